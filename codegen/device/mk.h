@@ -1,0 +1,79 @@
+// The primitives task bodies are written in. A target supplies them: codegen/device/nvptx.ll for GPUs, host
+// functions of runtime/emulator/ for the CPU. Bodies synchronise through these alone.
+//
+// Memory: AS1 is global, AS3 a worker's shared memory. Each line says what it is on the GPU.
+#pragma once
+
+#include "runtime/abi.h"
+
+#define AS1 __attribute__((address_space(1)))
+#define AS3 __attribute__((address_space(3)))
+#define MK_CONVERGENT __attribute__((convergent))
+
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef float f32;
+typedef float f32x2 __attribute__((ext_vector_type(2)));
+typedef float f32x4 __attribute__((ext_vector_type(4)));
+typedef u32 u32x2 __attribute__((ext_vector_type(2)));
+typedef u32 u32x4 __attribute__((ext_vector_type(4)));
+
+extern "C" {
+// Who and where.
+u32 mk_thread() noexcept;        // tid.x, 0 .. kWorkerThreads - 1
+u32 mk_worker() noexcept;        // ctaid.x
+AS3 char* mk_shared() noexcept;  // dynamic shared memory, 1024-byte aligned
+u64 mk_time_ns() noexcept;       // globaltimer
+
+// Collectives. mk_barrier: named barrier `id` (0..15) of `threads` threads (barrier.cta.sync), orders memory
+// of the worker.
+MK_CONVERGENT void mk_barrier(u32 id, u32 threads) noexcept;
+MK_CONVERGENT void mk_warp_sync() noexcept;  // bar.warp.sync, all 32 lanes, orders memory of the warp
+MK_CONVERGENT f32 mk_shuffle_xor(f32 v, u32 mask) noexcept;  // shfl.sync.bfly
+MK_CONVERGENT f32
+mk_warp_sum(f32 v) noexcept;  // butterfly 16, 8, 4, 2, 1: v = v + v(lane ^ mask); all lanes get the sum
+MK_CONVERGENT f32 mk_warp_max(f32 v) noexcept;  // likewise, maximum
+MK_CONVERGENT f32 mk_quad_sum(f32 v) noexcept;  // butterfly 2, 1 within 4 neighbouring lanes
+// d += a * b, m16n8k16, row.col, f32 accumulators; fragments as in the PTX ISA. d points to 4 floats.
+MK_CONVERGENT void mk_mma_bf16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
+MK_CONVERGENT void mk_mma_f16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
+
+// Barriers in shared memory (mbarrier) and copies that complete on them.
+void mk_mbar_init(AS3 u64* bar, u32 arrivals) noexcept;
+void mk_fence_mbar_init() noexcept;  // makes initialised barriers visible to the copy engine (async proxy)
+void mk_mbar_arrive(AS3 u64* bar) noexcept;             // release, worker scope
+void mk_mbar_expect(AS3 u64* bar, u32 bytes) noexcept;  // arrive and expect `bytes` more
+// True once the phase of the given parity has completed (acquire, worker scope); may suspend for a bounded
+// time.
+bool mk_mbar_try_wait(AS3 u64* bar, u32 parity) noexcept;
+// cp.async.bulk global -> shared, completes `bytes` on bar (async proxy). 16-byte aligned, bytes a multiple
+// of 16. sm_90 on.
+void mk_bulk_load(AS3 void* dst, AS1 const void* src, u32 bytes, AS3 u64* bar) noexcept;
+// cp.async of 16 bytes, and: arrive on bar once this thread's earlier ones are complete (noinc). sm_80 on.
+void mk_async_load16(AS3 void* dst, AS1 const void* src) noexcept;
+void mk_async_arrive(AS3 u64* bar) noexcept;
+void mk_fence_proxy_async() noexcept;  // orders generic-proxy writes before later async-proxy accesses
+
+// Counters in global memory (GPU scope).
+u32 mk_load_acquire(AS1 const u32* p) noexcept;
+u32 mk_load_relaxed(AS1 const u32* p) noexcept;
+void mk_add_release(AS1 u32* p, u32 n) noexcept;                     // red.release
+u32 mk_add_acq_rel(AS1 u32* p, u32 n) noexcept;                      // atom.acq_rel, returns the value before
+u32 mk_cas_relaxed(AS1 u32* p, u32 expected, u32 desired) noexcept;  // returns the value before
+void mk_store_release(AS1 u32* p, u32 v) noexcept;
+// Called between two polls of *p that found it below `want`: nanosleep on a GPU, lets others run on the
+// emulator.
+void mk_pause(AS1 const u32* p, u32 want) noexcept;
+
+// Arithmetic whose GPU form is an instruction: relative error 2^-22 or better.
+f32 mk_rsqrt(f32 x) noexcept;
+f32 mk_rcp(f32 x) noexcept;
+f32 mk_exp2(f32 x) noexcept;
+u32 mk_pack_bf16(f32 lo, f32 hi) noexcept;  // two round-to-nearest-even conversions, lo in the low half
+u32 mk_pack_f16(f32 lo, f32 hi) noexcept;
+f32 mk_f16_to_f32(u32 half_bits) noexcept;  // of the low 16 bits
+
+// What runs now, for faults found by the emulator and for traces; nothing on a GPU.
+void mk_task_begin(u32 grid, u32 task) noexcept;
+void mk_task_end(u32 grid, u32 task) noexcept;
+}

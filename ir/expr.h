@@ -1,0 +1,82 @@
+// Integer expressions over symbols (sizes known at run time) and coordinates (of a task grid or an event).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/ids.h"
+
+namespace mkc {
+
+enum class ExprKind : uint8_t {
+  kConst,
+  kSymbol,
+  kCoord,
+  kAdd,
+  kSub,
+  kMul,
+  kFloorDiv,
+  kCeilDiv,
+  kMod,
+  kMin,
+  kMax
+};
+
+// One step of an expression in postfix order. `value`: the constant, the symbol's index, or the coordinate's
+// position; 0 for operators.
+struct ExprNode {
+  ExprKind kind = ExprKind::kConst;
+  int64_t value = 0;
+  bool operator==(const ExprNode&) const = default;
+};
+
+// A value, compared structurally. Built by the functions below, which fold constants and drop neutral
+// elements. Divisions and remainders round towards minus infinity (ceil_div towards plus infinity); their
+// divisor must be a positive constant or have a positive lower bound.
+struct Expr {
+  std::vector<ExprNode> nodes{{ExprKind::kConst, 0}};
+
+  Expr() = default;
+  Expr(int64_t constant) : nodes{{ExprKind::kConst, constant}} {}
+  bool is_const() const { return nodes.size() == 1 && nodes[0].kind == ExprKind::kConst; }
+  bool is_const(int64_t value) const { return is_const() && nodes[0].value == value; }
+  int64_t constant() const { return nodes[0].value; }  // requires is_const()
+  bool operator==(const Expr&) const = default;
+};
+
+Expr symbol(SymbolId id);
+Expr coord(uint32_t position);
+Expr operator+(const Expr& a, const Expr& b);
+Expr operator-(const Expr& a, const Expr& b);
+Expr operator*(const Expr& a, const Expr& b);
+Expr floor_div(const Expr& a, const Expr& b);
+Expr ceil_div(const Expr& a, const Expr& b);
+Expr mod(const Expr& a, const Expr& b);
+Expr min(const Expr& a, const Expr& b);
+Expr max(const Expr& a, const Expr& b);
+
+// Value under the given symbol values (by symbol index) and coordinate values.
+int64_t evaluate(const Expr& e, std::span<const int64_t> symbols, std::span<const int64_t> coords = {});
+
+// Inclusive bounds.
+struct Bounds {
+  int64_t lo = 0, hi = 0;
+  bool operator==(const Bounds&) const = default;
+};
+
+// Interval arithmetic: a sound, not always tight, enclosure of every value `e` takes.
+Bounds bounds(const Expr& e, std::span<const Bounds> symbols, std::span<const Bounds> coords = {});
+
+// `e` with coordinate i replaced by coords[i].
+Expr substitute(const Expr& e, std::span<const Expr> coords);
+bool uses_symbol(const Expr& e);
+bool uses_coord(const Expr& e);
+
+// Infix text with minimal parentheses: `16*j + 8`, `kv_len ceildiv 256`, `min(a, b)`, `a floordiv 2`, `a mod
+// 2`.
+std::string to_string(const Expr& e, std::span<const std::string> symbol_names,
+                      std::span<const std::string> coord_names = {});
+
+}  // namespace mkc

@@ -1,0 +1,73 @@
+// Level 1: the operator graph of one model step.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/tensor.h"
+
+namespace mkc {
+
+// T: tokens of the step; D, N, K: feature sizes; H query heads and G key/value heads of width hd; C: cache
+// positions.
+enum class OpKind : uint8_t {
+  kEmbed,     // tokens[T] i32, table[V, D]              -> out[T, D]
+  kRmsNorm,   // x[T, D], weight[D]                      -> out[T, D]       attr eps
+  kLinear,    // x[T, K], weight[N, K], bias[N]?         -> out[T, N]
+  kHeadNorm,  // x[T, H*hd], weight[hd]                  -> out[T, H*hd]    attrs eps, head_dim
+  kRope,      // x[T, H*hd], positions[T], table[C, hd]  -> out[T, H*hd]    attr head_dim; row = hd/2 cos then
+              // hd/2 sin,
+          //                                                            halves rotated together (as in Llama's
+          //                                                            HF form)
+  kKvWrite,    // k[T, G*hd], v[T, G*hd], positions[T]    -> k_cache[G, C, hd], v_cache[G, C, hd]
+  kAttention,  // q[T, H*hd], k_cache, v_cache, positions -> out[T, H*hd]    attrs head_dim, heads, kv_heads,
+               // scale,
+               //                                                            window (0: all earlier positions)
+  kAdd,        // a[T, D], b[T, D]                        -> out[T, D]
+  kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]
+  kArgmax,     // logits[T, V]                            -> out[T] i32      (ties: the lowest index)
+};
+
+// Operand roles, in order, and attributes of an op kind; the reader, the parser and the verifier all use it.
+struct OpSchema {
+  OpKind kind;
+  const char* name;                 // "rms_norm"
+  std::vector<const char*> inputs;  // a trailing '?' marks an optional last input
+  std::vector<const char*> outputs;
+  std::vector<const char*> int_attrs;
+  std::vector<const char*> float_attrs;
+};
+const OpSchema& op_schema(OpKind kind);
+const OpSchema* find_op_schema(std::string_view name);  // nullptr where unknown
+std::vector<std::string> op_names();
+
+struct Op {
+  OpKind kind = OpKind::kAdd;
+  std::vector<TensorId> inputs;  // by role, in schema order
+  std::vector<TensorId> outputs;
+  Attrs attrs;
+  int32_t layer = -1;  // -1 outside the repeated layers
+  Loc loc;
+  bool operator==(const Op&) const = default;
+};
+
+// Cosine and sine table of rotary embeddings: entry [p, i] = scale * cos(p * inv_freq[i]), [p, hd/2 + i] the
+// sine.
+struct RopeTable {
+  TensorId tensor;
+  std::vector<double> inv_freq;  // hd/2
+  double scale = 1;
+  bool operator==(const RopeTable&) const = default;
+};
+
+struct OpGraph {
+  std::string name;
+  Table<SymbolId, Symbol> symbols;
+  Table<TensorId, Tensor> tensors;
+  Table<OpId, Op> ops;  // in program order: an op follows the ops it reads from
+  std::vector<RopeTable> ropes;
+  bool operator==(const OpGraph&) const = default;
+};
+
+}  // namespace mkc

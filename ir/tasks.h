@@ -1,0 +1,89 @@
+// Level 2: task grids with region maps, and the event tensors derived from them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/ops.h"
+#include "ir/tensor.h"
+
+namespace mkc {
+
+// What one task of a grid computes. Operand roles (Access::role) of each are listed in docs/ir.md and checked
+// by the verifier; every activation is f32.
+enum class BodyKind : uint8_t {
+  kEmbed,    // one token row: out[t, :] = table[tokens[t], :]
+  kProduct,  // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
+             // silu·mul, residual, argmax partial)
+  kAttend,   // one piece of the context for one key/value head, all T tokens: partial max, sum and weighted
+             // values
+  kCombine,  // merges the pieces of one key/value head in piece order
+  kSample,   // one token row: picks the best of the argmax partials
+};
+const char* body_name(BodyKind kind);  // "embed", "product", …
+
+constexpr int64_t kTileRows = 16;
+
+struct Access {
+  std::string role;  // "x", "weight", "norm", "bias", "residual", "out", …
+  TensorId tensor;
+  Region region;        // over the grid's coordinates and symbols
+  bool stream = false;  // brought in by the loader ahead of events (must not be written in the same step)
+  bool operator==(const Access&) const = default;
+};
+
+struct Coord {
+  std::string name;
+  Expr extent;  // over symbols; the coordinate runs from 0
+  bool operator==(const Coord&) const = default;
+};
+
+// The task waits until the cell is complete.
+struct Wait {
+  EventId event;
+  std::vector<Expr> cell;  // one per event dim, over the grid's coordinates
+  bool operator==(const Wait&) const = default;
+};
+
+// The finished task adds 1 to every cell of the box.
+struct Notify {
+  EventId event;
+  Region cells;  // one Range per event dim, over the grid's coordinates; an empty box notifies nothing
+  bool operator==(const Notify&) const = default;
+};
+
+struct TaskGrid {
+  std::string name;  // unique; printed as %name
+  BodyKind body = BodyKind::kProduct;
+  std::vector<Coord> coords;  // row-major task numbering, the last coordinate fastest
+  std::vector<Access> reads;
+  std::vector<Access> writes;
+  std::vector<Wait> waits;
+  std::vector<Notify> notifies;
+  Attrs attrs;            // eps, head_dim, piece, …
+  std::vector<OpId> ops;  // the ops it stands for, as indices into the op graph
+  int32_t layer = -1;
+  Loc loc;
+  bool operator==(const TaskGrid&) const = default;
+};
+
+// Array of counters. A cell is complete when `expect` notifications have reached it.
+struct Event {
+  std::string name;        // unique; printed as @name
+  std::vector<Expr> dims;  // over symbols; empty: one cell
+  Expr expect;             // over the cell's coordinates and symbols
+  Loc loc;
+  bool operator==(const Event&) const = default;
+};
+
+struct TaskProgram {
+  std::string name;
+  Table<SymbolId, Symbol> symbols;
+  Table<TensorId, Tensor> tensors;
+  Table<GridId, TaskGrid> grids;  // in program order: the sequential execution of the grids is the meaning
+  Table<EventId, Event> events;
+  std::vector<RopeTable> ropes;
+  bool operator==(const TaskProgram&) const = default;
+};
+
+}  // namespace mkc

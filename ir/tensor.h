@@ -1,0 +1,80 @@
+// Tensors, symbols and regions: what all three levels share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/diag.h"
+#include "ir/expr.h"
+#include "ir/ids.h"
+
+namespace mkc {
+
+enum class DType : uint8_t { f32, f16, bf16, i32 };
+int64_t dtype_bytes(DType t);
+const char* dtype_name(DType t);                // "f32", "f16", "bf16", "i32"
+Result<DType> parse_dtype(std::string_view s);  // the same names
+
+// A size known at run time. The step's values lie within [bounds.lo, bounds.hi].
+struct Symbol {
+  std::string name;  // "T" tokens in this step; "kv_len" positions in the cache including this step's
+  Bounds bounds;
+  Loc loc;
+  bool operator==(const Symbol&) const = default;
+};
+
+enum class TensorKind : uint8_t {
+  kInput,       // written by the host for each step (tokens, positions)
+  kWeight,      // a checkpoint tensor, or packed from several (see Packing)
+  kActivation,  // lives within one step, in the workspace
+  kCache,       // keys and values: kept between steps
+  kOutput,      // read by the host after the step (logits, next tokens)
+  kTable,       // computed once at load from the description (RoPE cosines and sines)
+};
+
+// How a weight operand of a product is laid out for the loader: rows of the sources are taken `group` at a
+// time from each source in turn (one source: plain order), zero-padded to a multiple of kTileRows, and cut
+// into tiles of kTileRows x tile columns. See docs/packing.md and runtime/packing.h.
+struct Packing {
+  std::vector<TensorId> sources;  // [rows, cols] each, same dtype and shape
+  int64_t group = 0;              // 0 with one source; 8 for gate/up
+  bool operator==(const Packing&) const = default;
+};
+
+struct Tensor {
+  std::string name;  // unique; printed as %name
+  TensorKind kind = TensorKind::kActivation;
+  DType dtype = DType::f32;
+  std::vector<Expr> shape;  // row-major; over symbols only
+  std::string source;       // weight: the checkpoint's name for it; "" otherwise
+  Packing packing;          // sources empty: not packed
+  Loc loc;
+  bool operator==(const Tensor&) const = default;
+};
+
+// Half-open interval [offset, offset + size) of one dim.
+struct Range {
+  Expr offset;
+  Expr size;
+  bool operator==(const Range&) const = default;
+};
+using Region = std::vector<Range>;  // one Range per dim
+
+// Named parameters of ops and bodies (eps, head_dim, …), sorted by name; doubles print as %.17g with a '.' or
+// 'e'.
+struct Attr {
+  std::string name;
+  bool is_float = false;
+  int64_t i = 0;
+  double f = 0;
+  bool operator==(const Attr&) const = default;
+};
+using Attrs = std::vector<Attr>;
+const Attr* find_attr(const Attrs& attrs, std::string_view name);  // nullptr where absent
+int64_t int_attr(const Attrs& attrs, std::string_view name, int64_t fallback);
+double float_attr(const Attrs& attrs, std::string_view name, double fallback);
+void set_attr(Attrs& attrs, std::string_view name, int64_t value);
+void set_attr(Attrs& attrs, std::string_view name, double value);
+
+}  // namespace mkc

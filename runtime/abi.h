@@ -1,0 +1,90 @@
+// What the host and the megakernel share in device memory. Plain C++ without includes beyond <cstdint>'s
+// names: codegen/device/ compiles it for the device too. Sizes and offsets are asserted below and part of the
+// artefact's version (kAbiVersion).
+#pragma once
+
+#include <stdint.h>
+
+namespace mkrt {
+
+constexpr uint32_t kAbiVersion = 1;
+
+constexpr uint32_t kConsumerWarps = 8;
+constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
+constexpr uint32_t kWorkerThreads = kConsumerThreads + 32;  // the last warp is the loader
+
+constexpr uint32_t kMaxOperands = 12;
+constexpr uint32_t kMaxWaits = 2;
+constexpr uint32_t kMaxNotifies = 4;
+constexpr uint32_t kMaxSymbols = 8;
+
+// One task grid. Grids whose code is the same up to these numbers share a kind.
+struct MkGrid {
+  uint32_t kind;                       // case of the kernel's dispatch
+  uint32_t id;                         // GridId, for faults and traces
+  uint32_t wait_base[kMaxWaits];       // first counter of each awaited event, in wait order
+  uint32_t notify_base[kMaxNotifies];  // first counter of each notified event, in notify order
+  uint64_t operand[kMaxOperands];      // byte offset of each operand in its arena: reads, then writes
+};
+static_assert(sizeof(MkGrid) == 128);
+
+// `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker's share is computed.
+struct MkSegment {
+  uint32_t grid;
+  uint32_t first;
+  uint32_t count;
+  uint32_t reserved;
+};
+static_assert(sizeof(MkSegment) == 16);
+constexpr uint32_t kRangeCount = 0xffffffffu;
+
+// Header of the plan blob; then MkGrid[grids], uint32_t stream_begin[workers + 1] padded to 16 bytes,
+// MkSegment[segments].
+struct MkPlanHeader {
+  uint32_t magic;  // kPlanMagic
+  uint32_t grids;
+  uint32_t workers;
+  uint32_t segments;
+};
+static_assert(sizeof(MkPlanHeader) == 16);
+constexpr uint32_t kPlanMagic = 0x316b6d70u;
+
+// The first fault of a launch. state: 0 none, 1 being written, 2 complete.
+struct MkFault {
+  uint32_t state;
+  uint32_t worker;
+  uint32_t grid;  // GridId
+  uint32_t task;
+  uint32_t cell;  // counter index within the bank
+  uint32_t seen;
+  uint32_t expected;
+  uint32_t reserved;
+};
+static_assert(sizeof(MkFault) == 32);
+
+// Fixed for a session. Device addresses as integers.
+struct MkSession {
+  uint64_t weights;
+  uint64_t workspace;
+  uint64_t cache;
+  uint64_t counters;      // uint32_t[2][event_cells], zeroed before the first launch
+  uint64_t grids;         // MkGrid[]
+  uint64_t stream_begin;  // uint32_t[workers + 1]
+  uint64_t segments;      // MkSegment[]
+  uint64_t fault;         // MkFault
+  uint32_t event_cells;
+  uint32_t workers;
+};
+static_assert(sizeof(MkSession) == 72);
+
+// One step. The kernel counts in bank `launch & 1` and clears the other.
+struct MkStep {
+  int32_t symbol[kMaxSymbols];  // values in the manifest's symbol order
+  uint64_t input[4];            // device addresses of the inputs in the manifest's order (tokens, positions)
+  uint64_t timeout_ns;          // a wait that lasts longer is a fault; 0: never
+  uint32_t launch;              // counts up by one a launch of the session
+  uint32_t reserved;
+};
+static_assert(sizeof(MkStep) == 80);
+
+}  // namespace mkrt

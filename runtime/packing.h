@@ -1,0 +1,67 @@
+// The packed weight layout: one layout for every number of tokens, made once at load.
+//
+// A packed weight is a sequence of strips of kTileRows rows; a strip is a sequence of tiles; a tile is what
+// one bulk copy brings into one ring stage. Every tile spans kTileRows rows and `tile_cols` columns but the
+// last of a strip, which may be narrower (a multiple of `col_quantum`); columns and rows past the weight's
+// are zero. Inside a tile consumer warp w of kConsumerWarps owns columns [w*width/8, (w+1)*width/8) and reads
+// them in k-steps of 16 columns (2-byte types) or 8 (f32). A k-step is 512 bytes: lane l = 4*g + t holds 16
+// of them,
+//   2-byte: (row g, cols 2t, 2t+1) (row g+8, same cols) (row g, cols 2t+8, 2t+9) (row g+8, same cols)
+//   f32:    (row g, cols 2t, 2t+1) (row g+8, same cols)
+// which is the A operand of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16") in one 16-byte read a
+// lane, free of bank conflicts. Tile bytes: [warp][k-step][lane][16].
+#pragma once
+
+#include <cstdint>
+
+namespace mkrt {
+
+constexpr uint32_t kStripRows = 16;
+constexpr uint32_t kStageBytes = 16384;  // a full tile
+
+struct PackedShape {
+  uint32_t elem_bytes;   // 2 or 4
+  uint64_t rows, cols;   // of the weight (all sources together)
+  uint32_t tile_cols;    // 512 or 256
+  uint32_t col_quantum;  // 128 or 64
+  uint32_t tiles;        // tiles of a strip
+  uint64_t padded_cols;  // cols rounded up to col_quantum
+  uint64_t strips;       // ceil(rows / kStripRows)
+  uint64_t strip_bytes;  // kStripRows * padded_cols * elem_bytes
+  uint64_t bytes;        // strips * strip_bytes
+};
+
+constexpr PackedShape packed_shape(uint64_t rows, uint64_t cols, uint32_t elem_bytes) {
+  PackedShape s{};
+  s.elem_bytes = elem_bytes;
+  s.rows = rows;
+  s.cols = cols;
+  s.tile_cols = kStageBytes / kStripRows / elem_bytes;
+  s.col_quantum = s.tile_cols / 4;
+  s.padded_cols = (cols + s.col_quantum - 1) / s.col_quantum * s.col_quantum;
+  s.tiles = static_cast<uint32_t>((s.padded_cols + s.tile_cols - 1) / s.tile_cols);
+  s.strips = (rows + kStripRows - 1) / kStripRows;
+  s.strip_bytes = kStripRows * s.padded_cols * elem_bytes;
+  s.bytes = s.strips * s.strip_bytes;
+  return s;
+}
+
+// Byte offset of element (row, col) in the packed weight.
+constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t col) {
+  const uint64_t tile = col / s.tile_cols;
+  const uint64_t in_tile = col % s.tile_cols;
+  const uint64_t left = s.padded_cols - tile * s.tile_cols;
+  const uint64_t width = left < s.tile_cols ? left : s.tile_cols;
+  const uint64_t slice = width / 8;
+  const uint64_t step_cols = s.elem_bytes == 2 ? 16 : 8;
+  const uint64_t warp = in_tile / slice;
+  const uint64_t step = in_tile % slice / step_cols;
+  const uint64_t k = in_tile % slice % step_cols;
+  const uint64_t r = row % kStripRows;
+  const uint64_t lane = (r % 8) * 4 + k % 8 / 2;
+  const uint64_t pair = k / 8 * 2 + r / 8;  // which pair of the lane's 16 bytes
+  return row / kStripRows * s.strip_bytes + tile * kStageBytes + (warp * (slice / step_cols) + step) * 512 +
+         lane * 16 + (pair * 2 + k % 2) * s.elem_bytes;
+}
+
+}  // namespace mkrt
