@@ -1,0 +1,185 @@
+"""Generates short stories whose facts can be checked; the same seed gives the same story.
+
+A story follows one child, who may have a friend, a pet and a treasured thing, through a few events that change who has
+what and who is where. It ends with a sentence that follows from them, such as "So Mia has three apples."
+"""
+
+from story import Person, Story
+from words import COLOURS, FOOD, NUMBERS, PET_NAMES, PETS, PLACES, THINGS, counted
+
+MOST = len(NUMBERS) - 1
+HELD_OUT = 2000  # the first seeds are kept from training
+SPOTS = ("under a tree", "in the grass", "behind a rock", "near the path")
+MOODS = ("The sun was warm.", "It was a fine day.", "The wind was soft.", "A bird sang a song.")
+TRAITS = ("was kind and brave", "loved to sing", "was very curious", "liked to help", "loved to play")
+
+
+def introduce(s: Story) -> None:
+    start = s.pick("Once there was", "Once there was", "There once was", "Long ago there lived")
+    s.say(f"{start} a {s.hero.kind} named {s.hero.name}.")
+    if s.chance(0.4):
+        s.say(f"{s.hero.he} {s.rng.choice(TRAITS)}.")
+    if s.chance(0.3):
+        s.pet = (s.rng.choice(PET_NAMES), s.rng.choice(PETS))
+        s.say(f"{s.hero.he} had a {s.pet[1]} named {s.pet[0]}.")
+    if s.chance(0.4):
+        s.thing = (s.rng.choice(THINGS), s.rng.choice(COLOURS))
+        s.say(f"{s.hero.he} had a {s.thing[1]} {s.thing[0]}.")
+    if s.chance(0.6):
+        start_count(s, s.hero)
+
+
+def start_count(s: Story, person: Person) -> None:
+    item = s.items[0]
+    person.counts[item] = s.rng.randint(1, 5)
+    s.say(f"{s.subject(person)} had {counted(person.counts[item], item)}{s.pick('', ' in a basket')}.")
+
+
+def remark(s: Story, person: Person, item: str) -> None:
+    """Says the new count most of the time: the steps of a sum are easier to follow than the whole."""
+    if s.chance(0.65):
+        s.say(f"{s.pick('now', 'then')} {s.subject(person)} had {counted(person.counts[item], item)}.")
+
+
+def change(s: Story, person: Person, item: str, by: int) -> None:
+    person.counts[item] = person.counts.get(item, 0) + by
+
+
+def someone_with_items(s: Story) -> tuple[Person, str, int] | None:
+    """A person on the scene, an item and how many of it the person will part with; None when nobody has any."""
+    people = [s.hero, s.friend] if s.together() and s.chance(0.4) else [s.hero]
+    owned = [(person, item) for person in people for item in s.items if person.counts.get(item)]
+    if not owned:
+        return None
+    person, item = s.rng.choice(owned)
+    return person, item, s.rng.randint(1, min(4, person.counts[item]))
+
+
+def go(s: Story) -> None:
+    place = s.rng.choice([p for p in PLACES if p not in (s.hero.place, s.friend.place)])
+    way = {"home": "home", "school": "to school"}.get(place, f"to the {place}")
+    when = "one day, " if s.hero.place is None else s.pick("then ", "later, ", "")
+    verb = s.pick("went", "walked", "ran")
+    if s.together() and s.chance(0.5):
+        s.say(f"{when}they {verb} {way}.")
+        s.friend.place = place
+    else:
+        s.say(f"{when}{s.subject(s.hero)} {verb} {way}.")
+    s.hero.place = place
+    if s.chance(0.3):
+        s.say(s.rng.choice(MOODS))
+    if s.pet and s.chance(0.3):
+        s.say(f"{s.pet[0]} the {s.pet[1]} came along.")
+
+
+def meet(s: Story) -> None:
+    if s.friend_known:
+        return
+    s.friend_known, s.friend.place = True, s.hero.place
+    s.say(f"there {s.subject(s.hero)} met a {s.friend.kind} named {s.friend.name}.")
+    if s.chance(0.5):
+        start_count(s, s.friend)
+
+
+def find(s: Story) -> None:
+    item = s.rng.choice(s.items)
+    person = s.friend if s.together() and s.chance(0.3) else s.hero
+    number = s.rng.randint(1, 5)
+    if person.counts.get(item, 0) + number > MOST:
+        return
+    more = " more" if person.counts.get(item) else ""
+    words = counted(number, item).replace(" ", f"{more} ", 1)
+    s.say(f"{s.subject(person)} {s.pick('found', 'found', 'saw and took')} {words} {s.rng.choice(SPOTS)}.")
+    change(s, person, item, number)
+    remark(s, person, item)
+
+
+def give(s: Story) -> None:
+    gift = someone_with_items(s)
+    if not s.together() or gift is None:
+        return
+    giver, item, number = gift
+    taker = s.friend if giver is s.hero else s.hero
+    if taker.counts.get(item, 0) + number > MOST:
+        return
+    change(s, giver, item, -number)
+    change(s, taker, item, number)
+    if s.chance(0.5):
+        s.say(f"{s.subject(giver)} gave {counted(number, item)} to {taker.name}.")
+    else:
+        s.say(f"{s.subject(giver)} gave {taker.him} {counted(number, item)}.")
+    if s.chance(0.3):
+        s.say(f'"Thank you, {giver.name}," said {taker.name}.')
+    for person in s.rng.sample([giver, taker], s.rng.randint(1, 2)):
+        remark(s, person, item)
+
+
+def use_up(s: Story) -> None:
+    loss = someone_with_items(s)
+    if loss is None:
+        return
+    person, item, number = loss
+    who, words = s.subject(person), counted(number, item)
+    if item in FOOD and s.chance(0.7):
+        s.say(s.pick(f"{who} ate {words}.", f"{who} was hungry and ate {words}."))
+    else:
+        s.say(s.pick(f"{who} lost {words}.", f"{who} dropped {words} and lost {'it' if number == 1 else 'them'}."))
+    change(s, person, item, -number)
+    remark(s, person, item)
+
+
+def hand_over(s: Story) -> None:
+    if not s.thing or not s.together():
+        return
+    taker = s.friend if s.owner is s.hero else s.hero
+    s.say(f"{s.subject(s.owner)} gave the {s.thing[0]} to {taker.name}.")
+    s.owner = taker
+
+
+def play(s: Story) -> None:
+    if s.together():
+        s.say(s.pick("They played and laughed.", "They sat down and talked.", "They were happy."))
+
+
+def conclude(s: Story) -> None:
+    """One fact that follows, mostly a count."""
+    people = [s.hero, s.friend] if s.friend_known else [s.hero]
+    person = s.rng.choice(people)
+    facts = [f"{person.name} is {PLACES[person.place]}"]
+    if s.thing:
+        facts += [f"the {s.thing[0]} is {s.thing[1]}", f"{s.owner.name} has the {s.thing[1]} {s.thing[0]}"]
+    if s.pet:
+        facts.append(f"{s.pet[0]} is a {s.pet[1]}")
+    if s.chance(0.7):
+        item = s.rng.choice(s.items)
+        facts = [" and ".join(f"{p.name} has {counted(p.counts.get(item, 0), item)}"
+                              for p in (people if s.chance(0.3) else [person]))]
+    s.say(f"So {s.rng.choice(facts)}.")
+
+
+EVENTS = (go, meet, meet, find, find, give, give, give, use_up, hand_over, play)
+
+
+def make_story(seed: int) -> str:
+    s = Story(seed)
+    introduce(s)
+    go(s)
+    for event in s.rng.choices(EVENTS, k=s.rng.randint(4, 8)):
+        event(s)
+    conclude(s)
+    return " ".join(s.sentences)
+
+
+def held_out_stories(count: int) -> list[str]:
+    """Stories that no training sees."""
+    return [make_story(seed) for seed in range(count)]
+
+
+def training_stories(count: int) -> list[str]:
+    held_out = set(held_out_stories(HELD_OUT))
+    return [text for seed in range(HELD_OUT, HELD_OUT + count) if (text := make_story(seed)) not in held_out]
+
+
+if __name__ == "__main__":
+    for example in range(10):
+        print(make_story(example))

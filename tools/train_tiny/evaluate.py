@@ -1,0 +1,77 @@
+"""Measures a trained folder: cross-entropy on held-out stories, and how many generated stories are consistent.
+
+The weights are the bf16 ones of the file, computed with in float32.
+"""
+
+import argparse
+import math
+from collections import Counter
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from transformers import LlamaForCausalLM
+
+from checker import explain_story
+from corpus import HELD_OUT, held_out_stories
+from train import encode, pad
+
+PROMPT_SENTENCES = 2
+
+
+def load(folder: Path) -> tuple[LlamaForCausalLM, Tokenizer]:
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    return model, Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+@torch.inference_mode()
+def cross_entropy(model: LlamaForCausalLM, tokenizer: Tokenizer, stories: list[str]) -> tuple[float, float]:
+    """Mean loss in nats per token (end-of-text counted), and in bits per byte of the text."""
+    rows = encode(tokenizer, stories)
+    nats = tokens = 0
+    for i in range(0, len(rows), 50):
+        ids, labels = pad(rows[i : i + 50])
+        predicted = int((labels[:, 1:] >= 0).sum())
+        nats += model(input_ids=ids, labels=labels).loss.item() * predicted
+        tokens += predicted
+    return nats / tokens, nats / math.log(2) / sum(len(story.encode()) for story in stories)
+
+
+@torch.inference_mode()
+def generate(model: LlamaForCausalLM, tokenizer: Tokenizer, prompts: list[str], **options) -> list[str]:
+    """The stories that continue `prompts`, one by one, so that no row is padded."""
+    stories = []
+    for prompt in prompts:
+        ids = torch.tensor([tokenizer.encode(prompt).ids])
+        stories.append(tokenizer.decode(model.generate(ids, max_new_tokens=200, **options)[0].tolist()))
+    return stories
+
+
+def report(title: str, stories: list[str], show: int) -> None:
+    verdicts = [explain_story(story) for story in stories]
+    counts = Counter(verdict for verdict, _ in verdicts)
+    shares = ", ".join(f"{100 * counts[v] / len(stories):.1f}% {v}" for v in ("consistent", "inconsistent", "unparsable"))
+    print(f"{title} ({len(stories)} stories): {shares}", flush=True)
+    for story, (verdict, reason) in list(zip(stories, verdicts))[:show]:
+        print(f"  [{verdict}{': ' * bool(reason)}{reason}] {story}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--stories", type=int, default=200, help="generated stories of each kind")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--show", type=int, default=0, help="stories to print of each kind")
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    model, tokenizer = load(args.folder)
+    held_out = held_out_stories(HELD_OUT)
+    per_token, per_byte = cross_entropy(model, tokenizer, held_out)
+    print(f"held-out cross-entropy ({HELD_OUT} stories): {per_token:.4f} nats/token, {per_byte:.4f} bits/byte", flush=True)
+    prompts = [". ".join(story.split(". ")[:PROMPT_SENTENCES]) + "." for story in held_out[: args.stories]]
+    greedy = generate(model, tokenizer, prompts, do_sample=False)
+    report(f"greedy, after {PROMPT_SENTENCES} held-out sentences", greedy, args.show)
+    sampled = generate(model, tokenizer, [""] * args.stories, do_sample=True, temperature=1.0, top_k=0)
+    report("sampled from nothing, temperature 1", sampled, args.show)

@@ -1,0 +1,46 @@
+"""The people of a story, what they have and where they are, while the story is being told."""
+
+import random
+
+from words import BOYS, GIRLS, ITEMS
+
+
+class Person:
+    def __init__(self, name: str, girl: bool):
+        self.name = name
+        self.kind, self.he, self.him, self.his = (
+            ("girl", "she", "her", "her") if girl else ("boy", "he", "him", "his"))
+        self.counts: dict[str, int] = {}
+        self.place: str | None = None
+
+
+class Story:
+    """The state of the world while a story is told, and the sentences told so far."""
+
+    def __init__(self, seed: int):
+        self.rng = random.Random(seed)
+        girl = self.rng.random() < 0.5
+        self.hero = Person(self.rng.choice(GIRLS if girl else BOYS), girl)
+        # The friend is of the other kind, so that every pronoun has one meaning.
+        self.friend = Person(self.rng.choice(BOYS if girl else GIRLS), not girl)
+        self.friend_known = False
+        self.items = self.rng.sample(sorted(ITEMS), 2 if self.rng.random() < 0.25 else 1)
+        self.pet: tuple[str, str] | None = None
+        self.thing: tuple[str, str] | None = None
+        self.owner = self.hero
+        self.sentences: list[str] = []
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def pick(self, *choices: str) -> str:
+        return self.rng.choice(choices)
+
+    def say(self, sentence: str) -> None:
+        self.sentences.append(sentence[0].upper() + sentence[1:])
+
+    def subject(self, person: Person) -> str:
+        return person.name if self.chance(0.4) else person.he
+
+    def together(self) -> bool:
+        return self.friend_known and self.hero.place == self.friend.place

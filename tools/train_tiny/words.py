@@ -1,0 +1,35 @@
+"""The words of the small world that stories are told about, shared by the generator and the checker."""
+
+GIRLS = ("Mia", "Anna", "Lily", "Zoe", "Nora", "Ruby", "Ella", "Ivy")
+BOYS = ("Tom", "Ben", "Sam", "Max", "Leo", "Finn", "Jack", "Noah")
+PET_NAMES = ("Pip", "Dot", "Fig", "Moss")
+PETS = ("cat", "dog", "duck", "rabbit")
+
+# Singular -> plural of everything that is counted.
+FOOD = {"apple": "apples", "pear": "pears", "nut": "nuts", "cookie": "cookies", "berry": "berries", "plum": "plums"}
+TREASURE = {"shell": "shells", "stone": "stones", "flower": "flowers", "button": "buttons", "feather": "feathers"}
+ITEMS = FOOD | TREASURE
+
+# Things that are owned one at a time and have a colour.
+THINGS = ("ball", "hat", "kite", "boat", "cup", "drum", "scarf", "book")
+COLOURS = ("red", "blue", "green", "yellow", "white", "black", "brown", "pink")
+
+# Place -> how one says that somebody is there.
+PLACES = {
+    "home": "at home",
+    "park": "in the park",
+    "garden": "in the garden",
+    "forest": "in the forest",
+    "river": "by the river",
+    "lake": "by the lake",
+    "market": "at the market",
+    "school": "at school",
+}
+
+# The index of a word is its value.
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def counted(number: int, item: str) -> str:
+    """`number` items in words: "no apples", "one apple", "two apples"."""
+    return f"{NUMBERS[number]} {item if number == 1 else ITEMS[item]}"
