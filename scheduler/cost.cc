@@ -1,0 +1,60 @@
+#include "scheduler/cost.h"
+
+#include "runtime/packing.h"
+
+namespace mkc {
+namespace {
+
+uint64_t region_elements(const Region& region, std::span<const int64_t> symbols,
+                         std::span<const int64_t> coords) {
+  int64_t elements = 1;
+  for (const Range& range : region) elements *= std::max<int64_t>(0, evaluate(range.size, symbols, coords));
+  return static_cast<uint64_t>(elements);
+}
+
+}  // namespace
+
+TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machine,
+                   std::span<const int64_t> symbols) {
+  const TaskGrid& g = program.grids[grid];
+  const std::vector<int64_t> first(g.coords.size(), 0);
+  TaskCost cost;
+  for (const Access& read : g.reads) {
+    const Tensor& tensor = program.tensors[read.tensor];
+    if (read.stream && read.region.size() == 2)
+      cost.stream_bytes +=
+          packed_bytes(tensor, static_cast<uint64_t>(evaluate(read.region[0].size, symbols, first)));
+    else if (read.stream)
+      cost.stream_bytes +=
+          region_elements(read.region, symbols, first) * static_cast<uint64_t>(dtype_bytes(tensor.dtype));
+    else
+      cost.fetch_bytes +=
+          region_elements(read.region, symbols, first) * static_cast<uint64_t>(dtype_bytes(tensor.dtype));
+  }
+  // Operands that one task fetches are usually fetched by all: they come from L2 unless they exceed it.
+  const double fetch_rate =
+      cost.fetch_bytes <= machine.l2_bytes ? machine.l2_bytes_per_ns : machine.stream_bytes_per_ns;
+  cost.ns = machine.task_ns +
+            machine.workers * (static_cast<double>(cost.stream_bytes) / machine.stream_bytes_per_ns +
+                               static_cast<double>(cost.fetch_bytes) / fetch_rate);
+  return cost;
+}
+
+int64_t task_count(const TaskGrid& grid, std::span<const int64_t> symbols) {
+  int64_t count = 1;
+  for (const Coord& c : grid.coords) count *= std::max<int64_t>(0, evaluate(c.extent, symbols));
+  return count;
+}
+
+std::vector<int64_t> decode_symbols(const TaskProgram& program) {
+  std::vector<int64_t> values;
+  for (const Symbol& symbol : program.symbols) values.push_back(symbol.bounds.lo);
+  return values;
+}
+
+uint64_t packed_bytes(const Tensor& weight, uint64_t rows) {
+  const auto cols = static_cast<uint64_t>(evaluate(weight.shape[1], {}));
+  return mkrt::packed_shape(rows, cols, static_cast<uint32_t>(dtype_bytes(weight.dtype))).bytes;
+}
+
+}  // namespace mkc

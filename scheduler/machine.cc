@@ -1,0 +1,195 @@
+#include "scheduler/machine.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "runtime/packing.h"
+#include "scheduler/machine_data.h"
+
+namespace mkc {
+namespace {
+
+using nlohmann::json;
+
+// Reads the members of one description and remembers the first error.
+class Reader {
+ public:
+  Reader(const json& object, std::string file) : object_(object), file_(std::move(file)) {}
+
+  std::string text(const char* key) {
+    const json* value = find(key);
+    if (value && value->is_string()) return value->get<std::string>();
+    if (value) fail(fmt::format("{} must be a string", key));
+    return {};
+  }
+
+  double positive(const char* key) {
+    const json* value = figure(key);
+    if (!value) return 0;
+    if (value->is_number() && value->get<double>() > 0) return value->get<double>();
+    fail(fmt::format("{} must be a positive number, not {}", key, value->dump()));
+    return 0;
+  }
+
+  uint64_t count(const char* key, uint64_t most) {
+    const json* value = figure(key);
+    if (!value) return 0;
+    if (value->is_number_unsigned() && value->get<uint64_t>() >= 1 && value->get<uint64_t>() <= most)
+      return value->get<uint64_t>();
+    fail(fmt::format("{} must be a whole number from 1 to {}, not {}", key, most, value->dump()));
+    return 0;
+  }
+
+  bool flag(const char* key) {
+    const json* value = figure(key);
+    if (value && !value->is_boolean())
+      fail(fmt::format("{} must be true or false, not {}", key, value->dump()));
+    return value && value->is_boolean() && value->get<bool>();
+  }
+
+  std::vector<BurstPoint> bursts(const char* key) {
+    std::vector<BurstPoint> points;
+    const json* value = figure(key);
+    if (!value) return points;
+    const auto is_positive = [](const json& x) { return x.is_number() && x.get<double>() > 0; };
+    bool good = value->is_array() && !value->empty();
+    for (size_t i = 0; good && i < value->size(); ++i) {
+      const json& pair = (*value)[i];
+      good = pair.is_array() && pair.size() == 2 && is_positive(pair[0]) && is_positive(pair[1]);
+      if (good) points.push_back({pair[0].get<double>(), pair[1].get<double>()});
+      if (good && i > 0) good = points[i - 1].bytes < points[i].bytes;
+    }
+    if (!good) fail(fmt::format("{} must be a list of [bytes, bytes_per_ns] pairs, rising in bytes", key));
+    return points;
+  }
+
+  void fail(const std::string& message) {
+    if (!error_) error_ = Error{fmt::format("{}: error: {}", file_, message)};
+  }
+
+  std::optional<Error> finish() {
+    for (const auto& [key, value] : object_.items())
+      if (!seen_.contains(key)) fail(fmt::format("unknown key '{}'", key));
+    return error_;
+  }
+
+ private:
+  const json* find(const char* key) {
+    seen_.insert(key);
+    const auto it = object_.find(key);
+    if (it != object_.end()) return &*it;
+    fail(fmt::format("missing key '{}'", key));
+    return nullptr;
+  }
+
+  // The value of a sourced figure, {"value": …, "source": "…"}.
+  const json* figure(const char* key) {
+    const json* entry = find(key);
+    if (!entry) return nullptr;
+    if (entry->is_object() && entry->size() == 2 && entry->contains("value") && entry->contains("source") &&
+        (*entry)["source"].is_string())
+      return &(*entry)["value"];
+    fail(fmt::format("{} must be an object with a value and a source", key));
+    return nullptr;
+  }
+
+  const json& object_;
+  std::string file_;
+  std::set<std::string> seen_;
+  std::optional<Error> error_;
+};
+
+Result<Machine> parse_machine(std::string_view text, const std::string& file) {
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) return Error{fmt::format("{}: error: not a JSON object", file)};
+  Reader read(object, file);
+  Machine m;
+  m.name = read.text("name");
+  m.target = read.text("target");
+  m.workers = static_cast<uint32_t>(read.count("workers", 4096));
+  m.shared_bytes = read.count("shared_bytes", 1u << 24);
+  m.ring_stages = static_cast<uint32_t>(read.count("ring_stages", 1024));
+  m.bulk_copy = read.flag("bulk_copy");
+  m.l2_bytes = read.count("l2_bytes", uint64_t{1} << 40);
+  m.l2_bytes_per_ns = read.positive("l2_bytes_per_ns");
+  m.stream_bytes_per_ns = read.positive("stream_bytes_per_ns");
+  m.cold_burst = read.bursts("cold_burst");
+  m.reduce_ns = read.positive("reduce_ns");
+  m.notify_ns = read.positive("notify_ns");
+  m.barrier_ns = read.positive("barrier_ns");
+  m.fetch_ns = read.positive("fetch_ns");
+  m.task_ns = read.positive("task_ns");
+
+  const uint64_t needed = uint64_t{m.ring_stages} * mkrt::kStageBytes + kRingBarrierBytes + kScratchBytes;
+  if (needed > m.shared_bytes)
+    read.fail(fmt::format(
+        "a ring of {} stages needs {} bytes of shared memory with barriers and scratch, {} are usable",
+        m.ring_stages, needed, m.shared_bytes));
+  if (auto error = read.finish()) return *error;
+  return m;
+}
+
+}  // namespace
+
+double hop_ns(const Machine& m) {
+  return m.reduce_ns + m.notify_ns + m.barrier_ns + m.fetch_ns;
+}
+
+double burst_ns(const Machine& m, double bytes) {
+  if (bytes <= 0) return 0;
+  const BurstPoint& first = m.cold_burst.front();
+  const BurstPoint& last = m.cold_burst.back();
+  // Below the first point a burst is all latency: it takes as long as the first.
+  if (bytes <= first.bytes) return first.bytes / first.bytes_per_ns;
+  for (size_t i = 1; i < m.cold_burst.size(); ++i) {
+    const BurstPoint &a = m.cold_burst[i - 1], &b = m.cold_burst[i];
+    if (bytes > b.bytes) continue;
+    const double share = (bytes - a.bytes) / (b.bytes - a.bytes);
+    const double from = a.bytes / a.bytes_per_ns, to = b.bytes / b.bytes_per_ns;
+    return from + share * (to - from);
+  }
+  return last.bytes / last.bytes_per_ns + (bytes - last.bytes) / m.stream_bytes_per_ns;
+}
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names;
+  for (const MachineData& data : machine_data()) names.emplace_back(data.name);
+  return names;
+}
+
+Result<Machine> load_machine(std::string_view name_or_path) {
+  for (const MachineData& data : machine_data())
+    if (data.name == name_or_path) return parse_machine(data.json, fmt::format("{}.json", data.name));
+
+  const std::string path(name_or_path);
+  if (path.find('/') == std::string::npos && !path.ends_with(".json")) {
+    const std::string near = nearest_name(path, machine_names());
+    return Error{fmt::format("error: unknown machine '{}'{}; known: {}", path,
+                             near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
+                             fmt::join(machine_names(), ", "))};
+  }
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) return Error{fmt::format("{}: error: cannot be read", path)};
+  return parse_machine(text.str(), path);
+}
+
+Result<Machine> machine_for_target(std::string_view target) {
+  std::vector<std::string> targets;
+  for (const std::string& name : machine_names()) {
+    Result<Machine> machine = load_machine(name);
+    if (!machine.ok() || machine.value().target == target) return machine;
+    targets.push_back(machine.value().target);
+  }
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  return Error{fmt::format("error: no machine description for target '{}'; known targets: {}", target,
+                           fmt::join(targets, ", "))};
+}
+
+}  // namespace mkc

@@ -1,0 +1,58 @@
+// Machine descriptions: every hardware number the scheduler uses, loaded from data (scheduler/machines/).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/diag.h"
+
+namespace mkc {
+
+// A worker's shared memory holds the ring, its barriers, and the bodies' scratch.
+constexpr uint64_t kRingBarrierBytes = 1024;
+constexpr uint64_t kScratchBytes = 24 * 1024;
+
+// Bandwidth reached by a read of `bytes` that starts with nothing in flight.
+struct BurstPoint {
+  double bytes = 0;
+  double bytes_per_ns = 0;
+};
+
+struct Machine {
+  std::string name;
+  std::string target;         // "sm_90a", …; "emulator"
+  uint32_t workers = 0;       // one for each SM
+  uint64_t shared_bytes = 0;  // usable by one worker
+  uint32_t ring_stages = 0;   // of mkrt::kStageBytes each
+  bool bulk_copy = false;     // cp.async.bulk exists; otherwise the loader uses cp.async
+  uint64_t l2_bytes = 0;
+  double l2_bytes_per_ns = 0;          // all workers together
+  double stream_bytes_per_ns = 0;      // measured read ceiling of all workers together
+  std::vector<BurstPoint> cold_burst;  // rising in bytes
+  // A hop, last product of the producer to first product of the consumer, is the sum of these four.
+  double reduce_ns = 0;   // cross-warp reduction and store
+  double notify_ns = 0;   // release add to the poll that sees it
+  double barrier_ns = 0;  // worker barriers around notify and wait
+  double fetch_ns = 0;    // dependent operands
+  double task_ns = 0;     // of each task, beside its bytes
+};
+
+double hop_ns(const Machine& machine);
+
+// Time to read `bytes` when the stream has stood still, by linear interpolation of the cold bursts;
+// beyond the last point the rest comes at the ceiling.
+double burst_ns(const Machine& machine, double bytes);
+
+// Names of the built-in descriptions; of several with one target the first is its default.
+std::vector<std::string> machine_names();
+
+// A built-in description by name, or one from a JSON file (anything with a '/' or ending in ".json"). Errors:
+// unknown names, unreadable files, keys that are unknown, missing or out of range, a ring that does not fit
+// into shared memory. Every figure of a description carries its source.
+Result<Machine> load_machine(std::string_view name_or_path);
+
+// The default machine of a code generation target.
+Result<Machine> machine_for_target(std::string_view target);
+
+}  // namespace mkc

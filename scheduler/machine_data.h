@@ -1,0 +1,16 @@
+// The machine descriptions built into mkc; the table is generated from scheduler/machines/ by CMake.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace mkc {
+
+struct MachineData {
+  std::string_view name;
+  std::string_view json;
+};
+
+std::span<const MachineData> machine_data();
+
+}  // namespace mkc

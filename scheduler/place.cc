@@ -1,0 +1,169 @@
+#include "scheduler/place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+
+#include "runtime/packing.h"
+#include "scheduler/cost.h"
+#include "scheduler/order.h"
+#include "scheduler/workspace.h"
+
+namespace mkc {
+namespace {
+
+// Grids that notify each event.
+std::vector<std::vector<GridId>> event_notifiers(const TaskProgram& program) {
+  std::vector<std::vector<GridId>> notifiers(program.events.size());
+  for (GridId g : program.grids.ids())
+    for (const Notify& notify : program.grids[g].notifies) notifiers[notify.event.index].push_back(g);
+  return notifiers;
+}
+
+bool streams(const TaskGrid& grid) {
+  return std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; });
+}
+
+bool has_symbolic_extent(const TaskGrid& grid) {
+  return std::any_of(grid.coords.begin(), grid.coords.end(),
+                     [](const Coord& c) { return uses_symbol(c.extent); });
+}
+
+// A combine whose one wait is completed by attend tasks goes to the last of them: its inputs are in that
+// worker's reach and nobody has to poll.
+bool runs_inline(const TaskProgram& program, const TaskGrid& grid,
+                 const std::vector<std::vector<GridId>>& notifiers) {
+  if (grid.body != BodyKind::kCombine || grid.waits.size() != 1 || streams(grid)) return false;
+  const auto& sources = notifiers[grid.waits[0].event.index];
+  return !sources.empty() && std::all_of(sources.begin(), sources.end(), [&](GridId source) {
+    return program.grids[source].body == BodyKind::kAttend;
+  });
+}
+
+std::vector<Placement> choose_placements(const TaskProgram& program) {
+  const auto notifiers = event_notifiers(program);
+  std::vector<Placement> placements;
+  for (const TaskGrid& grid : program.grids) {
+    if (runs_inline(program, grid, notifiers))
+      placements.push_back(
+          {PlacementKind::kInline, "merges what the attend tasks wrote: run by the last to arrive"});
+    else if (has_symbolic_extent(grid))
+      placements.push_back({PlacementKind::kRange, "the number of tasks is known at run time"});
+    else
+      placements.push_back({PlacementKind::kTable, "the number of tasks is fixed"});
+  }
+  return placements;
+}
+
+// Deals tasks out so that the bytes streamed by the workers, over the whole step so far, stay within one
+// task of each other.
+class ByteBalance {
+ public:
+  explicit ByteBalance(uint32_t workers) {
+    for (uint32_t w = 0; w < workers; ++w) least_.push({0, w});
+  }
+
+  // Number of tasks for each worker: every task goes to the worker with the fewest bytes so far.
+  std::vector<uint32_t> deal(uint32_t tasks, uint64_t task_bytes) {
+    std::vector<uint32_t> share(least_.size(), 0);
+    for (uint32_t t = 0; t < tasks; ++t) {
+      auto [bytes, worker] = least_.top();
+      least_.pop();
+      least_.push({bytes + task_bytes, worker});
+      ++share[worker];
+    }
+    return share;
+  }
+
+ private:
+  using Load = std::pair<uint64_t, uint32_t>;  // bytes, worker
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> least_;
+};
+
+std::vector<uint32_t> even_shares(uint32_t tasks, uint32_t workers) {
+  std::vector<uint32_t> share(workers);
+  for (uint64_t w = 0; w < workers; ++w)
+    share[w] = static_cast<uint32_t>(tasks * (w + 1) / workers - tasks * w / workers);
+  return share;
+}
+
+void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<GridId>& order) {
+  const TaskProgram& program = schedule.program;
+  const std::vector<int64_t> symbols = decode_symbols(program);
+  ByteBalance balance(schedule.workers);
+  schedule.streams.assign(schedule.workers, {});
+  for (GridId g : order) {
+    const PlacementKind kind = schedule.placements[g.index].kind;
+    if (kind == PlacementKind::kInline) continue;
+    if (kind == PlacementKind::kRange) {
+      for (auto& stream : schedule.streams) stream.push_back({g, 0, 0});
+      continue;
+    }
+    const auto tasks = static_cast<uint32_t>(task_count(program.grids[g], symbols));
+    const uint64_t bytes = task_cost(program, g, machine, symbols).stream_bytes;
+    const std::vector<uint32_t> share =
+        bytes == 0 ? even_shares(tasks, schedule.workers) : balance.deal(tasks, bytes);
+    uint32_t first = 0;
+    for (uint32_t w = 0; w < schedule.workers; ++w) {
+      if (share[w] != 0) schedule.streams[w].push_back({g, first, share[w]});
+      first += share[w];
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, const Machine& machine) {
+  const auto notifiers = event_notifiers(program);
+  std::vector<std::pair<uint32_t, uint32_t>> edges;
+  std::vector<std::vector<uint32_t>> consumers(program.grids.size());
+  for (GridId g : program.grids.ids())
+    for (const Wait& wait : program.grids[g].waits)
+      for (GridId source : notifiers[wait.event.index]) {
+        edges.emplace_back(source.index, g.index);
+        consumers[source.index].push_back(g.index);
+      }
+  const TopologicalOrder sorted = topological_order(program.grids.size(), edges);
+  if (!sorted.cycle.empty()) {
+    std::string path;
+    for (uint32_t g : sorted.cycle) path += fmt::format("%{} -> ", program.grids.items[g].name);
+    return Error{fmt::format("error: grids wait for each other: {}%{}", path,
+                             program.grids.items[sorted.cycle.front()].name)};
+  }
+
+  // Time from a grid's start to the end of the step, were every grid to begin with an idle stream.
+  const std::vector<int64_t> symbols = decode_symbols(program);
+  std::vector<double> to_end_ns(program.grids.size(), 0);
+  for (auto it = sorted.order.rbegin(); it != sorted.order.rend(); ++it) {
+    const GridId g{*it};
+    const TaskCost cost = task_cost(program, g, machine, symbols);
+    const auto tasks = static_cast<double>(task_count(program.grids[g], symbols));
+    double after_ns = 0;
+    for (uint32_t consumer : consumers[g.index]) after_ns = std::max(after_ns, to_end_ns[consumer]);
+    to_end_ns[g.index] = after_ns + hop_ns(machine) + machine.task_ns +
+                         burst_ns(machine, tasks * static_cast<double>(cost.stream_bytes));
+  }
+  std::vector<GridId> order = program.grids.ids();
+  std::sort(order.begin(), order.end(), [&](GridId a, GridId b) {
+    return std::pair(-to_end_ns[a.index], a) < std::pair(-to_end_ns[b.index], b);
+  });
+  return order;
+}
+
+Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceOptions& options) {
+  Result<std::vector<GridId>> order = critical_path_order(program, machine);
+  if (!order.ok()) return order.error();
+  Schedule schedule;
+  schedule.program = std::move(program);
+  schedule.machine = machine.name;
+  schedule.workers = options.workers != 0 ? options.workers : machine.workers;
+  schedule.placements = choose_placements(schedule.program);
+  schedule.ring = {machine.ring_stages, mkrt::kStageBytes};
+  fill_streams(schedule, machine, order.value());
+  plan_memory(schedule);
+  plan_events(schedule);
+  return schedule;
+}
+
+}  // namespace mkc

@@ -1,0 +1,241 @@
+#include "scheduler/workspace.h"
+
+#include <algorithm>
+
+#include "scheduler/cost.h"
+
+namespace mkc {
+namespace {
+
+using GridSet = boost::dynamic_bitset<>;
+
+std::vector<Bounds> symbol_bounds(const TaskProgram& program) {
+  std::vector<Bounds> out;
+  for (const Symbol& s : program.symbols) out.push_back(s.bounds);
+  return out;
+}
+
+uint64_t most_elements(const std::vector<Expr>& dims, const std::vector<Bounds>& symbols) {
+  uint64_t elements = 1;
+  for (const Expr& dim : dims)
+    elements *= static_cast<uint64_t>(std::max<int64_t>(0, bounds(dim, symbols).hi));
+  return elements;
+}
+
+uint64_t tensor_bytes(const Tensor& tensor, bool is_read, const std::vector<Bounds>& symbols) {
+  const uint64_t elements = most_elements(tensor.shape, symbols);
+  const auto element_bytes = static_cast<uint64_t>(dtype_bytes(tensor.dtype));
+  switch (tensor.kind) {
+    case TensorKind::kInput:
+      return 0;
+    case TensorKind::kWeight:
+      if (!is_read) return 0;
+      if (!tensor.packing.sources.empty())
+        return packed_bytes(tensor, static_cast<uint64_t>(evaluate(tensor.shape[0], {})));
+      return tensor.shape.size() < 2 ? elements * 4 : elements * element_bytes;
+    case TensorKind::kTable:
+      return elements * 4;
+    case TensorKind::kActivation:
+    case TensorKind::kCache:
+    case TensorKind::kOutput:
+      return elements * element_bytes;
+  }
+  MKC_BUG("tensor of unknown kind");
+}
+
+uint64_t align(uint64_t bytes) {
+  return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+}
+
+uint64_t append(Slot& slot, uint64_t end) {
+  slot.offset = end;
+  return align(end + slot.bytes);
+}
+
+// Whether one task of `grid` waits for each cell of the event: every dim is walked by a coordinate of its
+// own, in steps of one cell or of blocks.
+bool waits_for_every_cell(const TaskGrid& grid, const Wait& wait, const Event& event) {
+  std::vector<bool> used(grid.coords.size(), false);
+  for (size_t d = 0; d < event.dims.size(); ++d) {
+    if (event.dims[d].is_const(1)) continue;
+    bool walked = false;
+    for (uint32_t c = 0; c < grid.coords.size() && !walked; ++c) {
+      if (used[c]) continue;
+      const Expr& extent = grid.coords[c].extent;
+      walked = wait.cell[d] == coord(c) && event.dims[d] == extent;
+      const auto& nodes = wait.cell[d].nodes;
+      if (!walked && nodes.size() == 3 && nodes[2].kind == ExprKind::kFloorDiv &&
+          nodes[1].kind == ExprKind::kConst)
+        walked = wait.cell[d] == floor_div(coord(c), nodes[1].value) &&
+                 event.dims[d] == ceil_div(extent, nodes[1].value);
+      used[c] = walked;
+    }
+    if (!walked) return false;
+  }
+  return true;
+}
+
+bool never_empty(const TaskGrid& grid, const std::vector<Bounds>& symbols) {
+  return std::all_of(grid.coords.begin(), grid.coords.end(),
+                     [&](const Coord& c) { return bounds(c.extent, symbols).lo >= 1; });
+}
+
+bool has_one_cell(const Event& event) {
+  return std::all_of(event.dims.begin(), event.dims.end(), [](const Expr& dim) { return dim.is_const(1); });
+}
+
+// Whether each task of the grid adds to at least one cell.
+bool always_notifies(const TaskGrid& grid, const Notify& notify, const std::vector<Bounds>& symbols) {
+  std::vector<Bounds> coords;
+  for (const Coord& c : grid.coords)
+    coords.push_back({0, std::max<int64_t>(0, bounds(c.extent, symbols).hi - 1)});
+  return std::all_of(notify.cells.begin(), notify.cells.end(),
+                     [&](const Range& range) { return bounds(range.size, symbols, coords).lo >= 1; });
+}
+
+bool never_expects_zero(const Event& event, const std::vector<Bounds>& symbols) {
+  std::vector<Bounds> cells;
+  for (const Expr& dim : event.dims) cells.push_back({0, std::max<int64_t>(0, bounds(dim, symbols).hi - 1)});
+  return bounds(event.expect, symbols, cells).lo >= 1;
+}
+
+struct Lifetime {
+  GridSet accessors;  // grids that read or write the tensor
+  GridSet writers;
+};
+
+std::vector<Lifetime> lifetimes(const TaskProgram& program) {
+  std::vector<Lifetime> out(program.tensors.size(),
+                            {GridSet(program.grids.size()), GridSet(program.grids.size())});
+  for (GridId g : program.grids.ids()) {
+    for (const Access& a : program.grids[g].reads) out[a.tensor.index].accessors.set(g.index);
+    for (const Access& a : program.grids[g].writes) {
+      out[a.tensor.index].accessors.set(g.index);
+      out[a.tensor.index].writers.set(g.index);
+    }
+  }
+  return out;
+}
+
+// Whether `first` is dead before anybody writes `second`.
+bool ends_before(const Lifetime& first, const Lifetime& second, const std::vector<GridSet>& before) {
+  if (second.writers.none()) return false;
+  for (auto w = second.writers.find_first(); w != GridSet::npos; w = second.writers.find_next(w))
+    if (!first.accessors.is_subset_of(before[w])) return false;
+  return true;
+}
+
+// Places activations, largest first, each at the lowest offset where nothing is alive at the same time.
+// Returns the end of the arena.
+uint64_t place_activations(const TaskProgram& program, std::vector<Slot>& slots) {
+  const std::vector<GridSet> before = grids_before(program);
+  const std::vector<Lifetime> lives = lifetimes(program);
+  std::vector<uint32_t> todo;
+  for (TensorId t : program.tensors.ids())
+    if (program.tensors[t].kind == TensorKind::kActivation && slots[t.index].bytes != 0)
+      todo.push_back(t.index);
+  std::sort(todo.begin(), todo.end(), [&](uint32_t a, uint32_t b) {
+    return slots[a].bytes != slots[b].bytes ? slots[a].bytes > slots[b].bytes : a < b;
+  });
+
+  uint64_t end = 0;
+  std::vector<uint32_t> placed;  // by offset
+  for (uint32_t t : todo) {
+    uint64_t offset = 0;
+    for (uint32_t other : placed) {
+      if (ends_before(lives[t], lives[other], before) || ends_before(lives[other], lives[t], before))
+        continue;
+      if (offset + align(slots[t].bytes) <= slots[other].offset) break;
+      offset = std::max(offset, align(slots[other].offset + slots[other].bytes));
+    }
+    end = std::max(end, append(slots[t], offset));
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), t,
+                                   [&](uint32_t a, uint32_t b) { return slots[a].offset < slots[b].offset; }),
+                  t);
+  }
+  return end;
+}
+
+}  // namespace
+
+std::vector<GridSet> grids_before(const TaskProgram& program) {
+  struct Source {
+    GridId grid;
+    bool always;  // each of its tasks notifies
+  };
+  const uint32_t grids = program.grids.size();
+  const std::vector<Bounds> symbols = symbol_bounds(program);
+  std::vector<std::vector<Source>> sources(program.events.size());
+  for (GridId g : program.grids.ids())
+    for (const Notify& n : program.grids[g].notifies)
+      sources[n.event.index].push_back({g, always_notifies(program.grids[g], n, symbols)});
+
+  // before[b]: grids that precede every task of b. flows[b]: grids each task of which precedes some task of
+  // b. In program order a grid's sources come first; what is not known yet counts as unordered.
+  std::vector<GridSet> before(grids, GridSet(grids)), flows(grids, GridSet(grids));
+  for (GridId b : program.grids.ids()) {
+    const TaskGrid& grid = program.grids[b];
+    for (const Wait& wait : grid.waits) {
+      const Event& event = program.events[wait.event];
+      const bool one_cell = has_one_cell(event);
+      const bool every_cell =
+          never_empty(grid, symbols) && (one_cell || waits_for_every_cell(grid, wait, event));
+      GridSet before_any_source(grids);
+      if (never_expects_zero(event, symbols)) before_any_source.set();
+      for (const Source& a : sources[wait.event.index]) {
+        GridSet flows_to_a = flows[a.grid.index];
+        flows_to_a.set(a.grid.index);
+        before_any_source &= before[a.grid.index];
+        if (one_cell && a.always) before[b.index] |= before[a.grid.index] | flows_to_a;
+        if (every_cell && a.always) flows[b.index] |= flows_to_a;
+      }
+      // Whichever source completes the cell, these come before it.
+      if (!sources[wait.event.index].empty()) before[b.index] |= before_any_source;
+    }
+  }
+  return before;
+}
+
+void plan_memory(Schedule& schedule) {
+  const TaskProgram& program = schedule.program;
+  const std::vector<Bounds> symbols = symbol_bounds(program);
+  std::vector<bool> is_read(program.tensors.size(), false);
+  for (const TaskGrid& grid : program.grids)
+    for (const Access& read : grid.reads) is_read[read.tensor.index] = true;
+
+  schedule.slots.assign(program.tensors.size(), {});
+  for (TensorId t : program.tensors.ids())
+    schedule.slots[t.index].bytes = tensor_bytes(program.tensors[t], is_read[t.index], symbols);
+  schedule.workspace_bytes = place_activations(program, schedule.slots);
+  for (TensorId t : program.tensors.ids()) {
+    Slot& slot = schedule.slots[t.index];
+    if (slot.bytes == 0) continue;
+    switch (program.tensors[t].kind) {
+      case TensorKind::kInput:
+      case TensorKind::kActivation:
+        break;
+      case TensorKind::kWeight:
+      case TensorKind::kTable:
+        schedule.weight_bytes = append(slot, schedule.weight_bytes);
+        break;
+      case TensorKind::kCache:
+        schedule.cache_bytes = append(slot, schedule.cache_bytes);
+        break;
+      case TensorKind::kOutput:
+        schedule.workspace_bytes = append(slot, schedule.workspace_bytes);
+        break;
+    }
+  }
+}
+
+void plan_events(Schedule& schedule) {
+  const std::vector<Bounds> symbols = symbol_bounds(schedule.program);
+  schedule.event_base.clear();
+  schedule.event_cells = 0;
+  for (const Event& event : schedule.program.events) {
+    schedule.event_base.push_back(schedule.event_cells);
+    schedule.event_cells += static_cast<uint32_t>(most_elements(event.dims, symbols));
+  }
+}
+
+}  // namespace mkc

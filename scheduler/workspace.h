@@ -1,0 +1,24 @@
+// Where every tensor lies, and which counters each event has.
+#pragma once
+
+#include <boost/dynamic_bitset.hpp>
+
+#include "ir/schedule.h"
+
+namespace mkc {
+
+constexpr uint64_t kSlotAlignment = 256;
+
+// Fills slots and arena sizes. Weights that no grid reads and inputs take no space; plain weights of rank 1
+// are kept in f32, those of rank 2 in their own type, packed ones as runtime/packing.h lays them out.
+// Activations share memory where the events already keep them apart (see grids_before).
+void plan_memory(Schedule& schedule);
+
+// Fills event_base and event_cells, at the symbols' upper bounds.
+void plan_events(Schedule& schedule);
+
+// By GridId b: the grids all of whose tasks happen before every task of b, for all values of the symbols,
+// by the events alone. Sound, not complete.
+std::vector<boost::dynamic_bitset<>> grids_before(const TaskProgram& program);
+
+}  // namespace mkc

@@ -1,0 +1,175 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "scheduler/cost.h"
+#include "scheduler/place.h"
+#include "scheduler/workspace.h"
+#include "tests/unit/scheduler_programs.h"
+
+namespace mkc {
+namespace {
+
+using test::find_grid;
+using test::find_tensor;
+using test::model_program;
+
+Machine machine() {
+  return load_machine("emulator").value();
+}
+
+Schedule placed(const test::ModelShape& shape, uint32_t workers) {
+  Result<Schedule> schedule = place(model_program(shape), machine(), {workers});
+  REQUIRE(schedule.ok());
+  return schedule.value();
+}
+
+TEST_CASE("costs count the padded bytes of a strip") {
+  // 16 rows x 64 columns of bf16 are padded to 128 columns: 16 * 128 * 2 bytes.
+  const TaskProgram program = model_program();
+  const std::vector<int64_t> symbols = {1, 1};
+  CHECK(task_cost(program, find_grid(program, "l0.q"), machine(), symbols).stream_bytes == 4096);
+  CHECK(task_cost(program, find_grid(program, "embed"), machine(), symbols).stream_bytes == 0);
+  CHECK(task_count(program.grids[find_grid(program, "l0.attend")], std::vector<int64_t>{1, 33}) == 6);
+}
+
+TEST_CASE("each grid gets its kind of placement with a reason") {
+  const Schedule s = placed({}, 3);
+  const auto kind = [&](const char* name) { return s.placements[find_grid(s.program, name).index].kind; };
+  CHECK(kind("embed") == PlacementKind::kRange);
+  CHECK(kind("l0.q") == PlacementKind::kTable);
+  CHECK(kind("l0.attend") == PlacementKind::kRange);
+  CHECK(kind("l0.combine") == PlacementKind::kInline);
+  CHECK(kind("sample") == PlacementKind::kRange);
+  for (const Placement& p : s.placements) CHECK_FALSE(p.reason.empty());
+}
+
+TEST_CASE("streamed bytes stay within one strip of the largest grid after every grid") {
+  for (uint32_t workers : {1u, 2u, 5u, 7u, 132u}) {
+    CAPTURE(workers);
+    const test::ModelShape shape{.layers = 3, .hidden = 512, .feed_forward = 1536, .vocab = 1009};
+    const Schedule s = placed(shape, workers);
+    const std::vector<int64_t> symbols = decode_symbols(s.program);
+    std::vector<GridId> order = critical_path_order(s.program, machine()).value();
+    std::vector<uint64_t> bytes(workers, 0);
+    uint64_t largest = 0;
+    for (GridId g : order) {
+      const uint64_t strip = task_cost(s.program, g, machine(), symbols).stream_bytes;
+      largest = std::max(largest, strip);
+      for (uint32_t w = 0; w < workers; ++w)
+        for (const Segment& segment : s.streams[w])
+          if (segment.grid == g) bytes[w] += segment.count * strip;
+      const auto [low, high] = std::minmax_element(bytes.begin(), bytes.end());
+      CHECK(*high - *low <= largest);
+    }
+  }
+}
+
+TEST_CASE("table grids are dealt out whole, in runs that follow each other from worker to worker") {
+  const Schedule s = placed({.vocab = 1009}, 7);
+  std::map<uint32_t, uint32_t> next;
+  for (const auto& stream : s.streams)
+    for (const Segment& segment : stream) {
+      if (s.placements[segment.grid.index].kind != PlacementKind::kTable) continue;
+      CHECK(segment.first == next[segment.grid.index]);
+      next[segment.grid.index] += segment.count;
+    }
+  for (GridId g : s.program.grids.ids())
+    if (s.placements[g.index].kind == PlacementKind::kTable)
+      CHECK(next[g.index] == task_count(s.program.grids[g], decode_symbols(s.program)));
+}
+
+TEST_CASE("four strips and six on three workers are dealt as by hand") {
+  // q: 4 strips of 4096 bytes: workers get 2, 1, 1; then k: 2 strips go to workers 1 and 2.
+  const Schedule s = placed({.layers = 1}, 3);
+  const auto segment = [&](uint32_t worker, const char* name) {
+    for (const Segment& x : s.streams[worker])
+      if (x.grid == find_grid(s.program, name)) return std::pair(x.first, x.count);
+    return std::pair(0u, 0u);
+  };
+  CHECK(segment(0, "l0.q") == std::pair(0u, 2u));
+  CHECK(segment(1, "l0.q") == std::pair(2u, 1u));
+  CHECK(segment(2, "l0.q") == std::pair(3u, 1u));
+  CHECK(segment(0, "l0.k") == std::pair(0u, 0u));
+  CHECK(segment(1, "l0.k") == std::pair(0u, 1u));
+  CHECK(segment(2, "l0.k") == std::pair(1u, 1u));
+}
+
+TEST_CASE("grids that wait for each other are an error that names them") {
+  TaskProgram program = model_program({.layers = 1});
+  const EventId late = test::find_event(program, "l0.x2_ready");
+  program.grids[find_grid(program, "l0.q")].waits.push_back({late, {}});
+  CHECK(place(program, machine()).error().message ==
+        "error: grids wait for each other: %l0.q -> %l0.attend -> %l0.combine -> %l0.o -> %l0.q");
+}
+
+TEST_CASE("memory: packed sources and inputs take none, outputs lie alone, slots are aligned") {
+  const Schedule s = placed({}, 3);
+  const auto slot = [&](const char* name) { return s.slots[find_tensor(s.program, name).index]; };
+  CHECK(slot("tokens").bytes == 0);
+  CHECK(slot("l0.w_q").bytes == 0);
+  CHECK(slot("l0.w_q.packed").bytes == 4 * 4096);
+  CHECK(slot("embedding").bytes == 160 * 64 * 2);
+  CHECK(slot("l0.k_cache").bytes == 2 * 64 * 16 * 2);
+  CHECK(slot("x0").bytes == 4 * 64 * 4);
+  const Slot logits = slot("logits");
+  for (TensorId t : s.program.tensors.ids()) {
+    CHECK(s.slots[t.index].offset % 256 == 0);
+    if (s.program.tensors[t].kind != TensorKind::kActivation) continue;
+    CHECK(s.slots[t.index].offset + s.slots[t.index].bytes <= logits.offset);
+  }
+}
+
+TEST_CASE("activations of different layers share memory, those alive together do not") {
+  const Schedule s = placed({.layers = 8}, 3);
+  const Schedule one = placed({.layers = 1}, 3);
+  CHECK(s.workspace_bytes < 2 * one.workspace_bytes);
+  const auto apart = [&](const char* a, const char* b) {
+    const Slot x = s.slots[find_tensor(s.program, a).index], y = s.slots[find_tensor(s.program, b).index];
+    return x.offset + x.bytes <= y.offset || y.offset + y.bytes <= x.offset;
+  };
+  CHECK(apart("x0", "l0.q"));       // x0 is q's operand
+  CHECK(apart("x0", "l0.x2"));      // x0 is still read by o, which writes x2
+  CHECK(apart("l0.q", "l0.attn"));  // combine of one head runs beside attend of another
+}
+
+TEST_CASE("grids are known to be before others through heads and joins") {
+  const TaskProgram program = model_program();
+  const auto before = grids_before(program);
+  const auto is_before = [&](const char* a, const char* b) {
+    return before[find_grid(program, b).index].test(find_grid(program, a).index);
+  };
+  CHECK(is_before("embed", "l0.q"));
+  CHECK(is_before("embed", "l0.attend"));
+  CHECK_FALSE(is_before("l0.q", "l0.attend"));
+  CHECK_FALSE(is_before("l0.attend", "l0.combine"));
+  CHECK(is_before("l0.q", "l0.o"));
+  CHECK(is_before("l0.attend", "l0.o"));
+  CHECK(is_before("l0.v", "l1.q"));
+  CHECK_FALSE(is_before("l0.o", "l0.o"));
+}
+
+TEST_CASE("a model of 36 layers on 132 workers is placed") {
+  const test::ModelShape shape{.layers = 36,
+                               .hidden = 4096,
+                               .heads = 32,
+                               .kv_heads = 8,
+                               .head_dim = 128,
+                               .feed_forward = 12288,
+                               .vocab = 151936,
+                               .context = 4096,
+                               .piece = 256,
+                               .tokens = 16};
+  const TaskProgram program = model_program(shape);
+  const Machine h100 = load_machine("h100").value();
+  const auto start = std::chrono::steady_clock::now();
+  const Result<Schedule> schedule = place(program, h100);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  REQUIRE(schedule.ok());
+  MESSAGE("placed in " << took.count() << " ms");
+}
+
+}  // namespace
+}  // namespace mkc
