@@ -1,0 +1,109 @@
+#include "frontend/checkpoint.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "frontend/fields.h"
+
+namespace mkc {
+namespace {
+
+Result<DType> config_dtype(const Scope& scope) {
+  Node node = config_value(*scope.config, "dtype");
+  if (node.is(Node::Kind::kNull)) node = config_value(*scope.config, "torch_dtype");
+  if (node.is(Node::Kind::kNull)) return DType::bf16;
+  if (node == string_node("bfloat16")) return DType::bf16;
+  if (node == string_node("float16")) return DType::f16;
+  if (node == string_node("float32")) return DType::f32;
+  return scope.config->error(
+      node.place,
+      fmt::format("{} is {}, expected \"bfloat16\", \"float16\" or \"float32\"", node.path, describe(node)));
+}
+
+// `*` stands for any text.
+bool matches(std::string_view pattern, std::string_view text) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == text;
+  if (!text.starts_with(pattern.substr(0, star))) return false;
+  for (size_t at = star; at <= text.size(); ++at) {
+    if (matches(pattern.substr(star + 1), text.substr(at))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, const Scope& scope,
+                                    const std::string& directory) {
+  Checkpoint checkpoint;
+  checkpoint.tensors_ = tensors;
+  checkpoint.directory_ = directory;
+  checkpoint.used_.resize(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto [place, added] = checkpoint.by_name_.emplace(tensors[i].name, i);
+    if (!added) {
+      return error_at({tensors[i].file}, fmt::format("tensor \"{}\" is also in {}", tensors[i].name,
+                                                     tensors[place->second].file));
+    }
+  }
+  if (tensors.empty()) {
+    MKC_TRY(dtype, config_dtype(scope));
+    checkpoint.dtype_ = dtype;
+  }
+  return checkpoint;
+}
+
+Status Checkpoint::take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at) {
+  if (tensors_.empty()) return {};
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    std::vector<std::string> unused;
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (!used_[i]) unused.push_back(tensors_[i].name);
+    }
+    return error_at({directory_}, fmt::format("missing tensor \"{}\" [{}], needed by {}:{}:{}{}", name,
+                                              fmt::join(shape, ", "), declared_at.file, declared_at.line,
+                                              declared_at.col, suggestion(name, unused)));
+  }
+  const CheckpointTensor& tensor = tensors_[found->second];
+  used_[found->second] = true;
+  if (tensor.shape != shape) {
+    return error_at({tensor.file}, fmt::format("tensor \"{}\" has shape [{}], expected [{}]", name,
+                                               fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
+  }
+  if (dtype_from_.empty()) {
+    if (tensor.dtype == DType::i32) {
+      return error_at({tensor.file}, fmt::format("tensor \"{}\" is i32, expected bf16, f16 or f32", name));
+    }
+    dtype_ = tensor.dtype;
+    dtype_from_ = name;
+  }
+  if (tensor.dtype != dtype_) {
+    return error_at({tensor.file}, fmt::format("tensor \"{}\" is {}, expected {} as \"{}\"", name,
+                                               dtype_name(tensor.dtype), dtype_name(dtype_), dtype_from_));
+  }
+  return {};
+}
+
+Status Checkpoint::check_all_used(const Family& family, const Scope& scope) const {
+  std::vector<std::string_view> ignored;
+  for (const IgnoreDecl& ignore : family.ignore) {
+    bool applies = true;
+    if (ignore.when) {
+      MKC_TRY(when, evaluate_bool(*ignore.when, scope));
+      applies = when;
+    }
+    if (applies) ignored.push_back(ignore.name);
+  }
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    bool known = used_[i];
+    for (const std::string_view pattern : ignored) known = known || matches(pattern, tensors_[i].name);
+    if (known) continue;
+    return error_at({tensors_[i].file},
+                    fmt::format("tensor \"{}\" [{}] has no place in the {} family", tensors_[i].name,
+                                fmt::join(tensors_[i].shape, ", "), family.name));
+  }
+  return {};
+}
+
+}  // namespace mkc

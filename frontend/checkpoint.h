@@ -1,0 +1,47 @@
+// Matches the tensors of a checkpoint against the weights a family declares.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontend/family.h"
+#include "ir/tensor.h"
+
+namespace mkc {
+
+struct CheckpointTensor {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;
+  std::string file;  // that holds it, for errors
+};
+
+// Hands out the tensors of one checkpoint by name and knows which were not asked for.
+class Checkpoint {
+ public:
+  // `tensors` empty: compile from the config alone; every weight is then taken to exist, in the config's
+  // dtype. Errors: a name given twice.
+  static Result<Checkpoint> open(std::span<const CheckpointTensor> tensors, const Scope& scope,
+                                 const std::string& directory);
+
+  // Checks and marks the tensor as used. All weights have one dtype: that of the first taken.
+  // Errors: missing, another shape, another dtype or none a weight can have.
+  Status take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at);
+
+  // Fails for a tensor that was not taken and that the family does not declare as ignored.
+  Status check_all_used(const Family& family, const Scope& scope) const;
+
+  DType dtype() const { return dtype_; }
+
+ private:
+  std::span<const CheckpointTensor> tensors_;
+  std::string directory_;
+  std::map<std::string, size_t> by_name_;
+  std::vector<bool> used_;
+  DType dtype_ = DType::bf16;
+  std::string dtype_from_;  // the tensor whose dtype all others must have
+};
+
+}  // namespace mkc

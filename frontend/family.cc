@@ -1,0 +1,173 @@
+#include "frontend/family.h"
+
+#include <fmt/format.h>
+
+#include "frontend/family_blocks.h"
+#include "frontend/fields.h"
+
+namespace mkc {
+namespace {
+
+using Kind = Node::Kind;
+
+Result<std::vector<std::string>> names_field(const Document& document, const Node& map, std::string_view what,
+                                             std::string_view key) {
+  MKC_TRY(list, required_field(document, map, what, key, Kind::kList));
+  return string_list(document, *list);
+}
+
+Status read_match(const Document& document, Family& family) {
+  MKC_TRY(match, required_field(document, document.root, "the family", "match", Kind::kMap));
+  MKC_TRY_STATUS(check_keys(document, *match, "match", {"architectures", "model_types"}));
+  MKC_TRY(architectures, names_field(document, *match, "match", "architectures"));
+  MKC_TRY(model_types, names_field(document, *match, "match", "model_types"));
+  family.architectures = architectures;
+  family.model_types = model_types;
+  return {};
+}
+
+Result<ParamDecl> read_param(const Document& document, const std::string& name, const Node& node) {
+  const std::string what = "parameter " + name;
+  MKC_TRY_STATUS(check_keys(document, node, what, {"int", "float", "bool", "string", "min", "max"}));
+  ParamDecl param;
+  param.name = name;
+  param.place = node.place;
+  const Node* value = nullptr;
+  for (const Kind kind : {Kind::kInt, Kind::kFloat, Kind::kBool, Kind::kString}) {
+    const Node* found = find(node, kind_name(kind));
+    if (!found) continue;
+    if (value) return document.error(node.place, fmt::format("{} has two types", what));
+    value = found;
+    param.type = kind;
+  }
+  if (!value) {
+    return document.error(node.place,
+                          fmt::format("{} has no type, expected int, float, bool or string", what));
+  }
+  MKC_TRY(formula, parse_formula(document, *value));
+  param.value = formula;
+  MKC_TRY(min, optional_field(document, node, "min", Kind::kFloat));
+  MKC_TRY(max, optional_field(document, node, "max", Kind::kFloat));
+  if (min) param.min = min->number();
+  if (max) param.max = max->number();
+  return param;
+}
+
+Status read_params(const Document& document, Family& family) {
+  MKC_TRY(params, required_field(document, document.root, "the family", "params", Kind::kMap));
+  for (size_t i = 0; i < params->keys.size(); ++i) {
+    MKC_TRY(param, read_param(document, params->keys[i], params->items[i]));
+    family.params.push_back(std::move(param));
+  }
+  return {};
+}
+
+Status read_restrictions(const Document& document, Family& family) {
+  MKC_TRY(only, optional_field(document, document.root, "only", Kind::kMap));
+  for (size_t i = 0; only && i < only->keys.size(); ++i) {
+    MKC_TRY(allowed, required_field(document, *only, "only", only->keys[i], Kind::kList));
+    family.only.push_back({only->keys[i], allowed->items});
+  }
+  MKC_TRY(known, optional_field(document, document.root, "known_keys", Kind::kMap));
+  for (size_t i = 0; known && i < known->keys.size(); ++i) {
+    MKC_TRY(names, names_field(document, *known, "known_keys", known->keys[i]));
+    family.known_keys.push_back({known->keys[i], names});
+  }
+  MKC_TRY(require, optional_field(document, document.root, "require", Kind::kList));
+  for (size_t i = 0; require && i < require->items.size(); ++i) {
+    const Node& entry = require->items[i];
+    MKC_TRY_STATUS(check_keys(document, entry, "a requirement", {"that", "key", "says"}));
+    MKC_TRY(that, required_field(document, entry, "a requirement", "that", Kind::kString));
+    MKC_TRY(key, required_field(document, entry, "a requirement", "key", Kind::kString));
+    MKC_TRY(says, required_field(document, entry, "a requirement", "says", Kind::kString));
+    MKC_TRY(formula, parse_formula(document, *that));
+    family.require.push_back({formula, key->string, says->string});
+  }
+  return {};
+}
+
+Result<Formula> required_formula(const Document& document, const Node& map, std::string_view what,
+                                 std::string_view key) {
+  const Node* node = find(map, key);
+  if (node) return parse_formula(document, *node);
+  return document.error(map.place, fmt::format("missing key \"{}\" in {}", key, what));
+}
+
+Status read_rope(const Document& document, Family& family) {
+  const Node* node = find(document.root, "rope");
+  if (!node) return {};
+  MKC_TRY_STATUS(check_keys(
+      document, *node, "rope",
+      {"name", "dim", "theta", "type", "factor", "low_freq_factor", "high_freq_factor", "original_context"}));
+  RopeDecl rope;
+  rope.place = node->place;
+  MKC_TRY(name, required_field(document, *node, "rope", "name", Kind::kString));
+  rope.name = name->string;
+  MKC_TRY(dim, required_formula(document, *node, "rope", "dim"));
+  MKC_TRY(theta, required_formula(document, *node, "rope", "theta"));
+  MKC_TRY(type, required_formula(document, *node, "rope", "type"));
+  rope.dim = dim;
+  rope.theta = theta;
+  rope.type = type;
+  MKC_TRY(factor, optional_formula(document, *node, "factor"));
+  MKC_TRY(low, optional_formula(document, *node, "low_freq_factor"));
+  MKC_TRY(high, optional_formula(document, *node, "high_freq_factor"));
+  MKC_TRY(original, optional_formula(document, *node, "original_context"));
+  rope.factor = factor;
+  rope.low_freq_factor = low;
+  rope.high_freq_factor = high;
+  rope.original_context = original;
+  family.rope = std::move(rope);
+  return {};
+}
+
+Status read_layers(const Document& document, Family& family) {
+  MKC_TRY(layers, required_field(document, document.root, "the family", "layers", Kind::kMap));
+  MKC_TRY_STATUS(check_keys(document, *layers, "layers", {"repeat", "prefix", "weights", "caches", "ops"}));
+  MKC_TRY(count, required_formula(document, *layers, "layers", "repeat"));
+  MKC_TRY(block, read_block(document, *layers, "layers", nullptr));
+  family.layer_count = count;
+  family.layer = std::move(block);
+  return {};
+}
+
+Status read_outputs_and_ignored(const Document& document, Family& family) {
+  MKC_TRY(outputs, required_field(document, document.root, "the family", "outputs", Kind::kList));
+  MKC_TRY_STATUS(string_list(document, *outputs));
+  for (const Node& item : outputs->items) family.outputs.push_back({item.string, item.place});
+  MKC_TRY(ignore, optional_field(document, document.root, "ignore", Kind::kList));
+  for (size_t i = 0; ignore && i < ignore->items.size(); ++i) {
+    const Node& entry = ignore->items[i];
+    MKC_TRY_STATUS(check_keys(document, entry, "an ignored tensor", {"name", "when"}));
+    MKC_TRY(name, required_field(document, entry, "an ignored tensor", "name", Kind::kString));
+    MKC_TRY(when, optional_formula(document, entry, "when"));
+    family.ignore.push_back({name->string, when});
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Family> read_family(Document document) {
+  Family family;
+  MKC_TRY_STATUS(check_keys(document, document.root, "the family",
+                            {"family", "match", "params", "only", "known_keys", "require", "max_context",
+                             "rope", "weights", "layers", "ops", "outputs", "ignore"}));
+  MKC_TRY(name, required_field(document, document.root, "the family", "family", Kind::kString));
+  family.name = name->string;
+  family.place = name->place;
+  MKC_TRY_STATUS(read_match(document, family));
+  MKC_TRY_STATUS(read_params(document, family));
+  MKC_TRY_STATUS(read_restrictions(document, family));
+  MKC_TRY(max_context, required_formula(document, document.root, "the family", "max_context"));
+  family.max_context = max_context;
+  MKC_TRY_STATUS(read_rope(document, family));
+  MKC_TRY_STATUS(read_layers(document, family));
+  MKC_TRY(model, read_block(document, document.root, "the family", &family.layers_at));
+  family.model = std::move(model);
+  MKC_TRY_STATUS(read_outputs_and_ignored(document, family));
+  family.document = std::move(document);
+  return family;
+}
+
+}  // namespace mkc

@@ -1,0 +1,132 @@
+// A family of models, as declared by a file of models/ (the language: docs/families.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontend/formula.h"
+#include "ir/ops.h"
+
+namespace mkc {
+
+struct ParamDecl {
+  std::string name;
+  Node::Kind type = Node::Kind::kInt;  // int, float, bool or string
+  Formula value;
+  std::optional<double> min, max;
+  Place place;
+  bool operator==(const ParamDecl&) const = default;
+};
+
+// The config key must have one of these values; where it is a list, each of its elements must.
+struct OnlyDecl {
+  std::string key;
+  std::vector<Node> allowed;
+  bool operator==(const OnlyDecl&) const = default;
+};
+
+// The map at this config key may hold these keys only.
+struct KnownKeysDecl {
+  std::string key;
+  std::vector<std::string> known;
+  bool operator==(const KnownKeysDecl&) const = default;
+};
+
+struct Requirement {
+  Formula that;
+  std::string key;   // the config key at fault, for the error's place
+  std::string says;  // `{name}` stands for the value of a name
+  bool operator==(const Requirement&) const = default;
+};
+
+struct RopeDecl {
+  std::string name;
+  Formula dim, theta, type;
+  // Read only by the types that need them.
+  std::optional<Formula> factor, low_freq_factor, high_freq_factor, original_context;
+  Place place;
+  bool operator==(const RopeDecl&) const = default;
+};
+
+struct WeightDecl {
+  std::string name;
+  std::string source;  // the checkpoint's name, without the block's prefix
+  std::vector<Formula> shape;
+  std::optional<Formula> when;
+  Place place;
+  bool operator==(const WeightDecl&) const = default;
+};
+
+struct CacheDecl {
+  std::string name;
+  std::vector<Formula> shape;
+  Place place;
+  bool operator==(const CacheDecl&) const = default;
+};
+
+// An operand: the name of a weight, a cache, an input or a value computed earlier.
+struct Operand {
+  std::string name;  // "" for an optional operand that is not given
+  Place place;
+  bool operator==(const Operand&) const = default;
+};
+
+struct AttrDecl {
+  std::string name;
+  bool is_float = false;
+  Formula value;
+  bool operator==(const AttrDecl&) const = default;
+};
+
+struct OpDecl {
+  OpKind kind = OpKind::kAdd;
+  std::vector<Operand> inputs;  // in schema order
+  std::vector<Operand> outputs;
+  std::vector<AttrDecl> attrs;
+  std::optional<Formula> when;
+  Place place;
+  bool operator==(const OpDecl&) const = default;
+};
+
+struct Block {
+  std::string prefix;  // of its weights' checkpoint names; `{n}` stands for the layer
+  std::vector<WeightDecl> weights;
+  std::vector<CacheDecl> caches;
+  std::vector<OpDecl> ops;
+  bool operator==(const Block&) const = default;
+};
+
+// Checkpoint tensors that may be there and are not used; `*` in the name stands for any text.
+struct IgnoreDecl {
+  std::string name;
+  std::optional<Formula> when;
+  bool operator==(const IgnoreDecl&) const = default;
+};
+
+struct Family {
+  std::string name;
+  Document document;
+  Place place;  // of the name
+  std::vector<std::string> architectures;
+  std::vector<std::string> model_types;
+  std::vector<ParamDecl> params;
+  std::vector<OnlyDecl> only;
+  std::vector<KnownKeysDecl> known_keys;
+  std::vector<Requirement> require;
+  Formula max_context;
+  std::optional<RopeDecl> rope;
+  Block model;
+  Block layer;
+  Formula layer_count;
+  size_t layers_at = 0;  // the layers stand before model.ops[layers_at]
+  std::vector<Operand> outputs;
+  std::vector<IgnoreDecl> ignore;
+  bool operator==(const Family&) const = default;
+};
+
+// Reads a family from its YAML. Errors: unknown or missing keys, unknown ops and roles, malformed
+// expressions.
+Result<Family> read_family(Document document);
+
+}  // namespace mkc

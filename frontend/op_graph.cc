@@ -1,0 +1,254 @@
+#include "frontend/op_graph.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "frontend/fields.h"
+#include "frontend/params.h"
+#include "frontend/shapes.h"
+
+namespace mkc {
+namespace {
+
+class GraphBuilder {
+ public:
+  GraphBuilder(const CompileRequest& request, Scope scope, Checkpoint checkpoint)
+      : request_(request),
+        family_(request.family),
+        scope_(std::move(scope)),
+        checkpoint_(std::move(checkpoint)) {}
+
+  Result<OpGraph> build() {
+    graph_.name = family_.name;
+    add_symbols_and_inputs();
+    MKC_TRY_STATUS(add_rope());
+    MKC_TRY_STATUS(add_weights(family_.model));
+    MKC_TRY_STATUS(add_caches(family_.model));
+    MKC_TRY_STATUS(add_ops(family_.model, 0, family_.layers_at));
+    MKC_TRY_STATUS(add_layers());
+    MKC_TRY_STATUS(add_ops(family_.model, family_.layers_at, family_.model.ops.size()));
+    MKC_TRY_STATUS(mark_outputs());
+    MKC_TRY_STATUS(checkpoint_.check_all_used(family_, scope_));
+    return std::move(graph_);
+  }
+
+ private:
+  const CompileRequest& request_;
+  const Family& family_;
+  Scope scope_;
+  Checkpoint checkpoint_;
+  OpGraph graph_;
+  int32_t layer_ = -1;
+  std::map<std::string, TensorId, std::less<>> names_;  // what a name in the family file stands for here
+  std::set<std::string, std::less<>> set_here_;         // names set in this layer, or outside the layers
+  std::set<std::string, std::less<>> absent_;           // weights whose `when` is false
+
+  Loc loc(Place place) const { return family_.document.loc(place); }
+  Error fail(Place place, const std::string& message) const { return family_.document.error(place, message); }
+
+  std::string scoped_name(const std::string& name) const {
+    return layer_ < 0 ? name : fmt::format("l{}.{}", layer_, name);
+  }
+
+  // Adds a tensor that `name` stands for from here on. A layer may take over a name from before it, which is
+  // how values are handed from layer to layer, but sets each name once.
+  Status define(const std::string& name, Tensor tensor, Place place) {
+    if (!set_here_.insert(name).second) return fail(place, fmt::format("\"{}\" is set a second time", name));
+    tensor.name = scoped_name(name);
+    tensor.loc = loc(place);
+    names_[name] = graph_.tensors.add(std::move(tensor));
+    return {};
+  }
+
+  void add_symbols_and_inputs() {
+    const Loc place = loc(family_.place);
+    const SymbolId tokens = graph_.symbols.add({"T", {1, request_.max_tokens}, place});
+    graph_.symbols.add({"kv_len", {1, request_.context}, place});
+    for (const char* name : {"tokens", "positions"}) {
+      Tensor input{name, TensorKind::kInput, DType::i32, {symbol(tokens)}, {}, {}, place};
+      set_here_.insert(name);
+      names_[name] = graph_.tensors.add(std::move(input));
+    }
+  }
+
+  Status add_rope() {
+    if (!family_.rope) return {};
+    const RopeDecl& rope = *family_.rope;
+    MKC_TRY(frequencies, rope_frequencies(rope, scope_));
+    Tensor table;
+    table.kind = TensorKind::kTable;
+    table.shape = {request_.context, static_cast<int64_t>(2 * frequencies.size())};
+    MKC_TRY_STATUS(define(rope.name, std::move(table), rope.place));
+    graph_.ropes.push_back({names_[rope.name], frequencies, 1});
+    return {};
+  }
+
+  Result<std::vector<int64_t>> evaluate_shape(const std::vector<Formula>& shape) const {
+    std::vector<int64_t> sizes;
+    for (const Formula& dim : shape) {
+      MKC_TRY(size, evaluate_int(dim, scope_));
+      if (size < 1) return fail(dim.place, fmt::format("\"{}\" is {}, expected at least 1", dim.text, size));
+      sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  Result<bool> applies(const std::optional<Formula>& when) const {
+    if (!when) return true;
+    return evaluate_bool(*when, scope_);
+  }
+
+  // Prefix and name with `{n}` replaced by the layer.
+  std::string source_name(const Block& block, const WeightDecl& weight) const {
+    std::string name = block.prefix + weight.source;
+    if (const size_t at = name.find("{n}"); at != std::string::npos)
+      name.replace(at, 3, std::to_string(layer_));
+    return name;
+  }
+
+  Status add_weights(const Block& block) {
+    for (const WeightDecl& weight : block.weights) {
+      MKC_TRY(present, applies(weight.when));
+      if (!present) {
+        absent_.insert(weight.name);
+        continue;
+      }
+      MKC_TRY(shape, evaluate_shape(weight.shape));
+      const std::string source = source_name(block, weight);
+      MKC_TRY_STATUS(checkpoint_.take(source, shape, loc(weight.place)));
+      Tensor tensor;
+      tensor.kind = TensorKind::kWeight;
+      tensor.dtype = checkpoint_.dtype();
+      tensor.shape.assign(shape.begin(), shape.end());
+      tensor.source = source;
+      MKC_TRY_STATUS(define(weight.name, std::move(tensor), weight.place));
+    }
+    return {};
+  }
+
+  Status add_caches(const Block& block) {
+    for (const CacheDecl& cache : block.caches) {
+      MKC_TRY(shape, evaluate_shape(cache.shape));
+      Tensor tensor;
+      tensor.kind = TensorKind::kCache;
+      tensor.dtype = request_.kv_dtype.value_or(checkpoint_.dtype());
+      tensor.shape.assign(shape.begin(), shape.end());
+      MKC_TRY_STATUS(define(cache.name, std::move(tensor), cache.place));
+    }
+    return {};
+  }
+
+  Status add_layers() {
+    MKC_TRY(count, evaluate_int(family_.layer_count, scope_));
+    const auto outer = std::move(set_here_);
+    for (layer_ = 0; layer_ < count; ++layer_) {
+      set_here_.clear();
+      MKC_TRY_STATUS(add_weights(family_.layer));
+      MKC_TRY_STATUS(add_caches(family_.layer));
+      MKC_TRY_STATUS(add_ops(family_.layer, 0, family_.layer.ops.size()));
+    }
+    layer_ = -1;
+    set_here_ = outer;
+    return {};
+  }
+
+  Status add_ops(const Block& block, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      MKC_TRY(present, applies(block.ops[i].when));
+      if (present) MKC_TRY_STATUS(add_op(block.ops[i]));
+    }
+    return {};
+  }
+
+  Result<TensorId> resolve(const Operand& operand) const {
+    const auto found = names_.find(operand.name);
+    if (found != names_.end()) return found->second;
+    std::vector<std::string> known;
+    for (const auto& [name, id] : names_) known.push_back(name);
+    return fail(operand.place,
+                fmt::format("\"{}\" is {}{}", operand.name,
+                            absent_.contains(operand.name) ? "not there in this model" : "not known",
+                            suggestion(operand.name, known)));
+  }
+
+  // An optional operand is left out where it is not given or where its weight is not there in this model.
+  bool left_out(const OpSchema& schema, const Operand& operand, size_t position) const {
+    const bool optional = std::string_view(schema.inputs[position]).ends_with('?');
+    return optional && (operand.name.empty() || absent_.contains(operand.name));
+  }
+
+  Status evaluate_attrs(const OpDecl& decl, Attrs& attrs) const {
+    for (const AttrDecl& attr : decl.attrs) {
+      MKC_TRY(value, evaluate(attr.value, scope_));
+      const bool fits = attr.is_float ? value.is_number() : value.is(Node::Kind::kInt);
+      if (!fits) {
+        return fail(attr.value.place, fmt::format("{} is {}, expected {}", attr.name, describe(value),
+                                                  attr.is_float ? "a float" : "an int"));
+      }
+      if (attr.is_float)
+        set_attr(attrs, attr.name, value.number());
+      else
+        set_attr(attrs, attr.name, value.integer);
+    }
+    return {};
+  }
+
+  Status add_op(const OpDecl& decl) {
+    const OpSchema& schema = op_schema(decl.kind);
+    Op op;
+    op.kind = decl.kind;
+    op.layer = layer_;
+    op.loc = loc(decl.place);
+    std::vector<Tensor> inputs;
+    for (size_t i = 0; i < decl.inputs.size(); ++i) {
+      if (left_out(schema, decl.inputs[i], i)) continue;
+      MKC_TRY(id, resolve(decl.inputs[i]));
+      op.inputs.push_back(id);
+      inputs.push_back(graph_.tensors[id]);
+    }
+    MKC_TRY_STATUS(evaluate_attrs(decl, op.attrs));
+
+    const bool writes_caches = decl.kind == OpKind::kKvWrite;
+    std::vector<Tensor> caches;
+    for (size_t i = 0; writes_caches && i < decl.outputs.size(); ++i) {
+      MKC_TRY(id, resolve(decl.outputs[i]));
+      op.outputs.push_back(id);
+      caches.push_back(graph_.tensors[id]);
+    }
+    const auto outputs = infer_outputs(decl.kind, inputs, caches, op.attrs);
+    if (!outputs.ok()) return fail(decl.place, outputs.error().message);
+    for (size_t i = 0; i < outputs.value().size(); ++i) {
+      Tensor tensor;
+      tensor.dtype = outputs.value()[i].dtype;
+      tensor.shape = outputs.value()[i].shape;
+      const Operand& out = decl.outputs[i];
+      MKC_TRY_STATUS(define(out.name, std::move(tensor), out.place));
+      op.outputs.push_back(names_[out.name]);
+    }
+    graph_.ops.add(std::move(op));
+    return {};
+  }
+
+  Status mark_outputs() {
+    for (const Operand& output : family_.outputs) {
+      MKC_TRY(id, resolve(output));
+      if (graph_.tensors[id].kind != TensorKind::kActivation) {
+        return fail(output.place, fmt::format("\"{}\" is not computed by an op", output.name));
+      }
+      graph_.tensors[id].kind = TensorKind::kOutput;
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+Result<OpGraph> build_op_graph(const CompileRequest& request, std::span<const CheckpointTensor> tensors) {
+  MKC_TRY(scope, request_scope(request));
+  MKC_TRY(checkpoint, Checkpoint::open(tensors, scope, request.checkpoint));
+  return GraphBuilder(request, std::move(scope), std::move(checkpoint)).build();
+}
+
+}  // namespace mkc

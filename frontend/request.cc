@@ -1,0 +1,186 @@
+#include "frontend/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "frontend/families.h"
+#include "frontend/fields.h"
+#include "frontend/json.h"
+#include "frontend/params.h"
+#include "frontend/yaml.h"
+
+namespace mkc {
+namespace {
+
+using Kind = Node::Kind;
+
+constexpr int64_t kMaxTokens = 256;
+constexpr int64_t kDefaultTokens = 16;
+constexpr int64_t kDefaultContext = 4096;
+
+struct ModelFile {
+  std::string checkpoint;
+  ModelOptions options;
+};
+
+// A path written in a file is relative to that file.
+std::string beside(const std::string& file, const std::string& path) {
+  return (std::filesystem::path(file).parent_path() / path).lexically_normal().string();
+}
+
+// The integer at `map`.`key`, at least 1; a missing one is left out.
+Status read_count(const Document& document, const Node& map, const std::string& key,
+                  std::optional<int64_t>& out) {
+  MKC_TRY(node, optional_field(document, map, key, Kind::kInt));
+  if (!node) return {};
+  if (node->integer < 1) {
+    return document.error(node->place, fmt::format("{} is {}, expected at least 1", key, node->integer));
+  }
+  out = node->integer;
+  return {};
+}
+
+Status read_kv(const Document& document, const Node& kv, ModelOptions& options) {
+  MKC_TRY_STATUS(check_keys(document, kv, "kv", {"dtype"}));
+  MKC_TRY(node, optional_field(document, kv, "dtype", Kind::kString));
+  if (!node || node->string == "weights") return {};
+  const Result<DType> dtype = parse_dtype(node->string);
+  if (!dtype.ok() || dtype.value() == DType::i32) {
+    return document.error(node->place,
+                          fmt::format("dtype is {}, expected weights, bf16, f16 or f32", describe(*node)));
+  }
+  options.kv_dtype = dtype.value();
+  return {};
+}
+
+Result<ModelFile> read_model_file(const std::string& path) {
+  MKC_TRY(source, read_source(path));
+  MKC_TRY(document, parse_yaml(std::move(source)));
+  const Node& root = document.root;
+  const std::string what = "the model file";
+  MKC_TRY_STATUS(
+      check_keys(document, root, what, {"checkpoint", "family", "target", "limits", "kv", "schedule"}));
+  ModelFile file;
+  MKC_TRY(checkpoint, required_field(document, root, what, "checkpoint", Kind::kString));
+  file.checkpoint = beside(path, checkpoint->string);
+  MKC_TRY(family, optional_field(document, root, "family", Kind::kString));
+  if (family) file.options.family = beside(path, family->string);
+  MKC_TRY(target, optional_field(document, root, "target", Kind::kString));
+  if (target) file.options.target = target->string;
+  if (const Node* limits = find(root, "limits")) {
+    MKC_TRY_STATUS(check_keys(document, *limits, "limits", {"tokens", "context"}));
+    MKC_TRY_STATUS(read_count(document, *limits, "tokens", file.options.max_tokens));
+    MKC_TRY_STATUS(read_count(document, *limits, "context", file.options.context));
+  }
+  if (const Node* kv = find(root, "kv")) MKC_TRY_STATUS(read_kv(document, *kv, file.options));
+  if (const Node* schedule = find(root, "schedule")) {
+    MKC_TRY_STATUS(check_keys(document, *schedule, "schedule", {"workers"}));
+    MKC_TRY_STATUS(read_count(document, *schedule, "workers", file.options.workers));
+  }
+  return file;
+}
+
+template <class T>
+void override_with(std::optional<T>& value, const std::optional<T>& winner) {
+  if (winner) value = winner;
+}
+
+Result<Family> load_family(const Document& config, const ModelOptions& options) {
+  if (!options.family) return find_family(config, options.models_dir.value_or(""));
+  MKC_TRY(source, read_source(*options.family));
+  MKC_TRY(document, parse_yaml(std::move(source)));
+  return read_family(std::move(document));
+}
+
+Status resolve_limits(const ModelOptions& options, const std::string& path, CompileRequest& request) {
+  request.max_tokens = options.max_tokens.value_or(kDefaultTokens);
+  if (request.max_tokens < 1 || request.max_tokens > kMaxTokens) {
+    return error_at({path}, fmt::format("limit of tokens per step is {}, expected 1 to {}",
+                                        request.max_tokens, kMaxTokens));
+  }
+  MKC_TRY(scope, bind_params(request.family, request.config));
+  MKC_TRY(model_maximum, evaluate_int(request.family.max_context, scope));
+  request.context = options.context.value_or(std::min(model_maximum, kDefaultContext));
+  if (request.context < 1 || request.context > model_maximum) {
+    return error_at({path}, fmt::format("context limit is {}, expected 1 to the model's maximum {}",
+                                        request.context, model_maximum));
+  }
+  // A step never holds more tokens than the context.
+  request.max_tokens = std::min(request.max_tokens, request.context);
+  MKC_TRY_STATUS(request_scope(request));
+  return {};
+}
+
+// A double-quoted YAML scalar.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+}  // namespace
+
+Result<CompileRequest> read_request(const std::string& path, const ModelOptions& overrides) {
+  ModelFile file{path, {}};
+  std::error_code code;
+  if (!std::filesystem::is_directory(path, code)) {
+    MKC_TRY(read, read_model_file(path));
+    file = std::move(read);
+  }
+  ModelOptions& options = file.options;
+  override_with(options.target, overrides.target);
+  override_with(options.max_tokens, overrides.max_tokens);
+  override_with(options.context, overrides.context);
+  override_with(options.kv_dtype, overrides.kv_dtype);
+  override_with(options.workers, overrides.workers);
+  override_with(options.family, overrides.family);
+  override_with(options.models_dir, overrides.models_dir);
+
+  CompileRequest request;
+  request.checkpoint = file.checkpoint;
+  MKC_TRY(config_source, read_source((std::filesystem::path(file.checkpoint) / "config.json").string()));
+  MKC_TRY(config, parse_json(std::move(config_source)));
+  request.config = std::move(config);
+  MKC_TRY(family, load_family(request.config, options));
+  request.family = std::move(family);
+  request.target = options.target.value_or("sm_90a");
+  request.kv_dtype = options.kv_dtype;
+  request.workers = options.workers;
+  MKC_TRY_STATUS(resolve_limits(options, path, request));
+  return request;
+}
+
+Result<Scope> request_scope(const CompileRequest& request) {
+  MKC_TRY(scope, bind_params(request.family, request.config));
+  scope.names["context"] = int_node(request.context);
+  scope.names["max_tokens"] = int_node(request.max_tokens);
+  MKC_TRY_STATUS(check_requirements(request.family, scope));
+  return scope;
+}
+
+std::string resolved_yaml(const CompileRequest& request) {
+  const std::string& family = request.family.document.source.path;
+  const auto builtin = builtin_families();
+  const bool is_builtin =
+      std::any_of(builtin.begin(), builtin.end(), [&](const auto& known) { return known.path == family; });
+  std::string out = fmt::format("checkpoint: {}\n", quoted(request.checkpoint));
+  out += fmt::format("{}: {}\n", is_builtin ? "# family" : "family", quoted(family));
+  out += fmt::format("target: {}\n", quoted(request.target));
+  out += fmt::format("limits: {{tokens: {}, context: {}}}\n", request.max_tokens, request.context);
+  out += fmt::format("kv: {{dtype: {}}}\n", request.kv_dtype ? dtype_name(*request.kv_dtype) : "weights");
+  if (request.workers) out += fmt::format("schedule: {{workers: {}}}\n", *request.workers);
+  const Result<Scope> scope = request_scope(request);
+  MKC_ASSERT(scope.ok(), "a resolved request does not bind: " + scope.error().message);
+  out += "# parameters\n";
+  for (const ParamDecl& param : request.family.params) {
+    out += fmt::format("#   {}: {}\n", param.name, describe(scope.value().names.at(param.name)));
+  }
+  return out;
+}
+
+}  // namespace mkc

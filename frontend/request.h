@@ -1,0 +1,44 @@
+// What to compile: a checkpoint directory or a model.yaml, resolved against its family and its config.json.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "frontend/family.h"
+
+namespace mkc {
+
+// What a model.yaml or the command line may set; unset members take the defaults named here.
+struct ModelOptions {
+  std::optional<std::string> target;      // default "sm_90a"
+  std::optional<int64_t> max_tokens;      // per step; default 16
+  std::optional<int64_t> context;         // positions; default min(the model's maximum, 4096)
+  std::optional<DType> kv_dtype;          // default: the weights' dtype
+  std::optional<int64_t> workers;         // default: as many as the target has
+  std::optional<std::string> family;      // path of a family file; default: matched by config.json
+  std::optional<std::string> models_dir;  // folder of family files that go before the built-in ones
+};
+
+struct CompileRequest {
+  std::string checkpoint;  // directory of config.json and, where weights are needed, of the safetensors
+  Document config;
+  Family family;
+  std::string target;
+  int64_t max_tokens = 0;
+  int64_t context = 0;
+  std::optional<DType> kv_dtype;
+  std::optional<int64_t> workers;
+};
+
+// `path`: a checkpoint directory, or a model.yaml whose `checkpoint` is relative to it. `overrides` win over
+// the file. Errors: unreadable files, unknown keys, values out of range, no family for the model, and
+// whatever the family demands of config.json.
+Result<CompileRequest> read_request(const std::string& path, const ModelOptions& overrides = {});
+
+// The request as a model.yaml that gives the same request again, with the bound parameters as comments.
+std::string resolved_yaml(const CompileRequest& request);
+
+// The parameters of the request's family, with `context` and `max_tokens`. Refers to `request`.
+Result<Scope> request_scope(const CompileRequest& request);
+
+}  // namespace mkc
