@@ -1,5 +1,7 @@
 #include "scheduler/cost.h"
 
+#include <algorithm>
+
 #include "runtime/packing.h"
 
 namespace mkc {

@@ -196,16 +196,29 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
   return before;
 }
 
-void plan_memory(Schedule& schedule) {
-  const TaskProgram& program = schedule.program;
+std::vector<uint64_t> slot_bytes(const TaskProgram& program) {
   const std::vector<Bounds> symbols = symbol_bounds(program);
   std::vector<bool> is_read(program.tensors.size(), false);
   for (const TaskGrid& grid : program.grids)
     for (const Access& read : grid.reads) is_read[read.tensor.index] = true;
-
-  schedule.slots.assign(program.tensors.size(), {});
+  std::vector<uint64_t> bytes;
   for (TensorId t : program.tensors.ids())
-    schedule.slots[t.index].bytes = tensor_bytes(program.tensors[t], is_read[t.index], symbols);
+    bytes.push_back(tensor_bytes(program.tensors[t], is_read[t.index], symbols));
+  return bytes;
+}
+
+std::vector<uint32_t> event_cell_counts(const TaskProgram& program) {
+  const std::vector<Bounds> symbols = symbol_bounds(program);
+  std::vector<uint32_t> cells;
+  for (const Event& event : program.events)
+    cells.push_back(static_cast<uint32_t>(most_elements(event.dims, symbols)));
+  return cells;
+}
+
+void plan_memory(Schedule& schedule) {
+  const TaskProgram& program = schedule.program;
+  schedule.slots.clear();
+  for (uint64_t bytes : slot_bytes(program)) schedule.slots.push_back({0, bytes});
   schedule.workspace_bytes = place_activations(program, schedule.slots);
   for (TensorId t : program.tensors.ids()) {
     Slot& slot = schedule.slots[t.index];
@@ -229,12 +242,11 @@ void plan_memory(Schedule& schedule) {
 }
 
 void plan_events(Schedule& schedule) {
-  const std::vector<Bounds> symbols = symbol_bounds(schedule.program);
   schedule.event_base.clear();
   schedule.event_cells = 0;
-  for (const Event& event : schedule.program.events) {
+  for (uint32_t cells : event_cell_counts(schedule.program)) {
     schedule.event_base.push_back(schedule.event_cells);
-    schedule.event_cells += static_cast<uint32_t>(most_elements(event.dims, symbols));
+    schedule.event_cells += cells;
   }
 }
 

@@ -9,9 +9,16 @@ namespace mkc {
 
 constexpr uint64_t kSlotAlignment = 256;
 
-// Fills slots and arena sizes. Weights that no grid reads and inputs take no space; plain weights of rank 1
-// are kept in f32, those of rank 2 in their own type, packed ones as runtime/packing.h lays them out.
-// Activations share memory where the events already keep them apart (see grids_before).
+// Bytes each tensor needs, at the symbols' upper bounds. Weights that no grid reads and inputs take none;
+// plain weights of rank 1 are kept in f32, those of rank 2 in their own type, packed ones as
+// runtime/packing.h lays them out.
+std::vector<uint64_t> slot_bytes(const TaskProgram& program);
+
+// Counters each event needs, at the symbols' upper bounds.
+std::vector<uint32_t> event_cell_counts(const TaskProgram& program);
+
+// Fills slots and arena sizes. Activations share memory where the events already keep them apart (see
+// grids_before).
 void plan_memory(Schedule& schedule);
 
 // Fills event_base and event_cells, at the symbols' upper bounds.

@@ -2,5 +2,6 @@ mkc_test(scheduler_place_test unit
   SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_machine.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_place.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_prove.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_programs.cc
   LIBS mkc_scheduler)

@@ -1,0 +1,314 @@
+#include "scheduler/prove.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/packing.h"
+#include "scheduler/cost.h"
+#include "scheduler/order.h"
+#include "scheduler/prove_access.h"
+#include "scheduler/prove_order.h"
+#include "scheduler/prove_step.h"
+#include "scheduler/workspace.h"
+
+namespace mkc {
+namespace {
+
+// Rule 1, as far as it does not depend on symbols.
+Status check_placements(const Schedule& s) {
+  const TaskProgram& program = s.program;
+  if (s.workers == 0 || s.streams.size() != s.workers)
+    return Error{fmt::format("error: {} workers have {} streams", s.workers, s.streams.size())};
+  if (s.placements.size() != program.grids.size())
+    return Error{
+        fmt::format("error: {} grids have {} placements", program.grids.size(), s.placements.size())};
+  std::vector<std::vector<uint32_t>> segments(s.workers, std::vector<uint32_t>(program.grids.size(), 0));
+  for (uint32_t w = 0; w < s.workers; ++w)
+    for (const Segment& segment : s.streams[w]) {
+      if (!program.grids.contains(segment.grid))
+        return Error{fmt::format("error: worker {} has a segment of grid {}, which does not exist", w,
+                                 segment.grid.index)};
+      ++segments[w][segment.grid.index];
+    }
+  for (GridId g : program.grids.ids()) {
+    const TaskGrid& grid = program.grids[g];
+    const bool symbolic = std::any_of(grid.coords.begin(), grid.coords.end(),
+                                      [](const Coord& c) { return uses_symbol(c.extent); });
+    switch (s.placements[g.index].kind) {
+      case PlacementKind::kTable:
+        if (symbolic)
+          return Error{
+              fmt::format("error: %{} is placed by table, but its extent depends on symbols", grid.name)};
+        break;
+      case PlacementKind::kRange:
+        for (uint32_t w = 0; w < s.workers; ++w)
+          if (segments[w][g.index] != 1)
+            return Error{
+                fmt::format("error: %{} is placed by range, but the stream of worker {} has {} segments of "
+                            "it, expected 1",
+                            grid.name, w, segments[w][g.index])};
+        break;
+      case PlacementKind::kInline:
+        for (uint32_t w = 0; w < s.workers; ++w)
+          if (segments[w][g.index] != 0)
+            return Error{
+                fmt::format("error: %{} runs inline, but is in the stream of worker {}", grid.name, w)};
+        if (grid.waits.size() != 1)
+          return Error{fmt::format("error: %{} runs inline, but has {} waits, expected 1", grid.name,
+                                   grid.waits.size())};
+        break;
+    }
+  }
+  return {};
+}
+
+struct Span {
+  uint64_t begin, end;
+  std::string name;
+};
+
+// No two spans meet, and none leaves the arena.
+Status check_disjoint(std::vector<Span> spans, uint64_t arena_end, const char* arena) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  for (size_t i = 0; i < spans.size(); ++i) {
+    if (spans[i].end > arena_end)
+      return Error{fmt::format("error: {} ends at {}, beyond the {} of {}", spans[i].name, spans[i].end,
+                               arena, arena_end)};
+    if (i > 0 && spans[i].begin < spans[i - 1].end)
+      return Error{
+          fmt::format("error: {} and {} overlap in the {}", spans[i - 1].name, spans[i].name, arena)};
+  }
+  return {};
+}
+
+// Rule 2. Activations may overlap each other: rule 6 looks at them.
+Status check_memory(const Schedule& s) {
+  const TaskProgram& program = s.program;
+  const std::vector<uint64_t> needed = slot_bytes(program);
+  if (s.slots.size() != needed.size())
+    return Error{fmt::format("error: {} tensors have {} slots", needed.size(), s.slots.size())};
+  std::vector<Span> weights, workspace, cache;
+  uint64_t activations_end = 0;
+  for (TensorId t : program.tensors.ids()) {
+    const Slot& slot = s.slots[t.index];
+    const std::string name = "%" + program.tensors[t].name;
+    if (slot.bytes < needed[t.index])
+      return Error{
+          fmt::format("error: the slot of {} has {} bytes, it needs {}", name, slot.bytes, needed[t.index])};
+    if (slot.bytes == 0) continue;
+    const Span span{slot.offset, slot.offset + slot.bytes, name};
+    switch (program.tensors[t].kind) {
+      case TensorKind::kInput:
+        break;
+      case TensorKind::kWeight:
+      case TensorKind::kTable:
+        weights.push_back(span);
+        break;
+      case TensorKind::kCache:
+        cache.push_back(span);
+        break;
+      case TensorKind::kOutput:
+        workspace.push_back(span);
+        break;
+      case TensorKind::kActivation:
+        activations_end = std::max(activations_end, span.end);
+        if (Status status = check_disjoint({span}, s.workspace_bytes, "workspace"); !status.ok())
+          return status;
+    }
+  }
+  // An output that meets any activation meets their hull only where the plan mixes them; find the one it
+  // meets.
+  for (const Span& output : workspace)
+    for (TensorId t : program.tensors.ids()) {
+      const Slot& slot = s.slots[t.index];
+      if (program.tensors[t].kind != TensorKind::kActivation || slot.bytes == 0) continue;
+      const Span other{slot.offset, slot.offset + slot.bytes, "%" + program.tensors[t].name};
+      if (Status status = check_disjoint({output, other}, s.workspace_bytes, "workspace"); !status.ok())
+        return status;
+    }
+  if (Status status = check_disjoint(weights, s.weight_bytes, "weights"); !status.ok()) return status;
+  if (Status status = check_disjoint(workspace, s.workspace_bytes, "workspace"); !status.ok()) return status;
+  if (Status status = check_disjoint(cache, s.cache_bytes, "cache"); !status.ok()) return status;
+
+  const std::vector<uint32_t> cells = event_cell_counts(program);
+  if (s.event_base.size() != cells.size())
+    return Error{fmt::format("error: {} events have {} counter bases", cells.size(), s.event_base.size())};
+  std::vector<Span> counters;
+  for (EventId e : program.events.ids())
+    counters.push_back({s.event_base[e.index], uint64_t{s.event_base[e.index]} + cells[e.index],
+                        "@" + program.events[e].name});
+  return check_disjoint(counters, s.event_cells, "counters");
+}
+
+// Rule 3. With it, ring reuse adds nothing to rule 5: tiles are loaded in stream order, and tile i waits for
+// the release of tile i - stages, by a task at the same or an earlier place of the same stream.
+Status check_ring(const Schedule& s) {
+  std::set<TensorId> written;
+  for (const TaskGrid& grid : s.program.grids)
+    for (const Access& write : grid.writes) written.insert(write.tensor);
+  for (TensorId t : written) {
+    const TensorKind kind = s.program.tensors[t].kind;
+    if (kind == TensorKind::kInput || kind == TensorKind::kWeight || kind == TensorKind::kTable)
+      return Error{
+          fmt::format("error: %{} is written, but is an input, weight or table", s.program.tensors[t].name)};
+  }
+  for (GridId g : s.program.grids.ids()) {
+    const TaskGrid& grid = s.program.grids[g];
+    for (const Access& read : grid.reads) {
+      if (!read.stream) continue;
+      const std::string& tensor = s.program.tensors[read.tensor].name;
+      if (s.ring.stages == 0)
+        return Error{fmt::format("error: %{} streams %{}, but the ring has 0 stages", grid.name, tensor)};
+      if (s.ring.stage_bytes < mkrt::kStageBytes)
+        return Error{fmt::format("error: %{} streams %{} in tiles of {} bytes, but a stage has {}", grid.name,
+                                 tensor, mkrt::kStageBytes, s.ring.stage_bytes)};
+      if (written.contains(read.tensor))
+        return Error{
+            fmt::format("error: %{} streams %{}, which is written in the same step", grid.name, tensor)};
+      if (s.placements[g.index].kind == PlacementKind::kInline)
+        return Error{fmt::format("error: %{} runs inline and streams %{}, but no loader knows when",
+                                 grid.name, tensor)};
+    }
+  }
+  return {};
+}
+
+// Whether the grids can be numbered so that every stream and every event goes from lower to higher. Then no
+// step has a cycle, whatever the symbols and however many notifications are added up.
+bool grids_have_one_order(const Schedule& s) {
+  std::vector<std::pair<uint32_t, uint32_t>> edges;
+  for (const auto& stream : s.streams)
+    for (size_t i = 1; i < stream.size(); ++i)
+      edges.emplace_back(stream[i - 1].grid.index, stream[i].grid.index);
+  std::vector<std::vector<uint32_t>> notifiers(s.program.events.size());
+  for (GridId g : s.program.grids.ids())
+    for (const Notify& n : s.program.grids[g].notifies) notifiers[n.event.index].push_back(g.index);
+  for (GridId g : s.program.grids.ids())
+    for (const Wait& wait : s.program.grids[g].waits)
+      for (uint32_t notifier : notifiers[wait.event.index]) edges.emplace_back(notifier, g.index);
+  return topological_order(s.program.grids.size(), edges).cycle.empty();
+}
+
+// Every expression of the program that may mention symbols.
+template <class Visit>
+void for_each_expr(const TaskProgram& program, Visit visit) {
+  const auto region = [&](const Region& r) {
+    for (const Range& range : r) visit(range.offset), visit(range.size);
+  };
+  for (const Event& event : program.events) {
+    visit(event.expect);
+    for (const Expr& dim : event.dims) visit(dim);
+  }
+  for (const TaskGrid& grid : program.grids) {
+    for (const Coord& c : grid.coords) visit(c.extent);
+    for (const Access& a : grid.reads) region(a.region);
+    for (const Access& a : grid.writes) region(a.region);
+    for (const Notify& n : grid.notifies) region(n.cells);
+    for (const Wait& w : grid.waits)
+      for (const Expr& e : w.cell) visit(e);
+  }
+}
+
+// By symbol: its bounds, the other symbols' bounds, and the first and last boundary of each divisor.
+std::vector<std::vector<int64_t>> interesting_values(const TaskProgram& program) {
+  std::set<int64_t> bounds_of_all, divisors;
+  for (const Symbol& s : program.symbols) bounds_of_all.insert({s.bounds.lo, s.bounds.hi});
+  for_each_expr(program, [&](const Expr& e) {
+    if (!uses_symbol(e)) return;
+    for (size_t i = 1; i < e.nodes.size(); ++i) {
+      const bool divides = e.nodes[i].kind == ExprKind::kFloorDiv || e.nodes[i].kind == ExprKind::kCeilDiv ||
+                           e.nodes[i].kind == ExprKind::kMod;
+      if (divides && e.nodes[i - 1].kind == ExprKind::kConst) divisors.insert(e.nodes[i - 1].value);
+    }
+  });
+  std::vector<std::vector<int64_t>> values;
+  for (const Symbol& s : program.symbols) {
+    std::set<int64_t> mine = bounds_of_all;
+    for (int64_t d : divisors) mine.insert({d, d + 1, s.bounds.hi / d * d, s.bounds.hi / d * d + 1});
+    std::erase_if(mine, [&](int64_t v) { return v < s.bounds.lo || v > s.bounds.hi; });
+    values.emplace_back(mine.begin(), mine.end());
+  }
+  return values;
+}
+
+// Corners first, then one symbol at a time at its interesting values with the others at a corner.
+std::vector<std::vector<int64_t>> sample_symbols(const TaskProgram& program) {
+  const uint32_t count = program.symbols.size();
+  std::vector<std::vector<int64_t>> samples;
+  const auto add = [&](const std::vector<int64_t>& s) {
+    if (std::find(samples.begin(), samples.end(), s) == samples.end()) samples.push_back(s);
+  };
+  const auto corner = [&](uint32_t mask) {
+    std::vector<int64_t> at;
+    for (SymbolId s : program.symbols.ids()) {
+      const Bounds b = program.symbols[s].bounds;
+      at.push_back(mask >> s.index & 1 ? b.hi : b.lo);
+    }
+    return at;
+  };
+  const uint32_t corners = 1u << std::min(count, 8u);
+  add(corner(0));
+  add(corner(corners - 1));
+  for (uint32_t mask = 1; mask + 1 < corners; ++mask) add(corner(mask));
+  const auto values = interesting_values(program);
+  for (uint32_t s = 0; s < count; ++s)
+    for (int64_t value : values[s])
+      for (uint32_t mask = 0; mask < corners; ++mask) {
+        std::vector<int64_t> at = corner(mask);
+        at[s] = value;
+        add(at);
+      }
+  // Symbols may be tied to each other (kv_len >= T): values that make a region's size negative mean no step.
+  std::erase_if(samples, [&](const std::vector<int64_t>& at) {
+    bool negative = false;
+    const auto look = [&](const std::vector<Access>& accesses) {
+      for (const Access& a : accesses)
+        for (const Range& r : a.region)
+          negative = negative || (!uses_coord(r.size) && evaluate(r.size, at) < 0);
+    };
+    for (const TaskGrid& grid : program.grids) look(grid.reads), look(grid.writes);
+    return negative;
+  });
+  return samples;
+}
+
+}  // namespace
+
+Result<ProofReport> prove(const Schedule& schedule, const ProveOptions& options) {
+  for (auto rule : {check_placements, check_memory, check_ring})
+    if (Status s = rule(schedule); !s.ok()) return s.error();
+
+  ProofReport report;
+  report.deadlock_free_for_all = grids_have_one_order(schedule);
+  const auto samples = sample_symbols(schedule.program);
+  if (samples.empty()) return Error{"error: no symbol values within bounds give every region a size"};
+  for (const std::vector<int64_t>& symbols : samples) {
+    uint64_t tasks = 0;
+    for (const TaskGrid& grid : schedule.program.grids)
+      tasks += static_cast<uint64_t>(task_count(grid, symbols));
+    if (report.checked.size() >= 2 && report.tasks + tasks > options.task_budget) {
+      ++report.values_left_out;
+      continue;
+    }
+    Result<Step> step = expand_step(schedule, symbols);
+    if (!step.ok()) return step.error();
+    Result<HappensBefore> order = order_tasks(step.value());
+    if (!order.ok()) return order.error();
+    if (Status s = check_accesses(step.value(), order.value(), report.orderings); !s.ok()) return s.error();
+    report.checked.push_back(symbols);
+    report.tasks += tasks;
+  }
+  return report;
+}
+
+std::string to_string(const ProofReport& report, const Schedule& schedule) {
+  return fmt::format(
+      "{}: {}; {} symbol values checked task by task ({} left out), {} tasks, {} orderings",
+      schedule.program.name,
+      report.deadlock_free_for_all ? "no deadlock for any symbol value" : "no deadlock at the checked values",
+      report.checked.size(), report.values_left_out, report.tasks, report.orderings);
+}
+
+}  // namespace mkc

@@ -1,0 +1,308 @@
+#include "scheduler/prove_access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mkc {
+namespace {
+
+struct Box {
+  std::vector<int64_t> lo, hi;  // half open
+  bool operator==(const Box&) const = default;
+};
+
+int64_t shared_elements(const Box& a, const Box& b) {
+  int64_t elements = 1;
+  for (size_t d = 0; d < a.lo.size(); ++d)
+    elements *= std::max<int64_t>(0, std::min(a.hi[d], b.hi[d]) - std::max(a.lo[d], b.lo[d]));
+  return elements;
+}
+
+// Tasks of one grid that access the same box; ranges of consecutive tasks.
+struct BoxGroup {
+  Box box;
+  uint32_t first = 0, count = 0;  // tasks
+};
+
+// One access of a grid, by box in task order.
+struct GridAccess {
+  GridId grid;
+  bool writes = false;
+  std::vector<BoxGroup> groups;
+  // The groups by their low end in the dim where they differ most, and the largest extent there.
+  size_t key_dim = 0;
+  int64_t key_extent = 0;
+  std::vector<uint32_t> by_key;
+};
+
+void index_groups(GridAccess& access) {
+  const size_t rank = access.groups.front().box.lo.size();
+  size_t most = 0;
+  for (size_t d = 0; d < rank; ++d) {
+    std::vector<int64_t> lows;
+    for (const BoxGroup& group : access.groups) lows.push_back(group.box.lo[d]);
+    std::sort(lows.begin(), lows.end());
+    const auto distinct = static_cast<size_t>(std::unique(lows.begin(), lows.end()) - lows.begin());
+    if (distinct > most) most = distinct, access.key_dim = d;
+  }
+  if (rank == 0) return;
+  const size_t k = access.key_dim;
+  for (uint32_t i = 0; i < access.groups.size(); ++i) {
+    access.by_key.push_back(i);
+    access.key_extent = std::max(access.key_extent, access.groups[i].box.hi[k] - access.groups[i].box.lo[k]);
+  }
+  std::sort(access.by_key.begin(), access.by_key.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(access.groups[a].box.lo[k], a) < std::pair(access.groups[b].box.lo[k], b);
+  });
+}
+
+// Calls visit(group, shared elements) for each group of `access` that meets the box.
+template <class Visit>
+void for_each_meeting(const GridAccess& access, const Box& box, Visit visit) {
+  if (box.lo.empty()) {  // a scalar
+    for (const BoxGroup& group : access.groups) visit(group, 1);
+    return;
+  }
+  const size_t k = access.key_dim;
+  auto it = std::lower_bound(access.by_key.begin(), access.by_key.end(), box.lo[k] - access.key_extent + 1,
+                             [&](uint32_t i, int64_t low) { return access.groups[i].box.lo[k] < low; });
+  for (; it != access.by_key.end() && access.groups[*it].box.lo[k] < box.hi[k]; ++it)
+    if (const int64_t shared = shared_elements(access.groups[*it].box, box); shared > 0)
+      visit(access.groups[*it], shared);
+}
+
+GridAccess evaluate_access(const Step& step, GridId grid, const Access& access, bool writes) {
+  GridAccess out;
+  out.grid = grid;
+  out.writes = writes;
+  bool constant = true;
+  for (const Range& r : access.region) constant = constant && !uses_coord(r.offset) && !uses_coord(r.size);
+  const uint32_t begin = step.task_base[grid.index], end = step.task_base[grid.index + 1];
+  std::vector<int64_t> coords;
+  Box box;
+  for (uint32_t task = begin; task < end; ++task) {
+    task_coords(step, task, coords);
+    box.lo.clear(), box.hi.clear();
+    bool empty = false;
+    for (const Range& range : access.region) {
+      box.lo.push_back(evaluate(range.offset, step.symbols, coords));
+      box.hi.push_back(box.lo.back() + evaluate(range.size, step.symbols, coords));
+      empty = empty || box.hi.back() <= box.lo.back();
+    }
+    if (empty) continue;
+    const bool same = !out.groups.empty() && out.groups.back().box == box &&
+                      out.groups.back().first + out.groups.back().count == task;
+    if (!same) out.groups.push_back({box, task, 0});
+    out.groups.back().count += constant ? end - begin : 1;
+    if (constant) break;
+  }
+  if (!out.groups.empty()) index_groups(out);
+  return out;
+}
+
+// The tasks that must have happened: the last of them on each chain.
+class Needed {
+ public:
+  explicit Needed(const HappensBefore& order) : order_(order) {}
+
+  void clear() {
+    for (uint32_t chain : chains_) last_[chain] = kNobody;
+    chains_.clear();
+  }
+  void add(uint32_t first, uint32_t count) {
+    for (uint32_t task = first; task < first + count; ++task) {
+      const uint32_t chain = order_.chain[task];
+      if (last_.size() <= chain) last_.resize(chain + 1, kNobody);
+      if (last_[chain] == kNobody) chains_.push_back(chain), last_[chain] = task;
+      if (order_.place[task] > order_.place[last_[chain]]) last_[chain] = task;
+    }
+  }
+  // First of the tasks `first` .. that does not come after all needed ones, with one it misses; kNobody else.
+  std::pair<uint32_t, uint32_t> find_unordered(uint32_t first, uint32_t count, uint64_t& orderings) const {
+    uint32_t checked_chain = kNobody, checked_history = kNobody;
+    for (uint32_t task = first; task < first + count; ++task) {
+      // Later on the same chain with the same history: nothing less has happened.
+      const bool later = task > first && order_.chain[task] == checked_chain &&
+                         order_.history[task] == checked_history &&
+                         order_.place[task] > order_.place[task - 1];
+      if (later) continue;
+      checked_chain = order_.chain[task], checked_history = order_.history[task];
+      orderings += chains_.size();
+      for (uint32_t chain : chains_)
+        if (!order_.before(last_[chain], task)) return {task, last_[chain]};
+    }
+    return {kNobody, kNobody};
+  }
+
+  static constexpr uint32_t kNobody = UINT32_MAX;
+
+ private:
+  const HappensBefore& order_;
+  std::vector<uint32_t> last_;    // by chain
+  std::vector<uint32_t> chains_;  // those with a last task
+};
+
+struct Checker {
+  const Step& step;
+  const HappensBefore& order;
+  uint64_t& orderings;
+  Needed needed;
+
+  const Schedule& schedule() const { return *step.schedule; }
+  const Tensor& tensor(TensorId t) const { return schedule().program.tensors[t]; }
+
+  // Tasks of one grid run in no order: none may write what another accesses.
+  Status check_within_grid(TensorId t, const GridAccess& write, const GridAccess& other) {
+    for (const BoxGroup& group : other.groups) {
+      Status status;
+      for_each_meeting(write, group.box, [&](const BoxGroup& w, int64_t) {
+        const bool same_task = w.first == group.first && w.count == 1 && group.count == 1;
+        if (same_task || !status.ok()) return;
+        const uint32_t second = w.first != group.first ? w.first : w.first + 1;
+        status = step_error(step, fmt::format("{} {} what {} writes of %{}: tasks of one grid must not meet",
+                                              task_name(step, group.first), other.writes ? "writes" : "reads",
+                                              task_name(step, second), tensor(t).name));
+      });
+      if (!status.ok()) return status;
+    }
+    return {};
+  }
+
+  // `later` comes after `earlier` in the program, and one of them writes. Adds to covered, by group of
+  // `later`, the elements that earlier ones wrote.
+  Status check_between_grids(TensorId t, const GridAccess& earlier, const GridAccess& later,
+                             std::vector<int64_t>& covered) {
+    for (size_t i = 0; i < later.groups.size(); ++i) {
+      const BoxGroup& group = later.groups[i];
+      needed.clear();
+      for_each_meeting(earlier, group.box, [&](const BoxGroup& e, int64_t shared) {
+        needed.add(e.first, e.count);
+        if (earlier.writes) covered[i] += shared;
+      });
+      const auto [task, missed] = needed.find_unordered(group.first, group.count, orderings);
+      if (task != Needed::kNobody)
+        return step_error(step, fmt::format("{} may {} %{} before {} has {} it", task_name(step, task),
+                                            later.writes ? "overwrite" : "read", tensor(t).name,
+                                            task_name(step, missed), earlier.writes ? "written" : "read"));
+    }
+    return {};
+  }
+
+  Status check_tensor(TensorId t, const std::vector<GridAccess>& accesses) {
+    const bool kept_between_steps = tensor(t).kind == TensorKind::kCache;
+    for (size_t b = 0; b < accesses.size(); ++b) {
+      std::vector<int64_t> covered(accesses[b].groups.size(), 0);
+      for (size_t a = 0; a < accesses.size(); ++a) {
+        const bool same_grid = accesses[a].grid == accesses[b].grid;
+        if (same_grid && accesses[a].writes && !accesses[a].groups.empty())
+          if (Status s = check_within_grid(t, accesses[a], accesses[b]); !s.ok()) return s;
+        const bool conflict = accesses[a].writes || accesses[b].writes;
+        if (a >= b || same_grid || !conflict || accesses[a].groups.empty()) continue;
+        if (Status s = check_between_grids(t, accesses[a], accesses[b], covered); !s.ok()) return s;
+      }
+      if (accesses[b].writes || kept_between_steps) continue;
+      for (size_t i = 0; i < covered.size(); ++i) {
+        const BoxGroup& group = accesses[b].groups[i];
+        const int64_t wanted = shared_elements(group.box, group.box);
+        if (covered[i] < wanted)
+          return step_error(step,
+                            fmt::format("{} reads {} elements of %{}, of which earlier grids write {}",
+                                        task_name(step, group.first), wanted, tensor(t).name, covered[i]));
+      }
+    }
+    return {};
+  }
+
+  // Every access of `first` must come before every write of `second`, which lies in the same memory.
+  Status check_shared_memory(TensorId first, TensorId second,
+                             const std::vector<std::vector<GridId>>& accessors,
+                             const std::vector<std::vector<GridId>>& writers) {
+    needed.clear();
+    for (GridId g : accessors[first.index])
+      needed.add(step.task_base[g.index], step.task_base[g.index + 1] - step.task_base[g.index]);
+    for (GridId g : writers[second.index]) {
+      const uint32_t base = step.task_base[g.index];
+      const auto [task, missed] = needed.find_unordered(base, step.task_base[g.index + 1] - base, orderings);
+      if (task != Needed::kNobody)
+        return step_error(
+            step, fmt::format("{} may write %{} over %{} before {} is done with it", task_name(step, task),
+                              tensor(second).name, tensor(first).name, task_name(step, missed)));
+    }
+    return {};
+  }
+
+  Status check_sharing(const std::vector<std::vector<GridId>>& accessors,
+                       const std::vector<std::vector<GridId>>& writers);
+};
+
+// Tenants of the workspace in the order they move in. Only neighbours need a look: if each access of a comes
+// before each write of b, and each of b before each write of c, then so do those of a and c.
+Status Checker::check_sharing(const std::vector<std::vector<GridId>>& accessors,
+                              const std::vector<std::vector<GridId>>& writers) {
+  std::vector<TensorId> tenants;
+  for (TensorId t : schedule().program.tensors.ids())
+    if (tensor(t).kind == TensorKind::kActivation && !writers[t.index].empty()) tenants.push_back(t);
+  std::sort(tenants.begin(), tenants.end(), [&](TensorId a, TensorId b) {
+    return std::pair(accessors[a.index].front(), a) < std::pair(accessors[b.index].front(), b);
+  });
+  const auto overlap = [&](TensorId a, TensorId b) {
+    const Slot &x = schedule().slots[a.index], &y = schedule().slots[b.index];
+    return x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+  };
+  std::vector<TensorId> successors;
+  for (size_t i = 0; i < tenants.size(); ++i) {
+    successors.clear();
+    for (size_t j = i + 1; j < tenants.size(); ++j) {
+      if (!overlap(tenants[i], tenants[j])) continue;
+      const bool implied = std::any_of(successors.begin(), successors.end(),
+                                       [&](TensorId s) { return overlap(s, tenants[j]); });
+      if (implied) continue;
+      successors.push_back(tenants[j]);
+      if (Status s = check_shared_memory(tenants[i], tenants[j], accessors, writers); !s.ok()) return s;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_accesses(const Step& step, const HappensBefore& order, uint64_t& orderings) {
+  struct Use {
+    GridId grid;
+    const Access* access;
+    bool writes;
+  };
+  const TaskProgram& program = step.schedule->program;
+  std::vector<std::vector<Use>> uses(program.tensors.size());
+  std::vector<std::vector<GridId>> accessors(program.tensors.size()), writers(program.tensors.size());
+  const auto note = [](std::vector<GridId>& grids, GridId g) {
+    if (grids.empty() || grids.back() != g) grids.push_back(g);
+  };
+  for (GridId g : program.grids.ids()) {
+    for (const Access& a : program.grids[g].reads) {
+      uses[a.tensor.index].push_back({g, &a, false});
+      note(accessors[a.tensor.index], g);
+    }
+    for (const Access& a : program.grids[g].writes) {
+      uses[a.tensor.index].push_back({g, &a, true});
+      note(accessors[a.tensor.index], g);
+      note(writers[a.tensor.index], g);
+    }
+  }
+
+  Checker checker{step, order, orderings, Needed(order)};
+  for (TensorId t : program.tensors.ids()) {
+    const TensorKind kind = program.tensors[t].kind;
+    const bool changes =
+        kind == TensorKind::kActivation || kind == TensorKind::kOutput || kind == TensorKind::kCache;
+    if (!changes) continue;
+    std::vector<GridAccess> accesses;
+    for (const Use& use : uses[t.index])
+      accesses.push_back(evaluate_access(step, use.grid, *use.access, use.writes));
+    if (Status s = checker.check_tensor(t, accesses); !s.ok()) return s;
+  }
+  return checker.check_sharing(accessors, writers);
+}
+
+}  // namespace mkc

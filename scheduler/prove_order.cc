@@ -1,0 +1,178 @@
+#include "scheduler/prove_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scheduler/order.h"
+
+namespace mkc {
+namespace {
+
+// Nodes of the dependence graph: runs, then inline tasks, then cells.
+struct Nodes {
+  const Step& step;
+  uint32_t inline_begin, cell_begin, count;
+
+  explicit Nodes(const Step& s)
+      : step(s),
+        inline_begin(static_cast<uint32_t>(s.runs.size())),
+        cell_begin(inline_begin + static_cast<uint32_t>(s.inline_tasks.size())),
+        count(cell_begin + s.cell_base.back()) {}
+
+  // First task and number of tasks of a node below cell_begin.
+  std::pair<uint32_t, uint32_t> tasks(uint32_t node) const {
+    if (node >= inline_begin) return {step.inline_tasks[node - inline_begin], 1};
+    const Run& run = step.runs[node];
+    return {step.task_base[run.grid.index] + run.first, run.count};
+  }
+
+  std::string name(uint32_t node) const {
+    if (node >= cell_begin) return cell_name(step, node - cell_begin);
+    const auto [first, count_of_node] = tasks(node);
+    if (node >= inline_begin) return task_name(step, first);
+    const std::string last =
+        count_of_node > 1 ? fmt::format("..{}", task_name(step, first + count_of_node - 1)) : "";
+    return fmt::format("{}{} on worker {}", task_name(step, first), last, step.runs[node].worker);
+  }
+};
+
+using Edges = std::vector<std::pair<uint32_t, uint32_t>>;
+
+Edges dependence_edges(const Nodes& nodes) {
+  const Step& step = nodes.step;
+  Edges edges;
+  const auto add = [&](uint32_t from, uint32_t to) {
+    if (edges.empty() || edges.back() != std::pair(from, to)) edges.emplace_back(from, to);
+  };
+  for (uint32_t node = 0; node < nodes.cell_begin; ++node) {
+    const auto [first, count] = nodes.tasks(node);
+    for (uint32_t i = step.waits.begin[first]; i < step.waits.begin[first + count]; ++i)
+      add(nodes.cell_begin + step.waits.cells[i], node);
+    for (uint32_t i = step.notifies.begin[first]; i < step.notifies.begin[first + count]; ++i)
+      add(node, nodes.cell_begin + step.notifies.cells[i]);
+    const bool continues =
+        node + 1 < nodes.inline_begin && step.runs[node + 1].worker == step.runs[node].worker;
+    if (continues) add(node, node + 1);
+  }
+  return edges;
+}
+
+Error cycle_error(const Nodes& nodes, const std::vector<uint32_t>& cycle) {
+  // Begins with the smallest node, so that the text does not depend on the search.
+  std::vector<uint32_t> from_least = cycle;
+  std::rotate(from_least.begin(), std::min_element(from_least.begin(), from_least.end()), from_least.end());
+  from_least.push_back(from_least.front());
+  std::string text = nodes.name(from_least[0]);
+  for (size_t i = 1; i < from_least.size(); ++i) {
+    const bool notifies = from_least[i] >= nodes.cell_begin, waits = from_least[i - 1] >= nodes.cell_begin;
+    text += fmt::format(" -{}-> {}",
+                        notifies ? "notify"
+                        : waits  ? "wait"
+                                 : "stream",
+                        nodes.name(from_least[i]));
+  }
+  return step_error(nodes.step, "deadlock: " + text);
+}
+
+// Takes everything of `from` into `into`; false if it was there already.
+bool join(std::vector<uint32_t>& into, const std::vector<uint32_t>& from) {
+  if (into.size() < from.size()) into.resize(from.size(), 0);
+  bool grew = false;
+  for (size_t i = 0; i < from.size(); ++i) {
+    grew |= from[i] > into[i];
+    into[i] = std::max(into[i], from[i]);
+  }
+  return grew;
+}
+
+class Historian {
+ public:
+  explicit Historian(const Step& step)
+      : step_(step),
+        cells_(step.cell_base.back()),
+        joined_(step.cell_base.back()),
+        tail_(step.schedule->workers) {
+    const size_t tasks = step.grid_of.size();
+    order_.chain.resize(tasks), order_.place.resize(tasks), order_.history.resize(tasks);
+    order_.histories.emplace_back();
+    current_.resize(step.schedule->workers, 0);
+  }
+
+  void run_task(uint32_t task, uint32_t worker) {
+    for (uint32_t i = step_.waits.begin[task]; i < step_.waits.begin[task + 1]; ++i) {
+      if (joined_history(step_.waits.cells[i], worker)) continue;
+      std::vector<uint32_t> history = order_.histories[current_[worker]];
+      if (!join(history, cells_[step_.waits.cells[i]])) continue;
+      current_[worker] = static_cast<uint32_t>(order_.histories.size());
+      order_.histories.push_back(std::move(history));
+    }
+    put(task, worker, current_[worker]);
+  }
+
+  void run_inline(uint32_t task) {
+    const auto history = static_cast<uint32_t>(order_.histories.size());
+    order_.histories.push_back(cells_[step_.waits.cells[step_.waits.begin[task]]]);
+    const std::vector<uint32_t>& reached = order_.histories.back();
+    uint32_t chain = step_.schedule->workers;
+    while (chain < tail_.size() && (chain >= reached.size() || reached[chain] < tail_[chain])) ++chain;
+    if (chain == tail_.size()) tail_.push_back(0);
+    put(task, chain, history);
+  }
+
+  HappensBefore take() { return std::move(order_); }
+
+ private:
+  struct Notifier {
+    uint32_t chain = UINT32_MAX, history = UINT32_MAX;
+    bool operator==(const Notifier&) const = default;
+  };
+
+  // Whether the worker's last wait was for this cell.
+  bool joined_history(uint32_t cell, uint32_t worker) {
+    if (last_wait_.size() < step_.schedule->workers) last_wait_.resize(step_.schedule->workers, UINT32_MAX);
+    return std::exchange(last_wait_[worker], cell) == cell;
+  }
+
+  void put(uint32_t task, uint32_t chain, uint32_t history) {
+    order_.chain[task] = chain;
+    order_.place[task] = ++tail_[chain];
+    order_.history[task] = history;
+    for (uint32_t i = step_.notifies.begin[task]; i < step_.notifies.begin[task + 1]; ++i) {
+      const uint32_t cell = step_.notifies.cells[i];
+      if (std::exchange(joined_[cell], Notifier{chain, history}) != Notifier{chain, history})
+        join(cells_[cell], order_.histories[history]);
+      if (cells_[cell].size() <= chain) cells_[cell].resize(chain + 1, 0);
+      cells_[cell][chain] = std::max(cells_[cell][chain], order_.place[task]);
+    }
+  }
+
+  const Step& step_;
+  HappensBefore order_;
+  std::vector<std::vector<uint32_t>> cells_;  // what has happened once the cell is complete
+  std::vector<Notifier> joined_;              // by cell: whose history was joined last
+  std::vector<uint32_t> tail_;                // by chain: number of tasks on it
+  std::vector<uint32_t> current_;             // by worker: its history now
+  std::vector<uint32_t> last_wait_;           // by worker: cell
+};
+
+}  // namespace
+
+Result<HappensBefore> order_tasks(const Step& step) {
+  const Nodes nodes(step);
+  const TopologicalOrder sorted = topological_order(nodes.count, dependence_edges(nodes));
+  if (!sorted.cycle.empty()) return cycle_error(nodes, sorted.cycle);
+  Historian historian(step);
+  for (uint32_t node : sorted.order) {
+    if (node >= nodes.cell_begin) continue;
+    const auto [first, count] = nodes.tasks(node);
+    if (node >= nodes.inline_begin) {
+      historian.run_inline(first);
+      continue;
+    }
+    for (uint32_t t = first; t < first + count; ++t) historian.run_task(t, step.runs[node].worker);
+  }
+  return historian.take();
+}
+
+}  // namespace mkc

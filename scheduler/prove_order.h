@@ -1,0 +1,30 @@
+// Which tasks happen before which, under given symbol values. Internal to prove.
+#pragma once
+
+#include "scheduler/prove_step.h"
+
+namespace mkc {
+
+// Tasks lie on chains, on each of which they are totally ordered: one chain for each worker, and further ones
+// for inline tasks, whose worker is not known ahead. A task's history says how far along every chain the
+// tasks are that happened before it; tasks that start with the same history share it.
+struct HappensBefore {
+  std::vector<uint32_t> chain;                   // by task
+  std::vector<uint32_t> place;                   // by task: on its chain, from 1
+  std::vector<uint32_t> history;                 // by task: index into histories
+  std::vector<std::vector<uint32_t>> histories;  // by chain: last place that happened; 0 past the end
+
+  uint32_t reached(uint32_t task, uint32_t on_chain) const {
+    if (chain[task] == on_chain) return place[task] - 1;
+    const std::vector<uint32_t>& h = histories[history[task]];
+    return on_chain < h.size() ? h[on_chain] : 0;
+  }
+  bool before(uint32_t a, uint32_t b) const { return reached(b, chain[a]) >= place[a]; }
+};
+
+// Rule 5 of prove.h, and the order that follows from stream order and events. A run's notifications may be
+// added up, so for the cycle check a run waits for all that its tasks wait for before it notifies anything;
+// the order counts only on what each task's own notification guarantees.
+Result<HappensBefore> order_tasks(const Step& step);
+
+}  // namespace mkc

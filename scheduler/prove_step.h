@@ -1,0 +1,44 @@
+// A schedule under given symbol values: every task and every counter, one by one. Internal to prove.
+#pragma once
+
+#include <string>
+
+#include "ir/schedule.h"
+
+namespace mkc {
+
+// Consecutive tasks of one grid on one worker.
+struct Run {
+  uint32_t worker = 0;
+  GridId grid;
+  uint32_t first = 0;
+  uint32_t count = 0;
+};
+
+// Lists of cells for each task: those of task t are cells[begin[t]] .. cells[begin[t + 1] - 1].
+struct TaskCells {
+  std::vector<uint32_t> begin;
+  std::vector<uint32_t> cells;
+};
+
+struct Step {
+  const Schedule* schedule = nullptr;
+  std::vector<int64_t> symbols;     // by SymbolId
+  std::vector<uint32_t> task_base;  // by GridId, and the number of tasks at the end
+  std::vector<uint32_t> cell_base;  // by EventId, and the number of cells at the end
+  std::vector<GridId> grid_of;      // by task
+  std::vector<Run> runs;            // by worker, in stream order
+  std::vector<uint32_t> inline_tasks;
+  TaskCells waits, notifies;
+};
+
+// Expands the schedule and checks rules 1 and 4 of prove.h.
+Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols);
+
+void task_coords(const Step& step, uint32_t task, std::vector<int64_t>& coords);
+std::string task_name(const Step& step, uint32_t task);          // "%o[3]"
+std::string cell_name(const Step& step, uint32_t cell);          // "@o_done[2]"
+std::string symbol_values(const Step& step);                     // "T = 1, kv_len = 17"
+Error step_error(const Step& step, const std::string& message);  // with the symbol values
+
+}  // namespace mkc

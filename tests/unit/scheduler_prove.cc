@@ -1,0 +1,241 @@
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <random>
+
+#include "scheduler/place.h"
+#include "scheduler/prove.h"
+#include "tests/unit/scheduler_programs.h"
+
+namespace mkc {
+namespace {
+
+using test::find_event;
+using test::find_grid;
+using test::find_tensor;
+using test::model_program;
+
+Schedule placed(const test::ModelShape& shape = {}, uint32_t workers = 3) {
+  Result<Schedule> schedule = place(model_program(shape), load_machine("emulator").value(), {workers});
+  REQUIRE(schedule.ok());
+  return schedule.value();
+}
+
+std::string proof_error(const Schedule& schedule) {
+  const Result<ProofReport> report = prove(schedule);
+  return report.ok() ? "accepted: " + to_string(report.value(), schedule) : report.error().message;
+}
+
+TEST_CASE("placed models are accepted on any number of workers") {
+  for (uint32_t workers : {1u, 2u, 3u, 7u, 64u}) {
+    CAPTURE(workers);
+    const Schedule s = placed({.layers = 3}, workers);
+    const Result<ProofReport> report = prove(s);
+    REQUIRE_MESSAGE(report.ok(), report.error().message);
+    CHECK(report.value().deadlock_free_for_all);
+    CHECK(report.value().values_left_out == 0);
+    CHECK(report.value().checked.size() >= 8);
+  }
+}
+
+TEST_CASE("a model of 36 layers on 132 workers is proved") {
+  const test::ModelShape shape{.layers = 36,
+                               .hidden = 4096,
+                               .heads = 32,
+                               .kv_heads = 8,
+                               .head_dim = 128,
+                               .feed_forward = 12288,
+                               .vocab = 151936,
+                               .context = 4096,
+                               .piece = 256,
+                               .tokens = 16};
+  const Schedule s = place(model_program(shape), load_machine("h100").value()).value();
+  const auto start = std::chrono::steady_clock::now();
+  const Result<ProofReport> report = prove(s);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  REQUIRE_MESSAGE(report.ok(), report.error().message);
+  MESSAGE("proved in " << took.count() << " ms: " << to_string(report.value(), s));
+}
+
+// Mutants: each is one fault in a schedule that was accepted.
+
+Segment& segment_of(Schedule& s, uint32_t worker, const char* grid) {
+  for (Segment& segment : s.streams[worker])
+    if (segment.grid == find_grid(s.program, grid)) return segment;
+  MKC_BUG("no such segment");
+}
+
+TEST_CASE("a task that no stream holds is refused") {
+  Schedule s = placed();
+  segment_of(s, 1, "l0.gate_up").count -= 1;
+  CHECK(proof_error(s) == "error: no stream runs %l0.gate_up[7] (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("a task that two streams hold is refused") {
+  Schedule s = placed();
+  segment_of(s, 1, "l0.gate_up").first -= 1;
+  CHECK(proof_error(s) ==
+        "error: %l0.gate_up[3] is in the streams twice, again on worker 1 (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("tasks past the end of a grid are refused") {
+  Schedule s = placed();
+  segment_of(s, 2, "l0.gate_up").count += 1;
+  CHECK(proof_error(s) ==
+        "error: worker 2 runs tasks 8 to 12 of %l0.gate_up, which has 12 (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("a range grid that a worker's stream leaves out is refused") {
+  Schedule s = placed();
+  std::erase_if(s.streams[2], [&](const Segment& x) { return x.grid == find_grid(s.program, "l1.attend"); });
+  CHECK(proof_error(s) ==
+        "error: %l1.attend is placed by range, but the stream of worker 2 has 0 segments of it, expected 1");
+}
+
+TEST_CASE("a table grid of symbolic extent is refused") {
+  Schedule s = placed();
+  s.placements[find_grid(s.program, "sample").index].kind = PlacementKind::kTable;
+  CHECK(proof_error(s) == "error: %sample is placed by table, but its extent depends on symbols");
+}
+
+TEST_CASE("an inline grid with two waits, or in a stream, is refused") {
+  Schedule s = placed();
+  s.program.grids[find_grid(s.program, "l0.combine")].waits.push_back(
+      {find_event(s.program, "x0_ready"), {}});
+  CHECK(proof_error(s) == "error: %l0.combine runs inline, but has 2 waits, expected 1");
+  s = placed();
+  s.streams[0].push_back({find_grid(s.program, "l0.combine"), 0, 1});
+  CHECK(proof_error(s) == "error: %l0.combine runs inline, but is in the stream of worker 0");
+}
+
+TEST_CASE("a dropped wait is refused as an unordered read") {
+  Schedule s = placed();
+  s.program.grids[find_grid(s.program, "l0.down")].waits.clear();
+  CHECK(proof_error(s) ==
+        "error: %l0.down[0] may read %l0.act before %l0.gate_up[7] has written it (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("a dropped notification is refused by count") {
+  Schedule s = placed();
+  s.program.grids[find_grid(s.program, "l0.v")].notifies.clear();
+  CHECK(proof_error(s) ==
+        "error: @l0.qkv_ready[0] expects 4 notifications, 3 tasks notify it (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("an expect that is too high or too low is refused by count") {
+  Schedule s = placed();
+  s.program.events[find_event(s.program, "l1.x2_ready")].expect = 3;
+  CHECK(proof_error(s) ==
+        "error: @l1.x2_ready[] expects 3 notifications, 4 tasks notify it (at T = 1, kv_len = 1)");
+  s.program.events[find_event(s.program, "l1.x2_ready")].expect = 5;
+  CHECK(proof_error(s) ==
+        "error: @l1.x2_ready[] expects 5 notifications, 4 tasks notify it (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("an expect that is wrong from the second piece on is refused") {
+  Schedule s = placed();
+  s.program.events[find_event(s.program, "l0.parts")].expect = 1;
+  CHECK(proof_error(s) ==
+        "error: @l0.parts[0] expects 1 notifications, 4 tasks notify it (at T = 4, kv_len = 64)");
+}
+
+TEST_CASE("cells outside the event are refused") {
+  Schedule s = placed();
+  s.program.grids[find_grid(s.program, "l0.attend")].waits[0].cell[0] = coord(0) + 1;
+  CHECK(proof_error(s) ==
+        "error: %l0.attend[1, 0] waits for @l0.qkv_ready[2], outside its cells [2] (at T = 1, kv_len = 1)");
+  s = placed();
+  s.program.grids[find_grid(s.program, "l0.k")].notifies[0].cells[0].offset = coord(0) - 1;
+  CHECK(proof_error(s) ==
+        "error: %l0.k[0] notifies @l0.qkv_ready[-1], outside its cells [2] (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("waiting for the wrong head is refused as an unordered read") {
+  Schedule s = placed();
+  s.program.grids[find_grid(s.program, "l0.attend")].waits[0].cell[0] = Expr(1) - coord(0);
+  CHECK(proof_error(s) ==
+        "error: %l0.attend[0, 0] may read %l0.q before %l0.q[1] has written it (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("segments swapped against their dependence are refused with the cycle") {
+  Schedule s = placed({.layers = 1}, 2);
+  std::swap(segment_of(s, 0, "l0.gate_up"), segment_of(s, 0, "l0.o"));
+  CHECK(
+      proof_error(s) ==
+      "error: deadlock: %l0.gate_up[0]..%l0.gate_up[5] on worker 0 -stream-> %l0.o[0]..%l0.o[1] on worker 0 "
+      "-notify-> @l0.x2_ready[] -wait-> %l0.gate_up[0]..%l0.gate_up[5] on worker 0 (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("memory shared by tensors that are alive together is refused") {
+  Schedule s = placed();
+  s.slots[find_tensor(s.program, "l0.x2").index].offset = s.slots[find_tensor(s.program, "x0").index].offset;
+  CHECK(proof_error(s) ==
+        "error: %l0.o[0] may write %l0.x2 over %x0 before %l0.o[3] is done with it (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("an overwrite of what is still read is refused") {
+  // combine of one head writes over the q of the other, whose attend tasks may not have begun.
+  Schedule s = placed();
+  s.program.grids[find_grid(s.program, "l0.combine")].writes.push_back(
+      {"out", find_tensor(s.program, "l0.q"), {{0, 1}, {32 * (Expr(1) - coord(0)), 32}}, false});
+  CHECK(proof_error(s) ==
+        "error: %l0.combine[0] may overwrite %l0.q before %l0.q[3] has written it (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("a task may overwrite what it alone still reads") {
+  // o adds to its columns of x0 in place; q, k and v have read them before.
+  Schedule s = placed();
+  TaskGrid& o = s.program.grids[find_grid(s.program, "l0.o")];
+  o.writes.push_back({"out", find_tensor(s.program, "x0"), o.writes[0].region, false});
+  CHECK(proof_error(s).starts_with("accepted"));
+}
+
+TEST_CASE("a read that earlier grids wrote only in part is refused") {
+  Schedule s = placed();
+  s.program.grids[find_grid(s.program, "l0.gate_up")].writes[0].region[1].size = 7;
+  CHECK(proof_error(s) ==
+        "error: %l0.down[0] reads 96 elements of %l0.act, of which earlier grids write 84 (at T = 1, kv_len "
+        "= 1)");
+}
+
+TEST_CASE("tasks of one grid that write the same part are refused") {
+  Schedule s = placed();
+  s.program.grids[find_grid(s.program, "l0.gate_up")].writes[0].region[1].size = 9;
+  CHECK(proof_error(s) ==
+        "error: %l0.gate_up[0] writes what %l0.gate_up[1] writes of %l0.act: tasks of one grid must not meet "
+        "(at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("slots that are too small, outside or on top of each other are refused") {
+  Schedule s = placed();
+  s.slots[find_tensor(s.program, "logits").index].bytes -= 4;
+  CHECK(proof_error(s) == "error: the slot of %logits has 2556 bytes, it needs 2560");
+  s = placed();
+  s.slots[find_tensor(s.program, "logits").index].offset = 0;
+  CHECK(proof_error(s) == "error: %logits and %l0.part_acc overlap in the workspace");
+  s = placed();
+  s.weight_bytes -= 256;
+  CHECK(proof_error(s) == "error: %w_lm_head.packed ends at 290816, beyond the weights of 290560");
+  s = placed();
+  s.slots[find_tensor(s.program, "l1.k_cache").index] = s.slots[find_tensor(s.program, "l0.k_cache").index];
+  CHECK(proof_error(s) == "error: %l0.k_cache and %l1.k_cache overlap in the cache");
+  s = placed();
+  s.event_base[1] -= 1;
+  CHECK(proof_error(s) == "error: @x0_ready and @l0.qkv_ready overlap in the counters");
+}
+
+TEST_CASE("a stream without a ring, or of what the step writes, is refused") {
+  Schedule s = placed();
+  s.ring.stages = 0;
+  CHECK(proof_error(s) == "error: %l0.q streams %l0.w_q.packed, but the ring has 0 stages");
+  s = placed();
+  s.ring.stage_bytes = 8192;
+  CHECK(proof_error(s) ==
+        "error: %l0.q streams %l0.w_q.packed in tiles of 16384 bytes, but a stage has 8192");
+  s = placed();
+  s.program.grids[find_grid(s.program, "l0.q")].reads[0].stream = true;
+  CHECK(proof_error(s) == "error: %l0.q streams %x0, which is written in the same step");
+}
+
+}  // namespace
+}  // namespace mkc
