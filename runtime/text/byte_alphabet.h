@@ -1,0 +1,18 @@
+// The alphabet of byte-level tokenizers: one visible character for each of the 256 bytes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mkrt {
+
+// Appends the character that stands for each byte. Printable characters of Latin-1 stand for themselves; the
+// other bytes, in order, are U+0100, U+0101, … (as GPT-2 defined it: a space becomes U+0120, a newline
+// U+010A).
+void append_byte_alphabet(std::string_view bytes, std::string& text);
+
+// The bytes that text stands for; nothing if some character is not of the alphabet. Requires valid UTF-8.
+std::optional<std::string> bytes_of_alphabet(std::string_view text);
+
+}  // namespace mkrt

@@ -1,0 +1,38 @@
+// Normalizers: what happens to a text before it is cut.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace mkrt {
+
+class JsonNode;
+
+// Canonical composition (Unicode Standard Annex 15).
+struct Nfc {};
+
+// Puts a string before a text that is not empty.
+struct PrependText {
+  std::string text;
+};
+
+// Replaces all occurrences of a string that is not empty.
+struct ReplaceText {
+  std::string from;
+  std::string to;
+};
+
+using Normalizer = std::variant<Nfc, PrependText, ReplaceText>;
+
+std::vector<Normalizer> read_normalizers(const JsonNode& node);
+
+// Requires valid UTF-8, and gives valid UTF-8.
+std::string normalize(const std::vector<Normalizer>& normalizers, std::string_view text);
+
+// Reads {"type": "Replace", "pattern": {"String": …}, "content": …}, of a normalizer or a decoder.
+ReplaceText read_replace(const JsonNode& node);
+std::string replace_all(const ReplaceText& replace, std::string_view text);
+
+}  // namespace mkrt

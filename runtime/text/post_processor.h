@@ -1,0 +1,19 @@
+// Post-processors: the special tokens that a model expects around a text.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace mkrt {
+
+class JsonNode;
+
+struct PostProcessor {
+  std::vector<int32_t> before;
+  std::vector<int32_t> behind;
+};
+
+// Templates for one text are read; those for a pair of texts are not needed. ByteLevel changes no ids.
+PostProcessor read_post_processor(const JsonNode& node);
+
+}  // namespace mkrt

@@ -1,0 +1,219 @@
+#include "runtime/text/pre_tokenizer.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "runtime/text/byte_alphabet.h"
+#include "runtime/text/json_node.h"
+
+namespace mkrt {
+namespace {
+
+constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+void end_piece(Pieces& pieces) {
+  const size_t begin = pieces.ends.empty() ? 0 : pieces.ends.back();
+  if (pieces.text.size() > begin) pieces.ends.push_back(pieces.text.size());
+}
+
+void append_piece(std::string_view piece, Pieces& pieces) {
+  pieces.text += piece;
+  end_piece(pieces);
+}
+
+void find_literal(std::string_view text, std::string_view literal, std::vector<Span>& spans) {
+  spans.clear();
+  if (literal.empty()) return;
+  for (size_t at = text.find(literal); at != std::string_view::npos;
+       at = text.find(literal, at + literal.size()))
+    spans.push_back({at, at + literal.size()});
+}
+
+// A part of a piece: a delimiter, or what lies between two.
+struct Part {
+  Span span;
+  bool is_delimiter;
+};
+
+std::vector<Part> parts_of(size_t size, const std::vector<Span>& matches, bool invert) {
+  std::vector<Part> parts;
+  size_t done = 0;
+  for (const Span& match : matches) {
+    if (match.begin > done) parts.push_back({{done, match.begin}, invert});
+    parts.push_back({match, !invert});
+    done = match.end;
+  }
+  if (done < size) parts.push_back({{done, size}, invert});
+  return parts;
+}
+
+// Whether a part joins the part before it. `before` is null for the first part.
+bool joins_previous(const Part* before, const Part& part, SplitBehavior behavior) {
+  if (before == nullptr) return false;
+  switch (behavior) {
+    case SplitBehavior::kIsolated:
+    case SplitBehavior::kRemoved:
+      return false;
+    case SplitBehavior::kMergedWithPrevious:
+      return part.is_delimiter && !before->is_delimiter;
+    case SplitBehavior::kMergedWithNext:
+      return before->is_delimiter && !part.is_delimiter;
+    case SplitBehavior::kContiguous:
+      return part.is_delimiter == before->is_delimiter;
+  }
+}
+
+void append_parts(std::string_view piece, const std::vector<Part>& parts, SplitBehavior behavior,
+                  Pieces& out) {
+  const Part* before = nullptr;
+  for (const Part& part : parts) {
+    if (!joins_previous(before, part, behavior)) end_piece(out);
+    before = &part;
+    if (behavior == SplitBehavior::kRemoved && part.is_delimiter) continue;
+    out.text += piece.substr(part.span.begin, part.span.end - part.span.begin);
+  }
+  end_piece(out);
+}
+
+// Applies a step to all pieces.
+struct ApplyStep {
+  const Pieces& in;
+  bool at_start_of_text;
+  Pieces out{};
+
+  template <class F>
+  Status for_each_piece(F apply) {
+    size_t begin = 0;
+    for (const size_t end : in.ends) {
+      const Status status = apply(std::string_view(in.text).substr(begin, end - begin), begin == 0);
+      if (!status.ok()) return status;
+      begin = end;
+    }
+    return {};
+  }
+
+  Status operator()(const PrefixPieces& step) {
+    return for_each_piece([&](std::string_view piece, bool is_first) -> Status {
+      const bool applies = !step.only_at_start_of_text || (at_start_of_text && is_first);
+      if (applies && !piece.starts_with(step.prefix)) out.text += step.prefix;
+      append_piece(piece, out);
+      return {};
+    });
+  }
+
+  Status operator()(const ReplaceText& step) {
+    return for_each_piece([&](std::string_view piece, bool) -> Status {
+      append_piece(replace_all(step, piece), out);
+      return {};
+    });
+  }
+
+  Status operator()(const MapBytes&) {
+    return for_each_piece([&](std::string_view piece, bool) -> Status {
+      append_byte_alphabet(piece, out.text);
+      end_piece(out);
+      return {};
+    });
+  }
+
+  Status operator()(const SplitPieces& step) {
+    std::vector<Span> matches;
+    const auto* regex = std::get_if<Regex>(&step.pattern);
+    std::optional<RegexMatcher> matcher;
+    if (regex != nullptr) matcher.emplace(*regex);
+    return for_each_piece([&](std::string_view piece, bool) -> Status {
+      if (matcher) {
+        const Status status = matcher->find_all(piece, matches);
+        if (!status.ok()) return status;
+      } else {
+        find_literal(piece, std::get<std::string>(step.pattern), matches);
+      }
+      append_parts(piece, parts_of(piece.size(), matches, step.invert), step.behavior, out);
+      return {};
+    });
+  }
+};
+
+SplitPieces split_by_regex(const JsonNode& node, std::string_view pattern, SplitBehavior behavior,
+                           bool invert) {
+  Result<Regex> regex = Regex::compile(pattern);
+  if (regex.ok()) return {std::move(regex).value(), behavior, invert};
+  node.fail(regex.error().message);
+  return {std::string(), behavior, invert};
+}
+
+SplitBehavior read_behavior(const JsonNode& node) {
+  const std::string name =
+      node.one_of({"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"});
+  if (name == "Removed") return SplitBehavior::kRemoved;
+  if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
+  if (name == "MergedWithNext") return SplitBehavior::kMergedWithNext;
+  if (name == "Contiguous") return SplitBehavior::kContiguous;
+  return SplitBehavior::kIsolated;
+}
+
+void read_split(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
+  node.allow_keys({"type", "pattern", "behavior", "invert"});
+  const SplitBehavior behavior = read_behavior(node.at("behavior"));
+  const bool invert = node.at("invert").boolean();
+  const JsonNode pattern = node.at("pattern");
+  pattern.allow_keys({"Regex", "String"});
+  const JsonNode literal = pattern.optional("String");
+  if (!literal.is_null()) {
+    steps.push_back(SplitPieces{literal.string(), behavior, invert});
+  } else {
+    const JsonNode regex = pattern.at("Regex");
+    steps.push_back(split_by_regex(regex, regex.string(), behavior, invert));
+  }
+}
+
+void read_byte_level(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
+  // trim_offsets concerns positions in the text, which we do not report.
+  node.allow_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
+  if (node.at("add_prefix_space").boolean()) steps.push_back(PrefixPieces{" ", false});
+  if (node.optional("use_regex").boolean_or(true))
+    steps.push_back(split_by_regex(node, kGpt2Pattern, SplitBehavior::kIsolated, false));
+  steps.push_back(MapBytes{});
+}
+
+void read_metaspace(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
+  node.allow_keys({"type", "replacement", "prepend_scheme", "split"});
+  const std::string replacement = node.at("replacement").string();
+  const std::string scheme = node.at("prepend_scheme").one_of({"always", "first", "never"});
+  // Behind a step that cuts or drops text, the first piece need not be the start of the text.
+  if (scheme == "first" && !steps.empty())
+    node.at("prepend_scheme").fail("\"first\" is supported in the first pre-tokenizer only");
+  steps.push_back(ReplaceText{" ", replacement});
+  if (scheme != "never") steps.push_back(PrefixPieces{replacement, scheme == "first"});
+  if (node.optional("split").boolean_or(true))
+    steps.push_back(SplitPieces{replacement, SplitBehavior::kMergedWithNext, false});
+}
+
+}  // namespace
+
+std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonNode& node) {
+  std::vector<PreTokenizerStep> steps;
+  for (const JsonNode& step : node.sequence("pretokenizers")) {
+    const std::string type = step.at("type").one_of({"ByteLevel", "Metaspace", "Split"});
+    if (type == "ByteLevel") read_byte_level(step, steps);
+    if (type == "Metaspace") read_metaspace(step, steps);
+    if (type == "Split") read_split(step, steps);
+  }
+  return steps;
+}
+
+Result<Pieces> pre_tokenize(const std::vector<PreTokenizerStep>& steps, std::string_view text,
+                            bool at_start_of_text) {
+  Pieces pieces;
+  append_piece(text, pieces);
+  for (const PreTokenizerStep& step : steps) {
+    ApplyStep apply{pieces, at_start_of_text};
+    const Status status = std::visit(apply, step);
+    if (!status.ok()) return status.error();
+    pieces = std::move(apply.out);
+  }
+  return pieces;
+}
+
+}  // namespace mkrt

@@ -1,0 +1,91 @@
+#include "runtime/text/regex_dialect.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "runtime/text/utf8.h"
+
+namespace mkrt {
+namespace {
+
+Error unsupported(std::string_view what, size_t offset, std::string_view why) {
+  return Error{fmt::format("unsupported {} at byte {} of the pattern: {}", what, offset, why)};
+}
+
+bool is_ascii_punctuation(char c) {
+  const bool is_alphanumeric = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+  return c >= ' ' && c <= '~' && !is_alphanumeric;
+}
+
+// Appends what the escape at `at` is for PCRE2, and moves `at` past it.
+Status translate_escape(std::string_view pattern, size_t& at, std::string& out) {
+  const std::string_view rest = pattern.substr(at);
+  if (rest.size() == 1) return unsupported("\\", at, "nothing follows it");
+  const char escaped = rest[1];
+  size_t size = 2;
+  if (escaped == 's' || escaped == 'S') {
+    // \s of PCRE2 holds U+180E, which is no white space in Unicode.
+    out += escaped == 's' ? R"(\p{White_Space})" : R"(\P{White_Space})";
+  } else if (rest.starts_with("\\p{") || rest.starts_with("\\P{")) {
+    const size_t brace = rest.find('}');
+    if (brace == std::string_view::npos) return unsupported(rest.substr(0, 3), at, "it has no }");
+    size = brace + 1;
+    out += rest.substr(0, size);
+  } else if (is_ascii_punctuation(escaped) ||
+             std::string_view("dDrntf").find(escaped) != std::string_view::npos) {
+    out += rest.substr(0, size);
+  } else {
+    const size_t shown = 1 + scan_utf8(rest.substr(1)).size;
+    return unsupported(rest.substr(0, shown), at,
+                       R"(supported escapes: \p{} \P{} \s \S \d \D \r \n \t \f and punctuation)");
+  }
+  at += size;
+  return {};
+}
+
+// Faults outside of a class: groups and quantifiers that the two dialects read differently.
+Status check_outside_class(std::string_view rest, size_t at) {
+  if (rest.starts_with("(*")) return unsupported("(*", at, "no verbs");
+  if (rest.starts_with("(?")) {
+    constexpr std::array<std::string_view, 7> kGroups = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
+    for (const std::string_view group : kGroups)
+      if (rest.starts_with(group)) return {};
+    return unsupported("(?", at, "supported groups: ( (?: (?i: (?= (?! (?<= (?<! (?>");
+  }
+  if (rest.starts_with("{,")) return unsupported("{,", at, "write the lower bound");
+  if (rest.starts_with("}+")) return unsupported("}+", at, "it is possessive in one dialect only");
+  if (rest.starts_with("[]") || rest.starts_with("[^]")) return unsupported("[]", at, "write \\] in a class");
+  return {};
+}
+
+// Faults inside of a class: set operations and nested classes, which only Oniguruma has.
+Status check_inside_class(std::string_view rest, size_t at) {
+  if (rest.starts_with("&&")) return unsupported("&&", at, "no intersection of classes");
+  if (rest.starts_with("[")) return unsupported("[", at, "no class inside a class");
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> to_pcre2(std::string_view pattern) {
+  std::string out;
+  bool in_class = false;
+  size_t at = 0;
+  while (at < pattern.size()) {
+    if (pattern[at] == '\\') {
+      const Status status = translate_escape(pattern, at, out);
+      if (!status.ok()) return status.error();
+      continue;
+    }
+    const std::string_view rest = pattern.substr(at);
+    const Status status = in_class ? check_inside_class(rest, at) : check_outside_class(rest, at);
+    if (!status.ok()) return status.error();
+    if (pattern[at] == '[') in_class = true;
+    if (pattern[at] == ']') in_class = false;
+    out.push_back(pattern[at++]);
+  }
+  return out;
+}
+
+}  // namespace mkrt

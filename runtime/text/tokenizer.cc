@@ -1,0 +1,140 @@
+#include "runtime/text/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "runtime/text/json_node.h"
+#include "runtime/text/utf8.h"
+
+namespace mkrt {
+namespace {
+
+constexpr size_t kMaxTextBytes = size_t{256} << 20;  // positions in a piece have 32 bits
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string content;
+  if (stream) content.assign(std::istreambuf_iterator<char>(stream), {});
+  // A directory opens, and fails to be read.
+  if (!stream || stream.bad())
+    return Error{fmt::format("{}: error: cannot read: {}", path, std::strerror(errno))};
+  return content;
+}
+
+Result<nlohmann::json> parse_json(const std::string& path, const std::string& text) {
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    const size_t offset = std::min(text.size(), error.byte == 0 ? 0 : error.byte - 1);
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
+    const size_t line_begin = offset == 0 ? 0 : text.rfind('\n', offset - 1) + 1;
+    return Error{fmt::format("{}:{}:{}: error: not valid JSON", path, line, offset - line_begin + 1)};
+  }
+}
+
+void expect_null(const JsonNode& node) {
+  if (!node.is_null()) node.fail_unsupported("null");
+}
+
+Tokenizer read_tokenizer(const JsonNode& root) {
+  Tokenizer tokenizer;
+  root.allow_keys({"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
+                   "post_processor", "decoder", "model"});
+  root.at("version").one_of({"1.0"});
+  expect_null(root.optional("truncation"));
+  expect_null(root.optional("padding"));
+  tokenizer.model = read_bpe(root.at("model"));
+  tokenizer.normalizers = read_normalizers(root.optional("normalizer"));
+  if (root.failed()) return tokenizer;
+  tokenizer.added = read_added_tokens(root.at("added_tokens"), tokenizer.model, tokenizer.normalizers);
+  tokenizer.pre_tokenizer = read_pre_tokenizer(root.optional("pre_tokenizer"));
+  tokenizer.post_processor = read_post_processor(root.optional("post_processor"));
+  tokenizer.decoder = read_decoder(root.at("decoder"), tokenizer.model, tokenizer.added);
+  return tokenizer;
+}
+
+// Appends the ids of a part of the text that holds no added token.
+Status encode_plain(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text,
+                    std::vector<int32_t>& ids) {
+  const Result<Pieces> pieces = pre_tokenize(tokenizer.pre_tokenizer, text, at_start_of_text);
+  if (!pieces.ok()) return pieces.error();
+  const std::string_view all = pieces.value().text;
+  size_t begin = 0;
+  for (const size_t end : pieces.value().ends) {
+    const Status status = encode_piece(tokenizer.model, all.substr(begin, end - begin), ids);
+    if (!status.ok()) return status;
+    begin = end;
+  }
+  return {};
+}
+
+// The same for a part that holds no added token of those to be looked for before normalization.
+Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text,
+                           std::vector<int32_t>& ids) {
+  const std::string normalized = normalize(tokenizer.normalizers, text);
+  const TokenTree& tree = tokenizer.added.in_normalized_text;
+  for (const Segment& segment : split_at_added_tokens(tokenizer.added, tree, normalized)) {
+    if (segment.id) {
+      ids.push_back(*segment.id);
+      continue;
+    }
+    const bool at_start = at_start_of_text && segment.text.data() == normalized.data();
+    const Status status = encode_plain(tokenizer, segment.text, at_start, ids);
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Tokenizer> load_tokenizer(const std::string& path) {
+  const Result<std::string> text = read_file(path);
+  if (!text.ok()) return text.error();
+  const Result<nlohmann::json> document = parse_json(path, text.value());
+  if (!document.ok()) return document.error();
+  Status status;
+  Tokenizer tokenizer = read_tokenizer(JsonNode(document.value(), path, status));
+  if (!status.ok()) return status.error();
+  return tokenizer;
+}
+
+Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, std::string_view text, bool add_special) {
+  if (text.size() > kMaxTextBytes)
+    return Error{fmt::format("a text of {} bytes is too long: at most {}", text.size(), kMaxTextBytes)};
+  if (const std::optional<size_t> offset = find_invalid_utf8(text))
+    return Error{fmt::format("the text is not valid UTF-8: byte 0x{:02x} at offset {}",
+                             static_cast<unsigned char>(text[*offset]), *offset)};
+  std::vector<int32_t> ids;
+  if (add_special) ids = tokenizer.post_processor.before;
+  for (const Segment& segment : split_at_added_tokens(tokenizer.added, tokenizer.added.in_text, text)) {
+    if (segment.id) {
+      ids.push_back(*segment.id);
+      continue;
+    }
+    const Status status =
+        encode_unnormalized(tokenizer, segment.text, segment.text.data() == text.data(), ids);
+    if (!status.ok()) return status.error();
+  }
+  const std::vector<int32_t>& behind = tokenizer.post_processor.behind;
+  if (add_special) ids.insert(ids.end(), behind.begin(), behind.end());
+  return ids;
+}
+
+Result<std::string> decode(const Tokenizer& tokenizer, std::span<const int32_t> ids, bool skip_special) {
+  StreamDecoder stream(tokenizer.decoder, skip_special);
+  std::string text;
+  for (const int32_t id : ids) {
+    const Result<std::string> characters = stream.push(id);
+    if (!characters.ok()) return characters.error();
+    text += characters.value();
+  }
+  return text += stream.flush();
+}
+
+}  // namespace mkrt

@@ -1,0 +1,39 @@
+// UTF-8, one character at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace mkrt {
+
+enum class Utf8State : uint8_t {
+  kComplete,    // the bytes start with a whole character
+  kBroken,      // the bytes cannot start a character, whatever follows
+  kIncomplete,  // all bytes together are the start of a character
+};
+
+// What stands at the front of a byte string. A broken front is as long as the standard's "maximal subpart"
+// (Unicode 15, section 3.9), so that one replacement character stands for it.
+struct Utf8Front {
+  Utf8State state;
+  size_t size;
+};
+
+// Requires bytes not to be empty. Surrogates, overlong forms and values past U+10FFFF are broken.
+Utf8Front scan_utf8(std::string_view bytes);
+
+// The offset of the first byte that is not part of a valid character.
+std::optional<size_t> find_invalid_utf8(std::string_view bytes);
+
+// The code point of the first character, and of the last one. Require valid UTF-8, not empty.
+char32_t first_code_point(std::string_view text);
+char32_t last_code_point(std::string_view text);
+
+void append_utf8(char32_t code_point, std::string& text);
+
+inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
+
+}  // namespace mkrt
