@@ -1,0 +1,34 @@
+// Arithmetic whose GPU form is an instruction, to f32 accuracy.
+#include <cmath>
+
+#include "runtime/emulator/half.h"
+#include "runtime/emulator/primitives.h"
+
+using namespace mkrt::emulator;
+
+extern "C" {
+
+float mk_rsqrt(float x) noexcept {
+  return 1.0f / std::sqrt(x);
+}
+
+float mk_rcp(float x) noexcept {
+  return 1.0f / x;
+}
+
+float mk_exp2(float x) noexcept {
+  return std::exp2(x);
+}
+
+uint32_t mk_pack_bf16(float lo, float hi) noexcept {
+  return f32_to_bf16(hi) << 16 | f32_to_bf16(lo);
+}
+
+uint32_t mk_pack_f16(float lo, float hi) noexcept {
+  return f32_to_f16(hi) << 16 | f32_to_f16(lo);
+}
+
+float mk_f16_to_f32(uint32_t half_bits) noexcept {
+  return f16_to_f32(half_bits);
+}
+}

@@ -1,0 +1,55 @@
+// Named barriers of a worker (PTX ISA, barrier.cta), and who and where a thread is.
+#include <fmt/format.h>
+
+#include "runtime/emulator/launch.h"
+#include "runtime/emulator/primitives.h"
+
+using namespace mkrt::emulator;
+
+extern "C" {
+
+uint32_t mk_thread() noexcept {
+  return self().thread;
+}
+
+uint32_t mk_worker() noexcept {
+  return self().worker->id;
+}
+
+char* mk_shared() noexcept {
+  return self().worker->shared;
+}
+
+void mk_barrier(uint32_t id, uint32_t threads) noexcept {
+  Fiber& fiber = self();
+  Worker& worker = *fiber.worker;
+  if (id >= kNamedBarriers) fail(fmt::format("mk_barrier {} is above {}", id, kNamedBarriers - 1));
+  if (threads == 0 || threads % kLanes != 0 || threads > worker.fibers.size())
+    fail(fmt::format("mk_barrier {} of {} threads: must be a multiple of {} up to {}", id, threads, kLanes,
+                     worker.fibers.size()));
+  NamedBarrier& barrier = worker.barriers[id];
+  if (barrier.arrived.empty()) barrier.threads = threads;
+  if (barrier.threads != threads)
+    fail(fmt::format("mk_barrier {} of {} threads, but thread {} came to it with {}", id, threads,
+                     barrier.arrived.front()->thread, barrier.threads));
+  barrier.arrived.push_back(&fiber);
+  if (barrier.arrived.size() < threads) return suspend({Wait::Kind::kBarrier, nullptr, id});
+  ++worker.stats.barriers;
+  if (worker.launch.race) worker.launch.race->synchronise(barrier.arrived);
+  barrier.arrived.pop_back();
+  for (Fiber* other : barrier.arrived) wake(*other);
+  barrier.arrived.clear();
+}
+
+void mk_task_begin(uint32_t grid, uint32_t task) noexcept {
+  Fiber& fiber = self();
+  Warp& warp = fiber.worker->warps[fiber.thread / kLanes];
+  if (warp.grid == grid && warp.task == task) return;
+  warp.grid = grid;
+  warp.task = task;
+  ++fiber.worker->stats.tasks;
+  if (Race* race = fiber.worker->launch.race.get()) race->note_task(fiber.agent, grid, task);
+}
+
+void mk_task_end(uint32_t, uint32_t) noexcept {}
+}

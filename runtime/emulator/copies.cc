@@ -1,0 +1,145 @@
+#include "runtime/emulator/copies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/emulator/launch.h"
+#include "runtime/emulator/primitives.h"
+
+namespace mkrt::emulator {
+namespace {
+
+constexpr uint32_t kFixedDelaySteps = 64;
+constexpr uint32_t kMaxDelaySteps = 2048;
+constexpr char kPoison = '\xff';  // NaN in every floating-point type
+
+uint64_t first_due(const CopyEngine& engine) {
+  uint64_t due = std::numeric_limits<uint64_t>::max();
+  for (const Copy& copy : engine.in_flight) due = std::min(due, copy.due_step);
+  return due;
+}
+
+bool in_shared(const Worker& worker, const char* p, uint32_t bytes) {
+  return p >= worker.shared && p + bytes <= worker.shared + worker.launch.options.shared_bytes;
+}
+
+void check(const Worker& worker, const char* name, const void* dst, const void* src, uint32_t bytes) {
+  const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
+  if (bytes == 0 || bytes % 16 != 0 || !aligned(dst) || !aligned(src))
+    fail(fmt::format("{} of {} bytes from {} to {}: addresses and size must be multiples of 16", name, bytes,
+                     describe_address(worker, src), describe_address(worker, dst)));
+  if (!in_shared(worker, static_cast<const char*>(dst), bytes))
+    fail(fmt::format("{} of {} bytes to {}: not in shared memory", name, bytes,
+                     describe_address(worker, dst)));
+}
+
+void issue(Worker& worker, Copy copy) {
+  std::memset(copy.destination, kPoison, copy.bytes);
+  const bool seeded = worker.launch.options.seed != 0;
+  copy.due_step = worker.steps + (seeded ? 1 + worker.random.below(kMaxDelaySteps) : kFixedDelaySteps);
+  worker.copies.next_due = std::min(worker.copies.next_due, copy.due_step);
+  worker.copies.in_flight.push_back(copy);
+  ++worker.stats.copies;
+  worker.stats.copied_bytes += copy.bytes;
+}
+
+void arrive_async(Worker& worker, const AsyncArrival& arrival) {
+  Mbarrier& bar = worker.mbarriers.all[arrival.mbarrier];
+  if (worker.launch.race) worker.launch.race->complete(bar.arriving, arrival.epoch);
+  arrive(worker, bar);
+}
+
+void finish(Worker& worker, const Copy& copy) {
+  std::memcpy(copy.destination, copy.source, copy.bytes);
+  ++worker.progress;
+  if (copy.mbarrier != kNoMbarrier) {
+    Mbarrier& bar = worker.mbarriers.all[copy.mbarrier];
+    if (worker.launch.race) worker.launch.race->complete(bar.arriving, copy.epoch);
+    return complete_bytes(worker, bar, copy.bytes);
+  }
+  for (AsyncArrival& arrival : worker.copies.arrivals)
+    if (arrival.thread == copy.thread && copy.serial <= arrival.serial && --arrival.missing == 0)
+      arrive_async(worker, arrival);
+  std::erase_if(worker.copies.arrivals, [](const AsyncArrival& arrival) { return arrival.missing == 0; });
+}
+
+void complete_at(Worker& worker, size_t index) {
+  auto& in_flight = worker.copies.in_flight;
+  const Copy copy = in_flight[index];
+  in_flight.erase(in_flight.begin() + static_cast<ptrdiff_t>(index));
+  finish(worker, copy);
+}
+
+}  // namespace
+
+void complete_due_copies(Worker& worker) {
+  auto& in_flight = worker.copies.in_flight;
+  for (size_t i = 0; i < in_flight.size();)
+    if (in_flight[i].due_step <= worker.steps)
+      complete_at(worker, i);
+    else
+      ++i;
+  worker.copies.next_due = first_due(worker.copies);
+}
+
+bool complete_next_copy(Worker& worker) {
+  auto& in_flight = worker.copies.in_flight;
+  if (in_flight.empty()) return false;
+  const auto next = std::min_element(in_flight.begin(), in_flight.end(),
+                                     [](const Copy& a, const Copy& b) { return a.due_step < b.due_step; });
+  complete_at(worker, static_cast<size_t>(next - in_flight.begin()));
+  worker.copies.next_due = first_due(worker.copies);
+  return true;
+}
+
+}  // namespace mkrt::emulator
+
+using namespace mkrt::emulator;
+
+extern "C" {
+
+void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* word) noexcept {
+  Fiber& fiber = self();
+  Worker& worker = *fiber.worker;
+  check(worker, "mk_bulk_load", dst, src, bytes);
+  const Mbarrier& bar = find_mbarrier(worker, word);
+  if (!bar.fenced)
+    fail(
+        fmt::format("mk_bulk_load on the mbarrier at {} before mk_fence_mbar_init by the thread that made it",
+                    describe_address(worker, word)));
+  Copy copy{static_cast<char*>(dst), static_cast<const char*>(src), bytes, bar.index, fiber.thread, 0, {}};
+  if (worker.launch.race)
+    copy.epoch = worker.launch.race->begin_bulk(fiber.agent, bar.index, dst, src, bytes);
+  issue(worker, copy);
+}
+
+void mk_async_load16(void* dst, const void* src) noexcept {
+  Fiber& fiber = self();
+  Worker& worker = *fiber.worker;
+  constexpr uint32_t kBytes = 16;
+  check(worker, "mk_async_load16", dst, src, kBytes);
+  Copy copy{static_cast<char*>(dst), static_cast<const char*>(src), kBytes, kNoMbarrier, fiber.thread, 0, {}};
+  if (worker.launch.race) copy.epoch = worker.launch.race->begin_async(fiber.agent, dst, src, kBytes);
+  copy.serial = ++worker.copies.serial;
+  issue(worker, copy);
+}
+
+void mk_async_arrive(uint64_t* word) noexcept {
+  Fiber& fiber = self();
+  Worker& worker = *fiber.worker;
+  AsyncArrival arrival{fiber.thread, find_mbarrier(worker, word).index, 0, {}};
+  if (worker.launch.race) arrival.epoch = worker.launch.race->async_epoch(fiber.agent);
+  arrival.serial = worker.copies.serial;
+  for (const Copy& copy : worker.copies.in_flight)
+    arrival.missing += copy.mbarrier == kNoMbarrier && copy.thread == fiber.thread;
+  if (arrival.missing == 0) return arrive_async(worker, arrival);
+  worker.copies.arrivals.push_back(arrival);
+}
+
+void mk_fence_proxy_async() noexcept {
+  const Fiber& fiber = self();
+  if (Race* race = fiber.worker->launch.race.get()) race->fence_proxy(fiber.agent);
+}
+}

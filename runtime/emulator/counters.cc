@@ -1,0 +1,114 @@
+// Counters in global memory, and virtual time.
+#include <atomic>
+
+#include "runtime/emulator/launch.h"
+#include "runtime/emulator/primitives.h"
+
+using namespace mkrt::emulator;
+
+namespace {
+
+// A fiber that polls this often without being suspended spins; it lets all others run.
+constexpr uint32_t kMaxPolls = 1 << 14;
+
+std::atomic_ref<uint32_t> atomic(const uint32_t* p) {
+  return std::atomic_ref<uint32_t>(*const_cast<uint32_t*>(p));
+}
+
+void note_poll(Fiber& fiber) {
+  if (++fiber.polls >= kMaxPolls) suspend({Wait::Kind::kSpin, nullptr, 0});
+}
+
+Race* race_of(const Fiber& fiber) {
+  return fiber.worker->launch.race.get();
+}
+
+void note_access(const Fiber& fiber, const uint32_t* p, Access access) {
+  if (Race* race = race_of(fiber)) race->access(fiber.agent, p, sizeof *p, mkrt::kSiteAtomic, access);
+}
+
+// Counts a notification; true if it is the one to be dropped.
+bool dropped(Launch& launch) {
+  const uint64_t number = launch.notifications.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number == launch.options.drop_notification;
+}
+
+}  // namespace
+
+extern "C" {
+
+uint64_t mk_time_ns() noexcept {
+  Fiber& fiber = self();
+  note_poll(fiber);
+  return now_ns(*fiber.worker);
+}
+
+uint32_t mk_load_acquire(const uint32_t* p) noexcept {
+  Fiber& fiber = self();
+  note_poll(fiber);
+  note_access(fiber, p, Access::kAtomicRead);
+  const uint32_t value = atomic(p).load(std::memory_order_acquire);
+  if (Race* race = race_of(fiber)) race->acquire(fiber.agent, race->counter(p));
+  return value;
+}
+
+uint32_t mk_load_relaxed(const uint32_t* p) noexcept {
+  Fiber& fiber = self();
+  note_poll(fiber);
+  note_access(fiber, p, Access::kAtomicRead);
+  return atomic(p).load(std::memory_order_relaxed);
+}
+
+void mk_add_release(uint32_t* p, uint32_t n) noexcept {
+  Fiber& fiber = self();
+  Launch& launch = fiber.worker->launch;
+  note_access(fiber, p, Access::kAtomicWrite);
+  if (dropped(launch)) return;
+  if (Race* race = race_of(fiber)) race->release_device(fiber.agent, race->counter(p));
+  atomic(p).fetch_add(n, std::memory_order_release);
+  note_change(launch);
+}
+
+uint32_t mk_add_acq_rel(uint32_t* p, uint32_t n) noexcept {
+  Fiber& fiber = self();
+  Launch& launch = fiber.worker->launch;
+  note_access(fiber, p, Access::kAtomicWrite);
+  if (dropped(launch)) return atomic(p).load(std::memory_order_acquire);
+  if (Race* race = race_of(fiber)) {
+    race->acquire(fiber.agent, race->counter(p));
+    race->release_device(fiber.agent, race->counter(p));
+  }
+  const uint32_t before = atomic(p).fetch_add(n, std::memory_order_acq_rel);
+  note_change(launch);
+  return before;
+}
+
+uint32_t mk_cas_relaxed(uint32_t* p, uint32_t expected, uint32_t desired) noexcept {
+  Fiber& fiber = self();
+  note_poll(fiber);
+  note_access(fiber, p, Access::kAtomicWrite);
+  uint32_t seen = expected;
+  if (atomic(p).compare_exchange_strong(seen, desired, std::memory_order_relaxed))
+    note_change(fiber.worker->launch);
+  return seen;
+}
+
+void mk_store_release(uint32_t* p, uint32_t v) noexcept {
+  Fiber& fiber = self();
+  note_access(fiber, p, Access::kAtomicWrite);
+  if (Race* race = race_of(fiber)) {
+    race->counter(p) = {};  // a plain store ends the release sequence before it
+    race->release_device(fiber.agent, race->counter(p));
+  }
+  atomic(p).store(v, std::memory_order_release);
+  note_change(fiber.worker->launch);
+}
+
+void mk_pause(const uint32_t* p, uint32_t want) noexcept {
+  Fiber& fiber = self();
+  note_poll(fiber);
+  if (atomic(p).load(std::memory_order_relaxed) >= want) return;
+  fiber.worker->polling.push_back(&fiber);
+  suspend({Wait::Kind::kCounter, p, want});
+}
+}

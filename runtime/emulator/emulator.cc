@@ -1,0 +1,83 @@
+#include "runtime/emulator/emulator.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "runtime/emulator/launch.h"
+
+namespace mkrt {
+namespace {
+
+using emulator::Launch;
+using emulator::Worker;
+
+Status check(const EmulatorOptions& options) {
+  if (options.workers == 0) return Error{"the emulator needs at least 1 worker"};
+  if (options.threads_per_worker == 0 || options.threads_per_worker % 32 != 0 ||
+      options.threads_per_worker > 1024)
+    return Error{"threads per worker must be a multiple of 32 up to 1024, not " +
+                 std::to_string(options.threads_per_worker)};
+  if (options.os_threads == 0) return Error{"the emulator needs at least 1 OS thread"};
+  if (options.race && options.os_threads != 1)
+    return Error{"race mode runs on 1 OS thread, not " + std::to_string(options.os_threads)};
+  return {};
+}
+
+Status make_workers(Launch& launch) {
+  for (uint32_t id = 0; id < launch.options.workers; ++id) {
+    auto stacks = emulator::Stacks::map(launch.options.threads_per_worker);
+    if (!stacks.ok()) return stacks.error();
+    launch.workers.push_back(std::make_unique<Worker>(launch, id, std::move(stacks).value()));
+  }
+  return {};
+}
+
+void run(Launch& launch) {
+  const uint32_t os_threads = std::min(launch.options.os_threads, launch.options.workers);
+  launch.active = os_threads;
+  std::vector<std::thread> others;
+  for (uint32_t i = 1; i < os_threads; ++i)
+    others.emplace_back(emulator::run_workers, std::ref(launch), i, os_threads);
+  emulator::run_workers(launch, 0, os_threads);
+  for (std::thread& other : others) other.join();
+}
+
+EmulatorStats total_stats(const Launch& launch) {
+  EmulatorStats total;
+  for (const auto& worker : launch.workers) {
+    const EmulatorStats& stats = worker->stats;
+    total.switches += stats.switches;
+    total.barriers += stats.barriers;
+    total.collectives += stats.collectives;
+    total.products += stats.products;
+    total.copies += stats.copies;
+    total.copied_bytes += stats.copied_bytes;
+    total.tasks += stats.tasks;
+  }
+  total.notifications = launch.notifications;
+  total.time_jumps = launch.time_jumps;
+  return total;
+}
+
+}  // namespace
+
+Result<EmulatorStats> emulate(KernelEntry kernel, const MkSession* session, const MkStep* step,
+                              const EmulatorOptions& options, const EmulatorNames* names,
+                              std::vector<RaceReport>* races) {
+  if (Status valid = check(options); !valid.ok()) return valid.error();
+  Launch launch;
+  launch.kernel = kernel;
+  launch.session = session;
+  launch.step = step;
+  launch.options = options;
+  if (names != nullptr) launch.names = *names;
+  if (options.race) launch.race = std::make_unique<emulator::Race>(launch, races);
+  if (Status made = make_workers(launch); !made.ok()) return made.error();
+  run(launch);
+  if (!launch.failure.empty()) return Error{launch.failure};
+  return total_stats(launch);
+}
+
+}  // namespace mkrt

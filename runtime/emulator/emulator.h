@@ -1,0 +1,93 @@
+// Runs a megakernel on the CPU: every GPU thread is a fiber, and the primitives of codegen/device/mk.h have
+// their real semantics, late copies and all. What is modelled and what is not: docs/emulator.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/abi.h"
+#include "runtime/status.h"
+
+namespace mkrt {
+
+// The compiled mk_kernel. Called once for every GPU thread.
+using KernelEntry = void (*)(const MkSession*, const MkStep*);
+
+struct EmulatorOptions {
+  uint32_t workers = 1;
+  uint32_t threads_per_worker = kWorkerThreads;  // a multiple of 32
+  uint32_t shared_bytes = 0;                     // of each worker, poisoned with 0xff at the launch
+  uint64_t seed = 0;        // 0: fixed order; else the order of threads, workers and copies follows the seed
+  uint32_t os_threads = 1;  // worker w runs on OS thread w mod os_threads
+  bool race = false;        // find unordered accesses; needs os_threads == 1
+  uint32_t max_reports = 16;
+  uint64_t drop_notification = 0;  // the n-th mk_add_release or mk_add_acq_rel has no effect; 0: none
+};
+
+struct EmulatorStats {
+  uint64_t switches = 0;     // of fibers
+  uint64_t barriers = 0;     // completed named barriers
+  uint64_t collectives = 0;  // completed warp collectives, products included
+  uint64_t products = 0;     // mma
+  uint64_t copies = 0;       // bulk and 16-byte asynchronous copies
+  uint64_t copied_bytes = 0;
+  uint64_t notifications = 0;  // mk_add_release and mk_add_acq_rel
+  uint64_t tasks = 0;          // distinct consecutive mk_task_begin of a warp
+  uint64_t time_jumps = 0;     // times nothing could run and virtual time passed a deadline
+};
+
+// Turns numbers into names for messages. An empty function, or an empty string returned, leaves the number.
+struct EmulatorNames {
+  std::function<std::string(uint32_t grid)> grid;
+  std::function<std::string(uint64_t address)> tensor;  // tensor and element offset, e.g. "%act[3, 17]"
+  std::function<std::string(uint32_t site)> site;       // "file:line" of an instrumented access
+};
+
+enum class RaceKind {
+  kReadAfterWrite,
+  kWriteAfterRead,
+  kWriteAfterWrite,
+  kProxy,         // ordered, but no mk_fence_proxy_async before a bulk copy touches generic writes
+  kOutsideShared  // an access next to a worker's shared memory
+};
+
+// One side of a race: a thread, or a copy that it issued.
+struct RaceParty {
+  uint32_t worker = 0;
+  uint32_t thread = 0;  // thread in the worker; kCopyThread for a bulk copy
+  uint32_t grid = kNoTask;
+  uint32_t task = kNoTask;
+  uint32_t site = 0;
+
+  static constexpr uint32_t kNoTask = 0xffffffffu;
+  static constexpr uint32_t kCopyThread = 0xfffffffeu;
+};
+
+struct RaceReport {
+  RaceKind kind;
+  uint64_t address;   // first byte of the access, as this process sees it
+  RaceParty now;      // the access that found the race
+  RaceParty earlier;  // equal to `now` for kOutsideShared
+  std::string message;
+};
+
+// Sites the emulator itself gives to accesses; instrumented ones are below.
+constexpr uint32_t kSiteCopy = 0xfffffff0u;     // an asynchronous copy
+constexpr uint32_t kSiteAtomic = 0xfffffff1u;   // a counter primitive
+constexpr uint32_t kSiteBarrier = 0xfffffff2u;  // an mbarrier primitive
+
+// Runs one launch to its end. In race mode appends at most max_reports distinct races (by kind and pair of
+// sites) to `races`; `names` and `races` may be null.
+// Errors: bad options; a misused primitive, naming worker, thread and task; a launch in which nothing can
+// run any more although time passed every deadline, listing what each worker's threads wait for.
+Result<EmulatorStats> emulate(KernelEntry kernel, const MkSession* session, const MkStep* step,
+                              const EmulatorOptions& options, const EmulatorNames* names,
+                              std::vector<RaceReport>* races);
+
+// Name and address of every primitive and race hook, for a JIT.
+std::vector<std::pair<const char*, void*>> emulator_symbols();
+
+}  // namespace mkrt

@@ -1,0 +1,52 @@
+// Contexts of execution with stacks of their own, and the switch between them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/status.h"
+
+namespace mkrt::emulator {
+
+// Where a suspended execution goes on. The fields beyond `sp` tell the sanitizers about its stack.
+struct Context {
+  void* sp = nullptr;
+  const void* stack_bottom = nullptr;
+  size_t stack_bytes = 0;
+  void* fake_stack = nullptr;
+  void* tsan_fiber = nullptr;
+};
+
+// Stacks of `count` fibers, each with a guard page below it. Freed with the object.
+class Stacks {
+ public:
+  static Result<Stacks> map(uint32_t count);
+  Stacks(Stacks&& other) noexcept;
+  ~Stacks();
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+
+  // A context that starts `entry` on stack `index` at the first switch to it. `entry` must not return.
+  Context prepare(uint32_t index, void (*entry)());
+  bool contains(const void* p) const;
+
+ private:
+  Stacks(char* base, size_t bytes) : base_(base), bytes_(bytes) {}
+  char* base_;
+  size_t bytes_;
+};
+
+// The context of the calling OS thread, to be switched away from.
+Context thread_context();
+
+// Saves the running execution in `from` and goes on with `to`; returns when something switches to `from`.
+// `last`: the running execution never goes on.
+void switch_context(Context& from, Context& to, bool last = false);
+
+// To be called first by an `entry`.
+void finish_first_switch();
+
+// Tells the thread sanitizer that the context is gone.
+void discard_context(Context& context);
+
+}  // namespace mkrt::emulator

@@ -1,0 +1,40 @@
+// 16-bit floats as bits in the low half of a word.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace mkrt::emulator {
+
+inline float bf16_to_f32(uint32_t bits) {
+  return std::bit_cast<float>(bits << 16);
+}
+
+// Exact. The exponent is rebased by a product, which also makes subnormals right.
+inline float f16_to_f32(uint32_t bits) {
+  const float magnitude = std::bit_cast<float>((bits & 0x7fff) << 13) * 0x1p112f;
+  const uint32_t special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0u;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | special | (bits & 0x8000) << 16);
+}
+
+// Round to nearest even; NaN becomes 0x7fff, as on the GPU.
+inline uint32_t f32_to_bf16(float x) {
+  if (std::isnan(x)) return 0x7fff;
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+// Likewise; what lies above the largest f16 becomes infinity.
+inline uint32_t f32_to_f16(float x) {
+  if (std::isnan(x)) return 0x7fff;
+  const uint32_t bits = std::bit_cast<uint32_t>(x), sign = bits >> 16 & 0x8000;
+  const float magnitude = std::fabs(x);
+  if (magnitude >= 65520.0f) return sign | 0x7c00;
+  if (magnitude < 0x1p-14f)  // subnormal: adding 0.5 rounds at 2^-24
+    return sign | (std::bit_cast<uint32_t>(magnitude + 0.5f) - std::bit_cast<uint32_t>(0.5f));
+  const uint32_t rebased = (bits & 0x7fffffff) - (112u << 23);
+  return sign | (rebased + 0xfff + (rebased >> 13 & 1)) >> 13;
+}
+
+}  // namespace mkrt::emulator

@@ -1,0 +1,131 @@
+#include "runtime/emulator/mbarrier.h"
+
+#include <fmt/format.h>
+
+#include "runtime/emulator/launch.h"
+#include "runtime/emulator/primitives.h"
+
+namespace mkrt::emulator {
+namespace {
+
+constexpr uint64_t kTag = 0x6d62617272696572;  // plus the index: what an intact mbarrier's word holds
+constexpr uint32_t kMaxArrivals = (1u << 20) - 1;
+
+void complete_phase_if_due(Worker& worker, Mbarrier& bar) {
+  if (bar.pending != 0 || bar.missing_bytes != 0) return;
+  ++bar.phase;
+  ++worker.progress;
+  bar.pending = bar.arrivals;
+  bar.completed = std::move(bar.arriving);
+  bar.arriving = {};
+  for (Fiber* fiber : bar.waiters) wake(*fiber);
+  bar.waiters.clear();
+}
+
+uint32_t* slot_of(Worker& worker, const uint64_t* word) {
+  const auto offset = reinterpret_cast<uintptr_t>(word) - reinterpret_cast<uintptr_t>(worker.shared);
+  const size_t slot = offset / sizeof(uint64_t);
+  if (offset % sizeof(uint64_t) != 0 || slot >= worker.mbarriers.by_word.size()) return nullptr;
+  return &worker.mbarriers.by_word[slot];
+}
+
+// The mbarrier, its use ordered after its initialisation.
+Mbarrier& use(Fiber& fiber, const uint64_t* word) {
+  Mbarrier& bar = find_mbarrier(*fiber.worker, word);
+  if (Race* race = fiber.worker->launch.race.get())
+    race->access(fiber.agent, word, sizeof *word, kSiteBarrier, Access::kAtomicRead);
+  return bar;
+}
+
+void release(Fiber& fiber, Mbarrier& bar) {
+  if (Race* race = fiber.worker->launch.race.get()) race->release(fiber.agent, bar.arriving);
+}
+
+}  // namespace
+
+Mbarrier& find_mbarrier(Worker& worker, const uint64_t* word) {
+  const uint32_t* slot = slot_of(worker, word);
+  if (slot == nullptr || *slot == 0)
+    fail(fmt::format("no mbarrier was initialised at {}", describe_address(worker, word)));
+  Mbarrier& bar = worker.mbarriers.all[*slot - 1];
+  if (*word != kTag + bar.index)
+    fail(fmt::format("the mbarrier at {} was overwritten", describe_address(worker, word)));
+  return bar;
+}
+
+void arrive(Worker& worker, Mbarrier& bar) {
+  if (bar.pending == 0)
+    fail(fmt::format("the mbarrier at {} has had all {} arrivals of its phase already",
+                     describe_address(worker, bar.word), bar.arrivals));
+  --bar.pending;
+  complete_phase_if_due(worker, bar);
+}
+
+void complete_bytes(Worker& worker, Mbarrier& bar, uint32_t bytes) {
+  bar.missing_bytes -= bytes;
+  complete_phase_if_due(worker, bar);
+}
+
+}  // namespace mkrt::emulator
+
+using namespace mkrt::emulator;
+
+extern "C" {
+
+void mk_mbar_init(uint64_t* word, uint32_t arrivals) noexcept {
+  Fiber& fiber = self();
+  Worker& worker = *fiber.worker;
+  uint32_t* slot = slot_of(worker, word);
+  if (slot == nullptr)
+    fail(fmt::format("mk_mbar_init at {}: not 8 aligned bytes of shared memory",
+                     describe_address(worker, word)));
+  if (arrivals == 0 || arrivals > kMaxArrivals)
+    fail(fmt::format("mk_mbar_init with {} arrivals: must be 1 to {}", arrivals, kMaxArrivals));
+  if (*slot != 0)
+    fail(fmt::format("mk_mbar_init at {}: initialised already", describe_address(worker, word)));
+  if (worker.launch.race)
+    worker.launch.race->access(fiber.agent, word, sizeof *word, mkrt::kSiteBarrier, Access::kWrite);
+  Mbarrier bar;
+  bar.word = word;
+  bar.index = static_cast<uint32_t>(worker.mbarriers.all.size());
+  bar.arrivals = bar.pending = arrivals;
+  bar.initialiser = fiber.thread;
+  *word = kTag + bar.index;
+  worker.mbarriers.all.push_back(std::move(bar));
+  *slot = static_cast<uint32_t>(worker.mbarriers.all.size());
+}
+
+void mk_fence_mbar_init() noexcept {
+  const Fiber& fiber = self();
+  for (Mbarrier& bar : fiber.worker->mbarriers.all) bar.fenced |= bar.initialiser == fiber.thread;
+}
+
+void mk_mbar_arrive(uint64_t* word) noexcept {
+  Fiber& fiber = self();
+  Mbarrier& bar = use(fiber, word);
+  release(fiber, bar);
+  arrive(*fiber.worker, bar);
+}
+
+void mk_mbar_expect(uint64_t* word, uint32_t bytes) noexcept {
+  Fiber& fiber = self();
+  Mbarrier& bar = use(fiber, word);
+  release(fiber, bar);
+  bar.missing_bytes += bytes;
+  arrive(*fiber.worker, bar);
+}
+
+bool mk_mbar_try_wait(uint64_t* word, uint32_t parity) noexcept {
+  Fiber& fiber = self();
+  // Looked up anew after the wait: another mbarrier made meanwhile moves the table.
+  const auto passed = [&] { return (use(fiber, word).phase & 1) != parity; };
+  if (parity > 1) fail(fmt::format("mk_mbar_try_wait for parity {}: must be 0 or 1", parity));
+  if (!passed()) {
+    use(fiber, word).waiters.push_back(&fiber);
+    suspend({Wait::Kind::kMbarrier, word, parity});
+    if (!passed()) return false;
+  }
+  if (fiber.worker->launch.race) fiber.worker->launch.race->acquire(fiber.agent, use(fiber, word).completed);
+  return true;
+}
+}

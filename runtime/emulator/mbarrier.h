@@ -1,0 +1,41 @@
+// mbarriers: phases that complete when all arrivals and all announced bytes are in (PTX ISA, mbarrier).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/emulator/clock.h"
+
+namespace mkrt::emulator {
+
+struct Fiber;
+struct Worker;
+
+struct Mbarrier {
+  uint64_t* word;  // in shared memory; holds a tag while the mbarrier lives
+  uint32_t index;
+  uint32_t arrivals;
+  uint32_t pending;
+  int64_t missing_bytes =
+      0;  // announced and not yet copied; below 0 while copies run ahead of mk_mbar_expect
+  uint32_t phase = 0;
+  uint32_t initialiser;  // thread that made it
+  bool fenced = false;   // the copy engine may use it
+  std::vector<Fiber*> waiters;
+  SyncClock arriving;   // race mode: what this phase's arrivals know
+  SyncClock completed;  // and the last completed phase's
+};
+
+struct MbarrierTable {
+  std::vector<Mbarrier> all;
+  std::vector<uint32_t> by_word;  // 1 + index in `all` for every 8 bytes of shared memory, 0: none
+};
+
+// The live mbarrier at `word`. Fails the launch if there is none or its word was overwritten.
+Mbarrier& find_mbarrier(Worker& worker, const uint64_t* word);
+// One arrival; completes the phase if it was what was missing.
+void arrive(Worker& worker, Mbarrier& bar);
+// `bytes` copied.
+void complete_bytes(Worker& worker, Mbarrier& bar, uint32_t bytes);
+
+}  // namespace mkrt::emulator

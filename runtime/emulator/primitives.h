@@ -1,0 +1,55 @@
+// The primitives of codegen/device/mk.h as host functions, without address spaces. They may only be called
+// from a kernel that emulate() runs.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+uint32_t mk_thread() noexcept;
+uint32_t mk_worker() noexcept;
+char* mk_shared() noexcept;
+uint64_t mk_time_ns() noexcept;
+
+void mk_barrier(uint32_t id, uint32_t threads) noexcept;
+void mk_warp_sync() noexcept;
+float mk_shuffle_xor(float v, uint32_t mask) noexcept;
+float mk_warp_sum(float v) noexcept;
+float mk_warp_max(float v) noexcept;
+float mk_quad_sum(float v) noexcept;
+void mk_mma_bf16(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                 uint32_t b1) noexcept;
+void mk_mma_f16(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
+                uint32_t b1) noexcept;
+
+void mk_mbar_init(uint64_t* bar, uint32_t arrivals) noexcept;
+void mk_fence_mbar_init() noexcept;
+void mk_mbar_arrive(uint64_t* bar) noexcept;
+void mk_mbar_expect(uint64_t* bar, uint32_t bytes) noexcept;
+bool mk_mbar_try_wait(uint64_t* bar, uint32_t parity) noexcept;
+void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* bar) noexcept;
+void mk_async_load16(void* dst, const void* src) noexcept;
+void mk_async_arrive(uint64_t* bar) noexcept;
+void mk_fence_proxy_async() noexcept;
+
+uint32_t mk_load_acquire(const uint32_t* p) noexcept;
+uint32_t mk_load_relaxed(const uint32_t* p) noexcept;
+void mk_add_release(uint32_t* p, uint32_t n) noexcept;
+uint32_t mk_add_acq_rel(uint32_t* p, uint32_t n) noexcept;
+uint32_t mk_cas_relaxed(uint32_t* p, uint32_t expected, uint32_t desired) noexcept;
+void mk_store_release(uint32_t* p, uint32_t v) noexcept;
+void mk_pause(const uint32_t* p, uint32_t want) noexcept;
+
+float mk_rsqrt(float x) noexcept;
+float mk_rcp(float x) noexcept;
+float mk_exp2(float x) noexcept;
+uint32_t mk_pack_bf16(float lo, float hi) noexcept;
+uint32_t mk_pack_f16(float lo, float hi) noexcept;
+float mk_f16_to_f32(uint32_t half_bits) noexcept;
+
+void mk_task_begin(uint32_t grid, uint32_t task) noexcept;
+void mk_task_end(uint32_t grid, uint32_t task) noexcept;
+
+// Put before every plain load and store of `bytes` bytes at p by the JIT in race mode. Nothing otherwise.
+void mk_race_read(const void* p, uint32_t bytes, uint32_t site) noexcept;
+void mk_race_write(const void* p, uint32_t bytes, uint32_t site) noexcept;
+}

@@ -1,0 +1,176 @@
+// Accesses: each is checked against what its cells remember, then remembered itself.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/emulator/launch.h"
+
+namespace mkrt::emulator {
+namespace {
+
+constexpr uint32_t kAllBytes = (1u << kCellBytes) - 1;
+
+bool is_read(Access kind) {
+  return kind == Access::kRead || kind == Access::kAtomicRead || kind == Access::kBulkRead;
+}
+
+bool is_bulk(Access kind) {
+  return kind == Access::kBulkRead || kind == Access::kBulkWrite;
+}
+
+// Whether accesses of these bytes touch a common byte and are not both atomic.
+bool conflict(uint32_t a, uint32_t b) {
+  return (a & b & kAllBytes) != 0 && ((a | b) & kPlain) != 0;
+}
+
+AgentEpoch first_of(const Read& read) {
+  return {read.warp * kLanes + static_cast<uint32_t>(std::countr_zero(read.lanes)), read.clock};
+}
+
+const char* kind_name(RaceKind kind) {
+  switch (kind) {
+    case RaceKind::kReadAfterWrite:
+      return "unordered read after write";
+    case RaceKind::kWriteAfterRead:
+      return "unordered write after read";
+    case RaceKind::kWriteAfterWrite:
+      return "unordered write after write";
+    case RaceKind::kProxy:
+      return "no proxy fence between a write and a bulk copy";
+    case RaceKind::kOutsideShared:
+      return "access outside shared memory";
+  }
+  return "";
+}
+
+}  // namespace
+
+bool Race::ordered(const Actor& actor, AgentEpoch earlier) const {
+  return earlier.agent == actor.knower || earlier.agent == actor.epoch.agent ||
+         knows(known_[actor.knower].all, earlier);
+}
+
+bool Race::all_ordered(const Actor& actor, const Read& read) const {
+  for (uint32_t lanes = read.lanes; lanes != 0; lanes &= lanes - 1)
+    if (!ordered(actor, {read.warp * kLanes + static_cast<uint32_t>(std::countr_zero(lanes)), read.clock}))
+      return false;
+  return true;
+}
+
+void Race::touch(const Actor& actor, const void* p, uint32_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(p), end = begin + bytes;
+  const bool atomic = actor.kind == Access::kAtomicRead || actor.kind == Access::kAtomicWrite;
+  for (uintptr_t at = begin / kCellBytes * kCellBytes; at < end; at += kCellBytes) {
+    uint32_t mask = atomic ? kAllBytes : kAllBytes | kPlain;
+    if (at < begin) mask &= ~((1u << (begin - at)) - 1);
+    if (end - at < kCellBytes) mask &= ((1u << (end - at)) - 1) | kPlain;
+    Cell& cell = shadow_.cell(at);
+    check_write(actor, cell, mask, at);
+    if (is_read(actor.kind)) {
+      remember_read(actor, cell, mask);
+    } else {
+      check_reads(actor, cell, mask, at);
+      cell.write = actor.epoch;
+      cell.write_site = actor.site;
+      cell.write_bytes = mask;
+      cell.read = {};
+      cell.reads.reset();
+    }
+  }
+}
+
+void Race::check_write(const Actor& actor, const Cell& cell, uint32_t bytes, uintptr_t address) {
+  if (cell.write.clock == 0 || !conflict(cell.write_bytes, bytes)) return;
+  if (!ordered(actor, cell.write)) {
+    const RaceKind kind = is_read(actor.kind) ? RaceKind::kReadAfterWrite : RaceKind::kWriteAfterWrite;
+    return report(kind, actor, cell.write, cell.write_site, address);
+  }
+  const bool by_thread = cell.write.agent % agents_per_worker_ < threads_;
+  if (is_bulk(actor.kind) && by_thread && !knows(known_[actor.knower].proxied, cell.write))
+    report(RaceKind::kProxy, actor, cell.write, cell.write_site, address);
+}
+
+void Race::check_reads(const Actor& actor, const Cell& cell, uint32_t bytes, uintptr_t address) {
+  const auto check = [&](const Read& read) {
+    if (read.lanes == 0 || !conflict(read.bytes, bytes) || all_ordered(actor, read)) return;
+    Read unordered = read;
+    while (ordered(actor, first_of(unordered))) unordered.lanes &= unordered.lanes - 1;
+    report(RaceKind::kWriteAfterRead, actor, first_of(unordered), read.site, address);
+  };
+  check(cell.read);
+  if (cell.reads != nullptr) std::for_each(cell.reads->begin(), cell.reads->end(), check);
+}
+
+void Race::remember_read(const Actor& actor, Cell& cell, uint32_t bytes) {
+  const uint32_t warp = actor.epoch.agent / kLanes, lane = 1u << actor.epoch.agent % kLanes;
+  const auto joins = [&](Read& read) {
+    const bool same = read.warp == warp && read.clock == actor.epoch.clock && read.bytes == bytes;
+    if (same) read.lanes |= lane;
+    return same;
+  };
+  if (joins(cell.read)) return;
+  if (cell.reads != nullptr && std::any_of(cell.reads->begin(), cell.reads->end(), joins)) return;
+  // A read that this one comes after is covered by it: whoever is ordered after this is so after that.
+  const auto covered = [&](const Read& read) {
+    return read.lanes == 0 || ((read.bytes & ~bytes) == 0 && all_ordered(actor, read));
+  };
+  if (cell.reads != nullptr) std::erase_if(*cell.reads, covered);
+  if (!covered(cell.read)) {
+    if (cell.reads == nullptr) cell.reads = std::make_unique<std::vector<Read>>();
+    cell.reads->push_back(cell.read);
+  }
+  cell.read = {warp, actor.epoch.clock, lane, actor.site, bytes};
+}
+
+RaceParty Race::party(AgentEpoch epoch, uint32_t site) const {
+  RaceParty party;
+  party.worker = epoch.agent / agents_per_worker_;
+  const uint32_t index = epoch.agent % agents_per_worker_;
+  party.thread = index < threads_ ? index : RaceParty::kCopyThread;
+  party.site = site;
+  const auto& changes = tasks_[epoch.agent / kLanes];
+  const auto after =
+      std::upper_bound(changes.begin(), changes.end(), epoch.clock,
+                       [](uint32_t clock, const TaskChange& change) { return clock < change.clock; });
+  if (after == changes.begin()) return party;
+  party.grid = std::prev(after)->grid;
+  party.task = std::prev(after)->task;
+  return party;
+}
+
+std::string Race::describe_party(const RaceParty& party) const {
+  std::string site;
+  if (party.site == kSiteCopy)
+    site = "asynchronous copy";
+  else if (party.site == kSiteAtomic)
+    site = "counter primitive";
+  else if (party.site == kSiteBarrier)
+    site = "mbarrier primitive";
+  else if (launch_.names.site)
+    site = launch_.names.site(party.site);
+  if (site.empty()) site = fmt::format("site {}", party.site);
+  const std::string thread =
+      party.thread == RaceParty::kCopyThread ? std::string() : fmt::format(" thread {}", party.thread);
+  return fmt::format("worker {}{}{}, {}", party.worker, thread,
+                     describe_task(launch_.names, party.grid, party.task), site);
+}
+
+void Race::report(RaceKind kind, const Actor& actor, AgentEpoch earlier, uint32_t earlier_site,
+                  uintptr_t address) {
+  if (reports_ == nullptr || reported_.size() >= launch_.options.max_reports) return;
+  if (!reported_.emplace(kind, actor.site, earlier_site).second) return;
+  RaceReport found;
+  found.kind = kind;
+  found.address = address;
+  found.now = party(actor.epoch, actor.site);
+  found.earlier = party(earlier, earlier_site);
+  found.message = fmt::format(
+      "{} of {}: {}", kind_name(kind),
+      describe_address(*launch_.workers[found.now.worker], reinterpret_cast<const void*>(address)),
+      describe_party(found.now));
+  if (kind != RaceKind::kOutsideShared) found.message += "; earlier " + describe_party(found.earlier);
+  reports_->push_back(std::move(found));
+}
+
+}  // namespace mkrt::emulator

@@ -1,0 +1,59 @@
+// What the race detector remembers of every 4 bytes that a launch touches.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/emulator/clock.h"
+
+namespace mkrt::emulator {
+
+constexpr uint32_t kCellBytes = 4;
+
+// Reads of a cell by lanes of one warp at one clock. Lanes share their warp's clock, so that a warp that
+// reads together needs one record.
+struct Read {
+  uint32_t warp = 0;
+  uint32_t clock = 0;
+  uint32_t lanes = 0;  // 0: no read
+  uint32_t site = 0;
+  uint32_t bytes = 0;  // bit per byte of the cell, and kPlain
+};
+constexpr uint32_t kPlain = 1u << kCellBytes;  // not by an atomic primitive
+
+struct Cell {
+  AgentEpoch write;  // clock 0: never written
+  uint32_t write_site = 0;
+  uint32_t write_bytes = 0;                  // as Read::bytes
+  Read read;                                 // the latest
+  std::unique_ptr<std::vector<Read>> reads;  // those before it that it does not come after
+};
+
+class Shadow {
+ public:
+  Cell& cell(uintptr_t address) {
+    const uintptr_t page = address / kPageBytes;
+    if (page != last_page_) find(page);
+    return (*last_)[address % kPageBytes / kCellBytes];
+  }
+
+ private:
+  static constexpr uintptr_t kPageBytes = 4096;
+  using Page = std::array<Cell, kPageBytes / kCellBytes>;
+
+  void find(uintptr_t page) {
+    std::unique_ptr<Page>& found = pages_[page];
+    if (found == nullptr) found = std::make_unique<Page>();
+    last_page_ = page;
+    last_ = found.get();
+  }
+
+  std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
+  uintptr_t last_page_ = 0;  // no memory lies there
+  Page* last_ = nullptr;
+};
+
+}  // namespace mkrt::emulator

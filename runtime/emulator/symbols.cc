@@ -1,0 +1,29 @@
+#include "runtime/emulator/emulator.h"
+#include "runtime/emulator/primitives.h"
+
+namespace mkrt {
+
+std::vector<std::pair<const char*, void*>> emulator_symbols() {
+#define SYMBOL(name)                      \
+  {                                       \
+    #name, reinterpret_cast<void*>(&name) \
+  }
+  return {
+      SYMBOL(mk_thread),       SYMBOL(mk_worker),          SYMBOL(mk_shared),
+      SYMBOL(mk_time_ns),      SYMBOL(mk_barrier),         SYMBOL(mk_warp_sync),
+      SYMBOL(mk_shuffle_xor),  SYMBOL(mk_warp_sum),        SYMBOL(mk_warp_max),
+      SYMBOL(mk_quad_sum),     SYMBOL(mk_mma_bf16),        SYMBOL(mk_mma_f16),
+      SYMBOL(mk_mbar_init),    SYMBOL(mk_fence_mbar_init), SYMBOL(mk_mbar_arrive),
+      SYMBOL(mk_mbar_expect),  SYMBOL(mk_mbar_try_wait),   SYMBOL(mk_bulk_load),
+      SYMBOL(mk_async_load16), SYMBOL(mk_async_arrive),    SYMBOL(mk_fence_proxy_async),
+      SYMBOL(mk_load_acquire), SYMBOL(mk_load_relaxed),    SYMBOL(mk_add_release),
+      SYMBOL(mk_add_acq_rel),  SYMBOL(mk_cas_relaxed),     SYMBOL(mk_store_release),
+      SYMBOL(mk_pause),        SYMBOL(mk_rsqrt),           SYMBOL(mk_rcp),
+      SYMBOL(mk_exp2),         SYMBOL(mk_pack_bf16),       SYMBOL(mk_pack_f16),
+      SYMBOL(mk_f16_to_f32),   SYMBOL(mk_task_begin),      SYMBOL(mk_task_end),
+      SYMBOL(mk_race_read),    SYMBOL(mk_race_write),
+  };
+#undef SYMBOL
+}
+
+}  // namespace mkrt

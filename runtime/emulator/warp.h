@@ -1,0 +1,40 @@
+// A warp's collectives: all 32 lanes arrive, the last one computes, each takes its result.
+#pragma once
+
+#include <cstdint>
+
+namespace mkrt::emulator {
+
+enum class Collective : uint8_t {
+  kNone,
+  kSync,
+  kShuffleXor,
+  kSum,
+  kMax,
+  kQuadSum,
+  kMmaBf16,
+  kMmaF16,
+};
+
+const char* collective_name(Collective collective);  // as the kernel calls it
+
+struct MmaFragment {
+  uint32_t a[4];
+  uint32_t b[2];
+  float d[4];
+};
+
+constexpr uint32_t kLanes = 32;
+
+struct Warp {
+  uint32_t arrived = 0;
+  Collective collective = Collective::kNone;
+  uint32_t parameter = 0;                           // of the collective: the shuffle's mask
+  uint32_t first_lane = 0;                          // the lane that chose it
+  uint32_t grid = 0xffffffffu, task = 0xffffffffu;  // what its lanes run
+  float in[kLanes];                                 // written on arrival
+  float out[kLanes];  // written by the last to arrive, read before the lane's next arrival
+  MmaFragment fragment[kLanes];
+};
+
+}  // namespace mkrt::emulator

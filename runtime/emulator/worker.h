@@ -1,0 +1,123 @@
+// One emulated worker: its fibers, what they wait for, and the order in which they run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/emulator/copies.h"
+#include "runtime/emulator/emulator.h"
+#include "runtime/emulator/fiber.h"
+#include "runtime/emulator/mbarrier.h"
+#include "runtime/emulator/warp.h"
+
+namespace mkrt::emulator {
+
+struct Launch;
+struct Worker;
+
+// What a suspended fiber waits for. `object` and the numbers depend on the kind.
+struct Wait {
+  enum class Kind { kNone, kBarrier, kCollective, kCounter, kMbarrier, kSpin, kDone };
+  Kind kind = Kind::kNone;
+  const void* object = nullptr;  // the counter or mbarrier
+  uint32_t number = 0;           // barrier id, awaited count or parity
+};
+
+struct Fiber {
+  Context context;
+  Worker* worker = nullptr;
+  uint32_t thread = 0;
+  uint32_t agent = 0;  // in the race detector
+  uint32_t polls = 0;  // since the fiber was last suspended
+  Wait wait;
+  uint64_t waits_since_ns = 0;  // when it first waited for `wait`, kept while it polls the same thing
+};
+
+// Threads ready to run, first in, first out.
+class ReadyQueue {
+ public:
+  explicit ReadyQueue(uint32_t capacity);
+  bool empty() const { return head_ == tail_; }
+  uint32_t size() const { return tail_ - head_; }
+  void push(Fiber* fiber) { slots_[tail_++ & mask_] = fiber; }
+  Fiber* pop() { return slots_[head_++ & mask_]; }
+  // Brings the n-th in line to the front.
+  void promote(uint32_t n) { std::swap(slots_[head_ & mask_], slots_[(head_ + n) & mask_]); }
+
+ private:
+  std::vector<Fiber*> slots_;
+  uint32_t mask_;
+  uint32_t head_ = 0, tail_ = 0;
+};
+
+class Random {  // xorshift64*
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 0x1234567u) {}
+  uint32_t below(uint32_t n);
+
+ private:
+  uint64_t state_;
+};
+
+struct NamedBarrier {
+  uint32_t threads = 0;
+  std::vector<Fiber*> arrived;
+};
+constexpr uint32_t kNamedBarriers = 16;
+
+struct Worker {
+  Worker(Launch& owner, uint32_t index, Stacks mapped);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  Launch& launch;
+  uint32_t id;
+  std::vector<char> shared_storage;  // with margins that catch accesses next to shared memory
+  char* shared;
+  Stacks stacks;
+  std::vector<Fiber> fibers;
+  ReadyQueue ready;
+  Context main;  // of the OS thread
+  Fiber* current = nullptr;
+  uint32_t live;
+  uint32_t slice = 0;           // switches until the worker gives way to others
+  uint64_t steps = 0;           // switches so far
+  uint64_t progress = 0;        // events after which a stalled launch counts as moving again
+  std::vector<Fiber*> polling;  // fibers in Wait::kCounter
+  Random random;
+  std::array<NamedBarrier, kNamedBarriers> barriers;
+  std::vector<Warp> warps;
+  MbarrierTable mbarriers;
+  CopyEngine copies;
+  EmulatorStats stats;
+};
+
+// The fiber that runs on this OS thread.
+Fiber& self();
+
+uint64_t now_ns(const Worker& worker);
+void wake(Fiber& fiber);
+// Suspends the running fiber until somebody wakes it.
+void suspend(Wait wait);
+// Runs the worker's fibers until none can run or its slice is over. True if any ran.
+bool run_slice(Worker& worker);
+// Puts every fiber that polls a counter or an mbarrier, or only the spinning ones, back in line.
+uint32_t wake_pollers(Worker& worker, bool spinning_only);
+
+// Ends the launch with an error about the running fiber: `message` after its worker, thread and task.
+[[noreturn]] void fail(std::string message);
+// "worker 1 thread 32, task %down[3]"
+std::string describe(const Fiber& fiber);
+// ", task %down[3]", or nothing where no task runs.
+std::string describe_task(const EmulatorNames& names, uint32_t grid, uint32_t task);
+// Offset into shared memory or address, e.g. "shared+0x40".
+std::string describe_address(const Worker& worker, const void* p);
+// What every group of threads of the worker waits for, one line each.
+std::string describe_waits(const Worker& worker);
+
+constexpr uint32_t kSharedMargin = 64 * 1024;
+
+}  // namespace mkrt::emulator
