@@ -36,7 +36,7 @@ Result<const Node*> optional_field(const Document& document, const Node& map, st
   const Node* field = find(map, key);
   if (!field || field->is(kind) || (kind == Node::Kind::kFloat && field->is_number())) return field;
   return document.error(field->place,
-                        fmt::format("{} is {}, expected a {}", key, describe(*field), kind_name(kind)));
+                        fmt::format("{} is {}, expected {}", key, describe(*field), kind_phrase(kind)));
 }
 
 Result<std::vector<std::string>> string_list(const Document& document, const Node& list) {

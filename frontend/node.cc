@@ -85,6 +85,10 @@ const char* kind_name(Node::Kind kind) {
   return "";
 }
 
+std::string kind_phrase(Node::Kind kind) {
+  return fmt::format("{} {}", kind == Node::Kind::kInt ? "an" : "a", kind_name(kind));
+}
+
 std::string describe(const Node& node) {
   switch (node.kind) {
     case Node::Kind::kNull:

@@ -42,7 +42,8 @@ Node string_node(std::string value);
 
 // The value of `key` in a map; nullptr where there is none or `node` is no map.
 const Node* find(const Node& node, std::string_view key);
-const char* kind_name(Node::Kind kind);  // "null", "bool", "int", "float", "string", "list", "map"
+const char* kind_name(Node::Kind kind);    // "null", "bool", "int", "float", "string", "list", "map"
+std::string kind_phrase(Node::Kind kind);  // with its article: "an int"
 // A value as an error message shows it: null, true, 12, 0.5, "silu", a list, a map.
 std::string describe(const Node& node);
 

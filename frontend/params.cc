@@ -52,8 +52,7 @@ Result<Node> bind_param(const ParamDecl& param, const Scope& scope) {
   }
   if (!value.is(param.type)) {
     return value_error(scope, value, param.place, param.name,
-                       fmt::format("is {}, expected {} {}", describe(value),
-                                   param.type == Kind::kInt ? "an" : "a", kind_name(param.type)));
+                       fmt::format("is {}, expected {}", describe(value), kind_phrase(param.type)));
   }
   if (!value.is_number()) return value;
   const bool too_small = param.min && !(value.number() >= *param.min);

@@ -1,0 +1,101 @@
+#include <doctest/doctest.h>
+
+#include "tests/unit/frontend_fixtures.h"
+
+using namespace mkc;
+using namespace mkc::test;
+
+namespace {
+
+// The error for the Llama config with one place of its text changed.
+std::string changed(const std::string& from, const std::string& to) {
+  return headline(graph_of(edited(llama_config(), from, to)));
+}
+
+const std::string kFile = "DIR/config.json";
+
+}  // namespace
+
+TEST_CASE("absurd and mistyped config values are refused at their key") {
+  CHECK(changed("\"num_attention_heads\": 4", "\"num_attention_heads\": 0") ==
+        kFile + ":8:3: error: num_attention_heads is 0, expected at least 1");
+  CHECK(changed("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3") ==
+        kFile + ":8:3: error: num_attention_heads is 4, expected a multiple of num_key_value_heads 3");
+  CHECK(changed("\"num_hidden_layers\": 1", "\"num_hidden_layers\": 1099511627776") ==
+        kFile + ":9:3: error: num_hidden_layers is 1099511627776, expected at most 1024");
+  CHECK(changed("\"hidden_size\": 32", "\"hidden_size\": \"32\"") ==
+        kFile + ":5:3: error: hidden_size is \"32\", expected an int");
+  CHECK(changed("\"hidden_size\": 32", "\"hidden_size\": 33") ==
+        kFile + ":5:3: error: hidden_size is 33, expected a multiple of num_attention_heads 4");
+  CHECK(changed("\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": true") ==
+        kFile + ":11:3: error: rms_norm_eps is true, expected a float");
+}
+
+TEST_CASE("missing config keys are named with the place that needs them") {
+  CHECK(changed("  \"vocab_size\": 100", "  \"x\": 0") ==
+        kFile + ": error: missing key \"vocab_size\", needed by models/llama.yaml:8:19");
+}
+
+TEST_CASE("what changes the computation and is not implemented is refused") {
+  CHECK(changed("\"silu\"", "\"gelu\"") ==
+        kFile + ":4:3: error: hidden_act is \"gelu\", the llama family supports \"silu\"");
+  CHECK(changed("\"hidden_act\"", "\"attention_bias\": true, \"hidden_act\"") ==
+        kFile + ":4:3: error: attention_bias is true, the llama family supports false");
+  CHECK(changed("\"hidden_act\"", "\"mlp_bias\": true, \"hidden_act\"") ==
+        kFile + ":4:3: error: mlp_bias is true, the llama family supports false");
+  CHECK(changed("\"hidden_act\"", "\"quantization_config\": {}, \"hidden_act\"") ==
+        kFile + ":4:3: error: quantization_config is a map, the llama family supports none");
+  CHECK(changed("\"hidden_act\"", "\"partial_rotary_factor\": 0.5, \"hidden_act\"") ==
+        kFile + ":4:3: error: partial_rotary_factor is 0.5, the llama family supports 1");
+  CHECK(headline(graph_of(
+            edited(qwen2_config(), "\"use_sliding_window\": false", "\"use_sliding_window\": true"))) ==
+        kFile + ":13:3: error: use_sliding_window is true, the qwen2 family supports false");
+  CHECK(changed("\"torch_dtype\": \"bfloat16\"", "\"torch_dtype\": \"float8_e4m3fn\"") ==
+        kFile +
+            ":13:3: error: torch_dtype is \"float8_e4m3fn\", expected \"bfloat16\", \"float16\" or "
+            "\"float32\"");
+}
+
+TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
+  CHECK(
+      changed("\"hidden_act\"", "\"rope_scaling\": {\"rope_type\": \"yarn\"}, \"hidden_act\"") ==
+      kFile +
+          ":4:20: error: rope_scaling.rope_type is \"yarn\", expected \"default\", \"linear\" or \"llama3\"");
+  CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\"}, \"hidden_act\"") ==
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:45:11");
+  CHECK(
+      changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}, \"hidden_act\"") ==
+      kFile + ":4:38: error: rope_scaling.factor is 0, expected more than 0");
+  CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"attention_factor\": 2}, \"hidden_act\"") ==
+        kFile + ":4:20: error: unknown key \"attention_factor\" in rope_scaling");
+}
+
+TEST_CASE("models of no known family are refused") {
+  CHECK(changed("\"LlamaForCausalLM\"", "\"FooForCausalLM\"") ==
+        kFile +
+            ":2:20: error: architectures names \"FooForCausalLM\", known are LlamaForCausalLM, "
+            "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM");
+  CHECK(changed("\"model_type\": \"llama\"", "\"model_type\": \"granite\"") ==
+        kFile + ":3:3: error: model_type is \"granite\", but LlamaForCausalLM is of the llama family");
+  CHECK(headline(graph_of("{}")) == kFile + ": error: missing keys \"architectures\" and \"model_type\"");
+}
+
+TEST_CASE("malformed config files are refused at the place") {
+  CHECK(changed("\"vocab_size\": 100", "\"hidden_size\": 100") ==
+        kFile + ":14:3: error: key \"hidden_size\" is given twice");
+  CHECK(headline(graph_of("{\"a\": " + std::string(40, '['))) ==
+        kFile + ":1:38: error: nested deeper than 32 levels");
+  CHECK(headline(graph_of("{\"a\": \"\xff\"}")) == kFile + ":1:8: error: byte 0xff is not valid UTF-8");
+  CHECK(headline(graph_of("{\n  \"a\" 1}")).starts_with(kFile + ":2:7: error: "));
+  CHECK(headline(graph_of(std::string(2 << 20, ' '))) ==
+        kFile + ": error: has 2097152 bytes, at most 1048576 are read");
+  CHECK(headline(read_request("/nonexistent")) ==
+        "/nonexistent: error: cannot be read: No such file or directory");
+}
+
+TEST_CASE("an error shows the source line with a caret under the key") {
+  const auto result = graph_of(edited(llama_config(), "\"vocab_size\": 100", "\"vocab_size\": -1"));
+  REQUIRE(!result.ok());
+  const std::string& message = result.error().message;
+  CHECK(message.find("\n  \"vocab_size\": -1\n  ^") != std::string::npos);
+}

@@ -1,0 +1,74 @@
+#include <doctest/doctest.h>
+
+#include "frontend/yaml.h"
+#include "tests/unit/frontend_fixtures.h"
+
+using namespace mkc;
+using namespace mkc::test;
+
+namespace {
+
+// The error of a model.yaml beside a Llama config.
+std::string model_error(const std::string& text) {
+  const TempDir dir;
+  dir.write("config.json", llama_config());
+  return headline(read_request(dir.write("model.yaml", text)));
+}
+
+std::string yaml_error(const std::string& text) {
+  return headline(parse_yaml({"a.yaml", text}));
+}
+
+}  // namespace
+
+TEST_CASE("a model file's options hold, and its resolved form reads back the same") {
+  const TempDir dir;
+  dir.write("config.json", llama_config());
+  const auto first = read_request(dir.write("model.yaml",
+                                            "checkpoint: .\ntarget: sm_80\nlimits: {tokens: 8, context: "
+                                            "32}\nkv: {dtype: f16}\nschedule: {workers: 3}\n"));
+  REQUIRE(first.ok());
+  CHECK(first.value().target == "sm_80");
+  CHECK(first.value().max_tokens == 8);
+  CHECK(first.value().context == 32);
+  CHECK(first.value().kv_dtype == DType::f16);
+  CHECK(first.value().workers == 3);
+  const std::string resolved = resolved_yaml(first.value());
+  const auto second = read_request(dir.write("resolved.yaml", resolved));
+  REQUIRE(second.ok());
+  CHECK(resolved_yaml(second.value()) == resolved);
+}
+
+TEST_CASE("unknown keys and values out of range in a model file are refused") {
+  CHECK(model_error("checkpoint: .\nlimitz: {}\n") ==
+        "DIR/model.yaml:2:1: error: unknown key \"limitz\" in the model file, did you mean \"limits\"?");
+  CHECK(model_error("checkpoint: .\nlimits: {tokens: 0}\n") ==
+        "DIR/model.yaml:2:18: error: tokens is 0, expected at least 1");
+  CHECK(model_error("checkpoint: .\nlimits: {tokens: many}\n") ==
+        "DIR/model.yaml:2:18: error: tokens is \"many\", expected an int");
+  CHECK(model_error("checkpoint: .\nlimits: {tokens: 1000}\n") ==
+        "DIR/model.yaml: error: limit of tokens per step is 1000, expected 1 to 256");
+  CHECK(model_error("checkpoint: .\nlimits: {context: 65}\n") ==
+        "DIR/model.yaml: error: context limit is 65, expected 1 to the model's maximum 64");
+  CHECK(model_error("checkpoint: .\nkv: {dtype: f8}\n") ==
+        "DIR/model.yaml:2:13: error: dtype is \"f8\", expected weights, bf16, f16 or f32");
+  CHECK(model_error("target: sm_80\n") ==
+        "DIR/model.yaml:1:1: error: missing key \"checkpoint\" in the model file");
+}
+
+TEST_CASE("hostile YAML is refused") {
+  CHECK(yaml_error("a: 1\na: 2\n") == "a.yaml:2:1: error: key \"a\" is given twice");
+  CHECK(yaml_error("a: &x [1, *x]\n") == "a.yaml:1:11: error: alias refers to a value that contains it");
+  CHECK(yaml_error(std::string(40, '[') + std::string(40, ']')) ==
+        "a.yaml:1:33: error: nested deeper than 32 levels");
+  CHECK(yaml_error("a: !!int 1\n") == "a.yaml:1:4: error: tag tag:yaml.org,2002:int is not supported");
+  CHECK(yaml_error("[1]: 2\n") == "a.yaml:1:1: error: key is a list, expected a string");
+  CHECK(yaml_error("a: 1\n---\nb: 2\n") == "a.yaml:3:1: error: a second document, expected one");
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 10; ++i) {
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int k = 0; k < 10; ++k) bomb += (k ? ", *a" : "*a") + std::to_string(i - 1);
+    bomb += "]\n";
+  }
+  CHECK(yaml_error(bomb).ends_with("error: more than 32768 values, aliases expanded"));
+}

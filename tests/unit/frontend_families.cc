@@ -1,0 +1,143 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/unit/frontend_fixtures.h"
+
+using namespace mkc;
+using namespace mkc::test;
+
+namespace {
+
+const char* const kRestOfLayer =
+    "0 linear l0.attended l0.wo -> l0.o\n"
+    "0 add x l0.o -> l0.y\n"
+    "0 rms_norm l0.y l0.post_norm -> l0.g eps=1e-05\n"
+    "0 linear l0.g l0.w_gate -> l0.gate\n"
+    "0 linear l0.g l0.w_up -> l0.up\n"
+    "0 silu_mul l0.gate l0.up -> l0.act\n"
+    "0 linear l0.act l0.w_down -> l0.down\n"
+    "0 add l0.y l0.down -> l0.x\n"
+    "-1 rms_norm l0.x final_norm -> final eps=1e-05\n";
+const std::string kUntiedHead = "-1 linear final lm_head -> logits\n-1 argmax logits -> next\n";
+const std::string kTiedHead = "-1 linear final embed -> logits\n-1 argmax logits -> next\n";
+
+OpGraph graph(const std::string& config) {
+  auto result = graph_of(config);
+  REQUIRE_MESSAGE(result.ok(), (result.ok() ? "" : result.error().message));
+  return std::move(result).value();
+}
+
+const Tensor& tensor(const OpGraph& g, const std::string& name) {
+  const auto found =
+      std::find_if(g.tensors.begin(), g.tensors.end(), [&](auto& t) { return t.name == name; });
+  REQUIRE(found != g.tensors.end());
+  return *found;
+}
+
+const std::string kPlainAttention =
+    "0 rope l0.q positions rope -> l0.q_roped head_dim=8\n"
+    "0 rope l0.k positions rope -> l0.k_roped head_dim=8\n"
+    "0 kv_write l0.k_roped l0.v positions -> l0.k_cache l0.v_cache\n"
+    "0 attention l0.q_roped l0.k_cache l0.v_cache positions -> l0.attended"
+    " head_dim=8 heads=4 kv_heads=2 scale=0.353553 window=0\n";
+const std::string kPlainLayer =
+    "-1 embed tokens embed -> x\n"
+    "0 rms_norm x l0.input_norm -> l0.h eps=1e-05\n"
+    "0 linear l0.h l0.wq -> l0.q\n"
+    "0 linear l0.h l0.wk -> l0.k\n"
+    "0 linear l0.h l0.wv -> l0.v\n" +
+    kPlainAttention + kRestOfLayer;
+
+}  // namespace
+
+TEST_CASE("Llama becomes the ops of its definition") {
+  CHECK(listing(graph(llama_config())) == kPlainLayer + kUntiedHead);
+}
+
+TEST_CASE("tied embeddings serve as the head") {
+  const std::string tied =
+      edited(llama_config(), "\"hidden_act\"", "\"tie_word_embeddings\": true, \"hidden_act\"");
+  CHECK(listing(graph(tied)) == kPlainLayer + kTiedHead);
+}
+
+TEST_CASE("Mistral without a window has the ops of Llama") {
+  CHECK(listing(graph(mistral_config())) == kPlainLayer + kUntiedHead);
+}
+
+TEST_CASE("Qwen2 adds biases to q, k and v") {
+  const std::string expected =
+      "-1 embed tokens embed -> x\n"
+      "0 rms_norm x l0.input_norm -> l0.h eps=1e-05\n"
+      "0 linear l0.h l0.wq l0.bq -> l0.q\n"
+      "0 linear l0.h l0.wk l0.bk -> l0.k\n"
+      "0 linear l0.h l0.wv l0.bv -> l0.v\n" +
+      kPlainAttention + kRestOfLayer + kUntiedHead;
+  CHECK(listing(graph(qwen2_config())) == expected);
+}
+
+TEST_CASE("Qwen3 norms the heads of q and k and takes head_dim from the config") {
+  const std::string expected =
+      "-1 embed tokens embed -> x\n"
+      "0 rms_norm x l0.input_norm -> l0.h eps=1e-05\n"
+      "0 linear l0.h l0.wq -> l0.q\n"
+      "0 linear l0.h l0.wk -> l0.k\n"
+      "0 linear l0.h l0.wv -> l0.v\n"
+      "0 head_norm l0.q l0.q_norm -> l0.q_normed eps=1e-05 head_dim=16\n"
+      "0 head_norm l0.k l0.k_norm -> l0.k_normed eps=1e-05 head_dim=16\n"
+      "0 rope l0.q_normed positions rope -> l0.q_roped head_dim=16\n"
+      "0 rope l0.k_normed positions rope -> l0.k_roped head_dim=16\n"
+      "0 kv_write l0.k_roped l0.v positions -> l0.k_cache l0.v_cache\n"
+      "0 attention l0.q_roped l0.k_cache l0.v_cache positions -> l0.attended"
+      " head_dim=16 heads=4 kv_heads=2 scale=0.25 window=0\n" +
+      std::string(kRestOfLayer) + kUntiedHead;
+  const OpGraph g = graph(qwen3_config());
+  CHECK(listing(g) == expected);
+  CHECK(tensor(g, "l0.wq").shape == std::vector<Expr>{64, 32});
+}
+
+TEST_CASE("symbols, inputs, outputs, caches and the rotary table are as agreed") {
+  const OpGraph g = graph(llama_config());
+  REQUIRE(g.symbols.size() == 2);
+  CHECK(g.symbols[SymbolId{0}].name == "T");
+  CHECK(g.symbols[SymbolId{0}].bounds == Bounds{1, 16});
+  CHECK(g.symbols[SymbolId{1}].name == "kv_len");
+  CHECK(g.symbols[SymbolId{1}].bounds == Bounds{1, 64});
+  CHECK(g.tensors[TensorId{0}].name == "tokens");
+  CHECK(g.tensors[TensorId{1}].name == "positions");
+  CHECK(g.tensors[TensorId{1}].dtype == DType::i32);
+  CHECK(tensor(g, "l0.k_cache").shape == std::vector<Expr>{2, 64, 8});
+  CHECK(tensor(g, "l0.k_cache").dtype == DType::bf16);
+  CHECK(tensor(g, "rope").shape == std::vector<Expr>{64, 8});
+  CHECK(tensor(g, "rope").kind == TensorKind::kTable);
+  CHECK(tensor(g, "logits").kind == TensorKind::kOutput);
+  CHECK(tensor(g, "logits").shape == std::vector<Expr>{symbol(SymbolId{0}), 100});
+  CHECK(tensor(g, "next").kind == TensorKind::kOutput);
+  CHECK(tensor(g, "next").dtype == DType::i32);
+  CHECK(tensor(g, "l0.wk").source == "model.layers.0.self_attn.k_proj.weight");
+  for (const Op& op : g.ops) CHECK(op.loc.known());
+  for (const Tensor& t : g.tensors) CHECK(t.loc.file == "models/llama.yaml");
+}
+
+TEST_CASE("limits and the dtype of the cache are the options'") {
+  ModelOptions options;
+  options.max_tokens = 4;
+  options.context = 24;
+  options.kv_dtype = DType::f32;
+  const auto g = graph_of(llama_config(), options);
+  REQUIRE(g.ok());
+  CHECK(g.value().symbols[SymbolId{0}].bounds == Bounds{1, 4});
+  CHECK(g.value().symbols[SymbolId{1}].bounds == Bounds{1, 24});
+  CHECK(tensor(g.value(), "l0.v_cache").shape == std::vector<Expr>{2, 24, 8});
+  CHECK(tensor(g.value(), "l0.v_cache").dtype == DType::f32);
+}
+
+TEST_CASE("a sliding window is taken where the context never exceeds it") {
+  const std::string windowed = edited(mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 32");
+  ModelOptions options;
+  options.context = 32;
+  CHECK(headline(graph_of(windowed, options)) == "");
+  CHECK(headline(graph_of(windowed)) ==
+        "DIR/config.json:13:3: error: sliding_window is 32, expected at least the context limit 64: lower "
+        "limits.context");
+}

@@ -1,0 +1,50 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/frontend_fixtures.h"
+
+using namespace mkc;
+using namespace mkc::test;
+
+namespace {
+
+std::vector<double> frequencies(const std::string& config) {
+  const auto graph = graph_of(config);
+  REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+  REQUIRE(graph.value().ropes.size() == 1);
+  return graph.value().ropes[0].inv_freq;
+}
+
+// The model of the fixtures with the case's head size and rotary keys.
+std::string config_with(const nlohmann::json& head_dim, const nlohmann::json& keys) {
+  nlohmann::json config = nlohmann::json::parse(llama_config());
+  config.erase("rope_theta");
+  config["head_dim"] = head_dim;
+  config.update(keys);
+  return config.dump(1);
+}
+
+}  // namespace
+
+TEST_CASE("rotary frequencies agree with transformers in both spellings of the config") {
+  std::ifstream file(MKC_SOURCE_DIR "/tests/oracle/rope/vectors.json");
+  const auto cases = nlohmann::json::parse(file);
+  REQUIRE(cases.size() == 4);
+  for (const auto& one : cases) {
+    CAPTURE(one["name"].get<std::string>());
+    const auto& parameters = one["rope_parameters"];
+    auto scaling = parameters;
+    scaling.erase("rope_theta");
+    const auto newer = frequencies(config_with(one["head_dim"], {{"rope_parameters", parameters}}));
+    const auto older = frequencies(
+        config_with(one["head_dim"], {{"rope_scaling", scaling}, {"rope_theta", parameters["rope_theta"]}}));
+    CHECK(newer == older);
+    REQUIRE(newer.size() == one["inv_freq"].size());
+    for (size_t i = 0; i < newer.size(); ++i) {
+      // The reference is rounded to float32 after a handful of float32 operations.
+      CHECK(newer[i] == doctest::Approx(one["inv_freq"][i].get<double>()).epsilon(2e-6));
+    }
+  }
+}
