@@ -147,16 +147,17 @@ AddedTokens read_added_tokens(const JsonNode& node, const Bpe& model,
   IdCheck ids(model);
   for (const JsonNode& item : node.items()) {
     added.tokens.push_back(read_added_token(item));
-    ids.add(added.tokens.back(), item);
+    AddedToken& token = added.tokens.back();
+    ids.add(token, item);
     if (item.failed()) return {};
+    if (token.normalized) token.content = normalize(normalizers, token.content);
   }
   // Where two contents become the same by normalization, a special token comes first.
   for (const bool special : {true, false}) {
     for (size_t i = 0; i < added.tokens.size(); ++i) {
       const AddedToken& token = added.tokens[i];
       if (token.special != special) continue;
-      TokenTree& tree = token.normalized ? added.in_normalized_text : added.in_text;
-      insert(tree, token.normalized ? normalize(normalizers, token.content) : token.content,
+      insert(token.normalized ? added.in_normalized_text : added.in_text, token.content,
              static_cast<uint32_t>(i));
     }
   }

@@ -17,7 +17,7 @@ struct Bpe;
 
 struct AddedToken {
   int32_t id = 0;
-  std::string content;
+  std::string content;       // normalized, if it is to be found in the normalized text
   bool single_word = false;  // only where no word character stands next to it
   bool lstrip = false;       // takes in the white space before it
   bool rstrip = false;       // takes in the white space behind it
@@ -35,7 +35,7 @@ struct TokenTree {
 struct AddedTokens {
   std::vector<AddedToken> tokens;
   TokenTree in_text;             // those to be looked for in the text as it is
-  TokenTree in_normalized_text;  // the others; their contents are normalized as well
+  TokenTree in_normalized_text;  // the others
 };
 
 // A part of a text: an added token, or what no added token covers.

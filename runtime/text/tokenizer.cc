@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "runtime/text/json_node.h"
@@ -20,10 +19,10 @@ constexpr size_t kMaxTextBytes = size_t{256} << 20;  // positions in a piece hav
 Result<std::string> read_file(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   std::string content;
-  if (stream) content.assign(std::istreambuf_iterator<char>(stream), {});
-  // A directory opens, and fails to be read.
-  if (!stream || stream.bad())
-    return Error{fmt::format("{}: error: cannot read: {}", path, std::strerror(errno))};
+  char chunk[1 << 16];
+  while (stream.read(chunk, sizeof chunk) || stream.gcount() > 0)
+    content.append(chunk, static_cast<size_t>(stream.gcount()));
+  if (!stream.eof()) return Error{fmt::format("{}: error: cannot read: {}", path, std::strerror(errno))};
   return content;
 }
 
