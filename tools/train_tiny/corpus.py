@@ -37,7 +37,7 @@ def start_count(s: Story, person: Person) -> None:
 
 def remark(s: Story, person: Person, item: str) -> None:
     """Says the new count most of the time: the steps of a sum are easier to follow than the whole."""
-    if s.chance(0.65):
+    if s.chance(0.85):
         s.say(f"{s.pick('now', 'then')} {s.subject(person)} had {counted(person.counts[item], item)}.")
 
 
@@ -150,8 +150,9 @@ def conclude(s: Story) -> None:
         facts += [f"the {s.thing[0]} is {s.thing[1]}", f"{s.owner.name} has the {s.thing[1]} {s.thing[0]}"]
     if s.pet:
         facts.append(f"{s.pet[0]} is a {s.pet[1]}")
-    if s.chance(0.7):
-        item = s.rng.choice(s.items)
+    mentioned = [item for item in s.items if any(item in p.counts for p in people)]
+    if mentioned and s.chance(0.7):
+        item = s.rng.choice(mentioned)
         facts = [" and ".join(f"{p.name} has {counted(p.counts.get(item, 0), item)}"
                               for p in (people if s.chance(0.3) else [person]))]
     s.say(f"So {s.rng.choice(facts)}.")

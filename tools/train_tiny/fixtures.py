@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer
+from transformers import LlamaForCausalLM
 
 from evaluate import load
 
@@ -19,7 +21,7 @@ NEW_TOKENS = 48
 
 
 @torch.inference_mode()
-def continue_greedily(model, tokenizer, prompt: str) -> dict:
+def continue_greedily(model: LlamaForCausalLM, tokenizer: Tokenizer, prompt: str) -> dict:
     """The best token of every step, and how far its logit stands above the second best."""
     prompt_ids = tokenizer.encode(prompt).ids
     new_ids: list[int] = []
@@ -38,7 +40,8 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     torch.set_num_threads(1)
-    entries = [continue_greedily(*load(folder), prompt) for prompt in PROMPTS]
+    model, tokenizer = load(folder)
+    entries = [continue_greedily(model, tokenizer, prompt) for prompt in PROMPTS]
     lines = ",\n".join(json.dumps(entry) for entry in entries)
     (folder / "greedy.json").write_text(f"[\n{lines}\n]\n")
     for entry in entries:
