@@ -3,18 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace mkc {
 namespace {
 
+constexpr size_t kMaxRank = 6;
+
 struct Box {
-  std::vector<int64_t> lo, hi;  // half open
+  size_t rank = 0;
+  std::array<int64_t, kMaxRank> lo{}, hi{};  // half open
   bool operator==(const Box&) const = default;
 };
 
 int64_t shared_elements(const Box& a, const Box& b) {
   int64_t elements = 1;
-  for (size_t d = 0; d < a.lo.size(); ++d)
+  for (size_t d = 0; d < a.rank; ++d)
     elements *= std::max<int64_t>(0, std::min(a.hi[d], b.hi[d]) - std::max(a.lo[d], b.lo[d]));
   return elements;
 }
@@ -37,7 +41,7 @@ struct GridAccess {
 };
 
 void index_groups(GridAccess& access) {
-  const size_t rank = access.groups.front().box.lo.size();
+  const size_t rank = access.groups.front().box.rank;
   size_t most = 0;
   for (size_t d = 0; d < rank; ++d) {
     std::vector<int64_t> lows;
@@ -60,7 +64,7 @@ void index_groups(GridAccess& access) {
 // Calls visit(group, shared elements) for each group of `access` that meets the box.
 template <class Visit>
 void for_each_meeting(const GridAccess& access, const Box& box, Visit visit) {
-  if (box.lo.empty()) {  // a scalar
+  if (box.rank == 0) {  // a scalar
     for (const BoxGroup& group : access.groups) visit(group, 1);
     return;
   }
@@ -80,15 +84,16 @@ GridAccess evaluate_access(const Step& step, GridId grid, const Access& access, 
   for (const Range& r : access.region) constant = constant && !uses_coord(r.offset) && !uses_coord(r.size);
   const uint32_t begin = step.task_base[grid.index], end = step.task_base[grid.index + 1];
   std::vector<int64_t> coords;
+  MKC_ASSERT(access.region.size() <= kMaxRank, "region of more dims than the prover's boxes");
   Box box;
+  box.rank = access.region.size();
   for (uint32_t task = begin; task < end; ++task) {
     task_coords(step, task, coords);
-    box.lo.clear(), box.hi.clear();
     bool empty = false;
-    for (const Range& range : access.region) {
-      box.lo.push_back(evaluate(range.offset, step.symbols, coords));
-      box.hi.push_back(box.lo.back() + evaluate(range.size, step.symbols, coords));
-      empty = empty || box.hi.back() <= box.lo.back();
+    for (size_t d = 0; d < box.rank; ++d) {
+      box.lo[d] = evaluate(access.region[d].offset, step.symbols, coords);
+      box.hi[d] = box.lo[d] + evaluate(access.region[d].size, step.symbols, coords);
+      empty = empty || box.hi[d] <= box.lo[d];
     }
     if (empty) continue;
     const bool same = !out.groups.empty() && out.groups.back().box == box &&
@@ -129,8 +134,13 @@ class Needed {
       if (later) continue;
       checked_chain = order_.chain[task], checked_history = order_.history[task];
       orderings += chains_.size();
-      for (uint32_t chain : chains_)
-        if (!order_.before(last_[chain], task)) return {task, last_[chain]};
+      const std::vector<uint32_t>& history = order_.histories[checked_history];
+      for (uint32_t chain : chains_) {
+        const uint32_t reached = chain == checked_chain   ? order_.place[task] - 1
+                                 : chain < history.size() ? history[chain]
+                                                          : 0;
+        if (reached < order_.place[last_[chain]]) return {task, last_[chain]};
+      }
     }
     return {kNobody, kNobody};
   }

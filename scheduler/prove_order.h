@@ -13,13 +13,6 @@ struct HappensBefore {
   std::vector<uint32_t> place;                   // by task: on its chain, from 1
   std::vector<uint32_t> history;                 // by task: index into histories
   std::vector<std::vector<uint32_t>> histories;  // by chain: last place that happened; 0 past the end
-
-  uint32_t reached(uint32_t task, uint32_t on_chain) const {
-    if (chain[task] == on_chain) return place[task] - 1;
-    const std::vector<uint32_t>& h = histories[history[task]];
-    return on_chain < h.size() ? h[on_chain] : 0;
-  }
-  bool before(uint32_t a, uint32_t b) const { return reached(b, chain[a]) >= place[a]; }
 };
 
 // Rule 5 of prove.h, and the order that follows from stream order and events. A run's notifications may be

@@ -3,5 +3,6 @@ mkc_test(scheduler_place_test unit
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_machine.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_place.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_prove.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_prove_random.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_programs.cc
   LIBS mkc_scheduler)
