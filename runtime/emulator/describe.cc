@@ -55,7 +55,7 @@ std::string describe(const Fiber& fiber) {
 std::string describe_task(const EmulatorNames& names, uint32_t grid, uint32_t task) {
   if (grid == RaceParty::kNoTask) return {};
   std::string name = names.grid ? names.grid(grid) : std::string();
-  if (name.empty()) name = fmt::format("grid {} ", grid);
+  if (name.empty()) name = fmt::format("grid {}", grid);
   return fmt::format(", task {}[{}]", name, task);
 }
 

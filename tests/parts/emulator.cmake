@@ -1,0 +1,8 @@
+mkc_test(emulator_test unit
+  SOURCES
+    ${CMAKE_SOURCE_DIR}/tests/unit/emulator_barriers.cc
+    ${CMAKE_SOURCE_DIR}/tests/unit/emulator_copies.cc
+    ${CMAKE_SOURCE_DIR}/tests/unit/emulator_counters.cc
+    ${CMAKE_SOURCE_DIR}/tests/unit/emulator_race.cc
+    ${CMAKE_SOURCE_DIR}/tests/unit/emulator_warp.cc
+  LIBS mkrt_emulator)
