@@ -89,8 +89,7 @@ Status check_memory(const Schedule& s) {
   const std::vector<uint64_t> needed = slot_bytes(program);
   if (s.slots.size() != needed.size())
     return Error{fmt::format("error: {} tensors have {} slots", needed.size(), s.slots.size())};
-  std::vector<Span> weights, workspace, cache;
-  uint64_t activations_end = 0;
+  std::vector<Span> weights, outputs, cache;
   for (TensorId t : program.tensors.ids()) {
     const Slot& slot = s.slots[t.index];
     const std::string name = "%" + program.tensors[t].name;
@@ -110,17 +109,15 @@ Status check_memory(const Schedule& s) {
         cache.push_back(span);
         break;
       case TensorKind::kOutput:
-        workspace.push_back(span);
+        outputs.push_back(span);
         break;
       case TensorKind::kActivation:
-        activations_end = std::max(activations_end, span.end);
         if (Status status = check_disjoint({span}, s.workspace_bytes, "workspace"); !status.ok())
           return status;
     }
   }
-  // An output that meets any activation meets their hull only where the plan mixes them; find the one it
-  // meets.
-  for (const Span& output : workspace)
+  // An output outlives the step: it may share with no activation.
+  for (const Span& output : outputs)
     for (TensorId t : program.tensors.ids()) {
       const Slot& slot = s.slots[t.index];
       if (program.tensors[t].kind != TensorKind::kActivation || slot.bytes == 0) continue;
@@ -129,7 +126,7 @@ Status check_memory(const Schedule& s) {
         return status;
     }
   if (Status status = check_disjoint(weights, s.weight_bytes, "weights"); !status.ok()) return status;
-  if (Status status = check_disjoint(workspace, s.workspace_bytes, "workspace"); !status.ok()) return status;
+  if (Status status = check_disjoint(outputs, s.workspace_bytes, "workspace"); !status.ok()) return status;
   if (Status status = check_disjoint(cache, s.cache_bytes, "cache"); !status.ok()) return status;
 
   const std::vector<uint32_t> cells = event_cell_counts(program);
