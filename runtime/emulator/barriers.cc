@@ -23,15 +23,20 @@ char* mk_shared() noexcept {
 void mk_barrier(uint32_t id, uint32_t threads) noexcept {
   Fiber& fiber = self();
   Worker& worker = *fiber.worker;
-  if (id >= kNamedBarriers) fail(fmt::format("mk_barrier {} is above {}", id, kNamedBarriers - 1));
+  if (id >= kNamedBarriers)
+    fail([&] { return fmt::format("mk_barrier {} is above {}", id, kNamedBarriers - 1); });
   if (threads == 0 || threads % kLanes != 0 || threads > worker.fibers.size())
-    fail(fmt::format("mk_barrier {} of {} threads: must be a multiple of {} up to {}", id, threads, kLanes,
-                     worker.fibers.size()));
+    fail([&] {
+      return fmt::format("mk_barrier {} of {} threads: must be a multiple of {} up to {}", id, threads,
+                         kLanes, worker.fibers.size());
+    });
   NamedBarrier& barrier = worker.barriers[id];
   if (barrier.arrived.empty()) barrier.threads = threads;
   if (barrier.threads != threads)
-    fail(fmt::format("mk_barrier {} of {} threads, but thread {} came to it with {}", id, threads,
-                     barrier.arrived.front()->thread, barrier.threads));
+    fail([&] {
+      return fmt::format("mk_barrier {} of {} threads, but thread {} came to it with {}", id, threads,
+                         barrier.arrived.front()->thread, barrier.threads);
+    });
   barrier.arrived.push_back(&fiber);
   if (barrier.arrived.size() < threads) return suspend({Wait::Kind::kBarrier, nullptr, id});
   ++worker.stats.barriers;

@@ -28,11 +28,15 @@ bool in_shared(const Worker& worker, const char* p, uint32_t bytes) {
 void check(const Worker& worker, const char* name, const void* dst, const void* src, uint32_t bytes) {
   const auto aligned = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };
   if (bytes == 0 || bytes % 16 != 0 || !aligned(dst) || !aligned(src))
-    fail(fmt::format("{} of {} bytes from {} to {}: addresses and size must be multiples of 16", name, bytes,
-                     describe_address(worker, src), describe_address(worker, dst)));
+    fail([&] {
+      return fmt::format("{} of {} bytes from {} to {}: addresses and size must be multiples of 16", name,
+                         bytes, describe_address(worker, src), describe_address(worker, dst));
+    });
   if (!in_shared(worker, static_cast<const char*>(dst), bytes))
-    fail(fmt::format("{} of {} bytes to {}: not in shared memory", name, bytes,
-                     describe_address(worker, dst)));
+    fail([&] {
+      return fmt::format("{} of {} bytes to {}: not in shared memory", name, bytes,
+                         describe_address(worker, dst));
+    });
 }
 
 void issue(Worker& worker, Copy copy) {

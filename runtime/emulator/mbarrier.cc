@@ -46,17 +46,19 @@ void release(Fiber& fiber, Mbarrier& bar) {
 Mbarrier& find_mbarrier(Worker& worker, const uint64_t* word) {
   const uint32_t* slot = slot_of(worker, word);
   if (slot == nullptr || *slot == 0)
-    fail(fmt::format("no mbarrier was initialised at {}", describe_address(worker, word)));
+    fail([&] { return fmt::format("no mbarrier was initialised at {}", describe_address(worker, word)); });
   Mbarrier& bar = worker.mbarriers.all[*slot - 1];
   if (*word != kTag + bar.index)
-    fail(fmt::format("the mbarrier at {} was overwritten", describe_address(worker, word)));
+    fail([&] { return fmt::format("the mbarrier at {} was overwritten", describe_address(worker, word)); });
   return bar;
 }
 
 void arrive(Worker& worker, Mbarrier& bar) {
   if (bar.pending == 0)
-    fail(fmt::format("the mbarrier at {} has had all {} arrivals of its phase already",
-                     describe_address(worker, bar.word), bar.arrivals));
+    fail([&] {
+      return fmt::format("the mbarrier at {} has had all {} arrivals of its phase already",
+                         describe_address(worker, bar.word), bar.arrivals);
+    });
   --bar.pending;
   complete_phase_if_due(worker, bar);
 }
@@ -77,12 +79,18 @@ void mk_mbar_init(uint64_t* word, uint32_t arrivals) noexcept {
   Worker& worker = *fiber.worker;
   uint32_t* slot = slot_of(worker, word);
   if (slot == nullptr)
-    fail(fmt::format("mk_mbar_init at {}: not 8 aligned bytes of shared memory",
-                     describe_address(worker, word)));
+    fail([&] {
+      return fmt::format("mk_mbar_init at {}: not 8 aligned bytes of shared memory",
+                         describe_address(worker, word));
+    });
   if (arrivals == 0 || arrivals > kMaxArrivals)
-    fail(fmt::format("mk_mbar_init with {} arrivals: must be 1 to {}", arrivals, kMaxArrivals));
+    fail([&] {
+      return fmt::format("mk_mbar_init with {} arrivals: must be 1 to {}", arrivals, kMaxArrivals);
+    });
   if (*slot != 0)
-    fail(fmt::format("mk_mbar_init at {}: initialised already", describe_address(worker, word)));
+    fail([&] {
+      return fmt::format("mk_mbar_init at {}: initialised already", describe_address(worker, word));
+    });
   if (worker.launch.race)
     worker.launch.race->access(fiber.agent, word, sizeof *word, mkrt::kSiteBarrier, Access::kWrite);
   Mbarrier bar;
@@ -119,7 +127,7 @@ bool mk_mbar_try_wait(uint64_t* word, uint32_t parity) noexcept {
   Fiber& fiber = self();
   // Looked up anew after the wait: another mbarrier made meanwhile moves the table.
   const auto passed = [&] { return (use(fiber, word).phase & 1) != parity; };
-  if (parity > 1) fail(fmt::format("mk_mbar_try_wait for parity {}: must be 0 or 1", parity));
+  if (parity > 1) fail([&] { return fmt::format("mk_mbar_try_wait for parity {}: must be 0 or 1", parity); });
   if (!passed()) {
     use(fiber, word).waiters.push_back(&fiber);
     suspend({Wait::Kind::kMbarrier, word, parity});

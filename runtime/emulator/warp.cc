@@ -57,9 +57,11 @@ void join(const Lane& lane, Collective collective, uint32_t parameter, Complete 
     warp.parameter = parameter;
     warp.first_lane = lane.index;
   } else if (warp.collective != collective || warp.parameter != parameter) {
-    fail(fmt::format("diverged: lane {} is at {}({}) and lane {} at {}({})", lane.index,
-                     collective_name(collective), parameter, warp.first_lane,
-                     collective_name(warp.collective), warp.parameter));
+    fail([&] {
+      return fmt::format("diverged: lane {} is at {}({}) and lane {} at {}({})", lane.index,
+                         collective_name(collective), parameter, warp.first_lane,
+                         collective_name(warp.collective), warp.parameter);
+    });
   }
   if (++warp.arrived < kLanes)
     return suspend({Wait::Kind::kCollective, nullptr, static_cast<uint32_t>(collective)});
@@ -146,7 +148,8 @@ void mk_warp_sync() noexcept {
 }
 
 float mk_shuffle_xor(float v, uint32_t mask) noexcept {
-  if (mask >= kLanes) fail(fmt::format("mk_shuffle_xor with mask {} above {}", mask, kLanes - 1));
+  if (mask >= kLanes)
+    fail([&] { return fmt::format("mk_shuffle_xor with mask {} above {}", mask, kLanes - 1); });
   return exchange(v, Collective::kShuffleXor, mask, [mask](Warp& warp) {
     for (uint32_t i = 0; i < kLanes; ++i) warp.out[i] = warp.in[i ^ mask];
   });

@@ -1,11 +1,9 @@
 #include "runtime/emulator/worker.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
+#include <cstdlib>
 #include <utility>
 
 #include "runtime/emulator/launch.h"
@@ -160,10 +158,13 @@ uint32_t wake_pollers(Worker& worker, bool spinning_only) {
   return woken;
 }
 
-void fail(std::string message) {
+void record_misuse(const std::string& message) {
+  const Fiber& fiber = self();
+  set_failure(fiber.worker->launch, describe(fiber) + ": " + message);
+}
+
+void abandon() {
   Fiber& fiber = self();
-  set_failure(fiber.worker->launch, describe(fiber) + ": " + std::move(message));
-  message = {};
   fiber.worker->current = nullptr;
   switch_context(fiber.context, fiber.worker->main);
   std::abort();

@@ -107,8 +107,17 @@ bool run_slice(Worker& worker);
 // Puts every fiber that polls a counter or an mbarrier, or only the spinning ones, back in line.
 uint32_t wake_pollers(Worker& worker, bool spinning_only);
 
-// Ends the launch with an error about the running fiber: `message` after its worker, thread and task.
-[[noreturn]] void fail(std::string message);
+// Keeps the error of the running fiber for the end of the launch: `message` after who it is.
+void record_misuse(const std::string& message);
+// Leaves the running fiber for good. Its frames are not unwound.
+[[noreturn]] void abandon();
+// Ends the launch with the error that `message()` returns. The message is made here and not by the caller,
+// since nothing that the caller's frame holds would be freed.
+template <class Message>
+[[noreturn]] void fail(Message message) {
+  record_misuse(message());
+  abandon();
+}
 // "worker 1 thread 32, task %down[3]"
 std::string describe(const Fiber& fiber);
 // ", task %down[3]", or nothing where no task runs.
