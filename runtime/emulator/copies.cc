@@ -110,9 +110,11 @@ void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* word) no
   check(worker, "mk_bulk_load", dst, src, bytes);
   const Mbarrier& bar = find_mbarrier(worker, word);
   if (!bar.fenced)
-    fail(
-        fmt::format("mk_bulk_load on the mbarrier at {} before mk_fence_mbar_init by the thread that made it",
-                    describe_address(worker, word)));
+    fail([&] {
+      return fmt::format(
+          "mk_bulk_load on the mbarrier at {} before mk_fence_mbar_init by the thread that made it",
+          describe_address(worker, word));
+    });
   Copy copy{static_cast<char*>(dst), static_cast<const char*>(src), bytes, bar.index, fiber.thread, 0, {}};
   if (worker.launch.race)
     copy.epoch = worker.launch.race->begin_bulk(fiber.agent, bar.index, dst, src, bytes);
