@@ -109,7 +109,7 @@ AddedToken read_added_token(const JsonNode& node) {
   token.rstrip = node.at("rstrip").boolean();
   token.normalized = node.at("normalized").boolean();
   token.special = node.at("special").boolean();
-  if (token.content.empty()) node.at("content").fail("found \"\", expected at least one character");
+  if (token.content.empty()) node.at("content").fail_expected("at least one character");
   return token;
 }
 

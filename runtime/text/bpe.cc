@@ -34,7 +34,6 @@ struct MergePair {
 
 // A merge is ["a", "b"], or "a b" in older files.
 MergePair read_merge_pair(const JsonNode& node) {
-  constexpr std::string_view kExpected = "expected [\"a\", \"b\"] or \"a b\"";
   const nlohmann::json& value = node.raw();
   if (value.is_array() && value.size() == 2 && value[0].is_string() && value[1].is_string())
     return {value[0], value[1]};
@@ -44,7 +43,7 @@ MergePair read_merge_pair(const JsonNode& node) {
     if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos)
       return {text.substr(0, space), text.substr(space + 1)};
   }
-  node.fail(fmt::format("found {}, {}", value.dump(), kExpected));
+  node.fail_expected("[\"a\", \"b\"] or \"a b\"");
   return {};
 }
 

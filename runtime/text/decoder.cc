@@ -81,7 +81,7 @@ void read_strip(const JsonNode& node, Decoder& decoder) {
   decoder.strip = node.at("content").string();
   decoder.strip_count = node.at("start").integer(INT32_MAX);
   if (node.at("stop").integer(INT32_MAX) != 0) node.at("stop").fail_unsupported("0");
-  if (decoder.strip.empty()) node.at("content").fail("found \"\", expected a character");
+  if (decoder.strip.empty()) node.at("content").fail_expected("a character");
 }
 
 // Replace …, ByteFallback, Fuse, and Strip or not. Returns what the Replace steps do.

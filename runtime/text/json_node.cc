@@ -39,7 +39,7 @@ void JsonNode::fail_unsupported(std::string_view supported) const {
   fail(fmt::format("found {}, supported: {}", shown(*value_), supported));
 }
 
-void JsonNode::fail_kind(std::string_view expected) const {
+void JsonNode::fail_expected(std::string_view expected) const {
   fail(fmt::format("found {}, expected {}", shown(*value_), expected));
 }
 
@@ -53,14 +53,14 @@ JsonNode JsonNode::at(std::string_view key) const {
 }
 
 JsonNode JsonNode::optional(std::string_view key) const {
-  if (!value_->is_object()) fail_kind("an object");
+  if (!value_->is_object()) fail_expected("an object");
   const bool present = value_->is_object() && value_->contains(key);
   return {present ? (*value_)[key] : null_value(), *this,
           fmt::format("{}{}{}", path_, path_.empty() ? "" : ".", key)};
 }
 
 void JsonNode::allow_keys(std::initializer_list<std::string_view> known) const {
-  if (!value_->is_object()) return fail_kind("an object");
+  if (!value_->is_object()) return fail_expected("an object");
   for (const auto& [key, value] : value_->items()) {
     if (std::find(known.begin(), known.end(), key) == known.end())
       return fail(fmt::format("unknown key \"{}\", known: {}", key, fmt::join(known, ", ")));
@@ -70,7 +70,7 @@ void JsonNode::allow_keys(std::initializer_list<std::string_view> known) const {
 std::vector<JsonNode> JsonNode::items() const {
   std::vector<JsonNode> nodes;
   if (!value_->is_array()) {
-    fail_kind("an array");
+    fail_expected("an array");
     return nodes;
   }
   for (const nlohmann::json& item : *value_)
@@ -81,7 +81,7 @@ std::vector<JsonNode> JsonNode::items() const {
 std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
   std::vector<std::pair<std::string, JsonNode>> nodes;
   if (!value_->is_object()) {
-    fail_kind("an object");
+    fail_expected("an object");
     return nodes;
   }
   for (const auto& [key, value] : value_->items()) nodes.emplace_back(key, at(key));
@@ -90,13 +90,13 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
 
 std::string JsonNode::string() const {
   if (value_->is_string()) return value_->get<std::string>();
-  fail_kind("a string");
+  fail_expected("a string");
   return {};
 }
 
 bool JsonNode::boolean() const {
   if (value_->is_boolean()) return value_->get<bool>();
-  fail_kind("true or false");
+  fail_expected("true or false");
   return false;
 }
 
@@ -110,7 +110,7 @@ int32_t JsonNode::integer(int32_t max) const {
     const auto value = value_->get<uint64_t>();
     if (value <= static_cast<uint64_t>(max)) return static_cast<int32_t>(value);
   }
-  fail_kind(fmt::format("an integer from 0 to {}", max));
+  fail_expected(fmt::format("an integer from 0 to {}", max));
   return 0;
 }
 

@@ -26,6 +26,8 @@ class JsonNode {
   void fail(std::string_view message) const;
   // Records that this value is not one of the supported ones, which are listed.
   void fail_unsupported(std::string_view supported) const;
+  // Records that this value is not of the expected kind.
+  void fail_expected(std::string_view expected) const;
   bool failed() const { return !status_->ok(); }
 
   const nlohmann::json& raw() const { return *value_; }
@@ -52,7 +54,6 @@ class JsonNode {
 
  private:
   JsonNode(const nlohmann::json& value, const JsonNode& parent, std::string path);
-  void fail_kind(std::string_view expected) const;
 
   const nlohmann::json* value_;
   const std::string* file_;

@@ -121,7 +121,7 @@ ReplaceText read_replace(const JsonNode& node) {
   const JsonNode pattern = node.at("pattern");
   pattern.allow_keys({"String"});
   ReplaceText replace{pattern.at("String").string(), node.at("content").string()};
-  if (replace.from.empty()) pattern.at("String").fail("found \"\", expected at least one character");
+  if (replace.from.empty()) pattern.at("String").fail_expected("at least one character");
   return replace;
 }
 

@@ -15,10 +15,10 @@ constexpr size_t kMegabyte = 1'000'000;
 }  // namespace
 
 TEST_CASE("a megabyte without a place to cut is encoded and decoded") {
-  for (const std::string name : {"llama3.json", "qwen2.json", "gpt2.json", "mistral_prepend.json"}) {
+  for (const std::string name : {"llama3.json", "mistral_prepend.json"}) {
     CAPTURE(name);
     const mkrt::Tokenizer tokenizer = load_fixture(name);
-    for (const std::string_view unit : {"a", "ab", "the", " ", "\n", " \n", "é", "<|", "!", "1", "'s"}) {
+    for (const std::string_view unit : {"a", "the", " ", " \n", "<|"}) {
       CAPTURE(unit);
       const std::string text = repeat(unit, kMegabyte);
       const std::vector<int32_t> ids = expect_ok(mkrt::encode(tokenizer, text, false));
