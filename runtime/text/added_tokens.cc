@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <utf8proc.h>
 
-#include <algorithm>
 #include <unordered_set>
 
 #include "runtime/text/bpe.h"
@@ -181,7 +180,7 @@ std::vector<Segment> split_at_added_tokens(const AddedTokens& added, const Token
     // The search goes on behind the content, even inside of white space that rstrip takes in.
     at = end;
     if (token.single_word && !stands_alone(text.substr(0, begin), text.substr(end))) continue;
-    if (token.lstrip) begin = std::max(done, size_without_trailing_space(text.substr(0, begin)));
+    if (token.lstrip) begin = size_without_trailing_space(text.substr(0, begin));
     if (token.rstrip) end += leading_space_size(text.substr(end));
     if (begin > done) segments.push_back({text.substr(done, begin - done), std::nullopt});
     segments.push_back({text.substr(begin, end - begin), token.id});
