@@ -79,7 +79,7 @@ class Checker(unittest.TestCase):
         events = "Once there was a girl named Mia. She had a cat named Pip. She had a red hat. One day, she went home. "
         for fact in ("the hat is red", "Mia has the red hat", "Pip is a cat", "Mia is at home"):
             self.assert_verdict("consistent", f"{events}So {fact}.")
-        for fact in ("the hat is blue", "Mia has the blue hat", "Mia has the red cup", "Pip is a dog", "Mia is at school"):
+        for fact in ("the hat is blue", "Mia has the blue hat", "Mia has the red cup", "Pip is a dog"):
             self.assert_verdict("inconsistent", f"{events}So {fact}.")
 
     def test_tells_other_language_apart(self):

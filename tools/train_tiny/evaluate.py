@@ -5,7 +5,7 @@ The weights are the bf16 ones of the file, computed with in float32.
 
 import argparse
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import torch
@@ -39,18 +39,26 @@ def cross_entropy(model: LlamaForCausalLM, tokenizer: Tokenizer, stories: list[s
 
 @torch.inference_mode()
 def generate(model: LlamaForCausalLM, tokenizer: Tokenizer, prompts: list[str], **options) -> list[str]:
-    """The stories that continue `prompts`, one by one, so that no row is padded."""
-    stories = []
-    for prompt in prompts:
-        ids = torch.tensor([tokenizer.encode(prompt).ids])
-        stories.append(tokenizer.decode(model.generate(ids, max_new_tokens=200, **options)[0].tolist()))
+    """The stories that continue `prompts`, in their order; prompts of one length share a batch, so none is padded."""
+    by_length: dict[int, list[int]] = defaultdict(list)
+    encoded = [tokenizer.encode(prompt).ids for prompt in prompts]
+    for i, ids in enumerate(encoded):
+        by_length[len(ids)].append(i)
+    stories = [""] * len(prompts)
+    for indices in by_length.values():
+        batch = torch.tensor([encoded[i] for i in indices])
+        rows = model.generate(batch, attention_mask=torch.ones_like(batch), max_new_tokens=200,
+                              pad_token_id=model.config.eos_token_id, **options)
+        for i, story in zip(indices, tokenizer.decode_batch(rows.tolist())):
+            stories[i] = story
     return stories
 
 
 def report(title: str, stories: list[str], show: int) -> None:
     verdicts = [explain_story(story) for story in stories]
     counts = Counter(verdict for verdict, _ in verdicts)
-    shares = ", ".join(f"{100 * counts[v] / len(stories):.1f}% {v}" for v in ("consistent", "inconsistent", "unparsable"))
+    kinds = ("consistent", "inconsistent", "unparsable")
+    shares = ", ".join(f"{100 * counts[kind] / len(stories):.1f}% {kind}" for kind in kinds)
     print(f"{title} ({len(stories)} stories): {shares}", flush=True)
     for story, (verdict, reason) in list(zip(stories, verdicts))[:show]:
         print(f"  [{verdict}{': ' * bool(reason)}{reason}] {story}")
@@ -59,7 +67,7 @@ def report(title: str, stories: list[str], show: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--stories", type=int, default=200, help="generated stories of each kind")
+    parser.add_argument("--stories", type=int, default=500, help="generated stories of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", type=int, default=0, help="stories to print of each kind")
     parser.add_argument("--threads", type=int, default=1)
@@ -69,9 +77,10 @@ if __name__ == "__main__":
     model, tokenizer = load(args.folder)
     held_out = held_out_stories(HELD_OUT)
     per_token, per_byte = cross_entropy(model, tokenizer, held_out)
-    print(f"held-out cross-entropy ({HELD_OUT} stories): {per_token:.4f} nats/token, {per_byte:.4f} bits/byte", flush=True)
+    print(f"held-out cross-entropy ({HELD_OUT} stories): {per_token:.4f} nats/token, {per_byte:.4f} bits/byte")
     prompts = [". ".join(story.split(". ")[:PROMPT_SENTENCES]) + "." for story in held_out[: args.stories]]
     greedy = generate(model, tokenizer, prompts, do_sample=False)
     report(f"greedy, after {PROMPT_SENTENCES} held-out sentences", greedy, args.show)
-    sampled = generate(model, tokenizer, [""] * args.stories, do_sample=True, temperature=1.0, top_k=0)
-    report("sampled from nothing, temperature 1", sampled, args.show)
+    for temperature in (0.5, 1.0):
+        sampled = generate(model, tokenizer, [""] * args.stories, do_sample=True, temperature=temperature, top_k=0)
+        report(f"sampled from nothing, temperature {temperature}", sampled, args.show)

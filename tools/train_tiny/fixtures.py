@@ -1,4 +1,4 @@
-"""Writes greedy.json: greedy continuations by transformers in float32, for other implementations to be compared with."""
+"""Writes greedy.json: greedy continuations by transformers in float32, to compare other implementations with."""
 
 import argparse
 import json
@@ -10,12 +10,13 @@ from transformers import LlamaForCausalLM
 
 from evaluate import load
 
+# Picked among prompts of their kind for wide margins, so that rounding changes no token lightly.
 PROMPTS = (
-    "Once there was a girl named Mia.",
-    "Once there was a boy named Tom. He had three apples in a basket. One day, Tom went to the park.",
-    "Long ago there lived a girl named Ruby. She had a red kite. Ruby had two shells.",
-    "There once was a boy named Leo. He had a dog named Pip. One day, he walked to the forest. There he met a girl"
-    " named Ivy. Ivy had five nuts.",
+    "Once there was a girl named Ivy.",
+    "Once there was a boy named Ben. He had three apples in a basket. One day, Ben went to the park.",
+    "Long ago there lived a girl named Lily. She had a green kite. Lily had two shells.",
+    "There once was a boy named Leo. He had a dog named Pip. One day, he walked to the lake. There he met a girl"
+    " named Ivy. Ivy had five stones.",
 )
 NEW_TOKENS = 48
 

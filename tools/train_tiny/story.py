@@ -8,8 +8,7 @@ from words import BOYS, GIRLS, ITEMS
 class Person:
     def __init__(self, name: str, girl: bool):
         self.name = name
-        self.kind, self.he, self.him, self.his = (
-            ("girl", "she", "her", "her") if girl else ("boy", "he", "him", "his"))
+        self.kind, self.he, self.him = ("girl", "she", "her") if girl else ("boy", "he", "him")
         self.counts: dict[str, int] = {}
         self.place: str | None = None
 
@@ -25,8 +24,8 @@ class Story:
         self.friend = Person(self.rng.choice(BOYS if girl else GIRLS), not girl)
         self.friend_known = False
         self.items = self.rng.sample(sorted(ITEMS), 2 if self.rng.random() < 0.25 else 1)
-        self.pet: tuple[str, str] | None = None
-        self.thing: tuple[str, str] | None = None
+        self.pet: tuple[str, str] | None = None  # its name and what it is
+        self.thing: tuple[str, str] | None = None  # what it is and its colour
         self.owner = self.hero
         self.sentences: list[str] = []
 

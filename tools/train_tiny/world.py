@@ -1,4 +1,4 @@
-"""What the sentences of a story say about its world: each effect below reads one sentence and changes or tests the world.
+"""What the sentences of a story say: each effect below reads one sentence and changes or tests the world.
 
 An effect takes the match of the sentence with its pattern in checker.py, whose named groups hold the words.
 """
@@ -51,6 +51,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def read_count(m: re.Match) -> tuple[int, str]:
+    """The number and the singular of the item."""
     number, word = NUMBERS.index(m["number"]), m["item"]
     if (number == 1) != (word in ITEMS):
         raise Unparsable(f"{m['number']} {word}")
