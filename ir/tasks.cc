@@ -1,0 +1,21 @@
+#include "ir/tasks.h"
+
+namespace mkc {
+
+const char* body_name(BodyKind kind) {
+  switch (kind) {
+    case BodyKind::kEmbed:
+      return "embed";
+    case BodyKind::kProduct:
+      return "product";
+    case BodyKind::kAttend:
+      return "attend";
+    case BodyKind::kCombine:
+      return "combine";
+    case BodyKind::kSample:
+      return "sample";
+  }
+  MKC_BUG("unknown body");
+}
+
+}  // namespace mkc

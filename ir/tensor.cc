@@ -1,0 +1,70 @@
+#include "ir/tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace mkc {
+namespace {
+
+constexpr std::array kDTypes = {DType::f32, DType::f16, DType::bf16, DType::i32};
+
+// The attribute of that name, added in its place where absent.
+Attr& attr_slot(Attrs& attrs, std::string_view name) {
+  auto at = std::lower_bound(attrs.begin(), attrs.end(), name,
+                             [](const Attr& a, std::string_view n) { return a.name < n; });
+  if (at == attrs.end() || at->name != name) at = attrs.insert(at, Attr{.name = std::string(name)});
+  return *at;
+}
+
+}  // namespace
+
+int64_t dtype_bytes(DType t) {
+  return t == DType::f32 || t == DType::i32 ? 4 : 2;
+}
+
+const char* dtype_name(DType t) {
+  switch (t) {
+    case DType::f32:
+      return "f32";
+    case DType::f16:
+      return "f16";
+    case DType::bf16:
+      return "bf16";
+    case DType::i32:
+      return "i32";
+  }
+  MKC_BUG("unknown dtype");
+}
+
+Result<DType> parse_dtype(std::string_view s) {
+  for (DType t : kDTypes)
+    if (s == dtype_name(t)) return t;
+  return Error{fmt::format("unknown dtype '{}', expected f32, f16, bf16 or i32", s)};
+}
+
+const Attr* find_attr(const Attrs& attrs, std::string_view name) {
+  const auto at = std::find_if(attrs.begin(), attrs.end(), [&](const Attr& a) { return a.name == name; });
+  return at == attrs.end() ? nullptr : &*at;
+}
+
+int64_t int_attr(const Attrs& attrs, std::string_view name, int64_t fallback) {
+  const Attr* attr = find_attr(attrs, name);
+  return attr ? attr->i : fallback;
+}
+
+double float_attr(const Attrs& attrs, std::string_view name, double fallback) {
+  const Attr* attr = find_attr(attrs, name);
+  return attr ? attr->f : fallback;
+}
+
+void set_attr(Attrs& attrs, std::string_view name, int64_t value) {
+  attr_slot(attrs, name) = {.name = std::string(name), .i = value};
+}
+
+void set_attr(Attrs& attrs, std::string_view name, double value) {
+  attr_slot(attrs, name) = {.name = std::string(name), .is_float = true, .f = value};
+}
+
+}  // namespace mkc
