@@ -18,8 +18,8 @@ enum class OpKind : uint8_t {
   kHeadNorm,  // x[T, H*hd], weight[hd]                  -> out[T, H*hd]    attrs eps, head_dim
   kRope,      // x[T, H*hd], positions[T], table[C, hd]  -> out[T, H*hd]    attr head_dim; row = hd/2 cos then
               // hd/2 sin,
-          //                                                            halves rotated together (as in Llama's
-          //                                                            HF form)
+  //                                                            halves rotated together (as in Llama's
+  //                                                            HF form)
   kKvWrite,    // k[T, G*hd], v[T, G*hd], positions[T]    -> k_cache[G, C, hd], v_cache[G, C, hd]
   kAttention,  // q[T, H*hd], k_cache, v_cache, positions -> out[T, H*hd]    attrs head_dim, heads, kv_heads,
                // scale,
