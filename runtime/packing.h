@@ -12,7 +12,7 @@
 // lane, free of bank conflicts. Tile bytes: [warp][k-step][lane][16].
 #pragma once
 
-#include <cstdint>
+#include <stdint.h>
 
 namespace mkrt {
 

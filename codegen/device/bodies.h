@@ -1,0 +1,94 @@
+// Task bodies and their arguments. The scaffold fills the arguments from a grid's operands and sizes; sizes
+// are constants there, so a body is specialised by inlining.
+//
+// Activations are f32 and row-major. The suffix of a body is the type of the weights (product, embed) or of
+// the cache (attend). All consumer threads of a worker call a body together; consumer_barrier() comes before
+// and after.
+#pragma once
+
+#include "codegen/device/worker.h"
+
+namespace mk {
+
+// x [T, cols], norm [cols] or null, bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
+// or null. Activations f32, row-major.
+struct ProductArgs {
+  AS1 const f32* x;
+  AS1 const f32* norm;
+  AS1 const f32* bias;
+  AS1 const f32* residual;
+  AS1 f32* out;
+  AS1 f32* best_value;
+  AS1 u32* best_index;
+  u32 rows, cols, out_cols, strips;
+  u32 tiles, tail_cols;  // of a strip; columns of its last tile
+  u32 tokens;
+  u32 silu_mul;  // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  f32 eps;
+};
+
+// q [T, heads*head_dim], k and v [T, kv_heads*head_dim] f32 as projected; rope [positions, head_dim]:
+// cosines, then sines; q_norm, k_norm [head_dim] or null; caches [kv_heads, context, head_dim]; part_acc
+// [pieces, tokens of the limit, heads*head_dim], part_ml [pieces, same, 2*heads]: greatest score (base 2) and
+// sum; out [T, heads*head_dim].
+struct AttendArgs {
+  AS1 const f32* q;
+  AS1 const f32* k;
+  AS1 const f32* v;
+  AS1 const u32* positions;
+  AS1 const f32* rope;
+  AS1 const f32* q_norm;
+  AS1 const f32* k_norm;
+  AS1 char* k_cache;
+  AS1 char* v_cache;
+  AS1 f32* part_acc;
+  AS1 f32* part_ml;
+  AS1 f32* out;
+  u32 tokens, max_tokens, kv_len, context;
+  u32 heads, kv_heads, head_dim;
+  f32 q_eps, k_eps;
+  f32 scale;  // of the scores, times log2(e)
+};
+
+// tokens [T]; table: a packed weight [vocab, cols]; out [T, cols] f32.
+struct EmbedArgs {
+  AS1 const u32* tokens;
+  AS1 const char* table;
+  AS1 f32* out;
+  u32 vocab, cols;
+};
+
+// best_* [T, strips]; next [T].
+struct SampleArgs {
+  AS1 const f32* best_value;
+  AS1 const u32* best_index;
+  AS1 u32* next;
+  u32 strips;
+};
+
+extern "C" {
+void mkd_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32 stages);
+void mkd_wait(Worker*, u32 cell, u32 expected);
+void mkd_notify(Worker*, u32 cell, u32 count);
+bool mkd_notify_last(Worker*, u32 cell, u32 expected);
+void mkd_barrier();
+void mkd_task_begin(Worker*, u32 grid, u32 task);
+void mkd_task_end(Worker*);
+void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes);
+void mkd_loader_end(Worker*);
+
+void mkb_product_norm(Worker*, const ProductArgs*);
+void mkb_product_f32(Worker*, const ProductArgs*, u32 strip);
+void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip);
+void mkb_product_f16(Worker*, const ProductArgs*, u32 strip);
+void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 piece);
+void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 piece);
+void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 piece);
+void mkb_combine(Worker*, const AttendArgs*, u32 head);
+void mkb_embed_f32(const EmbedArgs*, u32 token);
+void mkb_embed_bf16(const EmbedArgs*, u32 token);
+void mkb_embed_f16(const EmbedArgs*, u32 token);
+void mkb_sample(Worker*, const SampleArgs*, u32 token);
+}
+
+}  // namespace mk

@@ -1,0 +1,205 @@
+// Product: one strip of kStripRows weight rows times up to kMaxTokens activation rows.
+//
+// Consumer warp w multiplies its own columns of every stage; the warps' partial sums are added in warp order,
+// so the result depends on nothing but the operands. Weight bytes reach a lane as one A fragment of
+// mma.m16n8k16 (runtime/packing.h): rows g and g + 8, lane = 4 g + t.
+#include "codegen/device/bodies.h"
+
+namespace mk {
+
+namespace {
+
+constexpr u32 kPartials = kConsumerWarps * kStripRows * kMaxTokens;
+
+struct Scratch {
+  AS3 f32* partial;  // [warp][token][row]
+  AS3 f32* scale;    // [token]
+  AS3 f32* value;    // [token][row]
+  MK_INLINE explicit Scratch(const Worker& w)
+      : partial((AS3 f32*)w.scratch()), scale(partial + kPartials), value(scale + kMaxTokens) {}
+};
+
+MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
+  f32 sum = 0;
+  for (u32 i = 0; i < kConsumerWarps; ++i) sum += partial[i * kStripRows * kMaxTokens + entry];
+  return sum;
+}
+
+// An activation as the product takes it: normalised, 0 past the last column or token.
+struct Input {
+  const ProductArgs& a;
+  AS3 const f32* scale;
+  MK_INLINE f32 at(u32 token, u32 col) const {
+    if (col >= a.cols || token >= a.tokens) return 0;
+    const f32 v = a.x[token * a.cols + col];
+    return a.norm ? v * scale[token] * a.norm[col] : v;
+  }
+};
+
+// f32 weights, and one token of any type: multiply-adds. Tokens: how many accumulate at once.
+template <class W, u32 Tokens>
+struct Fma {
+  f32 sum[Tokens][2] = {};
+  MK_INLINE void step(u32x4 bits, const Input& in, u32 col) {
+    const u32 c = col + lane() % 4 * 2;
+    if constexpr (W::bytes == 4) {
+      for (u32 n = 0; n < Tokens; ++n)
+        for (u32 e = 0; e < 2; ++e) {
+          const f32 x = in.at(n, c + e);
+          sum[n][0] = __builtin_fmaf(as_f32(bits[e]), x, sum[n][0]);
+          sum[n][1] = __builtin_fmaf(as_f32(bits[2 + e]), x, sum[n][1]);
+        }
+    } else {
+      for (u32 n = 0; n < Tokens; ++n)
+        for (u32 half = 0; half < 2; ++half) {
+          const f32 x0 = W::round(in.at(n, c + 8 * half)), x1 = W::round(in.at(n, c + 8 * half + 1));
+          for (u32 r = 0; r < 2; ++r) {
+            sum[n][r] = __builtin_fmaf(W::low(bits[2 * half + r]), x0, sum[n][r]);
+            sum[n][r] = __builtin_fmaf(W::high(bits[2 * half + r]), x1, sum[n][r]);
+          }
+        }
+    }
+  }
+  MK_INLINE void store(AS3 f32* partial) {
+    for (u32 n = 0; n < Tokens; ++n)
+      for (u32 r = 0; r < 2; ++r) {
+        const f32 total = mk_quad_sum(sum[n][r]);
+        if (lane() % 4 == 0) partial[n * kStripRows + r * 8 + lane() / 4] = total;
+      }
+  }
+};
+
+// Tokens in blocks of 8 as the B operand of the matrix instruction.
+template <class W, u32 Blocks>
+struct Mma {
+  f32 sum[Blocks][4] = {};
+  MK_INLINE void step(u32x4 bits, const Input& in, u32 col) {
+    const u32 c = col + lane() % 4 * 2;
+    for (u32 b = 0; b < Blocks; ++b) {
+      const u32 n = b * 8 + lane() / 4;
+      W::mma(sum[b], bits, W::pack(in.at(n, c), in.at(n, c + 1)), W::pack(in.at(n, c + 8), in.at(n, c + 9)));
+    }
+  }
+  MK_INLINE void store(AS3 f32* partial) {
+    for (u32 b = 0; b < Blocks; ++b)
+      for (u32 i = 0; i < 4; ++i)
+        partial[(b * 8 + lane() % 4 * 2 + i % 2) * kStripRows + i / 2 * 8 + lane() / 4] = sum[b][i];
+  }
+};
+
+// Drains the strip's stages and leaves the sums of this warp's columns in scratch.
+template <class W, class Accumulator>
+MK_INLINE void multiply(Worker& w, const ProductArgs& a) {
+  constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
+  constexpr u32 tile_cols = kStageBytes / kStripRows / W::bytes;
+  const Scratch s(w);
+  const Input in{a, s.scale};
+  Accumulator acc;
+  for (u32 tile = 0; tile < a.tiles; ++tile) {
+    const u32 slice = (tile + 1 == a.tiles ? a.tail_cols : tile_cols) / kConsumerWarps;
+    AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + warp() * (slice / step_cols) * kWarpLanes;
+    const u32 col = tile * tile_cols + warp() * slice;
+    for (u32 i = 0; i < slice / step_cols; ++i)
+      acc.step(stage[i * kWarpLanes + lane()], in, col + i * step_cols);
+    release_stage(w);
+  }
+  acc.store(s.partial + warp() * kStripRows * kMaxTokens);
+}
+
+template <class W>
+MK_INLINE void multiply_tokens(Worker& w, const ProductArgs& a) {
+  if constexpr (W::bytes == 4) {
+    if (a.tokens == 1)
+      multiply<W, Fma<W, 1>>(w, a);
+    else
+      multiply<W, Fma<W, kMaxTokens>>(w, a);
+  } else {
+    if (a.tokens == 1)
+      multiply<W, Fma<W, 1>>(w, a);
+    else if (a.tokens <= 8)
+      multiply<W, Mma<W, 1>>(w, a);
+    else
+      multiply<W, Mma<W, 2>>(w, a);
+  }
+}
+
+MK_INLINE f32 silu(f32 v) {
+  return v * mk_rcp(1.0f + mk_exp2(v * -1.4426950408889634f));
+}
+
+// Thread i: row i % 16 of token i / 16.
+MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip) {
+  const u32 row = mk_thread() % kStripRows, token = mk_thread() / kStripRows;
+  if (token >= a.tokens) return;
+  const u32 entry = token * kStripRows + row;
+  if (a.silu_mul) {
+    const u32 col = strip * (kStripRows / 2) + row;
+    if (row < kStripRows / 2 && col < a.out_cols)
+      a.out[token * a.out_cols + col] = silu(add_warps(s.partial, entry)) * add_warps(s.partial, entry + 8);
+    return;
+  }
+  const u32 col = strip * kStripRows + row;
+  if (col >= a.rows) return;
+  f32 v = add_warps(s.partial, entry);
+  if (a.bias) v += a.bias[col];
+  if (a.residual) v += a.residual[token * a.out_cols + col];
+  a.out[token * a.out_cols + col] = v;
+  s.value[entry] = v;
+}
+
+// The strip's greatest value of each token, the lowest row on ties.
+MK_INLINE void keep_best(const ProductArgs& a, const Scratch& s, u32 strip) {
+  consumer_barrier();
+  const u32 token = mk_thread();
+  if (token >= a.tokens) return;
+  const u32 rows = a.rows - strip * kStripRows < kStripRows ? a.rows - strip * kStripRows : kStripRows;
+  u32 best = 0;
+  for (u32 row = 1; row < rows; ++row)
+    if (s.value[token * kStripRows + row] > s.value[token * kStripRows + best]) best = row;
+  a.best_value[token * a.strips + strip] = s.value[token * kStripRows + best];
+  a.best_index[token * a.strips + strip] = strip * kStripRows + best;
+}
+
+template <class W>
+MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip) {
+  multiply_tokens<W>(w, a);
+  consumer_barrier();
+  const Scratch s(w);
+  finish(a, s, strip);
+  if (a.best_value) keep_best(a, s, strip);
+}
+
+}  // namespace
+
+// Root mean square of each row of x (Zhang and Sennrich 2019), once before the first strip of a segment.
+MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
+  const Scratch s(*w);
+  for (u32 token = 0; token < a->tokens; ++token) {
+    f32 sum = 0;
+    for (u32 col = mk_thread(); col < a->cols; col += kConsumerThreads) {
+      const f32 v = a->x[token * a->cols + col];
+      sum = __builtin_fmaf(v, v, sum);
+    }
+    sum = mk_warp_sum(sum);
+    if (lane() == 0) s.partial[token * kConsumerWarps + warp()] = sum;
+  }
+  consumer_barrier();
+  if (mk_thread() < a->tokens) {
+    f32 sum = 0;
+    for (u32 i = 0; i < kConsumerWarps; ++i) sum += s.partial[mk_thread() * kConsumerWarps + i];
+    s.scale[mk_thread()] = mk_rsqrt(sum / (f32)a->cols + a->eps);
+  }
+  consumer_barrier();
+}
+
+MK_BODY void mkb_product_f32(Worker* w, const ProductArgs* a, u32 strip) {
+  run<F32>(*w, *a, strip);
+}
+MK_BODY void mkb_product_bf16(Worker* w, const ProductArgs* a, u32 strip) {
+  run<Bf16>(*w, *a, strip);
+}
+MK_BODY void mkb_product_f16(Worker* w, const ProductArgs* a, u32 strip) {
+  run<F16>(*w, *a, strip);
+}
+
+}  // namespace mk

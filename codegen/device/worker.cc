@@ -1,0 +1,126 @@
+// The parts of the kernel's scaffold that read better as C++ than as IRBuilder calls.
+#include "codegen/device/bodies.h"
+
+namespace mk {
+namespace {
+
+// Records the first fault of the launch; every later one is dropped.
+MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
+  if (mk_cas_relaxed(&w.fault->state, 0, 1) != 0) return;
+  w.fault->worker = mk_worker();
+  w.fault->grid = w.grid;
+  w.fault->task = w.task;
+  w.fault->cell = cell;
+  w.fault->seen = seen;
+  w.fault->expected = expected;
+  mk_store_release(&w.fault->state, 2);
+}
+
+MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
+  AS1 const u32* counter = w.counters + cell;
+  u64 since = 0;
+  for (;;) {
+    const u32 seen = mk_load_acquire(counter);
+    if (seen >= expected || faulted(w)) return;
+    const u64 now = mk_time_ns();
+    if (since == 0) since = now;
+    if (w.timeout_ns != 0 && now - since > w.timeout_ns) return record_fault(w, cell, seen, expected);
+    mk_pause(counter, expected);
+  }
+}
+
+}  // namespace
+
+// All threads of the worker, at the kernel's start: fills *w, initialises the barriers, clears the counters
+// of the next launch's bank (nobody reads them in this one).
+MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step, u32 stages) {
+  w->shared = mk_shared();
+  w->fault = (AS1 MkFault*)session->fault;
+  w->timeout_ns = step->timeout_ns;
+  w->stages = stages;
+  w->stage = 0;
+  w->grid = 0;
+  w->task = 0;
+  const u32 cells = session->event_cells;
+  AS1 u32* banks = (AS1 u32*)session->counters;
+  const u32 bank = step->launch % 2;
+  w->counters = banks + bank * cells;
+  AS1 u32* next = banks + (1 - bank) * cells;
+  for (u32 i = mk_worker() * kWorkerThreads + mk_thread(); i < cells; i += session->workers * kWorkerThreads)
+    next[i] = 0;
+  if (mk_thread() == 0) {
+    for (u32 slot = 0; slot < stages; ++slot) {
+      mk_mbar_init(w->full(slot), 1);
+      mk_mbar_init(w->empty(slot), kConsumerWarps);
+    }
+    mk_fence_mbar_init();
+  }
+  mk_barrier(0, kWorkerThreads);
+}
+
+// Consumer threads: returns once the cell has `expected` notifications, or after a fault. One thread polls;
+// its acquire and the barrier order everything the notifiers wrote before what any thread reads next.
+MK_BODY void mkd_wait(Worker* w, u32 cell, u32 expected) {
+  if (mk_thread() == 0) poll(*w, cell, expected);
+  consumer_barrier();
+}
+
+// Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells.
+MK_BODY void mkd_notify(Worker* w, u32 cell, u32 count) {
+  if (mk_thread() < count) {
+    for (u32 i = mk_thread(); i < count; i += kConsumerThreads) mk_add_release(w->counters + cell + i, 1);
+  }
+}
+
+// Consumer threads, after consumer_barrier(): adds 1 to the cell and tells all of them whether that completed
+// it; then the caller may go on as the cell's waiter.
+MK_BODY bool mkd_notify_last(Worker* w, u32 cell, u32 expected) {
+  AS3 u32* last = (AS3 u32*)w->scratch();
+  if (mk_thread() == 0) *last = mk_add_acq_rel(w->counters + cell, 1) + 1 == expected;
+  consumer_barrier();
+  const bool is_last = *last != 0;
+  consumer_barrier();
+  return is_last;
+}
+
+MK_BODY void mkd_barrier() {
+  consumer_barrier();
+}
+
+// Names the task in faults and traces.
+MK_BODY void mkd_task_begin(Worker* w, u32 grid, u32 task) {
+  w->grid = grid;
+  w->task = task;
+  if (lane() == 0) mk_task_begin(grid, task);
+}
+MK_BODY void mkd_task_end(Worker* w) {
+  if (lane() == 0) mk_task_end(w->grid, w->task);
+}
+
+// The loader's one thread: brings strips [first, first + count) of a packed weight through the ring, tile by
+// tile, waiting for nothing but free stages. `tail_bytes`: size of a strip's last tile.
+MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
+                             u32 tail_bytes) {
+  const u64 strip_bytes = (u64)(tiles - 1) * kStageBytes + tail_bytes;
+  AS1 const char* from = weights + first * strip_bytes;
+  for (u32 left = count * tiles; left > 0; --left, ++w->stage) {
+    const u32 slot = w->stage % w->stages;
+    wait_phase(*w, w->empty(slot), (w->stage / w->stages + 1) % 2);
+    if (faulted(*w)) return;
+    const u32 bytes = left % tiles == 1 || tiles == 1 ? tail_bytes : kStageBytes;
+    mk_mbar_expect(w->full(slot), bytes);
+    mk_bulk_load(w->stage_at(slot), from, bytes, w->full(slot));
+    from += bytes;
+  }
+}
+
+// The loader's one thread, at the end: after a fault consumers leave stages behind, and a worker must not
+// exit while copies into its shared memory are under way.
+MK_BODY void mkd_loader_end(Worker* w) {
+  const u32 begun = w->stage;
+  for (u32 i = begun > w->stages ? begun - w->stages : 0; i < begun; ++i)
+    while (!mk_mbar_try_wait(w->full(i % w->stages), i / w->stages % 2)) {
+    }
+}
+
+}  // namespace mk

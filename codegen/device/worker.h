@@ -1,0 +1,107 @@
+// What every task body and the kernel's scaffold share: the worker's shared memory, its ring of stages and
+// its fault handling. Everything is forced inline, so the struct below lives in registers.
+#pragma once
+
+#include "codegen/device/mk.h"
+#include "runtime/packing.h"
+
+#define MK_INLINE __attribute__((always_inline)) inline
+#define MK_BODY extern "C" __attribute__((always_inline, used))
+
+namespace mk {
+
+using namespace mkrt;
+
+constexpr u32 kWarpLanes = 32;
+constexpr u32 kConsumerBarrier = 1;   // named barrier of the consumer warps
+constexpr u32 kBarrierBytes = 1024;   // full and empty barriers behind the stages
+constexpr u32 kScratchBytes = 24576;  // behind the barriers; a task's own, free at its end
+constexpr u32 kMaxStages = 32;
+constexpr u32 kMaxTokens = 16;  // T of a step
+
+// State of one thread of a worker. Shared memory: stages, barriers, scratch.
+struct Worker {
+  AS3 char* shared;
+  AS1 MkFault* fault;
+  AS1 u32* counters;  // this launch's bank
+  u64 timeout_ns;
+  u32 stages;
+  u32 stage;  // stages acquired so far by this thread's role
+  u32 grid;   // what runs now, for faults
+  u32 task;
+
+  MK_INLINE AS3 char* stage_at(u32 slot) const { return shared + slot * kStageBytes; }
+  MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
+  MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
+  MK_INLINE AS3 char* scratch() const { return shared + stages * kStageBytes + kBarrierBytes; }
+};
+
+MK_INLINE u32 lane() {
+  return mk_thread() % kWarpLanes;
+}
+MK_INLINE u32 warp() {
+  return mk_thread() / kWarpLanes;
+}
+MK_INLINE void consumer_barrier() {
+  mk_barrier(kConsumerBarrier, kConsumerThreads);
+}
+MK_INLINE bool faulted(const Worker& w) {
+  return mk_load_relaxed(&w.fault->state) != 0;
+}
+
+// Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end.
+MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity) {
+  while (!mk_mbar_try_wait(bar, parity))
+    if (faulted(w)) return;
+}
+
+// The next filled stage; every consumer warp acquires and releases each stage once, in order.
+MK_INLINE AS3 const char* acquire_stage(const Worker& w) {
+  const u32 slot = w.stage % w.stages;
+  wait_phase(w, w.full(slot), w.stage / w.stages % 2);
+  return w.stage_at(slot);
+}
+MK_INLINE void release_stage(Worker& w) {
+  mk_warp_sync();
+  if (lane() == 0) mk_mbar_arrive(w.empty(w.stage % w.stages));
+  ++w.stage;
+}
+
+// By value: clang 22's __builtin_bit_cast of a vector's element takes element 0 whatever the index.
+MK_INLINE f32 as_f32(u32 bits) {
+  return __builtin_bit_cast(f32, bits);
+}
+
+// Storage types of weights and caches: `word` is two values, the low half first.
+struct F32 {
+  static constexpr u32 bytes = 4;
+  MK_INLINE static f32 round(f32 v) { return v; }
+  MK_INLINE static f32 load(AS1 const char* p) { return *(AS1 const f32*)p; }
+  MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 f32*)p = v; }
+};
+struct Bf16 {
+  static constexpr u32 bytes = 2;
+  MK_INLINE static f32 low(u32 word) { return as_f32(word << 16); }
+  MK_INLINE static f32 high(u32 word) { return as_f32(word & 0xffff0000u); }
+  MK_INLINE static u32 pack(f32 lo, f32 hi) { return mk_pack_bf16(lo, hi); }
+  MK_INLINE static void mma(f32* d, u32x4 a, u32 b0, u32 b1) {
+    mk_mma_bf16(d, a[0], a[1], a[2], a[3], b0, b1);
+  }
+  MK_INLINE static f32 round(f32 v) { return low(pack(v, 0)); }
+  MK_INLINE static f32 load(AS1 const char* p) { return low(*(AS1 const uint16_t*)p); }
+  MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint16_t*)p = (uint16_t)pack(v, 0); }
+};
+struct F16 {
+  static constexpr u32 bytes = 2;
+  MK_INLINE static f32 low(u32 word) { return mk_f16_to_f32(word & 0xffffu); }
+  MK_INLINE static f32 high(u32 word) { return mk_f16_to_f32(word >> 16); }
+  MK_INLINE static u32 pack(f32 lo, f32 hi) { return mk_pack_f16(lo, hi); }
+  MK_INLINE static void mma(f32* d, u32x4 a, u32 b0, u32 b1) {
+    mk_mma_f16(d, a[0], a[1], a[2], a[3], b0, b1);
+  }
+  MK_INLINE static f32 round(f32 v) { return low(pack(v, 0)); }
+  MK_INLINE static f32 load(AS1 const char* p) { return mk_f16_to_f32(*(AS1 const uint16_t*)p); }
+  MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint16_t*)p = (uint16_t)pack(v, 0); }
+};
+
+}  // namespace mk

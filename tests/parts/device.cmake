@@ -1,0 +1,1 @@
+mkc_test(device_test unit SOURCES unit/device_product.cc unit/device_attend.cc LIBS mkc_device_host)

@@ -1,0 +1,158 @@
+#include <cmath>
+
+#include "device_launch.h"
+
+namespace mk {
+namespace {
+
+struct Case {
+  uint32_t heads, kv_heads, head_dim, tokens, kv_len;
+  bool norm;
+};
+constexpr uint32_t kContext = 600;
+
+struct Problem {
+  std::vector<float> q, k, v, rope, q_norm, k_norm, k_cache, v_cache;
+  std::vector<u32> positions;
+};
+
+Problem make_problem(const Case& c) {
+  Problem p;
+  p.q = random_floats(c.tokens * c.heads * c.head_dim, 1);
+  p.k = random_floats(c.tokens * c.kv_heads * c.head_dim, 2);
+  p.v = random_floats(c.tokens * c.kv_heads * c.head_dim, 3);
+  p.q_norm = random_floats(c.head_dim, 4);
+  p.k_norm = random_floats(c.head_dim, 5);
+  p.k_cache = random_floats(size_t{c.kv_heads} * kContext * c.head_dim, 6);
+  p.v_cache = random_floats(size_t{c.kv_heads} * kContext * c.head_dim, 7);
+  for (uint32_t pos = 0; pos < kContext; ++pos) {
+    for (uint32_t i = 0; i < c.head_dim / 2; ++i)
+      p.rope.push_back(static_cast<float>(std::cos(pos * std::pow(1e4, -2.0 * i / c.head_dim))));
+    for (uint32_t i = 0; i < c.head_dim / 2; ++i)
+      p.rope.push_back(static_cast<float>(std::sin(pos * std::pow(1e4, -2.0 * i / c.head_dim))));
+  }
+  for (uint32_t t = 0; t < c.tokens; ++t) p.positions.push_back(c.kv_len - c.tokens + t);
+  return p;
+}
+
+// Norm over the head, then rotation, in double.
+std::vector<double> rotated(const Case& c, const float* x, const float* norm, uint32_t pos) {
+  std::vector<double> in(x, x + c.head_dim), out(c.head_dim);
+  if (c.norm) {
+    double sum = 0;
+    for (double v : in) sum += v * v;
+    for (uint32_t i = 0; i < c.head_dim; ++i) in[i] *= norm[i] / std::sqrt(sum / c.head_dim + 1e-6);
+  }
+  const uint32_t half = c.head_dim / 2;
+  for (uint32_t i = 0; i < half; ++i) {
+    const double angle = pos * std::pow(1e4, -2.0 * i / c.head_dim);
+    out[i] = in[i] * std::cos(angle) - in[half + i] * std::sin(angle);
+    out[half + i] = in[half + i] * std::cos(angle) + in[i] * std::sin(angle);
+  }
+  return out;
+}
+
+// Softmax attention of one query row (Vaswani et al. 2017), in double, over a cache already extended.
+std::vector<double> reference(const Case& c, const Problem& p, const std::vector<double>& keys,
+                              const std::vector<double>& values, uint32_t token, uint32_t head) {
+  const uint32_t g = head / (c.heads / c.kv_heads), last = c.kv_len - c.tokens + token;
+  const std::vector<double> q =
+      rotated(c, &p.q[(token * c.heads + head) * c.head_dim], p.q_norm.data(), p.positions[token]);
+  std::vector<double> score(last + 1), out(c.head_dim);
+  double greatest = -INFINITY, total = 0;
+  for (uint32_t pos = 0; pos <= last; ++pos) {
+    for (uint32_t i = 0; i < c.head_dim; ++i)
+      score[pos] += q[i] * keys[(g * kContext + pos) * c.head_dim + i];
+    score[pos] /= std::sqrt(c.head_dim);
+    greatest = std::max(greatest, score[pos]);
+  }
+  for (double& s : score) total += s = std::exp(s - greatest);
+  for (uint32_t pos = 0; pos <= last; ++pos)
+    for (uint32_t i = 0; i < c.head_dim; ++i)
+      out[i] += score[pos] / total * values[(g * kContext + pos) * c.head_dim + i];
+  return out;
+}
+
+// The body's result: attend every piece, then combine.
+std::vector<float> run(const Case& c, Problem& p) {
+  const uint32_t pieces = (c.kv_len + 255) / 256;
+  std::vector<float> acc(size_t{pieces} * kMaxTokens * c.heads * c.head_dim, NAN);
+  std::vector<float> ml(size_t{pieces} * kMaxTokens * c.heads * 2, NAN);
+  std::vector<float> out(size_t{c.tokens} * c.heads * c.head_dim, NAN);
+  AttendArgs a{};
+  a.q = global(p.q.data());
+  a.k = global(p.k.data());
+  a.v = global(p.v.data());
+  a.positions = global(p.positions.data());
+  a.rope = global(p.rope.data());
+  if (c.norm) a.q_norm = global(p.q_norm.data()), a.k_norm = global(p.k_norm.data());
+  a.k_cache = global(reinterpret_cast<char*>(p.k_cache.data()));
+  a.v_cache = global(reinterpret_cast<char*>(p.v_cache.data()));
+  a.part_acc = global(acc.data());
+  a.part_ml = global(ml.data());
+  a.out = global(out.data());
+  a.tokens = c.tokens, a.max_tokens = kMaxTokens, a.kv_len = c.kv_len, a.context = kContext;
+  a.heads = c.heads, a.kv_heads = c.kv_heads, a.head_dim = c.head_dim;
+  a.q_eps = a.k_eps = 1e-6f;
+  a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(c.head_dim));
+  Sides s;
+  s.consume = [&](Worker& w) {
+    for (u32 g = 0; g < c.kv_heads; ++g)
+      for (u32 piece = 0; piece < pieces; ++piece) {
+        mkb_attend_f32(&w, &a, g, piece);
+        mkd_barrier();
+      }
+    for (u32 g = 0; g < c.kv_heads; ++g) mkb_combine(&w, &a, g);
+  };
+  launch(s);
+  return out;
+}
+
+const Case kCases[] = {{3, 1, 40, 1, 1, false},    {3, 1, 40, 7, 7, true},    {4, 2, 128, 1, 257, true},
+                       {4, 2, 32, 16, 260, false}, {8, 2, 64, 3, 512, false}, {2, 2, 256, 2, 600, true}};
+
+TEST_CASE("attention over cache and new tokens agrees with float64") {
+  for (const Case& c : kCases) {
+    CAPTURE(c.kv_len);
+    CAPTURE(c.head_dim);
+    Problem p = make_problem(c);
+    std::vector<double> keys(p.k_cache.begin(), p.k_cache.end()), values(p.v_cache.begin(), p.v_cache.end());
+    for (uint32_t t = 0; t < c.tokens; ++t)
+      for (uint32_t g = 0; g < c.kv_heads; ++g) {
+        const size_t from = (t * c.kv_heads + g) * c.head_dim;
+        const size_t to = (size_t{g} * kContext + p.positions[t]) * c.head_dim;
+        const std::vector<double> key = rotated(c, &p.k[from], p.k_norm.data(), p.positions[t]);
+        for (uint32_t i = 0; i < c.head_dim; ++i) keys[to + i] = key[i], values[to + i] = p.v[from + i];
+      }
+    const std::vector<float> out = run(c, p);
+    for (uint32_t t = 0; t < c.tokens; ++t)
+      for (uint32_t h = 0; h < c.heads; ++h) {
+        const std::vector<double> want = reference(c, p, keys, values, t, h);
+        CHECK(row_error(&out[(t * c.heads + h) * c.head_dim], want.data(), c.head_dim) < 5e-6);
+      }
+    for (size_t i = 0; i < keys.size(); ++i) CHECK(p.k_cache[i] == doctest::Approx(keys[i]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("a row's bits do not depend on how the prompt was cut into steps") {
+  const Case whole{4, 2, 32, 16, 260, false};
+  Problem p = make_problem(whole);
+  Problem step = p;
+  const std::vector<float> together = run(whole, p);
+  for (uint32_t t = 0; t < whole.tokens; ++t) {
+    const Case one{4, 2, 32, 1, 245 + t, false};
+    const uint32_t q_width = 4 * 32, kv_width = 2 * 32;
+    Problem single = step;
+    single.q.assign(p.q.begin() + t * q_width, p.q.begin() + (t + 1) * q_width);
+    single.k.assign(p.k.begin() + t * kv_width, p.k.begin() + (t + 1) * kv_width);
+    single.v.assign(p.v.begin() + t * kv_width, p.v.begin() + (t + 1) * kv_width);
+    single.positions = {244 + t};
+    const std::vector<float> alone = run(one, single);
+    step.k_cache = single.k_cache;
+    step.v_cache = single.v_cache;
+    CHECK(std::equal(alone.begin(), alone.end(), together.begin() + t * q_width));
+  }
+}
+
+}  // namespace
+}  // namespace mk

@@ -1,0 +1,89 @@
+// Runs task bodies, compiled for the host, on the emulator.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "codegen/device/bodies.h"
+#include "runtime/emulator/emulator.h"
+
+namespace mk {
+
+template <class T>
+AS1 T* global(T* p) {
+  return (AS1 T*)reinterpret_cast<uintptr_t>(p);
+}
+
+// What a kernel of the test does on each side of the ring.
+struct Sides {
+  std::function<void(Worker&)> load;     // the loader's first thread
+  std::function<void(Worker&)> consume;  // each consumer thread
+};
+inline const Sides* sides = nullptr;  // a kernel entry takes no context
+constexpr uint32_t kTestStages = 3;
+
+inline void test_kernel(const MkSession* session, const MkStep* step) {
+  Worker w;
+  mkd_begin(&w, global(session), global(step), kTestStages);
+  if (warp() == kConsumerWarps) {
+    if (lane() == 0 && sides->load) {
+      sides->load(w);
+      mkd_loader_end(&w);
+    }
+    return;
+  }
+  sides->consume(w);
+}
+
+// One launch with race detection; fails the test on any report.
+inline void launch(const Sides& s, uint32_t workers = 1, uint64_t seed = 1) {
+  sides = &s;
+  MkFault fault{};
+  std::vector<uint32_t> counters(128);
+  MkSession session{};
+  session.fault = reinterpret_cast<uint64_t>(&fault);
+  session.counters = reinterpret_cast<uint64_t>(counters.data());
+  session.event_cells = 64;
+  session.workers = workers;
+  MkStep step{};
+  step.timeout_ns = 1'000'000'000;
+  EmulatorOptions options;
+  options.workers = workers;
+  options.shared_bytes = kTestStages * kStageBytes + kBarrierBytes + kScratchBytes;
+  options.seed = seed;
+  const Result<EmulatorStats> stats = emulate(test_kernel, &session, &step, options, nullptr, nullptr);
+  REQUIRE_MESSAGE(stats.ok(), (stats.ok() ? "" : stats.error().message));
+  CHECK(fault.state == 0);
+}
+
+inline std::vector<float> random_floats(size_t n, uint32_t seed, float scale = 1) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> out(n);
+  for (float& v : out) v = normal(rng);
+  return out;
+}
+
+// bf16 by the definition: round to nearest, ties to even.
+inline uint16_t to_bf16(float v) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, v);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+inline float from_bf16(uint16_t v) {
+  return __builtin_bit_cast(float, uint32_t{v} << 16);
+}
+
+// Relative L2 distance of a row from its reference.
+inline double row_error(const float* got, const double* want, size_t n) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < n; ++i) {
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    norm += want[i] * want[i];
+  }
+  return __builtin_sqrt(error / norm);
+}
+
+}  // namespace mk

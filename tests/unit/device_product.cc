@@ -1,0 +1,199 @@
+#include <cmath>
+
+#include "device_launch.h"
+
+namespace mk {
+namespace {
+
+struct Case {
+  uint32_t rows, cols, tokens;
+  bool bf16;
+};
+
+// Packs rows [rows, cols] element by element as runtime/packing.h defines.
+template <class T>
+std::vector<char> pack(const PackedShape& shape, const std::vector<T>& weight) {
+  std::vector<char> out(shape.bytes, 0);
+  for (uint64_t r = 0; r < shape.rows; ++r)
+    for (uint64_t c = 0; c < shape.cols; ++c)
+      *reinterpret_cast<T*>(&out[packed_offset(shape, r, c)]) = weight[r * shape.cols + c];
+  return out;
+}
+
+struct Problem {
+  PackedShape shape;
+  std::vector<char> packed;
+  std::vector<double> weight;  // as stored
+  std::vector<float> x, norm, bias, residual;
+};
+
+Problem make_problem(const Case& c) {
+  Problem p;
+  p.shape = packed_shape(c.rows, c.cols, c.bf16 ? 2 : 4);
+  const std::vector<float> weight = random_floats(size_t{c.rows} * c.cols, 1, 0.1f);
+  if (c.bf16) {
+    std::vector<uint16_t> stored;
+    for (float v : weight) stored.push_back(to_bf16(v));
+    p.packed = pack(p.shape, stored);
+    for (uint16_t v : stored) p.weight.push_back(from_bf16(v));
+  } else {
+    p.packed = pack(p.shape, weight);
+    p.weight.assign(weight.begin(), weight.end());
+  }
+  p.x = random_floats(size_t{c.tokens} * c.cols, 2);
+  p.norm = random_floats(c.cols, 3);
+  p.bias = random_floats(c.rows, 4);
+  p.residual = random_floats(size_t{c.tokens} * c.rows, 5);
+  return p;
+}
+
+ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
+  ProductArgs a{};
+  a.x = global(p.x.data());
+  a.out = global(out.data());
+  a.rows = c.rows;
+  a.cols = c.cols;
+  a.out_cols = c.rows;
+  a.strips = static_cast<u32>(p.shape.strips);
+  a.tiles = p.shape.tiles;
+  a.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
+  a.tokens = c.tokens;
+  a.eps = 1e-5f;
+  return a;
+}
+
+void run(const Case& c, Problem& p, const ProductArgs& a, uint64_t seed = 1) {
+  const u32 tail_bytes = a.tail_cols * kStripRows * p.shape.elem_bytes;
+  Sides s;
+  s.load = [&](Worker& w) { mkd_stream_bulk(&w, global(p.packed.data()), 0, a.strips, a.tiles, tail_bytes); };
+  s.consume = [&](Worker& w) {
+    if (a.norm) mkb_product_norm(&w, &a);
+    for (u32 strip = 0; strip < a.strips; ++strip) {
+      c.bf16 ? mkb_product_bf16(&w, &a, strip) : mkb_product_f32(&w, &a, strip);
+      mkd_barrier();
+    }
+  };
+  launch(s, 1, seed);
+}
+
+// Normalised as in Zhang and Sennrich 2019, in double; rounded to the weights' type where the product takes
+// it.
+std::vector<double> product_input(const Case& c, const Problem& p, bool norm, uint32_t token) {
+  std::vector<double> in(p.x.begin() + token * c.cols, p.x.begin() + (token + 1) * c.cols);
+  if (norm) {
+    double sum = 0;
+    for (double v : in) sum += v * v;
+    const double scale = 1 / std::sqrt(sum / c.cols + 1e-5);
+    for (uint32_t k = 0; k < c.cols; ++k) in[k] *= scale * p.norm[k];
+  }
+  if (c.bf16)
+    for (double& v : in) v = from_bf16(to_bf16(static_cast<float>(v)));
+  return in;
+}
+
+double dot(const Case& c, const Problem& p, const std::vector<double>& in, uint32_t row) {
+  double sum = 0;
+  for (uint32_t k = 0; k < c.cols; ++k) sum += in[k] * p.weight[row * c.cols + k];
+  return sum;
+}
+
+const Case kCases[] = {{16, 256, 1, false},   {40, 120, 1, false},         {33, 300, 7, false},
+                       {16, 1000, 16, false}, {16, 512, 1, true},          {40, 120, 1, true},
+                       {33, 700, 7, true},    {1009 % 64, 1100, 16, true}, {16, 512, 8, true},
+                       {24, 64, 9, true}};
+
+TEST_CASE("a product with norm, bias and residual agrees with float64 at every token count") {
+  for (const Case& c : kCases) {
+    CAPTURE(c.rows);
+    CAPTURE(c.cols);
+    CAPTURE(c.tokens);
+    Problem p = make_problem(c);
+    std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
+    ProductArgs a = make_args(c, p, out);
+    a.norm = global(p.norm.data());
+    a.bias = global(p.bias.data());
+    a.residual = global(p.residual.data());
+    run(c, p, a);
+    for (uint32_t t = 0; t < c.tokens; ++t) {
+      const std::vector<double> in = product_input(c, p, true, t);
+      std::vector<double> want(c.rows);
+      for (uint32_t r = 0; r < c.rows; ++r)
+        want[r] = dot(c, p, in, r) + p.bias[r] + p.residual[t * c.rows + r];
+      // A rounding to bf16 near a tie may fall the other way: 2^-9 of one of `cols` terms.
+      CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < (c.bf16 ? 5e-4 : 2e-6));
+    }
+  }
+}
+
+TEST_CASE("gate and up rows of a strip give silu(gate) * up") {
+  const Case c{48, 200, 5, true};
+  Problem p = make_problem(c);
+  std::vector<float> out(size_t{c.tokens} * c.rows / 2, NAN);
+  ProductArgs a = make_args(c, p, out);
+  a.silu_mul = 1;
+  a.out_cols = c.rows / 2;
+  run(c, p, a);
+  for (uint32_t t = 0; t < c.tokens; ++t) {
+    const std::vector<double> in = product_input(c, p, false, t);
+    std::vector<double> want(a.out_cols);
+    for (uint32_t i = 0; i < a.out_cols; ++i) {
+      const double gate = dot(c, p, in, i / 8 * 16 + i % 8), up = dot(c, p, in, i / 8 * 16 + 8 + i % 8);
+      want[i] = gate / (1 + std::exp(-gate)) * up;
+    }
+    CHECK(row_error(&out[t * a.out_cols], want.data(), a.out_cols) < 1e-5);
+  }
+}
+
+TEST_CASE("each strip's best candidate and the sampled token are the row's first greatest logit") {
+  const Case c{100, 64, 3, false};
+  Problem p = make_problem(c);
+  for (uint32_t k = 0; k < c.cols; ++k) p.weight[70 * c.cols + k] = p.weight[20 * c.cols + k];
+  p.packed = pack(p.shape, std::vector<float>(p.weight.begin(), p.weight.end()));
+  std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
+  ProductArgs a = make_args(c, p, out);
+  std::vector<float> best(size_t{c.tokens} * a.strips);
+  std::vector<u32> index(best.size()), next(c.tokens);
+  a.best_value = global(best.data());
+  a.best_index = global(index.data());
+  run(c, p, a);
+  const SampleArgs sample{global(best.data()), global(index.data()), global(next.data()), a.strips};
+  Sides s;
+  s.consume = [&](Worker& w) {
+    for (u32 t = 0; t < c.tokens; ++t) {
+      mkb_sample(&w, &sample, t);
+      mkd_barrier();
+    }
+  };
+  launch(s);
+  for (uint32_t t = 0; t < c.tokens; ++t) {
+    const auto row = out.begin() + t * c.rows;
+    CHECK(next[t] == std::max_element(row, row + c.rows) - row);
+  }
+}
+
+TEST_CASE("bits do not depend on when copies complete") {
+  const Case c{33, 1100, 7, true};
+  Problem p = make_problem(c);
+  std::vector<float> first(size_t{c.tokens} * c.rows), second(first.size());
+  run(c, p, make_args(c, p, first), 1);
+  run(c, p, make_args(c, p, second), 99);
+  CHECK(first == second);
+}
+
+TEST_CASE("embedding rows are read from the packed table") {
+  const Case c{50, 136, 1, true};
+  Problem p = make_problem(c);
+  std::vector<u32> tokens = {49, 0, 17};
+  std::vector<float> out(tokens.size() * c.cols);
+  const EmbedArgs a{global(tokens.data()), global(p.packed.data()), global(out.data()), c.rows, c.cols};
+  Sides s;
+  s.consume = [&](Worker&) {
+    for (u32 t = 0; t < tokens.size(); ++t) mkb_embed_bf16(&a, t);
+  };
+  launch(s);
+  for (size_t t = 0; t < tokens.size(); ++t)
+    for (uint32_t k = 0; k < c.cols; ++k) CHECK(out[t * c.cols + k] == p.weight[tokens[t] * c.cols + k]);
+}
+
+}  // namespace
+}  // namespace mk
