@@ -1,0 +1,204 @@
+#include "scheduler/fuse.h"
+
+#include <fmt/format.h>
+
+#include "scheduler/fuse_build.h"
+
+namespace mkc {
+namespace {
+
+constexpr int64_t kPairedRows = kTileRows / 2;  // of gate, then of up, in a strip of both
+
+// Block `coord(0)` of `size` elements of a dim; the last may be partial.
+Range block(int64_t size, const Expr& dim) {
+  const Expr offset = size * coord(0);
+  const bool even = dim.is_const() && dim.constant() % size == 0;
+  return {offset, even ? Expr(size) : min(size, dim - offset)};
+}
+
+// A product of the weights of `linears`, which share their input. `epilogue`: the op that reads their
+// results, or an invalid id. Its grid's `out` is the result of the last of them.
+struct ProductPattern {
+  std::vector<OpId> linears;
+  OpId epilogue;
+  TensorId residual;  // invalid: none
+  std::string name;
+};
+
+GridId add_product(Fusion& f, const ProductPattern& p) {
+  const Op& linear = f.graph.ops[p.linears[0]];
+  const OpId norm = f.producer_of(linear.inputs[0], OpKind::kRmsNorm);
+  std::vector<OpId> ops;
+  if (norm.valid()) ops.push_back(norm);
+  ops.insert(ops.end(), p.linears.begin(), p.linears.end());
+  if (p.epilogue.valid()) ops.push_back(p.epilogue);
+  const Op& last = f.graph.ops[ops.back()];
+
+  std::vector<TensorId> sources;
+  for (OpId op : p.linears) sources.push_back(f.graph.ops[op].inputs[1]);
+  const bool paired = sources.size() == 2;
+  const TensorId weight = f.use_packed(sources, paired ? kPairedRows : 0, p.name);
+  const Expr rows = f.program.tensors[weight].shape[0];
+  const GridId grid = f.add_grid(p.name, BodyKind::kProduct, {{"j", ceil_div(rows, kTileRows)}}, ops);
+
+  const TensorId x = f.use(norm.valid() ? f.graph.ops[norm].inputs[0] : linear.inputs[0]);
+  f.read(grid, "x", x, whole(f.program.tensors[x]));
+  f.read(grid, "weight", weight, {block(kTileRows, rows), {0, f.program.tensors[weight].shape[1]}}, true);
+  if (norm.valid()) {
+    const TensorId scale = f.use_vector(f.graph.ops[norm].inputs[1]);
+    f.read(grid, "norm", scale, whole(f.program.tensors[scale]));
+    set_attr(f.program.grids[grid].attrs, "eps", float_attr(f.graph.ops[norm].attrs, "eps", 0));
+  }
+  if (linear.inputs.size() == 3)
+    f.read(grid, "bias", f.use_vector(linear.inputs[2]), {block(kTileRows, rows)});
+  if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
+
+  const TensorId graph_out = last.kind == OpKind::kArgmax ? last.inputs[0] : last.outputs[0];
+  const TensorId out = f.use(graph_out);
+  const std::vector<Expr> shape = f.program.tensors[out].shape;
+  const Region columns = {{0, shape[0]}, block(paired ? kPairedRows : kTileRows, shape[1])};
+  if (p.residual.valid()) f.read(grid, "residual", f.use(p.residual), columns);
+  f.write(grid, "out", out, columns);
+  return grid;
+}
+
+void fuse_embed(Fusion& f, OpId id) {
+  const Op& op = f.graph.ops[id];
+  const TensorId tokens = f.use(op.inputs[0]);
+  const TensorId table = f.use_packed({op.inputs[1]}, 0, f.tensor(op.inputs[1]).name);
+  const TensorId out = f.use(op.outputs[0]);
+  const std::vector<Expr> shape = f.program.tensors[out].shape;
+  const GridId grid = f.add_grid("embed", BodyKind::kEmbed, {{"t", shape[0]}}, {id});
+  f.read(grid, "tokens", tokens, {{coord(0), 1}});
+  f.read(grid, "table", table, whole(f.program.tensors[table]));
+  f.write(grid, "out", out, {{coord(0), 1}, {0, shape[1]}});
+}
+
+// The operand of an add that a product can add up in its epilogue: the result of a linear that only the add
+// reads, the second operand first. 2: neither.
+size_t summand(const Fusion& f, OpId add) {
+  const std::vector<TensorId>& inputs = f.graph.ops[add].inputs;
+  for (size_t i : {1, 0})
+    if (f.sole_producer_of(inputs[i], OpKind::kLinear).valid()) return i;
+  return 2;
+}
+
+// Whether the result of a linear is an operand of another op's pattern.
+bool has_epilogue(const Fusion& f, OpId linear) {
+  const TensorId out = f.graph.ops[linear].outputs[0];
+  for (OpId reader : f.readers[out.index]) {
+    const Op& op = f.graph.ops[reader];
+    if (op.kind == OpKind::kSiluMul || op.kind == OpKind::kArgmax) return true;
+    if (const size_t i = op.kind == OpKind::kAdd ? summand(f, reader) : 2; i < 2 && op.inputs[i] == out)
+      return true;
+  }
+  return false;
+}
+
+Status fuse_add(Fusion& f, OpId id) {
+  const size_t i = summand(f, id);
+  if (i == 2) return f.misfit(id, "neither operand is a linear's result that nothing else reads");
+  const std::vector<TensorId>& inputs = f.graph.ops[id].inputs;
+  const OpId linear = f.producer[inputs[i].index];
+  add_product(f, {{linear}, id, inputs[1 - i], f.out_name(linear)});
+  return {};
+}
+
+Status fuse_silu_mul(Fusion& f, OpId id) {
+  const std::vector<TensorId>& inputs = f.graph.ops[id].inputs;
+  const OpId gate = f.sole_producer_of(inputs[0], OpKind::kLinear);
+  const OpId up = f.sole_producer_of(inputs[1], OpKind::kLinear);
+  if (!gate.valid() || !up.valid())
+    return f.misfit(id, "its operands are not results of linears that nothing else reads");
+  const Op &a = f.graph.ops[gate], &b = f.graph.ops[up];
+  if (a.inputs[0] != b.inputs[0]) return f.misfit(id, "its linears read different inputs");
+  if (a.inputs.size() != 2 || b.inputs.size() != 2) return f.misfit(id, "its linears have biases");
+  const std::string& up_name = f.out_name(up);
+  const size_t dot = up_name.find_last_of('.');
+  const std::string last_part = dot == std::string::npos ? up_name : up_name.substr(dot + 1);
+  add_product(f, {{gate, up}, id, {}, f.out_name(gate) + "_" + last_part});
+  return {};
+}
+
+// The product that computes the logits also leaves the best value and index of each strip for `sample`.
+Status fuse_argmax(Fusion& f, OpId id) {
+  const Op& op = f.graph.ops[id];
+  const OpId linear = f.producer_of(op.inputs[0], OpKind::kLinear);
+  if (!linear.valid() || f.readers[op.inputs[0].index].size() != 1)
+    return f.misfit(id, "its operand is not a linear's result that no other op reads");
+  const GridId product = add_product(f, {{linear}, id, {}, f.out_name(linear)});
+  const Expr tokens = f.tensor(op.inputs[0]).shape[0];
+  const Expr strips = f.program.grids[product].coords[0].extent;
+  const std::string name = f.program.grids[product].name;
+  const TensorId value = f.add_activation(name + ".best_value", DType::f32, {tokens, strips}, op.loc);
+  const TensorId index = f.add_activation(name + ".best_index", DType::i32, {tokens, strips}, op.loc);
+  for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}})
+    f.write(product, role, t, {{0, tokens}, {coord(0), 1}});
+
+  const TensorId next = f.use(op.outputs[0]);
+  const GridId sample = f.add_grid("sample", BodyKind::kSample, {{"t", tokens}}, {id});
+  for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}})
+    f.read(sample, role, t, {{coord(0), 1}, {0, strips}});
+  f.write(sample, "next", next, {{coord(0), 1}});
+  return {};
+}
+
+Status fuse_op(Fusion& f, OpId id) {
+  switch (f.graph.ops[id].kind) {
+    case OpKind::kEmbed:
+      fuse_embed(f, id);
+      return {};
+    case OpKind::kLinear:
+      if (!has_epilogue(f, id)) add_product(f, {{id}, {}, {}, f.out_name(id)});
+      return {};
+    case OpKind::kAdd:
+      return fuse_add(f, id);
+    case OpKind::kSiluMul:
+      return fuse_silu_mul(f, id);
+    case OpKind::kAttention:
+      return fuse_attention(f, id);
+    case OpKind::kArgmax:
+      return fuse_argmax(f, id);
+    case OpKind::kRmsNorm:
+    case OpKind::kHeadNorm:
+    case OpKind::kRope:
+    case OpKind::kKvWrite:
+      return {};  // taken by an op that reads their results
+  }
+  MKC_BUG("op of unknown kind");
+}
+
+// Every op is part of a grid, and nothing that was fused away is needed.
+Status check_complete(const Fusion& f) {
+  std::vector<bool> written(f.program.tensors.size(), false);
+  for (const TaskGrid& grid : f.program.grids) {
+    for (const Access& read : grid.reads) {
+      const Tensor& t = f.program.tensors[read.tensor];
+      const bool computed = t.kind == TensorKind::kActivation || t.kind == TensorKind::kOutput;
+      if (computed && !written[read.tensor.index])
+        return f.misfit(grid.ops.back(), fmt::format("no task before it writes its operand %{}", t.name));
+    }
+    for (const Access& write : grid.writes) written[write.tensor.index] = true;
+  }
+  for (OpId op : f.graph.ops.ids()) {
+    if (!f.taken[op.index]) return f.misfit(op, "no pattern holds it together with the ops around it");
+    for (TensorId t : f.graph.ops[op].outputs)
+      if (f.tensor(t).kind == TensorKind::kOutput && !f.keeps(t))
+        return f.misfit(op, fmt::format("its result %{} is an output", f.tensor(t).name));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<TaskProgram> fuse(const OpGraph& graph) {
+  Fusion fusion(graph);
+  for (OpId op : graph.ops.ids())
+    if (Status s = fuse_op(fusion, op); !s.ok()) return s.error();
+  if (Status s = check_complete(fusion); !s.ok()) return s.error();
+  for (const RopeTable& rope : graph.ropes)
+    fusion.program.ropes.push_back({fusion.use(rope.tensor), rope.inv_freq, rope.scale});
+  return std::move(fusion.program);
+}
+
+}  // namespace mkc

@@ -1,0 +1,22 @@
+// Fusion: from the operator graph to task grids with region maps.
+#pragma once
+
+#include "ir/tasks.h"
+
+namespace mkc {
+
+constexpr int64_t kPiecePositions = 256;  // of the context, looked at by one attend task
+
+// Requires: an op graph with symbols T and kv_len. Ensures: every op is part of at least one grid; every
+// activation that a grid reads is written by an earlier one; no events. First pass of the scheduler.
+//
+// Patterns are shapes of the graph, never names:
+//   embed                                          -> embed
+//   rms_norm? + linear (+ add | + silu_mul)        -> product; silu_mul joins two linears of the same input
+//   rms_norm? + linear + argmax                    -> product with the best of each strip, and sample
+//   head_norm? + rope + kv_write + attention       -> attend and combine
+// A norm is computed again by each product that reads it, so its result must be read by nothing else.
+// Errors: an op that fits no pattern, by its place.
+Result<TaskProgram> fuse(const OpGraph& graph);
+
+}  // namespace mkc

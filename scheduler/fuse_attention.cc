@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include "scheduler/fuse.h"
+#include "scheduler/fuse_build.h"
+
+namespace mkc {
+namespace {
+
+// The ops between a projection and the attention: head_norm?, then rope.
+struct Rotated {
+  TensorId x;  // the projection's result
+  OpId norm;   // invalid: none
+  OpId rope;
+};
+
+struct AttentionPattern {
+  Rotated q, k;
+  TensorId v;
+  OpId kv_write;
+  int64_t heads, kv_heads, head_dim;
+  Expr tokens, context;
+  Expr kv_len;
+};
+
+Result<Rotated> find_rotated(const Fusion& f, TensorId roped, OpId reader) {
+  Rotated r;
+  r.rope = f.sole_producer_of(roped, OpKind::kRope);
+  if (!r.rope.valid())
+    return f.misfit(reader, "%" + f.tensor(roped).name + " is not a rope's result that nothing else reads");
+  r.x = f.graph.ops[r.rope].inputs[0];
+  r.norm = f.sole_producer_of(r.x, OpKind::kHeadNorm);
+  if (r.norm.valid()) r.x = f.graph.ops[r.norm].inputs[0];
+  return r;
+}
+
+// The write of this step's keys and values to the caches that the attention reads.
+Result<OpId> find_kv_write(const Fusion& f, OpId attention) {
+  const std::vector<TensorId>& inputs = f.graph.ops[attention].inputs;
+  const OpId write = f.producer_of(inputs[1], OpKind::kKvWrite);
+  if (!write.valid() || write > attention || f.graph.ops[write].outputs != std::vector{inputs[1], inputs[2]})
+    return f.misfit(attention, "no kv_write before it fills its caches");
+  return write;
+}
+
+Result<AttentionPattern> match(const Fusion& f, OpId attention) {
+  const Op& op = f.graph.ops[attention];
+  AttentionPattern p;
+  Result<OpId> write = find_kv_write(f, attention);
+  if (!write.ok()) return write.error();
+  p.kv_write = write.value();
+  const Op& kv = f.graph.ops[p.kv_write];
+  Result<Rotated> q = find_rotated(f, op.inputs[0], attention);
+  if (!q.ok()) return q.error();
+  Result<Rotated> k = find_rotated(f, kv.inputs[0], p.kv_write);
+  if (!k.ok()) return k.error();
+  p.q = q.value(), p.k = k.value(), p.v = kv.inputs[1];
+
+  const std::vector<TensorId>&q_rope = f.graph.ops[p.q.rope].inputs, &k_rope = f.graph.ops[p.k.rope].inputs;
+  const TensorId positions = op.inputs[3];
+  if (q_rope[1] != positions || k_rope[1] != positions || kv.inputs[2] != positions)
+    return f.misfit(attention, "its queries and keys have different positions");
+  if (q_rope[2] != k_rope[2]) return f.misfit(attention, "its queries and keys have different rope tables");
+  p.heads = int_attr(op.attrs, "heads", 0);
+  p.kv_heads = int_attr(op.attrs, "kv_heads", 0);
+  p.head_dim = int_attr(op.attrs, "head_dim", 0);
+  p.tokens = f.tensor(op.inputs[0]).shape[0];
+  p.context = f.tensor(op.inputs[1]).shape[1];
+  const int64_t window = int_attr(op.attrs, "window", 0);
+  if (window != 0 && window < p.context.constant())
+    return f.misfit(attention, "a window of " + std::to_string(window) + " positions is less than the " +
+                                   std::to_string(p.context.constant()) + " of its cache");
+  const auto ids = f.graph.symbols.ids();
+  const auto kv_len =
+      std::find_if(ids.begin(), ids.end(), [&](SymbolId s) { return f.graph.symbols[s].name == "kv_len"; });
+  if (kv_len == ids.end()) return f.misfit(attention, "the graph has no symbol kv_len");
+  p.kv_len = symbol(*kv_len);
+  return p;
+}
+
+std::vector<OpId> ops_of(const AttentionPattern& p, OpId attention) {
+  std::vector<OpId> ops = {p.q.norm, p.q.rope, p.k.norm, p.k.rope, p.kv_write, attention};
+  std::erase_if(ops, [](OpId op) { return !op.valid(); });
+  std::sort(ops.begin(), ops.end());
+  return ops;
+}
+
+void read_head_norm(Fusion& f, GridId grid, const char* role, const char* eps, OpId norm) {
+  if (!norm.valid()) return;
+  const TensorId scale = f.use_vector(f.graph.ops[norm].inputs[1]);
+  f.read(grid, role, scale, whole(f.program.tensors[scale]));
+  set_attr(f.program.grids[grid].attrs, eps, float_attr(f.graph.ops[norm].attrs, "eps", 0));
+}
+
+// The columns of one key/value head's group, as coordinate 0 tells, in rows of `width` a query head.
+Range group_columns(const AttentionPattern& p, int64_t width) {
+  const int64_t columns = p.heads / p.kv_heads * width;
+  return {columns * coord(0), columns};
+}
+
+// Piece `coord(1)` of the cache's positions: what earlier steps left is read, this step's share is written.
+// Either may be empty, with a size of 0 or less.
+void access_caches(Fusion& f, GridId grid, const AttentionPattern& p, const std::vector<TensorId>& caches) {
+  const char* const roles[] = {"k_cache", "v_cache"};
+  const Expr begin = kPiecePositions * coord(1);
+  const Expr end = begin + kPiecePositions;
+  const Expr fresh = p.kv_len - p.tokens;
+  const Expr write_from = max(begin, fresh);
+  const Range head = {coord(0), 1}, columns = {0, p.head_dim};
+  for (size_t i = 0; i < 2; ++i) {
+    f.read(grid, roles[i], f.use(caches[i]), {head, {begin, min(end, fresh) - begin}, columns});
+    f.write(grid, roles[i], f.use(caches[i]), {head, {write_from, min(end, p.kv_len) - write_from}, columns});
+  }
+}
+
+}  // namespace
+
+Status fuse_attention(Fusion& f, OpId attention) {
+  Result<AttentionPattern> matched = match(f, attention);
+  if (!matched.ok()) return matched.error();
+  const AttentionPattern& p = matched.value();
+  const Op& op = f.graph.ops[attention];
+  const std::string prefix = op.layer < 0 ? "" : "l" + std::to_string(op.layer) + ".";
+  const Expr pieces = ceil_div(p.kv_len, kPiecePositions);
+  const Expr slots = ceil_div(p.context, kPiecePositions);
+  const GridId attend = f.add_grid(prefix + "attend", BodyKind::kAttend, {{"g", p.kv_heads}, {"p", pieces}},
+                                   ops_of(p, attention));
+  Attrs& attrs = f.program.grids[attend].attrs;
+  for (const char* name : {"heads", "kv_heads", "head_dim"})
+    set_attr(attrs, name, int_attr(op.attrs, name, 0));
+  set_attr(attrs, "piece", kPiecePositions);
+  const Attrs shared = attrs;
+  set_attr(attrs, "scale", float_attr(op.attrs, "scale", 1));
+
+  const Range rows = {0, p.tokens};
+  f.read(attend, "q", f.use(p.q.x), {rows, group_columns(p, p.head_dim)});
+  const Range kv_columns = {p.head_dim * coord(0), p.head_dim};
+  f.read(attend, "k", f.use(p.k.x), {rows, kv_columns});
+  f.read(attend, "v", f.use(p.v), {rows, kv_columns});
+  f.read(attend, "positions", f.use(op.inputs[3]), {rows});
+  const TensorId table = f.use(f.graph.ops[p.q.rope].inputs[2]);
+  f.read(attend, "rope", table, whole(f.program.tensors[table]));
+  read_head_norm(f, attend, "q_norm", "q_eps", p.q.norm);
+  read_head_norm(f, attend, "k_norm", "k_eps", p.k.norm);
+  access_caches(f, attend, p, {op.inputs[1], op.inputs[2]});
+
+  const std::string name = f.program.grids[attend].name;
+  const TensorId acc =
+      f.add_activation(name + ".part_acc", DType::f32, {slots, p.tokens, p.heads * p.head_dim}, op.loc);
+  const TensorId ml = f.add_activation(name + ".part_ml", DType::f32, {slots, p.tokens, 2 * p.heads}, op.loc);
+  const TensorId out = f.use(op.outputs[0]);
+  const GridId combine = f.add_grid(prefix + "combine", BodyKind::kCombine, {{"g", p.kv_heads}}, {attention});
+  f.program.grids[combine].attrs = shared;
+  for (auto [role, tensor, width] : {std::tuple{"part_acc", acc, p.head_dim}, {"part_ml", ml, int64_t{2}}}) {
+    f.write(attend, role, tensor, {{coord(1), 1}, rows, group_columns(p, width)});
+    f.read(combine, role, tensor, {{0, pieces}, rows, group_columns(p, width)});
+  }
+  f.write(combine, "out", out, {rows, group_columns(p, p.head_dim)});
+  return {};
+}
+
+}  // namespace mkc

@@ -1,0 +1,105 @@
+#include "scheduler/fuse_build.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mkc {
+
+Fusion::Fusion(const OpGraph& op_graph)
+    : graph(op_graph),
+      producer(graph.tensors.size()),
+      readers(graph.tensors.size()),
+      taken(graph.ops.size(), false),
+      kept_(graph.tensors.size()) {
+  program.name = graph.name;
+  program.symbols = graph.symbols;
+  for (OpId op : graph.ops.ids()) {
+    for (TensorId t : graph.ops[op].inputs) readers[t.index].push_back(op);
+    for (TensorId t : graph.ops[op].outputs) producer[t.index] = op;
+  }
+}
+
+OpId Fusion::producer_of(TensorId t, OpKind kind) const {
+  const OpId op = producer[t.index];
+  return op.valid() && graph.ops[op].kind == kind ? op : OpId{};
+}
+
+OpId Fusion::sole_producer_of(TensorId t, OpKind kind) const {
+  const bool vanishes = readers[t.index].size() == 1 && tensor(t).kind == TensorKind::kActivation;
+  return vanishes ? producer_of(t, kind) : OpId{};
+}
+
+TensorId Fusion::use(TensorId graph_tensor) {
+  TensorId& id = kept_[graph_tensor.index];
+  if (!id.valid()) id = program.tensors.add(tensor(graph_tensor));
+  return id;
+}
+
+TensorId Fusion::use_vector(TensorId graph_tensor) {
+  const TensorId id = use(graph_tensor);
+  program.tensors[id].dtype = DType::f32;
+  return id;
+}
+
+TensorId Fusion::use_packed(const std::vector<TensorId>& sources, int64_t group, const std::string& name) {
+  TensorId& id = packed_[sources];
+  if (id.valid()) return id;
+  Tensor packed = tensor(sources[0]);
+  packed.name = name + ".packed";
+  packed.source.clear();
+  packed.shape[0] = packed.shape[0] * static_cast<int64_t>(sources.size());
+  packed.packing.group = group;
+  for (TensorId source : sources) packed.packing.sources.push_back(use(source));
+  id = program.tensors.add(std::move(packed));
+  return id;
+}
+
+TensorId Fusion::add_activation(const std::string& name, DType dtype, std::vector<Expr> shape,
+                                const Loc& loc) {
+  Tensor t;
+  t.name = name;
+  t.dtype = dtype;
+  t.shape = std::move(shape);
+  t.loc = loc;
+  return program.tensors.add(std::move(t));
+}
+
+GridId Fusion::add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops) {
+  const auto is_taken = [&](const std::string& wanted) {
+    return std::any_of(program.grids.begin(), program.grids.end(),
+                       [&](const TaskGrid& g) { return g.name == wanted; });
+  };
+  const std::string stem = name;
+  for (int number = 2; is_taken(name); ++number) name = fmt::format("{}_{}", stem, number);
+  TaskGrid grid;
+  grid.name = std::move(name);
+  grid.body = body;
+  grid.coords = std::move(coords);
+  grid.layer = graph.ops[ops.back()].layer;
+  grid.loc = graph.ops[ops.back()].loc;
+  for (OpId op : ops) taken[op.index] = true;
+  grid.ops = std::move(ops);
+  return program.grids.add(std::move(grid));
+}
+
+void Fusion::read(GridId grid, const char* role, TensorId t, Region region, bool stream) {
+  program.grids[grid].reads.push_back({role, t, std::move(region), stream});
+}
+
+void Fusion::write(GridId grid, const char* role, TensorId t, Region region) {
+  program.grids[grid].writes.push_back({role, t, std::move(region), false});
+}
+
+Error Fusion::misfit(OpId op, const std::string& why) const {
+  return error_at(graph.ops[op].loc,
+                  fmt::format("{} fits no task: {}", op_schema(graph.ops[op].kind).name, why));
+}
+
+Region whole(const Tensor& tensor) {
+  Region region;
+  for (const Expr& dim : tensor.shape) region.push_back({0, dim});
+  return region;
+}
+
+}  // namespace mkc

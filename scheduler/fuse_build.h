@@ -1,0 +1,54 @@
+// What the patterns of fuse share: who reads what in the graph, and the grids built so far. Internal to fuse.
+#pragma once
+
+#include <map>
+
+#include "ir/tasks.h"
+
+namespace mkc {
+
+struct Fusion {
+  explicit Fusion(const OpGraph& op_graph);
+
+  const OpGraph& graph;
+  std::vector<OpId> producer;              // by TensorId: the op that computes it, if any
+  std::vector<std::vector<OpId>> readers;  // by TensorId
+  std::vector<bool> taken;                 // by OpId: part of a grid
+  TaskProgram program;
+
+  // The op of this kind that computes the tensor; an invalid id where there is none.
+  OpId producer_of(TensorId tensor, OpKind kind) const;
+  // The same, if nothing but one op reads the tensor, so that it need not exist.
+  OpId sole_producer_of(TensorId tensor, OpKind kind) const;
+
+  // Whether the program has the graph's tensor.
+  bool keeps(TensorId graph_tensor) const { return kept_[graph_tensor.index].valid(); }
+  // The program's tensor for one of the graph, added at its first use.
+  TensorId use(TensorId graph_tensor);
+  // The same for a vector of weights, which is converted to f32 when it is loaded.
+  TensorId use_vector(TensorId graph_tensor);
+  // The packed weight made of these weights of the graph; one for all its users.
+  TensorId use_packed(const std::vector<TensorId>& sources, int64_t group, const std::string& name);
+  TensorId add_activation(const std::string& name, DType dtype, std::vector<Expr> shape, const Loc& loc);
+
+  // Adds a grid for `ops`, whose last gives layer and place; `name` gets a number where it is taken.
+  GridId add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops);
+  void read(GridId grid, const char* role, TensorId tensor, Region region, bool stream = false);
+  void write(GridId grid, const char* role, TensorId tensor, Region region);
+
+  const Tensor& tensor(TensorId graph_tensor) const { return graph.tensors[graph_tensor]; }
+  const std::string& out_name(OpId op) const { return tensor(graph.ops[op].outputs[0]).name; }
+  Error misfit(OpId op, const std::string& why) const;
+
+ private:
+  std::vector<TensorId> kept_;  // by the graph's TensorId
+  std::map<std::vector<TensorId>, TensorId> packed_;
+};
+
+// Every element of a tensor.
+Region whole(const Tensor& tensor);
+
+// The attention pattern, anchored at an attention op.
+Status fuse_attention(Fusion& fusion, OpId attention);
+
+}  // namespace mkc

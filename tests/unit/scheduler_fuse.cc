@@ -1,0 +1,166 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "scheduler/fuse.h"
+#include "tests/unit/frontend_fixtures.h"
+
+namespace mkc {
+namespace {
+
+using test::edited;
+using test::graph_of;
+
+// One grid a line: "name body [extents] reads -> writes", accesses as role=tensor.
+std::string grids_of(const TaskProgram& program) {
+  const std::vector<std::string> symbols = {"T", "kv_len"};
+  std::string out;
+  const auto list = [&](const std::vector<Access>& accesses) {
+    for (const Access& a : accesses) out += fmt::format(" {}={}", a.role, program.tensors[a.tensor].name);
+  };
+  for (const TaskGrid& grid : program.grids) {
+    out += fmt::format("{} {} [", grid.name, body_name(grid.body));
+    for (const Coord& c : grid.coords)
+      out += (c.name == grid.coords[0].name ? "" : ", ") + to_string(c.extent, symbols);
+    out += "]";
+    list(grid.reads);
+    out += " ->";
+    list(grid.writes);
+    out += "\n";
+  }
+  return out;
+}
+
+std::string region_of(const TaskProgram& program, std::string_view grid, std::string_view role, bool writes) {
+  for (const TaskGrid& g : program.grids) {
+    if (g.name != grid) continue;
+    std::vector<std::string> coords;
+    for (const Coord& c : g.coords) coords.push_back(c.name);
+    for (const Access& a : writes ? g.writes : g.reads) {
+      if (a.role != role) continue;
+      std::string out;
+      for (const Range& r : a.region)
+        out += fmt::format("[{}:+{}]", to_string(r.offset, std::vector<std::string>{"T", "kv_len"}, coords),
+                           to_string(r.size, std::vector<std::string>{"T", "kv_len"}, coords));
+      return out;
+    }
+  }
+  return "none";
+}
+
+TaskProgram fused(const std::string& config) {
+  const Result<OpGraph> graph = graph_of(config);
+  REQUIRE(graph.ok());
+  Result<TaskProgram> program = fuse(graph.value());
+  REQUIRE_MESSAGE(program.ok(), program.error().message);
+  return program.value();
+}
+
+TEST_CASE("a Llama step becomes one grid for each product, and two for attention") {
+  CHECK(grids_of(fused(test::llama_config())) ==
+        R"(embed embed [T] tokens=tokens table=embed.packed -> out=x
+l0.q product [2] x=x weight=l0.q.packed norm=l0.input_norm -> out=l0.q
+l0.k product [1] x=x weight=l0.k.packed norm=l0.input_norm -> out=l0.k
+l0.v product [1] x=x weight=l0.v.packed norm=l0.input_norm -> out=l0.v
+l0.attend attend [2, kv_len ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml
+l0.combine combine [2] part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml -> out=l0.attended
+l0.o product [2] x=l0.attended weight=l0.o.packed residual=x -> out=l0.y
+l0.gate_up product [6] x=l0.y weight=l0.gate_up.packed norm=l0.post_norm -> out=l0.act
+l0.down product [2] x=l0.act weight=l0.down.packed residual=l0.y -> out=l0.x
+logits product [7] x=l0.x weight=logits.packed norm=final_norm -> out=logits best_value=logits.best_value best_index=logits.best_index
+sample sample [T] best_value=logits.best_value best_index=logits.best_index -> next=next
+)");
+}
+
+TEST_CASE("every op of each family is part of a grid that keeps its place") {
+  for (const std::string& config :
+       {test::llama_config(), test::qwen2_config(), test::qwen3_config(), test::mistral_config()}) {
+    const OpGraph graph = graph_of(config).value();
+    const TaskProgram program = fused(config);
+    std::vector<bool> seen(graph.ops.size(), false);
+    for (const TaskGrid& grid : program.grids) {
+      for (OpId op : grid.ops) seen[op.index] = true;
+      CHECK(grid.loc == graph.ops[grid.ops.back()].loc);
+    }
+    for (OpId op : graph.ops.ids()) CHECK_MESSAGE(seen[op.index], op_schema(graph.ops[op].kind).name);
+  }
+}
+
+TEST_CASE("strips end with the weight and tied embeddings share one packed tensor") {
+  const TaskProgram program =
+      fused(edited(edited(test::llama_config(), "\"vocab_size\": 100", "\"vocab_size\": 1009"),
+                   "\"torch_dtype\"", "\"tie_word_embeddings\": true, \"torch_dtype\""));
+  CHECK(region_of(program, "logits", "weight", false) == "[16*j:+min(16, 1009 - 16*j)][0:+32]");
+  CHECK(region_of(program, "logits", "out", true) == "[0:+T][16*j:+min(16, 1009 - 16*j)]");
+  CHECK(region_of(program, "l0.gate_up", "out", true) == "[0:+T][8*j:+8]");
+  const auto operand = [&](uint32_t grid, size_t i) { return program.grids[GridId{grid}].reads[i].tensor; };
+  CHECK(operand(0, 1) == operand(program.grids.size() - 2, 1));
+}
+
+TEST_CASE("biases and head norms are operands, vectors of weights are f32") {
+  const TaskProgram qwen2 = fused(test::qwen2_config());
+  CHECK(region_of(qwen2, "l0.k", "bias", false) == "[16*j:+16]");
+  const TaskProgram qwen3 = fused(test::qwen3_config());
+  CHECK(region_of(qwen3, "l0.attend", "k_norm", false) == "[0:+16]");
+  for (const TaskProgram* program : {&qwen2, &qwen3})
+    for (const Tensor& t : program->tensors)
+      if (t.kind == TensorKind::kWeight) CHECK((t.dtype == DType::f32) == (t.shape.size() == 1));
+}
+
+TEST_CASE("each piece writes this step's share of its cache positions and reads the earlier ones") {
+  const TaskProgram program = fused(test::llama_config());
+  CHECK(region_of(program, "l0.attend", "k_cache", false) ==
+        "[g:+1][256*p:+min(256*p + 256, kv_len - T) - 256*p][0:+8]");
+  CHECK(region_of(program, "l0.attend", "k_cache", true) ==
+        "[g:+1][max(256*p, kv_len - T):+min(256*p + 256, kv_len) - max(256*p, kv_len - T)][0:+8]");
+  CHECK(region_of(program, "l0.combine", "part_ml", false) == "[0:+kv_len ceildiv 256][0:+T][4*g:+4]");
+}
+
+// The error of fusing a Llama graph after `change`.
+template <class Change>
+std::string error_after(Change change) {
+  OpGraph graph = graph_of(test::llama_config()).value();
+  for (Op& op : graph.ops) op.loc = {"m.yaml", 1, 1};
+  change(graph);
+  const Result<TaskProgram> program = fuse(graph);
+  return program.ok() ? "" : program.error().message;
+}
+
+Op& op_of_kind(OpGraph& graph, OpKind kind) {
+  for (Op& op : graph.ops)
+    if (op.kind == kind) return op;
+  MKC_BUG("no such op");
+}
+
+TEST_CASE("an op that fits no pattern is an error at its place") {
+  CHECK(
+      error_after([](OpGraph& g) {
+        Op norm = op_of_kind(g, OpKind::kRmsNorm);
+        norm.inputs[0] = op_of_kind(g, OpKind::kArgmax).inputs[0];
+        norm.outputs[0] = g.tensors.add(Tensor{});
+        norm.loc.line = 7;
+        g.ops.add(norm);
+      }) ==
+      "m.yaml:1:1: error: argmax fits no task: its operand is not a linear's result that no other op reads");
+  CHECK(error_after([](OpGraph& g) {
+          g.tensors[op_of_kind(g, OpKind::kRope).outputs[0]].kind = TensorKind::kOutput;
+        }) ==
+        "m.yaml:1:1: error: attention fits no task: %l0.q_roped is not a rope's result that nothing else "
+        "reads");
+  CHECK(error_after([](OpGraph& g) {
+          Op& add = op_of_kind(g, OpKind::kAdd);
+          add.inputs[1] = add.inputs[0];
+          add.loc.line = 9;
+        }) ==
+        "m.yaml:9:1: error: add fits no task: neither operand is a linear's result that nothing else reads");
+  CHECK(error_after([](OpGraph& g) {
+          Op& norm = op_of_kind(g, OpKind::kRmsNorm);
+          op_of_kind(g, OpKind::kAdd).inputs[0] = norm.outputs[0];
+        }) == "m.yaml:1:1: error: add fits no task: no task before it writes its operand %l0.h");
+  CHECK(
+      error_after(
+          [](OpGraph& g) { set_attr(op_of_kind(g, OpKind::kAttention).attrs, "window", int64_t{8}); }) ==
+      "m.yaml:1:1: error: attention fits no task: a window of 8 positions is less than the 64 of its cache");
+}
+
+}  // namespace
+}  // namespace mkc
