@@ -13,20 +13,22 @@ constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
 constexpr uint32_t kWorkerThreads = kConsumerThreads + 32;  // the last warp is the loader
 
-constexpr uint32_t kMaxOperands = 12;
+constexpr uint32_t kMaxOperands = 14;
 constexpr uint32_t kMaxWaits = 2;
 constexpr uint32_t kMaxNotifies = 4;
 constexpr uint32_t kMaxSymbols = 8;
 
 // One task grid. Grids whose code is the same up to these numbers share a kind.
 struct MkGrid {
-  uint32_t kind;                       // case of the kernel's dispatch
-  uint32_t id;                         // GridId, for faults and traces
+  uint32_t kind;         // case of the kernel's dispatch
+  uint32_t id;           // GridId, for faults and traces
+  uint32_t inline_grid;  // the grid run by whoever completes its cell through this grid's first notify
+  uint32_t reserved;
   uint32_t wait_base[kMaxWaits];       // first counter of each awaited event, in wait order
   uint32_t notify_base[kMaxNotifies];  // first counter of each notified event, in notify order
   uint64_t operand[kMaxOperands];      // byte offset of each operand in its arena: reads, then writes
 };
-static_assert(sizeof(MkGrid) == 128);
+static_assert(sizeof(MkGrid) == 152);
 
 // `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker's share is computed.
 struct MkSegment {
