@@ -1,12 +1,14 @@
-#include "scheduler/events.h"
-
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <random>
+
+#include "scheduler/events.h"
 #include "scheduler/fuse.h"
 #include "scheduler/place.h"
 #include "scheduler/prove.h"
 #include "tests/unit/frontend_fixtures.h"
+#include "tests/unit/scheduler_events_check.h"
 
 namespace mkc {
 namespace {
@@ -24,6 +26,103 @@ TEST_CASE("the events of every family make schedules that prove accepts") {
     REQUIRE_MESSAGE(report.ok(), report.error().message);
     CHECK(report.value().deadlock_free_for_all);
   }
+}
+
+struct Sizes {
+  int64_t hidden, heads, kv_heads, head_dim, feed_forward, vocab, layers;
+};
+
+TaskProgram derived(const Sizes& s, const EventCosts& costs, std::vector<std::string>* reasons = nullptr) {
+  const std::string config = fmt::format(
+      R"({{"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_act": "silu",
+"hidden_size": {}, "num_attention_heads": {}, "num_key_value_heads": {}, "head_dim": {},
+"intermediate_size": {}, "vocab_size": {}, "num_hidden_layers": {}, "max_position_embeddings": 600,
+"rms_norm_eps": 1e-6, "rope_theta": 10000.0, "torch_dtype": "bfloat16"}})",
+      s.hidden, s.heads, s.kv_heads, s.head_dim, s.feed_forward, s.vocab, s.layers);
+  const Result<OpGraph> graph = test::graph_of(config);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().message);
+  Result<TaskProgram> fused = fuse(graph.value());
+  REQUIRE(fused.ok());
+  Result<TaskProgram> program = derive_events(fused.value(), costs, reasons);
+  REQUIRE(program.ok());
+  return program.value();
+}
+
+const Event& event_named(const TaskProgram& program, std::string_view name) {
+  for (const Event& event : program.events)
+    if (event.name == name) return event;
+  MKC_BUG("no such event");
+}
+
+TEST_CASE("at awkward sizes every count is exact and every dependence of elements is waited for") {
+  std::mt19937 random(7);
+  const auto pick = [&](std::vector<int64_t> from) { return from[random() % from.size()]; };
+  std::vector<Sizes> models = {
+      {72, 3, 1, 40, 100, 1009, 2}, {72, 6, 3, 40, 100, 127, 1}, {40, 4, 4, 8, 24, 50, 1}};
+  for (int i = 0; i < 6; ++i) {
+    const int64_t kv_heads = pick({1, 2, 3, 5});
+    models.push_back({pick({24, 40, 72}), kv_heads * pick({1, 2, 3}), kv_heads, pick({2, 8, 16, 24, 40, 48}),
+                      pick({24, 50, 100}), pick({31, 50, 128}), 1});
+  }
+  for (const Sizes& sizes : models) {
+    const TaskProgram program = derived(sizes, {});
+    for (const auto& [tokens, kv_len] : {std::pair{1, 1}, {1, 257}, {7, 7}, {16, 260}, {3, 513}}) {
+      CAPTURE(sizes.heads);
+      CAPTURE(sizes.kv_heads);
+      CAPTURE(sizes.head_dim);
+      CAPTURE(kv_len);
+      CHECK(test::event_fault(program, {tokens, kv_len}) == "");
+    }
+  }
+}
+
+TEST_CASE("the check sees a lost notification, a wrong count and a wait for the wrong head") {
+  const Sizes sizes{72, 6, 3, 40, 100, 50, 1};
+  const auto fault_after = [&](auto change) {
+    TaskProgram program = derived(sizes, {});
+    change(program);
+    return test::event_fault(program, {2, 5});
+  };
+  const auto grid = [](TaskProgram& program, std::string_view name) -> TaskGrid& {
+    for (TaskGrid& g : program.grids)
+      if (g.name == name) return g;
+    MKC_BUG("no such grid");
+  };
+  CHECK(fault_after([&](TaskProgram& p) { grid(p, "l0.k").notifies.clear(); }) != "");
+  CHECK(fault_after([&](TaskProgram& p) { p.events[EventId{0}].expect = 1; }) ==
+        "a cell of @l0.q_ready expects 1 of 2");
+  CHECK(fault_after([&](TaskProgram& p) { grid(p, "l0.attend").waits[0].cell[0] = 0; }) ==
+        "%l0.attend does not wait for %l0.q");
+}
+
+TEST_CASE("queries, keys and values of a head complete one cell; strips across heads count for both") {
+  std::vector<std::string> reasons;
+  const TaskProgram program = derived({72, 6, 3, 40, 100, 50, 1}, {}, &reasons);
+  const Event& ready = event_named(program, "l0.attend_ready");
+  // Head 1: columns 80 to 159 of q are strips 5 to 9; 40 to 79 of k and of v are strips 2 to 4.
+  CHECK(evaluate(ready.expect, {}, std::vector<int64_t>{1}) == 5 + 3 + 3);
+  CHECK(reasons.size() == program.events.size());
+  for (const std::string& reason : reasons) CHECK_FALSE(reason.empty());
+}
+
+TEST_CASE("grids that depend on the same tasks wait for one event, and implied waits are dropped") {
+  const TaskProgram program = derived({72, 6, 3, 40, 100, 50, 2}, {});
+  for (const TaskGrid& grid : program.grids) {
+    CHECK(grid.waits.size() <= 1);
+    // down reads the residual too, but whoever has all of gate_up has all of o.
+    CHECK(grid.notifies.size() <= 1);
+  }
+  // For q, k and v; attend; combine; o; gate_up; down in each layer, logits and sample.
+  CHECK(program.events.size() == 2 * 6 + 2);
+}
+
+TEST_CASE("where a further notification is dear there is one cell") {
+  const Sizes sizes{72, 6, 3, 40, 100, 50, 1};
+  CHECK(event_named(derived(sizes, {}), "l0.attend_ready").dims.size() == 1);
+  std::vector<std::string> reasons;
+  const TaskProgram program = derived(sizes, {.notify_ns = 1e6}, &reasons);
+  CHECK(event_named(program, "l0.attend_ready").dims.empty());
+  CHECK(test::event_fault(program, {3, 300}) == "");
 }
 
 }  // namespace
