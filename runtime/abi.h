@@ -40,8 +40,8 @@ struct MkSegment {
 static_assert(sizeof(MkSegment) == 16);
 constexpr uint32_t kRangeCount = 0xffffffffu;
 
-// Header of the plan blob; then MkGrid[grids], uint32_t stream_begin[workers + 1] padded to 16 bytes,
-// MkSegment[segments].
+// Header of the plan blob; then MkGrid[grids] and uint32_t stream_begin[workers + 1], each padded to 16
+// bytes, MkSegment[segments].
 struct MkPlanHeader {
   uint32_t magic;  // kPlanMagic
   uint32_t grids;

@@ -1,0 +1,219 @@
+#include "codegen/bodies.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+
+#include "codegen/device/bodies.h"
+
+namespace mkc {
+namespace {
+
+struct Operand {
+  size_t position = 0;  // among reads, then writes
+  const Access* access = nullptr;
+};
+
+// The operand of a role; .access null where the grid has none. `written`: among the writes.
+Operand find_operand(const TaskGrid& grid, std::string_view role, bool written) {
+  const std::vector<Access>& accesses = written ? grid.writes : grid.reads;
+  for (size_t i = 0; i < accesses.size(); ++i)
+    if (accesses[i].role == role) return {i + (written ? grid.reads.size() : 0), &accesses[i]};
+  return {};
+}
+
+// Writes fields of an argument struct of the bodies, at their C++ offsets.
+struct Fields {
+  Emitter& e;
+  const BodyCall& call;
+  llvm::Value* base;
+
+  const TaskGrid& grid() const { return call.schedule.program.grids[call.grid]; }
+  const Tensor& tensor(std::string_view role, bool written = false) const {
+    const Operand operand = find_operand(grid(), role, written);
+    MKC_ASSERT(operand.access, fmt::format("grid {} has no operand {}", grid().name, role));
+    return call.schedule.program.tensors[operand.access->tensor];
+  }
+  void set(size_t offset, llvm::Value* value) { e.ir.CreateStore(value, e.at(base, offset)); }
+  void set(size_t offset, int64_t value) { set(offset, e.constant(value)); }
+  void set_float(size_t offset, double value) {
+    set(offset, llvm::ConstantFP::get(e.ir.getFloatTy(), static_cast<float>(value)));
+  }
+  // The operand's address; null where the grid has no such operand.
+  void set_operand(size_t offset, std::string_view role, bool written = false) {
+    const Operand operand = find_operand(grid(), role, written);
+    set(offset, operand.access ? operand_address(e, call, operand.position)
+                               : llvm::ConstantPointerNull::get(e.global_ptr));
+  }
+  int64_t extent(const Tensor& t, size_t dim) const { return t.shape[dim].constant(); }
+};
+
+llvm::Value* tokens(Emitter& e, const Tensor& rows_by_token) {
+  return e.value(rows_by_token.shape[0]);
+}
+
+llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::ProductArgs;
+  Fields f{e, call, e.local(sizeof(A))};
+  const Tensor &x = f.tensor("x"), &weight = f.tensor("weight"), &out = f.tensor("out", true);
+  const auto shape = mkrt::packed_shape(static_cast<uint64_t>(f.extent(weight, 0)),
+                                        static_cast<uint64_t>(f.extent(weight, 1)),
+                                        static_cast<uint32_t>(dtype_bytes(weight.dtype)));
+  f.set_operand(offsetof(A, x), "x");
+  f.set_operand(offsetof(A, norm), "norm");
+  f.set_operand(offsetof(A, bias), "bias");
+  f.set_operand(offsetof(A, residual), "residual");
+  f.set_operand(offsetof(A, out), "out", true);
+  f.set_operand(offsetof(A, best_value), "best_value", true);
+  f.set_operand(offsetof(A, best_index), "best_index", true);
+  f.set(offsetof(A, rows), f.extent(weight, 0));
+  f.set(offsetof(A, cols), f.extent(weight, 1));
+  f.set(offsetof(A, out_cols), f.extent(out, 1));
+  f.set(offsetof(A, strips), static_cast<int64_t>(shape.strips));
+  f.set(offsetof(A, tiles), shape.tiles);
+  f.set(offsetof(A, tail_cols),
+        static_cast<int64_t>(shape.padded_cols) - int64_t{shape.tiles - 1} * shape.tile_cols);
+  f.set(offsetof(A, tokens), tokens(e, x));
+  f.set(offsetof(A, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
+  f.set_float(offsetof(A, eps), float_attr(f.grid().attrs, "eps", 0));
+  return f.base;
+}
+
+// Attend and combine share their arguments; each leaves what only the other needs null.
+llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::AttendArgs;
+  Fields f{e, call, e.local(sizeof(A))};
+  const bool combine = f.grid().body == BodyKind::kCombine;
+  const Tensor& parts = f.tensor("part_acc", !combine);
+  const TaskProgram& program = call.schedule.program;
+  f.set_operand(offsetof(A, q), "q");
+  f.set_operand(offsetof(A, k), "k");
+  f.set_operand(offsetof(A, v), "v");
+  f.set_operand(offsetof(A, positions), "positions");
+  f.set_operand(offsetof(A, rope), "rope");
+  f.set_operand(offsetof(A, q_norm), "q_norm");
+  f.set_operand(offsetof(A, k_norm), "k_norm");
+  f.set_operand(offsetof(A, k_cache), "k_cache", true);
+  f.set_operand(offsetof(A, v_cache), "v_cache", true);
+  f.set_operand(offsetof(A, part_acc), "part_acc", !combine);
+  f.set_operand(offsetof(A, part_ml), "part_ml", !combine);
+  f.set_operand(offsetof(A, out), "out", true);
+  std::vector<Bounds> limits;
+  for (const Symbol& s : program.symbols) limits.push_back(s.bounds);
+  f.set(offsetof(A, tokens), e.value(parts.shape[1]));
+  f.set(offsetof(A, max_tokens), bounds(parts.shape[1], limits).hi);
+  for (SymbolId s : program.symbols.ids())
+    if (program.symbols[s].name == "kv_len") f.set(offsetof(A, kv_len), e.symbols[s.index]);
+  f.set(offsetof(A, context), combine ? 0 : f.extent(f.tensor("k_cache", true), 1));
+  f.set(offsetof(A, heads), int_attr(f.grid().attrs, "heads", 0));
+  f.set(offsetof(A, kv_heads), int_attr(f.grid().attrs, "kv_heads", 0));
+  f.set(offsetof(A, head_dim), int_attr(f.grid().attrs, "head_dim", 0));
+  f.set_float(offsetof(A, q_eps), float_attr(f.grid().attrs, "q_eps", 0));
+  f.set_float(offsetof(A, k_eps), float_attr(f.grid().attrs, "k_eps", 0));
+  f.set_float(offsetof(A, scale), float_attr(f.grid().attrs, "scale", 0) * std::log2(std::exp(1.0)));
+  return f.base;
+}
+
+llvm::Value* embed_arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::EmbedArgs;
+  Fields f{e, call, e.local(sizeof(A))};
+  f.set_operand(offsetof(A, tokens), "tokens");
+  f.set_operand(offsetof(A, table), "table");
+  f.set_operand(offsetof(A, out), "out", true);
+  f.set(offsetof(A, vocab), f.extent(f.tensor("table"), 0));
+  f.set(offsetof(A, cols), f.extent(f.tensor("table"), 1));
+  return f.base;
+}
+
+llvm::Value* sample_arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::SampleArgs;
+  Fields f{e, call, e.local(sizeof(A))};
+  f.set_operand(offsetof(A, best_value), "best_value");
+  f.set_operand(offsetof(A, best_index), "best_index");
+  f.set_operand(offsetof(A, next), "next", true);
+  f.set(offsetof(A, strips), f.extent(f.tensor("best_value"), 1));
+  return f.base;
+}
+
+const TaskGrid& grid_of(const BodyCall& call) {
+  return call.schedule.program.grids[call.grid];
+}
+
+// "mkb_product_bf16": the body for the dtype of one of the grid's operands.
+std::string typed_body(const BodyCall& call, std::string_view role) {
+  const Operand operand = find_operand(grid_of(call), role, false);
+  MKC_ASSERT(operand.access, fmt::format("grid {} has no operand {}", grid_of(call).name, role));
+  const DType dtype = call.schedule.program.tensors[operand.access->tensor].dtype;
+  return fmt::format("mkb_{}_{}", body_name(grid_of(call).body), dtype_name(dtype));
+}
+
+}  // namespace
+
+llvm::Value* operand_address(Emitter& e, const BodyCall& call, size_t position) {
+  const TaskGrid& grid = grid_of(call);
+  const Access& access =
+      position < grid.reads.size() ? grid.reads[position] : grid.writes[position - grid.reads.size()];
+  const Table<TensorId, Tensor>& tensors = call.schedule.program.tensors;
+  const auto in_arena = [&](llvm::Value* base) {
+    llvm::Value* offset = e.load64(call.record, offsetof(mkrt::MkGrid, operand) + 8 * position);
+    return e.ir.CreateInBoundsGEP(e.ir.getInt8Ty(), base, offset);
+  };
+  switch (tensors[access.tensor].kind) {
+    case TensorKind::kInput: {
+      size_t input = 0;  // inputs are bound in tensor order
+      for (uint32_t i = 0; i < access.tensor.index; ++i)
+        input += tensors.items[i].kind == TensorKind::kInput ? 1 : 0;
+      return e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, input) + 8 * input);
+    }
+    case TensorKind::kWeight:
+    case TensorKind::kTable:
+      return in_arena(call.bases.weights);
+    case TensorKind::kActivation:
+    case TensorKind::kOutput:
+      return in_arena(call.bases.workspace);
+    case TensorKind::kCache:
+      return in_arena(call.bases.cache);
+  }
+  MKC_BUG("tensor of unknown kind");
+}
+
+llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
+  switch (grid_of(call).body) {
+    case BodyKind::kEmbed:
+      return embed_arguments(e, call);
+    case BodyKind::kProduct:
+      return product_arguments(e, call);
+    case BodyKind::kAttend:
+    case BodyKind::kCombine:
+      return attend_arguments(e, call);
+    case BodyKind::kSample:
+      return sample_arguments(e, call);
+  }
+  MKC_BUG("unknown body");
+}
+
+void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+  const TaskGrid& grid = grid_of(call);
+  if (grid.body == BodyKind::kProduct && find_operand(grid, "norm", false).access)
+    e.call("mkb_product_norm", {call.worker, arguments});
+}
+
+void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
+               const std::vector<llvm::Value*>& coords) {
+  switch (grid_of(call).body) {
+    case BodyKind::kEmbed:
+      return e.call(typed_body(call, "table").c_str(), {arguments, coords[0]});
+    case BodyKind::kProduct:
+      return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0]});
+    case BodyKind::kAttend:
+      return e.call(typed_body(call, "k_cache").c_str(), {call.worker, arguments, coords[0], coords[1]});
+    case BodyKind::kCombine:
+      return e.call("mkb_combine", {call.worker, arguments, coords[0]});
+    case BodyKind::kSample:
+      return e.call("mkb_sample", {call.worker, arguments, coords[0]});
+  }
+  MKC_BUG("unknown body");
+}
+
+}  // namespace mkc

@@ -1,0 +1,37 @@
+// Calls of task bodies: arguments from a grid's operands and sizes.
+#pragma once
+
+#include "codegen/emit.h"
+#include "ir/schedule.h"
+
+namespace mkc {
+
+// Where the kernel's memory lies, loaded once a launch.
+struct Bases {
+  llvm::Value *weights, *workspace, *cache;  // global pointers
+  llvm::Value* step;
+};
+
+// A task body being called: the grid that stands for its kind, and the record that says which one runs.
+struct BodyCall {
+  const Schedule& schedule;
+  GridId grid;
+  llvm::Value* record;  // MkGrid
+  const Bases& bases;
+  llvm::Value* worker;
+};
+
+// Global address of an operand, by its position among reads, then writes.
+llvm::Value* operand_address(Emitter& e, const BodyCall& call, size_t position);
+
+// Fills the body's arguments; they hold for all tasks of a segment. Returns their address.
+llvm::Value* emit_arguments(Emitter& e, const BodyCall& call);
+
+// What runs once, before a segment's first task and after its first wait.
+void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments);
+
+// One task. Its writes are complete for the worker's other threads after the next consumer barrier.
+void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
+               const std::vector<llvm::Value*>& coords);
+
+}  // namespace mkc

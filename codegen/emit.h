@@ -1,0 +1,54 @@
+// Small helpers over IRBuilder for the kernel's scaffold.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <functional>
+
+#include "ir/expr.h"
+
+namespace mkc {
+
+// Emits into one function of one module. Values are i32 unless said otherwise; pointers are opaque.
+struct Emitter {
+  explicit Emitter(llvm::Module& module);
+
+  llvm::Module& module;
+  llvm::IRBuilder<> ir;
+  llvm::Function* function = nullptr;
+  llvm::PointerType* global_ptr;  // address space 1
+  std::vector<llvm::Value*> symbols;
+
+  // Starts `name` with global-pointer parameters and sets the insertion point to its entry.
+  void begin_kernel(const char* name, unsigned parameters);
+  llvm::Value* constant(int64_t value) { return ir.getInt32(static_cast<uint32_t>(value)); }
+  // A function-local variable of `bytes` bytes, aligned to 8, placed in the entry block.
+  llvm::Value* local(uint64_t bytes);
+  llvm::Value* at(llvm::Value* base, uint64_t bytes);  // base + constant offset
+  llvm::Value* at(llvm::Value* base, llvm::Value* index, uint64_t stride);
+  llvm::Value* load32(llvm::Value* base, uint64_t bytes) {
+    return ir.CreateLoad(ir.getInt32Ty(), at(base, bytes));
+  }
+  llvm::Value* load64(llvm::Value* base, uint64_t bytes) {
+    return ir.CreateLoad(ir.getInt64Ty(), at(base, bytes));
+  }
+  llvm::Value* load_ptr(llvm::Value* base, uint64_t bytes);  // a global address held as an integer
+  // Calls a primitive or body, declaring it as needed. Everything is convergent: the loader and consumers
+  // meet in barriers inside.
+  llvm::Value* call(const char* name, llvm::Type* result, std::vector<llvm::Value*> args);
+  void call(const char* name, std::vector<llvm::Value*> args) { call(name, ir.getVoidTy(), std::move(args)); }
+
+  llvm::BasicBlock* block(const char* name);
+  void if_then(llvm::Value* condition, const std::function<void()>& then);
+  // for (i = first; i < last; ++i) body(i), unsigned
+  void loop(llvm::Value* first, llvm::Value* last, const std::function<void(llvm::Value*)>& body);
+
+  // Value of an expression under this->symbols and the given coordinates.
+  llvm::Value* value(const Expr& e, const std::vector<llvm::Value*>& coords = {});
+
+ private:
+  llvm::Value* apply(ExprKind kind, llvm::Value* a, llvm::Value* b);
+};
+
+}  // namespace mkc

@@ -1,0 +1,61 @@
+#include "codegen/plan.h"
+
+#include <cstring>
+
+namespace mkc {
+namespace {
+
+mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
+  const TaskGrid& grid = s.program.grids[id];
+  MKC_ASSERT(grid.reads.size() + grid.writes.size() <= mkrt::kMaxOperands,
+             "too many operands of " + grid.name);
+  MKC_ASSERT(grid.waits.size() <= mkrt::kMaxWaits, "too many waits of " + grid.name);
+  MKC_ASSERT(grid.notifies.size() <= mkrt::kMaxNotifies, "too many notifications of " + grid.name);
+  mkrt::MkGrid record{};
+  record.kind = kinds.of_grid[id.index];
+  record.id = id.index;
+  record.inline_grid = inline_grid_of(s, id).index;
+  for (size_t i = 0; i < grid.waits.size(); ++i)
+    record.wait_base[i] = s.event_base[grid.waits[i].event.index];
+  for (size_t i = 0; i < grid.notifies.size(); ++i)
+    record.notify_base[i] = s.event_base[grid.notifies[i].event.index];
+  size_t operand = 0;
+  for (const auto* accesses : {&grid.reads, &grid.writes})
+    for (const Access& access : *accesses) record.operand[operand++] = s.slots[access.tensor.index].offset;
+  return record;
+}
+
+mkrt::MkSegment segment_record(const Schedule& s, const Segment& segment) {
+  const bool range = s.placements[segment.grid.index].kind == PlacementKind::kRange;
+  return {segment.grid.index, segment.first, range ? mkrt::kRangeCount : segment.count, 0};
+}
+
+template <class T>
+void append(std::vector<std::byte>& blob, const T& value) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(&value);
+  blob.insert(blob.end(), bytes, bytes + sizeof(T));
+}
+
+}  // namespace
+
+std::vector<std::byte> make_plan(const Schedule& s, const Kinds& kinds) {
+  mkrt::MkPlanHeader header{mkrt::kPlanMagic, s.program.grids.size(), s.workers, 0};
+  for (const std::vector<Segment>& stream : s.streams)
+    header.segments += static_cast<uint32_t>(stream.size());
+  const auto align = [](std::vector<std::byte>& blob) { blob.resize((blob.size() + 15) / 16 * 16); };
+
+  std::vector<std::byte> blob;
+  append(blob, header);
+  for (GridId id : s.program.grids.ids()) append(blob, grid_record(s, kinds, id));
+  align(blob);
+  uint32_t begin = 0;
+  append(blob, begin);
+  for (const std::vector<Segment>& stream : s.streams)
+    append(blob, begin += static_cast<uint32_t>(stream.size()));
+  align(blob);
+  for (const std::vector<Segment>& stream : s.streams)
+    for (const Segment& segment : stream) append(blob, segment_record(s, segment));
+  return blob;
+}
+
+}  // namespace mkc

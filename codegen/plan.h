@@ -1,0 +1,16 @@
+// The plan: what the kernel reads to know its work, as laid out in runtime/abi.h.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "codegen/kinds.h"
+#include "runtime/abi.h"
+
+namespace mkc {
+
+// Header, grid records, stream bounds and segments as one blob, 16-byte aligned parts.
+// Requires a proved schedule whose grids keep within kMaxOperands, kMaxWaits, kMaxNotifies.
+std::vector<std::byte> make_plan(const Schedule& schedule, const Kinds& kinds);
+
+}  // namespace mkc
