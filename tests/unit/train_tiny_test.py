@@ -71,6 +71,7 @@ class Checker(unittest.TestCase):
             MEETING + "Tom went to the lake. They were happy. ",
             "He found one nut in the grass. ",
             "Then Mia had three nuts. ",
+            "Mia still had one nut. ",
             "Mia ran to the park. ",
         ):
             self.assert_verdict("inconsistent", OPENING + event + end)
@@ -79,6 +80,9 @@ class Checker(unittest.TestCase):
         events = "Once there was a girl named Mia. She had a cat named Pip. She had a red hat. One day, she went home. "
         for fact in ("the hat is red", "Mia has the red hat", "Pip is a cat", "Mia is at home"):
             self.assert_verdict("consistent", f"{events}So {fact}.")
+        self.assert_verdict("consistent", f"{events}She held up the red hat. So Pip is a cat.")
+        for event in ("She held up the blue hat", "She looked at the red cup", "Pip the dog came along"):
+            self.assert_verdict("inconsistent", f"{events}{event}. So Pip is a cat.")
         for fact in ("the hat is blue", "Mia has the blue hat", "Mia has the red cup", "Pip is a dog"):
             self.assert_verdict("inconsistent", f"{events}So {fact}.")
 

@@ -5,7 +5,7 @@ what and who is where. It ends with a sentence that follows from them, such as "
 """
 
 from story import Person, Story
-from words import COLOURS, FOOD, NUMBERS, PET_NAMES, PETS, PLACES, THINGS, counted
+from words import COLOURS, FOOD, NUMBERS, PET_NAMES, PETS, PLACES, THINGS
 
 MOST = len(NUMBERS) - 1
 HELD_OUT = 2000  # the first seeds are kept from training
@@ -30,29 +30,18 @@ def introduce(s: Story) -> None:
 
 
 def start_count(s: Story, person: Person) -> None:
-    item = s.items[0]
-    person.counts[item] = s.rng.randint(1, 5)
-    s.say(f"{s.subject(person)} had {counted(person.counts[item], item)}{s.pick('', ' in a basket')}.")
+    person.count = s.rng.randint(1, 5)
+    s.say(f"{s.subject(person)} had {s.counted(person.count)}{s.pick('', ' in a basket')}.")
 
 
-def remark(s: Story, person: Person, item: str) -> None:
-    """Says the new count most of the time: the steps of a sum are easier to follow than the whole."""
-    if s.chance(0.85):
-        s.say(f"{s.pick('now', 'then')} {s.subject(person)} had {counted(person.counts[item], item)}.")
+def change(s: Story, person: Person, by: int) -> None:
+    """Changes a count and says the new one: what is said can be learned, what is left out must be guessed."""
+    person.count += by
+    s.say(f"{s.pick('now', 'then')} {s.subject(person)} had {s.counted(person.count)}.")
 
 
-def change(s: Story, person: Person, item: str, by: int) -> None:
-    person.counts[item] = person.counts.get(item, 0) + by
-
-
-def someone_with_items(s: Story) -> tuple[Person, str, int] | None:
-    """A person on the scene, an item and how many of it the person will part with; None when nobody has any."""
-    people = [s.hero, s.friend] if s.together() and s.chance(0.4) else [s.hero]
-    owned = [(person, item) for person in people for item in s.items if person.counts.get(item)]
-    if not owned:
-        return None
-    person, item = s.rng.choice(owned)
-    return person, item, s.rng.randint(1, min(4, person.counts[item]))
+def someone_here(s: Story) -> Person:
+    return s.friend if s.together() and s.chance(0.35) else s.hero
 
 
 def go(s: Story) -> None:
@@ -68,7 +57,7 @@ def go(s: Story) -> None:
     s.hero.place = place
     if s.chance(0.3):
         s.say(s.rng.choice(MOODS))
-    if s.pet and s.chance(0.3):
+    if s.pet and s.chance(0.5):
         s.say(f"{s.pet[0]} the {s.pet[1]} came along.")
 
 
@@ -82,58 +71,59 @@ def meet(s: Story) -> None:
 
 
 def find(s: Story) -> None:
-    item = s.rng.choice(s.items)
-    person = s.friend if s.together() and s.chance(0.3) else s.hero
-    number = s.rng.randint(1, 5)
-    if person.counts.get(item, 0) + number > MOST:
+    person, number = someone_here(s), s.rng.randint(1, 5)
+    if person.count + number > MOST:
         return
-    more = " more" if person.counts.get(item) else ""
-    words = counted(number, item).replace(" ", f"{more} ", 1)
+    more = " more" if person.count else ""
+    words = s.counted(number).replace(" ", f"{more} ", 1)
     s.say(f"{s.subject(person)} {s.pick('found', 'found', 'saw and took')} {words} {s.rng.choice(SPOTS)}.")
-    change(s, person, item, number)
-    remark(s, person, item)
+    change(s, person, number)
 
 
 def give(s: Story) -> None:
-    gift = someone_with_items(s)
-    if not s.together() or gift is None:
-        return
-    giver, item, number = gift
+    giver = someone_here(s)
     taker = s.friend if giver is s.hero else s.hero
-    if taker.counts.get(item, 0) + number > MOST:
+    most = min(4, giver.count, MOST - taker.count)
+    if not s.together() or most == 0:
         return
-    change(s, giver, item, -number)
-    change(s, taker, item, number)
-    if s.chance(0.5):
-        s.say(f"{s.subject(giver)} gave {counted(number, item)} to {taker.name}.")
-    else:
-        s.say(f"{s.subject(giver)} gave {taker.him} {counted(number, item)}.")
+    words = s.counted(number := s.rng.randint(1, most))
+    who = s.subject(giver)
+    s.say(s.pick(f"{who} gave {words} to {taker.name}.", f"{who} gave {taker.him} {words}."))
     if s.chance(0.3):
         s.say(f'"Thank you, {giver.name}," said {taker.name}.')
-    for person in s.rng.sample([giver, taker], s.rng.randint(1, 2)):
-        remark(s, person, item)
+    change(s, giver, -number)
+    change(s, taker, number)
 
 
 def use_up(s: Story) -> None:
-    loss = someone_with_items(s)
-    if loss is None:
+    person = someone_here(s)
+    if person.count == 0:
         return
-    person, item, number = loss
-    who, words = s.subject(person), counted(number, item)
-    if item in FOOD and s.chance(0.7):
+    words = s.counted(number := s.rng.randint(1, min(4, person.count)))
+    who = s.subject(person)
+    if s.item in FOOD and s.chance(0.7):
         s.say(s.pick(f"{who} ate {words}.", f"{who} was hungry and ate {words}."))
     else:
         s.say(s.pick(f"{who} lost {words}.", f"{who} dropped {words} and lost {'it' if number == 1 else 'them'}."))
-    change(s, person, item, -number)
-    remark(s, person, item)
+    change(s, person, -number)
+
+
+def recount(s: Story) -> None:
+    person = someone_here(s)
+    if person.count:
+        s.say(f"{s.subject(person)} still had {s.counted(person.count)}.")
+
+
+def enjoy(s: Story) -> None:
+    if s.thing and (s.owner is s.hero or s.together()):
+        s.say(f"{s.subject(s.owner)} {s.pick('looked at', 'held up', 'played with')} the {s.thing[1]} {s.thing[0]}.")
 
 
 def hand_over(s: Story) -> None:
     if not s.thing or not s.together():
         return
-    taker = s.friend if s.owner is s.hero else s.hero
-    s.say(f"{s.subject(s.owner)} gave the {s.thing[0]} to {taker.name}.")
-    s.owner = taker
+    giver, s.owner = s.owner, s.friend if s.owner is s.hero else s.hero
+    s.say(f"{s.subject(giver)} gave the {s.thing[1]} {s.thing[0]} to {s.owner.name}.")
 
 
 def play(s: Story) -> None:
@@ -150,15 +140,12 @@ def conclude(s: Story) -> None:
         facts += [f"the {s.thing[0]} is {s.thing[1]}", f"{s.owner.name} has the {s.thing[1]} {s.thing[0]}"]
     if s.pet:
         facts.append(f"{s.pet[0]} is a {s.pet[1]}")
-    mentioned = [item for item in s.items if any(item in p.counts for p in people)]
-    if mentioned and s.chance(0.7):
-        item = s.rng.choice(mentioned)
-        facts = [" and ".join(f"{p.name} has {counted(p.counts.get(item, 0), item)}"
-                              for p in (people if s.chance(0.3) else [person]))]
+    if any(p.count for p in people) and s.chance(0.6):
+        facts = [" and ".join(f"{p.name} has {s.counted(p.count)}" for p in (people if s.chance(0.3) else [person]))]
     s.say(f"So {s.rng.choice(facts)}.")
 
 
-EVENTS = (go, meet, meet, find, find, give, give, give, use_up, hand_over, play)
+EVENTS = (go, meet, meet, find, find, give, give, give, use_up, use_up, recount, enjoy, enjoy, hand_over, play)
 
 
 def make_story(seed: int) -> str:

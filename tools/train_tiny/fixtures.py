@@ -12,11 +12,11 @@ from evaluate import load
 
 # Picked among prompts of their kind for wide margins, so that rounding changes no token lightly.
 PROMPTS = (
-    "Once there was a girl named Ivy.",
-    "Once there was a boy named Ben. He had three apples in a basket. One day, Ben went to the park.",
-    "Long ago there lived a girl named Lily. She had a green kite. Lily had two shells.",
-    "There once was a boy named Leo. He had a dog named Pip. One day, he walked to the lake. There he met a girl"
-    " named Ivy. Ivy had five stones.",
+    "Once there was a boy named Sam.",
+    "Once there was a boy named Max. He had three nuts in a basket. One day, Max went to the park.",
+    "Long ago there lived a girl named Zoe. She had a red kite. Zoe had two stones.",
+    "There once was a boy named Ben. He had a dog named Pip. One day, he walked to the forest. There he met a girl"
+    " named Mia. Mia had five stones.",
 )
 NEW_TOKENS = 48
 

@@ -2,14 +2,14 @@
 
 import random
 
-from words import BOYS, GIRLS, ITEMS
+from words import BOYS, GIRLS, ITEMS, NUMBERS
 
 
 class Person:
     def __init__(self, name: str, girl: bool):
         self.name = name
         self.kind, self.he, self.him = ("girl", "she", "her") if girl else ("boy", "he", "him")
-        self.counts: dict[str, int] = {}
+        self.count = 0  # of the item of the story
         self.place: str | None = None
 
 
@@ -23,7 +23,7 @@ class Story:
         # The friend is of the other kind, so that every pronoun has one meaning.
         self.friend = Person(self.rng.choice(BOYS if girl else GIRLS), not girl)
         self.friend_known = False
-        self.items = self.rng.sample(sorted(ITEMS), 2 if self.rng.random() < 0.25 else 1)
+        self.item = self.rng.choice(sorted(ITEMS))
         self.pet: tuple[str, str] | None = None  # its name and what it is
         self.thing: tuple[str, str] | None = None  # what it is and its colour
         self.owner = self.hero
@@ -43,3 +43,7 @@ class Story:
 
     def together(self) -> bool:
         return self.friend_known and self.hero.place == self.friend.place
+
+    def counted(self, number: int) -> str:
+        """`number` of the story's items in words: "no apples", "one apple", "two apples"."""
+        return f"{NUMBERS[number]} {self.item if number == 1 else ITEMS[self.item]}"

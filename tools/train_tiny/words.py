@@ -28,8 +28,3 @@ PLACES = {
 
 # The index of a word is its value.
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-
-
-def counted(number: int, item: str) -> str:
-    """`number` items in words: "no apples", "one apple", "two apples"."""
-    return f"{NUMBERS[number]} {item if number == 1 else ITEMS[item]}"

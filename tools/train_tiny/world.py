@@ -125,7 +125,7 @@ def give(w: World, m: re.Match) -> None:
 def hand_over(w: World, m: re.Match) -> None:
     giver, taker = w.person(m["who"]), w.person(m["to"])
     w.same_place(giver, taker)
-    require(w.owners.get(m["thing"]) == giver, f"{giver} has no {m['thing']}")
+    state_owner(w, m)
     w.owners[m["thing"]] = taker
 
 
