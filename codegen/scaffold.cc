@@ -1,0 +1,252 @@
+#include "codegen/scaffold.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+
+#include "codegen/bodies.h"
+#include "codegen/device/bodies.h"
+#include "codegen/emit.h"
+
+namespace mkc {
+namespace {
+
+// The tasks [first, last) of one grid that this worker runs; coordinates are row-major.
+struct Share {
+  llvm::Value *first, *last;
+};
+
+class Scaffold {
+ public:
+  Scaffold(llvm::Module& module, const Schedule& schedule, const Kinds& kinds)
+      : e_(module), s_(schedule), kinds_(kinds) {}
+
+  void emit() {
+    e_.begin_kernel("mk_kernel", 2);
+    llvm::Value *session = e_.function->getArg(0), *step = e_.function->getArg(1);
+    worker_ = e_.local(sizeof(mk::Worker));
+    e_.call("mkd_begin", {worker_, session, step, e_.constant(s_.ring.stages)});
+    load_launch(session, step);
+
+    llvm::BasicBlock *consumers = e_.block("consumers"), *loader_warp = e_.block("loader_warp"),
+                     *loader = e_.block("loader"), *done = e_.block("done");
+    llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
+    e_.ir.CreateCondBr(e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads)), consumers,
+                       loader_warp);
+    e_.ir.SetInsertPoint(consumers);
+    for_each_segment([&](llvm::Value* record, llvm::Value* segment) { consume(record, segment); });
+    e_.ir.CreateBr(done);
+    e_.ir.SetInsertPoint(loader_warp);
+    e_.ir.CreateCondBr(e_.ir.CreateICmpEQ(thread, e_.constant(mkrt::kConsumerThreads)), loader, done);
+    e_.ir.SetInsertPoint(loader);
+    for_each_segment([&](llvm::Value* record, llvm::Value* segment) { load(record, segment); });
+    e_.call("mkd_loader_end", {worker_});
+    e_.ir.CreateBr(done);
+    e_.ir.SetInsertPoint(done);
+    e_.ir.CreateRetVoid();
+  }
+
+ private:
+  const TaskGrid& grid(GridId id) const { return s_.program.grids[id]; }
+
+  // Everything the streams need that is fixed for the launch.
+  void load_launch(llvm::Value* session, llvm::Value* step) {
+    for (uint32_t i = 0; i < s_.program.symbols.size(); ++i)
+      e_.symbols.push_back(e_.load32(step, offsetof(mkrt::MkStep, symbol) + 4 * i));
+    bases_ = {e_.load_ptr(session, offsetof(mkrt::MkSession, weights)),
+              e_.load_ptr(session, offsetof(mkrt::MkSession, workspace)),
+              e_.load_ptr(session, offsetof(mkrt::MkSession, cache)), step};
+    grids_ = e_.load_ptr(session, offsetof(mkrt::MkSession, grids));
+    segments_ = e_.load_ptr(session, offsetof(mkrt::MkSession, segments));
+    worker_index_ = e_.call("mk_worker", e_.ir.getInt32Ty(), {});
+    llvm::Value* bounds =
+        e_.at(e_.load_ptr(session, offsetof(mkrt::MkSession, stream_begin)), worker_index_, sizeof(uint32_t));
+    stream_first_ = e_.load32(bounds, 0);
+    stream_last_ = e_.load32(bounds, sizeof(uint32_t));
+  }
+
+  void for_each_segment(const std::function<void(llvm::Value*, llvm::Value*)>& body) {
+    e_.loop(stream_first_, stream_last_, [&](llvm::Value* i) {
+      llvm::Value* segment = e_.at(segments_, i, sizeof(mkrt::MkSegment));
+      body(record_of(e_.load32(segment, offsetof(mkrt::MkSegment, grid))), segment);
+    });
+  }
+
+  llvm::Value* record_of(llvm::Value* grid_index) { return e_.at(grids_, grid_index, sizeof(mkrt::MkGrid)); }
+
+  // Dispatches on the record's kind to the kinds that `serves` holds for; others fall through.
+  void dispatch(llvm::Value* record, const std::function<bool(GridId)>& serves,
+                const std::function<void(GridId)>& body) {
+    llvm::BasicBlock* after = e_.block("kinds_end");
+    llvm::SwitchInst* chosen = e_.ir.CreateSwitch(e_.load32(record, offsetof(mkrt::MkGrid, kind)), after);
+    for (uint32_t kind = 0; kind < kinds_.first.size(); ++kind) {
+      if (!serves(kinds_.first[kind])) continue;
+      llvm::BasicBlock* here = e_.block("kind");
+      chosen->addCase(e_.ir.getInt32(kind), here);
+      e_.ir.SetInsertPoint(here);
+      body(kinds_.first[kind]);
+      e_.ir.CreateBr(after);
+    }
+    e_.ir.SetInsertPoint(after);
+  }
+
+  Share share(GridId id, llvm::Value* segment) {
+    if (s_.placements[id.index].kind != PlacementKind::kRange) {
+      llvm::Value* first = e_.load32(segment, offsetof(mkrt::MkSegment, first));
+      return {first, e_.ir.CreateAdd(first, e_.load32(segment, offsetof(mkrt::MkSegment, count)))};
+    }
+    llvm::Value* tasks = e_.constant(1);
+    for (const Coord& c : grid(id).coords) tasks = e_.ir.CreateMul(tasks, e_.value(c.extent));
+    const auto bound = [&](llvm::Value* w) {
+      return e_.ir.CreateUDiv(e_.ir.CreateMul(tasks, w), e_.constant(s_.workers));
+    };
+    return {bound(worker_index_), bound(e_.ir.CreateAdd(worker_index_, e_.constant(1)))};
+  }
+
+  std::vector<llvm::Value*> coords_of(GridId id, llvm::Value* task) {
+    const std::vector<Coord>& coords = grid(id).coords;
+    std::vector<llvm::Value*> values(coords.size());
+    for (size_t i = coords.size(); i-- > 0;) {
+      if (i == 0) {
+        values[i] = task;
+        break;
+      }
+      llvm::Value* extent = e_.value(coords[i].extent);
+      values[i] = e_.ir.CreateURem(task, extent);
+      task = e_.ir.CreateUDiv(task, extent);
+    }
+    return values;
+  }
+
+  // Row-major number of a cell, by the event's dims at run time.
+  llvm::Value* cell_number(const Event& event, const std::vector<llvm::Value*>& cell) {
+    llvm::Value* number = e_.constant(0);
+    for (size_t i = 0; i < cell.size(); ++i)
+      number = e_.ir.CreateAdd(e_.ir.CreateMul(number, e_.value(event.dims[i])), cell[i]);
+    return number;
+  }
+
+  void emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
+    const std::vector<Wait>& waits = grid(id).waits;
+    for (size_t i = 0; i < waits.size(); ++i) {
+      const Event& event = s_.program.events[waits[i].event];
+      std::vector<llvm::Value*> cell;
+      for (const Expr& at : waits[i].cell) cell.push_back(e_.value(at, coords));
+      llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, wait_base) + 4 * i);
+      e_.call("mkd_wait",
+              {worker_, e_.ir.CreateAdd(base, cell_number(event, cell)), e_.value(event.expect, cell)});
+    }
+  }
+
+  // Calls visit(cell) for the cells of the box, or the first of `run` consecutive ones in its last dim.
+  void for_each_run(const Notify& notify, const std::vector<llvm::Value*>& coords,
+                    std::vector<llvm::Value*>& cell, const std::function<void(llvm::Value* run)>& visit) {
+    const size_t dim = cell.size();
+    if (notify.cells.empty()) return visit(e_.constant(1));
+    llvm::Value* first = e_.value(notify.cells[dim].offset, coords);
+    llvm::Value* size = e_.value(notify.cells[dim].size, coords);
+    size = e_.ir.CreateSelect(e_.ir.CreateICmpSGT(size, e_.constant(0)), size, e_.constant(0));
+    if (dim + 1 == notify.cells.size()) {
+      cell.push_back(first);
+      visit(size);
+      cell.pop_back();
+      return;
+    }
+    e_.loop(first, e_.ir.CreateAdd(first, size), [&](llvm::Value* i) {
+      cell.push_back(i);
+      for_each_run(notify, coords, cell, visit);
+      cell.pop_back();
+    });
+  }
+
+  void emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
+    const GridId inlined = inline_grid_of(s_, id);
+    const std::vector<Notify>& notifies = grid(id).notifies;
+    for (size_t i = 0; i < notifies.size(); ++i) {
+      const Event& event = s_.program.events[notifies[i].event];
+      llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * i);
+      const bool runs = inlined.valid() && grid(inlined).waits[0].event == notifies[i].event;
+      std::vector<llvm::Value*> cell;
+      for_each_run(notifies[i], coords, cell, [&](llvm::Value* run) {
+        llvm::Value* counter = e_.ir.CreateAdd(base, cell_number(event, cell));
+        if (!runs) return e_.call("mkd_notify", {worker_, counter, run});
+        llvm::Value* last =
+            e_.call("mkd_notify_last", e_.ir.getInt1Ty(), {worker_, counter, e_.value(event.expect, cell)});
+        e_.if_then(last, [&] { run_inline(inlined, record, cell); });
+      });
+    }
+  }
+
+  // The task of `id` whose cell this worker has just completed: its coordinates are the cell's.
+  void run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell) {
+    llvm::Value* record = record_of(e_.load32(notifier, offsetof(mkrt::MkGrid, inline_grid)));
+    const BodyCall call{s_, id, record, bases_, worker_};
+    llvm::Value* task = e_.constant(0);
+    for (size_t i = 0; i < cell.size(); ++i)
+      task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), cell[i]);
+    run_task(call, emit_arguments(e_, call), task, cell);
+  }
+
+  void run_task(const BodyCall& call, llvm::Value* arguments, llvm::Value* task,
+                const std::vector<llvm::Value*>& coords) {
+    e_.call("mkd_task_begin", {worker_, e_.load32(call.record, offsetof(mkrt::MkGrid, id)), task});
+    emit_task(e_, call, arguments, coords);
+    e_.call("mkd_barrier", {});
+    emit_notifies(call.grid, call.record, coords);
+    e_.call("mkd_task_end", {worker_});
+  }
+
+  void consume(llvm::Value* record, llvm::Value* segment) {
+    const auto serves = [&](GridId id) { return s_.placements[id.index].kind != PlacementKind::kInline; };
+    dispatch(record, serves, [&](GridId id) {
+      const BodyCall call{s_, id, record, bases_, worker_};
+      const Share tasks = share(id, segment);
+      llvm::Value* arguments = emit_arguments(e_, call);
+      e_.loop(tasks.first, tasks.last, [&](llvm::Value* task) {
+        const std::vector<llvm::Value*> coords = coords_of(id, task);
+        emit_waits(id, record, coords);
+        e_.if_then(e_.ir.CreateICmpEQ(task, tasks.first), [&] { emit_segment_start(e_, call, arguments); });
+        run_task(call, arguments, task, coords);
+      });
+    });
+  }
+
+  // The streamed operand of a grid, by position; size() of the reads where there is none.
+  size_t streamed(GridId id) const {
+    const std::vector<Access>& reads = grid(id).reads;
+    size_t i = 0;
+    while (i < reads.size() && !reads[i].stream) ++i;
+    return i;
+  }
+
+  void load(llvm::Value* record, llvm::Value* segment) {
+    const auto serves = [&](GridId id) { return streamed(id) < grid(id).reads.size(); };
+    dispatch(record, serves, [&](GridId id) {
+      const Tensor& weight = s_.program.tensors[grid(id).reads[streamed(id)].tensor];
+      const auto shape = mkrt::packed_shape(static_cast<uint64_t>(weight.shape[0].constant()),
+                                            static_cast<uint64_t>(weight.shape[1].constant()),
+                                            static_cast<uint32_t>(dtype_bytes(weight.dtype)));
+      const uint64_t tail = shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes;
+      const Share tasks = share(id, segment);
+      e_.call("mkd_stream_bulk",
+              {worker_, operand_address(e_, {s_, id, record, bases_, worker_}, streamed(id)), tasks.first,
+               e_.ir.CreateSub(tasks.last, tasks.first), e_.constant(shape.tiles),
+               e_.constant(static_cast<int64_t>(tail))});
+    });
+  }
+
+  Emitter e_;
+  const Schedule& s_;
+  const Kinds& kinds_;
+  Bases bases_{};
+  llvm::Value *worker_ = nullptr, *worker_index_ = nullptr, *grids_ = nullptr, *segments_ = nullptr,
+              *stream_first_ = nullptr, *stream_last_ = nullptr;
+};
+
+}  // namespace
+
+void emit_kernel(llvm::Module& module, const Schedule& schedule, const Kinds& kinds) {
+  Scaffold(module, schedule, kinds).emit();
+}
+
+}  // namespace mkc
