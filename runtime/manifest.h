@@ -1,0 +1,111 @@
+// What an artefact says about itself: everything the runtime needs to bind a checkpoint to a kernel, and the
+// names that its errors use. Kept as JSON in the cubin's global `mk_manifest`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/status.h"
+
+namespace mkrt {
+
+constexpr uint32_t kManifestVersion = 1;
+
+enum class Element : uint8_t { kF32, kF16, kBf16, kI32 };
+uint32_t element_bytes(Element e);
+const char* element_name(Element e);  // "f32", "f16", "bf16", "i32"
+
+// A size that each step sets; its position in the manifest is its position in MkStep::symbol.
+struct ManifestSymbol {
+  std::string name;
+  int64_t lo = 0, hi = 0;
+  bool operator==(const ManifestSymbol&) const = default;
+};
+
+enum class WeightLayout : uint8_t {
+  kPacked,  // runtime/packing.h, rows of the sources interleaved by `group`
+  kVector,  // one row, kept as f32
+};
+
+// One weight in the weights arena, made from checkpoint tensors of one shape and type.
+struct ManifestWeight {
+  std::string name;
+  uint64_t offset = 0, bytes = 0;
+  WeightLayout layout = WeightLayout::kPacked;
+  Element element = Element::kBf16;  // of the sources; packed weights keep it
+  uint64_t rows = 0, cols = 0;       // of all sources together; a vector has one row
+  uint64_t group = 0;                // rows taken from each source in turn; 0 with one source
+  std::vector<std::string> sources;  // names in the checkpoint
+  bool operator==(const ManifestWeight&) const = default;
+};
+
+// Cosines, then sines, of positions x frequencies: [positions, dim] f32, dim/2 of each, times `scale`.
+struct ManifestRope {
+  uint64_t offset = 0;  // in the weights arena
+  uint64_t positions = 0;
+  std::vector<double> inv_freq;  // dim / 2
+  double scale = 1;
+  bool operator==(const ManifestRope&) const = default;
+};
+
+enum class Arena : uint8_t { kInput, kWeights, kWorkspace, kCache };
+
+// A tensor's place; `shape` at the symbols' upper bounds, row-major. Inputs have no offset: their address is
+// MkStep::input at their position among the inputs.
+struct ManifestTensor {
+  std::string name;
+  Arena arena = Arena::kWorkspace;
+  Element element = Element::kF32;
+  uint64_t offset = 0, bytes = 0;
+  std::vector<uint64_t> shape;
+  bool operator==(const ManifestTensor&) const = default;
+};
+
+struct ManifestEvent {
+  std::string name;
+  uint32_t first_cell = 0, cells = 0;  // within a bank
+  bool operator==(const ManifestEvent&) const = default;
+};
+
+struct Manifest {
+  uint32_t version = kManifestVersion;
+  uint32_t abi = 0;           // kAbiVersion
+  std::string mkc_version;    // of the compiler
+  std::string model;          // family
+  std::string config_hash;    // hash_hex() of the checkpoint's config.json
+  std::string schedule_hash;  // hash_hex() of the schedule's text
+  std::string target;         // "sm_90a", …, "emulator"
+  uint32_t workers = 0;       // CTAs of the cooperative launch
+  uint32_t threads = 0;       // of a worker
+  uint32_t shared_bytes = 0;  // dynamic, of a worker
+  uint32_t ring_stages = 0;
+  uint32_t event_cells = 0;  // counters of one bank
+  uint64_t weight_bytes = 0, workspace_bytes = 0, cache_bytes = 0;
+  uint64_t vocab = 0;
+  std::vector<int32_t> eos_ids;         // empty: none given
+  int32_t bos_id = -1;                  // -1: none given
+  std::vector<ManifestSymbol> symbols;  // "T", "kv_len"
+  std::vector<ManifestTensor> inputs;   // "tokens", "positions"
+  std::vector<ManifestTensor> outputs;  // "logits" [T, vocab] f32, "next" [T] i32
+  std::vector<ManifestWeight> weights;
+  std::vector<ManifestRope> ropes;
+  std::vector<ManifestTensor> tensors;  // activations and caches, for names in reports
+  std::vector<std::string> grids;       // by MkGrid::id
+  std::vector<ManifestEvent> events;
+  bool operator==(const Manifest&) const = default;
+};
+
+// JSON text, keys sorted, no white space; parse_manifest gives the equal value.
+std::string to_json(const Manifest& manifest);
+
+// Errors, each naming the key, what was found and what is expected: text that is no JSON, missing, unknown
+// or wrongly typed keys, versions other than this runtime's, sizes that contradict each other, slots outside
+// their arena.
+Result<Manifest> parse_manifest(std::string_view json);
+
+// 32 hexadecimal digits: XXH3-128 of the bytes. For identity, not for security.
+std::string hash_hex(std::string_view bytes);
+
+}  // namespace mkrt
