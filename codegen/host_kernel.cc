@@ -1,0 +1,65 @@
+#include "codegen/host_kernel.h"
+
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/Support/TargetSelect.h>
+
+#include <mutex>
+
+#include "codegen/kernel_module.h"
+#include "codegen/race_hooks.h"
+#include "runtime/emulator/emulator.h"
+
+namespace mkc {
+namespace {
+
+template <class T>
+T or_bug(llvm::Expected<T> value) {
+  if (!value) MKC_BUG("host code: " + llvm::toString(value.takeError()));
+  return std::move(*value);
+}
+
+void or_bug(llvm::Error error) {
+  if (error) MKC_BUG("host code: " + llvm::toString(std::move(error)));
+}
+
+llvm::orc::JITTargetMachineBuilder host_machine() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+  llvm::orc::JITTargetMachineBuilder machine = or_bug(llvm::orc::JITTargetMachineBuilder::detectHost());
+  machine.setCodeGenOptLevel(llvm::CodeGenOptLevel::Less);
+  return machine;
+}
+
+void define_primitives(llvm::orc::LLJIT& jit) {
+  llvm::orc::SymbolMap symbols;
+  for (const auto& [name, address] : mkrt::emulator_symbols())
+    symbols[jit.mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
+                                          llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+  or_bug(jit.getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))));
+}
+
+}  // namespace
+
+HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
+  llvm::orc::JITTargetMachineBuilder builder = host_machine();
+  const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
+  auto context = std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> module = make_kernel_module(*context, schedule, find_kinds(schedule), {});
+  if (options.edit) options.edit(*module);
+  optimise(*module, *machine);
+  HostKernel kernel;
+  if (options.race) kernel.sites = add_race_hooks(*module);
+
+  std::shared_ptr<llvm::orc::LLJIT> jit =
+      or_bug(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(builder)).create());
+  define_primitives(*jit);
+  or_bug(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
+  kernel.entry = or_bug(jit->lookup("mk_kernel")).toPtr<decltype(kernel.entry)>();
+  kernel.code = std::move(jit);
+  return kernel;
+}
+
+}  // namespace mkc

@@ -1,0 +1,34 @@
+// The kernel as host code, for the emulator.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/kinds.h"
+#include "runtime/abi.h"
+
+namespace llvm {
+class Module;
+}
+
+namespace mkc {
+
+struct HostOptions {
+  bool race = false;  // report every access of global and shared memory to the emulator's race detector
+  std::function<void(llvm::Module&)> edit;  // for fault injection: changes the kernel before it is optimised
+};
+
+// Machine code in this process, for as long as the value lives. Immutable: threads may share it.
+struct HostKernel {
+  void (*entry)(const mkrt::MkSession*, const mkrt::MkStep*) = nullptr;
+  std::vector<std::string> sites;  // "file:line" by the number that the race detector is given
+  std::shared_ptr<void> code;
+};
+
+// The same module that a GPU gets, up to its primitives, which are the emulator's.
+// Requires a proved schedule.
+HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options = {});
+
+}  // namespace mkc

@@ -1,0 +1,101 @@
+#include "codegen/kernel_module.h"
+
+#include <fmt/format.h>
+#include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Linker/Linker.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+
+#include "codegen/bitcode.h"
+#include "codegen/scaffold.h"
+
+namespace mkc {
+namespace {
+
+constexpr const char* kBodies[] = {"worker", "product", "attend", "tokens"};
+
+std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std::string& name) {
+  for (const Bitcode& file : device_bitcode()) {
+    if (file.name != name) continue;
+    const llvm::StringRef bytes(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
+    auto module = llvm::parseBitcodeFile({bytes, name}, context);
+    MKC_ASSERT(static_cast<bool>(module), "embedded bitcode " + name + " cannot be read");
+    return std::move(*module);
+  }
+  MKC_BUG("no embedded bitcode " + name);
+}
+
+// What clang noted for the processor it compiled for; the target machine knows better.
+void forget_processor(llvm::Module& module) {
+  for (llvm::Function& f : module)
+    for (const char* attribute : {"target-cpu", "target-features", "tune-cpu", "frame-pointer", "nvvm.maxntid"})
+      f.removeFnAttr(attribute);
+  if (llvm::NamedMDNode* flags = module.getModuleFlagsMetadata()) flags->eraseFromParent();
+}
+
+void link(llvm::Module& module, std::unique_ptr<llvm::Module> part) {
+  forget_processor(*part);
+  part->setTargetTriple(module.getTargetTriple());
+  part->setDataLayout(module.getDataLayout());
+  const bool failed = llvm::Linker::linkModules(module, std::move(part), llvm::Linker::LinkOnlyNeeded);
+  MKC_ASSERT(!failed, "device code does not link");
+}
+
+void keep_only_kernel(llvm::Module& module) {
+  for (const char* list : {"llvm.used", "llvm.compiler.used"})
+    if (llvm::GlobalVariable* g = module.getNamedGlobal(list)) g->eraseFromParent();
+  for (llvm::Function& f : module)
+    if (!f.isDeclaration() && f.getName() != "mk_kernel") f.setLinkage(llvm::GlobalValue::InternalLinkage);
+}
+
+void verify(const llvm::Module& module) {
+  std::string errors;
+  llvm::raw_string_ostream stream(errors);
+  MKC_ASSERT(!llvm::verifyModule(module, &stream), "generated LLVM IR is not valid: " + errors);
+}
+
+}  // namespace
+
+std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
+                                                 const Kinds& kinds,
+                                                 std::span<const std::string> primitives) {
+  auto module = std::make_unique<llvm::Module>("mk", context);
+  std::unique_ptr<llvm::Module> first = read_bitcode(context, kBodies[0]);
+  module->setTargetTriple(first->getTargetTriple());
+  module->setDataLayout(first->getDataLayout());
+  emit_kernel(*module, schedule, kinds);
+  link(*module, std::move(first));
+  for (const char* body : kBodies)
+    if (body != kBodies[0]) link(*module, read_bitcode(context, body));
+  for (const std::string& name : primitives) link(*module, read_bitcode(context, name));
+  keep_only_kernel(*module);
+  module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+  verify(*module);
+  return module;
+}
+
+void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;  // lanes are threads already
+  tuning.SLPVectorization = false;
+  llvm::PassBuilder passes(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(components);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, components, modules);
+  const bool much = machine.getOptLevel() == llvm::CodeGenOptLevel::Aggressive;
+  passes.buildPerModuleDefaultPipeline(much ? llvm::OptimizationLevel::O3 : llvm::OptimizationLevel::O1)
+      .run(module, modules);
+}
+
+}  // namespace mkc
