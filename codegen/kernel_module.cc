@@ -31,7 +31,8 @@ std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std
 // What clang noted for the processor it compiled for; the target machine knows better.
 void forget_processor(llvm::Module& module) {
   for (llvm::Function& f : module)
-    for (const char* attribute : {"target-cpu", "target-features", "tune-cpu", "frame-pointer", "nvvm.maxntid"})
+    for (const char* attribute :
+         {"target-cpu", "target-features", "tune-cpu", "frame-pointer", "nvvm.maxntid"})
       f.removeFnAttr(attribute);
   if (llvm::NamedMDNode* flags = module.getModuleFlagsMetadata()) flags->eraseFromParent();
 }

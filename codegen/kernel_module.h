@@ -16,8 +16,7 @@ namespace mkc {
 // found in none of them stay declarations. Everything but mk_kernel is internal, and no function is bound to
 // the processor that its bitcode was made for. Requires a proved schedule.
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
-                                                 const Kinds& kinds,
-                                                 std::span<const std::string> primitives);
+                                                 const Kinds& kinds, std::span<const std::string> primitives);
 
 // Makes the module one of `machine` and optimises it at its level.
 void optimise(llvm::Module& module, llvm::TargetMachine& machine);

@@ -1,0 +1,139 @@
+#include "codegen/describe.h"
+
+#include <algorithm>
+
+#include "codegen/device/worker.h"
+
+namespace mkc {
+namespace {
+
+mkrt::Element element(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return mkrt::Element::kF32;
+    case DType::f16:
+      return mkrt::Element::kF16;
+    case DType::bf16:
+      return mkrt::Element::kBf16;
+    case DType::i32:
+      return mkrt::Element::kI32;
+  }
+  MKC_BUG("unknown dtype");
+}
+
+// Fills a manifest from a schedule.
+struct Describer {
+  const Schedule& schedule;
+  mkrt::Manifest& manifest;
+  std::vector<Bounds> limits;
+
+  const TaskProgram& program() const { return schedule.program; }
+
+  std::vector<uint64_t> most(const std::vector<Expr>& shape) const {
+    std::vector<uint64_t> sizes;
+    for (const Expr& size : shape) sizes.push_back(static_cast<uint64_t>(bounds(size, limits).hi));
+    return sizes;
+  }
+
+  mkrt::ManifestTensor place(TensorId id, mkrt::Arena arena) const {
+    const Tensor& t = program().tensors[id];
+    const Slot& slot = schedule.slots[id.index];
+    return {t.name, arena, element(t.dtype), slot.offset, slot.bytes, most(t.shape)};
+  }
+
+  mkrt::ManifestWeight weight(TensorId id) const {
+    const Tensor& t = program().tensors[id];
+    const Slot& slot = schedule.slots[id.index];
+    const std::vector<uint64_t> shape = most(t.shape);
+    mkrt::ManifestWeight w;
+    w.name = t.name;
+    w.offset = slot.offset;
+    w.bytes = slot.bytes;
+    w.layout = shape.size() < 2 ? mkrt::WeightLayout::kVector : mkrt::WeightLayout::kPacked;
+    w.element = element(t.dtype);
+    w.rows = shape.size() < 2 ? 1 : shape[0];
+    w.cols = shape.back();
+    w.group = static_cast<uint64_t>(t.packing.group);
+    for (TensorId source : t.packing.sources) w.sources.push_back(program().tensors[source].source);
+    if (w.sources.empty()) w.sources.push_back(t.source);
+    return w;
+  }
+
+  void add_tensor(TensorId id) {
+    switch (program().tensors[id].kind) {
+      case TensorKind::kInput:
+        manifest.inputs.push_back(place(id, mkrt::Arena::kInput));
+        break;
+      case TensorKind::kWeight:
+        if (schedule.slots[id.index].bytes != 0) manifest.weights.push_back(weight(id));
+        break;
+      case TensorKind::kActivation:
+        manifest.tensors.push_back(place(id, mkrt::Arena::kWorkspace));
+        break;
+      case TensorKind::kCache:
+        manifest.tensors.push_back(place(id, mkrt::Arena::kCache));
+        break;
+      case TensorKind::kOutput:
+        manifest.outputs.push_back(place(id, mkrt::Arena::kWorkspace));
+        break;
+      case TensorKind::kTable:
+        break;  // with its frequencies, in `ropes`
+    }
+  }
+
+  void add_ropes() {
+    for (const RopeTable& rope : program().ropes) {
+      const std::vector<uint64_t> shape = most(program().tensors[rope.tensor].shape);
+      manifest.ropes.push_back(
+          {schedule.slots[rope.tensor.index].offset, shape[0], rope.inv_freq, rope.scale});
+    }
+  }
+
+  void add_events() {
+    for (EventId id : program().events.ids()) {
+      const uint32_t first = schedule.event_base[id.index];
+      const uint32_t end = id.index + 1 < schedule.event_base.size() ? schedule.event_base[id.index + 1]
+                                                                     : schedule.event_cells;
+      manifest.events.push_back({program().events[id].name, first, end - first});
+    }
+  }
+};
+
+}  // namespace
+
+mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity) {
+  mkrt::Manifest m;
+  m.abi = mkrt::kAbiVersion;
+  m.mkc_version = identity.mkc_version;
+  m.model = identity.family;
+  m.config_hash = identity.config_hash;
+  m.schedule_hash = identity.schedule_hash;
+  m.target = identity.target;
+  m.eos_ids = identity.eos_ids;
+  m.bos_id = identity.bos_id;
+  m.workers = schedule.workers;
+  m.threads = mkrt::kWorkerThreads;
+  m.shared_bytes = schedule.ring.stages * schedule.ring.stage_bytes + mk::kBarrierBytes + mk::kScratchBytes;
+  m.ring_stages = schedule.ring.stages;
+  m.event_cells = schedule.event_cells;
+  m.weight_bytes = schedule.weight_bytes;
+  m.workspace_bytes = schedule.workspace_bytes;
+  m.cache_bytes = schedule.cache_bytes;
+
+  Describer d{schedule, m, {}};
+  for (const Symbol& s : schedule.program.symbols) {
+    d.limits.push_back(s.bounds);
+    m.symbols.push_back({s.name, s.bounds.lo, s.bounds.hi});
+  }
+  for (TensorId id : schedule.program.tensors.ids()) d.add_tensor(id);
+  d.add_ropes();
+  d.add_events();
+  for (const TaskGrid& grid : schedule.program.grids) m.grids.push_back(grid.name);
+  const auto logits = std::find_if(m.outputs.begin(), m.outputs.end(),
+                                   [](const mkrt::ManifestTensor& t) { return t.name == "logits"; });
+  MKC_ASSERT(logits != m.outputs.end(), "the step has no output named logits");
+  m.vocab = logits->shape.back();
+  return m;
+}
+
+}  // namespace mkc

@@ -1,0 +1,23 @@
+// The manifest of a schedule: what the runtime needs to know of the kernel.
+#pragma once
+
+#include "ir/schedule.h"
+#include "runtime/manifest.h"
+
+namespace mkc {
+
+// What the manifest says beyond the schedule.
+struct ModelIdentity {
+  std::string mkc_version;
+  std::string family;
+  std::string config_hash;    // mkrt::hash_hex of config.json
+  std::string schedule_hash;  // mkrt::hash_hex of the schedule's text
+  std::string target;         // "sm_90a", …, "emulator"
+  std::vector<int32_t> eos_ids;
+  int32_t bos_id = -1;
+};
+
+// Requires a proved schedule of a graph whose outputs are logits [T, vocab] and next [T].
+mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity);
+
+}  // namespace mkc
