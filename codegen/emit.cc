@@ -12,6 +12,7 @@ void Emitter::begin_kernel(const char* name, unsigned parameters) {
   function = llvm::Function::Create(llvm::FunctionType::get(ir.getVoidTy(), types, false),
                                     llvm::Function::ExternalLinkage, name, module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
+  function->addFnAttr("no-builtins");  // as the bodies, which could not be inlined otherwise
   ir.SetInsertPoint(block("entry"));
 }
 

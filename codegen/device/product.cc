@@ -21,6 +21,7 @@ struct Scratch {
 
 MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
   f32 sum = 0;
+  MK_UNROLL
   for (u32 i = 0; i < kConsumerWarps; ++i) sum += partial[i * kStripRows * kMaxTokens + entry];
   return sum;
 }
@@ -43,29 +44,33 @@ struct Fma {
   MK_INLINE void step(u32x4 bits, const Input& in, u32 col) {
     const u32 c = col + lane() % 4 * 2;
     if constexpr (W::bytes == 4) {
-      for (u32 n = 0; n < Tokens; ++n)
-        for (u32 e = 0; e < 2; ++e) {
-          const f32 x = in.at(n, c + e);
-          sum[n][0] = __builtin_fmaf(as_f32(bits[e]), x, sum[n][0]);
-          sum[n][1] = __builtin_fmaf(as_f32(bits[2 + e]), x, sum[n][1]);
-        }
+      MK_UNROLL
+      for (u32 i = 0; i < Tokens * 2; ++i) {
+        const u32 n = i / 2, e = i % 2;
+        const f32 x = in.at(n, c + e);
+        sum[n][0] = __builtin_fmaf(as_f32(bits[e]), x, sum[n][0]);
+        sum[n][1] = __builtin_fmaf(as_f32(bits[2 + e]), x, sum[n][1]);
+      }
     } else {
-      for (u32 n = 0; n < Tokens; ++n)
-        for (u32 half = 0; half < 2; ++half) {
-          const f32 x0 = W::round(in.at(n, c + 8 * half)), x1 = W::round(in.at(n, c + 8 * half + 1));
-          for (u32 r = 0; r < 2; ++r) {
-            sum[n][r] = __builtin_fmaf(W::low(bits[2 * half + r]), x0, sum[n][r]);
-            sum[n][r] = __builtin_fmaf(W::high(bits[2 * half + r]), x1, sum[n][r]);
-          }
+      MK_UNROLL
+      for (u32 i = 0; i < Tokens * 2; ++i) {
+        const u32 n = i / 2, half = i % 2;
+        const f32 x0 = W::round(in.at(n, c + 8 * half)), x1 = W::round(in.at(n, c + 8 * half + 1));
+        MK_UNROLL
+        for (u32 r = 0; r < 2; ++r) {
+          sum[n][r] = __builtin_fmaf(W::low(bits[2 * half + r]), x0, sum[n][r]);
+          sum[n][r] = __builtin_fmaf(W::high(bits[2 * half + r]), x1, sum[n][r]);
         }
+      }
     }
   }
   MK_INLINE void store(AS3 f32* partial) {
-    for (u32 n = 0; n < Tokens; ++n)
-      for (u32 r = 0; r < 2; ++r) {
-        const f32 total = mk_quad_sum(sum[n][r]);
-        if (lane() % 4 == 0) partial[n * kStripRows + r * 8 + lane() / 4] = total;
-      }
+    MK_UNROLL
+    for (u32 i = 0; i < Tokens * 2; ++i) {
+      const u32 n = i / 2, r = i % 2;
+      const f32 total = mk_quad_sum(sum[n][r]);
+      if (lane() % 4 == 0) partial[n * kStripRows + r * 8 + lane() / 4] = total;
+    }
   }
 };
 
@@ -75,15 +80,18 @@ struct Mma {
   f32 sum[Blocks][4] = {};
   MK_INLINE void step(u32x4 bits, const Input& in, u32 col) {
     const u32 c = col + lane() % 4 * 2;
+    MK_UNROLL
     for (u32 b = 0; b < Blocks; ++b) {
       const u32 n = b * 8 + lane() / 4;
       W::mma(sum[b], bits, W::pack(in.at(n, c), in.at(n, c + 1)), W::pack(in.at(n, c + 8), in.at(n, c + 9)));
     }
   }
   MK_INLINE void store(AS3 f32* partial) {
-    for (u32 b = 0; b < Blocks; ++b)
-      for (u32 i = 0; i < 4; ++i)
-        partial[(b * 8 + lane() % 4 * 2 + i % 2) * kStripRows + i / 2 * 8 + lane() / 4] = sum[b][i];
+    MK_UNROLL
+    for (u32 e = 0; e < Blocks * 4; ++e) {
+      const u32 b = e / 4, i = e % 4;
+      partial[(b * 8 + lane() % 4 * 2 + i % 2) * kStripRows + i / 2 * 8 + lane() / 4] = sum[b][i];
+    }
   }
 };
 

@@ -6,6 +6,8 @@
 #include "runtime/packing.h"
 
 #define MK_INLINE __attribute__((always_inline)) inline
+// Before loops over arrays that must stay in registers.
+#define MK_UNROLL _Pragma("clang loop unroll(full)")
 #define MK_BODY extern "C" __attribute__((always_inline, used))
 
 namespace mk {
