@@ -1,0 +1,111 @@
+// What parsing the levels has in common. Internal to parse.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "ir/lexer.h"
+#include "ir/parse.h"
+#include "ir/text.h"
+
+namespace mkc {
+
+// The objects of one kind, by name, known before the first line is read.
+struct NameTable {
+  const char* what;   // "tensor", …
+  const char* sigil;  // "%", "@" or ""
+  std::vector<std::string> names{};
+  std::unordered_map<std::string, uint32_t> index{};  // of the first of a name
+
+  void add(const std::string& name) {
+    index.emplace(name, static_cast<uint32_t>(names.size()));
+    names.push_back(name);
+  }
+};
+
+// After the first error the parser stands at the end of the text, and everything it is asked for is a
+// default: callers need not look for errors until they are done.
+struct Parser {
+  Parser(std::vector<Token> tokens, std::string_view text, const std::string& file, Places* places);
+
+  std::optional<Error> error;
+  NameTable symbols{"symbol", ""}, tensors{"tensor", "%"}, grids{"grid", "%"}, events{"event", "@"};
+  std::vector<std::string> coords;  // of the grid being read
+
+  const Token& peek() const { return tokens_[next_]; }
+  bool at_end() const { return peek().kind == TokenKind::kEnd; }
+  Token take();
+  bool accept(std::string_view word);
+  void expect(std::string_view word);
+  void fail(const Token& where, const std::string& message);
+  void fail_expected(const std::string& what);  // "expected WHAT, found …" at the next token
+  // The line that begins here describes this part.
+  void mark(Subject subject);
+  void end_line();
+
+  std::string name(const char* what);  // plain or quoted
+  std::string quoted(const char* what);
+  size_t choice(const char* what, const std::vector<std::string>& known);  // position of the word
+  uint64_t natural(uint64_t most);                                         // at most `most`
+  uint32_t natural32() { return static_cast<uint32_t>(natural(UINT32_MAX)); }
+  int64_t integer(int64_t least, int64_t most);  // with an optional sign
+  double real();
+  TensorId tensor() { return {reference(TokenKind::kTensor, tensors)}; }
+  GridId grid() { return {reference(TokenKind::kTensor, grids)}; }
+  EventId event() { return {reference(TokenKind::kEvent, events)}; }
+  std::vector<TensorId> tensor_list(std::string_view close);  // up to and with `close`; may be empty
+  std::string declared(TokenKind kind, const char* what);     // the name after a sigil, not a number
+
+  Expr expr();
+  std::vector<Expr> expr_list();  // "[a, b]"
+  Region region();                // "[offset:+size, …]"
+
+  Attrs attrs();    // "{…}" if it stands here
+  int32_t layer();  // "layer n" if it stands here
+  Loc loc();        // "loc(…)" if it stands here
+
+  // Lines that all levels have; false where another begins here.
+  bool file_line();
+  bool symbol_line(Table<SymbolId, Symbol>& table);
+  bool rope_line(std::vector<RopeTable>& ropes);
+  // `slots`: of a schedule's tensors, grows with `table`; null at other levels.
+  bool tensor_line(Table<TensorId, Tensor>& table, std::vector<Slot>* slots);
+  // Refuses a line that no other function takes; `keywords` begin lines of the level.
+  void unknown_line(std::vector<std::string> keywords);
+
+ private:
+  uint32_t reference(TokenKind kind, const NameTable& table);
+  uint32_t find(const Token& at, const NameTable& table);
+  void declare_names();
+  void operand(Expr& out, int depth);
+  void operators(Expr& out, int depth, int least_precedence);
+  void function(Expr& out, int depth, ExprKind kind);
+  Attr attr();
+  Slot slot();
+
+  std::vector<Token> tokens_;
+  size_t next_ = 0;
+  std::string_view text_;
+  std::string file_;
+  Places* places_;
+  std::map<std::string, std::string> files_;  // by label
+};
+
+// The lines after the header. Errors are left in the parser.
+OpGraph parse_ops(Parser& p, const std::string& name);
+TaskProgram parse_tasks(Parser& p, const std::string& name);
+Schedule parse_schedule(Parser& p, const std::string& name);
+
+// Lines of a task program; false where another begins here. `schedule`: of which it is part, or null.
+bool program_lines(Parser& p, TaskProgram& program, Schedule* schedule);
+
+// Names of the values of an enum, in order.
+template <class Kinds>
+std::vector<std::string> names_of(const Kinds& kinds) {
+  std::vector<std::string> names;
+  for (auto kind : kinds) names.push_back(keyword(kind));
+  return names;
+}
+
+}  // namespace mkc

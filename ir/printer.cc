@@ -1,0 +1,102 @@
+#include "ir/printer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace mkc {
+
+std::string reference(const std::vector<std::string>& names, uint32_t index) {
+  return index < names.size() ? names[index] : "#" + std::to_string(index);
+}
+
+std::string spell_attrs(const Attrs& attrs) {
+  std::string text;
+  for (const Attr& a : attrs)
+    text += fmt::format("{}{} = {}", text.empty() ? " {" : ", ", spell_name(a.name),
+                        a.is_float ? spell_double(a.f) : std::to_string(a.i));
+  return text.empty() ? text : text + "}";
+}
+
+std::string spell_layer(int32_t layer) {
+  return layer == -1 ? "" : fmt::format(" layer {}", layer);
+}
+
+std::string Printer::expr(const Expr& e) const {
+  Expr numbered = e;  // with its leaves numbered in order, so that each has a spelling
+  std::vector<std::string> leaves;
+  for (ExprNode& node : numbered.nodes) {
+    const bool is_symbol = node.kind == ExprKind::kSymbol;
+    if (!is_symbol && node.kind != ExprKind::kCoord) continue;
+    const auto index = static_cast<uint32_t>(node.value);
+    leaves.push_back(is_symbol               ? reference(symbols, index)
+                     : index < coords.size() ? coords[index]
+                                             : "$" + std::to_string(index));
+    node = {ExprKind::kCoord, static_cast<int64_t>(leaves.size() - 1)};
+  }
+  return to_string(numbered, {}, leaves);
+}
+
+std::string Printer::expr_list(std::span<const Expr> list) const {
+  std::string text;
+  for (const Expr& e : list) text += (text.empty() ? "" : ", ") + expr(e);
+  return text;
+}
+
+std::string Printer::region(const Region& region) const {
+  std::string text;
+  for (const Range& r : region) text += (text.empty() ? "" : ", ") + expr(r.offset) + ":+" + expr(r.size);
+  return "[" + text + "]";
+}
+
+std::string Printer::tensor(TensorId id) const {
+  return "%" + reference(tensors, id.index);
+}
+
+std::string Printer::tensor_list(std::span<const TensorId> ids) const {
+  std::string text;
+  for (TensorId id : ids) text += (text.empty() ? "" : ", ") + tensor(id);
+  return text;
+}
+
+std::string Printer::loc(const Loc& loc) {
+  if (loc == Loc{}) return "";
+  const auto [at, added] = file_numbers_.emplace(loc.file, files_.size());
+  if (added) files_.push_back(loc.file);
+  return fmt::format(" loc(f{}:{}:{})", at->second, loc.line, loc.col);
+}
+
+void Printer::add_symbols(const Table<SymbolId, Symbol>& table) {
+  for (const Symbol& s : table)
+    out += fmt::format("symbol {} in [{}, {}]{}\n", spell_name(s.name), s.bounds.lo, s.bounds.hi, loc(s.loc));
+}
+
+void Printer::add_tensors(const Table<TensorId, Tensor>& table, const std::vector<Slot>* slots) {
+  for (TensorId id : table.ids()) {
+    const Tensor& t = table[id];
+    out += fmt::format("{} %{}: {}[{}]", keyword(t.kind), spell_name(t.name), dtype_name(t.dtype),
+                       expr_list(t.shape));
+    if (!t.source.empty()) out += " from " + spell_string(t.source);
+    if (!t.packing.sources.empty()) out += fmt::format(" packed({})", tensor_list(t.packing.sources));
+    if (t.packing.group != 0) out += fmt::format(" group {}", t.packing.group);
+    if (slots && id.index < slots->size() && (*slots)[id.index] != Slot{})
+      out += fmt::format(" slot {}:+{}", (*slots)[id.index].offset, (*slots)[id.index].bytes);
+    out += loc(t.loc) + "\n";
+  }
+}
+
+void Printer::add_ropes(const std::vector<RopeTable>& ropes) {
+  for (const RopeTable& rope : ropes) {
+    std::vector<std::string> frequencies;
+    for (double f : rope.inv_freq) frequencies.push_back(spell_double(f));
+    out += fmt::format("rope {} scale {} inv_freq [{}]\n", tensor(rope.tensor), spell_double(rope.scale),
+                       fmt::join(frequencies, ", "));
+  }
+}
+
+std::string Printer::finish(std::string_view level, std::string_view name, std::string_view facts) const {
+  std::string text = fmt::format("mkir {} {} {}\n{}", level, kTextVersion, spell_string(name), facts);
+  for (size_t i = 0; i < files_.size(); ++i) text += fmt::format("file f{} {}\n", i, spell_string(files_[i]));
+  return text + out;
+}
+
+}  // namespace mkc

@@ -1,0 +1,83 @@
+#include "ir/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace mkc {
+namespace {
+
+constexpr std::array<std::string_view, 5> kOperators = {"min", "max", "floordiv", "ceildiv", "mod"};
+
+bool is_control(char c) {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+}
+
+}  // namespace
+
+const char* keyword(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::kInput:
+      return "input";
+    case TensorKind::kWeight:
+      return "weight";
+    case TensorKind::kActivation:
+      return "activation";
+    case TensorKind::kCache:
+      return "cache";
+    case TensorKind::kOutput:
+      return "output";
+    case TensorKind::kTable:
+      return "table";
+  }
+  MKC_BUG("tensor of unknown kind");
+}
+
+const char* keyword(PlacementKind kind) {
+  switch (kind) {
+    case PlacementKind::kTable:
+      return "table";
+    case PlacementKind::kRange:
+      return "range";
+    case PlacementKind::kInline:
+      return "inline";
+  }
+  MKC_BUG("unknown placement");
+}
+
+bool starts_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+bool continues_name(char c) {
+  return starts_name(c) || (c >= '0' && c <= '9') || c == '.';
+}
+
+std::string spell_name(std::string_view name) {
+  const bool plain = !name.empty() && starts_name(name[0]) &&
+                     std::all_of(name.begin(), name.end(), continues_name) &&
+                     std::find(kOperators.begin(), kOperators.end(), name) == kOperators.end();
+  return plain ? std::string(name) : spell_string(name);
+}
+
+std::string spell_string(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (is_control(c))
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+std::string spell_double(double value) {
+  std::string text = fmt::format("{:.17g}", value);
+  if (std::isfinite(value) && text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+}  // namespace mkc

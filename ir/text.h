@@ -1,0 +1,42 @@
+// Spelling of names, strings, numbers and keywords in the text form: what print and parse share. Internal to
+// ir.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "ir/schedule.h"
+
+namespace mkc {
+
+constexpr uint32_t kTextVersion = 1;
+
+constexpr std::array kDTypes = {DType::f32, DType::f16, DType::bf16, DType::i32};
+constexpr std::array kTensorKinds = {TensorKind::kInput, TensorKind::kWeight, TensorKind::kActivation,
+                                     TensorKind::kCache, TensorKind::kOutput, TensorKind::kTable};
+constexpr std::array kBodyKinds = {BodyKind::kEmbed, BodyKind::kProduct, BodyKind::kAttend,
+                                   BodyKind::kCombine, BodyKind::kSample};
+constexpr std::array kPlacementKinds = {PlacementKind::kTable, PlacementKind::kRange, PlacementKind::kInline};
+
+const char* keyword(TensorKind kind);     // "input", "weight", …
+const char* keyword(PlacementKind kind);  // "table", "range", "inline"
+inline const char* keyword(DType type) {
+  return dtype_name(type);
+}
+inline const char* keyword(BodyKind kind) {
+  return body_name(kind);
+}
+
+// A letter or '_', then letters, digits, '_' and '.'.
+bool starts_name(char c);
+bool continues_name(char c);
+
+// The name itself, or quoted where it is no plain name or an operator of expressions.
+std::string spell_name(std::string_view name);
+// In double quotes; '"', '\' and control characters escaped.
+std::string spell_string(std::string_view text);
+// Reads back to the same double and never as an integer.
+std::string spell_double(double value);
+
+}  // namespace mkc
