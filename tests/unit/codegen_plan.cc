@@ -1,0 +1,169 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <set>
+
+#include "codegen/describe.h"
+#include "codegen/plan.h"
+#include "scheduler/events.h"
+#include "scheduler/fuse.h"
+#include "scheduler/place.h"
+#include "tests/unit/frontend_fixtures.h"
+
+namespace mkc {
+namespace {
+
+using test::edited;
+
+Schedule scheduled(const std::string& config) {
+  const Result<OpGraph> graph = test::graph_of(config);
+  REQUIRE(graph.ok());
+  const Result<TaskProgram> program = fuse(graph.value());
+  REQUIRE(program.ok());
+  const Result<TaskProgram> with_events = derive_events(program.value(), {});
+  REQUIRE(with_events.ok());
+  Result<Schedule> schedule = place(with_events.value(), load_machine("emulator").value());
+  REQUIRE_MESSAGE(schedule.ok(), schedule.error().message);
+  return schedule.value();
+}
+
+// A plan taken apart again, by the words of runtime/abi.h.
+struct Plan {
+  mkrt::MkPlanHeader header;
+  std::vector<mkrt::MkGrid> grids;
+  std::vector<uint32_t> stream_begin;
+  std::vector<mkrt::MkSegment> segments;
+  size_t bytes = 0;
+
+  explicit Plan(const std::vector<std::byte>& blob) {
+    take(blob, &header, 1);
+    grids.resize(header.grids);
+    take(blob, grids.data(), grids.size());
+    stream_begin.resize(header.workers + 1);
+    take(blob, stream_begin.data(), stream_begin.size());
+    segments.resize(header.segments);
+    take(blob, segments.data(), segments.size());
+  }
+
+ private:
+  template <class T>
+  void take(const std::vector<std::byte>& blob, T* out, size_t count) {
+    REQUIRE(bytes + count * sizeof(T) <= blob.size());
+    std::memcpy(out, blob.data() + bytes, count * sizeof(T));
+    bytes = (bytes + count * sizeof(T) + 15) / 16 * 16;
+  }
+};
+
+TEST_CASE("layers share kinds: code does not grow with depth") {
+  const auto kinds_of = [](const char* layers) {
+    return find_kinds(scheduled(edited(test::llama_config(), "\"num_hidden_layers\": 1",
+                                       "\"num_hidden_layers\": " + std::string(layers))))
+        .first.size();
+  };
+  const size_t few = kinds_of("3");
+  CHECK(few < 16);
+  CHECK(kinds_of("12") == few);
+}
+
+TEST_CASE("grids of one kind differ in numbers alone") {
+  const Schedule s =
+      scheduled(edited(test::qwen3_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 5"));
+  const Kinds kinds = find_kinds(s);
+  REQUIRE(kinds.of_grid.size() == s.program.grids.size());
+  for (GridId id : s.program.grids.ids()) {
+    const TaskGrid& one = s.program.grids[kinds.first[kinds.of_grid[id.index]]];
+    const TaskGrid& other = s.program.grids[id];
+    CHECK(one.body == other.body);
+    CHECK(one.attrs == other.attrs);
+    CHECK(one.reads.size() == other.reads.size());
+    CHECK(one.waits.size() == other.waits.size());
+    CHECK(one.notifies.size() == other.notifies.size());
+  }
+}
+
+TEST_CASE("the plan says what the schedule says") {
+  const Schedule s =
+      scheduled(edited(test::qwen2_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2"));
+  const std::vector<std::byte> blob = make_plan(s, find_kinds(s));
+  const Plan plan(blob);
+  CHECK(plan.bytes == blob.size());
+  CHECK(plan.header.magic == mkrt::kPlanMagic);
+  CHECK(plan.header.workers == s.workers);
+  REQUIRE(plan.grids.size() == s.program.grids.size());
+  for (GridId id : s.program.grids.ids()) {
+    const TaskGrid& grid = s.program.grids[id];
+    const mkrt::MkGrid& record = plan.grids[id.index];
+    CHECK(record.id == id.index);
+    for (size_t i = 0; i < grid.reads.size(); ++i)
+      CHECK(record.operand[i] == s.slots[grid.reads[i].tensor.index].offset);
+    for (size_t i = 0; i < grid.writes.size(); ++i)
+      CHECK(record.operand[grid.reads.size() + i] == s.slots[grid.writes[i].tensor.index].offset);
+    for (size_t i = 0; i < grid.waits.size(); ++i)
+      CHECK(record.wait_base[i] == s.event_base[grid.waits[i].event.index]);
+    for (size_t i = 0; i < grid.notifies.size(); ++i)
+      CHECK(record.notify_base[i] == s.event_base[grid.notifies[i].event.index]);
+  }
+  REQUIRE(plan.stream_begin.front() == 0);
+  REQUIRE(plan.stream_begin.back() == plan.segments.size());
+  for (uint32_t w = 0; w < s.workers; ++w) {
+    REQUIRE(plan.stream_begin[w + 1] - plan.stream_begin[w] == s.streams[w].size());
+    for (size_t i = 0; i < s.streams[w].size(); ++i) {
+      const mkrt::MkSegment& segment = plan.segments[plan.stream_begin[w] + i];
+      const bool range = s.placements[segment.grid].kind == PlacementKind::kRange;
+      CHECK(segment.grid == s.streams[w][i].grid.index);
+      CHECK(segment.first == s.streams[w][i].first);
+      CHECK(segment.count == (range ? mkrt::kRangeCount : s.streams[w][i].count));
+    }
+  }
+}
+
+TEST_CASE("every attend grid names the combine that its last notification runs") {
+  const Schedule s =
+      scheduled(edited(test::llama_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 3"));
+  const Plan plan(make_plan(s, find_kinds(s)));
+  std::set<uint32_t> combines;
+  for (GridId id : s.program.grids.ids()) {
+    const TaskGrid& grid = s.program.grids[id];
+    if (grid.body != BodyKind::kAttend) {
+      CHECK(plan.grids[id.index].inline_grid == GridId::kNone);
+      continue;
+    }
+    const GridId combine{plan.grids[id.index].inline_grid};
+    REQUIRE(s.program.grids.contains(combine));
+    CHECK(s.program.grids[combine].body == BodyKind::kCombine);
+    CHECK(s.program.grids[combine].layer == grid.layer);
+    combines.insert(combine.index);
+  }
+  CHECK(combines.size() == 3);
+}
+
+TEST_CASE("the manifest accounts for every byte that the kernel addresses") {
+  const Schedule s = scheduled(test::llama_config());
+  const mkrt::Manifest m = describe(s, {"1.2", "llama", "c0", "5c", "sm_90a", {7}, 1});
+  CHECK(m.vocab == 100);
+  CHECK(m.symbols == std::vector<mkrt::ManifestSymbol>{{"T", 1, 16}, {"kv_len", 1, m.symbols[1].hi}});
+  CHECK(m.inputs.size() == 2);
+  CHECK(m.outputs.size() == 2);
+  CHECK(m.eos_ids == std::vector<int32_t>{7});
+  std::set<std::string> sources;
+  for (const mkrt::ManifestWeight& w : m.weights) {
+    CHECK(w.offset + w.bytes <= m.weight_bytes);
+    CHECK(w.sources.size() == (w.group == 0 ? 1 : 2));
+    for (const std::string& source : w.sources) CHECK(source != "");
+    sources.insert(w.sources.begin(), w.sources.end());
+  }
+  const Result<OpGraph> graph = test::graph_of(test::llama_config());
+  for (const CheckpointTensor& t : test::checkpoint_of(graph.value())) CHECK(sources.contains(t.name));
+  for (const auto* tensors : {&m.tensors, &m.outputs})
+    for (const mkrt::ManifestTensor& t : *tensors)
+      CHECK(t.offset + t.bytes <= (t.arena == mkrt::Arena::kCache ? m.cache_bytes : m.workspace_bytes));
+  uint32_t cells = 0;
+  for (const mkrt::ManifestEvent& e : m.events) {
+    CHECK(e.first_cell == cells);
+    cells += e.cells;
+  }
+  CHECK(cells == m.event_cells);
+}
+
+}  // namespace
+}  // namespace mkc
