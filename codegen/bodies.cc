@@ -203,7 +203,7 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
                const std::vector<llvm::Value*>& coords) {
   switch (grid_of(call).body) {
     case BodyKind::kEmbed:
-      return e.call(typed_body(call, "table").c_str(), {arguments, coords[0]});
+      return e.call(typed_body(call, "table").c_str(), {call.worker, arguments, coords[0]});
     case BodyKind::kProduct:
       return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0]});
     case BodyKind::kAttend:

@@ -47,7 +47,8 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   llvm::orc::JITTargetMachineBuilder builder = host_machine();
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   auto context = std::make_unique<llvm::LLVMContext>();
-  std::unique_ptr<llvm::Module> module = make_kernel_module(*context, schedule, find_kinds(schedule), {});
+  std::unique_ptr<llvm::Module> module =
+      make_kernel_module(*context, schedule, find_kinds(schedule), options.bulk_copy, {});
   if (options.edit) options.edit(*module);
   optimise(*module, *machine);
   HostKernel kernel;

@@ -61,13 +61,13 @@ void verify(const llvm::Module& module) {
 }  // namespace
 
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
-                                                 const Kinds& kinds,
+                                                 const Kinds& kinds, bool bulk_copy,
                                                  std::span<const std::string> primitives) {
   auto module = std::make_unique<llvm::Module>("mk", context);
   std::unique_ptr<llvm::Module> first = read_bitcode(context, kBodies[0]);
   module->setTargetTriple(first->getTargetTriple());
   module->setDataLayout(first->getDataLayout());
-  emit_kernel(*module, schedule, kinds);
+  emit_kernel(*module, schedule, kinds, bulk_copy);
   link(*module, std::move(first));
   for (const char* body : kBodies)
     if (body != kBodies[0]) link(*module, read_bitcode(context, body));

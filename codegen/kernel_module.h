@@ -14,9 +14,11 @@ namespace mkc {
 
 // Emits the scaffold and links the bodies and the named primitive files (see device_bitcode); primitives
 // found in none of them stay declarations. Everything but mk_kernel is internal, and no function is bound to
-// the processor that its bitcode was made for. Requires a proved schedule.
+// the processor that its bitcode was made for. `bulk_copy`: whether the
+// loader uses the copy engine. Requires a proved schedule.
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
-                                                 const Kinds& kinds, std::span<const std::string> primitives);
+                                                 const Kinds& kinds, bool bulk_copy,
+                                                 std::span<const std::string> primitives);
 
 // Makes the module one of `machine` and optimises it at its level.
 void optimise(llvm::Module& module, llvm::TargetMachine& machine);

@@ -18,14 +18,15 @@ struct Share {
 
 class Scaffold {
  public:
-  Scaffold(llvm::Module& module, const Schedule& schedule, const Kinds& kinds)
-      : e_(module), s_(schedule), kinds_(kinds) {}
+  Scaffold(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy)
+      : e_(module), s_(schedule), kinds_(kinds), bulk_copy_(bulk_copy) {}
 
   void emit() {
     e_.begin_kernel("mk_kernel", 2);
     llvm::Value *session = e_.function->getArg(0), *step = e_.function->getArg(1);
     worker_ = e_.local(sizeof(mk::Worker));
-    e_.call("mkd_begin", {worker_, session, step, e_.constant(s_.ring.stages)});
+    llvm::Value* loaders = e_.constant(bulk_copy_ ? 1 : mkrt::kWorkerThreads - mkrt::kConsumerThreads);
+    e_.call("mkd_begin", {worker_, session, step, e_.constant(s_.ring.stages), loaders});
     load_launch(session, step);
 
     llvm::BasicBlock *consumers = e_.block("consumers"), *loader_warp = e_.block("loader_warp"),
@@ -37,7 +38,8 @@ class Scaffold {
     for_each_segment([&](llvm::Value* record, llvm::Value* segment) { consume(record, segment); });
     e_.ir.CreateBr(done);
     e_.ir.SetInsertPoint(loader_warp);
-    e_.ir.CreateCondBr(e_.ir.CreateICmpEQ(thread, e_.constant(mkrt::kConsumerThreads)), loader, done);
+    llvm::Value* in_warp = e_.ir.CreateSub(thread, e_.constant(mkrt::kConsumerThreads));
+    e_.ir.CreateCondBr(e_.ir.CreateICmpULT(in_warp, loaders), loader, done);
     e_.ir.SetInsertPoint(loader);
     for_each_segment([&](llvm::Value* record, llvm::Value* segment) { load(record, segment); });
     e_.call("mkd_loader_end", {worker_});
@@ -51,8 +53,6 @@ class Scaffold {
 
   // Everything the streams need that is fixed for the launch.
   void load_launch(llvm::Value* session, llvm::Value* step) {
-    for (uint32_t i = 0; i < s_.program.symbols.size(); ++i)
-      e_.symbols.push_back(e_.load32(step, offsetof(mkrt::MkStep, symbol) + 4 * i));
     bases_ = {e_.load_ptr(session, offsetof(mkrt::MkSession, weights)),
               e_.load_ptr(session, offsetof(mkrt::MkSession, workspace)),
               e_.load_ptr(session, offsetof(mkrt::MkSession, cache)), step};
@@ -63,6 +63,13 @@ class Scaffold {
         e_.at(e_.load_ptr(session, offsetof(mkrt::MkSession, stream_begin)), worker_index_, sizeof(uint32_t));
     stream_first_ = e_.load32(bounds, 0);
     stream_last_ = e_.load32(bounds, sizeof(uint32_t));
+  }
+
+  // Anew for each segment: what is computed from symbols then lives in registers for one kind only.
+  void load_symbols() {
+    e_.symbols.clear();
+    for (uint32_t i = 0; i < s_.program.symbols.size(); ++i)
+      e_.symbols.push_back(e_.load32(bases_.step, offsetof(mkrt::MkStep, symbol) + 4 * i));
   }
 
   void for_each_segment(const std::function<void(llvm::Value*, llvm::Value*)>& body) {
@@ -84,6 +91,8 @@ class Scaffold {
       llvm::BasicBlock* here = e_.block("kind");
       chosen->addCase(e_.ir.getInt32(kind), here);
       e_.ir.SetInsertPoint(here);
+      e_.call("mkd_segment_begin", {worker_});
+      load_symbols();
       body(kinds_.first[kind]);
       e_.ir.CreateBr(after);
     }
@@ -228,7 +237,7 @@ class Scaffold {
                                             static_cast<uint32_t>(dtype_bytes(weight.dtype)));
       const uint64_t tail = shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes;
       const Share tasks = share(id, segment);
-      e_.call("mkd_stream_bulk",
+      e_.call(bulk_copy_ ? "mkd_stream_bulk" : "mkd_stream_async",
               {worker_, operand_address(e_, {s_, id, record, bases_, worker_}, streamed(id)), tasks.first,
                e_.ir.CreateSub(tasks.last, tasks.first), e_.constant(shape.tiles),
                e_.constant(static_cast<int64_t>(tail))});
@@ -238,6 +247,7 @@ class Scaffold {
   Emitter e_;
   const Schedule& s_;
   const Kinds& kinds_;
+  const bool bulk_copy_;
   Bases bases_{};
   llvm::Value *worker_ = nullptr, *worker_index_ = nullptr, *grids_ = nullptr, *segments_ = nullptr,
               *stream_first_ = nullptr, *stream_last_ = nullptr;
@@ -245,8 +255,8 @@ class Scaffold {
 
 }  // namespace
 
-void emit_kernel(llvm::Module& module, const Schedule& schedule, const Kinds& kinds) {
-  Scaffold(module, schedule, kinds).emit();
+void emit_kernel(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy) {
+  Scaffold(module, schedule, kinds, bulk_copy).emit();
 }
 
 }  // namespace mkc

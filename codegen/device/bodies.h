@@ -67,7 +67,8 @@ struct SampleArgs {
 };
 
 extern "C" {
-void mkd_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32 stages);
+void mkd_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32 stages, u32 loaders);
+void mkd_segment_begin(Worker*);
 void mkd_wait(Worker*, u32 cell, u32 expected);
 void mkd_notify(Worker*, u32 cell, u32 count);
 bool mkd_notify_last(Worker*, u32 cell, u32 expected);
@@ -75,6 +76,7 @@ void mkd_barrier();
 void mkd_task_begin(Worker*, u32 grid, u32 task);
 void mkd_task_end(Worker*);
 void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes);
+void mkd_stream_async(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes);
 void mkd_loader_end(Worker*);
 
 void mkb_product_norm(Worker*, const ProductArgs*);
@@ -85,9 +87,9 @@ void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 piece);
 void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 piece);
 void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 piece);
 void mkb_combine(Worker*, const AttendArgs*, u32 head);
-void mkb_embed_f32(const EmbedArgs*, u32 token);
-void mkb_embed_bf16(const EmbedArgs*, u32 token);
-void mkb_embed_f16(const EmbedArgs*, u32 token);
+void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
+void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
+void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
 void mkb_sample(Worker*, const SampleArgs*, u32 token);
 }
 

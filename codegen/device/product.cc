@@ -41,8 +41,8 @@ struct Input {
 template <class W, u32 Tokens>
 struct Fma {
   f32 sum[Tokens][2] = {};
-  MK_INLINE void step(u32x4 bits, const Input& in, u32 col) {
-    const u32 c = col + lane() % 4 * 2;
+  MK_INLINE void step(u32 lane, u32x4 bits, const Input& in, u32 col) {
+    const u32 c = col + lane % 4 * 2;
     if constexpr (W::bytes == 4) {
       MK_UNROLL
       for (u32 i = 0; i < Tokens * 2; ++i) {
@@ -64,12 +64,12 @@ struct Fma {
       }
     }
   }
-  MK_INLINE void store(AS3 f32* partial) {
+  MK_INLINE void store(u32 lane, AS3 f32* partial) {
     MK_UNROLL
     for (u32 i = 0; i < Tokens * 2; ++i) {
       const u32 n = i / 2, r = i % 2;
       const f32 total = mk_quad_sum(sum[n][r]);
-      if (lane() % 4 == 0) partial[n * kStripRows + r * 8 + lane() / 4] = total;
+      if (lane % 4 == 0) partial[n * kStripRows + r * 8 + lane / 4] = total;
     }
   }
 };
@@ -78,19 +78,19 @@ struct Fma {
 template <class W, u32 Blocks>
 struct Mma {
   f32 sum[Blocks][4] = {};
-  MK_INLINE void step(u32x4 bits, const Input& in, u32 col) {
-    const u32 c = col + lane() % 4 * 2;
+  MK_INLINE void step(u32 lane, u32x4 bits, const Input& in, u32 col) {
+    const u32 c = col + lane % 4 * 2;
     MK_UNROLL
     for (u32 b = 0; b < Blocks; ++b) {
-      const u32 n = b * 8 + lane() / 4;
+      const u32 n = b * 8 + lane / 4;
       W::mma(sum[b], bits, W::pack(in.at(n, c), in.at(n, c + 1)), W::pack(in.at(n, c + 8), in.at(n, c + 9)));
     }
   }
-  MK_INLINE void store(AS3 f32* partial) {
+  MK_INLINE void store(u32 lane, AS3 f32* partial) {
     MK_UNROLL
     for (u32 e = 0; e < Blocks * 4; ++e) {
       const u32 b = e / 4, i = e % 4;
-      partial[(b * 8 + lane() % 4 * 2 + i % 2) * kStripRows + i / 2 * 8 + lane() / 4] = sum[b][i];
+      partial[(b * 8 + lane % 4 * 2 + i % 2) * kStripRows + i / 2 * 8 + lane / 4] = sum[b][i];
     }
   }
 };
@@ -105,13 +105,13 @@ MK_INLINE void multiply(Worker& w, const ProductArgs& a) {
   Accumulator acc;
   for (u32 tile = 0; tile < a.tiles; ++tile) {
     const u32 slice = (tile + 1 == a.tiles ? a.tail_cols : tile_cols) / kConsumerWarps;
-    AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + warp() * (slice / step_cols) * kWarpLanes;
-    const u32 col = tile * tile_cols + warp() * slice;
+    AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * (slice / step_cols) * kWarpLanes;
+    const u32 col = tile * tile_cols + w.warp() * slice;
     for (u32 i = 0; i < slice / step_cols; ++i)
-      acc.step(stage[i * kWarpLanes + lane()], in, col + i * step_cols);
+      acc.step(w.lane(), stage[i * kWarpLanes + w.lane()], in, col + i * step_cols);
     release_stage(w);
   }
-  acc.store(s.partial + warp() * kStripRows * kMaxTokens);
+  acc.store(w.lane(), s.partial + w.warp() * kStripRows * kMaxTokens);
 }
 
 template <class W>
@@ -136,8 +136,8 @@ MK_INLINE f32 silu(f32 v) {
 }
 
 // Thread i: row i % 16 of token i / 16.
-MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip) {
-  const u32 row = mk_thread() % kStripRows, token = mk_thread() / kStripRows;
+MK_INLINE void finish(const Worker& w, const ProductArgs& a, const Scratch& s, u32 strip) {
+  const u32 row = w.thread % kStripRows, token = w.thread / kStripRows;
   if (token >= a.tokens) return;
   const u32 entry = token * kStripRows + row;
   if (a.silu_mul) {
@@ -156,9 +156,9 @@ MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip) {
 }
 
 // The strip's greatest value of each token, the lowest row on ties.
-MK_INLINE void keep_best(const ProductArgs& a, const Scratch& s, u32 strip) {
+MK_INLINE void keep_best(const Worker& w, const ProductArgs& a, const Scratch& s, u32 strip) {
   consumer_barrier();
-  const u32 token = mk_thread();
+  const u32 token = w.thread;
   if (token >= a.tokens) return;
   const u32 rows = a.rows - strip * kStripRows < kStripRows ? a.rows - strip * kStripRows : kStripRows;
   u32 best = 0;
@@ -173,8 +173,8 @@ MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip) {
   multiply_tokens<W>(w, a);
   consumer_barrier();
   const Scratch s(w);
-  finish(a, s, strip);
-  if (a.best_value) keep_best(a, s, strip);
+  finish(w, a, s, strip);
+  if (a.best_value) keep_best(w, a, s, strip);
 }
 
 }  // namespace
@@ -184,18 +184,18 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   const Scratch s(*w);
   for (u32 token = 0; token < a->tokens; ++token) {
     f32 sum = 0;
-    for (u32 col = mk_thread(); col < a->cols; col += kConsumerThreads) {
+    for (u32 col = w->thread; col < a->cols; col += kConsumerThreads) {
       const f32 v = a->x[token * a->cols + col];
       sum = __builtin_fmaf(v, v, sum);
     }
     sum = mk_warp_sum(sum);
-    if (lane() == 0) s.partial[token * kConsumerWarps + warp()] = sum;
+    if (w->lane() == 0) s.partial[token * kConsumerWarps + w->warp()] = sum;
   }
   consumer_barrier();
-  if (mk_thread() < a->tokens) {
+  if (w->thread < a->tokens) {
     f32 sum = 0;
-    for (u32 i = 0; i < kConsumerWarps; ++i) sum += s.partial[mk_thread() * kConsumerWarps + i];
-    s.scale[mk_thread()] = mk_rsqrt(sum / (f32)a->cols + a->eps);
+    for (u32 i = 0; i < kConsumerWarps; ++i) sum += s.partial[w->thread * kConsumerWarps + i];
+    s.scale[w->thread] = mk_rsqrt(sum / (f32)a->cols + a->eps);
   }
   consumer_barrier();
 }

@@ -23,6 +23,7 @@ constexpr u32 kMaxTokens = 16;  // T of a step
 
 // State of one thread of a worker. Shared memory: stages, barriers, scratch.
 struct Worker {
+  u32 thread;  // in the worker
   AS3 char* shared;
   AS1 MkFault* fault;
   AS1 u32* counters;  // this launch's bank
@@ -32,18 +33,14 @@ struct Worker {
   u32 grid;   // what runs now, for faults
   u32 task;
 
+  MK_INLINE u32 lane() const { return thread % kWarpLanes; }
+  MK_INLINE u32 warp() const { return thread / kWarpLanes; }
   MK_INLINE AS3 char* stage_at(u32 slot) const { return shared + slot * kStageBytes; }
   MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
   MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
   MK_INLINE AS3 char* scratch() const { return shared + stages * kStageBytes + kBarrierBytes; }
 };
 
-MK_INLINE u32 lane() {
-  return mk_thread() % kWarpLanes;
-}
-MK_INLINE u32 warp() {
-  return mk_thread() / kWarpLanes;
-}
 MK_INLINE void consumer_barrier() {
   mk_barrier(kConsumerBarrier, kConsumerThreads);
 }
@@ -65,7 +62,7 @@ MK_INLINE AS3 const char* acquire_stage(const Worker& w) {
 }
 MK_INLINE void release_stage(Worker& w) {
   mk_warp_sync();
-  if (lane() == 0) mk_mbar_arrive(w.empty(w.stage % w.stages));
+  if (w.lane() == 0) mk_mbar_arrive(w.empty(w.stage % w.stages));
   ++w.stage;
 }
 

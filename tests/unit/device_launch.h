@@ -27,9 +27,9 @@ constexpr uint32_t kTestStages = 3;
 
 inline void test_kernel(const MkSession* session, const MkStep* step) {
   Worker w;
-  mkd_begin(&w, global(session), global(step), kTestStages);
-  if (warp() == kConsumerWarps) {
-    if (lane() == 0 && sides->load) {
+  mkd_begin(&w, global(session), global(step), kTestStages, 1);
+  if (w.warp() == kConsumerWarps) {
+    if (w.lane() == 0 && sides->load) {
       sides->load(w);
       mkd_loader_end(&w);
     }

@@ -187,8 +187,8 @@ TEST_CASE("embedding rows are read from the packed table") {
   std::vector<float> out(tokens.size() * c.cols);
   const EmbedArgs a{global(tokens.data()), global(p.packed.data()), global(out.data()), c.rows, c.cols};
   Sides s;
-  s.consume = [&](Worker&) {
-    for (u32 t = 0; t < tokens.size(); ++t) mkb_embed_bf16(&a, t);
+  s.consume = [&](Worker& w) {
+    for (u32 t = 0; t < tokens.size(); ++t) mkb_embed_bf16(&w, &a, t);
   };
   launch(s);
   for (size_t t = 0; t < tokens.size(); ++t)

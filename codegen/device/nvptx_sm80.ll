@@ -1,0 +1,26 @@
+; Primitives of mk.h as sm_80 to sm_89 have them: barriers without scopes in their names (cta is meant) and
+; without suspended waits, and no copy engine.
+target triple = "nvptx64-nvidia-cuda"
+
+declare i64 @llvm.nvvm.mbarrier.arrive.shared(ptr addrspace(3))
+
+; There is no asynchronous proxy; the worker barrier that follows orders the initialisation.
+define void @mk_fence_mbar_init() #0 {
+  ret void
+}
+define void @mk_fence_proxy_async() #0 {
+  ret void
+}
+define void @mk_mbar_arrive(ptr addrspace(3) %bar) #0 {
+  %s = call i64 @llvm.nvvm.mbarrier.arrive.shared(ptr addrspace(3) %bar)
+  ret void
+}
+; test_wait by parity has no intrinsic.
+define i1 @mk_mbar_try_wait(ptr addrspace(3) %bar, i32 %parity) #0 {
+  %a = ptrtoint ptr addrspace(3) %bar to i32
+  %d = call i32 asm sideeffect "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [$1], $2; selp.u32 $0, 1, 0, p; }", "=r,r,r,~{memory}"(i32 %a, i32 %parity)
+  %r = icmp ne i32 %d, 0
+  ret i1 %r
+}
+
+attributes #0 = { alwaysinline nounwind }

@@ -1,0 +1,98 @@
+#include "codegen/nvptx.h"
+
+#include <fmt/format.h>
+#include <llvm/IR/DebugInfo.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "codegen/kernel_module.h"
+#include "runtime/abi.h"
+
+namespace mkc {
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> gpu_machine(const Target& target) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  const llvm::Triple triple("nvptx64-nvidia-cuda");
+  std::string error;
+  const llvm::Target* nvptx = llvm::TargetRegistry::lookupTarget(triple, error);
+  MKC_ASSERT(nvptx, "LLVM without NVPTX: " + error);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion =
+      llvm::FPOpFusion::Fast;  // f32 multiply-adds are fused, as the bodies' figures say
+  return std::unique_ptr<llvm::TargetMachine>(nvptx->createTargetMachine(triple, target.cpu, target.features,
+                                                                         options, std::nullopt, std::nullopt,
+                                                                         llvm::CodeGenOptLevel::Aggressive));
+}
+
+// Every thread of the grid is resident at once, so a worker may use a whole SM's registers.
+void make_kernel_entry(llvm::Function& kernel) {
+  kernel.setCallingConv(llvm::CallingConv::PTX_Kernel);
+  kernel.addFnAttr("nvvm.maxntid", std::to_string(mkrt::kWorkerThreads));
+  kernel.addFnAttr("nvvm.minctasm", "1");
+}
+
+// The optimised module and what it needs to live.
+struct GpuModule {
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::LLVMContext> context;
+  std::unique_ptr<llvm::Module> module;
+};
+
+GpuModule make_gpu_module(const Schedule& schedule, const Target& target) {
+  GpuModule gpu{gpu_machine(target), std::make_unique<llvm::LLVMContext>(), nullptr};
+  gpu.module =
+      make_kernel_module(*gpu.context, schedule, find_kinds(schedule), target.bulk_copy, target.primitives);
+  make_kernel_entry(*gpu.module->getFunction("mk_kernel"));
+  llvm::StripDebugInfo(*gpu.module);
+  optimise(*gpu.module, *gpu.machine);
+  return gpu;
+}
+
+}  // namespace
+
+std::string make_llvm_ir(const Schedule& schedule, const Target& target) {
+  const GpuModule gpu = make_gpu_module(schedule, target);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  gpu.module->print(stream, nullptr);
+  return text;
+}
+
+std::string make_ptx(const Schedule& schedule, const Target& target) {
+  const GpuModule gpu = make_gpu_module(schedule, target);
+  llvm::SmallVector<char, 0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  const bool cannot =
+      gpu.machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
+  MKC_ASSERT(!cannot, "LLVM cannot emit PTX");
+  passes.run(*gpu.module);
+  return {text.begin(), text.end()};
+}
+
+std::string ptx_bytes(const char* name, std::span<const std::byte> bytes) {
+  // In words: the assembler reads them several times faster than bytes.
+  MKC_ASSERT(bytes.size() % sizeof(uint64_t) == 0, "data of a cubin is not whole words");
+  const size_t words = bytes.size() / sizeof(uint64_t);
+  std::string text = fmt::format("\n.visible .global .align 16 .b64 {}[{}] = {{", name, words);
+  for (size_t i = 0; i < words; ++i) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + sizeof(word) * i, sizeof(word));
+    fmt::format_to(std::back_inserter(text), "{}0x{:x}", i == 0 ? "" : ",", word);
+  }
+  return text + "};\n";
+}
+
+}  // namespace mkc

@@ -1,0 +1,35 @@
+#include "codegen/targets.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace mkc {
+
+// Shared memory: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", less the 1
+// KiB that the driver keeps of each block's.
+std::span<const Target> targets() {
+  static const std::vector<std::string> kAmpere{"nvptx", "nvptx_sm80"}, kHopper{"nvptx", "nvptx_sm90"};
+  static const Target kTargets[] = {
+      {"sm_80", "sm_80", "+ptx90", kAmpere, false, 163 * 1024},
+      {"sm_86", "sm_86", "+ptx90", kAmpere, false, 99 * 1024},
+      {"sm_89", "sm_89", "+ptx90", kAmpere, false, 99 * 1024},
+      {"sm_90a", "sm_90a", "+ptx90", kHopper, true, 227 * 1024},
+      {"sm_100a", "sm_100a", "+ptx90", kHopper, true, 227 * 1024},
+      {"sm_120", "sm_120", "+ptx90", kHopper, true, 99 * 1024},
+  };
+  return kTargets;
+}
+
+Result<Target> find_target(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Target& target : targets()) {
+    if (target.name == name) return target;
+    known.push_back(target.name);
+  }
+  const std::string near = nearest_name(name, known);
+  return Error{fmt::format("unknown target \"{}\"{}; known: {}", name,
+                           near.empty() ? "" : fmt::format(", did you mean {}?", near),
+                           fmt::join(known, ", "))};
+}
+
+}  // namespace mkc
