@@ -5,8 +5,8 @@
 
 #include <unordered_set>
 
+#include "runtime/json_node.h"
 #include "runtime/text/bpe.h"
-#include "runtime/text/json_node.h"
 #include "runtime/text/utf8.h"
 
 namespace mkrt {

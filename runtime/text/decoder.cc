@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/json_node.h"
 #include "runtime/text/added_tokens.h"
 #include "runtime/text/bpe.h"
 #include "runtime/text/byte_alphabet.h"
-#include "runtime/text/json_node.h"
 #include "runtime/text/normalizer.h"
 #include "runtime/text/utf8.h"
 

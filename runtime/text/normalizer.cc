@@ -6,7 +6,7 @@
 #include <span>
 #include <tuple>
 
-#include "runtime/text/json_node.h"
+#include "runtime/json_node.h"
 #include "runtime/text/utf8.h"
 
 namespace mkrt {

@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "runtime/json_node.h"
 #include "runtime/text/bpe.h"
-#include "runtime/text/json_node.h"
 
 namespace mkrt {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "runtime/json_node.h"
 #include "runtime/text/byte_alphabet.h"
-#include "runtime/text/json_node.h"
 
 namespace mkrt {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "runtime/text/json_node.h"
+#include "runtime/json_node.h"
 #include "runtime/text/utf8.h"
 
 namespace mkrt {

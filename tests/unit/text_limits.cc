@@ -1,5 +1,5 @@
 // Long and hostile texts: these tests would not end if a step took quadratic time.
-#include "runtime/text/json_node.h"
+#include "runtime/json_node.h"
 #include "tests/unit/text_fixtures.h"
 
 namespace {

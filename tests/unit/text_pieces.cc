@@ -1,5 +1,5 @@
 // Pre-tokenizers on their own, against the reference library, and what they refuse.
-#include "runtime/text/json_node.h"
+#include "runtime/json_node.h"
 #include "runtime/text/regex_dialect.h"
 #include "tests/unit/text_fixtures.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/text/json_node.h"
+#include "runtime/json_node.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,0 +1,121 @@
+#include "runtime/artefact.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "runtime/file.h"
+#include "runtime/plan.h"
+
+namespace mkrt {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+// The T at `offset`, if it lies within the bytes.
+template <class T>
+std::optional<T> value_at(Bytes bytes, uint64_t offset) {
+  if (offset > bytes.size() || sizeof(T) > bytes.size() - offset) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+std::optional<Bytes> part(Bytes bytes, uint64_t offset, uint64_t size) {
+  if (offset > bytes.size() || size > bytes.size() - offset) return std::nullopt;
+  return bytes.subspan(offset, size);
+}
+
+// A 64-bit ELF file, looked at with every bound checked.
+struct Elf {
+  Bytes bytes;
+  Elf64_Ehdr header;
+
+  std::optional<Elf64_Shdr> section(uint64_t index) const {
+    if (index >= header.e_shnum) return std::nullopt;
+    return value_at<Elf64_Shdr>(bytes, header.e_shoff + index * sizeof(Elf64_Shdr));
+  }
+
+  // The bytes of the data object `name`.
+  std::optional<Bytes> object(std::string_view name) const {
+    for (uint64_t i = 0; i < header.e_shnum; ++i) {
+      const auto table = section(i);
+      if (!table || table->sh_type != SHT_SYMTAB) continue;
+      const auto strings = section(table->sh_link);
+      if (!strings) continue;
+      for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
+        const auto symbol = value_at<Elf64_Sym>(bytes, table->sh_offset + at);
+        if (!symbol) return std::nullopt;
+        const auto text = part(bytes, strings->sh_offset + symbol->st_name, name.size() + 1);
+        if (!text || std::memcmp(text->data(), name.data(), name.size()) != 0 || text->back() != std::byte{0})
+          continue;
+        const auto holder = section(symbol->st_shndx);
+        if (!holder || holder->sh_type == SHT_NOBITS || symbol->st_value > holder->sh_size)
+          return std::nullopt;
+        return part(bytes, holder->sh_offset + symbol->st_value, symbol->st_size);
+      }
+    }
+    return std::nullopt;
+  }
+};
+
+}  // namespace
+
+Status check_plan(const Manifest& manifest, std::span<const std::byte> plan) {
+  const auto fail = [](const std::string& what) { return Error{fmt::format("plan: error: {}", what)}; };
+  const auto header = value_at<MkPlanHeader>(plan, 0);
+  if (!header || header->magic != kPlanMagic) return fail("does not begin with a plan's header");
+  if (header->grids != manifest.grids.size() || header->workers != manifest.workers)
+    return fail(fmt::format("of {} grids and {} workers, expected {} and {}", header->grids, header->workers,
+                            manifest.grids.size(), manifest.workers));
+  const PlanLayout layout = plan_layout(*header);
+  if (plan.size() < layout.bytes || plan.size() > layout.bytes + 15)
+    return fail(fmt::format("has {} bytes, expected {}", plan.size(), layout.bytes));
+  uint32_t before = 0;
+  for (uint32_t w = 0; w <= header->workers; ++w) {
+    const uint32_t begin = *value_at<uint32_t>(plan, layout.stream_begin + w * sizeof(uint32_t));
+    if (begin < before || begin > header->segments || (w == 0 && begin != 0))
+      return fail(fmt::format("stream {} begins at segment {} of {}", w, begin, header->segments));
+    before = begin;
+  }
+  for (uint32_t i = 0; i < header->segments; ++i) {
+    const auto segment = *value_at<MkSegment>(plan, layout.segments + uint64_t{i} * sizeof(MkSegment));
+    if (segment.grid >= header->grids)
+      return fail(fmt::format("segment {} names grid {} of {}", i, segment.grid, header->grids));
+  }
+  return {};
+}
+
+Result<Artefact> load_artefact(const std::string& path) {
+  const Result<MappedFile> file = map_file(path);
+  if (!file.ok()) return file.error();
+  const Bytes bytes = file.value().bytes;
+  const auto fail = [&](const std::string& what) { return Error{fmt::format("{}: error: {}", path, what)}; };
+  const auto header = value_at<Elf64_Ehdr>(bytes, 0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+      header->e_ident[EI_CLASS] != ELFCLASS64)
+    return fail("not a cubin: expected a 64-bit ELF file");
+  if (header->e_shentsize != sizeof(Elf64_Shdr) ||
+      !part(bytes, header->e_shoff, uint64_t{header->e_shnum} * sizeof(Elf64_Shdr)))
+    return fail("truncated: its section headers lie outside the file");
+  const Elf elf{bytes, *header};
+  const auto manifest = elf.object("mk_manifest"), plan = elf.object("mk_plan");
+  if (!manifest || !plan)
+    return fail(fmt::format("has no {}: expected a cubin made by mkc", manifest ? "mk_plan" : "mk_manifest"));
+
+  Artefact artefact;
+  Result<Manifest> parsed =
+      parse_manifest({reinterpret_cast<const char*>(manifest->data()), manifest->size()});
+  if (!parsed.ok()) return fail(parsed.error().message);
+  artefact.manifest = std::move(parsed.value());
+  if (Status checked = check_plan(artefact.manifest, *plan); !checked.ok())
+    return fail(checked.error().message);
+  artefact.plan.assign(plan->begin(), plan->end());
+  artefact.image.assign(bytes.begin(), bytes.end());
+  return artefact;
+}
+
+}  // namespace mkrt

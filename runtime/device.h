@@ -1,0 +1,49 @@
+// Where kernels run: a GPU or the emulator, behind one interface.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/artefact.h"
+#include "runtime/emulator/emulator.h"
+
+namespace mkrt {
+
+// Addresses are the device's own. One thread at a time.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string name() const = 0;
+
+  virtual Result<uint64_t> allocate(uint64_t bytes) = 0;  // aligned to 256 bytes, not cleared
+  virtual void release(uint64_t address) = 0;
+  virtual Status write(uint64_t to, std::span<const std::byte> from) = 0;
+  virtual Status read(std::span<std::byte> to, uint64_t from) = 0;
+  virtual Status clear(uint64_t at, uint64_t bytes) = 0;
+
+  // Takes the artefact's kernel; launches are of the last one loaded. Errors: made for another device, or
+  // needs more workers at once than the device holds.
+  virtual Status load(const Artefact& artefact) = 0;
+  // Runs one step: MkSession and MkStep lie at these addresses. Returns when it has ended.
+  virtual Status launch(uint64_t session, uint64_t step) = 0;
+};
+
+struct EmulatorDeviceOptions {
+  uint64_t seed = 0;
+  uint32_t os_threads = 1;
+  bool race = false;
+  uint64_t drop_notification = 0;  // see EmulatorOptions; counted anew in each launch
+};
+
+// The emulator, for one compiled kernel. `site` names the sites of race reports (may be empty). A launch with
+// a race is an error that holds the reports.
+std::unique_ptr<Device> open_emulator(KernelEntry kernel, const EmulatorDeviceOptions& options,
+                                      std::function<std::string(uint32_t)> site = {});
+
+// The GPU `ordinal`, by the CUDA driver, which is looked up at run time. Errors: no driver, no such device.
+Result<std::unique_ptr<Device>> open_cuda(int ordinal = 0);
+
+}  // namespace mkrt

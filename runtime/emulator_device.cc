@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <new>
+
+#include "runtime/device.h"
+
+namespace mkrt {
+namespace {
+
+constexpr size_t kAlignment = 256;
+
+struct Freed {
+  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(kAlignment)); }
+};
+
+// "%name[3, 17]" of an element by its offset from the tensor's first.
+std::string element_of(const ManifestTensor& t, uint64_t offset) {
+  uint64_t element = offset / element_bytes(t.element);
+  std::string text;
+  for (size_t d = t.shape.size(); d-- > 0;) {
+    const uint64_t index = d == 0 ? element : element % t.shape[d];
+    text = fmt::format("{}{}{}", index, text.empty() ? "" : ", ", text);
+    element /= std::max<uint64_t>(1, t.shape[d]);
+  }
+  return fmt::format("%{}[{}]", t.name, text);
+}
+
+class EmulatorDevice final : public Device {
+ public:
+  EmulatorDevice(KernelEntry kernel, const EmulatorDeviceOptions& options,
+                 std::function<std::string(uint32_t)> site)
+      : kernel_(kernel), options_(options) {
+    names_.site = std::move(site);
+    names_.grid = [this](uint32_t grid) {
+      return grid < manifest_.grids.size() ? manifest_.grids[grid] : std::string();
+    };
+    names_.tensor = [this](uint64_t address) { return tensor_at(address); };
+  }
+
+  std::string name() const override { return "emulator"; }
+
+  Result<uint64_t> allocate(uint64_t bytes) override {
+    const size_t size = std::max<uint64_t>(1, bytes);
+    auto* at = static_cast<std::byte*>(::operator new[](size, std::align_val_t(kAlignment), std::nothrow));
+    if (!at) return Error{fmt::format("emulator: error: no memory for {} bytes", bytes)};
+    const auto address = reinterpret_cast<uint64_t>(at);
+    blocks_.emplace(address, std::unique_ptr<std::byte[], Freed>(at));
+    return address;
+  }
+  void release(uint64_t address) override { blocks_.erase(address); }
+
+  Status write(uint64_t to, std::span<const std::byte> from) override {
+    if (!from.empty()) std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
+    return {};
+  }
+  Status read(std::span<std::byte> to, uint64_t from) override {
+    if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
+    return {};
+  }
+  Status clear(uint64_t at, uint64_t bytes) override {
+    std::memset(reinterpret_cast<void*>(at), 0, bytes);
+    return {};
+  }
+
+  Status load(const Artefact& artefact) override {
+    manifest_ = artefact.manifest;
+    return {};
+  }
+
+  Status launch(uint64_t session, uint64_t step) override {
+    session_ = reinterpret_cast<const MkSession*>(session);
+    EmulatorOptions options;
+    options.workers = manifest_.workers;
+    options.threads_per_worker = manifest_.threads;
+    options.shared_bytes = manifest_.shared_bytes;
+    options.seed = options_.seed;
+    options.os_threads = options_.os_threads;
+    options.race = options_.race;
+    options.drop_notification = options_.drop_notification;
+    std::vector<RaceReport> races;
+    const Result<EmulatorStats> ran =
+        emulate(kernel_, session_, reinterpret_cast<const MkStep*>(step), options, &names_, &races);
+    if (!ran.ok()) return ran.error();
+    if (races.empty()) return {};
+    std::string text = fmt::format("emulator: error: {} races", races.size());
+    for (const RaceReport& race : races) text += "\n  " + race.message;
+    return Error{text};
+  }
+
+ private:
+  std::string tensor_at(uint64_t address) const {
+    for (const auto* tensors : {&manifest_.tensors, &manifest_.outputs})
+      for (const ManifestTensor& t : *tensors) {
+        const uint64_t begin = (t.arena == Arena::kCache ? session_->cache : session_->workspace) + t.offset;
+        if (address >= begin && address - begin < t.bytes) return element_of(t, address - begin);
+      }
+    for (const ManifestWeight& w : manifest_.weights) {
+      const uint64_t begin = session_->weights + w.offset;
+      if (address >= begin && address - begin < w.bytes)
+        return fmt::format("%{} + {} bytes", w.name, address - begin);
+    }
+    return {};
+  }
+
+  KernelEntry kernel_;
+  EmulatorDeviceOptions options_;
+  EmulatorNames names_;
+  Manifest manifest_;
+  const MkSession* session_ = nullptr;
+  std::map<uint64_t, std::unique_ptr<std::byte[], Freed>> blocks_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_emulator(KernelEntry kernel, const EmulatorDeviceOptions& options,
+                                      std::function<std::string(uint32_t)> site) {
+  return std::make_unique<EmulatorDevice>(kernel, options, std::move(site));
+}
+
+}  // namespace mkrt

@@ -1,0 +1,265 @@
+#include "runtime/manifest.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <xxhash.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/abi.h"
+#include "runtime/json_text.h"
+#include "runtime/packing.h"
+
+namespace mkrt {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kArenaNames[] = {"input", "weights", "workspace", "cache"};
+constexpr const char* kLayoutNames[] = {"packed", "vector"};
+constexpr const char* kFile = "manifest";  // what errors call it
+
+// One visit describes a struct for writing and for reading: visit(key, member).
+template <class V>
+void members(V& v, ManifestSymbol& s) {
+  v("name", s.name), v("lo", s.lo), v("hi", s.hi);
+}
+template <class V>
+void members(V& v, ManifestWeight& w) {
+  v("name", w.name), v("offset", w.offset), v("bytes", w.bytes), v("layout", w.layout),
+      v("element", w.element);
+  v("rows", w.rows), v("cols", w.cols), v("group", w.group), v("sources", w.sources);
+}
+template <class V>
+void members(V& v, ManifestRope& r) {
+  v("offset", r.offset), v("positions", r.positions), v("inv_freq", r.inv_freq), v("scale", r.scale);
+}
+template <class V>
+void members(V& v, ManifestTensor& t) {
+  v("name", t.name), v("arena", t.arena), v("element", t.element), v("offset", t.offset), v("bytes", t.bytes);
+  v("shape", t.shape);
+}
+template <class V>
+void members(V& v, ManifestEvent& e) {
+  v("name", e.name), v("first_cell", e.first_cell), v("cells", e.cells);
+}
+template <class V>
+void members(V& v, Manifest& m) {
+  v("version", m.version), v("abi", m.abi), v("mkc_version", m.mkc_version), v("model", m.model);
+  v("config_hash", m.config_hash), v("schedule_hash", m.schedule_hash), v("target", m.target);
+  v("workers", m.workers), v("threads", m.threads), v("shared_bytes", m.shared_bytes);
+  v("ring_stages", m.ring_stages), v("event_cells", m.event_cells), v("weight_bytes", m.weight_bytes);
+  v("workspace_bytes", m.workspace_bytes), v("cache_bytes", m.cache_bytes), v("vocab", m.vocab);
+  v("eos_ids", m.eos_ids), v("bos_id", m.bos_id), v("symbols", m.symbols), v("inputs", m.inputs);
+  v("outputs", m.outputs), v("weights", m.weights), v("ropes", m.ropes), v("tensors", m.tensors);
+  v("grids", m.grids), v("events", m.events);
+}
+
+struct Writer {
+  json object = json::object();
+
+  template <class T>
+  void operator()(const char* key, T& member) {
+    object[key] = value(member);
+  }
+
+ private:
+  static json value(Arena a) { return kArenaNames[static_cast<size_t>(a)]; }
+  static json value(WeightLayout l) { return kLayoutNames[static_cast<size_t>(l)]; }
+  static json value(Element e) { return element_name(e); }
+  template <class T>
+  static json value(std::vector<T>& list) {
+    json out = json::array();
+    for (T& item : list) out.push_back(value(item));
+    return out;
+  }
+  template <class T>
+  static json value(T& member) {
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+      return member;
+    } else {
+      Writer writer;
+      members(writer, member);
+      return std::move(writer.object);
+    }
+  }
+};
+
+struct Reader {
+  const JsonNode& node;
+  size_t keys = 0;
+
+  template <class T>
+  void operator()(const char* key, T& member) {
+    ++keys;
+    read(node.at(key), member);
+  }
+
+  // After all members were visited: the object has no others.
+  void check_keys() const {
+    if (!node.failed() && node.raw().size() != keys) node.fail("has unknown keys");
+  }
+
+ private:
+  template <class T, size_t N>
+  static void read_name(const JsonNode& from, const char* const (&names)[N], T& member) {
+    const std::string name = from.string();
+    for (size_t i = 0; i < N; ++i)
+      if (name == names[i]) return void(member = static_cast<T>(i));
+    from.fail_expected(fmt::format("one of {}", fmt::join(names, ", ")));
+  }
+  static void read(const JsonNode& from, Arena& a) { read_name(from, kArenaNames, a); }
+  static void read(const JsonNode& from, WeightLayout& l) { read_name(from, kLayoutNames, l); }
+  static void read(const JsonNode& from, Element& e) {
+    static constexpr const char* kNames[] = {"f32", "f16", "bf16", "i32"};
+    read_name(from, kNames, e);
+  }
+  static void read(const JsonNode& from, std::string& text) { text = from.string(); }
+  static void read(const JsonNode& from, double& number) {
+    if (!from.raw().is_number()) return from.fail_expected("a number");
+    number = from.raw().get<double>();
+  }
+  template <class T>
+  static void read(const JsonNode& from, std::vector<T>& list) {
+    for (const JsonNode& item : from.items()) read(item, list.emplace_back());
+  }
+  template <class T>
+  static void read(const JsonNode& from, T& member) {
+    if constexpr (std::is_integral_v<T>) {
+      const json& value = from.raw();
+      const bool fits = value.is_number_unsigned()  ? std::in_range<T>(value.get<uint64_t>())
+                        : value.is_number_integer() ? std::in_range<T>(value.get<int64_t>())
+                                                    : false;
+      if (!fits)
+        return from.fail_expected(fmt::format("an integer from {} to {}", std::numeric_limits<T>::min(),
+                                              std::numeric_limits<T>::max()));
+      member = value.get<T>();
+    } else {
+      Reader reader{from};
+      members(reader, member);
+      reader.check_keys();
+    }
+  }
+};
+
+Error refuse(const std::string& message) {
+  return {fmt::format("{}: error: {}", kFile, message)};
+}
+
+bool inside(uint64_t offset, uint64_t bytes, uint64_t arena) {
+  return offset <= arena && bytes <= arena - offset;
+}
+
+Status check_tensor(const ManifestTensor& t, const Manifest& m) {
+  uint64_t bytes = element_bytes(t.element);
+  for (uint64_t size : t.shape)
+    if (__builtin_mul_overflow(bytes, size, &bytes))
+      return refuse(fmt::format("tensor {} is too large", t.name));
+  if (t.arena == Arena::kInput) return {};
+  const uint64_t arena = t.arena == Arena::kWeights ? m.weight_bytes
+                         : t.arena == Arena::kCache ? m.cache_bytes
+                                                    : m.workspace_bytes;
+  if (t.bytes < bytes || !inside(t.offset, t.bytes, arena))
+    return refuse(fmt::format("tensor {} of {} bytes has the slot {}+{} in an arena of {} bytes", t.name,
+                              bytes, t.offset, t.bytes, arena));
+  return {};
+}
+
+Status check_weight(const ManifestWeight& w, const Manifest& m) {
+  constexpr uint64_t kMost = uint64_t{1} << 40;
+  if (w.rows == 0 || w.cols == 0 || w.rows > kMost || w.cols > kMost / w.rows)
+    return refuse(fmt::format("weight {} has {} rows and {} columns", w.name, w.rows, w.cols));
+  const uint64_t bytes = w.layout == WeightLayout::kVector
+                             ? w.cols * sizeof(float)
+                             : packed_shape(w.rows, w.cols, element_bytes(w.element)).bytes;
+  if (w.bytes < bytes || !inside(w.offset, w.bytes, m.weight_bytes))
+    return refuse(fmt::format("weight {} of {} bytes has the slot {}+{} in an arena of {} bytes", w.name,
+                              bytes, w.offset, w.bytes, m.weight_bytes));
+  if (w.sources.empty() || w.rows % w.sources.size() != 0 || (w.sources.size() > 1) != (w.group > 0) ||
+      (w.group > 0 && w.rows / w.sources.size() % w.group != 0))
+    return refuse(fmt::format("weight {}: {} rows of {} sources in groups of {}", w.name, w.rows,
+                              w.sources.size(), w.group));
+  return {};
+}
+
+Status check(const Manifest& m) {
+  if (m.version != kManifestVersion)
+    return refuse(fmt::format("version {}, expected {}", m.version, kManifestVersion));
+  if (m.abi != kAbiVersion) return refuse(fmt::format("ABI version {}, expected {}", m.abi, kAbiVersion));
+  if (m.workers == 0 || m.threads != kWorkerThreads)
+    return refuse(fmt::format("{} workers of {} threads, expected 1 or more of {}", m.workers, m.threads,
+                              kWorkerThreads));
+  if (m.symbols.size() > kMaxSymbols) return refuse(fmt::format("{} symbols", m.symbols.size()));
+  if (m.inputs.size() > std::size(MkStep{}.input)) return refuse(fmt::format("{} inputs", m.inputs.size()));
+  for (const auto* tensors : {&m.inputs, &m.outputs, &m.tensors})
+    for (const ManifestTensor& t : *tensors)
+      if (Status status = check_tensor(t, m); !status.ok()) return status;
+  for (const ManifestWeight& w : m.weights)
+    if (Status status = check_weight(w, m); !status.ok()) return status;
+  for (const ManifestRope& r : m.ropes) {
+    const uint64_t row = r.inv_freq.size() * 2 * sizeof(float);
+    if (row == 0 || r.positions > m.weight_bytes / row ||
+        !inside(r.offset, r.positions * row, m.weight_bytes))
+      return refuse(
+          fmt::format("rope table of {} positions at {} lies outside its arena", r.positions, r.offset));
+  }
+  for (const ManifestEvent& e : m.events)
+    if (!inside(e.first_cell, e.cells, m.event_cells))
+      return refuse(
+          fmt::format("event {} has cells {}+{} of {}", e.name, e.first_cell, e.cells, m.event_cells));
+  return {};
+}
+
+}  // namespace
+
+uint32_t element_bytes(Element e) {
+  return e == Element::kF32 || e == Element::kI32 ? 4 : 2;
+}
+
+const char* element_name(Element e) {
+  switch (e) {
+    case Element::kF32:
+      return "f32";
+    case Element::kF16:
+      return "f16";
+    case Element::kBf16:
+      return "bf16";
+    case Element::kI32:
+      return "i32";
+  }
+  return "?";
+}
+
+std::string to_json(const Manifest& manifest) {
+  Writer writer;
+  Manifest copy = manifest;  // members() takes what it visits as writable
+  members(writer, copy);
+  return writer.object.dump();
+}
+
+Result<Manifest> parse_manifest(std::string_view text) {
+  const Result<json> document = parse_json_text(text, kFile);
+  if (!document.ok()) return document.error();
+  Status status;
+  const std::string file = kFile;
+  const JsonNode root(document.value(), file, status);
+  Manifest manifest;
+  // The version decides what other keys mean, so it is looked at first.
+  Reader{root}("version", manifest.version);
+  if (status.ok() && manifest.version != kManifestVersion) return check(manifest).error();
+  Reader reader{root};
+  members(reader, manifest);
+  reader.check_keys();
+  if (!status.ok()) return status.error();
+  if (Status checked = check(manifest); !checked.ok()) return checked.error();
+  return manifest;
+}
+
+std::string hash_hex(std::string_view bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+}  // namespace mkrt

@@ -1,0 +1,63 @@
+// One sequence being decoded on a device: a kernel bound to a checkpoint, with its cache.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/artefact.h"
+#include "runtime/device.h"
+#include "runtime/safetensors.h"
+
+namespace mkrt {
+
+struct SessionOptions {
+  uint64_t timeout_ns = 10'000'000'000;  // a wait inside the kernel that lasts longer is a fault; 0: never
+};
+
+// Not thread-safe. The device must outlive it; the checkpoint may be closed once it is open.
+class Session {
+ public:
+  // Loads kernel and weights. Errors: those of check_weights and check_plan; `config_hash` (of the
+  // checkpoint's config.json) other than the manifest's; no memory; what the device says.
+  static Result<Session> open(const Artefact& artefact, const Checkpoint& checkpoint,
+                              const std::string& config_hash, Device& device,
+                              const SessionOptions& options = {});
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  const Manifest& manifest() const;
+  uint32_t max_tokens() const;  // of one step
+  uint32_t context() const;     // positions that the cache holds
+  uint32_t position() const;    // tokens fed so far
+
+  // Feeds tokens, at most max_tokens(), at the positions that follow. Returns the greedy successor of the
+  // last. `logits`: null, or [tokens, vocab] to fill. Errors: no tokens or too many, an id outside the
+  // vocabulary, a full cache: nothing has changed then; a fault in the kernel, which names worker, task,
+  // event, seen and expected counts: the session cannot go on.
+  Result<int32_t> step(std::span<const int32_t> tokens, float* logits = nullptr);
+
+ private:
+  struct State;
+  explicit Session(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct GenerateOptions {
+  uint32_t max_new_tokens = 16;
+  std::vector<int32_t> stop_ids;          // ends generation; the id itself is kept
+  double temperature = 0;                 // 0: greedy
+  uint64_t seed = 0;                      // of the draws
+  std::function<bool(int32_t)> on_token;  // called with each new token; false ends generation
+  std::vector<float>* logits = nullptr;   // gets one row of the vocabulary for every token fed
+};
+
+// Feeds the prompt in steps of at most max_tokens() and generates. Returns the new tokens.
+// Errors: an empty prompt; prompt and new tokens that exceed the context, before anything has run; those of
+// Session::step.
+Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t> prompt,
+                                      const GenerateOptions& options);
+
+}  // namespace mkrt

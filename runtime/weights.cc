@@ -1,0 +1,96 @@
+#include "runtime/weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "runtime/emulator/half.h"
+#include "runtime/packing.h"
+
+namespace mkrt {
+namespace {
+
+const char* stored_name(Element e) {
+  return e == Element::kF32 ? "F32" : e == Element::kF16 ? "F16" : "BF16";
+}
+
+float to_f32(Element from, const std::byte* at) {
+  if (from == Element::kF32) {
+    float value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, at, sizeof(bits));
+  return from == Element::kF16 ? emulator::f16_to_f32(bits) : emulator::bf16_to_f32(bits);
+}
+
+// Copies one row of a weight to its places in the packed layout. Within a k-step two neighbouring columns
+// stay together, and their places are fixed distances from the step's first.
+void pack_row(const PackedShape& shape, uint64_t row, const std::byte* from, std::byte* out) {
+  const uint64_t size = shape.elem_bytes, step_cols = 32 / size;
+  for (uint64_t col = 0; col < shape.cols; col += step_cols) {
+    std::byte* step = out + packed_offset(shape, row, col);
+    const uint64_t count = std::min(step_cols, shape.cols - col);
+    for (uint64_t k = 0; k < count; k += 2)
+      std::memcpy(step + k % 8 / 2 * 16 + k / 8 * 4 * size, from + (col + k) * size,
+                  std::min<uint64_t>(2, count - k) * size);
+  }
+}
+
+void pack_matrix(const ManifestWeight& w, const Checkpoint& checkpoint, std::span<std::byte> out) {
+  const PackedShape shape = packed_shape(w.rows, w.cols, element_bytes(w.element));
+  const uint64_t sources = w.sources.size(), row_bytes = w.cols * shape.elem_bytes;
+  if (shape.padded_cols != w.cols || shape.strips * kStripRows != w.rows)
+    std::memset(out.data(), 0, out.size());
+  for (uint64_t s = 0; s < sources; ++s) {
+    const std::byte* from = checkpoint.find(w.sources[s])->bytes.data();
+    for (uint64_t r = 0; r < w.rows / sources; ++r) {
+      const uint64_t row = sources == 1 ? r : (r / w.group * sources + s) * w.group + r % w.group;
+      pack_row(shape, row, from + r * row_bytes, out.data());
+    }
+  }
+}
+
+}  // namespace
+
+Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint) {
+  for (const ManifestWeight& w : manifest.weights) {
+    std::vector<int64_t> shape{static_cast<int64_t>(w.cols)};
+    if (w.layout == WeightLayout::kPacked)
+      shape.insert(shape.begin(), static_cast<int64_t>(w.rows / w.sources.size()));
+    for (const std::string& name : w.sources) {
+      const StoredTensor* t = checkpoint.find(name);
+      if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
+      if (t->dtype != stored_name(w.element) || t->shape != shape)
+        return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected {} [{}]", t->file, name,
+                                 t->dtype, fmt::join(t->shape, ", "), stored_name(w.element),
+                                 fmt::join(shape, ", "))};
+    }
+  }
+  return {};
+}
+
+void pack_weight(const ManifestWeight& weight, const Checkpoint& checkpoint, std::span<std::byte> out) {
+  if (weight.layout == WeightLayout::kPacked) return pack_matrix(weight, checkpoint, out);
+  const std::byte* from = checkpoint.find(weight.sources[0])->bytes.data();
+  for (uint64_t i = 0; i < weight.cols; ++i) {
+    const float value = to_f32(weight.element, from + i * element_bytes(weight.element));
+    std::memcpy(out.data() + i * sizeof(value), &value, sizeof(value));
+  }
+}
+
+void fill_rope(const ManifestRope& rope, std::span<float> out) {
+  const size_t half = rope.inv_freq.size();
+  for (uint64_t position = 0; position < rope.positions; ++position)
+    for (size_t i = 0; i < half; ++i) {
+      const double angle = static_cast<double>(position) * rope.inv_freq[i];
+      out[position * 2 * half + i] = static_cast<float>(rope.scale * std::cos(angle));
+      out[position * 2 * half + half + i] = static_cast<float>(rope.scale * std::sin(angle));
+    }
+}
+
+}  // namespace mkrt

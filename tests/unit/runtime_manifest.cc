@@ -1,0 +1,105 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/abi.h"
+#include "runtime/manifest.h"
+
+namespace mkrt {
+namespace {
+
+Manifest sample() {
+  Manifest m;
+  m.abi = kAbiVersion;
+  m.mkc_version = "1.2.3";
+  m.model = "llama";
+  m.config_hash = hash_hex("config");
+  m.schedule_hash = hash_hex("schedule");
+  m.target = "sm_90a";
+  m.workers = 3;
+  m.threads = kWorkerThreads;
+  m.shared_bytes = 100000;
+  m.ring_stages = 4;
+  m.event_cells = 9;
+  m.weight_bytes = 1 << 20;
+  m.workspace_bytes = 4096;
+  m.cache_bytes = 1024;
+  m.vocab = 64;
+  m.eos_ids = {2, 63};
+  m.bos_id = 1;
+  m.symbols = {{"T", 1, 16}, {"kv_len", 1, 32}};
+  m.inputs = {{"tokens", Arena::kInput, Element::kI32, 0, 0, {16}}};
+  m.outputs = {{"next", Arena::kWorkspace, Element::kI32, 256, 64, {16}}};
+  m.weights = {{"w", 0, 131072, WeightLayout::kPacked, Element::kBf16, 64, 1024, 8, {"gate", "up"}},
+               {"n", 524288, 256, WeightLayout::kVector, Element::kF16, 1, 64, 0, {"norm"}}};
+  m.ropes = {{655360, 32, {1.0, 0.1, 1.0 / 3}, 1.5}};
+  m.tensors = {{"x", Arena::kWorkspace, Element::kF32, 512, 1024, {16, 16}}};
+  m.grids = {"embed", "l0.q"};
+  m.events = {{"e", 0, 4}, {"f", 4, 5}};
+  return m;
+}
+
+// The error of parsing the sample after a change of its JSON.
+template <class Edit>
+std::string refused(Edit edit) {
+  nlohmann::json document = nlohmann::json::parse(to_json(sample()));
+  edit(document);
+  const Result<Manifest> manifest = parse_manifest(document.dump());
+  return manifest.ok() ? "" : manifest.error().message;
+}
+
+TEST_CASE("a manifest reads back equal") {
+  const Manifest m = sample();
+  const Result<Manifest> again = parse_manifest(to_json(m));
+  REQUIRE_MESSAGE(again.ok(), again.error().message);
+  CHECK(again.value() == m);
+  CHECK(to_json(again.value()) == to_json(m));
+  CHECK(parse_manifest(to_json(m) + "   ").ok());  // padded to whole words in a cubin
+}
+
+TEST_CASE("a manifest of another version or with other keys is refused") {
+  using nlohmann::json;
+  CHECK(refused([](json& m) { m["version"] = 2; }) == "manifest: error: version 2, expected 1");
+  CHECK(refused([](json& m) { m["version"] = 2, m.erase("grids"); }) ==
+        "manifest: error: version 2, expected 1");
+  CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 1");
+  CHECK(refused([](json& m) { m.erase("grids"); }) == "manifest: error: key \"grids\" is missing");
+  CHECK(refused([](json& m) { m["more"] = 1; }) == "manifest: error: has unknown keys");
+  CHECK(refused([](json& m) { m["weights"][1]["more"] = 1; }) ==
+        "manifest: error: weights[1]: has unknown keys");
+  CHECK(refused([](json& m) { m["workers"] = -1; }) ==
+        "manifest: error: workers: found -1, expected an integer from 0 to 4294967295");
+  CHECK(refused([](json& m) { m["symbols"][0]["hi"] = 1.5; }) ==
+        "manifest: error: symbols[0].hi: found 1.5, expected an integer from -9223372036854775808 to "
+        "9223372036854775807");
+  CHECK(refused([](json& m) { m["weights"][0]["layout"] = "rows"; }) ==
+        "manifest: error: weights[0].layout: found \"rows\", expected one of packed, vector");
+}
+
+TEST_CASE("a manifest whose sizes contradict each other is refused") {
+  using nlohmann::json;
+  CHECK(refused([](json& m) { m["weights"][0]["bytes"] = 131071; }) ==
+        "manifest: error: weight w of 131072 bytes has the slot 0+131071 in an arena of 1048576 bytes");
+  CHECK(refused([](json& m) { m["weights"][0]["rows"] = 65; }) ==
+        "manifest: error: weight w of 163840 bytes has the slot 0+131072 in an arena of 1048576 bytes");
+  CHECK(refused([](json& m) { m["weights"][0]["group"] = 0; }) ==
+        "manifest: error: weight w: 64 rows of 2 sources in groups of 0");
+  CHECK(refused([](json& m) { m["weights"][0]["cols"] = uint64_t{1} << 60; }) ==
+        "manifest: error: weight w has 64 rows and 1152921504606846976 columns");
+  CHECK(refused([](json& m) { m["outputs"][0]["offset"] = 4090; }) ==
+        "manifest: error: tensor next of 64 bytes has the slot 4090+64 in an arena of 4096 bytes");
+  CHECK(refused([](json& m) { m["ropes"][0]["positions"] = uint64_t{1} << 62; }) ==
+        "manifest: error: rope table of 4611686018427387904 positions at 655360 lies outside its arena");
+  CHECK(refused([](json& m) { m["events"][1]["cells"] = 6; }) ==
+        "manifest: error: event f has cells 4+6 of 9");
+  CHECK(refused([](json& m) { m["threads"] = 128; }) ==
+        "manifest: error: 3 workers of 128 threads, expected 1 or more of 288");
+}
+
+TEST_CASE("hashes are those of XXH3-128") {
+  // From xxHash's own sanity vectors: no bytes, seed 0.
+  CHECK(hash_hex("") == "99aa06d3014798d86001c324468d497f");
+}
+
+}  // namespace
+}  // namespace mkrt

@@ -1,0 +1,229 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "runtime/npy.h"
+#include "runtime/plan.h"
+#include "runtime/session.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkrt {
+namespace {
+
+constexpr uint64_t kVocab = 10, kTokens = 4, kContext = 12;
+
+// A device whose "kernel" is host code: the successor of token t at position p is (t + p) mod 10, and its
+// logits say so.
+struct FakeDevice final : Device {
+  std::vector<std::vector<std::byte>> blocks;
+  std::vector<MkStep> steps;
+  MkFault fault{};
+
+  std::string name() const override { return "fake"; }
+  Result<uint64_t> allocate(uint64_t bytes) override {
+    if (bytes > 1 << 20) return Error{"fake: error: no memory"};
+    blocks.emplace_back(bytes);
+    return reinterpret_cast<uint64_t>(blocks.back().data());
+  }
+  void release(uint64_t) override {}
+  Status write(uint64_t to, std::span<const std::byte> from) override {
+    std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
+    return {};
+  }
+  Status read(std::span<std::byte> to, uint64_t from) override {
+    std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
+    return {};
+  }
+  Status clear(uint64_t at, uint64_t bytes) override {
+    std::memset(reinterpret_cast<void*>(at), 0, bytes);
+    return {};
+  }
+  Status load(const Artefact&) override { return {}; }
+  Status launch(uint64_t session, uint64_t step) override {
+    const auto* s = reinterpret_cast<const MkSession*>(session);
+    const auto* now = reinterpret_cast<const MkStep*>(step);
+    steps.push_back(*now);
+    const auto* tokens = reinterpret_cast<const int32_t*>(now->input[0]);
+    const auto* positions = reinterpret_cast<const int32_t*>(now->input[1]);
+    auto* next = reinterpret_cast<int32_t*>(s->workspace);
+    auto* logits = reinterpret_cast<float*>(s->workspace + 64);
+    for (int32_t i = 0; i < now->symbol[1]; ++i) {
+      next[i] = (tokens[i] + positions[i]) % 10;
+      for (int32_t v = 0; v < 10; ++v) logits[i * 10 + v] = v == next[i] ? 50.0f : 0.0f;
+    }
+    std::memcpy(reinterpret_cast<void*>(s->fault), &fault, sizeof(fault));
+    return {};
+  }
+};
+
+Artefact artefact() {
+  Artefact a;
+  Manifest& m = a.manifest;
+  m.abi = kAbiVersion;
+  m.config_hash = "c0";
+  m.workers = 2;
+  m.threads = kWorkerThreads;
+  m.event_cells = 5;
+  m.workspace_bytes = 1024;
+  m.vocab = kVocab;
+  m.symbols = {{"kv_len", 1, kContext}, {"T", 1, kTokens}};
+  m.inputs = {{"tokens", Arena::kInput, Element::kI32, 0, 0, {kTokens}},
+              {"positions", Arena::kInput, Element::kI32, 0, 0, {kTokens}}};
+  m.outputs = {{"next", Arena::kWorkspace, Element::kI32, 0, 16, {kTokens}},
+               {"logits", Arena::kWorkspace, Element::kF32, 64, 160, {kTokens, kVocab}}};
+  m.grids = {"l0.q", "l0.attend"};
+  m.events = {{"l0.q.done", 0, 2}, {"l0.parts", 2, 3}};
+  a.plan.resize(plan_layout({kPlanMagic, 2, 2, 0}).bytes);
+  const MkPlanHeader header{kPlanMagic, 2, 2, 0};
+  std::memcpy(a.plan.data(), &header, sizeof(header));
+  return a;
+}
+
+Session opened(FakeDevice& device) {
+  Result<Session> session = Session::open(artefact(), {}, "c0", device);
+  REQUIRE_MESSAGE(session.ok(), session.error().message);
+  return std::move(session.value());
+}
+
+template <class T>
+std::string error_of(const Result<T>& result) {
+  return result.ok() ? "" : result.error().message;
+}
+
+TEST_CASE("a prompt goes in by chunks at growing positions, then one token a step") {
+  FakeDevice device;
+  Session session = opened(device);
+  GenerateOptions options;
+  options.max_new_tokens = 3;
+  std::vector<float> logits;
+  options.logits = &logits;
+  std::vector<int32_t> seen;
+  options.on_token = [&](int32_t token) { return seen.push_back(token), true; };
+  const std::vector<int32_t> prompt{1, 2, 3, 4, 5, 6};
+  const auto tokens = generate(session, prompt, options);
+  REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
+  CHECK(tokens.value() == std::vector<int32_t>{1, 7, 4});  // (6+5), (1+6), (7+7) mod 10
+  CHECK(seen == tokens.value());
+  REQUIRE(device.steps.size() == 4);
+  const std::vector<std::pair<int32_t, int32_t>> expected{{4, 4}, {2, 6}, {1, 7}, {1, 8}};  // T, kv_len
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(device.steps[i].symbol[1] == expected[i].first);
+    CHECK(device.steps[i].symbol[0] == expected[i].second);
+    CHECK(device.steps[i].launch == i);
+  }
+  CHECK(logits.size() == (prompt.size() + 3 - 1) * kVocab);
+  CHECK(logits[7 * kVocab + 4] == 50.0f);
+  CHECK(session.position() == 8);
+}
+
+TEST_CASE("generation ends at a stop id, which is kept, or when told to") {
+  FakeDevice device;
+  Session session = opened(device);
+  GenerateOptions options;
+  options.max_new_tokens = 8;
+  options.stop_ids = {4};
+  CHECK(generate(session, std::vector<int32_t>{1}, options).value() == std::vector<int32_t>{1, 2, 4});
+}
+
+TEST_CASE("sampling with a low temperature is greedy, and a seed gives the same draws") {
+  FakeDevice device;
+  GenerateOptions options;
+  options.max_new_tokens = 5;
+  options.temperature = 0.1;
+  Session a = opened(device);
+  CHECK(generate(a, std::vector<int32_t>{1}, options).value() == std::vector<int32_t>{1, 2, 4, 7, 1});
+  options.temperature = 1000;
+  Session b = opened(device), c = opened(device);
+  const auto once = generate(b, std::vector<int32_t>{1}, options).value();
+  CHECK(generate(c, std::vector<int32_t>{1}, options).value() == once);
+  CHECK(once != std::vector<int32_t>{1, 2, 4, 7, 1});
+}
+
+TEST_CASE("what cannot be fed is refused before anything runs") {
+  FakeDevice device;
+  Session session = opened(device);
+  CHECK(error_of(session.step({})) == "step: error: 0 tokens, expected 1 to 4");
+  CHECK(error_of(session.step(std::vector<int32_t>(5))) == "step: error: 5 tokens, expected 1 to 4");
+  CHECK(error_of(session.step(std::vector<int32_t>{1, 10})) ==
+        "step: error: token 1 has the id 10, expected 0 to 9");
+  CHECK(error_of(session.step(std::vector<int32_t>{-1})) ==
+        "step: error: token 0 has the id -1, expected 0 to 9");
+  GenerateOptions options;
+  CHECK(error_of(generate(session, {}, options)) == "prompt: error: is empty, expected at least one token");
+  options.max_new_tokens = 4;
+  CHECK(error_of(generate(session, std::vector<int32_t>(10), options)) ==
+        "prompt: error: 10 tokens and 4 new ones need 13 positions, the context has 12");
+  options.temperature = -1;
+  CHECK(error_of(generate(session, std::vector<int32_t>(1), options)) ==
+        "temperature: error: is -1, expected 0 or more");
+  CHECK(device.steps.empty());
+  CHECK(session.step(std::vector<int32_t>(4)).ok());
+  CHECK(session.step(std::vector<int32_t>(4)).ok());
+  CHECK(session.step(std::vector<int32_t>(4)).ok());
+  CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
+        "step: error: 1 tokens at position 12 exceed the context of 12");
+}
+
+TEST_CASE("a fault in the kernel names worker, task, event and counts, and ends the session") {
+  FakeDevice device;
+  Session session = opened(device);
+  device.fault = {2, 1, 1, 7, 3, 5, 6, 0};
+  CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
+        "fake: error: worker 1 after task l0.attend[7] waited for event l0.parts[1] beyond 10000 ms: seen 5, "
+        "expected 6");
+  CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
+        "step: error: the session had a fault and cannot go on");
+}
+
+TEST_CASE("an artefact that does not fit the checkpoint, the runtime or itself is refused") {
+  FakeDevice device;
+  const auto open_with = [&](auto edit) {
+    Artefact a = artefact();
+    edit(a);
+    return error_of(Session::open(a, Checkpoint{"dir", {}, {}}, "c0", device));
+  };
+  CHECK(open_with([](Artefact& a) { a.manifest.config_hash = "77"; }) ==
+        "dir/config.json: error: has the hash c0, the artefact was made for 77");
+  CHECK(
+      open_with([](Artefact& a) { a.manifest.outputs.pop_back(); }).starts_with("manifest: error: expected"));
+  CHECK(open_with([](Artefact& a) { a.plan[0] = std::byte{0}; }) ==
+        "plan: error: does not begin with a plan's header");
+  CHECK(open_with([](Artefact& a) { a.manifest.workers = 3; }) ==
+        "plan: error: of 2 grids and 2 workers, expected 2 and 3");
+  CHECK(open_with([](Artefact& a) { a.plan.pop_back(); }).starts_with("plan: error: has "));
+  CHECK(open_with([](Artefact& a) { a.manifest.workspace_bytes = 1 << 21; }) == "fake: error: no memory");
+}
+
+TEST_CASE("logits are written as NumPy reads them") {
+  const test::TempDir dir;
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  REQUIRE(write_npy(dir.path + "/a.npy", values, 3).ok());
+  std::ifstream file(dir.path + "/a.npy", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  REQUIRE(bytes.size() == 128 + 24);
+  CHECK(bytes.substr(0, 8) == std::string("\x93NUMPY\x01\x00", 8));
+  CHECK(bytes.find("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }") == 10);
+  CHECK(bytes[127] == '\n');
+  CHECK(std::memcmp(bytes.data() + 128, values.data(), 24) == 0);
+  CHECK(!write_npy(dir.path + "/none/a.npy", values, 3).ok());
+}
+
+TEST_CASE("a cubin is an ELF file with a manifest") {
+  const test::TempDir dir;
+  const auto refused = [&](std::string_view bytes) {
+    return dir.without_path(error_of(load_artefact(dir.write("f.cubin", bytes))));
+  };
+  CHECK(refused("") == "f.cubin: error: not a cubin: expected a 64-bit ELF file");
+  CHECK(refused(std::string(100, 'x')) == "f.cubin: error: not a cubin: expected a 64-bit ELF file");
+  std::string elf(
+      "\x7f"
+      "ELF\x02\x01\x01",
+      7);
+  elf.resize(64);
+  CHECK(refused(elf) == "f.cubin: error: truncated: its section headers lie outside the file");
+  elf[0x3a] = 64;  // the size of a section header
+  CHECK(refused(elf) == "f.cubin: error: has no mk_manifest: expected a cubin made by mkc");
+}
+
+}  // namespace
+}  // namespace mkrt
