@@ -7,8 +7,8 @@
 namespace mkc {
 namespace {
 
-constexpr int kMaxDepth = 100;        // of parentheses
-constexpr size_t kMaxNodes = 10'000;  // of one expression
+constexpr int kMaxDepth = 100;      // of parentheses
+constexpr size_t kMaxNodes = 1000;  // of one expression
 
 struct Operator {
   const char* text;

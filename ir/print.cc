@@ -29,7 +29,7 @@ void add_grid(Printer& p, const TaskGrid& grid, const std::vector<std::string>& 
   p.out +=
       fmt::format("grid %{}[{}]: {}{}{}{}{}\n", spell_name(grid.name), coords, keyword(grid.body),
                   spell_attrs(grid.attrs), spell_layer(grid.layer), spell_ops(grid.ops), p.loc(grid.loc));
-  for (const Coord& c : grid.coords) p.coords.push_back(spell_name(c.name));
+  p.set_coords(grid);
   add_accesses(p, "read", grid.reads);
   add_accesses(p, "write", grid.writes);
   for (const Wait& wait : grid.waits)

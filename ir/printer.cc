@@ -21,6 +21,11 @@ std::string spell_layer(int32_t layer) {
   return layer == -1 ? "" : fmt::format(" layer {}", layer);
 }
 
+void Printer::set_coords(const TaskGrid& grid) {
+  coords.clear();
+  for (const Coord& c : grid.coords) coords.push_back(spell_name(c.name));
+}
+
 std::string Printer::expr(const Expr& e) const {
   Expr numbered = e;  // with its leaves numbered in order, so that each has a spelling
   std::vector<std::string> leaves;

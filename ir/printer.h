@@ -30,6 +30,7 @@ struct Printer {
   std::string out;  // the lines after the file table
   std::vector<std::string> symbols, tensors;
   std::vector<std::string> coords;  // of the grid being printed
+  void set_coords(const TaskGrid& grid);
 
   std::string expr(const Expr& e) const;
   std::string expr_list(std::span<const Expr> list) const;  // "a, b"

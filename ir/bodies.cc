@@ -1,0 +1,143 @@
+#include "ir/bodies.h"
+
+namespace mkc {
+namespace {
+
+using enum OperandKind;
+
+// In the order of OpKind.
+const std::vector<OpShapes>& op_table() {
+  static const std::vector<OpShapes> table = {
+      {{{kStep, "T"}, {kWeight, "VD"}}, {{kValue, "TD"}}},                                   // embed
+      {{{kValue, "TD"}, {kWeight, "D"}}, {{kValue, "TD"}}},                                  // rms_norm
+      {{{kValue, "TK"}, {kWeight, "NK"}, {kWeight, "N"}}, {{kValue, "TN"}}},                 // linear
+      {{{kValue, "TX"}, {kWeight, "h"}}, {{kValue, "TX"}}},                                  // head_norm
+      {{{kValue, "TX"}, {kStep, "T"}, {kTable, "Ch"}}, {{kValue, "TX"}}},                    // rope
+      {{{kValue, "TE"}, {kValue, "TE"}, {kStep, "T"}}, {{kCache, "GCh"}, {kCache, "GCh"}}},  // kv_write
+      {{{kValue, "TQ"}, {kCache, "GCh"}, {kCache, "GCh"}, {kStep, "T"}}, {{kValue, "TQ"}}},  // attention
+      {{{kValue, "TD"}, {kValue, "TD"}}, {{kValue, "TD"}}},                                  // add
+      {{{kValue, "TF"}, {kValue, "TF"}}, {{kValue, "TF"}}},                                  // silu_mul
+      {{{kValue, "TV"}}, {{kIndex, "T"}}},                                                   // argmax
+  };
+  return table;
+}
+
+// In the order of BodyKind.
+const std::vector<BodySchema>& body_table() {
+  static const std::vector<BodySchema> table = {
+      {{{"t", "T"}},
+       {{"tokens", {kStep, "T"}}, {"table", {kWeight, "VD"}}},
+       {{"out", {kValue, "TD"}}},
+       {},
+       {}},
+      {{{"j", "S"}},
+       {{"x", {kValue, "TK"}},
+        {"weight", {kWeight, "NK"}},
+        {"norm?", {kVector, "K"}},
+        {"bias?", {kVector, "N"}},
+        {"residual?", {kValue, "TO"}}},
+       {{"out", {kValue, "TO"}}, {"best_value?", {kValue, "TS"}}, {"best_index?", {kIndex, "TS"}}},
+       {"silu_mul?"},
+       {"eps?"}},
+      {{{"g", "G"}, {"p", ""}},
+       {{"q", {kValue, "TQ"}},
+        {"k", {kValue, "TE"}},
+        {"v", {kValue, "TE"}},
+        {"positions", {kStep, "T"}},
+        {"rope", {kTable, "Rh"}},
+        {"q_norm?", {kVector, "h"}},
+        {"k_norm?", {kVector, "h"}},
+        {"k_cache", {kCache, "GCh"}},
+        {"v_cache", {kCache, "GCh"}}},
+       {{"k_cache", {kCache, "GCh"}},
+        {"v_cache", {kCache, "GCh"}},
+        {"part_acc", {kValue, "PTQ"}},
+        {"part_ml", {kValue, "PTM"}}},
+       {"head_dim", "heads", "kv_heads", "piece"},
+       {"k_eps?", "q_eps?", "scale"}},
+      {{{"g", "G"}},
+       {{"part_acc", {kValue, "PTQ"}}, {"part_ml", {kValue, "PTM"}}},
+       {{"out", {kValue, "TQ"}}},
+       {"head_dim", "heads", "kv_heads", "piece"},
+       {}},
+      {{{"t", "T"}},
+       {{"best_value", {kValue, "TS"}}, {"best_index", {kIndex, "TS"}}},
+       {{"next", {kIndex, "T"}}},
+       {},
+       {}},
+  };
+  return table;
+}
+
+bool is_float(DType dtype) {
+  return dtype != DType::i32;
+}
+bool is_computed(TensorKind kind) {
+  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
+}
+
+}  // namespace
+
+bool fits(OperandKind kind, const Tensor& t) {
+  switch (kind) {
+    case kValue:
+      return is_computed(t.kind) && t.dtype == DType::f32;
+    case kIndex:
+      return is_computed(t.kind) && t.dtype == DType::i32;
+    case kStep:
+      return t.kind == TensorKind::kInput && t.dtype == DType::i32;
+    case kWeight:
+      return t.kind == TensorKind::kWeight && is_float(t.dtype);
+    case kVector:
+      return t.kind == TensorKind::kWeight && t.dtype == DType::f32;
+    case kTable:
+      return t.kind == TensorKind::kTable && t.dtype == DType::f32;
+    case kCache:
+      return t.kind == TensorKind::kCache && is_float(t.dtype);
+  }
+  MKC_BUG("operand of unknown kind");
+}
+
+const char* operand_text(OperandKind kind) {
+  switch (kind) {
+    case kValue:
+      return "an f32 activation or output";
+    case kIndex:
+      return "an i32 activation or output";
+    case kStep:
+      return "an i32 input";
+    case kWeight:
+      return "a floating-point weight";
+    case kVector:
+      return "an f32 weight";
+    case kTable:
+      return "an f32 table";
+    case kCache:
+      return "a floating-point cache";
+  }
+  MKC_BUG("operand of unknown kind");
+}
+
+const OpShapes& op_shapes(OpKind kind) {
+  return op_table()[static_cast<size_t>(kind)];
+}
+
+const BodySchema& body_schema(BodyKind kind) {
+  return body_table()[static_cast<size_t>(kind)];
+}
+
+std::vector<NamedDim> dims_of(const Attrs& attrs) {
+  const int64_t head_dim = int_attr(attrs, "head_dim", 0), heads = int_attr(attrs, "heads", 0),
+                kv_heads = int_attr(attrs, "kv_heads", 0);
+  std::vector<NamedDim> dims;
+  if (head_dim != 0) dims.push_back({'h', head_dim});
+  if (heads != 0) {
+    dims.push_back({'G', kv_heads});
+    dims.push_back({'Q', heads * head_dim});
+    dims.push_back({'E', kv_heads * head_dim});
+    dims.push_back({'M', 2 * heads});
+  }
+  return dims;
+}
+
+}  // namespace mkc

@@ -1,0 +1,61 @@
+// What every op and every task body is made of: the operands' roles, kinds, dtypes and shapes, attributes and
+// coordinates. One table for the verifier and for docs/ir.md.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/tasks.h"
+
+namespace mkc {
+
+enum class OperandKind : uint8_t {
+  kValue,   // f32 activation or output
+  kIndex,   // i32 activation or output
+  kStep,    // i32 input
+  kWeight,  // weight of any floating-point dtype
+  kVector,  // f32 weight
+  kTable,   // f32 table
+  kCache,   // cache of any floating-point dtype
+};
+bool fits(OperandKind kind, const Tensor& tensor);
+const char* operand_text(OperandKind kind);  // "an f32 activation or output", …
+
+// `dims`: a letter for each dim. One letter stands for one size in all operands of an op or a grid. Some are
+// known from attributes: h head_dim, G kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads.
+struct OperandSchema {
+  OperandKind kind;
+  const char* dims;
+};
+
+// By the op's roles, in the order of its OpSchema.
+struct OpShapes {
+  std::vector<OperandSchema> inputs, outputs;
+};
+const OpShapes& op_shapes(OpKind kind);
+
+struct RoleSchema {
+  const char* name;  // a trailing '?' marks an optional role
+  OperandSchema operand;
+};
+
+struct CoordSchema {
+  const char* name;
+  const char* dims;  // the letter of its extent, or "" where it is free
+};
+
+struct BodySchema {
+  std::vector<CoordSchema> coords;
+  std::vector<RoleSchema> reads, writes;
+  std::vector<const char*> int_attrs, float_attrs;  // a trailing '?' marks optional ones
+};
+const BodySchema& body_schema(BodyKind kind);
+
+// The size of a letter, where attributes give it.
+struct NamedDim {
+  char letter;
+  int64_t size;
+};
+std::vector<NamedDim> dims_of(const Attrs& attrs);
+
+}  // namespace mkc

@@ -1,0 +1,199 @@
+#include "ir/domain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace mkc {
+namespace {
+
+constexpr int kMaxSplits = 8;  // min and max taken apart on one path
+
+bool is_leaf(ExprKind kind) {
+  return kind <= ExprKind::kCoord;
+}
+bool is_division(ExprKind kind) {
+  return kind == ExprKind::kFloorDiv || kind == ExprKind::kCeilDiv || kind == ExprKind::kMod;
+}
+
+Expr part_of(const Expr& e, size_t begin, size_t end) {
+  Expr out;
+  out.nodes.assign(e.nodes.begin() + static_cast<ptrdiff_t>(begin),
+                   e.nodes.begin() + static_cast<ptrdiff_t>(end));
+  return out;
+}
+
+// Where the second operand of the operator at the end of [.., end) begins.
+size_t second_operand(const Expr& e, size_t end) {
+  size_t at = end - 1;
+  for (int wanted = 1; wanted > 0;) wanted += is_leaf(e.nodes[--at].kind) ? -1 : 1;
+  return at;
+}
+
+// Sum of factor * part, with parts that are neither sums nor multiples, plus a constant.
+struct Linear {
+  std::vector<std::pair<Expr, int64_t>> terms;
+  int64_t constant = 0;
+  bool overflow = false;
+
+  void add_constant(int64_t value) { overflow |= __builtin_add_overflow(constant, value, &constant); }
+  void add(const Expr& part, int64_t factor) {
+    auto at = std::find_if(terms.begin(), terms.end(), [&](const auto& term) { return term.first == part; });
+    if (at == terms.end()) at = terms.insert(at, {part, 0});
+    overflow |= __builtin_add_overflow(at->second, factor, &at->second);
+    if (at->second == 0) terms.erase(at);
+  }
+  void add(const Linear& other, int64_t factor) {
+    overflow |= other.overflow;
+    const auto times = [&](int64_t value) {
+      int64_t product = 0;
+      overflow |= __builtin_mul_overflow(value, factor, &product);
+      return product;
+    };
+    add_constant(times(other.constant));
+    for (const auto& [part, f] : other.terms) add(part, times(f));
+  }
+};
+
+Linear linear(const Expr& e) {
+  Linear out;
+  const ExprNode& last = e.nodes.back();
+  if (is_leaf(last.kind)) {
+    if (last.kind == ExprKind::kConst)
+      out.constant = last.value;
+    else
+      out.terms.push_back({e, 1});
+    return out;
+  }
+  const size_t split = second_operand(e, e.nodes.size());
+  const Expr a = part_of(e, 0, split), b = part_of(e, split, e.nodes.size() - 1);
+  if (last.kind == ExprKind::kAdd || last.kind == ExprKind::kSub) {
+    out = linear(a);
+    out.add(linear(b), last.kind == ExprKind::kAdd ? 1 : -1);
+  } else if (last.kind == ExprKind::kMul && (a.is_const() || b.is_const())) {
+    out.add(linear(a.is_const() ? b : a), (a.is_const() ? a : b).constant());
+  } else {
+    out.terms.push_back({e, 1});
+  }
+  return out;
+}
+
+int64_t clamp(__int128 value) {
+  return static_cast<int64_t>(std::clamp<__int128>(value, INT64_MIN, INT64_MAX));
+}
+
+// Each part by itself.
+int64_t upper_of_parts(const Linear& sum, const Domain& domain) {
+  __int128 total = sum.constant;
+  for (const auto& [part, factor] : sum.terms) {
+    const Bounds b = bounds(part, domain.symbols, domain.coords);
+    total += static_cast<__int128>(factor) * (factor > 0 ? b.hi : b.lo);
+  }
+  return clamp(total);
+}
+
+int64_t upper(Linear sum, const Domain& domain, int splits);
+
+// `sum` with its term at `at`, a min or max, replaced by either operand.
+int64_t upper_split(const Linear& sum, size_t at, const Domain& domain, int splits) {
+  const auto& [part, factor] = sum.terms[at];
+  const size_t split = second_operand(part, part.nodes.size());
+  int64_t results[2];
+  for (int i : {0, 1}) {
+    Linear one = sum;
+    one.terms.erase(one.terms.begin() + static_cast<ptrdiff_t>(at));
+    one.add(linear(i == 0 ? part_of(part, 0, split) : part_of(part, split, part.nodes.size() - 1)), factor);
+    results[i] = upper(std::move(one), domain, splits - 1);
+  }
+  const bool takes_least = (part.nodes.back().kind == ExprKind::kMin) == (factor > 0);
+  return takes_least ? std::min(results[0], results[1]) : std::max(results[0], results[1]);
+}
+
+int64_t upper(Linear sum, const Domain& domain, int splits) {
+  if (sum.overflow) return INT64_MAX;
+  if (splits == 0) return upper_of_parts(sum, domain);
+  for (size_t i = 0; i < sum.terms.size(); ++i) {
+    const ExprKind kind = sum.terms[i].first.nodes.back().kind;
+    if (kind == ExprKind::kMin || kind == ExprKind::kMax) return upper_split(sum, i, domain, splits);
+  }
+  for (size_t i = 0; i < sum.terms.size(); ++i) {
+    const auto [part, factor] = sum.terms[i];
+    if (part.nodes.back().kind != ExprKind::kCoord) continue;
+    sum.terms.erase(sum.terms.begin() + static_cast<ptrdiff_t>(i));
+    if (factor > 0) {  // at its greatest; else at 0
+      sum.add(linear(domain.extents[static_cast<size_t>(part.nodes.back().value)]), factor);
+      sum.add_constant(-factor);
+    }
+    return upper(std::move(sum), domain, splits);
+  }
+  return upper_of_parts(sum, domain);
+}
+
+// Bounds of an operator's result, the operands' and the divisor being sound.
+Bounds combine(ExprKind kind, Bounds a, Bounds b) {
+  Expr e;
+  e.nodes = {{ExprKind::kSymbol, 0}, {ExprKind::kSymbol, 1}, {kind, 0}};
+  return bounds(e, std::vector<Bounds>{a, b});
+}
+
+bool too_large(ExprKind kind, Bounds a, Bounds b) {
+  if (kind != ExprKind::kMul) return false;  // sums of two are below 2^62
+  const auto magnitude = [](Bounds x) { return std::max(-x.lo, x.hi); };
+  return static_cast<__int128>(magnitude(a)) * magnitude(b) > kMaxValue;
+}
+
+std::optional<std::string> leaf_fault(const ExprNode& node, const Domain& domain) {
+  const bool is_symbol = node.kind == ExprKind::kSymbol;
+  const size_t known = is_symbol ? domain.symbols.size() : domain.coords.size();
+  if (node.kind == ExprKind::kConst || static_cast<uint64_t>(node.value) < known) return std::nullopt;
+  return fmt::format("{} {}{} does not exist here", is_symbol ? "symbol" : "coordinate",
+                     is_symbol ? '#' : '$', node.value);
+}
+
+}  // namespace
+
+void add_coord(Domain& domain, const Expr& extent) {
+  domain.extents.push_back(extent);
+  domain.coords.push_back({0, std::max<int64_t>(0, bounds(extent, domain.symbols).hi - 1)});
+}
+
+Result<Bounds> checked_bounds(const Expr& e, const Domain& domain) {
+  std::vector<Bounds> stack;
+  for (const ExprNode& node : e.nodes) {
+    if (is_leaf(node.kind)) {
+      if (std::optional<std::string> fault = leaf_fault(node, domain)) return Error{*fault};
+      Bounds value{node.value, node.value};
+      if (node.kind != ExprKind::kConst)
+        value = (node.kind == ExprKind::kSymbol ? domain.symbols
+                                                : domain.coords)[static_cast<size_t>(node.value)];
+      stack.push_back(value);
+    } else {
+      if (stack.size() < 2) return Error{"an operator lacks an operand"};
+      const Bounds b = stack.back();
+      stack.pop_back();
+      const Bounds a = stack.back();
+      if (is_division(node.kind) && b.lo < 1)
+        return Error{fmt::format("the divisor may be {}, expected at least 1", b.lo)};
+      if (too_large(node.kind, a, b)) return Error{"a product may exceed 2^60"};
+      stack.back() = combine(node.kind, a, b);
+    }
+    if (stack.back().lo < -kMaxValue || stack.back().hi > kMaxValue)
+      return Error{fmt::format("values from {} to {} exceed 2^60", stack.back().lo, stack.back().hi)};
+  }
+  if (stack.size() != 1) return Error{"operands without an operator"};
+  return stack.back();
+}
+
+int64_t upper_bound(const Expr& e, const Domain& domain) {
+  return upper(linear(e), domain, kMaxSplits);
+}
+
+int64_t lower_bound(const Expr& e, const Domain& domain) {
+  Linear negated;
+  negated.add(linear(e), -1);
+  const int64_t greatest = upper(std::move(negated), domain, kMaxSplits);
+  return greatest == INT64_MIN ? INT64_MAX : -greatest;
+}
+
+}  // namespace mkc

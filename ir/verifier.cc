@@ -1,0 +1,159 @@
+#include "ir/verifier.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace mkc {
+namespace {
+
+constexpr int64_t kMaxSymbol = INT32_MAX;
+constexpr int64_t kMaxAttr = 1 << 24;
+
+std::vector<Bounds> bounds_of(const Table<SymbolId, Symbol>& symbols) {
+  std::vector<Bounds> out;
+  for (const Symbol& s : symbols) out.push_back(s.bounds);
+  return out;
+}
+
+// The schema's entry for a name; "" where there is none.
+std::string_view find_name(const std::vector<const char*>& list, std::string_view name) {
+  for (std::string_view entry : list)
+    if (entry == name || (entry.ends_with('?') && entry.substr(0, entry.size() - 1) == name)) return entry;
+  return {};
+}
+
+std::string attr_fault(const Attr& attr, bool wants_float) {
+  if (attr.is_float != wants_float)
+    return wants_float ? "an integer, expected a number with a fraction or an exponent"
+                       : "no integer, expected one";
+  const double value = attr.is_float ? attr.f : static_cast<double>(attr.i);
+  if (value >= 0 && value <= kMaxAttr) return {};
+  return fmt::format("{}, expected 0 to {}", attr.is_float ? spell_double(attr.f) : std::to_string(attr.i),
+                     kMaxAttr);
+}
+
+}  // namespace
+
+Verifier::Verifier(const std::string& module, const Table<SymbolId, Symbol>& symbol_table,
+                   const Table<TensorId, Tensor>& tensor_table, const Places* text_places)
+    : module_name(module),
+      symbols(symbol_table),
+      tensors(tensor_table),
+      places(text_places),
+      text(symbol_table, tensor_table),
+      at_symbols{bounds_of(symbol_table), {}, {}} {}
+
+void Verifier::report(int rule, const Site& site, const std::string& message) {
+  Loc loc{module_name, 0, 0};
+  if (site.loc && site.loc->known()) loc = *site.loc;
+  std::string_view source;
+  if (places) {
+    const auto at = places->at.find(site.subject);
+    if (at != places->at.end()) loc = at->second, source = places->text;
+  }
+  errors.push_back(error_at(loc, fmt::format("V{}: {}: {}", rule, site.name, message), source));
+}
+
+Site Verifier::tensor_site(TensorId id) const {
+  return {{Part::kTensor, id.index}, text.tensor(id), &tensors[id].loc};
+}
+
+void Verifier::check_names_and_symbols() {
+  check_names(symbols, "symbol", Part::kSymbol);
+  check_names(tensors, "tensor", Part::kTensor);
+  for (SymbolId id : symbols.ids()) {
+    const Symbol& s = symbols[id];
+    if (s.bounds.lo < 1 || s.bounds.lo > s.bounds.hi || s.bounds.hi > kMaxSymbol)
+      report(3, {{Part::kSymbol, id.index}, "symbol " + spell_name(s.name), &s.loc},
+             fmt::format("bounds [{}, {}], expected 1 <= lower <= upper <= {}", s.bounds.lo, s.bounds.hi,
+                         kMaxSymbol));
+  }
+  for (TensorId id : tensors.ids())
+    for (TensorId source : tensors[id].packing.sources)
+      check_id(tensors.contains(source), tensor_site(id), "tensor " + text.tensor(source));
+}
+
+void Verifier::check_id(bool known, const Site& site, std::string_view what) {
+  if (!known) report(2, site, fmt::format("{} does not exist", what));
+}
+
+bool Verifier::check_expr(const Expr& e, const Domain& domain, const Site& site, std::string_view what) {
+  const Result<Bounds> checked = checked_bounds(e, domain);
+  if (!checked.ok()) report(4, site, fmt::format("{} {}: {}", what, text.expr(e), checked.error().message));
+  return checked.ok();
+}
+
+void Verifier::check_shapes() {
+  for (TensorId id : tensors.ids())
+    for (const Expr& dim : tensors[id].shape) check_expr(dim, at_symbols, tensor_site(id), "dim");
+}
+
+void Verifier::check_rope_ids(const std::vector<RopeTable>& ropes) {
+  for (uint32_t i = 0; i < ropes.size(); ++i)
+    check_id(tensors.contains(ropes[i].tensor), {{Part::kRope, i}, "rope", nullptr},
+             "tensor " + text.tensor(ropes[i].tensor));
+}
+
+void Verifier::check_attr_order(const Attrs& attrs, const Site& site) {
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    if (i > 0 && attrs[i - 1].name >= attrs[i].name)
+      report(9, site,
+             fmt::format("attribute {} after {}, expected each once and in order", spell_name(attrs[i].name),
+                         spell_name(attrs[i - 1].name)));
+    if (attrs[i].is_float && !std::isfinite(attrs[i].f))
+      report(9, site,
+             fmt::format("attribute {} is {}, expected a finite number", spell_name(attrs[i].name),
+                         spell_double(attrs[i].f)));
+  }
+}
+
+bool Verifier::check_attrs(int rule, const Attrs& attrs, const std::vector<const char*>& ints,
+                           const std::vector<const char*>& floats, const Site& site) {
+  const size_t errors_before = errors.size();
+  for (const Attr& attr : attrs) {
+    const bool wants_float = !find_name(floats, attr.name).empty();
+    if (!wants_float && find_name(ints, attr.name).empty()) {
+      report(rule, site, "unknown attribute " + spell_name(attr.name));
+      continue;
+    }
+    if (const std::string fault = attr_fault(attr, wants_float); !fault.empty())
+      report(rule, site, fmt::format("attribute {} is {}", attr.name, fault));
+  }
+  for (const auto* list : {&ints, &floats})
+    for (std::string_view name : *list)
+      if (!name.ends_with('?') && !find_attr(attrs, name))
+        report(rule, site, fmt::format("it lacks the attribute {}", name));
+  return errors.size() == errors_before;
+}
+
+bool Verifier::check_operand(int kind_rule, std::string_view role, TensorId operand,
+                             const OperandSchema& schema, Sizes& sizes, const Site& site) {
+  const Tensor& t = tensors[operand];
+  const std::string name = fmt::format("{} {}", role, text.tensor(operand));
+  if (!fits(schema.kind, t))
+    report(kind_rule, site,
+           fmt::format("{} is an {} {}, expected {}", name, dtype_name(t.dtype), keyword(t.kind),
+                       operand_text(schema.kind)));
+  const std::string_view letters = schema.dims;
+  if (t.shape.size() != letters.size()) {
+    report(kind_rule + 1, site,
+           fmt::format("{} has {} dims, expected {}", name, t.shape.size(), letters.size()));
+    return false;
+  }
+  bool matches = true;
+  for (size_t d = 0; d < letters.size(); ++d) {
+    const Expr& wanted = sizes.emplace(letters[d], t.shape[d]).first->second;
+    if (wanted == t.shape[d]) continue;
+    report(kind_rule + 1, site,
+           fmt::format("dim {} of {} is {}, expected {}", d, name, text.expr(t.shape[d]), text.expr(wanted)));
+    matches = false;
+  }
+  return matches;
+}
+
+std::vector<Error> verify(const Module& module, const Places* places) {
+  return std::visit([&](const auto& level) { return verify(level, places); }, module);
+}
+
+}  // namespace mkc

@@ -1,0 +1,81 @@
+// What verifying the levels has in common. Internal to verify.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "ir/bodies.h"
+#include "ir/domain.h"
+#include "ir/printer.h"
+#include "ir/verify.h"
+
+namespace mkc {
+
+// An object a message is about.
+struct Site {
+  Subject subject;
+  std::string name;  // "grid %l0.q"
+  const Loc* loc;    // null: none of its own
+};
+
+// Sizes that the letters of OperandSchema stand for.
+using Sizes = std::map<char, Expr>;
+
+struct Verifier {
+  Verifier(const std::string& module_name, const Table<SymbolId, Symbol>& symbol_table,
+           const Table<TensorId, Tensor>& tensor_table, const Places* places);
+
+  const std::string& module_name;
+  const Table<SymbolId, Symbol>& symbols;
+  const Table<TensorId, Tensor>& tensors;
+  const Places* places;
+  Printer text;       // spells expressions, regions and tensors
+  Domain at_symbols;  // no coordinates
+  std::vector<Error> errors;
+
+  void report(int rule, const Site& site, const std::string& message);
+
+  // V1 to V4 of what all levels have; the caller adds what else it has.
+  void check_names_and_symbols();
+  template <class Items>
+  void check_names(const Items& items, std::string_view what, Part part);
+  void check_id(bool known, const Site& site, std::string_view what);  // V2
+  // V4; whether it holds.
+  bool check_expr(const Expr& e, const Domain& domain, const Site& site, std::string_view what);
+  void check_shapes();
+  void check_rope_ids(const std::vector<RopeTable>& ropes);
+
+  // V5 to V9.
+  void check_tensors(const std::vector<RopeTable>& ropes);
+  void check_attr_order(const Attrs& attrs, const Site& site);
+
+  // V13, V18. Whether the attributes are those of the lists, where '?' marks optional ones.
+  bool check_attrs(int rule, const Attrs& attrs, const std::vector<const char*>& ints,
+                   const std::vector<const char*>& floats, const Site& site);
+  // V11 and V12, or V16 and V17. `sizes` learns the letters it does not know. Whether the shape fits.
+  bool check_operand(int kind_rule, std::string_view role, TensorId operand, const OperandSchema& schema,
+                     Sizes& sizes, const Site& site);
+
+  Site tensor_site(TensorId id) const;
+};
+
+// V1 to V4, then V15 to V26; whether the first hold.
+bool check_program(Verifier& v, const TaskProgram& program);
+
+// V4, and V23 to V26. `domains`: of each grid's coordinates.
+void check_event_exprs(Verifier& v, const TaskProgram& program);
+void check_events(Verifier& v, const TaskProgram& program, const std::vector<Domain>& domains);
+
+template <class Items>
+void Verifier::check_names(const Items& items, std::string_view what, Part part) {
+  std::set<std::string_view> seen;
+  uint32_t index = 0;
+  for (const auto& item : items) {
+    const Site site{{part, index++}, std::string(what) + " " + spell_name(item.name), &item.loc};
+    if (item.name.empty()) report(1, site, "it has no name");
+    if (!seen.insert(item.name).second) report(1, site, "another has this name");
+  }
+}
+
+}  // namespace mkc

@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/verifier.h"
+
+namespace mkc {
+namespace {
+
+constexpr int64_t kMaxCells = 1 << 24;
+
+Site event_site(const TaskProgram& program, EventId id) {
+  return {{Part::kEvent, id.index}, "event @" + spell_name(program.events[id].name), &program.events[id].loc};
+}
+
+// An event's cells as a domain; requires checked dims.
+Domain cells_of(const Verifier& v, const Event& event) {
+  Domain cells = v.at_symbols;
+  for (const Expr& dim : event.dims) add_coord(cells, dim);
+  return cells;
+}
+
+// V23.
+void check_event(Verifier& v, const TaskProgram& program, EventId id) {
+  const Event& event = program.events[id];
+  const Site site = event_site(program, id);
+  int64_t cells = 1;
+  for (const Expr& dim : event.dims) {
+    if (const int64_t least = lower_bound(dim, v.at_symbols); least < 1)
+      v.report(23, site, fmt::format("dim {} may be {}, expected at least 1", v.text.expr(dim), least));
+    const int64_t most = std::max<int64_t>(1, upper_bound(dim, v.at_symbols));
+    if (most > kMaxCells / cells) return v.report(23, site, fmt::format("more than {} cells", kMaxCells));
+    cells *= most;
+  }
+  if (const int64_t least = lower_bound(event.expect, cells_of(v, event)); least < 0)
+    v.report(23, site, fmt::format("it may expect {}", least));
+}
+
+// One grid's waits and notifications.
+struct Signals {
+  Verifier& v;
+  const TaskProgram& program;
+  const TaskGrid& grid;
+  const Domain& domain;
+
+  Site site(Part part, uint32_t grid_index, uint32_t position, EventId event) const {
+    return {
+        {part, grid_index, position},
+        fmt::format("grid %{} {} @{}", spell_name(grid.name), part == Part::kWait ? "waits for" : "notifies",
+                    spell_name(program.events[event].name)),
+        &grid.loc};
+  }
+
+  // V24 and V25: [offset, offset + size) of each dim lies within the event.
+  void check_box(int rule, const Region& box, EventId id, const Site& at) const {
+    const std::vector<Expr>& dims = program.events[id].dims;
+    if (box.size() != dims.size())
+      return v.report(rule, at, fmt::format("{} dims, the event has {}", box.size(), dims.size()));
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (upper_bound(box[d].size, domain) <= 0) return;
+      const int64_t begin = lower_bound(box[d].offset, domain);
+      const int64_t excess = upper_bound(box[d].offset + box[d].size - dims[d], domain);
+      if (begin < 0) v.report(rule, at, fmt::format("dim {} may begin at {}", d, begin));
+      if (excess > 0)
+        v.report(rule, at, fmt::format("dim {} may end {} beyond its {}", d, excess, v.text.expr(dims[d])));
+    }
+  }
+
+  void check(GridId id) const {
+    for (uint32_t i = 0; i < grid.waits.size(); ++i) {
+      Region box;
+      for (const Expr& cell : grid.waits[i].cell) box.push_back({cell, 1});
+      check_box(24, box, grid.waits[i].event, site(Part::kWait, id.index, i, grid.waits[i].event));
+    }
+    for (uint32_t i = 0; i < grid.notifies.size(); ++i)
+      check_box(25, grid.notifies[i].cells, grid.notifies[i].event,
+                site(Part::kNotify, id.index, i, grid.notifies[i].event));
+  }
+};
+
+// V26.
+void check_users(Verifier& v, const TaskProgram& program) {
+  std::vector<bool> awaited(program.events.size(), false), notified(program.events.size(), false);
+  for (const TaskGrid& grid : program.grids) {
+    for (const Wait& wait : grid.waits) awaited[wait.event.index] = true;
+    for (const Notify& notify : grid.notifies) notified[notify.event.index] = true;
+  }
+  for (EventId e : program.events.ids()) {
+    if (!awaited[e.index]) v.report(26, event_site(program, e), "no grid waits for it");
+    if (!notified[e.index]) v.report(26, event_site(program, e), "no grid notifies it");
+  }
+}
+
+}  // namespace
+
+void check_event_exprs(Verifier& v, const TaskProgram& program) {
+  for (EventId e : program.events.ids()) {
+    const Site site = event_site(program, e);
+    const Event& event = program.events[e];
+    bool dims = true;
+    for (const Expr& dim : event.dims) dims &= v.check_expr(dim, v.at_symbols, site, "dim");
+    if (dims) v.check_expr(event.expect, cells_of(v, event), site, "expect");
+  }
+}
+
+void check_events(Verifier& v, const TaskProgram& program, const std::vector<Domain>& domains) {
+  for (EventId e : program.events.ids()) check_event(v, program, e);
+  for (GridId g : program.grids.ids()) Signals{v, program, program.grids[g], domains[g.index]}.check(g);
+  check_users(v, program);
+}
+
+}  // namespace mkc

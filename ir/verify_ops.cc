@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include "ir/verifier.h"
+
+namespace mkc {
+namespace {
+
+Site op_site(const OpGraph& graph, OpId id) {
+  const Op& op = graph.ops[id];
+  return {{Part::kOp, id.index}, fmt::format("op {} ({})", id.index, op_schema(op.kind).name), &op.loc};
+}
+
+bool ends_optional(const std::vector<const char*>& roles) {
+  return !roles.empty() && std::string_view(roles.back()).ends_with('?');
+}
+
+// V10.
+bool check_counts(Verifier& v, const Op& op, const Site& site) {
+  const OpSchema& schema = op_schema(op.kind);
+  const auto fits_count = [&](const char* what, size_t count, const std::vector<const char*>& roles) {
+    const size_t least = roles.size() - (ends_optional(roles) ? 1 : 0);
+    if (count >= least && count <= roles.size()) return true;
+    const std::string range =
+        least < roles.size() ? fmt::format("{} or {}", least, roles.size()) : std::to_string(least);
+    v.report(10, site, fmt::format("{} {}, expected {}", count, what, range));
+    return false;
+  };
+  const bool inputs = fits_count("inputs", op.inputs.size(), schema.inputs);
+  return fits_count("outputs", op.outputs.size(), schema.outputs) && inputs;
+}
+
+// Heads of whole width, which letters alone do not say.
+void check_heads(Verifier& v, const Op& op, const Site& site) {
+  if (op.kind == OpKind::kHeadNorm || op.kind == OpKind::kRope) {
+    const Expr& columns = v.tensors[op.inputs[0]].shape[1];
+    const int64_t head_dim = int_attr(op.attrs, "head_dim", 0);
+    if (!columns.is_const() || head_dim == 0 || columns.constant() % head_dim != 0)
+      v.report(12, site, fmt::format("{} columns of x are no heads of {}", v.text.expr(columns), head_dim));
+  }
+  if (op.kind == OpKind::kKvWrite) {
+    const Expr& columns = v.tensors[op.inputs[0]].shape[1];
+    const std::vector<Expr>& cache = v.tensors[op.outputs[0]].shape;
+    if (cache[0] * cache[2] != columns)
+      v.report(12, site,
+               fmt::format("{} columns of k are not the {} heads of {} of the cache", v.text.expr(columns),
+                           v.text.expr(cache[0]), v.text.expr(cache[2])));
+  }
+  const int64_t kv_heads = int_attr(op.attrs, "kv_heads", 1);
+  if (op.kind == OpKind::kAttention && (kv_heads == 0 || int_attr(op.attrs, "heads", 0) % kv_heads != 0))
+    v.report(13, site, fmt::format("{} heads share {} kv_heads", int_attr(op.attrs, "heads", 0), kv_heads));
+}
+
+// V11 and V12. Requires what V10 and V13 ask for.
+void check_operands(Verifier& v, const Op& op, const Site& site) {
+  const OpSchema& schema = op_schema(op.kind);
+  const OpShapes& shapes = op_shapes(op.kind);
+  Sizes sizes;
+  for (const NamedDim& dim : dims_of(op.attrs)) sizes.emplace(dim.letter, dim.size);
+  bool fit = true;
+  const auto check = [&](const std::vector<const char*>& roles, const std::vector<TensorId>& ids,
+                         const std::vector<OperandSchema>& wanted) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      std::string_view role = roles[i];
+      if (role.ends_with('?')) role.remove_suffix(1);
+      fit &= v.check_operand(11, role, ids[i], wanted[i], sizes, site);
+    }
+  };
+  check(schema.inputs, op.inputs, shapes.inputs);
+  check(schema.outputs, op.outputs, shapes.outputs);
+  if (fit) check_heads(v, op, site);
+}
+
+bool is_computed(TensorKind kind) {
+  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
+}
+
+// V14.
+void check_order(Verifier& v, const OpGraph& graph) {
+  std::vector<bool> written(graph.tensors.size(), false);
+  for (OpId id : graph.ops.ids()) {
+    const Site site = op_site(graph, id);
+    for (TensorId t : graph.ops[id].inputs)
+      if (is_computed(graph.tensors[t].kind) && !written[t.index])
+        v.report(14, site, fmt::format("no op before it writes its input {}", v.text.tensor(t)));
+    for (TensorId t : graph.ops[id].outputs) {
+      const TensorKind kind = graph.tensors[t].kind;
+      if (is_computed(kind) && written[t.index])
+        v.report(14, site, fmt::format("an earlier op writes {} too", v.text.tensor(t)));
+      if (!is_computed(kind) && kind != TensorKind::kCache)
+        v.report(14, site, fmt::format("it writes the {} {}", keyword(kind), v.text.tensor(t)));
+      written[t.index] = true;
+    }
+  }
+  for (TensorId t : graph.tensors.ids())
+    if (graph.tensors[t].kind == TensorKind::kOutput && !written[t.index])
+      v.report(14, v.tensor_site(t), "no op writes this output");
+}
+
+// V1 to V4.
+void check_form(Verifier& v, const OpGraph& graph) {
+  v.check_names_and_symbols();
+  for (OpId id : graph.ops.ids())
+    for (const auto* list : {&graph.ops[id].inputs, &graph.ops[id].outputs})
+      for (TensorId t : *list)
+        v.check_id(graph.tensors.contains(t), op_site(graph, id), "tensor " + v.text.tensor(t));
+  v.check_rope_ids(graph.ropes);
+  if (v.errors.empty()) v.check_shapes();
+}
+
+}  // namespace
+
+std::vector<Error> verify(const OpGraph& graph, const Places* places) {
+  Verifier v(graph.name, graph.symbols, graph.tensors, places);
+  check_form(v, graph);
+  if (!v.errors.empty()) return v.errors;
+  v.check_tensors(graph.ropes);
+  for (OpId id : graph.ops.ids()) {
+    const Op& op = graph.ops[id];
+    const Site site = op_site(graph, id);
+    v.check_attr_order(op.attrs, site);
+    const OpSchema& schema = op_schema(op.kind);
+    const bool attrs = v.check_attrs(13, op.attrs, schema.int_attrs, schema.float_attrs, site);
+    if (check_counts(v, op, site) && attrs) check_operands(v, op, site);
+  }
+  check_order(v, graph);
+  return v.errors;
+}
+
+}  // namespace mkc

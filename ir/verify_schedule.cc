@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include "ir/verifier.h"
+
+namespace mkc {
+namespace {
+
+constexpr uint64_t kSlotAlignment = 256;
+
+Site machine_site(const Schedule& s) {
+  return {{Part::kMachine}, "schedule for " + s.machine, nullptr};
+}
+
+// V27. Whether the tables have an entry for each object.
+bool check_tables(Verifier& v, const Schedule& s) {
+  const TaskProgram& p = s.program;
+  const Site site = machine_site(s);
+  const auto check = [&](const char* what, size_t found, size_t expected) {
+    if (found != expected) v.report(27, site, fmt::format("{} {}, expected {}", found, what, expected));
+    return found == expected;
+  };
+  if (s.workers == 0) v.report(27, site, "no workers");
+  check("streams", s.streams.size(), s.workers);
+  const bool placed = check("placements", s.placements.size(), p.grids.size());
+  const bool slots = check("slots", s.slots.size(), p.tensors.size());
+  return check("counter bases", s.event_base.size(), p.events.size()) && placed && slots;
+}
+
+// V28.
+std::string segment_fault(const Schedule& s, const Segment& segment, const Domain& at_symbols) {
+  const TaskGrid& grid = s.program.grids[segment.grid];
+  switch (s.placements[segment.grid.index].kind) {
+    case PlacementKind::kRange:
+      return segment.first == 0 && segment.count == 0 ? "" : "names tasks of a grid placed by range";
+    case PlacementKind::kInline:
+      return "is of a grid that runs inline";
+    case PlacementKind::kTable:
+      break;
+  }
+  int64_t tasks = 1;  // at most, within V19's limit
+  for (const Coord& c : grid.coords) tasks *= upper_bound(c.extent, at_symbols);
+  if (segment.count == 0) return "holds no task";
+  const int64_t end = int64_t{segment.first} + segment.count;
+  return end <= tasks ? "" : fmt::format("ends at task {} of {}", end, tasks);
+}
+
+void check_streams(Verifier& v, const Schedule& s) {
+  for (uint32_t w = 0; w < s.streams.size(); ++w)
+    for (uint32_t i = 0; i < s.streams[w].size(); ++i) {
+      const Segment& segment = s.streams[w][i];
+      const std::string fault = segment_fault(s, segment, v.at_symbols);
+      const TaskGrid& grid = s.program.grids[segment.grid];
+      if (!fault.empty())
+        v.report(28,
+                 {{Part::kSegment, w, i}, fmt::format("worker {}, %{}", w, spell_name(grid.name)), nullptr},
+                 fmt::format("its segment {}", fault));
+    }
+}
+
+uint64_t arena_bytes(const Schedule& s, TensorKind kind) {
+  switch (kind) {
+    case TensorKind::kInput:
+      return 0;
+    case TensorKind::kWeight:
+    case TensorKind::kTable:
+      return s.weight_bytes;
+    case TensorKind::kActivation:
+    case TensorKind::kOutput:
+      return s.workspace_bytes;
+    case TensorKind::kCache:
+      return s.cache_bytes;
+  }
+  MKC_BUG("tensor of unknown kind");
+}
+
+// V29.
+void check_slots(Verifier& v, const Schedule& s) {
+  for (TensorId t : s.program.tensors.ids()) {
+    const Slot& slot = s.slots[t.index];
+    if (slot.bytes == 0) continue;
+    const uint64_t arena = arena_bytes(s, s.program.tensors[t].kind);
+    const Site site = v.tensor_site(t);
+    if (slot.offset % kSlotAlignment != 0)
+      v.report(
+          29, site,
+          fmt::format("its slot begins at byte {}, expected a multiple of {}", slot.offset, kSlotAlignment));
+    if (slot.bytes > arena || slot.offset > arena - slot.bytes)
+      v.report(29, site,
+               fmt::format("its slot of {} bytes at {} leaves the {} of its arena", slot.bytes, slot.offset,
+                           arena));
+  }
+}
+
+// V30.
+void check_counters(Verifier& v, const Schedule& s) {
+  for (EventId e : s.program.events.ids()) {
+    const Event& event = s.program.events[e];
+    int64_t cells = 1;  // at most, within V23's limit
+    for (const Expr& dim : event.dims) cells *= upper_bound(dim, v.at_symbols);
+    const int64_t end = int64_t{s.event_base[e.index]} + cells;
+    if (end > int64_t{s.event_cells})
+      v.report(30, {{Part::kEvent, e.index}, "event @" + spell_name(event.name), &event.loc},
+               fmt::format("its counters end at {}, the schedule has {}", end, s.event_cells));
+  }
+}
+
+// V2.
+bool check_grid_ids(Verifier& v, const Schedule& s) {
+  for (uint32_t w = 0; w < s.streams.size(); ++w)
+    for (uint32_t i = 0; i < s.streams[w].size(); ++i)
+      v.check_id(s.program.grids.contains(s.streams[w][i].grid),
+                 {{Part::kSegment, w, i}, fmt::format("worker {}", w), nullptr},
+                 fmt::format("grid %#{}", s.streams[w][i].grid.index));
+  return v.errors.empty();
+}
+
+}  // namespace
+
+std::vector<Error> verify(const Schedule& s, const Places* places) {
+  Verifier v(s.program.name, s.program.symbols, s.program.tensors, places);
+  const bool has_form = check_program(v, s.program);
+  const bool has_tables = check_tables(v, s);
+  // The rest counts tasks and cells, which V19 and V23 keep small.
+  if (!has_form || !has_tables || !v.errors.empty() || !check_grid_ids(v, s)) return v.errors;
+  check_streams(v, s);
+  check_slots(v, s);
+  check_counters(v, s);
+  return v.errors;
+}
+
+}  // namespace mkc

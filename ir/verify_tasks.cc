@@ -1,0 +1,242 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/verifier.h"
+
+namespace mkc {
+namespace {
+
+constexpr int64_t kMaxTasks = 1 << 24;
+
+bool is_computed(TensorKind kind) {
+  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
+}
+
+// V15 to V22 of one grid.
+struct GridCheck {
+  Verifier& v;
+  const TaskGrid& grid;
+  const Domain& domain;
+  Site site;
+  Sizes sizes{};
+
+  Site access_site(Part part, uint32_t position, const Access& access) const {
+    return {
+        {part, site.subject.index, position},
+        fmt::format("{} {} {}", site.name, part == Part::kRead ? "reads" : "writes", spell_name(access.role)),
+        &grid.loc};
+  }
+  void check();
+  void check_coords();
+  void check_strips();
+  void check_accesses(Part part, const std::vector<Access>& accesses, const std::vector<RoleSchema>& roles);
+  void check_region(const Access& access, const Site& at);
+  void check_kinds(Part part, const Access& access, const Site& at);
+};
+
+void GridCheck::check() {
+  const BodySchema& schema = body_schema(grid.body);
+  v.check_attr_order(grid.attrs, site);
+  if (!v.check_attrs(18, grid.attrs, schema.int_attrs, schema.float_attrs, site)) return;
+  for (const NamedDim& dim : dims_of(grid.attrs)) sizes.emplace(dim.letter, dim.size);
+  check_accesses(Part::kRead, grid.reads, schema.reads);
+  check_accesses(Part::kWrite, grid.writes, schema.writes);
+  check_coords();
+  if (grid.body == BodyKind::kProduct) check_strips();
+}
+
+std::string_view plain(const RoleSchema& role) {
+  std::string_view name = role.name;
+  if (name.ends_with('?')) name.remove_suffix(1);
+  return name;
+}
+
+void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
+                               const std::vector<RoleSchema>& roles) {
+  std::set<std::string_view> seen;
+  for (uint32_t i = 0; i < accesses.size(); ++i) {
+    const Access& access = accesses[i];
+    const Site at = access_site(part, i, access);
+    check_region(access, at);
+    check_kinds(part, access, at);
+    if (!seen.insert(access.role).second) {
+      v.report(15, at, "it has this role twice");
+      continue;
+    }
+    const auto role = std::find_if(roles.begin(), roles.end(),
+                                   [&](const RoleSchema& r) { return plain(r) == access.role; });
+    if (role == roles.end())
+      v.report(15, at, fmt::format("{} has no such role", body_name(grid.body)));
+    else
+      v.check_operand(16, access.role, access.tensor, role->operand, sizes, at);
+  }
+  for (const RoleSchema& role : roles)
+    if (plain(role) == role.name && !seen.contains(role.name))
+      v.report(15, site, fmt::format("it {} no {}", part == Part::kRead ? "reads" : "writes", role.name));
+}
+
+// V20.
+void GridCheck::check_region(const Access& access, const Site& at) {
+  const Tensor& t = v.tensors[access.tensor];
+  if (access.region.size() != t.shape.size())
+    return v.report(20, at,
+                    fmt::format("a region of {} dims in {}, which has {}", access.region.size(),
+                                v.text.tensor(access.tensor), t.shape.size()));
+  for (size_t d = 0; d < access.region.size(); ++d) {
+    const Range& r = access.region[d];
+    if (upper_bound(r.size, domain) <= 0) return;  // never more than empty
+    const int64_t begin = lower_bound(r.offset, domain);
+    const int64_t excess = upper_bound(r.offset + r.size - t.shape[d], domain);
+    if (begin < 0)
+      v.report(20, at, fmt::format("dim {} of {} may begin at {}", d, v.text.tensor(access.tensor), begin));
+    if (excess > 0)
+      v.report(20, at,
+               fmt::format("dim {} of {} may end {} beyond its {}", d, v.text.tensor(access.tensor), excess,
+                           v.text.expr(t.shape[d])));
+  }
+}
+
+// V22.
+void GridCheck::check_kinds(Part part, const Access& access, const Site& at) {
+  const TensorKind kind = v.tensors[access.tensor].kind;
+  if (access.stream && (part == Part::kWrite || kind != TensorKind::kWeight))
+    v.report(22, at,
+             fmt::format("it streams the {} {}, expected a weight that is read", keyword(kind),
+                         v.text.tensor(access.tensor)));
+}
+
+// V19.
+void GridCheck::check_coords() {
+  const std::vector<CoordSchema>& schema = body_schema(grid.body).coords;
+  if (grid.coords.size() != schema.size())
+    return v.report(
+        19, site,
+        fmt::format("{} coordinates, {} has {}", grid.coords.size(), body_name(grid.body), schema.size()));
+  int64_t tasks = 1;
+  for (size_t i = 0; i < schema.size(); ++i) {
+    const Coord& c = grid.coords[i];
+    if (const int64_t least = lower_bound(c.extent, v.at_symbols); least < 1)
+      v.report(19, site, fmt::format("coordinate {} may have extent {}, expected at least 1", c.name, least));
+    const int64_t most = std::max<int64_t>(1, upper_bound(c.extent, v.at_symbols));
+    if (most > kMaxTasks / tasks) return v.report(19, site, fmt::format("more than {} tasks", kMaxTasks));
+    tasks *= most;
+    const auto size = sizes.find(schema[i].dims[0]);
+    if (size != sizes.end() && size->second != c.extent)
+      v.report(19, site,
+               fmt::format("coordinate {} has extent {}, expected {}", c.name, v.text.expr(c.extent),
+                           v.text.expr(size->second)));
+  }
+}
+
+// V17, V19: a product has a task for each strip of its weight, and a column of `out` for each row or pair of
+// rows.
+void GridCheck::check_strips() {
+  const auto size = [&](char letter) {
+    const auto at = sizes.find(letter);
+    return at != sizes.end() && at->second.is_const() ? at->second.constant() : 0;
+  };
+  const int64_t rows = size('N'), columns = size('O');
+  if (rows == 0 || columns == 0) return;  // reported by another rule
+  const int64_t rows_of_column = int_attr(grid.attrs, "silu_mul", 0) != 0 ? 2 : 1;
+  if (rows != columns * rows_of_column)
+    v.report(17, site,
+             fmt::format("{} weight rows make {} columns, out has {}", rows, rows / rows_of_column, columns));
+  const int64_t strips = (rows + kTileRows - 1) / kTileRows;
+  if (!grid.coords.empty() && !grid.coords[0].extent.is_const(strips))
+    v.report(19, site,
+             fmt::format("coordinate {} has extent {}, expected {}, the strips of {} weight rows",
+                         grid.coords[0].name, v.text.expr(grid.coords[0].extent), strips, rows));
+}
+
+// V21.
+void check_order(Verifier& v, const TaskProgram& program, const std::vector<Site>& sites) {
+  std::vector<bool> written(program.tensors.size(), false);
+  for (GridId g : program.grids.ids()) {
+    for (const Access& read : program.grids[g].reads)
+      if (is_computed(v.tensors[read.tensor].kind) && !written[read.tensor.index])
+        v.report(21, sites[g.index],
+                 fmt::format("no grid before it writes {}, its {}", v.text.tensor(read.tensor), read.role));
+    for (const Access& write : program.grids[g].writes) written[write.tensor.index] = true;
+  }
+}
+
+// V1 and V2 of a grid.
+void check_grid_names(Verifier& v, const TaskProgram& program, const TaskGrid& grid, const Site& site) {
+  std::set<std::string_view> taken;
+  for (const Symbol& s : program.symbols) taken.insert(s.name);
+  for (const Coord& c : grid.coords)
+    if (c.name.empty() || !taken.insert(c.name).second)
+      v.report(1, site,
+               fmt::format("coordinate {}: a symbol or coordinate has this name, or it has none",
+                           spell_name(c.name)));
+  for (const auto* list : {&grid.reads, &grid.writes})
+    for (const Access& a : *list)
+      v.check_id(program.tensors.contains(a.tensor), site, "tensor " + v.text.tensor(a.tensor));
+  const auto check_event = [&](EventId e) {
+    v.check_id(program.events.contains(e), site, fmt::format("event @#{}", e.index));
+  };
+  for (const Wait& wait : grid.waits) check_event(wait.event);
+  for (const Notify& notify : grid.notifies) check_event(notify.event);
+}
+
+// V4 of a grid, whose coordinates are added to `domain`.
+void check_grid_exprs(Verifier& v, const TaskGrid& grid, const Site& site, Domain& domain) {
+  for (const Coord& c : grid.coords) {
+    if (!v.check_expr(c.extent, v.at_symbols, site, "extent")) return;
+    add_coord(domain, c.extent);
+  }
+  v.text.set_coords(grid);
+  const auto check_region = [&](const Region& region, const char* what) {
+    for (const Range& r : region) {
+      v.check_expr(r.offset, domain, site, std::string("offset in ") + what);
+      v.check_expr(r.size, domain, site, std::string("size in ") + what);
+    }
+  };
+  for (const auto* list : {&grid.reads, &grid.writes})
+    for (const Access& a : *list) check_region(a.region, a.role.c_str());
+  for (const Wait& wait : grid.waits)
+    for (const Expr& cell : wait.cell) v.check_expr(cell, domain, site, "awaited cell");
+  for (const Notify& notify : grid.notifies) check_region(notify.cells, "a notification");
+  v.text.coords.clear();
+}
+
+}  // namespace
+
+bool check_program(Verifier& v, const TaskProgram& program) {
+  std::vector<Site> sites;
+  for (GridId g : program.grids.ids())
+    sites.push_back(
+        {{Part::kGrid, g.index}, "grid %" + spell_name(program.grids[g].name), &program.grids[g].loc});
+  v.check_names_and_symbols();
+  v.check_names(program.events, "event", Part::kEvent);
+  v.check_names(program.grids, "grid", Part::kGrid);
+  v.check_rope_ids(program.ropes);
+  for (GridId g : program.grids.ids()) check_grid_names(v, program, program.grids[g], sites[g.index]);
+  if (!v.errors.empty()) return false;
+
+  std::vector<Domain> domains(program.grids.size(), v.at_symbols);
+  v.check_shapes();
+  check_event_exprs(v, program);
+  for (GridId g : program.grids.ids())
+    check_grid_exprs(v, program.grids[g], sites[g.index], domains[g.index]);
+  if (!v.errors.empty()) return false;
+
+  v.check_tensors(program.ropes);
+  for (GridId g : program.grids.ids()) {
+    v.text.set_coords(program.grids[g]);
+    GridCheck{v, program.grids[g], domains[g.index], sites[g.index]}.check();
+    v.text.coords.clear();
+  }
+  check_order(v, program, sites);
+  check_events(v, program, domains);
+  return true;
+}
+
+std::vector<Error> verify(const TaskProgram& program, const Places* places) {
+  Verifier v(program.name, program.symbols, program.tensors, places);
+  check_program(v, program);
+  return v.errors;
+}
+
+}  // namespace mkc
