@@ -101,19 +101,19 @@ bool fits(OperandKind kind, const Tensor& t) {
 const char* operand_text(OperandKind kind) {
   switch (kind) {
     case kValue:
-      return "an f32 activation or output";
+      return "f32 activation or output";
     case kIndex:
-      return "an i32 activation or output";
+      return "i32 activation or output";
     case kStep:
-      return "an i32 input";
+      return "i32 input";
     case kWeight:
-      return "a floating-point weight";
+      return "floating-point weight";
     case kVector:
-      return "an f32 weight";
+      return "f32 weight";
     case kTable:
-      return "an f32 table";
+      return "f32 table";
     case kCache:
-      return "a floating-point cache";
+      return "floating-point cache";
   }
   MKC_BUG("operand of unknown kind");
 }

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 namespace mkc {
 namespace {
 
@@ -96,16 +94,11 @@ void Verifier::check_rope_ids(const std::vector<RopeTable>& ropes) {
 }
 
 void Verifier::check_attr_order(const Attrs& attrs, const Site& site) {
-  for (size_t i = 0; i < attrs.size(); ++i) {
-    if (i > 0 && attrs[i - 1].name >= attrs[i].name)
+  for (size_t i = 1; i < attrs.size(); ++i)
+    if (attrs[i - 1].name >= attrs[i].name)
       report(9, site,
              fmt::format("attribute {} after {}, expected each once and in order", spell_name(attrs[i].name),
                          spell_name(attrs[i - 1].name)));
-    if (attrs[i].is_float && !std::isfinite(attrs[i].f))
-      report(9, site,
-             fmt::format("attribute {} is {}, expected a finite number", spell_name(attrs[i].name),
-                         spell_double(attrs[i].f)));
-  }
 }
 
 bool Verifier::check_attrs(int rule, const Attrs& attrs, const std::vector<const char*>& ints,
@@ -127,14 +120,35 @@ bool Verifier::check_attrs(int rule, const Attrs& attrs, const std::vector<const
   return errors.size() == errors_before;
 }
 
+std::string kind_text(const Tensor& tensor) {
+  return fmt::format("{} {}", dtype_name(tensor.dtype), keyword(tensor.kind));
+}
+
+bool is_computed(TensorKind kind) {
+  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
+}
+
+Site part_site(const TaskProgram& program, GridId id, Part part, uint32_t position) {
+  const TaskGrid& grid = program.grids[id];
+  const auto event = [&](EventId e) {
+    return "@" +
+           (program.events.contains(e) ? spell_name(program.events[e].name) : "#" + std::to_string(e.index));
+  };
+  std::string what;
+  if (part == Part::kRead) what = "reads " + spell_name(grid.reads[position].role);
+  if (part == Part::kWrite) what = "writes " + spell_name(grid.writes[position].role);
+  if (part == Part::kWait) what = "waits for " + event(grid.waits[position].event);
+  if (part == Part::kNotify) what = "notifies " + event(grid.notifies[position].event);
+  return {{part, id.index, position}, fmt::format("grid %{} {}", spell_name(grid.name), what), &grid.loc};
+}
+
 bool Verifier::check_operand(int kind_rule, std::string_view role, TensorId operand,
                              const OperandSchema& schema, Sizes& sizes, const Site& site) {
   const Tensor& t = tensors[operand];
   const std::string name = fmt::format("{} {}", role, text.tensor(operand));
   if (!fits(schema.kind, t))
     report(kind_rule, site,
-           fmt::format("{} is an {} {}, expected {}", name, dtype_name(t.dtype), keyword(t.kind),
-                       operand_text(schema.kind)));
+           fmt::format("{} is of kind {}, expected {}", name, kind_text(t), operand_text(schema.kind)));
   const std::string_view letters = schema.dims;
   if (t.shape.size() != letters.size()) {
     report(kind_rule + 1, site,

@@ -60,6 +60,12 @@ struct Verifier {
   Site tensor_site(TensorId id) const;
 };
 
+std::string kind_text(const Tensor& tensor);  // "f32 weight"
+bool is_computed(TensorKind kind);            // within the step: activations and outputs
+
+// A read, write, wait or notification of a grid.
+Site part_site(const TaskProgram& program, GridId grid, Part part, uint32_t position);
+
 // V1 to V4, then V15 to V26; whether the first hold.
 bool check_program(Verifier& v, const TaskProgram& program);
 

@@ -13,7 +13,7 @@
 //       and of the packed dtype and columns, whose rows add up; the groups of several make a strip of 16 rows
 //   V8  a rope line is of an f32 table of 2 columns for each frequency, each table has one, and scale and
 //       frequencies are positive and finite
-//   V9  attributes are sorted by name, each once, and finite
+//   V9  attributes are sorted by name, each once
 // Ops
 //   V10 inputs and outputs are as many as the op has
 //   V11 operands are of the kind and dtype their role asks for

@@ -43,14 +43,6 @@ struct Signals {
   const TaskGrid& grid;
   const Domain& domain;
 
-  Site site(Part part, uint32_t grid_index, uint32_t position, EventId event) const {
-    return {
-        {part, grid_index, position},
-        fmt::format("grid %{} {} @{}", spell_name(grid.name), part == Part::kWait ? "waits for" : "notifies",
-                    spell_name(program.events[event].name)),
-        &grid.loc};
-  }
-
   // V24 and V25: [offset, offset + size) of each dim lies within the event.
   void check_box(int rule, const Region& box, EventId id, const Site& at) const {
     const std::vector<Expr>& dims = program.events[id].dims;
@@ -70,11 +62,10 @@ struct Signals {
     for (uint32_t i = 0; i < grid.waits.size(); ++i) {
       Region box;
       for (const Expr& cell : grid.waits[i].cell) box.push_back({cell, 1});
-      check_box(24, box, grid.waits[i].event, site(Part::kWait, id.index, i, grid.waits[i].event));
+      check_box(24, box, grid.waits[i].event, part_site(program, id, Part::kWait, i));
     }
     for (uint32_t i = 0; i < grid.notifies.size(); ++i)
-      check_box(25, grid.notifies[i].cells, grid.notifies[i].event,
-                site(Part::kNotify, id.index, i, grid.notifies[i].event));
+      check_box(25, grid.notifies[i].cells, grid.notifies[i].event, part_site(program, id, Part::kNotify, i));
   }
 };
 

@@ -70,10 +70,6 @@ void check_operands(Verifier& v, const Op& op, const Site& site) {
   if (fit) check_heads(v, op, site);
 }
 
-bool is_computed(TensorKind kind) {
-  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
-}
-
 // V14.
 void check_order(Verifier& v, const OpGraph& graph) {
   std::vector<bool> written(graph.tensors.size(), false);

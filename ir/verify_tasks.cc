@@ -9,24 +9,16 @@ namespace {
 
 constexpr int64_t kMaxTasks = 1 << 24;
 
-bool is_computed(TensorKind kind) {
-  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
-}
-
 // V15 to V22 of one grid.
 struct GridCheck {
   Verifier& v;
+  const TaskProgram& program;
+  GridId id;
   const TaskGrid& grid;
   const Domain& domain;
   Site site;
   Sizes sizes{};
 
-  Site access_site(Part part, uint32_t position, const Access& access) const {
-    return {
-        {part, site.subject.index, position},
-        fmt::format("{} {} {}", site.name, part == Part::kRead ? "reads" : "writes", spell_name(access.role)),
-        &grid.loc};
-  }
   void check();
   void check_coords();
   void check_strips();
@@ -57,7 +49,7 @@ void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
   std::set<std::string_view> seen;
   for (uint32_t i = 0; i < accesses.size(); ++i) {
     const Access& access = accesses[i];
-    const Site at = access_site(part, i, access);
+    const Site at = part_site(program, id, part, i);
     check_region(access, at);
     check_kinds(part, access, at);
     if (!seen.insert(access.role).second) {
@@ -150,19 +142,23 @@ void GridCheck::check_strips() {
 }
 
 // V21.
-void check_order(Verifier& v, const TaskProgram& program, const std::vector<Site>& sites) {
+void check_order(Verifier& v, const TaskProgram& program) {
   std::vector<bool> written(program.tensors.size(), false);
   for (GridId g : program.grids.ids()) {
-    for (const Access& read : program.grids[g].reads)
-      if (is_computed(v.tensors[read.tensor].kind) && !written[read.tensor.index])
-        v.report(21, sites[g.index],
-                 fmt::format("no grid before it writes {}, its {}", v.text.tensor(read.tensor), read.role));
-    for (const Access& write : program.grids[g].writes) written[write.tensor.index] = true;
+    const TaskGrid& grid = program.grids[g];
+    for (uint32_t i = 0; i < grid.reads.size(); ++i) {
+      const TensorId t = grid.reads[i].tensor;
+      if (is_computed(v.tensors[t].kind) && !written[t.index])
+        v.report(21, part_site(program, g, Part::kRead, i),
+                 fmt::format("no grid before it writes {}", v.text.tensor(t)));
+    }
+    for (const Access& write : grid.writes) written[write.tensor.index] = true;
   }
 }
 
 // V1 and V2 of a grid.
-void check_grid_names(Verifier& v, const TaskProgram& program, const TaskGrid& grid, const Site& site) {
+void check_grid_names(Verifier& v, const TaskProgram& program, GridId id, const Site& site) {
+  const TaskGrid& grid = program.grids[id];
   std::set<std::string_view> taken;
   for (const Symbol& s : program.symbols) taken.insert(s.name);
   for (const Coord& c : grid.coords)
@@ -170,34 +166,40 @@ void check_grid_names(Verifier& v, const TaskProgram& program, const TaskGrid& g
       v.report(1, site,
                fmt::format("coordinate {}: a symbol or coordinate has this name, or it has none",
                            spell_name(c.name)));
-  for (const auto* list : {&grid.reads, &grid.writes})
-    for (const Access& a : *list)
-      v.check_id(program.tensors.contains(a.tensor), site, "tensor " + v.text.tensor(a.tensor));
-  const auto check_event = [&](EventId e) {
-    v.check_id(program.events.contains(e), site, fmt::format("event @#{}", e.index));
+  const auto check_access = [&](const Access& a, Part part, uint32_t i) {
+    v.check_id(program.tensors.contains(a.tensor), part_site(program, id, part, i),
+               "tensor " + v.text.tensor(a.tensor));
   };
-  for (const Wait& wait : grid.waits) check_event(wait.event);
-  for (const Notify& notify : grid.notifies) check_event(notify.event);
+  for (uint32_t i = 0; i < grid.reads.size(); ++i) check_access(grid.reads[i], Part::kRead, i);
+  for (uint32_t i = 0; i < grid.writes.size(); ++i) check_access(grid.writes[i], Part::kWrite, i);
+  for (uint32_t i = 0; i < grid.waits.size(); ++i)
+    v.check_id(program.events.contains(grid.waits[i].event), part_site(program, id, Part::kWait, i),
+               "the event");
+  for (uint32_t i = 0; i < grid.notifies.size(); ++i)
+    v.check_id(program.events.contains(grid.notifies[i].event), part_site(program, id, Part::kNotify, i),
+               "the event");
 }
 
 // V4 of a grid, whose coordinates are added to `domain`.
-void check_grid_exprs(Verifier& v, const TaskGrid& grid, const Site& site, Domain& domain) {
+void check_grid_exprs(Verifier& v, const TaskProgram& program, GridId id, const Site& site, Domain& domain) {
+  const TaskGrid& grid = program.grids[id];
   for (const Coord& c : grid.coords) {
     if (!v.check_expr(c.extent, v.at_symbols, site, "extent")) return;
     add_coord(domain, c.extent);
   }
   v.text.set_coords(grid);
-  const auto check_region = [&](const Region& region, const char* what) {
+  const auto check_region = [&](const Region& region, Part part, uint32_t i) {
     for (const Range& r : region) {
-      v.check_expr(r.offset, domain, site, std::string("offset in ") + what);
-      v.check_expr(r.size, domain, site, std::string("size in ") + what);
+      v.check_expr(r.offset, domain, part_site(program, id, part, i), "offset");
+      v.check_expr(r.size, domain, part_site(program, id, part, i), "size");
     }
   };
-  for (const auto* list : {&grid.reads, &grid.writes})
-    for (const Access& a : *list) check_region(a.region, a.role.c_str());
-  for (const Wait& wait : grid.waits)
-    for (const Expr& cell : wait.cell) v.check_expr(cell, domain, site, "awaited cell");
-  for (const Notify& notify : grid.notifies) check_region(notify.cells, "a notification");
+  for (uint32_t i = 0; i < grid.reads.size(); ++i) check_region(grid.reads[i].region, Part::kRead, i);
+  for (uint32_t i = 0; i < grid.writes.size(); ++i) check_region(grid.writes[i].region, Part::kWrite, i);
+  for (uint32_t i = 0; i < grid.waits.size(); ++i)
+    for (const Expr& cell : grid.waits[i].cell)
+      v.check_expr(cell, domain, part_site(program, id, Part::kWait, i), "cell");
+  for (uint32_t i = 0; i < grid.notifies.size(); ++i) check_region(grid.notifies[i].cells, Part::kNotify, i);
   v.text.coords.clear();
 }
 
@@ -212,23 +214,22 @@ bool check_program(Verifier& v, const TaskProgram& program) {
   v.check_names(program.events, "event", Part::kEvent);
   v.check_names(program.grids, "grid", Part::kGrid);
   v.check_rope_ids(program.ropes);
-  for (GridId g : program.grids.ids()) check_grid_names(v, program, program.grids[g], sites[g.index]);
+  for (GridId g : program.grids.ids()) check_grid_names(v, program, g, sites[g.index]);
   if (!v.errors.empty()) return false;
 
   std::vector<Domain> domains(program.grids.size(), v.at_symbols);
   v.check_shapes();
   check_event_exprs(v, program);
-  for (GridId g : program.grids.ids())
-    check_grid_exprs(v, program.grids[g], sites[g.index], domains[g.index]);
+  for (GridId g : program.grids.ids()) check_grid_exprs(v, program, g, sites[g.index], domains[g.index]);
   if (!v.errors.empty()) return false;
 
   v.check_tensors(program.ropes);
   for (GridId g : program.grids.ids()) {
     v.text.set_coords(program.grids[g]);
-    GridCheck{v, program.grids[g], domains[g.index], sites[g.index]}.check();
+    GridCheck{v, program, g, program.grids[g], domains[g.index], sites[g.index]}.check();
     v.text.coords.clear();
   }
-  check_order(v, program, sites);
+  check_order(v, program);
   check_events(v, program, domains);
   return true;
 }

@@ -40,31 +40,29 @@ void check_kind(Verifier& v, TensorId id) {
   const bool fixed =
       t.kind == TensorKind::kWeight || t.kind == TensorKind::kCache || t.kind == TensorKind::kTable;
   if (fixed && !is_constant(t))
-    v.report(
-        6, site,
-        fmt::format("a {} of shape [{}], expected constants", keyword(t.kind), v.text.expr_list(t.shape)));
-  const bool packed = !t.packing.sources.empty(), from = !t.source.empty();
-  if (t.kind == TensorKind::kWeight) {
-    if (packed == from)
-      v.report(6, site,
-               packed ? "a packed weight has no name in the checkpoint"
-                      : "it is neither packed nor from the checkpoint");
-  } else if (packed || from || t.packing.group != 0) {
-    v.report(6, site, fmt::format("an {}, only weights are packed or from the checkpoint", keyword(t.kind)));
+    v.report(6, site,
+             fmt::format("the shape of a {} is [{}], expected constants", keyword(t.kind),
+                         v.text.expr_list(t.shape)));
+  const bool packed = !t.packing.sources.empty() || t.packing.group != 0, from = !t.source.empty();
+  if (t.kind != TensorKind::kWeight) {
+    if (packed || from) v.report(6, site, "only weights are packed or from the checkpoint");
+  } else if (packed == from) {
+    v.report(6, site,
+             packed ? "it is both packed and from the checkpoint"
+                    : "it is neither packed nor from the checkpoint");
   }
 }
 
-// V7. Requires constant shapes of packed weights and their sources.
+// V7.
 void check_packing(Verifier& v, TensorId id) {
   const Tensor& t = v.tensors[id];
-  if (t.packing.sources.empty()) return;
+  if (t.packing.sources.empty() || t.kind != TensorKind::kWeight) return;
   const Site site = v.tensor_site(id);
   const auto count = static_cast<int64_t>(t.packing.sources.size());
-  const int64_t group = count == 1 ? 0 : kTileRows / count;
-  if (t.packing.group != group || (group != 0 && group * count != kTileRows))
+  if (count == 1 ? t.packing.group != 0 : kTileRows % count != 0 || t.packing.group != kTileRows / count)
     return v.report(7, site,
-                    fmt::format("groups of {} rows from {} sources, expected {} in all", t.packing.group,
-                                count, count == 1 ? "0" : "16"));
+                    fmt::format("groups of {} rows of {} sources, expected {}", t.packing.group, count,
+                                count == 1 ? "0" : "a strip of 16 in all"));
   const Tensor& first = v.tensors[t.packing.sources[0]];
   for (TensorId source : t.packing.sources) {
     const Tensor& s = v.tensors[source];
@@ -72,12 +70,11 @@ void check_packing(Verifier& v, TensorId id) {
         s.shape.size() != 2 || !is_constant(s))
       return v.report(
           7, site,
-          fmt::format("its source {} is an {} {} [{}], expected {} weights of the checkpoint, all "
-                      "matrices of one shape",
-                      v.text.tensor(source), dtype_name(s.dtype), keyword(s.kind), v.text.expr_list(s.shape),
-                      dtype_name(t.dtype)));
+          fmt::format("its source {} is of kind {} [{}], expected {} matrices of the checkpoint, all "
+                      "of one shape",
+                      v.text.tensor(source), kind_text(s), v.text.expr_list(s.shape), dtype_name(t.dtype)));
   }
-  const std::vector<Expr> expected = {first.shape[0] * count, first.shape[1]};
+  const std::vector<Expr> expected = {first.shape[0].constant() * count, first.shape[1]};
   if (t.shape != expected)
     v.report(7, site,
              fmt::format("its shape is [{}], that of its sources together [{}]", v.text.expr_list(t.shape),
@@ -98,8 +95,8 @@ void check_ropes(Verifier& v, const std::vector<RopeTable>& ropes) {
     const auto columns = static_cast<int64_t>(2 * rope.inv_freq.size());
     if (!fits(OperandKind::kTable, t) || t.shape.size() != 2 || !t.shape[1].is_const(columns))
       v.report(8, site,
-               fmt::format("an {} {} [{}], expected an f32 table of {} columns", dtype_name(t.dtype),
-                           keyword(t.kind), v.text.expr_list(t.shape), columns));
+               fmt::format("it is of kind {} [{}], expected f32 table of {} columns", kind_text(t),
+                           v.text.expr_list(t.shape), columns));
     if (!is_positive(rope.scale)) v.report(8, site, fmt::format("scale {}", spell_double(rope.scale)));
     for (double f : rope.inv_freq)
       if (!is_positive(f)) v.report(8, site, fmt::format("a frequency of {}", spell_double(f)));
