@@ -82,6 +82,7 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   module.setTargetTriple(machine.getTargetTriple());
   module.setDataLayout(machine.createDataLayout());
   llvm::PipelineTuningOptions tuning;
+  tuning.LoopUnrolling = false;      // the bodies say which loops to unroll
   tuning.LoopVectorization = false;  // lanes are threads already
   tuning.SLPVectorization = false;
   llvm::PassBuilder passes(&machine, tuning);

@@ -1,6 +1,7 @@
 #include "codegen/nvptx.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -9,8 +10,11 @@
 
 #include <cstring>
 #include <mutex>
+#include <span>
 
 #include "codegen/kernel_module.h"
+#include "codegen/lint_ptx.h"
+#include "codegen/plan.h"
 #include "runtime/abi.h"
 
 namespace mkc {
@@ -60,28 +64,7 @@ GpuModule make_gpu_module(const Schedule& schedule, const Target& target) {
   return gpu;
 }
 
-}  // namespace
-
-std::string make_llvm_ir(const Schedule& schedule, const Target& target) {
-  const GpuModule gpu = make_gpu_module(schedule, target);
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  gpu.module->print(stream, nullptr);
-  return text;
-}
-
-std::string make_ptx(const Schedule& schedule, const Target& target) {
-  const GpuModule gpu = make_gpu_module(schedule, target);
-  llvm::SmallVector<char, 0> text;
-  llvm::raw_svector_ostream stream(text);
-  llvm::legacy::PassManager passes;
-  const bool cannot =
-      gpu.machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
-  MKC_ASSERT(!cannot, "LLVM cannot emit PTX");
-  passes.run(*gpu.module);
-  return {text.begin(), text.end()};
-}
-
+// A global of a PTX file. Requires whole words.
 std::string ptx_bytes(const char* name, std::span<const std::byte> bytes) {
   // In words: the assembler reads them several times faster than bytes.
   MKC_ASSERT(bytes.size() % sizeof(uint64_t) == 0, "data of a cubin is not whole words");
@@ -93,6 +76,35 @@ std::string ptx_bytes(const char* name, std::span<const std::byte> bytes) {
     fmt::format_to(std::back_inserter(text), "{}0x{:x}", i == 0 ? "" : ",", word);
   }
   return text + "};\n";
+}
+
+}  // namespace
+
+std::string make_llvm_ir(const Schedule& schedule, const Target& target) {
+  const GpuModule gpu = make_gpu_module(schedule, target);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  gpu.module->print(stream, nullptr);
+  return text;
+}
+
+std::string make_ptx(const Schedule& schedule, const mkrt::Manifest& manifest, const Target& target) {
+  const GpuModule gpu = make_gpu_module(schedule, target);
+  llvm::SmallVector<char, 0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  const bool cannot =
+      gpu.machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
+  MKC_ASSERT(!cannot, "LLVM cannot emit PTX");
+  passes.run(*gpu.module);
+  std::string json = mkrt::to_json(manifest);
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  std::string ptx(text.begin(), text.end());
+  ptx += ptx_bytes("mk_manifest", std::as_bytes(std::span(json)));
+  ptx += ptx_bytes("mk_plan", make_plan(schedule, find_kinds(schedule)));
+  const std::vector<std::string> faults = lint_ptx(ptx);
+  MKC_ASSERT(faults.empty(), fmt::format("PTX is not acceptable:\n{}", fmt::join(faults, "\n")));
+  return ptx;
 }
 
 }  // namespace mkc

@@ -1,22 +1,19 @@
 // The kernel as PTX.
 #pragma once
 
-#include <cstddef>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "codegen/kinds.h"
 #include "codegen/targets.h"
+#include "runtime/manifest.h"
 
 namespace mkc {
 
-// The optimised kernel as LLVM IR text or as PTX. Requires a proved schedule.
+// The optimised kernel as LLVM IR text. Requires a proved schedule.
 std::string make_llvm_ir(const Schedule& schedule, const Target& target);
-std::string make_ptx(const Schedule& schedule, const Target& target);
 
-// PTX of data that a loaded cubin holds in the global `name`; goes to the end of a PTX file.
-// Requires whole 8-byte words.
-std::string ptx_bytes(const char* name, std::span<const std::byte> bytes);
+// The kernel as PTX, with `manifest` and its plan in the globals mk_manifest and mk_plan
+// (runtime/artefact.h). Requires a proved schedule. What lint_ptx refuses is a bug of mkc.
+std::string make_ptx(const Schedule& schedule, const mkrt::Manifest& manifest, const Target& target);
 
 }  // namespace mkc

@@ -10,12 +10,12 @@ namespace mkc {
 std::span<const Target> targets() {
   static const std::vector<std::string> kAmpere{"nvptx", "nvptx_sm80"}, kHopper{"nvptx", "nvptx_sm90"};
   static const Target kTargets[] = {
-      {"sm_80", "sm_80", "+ptx90", kAmpere, false, 163 * 1024},
-      {"sm_86", "sm_86", "+ptx90", kAmpere, false, 99 * 1024},
-      {"sm_89", "sm_89", "+ptx90", kAmpere, false, 99 * 1024},
-      {"sm_90a", "sm_90a", "+ptx90", kHopper, true, 227 * 1024},
-      {"sm_100a", "sm_100a", "+ptx90", kHopper, true, 227 * 1024},
-      {"sm_120", "sm_120", "+ptx90", kHopper, true, 99 * 1024},
+      {"sm_80", "sm_80", "+ptx87", kAmpere, false, 163 * 1024},
+      {"sm_86", "sm_86", "+ptx87", kAmpere, false, 99 * 1024},
+      {"sm_89", "sm_89", "+ptx87", kAmpere, false, 99 * 1024},
+      {"sm_90a", "sm_90a", "+ptx87", kHopper, true, 227 * 1024},
+      {"sm_100a", "sm_100a", "+ptx87", kHopper, true, 227 * 1024},
+      {"sm_120", "sm_120", "+ptx87", kHopper, true, 99 * 1024},
   };
   return kTargets;
 }

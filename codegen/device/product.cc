@@ -40,7 +40,11 @@ struct Input {
 // f32 weights, and one token of any type: multiply-adds. Tokens: how many accumulate at once.
 template <class W, u32 Tokens>
 struct Fma {
-  f32 sum[Tokens][2] = {};
+  f32 sum[Tokens * 2];
+  MK_INLINE Fma() {
+    MK_UNROLL
+    for (f32& v : sum) v = 0;
+  }
   MK_INLINE void step(u32 lane, u32x4 bits, const Input& in, u32 col) {
     const u32 c = col + lane % 4 * 2;
     if constexpr (W::bytes == 4) {
@@ -48,8 +52,8 @@ struct Fma {
       for (u32 i = 0; i < Tokens * 2; ++i) {
         const u32 n = i / 2, e = i % 2;
         const f32 x = in.at(n, c + e);
-        sum[n][0] = __builtin_fmaf(as_f32(bits[e]), x, sum[n][0]);
-        sum[n][1] = __builtin_fmaf(as_f32(bits[2 + e]), x, sum[n][1]);
+        sum[n * 2] = __builtin_fmaf(as_f32(bits[e]), x, sum[n * 2]);
+        sum[n * 2 + 1] = __builtin_fmaf(as_f32(bits[2 + e]), x, sum[n * 2 + 1]);
       }
     } else {
       MK_UNROLL
@@ -58,8 +62,8 @@ struct Fma {
         const f32 x0 = W::round(in.at(n, c + 8 * half)), x1 = W::round(in.at(n, c + 8 * half + 1));
         MK_UNROLL
         for (u32 r = 0; r < 2; ++r) {
-          sum[n][r] = __builtin_fmaf(W::low(bits[2 * half + r]), x0, sum[n][r]);
-          sum[n][r] = __builtin_fmaf(W::high(bits[2 * half + r]), x1, sum[n][r]);
+          sum[n * 2 + r] = __builtin_fmaf(W::low(bits[2 * half + r]), x0, sum[n * 2 + r]);
+          sum[n * 2 + r] = __builtin_fmaf(W::high(bits[2 * half + r]), x1, sum[n * 2 + r]);
         }
       }
     }
@@ -68,7 +72,7 @@ struct Fma {
     MK_UNROLL
     for (u32 i = 0; i < Tokens * 2; ++i) {
       const u32 n = i / 2, r = i % 2;
-      const f32 total = mk_quad_sum(sum[n][r]);
+      const f32 total = mk_quad_sum(sum[i]);
       if (lane % 4 == 0) partial[n * kStripRows + r * 8 + lane / 4] = total;
     }
   }
@@ -77,20 +81,25 @@ struct Fma {
 // Tokens in blocks of 8 as the B operand of the matrix instruction.
 template <class W, u32 Blocks>
 struct Mma {
-  f32 sum[Blocks][4] = {};
+  f32 sum[Blocks * 4];
+  MK_INLINE Mma() {
+    MK_UNROLL
+    for (f32& v : sum) v = 0;
+  }
   MK_INLINE void step(u32 lane, u32x4 bits, const Input& in, u32 col) {
     const u32 c = col + lane % 4 * 2;
     MK_UNROLL
     for (u32 b = 0; b < Blocks; ++b) {
       const u32 n = b * 8 + lane / 4;
-      W::mma(sum[b], bits, W::pack(in.at(n, c), in.at(n, c + 1)), W::pack(in.at(n, c + 8), in.at(n, c + 9)));
+      W::mma(sum + b * 4, bits, W::pack(in.at(n, c), in.at(n, c + 1)),
+             W::pack(in.at(n, c + 8), in.at(n, c + 9)));
     }
   }
   MK_INLINE void store(u32 lane, AS3 f32* partial) {
     MK_UNROLL
     for (u32 e = 0; e < Blocks * 4; ++e) {
       const u32 b = e / 4, i = e % 4;
-      partial[(b * 8 + lane % 4 * 2 + i % 2) * kStripRows + i / 2 * 8 + lane / 4] = sum[b][i];
+      partial[(b * 8 + lane % 4 * 2 + i % 2) * kStripRows + i / 2 * 8 + lane / 4] = sum[e];
     }
   }
 };

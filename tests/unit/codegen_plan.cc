@@ -5,27 +5,13 @@
 
 #include "codegen/describe.h"
 #include "codegen/plan.h"
-#include "scheduler/events.h"
-#include "scheduler/fuse.h"
-#include "scheduler/place.h"
-#include "tests/unit/frontend_fixtures.h"
+#include "tests/unit/codegen_fixtures.h"
 
 namespace mkc {
 namespace {
 
 using test::edited;
-
-Schedule scheduled(const std::string& config) {
-  const Result<OpGraph> graph = test::graph_of(config);
-  REQUIRE(graph.ok());
-  const Result<TaskProgram> program = fuse(graph.value());
-  REQUIRE(program.ok());
-  const Result<TaskProgram> with_events = derive_events(program.value(), {});
-  REQUIRE(with_events.ok());
-  Result<Schedule> schedule = place(with_events.value(), load_machine("emulator").value());
-  REQUIRE_MESSAGE(schedule.ok(), schedule.error().message);
-  return schedule.value();
-}
+using test::scheduled;
 
 // A plan taken apart again, by the words of runtime/abi.h.
 struct Plan {

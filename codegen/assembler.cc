@@ -1,0 +1,117 @@
+#include "codegen/assembler.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <glob.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+
+namespace mkc {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool is_library(const std::string& path) {
+  return fs::path(path).filename().string().starts_with("libnvJitLink");
+}
+
+Result<std::unique_ptr<Assembler>> open_path(const std::string& path) {
+  return is_library(path) ? open_nvjitlink(path) : open_ptxas(path);
+}
+
+// Collects candidates, each file once.
+struct Search {
+  std::vector<AssemblerCandidate> found;
+
+  void add(const std::string& path, const std::string& origin) {
+    std::error_code ignored;
+    const fs::path real = fs::weakly_canonical(path, ignored);
+    for (const AssemblerCandidate& c : found)
+      if (fs::weakly_canonical(c.path, ignored) == real) return;
+    const Result<std::unique_ptr<Assembler>> opened = open_path(path);
+    found.push_back({path, origin, opened.ok() ? "" : opened.error().message});
+  }
+  void add_matches(const std::string& pattern, const std::string& origin) {
+    glob_t matches{};
+    if (glob(pattern.c_str(), 0, nullptr, &matches) == 0)
+      for (size_t i = 0; i < matches.gl_pathc; ++i) add(matches.gl_pathv[i], origin);
+    globfree(&matches);
+  }
+  // A toolkit's folder, or one that Python's packages were installed into.
+  void add_toolkit(const std::string& folder, const std::string& origin) {
+    for (const char* programs : {"bin", "nvidia/*/bin"})
+      add_matches(fmt::format("{}/{}/ptxas", folder, programs), origin);
+    for (const char* library : {"lib64", "lib", "targets/*/lib", "nvidia/*/lib"})
+      add_matches(fmt::format("{}/{}/libnvJitLink.so*", folder, library), origin);
+  }
+};
+
+std::string program_folder() {
+  std::error_code failed;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failed);
+  return failed ? "" : program.parent_path().string();
+}
+
+}  // namespace
+
+std::vector<AssemblerCandidate> assembler_candidates(const std::string& flag) {
+  Search search;
+  for (const auto& [path, origin] :
+       {std::pair(flag, "--assembler"), std::pair(environment("MKC_ASSEMBLER"), "MKC_ASSEMBLER")})
+    if (!path.empty()) {
+      search.add(path, origin);
+      return search.found;
+    }
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const std::string folder = environment(name); !folder.empty()) search.add_toolkit(folder, name);
+  if (const std::string folder = program_folder(); !folder.empty())
+    search.add_toolkit(folder + "/assembler", "beside mkc");
+  for (const char* folder : {"/usr/local/cuda", "/usr/local/cuda-*", "/opt/cuda"})
+    search.add_toolkit(folder, "usual folder");
+  search.add_matches("/usr/lib/x86_64-linux-gnu/libnvJitLink.so*", "usual folder");
+  std::string path = environment("PATH");
+  for (size_t begin = 0; begin < path.size();) {
+    const size_t end = std::min(path.find(':', begin), path.size());
+    search.add_matches(path.substr(begin, end - begin) + "/ptxas", "PATH");
+    begin = end + 1;
+  }
+  return search.found;
+}
+
+Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
+  const std::vector<AssemblerCandidate> candidates = assembler_candidates(flag);
+  std::string looked_at;
+  for (const AssemblerCandidate& c : candidates) {
+    if (c.problem.empty()) return open_path(c.path);
+    looked_at += fmt::format("\n  {} ({}): {}", c.path, c.origin, c.problem);
+  }
+  if (candidates.size() == 1 && (!flag.empty() || candidates[0].origin == "MKC_ASSEMBLER"))
+    return Error{
+        fmt::format("{} {}: error: {}", candidates[0].origin, candidates[0].path, candidates[0].problem)};
+  return Error{
+      fmt::format("error: no assembler for PTX found: install the CUDA toolkit 12.8 or newer, run "
+                  "tools/fetch-assembler, or name libnvJitLink.so or ptxas by --assembler{}",
+                  looked_at)};
+}
+
+Resources read_resources(const std::string& log) {
+  const auto number_before = [&](const char* pattern) {
+    std::smatch match;
+    return std::regex_search(log, match, std::regex(pattern))
+               ? static_cast<uint32_t>(std::strtoul(match[1].str().c_str(), nullptr, 10))
+               : 0;
+  };
+  return {number_before("Used ([0-9]+) registers"), number_before("([0-9]+) bytes stack frame"),
+          number_before("([0-9]+) bytes spill stores"), number_before("([0-9]+) bytes spill loads")};
+}
+
+}  // namespace mkc

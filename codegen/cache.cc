@@ -1,0 +1,105 @@
+#include "codegen/cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "runtime/file.h"
+#include "runtime/manifest.h"
+
+namespace mkc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kFormat = 1;
+
+// What an entry begins with; the cubin follows.
+struct Header {
+  uint32_t format = kFormat;
+  Resources resources;
+  char hash[32];  // of the cubin
+};
+
+std::string hash_of(std::span<const std::byte> bytes) {
+  return mkrt::hash_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+std::string path_of(const Cache& cache, const std::string& key) {
+  return fmt::format("{}/{}.cubin", cache.folder, key);
+}
+
+void shrink(const Cache& cache) {
+  struct Entry {
+    fs::path path;
+    fs::file_time_type used;
+    uint64_t bytes;
+  };
+  std::vector<Entry> entries;
+  uint64_t total = 0;
+  std::error_code failed;
+  for (const fs::directory_entry& file : fs::directory_iterator(cache.folder, failed)) {
+    const Entry entry{file.path(), file.last_write_time(failed), file.file_size(failed)};
+    if (failed || file.path().extension() != ".cubin") continue;
+    total += entry.bytes;
+    entries.push_back(entry);
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& entry : entries) {
+    if (total <= cache.most_bytes) return;
+    fs::remove(entry.path, failed);
+    total -= entry.bytes;
+  }
+}
+
+}  // namespace
+
+Cache default_cache() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  if (const std::string folder = variable("MKC_CACHE"); !folder.empty())
+    return folder == "off" ? Cache{} : Cache{folder};
+  if (const std::string base = variable("XDG_CACHE_HOME"); base.starts_with('/')) return Cache{base + "/mkc"};
+  if (const std::string home = variable("HOME"); home.starts_with('/')) return Cache{home + "/.cache/mkc"};
+  return {};
+}
+
+std::string cache_key(const std::string& ptx, const Target& target, const Assembler& assembler) {
+  return mkrt::hash_hex(fmt::format("{}\n{}\n{}\n{}", kFormat, target.name, assembler.name(), ptx));
+}
+
+std::optional<Cubin> find_cached(const Cache& cache, const std::string& key) {
+  if (cache.folder.empty()) return std::nullopt;
+  const std::string path = path_of(cache, key);
+  const mkrt::Result<mkrt::MappedFile> file = mkrt::map_file(path);
+  Header header;
+  if (!file.ok() || file.value().bytes.size() < sizeof(header)) return std::nullopt;
+  std::memcpy(&header, file.value().bytes.data(), sizeof(header));
+  const std::span<const std::byte> cubin = file.value().bytes.subspan(sizeof(header));
+  if (header.format != kFormat || hash_of(cubin) != std::string_view(header.hash, sizeof(header.hash)))
+    return std::nullopt;
+  std::error_code ignored;
+  fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+  return Cubin{{cubin.begin(), cubin.end()}, header.resources};
+}
+
+void keep_cached(const Cache& cache, const std::string& key, const Cubin& cubin) {
+  if (cache.folder.empty()) return;
+  std::error_code failed;
+  fs::create_directories(cache.folder, failed);
+  if (failed) return;
+  Header header;
+  header.resources = cubin.resources;
+  std::memcpy(header.hash, hash_of(cubin.bytes).data(), sizeof(header.hash));
+  std::vector<std::byte> bytes(sizeof(header) + cubin.bytes.size());
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  std::memcpy(bytes.data() + sizeof(header), cubin.bytes.data(), cubin.bytes.size());
+  if (mkrt::write_file(path_of(cache, key), bytes).ok()) shrink(cache);
+}
+
+}  // namespace mkc

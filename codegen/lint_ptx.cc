@@ -1,0 +1,61 @@
+#include "codegen/lint_ptx.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+namespace mkc {
+namespace {
+
+// The mnemonic of an instruction's line: "@%p1 ld.global.b32 …" gives "ld.global.b32".
+std::string_view mnemonic(std::string_view line) {
+  const auto skip_blanks = [&] { line.remove_prefix(std::min(line.find_first_not_of(" \t{"), line.size())); };
+  skip_blanks();
+  if (line.starts_with('@')) {
+    line.remove_prefix(std::min(line.find_first_of(" \t"), line.size()));
+    skip_blanks();
+  }
+  return line.substr(0, line.find_first_of(" \t;"));
+}
+
+bool has(std::string_view name, std::string_view modifier) {
+  const size_t at = name.find(modifier);
+  return at != name.npos && (at + modifier.size() == name.size() || name[at + modifier.size()] == '.' ||
+                             name[at + modifier.size()] == ':');
+}
+
+const char* fault_of(std::string_view name) {
+  if (name.starts_with("atom") || name.starts_with("red.")) {
+    const bool ordered =
+        has(name, ".relaxed") || has(name, ".acquire") || has(name, ".release") || has(name, ".acq_rel");
+    if (!ordered || !(has(name, ".gpu") || has(name, ".cta"))) return "atomic without an order and a scope";
+    if (has(name, ".f32") || has(name, ".f64") || has(name, ".f16") || has(name, ".bf16"))
+      return "atomic on floats: its result depends on the order of threads";
+  }
+  if (name == ".local" || has(name, ".local")) return "local memory";
+  if (name.starts_with("ld.") && has(name, ".nc")) return "load that need not see this launch's writes";
+  if (name.starts_with("ldu")) return "load that need not see this launch's writes";
+  if (name == "call" || name.starts_with("call.") || name == ".func") return "call";
+  if (has(name, ".volatile")) return "volatile access";
+  if (name.starts_with("membar")) return "fence without an order";
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<std::string> lint_ptx(const std::string& ptx) {
+  std::vector<std::string> faults;
+  std::istringstream lines(ptx);
+  std::string line;
+  for (size_t number = 1; std::getline(lines, line); ++number) {
+    if (line.starts_with("//")) continue;
+    if (const char* fault = fault_of(mnemonic(line)))
+      faults.push_back(
+          fmt::format("line {}: {}: {}", number, line.substr(line.find_first_not_of(" \t")), fault));
+  }
+  return faults;
+}
+
+}  // namespace mkc

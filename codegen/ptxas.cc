@@ -1,0 +1,114 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <regex>
+
+#include "codegen/assembler.h"
+#include "runtime/file.h"
+
+extern char** environ;
+
+namespace mkc {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A directory that is removed with its files.
+class Scratch {
+ public:
+  Scratch() : path(make()) {}
+  ~Scratch() {
+    std::error_code ignored;
+    if (!path.empty()) fs::remove_all(path, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  const std::string path;  // empty: it could not be made
+
+ private:
+  static std::string make() {
+    std::error_code failed;
+    std::string name = (fs::temp_directory_path(failed) / "mkc-XXXXXX").string();
+    return failed || !mkdtemp(name.data()) ? "" : name;
+  }
+};
+
+struct Outcome {
+  int status = -1;  // of the program's exit
+  std::string log;  // standard output and error
+};
+
+// Runs a program without a shell. Errors: it cannot be started.
+Result<Outcome> run(std::vector<std::string> command, const std::string& log_path) {
+  std::vector<char*> arguments;
+  for (std::string& argument : command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  pid_t child = 0;
+  const int failed = posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return Error{fmt::format("cannot be started: {}", std::strerror(failed))};
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  const mkrt::Result<std::string> log = mkrt::read_text(log_path, size_t{1} << 26);
+  return Outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+                 log.ok() ? log.value() : ""};
+}
+
+class Ptxas final : public Assembler {
+ public:
+  Ptxas(std::string path, std::string version) : path_(std::move(path)), version_(std::move(version)) {}
+
+  std::string name() const override { return fmt::format("ptxas {} ({})", version_, path_); }
+
+  Result<Cubin> assemble(const std::string& ptx, const Target& target) const override {
+    const Scratch scratch;
+    if (scratch.path.empty()) return Error{"error: no directory for temporary files"};
+    const std::string in = scratch.path + "/kernel.ptx", out = scratch.path + "/kernel.cubin";
+    if (Status written = mkrt::write_file(in, std::as_bytes(std::span(ptx))); !written.ok())
+      return written.error();
+    const Result<Outcome> outcome =
+        run({path_, "-v", "-O3", "-arch=" + target.name, in, "-o", out}, scratch.path + "/log");
+    if (!outcome.ok()) return Error{fmt::format("{}: error: {}", path_, outcome.error().message)};
+    if (outcome.value().status != 0)
+      return Error{fmt::format("error: {} failed (exit {}):\n{}", name(), outcome.value().status,
+                               outcome.value().log)};
+    const Result<mkrt::MappedFile> file = mkrt::map_file(out);
+    if (!file.ok()) return file.error();
+    const std::span<const std::byte> bytes = file.value().bytes;
+    return Cubin{{bytes.begin(), bytes.end()}, read_resources(outcome.value().log)};
+  }
+
+ private:
+  std::string path_, version_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path) {
+  const Scratch scratch;
+  if (scratch.path.empty()) return Error{"no directory for temporary files"};
+  const Result<Outcome> outcome = run({path, "--version"}, scratch.path + "/log");
+  if (!outcome.ok()) return outcome.error();
+  std::smatch release;
+  const std::string& log = outcome.value().log;
+  if (!std::regex_search(log, release, std::regex("release ([0-9]+)\\.([0-9]+)")))
+    return Error{"is no ptxas: it does not tell its release"};
+  if (std::pair(std::stoi(release[1]), std::stoi(release[2])) < std::pair(12, 8))
+    return Error{fmt::format("is of CUDA {}.{}, expected 12.8 or newer", release[1].str(), release[2].str())};
+  return std::unique_ptr<Assembler>(
+      std::make_unique<Ptxas>(path, fmt::format("{}.{}", release[1].str(), release[2].str())));
+}
+
+}  // namespace mkc

@@ -1,0 +1,208 @@
+#include <doctest/doctest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "codegen/assembler.h"
+#include "codegen/cache.h"
+#include "codegen/describe.h"
+#include "codegen/lint_ptx.h"
+#include "codegen/nvptx.h"
+#include "codegen/plan.h"
+#include "runtime/artefact.h"
+#include "runtime/file.h"
+#include "tests/unit/codegen_fixtures.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkc {
+namespace {
+
+using Dir = mkrt::test::TempDir;
+
+std::string ptx_for(const Schedule& schedule, const std::string& target) {
+  const mkrt::Manifest manifest = describe(schedule, {"0", "family", "c0", "5c", target, {}, -1});
+  return make_ptx(schedule, manifest, find_target(target).value());
+}
+
+std::unique_ptr<Assembler> any_assembler() {
+  Result<std::unique_ptr<Assembler>> found = find_assembler("");
+  if (found.ok()) return std::move(found.value());
+  MESSAGE("skipped: " << found.error().message);
+  return nullptr;
+}
+
+TEST_CASE("a target that is not known is named with its nearest") {
+  CHECK(
+      find_target("sm_90b").error().message ==
+      "unknown target \"sm_90b\", did you mean sm_90a?; known: sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120");
+}
+
+TEST_CASE("the lint refuses each thing that PTX may not contain") {
+  const auto fault = [](const char* line) {
+    const std::vector<std::string> faults = lint_ptx(std::string("// a comment: call\n\t") + line + "\n");
+    return faults.empty() ? "" : faults[0];
+  };
+  CHECK(fault("red.global.add.u32 [%rd1], 1;") ==
+        "line 2: red.global.add.u32 [%rd1], 1;: atomic without an order and a scope");
+  CHECK(fault("atom.acq_rel.global.add.u32 %r1, [%rd1], 1;") != "");
+  CHECK(fault("@%p1 red.relaxed.gpu.global.add.f32 [%rd1], %f1;") != "");
+  CHECK(fault("st.local.b32 [%rd1], %r1;").ends_with("local memory"));
+  CHECK(fault(".local .align 8 .b8 __local_depot0[16];").ends_with("local memory"));
+  CHECK(fault("ld.global.nc.b32 %r1, [%rd1];") != "");
+  CHECK(fault("{ call.uni (r), f, (a); }").ends_with("call"));
+  CHECK(fault("ld.volatile.global.b32 %r1, [%rd1];") != "");
+  CHECK(fault("membar.gl;") != "");
+  CHECK(fault("red.release.gpu.global.add.u32 [%rd1], 1;") == "");
+  CHECK(fault("atom.relaxed.gpu.global.cas.b32 %r1, [%rd1], 0, 1;") == "");
+  CHECK(fault("ld.global.b32 %r1, [%rd1];") == "");
+  CHECK(fault("ld.acquire.gpu.global.b32 %r1, [%rd1];") == "");
+}
+
+TEST_CASE("every family assembles for every target without spills or stack") {
+  const std::unique_ptr<Assembler> assembler = any_assembler();
+  if (!assembler) return;
+  const auto check = [&](const std::string& small, const char* target, const char* machine) {
+    CAPTURE(target);
+    const std::string config = test::edited(small, "\"hidden_size\": 32", "\"hidden_size\": 1024");
+    const std::string ptx = ptx_for(test::scheduled(config, machine), target);
+    const Result<Cubin> cubin = assembler->assemble(ptx, find_target(target).value());
+    REQUIRE_MESSAGE(cubin.ok(), cubin.error().message);
+    CHECK(cubin.value().resources.registers > 32);
+    CHECK(cubin.value().resources.registers <= 168);  // 65536 for 12 warps' worth of threads
+    const bool relocatable = assembler->name().starts_with("nvJitLink");
+    if (relocatable && find_target(target).value().bulk_copy == false) return;  // see assembler_candidates
+    CHECK(cubin.value().resources.stack_bytes == 0);
+    CHECK(cubin.value().resources.spill_store_bytes == 0);
+    CHECK(cubin.value().resources.spill_load_bytes == 0);
+  };
+  check(test::llama_config(), "sm_80", "a100");
+  check(test::qwen3_config(), "sm_80", "a100");
+  check(test::qwen2_config(), "sm_89", "rtx4090");
+  check(test::llama_config(), "sm_90a", "h100");
+  check(test::qwen2_config(), "sm_90a", "h100");
+  check(test::qwen3_config(), "sm_90a", "h200");
+  check(test::mistral_config(), "sm_120", "rtx5090");
+}
+
+TEST_CASE("a cubin describes itself") {
+  const std::unique_ptr<Assembler> assembler = any_assembler();
+  if (!assembler) return;
+  const Schedule schedule = test::scheduled(test::llama_config(), "h100");
+  const mkrt::Manifest manifest = describe(schedule, {"0", "llama", "c0", "5c", "sm_90a", {5}, 1});
+  const Target target = find_target("sm_90a").value();
+  const Result<Cubin> cubin = assembler->assemble(make_ptx(schedule, manifest, target), target);
+  REQUIRE_MESSAGE(cubin.ok(), cubin.error().message);
+  const Dir dir;
+  const std::string path = dir.path + "/f.cubin";
+  REQUIRE(mkrt::write_file(path, cubin.value().bytes).ok());
+  const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(path);
+  REQUIRE_MESSAGE(artefact.ok(), artefact.error().message);
+  CHECK(artefact.value().manifest == manifest);
+  CHECK(artefact.value().plan == make_plan(schedule, find_kinds(schedule)));
+  // Cut short at any place it is refused, never read past its end.
+  for (size_t size = 0; size < cubin.value().bytes.size(); size += 997) {
+    dir.write("cut.cubin", {reinterpret_cast<const char*>(cubin.value().bytes.data()), size});
+    CHECK(!mkrt::load_artefact(dir.path + "/cut.cubin").ok());
+  }
+}
+
+TEST_CASE("the assembler's complaint carries the line of the PTX") {
+  const std::unique_ptr<Assembler> assembler = any_assembler();
+  if (!assembler) return;
+  const Result<Cubin> cubin = assembler->assemble(
+      ".version 8.7\n.target sm_90a\n.address_size 64\nnonsense;\n", find_target("sm_90a").value());
+  REQUIRE(!cubin.ok());
+  CHECK(cubin.error().message.find("line 4") != std::string::npos);
+}
+
+TEST_CASE("an assembler that is named but unusable is an error that says why") {
+  const Dir dir;
+  const auto script = [&](const char* name, const char* text) {
+    const std::string path = dir.write(name, text);
+    REQUIRE(chmod(path.c_str(), 0755) == 0);
+    return path;
+  };
+  const auto problem = [&](const std::string& path) {
+    const auto found = find_assembler(path);
+    return found.ok() ? "" : dir.without_path(found.error().message);
+  };
+  CHECK(problem(dir.path + "/none") ==
+        "--assembler none: error: cannot be started: No such file or directory");
+  CHECK(problem(script("old", "#!/bin/sh\necho 'Cuda compilation tools, release 11.8, V11.8.89'\n")) ==
+        "--assembler old: error: is of CUDA 11.8, expected 12.8 or newer");
+  CHECK(problem(script("other", "#!/bin/sh\necho hello\n")) ==
+        "--assembler other: error: is no ptxas: it does not tell its release");
+  CHECK(problem(dir.write("libnvJitLink.so", "not a library")).find("cannot be opened") != std::string::npos);
+  const std::string fails = script("fails",
+                                   "#!/bin/sh\n[ \"$1\" = --version ] && echo 'release 13.0' && exit 0\n"
+                                   "echo 'kernel.ptx, line 7; error: bad' >&2\nexit 3\n");
+  const auto assembler = find_assembler(fails);
+  REQUIRE(assembler.ok());
+  const Result<Cubin> cubin = assembler.value()->assemble("x", find_target("sm_80").value());
+  REQUIRE(!cubin.ok());
+  CHECK(dir.without_path(cubin.error().message) ==
+        "error: ptxas 13.0 (fails) failed (exit 3):\nkernel.ptx, line 7; error: bad\n");
+}
+
+TEST_CASE("resources are read from the assembler's log") {
+  const Resources r = read_resources(
+      "ptxas info    : Function properties for mk_kernel\n"
+      "    56 bytes stack frame, 52 bytes spill stores, 68 bytes spill loads\n"
+      "ptxas info    : Used 168 registers, used 2 barriers, 56 bytes cumulative stack size\n");
+  CHECK(r.registers == 168);
+  CHECK(r.stack_bytes == 56);
+  CHECK(r.spill_store_bytes == 52);
+  CHECK(r.spill_load_bytes == 68);
+}
+
+TEST_CASE("the cache gives back what was kept, and nothing that was damaged") {
+  const Dir dir;
+  Cache cache{dir.path + "/kept"};
+  Cubin cubin;
+  cubin.bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
+  cubin.resources.registers = 77;
+  CHECK(!find_cached(cache, "k"));
+  keep_cached(cache, "k", cubin);
+  const std::optional<Cubin> found = find_cached(cache, "k");
+  REQUIRE(found);
+  CHECK(found->bytes == cubin.bytes);
+  CHECK(found->resources.registers == 77);
+
+  const mkrt::Result<std::string> text = mkrt::read_text(cache.folder + "/k.cubin", 1000);
+  REQUIRE(text.ok());
+  for (size_t i = 0; i < text.value().size(); ++i) {
+    std::string damaged = text.value();
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    dir.write("kept/k.cubin", damaged);
+    const std::optional<Cubin> again = find_cached(cache, "k");
+    CHECK((!again || again->bytes == cubin.bytes));  // the counts of resources are not hashed
+  }
+  dir.write("kept/k.cubin", text.value().substr(0, 20));
+  CHECK(!find_cached(cache, "k"));
+}
+
+TEST_CASE("the cache forgets the least recently used beyond its size") {
+  const Dir dir;
+  Cache cache{dir.path, 2500};
+  Cubin cubin;
+  cubin.bytes.resize(1000);
+  keep_cached(cache, "a", cubin);
+  keep_cached(cache, "b", cubin);
+  std::filesystem::last_write_time(dir.path + "/a.cubin", std::filesystem::file_time_type::min());
+  REQUIRE(find_cached(cache, "a"));  // used: now the younger
+  std::filesystem::last_write_time(dir.path + "/b.cubin", std::filesystem::file_time_type::min());
+  keep_cached(cache, "c", cubin);
+  CHECK(find_cached(cache, "a"));
+  CHECK(!find_cached(cache, "b"));
+  CHECK(find_cached(cache, "c"));
+}
+
+TEST_CASE("a cache that cannot be written is no error") {
+  keep_cached({"/proc/none"}, "k", {});
+  CHECK(!find_cached({"/proc/none"}, "k"));
+  CHECK(!find_cached({""}, "k"));
+}
+
+}  // namespace
+}  // namespace mkc

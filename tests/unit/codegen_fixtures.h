@@ -1,0 +1,28 @@
+// Schedules of small models for codegen's tests.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "scheduler/events.h"
+#include "scheduler/fuse.h"
+#include "scheduler/place.h"
+#include "tests/unit/frontend_fixtures.h"
+
+namespace mkc::test {
+
+// The schedule of a config.json for a machine.
+inline Schedule scheduled(const std::string& config, const char* machine = "emulator") {
+  const Result<OpGraph> graph = graph_of(config);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().message);
+  const Result<TaskProgram> program = fuse(graph.value());
+  REQUIRE_MESSAGE(program.ok(), program.error().message);
+  const Result<TaskProgram> with_events = derive_events(program.value(), {});
+  REQUIRE_MESSAGE(with_events.ok(), with_events.error().message);
+  Result<Schedule> schedule = place(with_events.value(), load_machine(machine).value());
+  REQUIRE_MESSAGE(schedule.ok(), schedule.error().message);
+  return schedule.value();
+}
+
+}  // namespace mkc::test
