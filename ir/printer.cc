@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace mkc {
 
 std::string reference(const std::vector<std::string>& names, uint32_t index) {
@@ -23,19 +25,30 @@ std::string spell_layer(int32_t layer) {
 
 void Printer::set_coords(const TaskGrid& grid) {
   coords.clear();
-  for (const Coord& c : grid.coords) coords.push_back(spell_name(c.name));
+  for (const Coord& c : grid.coords) {
+    const std::string name = spell_name(c.name);
+    coords.push_back(is_coord(name) ? "$" + std::to_string(coords.size()) : name);
+  }
+}
+
+bool Printer::is_coord(const std::string& name) const {
+  return std::find(coords.begin(), coords.end(), name) != coords.end();
+}
+
+std::string Printer::leaf(const ExprNode& node) const {
+  const auto index = static_cast<uint32_t>(node.value);
+  if (node.kind == ExprKind::kCoord)
+    return index < coords.size() ? coords[index] : "$" + std::to_string(index);
+  const std::string name = reference(symbols, index);
+  return is_coord(name) ? "#" + std::to_string(index) : name;
 }
 
 std::string Printer::expr(const Expr& e) const {
   Expr numbered = e;  // with its leaves numbered in order, so that each has a spelling
   std::vector<std::string> leaves;
   for (ExprNode& node : numbered.nodes) {
-    const bool is_symbol = node.kind == ExprKind::kSymbol;
-    if (!is_symbol && node.kind != ExprKind::kCoord) continue;
-    const auto index = static_cast<uint32_t>(node.value);
-    leaves.push_back(is_symbol               ? reference(symbols, index)
-                     : index < coords.size() ? coords[index]
-                                             : "$" + std::to_string(index));
+    if (node.kind != ExprKind::kSymbol && node.kind != ExprKind::kCoord) continue;
+    leaves.push_back(leaf(node));
     node = {ExprKind::kCoord, static_cast<int64_t>(leaves.size() - 1)};
   }
   return to_string(numbered, {}, leaves);

@@ -29,7 +29,7 @@ struct Printer {
 
   std::string out;  // the lines after the file table
   std::vector<std::string> symbols, tensors;
-  std::vector<std::string> coords;  // of the grid being printed
+  std::vector<std::string> coords;  // of the grid being printed, as expressions spell them
   void set_coords(const TaskGrid& grid);
 
   std::string expr(const Expr& e) const;
@@ -47,6 +47,9 @@ struct Printer {
   std::string finish(std::string_view level, std::string_view name, std::string_view facts = {}) const;
 
  private:
+  bool is_coord(const std::string& name) const;
+  std::string leaf(const ExprNode& node) const;  // of a symbol or coordinate
+
   std::map<std::string, size_t> file_numbers_;
   std::vector<std::string> files_;
 };
