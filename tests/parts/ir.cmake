@@ -3,7 +3,9 @@ mkc_test(ir_test unit
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_expr.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_diag.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_text.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_docs.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_domain.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_dot.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_levels.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_random.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_fixtures.cc
