@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -105,6 +106,10 @@ std::string make_ptx(const Schedule& schedule, const mkrt::Manifest& manifest, c
   const std::vector<std::string> faults = lint_ptx(ptx);
   MKC_ASSERT(faults.empty(), fmt::format("PTX is not acceptable:\n{}", fmt::join(faults, "\n")));
   return ptx;
+}
+
+std::string llvm_version() {
+  return LLVM_VERSION_STRING;
 }
 
 }  // namespace mkc

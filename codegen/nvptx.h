@@ -16,4 +16,7 @@ std::string make_llvm_ir(const Schedule& schedule, const Target& target);
 // (runtime/artefact.h). Requires a proved schedule. What lint_ptx refuses is a bug of mkc.
 std::string make_ptx(const Schedule& schedule, const mkrt::Manifest& manifest, const Target& target);
 
+// "22.1.8"
+std::string llvm_version();
+
 }  // namespace mkc

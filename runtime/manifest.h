@@ -26,7 +26,7 @@ struct ManifestSymbol {
 
 enum class WeightLayout : uint8_t {
   kPacked,  // runtime/packing.h, rows of the sources interleaved by `group`
-  kVector,  // one row, kept as f32
+  kVector,  // one row, kept as f32 whatever float type the checkpoint has
 };
 
 // One weight in the weights arena, made from checkpoint tensors of one shape and type.
@@ -34,7 +34,7 @@ struct ManifestWeight {
   std::string name;
   uint64_t offset = 0, bytes = 0;
   WeightLayout layout = WeightLayout::kPacked;
-  Element element = Element::kBf16;  // of the sources; packed weights keep it
+  Element element = Element::kBf16;  // in the arena; a packed weight's sources have it too
   uint64_t rows = 0, cols = 0;       // of all sources together; a vector has one row
   uint64_t group = 0;                // rows taken from each source in turn; 0 with one source
   std::vector<std::string> sources;  // names in the checkpoint

@@ -17,15 +17,20 @@ const char* stored_name(Element e) {
   return e == Element::kF32 ? "F32" : e == Element::kF16 ? "F16" : "BF16";
 }
 
-float to_f32(Element from, const std::byte* at) {
-  if (from == Element::kF32) {
+bool is_float(const StoredTensor& t) {
+  return t.dtype == "F32" || t.dtype == "F16" || t.dtype == "BF16";
+}
+
+// Element i of a float tensor.
+float value_at(const StoredTensor& t, uint64_t i) {
+  if (t.dtype == "F32") {
     float value;
-    std::memcpy(&value, at, sizeof(value));
+    std::memcpy(&value, t.bytes.data() + 4 * i, sizeof(value));
     return value;
   }
   uint16_t bits;
-  std::memcpy(&bits, at, sizeof(bits));
-  return from == Element::kF16 ? emulator::f16_to_f32(bits) : emulator::bf16_to_f32(bits);
+  std::memcpy(&bits, t.bytes.data() + 2 * i, sizeof(bits));
+  return t.dtype == "F16" ? emulator::f16_to_f32(bits) : emulator::bf16_to_f32(bits);
 }
 
 // Copies one row of a weight to its places in the packed layout. Within a k-step two neighbouring columns
@@ -65,7 +70,8 @@ Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint) {
     for (const std::string& name : w.sources) {
       const StoredTensor* t = checkpoint.find(name);
       if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
-      if (t->dtype != stored_name(w.element) || t->shape != shape)
+      const bool vector = w.layout == WeightLayout::kVector;
+      if (t->shape != shape || (vector ? !is_float(*t) : t->dtype != stored_name(w.element)))
         return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected {} [{}]", t->file, name,
                                  t->dtype, fmt::join(t->shape, ", "), stored_name(w.element),
                                  fmt::join(shape, ", "))};
@@ -76,9 +82,9 @@ Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint) {
 
 void pack_weight(const ManifestWeight& weight, const Checkpoint& checkpoint, std::span<std::byte> out) {
   if (weight.layout == WeightLayout::kPacked) return pack_matrix(weight, checkpoint, out);
-  const std::byte* from = checkpoint.find(weight.sources[0])->bytes.data();
+  const StoredTensor& source = *checkpoint.find(weight.sources[0]);
   for (uint64_t i = 0; i < weight.cols; ++i) {
-    const float value = to_f32(weight.element, from + i * element_bytes(weight.element));
+    const float value = value_at(source, i);
     std::memcpy(out.data() + i * sizeof(value), &value, sizeof(value));
   }
 }

@@ -85,7 +85,7 @@ TEST_CASE("norms become f32") {
   const Memory memory({{"n", "F16", {100}, "", {}}});
   ManifestWeight w;
   w.layout = WeightLayout::kVector;
-  w.element = Element::kF16;
+  w.element = Element::kF32;
   w.rows = 1;
   w.cols = 100;
   w.sources = {"n"};

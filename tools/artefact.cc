@@ -1,0 +1,111 @@
+#include "tools/artefact.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "codegen/nvptx.h"
+#include "codegen/plan.h"
+#include "ir/print.h"
+
+namespace mkc {
+namespace {
+
+// Adds the time of a step to the compilation's when it ends.
+class Timer {
+ public:
+  Timer(Compilation& c, const char* step) : compilation_(c), step_(step) {}
+  ~Timer() {
+    const auto spent = std::chrono::steady_clock::now() - begin_;
+    compilation_.times.push_back({step_, std::chrono::duration<double, std::milli>(spent).count()});
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ private:
+  Compilation& compilation_;
+  const char* step_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// The ids of a key of config.json: null, one id, or a list.
+Result<std::vector<int32_t>> token_ids(const Document& config, std::string_view key) {
+  std::vector<int32_t> ids;
+  const Node* node = find(config.root, key);
+  if (!node || node->is(Node::Kind::kNull)) return ids;
+  const std::vector<Node> items = node->is(Node::Kind::kList) ? node->items : std::vector<Node>{*node};
+  for (const Node& item : items) {
+    if (!item.is(Node::Kind::kInt) || item.integer < 0 || item.integer > INT32_MAX)
+      return config.error(node->place, fmt::format("{} has {}, expected token ids", key, describe(item)));
+    ids.push_back(static_cast<int32_t>(item.integer));
+  }
+  return ids;
+}
+
+}  // namespace
+
+const char* version() {
+  return MKC_VERSION;
+}
+
+Result<ModelIdentity> identify(const Compilation& c) {
+  const Result<std::vector<int32_t>> eos = token_ids(c.request.config, "eos_token_id");
+  if (!eos.ok()) return eos.error();
+  const Result<std::vector<int32_t>> bos = token_ids(c.request.config, "bos_token_id");
+  if (!bos.ok()) return bos.error();
+  ModelIdentity identity;
+  identity.mkc_version = version();
+  identity.family = c.request.family.name;
+  identity.config_hash = mkrt::hash_hex(c.request.config.source.text);
+  identity.schedule_hash = mkrt::hash_hex(print(c.schedule()));
+  identity.target = c.request.target;
+  identity.eos_ids = eos.value();
+  identity.bos_id = bos.value().empty() ? -1 : bos.value()[0];
+  return identity;
+}
+
+Result<HostArtefact> build_for_emulator(Compilation& c, const HostOptions& options) {
+  const Result<ModelIdentity> identity = identify(c);
+  if (!identity.ok()) return identity.error();
+  const Timer timer(c, "host code");
+  HostArtefact host;
+  host.artefact.manifest = describe(c.schedule(), identity.value());
+  host.artefact.plan = make_plan(c.schedule(), find_kinds(c.schedule()));
+  host.kernel = compile_for_host(c.schedule(), options);
+  return host;
+}
+
+Result<GpuBuild> build_ptx(Compilation& c) {
+  const Result<Target> target = find_target(c.request.target);
+  if (!target.ok()) return target.error();
+  const Result<ModelIdentity> identity = identify(c);
+  if (!identity.ok()) return identity.error();
+  const Timer timer(c, "ptx");
+  GpuBuild build;
+  build.manifest = describe(c.schedule(), identity.value());
+  build.ptx = make_ptx(c.schedule(), build.manifest, target.value());
+  return build;
+}
+
+Status build_cubin(GpuBuild& build, const Assembler& assembler, const Cache& cache, Compilation& c) {
+  const Timer timer(c, "assemble");
+  const Target target = find_target(build.manifest.target).value();
+  const std::string key = cache_key(build.ptx, target, assembler);
+  build.assembler = assembler.name();
+  if (std::optional<Cubin> kept = find_cached(cache, key)) {
+    build.cubin = std::move(*kept);
+    build.cached = true;
+    return {};
+  }
+  Result<Cubin> cubin = assembler.assemble(build.ptx, target);
+  if (!cubin.ok()) return cubin.error();
+  build.cubin = std::move(cubin.value());
+  keep_cached(cache, key, build.cubin);
+  return {};
+}
+
+mkrt::Artefact artefact_of(const GpuBuild& build, const Schedule& schedule) {
+  return {build.manifest, make_plan(schedule, find_kinds(schedule)), build.cubin.bytes};
+}
+
+}  // namespace mkc

@@ -1,0 +1,81 @@
+#include "tools/commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "runtime/file.h"
+#include "tools/artefact.h"
+
+namespace mkc {
+namespace {
+
+// An error that does not name a file says which program it is from.
+void print_error(const std::string& message) {
+  const bool placed = message.find("error: ") != std::string::npos;
+  fmt::print(stderr, "{}{}\n", placed ? "" : "mkc: error: ", message);
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& command, ModelRequest& request) {
+  ModelOptions& o = request.options;
+  command
+      .add_option("MODEL", request.model, "checkpoint directory (config.json, *.safetensors) or model.yaml")
+      ->required();
+  command.add_option("--workers", o.workers, "workers (CTAs) of the kernel; default: the machine's");
+  command.add_option("--max-tokens", o.max_tokens, "tokens of one step at most; default 16");
+  command.add_option("--context", o.context, "positions of the cache; default min(the model's, 4096)");
+  command.add_option_function<std::string>(
+      "--kv-dtype",
+      [&o](const std::string& name) {
+        const Result<DType> dtype = parse_dtype(name);
+        if (!dtype.ok() || dtype.value() == DType::i32)
+          throw CLI::ValidationError("--kv-dtype", "found " + name + ", expected bf16, f16 or f32");
+        o.kv_dtype = dtype.value();
+      },
+      "bf16, f16 or f32; default: the weights'");
+  command.add_option("--machine", request.machine, "machine description: a name or a JSON file");
+  command.add_option("--family", o.family, "family file to use, whatever config.json says");
+  command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones");
+}
+
+Status put_out(const std::string& path, std::span<const std::byte> bytes, bool text) {
+  if (path != "-") return mkrt::write_file(path, bytes);
+  if (!text && isatty(STDOUT_FILENO))
+    return Error{"mkc: error: standard output is a terminal; use -o FILE for binary output"};
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() || std::fflush(stdout) != 0)
+    return Error{"mkc: error: cannot write to standard output"};
+  return {};
+}
+
+int run_command(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write()
+  CLI::App app("mkc compiles a language model's step into one persistent GPU kernel.", "mkc");
+  app.set_version_flag("--version", fmt::format("mkc {}", version()));
+  app.require_subcommand(1);
+  Action action;
+  add_compile(app, action);
+  add_run(app, action);
+  add_check(app, action);
+  add_inspect(app, action);
+  add_doctor(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    fmt::print(stderr,
+               "mkc: error: {}\nRun mkc --help for the commands and mkc COMMAND --help for options.\n",
+               e.what());
+    return 1;
+  }
+  const Status status = action();
+  if (status.ok()) return 0;
+  print_error(status.error().message);
+  return 1;
+}
+
+}  // namespace mkc

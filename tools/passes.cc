@@ -1,0 +1,128 @@
+#include "tools/passes.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "scheduler/events.h"
+#include "scheduler/fuse.h"
+#include "scheduler/place.h"
+
+namespace mkc {
+namespace {
+
+// Tensors of other types may be ignored by the family, so they are reported by name only where they are used.
+std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
+  std::vector<CheckpointTensor> tensors;
+  for (const mkrt::StoredTensor& t : checkpoint.tensors) {
+    const DType dtype = t.dtype == "F32"    ? DType::f32
+                        : t.dtype == "F16"  ? DType::f16
+                        : t.dtype == "BF16" ? DType::bf16
+                                            : DType::i32;
+    tensors.push_back({t.name, dtype, t.shape, t.file});
+  }
+  return tensors;
+}
+
+// Puts the value into the compilation, or gives the error back.
+template <class T>
+Status take(Result<T> value, Compilation& c) {
+  if (!value.ok()) return value.error();
+  c.module = std::move(value.value());
+  return {};
+}
+
+Status make_ops(Compilation& c) {
+  const std::vector<CheckpointTensor> tensors =
+      c.checkpoint ? tensors_of(*c.checkpoint) : std::vector<CheckpointTensor>();
+  return take(build_op_graph(c.request, tensors), c);
+}
+
+Status make_grids(Compilation& c) {
+  return take(fuse(std::get<OpGraph>(c.module)), c);
+}
+
+uint32_t workers_of(const Compilation& c) {
+  return c.request.workers ? static_cast<uint32_t>(*c.request.workers) : c.machine.workers;
+}
+
+Status make_events(Compilation& c) {
+  const EventCosts costs{c.machine.task_ns, c.machine.notify_ns, workers_of(c)};
+  return take(derive_events(std::get<TaskProgram>(c.module), costs, &c.event_reasons), c);
+}
+
+Status make_placement(Compilation& c) {
+  return take(place(std::get<TaskProgram>(c.module), c.machine, {workers_of(c)}), c);
+}
+
+Status make_proof(Compilation& c) {
+  Result<ProofReport> report = prove(c.schedule());
+  if (!report.ok()) MKC_BUG("the schedule cannot be proved: " + report.error().message);
+  c.proof = std::move(report.value());
+  return {};
+}
+
+// Errors of the verifier as one.
+Status check_module(const Pass& pass, const Compilation& c) {
+  const std::vector<Error> errors = verify(c.module);
+  if (errors.empty()) return {};
+  std::string text;
+  for (const Error& e : errors) text += (text.empty() ? "" : "\n") + e.message;
+  if (&pass == &passes().front()) return Error{text};
+  MKC_BUG(fmt::format("pass {} made an invalid module:\n{}\n{}", pass.name, text,
+                      std::visit([](const auto& module) { return print(module); }, c.module)));
+}
+
+}  // namespace
+
+std::span<const Pass> passes() {
+  static constexpr Pass kPasses[] = {
+      {"ops", "ops", "the family's ops with layers unrolled, checkpoint tensors matched", make_ops},
+      {"fuse", "tasks", "ops to task grids with the regions they read and write", make_grids},
+      {"events", "tasks", "event tensors derived from the regions, coarsened by cost", make_events},
+      {"place", "schedule", "grids to workers, tensors to memory, events to counters", make_placement},
+      {"prove", "schedule", "no deadlock, counts that match, reads and overwrites in order", make_proof},
+  };
+  return kPasses;
+}
+
+Status run_passes(Compilation& c, const std::string& last, const PassObserver& observer) {
+  using Clock = std::chrono::steady_clock;
+  for (const Pass& pass : passes()) {
+    const Clock::time_point begin = Clock::now();
+    if (Status status = pass.run(c); !status.ok()) return status;
+    if (Status status = check_module(pass, c); !status.ok()) return status;
+    c.times.push_back({pass.name, std::chrono::duration<double, std::milli>(Clock::now() - begin).count()});
+    if (observer) observer(pass, c);
+    if (pass.name == last) break;
+  }
+  return {};
+}
+
+Result<Compilation> open_model(const ModelRequest& request, bool weights) {
+  Result<CompileRequest> resolved = read_request(request.model, request.options);
+  if (!resolved.ok()) return resolved.error();
+  Compilation c;
+  c.request = std::move(resolved.value());
+  Result<Machine> machine =
+      request.machine.empty() ? machine_for_target(c.request.target) : load_machine(request.machine);
+  if (!machine.ok()) return machine.error();
+  c.machine = std::move(machine.value());
+  if (c.machine.target != c.request.target)
+    return Error{fmt::format("machine {}: error: is of target {}, expected {}", c.machine.name,
+                             c.machine.target, c.request.target)};
+  const std::string& directory = c.request.checkpoint;
+  std::error_code ignored;
+  if (weights || std::filesystem::exists(directory + "/model.safetensors", ignored) ||
+      std::filesystem::exists(directory + "/model.safetensors.index.json", ignored)) {
+    mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(directory);
+    if (!checkpoint.ok()) return checkpoint.error();
+    c.checkpoint = std::move(checkpoint.value());
+  }
+  return c;
+}
+
+}  // namespace mkc

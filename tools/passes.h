@@ -1,0 +1,65 @@
+// From a request to a proved schedule, by the one ordered list of passes.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontend/op_graph.h"
+#include "ir/parse.h"
+#include "runtime/safetensors.h"
+#include "scheduler/machine.h"
+#include "scheduler/prove.h"
+
+namespace mkc {
+
+struct PassTime {
+  std::string pass;
+  double ms = 0;
+};
+
+// A model on its way through the passes; each fills what it makes.
+struct Compilation {
+  CompileRequest request;
+  std::optional<mkrt::Checkpoint> checkpoint;  // absent: from config.json alone
+  Machine machine;
+  Module module;                           // the level reached
+  std::vector<std::string> event_reasons;  // by EventId: why its granularity
+  ProofReport proof;
+  std::vector<PassTime> times;  // of every pass, verification included
+
+  const Schedule& schedule() const { return std::get<Schedule>(module); }
+};
+
+struct Pass {
+  const char* name;
+  const char* makes;  // "ops", "tasks" or "schedule"
+  const char* does;
+  Status (*run)(Compilation&);
+};
+
+// Every pass, in order.
+std::span<const Pass> passes();
+
+// Called after each pass, with the module verified.
+using PassObserver = std::function<void(const Pass&, const Compilation&)>;
+
+// Runs the passes up to and with `last` ("" for all), and the verifier after each. What the first pass makes
+// may be invalid by the fault of a family file, and is then an error; a later pass that makes an invalid
+// module is a bug. Errors: those of the passes.
+Status run_passes(Compilation& compilation, const std::string& last = "", const PassObserver& observer = {});
+
+// What to compile, and for which machine.
+struct ModelRequest {
+  std::string model;     // a checkpoint directory or a model.yaml
+  ModelOptions options;  // win over the model.yaml
+  std::string machine;   // name or file; "": the target's default
+};
+
+// Reads request, machine and, if there are any or `weights` is set, the checkpoint's headers.
+// Errors: those of read_request, load_machine and open_checkpoint; a machine of another target.
+Result<Compilation> open_model(const ModelRequest& request, bool weights);
+
+}  // namespace mkc

@@ -1,0 +1,263 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "frontend/source.h"
+#include "runtime/npy.h"
+#include "runtime/session.h"
+#include "runtime/text/tokenizer.h"
+#include "runtime/weights.h"
+#include "tools/artefact.h"
+#include "tools/commands.h"
+
+namespace mkc {
+namespace {
+
+struct RunArguments {
+  ModelRequest request;
+  std::string checkpoint;  // of a cubin
+  std::string device = "auto";
+  std::optional<std::string> prompt;
+  std::optional<std::string> prompt_ids;
+  uint32_t max_new_tokens = 64;
+  double temperature = 0;
+  uint64_t seed = 0;
+  bool json = false;
+  bool no_special = false;
+  std::string logits_out;
+  std::string assembler;
+  uint64_t emulator_seed = 0;
+  uint32_t emulator_threads = 1;
+  bool race = false;
+  uint64_t timeout_ms = 10'000;
+};
+
+Result<std::vector<int32_t>> parse_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    int32_t id = 0;
+    const auto [stop, fault] = std::from_chars(text.data() + begin, text.data() + end, id);
+    if (fault != std::errc() || stop != text.data() + end)
+      return Error{fmt::format("--prompt-ids: error: found \"{}\", expected integers with commas between",
+                               text.substr(begin, end - begin))};
+    ids.push_back(id);
+    begin = end + 1;
+  }
+  return ids;
+}
+
+// Everything that generation needs, whichever device runs it.
+struct Loaded {
+  std::string directory;  // of the checkpoint
+  mkrt::Checkpoint checkpoint;
+  mkrt::Artefact artefact;
+  std::string config_hash;
+  HostKernel kernel;  // emulator only
+  std::unique_ptr<mkrt::Device> device;
+};
+
+bool is_cubin(const std::string& path) {
+  return std::filesystem::path(path).extension() == ".cubin";
+}
+
+// Compiles for a device, which is opened already if it is a GPU.
+Status compile_for(const RunArguments& a, Loaded& loaded) {
+  ModelRequest request = a.request;
+  if (!loaded.device) request.options.target = "emulator";
+  Result<Compilation> opened = open_model(request, true);
+  if (!opened.ok()) return opened.error();
+  Compilation& c = opened.value();
+  if (Status status = run_passes(c); !status.ok()) return status;
+  loaded.directory = c.request.checkpoint;
+  if (loaded.device) {
+    Result<GpuBuild> build = build_ptx(c);
+    if (!build.ok()) return build.error();
+    const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
+    if (!assembler.ok()) return assembler.error();
+    if (Status status = build_cubin(build.value(), *assembler.value(), default_cache(), c); !status.ok())
+      return status;
+    loaded.artefact = artefact_of(build.value(), c.schedule());
+  } else {
+    HostOptions options;
+    options.race = a.race;
+    Result<HostArtefact> host = build_for_emulator(c, options);
+    if (!host.ok()) return host.error();
+    loaded.artefact = std::move(host.value().artefact);
+    loaded.kernel = std::move(host.value().kernel);
+    mkrt::EmulatorDeviceOptions emulator;
+    emulator.seed = a.emulator_seed;
+    emulator.os_threads = a.emulator_threads;
+    emulator.race = a.race;
+    loaded.device =
+        mkrt::open_emulator(loaded.kernel.entry, emulator, [sites = loaded.kernel.sites](uint32_t site) {
+          return site < sites.size() ? sites[site] : std::string();
+        });
+  }
+  loaded.checkpoint = std::move(*c.checkpoint);
+  return {};
+}
+
+Status load_cubin(const RunArguments& a, Loaded& loaded) {
+  if (a.checkpoint.empty())
+    return Error{fmt::format("{}: error: a cubin holds no weights: name their checkpoint by --checkpoint",
+                             a.request.model)};
+  mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a.request.model);
+  if (!artefact.ok()) return artefact.error();
+  mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(a.checkpoint);
+  if (!checkpoint.ok()) return checkpoint.error();
+  loaded.artefact = std::move(artefact.value());
+  loaded.checkpoint = std::move(checkpoint.value());
+  loaded.directory = a.checkpoint;
+  // Refused before a device is looked for: a mismatch is one on every device.
+  return mkrt::check_weights(loaded.artefact.manifest, loaded.checkpoint);
+}
+
+Result<Loaded> load(const RunArguments& a) {
+  Loaded loaded;
+  const bool cubin = is_cubin(a.request.model);
+  if (cubin)
+    if (Status status = load_cubin(a, loaded); !status.ok()) return status.error();
+  if (a.device != "emulator") {
+    mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
+    if (gpu.ok())
+      loaded.device = std::move(gpu.value());
+    else if (a.device == "cuda" || cubin)
+      return gpu.error();
+  } else if (cubin) {
+    return Error{
+        fmt::format("{}: error: a cubin runs on a GPU; give the emulator the model itself", a.request.model)};
+  }
+  if (!cubin)
+    if (Status status = compile_for(a, loaded); !status.ok()) return status.error();
+  const Result<Source> config = read_source(loaded.directory + "/config.json");
+  if (!config.ok()) return config.error();
+  loaded.config_hash = mkrt::hash_hex(config.value().text);
+  return loaded;
+}
+
+// The prompt as ids; `tokenizer` is set where there is one.
+Result<std::vector<int32_t>> prompt_of(const RunArguments& a, const std::string& directory,
+                                       std::optional<mkrt::Tokenizer>& tokenizer) {
+  const std::string path = directory + "/tokenizer.json";
+  std::error_code ignored;
+  if (a.prompt || std::filesystem::exists(path, ignored)) {
+    mkrt::Result<mkrt::Tokenizer> loaded = mkrt::load_tokenizer(path);
+    if (!loaded.ok()) return loaded.error();
+    tokenizer = std::move(loaded.value());
+  }
+  if (!a.prompt) return parse_ids(*a.prompt_ids);
+  const Result<std::vector<int32_t>> ids = mkrt::encode(*tokenizer, *a.prompt, !a.no_special);
+  if (!ids.ok()) return Error{"--prompt: error: " + ids.error().message};
+  return ids;
+}
+
+// Prints text as its tokens come.
+class Printer {
+ public:
+  explicit Printer(const mkrt::Tokenizer* tokenizer)
+      : decoder_(tokenizer ? std::optional(mkrt::StreamDecoder(tokenizer->decoder, true)) : std::nullopt) {}
+
+  // False once nobody reads.
+  bool add(int32_t token) {
+    if (!decoder_) return put(fmt::format("{}{}", first_ ? "" : ",", token));
+    const mkrt::Result<std::string> text = decoder_->push(token);
+    return put(text.ok() ? text.value() : fmt::format("<{}>", token));
+  }
+  bool finish() { return put((decoder_ ? decoder_->flush() : "") + "\n"); }
+
+ private:
+  bool put(const std::string& text) {
+    first_ = false;
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  }
+  std::optional<mkrt::StreamDecoder> decoder_;
+  bool first_ = true;
+};
+
+Status print_json(const std::vector<int32_t>& prompt, const std::vector<int32_t>& tokens,
+                  const mkrt::Tokenizer* tokenizer, const std::string& device) {
+  nlohmann::json out{{"prompt_ids", prompt}, {"new_ids", tokens}, {"text", nullptr}, {"device", device}};
+  if (tokenizer) {
+    const mkrt::Result<std::string> text = mkrt::decode(*tokenizer, tokens, true);
+    if (!text.ok()) return text.error();
+    out["text"] = text.value();
+  }
+  const std::string line = out.dump() + "\n";
+  return put_out("-", std::as_bytes(std::span(line)), true);
+}
+
+Status run(const RunArguments& a) {
+  if (a.prompt.has_value() == a.prompt_ids.has_value())
+    return Error{"mkc: error: give one of --prompt and --prompt-ids"};
+  Result<Loaded> got = load(a);
+  if (!got.ok()) return got.error();
+  Loaded& loaded = got.value();
+  std::optional<mkrt::Tokenizer> tokenizer;
+  const Result<std::vector<int32_t>> prompt = prompt_of(a, loaded.directory, tokenizer);
+  if (!prompt.ok()) return prompt.error();
+  mkrt::Result<mkrt::Session> session = mkrt::Session::open(
+      loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, {a.timeout_ms * 1'000'000});
+  if (!session.ok()) return session.error();
+
+  std::vector<float> logits;
+  mkrt::GenerateOptions options;
+  options.max_new_tokens = a.max_new_tokens;
+  options.stop_ids = loaded.artefact.manifest.eos_ids;
+  options.temperature = a.temperature;
+  options.seed = a.seed;
+  if (!a.logits_out.empty()) options.logits = &logits;
+  Printer printer(tokenizer ? &*tokenizer : nullptr);
+  bool readable = true;
+  if (!a.json) options.on_token = [&](int32_t token) { return readable = printer.add(token); };
+  if (!a.json && isatty(STDERR_FILENO))
+    fmt::print(stderr, "{}: {} tokens of prompt\n", loaded.device->name(), prompt.value().size());
+
+  const auto begin = std::chrono::steady_clock::now();
+  const mkrt::Result<std::vector<int32_t>> tokens = mkrt::generate(session.value(), prompt.value(), options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!tokens.ok()) return tokens.error();
+  if (!a.logits_out.empty())
+    if (Status status = mkrt::write_npy(a.logits_out, logits, loaded.artefact.manifest.vocab); !status.ok())
+      return status;
+  if (a.json)
+    return print_json(prompt.value(), tokens.value(), tokenizer ? &*tokenizer : nullptr,
+                      loaded.device->name());
+  if (!readable || !printer.finish()) return Error{"mkc: error: cannot write to standard output"};
+  fmt::print(stderr, "{}: {} tokens in {:.2f} s\n", loaded.device->name(), tokens.value().size(), seconds);
+  return {};
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("run", "generate text, on a GPU or the emulator");
+  auto a = std::make_shared<RunArguments>();
+  add_model_options(*command, a->request);
+  command->add_option("--target", a->request.options.target, "of a GPU; default sm_90a");
+  command->add_option("--checkpoint", a->checkpoint, "directory of the weights, where MODEL is a cubin");
+  command->add_option("--device", a->device, "auto (a GPU if there is one), cuda or emulator")
+      ->check(CLI::IsMember({"auto", "cuda", "emulator"}));
+  command->add_option("--prompt", a->prompt, "text to go on from");
+  command->add_option("--prompt-ids", a->prompt_ids, "token ids to go on from: 1,2,3");
+  command->add_option("--max-new-tokens", a->max_new_tokens, "default 64")->check(CLI::Range(1u, 1u << 30));
+  command->add_option("--temperature", a->temperature, "0 (default): greedy")->check(CLI::Range(0.0, 1e6));
+  command->add_option("--seed", a->seed, "of the draws, with a temperature");
+  command->add_flag("--no-special-tokens", a->no_special, "add no tokens around the prompt");
+  command->add_flag("--json", a->json, "print one object: prompt_ids, new_ids, text, device");
+  command->add_option("--logits-out", a->logits_out,
+                      "write the logits of all fed positions, float32, as .npy");
+  command->add_option("--timeout-ms", a->timeout_ms, "of a wait inside the kernel; default 10000, 0: never");
+  command->add_option("--assembler", a->assembler, "libnvJitLink.so or ptxas, for a GPU");
+  command->add_option("--emulator-seed", a->emulator_seed, "order of threads and copies; 0 (default): fixed");
+  command->add_option("--emulator-threads", a->emulator_threads, "threads of this machine; default 1")
+      ->check(CLI::Range(1u, 256u));
+  command->add_flag("--race", a->race, "let the emulator look for unordered accesses");
+  command->callback([a, &action] { action = [a] { return run(*a); }; });
+}
+
+}  // namespace mkc
