@@ -8,7 +8,8 @@
 namespace mkc {
 namespace {
 
-constexpr int kMaxSplits = 8;  // min and max taken apart on one path
+constexpr int kMaxSplits = 8;                     // min and max taken apart on one path
+constexpr int64_t kMaxFactor = int64_t{1} << 50;  // beyond: no bound is found
 
 bool is_leaf(ExprKind kind) {
   return kind <= ExprKind::kCoord;
@@ -87,6 +88,7 @@ int64_t clamp(__int128 value) {
 int64_t upper_of_parts(const Linear& sum, const Domain& domain) {
   __int128 total = sum.constant;
   for (const auto& [part, factor] : sum.terms) {
+    if (factor < -kMaxFactor || factor > kMaxFactor) return INT64_MAX;
     const Bounds b = bounds(part, domain.symbols, domain.coords);
     total += static_cast<__int128>(factor) * (factor > 0 ? b.hi : b.lo);
   }

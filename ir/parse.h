@@ -48,8 +48,7 @@ struct Places {
 
 // Ids follow the order of the lines. Whatever print() writes is read back to an equal value; what is read
 // need not be valid (see verify.h). Objects may be named before their line; of several with one name the
-// first is meant. `places`: filled if given. Errors: located in `file`, with the line; the first one. Any
-// text is refused or read in time and memory linear in its length.
+// first is meant. `places`: filled if given. Errors: the first one, located in `file`, with its line.
 Result<Module> parse_mkir(std::string_view text, const std::string& file, Places* places = nullptr);
 
 }  // namespace mkc

@@ -98,7 +98,10 @@ uint64_t Parser::natural(uint64_t most) {
     fail_expected("a whole number");
     return 0;
   }
-  const Token token = take();
+  return value_of(take(), most);
+}
+
+uint64_t Parser::value_of(const Token& token, uint64_t most) {
   uint64_t value = 0;
   const auto [end, code] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
   if (code == std::errc() && value <= most) return value;
@@ -141,9 +144,8 @@ uint32_t Parser::reference(TokenKind kind, const NameTable& table) {
     fail_expected(fmt::format("{}{} ({}name)", table.what[0] == 'e' ? "an " : "a ", table.what, table.sigil));
     return Id<void>::kNone;
   }
-  if (!peek().is_number) return find(take(), table);
-  tokens_[next_].kind = TokenKind::kInt;
-  return natural32();
+  const Token token = take();
+  return token.is_number ? static_cast<uint32_t>(value_of(token, UINT32_MAX)) : find(token, table);
 }
 
 std::vector<TensorId> Parser::tensor_list(std::string_view close) {
@@ -201,10 +203,8 @@ Loc Parser::loc() {
 bool Parser::file_line() {
   if (!accept("file")) return false;
   const Token label = peek();
-  std::string path;
-  std::string text = name("a file's label");
-  path = quoted("a path");
-  if (!files_.emplace(std::move(text), std::move(path)).second)
+  const std::string text = name("a file's label");
+  if (!files_.emplace(text, quoted("a path")).second)
     fail(label, fmt::format("another file has the label {}", describe(label)));
   end_line();
   return true;

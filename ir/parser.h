@@ -75,6 +75,7 @@ struct Parser {
   void unknown_line(std::vector<std::string> keywords);
 
  private:
+  uint64_t value_of(const Token& digits, uint64_t most);
   uint32_t reference(TokenKind kind, const NameTable& table);
   uint32_t find(const Token& at, const NameTable& table);
   void declare_names();

@@ -166,6 +166,21 @@ bool Verifier::check_operand(int kind_rule, std::string_view role, TensorId oper
   return matches;
 }
 
+void Verifier::check_box(int rule, const Region& box, const std::vector<Expr>& dims, const Domain& domain,
+                         const std::string& name, const Site& site) {
+  if (box.size() != dims.size())
+    return report(rule, site, fmt::format("{} dims, {} has {}", box.size(), name, dims.size()));
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (upper_bound(box[d].size, domain) <= 0) return;  // never more than empty
+    const int64_t begin = lower_bound(box[d].offset, domain);
+    const int64_t excess = upper_bound(box[d].offset + box[d].size - dims[d], domain);
+    if (begin < 0) report(rule, site, fmt::format("dim {} of {} may begin at {}", d, name, begin));
+    if (excess > 0)
+      report(rule, site,
+             fmt::format("dim {} of {} may end {} beyond its {}", d, name, excess, text.expr(dims[d])));
+  }
+}
+
 std::vector<Error> verify(const Module& module, const Places* places) {
   return std::visit([&](const auto& level) { return verify(level, places); }, module);
 }

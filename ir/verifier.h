@@ -57,6 +57,11 @@ struct Verifier {
   bool check_operand(int kind_rule, std::string_view role, TensorId operand, const OperandSchema& schema,
                      Sizes& sizes, const Site& site);
 
+  // V20, V24, V25: the box has a range for each of `dims`, and lies within them or is empty. `name`: of what
+  // has the dims.
+  void check_box(int rule, const Region& box, const std::vector<Expr>& dims, const Domain& domain,
+                 const std::string& name, const Site& site);
+
   Site tensor_site(TensorId id) const;
 };
 

@@ -26,7 +26,7 @@
 //   V16 accessed tensors are of the kind and dtype the role asks for
 //   V17 they have the shapes the roles ask for
 //   V18 attributes are those of the body, of its types, within 0 and 2^24
-//   V19 coordinates are those of the body; their extents are at least 1, the tasks at most 2^24
+//   V19 coordinates are as many as the body has, of its extents; these are at least 1, the tasks at most 2^24
 //   V20 regions have a range for each dim of the tensor, and lie within it for all values or are empty
 //   V21 an activation or output that a grid reads is written by an earlier one
 //   V22 only weights stream, and only into reads

@@ -36,38 +36,21 @@ void check_event(Verifier& v, const TaskProgram& program, EventId id) {
     v.report(23, site, fmt::format("it may expect {}", least));
 }
 
-// One grid's waits and notifications.
-struct Signals {
-  Verifier& v;
-  const TaskProgram& program;
-  const TaskGrid& grid;
-  const Domain& domain;
-
-  // V24 and V25: [offset, offset + size) of each dim lies within the event.
-  void check_box(int rule, const Region& box, EventId id, const Site& at) const {
-    const std::vector<Expr>& dims = program.events[id].dims;
-    if (box.size() != dims.size())
-      return v.report(rule, at, fmt::format("{} dims, the event has {}", box.size(), dims.size()));
-    for (size_t d = 0; d < dims.size(); ++d) {
-      if (upper_bound(box[d].size, domain) <= 0) return;
-      const int64_t begin = lower_bound(box[d].offset, domain);
-      const int64_t excess = upper_bound(box[d].offset + box[d].size - dims[d], domain);
-      if (begin < 0) v.report(rule, at, fmt::format("dim {} may begin at {}", d, begin));
-      if (excess > 0)
-        v.report(rule, at, fmt::format("dim {} may end {} beyond its {}", d, excess, v.text.expr(dims[d])));
-    }
+// V24 and V25.
+void check_signals(Verifier& v, const TaskProgram& program, GridId id, const Domain& domain) {
+  const TaskGrid& grid = program.grids[id];
+  const auto check = [&](int rule, const Region& box, EventId e, Part part, uint32_t position) {
+    v.check_box(rule, box, program.events[e].dims, domain, "@" + spell_name(program.events[e].name),
+                part_site(program, id, part, position));
+  };
+  for (uint32_t i = 0; i < grid.waits.size(); ++i) {
+    Region box;
+    for (const Expr& cell : grid.waits[i].cell) box.push_back({cell, 1});
+    check(24, box, grid.waits[i].event, Part::kWait, i);
   }
-
-  void check(GridId id) const {
-    for (uint32_t i = 0; i < grid.waits.size(); ++i) {
-      Region box;
-      for (const Expr& cell : grid.waits[i].cell) box.push_back({cell, 1});
-      check_box(24, box, grid.waits[i].event, part_site(program, id, Part::kWait, i));
-    }
-    for (uint32_t i = 0; i < grid.notifies.size(); ++i)
-      check_box(25, grid.notifies[i].cells, grid.notifies[i].event, part_site(program, id, Part::kNotify, i));
-  }
-};
+  for (uint32_t i = 0; i < grid.notifies.size(); ++i)
+    check(25, grid.notifies[i].cells, grid.notifies[i].event, Part::kNotify, i);
+}
 
 // V26.
 void check_users(Verifier& v, const TaskProgram& program) {
@@ -96,7 +79,7 @@ void check_event_exprs(Verifier& v, const TaskProgram& program) {
 
 void check_events(Verifier& v, const TaskProgram& program, const std::vector<Domain>& domains) {
   for (EventId e : program.events.ids()) check_event(v, program, e);
-  for (GridId g : program.grids.ids()) Signals{v, program, program.grids[g], domains[g.index]}.check(g);
+  for (GridId g : program.grids.ids()) check_signals(v, program, g, domains[g.index]);
   check_users(v, program);
 }
 

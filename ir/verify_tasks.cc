@@ -23,8 +23,7 @@ struct GridCheck {
   void check_coords();
   void check_strips();
   void check_accesses(Part part, const std::vector<Access>& accesses, const std::vector<RoleSchema>& roles);
-  void check_region(const Access& access, const Site& at);
-  void check_kinds(Part part, const Access& access, const Site& at);
+  void check_stream(Part part, const Access& access, const Site& at);
 };
 
 void GridCheck::check() {
@@ -50,8 +49,8 @@ void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
   for (uint32_t i = 0; i < accesses.size(); ++i) {
     const Access& access = accesses[i];
     const Site at = part_site(program, id, part, i);
-    check_region(access, at);
-    check_kinds(part, access, at);
+    v.check_box(20, access.region, v.tensors[access.tensor].shape, domain, v.text.tensor(access.tensor), at);
+    check_stream(part, access, at);
     if (!seen.insert(access.role).second) {
       v.report(15, at, "it has this role twice");
       continue;
@@ -68,29 +67,8 @@ void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
       v.report(15, site, fmt::format("it {} no {}", part == Part::kRead ? "reads" : "writes", role.name));
 }
 
-// V20.
-void GridCheck::check_region(const Access& access, const Site& at) {
-  const Tensor& t = v.tensors[access.tensor];
-  if (access.region.size() != t.shape.size())
-    return v.report(20, at,
-                    fmt::format("a region of {} dims in {}, which has {}", access.region.size(),
-                                v.text.tensor(access.tensor), t.shape.size()));
-  for (size_t d = 0; d < access.region.size(); ++d) {
-    const Range& r = access.region[d];
-    if (upper_bound(r.size, domain) <= 0) return;  // never more than empty
-    const int64_t begin = lower_bound(r.offset, domain);
-    const int64_t excess = upper_bound(r.offset + r.size - t.shape[d], domain);
-    if (begin < 0)
-      v.report(20, at, fmt::format("dim {} of {} may begin at {}", d, v.text.tensor(access.tensor), begin));
-    if (excess > 0)
-      v.report(20, at,
-               fmt::format("dim {} of {} may end {} beyond its {}", d, v.text.tensor(access.tensor), excess,
-                           v.text.expr(t.shape[d])));
-  }
-}
-
 // V22.
-void GridCheck::check_kinds(Part part, const Access& access, const Site& at) {
+void GridCheck::check_stream(Part part, const Access& access, const Site& at) {
   const TensorKind kind = v.tensors[access.tensor].kind;
   if (access.stream && (part == Part::kWrite || kind != TensorKind::kWeight))
     v.report(22, at,
