@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 
 #include "codegen/bodies.h"
@@ -186,22 +187,39 @@ class Scaffold {
     }
   }
 
-  // The task of `id` whose cell this worker has just completed: its coordinates are the cell's.
+  // The coordinates of the inline task whose cell is `cell`: each walks an event dim, or is only ever 0.
+  std::vector<llvm::Value*> inline_coords(GridId id, const std::vector<llvm::Value*>& cell) {
+    const Wait& wait = grid(id).waits[0];
+    std::vector<llvm::Value*> coords;
+    for (uint32_t i = 0; i < grid(id).coords.size(); ++i) {
+      const auto walked = std::find(wait.cell.begin(), wait.cell.end(), coord(i));
+      MKC_ASSERT(walked != wait.cell.end() || grid(id).coords[i].extent.is_const(1),
+                 "the tasks of inline grid " + grid(id).name + " do not follow from their cells");
+      coords.push_back(walked != wait.cell.end() ? cell[static_cast<size_t>(walked - wait.cell.begin())]
+                                                 : e_.constant(0));
+    }
+    return coords;
+  }
+
+  // The task of `id` whose cell this worker has just completed.
   void run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell) {
     llvm::Value* record = record_of(e_.load32(notifier, offsetof(mkrt::MkGrid, inline_grid)));
     const BodyCall call{s_, id, record, bases_, worker_};
+    const std::vector<llvm::Value*> coords = inline_coords(id, cell);
     llvm::Value* task = e_.constant(0);
-    for (size_t i = 0; i < cell.size(); ++i)
-      task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), cell[i]);
-    run_task(call, emit_arguments(e_, call), task, cell);
+    for (size_t i = 0; i < coords.size(); ++i)
+      task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), coords[i]);
+    run_task(call, emit_arguments(e_, call), task, coords);
   }
 
   void run_task(const BodyCall& call, llvm::Value* arguments, llvm::Value* task,
                 const std::vector<llvm::Value*>& coords) {
     e_.call("mkd_task_begin", {worker_, e_.load32(call.record, offsetof(mkrt::MkGrid, id)), task});
     emit_task(e_, call, arguments, coords);
-    e_.call("mkd_barrier", {});
-    emit_notifies(call.grid, call.record, coords);
+    if (!grid(call.grid).notifies.empty()) {
+      e_.call("mkd_barrier", {});
+      emit_notifies(call.grid, call.record, coords);
+    }
     e_.call("mkd_task_end", {worker_});
   }
 

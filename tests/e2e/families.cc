@@ -1,0 +1,139 @@
+// Every family against float64 on random checkpoints of awkward sizes.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "tests/e2e/pipeline.h"
+#include "tests/reference/model.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkc {
+namespace {
+
+using reference::Rounding;
+using reference::Shape;
+using reference::Type;
+using test::Model;
+
+using Rows = std::vector<std::vector<double>>;
+
+// Relative L2 distance of a row, and whether a greedy choice differs though the reference's is clear.
+struct Distance {
+  double relative = 0;
+  bool other_choice = false;
+};
+
+template <class T>
+Distance distance(const T* row, const std::vector<double>& expected, double bound) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += (static_cast<double>(row[i]) - expected[i]) * (static_cast<double>(row[i]) - expected[i]);
+    norm += expected[i] * expected[i];
+  }
+  const auto best = std::max_element(expected.begin(), expected.end());
+  double second = -INFINITY;
+  for (auto at = expected.begin(); at != expected.end(); ++at)
+    if (at != best) second = std::max(second, *at);
+  const bool clear = *best - second > 2 * bound * std::sqrt(norm);
+  const bool same = std::max_element(row, row + expected.size()) - row == best - expected.begin();
+  return {std::sqrt(error / norm), clear && !same};
+}
+
+// What a row may differ by: the issue of f32 sums, or twice the worst row of an honest engine.
+double bound_of(const reference::Model& model, const std::vector<int32_t>& ids, const Rows& exact) {
+  if (model.shape.type == Type::kF32) return 2e-5;
+  const Rows honest =
+      logits_of(model, ids, model.shape.type == Type::kF16 ? Rounding::kF16 : Rounding::kBf16);
+  double worst = 0;
+  for (size_t i = 0; i < exact.size(); ++i)
+    worst = std::max(worst, distance(honest[i].data(), exact[i], 0).relative);
+  return 2 * worst;
+}
+
+void check_model(const Shape& shape, const std::vector<size_t>& prompts, uint32_t new_tokens) {
+  CAPTURE(shape.family);
+  CAPTURE(reference::type_name(shape.type));
+  CAPTURE(shape.hidden);
+  const mkrt::test::TempDir dir;
+  const reference::Model model = reference::random_model(shape, 11);
+  reference::write_checkpoint(model, dir.path);
+  const Model compiled(dir.path);
+  std::mt19937 random(5);
+  for (const size_t length : prompts) {
+    CAPTURE(length);
+    std::vector<int32_t> ids;
+    for (size_t i = 0; i < length; ++i)
+      ids.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(shape.vocab)));
+    const Model::Output out = compiled.generate(ids, new_tokens);
+    REQUIRE(out.tokens.size() == new_tokens);
+    ids.insert(ids.end(), out.tokens.begin(), out.tokens.end() - 1);
+    REQUIRE(out.logits.size() == ids.size() * compiled.vocab());
+    const Rows exact = logits_of(model, ids);
+    const double bound = bound_of(model, ids, exact);
+    double worst = 0;
+    for (size_t row = 0; row < ids.size(); ++row) {
+      const float* logits = out.logits.data() + row * compiled.vocab();
+      const Distance d = distance(logits, exact[row], bound);
+      worst = std::max(worst, d.relative);
+      CAPTURE(row);
+      CHECK_FALSE(d.other_choice);
+      if (row + 1 >= length)  // the token that was chosen is the greatest of the row
+        CHECK(std::max_element(logits, logits + compiled.vocab()) - logits == out.tokens[row + 1 - length]);
+    }
+    CHECK(worst <= bound);
+    CHECK(worst > 0);
+  }
+}
+
+// Sizes that fill no tile: 3 heads of one key/value head, head_dim 40, hidden 100, ffn 84, vocabulary 1009.
+Shape awkward(const char* family, Type type) {
+  Shape s;
+  s.family = family;
+  s.type = type;
+  s.hidden = 100;
+  s.heads = 3;
+  s.kv_heads = 1;
+  s.head_dim = 40;
+  s.ffn = 84;
+  s.vocab = 1009;
+  return s;
+}
+
+void check_family(const char* family) {
+  for (const Type type : {Type::kF32, Type::kBf16, Type::kF16}) {
+    check_model(awkward(family, type), {1, 7, 16, 33}, type == Type::kBf16 ? 32 : 8);
+    Shape wide = awkward(family, type);
+    wide.hidden = 576;  // more than one tile of f32 columns, and a ragged one of 2-byte columns
+    wide.heads = 6;
+    wide.kv_heads = 2;
+    wide.head_dim = 128;
+    wide.ffn = 600;
+    wide.layers = 1;
+    wide.tied = true;
+    check_model(wide, {17}, 4);
+  }
+}
+
+TEST_CASE("llama matches float64") {
+  check_family("llama");
+}
+TEST_CASE("qwen2 matches float64") {
+  check_family("qwen2");
+}
+TEST_CASE("qwen3 matches float64") {
+  check_family("qwen3");
+}
+TEST_CASE("mistral matches float64") {
+  check_family("mistral");
+}
+
+TEST_CASE("llama with the frequencies of Llama 3.1 matches float64") {
+  Shape s = awkward("llama", Type::kF32);
+  s.llama3_rope = true;
+  check_model(s, {40}, 4);
+}
+
+}  // namespace
+}  // namespace mkc

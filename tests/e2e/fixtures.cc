@@ -1,0 +1,85 @@
+// Models and logits made by transformers (tests/oracle/make_model_fixtures.py).
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/e2e/pipeline.h"
+#include "tests/reference/model.h"
+
+namespace mkc {
+namespace {
+
+struct Fixture {
+  std::string directory;
+  std::vector<int32_t> prompt, tokens, fed;
+  std::vector<std::vector<double>> logits;
+};
+
+Fixture read_fixture(const std::string& family) {
+  Fixture f;
+  f.directory = MKC_SOURCE_DIR "/tests/fixtures/models/" + family;
+  std::ifstream file(f.directory + "/expected.json");
+  const auto expected = nlohmann::json::parse(file);
+  f.prompt = expected["prompt_ids"].get<std::vector<int32_t>>();
+  f.tokens = expected["new_ids"].get<std::vector<int32_t>>();
+  f.logits = expected["logits"].get<std::vector<std::vector<double>>>();
+  f.fed = f.prompt;
+  f.fed.insert(f.fed.end(), f.tokens.begin(), f.tokens.end() - 1);
+  REQUIRE(f.logits.size() == f.fed.size());
+  return f;
+}
+
+template <class T>
+double relative(const T* row, const std::vector<double>& expected) {
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += std::pow(static_cast<double>(row[i]) - expected[i], 2);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(error / norm);
+}
+
+const std::string kFamilies[] = {"llama", "qwen2", "qwen3", "mistral"};
+
+TEST_CASE("the float64 reference agrees with transformers") {
+  for (const std::string& family : kFamilies) {
+    CAPTURE(family);
+    const Fixture f = read_fixture(family);
+    const auto logits = reference::logits_of(reference::read_checkpoint(f.directory), f.fed);
+    // transformers computes the cosines and sines of RoPE in float32.
+    for (size_t row = 0; row < f.fed.size(); ++row) CHECK(relative(logits[row].data(), f.logits[row]) < 2e-6);
+  }
+}
+
+TEST_CASE("checkpoints of transformers give its tokens and logits") {
+  for (const std::string& family : kFamilies) {
+    CAPTURE(family);
+    const Fixture f = read_fixture(family);
+    const test::Model model(f.directory);
+    const test::Model::Output out = model.generate(f.prompt, static_cast<uint32_t>(f.tokens.size()));
+    // bf16 weights round activations, so a choice between two that are close may differ.
+    size_t same = 0;
+    while (same < f.tokens.size() && out.tokens[same] == f.tokens[same]) ++same;
+    MESSAGE(family << ": " << same << " of " << f.tokens.size() << " tokens as transformers chose them");
+    const size_t rows = f.prompt.size() + same;
+    const auto honest =
+        reference::logits_of(reference::read_checkpoint(f.directory), f.fed, reference::Rounding::kBf16);
+    double worst = 0, allowed = 0;
+    for (size_t row = 0; row < std::min(rows, f.fed.size()); ++row) {
+      worst = std::max(worst, relative(out.logits.data() + row * model.vocab(), f.logits[row]));
+      allowed = std::max(allowed, 2 * relative(honest[row].data(), f.logits[row]));
+    }
+    CHECK(worst <= allowed);
+    if (same == f.tokens.size()) continue;
+    std::vector<double> row = f.logits[f.prompt.size() - 1 + same];
+    std::nth_element(row.begin(), row.begin() + 1, row.end(), std::greater<>());
+    double norm = 0;
+    for (const double v : row) norm += v * v;
+    CHECK(row[0] - row[1] < allowed * std::sqrt(norm));
+  }
+}
+
+}  // namespace
+}  // namespace mkc

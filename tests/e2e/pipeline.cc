@@ -1,0 +1,45 @@
+#include "tests/e2e/pipeline.h"
+
+#include <doctest/doctest.h>
+
+namespace mkc::test {
+namespace {
+
+template <class T>
+T value_of(Result<T> result) {
+  REQUIRE_MESSAGE(result.ok(), result.error().message);
+  return std::move(result.value());
+}
+
+}  // namespace
+
+Model::Model(const std::string& directory, const Build& build) : race_(build.race) {
+  ModelRequest request{directory, {}, ""};
+  request.options.target = "emulator";
+  request.options.workers = build.workers;
+  Compilation c = value_of(open_model(request, true));
+  const Status status = run_passes(c);
+  REQUIRE_MESSAGE(status.ok(), status.error().message);
+  host_ = value_of(build_for_emulator(c, {build.bulk_copy, build.race, {}}));
+  config_hash_ = host_.artefact.manifest.config_hash;
+  checkpoint_ = std::move(*c.checkpoint);
+}
+
+Model::Output Model::generate(const std::vector<int32_t>& prompt, uint32_t new_tokens,
+                              const mkrt::EmulatorDeviceOptions& options) const {
+  mkrt::EmulatorDeviceOptions with_race = options;
+  with_race.race = race_;
+  const std::unique_ptr<mkrt::Device> device =
+      mkrt::open_emulator(host_.kernel.entry, with_race, [this](uint32_t site) {
+        return site < host_.kernel.sites.size() ? host_.kernel.sites[site] : std::string();
+      });
+  mkrt::Session session = value_of(mkrt::Session::open(host_.artefact, checkpoint_, config_hash_, *device));
+  Output out;
+  mkrt::GenerateOptions generation;
+  generation.max_new_tokens = new_tokens;
+  generation.logits = &out.logits;
+  out.tokens = value_of(mkrt::generate(session, prompt, generation));
+  return out;
+}
+
+}  // namespace mkc::test

@@ -1,0 +1,40 @@
+// A checkpoint through the whole of mkc, to logits on the emulator.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/session.h"
+#include "tools/artefact.h"
+
+namespace mkc::test {
+
+struct Build {
+  uint32_t workers = 4;
+  bool bulk_copy = true;
+  bool race = false;
+};
+
+// A model compiled for the emulator. A failure ends the test.
+class Model {
+ public:
+  explicit Model(const std::string& directory, const Build& build = {});
+
+  struct Output {
+    std::vector<int32_t> tokens;  // the new ones
+    std::vector<float> logits;    // [fed][vocab]
+  };
+  // A new session that feeds the prompt by chunks and generates greedily.
+  Output generate(const std::vector<int32_t>& prompt, uint32_t new_tokens,
+                  const mkrt::EmulatorDeviceOptions& options = {}) const;
+
+  uint64_t vocab() const { return host_.artefact.manifest.vocab; }
+
+ private:
+  std::string config_hash_;
+  mkrt::Checkpoint checkpoint_;
+  HostArtefact host_;
+  bool race_;
+};
+
+}  // namespace mkc::test

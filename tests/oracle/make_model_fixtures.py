@@ -1,0 +1,59 @@
+"""Makes tests/fixtures/models: tiny random checkpoints and what transformers computes with them in float64.
+
+Needs torch and transformers (made with transformers 5.x). Usage: make_model_fixtures.py [FOLDER]
+"""
+import json
+import sys
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+
+SIZES = dict(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, vocab_size=96, max_position_embeddings=128, rms_norm_eps=1e-5,
+             bos_token_id=None, eos_token_id=None, pad_token_id=None)
+LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=64)
+MODELS = {
+    "llama": LlamaConfig(**SIZES, tie_word_embeddings=True, rope_parameters=LLAMA3),
+    "qwen2": Qwen2Config(**SIZES, tie_word_embeddings=False),
+    "qwen3": Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=False),
+    "mistral": MistralConfig(**SIZES, tie_word_embeddings=False, sliding_window=None),
+}
+NEW_TOKENS = 24
+
+
+def randomise(model):
+    """Weights with a spread that tells right from wrong: biases and norms are not at their defaults."""
+    for name, weight in model.named_parameters():
+        if weight.dim() == 2:
+            weight.data.normal_(std=1.5 / weight.shape[1] ** 0.5)
+        else:
+            weight.data.normal_(std=0.1)
+            if "norm" in name:
+                weight.data.add_(1)
+        weight.data = weight.data.bfloat16().float()
+
+
+def main():
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent / "fixtures" / "models")
+    for seed, (name, config) in enumerate(MODELS.items()):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        randomise(model)
+        model.bfloat16().save_pretrained(folder / name)
+        # Loaded again: the frequencies of RoPE must not have been rounded to bf16 with the weights.
+        model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float64).eval()
+        ids = torch.randint(0, config.vocab_size, (19,)).tolist()
+        prompt = list(ids)
+        with torch.no_grad():
+            for _ in range(NEW_TOKENS):
+                ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+            logits = model(torch.tensor([ids[:-1]])).logits[0]
+        expected = {"prompt_ids": prompt, "new_ids": ids[len(prompt):],
+                    "logits": [[float(f"{v:.9g}") for v in row] for row in logits.tolist()]}
+        (folder / name / "expected.json").write_text(json.dumps(expected) + "\n")
+        (folder / name / "generation_config.json").unlink(missing_ok=True)
+
+
+main()

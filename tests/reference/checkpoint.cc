@@ -1,0 +1,226 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "tests/reference/model.h"
+#include "tests/reference/rounding.h"
+
+namespace reference {
+namespace {
+
+using nlohmann::json;
+
+struct Entry {
+  std::string name;
+  std::vector<int> shape;
+};
+
+// Every tensor of the model's checkpoint.
+std::vector<Entry> entries_of(const Shape& s) {
+  const int q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
+  std::vector<Entry> out{{"model.embed_tokens.weight", {s.vocab, s.hidden}},
+                         {"model.norm.weight", {s.hidden}}};
+  if (!s.tied) out.push_back({"lm_head.weight", {s.vocab, s.hidden}});
+  for (int layer = 0; layer < s.layers; ++layer) {
+    const std::string at = "model.layers." + std::to_string(layer) + ".";
+    const auto add = [&](const std::string& name, std::vector<int> shape) {
+      out.push_back({at + name, std::move(shape)});
+    };
+    add("input_layernorm.weight", {s.hidden});
+    add("post_attention_layernorm.weight", {s.hidden});
+    add("self_attn.q_proj.weight", {q, s.hidden});
+    add("self_attn.k_proj.weight", {kv, s.hidden});
+    add("self_attn.v_proj.weight", {kv, s.hidden});
+    add("self_attn.o_proj.weight", {s.hidden, q});
+    add("mlp.gate_proj.weight", {s.ffn, s.hidden});
+    add("mlp.up_proj.weight", {s.ffn, s.hidden});
+    add("mlp.down_proj.weight", {s.hidden, s.ffn});
+    if (s.family == "qwen2") {
+      add("self_attn.q_proj.bias", {q});
+      add("self_attn.k_proj.bias", {kv});
+      add("self_attn.v_proj.bias", {kv});
+    }
+    if (s.family == "qwen3") {
+      add("self_attn.q_norm.weight", {s.head_dim});
+      add("self_attn.k_norm.weight", {s.head_dim});
+    }
+  }
+  return out;
+}
+
+const char* stored_name(Type t) {
+  return t == Type::kF32 ? "F32" : t == Type::kF16 ? "F16" : "BF16";
+}
+
+double rounded(double value, Type t) {
+  if (t == Type::kF16) return to_f16(value);
+  if (t == Type::kBf16) return to_bf16(value);
+  return static_cast<double>(static_cast<float>(value));
+}
+
+template <class T>
+void append(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+void append_value(std::string& bytes, double value, Type t) {
+  if (t == Type::kF32) append(bytes, static_cast<float>(value));
+  if (t == Type::kF16) append(bytes, static_cast<_Float16>(value));
+  if (t == Type::kBf16) append(bytes, bf16_bits(value));
+}
+
+void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  REQUIRE(out.good());
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE_MESSAGE(in.good(), path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+json config_of(const Shape& s) {
+  static const std::map<std::string, std::string> kNames = {
+      {"llama", "Llama"}, {"qwen2", "Qwen2"}, {"qwen3", "Qwen3"}, {"mistral", "Mistral"}};
+  json c{{"architectures", {kNames.at(s.family) + "ForCausalLM"}},
+         {"model_type", s.family},
+         {"hidden_act", "silu"},
+         {"hidden_size", s.hidden},
+         {"intermediate_size", s.ffn},
+         {"max_position_embeddings", s.context},
+         {"num_attention_heads", s.heads},
+         {"num_key_value_heads", s.kv_heads},
+         {"num_hidden_layers", s.layers},
+         {"rms_norm_eps", s.eps},
+         {"rope_theta", s.rope_theta},
+         {"tie_word_embeddings", s.tied},
+         {"torch_dtype", type_name(s.type)},
+         {"vocab_size", s.vocab}};
+  if (s.head_dim * s.heads != s.hidden || s.family == "qwen3") c["head_dim"] = s.head_dim;
+  if (s.llama3_rope)
+    c["rope_scaling"] = {{"rope_type", "llama3"},
+                         {"factor", 8.0},
+                         {"low_freq_factor", 1.0},
+                         {"high_freq_factor", 4.0},
+                         {"original_max_position_embeddings", 64}};
+  if (s.family == "mistral") c["sliding_window"] = nullptr;
+  return c;
+}
+
+void write_shard(const Model& m, const std::vector<Entry>& entries, const std::string& path) {
+  json header;
+  std::string data;
+  for (const Entry& e : entries) {
+    const size_t begin = data.size();
+    for (const double value : m.weights.at(e.name)) append_value(data, value, m.shape.type);
+    header[e.name] = {
+        {"dtype", stored_name(m.shape.type)}, {"shape", e.shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  std::string text = header.dump(), bytes;
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  append(bytes, static_cast<uint64_t>(text.size()));
+  write_file(path, bytes + text + data);
+}
+
+Shape shape_of(const json& c) {
+  Shape s;
+  s.family = c["model_type"];
+  s.hidden = c["hidden_size"];
+  s.ffn = c["intermediate_size"];
+  s.context = c["max_position_embeddings"];
+  s.heads = c["num_attention_heads"];
+  s.kv_heads = c["num_key_value_heads"];
+  s.layers = c["num_hidden_layers"];
+  s.head_dim =
+      c.contains("head_dim") && !c["head_dim"].is_null() ? c["head_dim"].get<int>() : s.hidden / s.heads;
+  s.vocab = c["vocab_size"];
+  s.tied = c["tie_word_embeddings"];
+  s.eps = c["rms_norm_eps"];
+  // transformers 5 keeps all of RoPE in rope_parameters.
+  const json rope = c.value("rope_parameters", json::object());
+  s.rope_theta = rope.contains("rope_theta") ? rope["rope_theta"] : c["rope_theta"];
+  s.llama3_rope = rope.value("rope_type", "default") == "llama3";
+  const std::string type = c.contains("dtype") ? c["dtype"] : c["torch_dtype"];
+  s.type = type == "float32" ? Type::kF32 : type == "float16" ? Type::kF16 : Type::kBf16;
+  return s;
+}
+
+}  // namespace
+
+const char* type_name(Type t) {
+  return t == Type::kF32 ? "float32" : t == Type::kF16 ? "float16" : "bfloat16";
+}
+
+Model random_model(const Shape& shape, uint64_t seed) {
+  Model m{shape, {}};
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  for (const Entry& e : entries_of(shape)) {
+    std::vector<double>& w = m.weights[e.name];
+    size_t count = 1;
+    for (const int size : e.shape) count *= static_cast<size_t>(size);
+    const bool norm = e.name.ends_with("norm.weight");
+    const double scale = norm || e.shape.size() == 1 ? 0.1 : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
+    for (size_t i = 0; i < count; ++i)
+      w.push_back(rounded((norm ? 1 : 0) + scale * normal(random), shape.type));
+  }
+  return m;
+}
+
+void write_checkpoint(const Model& m, const std::string& directory, int shards) {
+  write_file(directory + "/config.json", config_of(m.shape).dump(2));
+  const std::vector<Entry> entries = entries_of(m.shape);
+  if (shards == 1) return write_shard(m, entries, directory + "/model.safetensors");
+  json index;
+  for (int i = 0; i < shards; ++i) {
+    const std::string name =
+        "model-" + std::to_string(i + 1) + "-of-" + std::to_string(shards) + ".safetensors";
+    std::vector<Entry> part;
+    for (size_t e = static_cast<size_t>(i); e < entries.size(); e += static_cast<size_t>(shards)) {
+      part.push_back(entries[e]);
+      index["weight_map"][entries[e].name] = name;
+    }
+    write_shard(m, part, directory + "/" + name);
+  }
+  write_file(directory + "/model.safetensors.index.json", index.dump());
+}
+
+Model read_checkpoint(const std::string& directory) {
+  Model m{shape_of(json::parse(read_file(directory + "/config.json"))), {}};
+  const std::string bytes = read_file(directory + "/model.safetensors");
+  uint64_t header_bytes;
+  std::memcpy(&header_bytes, bytes.data(), 8);
+  const json header = json::parse(bytes.substr(8, header_bytes));
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    const std::string type = entry["dtype"];
+    const size_t begin = 8 + header_bytes + entry["data_offsets"][0].get<size_t>();
+    const size_t end = 8 + header_bytes + entry["data_offsets"][1].get<size_t>();
+    std::vector<double>& w = m.weights[name];
+    for (size_t at = begin; at < end; at += type == "F32" ? 4 : 2) {
+      if (type == "F32") {
+        float v;
+        std::memcpy(&v, bytes.data() + at, 4);
+        w.push_back(static_cast<double>(v));
+      } else {
+        uint16_t half;
+        std::memcpy(&half, bytes.data() + at, 2);
+        const uint32_t wide = static_cast<uint32_t>(half) << 16;
+        float v;
+        std::memcpy(&v, &wide, 4);
+        REQUIRE(type == "BF16");
+        w.push_back(static_cast<double>(v));
+      }
+    }
+  }
+  return m;
+}
+
+}  // namespace reference

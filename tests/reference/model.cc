@@ -1,0 +1,147 @@
+#include "tests/reference/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "tests/reference/rounding.h"
+
+namespace reference {
+namespace {
+
+using Vector = std::vector<double>;
+
+double round_to(double value, Rounding rounding) {
+  if (rounding == Rounding::kF16)
+    return to_f16(value);
+  if (rounding == Rounding::kBf16) return to_bf16(value);
+  return value;
+}
+
+Vector rounded(Vector v, Rounding rounding) {
+  for (double& x : v) x = round_to(x, rounding);
+  return v;
+}
+
+// y = W x + b, x and y rounded.
+Vector linear(const Model& m, const std::string& name, const Vector& x, Rounding rounding) {
+  const Vector& w = m.weights.at(name + ".weight");
+  const auto bias = m.weights.find(name + ".bias");
+  const Vector in = rounded(x, rounding);
+  Vector y(w.size() / x.size());
+  for (size_t n = 0; n < y.size(); ++n) {
+    for (size_t k = 0; k < x.size(); ++k) y[n] += w[n * x.size() + k] * in[k];
+    if (bias != m.weights.end()) y[n] += bias->second[n];
+  }
+  return rounded(std::move(y), rounding);
+}
+
+// Zhang and Sennrich, 2019: x / sqrt(mean(x^2) + eps) * w.
+void rms_norm(double* x, size_t count, const Vector& w, double eps) {
+  double squares = 0;
+  for (size_t i = 0; i < count; ++i) squares += x[i] * x[i];
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(count) + eps);
+  for (size_t i = 0; i < count; ++i) x[i] *= scale * w[i];
+}
+
+// Su et al., 2021, with the halves of a head rotated together; Llama 3.1 stretches the slow frequencies.
+Vector frequencies(const Shape& s) {
+  Vector f(static_cast<size_t>(s.head_dim / 2));
+  for (size_t i = 0; i < f.size(); ++i) {
+    f[i] = std::pow(s.rope_theta, -2.0 * static_cast<double>(i) / s.head_dim);
+    if (!s.llama3_rope) continue;
+    constexpr double kFactor = 8, kLow = 1, kHigh = 4, kOriginal = 64;
+    const double wavelength = 2 * std::numbers::pi / f[i];
+    const double blend = (kOriginal / wavelength - kLow) / (kHigh - kLow);
+    if (wavelength > kOriginal / kLow)
+      f[i] /= kFactor;
+    else if (wavelength > kOriginal / kHigh)
+      f[i] = (1 - blend) * f[i] / kFactor + blend * f[i];
+  }
+  return f;
+}
+
+void rotate(double* head, int head_dim, const Vector& frequency, double position) {
+  const size_t half = static_cast<size_t>(head_dim / 2);
+  for (size_t i = 0; i < half; ++i) {
+    const double a = head[i], b = head[i + half];
+    const double c = std::cos(position * frequency[i]), s = std::sin(position * frequency[i]);
+    head[i] = a * c - b * s;
+    head[i + half] = b * c + a * s;
+  }
+}
+
+// Norms the heads where the family does, and rotates them.
+void prepare_heads(const Model& m, Vector& x, const std::string& norm, const Vector& frequency,
+                   size_t position) {
+  const auto size = static_cast<size_t>(m.shape.head_dim);
+  for (size_t h = 0; h < x.size() / size; ++h) {
+    if (m.shape.family == "qwen3") rms_norm(&x[h * size], size, m.weights.at(norm), m.shape.eps);
+    rotate(&x[h * size], m.shape.head_dim, frequency, static_cast<double>(position));
+  }
+}
+
+// Vaswani et al., 2017, with heads that share keys and values (Ainslie et al., 2023).
+Vector attend(const Shape& s, const Vector& q, const std::vector<Vector>& keys,
+              const std::vector<Vector>& values) {
+  Vector out(q.size());
+  const auto size = static_cast<size_t>(s.head_dim);
+  for (size_t h = 0; h < static_cast<size_t>(s.heads); ++h) {
+    const size_t from = h / static_cast<size_t>(s.heads / s.kv_heads) * size;
+    Vector weight(keys.size());
+    double greatest = -INFINITY, total = 0;
+    for (size_t p = 0; p < keys.size(); ++p) {
+      for (size_t i = 0; i < size; ++i) weight[p] += q[h * size + i] * keys[p][from + i];
+      weight[p] /= std::sqrt(static_cast<double>(s.head_dim));
+      greatest = std::max(greatest, weight[p]);
+    }
+    for (double& w : weight) total += w = std::exp(w - greatest);
+    for (size_t p = 0; p < keys.size(); ++p)
+      for (size_t i = 0; i < size; ++i) out[h * size + i] += weight[p] / total * values[p][from + i];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, Rounding rounding) {
+  const Shape& s = m.shape;
+  const auto hidden = static_cast<size_t>(s.hidden);
+  const Vector frequency = frequencies(s);
+  const Vector& embeddings = m.weights.at("model.embed_tokens.weight");
+  std::vector<Vector> xs;
+  for (const int32_t id : ids)
+    xs.emplace_back(embeddings.begin() + id * s.hidden, embeddings.begin() + (id + 1) * s.hidden);
+  for (int layer = 0; layer < s.layers; ++layer) {
+    const std::string at = "model.layers." + std::to_string(layer) + ".";
+    std::vector<Vector> keys, values;
+    for (size_t p = 0; p < ids.size(); ++p) {
+      Vector h = xs[p];
+      rms_norm(h.data(), hidden, m.weights.at(at + "input_layernorm.weight"), s.eps);
+      Vector q = linear(m, at + "self_attn.q_proj", h, rounding);
+      keys.push_back(linear(m, at + "self_attn.k_proj", h, rounding));
+      values.push_back(linear(m, at + "self_attn.v_proj", h, rounding));
+      prepare_heads(m, q, at + "self_attn.q_norm.weight", frequency, p);
+      prepare_heads(m, keys.back(), at + "self_attn.k_norm.weight", frequency, p);
+      const Vector mixed = linear(m, at + "self_attn.o_proj", attend(s, q, keys, values), rounding);
+      for (size_t i = 0; i < hidden; ++i) xs[p][i] += mixed[i];
+    }
+    for (Vector& x : xs) {
+      Vector h = x;
+      rms_norm(h.data(), hidden, m.weights.at(at + "post_attention_layernorm.weight"), s.eps);
+      Vector gate = linear(m, at + "mlp.gate_proj", h, rounding);
+      const Vector up = linear(m, at + "mlp.up_proj", h, rounding);
+      for (size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+      const Vector down = linear(m, at + "mlp.down_proj", gate, rounding);
+      for (size_t i = 0; i < hidden; ++i) x[i] += down[i];
+    }
+  }
+  std::vector<Vector> logits;
+  for (Vector& x : xs) {
+    rms_norm(x.data(), hidden, m.weights.at("model.norm.weight"), s.eps);
+    logits.push_back(linear(m, s.tied ? "model.embed_tokens" : "lm_head", x, rounding));
+  }
+  return logits;
+}
+
+}  // namespace reference

@@ -1,0 +1,48 @@
+// The families' architectures in float64, written from their definitions: what mkc's results are held
+// against. Nothing here is shared with mkc: it has its own reading and writing of checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace reference {
+
+enum class Type { kF32, kF16, kBf16 };
+const char* type_name(Type t);  // "float32", "float16", "bfloat16", as config.json says it
+
+struct Shape {
+  std::string family = "llama";  // llama, qwen2, qwen3, mistral
+  int hidden = 64, heads = 4, kv_heads = 2, head_dim = 16, layers = 2, ffn = 96, vocab = 100;
+  int context = 128;
+  Type type = Type::kF32;
+  bool tied = false;
+  bool llama3_rope = false;  // the frequencies of Llama 3.1
+  double rope_theta = 10000, eps = 1e-5;
+};
+
+// Weights by their checkpoint names, row-major, already rounded to the model's type.
+struct Model {
+  Shape shape;
+  std::map<std::string, std::vector<double>> weights;
+};
+
+// Normal weights, scaled so that logits are of order one. The same seed gives the same model.
+Model random_model(const Shape& shape, uint64_t seed);
+
+// Writes config.json and model.safetensors, or `shards` files with an index.
+void write_checkpoint(const Model& model, const std::string& directory, int shards = 1);
+
+// Reads what write_checkpoint or transformers wrote. Ends the test where it cannot.
+Model read_checkpoint(const std::string& directory);
+
+// How an honest engine of a precision computes: activations are rounded at the inputs and outputs of
+// products.
+enum class Rounding { kNone, kF16, kBf16 };
+
+// Logits [ids.size()][vocab] of a causal pass over the ids.
+std::vector<std::vector<double>> logits_of(const Model& model, const std::vector<int32_t>& ids,
+                                           Rounding rounding = Rounding::kNone);
+
+}  // namespace reference
