@@ -12,8 +12,7 @@ namespace {
 using Vector = std::vector<double>;
 
 double round_to(double value, Rounding rounding) {
-  if (rounding == Rounding::kF16)
-    return to_f16(value);
+  if (rounding == Rounding::kF16) return to_f16(value);
   if (rounding == Rounding::kBf16) return to_bf16(value);
   return value;
 }
