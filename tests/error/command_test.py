@@ -1,0 +1,267 @@
+"""The mkc command from outside: what it accepts, and what it says of bad input. Usage: command_test.py MKC ROOT"""
+import copy
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+MKC = Path(sys.argv[1]).resolve()
+ROOT = Path(sys.argv[2]).resolve()
+TINY = ROOT / "models" / "tiny-stories"
+FIXTURE = ROOT / "tests" / "fixtures" / "models" / "qwen3"
+
+
+class CommandTest(unittest.TestCase):
+    def setUp(self):
+        self.dir = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def mkc(self, *arguments, cwd=None, **environment):
+        env = {**os.environ, "MKC_CACHE": "off", **environment}
+        done = subprocess.run([MKC, *map(str, arguments)], cwd=cwd or self.dir, env=env, capture_output=True,
+                              timeout=120)
+        return done.returncode, done.stdout, done.stderr.decode().replace(f"{self.dir}/", "")
+
+    def refuses(self, expected, *arguments, **environment):
+        """Exit code 1, this beginning of the message, and no new file."""
+        before = sorted(self.dir.rglob("*"))
+        code, out, err = self.mkc(*arguments, **environment)
+        self.assertEqual((code, out), (1, b""), err)
+        self.assertTrue(err.startswith(expected), f"\nfound:    {err}\nexpected: {expected}")
+        self.assertEqual(sorted(self.dir.rglob("*")), before)
+
+    def checkpoint(self, config=None, header=None, data=None, cut=None, more=b""):
+        """A copy of a small checkpoint, with its config or its header edited."""
+        folder = self.dir / "model"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        document = json.loads((FIXTURE / "config.json").read_text())
+        if config:
+            config(document)
+        (folder / "config.json").write_text(json.dumps(document, indent=1))
+        bytes_ = (FIXTURE / "model.safetensors").read_bytes()
+        size = struct.unpack("<Q", bytes_[:8])[0]
+        entries, body = json.loads(bytes_[8:8 + size]), bytes_[8 + size:]
+        if header:
+            header(entries)
+        text = json.dumps(entries).encode()
+        whole = struct.pack("<Q", len(text)) + text + (data(body) if data else body) + more
+        (folder / "model.safetensors").write_bytes(whole[:cut])
+        return folder
+
+    # What works.
+
+    def test_version_and_help(self):
+        code, out, _ = self.mkc("--version")
+        self.assertEqual(code, 0)
+        self.assertRegex(out.decode(), r"^mkc \d+\.\d+\.\d+\n$")
+        code, out, _ = self.mkc("--help")
+        self.assertEqual(code, 0)
+        for command in ("compile", "run", "check", "inspect", "doctor"):
+            self.assertIn(command, out.decode())
+            self.assertEqual(self.mkc(command, "--help")[0], 0)
+
+    def test_generates_what_the_reference_generates(self):
+        story = json.loads((TINY / "greedy.json").read_text())[0]
+        wanted = story["new_ids"][:20]
+        code, out, err = self.mkc("run", TINY, "--device", "emulator", "--prompt", story["prompt"], "--json",
+                                  "--max-new-tokens", len(wanted), "--logits-out", "logits.npy")
+        self.assertEqual(code, 0, err)
+        result = json.loads(out)
+        self.assertEqual(result["prompt_ids"], story["prompt_ids"])
+        self.assertEqual(result["new_ids"], wanted)
+        self.assertTrue(story["text"].find(result["text"].strip()) >= 0 if "text" in story else result["text"])
+        rows = len(story["prompt_ids"]) + len(wanted) - 1
+        logits = (self.dir / "logits.npy").read_bytes()
+        self.assertIn(f"'shape': ({rows}, 640)".encode(), logits[:128])
+        self.assertEqual(len(logits), 128 + rows * 640 * 4)
+        # Text as it comes is the same text.
+        code, out, err = self.mkc("run", TINY, "--device", "emulator", "--prompt-ids",
+                                  ",".join(map(str, story["prompt_ids"])), "--max-new-tokens", len(wanted))
+        self.assertEqual((code, out.decode()), (0, result["text"] + "\n"), err)
+
+    def test_ids_need_no_tokenizer(self):
+        code, out, err = self.mkc("run", FIXTURE, "--device", "emulator", "--prompt-ids", "3,1,4", "--json",
+                                  "--max-new-tokens", 2)
+        self.assertEqual(code, 0, err)
+        self.assertIsNone(json.loads(out)["text"])
+        self.assertEqual(len(json.loads(out)["new_ids"]), 2)
+
+    def test_compiles_from_config_alone(self):
+        folder = self.checkpoint()
+        (folder / "model.safetensors").unlink()
+        for kind in ("ops", "tasks", "schedule", "dot", "ptx", "manifest", "llvm", "yaml"):
+            code, out, err = self.mkc("compile", folder, "--emit", kind)
+            self.assertEqual(code, 0, err)
+            self.assertGreater(len(out), 200)
+        code, out, _ = self.mkc("compile", folder, "--emit", "schedule", "-o", "s.mkir", "--time-passes")
+        self.assertEqual((code, out), (0, b""))
+        self.assertEqual(self.mkc("check", "s.mkir")[0], 0)
+        code, out, err = self.mkc("compile", folder, "--emit", "yaml", "-o", "again.yaml")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(self.mkc("compile", "again.yaml", "--emit", "schedule")[0], 0)
+
+    def test_prints_after_passes(self):
+        code, _, err = self.mkc("compile", FIXTURE, "--emit", "tasks", "--print-after", "fuse")
+        self.assertEqual(code, 0)
+        self.assertIn("// after fuse: ", err)
+        self.assertNotIn("// after events: ", err)
+        self.refuses("--print-after none: error: no such pass, expected all or one of ops, fuse, events, place, "
+                     "prove", "compile", FIXTURE, "--print-after", "none")
+
+    def test_a_cubin_is_checked_against_its_checkpoint(self):
+        code, out, err = self.mkc("compile", FIXTURE, "--json")
+        if "no assembler" in err:
+            self.assertEqual((code, (self.dir / "qwen3.ptx").exists()), (0, True))
+            self.skipTest("no assembler")
+        self.assertEqual(code, 0, err)
+        summary = json.loads(out)
+        self.assertEqual((summary["output"], summary["spill_bytes"]), ("qwen3.cubin", 0))
+        self.assertEqual(self.mkc("inspect", "qwen3.cubin")[0], 0)
+        other = ROOT / "tests" / "fixtures" / "models" / "llama"
+        self.refuses(f"{other}", "run", "qwen3.cubin", "--checkpoint", other, "--prompt-ids", 1)
+        self.refuses("qwen3.cubin: error: a cubin holds no weights: name their checkpoint by --checkpoint", "run",
+                     "qwen3.cubin", "--prompt-ids", 1)
+        cubin = (self.dir / "qwen3.cubin").read_bytes()
+        (self.dir / "cut.cubin").write_bytes(cubin[:len(cubin) // 2])
+        self.refuses("cut.cubin: error: ", "inspect", "cut.cubin")
+        code, out, err = self.mkc("compile", FIXTURE, "-o", "-")
+        self.assertEqual((code, out), (0, cubin), err)
+
+    def test_without_an_assembler_ptx_is_written(self):
+        hidden = {"MKC_ASSEMBLER": str(self.dir / "none")}
+        code, _, err = self.mkc("compile", FIXTURE, **hidden)
+        self.assertEqual(code, 0, err)
+        self.assertIn("no cubin was made\n", err)
+        self.assertIn(b"mk_kernel", (self.dir / "qwen3.ptx").read_bytes())
+        self.refuses("MKC_ASSEMBLER none: error: cannot be started: No such file or directory", "compile", FIXTURE,
+                     "--emit", "cubin", **hidden)
+
+    # What does not.
+
+    def test_command_lines(self):
+        self.refuses("mkc: error: ", "compile")
+        self.refuses("mkc: error: ", "compile", FIXTURE, "--nonsense")
+        self.refuses("mkc: error: --emit: ", "compile", FIXTURE, "--emit", "exe")
+        self.refuses("none: error: cannot be read: No such file or directory", "compile", "none")
+        self.refuses("mkc: error: give one of --prompt and --prompt-ids", "run", FIXTURE)
+        self.refuses("error: no machine description for target 'sm_70'; known targets: ", "compile", FIXTURE,
+                     "--target", "sm_70")
+        self.refuses("none/f.ptx: error: cannot create: No such file or directory", "compile", FIXTURE, "--emit",
+                     "ptx", "-o", "none/f.ptx")
+
+    def test_prompts(self):
+        run = ("run", FIXTURE, "--device", "emulator")
+        self.refuses('--prompt-ids: error: found "x", expected integers with commas between', *run, "--prompt-ids",
+                     "1,x")
+        self.refuses('--prompt-ids: error: found "", expected integers', *run, "--prompt-ids", "")
+        self.refuses("prompt: error: token 1 has the id 96, expected 0 to 95", *run, "--prompt-ids", "1,96")
+        self.refuses("prompt: error: token 0 has the id -5, expected 0 to 95", *run, "--prompt-ids=-5")
+        self.refuses("prompt: error: 3 tokens and 1000 new ones need 1002 positions, the context has 128", *run,
+                     "--prompt-ids", "1,2,3", "--max-new-tokens", 1000)
+        self.refuses(f"{FIXTURE}/tokenizer.json: error: ", *run, "--prompt", "hello")
+        done = subprocess.run([MKC, "run", TINY, "--device", "emulator", "--prompt", b"a\xff"], capture_output=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr.startswith(b"--prompt: error: "), done.stderr)
+
+    def test_safetensors(self):
+        name = "model.layers.0.mlp.up_proj.weight"
+        file = "model/model.safetensors: error: "
+        compile_ = lambda **edits: ("compile", self.checkpoint(**edits), "--emit", "ops")
+        self.refuses(file + "header of ", *compile_(cut=100))
+        self.refuses(file, *compile_(cut=-1))
+        self.refuses(file + "tensors end at byte ", *compile_(more=b"\0\0"))
+        self.refuses(file + f"{name}.dtype: found \"BF1\"", *compile_(header=lambda h: h[name].update(dtype="BF1")))
+        self.refuses(file + f"{name}.data_offsets: found ",
+                     *compile_(header=lambda h: h[name].update(dtype="F32")))
+        self.refuses(file + f"{name}.shape: has more than 2^63 bytes",
+                     *compile_(header=lambda h: h[name].update(shape=[2**62, 4])))
+
+        def overlap(header):
+            header[name]["data_offsets"] = [0, header[name]["data_offsets"][1] - header[name]["data_offsets"][0]]
+        self.refuses(file + "tensor ", *compile_(header=overlap))
+
+    def test_tensors_that_do_not_fit_the_model(self):
+        name = "model.layers.1.self_attn.q_norm.weight"
+
+        def rename(header):
+            header["model.layers.1.self_attn.q_norms.weight"] = header.pop(name)
+
+        def reshape(header):
+            header[name]["shape"] = [1, 16]
+        for edit in (rename, reshape):
+            code, _, err = self.mkc("compile", self.checkpoint(header=edit), "--emit", "ops")
+            self.assertEqual(code, 1)
+            self.assertIn(name, err)
+        # One layer fewer by config: the tensors of the other are left over.
+        code, _, err = self.mkc("compile", self.checkpoint(config=lambda c: c.update(num_hidden_layers=1)), "--emit",
+                                "ops")
+        self.assertEqual(code, 1)
+        self.assertIn("model.layers.1.", err)
+
+    def test_configs(self):
+        cases = [
+            (lambda c: c.pop("hidden_size"), "hidden_size"),
+            (lambda c: c.update(hidden_size="48"), "hidden_size"),
+            (lambda c: c.update(hidden_size=0), "hidden_size"),
+            (lambda c: c.update(num_attention_heads=0), "num_attention_heads"),
+            (lambda c: c.update(num_key_value_heads=3), "num_key_value_heads"),
+            (lambda c: c.update(num_hidden_layers=2**40), "num_hidden_layers"),
+            (lambda c: c.update(rms_norm_eps=None), "rms_norm_eps"),
+            (lambda c: c.update(architectures=["NoSuchModel"], model_type="none"), "NoSuchModel"),
+            (lambda c: c.update(hidden_act="gelu"), "hidden_act"),
+            (lambda c: c.update(eos_token_id=-1), "eos_token_id"),
+        ]
+        for edit, key in cases:
+            with self.subTest(key):
+                code, _, err = self.mkc("compile", self.checkpoint(config=edit), "--emit", "ptx")
+                self.assertEqual(code, 1, err)
+                self.assertIn(key, err)
+                self.assertIn("model/config.json:", err)
+        folder = self.checkpoint()
+        for text in ("{", "[" * 100000, '{"a": 1, "a": 2}', "\xff", ""):
+            (folder / "config.json").write_bytes(text.encode("latin-1"))
+            code, _, err = self.mkc("compile", folder, "--emit", "ops")
+            self.assertEqual(code, 1)
+            self.assertTrue(err.startswith("model/config.json"), err)
+
+    def test_model_files(self):
+        def refuse(expected, text):
+            (self.dir / "model.yaml").write_text(text)
+            self.refuses(expected, "compile", "model.yaml", "--emit", "ops")
+        refuse("model.yaml:1:1: error: ", "checkpiont: x\n")
+        refuse("model.yaml:2:", f"checkpoint: {FIXTURE}\nlimits: {{tokens: 0}}\n")
+        refuse("model.yaml:", "a: &a [*a]\n")
+        bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+            f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9))
+        refuse("model.yaml:", bomb)
+        refuse("model.yaml:", "[" * 5000)
+        refuse("other/config.json: error: ", "checkpoint: other\n")
+
+    def test_mkir(self):
+        (self.dir / "bad.mkir").write_text("mkir ops 1 \"x\"\nnonsense\n")
+        self.refuses("bad.mkir:2:1: error: ", "check", "bad.mkir")
+        self.refuses("none.mkir: error: cannot open: No such file or directory", "check", "none.mkir")
+        # A count that does not match is found by the proof.
+        code, out, _ = self.mkc("compile", FIXTURE, "--emit", "schedule", "--machine", "emulator", "--target",
+                                "emulator")
+        self.assertEqual(code, 0)
+        text = out.decode()
+        line = next(l for l in text.splitlines() if l.startswith("event @l0.down_ready"))
+        (self.dir / "count.mkir").write_text(text.replace(line, line.replace("expect ", "expect 1 + ")))
+        self.refuses("count.mkir: ", "check", "count.mkir")
+
+    def test_gpu_that_is_not_there(self):
+        code, _, err = self.mkc("run", FIXTURE, "--device", "cuda", "--prompt-ids", "1")
+        if code == 0:
+            self.skipTest("there is a GPU")
+        self.assertEqual(code, 1)
+        self.assertIn("cuda: error: ", err)
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)
