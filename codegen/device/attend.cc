@@ -137,7 +137,6 @@ MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 piece) {
   write_cache<C>(w, a, head, begin, end);
   const u32 group = a.heads / a.kv_heads;
   for (u32 first_row = 0; first_row < a.tokens * group; first_row += kRows) {
-    consumer_barrier();  // keys are written; the last rows' sums have been read
     const u32 rows = a.tokens * group - first_row < kRows ? a.tokens * group - first_row : kRows;
     if (w.warp() < rows) {
       const u32 token = (first_row + w.warp()) / group,
@@ -146,7 +145,7 @@ MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 piece) {
                   a.rope + (u64)a.positions[token] * a.head_dim, a.head_dim,
                   [&](u32 i, f32 value) { s.q[w.warp() * kMaxHeadDim + i] = C::round(value); });
     }
-    consumer_barrier();
+    consumer_barrier();  // keys and queries are written; the last rows' sums have been read
     for (u32 row = 0; row < rows; ++row)
       attend_row<C>(w, a, s, head, row, begin + w.warp() * kWarpLanes,
                     a.kv_len - a.tokens + (first_row + row) / group);

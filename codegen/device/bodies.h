@@ -3,7 +3,7 @@
 //
 // Activations are f32 and row-major. The suffix of a body is the type of the weights (product, embed) or of
 // the cache (attend). All consumer threads of a worker call a body together; consumer_barrier() comes before
-// and after.
+// and, where something waits for the task, after.
 #pragma once
 
 #include "codegen/device/worker.h"

@@ -99,12 +99,10 @@ MK_BODY void mkd_notify(Worker* w, u32 cell, u32 count) {
 // Consumer threads, after consumer_barrier(): adds 1 to the cell and tells all of them whether that completed
 // it; then the caller may go on as the cell's waiter.
 MK_BODY bool mkd_notify_last(Worker* w, u32 cell, u32 expected) {
-  AS3 u32* last = (AS3 u32*)w->scratch();
+  AS3 u32* last = w->arrived_last();
   if (w->thread == 0) *last = mk_add_acq_rel(w->counters + cell, 1) + 1 == expected;
   consumer_barrier();
-  const bool is_last = *last != 0;
-  consumer_barrier();
-  return is_last;
+  return *last != 0;
 }
 
 MK_BODY void mkd_barrier() {

@@ -16,7 +16,7 @@ using namespace mkrt;
 
 constexpr u32 kWarpLanes = 32;
 constexpr u32 kConsumerBarrier = 1;   // named barrier of the consumer warps
-constexpr u32 kBarrierBytes = 1024;   // full and empty barriers behind the stages
+constexpr u32 kBarrierBytes = 1024;   // behind the stages: full and empty barriers, arrived_last
 constexpr u32 kScratchBytes = 24576;  // behind the barriers; a task's own, free at its end
 constexpr u32 kMaxStages = 32;
 constexpr u32 kMaxTokens = 16;  // T of a step
@@ -38,6 +38,7 @@ struct Worker {
   MK_INLINE AS3 char* stage_at(u32 slot) const { return shared + slot * kStageBytes; }
   MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
   MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
+  MK_INLINE AS3 u32* arrived_last() const { return (AS3 u32*)full(2 * kMaxStages); }
   MK_INLINE AS3 char* scratch() const { return shared + stages * kStageBytes + kBarrierBytes; }
 };
 
