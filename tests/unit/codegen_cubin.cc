@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "codegen/assembler.h"
@@ -83,6 +84,59 @@ TEST_CASE("every family assembles for every target without spills or stack") {
   check(test::qwen2_config(), "sm_90a", "h100");
   check(test::qwen3_config(), "sm_90a", "h200");
   check(test::mistral_config(), "sm_120", "rtx5090");
+}
+
+// Lines of a program's standard output; none if it cannot be run.
+std::vector<std::string> output_of(const std::string& command) {
+  std::vector<std::string> lines;
+  FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
+  REQUIRE(pipe);
+  char* line = nullptr;
+  size_t room = 0;
+  while (getline(&line, &room, pipe) > 0) lines.emplace_back(line);
+  free(line);
+  pclose(pipe);
+  return lines;
+}
+
+TEST_CASE(
+    "machine code: wide shared loads, matrix products and bulk copies, no local memory, ordered atomics") {
+  const std::unique_ptr<Assembler> assembler = any_assembler();
+  if (!assembler) return;
+  const std::string config =
+      test::edited(test::llama_config(), "\"hidden_size\": 32", "\"hidden_size\": 1024");
+  const Result<Cubin> cubin =
+      assembler->assemble(ptx_for(test::scheduled(config, "h100"), "sm_90a"), find_target("sm_90a").value());
+  REQUIRE(cubin.ok());
+  const Dir dir;
+  const std::string path = dir.path + "/f.cubin";
+  REQUIRE(mkrt::write_file(path, cubin.value().bytes).ok());
+  std::vector<std::string> sass;
+  for (const char* program : {MKC_BINARY_DIR "/assembler/bin/nvdisasm", "nvdisasm"})
+    if (sass.empty()) sass = output_of(std::string(program) + " -c " + path);
+  if (sass.empty()) {
+    MESSAGE("skipped: no nvdisasm");
+    return;
+  }
+  size_t wide = 0, products = 0, copies = 0, atomics = 0;
+  for (const std::string& line : sass) {
+    CAPTURE(line);
+    const auto has = [&](const char* text) { return line.find(text) != line.npos; };
+    wide += has(" LDS.128 ");
+    products += has(" HMMA.16816.F32.BF16 ");
+    copies += has(" UBLKCP");
+    CHECK_FALSE(has(" LDL"));
+    CHECK_FALSE(has(" STL"));
+    CHECK_FALSE((has(" LDG") && has(".CONSTANT")));
+    if (!has(" ATOM") && !has(" RED")) continue;
+    ++atomics;
+    CHECK(has(".STRONG.GPU"));
+  }
+  CHECK(sass.size() > 1000);
+  CHECK(wide > 0);
+  CHECK(products > 0);
+  CHECK(copies > 0);
+  CHECK(atomics > 0);
 }
 
 TEST_CASE("a cubin describes itself") {
