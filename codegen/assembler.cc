@@ -29,9 +29,7 @@ Result<std::unique_ptr<Assembler>> open_path(const std::string& path) {
 }
 
 // Collects candidates, each file once.
-struct Search {
-  std::vector<AssemblerCandidate> found;
-
+struct Search : AssemblerSearch {
   void add(const std::string& path, const std::string& origin) {
     std::error_code ignored;
     const fs::path real = fs::weakly_canonical(path, ignored);
@@ -41,6 +39,7 @@ struct Search {
     found.push_back({path, origin, opened.ok() ? "" : opened.error().message});
   }
   void add_matches(const std::string& pattern, const std::string& origin) {
+    looked_at.push_back(fmt::format("{} ({})", pattern, origin));
     glob_t matches{};
     if (glob(pattern.c_str(), 0, nullptr, &matches) == 0)
       for (size_t i = 0; i < matches.gl_pathc; ++i) add(matches.gl_pathv[i], origin);
@@ -63,13 +62,14 @@ std::string program_folder() {
 
 }  // namespace
 
-std::vector<AssemblerCandidate> assembler_candidates(const std::string& flag) {
+AssemblerSearch search_assemblers(const std::string& flag) {
   Search search;
   for (const auto& [path, origin] :
        {std::pair(flag, "--assembler"), std::pair(environment("MKC_ASSEMBLER"), "MKC_ASSEMBLER")})
     if (!path.empty()) {
+      search.looked_at.push_back(fmt::format("{} ({})", path, origin));
       search.add(path, origin);
-      return search.found;
+      return search;
     }
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
     if (const std::string folder = environment(name); !folder.empty()) search.add_toolkit(folder, name);
@@ -84,11 +84,11 @@ std::vector<AssemblerCandidate> assembler_candidates(const std::string& flag) {
     search.add_matches(path.substr(begin, end - begin) + "/ptxas", "PATH");
     begin = end + 1;
   }
-  return search.found;
+  return search;
 }
 
 Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
-  const std::vector<AssemblerCandidate> candidates = assembler_candidates(flag);
+  const std::vector<AssemblerCandidate> candidates = search_assemblers(flag).found;
   std::string looked_at;
   for (const AssemblerCandidate& c : candidates) {
     if (c.problem.empty()) return open_path(c.path);

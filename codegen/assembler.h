@@ -31,18 +31,23 @@ class Assembler {
   virtual Result<Cubin> assemble(const std::string& ptx, const Target& target) const = 0;
 };
 
-// A place that was looked at.
+// An assembler that is there.
 struct AssemblerCandidate {
   std::string path;
   std::string origin;   // why there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
   std::string problem;  // empty: usable
 };
 
-// Every place, in order of preference: the flag's value (a path of libnvJitLink.so or ptxas), MKC_ASSEMBLER,
-// CUDA_HOME and CUDA_PATH, the folder `assembler` beside the running program, the usual folders, PATH. In
-// each folder nvJitLink, which works in this process, goes before ptxas. Only what exists is listed; a flag
-// or MKC_ASSEMBLER is listed in any case, and ends the search.
-std::vector<AssemblerCandidate> assembler_candidates(const std::string& flag);
+struct AssemblerSearch {
+  std::vector<AssemblerCandidate> found;  // in order of preference
+  std::vector<std::string> looked_at;     // patterns of paths, each with its origin
+};
+
+// Looks at the flag's value (a path of libnvJitLink.so or ptxas), MKC_ASSEMBLER, CUDA_HOME and CUDA_PATH, the
+// folder `assembler` beside the running program, the usual folders, PATH. In each folder ptxas goes before
+// nvJitLink, which assembles relocatable code: that takes up to 26 registers more and spills on sm_80 to
+// sm_89 (both of CUDA 13.0). A flag or MKC_ASSEMBLER ends the search, and is listed even if it names nothing.
+AssemblerSearch search_assemblers(const std::string& flag);
 
 // The first usable one. Error: none; the message says where it looked and how to get one.
 Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag);

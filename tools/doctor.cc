@@ -19,7 +19,8 @@ Status doctor() {
 
   fmt::print("\n\nAssemblers, in order of preference:\n");
   bool usable = false;
-  for (const AssemblerCandidate& c : assembler_candidates("")) {
+  const AssemblerSearch search = search_assemblers("");
+  for (const AssemblerCandidate& c : search.found) {
     fmt::print("  {} ({}): {}\n", c.path, c.origin,
                c.problem.empty() ? (usable ? "usable" : "used") : c.problem);
     usable |= c.problem.empty();
@@ -30,10 +31,14 @@ Status doctor() {
         "  tools/fetch-assembler put NVIDIA's package from the Python index beside mkc, or name\n"
         "  libnvJitLink.so or ptxas by --assembler or MKC_ASSEMBLER.\n");
 
+  fmt::print("Looked for them at:\n");
+  for (const std::string& place : search.looked_at) fmt::print("  {}\n", place);
+
   const Cache cache = default_cache();
   fmt::print("\nCache: {}\n", cache.folder.empty() ? "off" : cache.folder);
   const mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
-  fmt::print("GPU: {}\n", gpu.ok() ? gpu.value()->name() : gpu.error().message);
+  fmt::print("GPU, by libcuda.so.1 where the dynamic loader finds it: {}\n",
+             gpu.ok() ? gpu.value()->name() : gpu.error().message);
   fmt::print("mkc run uses {} by default\n", gpu.ok() ? "the GPU" : "the emulator");
   return {};
 }

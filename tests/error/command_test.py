@@ -66,6 +66,13 @@ class CommandTest(unittest.TestCase):
             self.assertIn(command, out.decode())
             self.assertEqual(self.mkc(command, "--help")[0], 0)
 
+    def test_doctor_says_where_it_looked(self):
+        code, out, _ = self.mkc("doctor", CUDA_HOME="/nowhere", PATH="/bin:/some/where")
+        self.assertEqual(code, 0)
+        self.assertIn("/nowhere/bin/ptxas (CUDA_HOME)\n", out.decode())
+        self.assertIn("/some/where/ptxas (PATH)\n", out.decode())
+        self.assertIn("libcuda.so.1", out.decode())
+
     def test_generates_what_the_reference_generates(self):
         story = json.loads((TINY / "greedy.json").read_text())[0]
         wanted = story["new_ids"][:20]

@@ -72,7 +72,7 @@ TEST_CASE("every family assembles for every target without spills or stack") {
     CHECK(cubin.value().resources.registers > 32);
     CHECK(cubin.value().resources.registers <= 168);  // 65536 for 12 warps' worth of threads
     const bool relocatable = assembler->name().starts_with("nvJitLink");
-    if (relocatable && find_target(target).value().bulk_copy == false) return;  // see assembler_candidates
+    if (relocatable && find_target(target).value().bulk_copy == false) return;  // see search_assemblers
     CHECK(cubin.value().resources.stack_bytes == 0);
     CHECK(cubin.value().resources.spill_store_bytes == 0);
     CHECK(cubin.value().resources.spill_load_bytes == 0);
