@@ -3,7 +3,7 @@
 
 #include <cstring>
 #include <filesystem>
-#include <map>
+#include <set>
 
 #include "codegen/kinds.h"
 #include "runtime/artefact.h"
@@ -33,6 +33,22 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
                  mkrt::element_name(t.element), fmt::join(t.shape, ", "));
   fmt::print("  vocabulary {}, ends at [{}]\n", m.vocab, fmt::join(m.eos_ids, ", "));
   fmt::print("  config     {}\n  schedule   {}\n", m.config_hash, m.schedule_hash);
+}
+
+// The events that the first grid of each kind waits for, with their granularity and why it was chosen.
+void print_events(const Compilation& c, const Kinds& kinds) {
+  const TaskProgram& program = c.schedule().program;
+  std::vector<std::string> symbols;
+  for (const Symbol& s : program.symbols) symbols.push_back(s.name);
+  fmt::print("{:<20} {:>20}  {}\n", "event", "expects", "granularity");
+  std::set<EventId> printed;
+  for (const GridId first : kinds.first)
+    for (const Wait& wait : program.grids[first].waits) {
+      const Event& event = program.events[wait.event];
+      if (!printed.insert(wait.event).second) continue;
+      fmt::print("{:<20} {:>20}  {}\n", event.name, to_string(event.expect, symbols),
+                 c.event_reasons[wait.event.index]);
+    }
 }
 
 // Grids of one kind on a line.
@@ -66,6 +82,7 @@ void print_schedule(const Compilation& c) {
                rows[k].bytes, s.placements[first.index].reason);
   }
   fmt::print("{:<20} {:>6} {:>8} {:>14}\n", "a decode step", all.grids, all.tasks, all.bytes);
+  print_events(c, kinds);
   fmt::print("events {}, cells {}; weights {} bytes, workspace {}, cache {}\n", s.program.events.size(),
              s.event_cells, s.weight_bytes, s.workspace_bytes, s.cache_bytes);
 }
