@@ -209,12 +209,15 @@ class Scaffold {
     llvm::Value* task = e_.constant(0);
     for (size_t i = 0; i < coords.size(); ++i)
       task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), coords[i]);
-    run_task(call, emit_arguments(e_, call), task, coords);
+    begin_task(record, task);
+    run_task(call, emit_arguments(e_, call), coords);
   }
 
-  void run_task(const BodyCall& call, llvm::Value* arguments, llvm::Value* task,
-                const std::vector<llvm::Value*>& coords) {
-    e_.call("mkd_task_begin", {worker_, e_.load32(call.record, offsetof(mkrt::MkGrid, id)), task});
+  void begin_task(llvm::Value* record, llvm::Value* task) {
+    e_.call("mkd_task_begin", {worker_, e_.load32(record, offsetof(mkrt::MkGrid, id)), task});
+  }
+
+  void run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords) {
     emit_task(e_, call, arguments, coords);
     if (!grid(call.grid).notifies.empty()) {
       e_.call("mkd_barrier", {});
@@ -231,9 +234,10 @@ class Scaffold {
       llvm::Value* arguments = emit_arguments(e_, call);
       e_.loop(tasks.first, tasks.last, [&](llvm::Value* task) {
         const std::vector<llvm::Value*> coords = coords_of(id, task);
+        begin_task(record, task);
         emit_waits(id, record, coords);
         e_.if_then(e_.ir.CreateICmpEQ(task, tasks.first), [&] { emit_segment_start(e_, call, arguments); });
-        run_task(call, arguments, task, coords);
+        run_task(call, arguments, coords);
       });
     });
   }
@@ -246,6 +250,13 @@ class Scaffold {
     return i;
   }
 
+  // Rows of the activations that a product multiplies.
+  Expr tokens_of(GridId id) const {
+    for (const Access& access : grid(id).reads)
+      if (access.role == "x") return s_.program.tensors[access.tensor].shape[0];
+    MKC_BUG("grid " + grid(id).name + " streams but multiplies nothing");
+  }
+
   void load(llvm::Value* record, llvm::Value* segment) {
     const auto serves = [&](GridId id) { return streamed(id) < grid(id).reads.size(); };
     dispatch(record, serves, [&](GridId id) {
@@ -255,10 +266,12 @@ class Scaffold {
                                             static_cast<uint32_t>(dtype_bytes(weight.dtype)));
       const uint64_t tail = shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes;
       const Share tasks = share(id, segment);
+      const uint32_t group = shape.elem_bytes == 4 ? mk::kGroupTokensF32 : mk::kGroupTokens;
+      llvm::Value* passes = e_.value(ceil_div(tokens_of(id), group));
       e_.call(bulk_copy_ ? "mkd_stream_bulk" : "mkd_stream_async",
               {worker_, operand_address(e_, {s_, id, record, bases_, worker_}, streamed(id)), tasks.first,
                e_.ir.CreateSub(tasks.last, tasks.first), e_.constant(shape.tiles),
-               e_.constant(static_cast<int64_t>(tail))});
+               e_.constant(static_cast<int64_t>(tail)), passes});
     });
   }
 

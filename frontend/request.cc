@@ -16,7 +16,7 @@ namespace {
 
 using Kind = Node::Kind;
 
-constexpr int64_t kMaxTokens = 16;  // what the task bodies hold in registers and scratch
+constexpr int64_t kMaxTokens = 256;  // what the task bodies are made for
 constexpr int64_t kDefaultTokens = 16;
 constexpr int64_t kDefaultContext = 4096;
 

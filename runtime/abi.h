@@ -57,12 +57,13 @@ struct MkFault {
   uint32_t worker;
   uint32_t grid;  // GridId
   uint32_t task;
-  uint32_t cell;  // counter index within the bank
-  uint32_t seen;
+  uint32_t cell;  // counter index within the bank; kRingCell: a stage of the ring
+  uint32_t seen;  // of a stage: how many the thread had used
   uint32_t expected;
   uint32_t reserved;
 };
 static_assert(sizeof(MkFault) == 32);
+constexpr uint32_t kRingCell = 0xffffffffu;
 
 // Fixed for a session. Device addresses as integers.
 struct MkSession {

@@ -169,8 +169,12 @@ Status Session::State::check_fault() {
                                 : fmt::format("{}[{}]", named->name, fault.cell - named->first_cell);
   const std::string grid =
       fault.grid < manifest.grids.size() ? manifest.grids[fault.grid] : fmt::format("grid {}", fault.grid);
+  if (fault.cell == kRingCell)
+    return Error{fmt::format(
+        "{}: error: worker {} at task {}[{}] waited for stage {} of its ring beyond {} ms", device->name(),
+        fault.worker, grid, fault.task, fault.seen, options.timeout_ns / 1'000'000)};
   return Error{fmt::format(
-      "{}: error: worker {} after task {}[{}] waited for event {} beyond {} ms: seen {}, expected {}",
+      "{}: error: worker {} task {}[{}] waited for event {} beyond {} ms: seen {}, expected {}",
       device->name(), fault.worker, grid, fault.task, event, options.timeout_ns / 1'000'000, fault.seen,
       fault.expected)};
 }

@@ -10,6 +10,10 @@
 
 namespace mk {
 
+// Tokens of a product that one pass of a strip through the ring serves, by the bytes of a weight.
+constexpr u32 kGroupTokens = 32;
+constexpr u32 kGroupTokensF32 = 16;
+
 // x [T, cols], norm [cols] or null, bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
 // or null. Activations f32, row-major.
 struct ProductArgs {
@@ -75,8 +79,10 @@ bool mkd_notify_last(Worker*, u32 cell, u32 expected);
 void mkd_barrier();
 void mkd_task_begin(Worker*, u32 grid, u32 task);
 void mkd_task_end(Worker*);
-void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes);
-void mkd_stream_async(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes);
+void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
+                     u32 passes);
+void mkd_stream_async(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
+                      u32 passes);
 void mkd_loader_end(Worker*);
 
 void mkb_product_norm(Worker*, const ProductArgs*);

@@ -2,19 +2,21 @@
 //
 // Consumer warp w multiplies its own columns of every stage; the warps' partial sums are added in warp order,
 // so the result depends on nothing but the operands. Weight bytes reach a lane as one A fragment of
-// mma.m16n8k16 (runtime/packing.h): rows g and g + 8, lane = 4 g + t.
+// mma.m16n8k16 (runtime/packing.h): rows g and g + 8, lane = 4 g + t. Tokens are multiplied in groups that
+// fit the registers, for each of which the strip streams through the ring anew.
 #include "codegen/device/bodies.h"
 
 namespace mk {
 
 namespace {
 
-constexpr u32 kPartials = kConsumerWarps * kStripRows * kMaxTokens;
+constexpr u32 kPartials = kConsumerWarps * kStripRows * kGroupTokens;
+static_assert(kPartials >= kMaxTokens * kConsumerWarps);  // as mkb_product_norm uses them
 
 struct Scratch {
-  AS3 f32* partial;  // [warp][token][row]
+  AS3 f32* partial;  // [warp][token of the group][row]
   AS3 f32* scale;    // [token]
-  AS3 f32* value;    // [token][row]
+  AS3 f32* value;    // [token of the group][row]
   MK_INLINE explicit Scratch(const Worker& w)
       : partial((AS3 f32*)w.scratch()), scale(partial + kPartials), value(scale + kMaxTokens) {}
 };
@@ -22,7 +24,7 @@ struct Scratch {
 MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
   f32 sum = 0;
   MK_UNROLL
-  for (u32 i = 0; i < kConsumerWarps; ++i) sum += partial[i * kStripRows * kMaxTokens + entry];
+  for (u32 i = 0; i < kConsumerWarps; ++i) sum += partial[i * kStripRows * kGroupTokens + entry];
   return sum;
 }
 
@@ -37,21 +39,22 @@ struct Input {
   }
 };
 
-// f32 weights, and one token of any type: multiply-adds. Tokens: how many accumulate at once.
+// f32 weights, and one token of any type: multiply-adds.
 template <class W, u32 Tokens>
 struct Fma {
+  static constexpr u32 tokens = Tokens;
   f32 sum[Tokens * 2];
   MK_INLINE Fma() {
     MK_UNROLL
     for (f32& v : sum) v = 0;
   }
-  MK_INLINE void step(u32 lane, u32x4 bits, const Input& in, u32 col) {
+  MK_INLINE void step(u32 lane, u32x4 bits, const Input& in, u32 token, u32 col) {
     const u32 c = col + lane % 4 * 2;
     if constexpr (W::bytes == 4) {
       MK_UNROLL
       for (u32 i = 0; i < Tokens * 2; ++i) {
         const u32 n = i / 2, e = i % 2;
-        const f32 x = in.at(n, c + e);
+        const f32 x = in.at(token + n, c + e);
         sum[n * 2] = __builtin_fmaf(as_f32(bits[e]), x, sum[n * 2]);
         sum[n * 2 + 1] = __builtin_fmaf(as_f32(bits[2 + e]), x, sum[n * 2 + 1]);
       }
@@ -59,7 +62,8 @@ struct Fma {
       MK_UNROLL
       for (u32 i = 0; i < Tokens * 2; ++i) {
         const u32 n = i / 2, half = i % 2;
-        const f32 x0 = W::round(in.at(n, c + 8 * half)), x1 = W::round(in.at(n, c + 8 * half + 1));
+        const f32 x0 = W::round(in.at(token + n, c + 8 * half));
+        const f32 x1 = W::round(in.at(token + n, c + 8 * half + 1));
         MK_UNROLL
         for (u32 r = 0; r < 2; ++r) {
           sum[n * 2 + r] = __builtin_fmaf(W::low(bits[2 * half + r]), x0, sum[n * 2 + r]);
@@ -81,16 +85,17 @@ struct Fma {
 // Tokens in blocks of 8 as the B operand of the matrix instruction.
 template <class W, u32 Blocks>
 struct Mma {
+  static constexpr u32 tokens = Blocks * 8;
   f32 sum[Blocks * 4];
   MK_INLINE Mma() {
     MK_UNROLL
     for (f32& v : sum) v = 0;
   }
-  MK_INLINE void step(u32 lane, u32x4 bits, const Input& in, u32 col) {
+  MK_INLINE void step(u32 lane, u32x4 bits, const Input& in, u32 token, u32 col) {
     const u32 c = col + lane % 4 * 2;
     MK_UNROLL
     for (u32 b = 0; b < Blocks; ++b) {
-      const u32 n = b * 8 + lane / 4;
+      const u32 n = token + b * 8 + lane / 4;
       W::mma(sum + b * 4, bits, W::pack(in.at(n, c), in.at(n, c + 1)),
              W::pack(in.at(n, c + 8), in.at(n, c + 9)));
     }
@@ -104,51 +109,14 @@ struct Mma {
   }
 };
 
-// Drains the strip's stages and leaves the sums of this warp's columns in scratch.
-template <class W, class Accumulator>
-MK_INLINE void multiply(Worker& w, const ProductArgs& a) {
-  constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
-  constexpr u32 tile_cols = kStageBytes / kStripRows / W::bytes;
-  const Scratch s(w);
-  const Input in{a, s.scale};
-  Accumulator acc;
-  for (u32 tile = 0; tile < a.tiles; ++tile) {
-    const u32 slice = (tile + 1 == a.tiles ? a.tail_cols : tile_cols) / kConsumerWarps;
-    AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * (slice / step_cols) * kWarpLanes;
-    const u32 col = tile * tile_cols + w.warp() * slice;
-    for (u32 i = 0; i < slice / step_cols; ++i)
-      acc.step(w.lane(), stage[i * kWarpLanes + w.lane()], in, col + i * step_cols);
-    release_stage(w);
-  }
-  acc.store(w.lane(), s.partial + w.warp() * kStripRows * kMaxTokens);
-}
-
-template <class W>
-MK_INLINE void multiply_tokens(Worker& w, const ProductArgs& a) {
-  if constexpr (W::bytes == 4) {
-    if (a.tokens == 1)
-      multiply<W, Fma<W, 1>>(w, a);
-    else
-      multiply<W, Fma<W, kMaxTokens>>(w, a);
-  } else {
-    if (a.tokens == 1)
-      multiply<W, Fma<W, 1>>(w, a);
-    else if (a.tokens <= 8)
-      multiply<W, Mma<W, 1>>(w, a);
-    else
-      multiply<W, Mma<W, 2>>(w, a);
-  }
-}
-
 MK_INLINE f32 silu(f32 v) {
   return v * mk_rcp(1.0f + mk_exp2(v * -1.4426950408889634f));
 }
 
-// Thread i: row i % 16 of token i / 16.
-MK_INLINE void finish(const Worker& w, const ProductArgs& a, const Scratch& s, u32 strip) {
-  const u32 row = w.thread % kStripRows, token = w.thread / kStripRows;
+// One value: row entry % 16 of token entry / 16 of the group that begins at `first`.
+MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip, u32 first, u32 entry) {
+  const u32 row = entry % kStripRows, token = first + entry / kStripRows;
   if (token >= a.tokens) return;
-  const u32 entry = token * kStripRows + row;
   if (a.silu_mul) {
     const u32 col = strip * (kStripRows / 2) + row;
     if (row < kStripRows / 2 && col < a.out_cols)
@@ -164,26 +132,63 @@ MK_INLINE void finish(const Worker& w, const ProductArgs& a, const Scratch& s, u
   s.value[entry] = v;
 }
 
-// The strip's greatest value of each token, the lowest row on ties.
-MK_INLINE void keep_best(const Worker& w, const ProductArgs& a, const Scratch& s, u32 strip) {
+// The strip's greatest value of each token of the group, the lowest row on ties.
+MK_INLINE void keep_best(const Worker& w, const ProductArgs& a, const Scratch& s, u32 strip, u32 first) {
   consumer_barrier();
-  const u32 token = w.thread;
-  if (token >= a.tokens) return;
+  const u32 token = first + w.thread;
+  if (w.thread >= kGroupTokens || token >= a.tokens) return;
+  AS3 const f32* value = s.value + w.thread * kStripRows;
   const u32 rows = a.rows - strip * kStripRows < kStripRows ? a.rows - strip * kStripRows : kStripRows;
   u32 best = 0;
   for (u32 row = 1; row < rows; ++row)
-    if (s.value[token * kStripRows + row] > s.value[token * kStripRows + best]) best = row;
-  a.best_value[token * a.strips + strip] = s.value[token * kStripRows + best];
+    if (value[row] > value[best]) best = row;
+  a.best_value[token * a.strips + strip] = value[best];
   a.best_index[token * a.strips + strip] = strip * kStripRows + best;
+}
+
+// Drains the strip's stages for one group of tokens, and finishes it.
+template <class W, class Accumulator>
+MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 first) {
+  constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
+  constexpr u32 tile_cols = kStageBytes / kStripRows / W::bytes;
+  const Scratch s(w);
+  const Input in{a, s.scale};
+  Accumulator acc;
+  for (u32 tile = 0; tile < a.tiles; ++tile) {
+    const u32 slice = (tile + 1 == a.tiles ? a.tail_cols : tile_cols) / kConsumerWarps;
+    AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * (slice / step_cols) * kWarpLanes;
+    const u32 col = tile * tile_cols + w.warp() * slice;
+    for (u32 i = 0; i < slice / step_cols; ++i)
+      acc.step(w.lane(), stage[i * kWarpLanes + w.lane()], in, first, col + i * step_cols);
+    release_stage(w);
+  }
+  acc.store(w.lane(), s.partial + w.warp() * kStripRows * kGroupTokens);
+  consumer_barrier();
+  for (u32 entry = w.thread; entry < Accumulator::tokens * kStripRows; entry += kConsumerThreads)
+    finish(a, s, strip, first, entry);
+  if (a.best_value) keep_best(w, a, s, strip, first);
+}
+
+// All groups of an accumulator's size.
+template <class W, class Accumulator>
+MK_INLINE void multiply_groups(Worker& w, const ProductArgs& a, u32 strip) {
+  for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
+    if (first > 0) consumer_barrier();
+    multiply<W, Accumulator>(w, a, strip, first);
+  }
 }
 
 template <class W>
 MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip) {
-  multiply_tokens<W>(w, a);
-  consumer_barrier();
-  const Scratch s(w);
-  finish(w, a, s, strip);
-  if (a.best_value) keep_best(w, a, s, strip);
+  if (a.tokens == 1) return multiply<W, Fma<W, 1>>(w, a, strip, 0);
+  if constexpr (W::bytes == 4) {
+    multiply_groups<W, Fma<W, kGroupTokensF32>>(w, a, strip);
+  } else {
+    if (a.tokens <= 8)
+      multiply<W, Mma<W, 1>>(w, a, strip, 0);
+    else
+      multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, strip);
+  }
 }
 
 }  // namespace

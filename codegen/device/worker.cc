@@ -4,17 +4,11 @@
 namespace mk {
 namespace {
 
-// Records the first fault of the launch; every later one is dropped.
-MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
-  if (mk_cas_relaxed(&w.fault->state, 0, 1) != 0) return;
-  w.fault->worker = mk_worker();
-  w.fault->grid = w.grid;
-  w.fault->task = w.task;
-  w.fault->cell = cell;
-  w.fault->seen = seen;
-  w.fault->expected = expected;
-  mk_store_release(&w.fault->state, 2);
-}
+// Strips [first, first + count) of a packed weight: tiles of each, bytes of its last, and how often it passes
+// through the ring.
+struct Strips {
+  u32 first, count, tiles, tail_bytes, passes;
+};
 
 MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
   AS1 const u32* counter = w.counters + cell;
@@ -29,20 +23,23 @@ MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
   }
 }
 
-// Calls load(slot, from, bytes) for every tile of the strips, once its stage is free.
+// Calls load(slot, from, bytes) for every tile of the strips, as often as they are passed over, once its
+// stage is free.
 template <class Load>
-MK_INLINE void stream(Worker& w, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
-                      Load load) {
-  const u64 strip_bytes = (u64)(tiles - 1) * kStageBytes + tail_bytes;
-  AS1 const char* from = weights + first * strip_bytes;
-  for (u32 left = count * tiles; left > 0; --left, ++w.stage) {
-    const u32 slot = w.stage % w.stages;
-    wait_phase(w, w.empty(slot), (w.stage / w.stages + 1) % 2);
-    if (faulted(w)) return;
-    const u32 bytes = left % tiles == 1 || tiles == 1 ? tail_bytes : kStageBytes;
-    load(slot, from, bytes);
-    from += bytes;
-  }
+MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips, Load load) {
+  const u64 strip_bytes = (u64)(strips.tiles - 1) * kStageBytes + strips.tail_bytes;
+  for (u32 strip = 0; strip < strips.count; ++strip)
+    for (u32 pass = 0; pass < strips.passes; ++pass) {
+      AS1 const char* from = weights + (strips.first + strip) * strip_bytes;
+      for (u32 left = strips.tiles; left > 0; --left, ++w.stage) {
+        const u32 slot = w.stage % w.stages;
+        wait_phase(w, w.empty(slot), (w.stage / w.stages + 1) % 2);
+        if (faulted(w)) return;
+        const u32 bytes = left == 1 ? strips.tail_bytes : kStageBytes;
+        load(slot, from, bytes);
+        from += bytes;
+      }
+    }
 }
 
 }  // namespace
@@ -119,24 +116,26 @@ MK_BODY void mkd_task_end(Worker* w) {
   if (w->lane() == 0) mk_task_end(w->grid, w->task);
 }
 
-// The loader's one thread: brings strips [first, first + count) of a packed weight through the ring, tile by
-// tile, waiting for nothing but free stages. `tail_bytes`: size of a strip's last tile.
+// The loader's one thread: brings strips of a packed weight through the ring, tile by tile, waiting for
+// nothing but free stages.
 MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                             u32 tail_bytes) {
-  stream(*w, weights, first, count, tiles, tail_bytes, [&](u32 slot, AS1 const char* from, u32 bytes) {
-    mk_mbar_expect(w->full(slot), bytes);
-    mk_bulk_load(w->stage_at(slot), from, bytes, w->full(slot));
-  });
+                             u32 tail_bytes, u32 passes) {
+  stream(*w, weights, {first, count, tiles, tail_bytes, passes},
+         [&](u32 slot, AS1 const char* from, u32 bytes) {
+           mk_mbar_expect(w->full(slot), bytes);
+           mk_bulk_load(w->stage_at(slot), from, bytes, w->full(slot));
+         });
 }
 
 // The same by all lanes of the loader warp, for targets without a copy engine.
 MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                              u32 tail_bytes) {
-  stream(*w, weights, first, count, tiles, tail_bytes, [&](u32 slot, AS1 const char* from, u32 bytes) {
-    for (u32 at = w->lane() * 16; at < bytes; at += kWarpLanes * 16)
-      mk_async_load16(w->stage_at(slot) + at, from + at);
-    mk_async_arrive(w->full(slot));
-  });
+                              u32 tail_bytes, u32 passes) {
+  stream(*w, weights, {first, count, tiles, tail_bytes, passes},
+         [&](u32 slot, AS1 const char* from, u32 bytes) {
+           for (u32 at = w->lane() * 16; at < bytes; at += kWarpLanes * 16)
+             mk_async_load16(w->stage_at(slot) + at, from + at);
+           mk_async_arrive(w->full(slot));
+         });
 }
 
 // The loading threads, at the end: after a fault consumers leave stages behind, and a worker must not

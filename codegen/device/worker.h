@@ -19,7 +19,7 @@ constexpr u32 kConsumerBarrier = 1;   // named barrier of the consumer warps
 constexpr u32 kBarrierBytes = 1024;   // behind the stages: full and empty barriers, arrived_last
 constexpr u32 kScratchBytes = 24576;  // behind the barriers; a task's own, free at its end
 constexpr u32 kMaxStages = 32;
-constexpr u32 kMaxTokens = 16;  // T of a step
+constexpr u32 kMaxTokens = 256;  // T of a step
 
 // State of one thread of a worker. Shared memory: stages, barriers, scratch.
 struct Worker {
@@ -49,10 +49,28 @@ MK_INLINE bool faulted(const Worker& w) {
   return mk_load_relaxed(&w.fault->state) != 0;
 }
 
+// Records the first fault of the launch; every later one is dropped.
+MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
+  if (mk_cas_relaxed(&w.fault->state, 0, 1) != 0) return;
+  w.fault->worker = mk_worker();
+  w.fault->grid = w.grid;
+  w.fault->task = w.task;
+  w.fault->cell = cell;
+  w.fault->seen = seen;
+  w.fault->expected = expected;
+  mk_store_release(&w.fault->state, 2);
+}
+
 // Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end.
 MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity) {
-  while (!mk_mbar_try_wait(bar, parity))
+  u64 since = 0;
+  while (!mk_mbar_try_wait(bar, parity)) {
     if (faulted(w)) return;
+    if (w.thread >= kConsumerThreads) continue;  // the loader waits for consumers, whose deadlines tell more
+    const u64 now = mk_time_ns();
+    if (since == 0) since = now;
+    if (w.timeout_ns != 0 && now - since > w.timeout_ns) return record_fault(w, kRingCell, w.stage, w.stages);
+  }
 }
 
 // The next filled stage; every consumer warp acquires and releases each stage once, in order.

@@ -17,6 +17,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   ModelRequest request{directory, {}, ""};
   request.options.target = "emulator";
   request.options.workers = build.workers;
+  request.options.max_tokens = build.max_tokens;
   Compilation c = value_of(open_model(request, true));
   const Status status = run_passes(c);
   REQUIRE_MESSAGE(status.ok(), status.error().message);

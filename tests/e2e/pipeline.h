@@ -13,6 +13,7 @@ struct Build {
   uint32_t workers = 4;
   bool bulk_copy = true;
   bool race = false;
+  int64_t max_tokens = 16;
 };
 
 // A model compiled for the emulator. A failure ends the test.

@@ -47,7 +47,7 @@ TEST_CASE("unknown keys and values out of range in a model file are refused") {
   CHECK(model_error("checkpoint: .\nlimits: {tokens: many}\n") ==
         "DIR/model.yaml:2:18: error: tokens is \"many\", expected an int");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: 1000}\n") ==
-        "DIR/model.yaml: error: limit of tokens per step is 1000, expected 1 to 16");
+        "DIR/model.yaml: error: limit of tokens per step is 1000, expected 1 to 256");
   CHECK(model_error("checkpoint: .\nlimits: {context: 65}\n") ==
         "DIR/model.yaml: error: context limit is 65, expected 1 to the model's maximum 64");
   CHECK(model_error("checkpoint: .\nkv: {dtype: f8}\n") ==

@@ -65,7 +65,10 @@ ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
 void run(const Case& c, Problem& p, const ProductArgs& a, uint64_t seed = 1) {
   const u32 tail_bytes = a.tail_cols * kStripRows * p.shape.elem_bytes;
   Sides s;
-  s.load = [&](Worker& w) { mkd_stream_bulk(&w, global(p.packed.data()), 0, a.strips, a.tiles, tail_bytes); };
+  const u32 group = c.bf16 ? kGroupTokens : kGroupTokensF32, passes = (c.tokens + group - 1) / group;
+  s.load = [&](Worker& w) {
+    mkd_stream_bulk(&w, global(p.packed.data()), 0, a.strips, a.tiles, tail_bytes, passes);
+  };
   s.consume = [&](Worker& w) {
     if (a.norm) mkb_product_norm(&w, &a);
     for (u32 strip = 0; strip < a.strips; ++strip) {
@@ -97,10 +100,11 @@ double dot(const Case& c, const Problem& p, const std::vector<double>& in, uint3
   return sum;
 }
 
-const Case kCases[] = {{16, 256, 1, false},   {40, 120, 1, false},         {33, 300, 7, false},
-                       {16, 1000, 16, false}, {16, 512, 1, true},          {40, 120, 1, true},
-                       {33, 700, 7, true},    {1009 % 64, 1100, 16, true}, {16, 512, 8, true},
-                       {24, 64, 9, true}};
+const Case kCases[] = {
+    {16, 256, 1, false}, {40, 120, 1, false}, {33, 300, 7, false},  {16, 1000, 16, false},
+    {16, 512, 1, true},  {40, 120, 1, true},  {33, 700, 7, true},   {1009 % 64, 1100, 16, true},
+    {16, 512, 8, true},  {24, 64, 9, true},   {33, 130, 17, false}, {16, 64, 256, false},
+    {33, 600, 17, true}, {20, 130, 64, true}, {33, 600, 65, true},  {16, 64, 256, true}};
 
 TEST_CASE("a product with norm, bias and residual agrees with float64 at every token count") {
   for (const Case& c : kCases) {
@@ -144,8 +148,7 @@ TEST_CASE("gate and up rows of a strip give silu(gate) * up") {
   }
 }
 
-TEST_CASE("each strip's best candidate and the sampled token are the row's first greatest logit") {
-  const Case c{100, 64, 3, false};
+void check_best(const Case& c) {
   Problem p = make_problem(c);
   for (uint32_t k = 0; k < c.cols; ++k) p.weight[70 * c.cols + k] = p.weight[20 * c.cols + k];
   p.packed = pack(p.shape, std::vector<float>(p.weight.begin(), p.weight.end()));
@@ -168,6 +171,24 @@ TEST_CASE("each strip's best candidate and the sampled token are the row's first
   for (uint32_t t = 0; t < c.tokens; ++t) {
     const auto row = out.begin() + t * c.rows;
     CHECK(next[t] == std::max_element(row, row + c.rows) - row);
+  }
+}
+
+TEST_CASE("each strip's best candidate and the sampled token are the row's first greatest logit") {
+  check_best({100, 64, 3, false});
+  check_best({100, 64, 37, false});
+}
+
+TEST_CASE("a token's bits do not depend on how many others a matrix product has") {
+  Case c{40, 700, 150, true};
+  Problem p = make_problem(c);
+  std::vector<float> all(size_t{c.tokens} * c.rows);
+  run(c, p, make_args(c, p, all));
+  for (const uint32_t tokens : {2u, 8u, 9u, 16u, 17u, 64u, 65u}) {
+    c.tokens = tokens;
+    std::vector<float> some(size_t{tokens} * c.rows);
+    run(c, p, make_args(c, p, some));
+    CHECK(std::equal(some.begin(), some.end(), all.begin()));
   }
 }
 

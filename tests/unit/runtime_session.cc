@@ -169,10 +169,14 @@ TEST_CASE("a fault in the kernel names worker, task, event and counts, and ends 
   Session session = opened(device);
   device.fault = {2, 1, 1, 7, 3, 5, 6, 0};
   CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
-        "fake: error: worker 1 after task l0.attend[7] waited for event l0.parts[1] beyond 10000 ms: seen 5, "
+        "fake: error: worker 1 task l0.attend[7] waited for event l0.parts[1] beyond 10000 ms: seen 5, "
         "expected 6");
   CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
         "step: error: the session had a fault and cannot go on");
+  Session other = opened(device);
+  device.fault = {2, 0, 0, 3, kRingCell, 14, 6, 0};
+  CHECK(error_of(other.step(std::vector<int32_t>{1})) ==
+        "fake: error: worker 0 at task l0.q[3] waited for stage 14 of its ring beyond 10000 ms");
 }
 
 TEST_CASE("an artefact that does not fit the checkpoint, the runtime or itself is refused") {
