@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <limits>

@@ -54,7 +54,7 @@ struct Session::State {
   }
 
   Status find_names();
-  Status load_weights(const Checkpoint& checkpoint);
+  Status load_weights(const WeightSource& weights);
   Status load_plan(std::span<const std::byte> plan);
   Status make_arenas();
   void lay_out_step();
@@ -82,13 +82,12 @@ Status Session::State::find_names() {
   return {};
 }
 
-Status Session::State::load_weights(const Checkpoint& checkpoint) {
-  if (Status status = check_weights(manifest, checkpoint); !status.ok()) return status;
+Status Session::State::load_weights(const WeightSource& weights) {
   if (Status status = allocate(manifest.weight_bytes, session.weights); !status.ok()) return status;
   std::vector<std::byte> buffer;
   for (const ManifestWeight& w : manifest.weights) {
     buffer.resize(w.bytes);
-    pack_weight(w, checkpoint, buffer);
+    if (Status status = weights(w, buffer); !status.ok()) return status;
     if (Status status = device->write(session.weights + w.offset, buffer); !status.ok()) return status;
   }
   std::vector<float> table;
@@ -173,10 +172,10 @@ Status Session::State::check_fault() {
     return Error{fmt::format(
         "{}: error: worker {} at task {}[{}] waited for stage {} of its ring beyond {} ms", device->name(),
         fault.worker, grid, fault.task, fault.seen, options.timeout_ns / 1'000'000)};
-  return Error{fmt::format(
-      "{}: error: worker {} task {}[{}] waited for event {} beyond {} ms: seen {}, expected {}",
-      device->name(), fault.worker, grid, fault.task, event, options.timeout_ns / 1'000'000, fault.seen,
-      fault.expected)};
+  return Error{
+      fmt::format("{}: error: worker {} task {}[{}] waited for event {} beyond {} ms: seen {}, expected {}",
+                  device->name(), fault.worker, grid, fault.task, event, options.timeout_ns / 1'000'000,
+                  fault.seen, fault.expected)};
 }
 
 Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -186,18 +185,28 @@ Session::~Session() = default;
 
 Result<Session> Session::open(const Artefact& artefact, const Checkpoint& checkpoint,
                               const std::string& config_hash, Device& device, const SessionOptions& options) {
+  if (artefact.manifest.config_hash != config_hash)
+    return Error{fmt::format("{}/config.json: error: has the hash {}, the artefact was made for {}",
+                             checkpoint.directory, config_hash, artefact.manifest.config_hash)};
+  if (Status status = check_weights(artefact.manifest, checkpoint); !status.ok()) return status.error();
+  const auto pack = [&](const ManifestWeight& w, std::span<std::byte> out) {
+    pack_weight(w, checkpoint, out);
+    return Status();
+  };
+  return open(artefact, pack, device, options);
+}
+
+Result<Session> Session::open(const Artefact& artefact, const WeightSource& weights, Device& device,
+                              const SessionOptions& options) {
   auto state = std::make_unique<State>();
   State& s = *state;
   s.manifest = artefact.manifest;
   s.device = &device;
   s.options = options;
-  if (s.manifest.config_hash != config_hash)
-    return Error{fmt::format("{}/config.json: error: has the hash {}, the artefact was made for {}",
-                             checkpoint.directory, config_hash, s.manifest.config_hash)};
   if (Status status = s.find_names(); !status.ok()) return status.error();
   s.lay_out_step();
   if (Status status = device.load(artefact); !status.ok()) return status.error();
-  if (Status status = s.load_weights(checkpoint); !status.ok()) return status.error();
+  if (Status status = s.load_weights(weights); !status.ok()) return status.error();
   if (Status status = s.load_plan(artefact.plan); !status.ok()) return status.error();
   if (Status status = s.make_arenas(); !status.ok()) return status.error();
   return Session(std::move(state));
@@ -214,6 +223,10 @@ uint32_t Session::context() const {
 }
 uint32_t Session::position() const {
   return static_cast<uint32_t>(state_->position);
+}
+
+void Session::set_position(uint32_t position) {
+  state_->position = position;
 }
 
 Result<int32_t> Session::step(std::span<const int32_t> tokens, float* logits) {

@@ -16,6 +16,13 @@ struct SessionOptions {
   uint64_t timeout_ns = 10'000'000'000;  // a wait inside the kernel that lasts longer is a fault; 0: never
 };
 
+// Gives the bytes of one weight as its manifest entry lays them out.
+using WeightSource = std::function<Status(const ManifestWeight& weight, std::span<std::byte> out)>;
+
+// Random weights of a model that is at hand as an artefact only, for timings: normal values, the same for a
+// seed, small enough that activations stay finite.
+WeightSource random_weights(uint64_t seed);
+
 // Not thread-safe. The device must outlive it; the checkpoint may be closed once it is open.
 class Session {
  public:
@@ -23,6 +30,9 @@ class Session {
   // checkpoint's config.json) other than the manifest's; no memory; what the device says.
   static Result<Session> open(const Artefact& artefact, const Checkpoint& checkpoint,
                               const std::string& config_hash, Device& device,
+                              const SessionOptions& options = {});
+  // The same with weights from elsewhere.
+  static Result<Session> open(const Artefact& artefact, const WeightSource& weights, Device& device,
                               const SessionOptions& options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -32,6 +42,10 @@ class Session {
   uint32_t max_tokens() const;  // of one step
   uint32_t context() const;     // positions that the cache holds
   uint32_t position() const;    // tokens fed so far
+
+  // The next token fed goes to this position; those before it that were never fed hold whatever the cache
+  // does. Requires position <= context().
+  void set_position(uint32_t position);
 
   // Feeds tokens, at most max_tokens(), at the positions that follow. Returns the greedy successor of the
   // last. `logits`: null, or [tokens, vocab] to fill. Errors: no tokens or too many, an id outside the

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <random>
 
 #include "runtime/emulator/half.h"
 #include "runtime/packing.h"
+#include "runtime/session.h"
 
 namespace mkrt {
 namespace {
@@ -87,6 +89,28 @@ void pack_weight(const ManifestWeight& weight, const Checkpoint& checkpoint, std
     const float value = value_at(source, i);
     std::memcpy(out.data() + i * sizeof(value), &value, sizeof(value));
   }
+}
+
+WeightSource random_weights(uint64_t seed) {
+  // One block of values is repeated: a generator would be slower than the copy to the device by far.
+  constexpr size_t kBlock = size_t{1} << 20;
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(kBlock);
+  for (float& v : values) v = normal(random);
+  return [values = std::move(values)](const ManifestWeight& w, std::span<std::byte> out) {
+    const bool vector = w.layout == WeightLayout::kVector;
+    const uint32_t size = vector ? 4 : element_bytes(w.element);
+    const float scale = vector ? 0.1f : 1.0f / std::sqrt(static_cast<float>(w.cols)), mean = vector ? 1 : 0;
+    for (size_t i = 0; i < out.size() / size; ++i) {
+      const float v = mean + scale * values[i % values.size()];
+      const uint32_t bits = size == 4                    ? std::bit_cast<uint32_t>(v)
+                            : w.element == Element::kF16 ? emulator::f32_to_f16(v)
+                                                         : emulator::f32_to_bf16(v);
+      std::memcpy(out.data() + i * size, &bits, size);
+    }
+    return Status();
+  };
 }
 
 void fill_rope(const ManifestRope& rope, std::span<float> out) {

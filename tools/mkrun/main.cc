@@ -1,0 +1,142 @@
+// Runs a cubin with libmkrt alone: no compiler, no LLVM, nothing but the CUDA driver. For machines that only
+// serve, and for checks and timings on them (tools/gpu).
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "runtime/file.h"
+#include "runtime/npy.h"
+#include "runtime/session.h"
+
+namespace mkrt {
+namespace {
+
+struct Arguments {
+  std::string cubin, checkpoint, logits_out;
+  std::vector<int32_t> prompt;
+  uint32_t max_new_tokens = 64;
+  uint64_t timeout_ms = 10'000;
+  uint64_t random_seed = 1;
+  int device = 0;
+  // Timings.
+  uint32_t steps = 0, tokens = 1, warm_up = 10;
+  std::vector<uint32_t> contexts{128};
+};
+
+// Opens a session with the checkpoint's weights, or random ones.
+Result<Session> open(const Arguments& a, const Artefact& artefact, Device& device) {
+  const SessionOptions options{a.timeout_ms * 1'000'000};
+  if (a.checkpoint.empty()) return Session::open(artefact, random_weights(a.random_seed), device, options);
+  const Result<Checkpoint> checkpoint = open_checkpoint(a.checkpoint);
+  if (!checkpoint.ok()) return checkpoint.error();
+  const Result<std::string> config = read_text(a.checkpoint + "/config.json", size_t{1} << 20);
+  if (!config.ok()) return config.error();
+  return Session::open(artefact, checkpoint.value(), hash_hex(config.value()), device, options);
+}
+
+Status run(const Arguments& a, Session& session, nlohmann::json& out) {
+  std::vector<float> logits;
+  GenerateOptions options;
+  options.max_new_tokens = a.max_new_tokens;
+  options.stop_ids = session.manifest().eos_ids;
+  options.logits = &logits;
+  const Result<std::vector<int32_t>> tokens = generate(session, a.prompt, options);
+  if (!tokens.ok()) return tokens.error();
+  out["prompt_ids"] = a.prompt;
+  out["new_ids"] = tokens.value();
+  out["logits_hash"] =
+      hash_hex({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
+  if (a.logits_out.empty()) return {};
+  return write_npy(a.logits_out, logits, session.manifest().vocab);
+}
+
+// The same step again and again: times by the host's clock around a launch and its end, and one hash of the
+// logits of all.
+Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t context) {
+  const uint32_t vocab = static_cast<uint32_t>(session.manifest().vocab);
+  if (context < a.tokens || context > session.context() || a.tokens > session.max_tokens())
+    return Error{fmt::format("mkrun: error: {} tokens at a context of {}; the artefact has {} and {}",
+                             a.tokens, context, session.max_tokens(), session.context())};
+  std::vector<int32_t> tokens(a.tokens);
+  for (uint32_t i = 0; i < a.tokens; ++i) tokens[i] = static_cast<int32_t>((i * 7919 + 17) % vocab);
+  std::vector<float> logits(size_t{a.tokens} * vocab);
+  std::vector<double> us;
+  std::string hash;
+  uint32_t different = 0;
+  for (uint32_t i = 0; i < a.warm_up + a.steps; ++i) {
+    session.set_position(context - a.tokens);
+    const auto begin = std::chrono::steady_clock::now();
+    const Result<int32_t> next = session.step(tokens);
+    const auto end = std::chrono::steady_clock::now();
+    if (!next.ok()) return next.error();
+    if (i >= a.warm_up) us.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
+    // Reading all logits each time would take longer than the step.
+    if (i % 16 != 0 && i + 1 != a.warm_up + a.steps) continue;
+    session.set_position(context - a.tokens);
+    if (const Result<int32_t> again = session.step(tokens, logits.data()); !again.ok()) return again.error();
+    const std::string now =
+        hash_hex({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
+    different += !hash.empty() && now != hash;
+    hash = now;
+  }
+  const bool finite = std::all_of(logits.begin(), logits.end(), [](float v) { return v - v == 0; });
+  return nlohmann::json{{"context", context}, {"tokens", a.tokens},     {"us", us},
+                        {"hash", hash},       {"different", different}, {"finite", finite}};
+}
+
+Status work(const Arguments& a) {
+  const Result<Artefact> artefact = load_artefact(a.cubin);
+  if (!artefact.ok()) return artefact.error();
+  const Result<std::unique_ptr<Device>> device = open_cuda(a.device);
+  if (!device.ok()) return device.error();
+  Result<Session> session = open(a, artefact.value(), *device.value());
+  if (!session.ok()) return session.error();
+  const Manifest& m = artefact.value().manifest;
+  nlohmann::json out{{"device", device.value()->name()},
+                     {"target", m.target},
+                     {"workers", m.workers},
+                     {"weight_bytes", m.weight_bytes}};
+  if (!a.prompt.empty())
+    if (Status status = run(a, session.value(), out); !status.ok()) return status;
+  if (a.steps > 0)
+    for (const uint32_t context : a.contexts) {
+      const Result<nlohmann::json> timed = time_steps(a, session.value(), context);
+      if (!timed.ok()) return timed.error();
+      out["timings"].push_back(timed.value());
+    }
+  fmt::print("{}\n", out.dump());
+  return {};
+}
+
+}  // namespace
+}  // namespace mkrt
+
+int main(int argc, char** argv) {
+  mkrt::Arguments a;
+  CLI::App app("mkrun runs a cubin made by mkc and prints one JSON object.", "mkrun");
+  app.add_option("CUBIN", a.cubin)->required();
+  app.add_option("--checkpoint", a.checkpoint, "directory of the weights; default: random ones");
+  app.add_option("--random-seed", a.random_seed, "of random weights");
+  app.add_option("--device", a.device, "ordinal of the GPU");
+  app.add_option("--prompt-ids", a.prompt, "token ids to go on from: 1,2,3")->delimiter(',');
+  app.add_option("--max-new-tokens", a.max_new_tokens)->check(CLI::Range(1u, 1u << 30));
+  app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy");
+  app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; 0: never");
+  app.add_option("--steps", a.steps, "time so many equal steps");
+  app.add_option("--warm-up", a.warm_up, "steps before that");
+  app.add_option("--tokens", a.tokens, "of a timed step")->check(CLI::Range(1u, 256u));
+  app.add_option("--contexts", a.contexts, "positions in the cache at the end of a timed step: 128,1024")
+      ->delimiter(',');
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 1;
+  }
+  const mkrt::Status status = mkrt::work(a);
+  if (status.ok()) return 0;
+  fmt::print(stderr, "{}\n", status.error().message);
+  return 1;
+}
