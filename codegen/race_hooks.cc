@@ -50,9 +50,25 @@ struct Hooks {
     }
   }
 
+  // The optimiser drops the line of an access that it merges or moves. Then the line is that of the value's
+  // first user, or of the nearest instruction before.
+  static llvm::DebugLoc line_of(const llvm::Instruction& i) {
+    const auto has_line = [](const llvm::Instruction* at) {
+      return at != nullptr && at->getDebugLoc() && at->getDebugLoc().getLine() != 0;
+    };
+    if (has_line(&i)) return i.getDebugLoc();
+    for (const llvm::User* user : i.users())
+      if (const auto* at = llvm::dyn_cast<llvm::Instruction>(user); has_line(at)) return at->getDebugLoc();
+    const llvm::Instruction* at = &i;
+    while (at != nullptr && !has_line(at)) at = at->getPrevNode();
+    return at != nullptr ? at->getDebugLoc() : llvm::DebugLoc();
+  }
+
   uint32_t site_of(const llvm::Instruction& i) {
-    const llvm::DebugLoc& at = i.getDebugLoc();
+    llvm::DebugLoc at = line_of(i);
     if (!at) return 0;
+    // What all bodies share is named by its caller.
+    while (at->getFilename().ends_with("/worker.h") && at->getInlinedAt()) at = at->getInlinedAt();
     const std::string file = at->getFilename().str();
     const std::string name = fmt::format("{}:{}", file.substr(file.rfind('/') + 1), at.getLine());
     const auto [entry, added] = numbers.try_emplace(name, static_cast<uint32_t>(sites.size()));

@@ -24,9 +24,9 @@ MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
 }
 
 // Calls load(slot, from, bytes) for every tile of the strips, as often as they are passed over, once its
-// stage is free.
-template <class Load>
-MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips, Load load) {
+// stage is free; ends once stop() says so, to all loading threads alike.
+template <class Stop, class Load>
+MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips, Stop stop, Load load) {
   const u64 strip_bytes = (u64)(strips.tiles - 1) * kStageBytes + strips.tail_bytes;
   for (u32 strip = 0; strip < strips.count; ++strip)
     for (u32 pass = 0; pass < strips.passes; ++pass) {
@@ -34,7 +34,7 @@ MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips, 
       for (u32 left = strips.tiles; left > 0; --left, ++w.stage) {
         const u32 slot = w.stage % w.stages;
         wait_phase(w, w.empty(slot), (w.stage / w.stages + 1) % 2);
-        if (faulted(w)) return;
+        if (stop()) return;
         const u32 bytes = left == 1 ? strips.tail_bytes : kStageBytes;
         load(slot, from, bytes);
         from += bytes;
@@ -120,22 +120,25 @@ MK_BODY void mkd_task_end(Worker* w) {
 // nothing but free stages.
 MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
                              u32 tail_bytes, u32 passes) {
-  stream(*w, weights, {first, count, tiles, tail_bytes, passes},
-         [&](u32 slot, AS1 const char* from, u32 bytes) {
-           mk_mbar_expect(w->full(slot), bytes);
-           mk_bulk_load(w->stage_at(slot), from, bytes, w->full(slot));
-         });
+  stream(
+      *w, weights, {first, count, tiles, tail_bytes, passes}, [&] { return faulted(*w); },
+      [&](u32 slot, AS1 const char* from, u32 bytes) {
+        mk_mbar_expect(w->full(slot), bytes);
+        mk_bulk_load(w->stage_at(slot), from, bytes, w->full(slot));
+      });
 }
 
 // The same by all lanes of the loader warp, for targets without a copy engine.
 MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
                               u32 tail_bytes, u32 passes) {
-  stream(*w, weights, {first, count, tiles, tail_bytes, passes},
-         [&](u32 slot, AS1 const char* from, u32 bytes) {
-           for (u32 at = w->lane() * 16; at < bytes; at += kWarpLanes * 16)
-             mk_async_load16(w->stage_at(slot) + at, from + at);
-           mk_async_arrive(w->full(slot));
-         });
+  stream(
+      *w, weights, {first, count, tiles, tail_bytes, passes},
+      [&] { return mk_warp_max(faulted(*w) ? 1.0f : 0.0f) > 0; },
+      [&](u32 slot, AS1 const char* from, u32 bytes) {
+        for (u32 at = w->lane() * 16; at < bytes; at += kWarpLanes * 16)
+          mk_async_load16(w->stage_at(slot) + at, from + at);
+        mk_async_arrive(w->full(slot));
+      });
 }
 
 // The loading threads, at the end: after a fault consumers leave stages behind, and a worker must not
