@@ -12,8 +12,10 @@ namespace mkrt::emulator {
 namespace {
 
 constexpr uint32_t kFixedDelaySteps = 64;
-constexpr uint32_t kMaxDelaySteps = 2048;
-constexpr char kPoison = '\xff';  // NaN in every floating-point type
+// Under a seed a delay is random at a random scale: copies may end at once or after several tasks.
+constexpr uint32_t kSmallestDelaySteps = 512;
+constexpr uint32_t kDelayScales = 9;  // each twice the one before
+constexpr char kPoison = '\xff';      // NaN in every floating-point type
 
 uint64_t first_due(const CopyEngine& engine) {
   uint64_t due = std::numeric_limits<uint64_t>::max();
@@ -41,8 +43,10 @@ void check(const Worker& worker, const char* name, const void* dst, const void* 
 
 void issue(Worker& worker, Copy copy) {
   std::memset(copy.destination, kPoison, copy.bytes);
-  const bool seeded = worker.launch.options.seed != 0;
-  copy.due_step = worker.steps + (seeded ? 1 + worker.random.below(kMaxDelaySteps) : kFixedDelaySteps);
+  uint32_t delay = kFixedDelaySteps;
+  if (worker.launch.options.seed != 0)
+    delay = 1 + worker.random.below(kSmallestDelaySteps << worker.random.below(kDelayScales));
+  copy.due_step = worker.steps + delay;
   worker.copies.next_due = std::min(worker.copies.next_due, copy.due_step);
   worker.copies.in_flight.push_back(copy);
   ++worker.stats.copies;
@@ -51,6 +55,7 @@ void issue(Worker& worker, Copy copy) {
 
 void arrive_async(Worker& worker, const AsyncArrival& arrival) {
   Mbarrier& bar = worker.mbarriers.all[arrival.mbarrier];
+  bar.copied_until = bar.phase + 1;
   if (worker.launch.race) worker.launch.race->complete(bar.arriving, arrival.epoch);
   arrive(worker, bar);
 }
@@ -60,6 +65,7 @@ void finish(Worker& worker, const Copy& copy) {
   ++worker.progress;
   if (copy.mbarrier != kNoMbarrier) {
     Mbarrier& bar = worker.mbarriers.all[copy.mbarrier];
+    bar.copied_until = bar.phase + 1;
     if (worker.launch.race) worker.launch.race->complete(bar.arriving, copy.epoch);
     return complete_bytes(worker, bar, copy.bytes);
   }
@@ -86,6 +92,12 @@ void complete_due_copies(Worker& worker) {
     else
       ++i;
   worker.copies.next_due = first_due(worker.copies);
+}
+
+void check_copies_awaited(const Worker& worker) {
+  bool awaited = worker.copies.in_flight.empty();
+  for (const Mbarrier& bar : worker.mbarriers.all) awaited &= bar.copied_until <= bar.seen_until;
+  if (!awaited) record_misuse("ends the worker, and nobody waited for all copies into its shared memory");
 }
 
 bool complete_next_copy(Worker& worker) {

@@ -41,6 +41,8 @@ struct CopyEngine {
 
 // Completes the copies due at the worker's step.
 void complete_due_copies(Worker& worker);
+// Fails the launch if the worker ends before its copies do, or without a wait that would have made sure.
+void check_copies_awaited(const Worker& worker);
 // Completes the earliest copy in flight. False if there is none.
 bool complete_next_copy(Worker& worker);
 

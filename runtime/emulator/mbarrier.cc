@@ -129,11 +129,18 @@ bool mk_mbar_try_wait(uint64_t* word, uint32_t parity) noexcept {
   const auto passed = [&] { return (use(fiber, word).phase & 1) != parity; };
   if (parity > 1) fail([&] { return fmt::format("mk_mbar_try_wait for parity {}: must be 0 or 1", parity); });
   if (!passed()) {
-    use(fiber, word).waiters.push_back(&fiber);
+    const bool first_try =
+        fiber.wait.kind != Wait::Kind::kMbarrier || fiber.wait.object != word || fiber.wait.number != parity;
+    if (fiber.worker->impatient && first_try)
+      wake(fiber);
+    else
+      use(fiber, word).waiters.push_back(&fiber);
     suspend({Wait::Kind::kMbarrier, word, parity});
     if (!passed()) return false;
   }
-  if (fiber.worker->launch.race) fiber.worker->launch.race->acquire(fiber.agent, use(fiber, word).completed);
+  Mbarrier& bar = use(fiber, word);
+  bar.seen_until = bar.phase;
+  if (Race* race = fiber.worker->launch.race.get()) race->acquire(fiber.agent, bar.completed);
   return true;
 }
 }

@@ -19,8 +19,10 @@ struct Mbarrier {
   int64_t missing_bytes =
       0;  // announced and not yet copied; below 0 while copies run ahead of mk_mbar_expect
   uint32_t phase = 0;
-  uint32_t initialiser;  // thread that made it
-  bool fenced = false;   // the copy engine may use it
+  uint32_t copied_until = 0;  // phases up to this one have had copies
+  uint32_t seen_until = 0;    // phases up to this one were seen complete by a wait
+  uint32_t initialiser;       // thread that made it
+  bool fenced = false;        // the copy engine may use it
   std::vector<Fiber*> waiters;
   SyncClock arriving;   // race mode: what this phase's arrivals know
   SyncClock completed;  // and the last completed phase's

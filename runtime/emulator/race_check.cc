@@ -159,6 +159,8 @@ std::string Race::describe_party(const RaceParty& party) const {
 void Race::report(RaceKind kind, const Actor& actor, AgentEpoch earlier, uint32_t earlier_site,
                   uintptr_t address) {
   if (reports_ == nullptr || reported_.size() >= launch_.options.max_reports) return;
+  const auto* fault = reinterpret_cast<const MkFault*>(launch_.session->fault);
+  if (fault != nullptr && fault->state != 0) return;  // after a fault waits fall through
   if (!reported_.emplace(kind, actor.site, earlier_site).second) return;
   RaceReport found;
   found.kind = kind;

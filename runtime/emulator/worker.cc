@@ -16,6 +16,7 @@ thread_local Worker* running = nullptr;
 constexpr uint64_t kStepsPerNs = 64;
 constexpr uint32_t kSharedAlignment = 1024;
 constexpr uint32_t kMaxSlice = 4096;
+constexpr uint32_t kSliceScales = 8;
 constexpr uint32_t kShuffleOneIn = 8;  // switches that take a random fiber, under a seed
 
 uint32_t load(const void* counter) {
@@ -56,8 +57,8 @@ void fiber_main() {
   Worker& worker = *running;
   worker.launch.kernel(worker.launch.session, worker.launch.step);
   worker.current->wait = {Wait::Kind::kDone};
-  --worker.live;
   ++worker.progress;
+  if (--worker.live == 0) check_copies_awaited(worker);
   dispatch(worker, true);
   std::abort();
 }
@@ -84,6 +85,8 @@ Worker::Worker(Launch& owner, uint32_t index, Stacks mapped)
       ready(owner.options.threads_per_worker),
       live(owner.options.threads_per_worker),
       random(owner.options.seed * 1000003 + index),
+      max_slice(kMaxSlice >> random.below(kSliceScales)),
+      impatient(owner.options.seed != 0 && random.below(2) == 0),
       warps(owner.options.threads_per_worker / kLanes) {
   const auto start = reinterpret_cast<uintptr_t>(shared_storage.data()) + kSharedMargin;
   shared = reinterpret_cast<char*>((start + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment);
@@ -127,7 +130,7 @@ void suspend(Wait wait) {
 bool run_slice(Worker& worker) {
   running = &worker;
   const bool seeded = worker.launch.options.seed != 0;
-  worker.slice = seeded ? 1 + worker.random.below(kMaxSlice) : ~0u;
+  worker.slice = seeded ? 1 + worker.random.below(worker.max_slice) : ~0u;
   bool ran = false;
   while (worker.slice != 0 && !worker.launch.over.load(std::memory_order_relaxed)) {
     Fiber* next = pick(worker);

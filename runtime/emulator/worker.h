@@ -88,6 +88,8 @@ struct Worker {
   uint64_t progress = 0;        // events after which a stalled launch counts as moving again
   std::vector<Fiber*> polling;  // fibers in Wait::kCounter
   Random random;
+  uint32_t max_slice;  // under a seed, of random size: some workers are far slower than others
+  bool impatient;      // the first mk_mbar_try_wait for a phase does not wait for it
   std::array<NamedBarrier, kNamedBarriers> barriers;
   std::vector<Warp> warps;
   MbarrierTable mbarriers;
