@@ -1,0 +1,175 @@
+#include "tests/stress/edits.h"
+
+#include <doctest/doctest.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+
+#include <algorithm>
+
+namespace mkc::test {
+namespace {
+
+bool calls_name(const llvm::CallInst& call, const std::string& name) {
+  const llvm::Function* f = call.getCalledFunction();
+  return f != nullptr && f->getName().contains(name);
+}
+
+llvm::Value* add_relaxed(llvm::IRBuilder<>& ir, llvm::CallInst& call) {
+  return ir.CreateAtomicRMW(llvm::AtomicRMWInst::Add, call.getArgOperand(0), call.getArgOperand(1),
+                            llvm::MaybeAlign(4), llvm::AtomicOrdering::Monotonic);
+}
+
+llvm::Value* call_primitive(llvm::IRBuilder<>& ir, const char* name, llvm::Type* result,
+                            const std::vector<llvm::Value*>& arguments) {
+  std::vector<llvm::Type*> types;
+  for (const llvm::Value* argument : arguments) types.push_back(argument->getType());
+  llvm::Module& module = *ir.GetInsertBlock()->getModule();
+  return ir.CreateCall(
+      module.getOrInsertFunction(name, llvm::FunctionType::get(result, types, /*isVarArg=*/false)),
+      arguments);
+}
+
+llvm::Function* function(llvm::Module& module, const std::string& name) {
+  for (llvm::Function& f : module)
+    if (f.getName().contains(name)) return &f;
+  FAIL("no function " << name);
+  return nullptr;
+}
+
+// Puts the call under a condition: a copy of it, which is returned, happens while *selected == number, itself
+// otherwise.
+llvm::CallInst* selectable_copy(llvm::CallInst& call, uint32_t number, const uint32_t* selected) {
+  llvm::IRBuilder<> ir(&call);
+  llvm::Value* address = ir.CreateIntToPtr(ir.getInt64(reinterpret_cast<uint64_t>(selected)), ir.getPtrTy());
+  llvm::LoadInst* now = ir.CreateLoad(ir.getInt32Ty(), address, /*isVolatile=*/true);
+  llvm::Instruction *then_end = nullptr, *else_end = nullptr;
+  llvm::SplitBlockAndInsertIfThenElse(ir.CreateICmpEQ(now, ir.getInt32(number)), &call, &then_end, &else_end);
+  auto* copy = llvm::cast<llvm::CallInst>(call.clone());
+  copy->insertBefore(then_end->getIterator());
+  if (!call.getType()->isVoidTy()) {
+    ir.SetInsertPoint(&call);
+    llvm::PHINode* result = ir.CreatePHI(call.getType(), 2);
+    call.replaceAllUsesWith(result);
+    result->addIncoming(copy, then_end->getParent());
+    result->addIncoming(&call, else_end->getParent());
+  }
+  call.moveBefore(else_end->getIterator());
+  return copy;
+}
+
+void replace(llvm::CallInst& call, llvm::Value* by) {
+  if (!call.getType()->isVoidTy()) call.replaceAllUsesWith(by);
+  call.eraseFromParent();
+}
+
+}  // namespace
+
+std::vector<llvm::CallInst*> calls(llvm::Module& module, const std::string& inside,
+                                   const std::string& callee) {
+  std::vector<llvm::CallInst*> found;
+  for (llvm::Function& f : module) {
+    if (!f.getName().contains(inside)) continue;
+    for (llvm::BasicBlock& block : f)
+      for (llvm::Instruction& i : block)
+        if (auto* call = llvm::dyn_cast<llvm::CallInst>(&i); call && calls_name(*call, callee))
+          found.push_back(call);
+  }
+  return found;
+}
+
+void apply_selectable(llvm::Module& module, const std::vector<std::vector<SiteEdit>>& changes,
+                      const uint32_t* selected) {
+  struct Target {
+    llvm::CallInst* call;
+    uint32_t number;
+    const CallEdit* edit;
+  };
+  std::vector<Target> targets;  // of the module as it was
+  for (uint32_t i = 0; i < changes.size(); ++i)
+    for (const SiteEdit& site : changes[i]) {
+      CAPTURE(site.inside);
+      CAPTURE(site.callee);
+      const std::vector<llvm::CallInst*> found = calls(module, site.inside, site.callee);
+      REQUIRE(static_cast<int>(found.size()) > std::max(site.n, 0));
+      for (size_t n = 0; n < found.size(); ++n)
+        if (site.n == kEvery || static_cast<size_t>(site.n) == n)
+          targets.push_back({found[n], i + 1, &site.edit});
+    }
+  for (const Target& target : targets)
+    (*target.edit)(*selectable_copy(*target.call, target.number, selected));
+}
+
+std::function<void(llvm::Module&)> always(const SiteEdit& change) {
+  static const uint32_t selected = 1;
+  return [=](llvm::Module& module) { apply_selectable(module, {{change}}, &selected); };
+}
+
+void drop(llvm::CallInst& call) {
+  replace(call, call.getType()->isVoidTy() ? nullptr : llvm::Constant::getNullValue(call.getType()));
+}
+
+CallEdit add_to(unsigned argument, int by) {
+  return [=](llvm::CallInst& call) {
+    llvm::IRBuilder<> ir(&call);
+    llvm::Value* before = call.getArgOperand(argument);
+    call.setArgOperand(argument, ir.CreateAdd(before, llvm::ConstantInt::getSigned(before->getType(), by)));
+  };
+}
+
+CallEdit flip(unsigned argument) {
+  return [=](llvm::CallInst& call) {
+    call.setArgOperand(argument, llvm::IRBuilder<>(&call).CreateXor(call.getArgOperand(argument), 1));
+  };
+}
+
+CallEdit add_to_result(int by) {
+  return [=](llvm::CallInst& call) {
+    llvm::IRBuilder<> ir(call.getNextNode());
+    auto* sum =
+        llvm::cast<llvm::Instruction>(ir.CreateAdd(&call, llvm::ConstantInt::getSigned(call.getType(), by)));
+    call.replaceUsesWithIf(sum, [&](const llvm::Use& use) { return use.getUser() != sum; });
+  };
+}
+
+CallEdit call_instead(const std::string& name) {
+  return [=](llvm::CallInst& call) {
+    call.setCalledFunction(call.getModule()->getOrInsertFunction(name, call.getFunctionType()));
+  };
+}
+
+void twice(llvm::CallInst& call) {
+  call.clone()->insertBefore(call.getIterator());
+}
+
+CallEdit followed_by(const std::string& callee) {
+  return [=](llvm::CallInst& call) {
+    llvm::IRBuilder<> ir(call.getNextNode());
+    ir.CreateCall(function(*call.getModule(), callee), {call.getArgOperand(0)});
+  };
+}
+
+void relax_add(llvm::CallInst& call) {
+  llvm::IRBuilder<> ir(&call);
+  replace(call, add_relaxed(ir, call));
+}
+
+void release_only(llvm::CallInst& call) {
+  llvm::IRBuilder<> ir(&call);
+  llvm::Value* before = call_primitive(ir, "mk_load_relaxed", call.getType(), {call.getArgOperand(0)});
+  call_primitive(ir, "mk_add_release", ir.getVoidTy(), {call.getArgOperand(0), call.getArgOperand(1)});
+  replace(call, before);
+}
+
+void acquire_only(llvm::CallInst& call) {
+  llvm::IRBuilder<> ir(&call);
+  call_primitive(ir, "mk_load_acquire", ir.getInt32Ty(), {call.getArgOperand(0)});
+  replace(call, add_relaxed(ir, call));
+}
+
+void fault_at_once(llvm::CallInst& call) {
+  llvm::IRBuilder<> ir(&call);
+  ir.CreateCall(function(*call.getModule(), "record_fault"),
+                {call.getArgOperand(0), call.getArgOperand(1), ir.getInt32(0), call.getArgOperand(2)});
+}
+
+}  // namespace mkc::test

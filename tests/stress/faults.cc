@@ -1,0 +1,118 @@
+// Lost notifications end in an error that names what was waited for, never in a hang.
+#include <doctest/doctest.h>
+
+#include <regex>
+
+#include "tests/stress/edits.h"
+#include "tests/stress/tiny_model.h"
+
+namespace mkc::test {
+namespace {
+
+RunOptions one_step() {
+  RunOptions options;
+  options.steps = {3};
+  return options;
+}
+
+// Of a step of 3 tokens: embed, q, k, v, attend, combine, o, gate_up, down, logits. The two of attend come
+// from the only piece of their head: its counter is read by none but the notifier itself.
+constexpr int kNotifications = 3 + 4 + 2 + 2 + 2 + 2 + 4 + 12 + 4 + 10;
+
+TEST_CASE("whichever notification is lost, the step ends with a fault, and a fresh session is right") {
+  const Compiled compiled(TinyModel{});
+  for (const bool bulk_copy : {true, false}) {
+    const HostKernel kernel = compile_for_host(compiled.schedule, {bulk_copy, false, {}});
+    const Outcome clean = run(compiled, kernel, one_step());
+    REQUIRE(clean.error == "");
+    const std::regex fault(
+        R"(emulator: error: worker \d task [a-z0-9_.]+\[\d+\] waited for event [a-z0-9_.]+\[\d+\] beyond )"
+        R"(10000 ms: seen (\d+), expected (\d+))");
+    int faults = 0;
+    for (uint64_t n = 1; n <= kNotifications + 1; ++n) {
+      CAPTURE(n);
+      RunOptions options = one_step();
+      options.device.drop_notification = n;
+      options.device.seed = 1;
+      const Outcome outcome = run(compiled, kernel, options);
+      CAPTURE(outcome.error);
+      std::smatch counts;
+      if (std::regex_match(outcome.error, counts, fault)) {
+        CHECK(std::stoi(counts[1]) < std::stoi(counts[2]));
+        ++faults;
+      } else {
+        CHECK(outcome == clean);
+      }
+    }
+    CHECK(faults == kNotifications - 2);
+    CHECK(run(compiled, kernel, one_step()) == clean);
+  }
+}
+
+TEST_CASE("a fault names worker, task, event and counts") {
+  const Compiled compiled(TinyModel{});
+  const HostKernel kernel = compile_for_host(compiled.schedule, {});
+  RunOptions options = one_step();
+  options.device.drop_notification = 1;
+  CHECK(run(compiled, kernel, options).error ==
+        "emulator: error: worker 0 task l0.q[0] waited for event l0.q_ready[0] beyond 10000 ms: seen 2, "
+        "expected 3");
+  options.timeout_ns = 7'000'000;
+  CHECK(run(compiled, kernel, options).error ==
+        "emulator: error: worker 0 task l0.q[0] waited for event l0.q_ready[0] beyond 7 ms: seen 2, "
+        "expected 3");
+}
+
+TEST_CASE("without a timeout a lost notification is a deadlock that lists who waits") {
+  const Compiled compiled(TinyModel{});
+  const HostKernel kernel = compile_for_host(compiled.schedule, {});
+  RunOptions options = one_step();
+  options.device.drop_notification = 1;
+  options.timeout_ns = 0;
+  const std::string error = run(compiled, kernel, options).error;
+  CHECK(error.starts_with("deadlock:\n  worker 0 threads 0-0, task l0.q[0]: wait for the counter at "));
+  CHECK(error.find("threads 1-255, task l0.q[0]: wait in barrier 1 (255 of 256 threads arrived)") !=
+        error.npos);
+}
+
+TEST_CASE("consumers that stop early leave no copy under way") {
+  const Compiled compiled(TinyModel{});
+  for (const bool bulk_copy : {true, false}) {
+    const HostKernel kernel = compile_for_host(
+        compiled.schedule, {bulk_copy, false, always({"mkd_wait", "4poll", 0, fault_at_once})});
+    for (uint64_t seed = 0; seed < 8; ++seed) {
+      RunOptions options = one_step();
+      options.device.seed = seed;
+      const std::string error = run(compiled, kernel, options).error;
+      CAPTURE(error);
+      CHECK(error.find(" waited for event l0.q_ready[0] beyond 10000 ms: seen 0, expected 3") != error.npos);
+    }
+  }
+}
+
+TEST_CASE("bits do not depend on OS threads, seeds or workers") {
+  Outcome first;
+  for (uint32_t workers = 1; workers <= 8; ++workers) {
+    TinyModel model;
+    model.workers = workers;
+    const Compiled compiled(model);
+    const HostKernel kernel = compile_for_host(compiled.schedule, {});
+    for (const uint32_t os_threads : {1u, 2u})
+      for (uint64_t seed = 0; seed < 3; ++seed) {
+        CAPTURE(workers);
+        CAPTURE(os_threads);
+        CAPTURE(seed);
+        RunOptions options;
+        options.steps = {7, 1, 16, 1};
+        options.device.os_threads = os_threads;
+        options.device.seed = seed;
+        const Outcome outcome = run(compiled, kernel, options);
+        REQUIRE(outcome.error == "");
+        if (first.next.empty()) first = outcome;
+        CHECK(outcome == first);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace mkc::test

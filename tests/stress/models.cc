@@ -1,0 +1,68 @@
+// Every family and type of weights under race detection: no report, and not a bit other than without it.
+#include <doctest/doctest.h>
+
+#include "tests/stress/tiny_model.h"
+
+namespace mkc::test {
+namespace {
+
+// The same kernel runs with and without detection.
+void check_clean(const TinyModel& model, RunOptions options, std::initializer_list<uint64_t> seeds,
+                 bool bulk_copy = true) {
+  const Compiled compiled(model);
+  const HostKernel kernel = compile_for_host(compiled.schedule, {bulk_copy, true, {}});
+  const Outcome plain = run(compiled, kernel, options);
+  CHECK(plain.error == "");
+  options.device.race = true;
+  for (const uint64_t seed : seeds) {
+    CAPTURE(seed);
+    options.device.seed = seed;
+    CHECK(run(compiled, kernel, options) == plain);
+  }
+}
+
+RunOptions steps(std::vector<uint32_t> tokens) {
+  RunOptions options;
+  options.steps = std::move(tokens);
+  return options;
+}
+
+TEST_CASE("no family has a race in any type of weights") {
+  for (const char* family : {"llama", "qwen2", "qwen3", "mistral"})
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+      CAPTURE(std::string(family));
+      CAPTURE(static_cast<int>(dtype));
+      TinyModel model;
+      model.family = family;
+      model.dtype = dtype;
+      check_clean(model, steps({1, 2, 7, 16, 1}), {0, 1, 2});
+    }
+}
+
+TEST_CASE("sizes that fill no tile, odd heads and two layers have no race, whatever the number of workers") {
+  for (const uint32_t workers : {1u, 2u, 7u}) {
+    CAPTURE(workers);
+    TinyModel model;
+    model.layers = 2;
+    model.hidden = 72;
+    model.heads = 3;
+    model.kv_heads = 1;
+    model.head_dim = 40;
+    model.ffn = 600;  // several tiles of a strip
+    model.vocab = 101;
+    model.workers = workers;
+    check_clean(model, steps({7, 33, 1}), {0, workers}, workers != 2);
+  }
+}
+
+TEST_CASE("a prompt of 300 tokens in steps of 16 crosses from one piece of the context into the next") {
+  TinyModel model;
+  model.context = 320;
+  model.vocab = 64;
+  std::vector<uint32_t> tokens(18, 16);
+  tokens.insert(tokens.end(), {12, 1, 1});
+  check_clean(model, steps(tokens), {0, 3});
+}
+
+}  // namespace
+}  // namespace mkc::test

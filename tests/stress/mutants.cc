@@ -1,0 +1,232 @@
+// Bugs put into the generated kernel on purpose, one at a time: each must be caught.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <llvm/IR/LLVMContext.h>
+
+#include "codegen/kernel_module.h"
+#include "tests/stress/edits.h"
+#include "tests/stress/tiny_model.h"
+
+namespace mkc::test {
+namespace {
+
+// How a mutant is caught: what the launch's error says.
+constexpr const char* kRace = " races\n";
+constexpr const char* kReadTooEarly = "unordered read after write";
+constexpr const char* kWriteTooEarly = "unordered write after read";
+constexpr const char* kOutside = "access outside shared memory";
+constexpr const char* kFault = " waited for event ";  // the kernel's own deadline
+constexpr const char* kStuck = " of its ring beyond ";
+constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it: the emulator finds it
+constexpr const char* kNotAwaited = "nobody waited for all copies";
+constexpr const char* kExtraArrival = "arrivals of its phase already";
+
+struct Mutant {
+  std::string name;
+  std::vector<SiteEdit> edits;
+  std::vector<const char*> caught;  // by one of these
+  bool in_some_orders = false;      // only where a thread comes early; otherwise with every seed
+  uint64_t drop_notification = 0;
+};
+
+// Workers enough that some have no task of a grid, so that its kind is the first to wait for its event there.
+// The steps cross from one piece of the context into the next, go from one group of tokens to two and back,
+// and use a bank of counters again.
+TinyModel small_model() {
+  TinyModel model;
+  model.context = 320;
+  model.workers = 5;
+  return model;
+}
+RunOptions small_run() {
+  RunOptions options;
+  options.device.race = true;
+  options.steps = {2, 33, 1};
+  options.first_position = 250;
+  return options;
+}
+
+std::vector<Mutant> ring_mutants() {
+  const std::string begin = "mkd_begin", release = "release_stage", acquire = "acquire_stage";
+  return {
+      {"release without warp sync", {{release, "mk_warp_sync", 0, drop}}, {kWriteTooEarly}},
+      {"release before the reads",
+       {{"8multiplyI", acquire, kEvery, followed_by(release)}, {"8multiplyI", release, kEvery, drop}},
+       {kWriteTooEarly}},
+      {"no release", {{release, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
+      {"release twice", {{release, "mk_mbar_arrive", 0, twice}}, {kRace, kStuck, kDeadlock, kExtraArrival}},
+      {"no wait for a full stage", {{acquire, "wait_phase", 0, drop}}, {kRace, kExtraArrival}},
+      {"wait for the wrong phase",
+       {{acquire, "wait_phase", 0, flip(2)}},
+       {kStuck, kDeadlock, kRace, kExtraArrival}},
+      {"no barrier after initialisation", {{begin, "mk_barrier", 0, drop}}, {kRace, "no mbarrier"}},
+      {"full barriers miss an arrival", {{begin, "mk_mbar_init", 0, add_to(1, 1)}}, {kStuck, kDeadlock}},
+      {"empty barriers miss an arrival", {{begin, "mk_mbar_init", 1, add_to(1, 1)}}, {kStuck, kDeadlock}},
+      {"empty barriers complete early", {{begin, "mk_mbar_init", 1, add_to(1, -1)}}, {kWriteTooEarly}},
+      {"one stage too many", {{"mk_kernel", begin, 0, add_to(3, 1)}}, {kOutside}},
+  };
+}
+
+std::vector<Mutant> bulk_copy_mutants() {
+  const std::string bulk = "mkd_stream_bulk";
+  return {
+      {"no wait for a free stage", {{bulk, "wait_phase", 0, drop}}, {kExtraArrival, kWriteTooEarly}},
+      {"no fence after initialisation",
+       {{"mkd_begin", "mk_fence_mbar_init", 0, drop}},
+       {"before mk_fence_mbar_init"}},
+      {"expect too many bytes", {{bulk, "mk_mbar_expect", 0, add_to(1, 16)}}, {kStuck, kDeadlock}},
+      {"expect too few bytes", {{bulk, "mk_mbar_expect", 0, add_to(1, -16)}}, {kStuck, kDeadlock}},
+      {"load too many bytes", {{bulk, "mk_bulk_load", 0, add_to(2, 16)}}, {kStuck, kDeadlock}},
+      {"load too few bytes", {{bulk, "mk_bulk_load", 0, add_to(2, -16)}}, {kStuck, kDeadlock}},
+  };
+}
+
+std::vector<Mutant> async_copy_mutants() {
+  const std::string async = "mkd_stream_async";
+  return {
+      {"no wait for a free stage", {{async, "wait_phase", 0, drop}}, {kRace, kStuck, kDeadlock}},
+      {"no arrival", {{async, "mk_async_arrive", 0, drop}}, {kStuck, kDeadlock}},
+      {"arrival before the bytes",
+       {{async, "mk_async_arrive", 0, call_instead("mk_mbar_arrive")}},
+       {kReadTooEarly}},
+      {"one loader of 32",
+       {{"mk_kernel", "mkd_begin", 0, add_to(4, -31)}},
+       {kRace, kStuck, kDeadlock, kNotAwaited}},
+  };
+}
+
+std::vector<Mutant> event_mutants() {
+  const std::string last = "mkd_notify_last", barrier = "consumer_barrier";
+  return {
+      {"relaxed notification", {{"mkd_notify", "mk_add_release", 0, relax_add}}, {kReadTooEarly}},
+      {"relaxed poll", {{"poll", "mk_load_acquire", 0, call_instead("mk_load_relaxed")}}, {kReadTooEarly}},
+      {"relaxed last arrival", {{last, "mk_add_acq_rel", 0, relax_add}}, {kReadTooEarly}},
+      {"last arrival does not acquire", {{last, "mk_add_acq_rel", 0, release_only}}, {kReadTooEarly}},
+      {"last arrival does not release", {{last, "mk_add_acq_rel", 0, acquire_only}}, {kReadTooEarly}},
+      {"combine starts too early", {{"mk_kernel", last, 0, add_to(2, -1)}}, {kReadTooEarly, kFault}},
+      {"combine never starts", {{"mk_kernel", last, 0, add_to(2, 1)}}, {kFault}},
+      {"last arrival at the wrong cell", {{"mk_kernel", last, 0, add_to(1, 1)}}, {kRace, kFault}},
+      {"counters are not cleared",
+       {{"mkd_begin", "mk_worker", 0, add_to_result(1 << 20)}},
+       {kReadTooEarly, kFault}},
+      {"no barrier after a wait", {{"mkd_wait", barrier, 0, drop}}, {kReadTooEarly}},
+      {"no barrier after the last arrival", {{last, barrier, 0, drop}}, {kReadTooEarly, kWriteTooEarly}},
+  };
+}
+
+std::vector<Mutant> body_mutants() {
+  const std::string barrier = "consumer_barrier", sync = "mk_warp_sync", attend = "6attendINS_4Bf16",
+                    row = "attend_rowINS_4Bf16";
+  return {
+      {"norm: sums of the warps", {{"mkb_product_norm", barrier, 0, drop}}, {kReadTooEarly}},
+      {"norm: scales", {{"mkb_product_norm", barrier, 1, drop}}, {kReadTooEarly}},
+      {"product: partial sums", {{"8multiplyI", barrier, kEvery, drop}}, {kReadTooEarly}},
+      {"product: groups of tokens",
+       {{"multiply_groups", barrier, kEvery, drop}},
+       {kReadTooEarly, kWriteTooEarly}},
+      {"product: values of the strip", {{"keep_best", barrier, 0, drop}}, {kReadTooEarly}},
+      {"sample: halves", {{"mkb_sample", barrier, 0, drop}}, {kReadTooEarly, kWriteTooEarly}},
+      {"attend: keys and queries", {{attend, barrier, 0, drop}}, {kReadTooEarly}},
+      {"attend: sums of the warps", {{attend, barrier, 1, drop}}, {kReadTooEarly}},
+      {"attend: the last row's weights", {{row, sync, 0, drop}}, {kWriteTooEarly}},
+      {"attend: this row's weights", {{row, sync, 1, drop}}, {kReadTooEarly}},
+  };
+}
+
+// What shows only after a fault.
+std::vector<Mutant> fault_mutants() {
+  const SiteEdit fault{"mkd_wait", "4poll", 0, fault_at_once};
+  return {
+      {"workers exit under copies", {fault, {"mk_kernel", "mkd_loader_end", 0, drop}}, {kNotAwaited}, true},
+      {"no deadline", {{"poll", "mk_time_ns", 0, drop}}, {kDeadlock}, false, 1},
+  };
+}
+
+// The edit at each call of `callee` in the scaffold.
+std::vector<Mutant> at_each_site(const Schedule& schedule, const std::string& name, const std::string& callee,
+                                 const CallEdit& edit, const std::vector<const char*>& caught,
+                                 bool in_some_orders = false) {
+  llvm::LLVMContext context;
+  const auto module = make_kernel_module(context, schedule, find_kinds(schedule), true, {});
+  const auto sites = static_cast<int>(calls(*module, "mk_kernel", callee).size());
+  REQUIRE(sites >= 8);  // kinds of a layer and the model's ends
+  std::vector<Mutant> mutants;
+  for (int i = 0; i < sites; ++i)
+    mutants.push_back(
+        {fmt::format("{}, site {}", name, i), {{"mk_kernel", callee, i, edit}}, caught, in_some_orders});
+  return mutants;
+}
+
+std::vector<Mutant> site_mutants(const Schedule& s) {
+  const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly}, wrong = {kRace, kFault};
+  std::vector<Mutant> all;
+  for (std::vector<Mutant>& mutants :
+       std::vector{at_each_site(s, "no wait", "mkd_wait", drop, early),
+                   at_each_site(s, "wait for one less", "mkd_wait", add_to(2, -1), {kRace}, true),
+                   at_each_site(s, "wait for one more", "mkd_wait", add_to(2, 1), {kFault}),
+                   at_each_site(s, "wait at the wrong cell", "mkd_wait", add_to(1, 1), wrong),
+                   at_each_site(s, "no notification", "mkd_notify", drop, {kFault}),
+                   at_each_site(s, "notification twice", "mkd_notify", twice, wrong, true),
+                   at_each_site(s, "notification of the wrong cell", "mkd_notify", add_to(1, 1), wrong),
+                   at_each_site(s, "no barrier before notifications", "mkd_barrier", drop, {kReadTooEarly})})
+    std::move(mutants.begin(), mutants.end(), std::back_inserter(all));
+  return all;
+}
+
+bool is_caught(const Mutant& mutant, const Outcome& outcome) {
+  return std::any_of(mutant.caught.begin(), mutant.caught.end(),
+                     [&](const char* text) { return outcome.error.find(text) != std::string::npos; });
+}
+
+uint32_t selected = 0;  // the mutant that runs, from 1 on
+
+void check_caught(const Compiled& compiled, const HostKernel& kernel, const Mutant& mutant) {
+  CAPTURE(mutant.name);
+  RunOptions options = small_run();
+  options.device.drop_notification = mutant.drop_notification;
+  const uint64_t seeds = mutant.in_some_orders ? 32 : 2;
+  bool caught = false;
+  for (uint64_t seed = 0; seed < seeds && !(caught && mutant.in_some_orders); ++seed) {
+    CAPTURE(seed);
+    options.device.seed = seed;
+    const Outcome outcome = run(compiled, kernel, options);
+    CAPTURE(outcome.error);
+    caught = is_caught(mutant, outcome);
+    CHECK((caught || mutant.in_some_orders));
+  }
+  CHECK(caught);
+}
+
+void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy) {
+  const Compiled compiled(small_model());
+  std::vector<Mutant> mutants;
+  for (const auto& group : groups) mutants.insert(mutants.end(), group.begin(), group.end());
+  std::vector<std::vector<SiteEdit>> changes;
+  for (const Mutant& mutant : mutants) changes.push_back(mutant.edits);
+  const HostKernel kernel = compile_for_host(
+      compiled.schedule,
+      {bulk_copy, true, [&](llvm::Module& module) { apply_selectable(module, changes, &selected); }});
+  for (selected = 1; selected <= mutants.size(); ++selected)
+    check_caught(compiled, kernel, mutants[selected - 1]);
+  selected = 0;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    RunOptions options = small_run();
+    options.device.seed = seed;
+    CHECK(run(compiled, kernel, options).error == "");
+  }
+}
+
+TEST_CASE("a bug in the ring, in an event or inside a task is caught, and without one nothing is reported") {
+  check_caught({ring_mutants(), bulk_copy_mutants(), event_mutants(), body_mutants(), fault_mutants()}, true);
+}
+
+TEST_CASE("a bug in the ring filled by 16-byte copies is caught") {
+  check_caught({ring_mutants(), async_copy_mutants()}, false);
+}
+
+TEST_CASE("a wait or notification of any grid that is missing or wrong is caught") {
+  check_caught({site_mutants(Compiled(small_model()).schedule)}, true);
+}
+
+}  // namespace
+}  // namespace mkc::test

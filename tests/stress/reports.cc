@@ -1,0 +1,75 @@
+// What a race report says: both tasks, both lines of the bodies, the tensor and its element.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "tests/stress/edits.h"
+#include "tests/stress/tiny_model.h"
+
+namespace mkc::test {
+namespace {
+
+// The first report of a launch of two tokens by the changed kernel, in the fixed order.
+std::string first_report(const SiteEdit& change) {
+  const Compiled compiled(TinyModel{});
+  const HostKernel kernel = compile_for_host(compiled.schedule, {true, true, always(change)});
+  RunOptions options;
+  options.device.race = true;
+  options.steps = {2};
+  const std::string error = run(compiled, kernel, options).error;
+  const size_t begin = error.find("\n  ");
+  REQUIRE(begin != error.npos);
+  return error.substr(begin + 3, error.find('\n', begin + 1) - begin - 3);
+}
+
+// "FILE:LINE" of the first line of a body's source that has `text`.
+std::string site(const std::string& file, const std::string& text) {
+  std::ifstream source(MKC_SOURCE_DIR "/codegen/device/" + file);
+  std::string line;
+  for (int number = 1; std::getline(source, line); ++number)
+    if (line.find(text) != line.npos) return fmt::format("{}:{}", file, number);
+  FAIL("no line has " << text);
+  return {};
+}
+
+TEST_CASE("a read after an unordered write names both") {
+  CHECK(first_report({"mkd_notify", "mk_add_release", 0, relax_add}) ==
+        fmt::format(
+            "unordered read after write of %x[0, 0]: worker 2 thread 0, task l0.q[3], {}; earlier worker "
+            "1 thread 0, task embed[0], {}",
+            site("product.cc", "const f32 v = a->x["), site("tokens.cc", "a.out[token * a.cols + col] =")));
+}
+
+TEST_CASE("a write after an unordered read names both") {
+  CHECK(first_report({"attend_rowINS_4Bf16", "mk_warp_sync", 0, drop}) ==
+        fmt::format("unordered write after read of shared+0x18c00: worker 1 thread 0, task l0.attend[0], {}; "
+                    "earlier worker 1 thread 1, task l0.attend[0], {}",
+                    site("attend.cc", "s.weight[w.thread] = weight"),
+                    site("attend.cc", "sum = __builtin_fmaf(s.weight[")));
+}
+
+TEST_CASE("a write after an unordered write names both") {
+  CHECK(first_report({"mk_kernel", "mkd_wait", kEvery, drop}) ==
+        fmt::format(
+            "unordered write after write of %x[0, 0]: worker 1 thread 0, task embed[0], {}; earlier worker "
+            "0 thread 0, task logits[0], {}",
+            site("tokens.cc", "a.out[token * a.cols + col] ="), site("product.cc", "= value[best];")));
+}
+
+TEST_CASE("a copy over a stage that is being read names the copy and the reader") {
+  CHECK(
+      first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
+      fmt::format("unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
+                  "thread 1, task l0.q[3], {}",
+                  site("product.cc", "W::mma(sum")));
+}
+
+TEST_CASE("an access outside shared memory names the task and the line") {
+  CHECK(first_report({"mk_kernel", "mkd_begin", 0, add_to(3, 1)}) ==
+        fmt::format("access outside shared memory of shared+0x20400: worker 2 thread 0, task l0.q[3], {}",
+                    site("product.cc", "s.scale[w->thread] =")));
+}
+
+}  // namespace
+}  // namespace mkc::test
