@@ -36,24 +36,28 @@ class Shadow {
  public:
   Cell& cell(uintptr_t address) {
     const uintptr_t page = address / kPageBytes;
-    if (page != last_page_) find(page);
-    return (*last_)[address % kPageBytes / kCellBytes];
+    Recent& recent = recent_[page % kRecent];
+    if (page != recent.page) recent = {page, find(page)};
+    return (*recent.cells)[address % kPageBytes / kCellBytes];
   }
 
  private:
   static constexpr uintptr_t kPageBytes = 4096;
+  static constexpr size_t kRecent = 256;
   using Page = std::array<Cell, kPageBytes / kCellBytes>;
+  struct Recent {
+    uintptr_t page = 0;  // no memory lies there
+    Page* cells = nullptr;
+  };
 
-  void find(uintptr_t page) {
+  Page* find(uintptr_t page) {
     std::unique_ptr<Page>& found = pages_[page];
     if (found == nullptr) found = std::make_unique<Page>();
-    last_page_ = page;
-    last_ = found.get();
+    return found.get();
   }
 
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
-  uintptr_t last_page_ = 0;  // no memory lies there
-  Page* last_ = nullptr;
+  std::array<Recent, kRecent> recent_;  // of each remainder the page last used
 };
 
 }  // namespace mkrt::emulator

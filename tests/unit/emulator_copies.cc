@@ -121,6 +121,19 @@ void no_bytes(const mkrt::MkSession*, const mkrt::MkStep*) {
   }
 }
 
+// Warp 0 outlasts a copy, or does not, and in neither case waits for it.
+void unawaited(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  auto& late = arguments_of<Late>(session);
+  auto* bar = reinterpret_cast<uint64_t*>(mk_shared());
+  if (mk_thread() == 0) {
+    mk_mbar_init(bar, 1);
+    mk_fence_mbar_init();
+    mk_mbar_expect(bar, 16);
+    mk_bulk_load(mk_shared() + 1024, late.source, 16, bar);
+  }
+  for (uint32_t i = 0; i < late.bytes; ++i) mk_warp_sync();
+}
+
 Ring make_ring(bool small_copies) {
   Ring ring{};
   ring.small_copies = small_copies;
@@ -193,6 +206,15 @@ TEST_CASE("misused mbarriers are errors") {
         "worker 0 thread 0: the mbarrier at shared+0x40 was overwritten");
   CHECK(launch(too_many_arrivals, late, options_for(1, 32)).error() ==
         "worker 0 thread 0: the mbarrier at shared+0x0 has had all 1 arrivals of its phase already");
+}
+
+TEST_CASE("a worker that ends before somebody has waited for its copies is an error") {
+  for (const uint32_t syncs : {0u, 1000u}) {
+    Late late{};
+    late.bytes = syncs;
+    CHECK(launch(unawaited, late, options_for(1, 32))
+              .error_has("ends the worker, and nobody waited for all copies into its shared memory"));
+  }
 }
 
 TEST_CASE("announced bytes that never come end in an error that counts them") {
