@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
+#include "ir/bodies.h"
 
 namespace mkc {
 namespace {
@@ -103,8 +104,14 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   for (const Symbol& s : program.symbols) limits.push_back(s.bounds);
   f.set(offsetof(A, tokens), e.value(parts.shape[1]));
   f.set(offsetof(A, max_tokens), bounds(parts.shape[1], limits).hi);
-  for (SymbolId s : program.symbols.ids())
-    if (program.symbols[s].name == "kv_len") f.set(offsetof(A, kv_len), e.symbols[s.index]);
+  const int64_t window = int_attr(f.grid().attrs, "window", 0);
+  for (SymbolId s : program.symbols.ids()) {
+    if (program.symbols[s].name != "kv_len") continue;
+    const Expr first = first_piece(parts.shape[1], symbol(s), window, int_attr(f.grid().attrs, "piece", 0));
+    f.set(offsetof(A, kv_len), e.symbols[s.index]);
+    f.set(offsetof(A, first_piece), e.value(first));
+  }
+  f.set(offsetof(A, window), window);
   f.set(offsetof(A, context), combine ? 0 : f.extent(f.tensor("k_cache", true), 1));
   f.set(offsetof(A, heads), int_attr(f.grid().attrs, "heads", 0));
   f.set(offsetof(A, kv_heads), int_attr(f.grid().attrs, "kv_heads", 0));

@@ -53,12 +53,12 @@ const std::vector<BodySchema>& body_table() {
         {"v_cache", {kCache, "GCh"}},
         {"part_acc", {kValue, "PTQ"}},
         {"part_ml", {kValue, "PTM"}}},
-       {"head_dim", "heads", "kv_heads", "piece"},
+       {"head_dim", "heads", "kv_heads", "piece", "window?"},
        {"k_eps?", "q_eps?", "scale"}},
       {{{"g", "G"}},
        {{"part_acc", {kValue, "PTQ"}}, {"part_ml", {kValue, "PTM"}}},
        {{"out", {kValue, "TQ"}}},
-       {"head_dim", "heads", "kv_heads", "piece"},
+       {"head_dim", "heads", "kv_heads", "piece", "window?"},
        {}},
       {{{"t", "T"}},
        {{"best_value", {kValue, "TS"}}, {"best_index", {kIndex, "TS"}}},
@@ -138,6 +138,11 @@ std::vector<NamedDim> dims_of(const Attrs& attrs) {
     dims.push_back({'M', 2 * heads});
   }
   return dims;
+}
+
+Expr first_piece(const Expr& tokens, const Expr& kv_len, int64_t window, int64_t piece) {
+  if (window == 0) return 0;
+  return floor_div(max(0, kv_len - tokens + 1 - window), piece);
 }
 
 }  // namespace mkc

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ir/bodies.h"
 #include "scheduler/fuse.h"
 #include "scheduler/fuse_build.h"
 
@@ -18,6 +19,7 @@ struct AttentionPattern {
   TensorId v;
   OpId kv_write;
   int64_t heads, kv_heads, head_dim;
+  int64_t window;  // 0: no position is left out
   Expr tokens, context;
   Expr kv_len;
 };
@@ -66,9 +68,7 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   p.tokens = f.tensor(op.inputs[0]).shape[0];
   p.context = f.tensor(op.inputs[1]).shape[1];
   const int64_t window = int_attr(op.attrs, "window", 0);
-  if (window != 0 && window < p.context.constant())
-    return f.misfit(attention, "a window of " + std::to_string(window) + " positions is less than the " +
-                                   std::to_string(p.context.constant()) + " of its cache");
+  p.window = window < p.context.constant() ? window : 0;
   const auto ids = f.graph.symbols.ids();
   const auto kv_len =
       std::find_if(ids.begin(), ids.end(), [&](SymbolId s) { return f.graph.symbols[s].name == "kv_len"; });
@@ -97,11 +97,12 @@ Range group_columns(const AttentionPattern& p, int64_t width) {
   return {columns * coord(0), columns};
 }
 
-// Piece `coord(1)` of the cache's positions: what earlier steps left is read, this step's share is written.
-// Either may be empty, with a size of 0 or less.
-void access_caches(Fusion& f, GridId grid, const AttentionPattern& p, const std::vector<TensorId>& caches) {
+// Piece `coord(1)` from `first` on of the cache's positions: what earlier steps left is read, this step's
+// share is written. Either may be empty, with a size of 0 or less.
+void access_caches(Fusion& f, GridId grid, const AttentionPattern& p, const Expr& first,
+                   const std::vector<TensorId>& caches) {
   const char* const roles[] = {"k_cache", "v_cache"};
-  const Expr begin = kPiecePositions * coord(1);
+  const Expr begin = kPiecePositions * (first + coord(1));
   const Expr end = begin + kPiecePositions;
   const Expr fresh = p.kv_len - p.tokens;
   const Expr write_from = max(begin, fresh);
@@ -120,7 +121,10 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const AttentionPattern& p = matched.value();
   const Op& op = f.graph.ops[attention];
   const std::string prefix = op.layer < 0 ? "" : "l" + std::to_string(op.layer) + ".";
-  const Expr pieces = ceil_div(p.kv_len, kPiecePositions);
+  const Expr first = first_piece(p.tokens, p.kv_len, p.window, kPiecePositions);
+  // At least one anyhow, which intervals alone do not show.
+  const Expr all = ceil_div(p.kv_len, kPiecePositions);
+  const Expr pieces = p.window == 0 ? all : max(1, all - first);
   const Expr slots = ceil_div(p.context, kPiecePositions);
   const GridId attend = f.add_grid(prefix + "attend", BodyKind::kAttend, {{"g", p.kv_heads}, {"p", pieces}},
                                    ops_of(p, attention));
@@ -128,6 +132,7 @@ Status fuse_attention(Fusion& f, OpId attention) {
   for (const char* name : {"heads", "kv_heads", "head_dim"})
     set_attr(attrs, name, int_attr(op.attrs, name, 0));
   set_attr(attrs, "piece", kPiecePositions);
+  if (p.window != 0) set_attr(attrs, "window", p.window);
   const Attrs shared = attrs;
   set_attr(attrs, "scale", float_attr(op.attrs, "scale", 1));
 
@@ -141,7 +146,7 @@ Status fuse_attention(Fusion& f, OpId attention) {
   f.read(attend, "rope", table, whole(f.program.tensors[table]));
   read_head_norm(f, attend, "q_norm", "q_eps", p.q.norm);
   read_head_norm(f, attend, "k_norm", "k_eps", p.k.norm);
-  access_caches(f, attend, p, {op.inputs[1], op.inputs[2]});
+  access_caches(f, attend, p, first, {op.inputs[1], op.inputs[2]});
 
   const std::string name = f.program.grids[attend].name;
   const TensorId acc =

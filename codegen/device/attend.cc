@@ -68,13 +68,14 @@ MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, u32 head, u32 b
   }
 }
 
-// One query row against this warp's 32 positions from `first` on, of which the row may see those up to
-// `last`.
+// One query row against this warp's 32 positions from `first` on, of which the row may see those up to `last`
+// that its window reaches.
 template <class C>
 MK_INLINE void attend_row(const Worker& w, const AttendArgs& a, const Scratch& s, u32 head, u32 row,
                           u32 first, u32 last) {
   const u64 base = ((u64)head * a.context + first) * a.head_dim;
-  const bool visible = first + w.lane() <= last;
+  const u32 position = first + w.lane();
+  const bool visible = position <= last && (a.window == 0 || last - position < a.window);
   f32 score = kNone;
   if (visible) {
     AS1 const char* key = a.k_cache + (base + w.lane() * a.head_dim) * C::bytes;
@@ -133,7 +134,7 @@ MK_INLINE void merge_warps(const Worker& w, const AttendArgs& a, const Scratch& 
 template <class C>
 MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 piece) {
   const Scratch s(w);
-  const u32 begin = piece * kPiece, end = begin + kPiece;
+  const u32 begin = (a.first_piece + piece) * kPiece, end = begin + kPiece;
   write_cache<C>(w, a, head, begin, end);
   const u32 group = a.heads / a.kv_heads;
   for (u32 first_row = 0; first_row < a.tokens * group; first_row += kRows) {
@@ -170,7 +171,7 @@ MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 piece)
 // One key/value head: merges the parts of its query rows in piece order.
 MK_BODY void mkb_combine(Worker* w, const AttendArgs* a, u32 head) {
   const u32 group = a->heads / a->kv_heads, width = group * a->head_dim;
-  const u32 pieces = (a->kv_len + kPiece - 1) / kPiece;
+  const u32 pieces = (a->kv_len + kPiece - 1) / kPiece - a->first_piece;
   for (u32 i = w->thread; i < a->tokens * width; i += kConsumerThreads) {
     const u32 token = i / width, q_head = head * group + i % width / a->head_dim, d = i % a->head_dim;
     f32 all = kNone;

@@ -49,6 +49,8 @@ struct AttendArgs {
   AS1 f32* part_ml;
   AS1 f32* out;
   u32 tokens, max_tokens, kv_len, context;
+  u32 first_piece;  // parts are numbered from it
+  u32 window;       // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
   f32 q_eps, k_eps;
   f32 scale;  // of the scores, times log2(e)

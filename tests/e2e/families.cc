@@ -129,6 +129,17 @@ TEST_CASE("mistral matches float64") {
   check_family("mistral");
 }
 
+TEST_CASE("mistral with a sliding window matches float64 across pieces of the context") {
+  Shape s = awkward("mistral", Type::kF32);
+  s.layers = 1;
+  s.vocab = 100;
+  s.context = 700;
+  s.window = 24;
+  check_model(s, {{1, 30}, {300, 6}, {600, 2}});
+  s.window = 300;
+  check_model(s, {{570, 4}});
+}
+
 TEST_CASE("llama with the frequencies of Llama 3.1 matches float64") {
   Shape s = awkward("llama", Type::kF32);
   s.llama3_rope = true;

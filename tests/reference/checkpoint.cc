@@ -110,7 +110,7 @@ json config_of(const Shape& s) {
                          {"low_freq_factor", 1.0},
                          {"high_freq_factor", 4.0},
                          {"original_max_position_embeddings", 64}};
-  if (s.family == "mistral") c["sliding_window"] = nullptr;
+  if (s.family == "mistral") c["sliding_window"] = s.window == 0 ? json() : json(s.window);
   return c;
 }
 

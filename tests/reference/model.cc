@@ -80,7 +80,8 @@ void prepare_heads(const Model& m, Vector& x, const std::string& norm, const Vec
   }
 }
 
-// Vaswani et al., 2017, with heads that share keys and values (Ainslie et al., 2023).
+// Vaswani et al., 2017, with heads that share keys and values (Ainslie et al., 2023) and see a window of
+// positions (Jiang et al., 2023).
 Vector attend(const Shape& s, const Vector& q, const std::vector<Vector>& keys,
               const std::vector<Vector>& values) {
   Vector out(q.size());
@@ -89,13 +90,15 @@ Vector attend(const Shape& s, const Vector& q, const std::vector<Vector>& keys,
     const size_t from = h / static_cast<size_t>(s.heads / s.kv_heads) * size;
     Vector weight(keys.size());
     double greatest = -INFINITY, total = 0;
-    for (size_t p = 0; p < keys.size(); ++p) {
+    const auto window = static_cast<size_t>(s.window);
+    const size_t first = window == 0 || keys.size() <= window ? 0 : keys.size() - window;
+    for (size_t p = first; p < keys.size(); ++p) {
       for (size_t i = 0; i < size; ++i) weight[p] += q[h * size + i] * keys[p][from + i];
       weight[p] /= std::sqrt(static_cast<double>(s.head_dim));
       greatest = std::max(greatest, weight[p]);
     }
-    for (double& w : weight) total += w = std::exp(w - greatest);
-    for (size_t p = 0; p < keys.size(); ++p)
+    for (size_t p = first; p < keys.size(); ++p) total += weight[p] = std::exp(weight[p] - greatest);
+    for (size_t p = first; p < keys.size(); ++p)
       for (size_t i = 0; i < size; ++i) out[h * size + i] += weight[p] / total * values[p][from + i];
   }
   return out;

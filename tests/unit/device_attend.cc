@@ -8,6 +8,7 @@ namespace {
 struct Case {
   uint32_t heads, kv_heads, head_dim, tokens, kv_len;
   bool norm;
+  uint32_t window = 0;
 };
 constexpr uint32_t kContext = 600;
 
@@ -58,16 +59,17 @@ std::vector<double> reference(const Case& c, const Problem& p, const std::vector
   const uint32_t g = head / (c.heads / c.kv_heads), last = c.kv_len - c.tokens + token;
   const std::vector<double> q =
       rotated(c, &p.q[(token * c.heads + head) * c.head_dim], p.q_norm.data(), p.positions[token]);
+  const uint32_t from = c.window == 0 || last < c.window ? 0 : last + 1 - c.window;
   std::vector<double> score(last + 1), out(c.head_dim);
   double greatest = -INFINITY, total = 0;
-  for (uint32_t pos = 0; pos <= last; ++pos) {
+  for (uint32_t pos = from; pos <= last; ++pos) {
     for (uint32_t i = 0; i < c.head_dim; ++i)
       score[pos] += q[i] * keys[(g * kContext + pos) * c.head_dim + i];
     score[pos] /= std::sqrt(c.head_dim);
     greatest = std::max(greatest, score[pos]);
   }
-  for (double& s : score) total += s = std::exp(s - greatest);
-  for (uint32_t pos = 0; pos <= last; ++pos)
+  for (uint32_t pos = from; pos <= last; ++pos) total += score[pos] = std::exp(score[pos] - greatest);
+  for (uint32_t pos = from; pos <= last; ++pos)
     for (uint32_t i = 0; i < c.head_dim; ++i)
       out[i] += score[pos] / total * values[(g * kContext + pos) * c.head_dim + i];
   return out;
@@ -75,7 +77,11 @@ std::vector<double> reference(const Case& c, const Problem& p, const std::vector
 
 // The body's result: attend every piece, then combine.
 std::vector<float> run(const Case& c, Problem& p) {
-  const uint32_t pieces = (c.kv_len + 255) / 256;
+  // As docs/ir.md has it: the piece of the first position that the first token sees.
+  const uint32_t first_token = c.kv_len - c.tokens;
+  const uint32_t first_piece =
+      c.window == 0 || first_token < c.window ? 0 : (first_token + 1 - c.window) / 256;
+  const uint32_t pieces = (c.kv_len + 255) / 256 - first_piece;
   std::vector<float> acc(size_t{pieces} * kMaxTokens * c.heads * c.head_dim, NAN);
   std::vector<float> ml(size_t{pieces} * kMaxTokens * c.heads * 2, NAN);
   std::vector<float> out(size_t{c.tokens} * c.heads * c.head_dim, NAN);
@@ -92,6 +98,7 @@ std::vector<float> run(const Case& c, Problem& p) {
   a.part_ml = global(ml.data());
   a.out = global(out.data());
   a.tokens = c.tokens, a.max_tokens = kMaxTokens, a.kv_len = c.kv_len, a.context = kContext;
+  a.first_piece = first_piece, a.window = c.window;
   a.heads = c.heads, a.kv_heads = c.kv_heads, a.head_dim = c.head_dim;
   a.q_eps = a.k_eps = 1e-6f;
   a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(c.head_dim));
@@ -108,8 +115,11 @@ std::vector<float> run(const Case& c, Problem& p) {
   return out;
 }
 
-const Case kCases[] = {{3, 1, 40, 1, 1, false},    {3, 1, 40, 7, 7, true},    {4, 2, 128, 1, 257, true},
-                       {4, 2, 32, 16, 260, false}, {8, 2, 64, 3, 512, false}, {2, 2, 256, 2, 600, true}};
+const Case kCases[] = {
+    {3, 1, 40, 1, 1, false},      {3, 1, 40, 7, 7, true},         {4, 2, 128, 1, 257, true},
+    {4, 2, 32, 16, 260, false},   {8, 2, 64, 3, 512, false},      {2, 2, 256, 2, 600, true},
+    {4, 2, 32, 1, 600, false, 1}, {4, 2, 32, 5, 600, true, 100},  {4, 2, 32, 16, 300, false, 40},
+    {4, 2, 32, 3, 20, false, 64}, {4, 2, 32, 16, 560, false, 257}};
 
 TEST_CASE("attention over cache and new tokens agrees with float64") {
   for (const Case& c : kCases) {

@@ -156,10 +156,23 @@ TEST_CASE("an op that fits no pattern is an error at its place") {
           Op& norm = op_of_kind(g, OpKind::kRmsNorm);
           op_of_kind(g, OpKind::kAdd).inputs[0] = norm.outputs[0];
         }) == "m.yaml:1:1: error: add fits no task: no task before it writes its operand %l0.h");
-  CHECK(
-      error_after(
-          [](OpGraph& g) { set_attr(op_of_kind(g, OpKind::kAttention).attrs, "window", int64_t{8}); }) ==
-      "m.yaml:1:1: error: attention fits no task: a window of 8 positions is less than the 64 of its cache");
+}
+
+TEST_CASE("attention with a window walks only the pieces that its first token can see") {
+  const std::string config =
+      edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 32");
+  const TaskProgram program = fused(config);
+  const std::string first = "max(0, kv_len - T + 1 - 32) floordiv 256";
+  CHECK(grids_of(program).find("l0.attend attend [2, max(1, kv_len ceildiv 256 - " + first + ")] ") !=
+        std::string::npos);
+  CHECK(region_of(program, "l0.attend", "k_cache", true) ==
+        "[g:+1][max(256*(" + first + " + p), kv_len - T):+min(256*(" + first +
+            " + p) + 256, kv_len) - max(256*(" + first + " + p), kv_len - T)][0:+8]");
+  CHECK(region_of(program, "l0.combine", "part_acc", false) ==
+        "[0:+max(1, kv_len ceildiv 256 - " + first + ")][0:+T][16*g:+16]");
+  // One that reaches past the cache is none.
+  CHECK(fused(edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 64")).grids ==
+        fused(test::mistral_config()).grids);
 }
 
 }  // namespace
