@@ -19,7 +19,7 @@ struct Shape {
   Type type = Type::kF32;
   bool tied = false;
   bool llama3_rope = false;  // the frequencies of Llama 3.1
-  int window = 0;  // positions that a token sees, its own included; 0: all
+  int window = 0;            // positions that a token sees, its own included; 0: all
   double rope_theta = 10000, eps = 1e-5;
 };
 
