@@ -56,12 +56,17 @@ TEST_CASE("sizes that fill no tile, odd heads and two layers have no race, whate
 }
 
 TEST_CASE("a prompt of 300 tokens in steps of 16 crosses from one piece of the context into the next") {
-  TinyModel model;
-  model.context = 320;
-  model.vocab = 64;
-  std::vector<uint32_t> tokens(18, 16);
-  tokens.insert(tokens.end(), {12, 1, 1});
-  check_clean(model, steps(tokens), {0, 3});
+  for (const int64_t window : {0, 40}) {
+    CAPTURE(window);
+    TinyModel model;
+    model.family = window == 0 ? "llama" : "mistral";
+    model.window = window;
+    model.context = 320;
+    model.vocab = 64;
+    std::vector<uint32_t> tokens(18, 16);
+    tokens.insert(tokens.end(), {12, 1, 1});
+    check_clean(model, steps(tokens), {0, 3});
+  }
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ std::string config_of(const TinyModel& m) {
                                                      : 2]},
       {"vocab_size", m.vocab},
   };
+  if (m.window != 0) config["sliding_window"] = m.window;
   if (m.family != "qwen2") config["head_dim"] = m.head_dim;
   return config.dump();
 }

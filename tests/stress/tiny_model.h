@@ -19,6 +19,7 @@ struct TinyModel {
   int64_t layers = 1, hidden = 64, heads = 4, kv_heads = 2, head_dim = 16, ffn = 96, vocab = 160;
   int64_t context = 64;
   int64_t max_tokens = 48;
+  int64_t window = 0;  // of mistral's attention; 0: none
   uint32_t workers = 3;
 };
 
