@@ -24,7 +24,7 @@ Race* race_of(const Fiber& fiber) {
 }
 
 void note_access(const Fiber& fiber, const uint32_t* p, Access access) {
-  if (Race* race = race_of(fiber)) race->access(fiber.agent, p, sizeof *p, mkrt::kSiteAtomic, access);
+  if (Race* race = race_of(fiber)) race->access(fiber, p, sizeof *p, mkrt::kSiteAtomic, access);
 }
 
 // Counts a notification; true if it is the one to be dropped.

@@ -106,10 +106,6 @@ Context Stacks::prepare(uint32_t index, void (*entry)()) {
   return context;
 }
 
-bool Stacks::contains(const void* p) const {
-  return static_cast<uintptr_t>(reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(base_)) < bytes_;
-}
-
 Context thread_context() {
   Context context;
 #ifdef MKRT_ASAN

@@ -28,7 +28,9 @@ class Stacks {
 
   // A context that starts `entry` on stack `index` at the first switch to it. `entry` must not return.
   Context prepare(uint32_t index, void (*entry)());
-  bool contains(const void* p) const;
+  bool contains(const void* p) const {
+    return reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(base_) < bytes_;
+  }
 
  private:
   Stacks(char* base, size_t bytes) : base_(base), bytes_(bytes) {}

@@ -33,7 +33,7 @@ uint32_t* slot_of(Worker& worker, const uint64_t* word) {
 Mbarrier& use(Fiber& fiber, const uint64_t* word) {
   Mbarrier& bar = find_mbarrier(*fiber.worker, word);
   if (Race* race = fiber.worker->launch.race.get())
-    race->access(fiber.agent, word, sizeof *word, kSiteBarrier, Access::kAtomicRead);
+    race->access(fiber, word, sizeof *word, kSiteBarrier, Access::kAtomicRead);
   return bar;
 }
 
@@ -92,7 +92,7 @@ void mk_mbar_init(uint64_t* word, uint32_t arrivals) noexcept {
       return fmt::format("mk_mbar_init at {}: initialised already", describe_address(worker, word));
     });
   if (worker.launch.race)
-    worker.launch.race->access(fiber.agent, word, sizeof *word, mkrt::kSiteBarrier, Access::kWrite);
+    worker.launch.race->access(fiber, word, sizeof *word, mkrt::kSiteBarrier, Access::kWrite);
   Mbarrier bar;
   bar.word = word;
   bar.index = static_cast<uint32_t>(worker.mbarriers.all.size());

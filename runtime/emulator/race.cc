@@ -118,10 +118,10 @@ void Race::note_task(uint32_t agent, uint32_t grid, uint32_t task) {
   tasks_[agent / kLanes].push_back({++clock_of(agent), grid, task});
 }
 
-void Race::access(uint32_t agent, const void* p, uint32_t bytes, uint32_t site, Access kind) {
-  const Worker& worker = *launch_.workers[agent / agents_per_worker_];
+void Race::access(const Fiber& fiber, const void* p, uint32_t bytes, uint32_t site, Access kind) {
+  const Worker& worker = *fiber.worker;
   if (worker.stacks.contains(p)) return;
-  const Actor actor{{agent, clock_of(agent)}, agent, site, kind};
+  const Actor actor{{fiber.agent, clock_of(fiber.agent)}, fiber.agent, site, kind};
   const auto offset = static_cast<const char*>(p) - worker.shared;
   const auto shared_bytes = static_cast<ptrdiff_t>(launch_.options.shared_bytes);
   const bool near = offset + bytes > -static_cast<ptrdiff_t>(kSharedMargin) &&
@@ -139,11 +139,11 @@ extern "C" {
 
 void mk_race_read(const void* p, uint32_t bytes, uint32_t site) noexcept {
   const Fiber& fiber = self();
-  if (Race* race = fiber.worker->launch.race.get()) race->access(fiber.agent, p, bytes, site, Access::kRead);
+  if (Race* race = fiber.worker->launch.race.get()) race->access(fiber, p, bytes, site, Access::kRead);
 }
 
 void mk_race_write(const void* p, uint32_t bytes, uint32_t site) noexcept {
   const Fiber& fiber = self();
-  if (Race* race = fiber.worker->launch.race.get()) race->access(fiber.agent, p, bytes, site, Access::kWrite);
+  if (Race* race = fiber.worker->launch.race.get()) race->access(fiber, p, bytes, site, Access::kWrite);
 }
 }

@@ -40,7 +40,7 @@ class Race {
   SyncClock& counter(const uint32_t* p) { return counters_[p]; }
 
   // Checks an access by a thread, and remembers it.
-  void access(uint32_t agent, const void* p, uint32_t bytes, uint32_t site, Access kind);
+  void access(const Fiber& fiber, const void* p, uint32_t bytes, uint32_t site, Access kind);
 
   // A copy begins: its accesses last until whoever waits for `mbarrier` knows the returned epoch.
   AgentEpoch begin_bulk(uint32_t issuer, uint32_t mbarrier, const void* dst, const void* src, uint32_t bytes);
