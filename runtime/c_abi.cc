@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+
+#include <exception>
+
+#include "runtime/file.h"
+#include "runtime/mkrt.h"
+#include "runtime/session.h"
+
+struct mkrt_device {
+  std::unique_ptr<mkrt::Device> device;
+  std::string name;
+};
+
+struct mkrt_session {
+  mkrt::Session session;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+// Runs f and keeps what it throws, or the error it returns: nothing may leave a C function.
+template <class F>
+auto guarded(F f, decltype(f()) failed) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    last_error = fmt::format("mkrt: error: {}", e.what());
+  } catch (...) {
+    last_error = "mkrt: error: unknown exception";
+  }
+  return failed;
+}
+
+bool missing(const void* argument, const char* name) {
+  if (!argument) last_error = fmt::format("mkrt: error: {} is NULL", name);
+  return !argument;
+}
+
+template <class T>
+T* fail(const mkrt::Error& error) {
+  last_error = error.message;
+  return nullptr;
+}
+
+mkrt_session* open_session(mkrt_device* device, const mkrt::Artefact& artefact,
+                           const std::string& directory) {
+  const mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(directory);
+  if (!checkpoint.ok()) return fail<mkrt_session>(checkpoint.error());
+  const mkrt::Result<std::string> config = mkrt::read_text(directory + "/config.json", size_t{1} << 20);
+  if (!config.ok()) return fail<mkrt_session>(config.error());
+  mkrt::Result<mkrt::Session> session =
+      mkrt::Session::open(artefact, checkpoint.value(), mkrt::hash_hex(config.value()), *device->device);
+  if (!session.ok()) return fail<mkrt_session>(session.error());
+  return new mkrt_session{std::move(session.value())};
+}
+
+std::vector<std::byte> bytes_of(const void* data, size_t size) {
+  const auto* begin = static_cast<const std::byte*>(data);
+  return data ? std::vector<std::byte>(begin, begin + size) : std::vector<std::byte>();
+}
+
+}  // namespace
+
+const char* mkrt_version(void) {
+  return MKRT_VERSION;
+}
+
+const char* mkrt_error(void) {
+  return last_error.c_str();
+}
+
+mkrt_device* mkrt_open_cuda(int ordinal) {
+  return guarded(
+      [&]() -> mkrt_device* {
+        mkrt::Result<std::unique_ptr<mkrt::Device>> device = mkrt::open_cuda(ordinal);
+        if (!device.ok()) return fail<mkrt_device>(device.error());
+        std::string name = device.value()->name();
+        return new mkrt_device{std::move(device.value()), std::move(name)};
+      },
+      nullptr);
+}
+
+mkrt_device* mkrt_open_emulator(void (*kernel)(const void*, const void*), uint64_t seed) {
+  return guarded(
+      [&]() -> mkrt_device* {
+        if (missing(reinterpret_cast<const void*>(kernel), "kernel")) return nullptr;
+        mkrt::EmulatorDeviceOptions options;
+        options.seed = seed;
+        return new mkrt_device{mkrt::open_emulator(reinterpret_cast<mkrt::KernelEntry>(kernel), options),
+                               "emulator"};
+      },
+      nullptr);
+}
+
+const char* mkrt_device_name(const mkrt_device* device) {
+  return missing(device, "device") ? nullptr : device->name.c_str();
+}
+
+void mkrt_close_device(mkrt_device* device) {
+  delete device;
+}
+
+mkrt_session* mkrt_open_session(mkrt_device* device, const char* cubin, const char* checkpoint) {
+  return guarded(
+      [&]() -> mkrt_session* {
+        if (missing(device, "device") || missing(cubin, "cubin") || missing(checkpoint, "checkpoint"))
+          return nullptr;
+        const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(cubin);
+        if (!artefact.ok()) return fail<mkrt_session>(artefact.error());
+        return open_session(device, artefact.value(), checkpoint);
+      },
+      nullptr);
+}
+
+mkrt_session* mkrt_open_session_from_memory(mkrt_device* device, const char* manifest, size_t manifest_bytes,
+                                            const void* plan, size_t plan_bytes, const void* image,
+                                            size_t image_bytes, const char* checkpoint) {
+  return guarded(
+      [&]() -> mkrt_session* {
+        if (missing(device, "device") || missing(manifest, "manifest") || missing(plan, "plan") ||
+            missing(checkpoint, "checkpoint"))
+          return nullptr;
+        mkrt::Artefact artefact;
+        mkrt::Result<mkrt::Manifest> parsed = mkrt::parse_manifest({manifest, manifest_bytes});
+        if (!parsed.ok()) return fail<mkrt_session>(parsed.error());
+        artefact.manifest = std::move(parsed.value());
+        artefact.plan = bytes_of(plan, plan_bytes);
+        artefact.image = bytes_of(image, image_bytes);
+        return open_session(device, artefact, checkpoint);
+      },
+      nullptr);
+}
+
+void mkrt_close_session(mkrt_session* session) {
+  delete session;
+}
+
+uint32_t mkrt_vocab(const mkrt_session* session) {
+  return missing(session, "session") ? 0 : static_cast<uint32_t>(session->session.manifest().vocab);
+}
+uint32_t mkrt_max_tokens(const mkrt_session* session) {
+  return missing(session, "session") ? 0 : session->session.max_tokens();
+}
+uint32_t mkrt_context(const mkrt_session* session) {
+  return missing(session, "session") ? 0 : session->session.context();
+}
+uint32_t mkrt_position(const mkrt_session* session) {
+  return missing(session, "session") ? 0 : session->session.position();
+}
+
+int mkrt_rewind(mkrt_session* session, uint32_t position) {
+  if (missing(session, "session")) return 1;
+  if (position > session->session.position()) {
+    last_error = fmt::format("mkrt: error: cannot go back to position {}, the session is at {}", position,
+                             session->session.position());
+    return 1;
+  }
+  session->session.set_position(position);
+  return 0;
+}
+
+int mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, float* logits, int32_t* next) {
+  return guarded(
+      [&] {
+        if (missing(session, "session") || missing(tokens, "tokens")) return 1;
+        const mkrt::Result<int32_t> chosen = session->session.step({tokens, count}, logits);
+        if (!chosen.ok()) {
+          last_error = chosen.error().message;
+          return 1;
+        }
+        if (next) *next = chosen.value();
+        return 0;
+      },
+      1);
+}

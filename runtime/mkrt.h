@@ -1,0 +1,67 @@
+/* The C interface of libmkrt: load a cubin that mkc made, bind a checkpoint, run steps. docs/c-abi.md.
+ *
+ * Every function may fail: pointers are then NULL and results nonzero, and mkrt_error() says why. Nothing
+ * throws, aborts or prints. Handles are not thread-safe; different handles may be used by different threads,
+ * sessions of one device by one thread at a time. */
+#ifndef MKRT_H
+#define MKRT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mkrt_device mkrt_device;
+typedef struct mkrt_session mkrt_session;
+
+/* "0.1.0". Never fails. */
+const char* mkrt_version(void);
+
+/* What the last failed call of this thread found and expected; "" if none failed. Valid until the next call.
+ */
+const char* mkrt_error(void);
+
+/* The GPU of an ordinal, by the CUDA driver. */
+mkrt_device* mkrt_open_cuda(int ordinal);
+
+/* The emulator, for a kernel compiled into this process (mkc's host code); it is called once for every GPU
+ * thread. seed: order of threads and copies; 0: fixed. */
+mkrt_device* mkrt_open_emulator(void (*kernel)(const void* session, const void* step), uint64_t seed);
+
+/* "NVIDIA H100 …", "emulator". Valid as long as the device. */
+const char* mkrt_device_name(const mkrt_device* device);
+
+/* Its sessions must be closed before. NULL: nothing happens. */
+void mkrt_close_device(mkrt_device* device);
+
+/* Loads a cubin and the weights of the checkpoint it was compiled for (a Hugging Face directory) onto a
+ * device. */
+mkrt_session* mkrt_open_session(mkrt_device* device, const char* cubin, const char* checkpoint);
+
+/* The same with manifest (JSON) and plan from memory; image: the cubin's bytes, or NULL on the emulator. */
+mkrt_session* mkrt_open_session_from_memory(mkrt_device* device, const char* manifest, size_t manifest_bytes,
+                                            const void* plan, size_t plan_bytes, const void* image,
+                                            size_t image_bytes, const char* checkpoint);
+
+void mkrt_close_session(mkrt_session* session);
+
+uint32_t mkrt_vocab(const mkrt_session* session);      /* ids are 0 to vocab - 1 */
+uint32_t mkrt_max_tokens(const mkrt_session* session); /* of one step */
+uint32_t mkrt_context(const mkrt_session* session);    /* positions that the cache holds */
+uint32_t mkrt_position(const mkrt_session* session);   /* tokens fed so far */
+
+/* Goes back to `position`, at most the current one: what was fed behind it is forgotten. */
+int mkrt_rewind(mkrt_session* session, uint32_t position);
+
+/* Feeds 1 to mkrt_max_tokens() tokens at the positions that follow.
+ * logits: NULL, or room for count * vocab floats, row by row. next: NULL, or gets the greedy successor of the
+ * last token. After bad arguments nothing has changed; after a fault in the kernel every further step fails.
+ */
+int mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, float* logits, int32_t* next);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
