@@ -27,6 +27,7 @@ RunOptions steps(std::vector<uint32_t> tokens) {
   return options;
 }
 
+// One family loads each type by 16-byte copies: only the loader knows the difference, and it knows no family.
 TEST_CASE("no family has a race in any type of weights") {
   for (const char* family : {"llama", "qwen2", "qwen3", "mistral"})
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
@@ -35,7 +36,8 @@ TEST_CASE("no family has a race in any type of weights") {
       TinyModel model;
       model.family = family;
       model.dtype = dtype;
-      check_clean(model, steps({1, 2, 7, 16, 1}), {0, 1, 2});
+      const bool bulk_copy = model.family != "qwen2";
+      check_clean(model, steps({1, 2, 7, 16, 1}), {0, 1, 2}, bulk_copy);
     }
 }
 
