@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "tests/stress/edits.h"
@@ -66,9 +67,12 @@ TEST_CASE("a copy over a stage that is being read names the copy and the reader"
 }
 
 TEST_CASE("an access outside shared memory names the task and the line") {
-  CHECK(first_report({"mk_kernel", "mkd_begin", 0, add_to(3, 1)}) ==
-        fmt::format("access outside shared memory of shared+0x20400: worker 2 thread 0, task l0.q[3], {}",
-                    site("product.cc", "s.scale[w->thread] =")));
+  const std::string report = first_report({"mk_kernel", "mkd_begin", 0, add_to(3, 1)});
+  CAPTURE(report);
+  const size_t who = report.find(": ");
+  CHECK(report.starts_with("access outside shared memory of shared+0x"));
+  CHECK(report.substr(std::min(who, report.size())) ==
+        fmt::format(": worker 2 thread 0, task l0.q[3], {}", site("product.cc", "s.scale[w->thread] =")));
 }
 
 }  // namespace
