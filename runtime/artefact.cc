@@ -39,6 +39,20 @@ struct Elf {
     return value_at<Elf64_Shdr>(bytes, header.e_shoff + index * sizeof(Elf64_Shdr));
   }
 
+  // Whether everything that the headers speak of is there.
+  bool whole() const {
+    if (header.e_shentsize != sizeof(Elf64_Shdr) ||
+        !part(bytes, header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr)) ||
+        !part(bytes, header.e_phoff, uint64_t{header.e_phnum} * header.e_phentsize))
+      return false;
+    for (uint64_t i = 0; i < header.e_shnum; ++i) {
+      const Elf64_Shdr s = *section(i);
+      if (s.sh_type != SHT_NULL && s.sh_type != SHT_NOBITS && !part(bytes, s.sh_offset, s.sh_size))
+        return false;
+    }
+    return true;
+  }
+
   // The bytes of the data object `name`.
   std::optional<Bytes> object(std::string_view name) const {
     for (uint64_t i = 0; i < header.e_shnum; ++i) {
@@ -98,10 +112,8 @@ Result<Artefact> load_artefact(const std::string& path) {
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64)
     return fail("not a cubin: expected a 64-bit ELF file");
-  if (header->e_shentsize != sizeof(Elf64_Shdr) ||
-      !part(bytes, header->e_shoff, uint64_t{header->e_shnum} * sizeof(Elf64_Shdr)))
-    return fail("truncated: its section headers lie outside the file");
   const Elf elf{bytes, *header};
+  if (!elf.whole()) return fail("truncated: its headers speak of bytes outside the file");
   const auto manifest = elf.object("mk_manifest"), plan = elf.object("mk_plan");
   if (!manifest || !plan)
     return fail(fmt::format("has no {}: expected a cubin made by mkc", manifest ? "mk_plan" : "mk_manifest"));

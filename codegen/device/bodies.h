@@ -11,7 +11,7 @@
 namespace mk {
 
 // Tokens of a product that one pass of a strip through the ring serves, by the bytes of a weight.
-constexpr u32 kGroupTokens = 32;
+constexpr u32 kGroupTokens = 16;
 constexpr u32 kGroupTokensF32 = 16;
 
 // x [T, cols], norm [cols] or null, bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]

@@ -28,14 +28,22 @@ MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
   return sum;
 }
 
-// An activation as the product takes it: normalised, 0 past the last column or token.
+// Activations as the product takes them: normalised, 0 past the last column or token.
 struct Input {
   const ProductArgs& a;
   AS3 const f32* scale;
   MK_INLINE f32 at(u32 token, u32 col) const {
-    if (col >= a.cols || token >= a.tokens) return 0;
+    if (col >= a.cols) return 0;
     const f32 v = a.x[token * a.cols + col];
     return a.norm ? v * scale[token] * a.norm[col] : v;
+  }
+  // Of an even column and the next: by one load where rows are of even length.
+  MK_INLINE f32x2 pair(u32 token, u32 col) const {
+    if (token >= a.tokens) return {0, 0};
+    if (a.cols % 2 != 0) return {at(token, col), at(token, col + 1)};
+    if (col >= a.cols) return {0, 0};
+    const f32x2 v = *(AS1 const f32x2*)(a.x + token * a.cols + col);
+    return a.norm ? v * scale[token] * *(AS1 const f32x2*)(a.norm + col) : v;
   }
 };
 
@@ -52,18 +60,20 @@ struct Fma {
     const u32 c = col + lane % 4 * 2;
     if constexpr (W::bytes == 4) {
       MK_UNROLL
-      for (u32 i = 0; i < Tokens * 2; ++i) {
-        const u32 n = i / 2, e = i % 2;
-        const f32 x = in.at(token + n, c + e);
-        sum[n * 2] = __builtin_fmaf(as_f32(bits[e]), x, sum[n * 2]);
-        sum[n * 2 + 1] = __builtin_fmaf(as_f32(bits[2 + e]), x, sum[n * 2 + 1]);
+      for (u32 n = 0; n < Tokens; ++n) {
+        const f32x2 x = in.pair(token + n, c);
+        MK_UNROLL
+        for (u32 r = 0; r < 2; ++r) {
+          sum[n * 2 + r] = __builtin_fmaf(as_f32(bits[2 * r]), x[0], sum[n * 2 + r]);
+          sum[n * 2 + r] = __builtin_fmaf(as_f32(bits[2 * r + 1]), x[1], sum[n * 2 + r]);
+        }
       }
     } else {
       MK_UNROLL
       for (u32 i = 0; i < Tokens * 2; ++i) {
         const u32 n = i / 2, half = i % 2;
-        const f32 x0 = W::round(in.at(token + n, c + 8 * half));
-        const f32 x1 = W::round(in.at(token + n, c + 8 * half + 1));
+        const f32x2 x = in.pair(token + n, c + 8 * half);
+        const f32 x0 = W::round(x[0]), x1 = W::round(x[1]);
         MK_UNROLL
         for (u32 r = 0; r < 2; ++r) {
           sum[n * 2 + r] = __builtin_fmaf(W::low(bits[2 * half + r]), x0, sum[n * 2 + r]);
@@ -96,8 +106,8 @@ struct Mma {
     MK_UNROLL
     for (u32 b = 0; b < Blocks; ++b) {
       const u32 n = token + b * 8 + lane / 4;
-      W::mma(sum + b * 4, bits, W::pack(in.at(n, c), in.at(n, c + 1)),
-             W::pack(in.at(n, c + 8), in.at(n, c + 9)));
+      const f32x2 low = in.pair(n, c), high = in.pair(n, c + 8);
+      W::mma(sum + b * 4, bits, W::pack(low[0], low[1]), W::pack(high[0], high[1]));
     }
   }
   MK_INLINE void store(u32 lane, AS3 f32* partial) {

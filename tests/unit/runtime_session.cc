@@ -224,7 +224,7 @@ TEST_CASE("a cubin is an ELF file with a manifest") {
       "ELF\x02\x01\x01",
       7);
   elf.resize(64);
-  CHECK(refused(elf) == "f.cubin: error: truncated: its section headers lie outside the file");
+  CHECK(refused(elf) == "f.cubin: error: truncated: its headers speak of bytes outside the file");
   elf[0x3a] = 64;  // the size of a section header
   CHECK(refused(elf) == "f.cubin: error: has no mk_manifest: expected a cubin made by mkc");
 }
