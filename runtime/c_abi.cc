@@ -150,14 +150,18 @@ uint32_t mkrt_position(const mkrt_session* session) {
 }
 
 int mkrt_rewind(mkrt_session* session, uint32_t position) {
-  if (missing(session, "session")) return 1;
-  if (position > session->session.position()) {
-    last_error = fmt::format("mkrt: error: cannot go back to position {}, the session is at {}", position,
-                             session->session.position());
-    return 1;
-  }
-  session->session.set_position(position);
-  return 0;
+  return guarded(
+      [&] {
+        if (missing(session, "session")) return 1;
+        if (position > session->session.position()) {
+          last_error = fmt::format("mkrt: error: cannot go back to position {}, the session is at {}",
+                                   position, session->session.position());
+          return 1;
+        }
+        session->session.set_position(position);
+        return 0;
+      },
+      1);
 }
 
 int mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, float* logits, int32_t* next) {

@@ -99,7 +99,7 @@ class CudaDevice final : public Device {
 
   ~CudaDevice() override {
     if (!context_) return;
-    driver_.context_set(context_);
+    use();
     if (module_) driver_.module_unload(module_);
     for (const uint64_t address : blocks_) driver_.memory_free(address);
     driver_.context_release(device_);
@@ -108,6 +108,7 @@ class CudaDevice final : public Device {
   std::string name() const override { return name_; }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
+    use();
     CUdeviceptr address = 0;
     const CUresult result = driver_.memory_alloc(&address, bytes == 0 ? 1 : bytes);
     if (Status s = check(result, fmt::format("allocating {} bytes", bytes)); !s.ok()) return s.error();
@@ -115,26 +116,30 @@ class CudaDevice final : public Device {
     return uint64_t{address};
   }
   void release(uint64_t address) override {
+    use();
     driver_.memory_free(address);
     blocks_.erase(address);
   }
   Status write(uint64_t to, std::span<const std::byte> from) override {
+    use();
     return from.empty() ? Status()
                         : check(driver_.copy_in(to, from.data(), from.size()), "copying to the device");
   }
   Status read(std::span<std::byte> to, uint64_t from) override {
+    use();
     return to.empty() ? Status()
                       : check(driver_.copy_out(to.data(), from, to.size()), "copying from the device");
   }
   Status clear(uint64_t at, uint64_t bytes) override {
+    use();
     return bytes == 0 ? Status() : check(driver_.fill(at, 0, bytes), "clearing memory");
   }
 
   Status load(const Artefact& artefact) override {
     const Manifest& m = artefact.manifest;
     if (artefact.image.empty()) return fail("the artefact holds no cubin: it was compiled for " + m.target);
-    if (module_) driver_.module_unload(module_);
-    module_ = nullptr;
+    if (loaded_.workers != 0) return loaded_ == m ? Status() : has_other_kernel(name_, loaded_, m);
+    use();
     if (Status s =
             check(driver_.module_load(&module_, artefact.image.data()),
                   fmt::format("loading a cubin of {} on a device of sm_{}{}", m.target, major_, minor_));
@@ -157,22 +162,24 @@ class CudaDevice final : public Device {
     if (uint64_t{m.workers} > static_cast<uint64_t>(blocks) * static_cast<uint64_t>(sms_))
       return fail(fmt::format("{} workers, but {} multiprocessors hold {} each; compile with --workers {}",
                               m.workers, sms_, blocks, blocks * sms_));
-    workers_ = m.workers;
-    threads_ = m.threads;
-    shared_bytes_ = m.shared_bytes;
+    loaded_ = m;
     return {};
   }
 
   Status launch(uint64_t session, uint64_t step) override {
+    use();
     void* arguments[] = {&session, &step};
-    const CUresult result = driver_.launch_cooperative(kernel_, workers_, 1, 1, threads_, 1, 1, shared_bytes_,
-                                                       nullptr, arguments);
+    const CUresult result = driver_.launch_cooperative(kernel_, loaded_.workers, 1, 1, loaded_.threads, 1, 1,
+                                                       loaded_.shared_bytes, nullptr, arguments);
     if (Status s = check(result, "launching"); !s.ok()) return s;
     return check(driver_.synchronize(), "running the kernel");
   }
 
  private:
   explicit CudaDevice(const Driver& driver) : driver_(driver) {}
+
+  // Whichever thread calls, and whatever device it used before.
+  void use() const { driver_.context_set(context_); }
 
   Status start(int ordinal) {
     if (Status s = check(driver_.device_get(&device_, ordinal), "cuDeviceGet"); !s.ok()) return s;
@@ -204,7 +211,7 @@ class CudaDevice final : public Device {
   Handle context_ = nullptr, module_ = nullptr, kernel_ = nullptr;
   std::string name_;
   int sms_ = 0, major_ = 0, minor_ = 0;
-  uint32_t workers_ = 0, threads_ = 0, shared_bytes_ = 0;
+  Manifest loaded_;  // no workers: nothing is loaded
   std::set<uint64_t> blocks_;
 };
 

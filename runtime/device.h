@@ -24,8 +24,8 @@ class Device {
   virtual Status read(std::span<std::byte> to, uint64_t from) = 0;
   virtual Status clear(uint64_t at, uint64_t bytes) = 0;
 
-  // Takes the artefact's kernel; launches are of the last one loaded. Errors: made for another device, or
-  // needs more workers at once than the device holds.
+  // Takes the artefact's kernel, for all launches from now on. Errors: made for another device, or needs more
+  // workers at once than the device holds; the device has the kernel of another artefact.
   virtual Status load(const Artefact& artefact) = 0;
   // Runs one step: MkSession and MkStep lie at these addresses. Returns when it has ended.
   virtual Status launch(uint64_t session, uint64_t step) = 0;
@@ -37,6 +37,9 @@ struct EmulatorDeviceOptions {
   bool race = false;
   uint64_t drop_notification = 0;  // see EmulatorOptions; counted anew in each launch
 };
+
+// A device runs the kernel of one artefact.
+Error has_other_kernel(const std::string& device, const Manifest& loaded, const Manifest& wanted);
 
 // The emulator, for one compiled kernel. `site` names the sites of race reports (may be empty). A launch with
 // a race is an error that holds the reports.

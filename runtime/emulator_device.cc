@@ -66,6 +66,8 @@ class EmulatorDevice final : public Device {
   }
 
   Status load(const Artefact& artefact) override {
+    if (manifest_.workers != 0 && manifest_ != artefact.manifest)
+      return has_other_kernel(name(), manifest_, artefact.manifest);
     manifest_ = artefact.manifest;
     return {};
   }
@@ -114,6 +116,11 @@ class EmulatorDevice final : public Device {
 };
 
 }  // namespace
+
+Error has_other_kernel(const std::string& device, const Manifest& loaded, const Manifest& wanted) {
+  return {fmt::format("{}: error: has the kernel of schedule {} loaded, not {}: open another device for it",
+                      device, loaded.schedule_hash, wanted.schedule_hash)};
+}
 
 std::unique_ptr<Device> open_emulator(KernelEntry kernel, const EmulatorDeviceOptions& options,
                                       std::function<std::string(uint32_t)> site) {

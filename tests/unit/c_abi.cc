@@ -78,6 +78,13 @@ TEST_CASE("what cannot be done is an error with a message, and changes nothing")
         "/none.cubin: error: cannot open: No such file or directory");
   CHECK(!c.open((std::string(MKC_SOURCE_DIR) + "/tests/fixtures/models/qwen2").c_str()));
   CHECK(std::string(mkrt_error()).find("config.json: error: has the hash ") != std::string::npos);
+  mkrt::Manifest other = c.host.artefact.manifest;
+  other.schedule_hash = "77";
+  const std::string manifest = mkrt::to_json(other);
+  CHECK(!mkrt_open_session_from_memory(c.device, manifest.data(), manifest.size(),
+                                       c.host.artefact.plan.data(), c.host.artefact.plan.size(), nullptr, 0,
+                                       kDirectory.c_str()));
+  CHECK(std::string(mkrt_error()).ends_with("loaded, not 77: open another device for it"));
   CHECK(mkrt_position(c.session) == 0);
   CHECK(mkrt_step(c.session, &good, 1, nullptr, nullptr) == 0);
   CHECK(mkrt_max_tokens(c.session) == 16);
