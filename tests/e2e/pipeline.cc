@@ -7,7 +7,7 @@ namespace {
 
 template <class T>
 T value_of(Result<T> result) {
-  REQUIRE_MESSAGE(result.ok(), result.error().message);
+  if (!result.ok()) FAIL(result.error().message);
   return std::move(result.value());
 }
 
@@ -20,7 +20,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   request.options.max_tokens = build.max_tokens;
   Compilation c = value_of(open_model(request, true));
   const Status status = run_passes(c);
-  REQUIRE_MESSAGE(status.ok(), status.error().message);
+  if (!status.ok()) FAIL(status.error().message);
   host_ = value_of(build_for_emulator(c, {build.bulk_copy, build.race, {}}));
   config_hash_ = host_.artefact.manifest.config_hash;
   checkpoint_ = std::move(*c.checkpoint);
