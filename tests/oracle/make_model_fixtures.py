@@ -14,13 +14,16 @@ SIZES = dict(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_atte
              bos_token_id=None, eos_token_id=None, pad_token_id=None)
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=64)
+SMALL = SIZES | dict(hidden_size=40, intermediate_size=56, vocab_size=80)
 MODELS = {
     "llama": LlamaConfig(**SIZES, tie_word_embeddings=True, rope_parameters=LLAMA3),
     "qwen2": Qwen2Config(**SIZES, tie_word_embeddings=False),
     "qwen3": Qwen3Config(**SIZES, head_dim=16, tie_word_embeddings=False),
     "mistral": MistralConfig(**SIZES, tie_word_embeddings=False, sliding_window=None),
+    "llama_f32": LlamaConfig(**SMALL, tie_word_embeddings=False),
+    "mistral_window_f32": MistralConfig(**SMALL, tie_word_embeddings=False, sliding_window=8),
 }
-NEW_TOKENS = 24
+NEW_TOKENS = 32
 
 
 def randomise(model):
@@ -32,7 +35,14 @@ def randomise(model):
             weight.data.normal_(std=0.1)
             if "norm" in name:
                 weight.data.add_(1)
-        weight.data = weight.data.bfloat16().float()
+
+
+def spell_as_before_transformers_5(path):
+    """RoPE's theta and the dtype where checkpoints older than transformers 5 have them."""
+    config = json.loads(path.read_text())
+    config["torch_dtype"] = config.pop("dtype")
+    config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
 def main():
@@ -41,7 +51,8 @@ def main():
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
         randomise(model)
-        model.bfloat16().save_pretrained(folder / name)
+        dtype = torch.float32 if name.endswith("_f32") else torch.bfloat16
+        model.to(dtype).save_pretrained(folder / name)
         # Loaded again: the frequencies of RoPE must not have been rounded to bf16 with the weights.
         model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float64).eval()
         ids = torch.randint(0, config.vocab_size, (19,)).tolist()
@@ -53,6 +64,8 @@ def main():
         expected = {"prompt_ids": prompt, "new_ids": ids[len(prompt):],
                     "logits": [[float(f"{v:.9g}") for v in row] for row in logits.tolist()]}
         (folder / name / "expected.json").write_text(json.dumps(expected) + "\n")
+        if name.endswith("_f32"):
+            spell_as_before_transformers_5(folder / name / "config.json")
         (folder / name / "generation_config.json").unlink(missing_ok=True)
 
 

@@ -143,6 +143,7 @@ Shape shape_of(const json& c) {
   s.vocab = c["vocab_size"];
   s.tied = c["tie_word_embeddings"];
   s.eps = c["rms_norm_eps"];
+  if (c.contains("sliding_window") && !c["sliding_window"].is_null()) s.window = c["sliding_window"];
   // transformers 5 keeps all of RoPE in rope_parameters.
   const json rope = c.value("rope_parameters", json::object());
   s.rope_theta = rope.contains("rope_theta") ? rope["rope_theta"] : c["rope_theta"];
