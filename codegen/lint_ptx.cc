@@ -9,15 +9,16 @@
 namespace mkc {
 namespace {
 
-// The mnemonic of an instruction's line: "@%p1 ld.global.b32 …" gives "ld.global.b32".
-std::string_view mnemonic(std::string_view line) {
-  const auto skip_blanks = [&] { line.remove_prefix(std::min(line.find_first_not_of(" \t{"), line.size())); };
-  skip_blanks();
-  if (line.starts_with('@')) {
-    line.remove_prefix(std::min(line.find_first_of(" \t"), line.size()));
-    skip_blanks();
+// The mnemonic of a statement: "@%p1 ld.global.b32 …" gives "ld.global.b32", ".visible .local …" gives
+// ".local".
+std::string_view mnemonic(std::string_view statement) {
+  for (;;) {
+    statement.remove_prefix(std::min(statement.find_first_not_of(" \t"), statement.size()));
+    const std::string_view word = statement.substr(0, statement.find_first_of(" \t"));
+    const bool before = word.starts_with('@') || word == ".visible" || word == ".weak" || word == ".extern";
+    if (!before) return word;
+    statement.remove_prefix(word.size());
   }
-  return line.substr(0, line.find_first_of(" \t;"));
 }
 
 bool has(std::string_view name, std::string_view modifier) {
@@ -31,7 +32,8 @@ const char* fault_of(std::string_view name) {
     const bool ordered =
         has(name, ".relaxed") || has(name, ".acquire") || has(name, ".release") || has(name, ".acq_rel");
     if (!ordered || !(has(name, ".gpu") || has(name, ".cta"))) return "atomic without an order and a scope";
-    if (has(name, ".f32") || has(name, ".f64") || has(name, ".f16") || has(name, ".bf16"))
+    if (has(name, ".f32") || has(name, ".f64") || has(name, ".f16") || has(name, ".bf16") ||
+        has(name, ".f16x2") || has(name, ".bf16x2"))
       return "atomic on floats: its result depends on the order of threads";
   }
   if (name == ".local" || has(name, ".local")) return "local memory";
@@ -51,9 +53,13 @@ std::vector<std::string> lint_ptx(const std::string& ptx) {
   std::string line;
   for (size_t number = 1; std::getline(lines, line); ++number) {
     if (line.starts_with("//")) continue;
-    if (const char* fault = fault_of(mnemonic(line)))
-      faults.push_back(
-          fmt::format("line {}: {}: {}", number, line.substr(line.find_first_not_of(" \t")), fault));
+    for (size_t begin = 0; begin < line.size();) {  // inline assembly has several statements on a line
+      const size_t end = std::min(line.find_first_of(";{}", begin), line.size());
+      if (const char* fault = fault_of(mnemonic(std::string_view(line).substr(begin, end - begin))))
+        faults.push_back(
+            fmt::format("line {}: {}: {}", number, line.substr(line.find_first_not_of(" \t")), fault));
+      begin = end + 1;
+    }
   }
   return faults;
 }

@@ -67,7 +67,8 @@ struct Elf {
         if (!text || std::memcmp(text->data(), name.data(), name.size()) != 0 || text->back() != std::byte{0})
           continue;
         const auto holder = section(symbol->st_shndx);
-        if (!holder || holder->sh_type == SHT_NOBITS || symbol->st_value > holder->sh_size)
+        if (!holder || holder->sh_type == SHT_NOBITS || symbol->st_value > holder->sh_size ||
+            symbol->st_size > holder->sh_size - symbol->st_value)
           return std::nullopt;
         return part(bytes, holder->sh_offset + symbol->st_value, symbol->st_size);
       }

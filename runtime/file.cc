@@ -41,7 +41,8 @@ int write_all(int descriptor, std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<MappedFile> map_file(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Opening a pipe would wait for its writer.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number < 0) return system_error(path, "cannot open", errno);
   struct stat info;
   if (fstat(file.number, &info) != 0) return system_error(path, "cannot read", errno);

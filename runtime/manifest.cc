@@ -169,6 +169,11 @@ Status check_tensor(const ManifestTensor& t, const Manifest& m) {
 }
 
 Status check_weight(const ManifestWeight& w, const Manifest& m) {
+  if (w.element == Element::kI32)
+    return refuse(fmt::format("weight {} is i32, expected a float type", w.name));
+  if (w.layout == WeightLayout::kVector && (w.rows != 1 || w.sources.size() != 1))
+    return refuse(fmt::format("vector {} has {} rows and {} sources, expected one of each", w.name, w.rows,
+                              w.sources.size()));
   constexpr uint64_t kMost = uint64_t{1} << 40;
   if (w.rows == 0 || w.cols == 0 || w.rows > kMost || w.cols > kMost / w.rows)
     return refuse(fmt::format("weight {} has {} rows and {} columns", w.name, w.rows, w.cols));
@@ -193,6 +198,10 @@ Status check(const Manifest& m) {
     return refuse(fmt::format("{} workers of {} threads, expected 1 or more of {}", m.workers, m.threads,
                               kWorkerThreads));
   if (m.symbols.size() > kMaxSymbols) return refuse(fmt::format("{} symbols", m.symbols.size()));
+  for (const ManifestSymbol& s : m.symbols)
+    if (s.lo < 0 || s.lo > s.hi || s.hi > INT32_MAX)
+      return refuse(fmt::format("symbol {} from {} to {}, expected bounds within 0 to {}", s.name, s.lo, s.hi,
+                                INT32_MAX));
   if (m.inputs.size() > std::size(MkStep{}.input)) return refuse(fmt::format("{} inputs", m.inputs.size()));
   for (const auto* tensors : {&m.inputs, &m.outputs, &m.tensors})
     for (const ManifestTensor& t : *tensors)

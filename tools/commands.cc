@@ -18,6 +18,13 @@ void print_error(const std::string& message) {
   fmt::print(stderr, "{}{}\n", placed ? "" : "mkc: error: ", message);
 }
 
+// The exit code of a command that succeeded, if what it printed arrived.
+int finish_output(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  print_error("cannot write to standard output");
+  return 1;
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& command, ModelRequest& request) {
@@ -65,7 +72,7 @@ int run_command(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
-    return app.exit(e);
+    return finish_output(app.exit(e));
   } catch (const CLI::ParseError& e) {
     fmt::print(stderr,
                "mkc: error: {}\nRun mkc --help for the commands and mkc COMMAND --help for options.\n",
@@ -73,7 +80,7 @@ int run_command(int argc, char** argv) {
     return 1;
   }
   const Status status = action();
-  if (status.ok()) return 0;
+  if (status.ok()) return finish_output(0);
   print_error(status.error().message);
   return 1;
 }

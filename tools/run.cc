@@ -122,7 +122,7 @@ Result<Loaded> load(const RunArguments& a) {
   const bool cubin = is_cubin(a.request.model);
   if (cubin)
     if (Status status = load_cubin(a, loaded); !status.ok()) return status.error();
-  if (a.device != "emulator") {
+  if (a.device != "emulator" && !a.race) {  // only the emulator sees races
     mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
     if (gpu.ok())
       loaded.device = std::move(gpu.value());
@@ -194,6 +194,10 @@ Status print_json(const std::vector<int32_t>& prompt, const std::vector<int32_t>
 Status run(const RunArguments& a) {
   if (a.prompt.has_value() == a.prompt_ids.has_value())
     return Error{"mkc: error: give one of --prompt and --prompt-ids"};
+  if (a.race && a.device == "cuda") return Error{"--race: error: only the emulator sees races"};
+  if (!a.checkpoint.empty() && !is_cubin(a.request.model))
+    return Error{fmt::format("--checkpoint {}: error: is for cubins, {} has its own weights", a.checkpoint,
+                             a.request.model)};
   Result<Loaded> got = load(a);
   if (!got.ok()) return got.error();
   Loaded& loaded = got.value();

@@ -157,6 +157,10 @@ class CommandTest(unittest.TestCase):
         self.refuses("mkc: error: --emit: ", "compile", FIXTURE, "--emit", "exe")
         self.refuses("none: error: cannot be read: No such file or directory", "compile", "none")
         self.refuses("mkc: error: give one of --prompt and --prompt-ids", "run", FIXTURE)
+        self.refuses("--checkpoint x: error: is for cubins, ", "run", FIXTURE, "--checkpoint", "x", "--prompt-ids", 1)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([MKC, "--version"], stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stderr), (1, b"mkc: error: cannot write to standard output\n"))
         self.refuses("error: no machine description for target 'sm_70'; known targets: ", "compile", FIXTURE,
                      "--target", "sm_70")
         self.refuses("none/f.ptx: error: cannot create: No such file or directory", "compile", FIXTURE, "--emit",

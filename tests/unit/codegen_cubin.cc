@@ -54,6 +54,11 @@ TEST_CASE("the lint refuses each thing that PTX may not contain") {
   CHECK(fault("{ call.uni (r), f, (a); }").ends_with("call"));
   CHECK(fault("ld.volatile.global.b32 %r1, [%rd1];") != "");
   CHECK(fault("membar.gl;") != "");
+  CHECK(fault("{ .reg .pred p; st.local.b32 [%rd1], %r1; }").ends_with("local memory"));
+  CHECK(fault("{ .reg .b32 t; red.global.add.u32 [%rd1], t; }") != "");
+  CHECK(fault(".visible .func (.param .b32 r) f();").ends_with("call"));
+  CHECK(fault(".visible .local .b8 x[4];").ends_with("local memory"));
+  CHECK(fault("red.relaxed.gpu.global.add.noftz.bf16x2 [%rd1], %r1;") != "");
   CHECK(fault("red.release.gpu.global.add.u32 [%rd1], 1;") == "");
   CHECK(fault("atom.relaxed.gpu.global.cas.b32 %r1, [%rd1], 0, 1;") == "");
   CHECK(fault("ld.global.b32 %r1, [%rd1];") == "");

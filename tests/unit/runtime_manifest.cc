@@ -90,6 +90,12 @@ TEST_CASE("a manifest whose sizes contradict each other is refused") {
         "manifest: error: tensor next of 64 bytes has the slot 4090+64 in an arena of 4096 bytes");
   CHECK(refused([](json& m) { m["ropes"][0]["positions"] = uint64_t{1} << 62; }) ==
         "manifest: error: rope table of 4611686018427387904 positions at 655360 lies outside its arena");
+  CHECK(refused([](json& m) { m["symbols"][0]["hi"] = int64_t{1} << 62; }) ==
+        "manifest: error: symbol T from 1 to 4611686018427387904, expected bounds within 0 to 2147483647");
+  CHECK(refused([](json& m) { m["weights"][0]["element"] = "i32"; }) ==
+        "manifest: error: weight w is i32, expected a float type");
+  CHECK(refused([](json& m) { m["weights"][1]["sources"] = {"a", "b"}; }) ==
+        "manifest: error: vector n has 1 rows and 2 sources, expected one of each");
   CHECK(refused([](json& m) { m["events"][1]["cells"] = 6; }) ==
         "manifest: error: event f has cells 4+6 of 9");
   CHECK(refused([](json& m) { m["threads"] = 128; }) ==

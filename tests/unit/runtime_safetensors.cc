@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <random>
@@ -149,6 +150,14 @@ TEST_CASE("no change of a header's bytes crashes the reader") {
     CHECK(sum > 0);
   }
   CHECK(opened < 1500);  // changes of names and of data are no faults
+}
+
+TEST_CASE("a pipe is no checkpoint, and nobody waits for its writer") {
+  const TempDir dir;
+  REQUIRE(mkfifo((dir.path + "/model.safetensors").c_str(), 0600) == 0);
+  const Result<Checkpoint> checkpoint = open_checkpoint(dir.path);
+  REQUIRE(!checkpoint.ok());
+  CHECK(dir.without_path(checkpoint.error().message) == "model.safetensors: error: not a regular file");
 }
 
 TEST_CASE("a directory without weights is refused") {
