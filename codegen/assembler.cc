@@ -20,14 +20,6 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-bool is_library(const std::string& path) {
-  return fs::path(path).filename().string().starts_with("libnvJitLink");
-}
-
-Result<std::unique_ptr<Assembler>> open_path(const std::string& path) {
-  return is_library(path) ? open_nvjitlink(path) : open_ptxas(path);
-}
-
 // Collects candidates, each file once.
 struct Search : AssemblerSearch {
   void add(const std::string& path, const std::string& origin) {
@@ -35,8 +27,7 @@ struct Search : AssemblerSearch {
     const fs::path real = fs::weakly_canonical(path, ignored);
     for (const AssemblerCandidate& c : found)
       if (fs::weakly_canonical(c.path, ignored) == real) return;
-    const Result<std::unique_ptr<Assembler>> opened = open_path(path);
-    found.push_back({path, origin, opened.ok() ? "" : opened.error().message});
+    found.push_back({path, origin});
   }
   void add_matches(const std::string& pattern, const std::string& origin) {
     looked_at.push_back(fmt::format("{} ({})", pattern, origin));
@@ -87,16 +78,21 @@ AssemblerSearch search_assemblers(const std::string& flag) {
   return search;
 }
 
+Result<std::unique_ptr<Assembler>> open_assembler(const std::string& path) {
+  const bool library = fs::path(path).filename().string().starts_with("libnvJitLink");
+  return library ? open_nvjitlink(path) : open_ptxas(path);
+}
+
 Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
   const std::vector<AssemblerCandidate> candidates = search_assemblers(flag).found;
   std::string looked_at;
   for (const AssemblerCandidate& c : candidates) {
-    if (c.problem.empty()) return open_path(c.path);
-    looked_at += fmt::format("\n  {} ({}): {}", c.path, c.origin, c.problem);
+    Result<std::unique_ptr<Assembler>> opened = open_assembler(c.path);
+    if (opened.ok()) return opened;
+    if (!flag.empty() || c.origin == "MKC_ASSEMBLER")
+      return Error{fmt::format("{} {}: error: {}", c.origin, c.path, opened.error().message)};
+    looked_at += fmt::format("\n  {} ({}): {}", c.path, c.origin, opened.error().message);
   }
-  if (candidates.size() == 1 && (!flag.empty() || candidates[0].origin == "MKC_ASSEMBLER"))
-    return Error{
-        fmt::format("{} {}: error: {}", candidates[0].origin, candidates[0].path, candidates[0].problem)};
   return Error{
       fmt::format("error: no assembler for PTX found: install the CUDA toolkit 12.8 or newer, run "
                   "tools/fetch-assembler, or name libnvJitLink.so or ptxas by --assembler{}",

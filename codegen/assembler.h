@@ -31,11 +31,10 @@ class Assembler {
   virtual Result<Cubin> assemble(const std::string& ptx, const Target& target) const = 0;
 };
 
-// An assembler that is there.
+// A file that is there, or that a flag names.
 struct AssemblerCandidate {
   std::string path;
-  std::string origin;   // why there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
-  std::string problem;  // empty: usable
+  std::string origin;  // why there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
 };
 
 struct AssemblerSearch {
@@ -49,13 +48,15 @@ struct AssemblerSearch {
 // sm_89 (both of CUDA 13.0). A flag or MKC_ASSEMBLER ends the search, and is listed even if it names nothing.
 AssemblerSearch search_assemblers(const std::string& flag);
 
-// The first usable one. Error: none; the message says where it looked and how to get one.
-Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag);
-
-// Opens libnvJitLink by dlopen, or a ptxas program. Errors: it cannot be opened, or is too old for the PTX
-// that mkc writes (CUDA 12.8).
+// Opens libnvJitLink by dlopen, or a ptxas program, by the path's name. Errors: it cannot be opened, or is
+// too old for the PTX that mkc writes (CUDA 12.8).
+Result<std::unique_ptr<Assembler>> open_assembler(const std::string& path);
 Result<std::unique_ptr<Assembler>> open_nvjitlink(const std::string& path);
 Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path);
+
+// The first that opens; none after it is tried. Error: none; the message says where it looked and how to get
+// one.
+Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag);
 
 // Registers, stack and spills from an assembler's verbose log.
 Resources read_resources(const std::string& log);

@@ -21,9 +21,10 @@ Status doctor() {
   bool usable = false;
   const AssemblerSearch search = search_assemblers("");
   for (const AssemblerCandidate& c : search.found) {
-    fmt::print("  {} ({}): {}\n", c.path, c.origin,
-               c.problem.empty() ? (usable ? "usable" : "used") : c.problem);
-    usable |= c.problem.empty();
+    const Result<std::unique_ptr<Assembler>> opened = open_assembler(c.path);
+    const std::string state = !opened.ok() ? opened.error().message : usable ? "usable" : "used";
+    fmt::print("  {} ({}): {}\n", c.path, c.origin, state);
+    usable |= opened.ok();
   }
   if (!usable)
     fmt::print(

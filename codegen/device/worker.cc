@@ -88,9 +88,7 @@ MK_BODY void mkd_wait(Worker* w, u32 cell, u32 expected) {
 
 // Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells.
 MK_BODY void mkd_notify(Worker* w, u32 cell, u32 count) {
-  if (w->thread < count) {
-    for (u32 i = w->thread; i < count; i += kConsumerThreads) mk_add_release(w->counters + cell + i, 1);
-  }
+  for (u32 i = w->thread; i < count; i += kConsumerThreads) mk_add_release(w->counters + cell + i, 1);
 }
 
 // Consumer threads, after consumer_barrier(): adds 1 to the cell and tells all of them whether that completed
