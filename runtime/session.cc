@@ -126,6 +126,7 @@ Status Session::State::make_arenas() {
                                        {uint64_t{step.size()}, &step_at}})
     if (Status status = allocate(bytes, *address); !status.ok()) return status;
   if (Status status = device->clear(session.counters, counter_bytes); !status.ok()) return status;
+  if (Status status = device->clear(session.cache, manifest.cache_bytes); !status.ok()) return status;
   if (Status status = device->write(session.fault, bytes_of(MkFault{})); !status.ok()) return status;
   return device->write(session_at, bytes_of(session));
 }

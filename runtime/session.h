@@ -43,8 +43,8 @@ class Session {
   uint32_t context() const;     // positions that the cache holds
   uint32_t position() const;    // tokens fed so far
 
-  // The next token fed goes to this position; those before it that were never fed hold whatever the cache
-  // does. Requires position <= context().
+  // The next token fed goes to this position; those before it that were never fed hold zeros. Requires
+  // position <= context().
   void set_position(uint32_t position);
 
   // Feeds tokens, at most max_tokens(), at the positions that follow. Returns the greedy successor of the

@@ -1,5 +1,5 @@
 set(stress ${CMAKE_CURRENT_LIST_DIR}/../stress)
-set(stress_libs mkc_codegen mkc_scheduler mkc_frontend mkrt nlohmann_json::nlohmann_json fmt::fmt)
+set(stress_libs mkc_reference fmt::fmt)
 mkc_test(stress_models_test stress SOURCES ${stress}/models.cc ${stress}/tiny_model.cc LIBS ${stress_libs})
 mkc_test(stress_mutants_test stress SOURCES ${stress}/mutants.cc ${stress}/edits.cc ${stress}/tiny_model.cc
   LIBS ${stress_libs})

@@ -30,13 +30,13 @@ RunOptions steps(std::vector<uint32_t> tokens) {
 // One family loads each type by 16-byte copies: only the loader knows the difference, and it knows no family.
 TEST_CASE("no family has a race in any type of weights") {
   for (const char* family : {"llama", "qwen2", "qwen3", "mistral"})
-    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    for (const auto type : {reference::Type::kBf16, reference::Type::kF16, reference::Type::kF32}) {
       CAPTURE(std::string(family));
-      CAPTURE(static_cast<int>(dtype));
+      CAPTURE(reference::type_name(type));
       TinyModel model;
-      model.family = family;
-      model.dtype = dtype;
-      const bool bulk_copy = model.family != "qwen2";
+      model.shape.family = family;
+      model.shape.type = type;
+      const bool bulk_copy = model.shape.family != "qwen2";
       check_clean(model, steps({1, 2, 7, 16, 1}), {0, 1, 2}, bulk_copy);
     }
 }
@@ -45,26 +45,26 @@ TEST_CASE("sizes that fill no tile, odd heads and two layers have no race, whate
   for (const uint32_t workers : {1u, 2u, 7u}) {
     CAPTURE(workers);
     TinyModel model;
-    model.layers = 2;
-    model.hidden = 72;
-    model.heads = 3;
-    model.kv_heads = 1;
-    model.head_dim = 40;
-    model.ffn = 600;  // several tiles of a strip
-    model.vocab = 101;
+    model.shape.layers = 2;
+    model.shape.hidden = 72;
+    model.shape.heads = 3;
+    model.shape.kv_heads = 1;
+    model.shape.head_dim = 40;
+    model.shape.ffn = 600;  // several tiles of a strip
+    model.shape.vocab = 101;
     model.workers = workers;
     check_clean(model, steps({7, 33, 1}), {0, workers}, workers != 2);
   }
 }
 
 TEST_CASE("a prompt of 300 tokens in steps of 16 crosses from one piece of the context into the next") {
-  for (const int64_t window : {0, 40}) {
+  for (const int window : {0, 40}) {
     CAPTURE(window);
     TinyModel model;
-    model.family = window == 0 ? "llama" : "mistral";
-    model.window = window;
-    model.context = 320;
-    model.vocab = 64;
+    model.shape.family = window == 0 ? "llama" : "mistral";
+    model.shape.window = window;
+    model.shape.context = 320;
+    model.shape.vocab = 64;
     std::vector<uint32_t> tokens(18, 16);
     tokens.insert(tokens.end(), {12, 1, 1});
     check_clean(model, steps(tokens), {0, 3});

@@ -34,7 +34,7 @@ struct Mutant {
 // and use a bank of counters again.
 TinyModel small_model() {
   TinyModel model;
-  model.context = 320;
+  model.shape.context = 320;
   model.workers = 5;
   return model;
 }

@@ -8,18 +8,25 @@
 
 #include "codegen/host_kernel.h"
 #include "runtime/session.h"
+#include "tests/reference/model.h"
 #include "tests/unit/temp_dir.h"
 
 namespace mkc::test {
 
-// What config.json of a random checkpoint says.
+// One layer of bf16 weights.
+inline reference::Shape one_layer() {
+  reference::Shape shape;
+  shape.type = reference::Type::kBf16;
+  shape.layers = 1;
+  shape.vocab = 160;
+  shape.context = 64;
+  return shape;
+}
+
+// A random checkpoint, and for what it is compiled.
 struct TinyModel {
-  std::string family = "llama";  // or qwen2, qwen3, mistral
-  DType dtype = DType::bf16;
-  int64_t layers = 1, hidden = 64, heads = 4, kv_heads = 2, head_dim = 16, ffn = 96, vocab = 160;
-  int64_t context = 64;
+  reference::Shape shape = one_layer();
   int64_t max_tokens = 48;
-  int64_t window = 0;  // of mistral's attention; 0: none
   uint32_t workers = 3;
 };
 
