@@ -1,0 +1,36 @@
+// Whether a step can run, before anything of it does.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/batch.h"
+#include "runtime/status.h"
+
+namespace mkrt {
+
+// What steps a kernel and its cache can take.
+struct BatchLimits {
+  uint32_t max_tokens = 0;    // rows of a step
+  uint32_t max_requests = 0;  // of a step
+  uint32_t context = 0;       // positions of a request
+  uint32_t vocab = 0;
+  uint32_t page_size = 0;  // positions of a page
+  uint32_t pages = 0;      // of the cache
+};
+
+// Memory that check_batch keeps between steps, for one cache: the step in which each page was last seen.
+struct PagesSeen {
+  std::vector<uint32_t> step;
+  uint32_t now = 0;
+};
+
+// Looks at every row and at the pages that hold each request's kv_len positions; entries of the table past
+// those are not read. Takes time by rows and pages of the step, and memory only in the first call of `seen`.
+// Errors, each with the request, the field, what was found and what is expected: no requests, or more than
+// the limit; lists whose lengths do not agree; rows that do not rise from 0 or exceed the limit; kv_len less
+// than the request's rows, beyond its pages or beyond the context; ids outside the vocabulary; pages outside
+// the cache, or used twice in the step.
+Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen);
+
+}  // namespace mkrt
