@@ -13,8 +13,8 @@ struct PageTable {
   std::span<const int32_t> index;
 };
 
-// Requests one after the other: rows [row_begin[b], row_begin[b + 1]) are b's next tokens, at the positions up
-// to kv_len[b] - 1. A decode has one row, a chunk of a prompt several.
+// Requests one after the other: rows [row_begin[b], row_begin[b + 1]) are b's next tokens, at the positions
+// up to kv_len[b] - 1. A decode has one row, a chunk of a prompt several.
 struct Batch {
   std::span<const int32_t> tokens;     // [rows]
   std::span<const int32_t> row_begin;  // [requests + 1], from 0
