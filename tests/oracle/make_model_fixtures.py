@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, MixtralConfig, Qwen2Config, Qwen3Config,
+                          Qwen3MoeConfig)
 
 SIZES = dict(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, vocab_size=96, max_position_embeddings=128, rms_norm_eps=1e-5,
@@ -22,6 +23,11 @@ MODELS = {
     "mistral": MistralConfig(**SIZES, tie_word_embeddings=False, sliding_window=None),
     "llama_f32": LlamaConfig(**SMALL, tie_word_embeddings=False),
     "mistral_window_f32": MistralConfig(**SMALL, tie_word_embeddings=False, sliding_window=8),
+    "qwen3_moe": Qwen3MoeConfig(**SIZES | dict(num_hidden_layers=3), head_dim=16, tie_word_embeddings=False, num_experts=8,
+                                num_experts_per_tok=3, moe_intermediate_size=24, norm_topk_prob=False, mlp_only_layers=[1]),
+    "mixtral": MixtralConfig(**SMALL, tie_word_embeddings=False, num_local_experts=4, num_experts_per_tok=2),
+    "qwen3_moe_f32": Qwen3MoeConfig(**SMALL, head_dim=12, tie_word_embeddings=True, num_experts=5, num_experts_per_tok=2,
+                                    moe_intermediate_size=20, norm_topk_prob=True, decoder_sparse_step=2),
 }
 NEW_TOKENS = 32
 
@@ -29,8 +35,8 @@ NEW_TOKENS = 32
 def randomise(model):
     """Weights with a spread that tells right from wrong: biases and norms are not at their defaults."""
     for name, weight in model.named_parameters():
-        if weight.dim() == 2:
-            weight.data.normal_(std=1.5 / weight.shape[1] ** 0.5)
+        if weight.dim() > 1:  # experts are stacked
+            weight.data.normal_(std=1.5 / weight.shape[-1] ** 0.5)
         else:
             weight.data.normal_(std=0.1)
             if "norm" in name:
@@ -38,10 +44,12 @@ def randomise(model):
 
 
 def spell_as_before_transformers_5(path):
-    """RoPE's theta and the dtype where checkpoints older than transformers 5 have them."""
+    """RoPE's theta, the dtype and the number of experts where checkpoints older than transformers 5 have them."""
     config = json.loads(path.read_text())
     config["torch_dtype"] = config.pop("dtype")
     config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
+    if config["model_type"] == "qwen3_moe":
+        config["num_experts"] = config.pop("num_local_experts")
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
 
 
@@ -54,7 +62,8 @@ def main():
         dtype = torch.float32 if name.endswith("_f32") else torch.bfloat16
         model.to(dtype).save_pretrained(folder / name)
         # Loaded again: the frequencies of RoPE must not have been rounded to bf16 with the weights.
-        model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float64).eval()
+        model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float64,
+                                                     experts_implementation="eager").eval()
         ids = torch.randint(0, config.vocab_size, (19,)).tolist()
         prompt = list(ids)
         with torch.no_grad():

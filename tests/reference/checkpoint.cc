@@ -37,15 +37,28 @@ std::vector<Entry> entries_of(const Shape& s) {
     add("self_attn.k_proj.weight", {kv, s.hidden});
     add("self_attn.v_proj.weight", {kv, s.hidden});
     add("self_attn.o_proj.weight", {s.hidden, q});
-    add("mlp.gate_proj.weight", {s.ffn, s.hidden});
-    add("mlp.up_proj.weight", {s.ffn, s.hidden});
-    add("mlp.down_proj.weight", {s.hidden, s.ffn});
+    if (has_experts(s, layer)) {
+      const bool mixtral = s.family == "mixtral";
+      const std::string block = mixtral ? "block_sparse_moe." : "mlp.";
+      const int ffn = mixtral ? s.ffn : s.expert_ffn;
+      add(block + "gate.weight", {s.experts, s.hidden});
+      for (int e = 0; e < s.experts; ++e) {
+        const std::string expert = block + "experts." + std::to_string(e) + ".";
+        add(expert + (mixtral ? "w1.weight" : "gate_proj.weight"), {ffn, s.hidden});
+        add(expert + (mixtral ? "w3.weight" : "up_proj.weight"), {ffn, s.hidden});
+        add(expert + (mixtral ? "w2.weight" : "down_proj.weight"), {s.hidden, ffn});
+      }
+    } else {
+      add("mlp.gate_proj.weight", {s.ffn, s.hidden});
+      add("mlp.up_proj.weight", {s.ffn, s.hidden});
+      add("mlp.down_proj.weight", {s.hidden, s.ffn});
+    }
     if (s.family == "qwen2") {
       add("self_attn.q_proj.bias", {q});
       add("self_attn.k_proj.bias", {kv});
       add("self_attn.v_proj.bias", {kv});
     }
-    if (s.family == "qwen3") {
+    if (s.family.starts_with("qwen3")) {
       add("self_attn.q_norm.weight", {s.head_dim});
       add("self_attn.k_norm.weight", {s.head_dim});
     }
@@ -88,7 +101,8 @@ std::string read_file(const std::string& path) {
 
 json config_of(const Shape& s) {
   static const std::map<std::string, std::string> kNames = {
-      {"llama", "Llama"}, {"qwen2", "Qwen2"}, {"qwen3", "Qwen3"}, {"mistral", "Mistral"}};
+      {"llama", "Llama"},     {"qwen2", "Qwen2"},        {"qwen3", "Qwen3"},
+      {"mistral", "Mistral"}, {"qwen3_moe", "Qwen3Moe"}, {"mixtral", "Mixtral"}};
   json c{{"architectures", {kNames.at(s.family) + "ForCausalLM"}},
          {"model_type", s.family},
          {"hidden_act", "silu"},
@@ -103,14 +117,25 @@ json config_of(const Shape& s) {
          {"tie_word_embeddings", s.tied},
          {"torch_dtype", type_name(s.type)},
          {"vocab_size", s.vocab}};
-  if (s.head_dim * s.heads != s.hidden || s.family == "qwen3") c["head_dim"] = s.head_dim;
+  if (s.head_dim * s.heads != s.hidden || s.family.starts_with("qwen3")) c["head_dim"] = s.head_dim;
   if (s.llama3_rope)
     c["rope_scaling"] = {{"rope_type", "llama3"},
                          {"factor", 8.0},
                          {"low_freq_factor", 1.0},
                          {"high_freq_factor", 4.0},
                          {"original_max_position_embeddings", 64}};
-  if (s.family == "mistral") c["sliding_window"] = s.window == 0 ? json() : json(s.window);
+  if (s.family == "mistral" || s.family == "mixtral")
+    c["sliding_window"] = s.window == 0 ? json() : json(s.window);
+  if (s.experts > 0) {
+    c[s.family == "mixtral" ? "num_local_experts" : "num_experts"] = s.experts;
+    c["num_experts_per_tok"] = s.top_k;
+  }
+  if (s.family == "qwen3_moe") {
+    c["moe_intermediate_size"] = s.expert_ffn;
+    c["norm_topk_prob"] = s.norm_top_k;
+    c["decoder_sparse_step"] = s.sparse_step;
+    c["mlp_only_layers"] = s.dense_layers;
+  }
   return c;
 }
 
@@ -144,6 +169,13 @@ Shape shape_of(const json& c) {
   s.tied = c["tie_word_embeddings"];
   s.eps = c["rms_norm_eps"];
   if (c.contains("sliding_window") && !c["sliding_window"].is_null()) s.window = c["sliding_window"];
+  // transformers 5 names Qwen3-MoE's experts as Mixtral's are.
+  s.experts = c.value("num_experts", c.value("num_local_experts", 0));
+  s.top_k = c.value("num_experts_per_tok", s.top_k);
+  s.expert_ffn = c.value("moe_intermediate_size", s.expert_ffn);
+  s.norm_top_k = c.value("norm_topk_prob", s.norm_top_k);
+  s.sparse_step = c.value("decoder_sparse_step", s.sparse_step);
+  s.dense_layers = c.value("mlp_only_layers", s.dense_layers);
   // transformers 5 keeps all of RoPE in rope_parameters.
   const json rope = c.value("rope_parameters", json::object());
   s.rope_theta = rope.contains("rope_theta") ? rope["rope_theta"] : c["rope_theta"];
@@ -153,13 +185,30 @@ Shape shape_of(const json& c) {
   return s;
 }
 
+// Routers have no bias, so all tokens get a common one: the first hidden value is 2 in every embedding, no
+// layer adds to it, and routers read it.
+void add_pull(Model& m, const std::vector<double>& pull) {
+  const auto set_all = [](std::vector<double>& w, size_t begin, size_t step, size_t count, double value) {
+    for (size_t i = 0; i < count; ++i) w[begin + i * step] = value;
+  };
+  const auto hidden = static_cast<size_t>(m.shape.hidden);
+  for (auto& [name, w] : m.weights) {
+    if (name.ends_with("embed_tokens.weight")) set_all(w, 0, hidden, w.size() / hidden, 2);
+    if (name.ends_with("post_attention_layernorm.weight")) w[0] = 1;
+    if (name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight") || name.ends_with("w2.weight"))
+      set_all(w, 0, 1, w.size() / hidden, 0);
+    if (!name.ends_with("mlp.gate.weight") && !name.ends_with("moe.gate.weight")) continue;
+    for (size_t e = 0; e < pull.size(); ++e) w[e * hidden] = pull[e];
+  }
+}
+
 }  // namespace
 
 const char* type_name(Type t) {
   return t == Type::kF32 ? "float32" : t == Type::kF16 ? "float16" : "bfloat16";
 }
 
-Model random_model(const Shape& shape, uint64_t seed) {
+Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>& pull) {
   Model m{shape, {}};
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
@@ -172,6 +221,7 @@ Model random_model(const Shape& shape, uint64_t seed) {
     for (size_t i = 0; i < count; ++i)
       w.push_back(rounded((norm ? 1 : 0) + scale * normal(random), shape.type));
   }
+  if (!pull.empty()) add_pull(m, pull);
   return m;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "tests/reference/rounding.h"
 
@@ -75,7 +76,7 @@ void prepare_heads(const Model& m, Vector& x, const std::string& norm, const Vec
                    size_t position) {
   const auto size = static_cast<size_t>(m.shape.head_dim);
   for (size_t h = 0; h < x.size() / size; ++h) {
-    if (m.shape.family == "qwen3") rms_norm(&x[h * size], size, m.weights.at(norm), m.shape.eps);
+    if (m.weights.contains(norm)) rms_norm(&x[h * size], size, m.weights.at(norm), m.shape.eps);
     rotate(&x[h * size], m.shape.head_dim, frequency, static_cast<double>(position));
   }
 }
@@ -104,10 +105,66 @@ Vector attend(const Shape& s, const Vector& q, const std::vector<Vector>& keys,
   return out;
 }
 
+// Shazeer, 2020: down(silu(gate(x)) * up(x)), by the names of the three weights.
+Vector feed_forward(const Model& m, const std::string& gate_name, const std::string& up_name,
+                    const std::string& down_name, const Vector& x, Rounding rounding) {
+  Vector gate = linear(m, gate_name, x, rounding);
+  const Vector up = linear(m, up_name, x, rounding);
+  for (size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+  return linear(m, down_name, gate, rounding);
+}
+
+// The top_k experts of a softmax over all. Mixtral's softmax over the chosen ones alone is the same as
+// shares made to add up to 1.
+Routing route(const Shape& s, const Vector& logits) {
+  Routing r;
+  std::vector<int> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    const double x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x > y || (x == y && a < b);
+  });
+  const auto logit = [&](int rank) { return logits[static_cast<size_t>(order[static_cast<size_t>(rank)])]; };
+  double all = 0, chosen = 0;
+  for (const double v : logits) all += std::exp(v - logit(0));
+  for (int i = 0; i < s.top_k; ++i) chosen += std::exp(logit(i) - logit(0));
+  const bool normed = s.norm_top_k || s.family == "mixtral";
+  for (int i = 0; i < s.top_k; ++i) {
+    r.experts.push_back(order[static_cast<size_t>(i)]);
+    r.shares.push_back(std::exp(logit(i) - logit(0)) / (normed ? chosen : all));
+  }
+  r.margin = s.top_k < s.experts ? logit(s.top_k - 1) - logit(s.top_k) : INFINITY;
+  return r;
+}
+
+// Shazeer et al., 2017: the chosen experts' outputs, each times its share, added in the order of the choice.
+Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const Routing& routing,
+                   Rounding rounding) {
+  Vector out(x.size());
+  const bool mixtral = m.shape.family == "mixtral";
+  for (size_t i = 0; i < routing.experts.size(); ++i) {
+    const std::string expert =
+        at + (mixtral ? "block_sparse_moe" : "mlp") + ".experts." + std::to_string(routing.experts[i]) + ".";
+    const Vector y = mixtral ? feed_forward(m, expert + "w1", expert + "w3", expert + "w2", x, rounding)
+                             : feed_forward(m, expert + "gate_proj", expert + "up_proj", expert + "down_proj",
+                                            x, rounding);
+    for (size_t d = 0; d < out.size(); ++d) out[d] += routing.shares[i] * y[d];
+  }
+  return out;
+}
+
 }  // namespace
 
-std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, Rounding rounding) {
+bool has_experts(const Shape& s, int layer) {
+  if (s.family == "mixtral") return true;
+  return s.family == "qwen3_moe" && (layer + 1) % s.sparse_step == 0 &&
+         std::find(s.dense_layers.begin(), s.dense_layers.end(), layer) == s.dense_layers.end();
+}
+
+std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, Rounding rounding,
+                              std::vector<std::vector<Routing>>* routings) {
   const Shape& s = m.shape;
+  if (routings) routings->assign(ids.size(), {});
   const auto hidden = static_cast<size_t>(s.hidden);
   const Vector frequency = frequencies(s);
   const Vector& embeddings = m.weights.at("model.embed_tokens.weight");
@@ -128,14 +185,19 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
       const Vector mixed = linear(m, at + "self_attn.o_proj", attend(s, q, keys, values), rounding);
       for (size_t i = 0; i < hidden; ++i) xs[p][i] += mixed[i];
     }
-    for (Vector& x : xs) {
-      Vector h = x;
+    const bool mixtral = s.family == "mixtral";
+    for (size_t p = 0; p < ids.size(); ++p) {
+      Vector h = xs[p], y;
       rms_norm(h.data(), hidden, m.weights.at(at + "post_attention_layernorm.weight"), s.eps);
-      Vector gate = linear(m, at + "mlp.gate_proj", h, rounding);
-      const Vector up = linear(m, at + "mlp.up_proj", h, rounding);
-      for (size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
-      const Vector down = linear(m, at + "mlp.down_proj", gate, rounding);
-      for (size_t i = 0; i < hidden; ++i) x[i] += down[i];
+      if (has_experts(s, layer)) {
+        const Vector gate = linear(m, at + (mixtral ? "block_sparse_moe.gate" : "mlp.gate"), h, rounding);
+        const Routing routing = route(s, gate);
+        y = mix_experts(m, at, h, routing, rounding);
+        if (routings) (*routings)[p].push_back(routing);
+      } else {
+        y = feed_forward(m, at + "mlp.gate_proj", at + "mlp.up_proj", at + "mlp.down_proj", h, rounding);
+      }
+      for (size_t i = 0; i < hidden; ++i) xs[p][i] += y[i];
     }
   }
   std::vector<Vector> logits;

@@ -13,7 +13,7 @@ enum class Type { kF32, kF16, kBf16 };
 const char* type_name(Type t);  // "float32", "float16", "bfloat16", as config.json says it
 
 struct Shape {
-  std::string family = "llama";  // llama, qwen2, qwen3, mistral
+  std::string family = "llama";  // llama, qwen2, qwen3, mistral, qwen3_moe, mixtral
   int hidden = 64, heads = 4, kv_heads = 2, head_dim = 16, layers = 2, ffn = 96, vocab = 100;
   int context = 128;
   Type type = Type::kF32;
@@ -21,7 +21,16 @@ struct Shape {
   bool llama3_rope = false;  // the frequencies of Llama 3.1
   int window = 0;            // positions that a token sees, its own included; 0: all
   double rope_theta = 10000, eps = 1e-5;
+
+  // Of qwen3_moe and mixtral: a router chooses top_k of the experts for each token.
+  int experts = 0, top_k = 2;
+  // Of qwen3_moe alone. Mixtral's experts are of width ffn, their shares add up to 1, every layer has them.
+  int expert_ffn = 40;
+  bool norm_top_k = true;         // the shares of the chosen are made to add up to 1
+  int sparse_step = 1;            // every sparse_step-th layer has experts,
+  std::vector<int> dense_layers;  // but these have none
 };
+bool has_experts(const Shape& shape, int layer);
 
 // Weights by their checkpoint names, row-major, already rounded to the model's type.
 struct Model {
@@ -29,8 +38,9 @@ struct Model {
   std::map<std::string, std::vector<double>> weights;
 };
 
-// Normal weights, scaled so that logits are of order one. The same seed gives the same model.
-Model random_model(const Shape& shape, uint64_t seed);
+// Normal weights, scaled so that logits are of order one. The same seed gives the same model. `pull`: draws
+// every token towards an expert, or away from it where negative; 8 and more decide its choice.
+Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>& pull = {});
 
 // Writes config.json and model.safetensors, or `shards` files with an index.
 void write_checkpoint(const Model& model, const std::string& directory, int shards = 1);
@@ -42,8 +52,17 @@ Model read_checkpoint(const std::string& directory);
 // products.
 enum class Rounding { kNone, kF16, kBf16 };
 
-// Logits [ids.size()][vocab] of a causal pass over the ids.
+// What a router chose for a token in a layer.
+struct Routing {
+  std::vector<int> experts;    // the greatest probabilities first, the lowest expert on ties
+  std::vector<double> shares;  // of the experts' sum
+  double margin = 0;           // of the last chosen logit over the first that was not
+};
+
+// Logits [ids.size()][vocab] of a causal pass over the ids. `routings`: gets what each token's routers chose,
+// [ids.size()][layer that has experts].
 std::vector<std::vector<double>> logits_of(const Model& model, const std::vector<int32_t>& ids,
-                                           Rounding rounding = Rounding::kNone);
+                                           Rounding rounding = Rounding::kNone,
+                                           std::vector<std::vector<Routing>>* routings = nullptr);
 
 }  // namespace reference

@@ -1,0 +1,85 @@
+// Models of experts: what the reference's random ones route where.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/reference/model.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkc {
+namespace {
+
+using reference::Routing;
+using reference::Shape;
+
+const std::vector<int32_t> kIds{5, 1, 88, 42, 7, 9, 64, 3, 27, 90, 11, 2, 70, 33};
+
+Shape experts_of(const char* family) {
+  Shape s;
+  s.family = family;
+  s.layers = 3;
+  s.experts = 6;
+  s.top_k = 2;
+  return s;
+}
+
+std::vector<std::vector<Routing>> routings_of(const reference::Model& model) {
+  std::vector<std::vector<Routing>> routings;
+  logits_of(model, kIds, reference::Rounding::kNone, &routings);
+  REQUIRE(routings.size() == kIds.size());
+  return routings;
+}
+
+TEST_CASE("a random model's routers use every expert, unless they are pulled") {
+  for (const char* family : {"qwen3_moe", "mixtral"}) {
+    CAPTURE(family);
+    std::vector<int> uses(6);
+    for (const auto& layers : routings_of(reference::random_model(experts_of(family), 3)))
+      for (const Routing& r : layers)
+        for (const int expert : r.experts) ++uses[static_cast<size_t>(expert)];
+    CHECK(*std::min_element(uses.begin(), uses.end()) > 0);
+    const auto skewed = reference::random_model(experts_of(family), 3, {0, -12, 0, 12, -12, -12});
+    for (const auto& layers : routings_of(skewed)) {
+      REQUIRE(layers.size() == 3);
+      for (const Routing& r : layers) {
+        REQUIRE(r.experts.size() == 2);
+        CHECK(r.experts[0] == 3);
+        CHECK((r.experts[1] == 0 || r.experts[1] == 2));
+        CHECK(r.shares[0] + r.shares[1] == doctest::Approx(1));
+      }
+    }
+  }
+}
+
+TEST_CASE("equal logits go to the lowest experts, and shares of all are below one") {
+  Shape s = experts_of("qwen3_moe");
+  s.norm_top_k = false;
+  reference::Model model = reference::random_model(s, 3);
+  for (auto& [name, weight] : model.weights)
+    if (name.ends_with("mlp.gate.weight")) std::fill(weight.begin(), weight.end(), 0.0);
+  for (const auto& layers : routings_of(model))
+    for (const Routing& r : layers) {
+      CHECK(r.experts == std::vector<int>{0, 1});
+      CHECK(r.shares == std::vector<double>{1.0 / 6, 1.0 / 6});
+      CHECK(r.margin == 0);
+    }
+}
+
+TEST_CASE("a written checkpoint of experts reads back as the same model") {
+  Shape s = experts_of("qwen3_moe");
+  s.sparse_step = 2;
+  s.layers = 4;
+  s.dense_layers = {3};
+  const reference::Model model = reference::random_model(s, 9);
+  const mkrt::test::TempDir dir;
+  reference::write_checkpoint(model, dir.path);
+  const reference::Model read = reference::read_checkpoint(dir.path);
+  CHECK(read.weights == model.weights);
+  CHECK(model.weights.contains("model.layers.1.mlp.experts.5.down_proj.weight"));
+  CHECK(model.weights.contains("model.layers.3.mlp.down_proj.weight"));
+  CHECK(!model.weights.contains("model.layers.3.mlp.gate.weight"));
+  CHECK(logits_of(read, kIds) == logits_of(model, kIds));
+}
+
+}  // namespace
+}  // namespace mkc
