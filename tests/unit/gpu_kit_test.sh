@@ -6,6 +6,8 @@ root=$1 build=$2
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 "$root/tools/gpu/bundle" "$out" "$build"
+assembler=$("$build/mkc" doctor | sed -n 's/^ *\(.*ptxas\) .*: used$/\1/p')
+[ -z "$assembler" ] || "$assembler" -arch=sm_90 "$out/measure.ptx" -o "$out/measure.cubin"
 cd "$out"
 python3 check.py --device emulator --mkc "$build/mkc" --out result.json
 python3 - <<'PY'

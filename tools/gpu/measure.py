@@ -1,0 +1,121 @@
+"""What the GPU gives at best: its reading rate, continuous and in cold bursts, and what a signal costs.
+
+Every function yields rows as it has them; each row keeps its samples' median and quartiles.
+"""
+import statistics
+import struct
+from ctypes import c_uint, c_uint64
+
+THREADS = 512
+PIECES = [(4, 16384), (8, 16384), (12, 16384), (6, 32768)]  # stages and bytes of bulk copies in flight per block
+BLOCKS_PER_SM = [1, 2, 4]
+BURST_MEGABYTES = [2, 4, 8, 16, 32, 64, 128, 256]
+ROUNDS = 1000
+
+
+def spread(samples):
+    """Median and quartiles."""
+    ordered = sorted(samples)
+    last = len(ordered) - 1
+    return {"median": statistics.median(ordered), "quartile_1": ordered[round(last / 4)],
+            "quartile_3": ordered[round(3 * last / 4)], "least": ordered[0], "samples": len(ordered)}
+
+
+class Reader:
+    """Kernels that read one large buffer of data without a pattern."""
+
+    def __init__(self, gpu, image):
+        self.gpu, self.facts = gpu, gpu.about()
+        self.sms = self.facts["sms"]
+        self.bytes = min(1 << 32, self.facts["memory_bytes"] // 4) >> 20 << 20
+        self.module = gpu.load(image)
+        self.data = gpu.allocate(self.bytes)
+        self.sink = gpu.allocate(4)
+        self.times = gpu.allocate(16 * self.sms * max(BLOCKS_PER_SM))
+        self.loads = gpu.function(self.module, "read_by_loads")
+        gpu.launch(gpu.function(self.module, "fill"), 4 * self.sms, THREADS,
+                   (c_uint64(self.data), c_uint64(self.bytes // 16)))
+        gpu.synchronize()
+
+    def by_loads(self, blocks_per_sm, offset, size):
+        arguments = (c_uint64(self.data + offset), c_uint64(size // 16), c_uint64(self.sink), c_uint64(self.times))
+        return self.sms * blocks_per_sm, lambda: self.gpu.launch(self.loads, self.sms * blocks_per_sm, THREADS, arguments)
+
+    def by_copies(self, stages, piece, offset, size):
+        shared = stages * (piece + 8)
+        function = self.gpu.function(self.module, "read_by_copies", shared)
+        arguments = (c_uint64(self.data + offset), c_uint64(size // piece), c_uint(piece), c_uint(stages),
+                     c_uint64(self.sink), c_uint64(self.times))
+        return self.sms, lambda: self.gpu.launch(function, self.sms, 32, arguments, shared)
+
+    def timed(self, blocks, start):
+        """Microseconds by the driver's events, and from the first block's begin to the last one's end."""
+        self.gpu.fill(self.sink, 0, 4)
+        by_events = self.gpu.microseconds(start)
+        times = struct.unpack(f"<{2 * blocks}Q", self.gpu.read(self.times, 16 * blocks))
+        return by_events, (max(times[1::2]) - min(times[::2])) / 1e3
+
+    def finished(self):
+        return self.gpu.read(self.sink, 4) != b"\1\0\0\0"
+
+
+def continuous(reader, repeats=7):
+    """The reading rate over the whole buffer, by wide loads and by bulk copies, several shapes each."""
+    shapes = [("loads", f"{n} blocks of {THREADS} threads", reader.by_loads(n, 0, reader.bytes)) for n in BLOCKS_PER_SM]
+    shapes += [("copies", f"{s} copies of {p} bytes", reader.by_copies(s, p, 0, reader.bytes)) for s, p in PIECES]
+    for how, shape, (blocks, start) in shapes:
+        reader.timed(blocks, start)
+        us = spread([reader.timed(blocks, start)[0] for _ in range(repeats)])
+        if not reader.finished():
+            raise RuntimeError(f"{how}, {shape}: a copy did not end")
+        yield {"what": "continuous", "by": how, "per_sm": shape, "bytes": reader.bytes, "us": us,
+               "bytes_per_us": reader.bytes / us["median"]}
+
+
+def bursts(reader, repeats=11):
+    """The reading rate of a burst that finds nothing in the caches: kernel and launch, and inside the kernel."""
+    half = reader.bytes // 2
+    flush = reader.by_loads(2, half, half)
+    for megabytes in BURST_MEGABYTES:
+        size = megabytes << 20
+        if size > half:
+            return
+        for how in ("loads", "copies"):
+            by_events, inside = [], []
+            for i in range(repeats):
+                offset = i * size % (half // size * size)
+                burst = reader.by_loads(2, offset, size) if how == "loads" else reader.by_copies(8, 16384, offset, size)
+                flush[1]()
+                outer, inner = reader.timed(*burst)
+                by_events.append(outer)
+                inside.append(inner)
+            us = spread(inside)
+            yield {"what": "burst", "by": how, "bytes": size, "us": us, "us_with_launch": spread(by_events),
+                   "bytes_per_us": size / us["median"]}
+
+
+def signals(gpu, image, repeats=15):
+    """Nanoseconds of a signal between two workers, of a barrier of all, and of a launch."""
+    module, sms = gpu.load(image), gpu.about()["sms"]
+    cells, out = gpu.allocate(256), gpu.allocate(16)
+    for what, blocks, per_round in (("hop", 2, 2), ("barrier", sms, 1)):
+        kernel, samples = gpu.function(module, what), []
+        for _ in range(repeats):
+            gpu.fill(cells, 0, 256)
+            gpu.launch(kernel, blocks, 32, (c_uint64(cells), c_uint(ROUNDS), c_uint64(out)), cooperative=True)
+            gpu.synchronize()
+            spent, all_came = struct.unpack("<2Q", gpu.read(out, 16))
+            if not all_came:
+                raise RuntimeError(f"{what}: a signal did not come")
+            samples.append(spent / ((ROUNDS - 1) * per_round))
+        yield {"what": what, "ns": spread(samples)}
+    empty = gpu.function(module, "empty")
+    many = [gpu.microseconds(lambda: [gpu.launch(empty, sms, 32, ()) for _ in range(100)]) for _ in range(repeats)]
+    yield {"what": "launch, one after another", "ns": spread([10 * us for us in many])}
+
+
+def measurements(gpu, image):
+    reader = Reader(gpu, image)
+    yield from continuous(reader)
+    yield from signals(gpu, image)
+    yield from bursts(reader)
