@@ -1,0 +1,177 @@
+#include "runtime/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mkrt {
+namespace {
+
+// Why a request can never run. Returns the positions it can come to need.
+Result<uint32_t> longest_of(const Request& request, const BatchLimits& limits) {
+  const auto error = [&](std::string_view field, const std::string& message) {
+    return Error{fmt::format("{}: error: {}: {}", request.name, field, message)};
+  };
+  const std::vector<int32_t>& prompt = request.prompt;
+  if (prompt.empty()) return error("prompt", "is empty, expected at least one token");
+  for (size_t i = 0; i < prompt.size(); ++i)
+    if (prompt[i] < 0 || static_cast<uint32_t>(prompt[i]) >= limits.vocab)
+      return error("prompt",
+                   fmt::format("token {} has the id {}, expected 0 to {}", i, prompt[i], limits.vocab - 1));
+  if (request.max_new_tokens == 0) return error("max_new_tokens", "found 0, expected 1 or more");
+  const uint64_t positions = prompt.size() + request.max_new_tokens - 1;
+  const std::string found = fmt::format("{} tokens and {} new ones", prompt.size(), request.max_new_tokens);
+  if (positions > limits.context)
+    return error("prompt",
+                 fmt::format("{} need {} positions, the context has {}", found, positions, limits.context));
+  const uint64_t pages = pages_for(positions, limits.page_size);
+  if (pages > limits.pages)
+    return error("prompt", fmt::format("{} need {} pages of {} positions, the cache has {}", found, pages,
+                                       limits.page_size, limits.pages));
+  return static_cast<uint32_t>(positions);
+}
+
+Outcome outcome_of(const Sequence& request, FinishReason reason, std::string error = {}) {
+  return {
+      request.id, {request.tokens.begin() + request.prompt, request.tokens.end()}, reason, std::move(error)};
+}
+
+}  // namespace
+
+const char* finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "";
+}
+
+Engine::Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, PagePool pool)
+    : stepper_(&stepper), options_(std::move(options)), limits_(limits), pool_(std::move(pool)) {
+  tokens_.reserve(limits.max_tokens);
+  for (std::vector<int32_t>* list : {&row_begin_, &kv_len_, &page_begin_, &next_})
+    list->reserve(limits.max_requests + 1);
+  page_index_.reserve(limits.pages);
+}
+
+Result<Engine> Engine::open(Stepper& stepper, EngineOptions options) {
+  const BatchLimits limits = stepper.limits();
+  for (const auto& [name, value] : {std::pair{"max_tokens", limits.max_tokens},
+                                    {"max_requests", limits.max_requests},
+                                    {"context", limits.context},
+                                    {"vocab", limits.vocab}})
+    if (value == 0) return Error{fmt::format("{}: error: found 0, expected 1 or more", name)};
+  Result<PagePool> pool = PagePool::create(limits.page_size, limits.pages);
+  if (!pool.ok()) return pool.error();
+  return Engine(stepper, std::move(options), limits, std::move(pool.value()));
+}
+
+uint64_t Engine::submit(Request request) {
+  const uint64_t id = next_id_++;
+  if (request.name.empty()) request.name = fmt::format("request {}", id);
+  Result<uint32_t> longest = longest_of(request, limits_);
+  if (fault_ && longest.ok()) longest = *fault_;
+  if (!longest.ok()) {
+    outcomes_.push_back({id, {}, FinishReason::kError, longest.error().message});
+    return id;
+  }
+  Sequence sequence;
+  sequence.id = id;
+  sequence.name = std::move(request.name);
+  sequence.tokens = std::move(request.prompt);
+  sequence.prompt = static_cast<uint32_t>(sequence.tokens.size());
+  sequence.longest = longest.value();
+  later_.emplace(std::max(request.arrive_at_step, clock_), std::move(sequence));
+  return id;
+}
+
+Status Engine::step() {
+  if (idle()) return {};
+  if (roster_.requests.empty()) clock_ = std::max(clock_, later_.begin()->first);
+  const auto arrived = later_.upper_bound(clock_);
+  for (auto at = later_.begin(); at != arrived; ++at) {
+    Sequence& request = at->second;
+    request.tokens.reserve(request.longest + size_t{1});
+    request.pages.reserve(pages_for(request.longest, limits_.page_size));
+    roster_.requests.push_back(std::move(request));
+  }
+  later_.erase(later_.begin(), arrived);
+  ++clock_;
+  const Status status = run_step();
+  if (!status.ok()) fail_all(status.error());
+  return status;
+}
+
+Status Engine::run_step() {
+  const Result<uint32_t> evicted =
+      plan_step(roster_, pool_, {limits_.max_tokens, limits_.max_requests, options_.eviction});
+  if (!evicted.ok()) return evicted.error();
+  const Batch batch = fill_batch();
+  next_.assign(batch.kv_len.size(), -1);
+  if (Status status = stepper_->step(batch, next_); !status.ok()) return status;
+  ++stats_.steps;
+  stats_.rows += batch.tokens.size();
+  stats_.evictions += evicted.value();
+  return take_tokens();
+}
+
+// Lays the planned rows out one request after the other.
+Batch Engine::fill_batch() {
+  tokens_.clear();
+  row_begin_.assign(1, 0);
+  kv_len_.clear();
+  page_begin_.assign(1, 0);
+  page_index_.clear();
+  for (size_t i = 0; i < roster_.running; ++i) {
+    const Sequence& r = roster_.requests[i];
+    if (r.rows == 0) continue;
+    const auto begin = r.tokens.begin() + r.fed;
+    tokens_.insert(tokens_.end(), begin, begin + r.rows);
+    row_begin_.push_back(static_cast<int32_t>(tokens_.size()));
+    kv_len_.push_back(static_cast<int32_t>(r.fed + r.rows));
+    page_index_.insert(page_index_.end(), r.pages.begin(), r.pages.end());
+    page_begin_.push_back(static_cast<int32_t>(page_index_.size()));
+  }
+  return {tokens_, row_begin_, kv_len_, {page_begin_, page_index_}};
+}
+
+// Each request whose tokens are all fed gets its next one; those that end with it leave.
+Status Engine::take_tokens() {
+  size_t row_group = 0;
+  for (size_t i = 0; i < roster_.running;) {
+    Sequence& r = roster_.requests[i++];
+    if (r.rows == 0) continue;
+    const int32_t token = next_[row_group++];
+    r.fed += r.rows;
+    if (r.pending() > 0) continue;
+    r.tokens.push_back(token);
+    const bool stop = std::ranges::find(options_.stop_ids, token) != options_.stop_ids.end();
+    if (!stop && r.fed < r.longest) continue;
+    if (Status status = forget(r, pool_); !status.ok()) return status;
+    outcomes_.push_back(outcome_of(r, stop ? FinishReason::kStop : FinishReason::kLength));
+    roster_.requests.erase(roster_.requests.begin() + static_cast<ptrdiff_t>(--i));
+    --roster_.running;
+  }
+  return {};
+}
+
+void Engine::fail_all(const Error& error) {
+  fault_ = error;
+  for (auto& [step, request] : later_) roster_.requests.push_back(std::move(request));
+  later_.clear();
+  for (Sequence& r : roster_.requests) {
+    (void)forget(r, pool_);  // the first error is the one to tell
+    outcomes_.push_back(outcome_of(r, FinishReason::kError, error.message));
+  }
+  roster_ = {};
+}
+
+std::vector<Outcome> Engine::take_outcomes() {
+  return std::exchange(outcomes_, {});
+}
+
+}  // namespace mkrt
