@@ -7,6 +7,7 @@
 #pragma once
 
 #include "codegen/device/worker.h"
+#include "runtime/sampling.h"
 
 namespace mk {
 
@@ -72,6 +73,25 @@ struct SampleArgs {
   u32 strips;
 };
 
+// One draw of each request: what is asked for, the row it is drawn from, and where the token goes.
+// logits [rows, vocab], vocab at most kMaxVocab, not changed; best_* [rows, ceil(vocab / 16)]: the greatest
+// logit of each strip and its id, the lowest on ties; sampling [requests]; seen [requests, ceil(vocab / 32)]
+// or null: ids that a repetition penalty applies to, bit id % 32 of word id / 32; the token drawn is added.
+// next [requests]; logprob [requests] and top_id, top_logprob [requests, kMaxTop]: filled as
+// sampling.logprobs asks, null if no request does.
+struct DrawArgs {
+  AS1 const f32* logits;
+  AS1 const f32* best_value;
+  AS1 const u32* best_index;
+  AS1 const MkSampling* sampling;
+  AS1 u32* seen;
+  AS1 u32* next;
+  AS1 f32* logprob;
+  AS1 u32* top_id;
+  AS1 f32* top_logprob;
+  u32 vocab;
+};
+
 extern "C" {
 void mkd_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32 stages, u32 loaders);
 void mkd_segment_begin(Worker*);
@@ -99,6 +119,7 @@ void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
 void mkb_sample(Worker*, const SampleArgs*, u32 token);
+void mkb_draw(Worker*, const DrawArgs*, u32 request, u32 row);
 }
 
 }  // namespace mk

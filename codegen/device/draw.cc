@@ -1,0 +1,246 @@
+// From a row of logits to a token (docs/sampling.md); the same as runtime/draw.cc, without sorting.
+//
+// All that is looked for is an element at which a running sum reaches a target: the k-th greatest logit, the
+// last one of the nucleus, the token drawn. One radix search finds each of them: a pass over the row adds up
+// what each digit would take, digits from the greatest down; the digit in which the target falls is the next
+// of the element's code. Sums are of integers, so that it does not matter who adds what.
+#include "codegen/device/bodies.h"
+
+namespace mk {
+
+namespace {
+
+constexpr u32 kIdBits = 18;
+constexpr u32 kLastId = kMaxVocab - 1;
+constexpr u32 kDigitBits = 3;
+constexpr u32 kDigits = 1u << kDigitBits;
+constexpr u32 kLoads = 16;  // logits that a thread reads at once
+constexpr u32 kBlockIds = kLoads * kConsumerThreads;
+static_assert(kMaxVocab == 1u << kIdBits && kMaxVocab / kBlockIds <= 64);
+static_assert(kDigits == kConsumerWarps);
+
+// Scratch.
+struct Bins {
+  AS3 u64* sum;    // [kDigits, kConsumerThreads]: what each thread adds
+  AS3 u64* total;  // [kDigits]
+  AS3 u64* best;   // [kConsumerWarps]
+  MK_INLINE explicit Bins(const Worker& w)
+      : sum((AS3 u64*)w.scratch()), total(sum + kDigits * kConsumerThreads), best(total + kDigits) {}
+};
+static_assert((kDigits * kConsumerThreads + kDigits + kConsumerWarps) * sizeof(u64) <= kScratchBytes);
+
+// A logit and its id as one number, in the order of likelihood: greater logits are greater, and of equal ones
+// the lower id is. 0 is below all.
+MK_INLINE u64 rank_of(f32 logit, u32 id) {
+  const u32 bits = __builtin_bit_cast(u32, logit);
+  const u32 order = bits >> 31 ? ~bits : bits | 0x80000000u;
+  return (u64)order << kIdBits | (kLastId - id);
+}
+MK_INLINE f32 logit_of(u64 rank) {
+  const u32 order = (u32)(rank >> kIdBits);
+  return as_f32(order >> 31 ? order & 0x7fffffffu : ~order);
+}
+MK_INLINE u32 id_of(u64 rank) {
+  return kLastId - (u32)(rank & kLastId);
+}
+
+MK_INLINE u64 shuffle_xor(u64 v, u32 mask) {
+  const u32 lo = __builtin_bit_cast(u32, mk_shuffle_xor(as_f32((u32)v), mask));
+  const u32 hi = __builtin_bit_cast(u32, mk_shuffle_xor(as_f32((u32)(v >> 32)), mask));
+  return (u64)hi << 32 | lo;
+}
+
+// One request's row. `seen` is null where nothing is penalised.
+struct Row {
+  AS1 const f32* logits;
+  AS1 const f32* best_value;
+  AS1 const u32* best_index;
+  AS1 const u32* seen;
+  f32 penalty;
+  u32 vocab;
+
+  MK_INLINE u64 rank(u32 id, f32 logit) const {
+    const bool is_seen = seen && seen[id / 32] >> id % 32 & 1;
+    return rank_of(is_seen ? penalised(logit, penalty) : plain_logit(logit), id);
+  }
+  MK_INLINE bool penalises(u32 strip) const {
+    return seen && (seen[strip / 2] >> strip % 2 * kStripRows & 0xffffu) != 0;
+  }
+};
+
+MK_INLINE u64 greatest_of_strip(const Row& row, u32 strip, u64 below) {
+  u64 best = 0;
+  for (u32 id = strip * kStripRows; id < (strip + 1) * kStripRows && id < row.vocab; ++id) {
+    const u64 rank = row.rank(id, row.logits[id]);
+    if (rank < below && rank > best) best = rank;
+  }
+  return best;
+}
+
+// The greatest rank below a bound, to all threads. Of the logits it reads only those of strips whose best
+// does not count: it lies beyond the bound, or the strip has penalised ids.
+MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
+  const Bins bins(w);
+  u64 best = 0;
+  for (u32 strip = w.thread; strip * kStripRows < row.vocab; strip += kConsumerThreads) {
+    u64 rank = rank_of(plain_logit(row.best_value[strip]), row.best_index[strip]);
+    if (rank >= below || row.penalises(strip)) rank = greatest_of_strip(row, strip, below);
+    if (rank > best) best = rank;
+  }
+  for (u32 mask = kWarpLanes / 2; mask > 0; mask /= 2) {
+    const u64 other = shuffle_xor(best, mask);
+    if (other > best) best = other;
+  }
+  consumer_barrier();  // the search before has been read
+  if (w.lane() == 0) bins.best[w.warp()] = best;
+  consumer_barrier();
+  for (u32 i = 0; i < kConsumerWarps; ++i)
+    if (bins.best[i] > best) best = bins.best[i];
+  return best;
+}
+
+enum class Goal : u32 { kTotal, kTopK, kTopP, kDraw };
+
+// What a search adds up. By id, codes are the ids counted from the last; else they are ranks.
+struct Search {
+  Goal goal;
+  u64 cut;       // ranks below are out
+  u64 least;     // masses below are out
+  f32 greatest;  // logit
+  f32 scale;
+
+  MK_INLINE bool by_rank() const { return goal == Goal::kTopK || goal == Goal::kTopP; }
+  // 0: out.
+  MK_INLINE u64 measure(u64 rank) const {
+    if (rank < cut) return 0;
+    if (goal == Goal::kTopK) return 1;
+    const u64 mass = mass_of(logit_of(rank) - greatest, scale);
+    return mass < least ? 0 : mass;
+  }
+};
+
+// One pass: adds each element whose code begins with the prefix to the bin of its next digit. Returns the
+// blocks of this thread's that had any; the others need not be read again.
+MK_INLINE u64 add_up(const Worker& w, const Row& row, const Search& s, u64 prefix, u32 shift, u64 blocks) {
+  AS3 u64* sum = Bins(w).sum + w.thread;
+  for (u32 digit = 0; digit < kDigits; ++digit) sum[digit * kConsumerThreads] = 0;
+  u64 found = 0;
+  for (u32 block = 0; block * kBlockIds < row.vocab; ++block) {
+    if (!(blocks >> block & 1)) continue;
+    const u32 first = block * kBlockIds + w.thread;
+    f32 logits[kLoads];
+    MK_UNROLL
+    for (u32 i = 0; i < kLoads; ++i) {
+      const u32 id = first + i * kConsumerThreads;
+      logits[i] = id < row.vocab ? row.logits[id] : 0;
+    }
+    MK_UNROLL
+    for (u32 i = 0; i < kLoads; ++i) {
+      const u32 id = first + i * kConsumerThreads;
+      if (id >= row.vocab) continue;
+      const u64 rank = row.rank(id, logits[i]);
+      const u64 code = s.by_rank() ? rank : rank & kLastId;
+      if (code >> kDigitBits >> shift != prefix) continue;
+      if (const u64 measure = s.measure(rank)) {
+        sum[(code >> shift & (kDigits - 1)) * kConsumerThreads] += measure;
+        found |= (u64)1 << block;
+      }
+    }
+  }
+  return found;
+}
+
+// The sums of all threads, a warp for each digit.
+MK_INLINE void total_bins(const Worker& w) {
+  const Bins bins(w);
+  consumer_barrier();
+  u64 sum = 0;
+  for (u32 i = w.lane(); i < kConsumerThreads; i += kWarpLanes)
+    sum += bins.sum[w.warp() * kConsumerThreads + i];
+  for (u32 mask = kWarpLanes / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+  if (w.lane() == 0) bins.total[w.warp()] = sum;
+  consumer_barrier();
+}
+
+// Where the sum stands that is looked for, of all that there is.
+MK_INLINE u64 target_of(Goal goal, AS1 const MkSampling* p, u64 all) {
+  if (goal == Goal::kTopK) return p->top_k;
+  if (goal == Goal::kTopP) return share_of(p->top_p, all);
+  return draw_below(all, p->seed, p->position) + 1;
+}
+
+// The code of the element, from the greatest code down, with which the running sum reaches its target; the
+// lowest code's if it never does. For kTotal the sum of all.
+MK_INLINE u64 find(const Worker& w, const Row& row, const Search& s, AS1 const MkSampling* p) {
+  const Bins bins(w);
+  const u32 digits = s.by_rank() ? (32 + kIdBits + kDigitBits - 1) / kDigitBits : kIdBits / kDigitBits;
+  u64 prefix = 0, target = 0, blocks = ~(u64)0;
+  for (u32 left = digits; left > 0; --left) {
+    blocks = add_up(w, row, s, prefix, (left - 1) * kDigitBits, blocks);
+    total_bins(w);
+    if (left == digits) {
+      u64 all = 0;
+      for (u32 digit = 0; digit < kDigits; ++digit) all += bins.total[digit];
+      if (s.goal == Goal::kTotal) return all;
+      target = target_of(s.goal, p, all);
+    }
+    u32 digit = kDigits - 1;
+    for (; digit > 0 && target > bins.total[digit]; --digit) target -= bins.total[digit];
+    prefix = prefix << kDigitBits | digit;
+  }
+  return prefix;
+}
+
+}  // namespace
+
+MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request, u32 token) {
+  AS1 const MkSampling* p = a->sampling + request;
+  const u32 strips = (a->vocab + kStripRows - 1) / kStripRows, words = (a->vocab + 31) / 32;
+  AS1 u32* seen = a->seen ? a->seen + (u64)request * words : nullptr;
+  const Row row{a->logits + (u64)token * a->vocab,
+                a->best_value + (u64)token * strips,
+                a->best_index + (u64)token * strips,
+                nullptr,
+                1,
+                a->vocab};
+  Row penalised_row = row;
+  if (p->repetition_penalty != 1) penalised_row.seen = seen, penalised_row.penalty = p->repetition_penalty;
+
+  const u64 likeliest = greatest(*w, row, ~(u64)0);
+  const u64 first = penalised_row.seen ? greatest(*w, penalised_row, ~(u64)0) : likeliest;
+  u32 id = id_of(first);
+  f32 log_total = 0;
+  u64 cut = 0;
+  for (u32 i = 0; i <= (u32)Goal::kDraw; ++i) {
+    const Goal goal = (Goal)i;
+    if (goal == Goal::kTotal ? p->logprobs == 0 : p->temperature == 0) continue;
+    if ((goal == Goal::kTopK && p->top_k == 0) || (goal == Goal::kTopP && p->top_p >= 1)) continue;
+    const bool raw = goal == Goal::kTotal;
+    const Search search{goal, cut, goal == Goal::kDraw ? least_mass(p->min_p) : 0,
+                        logit_of(raw ? likeliest : first), mass_scale(raw ? 1 : p->temperature)};
+    const u64 found = find(*w, raw ? row : penalised_row, search, p);
+    if (goal == Goal::kTotal)
+      log_total = log_of_mass(found);
+    else if (goal == Goal::kDraw)
+      id = id_of(found);
+    else
+      cut = found;
+  }
+
+  const f32 top = logit_of(likeliest);
+  if (w->thread == 0) {
+    a->next[request] = id;
+    if (seen) seen[id / 32] |= 1u << id % 32;
+    if (p->logprobs) a->logprob[request] = plain_logit(row.logits[id]) - top - log_total;
+  }
+  u64 rank = likeliest;
+  for (u32 i = 0; i + 1 < p->logprobs && rank != 0; ++i) {
+    if (w->thread == 0) {
+      a->top_id[request * kMaxTop + i] = id_of(rank);
+      a->top_logprob[request * kMaxTop + i] = logit_of(rank) - top - log_total;
+    }
+    rank = greatest(*w, row, rank);
+  }
+}
+
+}  // namespace mk
