@@ -81,7 +81,6 @@ uint64_t Engine::submit(Request request) {
   }
   Sequence sequence;
   sequence.id = id;
-  sequence.name = std::move(request.name);
   sequence.tokens = std::move(request.prompt);
   sequence.prompt = static_cast<uint32_t>(sequence.tokens.size());
   sequence.longest = longest.value();
@@ -128,7 +127,6 @@ Batch Engine::fill_batch() {
   page_index_.clear();
   for (size_t i = 0; i < roster_.running; ++i) {
     const Sequence& r = roster_.requests[i];
-    if (r.rows == 0) continue;
     const auto begin = r.tokens.begin() + r.fed;
     tokens_.insert(tokens_.end(), begin, begin + r.rows);
     row_begin_.push_back(static_cast<int32_t>(tokens_.size()));
@@ -141,11 +139,9 @@ Batch Engine::fill_batch() {
 
 // Each request whose tokens are all fed gets its next one; those that end with it leave.
 Status Engine::take_tokens() {
-  size_t row_group = 0;
-  for (size_t i = 0; i < roster_.running;) {
+  size_t i = 0;
+  for (const int32_t token : next_) {
     Sequence& r = roster_.requests[i++];
-    if (r.rows == 0) continue;
-    const int32_t token = next_[row_group++];
     r.fed += r.rows;
     if (r.pending() > 0) continue;
     r.tokens.push_back(token);
