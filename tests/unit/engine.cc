@@ -78,14 +78,15 @@ TEST_CASE("requests join at their step, and idle steps are skipped") {
   for (const Outcome& outcome : outcomes) CHECK(outcome.reason == FinishReason::kLength);
 }
 
-TEST_CASE("a request that comes between steps joins the next one") {
+TEST_CASE("a request that comes between steps joins the next one, behind those that were there before") {
   FakeModel model(kLimits);
   Engine engine = Engine::open(model).value();
   engine.submit(request(1, 3));
+  engine.submit(request(3, 1, 1));
   REQUIRE(engine.step().ok());
-  CHECK(engine.submit(request(2, 1)) == 1);
+  CHECK(engine.submit(request(2, 1, 0)) == 2);
   run(engine);
-  CHECK(rows(model) == std::vector<std::vector<int32_t>>{{1}, {1, 2}, {1}});
+  CHECK(rows(model) == std::vector<std::vector<int32_t>>{{1}, {1, 3, 2}, {1}});
 }
 
 TEST_CASE("no more requests run than the limits of requests and of tokens allow") {
