@@ -126,12 +126,24 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.barrier_ns = read.positive("barrier_ns");
   m.fetch_ns = read.positive("fetch_ns");
   m.task_ns = read.positive("task_ns");
+  m.poll_ns = read.positive("poll_ns");
+  m.load_ns = read.positive("load_ns");
+  m.worker_bytes_per_ns = read.positive("worker_bytes_per_ns");
+  m.worker_l2_bytes_per_ns = read.positive("worker_l2_bytes_per_ns");
+  m.fma1_bytes_per_ns = read.positive("fma1_bytes_per_ns");
+  m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
+  m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");
+  m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");
+  m.attend_bytes_per_ns = read.positive("attend_bytes_per_ns");
 
   const uint64_t needed = uint64_t{m.ring_stages} * mkrt::kStageBytes + kRingBarrierBytes + kScratchBytes;
   if (needed > m.shared_bytes)
     read.fail(fmt::format(
         "a ring of {} stages needs {} bytes of shared memory with barriers and scratch, {} are usable",
         m.ring_stages, needed, m.shared_bytes));
+  if (m.l2_bytes_per_ns <= m.stream_bytes_per_ns)
+    read.fail(fmt::format("l2_bytes_per_ns must exceed stream_bytes_per_ns, {}, not {}",
+                          m.stream_bytes_per_ns, m.l2_bytes_per_ns));
   if (auto error = read.finish()) return *error;
   return m;
 }

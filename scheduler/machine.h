@@ -36,6 +36,15 @@ struct Machine {
   double barrier_ns = 0;  // worker barriers around notify and wait
   double fetch_ns = 0;    // dependent operands
   double task_ns = 0;     // of each task, beside its bytes
+  // Of the simulation alone (docs/simulate.md).
+  double poll_ns = 0;                 // a wait whose cell is already complete
+  double load_ns = 0;                 // a copy's issue to its first byte
+  double worker_bytes_per_ns = 0;     // most of the stream that one worker takes
+  double worker_l2_bytes_per_ns = 0;  // most that one worker's plain loads bring from L2
+  // Weight bytes that one worker's consumers multiply, by the product's variant: one token; groups of up to 8
+  // and up to 16 by matrix instructions; f32 weights in groups of up to 16.
+  double fma1_bytes_per_ns = 0, mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
+  double attend_bytes_per_ns = 0;  // keys and values that one worker goes through, for one query row
 };
 
 double hop_ns(const Machine& machine);

@@ -62,7 +62,7 @@ class CommandTest(unittest.TestCase):
         self.assertRegex(out.decode(), r"^mkc \d+\.\d+\.\d+\n$")
         code, out, _ = self.mkc("--help")
         self.assertEqual(code, 0)
-        for command in ("compile", "run", "check", "inspect", "doctor"):
+        for command in ("compile", "run", "check", "inspect", "simulate", "doctor"):
             self.assertIn(command, out.decode())
             self.assertEqual(self.mkc(command, "--help")[0], 0)
 
@@ -149,7 +149,28 @@ class CommandTest(unittest.TestCase):
         self.refuses("MKC_ASSEMBLER none: error: cannot be started: No such file or directory", "compile", FIXTURE,
                      "--emit", "cubin", **hidden)
 
+    def test_simulates_from_config_alone(self):
+        folder = self.checkpoint()
+        (folder / "model.safetensors").unlink()
+        code, out, err = self.mkc("simulate", folder, "--machine", "h100", "--context", 100, "--json")
+        self.assertEqual(code, 0, err)
+        step = json.loads(out)
+        self.assertEqual(step["symbols"], {"T": 1, "kv_len": 100})
+        self.assertGreater(step["bytes"], 0)
+        self.assertGreaterEqual(step["us"], step["floor_us"])
+        self.assertAlmostEqual(step["fraction"], step["floor_us"] / step["us"])
+        self.assertEqual(self.mkc("simulate", folder, "--machine", "h100", "--context", 100, "--json")[1], out)
+        self.assertIn(b"not measured", self.mkc("simulate", folder)[1])
+
     # What does not.
+
+    def test_steps_that_cannot_be_simulated(self):
+        simulate = ("simulate", FIXTURE)
+        self.refuses("mkc: error: --batch: Value 0 not in range 1 to 64", *simulate, "--batch", 0)
+        self.refuses("mkc: error: --tokens: Value x not in range 1 to 256", *simulate, "--tokens", "x")
+        self.refuses("--tokens: error: found 9, expected 1 to 4", *simulate, "--tokens", 9, "--context", 4)
+        self.refuses(f"{FIXTURE}: error: context limit is 0, expected 1 to ", *simulate, "--context", 0)
+        self.refuses("error: unknown machine 'h10', did you mean 'h100'?", *simulate, "--machine", "h10")
 
     def test_command_lines(self):
         self.refuses("mkc: error: ", "compile")

@@ -1,0 +1,159 @@
+#include "scheduler/simulate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "scheduler/simulate_engine.h"
+
+namespace mkc {
+
+uint32_t TaskWalk::take(const Step& step) {
+  const Run& r = step.runs[run];
+  const uint32_t task = step.task_base[r.grid.index] + r.first + next;
+  if (++next == r.count) ++run, next = 0;
+  return task;
+}
+
+Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOptions& options)
+    : step_(step),
+      m_(machine),
+      options_(options),
+      works_(step, machine),
+      ramp_ns_(ramp_ns(machine)),
+      memory_(m_.stream_bytes_per_ns, m_.worker_bytes_per_ns),
+      l2_(m_.l2_bytes_per_ns - m_.stream_bytes_per_ns, m_.worker_bytes_per_ns),
+      loaders_(workers()),
+      consumers_(workers()),
+      missing_(step.cell_base.back(), 0),
+      complete_ns_(missing_.size(), 0),
+      waiting_(missing_.size()),
+      inline_task_(missing_.size(), kNobody),
+      reads_(workers(), 0),
+      stream_(workers(), static_cast<uint8_t>(IdleCause::kRamp)) {
+  for (size_t run = 0; run < step.runs.size(); ++run) {
+    TaskWalk& walk = loaders_[step.runs[run].worker].walk;
+    if (walk.last_run == 0) walk.run = run;
+    walk.last_run = run + 1;
+  }
+  for (uint32_t w = 0; w < workers(); ++w) consumers_[w].walk = loaders_[w].walk;
+  for (uint32_t cell : step.notifies.cells) ++missing_[cell];
+  for (uint32_t task : step.inline_tasks) inline_task_[step.waits.cells[step.waits.begin[task]]] = task;
+  stream_count_[static_cast<size_t>(IdleCause::kRamp)] = workers();
+}
+
+void Simulator::set_timer(double at_ns, Timer::Kind kind, uint32_t w) {
+  timers_.push({at_ns, timers_made_++, kind, w});
+}
+
+void Simulator::read_later(Timer::Kind kind, uint32_t w) {
+  set_timer(std::max(now_ns_ + m_.load_ns, ramp_ns_), kind, w);
+}
+
+void Simulator::add_span(Span::Kind kind, uint32_t w, uint32_t task, double since_ns) {
+  if (options_.spans && now_ns_ > since_ns) result_.spans.push_back({kind, w, task, since_ns, now_ns_});
+}
+
+void Simulator::fire(const Timer& timer) {
+  const uint32_t w = timer.worker;
+  switch (timer.kind) {
+    case Timer::kConsumer:
+      return resume(w);
+    case Timer::kTile:
+      ++loaders_[w].begun;
+      return begin_tile(w);
+    case Timer::kCold:
+      // Readers from workers() on are the consumers.
+      memory_.begin(now_ns_, workers() + w, static_cast<double>(consumers_[w].work.cold_bytes));
+      ++reads_[w];
+      return;
+  }
+}
+
+Simulation Simulator::run() {
+  for (uint32_t w = 0; w < workers(); ++w) {
+    issue_tiles(w);
+    resume(w);
+  }
+  for (;;) {
+    const double timer_ns = timers_.empty() ? std::numeric_limits<double>::infinity() : timers_.top().at_ns;
+    const double memory_ns = memory_.next_end_ns(), l2_ns = l2_.next_end_ns();
+    const double next_ns = std::min({timer_ns, memory_ns, l2_ns});
+    if (next_ns == std::numeric_limits<double>::infinity()) break;
+    if (now_ns_ < ramp_ns_ && next_ns >= ramp_ns_) {
+      pass_time(ramp_ns_);
+      for (uint32_t w = 0; w < workers(); ++w) note_stream(w);
+    }
+    pass_time(next_ns);
+    uint32_t w = 0;
+    if (next_ns == memory_ns) {
+      w = memory_.finish(now_ns_);
+      if (w < workers()) {
+        end_tile(w);
+      } else {
+        w -= workers();
+        --reads_[w];
+        resume(w);
+      }
+    } else if (next_ns == l2_ns) {
+      w = l2_.finish(now_ns_);
+      end_tile(w);
+    } else {
+      const Timer timer = timers_.top();
+      timers_.pop();
+      w = timer.worker;
+      fire(timer);
+    }
+    note_stream(w);
+  }
+  for (uint32_t w = 0; w < workers(); ++w)
+    if (consumers_[w].phase != Consumer::kDone)
+      MKC_BUG(fmt::format("worker {} of the simulation waits forever at {}", w,
+                          task_name(step_, consumers_[w].task)));
+  return std::move(result_);
+}
+
+double ramp_ns(const Machine& m) {
+  const BurstPoint& first = m.cold_burst.front();
+  return std::max(0.0, first.bytes / first.bytes_per_ns - first.bytes / m.stream_bytes_per_ns);
+}
+
+const char* idle_cause_name(IdleCause cause) {
+  switch (cause) {
+    case IdleCause::kRamp:
+      return "ramp";
+    case IdleCause::kLatency:
+      return "latency";
+    case IdleCause::kEvent:
+      return "event";
+    case IdleCause::kConsumers:
+      return "consumers";
+    case IdleCause::kReread:
+      return "reread";
+    case IdleCause::kTail:
+      return "tail";
+    case IdleCause::kWorker:
+      return "worker";
+  }
+  MKC_BUG("unknown cause of an idle stream");
+}
+
+Result<Simulation> simulate(const Schedule& schedule, const Machine& machine, std::vector<int64_t> symbols,
+                            const SimulateOptions& options) {
+  Result<Step> step = expand_step(schedule, std::move(symbols));
+  if (!step.ok()) return step.error();
+  Simulation result = Simulator(step.value(), machine, options).run();
+  const TaskWorks works(step.value(), machine);
+  for (uint32_t task = 0; task < step.value().grid_of.size(); ++task) {
+    const TaskWork work = works.of(task);
+    result.bytes += work.weight_bytes + work.cold_bytes;
+    if (work.tiles == 0) continue;
+    result.padding_bytes +=
+        uint64_t{work.tiles - 1} * schedule.ring.stage_bytes + work.tail_bytes - work.weight_bytes;
+  }
+  result.floor_ns = static_cast<double>(result.bytes) / machine.stream_bytes_per_ns;
+  return result;
+}
+
+}  // namespace mkc

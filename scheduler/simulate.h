@@ -1,0 +1,58 @@
+// Discrete-event simulation of one step: the schedule, task by task, on a machine description.
+//
+// Requires: a proved schedule. The model, its parameters and what was not validated: docs/simulate.md. The
+// same input gives the same answer.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "scheduler/machine.h"
+
+namespace mkc {
+
+// Why a worker's share of the stream stands still.
+enum class IdleCause : uint8_t {
+  kRamp,       // the step's first bytes are on their way
+  kLatency,    // its ring is empty, copies are issued
+  kEvent,      // its ring is full, and its consumers wait for an event
+  kConsumers,  // its ring is full, and its consumers are at work
+  kReread,     // strips come from L2 again, for further groups of tokens
+  kTail,       // it has nothing left to load
+  kWorker,     // its copies come as fast as one worker takes them
+};
+constexpr size_t kIdleCauses = 7;
+const char* idle_cause_name(IdleCause cause);  // "ramp", "latency", …
+
+// What a worker did, for timelines.
+struct Span {
+  enum Kind : uint8_t { kWait, kWork, kStream };
+  Kind kind = kWork;
+  uint32_t worker = 0;
+  uint32_t task = 0;  // of the step; of a stream: whose tiles
+  double begin_ns = 0, end_ns = 0;
+};
+
+struct Simulation {
+  double ns = 0;               // of the step
+  double floor_ns = 0;         // bytes at the stream ceiling; never above ns
+  uint64_t bytes = 0;          // that must move: weights that are read, keys and values of the context
+  uint64_t padding_bytes = 0;  // moved beside them: padding of packed tiles
+  std::array<double, kIdleCauses>
+      idle_ns{};            // of the stream, by IdleCause; with the moved bytes it makes up ns
+  std::vector<Span> spans;  // by their begin, where asked for
+};
+
+struct SimulateOptions {
+  bool spans = false;
+};
+
+// When the first bytes of a stream that has stood still come, by the smallest of the cold bursts.
+double ramp_ns(const Machine& machine);
+
+// `symbols` by SymbolId. Errors: those of rules 1 and 4 of prove.h at these values.
+Result<Simulation> simulate(const Schedule& schedule, const Machine& machine, std::vector<int64_t> symbols,
+                            const SimulateOptions& options = {});
+
+}  // namespace mkc

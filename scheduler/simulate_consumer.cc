@@ -1,0 +1,141 @@
+// The consumers: waits, work and notifications of the tasks.
+#include <algorithm>
+
+#include "scheduler/simulate_engine.h"
+
+namespace mkc {
+
+void Simulator::resume(uint32_t w) {
+  consumers_[w].for_event = consumers_[w].for_stage = false;
+  while (go_on(w)) {
+  }
+}
+
+// Does what the phase begins with. False: a timer or another worker will resume this one.
+bool Simulator::go_on(uint32_t w) {
+  Consumer& c = consumers_[w];
+  switch (c.phase) {
+    case Consumer::kNext:
+      return next_task(c);
+    case Consumer::kWait:
+      return !begin_wait(w);
+    case Consumer::kStart:
+      c.phase = Consumer::kCold;
+      return !takes(w, c.first_of_run ? c.work.start_ns : 0);
+    case Consumer::kCold:
+      c.phase = Consumer::kBusy;
+      if (c.work.cold_bytes == 0) return true;
+      read_later(Timer::kCold, w);
+      return false;
+    case Consumer::kBusy:
+      c.phase = c.work.tiles > 0 ? Consumer::kTake : Consumer::kEnd;
+      return !takes(w, c.work.busy_ns);
+    case Consumer::kTake:
+      c.for_stage = !take_stage(w);
+      return false;
+    case Consumer::kRelease:
+      release_stage(w);
+      return c.tile != 0 || !takes(w, c.work.pass_ns);
+    case Consumer::kEnd:
+      c.phase = Consumer::kNotify;
+      return !takes(w, end_ns(c));
+    case Consumer::kNotify:
+      notify(w);
+      c.phase = Consumer::kNext;
+      return true;
+    case Consumer::kDone:
+      return false;
+  }
+  MKC_BUG("consumer in an unknown phase");
+}
+
+bool Simulator::takes(uint32_t w, double ns) {
+  if (ns > 0) set_timer(now_ns_ + ns, Timer::kConsumer, w);
+  return ns > 0;
+}
+
+// Inline tasks have nothing to wait for: their cell was completed by this worker.
+bool Simulator::next_task(Consumer& c) {
+  c.wait = c.pass = c.tile = 0;
+  c.since_ns = now_ns_;
+  if (!c.inline_tasks.empty()) {
+    c.phase = Consumer::kStart;
+    c.first_of_run = false;
+    c.task = c.inline_tasks.front();
+    c.inline_tasks.pop_front();
+  } else if (!c.walk.done()) {
+    c.phase = Consumer::kWait;
+    c.first_of_run = c.walk.next == 0;
+    c.task = c.walk.take(step_);
+  } else {
+    c.phase = Consumer::kDone;
+    return false;
+  }
+  c.work = works_.of(c.task);
+  return true;
+}
+
+// False: nothing is left to wait for.
+bool Simulator::begin_wait(uint32_t w) {
+  Consumer& c = consumers_[w];
+  const uint32_t at = step_.waits.begin[c.task] + c.wait;
+  if (at == step_.waits.begin[c.task + 1]) {
+    c.phase = Consumer::kStart;
+    add_span(Span::kWait, w, c.task, c.since_ns);
+    c.since_ns = now_ns_;
+    return false;
+  }
+  ++c.wait;
+  c.for_event = true;
+  const uint32_t cell = step_.waits.cells[at];
+  if (missing_[cell] > 0)
+    waiting_[cell].push_back(w);
+  else
+    takes(w, std::max(m_.poll_ns, complete_ns_[cell] + m_.notify_ns - now_ns_) + m_.barrier_ns);
+  return true;
+}
+
+// False: the stage is not filled yet.
+bool Simulator::take_stage(uint32_t w) {
+  Consumer& c = consumers_[w];
+  if (loaders_[w].filled == 0) return false;
+  --loaders_[w].filled;
+  c.phase = Consumer::kRelease;
+  takes(w, c.tile + 1 == c.work.tiles ? c.work.tail_ns : c.work.tile_ns);
+  return true;
+}
+
+void Simulator::release_stage(uint32_t w) {
+  Consumer& c = consumers_[w];
+  --loaders_[w].taken;
+  issue_tiles(w);
+  c.phase = Consumer::kTake;
+  if (++c.tile < c.work.tiles) return;
+  c.tile = 0;
+  if (++c.pass == c.work.passes) c.phase = Consumer::kEnd;
+}
+
+// A task that may have to run another inline learns first whether it was the last to arrive.
+double Simulator::end_ns(const Consumer& c) const {
+  const auto first = step_.notifies.cells.begin();
+  const bool asks =
+      std::any_of(first + step_.notifies.begin[c.task], first + step_.notifies.begin[c.task + 1],
+                  [&](uint32_t cell) { return inline_task_[cell] != kNobody; });
+  return c.work.end_ns + (asks ? m_.notify_ns : 0);
+}
+
+void Simulator::notify(uint32_t w) {
+  Consumer& c = consumers_[w];
+  add_span(Span::kWork, w, c.task, c.since_ns);
+  result_.ns = std::max(result_.ns, now_ns_);
+  for (uint32_t i = step_.notifies.begin[c.task]; i < step_.notifies.begin[c.task + 1]; ++i) {
+    const uint32_t cell = step_.notifies.cells[i];
+    if (--missing_[cell] > 0) continue;
+    complete_ns_[cell] = now_ns_;
+    if (inline_task_[cell] != kNobody) c.inline_tasks.push_back(inline_task_[cell]);
+    for (uint32_t waiter : waiting_[cell]) takes(waiter, m_.notify_ns + m_.barrier_ns);
+    waiting_[cell].clear();
+  }
+}
+
+}  // namespace mkc

@@ -1,0 +1,120 @@
+// The simulation's state: one loader and one consumer a worker, driven by timers and by the two bandwidths
+// they share. Internal to simulate.
+#pragma once
+
+#include <deque>
+
+#include "scheduler/simulate.h"
+#include "scheduler/simulate_pipe.h"
+#include "scheduler/simulate_work.h"
+
+namespace mkc {
+
+// The tasks of a worker's runs, one after the other.
+struct TaskWalk {
+  size_t run = 0, last_run = 0;
+  uint32_t next = 0;  // of the run
+
+  bool done() const { return run == last_run; }
+  uint32_t take(const Step& step);  // requires !done()
+};
+
+struct Tile {
+  uint32_t task = 0;
+  uint32_t bytes = 0;
+  bool again = false;  // a further pass, from L2
+};
+
+// Issues copies in stream order as stages become free; they arrive one after the other.
+struct Loader {
+  TaskWalk walk;
+  uint32_t task = 0;
+  TaskWork work;
+  uint32_t pass = 0, tile = 0;  // of the task, next to be issued
+  bool done = false;
+
+  std::deque<Tile> issued;  // that have not arrived, in order
+  uint32_t begun = 0;       // of these, those past the latency
+  bool arriving = false;    // the first of them takes part in a bandwidth
+  double since_ns = 0;      // when that began
+  uint32_t taken = 0;       // stages that are not free
+  uint32_t filled = 0;      // stages that hold a tile not yet taken up
+};
+
+// One task after the other, each through these phases.
+struct Consumer {
+  enum Phase : uint8_t { kNext, kWait, kStart, kCold, kBusy, kTake, kRelease, kEnd, kNotify, kDone };
+  Phase phase = kNext;
+  bool for_event = false, for_stage = false;  // what it waits for
+  TaskWalk walk;
+  std::deque<uint32_t> inline_tasks;  // before the next of the walk
+  uint32_t task = 0;
+  TaskWork work;
+  bool first_of_run = false;
+  uint32_t wait = 0, pass = 0, tile = 0;
+  double since_ns = 0;  // begin of the current span
+};
+
+class Simulator {
+ public:
+  Simulator(const Step& step, const Machine& machine, const SimulateOptions& options);
+  Simulation run();
+
+ private:
+  struct Timer {
+    enum Kind : uint8_t { kConsumer, kTile, kCold };
+    double at_ns = 0;
+    uint64_t number = 0;  // at the same time, the first made goes first
+    Kind kind = kConsumer;
+    uint32_t worker = 0;
+    bool operator>(const Timer& o) const { return std::pair(at_ns, number) > std::pair(o.at_ns, o.number); }
+  };
+
+  uint32_t workers() const { return step_.schedule->workers; }
+  void set_timer(double at_ns, Timer::Kind kind, uint32_t w);
+  void read_later(Timer::Kind kind, uint32_t w);  // after the latency of a read, and of the first ramp
+  void add_span(Span::Kind kind, uint32_t w, uint32_t task, double since_ns);
+  void fire(const Timer& timer);
+  void pass_time(double to_ns);
+  IdleCause idle_cause(uint32_t w) const;
+  void note_stream(uint32_t w);  // after everything that may change the state of its loader
+
+  void issue_tiles(uint32_t w);
+  void begin_tile(uint32_t w);
+  void end_tile(uint32_t w);
+
+  void resume(uint32_t w);  // until something takes time or has to be waited for
+  bool go_on(uint32_t w);
+  bool takes(uint32_t w, double ns);
+  bool next_task(Consumer& c);
+  bool begin_wait(uint32_t w);
+  bool take_stage(uint32_t w);
+  void release_stage(uint32_t w);
+  double end_ns(const Consumer& c) const;
+  void notify(uint32_t w);
+
+  const Step& step_;
+  const Machine& m_;
+  const SimulateOptions options_;
+  const TaskWorks works_;
+  const double ramp_ns_;  // the stream's first bytes come no earlier
+  double now_ns_ = 0;
+  uint64_t timers_made_ = 0;
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  Pipe memory_, l2_;
+  std::vector<Loader> loaders_;
+  std::vector<Consumer> consumers_;
+  std::vector<uint32_t> missing_;               // by cell: notifications that it still expects
+  std::vector<double> complete_ns_;             // by cell
+  std::vector<std::vector<uint32_t>> waiting_;  // by cell: workers
+  std::vector<uint32_t> inline_task_;           // by cell, or kNobody
+  std::vector<uint32_t> reads_;                 // by worker: from memory, in progress
+  std::vector<uint8_t> stream_;                 // by worker: IdleCause, or kFlows
+  std::array<uint32_t, kIdleCauses + 1> stream_count_{};
+  Simulation result_;
+
+  static constexpr uint32_t kNobody = 0xffffffffu;
+  static constexpr uint8_t kFlows = kIdleCauses;
+};
+
+}  // namespace mkc

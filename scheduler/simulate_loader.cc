@@ -1,0 +1,78 @@
+// The stream: tiles on their way into the rings, and why it stands still.
+#include <algorithm>
+
+#include "scheduler/simulate_engine.h"
+
+namespace mkc {
+
+void Simulator::issue_tiles(uint32_t w) {
+  Loader& l = loaders_[w];
+  while (!l.done && l.taken < step_.schedule->ring.stages) {
+    if (l.work.tiles == 0 || l.pass == l.work.passes) {
+      l.done = l.walk.done();
+      if (l.done) return;
+      l.task = l.walk.take(step_);
+      l.work = works_.of(l.task);
+      l.pass = l.tile = 0;
+      continue;
+    }
+    const bool last = l.tile + 1 == l.work.tiles;
+    l.issued.push_back({l.task, last ? l.work.tail_bytes : step_.schedule->ring.stage_bytes, l.pass > 0});
+    ++l.taken;
+    read_later(Timer::kTile, w);
+    l.tile = last ? 0 : l.tile + 1;
+    if (last) ++l.pass;
+  }
+}
+
+void Simulator::begin_tile(uint32_t w) {
+  Loader& l = loaders_[w];
+  if (l.arriving || l.begun == 0) return;
+  l.arriving = true;
+  l.since_ns = now_ns_;
+  const Tile& tile = l.issued.front();
+  (tile.again ? l2_ : memory_).begin(now_ns_, w, tile.bytes);
+  if (!tile.again) ++reads_[w];
+}
+
+void Simulator::end_tile(uint32_t w) {
+  Loader& l = loaders_[w];
+  const Tile tile = l.issued.front();
+  if (!tile.again) --reads_[w];
+  add_span(Span::kStream, w, tile.task, l.since_ns);
+  l.issued.pop_front();
+  l.arriving = false;
+  --l.begun;
+  ++l.filled;
+  begin_tile(w);
+  if (consumers_[w].for_stage) resume(w);
+}
+
+IdleCause Simulator::idle_cause(uint32_t w) const {
+  const Loader& l = loaders_[w];
+  if (now_ns_ < ramp_ns_) return IdleCause::kRamp;
+  if (l.arriving) return IdleCause::kReread;
+  if (!l.issued.empty() && l.filled == 0) return IdleCause::kLatency;
+  if (l.done && l.issued.empty()) return IdleCause::kTail;
+  return consumers_[w].for_event ? IdleCause::kEvent : IdleCause::kConsumers;
+}
+
+void Simulator::note_stream(uint32_t w) {
+  const uint8_t state = reads_[w] > 0 ? kFlows : static_cast<uint8_t>(idle_cause(w));
+  --stream_count_[stream_[w]];
+  ++stream_count_[state];
+  stream_[w] = state;
+}
+
+// What the reads in progress leave of the ceiling is lost to the workers that have none, in equal parts.
+void Simulator::pass_time(double to_ns) {
+  const double used = std::min(1.0, memory_.bytes_per_ns() / m_.stream_bytes_per_ns);
+  const double lost_ns = (to_ns - now_ns_) * (1 - used);
+  const uint32_t idle = workers() - stream_count_[kFlows];
+  for (size_t cause = 0; cause < kIdleCauses && idle > 0; ++cause)
+    result_.idle_ns[cause] += lost_ns * stream_count_[cause] / idle;
+  if (idle == 0) result_.idle_ns[static_cast<size_t>(IdleCause::kWorker)] += lost_ns;
+  now_ns_ = to_ns;
+}
+
+}  // namespace mkc

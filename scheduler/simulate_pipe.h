@@ -1,0 +1,35 @@
+// A bandwidth shared equally by the reads in progress. Internal to simulate.
+#pragma once
+
+#include <cstdint>
+#include <queue>
+#include <utility>
+#include <vector>
+
+namespace mkc {
+
+// All reads progress at one rate, so they end in the order of (bytes served before they began + their own):
+// each change costs O(log reads), however many are in progress.
+class Pipe {
+ public:
+  Pipe(double bytes_per_ns, double most_of_one) : ceiling_(bytes_per_ns), most_of_one_(most_of_one) {}
+
+  uint32_t reads() const { return static_cast<uint32_t>(ends_.size()); }
+  double bytes_per_ns() const { return rate() * reads(); }  // now, of all together
+
+  void begin(double now_ns, uint32_t reader, double bytes);
+  double next_end_ns() const;      // infinite where nothing is in progress
+  uint32_t finish(double now_ns);  // the reader whose read ends next; `now_ns` is next_end_ns()
+
+ private:
+  double rate() const;
+  void advance(double now_ns);
+
+  using End = std::pair<double, uint32_t>;  // served_ at the end, reader
+  double ceiling_, most_of_one_;
+  double served_ = 0;  // bytes that a read in progress since the beginning would have got
+  double at_ns_ = 0;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+};
+
+}  // namespace mkc

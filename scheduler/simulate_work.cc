@@ -1,0 +1,172 @@
+#include "scheduler/simulate_work.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "runtime/packing.h"
+
+namespace mkc {
+namespace {
+
+constexpr int64_t kGroupTokens = 16;  // of a product's largest variant
+constexpr int64_t kRowsAtOnce = 2;    // query rows that an attend task merges together
+constexpr double kActivationBytes = 4;
+
+const Access* find_read(const TaskGrid& grid, std::string_view role) {
+  for (const Access& read : grid.reads)
+    if (read.role == role) return &read;
+  return nullptr;
+}
+
+int64_t region_elements(const Step& step, const Region& region, std::span<const int64_t> coords) {
+  int64_t elements = 1;
+  for (const Range& range : region)
+    elements *= std::max<int64_t>(0, evaluate(range.size, step.symbols, coords));
+  return elements;
+}
+
+// Bytes of the task's reads from tensors of the given kinds.
+template <class Wanted>
+double read_bytes(const Step& step, uint32_t task, Wanted wanted) {
+  const TaskProgram& program = step.schedule->program;
+  std::vector<int64_t> coords;
+  task_coords(step, task, coords);
+  double bytes = 0;
+  for (const Access& read : program.grids[step.grid_of[task]].reads) {
+    const Tensor& tensor = program.tensors[read.tensor];
+    if (wanted(tensor.kind))
+      bytes += static_cast<double>(region_elements(step, read.region, coords) * dtype_bytes(tensor.dtype));
+  }
+  return bytes;
+}
+
+bool is_cache(TensorKind kind) {
+  return kind == TensorKind::kCache;
+}
+bool is_computed(TensorKind kind) {
+  return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
+}
+
+// Tokens that share a pass of the strip, and the rate at which its bytes are multiplied.
+struct Variant {
+  int64_t group;
+  double bytes_per_ns;
+};
+
+Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes) {
+  if (tokens <= 1) return {1, m.fma1_bytes_per_ns};
+  if (weight_bytes == 4) return {kGroupTokens, m.fma16_bytes_per_ns};
+  if (tokens <= 8) return {8, m.mma8_bytes_per_ns};
+  return {kGroupTokens, m.mma16_bytes_per_ns};
+}
+
+}  // namespace
+
+TaskWorks::TaskWorks(const Step& step, const Machine& machine)
+    : step_(step), machine_(machine), products_(step.schedule->program.grids.size()) {
+  for (GridId g : step.schedule->program.grids.ids())
+    if (step.schedule->program.grids[g].body == BodyKind::kProduct) products_[g.index] = product(g);
+}
+
+// What the stream leaves of L2, shared by the workers that run the grid.
+double TaskWorks::l2_rate(GridId grid) const {
+  const uint32_t tasks = step_.task_base[grid.index + 1] - step_.task_base[grid.index];
+  const double readers = std::clamp(tasks, 1u, step_.schedule->workers);
+  return std::min(machine_.worker_l2_bytes_per_ns,
+                  (machine_.l2_bytes_per_ns - machine_.stream_bytes_per_ns) / readers);
+}
+
+TaskWork TaskWorks::product(GridId grid) const {
+  const TaskProgram& program = step_.schedule->program;
+  const TaskGrid& g = program.grids[grid];
+  const Access *x = find_read(g, "x"), *weight = find_read(g, "weight");
+  MKC_ASSERT(x && weight, "product " + g.name + " lacks an operand");
+  const Tensor& packed = program.tensors[weight->tensor];
+  const int64_t tokens = evaluate(x->region[0].size, step_.symbols);
+  const int64_t rows = evaluate(packed.shape[0], {}), cols = evaluate(packed.shape[1], {});
+  const int64_t element = dtype_bytes(packed.dtype);
+  const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
+                                        static_cast<uint32_t>(element));
+  const Variant variant = variant_of(machine_, tokens, element);
+  const double l2 = l2_rate(grid);
+  const bool norm = find_read(g, "norm") != nullptr;
+
+  TaskWork work;
+  work.tiles = shape.tiles;
+  work.passes = static_cast<uint32_t>((tokens + variant.group - 1) / variant.group);
+  work.tail_bytes = static_cast<uint32_t>(shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes);
+  work.weight_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);
+  // Each column of a tile is multiplied with as many activations as the pass has tokens, and one norm scale.
+  const double rows_of_x = static_cast<double>(tokens) / std::max(work.passes, 1u) + (norm ? 1 : 0);
+  const double x_bytes = rows_of_x * kActivationBytes / static_cast<double>(kTileRows * element);
+  const double ns_per_byte = std::max(1 / variant.bytes_per_ns, x_bytes / l2);
+  work.tile_ns = mkrt::kStageBytes * ns_per_byte;
+  work.tail_ns = work.tail_bytes * ns_per_byte;
+  work.start_ns = machine_.fetch_ns;
+  if (norm) work.start_ns += machine_.fetch_ns + static_cast<double>(tokens * cols) * kActivationBytes / l2;
+  work.pass_ns = machine_.reduce_ns;
+  work.end_ns = machine_.task_ns + machine_.barrier_ns;
+  return work;
+}
+
+// Rows of queries go one after the other through the piece's keys and values: the first brings them from
+// memory, the others from L2.
+TaskWork TaskWorks::attend(uint32_t task) const {
+  const GridId grid = step_.grid_of[task];
+  const TaskGrid& g = step_.schedule->program.grids[grid];
+  const Access* q = find_read(g, "q");
+  MKC_ASSERT(q != nullptr, "attend " + g.name + " lacks its queries");
+  const int64_t tokens = evaluate(q->region[0].size, step_.symbols);
+  const int64_t rows = tokens * int_attr(g.attrs, "heads", 1) / int_attr(g.attrs, "kv_heads", 1);
+  const double kv_bytes = read_bytes(step_, task, is_cache);
+  const double l2_bytes = kv_bytes * static_cast<double>(rows - 1) + read_bytes(step_, task, is_computed);
+
+  TaskWork work;
+  work.cold_bytes = static_cast<uint64_t>(kv_bytes);
+  // The first row is gone through while it arrives.
+  const double first_ns = kv_bytes / machine_.worker_bytes_per_ns;
+  work.busy_ns = machine_.fetch_ns +
+                 std::max({0.0, l2_bytes / l2_rate(grid),
+                           static_cast<double>(rows) * kv_bytes / machine_.attend_bytes_per_ns - first_ns});
+  work.end_ns = static_cast<double>((rows + kRowsAtOnce - 1) / kRowsAtOnce) * machine_.reduce_ns +
+                machine_.task_ns + machine_.barrier_ns;
+  return work;
+}
+
+TaskWork TaskWorks::other(uint32_t task) const {
+  const GridId grid = step_.grid_of[task];
+  const TaskProgram& program = step_.schedule->program;
+  const TaskGrid& g = program.grids[grid];
+  TaskWork work;
+  work.busy_ns = machine_.fetch_ns + read_bytes(step_, task, is_computed) / l2_rate(grid);
+  work.end_ns = machine_.task_ns + machine_.barrier_ns;
+  if (const Access* table = find_read(g, "table")) {
+    const Tensor& t = program.tensors[table->tensor];
+    work.cold_bytes = static_cast<uint64_t>(evaluate(t.shape[1], {}) * dtype_bytes(t.dtype));
+  }
+  return work;
+}
+
+TaskWork TaskWorks::of(uint32_t task) const {
+  const GridId grid = step_.grid_of[task];
+  switch (step_.schedule->program.grids[grid].body) {
+    case BodyKind::kProduct: {
+      TaskWork work = products_[grid.index];
+      const int64_t strip = task - step_.task_base[grid.index];
+      const Access* weight = find_read(step_.schedule->program.grids[grid], "weight");
+      const Tensor& t = step_.schedule->program.tensors[weight->tensor];
+      const int64_t rows = std::min(kTileRows, evaluate(t.shape[0], {}) - strip * kTileRows);
+      work.weight_bytes = static_cast<uint64_t>(rows * evaluate(t.shape[1], {}) * dtype_bytes(t.dtype));
+      return work;
+    }
+    case BodyKind::kAttend:
+      return attend(task);
+    case BodyKind::kCombine:
+    case BodyKind::kEmbed:
+    case BodyKind::kSample:
+      return other(task);
+  }
+  MKC_BUG("task of unknown body");
+}
+
+}  // namespace mkc

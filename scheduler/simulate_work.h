@@ -1,0 +1,41 @@
+// What one task asks of a machine, in bytes and times. Internal to simulate; the model: docs/simulate.md.
+#pragma once
+
+#include "scheduler/machine.h"
+#include "scheduler/prove_step.h"
+
+namespace mkc {
+
+struct TaskWork {
+  // Tiles of the strip, which passes through the ring once for each group of tokens: the first time from
+  // memory, then from L2.
+  uint32_t tiles = 0, passes = 0;
+  uint32_t tail_bytes = 0;          // of the last tile; others fill a stage
+  double tile_ns = 0, tail_ns = 0;  // to multiply a tile
+
+  uint64_t weight_bytes = 0;  // of the strip, padding left out
+  uint64_t cold_bytes = 0;    // read from memory by the task itself: keys and values, embedding rows
+  double start_ns = 0;        // once a segment: first operands, norms
+  double busy_ns = 0;         // after cold_bytes, beside tiles
+  double pass_ns = 0;         // after each pass of tiles
+  double end_ns = 0;          // to the notification
+};
+
+// Works of the tasks of a step.
+class TaskWorks {
+ public:
+  TaskWorks(const Step& step, const Machine& machine);
+  TaskWork of(uint32_t task) const;
+
+ private:
+  TaskWork product(GridId grid) const;
+  TaskWork attend(uint32_t task) const;
+  TaskWork other(uint32_t task) const;
+  double l2_rate(GridId grid) const;
+
+  const Step& step_;
+  const Machine& machine_;
+  std::vector<TaskWork> products_;  // by GridId; the tasks of a product are alike
+};
+
+}  // namespace mkc
