@@ -14,9 +14,10 @@ constexpr u32 kIdBits = 18;
 constexpr u32 kLastId = kMaxVocab - 1;
 constexpr u32 kDigitBits = 3;
 constexpr u32 kDigits = 1u << kDigitBits;
-constexpr u32 kLoads = 16;  // logits that a thread reads at once
-constexpr u32 kBlockIds = kLoads * kConsumerThreads;
+constexpr u32 kLoads = 8;        // logits that a thread reads at once
+constexpr u32 kBlockIds = 4096;  // a search notes for each block of the row whether it is worth reading
 static_assert(kMaxVocab == 1u << kIdBits && kMaxVocab / kBlockIds <= 64);
+static_assert(kBlockIds % (kLoads * kConsumerThreads) == 0);
 static_assert(kDigits == kConsumerWarps);
 
 // Scratch.
@@ -125,9 +126,9 @@ MK_INLINE u64 add_up(const Worker& w, const Row& row, const Search& s, u64 prefi
   AS3 u64* sum = Bins(w).sum + w.thread;
   for (u32 digit = 0; digit < kDigits; ++digit) sum[digit * kConsumerThreads] = 0;
   u64 found = 0;
-  for (u32 block = 0; block * kBlockIds < row.vocab; ++block) {
-    if (!(blocks >> block & 1)) continue;
-    const u32 first = block * kBlockIds + w.thread;
+  for (u32 first = w.thread; first < row.vocab; first += kLoads * kConsumerThreads) {
+    const u64 block = (u64)1 << first / kBlockIds;
+    if (!(blocks & block)) continue;
     f32 logits[kLoads];
     MK_UNROLL
     for (u32 i = 0; i < kLoads; ++i) {
@@ -143,7 +144,7 @@ MK_INLINE u64 add_up(const Worker& w, const Row& row, const Search& s, u64 prefi
       if (code >> kDigitBits >> shift != prefix) continue;
       if (const u64 measure = s.measure(rank)) {
         sum[(code >> shift & (kDigits - 1)) * kConsumerThreads] += measure;
-        found |= (u64)1 << block;
+        found |= block;
       }
     }
   }
@@ -197,17 +198,17 @@ MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request, u32 token) {
   AS1 const MkSampling* p = a->sampling + request;
   const u32 strips = (a->vocab + kStripRows - 1) / kStripRows, words = (a->vocab + 31) / 32;
   AS1 u32* seen = a->seen ? a->seen + (u64)request * words : nullptr;
-  const Row row{a->logits + (u64)token * a->vocab,
-                a->best_value + (u64)token * strips,
-                a->best_index + (u64)token * strips,
-                nullptr,
-                1,
-                a->vocab};
-  Row penalised_row = row;
-  if (p->repetition_penalty != 1) penalised_row.seen = seen, penalised_row.penalty = p->repetition_penalty;
+  AS1 const u32* penalises = p->repetition_penalty != 1 ? seen : nullptr;
+  Row row{a->logits + (u64)token * a->vocab,
+          a->best_value + (u64)token * strips,
+          a->best_index + (u64)token * strips,
+          nullptr,
+          p->repetition_penalty,
+          a->vocab};
 
   const u64 likeliest = greatest(*w, row, ~(u64)0);
-  const u64 first = penalised_row.seen ? greatest(*w, penalised_row, ~(u64)0) : likeliest;
+  row.seen = penalises;
+  const u64 first = row.seen ? greatest(*w, row, ~(u64)0) : likeliest;
   u32 id = id_of(first);
   f32 log_total = 0;
   u64 cut = 0;
@@ -218,7 +219,8 @@ MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request, u32 token) {
     const bool raw = goal == Goal::kTotal;
     const Search search{goal, cut, goal == Goal::kDraw ? least_mass(p->min_p) : 0,
                         logit_of(raw ? likeliest : first), mass_scale(raw ? 1 : p->temperature)};
-    const u64 found = find(*w, raw ? row : penalised_row, search, p);
+    row.seen = raw ? nullptr : penalises;
+    const u64 found = find(*w, row, search, p);
     if (goal == Goal::kTotal)
       log_total = log_of_mass(found);
     else if (goal == Goal::kDraw)
@@ -233,6 +235,7 @@ MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request, u32 token) {
     if (seen) seen[id / 32] |= 1u << id % 32;
     if (p->logprobs) a->logprob[request] = plain_logit(row.logits[id]) - top - log_total;
   }
+  row.seen = nullptr;
   u64 rank = likeliest;
   for (u32 i = 0; i + 1 < p->logprobs && rank != 0; ++i) {
     if (w->thread == 0) {
