@@ -27,16 +27,18 @@ Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOpt
       loaders_(workers()),
       consumers_(workers()),
       missing_(step.cell_base.back(), 0),
-      complete_ns_(missing_.size(), 0),
+      completed_by_(missing_.size(), kNone),
       waiting_(missing_.size()),
-      inline_task_(missing_.size(), kNobody),
+      inline_task_(missing_.size(), kNone),
       reads_(workers(), 0),
+      span_(workers(), SIZE_MAX),
       stream_(workers(), static_cast<uint8_t>(IdleCause::kRamp)) {
   for (size_t run = 0; run < step.runs.size(); ++run) {
     TaskWalk& walk = loaders_[step.runs[run].worker].walk;
     if (walk.last_run == 0) walk.run = run;
     walk.last_run = run + 1;
   }
+  result_.tasks.resize(step.grid_of.size());
   for (uint32_t w = 0; w < workers(); ++w) consumers_[w].walk = loaders_[w].walk;
   for (uint32_t cell : step.notifies.cells) ++missing_[cell];
   for (uint32_t task : step.inline_tasks) inline_task_[step.waits.cells[step.waits.begin[task]]] = task;
@@ -49,10 +51,6 @@ void Simulator::set_timer(double at_ns, Timer::Kind kind, uint32_t w) {
 
 void Simulator::read_later(Timer::Kind kind, uint32_t w) {
   set_timer(std::max(now_ns_ + m_.load_ns, ramp_ns_), kind, w);
-}
-
-void Simulator::add_span(Span::Kind kind, uint32_t w, uint32_t task, double since_ns) {
-  if (options_.spans && now_ns_ > since_ns) result_.spans.push_back({kind, w, task, since_ns, now_ns_});
 }
 
 void Simulator::fire(const Timer& timer) {
@@ -119,24 +117,26 @@ double ramp_ns(const Machine& m) {
   return std::max(0.0, first.bytes / first.bytes_per_ns - first.bytes / m.stream_bytes_per_ns);
 }
 
+namespace {
+
+// By IdleCause.
+constexpr std::array<std::pair<const char*, const char*>, kIdleCauses> kCauses = {{
+    {"ramp", "the step's first bytes are on their way"},
+    {"latency", "the ring is empty, copies are issued"},
+    {"event", "the ring is full, the consumers wait for an event"},
+    {"consumers", "the ring is full, the consumers are at work"},
+    {"reread", "strips come from L2 again, for further groups of tokens"},
+    {"tail", "nothing is left to load: imbalance, and the end of the step"},
+    {"worker", "copies come as fast as one worker takes them"},
+}};
+
+}  // namespace
+
 const char* idle_cause_name(IdleCause cause) {
-  switch (cause) {
-    case IdleCause::kRamp:
-      return "ramp";
-    case IdleCause::kLatency:
-      return "latency";
-    case IdleCause::kEvent:
-      return "event";
-    case IdleCause::kConsumers:
-      return "consumers";
-    case IdleCause::kReread:
-      return "reread";
-    case IdleCause::kTail:
-      return "tail";
-    case IdleCause::kWorker:
-      return "worker";
-  }
-  MKC_BUG("unknown cause of an idle stream");
+  return kCauses[static_cast<size_t>(cause)].first;
+}
+const char* idle_cause_text(IdleCause cause) {
+  return kCauses[static_cast<size_t>(cause)].second;
 }
 
 Result<Simulation> simulate(const Schedule& schedule, const Machine& machine, std::vector<int64_t> symbols,

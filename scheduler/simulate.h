@@ -24,13 +24,23 @@ enum class IdleCause : uint8_t {
 };
 constexpr size_t kIdleCauses = 7;
 const char* idle_cause_name(IdleCause cause);  // "ramp", "latency", …
+const char* idle_cause_text(IdleCause cause);  // what the above says of it
 
-// What a worker did, for timelines.
-struct Span {
-  enum Kind : uint8_t { kWait, kWork, kStream };
-  Kind kind = kWork;
+// One task on its worker: reached; begun, its waits are over; ready, its first operands are there; worked,
+// its last product is done; ended, it notifies. From `worked` of a producer to `ready` of the consumer is a
+// hop.
+struct TaskTime {
+  static constexpr uint32_t kNone = UINT32_MAX;
   uint32_t worker = 0;
-  uint32_t task = 0;  // of the step; of a stream: whose tiles
+  uint32_t previous = kNone;  // task on the same worker
+  uint32_t awaited = kNone;   // task whose notification it stood still for, the last of them
+  double reached_ns = 0, begin_ns = 0, ready_ns = 0, worked_ns = 0, end_ns = 0;
+};
+
+// Tiles of one task that arrive at a worker without a break.
+struct StreamSpan {
+  uint32_t worker = 0;
+  uint32_t task = 0;
   double begin_ns = 0, end_ns = 0;
 };
 
@@ -40,12 +50,13 @@ struct Simulation {
   uint64_t bytes = 0;          // that must move: weights that are read, keys and values of the context
   uint64_t padding_bytes = 0;  // moved beside them: padding of packed tiles
   std::array<double, kIdleCauses>
-      idle_ns{};            // of the stream, by IdleCause; with the moved bytes it makes up ns
-  std::vector<Span> spans;  // by their begin, where asked for
+      idle_ns{};                   // of the stream, by IdleCause; with the moved bytes it makes up ns
+  std::vector<TaskTime> tasks;     // by task, as expand_step numbers them
+  std::vector<StreamSpan> stream;  // by its end, where asked for
 };
 
 struct SimulateOptions {
-  bool spans = false;
+  bool stream = false;  // keep the spans of the stream
 };
 
 // When the first bytes of a stream that has stood still come, by the smallest of the cold bursts.

@@ -16,7 +16,7 @@ bool Simulator::go_on(uint32_t w) {
   Consumer& c = consumers_[w];
   switch (c.phase) {
     case Consumer::kNext:
-      return next_task(c);
+      return next_task(w);
     case Consumer::kWait:
       return !begin_wait(w);
     case Consumer::kStart:
@@ -24,6 +24,7 @@ bool Simulator::go_on(uint32_t w) {
       return !takes(w, c.first_of_run ? c.work.start_ns : 0);
     case Consumer::kCold:
       c.phase = Consumer::kBusy;
+      result_.tasks[c.task].ready_ns = now_ns_;
       if (c.work.cold_bytes == 0) return true;
       read_later(Timer::kCold, w);
       return false;
@@ -37,6 +38,7 @@ bool Simulator::go_on(uint32_t w) {
       release_stage(w);
       return c.tile != 0 || !takes(w, c.work.pass_ns);
     case Consumer::kEnd:
+      if (c.work.tiles == 0) result_.tasks[c.task].worked_ns = now_ns_;
       c.phase = Consumer::kNotify;
       return !takes(w, end_ns(c));
     case Consumer::kNotify:
@@ -55,9 +57,10 @@ bool Simulator::takes(uint32_t w, double ns) {
 }
 
 // Inline tasks have nothing to wait for: their cell was completed by this worker.
-bool Simulator::next_task(Consumer& c) {
+bool Simulator::next_task(uint32_t w) {
+  Consumer& c = consumers_[w];
+  const uint32_t previous = c.task;
   c.wait = c.pass = c.tile = 0;
-  c.since_ns = now_ns_;
   if (!c.inline_tasks.empty()) {
     c.phase = Consumer::kStart;
     c.first_of_run = false;
@@ -72,6 +75,10 @@ bool Simulator::next_task(Consumer& c) {
     return false;
   }
   c.work = works_.of(c.task);
+  TaskTime& time = result_.tasks[c.task];
+  time.worker = w;
+  time.previous = previous;
+  time.reached_ns = time.begin_ns = now_ns_;
   return true;
 }
 
@@ -81,17 +88,19 @@ bool Simulator::begin_wait(uint32_t w) {
   const uint32_t at = step_.waits.begin[c.task] + c.wait;
   if (at == step_.waits.begin[c.task + 1]) {
     c.phase = Consumer::kStart;
-    add_span(Span::kWait, w, c.task, c.since_ns);
-    c.since_ns = now_ns_;
+    result_.tasks[c.task].begin_ns = now_ns_;
     return false;
   }
   ++c.wait;
   c.for_event = true;
   const uint32_t cell = step_.waits.cells[at];
-  if (missing_[cell] > 0)
+  if (missing_[cell] > 0) {
     waiting_[cell].push_back(w);
-  else
-    takes(w, std::max(m_.poll_ns, complete_ns_[cell] + m_.notify_ns - now_ns_) + m_.barrier_ns);
+    return true;
+  }
+  const double seen_ns = result_.tasks[completed_by_[cell]].end_ns + m_.notify_ns - now_ns_;
+  if (seen_ns > m_.poll_ns) result_.tasks[c.task].awaited = completed_by_[cell];
+  takes(w, std::max(m_.poll_ns, seen_ns) + m_.barrier_ns);
   return true;
 }
 
@@ -107,6 +116,7 @@ bool Simulator::take_stage(uint32_t w) {
 
 void Simulator::release_stage(uint32_t w) {
   Consumer& c = consumers_[w];
+  result_.tasks[c.task].worked_ns = now_ns_;
   --loaders_[w].taken;
   issue_tiles(w);
   c.phase = Consumer::kTake;
@@ -120,20 +130,23 @@ double Simulator::end_ns(const Consumer& c) const {
   const auto first = step_.notifies.cells.begin();
   const bool asks =
       std::any_of(first + step_.notifies.begin[c.task], first + step_.notifies.begin[c.task + 1],
-                  [&](uint32_t cell) { return inline_task_[cell] != kNobody; });
+                  [&](uint32_t cell) { return inline_task_[cell] != kNone; });
   return c.work.end_ns + (asks ? m_.notify_ns : 0);
 }
 
 void Simulator::notify(uint32_t w) {
   Consumer& c = consumers_[w];
-  add_span(Span::kWork, w, c.task, c.since_ns);
+  result_.tasks[c.task].end_ns = now_ns_;
   result_.ns = std::max(result_.ns, now_ns_);
   for (uint32_t i = step_.notifies.begin[c.task]; i < step_.notifies.begin[c.task + 1]; ++i) {
     const uint32_t cell = step_.notifies.cells[i];
     if (--missing_[cell] > 0) continue;
-    complete_ns_[cell] = now_ns_;
-    if (inline_task_[cell] != kNobody) c.inline_tasks.push_back(inline_task_[cell]);
-    for (uint32_t waiter : waiting_[cell]) takes(waiter, m_.notify_ns + m_.barrier_ns);
+    completed_by_[cell] = c.task;
+    if (inline_task_[cell] != kNone) c.inline_tasks.push_back(inline_task_[cell]);
+    for (uint32_t waiter : waiting_[cell]) {
+      result_.tasks[consumers_[waiter].task].awaited = c.task;
+      takes(waiter, m_.notify_ns + m_.barrier_ns);
+    }
     waiting_[cell].clear();
   }
 }

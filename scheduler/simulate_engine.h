@@ -48,11 +48,10 @@ struct Consumer {
   bool for_event = false, for_stage = false;  // what it waits for
   TaskWalk walk;
   std::deque<uint32_t> inline_tasks;  // before the next of the walk
-  uint32_t task = 0;
+  uint32_t task = TaskTime::kNone;    // the last one, between tasks
   TaskWork work;
   bool first_of_run = false;
   uint32_t wait = 0, pass = 0, tile = 0;
-  double since_ns = 0;  // begin of the current span
 };
 
 class Simulator {
@@ -73,7 +72,7 @@ class Simulator {
   uint32_t workers() const { return step_.schedule->workers; }
   void set_timer(double at_ns, Timer::Kind kind, uint32_t w);
   void read_later(Timer::Kind kind, uint32_t w);  // after the latency of a read, and of the first ramp
-  void add_span(Span::Kind kind, uint32_t w, uint32_t task, double since_ns);
+  void add_span(uint32_t w, const Tile& tile);
   void fire(const Timer& timer);
   void pass_time(double to_ns);
   IdleCause idle_cause(uint32_t w) const;
@@ -86,7 +85,7 @@ class Simulator {
   void resume(uint32_t w);  // until something takes time or has to be waited for
   bool go_on(uint32_t w);
   bool takes(uint32_t w, double ns);
-  bool next_task(Consumer& c);
+  bool next_task(uint32_t w);
   bool begin_wait(uint32_t w);
   bool take_stage(uint32_t w);
   void release_stage(uint32_t w);
@@ -105,15 +104,16 @@ class Simulator {
   std::vector<Loader> loaders_;
   std::vector<Consumer> consumers_;
   std::vector<uint32_t> missing_;               // by cell: notifications that it still expects
-  std::vector<double> complete_ns_;             // by cell
+  std::vector<uint32_t> completed_by_;          // by cell: task
   std::vector<std::vector<uint32_t>> waiting_;  // by cell: workers
-  std::vector<uint32_t> inline_task_;           // by cell, or kNobody
+  std::vector<uint32_t> inline_task_;           // by cell, or kNone
   std::vector<uint32_t> reads_;                 // by worker: from memory, in progress
+  std::vector<size_t> span_;                    // by worker: its last, of result_.stream
   std::vector<uint8_t> stream_;                 // by worker: IdleCause, or kFlows
   std::array<uint32_t, kIdleCauses + 1> stream_count_{};
   Simulation result_;
 
-  static constexpr uint32_t kNobody = 0xffffffffu;
+  static constexpr uint32_t kNone = TaskTime::kNone;
   static constexpr uint8_t kFlows = kIdleCauses;
 };
 

@@ -39,13 +39,24 @@ void Simulator::end_tile(uint32_t w) {
   Loader& l = loaders_[w];
   const Tile tile = l.issued.front();
   if (!tile.again) --reads_[w];
-  add_span(Span::kStream, w, tile.task, l.since_ns);
+  if (options_.stream) add_span(w, tile);
   l.issued.pop_front();
   l.arriving = false;
   --l.begun;
   ++l.filled;
   begin_tile(w);
   if (consumers_[w].for_stage) resume(w);
+}
+
+void Simulator::add_span(uint32_t w, const Tile& tile) {
+  std::vector<StreamSpan>& spans = result_.stream;
+  const double begin_ns = loaders_[w].since_ns;
+  if (span_[w] < spans.size() && spans[span_[w]].task == tile.task && spans[span_[w]].end_ns == begin_ns) {
+    spans[span_[w]].end_ns = now_ns_;
+    return;
+  }
+  span_[w] = spans.size();
+  spans.push_back({w, tile.task, begin_ns, now_ns_});
 }
 
 IdleCause Simulator::idle_cause(uint32_t w) const {

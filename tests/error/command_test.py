@@ -160,7 +160,27 @@ class CommandTest(unittest.TestCase):
         self.assertGreaterEqual(step["us"], step["floor_us"])
         self.assertAlmostEqual(step["fraction"], step["floor_us"] / step["us"])
         self.assertEqual(self.mkc("simulate", folder, "--machine", "h100", "--context", 100, "--json")[1], out)
-        self.assertIn(b"not measured", self.mkc("simulate", folder)[1])
+        self.assertIn(b"not run on a GPU", self.mkc("simulate", folder)[1])
+
+    def test_a_timeline_shows_every_task_once(self):
+        code, out, err = self.mkc("simulate", FIXTURE, "--workers", 3, "--context", 40, "--json", "--trace", "t.json")
+        self.assertEqual(code, 0, err)
+        step = json.loads(out)
+        events = json.loads((self.dir / "t.json").read_text())["traceEvents"]
+        names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        self.assertEqual(sorted(names.values()),
+                         [f"worker {w}{kind}" for w in range(3) for kind in ("", " stream")])
+        spans = [e for e in events if e["ph"] == "X"]
+        tasks = [(e["name"], e["args"]["task"]) for e in spans
+                 if e["tid"] % 2 == 0 and not e["name"].startswith("wait for ")]
+        self.assertEqual(len(tasks), len(set(tasks)))
+        self.assertIn(("embed", 0), tasks)
+        self.assertAlmostEqual(max(e["ts"] + e["dur"] for e in spans), step["us"], places=2)
+        for track in names:
+            ends = 0
+            for e in sorted((e for e in spans if e["tid"] == track), key=lambda e: e["ts"]):
+                self.assertGreaterEqual(e["ts"] + 0.0015, ends)
+                ends = e["ts"] + e["dur"]
 
     # What does not.
 
@@ -171,6 +191,8 @@ class CommandTest(unittest.TestCase):
         self.refuses("--tokens: error: found 9, expected 1 to 4", *simulate, "--tokens", 9, "--context", 4)
         self.refuses(f"{FIXTURE}: error: context limit is 0, expected 1 to ", *simulate, "--context", 0)
         self.refuses("error: unknown machine 'h10', did you mean 'h100'?", *simulate, "--machine", "h10")
+        self.refuses("none/t.json: error: cannot create: No such file or directory", *simulate, "--trace",
+                     "none/t.json")
 
     def test_command_lines(self):
         self.refuses("mkc: error: ", "compile")

@@ -1,0 +1,23 @@
+#include "scheduler/simulate_path.h"
+
+#include <algorithm>
+
+namespace mkc {
+
+std::vector<PathTask> critical_path(const Simulation& simulation) {
+  std::vector<PathTask> path;
+  const auto ends_earlier = [](const TaskTime& a, const TaskTime& b) { return a.end_ns < b.end_ns; };
+  const auto last = std::max_element(simulation.tasks.begin(), simulation.tasks.end(), ends_earlier);
+  if (last == simulation.tasks.end()) return path;
+  auto task = static_cast<uint32_t>(last - simulation.tasks.begin());
+  while (task != TaskTime::kNone) {
+    const TaskTime& time = simulation.tasks[task];
+    const bool by_event = time.awaited != TaskTime::kNone;
+    path.push_back({task, by_event});
+    task = by_event ? time.awaited : time.previous;
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+}  // namespace mkc

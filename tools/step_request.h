@@ -1,0 +1,29 @@
+// A step to be simulated, as the command line gives it, and its result.
+#pragma once
+
+#include "scheduler/simulate.h"
+#include "tools/commands.h"
+
+namespace mkc {
+
+struct StepRequest {
+  ModelRequest model;
+  int64_t batch = 1;
+  int64_t tokens = 1;  // of the step
+};
+
+// Adds the options of the model and --batch and --tokens; --context is the request's positions.
+void add_step_options(CLI::App& command, StepRequest& request);
+
+struct SimulatedStep {
+  Compilation compilation;       // with its schedule
+  std::vector<int64_t> symbols;  // by SymbolId
+  Simulation simulation;
+};
+
+// Errors: those of open_model and of the passes; a step beyond the schedule's limits, by its flag.
+Result<SimulatedStep> simulate_step(StepRequest request, const SimulateOptions& options = {});
+
+std::string symbols_text(const SimulatedStep& step);  // "T = 1, kv_len = 1024"
+
+}  // namespace mkc
