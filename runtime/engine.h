@@ -42,7 +42,7 @@ struct Outcome {
 
 struct EngineOptions {
   Eviction eviction = Eviction::kNone;
-  std::vector<int32_t> stop_ids;  // end a request
+  std::vector<int32_t> stop_ids = {};  // end a request
 };
 
 struct EngineStats {

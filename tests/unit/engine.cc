@@ -134,7 +134,7 @@ TEST_CASE("with recomputing the youngest gives up its pages, and is fed again wi
   BatchLimits limits = kLimits;
   limits.pages = 3;
   FakeModel model(limits);
-  Engine engine = Engine::open(model, {.eviction = Eviction::kRecompute, .stop_ids = {}}).value();
+  Engine engine = Engine::open(model, {.eviction = Eviction::kRecompute}).value();
   engine.submit(request(14, 20));  // positions 0 to 32
   engine.submit(request(3, 18));   // positions 0 to 19
   const std::vector<Outcome> outcomes = run(engine);

@@ -1,0 +1,43 @@
+// Files of requests, one JSON object a line, and the objects that answer them. docs/engine.md has the format.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/engine.h"
+#include "runtime/text/tokenizer.h"
+
+namespace mkc {
+
+// One request as its line has it.
+struct BatchLine {
+  std::string name;                         // FILE:LINE
+  std::optional<std::string> prompt;        // either this
+  std::optional<std::vector<int32_t>> ids;  // or this
+  std::optional<uint32_t> max_new_tokens;
+  uint64_t arrive_at_step = 0;
+};
+
+// One entry for every line that is not blank. Errors of a line, as `FILE:LINE: error: KEY: …` with what was
+// found and expected: text that is no JSON object, an unknown key or one given twice, a value of another kind
+// or range, both or neither of prompt and prompt_ids.
+std::vector<mkrt::Result<BatchLine>> parse_batch_file(std::string_view text, const std::string& file);
+
+struct BatchOptions {
+  const mkrt::Tokenizer* tokenizer = nullptr;  // null: prompts are ids, and answers have no text
+  bool add_special = true;                     // around prompts
+  uint32_t max_new_tokens = 64;                // of lines that do not say
+};
+
+struct BatchAnswers {
+  std::vector<std::string> objects;  // JSON, in the order of the lines
+  mkrt::Status fault;                // of the device: the requests that it ended say so, too
+};
+
+// Runs all requests until none is left. An answer has new_ids, text (null without a tokenizer) and
+// finish_reason; one with finish_reason "error" also has error. A bad line does not touch the others.
+BatchAnswers answer_batch(const std::vector<mkrt::Result<BatchLine>>& lines, mkrt::Engine& engine,
+                          const BatchOptions& options);
+
+}  // namespace mkc
