@@ -88,7 +88,7 @@ Status check_pages(const Batch& batch, const BatchLimits& limits, size_t b, size
   for (size_t i = 0; i < pages; ++i) {
     if (index[i] < 0 || static_cast<uint32_t>(index[i]) >= limits.pages)
       return fault_of(b, "pages.index: entry {} is page {}, expected 0 to {}", i, index[i], limits.pages - 1);
-    uint32_t& step = seen.step[static_cast<size_t>(index[i])];
+    uint8_t& step = seen.step[static_cast<size_t>(index[i])];
     if (step == seen.now)
       return fault_of(b, "pages.index: entry {} is page {}, which request {} has already, expected another",
                       i, index[i], first_user(batch, limits, index[i]));

@@ -19,10 +19,11 @@ struct BatchLimits {
   uint32_t pages = 0;      // of the cache
 };
 
-// Memory that check_batch keeps between steps, for one cache: the step in which each page was last seen.
+// Memory that check_batch keeps between steps, for one cache: the step in which each page was last seen. Steps
+// count from 1 to 255 and round again: with a byte a page, what a step needs stays near the processor.
 struct PagesSeen {
-  std::vector<uint32_t> step;
-  uint32_t now = 0;
+  std::vector<uint8_t> step;
+  uint8_t now = 0;
 };
 
 // Looks at every row and at the pages that hold each request's kv_len positions; entries of the table past
