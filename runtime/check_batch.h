@@ -19,8 +19,8 @@ struct BatchLimits {
   uint32_t pages = 0;      // of the cache
 };
 
-// Memory that check_batch keeps between steps, for one cache: the step in which each page was last seen. Steps
-// count from 1 to 255 and round again: with a byte a page, what a step needs stays near the processor.
+// Memory that check_batch keeps between steps, for one cache: the step in which each page was last seen.
+// Steps count from 1 to 255 and round again: with a byte a page, what a step needs stays near the processor.
 struct PagesSeen {
   std::vector<uint8_t> step;
   uint8_t now = 0;
