@@ -28,12 +28,12 @@ Status read_match(const Document& document, Family& family) {
 
 Result<ParamDecl> read_param(const Document& document, const std::string& name, const Node& node) {
   const std::string what = "parameter " + name;
-  MKC_TRY_STATUS(check_keys(document, node, what, {"int", "float", "bool", "string", "min", "max"}));
+  MKC_TRY_STATUS(check_keys(document, node, what, {"int", "float", "bool", "string", "list", "min", "max"}));
   ParamDecl param;
   param.name = name;
   param.place = node.place;
   const Node* value = nullptr;
-  for (const Kind kind : {Kind::kInt, Kind::kFloat, Kind::kBool, Kind::kString}) {
+  for (const Kind kind : {Kind::kInt, Kind::kFloat, Kind::kBool, Kind::kString, Kind::kList}) {
     const Node* found = find(node, kind_name(kind));
     if (!found) continue;
     if (value) return document.error(node.place, fmt::format("{} has two types", what));
@@ -42,7 +42,7 @@ Result<ParamDecl> read_param(const Document& document, const std::string& name, 
   }
   if (!value) {
     return document.error(node.place,
-                          fmt::format("{} has no type, expected int, float, bool or string", what));
+                          fmt::format("{} has no type, expected int, float, bool, string or list", what));
   }
   MKC_TRY(formula, parse_formula(document, *value));
   param.value = formula;
@@ -53,13 +53,14 @@ Result<ParamDecl> read_param(const Document& document, const std::string& name, 
   return param;
 }
 
-Status read_params(const Document& document, Family& family) {
-  MKC_TRY(params, required_field(document, document.root, "the family", "params", Kind::kMap));
-  for (size_t i = 0; i < params->keys.size(); ++i) {
-    MKC_TRY(param, read_param(document, params->keys[i], params->items[i]));
-    family.params.push_back(std::move(param));
+Result<std::vector<ParamDecl>> read_params(const Document& document, const Node& map) {
+  MKC_TRY(nodes, optional_field(document, map, "params", Kind::kMap));
+  std::vector<ParamDecl> params;
+  for (size_t i = 0; nodes && i < nodes->keys.size(); ++i) {
+    MKC_TRY(param, read_param(document, nodes->keys[i], nodes->items[i]));
+    params.push_back(std::move(param));
   }
-  return {};
+  return params;
 }
 
 Status read_restrictions(const Document& document, Family& family) {
@@ -123,10 +124,13 @@ Status read_rope(const Document& document, Family& family) {
 
 Status read_layers(const Document& document, Family& family) {
   MKC_TRY(layers, required_field(document, document.root, "the family", "layers", Kind::kMap));
-  MKC_TRY_STATUS(check_keys(document, *layers, "layers", {"repeat", "prefix", "weights", "caches", "ops"}));
+  MKC_TRY_STATUS(
+      check_keys(document, *layers, "layers", {"repeat", "prefix", "params", "weights", "caches", "ops"}));
   MKC_TRY(count, required_formula(document, *layers, "layers", "repeat"));
+  MKC_TRY(params, read_params(document, *layers));
   MKC_TRY(block, read_block(document, *layers, "layers", nullptr));
   family.layer_count = count;
+  family.layer_params = std::move(params);
   family.layer = std::move(block);
   return {};
 }
@@ -157,7 +161,9 @@ Result<Family> read_family(Document document) {
   family.name = name->string;
   family.place = name->place;
   MKC_TRY_STATUS(read_match(document, family));
-  MKC_TRY_STATUS(read_params(document, family));
+  MKC_TRY_STATUS(required_field(document, document.root, "the family", "params", Kind::kMap));
+  MKC_TRY(params, read_params(document, document.root));
+  family.params = std::move(params);
   MKC_TRY_STATUS(read_restrictions(document, family));
   MKC_TRY(max_context, required_formula(document, document.root, "the family", "max_context"));
   family.max_context = max_context;

@@ -12,9 +12,9 @@ namespace mkc {
 
 struct ParamDecl {
   std::string name;
-  Node::Kind type = Node::Kind::kInt;  // int, float, bool or string
+  Node::Kind type = Node::Kind::kInt;  // int, float, bool, string, or list: of ints
   Formula value;
-  std::optional<double> min, max;
+  std::optional<double> min, max;  // of a list: of each element
   Place place;
   bool operator==(const ParamDecl&) const = default;
 };
@@ -51,8 +51,9 @@ struct RopeDecl {
 
 struct WeightDecl {
   std::string name;
-  std::string source;  // the checkpoint's name, without the block's prefix
+  std::string source;  // the checkpoint's name, without the block's prefix; `{e}` stands for the expert
   std::vector<Formula> shape;
+  std::optional<Formula> stack;  // experts whose tensors of this shape are one weight, [stack, shape…]
   std::optional<Formula> when;
   Place place;
   bool operator==(const WeightDecl&) const = default;
@@ -119,7 +120,8 @@ struct Family {
   Block model;
   Block layer;
   Formula layer_count;
-  size_t layers_at = 0;  // the layers stand before model.ops[layers_at]
+  std::vector<ParamDecl> layer_params;  // evaluated for each layer, which they see as `n`
+  size_t layers_at = 0;                 // the layers stand before model.ops[layers_at]
   std::vector<Operand> outputs;
   std::vector<IgnoreDecl> ignore;
   bool operator==(const Family&) const = default;

@@ -24,11 +24,18 @@ Status read_weights(const Document& document, const Node& map, Block& block) {
   for (size_t i = 0; weights && i < weights->keys.size(); ++i) {
     const Node& node = weights->items[i];
     const std::string what = "weight " + weights->keys[i];
-    MKC_TRY_STATUS(check_keys(document, node, what, {"name", "shape", "when"}));
+    MKC_TRY_STATUS(check_keys(document, node, what, {"name", "stack", "shape", "when"}));
     MKC_TRY(source, required_field(document, node, what, "name", Kind::kString));
     MKC_TRY(shape, read_shape(document, node, what));
+    MKC_TRY(stack, optional_formula(document, node, "stack"));
     MKC_TRY(when, optional_formula(document, node, "when"));
-    block.weights.push_back({weights->keys[i], source->string, shape, when, weights->key_places[i]});
+    constexpr std::string_view kStack = "a stack";
+    if (stack.has_value() != (source->string.find(kExpertMark) != std::string::npos)) {
+      return document.error(source->place,
+                            fmt::format("{} has {} without {}", what, stack ? kStack : kExpertMark,
+                                        stack ? kExpertMark : kStack));
+    }
+    block.weights.push_back({weights->keys[i], source->string, shape, stack, when, weights->key_places[i]});
   }
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace mkc {
@@ -32,6 +33,12 @@ class Evaluator {
         MKC_TRY(a, value(node.lhs));
         MKC_TRY(b, value(node.rhs));
         return bool_node((a == b) == (node.op == FormulaOp::kEq));
+      }
+      case FormulaOp::kIn: {
+        MKC_TRY(element, value(node.lhs));
+        MKC_TRY(list, value(node.rhs));
+        if (!list.is(Node::Kind::kList)) return wrong_type(node.rhs, list, "a list");
+        return bool_node(std::find(list.items.begin(), list.items.end(), element) != list.items.end());
       }
       case FormulaOp::kElse: {
         MKC_TRY(first, value(node.lhs));

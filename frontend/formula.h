@@ -1,9 +1,11 @@
 // The expressions of family files: over config keys and parameters, evaluated once per compile.
 //
-//   or | and | not | == != < <= > >= | ?? | + - | * / % | - | literal, name, config.key.key, sqrt(…), ( … )
+//   or | and | not | == != < <= > >= in | ?? | + - | * / % | - | literal, name, config.key.key, sqrt(…), ( …
+//   )
 //
 // listed from loosest to tightest. `a ?? b` is b where a is null; a config key that is missing is null.
-// Integer division must leave no remainder. Strings stand in single quotes.
+// `a in b`: whether the list b has an element a. Integer division must leave no remainder. Strings stand in
+// single quotes.
 #pragma once
 
 #include <map>
@@ -27,6 +29,7 @@ enum class FormulaOp : uint8_t {
   kLe,
   kGt,
   kGe,
+  kIn,
   kElse,
   kAdd,
   kSub,

@@ -19,11 +19,11 @@ struct Operator {
 
 // Longer spellings stand before their prefixes.
 constexpr Operator kOperators[] = {
-    {"or", FormulaOp::kOr, 0}, {"and", FormulaOp::kAnd, 1}, {"==", FormulaOp::kEq, 2},
-    {"!=", FormulaOp::kNe, 2}, {"<=", FormulaOp::kLe, 2},   {">=", FormulaOp::kGe, 2},
-    {"<", FormulaOp::kLt, 2},  {">", FormulaOp::kGt, 2},    {"??", FormulaOp::kElse, 3},
-    {"+", FormulaOp::kAdd, 4}, {"-", FormulaOp::kSub, 4},   {"*", FormulaOp::kMul, 5},
-    {"/", FormulaOp::kDiv, 5}, {"%", FormulaOp::kMod, 5},
+    {"or", FormulaOp::kOr, 0},   {"and", FormulaOp::kAnd, 1}, {"==", FormulaOp::kEq, 2},
+    {"!=", FormulaOp::kNe, 2},   {"<=", FormulaOp::kLe, 2},   {">=", FormulaOp::kGe, 2},
+    {"<", FormulaOp::kLt, 2},    {">", FormulaOp::kGt, 2},    {"in", FormulaOp::kIn, 2},
+    {"??", FormulaOp::kElse, 3}, {"+", FormulaOp::kAdd, 4},   {"-", FormulaOp::kSub, 4},
+    {"*", FormulaOp::kMul, 5},   {"/", FormulaOp::kDiv, 5},   {"%", FormulaOp::kMod, 5},
 };
 constexpr int kTightestLevel = 5;
 

@@ -12,6 +12,13 @@
 namespace mkc {
 namespace {
 
+// The name with the first `mark` in it, if any, replaced by the number.
+std::string with_number(std::string name, std::string_view mark, int64_t number) {
+  if (const size_t at = name.find(mark); at != std::string::npos)
+    name.replace(at, mark.size(), std::to_string(number));
+  return name;
+}
+
 class GraphBuilder {
  public:
   GraphBuilder(const CompileRequest& request, Scope scope, Checkpoint checkpoint)
@@ -102,10 +109,22 @@ class GraphBuilder {
 
   // Prefix and name with `{n}` replaced by the layer.
   std::string source_name(const Block& block, const WeightDecl& weight) const {
-    std::string name = block.prefix + weight.source;
-    if (const size_t at = name.find("{n}"); at != std::string::npos)
-      name.replace(at, 3, std::to_string(layer_));
-    return name;
+    return with_number(block.prefix + weight.source, "{n}", layer_);
+  }
+
+  // Takes the weight's tensors of the checkpoint. Returns its shape.
+  Result<std::vector<int64_t>> take(const WeightDecl& weight, const std::string& source) {
+    MKC_TRY(shape, evaluate_shape(weight.shape));
+    const Loc place = loc(weight.place);
+    if (!weight.stack) {
+      MKC_TRY_STATUS(checkpoint_.take(source, shape, place));
+      return shape;
+    }
+    MKC_TRY(stack, evaluate_shape({*weight.stack}));
+    for (int64_t expert = 0; expert < stack[0]; ++expert)
+      MKC_TRY_STATUS(checkpoint_.take(with_number(source, kExpertMark, expert), shape, place));
+    shape.insert(shape.begin(), stack[0]);
+    return shape;
   }
 
   Status add_weights(const Block& block) {
@@ -113,11 +132,12 @@ class GraphBuilder {
       MKC_TRY(present, applies(weight.when));
       if (!present) {
         absent_.insert(weight.name);
+        names_.erase(weight.name);  // of an earlier layer
         continue;
       }
-      MKC_TRY(shape, evaluate_shape(weight.shape));
+      absent_.erase(weight.name);
       const std::string source = source_name(block, weight);
-      MKC_TRY_STATUS(checkpoint_.take(source, shape, loc(weight.place)));
+      MKC_TRY(shape, take(weight, source));
       Tensor tensor;
       tensor.kind = TensorKind::kWeight;
       tensor.dtype = checkpoint_.dtype();
@@ -143,14 +163,18 @@ class GraphBuilder {
   Status add_layers() {
     MKC_TRY(count, evaluate_int(family_.layer_count, scope_));
     const auto outer = std::move(set_here_);
+    const auto outer_names = scope_.names;
     for (layer_ = 0; layer_ < count; ++layer_) {
       set_here_.clear();
+      scope_.names["n"] = int_node(layer_);
+      MKC_TRY_STATUS(bind(family_.layer_params, scope_));
       MKC_TRY_STATUS(add_weights(family_.layer));
       MKC_TRY_STATUS(add_caches(family_.layer));
       MKC_TRY_STATUS(add_ops(family_.layer, 0, family_.layer.ops.size()));
     }
     layer_ = -1;
     set_here_ = outer;
+    scope_.names = outer_names;
     return {};
   }
 
@@ -182,6 +206,7 @@ class GraphBuilder {
   Status evaluate_attrs(const OpDecl& decl, Attrs& attrs) const {
     for (const AttrDecl& attr : decl.attrs) {
       MKC_TRY(value, evaluate(attr.value, scope_));
+      if (!attr.is_float && value.is(Node::Kind::kBool)) value = int_node(value.boolean);
       const bool fits = attr.is_float ? value.is_number() : value.is(Node::Kind::kInt);
       if (!fits) {
         return fail(attr.value.place, fmt::format("{} is {}, expected {}", attr.name, describe(value),

@@ -41,8 +41,33 @@ Status check_only(const OnlyDecl& only, const Document& config, const std::strin
   return {};
 }
 
+// Whether a number is within the bounds of a parameter: "", or what is expected.
+std::string out_of_bounds(const ParamDecl& param, const Node& value) {
+  if (param.min && !(value.number() >= *param.min)) return fmt::format("at least {}", *param.min);
+  if (param.max && !(value.number() <= *param.max)) return fmt::format("at most {}", *param.max);
+  return "";
+}
+
+// A list of ints within the bounds of the parameter; none is an empty one.
+Result<Node> bind_list(const ParamDecl& param, const Scope& scope, Node value) {
+  if (value.is(Kind::kNull)) value.kind = Kind::kList;
+  if (!value.is(Kind::kList)) {
+    return value_error(scope, value, param.place, param.name,
+                       fmt::format("is {}, expected a list", describe(value)));
+  }
+  for (const Node& item : value.items) {
+    const std::string expected = item.is(Kind::kInt) ? out_of_bounds(param, item) : "an int";
+    if (!expected.empty()) {
+      return value_error(scope, value, param.place, param.name,
+                         fmt::format("holds {}, expected {}", describe(item), expected));
+    }
+  }
+  return value;
+}
+
 Result<Node> bind_param(const ParamDecl& param, const Scope& scope) {
   MKC_TRY(value, evaluate(param.value, scope));
+  if (param.type == Kind::kList) return bind_list(param, scope, value);
   if (value.is(Kind::kNull) && value.place.line == 0 && !value.path.empty()) {
     return missing_key(scope, value.path, param.value.place);
   }
@@ -55,14 +80,10 @@ Result<Node> bind_param(const ParamDecl& param, const Scope& scope) {
                        fmt::format("is {}, expected {}", describe(value), kind_phrase(param.type)));
   }
   if (!value.is_number()) return value;
-  const bool too_small = param.min && !(value.number() >= *param.min);
-  const bool too_large = param.max && !(value.number() <= *param.max);
-  if (too_small || too_large) {
-    return value_error(scope, value, param.place, param.name,
-                       fmt::format("is {}, expected at {} {}", describe(value), too_small ? "least" : "most",
-                                   too_small ? *param.min : *param.max));
-  }
-  return value;
+  const std::string expected = out_of_bounds(param, value);
+  if (expected.empty()) return value;
+  return value_error(scope, value, param.place, param.name,
+                     fmt::format("is {}, expected {}", describe(value), expected));
 }
 
 // "{name}" replaced by the value of that name.
@@ -116,11 +137,16 @@ Result<Scope> bind_params(const Family& family, const Document& config) {
     if (!map.is(Kind::kNull)) MKC_TRY_STATUS(check_keys(config, map, known.key, known.known));
   }
   Scope scope{&family.document, &config, {}};
-  for (const ParamDecl& param : family.params) {
+  MKC_TRY_STATUS(bind(family.params, scope));
+  return scope;
+}
+
+Status bind(const std::vector<ParamDecl>& params, Scope& scope) {
+  for (const ParamDecl& param : params) {
     MKC_TRY(value, bind_param(param, scope));
     scope.names[param.name] = std::move(value);
   }
-  return scope;
+  return {};
 }
 
 Status check_requirements(const Family& family, const Scope& scope) {

@@ -11,6 +11,9 @@ namespace mkc {
 // The scope refers to `family` and `config`.
 Result<Scope> bind_params(const Family& family, const Document& config);
 
+// Evaluates parameters in order into the scope, which is that of bind_params. Errors: likewise.
+Status bind(const std::vector<ParamDecl>& params, Scope& scope);
+
 // Checks the `require` list; `scope` also holds `context` and `max_tokens`.
 Status check_requirements(const Family& family, const Scope& scope);
 

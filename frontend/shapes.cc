@@ -97,12 +97,29 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
     }
     case OpKind::kAdd:
     case OpKind::kSiluMul:
-      MKC_TRY_STATUS(check(0, {tokens, any}));
-      MKC_TRY_STATUS(check(1, {tokens, dim(0, 1)}));
-      return rows_of(dim(0, 1));
+      MKC_TRY_STATUS(check(0, {any, any}));
+      MKC_TRY_STATUS(check(1, inputs[0].shape));
+      return std::vector<Typed>{{DType::f32, inputs[0].shape}};
     case OpKind::kArgmax:
       MKC_TRY_STATUS(check(0, {tokens, any}));
       return std::vector<Typed>{{DType::i32, {tokens}}};
+    case OpKind::kRoute: {
+      MKC_TRY_STATUS(check(0, {tokens, any}));
+      const std::vector<Expr> choices = {tokens, int_attr(attrs, "top_k", 0)};
+      return std::vector<Typed>{{DType::i32, choices}, {DType::f32, choices}};
+    }
+    case OpKind::kExpertLinear: {
+      MKC_TRY_STATUS(check(1, {tokens, any}));
+      const Expr pairs = dim(1, 0) * dim(1, 1);
+      const bool of_tokens = inputs[0].shape.size() == 2 && dim(0, 0) == tokens;
+      MKC_TRY_STATUS(check(0, {of_tokens ? tokens : pairs, any}));
+      MKC_TRY_STATUS(check(2, {any, any, dim(0, 1)}));
+      return std::vector<Typed>{{DType::f32, {pairs, dim(2, 1)}}};
+    }
+    case OpKind::kExpertSum:
+      MKC_TRY_STATUS(check(1, {tokens, any}));
+      MKC_TRY_STATUS(check(0, {dim(1, 0) * dim(1, 1), any}));
+      return rows_of(dim(0, 1));
   }
   MKC_BUG("unknown op kind");
 }

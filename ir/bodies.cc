@@ -18,6 +18,9 @@ const std::vector<OpShapes>& op_table() {
       {{{kValue, "TD"}, {kValue, "TD"}}, {{kValue, "TD"}}},                                  // add
       {{{kValue, "TF"}, {kValue, "TF"}}, {{kValue, "TF"}}},                                  // silu_mul
       {{{kValue, "TV"}}, {{kIndex, "T"}}},                                                   // argmax
+      {{{kValue, "TX"}}, {{kIndex, "Tk"}, {kValue, "Tk"}}},                                  // route
+      {{{kValue, "RK"}, {kIndex, "Tk"}, {kWeight, "XNK"}}, {{kValue, "PN"}}},                // expert_linear
+      {{{kValue, "PD"}, {kValue, "Tk"}}, {{kValue, "TD"}}},                                  // expert_sum
   };
   return table;
 }
@@ -137,6 +140,7 @@ std::vector<NamedDim> dims_of(const Attrs& attrs) {
     dims.push_back({'E', kv_heads * head_dim});
     dims.push_back({'M', 2 * heads});
   }
+  if (const Attr* top_k = find_attr(attrs, "top_k")) dims.push_back({'k', top_k->i});
   return dims;
 }
 

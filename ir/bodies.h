@@ -22,7 +22,8 @@ bool fits(OperandKind kind, const Tensor& tensor);
 const char* operand_text(OperandKind kind);  // "f32 activation or output", …
 
 // `dims`: a letter for each dim. One letter stands for one size in all operands of an op or a grid. Some are
-// known from attributes: h head_dim, G kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads.
+// known from attributes: h head_dim, G kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads, k
+// top_k.
 struct OperandSchema {
   OperandKind kind;
   const char* dims;

@@ -10,7 +10,8 @@
 namespace mkc {
 
 // T: tokens of the step; D, N, K: feature sizes; H query heads and G key/value heads of width hd; C: cache
-// positions.
+// positions; X experts, of which k are chosen for each token: pair p = T*k of them is token p / k and choice
+// p mod k.
 enum class OpKind : uint8_t {
   kEmbed,     // tokens[T] i32, table[V, D]              -> out[T, D]
   kRmsNorm,   // x[T, D], weight[D]                      -> out[T, D]       attr eps
@@ -27,6 +28,12 @@ enum class OpKind : uint8_t {
   kAdd,        // a[T, D], b[T, D]                        -> out[T, D]
   kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]
   kArgmax,     // logits[T, V]                            -> out[T] i32      (ties: the lowest index)
+  kRoute,      // logits[T, X]                            -> choice[T, k] i32, share[T, k]
+           //                                            attrs top_k, norm_topk: the k greatest of a softmax,
+           //                                            greatest first (ties: the lowest expert), and their
+           //                                            probabilities, made to add up to 1 where norm_topk
+  kExpertLinear,  // x[T or T*k, K], choice[T, k], weight[X, N, K] -> out[T*k, N], by each pair's expert
+  kExpertSum,     // x[T*k, D], share[T, k]               -> out[T, D]       (in the order of the choices)
 };
 
 // Operand roles, in order, and attributes of an op kind; the reader, the parser and the verifier all use it.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/diag.h"
@@ -42,13 +43,16 @@ struct Packing {
   bool operator==(const Packing&) const = default;
 };
 
+constexpr std::string_view kExpertMark = "{e}";
+
 struct Tensor {
   std::string name;  // unique; printed as %name
   TensorKind kind = TensorKind::kActivation;
   DType dtype = DType::f32;
   std::vector<Expr> shape;  // row-major; over symbols only
-  std::string source;       // weight: the checkpoint's name for it; "" otherwise
-  Packing packing;          // sources empty: not packed
+  std::string source;       // weight: the checkpoint's name for it; "" otherwise. With kExpertMark in it, its
+                       // first dim stacks the tensors of that name, the number of each in the mark's place
+  Packing packing;  // sources empty: not packed
   Loc loc;
   bool operator==(const Tensor&) const = default;
 };

@@ -50,6 +50,29 @@ void check_heads(Verifier& v, const Op& op, const Site& site) {
     v.report(13, site, fmt::format("{} heads share {} kv_heads", int_attr(op.attrs, "heads", 0), kv_heads));
 }
 
+// Rows by pairs of a token and one of its choices, which letters alone do not say.
+void check_pairs(Verifier& v, const Op& op, const Site& site) {
+  const auto shape = [&](TensorId t) { return v.tensors[t].shape; };
+  const auto check_rows = [&](const char* role, TensorId t, const std::vector<Expr>& choices,
+                              bool or_tokens) {
+    const Expr rows = shape(t)[0], pairs = choices[0] * choices[1];
+    if (rows == pairs || (or_tokens && rows == choices[0])) return;
+    v.report(12, site,
+             fmt::format("{} {} has {} rows, expected {}{}", role, v.text.tensor(t), v.text.expr(rows),
+                         or_tokens ? v.text.expr(choices[0]) + " or " : "", v.text.expr(pairs)));
+  };
+  if (op.kind == OpKind::kExpertLinear) {
+    check_rows("x", op.inputs[0], shape(op.inputs[1]), true);
+    check_rows("out", op.outputs[0], shape(op.inputs[1]), false);
+  }
+  if (op.kind == OpKind::kExpertSum) check_rows("x", op.inputs[0], shape(op.inputs[1]), false);
+  if (op.kind != OpKind::kRoute) return;
+  const Expr experts = shape(op.inputs[0])[1];
+  const int64_t top_k = int_attr(op.attrs, "top_k", 0);
+  if (top_k < 1 || !experts.is_const() || top_k > experts.constant())
+    v.report(13, site, fmt::format("it chooses {} of {} experts", top_k, v.text.expr(experts)));
+}
+
 // V11 and V12. Requires what V10 and V13 ask for.
 void check_operands(Verifier& v, const Op& op, const Site& site) {
   const OpSchema& schema = op_schema(op.kind);
@@ -68,6 +91,7 @@ void check_operands(Verifier& v, const Op& op, const Site& site) {
   check(schema.inputs, op.inputs, shapes.inputs);
   check(schema.outputs, op.outputs, shapes.outputs);
   if (fit) check_heads(v, op, site);
+  if (fit) check_pairs(v, op, site);
 }
 
 // V14.

@@ -74,7 +74,8 @@ TEST_CASE("models of no known family are refused") {
   CHECK(changed("\"LlamaForCausalLM\"", "\"FooForCausalLM\"") ==
         kFile +
             ":2:20: error: architectures names \"FooForCausalLM\", known are LlamaForCausalLM, "
-            "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM");
+            "MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
+            "Qwen3MoeForCausalLM");
   CHECK(changed("\"model_type\": \"llama\"", "\"model_type\": \"granite\"") ==
         kFile + ":3:3: error: model_type is \"granite\", but LlamaForCausalLM is of the llama family");
   CHECK(headline(graph_of("{}")) == kFile + ": error: missing keys \"architectures\" and \"model_type\"");

@@ -61,6 +61,16 @@ std::string qwen3_config() {
 std::string mistral_config() {
   return config("MistralForCausalLM", "mistral", "  \"sliding_window\": null,\n");
 }
+std::string qwen3_moe_config() {
+  return config("Qwen3MoeForCausalLM", "qwen3_moe",
+                "  \"head_dim\": 16,\n  \"num_experts\": 4,\n  \"num_experts_per_tok\": 2,\n"
+                "  \"moe_intermediate_size\": 24,\n  \"norm_topk_prob\": false,\n"
+                "  \"decoder_sparse_step\": 1,\n  \"mlp_only_layers\": [],\n");
+}
+std::string mixtral_config() {
+  return config("MixtralForCausalLM", "mixtral",
+                "  \"num_local_experts\": 3,\n  \"num_experts_per_tok\": 2,\n  \"sliding_window\": null,\n");
+}
 
 std::string edited(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
@@ -84,7 +94,18 @@ std::vector<CheckpointTensor> checkpoint_of(const OpGraph& graph) {
     if (tensor.kind != TensorKind::kWeight) continue;
     CheckpointTensor out{tensor.source, tensor.dtype, {}, "model.safetensors"};
     for (const Expr& dim : tensor.shape) out.shape.push_back(dim.constant());
-    tensors.push_back(out);
+    const size_t mark = tensor.source.find(kExpertMark);
+    if (mark == std::string::npos) {
+      tensors.push_back(out);
+      continue;
+    }
+    const int64_t experts = out.shape[0];
+    out.shape.erase(out.shape.begin());
+    for (int64_t e = 0; e < experts; ++e) {
+      out.name = tensor.source;
+      out.name.replace(mark, kExpertMark.size(), std::to_string(e));
+      tensors.push_back(out);
+    }
   }
   return tensors;
 }

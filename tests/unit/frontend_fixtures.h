@@ -25,6 +25,8 @@ std::string llama_config();
 std::string qwen2_config();
 std::string qwen3_config();
 std::string mistral_config();
+std::string qwen3_moe_config();  // 4 experts of width 24, of which 2 are chosen
+std::string mixtral_config();    // 3 experts of width 48, of which 2 are chosen
 
 // `text` with the one place where `from` stands replaced; a test bug where it does not stand once.
 std::string edited(std::string text, const std::string& from, const std::string& to);
@@ -33,7 +35,7 @@ std::string edited(std::string text, const std::string& from, const std::string&
 Result<OpGraph> graph_of(const std::string& config, const ModelOptions& options = {},
                          const std::vector<CheckpointTensor>& tensors = {});
 
-// The tensors that the weights of `graph` name, as a checkpoint would hold them.
+// The tensors that the weights of `graph` name, as a checkpoint would hold them: one for each expert.
 std::vector<CheckpointTensor> checkpoint_of(const OpGraph& graph);
 
 // One op a line: "layer op inputs -> outputs attrs".

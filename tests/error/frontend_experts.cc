@@ -1,0 +1,86 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "frontend/yaml.h"
+#include "tests/unit/frontend_fixtures.h"
+
+using namespace mkc;
+using namespace mkc::test;
+
+namespace {
+
+// The error for the Qwen3-MoE config with one place of its text changed.
+std::string changed(const std::string& from, const std::string& to) {
+  return headline(graph_of(edited(qwen3_moe_config(), from, to)));
+}
+
+const std::string kFile = "DIR/config.json";
+
+// The error of a Qwen3-MoE checkpoint of which the up projection of an expert is edited.
+std::string with_expert(int expert, void (*edit)(CheckpointTensor&)) {
+  auto graph = graph_of(qwen3_moe_config());
+  REQUIRE(graph.ok());
+  auto tensors = checkpoint_of(graph.value());
+  const std::string name = "model.layers.0.mlp.experts." + std::to_string(expert) + ".up_proj.weight";
+  edit(*std::find_if(tensors.begin(), tensors.end(), [&](auto& t) { return t.name == name; }));
+  return headline(graph_of(qwen3_moe_config(), {}, tensors));
+}
+
+}  // namespace
+
+TEST_CASE("absurd and mistyped values of experts are refused at their key") {
+  CHECK(changed("\"num_experts\": 4", "\"num_experts\": 0") ==
+        kFile + ":14:3: error: num_experts is 0, expected at least 1");
+  CHECK(changed("\"num_experts\": 4", "\"num_experts\": 513") ==
+        kFile + ":14:3: error: num_experts is 513, expected at most 512");
+  CHECK(changed("\"num_experts\": 4", "\"experts\": 4") ==
+        kFile + ": error: missing key \"num_experts\", needed by models/qwen3_moe.yaml:16:20");
+  CHECK(changed("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5") ==
+        kFile + ":15:3: error: num_experts_per_tok is 5, expected at most the 4 experts there are");
+  CHECK(changed("\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 17") ==
+        kFile + ":15:3: error: num_experts_per_tok is 17, expected at most 16");
+  CHECK(changed("\"moe_intermediate_size\": 24", "\"moe_intermediate_size\": 2.5") ==
+        kFile + ":16:3: error: moe_intermediate_size is 2.5, expected an int");
+  CHECK(changed("\"norm_topk_prob\": false", "\"norm_topk_prob\": 1") ==
+        kFile + ":17:3: error: norm_topk_prob is 1, expected a bool");
+  CHECK(changed("\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 0") ==
+        kFile + ":18:3: error: decoder_sparse_step is 0, expected at least 1");
+  CHECK(changed("\"mlp_only_layers\": []", "\"mlp_only_layers\": 3") ==
+        kFile + ":19:3: error: mlp_only_layers is 3, expected a list");
+  CHECK(changed("\"mlp_only_layers\": []", "\"mlp_only_layers\": [0, \"3\"]") ==
+        kFile + ":19:3: error: mlp_only_layers holds \"3\", expected an int");
+  CHECK(changed("\"mlp_only_layers\": []", "\"mlp_only_layers\": [-1]") ==
+        kFile + ":19:3: error: mlp_only_layers holds -1, expected at least 0");
+  CHECK(headline(
+            graph_of(edited(mixtral_config(), "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 4"))) ==
+        kFile + ":14:3: error: num_experts_per_tok is 4, expected at most num_local_experts 3");
+}
+
+TEST_CASE("a missing, misshapen or mistyped tensor of one expert is named") {
+  CHECK(with_expert(2, [](CheckpointTensor& t) { t.name = "model.layers.0.mlp.experts.7.up_proj.weight"; }) ==
+        "DIR: error: missing tensor \"model.layers.0.mlp.experts.2.up_proj.weight\" [24, 32], needed by "
+        "models/qwen3_moe.yaml:87:5, did you mean \"model.layers.0.mlp.experts.7.up_proj.weight\"?");
+  CHECK(
+      with_expert(3, [](CheckpointTensor& t) { t.shape = {24, 31}; }) ==
+      "model.safetensors: error: tensor \"model.layers.0.mlp.experts.3.up_proj.weight\" has shape [24, 31], "
+      "expected [24, 32]");
+  CHECK(with_expert(0, [](CheckpointTensor& t) { t.dtype = DType::f16; }) ==
+        "model.safetensors: error: tensor \"model.layers.0.mlp.experts.0.up_proj.weight\" is f16, expected "
+        "bf16 "
+        "as \"model.embed_tokens.weight\"");
+}
+
+TEST_CASE("a family's stacked weight has both a stack and the expert's place in its name") {
+  const auto mixtral = read_source(MKC_SOURCE_DIR "/models/mixtral.yaml");
+  REQUIRE(mixtral.ok());
+  const auto error_of = [&](const std::string& from, const std::string& to) {
+    const auto document = parse_yaml({"f.yaml", edited(mixtral.value().text, from, to)});
+    REQUIRE(document.ok());
+    return headline(read_family(document.value()));
+  };
+  CHECK(error_of("w2.weight\", stack: experts,", "w2.weight\",") ==
+        "f.yaml:78:25: error: weight e_down has {e} without a stack");
+  CHECK(error_of("{e}.w2.weight\"", "0.w2.weight\"") ==
+        "f.yaml:78:25: error: weight e_down has a stack without {e}");
+}
