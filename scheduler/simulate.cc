@@ -144,14 +144,6 @@ Result<Simulation> simulate(const Schedule& schedule, const Machine& machine, st
   Result<Step> step = expand_step(schedule, std::move(symbols));
   if (!step.ok()) return step.error();
   Simulation result = Simulator(step.value(), machine, options).run();
-  const TaskWorks works(step.value(), machine);
-  for (uint32_t task = 0; task < step.value().grid_of.size(); ++task) {
-    const TaskWork work = works.of(task);
-    result.bytes += work.weight_bytes + work.cold_bytes;
-    if (work.tiles == 0) continue;
-    result.padding_bytes +=
-        uint64_t{work.tiles - 1} * schedule.ring.stage_bytes + work.tail_bytes - work.weight_bytes;
-  }
   result.floor_ns = static_cast<double>(result.bytes) / machine.stream_bytes_per_ns;
   return result;
 }

@@ -32,6 +32,7 @@ const char* idle_cause_text(IdleCause cause);  // what the above says of it
 struct TaskTime {
   static constexpr uint32_t kNone = UINT32_MAX;
   uint32_t worker = 0;
+  uint64_t bytes = 0;         // that it must move: Simulation::bytes is their sum
   uint32_t previous = kNone;  // task on the same worker
   uint32_t awaited = kNone;   // task whose notification it stood still for, the last of them
   double reached_ns = 0, begin_ns = 0, ready_ns = 0, worked_ns = 0, end_ns = 0;

@@ -21,7 +21,7 @@ bool Simulator::go_on(uint32_t w) {
       return !begin_wait(w);
     case Consumer::kStart:
       c.phase = Consumer::kCold;
-      return !takes(w, c.first_of_run ? c.work.start_ns : 0);
+      return !takes(w, c.first_of_run || c.work.tiles == 0 ? c.work.start_ns : 0);
     case Consumer::kCold:
       c.phase = Consumer::kBusy;
       result_.tasks[c.task].ready_ns = now_ns_;
@@ -77,6 +77,9 @@ bool Simulator::next_task(uint32_t w) {
   c.work = works_.of(c.task);
   TaskTime& time = result_.tasks[c.task];
   time.worker = w;
+  time.bytes = c.work.weight_bytes + c.work.cold_bytes;
+  result_.bytes += time.bytes;
+  result_.padding_bytes += c.work.strip_bytes() - c.work.weight_bytes;
   time.previous = previous;
   time.reached_ns = time.begin_ns = now_ns_;
   return true;

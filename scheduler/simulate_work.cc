@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "runtime/packing.h"
-
 namespace mkc {
 namespace {
 
@@ -125,8 +123,8 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   work.cold_bytes = static_cast<uint64_t>(kv_bytes);
   // The first row is gone through while it arrives.
   const double first_ns = kv_bytes / machine_.worker_bytes_per_ns;
-  work.busy_ns = machine_.fetch_ns +
-                 std::max({0.0, l2_bytes / l2_rate(grid),
+  work.start_ns = machine_.fetch_ns;
+  work.busy_ns = std::max({0.0, l2_bytes / l2_rate(grid),
                            static_cast<double>(rows) * kv_bytes / machine_.attend_bytes_per_ns - first_ns});
   work.end_ns = static_cast<double>((rows + kRowsAtOnce - 1) / kRowsAtOnce) * machine_.reduce_ns +
                 machine_.task_ns + machine_.barrier_ns;
@@ -138,7 +136,8 @@ TaskWork TaskWorks::other(uint32_t task) const {
   const TaskProgram& program = step_.schedule->program;
   const TaskGrid& g = program.grids[grid];
   TaskWork work;
-  work.busy_ns = machine_.fetch_ns + read_bytes(step_, task, is_computed) / l2_rate(grid);
+  work.start_ns = machine_.fetch_ns;
+  work.busy_ns = read_bytes(step_, task, is_computed) / l2_rate(grid);
   work.end_ns = machine_.task_ns + machine_.barrier_ns;
   if (const Access* table = find_read(g, "table")) {
     const Tensor& t = program.tensors[table->tensor];

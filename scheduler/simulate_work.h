@@ -1,6 +1,7 @@
 // What one task asks of a machine, in bytes and times. Internal to simulate; the model: docs/simulate.md.
 #pragma once
 
+#include "runtime/packing.h"
 #include "scheduler/machine.h"
 #include "scheduler/prove_step.h"
 
@@ -15,10 +16,14 @@ struct TaskWork {
 
   uint64_t weight_bytes = 0;  // of the strip, padding left out
   uint64_t cold_bytes = 0;    // read from memory by the task itself: keys and values, embedding rows
-  double start_ns = 0;        // once a segment: first operands, norms
+  double start_ns = 0;        // first operands, norms: of products once a segment
   double busy_ns = 0;         // after cold_bytes, beside tiles
   double pass_ns = 0;         // after each pass of tiles
   double end_ns = 0;          // to the notification
+
+  uint64_t strip_bytes() const {
+    return tiles == 0 ? 0 : uint64_t{tiles - 1} * mkrt::kStageBytes + tail_bytes;
+  }
 };
 
 // Works of the tasks of a step.

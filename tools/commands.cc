@@ -69,6 +69,7 @@ int run_command(int argc, char** argv) {
   add_check(app, action);
   add_inspect(app, action);
   add_doctor(app, action);
+  add_explain(app, action);
   add_simulate(app, action);
   try {
     app.parse(argc, argv);

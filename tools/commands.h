@@ -17,6 +17,7 @@ void add_run(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
+void add_explain(CLI::App& app, Action& action);
 void add_simulate(CLI::App& app, Action& action);
 
 // The options that choose and shape a model, shared by commands.

@@ -17,16 +17,14 @@ struct Options {
 nlohmann::ordered_json to_json(const SimulatedStep& step, int64_t batch) {
   const Compilation& c = step.compilation;
   const Simulation& s = step.simulation;
-  nlohmann::ordered_json symbols, idle;
-  for (SymbolId id : c.schedule().program.symbols.ids())
-    symbols[c.schedule().program.symbols[id].name] = step.symbols[id.index];
+  nlohmann::ordered_json idle;
   for (size_t cause = 0; cause < kIdleCauses; ++cause)
     idle[idle_cause_name(static_cast<IdleCause>(cause))] = s.idle_ns[cause] / 1e3;
   return {{"model", c.request.checkpoint},
           {"machine", c.machine.name},
           {"workers", c.schedule().workers},
           {"batch", batch},
-          {"symbols", symbols},
+          {"symbols", symbols_json(step)},
           {"us", s.ns / 1e3},
           {"floor_us", s.floor_ns / 1e3},
           {"fraction", s.floor_ns / s.ns},

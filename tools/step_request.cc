@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace mkc {
 namespace {
@@ -67,6 +68,13 @@ std::string symbols_text(const SimulatedStep& step) {
     text +=
         fmt::format("{}{} = {}", text.empty() ? "" : ", ", program.symbols[id].name, step.symbols[id.index]);
   return text;
+}
+
+nlohmann::ordered_json symbols_json(const SimulatedStep& step) {
+  const TaskProgram& program = step.compilation.schedule().program;
+  nlohmann::ordered_json symbols;
+  for (SymbolId id : program.symbols.ids()) symbols[program.symbols[id].name] = step.symbols[id.index];
+  return symbols;
 }
 
 }  // namespace mkc

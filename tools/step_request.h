@@ -1,6 +1,8 @@
 // A step to be simulated, as the command line gives it, and its result.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "scheduler/simulate.h"
 #include "tools/commands.h"
 
@@ -25,5 +27,6 @@ struct SimulatedStep {
 Result<SimulatedStep> simulate_step(StepRequest request, const SimulateOptions& options = {});
 
 std::string symbols_text(const SimulatedStep& step);  // "T = 1, kv_len = 1024"
+nlohmann::ordered_json symbols_json(const SimulatedStep& step);
 
 }  // namespace mkc

@@ -62,7 +62,7 @@ class CommandTest(unittest.TestCase):
         self.assertRegex(out.decode(), r"^mkc \d+\.\d+\.\d+\n$")
         code, out, _ = self.mkc("--help")
         self.assertEqual(code, 0)
-        for command in ("compile", "run", "check", "inspect", "simulate", "doctor"):
+        for command in ("compile", "run", "check", "inspect", "explain", "simulate", "doctor"):
             self.assertIn(command, out.decode())
             self.assertEqual(self.mkc(command, "--help")[0], 0)
 
@@ -161,6 +161,32 @@ class CommandTest(unittest.TestCase):
         self.assertAlmostEqual(step["fraction"], step["floor_us"] / step["us"])
         self.assertEqual(self.mkc("simulate", folder, "--machine", "h100", "--context", 100, "--json")[1], out)
         self.assertIn(b"not run on a GPU", self.mkc("simulate", folder)[1])
+
+    def test_explains_every_grid(self):
+        step = ("--workers", 3, "--context", 40, "--tokens", 2)
+        code, out, err = self.mkc("explain", FIXTURE, *step, "--json")
+        self.assertEqual(code, 0, err)
+        told = json.loads(out)
+        simulated = json.loads(self.mkc("simulate", FIXTURE, *step, "--json")[1])
+        self.assertEqual(sum(grid["bytes"] for grid in told["grids"]), simulated["bytes"])
+        self.assertEqual((told["us"], told["symbols"]), (simulated["us"], {"T": 2, "kv_len": 40}))
+        grids = {grid["grid"]: grid for grid in told["grids"]}
+        self.assertEqual(grids["embed"]["tasks"], 2)
+        self.assertEqual({grid["placement"] for grid in told["grids"]}, {"table", "range", "inline"})
+        self.assertEqual({e["event"] for grid in told["grids"] for e in grid["in"]},
+                         {e["event"] for grid in told["grids"] for e in grid["out"]})
+        for grid in told["grids"]:
+            self.assertTrue(grid["reason"])
+            for event in grid["in"]:
+                self.assertTrue(event["cells"] >= 1 and event["expects"] and event["reason"])
+        for hop in told["hops"]:
+            self.assertTrue({hop["from"], hop["to"]} <= set(grids))
+        text = self.mkc("explain", FIXTURE, *step)[1].decode()
+        self.assertIn("  waits for l0.o_ready: 1 cell of ", text)
+        self.assertIn(f" {simulated['bytes']}\n", text)
+        text = self.mkc("explain", FIXTURE, *step, "--hops")[1].decode()
+        hops = sum(hop["count"] for hop in told["hops"])
+        self.assertIn(f"\n{hops} hops take ", text)
 
     def test_a_timeline_shows_every_task_once(self):
         code, out, err = self.mkc("simulate", FIXTURE, "--workers", 3, "--context", 40, "--json", "--trace", "t.json")

@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "scheduler/cost.h"
+#include "tools/hops.h"
+
+namespace mkc {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  StepRequest step;
+  bool json = false;
+  bool hops = false;
+};
+
+const char* placement_name(PlacementKind kind) {
+  switch (kind) {
+    case PlacementKind::kTable:
+      return "table";
+    case PlacementKind::kRange:
+      return "range";
+    case PlacementKind::kInline:
+      return "inline";
+  }
+  MKC_BUG("unknown kind of placement");
+}
+
+struct EventRow {
+  std::string name, expects, reason;
+  int64_t cells = 1;
+};
+
+struct GridRow {
+  std::string name;
+  const Placement* placement = nullptr;
+  uint32_t grids = 1;
+  int64_t tasks = 0;
+  uint64_t bytes = 0;  // from memory
+  std::vector<EventRow> in, out;
+};
+
+EventRow event_row(const SimulatedStep& step, EventId id) {
+  const TaskProgram& program = step.compilation.schedule().program;
+  const Event& event = program.events[id];
+  std::vector<std::string> symbols, coords;
+  for (const Symbol& symbol : program.symbols) symbols.push_back(symbol.name);
+  for (size_t i = 0; i < event.dims.size(); ++i) coords.push_back(fmt::format("c{}", i));
+  EventRow row{event.name, to_string(event.expect, symbols, coords),
+               step.compilation.event_reasons[id.index]};
+  for (const Expr& dim : event.dims) row.cells *= evaluate(dim, step.symbols);
+  return row;
+}
+
+// Every grid, in program order.
+std::vector<GridRow> grid_rows(const SimulatedStep& step) {
+  const Schedule& schedule = step.compilation.schedule();
+  std::vector<GridRow> rows;
+  size_t task = 0;
+  for (GridId id : schedule.program.grids.ids()) {
+    const TaskGrid& grid = schedule.program.grids[id];
+    GridRow row;
+    row.name = grid.name;
+    row.placement = &schedule.placements[id.index];
+    row.tasks = task_count(grid, step.symbols);
+    for (int64_t i = 0; i < row.tasks; ++i) row.bytes += step.simulation.tasks[task++].bytes;
+    for (const Wait& wait : grid.waits) row.in.push_back(event_row(step, wait.event));
+    for (const Notify& notify : grid.notifies) row.out.push_back(event_row(step, notify.event));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// Grids of one kind as one row, under the name of their first.
+std::vector<GridRow> kind_rows(const std::vector<GridRow>& grids, const Kinds& kinds) {
+  std::vector<GridRow> rows;
+  for (GridId first : kinds.first) rows.push_back(grids[first.index]);
+  for (GridRow& row : rows) row.grids = 0, row.tasks = 0, row.bytes = 0;
+  for (size_t g = 0; g < grids.size(); ++g) {
+    GridRow& row = rows[kinds.of_grid[g]];
+    ++row.grids;
+    row.tasks += grids[g].tasks;
+    row.bytes += grids[g].bytes;
+  }
+  return rows;
+}
+
+void print_grids(const std::vector<GridRow>& rows) {
+  fmt::print("{:<16} {:>6} {:<9} {:>8} {:>14}  {}\n", "grid", "alike", "placement", "tasks", "bytes",
+             "reason");
+  GridRow all;
+  all.grids = 0;
+  for (const GridRow& row : rows) {
+    fmt::print("{:<16} {:>6} {:<9} {:>8} {:>14}  {}\n", row.name, row.grids,
+               placement_name(row.placement->kind), row.tasks, row.bytes, row.placement->reason);
+    for (const EventRow& e : row.in)
+      fmt::print("  waits for {}: {} cell{} of {}; {}\n", e.name, e.cells, e.cells == 1 ? "" : "s", e.expects,
+                 e.reason);
+    for (const EventRow& e : row.out)
+      fmt::print("  notifies {}: {} cell{} of {}\n", e.name, e.cells, e.cells == 1 ? "" : "s", e.expects);
+    all.grids += row.grids;
+    all.tasks += row.tasks;
+    all.bytes += row.bytes;
+  }
+  fmt::print("{:<16} {:>6} {:<9} {:>8} {:>14}\n", "all", all.grids, "", all.tasks, all.bytes);
+}
+
+void print_hops(const SimulatedStep& step, const std::vector<HopRow>& hops) {
+  const TaskProgram& program = step.compilation.schedule().program;
+  fmt::print("critical hops, last product to first, in ns each (simulated: not run on a GPU)\n");
+  fmt::print("{:<16} {:<16} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "from", "to", "hops", "finish", "signal",
+             "start", "hop");
+  HopRow all;
+  for (const HopRow& hop : hops) {
+    fmt::print("{:<16} {:<16} {:>6} {:>8.0f} {:>8.0f} {:>8.0f} {:>8.0f}\n", program.grids[hop.from].name,
+               program.grids[hop.to].name, hop.count, hop.finish_ns / hop.count, hop.signal_ns / hop.count,
+               hop.start_ns / hop.count, hop.ns() / hop.count);
+    all.count += hop.count;
+    all.finish_ns += hop.ns();
+  }
+  fmt::print("{} hops take {:.1f} us of a step of {:.1f} us\n", all.count, all.finish_ns / 1e3,
+             step.simulation.ns / 1e3);
+}
+
+ordered_json events_json(const std::vector<EventRow>& rows) {
+  ordered_json events = ordered_json::array();
+  for (const EventRow& row : rows)
+    events.push_back(
+        {{"event", row.name}, {"cells", row.cells}, {"expects", row.expects}, {"reason", row.reason}});
+  return events;
+}
+
+ordered_json to_json(const SimulatedStep& step, const std::vector<GridRow>& rows,
+                     const std::vector<HopRow>& hops) {
+  const TaskProgram& program = step.compilation.schedule().program;
+  ordered_json grids = ordered_json::array(), hop_rows = ordered_json::array();
+  for (const GridRow& row : rows)
+    grids.push_back({{"grid", row.name},
+                     {"placement", placement_name(row.placement->kind)},
+                     {"reason", row.placement->reason},
+                     {"tasks", row.tasks},
+                     {"bytes", row.bytes},
+                     {"in", events_json(row.in)},
+                     {"out", events_json(row.out)}});
+  for (const HopRow& hop : hops)
+    hop_rows.push_back({{"from", program.grids[hop.from].name},
+                        {"to", program.grids[hop.to].name},
+                        {"count", hop.count},
+                        {"finish_us", hop.finish_ns / 1e3},
+                        {"signal_us", hop.signal_ns / 1e3},
+                        {"start_us", hop.start_ns / 1e3}});
+  return {{"model", step.compilation.request.checkpoint},
+          {"machine", step.compilation.machine.name},
+          {"workers", step.compilation.schedule().workers},
+          {"symbols", symbols_json(step)},
+          {"grids", grids},
+          {"hops", hop_rows},
+          {"us", step.simulation.ns / 1e3}};
+}
+
+Status run(const Options& options) {
+  const Result<SimulatedStep> simulated = simulate_step(options.step);
+  if (!simulated.ok()) return simulated.error();
+  const SimulatedStep& step = simulated.value();
+  const Schedule& schedule = step.compilation.schedule();
+  const Kinds kinds = find_kinds(schedule);
+  const std::vector<HopRow> hops = critical_hops(step, kinds);
+  const std::vector<GridRow> grids = grid_rows(step);
+  if (options.json) {
+    fmt::print("{}\n", to_json(step, grids, hops).dump(1));
+    return {};
+  }
+  fmt::print("{} on {}, {} workers, {}\n", step.compilation.request.checkpoint, step.compilation.machine.name,
+             schedule.workers, symbols_text(step));
+  if (options.hops)
+    print_hops(step, hops);
+  else
+    print_grids(kind_rows(grids, kinds));
+  return {};
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("explain", "who runs what, why, and what a step waits for");
+  auto options = std::make_shared<Options>();
+  add_step_options(*command, options->step);
+  command->add_flag("--json", options->json, "print JSON: every grid, and the hops");
+  command->add_flag("--hops", options->hops, "print the critical hops of the step instead of its grids");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace mkc
