@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <random>
+#include <set>
 #include <vector>
 
 #include "runtime/check_batch.h"
@@ -133,6 +135,58 @@ TEST_CASE("a dense table is one whose rows are all as long as the longest") {
   dense.index = {9, 0, 4, 5, -1, -1, 1, -1, -1};
   PagesSeen seen;
   CHECK(check(dense, seen).ok());
+}
+
+// The rules, read one by one with bounds checked.
+bool valid(const Lists& b) {
+  const size_t requests = b.kv_len.size();
+  if (requests < 1 || requests > 3 || b.row_begin.size() != requests + 1 || b.begin.size() != requests + 1)
+    return false;
+  if (b.row_begin.front() != 0 || b.row_begin.back() != std::ssize(b.tokens) || b.tokens.size() > 8)
+    return false;
+  std::set<int32_t> used;
+  for (const int32_t id : b.tokens)
+    if (id < 0 || id > 49) return false;
+  for (size_t r = 0; r < requests; ++r) {
+    const int32_t rows = b.row_begin[r + 1] - b.row_begin[r], length = b.kv_len[r];
+    if (rows < 1 || length < rows || length > 40) return false;
+    if (b.begin[r] < 0 || b.begin[r + 1] < b.begin[r] || b.begin[r + 1] > std::ssize(b.index)) return false;
+    for (int32_t position = 0; position < length; position += 16) {
+      const int32_t entry = b.begin[r] + position / 16;
+      if (entry >= b.begin[r + 1]) return false;
+      const int32_t page = b.index.at(static_cast<size_t>(entry));
+      if (page < 0 || page > 9 || !used.insert(page).second) return false;
+    }
+  }
+  return true;
+}
+
+TEST_CASE("steps that are wrong anywhere are refused, and no others") {
+  std::mt19937 random(1);
+  PagesSeen seen;
+  int refused = 0;
+  constexpr int kSteps = 100'000;
+  for (int step = 0; step < kSteps; ++step) {
+    CAPTURE(step);
+    Lists b;
+    for (uint32_t edits = 1 + random() % 3; edits > 0; --edits) {
+      std::vector<int32_t>* lists[] = {&b.tokens, &b.row_begin, &b.kv_len, &b.begin, &b.index};
+      std::vector<int32_t>& list = *lists[random() % 5];
+      const auto value =
+          random() % 8 ? static_cast<int32_t>(random() % 60) - 5 : static_cast<int32_t>(random());
+      if (list.empty() || random() % 16 == 0)
+        list.push_back(value);
+      else if (random() % 16 == 0)
+        list.pop_back();
+      else
+        list[random() % list.size()] = value;
+    }
+    const Status status = check(b, seen);
+    REQUIRE(status.ok() == valid(b));
+    refused += !status.ok();
+  }
+  CHECK(refused > kSteps / 10);
+  CHECK(refused < kSteps * 9 / 10);
 }
 
 }  // namespace
