@@ -3,3 +3,5 @@ set_tests_properties(gpu_kit_test PROPERTIES LABELS gpu TIMEOUT 600 SKIP_RETURN_
 add_test(NAME gpu_driver_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/unit/gpu_driver_test.py
   ${CMAKE_SOURCE_DIR} ${CMAKE_C_COMPILER})
 set_tests_properties(gpu_driver_test PROPERTIES LABELS gpu TIMEOUT 120)
+add_test(NAME gpu_bench_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/unit/gpu_bench_test.py ${CMAKE_SOURCE_DIR})
+set_tests_properties(gpu_bench_test PROPERTIES LABELS gpu TIMEOUT 120)

@@ -8,25 +8,21 @@ With --device emulator it rehearses on a machine without a GPU, through the comp
 import argparse
 import array
 import ast
-import datetime
 import json
 import math
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+from kit import HERE, Failed, circumstances, lines, spread, write
+from shapes import read_shape
+
 FAMILIES = ["llama", "qwen2", "qwen3", "mistral"]
 SHAPES = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b"]
 TOLERANCE = 4e-2  # of a row's logits, bf16 weights: about what the end-to-end tests allow these models
-
-
-class Failed(Exception):
-    pass
 
 
 def expect(condition, message):
@@ -40,6 +36,7 @@ class Runner:
     def __init__(self, arguments):
         self.emulator = arguments.device == "emulator"
         self.mkc = arguments.mkc
+        self.ceiling = 0  # bytes per microsecond; 0: not measured
 
     def command(self, model, *options, cubin=None):
         checkpoint = HERE / "models" / model
@@ -102,12 +99,12 @@ def check_repeats(runner, steps):
     timed = runner.run("tiny-stories", "--prompt-ids", "0", "--max-new-tokens", "1", "--steps", str(steps),
                        "--contexts", "300", seconds=200)["timings"][0]
     expect(timed["different"] == 0, f"{timed['different']} of the hashes differ")
-    return {"steps": steps, "hash": timed["hash"], "us": summary(timed["us"])}
+    return {"steps": steps, "hash": timed["hash"], "us": spread(timed["us"])}
 
 
 def check_two_at_once(runner):
     """Two processes on one GPU get the tokens that each gets alone."""
-    options = ("--prompt-ids", "0,359,336", "--max-new-tokens", "64")
+    options = ("--prompt-ids", "0,359,336", "--max-new-tokens", "8" if runner.emulator else "64")
     alone = runner.run("tiny-stories", *options)["new_ids"]
     command = [str(c) for c in runner.command("tiny-stories", *options)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -140,42 +137,25 @@ def check_sanitizer(runner, tool):
     return {}
 
 
-def summary(samples):
-    ordered = sorted(samples)
-    return {"median": statistics.median(ordered), "least": ordered[0], "p90": ordered[int(0.9 * (len(ordered) - 1))],
-            "samples": len(ordered)}
+def check_limits(runner):
+    """The rate at which this GPU reads, which times are held against."""
+    for row in lines([sys.executable, HERE / "measure.py", HERE / "measure.ptx", "continuous"], 60):
+        runner.ceiling = max(runner.ceiling, row.get("bytes_per_us", 0))
+    return {"bytes_per_us": runner.ceiling}
 
 
-def stream_ceiling():
-    """Bytes per microsecond of a long read, by torch; None without it."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    data = torch.ones(1 << 30, dtype=torch.float32, device="cuda")  # 4 GiB
-    best = math.inf
-    for _ in range(8):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        data.sum()
-        torch.cuda.synchronize()
-        best = min(best, 1e6 * (time.perf_counter() - begin))
-    return data.numel() * 4 / best
-
-
-def check_speed(runner, shape, tokens, ceiling):
-    """Microseconds of a step with random weights, beside the time that its weights alone must take."""
-    out = runner.run(shape, "--steps", "200", "--tokens", str(tokens), "--contexts", "128,1024,4096", seconds=240)
-    result = {"weight_bytes": out["weight_bytes"], "timings": []}
+def check_speed(runner, shape):
+    """Microseconds of a step with random weights, beside the time that its bytes alone must take."""
+    out = runner.run(shape, "--steps", "100", "--tokens", "1,8,16", "--contexts", "128,1024,4096", seconds=240)
+    timings = []
     for timed in out["timings"]:
         expect(timed["finite"] and timed["different"] == 0, f"logits are not finite, or differ: {timed['hash']}")
-        us = summary(timed["us"])
-        row = {"context": timed["context"], "tokens": tokens, "us": us, "raw_us": timed["us"]}
-        if ceiling:
-            row["floor_us"] = out["weight_bytes"] / ceiling
-            row["fraction_of_ceiling"] = row["floor_us"] / us["median"]
-        result["timings"].append(row)
-    return result
+        row = {"context": timed["context"], "tokens": timed["tokens"], "us": spread(timed["us"])}
+        if runner.ceiling:
+            moved = read_shape(HERE / "shapes" / shape).step_bytes(row["context"], row["tokens"])
+            row["fraction_of_ceiling"] = moved / runner.ceiling / row["us"]["median"]
+        timings.append(row)
+    return {"timings": timings}
 
 
 def checks(runner, arguments):
@@ -187,21 +167,11 @@ def checks(runner, arguments):
     yield "repeats", lambda: check_repeats(runner, arguments.repeats), False
     yield "two at once", lambda: check_two_at_once(runner), True
     yield "fault", lambda: check_fault(runner), False
-    ceiling = None if runner.emulator else stream_ceiling()
+    yield "limits", lambda: check_limits(runner), False
     for shape in SHAPES:
-        for tokens in (1, 8, 16):
-            yield (f"speed {shape}, {tokens} tokens",
-                   lambda shape=shape, tokens=tokens: check_speed(runner, shape, tokens, ceiling), False)
+        yield f"speed {shape}", lambda shape=shape: check_speed(runner, shape), False
     for tool in ("memcheck", "racecheck", "synccheck"):
         yield f"sanitizer {tool}", lambda tool=tool: check_sanitizer(runner, tool), False
-
-
-def device_name():
-    try:
-        query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-        return subprocess.run(query, capture_output=True, text=True, timeout=20).stdout.strip() or None
-    except OSError:
-        return None
 
 
 def main():
@@ -214,9 +184,9 @@ def main():
     parser.add_argument("--minutes", type=float, default=8, help="begin no check after this")
     arguments = parser.parse_args()
     runner = Runner(arguments)
-    commit = HERE / "commit"
-    result = {"date": datetime.date.today().isoformat(), "commit": commit.read_text().strip() if commit.exists() else "",
-              "device": "emulator" if runner.emulator else device_name(), "checks": []}
+    result = {**circumstances(), "checks": []}
+    if runner.emulator:
+        result["device"] = "emulator"
     begin, failed = time.monotonic(), 0
     for name, check, rehearsable in checks(runner, arguments):
         if arguments.only not in name:
@@ -235,13 +205,13 @@ def main():
                 failed += 1
         entry["seconds"] = round(time.monotonic() - started, 2)
         result["checks"].append(entry)
-        Path(arguments.out).write_text(json.dumps(result, indent=1) + "\n")
+        write(arguments.out, result)
         shown = {k: v for k, v in entry.items() if k not in ("check", "timings", "state")}
         print(f"{entry['state']:>16}  {name}  {json.dumps(shown)[:200]}", flush=True)
         for row in entry.get("timings", []):
-            print(f"{'':18}context {row['context']}: {row['us']['median']:.1f} us"
-                  + (f", floor {row['floor_us']:.1f} us, {100 * row['fraction_of_ceiling']:.1f}% of the ceiling"
-                     if "floor_us" in row else ""), flush=True)
+            print(f"{'':18}context {row['context']}, {row['tokens']} tokens: {row['us']['median']:.1f} us"
+                  + (f", {100 * row['fraction_of_ceiling']:.1f}% of the ceiling" if "fraction_of_ceiling" in row else ""),
+                  flush=True)
     return 1 if failed else 0
 
 

@@ -1,24 +1,21 @@
-"""What the GPU gives at best: its reading rate, continuous and in cold bursts, and what a signal costs.
-
-Every function yields rows as it has them; each row keeps its samples' median and quartiles.
+#!/usr/bin/env python3
+"""What the GPU gives at best: its reading rate, continuous and in cold bursts, and what a signal costs. Prints one JSON
+object a line, as it has them. Usage: measure.py MEASURE.PTX [continuous]
 """
-import statistics
+import json
 import struct
+import sys
 from ctypes import c_uint, c_uint64
+from pathlib import Path
+
+from driver import Device
+from kit import spread
 
 THREADS = 512
 PIECES = [(4, 16384), (8, 16384), (12, 16384), (6, 32768)]  # stages and bytes of bulk copies in flight per block
 BLOCKS_PER_SM = [1, 2, 4]
 BURST_MEGABYTES = [2, 4, 8, 16, 32, 64, 128, 256]
 ROUNDS = 1000
-
-
-def spread(samples):
-    """Median and quartiles."""
-    ordered = sorted(samples)
-    last = len(ordered) - 1
-    return {"median": statistics.median(ordered), "quartile_1": ordered[round(last / 4)],
-            "quartile_3": ordered[round(3 * last / 4)], "least": ordered[0], "samples": len(ordered)}
 
 
 class Reader:
@@ -119,3 +116,17 @@ def measurements(gpu, image):
     yield from continuous(reader)
     yield from signals(gpu, image)
     yield from bursts(reader)
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["continuous"]):
+        sys.exit("usage: measure.py MEASURE.PTX [continuous]")
+    with Device() as gpu:
+        print(json.dumps({"device": gpu.about()}), flush=True)
+        image = Path(sys.argv[1]).read_bytes()
+        for row in continuous(Reader(gpu, image)) if sys.argv[2:] else measurements(gpu, image):
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

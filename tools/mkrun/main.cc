@@ -22,8 +22,8 @@ struct Arguments {
   uint64_t random_seed = 1;
   int device = 0;
   // Timings.
-  uint32_t steps = 0, tokens = 1, warm_up = 10;
-  std::vector<uint32_t> contexts{128};
+  uint32_t steps = 0, warm_up = 10;
+  std::vector<uint32_t> tokens{1}, contexts{128};
 };
 
 // Opens a session with the checkpoint's weights, or random ones.
@@ -55,19 +55,19 @@ Status run(const Arguments& a, Session& session, nlohmann::json& out) {
 
 // The same step again and again: times by the host's clock around a launch and its end, and one hash of the
 // logits of all.
-Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t context) {
+Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t count, uint32_t context) {
   const uint32_t vocab = static_cast<uint32_t>(session.manifest().vocab);
-  if (context < a.tokens || context > session.context() || a.tokens > session.max_tokens())
-    return Error{fmt::format("mkrun: error: {} tokens at a context of {}; the artefact has {} and {}",
-                             a.tokens, context, session.max_tokens(), session.context())};
-  std::vector<int32_t> tokens(a.tokens);
-  for (uint32_t i = 0; i < a.tokens; ++i) tokens[i] = static_cast<int32_t>((i * 7919 + 17) % vocab);
-  std::vector<float> logits(size_t{a.tokens} * vocab);
+  if (context < count || context > session.context() || count > session.max_tokens())
+    return Error{fmt::format("mkrun: error: {} tokens at a context of {}; the artefact has {} and {}", count,
+                             context, session.max_tokens(), session.context())};
+  std::vector<int32_t> tokens(count);
+  for (uint32_t i = 0; i < count; ++i) tokens[i] = static_cast<int32_t>((i * 7919 + 17) % vocab);
+  std::vector<float> logits(size_t{count} * vocab);
   std::vector<double> us;
   std::string hash;
   uint32_t different = 0;
   for (uint32_t i = 0; i < a.warm_up + a.steps; ++i) {
-    session.set_position(context - a.tokens);
+    session.set_position(context - count);
     const auto begin = std::chrono::steady_clock::now();
     const Result<int32_t> next = session.step(tokens);
     const auto end = std::chrono::steady_clock::now();
@@ -75,7 +75,7 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
     if (i >= a.warm_up) us.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
     // Reading all logits each time would take longer than the step.
     if (i % 16 != 0 && i + 1 != a.warm_up + a.steps) continue;
-    session.set_position(context - a.tokens);
+    session.set_position(context - count);
     if (const Result<int32_t> again = session.step(tokens, logits.data()); !again.ok()) return again.error();
     const std::string now =
         hash_hex({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
@@ -83,7 +83,7 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
     hash = now;
   }
   const bool finite = std::all_of(logits.begin(), logits.end(), [](float v) { return v - v == 0; });
-  return nlohmann::json{{"context", context}, {"tokens", a.tokens},     {"us", us},
+  return nlohmann::json{{"context", context}, {"tokens", count},        {"us", us},
                         {"hash", hash},       {"different", different}, {"finite", finite}};
 }
 
@@ -102,11 +102,12 @@ Status work(const Arguments& a) {
   if (!a.prompt.empty())
     if (Status status = run(a, session.value(), out); !status.ok()) return status;
   if (a.steps > 0)
-    for (const uint32_t context : a.contexts) {
-      const Result<nlohmann::json> timed = time_steps(a, session.value(), context);
-      if (!timed.ok()) return timed.error();
-      out["timings"].push_back(timed.value());
-    }
+    for (const uint32_t count : a.tokens)
+      for (const uint32_t context : a.contexts) {
+        const Result<nlohmann::json> timed = time_steps(a, session.value(), count, context);
+        if (!timed.ok()) return timed.error();
+        out["timings"].push_back(timed.value());
+      }
   fmt::print("{}\n", out.dump());
   return {};
 }
@@ -127,7 +128,7 @@ int main(int argc, char** argv) {
   app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; 0: never");
   app.add_option("--steps", a.steps, "time so many equal steps");
   app.add_option("--warm-up", a.warm_up, "steps before that");
-  app.add_option("--tokens", a.tokens, "of a timed step")->check(CLI::Range(1u, 256u));
+  app.add_option("--tokens", a.tokens, "of a timed step: 1,16")->check(CLI::Range(1u, 256u))->delimiter(',');
   app.add_option("--contexts", a.contexts, "positions in the cache at the end of a timed step: 128,1024")
       ->delimiter(',');
   try {

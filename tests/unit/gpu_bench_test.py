@@ -1,0 +1,114 @@
+"""What tools/gpu/bench.py does with programs, times and earlier results. Usage: gpu_bench_test.py ROOT"""
+import json
+import sys
+import tempfile
+import time
+import unittest
+from argparse import Namespace
+from pathlib import Path
+
+ROOT = Path(sys.argv[1])
+CONFIGS = ROOT / "tools" / "bench" / "configs"
+sys.path.insert(0, str(ROOT / "tools" / "gpu"))
+sys.dont_write_bytecode = True
+import bench  # noqa: E402
+import kit  # noqa: E402
+import shapes  # noqa: E402
+
+# Published numbers of parameters, and of those in an embedding that a step does not read whole.
+PARAMETERS = {"llama-3.2-1b": (1_235_814_400, 0), "llama-3.1-8b": (8_030_261_248, 128256 * 4096),
+              "qwen3-0.6b": (596_049_920, 0), "qwen3-8b": (8_190_735_360, 151936 * 4096)}
+
+
+def python(text):
+    return [sys.executable, "-c", text]
+
+
+class LinesTest(unittest.TestCase):
+    def test_rows_come_before_the_program_ends(self):
+        begin = time.monotonic()
+        rows = kit.lines(python("import time; print('{\"a\": 1}\\nnoise\\n{\"a\":', end='', flush=True); time.sleep(1);"
+                                "print(' 2}', flush=True)"), 30)
+        self.assertEqual(next(rows), {"a": 1})
+        self.assertLess(time.monotonic() - begin, 0.9)
+        self.assertEqual(list(rows), [{"a": 2}])
+
+    def test_a_program_that_fails_keeps_its_rows_and_says_why(self):
+        rows = kit.lines(python("import sys; print('{}', flush=True); sys.exit('no luck')"), 30)
+        self.assertEqual(next(rows), {})
+        with self.assertRaisesRegex(kit.Failed, "^exit 1: no luck$"):
+            next(rows)
+
+    def test_a_program_that_hangs_is_stopped(self):
+        begin = time.monotonic()
+        with self.assertRaisesRegex(kit.Failed, "^stopped after 0 s$"):
+            list(kit.lines(python("import time; time.sleep(60)"), 0.3))
+        self.assertLess(time.monotonic() - begin, 20)
+
+
+class BytesTest(unittest.TestCase):
+    def test_weights_are_the_published_parameters(self):
+        for model, (count, unread) in PARAMETERS.items():
+            self.assertEqual(shapes.read_shape(CONFIGS / model).weights(), count - unread, model)
+
+    def test_a_step_reads_weights_once_and_every_cache(self):
+        shape = shapes.read_shape(CONFIGS / "qwen3-8b")
+        kv = 2 * 2 * 8 * 128 * 36  # bytes of a position
+        weights = 2 * shape.weights()
+        self.assertEqual(shape.step_bytes(1024), weights + 2 * 4096 + kv * 1025)
+        self.assertEqual(shape.step_bytes(1024, batch=4), weights + 4 * (2 * 4096 + kv * 1025))
+        self.assertEqual(shape.step_bytes(1024, tokens=16), weights + 16 * 2 * 4096 + kv * 1040)
+
+
+class BenchTest(unittest.TestCase):
+    def setUp(self):
+        self.out = Path(tempfile.mkdtemp()) / "result.json"
+        self.ran = []
+
+    def bench(self, parts, minutes=5.0, only=""):
+        made = bench.Bench(Namespace(minutes=minutes, out=self.out, only=only, device="emulator", shapes=CONFIGS))
+        made.parts = lambda: [(name, "qwen3-0.6b", lambda name=name, rows=rows: self.rows(name, rows))
+                              for name, rows in parts.items()]
+        return made
+
+    def rows(self, name, rows):
+        self.ran.append(name)
+        for row in rows:
+            if isinstance(row, Exception):
+                raise row
+            yield dict(row)
+
+    def state(self):
+        return {name: part["state"] for name, part in json.loads(self.out.read_text())["parts"].items()}
+
+    def test_a_failure_keeps_what_was_there_and_stops_nothing(self):
+        row = {"context": 128, "us": [3.0, 1.0, 2.0]}
+        made = self.bench({"limits": [], "a": [row, kit.Failed("exit 9: no")], "b": [row]})
+        made.ceiling = 1e6
+        self.assertFalse(made.run({}))
+        self.assertEqual(self.state(), {"limits": "complete", "a": "failed", "b": "complete"})
+        part = json.loads(self.out.read_text())["parts"]["a"]
+        self.assertEqual(part["why"], "Failed: exit 9: no")
+        moved = shapes.read_shape(CONFIGS / "qwen3-0.6b").step_bytes(128)
+        self.assertEqual(part["rows"], [{"context": 128, "raw_us": [3.0, 1.0, 2.0], "bytes": moved,
+                                         "us": {"median": 2.0, "quartile_1": 1.5, "quartile_3": 2.5, "least": 1.0,
+                                                "samples": 3},
+                                         "ceiling_bytes_per_us": 1e6, "fraction_of_ceiling": moved / 1e6 / 2}])
+
+    def test_what_is_complete_is_not_run_again_but_the_limits_are(self):
+        parts = {"limits": [], "a": [{}], "b": [kit.Failed("once")]}
+        self.bench(parts).run({})
+        self.bench({**parts, "b": [{}]}).run(json.loads(self.out.read_text())["parts"])
+        self.assertEqual(self.ran, ["limits", "a", "b", "limits", "b"])
+        self.assertEqual(set(self.state().values()), {"complete"})
+
+    def test_without_time_parts_say_so_and_earlier_ones_are_kept(self):
+        self.assertFalse(self.bench({"limits": [], "a": [{}]}, minutes=0.0).run({"a": {"state": "failed", "rows": [1]}}))
+        self.assertEqual(self.state(), {"limits": "no time left", "a": "failed"})
+
+    def test_only_some(self):
+        self.bench({"limits": [], "a b": [{}], "c": [{}]}, only="b").run({})
+        self.assertEqual(self.ran, ["limits", "a b"])
+
+
+unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Times mkc, the GPU's limits and mkc's peers: run it in a folder made by tools/gpu/bundle.
+
+Each part is a program of its own with a deadline; its rows are in RESULT.json before the next begins. A part that is
+complete there is not run again, so that several runs make one whole. Needs Python 3.9 and the CUDA driver; the peers
+need torch, one of them transformers.
+"""
+import argparse
+import datetime
+import json
+import sys
+import time
+from pathlib import Path
+
+from kit import HERE, Failed, circumstances, lines, spread, symbols, write
+from shapes import read_shape
+
+MODELS = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b", "llama-3.1-8b"]
+PEERS = ["compile-flex", "eager", "compile-sdpa", "transformers"]
+CONTEXTS = [128, 1024, 8192, 32768]
+BATCHES = [1, 2, 4, 8, 16, 32, 64]
+CHUNKS = [16, 64]
+UNSUPPORTED = "not supported by this artefact"
+
+
+class Bench:
+    def __init__(self, arguments):
+        self.a = arguments
+        self.ceiling = None  # bytes per microsecond, measured in this run
+        self.deadline = time.monotonic() + 60 * arguments.minutes
+        self.result = {"benchmark": "gpu", **circumstances(), "parts": {}}
+        if arguments.device == "emulator":
+            self.result["device"] = "rehearsal"
+
+    def shape(self, model):
+        return read_shape(self.a.shapes / model)
+
+    def measure(self):
+        for row in lines([sys.executable, HERE / "measure.py", HERE / "measure.ptx"], self.left(120)):
+            if "device" in row:
+                self.result["machine"] = row["device"]
+            elif row["what"] == "continuous":
+                self.ceiling = max(self.ceiling or 0, row["bytes_per_us"])
+            yield row
+
+    def mkc(self, model, cubin=None):
+        """Steps of one token and of chunks, by the runner; batches where the artefact has them."""
+        cubin = HERE / "cubins" / f"{cubin or model}.cubin"
+        if not cubin.exists():
+            yield {"state": "not in this bundle"}
+            return
+        has = symbols(cubin)
+        contexts = [c for c in self.a.contexts if c <= has["kv_len"]]
+        counts = [n for n in [1, *CHUNKS] if n <= has["T"] and n <= min(contexts)]
+        for batch in self.a.batches:
+            if batch > has.get("B", 1):
+                yield {"batch": batch, "state": UNSUPPORTED}
+                continue
+            command = [HERE / "mkrun", cubin, "--steps", self.a.steps, "--contexts", ",".join(map(str, contexts)),
+                       "--tokens", ",".join(map(str, counts if batch == 1 else counts[:1]))]
+            if batch > 1:
+                command += ["--batch", batch]
+            for said in lines(command, self.left(240)):
+                for row in said["timings"]:
+                    if not row["finite"] or row["different"]:
+                        raise Failed(f"context {row['context']}: logits are not finite, or differ: {row['hash']}")
+                    yield {**row, "batch": batch}
+        for context in self.a.contexts:
+            if context not in contexts:
+                yield {"context": context, "state": UNSUPPORTED}
+
+    def peer(self, model, peer):
+        device = "cpu" if self.a.device == "emulator" else "cuda"
+        command = [sys.executable, HERE / "peers.py", peer, self.a.shapes / model, "--device", device, "--mode",
+                   self.a.mode, "--steps", self.a.steps, "--checks", HERE / "models", "--contexts"]
+        return lines([*command, ",".join(map(str, self.a.contexts))], self.left(240))
+
+    def left(self, most):
+        return max(1, min(most, self.deadline - time.monotonic()))
+
+    def parts(self):
+        """Name, model, rows; what matters most comes first."""
+        yield "limits", None, self.measure
+        for model in self.a.models:
+            yield f"mkc {model}", model, lambda model=model: self.mkc(model)
+        for peer in self.a.peers:
+            for model in self.a.models:
+                yield f"{peer} {model}", model, lambda model=model, peer=peer: self.peer(model, peer)
+            if peer == self.a.peers[0]:  # mkc's own tiles as separate kernels, where the bundle has them
+                for model in self.a.models:
+                    yield f"mkc kernels {model}", model, lambda model=model: self.mkc(model, model + "-kernels")
+
+    def finished(self, row, model):
+        """A row with its spread, the bytes it must move and how near the ceiling that is."""
+        if not isinstance(row.get("us"), list):
+            return row
+        row["raw_us"], row["us"] = [round(us, 2) for us in row["us"]], spread(row["us"])
+        tokens, batch = row.get("tokens", 1), row.get("batch", 1)
+        row["bytes"] = self.shape(model).step_bytes(row["context"], tokens, batch)
+        if self.ceiling:
+            row["ceiling_bytes_per_us"] = self.ceiling
+            row["fraction_of_ceiling"] = row["bytes"] / self.ceiling / row["us"]["median"]
+        return row
+
+    def run_part(self, name, model, rows):
+        began = time.monotonic()
+        part = self.result["parts"][name] = {"state": "running", "date": datetime.date.today().isoformat(), "rows": []}
+        try:
+            for row in rows():
+                part["rows"].append(self.finished(row, model))
+                write(self.a.out, self.result)
+                show(name, row)
+            part["state"] = "complete"
+        except Exception as e:  # whatever it is, the next part still runs
+            part.update(state="failed", why=f"{type(e).__name__}: {e}")
+        part["seconds"] = round(time.monotonic() - began, 1)
+        write(self.a.out, self.result)
+        print(f"{part['state']:>10}  {name}  {part['seconds']} s  {part.get('why', '')}", flush=True)
+
+    def run(self, earlier):
+        for name, model, rows in self.parts():
+            kept = earlier.get(name, {})
+            if kept.get("state") == "complete" and name != "limits":
+                self.result["parts"][name] = kept
+            elif self.a.only not in name and name != "limits":
+                if kept:
+                    self.result["parts"][name] = kept
+            elif self.deadline - time.monotonic() < 15:
+                self.result["parts"].setdefault(name, kept or {"state": "no time left", "rows": []})
+            else:
+                self.run_part(name, model, rows)
+        write(self.a.out, self.result)
+        return all(part["state"] == "complete" for part in self.result["parts"].values())
+
+
+def show(name, row):
+    if "fraction_of_ceiling" in row:
+        print(f"            {name}: context {row['context']}, batch {row.get('batch', 1)}, tokens {row.get('tokens', 1)}: "
+              f"{row['us']['median']:.1f} us, {100 * row['fraction_of_ceiling']:.1f}% of the ceiling", flush=True)
+    elif "bytes_per_us" in row:
+        print(f"            {row['what']}, {row['by']}, {row['bytes'] >> 20} MB: {row['bytes_per_us'] / 1e6:.3f} TB/s",
+              flush=True)
+
+
+def numbers(text):
+    return [int(n) for n in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default="gpu-bench.json", help="result, and what to go on from")
+    parser.add_argument("--minutes", type=float, default=9, help="of all parts together")
+    parser.add_argument("--only", default="", help="run the parts whose names contain this, and the limits")
+    parser.add_argument("--models", type=lambda text: text.split(","), default=MODELS)
+    parser.add_argument("--peers", type=lambda text: text.split(","), default=PEERS)
+    parser.add_argument("--contexts", type=numbers, default=CONTEXTS)
+    parser.add_argument("--batches", type=numbers, default=BATCHES)
+    parser.add_argument("--steps", type=int, default=200, help="samples of each figure")
+    parser.add_argument("--mode", choices=["reduce-overhead", "max-autotune"], default="reduce-overhead",
+                        help="of torch.compile")
+    parser.add_argument("--shapes", type=Path, default=HERE / "shapes", help="folder of the models' config.json")
+    parser.add_argument("--device", choices=["cuda", "emulator"], default="cuda",
+                        help="emulator: a rehearsal, the peers on the processor; its figures mean nothing")
+    arguments = parser.parse_args()
+    earlier = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"parts": {}}
+    bench = Bench(arguments)
+    for key in ("device", "commit"):
+        if earlier.get(key, bench.result[key]) != bench.result[key]:
+            parser.error(f"--out {arguments.out} is of {key} {earlier[key]}, not {bench.result[key]}")
+    return 0 if bench.run(earlier["parts"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

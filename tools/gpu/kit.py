@@ -1,0 +1,82 @@
+"""What the scripts of this kit share: results that survive whatever comes next, and programs that report line by line."""
+import datetime
+import json
+import os
+import selectors
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+class Failed(Exception):
+    pass
+
+
+def spread(samples):
+    """Median and quartiles."""
+    ordered = sorted(samples)
+    first, median, third = statistics.quantiles(ordered if len(ordered) > 1 else 2 * ordered, n=4, method="inclusive")
+    return {"median": median, "quartile_1": first, "quartile_3": third, "least": ordered[0], "samples": len(ordered)}
+
+
+def manifest(cubin):
+    """What a cubin says of itself: its manifest lies in it as text."""
+    data = Path(cubin).read_bytes()
+    begin = data.find(b'{"abi":')
+    if begin < 0:
+        raise Failed(f"{cubin} holds no manifest")
+    return json.JSONDecoder().raw_decode(data[begin:data.index(b"\0", begin)].decode())[0]
+
+
+def symbols(cubin):
+    """Name of each size that a step sets -> its upper bound. Batches have B."""
+    return {s["name"]: s["hi"] for s in manifest(cubin)["symbols"]}
+
+
+def circumstances():
+    """Where and of what: device and driver by nvidia-smi, None without it; the bundle's commit; the date."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        said = subprocess.run(query, capture_output=True, text=True, timeout=20).stdout.strip()
+    except OSError:
+        said = ""
+    device, _, version = said.partition(", ")
+    commit = HERE / "commit"
+    return {"date": datetime.date.today().isoformat(), "device": device or None, "driver": version or None,
+            "commit": commit.read_text().strip() if commit.exists() else None}
+
+
+def write(path, result):
+    """All or nothing: a run that is cut off leaves what it had."""
+    path = Path(path)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(result, indent=1) + "\n")
+    os.replace(partial, path)
+
+
+def lines(command, seconds):
+    """Runs a program that prints one JSON object a line and yields each as it comes. Failed, with what it said last,
+    where it fails or lasts longer."""
+    deadline = time.monotonic() + seconds
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=errors)
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            rest, open_ = b"", True
+            while open_:
+                if not selector.select(max(0, deadline - time.monotonic())):
+                    process.kill()
+                    process.wait()
+                    raise Failed(f"stopped after {seconds:.0f} s")
+                got = os.read(process.stdout.fileno(), 1 << 20)
+                open_, (*whole, rest) = bool(got), (rest + got).split(b"\n")
+                yield from (json.loads(line) for line in whole if line.startswith(b"{"))
+        process.wait()
+        if process.returncode != 0:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip()
+            raise Failed(f"exit {process.returncode}: {said[-800:]}")

@@ -1,0 +1,136 @@
+"""A plain PyTorch model of the dense families with a static cache, as one writes it for torch.compile."""
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention.flex_attention import flex_attention
+
+from shapes import rope_frequencies
+
+ATTENTIONS = ("sdpa", "flex")
+
+
+def rms_norm(x, weight, eps):
+    return F.rms_norm(x, (x.shape[-1],), weight, eps)
+
+
+def rotated(x, cos, sin):
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+class Layer(nn.Module):
+    def __init__(self, s, batch, capacity, attention):
+        super().__init__()
+        self.s, self.attention = s, attention
+        self.query, self.kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
+        self.norm, self.ffn_norm = (nn.Parameter(torch.ones(s.hidden)) for _ in range(2))
+        self.qkv = nn.Linear(s.hidden, self.query + 2 * self.kv, bias=s.qkv_bias)
+        self.out = nn.Linear(self.query, s.hidden, bias=False)
+        self.gate_up = nn.Linear(s.hidden, 2 * s.ffn, bias=False)
+        self.down = nn.Linear(s.ffn, s.hidden, bias=False)
+        if s.qk_norm:
+            self.q_norm, self.k_norm = (nn.Parameter(torch.ones(s.head_dim)) for _ in range(2))
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(batch, s.kv_heads, capacity, s.head_dim))
+
+    def attend(self, q, positions, mask):
+        s, (batch, _, rows, _) = self.s, q.shape
+        if self.attention == "flex":  # has a kernel that splits the cache among the multiprocessors
+            def causal(score, b, h, row, key):
+                return torch.where(key <= positions[row] if s.window == 0 else
+                                   (key <= positions[row]) & (key > positions[row] - s.window), score, -float("inf"))
+            return flex_attention(q, self.keys, self.values, score_mod=causal, enable_gqa=True)
+        # The heads of a group are more rows of one head: nothing is repeated.
+        group = s.heads // s.kv_heads
+        q = q.reshape(batch, s.kv_heads, group * rows, s.head_dim)
+        o = F.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=mask.repeat(group, 1))
+        return o.view(batch, s.heads, rows, s.head_dim)
+
+    def forward(self, x, positions, cos, sin, mask):
+        s, (batch, rows, _) = self.s, x.shape
+        q, k, v = self.qkv(rms_norm(x, self.norm, s.eps)).split((self.query, self.kv, self.kv), -1)
+        q, k, v = (t.view(batch, rows, -1, s.head_dim).transpose(1, 2) for t in (q, k, v))
+        if s.qk_norm:
+            q, k = rms_norm(q, self.q_norm, s.eps), rms_norm(k, self.k_norm, s.eps)
+        self.keys[:, :, positions] = rotated(k, cos, sin)
+        self.values[:, :, positions] = v
+        o = self.attend(rotated(q, cos, sin), positions, mask)
+        x = x + self.out(o.transpose(1, 2).reshape(batch, rows, self.query))
+        gate, up = self.gate_up(rms_norm(x, self.ffn_norm, s.eps)).chunk(2, -1)
+        return x + self.down(F.silu(gate) * up)
+
+
+class Model(nn.Module):
+    """Logits of all rows from tokens [batch, rows] and positions [rows]; the cache holds `capacity` positions."""
+
+    def __init__(self, shape, batch, capacity, attention="sdpa"):
+        super().__init__()
+        self.shape = shape
+        self.embed = nn.Embedding(shape.vocab, shape.hidden)
+        self.layers = nn.ModuleList(Layer(shape, batch, capacity, attention) for _ in range(shape.layers))
+        self.norm = nn.Parameter(torch.ones(shape.hidden))
+        self.head = nn.Linear(shape.hidden, shape.vocab, bias=False)
+        if shape.tied:
+            self.head.weight = self.embed.weight
+        angles = torch.outer(torch.arange(capacity, dtype=torch.float64),
+                             torch.tensor(rope_frequencies(shape), dtype=torch.float64))
+        self.register_buffer("cos", angles.cos().to(self.norm.dtype))
+        self.register_buffer("sin", angles.sin().to(self.norm.dtype))
+        self.register_buffer("keys", torch.arange(capacity))
+
+    def forward(self, tokens, positions):
+        mask = self.keys <= positions[:, None]
+        if self.shape.window:
+            mask &= self.keys > positions[:, None] - self.shape.window
+        x, cos, sin = self.embed(tokens), self.cos[positions], self.sin[positions]
+        for layer in self.layers:
+            x = layer(x, positions, cos, sin, mask)
+        return self.head(rms_norm(x, self.norm, self.shape.eps))
+
+    def next_token(self, tokens, positions):
+        return self(tokens, positions)[:, -1].argmax(-1)
+
+
+def new_model(shape, device, dtype, *sizes, attention="sdpa"):
+    """With random weights and a random cache."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            model = Model(shape, *sizes, attention=attention)
+    finally:
+        torch.set_default_dtype(before)
+    for layer in model.layers:
+        layer.keys.normal_()
+        layer.values.normal_()
+    return model.requires_grad_(False).eval()
+
+
+def load_weights(model, folder):
+    """Fills a model from a checkpoint of the Hugging Face layout."""
+    from safetensors.torch import load_file
+    w = load_file(Path(folder) / "model.safetensors")
+
+    def fill(target, *names):
+        target.copy_(torch.cat([w[name] for name in names]))
+
+    fill(model.embed.weight, "model.embed_tokens.weight")
+    fill(model.norm, "model.norm.weight")
+    if not model.shape.tied:
+        fill(model.head.weight, "lm_head.weight")
+    for n, layer in enumerate(model.layers):
+        at = f"model.layers.{n}."
+        qkv = [f"{at}self_attn.{x}_proj." for x in "qkv"]
+        fill(layer.norm, at + "input_layernorm.weight")
+        fill(layer.ffn_norm, at + "post_attention_layernorm.weight")
+        fill(layer.qkv.weight, *(x + "weight" for x in qkv))
+        if model.shape.qkv_bias:
+            fill(layer.qkv.bias, *(x + "bias" for x in qkv))
+        fill(layer.out.weight, at + "self_attn.o_proj.weight")
+        fill(layer.gate_up.weight, at + "mlp.gate_proj.weight", at + "mlp.up_proj.weight")
+        fill(layer.down.weight, at + "mlp.down_proj.weight")
+        if model.shape.qk_norm:
+            fill(layer.q_norm, at + "self_attn.q_norm.weight")
+            fill(layer.k_norm, at + "self_attn.k_norm.weight")

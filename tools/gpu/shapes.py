@@ -1,0 +1,74 @@
+"""What config.json says of a dense model, and the bytes that a step of it must read."""
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Shape:
+    family: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    tied: bool
+    eps: float
+    rope: dict  # of transformers' rope_parameters
+    window: int  # positions that a token sees; 0: all
+
+    @property
+    def qkv_bias(self):
+        return self.family == "qwen2"
+
+    @property
+    def qk_norm(self):
+        return self.family == "qwen3"
+
+    def weights(self):
+        """Numbers that one step reads, whatever its tokens: all matrices but the embedding's rows, and the norms."""
+        query, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        layer = self.hidden * (2 * query + 2 * kv) + 3 * self.hidden * self.ffn + 2 * self.hidden
+        layer += (query + 2 * kv) * self.qkv_bias + 2 * self.head_dim * self.qk_norm
+        return self.layers * layer + self.hidden + self.vocab * self.hidden
+
+    def step_bytes(self, context, tokens=1, batch=1, size=2):
+        """Bytes that a step must move, of `batch` requests with `tokens` new ones each and `context` at its end."""
+        seen = min(context, self.window + tokens - 1) if self.window else context
+        cache = 2 * self.kv_heads * self.head_dim * self.layers * (seen + tokens) * batch
+        return size * (self.weights() + tokens * batch * self.hidden + cache)
+
+
+def read_shape(folder):
+    c = json.loads((Path(folder) / "config.json").read_text())
+    family = c["model_type"]
+    if family not in ("llama", "mistral", "qwen2", "qwen3"):
+        raise ValueError(f"{folder}: model_type {family}, expected llama, mistral, qwen2 or qwen3")
+    rope = c.get("rope_parameters") or {"rope_theta": c.get("rope_theta", 10000.0), **(c.get("rope_scaling") or {})}
+    windowed = family == "mistral" or c.get("use_sliding_window", False)
+    heads = c["num_attention_heads"]
+    return Shape(family=family, hidden=c["hidden_size"], layers=c["num_hidden_layers"], heads=heads,
+                 kv_heads=c["num_key_value_heads"], head_dim=c.get("head_dim") or c["hidden_size"] // heads,
+                 ffn=c["intermediate_size"], vocab=c["vocab_size"], tied=c.get("tie_word_embeddings", False),
+                 eps=c["rms_norm_eps"], rope=rope, window=(c.get("sliding_window") or 0) if windowed else 0)
+
+
+def rope_frequencies(shape):
+    """Radians per position of each pair of a head's dimensions."""
+    rope, half = shape.rope, shape.head_dim // 2
+    plain = [rope["rope_theta"] ** (-i / half) for i in range(half)]
+    kind = rope.get("rope_type", "default")
+    if kind == "default":
+        return plain
+    if kind != "llama3":
+        raise ValueError(f"rope_type {kind}, expected default or llama3")
+    low, high, trained = rope["low_freq_factor"], rope["high_freq_factor"], rope["original_max_position_embeddings"]
+    scaled = []
+    for f in plain:  # long waves slow down by `factor`, short ones stay, those between are mixed
+        turns = trained * f / (2 * math.pi)
+        stay = min(1, max(0, (turns - low) / (high - low)))
+        scaled.append(f * (stay + (1 - stay) / rope["factor"]))
+    return scaled
