@@ -5,3 +5,5 @@ add_test(NAME gpu_driver_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/t
 set_tests_properties(gpu_driver_test PROPERTIES LABELS gpu TIMEOUT 120)
 add_test(NAME gpu_bench_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/unit/gpu_bench_test.py ${CMAKE_SOURCE_DIR})
 set_tests_properties(gpu_bench_test PROPERTIES LABELS gpu TIMEOUT 120)
+add_test(NAME render_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/unit/render_test.py ${CMAKE_SOURCE_DIR})
+set_tests_properties(render_test PROPERTIES LABELS unit TIMEOUT 120)

@@ -1,0 +1,82 @@
+"""tools/bench/render: committed pages are what it makes; figures come from results and from nowhere else.
+Usage: render_test.py ROOT"""
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(sys.argv[1])
+
+
+def spread(median):
+    return {"median": median, "quartile_1": median - 10, "quartile_3": median + 20, "least": median - 20, "samples": 9}
+
+
+def row(context, median, **more):
+    return {"context": context, "us": spread(median), "fraction_of_ceiling": 0.5, **more}
+
+
+def part(*rows, state="complete"):
+    return {"state": state, "rows": list(rows)}
+
+
+class RenderTest(unittest.TestCase):
+    def setUp(self):
+        self.root = Path(tempfile.mkdtemp())
+        (self.root / "docs").mkdir()
+        shutil.copy(ROOT / "README.md", self.root)
+        shutil.copytree(ROOT / "tools" / "bench" / "results", self.root / "results")
+
+    def render(self, *more):
+        return subprocess.run([sys.executable, ROOT / "tools" / "bench" / "render", "--root", self.root, "--results",
+                               self.root / "results", *more], capture_output=True, text=True)
+
+    def gpu_result(self, parts, device="NVIDIA H100", date="2026-12-01"):
+        result = {"benchmark": "gpu", "date": date, "device": device, "driver": "580.1", "commit": "abc", "parts": parts}
+        (self.root / "results" / f"gpu-{date}.json").write_text(json.dumps(result))
+
+    def line(self, begin, page="docs/performance.md"):
+        return next(line for line in (self.root / page).read_text().splitlines() if line.startswith(begin))
+
+    def test_committed_pages_are_what_it_makes(self):
+        done = subprocess.run([sys.executable, ROOT / "tools" / "bench" / "render", "--check"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_an_edited_figure_is_found(self):
+        self.assertEqual(self.render().returncode, 0)
+        self.assertEqual(self.render("--check").returncode, 0)
+        page = self.root / "docs" / "performance.md"
+        page.write_text(page.read_text().replace("| 1840 ms", "| 1640 ms"))
+        self.assertEqual(self.render("--check").stderr,
+                         f"render: error: {page} is not what tools/bench/render makes of the results\n")
+
+    def test_figures_are_those_of_the_newest_result(self):
+        self.gpu_result({"mkc llama-3.2-1b": part(row(1024, 9999))}, date="2026-11-30")
+        self.gpu_result({"limits": part({"what": "continuous", "by": "copies", "bytes_per_us": 3.1e6, "us": spread(1)}),
+                         "mkc llama-3.2-1b": part(row(1024, 1000, tokens=1, batch=1), row(1024, 2000, tokens=16, batch=1),
+                                                  {"batch": 2, "state": "not supported by this artefact"}),
+                         "compile-flex llama-3.2-1b": part({"torch": "2"}, row(1024, 1500, batch=1)),
+                         "compile-sdpa llama-3.2-1b": part(row(1024, 1400, batch=1)),
+                         "eager llama-3.2-1b": part(state="failed")})
+        self.assertEqual(self.render().returncode, 0)
+        text = (self.root / "docs" / "performance.md").read_text()
+        of_model = text[text.index("llama-3.2-1b:\n"):]
+        self.assertIn("| 1024 positions | 1000 µs (990 to 1020), 50% | not run on a GPU | 1400 µs (1390 to 1420), 50% | "
+                      "failed | not run on a GPU |", of_model)
+        self.assertIn("NVIDIA H100, driver 580.1; commit abc, 2026-12-01.", text)
+        self.assertEqual(self.line("| reading 4 GiB by bulk"), "| reading 4 GiB by bulk copies | 3.10 TB/s |")
+        self.assertEqual(self.line("| batch 2 "), "| batch 2 | not run on a GPU | not supported by this artefact | "
+                                                  "not run on a GPU | not run on a GPU |")
+        self.assertIn("2000 µs (1990 to 2020), 50%", self.line("| 16 tokens of a prompt"))
+        self.assertIn("1000 µs (990 to 1020), 50%", self.line("| decoding llama-3.2-1b", "README.md"))
+
+    def test_a_rehearsal_is_no_result(self):
+        self.gpu_result({}, device="rehearsal")
+        self.assertEqual(self.render().stderr, "render: error: a result of 2026-12-01 is of a rehearsal: its figures mean "
+                                               "nothing\n")
+
+
+unittest.main(argv=sys.argv[:1])
