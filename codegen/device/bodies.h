@@ -57,6 +57,46 @@ struct AttendArgs {
   f32 scale;  // of the scores, times log2(e)
 };
 
+constexpr u32 kMaxExperts = 512;
+constexpr u32 kMaxTopK = 16;
+
+// logits [T, experts]; share [T, top_k]. The pairs of a token and one of its choices are sorted by expert,
+// then token, into rows; the experts that have any are numbered, in order, as slots: begin [experts + 1]: the
+// first row of each slot, T*top_k past the last; expert [experts]: of each slot, 0 past the last; token
+// [T*top_k]: of each row; row [T, top_k]: of each pair.
+struct RouteArgs {
+  AS1 const f32* logits;
+  AS1 f32* share;
+  AS1 u32* expert;
+  AS1 u32* begin;
+  AS1 u32* token;
+  AS1 u32* row;
+  u32 tokens, experts, top_k, norm_topk;
+};
+
+// The product of each slot's rows with its expert's weights. `product`: its weight is [experts][rows, cols],
+// its out [T*top_k, out_cols]; no bias, residual or best. x_row [T*top_k]: the row of product.x of each row;
+// null: the same. The rest as route writes it.
+struct ExpertArgs {
+  ProductArgs product;
+  AS1 const u32* expert;
+  AS1 const u32* begin;
+  AS1 const u32* x_row;
+  u32 experts, top_k;
+};
+
+// out [T, cols] = residual [T, cols] or 0, plus the rows of x [T*top_k, cols] of a token's choices times its
+// shares, in the order of the choices; share and row as route writes them.
+struct ExpertSumArgs {
+  AS1 const f32* x;
+  AS1 const f32* share;
+  AS1 const u32* row;
+  AS1 const f32* residual;
+  AS1 f32* out;
+  u32 tokens, cols, top_k;
+};
+constexpr u32 kSumCols = 2 * kConsumerThreads;  // of out, a task's
+
 // tokens [T]; table: a packed weight [vocab, cols]; out [T, cols] f32.
 struct EmbedArgs {
   AS1 const u32* tokens;
@@ -105,6 +145,11 @@ void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32
                      u32 passes);
 void mkd_stream_async(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
                       u32 passes);
+void mkd_loader_wait(Worker*, u32 cell, u32 expected);
+void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*, u32 elem_bytes, u32 first,
+                             u32 count);
+void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 elem_bytes, u32 first,
+                              u32 count);
 void mkd_loader_end(Worker*);
 
 void mkb_product_norm(Worker*, const ProductArgs*);
@@ -118,6 +163,11 @@ void mkb_combine(Worker*, const AttendArgs*, u32 head);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
+void mkb_route(Worker*, const RouteArgs*);
+void mkb_expert_f32(Worker*, const ExpertArgs*, u32 slot, u32 strip);
+void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 slot, u32 strip);
+void mkb_expert_f16(Worker*, const ExpertArgs*, u32 slot, u32 strip);
+void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_sample(Worker*, const SampleArgs*, u32 token);
 void mkb_draw(Worker*, const DrawArgs*, u32 request, u32 row);
 }

@@ -23,10 +23,31 @@ MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
   }
 }
 
-// Calls load(slot, from, bytes) for every tile of the strips, as often as they are passed over, once its
-// stage is free; ends once stop() says so, to all loading threads alike.
-template <class Stop, class Load>
-MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips, Stop stop, Load load) {
+// How stages are filled: by the loader's one thread.
+struct Bulk {
+  MK_INLINE static bool stop(const Worker& w) { return faulted(w); }
+  MK_INLINE static u32 same(u32 v) { return v; }
+  MK_INLINE static void load(const Worker& w, u32 slot, AS1 const char* from, u32 bytes) {
+    mk_mbar_expect(w.full(slot), bytes);
+    mk_bulk_load(w.stage_at(slot), from, bytes, w.full(slot));
+  }
+};
+
+// By all lanes of the loader warp, for targets without a copy engine. stop() and same() give all lanes one
+// value: what they read may be in the making after a fault.
+struct Async {
+  MK_INLINE static bool stop(const Worker& w) { return mk_warp_max(faulted(w) ? 1.0f : 0.0f) > 0; }
+  MK_INLINE static u32 same(u32 v) { return (u32)mk_warp_max((f32)v); }
+  MK_INLINE static void load(const Worker& w, u32 slot, AS1 const char* from, u32 bytes) {
+    for (u32 at = w.lane() * 16; at < bytes; at += kWarpLanes * 16)
+      mk_async_load16(w.stage_at(slot) + at, from + at);
+    mk_async_arrive(w.full(slot));
+  }
+};
+
+// Loads every tile of the strips, as often as they are passed over, once its stage is free.
+template <class Loader>
+MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) {
   const u64 strip_bytes = (u64)(strips.tiles - 1) * kStageBytes + strips.tail_bytes;
   for (u32 strip = 0; strip < strips.count; ++strip)
     for (u32 pass = 0; pass < strips.passes; ++pass) {
@@ -34,12 +55,31 @@ MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips, 
       for (u32 left = strips.tiles; left > 0; --left, ++w.stage) {
         const u32 slot = w.stage % w.stages;
         wait_phase(w, w.empty(slot), (w.stage / w.stages + 1) % 2);
-        if (stop()) return;
+        if (Loader::stop(w)) return;
         const u32 bytes = left == 1 ? strips.tail_bytes : kStageBytes;
-        load(slot, from, bytes);
+        Loader::load(w, slot, from, bytes);
         from += bytes;
       }
     }
+}
+
+// Tasks [first, first + count) of a grid over slots and strips: a slot's strips are its expert's, once for
+// each group of its rows. Reads what route wrote, so it comes after a wait for it.
+template <class Loader>
+MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 elem_bytes,
+                              u32 first, u32 count) {
+  const ProductArgs& p = a.product;
+  const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
+  const u32 group = elem_bytes == 2 ? kGroupTokens : kGroupTokensF32;
+  const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
+  for (u32 task = first, end = first + count; task < end;) {
+    const u32 slot = task / p.strips, strip = task % p.strips;
+    const u32 strips = p.strips - strip < end - task ? p.strips - strip : end - task;
+    const u32 rows = Loader::same(a.begin[slot + 1] - a.begin[slot]);
+    stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
+                   {strip, strips, p.tiles, tail_bytes, (rows + group - 1) / group});
+    task += strips;
+  }
 }
 
 }  // namespace
@@ -118,25 +158,26 @@ MK_BODY void mkd_task_end(Worker* w) {
 // nothing but free stages.
 MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
                              u32 tail_bytes, u32 passes) {
-  stream(
-      *w, weights, {first, count, tiles, tail_bytes, passes}, [&] { return faulted(*w); },
-      [&](u32 slot, AS1 const char* from, u32 bytes) {
-        mk_mbar_expect(w->full(slot), bytes);
-        mk_bulk_load(w->stage_at(slot), from, bytes, w->full(slot));
-      });
+  stream<Bulk>(*w, weights, {first, count, tiles, tail_bytes, passes});
+}
+MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 elem_bytes,
+                                     u32 first, u32 count) {
+  stream_experts<Bulk>(*w, weights, *a, elem_bytes, first, count);
 }
 
 // The same by all lanes of the loader warp, for targets without a copy engine.
 MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
                               u32 tail_bytes, u32 passes) {
-  stream(
-      *w, weights, {first, count, tiles, tail_bytes, passes},
-      [&] { return mk_warp_max(faulted(*w) ? 1.0f : 0.0f) > 0; },
-      [&](u32 slot, AS1 const char* from, u32 bytes) {
-        for (u32 at = w->lane() * 16; at < bytes; at += kWarpLanes * 16)
-          mk_async_load16(w->stage_at(slot) + at, from + at);
-        mk_async_arrive(w->full(slot));
-      });
+  stream<Async>(*w, weights, {first, count, tiles, tail_bytes, passes});
+}
+MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 elem_bytes,
+                                      u32 first, u32 count) {
+  stream_experts<Async>(*w, weights, *a, elem_bytes, first, count);
+}
+
+// The loading threads, before they read what this launch writes.
+MK_BODY void mkd_loader_wait(Worker* w, u32 cell, u32 expected) {
+  poll(*w, cell, expected);
 }
 
 // The loading threads, at the end: after a fault consumers leave stages behind, and a worker must not

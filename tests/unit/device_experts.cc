@@ -1,0 +1,344 @@
+// Route, the products of experts and the sums of their rows against double loops over tokens and choices.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "device_launch.h"
+
+namespace mk {
+namespace {
+
+// What route writes.
+struct Routed {
+  u32 tokens, experts, top_k;
+  std::vector<float> share;
+  std::vector<u32> expert, begin, token, row;
+  Routed(u32 t, u32 e, u32 k)
+      : tokens(t),
+        experts(e),
+        top_k(k),
+        share(t * k, NAN),
+        expert(e, ~0u),
+        begin(e + 1, ~0u),
+        token(t * k, ~0u),
+        row(t * k, ~0u) {}
+  RouteArgs args(const std::vector<float>& logits, bool norm) {
+    return {global(logits.data()),
+            global(share.data()),
+            global(expert.data()),
+            global(begin.data()),
+            global(token.data()),
+            global(row.data()),
+            tokens,
+            experts,
+            top_k,
+            norm};
+  }
+};
+
+Routed route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 top_k, bool norm) {
+  Routed r(tokens, experts, top_k);
+  const RouteArgs a = r.args(logits, norm);
+  Sides s;
+  s.consume = [&](Worker& w) { mkb_route(&w, &a); };
+  launch(s);
+  return r;
+}
+
+// The experts of a token, the greatest logits first, the lowest expert on ties.
+std::vector<u32> choices_of(const float* logits, u32 experts, u32 top_k) {
+  std::vector<u32> order(experts);
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(),
+            [&](u32 a, u32 b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
+  order.resize(top_k);
+  return order;
+}
+
+void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 top_k, bool norm) {
+  CAPTURE(tokens);
+  CAPTURE(experts);
+  CAPTURE(top_k);
+  const Routed r = route(logits, tokens, experts, top_k, norm);
+  std::vector<std::vector<u32>> tokens_of(experts);  // of each expert, in order
+  std::vector<std::vector<u32>> chosen;
+  for (u32 t = 0; t < tokens; ++t) {
+    const float* l = &logits[t * experts];
+    chosen.push_back(choices_of(l, experts, top_k));
+    double all = 0, kept = 0;
+    for (u32 e = 0; e < experts; ++e) all += std::exp(double{l[e]} - l[chosen[t][0]]);
+    for (const u32 e : chosen[t]) kept += std::exp(double{l[e]} - l[chosen[t][0]]);
+    for (u32 i = 0; i < top_k; ++i) {
+      tokens_of[chosen[t][i]].push_back(t);
+      const double want = std::exp(double{l[chosen[t][i]]} - l[chosen[t][0]]) / (norm ? kept : all);
+      CHECK(std::abs(r.share[t * top_k + i] - want) < 2e-6);
+    }
+  }
+  u32 slot = 0, row = 0;
+  for (u32 e = 0; e < experts; ++e) {
+    if (tokens_of[e].empty()) continue;
+    CHECK(r.expert[slot] == e);
+    CHECK(r.begin[slot++] == row);
+    for (const u32 t : tokens_of[e]) {
+      CHECK(r.token[row] == t);
+      const auto choice = std::find(chosen[t].begin(), chosen[t].end(), e) - chosen[t].begin();
+      CHECK(r.row[t * top_k + static_cast<u32>(choice)] == row++);
+    }
+  }
+  CHECK(row == tokens * top_k);
+  for (; slot < experts; ++slot) {
+    CHECK(r.begin[slot] == row);
+    CHECK(r.expert[slot] == 0);
+  }
+  CHECK(r.begin[experts] == row);
+}
+
+TEST_CASE("route chooses the greatest of a softmax and sorts pairs by expert and token") {
+  const struct {
+    u32 tokens, experts, top_k;
+    bool norm;
+  } cases[] = {{1, 8, 2, true},    {1, 128, 8, true},   {5, 4, 4, false},   {9, 1, 1, false},
+               {64, 128, 8, true}, {256, 60, 4, false}, {3, 512, 16, true}, {256, 512, 16, false}};
+  for (const auto& c : cases)
+    check_route(random_floats(size_t{c.tokens} * c.experts, c.experts, 2), c.tokens, c.experts, c.top_k,
+                c.norm);
+}
+
+TEST_CASE("route takes the lowest expert of equal logits") {
+  std::vector<float> logits = random_floats(40 * 70, 3);
+  for (float& v : logits) v = std::round(v);
+  check_route(logits, 40, 70, 6, true);
+  check_route(std::vector<float>(7 * 70, -3.5f), 7, 70, 6, false);
+}
+
+TEST_CASE("route sends all tokens to one expert, and none to others") {
+  std::vector<float> logits = random_floats(100 * 16, 4);
+  for (size_t t = 0; t < 100; ++t)
+    for (size_t e = 0; e < 16; ++e) logits[t * 16 + e] += e == 11 ? 30.0f : e % 3 == 0 ? -30.0f : 0.0f;
+  check_route(logits, 100, 16, 1, true);
+  check_route(logits, 100, 16, 3, true);
+}
+
+TEST_CASE("logits that are no numbers still choose experts there are") {
+  for (const float odd : {NAN, INFINITY, -INFINITY}) {
+    CAPTURE(odd);
+    const Routed r = route(std::vector<float>(3 * 5, odd), 3, 5, 2, true);
+    CHECK(std::vector<u32>(r.expert.begin(), r.expert.begin() + 2) == std::vector<u32>{0, 1});
+    CHECK(r.token == std::vector<u32>{0, 1, 2, 0, 1, 2});
+  }
+}
+
+struct Case {
+  u32 tokens, experts, top_k, rows, cols;
+  bool bf16, silu, gather;
+  std::vector<float> pull;  // added to the experts' logits
+};
+
+// Weights of each expert, packed one behind the other, and a step's choices.
+struct Problem {
+  PackedShape shape;
+  std::vector<char> packed;
+  std::vector<double> weight;  // [expert][row][col], as stored
+  std::vector<float> x, norm;
+  Routed routed;
+};
+
+Problem make_problem(const Case& c) {
+  const std::vector<float> weight = random_floats(size_t{c.experts} * c.rows * c.cols, 1, 0.1f);
+  Problem p{packed_shape(c.rows, c.cols, c.bf16 ? 2 : 4), {}, {}, {}, {},
+            Routed(c.tokens, c.experts, c.top_k)};
+  p.packed.resize(p.shape.bytes * c.experts);
+  for (size_t i = 0; i < weight.size(); ++i) {
+    const size_t expert = i / (c.rows * c.cols), row = i / c.cols % c.rows, col = i % c.cols;
+    char* at = &p.packed[expert * p.shape.bytes + packed_offset(p.shape, row, col)];
+    const uint16_t stored = to_bf16(weight[i]);
+    if (c.bf16)
+      std::memcpy(at, &stored, 2);
+    else
+      std::memcpy(at, &weight[i], 4);
+    p.weight.push_back(c.bf16 ? from_bf16(stored) : weight[i]);
+  }
+  p.x = random_floats(size_t{c.tokens} * (c.gather ? 1 : c.top_k) * c.cols, 2);
+  p.norm = random_floats(c.cols, 3);
+  std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6);
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] += c.pull.empty() ? 0 : c.pull[i % c.experts];
+  p.routed = route(logits, c.tokens, c.experts, c.top_k, true);
+  return p;
+}
+
+ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
+  ExpertArgs a{};
+  a.product.x = global(p.x.data());
+  a.product.norm = c.gather ? global(p.norm.data()) : nullptr;
+  a.product.out = global(out.data());
+  a.product.rows = c.rows;
+  a.product.cols = c.cols;
+  a.product.out_cols = c.silu ? c.rows / 2 : c.rows;
+  a.product.strips = static_cast<u32>(p.shape.strips);
+  a.product.tiles = p.shape.tiles;
+  a.product.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
+  a.product.tokens = c.tokens;
+  a.product.silu_mul = c.silu;
+  a.product.eps = 1e-5f;
+  a.expert = global(p.routed.expert.data());
+  a.begin = global(p.routed.begin.data());
+  a.x_row = c.gather ? global(p.routed.token.data()) : nullptr;
+  a.experts = c.experts;
+  a.top_k = c.top_k;
+  return a;
+}
+
+// All slots and strips, by one worker in two segments that part within a slot.
+std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
+  std::vector<float> out(size_t{c.tokens} * c.top_k * (c.silu ? c.rows / 2 : c.rows), NAN);
+  const ExpertArgs a = make_args(c, p, out);
+  const u32 tasks = std::min(c.experts, c.tokens * c.top_k) * a.product.strips, first_part = tasks / 2 + 1;
+  Sides s;
+  s.load = [&](Worker& w) {
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, c.bf16 ? 2 : 4, 0, first_part);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, c.bf16 ? 2 : 4, first_part, tasks - first_part);
+  };
+  s.consume = [&](Worker& w) {
+    if (a.product.norm) mkb_product_norm(&w, &a.product);
+    for (u32 task = 0; task < tasks; ++task) {
+      const u32 slot = task / a.product.strips, strip = task % a.product.strips;
+      c.bf16 ? mkb_expert_bf16(&w, &a, slot, strip) : mkb_expert_f32(&w, &a, slot, strip);
+      mkd_barrier();
+    }
+  };
+  launch(s, 1, seed);
+  return out;
+}
+
+// x of a sorted row as the product takes it.
+std::vector<double> product_input(const Case& c, const Problem& p, u32 row) {
+  const u32 from = c.gather ? p.routed.token[row] : row;
+  std::vector<double> in(p.x.begin() + from * c.cols, p.x.begin() + (from + 1) * c.cols);
+  double sum = 0;
+  for (const double v : in) sum += v * v;
+  for (u32 k = 0; k < c.cols; ++k) {
+    if (c.gather) in[k] *= p.norm[k] / std::sqrt(sum / c.cols + 1e-5);
+    if (c.bf16) in[k] = from_bf16(to_bf16(static_cast<float>(in[k])));
+  }
+  return in;
+}
+
+void check_product(const Case& c) {
+  CAPTURE(c.tokens);
+  CAPTURE(c.rows);
+  CAPTURE(c.bf16);
+  CAPTURE(c.silu);
+  Problem p = make_problem(c);
+  const std::vector<float> out = run(c, p);
+  const u32 out_cols = c.silu ? c.rows / 2 : c.rows;
+  for (u32 slot = 0, row = 0; row < c.tokens * c.top_k; ++row) {
+    while (p.routed.begin[slot + 1] <= row) ++slot;
+    const std::vector<double> in = product_input(c, p, row);
+    const auto dot = [&](u32 r) {
+      const double* w = &p.weight[(size_t{p.routed.expert[slot]} * c.rows + r) * c.cols];
+      return std::inner_product(in.begin(), in.end(), w, 0.0);
+    };
+    std::vector<double> want(out_cols);
+    for (u32 i = 0; i < out_cols; ++i) {
+      if (!c.silu) {
+        want[i] = dot(i);
+        continue;
+      }
+      const double gate = dot(i / 8 * 16 + i % 8), up = dot(i / 8 * 16 + 8 + i % 8);
+      want[i] = gate / (1 + std::exp(-gate)) * up;
+    }
+    CHECK(row_error(&out[row * out_cols], want.data(), out_cols) < (c.bf16 ? c.gather ? 2e-3 : 1e-5 : 3e-6));
+  }
+}
+
+const std::vector<float> kAllToOne{0, 0, 40, 0, 0}, kSome{40, -40, 40, -40, 0};
+
+TEST_CASE("each row is multiplied with its expert's weights") {
+  for (const bool bf16 : {false, true})
+    for (const bool silu : {false, true})
+      for (const u32 tokens : {1u, 2u, 9u, 40u})
+        for (const bool gather : {false, true}) {
+          check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, {}});
+          check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne});
+          check_product({tokens, 5, 2, silu ? 48u : 40u, 600, bf16, silu, gather, kSome});
+        }
+}
+
+TEST_CASE("a row's bits do not depend on the rows beside it") {
+  Case c{50, 5, 1, 40, 300, true, false, true, {}};
+  Problem mixed = make_problem(c);
+  c.pull = kAllToOne;
+  Problem together = make_problem(c);
+  const std::vector<float> some = run(c, mixed), all = run(c, together);
+  u32 slot = 0, same = 0;
+  while (mixed.routed.expert[slot] != 2) ++slot;
+  for (u32 row = mixed.routed.begin[slot]; row < mixed.routed.begin[slot + 1]; ++row, ++same)
+    CHECK(std::equal(&some[row * c.rows], &some[row * c.rows] + c.rows,
+                     &all[mixed.routed.token[row] * c.rows]));
+  CHECK(same > 3);
+  CHECK(run(c, mixed, 77) == some);
+}
+
+TEST_CASE("a token's rows are added by their shares to the residual, the first choice first") {
+  const u32 tokens = 11, top_k = 3, cols = kSumCols + 40;
+  const Routed r = route(random_floats(tokens * 7, 8), tokens, 7, top_k, false);
+  const std::vector<float> x = random_floats(tokens * top_k * cols, 9),
+                           residual = random_floats(tokens * cols, 10);
+  for (const bool add : {true, false}) {
+    std::vector<float> out(tokens * cols, NAN);
+    const ExpertSumArgs a{global(x.data()),
+                          global(r.share.data()),
+                          global(r.row.data()),
+                          add ? global(residual.data()) : nullptr,
+                          global(out.data()),
+                          tokens,
+                          cols,
+                          top_k};
+    Sides s;
+    s.consume = [&](Worker& w) {
+      for (u32 t = 0; t < tokens; ++t)
+        for (u32 block = 0; block < 2; ++block) mkb_expert_sum(&w, &a, t, block);
+    };
+    launch(s);
+    for (u32 t = 0; t < tokens; ++t)
+      for (u32 col = 0; col < cols; ++col) {
+        float sum = 0;
+        for (u32 i = 0; i < top_k; ++i)
+          sum = std::fma(r.share[t * top_k + i], x[r.row[t * top_k + i] * cols + col], sum);
+        CHECK(out[t * cols + col] == (add ? residual[t * cols + col] + sum : sum));
+      }
+  }
+}
+
+TEST_CASE("the loader waits for route before it reads whose weights to bring") {
+  const Case c{6, 5, 2, 48, 130, true, false, true, {}};
+  Problem p = make_problem(c);
+  const std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6), want = run(c, p);
+  Routed late(c.tokens, c.experts, c.top_k);
+  std::swap(p.routed, late);
+  std::vector<float> out(want.size(), NAN);
+  const ExpertArgs a = make_args(c, p, out);
+  const RouteArgs routing = p.routed.args(logits, true);
+  const u32 tasks = 5 * a.product.strips;
+  Sides s;
+  s.load = [&](Worker& w) {
+    mkd_loader_wait(&w, 7, 1);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, 2, 0, tasks);
+  };
+  s.consume = [&](Worker& w) {
+    mkb_route(&w, &routing);
+    mkd_barrier();
+    mkd_notify(&w, 7, 1);
+    mkb_product_norm(&w, &a.product);
+    for (u32 task = 0; task < tasks; ++task) {
+      mkb_expert_bf16(&w, &a, task / a.product.strips, task % a.product.strips);
+      mkd_barrier();
+    }
+  };
+  launch(s);
+  CHECK(out == want);
+}
+
+}  // namespace
+}  // namespace mk
