@@ -38,7 +38,7 @@ Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOpt
     if (walk.last_run == 0) walk.run = run;
     walk.last_run = run + 1;
   }
-  result_.tasks.resize(step.grid_of.size());
+  for (GridId g : step.grid_of) result_.tasks.push_back({.grid = g});
   for (uint32_t w = 0; w < workers(); ++w) consumers_[w].walk = loaders_[w].walk;
   for (uint32_t cell : step.notifies.cells) ++missing_[cell];
   for (uint32_t task : step.inline_tasks) inline_task_[step.waits.cells[step.waits.begin[task]]] = task;

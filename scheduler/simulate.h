@@ -31,11 +31,13 @@ const char* idle_cause_text(IdleCause cause);  // what the above says of it
 // hop.
 struct TaskTime {
   static constexpr uint32_t kNone = UINT32_MAX;
+  GridId grid;
   uint32_t worker = 0;
   uint64_t bytes = 0;         // that it must move: Simulation::bytes is their sum
   uint32_t previous = kNone;  // task on the same worker
   uint32_t awaited = kNone;   // task whose notification it stood still for, the last of them
   double reached_ns = 0, begin_ns = 0, ready_ns = 0, worked_ns = 0, end_ns = 0;
+  double starved_ns = 0;  // of ready to worked: for tiles that had not arrived
 };
 
 // Tiles of one task that arrive at a worker without a break.
@@ -57,7 +59,8 @@ struct Simulation {
 };
 
 struct SimulateOptions {
-  bool stream = false;  // keep the spans of the stream
+  bool stream = false;    // keep the spans of the stream
+  bool run_ahead = true;  // false: a task's copies are issued once its waits are over
 };
 
 // When the first bytes of a stream that has stood still come, by the smallest of the cold bursts.

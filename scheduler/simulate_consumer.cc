@@ -6,7 +6,9 @@
 namespace mkc {
 
 void Simulator::resume(uint32_t w) {
-  consumers_[w].for_event = consumers_[w].for_stage = false;
+  Consumer& c = consumers_[w];
+  if (c.for_stage) result_.tasks[c.task].starved_ns += now_ns_ - c.starved_since_ns;
+  c.for_event = c.for_stage = false;
   while (go_on(w)) {
   }
 }
@@ -20,6 +22,7 @@ bool Simulator::go_on(uint32_t w) {
     case Consumer::kWait:
       return !begin_wait(w);
     case Consumer::kStart:
+      if (!options_.run_ahead) issue_tiles(w);
       c.phase = Consumer::kCold;
       return !takes(w, c.first_of_run || c.work.tiles == 0 ? c.work.start_ns : 0);
     case Consumer::kCold:
@@ -32,7 +35,10 @@ bool Simulator::go_on(uint32_t w) {
       c.phase = c.work.tiles > 0 ? Consumer::kTake : Consumer::kEnd;
       return !takes(w, c.work.busy_ns);
     case Consumer::kTake:
-      c.for_stage = !take_stage(w);
+      if (!take_stage(w)) {
+        c.for_stage = true;
+        c.starved_since_ns = now_ns_;
+      }
       return false;
     case Consumer::kRelease:
       release_stage(w);

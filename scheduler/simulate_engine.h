@@ -52,6 +52,7 @@ struct Consumer {
   TaskWork work;
   bool first_of_run = false;
   uint32_t wait = 0, pass = 0, tile = 0;
+  double starved_since_ns = 0;
 };
 
 class Simulator {
@@ -78,6 +79,7 @@ class Simulator {
   IdleCause idle_cause(uint32_t w) const;
   void note_stream(uint32_t w);  // after everything that may change the state of its loader
 
+  bool may_issue(uint32_t w) const;
   void issue_tiles(uint32_t w);
   void begin_tile(uint32_t w);
   void end_tile(uint32_t w);

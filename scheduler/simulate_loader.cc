@@ -5,6 +5,11 @@
 
 namespace mkc {
 
+bool Simulator::may_issue(uint32_t w) const {
+  const Consumer& c = consumers_[w];
+  return options_.run_ahead || (c.task == loaders_[w].task && c.phase > Consumer::kWait);
+}
+
 void Simulator::issue_tiles(uint32_t w) {
   Loader& l = loaders_[w];
   while (!l.done && l.taken < step_.schedule->ring.stages) {
@@ -16,6 +21,7 @@ void Simulator::issue_tiles(uint32_t w) {
       l.pass = l.tile = 0;
       continue;
     }
+    if (!may_issue(w)) return;
     const bool last = l.tile + 1 == l.work.tiles;
     l.issued.push_back({l.task, last ? l.work.tail_bytes : step_.schedule->ring.stage_bytes, l.pass > 0});
     ++l.taken;

@@ -20,4 +20,19 @@ std::vector<PathTask> critical_path(const Simulation& simulation) {
   return path;
 }
 
+PathTimes path_times(const Simulation& simulation, const TaskProgram& program) {
+  PathTimes times;
+  double at_ns = 0;
+  for (const PathTask& step : critical_path(simulation)) {
+    const TaskTime& task = simulation.tasks[step.task];
+    times.signal_ns += task.begin_ns - at_ns;
+    times.start_ns += task.ready_ns - task.begin_ns;
+    times.starved_ns += task.starved_ns;
+    times.work_ns[program.grids[task.grid].body] += task.worked_ns - task.ready_ns - task.starved_ns;
+    times.finish_ns += task.end_ns - task.worked_ns;
+    at_ns = task.end_ns;
+  }
+  return times;
+}
+
 }  // namespace mkc

@@ -1,6 +1,8 @@
 // The chain of tasks that made a simulated step as long as it was.
 #pragma once
 
+#include <map>
+
 #include "scheduler/simulate.h"
 
 namespace mkc {
@@ -14,5 +16,15 @@ struct PathTask {
 
 // From the step's first task to the one that ended last.
 std::vector<PathTask> critical_path(const Simulation& simulation);
+
+// Where the time of the path went; the parts make up the step.
+struct PathTimes {
+  double signal_ns = 0;                // notifications, polls
+  double start_ns = 0;                 // first operands, norms
+  double starved_ns = 0;               // products without a tile
+  std::map<BodyKind, double> work_ns;  // the rest of the work
+  double finish_ns = 0;                // reductions, stores, barriers
+};
+PathTimes path_times(const Simulation& simulation, const TaskProgram& program);
 
 }  // namespace mkc

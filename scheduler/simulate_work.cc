@@ -66,12 +66,23 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     if (step.schedule->program.grids[g].body == BodyKind::kProduct) products_[g.index] = product(g);
 }
 
-// What the stream leaves of L2, shared by the workers that run the grid.
+// Workers that run tasks of the grid at the same time.
+double TaskWorks::readers(GridId grid) const {
+  return std::clamp(step_.task_base[grid.index + 1] - step_.task_base[grid.index], 1u,
+                    step_.schedule->workers);
+}
+
+// Of one worker's plain loads that keep no step with the stream: what that leaves of L2 at its ceiling.
 double TaskWorks::l2_rate(GridId grid) const {
-  const uint32_t tasks = step_.task_base[grid.index + 1] - step_.task_base[grid.index];
-  const double readers = std::clamp(tasks, 1u, step_.schedule->workers);
   return std::min(machine_.worker_l2_bytes_per_ns,
-                  (machine_.l2_bytes_per_ns - machine_.stream_bytes_per_ns) / readers);
+                  (machine_.l2_bytes_per_ns - machine_.stream_bytes_per_ns) / readers(grid));
+}
+
+// To multiply one byte of a weight, with `x_bytes` of activations for each: by instructions, by plain loads,
+// or by L2, through which both come.
+double TaskWorks::product_ns(GridId grid, double bytes_per_ns, double x_bytes) const {
+  return std::max({1 / bytes_per_ns, x_bytes / machine_.worker_l2_bytes_per_ns,
+                   (1 + x_bytes) * readers(grid) / machine_.l2_bytes_per_ns});
 }
 
 TaskWork TaskWorks::product(GridId grid) const {
@@ -86,7 +97,6 @@ TaskWork TaskWorks::product(GridId grid) const {
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
   const Variant variant = variant_of(machine_, tokens, element);
-  const double l2 = l2_rate(grid);
   const bool norm = find_read(g, "norm") != nullptr;
 
   TaskWork work;
@@ -97,11 +107,13 @@ TaskWork TaskWorks::product(GridId grid) const {
   // Each column of a tile is multiplied with as many activations as the pass has tokens, and one norm scale.
   const double rows_of_x = static_cast<double>(tokens) / std::max(work.passes, 1u) + (norm ? 1 : 0);
   const double x_bytes = rows_of_x * kActivationBytes / static_cast<double>(kTileRows * element);
-  const double ns_per_byte = std::max(1 / variant.bytes_per_ns, x_bytes / l2);
+  const double ns_per_byte = product_ns(grid, variant.bytes_per_ns, x_bytes);
   work.tile_ns = mkrt::kStageBytes * ns_per_byte;
   work.tail_ns = work.tail_bytes * ns_per_byte;
   work.start_ns = machine_.fetch_ns;
-  if (norm) work.start_ns += machine_.fetch_ns + static_cast<double>(tokens * cols) * kActivationBytes / l2;
+  if (norm)
+    work.start_ns +=
+        machine_.fetch_ns + static_cast<double>(tokens * cols) * kActivationBytes / l2_rate(grid);
   work.pass_ns = machine_.reduce_ns;
   work.end_ns = machine_.task_ns + machine_.barrier_ns;
   return work;

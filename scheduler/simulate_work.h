@@ -36,7 +36,9 @@ class TaskWorks {
   TaskWork product(GridId grid) const;
   TaskWork attend(uint32_t task) const;
   TaskWork other(uint32_t task) const;
+  double readers(GridId grid) const;
   double l2_rate(GridId grid) const;
+  double product_ns(GridId grid, double bytes_per_ns, double x_bytes) const;
 
   const Step& step_;
   const Machine& machine_;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "scheduler/simulate_path.h"
 #include "tools/step_request.h"
 #include "tools/timeline.h"
 
@@ -11,8 +12,19 @@ namespace {
 struct Options {
   StepRequest step;
   bool json = false;
+  bool no_run_ahead = false;
   std::string trace;
 };
+
+nlohmann::ordered_json path_json(const SimulatedStep& step) {
+  const PathTimes times = path_times(step.simulation, step.compilation.schedule().program);
+  nlohmann::ordered_json path = {{"signal", times.signal_ns / 1e3},
+                                 {"start", times.start_ns / 1e3},
+                                 {"starved", times.starved_ns / 1e3}};
+  for (const auto& [body, ns] : times.work_ns) path[body_name(body)] = ns / 1e3;
+  path["finish"] = times.finish_ns / 1e3;
+  return path;
+}
 
 nlohmann::ordered_json to_json(const SimulatedStep& step, int64_t batch) {
   const Compilation& c = step.compilation;
@@ -30,7 +42,8 @@ nlohmann::ordered_json to_json(const SimulatedStep& step, int64_t batch) {
           {"fraction", s.floor_ns / s.ns},
           {"bytes", s.bytes},
           {"padding_bytes", s.padding_bytes},
-          {"stream_idle_us", idle}};
+          {"stream_idle_us", idle},
+          {"critical_path_us", path_json(step)}};
 }
 
 void print_text(const SimulatedStep& step) {
@@ -44,13 +57,23 @@ void print_text(const SimulatedStep& step) {
   for (size_t cause = 0; cause < kIdleCauses; ++cause)
     fmt::print("  {:<10} {:>10.1f} us  {}\n", idle_cause_name(static_cast<IdleCause>(cause)),
                s.idle_ns[cause] / 1e3, idle_cause_text(static_cast<IdleCause>(cause)));
-  if (s.padding_bytes > 0)
-    fmt::print("padding of packed tiles: {:.1f} us\n",
-               static_cast<double>(s.padding_bytes) / c.machine.stream_bytes_per_ns / 1e3);
+  fmt::print("  {:<10} {:>10.1f} us  of packed tiles, moved beside the bytes\n", "padding",
+             static_cast<double>(s.padding_bytes) / c.machine.stream_bytes_per_ns / 1e3);
+  const PathTimes path = path_times(s, c.schedule().program);
+  fmt::print("the critical path:\n");
+  const auto part = [](const char* name, double ns, const char* text) {
+    fmt::print("  {:<10} {:>10.1f} us  {}\n", name, ns / 1e3, text);
+  };
+  part("signal", path.signal_ns, "notifications and polls");
+  part("start", path.start_ns, "first operands, norms");
+  part("starved", path.starved_ns, "products that wait for tiles");
+  for (const auto& [body, ns] : path.work_ns) part(body_name(body), ns, "work of such tasks");
+  part("finish", path.finish_ns, "reductions, stores, barriers");
 }
 
 Status run(const Options& options) {
-  const Result<SimulatedStep> step = simulate_step(options.step, {.stream = !options.trace.empty()});
+  const Result<SimulatedStep> step =
+      simulate_step(options.step, {.stream = !options.trace.empty(), .run_ahead = !options.no_run_ahead});
   if (!step.ok()) return step.error();
   if (!options.trace.empty()) {
     const std::string trace = chrome_trace(step.value());
@@ -71,6 +94,8 @@ void add_simulate(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
   add_step_options(*command, options->step);
   command->add_flag("--json", options->json, "print JSON");
+  command->add_flag("--no-run-ahead", options->no_run_ahead,
+                    "were copies issued only once their task's waits are over");
   command->add_option("--trace", options->trace, "write a timeline of all workers, as Perfetto opens it");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }

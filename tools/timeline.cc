@@ -5,8 +5,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "scheduler/cost.h"
-
 namespace mkc {
 namespace {
 
@@ -17,9 +15,9 @@ class Writer {
       names_.push_back(nlohmann::json(grid.name).dump());
       waits_.push_back(nlohmann::json("wait for " + grid.name).dump());
     }
-    for (GridId g : program().grids.ids()) {
-      const auto count = static_cast<uint32_t>(task_count(program().grids[g], step.symbols));
-      for (uint32_t i = 0; i < count; ++i) grid_of_.push_back(g.index), number_.push_back(i);
+    for (const TaskTime& task : step.simulation.tasks) {
+      const bool next = !number_.empty() && step.simulation.tasks[number_.size() - 1].grid == task.grid;
+      number_.push_back(next ? number_.back() + 1 : 0);
     }
   }
 
@@ -32,11 +30,11 @@ class Writer {
     }
     for (uint32_t task = 0; task < step_.simulation.tasks.size(); ++task) {
       const TaskTime& time = step_.simulation.tasks[task];
-      span(2 * time.worker, waits_[grid_of_[task]], task, time.reached_ns, time.begin_ns);
-      span(2 * time.worker, names_[grid_of_[task]], task, time.begin_ns, time.end_ns);
+      span(2 * time.worker, waits_[time.grid.index], task, time.reached_ns, time.begin_ns);
+      span(2 * time.worker, names_[time.grid.index], task, time.begin_ns, time.end_ns);
     }
     for (const StreamSpan& s : step_.simulation.stream)
-      span(2 * s.worker + 1, names_[grid_of_[s.task]], s.task, s.begin_ns, s.end_ns);
+      span(2 * s.worker + 1, names_[step_.simulation.tasks[s.task].grid.index], s.task, s.begin_ns, s.end_ns);
     append("\n]}}\n");
     return std::move(text_);
   }
@@ -68,7 +66,7 @@ class Writer {
 
   const SimulatedStep& step_;
   std::vector<std::string> names_, waits_;  // by GridId, quoted
-  std::vector<uint32_t> grid_of_, number_;  // by task: its grid, its number in it
+  std::vector<uint32_t> number_;            // by task, in its grid
   std::string text_;
 };
 

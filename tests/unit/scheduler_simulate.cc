@@ -5,6 +5,7 @@
 #include "runtime/packing.h"
 #include "scheduler/place.h"
 #include "scheduler/simulate.h"
+#include "scheduler/simulate_path.h"
 #include "tests/unit/scheduler_programs.h"
 
 namespace mkc {
@@ -82,16 +83,29 @@ TaskProgram chain(uint32_t grids, int64_t strips, int64_t cols) {
 }
 
 Simulation simulated(const TaskProgram& program, const Machine& m, uint32_t workers,
-                     std::vector<int64_t> symbols = {1}) {
+                     std::vector<int64_t> symbols = {1}, const SimulateOptions& options = {}) {
   Result<Schedule> schedule = place(program, m, {workers});
   REQUIRE(schedule.ok());
-  Result<Simulation> s = simulate(schedule.value(), m, std::move(symbols));
+  Result<Simulation> s = simulate(schedule.value(), m, std::move(symbols), options);
   REQUIRE_MESSAGE(s.ok(), s.error().message);
   CHECK(s.value().ns >= s.value().floor_ns);
   const double moved_ns =
       static_cast<double>(s.value().bytes + s.value().padding_bytes) / m.stream_bytes_per_ns;
   const double idle_ns = std::accumulate(s.value().idle_ns.begin(), s.value().idle_ns.end(), 0.0);
   CHECK(moved_ns + idle_ns == Approx(s.value().ns));
+  uint64_t bytes = 0;
+  for (const TaskTime& task : s.value().tasks) {
+    CHECK(task.reached_ns <= task.begin_ns);
+    CHECK(task.begin_ns <= task.ready_ns);
+    CHECK(task.ready_ns <= task.worked_ns);
+    CHECK(task.worked_ns <= task.end_ns);
+    bytes += task.bytes;
+  }
+  CHECK(bytes == s.value().bytes);
+  const PathTimes path = path_times(s.value(), program);
+  double path_ns = path.signal_ns + path.start_ns + path.starved_ns + path.finish_ns;
+  for (const auto& [body, ns] : path.work_ns) path_ns += ns;
+  CHECK(path_ns == Approx(s.value().ns));
   return s.value();
 }
 
@@ -120,6 +134,22 @@ TEST_CASE("a dependent grid's weights come ahead, so that it costs a hop and its
   // With one stage they come once the first product has released it: later than the hop.
   CHECK(simulated(chain(2, 1, 512), machine(1), 1).ns ==
         Approx(1000 + kLoad + kMultiply + 1000 + kLoad + kMultiply + kEnd));
+}
+
+TEST_CASE("without run-ahead a dependent grid's weights are asked for after the hop") {
+  const double first = 1000 + kLoad + kMultiply + kEnd;
+  CHECK(simulated(chain(2, 1, 512), machine(), 1, {1}, {.run_ahead = false}).ns ==
+        Approx(first + 500 + 7 + 1000 + kLoad + kMultiply + kEnd));
+}
+
+TEST_CASE("the critical path leads from the last task over those it stood still for") {
+  const Simulation s = simulated(chain(3, 1, 512), machine(), 2);
+  const std::vector<PathTask> path = critical_path(s);
+  REQUIRE(path.size() == 3);
+  for (uint32_t i = 0; i < 3; ++i) {
+    CHECK(path[i].task == i);
+    CHECK(path[i].by_event == (i > 0));
+  }
 }
 
 TEST_CASE("the ceiling is shared by the workers that read, and others cost nothing") {
