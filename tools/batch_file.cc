@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "runtime/file.h"
 #include "runtime/json_text.h"
 
 namespace mkc {
@@ -87,6 +88,16 @@ std::vector<Result<BatchLine>> parse_batch_file(std::string_view text, const std
       lines.push_back(parse_line(line, fmt::format("{}:{}", file, number)));
     begin = end + 1;
   }
+  return lines;
+}
+
+Result<std::vector<Result<BatchLine>>> read_batch_file(const std::string& path) {
+  const Result<mkrt::MappedFile> file = mkrt::map_file(path);
+  if (!file.ok()) return file.error();
+  const auto bytes = file.value().bytes;
+  std::vector<Result<BatchLine>> lines =
+      parse_batch_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  if (lines.empty()) return Error{path + ": error: found no requests, expected at least one line"};
   return lines;
 }
 

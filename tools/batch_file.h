@@ -24,6 +24,9 @@ struct BatchLine {
 // or range, both or neither of prompt and prompt_ids.
 std::vector<mkrt::Result<BatchLine>> parse_batch_file(std::string_view text, const std::string& file);
 
+// The lines of a file. Errors: those of map_file; a file without a request.
+mkrt::Result<std::vector<mkrt::Result<BatchLine>>> read_batch_file(const std::string& path);
+
 struct BatchOptions {
   const mkrt::Tokenizer* tokenizer = nullptr;  // null: prompts are ids, and answers have no text
   bool add_special = true;                     // around prompts

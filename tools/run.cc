@@ -13,6 +13,7 @@
 #include "runtime/weights.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
+#include "tools/run_batch.h"
 
 namespace mkc {
 namespace {
@@ -23,6 +24,7 @@ struct RunArguments {
   std::string device = "auto";
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_ids;
+  std::optional<std::string> batch_file;
   uint32_t max_new_tokens = 64;
   double temperature = 0;
   uint64_t seed = 0;
@@ -140,16 +142,19 @@ Result<Loaded> load(const RunArguments& a) {
   return loaded;
 }
 
-// The prompt as ids; `tokenizer` is set where there is one.
-Result<std::vector<int32_t>> prompt_of(const RunArguments& a, const std::string& directory,
-                                       std::optional<mkrt::Tokenizer>& tokenizer) {
+// None where there is no file and no text to encode.
+Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const RunArguments& a, const std::string& directory) {
   const std::string path = directory + "/tokenizer.json";
   std::error_code ignored;
-  if (a.prompt || std::filesystem::exists(path, ignored)) {
-    mkrt::Result<mkrt::Tokenizer> loaded = mkrt::load_tokenizer(path);
-    if (!loaded.ok()) return loaded.error();
-    tokenizer = std::move(loaded.value());
-  }
+  if (!a.prompt && !std::filesystem::exists(path, ignored)) return std::optional<mkrt::Tokenizer>();
+  mkrt::Result<mkrt::Tokenizer> loaded = mkrt::load_tokenizer(path);
+  if (!loaded.ok()) return loaded.error();
+  return std::optional(std::move(loaded.value()));
+}
+
+// The prompt as ids.
+Result<std::vector<int32_t>> prompt_of(const RunArguments& a,
+                                       const std::optional<mkrt::Tokenizer>& tokenizer) {
   if (!a.prompt) return parse_ids(*a.prompt_ids);
   const Result<std::vector<int32_t>> ids = mkrt::encode(*tokenizer, *a.prompt, !a.no_special);
   if (!ids.ok()) return Error{"--prompt: error: " + ids.error().message};
@@ -192,21 +197,35 @@ Status print_json(const std::vector<int32_t>& prompt, const std::vector<int32_t>
 }
 
 Status run(const RunArguments& a) {
-  if (a.prompt.has_value() == a.prompt_ids.has_value())
-    return Error{"mkc: error: give one of --prompt and --prompt-ids"};
+  if (a.prompt.has_value() + a.prompt_ids.has_value() + a.batch_file.has_value() != 1)
+    return Error{"mkc: error: give one of --prompt, --prompt-ids and --batch-file"};
   if (a.race && a.device == "cuda") return Error{"--race: error: only the emulator sees races"};
   if (!a.checkpoint.empty() && !is_cubin(a.request.model))
     return Error{fmt::format("--checkpoint {}: error: is for cubins, {} has its own weights", a.checkpoint,
                              a.request.model)};
+  BatchRun batch;
+  if (a.batch_file) {
+    auto lines = read_batch_file(*a.batch_file);
+    if (!lines.ok()) return lines.error();
+    batch.lines = std::move(lines.value());
+  }
   Result<Loaded> got = load(a);
   if (!got.ok()) return got.error();
   Loaded& loaded = got.value();
-  std::optional<mkrt::Tokenizer> tokenizer;
-  const Result<std::vector<int32_t>> prompt = prompt_of(a, loaded.directory, tokenizer);
+  const Result<std::optional<mkrt::Tokenizer>> found = find_tokenizer(a, loaded.directory);
+  if (!found.ok()) return found.error();
+  const std::optional<mkrt::Tokenizer>& tokenizer = found.value();
+  const Result<std::vector<int32_t>> prompt = a.batch_file ? std::vector<int32_t>() : prompt_of(a, tokenizer);
   if (!prompt.ok()) return prompt.error();
   mkrt::Result<mkrt::Session> session = mkrt::Session::open(
       loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, {a.timeout_ms * 1'000'000});
   if (!session.ok()) return session.error();
+  if (a.batch_file) {
+    batch.options = {tokenizer ? &*tokenizer : nullptr, !a.no_special, a.max_new_tokens};
+    batch.stop_ids = loaded.artefact.manifest.eos_ids;
+    if (!a.json) batch.device = loaded.device->name();
+    return run_batch(batch, session.value());
+  }
 
   std::vector<float> logits;
   mkrt::GenerateOptions options;
@@ -248,13 +267,18 @@ void add_run(CLI::App& app, Action& action) {
       ->check(CLI::IsMember({"auto", "cuda", "emulator"}));
   command->add_option("--prompt", a->prompt, "text to go on from");
   command->add_option("--prompt-ids", a->prompt_ids, "token ids to go on from: 1,2,3");
+  CLI::Option* batch =
+      command->add_option("--batch-file", a->batch_file, "requests, one JSON object a line (docs/engine.md)");
   command->add_option("--max-new-tokens", a->max_new_tokens, "default 64")->check(CLI::Range(1u, 1u << 30));
-  command->add_option("--temperature", a->temperature, "0 (default): greedy")->check(CLI::Range(0.0, 1e6));
-  command->add_option("--seed", a->seed, "of the draws, with a temperature");
+  command->add_option("--temperature", a->temperature, "0 (default): greedy")
+      ->check(CLI::Range(0.0, 1e6))
+      ->excludes(batch);
+  command->add_option("--seed", a->seed, "of the draws, with a temperature")->excludes(batch);
   command->add_flag("--no-special-tokens", a->no_special, "add no tokens around the prompt");
   command->add_flag("--json", a->json, "print one object: prompt_ids, new_ids, text, device");
-  command->add_option("--logits-out", a->logits_out,
-                      "write the logits of all fed positions, float32, as .npy");
+  command
+      ->add_option("--logits-out", a->logits_out, "write the logits of all fed positions, float32, as .npy")
+      ->excludes(batch);
   command->add_option("--timeout-ms", a->timeout_ms, "of a wait inside the kernel; default 10000, 0: never");
   command->add_option("--assembler", a->assembler, "libnvJitLink.so or ptxas, for a GPU");
   command->add_option("--emulator-seed", a->emulator_seed, "order of threads and copies; 0 (default): fixed");

@@ -99,6 +99,31 @@ class CommandTest(unittest.TestCase):
         self.assertIsNone(json.loads(out)["text"])
         self.assertEqual(len(json.loads(out)["new_ids"]), 2)
 
+    def test_a_batch_file_gives_each_request_what_it_gets_alone(self):
+        page = (ROOT / "docs" / "engine.md").read_text()
+        requests, answers = (page.split(f"<!-- {name} -->\n```json\n")[1].split("```")[0]
+                             for name in ("requests", "answers"))
+        (self.dir / "requests.jsonl").write_text(requests)
+        code, out, err = self.mkc("run", TINY, "--device", "emulator", "--batch-file", "requests.jsonl")
+        self.assertEqual((code, out.decode()), (0, answers))
+        self.assertRegex(err, r"^emulator: 3 requests, \d+ steps of \d+ rows in \d+\.\d\d s\n$")
+        for request, answer in zip(map(json.loads, requests.splitlines()[:2]), map(json.loads, answers.splitlines())):
+            prompt = (("--prompt", request["prompt"]) if "prompt" in request else
+                      ("--prompt-ids", ",".join(map(str, request["prompt_ids"]))))
+            alone = self.mkc("run", TINY, "--device", "emulator", *prompt, "--max-new-tokens",
+                             request["max_new_tokens"], "--json")[1]
+            self.assertEqual(json.loads(alone)["new_ids"], answer["new_ids"])
+
+    def test_bad_batch_files_are_refused(self):
+        run = ("run", FIXTURE, "--device", "emulator")
+        (self.dir / "empty").write_text("\n \n")
+        self.refuses("empty: error: found no requests, expected at least one line\n", *run, "--batch-file", "empty")
+        self.refuses("none: error: ", *run, "--batch-file", "none")
+        self.refuses("mkc: error: give one of --prompt, --prompt-ids and --batch-file\n", *run, "--batch-file",
+                     "empty", "--prompt-ids", 1)
+        for option in (("--temperature", 1), ("--seed", 1), ("--logits-out", "l.npy")):
+            self.refuses(f"mkc: error: --batch-file excludes {option[0]}\n", *run, "--batch-file", "empty", *option)
+
     def test_compiles_from_config_alone(self):
         folder = self.checkpoint()
         (folder / "model.safetensors").unlink()
@@ -225,7 +250,7 @@ class CommandTest(unittest.TestCase):
         self.refuses("mkc: error: ", "compile", FIXTURE, "--nonsense")
         self.refuses("mkc: error: --emit: ", "compile", FIXTURE, "--emit", "exe")
         self.refuses("none: error: cannot be read: No such file or directory", "compile", "none")
-        self.refuses("mkc: error: give one of --prompt and --prompt-ids", "run", FIXTURE)
+        self.refuses("mkc: error: give one of --prompt, --prompt-ids and --batch-file", "run", FIXTURE)
         self.refuses("--checkpoint x: error: is for cubins, ", "run", FIXTURE, "--checkpoint", "x", "--prompt-ids", 1)
         with open("/dev/full", "w") as full:
             done = subprocess.run([MKC, "--version"], stdout=full, stderr=subprocess.PIPE)

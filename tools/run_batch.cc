@@ -1,0 +1,31 @@
+#include "tools/run_batch.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "runtime/session_stepper.h"
+#include "tools/commands.h"
+
+namespace mkc {
+
+Status run_batch(const BatchRun& batch, mkrt::Session& session) {
+  mkrt::SessionStepper stepper(session);
+  mkrt::EngineOptions options;
+  options.stop_ids = batch.stop_ids;
+  Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
+  if (!engine.ok()) return engine.error();
+  const auto begin = std::chrono::steady_clock::now();
+  const BatchAnswers answers = answer_batch(batch.lines, engine.value(), batch.options);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::string text;
+  for (const std::string& object : answers.objects) text += object + "\n";
+  if (Status status = put_out("-", std::as_bytes(std::span(text)), true); !status.ok()) return status;
+  const mkrt::EngineStats& stats = engine.value().stats();
+  if (!batch.device.empty())
+    fmt::print(stderr, "{}: {} requests, {} steps of {} rows in {:.2f} s\n", batch.device, batch.lines.size(),
+               stats.steps, stats.rows, seconds);
+  return answers.fault;
+}
+
+}  // namespace mkc
