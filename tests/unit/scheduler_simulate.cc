@@ -131,6 +131,9 @@ TEST_CASE("with one stage each tile waits for the latency anew") {
 TEST_CASE("a dependent grid's weights come ahead, so that it costs a hop and its product") {
   const double first = 1000 + kLoad + kMultiply + kEnd;
   CHECK(simulated(chain(2, 1, 512), machine(), 1).ns == Approx(first + 500 + 7 + 40 + kMultiply + kEnd));
+  // On another worker as well, which waits for it; there the two tiles share the ceiling.
+  CHECK(simulated(chain(2, 1, 512), machine(), 2).ns ==
+        Approx(first + kLoad + 500 + 7 + 40 + kMultiply + kEnd));
   // With one stage they come once the first product has released it: later than the hop.
   CHECK(simulated(chain(2, 1, 512), machine(1), 1).ns ==
         Approx(1000 + kLoad + kMultiply + 1000 + kLoad + kMultiply + kEnd));
