@@ -26,20 +26,25 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   checkpoint_ = std::move(*c.checkpoint);
 }
 
-Model::Output Model::generate(const std::vector<int32_t>& prompt, uint32_t new_tokens,
-                              const mkrt::EmulatorDeviceOptions& options) const {
+Model::Opened Model::open(const mkrt::EmulatorDeviceOptions& options) const {
   mkrt::EmulatorDeviceOptions with_race = options;
   with_race.race = race_;
-  const std::unique_ptr<mkrt::Device> device =
+  std::unique_ptr<mkrt::Device> device =
       mkrt::open_emulator(host_.kernel.entry, with_race, [this](uint32_t site) {
         return site < host_.kernel.sites.size() ? host_.kernel.sites[site] : std::string();
       });
   mkrt::Session session = value_of(mkrt::Session::open(host_.artefact, checkpoint_, config_hash_, *device));
+  return {std::move(device), std::move(session)};
+}
+
+Model::Output Model::generate(const std::vector<int32_t>& prompt, uint32_t new_tokens,
+                              const mkrt::EmulatorDeviceOptions& options) const {
+  Opened opened = open(options);
   Output out;
   mkrt::GenerateOptions generation;
   generation.max_new_tokens = new_tokens;
   generation.logits = &out.logits;
-  out.tokens = value_of(mkrt::generate(session, prompt, generation));
+  out.tokens = value_of(mkrt::generate(opened.session, prompt, generation));
   return out;
 }
 

@@ -1,6 +1,7 @@
 // A checkpoint through the whole of mkc, to logits on the emulator.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,13 @@ class Model {
   // A new session that feeds the prompt by chunks and generates greedily.
   Output generate(const std::vector<int32_t>& prompt, uint32_t new_tokens,
                   const mkrt::EmulatorDeviceOptions& options = {}) const;
+
+  // A new session, and the emulator that runs it.
+  struct Opened {
+    std::unique_ptr<mkrt::Device> device;
+    mkrt::Session session;
+  };
+  Opened open(const mkrt::EmulatorDeviceOptions& options = {}) const;
 
   uint64_t vocab() const { return host_.artefact.manifest.vocab; }
 
