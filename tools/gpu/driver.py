@@ -157,3 +157,31 @@ class Device:
         self.call("cuEventRecord", end, None)
         self.call("cuEventSynchronize", end)
         return 1e3 * self.got(c_float(), "cuEventElapsedTime", begin, end)
+
+
+def main():
+    """For each cubin of mkc: what the driver says of its kernel, and whether all workers can be resident."""
+    import json
+    import sys
+
+    from kit import manifest
+    with Device() as gpu:
+        sms = gpu.about()["sms"]
+        for path in sys.argv[1:]:
+            says = manifest(path)
+            row = {"cubin": path, "workers": says["workers"], "threads": says["threads"],
+                   "shared_bytes": says["shared_bytes"]}
+            try:
+                with open(path, "rb") as file:
+                    module = gpu.load(file.read())
+                kernel = gpu.function(module, "mk_kernel", says["shared_bytes"])
+                row.update(gpu.function_facts(kernel, says["threads"], says["shared_bytes"]))
+                row["resident"] = row["blocks_per_sm"] * sms
+                gpu.unload(module)
+            except Error as e:
+                row["why"] = str(e)
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,10 @@ class Failed(Exception):
     pass
 
 
+class Missing(Exception):
+    """Something that is not installed here."""
+
+
 def spread(samples):
     """Median and quartiles."""
     ordered = sorted(samples)
@@ -64,19 +68,27 @@ def lines(command, seconds):
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=errors)
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            rest, open_ = b"", True
-            while open_:
-                if not selector.select(max(0, deadline - time.monotonic())):
-                    process.kill()
-                    process.wait()
-                    raise Failed(f"stopped after {seconds:.0f} s")
-                got = os.read(process.stdout.fileno(), 1 << 20)
-                open_, (*whole, rest) = bool(got), (rest + got).split(b"\n")
-                yield from (json.loads(line) for line in whole if line.startswith(b"{"))
-        process.wait()
+        try:
+            yield from _until(process.stdout, deadline, seconds)
+            process.wait(max(1, deadline - time.monotonic()))
+        finally:
+            process.kill()  # nothing, where it has ended
+            process.wait()
+            process.stdout.close()
         if process.returncode != 0:
             errors.seek(0)
             said = errors.read().decode(errors="replace").strip()
             raise Failed(f"exit {process.returncode}: {said[-800:]}")
+
+
+def _until(pipe, deadline, seconds):
+    """The objects that come through a pipe, until it is closed."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        rest, more = b"", True
+        while more:
+            if not selector.select(max(0, deadline - time.monotonic())):
+                raise Failed(f"stopped after {seconds:.0f} s")
+            got = os.read(pipe.fileno(), 1 << 20)
+            more, (*whole, rest) = bool(got), (rest + got).split(b"\n")
+            yield from (json.loads(line) for line in whole if line.startswith(b"{"))

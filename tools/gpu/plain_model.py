@@ -108,29 +108,51 @@ def new_model(shape, device, dtype, *sizes, attention="sdpa"):
     return model.requires_grad_(False).eval()
 
 
-def load_weights(model, folder):
-    """Fills a model from a checkpoint of the Hugging Face layout."""
-    from safetensors.torch import load_file
-    w = load_file(Path(folder) / "model.safetensors")
-
-    def fill(target, *names):
-        target.copy_(torch.cat([w[name] for name in names]))
-
-    fill(model.embed.weight, "model.embed_tokens.weight")
-    fill(model.norm, "model.norm.weight")
-    if not model.shape.tied:
-        fill(model.head.weight, "lm_head.weight")
+def named_weights(model):
+    """Name in a checkpoint of the Hugging Face layout, and the part of the model's weights that it is."""
+    s = model.shape
+    query, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
+    yield "model.embed_tokens.weight", model.embed.weight
+    yield "model.norm.weight", model.norm
+    if not s.tied:
+        yield "lm_head.weight", model.head.weight
     for n, layer in enumerate(model.layers):
         at = f"model.layers.{n}."
-        qkv = [f"{at}self_attn.{x}_proj." for x in "qkv"]
-        fill(layer.norm, at + "input_layernorm.weight")
-        fill(layer.ffn_norm, at + "post_attention_layernorm.weight")
-        fill(layer.qkv.weight, *(x + "weight" for x in qkv))
-        if model.shape.qkv_bias:
-            fill(layer.qkv.bias, *(x + "bias" for x in qkv))
-        fill(layer.out.weight, at + "self_attn.o_proj.weight")
-        fill(layer.gate_up.weight, at + "mlp.gate_proj.weight", at + "mlp.up_proj.weight")
-        fill(layer.down.weight, at + "mlp.down_proj.weight")
-        if model.shape.qk_norm:
-            fill(layer.q_norm, at + "self_attn.q_norm.weight")
-            fill(layer.k_norm, at + "self_attn.k_norm.weight")
+        yield at + "input_layernorm.weight", layer.norm
+        yield at + "post_attention_layernorm.weight", layer.ffn_norm
+        yield at + "self_attn.o_proj.weight", layer.out.weight
+        yield at + "mlp.down_proj.weight", layer.down.weight
+        for kind in ("weight", "bias") if s.qkv_bias else ("weight",):
+            parts = getattr(layer.qkv, kind).split((query, kv, kv))
+            yield from ((f"{at}self_attn.{x}_proj.{kind}", part) for x, part in zip("qkv", parts))
+        for name, part in zip(("gate", "up"), layer.gate_up.weight.split(s.ffn)):
+            yield f"{at}mlp.{name}_proj.weight", part
+        if s.qk_norm:
+            yield at + "self_attn.q_norm.weight", layer.q_norm
+            yield at + "self_attn.k_norm.weight", layer.k_norm
+
+
+def load_weights(model, folder):
+    from safetensors import safe_open
+    with safe_open(Path(folder) / "model.safetensors", "pt") as file:
+        for name, weight in named_weights(model):
+            weight.copy_(file.get_tensor(name))
+
+
+def save_weights(model, folder):
+    from safetensors.torch import save_file
+    save_file({name: weight.cpu().contiguous() for name, weight in named_weights(model)},
+              Path(folder) / "model.safetensors")
+
+
+def randomise(model, seed):
+    """Weights that tell right from wrong: logits of order one, norms and biases not at their defaults."""
+    torch.manual_seed(seed)
+    for weight in model.parameters():
+        if weight.dim() == 2:
+            weight.normal_(std=weight.shape[1] ** -0.5)
+        else:
+            weight.normal_(std=0.1)
+    for name, weight in model.named_parameters():
+        if "norm" in name:
+            weight.add_(1)

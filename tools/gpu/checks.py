@@ -1,0 +1,200 @@
+"""The checks of check.py: each is a function that raises where it fails, and returns what it found."""
+import array
+import ast
+import importlib.util
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from kit import HERE, Failed, Missing, lines, manifest, spread
+from shapes import read_shape
+
+TOLERANCE = 4e-2  # of a row's logits, bf16 weights: about what the end-to-end tests allow these models
+CLEAR = 0.02  # a choice of greedy tokens closer than this may fall the other way in another order of sums
+TOOLKIT = "/usr/local/cuda/bin"
+OPCODES = {"local_memory": r"LDL|STL", "bulk_copies": r"UBLKCP", "matrix": r"HMMA|HGMMA|QGMMA|IMMA",
+           "wide_loads": r"LDG(?:\.\w+)*\.128", "loads": r"LDG", "spin_sleeps": r"NANOSLEEP"}
+
+
+def expect(condition, message):
+    if not condition:
+        raise Failed(message)
+
+
+def ids(tokens):
+    return ",".join(map(str, tokens))
+
+
+def read_npy(path):
+    data = Path(path).read_bytes()
+    size = 10 + int.from_bytes(data[8:10], "little")
+    rows, cols = ast.literal_eval(data[10:size].decode())["shape"]
+    values = array.array("f", data[size:])
+    return [values[i * cols:(i + 1) * cols] for i in range(rows)]
+
+
+def tool(name):
+    """A program of the toolkit."""
+    found = shutil.which(name) or shutil.which(f"{TOOLKIT}/{name}")
+    if not found:
+        raise Missing(f"{name} is not installed")
+    return found
+
+
+def need(*packages):
+    for package in packages:
+        if not importlib.util.find_spec(package):
+            raise Missing(f"Python's {package} is not installed")
+
+
+def loads(runner):
+    """The driver takes every cubin, with the registers that the assembler counted; all workers can be resident."""
+    cubins = sorted((HERE / "cubins").glob("*.cubin"))
+    rows = list(lines([sys.executable, HERE / "driver.py", *cubins], runner.seconds(90)))
+    wrong = []
+    for row in rows:
+        name = Path(row["cubin"]).stem
+        compiled = HERE / "compiled" / f"{name}.json"
+        row["cubin"], row["compiled_registers"] = name, None
+        if compiled.exists():
+            row["compiled_registers"] = json.loads(compiled.read_text())["registers"]
+        if "why" in row:
+            wrong.append(f"{name}: {row['why']}")
+        elif row["resident"] < row["workers"]:
+            wrong.append(f"{name}: {row['workers']} workers, {row['resident']} are resident at once")
+        elif row["compiled_registers"] not in (None, row["registers"]) or row["local_bytes"]:
+            wrong.append(f"{name}: {row['registers']} registers and {row['local_bytes']} bytes of local memory, compiled "
+                         f"with {row['compiled_registers']}")
+    expect(not wrong, "; ".join(wrong))
+    return {"rows": rows}
+
+
+def stories(runner, cubin="tiny-stories", count=None):
+    """Greedy tokens are those that transformers chose, where its choice was clear."""
+    told = json.loads((HERE / "models" / "tiny-stories" / "greedy.json").read_text())
+    for story in told[:count]:
+        clear = next((i for i, m in enumerate(story["margins"]) if m < CLEAR), len(story["new_ids"]))
+        wanted = story["new_ids"][:clear] or story["new_ids"][:1]
+        got = runner.run("tiny-stories", "--prompt-ids", ids(story["prompt_ids"]), "--max-new-tokens",
+                         str(len(wanted)), cubin=cubin)["new_ids"]
+        expect(got == wanted, f"{story['prompt']!r}: found {got}, expected {wanted}")
+    return {"stories": len(told[:count])}
+
+
+def family(runner, name):
+    """Logits of a random model agree with transformers' in float64."""
+    expected = json.loads((HERE / "models" / name / "expected.json").read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/logits.npy"
+        got = runner.run(name, "--prompt-ids", ids(expected["prompt_ids"]), "--max-new-tokens",
+                         str(len(expected["new_ids"])), "--logits-out", path)["new_ids"]
+        rows = read_npy(path)
+    same = next((i for i, (a, b) in enumerate(zip(got, expected["new_ids"])) if a != b), len(got))
+    worst = 0.0
+    for n, (row, wanted) in enumerate(list(zip(rows, expected["logits"]))[:len(expected["prompt_ids"]) + same]):
+        error = math.sqrt(sum((a - b) ** 2 for a, b in zip(row, wanted)) / sum(b * b for b in wanted))
+        expect(error <= TOLERANCE, f"row {n}: relative error {error:.2e}, expected at most {TOLERANCE}")
+        worst = max(worst, error)
+    return {"worst_row": worst, "same_tokens": same, "of": len(got)}
+
+
+def sessions(runner):
+    """Every size of a step, and two sessions in turn, through the library."""
+    need("numpy")
+    prompt = json.loads((HERE / "models" / "tiny-stories" / "greedy.json").read_text())[0]["prompt_ids"]
+    prompt = (prompt * 32)[:32]
+    command = [sys.executable, HERE / "sessions.py", HERE / "cubins" / "tiny-stories.cubin", HERE / "models" / "tiny-stories"]
+    return {"rows": list(lines([*command, ids(prompt)], runner.seconds(90)))}
+
+
+def repeats(runner, steps):
+    """The same step again and again has one result."""
+    timed = runner.run("tiny-stories", "--steps", str(steps), "--contexts", "300", seconds=200)["timings"][0]
+    expect(timed["different"] == 0, f"{timed['different']} of the hashes differ")
+    return {"steps": steps, "hash": timed["hash"], "us": spread(timed["us"])}
+
+
+def two_at_once(runner):
+    """Two processes on one GPU get the tokens that each gets alone."""
+    options = ("--prompt-ids", "0,359,336", "--max-new-tokens", "8" if runner.emulator else "64")
+    alone = runner.run("tiny-stories", *options)["new_ids"]
+    command = [str(c) for c in runner.command("tiny-stories", *options)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for process in both:
+        out, _ = process.communicate(timeout=120)
+        expect(process.returncode == 0 and json.loads(out)["new_ids"] == alone, "other tokens than alone")
+    return {}
+
+
+def fault(runner):
+    """A plan that loses notifications ends within its deadline, names who waited, and harms nobody after it."""
+    begin = time.monotonic()
+    message = runner.run("tiny-stories", "--prompt-ids", "0", "--timeout-ms", "500", cubin="tiny-stories-broken",
+                         seconds=30, code=1)
+    for word in ("worker", "waited for event", "seen", "expected"):
+        expect(word in message, f"the message lacks {word!r}: {message}")
+    spent = time.monotonic() - begin
+    stories(runner, count=1)
+    return {"message": message.strip(), "seconds_to_fault": spent}
+
+
+def sanitizer(runner, name):
+    """compute-sanitizer finds nothing in a few steps of a tiny model."""
+    command = [tool("compute-sanitizer"), "--tool", name, "--error-exitcode", "9",
+               *map(str, runner.command("llama", "--prompt-ids", "5,17,3", "--max-new-tokens", "2", "--timeout-ms", "0"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=runner.seconds(120))
+    expect(done.returncode == 0, f"exit {done.returncode}: {(done.stdout + done.stderr)[-1500:]}")
+    return {}
+
+
+def reference(runner, model):
+    """Random weights and a random prompt: every row of logits beside those of a plain PyTorch model."""
+    need("numpy", "torch", "safetensors")
+    folder = HERE / "shapes" / model
+    folder = folder if folder.exists() else HERE / "models" / model
+    program = runner.command(model, "--prompt-ids", "{prompt}", "--logits-out", "{logits}", checkpoint="{checkpoint}")
+    device = "cpu" if runner.emulator else "cuda"
+    (row,) = lines([sys.executable, HERE / "reference.py", folder, "--device", device, "--", *program], runner.seconds(180))
+    return row
+
+
+def limits(runner):
+    """The rate at which this GPU reads, which times are held against."""
+    for row in lines([sys.executable, HERE / "measure.py", HERE / "measure.ptx", "continuous"], runner.seconds(60)):
+        runner.ceiling = max(runner.ceiling, row.get("bytes_per_us", 0))
+    return {"bytes_per_us": runner.ceiling}
+
+
+def speed(runner, shape):
+    """Microseconds of a step with random weights, beside the time that its bytes alone must take."""
+    out = runner.run(shape, "--steps", "100", "--tokens", "1,8,16", "--contexts", "128,1024,4096", seconds=240)
+    timings = []
+    for timed in out["timings"]:
+        expect(timed["finite"] and timed["different"] == 0, f"logits are not finite, or differ: {timed['hash']}")
+        row = {"context": timed["context"], "tokens": timed["tokens"], "us": spread(timed["us"])}
+        if runner.ceiling:
+            moved = read_shape(HERE / "shapes" / shape).step_bytes(row["context"], row["tokens"])
+            row["fraction_of_ceiling"] = moved / runner.ceiling / row["us"]["median"]
+        timings.append(row)
+    return {"timings": timings}
+
+
+def sass(model):
+    """The machine code streams weights by bulk copies, multiplies on the matrix units and keeps nothing in local memory."""
+    text = subprocess.run([tool("nvdisasm"), "-c", HERE / "cubins" / f"{model}.cubin"], capture_output=True, text=True,
+                          check=True, timeout=60).stdout
+    count = {what: len(re.findall(rf"\s(?:{opcode})\b", text)) for what, opcode in OPCODES.items()}
+    for what, right in (("local_memory", count["local_memory"] == 0), ("bulk_copies", count["bulk_copies"] > 0),
+                        ("matrix", count["matrix"] > 0)):
+        expect(right, f"{what}: {count[what]} instructions")
+    return count
+
+
+def has_symbol(name):
+    return name in {s["name"] for s in manifest(HERE / "cubins" / "tiny-stories.cubin")["symbols"]}

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Holds a program that runs a model against the plain PyTorch model: makes a checkpoint of random weights, lets the
+program continue a random prompt from it, and compares every row of its logits. Prints one JSON object.
+
+Usage: reference.py FOLDER [options] -- PROGRAM …; of its arguments {checkpoint}, {prompt} and {logits} are replaced by
+the folder made, the prompt's ids and the .npy file to write. It prints JSON with new_ids.
+"""
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy
+import torch
+
+import plain_model
+from shapes import read_shape
+
+ROUNDING = 1e-3  # beside twice the error of the plain model in the weights' precision
+
+
+def made(shape, folder, a):
+    """A checkpoint of random weights, as bf16."""
+    model = plain_model.new_model(shape, a.device, torch.bfloat16, 1, 1)
+    plain_model.randomise(model, a.seed)
+    plain_model.save_weights(model, folder)
+    shutil.copy(Path(a.folder) / "config.json", folder)
+
+
+def logits(shape, folder, ids, dtype, device):
+    """Of all rows, by the plain model in one step."""
+    model = plain_model.new_model(shape, device, dtype, 1, len(ids))
+    plain_model.load_weights(model, folder)
+    rows = model(torch.tensor([ids], device=device), torch.arange(len(ids), device=device))
+    return rows[0].double().cpu()
+
+
+def errors(rows, wanted):
+    return ((rows - wanted).norm(dim=-1) / wanted.norm(dim=-1)).tolist()
+
+
+def compare(shape, a, folder):
+    made(shape, folder, a)
+    prompt = torch.randint(0, shape.vocab, (a.tokens,)).tolist()
+    fill = {"{checkpoint}": folder, "{prompt}": ",".join(map(str, prompt)), "{logits}": f"{folder}/logits.npy"}
+    command = [fill.get(word, word) for word in a.program] + ["--max-new-tokens", str(a.new)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"reference: error: the program gave exit {done.returncode}: {done.stderr.strip()[-500:]}")
+    new = json.loads(done.stdout)["new_ids"]
+    ids = prompt + new[:-1]
+    got = torch.from_numpy(numpy.load(f"{folder}/logits.npy")).double()
+    if list(got.shape) != [len(ids), shape.vocab]:
+        sys.exit(f"reference: error: logits of {list(got.shape)}, expected {[len(ids), shape.vocab]}")
+    wanted = logits(shape, folder, ids, torch.float64 if a.device == "cpu" else torch.float32, a.device)
+    plain = errors(logits(shape, folder, ids, torch.bfloat16, a.device), wanted)
+    found = errors(got, wanted)
+    at_most = 2 * max(plain) + ROUNDING
+    worst = max(range(len(found)), key=lambda i: found[i] if found[i] == found[i] else float("inf"))
+    print(json.dumps({"rows": len(ids), "worst": found[worst], "plain_worst": max(plain), "at_most": at_most}), flush=True)
+    if not found[worst] <= at_most:
+        sys.exit(f"reference: error: row {worst} of {len(ids)} has the relative error {found[worst]:.3e}, expected at most "
+                 f"{at_most:.3e}; the plain model in bf16 has {max(plain):.3e}; by row: "
+                 + " ".join(f"{e:.1e}" for e in found))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", help="of the model's config.json")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--tokens", type=int, default=40, help="of the prompt")
+    parser.add_argument("--new", type=int, default=8, help="tokens after it")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("program", nargs="+")
+    a = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+        compare(read_shape(a.folder), a, folder)
+
+
+main()
