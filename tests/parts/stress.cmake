@@ -6,3 +6,4 @@ mkc_test(stress_mutants_test stress SOURCES ${stress}/mutants.cc ${stress}/edits
 mkc_test(stress_faults_test stress
   SOURCES ${stress}/faults.cc ${stress}/reports.cc ${stress}/edits.cc ${stress}/tiny_model.cc
   LIBS ${stress_libs})
+mkc_test(stress_draw_test stress SOURCES ${stress}/draw.cc ${stress}/edits.cc LIBS mkc_codegen fmt::fmt)

@@ -1,0 +1,190 @@
+// The body that draws tokens, as kernels have it, alone under race detection: no report, the host's tokens,
+// and a report for each barrier that is left out.
+#include "runtime/draw.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <llvm/AsmParser/Parser.h>
+#include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/Linker/Linker.h>
+#include <llvm/Support/SourceMgr.h>
+#include <llvm/Support/TargetSelect.h>
+
+#include <cmath>
+#include <random>
+
+#include "codegen/bitcode.h"
+#include "codegen/device/bodies.h"
+#include "codegen/kernel_module.h"
+#include "codegen/race_hooks.h"
+#include "runtime/emulator/emulator.h"
+#include "tests/stress/edits.h"
+
+namespace mkc::test {
+namespace {
+
+constexpr uint32_t kRequests = 4, kStages = 1;
+
+// DrawArgs are where the step's first input points.
+const std::string kKernel = fmt::format(R"(
+declare void @mkd_begin(ptr, ptr addrspace(1), ptr addrspace(1), i32, i32)
+declare void @mkd_barrier()
+declare void @mkb_draw(ptr, ptr, i32, i32)
+declare i32 @mk_thread()
+define void @mk_kernel(ptr addrspace(1) %session, ptr addrspace(1) %step) {{
+  %worker = alloca [{} x i8], align 8
+  call void @mkd_begin(ptr %worker, ptr addrspace(1) %session, ptr addrspace(1) %step, i32 {}, i32 1)
+  %input = getelementptr i8, ptr addrspace(1) %step, i64 {}
+  %address = load i64, ptr addrspace(1) %input
+  %arguments = inttoptr i64 %address to ptr
+  %thread = call i32 @mk_thread()
+  %consumes = icmp ult i32 %thread, {}
+  br i1 %consumes, label %draw, label %end
+draw:
+  %i = phi i32 [ 0, %0 ], [ %next, %draw ]
+  call void @mkb_draw(ptr %worker, ptr %arguments, i32 %i, i32 %i)
+  call void @mkd_barrier()
+  %next = add i32 %i, 1
+  %more = icmp ult i32 %next, {}
+  br i1 %more, label %draw, label %end
+end:
+  ret void
+}}
+)",
+                                        sizeof(mk::Worker), kStages, offsetof(mkrt::MkStep, input),
+                                        mkrt::kConsumerThreads, kRequests);
+
+template <class T>
+T checked(llvm::Expected<T> value) {
+  if (!value) FAIL(llvm::toString(value.takeError()));
+  return std::move(*value);
+}
+
+std::unique_ptr<llvm::Module> kernel_module(llvm::LLVMContext& context) {
+  llvm::SMDiagnostic fault;
+  std::unique_ptr<llvm::Module> module = llvm::parseAssemblyString(kKernel, fault, context);
+  REQUIRE_MESSAGE(module, fault.getMessage().str());
+  for (const Bitcode& file : device_bitcode()) {
+    if (file.name != std::string("worker") && file.name != std::string("draw")) continue;
+    const llvm::StringRef bytes(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
+    std::unique_ptr<llvm::Module> part = checked(llvm::parseBitcodeFile({bytes, file.name}, context));
+    for (llvm::Function& f : *part)
+      for (const char* attribute : {"target-cpu", "target-features"}) f.removeFnAttr(attribute);
+    module->setDataLayout(part->getDataLayout());
+    module->setTargetTriple(part->getTargetTriple());
+    REQUIRE_FALSE(llvm::Linker::linkModules(*module, std::move(part)));
+  }
+  return module;
+}
+
+struct Kernel {
+  mkrt::KernelEntry entry;
+  std::unique_ptr<llvm::orc::LLJIT> code;
+};
+
+Kernel compile(const std::vector<std::vector<SiteEdit>>& mutants, const uint32_t* selected) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  auto machine = checked(llvm::orc::JITTargetMachineBuilder::detectHost());
+  auto context = std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> module = kernel_module(*context);
+  apply_selectable(*module, mutants, selected);
+  optimise(*module, *checked(machine.createTargetMachine()));
+  add_race_hooks(*module);
+  Kernel kernel;
+  kernel.code = checked(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(machine)).create());
+  llvm::orc::SymbolMap symbols;
+  for (const auto& [name, address] : mkrt::emulator_symbols())
+    symbols[kernel.code->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
+                                                   llvm::JITSymbolFlags::Exported};
+  llvm::cantFail(kernel.code->getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))));
+  llvm::cantFail(
+      kernel.code->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
+  kernel.entry = checked(kernel.code->lookup("mk_kernel")).toPtr<mkrt::KernelEntry>();
+  return kernel;
+}
+
+template <class T>
+AS1 T* global(std::vector<T>& v) {
+  return (AS1 T*)reinterpret_cast<uintptr_t>(v.data());
+}
+
+struct Outcome {
+  std::vector<mkrt::Drawn> drawn, wanted;
+  size_t races;
+};
+
+// One worker draws for all requests, one after the other.
+Outcome run(const Kernel& kernel, uint64_t seed) {
+  const uint32_t vocab = 4100, strips = (vocab + 15) / 16, words = (vocab + 31) / 32;
+  std::vector<mkrt::MkSampling> sampling = {
+      {1.2f, 0.8f, 100, 0.9f, 0.01f, 4, 1}, {1, 0, 0, 1, 0, 4}, {1.2f, 0}, {1, 2, 0, 0.5f, 0, 0, 2}};
+  std::vector<float> logits(kRequests * vocab), best(kRequests * strips), logprob(kRequests),
+      top_logprob(kRequests * mkrt::kMaxTop);
+  std::vector<uint32_t> index(best.size()), seen(kRequests * words, 0x10101u), next(kRequests),
+      top_id(top_logprob.size());
+  std::mt19937 rng(3);
+  std::normal_distribution<float> normal(0, 3);
+  for (float& v : logits) v = std::round(normal(rng) * 8) / 8;
+  for (uint32_t at = 0; at < best.size(); ++at) {
+    const uint32_t row = at / strips * vocab, first = at % strips * 16;
+    const auto begin = logits.begin() + row;
+    const auto greatest = std::max_element(begin + first, begin + std::min(first + 16, vocab));
+    best[at] = *greatest, index[at] = static_cast<uint32_t>(greatest - begin);
+  }
+  Outcome out;
+  for (uint32_t i = 0; i < kRequests; ++i)
+    out.wanted.push_back(mkrt::draw(std::span(logits).subspan(i * vocab, vocab), sampling[i],
+                                    std::span(seen).subspan(i * words, words)));
+  const mk::DrawArgs arguments{global(logits),      global(best), global(index),   global(sampling),
+                               global(seen),        global(next), global(logprob), global(top_id),
+                               global(top_logprob), vocab};
+  mkrt::MkFault fault{};
+  std::vector<uint32_t> counters(8);
+  mkrt::MkSession session{};
+  session.fault = reinterpret_cast<uint64_t>(&fault);
+  session.counters = reinterpret_cast<uint64_t>(counters.data());
+  session.event_cells = 4, session.workers = 1;
+  mkrt::MkStep step{};
+  step.input[0] = reinterpret_cast<uint64_t>(&arguments);
+  mkrt::EmulatorOptions options;
+  options.shared_bytes = kStages * mkrt::kStageBytes + mk::kBarrierBytes + mk::kScratchBytes;
+  options.seed = seed, options.race = true;
+  std::vector<mkrt::RaceReport> races;
+  const auto stats = mkrt::emulate(kernel.entry, &session, &step, options, nullptr, &races);
+  REQUIRE_MESSAGE(stats.ok(), (stats.ok() ? "" : stats.error().message));
+  for (uint32_t i = 0; i < kRequests; ++i) {
+    const uint32_t asked = sampling[i].logprobs;
+    mkrt::Drawn& d =
+        out.drawn.emplace_back(mkrt::Drawn{static_cast<int32_t>(next[i]), asked ? logprob[i] : 0, {}});
+    for (uint32_t j = i * mkrt::kMaxTop; j + 1 < i * mkrt::kMaxTop + asked; ++j)
+      d.top.push_back({static_cast<int32_t>(top_id[j]), top_logprob[j]});
+  }
+  out.races = races.size();
+  return out;
+}
+
+TEST_CASE("drawing has no race, as each of its barriers left out has") {
+  const std::string barrier = "consumer_barrier";
+  const std::vector<std::vector<SiteEdit>> mutants = {{{"8greatestE", barrier, 0, drop}},
+                                                      {{"8greatestE", barrier, 1, drop}},
+                                                      {{"total_bins", barrier, 0, drop}},
+                                                      {{"total_bins", barrier, 1, drop}}};
+  uint32_t selected = 0;
+  const Kernel kernel = compile(mutants, &selected);
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    const Outcome outcome = run(kernel, seed);
+    CHECK(outcome.races == 0);
+    CHECK(outcome.drawn == outcome.wanted);
+  }
+  for (selected = 1; selected <= mutants.size(); ++selected) {
+    CAPTURE(selected);
+    size_t races = 0;
+    for (uint64_t seed = 0; seed < 4; ++seed) races += run(kernel, seed).races;
+    CHECK(races > 0);
+  }
+}
+
+}  // namespace
+}  // namespace mkc::test
