@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace mkrt {
 namespace {
@@ -61,10 +60,10 @@ Status check_sampling(const MkSampling& s) {
   const auto fault = [](const char* field, auto value, const char* expected) {
     return Error{fmt::format("{}: error: is {}, expected {}", field, value, expected)};
   };
-  if (!(s.repetition_penalty > 0) || std::isinf(s.repetition_penalty))
-    return fault("repetition_penalty", s.repetition_penalty, "more than 0");
-  if (!(s.temperature >= 0) || std::isinf(s.temperature))
-    return fault("temperature", s.temperature, "0 or more");
+  if (!(s.repetition_penalty >= 0.001f && s.repetition_penalty <= 1000))
+    return fault("repetition_penalty", s.repetition_penalty, "0.001 to 1000");
+  if (!(s.temperature >= 0 && s.temperature <= 1e6f))
+    return fault("temperature", s.temperature, "0 to 1000000");
   if (!(s.top_p > 0 && s.top_p <= 1)) return fault("top_p", s.top_p, "more than 0, at most 1");
   if (!(s.min_p >= 0 && s.min_p <= 1)) return fault("min_p", s.min_p, "0 to 1");
   if (s.logprobs > 1 + kMaxTop) return fault("logprobs", s.logprobs - 1, "at most 20");

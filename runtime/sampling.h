@@ -15,10 +15,11 @@ constexpr uint32_t kMaxVocab = 1u << 18;  // ids are 18 bits
 constexpr uint32_t kMassBits = 44;        // the likeliest token has the mass 2^44; all together, below 2^63
 constexpr float kMaxLogit = 3.40282347e+38f;
 
-// One request's draw. The filters apply in the order of the fields.
+// One request's draw. The filters apply in the order of the fields. The bounds of penalty and temperature
+// keep masked tokens at no mass.
 struct MkSampling {
-  float repetition_penalty = 1;  // > 0; of ids seen: logits above 0 divided, others multiplied; 1: off
-  float temperature = 0;         // 0: greedy, the lowest id on ties; else logits are divided by it
+  float repetition_penalty = 1;  // 0.001 to 1000; of ids seen: logits above 0 divided, others multiplied
+  float temperature = 0;         // 0 to 1e6; logits are divided by it; 0: greedy, the lowest id on ties
   uint32_t top_k = 0;            // keeps the k greatest logits, of equal ones the lowest ids; 0: all
   float top_p = 1;               // (0, 1]; keeps the likeliest until their share reaches it; 1: all
   float min_p = 0;               // [0, 1]; drops what is less likely than this times the likeliest

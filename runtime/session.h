@@ -8,6 +8,7 @@
 
 #include "runtime/artefact.h"
 #include "runtime/device.h"
+#include "runtime/draw.h"
 #include "runtime/safetensors.h"
 
 namespace mkrt {
@@ -62,15 +63,15 @@ class Session {
 struct GenerateOptions {
   uint32_t max_new_tokens = 16;
   std::vector<int32_t> stop_ids;          // ends generation; the id itself is kept
-  double temperature = 0;                 // 0: greedy
-  uint64_t seed = 0;                      // of the draws
+  MkSampling sampling;                    // position: of the first draw; it counts up with each
   std::function<bool(int32_t)> on_token;  // called with each new token; false ends generation
   std::vector<float>* logits = nullptr;   // gets one row of the vocabulary for every token fed
+  std::vector<Drawn>* draws = nullptr;    // gets one for every new token
 };
 
 // Feeds the prompt in steps of at most max_tokens() and generates. Returns the new tokens.
-// Errors: an empty prompt; prompt and new tokens that exceed the context, before anything has run; those of
-// Session::step.
+// Errors: an empty prompt; prompt and new tokens that exceed the context, values of `sampling` outside their
+// ranges, before anything has run; those of Session::step.
 Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t> prompt,
                                       const GenerateOptions& options);
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -26,8 +27,8 @@ struct RunArguments {
   std::optional<std::string> prompt_ids;
   std::optional<std::string> batch_file;
   uint32_t max_new_tokens = 64;
-  double temperature = 0;
-  uint64_t seed = 0;
+  mkrt::MkSampling sampling;
+  std::optional<uint32_t> logprobs;
   bool json = false;
   bool no_special = false;
   std::string logits_out;
@@ -184,9 +185,18 @@ class Printer {
   bool first_ = true;
 };
 
-Status print_json(const std::vector<int32_t>& prompt, const std::vector<int32_t>& tokens,
-                  const mkrt::Tokenizer* tokenizer, const std::string& device) {
-  nlohmann::json out{{"prompt_ids", prompt}, {"new_ids", tokens}, {"text", nullptr}, {"device", device}};
+nlohmann::json logprobs_json(const std::vector<mkrt::Drawn>& draws) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const mkrt::Drawn& drawn : draws) {
+    nlohmann::json top = nlohmann::json::array();
+    for (const mkrt::TokenLogprob& t : drawn.top) top.push_back({{"id", t.id}, {"logprob", t.logprob}});
+    out.push_back({{"id", drawn.id}, {"logprob", drawn.logprob}, {"top", std::move(top)}});
+  }
+  return out;
+}
+
+Status print_json(nlohmann::json out, const std::vector<int32_t>& tokens, const mkrt::Tokenizer* tokenizer) {
+  out["text"] = nullptr;
   if (tokenizer) {
     const mkrt::Result<std::string> text = mkrt::decode(*tokenizer, tokens, true);
     if (!text.ok()) return text.error();
@@ -196,9 +206,19 @@ Status print_json(const std::vector<int32_t>& prompt, const std::vector<int32_t>
   return put_out("-", std::as_bytes(std::span(line)), true);
 }
 
+// Faults of the sampling by their flags, which are the fields' names.
+Status check_sampling_flags(const mkrt::MkSampling& sampling) {
+  const Status status = mkrt::check_sampling(sampling);
+  if (status.ok()) return {};
+  std::string message = status.error().message;
+  std::replace(message.begin(), message.begin() + static_cast<ptrdiff_t>(message.find(':')), '_', '-');
+  return Error{"--" + message};
+}
+
 Status run(const RunArguments& a) {
   if (a.prompt.has_value() + a.prompt_ids.has_value() + a.batch_file.has_value() != 1)
     return Error{"mkc: error: give one of --prompt, --prompt-ids and --batch-file"};
+  if (Status status = check_sampling_flags(a.sampling); !status.ok()) return status;
   if (a.race && a.device == "cuda") return Error{"--race: error: only the emulator sees races"};
   if (!a.checkpoint.empty() && !is_cubin(a.request.model))
     return Error{fmt::format("--checkpoint {}: error: is for cubins, {} has its own weights", a.checkpoint,
@@ -231,8 +251,9 @@ Status run(const RunArguments& a) {
   mkrt::GenerateOptions options;
   options.max_new_tokens = a.max_new_tokens;
   options.stop_ids = loaded.artefact.manifest.eos_ids;
-  options.temperature = a.temperature;
-  options.seed = a.seed;
+  options.sampling = a.sampling;
+  std::vector<mkrt::Drawn> draws;
+  if (a.logprobs) options.sampling.logprobs = 1 + *a.logprobs, options.draws = &draws;
   if (!a.logits_out.empty()) options.logits = &logits;
   Printer printer(tokenizer ? &*tokenizer : nullptr);
   bool readable = true;
@@ -247,12 +268,29 @@ Status run(const RunArguments& a) {
   if (!a.logits_out.empty())
     if (Status status = mkrt::write_npy(a.logits_out, logits, loaded.artefact.manifest.vocab); !status.ok())
       return status;
-  if (a.json)
-    return print_json(prompt.value(), tokens.value(), tokenizer ? &*tokenizer : nullptr,
-                      loaded.device->name());
+  if (a.json) {
+    nlohmann::json out{
+        {"prompt_ids", prompt.value()}, {"new_ids", tokens.value()}, {"device", loaded.device->name()}};
+    if (a.logprobs) out["logprobs"] = logprobs_json(draws);
+    return print_json(std::move(out), tokens.value(), tokenizer ? &*tokenizer : nullptr);
+  }
   if (!readable || !printer.finish()) return Error{"mkc: error: cannot write to standard output"};
   fmt::print(stderr, "{}: {} tokens in {:.2f} s\n", loaded.device->name(), tokens.value().size(), seconds);
   return {};
+}
+
+void add_sampling_options(CLI::App& command, RunArguments& a, CLI::Option* batch) {
+  mkrt::MkSampling& s = a.sampling;
+  const auto add = [&](const char* flag, auto& value, const char* help) {
+    command.add_option(flag, value, help)->excludes(batch);
+  };
+  add("--temperature", s.temperature, "0 (default): greedy");
+  add("--top-k", s.top_k, "keep the K likeliest tokens; 0 (default): all");
+  add("--top-p", s.top_p, "keep the likeliest tokens up to this share; 1 (default): all");
+  add("--min-p", s.min_p, "drop tokens less likely than this times the likeliest; default 0");
+  add("--repetition-penalty", s.repetition_penalty,
+      "of tokens in prompt and output: above 1 makes them less likely; default 1");
+  add("--seed", s.seed, "of the draws, with a temperature");
 }
 
 }  // namespace
@@ -270,12 +308,16 @@ void add_run(CLI::App& app, Action& action) {
   CLI::Option* batch =
       command->add_option("--batch-file", a->batch_file, "requests, one JSON object a line (docs/engine.md)");
   command->add_option("--max-new-tokens", a->max_new_tokens, "default 64")->check(CLI::Range(1u, 1u << 30));
-  command->add_option("--temperature", a->temperature, "0 (default): greedy")
-      ->check(CLI::Range(0.0, 1e6))
-      ->excludes(batch);
-  command->add_option("--seed", a->seed, "of the draws, with a temperature")->excludes(batch);
+  add_sampling_options(*command, *a, batch);
   command->add_flag("--no-special-tokens", a->no_special, "add no tokens around the prompt");
-  command->add_flag("--json", a->json, "print one object: prompt_ids, new_ids, text, device");
+  CLI::Option* json =
+      command->add_flag("--json", a->json, "print one object: prompt_ids, new_ids, text, device");
+  command
+      ->add_option("--logprobs", a->logprobs,
+                   "add log-probabilities to it: of each new token and of the N likeliest")
+      ->check(CLI::Range(0u, mkrt::kMaxTop))
+      ->needs(json)
+      ->excludes(batch);
   command
       ->add_option("--logits-out", a->logits_out, "write the logits of all fed positions, float32, as .npy")
       ->excludes(batch);

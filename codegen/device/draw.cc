@@ -229,6 +229,8 @@ MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request, u32 token) {
       cut = found;
   }
 
+  if (id >= a->vocab) id = a->vocab - 1;  // the row may hold anything after a fault
+
   const f32 top = logit_of(likeliest);
   if (w->thread == 0) {
     a->next[request] = id;

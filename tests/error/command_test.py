@@ -121,8 +121,28 @@ class CommandTest(unittest.TestCase):
         self.refuses("none: error: ", *run, "--batch-file", "none")
         self.refuses("mkc: error: give one of --prompt, --prompt-ids and --batch-file\n", *run, "--batch-file",
                      "empty", "--prompt-ids", 1)
-        for option in (("--temperature", 1), ("--seed", 1), ("--logits-out", "l.npy")):
+        for option in (("--temperature", 1), ("--top-p", 0.5), ("--seed", 1), ("--logits-out", "l.npy")):
             self.refuses(f"mkc: error: --batch-file excludes {option[0]}\n", *run, "--batch-file", "empty", *option)
+
+    def test_draws_are_those_of_the_seed(self):
+        def run(*arguments):
+            code, out, err = self.mkc("run", FIXTURE, "--device", "emulator", "--prompt-ids", "3,1,4", "--json",
+                                      "--max-new-tokens", 6, *arguments)
+            self.assertEqual(code, 0, err)
+            return json.loads(out)
+        greedy = run("--logprobs", 3)
+        self.assertNotIn("logprobs", run())
+        self.assertEqual([entry["id"] for entry in greedy["logprobs"]], greedy["new_ids"])
+        for entry in greedy["logprobs"]:
+            self.assertEqual(len(entry["top"]), 3)
+            self.assertEqual(entry["top"][0], {"id": entry["id"], "logprob": entry["logprob"]})
+        filters = ("--temperature", 50, "--top-k", 60, "--top-p", 0.99, "--min-p", 0.01)
+        drawn = run(*filters, "--seed", 5)["new_ids"]
+        self.assertEqual(run(*filters, "--seed", 5)["new_ids"], drawn)
+        self.assertNotEqual(run(*filters, "--seed", 6)["new_ids"], drawn)
+        self.assertEqual(run("--temperature", 50, "--top-k", 1)["new_ids"], greedy["new_ids"])
+        penalised = run("--repetition-penalty", 1000)["new_ids"]
+        self.assertEqual(len({3, 1, 4, *penalised}), 9)  # none comes twice
 
     def test_compiles_from_config_alone(self):
         folder = self.checkpoint()
@@ -251,6 +271,17 @@ class CommandTest(unittest.TestCase):
         self.refuses("mkc: error: --emit: ", "compile", FIXTURE, "--emit", "exe")
         self.refuses("none: error: cannot be read: No such file or directory", "compile", "none")
         self.refuses("mkc: error: give one of --prompt, --prompt-ids and --batch-file", "run", FIXTURE)
+        for flag, value, fault in (
+                ("--temperature", -1, "is -1, expected 0 to 1000000"),
+                ("--temperature", "nan", "is nan, expected 0 to 1000000"),
+                ("--top-p", 0, "is 0, expected more than 0, at most 1"),
+                ("--min-p", 2, "is 2, expected 0 to 1"),
+                ("--repetition-penalty", 0, "is 0, expected 0.001 to 1000")):
+            self.refuses(f"{flag}: error: {fault}\n", "run", FIXTURE, "--prompt-ids", 1, f"{flag}={value}")
+        self.refuses("mkc: error: Could not convert: --top-k = -3\n", "run", FIXTURE, "--top-k=-3")
+        self.refuses("mkc: error: --logprobs: Value 21 not in range 0 to 20\n", "run", FIXTURE, "--json",
+                     "--logprobs", 21)
+        self.refuses("mkc: error: --logprobs requires --json\n", "run", FIXTURE, "--logprobs", 2)
         self.refuses("--checkpoint x: error: is for cubins, ", "run", FIXTURE, "--checkpoint", "x", "--prompt-ids", 1)
         with open("/dev/full", "w") as full:
             done = subprocess.run([MKC, "--version"], stdout=full, stderr=subprocess.PIPE)

@@ -219,10 +219,10 @@ TEST_CASE("values outside their ranges are refused by name") {
   };
   CHECK(error({}) == "");
   CHECK(error({0.1f, 1e6f, ~0u, 1e-9f, 1, 21, ~0ull, ~0u}) == "");
-  CHECK(error({0}) == "repetition_penalty: error: is 0, expected more than 0");
-  CHECK(error({NAN}) == "repetition_penalty: error: is nan, expected more than 0");
-  CHECK(error({1, -1}) == "temperature: error: is -1, expected 0 or more");
-  CHECK(error({1, INFINITY}) == "temperature: error: is inf, expected 0 or more");
+  CHECK(error({0}) == "repetition_penalty: error: is 0, expected 0.001 to 1000");
+  CHECK(error({NAN}) == "repetition_penalty: error: is nan, expected 0.001 to 1000");
+  CHECK(error({1, -1}) == "temperature: error: is -1, expected 0 to 1000000");
+  CHECK(error({1, INFINITY}) == "temperature: error: is inf, expected 0 to 1000000");
   CHECK(error({1, 1, 0, 0}) == "top_p: error: is 0, expected more than 0, at most 1");
   CHECK(error({1, 1, 0, 1.5f}) == "top_p: error: is 1.5, expected more than 0, at most 1");
   CHECK(error({1, 1, 0, 1, -0.5f}) == "min_p: error: is -0.5, expected 0 to 1");

@@ -129,14 +129,36 @@ TEST_CASE("sampling with a low temperature is greedy, and a seed gives the same 
   FakeDevice device;
   GenerateOptions options;
   options.max_new_tokens = 5;
-  options.temperature = 0.1;
+  options.sampling.temperature = 0.1f;
   Session a = opened(device);
   CHECK(generate(a, std::vector<int32_t>{1}, options).value() == std::vector<int32_t>{1, 2, 4, 7, 1});
-  options.temperature = 1000;
+  options.sampling.temperature = 1000;
   Session b = opened(device), c = opened(device);
   const auto once = generate(b, std::vector<int32_t>{1}, options).value();
   CHECK(generate(c, std::vector<int32_t>{1}, options).value() == once);
   CHECK(once != std::vector<int32_t>{1, 2, 4, 7, 1});
+}
+
+TEST_CASE("each new token is drawn from the logits before it, at its position, with all before it seen") {
+  FakeDevice device;
+  Session session = opened(device);
+  std::vector<float> logits;
+  std::vector<Drawn> draws;
+  GenerateOptions options;
+  options.max_new_tokens = 5;
+  options.sampling = {1.5f, 30, 8, 0.95f, 0.01f, 1 + 3, 7, 100};
+  options.logits = &logits, options.draws = &draws;
+  const std::vector<int32_t> prompt{1, 2, 3, 4, 5};
+  const std::vector<int32_t> tokens = generate(session, prompt, options).value();
+  REQUIRE(draws.size() == 5);
+  SeenIds seen{0b111110};
+  for (size_t i = 0; i < 5; ++i, ++options.sampling.position) {
+    const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * kVocab, kVocab);
+    CHECK(draws[i] == draw(row, options.sampling, seen));
+    CHECK(draws[i].top.size() == 3);
+    CHECK(tokens[i] == draws[i].id);
+    see(seen, static_cast<uint32_t>(tokens[i]));
+  }
 }
 
 TEST_CASE("what cannot be fed is refused before anything runs") {
@@ -153,9 +175,9 @@ TEST_CASE("what cannot be fed is refused before anything runs") {
   options.max_new_tokens = 4;
   CHECK(error_of(generate(session, std::vector<int32_t>(10), options)) ==
         "prompt: error: 10 tokens and 4 new ones need 13 positions, the context has 12");
-  options.temperature = -1;
+  options.sampling.temperature = -1;
   CHECK(error_of(generate(session, std::vector<int32_t>(1), options)) ==
-        "temperature: error: is -1, expected 0 or more");
+        "temperature: error: is -1, expected 0 to 1000000");
   CHECK(device.steps.empty());
   CHECK(session.step(std::vector<int32_t>(4)).ok());
   CHECK(session.step(std::vector<int32_t>(4)).ok());
