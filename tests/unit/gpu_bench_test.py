@@ -67,13 +67,13 @@ class BenchTest(unittest.TestCase):
 
     def bench(self, parts, minutes=5.0, only=""):
         made = bench.Bench(Namespace(minutes=minutes, out=self.out, only=only, device="emulator", shapes=CONFIGS))
-        made.parts = lambda: [(name, "qwen3-0.6b", lambda name=name, rows=rows: self.rows(name, rows))
+        made.parts = lambda: [(name, "qwen3-0.6b", lambda kept, name=name, rows=rows: self.rows(name, kept, rows))
                               for name, rows in parts.items()]
         return made
 
-    def rows(self, name, rows):
+    def rows(self, name, kept, rows):
         self.ran.append(name)
-        for row in rows:
+        for row in [*kept, *rows]:
             if isinstance(row, Exception):
                 raise row
             yield dict(row)
@@ -101,6 +101,13 @@ class BenchTest(unittest.TestCase):
         self.bench({**parts, "b": [{}]}).run(json.loads(self.out.read_text())["parts"])
         self.assertEqual(self.ran, ["limits", "a", "b", "limits", "b"])
         self.assertEqual(set(self.state().values()), {"complete"})
+
+    def test_a_part_goes_on_from_the_rows_that_it_has(self):
+        row = {"context": 128, "us": [1.0]}
+        self.bench({"limits": [], "a": [row, kit.Failed("stopped")]}).run({})
+        self.bench({"limits": [], "a": [{**row, "context": 1024}]}).run(json.loads(self.out.read_text())["parts"])
+        part = json.loads(self.out.read_text())["parts"]["a"]
+        self.assertEqual((part["state"], [r["context"] for r in part["rows"]]), ("complete", [128, 1024]))
 
     def test_without_time_parts_say_so_and_earlier_ones_are_kept(self):
         self.assertFalse(self.bench({"limits": [], "a": [{}]}, minutes=0.0).run({"a": {"state": "failed", "rows": [1]}}))

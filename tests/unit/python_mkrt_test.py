@@ -1,6 +1,8 @@
 """runtime/python/mkrt.py on the emulator. Usage: python_mkrt_test.py LIBRARY ROOT; LIBRARY: python_emulator.cc with the C
 interface."""
+import contextlib
 import ctypes
+import io
 import json
 import re
 import sys
@@ -14,9 +16,11 @@ except ImportError:
     print("SKIP tests of arrays: numpy is not installed")
 
 LIBRARY, ROOT = Path(sys.argv[1]), Path(sys.argv[2])
-sys.path.insert(0, str(ROOT / "runtime" / "python"))
+sys.path[:0] = [str(ROOT / "runtime" / "python"), str(ROOT / "tools" / "gpu")]
 sys.dont_write_bytecode = True
+import break_plan  # noqa: E402
 import mkrt  # noqa: E402
+import sessions  # noqa: E402
 
 CHECKPOINT = ROOT / "tests" / "fixtures" / "models" / "llama_f32"
 EXPECTED = json.loads((CHECKPOINT / "expected.json").read_text())
@@ -94,6 +98,31 @@ class MkrtTest(unittest.TestCase):
         self.session.close()
         with self.assertRaisesRegex(mkrt.Error, "^the session is closed$"):
             self.session.step([1])
+
+    @unittest.skipUnless(np, "needs numpy")
+    def test_the_checks_of_sessions_pass_and_find_what_is_wrong(self):
+        def opened():
+            return self.device.open_from_memory(*self.artefact, CHECKPOINT)
+
+        def forgetful(tokens, logits=False):  # every second step starts anew
+            self.session.rewind(0 if self.session.position % 2 else self.session.position)
+            return step(tokens, logits)
+
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            sessions.every_step_size(self.session, PROMPT[:18])
+            sessions.two_sessions(opened, PROMPT)
+        self.assertEqual([json.loads(line)["check"] for line in said.getvalue().splitlines()], ["step sizes", "two sessions"])
+        step, self.session.step = self.session.step, forgetful
+        with self.assertRaisesRegex(SystemExit, "^sessions: error: steps of 2 tokens: relative error "):
+            sessions.every_step_size(self.session, PROMPT[:18])
+
+    def test_a_broken_plan_is_a_fault_that_names_who_waited_and_harms_nobody_after_it(self):
+        manifest, plan, _ = self.artefact
+        with self.device.open_from_memory(manifest, break_plan.broken(plan), None, CHECKPOINT) as session:
+            with self.assertRaisesRegex(mkrt.Error, r"worker \d+ task \S+\[\d+\] waited for event .*: seen \d+, expected \d+"):
+                session.step([1])
+        self.assertEqual(list(self.session.generate(PROMPT, 3)), NEW[:3])
 
     def test_every_function_of_the_header_is_declared(self):
         text = re.sub(r"/\*.*?\*/", "", (ROOT / "runtime" / "mkrt.h").read_text(), flags=re.S)

@@ -10,6 +10,7 @@ import datetime
 import json
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from kit import HERE, Failed, circumstances, lines, spread, symbols, write
@@ -17,7 +18,8 @@ from shapes import read_shape
 
 MODELS = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b", "llama-3.1-8b"]
 PEERS = ["compile-flex", "eager", "compile-sdpa", "transformers"]
-CONTEXTS = [128, 1024, 8192, 32768]
+CONTEXTS = [1024, 128, 8192, 32768]
+BATCH_CONTEXT = 1024
 BATCHES = [1, 2, 4, 8, 16, 32, 64]
 CHUNKS = [16, 64]
 UNSUPPORTED = "not supported by this artefact"
@@ -35,7 +37,7 @@ class Bench:
     def shape(self, model):
         return read_shape(self.a.shapes / model)
 
-    def measure(self):
+    def measure(self, _):
         for row in lines([sys.executable, HERE / "measure.py", HERE / "measure.ptx"], self.left(120)):
             if "device" in row:
                 self.result["machine"] = row["device"]
@@ -43,52 +45,58 @@ class Bench:
                 self.ceiling = max(self.ceiling or 0, row["bytes_per_us"])
             yield row
 
-    def mkc(self, model, cubin=None):
+    def batches(self, model):
+        """Those that mkc's artefact has."""
+        cubin = HERE / "cubins" / f"{model}.cubin"
+        most = symbols(cubin).get("B", 1) if cubin.exists() else 1
+        return [batch for batch in self.a.batches if batch <= most]
+
+    def mkc(self, model, cubin, _):
         """Steps of one token and of chunks, by the runner; batches where the artefact has them."""
-        cubin = HERE / "cubins" / f"{cubin or model}.cubin"
+        cubin = HERE / "cubins" / f"{cubin}.cubin"
         if not cubin.exists():
             yield {"state": "not in this bundle"}
             return
-        has = symbols(cubin)
+        has, batches = symbols(cubin), self.batches(model)
         contexts = [c for c in self.a.contexts if c <= has["kv_len"]]
-        counts = [n for n in [1, *CHUNKS] if n <= has["T"] and n <= min(contexts)]
-        for batch in self.a.batches:
-            if batch > has.get("B", 1):
-                yield {"batch": batch, "state": UNSUPPORTED}
-                continue
-            command = [HERE / "mkrun", cubin, "--steps", self.a.steps, "--contexts", ",".join(map(str, contexts)),
-                       "--tokens", ",".join(map(str, counts if batch == 1 else counts[:1]))]
-            if batch > 1:
-                command += ["--batch", batch]
-            for said in lines(command, self.left(240)):
+        yield from ({"context": c, "state": UNSUPPORTED} for c in self.a.contexts if c not in contexts)
+        yield from ({"batch": b, "state": UNSUPPORTED} for b in self.a.batches if b not in batches)
+        sizes = ",".join(str(n) for n in [1, *CHUNKS] if n <= has["T"] and n <= min(contexts))
+        for batch in batches:
+            more = ["--batch", batch, "--tokens", 1] if batch > 1 else ["--tokens", sizes]
+            for said in lines([HERE / "mkrun", cubin, "--steps", self.a.steps, "--contexts", joined(contexts), *more],
+                              self.left(240)):
                 for row in said["timings"]:
                     if not row["finite"] or row["different"]:
                         raise Failed(f"context {row['context']}: logits are not finite, or differ: {row['hash']}")
                     yield {**row, "batch": batch}
-        for context in self.a.contexts:
-            if context not in contexts:
-                yield {"context": context, "state": UNSUPPORTED}
 
-    def peer(self, model, peer):
-        device = "cpu" if self.a.device == "emulator" else "cuda"
-        command = [sys.executable, HERE / "peers.py", peer, self.a.shapes / model, "--device", device, "--mode",
-                   self.a.mode, "--steps", self.a.steps, "--checks", HERE / "models", "--contexts"]
-        return lines([*command, ",".join(map(str, self.a.contexts))], self.left(240))
+    def peer(self, model, peer, kept):
+        """What an earlier run has not: one request at every context, and more at one of them."""
+        yield from kept
+        had = {(row["context"], row["batch"]) for row in kept}
+        points = [(context, 1) for context in self.a.contexts]
+        points += [(BATCH_CONTEXT, batch) for batch in self.batches(model) if batch > 1]
+        wanted = ",".join(f"{context}x{batch}" for context, batch in points if (context, batch) not in had)
+        if wanted:
+            yield from lines([sys.executable, HERE / "peers.py", peer, self.a.shapes / model, "--device",
+                              "cpu" if self.a.device == "emulator" else "cuda", "--mode", self.a.mode, "--steps",
+                              self.a.steps, "--checks", HERE / "models", "--points", wanted], self.left(240))
 
     def left(self, most):
         return max(1, min(most, self.deadline - time.monotonic()))
 
     def parts(self):
-        """Name, model, rows; what matters most comes first."""
+        """Name, model, what gives rows from those that an earlier run has timed; what matters most comes first."""
         yield "limits", None, self.measure
         for model in self.a.models:
-            yield f"mkc {model}", model, lambda model=model: self.mkc(model)
+            yield f"mkc {model}", model, partial(self.mkc, model, model)
         for peer in self.a.peers:
             for model in self.a.models:
-                yield f"{peer} {model}", model, lambda model=model, peer=peer: self.peer(model, peer)
+                yield f"{peer} {model}", model, partial(self.peer, model, peer)
             if peer == self.a.peers[0]:  # mkc's own tiles as separate kernels, where the bundle has them
                 for model in self.a.models:
-                    yield f"mkc kernels {model}", model, lambda model=model: self.mkc(model, model + "-kernels")
+                    yield f"mkc kernels {model}", model, partial(self.mkc, model, model + "-kernels")
 
     def finished(self, row, model):
         """A row with its spread, the bytes it must move and how near the ceiling that is."""
@@ -102,11 +110,11 @@ class Bench:
             row["fraction_of_ceiling"] = row["bytes"] / self.ceiling / row["us"]["median"]
         return row
 
-    def run_part(self, name, model, rows):
+    def run_part(self, name, model, rows, kept):
         began = time.monotonic()
         part = self.result["parts"][name] = {"state": "running", "date": datetime.date.today().isoformat(), "rows": []}
         try:
-            for row in rows():
+            for row in rows([row for row in kept if "us" in row]):
                 part["rows"].append(self.finished(row, model))
                 write(self.a.out, self.result)
                 show(name, row)
@@ -128,7 +136,7 @@ class Bench:
             elif self.deadline - time.monotonic() < 15:
                 self.result["parts"].setdefault(name, kept or {"state": "no time left", "rows": []})
             else:
-                self.run_part(name, model, rows)
+                self.run_part(name, model, rows, kept.get("rows", []))
         write(self.a.out, self.result)
         return all(part["state"] == "complete" for part in self.result["parts"].values())
 
@@ -140,6 +148,10 @@ def show(name, row):
     elif "bytes_per_us" in row:
         print(f"            {row['what']}, {row['by']}, {row['bytes'] >> 20} MB: {row['bytes_per_us'] / 1e6:.3f} TB/s",
               flush=True)
+
+
+def joined(values):
+    return ",".join(map(str, values))
 
 
 def numbers(text):

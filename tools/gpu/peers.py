@@ -106,8 +106,9 @@ def check(a, family):
     say(check=family, worst_row=worst)
 
 
-def numbers(text):
-    return [int(n) for n in text.split(",")]
+def points(text):
+    """Contexts and batches: 128x1,1024x8."""
+    return [tuple(int(n) for n in point.split("x")) for point in text.split(",")]
 
 
 def main():
@@ -115,8 +116,7 @@ def main():
     parser.add_argument("peer", choices=["eager", "compile-flex", "compile-sdpa", "transformers"])
     parser.add_argument("folder", help="of the model's config.json")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--contexts", type=numbers, default=[128])
-    parser.add_argument("--batches", type=numbers, default=[1])
+    parser.add_argument("--points", type=points, default=[(128, 1)], help="contexts and batches: 128x1,1024x8")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--mode", choices=["reduce-overhead", "max-autotune"], default="reduce-overhead")
@@ -129,10 +129,9 @@ def main():
         for family in FAMILIES if a.peer == "eager" else ["qwen3"]:
             if a.checks and a.peer != "transformers":
                 check(a, family)
-        for context in a.contexts:
-            for batch in a.batches:
-                timed = time_generate if a.peer == "transformers" else time_plain
-                say(context=context, batch=batch, **timed(a, shape, context, batch))
+        for context, batch in a.points:
+            timed = time_generate if a.peer == "transformers" else time_plain
+            say(context=context, batch=batch, **timed(a, shape, context, batch))
 
 
 if __name__ == "__main__":

@@ -33,10 +33,10 @@ def every_step_size(session, ids):
           flush=True)
 
 
-def two_sessions(device, cubin, checkpoint, ids):
-    """Steps of two sessions in turn, on one device."""
+def two_sessions(opened, ids):
+    """Steps of two sessions in turn, on one device; `opened` opens one."""
     prompts = ids, ids[::-1]
-    with device.open(cubin, checkpoint) as a, device.open(cubin, checkpoint) as b:
+    with opened() as a, opened() as b:
         alone = []
         for session, prompt in zip((a, b), prompts):
             alone.append(list(session.generate(prompt, INTERLEAVED)))
@@ -55,7 +55,8 @@ def main():
     with mkrt.Device() as device:
         with device.open(cubin, checkpoint) as session:
             every_step_size(session, ids)
-        two_sessions(device, cubin, checkpoint, ids)
+        two_sessions(lambda: device.open(cubin, checkpoint), ids)
 
 
-main()
+if __name__ == "__main__":
+    main()
