@@ -87,6 +87,7 @@ Kernel compile(const std::vector<std::vector<SiteEdit>>& mutants, const uint32_t
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto machine = checked(llvm::orc::JITTargetMachineBuilder::detectHost());
+  machine.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Fast;  // as GPUs have it
   auto context = std::make_unique<llvm::LLVMContext>();
   std::unique_ptr<llvm::Module> module = kernel_module(*context);
   apply_selectable(*module, mutants, selected);

@@ -181,6 +181,35 @@ TEST_CASE("draws do not depend on the order in which threads run") {
   CHECK(first.seen == second.seen);
 }
 
+// The logit, below a greatest of 0, with the greatest mass up to `mass`.
+float logit_of_mass(uint64_t mass) {
+  float logit = static_cast<float>(std::log(static_cast<double>(mass) * 0x1p-44)) + 1e-5f;
+  while (mass_of(logit, mass_scale(1)) > mass) logit = std::nextafter(logit, -100.0f);
+  return logit;
+}
+
+TEST_CASE("a draw at exactly the running sum goes to the next id") {
+  constexpr uint64_t likeliest = uint64_t{1} << 44;
+  uint32_t cases = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    // Ids before the likeliest, with the mass that is drawn.
+    uint64_t before = likeliest;
+    for (int i = 0; i < 100; ++i) before = draw_below(before + likeliest, seed, 0);
+    if (before > likeliest || draw_below(before + likeliest, seed, 0) != before) continue;
+    std::vector<float> row;
+    for (uint64_t left = before; left > 0; left -= mass_of(row.back(), mass_scale(1)))
+      row.push_back(logit_of_mass(left));
+    row.push_back(0);
+    const auto vocab = static_cast<uint32_t>(row.size());
+    const Problem p{vocab, {row}, {SeenIds(1)}, {{1, 1, 0, 1, 0, 0, seed}}};
+    const Draws got = run(p);
+    CHECK(got.drawn[0].id == static_cast<int32_t>(vocab) - 1);
+    check_same(p, got);
+    ++cases;
+  }
+  CHECK(cases > 5);
+}
+
 TEST_CASE("what is drawn after a fault, from strips that never were, is still in the vocabulary") {
   const Problem p{40, {random_logits(40, 1, true)}, {SeenIds(2)}, {{1, 1}}};
   for (const float shift : {1e30f, -1e30f, INFINITY, -INFINITY, NAN}) {

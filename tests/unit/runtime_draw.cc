@@ -135,6 +135,19 @@ TEST_CASE("the filters leave the ids of their definitions, at their probabilitie
             }
 }
 
+TEST_CASE("top-p stops at the id with which its share is reached, also where it is reached exactly") {
+  const auto ids = [](const std::vector<Candidate>& kept) {
+    std::vector<uint32_t> out;
+    for (const Candidate& c : kept) out.push_back(c.id);
+    return out;
+  };
+  const std::vector<float> equal = {1, 1, 1, 1};
+  CHECK(ids(survivors(equal, {1, 1, 0, 0.5f})) == std::vector<uint32_t>{0, 1});
+  CHECK(ids(survivors(equal, {1, 1, 0, 0.500001f})) == std::vector<uint32_t>{0, 1, 2});
+  CHECK(ids(survivors(equal, {1, 1, 2, 0.5f})) == std::vector<uint32_t>{0});
+  CHECK(ids(survivors(std::vector<float>{0, 9, 0, 9}, {1, 1, 3})) == std::vector<uint32_t>{0, 1, 3});
+}
+
 // Pearson's statistic of draws against expected probabilities is below its quantile at 1 - 1e-5 (the
 // approximation of Wilson and Hilferty 1931). Outcomes expected fewer than 5 times are taken together.
 void check_distribution(const std::map<uint32_t, double>& want, const std::map<uint32_t, uint32_t>& counts,
