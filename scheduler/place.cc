@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <queue>
+#include <numeric>
 
 #include "runtime/packing.h"
 #include "scheduler/cost.h"
@@ -56,29 +56,29 @@ std::vector<Placement> choose_placements(const TaskProgram& program) {
   return placements;
 }
 
-// Deals tasks out so that the bytes streamed by the workers, over the whole step so far, stay within one
-// task of each other.
+// Deals tasks out so that all workers get as many of a grid, give or take one, since the next grid waits for
+// the slowest; and so that the bytes they streamed over the whole step so far stay within one task of each
+// other: those with the fewest get the tasks that are left over.
 class ByteBalance {
  public:
-  explicit ByteBalance(uint32_t workers) {
-    for (uint32_t w = 0; w < workers; ++w) least_.push({0, w});
+  explicit ByteBalance(uint32_t workers) : bytes_(workers, 0), order_(workers) {
+    std::iota(order_.begin(), order_.end(), 0u);
   }
 
-  // Number of tasks for each worker: every task goes to the worker with the fewest bytes so far.
+  // Number of tasks for each worker.
   std::vector<uint32_t> deal(uint32_t tasks, uint64_t task_bytes) {
-    std::vector<uint32_t> share(least_.size(), 0);
-    for (uint32_t t = 0; t < tasks; ++t) {
-      auto [bytes, worker] = least_.top();
-      least_.pop();
-      least_.push({bytes + task_bytes, worker});
-      ++share[worker];
-    }
+    const auto workers = static_cast<uint32_t>(bytes_.size());
+    std::vector<uint32_t> share(workers, tasks / workers);
+    std::sort(order_.begin(), order_.end(),
+              [&](uint32_t a, uint32_t b) { return std::pair(bytes_[a], a) < std::pair(bytes_[b], b); });
+    for (uint32_t i = 0; i < tasks % workers; ++i) ++share[order_[i]];
+    for (uint32_t w = 0; w < workers; ++w) bytes_[w] += share[w] * task_bytes;
     return share;
   }
 
  private:
-  using Load = std::pair<uint64_t, uint32_t>;  // bytes, worker
-  std::priority_queue<Load, std::vector<Load>, std::greater<>> least_;
+  std::vector<uint64_t> bytes_;  // by worker
+  std::vector<uint32_t> order_;  // workers, to be sorted by bytes
 };
 
 std::vector<uint32_t> even_shares(uint32_t tasks, uint32_t workers) {
@@ -88,7 +88,8 @@ std::vector<uint32_t> even_shares(uint32_t tasks, uint32_t workers) {
   return share;
 }
 
-void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<GridId>& order) {
+void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<GridId>& order,
+                  bool balance_grids) {
   const TaskProgram& program = schedule.program;
   const std::vector<int64_t> symbols = decode_symbols(program);
   ByteBalance balance(schedule.workers);
@@ -102,6 +103,7 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
     }
     const auto tasks = static_cast<uint32_t>(task_count(program.grids[g], symbols));
     const uint64_t bytes = task_cost(program, g, machine, symbols).stream_bytes;
+    if (balance_grids) balance = ByteBalance(schedule.workers);
     const std::vector<uint32_t> share =
         bytes == 0 ? even_shares(tasks, schedule.workers) : balance.deal(tasks, bytes);
     uint32_t first = 0;
@@ -160,7 +162,7 @@ Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceO
   schedule.workers = options.workers != 0 ? options.workers : machine.workers;
   schedule.placements = choose_placements(schedule.program);
   schedule.ring = {machine.ring_stages, mkrt::kStageBytes};
-  fill_streams(schedule, machine, order.value());
+  fill_streams(schedule, machine, order.value(), options.balance_grids);
   plan_memory(schedule);
   plan_events(schedule);
   return schedule;

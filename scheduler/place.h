@@ -10,7 +10,8 @@
 namespace mkc {
 
 struct PlaceOptions {
-  uint32_t workers = 0;  // 0: as many as the machine has
+  uint32_t workers = 0;        // 0: as many as the machine has
+  bool balance_grids = false;  // level the bytes of each grid alone, for comparison
 };
 
 // Orders the grids by critical path, places every one by table, range or inline (the reason is kept), deals

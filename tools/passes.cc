@@ -55,7 +55,7 @@ Status make_events(Compilation& c) {
 }
 
 Status make_placement(Compilation& c) {
-  return take(place(std::get<TaskProgram>(c.module), c.machine, {workers_of(c)}), c);
+  return take(place(std::get<TaskProgram>(c.module), c.machine, {workers_of(c), c.balance_grids}), c);
 }
 
 Status make_proof(Compilation& c) {

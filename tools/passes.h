@@ -25,6 +25,7 @@ struct Compilation {
   CompileRequest request;
   std::optional<mkrt::Checkpoint> checkpoint;  // absent: from config.json alone
   Machine machine;
+  bool balance_grids = false;              // of PlaceOptions
   Module module;                           // the level reached
   std::vector<std::string> event_reasons;  // by EventId: why its granularity
   ProofReport proof;

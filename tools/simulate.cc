@@ -96,6 +96,8 @@ void add_simulate(CLI::App& app, Action& action) {
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--no-run-ahead", options->no_run_ahead,
                     "were copies issued only once their task's waits are over");
+  command->add_flag("--balance-grids", options->step.balance_grids,
+                    "were the streamed bytes of each grid leveled, not those of the step");
   command->add_option("--trace", options->trace, "write a timeline of all workers, as Perfetto opens it");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }

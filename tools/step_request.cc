@@ -50,6 +50,7 @@ Result<SimulatedStep> simulate_step(StepRequest request, const SimulateOptions& 
   if (!opened.ok()) return opened.error();
   SimulatedStep step;
   step.compilation = std::move(opened.value());
+  step.compilation.balance_grids = request.balance_grids;
   if (Status status = run_passes(step.compilation); !status.ok()) return status.error();
   Result<std::vector<int64_t>> symbols = symbol_values(step.compilation.schedule().program, request);
   if (!symbols.ok()) return symbols.error();

@@ -11,7 +11,8 @@ namespace mkc {
 struct StepRequest {
   ModelRequest model;
   int64_t batch = 1;
-  int64_t tokens = 1;  // of the step
+  int64_t tokens = 1;          // of the step
+  bool balance_grids = false;  // of PlaceOptions
 };
 
 // Adds the options of the model and --batch and --tokens; --context is the request's positions.

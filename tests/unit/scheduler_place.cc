@@ -46,7 +46,7 @@ TEST_CASE("each grid gets its kind of placement with a reason") {
   for (const Placement& p : s.placements) CHECK_FALSE(p.reason.empty());
 }
 
-TEST_CASE("streamed bytes stay within one strip of the largest grid after every grid") {
+TEST_CASE("streamed bytes stay within one strip of the largest grid, and strips of a grid within one") {
   for (uint32_t workers : {1u, 2u, 5u, 7u, 132u}) {
     CAPTURE(workers);
     const test::ModelShape shape{.layers = 3, .hidden = 512, .feed_forward = 1536, .vocab = 1009};
@@ -58,13 +58,34 @@ TEST_CASE("streamed bytes stay within one strip of the largest grid after every 
     for (GridId g : order) {
       const uint64_t strip = task_cost(s.program, g, machine(), symbols).stream_bytes;
       largest = std::max(largest, strip);
-      for (uint32_t w = 0; w < workers; ++w)
+      uint32_t fewest = UINT32_MAX, most = 0;
+      for (uint32_t w = 0; w < workers; ++w) {
+        uint32_t strips = 0;
         for (const Segment& segment : s.streams[w])
-          if (segment.grid == g) bytes[w] += segment.count * strip;
+          if (segment.grid == g) strips += segment.count;
+        bytes[w] += strips * strip;
+        fewest = std::min(fewest, strips);
+        most = std::max(most, strips);
+      }
+      CHECK(most - fewest <= 1);
       const auto [low, high] = std::minmax_element(bytes.begin(), bytes.end());
       CHECK(*high - *low <= largest);
     }
   }
+}
+
+TEST_CASE("bytes leveled in each grid alone add up on the first workers") {
+  Result<Schedule> placed =
+      place(model_program({.layers = 3}), machine(), {.workers = 3, .balance_grids = true});
+  REQUIRE(placed.ok());
+  const Schedule& s = placed.value();
+  const std::vector<int64_t> symbols = decode_symbols(s.program);
+  std::vector<uint64_t> bytes(3, 0);
+  for (uint32_t w = 0; w < 3; ++w)
+    for (const Segment& segment : s.streams[w])
+      bytes[w] += segment.count * task_cost(s.program, segment.grid, machine(), symbols).stream_bytes;
+  CHECK(bytes[0] > bytes[1]);
+  CHECK(bytes[1] > bytes[2]);
 }
 
 TEST_CASE("table grids are dealt out whole, in runs that follow each other from worker to worker") {
