@@ -8,6 +8,8 @@ trap 'rm -rf "$out"' EXIT
 "$root/tools/gpu/bundle" "$out" "$build"
 assembler=$("$build/mkc" doctor | sed -n 's/^ *\(.*ptxas\) .*: used$/\1/p')
 [ -z "$assembler" ] || "$assembler" -arch=sm_90 "$out/measure.ptx" -o "$out/measure.cubin"
+newest=$(objdump -T "$out/mkrun" "$out/libmkrt.so" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
+[[ $(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | tail -n 1) == GLIBC_2.34 ]] || { echo "needs $newest"; exit 1; }
 cd "$out"
 export PATH=$build/assembler/bin:$PATH
 python3 check.py --device emulator --mkc "$build/mkc" --out result.json

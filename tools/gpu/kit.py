@@ -46,7 +46,7 @@ def circumstances():
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         said = subprocess.run(query, capture_output=True, text=True, timeout=20).stdout.strip()
-    except OSError:
+    except (OSError, subprocess.SubprocessError):
         said = ""
     device, _, version = said.partition(", ")
     commit = HERE / "commit"

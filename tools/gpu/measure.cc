@@ -108,7 +108,7 @@ KERNEL void read_by_copies(const char GLOBAL* data, u64 pieces, u32 piece_bytes,
   if (thread() == 0) {
     for (u32 s = 0; s < stages; ++s)
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers + 8 * s) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the copies see the barriers
     const u64 mine = block() < pieces ? (pieces - block() + blocks() - 1) / blocks() : 0;
     for (u64 i = 0; i < mine + stages; ++i) {
       const u32 stage = static_cast<u32>(i % stages);

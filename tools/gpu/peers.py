@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 import torch._dynamo
+from torch._dynamo.utils import counters
 
 import plain_model
 from shapes import read_shape
@@ -55,8 +56,8 @@ def time_plain(a, shape, context, batch):
             us.append(1e6 * (time.perf_counter() - started))
         else:
             ready = time.perf_counter() - begin
-    return {"us": us, "warm_up_s": ready, "mode": None if a.peer == "eager" else a.mode,
-            "attention": attention(a.peer)}
+    return {"us": us, "warm_up_s": ready, "attention": attention(a.peer),
+            **({} if a.peer == "eager" else {"mode": a.mode, "cudagraph_skips": counters["inductor"]["cudagraph_skips"]})}
 
 
 def time_generate(a, shape, context, batch):

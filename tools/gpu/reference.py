@@ -76,7 +76,6 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("program", nargs="+")
     a = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = False
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         compare(read_shape(a.folder), a, folder)
 
