@@ -12,7 +12,7 @@ namespace mkrt {
 
 constexpr uint32_t kMaxTop = 20;          // tokens whose log-probabilities may be asked for
 constexpr uint32_t kMaxVocab = 1u << 18;  // ids are 18 bits
-constexpr uint32_t kMassBits = 44;        // the likeliest token has the mass 2^44; all together, below 2^63
+constexpr uint32_t kMassBits = 44;        // the likeliest token has the mass 2^44; all together, at most 2^62
 constexpr float kMaxLogit = 3.40282347e+38f;
 
 // One request's draw. The filters apply in the order of the fields. The bounds of penalty and temperature

@@ -117,8 +117,8 @@ struct SampleArgs {
 // logits [rows, vocab], vocab at most kMaxVocab, not changed; best_* [rows, ceil(vocab / 16)]: the greatest
 // logit of each strip and its id, the lowest on ties; sampling [requests]; seen [requests, ceil(vocab / 32)]
 // or null: ids that a repetition penalty applies to, bit id % 32 of word id / 32; the token drawn is added.
-// next [requests]; logprob [requests] and top_id, top_logprob [requests, kMaxTop]: filled as
-// sampling.logprobs asks, null if no request does.
+// next [requests]; logprob [requests] and top_id, top_logprob [requests, kMaxTop]: filled as far as
+// sampling.logprobs asks and the vocabulary goes, null if no request asks.
 struct DrawArgs {
   AS1 const f32* logits;
   AS1 const f32* best_value;
@@ -130,6 +130,7 @@ struct DrawArgs {
   AS1 u32* top_id;
   AS1 f32* top_logprob;
   u32 vocab;
+  u32 step;  // of the launch, from 0: added to each sampling.position
 };
 
 extern "C" {

@@ -14,7 +14,8 @@ constexpr u32 kIdBits = 18;
 constexpr u32 kLastId = kMaxVocab - 1;
 constexpr u32 kDigitBits = 3;
 constexpr u32 kDigits = 1u << kDigitBits;
-constexpr u32 kLoads = 8;        // logits that a thread reads at once
+constexpr u32 kLoads = 8;        // logits that a thread has under way at once
+constexpr u32 kStripLoads = 4;   // and strips' best
 constexpr u32 kBlockIds = 4096;  // a search notes for each block of the row whether it is worth reading
 static_assert(kMaxVocab == 1u << kIdBits && kMaxVocab / kBlockIds <= 64);
 static_assert(kBlockIds % (kLoads * kConsumerThreads) == 0);
@@ -83,10 +84,23 @@ MK_INLINE u64 greatest_of_strip(const Row& row, u32 strip, u64 below) {
 MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
   const Bins bins(w);
   u64 best = 0;
-  for (u32 strip = w.thread; strip * kStripRows < row.vocab; strip += kConsumerThreads) {
-    u64 rank = rank_of(plain_logit(row.best_value[strip]), row.best_index[strip]);
-    if (rank >= below || row.penalises(strip)) rank = greatest_of_strip(row, strip, below);
-    if (rank > best) best = rank;
+  for (u32 first = w.thread; first * kStripRows < row.vocab; first += kStripLoads * kConsumerThreads) {
+    u32 again = 0;  // strips to read, a bit each
+    MK_UNROLL
+    for (u32 i = 0; i < kStripLoads; ++i) {
+      const u32 strip = first + i * kConsumerThreads;
+      if (strip * kStripRows >= row.vocab) continue;
+      const u64 rank = rank_of(plain_logit(row.best_value[strip]), row.best_index[strip]);
+      if (rank >= below || row.penalises(strip))
+        again |= 1u << i;
+      else if (rank > best)
+        best = rank;
+    }
+    for (; again != 0; again &= again - 1) {
+      const u32 strip = first + (u32)__builtin_ctz(again) * kConsumerThreads;
+      const u64 rank = greatest_of_strip(row, strip, below);
+      if (rank > best) best = rank;
+    }
   }
   for (u32 mask = kWarpLanes / 2; mask > 0; mask /= 2) {
     const u64 other = shuffle_xor(best, mask);
@@ -164,15 +178,15 @@ MK_INLINE void total_bins(const Worker& w) {
 }
 
 // Where the sum stands that is looked for, of all that there is.
-MK_INLINE u64 target_of(Goal goal, AS1 const MkSampling* p, u64 all) {
+MK_INLINE u64 target_of(Goal goal, AS1 const MkSampling* p, u32 step, u64 all) {
   if (goal == Goal::kTopK) return p->top_k;
   if (goal == Goal::kTopP) return share_of(p->top_p, all);
-  return draw_below(all, p->seed, p->position) + 1;
+  return draw_below(all, p->seed, p->position + step) + 1;
 }
 
 // The code of the element, from the greatest code down, with which the running sum reaches its target; the
 // lowest code's if it never does. For kTotal the sum of all.
-MK_INLINE u64 find(const Worker& w, const Row& row, const Search& s, AS1 const MkSampling* p) {
+MK_INLINE u64 find(const Worker& w, const Row& row, const Search& s, AS1 const MkSampling* p, u32 step) {
   const Bins bins(w);
   const u32 digits = s.by_rank() ? (32 + kIdBits + kDigitBits - 1) / kDigitBits : kIdBits / kDigitBits;
   u64 prefix = 0, target = 0, blocks = ~(u64)0;
@@ -183,7 +197,7 @@ MK_INLINE u64 find(const Worker& w, const Row& row, const Search& s, AS1 const M
       u64 all = 0;
       for (u32 digit = 0; digit < kDigits; ++digit) all += bins.total[digit];
       if (s.goal == Goal::kTotal) return all;
-      target = target_of(s.goal, p, all);
+      target = target_of(s.goal, p, step, all);
     }
     u32 digit = kDigits - 1;
     for (; digit > 0 && target > bins.total[digit]; --digit) target -= bins.total[digit];
@@ -192,57 +206,66 @@ MK_INLINE u64 find(const Worker& w, const Row& row, const Search& s, AS1 const M
   return prefix;
 }
 
-}  // namespace
+struct Choice {
+  u32 id;
+  f32 log_total;  // of the unmodified softmax, where log-probabilities are asked for
+};
 
-MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request, u32 token) {
-  AS1 const MkSampling* p = a->sampling + request;
-  const u32 strips = (a->vocab + kStripRows - 1) / kStripRows, words = (a->vocab + 31) / 32;
-  AS1 u32* seen = a->seen ? a->seen + (u64)request * words : nullptr;
-  AS1 const u32* penalises = p->repetition_penalty != 1 ? seen : nullptr;
-  Row row{a->logits + (u64)token * a->vocab,
-          a->best_value + (u64)token * strips,
-          a->best_index + (u64)token * strips,
-          nullptr,
-          p->repetition_penalty,
-          a->vocab};
-
-  const u64 likeliest = greatest(*w, row, ~(u64)0);
-  row.seen = penalises;
-  const u64 first = row.seen ? greatest(*w, row, ~(u64)0) : likeliest;
-  u32 id = id_of(first);
-  f32 log_total = 0;
+// The searches that the request asks for, one after the other. `first`: the rank of the greedy choice.
+MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 const MkSampling* p,
+                        u32 step) {
+  Choice choice{id_of(first), 0};
+  AS1 const u32* penalises = row.seen;
   u64 cut = 0;
   for (u32 i = 0; i <= (u32)Goal::kDraw; ++i) {
     const Goal goal = (Goal)i;
-    if (goal == Goal::kTotal ? p->logprobs == 0 : p->temperature == 0) continue;
+    const bool total = goal == Goal::kTotal;
+    if (total ? p->logprobs == 0 : p->temperature == 0) continue;
     if ((goal == Goal::kTopK && p->top_k == 0) || (goal == Goal::kTopP && p->top_p >= 1)) continue;
-    const bool raw = goal == Goal::kTotal;
+    row.seen = total ? nullptr : penalises;
     const Search search{goal, cut, goal == Goal::kDraw ? least_mass(p->min_p) : 0,
-                        logit_of(raw ? likeliest : first), mass_scale(raw ? 1 : p->temperature)};
-    row.seen = raw ? nullptr : penalises;
-    const u64 found = find(*w, row, search, p);
-    if (goal == Goal::kTotal)
-      log_total = log_of_mass(found);
+                        logit_of(total ? likeliest : first), mass_scale(total ? 1 : p->temperature)};
+    const u64 found = find(w, row, search, p, step);
+    if (total)
+      choice.log_total = log_of_mass(found);
     else if (goal == Goal::kDraw)
-      id = id_of(found);
+      choice.id = id_of(found);
     else
       cut = found;
   }
+  if (choice.id >= row.vocab) choice.id = row.vocab - 1;  // the row may hold anything after a fault
+  return choice;
+}
 
-  if (id >= a->vocab) id = a->vocab - 1;  // the row may hold anything after a fault
+}  // namespace
+
+MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request, u32 row_index) {
+  AS1 const MkSampling* p = a->sampling + request;
+  const u32 strips = (a->vocab + kStripRows - 1) / kStripRows, words = (a->vocab + 31) / 32;
+  AS1 u32* seen = a->seen ? a->seen + (u64)request * words : nullptr;
+  Row row{a->logits + (u64)row_index * a->vocab,
+          a->best_value + (u64)row_index * strips,
+          a->best_index + (u64)row_index * strips,
+          nullptr,
+          p->repetition_penalty,
+          a->vocab};
+  const u64 likeliest = greatest(*w, row, ~(u64)0);
+  if (p->repetition_penalty != 1) row.seen = seen;
+  const u64 first = row.seen ? greatest(*w, row, ~(u64)0) : likeliest;
+  const Choice choice = choose(*w, row, likeliest, first, p, a->step);
 
   const f32 top = logit_of(likeliest);
   if (w->thread == 0) {
-    a->next[request] = id;
-    if (seen) seen[id / 32] |= 1u << id % 32;
-    if (p->logprobs) a->logprob[request] = plain_logit(row.logits[id]) - top - log_total;
+    a->next[request] = choice.id;
+    if (seen) seen[choice.id / 32] |= 1u << choice.id % 32;
+    if (p->logprobs) a->logprob[request] = plain_logit(row.logits[choice.id]) - top - choice.log_total;
   }
   row.seen = nullptr;
   u64 rank = likeliest;
   for (u32 i = 0; i + 1 < p->logprobs && rank != 0; ++i) {
     if (w->thread == 0) {
       a->top_id[request * kMaxTop + i] = id_of(rank);
-      a->top_logprob[request * kMaxTop + i] = logit_of(rank) - top - log_total;
+      a->top_logprob[request * kMaxTop + i] = logit_of(rank) - top - choice.log_total;
     }
     rank = greatest(*w, row, rank);
   }

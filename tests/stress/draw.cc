@@ -138,9 +138,17 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
   for (uint32_t i = 0; i < kRequests; ++i)
     out.wanted.push_back(mkrt::draw(std::span(logits).subspan(i * vocab, vocab), sampling[i],
                                     std::span(seen).subspan(i * words, words)));
-  const mk::DrawArgs arguments{global(logits),      global(best), global(index),   global(sampling),
-                               global(seen),        global(next), global(logprob), global(top_id),
-                               global(top_logprob), vocab};
+  const mk::DrawArgs arguments{global(logits),
+                               global(best),
+                               global(index),
+                               global(sampling),
+                               global(seen),
+                               global(next),
+                               global(logprob),
+                               global(top_id),
+                               global(top_logprob),
+                               vocab,
+                               0};
   mkrt::MkFault fault{};
   std::vector<uint32_t> counters(8);
   mkrt::MkSession session{};

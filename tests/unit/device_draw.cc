@@ -36,7 +36,8 @@ struct Draws {
 
 struct RunOptions {
   uint64_t seed = 1;
-  bool scan = true;      // whether the logits may be read at all
+  bool scan = true;  // whether the logits may be read at all
+  uint32_t step = 0;
   float best_shift = 0;  // what the strips' best are wrong by
 };
 
@@ -61,7 +62,8 @@ Draws run(const Problem& p, const RunOptions& options = {}) {
                    global(logprob.data()),
                    global(top_id.data()),
                    global(top_logprob.data()),
-                   p.vocab};
+                   p.vocab,
+                   options.step};
   Sides s;
   s.consume = [&](Worker& w) {
     for (u32 i = mk_worker(); i < n; i += 2) {
@@ -174,6 +176,13 @@ TEST_CASE("a greedy draw without log-probabilities reads no logits") {
   check_same(p, run(p, {1, false}));
 }
 
+TEST_CASE("in later steps of a launch the draws are those of later positions") {
+  Problem p = all_filters(40);
+  const Draws got = run(p, {1, true, 3});
+  for (MkSampling& s : p.sampling) s.position += 3;
+  check_same(p, got);
+}
+
 TEST_CASE("draws do not depend on the order in which threads run") {
   const Problem p = all_filters(300);
   const Draws first = run(p), second = run(p, {99});
@@ -213,7 +222,7 @@ TEST_CASE("a draw at exactly the running sum goes to the next id") {
 TEST_CASE("what is drawn after a fault, from strips that never were, is still in the vocabulary") {
   const Problem p{40, {random_logits(40, 1, true)}, {SeenIds(2)}, {{1, 1}}};
   for (const float shift : {1e30f, -1e30f, INFINITY, -INFINITY, NAN}) {
-    const int32_t id = run(p, {1, true, shift}).drawn[0].id;
+    const int32_t id = run(p, {1, true, 0, shift}).drawn[0].id;
     CHECK((id >= 0 && id < 40));
   }
 }
