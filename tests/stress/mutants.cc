@@ -51,7 +51,7 @@ std::vector<Mutant> ring_mutants() {
   return {
       {"release without warp sync", {{release, "mk_warp_sync", 0, drop}}, {kWriteTooEarly}},
       {"release before the reads",
-       {{"8multiplyI", acquire, kEvery, followed_by(release)}, {"8multiplyI", release, kEvery, drop}},
+       {{"5drainI", acquire, kEvery, followed_by(release)}, {"5drainI", release, kEvery, drop}},
        {kWriteTooEarly}},
       {"no release", {{release, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
       {"release twice", {{release, "mk_mbar_arrive", 0, twice}}, {kRace, kStuck, kDeadlock, kExtraArrival}},
@@ -68,9 +68,11 @@ std::vector<Mutant> ring_mutants() {
 }
 
 std::vector<Mutant> bulk_copy_mutants() {
-  const std::string bulk = "mkd_stream_bulk";
+  const std::string bulk = "4Bulk4load";
   return {
-      {"no wait for a free stage", {{bulk, "wait_phase", 0, drop}}, {kExtraArrival, kWriteTooEarly}},
+      {"no wait for a free stage",
+       {{"6streamINS0_4Bulk", "wait_phase", 0, drop}},
+       {kExtraArrival, kWriteTooEarly}},
       {"no fence after initialisation",
        {{"mkd_begin", "mk_fence_mbar_init", 0, drop}},
        {"before mk_fence_mbar_init"}},
@@ -82,9 +84,11 @@ std::vector<Mutant> bulk_copy_mutants() {
 }
 
 std::vector<Mutant> async_copy_mutants() {
-  const std::string async = "mkd_stream_async";
+  const std::string async = "5Async4load";
   return {
-      {"no wait for a free stage", {{async, "wait_phase", 0, drop}}, {kRace, kStuck, kDeadlock}},
+      {"no wait for a free stage",
+       {{"6streamINS0_5Async", "wait_phase", 0, drop}},
+       {kRace, kStuck, kDeadlock}},
       {"no arrival", {{async, "mk_async_arrive", 0, drop}}, {kStuck, kDeadlock}},
       {"arrival before the bytes",
        {{async, "mk_async_arrive", 0, call_instead("mk_mbar_arrive")}},
@@ -120,7 +124,7 @@ std::vector<Mutant> body_mutants() {
   return {
       {"norm: sums of the warps", {{"mkb_product_norm", barrier, 0, drop}}, {kReadTooEarly}},
       {"norm: scales", {{"mkb_product_norm", barrier, 1, drop}}, {kReadTooEarly}},
-      {"product: partial sums", {{"8multiplyI", barrier, kEvery, drop}}, {kReadTooEarly}},
+      {"product: partial sums", {{"5drainI", barrier, kEvery, drop}}, {kReadTooEarly}},
       {"product: groups of tokens",
        {{"multiply_groups", barrier, kEvery, drop}},
        {kReadTooEarly, kWriteTooEarly}},
