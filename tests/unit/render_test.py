@@ -73,6 +73,19 @@ class RenderTest(unittest.TestCase):
         self.assertIn("2000 µs (1990 to 2020), 50%", self.line("| 16 tokens of a prompt"))
         self.assertIn("1000 µs (990 to 1020), 50%", self.line("| decoding llama-3.2-1b", "README.md"))
 
+    def test_simulated_figures_are_said_to_be_simulated(self):
+        step = {"us": 2000, "floor_us": 1000, "fraction": 0.5, "stream_idle_us": {"event": 700, "tail": 1},
+                "critical_path_us": {"product": 1500, "finish": 500}}
+        result = {"benchmark": "simulate", "date": "2026-12-01", "commit": "abc", "machine": "h100", "context": 1024,
+                  "models": {"llama-3.2-1b": {"1 token": step}}}
+        (self.root / "results" / "simulate-2026-12-01.json").write_text(json.dumps(result))
+        self.assertEqual(self.render().returncode, 0)
+        text = (self.root / "docs" / "performance.md").read_text()
+        section = text[text.index("## Simulated\n"):]
+        self.assertTrue(section.startswith("## Simulated\n\n**not run on a GPU**: "), section)
+        self.assertIn("| llama-3.2-1b | 1 token | 2000 µs | 1000 µs | 0.50 | event 35% | product 75%, finish 25% |", section)
+        self.assertNotIn("2000 µs", (self.root / "README.md").read_text())
+
     def test_a_rehearsal_is_no_result(self):
         self.gpu_result({}, device="rehearsal")
         self.assertEqual(self.render().stderr, "render: error: a result of 2026-12-01 is of a rehearsal: its figures mean "
