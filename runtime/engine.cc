@@ -19,6 +19,10 @@ Result<uint32_t> longest_of(const Request& request, const BatchLimits& limits) {
       return error("prompt",
                    fmt::format("token {} has the id {}, expected 0 to {}", i, prompt[i], limits.vocab - 1));
   if (request.max_new_tokens == 0) return error("max_new_tokens", "found 0, expected 1 or more");
+  if (const Status status = check_sampling(request.sampling); !status.ok()) {
+    std::string message = status.error().message;
+    return Error{fmt::format("{}: error: {}", request.name, message.replace(message.find(": error"), 7, ""))};
+  }
   const uint64_t positions = prompt.size() + request.max_new_tokens - 1;
   const std::string found = fmt::format("{} tokens and {} new ones", prompt.size(), request.max_new_tokens);
   if (positions > limits.context)
@@ -31,9 +35,12 @@ Result<uint32_t> longest_of(const Request& request, const BatchLimits& limits) {
   return static_cast<uint32_t>(positions);
 }
 
-Outcome outcome_of(const Sequence& request, FinishReason reason, std::string error = {}) {
-  return {
-      request.id, {request.tokens.begin() + request.prompt, request.tokens.end()}, reason, std::move(error)};
+Outcome outcome_of(Sequence& request, FinishReason reason, std::string error = {}) {
+  return {.id = request.id,
+          .new_ids = {request.tokens.begin() + request.prompt, request.tokens.end()},
+          .draws = std::move(request.draws),
+          .reason = reason,
+          .error = std::move(error)};
 }
 
 }  // namespace
@@ -76,11 +83,12 @@ uint64_t Engine::submit(Request request) {
   Result<uint32_t> longest = longest_of(request, limits_);
   if (fault_ && longest.ok()) longest = *fault_;
   if (!longest.ok()) {
-    outcomes_.push_back({id, {}, FinishReason::kError, longest.error().message});
+    outcomes_.push_back({.id = id, .new_ids = {}, .draws = {}, .error = longest.error().message});
     return id;
   }
   Sequence sequence;
   sequence.id = id;
+  sequence.sampler = Sampler(request.sampling, request.prompt, limits_.vocab);
   sequence.tokens = std::move(request.prompt);
   sequence.prompt = static_cast<uint32_t>(sequence.tokens.size());
   sequence.longest = longest.value();
@@ -111,7 +119,8 @@ Status Engine::run_step() {
   if (!evicted.ok()) return evicted.error();
   const Batch batch = fill_batch();
   next_.assign(batch.kv_len.size(), -1);
-  if (Status status = stepper_->step(batch, next_); !status.ok()) return status;
+  logits_.resize(needs_logits() ? next_.size() * limits_.vocab : 0);
+  if (Status status = stepper_->step(batch, next_, logits_); !status.ok()) return status;
   ++stats_.steps;
   stats_.rows += batch.tokens.size();
   stats_.evictions += evicted.value();
@@ -137,14 +146,27 @@ Batch Engine::fill_batch() {
   return {tokens_, row_begin_, kv_len_, {page_begin_, page_index_}};
 }
 
+// Whether a request that draws a token after this step needs more than the greedy one.
+bool Engine::needs_logits() const {
+  for (size_t i = 0; i < roster_.running; ++i) {
+    const Sequence& r = roster_.requests[i];
+    if (r.pending() == r.rows && r.sampler.needs_logits()) return true;
+  }
+  return false;
+}
+
 // Each request whose tokens are all fed gets its next one; those that end with it leave.
 Status Engine::take_tokens() {
   size_t i = 0;
-  for (const int32_t token : next_) {
+  for (size_t b = 0; b < next_.size(); ++b) {
     Sequence& r = roster_.requests[i++];
     r.fed += r.rows;
     if (r.pending() > 0) continue;
+    const size_t vocab = logits_.empty() ? 0 : limits_.vocab;
+    Drawn drawn = r.sampler.next(next_[b], std::span(logits_).subspan(b * vocab, vocab));
+    const int32_t token = drawn.id;
     r.tokens.push_back(token);
+    if (r.sampler.wants_logprobs()) r.draws.push_back(std::move(drawn));
     const bool stop = std::ranges::find(options_.stop_ids, token) != options_.stop_ids.end();
     if (!stop && r.fed < r.longest) continue;
     if (Status status = forget(r, pool_); !status.ok()) return status;

@@ -17,14 +17,16 @@ class Stepper {
   // Must stay the same.
   virtual BatchLimits limits() const = 0;
   // Feeds the rows of every request; the keys and values of earlier positions are in the pages already.
-  // `next`: [requests], gets the successor of each request's last row. After an error nothing is fed again.
-  virtual Status step(const Batch& batch, std::span<int32_t> next) = 0;
+  // `next`: [requests], gets the greedy successor of each request's last row; `logits`: empty, or [requests,
+  // vocab] to fill with those of that row. After an error nothing is fed again.
+  virtual Status step(const Batch& batch, std::span<int32_t> next, std::span<float> logits) = 0;
 };
 
 struct Request {
   std::string name;  // in errors; empty: "request ID"
   std::vector<int32_t> prompt;
   uint32_t max_new_tokens = 16;
+  MkSampling sampling;          // position: of the first draw
   uint64_t arrive_at_step = 0;  // on the engine's clock; one that has passed: now
 };
 
@@ -36,6 +38,7 @@ const char* finish_reason_name(FinishReason reason);
 struct Outcome {
   uint64_t id = 0;
   std::vector<int32_t> new_ids;  // a stop id that ended them is the last
+  std::vector<Drawn> draws;      // of new_ids, where log-probabilities were asked for
   FinishReason reason = FinishReason::kError;
   std::string error;  // `NAME: error: FIELD: …`, or what the stepper said
 };
@@ -56,8 +59,8 @@ class Engine {
   static Result<Engine> open(Stepper& stepper, EngineOptions options = {});
 
   // Takes a request in and returns its id: 0, 1, … A request that can never run has its outcome at once, with
-  // an error: an empty prompt, an id outside the vocabulary, no new tokens, more positions than the context,
-  // more pages than the cache.
+  // an error: an empty prompt, an id outside the vocabulary, no new tokens, a value of `sampling` outside its
+  // range, more positions than the context, more pages than the cache.
   uint64_t submit(Request request);
 
   // Runs one step of the requests that have arrived; where there are none, of the next to arrive, whose step
@@ -77,6 +80,7 @@ class Engine {
   Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, PagePool pool);
   Status run_step();
   Batch fill_batch();
+  bool needs_logits() const;
   Status take_tokens();
   void fail_all(const Error& error);
 
@@ -91,6 +95,7 @@ class Engine {
   EngineStats stats_;
   uint64_t clock_ = 0, next_id_ = 0;
   std::vector<int32_t> tokens_, row_begin_, kv_len_, page_begin_, page_index_, next_;  // of the step
+  std::vector<float> logits_;
 };
 
 }  // namespace mkrt

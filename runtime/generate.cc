@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/sampler.h"
 #include "runtime/session.h"
 
 namespace mkrt {
@@ -11,13 +12,14 @@ namespace {
 class Feeder {
  public:
   Feeder(Session& session, std::span<const int32_t> prompt, const GenerateOptions& options)
-      : session_(session), options_(options), vocab_(session.manifest().vocab), seen_((vocab_ + 31) / 32) {
-    for (const int32_t id : prompt) see(seen_, static_cast<uint32_t>(id));
-  }
+      : session_(session),
+        options_(options),
+        vocab_(session.manifest().vocab),
+        sampler_(options.sampling, prompt, vocab_) {}
 
   // Requires at most max_tokens() tokens.
   Status feed(std::span<const int32_t> tokens) {
-    rows_.resize(options_.logits || !is_plain() ? tokens.size() * vocab_ : 0);
+    rows_.resize(options_.logits || sampler_.needs_logits() ? tokens.size() * vocab_ : 0);
     const Result<int32_t> next = session_.step(tokens, rows_.empty() ? nullptr : rows_.data());
     if (!next.ok()) return next.error();
     if (options_.logits) options_.logits->insert(options_.logits->end(), rows_.begin(), rows_.end());
@@ -27,27 +29,16 @@ class Feeder {
 
   // The successor of the last token fed.
   Drawn next() {
-    MkSampling sampling = options_.sampling;
-    sampling.position += drawn_++;
-    Drawn drawn = is_plain() ? Drawn{greedy_, 0, {}} : draw(std::span(rows_).last(vocab_), sampling, seen_);
-    see(seen_, static_cast<uint32_t>(drawn.id));
-    return drawn;
+    return sampler_.next(greedy_, rows_.empty() ? std::span<float>() : std::span(rows_).last(vocab_));
   }
 
  private:
-  // What the kernel itself gives.
-  bool is_plain() const {
-    const MkSampling& s = options_.sampling;
-    return s.temperature == 0 && s.repetition_penalty == 1 && s.logprobs == 0;
-  }
-
   Session& session_;
   const GenerateOptions& options_;
   const size_t vocab_;
-  SeenIds seen_;
+  Sampler sampler_;
   std::vector<float> rows_;
   int32_t greedy_ = 0;
-  uint32_t drawn_ = 0;
 };
 
 Status check(const Session& session, std::span<const int32_t> prompt, const GenerateOptions& options) {

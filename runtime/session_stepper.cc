@@ -1,5 +1,7 @@
 #include "runtime/session_stepper.h"
 
+#include <algorithm>
+
 namespace mkrt {
 
 BatchLimits SessionStepper::limits() const {
@@ -12,11 +14,13 @@ BatchLimits SessionStepper::limits() const {
           .pages = static_cast<uint32_t>(pages_for(session_->context(), kPageSize))};
 }
 
-Status SessionStepper::step(const Batch& batch, std::span<int32_t> next) {
+Status SessionStepper::step(const Batch& batch, std::span<int32_t> next, std::span<float> logits) {
   if (Status status = check_batch(batch, limits(), seen_); !status.ok()) return status;
   session_->set_position(static_cast<uint32_t>(batch.kv_len[0]) - static_cast<uint32_t>(batch.tokens.size()));
-  const Result<int32_t> token = session_->step(batch.tokens);
+  rows_.resize(batch.tokens.size() * logits.size());
+  const Result<int32_t> token = session_->step(batch.tokens, rows_.empty() ? nullptr : rows_.data());
   if (!token.ok()) return token.error();
+  if (!rows_.empty()) std::ranges::copy(std::span(rows_).last(logits.size()), logits.begin());
   next[0] = token.value();
   return {};
 }

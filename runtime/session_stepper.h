@@ -12,11 +12,12 @@ class SessionStepper final : public Stepper {
  public:
   explicit SessionStepper(Session& session) : session_(&session) {}
   BatchLimits limits() const override;
-  Status step(const Batch& batch, std::span<int32_t> next) override;
+  Status step(const Batch& batch, std::span<int32_t> next, std::span<float> logits) override;
 
  private:
   Session* session_;
   PagesSeen seen_;
+  std::vector<float> rows_;  // logits of all rows
 };
 
 }  // namespace mkrt

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/pages.h"
+#include "runtime/sampler.h"
 
 namespace mkrt {
 
@@ -25,6 +26,8 @@ struct Sequence {
   uint32_t fed = 0;             // tokens in the cache
   uint32_t rows = 0;            // of the planned step: tokens [fed, fed + rows)
   std::vector<int32_t> pages;   // those of positions [0, fed + rows), in order
+  Sampler sampler;              // of its next token
+  std::vector<Drawn> draws;     // of the new tokens, where log-probabilities are wanted
 
   uint32_t pending() const { return static_cast<uint32_t>(tokens.size()) - fed; }
 };

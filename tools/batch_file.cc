@@ -111,7 +111,8 @@ BatchAnswers answer_batch(const std::vector<Result<BatchLine>>& lines, mkrt::Eng
     if (request.ok())
       line_of[engine.submit(std::move(request.value()))] = i;
     else
-      answers.objects[i] = answer({0, {}, mkrt::FinishReason::kError, request.error().message}, options, "");
+      answers.objects[i] =
+          answer({.new_ids = {}, .draws = {}, .error = request.error().message}, options, "");
   }
   while (!engine.idle() && answers.fault.ok()) answers.fault = engine.step();
   for (const mkrt::Outcome& outcome : engine.take_outcomes()) {

@@ -34,7 +34,7 @@ class Constant final : public Stepper {
   BatchLimits limits() const override {
     return {.max_tokens = 64, .max_requests = 64, .context = 400, .vocab = 9, .page_size = 16, .pages = 1600};
   }
-  Status step(const Batch& batch, std::span<int32_t> next) override {
+  Status step(const Batch& batch, std::span<int32_t> next, std::span<float>) override {
     std::fill(next.begin(), next.end(), 7);
     return check_batch(batch, limits(), seen_);
   }

@@ -24,7 +24,8 @@ struct Workload {
     limits.context = draw(random, 1, 200);
     limits.max_tokens = random() % 4 ? draw(random, 1, 40) : draw(random, 100, 256);
     limits.max_requests = draw(random, 1, 12);
-    limits.vocab = draw(random, 2, 3000);
+    const bool sampled = seed % 8 == 0;
+    limits.vocab = sampled ? draw(random, 2, 40) : draw(random, 2, 3000);
     const auto longest = static_cast<uint32_t>(pages_for(limits.context, limits.page_size));
     limits.pages = draw(random, longest, longest * (random() % 2 ? 2 : 8));
     options.eviction = random() % 2 ? Eviction::kRecompute : Eviction::kNone;
@@ -37,6 +38,11 @@ struct Workload {
       for (int32_t& token : r.prompt) token = static_cast<int32_t>(random() % limits.vocab);
       r.max_new_tokens = draw(random, 1, limits.context - static_cast<uint32_t>(r.prompt.size()) + 1);
       r.arrive_at_step = draw(random, 0, spread);
+      if (sampled && random() % 3) {
+        r.sampling.temperature = static_cast<float>(random() % 3);
+        r.sampling.repetition_penalty = random() % 2 ? 1.5f : 1.0f;
+        r.sampling.seed = random();
+      }
       requests.push_back(std::move(r));
     }
   }
@@ -74,7 +80,7 @@ TEST_CASE("in any mix every request gets the tokens it gets alone") {
     for (size_t i = 0; i < outcomes.size(); ++i) {
       const Request& r = w.requests[i];
       const std::vector<int32_t> alone =
-          fake_generate(r.prompt, r.max_new_tokens, w.options.stop_ids, w.limits.vocab);
+          fake_generate(r.prompt, r.max_new_tokens, w.options.stop_ids, w.limits.vocab, r.sampling);
       REQUIRE(outcomes[i].error == "");
       REQUIRE(outcomes[i].new_ids == alone);
       const bool stop = std::ranges::find(w.options.stop_ids, alone.back()) != w.options.stop_ids.end();

@@ -10,9 +10,13 @@ namespace mkrt {
 // The successor of a history.
 int32_t fake_next(std::span<const int32_t> history, uint32_t vocab);
 
+// Its logits: the successor has the greatest.
+std::vector<float> fake_logits(std::span<const int32_t> history, uint32_t vocab);
+
 // What a request gets alone, without any engine.
 std::vector<int32_t> fake_generate(std::vector<int32_t> history, uint32_t max_new_tokens,
-                                   const std::vector<int32_t>& stop_ids, uint32_t vocab);
+                                   const std::vector<int32_t>& stop_ids, uint32_t vocab,
+                                   const MkSampling& sampling = {});
 
 // Its cache holds the tokens themselves. A row at a wrong position, in a wrong page or left out changes what
 // follows; a page that two requests have is an error.
@@ -20,14 +24,15 @@ class FakeModel final : public Stepper {
  public:
   explicit FakeModel(const BatchLimits& limits);
   BatchLimits limits() const override { return limits_; }
-  Status step(const Batch& batch, std::span<int32_t> next) override;
+  Status step(const Batch& batch, std::span<int32_t> next, std::span<float> logits) override;
 
   struct Step {
     std::vector<int32_t> tokens, row_begin, kv_len, pages;
     bool operator==(const Step&) const = default;
   };
-  std::vector<Step> steps;   // all that were run
-  uint64_t fail_at = ~0ull;  // the step that fails
+  std::vector<Step> steps;        // all that were run
+  std::vector<bool> with_logits;  // of them
+  uint64_t fail_at = ~0ull;       // the step that fails
 
  private:
   BatchLimits limits_;
