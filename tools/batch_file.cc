@@ -9,6 +9,7 @@
 
 #include "runtime/file.h"
 #include "runtime/json_text.h"
+#include "tools/logprobs.h"
 
 namespace mkc {
 namespace {
@@ -19,41 +20,67 @@ using mkrt::Status;
 
 constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
 
-Result<BatchLine> parse_line(std::string_view text, const std::string& name) {
+// Keys that may be absent: the value stays then.
+void read(const mkrt::JsonNode& node, float& value) {
+  if (node.is_null()) return;
+  if (!node.raw().is_number()) return node.fail_expected("a number");
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  value = static_cast<float>(std::clamp(node.raw().get<double>(), -kLargest, kLargest));
+}
+
+void read(const mkrt::JsonNode& node, uint32_t& value, int32_t most = kMost) {
+  if (!node.is_null()) value = static_cast<uint32_t>(node.integer(most));
+}
+
+void read(const mkrt::JsonNode& node, uint64_t& value) {
+  if (node.is_null()) return;
+  if (!node.raw().is_number_unsigned()) return node.fail_expected("an integer from 0 to 2^64 - 1");
+  value = node.raw().get<uint64_t>();
+}
+
+void read_sampling(const mkrt::JsonNode& node, mkrt::MkSampling& sampling) {
+  read(node.optional("temperature"), sampling.temperature);
+  read(node.optional("top_k"), sampling.top_k);
+  read(node.optional("top_p"), sampling.top_p);
+  read(node.optional("min_p"), sampling.min_p);
+  read(node.optional("repetition_penalty"), sampling.repetition_penalty);
+  read(node.optional("seed"), sampling.seed);
+  const mkrt::JsonNode logprobs = node.optional("logprobs");
+  if (!logprobs.is_null()) sampling.logprobs = 1 + static_cast<uint32_t>(logprobs.integer(mkrt::kMaxTop));
+}
+
+Result<BatchLine> parse_line(std::string_view text, const std::string& name, const BatchDefaults& defaults) {
   const Result<nlohmann::json> document = mkrt::parse_json_text(text, name);
   if (!document.ok()) return document.error();
   Status status;
   const mkrt::JsonNode node(document.value(), name, status);
-  node.allow_keys({"prompt", "prompt_ids", "max_new_tokens", "arrive_at_step"});
+  node.allow_keys({"prompt", "prompt_ids", "max_new_tokens", "arrive_at_step", "temperature", "top_k",
+                   "top_p", "min_p", "repetition_penalty", "seed", "logprobs"});
   if (node.failed()) return status.error();
   const mkrt::JsonNode prompt = node.optional("prompt"), ids = node.optional("prompt_ids");
   if (prompt.is_null() == ids.is_null())
     node.fail(fmt::format("found {} of the keys prompt and prompt_ids, expected one of them",
                           prompt.is_null() ? "neither" : "both"));
   BatchLine line;
-  line.name = name;
+  mkrt::Request& request = line.request;
+  request.name = name;
   if (!prompt.is_null()) line.prompt = prompt.string();
-  if (!ids.is_null()) {
-    line.ids.emplace();
-    for (const mkrt::JsonNode& id : ids.items()) line.ids->push_back(id.integer(kMost));
-  }
-  const mkrt::JsonNode count = node.optional("max_new_tokens"), step = node.optional("arrive_at_step");
-  if (!count.is_null()) line.max_new_tokens = static_cast<uint32_t>(count.integer(kMost));
-  if (!step.is_null()) line.arrive_at_step = static_cast<uint64_t>(step.integer(kMost));
+  if (!ids.is_null())
+    for (const mkrt::JsonNode& id : ids.items()) request.prompt.push_back(id.integer(kMost));
+  request.max_new_tokens = defaults.max_new_tokens;
+  read(node.optional("max_new_tokens"), request.max_new_tokens);
+  read(node.optional("arrive_at_step"), request.arrive_at_step);
+  request.sampling = defaults.sampling;
+  read_sampling(node, request.sampling);
   if (node.failed()) return status.error();
   return line;
 }
 
+// The request with its prompt as ids.
 Result<mkrt::Request> request_of(const BatchLine& line, const BatchOptions& options) {
-  mkrt::Request request;
-  request.name = line.name;
-  request.max_new_tokens = line.max_new_tokens.value_or(options.max_new_tokens);
-  request.arrive_at_step = line.arrive_at_step;
-  if (line.ids) {
-    request.prompt = *line.ids;
-    return request;
-  }
-  const std::string where = line.name + ": error: prompt: ";
+  mkrt::Request request = line.request;
+  if (!line.prompt) return request;
+  const std::string where = request.name + ": error: prompt: ";
   if (!options.tokenizer) return Error{where + "found text, expected prompt_ids: there is no tokenizer.json"};
   Result<std::vector<int32_t>> ids = mkrt::encode(*options.tokenizer, *line.prompt, options.add_special);
   if (!ids.ok()) return Error{where + ids.error().message};
@@ -66,6 +93,7 @@ std::string answer(const mkrt::Outcome& outcome, const BatchOptions& options, co
                         {"text", nullptr},
                         {"finish_reason", mkrt::finish_reason_name(outcome.reason)}};
   if (outcome.reason == mkrt::FinishReason::kError) object["error"] = outcome.error;
+  if (!outcome.draws.empty()) object["logprobs"] = logprobs_json(outcome.draws);
   if (options.tokenizer) {
     const Result<std::string> text = mkrt::decode(*options.tokenizer, outcome.new_ids, true);
     if (text.ok())
@@ -79,24 +107,26 @@ std::string answer(const mkrt::Outcome& outcome, const BatchOptions& options, co
 
 }  // namespace
 
-std::vector<Result<BatchLine>> parse_batch_file(std::string_view text, const std::string& file) {
+std::vector<Result<BatchLine>> parse_batch_file(std::string_view text, const std::string& file,
+                                                const BatchDefaults& defaults) {
   std::vector<Result<BatchLine>> lines;
   for (size_t begin = 0, number = 1; begin < text.size(); ++number) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
     if (line.find_first_not_of(" \t\r") != line.npos)
-      lines.push_back(parse_line(line, fmt::format("{}:{}", file, number)));
+      lines.push_back(parse_line(line, fmt::format("{}:{}", file, number), defaults));
     begin = end + 1;
   }
   return lines;
 }
 
-Result<std::vector<Result<BatchLine>>> read_batch_file(const std::string& path) {
+Result<std::vector<Result<BatchLine>>> read_batch_file(const std::string& path,
+                                                       const BatchDefaults& defaults) {
   const Result<mkrt::MappedFile> file = mkrt::map_file(path);
   if (!file.ok()) return file.error();
   const auto bytes = file.value().bytes;
   std::vector<Result<BatchLine>> lines =
-      parse_batch_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+      parse_batch_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, defaults);
   if (lines.empty()) return Error{path + ": error: found no requests, expected at least one line"};
   return lines;
 }
@@ -117,7 +147,7 @@ BatchAnswers answer_batch(const std::vector<Result<BatchLine>>& lines, mkrt::Eng
   while (!engine.idle() && answers.fault.ok()) answers.fault = engine.step();
   for (const mkrt::Outcome& outcome : engine.take_outcomes()) {
     const size_t i = line_of.at(outcome.id);
-    answers.objects[i] = answer(outcome, options, lines[i].value().name);
+    answers.objects[i] = answer(outcome, options, lines[i].value().request.name);
   }
   return answers;
 }

@@ -10,27 +10,31 @@
 
 namespace mkc {
 
-// One request as its line has it.
+// What a request is where its line does not say.
+struct BatchDefaults {
+  uint32_t max_new_tokens = 64;
+  mkrt::MkSampling sampling;
+};
+
+// One request, named FILE:LINE.
 struct BatchLine {
-  std::string name;                         // FILE:LINE
-  std::optional<std::string> prompt;        // either this
-  std::optional<std::vector<int32_t>> ids;  // or this
-  std::optional<uint32_t> max_new_tokens;
-  uint64_t arrive_at_step = 0;
+  mkrt::Request request;
+  std::optional<std::string> prompt;  // text, where the request has no ids yet
 };
 
 // One entry for every line that is not blank. Errors of a line, as `FILE:LINE: error: KEY: …` with what was
 // found and expected: text that is no JSON object, an unknown key or one given twice, a value of another kind
 // or range, both or neither of prompt and prompt_ids.
-std::vector<mkrt::Result<BatchLine>> parse_batch_file(std::string_view text, const std::string& file);
+std::vector<mkrt::Result<BatchLine>> parse_batch_file(std::string_view text, const std::string& file,
+                                                      const BatchDefaults& defaults);
 
 // The lines of a file. Errors: those of map_file; a file without a request.
-mkrt::Result<std::vector<mkrt::Result<BatchLine>>> read_batch_file(const std::string& path);
+mkrt::Result<std::vector<mkrt::Result<BatchLine>>> read_batch_file(const std::string& path,
+                                                                   const BatchDefaults& defaults);
 
 struct BatchOptions {
   const mkrt::Tokenizer* tokenizer = nullptr;  // null: prompts are ids, and answers have no text
   bool add_special = true;                     // around prompts
-  uint32_t max_new_tokens = 64;                // of lines that do not say
 };
 
 struct BatchAnswers {
@@ -38,8 +42,9 @@ struct BatchAnswers {
   mkrt::Status fault;                // of the device: the requests that it ended say so, too
 };
 
-// Runs all requests until none is left. An answer has new_ids, text (null without a tokenizer) and
-// finish_reason; one with finish_reason "error" also has error. A bad line does not touch the others.
+// Runs all requests until none is left. An answer has new_ids, text (null without a tokenizer),
+// finish_reason, logprobs where its line asks for them, and error where finish_reason is "error". A bad line
+// does not touch the others.
 BatchAnswers answer_batch(const std::vector<mkrt::Result<BatchLine>>& lines, mkrt::Engine& engine,
                           const BatchOptions& options);
 

@@ -14,6 +14,7 @@
 #include "runtime/weights.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
+#include "tools/logprobs.h"
 #include "tools/run_batch.h"
 
 namespace mkc {
@@ -185,16 +186,6 @@ class Printer {
   bool first_ = true;
 };
 
-nlohmann::json logprobs_json(const std::vector<mkrt::Drawn>& draws) {
-  nlohmann::json out = nlohmann::json::array();
-  for (const mkrt::Drawn& drawn : draws) {
-    nlohmann::json top = nlohmann::json::array();
-    for (const mkrt::TokenLogprob& t : drawn.top) top.push_back({{"id", t.id}, {"logprob", t.logprob}});
-    out.push_back({{"id", drawn.id}, {"logprob", drawn.logprob}, {"top", std::move(top)}});
-  }
-  return out;
-}
-
 Status print_json(nlohmann::json out, const std::vector<int32_t>& tokens, const mkrt::Tokenizer* tokenizer) {
   out["text"] = nullptr;
   if (tokenizer) {
@@ -225,7 +216,7 @@ Status run(const RunArguments& a) {
                              a.request.model)};
   BatchRun batch;
   if (a.batch_file) {
-    auto lines = read_batch_file(*a.batch_file);
+    auto lines = read_batch_file(*a.batch_file, {a.max_new_tokens, a.sampling});
     if (!lines.ok()) return lines.error();
     batch.lines = std::move(lines.value());
   }
@@ -241,7 +232,7 @@ Status run(const RunArguments& a) {
       loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, {a.timeout_ms * 1'000'000});
   if (!session.ok()) return session.error();
   if (a.batch_file) {
-    batch.options = {tokenizer ? &*tokenizer : nullptr, !a.no_special, a.max_new_tokens};
+    batch.options = {tokenizer ? &*tokenizer : nullptr, !a.no_special};
     batch.stop_ids = loaded.artefact.manifest.eos_ids;
     if (!a.json) batch.device = loaded.device->name();
     return run_batch(batch, session.value());
@@ -279,10 +270,10 @@ Status run(const RunArguments& a) {
   return {};
 }
 
-void add_sampling_options(CLI::App& command, RunArguments& a, CLI::Option* batch) {
+void add_sampling_options(CLI::App& command, RunArguments& a) {
   mkrt::MkSampling& s = a.sampling;
   const auto add = [&](const char* flag, auto& value, const char* help) {
-    command.add_option(flag, value, help)->excludes(batch);
+    command.add_option(flag, value, help);
   };
   add("--temperature", s.temperature, "0 (default): greedy");
   add("--top-k", s.top_k, "keep the K likeliest tokens; 0 (default): all");
@@ -308,7 +299,7 @@ void add_run(CLI::App& app, Action& action) {
   CLI::Option* batch =
       command->add_option("--batch-file", a->batch_file, "requests, one JSON object a line (docs/engine.md)");
   command->add_option("--max-new-tokens", a->max_new_tokens, "default 64")->check(CLI::Range(1u, 1u << 30));
-  add_sampling_options(*command, *a, batch);
+  add_sampling_options(*command, *a);
   command->add_flag("--no-special-tokens", a->no_special, "add no tokens around the prompt");
   CLI::Option* json =
       command->add_flag("--json", a->json, "print one object: prompt_ids, new_ids, text, device");

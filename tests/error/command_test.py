@@ -121,7 +121,7 @@ class CommandTest(unittest.TestCase):
         self.refuses("none: error: ", *run, "--batch-file", "none")
         self.refuses("mkc: error: give one of --prompt, --prompt-ids and --batch-file\n", *run, "--batch-file",
                      "empty", "--prompt-ids", 1)
-        for option in (("--temperature", 1), ("--top-p", 0.5), ("--seed", 1), ("--logits-out", "l.npy")):
+        for option in (("--logprobs", 1, "--json"), ("--logits-out", "l.npy")):
             self.refuses(f"mkc: error: --batch-file excludes {option[0]}\n", *run, "--batch-file", "empty", *option)
 
     def test_draws_are_those_of_the_seed(self):
@@ -130,6 +130,14 @@ class CommandTest(unittest.TestCase):
                                       "--max-new-tokens", 6, *arguments)
             self.assertEqual(code, 0, err)
             return json.loads(out)
+
+        def run_lines(lines, *arguments):
+            (self.dir / "f.jsonl").write_text("".join(json.dumps({"prompt_ids": [3, 1, 4], **line}) + "\n"
+                                                      for line in lines))
+            code, out, err = self.mkc("run", FIXTURE, "--device", "emulator", "--batch-file", "f.jsonl",
+                                      "--max-new-tokens", 6, *arguments)
+            self.assertEqual(code, 0, err)
+            return list(map(json.loads, out.splitlines()))
         greedy = run("--logprobs", 3)
         self.assertNotIn("logprobs", run())
         self.assertEqual([entry["id"] for entry in greedy["logprobs"]], greedy["new_ids"])
@@ -140,6 +148,13 @@ class CommandTest(unittest.TestCase):
         drawn = run(*filters, "--seed", 5)["new_ids"]
         self.assertEqual(run(*filters, "--seed", 5)["new_ids"], drawn)
         self.assertNotEqual(run(*filters, "--seed", 6)["new_ids"], drawn)
+        keys = {"temperature": 50, "top_k": 60, "top_p": 0.99, "min_p": 0.01, "seed": 5}
+        lines = run_lines([{"logprobs": 3}, keys, {"max_new_tokens": 2}])
+        self.assertEqual([line["new_ids"] for line in lines], [greedy["new_ids"], drawn, greedy["new_ids"][:2]])
+        self.assertEqual(lines[0]["logprobs"], greedy["logprobs"])
+        self.assertNotIn("logprobs", lines[1])
+        lines = run_lines([{}, {"temperature": 0}], *filters, "--seed", 5)
+        self.assertEqual([line["new_ids"] for line in lines], [drawn, greedy["new_ids"]])
         self.assertEqual(run("--temperature", 50, "--top-k", 1)["new_ids"], greedy["new_ids"])
         penalised = run("--repetition-penalty", 1000)["new_ids"]
         self.assertEqual(len({3, 1, 4, *penalised}), 9)  # none comes twice
