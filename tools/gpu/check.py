@@ -15,11 +15,12 @@ from functools import partial
 import checks
 from kit import HERE, Missing, circumstances, write
 
+BODIES = ["attention", "product", "norm", "gated"]
 FAMILIES = ["llama", "qwen2", "qwen3", "mistral"]
 SHAPES = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b"]
 # What the compiler or the C interface does not have yet -> the symbol by which a manifest says that it has.
 NOT_YET = {"ragged batches": "B", "pages of the cache": "P", "several steps a launch": "S"}
-NEVER_BUILT = ["task bodies alone", "sessions in two streams"]
+NO_CALL = ["sessions in two streams"]
 
 
 class Runner:
@@ -54,6 +55,8 @@ def all_checks(runner, arguments):
     """Name, function, whether the emulator can rehearse it; what says most comes first."""
     yield "loads", partial(checks.loads, runner), False
     yield "stories", partial(checks.stories, runner, count=2 if runner.emulator else None), True
+    for name in BODIES:
+        yield f"body {name}", partial(checks.body, runner, name), True
     for family in FAMILIES:
         yield f"logits {family}", partial(checks.family, runner, family), True
     yield "stories, wide steps", partial(checks.stories, runner, "tiny-stories-wide"), False
@@ -109,7 +112,7 @@ def main():
     arguments = parser.parse_args()
     runner = Runner(arguments)
     result = {**circumstances(), "checks": [], "not_supported_yet":
-              [name for name, symbol in NOT_YET.items() if not checks.has_symbol(symbol)] + NEVER_BUILT}
+              [name for name, symbol in NOT_YET.items() if not checks.has_symbol(symbol)] + NO_CALL}
     if runner.emulator:
         result["device"] = "emulator"
     for name, check, rehearsable in all_checks(runner, arguments):

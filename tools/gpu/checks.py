@@ -153,15 +153,21 @@ def sanitizer(runner, name):
     return {}
 
 
-def reference(runner, model):
-    """Random weights and a random prompt: every row of logits beside those of a plain PyTorch model."""
+def reference(runner, model, script="reference.py", family=None):
+    """Random weights and a random prompt: every row of logits beside those that PyTorch computes."""
     need("numpy", "torch", "safetensors")
     folder = HERE / "shapes" / model
     folder = folder if folder.exists() else HERE / "models" / model
-    program = runner.command(model, "--prompt-ids", "{prompt}", "--logits-out", "{logits}", checkpoint="{checkpoint}")
+    more = ["--family", family] if family and runner.emulator else []
+    program = runner.command(model, "--prompt-ids", "{prompt}", "--logits-out", "{logits}", *more, checkpoint="{checkpoint}")
     device = "cpu" if runner.emulator else "cuda"
-    (row,) = lines([sys.executable, HERE / "reference.py", folder, "--device", device, "--", *program], runner.seconds(180))
+    (row,) = lines([sys.executable, HERE / script, folder, "--device", device, "--", *program], runner.seconds(180))
     return row
+
+
+def body(runner, name):
+    """One operator behind attention, in float64: which rows and columns are wrong."""
+    return reference(runner, f"body-{name}", "bodies.py", HERE / "bodies.yaml")
 
 
 def limits(runner):

@@ -42,19 +42,24 @@ def errors(rows, wanted):
     return ((rows - wanted).norm(dim=-1) / wanted.norm(dim=-1)).tolist()
 
 
-def compare(shape, a, folder):
-    made(shape, folder, a)
-    prompt = torch.randint(0, shape.vocab, (a.tokens,)).tolist()
+def continued(program, folder, prompt, new, vocab):
+    """Lets the program continue a prompt: the ids it fed, and their logits in float64."""
     fill = {"{checkpoint}": folder, "{prompt}": ",".join(map(str, prompt)), "{logits}": f"{folder}/logits.npy"}
-    command = [fill.get(word, word) for word in a.program] + ["--max-new-tokens", str(a.new)]
+    command = [fill.get(word, word) for word in program] + ["--max-new-tokens", str(new)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"reference: error: the program gave exit {done.returncode}: {done.stderr.strip()[-500:]}")
-    new = json.loads(done.stdout)["new_ids"]
-    ids = prompt + new[:-1]
+    ids = prompt + json.loads(done.stdout)["new_ids"][:-1]
     got = torch.from_numpy(numpy.load(f"{folder}/logits.npy")).double()
-    if list(got.shape) != [len(ids), shape.vocab]:
-        sys.exit(f"reference: error: logits of {list(got.shape)}, expected {[len(ids), shape.vocab]}")
+    if list(got.shape) != [len(ids), vocab]:
+        sys.exit(f"reference: error: logits of {list(got.shape)}, expected {[len(ids), vocab]}")
+    return ids, got
+
+
+def compare(shape, a, folder):
+    made(shape, folder, a)
+    prompt = torch.randint(0, shape.vocab, (a.tokens,)).tolist()
+    ids, got = continued(a.program, folder, prompt, a.new, shape.vocab)
     wanted = logits(shape, folder, ids, torch.float64 if a.device == "cpu" else torch.float32, a.device)
     plain = errors(logits(shape, folder, ids, torch.bfloat16, a.device), wanted)
     found = errors(got, wanted)
@@ -80,4 +85,5 @@ def main():
         compare(read_shape(a.folder), a, folder)
 
 
-main()
+if __name__ == "__main__":
+    main()
