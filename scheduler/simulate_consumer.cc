@@ -32,7 +32,7 @@ bool Simulator::go_on(uint32_t w) {
       read_later(Timer::kCold, w);
       return false;
     case Consumer::kBusy:
-      c.phase = c.work.tiles > 0 ? Consumer::kTake : Consumer::kEnd;
+      c.phase = c.work.tiles * c.work.passes > 0 ? Consumer::kTake : Consumer::kEnd;
       return !takes(w, c.work.busy_ns);
     case Consumer::kTake:
       if (!take_stage(w)) {

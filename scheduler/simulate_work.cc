@@ -126,7 +126,9 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   const TaskGrid& g = step_.schedule->program.grids[grid];
   const Access* q = find_read(g, "q");
   MKC_ASSERT(q != nullptr, "attend " + g.name + " lacks its queries");
-  const int64_t tokens = evaluate(q->region[0].size, step_.symbols);
+  std::vector<int64_t> coords;
+  task_coords(step_, task, coords);
+  const int64_t tokens = evaluate(q->region[0].size, step_.symbols, coords);
   const int64_t rows = tokens * int_attr(g.attrs, "heads", 1) / int_attr(g.attrs, "kv_heads", 1);
   const double kv_bytes = read_bytes(step_, task, is_cache);
   const double l2_bytes = kv_bytes * static_cast<double>(rows - 1) + read_bytes(step_, task, is_computed);

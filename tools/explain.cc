@@ -11,7 +11,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct Options {
-  StepRequest step;
+  StepOptions step;
   bool json = false;
   bool hops = false;
 };

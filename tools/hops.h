@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/kinds.h"
-#include "tools/step_request.h"
+#include "tools/simulated_step.h"
 
 namespace mkc {
 

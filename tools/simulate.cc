@@ -3,14 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "scheduler/simulate_path.h"
-#include "tools/step_request.h"
+#include "tools/simulated_step.h"
 #include "tools/timeline.h"
 
 namespace mkc {
 namespace {
 
 struct Options {
-  StepRequest step;
+  StepOptions step;
   bool json = false;
   bool no_run_ahead = false;
   std::string trace;

@@ -1,7 +1,7 @@
 // A simulated step as a timeline.
 #pragma once
 
-#include "tools/step_request.h"
+#include "tools/simulated_step.h"
 
 namespace mkc {
 

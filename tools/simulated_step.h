@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-struct StepRequest {
+struct StepOptions {
   ModelRequest model;
   int64_t batch = 1;
   int64_t tokens = 1;          // of the step
@@ -16,7 +16,7 @@ struct StepRequest {
 };
 
 // Adds the options of the model and --batch and --tokens; --context is the request's positions.
-void add_step_options(CLI::App& command, StepRequest& request);
+void add_step_options(CLI::App& command, StepOptions& request);
 
 struct SimulatedStep {
   Compilation compilation;       // with its schedule
@@ -25,7 +25,7 @@ struct SimulatedStep {
 };
 
 // Errors: those of open_model and of the passes; a step beyond the schedule's limits, by its flag.
-Result<SimulatedStep> simulate_step(StepRequest request, const SimulateOptions& options = {});
+Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options = {});
 
 std::string symbols_text(const SimulatedStep& step);  // "T = 1, kv_len = 1024"
 nlohmann::ordered_json symbols_json(const SimulatedStep& step);

@@ -1,4 +1,4 @@
-#include "tools/step_request.h"
+#include "tools/simulated_step.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@ constexpr int64_t kMostTokens = 256, kMostRequests = 64;
 constexpr int64_t kDefaultContext = 1024;
 
 // Values of the schedule's symbols in the step, by SymbolId.
-Result<std::vector<int64_t>> symbol_values(const TaskProgram& program, const StepRequest& request) {
+Result<std::vector<int64_t>> symbol_values(const TaskProgram& program, const StepOptions& request) {
   std::vector<int64_t> values;
   for (const Symbol& symbol : program.symbols) {
     const bool tokens = symbol.name == "T";
@@ -29,7 +29,7 @@ Result<std::vector<int64_t>> symbol_values(const TaskProgram& program, const Ste
 
 }  // namespace
 
-void add_step_options(CLI::App& command, StepRequest& request) {
+void add_step_options(CLI::App& command, StepOptions& request) {
   add_model_options(command, request.model);
   command.get_option("--context")
       ->description("positions of the request, this step's included; default 1024");
@@ -39,7 +39,7 @@ void add_step_options(CLI::App& command, StepRequest& request) {
       ->check(CLI::Range(int64_t{1}, kMostTokens));
 }
 
-Result<SimulatedStep> simulate_step(StepRequest request, const SimulateOptions& options) {
+Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options) {
   if (request.batch != 1)
     return Error{
         fmt::format("--batch: error: found {}, expected 1: a step holds one request", request.batch)};
