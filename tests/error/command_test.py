@@ -222,6 +222,12 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(self.mkc("simulate", folder, "--machine", "h100", "--context", 100, "--json")[1], out)
         self.assertIn(b"not run on a GPU", self.mkc("simulate", folder)[1])
 
+    def test_what_is_left_out_of_a_step_shows(self):
+        step = ("simulate", FIXTURE, "--workers", 5, "--context", 40, "--json")
+        us = {what: json.loads(self.mkc(*step, *what)[1])["us"] for what in ((), ("--no-run-ahead",), ("--balance-grids",))}
+        self.assertGreater(us["--no-run-ahead",], us[()])
+        self.assertNotEqual(us["--balance-grids",], us[()])
+
     def test_explains_every_grid(self):
         step = ("--workers", 3, "--context", 40, "--tokens", 2)
         code, out, err = self.mkc("explain", FIXTURE, *step, "--json")
