@@ -110,24 +110,23 @@ KERNEL void read_by_copies(const char GLOBAL* data, u64 pieces, u32 piece_bytes,
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers + 8 * s) : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // the copies see the barriers
     const u64 mine = block() < pieces ? (pieces - block() + blocks() - 1) / blocks() : 0;
+    u32 stage = 0, round = 0;
     for (u64 i = 0; i < mine + stages; ++i) {
-      const u32 stage = static_cast<u32>(i % stages);
-      const u32 barrier = barriers + 8 * stage;
-      if (i >= stages && i - stages < mine) {  // the copy that used this stage last
-        const u32 parity = static_cast<u32>((i - stages) / stages & 1);
+      const u32 barrier = barriers + 8 * stage, to = base + stage * piece_bytes;
+      if (round > 0 && i - stages < mine) {  // the copy that used this stage last
         u32 polls = 0;
-        while (!try_wait(barrier, parity))
-          if (++polls == 1u << 20) {
+        while (!try_wait(barrier, (round - 1) & 1))
+          if (++polls == 1u << 16) {
             *sink = 1;
             return;
           }
       }
+      if (++stage == stages) stage = 0, ++round;
       if (i >= mine) continue;
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(piece_bytes)
                    : "memory");
       asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-              base + stage * piece_bytes),
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
           "l"(data + (block() + i * blocks()) * piece_bytes), "r"(piece_bytes), "r"(barrier)
           : "memory");
     }
