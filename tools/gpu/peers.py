@@ -34,6 +34,7 @@ def stepper(model, peer, mode):
     if peer == "eager":
         return model.next_token
     torch._dynamo.reset()
+    counters.clear()
     return torch.compile(model.next_token, mode=mode, fullgraph=True)
 
 
