@@ -1,4 +1,5 @@
 """What tools/gpu/bench.py does with programs, times and earlier results. Usage: gpu_bench_test.py ROOT"""
+import dataclasses
 import json
 import sys
 import tempfile
@@ -50,6 +51,13 @@ class BytesTest(unittest.TestCase):
     def test_weights_are_the_published_parameters(self):
         for model, (count, unread) in PARAMETERS.items():
             self.assertEqual(shapes.read_shape(CONFIGS / model).weights(), count - unread, model)
+
+    def test_experts_are_read_as_far_as_tokens_reach_them(self):
+        dense = shapes.read_shape(CONFIGS / "qwen3-8b")
+        shape = dataclasses.replace(dense, family="qwen3_moe", hidden=2048, layers=48, kv_heads=4, ffn=768, experts=128,
+                                    active=8)  # Qwen3-30B-A3B
+        self.assertEqual(shape.weights(rows=16), 30_532_122_624 - 151936 * 2048)  # all of them
+        self.assertEqual(shape.weights(rows=16) - shape.weights(), 48 * 120 * 3 * 2048 * 768)
 
     def test_a_step_reads_weights_once_and_every_cache(self):
         shape = shapes.read_shape(CONFIGS / "qwen3-8b")

@@ -16,6 +16,7 @@ from pathlib import Path
 from kit import HERE, Failed, circumstances, lines, spread, symbols, write
 from shapes import read_shape
 
+# What matters most comes first; then whatever else the bundle has.
 MODELS = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b", "llama-3.1-8b"]
 PEERS = ["compile-flex", "eager", "compile-sdpa", "transformers"]
 CONTEXTS = [1024, 128, 8192, 32768]
@@ -163,7 +164,7 @@ def main():
     parser.add_argument("--out", type=Path, default="gpu-bench.json", help="result, and what to go on from")
     parser.add_argument("--minutes", type=float, default=9, help="of all parts together")
     parser.add_argument("--only", default="", help="run the parts whose names contain this, and the limits")
-    parser.add_argument("--models", type=lambda text: text.split(","), default=MODELS)
+    parser.add_argument("--models", type=lambda text: text.split(","), help="default: those of the bundle")
     parser.add_argument("--peers", type=lambda text: text.split(","), default=PEERS)
     parser.add_argument("--contexts", type=numbers, default=CONTEXTS)
     parser.add_argument("--batches", type=numbers, default=BATCHES)
@@ -175,6 +176,9 @@ def main():
                         help="emulator: a rehearsal, the peers on the processor; its figures mean nothing")
     arguments = parser.parse_args()
     earlier = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"parts": {}}
+    if arguments.models is None:
+        more = [path.name for path in sorted(arguments.shapes.iterdir()) if not path.name.startswith("body-")]
+        arguments.models = MODELS + [name for name in more if name not in MODELS]
     bench = Bench(arguments)
     for key in ("device", "commit"):
         if earlier.get(key, bench.result[key]) != bench.result[key]:

@@ -8,8 +8,6 @@ from torch.nn.attention.flex_attention import flex_attention
 
 from shapes import rope_frequencies
 
-ATTENTIONS = ("sdpa", "flex")
-
 
 def rms_norm(x, weight, eps):
     return F.rms_norm(x, (x.shape[-1],), weight, eps)
@@ -67,6 +65,8 @@ class Model(nn.Module):
 
     def __init__(self, shape, batch, capacity, attention="sdpa"):
         super().__init__()
+        if shape.experts:
+            raise ValueError("the plain model has no experts")
         self.shape = shape
         self.embed = nn.Embedding(shape.vocab, shape.hidden)
         self.layers = nn.ModuleList(Layer(shape, batch, capacity, attention) for _ in range(shape.layers))

@@ -1,4 +1,4 @@
-"""What config.json says of a dense model, and the bytes that a step of it must read."""
+"""What config.json says of a model, and the bytes that a step of it must read."""
 import json
 import math
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ class Shape:
     eps: float
     rope: dict  # of transformers' rope_parameters
     window: int  # positions that a token sees; 0: all
+    experts: int = 0  # of every layer, `active` of them for a token, with `ffn` columns each; 0: dense
+    active: int = 0
 
     @property
     def qkv_bias(self):
@@ -26,12 +28,16 @@ class Shape:
 
     @property
     def qk_norm(self):
-        return self.family == "qwen3"
+        return self.family in ("qwen3", "qwen3_moe")
 
-    def weights(self):
-        """Numbers that one step reads, whatever its tokens: all matrices but the embedding's rows, and the norms."""
+    def weights(self, rows=1):
+        """Numbers that a step of so many tokens reads: all matrices but the embedding's rows, and the norms; of experts,
+        as many as the tokens can be sent to."""
         query, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        layer = self.hidden * (2 * query + 2 * kv) + 3 * self.hidden * self.ffn + 2 * self.hidden
+        ffn = 3 * self.hidden * self.ffn
+        if self.experts:
+            ffn = min(self.experts, rows * self.active) * ffn + self.hidden * self.experts
+        layer = self.hidden * (2 * query + 2 * kv) + ffn + 2 * self.hidden
         layer += (query + 2 * kv) * self.qkv_bias + 2 * self.head_dim * self.qk_norm
         return self.layers * layer + self.hidden + self.vocab * self.hidden
 
@@ -39,21 +45,24 @@ class Shape:
         """Bytes that a step must move, of `batch` requests with `tokens` new ones each and `context` at its end."""
         seen = min(context, self.window + tokens - 1) if self.window else context
         cache = 2 * self.kv_heads * self.head_dim * self.layers * (seen + tokens) * batch
-        return size * (self.weights() + tokens * batch * self.hidden + cache)
+        return size * (self.weights(tokens * batch) + tokens * batch * self.hidden + cache)
 
 
 def read_shape(folder):
     c = json.loads((Path(folder) / "config.json").read_text())
     family = c["model_type"]
-    if family not in ("llama", "mistral", "qwen2", "qwen3"):
-        raise ValueError(f"{folder}: model_type {family}, expected llama, mistral, qwen2 or qwen3")
+    if family not in ("llama", "mistral", "qwen2", "qwen3", "qwen3_moe"):
+        raise ValueError(f"{folder}: model_type {family}, expected llama, mistral, qwen2, qwen3 or qwen3_moe")
+    if family == "qwen3_moe" and (c.get("decoder_sparse_step", 1) != 1 or c.get("mlp_only_layers")):
+        raise ValueError(f"{folder}: layers without experts beside those with them")
     rope = c.get("rope_parameters") or {"rope_theta": c.get("rope_theta", 10000.0), **(c.get("rope_scaling") or {})}
     windowed = family == "mistral" or c.get("use_sliding_window", False)
     heads = c["num_attention_heads"]
     return Shape(family=family, hidden=c["hidden_size"], layers=c["num_hidden_layers"], heads=heads,
                  kv_heads=c["num_key_value_heads"], head_dim=c.get("head_dim") or c["hidden_size"] // heads,
-                 ffn=c["intermediate_size"], vocab=c["vocab_size"], tied=c.get("tie_word_embeddings", False),
-                 eps=c["rms_norm_eps"], rope=rope, window=(c.get("sliding_window") or 0) if windowed else 0)
+                 ffn=c.get("moe_intermediate_size") or c["intermediate_size"], vocab=c["vocab_size"], tied=c.get("tie_word_embeddings", False),
+                 eps=c["rms_norm_eps"], rope=rope, window=(c.get("sliding_window") or 0) if windowed else 0,
+                 experts=c.get("num_experts", 0), active=c.get("num_experts_per_tok", 0))
 
 
 def rope_frequencies(shape):
