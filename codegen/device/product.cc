@@ -12,8 +12,9 @@ struct Input {
   XRows x;
   u32 tokens;
   MK_INLINE f32x2 pair(u32 token, u32 col) const {
-    if (token >= tokens) return {0, 0};
-    return x.pair(token, col);
+    // Always a load: a branch around it would keep others from being issued with it.
+    const f32x2 v = x.pair(token < tokens ? token : 0, col);
+    return token < tokens ? v : 0;
   }
 };
 

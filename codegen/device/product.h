@@ -28,19 +28,23 @@ MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
   return sum;
 }
 
+constexpr u32 kPaddedCols = 128;  // rows of weights are padded to a multiple of it, or of a divisor of it
+
 // Rows of x as a product takes them: normalised, 0 past the last column.
 struct XRows {
   const ProductArgs& a;
   AS3 const f32* scale;
+  // Never where rows need no padding: a constant then, and loads need no branch around them.
+  MK_INLINE bool padded(u32 col) const { return a.cols % kPaddedCols != 0 && col >= a.cols; }
   MK_INLINE f32 at(u32 row, u32 col) const {
-    if (col >= a.cols) return 0;
+    if (padded(col)) return 0;
     const f32 v = a.x[row * a.cols + col];
     return a.norm ? v * scale[row] * a.norm[col] : v;
   }
   // Of an even column and the next: by one load where rows are of even length.
   MK_INLINE f32x2 pair(u32 row, u32 col) const {
     if (a.cols % 2 != 0) return {at(row, col), at(row, col + 1)};
-    if (col >= a.cols) return {0, 0};
+    if (padded(col)) return {0, 0};
     const f32x2 v = *(AS1 const f32x2*)(a.x + row * a.cols + col);
     return a.norm ? v * scale[row] * *(AS1 const f32x2*)(a.norm + col) : v;
   }
@@ -132,13 +136,23 @@ template <class W, class Accumulator, class In>
 MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, AS3 f32* partial) {
   constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
   constexpr u32 tile_cols = kStageBytes / kStripRows / W::bytes;
+  constexpr u32 full_steps = tile_cols / kConsumerWarps / step_cols;
   Accumulator acc;
   for (u32 tile = 0; tile < a.tiles; ++tile) {
     const u32 slice = (tile + 1 == a.tiles ? a.tail_cols : tile_cols) / kConsumerWarps;
     AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * (slice / step_cols) * kWarpLanes;
     const u32 col = tile * tile_cols + w.warp() * slice;
-    for (u32 i = 0; i < slice / step_cols; ++i)
+    const auto step = [&](u32 i) {
       acc.step(w.lane(), stage[i * kWarpLanes + w.lane()], in, token, col + i * step_cols);
+    };
+    // Unrolled, the activations of all steps are loaded together, and a tile shows one latency instead of
+    // four. Of 16 tokens that would take 34 registers more.
+    if (Accumulator::tokens <= 8 && slice == full_steps * step_cols) {
+      MK_UNROLL
+      for (u32 i = 0; i < full_steps; ++i) step(i);
+    } else {
+      for (u32 i = 0; i < slice / step_cols; ++i) step(i);
+    }
     release_stage(w);
   }
   acc.store(w.lane(), partial + w.warp() * kStripRows * kGroupTokens);

@@ -63,7 +63,7 @@ TEST_CASE("a copy over a stage that is being read names the copy and the reader"
       first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
       fmt::format("unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
                   "thread 1, task l0.q[3], {}",
-                  site("product.h", "W::mma(sum")));
+                  site("product.h", "acc.step(w.lane(), stage")));
 }
 
 TEST_CASE("an access outside shared memory names the task and the line") {
