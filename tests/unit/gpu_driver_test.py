@@ -54,7 +54,8 @@ class DriverTest(unittest.TestCase):
                      "cuModuleLoadData \x7fELF", "cuModuleGetFunction 1 hop", "cuFuncSetAttribute hop 8 70000",
                      f"cuMemAlloc_v2 {1 << 33} -> {data:x}", f"cuMemsetD32_v2 {data:x} fedcba98 2",
                      f"cuMemcpyDtoH_v2 {data:x} 8", "cuLaunchCooperativeKernel hop 2 1 1 32 1 1 70000 0",
-                     "cuLaunchKernel hop 5 1 1 64 1 1 0 0 0", "cuEventElapsedTime 1", f"cuMemFree_v2 {data:x}",
+                     "cuLaunchKernel hop 5 1 1 64 1 1 0 0 0", "cuEventRecord 0 0", "cuEventRecord 1 0",
+                     "cuEventSynchronize 1", "cuEventElapsedTime 0 1", "cuEventDestroy_v2 0", "cuEventDestroy_v2 1", f"cuMemFree_v2 {data:x}",
                      f"cuMemFree_v2 {cells:x}", "cuDevicePrimaryCtxRelease_v2 73"):
             self.assertIn(line, said)
         self.assertEqual(said.count(f"cuMemFree_v2 {data:x}"), 1)
