@@ -1,6 +1,9 @@
 """What tools/gpu/bench.py does with programs, times and earlier results. Usage: gpu_bench_test.py ROOT"""
+import contextlib
 import dataclasses
+import io
 import json
+import subprocess
 import sys
 import tempfile
 import time
@@ -70,6 +73,9 @@ class BytesTest(unittest.TestCase):
 
 class BenchTest(unittest.TestCase):
     def setUp(self):
+        said = contextlib.redirect_stdout(io.StringIO())
+        said.__enter__()
+        self.addCleanup(said.__exit__, None, None, None)
         self.out = Path(tempfile.mkdtemp()) / "result.json"
         self.ran = []
 
@@ -82,7 +88,7 @@ class BenchTest(unittest.TestCase):
     def rows(self, name, kept, rows):
         self.ran.append(name)
         for row in [*kept, *rows]:
-            if isinstance(row, Exception):
+            if isinstance(row, BaseException):
                 raise row
             yield dict(row)
 
@@ -116,6 +122,26 @@ class BenchTest(unittest.TestCase):
         self.bench({"limits": [], "a": [{**row, "context": 1024}]}).run(json.loads(self.out.read_text())["parts"])
         part = json.loads(self.out.read_text())["parts"]["a"]
         self.assertEqual((part["state"], [r["context"] for r in part["rows"]]), ("complete", [128, 1024]))
+
+    def test_a_run_that_is_cut_off_loses_nothing(self):
+        class CutOff(BaseException):
+            pass
+
+        earlier = {"a": {"state": "complete", "rows": [1]}}
+        with self.assertRaises(CutOff):
+            self.bench({"limits": [{}, CutOff()], "a": []}).run(earlier)
+        self.assertEqual(json.loads(self.out.read_text())["parts"]["a"], earlier["a"])
+
+    def test_bad_arguments_name_the_flag(self):
+        self.out.write_text("{")
+        for flags, said in (([], f"--out {self.out} is no result to go on from: "),
+                            (["--contexts", "1,x"], "argument --contexts: invalid numbers value: '1,x'"),
+                            (["--out", f"{self.out}.none", "--shapes", "/none"], "--shapes /none: no such folder"),
+                            (["--mode", "fast"], "argument --mode: invalid choice: 'fast'")):
+            done = subprocess.run([sys.executable, ROOT / "tools" / "gpu" / "bench.py", "--out", self.out, *flags],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("bench.py: error: " + said, done.stderr)
 
     def test_without_time_parts_say_so_and_earlier_ones_are_kept(self):
         self.assertFalse(self.bench({"limits": [], "a": [{}]}, minutes=0.0).run({"a": {"state": "failed", "rows": [1]}}))

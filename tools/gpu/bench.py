@@ -127,15 +127,13 @@ class Bench:
         print(f"{part['state']:>10}  {name}  {part['seconds']} s  {part.get('why', '')}", flush=True)
 
     def run(self, earlier):
+        self.result["parts"].update(earlier)  # a run that is cut off loses nothing
         for name, model, rows in self.parts():
             kept = earlier.get(name, {})
-            if kept.get("state") == "complete" and name != "limits":
-                self.result["parts"][name] = kept
-            elif self.a.only not in name and name != "limits":
-                if kept:
-                    self.result["parts"][name] = kept
-            elif self.deadline - time.monotonic() < 15:
-                self.result["parts"].setdefault(name, kept or {"state": "no time left", "rows": []})
+            if name != "limits" and (kept.get("state") == "complete" or self.a.only not in name):
+                continue
+            if self.deadline - time.monotonic() < 15:
+                self.result["parts"].setdefault(name, {"state": "no time left", "rows": []})
             else:
                 self.run_part(name, model, rows, kept.get("rows", []))
         write(self.a.out, self.result)
@@ -175,7 +173,12 @@ def main():
     parser.add_argument("--device", choices=["cuda", "emulator"], default="cuda",
                         help="emulator: a rehearsal, the peers on the processor; its figures mean nothing")
     arguments = parser.parse_args()
-    earlier = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"parts": {}}
+    try:
+        earlier = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"parts": {}}
+    except ValueError as e:
+        parser.error(f"--out {arguments.out} is no result to go on from: {e}")
+    if not arguments.shapes.is_dir():
+        parser.error(f"--shapes {arguments.shapes}: no such folder")
     if arguments.models is None:
         more = [path.name for path in sorted(arguments.shapes.iterdir()) if not path.name.startswith("body-")]
         arguments.models = MODELS + [name for name in more if name not in MODELS]

@@ -109,7 +109,8 @@ def sessions(runner):
     need("numpy")
     prompt = json.loads((HERE / "models" / "tiny-stories" / "greedy.json").read_text())[0]["prompt_ids"]
     prompt = (prompt * 32)[:32]
-    command = [sys.executable, HERE / "sessions.py", HERE / "cubins" / "tiny-stories.cubin", HERE / "models" / "tiny-stories"]
+    command = [sys.executable, HERE / "sessions.py", HERE / "cubins" / "tiny-stories.cubin",
+               HERE / "models" / "tiny-stories"]
     return {"rows": list(lines([*command, ids(prompt)], runner.seconds(90)))}
 
 

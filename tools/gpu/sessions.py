@@ -27,7 +27,8 @@ def every_step_size(session, ids):
         equal += all((a == b).all() for a, b in zip(rows, alone))
         found = max(error(a, b) for a, b in zip(rows, alone))
         if not found <= WORST:
-            sys.exit(f"sessions: error: steps of {size} tokens: relative error {found:.2e} of a row, expected at most {WORST}")
+            sys.exit(f"sessions: error: steps of {size} tokens: relative error {found:.2e} of a row, expected at most "
+                     f"{WORST}")
         worst = max(worst, found)
     print(json.dumps({"check": "step sizes", "sizes": session.max_tokens, "with_equal_bits": equal, "worst_row": worst}),
           flush=True)

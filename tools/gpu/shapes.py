@@ -55,13 +55,14 @@ def read_shape(folder):
         raise ValueError(f"{folder}: model_type {family}, expected llama, mistral, qwen2, qwen3 or qwen3_moe")
     if family == "qwen3_moe" and (c.get("decoder_sparse_step", 1) != 1 or c.get("mlp_only_layers")):
         raise ValueError(f"{folder}: layers without experts beside those with them")
-    rope = c.get("rope_parameters") or {"rope_theta": c.get("rope_theta", 10000.0), **(c.get("rope_scaling") or {})}
+    older = {"rope_theta": c.get("rope_theta", 10000.0), **(c.get("rope_scaling") or {})}
+    rope = c.get("rope_parameters") or older
     windowed = family == "mistral" or c.get("use_sliding_window", False)
     heads = c["num_attention_heads"]
     return Shape(family=family, hidden=c["hidden_size"], layers=c["num_hidden_layers"], heads=heads,
                  kv_heads=c["num_key_value_heads"], head_dim=c.get("head_dim") or c["hidden_size"] // heads,
-                 ffn=c.get("moe_intermediate_size") or c["intermediate_size"], vocab=c["vocab_size"], tied=c.get("tie_word_embeddings", False),
-                 eps=c["rms_norm_eps"], rope=rope, window=(c.get("sliding_window") or 0) if windowed else 0,
+                 ffn=c.get("moe_intermediate_size") or c["intermediate_size"], vocab=c["vocab_size"],
+                 tied=c.get("tie_word_embeddings", False), eps=c["rms_norm_eps"], rope=rope, window=(c.get("sliding_window") or 0) if windowed else 0,
                  experts=c.get("num_experts", 0), active=c.get("num_experts_per_tok", 0))
 
 
