@@ -124,12 +124,13 @@ class MkrtTest(unittest.TestCase):
                 session.step([1])
         self.assertEqual(list(self.session.generate(PROMPT, 3)), NEW[:3])
 
-    def test_every_function_of_the_header_is_declared(self):
+    def test_functions_are_declared_as_in_the_header(self):
         text = re.sub(r"/\*.*?\*/", "", (ROOT / "runtime" / "mkrt.h").read_text(), flags=re.S)
         text = text.replace("(*kernel)(const void* session, const void* step)", " kernel")
         declared = {name: 0 if arguments == "void" else arguments.count(",") + 1
                     for name, arguments in re.findall(r"(mkrt_\w+)\(([^)]*)\);", text)}
-        self.assertEqual({name: len(arguments) - 1 for name, arguments in mkrt._SIGNATURES.items()}, declared)
+        used = {name: len(arguments) - 1 for name, arguments in mkrt._SIGNATURES.items()}
+        self.assertEqual(used, {name: declared.get(name) for name in used})
 
 
 unittest.main(argv=sys.argv[:1])
