@@ -6,7 +6,9 @@
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
+#include "codegen/lists.h"
 #include "ir/bodies.h"
+#include "ir/values.h"
 
 namespace mkc {
 namespace {
@@ -77,8 +79,31 @@ llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
         static_cast<int64_t>(shape.padded_cols) - int64_t{shape.tiles - 1} * shape.tile_cols);
   f.set(offsetof(A, tokens), tokens(e, x));
   f.set(offsetof(A, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
+  f.set(offsetof(A, invariant), int_attr(f.grid().attrs, "invariant", 0));
   f.set_float(offsetof(A, eps), float_attr(f.grid().attrs, "eps", 0));
   return f.base;
+}
+
+// Where a list of the step lies in the worker's shared memory.
+llvm::Value* list_address(Emitter& e, const BodyCall& call, SymbolId list) {
+  return e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(find_lists(call.schedule).number(list))});
+}
+
+// Fills a mk::PagedCache.
+void cache_arguments(Fields& f, size_t offset) {
+  using C = mk::PagedCache;
+  using Session = mkrt::MkSession;
+  Emitter& e = f.e;
+  const Bases& bases = f.call.bases;
+  f.set_operand(offset + offsetof(C, k), "k_cache", true);
+  f.set_operand(offset + offsetof(C, v), "v_cache", true);
+  for (auto [to, from] : {std::pair{offsetof(C, page_stride), offsetof(Session, page_stride)},
+                          {offsetof(C, position_stride), offsetof(Session, position_stride)},
+                          {offsetof(C, head_stride), offsetof(Session, head_stride)}})
+    f.set(offset + to, e.load64(bases.session, from));
+  f.set(offset + offsetof(C, page_begin), e.load_ptr(bases.step, offsetof(mkrt::MkStep, page_begin)));
+  f.set(offset + offsetof(C, page_index), e.load_ptr(bases.step, offsetof(mkrt::MkStep, page_index)));
+  f.set(offset + offsetof(C, page_shift), e.load32(bases.session, offsetof(Session, page_shift)));
 }
 
 // Attend and combine share their arguments; each leaves what only the other needs null.
@@ -95,24 +120,18 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, rope), "rope");
   f.set_operand(offsetof(A, q_norm), "q_norm");
   f.set_operand(offsetof(A, k_norm), "k_norm");
-  f.set_operand(offsetof(A, k_cache), "k_cache", true);
-  f.set_operand(offsetof(A, v_cache), "v_cache", true);
+  if (!combine) cache_arguments(f, offsetof(A, cache));
   f.set_operand(offsetof(A, part_acc), "part_acc", !combine);
   f.set_operand(offsetof(A, part_ml), "part_ml", !combine);
   f.set_operand(offsetof(A, out), "out", true);
   std::vector<Bounds> limits;
   for (const Symbol& s : program.symbols) limits.push_back(s.bounds);
-  f.set(offsetof(A, tokens), e.value(parts.shape[1]));
   f.set(offsetof(A, max_tokens), bounds(parts.shape[1], limits).hi);
-  const int64_t window = int_attr(f.grid().attrs, "window", 0);
-  for (SymbolId s : program.symbols.ids()) {
-    if (program.symbols[s].name != "kv_len") continue;
-    const Expr first = first_piece(parts.shape[1], symbol(s), window, int_attr(f.grid().attrs, "piece", 0));
-    f.set(offsetof(A, kv_len), e.symbols[s.index]);
-    f.set(offsetof(A, first_piece), e.value(first));
-  }
-  f.set(offsetof(A, window), window);
-  f.set(offsetof(A, context), combine ? 0 : f.extent(f.tensor("k_cache", true), 1));
+  for (auto [name, offset] : {std::pair{"first_row", offsetof(A, first_row)},
+                              {"q_len", offsetof(A, rows)},
+                              {"kv_len", offsetof(A, kv_len)}})
+    f.set(offset, list_address(e, call, find_symbol(program.symbols, name)));
+  f.set(offsetof(A, window), int_attr(f.grid().attrs, "window", 0));
   f.set(offsetof(A, heads), int_attr(f.grid().attrs, "heads", 0));
   f.set(offsetof(A, kv_heads), int_attr(f.grid().attrs, "kv_heads", 0));
   f.set(offsetof(A, head_dim), int_attr(f.grid().attrs, "head_dim", 0));
@@ -179,8 +198,10 @@ llvm::Value* operand_address(Emitter& e, const BodyCall& call, size_t position) 
     case TensorKind::kActivation:
     case TensorKind::kOutput:
       return in_arena(call.bases.workspace);
-    case TensorKind::kCache:
-      return in_arena(call.bases.cache);
+    case TensorKind::kCache: {
+      llvm::Value* entry = in_arena(call.bases.caches);
+      return e.load_ptr(entry, 0);
+    }
   }
   MKC_BUG("tensor of unknown kind");
 }
@@ -214,9 +235,10 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
     case BodyKind::kProduct:
       return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0]});
     case BodyKind::kAttend:
-      return e.call(typed_body(call, "k_cache").c_str(), {call.worker, arguments, coords[0], coords[1]});
+      return e.call(typed_body(call, "k_cache").c_str(),
+                    {call.worker, arguments, coords[0], coords[1], coords[2]});
     case BodyKind::kCombine:
-      return e.call("mkb_combine", {call.worker, arguments, coords[0]});
+      return e.call("mkb_combine", {call.worker, arguments, coords[0], coords[1]});
     case BodyKind::kSample:
       return e.call("mkb_sample", {call.worker, arguments, coords[0]});
   }

@@ -8,8 +8,8 @@ namespace mkc {
 
 // Where the kernel's memory lies, loaded once a launch.
 struct Bases {
-  llvm::Value *weights, *workspace, *cache;  // global pointers
-  llvm::Value* step;
+  llvm::Value *weights, *workspace, *caches;  // global pointers
+  llvm::Value *session, *step;
 };
 
 // A task body being called: the grid that stands for its kind, and the record that says which one runs.

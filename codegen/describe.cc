@@ -70,9 +70,12 @@ struct Describer {
       case TensorKind::kActivation:
         manifest.tensors.push_back(place(id, mkrt::Arena::kWorkspace));
         break;
-      case TensorKind::kCache:
-        manifest.tensors.push_back(place(id, mkrt::Arena::kCache));
+      case TensorKind::kCache: {
+        const std::vector<uint64_t> shape = most(program().tensors[id].shape);
+        manifest.caches.push_back(
+            {program().tensors[id].name, element(program().tensors[id].dtype), shape[1], shape[3]});
         break;
+      }
       case TensorKind::kOutput:
         manifest.outputs.push_back(place(id, mkrt::Arena::kWorkspace));
         break;
@@ -113,17 +116,17 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   m.bos_id = identity.bos_id;
   m.workers = schedule.workers;
   m.threads = mkrt::kWorkerThreads;
-  m.shared_bytes = schedule.ring.stages * schedule.ring.stage_bytes + mk::kBarrierBytes + mk::kScratchBytes;
+  m.shared_bytes = schedule.ring.stages * schedule.ring.stage_bytes + mk::kBarrierBytes + mk::kListBytes +
+                   mk::kScratchBytes;
   m.ring_stages = schedule.ring.stages;
   m.event_cells = schedule.event_cells;
   m.weight_bytes = schedule.weight_bytes;
   m.workspace_bytes = schedule.workspace_bytes;
-  m.cache_bytes = schedule.cache_bytes;
 
   Describer d{schedule, m, {}};
   for (const Symbol& s : schedule.program.symbols) {
     d.limits.push_back(s.bounds);
-    m.symbols.push_back({s.name, s.bounds.lo, s.bounds.hi});
+    m.symbols.push_back({s.name, s.bounds.lo, s.bounds.hi, s.is_list()});
   }
   for (TensorId id : schedule.program.tensors.ids()) d.add_tensor(id);
   d.add_ropes();

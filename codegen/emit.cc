@@ -5,7 +5,10 @@
 namespace mkc {
 
 Emitter::Emitter(llvm::Module& m)
-    : module(m), ir(m.getContext()), global_ptr(llvm::PointerType::get(m.getContext(), 1)) {}
+    : module(m),
+      ir(m.getContext()),
+      global_ptr(llvm::PointerType::get(m.getContext(), 1)),
+      shared_ptr(llvm::PointerType::get(m.getContext(), 3)) {}
 
 void Emitter::begin_kernel(const char* name, unsigned parameters) {
   const std::vector<llvm::Type*> types(parameters, global_ptr);
@@ -86,6 +89,7 @@ llvm::Value* Emitter::apply(ExprKind kind, llvm::Value* a, llvm::Value* b) {
     case ExprKind::kConst:
     case ExprKind::kSymbol:
     case ExprKind::kCoord:
+    case ExprKind::kElement:
       break;
     case ExprKind::kAdd:
       return ir.CreateAdd(a, b);
@@ -116,6 +120,8 @@ llvm::Value* Emitter::value(const Expr& e, const std::vector<llvm::Value*>& coor
       stack.push_back(symbols[static_cast<size_t>(node.value)]);
     } else if (node.kind == ExprKind::kCoord) {
       stack.push_back(coords[static_cast<size_t>(node.value)]);
+    } else if (node.kind == ExprKind::kElement) {
+      stack.back() = element(SymbolId{static_cast<uint32_t>(node.value)}, stack.back());
     } else {
       llvm::Value* b = stack.back();
       stack.pop_back();

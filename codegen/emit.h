@@ -17,8 +17,10 @@ struct Emitter {
   llvm::Module& module;
   llvm::IRBuilder<> ir;
   llvm::Function* function = nullptr;
-  llvm::PointerType* global_ptr;  // address space 1
-  std::vector<llvm::Value*> symbols;
+  llvm::PointerType* global_ptr;      // address space 1
+  llvm::PointerType* shared_ptr;      // address space 3
+  std::vector<llvm::Value*> symbols;  // null for lists
+  std::function<llvm::Value*(SymbolId list, llvm::Value* index)> element;
 
   // Starts `name` with global-pointer parameters and sets the insertion point to its entry.
   void begin_kernel(const char* name, unsigned parameters);

@@ -5,6 +5,15 @@
 namespace mkc {
 namespace {
 
+// A cache has an entry of 8 bytes among the session's caches, in tensor order.
+uint64_t operand_offset(const Schedule& s, TensorId tensor) {
+  if (s.program.tensors[tensor].kind != TensorKind::kCache) return s.slots[tensor.index].offset;
+  uint64_t caches = 0;
+  for (uint32_t i = 0; i < tensor.index; ++i)
+    caches += s.program.tensors.items[i].kind == TensorKind::kCache ? 1 : 0;
+  return sizeof(uint64_t) * caches;
+}
+
 mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
   const TaskGrid& grid = s.program.grids[id];
   MKC_ASSERT(grid.reads.size() + grid.writes.size() <= mkrt::kMaxOperands,
@@ -21,7 +30,7 @@ mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
     record.notify_base[i] = s.event_base[grid.notifies[i].event.index];
   size_t operand = 0;
   for (const auto* accesses : {&grid.reads, &grid.writes})
-    for (const Access& access : *accesses) record.operand[operand++] = s.slots[access.tensor.index].offset;
+    for (const Access& access : *accesses) record.operand[operand++] = operand_offset(s, access.tensor);
   return record;
 }
 

@@ -8,6 +8,7 @@
 #include "codegen/bodies.h"
 #include "codegen/device/bodies.h"
 #include "codegen/emit.h"
+#include "codegen/lists.h"
 
 namespace mkc {
 namespace {
@@ -20,7 +21,11 @@ struct Share {
 class Scaffold {
  public:
   Scaffold(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy)
-      : e_(module), s_(schedule), kinds_(kinds), bulk_copy_(bulk_copy) {}
+      : e_(module), s_(schedule), kinds_(kinds), lists_(find_lists(schedule)), bulk_copy_(bulk_copy) {
+    e_.element = [this](SymbolId list, llvm::Value* index) {
+      return e_.call("mkd_element", e_.ir.getInt32Ty(), {worker_, e_.constant(lists_.number(list)), index});
+    };
+  }
 
   void emit() {
     e_.begin_kernel("mk_kernel", 2);
@@ -36,6 +41,7 @@ class Scaffold {
     e_.ir.CreateCondBr(e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads)), consumers,
                        loader_warp);
     e_.ir.SetInsertPoint(consumers);
+    make_lists(thread);
     for_each_segment([&](llvm::Value* record, llvm::Value* segment) { consume(record, segment); });
     e_.ir.CreateBr(done);
     e_.ir.SetInsertPoint(loader_warp);
@@ -56,7 +62,7 @@ class Scaffold {
   void load_launch(llvm::Value* session, llvm::Value* step) {
     bases_ = {e_.load_ptr(session, offsetof(mkrt::MkSession, weights)),
               e_.load_ptr(session, offsetof(mkrt::MkSession, workspace)),
-              e_.load_ptr(session, offsetof(mkrt::MkSession, cache)), step};
+              e_.load_ptr(session, offsetof(mkrt::MkSession, caches)), session, step};
     grids_ = e_.load_ptr(session, offsetof(mkrt::MkSession, grids));
     segments_ = e_.load_ptr(session, offsetof(mkrt::MkSession, segments));
     worker_index_ = e_.call("mk_worker", e_.ir.getInt32Ty(), {});
@@ -69,8 +75,26 @@ class Scaffold {
   // Anew for each segment: what is computed from symbols then lives in registers for one kind only.
   void load_symbols() {
     e_.symbols.clear();
-    for (uint32_t i = 0; i < s_.program.symbols.size(); ++i)
-      e_.symbols.push_back(e_.load32(bases_.step, offsetof(mkrt::MkStep, symbol) + 4 * i));
+    for (SymbolId id : s_.program.symbols.ids())
+      e_.symbols.push_back(s_.program.symbols[id].is_list()
+                               ? nullptr
+                               : e_.load32(bases_.step, offsetof(mkrt::MkStep, symbol) + 4 * id.index));
+  }
+
+  // Brings the step's lists to shared memory, and finds where the rows of ragged grids begin.
+  void make_lists(llvm::Value* thread) {
+    load_symbols();
+    for (SymbolId list : lists_.given)
+      e_.call("mkd_load_list", {worker_, bases_.step, e_.constant(lists_.number(list)),
+                                e_.value(s_.program.symbols[list].length)});
+    if (!lists_.given.empty()) e_.call("mkd_barrier", {});
+    for (const RaggedRows& ragged : lists_.ragged) {
+      llvm::Value *number = e_.constant(lists_.number(ragged)), *rows = e_.value(ragged.rows);
+      e_.if_then(e_.ir.CreateICmpULT(thread, rows), [&] {
+        e_.call("mkd_set_element", {worker_, number, thread, e_.value(ragged.extent, {thread})});
+      });
+      e_.call("mkd_sum_list", {worker_, number, rows});
+    }
   }
 
   void for_each_segment(const std::function<void(llvm::Value*, llvm::Value*)>& body) {
@@ -105,18 +129,42 @@ class Scaffold {
       llvm::Value* first = e_.load32(segment, offsetof(mkrt::MkSegment, first));
       return {first, e_.ir.CreateAdd(first, e_.load32(segment, offsetof(mkrt::MkSegment, count)))};
     }
-    llvm::Value* tasks = e_.constant(1);
-    for (const Coord& c : grid(id).coords) tasks = e_.ir.CreateMul(tasks, e_.value(c.extent));
+    llvm::Value* tasks = tasks_of(id);
     const auto bound = [&](llvm::Value* w) {
       return e_.ir.CreateUDiv(e_.ir.CreateMul(tasks, w), e_.constant(s_.workers));
     };
     return {bound(worker_index_), bound(e_.ir.CreateAdd(worker_index_, e_.constant(1)))};
   }
 
+  // Of all rows of a ragged grid.
+  llvm::Value* tasks_of(const RaggedRows& ragged) {
+    return e_.call("mkd_element", e_.ir.getInt32Ty(),
+                   {worker_, e_.constant(lists_.number(ragged)), e_.value(ragged.rows)});
+  }
+
+  llvm::Value* tasks_of(GridId id) {
+    const std::optional<RaggedRows> ragged = ragged_rows(grid(id));
+    llvm::Value* tasks = ragged ? tasks_of(*ragged) : e_.constant(1);
+    for (size_t i = 0; i < grid(id).coords.size() - (ragged ? 2 : 0); ++i)
+      tasks = e_.ir.CreateMul(tasks, e_.value(grid(id).coords[i].extent));
+    return tasks;
+  }
+
   std::vector<llvm::Value*> coords_of(GridId id, llvm::Value* task) {
     const std::vector<Coord>& coords = grid(id).coords;
     std::vector<llvm::Value*> values(coords.size());
-    for (size_t i = coords.size(); i-- > 0;) {
+    size_t plain = coords.size();
+    if (const std::optional<RaggedRows> ragged = ragged_rows(grid(id))) {
+      llvm::Value *all = tasks_of(*ragged), *number = e_.constant(lists_.number(*ragged)),
+                  *within = e_.ir.CreateURem(task, all);
+      task = e_.ir.CreateUDiv(task, all);
+      llvm::Value* row =
+          e_.call("mkd_row_of", e_.ir.getInt32Ty(), {worker_, number, e_.value(ragged->rows), within});
+      values[--plain] =
+          e_.ir.CreateSub(within, e_.call("mkd_element", e_.ir.getInt32Ty(), {worker_, number, row}));
+      values[--plain] = row;
+    }
+    for (size_t i = plain; i-- > 0;) {
       if (i == 0) {
         values[i] = task;
         break;
@@ -278,6 +326,7 @@ class Scaffold {
   Emitter e_;
   const Schedule& s_;
   const Kinds& kinds_;
+  const StepLists lists_;
   const bool bulk_copy_;
   Bases bases_{};
   llvm::Value *worker_ = nullptr, *worker_index_ = nullptr, *grids_ = nullptr, *segments_ = nullptr,

@@ -8,6 +8,7 @@
 #include "frontend/fields.h"
 #include "frontend/params.h"
 #include "frontend/shapes.h"
+#include "ir/values.h"
 
 namespace mkc {
 namespace {
@@ -72,7 +73,12 @@ class GraphBuilder {
   void add_symbols_and_inputs() {
     const Loc place = loc(family_.place);
     const SymbolId tokens = graph_.symbols.add({"T", {1, request_.max_tokens}, place});
-    graph_.symbols.add({"kv_len", {1, request_.context}, place});
+    const SymbolId requests = graph_.symbols.add({"B", {1, request_.max_requests}, place});
+    const Expr count = symbol(requests);
+    const int64_t most_rows = std::min(request_.max_tokens, request_.context);
+    const SymbolId rows = graph_.symbols.add({"q_len", {1, most_rows}, place, count});
+    graph_.symbols.add({"kv_len", {1, request_.context}, place, count});
+    graph_.symbols.add({"first_row", {0, request_.max_tokens - 1}, place, count, rows});
     for (const char* name : {"tokens", "positions"}) {
       Tensor input{name, TensorKind::kInput, DType::i32, {symbol(tokens)}, {}, {}, place};
       set_here_.insert(name);
@@ -154,7 +160,8 @@ class GraphBuilder {
       Tensor tensor;
       tensor.kind = TensorKind::kCache;
       tensor.dtype = request_.kv_dtype.value_or(checkpoint_.dtype());
-      tensor.shape.assign(shape.begin(), shape.end());
+      tensor.shape = {symbol(find_symbol(graph_.symbols, "B"))};  // a cache holds every request's
+      tensor.shape.insert(tensor.shape.end(), shape.begin(), shape.end());
       MKC_TRY_STATUS(define(cache.name, std::move(tensor), cache.place));
     }
     return {};

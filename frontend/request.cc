@@ -17,7 +17,9 @@ namespace {
 using Kind = Node::Kind;
 
 constexpr int64_t kMaxTokens = 256;  // what the task bodies are made for
-constexpr int64_t kDefaultTokens = 16;
+constexpr int64_t kDefaultTokens = 64;
+constexpr int64_t kMaxRequests = 64;
+constexpr int64_t kDefaultRequests = 16;
 constexpr int64_t kDefaultContext = 4096;
 
 struct ModelFile {
@@ -70,13 +72,16 @@ Result<ModelFile> read_model_file(const std::string& path) {
   MKC_TRY(target, optional_field(document, root, "target", Kind::kString));
   if (target) file.options.target = target->string;
   if (const Node* limits = find(root, "limits")) {
-    MKC_TRY_STATUS(check_keys(document, *limits, "limits", {"tokens", "context"}));
+    MKC_TRY_STATUS(check_keys(document, *limits, "limits", {"tokens", "requests", "context"}));
     MKC_TRY_STATUS(read_count(document, *limits, "tokens", file.options.max_tokens));
+    MKC_TRY_STATUS(read_count(document, *limits, "requests", file.options.max_requests));
     MKC_TRY_STATUS(read_count(document, *limits, "context", file.options.context));
   }
   if (const Node* kv = find(root, "kv")) MKC_TRY_STATUS(read_kv(document, *kv, file.options));
   if (const Node* schedule = find(root, "schedule")) {
-    MKC_TRY_STATUS(check_keys(document, *schedule, "schedule", {"workers"}));
+    MKC_TRY_STATUS(check_keys(document, *schedule, "schedule", {"workers", "batch_invariant"}));
+    MKC_TRY(invariant, optional_field(document, *schedule, "batch_invariant", Kind::kBool));
+    if (invariant) file.options.batch_invariant = invariant->boolean;
     MKC_TRY_STATUS(read_count(document, *schedule, "workers", file.options.workers));
   }
   return file;
@@ -100,6 +105,11 @@ Status resolve_limits(const ModelOptions& options, const std::string& path, Comp
     return error_at({path}, fmt::format("limit of tokens per step is {}, expected 1 to {}",
                                         request.max_tokens, kMaxTokens));
   }
+  request.max_requests = options.max_requests.value_or(std::min(kDefaultRequests, request.max_tokens));
+  if (request.max_requests < 1 || request.max_requests > kMaxRequests) {
+    return error_at({path}, fmt::format("limit of requests per step is {}, expected 1 to {}",
+                                        request.max_requests, kMaxRequests));
+  }
   MKC_TRY(scope, bind_params(request.family, request.config));
   MKC_TRY(model_maximum, evaluate_int(request.family.max_context, scope));
   request.context = options.context.value_or(std::min(model_maximum, kDefaultContext));
@@ -107,8 +117,10 @@ Status resolve_limits(const ModelOptions& options, const std::string& path, Comp
     return error_at({path}, fmt::format("context limit is {}, expected 1 to the model's maximum {}",
                                         request.context, model_maximum));
   }
-  // A step never holds more tokens than the context.
-  request.max_tokens = std::min(request.max_tokens, request.context);
+  // A step of one request never holds more tokens than the context, nor any step fewer than a token a
+  // request.
+  request.max_tokens = std::min(request.max_tokens, request.max_requests * request.context);
+  request.max_requests = std::min(request.max_requests, request.max_tokens);
   MKC_TRY_STATUS(request_scope(request));
   return {};
 }
@@ -135,8 +147,10 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   ModelOptions& options = file.options;
   override_with(options.target, overrides.target);
   override_with(options.max_tokens, overrides.max_tokens);
+  override_with(options.max_requests, overrides.max_requests);
   override_with(options.context, overrides.context);
   override_with(options.kv_dtype, overrides.kv_dtype);
+  override_with(options.batch_invariant, overrides.batch_invariant);
   override_with(options.workers, overrides.workers);
   override_with(options.family, overrides.family);
   override_with(options.models_dir, overrides.models_dir);
@@ -150,6 +164,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.family = std::move(family);
   request.target = options.target.value_or("sm_90a");
   request.kv_dtype = options.kv_dtype;
+  request.batch_invariant = options.batch_invariant.value_or(false);
   request.workers = options.workers;
   MKC_TRY_STATUS(resolve_limits(options, path, request));
   return request;
@@ -171,9 +186,12 @@ std::string resolved_yaml(const CompileRequest& request) {
   std::string out = fmt::format("checkpoint: {}\n", quoted(request.checkpoint));
   out += fmt::format("{}: {}\n", is_builtin ? "# family" : "family", quoted(family));
   out += fmt::format("target: {}\n", quoted(request.target));
-  out += fmt::format("limits: {{tokens: {}, context: {}}}\n", request.max_tokens, request.context);
+  out += fmt::format("limits: {{tokens: {}, requests: {}, context: {}}}\n", request.max_tokens,
+                     request.max_requests, request.context);
   out += fmt::format("kv: {{dtype: {}}}\n", request.kv_dtype ? dtype_name(*request.kv_dtype) : "weights");
-  if (request.workers) out += fmt::format("schedule: {{workers: {}}}\n", *request.workers);
+  std::string schedule = fmt::format("batch_invariant: {}", request.batch_invariant);
+  if (request.workers) schedule += fmt::format(", workers: {}", *request.workers);
+  out += fmt::format("schedule: {{{}}}\n", schedule);
   const Result<Scope> scope = request_scope(request);
   MKC_ASSERT(scope.ok(), "a resolved request does not bind: " + scope.error().message);
   out += "# parameters\n";

@@ -11,9 +11,11 @@ namespace mkc {
 // What a model.yaml or the command line may set; unset members take the defaults named here.
 struct ModelOptions {
   std::optional<std::string> target;      // default "sm_90a"
-  std::optional<int64_t> max_tokens;      // per step; default 16
+  std::optional<int64_t> max_tokens;      // per step; default 64
+  std::optional<int64_t> max_requests;    // per step; default 16
   std::optional<int64_t> context;         // positions; default min(the model's maximum, 4096)
   std::optional<DType> kv_dtype;          // default: the weights' dtype
+  std::optional<bool> batch_invariant;    // default false: see CompileRequest
   std::optional<int64_t> workers;         // default: as many as the target has
   std::optional<std::string> family;      // path of a family file; default: matched by config.json
   std::optional<std::string> models_dir;  // folder of family files that go before the built-in ones
@@ -25,8 +27,10 @@ struct CompileRequest {
   Family family;
   std::string target;
   int64_t max_tokens = 0;
+  int64_t max_requests = 0;
   int64_t context = 0;
   std::optional<DType> kv_dtype;
+  bool batch_invariant = false;  // a token's bits never depend on how many others are in its step
   std::optional<int64_t> workers;
 };
 

@@ -7,7 +7,7 @@
 namespace mkc {
 namespace {
 
-const char* const kSymbolNames[] = {"T", "kv_len"};
+const char* const kSymbolNames[] = {"T", "B"};
 
 std::string text_of(const std::vector<Expr>& shape) {
   const std::vector<std::string> names(std::begin(kSymbolNames), std::end(kSymbolNames));
@@ -38,6 +38,7 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
                                          const std::vector<Tensor>& caches, const Attrs& attrs) {
   const OpSchema& schema = op_schema(kind);
   const Expr tokens = symbol(SymbolId{0});
+  const Expr requests = symbol(SymbolId{1});
   const Expr any = -1;
   const auto check = [&](size_t i, const std::vector<Expr>& wanted) {
     std::string_view role = schema.inputs[i];
@@ -78,8 +79,8 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
       MKC_TRY_STATUS(check(1, {tokens, dim(0, 1)}));
       MKC_TRY_STATUS(check(2, {tokens}));
       for (size_t i = 0; i < caches.size(); ++i) {
-        MKC_TRY_STATUS(expect(schema, schema.outputs[i], caches[i], {any, any, any}));
-        if (caches[i].shape[0] * caches[i].shape[2] == dim(0, 1)) continue;
+        MKC_TRY_STATUS(expect(schema, schema.outputs[i], caches[i], {requests, any, any, any}));
+        if (caches[i].shape[1] * caches[i].shape[3] == dim(0, 1)) continue;
         return Error{fmt::format("{} of kv_write is %{} {}, expected heads of {} columns in all",
                                  schema.outputs[i], caches[i].name, text_of(caches[i].shape),
                                  to_string(dim(0, 1), {}))};
@@ -90,8 +91,8 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
       const Expr columns = int_attr(attrs, "heads", 0) * head_dim;
       const Expr groups = int_attr(attrs, "kv_heads", 0);
       MKC_TRY_STATUS(check(0, {tokens, columns}));
-      MKC_TRY_STATUS(check(1, {groups, any, head_dim}));
-      MKC_TRY_STATUS(check(2, {groups, dim(1, 1), head_dim}));
+      MKC_TRY_STATUS(check(1, {requests, groups, any, head_dim}));
+      MKC_TRY_STATUS(check(2, {requests, groups, dim(1, 2), head_dim}));
       MKC_TRY_STATUS(check(3, {tokens}));
       return rows_of(columns);
     }

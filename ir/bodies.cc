@@ -8,19 +8,19 @@ using enum OperandKind;
 // In the order of OpKind.
 const std::vector<OpShapes>& op_table() {
   static const std::vector<OpShapes> table = {
-      {{{kStep, "T"}, {kWeight, "VD"}}, {{kValue, "TD"}}},                                   // embed
-      {{{kValue, "TD"}, {kWeight, "D"}}, {{kValue, "TD"}}},                                  // rms_norm
-      {{{kValue, "TK"}, {kWeight, "NK"}, {kWeight, "N"}}, {{kValue, "TN"}}},                 // linear
-      {{{kValue, "TX"}, {kWeight, "h"}}, {{kValue, "TX"}}},                                  // head_norm
-      {{{kValue, "TX"}, {kStep, "T"}, {kTable, "Ch"}}, {{kValue, "TX"}}},                    // rope
-      {{{kValue, "TE"}, {kValue, "TE"}, {kStep, "T"}}, {{kCache, "GCh"}, {kCache, "GCh"}}},  // kv_write
-      {{{kValue, "TQ"}, {kCache, "GCh"}, {kCache, "GCh"}, {kStep, "T"}}, {{kValue, "TQ"}}},  // attention
-      {{{kValue, "TD"}, {kValue, "TD"}}, {{kValue, "TD"}}},                                  // add
-      {{{kValue, "TF"}, {kValue, "TF"}}, {{kValue, "TF"}}},                                  // silu_mul
-      {{{kValue, "TV"}}, {{kIndex, "T"}}},                                                   // argmax
-      {{{kValue, "TX"}}, {{kIndex, "Tk"}, {kValue, "Tk"}}},                                  // route
-      {{{kValue, "RK"}, {kIndex, "Tk"}, {kWeight, "XNK"}}, {{kValue, "PN"}}},                // expert_linear
-      {{{kValue, "PD"}, {kValue, "Tk"}}, {{kValue, "TD"}}},                                  // expert_sum
+      {{{kStep, "T"}, {kWeight, "VD"}}, {{kValue, "TD"}}},                                     // embed
+      {{{kValue, "TD"}, {kWeight, "D"}}, {{kValue, "TD"}}},                                    // rms_norm
+      {{{kValue, "TK"}, {kWeight, "NK"}, {kWeight, "N"}}, {{kValue, "TN"}}},                   // linear
+      {{{kValue, "TX"}, {kWeight, "h"}}, {{kValue, "TX"}}},                                    // head_norm
+      {{{kValue, "TX"}, {kStep, "T"}, {kTable, "Ch"}}, {{kValue, "TX"}}},                      // rope
+      {{{kValue, "TE"}, {kValue, "TE"}, {kStep, "T"}}, {{kCache, "BGCh"}, {kCache, "BGCh"}}},  // kv_write
+      {{{kValue, "TQ"}, {kCache, "BGCh"}, {kCache, "BGCh"}, {kStep, "T"}}, {{kValue, "TQ"}}},  // attention
+      {{{kValue, "TD"}, {kValue, "TD"}}, {{kValue, "TD"}}},                                    // add
+      {{{kValue, "TF"}, {kValue, "TF"}}, {{kValue, "TF"}}},                                    // silu_mul
+      {{{kValue, "TV"}}, {{kIndex, "T"}}},                                                     // argmax
+      {{{kValue, "TX"}}, {{kIndex, "Tk"}, {kValue, "Tk"}}},                                    // route
+      {{{kValue, "RK"}, {kIndex, "Tk"}, {kWeight, "XNK"}}, {{kValue, "PN"}}},  // expert_linear
+      {{{kValue, "PD"}, {kValue, "Tk"}}, {{kValue, "TD"}}},                    // expert_sum
   };
   return table;
 }
@@ -40,9 +40,9 @@ const std::vector<BodySchema>& body_table() {
         {"bias?", {kVector, "N"}},
         {"residual?", {kValue, "TO"}}},
        {{"out", {kValue, "TO"}}, {"best_value?", {kValue, "TS"}}, {"best_index?", {kIndex, "TS"}}},
-       {"silu_mul?"},
+       {"invariant?", "silu_mul?"},
        {"eps?"}},
-      {{{"g", "G"}, {"p", ""}},
+      {{{"g", "G"}, {"b", "B"}, {"p", ""}},
        {{"q", {kValue, "TQ"}},
         {"k", {kValue, "TE"}},
         {"v", {kValue, "TE"}},
@@ -50,15 +50,15 @@ const std::vector<BodySchema>& body_table() {
         {"rope", {kTable, "Rh"}},
         {"q_norm?", {kVector, "h"}},
         {"k_norm?", {kVector, "h"}},
-        {"k_cache", {kCache, "GCh"}},
-        {"v_cache", {kCache, "GCh"}}},
-       {{"k_cache", {kCache, "GCh"}},
-        {"v_cache", {kCache, "GCh"}},
+        {"k_cache", {kCache, "BGCh"}},
+        {"v_cache", {kCache, "BGCh"}}},
+       {{"k_cache", {kCache, "BGCh"}},
+        {"v_cache", {kCache, "BGCh"}},
         {"part_acc", {kValue, "PTQ"}},
         {"part_ml", {kValue, "PTM"}}},
        {"head_dim", "heads", "kv_heads", "piece", "window?"},
        {"k_eps?", "q_eps?", "scale"}},
-      {{{"g", "G"}},
+      {{{"g", "G"}, {"b", ""}},
        {{"part_acc", {kValue, "PTQ"}}, {"part_ml", {kValue, "PTM"}}},
        {{"out", {kValue, "TQ"}}},
        {"head_dim", "heads", "kv_heads", "piece", "window?"},
@@ -144,9 +144,9 @@ std::vector<NamedDim> dims_of(const Attrs& attrs) {
   return dims;
 }
 
-Expr first_piece(const Expr& tokens, const Expr& kv_len, int64_t window, int64_t piece) {
+Expr first_piece(const Expr& rows, const Expr& kv_len, int64_t window, int64_t piece) {
   if (window == 0) return 0;
-  return floor_div(max(0, kv_len - tokens + 1 - window), piece);
+  return floor_div(max(0, kv_len - rows + 1 - window), piece);
 }
 
 }  // namespace mkc

@@ -52,9 +52,9 @@ struct BodySchema {
 };
 const BodySchema& body_schema(BodyKind kind);
 
-// The first piece of the context that a step of `tokens` tokens looks at, of which each sees its own position
+// The first piece of a request's context that its `rows` rows look at, of which each sees its own position
 // and the window - 1 before it; window 0: all.
-Expr first_piece(const Expr& tokens, const Expr& kv_len, int64_t window, int64_t piece);
+Expr first_piece(const Expr& rows, const Expr& kv_len, int64_t window, int64_t piece);
 
 // The size of a letter, where attributes give it.
 struct NamedDim {

@@ -11,9 +11,6 @@ namespace {
 constexpr int kMaxSplits = 8;                     // min and max taken apart on one path
 constexpr int64_t kMaxFactor = int64_t{1} << 50;  // beyond: no bound is found
 
-bool is_leaf(ExprKind kind) {
-  return kind <= ExprKind::kCoord;
-}
 bool is_division(ExprKind kind) {
   return kind == ExprKind::kFloorDiv || kind == ExprKind::kCeilDiv || kind == ExprKind::kMod;
 }
@@ -28,7 +25,11 @@ Expr part_of(const Expr& e, size_t begin, size_t end) {
 // Where the second operand of the operator at the end of [.., end) begins.
 size_t second_operand(const Expr& e, size_t end) {
   size_t at = end - 1;
-  for (int wanted = 1; wanted > 0;) wanted += is_leaf(e.nodes[--at].kind) ? -1 : 1;
+  for (size_t wanted = 1; wanted > 0;) {
+    const ExprKind kind = e.nodes[--at].kind;
+    wanted += is_leaf(kind) ? 0 : operand_count(kind);
+    --wanted;
+  }
   return at;
 }
 
@@ -65,6 +66,10 @@ Linear linear(const Expr& e) {
       out.constant = last.value;
     else
       out.terms.push_back({e, 1});
+    return out;
+  }
+  if (last.kind == ExprKind::kElement) {
+    out.terms.push_back({e, 1});
     return out;
   }
   const size_t split = second_operand(e, e.nodes.size());
@@ -119,12 +124,17 @@ int64_t upper(Linear sum, const Domain& domain, int splits) {
     const ExprKind kind = sum.terms[i].first.nodes.back().kind;
     if (kind == ExprKind::kMin || kind == ExprKind::kMax) return upper_split(sum, i, domain, splits);
   }
-  for (size_t i = 0; i < sum.terms.size(); ++i) {
+  // The last coordinate first: its extent may depend on those before it.
+  for (size_t c = domain.extents.size(); c-- > 0;) {
+    const auto at = std::find_if(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
+      return term.first == coord(static_cast<uint32_t>(c));
+    });
+    if (at == sum.terms.end()) continue;
+    const auto i = static_cast<size_t>(at - sum.terms.begin());
     const auto [part, factor] = sum.terms[i];
-    if (part.nodes.back().kind != ExprKind::kCoord) continue;
     sum.terms.erase(sum.terms.begin() + static_cast<ptrdiff_t>(i));
     if (factor > 0) {  // at its greatest; else at 0
-      sum.add(linear(domain.extents[static_cast<size_t>(part.nodes.back().value)]), factor);
+      sum.add(linear(domain.extents[c]), factor);
       sum.add_constant(-factor);
     }
     return upper(std::move(sum), domain, splits);
@@ -145,46 +155,80 @@ bool too_large(ExprKind kind, Bounds a, Bounds b) {
   return static_cast<__int128>(magnitude(a)) * magnitude(b) > kMaxValue;
 }
 
+bool is_list(const Domain& domain, int64_t symbol) {
+  const auto index = static_cast<size_t>(symbol);
+  return index < domain.lengths.size() && !domain.lengths[index].is_const(0);
+}
+
 std::optional<std::string> leaf_fault(const ExprNode& node, const Domain& domain) {
-  const bool is_symbol = node.kind == ExprKind::kSymbol;
-  const size_t known = is_symbol ? domain.symbols.size() : domain.coords.size();
-  if (node.kind == ExprKind::kConst || static_cast<uint64_t>(node.value) < known) return std::nullopt;
-  return fmt::format("{} {}{} does not exist here", is_symbol ? "symbol" : "coordinate",
-                     is_symbol ? '#' : '$', node.value);
+  if (node.kind == ExprKind::kConst) return std::nullopt;
+  const bool is_coord = node.kind == ExprKind::kCoord;
+  const size_t known = is_coord ? domain.coords.size() : domain.symbols.size();
+  if (static_cast<uint64_t>(node.value) >= known)
+    return fmt::format("{} {}{} does not exist here", is_coord ? "coordinate" : "symbol",
+                       is_coord ? '$' : '#', node.value);
+  if (node.kind == ExprKind::kSymbol && is_list(domain, node.value))
+    return fmt::format("symbol #{} is a list and lacks an index", node.value);
+  if (node.kind == ExprKind::kElement && !is_list(domain, node.value))
+    return fmt::format("symbol #{} is no list", node.value);
+  return std::nullopt;
+}
+
+// Of a list's element; leaf_fault() has found nothing.
+std::optional<std::string> index_fault(const Expr& index, const ExprNode& node, const Domain& domain) {
+  if (const int64_t least = lower_bound(index, domain); least < 0)
+    return fmt::format("the index of symbol #{} may be {}", node.value, least);
+  const Expr& length = domain.lengths[static_cast<size_t>(node.value)];
+  if (const int64_t beyond = upper_bound(index - length, domain); beyond >= 0)
+    return fmt::format("the index of symbol #{} may be {} beyond its last", node.value, beyond + 1);
+  return std::nullopt;
 }
 
 }  // namespace
 
 void add_coord(Domain& domain, const Expr& extent) {
   domain.extents.push_back(extent);
-  domain.coords.push_back({0, std::max<int64_t>(0, bounds(extent, domain.symbols).hi - 1)});
+  domain.coords.push_back({0, std::max<int64_t>(0, bounds(extent, domain.symbols, domain.coords).hi - 1)});
 }
 
 Result<Bounds> checked_bounds(const Expr& e, const Domain& domain) {
-  std::vector<Bounds> stack;
-  for (const ExprNode& node : e.nodes) {
-    if (is_leaf(node.kind)) {
+  struct Operand {
+    size_t begin;  // its first node
+    Bounds bounds;
+  };
+  std::vector<Operand> stack;
+  for (size_t i = 0; i < e.nodes.size(); ++i) {
+    const ExprNode& node = e.nodes[i];
+    const bool names_symbol = is_leaf(node.kind) || node.kind == ExprKind::kElement;
+    if (names_symbol)
       if (std::optional<std::string> fault = leaf_fault(node, domain)) return Error{*fault};
+    if (!is_leaf(node.kind) && stack.size() < operand_count(node.kind))
+      return Error{"an operator lacks an operand"};
+    if (node.kind == ExprKind::kElement) {
+      if (std::optional<std::string> fault = index_fault(part_of(e, stack.back().begin, i), node, domain))
+        return Error{*fault};
+      stack.back().bounds = domain.symbols[static_cast<size_t>(node.value)];
+    } else if (is_leaf(node.kind)) {
       Bounds value{node.value, node.value};
       if (node.kind != ExprKind::kConst)
         value = (node.kind == ExprKind::kSymbol ? domain.symbols
                                                 : domain.coords)[static_cast<size_t>(node.value)];
-      stack.push_back(value);
+      stack.push_back({i, value});
     } else {
-      if (stack.size() < 2) return Error{"an operator lacks an operand"};
-      const Bounds b = stack.back();
+      const Bounds divisor = stack.back().bounds;
       stack.pop_back();
-      const Bounds a = stack.back();
-      if (is_division(node.kind) && b.lo < 1)
-        return Error{fmt::format("the divisor may be {}, expected at least 1", b.lo)};
-      if (too_large(node.kind, a, b)) return Error{"a product may exceed 2^60"};
-      stack.back() = combine(node.kind, a, b);
+      Bounds& value = stack.back().bounds;
+      if (is_division(node.kind) && divisor.lo < 1)
+        return Error{fmt::format("the divisor may be {}, expected at least 1", divisor.lo)};
+      if (too_large(node.kind, value, divisor)) return Error{"a product may exceed 2^60"};
+      value = combine(node.kind, value, divisor);
     }
-    if (stack.back().lo < -kMaxValue || stack.back().hi > kMaxValue)
-      return Error{fmt::format("values from {} to {} exceed 2^60", stack.back().lo, stack.back().hi)};
+    const Bounds& now = stack.back().bounds;
+    if (now.lo < -kMaxValue || now.hi > kMaxValue)
+      return Error{fmt::format("values from {} to {} exceed 2^60", now.lo, now.hi)};
   }
   if (stack.size() != 1) return Error{"operands without an operator"};
-  return stack.back();
+  return stack.back().bounds;
 }
 
 int64_t upper_bound(const Expr& e, const Domain& domain) {

@@ -20,6 +20,7 @@ int64_t apply(ExprKind kind, int64_t a, int64_t b) {
     case ExprKind::kConst:
     case ExprKind::kSymbol:
     case ExprKind::kCoord:
+    case ExprKind::kElement:
       break;
     case ExprKind::kAdd:
       return a + b;
@@ -82,13 +83,10 @@ Bounds apply_bounds(ExprKind kind, Bounds a, Bounds b) {
   return {*lo, *hi};
 }
 
-bool is_leaf(ExprKind kind) {
-  return kind <= ExprKind::kCoord;
-}
-
-// Runs the postfix program: `leaf_value(node)` gives a leaf, `combine(kind, a, b)` an operator's value.
-template <class Value, class LeafValue, class Combine>
-Value fold(const Expr& e, LeafValue leaf_value, Combine combine) {
+// Runs the postfix program: `leaf_value(node)` gives a leaf, `element_of(node, index)` a list's element,
+// `combine(kind, a, b)` another operator's value.
+template <class Value, class LeafValue, class ElementOf, class Combine>
+Value fold(const Expr& e, LeafValue leaf_value, ElementOf element_of, Combine combine) {
   std::vector<Value> stack;
   stack.reserve(8);
   for (const ExprNode& node : e.nodes) {
@@ -96,7 +94,11 @@ Value fold(const Expr& e, LeafValue leaf_value, Combine combine) {
       stack.push_back(leaf_value(node));
       continue;
     }
-    MKC_ASSERT(stack.size() >= 2, "operator without two operands");
+    MKC_ASSERT(stack.size() >= operand_count(node.kind), "operator without its operands");
+    if (node.kind == ExprKind::kElement) {
+      stack.back() = element_of(node, stack.back());
+      continue;
+    }
     Value b = std::move(stack.back());
     stack.pop_back();
     stack.back() = combine(node.kind, stack.back(), b);
@@ -115,6 +117,7 @@ Operator spelling(ExprKind kind) {
     case ExprKind::kConst:
     case ExprKind::kSymbol:
     case ExprKind::kCoord:
+    case ExprKind::kElement:
       break;
     case ExprKind::kAdd:
       return {" + ", 1};
@@ -138,8 +141,20 @@ Operator spelling(ExprKind kind) {
 
 }  // namespace
 
+bool is_leaf(ExprKind kind) {
+  return kind <= ExprKind::kCoord;
+}
+size_t operand_count(ExprKind kind) {
+  return kind == ExprKind::kElement ? 1 : 2;
+}
+
 Expr symbol(SymbolId id) {
   return leaf(ExprKind::kSymbol, id.index);
+}
+Expr element(SymbolId list, const Expr& index) {
+  Expr e = index;
+  e.nodes.push_back({ExprKind::kElement, list.index});
+  return e;
 }
 Expr coord(uint32_t position) {
   return leaf(ExprKind::kCoord, position);
@@ -177,6 +192,9 @@ int64_t evaluate(const Expr& e, std::span<const int64_t> symbols, std::span<cons
         if (node.kind == ExprKind::kConst) return node.value;
         return (node.kind == ExprKind::kSymbol ? symbols : coords)[static_cast<size_t>(node.value)];
       },
+      [&](const ExprNode& node, int64_t index) {
+        return symbols[static_cast<size_t>(symbols[static_cast<size_t>(node.value)] + index)];
+      },
       apply);
 }
 
@@ -187,6 +205,7 @@ Bounds bounds(const Expr& e, std::span<const Bounds> symbols, std::span<const Bo
         if (node.kind == ExprKind::kConst) return Bounds{node.value, node.value};
         return (node.kind == ExprKind::kSymbol ? symbols : coords)[static_cast<size_t>(node.value)];
       },
+      [&](const ExprNode& node, const Bounds&) { return symbols[static_cast<size_t>(node.value)]; },
       apply_bounds);
 }
 
@@ -197,12 +216,16 @@ Expr substitute(const Expr& e, std::span<const Expr> coords) {
         return node.kind == ExprKind::kCoord ? coords[static_cast<size_t>(node.value)]
                                              : leaf(node.kind, node.value);
       },
+      [](const ExprNode& node, const Expr& index) {
+        return element(SymbolId{static_cast<uint32_t>(node.value)}, index);
+      },
       binary);
 }
 
 bool uses_symbol(const Expr& e) {
-  return std::any_of(e.nodes.begin(), e.nodes.end(),
-                     [](const ExprNode& node) { return node.kind == ExprKind::kSymbol; });
+  return std::any_of(e.nodes.begin(), e.nodes.end(), [](const ExprNode& node) {
+    return node.kind == ExprKind::kSymbol || node.kind == ExprKind::kElement;
+  });
 }
 
 bool uses_coord(const Expr& e) {
@@ -220,6 +243,9 @@ std::string to_string(const Expr& e, std::span<const std::string> symbol_names,
     if (node.kind == ExprKind::kConst) return {std::to_string(node.value), node.value < 0 ? 1 : 3};
     return {(node.kind == ExprKind::kSymbol ? symbol_names : coord_names)[static_cast<size_t>(node.value)]};
   };
+  const auto element_text = [&](const ExprNode& node, const Text& index) -> Text {
+    return {symbol_names[static_cast<size_t>(node.value)] + "[" + index.text + "]"};
+  };
   const auto combine = [](ExprKind kind, const Text& a, const Text& b) -> Text {
     const auto [name, precedence] = spelling(kind);
     if (precedence == 0) return {std::string(name) + "(" + a.text + ", " + b.text + ")"};
@@ -227,7 +253,7 @@ std::string to_string(const Expr& e, std::span<const std::string> symbol_names,
     // Operators of one precedence group to the left.
     return {wrap(a, a.precedence < precedence) + name + wrap(b, b.precedence <= precedence), precedence};
   };
-  return fold<Text>(e, leaf_text, combine).text;
+  return fold<Text>(e, leaf_text, element_text, combine).text;
 }
 
 }  // namespace mkc

@@ -21,11 +21,12 @@ enum class ExprKind : uint8_t {
   kCeilDiv,
   kMod,
   kMin,
-  kMax
+  kMax,
+  kElement  // of a list symbol, at the one operand
 };
 
-// One step of an expression in postfix order. `value`: the constant, the symbol's index, or the coordinate's
-// position; 0 for operators.
+// One step of an expression in postfix order. `value`: the constant, the index of the symbol or list, or the
+// coordinate's position; 0 for other operators.
 struct ExprNode {
   ExprKind kind = ExprKind::kConst;
   int64_t value = 0;
@@ -46,7 +47,12 @@ struct Expr {
   bool operator==(const Expr&) const = default;
 };
 
+bool is_leaf(ExprKind kind);
+// Operands of an operator: 1 or 2.
+size_t operand_count(ExprKind kind);
+
 Expr symbol(SymbolId id);
+Expr element(SymbolId list, const Expr& index);
 Expr coord(uint32_t position);
 Expr operator+(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a, const Expr& b);
@@ -57,7 +63,8 @@ Expr mod(const Expr& a, const Expr& b);
 Expr min(const Expr& a, const Expr& b);
 Expr max(const Expr& a, const Expr& b);
 
-// Value under the given symbol values (by symbol index) and coordinate values.
+// Value under the given symbol values (by symbol index; a list's entry says where in `symbols` its elements
+// begin, see ir/values.h) and coordinate values.
 int64_t evaluate(const Expr& e, std::span<const int64_t> symbols, std::span<const int64_t> coords = {});
 
 // Inclusive bounds.
@@ -66,7 +73,8 @@ struct Bounds {
   bool operator==(const Bounds&) const = default;
 };
 
-// Interval arithmetic: a sound, not always tight, enclosure of every value `e` takes.
+// Interval arithmetic: a sound, not always tight, enclosure of every value `e` takes. A list's bounds are
+// those of each element.
 Bounds bounds(const Expr& e, std::span<const Bounds> symbols, std::span<const Bounds> coords = {});
 
 // `e` with coordinate i replaced by coords[i].
@@ -74,8 +82,8 @@ Expr substitute(const Expr& e, std::span<const Expr> coords);
 bool uses_symbol(const Expr& e);
 bool uses_coord(const Expr& e);
 
-// Infix text with minimal parentheses: `16*j + 8`, `kv_len ceildiv 256`, `min(a, b)`, `a floordiv 2`, `a mod
-// 2`.
+// Infix text with minimal parentheses: `16*j + 8`, `kv_len[b] ceildiv 256`, `min(a, b)`, `a floordiv 2`, `a
+// mod 2`.
 std::string to_string(const Expr& e, std::span<const std::string> symbol_names,
                       std::span<const std::string> coord_names = {});
 

@@ -9,9 +9,9 @@
 
 namespace mkc {
 
-// T: tokens of the step; D, N, K: feature sizes; H query heads and G key/value heads of width hd; C: cache
-// positions; X experts, of which k are chosen for each token: pair p = T*k of them is token p / k and choice
-// p mod k.
+// T: tokens of the step, of B requests; D, N, K: feature sizes; H query heads and G key/value heads of width
+// hd; C: cache positions; X experts, of which k are chosen for each token: pair p = T*k of them is token p /
+// k and choice p mod k.
 enum class OpKind : uint8_t {
   kEmbed,     // tokens[T] i32, table[V, D]              -> out[T, D]
   kRmsNorm,   // x[T, D], weight[D]                      -> out[T, D]       attr eps
@@ -21,7 +21,7 @@ enum class OpKind : uint8_t {
               // hd/2 sin,
   //                                                            halves rotated together (as in Llama's
   //                                                            HF form)
-  kKvWrite,    // k[T, G*hd], v[T, G*hd], positions[T]    -> k_cache[G, C, hd], v_cache[G, C, hd]
+  kKvWrite,    // k[T, G*hd], v[T, G*hd], positions[T]    -> k_cache[B, G, C, hd], v_cache[B, G, C, hd]
   kAttention,  // q[T, H*hd], k_cache, v_cache, positions -> out[T, H*hd]    attrs head_dim, heads, kv_heads,
                // scale,
                //                                                            window (0: all earlier positions)

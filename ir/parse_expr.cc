@@ -61,7 +61,7 @@ void Parser::operand(Expr& out, int depth) {
     return expect(")");
   }
   if (accept("$")) return out.nodes.push_back({ExprKind::kCoord, int64_t{natural32()}});
-  if (accept("#")) return out.nodes.push_back({ExprKind::kSymbol, int64_t{natural32()}});
+  if (accept("#")) return symbol_operand(out, depth, natural32());
   if (token.kind == TokenKind::kInt || token.is("-"))
     return out.nodes.push_back({ExprKind::kConst, integer(INT64_MIN, INT64_MAX)});
   if (operator_at(token) || (token.kind != TokenKind::kWord && token.kind != TokenKind::kString))
@@ -71,7 +71,15 @@ void Parser::operand(Expr& out, int depth) {
   if (found != coords.end())
     out.nodes.push_back({ExprKind::kCoord, found - coords.begin()});
   else
-    out.nodes.push_back({ExprKind::kSymbol, int64_t{find(token, symbols)}});
+    symbol_operand(out, depth, find(token, symbols));
+}
+
+// A symbol, or an element of a list where an index follows.
+void Parser::symbol_operand(Expr& out, int depth, uint32_t symbol) {
+  if (!accept("[")) return out.nodes.push_back({ExprKind::kSymbol, int64_t{symbol}});
+  operators(out, depth + 1, 1);
+  expect("]");
+  out.nodes.push_back({ExprKind::kElement, int64_t{symbol}});
 }
 
 void Parser::function(Expr& out, int depth, ExprKind kind) {

@@ -23,8 +23,6 @@ void fact_lines(Parser& p, Schedule& s) {
   s.weight_bytes = p.natural(UINT64_MAX);
   p.expect("workspace");
   s.workspace_bytes = p.natural(UINT64_MAX);
-  p.expect("cache");
-  s.cache_bytes = p.natural(UINT64_MAX);
   p.expect("counters");
   s.event_cells = p.natural32();
   p.end_line();

@@ -73,6 +73,7 @@ void coords(Parser& p, TaskGrid& grid) {
     c.name = p.name("a coordinate's name");
     p.expect(":");
     c.extent = p.expr();
+    p.coords.push_back(c.name);
     grid.coords.push_back(std::move(c));
   } while (p.accept(","));
   p.expect("]");
@@ -101,7 +102,6 @@ bool grid_lines(Parser& p, TaskProgram& program, Schedule* schedule) {
   op_ids(p, grid);
   grid.loc = p.loc();
   p.end_line();
-  for (const Coord& c : grid.coords) p.coords.push_back(c.name);
   while (grid_part(p, grid, index, schedule)) continue;
   p.coords.clear();
   program.grids.add(std::move(grid));

@@ -26,7 +26,7 @@ void Parser::declare_names() {
   for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
     if (i > 0 && tokens_[i - 1].kind != TokenKind::kNewline) continue;
     const Token &first = tokens_[i], &second = tokens_[i + 1];
-    if (first.is("symbol")) symbols.add(second.text);
+    if (first.is("symbol") || first.is("list")) symbols.add(second.text);
     if (first.is("event")) events.add(second.text);
     if (first.is("grid")) grids.add(second.text);
     for (TensorKind kind : kTensorKinds)
@@ -211,17 +211,29 @@ bool Parser::file_line() {
 }
 
 bool Parser::symbol_line(Table<SymbolId, Symbol>& table) {
-  if (!peek().is("symbol")) return false;
+  const bool is_list = peek().is("list");
+  if (!is_list && !peek().is("symbol")) return false;
   mark({Part::kSymbol, table.size()});
   take();
   Symbol s;
   s.name = name("a symbol's name");
+  if (is_list) {
+    expect("[");
+    const Token at = peek();
+    s.length = expr();
+    if (!s.is_list()) fail(at, "expected a length of 1 or more");
+    expect("]");
+  }
   expect("in");
   expect("[");
   s.bounds.lo = integer(INT64_MIN, INT64_MAX);
   expect(",");
   s.bounds.hi = integer(INT64_MIN, INT64_MAX);
   expect("]");
+  if (is_list && accept("sums")) {
+    const Token at = take();
+    s.sums = at.is("#") ? SymbolId{natural32()} : SymbolId{find(at, symbols)};
+  }
   s.loc = loc();
   end_line();
   table.add(std::move(s));
@@ -290,7 +302,7 @@ std::string Parser::declared(TokenKind kind, const char* what) {
 
 void Parser::unknown_line(std::vector<std::string> keywords) {
   for (TensorKind kind : kTensorKinds) keywords.push_back(keyword(kind));
-  for (const char* keyword : {"file", "symbol", "rope"}) keywords.push_back(keyword);
+  for (const char* keyword : {"file", "symbol", "list", "rope"}) keywords.push_back(keyword);
   const Token& at = peek();
   const std::string near = at.kind == TokenKind::kWord ? nearest_name(at.text, keywords) : "";
   fail(at, fmt::format("no line begins with {} here{}", describe(at), suggestion(near)));

@@ -82,6 +82,7 @@ struct Parser {
   void operand(Expr& out, int depth);
   void operators(Expr& out, int depth, int least_precedence);
   void function(Expr& out, int depth, ExprKind kind);
+  void symbol_operand(Expr& out, int depth, uint32_t symbol);
   Attr attr();
   Slot slot();
 

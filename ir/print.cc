@@ -24,12 +24,13 @@ std::string spell_ops(const std::vector<OpId>& ops) {
 void add_grid(Printer& p, const TaskGrid& grid, const std::vector<std::string>& events,
               const Placement* placement) {
   std::string coords;
-  for (const Coord& c : grid.coords)
+  for (const Coord& c : grid.coords) {
     coords += fmt::format("{}{}: {}", coords.empty() ? "" : ", ", spell_name(c.name), p.expr(c.extent));
+    p.add_coord(c);
+  }
   p.out +=
       fmt::format("grid %{}[{}]: {}{}{}{}{}\n", spell_name(grid.name), coords, keyword(grid.body),
                   spell_attrs(grid.attrs), spell_layer(grid.layer), spell_ops(grid.ops), p.loc(grid.loc));
-  p.set_coords(grid);
   add_accesses(p, "read", grid.reads);
   add_accesses(p, "write", grid.writes);
   for (const Wait& wait : grid.waits)
@@ -114,9 +115,9 @@ std::string print(const Schedule& s) {
   for (uint32_t w = 0; w < s.streams.size(); ++w) add_stream(p, w, s.streams[w], grids);
   return p.finish("schedule", s.program.name,
                   fmt::format("machine {} workers {}\nring stages {} bytes {}\n"
-                              "arenas weights {} workspace {} cache {} counters {}\n",
+                              "arenas weights {} workspace {} counters {}\n",
                               spell_string(s.machine), s.workers, s.ring.stages, s.ring.stage_bytes,
-                              s.weight_bytes, s.workspace_bytes, s.cache_bytes, s.event_cells));
+                              s.weight_bytes, s.workspace_bytes, s.event_cells));
 }
 
 }  // namespace mkc

@@ -23,12 +23,14 @@ std::string spell_layer(int32_t layer) {
   return layer == -1 ? "" : fmt::format(" layer {}", layer);
 }
 
+void Printer::add_coord(const Coord& c) {
+  const std::string name = spell_name(c.name);
+  coords.push_back(is_coord(name) ? "$" + std::to_string(coords.size()) : name);
+}
+
 void Printer::set_coords(const TaskGrid& grid) {
   coords.clear();
-  for (const Coord& c : grid.coords) {
-    const std::string name = spell_name(c.name);
-    coords.push_back(is_coord(name) ? "$" + std::to_string(coords.size()) : name);
-  }
+  for (const Coord& c : grid.coords) add_coord(c);
 }
 
 bool Printer::is_coord(const std::string& name) const {
@@ -44,14 +46,17 @@ std::string Printer::leaf(const ExprNode& node) const {
 }
 
 std::string Printer::expr(const Expr& e) const {
-  Expr numbered = e;  // with its leaves numbered in order, so that each has a spelling
-  std::vector<std::string> leaves;
+  Expr numbered = e;  // with its names numbered in order, so that each has a spelling
+  std::vector<std::string> names;
   for (ExprNode& node : numbered.nodes) {
-    if (node.kind != ExprKind::kSymbol && node.kind != ExprKind::kCoord) continue;
-    leaves.push_back(leaf(node));
-    node = {ExprKind::kCoord, static_cast<int64_t>(leaves.size() - 1)};
+    const bool is_named =
+        node.kind == ExprKind::kSymbol || node.kind == ExprKind::kCoord || node.kind == ExprKind::kElement;
+    if (!is_named) continue;
+    names.push_back(leaf(node));
+    if (is_leaf(node.kind)) node.kind = ExprKind::kCoord;
+    node.value = static_cast<int64_t>(names.size() - 1);
   }
-  return to_string(numbered, {}, leaves);
+  return to_string(numbered, names, names);
 }
 
 std::string Printer::expr_list(std::span<const Expr> list) const {
@@ -84,8 +89,13 @@ std::string Printer::loc(const Loc& loc) {
 }
 
 void Printer::add_symbols(const Table<SymbolId, Symbol>& table) {
-  for (const Symbol& s : table)
-    out += fmt::format("symbol {} in [{}, {}]{}\n", spell_name(s.name), s.bounds.lo, s.bounds.hi, loc(s.loc));
+  for (const Symbol& s : table) {
+    const std::string name = spell_name(s.name);
+    out += s.is_list() ? fmt::format("list {}[{}]", name, expr(s.length)) : "symbol " + name;
+    out += fmt::format(" in [{}, {}]", s.bounds.lo, s.bounds.hi);
+    if (s.sums.valid()) out += " sums " + reference(symbols, s.sums.index);
+    out += loc(s.loc) + "\n";
+  }
 }
 
 void Printer::add_tensors(const Table<TensorId, Tensor>& table, const std::vector<Slot>* slots) {

@@ -30,6 +30,7 @@ struct Printer {
   std::string out;  // the lines after the file table
   std::vector<std::string> symbols, tensors;
   std::vector<std::string> coords;  // of the grid being printed, as expressions spell them
+  void add_coord(const Coord& coord);
   void set_coords(const TaskGrid& grid);
 
   std::string expr(const Expr& e) const;

@@ -36,7 +36,7 @@ struct RingPlan {
 };
 
 // Where a tensor lies: byte offset in the arena of its kind (weights and tables; workspace for activations
-// and outputs; cache; inputs are bound for each step). Tensors with disjoint lifetimes may overlap in the
+// and outputs; inputs and caches are bound at run time). Tensors with disjoint lifetimes may overlap in the
 // workspace.
 struct Slot {
   uint64_t offset = 0;
@@ -54,7 +54,7 @@ struct Schedule {
   std::vector<Slot> slots;  // by TensorId; bytes 0: takes no arena space (unpacked weight sources, inputs)
   std::vector<uint32_t> event_base;  // by EventId: index of its first counter
   uint32_t event_cells = 0;          // counters of one bank, at the symbols' upper bounds
-  uint64_t weight_bytes = 0, workspace_bytes = 0, cache_bytes = 0;
+  uint64_t weight_bytes = 0, workspace_bytes = 0;
   bool operator==(const Schedule&) const = default;
 };
 

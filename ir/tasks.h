@@ -15,9 +15,9 @@ enum class BodyKind : uint8_t {
   kEmbed,    // one token row: out[t, :] = table[tokens[t], :]
   kProduct,  // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
              // silu·mul, residual, argmax partial)
-  kAttend,   // one piece of the context for one key/value head, all T tokens: partial max, sum and weighted
-             // values
-  kCombine,  // merges the pieces of one key/value head in piece order
+  kAttend,   // one piece of a request's context for one key/value head, all its rows: partial max, sum and
+             // weighted values
+  kCombine,  // merges the pieces of one key/value head of a request in piece order
   kSample,   // one token row: picks the best of the argmax partials
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …
@@ -34,7 +34,7 @@ struct Access {
 
 struct Coord {
   std::string name;
-  Expr extent;  // over symbols; the coordinate runs from 0
+  Expr extent;  // over symbols and, of the last, the coordinate before it; the coordinate runs from 0
   bool operator==(const Coord&) const = default;
 };
 

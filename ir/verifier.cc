@@ -6,11 +6,18 @@ namespace mkc {
 namespace {
 
 constexpr int64_t kMaxSymbol = INT32_MAX;
+constexpr int64_t kMaxList = 1 << 16;
 constexpr int64_t kMaxAttr = 1 << 24;
 
 std::vector<Bounds> bounds_of(const Table<SymbolId, Symbol>& symbols) {
   std::vector<Bounds> out;
   for (const Symbol& s : symbols) out.push_back(s.bounds);
+  return out;
+}
+
+std::vector<Expr> lengths_of(const Table<SymbolId, Symbol>& symbols) {
+  std::vector<Expr> out;
+  for (const Symbol& s : symbols) out.push_back(s.length);
   return out;
 }
 
@@ -40,7 +47,7 @@ Verifier::Verifier(const std::string& module, const Table<SymbolId, Symbol>& sym
       tensors(tensor_table),
       places(text_places),
       text(symbol_table, tensor_table),
-      at_symbols{bounds_of(symbol_table), {}, {}} {}
+      at_symbols{bounds_of(symbol_table), {}, {}, lengths_of(symbol_table)} {}
 
 void Verifier::report(int rule, const Site& site, const std::string& message) {
   Loc loc{module_name, 0, 0};
@@ -60,16 +67,35 @@ Site Verifier::tensor_site(TensorId id) const {
 void Verifier::check_names_and_symbols() {
   check_names(symbols, "symbol", Part::kSymbol);
   check_names(tensors, "tensor", Part::kTensor);
-  for (SymbolId id : symbols.ids()) {
-    const Symbol& s = symbols[id];
-    if (s.bounds.lo < 1 || s.bounds.lo > s.bounds.hi || s.bounds.hi > kMaxSymbol)
-      report(3, {{Part::kSymbol, id.index}, "symbol " + spell_name(s.name), &s.loc},
-             fmt::format("bounds [{}, {}], expected 1 <= lower <= upper <= {}", s.bounds.lo, s.bounds.hi,
-                         kMaxSymbol));
-  }
+  for (SymbolId id : symbols.ids()) check_symbol(id);
   for (TensorId id : tensors.ids())
     for (TensorId source : tensors[id].packing.sources)
       check_id(tensors.contains(source), tensor_site(id), "tensor " + text.tensor(source));
+}
+
+// V3.
+void Verifier::check_symbol(SymbolId id) {
+  const Symbol& s = symbols[id];
+  const Site site{
+      {Part::kSymbol, id.index}, (s.is_list() ? "list " : "symbol ") + spell_name(s.name), &s.loc};
+  const int64_t least = s.is_list() ? 0 : 1;
+  if (s.bounds.lo < least || s.bounds.lo > s.bounds.hi || s.bounds.hi > kMaxSymbol)
+    report(3, site,
+           fmt::format("bounds [{}, {}], expected {} <= lower <= upper <= {}", s.bounds.lo, s.bounds.hi,
+                       least, kMaxSymbol));
+  if (s.sums.valid() && (s.sums >= id || !symbols[s.sums].is_list() || symbols[s.sums].length != s.length))
+    report(3, site,
+           "it sums " + reference(text.symbols, s.sums.index) + ", expected an earlier list as long");
+  if (!s.is_list()) return;
+  Domain earlier = at_symbols;
+  earlier.symbols.resize(id.index);
+  const Result<Bounds> length = checked_bounds(s.length, earlier);
+  const std::string why = !length.ok() ? length.error().message
+                          : length.value().lo < 1 || length.value().hi > kMaxList
+                              ? fmt::format("it may be {} to {}, expected 1 to {}", length.value().lo,
+                                            length.value().hi, kMaxList)
+                              : "";
+  if (!why.empty()) report(3, site, fmt::format("length {}: {}", text.expr(s.length), why));
 }
 
 void Verifier::check_id(bool known, const Site& site, std::string_view what) {

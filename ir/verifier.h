@@ -38,6 +38,7 @@ struct Verifier {
 
   // V1 to V4 of what all levels have; the caller adds what else it has.
   void check_names_and_symbols();
+  void check_symbol(SymbolId id);
   template <class Items>
   void check_names(const Items& items, std::string_view what, Part part);
   void check_id(bool known, const Site& site, std::string_view what);  // V2

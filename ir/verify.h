@@ -3,11 +3,13 @@
 // Every level
 //   V1  names are given, each once in its table; a grid's coordinates differ from each other and from symbols
 //   V2  ids lie in their tables
-//   V3  symbols: 1 <= lower bound <= upper bound < 2^31
-//   V4  expressions name what exists (shapes, extents and event dims: symbols only), divide by 1 or more, and
-//       stay within 2^60, all their parts included, for all values
+//   V3  symbols: 1 <= lower bound <= upper bound < 2^31, of lists 0 <= lower bound; lists have a length of
+//       earlier symbols, 1 to 2^16, and sum an earlier list as long, or none
+//   V4  expressions name what exists (shapes and event dims: symbols only; extents: earlier coordinates too),
+//       index lists within their lengths, divide by 1 or more, and stay within 2^60, all their parts
+//       included, for all values
 //   V5  tensors have at most 4 dims, each at least 1, and at most 2^40 elements
-//   V6  weights, caches and tables have constant shapes; a weight, and nothing else, is either packed or from
+//   V6  weights and tables have constant shapes; a weight, and nothing else, is either packed or from
 //       the checkpoint, where one named for each expert has 3 dims
 //   V7  a packed weight and its sources are matrices; the sources are weights of the checkpoint, of one shape
 //       and of the packed dtype and columns, whose rows add up; the groups of several make a strip of 16 rows
@@ -26,7 +28,9 @@
 //   V16 accessed tensors are of the kind and dtype the role asks for
 //   V17 they have the shapes the roles ask for
 //   V18 attributes are those of the body, of its types, within 0 and 2^24
-//   V19 coordinates are as many as the body has, of its extents; these are at least 1, the tasks at most 2^24
+//   V19 coordinates are as many as the body has, of its extents; these are at least 1, the tasks at most
+//   2^24;
+//       an extent that depends on a coordinate is the last and depends on the one before it
 //   V20 regions have a range for each dim of the tensor, and lie within it for all values or are empty
 //   V21 an activation or output that a grid reads is written by an earlier one
 //   V22 only weights stream, and only into reads
@@ -39,7 +43,8 @@
 //       and event
 //   V28 a segment of a table grid holds tasks of the grid, one of a range grid says 0 of 0, and inline grids
 //       have none
-//   V29 slots begin at multiples of 256 bytes and lie in the arena of their kind; inputs have none
+//   V29 slots begin at multiples of 256 bytes and lie in the arena of their kind; inputs and caches have
+//       none
 //   V30 the counters of an event lie among those of the schedule
 // Cycles, counts and the order of reads and writes: scheduler/prove.h.
 #pragma once

@@ -40,10 +40,10 @@ void check_heads(Verifier& v, const Op& op, const Site& site) {
   if (op.kind == OpKind::kKvWrite) {
     const Expr& columns = v.tensors[op.inputs[0]].shape[1];
     const std::vector<Expr>& cache = v.tensors[op.outputs[0]].shape;
-    if (cache[0] * cache[2] != columns)
+    if (cache[1] * cache[3] != columns)
       v.report(12, site,
                fmt::format("{} columns of k are not the {} heads of {} of the cache", v.text.expr(columns),
-                           v.text.expr(cache[0]), v.text.expr(cache[2])));
+                           v.text.expr(cache[1]), v.text.expr(cache[3])));
   }
   const int64_t kv_heads = int_attr(op.attrs, "kv_heads", 1);
   if (op.kind == OpKind::kAttention && (kv_heads == 0 || int_attr(op.attrs, "heads", 0) % kv_heads != 0))

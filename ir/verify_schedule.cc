@@ -60,6 +60,7 @@ void check_streams(Verifier& v, const Schedule& s) {
 uint64_t arena_bytes(const Schedule& s, TensorKind kind) {
   switch (kind) {
     case TensorKind::kInput:
+    case TensorKind::kCache:
       return 0;
     case TensorKind::kWeight:
     case TensorKind::kTable:
@@ -67,8 +68,6 @@ uint64_t arena_bytes(const Schedule& s, TensorKind kind) {
     case TensorKind::kActivation:
     case TensorKind::kOutput:
       return s.workspace_bytes;
-    case TensorKind::kCache:
-      return s.cache_bytes;
   }
   MKC_BUG("tensor of unknown kind");
 }

@@ -76,6 +76,13 @@ void GridCheck::check_stream(Part part, const Access& access, const Site& at) {
                          v.text.tensor(access.tensor)));
 }
 
+// Whether the extent of coordinate i depends on one that is not just before it.
+bool depends_before(const Expr& extent, size_t i) {
+  return std::any_of(extent.nodes.begin(), extent.nodes.end(), [&](const ExprNode& node) {
+    return node.kind == ExprKind::kCoord && static_cast<size_t>(node.value) + 1 != i;
+  });
+}
+
 // V19.
 void GridCheck::check_coords() {
   const std::vector<CoordSchema>& schema = body_schema(grid.body).coords;
@@ -86,9 +93,15 @@ void GridCheck::check_coords() {
   int64_t tasks = 1;
   for (size_t i = 0; i < schema.size(); ++i) {
     const Coord& c = grid.coords[i];
-    if (const int64_t least = lower_bound(c.extent, v.at_symbols); least < 1)
+    if (uses_coord(c.extent) && (i + 1 != schema.size() || depends_before(c.extent, i)))
+      v.report(
+          19, site,
+          fmt::format("the extent of coordinate {} depends on another, expected of the last coordinate, on "
+                      "the one before it",
+                      c.name));
+    if (const int64_t least = lower_bound(c.extent, domain); least < 1)
       v.report(19, site, fmt::format("coordinate {} may have extent {}, expected at least 1", c.name, least));
-    const int64_t most = std::max<int64_t>(1, upper_bound(c.extent, v.at_symbols));
+    const int64_t most = std::max<int64_t>(1, upper_bound(c.extent, domain));
     if (most > kMaxTasks / tasks) return v.report(19, site, fmt::format("more than {} tasks", kMaxTasks));
     tasks *= most;
     const auto size = sizes.find(schema[i].dims[0]);
@@ -161,11 +174,12 @@ void check_grid_names(Verifier& v, const TaskProgram& program, GridId id, const 
 // V4 of a grid, whose coordinates are added to `domain`.
 void check_grid_exprs(Verifier& v, const TaskProgram& program, GridId id, const Site& site, Domain& domain) {
   const TaskGrid& grid = program.grids[id];
+  v.text.coords.clear();
   for (const Coord& c : grid.coords) {
-    if (!v.check_expr(c.extent, v.at_symbols, site, "extent")) return;
+    if (!v.check_expr(c.extent, domain, site, "extent")) return;
     add_coord(domain, c.extent);
+    v.text.add_coord(c);
   }
-  v.text.set_coords(grid);
   const auto check_region = [&](const Region& region, Part part, uint32_t i) {
     for (const Range& r : region) {
       v.check_expr(r.offset, domain, part_site(program, id, part, i), "offset");

@@ -37,8 +37,7 @@ void check_size(Verifier& v, TensorId id) {
 void check_kind(Verifier& v, TensorId id) {
   const Tensor& t = v.tensors[id];
   const Site site = v.tensor_site(id);
-  const bool fixed =
-      t.kind == TensorKind::kWeight || t.kind == TensorKind::kCache || t.kind == TensorKind::kTable;
+  const bool fixed = t.kind == TensorKind::kWeight || t.kind == TensorKind::kTable;
   if (fixed && !is_constant(t))
     v.report(6, site,
              fmt::format("the shape of a {} is [{}], expected constants", keyword(t.kind),

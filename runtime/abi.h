@@ -7,7 +7,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 1;
+constexpr uint32_t kAbiVersion = 2;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -17,6 +17,7 @@ constexpr uint32_t kMaxOperands = 14;
 constexpr uint32_t kMaxWaits = 2;
 constexpr uint32_t kMaxNotifies = 4;
 constexpr uint32_t kMaxSymbols = 8;
+constexpr uint32_t kMaxRequests = 64;  // of a step, and elements of its lists
 
 // One task grid. Grids whose code is the same up to these numbers share a kind.
 struct MkGrid {
@@ -26,7 +27,9 @@ struct MkGrid {
   uint32_t reserved;
   uint32_t wait_base[kMaxWaits];       // first counter of each awaited event, in wait order
   uint32_t notify_base[kMaxNotifies];  // first counter of each notified event, in notify order
-  uint64_t operand[kMaxOperands];      // byte offset of each operand in its arena: reads, then writes
+  // Of each operand, reads, then writes: its byte offset in its arena; of a cache its entry of
+  // MkSession::caches, in bytes.
+  uint64_t operand[kMaxOperands];
 };
 static_assert(sizeof(MkGrid) == 152);
 
@@ -69,7 +72,7 @@ constexpr uint32_t kRingCell = 0xffffffffu;
 struct MkSession {
   uint64_t weights;
   uint64_t workspace;
-  uint64_t cache;
+  uint64_t caches;        // uint64_t[]: first byte of each cache, in the manifest's order
   uint64_t counters;      // uint32_t[2][event_cells], zeroed before the first launch
   uint64_t grids;         // MkGrid[]
   uint64_t stream_begin;  // uint32_t[workers + 1]
@@ -77,17 +80,24 @@ struct MkSession {
   uint64_t fault;         // MkFault
   uint32_t event_cells;
   uint32_t workers;
+  // Bytes from one page, position and head of a cache to the next; the elements of a head lie together.
+  uint64_t page_stride, position_stride, head_stride;
+  uint32_t page_shift;  // a page has 1 << page_shift positions, at least 16
+  uint32_t reserved;
 };
-static_assert(sizeof(MkSession) == 72);
+static_assert(sizeof(MkSession) == 104);
 
 // One step. The kernel counts in bank `launch & 1` and clears the other.
 struct MkStep {
-  int32_t symbol[kMaxSymbols];  // values in the manifest's symbol order
+  int32_t symbol[kMaxSymbols];  // values in the manifest's symbol order; of lists 0
   uint64_t input[4];            // device addresses of the inputs in the manifest's order (tokens, positions)
+  uint64_t lists;               // int32_t[][kMaxRequests], in the manifest's order of lists
+  uint64_t page_begin;          // int32_t[]: a request's first entry of page_index
+  uint64_t page_index;          // int32_t[]: pages of the requests in the order of their positions
   uint64_t timeout_ns;          // a wait that lasts longer is a fault; 0: never
   uint32_t launch;              // counts up by one a launch of the session
   uint32_t reserved;
 };
-static_assert(sizeof(MkStep) == 80);
+static_assert(sizeof(MkStep) == 104);
 
 }  // namespace mkrt

@@ -47,7 +47,7 @@ class EmulatorDevice final : public Device {
     auto* at = static_cast<std::byte*>(::operator new[](size, std::align_val_t(kAlignment), std::nothrow));
     if (!at) return Error{fmt::format("emulator: error: no memory for {} bytes", bytes)};
     const auto address = reinterpret_cast<uint64_t>(at);
-    blocks_.emplace(address, std::unique_ptr<std::byte[], Freed>(at));
+    blocks_.emplace(address, Block{std::unique_ptr<std::byte[], Freed>(at), bytes});
     return address;
   }
   void release(uint64_t address) override { blocks_.erase(address); }
@@ -96,9 +96,10 @@ class EmulatorDevice final : public Device {
   std::string tensor_at(uint64_t address) const {
     for (const auto* tensors : {&manifest_.tensors, &manifest_.outputs})
       for (const ManifestTensor& t : *tensors) {
-        const uint64_t begin = (t.arena == Arena::kCache ? session_->cache : session_->workspace) + t.offset;
+        const uint64_t begin = session_->workspace + t.offset;
         if (address >= begin && address - begin < t.bytes) return element_of(t, address - begin);
       }
+    if (std::string name = cache_at(address); !name.empty()) return name;
     for (const ManifestWeight& w : manifest_.weights) {
       const uint64_t begin = session_->weights + w.offset;
       if (address >= begin && address - begin < w.bytes)
@@ -107,12 +108,40 @@ class EmulatorDevice final : public Device {
     return {};
   }
 
+  // "%l0.k_cache[page 3, position 5, head 1]"; "" outside the caches.
+  std::string cache_at(uint64_t address) const {
+    const auto block = blocks_.upper_bound(address);
+    if (block == blocks_.begin()) return {};
+    const uint64_t block_begin = std::prev(block)->first,
+                   block_end = block_begin + std::prev(block)->second.bytes;
+    const auto* base = reinterpret_cast<const uint64_t*>(session_->caches);
+    for (size_t i = 0; i < manifest_.caches.size(); ++i) {
+      const ManifestCache& c = manifest_.caches[i];
+      if (base[i] < block_begin || base[i] > address || address >= block_end) continue;
+      const uint64_t in_page = (address - base[i]) % session_->page_stride;
+      const bool heads_inside = session_->head_stride <= session_->position_stride;
+      const uint64_t outer = heads_inside ? session_->position_stride : session_->head_stride;
+      const uint64_t inner = heads_inside ? session_->head_stride : session_->position_stride;
+      const uint64_t at_outer = in_page / outer, at_inner = in_page % outer / inner;
+      if (in_page % outer % inner >= c.head_dim * element_bytes(c.element)) continue;  // of another cache
+      return fmt::format("%{}[page {}, position {}, head {}]", c.name,
+                         (address - base[i]) / session_->page_stride, heads_inside ? at_outer : at_inner,
+                         heads_inside ? at_inner : at_outer);
+    }
+    return {};
+  }
+
+  struct Block {
+    std::unique_ptr<std::byte[], Freed> memory;
+    uint64_t bytes;
+  };
+
   KernelEntry kernel_;
   EmulatorDeviceOptions options_;
   EmulatorNames names_;
   Manifest manifest_;
   const MkSession* session_ = nullptr;
-  std::map<uint64_t, std::unique_ptr<std::byte[], Freed>> blocks_;
+  std::map<uint64_t, Block> blocks_;  // by address
 };
 
 }  // namespace

@@ -18,14 +18,15 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kArenaNames[] = {"input", "weights", "workspace", "cache"};
+constexpr const char* kArenaNames[] = {"input", "weights", "workspace"};
 constexpr const char* kLayoutNames[] = {"packed", "vector"};
+constexpr uint64_t kMostHeads = 1 << 16;
 constexpr const char* kFile = "manifest";  // what errors call it
 
 // One visit describes a struct for writing and for reading: visit(key, member).
 template <class V>
 void members(V& v, ManifestSymbol& s) {
-  v("name", s.name), v("lo", s.lo), v("hi", s.hi);
+  v("name", s.name), v("lo", s.lo), v("hi", s.hi), v("list", s.list);
 }
 template <class V>
 void members(V& v, ManifestWeight& w) {
@@ -43,6 +44,10 @@ void members(V& v, ManifestTensor& t) {
   v("shape", t.shape);
 }
 template <class V>
+void members(V& v, ManifestCache& c) {
+  v("name", c.name), v("element", c.element), v("heads", c.heads), v("head_dim", c.head_dim);
+}
+template <class V>
 void members(V& v, ManifestEvent& e) {
   v("name", e.name), v("first_cell", e.first_cell), v("cells", e.cells);
 }
@@ -52,7 +57,7 @@ void members(V& v, Manifest& m) {
   v("config_hash", m.config_hash), v("schedule_hash", m.schedule_hash), v("target", m.target);
   v("workers", m.workers), v("threads", m.threads), v("shared_bytes", m.shared_bytes);
   v("ring_stages", m.ring_stages), v("event_cells", m.event_cells), v("weight_bytes", m.weight_bytes);
-  v("workspace_bytes", m.workspace_bytes), v("cache_bytes", m.cache_bytes), v("vocab", m.vocab);
+  v("workspace_bytes", m.workspace_bytes), v("caches", m.caches), v("vocab", m.vocab);
   v("eos_ids", m.eos_ids), v("bos_id", m.bos_id), v("symbols", m.symbols), v("inputs", m.inputs);
   v("outputs", m.outputs), v("weights", m.weights), v("ropes", m.ropes), v("tensors", m.tensors);
   v("grids", m.grids), v("events", m.events);
@@ -118,6 +123,10 @@ struct Reader {
     read_name(from, kNames, e);
   }
   static void read(const JsonNode& from, std::string& text) { text = from.string(); }
+  static void read(const JsonNode& from, bool& flag) {
+    if (!from.raw().is_boolean()) return from.fail_expected("true or false");
+    flag = from.raw().get<bool>();
+  }
   static void read(const JsonNode& from, double& number) {
     if (!from.raw().is_number()) return from.fail_expected("a number");
     number = from.raw().get<double>();
@@ -159,9 +168,7 @@ Status check_tensor(const ManifestTensor& t, const Manifest& m) {
     if (__builtin_mul_overflow(bytes, size, &bytes))
       return refuse(fmt::format("tensor {} is too large", t.name));
   if (t.arena == Arena::kInput) return {};
-  const uint64_t arena = t.arena == Arena::kWeights ? m.weight_bytes
-                         : t.arena == Arena::kCache ? m.cache_bytes
-                                                    : m.workspace_bytes;
+  const uint64_t arena = t.arena == Arena::kWeights ? m.weight_bytes : m.workspace_bytes;
   if (t.bytes < bytes || !inside(t.offset, t.bytes, arena))
     return refuse(fmt::format("tensor {} of {} bytes has the slot {}+{} in an arena of {} bytes", t.name,
                               bytes, t.offset, t.bytes, arena));
@@ -206,6 +213,11 @@ Status check(const Manifest& m) {
   for (const auto* tensors : {&m.inputs, &m.outputs, &m.tensors})
     for (const ManifestTensor& t : *tensors)
       if (Status status = check_tensor(t, m); !status.ok()) return status;
+  for (const ManifestCache& c : m.caches)
+    if (c.element == Element::kI32 || c.heads == 0 || c.heads > kMostHeads || c.head_dim == 0 ||
+        c.head_dim > kMostHeads)
+      return refuse(fmt::format("cache {} has {} heads of {} elements of {}", c.name, c.heads, c.head_dim,
+                                element_name(c.element)));
   for (const ManifestWeight& w : m.weights)
     if (Status status = check_weight(w, m); !status.ok()) return status;
   for (const ManifestRope& r : m.ropes) {

@@ -11,7 +11,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kManifestVersion = 1;
+constexpr uint32_t kManifestVersion = 2;
 
 enum class Element : uint8_t { kF32, kF16, kBf16, kI32 };
 uint32_t element_bytes(Element e);
@@ -20,7 +20,8 @@ const char* element_name(Element e);  // "f32", "f16", "bf16", "i32"
 // A size that each step sets; its position in the manifest is its position in MkStep::symbol.
 struct ManifestSymbol {
   std::string name;
-  int64_t lo = 0, hi = 0;
+  int64_t lo = 0, hi = 0;  // of each element of a list
+  bool list = false;       // over the requests of a step
   bool operator==(const ManifestSymbol&) const = default;
 };
 
@@ -50,7 +51,7 @@ struct ManifestRope {
   bool operator==(const ManifestRope&) const = default;
 };
 
-enum class Arena : uint8_t { kInput, kWeights, kWorkspace, kCache };
+enum class Arena : uint8_t { kInput, kWeights, kWorkspace };
 
 // A tensor's place; `shape` at the symbols' upper bounds, row-major. Inputs have no offset: their address is
 // MkStep::input at their position among the inputs.
@@ -61,6 +62,15 @@ struct ManifestTensor {
   uint64_t offset = 0, bytes = 0;
   std::vector<uint64_t> shape;
   bool operator==(const ManifestTensor&) const = default;
+};
+
+// Keys or values of one layer: for each position of a request, `heads` vectors of head_dim elements. Where
+// they lie is said at run time; a cache is known by its place in the list.
+struct ManifestCache {
+  std::string name;
+  Element element = Element::kBf16;
+  uint64_t heads = 0, head_dim = 0;
+  bool operator==(const ManifestCache&) const = default;
 };
 
 struct ManifestEvent {
@@ -82,16 +92,17 @@ struct Manifest {
   uint32_t shared_bytes = 0;  // dynamic, of a worker
   uint32_t ring_stages = 0;
   uint32_t event_cells = 0;  // counters of one bank
-  uint64_t weight_bytes = 0, workspace_bytes = 0, cache_bytes = 0;
+  uint64_t weight_bytes = 0, workspace_bytes = 0;
   uint64_t vocab = 0;
   std::vector<int32_t> eos_ids;         // empty: none given
   int32_t bos_id = -1;                  // -1: none given
-  std::vector<ManifestSymbol> symbols;  // "T", "kv_len"
+  std::vector<ManifestSymbol> symbols;  // "T", "B", "q_len", "kv_len", "first_row"
   std::vector<ManifestTensor> inputs;   // "tokens", "positions"
   std::vector<ManifestTensor> outputs;  // "logits" [T, vocab] f32, "next" [T] i32
   std::vector<ManifestWeight> weights;
   std::vector<ManifestRope> ropes;
-  std::vector<ManifestTensor> tensors;  // activations and caches, for names in reports
+  std::vector<ManifestCache> caches;
+  std::vector<ManifestTensor> tensors;  // activations, for names in reports
   std::vector<std::string> grids;       // by MkGrid::id
   std::vector<ManifestEvent> events;
   bool operator==(const Manifest&) const = default;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include "runtime/pages.h"
 #include "runtime/plan.h"
 #include "runtime/weights.h"
 
@@ -12,6 +14,7 @@ namespace mkrt {
 namespace {
 
 constexpr uint64_t kInputAlignment = 256;
+constexpr const char* kLists[] = {"q_len", "kv_len", "first_row"};  // as MkStep::lists has them
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -31,10 +34,15 @@ struct Session::State {
   std::vector<uint64_t> owned;  // device memory
   MkSession session{};
   uint64_t session_at = 0, step_at = 0;
-  std::vector<std::byte> step;         // MkStep and the inputs, as they lie at step_at
-  std::vector<uint64_t> input_offset;  // within `step`
+  std::vector<std::byte> step;  // MkStep, inputs, lists and pages, as they lie at step_at
+  uint64_t tokens_at = 0, positions_at = 0, lists_at = 0, page_begin_at = 0, page_index_at = 0;  // in `step`
+  std::vector<int32_t> next_rows;
   const ManifestTensor *next = nullptr, *logits = nullptr;
-  int64_t max_tokens = 0, context = 0, position = 0;
+  BatchLimits limits;
+  CacheSpace cache;
+  PagesSeen seen;
+  std::vector<int32_t> all_pages;  // 0, 1, …: of a session's own sequence
+  int64_t position = 0;
   uint32_t launch = 0;
   bool faulted = false;
 
@@ -56,9 +64,11 @@ struct Session::State {
   Status find_names();
   Status load_weights(const WeightSource& weights);
   Status load_plan(std::span<const std::byte> plan);
+  Status make_cache();
   Status make_arenas();
   void lay_out_step();
-  Status check_tokens(std::span<const int32_t> tokens) const;
+  uint64_t fill_step(const Batch& batch);
+  Status run(const Batch& batch, std::span<int32_t> next, float* logits);
   Status check_fault();
 };
 
@@ -68,17 +78,25 @@ Status Session::State::find_names() {
     if (t.name == "next") next = &t;
     if (t.name == "logits") logits = &t;
   }
+  std::vector<std::string> lists;
   for (const ManifestSymbol& s : manifest.symbols) {
-    if (s.name == "T") max_tokens = s.hi;
-    if (s.name == "kv_len") context = s.hi;
+    const auto most = static_cast<uint32_t>(s.hi);
+    if (s.name == "T") limits.max_tokens = most;
+    if (s.name == "B") limits.max_requests = most;
+    if (s.name == "kv_len") limits.context = most;
+    if (s.list) lists.push_back(s.name);
   }
+  limits.vocab = static_cast<uint32_t>(manifest.vocab);
   const auto& in = manifest.inputs;
-  if (!next || !logits || max_tokens < 1 || context < 1 || in.size() != 2 || in[0].name != "tokens" ||
-      in[1].name != "positions" || next->bytes < sizeof(int32_t) * static_cast<uint64_t>(max_tokens) ||
-      logits->bytes < sizeof(float) * manifest.vocab * static_cast<uint64_t>(max_tokens))
+  if (!next || !logits || limits.max_tokens < 1 || limits.max_requests < 1 ||
+      limits.max_requests > kMaxRequests ||
+      lists != std::vector<std::string>(std::begin(kLists), std::end(kLists)) || in.size() != 2 ||
+      in[0].name != "tokens" || in[1].name != "positions" ||
+      next->bytes < sizeof(int32_t) * uint64_t{limits.max_tokens} ||
+      logits->bytes < sizeof(float) * manifest.vocab * limits.max_tokens)
     return Error{
-        "manifest: error: expected symbols T and kv_len, inputs tokens and positions, outputs next and "
-        "logits"};
+        "manifest: error: expected symbols T and B, lists q_len, kv_len and first_row, inputs tokens and "
+        "positions, outputs next and logits"};
   return {};
 }
 
@@ -114,45 +132,104 @@ Status Session::State::load_plan(std::span<const std::byte> plan) {
   return device->write(at, plan);
 }
 
+// The caller's memory, or memory of the session's own.
+Status Session::State::make_cache() {
+  const CacheOptions& o = options.cache;
+  if (o.space) {
+    cache = *o.space;
+  } else {
+    cache.page_size = o.page_size;
+    cache.pages = o.pages != 0 ? o.pages : static_cast<uint32_t>(pages_for(limits.context, o.page_size));
+    if (Status status = check_page_size(o.page_size); !status.ok()) return status;
+    const bool pairs = manifest.caches.size() % 2 == 0;
+    if (o.form == CacheForm::kPacked && !pairs)
+      return Error{fmt::format("cache: error: {} caches are no pairs to pack", manifest.caches.size())};
+    const uint64_t piece = cache_piece_bytes(manifest, o.form, o.page_size, cache.pages);
+    const uint64_t bytes = piece * manifest.caches.size() / (o.form == CacheForm::kPacked ? 2 : 1);
+    uint64_t memory = 0;
+    if (Status status = allocate(bytes, memory); !status.ok()) return status;
+    if (Status status = device->clear(memory, bytes); !status.ok()) return status;
+    cache = place_caches(manifest, o.form, o.page_size, cache.pages, memory);
+  }
+  if (Status status = check_cache(manifest, cache); !status.ok()) return status;
+  limits.page_size = cache.page_size;
+  limits.pages = cache.pages;
+  const auto own = std::min<uint64_t>(cache.pages, pages_for(limits.context, cache.page_size));
+  for (uint64_t page = 0; page < own; ++page) all_pages.push_back(static_cast<int32_t>(page));
+  session.page_stride = cache.strides.page;
+  session.position_stride = cache.strides.position;
+  session.head_stride = cache.strides.head;
+  session.page_shift = static_cast<uint32_t>(std::countr_zero(cache.page_size));
+  if (Status status = allocate(cache.base.size() * sizeof(uint64_t), session.caches); !status.ok())
+    return status;
+  return device->write(session.caches, std::as_bytes(std::span(cache.base)));
+}
+
 Status Session::State::make_arenas() {
   const uint64_t counter_bytes = uint64_t{2} * manifest.event_cells * sizeof(uint32_t);
   session.event_cells = manifest.event_cells;
   session.workers = manifest.workers;
   for (const auto& [bytes, address] : {std::pair{manifest.workspace_bytes, &session.workspace},
-                                       {manifest.cache_bytes, &session.cache},
                                        {counter_bytes, &session.counters},
                                        {uint64_t{sizeof(MkFault)}, &session.fault},
                                        {uint64_t{sizeof(MkSession)}, &session_at},
                                        {uint64_t{step.size()}, &step_at}})
     if (Status status = allocate(bytes, *address); !status.ok()) return status;
   if (Status status = device->clear(session.counters, counter_bytes); !status.ok()) return status;
-  if (Status status = device->clear(session.cache, manifest.cache_bytes); !status.ok()) return status;
   if (Status status = device->write(session.fault, bytes_of(MkFault{})); !status.ok()) return status;
   return device->write(session_at, bytes_of(session));
 }
 
-// MkStep and the inputs go to the device in one piece.
+// All that a step brings goes to the device in one piece; the pages, whose number differs, come last.
 void Session::State::lay_out_step() {
-  uint64_t end = align(sizeof(MkStep));
-  for (size_t i = 0; i < manifest.inputs.size(); ++i) {
-    input_offset.push_back(end);
-    end = align(end + sizeof(int32_t) * static_cast<uint64_t>(max_tokens));
-  }
-  step.resize(end);
+  uint64_t end = sizeof(MkStep);
+  const auto take = [&](uint64_t count) {
+    const uint64_t at = align(end);
+    end = at + count * sizeof(int32_t);
+    return at;
+  };
+  tokens_at = take(limits.max_tokens);
+  positions_at = take(limits.max_tokens);
+  lists_at = take(std::size(kLists) * kMaxRequests);
+  page_begin_at = take(limits.max_requests);
+  page_index_at = take(limits.pages);
+  step.resize(align(end));
+  next_rows.resize(limits.max_tokens);
 }
 
-Status Session::State::check_tokens(std::span<const int32_t> tokens) const {
-  if (faulted) return Error{"step: error: the session had a fault and cannot go on"};
-  if (tokens.empty() || tokens.size() > static_cast<uint64_t>(max_tokens))
-    return Error{fmt::format("step: error: {} tokens, expected 1 to {}", tokens.size(), max_tokens)};
-  if (tokens.size() > static_cast<uint64_t>(context - position))
-    return Error{fmt::format("step: error: {} tokens at position {} exceed the context of {}", tokens.size(),
-                             position, context)};
-  for (size_t i = 0; i < tokens.size(); ++i)
-    if (tokens[i] < 0 || static_cast<uint64_t>(tokens[i]) >= manifest.vocab)
-      return Error{fmt::format("step: error: token {} has the id {}, expected 0 to {}", i, tokens[i],
-                               manifest.vocab - 1)};
-  return {};
+// Returns how many bytes of `step` it has written.
+uint64_t Session::State::fill_step(const Batch& batch) {
+  const auto requests = static_cast<uint32_t>(batch.kv_len.size());
+  const auto ints = [&](uint64_t at) { return reinterpret_cast<int32_t*>(step.data() + at); };
+  int32_t *tokens = ints(tokens_at), *positions = ints(positions_at), *lists = ints(lists_at),
+          *page_begin = ints(page_begin_at), *page_index = ints(page_index_at);
+  std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
+  int32_t pages = 0;
+  for (uint32_t b = 0; b < requests; ++b) {
+    const int32_t first = batch.row_begin[b], rows = batch.row_begin[b + 1] - first, length = batch.kv_len[b];
+    lists[b] = rows;
+    lists[kMaxRequests + b] = length;
+    lists[2 * kMaxRequests + b] = first;
+    for (int32_t i = 0; i < rows; ++i) positions[first + i] = length - rows + i;
+    page_begin[b] = pages;
+    const auto used = static_cast<int32_t>(pages_for(static_cast<uint64_t>(length), cache.page_size));
+    std::copy_n(batch.pages.index.begin() + batch.pages.begin[b], used, page_index + pages);
+    pages += used;
+  }
+  MkStep header{};
+  for (size_t i = 0; i < manifest.symbols.size(); ++i) {
+    const ManifestSymbol& s = manifest.symbols[i];
+    if (!s.list) header.symbol[i] = static_cast<int32_t>(s.name == "T" ? batch.tokens.size() : requests);
+  }
+  header.input[0] = step_at + tokens_at;
+  header.input[1] = step_at + positions_at;
+  header.lists = step_at + lists_at;
+  header.page_begin = step_at + page_begin_at;
+  header.page_index = step_at + page_index_at;
+  header.timeout_ns = options.timeout_ns;
+  header.launch = launch++;
+  std::memcpy(step.data(), &header, sizeof(header));
+  return page_index_at + static_cast<uint64_t>(pages) * sizeof(int32_t);
 }
 
 Status Session::State::check_fault() {
@@ -205,8 +282,9 @@ Result<Session> Session::open(const Artefact& artefact, const WeightSource& weig
   s.device = &device;
   s.options = options;
   if (Status status = s.find_names(); !status.ok()) return status.error();
-  s.lay_out_step();
   if (Status status = device.load(artefact); !status.ok()) return status.error();
+  if (Status status = s.make_cache(); !status.ok()) return status.error();
+  s.lay_out_step();
   if (Status status = s.load_weights(weights); !status.ok()) return status.error();
   if (Status status = s.load_plan(artefact.plan); !status.ok()) return status.error();
   if (Status status = s.make_arenas(); !status.ok()) return status.error();
@@ -216,11 +294,8 @@ Result<Session> Session::open(const Artefact& artefact, const WeightSource& weig
 const Manifest& Session::manifest() const {
   return state_->manifest;
 }
-uint32_t Session::max_tokens() const {
-  return static_cast<uint32_t>(state_->max_tokens);
-}
-uint32_t Session::context() const {
-  return static_cast<uint32_t>(state_->context);
+const BatchLimits& Session::limits() const {
+  return state_->limits;
 }
 uint32_t Session::position() const {
   return static_cast<uint32_t>(state_->position);
@@ -230,36 +305,53 @@ void Session::set_position(uint32_t position) {
   state_->position = position;
 }
 
+Status Session::State::run(const Batch& batch, std::span<int32_t> next_ids, float* rows_out) {
+  const uint64_t bytes = fill_step(batch);
+  if (Status status = device->write(step_at, std::span(step).first(bytes)); !status.ok()) return status;
+  faulted = true;  // until shown otherwise
+  if (Status status = device->launch(session_at, step_at); !status.ok()) return status;
+  if (Status status = check_fault(); !status.ok()) return status;
+  const std::span<int32_t> rows = std::span(next_rows).first(batch.tokens.size());
+  Status read = device->read(std::as_writable_bytes(rows), session.workspace + next->offset);
+  if (read.ok() && rows_out)
+    read = device->read(std::as_writable_bytes(std::span(rows_out, rows.size() * manifest.vocab)),
+                        session.workspace + logits->offset);
+  if (!read.ok()) return read;
+  for (size_t b = 0; b < next_ids.size(); ++b)
+    next_ids[b] = rows[static_cast<size_t>(batch.row_begin[b + 1] - 1)];
+  faulted = false;
+  return {};
+}
+
+Status Session::step(const Batch& batch, std::span<int32_t> next, float* logits) {
+  State& s = *state_;
+  if (s.faulted) return Error{"step: error: the session had a fault and cannot go on"};
+  if (Status status = check_batch(batch, s.limits, s.seen); !status.ok()) return status;
+  if (next.size() != batch.kv_len.size())
+    return Error{
+        fmt::format("step: error: room for {} next tokens, {} requests", next.size(), batch.kv_len.size())};
+  return s.run(batch, next, logits);
+}
+
 Result<int32_t> Session::step(std::span<const int32_t> tokens, float* logits) {
   State& s = *state_;
-  if (Status status = s.check_tokens(tokens); !status.ok()) return status.error();
+  if (s.faulted) return Error{"step: error: the session had a fault and cannot go on"};
   const auto count = static_cast<int64_t>(tokens.size());
-  MkStep step{};
-  for (size_t i = 0; i < s.manifest.symbols.size(); ++i)
-    step.symbol[i] = static_cast<int32_t>(s.manifest.symbols[i].name == "T" ? count : s.position + count);
-  for (size_t i = 0; i < s.input_offset.size(); ++i) step.input[i] = s.step_at + s.input_offset[i];
-  step.timeout_ns = s.options.timeout_ns;
-  step.launch = s.launch++;
-  std::memcpy(s.step.data(), &step, sizeof(step));
-  for (int64_t i = 0; i < count; ++i) {
-    const auto position = static_cast<int32_t>(s.position + i);
-    const uint64_t at = static_cast<uint64_t>(i) * sizeof(int32_t);
-    std::memcpy(s.step.data() + s.input_offset[0] + at, &tokens[static_cast<size_t>(i)], sizeof(int32_t));
-    std::memcpy(s.step.data() + s.input_offset[1] + at, &position, sizeof(position));
-  }
-  if (Status status = s.device->write(s.step_at, s.step); !status.ok()) return status.error();
-  s.faulted = true;  // until shown otherwise
-  if (Status status = s.device->launch(s.session_at, s.step_at); !status.ok()) return status.error();
-  if (Status status = s.check_fault(); !status.ok()) return status.error();
-  const uint64_t rows = tokens.size();
+  if (tokens.empty() || tokens.size() > s.limits.max_tokens)
+    return Error{fmt::format("step: error: {} tokens, expected 1 to {}", count, s.limits.max_tokens)};
+  if (count > static_cast<int64_t>(s.limits.context) - s.position)
+    return Error{fmt::format("step: error: {} tokens at position {} exceed the context of {}", count,
+                             s.position, s.limits.context)};
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (tokens[i] < 0 || static_cast<uint64_t>(tokens[i]) >= s.manifest.vocab)
+      return Error{fmt::format("step: error: token {} has the id {}, expected 0 to {}", i, tokens[i],
+                               s.manifest.vocab - 1)};
+  const int32_t row_begin[] = {0, static_cast<int32_t>(count)};
+  const auto kv_len = static_cast<int32_t>(s.position + count);
+  const int32_t page_begin[] = {0, static_cast<int32_t>(s.all_pages.size())};
+  const Batch batch{tokens, row_begin, {&kv_len, 1}, {page_begin, s.all_pages}};
   int32_t next = 0;
-  Status read = s.device->read(std::as_writable_bytes(std::span(&next, 1)),
-                               s.session.workspace + s.next->offset + (rows - 1) * sizeof(next));
-  if (read.ok() && logits)
-    read = s.device->read(std::as_writable_bytes(std::span(logits, rows * s.manifest.vocab)),
-                          s.session.workspace + s.logits->offset);
-  if (!read.ok()) return read.error();
-  s.faulted = false;
+  if (Status status = step(batch, {&next, 1}, logits); !status.ok()) return status.error();
   s.position += count;
   return next;
 }

@@ -1,4 +1,4 @@
-// One sequence being decoded on a device: a kernel bound to a checkpoint, with its cache.
+// A model on a device: a kernel bound to weights, with a cache for its requests.
 #pragma once
 
 #include <functional>
@@ -7,14 +7,26 @@
 #include <vector>
 
 #include "runtime/artefact.h"
+#include "runtime/check_batch.h"
 #include "runtime/device.h"
 #include "runtime/draw.h"
+#include "runtime/kv_cache.h"
 #include "runtime/safetensors.h"
 
 namespace mkrt {
 
+// The cache of a session: the caller's, or of its own in pages of a form.
+struct CacheOptions {
+  uint32_t page_size = 16;  // positions: 16, 32 or 64
+  uint32_t pages = 0;       // 0: as many as hold one request of the whole context
+  CacheForm form = CacheForm::kNhd;
+  std::optional<CacheSpace>
+      space{};  // the caller's, which must outlive the session; the others are unused then
+};
+
 struct SessionOptions {
   uint64_t timeout_ns = 10'000'000'000;  // a wait inside the kernel that lasts longer is a fault; 0: never
+  CacheOptions cache{};
 };
 
 // Gives the bytes of one weight as its manifest entry lays them out.
@@ -40,18 +52,24 @@ class Session {
   ~Session();
 
   const Manifest& manifest() const;
-  uint32_t max_tokens() const;  // of one step
-  uint32_t context() const;     // positions that the cache holds
-  uint32_t position() const;    // tokens fed so far
+  const BatchLimits& limits() const;
+  uint32_t max_tokens() const { return limits().max_tokens; }  // of one step
+  uint32_t context() const { return limits().context; }        // positions of a request
 
-  // The next token fed goes to this position; those before it that were never fed hold zeros. Requires
-  // position <= context().
+  // One step of several requests, whose pages the caller gives out. `next`: gets the greedy successor of each
+  // request's last row. `logits`: null, or [rows, vocab] to fill. Errors: those of check_batch, after which
+  // nothing has changed; a fault in the kernel, which names worker, task, event, seen and expected counts:
+  // the session cannot go on.
+  Status step(const Batch& batch, std::span<int32_t> next, float* logits = nullptr);
+
+  // A session also keeps one sequence of its own, in the first pages of the cache.
+  uint32_t position() const;  // tokens fed to it so far
+  // The next token fed goes to this position; those before it that were never fed hold whatever the cache
+  // does. Requires position <= context().
   void set_position(uint32_t position);
-
   // Feeds tokens, at most max_tokens(), at the positions that follow. Returns the greedy successor of the
   // last. `logits`: null, or [tokens, vocab] to fill. Errors: no tokens or too many, an id outside the
-  // vocabulary, a full cache: nothing has changed then; a fault in the kernel, which names worker, task,
-  // event, seen and expected counts: the session cannot go on.
+  // vocabulary, a full cache: nothing has changed then; a fault.
   Result<int32_t> step(std::span<const int32_t> tokens, float* logits = nullptr);
 
  private:

@@ -4,24 +4,15 @@
 
 namespace mkrt {
 
-BatchLimits SessionStepper::limits() const {
-  constexpr uint32_t kPageSize = 64;
-  return {.max_tokens = session_->max_tokens(),
-          .max_requests = 1,
-          .context = session_->context(),
-          .vocab = static_cast<uint32_t>(session_->manifest().vocab),
-          .page_size = kPageSize,
-          .pages = static_cast<uint32_t>(pages_for(session_->context(), kPageSize))};
-}
-
 Status SessionStepper::step(const Batch& batch, std::span<int32_t> next, std::span<float> logits) {
-  if (Status status = check_batch(batch, limits(), seen_); !status.ok()) return status;
-  session_->set_position(static_cast<uint32_t>(batch.kv_len[0]) - static_cast<uint32_t>(batch.tokens.size()));
-  rows_.resize(batch.tokens.size() * logits.size());
-  const Result<int32_t> token = session_->step(batch.tokens, rows_.empty() ? nullptr : rows_.data());
-  if (!token.ok()) return token.error();
-  if (!rows_.empty()) std::ranges::copy(std::span(rows_).last(logits.size()), logits.begin());
-  next[0] = token.value();
+  const uint64_t vocab = limits().vocab;
+  rows_.resize(logits.empty() ? 0 : batch.tokens.size() * vocab);
+  if (Status status = session_->step(batch, next, logits.empty() ? nullptr : rows_.data()); !status.ok())
+    return status;
+  for (size_t b = 0; b < batch.kv_len.size() && !logits.empty(); ++b) {
+    const auto last = static_cast<size_t>(batch.row_begin[b + 1] - 1);
+    std::ranges::copy(std::span(rows_).subspan(last * vocab, vocab), logits.subspan(b * vocab).begin());
+  }
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/values.h"
 #include "runtime/packing.h"
 
 namespace mkc {
@@ -43,15 +44,19 @@ TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machi
 }
 
 int64_t task_count(const TaskGrid& grid, std::span<const int64_t> symbols) {
-  int64_t count = 1;
-  for (const Coord& c : grid.coords) count *= std::max<int64_t>(0, evaluate(c.extent, symbols));
-  return count;
+  return TaskSpace(grid, symbols).count();
 }
 
 std::vector<int64_t> decode_symbols(const TaskProgram& program) {
-  std::vector<int64_t> values;
-  for (const Symbol& symbol : program.symbols) values.push_back(symbol.bounds.lo);
-  return values;
+  return lowest_values(program.symbols);
+}
+
+uint64_t position_bytes(const TaskProgram& program) {
+  int64_t bytes = 0;
+  for (const Tensor& t : program.tensors)  // [requests, heads, positions, head_dim]
+    if (t.kind == TensorKind::kCache)
+      bytes += t.shape[1].constant() * t.shape[3].constant() * dtype_bytes(t.dtype);
+  return static_cast<uint64_t>(bytes);
 }
 
 uint64_t packed_bytes(const Tensor& weight, uint64_t rows) {

@@ -24,6 +24,9 @@ int64_t task_count(const TaskGrid& grid, std::span<const int64_t> symbols);
 // The symbols' lower bounds: a decode step at the start of a context, for which plans are tuned.
 std::vector<int64_t> decode_symbols(const TaskProgram& program);
 
+// Bytes of keys and values that a request has for each position, over all layers.
+uint64_t position_bytes(const TaskProgram& program);
+
 // Packed bytes of `rows` rows, at most the tensor's, of a weight with rank 2.
 uint64_t packed_bytes(const Tensor& weight, uint64_t rows);
 

@@ -6,6 +6,7 @@
 #include <boost/dynamic_bitset.hpp>
 #include <map>
 
+#include "ir/domain.h"
 #include "runtime/abi.h"
 #include "scheduler/events_map.h"
 
@@ -37,12 +38,20 @@ class Deriver {
         uses_(program_.tensors.size()),
         before_(program_.grids.size(), GridSet(program_.grids.size())),
         flows_(before_) {
-    for (const Symbol& s : program_.symbols) lowest_.push_back(s.bounds.lo);
+    lowest_ = lowest_values(program_.symbols);
   }
 
   Result<TaskProgram> run(std::vector<std::string>* reasons) {
     for (GridId g : program_.grids.ids()) {
-      if (const std::vector<Dependence> needed = direct(g); !needed.empty()) add_event(g, plan(g, needed));
+      if (const std::vector<Dependence> needed = direct(g); !needed.empty()) {
+        std::optional<EventPlan> found = plan(g, needed);
+        if (!found)
+          return error_at(program_.grids[g].loc,
+                          fmt::format("%{} has no event: the tasks it waits for cannot be counted by its "
+                                      "coordinates",
+                                      program_.grids[g].name));
+        add_event(g, *std::move(found));
+      }
       note_uses(g);
     }
     for (const TaskGrid& grid : program_.grids)
@@ -62,7 +71,7 @@ class Deriver {
 
   TaskProgram program_;
   const EventCosts& costs_;
-  std::vector<int64_t> lowest_;         // symbols' lower bounds
+  std::vector<int64_t> lowest_;         // values of the symbols: all at their lower bounds
   std::vector<std::vector<Use>> uses_;  // by TensorId, of the grids so far
   std::vector<GridSet> before_;         // by GridId b: grids all of whose tasks precede every task of b
   std::vector<GridSet> flows_;          // by GridId b: grids each task of which precedes some task of b
@@ -97,19 +106,23 @@ class Deriver {
   int64_t at_least(const Expr& e) const { return std::max<int64_t>(1, evaluate(e, lowest_)); }
 
   // What a producer's tasks notify if the consumer's coordinate `k` tells cells apart.
-  NotifyMap map_by(uint32_t k, GridId producer, GridId consumer,
-                   const std::vector<Dependence>& needed) const {
+  CellMap map_by(uint32_t k, GridId producer, GridId consumer, const std::vector<Dependence>& needed) const {
     const TaskGrid &from_grid = program_.grids[producer], &to_grid = program_.grids[consumer];
-    const NotifyMap everything = notify_all(program_, producer, to_grid.coords[k].extent);
-    std::optional<NotifyMap> found;
+    const CellMap everything = notify_all(to_grid.coords[k].extent);
+    if (uses_coord(to_grid.coords[k].extent)) return everything;
+    std::optional<CellMap> found;
     for (const Dependence& d : needed) {
       if (d.producer != producer) continue;
-      std::optional<NotifyMap> here;
+      std::optional<CellMap> here;
       for (size_t dim = 0; dim < d.later->region.size() && !here; ++dim) {
+        const Range &from = d.earlier->region[dim], &to = d.later->region[dim];
         const Expr& size = program_.tensors[d.later->tensor].shape[dim];
-        const auto from = strips_of(d.earlier->region[dim], from_grid, size);
-        const auto to = strips_of(d.later->region[dim], to_grid, size);
-        if (from && to && to->coord == k) here = notify_meeting(program_, producer, *from, *to);
+        const auto from_strips = strips_of(from, from_grid, size);
+        const auto to_strips = strips_of(to, to_grid, size);
+        if (from_strips && to_strips && to_strips->coord == k)
+          here = notify_meeting(*from_strips, *to_strips);
+        else
+          here = notify_same(program_.symbols, from, from_grid, to, to_grid, k);
       }
       if (!here || !here->complete || (found && *found != *here)) return everything;
       found = here;
@@ -125,41 +138,66 @@ class Deriver {
     return out;
   }
 
-  // A cell for each value of one coordinate where that lets tasks start sooner than it costs, else one cell.
-  EventPlan plan(GridId g, const std::vector<Dependence>& needed) const {
+  // Cells told apart by these coordinates of the consumer, and what they gain; nothing where that gains
+  // nothing for any producer, or the tasks cannot be counted.
+  std::optional<EventPlan> plan_by(const std::vector<uint32_t>& ks, GridId g,
+                                   const std::vector<GridId>& producers,
+                                   const std::vector<Dependence>& needed, double& gain_ns) const {
+    const TaskGrid& grid = program_.grids[g];
+    EventPlan plan;
+    double cells = 1;
+    std::string names;
+    for (const uint32_t k : ks) {
+      plan.dims.push_back(grid.coords[k].extent);
+      plan.cell.push_back(coord(k));
+      if (!uses_coord(plan.dims.back())) cells *= static_cast<double>(at_least(plan.dims.back()));
+      names += (names.empty() ? "" : " and ") + grid.coords[k].name;
+    }
+    std::vector<bool> decided(ks.size(), false);
+    double rounds = 0, cells_notified = 0;
+    for (GridId p : producers) {
+      std::vector<CellMap> maps;
+      for (size_t d = 0; d < ks.size(); ++d) {
+        maps.push_back(map_by(ks[d], p, g, needed));
+        decided[d] = decided[d] || maps.back().by;
+      }
+      std::optional<NotifyMap> joined = join_maps(program_, p, maps);
+      if (!joined) return std::nullopt;
+      plan.maps.push_back(*std::move(joined));
+      const auto tasks = std::max<int64_t>(1, TaskSpace(program_.grids[p], lowest_).count());
+      const double share = static_cast<double>(tasks) / costs_.workers;
+      rounds += share;
+      cells_notified += std::max(1.0, share) * (plan.maps.back().cells_per_task - 1);
+    }
+    if (std::find(decided.begin(), decided.end(), false) != decided.end()) return std::nullopt;
+    const double sooner_ns = std::max(1.0, rounds) * costs_.task_ns * (1 - 1 / cells);
+    gain_ns = sooner_ns - cells_notified * costs_.notify_ns;
+    plan.reason = fmt::format(
+        "a cell for each {}: tasks start about {:.0f} ns sooner, further notifications take {:.0f} ns", names,
+        sooner_ns, cells_notified * costs_.notify_ns);
+    return plan;
+  }
+
+  // A cell for each value of a coordinate, or of two, where that lets tasks start sooner than it costs, else
+  // one cell. Nothing where the producers' tasks cannot be counted.
+  std::optional<EventPlan> plan(GridId g, const std::vector<Dependence>& needed) const {
     const TaskGrid& grid = program_.grids[g];
     const std::vector<GridId> producers = producers_of(needed);
-    EventPlan best;
-    for (GridId p : producers) best.maps.push_back(notify_all(program_, p, 1));
-    best.reason = "one cell: every task needs all that the producers write";
-    double best_gain_ns = 0;
-    for (uint32_t k = 0; k < grid.coords.size(); ++k) {
-      EventPlan fine;
-      fine.dims = {grid.coords[k].extent};
-      fine.cell = {coord(k)};
-      double rounds = 0, cells_notified = 0;
-      bool partial = false;
-      for (GridId p : producers) {
-        fine.maps.push_back(map_by(k, p, g, needed));
-        const double share = static_cast<double>(at_least(tasks_of(program_.grids[p]))) / costs_.workers;
-        rounds += share;
-        cells_notified += std::max(1.0, share) * (fine.maps.back().cells_per_task - 1);
-        partial = partial || fine.maps.back().partial;
-      }
-      const auto cells = static_cast<double>(at_least(grid.coords[k].extent));
-      const double sooner_ns = std::max(1.0, rounds) * costs_.task_ns * (1 - 1 / cells);
-      const double gain_ns = sooner_ns - cells_notified * costs_.notify_ns;
-      if (!partial) continue;
-      if (gain_ns > best_gain_ns) {
-        fine.reason = fmt::format(
-            "a cell for each {}: tasks start about {:.0f} ns sooner, further notifications take {:.0f} ns",
-            grid.coords[k].name, sooner_ns, cells_notified * costs_.notify_ns);
+    double best_gain_ns = 0, gain_ns = 0;
+    std::optional<EventPlan> best = plan_by({}, g, producers, needed, gain_ns);
+    if (best) best->reason = "one cell: every task needs all that the producers write";
+    const auto offer = [&](const std::vector<uint32_t>& ks, const std::string& names) {
+      std::optional<EventPlan> fine = plan_by(ks, g, producers, needed, gain_ns);
+      if (!fine) return;
+      if (!best || gain_ns > best_gain_ns)
         best = std::move(fine), best_gain_ns = gain_ns;
-      } else if (best_gain_ns == 0) {
-        best.reason =
-            fmt::format("one cell: a cell for each {} would gain {:.0f} ns", grid.coords[k].name, gain_ns);
-      }
-    }
+      else if (best->dims.empty())
+        best->reason = fmt::format("one cell: a cell for each {} would gain {:.0f} ns", names, gain_ns);
+    };
+    for (uint32_t k = 0; k < grid.coords.size(); ++k) offer({k}, grid.coords[k].name);
+    for (uint32_t a = 0; a < grid.coords.size(); ++a)
+      for (uint32_t b = a + 1; b < grid.coords.size(); ++b)
+        offer({a, b}, grid.coords[a].name + " and " + grid.coords[b].name);
     return best;
   }
 
@@ -174,8 +212,7 @@ class Deriver {
       event.loc = program_.grids[g].loc;
       for (const NotifyMap& map : plan.maps) {
         event.expect = event.expect + map.expect;
-        program_.grids[map.grid].notifies.push_back(
-            {EventId{e}, plan.dims.empty() ? Region{} : Region{map.cells}});
+        program_.grids[map.grid].notifies.push_back({EventId{e}, map.cells});
       }
       program_.events.add(std::move(event));
       reasons_.push_back(plan.reason);
@@ -200,11 +237,13 @@ class Deriver {
   }
 
   bool at_least_one_task(GridId g) const {
-    std::vector<Bounds> symbols;
-    for (const Symbol& s : program_.symbols) symbols.push_back(s.bounds);
-    const auto& coords = program_.grids[g].coords;
-    return std::all_of(coords.begin(), coords.end(),
-                       [&](const Coord& c) { return bounds(c.extent, symbols).lo >= 1; });
+    Domain domain;
+    for (const Symbol& s : program_.symbols) domain.symbols.push_back(s.bounds);
+    for (const Coord& c : program_.grids[g].coords) {
+      if (bounds(c.extent, domain.symbols, domain.coords).lo < 1) return false;
+      add_coord(domain, c.extent);
+    }
+    return true;
   }
 };
 

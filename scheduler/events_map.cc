@@ -55,45 +55,27 @@ std::optional<Strips> strips_of(const Range& range, const TaskGrid& grid, const 
   return s.size >= 1 ? std::optional(s) : std::nullopt;
 }
 
-Expr tasks_of(const TaskGrid& grid) {
-  Expr count = 1;
-  for (const Coord& c : grid.coords) count = count * c.extent;
-  return count;
-}
-
-NotifyMap notify_all(const TaskProgram& program, GridId grid, const Expr& cells) {
-  NotifyMap map;
-  map.grid = grid;
+CellMap notify_all(const Expr& cells) {
+  CellMap map;
   map.cells = {0, cells};
-  map.expect = tasks_of(program.grids[grid]);
   map.cells_per_task = cells.is_const() ? static_cast<double>(cells.constant()) : 1;
   return map;
 }
 
-NotifyMap notify_meeting(const TaskProgram& program, GridId grid, const Strips& from, const Strips& to) {
-  NotifyMap map;
-  map.grid = grid;
-  map.partial = true;
+CellMap notify_meeting(const Strips& from, const Strips& to) {
+  CellMap map;
+  map.by = from.coord;
   map.complete = cover(from) && cover(to);
-  map.cells_per_task = std::max(1.0, static_cast<double>(from.size + to.size) / static_cast<double>(to.step));
-  Expr others = 1;  // tasks that differ in coordinates the strip does not depend on
-  const TaskGrid& producer = program.grids[grid];
-  for (uint32_t c = 0; c < producer.coords.size(); ++c)
-    if (c != from.coord) others = others * producer.coords[c].extent;
-
   const Expr j = coord(from.coord), cell = coord(0);
   const bool aligned = from.start == 0 && to.start == 0 && from.size == from.step && to.size == to.step;
   if (aligned && from.step == to.step && from.extent == to.extent) {
     map.cells = {j, 1};
-    map.expect = others;
-    map.cells_per_task = 1;
     return map;
   }
   const int64_t ratio = to.step / from.step;
   if (aligned && map.complete && to.step % from.step == 0 && from.extent == to.extent * ratio) {
     map.cells = {floor_div(j, ratio), 1};
-    map.expect = others * ratio;
-    map.cells_per_task = 1;
+    map.values = ratio;
     return map;
   }
   // Strips [a, a + m) and [b, b + n) meet where a < b + n and b < a + m. Where both cover the dim each meets
@@ -105,7 +87,66 @@ NotifyMap notify_meeting(const TaskProgram& program, GridId grid, const Strips& 
   const Expr first_task = max(0, floor_div(wanted - from.start - from.size, from.step) + 1);
   const Expr end_task = min(from.extent, ceil_div(wanted + to.size - from.start, from.step));
   map.cells = {first_cell, max(least, end_cell - first_cell)};
-  map.expect = max(least, end_task - first_task) * others;
+  map.values = max(least, end_task - first_task);
+  map.cells_per_task = std::max(1.0, static_cast<double>(from.size + to.size) / static_cast<double>(to.step));
+  return map;
+}
+
+std::optional<CellMap> notify_same(const Symbols& symbols, const Range& from, const TaskGrid& from_grid,
+                                   const Range& to, const TaskGrid& to_grid, uint32_t to_coord) {
+  // offset = starts[c], size = lengths[c] or the least of that and something: starts sums lengths.
+  const auto& offset = from.offset.nodes;
+  if (offset.size() != 2 || offset[0].kind != ExprKind::kCoord || offset[1].kind != ExprKind::kElement)
+    return std::nullopt;
+  const auto by = static_cast<uint32_t>(offset[0].value);
+  const Symbol& starts = symbols[SymbolId{static_cast<uint32_t>(offset[1].value)}];
+  if (!starts.sums.valid()) return std::nullopt;
+  const Expr length = element(starts.sums, coord(by));
+  const bool spans =
+      from.size == length || (from.size.nodes.size() > 2 &&
+                              std::equal(length.nodes.begin(), length.nodes.end(), from.size.nodes.begin()) &&
+                              from.size.nodes.back().kind == ExprKind::kMin);
+  std::vector<Expr> renamed;
+  for (uint32_t c = 0; c < to_grid.coords.size(); ++c)
+    renamed.push_back(coord(c == to_coord ? by : UINT32_MAX));
+  const bool same =
+      substitute(to.offset, renamed) == from.offset && substitute(to.size, renamed) == from.size;
+  if (!spans || !same || from_grid.coords[by].extent != to_grid.coords[to_coord].extent) return std::nullopt;
+  CellMap map;
+  map.by = by;
+  map.cells = {coord(by), 1};
+  return map;
+}
+
+std::optional<NotifyMap> join_maps(const TaskProgram& program, GridId grid, std::span<const CellMap> dims) {
+  const std::vector<Coord>& coords = program.grids[grid].coords;
+  NotifyMap map;
+  map.grid = grid;
+  map.expect = 1;
+  std::vector<std::optional<uint32_t>> decides(coords.size());  // which dim
+  for (uint32_t d = 0; d < dims.size(); ++d) {
+    const CellMap& dim = dims[d];
+    map.cells.push_back(dim.cells);
+    map.complete = map.complete && dim.complete;
+    map.cells_per_task *= dim.cells_per_task;
+    map.partial = map.partial || dim.by.has_value();
+    if (!dim.by) continue;
+    if (decides[*dim.by]) return std::nullopt;
+    decides[*dim.by] = d;
+    map.expect = map.expect * substitute(dim.values, std::vector{coord(d)});
+  }
+  for (uint32_t c = 0; c < coords.size(); ++c) {
+    if (decides[c]) continue;
+    Expr extent = coords[c].extent;
+    if (uses_coord(extent)) {  // on the coordinate before it, which must be known from the cell
+      const std::optional<uint32_t> d = c == 0 ? std::nullopt : decides[c - 1];
+      if (!d || dims[*d].cells != Range{coord(c - 1), 1}) return std::nullopt;
+      std::vector<Expr> cell(coords.size());
+      cell[c - 1] = coord(*d);
+      extent = substitute(extent, cell);
+    }
+    map.expect = map.expect * extent;
+  }
   return map;
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
-#include "ir/tasks.h"
+#include "ir/values.h"
 
 namespace mkc {
 
@@ -19,24 +20,41 @@ struct Strips {
 // The range as strips; nothing where it does not move with exactly one coordinate in constant steps.
 std::optional<Strips> strips_of(const Range& range, const TaskGrid& grid, const Expr& dim);
 
-// The tasks of one grid that notify, and how many of them each cell gets.
+// Which cells a producer's tasks notify along one dim of an event, whose cells are the values of a coordinate
+// of the consumer.
+struct CellMap {
+  Range cells;                   // notified by a task, over the producer's coordinates
+  std::optional<uint32_t> by{};  // the producer's coordinate that decides; none: every task notifies all
+  Expr values = 1;       // how many values of that coordinate notify a cell, over the cell: coordinate 0
+  bool complete = true;  // every task notifies a cell, and every cell is notified
+  double cells_per_task = 1;
+  bool operator==(const CellMap&) const = default;
+};
+
+// Every task notifies each of `cells` cells.
+CellMap notify_all(const Expr& cells);
+
+// A task notifies the cells whose strip meets its own.
+CellMap notify_meeting(const Strips& from, const Strips& to);
+
+// A task notifies the one cell whose range is the same as its own, where the ranges of a coordinate's values
+// are spans of a list that a list of sums begins, and so never meet. Nothing where they are no such ranges.
+std::optional<CellMap> notify_same(const Symbols& symbols, const Range& from, const TaskGrid& from_grid,
+                                   const Range& to, const TaskGrid& to_grid, uint32_t to_coord);
+
+// The tasks of one grid that notify an event, and how many of them each cell gets.
 struct NotifyMap {
   GridId grid;
-  Range cells;           // notified by a task, over the grid's coordinates
-  Expr expect;           // over the cell's coordinate 0 and symbols
+  Region cells;          // notified by a task, over the grid's coordinates
+  Expr expect;           // over the cell's coordinates and symbols
   bool partial = false;  // a task notifies some of the cells only
-  bool complete = true;  // every task notifies a cell, and every cell is notified
+  bool complete = true;  // as in CellMap, of all dims
   double cells_per_task = 1;
   bool operator==(const NotifyMap&) const = default;
 };
 
-// Number of tasks of a grid.
-Expr tasks_of(const TaskGrid& grid);
-
-// Every task notifies each of `cells` cells.
-NotifyMap notify_all(const TaskProgram& program, GridId grid, const Expr& cells);
-
-// A cell for each value of the consumer's coordinate: a task notifies those whose strip meets its own.
-NotifyMap notify_meeting(const TaskProgram& program, GridId grid, const Strips& from, const Strips& to);
+// Of one map for each dim. Nothing where the tasks of a cell cannot be counted: two dims decided by one
+// coordinate, or a ragged one whose row no dim decides.
+std::optional<NotifyMap> join_maps(const TaskProgram& program, GridId grid, std::span<const CellMap> dims);
 
 }  // namespace mkc

@@ -195,13 +195,16 @@ Status check_complete(const Fusion& f) {
 
 }  // namespace
 
-Result<TaskProgram> fuse(const OpGraph& graph) {
+Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
   Fusion fusion(graph);
   for (OpId op : graph.ops.ids())
     if (Status s = fuse_op(fusion, op); !s.ok()) return s.error();
   if (Status s = check_complete(fusion); !s.ok()) return s.error();
   for (const RopeTable& rope : graph.ropes)
     fusion.program.ropes.push_back({fusion.use(rope.tensor), rope.inv_freq, rope.scale});
+  if (options.batch_invariant)
+    for (TaskGrid& grid : fusion.program.grids)
+      if (grid.body == BodyKind::kProduct) set_attr(grid.attrs, "invariant", int64_t{1});
   return std::move(fusion.program);
 }
 

@@ -7,7 +7,13 @@ namespace mkc {
 
 constexpr int64_t kPiecePositions = 256;  // of the context, looked at by one attend task
 
-// Requires: an op graph with symbols T and kv_len. Ensures: every op is part of at least one grid; every
+struct FuseOptions {
+  // Products add up in an order that does not depend on how many tokens a step has. Else the one token of a
+  // step goes by multiply-adds where weights have 2 bytes, which is faster.
+  bool batch_invariant = false;
+};
+
+// Requires: an op graph with the frontend's symbols. Ensures: every op is part of at least one grid; every
 // activation that a grid reads is written by an earlier one; no events. First pass of the scheduler.
 //
 // Patterns are shapes of the graph, never names:
@@ -17,6 +23,6 @@ constexpr int64_t kPiecePositions = 256;  // of the context, looked at by one at
 //   head_norm? + rope + kv_write + attention       -> attend and combine
 // A norm is computed again by each product that reads it, so its result must be read by nothing else.
 // Errors: an op that fits no pattern, by its place.
-Result<TaskProgram> fuse(const OpGraph& graph);
+Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options = {});
 
 }  // namespace mkc

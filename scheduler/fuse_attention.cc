@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "ir/bodies.h"
+#include "ir/values.h"
 #include "scheduler/fuse.h"
 #include "scheduler/fuse_build.h"
 
@@ -21,7 +24,8 @@ struct AttentionPattern {
   int64_t heads, kv_heads, head_dim;
   int64_t window;  // 0: no position is left out
   Expr tokens, context;
-  Expr kv_len;
+  Expr requests;
+  SymbolId first_row, rows, kv_len;  // lists over the requests
 };
 
 Result<Rotated> find_rotated(const Fusion& f, TensorId roped, OpId reader) {
@@ -66,14 +70,16 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   p.kv_heads = int_attr(op.attrs, "kv_heads", 0);
   p.head_dim = int_attr(op.attrs, "head_dim", 0);
   p.tokens = f.tensor(op.inputs[0]).shape[0];
-  p.context = f.tensor(op.inputs[1]).shape[1];
+  p.requests = f.tensor(op.inputs[1]).shape[0];
+  p.context = f.tensor(op.inputs[1]).shape[2];
   const int64_t window = int_attr(op.attrs, "window", 0);
   p.window = window < p.context.constant() ? window : 0;
-  const auto ids = f.graph.symbols.ids();
-  const auto kv_len =
-      std::find_if(ids.begin(), ids.end(), [&](SymbolId s) { return f.graph.symbols[s].name == "kv_len"; });
-  if (kv_len == ids.end()) return f.misfit(attention, "the graph has no symbol kv_len");
-  p.kv_len = symbol(*kv_len);
+  for (auto [name, list] :
+       {std::pair{"first_row", &p.first_row}, {"q_len", &p.rows}, {"kv_len", &p.kv_len}}) {
+    *list = find_symbol(f.graph.symbols, name);
+    if (!list->valid() || f.graph.symbols[*list].length != p.requests)
+      return f.misfit(attention, fmt::format("the graph has no list {} over the requests", name));
+  }
   return p;
 }
 
@@ -97,19 +103,41 @@ Range group_columns(const AttentionPattern& p, int64_t width) {
   return {columns * coord(0), columns};
 }
 
-// Piece `coord(1)` from `first` on of the cache's positions: what earlier steps left is read, this step's
+// What a task of request coord(1) needs to know of it.
+struct RequestExprs {
+  Expr length;  // positions in the cache
+  Expr fresh;   // the first position of this step
+  Expr first;   // piece that its rows look at
+  Expr pieces;  // from there on
+  Range rows;   // of the step
+};
+
+RequestExprs request_exprs(const AttentionPattern& p) {
+  const Expr b = coord(1), rows = element(p.rows, b), start = element(p.first_row, b);
+  RequestExprs r;
+  r.length = element(p.kv_len, b);
+  r.fresh = r.length - rows;
+  r.first = first_piece(rows, r.length, p.window, kPiecePositions);
+  // At least one anyhow, which intervals alone do not show.
+  const Expr all = ceil_div(r.length, kPiecePositions);
+  r.pieces = p.window == 0 ? all : max(1, all - r.first);
+  r.rows = {start, min(rows, p.tokens - start)};
+  return r;
+}
+
+// Piece `coord(2)` from the request's first on of its positions: what earlier steps left is read, this step's
 // share is written. Either may be empty, with a size of 0 or less.
-void access_caches(Fusion& f, GridId grid, const AttentionPattern& p, const Expr& first,
+void access_caches(Fusion& f, GridId grid, const AttentionPattern& p, const RequestExprs& r,
                    const std::vector<TensorId>& caches) {
   const char* const roles[] = {"k_cache", "v_cache"};
-  const Expr begin = kPiecePositions * (first + coord(1));
+  const Expr begin = kPiecePositions * (r.first + coord(2));
   const Expr end = begin + kPiecePositions;
-  const Expr fresh = p.kv_len - p.tokens;
-  const Expr write_from = max(begin, fresh);
-  const Range head = {coord(0), 1}, columns = {0, p.head_dim};
+  const Expr write_from = max(begin, r.fresh);
+  const Range request = {coord(1), 1}, head = {coord(0), 1}, columns = {0, p.head_dim};
   for (size_t i = 0; i < 2; ++i) {
-    f.read(grid, roles[i], f.use(caches[i]), {head, {begin, min(end, fresh) - begin}, columns});
-    f.write(grid, roles[i], f.use(caches[i]), {head, {write_from, min(end, p.kv_len) - write_from}, columns});
+    f.read(grid, roles[i], f.use(caches[i]), {request, head, {begin, min(end, r.fresh) - begin}, columns});
+    f.write(grid, roles[i], f.use(caches[i]),
+            {request, head, {write_from, min(end, r.length) - write_from}, columns});
   }
 }
 
@@ -121,13 +149,11 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const AttentionPattern& p = matched.value();
   const Op& op = f.graph.ops[attention];
   const std::string prefix = op.layer < 0 ? "" : "l" + std::to_string(op.layer) + ".";
-  const Expr first = first_piece(p.tokens, p.kv_len, p.window, kPiecePositions);
-  // At least one anyhow, which intervals alone do not show.
-  const Expr all = ceil_div(p.kv_len, kPiecePositions);
-  const Expr pieces = p.window == 0 ? all : max(1, all - first);
+  const RequestExprs r = request_exprs(p);
   const Expr slots = ceil_div(p.context, kPiecePositions);
-  const GridId attend = f.add_grid(prefix + "attend", BodyKind::kAttend, {{"g", p.kv_heads}, {"p", pieces}},
-                                   ops_of(p, attention));
+  const GridId attend =
+      f.add_grid(prefix + "attend", BodyKind::kAttend,
+                 {{"g", p.kv_heads}, {"b", p.requests}, {"p", r.pieces}}, ops_of(p, attention));
   Attrs& attrs = f.program.grids[attend].attrs;
   for (const char* name : {"heads", "kv_heads", "head_dim"})
     set_attr(attrs, name, int_attr(op.attrs, name, 0));
@@ -136,7 +162,7 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const Attrs shared = attrs;
   set_attr(attrs, "scale", float_attr(op.attrs, "scale", 1));
 
-  const Range rows = {0, p.tokens};
+  const Range& rows = r.rows;
   f.read(attend, "q", f.use(p.q.x), {rows, group_columns(p, p.head_dim)});
   const Range kv_columns = {p.head_dim * coord(0), p.head_dim};
   f.read(attend, "k", f.use(p.k.x), {rows, kv_columns});
@@ -146,18 +172,19 @@ Status fuse_attention(Fusion& f, OpId attention) {
   f.read(attend, "rope", table, whole(f.program.tensors[table]));
   read_head_norm(f, attend, "q_norm", "q_eps", p.q.norm);
   read_head_norm(f, attend, "k_norm", "k_eps", p.k.norm);
-  access_caches(f, attend, p, first, {op.inputs[1], op.inputs[2]});
+  access_caches(f, attend, p, r, {op.inputs[1], op.inputs[2]});
 
   const std::string name = f.program.grids[attend].name;
   const TensorId acc =
       f.add_activation(name + ".part_acc", DType::f32, {slots, p.tokens, p.heads * p.head_dim}, op.loc);
   const TensorId ml = f.add_activation(name + ".part_ml", DType::f32, {slots, p.tokens, 2 * p.heads}, op.loc);
   const TensorId out = f.use(op.outputs[0]);
-  const GridId combine = f.add_grid(prefix + "combine", BodyKind::kCombine, {{"g", p.kv_heads}}, {attention});
+  const GridId combine =
+      f.add_grid(prefix + "combine", BodyKind::kCombine, {{"g", p.kv_heads}, {"b", p.requests}}, {attention});
   f.program.grids[combine].attrs = shared;
   for (auto [role, tensor, width] : {std::tuple{"part_acc", acc, p.head_dim}, {"part_ml", ml, int64_t{2}}}) {
-    f.write(attend, role, tensor, {{coord(1), 1}, rows, group_columns(p, width)});
-    f.read(combine, role, tensor, {{0, pieces}, rows, group_columns(p, width)});
+    f.write(attend, role, tensor, {{coord(2), 1}, rows, group_columns(p, width)});
+    f.read(combine, role, tensor, {{0, r.pieces}, rows, group_columns(p, width)});
   }
   f.write(combine, "out", out, {rows, group_columns(p, p.head_dim)});
   return {};

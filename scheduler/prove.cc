@@ -11,6 +11,7 @@
 #include "scheduler/prove_access.h"
 #include "scheduler/prove_order.h"
 #include "scheduler/prove_step.h"
+#include "scheduler/prove_values.h"
 #include "scheduler/workspace.h"
 
 namespace mkc {
@@ -89,7 +90,7 @@ Status check_memory(const Schedule& s) {
   const std::vector<uint64_t> needed = slot_bytes(program);
   if (s.slots.size() != needed.size())
     return Error{fmt::format("error: {} tensors have {} slots", needed.size(), s.slots.size())};
-  std::vector<Span> weights, outputs, cache;
+  std::vector<Span> weights, outputs;
   for (TensorId t : program.tensors.ids()) {
     const Slot& slot = s.slots[t.index];
     const std::string name = "%" + program.tensors[t].name;
@@ -100,13 +101,11 @@ Status check_memory(const Schedule& s) {
     const Span span{slot.offset, slot.offset + slot.bytes, name};
     switch (program.tensors[t].kind) {
       case TensorKind::kInput:
+      case TensorKind::kCache:
         break;
       case TensorKind::kWeight:
       case TensorKind::kTable:
         weights.push_back(span);
-        break;
-      case TensorKind::kCache:
-        cache.push_back(span);
         break;
       case TensorKind::kOutput:
         outputs.push_back(span);
@@ -127,7 +126,6 @@ Status check_memory(const Schedule& s) {
     }
   if (Status status = check_disjoint(weights, s.weight_bytes, "weights"); !status.ok()) return status;
   if (Status status = check_disjoint(outputs, s.workspace_bytes, "workspace"); !status.ok()) return status;
-  if (Status status = check_disjoint(cache, s.cache_bytes, "cache"); !status.ok()) return status;
 
   const std::vector<uint32_t> cells = event_cell_counts(program);
   if (s.event_base.size() != cells.size())
@@ -188,89 +186,6 @@ bool grids_have_one_order(const Schedule& s) {
   return topological_order(s.program.grids.size(), edges).cycle.empty();
 }
 
-// Every expression of the program that may mention symbols.
-template <class Visit>
-void for_each_expr(const TaskProgram& program, Visit visit) {
-  const auto region = [&](const Region& r) {
-    for (const Range& range : r) visit(range.offset), visit(range.size);
-  };
-  for (const Event& event : program.events) {
-    visit(event.expect);
-    for (const Expr& dim : event.dims) visit(dim);
-  }
-  for (const TaskGrid& grid : program.grids) {
-    for (const Coord& c : grid.coords) visit(c.extent);
-    for (const Access& a : grid.reads) region(a.region);
-    for (const Access& a : grid.writes) region(a.region);
-    for (const Notify& n : grid.notifies) region(n.cells);
-    for (const Wait& w : grid.waits)
-      for (const Expr& e : w.cell) visit(e);
-  }
-}
-
-// By symbol: its bounds, the other symbols' bounds, and the first and last boundary of each divisor.
-std::vector<std::vector<int64_t>> interesting_values(const TaskProgram& program) {
-  std::set<int64_t> bounds_of_all, divisors;
-  for (const Symbol& s : program.symbols) bounds_of_all.insert({s.bounds.lo, s.bounds.hi});
-  for_each_expr(program, [&](const Expr& e) {
-    if (!uses_symbol(e)) return;
-    for (size_t i = 1; i < e.nodes.size(); ++i) {
-      const bool divides = e.nodes[i].kind == ExprKind::kFloorDiv || e.nodes[i].kind == ExprKind::kCeilDiv ||
-                           e.nodes[i].kind == ExprKind::kMod;
-      if (divides && e.nodes[i - 1].kind == ExprKind::kConst) divisors.insert(e.nodes[i - 1].value);
-    }
-  });
-  std::vector<std::vector<int64_t>> values;
-  for (const Symbol& s : program.symbols) {
-    std::set<int64_t> mine = bounds_of_all;
-    for (int64_t d : divisors) mine.insert({d, d + 1, s.bounds.hi / d * d, s.bounds.hi / d * d + 1});
-    std::erase_if(mine, [&](int64_t v) { return v < s.bounds.lo || v > s.bounds.hi; });
-    values.emplace_back(mine.begin(), mine.end());
-  }
-  return values;
-}
-
-// Corners first, then one symbol at a time at its interesting values with the others at a corner.
-std::vector<std::vector<int64_t>> sample_symbols(const TaskProgram& program) {
-  const uint32_t count = program.symbols.size();
-  std::vector<std::vector<int64_t>> samples;
-  const auto add = [&](const std::vector<int64_t>& s) {
-    if (std::find(samples.begin(), samples.end(), s) == samples.end()) samples.push_back(s);
-  };
-  const auto corner = [&](uint32_t mask) {
-    std::vector<int64_t> at;
-    for (SymbolId s : program.symbols.ids()) {
-      const Bounds b = program.symbols[s].bounds;
-      at.push_back(mask >> s.index & 1 ? b.hi : b.lo);
-    }
-    return at;
-  };
-  const uint32_t corners = 1u << std::min(count, 8u);
-  add(corner(0));
-  add(corner(corners - 1));
-  for (uint32_t mask = 1; mask + 1 < corners; ++mask) add(corner(mask));
-  const auto values = interesting_values(program);
-  for (uint32_t s = 0; s < count; ++s)
-    for (int64_t value : values[s])
-      for (uint32_t mask = 0; mask < corners; ++mask) {
-        std::vector<int64_t> at = corner(mask);
-        at[s] = value;
-        add(at);
-      }
-  // Symbols may be tied to each other (kv_len >= T): values that make a region's size negative mean no step.
-  std::erase_if(samples, [&](const std::vector<int64_t>& at) {
-    bool negative = false;
-    const auto look = [&](const std::vector<Access>& accesses) {
-      for (const Access& a : accesses)
-        for (const Range& r : a.region)
-          negative = negative || (!uses_coord(r.size) && evaluate(r.size, at) < 0);
-    };
-    for (const TaskGrid& grid : program.grids) look(grid.reads), look(grid.writes);
-    return negative;
-  });
-  return samples;
-}
-
 }  // namespace
 
 Result<ProofReport> prove(const Schedule& schedule, const ProveOptions& options) {
@@ -279,7 +194,7 @@ Result<ProofReport> prove(const Schedule& schedule, const ProveOptions& options)
 
   ProofReport report;
   report.deadlock_free_for_all = grids_have_one_order(schedule);
-  const auto samples = sample_symbols(schedule.program);
+  const auto samples = chosen_values(schedule.program);
   if (samples.empty()) return Error{"error: no symbol values within bounds give every region a size"};
   for (const std::vector<int64_t>& symbols : samples) {
     uint64_t tasks = 0;

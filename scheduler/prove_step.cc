@@ -27,7 +27,8 @@ void number_tasks_and_cells(Step& step) {
   const TaskProgram& program = step.schedule->program;
   step.task_base = {0};
   for (GridId g : program.grids.ids()) {
-    const auto count = static_cast<uint32_t>(task_count(program.grids[g], step.symbols));
+    step.spaces.emplace_back(program.grids[g], step.symbols);
+    const auto count = static_cast<uint32_t>(step.spaces.back().count());
     step.task_base.push_back(step.task_base.back() + count);
     step.grid_of.insert(step.grid_of.end(), count, g);
   }
@@ -171,14 +172,7 @@ Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols)
 
 void task_coords(const Step& step, uint32_t task, std::vector<int64_t>& coords) {
   const GridId g = step.grid_of[task];
-  const TaskGrid& grid = step.schedule->program.grids[g];
-  coords.resize(grid.coords.size());
-  int64_t index = task - step.task_base[g.index];
-  for (size_t d = coords.size(); d-- > 0;) {
-    const int64_t extent = evaluate(grid.coords[d].extent, step.symbols);
-    coords[d] = index % extent;
-    index /= extent;
-  }
+  step.spaces[g.index].coords_of(task - step.task_base[g.index], coords);
 }
 
 std::string task_name(const Step& step, uint32_t task) {
@@ -198,11 +192,7 @@ std::string cell_name(const Step& step, uint32_t cell) {
 }
 
 std::string symbol_values(const Step& step) {
-  std::string text;
-  for (SymbolId s : step.schedule->program.symbols.ids())
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", step.schedule->program.symbols[s].name,
-                        step.symbols[s.index]);
-  return text;
+  return values_text(step.schedule->program.symbols, step.symbols);
 }
 
 Error step_error(const Step& step, const std::string& message) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ir/schedule.h"
+#include "ir/values.h"
 
 namespace mkc {
 
@@ -26,6 +27,7 @@ struct Step {
   std::vector<int64_t> symbols;     // by SymbolId
   std::vector<uint32_t> task_base;  // by GridId, and the number of tasks at the end
   std::vector<uint32_t> cell_base;  // by EventId, and the number of cells at the end
+  std::vector<TaskSpace> spaces;    // by GridId
   std::vector<GridId> grid_of;      // by task
   std::vector<Run> runs;            // by worker, in stream order
   std::vector<uint32_t> inline_tasks;

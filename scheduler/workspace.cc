@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/domain.h"
 #include "scheduler/cost.h"
 
 namespace mkc {
@@ -13,6 +14,12 @@ std::vector<Bounds> symbol_bounds(const TaskProgram& program) {
   std::vector<Bounds> out;
   for (const Symbol& s : program.symbols) out.push_back(s.bounds);
   return out;
+}
+
+std::vector<Bounds> coord_bounds(const TaskGrid& grid, const std::vector<Bounds>& symbols) {
+  Domain domain{symbols, {}, {}};
+  for (const Coord& c : grid.coords) add_coord(domain, c.extent);
+  return domain.coords;
 }
 
 uint64_t most_elements(const std::vector<Expr>& dims, const std::vector<Bounds>& symbols) {
@@ -27,6 +34,7 @@ uint64_t tensor_bytes(const Tensor& tensor, bool is_read, const std::vector<Boun
   const auto element_bytes = static_cast<uint64_t>(dtype_bytes(tensor.dtype));
   switch (tensor.kind) {
     case TensorKind::kInput:
+    case TensorKind::kCache:
       return 0;
     case TensorKind::kWeight:
       if (!is_read) return 0;
@@ -36,7 +44,6 @@ uint64_t tensor_bytes(const Tensor& tensor, bool is_read, const std::vector<Boun
     case TensorKind::kTable:
       return elements * 4;
     case TensorKind::kActivation:
-    case TensorKind::kCache:
     case TensorKind::kOutput:
       return elements * element_bytes;
   }
@@ -76,8 +83,9 @@ bool waits_for_every_cell(const TaskGrid& grid, const Wait& wait, const Event& e
 }
 
 bool never_empty(const TaskGrid& grid, const std::vector<Bounds>& symbols) {
+  const std::vector<Bounds> coords = coord_bounds(grid, symbols);
   return std::all_of(grid.coords.begin(), grid.coords.end(),
-                     [&](const Coord& c) { return bounds(c.extent, symbols).lo >= 1; });
+                     [&](const Coord& c) { return bounds(c.extent, symbols, coords).lo >= 1; });
 }
 
 bool has_one_cell(const Event& event) {
@@ -86,9 +94,7 @@ bool has_one_cell(const Event& event) {
 
 // Whether each task of the grid adds to at least one cell.
 bool always_notifies(const TaskGrid& grid, const Notify& notify, const std::vector<Bounds>& symbols) {
-  std::vector<Bounds> coords;
-  for (const Coord& c : grid.coords)
-    coords.push_back({0, std::max<int64_t>(0, bounds(c.extent, symbols).hi - 1)});
+  const std::vector<Bounds> coords = coord_bounds(grid, symbols);
   return std::all_of(notify.cells.begin(), notify.cells.end(),
                      [&](const Range& range) { return bounds(range.size, symbols, coords).lo >= 1; });
 }
@@ -225,14 +231,12 @@ void plan_memory(Schedule& schedule) {
     if (slot.bytes == 0) continue;
     switch (program.tensors[t].kind) {
       case TensorKind::kInput:
+      case TensorKind::kCache:
       case TensorKind::kActivation:
         break;
       case TensorKind::kWeight:
       case TensorKind::kTable:
         schedule.weight_bytes = append(slot, schedule.weight_bytes);
-        break;
-      case TensorKind::kCache:
-        schedule.cache_bytes = append(slot, schedule.cache_bytes);
         break;
       case TensorKind::kOutput:
         schedule.workspace_bytes = append(slot, schedule.workspace_bytes);

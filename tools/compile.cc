@@ -77,7 +77,7 @@ nlohmann::json summary(const Compilation& c, const GpuBuild& build, const std::s
   out["kinds"] = find_kinds(s).first.size();
   out["weight_bytes"] = s.weight_bytes;
   out["workspace_bytes"] = s.workspace_bytes;
-  out["cache_bytes"] = s.cache_bytes;
+  out["position_bytes"] = position_bytes(s.program);
   out["ptx_bytes"] = build.ptx.size();
   out["proof"] = to_string(c.proof, s);
   if (!build.assembler.empty()) {

@@ -7,6 +7,7 @@
 
 #include "codegen/kinds.h"
 #include "runtime/artefact.h"
+#include "runtime/kv_cache.h"
 #include "runtime/plan.h"
 #include "scheduler/cost.h"
 #include "tools/commands.h"
@@ -23,10 +24,10 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
              m.threads, m.shared_bytes, m.ring_stages);
   fmt::print("  plan       {} grids, {} events with {} cells, {} segments\n", m.grids.size(), m.events.size(),
              m.event_cells, plan.segments);
-  fmt::print("  memory     weights {} bytes, workspace {}, cache {}\n", m.weight_bytes, m.workspace_bytes,
-             m.cache_bytes);
+  fmt::print("  memory     weights {} bytes, workspace {}, {} a position of a request\n", m.weight_bytes,
+             m.workspace_bytes, mkrt::position_bytes(m));
   for (const mkrt::ManifestSymbol& s : m.symbols)
-    fmt::print("  symbol     {} in [{}, {}]\n", s.name, s.lo, s.hi);
+    fmt::print("  {:<10} {} in [{}, {}]\n", s.list ? "list" : "symbol", s.name, s.lo, s.hi);
   for (const auto* tensors : {&m.inputs, &m.outputs})
     for (const mkrt::ManifestTensor& t : *tensors)
       fmt::print("  {}     {} {} [{}]\n", tensors == &m.inputs ? "input " : "output", t.name,
@@ -83,8 +84,9 @@ void print_schedule(const Compilation& c) {
   }
   fmt::print("{:<20} {:>6} {:>8} {:>14}\n", "a decode step", all.grids, all.tasks, all.bytes);
   print_events(c, kinds);
-  fmt::print("events {}, cells {}; weights {} bytes, workspace {}, cache {}\n", s.program.events.size(),
-             s.event_cells, s.weight_bytes, s.workspace_bytes, s.cache_bytes);
+  fmt::print("events {}, cells {}; weights {} bytes, workspace {}, {} a position of a request\n",
+             s.program.events.size(), s.event_cells, s.weight_bytes, s.workspace_bytes,
+             position_bytes(s.program));
 }
 
 Status inspect(const ModelRequest& request) {

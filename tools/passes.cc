@@ -42,7 +42,7 @@ Status make_ops(Compilation& c) {
 }
 
 Status make_grids(Compilation& c) {
-  return take(fuse(std::get<OpGraph>(c.module)), c);
+  return take(fuse(std::get<OpGraph>(c.module), {c.request.batch_invariant}), c);
 }
 
 uint32_t workers_of(const Compilation& c) {

@@ -5,26 +5,31 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ir/values.h"
+
 namespace mkc {
 namespace {
 
 constexpr int64_t kMostTokens = 256, kMostRequests = 64;
 constexpr int64_t kDefaultContext = 1024;
 
-// Values of the schedule's symbols in the step, by SymbolId.
-Result<std::vector<int64_t>> symbol_values(const TaskProgram& program, const StepOptions& request) {
-  std::vector<int64_t> values;
-  for (const Symbol& symbol : program.symbols) {
-    const bool tokens = symbol.name == "T";
-    const int64_t context =
-        request.model.options.context.value_or(std::min(kDefaultContext, symbol.bounds.hi));
-    const int64_t value = tokens ? request.tokens : context;
-    if (value < symbol.bounds.lo || value > symbol.bounds.hi)
-      return Error{fmt::format("{}: error: found {}, expected {} to {}", tokens ? "--tokens" : "--context",
-                               value, symbol.bounds.lo, symbol.bounds.hi)};
-    values.push_back(value);
-  }
-  return values;
+// Values of the schedule's symbols: the tokens are shared out evenly among requests of one context.
+Result<std::vector<int64_t>> symbol_values(const Symbols& symbols, const StepOptions& o) {
+  const auto limit = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
+  const auto check = [](const char* flag, int64_t value, int64_t least, int64_t most) -> Status {
+    if (value >= least && value <= most) return {};
+    return Error{fmt::format("{}: error: found {}, expected {} to {}", flag, value, least, most)};
+  };
+  const int64_t tokens = o.tokens != 0 ? o.tokens : o.batch;
+  const int64_t context = o.model.options.context.value_or(std::min(kDefaultContext, limit("kv_len")));
+  if (Status s = check("--batch", o.batch, 1, limit("B")); !s.ok()) return s.error();
+  if (Status s = check("--context", context, 1, limit("kv_len")); !s.ok()) return s.error();
+  const int64_t most = std::min(limit("T"), o.batch * std::min(context, limit("q_len")));
+  if (Status s = check("--tokens", tokens, o.batch, most); !s.ok()) return s.error();
+  std::vector<StepRequest> requests;
+  for (int64_t b = 0; b < o.batch; ++b)
+    requests.push_back({tokens / o.batch + (b < tokens % o.batch ? 1 : 0), context});
+  return step_values(symbols, requests);
 }
 
 }  // namespace
@@ -35,24 +40,25 @@ void add_step_options(CLI::App& command, StepOptions& request) {
       ->description("positions of the request, this step's included; default 1024");
   command.add_option("--batch", request.batch, "requests of the step; default 1")
       ->check(CLI::Range(int64_t{1}, kMostRequests));
-  command.add_option("--tokens", request.tokens, "tokens of the step; default 1")
+  command
+      .add_option("--tokens", request.tokens,
+                  "tokens of the step, shared out among the requests; default one each")
       ->check(CLI::Range(int64_t{1}, kMostTokens));
 }
 
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options) {
-  if (request.batch != 1)
-    return Error{
-        fmt::format("--batch: error: found {}, expected 1: a step holds one request", request.batch)};
-  // The limit of the step is at least what is simulated; that of the cache is --context itself.
+  // The limits of the step are at least what is simulated; that of the cache is --context itself.
   ModelOptions& limits = request.model.options;
-  if (!limits.max_tokens && request.tokens > 16) limits.max_tokens = request.tokens;
+  const int64_t tokens = std::max(request.tokens, request.batch);
+  if (!limits.max_tokens && tokens > 64) limits.max_tokens = tokens;
+  if (!limits.max_requests && request.batch > 16) limits.max_requests = request.batch;
   Result<Compilation> opened = open_model(request.model, false);
   if (!opened.ok()) return opened.error();
   SimulatedStep step;
   step.compilation = std::move(opened.value());
   step.compilation.balance_grids = request.balance_grids;
   if (Status status = run_passes(step.compilation); !status.ok()) return status.error();
-  Result<std::vector<int64_t>> symbols = symbol_values(step.compilation.schedule().program, request);
+  Result<std::vector<int64_t>> symbols = symbol_values(step.compilation.schedule().program.symbols, request);
   if (!symbols.ok()) return symbols.error();
   step.symbols = std::move(symbols.value());
   Result<Simulation> simulated =
@@ -63,19 +69,21 @@ Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& 
 }
 
 std::string symbols_text(const SimulatedStep& step) {
-  const TaskProgram& program = step.compilation.schedule().program;
-  std::string text;
-  for (SymbolId id : program.symbols.ids())
-    text +=
-        fmt::format("{}{} = {}", text.empty() ? "" : ", ", program.symbols[id].name, step.symbols[id.index]);
-  return text;
+  return values_text(step.compilation.schedule().program.symbols, step.symbols);
 }
 
 nlohmann::ordered_json symbols_json(const SimulatedStep& step) {
-  const TaskProgram& program = step.compilation.schedule().program;
-  nlohmann::ordered_json symbols;
-  for (SymbolId id : program.symbols.ids()) symbols[program.symbols[id].name] = step.symbols[id.index];
-  return symbols;
+  const Symbols& symbols = step.compilation.schedule().program.symbols;
+  nlohmann::ordered_json out;
+  for (SymbolId id : symbols.ids()) {
+    const Symbol& s = symbols[id];
+    if (s.sums.valid()) continue;
+    out[s.name] = step.symbols[id.index];
+    if (!s.is_list()) continue;
+    const auto begin = step.symbols.begin() + step.symbols[id.index];
+    out[s.name] = std::vector<int64_t>(begin, begin + evaluate(s.length, step.symbols));
+  }
+  return out;
 }
 
 }  // namespace mkc

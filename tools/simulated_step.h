@@ -11,7 +11,7 @@ namespace mkc {
 struct StepOptions {
   ModelRequest model;
   int64_t batch = 1;
-  int64_t tokens = 1;          // of the step
+  int64_t tokens = 0;          // of the step; 0: one a request
   bool balance_grids = false;  // of PlaceOptions
 };
 
@@ -27,7 +27,7 @@ struct SimulatedStep {
 // Errors: those of open_model and of the passes; a step beyond the schedule's limits, by its flag.
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options = {});
 
-std::string symbols_text(const SimulatedStep& step);  // "T = 1, kv_len = 1024"
+std::string symbols_text(const SimulatedStep& step);  // "T = 1, B = 1, q_len = [1], kv_len = [1024]"
 nlohmann::ordered_json symbols_json(const SimulatedStep& step);
 
 }  // namespace mkc

@@ -1,8 +1,9 @@
-// Attention with split keys (Dao 2023, "Flash-Decoding"): a task takes one piece of the context for one
-// key/value head and all query rows of its group; combine merges the pieces in order.
+// Attention with split keys (Dao 2023, "Flash-Decoding"): a task takes one piece of a request's context for
+// one key/value head and all query rows of its group; combine merges the pieces in order.
 //
 // A piece is kPiece positions from a multiple of kPiece on. Consumer warp w owns 32 of them, lane l one, so a
-// row's result depends on its position and the cache alone: not on T, nor on how a prompt was cut.
+// row's result depends on its position and the cache alone: not on the rest of the batch, nor on how a prompt
+// was cut, nor on where the pages lie.
 #include "codegen/device/bodies.h"
 
 namespace mk {
@@ -50,16 +51,40 @@ MK_INLINE void rotate_head(const Worker& w, AS1 const f32* x, AS1 const f32* nor
   }
 }
 
-// Rotates and stores the keys, and stores the values, of this step's tokens that fall into the piece.
+// One request's share of the step, for one head.
+struct Rows {
+  u32 first, count;  // rows of the step
+  u32 kv_len;        // positions with theirs
+  u32 request, head;
+  MK_INLINE Rows(const AttendArgs& a, u32 request_number, u32 head_number)
+      : first(a.first_row[request_number]),
+        count(a.rows[request_number]),
+        kv_len(a.kv_len[request_number]),
+        request(request_number),
+        head(head_number) {}
+  MK_INLINE u32 fresh() const { return kv_len - count; }  // the first position of the step
+  // The first piece that a row looks at.
+  MK_INLINE u32 first_piece(const AttendArgs& a) const {
+    return a.window != 0 && fresh() + 1 > a.window ? (fresh() + 1 - a.window) / kPiece : 0;
+  }
+  // Bytes from the beginning of a cache to a position, which has a page.
+  MK_INLINE u64 offset_of(const PagedCache& c, u32 position) const {
+    const u32 page = c.page_index[c.page_begin[request] + (position >> c.page_shift)];
+    return page * c.page_stride + (position & ((1u << c.page_shift) - 1)) * c.position_stride +
+           head * c.head_stride;
+  }
+};
+
+// Rotates and stores the keys, and stores the values, of this step's rows that fall into the piece.
 template <class C>
-MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, u32 head, u32 begin, u32 end) {
+MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, u32 begin, u32 end) {
   const u32 width = a.kv_heads * a.head_dim;
-  for (u32 token = w.warp(); token < a.tokens; token += kConsumerWarps) {
-    const u32 position = a.kv_len - a.tokens + token;
+  for (u32 row = w.warp(); row < r.count; row += kConsumerWarps) {
+    const u32 position = r.fresh() + row, token = r.first + row, head = r.head;
     if (position < begin || position >= end) continue;
-    const u64 row = ((u64)head * a.context + position) * a.head_dim;
-    AS1 char* k_row = a.k_cache + row * C::bytes;
-    AS1 char* v_row = a.v_cache + row * C::bytes;
+    const u64 offset = r.offset_of(a.cache, position);
+    AS1 char* k_row = a.cache.k + offset;
+    AS1 char* v_row = a.cache.v + offset;
     rotate_head(w, a.k + token * width + head * a.head_dim, a.k_norm, a.k_eps,
                 a.rope + (u64)a.positions[token] * a.head_dim, a.head_dim,
                 [&](u32 i, f32 value) { C::store(k_row + i * C::bytes, value); });
@@ -68,17 +93,30 @@ MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, u32 head, u32 b
   }
 }
 
-// One query row against this warp's 32 positions from `first` on, of which the row may see those up to `last`
-// that its window reaches.
+// Where a warp's 32 positions lie: two halves, each within a page.
+constexpr u32 kHalf = 16;
+struct WarpPositions {
+  u32 first;
+  u64 low, high;  // bytes from the beginning of a cache to each half
+  u64 stride;
+  MK_INLINE WarpPositions(const PagedCache& c, const Rows& r, u32 first_position)
+      : first(first_position),
+        low(first < r.kv_len ? r.offset_of(c, first) : 0),
+        high(first + kHalf < r.kv_len ? r.offset_of(c, first + kHalf) : 0),
+        stride(c.position_stride) {}
+  MK_INLINE u64 at(u32 index) const { return (index < kHalf ? low : high) + index % kHalf * stride; }
+};
+
+// One query row against this warp's positions, of which the row may see those up to `last` that its window
+// reaches.
 template <class C>
-MK_INLINE void attend_row(const Worker& w, const AttendArgs& a, const Scratch& s, u32 head, u32 row,
-                          u32 first, u32 last) {
-  const u64 base = ((u64)head * a.context + first) * a.head_dim;
-  const u32 position = first + w.lane();
+MK_INLINE void attend_row(const Worker& w, const AttendArgs& a, const Scratch& s, const WarpPositions& at,
+                          u32 row, u32 last) {
+  const u32 first = at.first, position = first + w.lane();
   const bool visible = position <= last && (a.window == 0 || last - position < a.window);
   f32 score = kNone;
   if (visible) {
-    AS1 const char* key = a.k_cache + (base + w.lane() * a.head_dim) * C::bytes;
+    AS1 const char* key = a.cache.k + at.at(w.lane());
     f32 sum = 0;
     for (u32 i = 0; i < a.head_dim; ++i)
       sum = __builtin_fmaf(s.q[row * kMaxHeadDim + i], C::load(key + i * C::bytes), sum);
@@ -95,8 +133,8 @@ MK_INLINE void attend_row(const Worker& w, const AttendArgs& a, const Scratch& s
   for (u32 i = w.lane(); i < a.head_dim; i += kWarpLanes) {
     f32 sum = 0;
     for (u32 j = 0; j < seen; ++j)
-      sum = __builtin_fmaf(s.weight[w.warp() * kWarpLanes + j],
-                           C::load(a.v_cache + (base + j * a.head_dim + i) * C::bytes), sum);
+      sum = __builtin_fmaf(s.weight[w.warp() * kWarpLanes + j], C::load(a.cache.v + at.at(j) + i * C::bytes),
+                           sum);
     s.acc[entry * kMaxHeadDim + i] = sum;
   }
   if (w.lane() == 0) {
@@ -132,48 +170,49 @@ MK_INLINE void merge_warps(const Worker& w, const AttendArgs& a, const Scratch& 
 }
 
 template <class C>
-MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 piece) {
+MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 request, u32 piece) {
   const Scratch s(w);
-  const u32 begin = (a.first_piece + piece) * kPiece, end = begin + kPiece;
-  write_cache<C>(w, a, head, begin, end);
-  const u32 group = a.heads / a.kv_heads;
-  for (u32 first_row = 0; first_row < a.tokens * group; first_row += kRows) {
-    const u32 rows = a.tokens * group - first_row < kRows ? a.tokens * group - first_row : kRows;
+  const Rows r(a, request, head);
+  const u32 begin = (r.first_piece(a) + piece) * kPiece, group = a.heads / a.kv_heads;
+  write_cache<C>(w, a, r, begin, begin + kPiece);
+  const WarpPositions at(a.cache, r, begin + w.warp() * kWarpLanes);
+  for (u32 first = 0; first < r.count * group; first += kRows) {
+    const u32 rows = r.count * group - first < kRows ? r.count * group - first : kRows;
     if (w.warp() < rows) {
-      const u32 token = (first_row + w.warp()) / group,
-                q_head = head * group + (first_row + w.warp()) % group;
+      const u32 token = r.first + (first + w.warp()) / group,
+                q_head = head * group + (first + w.warp()) % group;
       rotate_head(w, a.q + (token * a.heads + q_head) * a.head_dim, a.q_norm, a.q_eps,
                   a.rope + (u64)a.positions[token] * a.head_dim, a.head_dim,
                   [&](u32 i, f32 value) { s.q[w.warp() * kMaxHeadDim + i] = C::round(value); });
     }
     consumer_barrier();  // keys and queries are written; the last rows' sums have been read
-    for (u32 row = 0; row < rows; ++row)
-      attend_row<C>(w, a, s, head, row, begin + w.warp() * kWarpLanes,
-                    a.kv_len - a.tokens + (first_row + row) / group);
+    for (u32 row = 0; row < rows; ++row) attend_row<C>(w, a, s, at, row, r.fresh() + (first + row) / group);
     consumer_barrier();
     for (u32 row = 0; row < rows; ++row)
-      merge_warps(w, a, s, row, piece, (first_row + row) / group, head * group + (first_row + row) % group);
+      merge_warps(w, a, s, row, piece, r.first + (first + row) / group, head * group + (first + row) % group);
   }
 }
 
 }  // namespace
 
-MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 piece) {
-  attend<F32>(*w, *a, head, piece);
+MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 request, u32 piece) {
+  attend<F32>(*w, *a, head, request, piece);
 }
-MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 piece) {
-  attend<Bf16>(*w, *a, head, piece);
+MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 request, u32 piece) {
+  attend<Bf16>(*w, *a, head, request, piece);
 }
-MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 piece) {
-  attend<F16>(*w, *a, head, piece);
+MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 request, u32 piece) {
+  attend<F16>(*w, *a, head, request, piece);
 }
 
-// One key/value head: merges the parts of its query rows in piece order.
-MK_BODY void mkb_combine(Worker* w, const AttendArgs* a, u32 head) {
+// One key/value head of a request: merges the parts of its query rows in piece order.
+MK_BODY void mkb_combine(Worker* w, const AttendArgs* a, u32 head, u32 request) {
   const u32 group = a->heads / a->kv_heads, width = group * a->head_dim;
-  const u32 pieces = (a->kv_len + kPiece - 1) / kPiece - a->first_piece;
-  for (u32 i = w->thread; i < a->tokens * width; i += kConsumerThreads) {
-    const u32 token = i / width, q_head = head * group + i % width / a->head_dim, d = i % a->head_dim;
+  const Rows r(*a, request, head);
+  const u32 pieces = (r.kv_len + kPiece - 1) / kPiece - r.first_piece(*a);
+  for (u32 i = w->thread; i < r.count * width; i += kConsumerThreads) {
+    const u32 token = r.first + i / width, q_head = head * group + i % width / a->head_dim,
+              d = i % a->head_dim;
     f32 all = kNone;
     for (u32 p = 0; p < pieces; ++p)
       all = __builtin_fmaxf(all, a->part_ml[(((u64)p * a->max_tokens + token) * a->heads + q_head) * 2]);

@@ -28,14 +28,26 @@ struct ProductArgs {
   u32 rows, cols, out_cols, strips;
   u32 tiles, tail_cols;  // of a strip; columns of its last tile
   u32 tokens;
-  u32 silu_mul;  // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  u32 silu_mul;   // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  u32 invariant;  // sums have one order for any number of tokens
   f32 eps;
 };
 
+// Where the keys and values of the requests lie: pages of 1 << page_shift positions, at least 16. Strides in
+// bytes; a head's elements lie together.
+struct PagedCache {
+  AS1 char* k;
+  AS1 char* v;
+  u64 page_stride, position_stride, head_stride;
+  AS1 const u32* page_begin;  // by request: its first entry of page_index
+  AS1 const u32* page_index;
+  u32 page_shift;
+};
+
 // q [T, heads*head_dim], k and v [T, kv_heads*head_dim] f32 as projected; rope [positions, head_dim]:
-// cosines, then sines; q_norm, k_norm [head_dim] or null; caches [kv_heads, context, head_dim]; part_acc
-// [pieces, tokens of the limit, heads*head_dim], part_ml [pieces, same, 2*heads]: greatest score (base 2) and
-// sum; out [T, heads*head_dim].
+// cosines, then sines; q_norm, k_norm [head_dim] or null; part_acc [pieces, tokens of the limit,
+// heads*head_dim], part_ml [pieces, same, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim].
+// By request: first_row and rows of the step, kv_len positions in the cache with these.
 struct AttendArgs {
   AS1 const f32* q;
   AS1 const f32* k;
@@ -44,14 +56,15 @@ struct AttendArgs {
   AS1 const f32* rope;
   AS1 const f32* q_norm;
   AS1 const f32* k_norm;
-  AS1 char* k_cache;
-  AS1 char* v_cache;
+  PagedCache cache;
   AS1 f32* part_acc;
   AS1 f32* part_ml;
   AS1 f32* out;
-  u32 tokens, max_tokens, kv_len, context;
-  u32 first_piece;  // parts are numbered from it
-  u32 window;       // positions that a token sees, its own included; 0: all
+  AS3 const u32* first_row;
+  AS3 const u32* rows;
+  AS3 const u32* kv_len;
+  u32 max_tokens;
+  u32 window;  // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
   f32 q_eps, k_eps;
   f32 scale;  // of the scores, times log2(e)
@@ -136,6 +149,12 @@ struct DrawArgs {
 extern "C" {
 void mkd_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32 stages, u32 loaders);
 void mkd_segment_begin(Worker*);
+void mkd_load_list(Worker*, AS1 const MkStep*, u32 list, u32 count);
+void mkd_set_element(Worker*, u32 list, u32 index, u32 value);
+void mkd_sum_list(Worker*, u32 list, u32 count);
+AS3 u32* mkd_list(Worker*, u32 list);
+u32 mkd_element(Worker*, u32 list, u32 index);
+u32 mkd_row_of(Worker*, u32 list, u32 count, u32 task);
 void mkd_wait(Worker*, u32 cell, u32 expected);
 void mkd_notify(Worker*, u32 cell, u32 count);
 bool mkd_notify_last(Worker*, u32 cell, u32 expected);
@@ -157,10 +176,10 @@ void mkb_product_norm(Worker*, const ProductArgs*);
 void mkb_product_f32(Worker*, const ProductArgs*, u32 strip);
 void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip);
 void mkb_product_f16(Worker*, const ProductArgs*, u32 strip);
-void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 piece);
-void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 piece);
-void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 piece);
-void mkb_combine(Worker*, const AttendArgs*, u32 head);
+void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
+void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
+void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
+void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 request);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);

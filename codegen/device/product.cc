@@ -72,7 +72,8 @@ MK_INLINE void multiply_groups(Worker& w, const ProductArgs& a, u32 strip) {
 
 template <class W>
 MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip) {
-  if (a.tokens == 1) return multiply<W, Fma<W, 1>>(w, a, strip, 0);
+  // Of f32 weights all variants add up in the same order.
+  if (a.tokens == 1 && (W::bytes == 4 || !a.invariant)) return multiply<W, Fma<W, 1>>(w, a, strip, 0);
   if constexpr (W::bytes == 4) {
     multiply_groups<W, Fma<W, kGroupTokensF32>>(w, a, strip);
   } else {

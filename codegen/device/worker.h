@@ -15,13 +15,16 @@ namespace mk {
 using namespace mkrt;
 
 constexpr u32 kWarpLanes = 32;
-constexpr u32 kConsumerBarrier = 1;   // named barrier of the consumer warps
-constexpr u32 kBarrierBytes = 1024;   // behind the stages: full and empty barriers, arrived_last
-constexpr u32 kScratchBytes = 24576;  // behind the barriers; a task's own, free at its end
+constexpr u32 kConsumerBarrier = 1;  // named barrier of the consumer warps
+constexpr u32 kBarrierBytes = 1024;  // behind the stages: full and empty barriers, arrived_last
+constexpr u32 kListBytes = 2048;     // behind the barriers: lists of the step, and of tasks
+constexpr u32 kListEntries = kMaxRequests + 1;
+constexpr u32 kMaxLists = kListBytes / 4 / kListEntries;
+constexpr u32 kScratchBytes = 24576;  // behind the lists; a task's own, free at its end
 constexpr u32 kMaxStages = 32;
 constexpr u32 kMaxTokens = 256;  // T of a step
 
-// State of one thread of a worker. Shared memory: stages, barriers, scratch.
+// State of one thread of a worker. Shared memory: stages, barriers, lists, scratch.
 struct Worker {
   u32 thread;  // in the worker
   AS3 char* shared;
@@ -39,7 +42,10 @@ struct Worker {
   MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
   MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
   MK_INLINE AS3 u32* arrived_last() const { return (AS3 u32*)full(2 * kMaxStages); }
-  MK_INLINE AS3 char* scratch() const { return shared + stages * kStageBytes + kBarrierBytes; }
+  MK_INLINE AS3 u32* list(u32 number) const {
+    return (AS3 u32*)(shared + stages * kStageBytes + kBarrierBytes) + number * kListEntries;
+  }
+  MK_INLINE AS3 char* scratch() const { return shared + stages * kStageBytes + kBarrierBytes + kListBytes; }
 };
 
 MK_INLINE void consumer_barrier() {

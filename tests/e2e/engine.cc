@@ -34,7 +34,7 @@ TEST_CASE("requests that join and leave get the tokens that each gets alone") {
   for (const int64_t max_tokens : {5, 16}) {
     CAPTURE(max_tokens);
     const Model model(dir.path, {3, true, false, max_tokens});
-    Model::Opened opened = model.open();
+    test::Opened opened = model.open();
     mkrt::SessionStepper stepper(opened.session);
     mkrt::Engine engine = mkrt::Engine::open(stepper).value();
     const std::vector<mkrt::Request> requests =

@@ -18,6 +18,8 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   request.options.target = "emulator";
   request.options.workers = build.workers;
   request.options.max_tokens = build.max_tokens;
+  request.options.max_requests = build.max_requests;
+  request.options.batch_invariant = build.batch_invariant;
   Compilation c = value_of(open_model(request, true));
   const Status status = run_passes(c);
   if (!status.ok()) FAIL(status.error().message);
@@ -26,20 +28,21 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   checkpoint_ = std::move(*c.checkpoint);
 }
 
-Model::Opened Model::open(const mkrt::EmulatorDeviceOptions& options) const {
-  mkrt::EmulatorDeviceOptions with_race = options;
+Opened Model::open(const mkrt::SessionOptions& session, const mkrt::EmulatorDeviceOptions& device) const {
+  mkrt::EmulatorDeviceOptions with_race = device;
   with_race.race = race_;
-  std::unique_ptr<mkrt::Device> device =
+  std::unique_ptr<mkrt::Device> emulator =
       mkrt::open_emulator(host_.kernel.entry, with_race, [this](uint32_t site) {
         return site < host_.kernel.sites.size() ? host_.kernel.sites[site] : std::string();
       });
-  mkrt::Session session = value_of(mkrt::Session::open(host_.artefact, checkpoint_, config_hash_, *device));
-  return {std::move(device), std::move(session)};
+  mkrt::Session opened =
+      value_of(mkrt::Session::open(host_.artefact, checkpoint_, config_hash_, *emulator, session));
+  return {std::move(emulator), std::move(opened)};
 }
 
 Model::Output Model::generate(const std::vector<int32_t>& prompt, uint32_t new_tokens,
                               const mkrt::EmulatorDeviceOptions& options) const {
-  Opened opened = open(options);
+  Opened opened = open({}, options);
   Output out;
   mkrt::GenerateOptions generation;
   generation.max_new_tokens = new_tokens;

@@ -15,6 +15,14 @@ struct Build {
   bool bulk_copy = true;
   bool race = false;
   int64_t max_tokens = 16;
+  int64_t max_requests = 8;
+  bool batch_invariant = false;
+};
+
+// A session and the device it runs on.
+struct Opened {
+  std::unique_ptr<mkrt::Device> device;
+  mkrt::Session session;
 };
 
 // A model compiled for the emulator. A failure ends the test.
@@ -30,12 +38,7 @@ class Model {
   Output generate(const std::vector<int32_t>& prompt, uint32_t new_tokens,
                   const mkrt::EmulatorDeviceOptions& options = {}) const;
 
-  // A new session, and the emulator that runs it.
-  struct Opened {
-    std::unique_ptr<mkrt::Device> device;
-    mkrt::Session session;
-  };
-  Opened open(const mkrt::EmulatorDeviceOptions& options = {}) const;
+  Opened open(const mkrt::SessionOptions& session = {}, const mkrt::EmulatorDeviceOptions& device = {}) const;
 
   uint64_t vocab() const { return host_.artefact.manifest.vocab; }
 

@@ -44,7 +44,7 @@ TEST_CASE("a read after an unordered write names both") {
 
 TEST_CASE("a write after an unordered read names both") {
   CHECK(first_report({"attend_rowINS_4Bf16", "mk_warp_sync", 0, drop}) ==
-        fmt::format("unordered write after read of shared+0x18c00: worker 1 thread 0, task l0.attend[0], {}; "
+        fmt::format("unordered write after read of shared+0x19400: worker 1 thread 0, task l0.attend[0], {}; "
                     "earlier worker 1 thread 1, task l0.attend[0], {}",
                     site("attend.cc", "s.weight[w.thread] = weight"),
                     site("attend.cc", "sum = __builtin_fmaf(s.weight[")));

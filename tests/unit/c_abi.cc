@@ -68,7 +68,7 @@ TEST_CASE("what cannot be done is an error with a message, and changes nothing")
   const int32_t bad = static_cast<int32_t>(mkrt_vocab(c.session)), good = 1;
   fails(mkrt_step(c.session, &bad, 1, nullptr, nullptr),
         "step: error: token 0 has the id 96, expected 0 to 95");
-  fails(mkrt_step(c.session, &good, 0, nullptr, nullptr), "step: error: 0 tokens, expected 1 to 16");
+  fails(mkrt_step(c.session, &good, 0, nullptr, nullptr), "step: error: 0 tokens, expected 1 to 64");
   fails(mkrt_step(c.session, nullptr, 1, nullptr, nullptr), "mkrt: error: tokens is NULL");
   fails(mkrt_step(nullptr, &good, 1, nullptr, nullptr), "mkrt: error: session is NULL");
   fails(mkrt_rewind(c.session, 1), "mkrt: error: cannot go back to position 1, the session is at 0");
@@ -87,7 +87,7 @@ TEST_CASE("what cannot be done is an error with a message, and changes nothing")
   CHECK(std::string(mkrt_error()).ends_with("loaded, not 77: open another device for it"));
   CHECK(mkrt_position(c.session) == 0);
   CHECK(mkrt_step(c.session, &good, 1, nullptr, nullptr) == 0);
-  CHECK(mkrt_max_tokens(c.session) == 16);
+  CHECK(mkrt_max_tokens(c.session) == 64);
   CHECK(mkrt_context(c.session) == 128);
   mkrt_close_session(nullptr);
   mkrt_close_device(nullptr);

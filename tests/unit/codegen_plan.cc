@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -76,14 +77,21 @@ TEST_CASE("the plan says what the schedule says") {
   CHECK(plan.header.magic == mkrt::kPlanMagic);
   CHECK(plan.header.workers == s.workers);
   REQUIRE(plan.grids.size() == s.program.grids.size());
+  std::vector<TensorId> caches;
+  for (TensorId t : s.program.tensors.ids())
+    if (s.program.tensors[t].kind == TensorKind::kCache) caches.push_back(t);
+  CHECK(caches.size() == 4);
   for (GridId id : s.program.grids.ids()) {
     const TaskGrid& grid = s.program.grids[id];
     const mkrt::MkGrid& record = plan.grids[id.index];
     CHECK(record.id == id.index);
-    for (size_t i = 0; i < grid.reads.size(); ++i)
-      CHECK(record.operand[i] == s.slots[grid.reads[i].tensor.index].offset);
+    const auto place_of = [&](TensorId t) {
+      const auto entry = std::find(caches.begin(), caches.end(), t) - caches.begin();
+      return entry < std::ssize(caches) ? static_cast<uint64_t>(8 * entry) : s.slots[t.index].offset;
+    };
+    for (size_t i = 0; i < grid.reads.size(); ++i) CHECK(record.operand[i] == place_of(grid.reads[i].tensor));
     for (size_t i = 0; i < grid.writes.size(); ++i)
-      CHECK(record.operand[grid.reads.size() + i] == s.slots[grid.writes[i].tensor.index].offset);
+      CHECK(record.operand[grid.reads.size() + i] == place_of(grid.writes[i].tensor));
     for (size_t i = 0; i < grid.waits.size(); ++i)
       CHECK(record.wait_base[i] == s.event_base[grid.waits[i].event.index]);
     for (size_t i = 0; i < grid.notifies.size(); ++i)
@@ -127,7 +135,12 @@ TEST_CASE("the manifest accounts for every byte that the kernel addresses") {
   const Schedule s = scheduled(test::llama_config());
   const mkrt::Manifest m = describe(s, {"1.2", "llama", "c0", "5c", "sm_90a", {7}, 1});
   CHECK(m.vocab == 100);
-  CHECK(m.symbols == std::vector<mkrt::ManifestSymbol>{{"T", 1, 16}, {"kv_len", 1, m.symbols[1].hi}});
+  const int64_t context = m.symbols[3].hi;
+  CHECK(m.symbols == std::vector<mkrt::ManifestSymbol>{{"T", 1, 64},
+                                                       {"B", 1, 16},
+                                                       {"q_len", 1, 64, true},
+                                                       {"kv_len", 1, context, true},
+                                                       {"first_row", 0, 63, true}});
   CHECK(m.inputs.size() == 2);
   CHECK(m.outputs.size() == 2);
   CHECK(m.eos_ids == std::vector<int32_t>{7});
@@ -141,8 +154,9 @@ TEST_CASE("the manifest accounts for every byte that the kernel addresses") {
   const Result<OpGraph> graph = test::graph_of(test::llama_config());
   for (const CheckpointTensor& t : test::checkpoint_of(graph.value())) CHECK(sources.contains(t.name));
   for (const auto* tensors : {&m.tensors, &m.outputs})
-    for (const mkrt::ManifestTensor& t : *tensors)
-      CHECK(t.offset + t.bytes <= (t.arena == mkrt::Arena::kCache ? m.cache_bytes : m.workspace_bytes));
+    for (const mkrt::ManifestTensor& t : *tensors) CHECK(t.offset + t.bytes <= m.workspace_bytes);
+  CHECK(m.caches.size() == 2);  // keys and values of a layer
+  for (const mkrt::ManifestCache& c : m.caches) CHECK(c.heads * c.head_dim > 0);
   uint32_t cells = 0;
   for (const mkrt::ManifestEvent& e : m.events) {
     CHECK(e.first_cell == cells);

@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 
 #include "device_launch.h"
@@ -75,8 +76,39 @@ std::vector<double> reference(const Case& c, const Problem& p, const std::vector
   return out;
 }
 
+// A cache in pages that lie in reversed order, with one unused in front.
+struct Paged {
+  const Case& c;
+  uint32_t page_size;
+  bool heads_outside;
+  std::vector<float> memory;
+  std::vector<u32> index;
+
+  Paged(const Case& shape, uint32_t size, bool hnd, const std::vector<float>& from)
+      : c(shape), page_size(size), heads_outside(hnd) {
+    const uint32_t pages = (kContext + size - 1) / size;
+    for (uint32_t i = 0; i < pages; ++i) index.push_back(pages - i);
+    memory.assign(size_t{pages + 1} * page_floats(), NAN);
+    for (uint32_t pos = 0; pos < kContext; ++pos)
+      for (uint32_t g = 0; g < c.kv_heads; ++g)
+        for (uint32_t i = 0; i < c.head_dim; ++i) at(g, pos, i) = from[(g * kContext + pos) * c.head_dim + i];
+  }
+  uint32_t page_floats() const { return page_size * c.kv_heads * c.head_dim; }
+  uint32_t position_floats() const { return heads_outside ? c.head_dim : c.kv_heads * c.head_dim; }
+  uint32_t head_floats() const { return heads_outside ? page_size * c.head_dim : c.head_dim; }
+  float& at(uint32_t g, uint32_t pos, uint32_t i) {
+    return memory[size_t{index[pos / page_size]} * page_floats() + pos % page_size * position_floats() +
+                  g * head_floats() + i];
+  }
+  void copy_to(std::vector<float>& to) {
+    for (uint32_t pos = 0; pos < kContext; ++pos)
+      for (uint32_t g = 0; g < c.kv_heads; ++g)
+        for (uint32_t i = 0; i < c.head_dim; ++i) to[(g * kContext + pos) * c.head_dim + i] = at(g, pos, i);
+  }
+};
+
 // The body's result: attend every piece, then combine.
-std::vector<float> run(const Case& c, Problem& p) {
+std::vector<float> run(const Case& c, Problem& p, uint32_t page_size = 16, bool heads_outside = false) {
   // As docs/ir.md has it: the piece of the first position that the first token sees.
   const uint32_t first_token = c.kv_len - c.tokens;
   const uint32_t first_piece =
@@ -92,26 +124,41 @@ std::vector<float> run(const Case& c, Problem& p) {
   a.positions = global(p.positions.data());
   a.rope = global(p.rope.data());
   if (c.norm) a.q_norm = global(p.q_norm.data()), a.k_norm = global(p.k_norm.data());
-  a.k_cache = global(reinterpret_cast<char*>(p.k_cache.data()));
-  a.v_cache = global(reinterpret_cast<char*>(p.v_cache.data()));
+  Paged k_cache(c, page_size, heads_outside, p.k_cache), v_cache(c, page_size, heads_outside, p.v_cache);
+  const u32 page_begin[] = {0};
+  a.cache.k = global(reinterpret_cast<char*>(k_cache.memory.data()));
+  a.cache.v = global(reinterpret_cast<char*>(v_cache.memory.data()));
+  a.cache.page_stride = k_cache.page_floats() * sizeof(float);
+  a.cache.position_stride = k_cache.position_floats() * sizeof(float);
+  a.cache.head_stride = k_cache.head_floats() * sizeof(float);
+  a.cache.page_begin = global(page_begin);
+  a.cache.page_index = global(k_cache.index.data());
+  a.cache.page_shift = static_cast<u32>(std::countr_zero(page_size));
   a.part_acc = global(acc.data());
   a.part_ml = global(ml.data());
   a.out = global(out.data());
-  a.tokens = c.tokens, a.max_tokens = kMaxTokens, a.kv_len = c.kv_len, a.context = kContext;
-  a.first_piece = first_piece, a.window = c.window;
+  a.max_tokens = kMaxTokens, a.window = c.window;
   a.heads = c.heads, a.kv_heads = c.kv_heads, a.head_dim = c.head_dim;
   a.q_eps = a.k_eps = 1e-6f;
   a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(c.head_dim));
   Sides s;
   s.consume = [&](Worker& w) {
+    AttendArgs mine = a;  // lists lie in the worker's memory
+    mine.first_row = mkd_list(&w, 0), mine.rows = mkd_list(&w, 1), mine.kv_len = mkd_list(&w, 2);
+    if (w.thread == 0)
+      for (u32 list = 0; list < 3; ++list)
+        mkd_set_element(&w, list, 0, list == 0 ? 0 : list == 1 ? c.tokens : c.kv_len);
+    mkd_barrier();
     for (u32 g = 0; g < c.kv_heads; ++g)
       for (u32 piece = 0; piece < pieces; ++piece) {
-        mkb_attend_f32(&w, &a, g, piece);
+        mkb_attend_f32(&w, &mine, g, 0, piece);
         mkd_barrier();
       }
-    for (u32 g = 0; g < c.kv_heads; ++g) mkb_combine(&w, &a, g);
+    for (u32 g = 0; g < c.kv_heads; ++g) mkb_combine(&w, &mine, g, 0);
   };
   launch(s);
+  k_cache.copy_to(p.k_cache);
+  v_cache.copy_to(p.v_cache);
   return out;
 }
 
@@ -134,7 +181,9 @@ TEST_CASE("attention over cache and new tokens agrees with float64") {
         const std::vector<double> key = rotated(c, &p.k[from], p.k_norm.data(), p.positions[t]);
         for (uint32_t i = 0; i < c.head_dim; ++i) keys[to + i] = key[i], values[to + i] = p.v[from + i];
       }
+    Problem other = p;
     const std::vector<float> out = run(c, p);
+    CHECK(run(c, other, 32, true) == out);  // the bits do not depend on where pages lie
     for (uint32_t t = 0; t < c.tokens; ++t)
       for (uint32_t h = 0; h < c.heads; ++h) {
         const std::vector<double> want = reference(c, p, keys, values, t, h);

@@ -52,7 +52,7 @@ inline void launch(const Sides& s, uint32_t workers = 1, uint64_t seed = 1) {
   step.timeout_ns = 1'000'000'000;
   EmulatorOptions options;
   options.workers = workers;
-  options.shared_bytes = kTestStages * kStageBytes + kBarrierBytes + kScratchBytes;
+  options.shared_bytes = kTestStages * kStageBytes + kBarrierBytes + kListBytes + kScratchBytes;
   options.seed = seed;
   const Result<EmulatorStats> stats = emulate(test_kernel, &session, &step, options, nullptr, nullptr);
   REQUIRE_MESSAGE(stats.ok(), (stats.ok() ? "" : stats.error().message));

@@ -98,15 +98,21 @@ TEST_CASE("Qwen3 norms the heads of q and k and takes head_dim from the config")
 
 TEST_CASE("symbols, inputs, outputs, caches and the rotary table are as agreed") {
   const OpGraph g = graph(llama_config());
-  REQUIRE(g.symbols.size() == 2);
-  CHECK(g.symbols[SymbolId{0}].name == "T");
-  CHECK(g.symbols[SymbolId{0}].bounds == Bounds{1, 16});
-  CHECK(g.symbols[SymbolId{1}].name == "kv_len");
-  CHECK(g.symbols[SymbolId{1}].bounds == Bounds{1, 64});
+  const Expr requests = symbol(SymbolId{1});
+  std::vector<std::string> names;
+  std::vector<Bounds> bounds;
+  for (const Symbol& s : g.symbols) {
+    names.push_back(s.name);
+    bounds.push_back(s.bounds);
+    CHECK(s.length == (names.size() > 2 ? requests : Expr(0)));
+  }
+  CHECK(names == std::vector<std::string>{"T", "B", "q_len", "kv_len", "first_row"});
+  CHECK(bounds == std::vector<Bounds>{{1, 64}, {1, 16}, {1, 64}, {1, 64}, {0, 63}});
+  CHECK(g.symbols[SymbolId{4}].sums == SymbolId{2});
   CHECK(g.tensors[TensorId{0}].name == "tokens");
   CHECK(g.tensors[TensorId{1}].name == "positions");
   CHECK(g.tensors[TensorId{1}].dtype == DType::i32);
-  CHECK(tensor(g, "l0.k_cache").shape == std::vector<Expr>{2, 64, 8});
+  CHECK(tensor(g, "l0.k_cache").shape == std::vector<Expr>{requests, 2, 64, 8});
   CHECK(tensor(g, "l0.k_cache").dtype == DType::bf16);
   CHECK(tensor(g, "rope").shape == std::vector<Expr>{64, 8});
   CHECK(tensor(g, "rope").kind == TensorKind::kTable);
@@ -122,13 +128,15 @@ TEST_CASE("symbols, inputs, outputs, caches and the rotary table are as agreed")
 TEST_CASE("limits and the dtype of the cache are the options'") {
   ModelOptions options;
   options.max_tokens = 4;
+  options.max_requests = 3;
   options.context = 24;
   options.kv_dtype = DType::f32;
   const auto g = graph_of(llama_config(), options);
   REQUIRE(g.ok());
   CHECK(g.value().symbols[SymbolId{0}].bounds == Bounds{1, 4});
-  CHECK(g.value().symbols[SymbolId{1}].bounds == Bounds{1, 24});
-  CHECK(tensor(g.value(), "l0.v_cache").shape == std::vector<Expr>{2, 24, 8});
+  CHECK(g.value().symbols[SymbolId{1}].bounds == Bounds{1, 3});
+  CHECK(g.value().symbols[SymbolId{3}].bounds == Bounds{1, 24});
+  CHECK(tensor(g.value(), "l0.v_cache").shape == std::vector<Expr>{symbol(SymbolId{1}), 2, 24, 8});
   CHECK(tensor(g.value(), "l0.v_cache").dtype == DType::f32);
 }
 

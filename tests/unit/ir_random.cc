@@ -160,7 +160,7 @@ struct Generator {
       s.slots.push_back(chance(2) ? Slot{} : Slot{UINT64_MAX - below(9), below(9)});
     for (uint32_t i = 0; i < events; ++i) s.event_base.push_back(UINT32_MAX - below(9));
     s.event_cells = below(99);
-    s.weight_bytes = UINT64_MAX, s.workspace_bytes = below(99), s.cache_bytes = below(99);
+    s.weight_bytes = UINT64_MAX, s.workspace_bytes = below(99);
     return s;
   }
 };

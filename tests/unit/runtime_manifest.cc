@@ -23,7 +23,6 @@ Manifest sample() {
   m.event_cells = 9;
   m.weight_bytes = 1 << 20;
   m.workspace_bytes = 4096;
-  m.cache_bytes = 1024;
   m.vocab = 64;
   m.eos_ids = {2, 63};
   m.bos_id = 1;
@@ -59,10 +58,10 @@ TEST_CASE("a manifest reads back equal") {
 
 TEST_CASE("a manifest of another version or with other keys is refused") {
   using nlohmann::json;
-  CHECK(refused([](json& m) { m["version"] = 2; }) == "manifest: error: version 2, expected 1");
-  CHECK(refused([](json& m) { m["version"] = 2, m.erase("grids"); }) ==
-        "manifest: error: version 2, expected 1");
-  CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 1");
+  CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 2");
+  CHECK(refused([](json& m) { m["version"] = 1, m.erase("grids"); }) ==
+        "manifest: error: version 1, expected 2");
+  CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 2");
   CHECK(refused([](json& m) { m.erase("grids"); }) == "manifest: error: key \"grids\" is missing");
   CHECK(refused([](json& m) { m["more"] = 1; }) == "manifest: error: has unknown keys");
   CHECK(refused([](json& m) { m["weights"][1]["more"] = 1; }) ==

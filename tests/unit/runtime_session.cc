@@ -17,6 +17,8 @@ constexpr uint64_t kVocab = 10, kTokens = 4, kContext = 12;
 struct FakeDevice final : Device {
   std::vector<std::vector<std::byte>> blocks;
   std::vector<MkStep> steps;
+  std::vector<int32_t> lengths;  // of the first request in each step
+  std::vector<int32_t> pages;    // the first of the last step
   MkFault fault{};
 
   std::string name() const override { return "fake"; }
@@ -43,6 +45,9 @@ struct FakeDevice final : Device {
     const auto* s = reinterpret_cast<const MkSession*>(session);
     const auto* now = reinterpret_cast<const MkStep*>(step);
     steps.push_back(*now);
+    lengths.push_back(reinterpret_cast<const int32_t*>(now->lists)[kMaxRequests]);
+    pages.assign(reinterpret_cast<const int32_t*>(now->page_index),
+                 reinterpret_cast<const int32_t*>(now->page_index) + 1);
     const auto* tokens = reinterpret_cast<const int32_t*>(now->input[0]);
     const auto* positions = reinterpret_cast<const int32_t*>(now->input[1]);
     auto* next = reinterpret_cast<int32_t*>(s->workspace);
@@ -66,7 +71,12 @@ Artefact artefact() {
   m.event_cells = 5;
   m.workspace_bytes = 1024;
   m.vocab = kVocab;
-  m.symbols = {{"kv_len", 1, kContext}, {"T", 1, kTokens}};
+  m.symbols = {{"B", 1, 2},
+               {"T", 1, kTokens},
+               {"q_len", 1, kTokens, true},
+               {"kv_len", 1, kContext, true},
+               {"first_row", 0, kTokens - 1, true}};
+  m.caches = {{"k", Element::kF32, 2, 4}, {"v", Element::kF32, 2, 4}};
   m.inputs = {{"tokens", Arena::kInput, Element::kI32, 0, 0, {kTokens}},
               {"positions", Arena::kInput, Element::kI32, 0, 0, {kTokens}}};
   m.outputs = {{"next", Arena::kWorkspace, Element::kI32, 0, 16, {kTokens}},
@@ -108,7 +118,8 @@ TEST_CASE("a prompt goes in by chunks at growing positions, then one token a ste
   const std::vector<std::pair<int32_t, int32_t>> expected{{4, 4}, {2, 6}, {1, 7}, {1, 8}};  // T, kv_len
   for (size_t i = 0; i < 4; ++i) {
     CHECK(device.steps[i].symbol[1] == expected[i].first);
-    CHECK(device.steps[i].symbol[0] == expected[i].second);
+    CHECK(device.steps[i].symbol[0] == 1);
+    CHECK(device.lengths[i] == expected[i].second);
     CHECK(device.steps[i].launch == i);
   }
   CHECK(logits.size() == (prompt.size() + 3 - 1) * kVocab);
@@ -184,6 +195,51 @@ TEST_CASE("what cannot be fed is refused before anything runs") {
   CHECK(session.step(std::vector<int32_t>(4)).ok());
   CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
         "step: error: 1 tokens at position 12 exceed the context of 12");
+}
+
+TEST_CASE("a step of several requests gives each the successor of its last row") {
+  FakeDevice device;
+  SessionOptions options;
+  options.cache.pages = 4;
+  Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
+  REQUIRE(session.ok());
+  const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
+  std::vector<int32_t> next(2);
+  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}}, next).ok());
+  CHECK(next == std::vector<int32_t>{(2 + 4) % 10, (9 + 2) % 10});
+  CHECK(device.pages == std::vector<int32_t>{3});
+  const std::vector<int32_t> twice{3, 3};
+  const Status refused = session.value().step({tokens, row_begin, kv_len, {begin, twice}}, next);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().message.find("page") != std::string::npos);
+  CHECK(device.steps.size() == 1);
+  std::vector<int32_t> one(1);
+  CHECK(session.value().step({tokens, row_begin, kv_len, {begin, index}}, one).error().message ==
+        "step: error: room for 1 next tokens, 2 requests");
+}
+
+TEST_CASE("a cache that overlaps itself, or has too few addresses, is refused") {
+  FakeDevice device;
+  const auto opened_with = [&](auto edit) {
+    SessionOptions options;
+    CacheSpace space{16, 2, {16 * 2 * 16, 2 * 16, 16}, {4096, 8192}};
+    edit(space);
+    options.cache.space = space;
+    return error_of(Session::open(artefact(), {}, "c0", device, options));
+  };
+  CHECK(opened_with([](CacheSpace&) {}) == "");
+  CHECK(opened_with([](CacheSpace& s) { s.page_size = 8; }) ==
+        "cache: error: the page size is 8, expected 16, 32 or 64");
+  CHECK(opened_with([](CacheSpace& s) { s.base.pop_back(); }) ==
+        "cache: error: 1 addresses, the model has 2 caches");
+  CHECK(opened_with([](CacheSpace& s) {
+          s.strides.head = 12;
+        }).starts_with("cache: error: strides of 512 bytes"));
+  CHECK(opened_with([](CacheSpace& s) { s.strides.page = 508; }).starts_with("cache: error: strides of 508"));
+  CHECK(opened_with([](CacheSpace& s) { s.strides.page = 514; }) ==
+        "cache: error: a stride is 514 bytes, expected a multiple of 4");
+  CHECK(opened_with([](CacheSpace& s) { s.base[1] = 0; }) ==
+        "cache: error: the address of v is 0, expected a multiple of 4 that is not 0");
 }
 
 TEST_CASE("a fault in the kernel names worker, task, event and counts, and ends the session") {

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "ir/values.h"
 #include "scheduler/events.h"
 #include "scheduler/fuse.h"
 #include "scheduler/place.h"
@@ -54,6 +55,10 @@ const Event& event_named(const TaskProgram& program, std::string_view name) {
   MKC_BUG("no such event");
 }
 
+using Requests = std::vector<StepRequest>;
+const std::vector<Requests> kSteps = {{{1, 1}},    {{1, 257}}, {{7, 7}},
+                                      {{16, 260}}, {{3, 513}}, {{1, 300}, {5, 9}, {1, 1}, {2, 257}}};
+
 TEST_CASE("at awkward sizes every count is exact and every dependence of elements is waited for") {
   std::mt19937 random(7);
   const auto pick = [&](std::vector<int64_t> from) { return from[random() % from.size()]; };
@@ -66,12 +71,13 @@ TEST_CASE("at awkward sizes every count is exact and every dependence of element
   }
   for (const Sizes& sizes : models) {
     const TaskProgram program = derived(sizes, {});
-    for (const auto& [tokens, kv_len] : {std::pair{1, 1}, {1, 257}, {7, 7}, {16, 260}, {3, 513}}) {
+    for (const Requests& step : kSteps) {
       CAPTURE(sizes.heads);
       CAPTURE(sizes.kv_heads);
       CAPTURE(sizes.head_dim);
-      CAPTURE(kv_len);
-      CHECK(test::event_fault(program, {tokens, kv_len}) == "");
+      CAPTURE(step.size());
+      CAPTURE(step[0].kv_len);
+      CHECK(test::event_fault(program, step_values(program.symbols, step)) == "");
     }
   }
 }
@@ -81,7 +87,7 @@ TEST_CASE("the check sees a lost notification, a wrong count and a wait for the 
   const auto fault_after = [&](auto change) {
     TaskProgram program = derived(sizes, {});
     change(program);
-    return test::event_fault(program, {2, 5});
+    return test::event_fault(program, step_values(program.symbols, Requests{{2, 5}}));
   };
   const auto grid = [](TaskProgram& program, std::string_view name) -> TaskGrid& {
     for (TaskGrid& g : program.grids)
@@ -122,7 +128,18 @@ TEST_CASE("where a further notification is dear there is one cell") {
   std::vector<std::string> reasons;
   const TaskProgram program = derived(sizes, {.notify_ns = 1e6}, &reasons);
   CHECK(event_named(program, "l0.attend_ready").dims.empty());
-  CHECK(test::event_fault(program, {3, 300}) == "");
+  CHECK(test::event_fault(program, step_values(program.symbols, Requests{{3, 300}})) == "");
+}
+
+TEST_CASE("a request's combine waits for its own pieces alone") {
+  const TaskProgram program = derived({72, 6, 3, 40, 100, 50, 1}, {});
+  const Event& ready = event_named(program, "l0.combine_ready");
+  const std::vector<int64_t> values = step_values(program.symbols, Requests{{1, 300}, {1, 1}, {9, 1000}});
+  REQUIRE(ready.dims.size() == 2);
+  CHECK(evaluate(ready.dims[0], values) == 3);
+  CHECK(evaluate(ready.dims[1], values) == 3);
+  for (const auto& [request, pieces] : {std::pair{0, 2}, {1, 1}, {2, 4}})
+    CHECK(evaluate(ready.expect, values, std::vector<int64_t>{2, request}) == pieces);
 }
 
 }  // namespace

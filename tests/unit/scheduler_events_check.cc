@@ -55,9 +55,20 @@ struct Checker {
 
   void list_tasks() {
     for (GridId g : program.grids.ids()) {
-      Index size;
-      for (const Coord& c : program.grids[g].coords) size.push_back(evaluate(c.extent, symbols));
-      for (const Index& at : indices(Index(size.size(), 0), size)) tasks.push_back({g, at});
+      Index at;
+      list_tasks(g, at);
+    }
+  }
+
+  // Those whose first coordinates are `at`.
+  void list_tasks(GridId g, Index& at) {
+    const std::vector<Coord>& coords = program.grids[g].coords;
+    if (at.size() == coords.size()) return tasks.push_back({g, at});
+    const int64_t extent = evaluate(coords[at.size()].extent, symbols, at);
+    for (int64_t i = 0; i < extent; ++i) {
+      at.push_back(i);
+      list_tasks(g, at);
+      at.pop_back();
     }
   }
 

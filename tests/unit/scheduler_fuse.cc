@@ -10,17 +10,21 @@ namespace {
 using test::edited;
 using test::graph_of;
 
+const std::vector<std::string> kNames{"T", "B", "q_len", "kv_len", "first_row"};
+
 // One grid a line: "name body [extents] reads -> writes", accesses as role=tensor.
 std::string grids_of(const TaskProgram& program) {
-  const std::vector<std::string> symbols = {"T", "kv_len"};
   std::string out;
   const auto list = [&](const std::vector<Access>& accesses) {
     for (const Access& a : accesses) out += fmt::format(" {}={}", a.role, program.tensors[a.tensor].name);
   };
   for (const TaskGrid& grid : program.grids) {
     out += fmt::format("{} {} [", grid.name, body_name(grid.body));
-    for (const Coord& c : grid.coords)
-      out += (c.name == grid.coords[0].name ? "" : ", ") + to_string(c.extent, symbols);
+    std::vector<std::string> coords;
+    for (const Coord& c : grid.coords) {
+      out += (coords.empty() ? "" : ", ") + to_string(c.extent, kNames, coords);
+      coords.push_back(c.name);
+    }
     out += "]";
     list(grid.reads);
     out += " ->";
@@ -39,8 +43,8 @@ std::string region_of(const TaskProgram& program, std::string_view grid, std::st
       if (a.role != role) continue;
       std::string out;
       for (const Range& r : a.region)
-        out += fmt::format("[{}:+{}]", to_string(r.offset, std::vector<std::string>{"T", "kv_len"}, coords),
-                           to_string(r.size, std::vector<std::string>{"T", "kv_len"}, coords));
+        out +=
+            fmt::format("[{}:+{}]", to_string(r.offset, kNames, coords), to_string(r.size, kNames, coords));
       return out;
     }
   }
@@ -61,8 +65,8 @@ TEST_CASE("a Llama step becomes one grid for each product, and two for attention
 l0.q product [2] x=x weight=l0.q.packed norm=l0.input_norm -> out=l0.q
 l0.k product [1] x=x weight=l0.k.packed norm=l0.input_norm -> out=l0.k
 l0.v product [1] x=x weight=l0.v.packed norm=l0.input_norm -> out=l0.v
-l0.attend attend [2, kv_len ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml
-l0.combine combine [2] part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml -> out=l0.attended
+l0.attend attend [2, B, kv_len[b] ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml
+l0.combine combine [2, B] part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml -> out=l0.attended
 l0.o product [2] x=l0.attended weight=l0.o.packed residual=x -> out=l0.y
 l0.gate_up product [6] x=l0.y weight=l0.gate_up.packed norm=l0.post_norm -> out=l0.act
 l0.down product [2] x=l0.act weight=l0.down.packed residual=l0.y -> out=l0.x
@@ -109,10 +113,12 @@ TEST_CASE("biases and head norms are operands, vectors of weights are f32") {
 TEST_CASE("each piece writes this step's share of its cache positions and reads the earlier ones") {
   const TaskProgram program = fused(test::llama_config());
   CHECK(region_of(program, "l0.attend", "k_cache", false) ==
-        "[g:+1][256*p:+min(256*p + 256, kv_len - T) - 256*p][0:+8]");
+        "[b:+1][g:+1][256*p:+min(256*p + 256, kv_len[b] - q_len[b]) - 256*p][0:+8]");
   CHECK(region_of(program, "l0.attend", "k_cache", true) ==
-        "[g:+1][max(256*p, kv_len - T):+min(256*p + 256, kv_len) - max(256*p, kv_len - T)][0:+8]");
-  CHECK(region_of(program, "l0.combine", "part_ml", false) == "[0:+kv_len ceildiv 256][0:+T][4*g:+4]");
+        "[b:+1][g:+1][max(256*p, kv_len[b] - q_len[b]):+min(256*p + 256, kv_len[b]) - max(256*p, kv_len[b] - "
+        "q_len[b])][0:+8]");
+  CHECK(region_of(program, "l0.combine", "part_ml", false) ==
+        "[0:+kv_len[b] ceildiv 256][first_row[b]:+min(q_len[b], T - first_row[b])][4*g:+4]");
 }
 
 // The error of fusing a Llama graph after `change`.
@@ -162,14 +168,14 @@ TEST_CASE("attention with a window walks only the pieces that its first token ca
   const std::string config =
       edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 32");
   const TaskProgram program = fused(config);
-  const std::string first = "max(0, kv_len - T + 1 - 32) floordiv 256";
-  CHECK(grids_of(program).find("l0.attend attend [2, max(1, kv_len ceildiv 256 - " + first + ")] ") !=
-        std::string::npos);
+  const std::string first = "max(0, kv_len[b] - q_len[b] + 1 - 32) floordiv 256",
+                    fresh = "kv_len[b] - q_len[b]", pieces = "max(1, kv_len[b] ceildiv 256 - " + first + ")";
+  CHECK(grids_of(program).find("l0.attend attend [2, B, " + pieces + "] ") != std::string::npos);
   CHECK(region_of(program, "l0.attend", "k_cache", true) ==
-        "[g:+1][max(256*(" + first + " + p), kv_len - T):+min(256*(" + first +
-            " + p) + 256, kv_len) - max(256*(" + first + " + p), kv_len - T)][0:+8]");
+        "[b:+1][g:+1][max(256*(" + first + " + p), " + fresh + "):+min(256*(" + first +
+            " + p) + 256, kv_len[b]) - max(256*(" + first + " + p), " + fresh + ")][0:+8]");
   CHECK(region_of(program, "l0.combine", "part_acc", false) ==
-        "[0:+max(1, kv_len ceildiv 256 - " + first + ")][0:+T][16*g:+16]");
+        "[0:+" + pieces + "][first_row[b]:+min(q_len[b], T - first_row[b])][16*g:+16]");
   // One that reaches past the cache is none.
   CHECK(fused(edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 64")).grids ==
         fused(test::mistral_config()).grids);

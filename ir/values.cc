@@ -1,0 +1,122 @@
+#include "ir/values.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace mkc {
+
+SymbolId find_symbol(const Symbols& symbols, std::string_view name) {
+  for (SymbolId id : symbols.ids())
+    if (symbols[id].name == name) return id;
+  return {};
+}
+
+std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given) {
+  std::vector<int64_t> values(symbols.size());
+  for (SymbolId id : symbols.ids()) {
+    const Symbol& s = symbols[id];
+    if (!s.is_list()) {
+      values[id.index] = given[id.index].at(0);
+      continue;
+    }
+    const auto begin = static_cast<int64_t>(values.size());
+    values[id.index] = begin;
+    if (!s.sums.valid()) {
+      values.insert(values.end(), given[id.index].begin(), given[id.index].end());
+      continue;
+    }
+    int64_t sum = 0;
+    const int64_t length = evaluate(s.length, values), summed = values[s.sums.index];
+    for (int64_t i = 0; i < length; ++i) {
+      values.push_back(sum);
+      sum += values[static_cast<size_t>(summed + i)];
+    }
+  }
+  return values;
+}
+
+std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepRequest> requests) {
+  std::vector<std::vector<int64_t>> given(symbols.size());
+  for (SymbolId id : symbols.ids()) {
+    const Symbol& s = symbols[id];
+    std::vector<int64_t>& of = given[id.index];
+    if (!s.is_list()) {
+      of = {s.bounds.lo};
+      if (s.name == "B") of[0] = static_cast<int64_t>(requests.size());
+      if (s.name == "kv_len") of[0] = requests[0].kv_len;
+      if (s.name == "T") of[0] = 0;
+      for (const StepRequest& r : requests) of[0] += s.name == "T" ? r.rows : 0;
+      continue;
+    }
+    for (const StepRequest& r : requests)
+      of.push_back(s.name == "q_len" ? r.rows : s.name == "kv_len" ? r.kv_len : s.bounds.lo);
+  }
+  return lay_out_values(symbols, given);
+}
+
+std::vector<int64_t> lowest_values(const Symbols& symbols) {
+  std::vector<std::vector<int64_t>> given(symbols.size());
+  std::vector<int64_t> lowest;
+  for (const Symbol& s : symbols) lowest.push_back(s.bounds.lo);
+  for (SymbolId id : symbols.ids()) {
+    const Symbol& s = symbols[id];
+    const int64_t count = s.is_list() ? evaluate(s.length, lowest) : 1;
+    given[id.index].assign(static_cast<size_t>(count), s.bounds.lo);
+  }
+  return lay_out_values(symbols, given);
+}
+
+std::string values_text(const Symbols& symbols, std::span<const int64_t> values) {
+  std::string text;
+  for (SymbolId id : symbols.ids()) {
+    const Symbol& s = symbols[id];
+    if (s.sums.valid()) continue;
+    text += fmt::format("{}{} = ", text.empty() ? "" : ", ", s.name);
+    const auto at = static_cast<size_t>(values[id.index]);
+    text += s.is_list()
+                ? fmt::format(
+                      "[{}]",
+                      fmt::join(values.subspan(at, static_cast<size_t>(evaluate(s.length, values))), ", "))
+                : std::to_string(values[id.index]);
+  }
+  return text;
+}
+
+TaskSpace::TaskSpace(const TaskGrid& grid, std::span<const int64_t> values) {
+  const auto extent = [&](size_t i, std::span<const int64_t> coords) {
+    return std::max<int64_t>(0, evaluate(grid.coords[i].extent, values, coords));
+  };
+  for (size_t i = 0; i < grid.coords.size(); ++i) {
+    if (!uses_coord(grid.coords[i].extent)) {
+      extents_.push_back(extent(i, {}));
+      count_ *= extents_.back();
+      continue;
+    }
+    std::vector<int64_t> coords(i, 0);
+    begin_ = {0};
+    for (coords[i - 1] = 0; coords[i - 1] < extents_.back(); ++coords[i - 1])
+      begin_.push_back(begin_.back() + extent(i, coords));
+    if (extents_.back() == 0) return;  // count_ is 0
+    count_ = count_ / extents_.back() * begin_.back();
+  }
+}
+
+void TaskSpace::coords_of(int64_t task, std::vector<int64_t>& coords) const {
+  size_t plain = extents_.size();
+  coords.resize(plain + (begin_.empty() ? 0 : 1));
+  if (!begin_.empty()) {
+    const int64_t within = task % begin_.back();
+    task /= begin_.back();
+    const auto after = std::upper_bound(begin_.begin(), begin_.end(), within);
+    coords[plain] = within - *std::prev(after);
+    coords[--plain] = std::prev(after) - begin_.begin();
+  }
+  for (; plain > 0; --plain) {
+    coords[plain - 1] = task % extents_[plain - 1];
+    task /= extents_[plain - 1];
+  }
+}
+
+}  // namespace mkc

@@ -1,0 +1,52 @@
+// Values of a program's symbols at one step, and the tasks that its grids have then.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/tasks.h"
+
+namespace mkc {
+
+// The rows of one request in a step, and the positions in its cache with them.
+struct StepRequest {
+  int64_t rows = 1, kv_len = 1;
+  bool operator==(const StepRequest&) const = default;
+};
+
+using Symbols = Table<SymbolId, Symbol>;
+SymbolId find_symbol(const Symbols& symbols, std::string_view name);  // invalid where there is none
+
+// As evaluate() takes them: by SymbolId, then the elements of the lists. `given`, by SymbolId: one value of a
+// symbol, the elements of a list; of a list of sums nothing.
+std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given);
+
+// Of a step with these requests, by the names that the frontend gives: T rows in all, B requests, and for
+// each request q_len rows and kv_len positions. A symbol kv_len that is no list is the first request's; all
+// others are at their lower bounds.
+std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepRequest> requests);
+
+// All symbols and elements at their lower bounds: a decode step at the start of a context, for which plans
+// are tuned.
+std::vector<int64_t> lowest_values(const Symbols& symbols);
+
+// "T = 2, kv_len = [7, 300]"; sums are left out.
+std::string values_text(const Symbols& symbols, std::span<const int64_t> values);
+
+// The tasks of a grid at given values, numbered from 0 with the last coordinate fastest.
+class TaskSpace {
+ public:
+  TaskSpace(const TaskGrid& grid, std::span<const int64_t> values);
+  int64_t count() const { return count_; }
+  void coords_of(int64_t task, std::vector<int64_t>& coords) const;  // requires task < count()
+
+ private:
+  std::vector<int64_t> extents_;  // of the coordinates that are not ragged
+  // Where the last extent depends on the coordinate before it: the first task of each of that one's values,
+  // and of all; else empty.
+  std::vector<int64_t> begin_;
+  int64_t count_ = 1;
+};
+
+}  // namespace mkc

@@ -1,0 +1,234 @@
+// Steps of several requests: each against float64 and, bit for bit, against itself alone.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "runtime/pages.h"
+#include "tests/e2e/pipeline.h"
+#include "tests/reference/model.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkc {
+namespace {
+
+using reference::Shape;
+using reference::Type;
+using test::Build;
+using test::Model;
+
+// A sequence that is fed bit by bit, and the logits of every row.
+struct Sequence {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> pages;
+  size_t fed = 0;
+  std::vector<float> logits;  // [fed][vocab]
+};
+
+// Feeds all sequences by random steps: some of them in each, in chunks of 1 to `most` rows, with pages handed
+// out in random order as they are needed.
+void feed(const Model& model, std::vector<Sequence>& sequences, mkrt::CacheOptions cache, size_t most,
+          uint32_t seed, bool pairs = false) {
+  std::mt19937 random(seed);
+  const uint32_t page_size = cache.page_size;
+  uint64_t needed = 0;
+  for (const Sequence& s : sequences) needed += mkrt::pages_for(s.ids.size(), page_size);
+  cache.pages = static_cast<uint32_t>(needed + 3);
+  std::vector<int32_t> free_pages(cache.pages);
+  for (size_t i = 0; i < free_pages.size(); ++i) free_pages[i] = static_cast<int32_t>(i);
+  std::shuffle(free_pages.begin(), free_pages.end(), random);
+  mkrt::SessionOptions options;
+  options.cache = cache;
+  test::Opened opened = model.open(options);
+  const mkrt::BatchLimits& limits = opened.session.limits();
+  std::vector<float> logits(limits.max_tokens * model.vocab());
+  for (;;) {
+    std::vector<size_t> chosen;
+    for (size_t i = 0; i < sequences.size(); ++i)
+      if (sequences[i].fed < sequences[i].ids.size() && random() % 3 != 0) chosen.push_back(i);
+    std::shuffle(chosen.begin(), chosen.end(), random);
+    chosen.resize(std::min<size_t>(chosen.size(), limits.max_requests));
+    std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index, next;
+    for (const size_t i : chosen) {
+      Sequence& s = sequences[i];
+      const size_t room = limits.max_tokens - tokens.size() - (chosen.size() - kv_len.size() - 1);
+      size_t rows = std::min({size_t{1} + random() % most, room, s.ids.size() - s.fed});
+      if (pairs && chosen.size() == 1) rows = std::min(std::max<size_t>(rows, 2), s.ids.size() - s.fed);
+      tokens.insert(tokens.end(), s.ids.begin() + static_cast<ptrdiff_t>(s.fed),
+                    s.ids.begin() + static_cast<ptrdiff_t>(s.fed + rows));
+      row_begin.push_back(static_cast<int32_t>(tokens.size()));
+      kv_len.push_back(static_cast<int32_t>(s.fed + rows));
+      while (s.pages.size() < mkrt::pages_for(s.fed + rows, page_size)) {
+        s.pages.push_back(free_pages.back());
+        free_pages.pop_back();
+      }
+      page_index.insert(page_index.end(), s.pages.begin(), s.pages.end());
+      page_begin.push_back(static_cast<int32_t>(page_index.size()));
+    }
+    const bool done = std::all_of(sequences.begin(), sequences.end(),
+                                  [](const Sequence& s) { return s.fed == s.ids.size(); });
+    if (done) return;
+    if (chosen.empty()) continue;
+    next.resize(chosen.size());
+    const Status status =
+        opened.session.step({tokens, row_begin, kv_len, {page_begin, page_index}}, next, logits.data());
+    if (!status.ok()) FAIL(status.error().message);
+    for (size_t b = 0; b < chosen.size(); ++b) {
+      Sequence& s = sequences[chosen[b]];
+      const auto begin = static_cast<size_t>(row_begin[b]), end = static_cast<size_t>(row_begin[b + 1]);
+      s.logits.insert(s.logits.end(), logits.begin() + static_cast<ptrdiff_t>(begin * model.vocab()),
+                      logits.begin() + static_cast<ptrdiff_t>(end * model.vocab()));
+      s.fed += end - begin;
+      const float* last = logits.data() + (end - 1) * model.vocab();
+      CHECK(next[b] == std::max_element(last, last + model.vocab()) - last);
+    }
+  }
+}
+
+std::vector<Sequence> random_sequences(const std::vector<size_t>& lengths, int vocab) {
+  std::mt19937 random(7);
+  std::vector<Sequence> sequences;
+  for (const size_t length : lengths) {
+    Sequence& s = sequences.emplace_back();
+    for (size_t i = 0; i < length; ++i)
+      s.ids.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(vocab)));
+  }
+  return sequences;
+}
+
+double worst_row(const reference::Model& model, const Sequence& s) {
+  const auto exact = logits_of(model, s.ids);
+  double worst = 0;
+  for (size_t row = 0; row < exact.size(); ++row) {
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < exact[row].size(); ++i) {
+      const double d = static_cast<double>(s.logits[row * exact[row].size() + i]) - exact[row][i];
+      error += d * d, norm += exact[row][i] * exact[row][i];
+    }
+    worst = std::max(worst, std::sqrt(error / norm));
+  }
+  return worst;
+}
+
+bool same_bits(const std::vector<Sequence>& a, const std::vector<Sequence>& b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].logits.size() != b[i].logits.size() ||
+        std::memcmp(a[i].logits.data(), b[i].logits.data(), a[i].logits.size() * sizeof(float)) != 0)
+      return false;
+  return true;
+}
+
+Shape small(const char* family, Type type) {
+  Shape s;
+  s.family = family;
+  s.type = type;
+  s.hidden = 72;
+  s.heads = 6;
+  s.kv_heads = 2;
+  s.head_dim = 24;
+  s.ffn = 84;
+  s.vocab = 133;
+  s.context = 700;
+  return s;
+}
+
+constexpr mkrt::CacheForm kForms[] = {mkrt::CacheForm::kNhd, mkrt::CacheForm::kHnd, mkrt::CacheForm::kPacked};
+
+TEST_CASE("ragged batches match float64 in every family, page size and form of the cache") {
+  int variant = 0;
+  for (const char* family : {"llama", "qwen2", "qwen3", "mistral"}) {
+    CAPTURE(family);
+    const Shape shape = small(family, Type::kF32);
+    const mkrt::test::TempDir dir;
+    const reference::Model model = reference::random_model(shape, 31);
+    reference::write_checkpoint(model, dir.path);
+    const Model compiled(dir.path, Build{3, true, false, 40, 6});
+    for (const uint32_t page_size : {16u, 32u, 64u}) {
+      CAPTURE(page_size);
+      // Around the edges of pages, groups of tokens and pieces.
+      std::vector<Sequence> sequences = random_sequences({1, 15, 16, 17, 33, 65}, shape.vocab);
+      feed(compiled, sequences, {page_size, 0, kForms[variant++ % 3]}, 20, page_size);
+      for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);
+    }
+  }
+}
+
+TEST_CASE("contexts of one position and of several pieces run in one step, with and without a window") {
+  for (const int window : {0, 40, 300}) {
+    CAPTURE(window);
+    Shape shape = small("mistral", Type::kF32);
+    shape.window = window;
+    shape.layers = 1;
+    const mkrt::test::TempDir dir;
+    const reference::Model model = reference::random_model(shape, 37);
+    reference::write_checkpoint(model, dir.path);
+    const Model compiled(dir.path, Build{5, true, false, 130, 8});
+    std::vector<Sequence> sequences = random_sequences({520, 1, 257, 256, 30}, shape.vocab);
+    feed(compiled, sequences, {16, 0, mkrt::CacheForm::kHnd}, 128, 3);
+    for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);
+  }
+}
+
+TEST_CASE("a request's bits are those it gets alone, whatever runs beside it") {
+  struct Variant {
+    Type type;
+    bool invariant;
+  };
+  for (const Variant v :
+       {Variant{Type::kF32, false}, Variant{Type::kBf16, true}, Variant{Type::kF16, true}}) {
+    CAPTURE(reference::type_name(v.type));
+    const Shape shape = small("qwen3", v.type);
+    const mkrt::test::TempDir dir;
+    reference::write_checkpoint(reference::random_model(shape, 41), dir.path);
+    const std::vector<size_t> lengths{3, 40, 17, 262};
+    Build build{3, true, false, 48, 4};
+    build.batch_invariant = v.invariant;
+    const Model compiled(dir.path, build);
+    std::vector<Sequence> alone = random_sequences(lengths, shape.vocab);
+    for (Sequence& s : alone) {
+      std::vector<Sequence> one{s};
+      feed(compiled, one, {16, 0, mkrt::CacheForm::kNhd}, 1, 1);  // token by token
+      s.logits = one[0].logits;
+    }
+    for (const uint32_t seed : {1u, 2u}) {
+      std::vector<Sequence> together = random_sequences(lengths, shape.vocab);
+      feed(compiled, together, {seed == 1 ? 64u : 16u, 0, kForms[seed]}, 30, seed);
+      CHECK(same_bits(together, alone));
+    }
+    build.workers = 7;
+    std::vector<Sequence> together = random_sequences(lengths, shape.vocab);
+    feed(Model(dir.path, build), together, {32, 0, mkrt::CacheForm::kNhd}, 9, 5);
+    CHECK(same_bits(together, alone));
+  }
+}
+
+TEST_CASE("without the option, 2-byte weights keep their bits among steps of two rows and more") {
+  const Shape shape = small("llama", Type::kBf16);
+  const mkrt::test::TempDir dir;
+  reference::write_checkpoint(reference::random_model(shape, 43), dir.path);
+  const Model compiled(dir.path, Build{3, true, false, 48, 4});
+  const std::vector<size_t> lengths{4, 40, 18, 262};
+  std::vector<Sequence> one = random_sequences(lengths, shape.vocab), other = one;
+  feed(compiled, one, {16, 0, mkrt::CacheForm::kNhd}, 30, 1, true);
+  feed(compiled, other, {16, 0, mkrt::CacheForm::kNhd}, 11, 2, true);
+  // A last row that was alone in its step went by multiply-adds.
+  size_t equal = 0, rows = 0;
+  for (size_t i = 0; i < one.size(); ++i)
+    for (size_t row = 0; row < lengths[i]; ++row, ++rows)
+      equal += std::memcmp(&one[i].logits[row * 133], &other[i].logits[row * 133], 133 * sizeof(float)) == 0;
+  CHECK(equal + 8 >= rows);
+}
+
+TEST_CASE("the emulator's race mode finds nothing in ragged steps") {
+  const Shape shape = small("llama", Type::kBf16);
+  const mkrt::test::TempDir dir;
+  reference::write_checkpoint(reference::random_model(shape, 47), dir.path);
+  const Model compiled(dir.path, Build{3, true, true, 24, 5});
+  std::vector<Sequence> sequences = random_sequences({5, 33, 1, 260, 12}, shape.vocab);
+  feed(compiled, sequences, {16, 0, mkrt::CacheForm::kPacked}, 24, 9);
+}
+
+}  // namespace
+}  // namespace mkc
