@@ -87,7 +87,9 @@ class Scaffold {
     for (SymbolId list : lists_.given)
       e_.call("mkd_load_list", {worker_, bases_.step, e_.constant(lists_.number(list)),
                                 e_.value(s_.program.symbols[list].length)});
-    if (!lists_.given.empty()) e_.call("mkd_barrier", {});
+    // The thread that brought element i of every list finds the extent of row i, so no barrier is needed
+    // before; summing up ends with one.
+    if (!lists_.given.empty() && lists_.ragged.empty()) e_.call("mkd_barrier", {});
     for (const RaggedRows& ragged : lists_.ragged) {
       llvm::Value *number = e_.constant(lists_.number(ragged)), *rows = e_.value(ragged.rows);
       e_.if_then(e_.ir.CreateICmpULT(thread, rows), [&] {

@@ -21,6 +21,7 @@ Compiled::Compiled(const TinyModel& model) {
   ModelRequest request{directory.path, {}, ""};
   request.options.target = "emulator";
   request.options.max_tokens = model.max_tokens;
+  request.options.max_requests = model.max_requests;
   request.options.workers = model.workers;
   Compilation c = or_fail(open_model(request, true));
   if (const Status status = run_passes(c); !status.ok()) FAIL(status.error().message);

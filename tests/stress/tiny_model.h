@@ -27,6 +27,7 @@ inline reference::Shape one_layer() {
 struct TinyModel {
   reference::Shape shape = one_layer();
   int64_t max_tokens = 48;
+  int64_t max_requests = 1;  // so that events have no spare cells
   uint32_t workers = 3;
 };
 
