@@ -40,7 +40,9 @@ import json
 result = json.load(open("bench.json"))
 assert result["device"] == "rehearsal" and result["machine"]["sms"] == 4, result
 rows = result["parts"]["mkc qwen3"]["rows"]
-assert [(r["tokens"], r["context"]) for r in rows if "us" in r] == [(t, c) for t in (1, 16) for c in (32, 96)], rows
+timed = [(r["batch"], r["tokens"], r["context"]) for r in rows if "us" in r]
+assert timed[:4] == [(1, t, c) for t in (1, 16) for c in (32, 96)], rows
+assert timed[4:] == [(b, 1, c) for b in (2, 4, 8, 16) for c in (32, 96)], rows
 assert {"context": 200, "state": "not supported by this artefact"} in rows, rows
 assert {"batch": 64, "state": "not supported by this artefact"} in rows, rows
 PY

@@ -9,6 +9,7 @@
 
 #include "runtime/file.h"
 #include "runtime/npy.h"
+#include "runtime/pages.h"
 #include "runtime/session.h"
 
 namespace mkrt {
@@ -22,13 +23,17 @@ struct Arguments {
   uint64_t random_seed = 1;
   int device = 0;
   // Timings.
-  uint32_t steps = 0, warm_up = 10;
+  uint32_t steps = 0, warm_up = 10, batch = 1;
   std::vector<uint32_t> tokens{1}, contexts{128};
 };
 
 // Opens a session with the checkpoint's weights, or random ones.
 Result<Session> open(const Arguments& a, const Artefact& artefact, Device& device) {
-  const SessionOptions options{a.timeout_ms * 1'000'000};
+  SessionOptions options;
+  options.timeout_ns = a.timeout_ms * 1'000'000;
+  const uint32_t longest = *std::max_element(a.contexts.begin(), a.contexts.end());
+  if (a.batch > 1)
+    options.cache.pages = static_cast<uint32_t>(a.batch * pages_for(longest, options.cache.page_size));
   if (a.checkpoint.empty()) return Session::open(artefact, random_weights(a.random_seed), device, options);
   const Result<Checkpoint> checkpoint = open_checkpoint(a.checkpoint);
   if (!checkpoint.ok()) return checkpoint.error();
@@ -60,14 +65,32 @@ std::vector<int32_t> some_tokens(uint32_t count, uint64_t vocab, uint32_t first 
   return tokens;
 }
 
+// Requests of as many rows at the same positions, each in pages of its own.
+struct EqualRequests {
+  std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index, next;
+
+  EqualRequests(const Session& session, uint32_t requests, uint32_t rows, uint32_t context)
+      : tokens(some_tokens(requests * rows, session.manifest().vocab, context)), next(requests) {
+    const auto pages = static_cast<int32_t>(pages_for(context, session.limits().page_size));
+    const auto apart = static_cast<int32_t>(session.limits().pages / requests);
+    for (uint32_t b = 0; b < requests; ++b) {
+      row_begin.push_back(static_cast<int32_t>((b + 1) * rows));
+      kv_len.push_back(static_cast<int32_t>(context));
+      for (int32_t p = 0; p < pages; ++p) page_index.push_back(static_cast<int32_t>(b) * apart + p);
+      page_begin.push_back(static_cast<int32_t>(page_index.size()));
+    }
+  }
+  Batch batch() const { return {tokens, row_begin, kv_len, {page_begin, page_index}}; }
+};
+
 // Timed steps read keys and values of tokens: zeros could be faster.
 Status fill_cache(const Arguments& a, Session& session) {
   const uint32_t end = std::min(session.context(), *std::max_element(a.contexts.begin(), a.contexts.end()));
-  session.set_position(0);
-  for (uint32_t at = 0; at < end; at = session.position()) {
-    const uint32_t count = std::min(session.max_tokens(), end - at);
-    const Result<int32_t> next = session.step(some_tokens(count, session.manifest().vocab, at));
-    if (!next.ok()) return next.error();
+  const uint32_t most = std::max(1u, session.max_tokens() / a.batch);
+  for (uint32_t at = 0; at < end;) {
+    const uint32_t count = std::min(most, end - at);
+    EqualRequests requests(session, a.batch, count, at += count);
+    if (Status status = session.step(requests.batch(), requests.next); !status.ok()) return status;
   }
   return {};
 }
@@ -79,22 +102,21 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
   if (context < count || context > session.context() || count > session.max_tokens())
     return Error{fmt::format("mkrun: error: {} tokens at a context of {}; the artefact has {} and {}", count,
                              context, session.max_tokens(), session.context())};
-  const std::vector<int32_t> tokens = some_tokens(count, vocab);
-  std::vector<float> logits(size_t{count} * vocab);
+  EqualRequests requests(session, a.batch, count, context);
+  std::vector<float> logits(requests.tokens.size() * vocab);
   std::vector<double> us;
   std::string hash;
   uint32_t different = 0;
   for (uint32_t i = 0; i < a.warm_up + a.steps; ++i) {
-    session.set_position(context - count);
     const auto begin = std::chrono::steady_clock::now();
-    const Result<int32_t> next = session.step(tokens);
+    const Status stepped = session.step(requests.batch(), requests.next);
     const auto end = std::chrono::steady_clock::now();
-    if (!next.ok()) return next.error();
+    if (!stepped.ok()) return stepped.error();
     if (i >= a.warm_up) us.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
     // Reading all logits each time would take longer than the step.
     if (i % 16 != 0 && i + 1 != a.warm_up + a.steps) continue;
-    session.set_position(context - count);
-    if (const Result<int32_t> again = session.step(tokens, logits.data()); !again.ok()) return again.error();
+    if (Status again = session.step(requests.batch(), requests.next, logits.data()); !again.ok())
+      return again.error();
     const std::string now =
         hash_hex({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
     different += !hash.empty() && now != hash;
@@ -153,6 +175,8 @@ int main(int argc, char** argv) {
   app.add_option("--steps", a.steps, "time so many equal steps");
   app.add_option("--warm-up", a.warm_up, "steps before that");
   app.add_option("--tokens", a.tokens, "of a timed step: 1,16")->check(CLI::Range(1u, 256u))->delimiter(',');
+  app.add_option("--batch", a.batch, "requests of a timed step, each of so many tokens")
+      ->check(CLI::Range(1u, 64u));
   app.add_option("--contexts", a.contexts, "positions in the cache at the end of a timed step: 128,1024")
       ->delimiter(',');
   try {
