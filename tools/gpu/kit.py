@@ -33,7 +33,7 @@ def manifest(cubin):
     begin = data.find(b'{"abi":')
     if begin < 0:
         raise Failed(f"{cubin} holds no manifest")
-    return json.JSONDecoder().raw_decode(data[begin:data.index(b"\0", begin)].decode())[0]
+    return json.JSONDecoder().raw_decode(data[begin:].decode(errors="replace"))[0]  # other data may follow at once
 
 
 def symbols(cubin):
