@@ -52,35 +52,86 @@ struct Fields {
   int64_t extent(const Tensor& t, size_t dim) const { return t.shape[dim].constant(); }
 };
 
-llvm::Value* tokens(Emitter& e, const Tensor& rows_by_token) {
-  return e.value(rows_by_token.shape[0]);
-}
-
-llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
+// Of a product, or of the product of an expert: `x` is the role of its rows.
+void fill_product(Fields& f, const char* x, const Expr& tokens) {
   using A = mk::ProductArgs;
-  Fields f{e, call, e.local(sizeof(A))};
-  const Tensor &x = f.tensor("x"), &weight = f.tensor("weight"), &out = f.tensor("out", true);
-  const auto shape = mkrt::packed_shape(static_cast<uint64_t>(f.extent(weight, 0)),
-                                        static_cast<uint64_t>(f.extent(weight, 1)),
+  const Tensor &weight = f.tensor("weight"), &out = f.tensor("out", true);
+  const size_t row_dim = weight.shape.size() - 2;
+  const int64_t rows = f.extent(weight, row_dim), cols = f.extent(weight, row_dim + 1);
+  const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(dtype_bytes(weight.dtype)));
-  f.set_operand(offsetof(A, x), "x");
+  f.set_operand(offsetof(A, x), x);
   f.set_operand(offsetof(A, norm), "norm");
   f.set_operand(offsetof(A, bias), "bias");
   f.set_operand(offsetof(A, residual), "residual");
   f.set_operand(offsetof(A, out), "out", true);
   f.set_operand(offsetof(A, best_value), "best_value", true);
   f.set_operand(offsetof(A, best_index), "best_index", true);
-  f.set(offsetof(A, rows), f.extent(weight, 0));
-  f.set(offsetof(A, cols), f.extent(weight, 1));
-  f.set(offsetof(A, out_cols), f.extent(out, 1));
+  f.set(offsetof(A, rows), rows);
+  f.set(offsetof(A, cols), cols);
+  f.set(offsetof(A, out_cols), f.extent(out, out.shape.size() - 1));
   f.set(offsetof(A, strips), static_cast<int64_t>(shape.strips));
   f.set(offsetof(A, tiles), shape.tiles);
   f.set(offsetof(A, tail_cols),
         static_cast<int64_t>(shape.padded_cols) - int64_t{shape.tiles - 1} * shape.tile_cols);
-  f.set(offsetof(A, tokens), tokens(e, x));
+  f.set(offsetof(A, tokens), f.e.value(tokens));
   f.set(offsetof(A, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
   f.set(offsetof(A, invariant), int_attr(f.grid().attrs, "invariant", 0));
   f.set_float(offsetof(A, eps), float_attr(f.grid().attrs, "eps", 0));
+}
+
+llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
+  Fields f{e, call, e.local(sizeof(mk::ProductArgs))};
+  fill_product(f, "x", f.tensor("x").shape[0]);
+  return f.base;
+}
+
+llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::ExpertArgs;
+  static_assert(offsetof(A, product) == 0);
+  Fields f{e, call, e.local(sizeof(A))};
+  const Tensor& out = f.tensor("out", true);
+  fill_product(f, find_operand(f.grid(), "x", false).access ? "x" : "rows", out.shape[2]);
+  f.set_operand(offsetof(A, expert), "expert");
+  f.set_operand(offsetof(A, count), "count");
+  f.set_operand(offsetof(A, token), "token");
+  f.set(offsetof(A, experts), f.extent(f.tensor("expert"), 0));
+  f.set(offsetof(A, top_k), f.extent(out, 0));
+  f.set(offsetof(A, depth), e.value(out.shape[1]));
+  return f.base;
+}
+
+llvm::Value* route_arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::RouteArgs;
+  Fields f{e, call, e.local(sizeof(A))};
+  f.set_operand(offsetof(A, logits), "logits");
+  f.set_operand(offsetof(A, share), "share", true);
+  f.set_operand(offsetof(A, expert), "expert", true);
+  f.set_operand(offsetof(A, count), "count", true);
+  f.set_operand(offsetof(A, token), "token", true);
+  f.set_operand(offsetof(A, row), "row", true);
+  f.set(offsetof(A, tokens), e.value(f.tensor("logits").shape[0]));
+  f.set(offsetof(A, experts), f.extent(f.tensor("logits"), 1));
+  f.set(offsetof(A, top_k), int_attr(f.grid().attrs, "top_k", 0));
+  f.set(offsetof(A, depth), e.value(f.tensor("token", true).shape[1]));
+  f.set(offsetof(A, norm_topk), int_attr(f.grid().attrs, "norm_topk", 0));
+  return f.base;
+}
+
+llvm::Value* expert_sum_arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::ExpertSumArgs;
+  static_assert(mk::kSumCols == kSumColumns);
+  Fields f{e, call, e.local(sizeof(A))};
+  const Tensor& x = f.tensor("x");
+  f.set_operand(offsetof(A, x), "x");
+  f.set_operand(offsetof(A, share), "share");
+  f.set_operand(offsetof(A, row), "row");
+  f.set_operand(offsetof(A, residual), "residual");
+  f.set_operand(offsetof(A, out), "out", true);
+  f.set(offsetof(A, tokens), e.value(x.shape[2]));
+  f.set(offsetof(A, cols), f.extent(x, 3));
+  f.set(offsetof(A, rows), e.value(x.shape[0] * x.shape[1] * x.shape[2]));
+  f.set(offsetof(A, top_k), f.extent(f.tensor("share"), 1));
   return f.base;
 }
 
@@ -217,13 +268,20 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
       return attend_arguments(e, call);
     case BodyKind::kSample:
       return sample_arguments(e, call);
+    case BodyKind::kRoute:
+      return route_arguments(e, call);
+    case BodyKind::kExpert:
+      return expert_arguments(e, call);
+    case BodyKind::kExpertSum:
+      return expert_sum_arguments(e, call);
   }
   MKC_BUG("unknown body");
 }
 
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
-  if (grid.body == BodyKind::kProduct && find_operand(grid, "norm", false).access)
+  const bool multiplies = grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
+  if (multiplies && find_operand(grid, "norm", false).access)
     e.call("mkb_product_norm", {call.worker, arguments});
 }
 
@@ -241,6 +299,12 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
       return e.call("mkb_combine", {call.worker, arguments, coords[0], coords[1]});
     case BodyKind::kSample:
       return e.call("mkb_sample", {call.worker, arguments, coords[0]});
+    case BodyKind::kRoute:
+      return e.call("mkb_route", {call.worker, arguments});
+    case BodyKind::kExpert:
+      return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], coords[1]});
+    case BodyKind::kExpertSum:
+      return e.call("mkb_expert_sum", {call.worker, arguments, coords[0], coords[1]});
   }
   MKC_BUG("unknown body");
 }

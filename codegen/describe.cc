@@ -44,8 +44,12 @@ struct Describer {
   mkrt::ManifestWeight weight(TensorId id) const {
     const Tensor& t = program().tensors[id];
     const Slot& slot = schedule.slots[id.index];
-    const std::vector<uint64_t> shape = most(t.shape);
+    std::vector<uint64_t> shape = most(t.shape);
     mkrt::ManifestWeight w;
+    if (shape.size() == 3) {
+      w.stack = shape[0];
+      shape.erase(shape.begin());
+    }
     w.name = t.name;
     w.offset = slot.offset;
     w.bytes = slot.bytes;
@@ -54,7 +58,9 @@ struct Describer {
     w.rows = shape.size() < 2 ? 1 : shape[0];
     w.cols = shape.back();
     w.group = static_cast<uint64_t>(t.packing.group);
-    for (TensorId source : t.packing.sources) w.sources.push_back(program().tensors[source].source);
+    for (uint64_t i = 0; i < w.stack; ++i)
+      for (TensorId source : t.packing.sources)
+        w.sources.push_back(source_name(program().tensors[source], static_cast<int64_t>(i)));
     if (w.sources.empty()) w.sources.push_back(t.source);
     return w;
   }

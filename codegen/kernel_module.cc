@@ -15,7 +15,7 @@
 namespace mkc {
 namespace {
 
-constexpr const char* kBodies[] = {"worker", "product", "attend", "tokens"};
+constexpr const char* kBodies[] = {"worker", "product", "attend", "tokens", "route", "experts"};
 
 std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std::string& name) {
   for (const Bitcode& file : device_bitcode()) {

@@ -186,14 +186,16 @@ class Scaffold {
     return number;
   }
 
-  void emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
+  // Those of the tasks, or of the loader.
+  void emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords, bool loader) {
     const std::vector<Wait>& waits = grid(id).waits;
     for (size_t i = 0; i < waits.size(); ++i) {
+      if (waits[i].loader != loader) continue;
       const Event& event = s_.program.events[waits[i].event];
       std::vector<llvm::Value*> cell;
       for (const Expr& at : waits[i].cell) cell.push_back(e_.value(at, coords));
       llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, wait_base) + 4 * i);
-      e_.call("mkd_wait",
+      e_.call(loader ? "mkd_loader_wait" : "mkd_wait",
               {worker_, e_.ir.CreateAdd(base, cell_number(event, cell)), e_.value(event.expect, cell)});
     }
   }
@@ -285,7 +287,7 @@ class Scaffold {
       e_.loop(tasks.first, tasks.last, [&](llvm::Value* task) {
         const std::vector<llvm::Value*> coords = coords_of(id, task);
         begin_task(record, task);
-        emit_waits(id, record, coords);
+        emit_waits(id, record, coords, false);
         e_.if_then(e_.ir.CreateICmpEQ(task, tasks.first), [&] { emit_segment_start(e_, call, arguments); });
         run_task(call, arguments, coords);
       });
@@ -307,10 +309,21 @@ class Scaffold {
     MKC_BUG("grid " + grid(id).name + " streams but multiplies nothing");
   }
 
+  void load_experts(GridId id, llvm::Value* record, llvm::Value* segment, int64_t elem_bytes) {
+    const BodyCall call{s_, id, record, bases_, worker_};
+    const Share tasks = share(id, segment);
+    emit_waits(id, record, {}, true);
+    e_.call(bulk_copy_ ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
+            {worker_, operand_address(e_, call, streamed(id)), emit_arguments(e_, call),
+             e_.constant(elem_bytes), tasks.first, e_.ir.CreateSub(tasks.last, tasks.first)});
+  }
+
   void load(llvm::Value* record, llvm::Value* segment) {
     const auto serves = [&](GridId id) { return streamed(id) < grid(id).reads.size(); };
     dispatch(record, serves, [&](GridId id) {
       const Tensor& weight = s_.program.tensors[grid(id).reads[streamed(id)].tensor];
+      if (grid(id).body == BodyKind::kExpert)
+        return load_experts(id, record, segment, dtype_bytes(weight.dtype));
       const auto shape = mkrt::packed_shape(static_cast<uint64_t>(weight.shape[0].constant()),
                                             static_cast<uint64_t>(weight.shape[1].constant()),
                                             static_cast<uint32_t>(dtype_bytes(weight.dtype)));

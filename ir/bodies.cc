@@ -68,6 +68,34 @@ const std::vector<BodySchema>& body_table() {
        {{"next", {kIndex, "T"}}},
        {},
        {}},
+      {{},
+       {{"logits", {kValue, "TX"}}},
+       {{"share", {kValue, "Tk"}},
+        {"expert", {kIndex, "X"}},
+        {"count", {kIndex, "X"}},
+        {"token", {kIndex, "kAT"}},
+        {"row", {kIndex, "Tk"}}},
+       {"norm_topk", "top_k"},
+       {}},
+      {{{"j", "S"}, {"a", "k"}},
+       {{"x?", {kValue, "TK"}},
+        {"rows?", {kValue, "kATK"}},
+        {"weight", {kWeight, "XNK"}},
+        {"norm?", {kVector, "K"}},
+        {"expert", {kIndex, "X"}},
+        {"count", {kIndex, "X"}},
+        {"token?", {kIndex, "kAT"}}},
+       {{"out", {kValue, "kATO"}}},
+       {"invariant?", "silu_mul?", "top_k"},
+       {"eps?"}},
+      {{{"t", "T"}, {"c", ""}},
+       {{"x", {kValue, "kATD"}},
+        {"share", {kValue, "Tk"}},
+        {"row", {kIndex, "Tk"}},
+        {"residual?", {kValue, "TD"}}},
+       {{"out", {kValue, "TD"}}},
+       {},
+       {}},
   };
   return table;
 }
@@ -127,6 +155,10 @@ const OpShapes& op_shapes(OpKind kind) {
 
 const BodySchema& body_schema(BodyKind kind) {
   return body_table()[static_cast<size_t>(kind)];
+}
+
+bool loader_looks_up(BodyKind kind, std::string_view role) {
+  return kind == BodyKind::kExpert && (role == "expert" || role == "count");
 }
 
 std::vector<NamedDim> dims_of(const Attrs& attrs) {

@@ -52,6 +52,9 @@ struct BodySchema {
 };
 const BodySchema& body_schema(BodyKind kind);
 
+// Whether the loader looks up in this operand what a task streams.
+bool loader_looks_up(BodyKind kind, std::string_view role);
+
 // The first piece of a request's context that its `rows` rows look at, of which each sees its own position
 // and the window - 1 before it; window 0: all.
 Expr first_piece(const Expr& rows, const Expr& kv_len, int64_t window, int64_t piece);

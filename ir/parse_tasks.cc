@@ -46,7 +46,8 @@ bool grid_part(Parser& p, TaskGrid& grid, uint32_t index, Schedule* schedule) {
     grid.writes.push_back(access(p));
   } else if (begins("wait", Part::kWait, grid.waits.size())) {
     const EventId event = p.event();
-    grid.waits.push_back({event, p.expr_list()});
+    const std::vector<Expr> cell = p.expr_list();
+    grid.waits.push_back({event, cell, p.accept("loader")});
   } else if (begins("notify", Part::kNotify, grid.notifies.size())) {
     const EventId event = p.event();
     grid.notifies.push_back({event, p.region()});

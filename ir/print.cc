@@ -34,7 +34,8 @@ void add_grid(Printer& p, const TaskGrid& grid, const std::vector<std::string>& 
   add_accesses(p, "read", grid.reads);
   add_accesses(p, "write", grid.writes);
   for (const Wait& wait : grid.waits)
-    p.out += fmt::format("  wait @{}[{}]\n", reference(events, wait.event.index), p.expr_list(wait.cell));
+    p.out += fmt::format("  wait @{}[{}]{}\n", reference(events, wait.event.index), p.expr_list(wait.cell),
+                         wait.loader ? " loader" : "");
   for (const Notify& notify : grid.notifies)
     p.out += fmt::format("  notify @{}{}\n", reference(events, notify.event.index), p.region(notify.cells));
   if (placement)

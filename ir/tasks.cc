@@ -14,6 +14,12 @@ const char* body_name(BodyKind kind) {
       return "combine";
     case BodyKind::kSample:
       return "sample";
+    case BodyKind::kRoute:
+      return "route";
+    case BodyKind::kExpert:
+      return "expert";
+    case BodyKind::kExpertSum:
+      return "expert_sum";
   }
   MKC_BUG("unknown body");
 }

@@ -12,17 +12,21 @@ namespace mkc {
 // What one task of a grid computes. Operand roles (Access::role) of each are listed in docs/ir.md and checked
 // by the verifier; every activation is f32.
 enum class BodyKind : uint8_t {
-  kEmbed,    // one token row: out[t, :] = table[tokens[t], :]
-  kProduct,  // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
-             // silu·mul, residual, argmax partial)
-  kAttend,   // one piece of a request's context for one key/value head, all its rows: partial max, sum and
-             // weighted values
-  kCombine,  // merges the pieces of one key/value head of a request in piece order
-  kSample,   // one token row: picks the best of the argmax partials
+  kEmbed,      // one token row: out[t, :] = table[tokens[t], :]
+  kProduct,    // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
+               // silu·mul, residual, argmax partial)
+  kAttend,     // one piece of a request's context for one key/value head, all its rows: partial max, sum and
+               // weighted values
+  kCombine,    // merges the pieces of one key/value head of a request in piece order
+  kSample,     // one token row: picks the best of the argmax partials
+  kRoute,      // all tokens: each one's experts and shares; the experts that have tokens, dealt out to parts
+  kExpert,     // a strip of 16 weight rows of each expert of a part, for that expert's tokens: a product each
+  kExpertSum,  // some columns of one token row: the results of its experts, by their shares, and a residual
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;
+constexpr int64_t kSumColumns = 512;  // of a task of expert_sum
 
 struct Access {
   std::string role;  // "x", "weight", "norm", "bias", "residual", "out", …
@@ -38,10 +42,11 @@ struct Coord {
   bool operator==(const Coord&) const = default;
 };
 
-// The task waits until the cell is complete.
+// The task waits until the cell is complete; or the loader does, before it looks up what the task streams.
 struct Wait {
   EventId event;
   std::vector<Expr> cell;  // one per event dim, over the grid's coordinates
+  bool loader = false;     // then the cell is the same for all tasks
   bool operator==(const Wait&) const = default;
 };
 

@@ -67,4 +67,11 @@ void set_attr(Attrs& attrs, std::string_view name, double value) {
   attr_slot(attrs, name) = {.name = std::string(name), .is_float = true, .f = value};
 }
 
+std::string source_name(const Tensor& weight, int64_t expert) {
+  std::string name = weight.source;
+  if (const size_t at = name.find(kExpertMark); at != std::string::npos)
+    name.replace(at, kExpertMark.size(), std::to_string(expert));
+  return name;
+}
+
 }  // namespace mkc

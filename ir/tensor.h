@@ -61,6 +61,9 @@ struct Tensor {
   bool operator==(const Tensor&) const = default;
 };
 
+// The checkpoint's name of a weight, of expert `expert` where it stacks several.
+std::string source_name(const Tensor& weight, int64_t expert);
+
 // Half-open interval [offset, offset + size) of one dim.
 struct Range {
   Expr offset;

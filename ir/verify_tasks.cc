@@ -34,7 +34,7 @@ void GridCheck::check() {
   check_accesses(Part::kRead, grid.reads, schema.reads);
   check_accesses(Part::kWrite, grid.writes, schema.writes);
   check_coords();
-  if (grid.body == BodyKind::kProduct) check_strips();
+  if (grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert) check_strips();
 }
 
 std::string_view plain(const RoleSchema& role) {
@@ -112,8 +112,8 @@ void GridCheck::check_coords() {
   }
 }
 
-// V17, V19: a product has a task for each strip of its weight, and a column of `out` for each row or pair of
-// rows.
+// V17, V19: a product has a task for each strip of its weight, along its first coordinate, and a column of
+// `out` for each row or pair of rows.
 void GridCheck::check_strips() {
   const auto size = [&](char letter) {
     const auto at = sizes.find(letter);

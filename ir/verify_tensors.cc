@@ -68,14 +68,16 @@ void check_packing(Verifier& v, TensorId id) {
   for (TensorId source : t.packing.sources) {
     const Tensor& s = v.tensors[source];
     if (s.kind != TensorKind::kWeight || s.source.empty() || s.dtype != t.dtype || s.shape != first.shape ||
-        s.shape.size() != 2 || !is_constant(s))
+        s.shape.size() != t.shape.size() || s.shape.size() < 2 || s.shape.size() > 3 || !is_constant(s))
       return v.report(
           7, site,
           fmt::format("its source {} is of kind {} [{}], expected {} matrices of the checkpoint, all "
                       "of one shape",
                       v.text.tensor(source), kind_text(s), v.text.expr_list(s.shape), dtype_name(t.dtype)));
   }
-  const std::vector<Expr> expected = {first.shape[0].constant() * count, first.shape[1]};
+  std::vector<Expr> expected = first.shape;
+  Expr& rows = expected[expected.size() - 2];
+  rows = rows * count;
   if (t.shape != expected)
     v.report(7, site,
              fmt::format("its shape is [{}], that of its sources together [{}]", v.text.expr_list(t.shape),

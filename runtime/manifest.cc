@@ -32,7 +32,7 @@ template <class V>
 void members(V& v, ManifestWeight& w) {
   v("name", w.name), v("offset", w.offset), v("bytes", w.bytes), v("layout", w.layout),
       v("element", w.element);
-  v("rows", w.rows), v("cols", w.cols), v("group", w.group), v("sources", w.sources);
+  v("rows", w.rows), v("cols", w.cols), v("group", w.group), v("sources", w.sources), v("stack", w.stack);
 }
 template <class V>
 void members(V& v, ManifestRope& r) {
@@ -178,22 +178,25 @@ Status check_tensor(const ManifestTensor& t, const Manifest& m) {
 Status check_weight(const ManifestWeight& w, const Manifest& m) {
   if (w.element == Element::kI32)
     return refuse(fmt::format("weight {} is i32, expected a float type", w.name));
+  if (w.stack == 0 || w.sources.size() % w.stack != 0 || (w.layout == WeightLayout::kVector && w.stack != 1))
+    return refuse(fmt::format("weight {}: {} sources of a stack of {}", w.name, w.sources.size(), w.stack));
   if (w.layout == WeightLayout::kVector && (w.rows != 1 || w.sources.size() != 1))
     return refuse(fmt::format("vector {} has {} rows and {} sources, expected one of each", w.name, w.rows,
                               w.sources.size()));
   constexpr uint64_t kMost = uint64_t{1} << 40;
-  if (w.rows == 0 || w.cols == 0 || w.rows > kMost || w.cols > kMost / w.rows)
+  if (w.rows == 0 || w.cols == 0 || w.rows > kMost || w.cols > kMost / w.rows / w.stack)
     return refuse(fmt::format("weight {} has {} rows and {} columns", w.name, w.rows, w.cols));
   const uint64_t bytes = w.layout == WeightLayout::kVector
                              ? w.cols * sizeof(float)
-                             : packed_shape(w.rows, w.cols, element_bytes(w.element)).bytes;
+                             : w.stack * packed_shape(w.rows, w.cols, element_bytes(w.element)).bytes;
   if (w.bytes < bytes || !inside(w.offset, w.bytes, m.weight_bytes))
     return refuse(fmt::format("weight {} of {} bytes has the slot {}+{} in an arena of {} bytes", w.name,
                               bytes, w.offset, w.bytes, m.weight_bytes));
-  if (w.sources.empty() || w.rows % w.sources.size() != 0 || (w.sources.size() > 1) != (w.group > 0) ||
-      (w.group > 0 && w.rows / w.sources.size() % w.group != 0))
-    return refuse(fmt::format("weight {}: {} rows of {} sources in groups of {}", w.name, w.rows,
-                              w.sources.size(), w.group));
+  const uint64_t sources = w.sources.size() / w.stack;
+  if (sources == 0 || w.rows % sources != 0 || (sources > 1) != (w.group > 0) ||
+      (w.group > 0 && w.rows / sources % w.group != 0))
+    return refuse(
+        fmt::format("weight {}: {} rows of {} sources in groups of {}", w.name, w.rows, sources, w.group));
   return {};
 }
 

@@ -36,9 +36,10 @@ struct ManifestWeight {
   uint64_t offset = 0, bytes = 0;
   WeightLayout layout = WeightLayout::kPacked;
   Element element = Element::kBf16;  // in the arena; a packed weight's sources have it too
-  uint64_t rows = 0, cols = 0;       // of all sources together; a vector has one row
+  uint64_t rows = 0, cols = 0;       // of a matrix's sources together; a vector has one row
   uint64_t group = 0;                // rows taken from each source in turn; 0 with one source
-  std::vector<std::string> sources;  // names in the checkpoint
+  std::vector<std::string> sources;  // names in the checkpoint, those of each matrix of the stack together
+  uint64_t stack = 1;                // packed matrices of rows x cols, one behind the other
   bool operator==(const ManifestWeight&) const = default;
 };
 

@@ -48,13 +48,15 @@ void pack_row(const PackedShape& shape, uint64_t row, const std::byte* from, std
   }
 }
 
-void pack_matrix(const ManifestWeight& w, const Checkpoint& checkpoint, std::span<std::byte> out) {
+// Of the sources of one matrix.
+void pack_matrix(const ManifestWeight& w, std::span<const std::string> names, const Checkpoint& checkpoint,
+                 std::span<std::byte> out) {
   const PackedShape shape = packed_shape(w.rows, w.cols, element_bytes(w.element));
-  const uint64_t sources = w.sources.size(), row_bytes = w.cols * shape.elem_bytes;
+  const uint64_t sources = names.size(), row_bytes = w.cols * shape.elem_bytes;
   if (shape.padded_cols != w.cols || shape.strips * kStripRows != w.rows)
     std::memset(out.data(), 0, out.size());
   for (uint64_t s = 0; s < sources; ++s) {
-    const std::byte* from = checkpoint.find(w.sources[s])->bytes.data();
+    const std::byte* from = checkpoint.find(names[s])->bytes.data();
     for (uint64_t r = 0; r < w.rows / sources; ++r) {
       const uint64_t row = sources == 1 ? r : (r / w.group * sources + s) * w.group + r % w.group;
       pack_row(shape, row, from + r * row_bytes, out.data());
@@ -68,7 +70,7 @@ Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint) {
   for (const ManifestWeight& w : manifest.weights) {
     std::vector<int64_t> shape{static_cast<int64_t>(w.cols)};
     if (w.layout == WeightLayout::kPacked)
-      shape.insert(shape.begin(), static_cast<int64_t>(w.rows / w.sources.size()));
+      shape.insert(shape.begin(), static_cast<int64_t>(w.rows * w.stack / w.sources.size()));
     for (const std::string& name : w.sources) {
       const StoredTensor* t = checkpoint.find(name);
       if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
@@ -83,7 +85,14 @@ Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint) {
 }
 
 void pack_weight(const ManifestWeight& weight, const Checkpoint& checkpoint, std::span<std::byte> out) {
-  if (weight.layout == WeightLayout::kPacked) return pack_matrix(weight, checkpoint, out);
+  if (weight.layout == WeightLayout::kPacked) {
+    const std::span<const std::string> names = weight.sources;
+    const size_t sources = names.size() / weight.stack;
+    const uint64_t bytes = packed_shape(weight.rows, weight.cols, element_bytes(weight.element)).bytes;
+    for (uint64_t i = 0; i < weight.stack; ++i)
+      pack_matrix(weight, names.subspan(i * sources, sources), checkpoint, out.subspan(i * bytes, bytes));
+    return;
+  }
   const StoredTensor& source = *checkpoint.find(weight.sources[0]);
   for (uint64_t i = 0; i < weight.cols; ++i) {
     const float value = value_at(source, i);

@@ -24,9 +24,10 @@ TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machi
   TaskCost cost;
   for (const Access& read : g.reads) {
     const Tensor& tensor = program.tensors[read.tensor];
-    if (read.stream && read.region.size() == 2)
+    const size_t dims = read.region.size();  // of a stack, a strip of one of its matrices
+    if (read.stream && dims >= 2)
       cost.stream_bytes +=
-          packed_bytes(tensor, static_cast<uint64_t>(evaluate(read.region[0].size, symbols, first)));
+          packed_bytes(tensor, static_cast<uint64_t>(evaluate(read.region[dims - 2].size, symbols, first)));
     else if (read.stream)
       cost.stream_bytes +=
           region_elements(read.region, symbols, first) * static_cast<uint64_t>(dtype_bytes(tensor.dtype));
@@ -60,8 +61,14 @@ uint64_t position_bytes(const TaskProgram& program) {
 }
 
 uint64_t packed_bytes(const Tensor& weight, uint64_t rows) {
-  const auto cols = static_cast<uint64_t>(evaluate(weight.shape[1], {}));
+  const auto cols = static_cast<uint64_t>(evaluate(weight.shape.back(), {}));
   return mkrt::packed_shape(rows, cols, static_cast<uint32_t>(dtype_bytes(weight.dtype))).bytes;
+}
+
+uint64_t packed_stack_bytes(const Tensor& weight) {
+  const std::vector<Expr>& shape = weight.shape;
+  const uint64_t matrix = packed_bytes(weight, static_cast<uint64_t>(evaluate(shape[shape.size() - 2], {})));
+  return shape.size() == 2 ? matrix : static_cast<uint64_t>(evaluate(shape[0], {})) * matrix;
 }
 
 }  // namespace mkc

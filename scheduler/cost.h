@@ -27,7 +27,9 @@ std::vector<int64_t> decode_symbols(const TaskProgram& program);
 // Bytes of keys and values that a request has for each position, over all layers.
 uint64_t position_bytes(const TaskProgram& program);
 
-// Packed bytes of `rows` rows, at most the tensor's, of a weight with rank 2.
+// Packed bytes of `rows` rows, at most the tensor's, of a matrix, or of one of a stack.
 uint64_t packed_bytes(const Tensor& weight, uint64_t rows);
+// Of all rows and matrices.
+uint64_t packed_stack_bytes(const Tensor& weight);
 
 }  // namespace mkc

@@ -6,6 +6,7 @@
 #include <boost/dynamic_bitset.hpp>
 #include <map>
 
+#include "ir/bodies.h"
 #include "ir/domain.h"
 #include "runtime/abi.h"
 #include "scheduler/events_map.h"
@@ -50,7 +51,12 @@ class Deriver {
                           fmt::format("%{} has no event: the tasks it waits for cannot be counted by its "
                                       "coordinates",
                                       program_.grids[g].name));
-        add_event(g, *std::move(found));
+        add_event(g, *found, false);
+        order(g, *found);
+      }
+      if (const std::vector<Dependence> tables = looked_up(g); !tables.empty()) {
+        double gain_ns = 0;
+        add_event(g, plan_by({}, g, producers_of(tables), tables, gain_ns).value(), true);
       }
       note_uses(g);
     }
@@ -138,6 +144,16 @@ class Deriver {
     return out;
   }
 
+  // On those who write what the loader looks up to know what a task streams.
+  std::vector<Dependence> looked_up(GridId g) const {
+    std::vector<Dependence> found;
+    for (const Access& a : program_.grids[g].reads)
+      for (const Use& use : uses_[a.tensor.index])
+        if (use.writes && loader_looks_up(program_.grids[g].body, a.role))
+          found.push_back({use.grid, use.access, &a});
+    return found;
+  }
+
   // Cells told apart by these coordinates of the consumer, and what they gain; nothing where that gains
   // nothing for any producer, or the tasks cannot be counted.
   std::optional<EventPlan> plan_by(const std::vector<uint32_t>& ks, GridId g,
@@ -172,6 +188,8 @@ class Deriver {
     if (std::find(decided.begin(), decided.end(), false) != decided.end()) return std::nullopt;
     const double sooner_ns = std::max(1.0, rounds) * costs_.task_ns * (1 - 1 / cells);
     gain_ns = sooner_ns - cells_notified * costs_.notify_ns;
+    plan.reason = "one cell: every task needs all that the producers write";
+    if (ks.empty()) return plan;
     plan.reason = fmt::format(
         "a cell for each {}: tasks start about {:.0f} ns sooner, further notifications take {:.0f} ns", names,
         sooner_ns, cells_notified * costs_.notify_ns);
@@ -185,7 +203,6 @@ class Deriver {
     const std::vector<GridId> producers = producers_of(needed);
     double best_gain_ns = 0, gain_ns = 0;
     std::optional<EventPlan> best = plan_by({}, g, producers, needed, gain_ns);
-    if (best) best->reason = "one cell: every task needs all that the producers write";
     const auto offer = [&](const std::vector<uint32_t>& ks, const std::string& names) {
       std::optional<EventPlan> fine = plan_by(ks, g, producers, needed, gain_ns);
       if (!fine) return;
@@ -201,10 +218,10 @@ class Deriver {
     return best;
   }
 
-  void add_event(GridId g, EventPlan plan) {
+  void add_event(GridId g, const EventPlan& plan, bool loader) {
     uint32_t e = 0;
     while (e < plans_.size() && !(plans_[e].dims == plan.dims && plans_[e].maps == plan.maps)) ++e;
-    program_.grids[g].waits.push_back({EventId{e}, plan.cell});
+    program_.grids[g].waits.push_back({EventId{e}, plan.cell, loader});
     if (e == plans_.size()) {
       Event event;
       event.name = program_.grids[g].name + "_ready";
@@ -218,7 +235,6 @@ class Deriver {
       reasons_.push_back(plan.reason);
       plans_.push_back(plan);
     }
-    order(g, plan);
   }
 
   // Extends before_ and flows_ to the grid that waits for the plan's event.

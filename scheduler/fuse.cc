@@ -9,13 +9,6 @@ namespace {
 
 constexpr int64_t kPairedRows = kTileRows / 2;  // of gate, then of up, in a strip of both
 
-// Block `coord(0)` of `size` elements of a dim; the last may be partial.
-Range block(int64_t size, const Expr& dim) {
-  const Expr offset = size * coord(0);
-  const bool even = dim.is_const() && dim.constant() % size == 0;
-  return {offset, even ? Expr(size) : min(size, dim - offset)};
-}
-
 // A product of the weights of `linears`, which share their input. `epilogue`: the op that reads their
 // results, or an invalid id. Its grid's `out` is the result of the last of them.
 struct ProductPattern {
@@ -96,6 +89,9 @@ bool has_epilogue(const Fusion& f, OpId linear) {
 }
 
 Status fuse_add(Fusion& f, OpId id) {
+  for (const TensorId t : f.graph.ops[id].inputs)
+    if (const OpId sum = f.sole_producer_of(t, OpKind::kExpertSum); sum.valid())
+      return fuse_expert_sum(f, sum, id);
   const size_t i = summand(f, id);
   if (i == 2) return f.misfit(id, "neither operand is a linear's result that nothing else reads");
   const std::vector<TensorId>& inputs = f.graph.ops[id].inputs;
@@ -106,17 +102,20 @@ Status fuse_add(Fusion& f, OpId id) {
 
 Status fuse_silu_mul(Fusion& f, OpId id) {
   const std::vector<TensorId>& inputs = f.graph.ops[id].inputs;
-  const OpId gate = f.sole_producer_of(inputs[0], OpKind::kLinear);
-  const OpId up = f.sole_producer_of(inputs[1], OpKind::kLinear);
+  const bool experts = f.producer_of(inputs[0], OpKind::kExpertLinear).valid();
+  const OpKind kind = experts ? OpKind::kExpertLinear : OpKind::kLinear;
+  const OpId gate = f.sole_producer_of(inputs[0], kind), up = f.sole_producer_of(inputs[1], kind);
   if (!gate.valid() || !up.valid())
     return f.misfit(id, "its operands are not results of linears that nothing else reads");
   const Op &a = f.graph.ops[gate], &b = f.graph.ops[up];
   if (a.inputs[0] != b.inputs[0]) return f.misfit(id, "its linears read different inputs");
-  if (a.inputs.size() != 2 || b.inputs.size() != 2) return f.misfit(id, "its linears have biases");
   const std::string& up_name = f.out_name(up);
   const size_t dot = up_name.find_last_of('.');
   const std::string last_part = dot == std::string::npos ? up_name : up_name.substr(dot + 1);
-  add_product(f, {{gate, up}, id, {}, f.out_name(gate) + "_" + last_part});
+  const std::string name = f.out_name(gate) + "_" + last_part;
+  if (experts) return fuse_expert_linears(f, {gate, up}, id, name);
+  if (a.inputs.size() != 2 || b.inputs.size() != 2) return f.misfit(id, "its linears have biases");
+  add_product(f, {{gate, up}, id, {}, name});
   return {};
 }
 
@@ -160,9 +159,13 @@ Status fuse_op(Fusion& f, OpId id) {
     case OpKind::kArgmax:
       return fuse_argmax(f, id);
     case OpKind::kRoute:
+      return fuse_route(f, id);
     case OpKind::kExpertLinear:
+      return f.sole_reader_of(id, OpKind::kSiluMul).valid()
+                 ? Status()
+                 : fuse_expert_linears(f, {id}, {}, f.out_name(id));
     case OpKind::kExpertSum:
-      return f.misfit(id, "experts have no tasks yet");
+      return f.sole_reader_of(id, OpKind::kAdd).valid() ? Status() : fuse_expert_sum(f, id, {});
     case OpKind::kRmsNorm:
     case OpKind::kHeadNorm:
     case OpKind::kRope:
@@ -204,7 +207,8 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
     fusion.program.ropes.push_back({fusion.use(rope.tensor), rope.inv_freq, rope.scale});
   if (options.batch_invariant)
     for (TaskGrid& grid : fusion.program.grids)
-      if (grid.body == BodyKind::kProduct) set_attr(grid.attrs, "invariant", int64_t{1});
+      if (grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert)
+        set_attr(grid.attrs, "invariant", int64_t{1});
   return std::move(fusion.program);
 }
 

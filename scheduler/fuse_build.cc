@@ -30,9 +30,23 @@ OpId Fusion::sole_producer_of(TensorId t, OpKind kind) const {
   return vanishes ? producer_of(t, kind) : OpId{};
 }
 
+OpId Fusion::sole_reader_of(OpId op, OpKind kind) const {
+  const TensorId out = graph.ops[op].outputs[0];
+  const OpId reader = readers[out.index].size() == 1 ? readers[out.index][0] : OpId{};
+  return reader.valid() && graph.ops[reader].kind == kind && sole_producer_of(out, graph.ops[op].kind) == op
+             ? reader
+             : OpId{};
+}
+
 TensorId Fusion::use(TensorId graph_tensor) {
   TensorId& id = kept_[graph_tensor.index];
   if (!id.valid()) id = program.tensors.add(tensor(graph_tensor));
+  return id;
+}
+
+TensorId Fusion::use_as(TensorId graph_tensor, std::vector<Expr> shape) {
+  const TensorId id = use(graph_tensor);
+  program.tensors[id].shape = std::move(shape);
   return id;
 }
 
@@ -48,7 +62,8 @@ TensorId Fusion::use_packed(const std::vector<TensorId>& sources, int64_t group,
   Tensor packed = tensor(sources[0]);
   packed.name = name + ".packed";
   packed.source.clear();
-  packed.shape[0] = packed.shape[0] * static_cast<int64_t>(sources.size());
+  Expr& rows = packed.shape[packed.shape.size() - 2];
+  rows = rows * static_cast<int64_t>(sources.size());
   packed.packing.group = group;
   for (TensorId source : sources) packed.packing.sources.push_back(use(source));
   id = program.tensors.add(std::move(packed));
@@ -94,6 +109,12 @@ void Fusion::write(GridId grid, const char* role, TensorId t, Region region) {
 Error Fusion::misfit(OpId op, const std::string& why) const {
   return error_at(graph.ops[op].loc,
                   fmt::format("{} fits no task: {}", op_schema(graph.ops[op].kind).name, why));
+}
+
+Range block(int64_t size, const Expr& dim, uint32_t coordinate) {
+  const Expr offset = size * coord(coordinate);
+  const bool even = dim.is_const() && dim.constant() % size == 0;
+  return {offset, even ? Expr(size) : min(size, dim - offset)};
 }
 
 Region whole(const Tensor& tensor) {

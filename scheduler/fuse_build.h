@@ -7,6 +7,13 @@
 
 namespace mkc {
 
+// What a route grid tells its layer's experts: the program's tensors.
+struct RouteTables {
+  TensorId expert, count, token, row;
+  int64_t parts;  // that the experts with tokens are dealt out to
+  Expr depth;     // of a part, at most
+};
+
 struct Fusion {
   explicit Fusion(const OpGraph& op_graph);
 
@@ -15,11 +22,14 @@ struct Fusion {
   std::vector<std::vector<OpId>> readers;  // by TensorId
   std::vector<bool> taken;                 // by OpId: part of a grid
   TaskProgram program;
+  std::map<TensorId, RouteTables> routes;  // by the graph's choice
 
   // The op of this kind that computes the tensor; an invalid id where there is none.
   OpId producer_of(TensorId tensor, OpKind kind) const;
   // The same, if nothing but one op reads the tensor, so that it need not exist.
   OpId sole_producer_of(TensorId tensor, OpKind kind) const;
+  // The op of this kind that alone reads the first result of `op`; an invalid id where there is none.
+  OpId sole_reader_of(OpId op, OpKind kind) const;
 
   // Whether the program has the graph's tensor.
   bool keeps(TensorId graph_tensor) const { return kept_[graph_tensor.index].valid(); }
@@ -29,6 +39,8 @@ struct Fusion {
   TensorId use_vector(TensorId graph_tensor);
   // The packed weight made of these weights of the graph; one for all its users.
   TensorId use_packed(const std::vector<TensorId>& sources, int64_t group, const std::string& name);
+  // The program's tensor for one of the graph, in which its elements stand in another shape.
+  TensorId use_as(TensorId graph_tensor, std::vector<Expr> shape);
   TensorId add_activation(const std::string& name, DType dtype, std::vector<Expr> shape, const Loc& loc);
 
   // Adds a grid for `ops`, whose last gives layer and place; `name` gets a number where it is taken.
@@ -47,6 +59,16 @@ struct Fusion {
 
 // Every element of a tensor.
 Region whole(const Tensor& tensor);
+
+// Block `coord(0)`, or another coordinate, of `size` elements of a dim; the last may be partial.
+Range block(int64_t size, const Expr& dim, uint32_t coordinate = 0);
+
+// The patterns of experts: a route; one or two expert_linears, the latter with the silu_mul that reads them;
+// an expert_sum, with the add that reads it if that is valid.
+Status fuse_route(Fusion& fusion, OpId route);
+Status fuse_expert_linears(Fusion& fusion, const std::vector<OpId>& linears, OpId silu_mul,
+                           const std::string& name);
+Status fuse_expert_sum(Fusion& fusion, OpId sum, OpId add);
 
 // The attention pattern, anchored at an attention op.
 Status fuse_attention(Fusion& fusion, OpId attention);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/bodies.h"
 #include "runtime/packing.h"
 #include "scheduler/cost.h"
 #include "scheduler/order.h"
@@ -137,9 +138,51 @@ Status check_memory(const Schedule& s) {
   return check_disjoint(counters, s.event_cells, "counters");
 }
 
+// By TensorId, the last grid that writes it; -1: none.
+std::vector<int64_t> last_writers(const TaskProgram& program) {
+  std::vector<int64_t> last(program.tensors.size(), -1);
+  for (GridId g : program.grids.ids())
+    for (const Access& write : program.grids[g].writes) last[write.tensor.index] = g.index;
+  return last;
+}
+
+// Rule 3: a loader that looks up what a task streams waits for all who write that, and nothing overwrites it.
+Status check_tables(const Schedule& s, GridId g, const std::vector<int64_t>& last_writer) {
+  const TaskProgram& program = s.program;
+  const TaskGrid& grid = program.grids[g];
+  const auto awaits_all = [&](const TaskGrid& writer) {
+    return std::any_of(grid.waits.begin(), grid.waits.end(), [&](const Wait& wait) {
+      return wait.loader && std::any_of(writer.notifies.begin(), writer.notifies.end(), [&](const Notify& n) {
+               return n.event == wait.event && program.events[n.event].dims.empty();
+             });
+    });
+  };
+  for (const Access& read : grid.reads) {
+    if (!loader_looks_up(grid.body, read.role)) continue;
+    const Slot& table = s.slots[read.tensor.index];
+    for (TensorId t : program.tensors.ids()) {
+      const Slot& other = s.slots[t.index];
+      if (t != read.tensor && last_writer[t.index] > last_writer[read.tensor.index] &&
+          program.tensors[t].kind == TensorKind::kActivation && other.offset < table.offset + table.bytes &&
+          table.offset < other.offset + other.bytes)
+        return Error{fmt::format("error: the loader of %{} looks up %{}, which %{} may overwrite", grid.name,
+                                 program.tensors[read.tensor].name, program.tensors[t].name)};
+    }
+    for (const TaskGrid& writer : program.grids)
+      for (const Access& write : writer.writes)
+        if (write.tensor == read.tensor && !awaits_all(writer))
+          return Error{fmt::format("error: the loader of %{} looks up %{} without a wait for %{}", grid.name,
+                                   program.tensors[read.tensor].name, writer.name)};
+  }
+  return {};
+}
+
 // Rule 3. With it, ring reuse adds nothing to rule 5: tiles are loaded in stream order, and tile i waits for
 // the release of tile i - stages, by a task at the same or an earlier place of the same stream.
 Status check_ring(const Schedule& s) {
+  const std::vector<int64_t> last = last_writers(s.program);
+  for (GridId g : s.program.grids.ids())
+    if (Status status = check_tables(s, g, last); !status.ok()) return status;
   std::set<TensorId> written;
   for (const TaskGrid& grid : s.program.grids)
     for (const Access& write : grid.writes) written.insert(write.tensor);

@@ -45,6 +45,24 @@ bool is_computed(TensorKind kind) {
   return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
 }
 
+bool multiplies(const TaskGrid& grid) {
+  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
+}
+
+// Experts whose strips a task multiplies, where as many have tokens as may.
+int64_t experts_of(const TaskGrid& grid, std::span<const int64_t> symbols) {
+  return grid.body == BodyKind::kExpert ? evaluate(grid.writes[0].region[1].size, symbols) : 1;
+}
+
+// Activation rows that share a pass: of an expert, with the step's tokens spread evenly over those there may
+// be.
+int64_t rows_of_x(const TaskGrid& grid, std::span<const int64_t> symbols) {
+  if (const Access* x = find_read(grid, "x"); grid.body == BodyKind::kProduct)
+    return evaluate(x->region[0].size, symbols);
+  const int64_t tokens = evaluate(grid.writes[0].region[2].size, symbols);
+  return std::max<int64_t>(1, tokens / experts_of(grid, symbols));
+}
+
 // Tokens that share a pass of the strip, and the rate at which its bytes are multiplied.
 struct Variant {
   int64_t group;
@@ -63,7 +81,7 @@ Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes) {
 TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     : step_(step), machine_(machine), products_(step.schedule->program.grids.size()) {
   for (GridId g : step.schedule->program.grids.ids())
-    if (step.schedule->program.grids[g].body == BodyKind::kProduct) products_[g.index] = product(g);
+    if (multiplies(step.schedule->program.grids[g])) products_[g.index] = product(g);
 }
 
 // Workers that run tasks of the grid at the same time.
@@ -88,11 +106,12 @@ double TaskWorks::product_ns(GridId grid, double bytes_per_ns, double x_bytes) c
 TaskWork TaskWorks::product(GridId grid) const {
   const TaskProgram& program = step_.schedule->program;
   const TaskGrid& g = program.grids[grid];
-  const Access *x = find_read(g, "x"), *weight = find_read(g, "weight");
-  MKC_ASSERT(x && weight, "product " + g.name + " lacks an operand");
+  const Access* weight = find_read(g, "weight");
+  MKC_ASSERT(weight, "product " + g.name + " lacks an operand");
   const Tensor& packed = program.tensors[weight->tensor];
-  const int64_t tokens = evaluate(x->region[0].size, step_.symbols);
-  const int64_t rows = evaluate(packed.shape[0], {}), cols = evaluate(packed.shape[1], {});
+  const int64_t tokens = rows_of_x(g, step_.symbols);
+  const size_t dims = packed.shape.size();
+  const int64_t rows = evaluate(packed.shape[dims - 2], {}), cols = evaluate(packed.shape[dims - 1], {});
   const int64_t element = dtype_bytes(packed.dtype);
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
@@ -100,13 +119,13 @@ TaskWork TaskWorks::product(GridId grid) const {
   const bool norm = find_read(g, "norm") != nullptr;
 
   TaskWork work;
-  work.tiles = shape.tiles;
+  work.tiles = shape.tiles * static_cast<uint32_t>(experts_of(g, step_.symbols));
   work.passes = static_cast<uint32_t>((tokens + variant.group - 1) / variant.group);
   work.tail_bytes = static_cast<uint32_t>(shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes);
   work.weight_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);
   // Each column of a tile is multiplied with as many activations as the pass has tokens, and one norm scale.
-  const double rows_of_x = static_cast<double>(tokens) / std::max(work.passes, 1u) + (norm ? 1 : 0);
-  const double x_bytes = rows_of_x * kActivationBytes / static_cast<double>(kTileRows * element);
+  const double x_rows = static_cast<double>(tokens) / std::max(work.passes, 1u) + (norm ? 1 : 0);
+  const double x_bytes = x_rows * kActivationBytes / static_cast<double>(kTileRows * element);
   const double ns_per_byte = product_ns(grid, variant.bytes_per_ns, x_bytes);
   work.tile_ns = mkrt::kStageBytes * ns_per_byte;
   work.tail_ns = work.tail_bytes * ns_per_byte;
@@ -163,13 +182,17 @@ TaskWork TaskWorks::other(uint32_t task) const {
 TaskWork TaskWorks::of(uint32_t task) const {
   const GridId grid = step_.grid_of[task];
   switch (step_.schedule->program.grids[grid].body) {
-    case BodyKind::kProduct: {
+    case BodyKind::kProduct:
+    case BodyKind::kExpert: {
       TaskWork work = products_[grid.index];
-      const int64_t strip = task - step_.task_base[grid.index];
-      const Access* weight = find_read(step_.schedule->program.grids[grid], "weight");
-      const Tensor& t = step_.schedule->program.tensors[weight->tensor];
-      const int64_t rows = std::min(kTileRows, evaluate(t.shape[0], {}) - strip * kTileRows);
-      work.weight_bytes = static_cast<uint64_t>(rows * evaluate(t.shape[1], {}) * dtype_bytes(t.dtype));
+      const TaskGrid& g = step_.schedule->program.grids[grid];
+      const int64_t parts = g.coords.size() < 2 ? 1 : g.coords[1].extent.constant();
+      const int64_t strip = (task - step_.task_base[grid.index]) / parts;
+      const Tensor& t = step_.schedule->program.tensors[find_read(g, "weight")->tensor];
+      const size_t dims = t.shape.size();
+      const int64_t rows = std::min(kTileRows, evaluate(t.shape[dims - 2], {}) - strip * kTileRows);
+      work.weight_bytes = static_cast<uint64_t>(rows * evaluate(t.shape[dims - 1], {}) *
+                                                dtype_bytes(t.dtype) * experts_of(g, step_.symbols));
       return work;
     }
     case BodyKind::kAttend:
@@ -177,6 +200,8 @@ TaskWork TaskWorks::of(uint32_t task) const {
     case BodyKind::kCombine:
     case BodyKind::kEmbed:
     case BodyKind::kSample:
+    case BodyKind::kRoute:
+    case BodyKind::kExpertSum:
       return other(task);
   }
   MKC_BUG("task of unknown body");

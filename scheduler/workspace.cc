@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/bodies.h"
 #include "ir/domain.h"
 #include "scheduler/cost.h"
 
@@ -38,8 +39,7 @@ uint64_t tensor_bytes(const Tensor& tensor, bool is_read, const std::vector<Boun
       return 0;
     case TensorKind::kWeight:
       if (!is_read) return 0;
-      if (!tensor.packing.sources.empty())
-        return packed_bytes(tensor, static_cast<uint64_t>(evaluate(tensor.shape[0], {})));
+      if (!tensor.packing.sources.empty()) return packed_stack_bytes(tensor);
       return tensor.shape.size() < 2 ? elements * 4 : elements * element_bytes;
     case TensorKind::kTable:
       return elements * 4;
@@ -108,13 +108,17 @@ bool never_expects_zero(const Event& event, const std::vector<Bounds>& symbols) 
 struct Lifetime {
   GridSet accessors;  // grids that read or write the tensor
   GridSet writers;
+  bool looked_up = false;  // by loaders, which no event orders before a later overwrite
 };
 
 std::vector<Lifetime> lifetimes(const TaskProgram& program) {
   std::vector<Lifetime> out(program.tensors.size(),
-                            {GridSet(program.grids.size()), GridSet(program.grids.size())});
+                            {GridSet(program.grids.size()), GridSet(program.grids.size()), false});
   for (GridId g : program.grids.ids()) {
-    for (const Access& a : program.grids[g].reads) out[a.tensor.index].accessors.set(g.index);
+    for (const Access& a : program.grids[g].reads) {
+      out[a.tensor.index].accessors.set(g.index);
+      if (loader_looks_up(program.grids[g].body, a.role)) out[a.tensor.index].looked_up = true;
+    }
     for (const Access& a : program.grids[g].writes) {
       out[a.tensor.index].accessors.set(g.index);
       out[a.tensor.index].writers.set(g.index);
@@ -125,7 +129,7 @@ std::vector<Lifetime> lifetimes(const TaskProgram& program) {
 
 // Whether `first` is dead before anybody writes `second`.
 bool ends_before(const Lifetime& first, const Lifetime& second, const std::vector<GridSet>& before) {
-  if (second.writers.none()) return false;
+  if (second.writers.none() || first.looked_up) return false;
   for (auto w = second.writers.find_first(); w != GridSet::npos; w = second.writers.find_next(w))
     if (!first.accessors.is_subset_of(before[w])) return false;
   return true;
@@ -182,6 +186,7 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
   for (GridId b : program.grids.ids()) {
     const TaskGrid& grid = program.grids[b];
     for (const Wait& wait : grid.waits) {
+      if (wait.loader) continue;
       const Event& event = program.events[wait.event];
       const bool one_cell = has_one_cell(event);
       const bool every_cell =

@@ -73,32 +73,33 @@ struct AttendArgs {
 constexpr u32 kMaxExperts = 512;
 constexpr u32 kMaxTopK = 16;
 
-// logits [T, experts]; share [T, top_k]. The pairs of a token and one of its choices are sorted by expert,
-// then token, into rows; the experts that have any are numbered, in order, as slots: begin [experts + 1]: the
-// first row of each slot, T*top_k past the last; expert [experts]: of each slot, 0 past the last; token
-// [T*top_k]: of each row; row [T, top_k]: of each pair.
+// logits [T, experts]; share [T, top_k]. The experts that any token chose are numbered, in order, as slots:
+// expert [experts]: of each slot; count [experts]: its tokens; both 0 past the last slot. Slots are dealt out
+// to top_k parts: slot s is number s / top_k of part s % top_k, which has `depth` at most. token [top_k,
+// depth, T]: the tokens of each slot, in order, in its first `count` places. row [T, top_k]: the place of
+// each of a token's choices among these.
 struct RouteArgs {
   AS1 const f32* logits;
   AS1 f32* share;
   AS1 u32* expert;
-  AS1 u32* begin;
+  AS1 u32* count;
   AS1 u32* token;
   AS1 u32* row;
-  u32 tokens, experts, top_k, norm_topk;
+  u32 tokens, experts, top_k, depth, norm_topk;
 };
 
 // The product of each slot's rows with its expert's weights. `product`: its weight is [experts][rows, cols],
-// its out [T*top_k, out_cols]; no bias, residual or best. x_row [T*top_k]: the row of product.x of each row;
-// null: the same. The rest as route writes it.
+// its out [top_k, depth, T, out_cols]; no bias, residual or best. token [top_k, depth, T]: the row of
+// product.x of each row; null: product.x is [top_k, depth, T, cols]. The rest as route writes it.
 struct ExpertArgs {
   ProductArgs product;
   AS1 const u32* expert;
-  AS1 const u32* begin;
-  AS1 const u32* x_row;
-  u32 experts, top_k;
+  AS1 const u32* count;
+  AS1 const u32* token;
+  u32 experts, top_k, depth;
 };
 
-// out [T, cols] = residual [T, cols] or 0, plus the rows of x [T*top_k, cols] of a token's choices times its
+// out [T, cols] = residual [T, cols] or 0, plus the rows of x [rows, cols] of a token's choices times its
 // shares, in the order of the choices; share and row as route writes them.
 struct ExpertSumArgs {
   AS1 const f32* x;
@@ -106,7 +107,7 @@ struct ExpertSumArgs {
   AS1 const u32* row;
   AS1 const f32* residual;
   AS1 f32* out;
-  u32 tokens, cols, top_k;
+  u32 tokens, cols, rows, top_k;
 };
 constexpr u32 kSumCols = 2 * kConsumerThreads;  // of out, a task's
 
@@ -184,9 +185,9 @@ void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
 void mkb_route(Worker*, const RouteArgs*);
-void mkb_expert_f32(Worker*, const ExpertArgs*, u32 slot, u32 strip);
-void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 slot, u32 strip);
-void mkb_expert_f16(Worker*, const ExpertArgs*, u32 slot, u32 strip);
+void mkb_expert_f32(Worker*, const ExpertArgs*, u32 strip, u32 part);
+void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 strip, u32 part);
+void mkb_expert_f16(Worker*, const ExpertArgs*, u32 strip, u32 part);
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_sample(Worker*, const SampleArgs*, u32 token);
 void mkb_draw(Worker*, const DrawArgs*, u32 request, u32 row);

@@ -5,46 +5,40 @@ namespace mk {
 
 namespace {
 
-constexpr u32 kNone = 0xffffffffu;
-
-// The rows of a slot. Read by one thread, so that all go the same way even where a fault let this task run
-// ahead of route; for the same reason they are kept within the tensors.
-struct Slot {
-  u32 begin, count;
-};
-
 struct Scratch : ProductScratch {
-  AS3 u32* x_row;  // [row of the group]; kNone past the slot's rows
-  AS3 Slot* slot;
+  AS3 u32* x_row;  // [row of the group]; the first again past its rows
+  AS3 u32* count;  // [slot of the part]; 0 past the last
   MK_INLINE explicit Scratch(const Worker& w)
       : ProductScratch(w),
         x_row((AS3 u32*)(value + kGroupTokens * kStripRows)),
-        slot((AS3 Slot*)(x_row + kGroupTokens)) {}
+        count(x_row + kGroupTokens) {}
 };
+static_assert((kPartials + kMaxTokens + kGroupTokens * kStripRows + kGroupTokens + kMaxExperts + 1) * 4 <=
+              kScratchBytes);
 
 MK_INLINE u32 least(u32 a, u32 b) {
   return a < b ? a : b;
 }
 
-MK_INLINE Slot slot_of(const Worker& w, const ExpertArgs& a, const Scratch& s, u32 slot) {
-  if (w.thread == 0) {
-    const u32 rows = a.product.tokens * a.top_k;
-    const u32 begin = least(a.begin[slot], rows), end = least(a.begin[slot + 1], rows);
-    s.slot->begin = begin;
-    s.slot->count = begin < end ? least(end - begin, a.product.tokens) : 0;
+// Brings the counts of the part's slots to shared memory, so that all threads go the same way even where a
+// fault let this task run ahead of route; for the same reason what is read from its tables is kept within
+// bounds.
+MK_INLINE void fetch_counts(const Worker& w, const ExpertArgs& a, const Scratch& s, u32 part) {
+  for (u32 i = w.thread; i <= a.depth; i += kConsumerThreads) {
+    const u32 slot = i * a.top_k + part;
+    s.count[i] = i < a.depth && slot < a.experts ? least(a.count[slot], a.product.tokens) : 0;
   }
   consumer_barrier();
-  return {s.slot->begin, s.slot->count};
 }
 
-// A group of rows as the product takes them.
+// A group of `count` rows as the product takes them.
 struct Input {
   XRows x;
   AS3 const u32* x_row;
+  u32 count;
   MK_INLINE f32x2 pair(u32 row, u32 col) const {
-    const u32 from = x_row[row];
-    if (from == kNone) return {0, 0};
-    return x.pair(from, col);
+    const f32x2 v = x.pair(x_row[row], col);  // always a load, as in product.cc
+    return row < count ? v : 0;
   }
 };
 
@@ -60,60 +54,61 @@ MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip, u32 fir
     out[col] = silu(add_warps(s.partial, entry)) * add_warps(s.partial, entry + 8);
 }
 
-// All groups of an accumulator's size.
+// All groups of an accumulator's size of the `rows` that begin at `begin`.
 template <class W, class Accumulator>
-MK_INLINE void multiply_groups(Worker& w, const ExpertArgs& a, const Slot& slot, u32 strip) {
+MK_INLINE void multiply_groups(Worker& w, const ExpertArgs& a, u32 strip, u32 begin, u32 rows) {
   const Scratch s(w);
   const ProductArgs& p = a.product;
-  const u32 x_rows = a.x_row ? p.tokens : p.tokens * a.top_k;
-  for (u32 done = 0; done < slot.count; done += Accumulator::tokens) {
-    const u32 first = slot.begin + done, count = least(slot.count - done, Accumulator::tokens);
+  for (u32 done = 0; done < rows; done += Accumulator::tokens) {
+    const u32 first = begin + done, count = least(rows - done, Accumulator::tokens);
     if (w.thread < kGroupTokens) {
-      const u32 row = first + w.thread;
-      s.x_row[w.thread] = w.thread < count ? least(a.x_row ? a.x_row[row] : row, x_rows - 1) : kNone;
+      const u32 row = first + (w.thread < count ? w.thread : 0);
+      s.x_row[w.thread] = a.token ? least(a.token[row], p.tokens - 1) : row;
     }
     consumer_barrier();
-    drain<W, Accumulator>(w, p, Input{{p, s.scale}, s.x_row}, 0, s.partial);
+    drain<W, Accumulator>(w, p, Input{{p, s.scale}, s.x_row, count}, 0, s.partial);
     for (u32 entry = w.thread; entry < Accumulator::tokens * kStripRows; entry += kConsumerThreads)
       finish(p, s, strip, first, count, entry);
   }
 }
 
-// The accumulator is chosen by the tokens of the step, not the rows of the slot, so that a token's bits do
-// not depend on where the others go.
+// The slots of a part, one after the other. Whether by multiply-adds or matrix instructions depends on the
+// tokens of the step, not the rows of a slot, so that a token's bits do not depend on where the others go.
 template <class W>
-MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 slot_index, u32 strip) {
-  const Slot slot = slot_of(w, a, Scratch(w), slot_index);
-  if (a.product.tokens == 1) return multiply_groups<W, Fma<W, 1>>(w, a, slot, strip);
-  if constexpr (W::bytes == 4) {
-    multiply_groups<W, Fma<W, kGroupTokensF32>>(w, a, slot, strip);
-  } else {
-    if (slot.count <= 8)
-      multiply_groups<W, Mma<W, 1>>(w, a, slot, strip);
+MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 strip, u32 part) {
+  const Scratch s(w);
+  fetch_counts(w, a, s, part);
+  for (u32 i = 0; s.count[i] != 0; ++i) {
+    const u32 begin = (part * a.depth + i) * a.product.tokens, rows = s.count[i];
+    if (a.product.tokens == 1 && (W::bytes == 4 || !a.product.invariant))
+      multiply_groups<W, Fma<W, 1>>(w, a, strip, begin, rows);
+    else if constexpr (W::bytes == 4)
+      multiply_groups<W, Fma<W, kGroupTokensF32>>(w, a, strip, begin, rows);
+    else if (rows <= 8)
+      multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);
     else
-      multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, slot, strip);
+      multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, strip, begin, rows);
   }
 }
 
 }  // namespace
 
-MK_BODY void mkb_expert_f32(Worker* w, const ExpertArgs* a, u32 slot, u32 strip) {
-  run<F32>(*w, *a, slot, strip);
+MK_BODY void mkb_expert_f32(Worker* w, const ExpertArgs* a, u32 strip, u32 part) {
+  run<F32>(*w, *a, strip, part);
 }
-MK_BODY void mkb_expert_bf16(Worker* w, const ExpertArgs* a, u32 slot, u32 strip) {
-  run<Bf16>(*w, *a, slot, strip);
+MK_BODY void mkb_expert_bf16(Worker* w, const ExpertArgs* a, u32 strip, u32 part) {
+  run<Bf16>(*w, *a, strip, part);
 }
-MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 slot, u32 strip) {
-  run<F16>(*w, *a, slot, strip);
+MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 strip, u32 part) {
+  run<F16>(*w, *a, strip, part);
 }
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {
-  const u32 rows = a->tokens * a->top_k;
   for (u32 col = block * kSumCols + w->thread; col < least(a->cols, (block + 1) * kSumCols);
        col += kConsumerThreads) {
     f32 sum = 0;
     for (u32 i = 0; i < a->top_k; ++i) {
-      const u32 row = least(a->row[token * a->top_k + i], rows - 1);
+      const u32 row = least(a->row[token * a->top_k + i], a->rows - 1);
       sum = __builtin_fmaf(a->share[token * a->top_k + i], a->x[row * a->cols + col], sum);
     }
     a->out[token * a->cols + col] = a->residual ? a->residual[token * a->cols + col] + sum : sum;

@@ -75,20 +75,19 @@ MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane)
     for (u32 i = 0; i < a.top_k; ++i) a.share[token * a.top_k + i] *= scale;
 }
 
-// One thread for an expert: the rows of its pairs, which begin behind those of the experts before it.
-MK_INLINE void place(const RouteArgs& a, const Scratch& s, u32 expert) {
-  u32 slot = 0, row = 0;
-  for (u32 e = 0; e < expert; ++e) {
-    row += s.count[e];
-    slot += s.count[e] != 0;
-  }
+// One thread for an expert: its slot, behind those of the experts before it, and its tokens.
+MK_INLINE void fill_slot(const RouteArgs& a, const Scratch& s, u32 expert) {
   if (s.count[expert] == 0) return;
+  u32 slot = 0, place = 0;
+  for (u32 e = 0; e < expert; ++e) slot += s.count[e] != 0;
   a.expert[slot] = expert;
-  a.begin[slot] = row;
+  a.count[slot] = s.count[expert];
+  const u32 first = (slot % a.top_k * a.depth + slot / a.top_k) * a.tokens;
   for (u32 pair = 0; pair < a.tokens * a.top_k; ++pair)
     if (s.choice[pair] == expert) {
+      const u32 row = first + place++;
       a.token[row] = pair / a.top_k;
-      a.row[pair] = row++;
+      a.row[pair] = row;
     }
 }
 
@@ -96,22 +95,19 @@ MK_INLINE void place(const RouteArgs& a, const Scratch& s, u32 expert) {
 
 MK_BODY void mkb_route(Worker* w, const RouteArgs* a) {
   const Scratch s(*w);
-  const u32 pairs = a->tokens * a->top_k;
   for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) choose(*a, s, token, w->lane());
   consumer_barrier();
   for (u32 e = w->thread; e < a->experts; e += kConsumerThreads) {
     u32 count = 0;
-    for (u32 pair = 0; pair < pairs; ++pair) count += s.choice[pair] == e;
+    for (u32 pair = 0; pair < a->tokens * a->top_k; ++pair) count += s.choice[pair] == e;
     s.count[e] = count;
   }
   consumer_barrier();
   u32 slots = 0;
   for (u32 e = 0; e < a->experts; ++e) slots += s.count[e] != 0;
-  for (u32 e = w->thread; e < a->experts; e += kConsumerThreads) place(*a, s, e);
-  for (u32 slot = slots + w->thread; slot <= a->experts; slot += kConsumerThreads) {
-    a->begin[slot] = pairs;
-    if (slot < a->experts) a->expert[slot] = 0;
-  }
+  for (u32 e = w->thread; e < a->experts; e += kConsumerThreads) fill_slot(*a, s, e);
+  for (u32 slot = slots + w->thread; slot < a->experts; slot += kConsumerThreads)
+    a->expert[slot] = a->count[slot] = 0;
 }
 
 }  // namespace mk

@@ -63,8 +63,8 @@ MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) 
     }
 }
 
-// Tasks [first, first + count) of a grid over slots and strips: a slot's strips are its expert's, once for
-// each group of its rows. Reads what route wrote, so it comes after a wait for it.
+// Tasks [first, first + count) of a grid over strips and parts of the slots: the strip of each slot's expert,
+// once for each group of its rows. Reads what route wrote, so it comes after a wait for it.
 template <class Loader>
 MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 elem_bytes,
                               u32 first, u32 count) {
@@ -72,14 +72,13 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
   const u32 group = elem_bytes == 2 ? kGroupTokens : kGroupTokensF32;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
-  for (u32 task = first, end = first + count; task < end;) {
-    const u32 slot = task / p.strips, strip = task % p.strips;
-    const u32 strips = p.strips - strip < end - task ? p.strips - strip : end - task;
-    const u32 rows = Loader::same(a.begin[slot + 1] - a.begin[slot]);
-    stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
-                   {strip, strips, p.tiles, tail_bytes, (rows + group - 1) / group});
-    task += strips;
-  }
+  for (u32 task = first; task < first + count; ++task)
+    for (u32 slot = task % a.top_k; slot < a.experts; slot += a.top_k) {
+      const u32 rows = Loader::same(a.count[slot]);
+      if (rows == 0 || Loader::stop(w)) break;
+      stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
+                     {task / a.top_k, 1, p.tiles, tail_bytes, (rows + group - 1) / group});
+    }
 }
 
 }  // namespace

@@ -131,6 +131,7 @@ Shape small(const char* family, Type type) {
   s.ffn = 84;
   s.vocab = 133;
   s.context = 700;
+  s.experts = 5;
   return s;
 }
 
@@ -138,7 +139,7 @@ constexpr mkrt::CacheForm kForms[] = {mkrt::CacheForm::kNhd, mkrt::CacheForm::kH
 
 TEST_CASE("ragged batches match float64 in every family, page size and form of the cache") {
   int variant = 0;
-  for (const char* family : {"llama", "qwen2", "qwen3", "mistral"}) {
+  for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral"}) {
     CAPTURE(family);
     const Shape shape = small(family, Type::kF32);
     const mkrt::test::TempDir dir;
@@ -173,13 +174,15 @@ TEST_CASE("contexts of one position and of several pieces run in one step, with 
 
 TEST_CASE("a request's bits are those it gets alone, whatever runs beside it") {
   struct Variant {
+    const char* family;
     Type type;
     bool invariant;
   };
-  for (const Variant v :
-       {Variant{Type::kF32, false}, Variant{Type::kBf16, true}, Variant{Type::kF16, true}}) {
+  for (const Variant v : {Variant{"qwen3", Type::kF32, false}, Variant{"qwen3", Type::kBf16, true},
+                          Variant{"qwen3", Type::kF16, true}, Variant{"qwen3_moe", Type::kF32, false},
+                          Variant{"qwen3_moe", Type::kBf16, true}}) {
     CAPTURE(reference::type_name(v.type));
-    const Shape shape = small("qwen3", v.type);
+    const Shape shape = small(v.family, v.type);
     const mkrt::test::TempDir dir;
     reference::write_checkpoint(reference::random_model(shape, 41), dir.path);
     const std::vector<size_t> lengths{3, 40, 17, 262};

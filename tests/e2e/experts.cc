@@ -1,8 +1,11 @@
-// Models of experts: what the reference's random ones route where.
+// Models of experts: where the reference's random ones route, and that bits do not depend on how a step is
+// run.
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "tests/e2e/pipeline.h"
 #include "tests/reference/model.h"
 #include "tests/unit/temp_dir.h"
 
@@ -79,6 +82,34 @@ TEST_CASE("a written checkpoint of experts reads back as the same model") {
   CHECK(model.weights.contains("model.layers.3.mlp.down_proj.weight"));
   CHECK(!model.weights.contains("model.layers.3.mlp.gate.weight"));
   CHECK(logits_of(read, kIds) == logits_of(model, kIds));
+}
+
+bool same_bits(const test::Model::Output& a, const test::Model::Output& b) {
+  return a.tokens == b.tokens && a.logits.size() == b.logits.size() &&
+         std::memcmp(a.logits.data(), b.logits.data(), a.logits.size() * sizeof(float)) == 0;
+}
+
+TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit of a model of experts") {
+  for (const auto type : {reference::Type::kF32, reference::Type::kBf16}) {
+    CAPTURE(reference::type_name(type));
+    Shape s = experts_of("qwen3_moe");
+    s.type = type;
+    const mkrt::test::TempDir dir;
+    reference::write_checkpoint(reference::random_model(s, 23), dir.path);
+    const test::Model four(dir.path);
+    const test::Model::Output expected = four.generate(kIds, 3);
+    for (const uint64_t seed : {1, 2}) {
+      mkrt::EmulatorDeviceOptions options;
+      options.seed = seed;
+      options.os_threads = static_cast<uint32_t>(seed);
+      CHECK(same_bits(four.generate(kIds, 3, options), expected));
+    }
+    for (const uint32_t workers : {1u, 7u})
+      CHECK(same_bits(test::Model(dir.path, {workers, true, false, 16}).generate(kIds, 3), expected));
+    CHECK(same_bits(test::Model(dir.path, {3, false, true, 16}).generate(kIds, 3), expected));
+    CHECK(same_bits(test::Model(dir.path, {3, true, true, 16}).generate(kIds, 3), expected));
+    CHECK(same_bits(test::Model(dir.path, {3, true, false, 4}).generate(kIds, 3), expected));
+  }
 }
 
 }  // namespace

@@ -27,16 +27,19 @@ RunOptions steps(std::vector<uint32_t> tokens) {
   return options;
 }
 
-// One family loads each type by 16-byte copies: only the loader knows the difference, and it knows no family.
+// One dense family and one with experts load each type by 16-byte copies: only the loader knows the
+// difference.
 TEST_CASE("no family has a race in any type of weights") {
-  for (const char* family : {"llama", "qwen2", "qwen3", "mistral"})
+  for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral"})
     for (const auto type : {reference::Type::kBf16, reference::Type::kF16, reference::Type::kF32}) {
       CAPTURE(std::string(family));
       CAPTURE(reference::type_name(type));
       TinyModel model;
       model.shape.family = family;
       model.shape.type = type;
-      const bool bulk_copy = model.shape.family != "qwen2";
+      model.shape.experts = 5;
+      model.shape.layers = family == std::string("mixtral") ? 2 : 1;
+      const bool bulk_copy = model.shape.family != "qwen2" && model.shape.family != "mixtral";
       check_clean(model, steps({1, 2, 7, 16, 1}), {0, 1, 2}, bulk_copy);
     }
 }

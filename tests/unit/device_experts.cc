@@ -11,29 +11,40 @@ namespace {
 
 // What route writes.
 struct Routed {
-  u32 tokens, experts, top_k;
+  u32 tokens, experts, top_k, depth;
   std::vector<float> share;
-  std::vector<u32> expert, begin, token, row;
+  std::vector<u32> expert, count, token, row;
   Routed(u32 t, u32 e, u32 k)
       : tokens(t),
         experts(e),
         top_k(k),
+        depth(std::min((e + k - 1) / k, t)),
         share(t * k, NAN),
         expert(e, ~0u),
-        begin(e + 1, ~0u),
-        token(t * k, ~0u),
+        count(e, ~0u),
+        token(k * depth * t, ~0u),
         row(t * k, ~0u) {}
   RouteArgs args(const std::vector<float>& logits, bool norm) {
     return {global(logits.data()),
             global(share.data()),
             global(expert.data()),
-            global(begin.data()),
+            global(count.data()),
             global(token.data()),
             global(row.data()),
             tokens,
             experts,
             top_k,
+            depth,
             norm};
+  }
+  u32 rows() const { return top_k * depth * tokens; }
+  // Where a slot's rows begin.
+  u32 begin(u32 slot) const { return (slot % top_k * depth + slot / top_k) * tokens; }
+  // The slot of a row, if it has one.
+  bool has(u32 at, u32& slot) const {
+    const u32 place = at / tokens;
+    slot = place % depth * top_k + place / depth;
+    return slot < experts && at % tokens < count[slot];
   }
 };
 
@@ -75,23 +86,22 @@ void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 
       CHECK(std::abs(r.share[t * top_k + i] - want) < 2e-6);
     }
   }
-  u32 slot = 0, row = 0;
+  u32 slot = 0;
   for (u32 e = 0; e < experts; ++e) {
     if (tokens_of[e].empty()) continue;
     CHECK(r.expert[slot] == e);
-    CHECK(r.begin[slot++] == row);
+    CHECK(r.count[slot] == tokens_of[e].size());
+    u32 row = r.begin(slot++);
     for (const u32 t : tokens_of[e]) {
       CHECK(r.token[row] == t);
       const auto choice = std::find(chosen[t].begin(), chosen[t].end(), e) - chosen[t].begin();
       CHECK(r.row[t * top_k + static_cast<u32>(choice)] == row++);
     }
   }
-  CHECK(row == tokens * top_k);
   for (; slot < experts; ++slot) {
-    CHECK(r.begin[slot] == row);
+    CHECK(r.count[slot] == 0);
     CHECK(r.expert[slot] == 0);
   }
-  CHECK(r.begin[experts] == row);
 }
 
 TEST_CASE("route chooses the greatest of a softmax and sorts pairs by expert and token") {
@@ -125,7 +135,8 @@ TEST_CASE("logits that are no numbers still choose experts there are") {
     CAPTURE(odd);
     const Routed r = route(std::vector<float>(3 * 5, odd), 3, 5, 2, true);
     CHECK(std::vector<u32>(r.expert.begin(), r.expert.begin() + 2) == std::vector<u32>{0, 1});
-    CHECK(r.token == std::vector<u32>{0, 1, 2, 0, 1, 2});
+    for (u32 t = 0; t < 3; ++t)
+      for (u32 slot = 0; slot < 2; ++slot) CHECK(r.token[r.begin(slot) + t] == t);
   }
 }
 
@@ -159,7 +170,7 @@ Problem make_problem(const Case& c) {
       std::memcpy(at, &weight[i], 4);
     p.weight.push_back(c.bf16 ? from_bf16(stored) : weight[i]);
   }
-  p.x = random_floats(size_t{c.tokens} * (c.gather ? 1 : c.top_k) * c.cols, 2);
+  p.x = random_floats(size_t{c.cols} * (c.gather ? c.tokens : p.routed.rows()), 2);
   p.norm = random_floats(c.cols, 3);
   std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] += c.pull.empty() ? 0 : c.pull[i % c.experts];
@@ -182,18 +193,19 @@ ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.silu_mul = c.silu;
   a.product.eps = 1e-5f;
   a.expert = global(p.routed.expert.data());
-  a.begin = global(p.routed.begin.data());
-  a.x_row = c.gather ? global(p.routed.token.data()) : nullptr;
+  a.count = global(p.routed.count.data());
+  a.token = c.gather ? global(p.routed.token.data()) : nullptr;
   a.experts = c.experts;
   a.top_k = c.top_k;
+  a.depth = p.routed.depth;
   return a;
 }
 
-// All slots and strips, by one worker in two segments that part within a slot.
+// All strips and parts, by one worker in two segments that part within a strip.
 std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
-  std::vector<float> out(size_t{c.tokens} * c.top_k * (c.silu ? c.rows / 2 : c.rows), NAN);
+  std::vector<float> out(size_t{p.routed.rows()} * (c.silu ? c.rows / 2 : c.rows), 0.0f);
   const ExpertArgs a = make_args(c, p, out);
-  const u32 tasks = std::min(c.experts, c.tokens * c.top_k) * a.product.strips, first_part = tasks / 2 + 1;
+  const u32 tasks = c.top_k * a.product.strips, first_part = tasks / 2 + 1;
   Sides s;
   s.load = [&](Worker& w) {
     mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, c.bf16 ? 2 : 4, 0, first_part);
@@ -202,8 +214,8 @@ std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
   s.consume = [&](Worker& w) {
     if (a.product.norm) mkb_product_norm(&w, &a.product);
     for (u32 task = 0; task < tasks; ++task) {
-      const u32 slot = task / a.product.strips, strip = task % a.product.strips;
-      c.bf16 ? mkb_expert_bf16(&w, &a, slot, strip) : mkb_expert_f32(&w, &a, slot, strip);
+      const u32 strip = task / c.top_k, part = task % c.top_k;
+      c.bf16 ? mkb_expert_bf16(&w, &a, strip, part) : mkb_expert_f32(&w, &a, strip, part);
       mkd_barrier();
     }
   };
@@ -211,7 +223,7 @@ std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
   return out;
 }
 
-// x of a sorted row as the product takes it.
+// x of a row as the product takes it.
 std::vector<double> product_input(const Case& c, const Problem& p, u32 row) {
   const u32 from = c.gather ? p.routed.token[row] : row;
   std::vector<double> in(p.x.begin() + from * c.cols, p.x.begin() + (from + 1) * c.cols);
@@ -232,8 +244,8 @@ void check_product(const Case& c) {
   Problem p = make_problem(c);
   const std::vector<float> out = run(c, p);
   const u32 out_cols = c.silu ? c.rows / 2 : c.rows;
-  for (u32 slot = 0, row = 0; row < c.tokens * c.top_k; ++row) {
-    while (p.routed.begin[slot + 1] <= row) ++slot;
+  for (u32 row = 0, slot = 0; row < p.routed.rows(); ++row) {
+    if (!p.routed.has(row, slot)) continue;
     const std::vector<double> in = product_input(c, p, row);
     const auto dot = [&](u32 r) {
       const double* w = &p.weight[(size_t{p.routed.expert[slot]} * c.rows + r) * c.cols];
@@ -273,7 +285,7 @@ TEST_CASE("a row's bits do not depend on the rows beside it") {
   const std::vector<float> some = run(c, mixed), all = run(c, together);
   u32 slot = 0, same = 0;
   while (mixed.routed.expert[slot] != 2) ++slot;
-  for (u32 row = mixed.routed.begin[slot]; row < mixed.routed.begin[slot + 1]; ++row, ++same)
+  for (u32 row = mixed.routed.begin(slot); same < mixed.routed.count[slot]; ++row, ++same)
     CHECK(std::equal(&some[row * c.rows], &some[row * c.rows] + c.rows,
                      &all[mixed.routed.token[row] * c.rows]));
   CHECK(same > 3);
@@ -283,8 +295,7 @@ TEST_CASE("a row's bits do not depend on the rows beside it") {
 TEST_CASE("a token's rows are added by their shares to the residual, the first choice first") {
   const u32 tokens = 11, top_k = 3, cols = kSumCols + 40;
   const Routed r = route(random_floats(tokens * 7, 8), tokens, 7, top_k, false);
-  const std::vector<float> x = random_floats(tokens * top_k * cols, 9),
-                           residual = random_floats(tokens * cols, 10);
+  const std::vector<float> x = random_floats(r.rows() * cols, 9), residual = random_floats(tokens * cols, 10);
   for (const bool add : {true, false}) {
     std::vector<float> out(tokens * cols, NAN);
     const ExpertSumArgs a{global(x.data()),
@@ -294,6 +305,7 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
                           global(out.data()),
                           tokens,
                           cols,
+                          r.rows(),
                           top_k};
     Sides s;
     s.consume = [&](Worker& w) {
@@ -317,10 +329,10 @@ TEST_CASE("the loader waits for route before it reads whose weights to bring") {
   const std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6), want = run(c, p);
   Routed late(c.tokens, c.experts, c.top_k);
   std::swap(p.routed, late);
-  std::vector<float> out(want.size(), NAN);
+  std::vector<float> out(want.size(), 0.0f);
   const ExpertArgs a = make_args(c, p, out);
   const RouteArgs routing = p.routed.args(logits, true);
-  const u32 tasks = 5 * a.product.strips;
+  const u32 tasks = c.top_k * a.product.strips;
   Sides s;
   s.load = [&](Worker& w) {
     mkd_loader_wait(&w, 7, 1);
@@ -332,7 +344,7 @@ TEST_CASE("the loader waits for route before it reads whose weights to bring") {
     mkd_notify(&w, 7, 1);
     mkb_product_norm(&w, &a.product);
     for (u32 task = 0; task < tasks; ++task) {
-      mkb_expert_bf16(&w, &a, task / a.product.strips, task % a.product.strips);
+      mkb_expert_bf16(&w, &a, task / c.top_k, task % c.top_k);
       mkd_barrier();
     }
   };

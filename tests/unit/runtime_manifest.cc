@@ -83,6 +83,10 @@ TEST_CASE("a manifest whose sizes contradict each other is refused") {
         "manifest: error: weight w of 163840 bytes has the slot 0+131072 in an arena of 1048576 bytes");
   CHECK(refused([](json& m) { m["weights"][0]["group"] = 0; }) ==
         "manifest: error: weight w: 64 rows of 2 sources in groups of 0");
+  CHECK(refused([](json& m) { m["weights"][0]["stack"] = 4; }) ==
+        "manifest: error: weight w: 2 sources of a stack of 4");
+  CHECK(refused([](json& m) { m["weights"][0]["stack"] = 2; }) ==
+        "manifest: error: weight w of 262144 bytes has the slot 0+131072 in an arena of 1048576 bytes");
   CHECK(refused([](json& m) { m["weights"][0]["cols"] = uint64_t{1} << 60; }) ==
         "manifest: error: weight w has 64 rows and 1152921504606846976 columns");
   CHECK(refused([](json& m) { m["outputs"][0]["offset"] = 4090; }) ==

@@ -69,6 +69,28 @@ TEST_CASE("gate and up rows are packed in turns of eight") {
   check_packed(w, memory);
 }
 
+TEST_CASE("a stack is one packed matrix behind the other, each of its own sources") {
+  const Memory memory({{"gate0", "BF16", {24, 70}, "", {}},
+                       {"gate1", "BF16", {24, 70}, "", {}},
+                       {"up0", "BF16", {24, 70}, "", {}},
+                       {"up1", "BF16", {24, 70}, "", {}}});
+  ManifestWeight w;
+  w.rows = 48;
+  w.cols = 70;
+  w.group = 8;
+  w.stack = 2;
+  w.sources = {"gate0", "up0", "gate1", "up1"};
+  const uint64_t bytes = packed_shape(48, 70, 2).bytes;
+  std::vector<std::byte> out(2 * bytes, std::byte{0xee}), expected(bytes);
+  pack_weight(w, memory.checkpoint, out);
+  w.stack = 1;
+  for (const size_t i : {0u, 1u}) {
+    w.sources = i == 0 ? std::vector<std::string>{"gate0", "up0"} : std::vector<std::string>{"gate1", "up1"};
+    pack_weight(w, memory.checkpoint, expected);
+    CHECK(std::memcmp(out.data() + i * bytes, expected.data(), bytes) == 0);
+  }
+}
+
 TEST_CASE("one k-step of the layout is the A operand of mma.m16n8k16") {
   // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": a_i of lane l, g = l / 4, t = l
   // % 4.

@@ -1,0 +1,127 @@
+#include "scheduler/fuse.h"
+#include "scheduler/fuse_build.h"
+
+namespace mkc {
+namespace {
+
+constexpr int64_t kPairedRows = kTileRows / 2;  // of gate, then of up, in a strip of both
+
+// What a task of an expert grid has of a tensor [parts, depth, T, …].
+Region rows_of_part(const RouteTables& tables, const Expr& tokens) {
+  return {{coord(1), 1}, {0, tables.depth}, {0, tokens}};
+}
+Region with(Region region, const Range& columns) {
+  region.push_back(columns);
+  return region;
+}
+
+}  // namespace
+
+// The experts that have tokens are dealt out to as many parts as a token has choices, so that a step of one
+// token has one in each: of E experts min(ceil(E / k), T) to a part at most, with T rows at most each.
+Status fuse_route(Fusion& f, OpId id) {
+  const Op& op = f.graph.ops[id];
+  const TensorId logits = f.use(op.inputs[0]), share = f.use(op.outputs[1]);
+  const Expr tokens = f.program.tensors[logits].shape[0], experts = f.program.tensors[logits].shape[1];
+  const int64_t top_k = int_attr(op.attrs, "top_k", 1);
+  const GridId grid = f.add_grid(f.out_name(id), BodyKind::kRoute, {}, {id});
+  const std::string name = f.program.grids[grid].name;
+  f.program.grids[grid].attrs = op.attrs;
+  RouteTables tables;
+  tables.parts = top_k;
+  tables.depth = min(ceil_div(experts, top_k), tokens);
+  tables.expert = f.add_activation(name + ".expert", DType::i32, {experts}, op.loc);
+  tables.count = f.add_activation(name + ".count", DType::i32, {experts}, op.loc);
+  tables.token = f.add_activation(name + ".token", DType::i32, {top_k, tables.depth, tokens}, op.loc);
+  tables.row = f.add_activation(name + ".row", DType::i32, {tokens, top_k}, op.loc);
+  f.read(grid, "logits", logits, whole(f.program.tensors[logits]));
+  for (auto [role, t] : {std::pair{"share", share},
+                         {"expert", tables.expert},
+                         {"count", tables.count},
+                         {"token", tables.token},
+                         {"row", tables.row}})
+    f.write(grid, role, t, whole(f.program.tensors[t]));
+  f.routes[op.outputs[0]] = tables;
+  return {};
+}
+
+Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId silu_mul,
+                           const std::string& name) {
+  const Op& linear = f.graph.ops[linears[0]];
+  const OpId last = silu_mul.valid() ? silu_mul : linears[0];
+  for (const OpId op : linears)
+    if (f.graph.ops[op].inputs[1] != linear.inputs[1])
+      return f.misfit(last, "its linears follow different choices");
+  const auto route = f.routes.find(linear.inputs[1]);
+  if (route == f.routes.end()) return f.misfit(last, "its choice is no route's");
+  const RouteTables& tables = route->second;
+  const Expr tokens = f.tensor(linear.inputs[1]).shape[0];
+  // Rows of slots are what another grid of experts has left.
+  const bool of_tokens =
+      !f.keeps(linear.inputs[0]) || f.program.tensors[f.use(linear.inputs[0])].shape.size() == 2;
+  const OpId norm = of_tokens ? f.producer_of(linear.inputs[0], OpKind::kRmsNorm) : OpId{};
+  std::vector<OpId> ops = linears;
+  if (norm.valid()) ops.insert(ops.begin(), norm);
+  if (silu_mul.valid()) ops.push_back(silu_mul);
+
+  std::vector<TensorId> sources;
+  for (const OpId op : linears) sources.push_back(f.graph.ops[op].inputs[2]);
+  const bool paired = silu_mul.valid();
+  const TensorId weight = f.use_packed(sources, paired ? kPairedRows : 0, name);
+  const std::vector<Expr> shape = f.program.tensors[weight].shape;
+  const GridId grid =
+      f.add_grid(name, BodyKind::kExpert, {{"j", ceil_div(shape[1], kTileRows)}, {"a", tables.parts}}, ops);
+  const Region part = rows_of_part(tables, tokens);
+  if (of_tokens) {
+    const TensorId x = f.use(norm.valid() ? f.graph.ops[norm].inputs[0] : linear.inputs[0]);
+    f.read(grid, "x", x, whole(f.program.tensors[x]));
+    f.read(grid, "token", tables.token, part);
+  } else {
+    const TensorId rows = f.use_as(linear.inputs[0], {tables.parts, tables.depth, tokens, shape[2]});
+    f.read(grid, "rows", rows, with(part, {0, shape[2]}));
+  }
+  f.read(grid, "weight", weight, {{0, shape[0]}, block(kTileRows, shape[1]), {0, shape[2]}}, true);
+  for (auto [role, t] : {std::pair{"expert", tables.expert}, {"count", tables.count}})
+    f.read(grid, role, t, whole(f.program.tensors[t]));
+  if (norm.valid()) {
+    const TensorId scale = f.use_vector(f.graph.ops[norm].inputs[1]);
+    f.read(grid, "norm", scale, whole(f.program.tensors[scale]));
+    set_attr(f.program.grids[grid].attrs, "eps", float_attr(f.graph.ops[norm].attrs, "eps", 0));
+  }
+  set_attr(f.program.grids[grid].attrs, "top_k", f.tensor(linear.inputs[1]).shape[1].constant());
+  if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
+  const TensorId graph_out = f.graph.ops[last].outputs[0];
+  const Expr columns = f.tensor(graph_out).shape[1];
+  const TensorId out = f.use_as(graph_out, {tables.parts, tables.depth, tokens, columns});
+  f.write(grid, "out", out, with(part, block(paired ? kPairedRows : kTileRows, columns)));
+  return {};
+}
+
+Status fuse_expert_sum(Fusion& f, OpId sum, OpId add) {
+  const Op& op = f.graph.ops[sum];
+  const OpId last = add.valid() ? add : sum;
+  const OpId linear = f.sole_producer_of(op.inputs[0], OpKind::kExpertLinear);
+  const OpId route = f.producer_of(op.inputs[1], OpKind::kRoute);
+  if (!linear.valid() || !route.valid() || f.graph.ops[linear].inputs[1] != f.graph.ops[route].outputs[0])
+    return f.misfit(sum, "its operands are not the results and shares of one choice");
+  const RouteTables& tables = f.routes.at(f.graph.ops[route].outputs[0]);
+  const TensorId out = f.use(f.graph.ops[last].outputs[0]);
+  const std::vector<Expr> shape = f.program.tensors[out].shape;
+  const GridId grid = f.add_grid(f.out_name(sum), BodyKind::kExpertSum,
+                                 {{"t", shape[0]}, {"c", ceil_div(shape[1], kSumColumns)}},
+                                 add.valid() ? std::vector{sum, add} : std::vector{sum});
+  const Range token = {coord(0), 1}, columns = block(kSumColumns, shape[1], 1);
+  const TensorId x = f.use(op.inputs[0]), share = f.use(op.inputs[1]);
+  const Expr top_k = f.program.tensors[share].shape[1];
+  f.read(grid, "x", x, {{0, tables.parts}, {0, tables.depth}, {0, shape[0]}, columns});
+  f.read(grid, "share", share, {token, {0, top_k}});
+  f.read(grid, "row", tables.row, {token, {0, top_k}});
+  if (add.valid()) {
+    const std::vector<TensorId>& inputs = f.graph.ops[add].inputs;
+    f.read(grid, "residual", f.use(inputs[inputs[0] == op.outputs[0] ? 1 : 0]), {token, columns});
+  }
+  f.write(grid, "out", out, {token, columns});
+  return {};
+}
+
+}  // namespace mkc

@@ -1,0 +1,148 @@
+// Experts as task grids, and the proof that loaders look up what is there.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "scheduler/events.h"
+#include "scheduler/fuse.h"
+#include "scheduler/machine.h"
+#include "scheduler/place.h"
+#include "scheduler/prove.h"
+#include "tests/unit/frontend_fixtures.h"
+
+namespace mkc {
+namespace {
+
+// So that memory is used again.
+std::string two_layers() {
+  return test::edited(test::qwen3_moe_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
+}
+
+TaskProgram program_of(const std::string& config) {
+  const Result<OpGraph> graph = test::graph_of(config);
+  REQUIRE_MESSAGE(graph.ok(), graph.error().message);
+  Result<TaskProgram> program = fuse(graph.value());
+  REQUIRE_MESSAGE(program.ok(), program.error().message);
+  return program.value();
+}
+
+Schedule schedule_of(const std::string& config) {
+  Result<TaskProgram> program = derive_events(program_of(config), {});
+  REQUIRE_MESSAGE(program.ok(), program.error().message);
+  Result<Machine> machine = load_machine("emulator");
+  REQUIRE_MESSAGE(machine.ok(), machine.error().message);
+  Result<Schedule> schedule = place(program.value(), machine.value(), {});
+  REQUIRE_MESSAGE(schedule.ok(), schedule.error().message);
+  return schedule.value();
+}
+
+TaskGrid& grid(TaskProgram& program, const std::string& name) {
+  const auto found = std::find_if(program.grids.items.begin(), program.grids.items.end(),
+                                  [&](const TaskGrid& g) { return g.name == name; });
+  REQUIRE(found != program.grids.items.end());
+  return *found;
+}
+
+std::string error_of(const Schedule& schedule) {
+  const Result<ProofReport> proof = prove(schedule);
+  return proof.ok() ? "" : proof.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("a layer of experts is a route, two grids over strips and parts, and a sum") {
+  const TaskProgram program = program_of(two_layers());
+  CHECK(verify(program).empty());
+  const std::string text = print(program), begin = "grid %l0.choice[]";
+  const size_t at = text.find(begin), end = text.find("grid %l1.q[");
+  REQUIRE(at != std::string::npos);
+  std::string grids;
+  for (size_t from = at; from < end;) {  // without the places
+    const size_t to = text.find('\n', from);
+    const std::string line = text.substr(from, to - from);
+    grids += line.substr(0, line.find(" layer ")) + "\n";
+    from = to + 1;
+  }
+  CHECK(grids == R"(grid %l0.choice[]: route {norm_topk = 0, top_k = 2}
+  read logits %l0.router_logits[0:+T, 0:+4]
+  write share %l0.share[0:+T, 0:+2]
+  write expert %l0.choice.expert[0:+4]
+  write count %l0.choice.count[0:+4]
+  write token %l0.choice.token[0:+2, 0:+min(2, T), 0:+T]
+  write row %l0.choice.row[0:+T, 0:+2]
+grid %l0.gate_up[j: 3, a: 2]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, top_k = 2}
+  read x %l0.y[0:+T, 0:+32]
+  read token %l0.choice.token[a:+1, 0:+min(2, T), 0:+T]
+  read weight %l0.gate_up.packed[0:+4, 16*j:+16, 0:+32] stream
+  read expert %l0.choice.expert[0:+4]
+  read count %l0.choice.count[0:+4]
+  read norm %l0.post_norm[0:+32]
+  write out %l0.act[a:+1, 0:+min(2, T), 0:+T, 8*j:+8]
+grid %l0.expert_down[j: 2, a: 2]: expert {top_k = 2}
+  read rows %l0.act[a:+1, 0:+min(2, T), 0:+T, 0:+24]
+  read weight %l0.expert_down.packed[0:+4, 16*j:+16, 0:+24] stream
+  read expert %l0.choice.expert[0:+4]
+  read count %l0.choice.count[0:+4]
+  write out %l0.expert_down[a:+1, 0:+min(2, T), 0:+T, 16*j:+16]
+grid %l0.down[t: T, c: 1]: expert_sum
+  read x %l0.expert_down[0:+2, 0:+min(2, T), 0:+T, 512*c:+min(512, 32 - 512*c)]
+  read share %l0.share[t:+1, 0:+2]
+  read row %l0.choice.row[t:+1, 0:+2]
+  read residual %l0.y[t:+1, 512*c:+min(512, 32 - 512*c)]
+  write out %l0.x[t:+1, 512*c:+min(512, 32 - 512*c)]
+)");
+}
+
+TEST_CASE("with one choice a token, rows of experts are not taken for tokens") {
+  TaskProgram program =
+      program_of(test::edited(two_layers(), "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 1"));
+  CHECK(verify(program).empty());
+  CHECK(grid(program, "l0.gate_up").reads[0].role == "x");
+  CHECK(grid(program, "l0.expert_down").reads[0].role == "rows");
+}
+
+TEST_CASE("loaders of both products wait for the route, and the schedule is proved") {
+  Schedule s = schedule_of(two_layers());
+  for (const char* name : {"l0.gate_up", "l0.expert_down"}) {
+    const std::vector<Wait>& waits = grid(s.program, name).waits;
+    REQUIRE(waits.size() == 2);
+    CHECK(!waits[0].loader);
+    CHECK(waits[1].loader);
+    CHECK(s.program.events[waits[1].event].name == "l0.gate_up_ready");
+  }
+  CHECK(error_of(s) == "");
+}
+
+TEST_CASE("a loader that looks up what may not be there yet, or no longer, is refused") {
+  Schedule s = schedule_of(two_layers());
+  grid(s.program, "l0.expert_down").waits.pop_back();
+  CHECK(error_of(s) ==
+        "error: the loader of %l0.expert_down looks up %l0.choice.expert without a wait for %l0.choice");
+  s = schedule_of(two_layers());
+  const auto slot = [&](const std::string& name) -> Slot& {
+    for (TensorId t : s.program.tensors.ids())
+      if (s.program.tensors[t].name == name) return s.slots[t.index];
+    FAIL(name);
+    return s.slots[0];
+  };
+  slot("l1.choice.expert").offset = slot("l0.choice.count").offset;
+  CHECK(error_of(s) ==
+        "error: the loader of %l0.gate_up looks up %l0.choice.count, which %l1.choice.expert may overwrite");
+}
+
+TEST_CASE("experts that follow no route fit no task") {
+  const Result<OpGraph> graph = test::graph_of(two_layers());
+  REQUIRE(graph.ok());
+  OpGraph g = graph.value();
+  for (Op& op : g.ops.items)
+    if (op.kind == OpKind::kExpertSum) op.inputs[1] = op.inputs[0];
+  const Result<TaskProgram> program = fuse(g);
+  REQUIRE(!program.ok());
+  CHECK(program.error().message.find(
+            "expert_sum fits no task: its operands are not the results and shares of one choice") !=
+        std::string::npos);
+}
+
+}  // namespace mkc
