@@ -107,9 +107,10 @@ TEST_CASE("a checkpoint holds one matrix for each expert, all of which are taken
 }
 
 TEST_CASE("the configs of Qwen3-30B-A3B and Mixtral 8x7B become ops") {
-  for (const auto& [name, layers] : {std::pair{"qwen3-30b-a3b", 48}, {"mixtral-8x7b", 32}}) {
+  for (const auto& [name, layers] :
+       {std::pair{"/tools/bench/configs/qwen3-30b-a3b", 48}, {"/tests/fixtures/configs/mixtral-8x7b", 32}}) {
     CAPTURE(name);
-    const auto request = read_request(std::string(MKC_SOURCE_DIR "/tools/bench/configs/") + name);
+    const auto request = read_request(std::string(MKC_SOURCE_DIR) + name);
     REQUIRE_MESSAGE(request.ok(), (request.ok() ? "" : request.error().message));
     const auto g = build_op_graph(request.value(), {});
     REQUIRE_MESSAGE(g.ok(), (g.ok() ? "" : g.error().message));
