@@ -13,8 +13,9 @@ namespace {
 constexpr int64_t kMostTokens = 256, kMostRequests = 64;
 constexpr int64_t kDefaultContext = 1024;
 
-// Values of the schedule's symbols: the tokens are shared out evenly among requests of one context.
-Result<std::vector<int64_t>> symbol_values(const Symbols& symbols, const StepOptions& o) {
+// Values of the schedule's symbols, and the context: the tokens are shared out evenly among requests of one
+// context.
+Result<std::pair<std::vector<int64_t>, int64_t>> symbol_values(const Symbols& symbols, const StepOptions& o) {
   const auto limit = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
   const auto check = [](const char* flag, int64_t value, int64_t least, int64_t most) -> Status {
     if (value >= least && value <= most) return {};
@@ -29,7 +30,7 @@ Result<std::vector<int64_t>> symbol_values(const Symbols& symbols, const StepOpt
   std::vector<StepRequest> requests;
   for (int64_t b = 0; b < o.batch; ++b)
     requests.push_back({tokens / o.batch + (b < tokens % o.batch ? 1 : 0), context});
-  return step_values(symbols, requests);
+  return std::pair(step_values(symbols, requests), context);
 }
 
 }  // namespace
@@ -58,9 +59,9 @@ Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& 
   step.compilation = std::move(opened.value());
   step.compilation.balance_grids = request.balance_grids;
   if (Status status = run_passes(step.compilation); !status.ok()) return status.error();
-  Result<std::vector<int64_t>> symbols = symbol_values(step.compilation.schedule().program.symbols, request);
+  auto symbols = symbol_values(step.compilation.schedule().program.symbols, request);
   if (!symbols.ok()) return symbols.error();
-  step.symbols = std::move(symbols.value());
+  std::tie(step.symbols, step.context) = std::move(symbols.value());
   Result<Simulation> simulated =
       simulate(step.compilation.schedule(), step.compilation.machine, step.symbols, options);
   if (!simulated.ok()) return simulated.error();
@@ -69,7 +70,12 @@ Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& 
 }
 
 std::string symbols_text(const SimulatedStep& step) {
-  return values_text(step.compilation.schedule().program.symbols, step.symbols);
+  const Symbols& symbols = step.compilation.schedule().program.symbols;
+  std::string text;
+  for (const Symbol& s : symbols)
+    if (!s.is_list())
+      text += fmt::format("{} = {}, ", s.name, step.symbols[find_symbol(symbols, s.name).index]);
+  return text + fmt::format("{} positions a request", step.context);
 }
 
 nlohmann::ordered_json symbols_json(const SimulatedStep& step) {

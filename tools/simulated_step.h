@@ -20,7 +20,8 @@ void add_step_options(CLI::App& command, StepOptions& request);
 
 struct SimulatedStep {
   Compilation compilation;       // with its schedule
-  std::vector<int64_t> symbols;  // by SymbolId
+  std::vector<int64_t> symbols;  // as evaluate() takes them
+  int64_t context = 0;           // positions of each request
   Simulation simulation;
 };
 
