@@ -16,6 +16,24 @@ uint32_t TaskWalk::take(const Step& step) {
   return task;
 }
 
+namespace {
+
+// The cell that the loaders of a grid wait for, the same for all tasks; TaskTime::kNone: none.
+uint32_t loader_cell(const Step& step, GridId grid) {
+  const TaskProgram& program = step.schedule->program;
+  for (const Wait& wait : program.grids[grid].waits) {
+    if (!wait.loader) continue;
+    int64_t cell = 0;
+    for (size_t d = 0; d < wait.cell.size(); ++d)
+      cell = cell * evaluate(program.events[wait.event].dims[d], step.symbols) +
+             evaluate(wait.cell[d], step.symbols);
+    return step.cell_base[wait.event.index] + static_cast<uint32_t>(cell);
+  }
+  return TaskTime::kNone;
+}
+
+}  // namespace
+
 Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOptions& options)
     : step_(step),
       m_(machine),
@@ -29,6 +47,7 @@ Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOpt
       missing_(step.cell_base.back(), 0),
       completed_by_(missing_.size(), kNone),
       waiting_(missing_.size()),
+      lookups_(missing_.size()),
       inline_task_(missing_.size(), kNone),
       reads_(workers(), 0),
       span_(workers(), SIZE_MAX),
@@ -42,6 +61,7 @@ Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOpt
   for (uint32_t w = 0; w < workers(); ++w) consumers_[w].walk = loaders_[w].walk;
   for (uint32_t cell : step.notifies.cells) ++missing_[cell];
   for (uint32_t task : step.inline_tasks) inline_task_[step.waits.cells[step.waits.begin[task]]] = task;
+  for (GridId g : step.schedule->program.grids.ids()) lookup_cell_.push_back(loader_cell(step, g));
   stream_count_[static_cast<size_t>(IdleCause::kRamp)] = workers();
 }
 
@@ -58,6 +78,9 @@ void Simulator::fire(const Timer& timer) {
   switch (timer.kind) {
     case Timer::kConsumer:
       return resume(w);
+    case Timer::kLoader:
+      loaders_[w].for_event = false;
+      return issue_tiles(w);
     case Timer::kTile:
       ++loaders_[w].begun;
       return begin_tile(w);
@@ -123,6 +146,7 @@ namespace {
 constexpr std::array<std::pair<const char*, const char*>, kIdleCauses> kCauses = {{
     {"ramp", "the step's first bytes are on their way"},
     {"latency", "the ring is empty, copies are issued"},
+    {"lookup", "the loaders wait to learn which experts' weights to bring"},
     {"event", "the ring is full, the consumers wait for an event"},
     {"consumers", "the ring is full, the consumers are at work"},
     {"reread", "strips come from L2 again, for further groups of tokens"},

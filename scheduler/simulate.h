@@ -16,13 +16,14 @@ namespace mkc {
 enum class IdleCause : uint8_t {
   kRamp,       // the step's first bytes are on their way
   kLatency,    // its ring is empty, copies are issued
+  kLookup,     // its loader waits to learn which experts' weights to bring
   kEvent,      // its ring is full, and its consumers wait for an event
   kConsumers,  // its ring is full, and its consumers are at work
   kReread,     // strips come from L2 again, for further groups of tokens
   kTail,       // it has nothing left to load
   kWorker,     // its copies come as fast as one worker takes them
 };
-constexpr size_t kIdleCauses = 7;
+constexpr size_t kIdleCauses = 8;
 const char* idle_cause_name(IdleCause cause);  // "ramp", "latency", …
 const char* idle_cause_text(IdleCause cause);  // what the above says of it
 

@@ -131,7 +131,7 @@ void Simulator::release_stage(uint32_t w) {
   c.phase = Consumer::kTake;
   if (++c.tile < c.work.tiles) return;
   c.tile = 0;
-  if (++c.pass == c.work.passes) c.phase = Consumer::kEnd;
+  if (++c.pass == c.work.strips * c.work.passes) c.phase = Consumer::kEnd;
 }
 
 // A task that may have to run another inline learns first whether it was the last to arrive.
@@ -156,7 +156,9 @@ void Simulator::notify(uint32_t w) {
       result_.tasks[consumers_[waiter].task].awaited = c.task;
       takes(waiter, m_.notify_ns + m_.barrier_ns);
     }
+    for (uint32_t waiter : lookups_[cell]) set_timer(now_ns_ + m_.notify_ns, Timer::kLoader, waiter);
     waiting_[cell].clear();
+    lookups_[cell].clear();
   }
 }
 

@@ -32,6 +32,7 @@ struct Loader {
   TaskWork work;
   uint32_t pass = 0, tile = 0;  // of the task, next to be issued
   bool done = false;
+  bool for_event = false;  // looks up what the task streams, once others have written it
 
   std::deque<Tile> issued;  // that have not arrived, in order
   uint32_t begun = 0;       // of these, those past the latency
@@ -62,7 +63,7 @@ class Simulator {
 
  private:
   struct Timer {
-    enum Kind : uint8_t { kConsumer, kTile, kCold };
+    enum Kind : uint8_t { kConsumer, kLoader, kTile, kCold };
     double at_ns = 0;
     uint64_t number = 0;  // at the same time, the first made goes first
     Kind kind = kConsumer;
@@ -81,6 +82,7 @@ class Simulator {
 
   bool may_issue(uint32_t w) const;
   void issue_tiles(uint32_t w);
+  bool begin_lookup(uint32_t w);
   void begin_tile(uint32_t w);
   void end_tile(uint32_t w);
 
@@ -108,6 +110,8 @@ class Simulator {
   std::vector<uint32_t> missing_;               // by cell: notifications that it still expects
   std::vector<uint32_t> completed_by_;          // by cell: task
   std::vector<std::vector<uint32_t>> waiting_;  // by cell: workers
+  std::vector<std::vector<uint32_t>> lookups_;  // by cell: workers whose loaders wait
+  std::vector<uint32_t> lookup_cell_;           // by GridId: that its loaders wait for, or kNone
   std::vector<uint32_t> inline_task_;           // by cell, or kNone
   std::vector<uint32_t> reads_;                 // by worker: from memory, in progress
   std::vector<size_t> span_;                    // by worker: its last, of result_.stream

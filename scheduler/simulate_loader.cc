@@ -12,23 +12,38 @@ bool Simulator::may_issue(uint32_t w) const {
 
 void Simulator::issue_tiles(uint32_t w) {
   Loader& l = loaders_[w];
-  while (!l.done && l.taken < step_.schedule->ring.stages) {
-    if (l.work.tiles == 0 || l.pass == l.work.passes) {
+  while (!l.done && !l.for_event && l.taken < step_.schedule->ring.stages) {
+    if (l.work.tiles == 0 || l.pass == l.work.strips * l.work.passes) {
       l.done = l.walk.done();
       if (l.done) return;
       l.task = l.walk.take(step_);
       l.work = works_.of(l.task);
       l.pass = l.tile = 0;
+      l.for_event = begin_lookup(w);
       continue;
     }
     if (!may_issue(w)) return;
     const bool last = l.tile + 1 == l.work.tiles;
-    l.issued.push_back({l.task, last ? l.work.tail_bytes : step_.schedule->ring.stage_bytes, l.pass > 0});
+    l.issued.push_back(
+        {l.task, last ? l.work.tail_bytes : step_.schedule->ring.stage_bytes, l.pass % l.work.passes > 0});
     ++l.taken;
     read_later(Timer::kTile, w);
     l.tile = last ? 0 : l.tile + 1;
     if (last) ++l.pass;
   }
+}
+
+// False: there is nothing to wait for.
+bool Simulator::begin_lookup(uint32_t w) {
+  const uint32_t cell = lookup_cell_[step_.grid_of[loaders_[w].task].index];
+  if (cell == kNone) return false;
+  if (missing_[cell] > 0) {
+    lookups_[cell].push_back(w);
+    return true;
+  }
+  const double seen_ns = result_.tasks[completed_by_[cell]].end_ns + m_.notify_ns - now_ns_;
+  set_timer(now_ns_ + std::max(m_.poll_ns, seen_ns), Timer::kLoader, w);
+  return true;
 }
 
 void Simulator::begin_tile(uint32_t w) {
@@ -71,6 +86,7 @@ IdleCause Simulator::idle_cause(uint32_t w) const {
   if (l.arriving) return IdleCause::kReread;
   if (!l.issued.empty() && l.filled == 0) return IdleCause::kLatency;
   if (l.done && l.issued.empty()) return IdleCause::kTail;
+  if (l.for_event) return IdleCause::kLookup;
   return consumers_[w].for_event ? IdleCause::kEvent : IdleCause::kConsumers;
 }
 

@@ -119,7 +119,8 @@ TaskWork TaskWorks::product(GridId grid) const {
   const bool norm = find_read(g, "norm") != nullptr;
 
   TaskWork work;
-  work.tiles = shape.tiles * static_cast<uint32_t>(experts_of(g, step_.symbols));
+  work.tiles = shape.tiles;
+  work.strips = static_cast<uint32_t>(experts_of(g, step_.symbols));
   work.passes = static_cast<uint32_t>((tokens + variant.group - 1) / variant.group);
   work.tail_bytes = static_cast<uint32_t>(shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes);
   work.weight_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);

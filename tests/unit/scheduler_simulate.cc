@@ -145,6 +145,17 @@ TEST_CASE("without run-ahead a dependent grid's weights are asked for after the 
         Approx(first + 500 + 7 + 1000 + kLoad + kMultiply + kEnd));
 }
 
+TEST_CASE("a loader that has to look up what to bring waits for the notification") {
+  TaskProgram p = chain(2, 1, 512);
+  p.grids.items[1].waits.push_back({EventId{0}, {}, true});
+  const double first = 1000 + kLoad + kMultiply + kEnd;
+  for (uint32_t workers : {1u, 2u}) {
+    const Simulation s = simulated(p, machine(), workers);
+    CHECK(s.ns == Approx(first + 500 + 1000 + kLoad + kMultiply + kEnd));
+    CHECK(s.idle_ns[static_cast<size_t>(IdleCause::kLookup)] > 300);
+  }
+}
+
 TEST_CASE("the critical path leads from the last task over those it stood still for") {
   const Simulation s = simulated(chain(3, 1, 512), machine(), 2);
   const std::vector<PathTask> path = critical_path(s);
