@@ -27,6 +27,8 @@ struct RunArguments {
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_ids;
   std::optional<std::string> batch_file;
+  uint32_t page_size = 16, pages = 0;
+  bool recompute = false;
   uint32_t max_new_tokens = 64;
   mkrt::MkSampling sampling;
   std::optional<uint32_t> logprobs;
@@ -210,6 +212,7 @@ Status run(const RunArguments& a) {
   if (a.prompt.has_value() + a.prompt_ids.has_value() + a.batch_file.has_value() != 1)
     return Error{"mkc: error: give one of --prompt, --prompt-ids and --batch-file"};
   if (Status status = check_sampling_flags(a.sampling); !status.ok()) return status;
+  if (Status status = mkrt::check_page_size(a.page_size); !status.ok()) return status;
   if (a.race && a.device == "cuda") return Error{"--race: error: only the emulator sees races"};
   if (!a.checkpoint.empty() && !is_cubin(a.request.model))
     return Error{fmt::format("--checkpoint {}: error: is for cubins, {} has its own weights", a.checkpoint,
@@ -228,12 +231,21 @@ Status run(const RunArguments& a) {
   const std::optional<mkrt::Tokenizer>& tokenizer = found.value();
   const Result<std::vector<int32_t>> prompt = a.batch_file ? std::vector<int32_t>() : prompt_of(a, tokenizer);
   if (!prompt.ok()) return prompt.error();
+  mkrt::SessionOptions session_options;
+  session_options.timeout_ns = a.timeout_ms * 1'000'000;
+  if (a.batch_file) {
+    mkrt::CacheOptions& cache = session_options.cache;
+    cache.page_size = a.page_size;
+    cache.pages =
+        a.pages ? a.pages : pages_of_batch(loaded.artefact.manifest, a.page_size, batch.lines.size());
+  }
   mkrt::Result<mkrt::Session> session = mkrt::Session::open(
-      loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, {a.timeout_ms * 1'000'000});
+      loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, session_options);
   if (!session.ok()) return session.error();
   if (a.batch_file) {
     batch.options = {tokenizer ? &*tokenizer : nullptr, !a.no_special};
     batch.stop_ids = loaded.artefact.manifest.eos_ids;
+    if (a.recompute) batch.eviction = mkrt::Eviction::kRecompute;
     if (!a.json) batch.device = loaded.device->name();
     return run_batch(batch, session.value());
   }
@@ -298,6 +310,17 @@ void add_run(CLI::App& app, Action& action) {
   command->add_option("--prompt-ids", a->prompt_ids, "token ids to go on from: 1,2,3");
   CLI::Option* batch =
       command->add_option("--batch-file", a->batch_file, "requests, one JSON object a line (docs/engine.md)");
+  command->add_option("--page-size", a->page_size, "positions of a page of the cache: 16 (default), 32 or 64")
+      ->needs(batch);
+  command
+      ->add_option("--pages", a->pages,
+                   "of the cache; default: for all requests that can run at once, at their longest")
+      ->needs(batch)
+      ->check(CLI::Range(1u, 1u << 30));
+  command
+      ->add_flag("--recompute", a->recompute,
+                 "let more requests run than pages can hold; the youngest are fed again later")
+      ->needs(batch);
   command->add_option("--max-new-tokens", a->max_new_tokens, "default 64")->check(CLI::Range(1u, 1u << 30));
   add_sampling_options(*command, *a);
   command->add_flag("--no-special-tokens", a->no_special, "add no tokens around the prompt");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "runtime/session_stepper.h"
@@ -9,10 +10,20 @@
 
 namespace mkc {
 
+uint32_t pages_of_batch(const mkrt::Manifest& manifest, uint32_t page_size, uint64_t requests) {
+  uint64_t context = 0;
+  for (const mkrt::ManifestSymbol& s : manifest.symbols) {
+    if (s.name == "B") requests = std::min(requests, static_cast<uint64_t>(s.hi));
+    if (s.name == "kv_len") context = static_cast<uint64_t>(s.hi);
+  }
+  return static_cast<uint32_t>(requests * mkrt::pages_for(context, page_size));
+}
+
 Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   mkrt::SessionStepper stepper(session);
   mkrt::EngineOptions options;
   options.stop_ids = batch.stop_ids;
+  options.eviction = batch.eviction;
   Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
   if (!engine.ok()) return engine.error();
   const auto begin = std::chrono::steady_clock::now();
@@ -23,8 +34,8 @@ Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   if (Status status = put_out("-", std::as_bytes(std::span(text)), true); !status.ok()) return status;
   const mkrt::EngineStats& stats = engine.value().stats();
   if (!batch.device.empty())
-    fmt::print(stderr, "{}: {} requests, {} steps of {} rows in {:.2f} s\n", batch.device, batch.lines.size(),
-               stats.steps, stats.rows, seconds);
+    fmt::print(stderr, "{}: {} requests, {} steps of {} rows in {:.2f} s, {} evictions\n", batch.device,
+               batch.lines.size(), stats.steps, stats.rows, seconds, stats.evictions);
   return answers.fault;
 }
 

@@ -10,8 +10,12 @@ struct BatchRun {
   std::vector<mkrt::Result<BatchLine>> lines;
   BatchOptions options;
   std::vector<int32_t> stop_ids;
+  mkrt::Eviction eviction = mkrt::Eviction::kNone;
   std::string device;  // its name, to tell what the run took; empty: nothing is told
 };
+
+// Pages of a size for as many requests of the whole context as there are, or as can run at once.
+uint32_t pages_of_batch(const mkrt::Manifest& manifest, uint32_t page_size, uint64_t requests);
 
 // Runs the requests and prints their answers. Errors: a fault of the
 // device, after the answers; standard output that is closed. An answer may be an error without that being

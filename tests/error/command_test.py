@@ -2,6 +2,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -106,13 +107,34 @@ class CommandTest(unittest.TestCase):
         (self.dir / "requests.jsonl").write_text(requests)
         code, out, err = self.mkc("run", TINY, "--device", "emulator", "--batch-file", "requests.jsonl")
         self.assertEqual((code, out.decode()), (0, answers))
-        self.assertRegex(err, r"^emulator: 3 requests, \d+ steps of \d+ rows in \d+\.\d\d s\n$")
+        self.assertRegex(err, r"^emulator: 3 requests, \d+ steps of \d+ rows in \d+\.\d\d s, 0 evictions\n$")
         for request, answer in zip(map(json.loads, requests.splitlines()[:2]), map(json.loads, answers.splitlines())):
             prompt = (("--prompt", request["prompt"]) if "prompt" in request else
                       ("--prompt-ids", ",".join(map(str, request["prompt_ids"]))))
             alone = self.mkc("run", TINY, "--device", "emulator", *prompt, "--max-new-tokens",
                              request["max_new_tokens"], "--json")[1]
             self.assertEqual(json.loads(alone)["new_ids"], answer["new_ids"])
+
+    def test_few_pages_make_requests_wait_or_be_fed_again(self):
+        prompts = [[3 + i, 1, 4] * 5 for i in range(4)]
+        (self.dir / "f.jsonl").write_text("".join(json.dumps({"prompt_ids": p, "max_new_tokens": 20}) + "\n"
+                                                  for p in prompts))
+        outputs, evictions, steps = set(), [], []
+        for options in ((), ("--pages", 4), ("--pages", 5, "--recompute"), ("--page-size", 32, "--pages", 3)):
+            code, out, err = self.mkc("run", FIXTURE, "--device", "emulator", "--batch-invariant", "--batch-file",
+                                      "f.jsonl", *options)
+            self.assertEqual(code, 0, err)
+            outputs.add(out)
+            steps.append(int(re.search(r"(\d+) steps", err)[1]))
+            evictions.append(int(re.search(r"(\d+) evictions", err)[1]))
+        self.assertEqual(len(outputs), 1)
+        self.assertLess(steps[0], steps[1])
+        self.assertEqual((evictions[0], evictions[1], evictions[3]), (0, 0, 0))
+        self.assertGreater(evictions[2], 0)
+        code, out, _ = self.mkc("run", FIXTURE, "--device", "emulator", "--batch-file", "f.jsonl", "--pages", 2)
+        self.assertEqual((code, json.loads(out.splitlines()[0])["error"]),
+                         (0, "f.jsonl:1: error: prompt: 15 tokens and 20 new ones need 3 pages of 16 positions, the "
+                             "cache has 2"))
 
     def test_bad_batch_files_are_refused(self):
         run = ("run", FIXTURE, "--device", "emulator")
@@ -121,6 +143,11 @@ class CommandTest(unittest.TestCase):
         self.refuses("none: error: ", *run, "--batch-file", "none")
         self.refuses("mkc: error: give one of --prompt, --prompt-ids and --batch-file\n", *run, "--batch-file",
                      "empty", "--prompt-ids", 1)
+        (self.dir / "one").write_text('{"prompt_ids": [1]}')
+        self.refuses("cache: error: the page size is 24, expected 16, 32 or 64\n", *run, "--batch-file", "one", "--page-size",
+                     24)
+        for option in (("--page-size", 16), ("--pages", 9), ("--recompute",)):
+            self.refuses(f"mkc: error: {option[0]} requires --batch-file\n", *run, "--prompt-ids", 1, *option)
         for option in (("--logprobs", 1, "--json"), ("--logits-out", "l.npy")):
             self.refuses(f"mkc: error: --batch-file excludes {option[0]}\n", *run, "--batch-file", "empty", *option)
 
