@@ -75,6 +75,8 @@ bool is_cubin(const std::string& path) {
 Status compile_for(const RunArguments& a, Loaded& loaded) {
   ModelRequest request = a.request;
   if (!loaded.device) request.options.target = "emulator";
+  // What a request gets then is what it gets alone, also by another call.
+  if (!request.options.batch_invariant) request.options.batch_invariant = true;
   Result<Compilation> opened = open_model(request, true);
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();
