@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "runtime/file.h"
@@ -41,6 +42,12 @@ template <class T>
 T* fail(const mkrt::Error& error) {
   last_error = error.message;
   return nullptr;
+}
+
+// 0, or 1 and the error kept.
+int failed(const mkrt::Status& status) {
+  if (!status.ok()) last_error = status.error().message;
+  return status.ok() ? 0 : 1;
 }
 
 mkrt_session* open_session(mkrt_device* device, const mkrt::Artefact& artefact,
@@ -175,6 +182,70 @@ int mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, floa
         }
         if (next) *next = chosen.value();
         return 0;
+      },
+      1);
+}
+
+uint32_t mkrt_max_requests(const mkrt_session* session) {
+  return missing(session, "session") ? 0 : session->session.limits().max_requests;
+}
+uint32_t mkrt_page_size(const mkrt_session* session) {
+  return missing(session, "session") ? 0 : session->session.limits().page_size;
+}
+uint32_t mkrt_pages(const mkrt_session* session) {
+  return missing(session, "session") ? 0 : session->session.limits().pages;
+}
+uint32_t mkrt_caches(const mkrt_session* session) {
+  return missing(session, "session") ? 0 : static_cast<uint32_t>(session->session.manifest().caches.size());
+}
+
+int mkrt_make_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, mkrt_form form) {
+  return guarded(
+      [&] {
+        if (missing(session, "session")) return 1;
+        if (pages == 0 || form < MKRT_NHD || form > MKRT_PACKED)
+          return failed(
+              mkrt::Error{fmt::format("mkrt: error: {} pages of form {}, expected 1 or more of 0 to 2", pages,
+                                      static_cast<int>(form))});
+        return failed(session->session.use_cache({page_size, pages, static_cast<mkrt::CacheForm>(form), {}}));
+      },
+      1);
+}
+
+int mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, uint64_t page_stride,
+                   uint64_t position_stride, uint64_t head_stride, const uint64_t* base, uint32_t caches) {
+  return guarded(
+      [&] {
+        if (missing(session, "session") || missing(base, "base")) return 1;
+        mkrt::CacheOptions options;
+        options.space = mkrt::CacheSpace{
+            page_size, pages, {page_stride, position_stride, head_stride}, {base, base + caches}};
+        return failed(session->session.use_cache(options));
+      },
+      1);
+}
+
+int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logits, int32_t* next) {
+  return guarded(
+      [&] {
+        if (missing(session, "session") || missing(batch, "batch") || missing(next, "next") ||
+            missing(batch->tokens, "tokens") || missing(batch->row_begin, "row_begin") ||
+            missing(batch->kv_len, "kv_len") || missing(batch->page_begin, "page_begin") ||
+            missing(batch->page_index, "page_index"))
+          return 1;
+        const size_t requests = batch->requests;
+        if (requests > session->session.limits().max_requests)
+          return failed(mkrt::Error{fmt::format("step: error: found {} requests, expected 1 to {}", requests,
+                                                session->session.limits().max_requests)});
+        const auto count = [&](const int32_t* begin) {
+          return static_cast<size_t>(std::max(0, begin[requests]));
+        };
+        const mkrt::Batch step{
+            {batch->tokens, count(batch->row_begin)},
+            {batch->row_begin, requests + 1},
+            {batch->kv_len, requests},
+            {{batch->page_begin, requests + 1}, {batch->page_index, count(batch->page_begin)}}};
+        return failed(session->session.step(step, {next, requests}, logits));
       },
       1);
 }

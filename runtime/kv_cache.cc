@@ -29,6 +29,8 @@ Status check_cache(const Manifest& m, const CacheSpace& s) {
         c.head_dim != m.caches[0].head_dim)
       return Error{fmt::format("cache: error: {} is of another shape than {}", c.name, m.caches[0].name)};
   if (Status status = check_page_size(s.page_size); !status.ok()) return status;
+  if (s.pages == 0 || s.pages > INT32_MAX)
+    return Error{fmt::format("cache: error: {} pages, expected 1 to {}", s.pages, INT32_MAX)};
   if (s.base.size() != m.caches.size())
     return Error{
         fmt::format("cache: error: {} addresses, the model has {} caches", s.base.size(), m.caches.size())};

@@ -61,6 +61,44 @@ int mkrt_rewind(mkrt_session* session, uint32_t position);
  */
 int mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, float* logits, int32_t* next);
 
+/* Steps of several requests (docs/batches.md). */
+
+uint32_t mkrt_max_requests(const mkrt_session* session); /* of one step */
+uint32_t mkrt_page_size(const mkrt_session* session);    /* positions of a page of the cache */
+uint32_t mkrt_pages(const mkrt_session* session);        /* of the cache */
+uint32_t mkrt_caches(const mkrt_session* session); /* keys and values of every layer: twice the layers */
+
+typedef enum mkrt_form {
+  MKRT_NHD = 0,   /* a page is [position, head, element] */
+  MKRT_HND = 1,   /* [head, position, element] */
+  MKRT_PACKED = 2 /* [position, head, elements of the key and then of the value] */
+} mkrt_form;
+
+/* A cache of the session's own with so many pages of page_size positions (16, 32 or 64). The one before is
+ * forgotten. A new session has one in MKRT_NHD whose pages of 16 hold one request of the whole context. */
+int mkrt_make_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, mkrt_form form);
+
+/* The caller's cache, used where it lies. base: the device address of each of mkrt_caches() caches, layer by
+ * layer, keys before values. Strides in bytes; the elements of a head lie together. The memory must outlive
+ * the session or the next call of these two. */
+int mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, uint64_t page_stride,
+                   uint64_t position_stride, uint64_t head_stride, const uint64_t* base, uint32_t caches);
+
+/* Rows row_begin[b] to row_begin[b + 1] - 1 are the next tokens of request b, at the positions up to
+ * kv_len[b] - 1; its pages are page_index[page_begin[b]] and so on, in the order of its positions. */
+typedef struct mkrt_batch {
+  const int32_t* tokens;     /* [row_begin[requests]] */
+  const int32_t* row_begin;  /* [requests + 1], from 0 */
+  const int32_t* kv_len;     /* [requests] */
+  const int32_t* page_begin; /* [requests + 1] */
+  const int32_t* page_index; /* [page_begin[requests]] */
+  uint32_t requests;
+} mkrt_batch;
+
+/* next: [requests], gets the greedy successor of each request's last row. logits: NULL, or room for rows *
+ * vocab floats. Errors as of mkrt_step; those of the batch name request and field. */
+int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logits, int32_t* next);
+
 #ifdef __cplusplus
 }
 #endif

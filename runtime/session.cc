@@ -31,7 +31,7 @@ struct Session::State {
   Manifest manifest;
   Device* device = nullptr;
   SessionOptions options;
-  std::vector<uint64_t> owned;  // device memory
+  std::vector<uint64_t> owned, cache_memory;  // device memory
   MkSession session{};
   uint64_t session_at = 0, step_at = 0;
   std::vector<std::byte> step;  // MkStep, inputs, lists and pages, as they lie at step_at
@@ -51,6 +51,8 @@ struct Session::State {
   State& operator=(const State&) = delete;
   ~State() {
     for (const uint64_t address : owned) device->release(address);
+    for (const uint64_t address : cache_memory) device->release(address);
+    if (step_at != 0) device->release(step_at);
   }
 
   // Allocates memory that lives as long as the session.
@@ -64,9 +66,10 @@ struct Session::State {
   Status find_names();
   Status load_weights(const WeightSource& weights);
   Status load_plan(std::span<const std::byte> plan);
-  Status make_cache();
+  Status make_cache(const CacheOptions& options);
+  void take_cache(CacheSpace space, uint64_t table);
   Status make_arenas();
-  void lay_out_step();
+  Status make_step();
   uint64_t fill_step(const Batch& batch);
   Status run(const Batch& batch, std::span<int32_t> next, float* logits);
   Status check_fault();
@@ -132,37 +135,59 @@ Status Session::State::load_plan(std::span<const std::byte> plan) {
   return device->write(at, plan);
 }
 
-// The caller's memory, or memory of the session's own.
-Status Session::State::make_cache() {
-  const CacheOptions& o = options.cache;
-  if (o.space) {
-    cache = *o.space;
-  } else {
-    cache.page_size = o.page_size;
-    cache.pages = o.pages != 0 ? o.pages : static_cast<uint32_t>(pages_for(limits.context, o.page_size));
+// The caller's memory, or memory of the session's own. Leaves everything as it was where it fails.
+Status Session::State::make_cache(const CacheOptions& o) {
+  CacheSpace space;
+  std::vector<uint64_t> added;
+  const auto fill = [&]() -> Status {
+    if (o.space) {
+      space = *o.space;
+      return check_cache(manifest, space);
+    }
     if (Status status = check_page_size(o.page_size); !status.ok()) return status;
-    const bool pairs = manifest.caches.size() % 2 == 0;
-    if (o.form == CacheForm::kPacked && !pairs)
+    const uint32_t pages =
+        o.pages != 0 ? o.pages : static_cast<uint32_t>(pages_for(limits.context, o.page_size));
+    if (o.form == CacheForm::kPacked && manifest.caches.size() % 2 != 0)
       return Error{fmt::format("cache: error: {} caches are no pairs to pack", manifest.caches.size())};
-    const uint64_t piece = cache_piece_bytes(manifest, o.form, o.page_size, cache.pages);
+    const uint64_t piece = cache_piece_bytes(manifest, o.form, o.page_size, pages);
     const uint64_t bytes = piece * manifest.caches.size() / (o.form == CacheForm::kPacked ? 2 : 1);
-    uint64_t memory = 0;
-    if (Status status = allocate(bytes, memory); !status.ok()) return status;
-    if (Status status = device->clear(memory, bytes); !status.ok()) return status;
-    cache = place_caches(manifest, o.form, o.page_size, cache.pages, memory);
+    const Result<uint64_t> memory = device->allocate(bytes);
+    if (!memory.ok()) return memory.error();
+    added.push_back(memory.value());
+    space = place_caches(manifest, o.form, o.page_size, pages, memory.value());
+    if (Status status = check_cache(manifest, space); !status.ok()) return status;
+    return device->clear(memory.value(), bytes);
+  };
+  Status status = fill();
+  uint64_t table = 0;
+  if (status.ok()) {
+    const Result<uint64_t> got = device->allocate(space.base.size() * sizeof(uint64_t));
+    if (got.ok()) added.push_back(table = got.value());
+    status = got.ok() ? device->write(table, std::as_bytes(std::span(space.base))) : Status(got.error());
   }
-  if (Status status = check_cache(manifest, cache); !status.ok()) return status;
+  if (!status.ok()) {
+    for (const uint64_t address : added) device->release(address);
+    return status;
+  }
+  for (const uint64_t address : cache_memory) device->release(address);
+  cache_memory = std::move(added);
+  take_cache(std::move(space), table);
+  return {};
+}
+
+void Session::State::take_cache(CacheSpace space, uint64_t table) {
+  cache = std::move(space);
   limits.page_size = cache.page_size;
   limits.pages = cache.pages;
+  seen = {};
+  all_pages.clear();
   const auto own = std::min<uint64_t>(cache.pages, pages_for(limits.context, cache.page_size));
   for (uint64_t page = 0; page < own; ++page) all_pages.push_back(static_cast<int32_t>(page));
+  session.caches = table;
   session.page_stride = cache.strides.page;
   session.position_stride = cache.strides.position;
   session.head_stride = cache.strides.head;
   session.page_shift = static_cast<uint32_t>(std::countr_zero(cache.page_size));
-  if (Status status = allocate(cache.base.size() * sizeof(uint64_t), session.caches); !status.ok())
-    return status;
-  return device->write(session.caches, std::as_bytes(std::span(cache.base)));
 }
 
 Status Session::State::make_arenas() {
@@ -172,16 +197,14 @@ Status Session::State::make_arenas() {
   for (const auto& [bytes, address] : {std::pair{manifest.workspace_bytes, &session.workspace},
                                        {counter_bytes, &session.counters},
                                        {uint64_t{sizeof(MkFault)}, &session.fault},
-                                       {uint64_t{sizeof(MkSession)}, &session_at},
-                                       {uint64_t{step.size()}, &step_at}})
+                                       {uint64_t{sizeof(MkSession)}, &session_at}})
     if (Status status = allocate(bytes, *address); !status.ok()) return status;
   if (Status status = device->clear(session.counters, counter_bytes); !status.ok()) return status;
-  if (Status status = device->write(session.fault, bytes_of(MkFault{})); !status.ok()) return status;
-  return device->write(session_at, bytes_of(session));
+  return device->write(session.fault, bytes_of(MkFault{}));
 }
 
 // All that a step brings goes to the device in one piece; the pages, whose number differs, come last.
-void Session::State::lay_out_step() {
+Status Session::State::make_step() {
   uint64_t end = sizeof(MkStep);
   const auto take = [&](uint64_t count) {
     const uint64_t at = align(end);
@@ -195,6 +218,11 @@ void Session::State::lay_out_step() {
   page_index_at = take(limits.pages);
   step.resize(align(end));
   next_rows.resize(limits.max_tokens);
+  const Result<uint64_t> got = device->allocate(step.size());
+  if (!got.ok()) return got.error();
+  if (step_at != 0) device->release(step_at);
+  step_at = got.value();
+  return device->write(session_at, bytes_of(session));
 }
 
 // Returns how many bytes of `step` it has written.
@@ -283,11 +311,11 @@ Result<Session> Session::open(const Artefact& artefact, const WeightSource& weig
   s.options = options;
   if (Status status = s.find_names(); !status.ok()) return status.error();
   if (Status status = device.load(artefact); !status.ok()) return status.error();
-  if (Status status = s.make_cache(); !status.ok()) return status.error();
-  s.lay_out_step();
+  if (Status status = s.make_cache(options.cache); !status.ok()) return status.error();
   if (Status status = s.load_weights(weights); !status.ok()) return status.error();
   if (Status status = s.load_plan(artefact.plan); !status.ok()) return status.error();
   if (Status status = s.make_arenas(); !status.ok()) return status.error();
+  if (Status status = s.make_step(); !status.ok()) return status.error();
   return Session(std::move(state));
 }
 
@@ -297,6 +325,14 @@ const Manifest& Session::manifest() const {
 const BatchLimits& Session::limits() const {
   return state_->limits;
 }
+Status Session::use_cache(const CacheOptions& options) {
+  if (Status status = state_->make_cache(options); !status.ok()) return status;
+  state_->position = 0;
+  Status status = state_->make_step();
+  state_->faulted = state_->faulted || !status.ok();
+  return status;
+}
+
 uint32_t Session::position() const {
   return static_cast<uint32_t>(state_->position);
 }

@@ -56,6 +56,10 @@ class Session {
   uint32_t max_tokens() const { return limits().max_tokens; }  // of one step
   uint32_t context() const { return limits().context; }        // positions of a request
 
+  // Takes another cache; what was in the old one is forgotten. Errors: those of check_cache, no memory for
+  // it: nothing has changed then. No memory for a step of so many pages: the session cannot go on.
+  Status use_cache(const CacheOptions& options);
+
   // One step of several requests, whose pages the caller gives out. `next`: gets the greedy successor of each
   // request's last row. `logits`: null, or [rows, vocab] to fill. Errors: those of check_batch, after which
   // nothing has changed; a fault in the kernel, which names worker, task, event, seen and expected counts:

@@ -1,6 +1,7 @@
 // The C interface on the emulator, linked with the compiler into one process.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/mkrt.h"
@@ -57,6 +58,67 @@ TEST_CASE("steps through the C interface are those of a session, and can be take
     CHECK(mkrt_position(c.session) == 4);
     CHECK(mkrt_rewind(c.session, 0) == 0);
   }
+}
+
+// Two prompts side by side, then two tokens each, by pages in odd order; the tokens that come.
+std::vector<int32_t> run_batch(mkrt_session* session, const std::vector<std::vector<int32_t>>& prompts) {
+  std::vector<std::vector<int32_t>> fed = prompts;
+  std::vector<int32_t> all;
+  for (int step = 0; step < 3; ++step) {
+    std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index, next(prompts.size());
+    for (size_t b = 0; b < prompts.size(); ++b) {
+      tokens.insert(tokens.end(), step == 0 ? fed[b].begin() : fed[b].end() - 1, fed[b].end());
+      row_begin.push_back(static_cast<int32_t>(tokens.size()));
+      kv_len.push_back(static_cast<int32_t>(fed[b].size()));
+      for (int32_t page : {5, 2}) page_index.push_back(page - static_cast<int32_t>(b));
+      page_begin.push_back(static_cast<int32_t>(page_index.size()));
+    }
+    const mkrt_batch batch{tokens.data(),     row_begin.data(),  kv_len.data(),
+                           page_begin.data(), page_index.data(), static_cast<uint32_t>(prompts.size())};
+    std::vector<float> logits(tokens.size() * mkrt_vocab(session));
+    REQUIRE_MESSAGE(mkrt_step_batch(session, &batch, logits.data(), next.data()) == 0, mkrt_error());
+    for (size_t b = 0; b < prompts.size(); ++b) fed[b].push_back(next[b]);
+    all.insert(all.end(), next.begin(), next.end());
+  }
+  return all;
+}
+
+TEST_CASE("batches run over a cache of the session's own and over the caller's, in every form") {
+  const Opened c;
+  const std::vector<std::vector<int32_t>> prompts{{5, 17, 3}, {9, 1, 33, 70, 12, 8}};
+  std::vector<std::vector<int32_t>> alone;
+  for (const auto& prompt : prompts) alone.push_back(test::Model(kDirectory).generate(prompt, 3).tokens);
+  std::vector<int32_t> expected;
+  for (size_t i = 0; i < 3; ++i)
+    for (const auto& tokens : alone) expected.push_back(tokens[i]);
+  CHECK(mkrt_page_size(c.session) == 16);
+  CHECK(mkrt_pages(c.session) == 128 / 16);
+  CHECK(run_batch(c.session, prompts) == expected);
+  for (const mkrt_form form : {MKRT_NHD, MKRT_HND, MKRT_PACKED}) {
+    REQUIRE_MESSAGE(mkrt_make_cache(c.session, 32, 6, form) == 0, mkrt_error());
+    CHECK(mkrt_page_size(c.session) == 32);
+    CHECK(mkrt_pages(c.session) == 6);
+    CHECK(run_batch(c.session, prompts) == expected);
+  }
+  // An engine's: all layers of a page together, keys and values apart.
+  const mkrt::Manifest& m = c.host.artefact.manifest;
+  const uint64_t vector = m.caches[0].head_dim * 2, piece = 16 * m.caches[0].heads * vector;
+  const auto caches = static_cast<uint32_t>(m.caches.size());
+  std::vector<std::byte> memory(6 * caches * piece);
+  std::vector<uint64_t> base;
+  for (uint32_t i = 0; i < caches; ++i) base.push_back(reinterpret_cast<uint64_t>(memory.data()) + i * piece);
+  CHECK(caches == mkrt_caches(c.session));
+  REQUIRE_MESSAGE(mkrt_use_cache(c.session, 16, 6, caches * piece, m.caches[0].heads * vector, vector,
+                                 base.data(), caches) == 0,
+                  mkrt_error());
+  CHECK(run_batch(c.session, prompts) == expected);
+  CHECK(std::any_of(memory.begin(), memory.end(), [](std::byte b) { return b != std::byte{0}; }));
+  CHECK(mkrt_use_cache(c.session, 16, 6, caches * piece, m.caches[0].heads * vector, vector, base.data(),
+                       caches - 1) == 1);
+  CHECK(mkrt_make_cache(c.session, 17, 6, MKRT_NHD) == 1);
+  CHECK(std::string(mkrt_error()) == "cache: error: the page size is 17, expected 16, 32 or 64");
+  CHECK(mkrt_make_cache(c.session, 16, 0, MKRT_NHD) == 1);
+  CHECK(run_batch(c.session, prompts) == expected);  // as it was
 }
 
 TEST_CASE("what cannot be done is an error with a message, and changes nothing") {
