@@ -28,7 +28,24 @@ _SIGNATURES = {
     "mkrt_position": (c_uint32, c_void_p),
     "mkrt_rewind": (c_int, c_void_p, c_uint32),
     "mkrt_step": (c_int, c_void_p, POINTER(c_int32), c_uint32, c_void_p, POINTER(c_int32)),
+    "mkrt_max_requests": (c_uint32, c_void_p),
+    "mkrt_page_size": (c_uint32, c_void_p),
+    "mkrt_pages": (c_uint32, c_void_p),
+    "mkrt_caches": (c_uint32, c_void_p),
+    "mkrt_make_cache": (c_int, c_void_p, c_uint32, c_uint32, c_int),
+    "mkrt_use_cache": (c_int, c_void_p, c_uint32, c_uint32, c_uint64, c_uint64, c_uint64, POINTER(c_uint64), c_uint32),
+    "mkrt_step_batch": (c_int, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
 }
+NHD, HND, PACKED = range(3)  # forms of a page of the cache
+
+
+class _Batch(ctypes.Structure):
+    _fields_ = [(name, POINTER(c_int32)) for name in ("tokens", "row_begin", "kv_len", "page_begin", "page_index")]
+    _fields_ += [("requests", c_uint32)]
+
+
+def _ints(values):
+    return (c_int32 * len(values))(*map(int, values))
 
 
 class Error(Exception):
@@ -104,7 +121,7 @@ class Device(_Handle):
 
 
 class Session(_Handle):
-    """One sequence: its cache, and the position behind the tokens fed so far."""
+    """A model on a device: one sequence of its own, or steps of many requests over a cache of pages."""
 
     @property
     def vocab(self):
@@ -142,6 +159,53 @@ class Session(_Handle):
                                    byref(following)) != 0:
             raise Error(self._library.mkrt_error().decode())
         return (following.value, rows) if logits else following.value
+
+    @property
+    def max_requests(self):
+        """Of one step."""
+        return self._library.mkrt_max_requests(self._open())
+
+    @property
+    def pages(self):
+        """Of the cache, and the positions of each."""
+        return self._library.mkrt_pages(self._open()), self._library.mkrt_page_size(self._open())
+
+    @property
+    def caches(self):
+        """Keys and values of every layer: twice the layers."""
+        return self._library.mkrt_caches(self._open())
+
+    def make_cache(self, page_size, pages, form=NHD):
+        """Another cache of its own; what was in the old one is forgotten."""
+        self._check(self._library.mkrt_make_cache(self._open(), page_size, pages, form))
+
+    def use_cache(self, page_size, pages, strides, base):
+        """The caller's cache where it lies: strides (page, position, head) in bytes, base: the device address of each
+        cache, layer by layer, keys before values (a torch tensor's data_ptr())."""
+        self._check(self._library.mkrt_use_cache(self._open(), page_size, pages, *strides,
+                                                 (c_uint64 * len(base))(*base), len(base)))
+
+    def step_batch(self, requests, logits=False):
+        """One step of requests (tokens, kv_len, pages): the next tokens of each, the positions in its cache with them, and
+        its pages in the order of its positions. The greedy successor of each; with logits: that and the rows of all."""
+        tokens, lengths, pages = zip(*requests) if requests else ((), (), ())
+        begin = lambda lists: _ints([sum(map(len, lists[:i])) for i in range(len(lists) + 1)])
+        lists = {"tokens": _ints([t for of in tokens for t in of]), "row_begin": begin(tokens), "kv_len": _ints(lengths),
+                 "page_begin": begin(pages), "page_index": _ints([p for of in pages for p in of])}
+        batch = _Batch(**{name: ctypes.cast(values, POINTER(c_int32)) for name, values in lists.items()},
+                       requests=len(requests))
+        rows, following = None, (c_int32 * max(1, len(requests)))()
+        if logits:
+            import numpy
+            rows = numpy.empty((len(lists["tokens"]), self.vocab), dtype=numpy.float32)
+        self._check(self._library.mkrt_step_batch(self._open(), byref(batch), rows.ctypes.data if logits else None,
+                                                  following))
+        following = list(following)[:len(requests)]
+        return (following, rows) if logits else following
+
+    def _check(self, failed):
+        if failed:
+            raise Error(self._library.mkrt_error().decode())
 
     def generate(self, tokens, count, stop=(), chunk=None):
         """Feeds tokens, `chunk` a step, and yields up to `count` greedy ones; ends before one of `stop`."""

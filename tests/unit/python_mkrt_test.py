@@ -74,6 +74,25 @@ class MkrtTest(unittest.TestCase):
         self.session.rewind(0)
         self.assertEqual(self.session.step(np.array(PROMPT[:6], dtype=np.uint8)[[0, 1, 2]]), first)
 
+    def test_requests_of_a_step_do_not_mix(self):
+        pages, size = self.session.pages
+        self.assertEqual((self.session.max_requests, size), (16, 16))
+        self.session.make_cache(32, 8, mkrt.HND)
+        self.assertEqual(self.session.pages, (8, 32))
+        longer, shorter = list(PROMPT), list(PROMPT[::-1][:5])
+        first = self.session.step_batch([(shorter, 5, [7]), (longer, len(longer), [3, 1])])
+        second = self.session.step_batch([([first[1]], len(longer) + 1, [3, 1]), ([first[0]], 6, [7])])
+        self.assertEqual([first[1], second[0]], list(NEW[:2]))
+        self.session.make_cache(16, pages)
+        self.assertEqual([first[0], second[1]], list(self.session.generate(shorter, 2)))
+        for requests, why in (([], "requests"), ([([1], 1, [8]), ([1], 1, [8])], "page"), ([([1], 17, [0])], "kv_len")):
+            with self.assertRaisesRegex(mkrt.Error, why):
+                self.session.step_batch(requests)
+        with self.assertRaisesRegex(mkrt.Error, "^cache: error: the page size is 3, expected 16, 32 or 64$"):
+            self.session.make_cache(3, 4)
+        with self.assertRaisesRegex(mkrt.Error, "^cache: error: 1 addresses, the model has "):
+            self.session.use_cache(16, 4, (4096, 256, 64), [64])
+
     def test_two_sessions_do_not_mix(self):
         with self.device.open_from_memory(*self.artefact, CHECKPOINT) as other:
             a, b = self.session.generate(PROMPT, 6), other.generate(PROMPT[::-1], 6)
