@@ -194,7 +194,7 @@ Status check_weight(const ManifestWeight& w, const Manifest& m) {
                               bytes, w.offset, w.bytes, m.weight_bytes));
   const uint64_t sources = w.sources.size() / w.stack;
   if (sources == 0 || w.rows % sources != 0 || (sources > 1) != (w.group > 0) ||
-      (w.group > 0 && w.rows / sources % w.group != 0))
+      (w.group > 0 && w.group * sources != kStripRows))  // so that every group lies within the strips
     return refuse(
         fmt::format("weight {}: {} rows of {} sources in groups of {}", w.name, w.rows, sources, w.group));
   return {};

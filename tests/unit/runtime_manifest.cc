@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -81,8 +82,10 @@ TEST_CASE("a manifest whose sizes contradict each other is refused") {
         "manifest: error: weight w of 131072 bytes has the slot 0+131071 in an arena of 1048576 bytes");
   CHECK(refused([](json& m) { m["weights"][0]["rows"] = 65; }) ==
         "manifest: error: weight w of 163840 bytes has the slot 0+131072 in an arena of 1048576 bytes");
-  CHECK(refused([](json& m) { m["weights"][0]["group"] = 0; }) ==
-        "manifest: error: weight w: 64 rows of 2 sources in groups of 0");
+  for (const int group : {0, 4, 16})
+    CHECK(refused([&](json& m) { m["weights"][0]["group"] = group; }) ==
+          fmt::format("manifest: error: weight w: 64 rows of 2 sources in groups of {}", group));
+  CHECK(refused([](json& m) { m["weights"][0]["rows"] = 60; }) == "");  // a last group of 6
   CHECK(refused([](json& m) { m["weights"][0]["stack"] = 4; }) ==
         "manifest: error: weight w: 2 sources of a stack of 4");
   CHECK(refused([](json& m) { m["weights"][0]["stack"] = 2; }) ==
