@@ -6,7 +6,6 @@
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
-#include "codegen/lists.h"
 #include "ir/bodies.h"
 #include "ir/values.h"
 
@@ -137,7 +136,7 @@ llvm::Value* expert_sum_arguments(Emitter& e, const BodyCall& call) {
 
 // Where a list of the step lies in the worker's shared memory.
 llvm::Value* list_address(Emitter& e, const BodyCall& call, SymbolId list) {
-  return e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(find_lists(call.schedule).number(list))});
+  return e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(call.lists.number(list))});
 }
 
 // Fills a mk::PagedCache.
@@ -175,9 +174,7 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, part_acc), "part_acc", !combine);
   f.set_operand(offsetof(A, part_ml), "part_ml", !combine);
   f.set_operand(offsetof(A, out), "out", true);
-  std::vector<Bounds> limits;
-  for (const Symbol& s : program.symbols) limits.push_back(s.bounds);
-  f.set(offsetof(A, max_tokens), bounds(parts.shape[1], limits).hi);
+  f.set(offsetof(A, max_tokens), bounds(parts.shape[1], symbol_bounds(program.symbols)).hi);
   for (auto [name, offset] : {std::pair{"first_row", offsetof(A, first_row)},
                               {"q_len", offsetof(A, rows)},
                               {"kv_len", offsetof(A, kv_len)}})
@@ -238,9 +235,7 @@ llvm::Value* operand_address(Emitter& e, const BodyCall& call, size_t position) 
   };
   switch (tensors[access.tensor].kind) {
     case TensorKind::kInput: {
-      size_t input = 0;  // inputs are bound in tensor order
-      for (uint32_t i = 0; i < access.tensor.index; ++i)
-        input += tensors.items[i].kind == TensorKind::kInput ? 1 : 0;
+      const size_t input = number_in_kind(tensors, access.tensor);
       return e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, input) + 8 * input);
     }
     case TensorKind::kWeight:

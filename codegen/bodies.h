@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/emit.h"
+#include "codegen/lists.h"
 #include "ir/schedule.h"
 
 namespace mkc {
@@ -15,6 +16,7 @@ struct Bases {
 // A task body being called: the grid that stands for its kind, and the record that says which one runs.
 struct BodyCall {
   const Schedule& schedule;
+  const StepLists& lists;
   GridId grid;
   llvm::Value* record;  // MkGrid
   const Bases& bases;

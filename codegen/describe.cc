@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/device/worker.h"
+#include "ir/values.h"
 
 namespace mkc {
 namespace {
@@ -129,11 +130,9 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   m.weight_bytes = schedule.weight_bytes;
   m.workspace_bytes = schedule.workspace_bytes;
 
-  Describer d{schedule, m, {}};
-  for (const Symbol& s : schedule.program.symbols) {
-    d.limits.push_back(s.bounds);
+  Describer d{schedule, m, symbol_bounds(schedule.program.symbols)};
+  for (const Symbol& s : schedule.program.symbols)
     m.symbols.push_back({s.name, s.bounds.lo, s.bounds.hi, s.is_list()});
-  }
   for (TensorId id : schedule.program.tensors.ids()) d.add_tensor(id);
   d.add_ropes();
   d.add_events();

@@ -5,13 +5,10 @@
 namespace mkc {
 namespace {
 
-// A cache has an entry of 8 bytes among the session's caches, in tensor order.
+// A cache has an entry of 8 bytes among the session's caches.
 uint64_t operand_offset(const Schedule& s, TensorId tensor) {
   if (s.program.tensors[tensor].kind != TensorKind::kCache) return s.slots[tensor.index].offset;
-  uint64_t caches = 0;
-  for (uint32_t i = 0; i < tensor.index; ++i)
-    caches += s.program.tensors.items[i].kind == TensorKind::kCache ? 1 : 0;
-  return sizeof(uint64_t) * caches;
+  return sizeof(uint64_t) * number_in_kind(s.program.tensors, tensor);
 }
 
 mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {

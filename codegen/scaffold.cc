@@ -256,7 +256,7 @@ class Scaffold {
   // The task of `id` whose cell this worker has just completed.
   void run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell) {
     llvm::Value* record = record_of(e_.load32(notifier, offsetof(mkrt::MkGrid, inline_grid)));
-    const BodyCall call{s_, id, record, bases_, worker_};
+    const BodyCall call{s_, lists_, id, record, bases_, worker_};
     const std::vector<llvm::Value*> coords = inline_coords(id, cell);
     llvm::Value* task = e_.constant(0);
     for (size_t i = 0; i < coords.size(); ++i)
@@ -281,7 +281,7 @@ class Scaffold {
   void consume(llvm::Value* record, llvm::Value* segment) {
     const auto serves = [&](GridId id) { return s_.placements[id.index].kind != PlacementKind::kInline; };
     dispatch(record, serves, [&](GridId id) {
-      const BodyCall call{s_, id, record, bases_, worker_};
+      const BodyCall call{s_, lists_, id, record, bases_, worker_};
       const Share tasks = share(id, segment);
       llvm::Value* arguments = emit_arguments(e_, call);
       e_.loop(tasks.first, tasks.last, [&](llvm::Value* task) {
@@ -310,7 +310,7 @@ class Scaffold {
   }
 
   void load_experts(GridId id, llvm::Value* record, llvm::Value* segment, int64_t elem_bytes) {
-    const BodyCall call{s_, id, record, bases_, worker_};
+    const BodyCall call{s_, lists_, id, record, bases_, worker_};
     const Share tasks = share(id, segment);
     emit_waits(id, record, {}, true);
     e_.call(bulk_copy_ ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
@@ -332,8 +332,8 @@ class Scaffold {
       const uint32_t group = shape.elem_bytes == 4 ? mk::kGroupTokensF32 : mk::kGroupTokens;
       llvm::Value* passes = e_.value(ceil_div(tokens_of(id), group));
       e_.call(bulk_copy_ ? "mkd_stream_bulk" : "mkd_stream_async",
-              {worker_, operand_address(e_, {s_, id, record, bases_, worker_}, streamed(id)), tasks.first,
-               e_.ir.CreateSub(tasks.last, tasks.first), e_.constant(shape.tiles),
+              {worker_, operand_address(e_, {s_, lists_, id, record, bases_, worker_}, streamed(id)),
+               tasks.first, e_.ir.CreateSub(tasks.last, tasks.first), e_.constant(shape.tiles),
                e_.constant(static_cast<int64_t>(tail)), passes});
     });
   }

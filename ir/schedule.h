@@ -14,6 +14,8 @@ enum class PlacementKind : uint8_t {
   kInline,  // run by the worker whose notification completes the task's cell ("last arriver")
 };
 
+const char* placement_name(PlacementKind kind);  // "table", "range", "inline"
+
 struct Placement {
   PlacementKind kind = PlacementKind::kTable;
   std::string reason;  // why this kind, for people

@@ -44,6 +44,12 @@ Result<DType> parse_dtype(std::string_view s) {
   return Error{fmt::format("unknown dtype '{}', expected f32, f16, bf16 or i32", s)};
 }
 
+uint32_t number_in_kind(const Table<TensorId, Tensor>& tensors, TensorId tensor) {
+  const auto begin = tensors.begin();
+  return static_cast<uint32_t>(std::count_if(
+      begin, begin + tensor.index, [&](const Tensor& t) { return t.kind == tensors[tensor].kind; }));
+}
+
 const Attr* find_attr(const Attrs& attrs, std::string_view name) {
   const auto at = std::find_if(attrs.begin(), attrs.end(), [&](const Attr& a) { return a.name == name; });
   return at == attrs.end() ? nullptr : &*at;

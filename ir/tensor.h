@@ -64,6 +64,9 @@ struct Tensor {
 // The checkpoint's name of a weight, of expert `expert` where it stacks several.
 std::string source_name(const Tensor& weight, int64_t expert);
 
+// How many tensors of its kind stand before it: inputs and caches are bound at run time in this order.
+uint32_t number_in_kind(const Table<TensorId, Tensor>& tensors, TensorId tensor);
+
 // Half-open interval [offset, offset + size) of one dim.
 struct Range {
   Expr offset;

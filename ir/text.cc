@@ -34,7 +34,7 @@ const char* keyword(TensorKind kind) {
   MKC_BUG("tensor of unknown kind");
 }
 
-const char* keyword(PlacementKind kind) {
+const char* placement_name(PlacementKind kind) {
   switch (kind) {
     case PlacementKind::kTable:
       return "table";

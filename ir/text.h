@@ -20,10 +20,12 @@ constexpr std::array kBodyKinds = {BodyKind::kEmbed,   BodyKind::kProduct,  Body
                                    BodyKind::kExpert,  BodyKind::kExpertSum};
 constexpr std::array kPlacementKinds = {PlacementKind::kTable, PlacementKind::kRange, PlacementKind::kInline};
 
-const char* keyword(TensorKind kind);     // "input", "weight", …
-const char* keyword(PlacementKind kind);  // "table", "range", "inline"
+const char* keyword(TensorKind kind);  // "input", "weight", …
 inline const char* keyword(DType type) {
   return dtype_name(type);
+}
+inline const char* keyword(PlacementKind kind) {
+  return placement_name(kind);
 }
 inline const char* keyword(BodyKind kind) {
   return body_name(kind);

@@ -5,12 +5,20 @@
 
 #include <algorithm>
 
+#include "ir/domain.h"
+
 namespace mkc {
 
 SymbolId find_symbol(const Symbols& symbols, std::string_view name) {
   for (SymbolId id : symbols.ids())
     if (symbols[id].name == name) return id;
   return {};
+}
+
+std::vector<Bounds> symbol_bounds(const Symbols& symbols) {
+  std::vector<Bounds> out;
+  for (const Symbol& s : symbols) out.push_back(s.bounds);
+  return out;
 }
 
 std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given) {
@@ -82,6 +90,18 @@ std::string values_text(const Symbols& symbols, std::span<const int64_t> values)
                 : std::to_string(values[id.index]);
   }
   return text;
+}
+
+std::vector<Bounds> coord_bounds(const TaskGrid& grid, const std::vector<Bounds>& symbols) {
+  Domain domain{symbols, {}, {}};
+  for (const Coord& c : grid.coords) add_coord(domain, c.extent);
+  return domain.coords;
+}
+
+bool never_empty(const TaskGrid& grid, const std::vector<Bounds>& symbols) {
+  const std::vector<Bounds> coords = coord_bounds(grid, symbols);
+  return std::all_of(grid.coords.begin(), grid.coords.end(),
+                     [&](const Coord& c) { return bounds(c.extent, symbols, coords).lo >= 1; });
 }
 
 TaskSpace::TaskSpace(const TaskGrid& grid, std::span<const int64_t> values) {

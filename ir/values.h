@@ -18,6 +18,8 @@ struct StepRequest {
 using Symbols = Table<SymbolId, Symbol>;
 SymbolId find_symbol(const Symbols& symbols, std::string_view name);  // invalid where there is none
 
+std::vector<Bounds> symbol_bounds(const Symbols& symbols);  // by SymbolId
+
 // As evaluate() takes them: by SymbolId, then the elements of the lists. `given`, by SymbolId: one value of a
 // symbol, the elements of a list; of a list of sums nothing.
 std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given);
@@ -33,6 +35,10 @@ std::vector<int64_t> lowest_values(const Symbols& symbols);
 
 // "T = 2, kv_len = [7, 300]"; sums are left out.
 std::string values_text(const Symbols& symbols, std::span<const int64_t> values);
+
+// Bounds of a grid's coordinates under bounds of the symbols, and whether it has a task for all values.
+std::vector<Bounds> coord_bounds(const TaskGrid& grid, const std::vector<Bounds>& symbols);
+bool never_empty(const TaskGrid& grid, const std::vector<Bounds>& symbols);
 
 // The tasks of a grid at given values, numbered from 0 with the last coordinate fastest.
 class TaskSpace {

@@ -2,18 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "ir/values.h"
+
 namespace mkc {
 namespace {
 
 constexpr int64_t kMaxSymbol = INT32_MAX;
 constexpr int64_t kMaxList = 1 << 16;
 constexpr int64_t kMaxAttr = 1 << 24;
-
-std::vector<Bounds> bounds_of(const Table<SymbolId, Symbol>& symbols) {
-  std::vector<Bounds> out;
-  for (const Symbol& s : symbols) out.push_back(s.bounds);
-  return out;
-}
 
 std::vector<Expr> lengths_of(const Table<SymbolId, Symbol>& symbols) {
   std::vector<Expr> out;
@@ -47,7 +43,7 @@ Verifier::Verifier(const std::string& module, const Table<SymbolId, Symbol>& sym
       tensors(tensor_table),
       places(text_places),
       text(symbol_table, tensor_table),
-      at_symbols{bounds_of(symbol_table), {}, {}, lengths_of(symbol_table)} {}
+      at_symbols{symbol_bounds(symbol_table), {}, {}, lengths_of(symbol_table)} {}
 
 void Verifier::report(int rule, const Site& site, const std::string& message) {
   Loc loc{module_name, 0, 0};

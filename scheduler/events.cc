@@ -7,7 +7,6 @@
 #include <map>
 
 #include "ir/bodies.h"
-#include "ir/domain.h"
 #include "runtime/abi.h"
 #include "scheduler/events_map.h"
 
@@ -40,6 +39,7 @@ class Deriver {
         before_(program_.grids.size(), GridSet(program_.grids.size())),
         flows_(before_) {
     lowest_ = lowest_values(program_.symbols);
+    symbol_bounds_ = symbol_bounds(program_.symbols);
   }
 
   Result<TaskProgram> run(std::vector<std::string>* reasons) {
@@ -77,7 +77,8 @@ class Deriver {
 
   TaskProgram program_;
   const EventCosts& costs_;
-  std::vector<int64_t> lowest_;         // values of the symbols: all at their lower bounds
+  std::vector<int64_t> lowest_;  // values of the symbols: all at their lower bounds
+  std::vector<Bounds> symbol_bounds_;
   std::vector<std::vector<Use>> uses_;  // by TensorId, of the grids so far
   std::vector<GridSet> before_;         // by GridId b: grids all of whose tasks precede every task of b
   std::vector<GridSet> flows_;          // by GridId b: grids each task of which precedes some task of b
@@ -252,15 +253,7 @@ class Deriver {
     }
   }
 
-  bool at_least_one_task(GridId g) const {
-    Domain domain;
-    for (const Symbol& s : program_.symbols) domain.symbols.push_back(s.bounds);
-    for (const Coord& c : program_.grids[g].coords) {
-      if (bounds(c.extent, domain.symbols, domain.coords).lo < 1) return false;
-      add_coord(domain, c.extent);
-    }
-    return true;
-  }
+  bool at_least_one_task(GridId g) const { return never_empty(program_.grids[g], symbol_bounds_); }
 };
 
 }  // namespace

@@ -3,25 +3,13 @@
 #include <algorithm>
 
 #include "ir/bodies.h"
-#include "ir/domain.h"
+#include "ir/values.h"
 #include "scheduler/cost.h"
 
 namespace mkc {
 namespace {
 
 using GridSet = boost::dynamic_bitset<>;
-
-std::vector<Bounds> symbol_bounds(const TaskProgram& program) {
-  std::vector<Bounds> out;
-  for (const Symbol& s : program.symbols) out.push_back(s.bounds);
-  return out;
-}
-
-std::vector<Bounds> coord_bounds(const TaskGrid& grid, const std::vector<Bounds>& symbols) {
-  Domain domain{symbols, {}, {}};
-  for (const Coord& c : grid.coords) add_coord(domain, c.extent);
-  return domain.coords;
-}
 
 uint64_t most_elements(const std::vector<Expr>& dims, const std::vector<Bounds>& symbols) {
   uint64_t elements = 1;
@@ -80,12 +68,6 @@ bool waits_for_every_cell(const TaskGrid& grid, const Wait& wait, const Event& e
     if (!walked) return false;
   }
   return true;
-}
-
-bool never_empty(const TaskGrid& grid, const std::vector<Bounds>& symbols) {
-  const std::vector<Bounds> coords = coord_bounds(grid, symbols);
-  return std::all_of(grid.coords.begin(), grid.coords.end(),
-                     [&](const Coord& c) { return bounds(c.extent, symbols, coords).lo >= 1; });
 }
 
 bool has_one_cell(const Event& event) {
@@ -174,7 +156,7 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
     bool always;  // each of its tasks notifies
   };
   const uint32_t grids = program.grids.size();
-  const std::vector<Bounds> symbols = symbol_bounds(program);
+  const std::vector<Bounds> symbols = symbol_bounds(program.symbols);
   std::vector<std::vector<Source>> sources(program.events.size());
   for (GridId g : program.grids.ids())
     for (const Notify& n : program.grids[g].notifies)
@@ -208,7 +190,7 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
 }
 
 std::vector<uint64_t> slot_bytes(const TaskProgram& program) {
-  const std::vector<Bounds> symbols = symbol_bounds(program);
+  const std::vector<Bounds> symbols = symbol_bounds(program.symbols);
   std::vector<bool> is_read(program.tensors.size(), false);
   for (const TaskGrid& grid : program.grids)
     for (const Access& read : grid.reads) is_read[read.tensor.index] = true;
@@ -219,7 +201,7 @@ std::vector<uint64_t> slot_bytes(const TaskProgram& program) {
 }
 
 std::vector<uint32_t> event_cell_counts(const TaskProgram& program) {
-  const std::vector<Bounds> symbols = symbol_bounds(program);
+  const std::vector<Bounds> symbols = symbol_bounds(program.symbols);
   std::vector<uint32_t> cells;
   for (const Event& event : program.events)
     cells.push_back(static_cast<uint32_t>(most_elements(event.dims, symbols)));

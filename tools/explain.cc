@@ -16,18 +16,6 @@ struct Options {
   bool hops = false;
 };
 
-const char* placement_name(PlacementKind kind) {
-  switch (kind) {
-    case PlacementKind::kTable:
-      return "table";
-    case PlacementKind::kRange:
-      return "range";
-    case PlacementKind::kInline:
-      return "inline";
-  }
-  MKC_BUG("unknown kind of placement");
-}
-
 struct EventRow {
   std::string name, expects, reason;
   int64_t cells = 1;

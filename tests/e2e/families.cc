@@ -7,36 +7,21 @@
 #include <random>
 
 #include "tests/e2e/pipeline.h"
+#include "tests/reference/distance.h"
 #include "tests/reference/model.h"
 #include "tests/unit/temp_dir.h"
 
 namespace mkc {
 namespace {
 
+using reference::Distance;
 using reference::Rounding;
+using reference::row_distance;
 using reference::Shape;
 using reference::Type;
 using test::Model;
 
 using Rows = std::vector<std::vector<double>>;
-
-// How far a row is from the reference: its L2 distance relative to the reference's norm, and its worst logit.
-struct Distance {
-  double relative = 0;
-  double logit = 0;
-};
-
-template <class T>
-Distance distance(const T* row, const std::vector<double>& expected) {
-  double error = 0, norm = 0, logit = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double d = static_cast<double>(row[i]) - expected[i];
-    error += d * d;
-    norm += expected[i] * expected[i];
-    logit = std::max(logit, std::abs(d));
-  }
-  return {std::sqrt(error / norm), logit};
-}
 
 // What a row may differ by: the order of f32 sums, or twice the worst row of an honest engine.
 Distance bound_of(const reference::Model& model, const std::vector<int32_t>& ids, const Rows& exact) {
@@ -45,7 +30,7 @@ Distance bound_of(const reference::Model& model, const std::vector<int32_t>& ids
       logits_of(model, ids, model.shape.type == Type::kF16 ? Rounding::kF16 : Rounding::kBf16);
   Distance worst;
   for (size_t i = 0; i < exact.size(); ++i) {
-    const Distance d = distance(honest[i].data(), exact[i]);
+    const Distance d = row_distance(honest[i].data(), exact[i]);
     worst = {std::max(worst.relative, d.relative), std::max(worst.logit, d.logit)};
   }
   return {2 * worst.relative, 2 * worst.logit};
@@ -97,7 +82,7 @@ void check_model(const Shape& shape, const std::vector<std::pair<size_t, uint32_
     double worst = 0;
     for (size_t row = 0; row < ids.size(); ++row) {
       const float* logits = out.logits.data() + row * compiled.vocab();
-      worst = std::max(worst, distance(logits, exact[row]).relative);
+      worst = std::max(worst, row_distance(logits, exact[row]).relative);
       CAPTURE(row);
       const auto chosen = std::max_element(logits, logits + compiled.vocab()) - logits;
       if (is_clear(exact[row], bound.logit)) {

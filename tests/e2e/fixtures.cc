@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/e2e/pipeline.h"
+#include "tests/reference/distance.h"
 #include "tests/reference/model.h"
 
 namespace mkc {
@@ -31,16 +32,6 @@ Fixture read_fixture(const std::string& name) {
   return f;
 }
 
-template <class T>
-double relative(const T* row, const std::vector<double>& expected) {
-  double error = 0, norm = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    error += std::pow(static_cast<double>(row[i]) - expected[i], 2);
-    norm += expected[i] * expected[i];
-  }
-  return std::sqrt(error / norm);
-}
-
 // Of bf16 weights, but for those named otherwise; these spell their config as before transformers 5.
 const std::string kModels[] = {"llama",     "qwen2",         "qwen3",     "mistral",           "mixtral",
                                "qwen3_moe", "qwen3_moe_f32", "llama_f32", "mistral_window_f32"};
@@ -51,7 +42,8 @@ TEST_CASE("the float64 reference agrees with transformers") {
     const Fixture f = read_fixture(name);
     const auto logits = reference::logits_of(reference::read_checkpoint(f.directory), f.fed);
     // transformers computes the cosines and sines of RoPE in float32.
-    for (size_t row = 0; row < f.fed.size(); ++row) CHECK(relative(logits[row].data(), f.logits[row]) < 2e-6);
+    for (size_t row = 0; row < f.fed.size(); ++row)
+      CHECK(reference::row_distance(logits[row].data(), f.logits[row]).relative < 2e-6);
   }
 }
 
@@ -71,8 +63,10 @@ TEST_CASE("checkpoints of transformers give its tokens and logits") {
     const auto honest = reference::logits_of(weights, f.fed, reference::Rounding::kBf16);
     double worst = 0, allowed = exact ? 2e-5 : 0;
     for (size_t row = 0; row < std::min(rows, f.fed.size()); ++row) {
-      worst = std::max(worst, relative(out.logits.data() + row * model.vocab(), f.logits[row]));
-      if (!exact) allowed = std::max(allowed, 2 * relative(honest[row].data(), f.logits[row]));
+      worst = std::max(
+          worst, reference::row_distance(out.logits.data() + row * model.vocab(), f.logits[row]).relative);
+      if (!exact)
+        allowed = std::max(allowed, 2 * reference::row_distance(honest[row].data(), f.logits[row]).relative);
     }
     CHECK(worst <= allowed);
     if (same == f.tokens.size()) continue;
