@@ -1,0 +1,226 @@
+#include "codegen/tasks.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "codegen/device/bodies.h"
+#include "codegen/kinds.h"
+#include "runtime/packing.h"
+
+namespace mkc {
+
+llvm::Value* TaskCode::record_of(llvm::Value* grid_index) {
+  return e_.at(launch_.grids, grid_index, sizeof(mkrt::MkGrid));
+}
+
+BodyCall TaskCode::body_call(GridId id, llvm::Value* record) const {
+  return {s_, lists_, id, record, launch_.bases, launch_.worker};
+}
+
+Share TaskCode::share(GridId id, llvm::Value* segment) {
+  if (s_.placements[id.index].kind != PlacementKind::kRange) {
+    llvm::Value* first = e_.load32(segment, offsetof(mkrt::MkSegment, first));
+    return {first, e_.ir.CreateAdd(first, e_.load32(segment, offsetof(mkrt::MkSegment, count)))};
+  }
+  llvm::Value* tasks = tasks_of(id);
+  const auto bound = [&](llvm::Value* w) {
+    return e_.ir.CreateUDiv(e_.ir.CreateMul(tasks, w), e_.constant(s_.workers));
+  };
+  return {bound(launch_.worker_index), bound(e_.ir.CreateAdd(launch_.worker_index, e_.constant(1)))};
+}
+
+llvm::Value* TaskCode::tasks_of(const RaggedRows& ragged) {
+  return e_.call("mkd_element", e_.ir.getInt32Ty(),
+                 {launch_.worker, e_.constant(lists_.number(ragged)), e_.value(ragged.rows)});
+}
+
+llvm::Value* TaskCode::tasks_of(GridId id) {
+  const std::optional<RaggedRows> ragged = ragged_rows(grid(id));
+  llvm::Value* tasks = ragged ? tasks_of(*ragged) : e_.constant(1);
+  for (size_t i = 0; i < grid(id).coords.size() - (ragged ? 2 : 0); ++i)
+    tasks = e_.ir.CreateMul(tasks, e_.value(grid(id).coords[i].extent));
+  return tasks;
+}
+
+std::vector<llvm::Value*> TaskCode::coords_of(GridId id, llvm::Value* task) {
+  const std::vector<Coord>& coords = grid(id).coords;
+  std::vector<llvm::Value*> values(coords.size());
+  size_t plain = coords.size();
+  if (const std::optional<RaggedRows> ragged = ragged_rows(grid(id))) {
+    llvm::Value *all = tasks_of(*ragged), *number = e_.constant(lists_.number(*ragged)),
+                *within = e_.ir.CreateURem(task, all);
+    task = e_.ir.CreateUDiv(task, all);
+    llvm::Value* row =
+        e_.call("mkd_row_of", e_.ir.getInt32Ty(), {launch_.worker, number, e_.value(ragged->rows), within});
+    values[--plain] =
+        e_.ir.CreateSub(within, e_.call("mkd_element", e_.ir.getInt32Ty(), {launch_.worker, number, row}));
+    values[--plain] = row;
+  }
+  for (size_t i = plain; i-- > 0;) {
+    if (i == 0) {
+      values[i] = task;
+      break;
+    }
+    llvm::Value* extent = e_.value(coords[i].extent);
+    values[i] = e_.ir.CreateURem(task, extent);
+    task = e_.ir.CreateUDiv(task, extent);
+  }
+  return values;
+}
+
+llvm::Value* TaskCode::cell_number(const Event& event, const std::vector<llvm::Value*>& cell) {
+  llvm::Value* number = e_.constant(0);
+  for (size_t i = 0; i < cell.size(); ++i)
+    number = e_.ir.CreateAdd(e_.ir.CreateMul(number, e_.value(event.dims[i])), cell[i]);
+  return number;
+}
+
+void TaskCode::emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords,
+                          bool loader) {
+  const std::vector<Wait>& waits = grid(id).waits;
+  for (size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i].loader != loader) continue;
+    const Event& event = s_.program.events[waits[i].event];
+    std::vector<llvm::Value*> cell;
+    for (const Expr& at : waits[i].cell) cell.push_back(e_.value(at, coords));
+    llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, wait_base) + 4 * i);
+    e_.call(loader ? "mkd_loader_wait" : "mkd_wait",
+            {launch_.worker, e_.ir.CreateAdd(base, cell_number(event, cell)), e_.value(event.expect, cell)});
+  }
+}
+
+void TaskCode::for_each_run(const Notify& notify, const std::vector<llvm::Value*>& coords,
+                            std::vector<llvm::Value*>& cell,
+                            const std::function<void(llvm::Value* run)>& visit) {
+  const size_t dim = cell.size();
+  if (notify.cells.empty()) return visit(e_.constant(1));
+  llvm::Value* first = e_.value(notify.cells[dim].offset, coords);
+  llvm::Value* size = e_.value(notify.cells[dim].size, coords);
+  size = e_.ir.CreateSelect(e_.ir.CreateICmpSGT(size, e_.constant(0)), size, e_.constant(0));
+  if (dim + 1 == notify.cells.size()) {
+    cell.push_back(first);
+    visit(size);
+    cell.pop_back();
+    return;
+  }
+  e_.loop(first, e_.ir.CreateAdd(first, size), [&](llvm::Value* i) {
+    cell.push_back(i);
+    for_each_run(notify, coords, cell, visit);
+    cell.pop_back();
+  });
+}
+
+void TaskCode::emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
+  const GridId inlined = inline_grid_of(s_, id);
+  const std::vector<Notify>& notifies = grid(id).notifies;
+  for (size_t i = 0; i < notifies.size(); ++i) {
+    const Event& event = s_.program.events[notifies[i].event];
+    llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * i);
+    const bool runs = inlined.valid() && grid(inlined).waits[0].event == notifies[i].event;
+    std::vector<llvm::Value*> cell;
+    for_each_run(notifies[i], coords, cell, [&](llvm::Value* run) {
+      llvm::Value* counter = e_.ir.CreateAdd(base, cell_number(event, cell));
+      if (!runs) return e_.call("mkd_notify", {launch_.worker, counter, run});
+      llvm::Value* last = e_.call("mkd_notify_last", e_.ir.getInt1Ty(),
+                                  {launch_.worker, counter, e_.value(event.expect, cell)});
+      e_.if_then(last, [&] { run_inline(inlined, record, cell); });
+    });
+  }
+}
+
+std::vector<llvm::Value*> TaskCode::inline_coords(GridId id, const std::vector<llvm::Value*>& cell) {
+  const Wait& wait = grid(id).waits[0];
+  std::vector<llvm::Value*> coords;
+  for (uint32_t i = 0; i < grid(id).coords.size(); ++i) {
+    const auto walked = std::find(wait.cell.begin(), wait.cell.end(), coord(i));
+    MKC_ASSERT(walked != wait.cell.end() || grid(id).coords[i].extent.is_const(1),
+               "the tasks of inline grid " + grid(id).name + " do not follow from their cells");
+    coords.push_back(walked != wait.cell.end() ? cell[static_cast<size_t>(walked - wait.cell.begin())]
+                                               : e_.constant(0));
+  }
+  return coords;
+}
+
+void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell) {
+  llvm::Value* record = record_of(e_.load32(notifier, offsetof(mkrt::MkGrid, inline_grid)));
+  const BodyCall call = body_call(id, record);
+  const std::vector<llvm::Value*> coords = inline_coords(id, cell);
+  llvm::Value* task = e_.constant(0);
+  for (size_t i = 0; i < coords.size(); ++i)
+    task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), coords[i]);
+  begin_task(record, task);
+  run_task(call, emit_arguments(e_, call), coords);
+}
+
+void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
+  e_.call("mkd_task_begin", {launch_.worker, e_.load32(record, offsetof(mkrt::MkGrid, id)), task});
+}
+
+void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments,
+                        const std::vector<llvm::Value*>& coords) {
+  emit_task(e_, call, arguments, coords);
+  if (!grid(call.grid).notifies.empty()) {
+    e_.call("mkd_barrier", {});
+    emit_notifies(call.grid, call.record, coords);
+  }
+  e_.call("mkd_task_end", {launch_.worker});
+}
+
+void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment) {
+  const BodyCall call = body_call(id, record);
+  const Share tasks = share(id, segment);
+  llvm::Value* arguments = emit_arguments(e_, call);
+  e_.loop(tasks.first, tasks.last, [&](llvm::Value* task) {
+    const std::vector<llvm::Value*> coords = coords_of(id, task);
+    begin_task(record, task);
+    emit_waits(id, record, coords, false);
+    e_.if_then(e_.ir.CreateICmpEQ(task, tasks.first), [&] { emit_segment_start(e_, call, arguments); });
+    run_task(call, arguments, coords);
+  });
+}
+
+size_t TaskCode::streamed(GridId id) const {
+  const std::vector<Access>& reads = grid(id).reads;
+  size_t i = 0;
+  while (i < reads.size() && !reads[i].stream) ++i;
+  return i;
+}
+
+bool TaskCode::streams(GridId id) const {
+  return streamed(id) < grid(id).reads.size();
+}
+
+// Rows of the activations that a product multiplies.
+Expr TaskCode::tokens_of(GridId id) const {
+  for (const Access& access : grid(id).reads)
+    if (access.role == "x") return s_.program.tensors[access.tensor].shape[0];
+  MKC_BUG("grid " + grid(id).name + " streams but multiplies nothing");
+}
+
+void TaskCode::load_experts(GridId id, llvm::Value* record, const Share& tasks, int64_t elem_bytes,
+                            bool bulk_copy) {
+  const BodyCall call = body_call(id, record);
+  emit_waits(id, record, {}, true);
+  e_.call(bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
+          {launch_.worker, operand_address(e_, call, streamed(id)), emit_arguments(e_, call),
+           e_.constant(elem_bytes), tasks.first, e_.ir.CreateSub(tasks.last, tasks.first)});
+}
+
+void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy) {
+  const Tensor& weight = s_.program.tensors[grid(id).reads[streamed(id)].tensor];
+  const Share tasks = share(id, segment);
+  if (grid(id).body == BodyKind::kExpert)
+    return load_experts(id, record, tasks, dtype_bytes(weight.dtype), bulk_copy);
+  const auto shape = mkrt::packed_shape(static_cast<uint64_t>(weight.shape[0].constant()),
+                                        static_cast<uint64_t>(weight.shape[1].constant()),
+                                        static_cast<uint32_t>(dtype_bytes(weight.dtype)));
+  const uint64_t tail = shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes;
+  const uint32_t group = shape.elem_bytes == 4 ? mk::kGroupTokensF32 : mk::kGroupTokens;
+  llvm::Value* passes = e_.value(ceil_div(tokens_of(id), group));
+  e_.call(bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
+          {launch_.worker, operand_address(e_, body_call(id, record), streamed(id)), tasks.first,
+           e_.ir.CreateSub(tasks.last, tasks.first), e_.constant(shape.tiles),
+           e_.constant(static_cast<int64_t>(tail)), passes});
+}
+
+}  // namespace mkc

@@ -1,0 +1,71 @@
+// The code of a grid's tasks: which of them a worker runs, their coordinates, waits and notifications.
+#pragma once
+
+#include "codegen/bodies.h"
+#include "codegen/emit.h"
+#include "codegen/lists.h"
+
+namespace mkc {
+
+// What all code of a kernel refers to, loaded at its start.
+struct LaunchValues {
+  Bases bases{};
+  llvm::Value* worker = nullptr;        // mk::Worker of this thread
+  llvm::Value* worker_index = nullptr;  // of all workers
+  llvm::Value* grids = nullptr;         // MkGrid[]
+};
+
+// The tasks [first, last) of one grid that this worker runs; coordinates are row-major.
+struct Share {
+  llvm::Value *first, *last;
+};
+
+// Emits at the insertion point; records are MkGrid. Requires the emitter's symbols.
+class TaskCode {
+ public:
+  TaskCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const LaunchValues& launch)
+      : e_(e), s_(schedule), lists_(lists), launch_(launch) {}
+
+  llvm::Value* record_of(llvm::Value* grid_index);
+
+  // Consumer threads: runs this worker's share of a grid's tasks.
+  void run_segment(GridId id, llvm::Value* record, llvm::Value* segment);
+
+  // Whether the loader brings an operand of the grid's tasks.
+  bool streams(GridId id) const;
+  // Loading threads: brings it through the ring for this worker's share, without waiting for events.
+  void load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy);
+
+ private:
+  const TaskGrid& grid(GridId id) const { return s_.program.grids[id]; }
+  BodyCall body_call(GridId id, llvm::Value* record) const;
+  size_t streamed(GridId id) const;  // operand, by position; beyond the reads where there is none
+  Expr tokens_of(GridId id) const;
+  Share share(GridId id, llvm::Value* segment);
+  std::vector<llvm::Value*> coords_of(GridId id, llvm::Value* task);
+  llvm::Value* tasks_of(const RaggedRows& ragged);  // of all rows of a ragged grid
+  llvm::Value* tasks_of(GridId id);
+  // Row-major number of a cell, by the event's dims at run time.
+  llvm::Value* cell_number(const Event& event, const std::vector<llvm::Value*>& cell);
+  // The waits of the tasks, or of the loader.
+  void emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords, bool loader);
+  // Calls visit(cell) for the cells of the box, or the first of `run` consecutive ones in its last dim.
+  void for_each_run(const Notify& notify, const std::vector<llvm::Value*>& coords,
+                    std::vector<llvm::Value*>& cell, const std::function<void(llvm::Value* run)>& visit);
+  void emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords);
+  // The coordinates of the inline task whose cell is `cell`: each walks an event dim, or is only ever 0.
+  std::vector<llvm::Value*> inline_coords(GridId id, const std::vector<llvm::Value*>& cell);
+  // The task of `id` whose cell this worker has just completed.
+  void run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell);
+  void begin_task(llvm::Value* record, llvm::Value* task);
+  // The body, and its notifications with what they run inline.
+  void run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords);
+  void load_experts(GridId id, llvm::Value* record, const Share& tasks, int64_t elem_bytes, bool bulk_copy);
+
+  Emitter& e_;
+  const Schedule& s_;
+  const StepLists& lists_;
+  const LaunchValues& launch_;
+};
+
+}  // namespace mkc
