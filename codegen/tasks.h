@@ -1,19 +1,9 @@
 // The code of a grid's tasks: which of them a worker runs, their coordinates, waits and notifications.
 #pragma once
 
-#include "codegen/bodies.h"
-#include "codegen/emit.h"
-#include "codegen/lists.h"
+#include "codegen/launch.h"
 
 namespace mkc {
-
-// What all code of a kernel refers to, loaded at its start.
-struct LaunchValues {
-  Bases bases{};
-  llvm::Value* worker = nullptr;        // mk::Worker of this thread
-  llvm::Value* worker_index = nullptr;  // of all workers
-  llvm::Value* grids = nullptr;         // MkGrid[]
-};
 
 // The tasks [first, last) of one grid that this worker runs; coordinates are row-major.
 struct Share {

@@ -1,0 +1,78 @@
+#include "codegen/launch.h"
+
+#include <cstddef>
+
+#include "codegen/device/bodies.h"
+
+namespace mkc {
+
+LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, bool bulk_copy,
+                       LaunchValues& launch)
+    : e_(e), s_(schedule), lists_(lists), bulk_copy_(bulk_copy), launch_(launch) {
+  e_.element = [this](SymbolId list, llvm::Value* index) {
+    return e_.call("mkd_element", e_.ir.getInt32Ty(),
+                   {launch_.worker, e_.constant(lists_.number(list)), index});
+  };
+}
+
+void LaunchCode::load(const char* begin, llvm::Value* session, llvm::Value* step) {
+  launch_.worker = e_.local(sizeof(mk::Worker));
+  e_.call(begin, {launch_.worker, session, step, e_.constant(s_.ring.stages), loaders()});
+  launch_.bases = {e_.load_ptr(session, offsetof(mkrt::MkSession, weights)),
+                   e_.load_ptr(session, offsetof(mkrt::MkSession, workspace)),
+                   e_.load_ptr(session, offsetof(mkrt::MkSession, caches)), session, step};
+  launch_.grids = e_.load_ptr(session, offsetof(mkrt::MkSession, grids));
+  launch_.worker_index = e_.call("mk_worker", e_.ir.getInt32Ty(), {});
+}
+
+llvm::Value* LaunchCode::loaders() {
+  return e_.constant(bulk_copy_ ? 1 : mkrt::kWorkerThreads - mkrt::kConsumerThreads);
+}
+
+void LaunchCode::load_symbols() {
+  e_.symbols.clear();
+  for (SymbolId id : s_.program.symbols.ids())
+    e_.symbols.push_back(s_.program.symbols[id].is_list()
+                             ? nullptr
+                             : e_.load32(launch_.bases.step, offsetof(mkrt::MkStep, symbol) + 4 * id.index));
+}
+
+void LaunchCode::by_role(const std::function<void()>& consume, const std::function<void()>& load) {
+  llvm::BasicBlock *consumers = e_.block("consumers"), *loader_warp = e_.block("loader_warp"),
+                   *loader = e_.block("loader"), *done = e_.block("done");
+  llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
+  e_.ir.CreateCondBr(e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads)), consumers,
+                     loader_warp);
+  e_.ir.SetInsertPoint(consumers);
+  make_lists(thread);
+  consume();
+  e_.ir.CreateBr(done);
+  e_.ir.SetInsertPoint(loader_warp);
+  llvm::Value* in_warp = e_.ir.CreateSub(thread, e_.constant(mkrt::kConsumerThreads));
+  e_.ir.CreateCondBr(e_.ir.CreateICmpULT(in_warp, loaders()), loader, done);
+  e_.ir.SetInsertPoint(loader);
+  load();
+  e_.call("mkd_loader_end", {launch_.worker});
+  e_.ir.CreateBr(done);
+  e_.ir.SetInsertPoint(done);
+  e_.ir.CreateRetVoid();
+}
+
+void LaunchCode::make_lists(llvm::Value* thread) {
+  load_symbols();
+  for (SymbolId list : lists_.given)
+    e_.call("mkd_load_list", {launch_.worker, launch_.bases.step, e_.constant(lists_.number(list)),
+                              e_.value(s_.program.symbols[list].length)});
+  // The thread that brought element i of every list finds the extent of row i, so no barrier is needed
+  // before; summing up ends with one.
+  if (!lists_.given.empty() && lists_.ragged.empty()) e_.call("mkd_barrier", {});
+  for (const RaggedRows& ragged : lists_.ragged) {
+    llvm::Value *number = e_.constant(lists_.number(ragged)), *rows = e_.value(ragged.rows);
+    e_.if_then(e_.ir.CreateICmpULT(thread, rows), [&] {
+      e_.call("mkd_set_element", {launch_.worker, number, thread, e_.value(ragged.extent, {thread})});
+    });
+    e_.call("mkd_sum_list", {launch_.worker, number, rows});
+  }
+}
+
+}  // namespace mkc

@@ -1,0 +1,51 @@
+// What every kernel's code begins with: the launch's values, the step's lists, the roles of a worker's
+// threads.
+#pragma once
+
+#include <functional>
+
+#include "codegen/bodies.h"
+#include "codegen/emit.h"
+#include "codegen/lists.h"
+
+namespace mkc {
+
+// What all code of a kernel refers to, loaded at its start.
+struct LaunchValues {
+  Bases bases{};
+  llvm::Value* worker = nullptr;        // mk::Worker of this thread
+  llvm::Value* worker_index = nullptr;  // of all workers
+  llvm::Value* grids = nullptr;         // MkGrid[]
+};
+
+// Emits at the insertion point of a kernel that has begun. `launch` holds what `load` found from then on.
+class LaunchCode {
+ public:
+  LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, bool bulk_copy,
+             LaunchValues& launch);
+
+  // All threads: makes the worker by `begin` (mkd_begin or a function of its arguments) and loads what is
+  // fixed for the launch.
+  void load(const char* begin, llvm::Value* session, llvm::Value* step);
+
+  // Reads the symbols anew: what is computed from them then lives in registers up to the next call only.
+  void load_symbols();
+
+  // Sends consumer threads through one, the loading threads through the other; both end in the kernel's
+  // return.
+  void by_role(const std::function<void()>& consume, const std::function<void()>& load);
+
+ private:
+  llvm::Value* loaders();  // threads of the loader warp that load
+  // Consumer threads: brings the step's lists to shared memory, and finds where the rows of ragged grids
+  // begin.
+  void make_lists(llvm::Value* thread);
+
+  Emitter& e_;
+  const Schedule& s_;
+  const StepLists& lists_;
+  const bool bulk_copy_;
+  LaunchValues& launch_;
+};
+
+}  // namespace mkc
