@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "codegen/kernel_module.h"
+#include "codegen/optimise.h"
 #include "codegen/race_hooks.h"
 #include "runtime/emulator/emulator.h"
 

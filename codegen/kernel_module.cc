@@ -4,7 +4,6 @@
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Linker/Linker.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
 
 #include <algorithm>
@@ -76,28 +75,6 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
   module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   verify(*module);
   return module;
-}
-
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
-  module.setTargetTriple(machine.getTargetTriple());
-  module.setDataLayout(machine.createDataLayout());
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopUnrolling = false;      // the bodies say which loops to unroll
-  tuning.LoopVectorization = false;  // lanes are threads already
-  tuning.SLPVectorization = false;
-  llvm::PassBuilder passes(&machine, tuning);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(components);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, components, modules);
-  const bool much = machine.getOptLevel() == llvm::CodeGenOptLevel::Aggressive;
-  passes.buildPerModuleDefaultPipeline(much ? llvm::OptimizationLevel::O3 : llvm::OptimizationLevel::O1)
-      .run(module, modules);
 }
 
 }  // namespace mkc

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <llvm/IR/Module.h>
-#include <llvm/Target/TargetMachine.h>
 
 #include <memory>
 #include <span>
@@ -19,8 +18,5 @@ namespace mkc {
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
                                                  const Kinds& kinds, bool bulk_copy,
                                                  std::span<const std::string> primitives);
-
-// Makes the module one of `machine` and optimises it at its level.
-void optimise(llvm::Module& module, llvm::TargetMachine& machine);
 
 }  // namespace mkc

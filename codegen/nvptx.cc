@@ -15,6 +15,7 @@
 
 #include "codegen/kernel_module.h"
 #include "codegen/lint_ptx.h"
+#include "codegen/optimise.h"
 #include "codegen/plan.h"
 #include "runtime/abi.h"
 

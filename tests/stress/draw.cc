@@ -17,6 +17,7 @@
 #include "codegen/bitcode.h"
 #include "codegen/device/bodies.h"
 #include "codegen/kernel_module.h"
+#include "codegen/optimise.h"
 #include "codegen/race_hooks.h"
 #include "runtime/emulator/emulator.h"
 #include "tests/stress/edits.h"
