@@ -200,13 +200,19 @@ llvm::Value* embed_arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-llvm::Value* sample_arguments(Emitter& e, const BodyCall& call) {
-  using A = mk::SampleArgs;
+llvm::Value* draw_arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::DrawArgs;
+  static_assert(mkrt::kMaxVocab == kMostDrawn);
   Fields f{e, call, e.local(sizeof(A))};
+  f.set_operand(offsetof(A, logits), "logits");
   f.set_operand(offsetof(A, best_value), "best_value");
   f.set_operand(offsetof(A, best_index), "best_index");
   f.set_operand(offsetof(A, next), "next", true);
-  f.set(offsetof(A, strips), f.extent(f.tensor("best_value"), 1));
+  f.set(offsetof(A, draws), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, draws)));
+  for (auto [name, offset] : {std::pair{"first_row", offsetof(A, first_row)}, {"q_len", offsetof(A, rows)}})
+    f.set(offset, list_address(e, call, find_symbol(call.schedule.program.symbols, name)));
+  f.set(offsetof(A, vocab), f.extent(f.tensor("logits"), 1));
+  f.set(offsetof(A, step), int64_t{0});
   return f.base;
 }
 
@@ -261,8 +267,8 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
     case BodyKind::kAttend:
     case BodyKind::kCombine:
       return attend_arguments(e, call);
-    case BodyKind::kSample:
-      return sample_arguments(e, call);
+    case BodyKind::kDraw:
+      return draw_arguments(e, call);
     case BodyKind::kRoute:
       return route_arguments(e, call);
     case BodyKind::kExpert:
@@ -292,8 +298,8 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
                     {call.worker, arguments, coords[0], coords[1], coords[2]});
     case BodyKind::kCombine:
       return e.call("mkb_combine", {call.worker, arguments, coords[0], coords[1]});
-    case BodyKind::kSample:
-      return e.call("mkb_sample", {call.worker, arguments, coords[0]});
+    case BodyKind::kDraw:
+      return e.call("mkb_draw", {call.worker, arguments, coords[0]});
     case BodyKind::kRoute:
       return e.call("mkb_route", {call.worker, arguments});
     case BodyKind::kExpert:

@@ -101,9 +101,9 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
       MKC_TRY_STATUS(check(0, {any, any}));
       MKC_TRY_STATUS(check(1, inputs[0].shape));
       return std::vector<Typed>{{DType::f32, inputs[0].shape}};
-    case OpKind::kArgmax:
+    case OpKind::kDraw:
       MKC_TRY_STATUS(check(0, {tokens, any}));
-      return std::vector<Typed>{{DType::i32, {tokens}}};
+      return std::vector<Typed>{{DType::i32, {requests}}};
     case OpKind::kRoute: {
       MKC_TRY_STATUS(check(0, {tokens, any}));
       const std::vector<Expr> choices = {tokens, int_attr(attrs, "top_k", 0)};

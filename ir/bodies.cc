@@ -17,7 +17,7 @@ const std::vector<OpShapes>& op_table() {
       {{{kValue, "TQ"}, {kCache, "BGCh"}, {kCache, "BGCh"}, {kStep, "T"}}, {{kValue, "TQ"}}},  // attention
       {{{kValue, "TD"}, {kValue, "TD"}}, {{kValue, "TD"}}},                                    // add
       {{{kValue, "TF"}, {kValue, "TF"}}, {{kValue, "TF"}}},                                    // silu_mul
-      {{{kValue, "TV"}}, {{kIndex, "T"}}},                                                     // argmax
+      {{{kValue, "TV"}}, {{kIndex, "B"}}},                                                     // draw
       {{{kValue, "TX"}}, {{kIndex, "Tk"}, {kValue, "Tk"}}},                                    // route
       {{{kValue, "RK"}, {kIndex, "Tk"}, {kWeight, "XNK"}}, {{kValue, "PN"}}},  // expert_linear
       {{{kValue, "PD"}, {kValue, "Tk"}}, {{kValue, "TD"}}},                    // expert_sum
@@ -63,9 +63,9 @@ const std::vector<BodySchema>& body_table() {
        {{"out", {kValue, "TQ"}}},
        {"head_dim", "heads", "kv_heads", "piece", "window?"},
        {}},
-      {{{"t", "T"}},
-       {{"best_value", {kValue, "TS"}}, {"best_index", {kIndex, "TS"}}},
-       {{"next", {kIndex, "T"}}},
+      {{{"b", "B"}},
+       {{"logits", {kValue, "TV"}}, {"best_value", {kValue, "TS"}}, {"best_index", {kIndex, "TS"}}},
+       {{"next", {kIndex, "B"}}},
        {},
        {}},
       {{},

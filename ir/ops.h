@@ -27,8 +27,9 @@ enum class OpKind : uint8_t {
                //                                                            window (0: all earlier positions)
   kAdd,        // a[T, D], b[T, D]                        -> out[T, D]
   kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]
-  kArgmax,     // logits[T, V]                            -> out[T] i32      (ties: the lowest index)
-  kRoute,      // logits[T, X]                            -> choice[T, k] i32, share[T, k]
+  kDraw,   // logits[T, V]                            -> out[B] i32      a token for each request, from its
+           //                                                            last row (docs/sampling.md)
+  kRoute,  // logits[T, X]                            -> choice[T, k] i32, share[T, k]
            //                                            attrs top_k, norm_topk: the k greatest of a softmax,
            //                                            greatest first (ties: the lowest expert), and their
            //                                            probabilities, made to add up to 1 where norm_topk

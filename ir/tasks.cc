@@ -12,8 +12,8 @@ const char* body_name(BodyKind kind) {
       return "attend";
     case BodyKind::kCombine:
       return "combine";
-    case BodyKind::kSample:
-      return "sample";
+    case BodyKind::kDraw:
+      return "draw";
     case BodyKind::kRoute:
       return "route";
     case BodyKind::kExpert:

@@ -14,11 +14,11 @@ namespace mkc {
 enum class BodyKind : uint8_t {
   kEmbed,      // one token row: out[t, :] = table[tokens[t], :]
   kProduct,    // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
-               // silu·mul, residual, argmax partial)
+               // silu·mul, residual, best logit of the strip)
   kAttend,     // one piece of a request's context for one key/value head, all its rows: partial max, sum and
                // weighted values
   kCombine,    // merges the pieces of one key/value head of a request in piece order
-  kSample,     // one token row: picks the best of the argmax partials
+  kDraw,       // one request: the token that follows its last row, as it asks (docs/sampling.md)
   kRoute,      // all tokens: each one's experts and shares; the experts that have tokens, dealt out to parts
   kExpert,     // a strip of 16 weight rows of each expert of a part, for that expert's tokens: a product each
   kExpertSum,  // some columns of one token row: the results of its experts, by their shares, and a residual
@@ -26,7 +26,8 @@ enum class BodyKind : uint8_t {
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;
-constexpr int64_t kSumColumns = 512;  // of a task of expert_sum
+constexpr int64_t kSumColumns = 512;     // of a task of expert_sum
+constexpr int64_t kMostDrawn = 1 << 18;  // entries of a vocabulary that draw takes
 
 struct Access {
   std::string role;  // "x", "weight", "norm", "bias", "residual", "out", …

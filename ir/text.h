@@ -16,7 +16,7 @@ constexpr std::array kDTypes = {DType::f32, DType::f16, DType::bf16, DType::i32}
 constexpr std::array kTensorKinds = {TensorKind::kInput, TensorKind::kWeight, TensorKind::kActivation,
                                      TensorKind::kCache, TensorKind::kOutput, TensorKind::kTable};
 constexpr std::array kBodyKinds = {BodyKind::kEmbed,   BodyKind::kProduct,  BodyKind::kAttend,
-                                   BodyKind::kCombine, BodyKind::kSample,   BodyKind::kRoute,
+                                   BodyKind::kCombine, BodyKind::kDraw,     BodyKind::kRoute,
                                    BodyKind::kExpert,  BodyKind::kExpertSum};
 constexpr std::array kPlacementKinds = {PlacementKind::kTable, PlacementKind::kRange, PlacementKind::kInline};
 

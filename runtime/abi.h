@@ -5,9 +5,11 @@
 
 #include <stdint.h>
 
+#include "runtime/sampling.h"
+
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 2;
+constexpr uint32_t kAbiVersion = 3;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -87,6 +89,26 @@ struct MkSession {
 };
 static_assert(sizeof(MkSession) == 104);
 
+// Log-probabilities of one token drawn and of the likeliest, as far as sampling.logprobs asks.
+struct MkLogprobs {
+  float drawn;
+  float top[kMaxTop];  // the likeliest first
+  uint32_t top_id[kMaxTop];
+};
+static_assert(sizeof(MkLogprobs) == 164);
+
+// What one request of a launch draws. Device addresses as integers.
+struct MkDraw {
+  MkSampling sampling;  // position: of the first draw of the launch
+  uint64_t seen;        // uint32_t[ceil(vocab / 32)]: ids that the penalty applies to, bit id % 32 of word
+                        // id / 32; what is drawn is added. 0: there is no penalty
+  uint64_t drawn;       // uint32_t[1 + limit]: how many tokens were drawn, and these
+  uint64_t logprobs;    // MkLogprobs[limit]; 0: not asked for
+  uint32_t limit;       // 0: nothing is drawn, its prompt goes on in another launch
+  uint32_t reserved;
+};
+static_assert(sizeof(MkDraw) == 72);
+
 // One step. The kernel counts in bank `launch & 1` and clears the other.
 struct MkStep {
   int32_t symbol[kMaxSymbols];  // values in the manifest's symbol order; of lists 0
@@ -94,10 +116,11 @@ struct MkStep {
   uint64_t lists;               // int32_t[][kMaxRequests], in the manifest's order of lists
   uint64_t page_begin;          // int32_t[]: a request's first entry of page_index
   uint64_t page_index;          // int32_t[]: pages of the requests in the order of their positions
+  uint64_t draws;               // MkDraw[]: what each request draws
   uint64_t timeout_ns;          // a wait that lasts longer is a fault; 0: never
   uint32_t launch;              // counts up by one a launch of the session
   uint32_t reserved;
 };
-static_assert(sizeof(MkStep) == 104);
+static_assert(sizeof(MkStep) == 112);
 
 }  // namespace mkrt

@@ -1,8 +1,12 @@
-// One step's work on the host's side: rows of several requests and where their keys and values lie.
+// One launch's work on the host's side: rows of several requests, where their keys and values lie, and what
+// is drawn after them.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
+
+#include "runtime/abi.h"
 
 namespace mkrt {
 
@@ -13,6 +17,13 @@ struct PageTable {
   std::span<const int32_t> index;
 };
 
+// What one request draws.
+struct Draws {
+  MkSampling sampling{};             // position: of the first draw
+  uint32_t limit = 1;                // tokens; 0: none, as its prompt goes on in the next launch
+  std::span<const uint32_t> seen{};  // with a repetition penalty: [ceil(vocab / 32)], as SeenIds has them
+};
+
 // Requests one after the other: rows [row_begin[b], row_begin[b + 1]) are b's next tokens, at the positions
 // up to kv_len[b] - 1. A decode has one row, a chunk of a prompt several.
 struct Batch {
@@ -20,6 +31,21 @@ struct Batch {
   std::span<const int32_t> row_begin;  // [requests + 1], from 0
   std::span<const int32_t> kv_len;     // [requests], positions in the cache with this step's
   PageTable pages;
+  std::span<const Draws> draws{};  // [requests]; empty: each draws one token greedily
+
+  size_t requests() const { return kv_len.size(); }
+  Draws draws_of(size_t request) const { return draws.empty() ? Draws{} : draws[request]; }
+};
+
+// What the requests of a launch have drawn. One that is used again and again allocates nothing anew.
+struct StepResult {
+  std::vector<uint32_t> begin;       // [requests + 1]: request b's are ids[begin[b]] to ids[begin[b + 1] - 1]
+  std::vector<int32_t> ids;          // in the order in which they were drawn
+  std::vector<MkLogprobs> logprobs;  // of each id, as far as its request asks; empty where none does
+
+  std::span<const int32_t> of(size_t request) const {
+    return std::span(ids).subspan(begin[request], begin[request + 1] - begin[request]);
+  }
 };
 
 }  // namespace mkrt

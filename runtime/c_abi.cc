@@ -245,7 +245,10 @@ int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logit
             {batch->row_begin, requests + 1},
             {batch->kv_len, requests},
             {{batch->page_begin, requests + 1}, {batch->page_index, count(batch->page_begin)}}};
-        return failed(session->session.step(step, {next, requests}, logits));
+        mkrt::StepResult result;
+        const mkrt::Status status = session->session.step(step, result, logits);
+        std::copy(result.ids.begin(), result.ids.end(), next);
+        return failed(status);
       },
       1);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/draw.h"
 #include "runtime/pages.h"
 
 namespace mkrt {
@@ -32,6 +33,9 @@ Status check_sizes(const Batch& batch, const BatchLimits& limits) {
                  requests + 1, requests);
   if (batch.tokens.size() > limits.max_tokens)
     return fault("tokens: found {} rows, expected 1 to {}", batch.tokens.size(), limits.max_tokens);
+  if (!batch.draws.empty() && batch.draws.size() != requests)
+    return fault("draws: found {} entries, expected none or {}, one for each request", batch.draws.size(),
+                 requests);
   if (batch.row_begin[0] != 0) return fault_of(0, "row_begin: found {}, expected 0", batch.row_begin[0]);
   return {};
 }
@@ -97,6 +101,20 @@ Status check_pages(const Batch& batch, const BatchLimits& limits, size_t b, size
   return {};
 }
 
+Status check_draws(const Batch& batch, const BatchLimits& limits, size_t b) {
+  const Draws draws = batch.draws_of(b);
+  if (const Status status = check_sampling(draws.sampling); !status.ok()) {
+    std::string message = status.error().message;
+    return fault_of(b, "{}", message.replace(message.find(": error"), 7, ""));
+  }
+  const size_t words = draws.sampling.repetition_penalty != 1 ? (limits.vocab + size_t{31}) / 32 : 0;
+  if (draws.seen.size() != words)
+    return fault_of(b, "seen: found {} words, expected {}{}", draws.seen.size(), words,
+                    words == 0 ? " without a repetition_penalty" : ", a bit for each id");
+  if (draws.limit > 1) return fault_of(b, "limit: found {}, expected 0 or 1", draws.limit);
+  return {};
+}
+
 }  // namespace
 
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen) {
@@ -110,6 +128,7 @@ Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& see
     if (Status status = check_rows(batch, limits, b); !status.ok()) return status;
     if (Status status = check_length(batch, limits, b, pages); !status.ok()) return status;
     if (Status status = check_pages(batch, limits, b, pages, seen); !status.ok()) return status;
+    if (Status status = check_draws(batch, limits, b); !status.ok()) return status;
   }
   return {};
 }

@@ -31,7 +31,8 @@ struct PagesSeen {
 // Errors, each with the request, the field, what was found and what is expected: no requests, or more than
 // the limit; lists whose lengths do not agree; rows that do not rise from 0 or exceed the limit; kv_len less
 // than the request's rows, beyond its pages or beyond the context; ids outside the vocabulary; pages outside
-// the cache, or used twice in the step.
+// the cache, or used twice in the step; draws outside the ranges of MkSampling; seen ids that are missing,
+// or that no penalty applies to.
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen);
 
 }  // namespace mkrt

@@ -60,9 +60,12 @@ const char* finish_reason_name(FinishReason reason) {
 Engine::Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, PagePool pool)
     : stepper_(&stepper), options_(std::move(options)), limits_(limits), pool_(std::move(pool)) {
   tokens_.reserve(limits.max_tokens);
-  for (std::vector<int32_t>* list : {&row_begin_, &kv_len_, &page_begin_, &next_})
+  for (std::vector<int32_t>* list : {&row_begin_, &kv_len_, &page_begin_})
     list->reserve(limits.max_requests + 1);
   page_index_.reserve(limits.pages);
+  draws_.reserve(limits.max_requests);
+  result_.begin.reserve(limits.max_requests + 1);
+  result_.ids.reserve(limits.max_requests);
 }
 
 Result<Engine> Engine::open(Stepper& stepper, EngineOptions options) {
@@ -118,9 +121,7 @@ Status Engine::run_step() {
       plan_step(roster_, pool_, {limits_.max_tokens, limits_.max_requests, options_.eviction});
   if (!evicted.ok()) return evicted.error();
   const Batch batch = fill_batch();
-  next_.assign(batch.kv_len.size(), -1);
-  logits_.resize(needs_logits() ? next_.size() * limits_.vocab : 0);
-  if (Status status = stepper_->step(batch, next_, logits_); !status.ok()) return status;
+  if (Status status = stepper_->step(batch, result_); !status.ok()) return status;
   ++stats_.steps;
   stats_.rows += batch.tokens.size();
   stats_.evictions += evicted.value();
@@ -134,6 +135,7 @@ Batch Engine::fill_batch() {
   kv_len_.clear();
   page_begin_.assign(1, 0);
   page_index_.clear();
+  draws_.clear();
   for (size_t i = 0; i < roster_.running; ++i) {
     const Sequence& r = roster_.requests[i];
     const auto begin = r.tokens.begin() + r.fed;
@@ -142,31 +144,25 @@ Batch Engine::fill_batch() {
     kv_len_.push_back(static_cast<int32_t>(r.fed + r.rows));
     page_index_.insert(page_index_.end(), r.pages.begin(), r.pages.end());
     page_begin_.push_back(static_cast<int32_t>(page_index_.size()));
+    draws_.push_back(r.sampler.next(r.pending() == r.rows ? 1 : 0));
   }
-  return {tokens_, row_begin_, kv_len_, {page_begin_, page_index_}};
-}
-
-// Whether a request that draws a token after this step needs more than the greedy one.
-bool Engine::needs_logits() const {
-  for (size_t i = 0; i < roster_.running; ++i) {
-    const Sequence& r = roster_.requests[i];
-    if (r.pending() == r.rows && r.sampler.needs_logits()) return true;
-  }
-  return false;
+  return {tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, draws_};
 }
 
 // Each request whose tokens are all fed gets its next one; those that end with it leave.
 Status Engine::take_tokens() {
   size_t i = 0;
-  for (size_t b = 0; b < next_.size(); ++b) {
+  const size_t requests = draws_.size();
+  for (size_t b = 0; b < requests; ++b) {
     Sequence& r = roster_.requests[i++];
     r.fed += r.rows;
     if (r.pending() > 0) continue;
-    const size_t vocab = logits_.empty() ? 0 : limits_.vocab;
-    Drawn drawn = r.sampler.next(next_[b], std::span(logits_).subspan(b * vocab, vocab));
-    const int32_t token = drawn.id;
-    r.tokens.push_back(token);
-    if (r.sampler.wants_logprobs()) r.draws.push_back(std::move(drawn));
+    const std::span<const int32_t> drawn = result_.of(b);
+    r.tokens.insert(r.tokens.end(), drawn.begin(), drawn.end());
+    const int32_t token = drawn.back();
+    if (const MkSampling& sampling = r.sampler.sampling(); sampling.logprobs > 0)
+      add_draws(result_, b, sampling, limits_.vocab, r.draws);
+    r.sampler.took(drawn);
     const bool stop = std::ranges::find(options_.stop_ids, token) != options_.stop_ids.end();
     if (!stop && r.fed < r.longest) continue;
     if (Status status = forget(r, pool_); !status.ok()) return status;

@@ -16,10 +16,9 @@ class Stepper {
   virtual ~Stepper() = default;
   // Must stay the same.
   virtual BatchLimits limits() const = 0;
-  // Feeds the rows of every request; the keys and values of earlier positions are in the pages already.
-  // `next`: [requests], gets the greedy successor of each request's last row; `logits`: empty, or [requests,
-  // vocab] to fill with those of that row. After an error nothing is fed again.
-  virtual Status step(const Batch& batch, std::span<int32_t> next, std::span<float> logits) = 0;
+  // Feeds the rows of every request, and draws; the keys and values of earlier positions are in the pages
+  // already. After an error nothing is fed again.
+  virtual Status step(const Batch& batch, StepResult& result) = 0;
 };
 
 struct Request {
@@ -80,7 +79,6 @@ class Engine {
   Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, PagePool pool);
   Status run_step();
   Batch fill_batch();
-  bool needs_logits() const;
   Status take_tokens();
   void fail_all(const Error& error);
 
@@ -94,8 +92,9 @@ class Engine {
   std::optional<Error> fault_;
   EngineStats stats_;
   uint64_t clock_ = 0, next_id_ = 0;
-  std::vector<int32_t> tokens_, row_begin_, kv_len_, page_begin_, page_index_, next_;  // of the step
-  std::vector<float> logits_;
+  std::vector<int32_t> tokens_, row_begin_, kv_len_, page_begin_, page_index_;  // of the step
+  std::vector<Draws> draws_;
+  StepResult result_;
 };
 
 }  // namespace mkrt

@@ -1,5 +1,7 @@
 #include "runtime/sampler.h"
 
+#include <algorithm>
+
 namespace mkrt {
 
 Sampler::Sampler(const MkSampling& sampling, std::span<const int32_t> prompt, size_t vocab)
@@ -9,15 +11,22 @@ Sampler::Sampler(const MkSampling& sampling, std::span<const int32_t> prompt, si
   for (const int32_t id : prompt) see(seen_, static_cast<uint32_t>(id));
 }
 
-bool Sampler::needs_logits() const {
-  return sampling_.temperature > 0 || sampling_.repetition_penalty != 1 || sampling_.logprobs > 0;
+void Sampler::took(std::span<const int32_t> ids) {
+  for (const int32_t id : ids)
+    if (!seen_.empty()) see(seen_, static_cast<uint32_t>(id));
+  sampling_.position += static_cast<uint32_t>(ids.size());
 }
 
-Drawn Sampler::next(int32_t greedy, std::span<const float> logits) {
-  Drawn drawn = needs_logits() ? draw(logits, sampling_, seen_) : Drawn{greedy, 0, {}};
-  if (!seen_.empty()) see(seen_, static_cast<uint32_t>(drawn.id));
-  ++sampling_.position;
-  return drawn;
+void add_draws(const StepResult& result, size_t b, const MkSampling& sampling, size_t vocab,
+               std::vector<Drawn>& to) {
+  for (size_t i = result.begin[b]; i < result.begin[b + 1]; ++i) {
+    Drawn& drawn = to.emplace_back(Drawn{result.ids[i], 0, {}});
+    if (sampling.logprobs == 0) continue;
+    const MkLogprobs& of = result.logprobs[i];
+    drawn.logprob = of.drawn;
+    for (size_t n = 0; n < std::min<size_t>(sampling.logprobs - 1, vocab); ++n)
+      drawn.top.push_back({static_cast<int32_t>(of.top_id[n]), of.top[n]});
+  }
 }
 
 }  // namespace mkrt

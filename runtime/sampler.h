@@ -1,6 +1,7 @@
-// Draws the tokens of one request on the host, one after the other.
+// What a request's draws go by, from one launch to the next.
 #pragma once
 
+#include "runtime/batch.h"
 #include "runtime/draw.h"
 
 namespace mkrt {
@@ -11,17 +12,21 @@ class Sampler {
   // The draws count up from sampling.position. Requires check_sampling, and ids of the prompt below `vocab`.
   Sampler(const MkSampling& sampling, std::span<const int32_t> prompt, size_t vocab);
 
-  // False where a draw is the greedy successor alone.
-  bool needs_logits() const;
+  // Its next draws, at most `limit`. Valid as long as this and until took().
+  Draws next(uint32_t limit) const { return {sampling_, limit, seen_}; }
 
-  bool wants_logprobs() const { return sampling_.logprobs > 0; }
+  // These were drawn.
+  void took(std::span<const int32_t> ids);
 
-  // The next token. `logits`: [vocab], of the last token fed, where needs_logits(); else `greedy` is taken.
-  Drawn next(int32_t greedy, std::span<const float> logits);
+  const MkSampling& sampling() const { return sampling_; }
 
  private:
   MkSampling sampling_;
   SeenIds seen_;  // where there is a penalty
 };
+
+// Adds request b's draws of a launch, with the log-probabilities that `sampling` asked for.
+void add_draws(const StepResult& result, size_t b, const MkSampling& sampling, size_t vocab,
+               std::vector<Drawn>& to);
 
 }  // namespace mkrt

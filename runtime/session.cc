@@ -8,21 +8,15 @@
 
 #include "runtime/pages.h"
 #include "runtime/plan.h"
+#include "runtime/step_memory.h"
 #include "runtime/weights.h"
 
 namespace mkrt {
 namespace {
 
-constexpr uint64_t kInputAlignment = 256;
-constexpr const char* kLists[] = {"q_len", "kv_len", "first_row"};  // as MkStep::lists has them
-
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
-}
-
-uint64_t align(uint64_t at) {
-  return (at + kInputAlignment - 1) / kInputAlignment * kInputAlignment;
 }
 
 }  // namespace
@@ -33,11 +27,10 @@ struct Session::State {
   SessionOptions options;
   std::vector<uint64_t> owned, cache_memory;  // device memory
   MkSession session{};
-  uint64_t session_at = 0, step_at = 0;
-  std::vector<std::byte> step;  // MkStep, inputs, lists and pages, as they lie at step_at
-  uint64_t tokens_at = 0, positions_at = 0, lists_at = 0, page_begin_at = 0, page_index_at = 0;  // in `step`
-  std::vector<int32_t> next_rows;
-  const ManifestTensor *next = nullptr, *logits = nullptr;
+  uint64_t session_at = 0;
+  StepMemory step;
+  StepResult own_result;  // of the session's own sequence
+  const ManifestTensor* logits = nullptr;
   BatchLimits limits;
   CacheSpace cache;
   PagesSeen seen;
@@ -52,7 +45,6 @@ struct Session::State {
   ~State() {
     for (const uint64_t address : owned) device->release(address);
     for (const uint64_t address : cache_memory) device->release(address);
-    if (step_at != 0) device->release(step_at);
   }
 
   // Allocates memory that lives as long as the session.
@@ -70,17 +62,15 @@ struct Session::State {
   void take_cache(CacheSpace space, uint64_t table);
   Status make_arenas();
   Status make_step();
-  uint64_t fill_step(const Batch& batch);
-  Status run(const Batch& batch, std::span<int32_t> next, float* logits);
+  MkStep step_of(const Batch& batch);
+  Status run(const Batch& batch, StepResult& result, float* logits);
   Status check_fault();
 };
 
 // What the runtime needs to know by name.
 Status Session::State::find_names() {
-  for (const ManifestTensor& t : manifest.outputs) {
-    if (t.name == "next") next = &t;
+  for (const ManifestTensor& t : manifest.outputs)
     if (t.name == "logits") logits = &t;
-  }
   std::vector<std::string> lists;
   for (const ManifestSymbol& s : manifest.symbols) {
     const auto most = static_cast<uint32_t>(s.hi);
@@ -91,15 +81,13 @@ Status Session::State::find_names() {
   }
   limits.vocab = static_cast<uint32_t>(manifest.vocab);
   const auto& in = manifest.inputs;
-  if (!next || !logits || limits.max_tokens < 1 || limits.max_requests < 1 ||
-      limits.max_requests > kMaxRequests ||
-      lists != std::vector<std::string>(std::begin(kLists), std::end(kLists)) || in.size() != 2 ||
+  if (!logits || limits.max_tokens < 1 || limits.max_requests < 1 || limits.max_requests > kMaxRequests ||
+      lists != std::vector<std::string>(std::begin(kStepLists), std::end(kStepLists)) || in.size() != 2 ||
       in[0].name != "tokens" || in[1].name != "positions" ||
-      next->bytes < sizeof(int32_t) * uint64_t{limits.max_tokens} ||
       logits->bytes < sizeof(float) * manifest.vocab * limits.max_tokens)
     return Error{
         "manifest: error: expected symbols T and B, lists q_len, kv_len and first_row, inputs tokens and "
-        "positions, outputs next and logits"};
+        "positions, output logits"};
   return {};
 }
 
@@ -203,61 +191,21 @@ Status Session::State::make_arenas() {
   return device->write(session.fault, bytes_of(MkFault{}));
 }
 
-// All that a step brings goes to the device in one piece; the pages, whose number differs, come last.
 Status Session::State::make_step() {
-  uint64_t end = sizeof(MkStep);
-  const auto take = [&](uint64_t count) {
-    const uint64_t at = align(end);
-    end = at + count * sizeof(int32_t);
-    return at;
-  };
-  tokens_at = take(limits.max_tokens);
-  positions_at = take(limits.max_tokens);
-  lists_at = take(std::size(kLists) * kMaxRequests);
-  page_begin_at = take(limits.max_requests);
-  page_index_at = take(limits.pages);
-  step.resize(align(end));
-  next_rows.resize(limits.max_tokens);
-  const Result<uint64_t> got = device->allocate(step.size());
-  if (!got.ok()) return got.error();
-  if (step_at != 0) device->release(step_at);
-  step_at = got.value();
+  if (Status status = step.reserve(*device, limits); !status.ok()) return status;
   return device->write(session_at, bytes_of(session));
 }
 
-// Returns how many bytes of `step` it has written.
-uint64_t Session::State::fill_step(const Batch& batch) {
-  const auto requests = static_cast<uint32_t>(batch.kv_len.size());
-  const auto ints = [&](uint64_t at) { return reinterpret_cast<int32_t*>(step.data() + at); };
-  int32_t *tokens = ints(tokens_at), *positions = ints(positions_at), *lists = ints(lists_at),
-          *page_begin = ints(page_begin_at), *page_index = ints(page_index_at);
-  std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
-  int32_t pages = 0;
-  for (uint32_t b = 0; b < requests; ++b) {
-    const int32_t first = batch.row_begin[b], rows = batch.row_begin[b + 1] - first, length = batch.kv_len[b];
-    lists[b] = rows;
-    lists[kMaxRequests + b] = length;
-    lists[2 * kMaxRequests + b] = first;
-    for (int32_t i = 0; i < rows; ++i) positions[first + i] = length - rows + i;
-    page_begin[b] = pages;
-    const auto used = static_cast<int32_t>(pages_for(static_cast<uint64_t>(length), cache.page_size));
-    std::copy_n(batch.pages.index.begin() + batch.pages.begin[b], used, page_index + pages);
-    pages += used;
-  }
-  MkStep header{};
+// Everything of a MkStep that does not lie in the launch's memory.
+MkStep Session::State::step_of(const Batch& batch) {
+  MkStep out{};
   for (size_t i = 0; i < manifest.symbols.size(); ++i) {
-    const ManifestSymbol& s = manifest.symbols[i];
-    if (!s.list) header.symbol[i] = static_cast<int32_t>(s.name == "T" ? batch.tokens.size() : requests);
+    if (manifest.symbols[i].name == "T") out.symbol[i] = static_cast<int32_t>(batch.tokens.size());
+    if (manifest.symbols[i].name == "B") out.symbol[i] = static_cast<int32_t>(batch.requests());
   }
-  header.input[0] = step_at + tokens_at;
-  header.input[1] = step_at + positions_at;
-  header.lists = step_at + lists_at;
-  header.page_begin = step_at + page_begin_at;
-  header.page_index = step_at + page_index_at;
-  header.timeout_ns = options.timeout_ns;
-  header.launch = launch++;
-  std::memcpy(step.data(), &header, sizeof(header));
-  return page_index_at + static_cast<uint64_t>(pages) * sizeof(int32_t);
+  out.timeout_ns = options.timeout_ns;
+  out.launch = launch++;
+  return out;
 }
 
 Status Session::State::check_fault() {
@@ -341,35 +289,30 @@ void Session::set_position(uint32_t position) {
   state_->position = position;
 }
 
-Status Session::State::run(const Batch& batch, std::span<int32_t> next_ids, float* rows_out) {
-  const uint64_t bytes = fill_step(batch);
-  if (Status status = device->write(step_at, std::span(step).first(bytes)); !status.ok()) return status;
+Status Session::State::run(const Batch& batch, StepResult& result, float* rows_out) {
+  const Result<uint64_t> step_at = step.write(batch, step_of(batch));
+  if (!step_at.ok()) return step_at.error();
   faulted = true;  // until shown otherwise
-  if (Status status = device->launch(session_at, step_at); !status.ok()) return status;
+  if (Status status = device->launch(session_at, step_at.value()); !status.ok()) return status;
   if (Status status = check_fault(); !status.ok()) return status;
-  const std::span<int32_t> rows = std::span(next_rows).first(batch.tokens.size());
-  Status read = device->read(std::as_writable_bytes(rows), session.workspace + next->offset);
-  if (read.ok() && rows_out)
-    read = device->read(std::as_writable_bytes(std::span(rows_out, rows.size() * manifest.vocab)),
-                        session.workspace + logits->offset);
-  if (!read.ok()) return read;
-  for (size_t b = 0; b < next_ids.size(); ++b)
-    next_ids[b] = rows[static_cast<size_t>(batch.row_begin[b + 1] - 1)];
+  if (Status status = step.read(batch, result); !status.ok()) return status;
+  if (rows_out) {
+    const std::span<float> rows(rows_out, batch.tokens.size() * manifest.vocab);
+    const uint64_t from = session.workspace + logits->offset;
+    if (Status status = device->read(std::as_writable_bytes(rows), from); !status.ok()) return status;
+  }
   faulted = false;
   return {};
 }
 
-Status Session::step(const Batch& batch, std::span<int32_t> next, float* logits) {
+Status Session::step(const Batch& batch, StepResult& result, float* logits) {
   State& s = *state_;
   if (s.faulted) return Error{"step: error: the session had a fault and cannot go on"};
   if (Status status = check_batch(batch, s.limits, s.seen); !status.ok()) return status;
-  if (next.size() != batch.kv_len.size())
-    return Error{
-        fmt::format("step: error: room for {} next tokens, {} requests", next.size(), batch.kv_len.size())};
-  return s.run(batch, next, logits);
+  return s.run(batch, result, logits);
 }
 
-Result<int32_t> Session::step(std::span<const int32_t> tokens, float* logits) {
+Status Session::step(std::span<const int32_t> tokens, const Draws& draws, StepResult& result, float* logits) {
   State& s = *state_;
   if (s.faulted) return Error{"step: error: the session had a fault and cannot go on"};
   const auto count = static_cast<int64_t>(tokens.size());
@@ -385,11 +328,16 @@ Result<int32_t> Session::step(std::span<const int32_t> tokens, float* logits) {
   const int32_t row_begin[] = {0, static_cast<int32_t>(count)};
   const auto kv_len = static_cast<int32_t>(s.position + count);
   const int32_t page_begin[] = {0, static_cast<int32_t>(s.all_pages.size())};
-  const Batch batch{tokens, row_begin, {&kv_len, 1}, {page_begin, s.all_pages}};
-  int32_t next = 0;
-  if (Status status = step(batch, {&next, 1}, logits); !status.ok()) return status.error();
+  const Batch batch{tokens, row_begin, {&kv_len, 1}, {page_begin, s.all_pages}, {&draws, 1}};
+  if (Status status = step(batch, result, logits); !status.ok()) return status;
   s.position += count;
-  return next;
+  return {};
+}
+
+Result<int32_t> Session::step(std::span<const int32_t> tokens, float* logits) {
+  StepResult& result = state_->own_result;
+  if (Status status = step(tokens, Draws{}, result, logits); !status.ok()) return status.error();
+  return result.ids[0];
 }
 
 }  // namespace mkrt

@@ -60,20 +60,22 @@ class Session {
   // it: nothing has changed then. No memory for a step of so many pages: the session cannot go on.
   Status use_cache(const CacheOptions& options);
 
-  // One step of several requests, whose pages the caller gives out. `next`: gets the greedy successor of each
-  // request's last row. `logits`: null, or [rows, vocab] to fill. Errors: those of check_batch, after which
-  // nothing has changed; a fault in the kernel, which names worker, task, event, seen and expected counts:
-  // the session cannot go on.
-  Status step(const Batch& batch, std::span<int32_t> next, float* logits = nullptr);
+  // One step of several requests, whose pages the caller gives out. `logits`: null, or [rows, vocab] to fill.
+  // Errors: those of check_batch, after which nothing has changed; a fault in the kernel, which names worker,
+  // task, event, seen and expected counts: the session cannot go on.
+  Status step(const Batch& batch, StepResult& result, float* logits = nullptr);
 
   // A session also keeps one sequence of its own, in the first pages of the cache.
   uint32_t position() const;  // tokens fed to it so far
   // The next token fed goes to this position; those before it that were never fed hold whatever the cache
   // does. Requires position <= context().
   void set_position(uint32_t position);
-  // Feeds tokens, at most max_tokens(), at the positions that follow. Returns the greedy successor of the
-  // last. `logits`: null, or [tokens, vocab] to fill. Errors: no tokens or too many, an id outside the
-  // vocabulary, a full cache: nothing has changed then; a fault.
+  // Feeds tokens, at most max_tokens(), at the positions that follow, and draws what follows them. `logits`:
+  // null, or [tokens, vocab] to fill. Errors: no tokens or too many, an id outside the vocabulary, a full
+  // cache, those of check_batch: nothing has changed then; a fault.
+  Status step(std::span<const int32_t> tokens, const Draws& draws, StepResult& result,
+              float* logits = nullptr);
+  // The same for one greedy draw, which is returned.
   Result<int32_t> step(std::span<const int32_t> tokens, float* logits = nullptr);
 
  private:

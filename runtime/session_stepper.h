@@ -11,11 +11,10 @@ class SessionStepper final : public Stepper {
  public:
   explicit SessionStepper(Session& session) : session_(&session) {}
   BatchLimits limits() const override { return session_->limits(); }
-  Status step(const Batch& batch, std::span<int32_t> next, std::span<float> logits) override;
+  Status step(const Batch& batch, StepResult& result) override { return session_->step(batch, result); }
 
  private:
   Session* session_;
-  std::vector<float> rows_;  // logits of all rows
 };
 
 }  // namespace mkrt

@@ -46,7 +46,7 @@ GridId add_product(Fusion& f, const ProductPattern& p) {
     f.read(grid, "bias", f.use_vector(linear.inputs[2]), {block(kTileRows, rows)});
   if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
 
-  const TensorId graph_out = last.kind == OpKind::kArgmax ? last.inputs[0] : last.outputs[0];
+  const TensorId graph_out = last.kind == OpKind::kDraw ? last.inputs[0] : last.outputs[0];
   const TensorId out = f.use(graph_out);
   const std::vector<Expr> shape = f.program.tensors[out].shape;
   const Region columns = {{0, shape[0]}, block(paired ? kPairedRows : kTileRows, shape[1])};
@@ -81,7 +81,7 @@ bool has_epilogue(const Fusion& f, OpId linear) {
   const TensorId out = f.graph.ops[linear].outputs[0];
   for (OpId reader : f.readers[out.index]) {
     const Op& op = f.graph.ops[reader];
-    if (op.kind == OpKind::kSiluMul || op.kind == OpKind::kArgmax) return true;
+    if (op.kind == OpKind::kSiluMul || op.kind == OpKind::kDraw) return true;
     if (const size_t i = op.kind == OpKind::kAdd ? summand(f, reader) : 2; i < 2 && op.inputs[i] == out)
       return true;
   }
@@ -119,26 +119,33 @@ Status fuse_silu_mul(Fusion& f, OpId id) {
   return {};
 }
 
-// The product that computes the logits also leaves the best value and index of each strip for `sample`.
-Status fuse_argmax(Fusion& f, OpId id) {
+// The product that computes the logits also leaves the best value and index of each strip, with which a
+// greedy draw does without the rest.
+Status fuse_draw(Fusion& f, OpId id) {
   const Op& op = f.graph.ops[id];
   const OpId linear = f.producer_of(op.inputs[0], OpKind::kLinear);
   if (!linear.valid() || f.readers[op.inputs[0].index].size() != 1)
     return f.misfit(id, "its operand is not a linear's result that no other op reads");
   const GridId product = add_product(f, {{linear}, id, {}, f.out_name(linear)});
-  const Expr tokens = f.tensor(op.inputs[0]).shape[0];
+  const TensorId logits = f.use(op.inputs[0]), next = f.use(op.outputs[0]);
+  const Expr vocab = f.program.tensors[logits].shape[1];
+  if (vocab.constant() > kMostDrawn)
+    return f.misfit(id, fmt::format("its vocabulary has {} entries, at most {} are supported",
+                                    vocab.constant(), kMostDrawn));
+  const Expr tokens = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
+  const Result<Range> rows = f.rows_of_request(id, tokens, requests, 0);
+  if (!rows.ok()) return rows.error();
   const Expr strips = f.program.grids[product].coords[0].extent;
   const std::string name = f.program.grids[product].name;
   const TensorId value = f.add_activation(name + ".best_value", DType::f32, {tokens, strips}, op.loc);
   const TensorId index = f.add_activation(name + ".best_index", DType::i32, {tokens, strips}, op.loc);
-  for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}})
+  const GridId draw = f.add_grid("draw", BodyKind::kDraw, {{"b", requests}}, {id});
+  f.read(draw, "logits", logits, {rows.value(), {0, vocab}});
+  for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}}) {
     f.write(product, role, t, {{0, tokens}, {coord(0), 1}});
-
-  const TensorId next = f.use(op.outputs[0]);
-  const GridId sample = f.add_grid("sample", BodyKind::kSample, {{"t", tokens}}, {id});
-  for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}})
-    f.read(sample, role, t, {{coord(0), 1}, {0, strips}});
-  f.write(sample, "next", next, {{coord(0), 1}});
+    f.read(draw, role, t, {rows.value(), {0, strips}});
+  }
+  f.write(draw, "next", next, {{coord(0), 1}});
   return {};
 }
 
@@ -156,8 +163,8 @@ Status fuse_op(Fusion& f, OpId id) {
       return fuse_silu_mul(f, id);
     case OpKind::kAttention:
       return fuse_attention(f, id);
-    case OpKind::kArgmax:
-      return fuse_argmax(f, id);
+    case OpKind::kDraw:
+      return fuse_draw(f, id);
     case OpKind::kRoute:
       return fuse_route(f, id);
     case OpKind::kExpertLinear:

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ir/bodies.h"
-#include "ir/values.h"
 #include "scheduler/fuse.h"
 #include "scheduler/fuse_build.h"
 
@@ -76,9 +75,9 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   p.window = window < p.context.constant() ? window : 0;
   for (auto [name, list] :
        {std::pair{"first_row", &p.first_row}, {"q_len", &p.rows}, {"kv_len", &p.kv_len}}) {
-    *list = find_symbol(f.graph.symbols, name);
-    if (!list->valid() || f.graph.symbols[*list].length != p.requests)
-      return f.misfit(attention, fmt::format("the graph has no list {} over the requests", name));
+    const Result<SymbolId> found = f.request_list(attention, name, p.requests);
+    if (!found.ok()) return found.error();
+    *list = found.value();
   }
   return p;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/values.h"
+
 namespace mkc {
 
 Fusion::Fusion(const OpGraph& op_graph)
@@ -104,6 +106,22 @@ void Fusion::read(GridId grid, const char* role, TensorId t, Region region, bool
 
 void Fusion::write(GridId grid, const char* role, TensorId t, Region region) {
   program.grids[grid].writes.push_back({role, t, std::move(region), false});
+}
+
+Result<SymbolId> Fusion::request_list(OpId op, const char* name, const Expr& requests) const {
+  const SymbolId list = find_symbol(graph.symbols, name);
+  if (!list.valid() || graph.symbols[list].length != requests)
+    return misfit(op, fmt::format("the graph has no list {} over the requests", name));
+  return list;
+}
+
+Result<Range> Fusion::rows_of_request(OpId op, const Expr& tokens, const Expr& requests,
+                                      uint32_t coordinate) const {
+  const Result<SymbolId> first = request_list(op, "first_row", requests);
+  const Result<SymbolId> count = request_list(op, "q_len", requests);
+  if (!first.ok() || !count.ok()) return first.ok() ? count.error() : first.error();
+  const Expr start = element(first.value(), coord(coordinate));
+  return Range{start, min(element(count.value(), coord(coordinate)), tokens - start)};
 }
 
 Error Fusion::misfit(OpId op, const std::string& why) const {

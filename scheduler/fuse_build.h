@@ -48,6 +48,11 @@ struct Fusion {
   void read(GridId grid, const char* role, TensorId tensor, Region region, bool stream = false);
   void write(GridId grid, const char* role, TensorId tensor, Region region);
 
+  // The list over the requests; an error of `op` where the graph has none.
+  Result<SymbolId> request_list(OpId op, const char* name, const Expr& requests) const;
+  // Request coord(coordinate)'s rows of a tensor of all `tokens`.
+  Result<Range> rows_of_request(OpId op, const Expr& tokens, const Expr& requests, uint32_t coordinate) const;
+
   const Tensor& tensor(TensorId graph_tensor) const { return graph.tensors[graph_tensor]; }
   const std::string& out_name(OpId op) const { return tensor(graph.ops[op].outputs[0]).name; }
   Error misfit(OpId op, const std::string& why) const;

@@ -200,7 +200,7 @@ TaskWork TaskWorks::of(uint32_t task) const {
       return attend(task);
     case BodyKind::kCombine:
     case BodyKind::kEmbed:
-    case BodyKind::kSample:
+    case BodyKind::kDraw:
     case BodyKind::kRoute:
     case BodyKind::kExpertSum:
       return other(task);

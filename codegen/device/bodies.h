@@ -119,32 +119,20 @@ struct EmbedArgs {
   u32 vocab, cols;
 };
 
-// best_* [T, strips]; next [T].
-struct SampleArgs {
-  AS1 const f32* best_value;
-  AS1 const u32* best_index;
-  AS1 u32* next;
-  u32 strips;
-};
-
-// One draw of each request: what is asked for, the row it is drawn from, and where the token goes.
-// logits [rows, vocab], vocab at most kMaxVocab, not changed; best_* [rows, ceil(vocab / 16)]: the greatest
-// logit of each strip and its id, the lowest on ties; sampling [requests]; seen [requests, ceil(vocab / 32)]
-// or null: ids that a repetition penalty applies to, bit id % 32 of word id / 32; the token drawn is added.
-// next [requests]; logprob [requests] and top_id, top_logprob [requests, kMaxTop]: filled as far as
-// sampling.logprobs asks and the vocabulary goes, null if no request asks.
+// One draw of each request that is to have one, from its last row of the step.
+// logits [T, vocab], vocab at most kMaxVocab, not changed; best_* [T, ceil(vocab / 16)]: the greatest logit
+// of each strip and its id, the lowest on ties; next [requests]: the token drawn, of others not set. By
+// request: first_row and rows of the step.
 struct DrawArgs {
   AS1 const f32* logits;
   AS1 const f32* best_value;
   AS1 const u32* best_index;
-  AS1 const MkSampling* sampling;
-  AS1 u32* seen;
   AS1 u32* next;
-  AS1 f32* logprob;
-  AS1 u32* top_id;
-  AS1 f32* top_logprob;
+  AS1 const MkDraw* draws;
+  AS3 const u32* first_row;
+  AS3 const u32* rows;
   u32 vocab;
-  u32 step;  // of the launch, from 0: added to each sampling.position
+  u32 step;  // of the launch, from 0: tokens that each request has drawn in it
 };
 
 extern "C" {
@@ -189,8 +177,7 @@ void mkb_expert_f32(Worker*, const ExpertArgs*, u32 strip, u32 part);
 void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 strip, u32 part);
 void mkb_expert_f16(Worker*, const ExpertArgs*, u32 strip, u32 part);
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
-void mkb_sample(Worker*, const SampleArgs*, u32 token);
-void mkb_draw(Worker*, const DrawArgs*, u32 request, u32 row);
+void mkb_draw(Worker*, const DrawArgs*, u32 request);
 }
 
 }  // namespace mk

@@ -239,33 +239,40 @@ MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 
 
 }  // namespace
 
-MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request, u32 row_index) {
-  AS1 const MkSampling* p = a->sampling + request;
-  const u32 strips = (a->vocab + kStripRows - 1) / kStripRows, words = (a->vocab + 31) / 32;
-  AS1 u32* seen = a->seen ? a->seen + (u64)request * words : nullptr;
-  Row row{a->logits + (u64)row_index * a->vocab,
-          a->best_value + (u64)row_index * strips,
-          a->best_index + (u64)row_index * strips,
+MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request) {
+  AS1 const MkDraw* draw = a->draws + request;
+  if (draw->limit <= a->step) return;
+  AS1 const MkSampling* p = &draw->sampling;
+  AS1 u32* seen = (AS1 u32*)draw->seen;
+  const u64 row_index = a->first_row[request] + a->rows[request] - 1;
+  const u32 strips = (a->vocab + kStripRows - 1) / kStripRows;
+  Row row{a->logits + row_index * a->vocab,
+          a->best_value + row_index * strips,
+          a->best_index + row_index * strips,
           nullptr,
           p->repetition_penalty,
           a->vocab};
   const u64 likeliest = greatest(*w, row, ~(u64)0);
-  if (p->repetition_penalty != 1) row.seen = seen;
-  const u64 first = row.seen ? greatest(*w, row, ~(u64)0) : likeliest;
+  row.seen = seen;
+  const u64 first = seen ? greatest(*w, row, ~(u64)0) : likeliest;
   const Choice choice = choose(*w, row, likeliest, first, p, a->step);
 
+  AS1 MkLogprobs* logprobs = (AS1 MkLogprobs*)draw->logprobs + a->step;
   const f32 top = logit_of(likeliest);
   if (w->thread == 0) {
+    AS1 u32* drawn = (AS1 u32*)draw->drawn;
+    drawn[0] = a->step + 1;
+    drawn[1 + a->step] = choice.id;
     a->next[request] = choice.id;
     if (seen) seen[choice.id / 32] |= 1u << choice.id % 32;
-    if (p->logprobs) a->logprob[request] = plain_logit(row.logits[choice.id]) - top - choice.log_total;
+    if (p->logprobs) logprobs->drawn = plain_logit(row.logits[choice.id]) - top - choice.log_total;
   }
   row.seen = nullptr;
   u64 rank = likeliest;
   for (u32 i = 0; i + 1 < p->logprobs && rank != 0; ++i) {
     if (w->thread == 0) {
-      a->top_id[request * kMaxTop + i] = id_of(rank);
-      a->top_logprob[request * kMaxTop + i] = logit_of(rank) - top - choice.log_total;
+      logprobs->top_id[i] = id_of(rank);
+      logprobs->top[i] = logit_of(rank) - top - choice.log_total;
     }
     rank = greatest(*w, row, rank);
   }

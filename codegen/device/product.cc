@@ -37,7 +37,7 @@ MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip, u32 fir
   s.value[entry] = v;
 }
 
-// The strip's greatest value of each token of the group, the lowest row on ties.
+// The strip's greatest logit of each token of the group, the lowest row on ties.
 MK_INLINE void keep_best(const Worker& w, const ProductArgs& a, const Scratch& s, u32 strip, u32 first) {
   consumer_barrier();
   const u32 token = first + w.thread;
@@ -46,7 +46,7 @@ MK_INLINE void keep_best(const Worker& w, const ProductArgs& a, const Scratch& s
   const u32 rows = a.rows - strip * kStripRows < kStripRows ? a.rows - strip * kStripRows : kStripRows;
   u32 best = 0;
   for (u32 row = 1; row < rows; ++row)
-    if (value[row] > value[best]) best = row;
+    if (plain_logit(value[row]) > plain_logit(value[best])) best = row;
   a.best_value[token * a.strips + strip] = value[best];
   a.best_index[token * a.strips + strip] = strip * kStripRows + best;
 }

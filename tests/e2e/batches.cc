@@ -51,7 +51,8 @@ void feed(const Model& model, std::vector<Sequence>& sequences, mkrt::CacheOptio
       if (sequences[i].fed < sequences[i].ids.size() && random() % 3 != 0) chosen.push_back(i);
     std::shuffle(chosen.begin(), chosen.end(), random);
     chosen.resize(std::min<size_t>(chosen.size(), limits.max_requests));
-    std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index, next;
+    std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
+    mkrt::StepResult result;
     for (const size_t i : chosen) {
       Sequence& s = sequences[i];
       const size_t room = limits.max_tokens - tokens.size() - (chosen.size() - kv_len.size() - 1);
@@ -72,9 +73,8 @@ void feed(const Model& model, std::vector<Sequence>& sequences, mkrt::CacheOptio
                                   [](const Sequence& s) { return s.fed == s.ids.size(); });
     if (done) return;
     if (chosen.empty()) continue;
-    next.resize(chosen.size());
     const Status status =
-        opened.session.step({tokens, row_begin, kv_len, {page_begin, page_index}}, next, logits.data());
+        opened.session.step({tokens, row_begin, kv_len, {page_begin, page_index}}, result, logits.data());
     if (!status.ok()) FAIL(status.error().message);
     for (size_t b = 0; b < chosen.size(); ++b) {
       Sequence& s = sequences[chosen[b]];
@@ -83,7 +83,7 @@ void feed(const Model& model, std::vector<Sequence>& sequences, mkrt::CacheOptio
                       logits.begin() + static_cast<ptrdiff_t>(end * model.vocab()));
       s.fed += end - begin;
       const float* last = logits.data() + (end - 1) * model.vocab();
-      CHECK(next[b] == std::max_element(last, last + model.vocab()) - last);
+      CHECK(result.ids[b] == std::max_element(last, last + model.vocab()) - last);
     }
   }
 }

@@ -129,7 +129,7 @@ std::vector<Mutant> body_mutants() {
        {{"multiply_groups", barrier, kEvery, drop}},
        {kReadTooEarly, kWriteTooEarly}},
       {"product: values of the strip", {{"keep_best", barrier, 0, drop}}, {kReadTooEarly}},
-      {"sample: halves", {{"mkb_sample", barrier, 0, drop}}, {kReadTooEarly, kWriteTooEarly}},
+      {"draw: the warps' greatest", {{"8greatest", barrier, 1, drop}}, {kReadTooEarly}},
       {"attend: keys and queries", {{attend, barrier, 0, drop}}, {kReadTooEarly}},
       {"attend: sums of the warps", {{attend, barrier, 1, drop}}, {kReadTooEarly}},
       {"attend: the last row's weights", {{row, sync, 0, drop}}, {kWriteTooEarly}},

@@ -44,43 +44,56 @@ struct RunOptions {
 // Rows lie in reverse order of the requests.
 Draws run(const Problem& p, const RunOptions& options = {}) {
   const size_t n = p.sampling.size();
+  const u32 limit = options.step + 1;
   std::vector<float> logits, value;
-  std::vector<u32> index, seen, next(n, ~0u), top_id(n * kMaxTop, ~0u);
-  std::vector<float> logprob(n, NAN), top_logprob(n * kMaxTop, NAN);
+  std::vector<u32> index, next(n, ~0u), drawn(n * (1 + limit), ~0u);
+  MkLogprobs none{NAN, {}, {}};
+  std::fill_n(none.top_id, kMaxTop, ~0u);
+  std::vector<MkLogprobs> logprobs(n * limit, none);
+  std::vector<SeenIds> seen = p.seen;
+  std::vector<MkDraw> draws(n);
   for (size_t i = n; i-- > 0;) {
     logits.insert(logits.end(), p.logits[i].begin(), p.logits[i].end());
     add_best(p.logits[i], value, index);
   }
   for (float& v : value) v += options.best_shift;
-  for (const SeenIds& s : p.seen) seen.insert(seen.end(), s.begin(), s.end());
-  const DrawArgs a{options.scan ? global(logits.data()) : nullptr,
-                   global(value.data()),
-                   global(index.data()),
-                   global(p.sampling.data()),
-                   global(seen.data()),
-                   global(next.data()),
-                   global(logprob.data()),
-                   global(top_id.data()),
-                   global(top_logprob.data()),
-                   p.vocab,
-                   options.step};
+  for (size_t i = 0; i < n; ++i) {
+    const auto address = [](auto& of) { return reinterpret_cast<uint64_t>(&of); };
+    draws[i] = {p.sampling[i], 0, address(drawn[i * (1 + limit)]), address(logprobs[i * limit]), limit, 0};
+    if (p.sampling[i].repetition_penalty != 1) draws[i].seen = address(seen[i][0]);
+  }
   Sides s;
   s.consume = [&](Worker& w) {
+    AS3 u32 *first_row = (AS3 u32*)w.stage_at(0), *rows = first_row + n;
+    for (u32 i = w.thread; i < n; i += kConsumerThreads)
+      first_row[i] = static_cast<u32>(n) - 1 - i, rows[i] = 1;
+    mkd_barrier();
+    const DrawArgs a{options.scan ? global(logits.data()) : nullptr,
+                     global(value.data()),
+                     global(index.data()),
+                     global(next.data()),
+                     global(draws.data()),
+                     first_row,
+                     rows,
+                     p.vocab,
+                     options.step};
     for (u32 i = mk_worker(); i < n; i += 2) {
-      mkb_draw(&w, &a, i, static_cast<u32>(n) - 1 - i);
+      mkb_draw(&w, &a, i);
       mkd_barrier();
     }
   };
   launch(s, 2, options.seed);
   Draws out;
   for (size_t i = 0; i < n; ++i) {
-    Drawn d{static_cast<int32_t>(next[i]), p.sampling[i].logprobs ? logprob[i] : 0, {}};
-    for (size_t j = i * kMaxTop; j < (i + 1) * kMaxTop && top_id[j] != ~0u; ++j)
-      d.top.push_back({static_cast<int32_t>(top_id[j]), top_logprob[j]});
+    CHECK(drawn[i * (1 + limit)] == limit);
+    CHECK(drawn[i * (1 + limit) + limit] == next[i]);
+    const MkLogprobs& of = logprobs[i * limit + options.step];
+    Drawn d{static_cast<int32_t>(next[i]), p.sampling[i].logprobs ? of.drawn : 0, {}};
+    for (size_t j = 0; j < kMaxTop && of.top_id[j] != ~0u; ++j)
+      d.top.push_back({static_cast<int32_t>(of.top_id[j]), of.top[j]});
     out.drawn.push_back(d);
-    out.seen.emplace_back(seen.begin() + static_cast<ptrdiff_t>(i * p.words()),
-                          seen.begin() + static_cast<ptrdiff_t>((i + 1) * p.words()));
   }
+  out.seen = seen;
   return out;
 }
 
@@ -125,7 +138,7 @@ void check_same(const Problem& p, const Draws& got) {
     CHECK(got.drawn[i].logprob == want.logprob);
     CHECK(got.drawn[i].top == want.top);
     SeenIds seen = p.seen[i];
-    see(seen, static_cast<uint32_t>(want.id));
+    if (p.sampling[i].repetition_penalty != 1) see(seen, static_cast<uint32_t>(want.id));
     CHECK(got.seen[i] == seen);
   }
 }

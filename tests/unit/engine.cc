@@ -115,7 +115,7 @@ TEST_CASE("a stop id ends a request and is kept") {
   CHECK(engine.free_pages() == kLimits.pages);
 }
 
-TEST_CASE("each request is drawn by its own parameters; logits are read where a draw needs them") {
+TEST_CASE("each request is drawn by its own parameters, and only once its prompt is fed") {
   FakeModel model(kLimits);
   Engine engine = Engine::open(model).value();
   std::vector<Request> requests(3, request(12, 5));
@@ -138,7 +138,9 @@ TEST_CASE("each request is drawn by its own parameters; logits are read where a 
     history.push_back(outcomes[1].new_ids[n]);
   }
   // Rows: 8; 4 and 4; 1 and 7; 1, 1 and 6; then all three decode, and the greedy one is the first to leave.
-  CHECK(model.with_logits == std::vector<bool>{false, false, false, true, true, true, true, true, true});
+  for (size_t i = 0; i < 3; ++i) CHECK(model.steps[i].limits.back() == 0);
+  CHECK(model.steps[1].limits == std::vector<uint32_t>{1, 0});
+  CHECK(model.steps[4].limits == std::vector<uint32_t>{1, 1, 1});
 }
 
 TEST_CASE("without eviction a request waits for pages of its longest, and those after it wait with it") {

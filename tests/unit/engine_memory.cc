@@ -34,8 +34,13 @@ class Constant final : public Stepper {
   BatchLimits limits() const override {
     return {.max_tokens = 64, .max_requests = 64, .context = 400, .vocab = 9, .page_size = 16, .pages = 1600};
   }
-  Status step(const Batch& batch, std::span<int32_t> next, std::span<float>) override {
-    std::fill(next.begin(), next.end(), 7);
+  Status step(const Batch& batch, StepResult& result) override {
+    result.begin.assign(1, 0);
+    result.ids.clear();
+    for (const Draws& draws : batch.draws) {
+      if (draws.limit > 0) result.ids.push_back(7);
+      result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
+    }
     return check_batch(batch, limits(), seen_);
   }
 

@@ -51,16 +51,14 @@ std::vector<int32_t> fake_generate(std::vector<int32_t> history, uint32_t max_ne
 FakeModel::FakeModel(const BatchLimits& limits)
     : limits_(limits), cache_(size_t{limits.pages} * limits.page_size, kNever) {}
 
-Status FakeModel::step(const Batch& batch, std::span<int32_t> next, std::span<float> logits) {
+Status FakeModel::step(const Batch& batch, StepResult& result) {
   if (Status status = check_batch(batch, limits_, seen_); !status.ok()) return status;
-  if (next.size() != batch.kv_len.size()) return Error{"fake: error: next has another length than kv_len"};
-  if (!logits.empty() && logits.size() != next.size() * limits_.vocab)
-    return Error{"fake: error: logits have another size than requests by vocabulary"};
   if (steps.size() == fail_at) return Error{"fake: error: worker 3 waited"};
   const auto list = [](std::span<const int32_t> span) { return std::vector(span.begin(), span.end()); };
-  steps.push_back({list(batch.tokens), list(batch.row_begin), list(batch.kv_len), list(batch.pages.index)});
-  with_logits.push_back(!logits.empty());
-  for (size_t b = 0; b < next.size(); ++b) {
+  Step& step = steps.emplace_back(
+      Step{list(batch.tokens), list(batch.row_begin), list(batch.kv_len), list(batch.pages.index), {}});
+  result = {{0}, {}, {}};
+  for (size_t b = 0; b < batch.requests(); ++b) {
     const auto rows = batch.tokens.subspan(static_cast<size_t>(batch.row_begin[b]),
                                            static_cast<size_t>(batch.row_begin[b + 1] - batch.row_begin[b]));
     const auto pages = batch.pages.index.subspan(static_cast<size_t>(batch.pages.begin[b]));
@@ -72,9 +70,19 @@ Status FakeModel::step(const Batch& batch, std::span<int32_t> next, std::span<fl
       if (p >= length - rows.size()) slot = rows[p - (length - rows.size())];
       history.push_back(slot);
     }
-    next[b] = fake_next(history, limits_.vocab);
-    if (!logits.empty())
-      std::ranges::copy(fake_logits(history, limits_.vocab), logits.subspan(b * limits_.vocab).begin());
+    const Draws draws = batch.draws_of(b);
+    step.limits.push_back(draws.limit);
+    if (draws.limit > 0) {
+      const Drawn drawn = draw(fake_logits(history, limits_.vocab), draws.sampling, draws.seen);
+      MkLogprobs logprobs{drawn.logprob, {}, {}};
+      for (size_t i = 0; i < drawn.top.size(); ++i) {
+        logprobs.top[i] = drawn.top[i].logprob;
+        logprobs.top_id[i] = static_cast<uint32_t>(drawn.top[i].id);
+      }
+      result.ids.push_back(drawn.id);
+      result.logprobs.push_back(logprobs);
+    }
+    result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
   }
   return {};
 }

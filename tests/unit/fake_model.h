@@ -24,15 +24,15 @@ class FakeModel final : public Stepper {
  public:
   explicit FakeModel(const BatchLimits& limits);
   BatchLimits limits() const override { return limits_; }
-  Status step(const Batch& batch, std::span<int32_t> next, std::span<float> logits) override;
+  Status step(const Batch& batch, StepResult& result) override;
 
   struct Step {
     std::vector<int32_t> tokens, row_begin, kv_len, pages;
+    std::vector<uint32_t> limits;  // of the draws
     bool operator==(const Step&) const = default;
   };
-  std::vector<Step> steps;        // all that were run
-  std::vector<bool> with_logits;  // of them
-  uint64_t fail_at = ~0ull;       // the step that fails
+  std::vector<Step> steps;   // all that were run
+  uint64_t fail_at = ~0ull;  // the step that fails
 
  private:
   BatchLimits limits_;

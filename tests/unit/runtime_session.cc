@@ -4,6 +4,7 @@
 
 #include "runtime/npy.h"
 #include "runtime/plan.h"
+#include "runtime/sampler.h"
 #include "runtime/session.h"
 #include "tests/unit/temp_dir.h"
 
@@ -13,7 +14,7 @@ namespace {
 constexpr uint64_t kVocab = 10, kTokens = 4, kContext = 12;
 
 // A device whose "kernel" is host code: the successor of token t at position p is (t + p) mod 10, and its
-// logits say so.
+// logits say so, from which draw() draws.
 struct FakeDevice final : Device {
   std::vector<std::vector<std::byte>> blocks;
   std::vector<MkStep> steps;
@@ -50,14 +51,32 @@ struct FakeDevice final : Device {
                  reinterpret_cast<const int32_t*>(now->page_index) + 1);
     const auto* tokens = reinterpret_cast<const int32_t*>(now->input[0]);
     const auto* positions = reinterpret_cast<const int32_t*>(now->input[1]);
-    auto* next = reinterpret_cast<int32_t*>(s->workspace);
     auto* logits = reinterpret_cast<float*>(s->workspace + 64);
-    for (int32_t i = 0; i < now->symbol[1]; ++i) {
-      next[i] = (tokens[i] + positions[i]) % 10;
-      for (int32_t v = 0; v < 10; ++v) logits[i * 10 + v] = v == next[i] ? 50.0f : 0.0f;
-    }
+    for (int32_t i = 0; i < now->symbol[1]; ++i)
+      for (int32_t v = 0; v < 10; ++v)
+        logits[i * 10 + v] = v == (tokens[i] + positions[i]) % 10 ? 50.0f : 0.0f;
+    const auto* lists = reinterpret_cast<const int32_t*>(now->lists);
+    for (int32_t b = 0; b < now->symbol[0]; ++b)
+      draw_one(reinterpret_cast<const MkDraw*>(now->draws)[b],
+               {logits + (lists[2 * kMaxRequests + static_cast<uint32_t>(b)] + lists[b] - 1) * 10, 10});
     std::memcpy(reinterpret_cast<void*>(s->fault), &fault, sizeof(fault));
     return {};
+  }
+
+  static void draw_one(const MkDraw& wanted, std::span<const float> row) {
+    if (wanted.limit == 0) return;
+    const std::span seen(reinterpret_cast<const uint32_t*>(wanted.seen), wanted.seen != 0);
+    const Drawn drawn = draw(row, wanted.sampling, seen);
+    auto* out = reinterpret_cast<uint32_t*>(wanted.drawn);
+    out[0] = 1;
+    out[1] = static_cast<uint32_t>(drawn.id);
+    if (wanted.logprobs == 0) return;
+    auto* logprobs = reinterpret_cast<MkLogprobs*>(wanted.logprobs);
+    logprobs->drawn = drawn.logprob;
+    for (size_t i = 0; i < drawn.top.size(); ++i) {
+      logprobs->top[i] = drawn.top[i].logprob;
+      logprobs->top_id[i] = static_cast<uint32_t>(drawn.top[i].id);
+    }
   }
 };
 
@@ -204,18 +223,43 @@ TEST_CASE("a step of several requests gives each the successor of its last row")
   Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
   REQUIRE(session.ok());
   const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
-  std::vector<int32_t> next(2);
-  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}}, next).ok());
-  CHECK(next == std::vector<int32_t>{(2 + 4) % 10, (9 + 2) % 10});
+  StepResult result;
+  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}}, result).ok());
+  CHECK(result.ids == std::vector<int32_t>{(2 + 4) % 10, (9 + 2) % 10});
+  CHECK(result.begin == std::vector<uint32_t>{0, 1, 2});
   CHECK(device.pages == std::vector<int32_t>{3});
   const std::vector<int32_t> twice{3, 3};
-  const Status refused = session.value().step({tokens, row_begin, kv_len, {begin, twice}}, next);
+  const Status refused = session.value().step({tokens, row_begin, kv_len, {begin, twice}}, result);
   REQUIRE(!refused.ok());
   CHECK(refused.error().message.find("page") != std::string::npos);
   CHECK(device.steps.size() == 1);
-  std::vector<int32_t> one(1);
-  CHECK(session.value().step({tokens, row_begin, kv_len, {begin, index}}, one).error().message ==
-        "step: error: room for 1 next tokens, 2 requests");
+}
+
+TEST_CASE("each request of a step is drawn as it asks, and one whose prompt goes on is not") {
+  FakeDevice device;
+  SessionOptions options;
+  options.cache.pages = 4;
+  Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
+  REQUIRE(session.ok());
+  const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
+  std::vector<Draws> draws(2);
+  draws[0].limit = 0;
+  const SeenIds seen{1u << 1};
+  draws[1].sampling.repetition_penalty = 1000;
+  draws[1].sampling.logprobs = 1 + 2;
+  draws[1].seen = seen;
+  StepResult result;
+  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}, draws}, result).ok());
+  CHECK(result.begin == std::vector<uint32_t>{0, 0, 1});
+  CHECK(result.ids == std::vector<int32_t>{1});  // 0.05 is still the greatest
+  std::vector<float> row(kVocab);
+  row[1] = 50;
+  std::vector<Drawn> drawn;
+  add_draws(result, 1, draws[1].sampling, kVocab, drawn);
+  CHECK(drawn == std::vector{draw(row, draws[1].sampling, seen)});
+  draws.pop_back();
+  CHECK(session.value().step({tokens, row_begin, kv_len, {begin, index}, draws}, result).error().message ==
+        "step: error: draws: found 1 entries, expected none or 2, one for each request");
 }
 
 TEST_CASE("a cache that overlaps itself, or has too few addresses, is refused") {

@@ -118,7 +118,7 @@ TEST_CASE("grids that depend on the same tasks wait for one event, and implied w
     // down reads the residual too, but whoever has all of gate_up has all of o.
     CHECK(grid.notifies.size() <= 1);
   }
-  // For q, k and v; attend; combine; o; gate_up; down in each layer, logits and sample.
+  // For q, k and v; attend; combine; o; gate_up; down in each layer, logits and draw.
   CHECK(program.events.size() == 2 * 6 + 2);
 }
 

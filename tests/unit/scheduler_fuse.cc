@@ -71,7 +71,7 @@ l0.o product [2] x=l0.attended weight=l0.o.packed residual=x -> out=l0.y
 l0.gate_up product [6] x=l0.y weight=l0.gate_up.packed norm=l0.post_norm -> out=l0.act
 l0.down product [2] x=l0.act weight=l0.down.packed residual=l0.y -> out=l0.x
 logits product [7] x=l0.x weight=logits.packed norm=final_norm -> out=logits best_value=logits.best_value best_index=logits.best_index
-sample sample [T] best_value=logits.best_value best_index=logits.best_index -> next=next
+draw draw [B] logits=logits best_value=logits.best_value best_index=logits.best_index -> next=next
 )");
 }
 
@@ -138,15 +138,14 @@ Op& op_of_kind(OpGraph& graph, OpKind kind) {
 }
 
 TEST_CASE("an op that fits no pattern is an error at its place") {
-  CHECK(
-      error_after([](OpGraph& g) {
-        Op norm = op_of_kind(g, OpKind::kRmsNorm);
-        norm.inputs[0] = op_of_kind(g, OpKind::kArgmax).inputs[0];
-        norm.outputs[0] = g.tensors.add(Tensor{});
-        norm.loc.line = 7;
-        g.ops.add(norm);
-      }) ==
-      "m.yaml:1:1: error: argmax fits no task: its operand is not a linear's result that no other op reads");
+  CHECK(error_after([](OpGraph& g) {
+          Op norm = op_of_kind(g, OpKind::kRmsNorm);
+          norm.inputs[0] = op_of_kind(g, OpKind::kDraw).inputs[0];
+          norm.outputs[0] = g.tensors.add(Tensor{});
+          norm.loc.line = 7;
+          g.ops.add(norm);
+        }) ==
+        "m.yaml:1:1: error: draw fits no task: its operand is not a linear's result that no other op reads");
   CHECK(error_after([](OpGraph& g) {
           g.tensors[op_of_kind(g, OpKind::kRope).outputs[0]].kind = TensorKind::kOutput;
         }) ==

@@ -182,15 +182,15 @@ TaskProgram model_program(const ModelShape& s) {
   b.layer = "";
   b.layer_index = -1;
   const TensorId logits = b.tensor("logits", TensorKind::kOutput, DType::f32, {b.tokens, s.vocab});
-  const TensorId next = b.tensor("next", TensorKind::kOutput, DType::i32, {b.tokens});
+  const TensorId next = b.tensor("next", TensorKind::kOutput, DType::i32, {1});
   const GridId head = b.product("lm_head", x, s.vocab, s.hidden, logits, kTileRows);
   const EventId logits_ready = b.event("logits_ready", {}, ceil_div(s.vocab, kTileRows));
   b.wait(head, ready);
   b.notify(head, logits_ready);
-  const GridId sample = b.grid("sample", BodyKind::kSample, {{"t", b.tokens}});
-  b.read(sample, "logits", logits, {{coord(0), 1}, {0, s.vocab}});
-  b.write(sample, "out", next, {{coord(0), 1}});
-  b.wait(sample, logits_ready);
+  const GridId draw = b.grid("draw", BodyKind::kDraw, {{"b", 1}});
+  b.read(draw, "logits", logits, {{0, b.tokens}, {0, s.vocab}});
+  b.write(draw, "next", next, {{coord(0), 1}});
+  b.wait(draw, logits_ready);
   return b.program;
 }
 

@@ -19,7 +19,7 @@ struct ModelShape {
   int64_t tokens = 4;
 };
 
-// embed, then per layer q, k, v, attend, combine, o, gate_up, down; then lm_head and sample. Attend waits by
+// embed, then per layer q, k, v, attend, combine, o, gate_up, down; then lm_head and draw. Attend waits by
 // head, the rest for everything before it.
 TaskProgram model_program(const ModelShape& shape = {});
 

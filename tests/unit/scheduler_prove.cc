@@ -94,8 +94,8 @@ TEST_CASE("a range grid that a worker's stream leaves out is refused") {
 
 TEST_CASE("a table grid of symbolic extent is refused") {
   Schedule s = placed();
-  s.placements[find_grid(s.program, "sample").index].kind = PlacementKind::kTable;
-  CHECK(proof_error(s) == "error: %sample is placed by table, but its extent depends on symbols");
+  s.placements[find_grid(s.program, "embed").index].kind = PlacementKind::kTable;
+  CHECK(proof_error(s) == "error: %embed is placed by table, but its extent depends on symbols");
 }
 
 TEST_CASE("an inline grid with two waits, or in a stream, is refused") {

@@ -191,7 +191,7 @@ TEST_CASE("a step that moves nothing has a floor of 0") {
   TaskProgram p;
   p.symbols = model.symbols;
   p.tensors = model.tensors;
-  p.grids.add(model.grids[test::find_grid(model, "sample")]);
+  p.grids.add(model.grids[test::find_grid(model, "draw")]);
   p.grids.items[0].waits.clear();
   const Simulation s = simulated(p, machine(), 1, {1, 1});
   CHECK(s.bytes == 0);

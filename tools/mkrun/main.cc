@@ -67,10 +67,11 @@ std::vector<int32_t> some_tokens(uint32_t count, uint64_t vocab, uint32_t first 
 
 // Requests of as many rows at the same positions, each in pages of its own.
 struct EqualRequests {
-  std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index, next;
+  std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
+  StepResult result;
 
   EqualRequests(const Session& session, uint32_t requests, uint32_t rows, uint32_t context)
-      : tokens(some_tokens(requests * rows, session.manifest().vocab, context)), next(requests) {
+      : tokens(some_tokens(requests * rows, session.manifest().vocab, context)) {
     const auto pages = static_cast<int32_t>(pages_for(context, session.limits().page_size));
     const auto apart = static_cast<int32_t>(session.limits().pages / requests);
     for (uint32_t b = 0; b < requests; ++b) {
@@ -90,7 +91,7 @@ Status fill_cache(const Arguments& a, Session& session) {
   for (uint32_t at = 0; at < end;) {
     const uint32_t count = std::min(most, end - at);
     EqualRequests requests(session, a.batch, count, at += count);
-    if (Status status = session.step(requests.batch(), requests.next); !status.ok()) return status;
+    if (Status status = session.step(requests.batch(), requests.result); !status.ok()) return status;
   }
   return {};
 }
@@ -109,13 +110,13 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
   uint32_t different = 0;
   for (uint32_t i = 0; i < a.warm_up + a.steps; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    const Status stepped = session.step(requests.batch(), requests.next);
+    const Status stepped = session.step(requests.batch(), requests.result);
     const auto end = std::chrono::steady_clock::now();
     if (!stepped.ok()) return stepped.error();
     if (i >= a.warm_up) us.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
     // Reading all logits each time would take longer than the step.
     if (i % 16 != 0 && i + 1 != a.warm_up + a.steps) continue;
-    if (Status again = session.step(requests.batch(), requests.next, logits.data()); !again.ok())
+    if (Status again = session.step(requests.batch(), requests.result, logits.data()); !again.ok())
       return again.error();
     const std::string now =
         hash_hex({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});

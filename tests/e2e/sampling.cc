@@ -1,0 +1,100 @@
+// Tokens drawn inside the kernel: those that the host draws from the kernel's logits, alone and in a batch.
+#include <doctest/doctest.h>
+
+#include "runtime/engine.h"
+#include "runtime/sampler.h"
+#include "runtime/session_stepper.h"
+#include "tests/e2e/pipeline.h"
+#include "tests/reference/model.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkc {
+namespace {
+
+using mkrt::MkSampling;
+
+// Of every kind: greedy, each filter, a penalty, log-probabilities with and without a temperature.
+const MkSampling kSamplings[] = {
+    {},
+    {.temperature = 0.7f, .seed = 1},
+    {.temperature = 1, .top_k = 5, .logprobs = 1, .seed = 2},
+    {.repetition_penalty = 1.3f, .temperature = 1.5f, .top_p = 0.8f, .seed = 3, .position = 40},
+    {.temperature = 1, .min_p = 0.05f, .logprobs = 1 + 20, .seed = 4},
+    {.repetition_penalty = 0.5f, .logprobs = 1 + 3},
+};
+
+struct Fixture {
+  mkrt::test::TempDir dir;
+  test::Model model;
+  explicit Fixture(bool experts, const test::Build& build) : model(write(dir, experts), build) {}
+  static std::string write(const mkrt::test::TempDir& dir, bool experts) {
+    reference::Shape shape;
+    if (experts) shape.family = "qwen3_moe", shape.experts = 6, shape.top_k = 2;
+    write_checkpoint(reference::random_model(shape, 31), dir.path, 1);
+    return dir.path;
+  }
+};
+
+std::vector<int32_t> prompt_of(size_t length, uint64_t vocab) {
+  std::vector<int32_t> prompt(length);
+  for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>((i * 37 + length * 11) % vocab);
+  return prompt;
+}
+
+TEST_CASE("the kernel draws what the host draws from its logits") {
+  const Fixture f(false, {.workers = 3, .race = true, .max_tokens = 5});
+  const uint64_t vocab = f.model.vocab();
+  for (const MkSampling& sampling : kSamplings) {
+    CAPTURE(sampling.seed);
+    test::Opened opened = f.model.open({}, {.seed = 1, .race = true});
+    std::vector<float> logits;
+    std::vector<mkrt::Drawn> draws;
+    mkrt::GenerateOptions options;
+    options.max_new_tokens = 4;
+    options.sampling = sampling;
+    options.logits = &logits, options.draws = &draws;
+    const std::vector<int32_t> prompt = prompt_of(7, vocab);
+    const auto tokens = mkrt::generate(opened.session, prompt, options);
+    REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
+    mkrt::SeenIds seen((vocab + 31) / 32);
+    for (const int32_t id : prompt) mkrt::see(seen, static_cast<uint32_t>(id));
+    for (size_t i = 0; i < 4; ++i, ++options.sampling.position) {
+      const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
+      CHECK(draws[i] == mkrt::draw(row, options.sampling, seen));
+      CHECK(tokens.value()[i] == draws[i].id);
+      mkrt::see(seen, static_cast<uint32_t>(draws[i].id));
+    }
+  }
+}
+
+TEST_CASE("requests of a batch draw what each draws alone, and log-probabilities are the same") {
+  const Fixture f(true, {.workers = 3, .max_tokens = 8});
+  test::Opened opened = f.model.open();
+  mkrt::SessionStepper stepper(opened.session);
+  mkrt::Engine engine = mkrt::Engine::open(stepper).value();
+  std::vector<mkrt::Request> requests;
+  for (const MkSampling& sampling : kSamplings) {
+    mkrt::Request& r = requests.emplace_back();
+    r.prompt = prompt_of(1 + requests.size() * 3, f.model.vocab());
+    r.max_new_tokens = 3 + static_cast<uint32_t>(requests.size());
+    r.sampling = sampling;
+    r.arrive_at_step = requests.size() / 2;
+    engine.submit(r);
+  }
+  while (!engine.idle()) REQUIRE(engine.step().ok());
+  for (const mkrt::Outcome& outcome : engine.take_outcomes()) {
+    CAPTURE(outcome.id);
+    const mkrt::Request& r = requests[outcome.id];
+    test::Opened alone = f.model.open();
+    std::vector<mkrt::Drawn> draws;
+    mkrt::GenerateOptions options;
+    options.max_new_tokens = r.max_new_tokens;
+    options.sampling = r.sampling;
+    options.draws = &draws;
+    CHECK(outcome.new_ids == mkrt::generate(alone.session, r.prompt, options).value());
+    if (r.sampling.logprobs > 0) CHECK(outcome.draws == draws);
+  }
+}
+
+}  // namespace
+}  // namespace mkc
