@@ -139,14 +139,24 @@ llvm::Value* list_address(Emitter& e, const BodyCall& call, SymbolId list) {
   return e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(call.lists.number(list))});
 }
 
+// Where an operand lies in its arena, or a cache among the session's MkCache.
+llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, size_t position) {
+  llvm::Value* offset = e.load64(call.record, offsetof(mkrt::MkGrid, operand) + 8 * position);
+  return e.ir.CreateInBoundsGEP(e.ir.getInt8Ty(), base, offset);
+}
+
 // Fills a mk::PagedCache.
 void cache_arguments(Fields& f, size_t offset) {
   using C = mk::PagedCache;
   using Session = mkrt::MkSession;
   Emitter& e = f.e;
   const Bases& bases = f.call.bases;
-  f.set_operand(offset + offsetof(C, k), "k_cache", true);
-  f.set_operand(offset + offsetof(C, v), "v_cache", true);
+  for (auto [role, data, scale] : {std::tuple{"k_cache", offsetof(C, k), offsetof(C, k_scale)},
+                                   {"v_cache", offsetof(C, v), offsetof(C, v_scale)}}) {
+    llvm::Value* record = in_arena(e, f.call, bases.caches, find_operand(f.grid(), role, true).position);
+    f.set(offset + data, e.load_ptr(record, offsetof(mkrt::MkCache, base)));
+    f.set(offset + scale, e.load_ptr(record, offsetof(mkrt::MkCache, scales)));
+  }
   for (auto [to, from] : {std::pair{offsetof(C, page_stride), offsetof(Session, page_stride)},
                           {offsetof(C, position_stride), offsetof(Session, position_stride)},
                           {offsetof(C, head_stride), offsetof(Session, head_stride)}})
@@ -235,10 +245,6 @@ llvm::Value* operand_address(Emitter& e, const BodyCall& call, size_t position) 
   const Access& access =
       position < grid.reads.size() ? grid.reads[position] : grid.writes[position - grid.reads.size()];
   const Table<TensorId, Tensor>& tensors = call.schedule.program.tensors;
-  const auto in_arena = [&](llvm::Value* base) {
-    llvm::Value* offset = e.load64(call.record, offsetof(mkrt::MkGrid, operand) + 8 * position);
-    return e.ir.CreateInBoundsGEP(e.ir.getInt8Ty(), base, offset);
-  };
   switch (tensors[access.tensor].kind) {
     case TensorKind::kInput: {
       const size_t input = number_in_kind(tensors, access.tensor);
@@ -246,16 +252,14 @@ llvm::Value* operand_address(Emitter& e, const BodyCall& call, size_t position) 
     }
     case TensorKind::kWeight:
     case TensorKind::kTable:
-      return in_arena(call.bases.weights);
+      return in_arena(e, call, call.bases.weights, position);
     case TensorKind::kActivation:
     case TensorKind::kOutput:
-      return in_arena(call.bases.workspace);
-    case TensorKind::kCache: {
-      llvm::Value* entry = in_arena(call.bases.caches);
-      return e.load_ptr(entry, 0);
-    }
+      return in_arena(e, call, call.bases.workspace, position);
+    case TensorKind::kCache:
+      break;
   }
-  MKC_BUG("tensor of unknown kind");
+  MKC_BUG("a cache has no address, or a tensor no known kind");
 }
 
 llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {

@@ -16,6 +16,8 @@ mkrt::Element element(DType dtype) {
       return mkrt::Element::kF16;
     case DType::bf16:
       return mkrt::Element::kBf16;
+    case DType::e4m3:
+      return mkrt::Element::kE4m3;
     case DType::i32:
       return mkrt::Element::kI32;
   }
@@ -78,9 +80,9 @@ struct Describer {
         manifest.tensors.push_back(place(id, mkrt::Arena::kWorkspace));
         break;
       case TensorKind::kCache: {
-        const std::vector<uint64_t> shape = most(program().tensors[id].shape);
-        manifest.caches.push_back(
-            {program().tensors[id].name, element(program().tensors[id].dtype), shape[1], shape[3]});
+        const Tensor& t = program().tensors[id];
+        const std::vector<uint64_t> shape = most(t.shape);
+        manifest.caches.push_back({t.name, element(t.dtype), shape[1], shape[3], t.source});
         break;
       }
       case TensorKind::kOutput:

@@ -5,10 +5,10 @@
 namespace mkc {
 namespace {
 
-// A cache has an entry of 8 bytes among the session's caches.
+// A cache has an entry among the session's caches.
 uint64_t operand_offset(const Schedule& s, TensorId tensor) {
   if (s.program.tensors[tensor].kind != TensorKind::kCache) return s.slots[tensor.index].offset;
-  return sizeof(uint64_t) * number_in_kind(s.program.tensors, tensor);
+  return sizeof(mkrt::MkCache) * number_in_kind(s.program.tensors, tensor);
 }
 
 mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {

@@ -85,6 +85,18 @@ Status Checkpoint::take(const std::string& name, const std::vector<int64_t>& sha
   return {};
 }
 
+Status Checkpoint::take_scales(const std::string& name, int64_t heads) {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return {};
+  const CheckpointTensor& tensor = tensors_[found->second];
+  used_[found->second] = true;
+  int64_t elements = 1;
+  for (const int64_t size : tensor.shape) elements *= size;
+  if (tensor.dtype != DType::i32 && (elements == 1 || elements == heads)) return {};
+  return error_at({tensor.file}, fmt::format("tensor \"{}\" is {} [{}], expected 1 or {} scales", name,
+                                             dtype_name(tensor.dtype), fmt::join(tensor.shape, ", "), heads));
+}
+
 Status Checkpoint::check_all_used(const Family& family, const Scope& scope) const {
   std::vector<std::string_view> ignored;
   for (const IgnoreDecl& ignore : family.ignore) {

@@ -30,6 +30,10 @@ class Checkpoint {
   // Errors: missing, another shape, another dtype or none a weight can have.
   Status take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at);
 
+  // The same for the scales of a cache, which may be missing, are of any float type and either one number or
+  // one for each head.
+  Status take_scales(const std::string& name, int64_t heads);
+
   // Fails for a tensor that was not taken and that the family does not declare as ignored.
   Status check_all_used(const Family& family, const Scope& scope) const;
 

@@ -62,6 +62,8 @@ struct WeightDecl {
 struct CacheDecl {
   std::string name;
   std::vector<Formula> shape;
+  std::string
+      scales;  // the checkpoint's name of its scales, without the block's prefix; "" where it has none
   Place place;
   bool operator==(const CacheDecl&) const = default;
 };

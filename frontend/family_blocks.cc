@@ -44,9 +44,10 @@ Status read_caches(const Document& document, const Node& map, Block& block) {
   MKC_TRY(caches, optional_field(document, map, "caches", Kind::kMap));
   for (size_t i = 0; caches && i < caches->keys.size(); ++i) {
     const std::string what = "cache " + caches->keys[i];
-    MKC_TRY_STATUS(check_keys(document, caches->items[i], what, {"shape"}));
+    MKC_TRY_STATUS(check_keys(document, caches->items[i], what, {"scales", "shape"}));
     MKC_TRY(shape, read_shape(document, caches->items[i], what));
-    block.caches.push_back({caches->keys[i], shape, caches->key_places[i]});
+    MKC_TRY(scales, optional_field(document, caches->items[i], "scales", Kind::kString));
+    block.caches.push_back({caches->keys[i], shape, scales ? scales->string : "", caches->key_places[i]});
   }
   return {};
 }

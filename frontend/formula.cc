@@ -21,6 +21,10 @@ class Evaluator {
         return name(node);
       case FormulaOp::kConfig:
         return config_value(*scope_.config, node.name);
+      case FormulaOp::kIf: {
+        MKC_TRY(condition, boolean(node.condition));
+        return value(condition ? node.lhs : node.rhs);
+      }
       case FormulaOp::kOr:
       case FormulaOp::kAnd:
         return both(node);
@@ -36,8 +40,7 @@ class Evaluator {
       }
       case FormulaOp::kIn: {
         MKC_TRY(element, value(node.lhs));
-        MKC_TRY(list, value(node.rhs));
-        if (!list.is(Node::Kind::kList)) return wrong_type(node.rhs, list, "a list");
+        MKC_TRY(list, list_at(node.rhs));
         return bool_node(std::find(list.items.begin(), list.items.end(), element) != list.items.end());
       }
       case FormulaOp::kElse: {
@@ -52,6 +55,12 @@ class Evaluator {
       case FormulaOp::kSqrt: {
         MKC_TRY(a, number(node.lhs));
         return float_node(std::sqrt(a.number()));
+      }
+      case FormulaOp::kIndex:
+        return element(node);
+      case FormulaOp::kSize: {
+        MKC_TRY(list, list_at(node.lhs));
+        return int_node(static_cast<int64_t>(list.items.size()));
       }
       case FormulaOp::kLt:
       case FormulaOp::kLe:
@@ -100,6 +109,24 @@ class Evaluator {
     const std::string near = nearest_name(node.name, known);
     return fail(node.place, fmt::format("unknown name \"{}\"{}", node.name,
                                         near.empty() ? "" : fmt::format(", did you mean \"{}\"?", near)));
+  }
+
+  Result<Node> list_at(size_t index) const {
+    MKC_TRY(result, value(index));
+    if (result.is(Node::Kind::kList)) return result;
+    return wrong_type(index, result, "a list");
+  }
+
+  Result<Node> element(const FormulaNode& node) const {
+    MKC_TRY(list, list_at(node.lhs));
+    MKC_TRY(index, number(node.rhs));
+    const auto size = static_cast<int64_t>(list.items.size());
+    if (!index.is(Node::Kind::kInt)) return wrong_type(node.rhs, index, "an int");
+    if (index.integer >= 0 && index.integer < size) return list.items[static_cast<size_t>(index.integer)];
+    const std::string message = fmt::format("{} elements, none of index {}", size, index.integer);
+    if (!list.path.empty())
+      return scope_.config->error(list.place, fmt::format("{} has {}", list.path, message));
+    return fail(node.place, message);
   }
 
   Result<Node> both(const FormulaNode& node) const {

@@ -1,10 +1,11 @@
 // The expressions of family files: over config keys and parameters, evaluated once per compile.
 //
-//   or | and | not | == != < <= > >= in | ?? | + - | * / % | - | literal, name, config.key.key, sqrt(…), ( …
-//   )
+//   a if c else b | or | and | not | == != < <= > >= in | ?? | + - | * / % | - | literal, name,
+//   config.key.key, list[i], size(list), sqrt(…), ( … )
 //
 // listed from loosest to tightest. `a ?? b` is b where a is null; a config key that is missing is null.
-// `a in b`: whether the list b has an element a. Integer division must leave no remainder. Strings stand in
+// `a in b`: whether the list b has an element a. Of `a if c else b` only the one wanted is
+// evaluated. Integer division must leave no remainder. Strings stand in
 // single quotes.
 #pragma once
 
@@ -20,6 +21,7 @@ enum class FormulaOp : uint8_t {
   kLiteral,
   kName,
   kConfig,
+  kIf,
   kOr,
   kAnd,
   kNot,
@@ -37,7 +39,9 @@ enum class FormulaOp : uint8_t {
   kDiv,
   kMod,
   kNegate,
-  kSqrt
+  kSqrt,
+  kIndex,
+  kSize
 };
 
 struct FormulaNode {
@@ -46,6 +50,7 @@ struct FormulaNode {
   std::string name;  // kName; kConfig: the dotted key without "config."
   size_t lhs = 0, rhs = 0;
   Place place;
+  size_t condition = 0;  // kIf
   bool operator==(const FormulaNode&) const = default;
 };
 

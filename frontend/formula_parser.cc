@@ -40,7 +40,7 @@ class Parser {
   }
 
   Result<Formula> parse() {
-    MKC_TRY_STATUS(binary(0));
+    MKC_TRY_STATUS(conditional());
     skip_space();
     if (at_ != text_.size()) return fail("expected an operator or the end");
     return std::move(formula_);
@@ -86,6 +86,19 @@ class Parser {
     return nullptr;
   }
 
+  Status conditional() {
+    MKC_TRY_STATUS(binary(0));
+    const size_t lhs = last();
+    const Place place = here();
+    if (!accept("if")) return {};
+    MKC_TRY_STATUS(binary(0));
+    const size_t condition = last();
+    if (!accept("else")) return fail("expected else");
+    MKC_TRY_STATUS(nested([&] { return conditional(); }));
+    formula_.nodes.push_back({FormulaOp::kIf, {}, {}, lhs, last(), place, condition});
+    return {};
+  }
+
   Status binary(int level) {
     if (level > kTightestLevel) return unary();
     MKC_TRY_STATUS(binary(level + 1));
@@ -120,10 +133,11 @@ class Parser {
     if (at_ == text_.size()) return fail("expected a value");
     if (accept("(")) return rest_of_parentheses();
     const Place place = here();
-    if (accept("sqrt")) {
+    for (const auto& [name, op] : {std::pair{"sqrt", FormulaOp::kSqrt}, {"size", FormulaOp::kSize}}) {
+      if (!accept(name)) continue;
       if (!accept("(")) return fail("expected (");
       MKC_TRY_STATUS(rest_of_parentheses());
-      formula_.nodes.push_back({FormulaOp::kSqrt, {}, {}, last(), last(), place});
+      formula_.nodes.push_back({op, {}, {}, last(), last(), place});
       return {};
     }
     if (text_[at_] == '\'') return quoted_string();
@@ -133,7 +147,7 @@ class Parser {
   }
 
   Status rest_of_parentheses() {
-    MKC_TRY_STATUS(nested([&] { return binary(0); }));
+    MKC_TRY_STATUS(nested([&] { return conditional(); }));
     return accept(")") ? Status() : fail("expected )");
   }
 
@@ -180,6 +194,14 @@ class Parser {
     } else {
       formula_.nodes.push_back({FormulaOp::kName, {}, name, 0, 0, place});
     }
+    return accept("[") ? rest_of_index(place) : Status();
+  }
+
+  Status rest_of_index(Place place) {
+    const size_t list = last();
+    MKC_TRY_STATUS(nested([&] { return conditional(); }));
+    if (!accept("]")) return fail("expected ]");
+    formula_.nodes.push_back({FormulaOp::kIndex, {}, {}, list, last(), place});
     return {};
   }
 };

@@ -114,8 +114,8 @@ class GraphBuilder {
   }
 
   // Prefix and name with `{n}` replaced by the layer.
-  std::string source_name(const Block& block, const WeightDecl& weight) const {
-    return with_number(block.prefix + weight.source, "{n}", layer_);
+  std::string source_name(const Block& block, const std::string& name) const {
+    return with_number(block.prefix + name, "{n}", layer_);
   }
 
   // Takes the weight's tensors of the checkpoint. Returns its shape.
@@ -142,7 +142,7 @@ class GraphBuilder {
         continue;
       }
       absent_.erase(weight.name);
-      const std::string source = source_name(block, weight);
+      const std::string source = source_name(block, weight.source);
       MKC_TRY(shape, take(weight, source));
       Tensor tensor;
       tensor.kind = TensorKind::kWeight;
@@ -162,6 +162,11 @@ class GraphBuilder {
       tensor.dtype = request_.kv_dtype.value_or(checkpoint_.dtype());
       tensor.shape = {symbol(find_symbol(graph_.symbols, "B"))};  // a cache holds every request's
       tensor.shape.insert(tensor.shape.end(), shape.begin(), shape.end());
+      if (!cache.scales.empty()) {
+        const std::string source = source_name(block, cache.scales);
+        MKC_TRY_STATUS(checkpoint_.take_scales(source, shape[0]));
+        if (tensor.dtype == DType::e4m3) tensor.source = source;
+      }
       MKC_TRY_STATUS(define(cache.name, std::move(tensor), cache.place));
     }
     return {};

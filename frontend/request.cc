@@ -50,8 +50,8 @@ Status read_kv(const Document& document, const Node& kv, ModelOptions& options) 
   if (!node || node->string == "weights") return {};
   const Result<DType> dtype = parse_dtype(node->string);
   if (!dtype.ok() || dtype.value() == DType::i32) {
-    return document.error(node->place,
-                          fmt::format("dtype is {}, expected weights, bf16, f16 or f32", describe(*node)));
+    return document.error(
+        node->place, fmt::format("dtype is {}, expected weights, bf16, f16, f32 or e4m3", describe(*node)));
   }
   options.kv_dtype = dtype.value();
   return {};

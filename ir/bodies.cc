@@ -101,7 +101,7 @@ const std::vector<BodySchema>& body_table() {
 }
 
 bool is_float(DType dtype) {
-  return dtype != DType::i32;
+  return dtype != DType::i32 && dtype != DType::e4m3;
 }
 bool is_computed(TensorKind kind) {
   return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
@@ -124,7 +124,7 @@ bool fits(OperandKind kind, const Tensor& t) {
     case kTable:
       return t.kind == TensorKind::kTable && t.dtype == DType::f32;
     case kCache:
-      return t.kind == TensorKind::kCache && is_float(t.dtype);
+      return t.kind == TensorKind::kCache && t.dtype != DType::i32;
   }
   MKC_BUG("operand of unknown kind");
 }

@@ -8,7 +8,7 @@
 namespace mkc {
 namespace {
 
-constexpr std::array kDTypes = {DType::f32, DType::f16, DType::bf16, DType::i32};
+constexpr std::array kDTypes = {DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::i32};
 
 // The attribute of that name, added in its place where absent.
 Attr& attr_slot(Attrs& attrs, std::string_view name) {
@@ -21,7 +21,7 @@ Attr& attr_slot(Attrs& attrs, std::string_view name) {
 }  // namespace
 
 int64_t dtype_bytes(DType t) {
-  return t == DType::f32 || t == DType::i32 ? 4 : 2;
+  return t == DType::f32 || t == DType::i32 ? 4 : t == DType::e4m3 ? 1 : 2;
 }
 
 const char* dtype_name(DType t) {
@@ -32,6 +32,8 @@ const char* dtype_name(DType t) {
       return "f16";
     case DType::bf16:
       return "bf16";
+    case DType::e4m3:
+      return "e4m3";
     case DType::i32:
       return "i32";
   }
@@ -41,7 +43,7 @@ const char* dtype_name(DType t) {
 Result<DType> parse_dtype(std::string_view s) {
   for (DType t : kDTypes)
     if (s == dtype_name(t)) return t;
-  return Error{fmt::format("unknown dtype '{}', expected f32, f16, bf16 or i32", s)};
+  return Error{fmt::format("unknown dtype '{}', expected f32, f16, bf16, e4m3 or i32", s)};
 }
 
 uint32_t number_in_kind(const Table<TensorId, Tensor>& tensors, TensorId tensor) {

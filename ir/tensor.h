@@ -12,9 +12,9 @@
 
 namespace mkc {
 
-enum class DType : uint8_t { f32, f16, bf16, i32 };
+enum class DType : uint8_t { f32, f16, bf16, e4m3, i32 };  // e4m3: of caches only
 int64_t dtype_bytes(DType t);
-const char* dtype_name(DType t);                // "f32", "f16", "bf16", "i32"
+const char* dtype_name(DType t);                // "f32", "f16", "bf16", "e4m3", "i32"
 Result<DType> parse_dtype(std::string_view s);  // the same names
 
 // A size known at run time, or a list of such: "T" tokens in this step, "B" requests, "kv_len[B]" positions
@@ -54,8 +54,9 @@ struct Tensor {
   TensorKind kind = TensorKind::kActivation;
   DType dtype = DType::f32;
   std::vector<Expr> shape;  // row-major; over symbols only
-  std::string source;       // weight: the checkpoint's name for it; "" otherwise. With kExpertMark in it, its
-                       // first dim stacks the tensors of that name, the number of each in the mark's place
+  // Weight: the checkpoint's name for it. With kExpertMark in it, its first dim stacks the tensors of that
+  // name, the number of each in the mark's place. Cache of e4m3: the name of its scales. Otherwise "".
+  std::string source;
   Packing packing;  // sources empty: not packed
   Loc loc;
   bool operator==(const Tensor&) const = default;

@@ -10,7 +10,8 @@
 //       included, for all values
 //   V5  tensors have at most 4 dims, each at least 1, and at most 2^40 elements
 //   V6  weights and tables have constant shapes; a weight, and nothing else, is either packed or from
-//       the checkpoint, where one named for each expert has 3 dims
+//       the checkpoint, where one named for each expert has 3 dims; only caches are e4m3, and only then may
+//       have scales from the checkpoint
 //   V7  a packed weight and its sources are matrices; the sources are weights of the checkpoint, of one shape
 //       and of the packed dtype and columns, whose rows add up; the groups of several make a strip of 16 rows
 //   V8  a rope line is of an f32 table of 2 columns for each frequency, each table has one, and scale and

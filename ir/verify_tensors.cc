@@ -45,7 +45,11 @@ void check_kind(Verifier& v, TensorId id) {
   if (t.source.find(kExpertMark) != std::string::npos && t.shape.size() != 3)
     v.report(6, site, fmt::format("it is named for each expert, but has {} dims", t.shape.size()));
   const bool packed = !t.packing.sources.empty() || t.packing.group != 0, from = !t.source.empty();
-  if (t.kind != TensorKind::kWeight) {
+  const bool e4m3 = t.dtype == DType::e4m3, cache = t.kind == TensorKind::kCache;
+  if (e4m3 && !cache) v.report(6, site, "only caches are e4m3");
+  if (cache && !packed) {
+    if (from && !e4m3) v.report(6, site, fmt::format("a cache of {} has no scales", dtype_name(t.dtype)));
+  } else if (t.kind != TensorKind::kWeight) {
     if (packed || from) v.report(6, site, "only weights are packed or from the checkpoint");
   } else if (packed == from) {
     v.report(6, site,

@@ -70,11 +70,18 @@ struct MkFault {
 static_assert(sizeof(MkFault) == 32);
 constexpr uint32_t kRingCell = 0xffffffffu;
 
+// Where keys or values of one layer lie.
+struct MkCache {
+  uint64_t base;    // its first byte
+  uint64_t scales;  // float[heads]: an e4m3 number stands for itself times its head's scale
+};
+static_assert(sizeof(MkCache) == 16);
+
 // Fixed for a session. Device addresses as integers.
 struct MkSession {
   uint64_t weights;
   uint64_t workspace;
-  uint64_t caches;        // uint64_t[]: first byte of each cache, in the manifest's order
+  uint64_t caches;        // MkCache[], in the manifest's order
   uint64_t counters;      // uint32_t[2][event_cells], zeroed before the first launch
   uint64_t grids;         // MkGrid[]
   uint64_t stream_begin;  // uint32_t[workers + 1]

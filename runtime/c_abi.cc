@@ -225,6 +225,15 @@ int mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, ui
       1);
 }
 
+int mkrt_use_scales(mkrt_session* session, const float* scales, uint32_t count) {
+  return guarded(
+      [&] {
+        if (missing(session, "session") || missing(scales, "scales")) return 1;
+        return failed(session->session.use_scales({scales, count}));
+      },
+      1);
+}
+
 int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logits, int32_t* next) {
   return guarded(
       [&] {

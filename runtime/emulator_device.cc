@@ -114,18 +114,19 @@ class EmulatorDevice final : public Device {
     if (block == blocks_.begin()) return {};
     const uint64_t block_begin = std::prev(block)->first,
                    block_end = block_begin + std::prev(block)->second.bytes;
-    const auto* base = reinterpret_cast<const uint64_t*>(session_->caches);
+    const auto* caches = reinterpret_cast<const MkCache*>(session_->caches);
     for (size_t i = 0; i < manifest_.caches.size(); ++i) {
       const ManifestCache& c = manifest_.caches[i];
-      if (base[i] < block_begin || base[i] > address || address >= block_end) continue;
-      const uint64_t in_page = (address - base[i]) % session_->page_stride;
+      const uint64_t base = caches[i].base;
+      if (base < block_begin || base > address || address >= block_end) continue;
+      const uint64_t in_page = (address - base) % session_->page_stride;
       const bool heads_inside = session_->head_stride <= session_->position_stride;
       const uint64_t outer = heads_inside ? session_->position_stride : session_->head_stride;
       const uint64_t inner = heads_inside ? session_->head_stride : session_->position_stride;
       const uint64_t at_outer = in_page / outer, at_inner = in_page % outer / inner;
       if (in_page % outer % inner >= c.head_dim * element_bytes(c.element)) continue;  // of another cache
       return fmt::format("%{}[page {}, position {}, head {}]", c.name,
-                         (address - base[i]) / session_->page_stride, heads_inside ? at_outer : at_inner,
+                         (address - base) / session_->page_stride, heads_inside ? at_outer : at_inner,
                          heads_inside ? at_inner : at_outer);
     }
     return {};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace mkrt {
 namespace {
@@ -56,6 +57,21 @@ Status check_cache(const Manifest& m, const CacheSpace& s) {
       return Error{
           fmt::format("cache: error: the address of {} is {}, expected a multiple of {} that is not 0",
                       m.caches[i].name, s.base[i], element)};
+  return {};
+}
+
+Status check_scales(const Manifest& m, std::span<const float> scales) {
+  if (m.caches.empty() || m.caches[0].element != Element::kE4m3)
+    return Error{
+        fmt::format("cache: error: found {} scales, the model has no caches of e4m3", scales.size())};
+  const uint64_t heads = m.caches[0].heads;
+  if (scales.size() != m.caches.size() * heads)
+    return Error{fmt::format("cache: error: found {} scales, expected {} caches of {} heads", scales.size(),
+                             m.caches.size(), heads)};
+  for (size_t i = 0; i < scales.size(); ++i)
+    if (!(scales[i] > 0) || !std::isfinite(scales[i]))
+      return Error{fmt::format("cache: error: the scale of head {} of {} is {}, expected a positive number",
+                               i % heads, m.caches[i / heads].name, scales[i])};
   return {};
 }
 

@@ -1,6 +1,7 @@
 // Where keys and values lie in device memory: pages of a fixed number of positions, all layers alike.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "runtime/manifest.h"
@@ -33,6 +34,9 @@ Status check_page_size(uint32_t positions);  // 16, 32 or 64
 // Errors: a page size other than 16, 32 or 64, strides that let elements overlap or are not multiples of an
 // element, a number of addresses other than the model's caches, caches of different shapes.
 Status check_cache(const Manifest& manifest, const CacheSpace& space);
+
+// A scale for each head of each cache, [caches, heads]: of e4m3 caches only, positive and finite.
+Status check_scales(const Manifest& manifest, std::span<const float> scales);
 
 // Bytes of keys and values that a request has for each position, over all layers.
 uint64_t position_bytes(const Manifest& manifest);

@@ -45,7 +45,8 @@ void members(V& v, ManifestTensor& t) {
 }
 template <class V>
 void members(V& v, ManifestCache& c) {
-  v("name", c.name), v("element", c.element), v("heads", c.heads), v("head_dim", c.head_dim);
+  v("name", c.name), v("element", c.element), v("heads", c.heads), v("head_dim", c.head_dim),
+      v("scales", c.scales);
 }
 template <class V>
 void members(V& v, ManifestEvent& e) {
@@ -119,7 +120,7 @@ struct Reader {
   static void read(const JsonNode& from, Arena& a) { read_name(from, kArenaNames, a); }
   static void read(const JsonNode& from, WeightLayout& l) { read_name(from, kLayoutNames, l); }
   static void read(const JsonNode& from, Element& e) {
-    static constexpr const char* kNames[] = {"f32", "f16", "bf16", "i32"};
+    static constexpr const char* kNames[] = {"f32", "f16", "bf16", "e4m3", "i32"};
     read_name(from, kNames, e);
   }
   static void read(const JsonNode& from, std::string& text) { text = from.string(); }
@@ -176,8 +177,8 @@ Status check_tensor(const ManifestTensor& t, const Manifest& m) {
 }
 
 Status check_weight(const ManifestWeight& w, const Manifest& m) {
-  if (w.element == Element::kI32)
-    return refuse(fmt::format("weight {} is i32, expected a float type", w.name));
+  if (w.element == Element::kI32 || w.element == Element::kE4m3)
+    return refuse(fmt::format("weight {} is {}, expected f32, f16 or bf16", w.name, element_name(w.element)));
   if (w.stack == 0 || w.sources.size() % w.stack != 0 || (w.layout == WeightLayout::kVector && w.stack != 1))
     return refuse(fmt::format("weight {}: {} sources of a stack of {}", w.name, w.sources.size(), w.stack));
   if (w.layout == WeightLayout::kVector && (w.rows != 1 || w.sources.size() != 1))
@@ -240,7 +241,7 @@ Status check(const Manifest& m) {
 }  // namespace
 
 uint32_t element_bytes(Element e) {
-  return e == Element::kF32 || e == Element::kI32 ? 4 : 2;
+  return e == Element::kF32 || e == Element::kI32 ? 4 : e == Element::kE4m3 ? 1 : 2;
 }
 
 const char* element_name(Element e) {
@@ -251,6 +252,8 @@ const char* element_name(Element e) {
       return "f16";
     case Element::kBf16:
       return "bf16";
+    case Element::kE4m3:
+      return "e4m3";
     case Element::kI32:
       return "i32";
   }

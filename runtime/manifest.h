@@ -13,9 +13,9 @@ namespace mkrt {
 
 constexpr uint32_t kManifestVersion = 2;
 
-enum class Element : uint8_t { kF32, kF16, kBf16, kI32 };
+enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kI32 };
 uint32_t element_bytes(Element e);
-const char* element_name(Element e);  // "f32", "f16", "bf16", "i32"
+const char* element_name(Element e);  // "f32", "f16", "bf16", "e4m3", "i32"
 
 // A size that each step sets; its position in the manifest is its position in MkStep::symbol.
 struct ManifestSymbol {
@@ -71,6 +71,7 @@ struct ManifestCache {
   std::string name;
   Element element = Element::kBf16;
   uint64_t heads = 0, head_dim = 0;
+  std::string scales{};  // of kE4m3: the checkpoint's name for them, where it may have some
   bool operator==(const ManifestCache&) const = default;
 };
 

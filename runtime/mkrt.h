@@ -84,6 +84,10 @@ int mkrt_make_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, m
 int mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, uint64_t page_stride,
                    uint64_t position_stride, uint64_t head_stride, const uint64_t* base, uint32_t caches);
 
+/* Scales of a cache of e4m3, which stores a key or value divided by its head's: one for each head of each of
+ * mkrt_caches() caches, positive. A new session has the checkpoint's, or 1 where it has none. */
+int mkrt_use_scales(mkrt_session* session, const float* scales, uint32_t count);
+
 /* Rows row_begin[b] to row_begin[b + 1] - 1 are the next tokens of request b, at the positions up to
  * kv_len[b] - 1; its pages are page_index[page_begin[b]] and so on, in the order of its positions. */
 typedef struct mkrt_batch {

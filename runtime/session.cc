@@ -28,6 +28,7 @@ struct Session::State {
   std::vector<uint64_t> owned, cache_memory;  // device memory
   MkSession session{};
   uint64_t session_at = 0;
+  uint64_t scales_at = 0;  // float[caches][heads]; 0: the caches have none
   StepMemory step;
   StepResult own_result;  // of the session's own sequence
   const ManifestTensor* logits = nullptr;
@@ -58,6 +59,7 @@ struct Session::State {
   Status find_names();
   Status load_weights(const WeightSource& weights);
   Status load_plan(std::span<const std::byte> plan);
+  Status make_scales();
   Status make_cache(const CacheOptions& options);
   void take_cache(CacheSpace space, uint64_t table);
   Status make_arenas();
@@ -123,6 +125,13 @@ Status Session::State::load_plan(std::span<const std::byte> plan) {
   return device->write(at, plan);
 }
 
+Status Session::State::make_scales() {
+  if (manifest.caches.empty() || manifest.caches[0].element != Element::kE4m3) return {};
+  const std::vector<float> ones(manifest.caches.size() * manifest.caches[0].heads, 1.0f);
+  if (Status status = allocate(ones.size() * sizeof(float), scales_at); !status.ok()) return status;
+  return device->write(scales_at, std::as_bytes(std::span(ones)));
+}
+
 // The caller's memory, or memory of the session's own. Leaves everything as it was where it fails.
 Status Session::State::make_cache(const CacheOptions& o) {
   CacheSpace space;
@@ -149,9 +158,14 @@ Status Session::State::make_cache(const CacheOptions& o) {
   Status status = fill();
   uint64_t table = 0;
   if (status.ok()) {
-    const Result<uint64_t> got = device->allocate(space.base.size() * sizeof(uint64_t));
+    std::vector<MkCache> records;
+    for (const uint64_t base : space.base) {
+      const uint64_t heads = manifest.caches[0].heads;
+      records.push_back({base, scales_at ? scales_at + records.size() * heads * sizeof(float) : 0});
+    }
+    const Result<uint64_t> got = device->allocate(records.size() * sizeof(MkCache));
     if (got.ok()) added.push_back(table = got.value());
-    status = got.ok() ? device->write(table, std::as_bytes(std::span(space.base))) : Status(got.error());
+    status = got.ok() ? device->write(table, std::as_bytes(std::span(records))) : Status(got.error());
   }
   if (!status.ok()) {
     for (const uint64_t address : added) device->release(address);
@@ -247,7 +261,12 @@ Result<Session> Session::open(const Artefact& artefact, const Checkpoint& checkp
     pack_weight(w, checkpoint, out);
     return Status();
   };
-  return open(artefact, pack, device, options);
+  const Result<std::vector<float>> scales = cache_scales(artefact.manifest, checkpoint);
+  if (!scales.ok()) return scales.error();
+  Result<Session> session = open(artefact, pack, device, options);
+  if (!session.ok() || scales.value().empty()) return session;
+  if (Status status = session.value().use_scales(scales.value()); !status.ok()) return status.error();
+  return session;
 }
 
 Result<Session> Session::open(const Artefact& artefact, const WeightSource& weights, Device& device,
@@ -259,6 +278,7 @@ Result<Session> Session::open(const Artefact& artefact, const WeightSource& weig
   s.options = options;
   if (Status status = s.find_names(); !status.ok()) return status.error();
   if (Status status = device.load(artefact); !status.ok()) return status.error();
+  if (Status status = s.make_scales(); !status.ok()) return status.error();
   if (Status status = s.make_cache(options.cache); !status.ok()) return status.error();
   if (Status status = s.load_weights(weights); !status.ok()) return status.error();
   if (Status status = s.load_plan(artefact.plan); !status.ok()) return status.error();
@@ -279,6 +299,11 @@ Status Session::use_cache(const CacheOptions& options) {
   Status status = state_->make_step();
   state_->faulted = state_->faulted || !status.ok();
   return status;
+}
+
+Status Session::use_scales(std::span<const float> scales) {
+  if (Status status = check_scales(state_->manifest, scales); !status.ok()) return status;
+  return state_->device->write(state_->scales_at, std::as_bytes(scales));
 }
 
 uint32_t Session::position() const {

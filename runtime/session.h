@@ -60,6 +60,11 @@ class Session {
   // it: nothing has changed then. No memory for a step of so many pages: the session cannot go on.
   Status use_cache(const CacheOptions& options);
 
+  // Takes other scales of an e4m3 cache, [caches, heads], than the checkpoint's (1 where it has none). Keys
+  // and values that are there are read with them too. Errors: those of check_scales: nothing has changed
+  // then.
+  Status use_scales(std::span<const float> scales);
+
   // One step of several requests, whose pages the caller gives out. `logits`: null, or [rows, vocab] to fill.
   // Errors: those of check_batch, after which nothing has changed; a fault in the kernel, which names worker,
   // task, event, seen and expected counts: the session cannot go on.

@@ -84,6 +84,22 @@ Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint) {
   return {};
 }
 
+Result<std::vector<float>> cache_scales(const Manifest& manifest, const Checkpoint& checkpoint) {
+  std::vector<float> scales;
+  for (const ManifestCache& c : manifest.caches) {
+    if (c.element != Element::kE4m3) continue;
+    const StoredTensor* t = checkpoint.find(c.scales);
+    uint64_t count = 1;
+    for (const int64_t size : t ? t->shape : std::vector<int64_t>()) count *= static_cast<uint64_t>(size);
+    if (t && (!is_float(*t) || (count != 1 && count != c.heads)))
+      return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected 1 or {} scales", t->file,
+                               t->name, t->dtype, fmt::join(t->shape, ", "), c.heads)};
+    for (uint64_t head = 0; head < c.heads; ++head)
+      scales.push_back(t ? value_at(*t, count == 1 ? 0 : head) : 1);
+  }
+  return scales;
+}
+
 void pack_weight(const ManifestWeight& weight, const Checkpoint& checkpoint, std::span<std::byte> out) {
   if (weight.layout == WeightLayout::kPacked) {
     const std::span<const std::string> names = weight.sources;

@@ -43,10 +43,10 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
       [&o](const std::string& name) {
         const Result<DType> dtype = parse_dtype(name);
         if (!dtype.ok() || dtype.value() == DType::i32)
-          throw CLI::ValidationError("--kv-dtype", "found " + name + ", expected bf16, f16 or f32");
+          throw CLI::ValidationError("--kv-dtype", "found " + name + ", expected bf16, f16, f32 or e4m3");
         o.kv_dtype = dtype.value();
       },
-      "bf16, f16 or f32; default: the weights'");
+      "bf16, f16, f32 or e4m3; default: the weights'");
   command.add_option("--machine", request.machine, "machine description: a name or a JSON file");
   command.add_option("--family", o.family, "family file to use, whatever config.json says");
   command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones");

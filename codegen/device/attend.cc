@@ -16,6 +16,9 @@ constexpr u32 kRows =
     2;  // query rows at a time: kRows * kConsumerWarps * (kMaxHeadDim + 2) floats of scratch
 constexpr f32 kNone = -__builtin_inff();
 
+template <class C>
+constexpr bool kScaled = __is_same(C, E4m3);
+
 struct Scratch {
   AS3 f32* q;       // [row][head_dim]
   AS3 f32* weight;  // [warp][32]
@@ -79,6 +82,8 @@ struct Rows {
 template <class C>
 MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, u32 begin, u32 end) {
   const u32 width = a.kv_heads * a.head_dim;
+  const f32 k_scale = kScaled<C> ? a.cache.k_scale[r.head] : 1;
+  const f32 v_scale = kScaled<C> ? a.cache.v_scale[r.head] : 1;
   for (u32 row = w.warp(); row < r.count; row += kConsumerWarps) {
     const u32 position = r.fresh() + row, token = r.first + row, head = r.head;
     if (position < begin || position >= end) continue;
@@ -87,9 +92,9 @@ MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, 
     AS1 char* v_row = a.cache.v + offset;
     rotate_head(w, a.k + token * width + head * a.head_dim, a.k_norm, a.k_eps,
                 a.rope + (u64)a.positions[token] * a.head_dim, a.head_dim,
-                [&](u32 i, f32 value) { C::store(k_row + i * C::bytes, value); });
+                [&](u32 i, f32 value) { C::store(k_row + i * C::bytes, value / k_scale); });
     for (u32 i = w.lane(); i < a.head_dim; i += kWarpLanes)
-      C::store(v_row + i * C::bytes, a.v[token * width + head * a.head_dim + i]);
+      C::store(v_row + i * C::bytes, a.v[token * width + head * a.head_dim + i] / v_scale);
   }
 }
 
@@ -108,10 +113,10 @@ struct WarpPositions {
 };
 
 // One query row against this warp's positions, of which the row may see those up to `last` that its window
-// reaches.
+// reaches. `scale`: of the scores.
 template <class C>
 MK_INLINE void attend_row(const Worker& w, const AttendArgs& a, const Scratch& s, const WarpPositions& at,
-                          u32 row, u32 last) {
+                          u32 row, u32 last, f32 scale) {
   const u32 first = at.first, position = first + w.lane();
   const bool visible = position <= last && (a.window == 0 || last - position < a.window);
   f32 score = kNone;
@@ -120,7 +125,7 @@ MK_INLINE void attend_row(const Worker& w, const AttendArgs& a, const Scratch& s
     f32 sum = 0;
     for (u32 i = 0; i < a.head_dim; ++i)
       sum = __builtin_fmaf(s.q[row * kMaxHeadDim + i], C::load(key + i * C::bytes), sum);
-    score = sum * a.scale;
+    score = sum * scale;
   }
   const f32 greatest = mk_warp_max(score);
   const f32 weight = visible ? mk_exp2(score - greatest) : 0;
@@ -150,7 +155,7 @@ MK_INLINE f32 part_weight(f32 m, f32 all) {
 
 // Adds up the warps of one query row, in warp order, and writes the piece's part.
 MK_INLINE void merge_warps(const Worker& w, const AttendArgs& a, const Scratch& s, u32 row, u32 piece,
-                           u32 token, u32 q_head) {
+                           u32 token, u32 q_head, f32 v_scale) {
   AS3 const f32* ml = s.ml + row * kConsumerWarps * 2;
   f32 all = kNone;
   for (u32 i = 0; i < kConsumerWarps; ++i) all = __builtin_fmaxf(all, ml[2 * i]);
@@ -159,7 +164,7 @@ MK_INLINE void merge_warps(const Worker& w, const AttendArgs& a, const Scratch& 
     f32 sum = 0;
     for (u32 i = 0; i < kConsumerWarps; ++i)
       sum += part_weight(ml[2 * i], all) * s.acc[(row * kConsumerWarps + i) * kMaxHeadDim + d];
-    a.part_acc[(out_row * a.heads + q_head) * a.head_dim + d] = sum;
+    a.part_acc[(out_row * a.heads + q_head) * a.head_dim + d] = sum * v_scale;
   }
   if (w.thread == 0) {
     f32 total = 0;
@@ -174,6 +179,8 @@ MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 request, u32
   const Scratch s(w);
   const Rows r(a, request, head);
   const u32 begin = (r.first_piece(a) + piece) * kPiece, group = a.heads / a.kv_heads;
+  const f32 scale = kScaled<C> ? a.scale * a.cache.k_scale[head] : a.scale;
+  const f32 v_scale = kScaled<C> ? a.cache.v_scale[head] : 1;
   write_cache<C>(w, a, r, begin, begin + kPiece);
   const WarpPositions at(a.cache, r, begin + w.warp() * kWarpLanes);
   for (u32 first = 0; first < r.count * group; first += kRows) {
@@ -186,10 +193,12 @@ MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 request, u32
                   [&](u32 i, f32 value) { s.q[w.warp() * kMaxHeadDim + i] = C::round(value); });
     }
     consumer_barrier();  // keys and queries are written; the last rows' sums have been read
-    for (u32 row = 0; row < rows; ++row) attend_row<C>(w, a, s, at, row, r.fresh() + (first + row) / group);
+    for (u32 row = 0; row < rows; ++row)
+      attend_row<C>(w, a, s, at, row, r.fresh() + (first + row) / group, scale);
     consumer_barrier();
     for (u32 row = 0; row < rows; ++row)
-      merge_warps(w, a, s, row, piece, r.first + (first + row) / group, head * group + (first + row) % group);
+      merge_warps(w, a, s, row, piece, r.first + (first + row) / group, head * group + (first + row) % group,
+                  v_scale);
   }
 }
 
@@ -203,6 +212,9 @@ MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 reque
 }
 MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 request, u32 piece) {
   attend<F16>(*w, *a, head, request, piece);
+}
+MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 request, u32 piece) {
+  attend<E4m3>(*w, *a, head, request, piece);
 }
 
 // One key/value head of a request: merges the parts of its query rows in piece order.

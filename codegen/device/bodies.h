@@ -38,6 +38,8 @@ struct ProductArgs {
 struct PagedCache {
   AS1 char* k;
   AS1 char* v;
+  AS1 const f32* k_scale;  // by head; of caches of E4m3
+  AS1 const f32* v_scale;
   u64 page_stride, position_stride, head_stride;
   AS1 const u32* page_begin;  // by request: its first entry of page_index
   AS1 const u32* page_index;
@@ -168,6 +170,7 @@ void mkb_product_f16(Worker*, const ProductArgs*, u32 strip);
 void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
 void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
 void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
+void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
 void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 request);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);

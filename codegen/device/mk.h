@@ -73,6 +73,11 @@ u32 mk_pack_bf16(f32 lo, f32 hi) noexcept;  // two round-to-nearest-even convers
 u32 mk_pack_f16(f32 lo, f32 hi) noexcept;
 f32 mk_f16_to_f32(u32 half_bits) noexcept;  // of the low 16 bits
 
+// Two 8-bit floats in the low half of a word, lo in its low byte: round to nearest even, beyond 448 to 448,
+// NaN to 0x7f. Back: as two f16, which hold them exactly.
+u32 mk_pack_e4m3(f32 lo, f32 hi) noexcept;
+u32 mk_unpack_e4m3(u32 codes) noexcept;
+
 // What runs now, for faults found by the emulator and for traces; nothing on a GPU.
 void mk_task_begin(u32 grid, u32 task) noexcept;
 void mk_task_end(u32 grid, u32 task) noexcept;

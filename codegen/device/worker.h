@@ -128,4 +128,12 @@ struct F16 {
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint16_t*)p = (uint16_t)pack(v, 0); }
 };
 
+// Stored divided by a scale, which whoever loads it multiplies by.
+struct E4m3 {
+  static constexpr u32 bytes = 1;
+  MK_INLINE static f32 round(f32 v) { return F16::round(v); }
+  MK_INLINE static f32 load(AS1 const char* p) { return F16::low(mk_unpack_e4m3(*(AS1 const uint8_t*)p)); }
+  MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint8_t*)p = (uint8_t)mk_pack_e4m3(v, 0); }
+};
+
 }  // namespace mk

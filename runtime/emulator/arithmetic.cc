@@ -31,4 +31,12 @@ uint32_t mk_pack_f16(float lo, float hi) noexcept {
 float mk_f16_to_f32(uint32_t half_bits) noexcept {
   return f16_to_f32(half_bits);
 }
+
+uint32_t mk_pack_e4m3(float lo, float hi) noexcept {
+  return f32_to_e4m3(hi) << 8 | f32_to_e4m3(lo);
+}
+
+uint32_t mk_unpack_e4m3(uint32_t codes) noexcept {
+  return f32_to_f16(e4m3_to_f32(codes >> 8)) << 16 | f32_to_f16(e4m3_to_f32(codes));
+}
 }

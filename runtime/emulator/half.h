@@ -1,6 +1,7 @@
-// 16-bit floats as bits in the low half of a word.
+// 16-bit and 8-bit floats as bits of a word, from its lowest on.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -35,6 +36,26 @@ inline uint32_t f32_to_f16(float x) {
     return sign | (std::bit_cast<uint32_t>(magnitude + 0.5f) - std::bit_cast<uint32_t>(0.5f));
   const uint32_t rebased = (bits & 0x7fffffff) - (112u << 23);
   return sign | (rebased + 0xfff + (rebased >> 13 & 1)) >> 13;
+}
+
+// E4M3 of the OCP 8-bit floating point specification: no infinity, one NaN of each sign.
+inline float e4m3_to_f32(uint32_t code) {
+  const int exponent = static_cast<int>(code >> 3 & 15), mantissa = static_cast<int>(code & 7);
+  const float magnitude = exponent == 15 && mantissa == 7 ? NAN
+                          : exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                          : std::ldexp(static_cast<float>(mantissa + 8), exponent - 10);
+  return code & 0x80 ? -magnitude : magnitude;
+}
+
+// Round to nearest even; beyond the largest to the largest; NaN becomes 0x7f.
+inline uint32_t f32_to_e4m3(float x) {
+  if (std::isnan(x)) return 0x7f;
+  const uint32_t sign = std::signbit(x) ? 0x80 : 0;
+  const float magnitude = std::fmin(std::fabs(x), 448.0f);
+  // Spacing of the numbers around it, 2^-9 below 2^-5.
+  const int spacing = std::max(std::ilogb(magnitude), -6) - 3;
+  const auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, -spacing)));
+  return sign | (static_cast<uint32_t>(spacing + 9) * 8 + steps);
 }
 
 }  // namespace mkrt::emulator

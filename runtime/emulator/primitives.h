@@ -45,6 +45,8 @@ float mk_exp2(float x) noexcept;
 uint32_t mk_pack_bf16(float lo, float hi) noexcept;
 uint32_t mk_pack_f16(float lo, float hi) noexcept;
 float mk_f16_to_f32(uint32_t half_bits) noexcept;
+uint32_t mk_pack_e4m3(float lo, float hi) noexcept;
+uint32_t mk_unpack_e4m3(uint32_t codes) noexcept;
 
 void mk_task_begin(uint32_t grid, uint32_t task) noexcept;
 void mk_task_end(uint32_t grid, uint32_t task) noexcept;

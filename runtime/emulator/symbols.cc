@@ -20,8 +20,9 @@ std::vector<std::pair<const char*, void*>> emulator_symbols() {
       SYMBOL(mk_add_acq_rel),  SYMBOL(mk_cas_relaxed),     SYMBOL(mk_store_release),
       SYMBOL(mk_pause),        SYMBOL(mk_rsqrt),           SYMBOL(mk_rcp),
       SYMBOL(mk_exp2),         SYMBOL(mk_pack_bf16),       SYMBOL(mk_pack_f16),
-      SYMBOL(mk_f16_to_f32),   SYMBOL(mk_task_begin),      SYMBOL(mk_task_end),
-      SYMBOL(mk_race_read),    SYMBOL(mk_race_write),
+      SYMBOL(mk_f16_to_f32),   SYMBOL(mk_pack_e4m3),       SYMBOL(mk_unpack_e4m3),
+      SYMBOL(mk_task_begin),   SYMBOL(mk_task_end),        SYMBOL(mk_race_read),
+      SYMBOL(mk_race_write),
   };
 #undef SYMBOL
 }

@@ -8,7 +8,7 @@ Needs libmkrt.so beside this file, where the loader looks, or at MKRT_LIBRARY; n
 """
 import ctypes
 import os
-from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
 _SIGNATURES = {
@@ -34,6 +34,7 @@ _SIGNATURES = {
     "mkrt_caches": (c_uint32, c_void_p),
     "mkrt_make_cache": (c_int, c_void_p, c_uint32, c_uint32, c_int),
     "mkrt_use_cache": (c_int, c_void_p, c_uint32, c_uint32, c_uint64, c_uint64, c_uint64, POINTER(c_uint64), c_uint32),
+    "mkrt_use_scales": (c_int, c_void_p, POINTER(c_float), c_uint32),
     "mkrt_step_batch": (c_int, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
 }
 NHD, HND, PACKED = range(3)  # forms of a page of the cache
@@ -184,6 +185,10 @@ class Session(_Handle):
         cache, layer by layer, keys before values (a torch tensor's data_ptr())."""
         self._check(self._library.mkrt_use_cache(self._open(), page_size, pages, *strides,
                                                  (c_uint64 * len(base))(*base), len(base)))
+
+    def use_scales(self, scales):
+        """Of an e4m3 cache: a number for each head of each cache, in place of the checkpoint's."""
+        self._check(self._library.mkrt_use_scales(self._open(), (c_float * len(scales))(*scales), len(scales)))
 
     def step_batch(self, requests, logits=False):
         """One step of requests (tokens, kv_len, pages): the next tokens of each, the positions in its cache with them, and

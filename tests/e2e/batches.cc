@@ -99,6 +99,19 @@ std::vector<Sequence> random_sequences(const std::vector<size_t>& lengths, int v
   return sequences;
 }
 
+// Of the rows of all sequences, the least first.
+std::vector<double> row_errors(const reference::Model& model, const std::vector<Sequence>& sequences) {
+  std::vector<double> errors;
+  for (const Sequence& s : sequences) {
+    const auto exact = logits_of(model, s.ids);
+    for (size_t row = 0; row < exact.size(); ++row)
+      errors.push_back(
+          reference::row_distance(s.logits.data() + row * exact[row].size(), exact[row]).relative);
+  }
+  std::sort(errors.begin(), errors.end());
+  return errors;
+}
+
 double worst_row(const reference::Model& model, const Sequence& s) {
   const auto exact = logits_of(model, s.ids);
   double worst = 0;
@@ -166,6 +179,47 @@ TEST_CASE("contexts of one position and of several pieces run in one step, with 
     std::vector<Sequence> sequences = random_sequences({520, 1, 257, 256, 30}, shape.vocab);
     feed(compiled, sequences, {16, 0, mkrt::CacheForm::kHnd}, 128, 3);
     for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);
+  }
+}
+
+TEST_CASE("a window of some layers lets the others see everything") {
+  for (const char* family : {"qwen2", "qwen3"}) {
+    CAPTURE(family);
+    Shape shape = small(family, Type::kF32);
+    shape.window = 20;
+    shape.window_from = 1;
+    const mkrt::test::TempDir dir;
+    const reference::Model model = reference::random_model(shape, 59);
+    reference::write_checkpoint(model, dir.path);
+    const Model compiled(dir.path, Build{3, true, false, 40, 4});
+    std::vector<Sequence> sequences = random_sequences({70, 19, 20, 21}, shape.vocab);
+    feed(compiled, sequences, {16, 0, mkrt::CacheForm::kNhd}, 30, 13);
+    for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);
+  }
+}
+
+// Where rounding to 8 bits goes the other way than the reference's, a row is off by more than its arithmetic.
+TEST_CASE(
+    "caches of 8-bit floats hold what rounding leaves of keys and values, in every form and page size") {
+  int variant = 0;
+  for (const char* family : {"llama", "qwen3", "mistral"}) {
+    CAPTURE(family);
+    Shape shape = small(family, Type::kF32);
+    shape.e4m3_cache = true;
+    shape.window = variant == 2 ? 50 : 0;
+    const mkrt::test::TempDir dir;
+    reference::Model model = reference::random_model(shape, 53);
+    reference::write_checkpoint(model, dir.path);
+    Build build{3, true, false, 40, 4};
+    build.kv_dtype = DType::e4m3;
+    std::vector<Sequence> sequences = random_sequences({1, 17, 55}, shape.vocab);
+    feed(Model(dir.path, build), sequences, {16u << variant, 0, kForms[variant]}, 30, 11);
+    ++variant;
+    const std::vector<double> errors = row_errors(model, sequences);
+    CHECK(errors[errors.size() * 8 / 10] <= 4e-3);
+    CHECK(errors.back() <= 2e-2);
+    model.shape.e4m3_cache = false;  // it is the rounding that was checked
+    CHECK(row_errors(model, sequences)[errors.size() / 10] > 5e-2);
   }
 }
 

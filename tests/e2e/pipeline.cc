@@ -20,6 +20,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   request.options.max_tokens = build.max_tokens;
   request.options.max_requests = build.max_requests;
   request.options.batch_invariant = build.batch_invariant;
+  request.options.kv_dtype = build.kv_dtype;
   Compilation c = value_of(open_model(request, true));
   const Status status = run_passes(c);
   if (!status.ok()) FAIL(status.error().message);

@@ -17,6 +17,7 @@ struct Build {
   int64_t max_tokens = 16;
   int64_t max_requests = 8;
   bool batch_invariant = false;
+  std::optional<DType> kv_dtype{};
 };
 
 // A session and the device it runs on.

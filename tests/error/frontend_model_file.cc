@@ -51,7 +51,7 @@ TEST_CASE("unknown keys and values out of range in a model file are refused") {
   CHECK(model_error("checkpoint: .\nlimits: {context: 65}\n") ==
         "DIR/model.yaml: error: context limit is 65, expected 1 to the model's maximum 64");
   CHECK(model_error("checkpoint: .\nkv: {dtype: f8}\n") ==
-        "DIR/model.yaml:2:13: error: dtype is \"f8\", expected weights, bf16, f16 or f32");
+        "DIR/model.yaml:2:13: error: dtype is \"f8\", expected weights, bf16, f16, f32 or e4m3");
   CHECK(model_error("target: sm_80\n") ==
         "DIR/model.yaml:1:1: error: missing key \"checkpoint\" in the model file");
 }

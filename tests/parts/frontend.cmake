@@ -5,6 +5,7 @@ mkc_test(frontend_test unit
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_families.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_experts.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_rope.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_windows.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_checkpoint.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_docs.cc
   LIBS mkc_frontend nlohmann_json::nlohmann_json fmt::fmt)

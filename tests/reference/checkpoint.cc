@@ -53,6 +53,10 @@ std::vector<Entry> entries_of(const Shape& s) {
       add("mlp.up_proj.weight", {s.ffn, s.hidden});
       add("mlp.down_proj.weight", {s.hidden, s.ffn});
     }
+    if (s.e4m3_cache) {
+      add("self_attn.k_scale", {1});
+      add("self_attn.v_scale", {s.kv_heads});
+    }
     if (s.family == "qwen2") {
       add("self_attn.q_proj.bias", {q});
       add("self_attn.k_proj.bias", {kv});
@@ -126,6 +130,11 @@ json config_of(const Shape& s) {
                          {"original_max_position_embeddings", 64}};
   if (s.family == "mistral" || s.family == "mixtral")
     c["sliding_window"] = s.window == 0 ? json() : json(s.window);
+  if (s.family.starts_with("qwen") && s.window != 0) {
+    c["use_sliding_window"] = true;
+    c["sliding_window"] = s.window;
+    c["max_window_layers"] = s.window_from;
+  }
   if (s.experts > 0) {
     c[s.family == "mixtral" ? "num_local_experts" : "num_experts"] = s.experts;
     c["num_experts_per_tok"] = s.top_k;
@@ -220,6 +229,8 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
     const double scale = norm || e.shape.size() == 1 ? 0.1 : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
     for (size_t i = 0; i < count; ++i)
       w.push_back(rounded((norm ? 1 : 0) + scale * normal(random), shape.type));
+    if (e.name.ends_with("_scale"))
+      for (double& v : w) v = rounded(0.003 + std::abs(v) / 10, shape.type);
   }
   if (!pull.empty()) add_pull(m, pull);
   return m;

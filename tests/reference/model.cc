@@ -81,9 +81,17 @@ void prepare_heads(const Model& m, Vector& x, const std::string& norm, const Vec
   }
 }
 
+// What a cache of 8-bit floats keeps of keys or values, whose scales are one for all heads or one for each.
+void keep_e4m3(Vector& x, const Vector& scales, int head_dim) {
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double scale = scales[scales.size() == 1 ? 0 : i / static_cast<size_t>(head_dim)];
+    x[i] = to_e4m3(x[i] / scale) * scale;
+  }
+}
+
 // Vaswani et al., 2017, with heads that share keys and values (Ainslie et al., 2023) and see a window of
 // positions (Jiang et al., 2023).
-Vector attend(const Shape& s, const Vector& q, const std::vector<Vector>& keys,
+Vector attend(const Shape& s, size_t window, const Vector& q, const std::vector<Vector>& keys,
               const std::vector<Vector>& values) {
   Vector out(q.size());
   const auto size = static_cast<size_t>(s.head_dim);
@@ -91,7 +99,6 @@ Vector attend(const Shape& s, const Vector& q, const std::vector<Vector>& keys,
     const size_t from = h / static_cast<size_t>(s.heads / s.kv_heads) * size;
     Vector weight(keys.size());
     double greatest = -INFINITY, total = 0;
-    const auto window = static_cast<size_t>(s.window);
     const size_t first = window == 0 || keys.size() <= window ? 0 : keys.size() - window;
     for (size_t p = first; p < keys.size(); ++p) {
       for (size_t i = 0; i < size; ++i) weight[p] += q[h * size + i] * keys[p][from + i];
@@ -173,6 +180,7 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
     xs.emplace_back(embeddings.begin() + id * s.hidden, embeddings.begin() + (id + 1) * s.hidden);
   for (int layer = 0; layer < s.layers; ++layer) {
     const std::string at = "model.layers." + std::to_string(layer) + ".";
+    const auto window = static_cast<size_t>(layer < s.window_from ? 0 : s.window);
     std::vector<Vector> keys, values;
     for (size_t p = 0; p < ids.size(); ++p) {
       Vector h = xs[p];
@@ -182,7 +190,11 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
       values.push_back(linear(m, at + "self_attn.v_proj", h, rounding));
       prepare_heads(m, q, at + "self_attn.q_norm.weight", frequency, p);
       prepare_heads(m, keys.back(), at + "self_attn.k_norm.weight", frequency, p);
-      const Vector mixed = linear(m, at + "self_attn.o_proj", attend(s, q, keys, values), rounding);
+      if (s.e4m3_cache) {
+        keep_e4m3(keys.back(), m.weights.at(at + "self_attn.k_scale"), s.head_dim);
+        keep_e4m3(values.back(), m.weights.at(at + "self_attn.v_scale"), s.head_dim);
+      }
+      const Vector mixed = linear(m, at + "self_attn.o_proj", attend(s, window, q, keys, values), rounding);
       for (size_t i = 0; i < hidden; ++i) xs[p][i] += mixed[i];
     }
     const bool mixtral = s.family == "mixtral";

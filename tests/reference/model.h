@@ -20,6 +20,8 @@ struct Shape {
   bool tied = false;
   bool llama3_rope = false;  // the frequencies of Llama 3.1
   int window = 0;            // positions that a token sees, its own included; 0: all
+  int window_from = 0;       // of qwen2 and qwen3: the first layer with the window
+  bool e4m3_cache = false;   // keys and values are kept as 8-bit floats, with scales in the checkpoint
   double rope_theta = 10000, eps = 1e-5;
 
   // Of qwen3_moe and mixtral: a router chooses top_k of the experts for each token.

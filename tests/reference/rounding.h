@@ -1,7 +1,9 @@
 // Rounding to the 16-bit types, to nearest even.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace reference {
@@ -17,6 +19,14 @@ inline double to_bf16(double value) {
 
 inline double to_f16(double value) {
   return static_cast<double>(static_cast<_Float16>(static_cast<float>(value)));
+}
+
+// To the nearest number of E4M3 (OCP 8-bit floating point specification), to even; at most 448.
+inline double to_e4m3(double value) {
+  int exponent;
+  std::frexp(value, &exponent);  // value in [2^(exponent - 1), 2^exponent)
+  const double spacing = std::ldexp(1, std::max(exponent - 1, -6) - 3);
+  return std::clamp(std::nearbyint(value / spacing) * spacing, -448.0, 448.0);
 }
 
 }  // namespace reference

@@ -119,6 +119,9 @@ TEST_CASE("batches run over a cache of the session's own and over the caller's, 
   CHECK(std::string(mkrt_error()) == "cache: error: the page size is 17, expected 16, 32 or 64");
   CHECK(mkrt_make_cache(c.session, 16, 0, MKRT_NHD) == 1);
   CHECK(run_batch(c.session, prompts) == expected);  // as it was
+  const float scale = 1;
+  CHECK(mkrt_use_scales(c.session, &scale, 1) == 1);
+  CHECK(std::string(mkrt_error()) == "cache: error: found 1 scales, the model has no caches of e4m3");
 }
 
 TEST_CASE("what cannot be done is an error with a message, and changes nothing") {

@@ -87,7 +87,8 @@ TEST_CASE("the plan says what the schedule says") {
     CHECK(record.id == id.index);
     const auto place_of = [&](TensorId t) {
       const auto entry = std::find(caches.begin(), caches.end(), t) - caches.begin();
-      return entry < std::ssize(caches) ? static_cast<uint64_t>(8 * entry) : s.slots[t.index].offset;
+      return entry < std::ssize(caches) ? sizeof(mkrt::MkCache) * static_cast<uint64_t>(entry)
+                                        : s.slots[t.index].offset;
     };
     for (size_t i = 0; i < grid.reads.size(); ++i) CHECK(record.operand[i] == place_of(grid.reads[i].tensor));
     for (size_t i = 0; i < grid.writes.size(); ++i)

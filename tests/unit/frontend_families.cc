@@ -140,6 +140,27 @@ TEST_CASE("limits and the dtype of the cache are the options'") {
   CHECK(tensor(g.value(), "l0.v_cache").dtype == DType::f32);
 }
 
+TEST_CASE("a cache of 8-bit floats has scales of the checkpoint, which may lack them") {
+  ModelOptions options;
+  options.kv_dtype = DType::e4m3;
+  const auto g = graph_of(llama_config(), options);
+  REQUIRE(g.ok());
+  CHECK(tensor(g.value(), "l0.k_cache").source == "model.layers.0.self_attn.k_scale");
+  CHECK(tensor(g.value(), "l0.v_cache").source == "model.layers.0.self_attn.v_scale");
+  CHECK(tensor(graph(llama_config()), "l0.k_cache").source == "");
+  const auto with = [&](DType dtype, const std::vector<int64_t>& shape) {
+    std::vector<CheckpointTensor> tensors = checkpoint_of(g.value());
+    tensors.push_back({"model.layers.0.self_attn.k_scale", dtype, shape, "f"});
+    return headline(graph_of(llama_config(), options, tensors));
+  };
+  CHECK(with(DType::f32, {}) == "");
+  CHECK(with(DType::bf16, {2, 1, 1}) == "");
+  CHECK(with(DType::bf16, {3}) ==
+        "f: error: tensor \"model.layers.0.self_attn.k_scale\" is bf16 [3], expected 1 or 2 scales");
+  CHECK(with(DType::i32, {2}) ==
+        "f: error: tensor \"model.layers.0.self_attn.k_scale\" is i32 [2], expected 1 or 2 scales");
+}
+
 TEST_CASE("Mistral's sliding window reaches its attention") {
   const std::string windowed = edited(mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 32");
   CHECK(listing(graph(windowed)).find("scale=0.353553 window=32\n") != std::string::npos);

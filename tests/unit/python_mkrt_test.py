@@ -92,6 +92,8 @@ class MkrtTest(unittest.TestCase):
             self.session.make_cache(3, 4)
         with self.assertRaisesRegex(mkrt.Error, "^cache: error: 1 addresses, the model has "):
             self.session.use_cache(16, 4, (4096, 256, 64), [64])
+        with self.assertRaisesRegex(mkrt.Error, "^cache: error: found 2 scales, the model has no caches of e4m3$"):
+            self.session.use_scales([1, 0.5])
 
     def test_two_sessions_do_not_mix(self):
         with self.device.open_from_memory(*self.artefact, CHECKPOINT) as other:

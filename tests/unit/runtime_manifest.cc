@@ -34,6 +34,7 @@ Manifest sample() {
                {"n", 524288, 256, WeightLayout::kVector, Element::kF16, 1, 64, 0, {"norm"}}};
   m.ropes = {{655360, 32, {1.0, 0.1, 1.0 / 3}, 1.5}};
   m.tensors = {{"x", Arena::kWorkspace, Element::kF32, 512, 1024, {16, 16}}};
+  m.caches = {{"l0.k", Element::kE4m3, 2, 64, "k_scale"}};
   m.grids = {"embed", "l0.q"};
   m.events = {{"e", 0, 4}, {"f", 4, 5}};
   return m;
@@ -99,7 +100,7 @@ TEST_CASE("a manifest whose sizes contradict each other is refused") {
   CHECK(refused([](json& m) { m["symbols"][0]["hi"] = int64_t{1} << 62; }) ==
         "manifest: error: symbol T from 1 to 4611686018427387904, expected bounds within 0 to 2147483647");
   CHECK(refused([](json& m) { m["weights"][0]["element"] = "i32"; }) ==
-        "manifest: error: weight w is i32, expected a float type");
+        "manifest: error: weight w is i32, expected f32, f16 or bf16");
   CHECK(refused([](json& m) { m["weights"][1]["sources"] = {"a", "b"}; }) ==
         "manifest: error: vector n has 1 rows and 2 sources, expected one of each");
   CHECK(refused([](json& m) { m["events"][1]["cells"] = 6; }) ==

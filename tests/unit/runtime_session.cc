@@ -20,6 +20,7 @@ struct FakeDevice final : Device {
   std::vector<MkStep> steps;
   std::vector<int32_t> lengths;  // of the first request in each step
   std::vector<int32_t> pages;    // the first of the last step
+  MkSession session{};
   MkFault fault{};
 
   std::string name() const override { return "fake"; }
@@ -42,10 +43,11 @@ struct FakeDevice final : Device {
     return {};
   }
   Status load(const Artefact&) override { return {}; }
-  Status launch(uint64_t session, uint64_t step) override {
-    const auto* s = reinterpret_cast<const MkSession*>(session);
+  Status launch(uint64_t session_at, uint64_t step) override {
+    const auto* s = reinterpret_cast<const MkSession*>(session_at);
     const auto* now = reinterpret_cast<const MkStep*>(step);
     steps.push_back(*now);
+    session = *s;
     lengths.push_back(reinterpret_cast<const int32_t*>(now->lists)[kMaxRequests]);
     pages.assign(reinterpret_cast<const int32_t*>(now->page_index),
                  reinterpret_cast<const int32_t*>(now->page_index) + 1);
@@ -284,6 +286,43 @@ TEST_CASE("a cache that overlaps itself, or has too few addresses, is refused") 
         "cache: error: a stride is 514 bytes, expected a multiple of 4");
   CHECK(opened_with([](CacheSpace& s) { s.base[1] = 0; }) ==
         "cache: error: the address of v is 0, expected a multiple of 4 that is not 0");
+}
+
+TEST_CASE("scales of an 8-bit cache are the checkpoint's, 1 where it has none, or the caller's") {
+  FakeDevice device;
+  Artefact a = artefact();
+  a.manifest.caches = {{"k", Element::kE4m3, 2, 4, "ks"}, {"v", Element::kE4m3, 2, 4, "vs"}};
+  const std::vector<float> stored{0.5f, 0.25f};
+  const auto opened_with = [&](const std::vector<int64_t>& shape, size_t count, const char* dtype = "F32") {
+    const std::span bytes = std::as_bytes(std::span(stored)).first(count * sizeof(float));
+    return Session::open(a, Checkpoint{"dir", {{"vs", dtype, shape, "f", bytes}}, {}}, "c0", device);
+  };
+  const auto scales_of = [&](Session& session) {
+    REQUIRE(session.step(std::vector<int32_t>{1}).ok());
+    const auto* records = reinterpret_cast<const MkCache*>(device.session.caches);
+    const auto* k = reinterpret_cast<const float*>(records[0].scales);
+    const auto* v = reinterpret_cast<const float*>(records[1].scales);
+    return std::vector<float>{k[0], k[1], v[0], v[1]};
+  };
+  Result<Session> each = opened_with({2}, 2), common = opened_with({}, 1);
+  REQUIRE(each.ok());
+  REQUIRE(common.ok());
+  CHECK(scales_of(each.value()) == std::vector<float>{1, 1, 0.5f, 0.25f});
+  CHECK(scales_of(common.value()) == std::vector<float>{1, 1, 0.5f, 0.5f});
+  const std::vector<float> own{4, 3, 2, 1}, bad{4, 3, 0, 1};
+  REQUIRE(each.value().use_scales(own).ok());
+  CHECK(each.value().use_scales(bad).error().message ==
+        "cache: error: the scale of head 0 of v is 0, expected a positive number");
+  CHECK(each.value().use_scales(std::span(own).first(3)).error().message ==
+        "cache: error: found 3 scales, expected 2 caches of 2 heads");
+  CHECK(scales_of(each.value()) == own);
+  REQUIRE(each.value().use_cache({32, 2, CacheForm::kHnd, {}}).ok());
+  CHECK(scales_of(each.value()) == own);
+  CHECK(error_of(opened_with({3}, 2)) == "f: error: tensor \"vs\" is F32 [3], expected 1 or 2 scales");
+  CHECK(error_of(opened_with({2}, 2, "I32")) == "f: error: tensor \"vs\" is I32 [2], expected 1 or 2 scales");
+  Session plain = opened(device);
+  CHECK(plain.use_scales(own).error().message ==
+        "cache: error: found 4 scales, the model has no caches of e4m3");
 }
 
 TEST_CASE("a fault in the kernel names worker, task, event and counts, and ends the session") {
