@@ -89,14 +89,14 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::ExpertArgs;
   static_assert(offsetof(A, product) == 0);
   Fields f{e, call, e.local(sizeof(A))};
-  const Tensor& out = f.tensor("out", true);
-  fill_product(f, find_operand(f.grid(), "x", false).access ? "x" : "rows", out.shape[2]);
+  const Expr& rows = f.tensor("out", true).shape[0];
+  fill_product(f, find_operand(f.grid(), "x", false).access ? "x" : "rows",
+               floor_div(rows, int_attr(f.grid().attrs, "top_k", 1)));
   f.set_operand(offsetof(A, expert), "expert");
-  f.set_operand(offsetof(A, count), "count");
+  f.set_operand(offsetof(A, slot_rows), "slot_rows");
+  f.set_operand(offsetof(A, slot_begin), "slot_begin");
   f.set_operand(offsetof(A, token), "token");
-  f.set(offsetof(A, experts), f.extent(f.tensor("expert"), 0));
-  f.set(offsetof(A, top_k), f.extent(out, 0));
-  f.set(offsetof(A, depth), e.value(out.shape[1]));
+  f.set(offsetof(A, rows), e.value(rows));
   return f.base;
 }
 
@@ -105,14 +105,15 @@ llvm::Value* route_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(A))};
   f.set_operand(offsetof(A, logits), "logits");
   f.set_operand(offsetof(A, share), "share", true);
+  f.set_operand(offsetof(A, slots), "slots", true);
   f.set_operand(offsetof(A, expert), "expert", true);
-  f.set_operand(offsetof(A, count), "count", true);
+  f.set_operand(offsetof(A, slot_rows), "slot_rows", true);
+  f.set_operand(offsetof(A, slot_begin), "slot_begin", true);
   f.set_operand(offsetof(A, token), "token", true);
   f.set_operand(offsetof(A, row), "row", true);
   f.set(offsetof(A, tokens), e.value(f.tensor("logits").shape[0]));
   f.set(offsetof(A, experts), f.extent(f.tensor("logits"), 1));
   f.set(offsetof(A, top_k), int_attr(f.grid().attrs, "top_k", 0));
-  f.set(offsetof(A, depth), e.value(f.tensor("token", true).shape[1]));
   f.set(offsetof(A, norm_topk), int_attr(f.grid().attrs, "norm_topk", 0));
   return f.base;
 }
@@ -127,9 +128,8 @@ llvm::Value* expert_sum_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, row), "row");
   f.set_operand(offsetof(A, residual), "residual");
   f.set_operand(offsetof(A, out), "out", true);
-  f.set(offsetof(A, tokens), e.value(x.shape[2]));
-  f.set(offsetof(A, cols), f.extent(x, 3));
-  f.set(offsetof(A, rows), e.value(x.shape[0] * x.shape[1] * x.shape[2]));
+  f.set(offsetof(A, cols), f.extent(x, 1));
+  f.set(offsetof(A, rows), e.value(x.shape[0]));
   f.set(offsetof(A, top_k), f.extent(f.tensor("share"), 1));
   return f.base;
 }

@@ -19,7 +19,7 @@ struct Emitter {
   llvm::Function* function = nullptr;
   llvm::PointerType* global_ptr;      // address space 1
   llvm::PointerType* shared_ptr;      // address space 3
-  std::vector<llvm::Value*> symbols;  // null for lists
+  std::vector<llvm::Value*> symbols;  // null for lists and what is not looked up
   std::function<llvm::Value*(SymbolId list, llvm::Value* index)> element;
 
   // Starts `name` with global-pointer parameters and sets the insertion point to its entry.

@@ -24,7 +24,7 @@ class Signature {
     for (const Access& access : grid.reads) text += ";r " + operand(access);
     for (const Access& access : grid.writes) text += ";w " + operand(access);
     for (const Wait& wait : grid.waits) {
-      text += (wait.loader ? ";load " : ";wait ") + event(wait.event);
+      text += (wait.lookup ? ";look up " : ";wait ") + event(wait.event);
       for (const Expr& e : wait.cell) text += " " + expr(e);
     }
     for (const Notify& notify : grid.notifies) {

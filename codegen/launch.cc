@@ -31,10 +31,12 @@ llvm::Value* LaunchCode::loaders() {
 
 void LaunchCode::load_symbols() {
   e_.symbols.clear();
-  for (SymbolId id : s_.program.symbols.ids())
-    e_.symbols.push_back(s_.program.symbols[id].is_list()
-                             ? nullptr
-                             : e_.load32(launch_.bases.step, offsetof(mkrt::MkStep, symbol) + 4 * id.index));
+  uint32_t given = 0;  // in the manifest
+  for (const Symbol& s : s_.program.symbols) {
+    const size_t at = offsetof(mkrt::MkStep, symbol) + 4 * given;
+    e_.symbols.push_back(s.routed || s.is_list() ? nullptr : e_.load32(values_.bases.step, at));
+    given += s.routed ? 0 : 1;
+  }
 }
 
 void LaunchCode::by_role(const std::function<void()>& consume, const std::function<void()>& load) {

@@ -39,7 +39,8 @@ std::optional<RaggedRows> ragged_rows(const TaskGrid& grid) {
 StepLists find_lists(const Schedule& schedule) {
   StepLists lists;
   for (SymbolId id : schedule.program.symbols.ids())
-    if (schedule.program.symbols[id].is_list()) lists.given.push_back(id);
+    if (schedule.program.symbols[id].is_list() && !schedule.program.symbols[id].routed)
+      lists.given.push_back(id);
   for (const TaskGrid& grid : schedule.program.grids) {
     const std::optional<RaggedRows> rows = ragged_rows(grid);
     if (rows && std::find(lists.ragged.begin(), lists.ragged.end(), *rows) == lists.ragged.end())

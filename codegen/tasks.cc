@@ -5,6 +5,7 @@
 
 #include "codegen/device/bodies.h"
 #include "codegen/kinds.h"
+#include "ir/values.h"
 #include "runtime/packing.h"
 
 namespace mkc {
@@ -75,17 +76,37 @@ llvm::Value* TaskCode::cell_number(const Event& event, const std::vector<llvm::V
   return number;
 }
 
-void TaskCode::emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords,
-                          bool loader) {
-  const std::vector<Wait>& waits = grid(id).waits;
-  for (size_t i = 0; i < waits.size(); ++i) {
-    if (waits[i].loader != loader) continue;
-    const Event& event = s_.program.events[waits[i].event];
-    std::vector<llvm::Value*> cell;
-    for (const Expr& at : waits[i].cell) cell.push_back(e_.value(at, coords));
-    llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, wait_base) + 4 * i);
-    e_.call(loader ? "mkd_loader_wait" : "mkd_wait",
-            {launch_.worker, e_.ir.CreateAdd(base, cell_number(event, cell)), e_.value(event.expect, cell)});
+std::pair<llvm::Value*, llvm::Value*> TaskCode::awaited(GridId id, llvm::Value* record, size_t i,
+                                                        const std::vector<llvm::Value*>& coords) {
+  const Wait& wait = grid(id).waits[i];
+  const Event& event = s_.program.events[wait.event];
+  std::vector<llvm::Value*> cell;
+  for (const Expr& at : wait.cell) cell.push_back(e_.value(at, coords));
+  llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, wait_base) + 4 * i);
+  return {e_.ir.CreateAdd(base, cell_number(event, cell)), e_.value(event.expect, cell)};
+}
+
+void TaskCode::emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
+  for (size_t i = 0; i < grid(id).waits.size(); ++i) {
+    if (grid(id).waits[i].lookup) continue;
+    const auto [counter, expect] = awaited(id, record, i, coords);
+    e_.call("mkd_wait", {launch_.worker, counter, expect});
+  }
+}
+
+void TaskCode::look_up(GridId id, llvm::Value* record, const char* primitive) {
+  const std::vector<Access>& reads = grid(id).reads;
+  for (size_t i = 0; i < grid(id).waits.size(); ++i) {
+    if (!grid(id).waits[i].lookup) continue;
+    const auto [counter, expect] = awaited(id, record, i, {});
+    for (size_t table = 0; table < reads.size(); ++table) {
+      const SymbolId found = find_symbol(s_.program.symbols, reads[table].role);
+      if (!found.valid() || s_.program.symbols[found].is_list()) continue;
+      e_.symbols[found.index] =
+          e_.call(primitive, e_.ir.getInt32Ty(),
+                  {launch_.worker, counter, expect, operand_address(e_, body_call(id, record), table),
+                   e_.constant(s_.program.symbols[found].bounds.hi)});
+    }
   }
 }
 
@@ -168,12 +189,13 @@ void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments,
 
 void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment) {
   const BodyCall call = body_call(id, record);
+  look_up(id, record, "mkd_look_up");
   const Share tasks = share(id, segment);
   llvm::Value* arguments = emit_arguments(e_, call);
   e_.loop(tasks.first, tasks.last, [&](llvm::Value* task) {
     const std::vector<llvm::Value*> coords = coords_of(id, task);
     begin_task(record, task);
-    emit_waits(id, record, coords, false);
+    emit_waits(id, record, coords);
     e_.if_then(e_.ir.CreateICmpEQ(task, tasks.first), [&] { emit_segment_start(e_, call, arguments); });
     run_task(call, arguments, coords);
   });
@@ -199,15 +221,15 @@ Expr TaskCode::tokens_of(GridId id) const {
 
 void TaskCode::load_experts(GridId id, llvm::Value* record, const Share& tasks, int64_t elem_bytes,
                             bool bulk_copy) {
-  const BodyCall call = body_call(id, record);
-  emit_waits(id, record, {}, true);
   e_.call(bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
-          {launch_.worker, operand_address(e_, call, streamed(id)), emit_arguments(e_, call),
+          {launch_.worker, operand_address(e_, body_call(id, record), streamed(id)),
+           emit_arguments(e_, body_call(id, record)), e_.value(grid(id).coords[1].extent),
            e_.constant(elem_bytes), tasks.first, e_.ir.CreateSub(tasks.last, tasks.first)});
 }
 
 void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy) {
   const Tensor& weight = s_.program.tensors[grid(id).reads[streamed(id)].tensor];
+  look_up(id, record, bulk_copy ? "mkd_loader_look_up_bulk" : "mkd_loader_look_up_async");
   const Share tasks = share(id, segment);
   if (grid(id).body == BodyKind::kExpert)
     return load_experts(id, record, tasks, dtype_bytes(weight.dtype), bulk_copy);

@@ -37,8 +37,12 @@ class TaskCode {
   llvm::Value* tasks_of(GridId id);
   // Row-major number of a cell, by the event's dims at run time.
   llvm::Value* cell_number(const Event& event, const std::vector<llvm::Value*>& cell);
-  // The waits of the tasks, or of the loader.
-  void emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords, bool loader);
+  // Waits for the grid's lookup, where it has one, and sets the routed symbols that it finds.
+  void look_up(GridId id, llvm::Value* record, const char* primitive);
+  // The counter that wait i of a grid polls, and what it expects there.
+  std::pair<llvm::Value*, llvm::Value*> awaited(GridId id, llvm::Value* record, size_t i,
+                                                const std::vector<llvm::Value*>& coords);
+  void emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords);
   // Calls visit(cell) for the cells of the box, or the first of `run` consecutive ones in its last dim.
   void for_each_run(const Notify& notify, const std::vector<llvm::Value*>& coords,
                     std::vector<llvm::Value*>& cell, const std::function<void(llvm::Value* run)>& visit);

@@ -111,7 +111,7 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
     }
     case OpKind::kExpertLinear: {
       MKC_TRY_STATUS(check(1, {tokens, any}));
-      const Expr pairs = dim(1, 0) * dim(1, 1);
+      const Expr pairs = dim(1, 1) * dim(1, 0);
       const bool of_tokens = inputs[0].shape.size() == 2 && dim(0, 0) == tokens;
       MKC_TRY_STATUS(check(0, {of_tokens ? tokens : pairs, any}));
       MKC_TRY_STATUS(check(2, {any, any, dim(0, 1)}));
@@ -119,7 +119,7 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
     }
     case OpKind::kExpertSum:
       MKC_TRY_STATUS(check(1, {tokens, any}));
-      MKC_TRY_STATUS(check(0, {dim(1, 0) * dim(1, 1), any}));
+      MKC_TRY_STATUS(check(0, {dim(1, 1) * dim(1, 0), any}));
       return rows_of(dim(0, 1));
   }
   MKC_BUG("unknown op kind");

@@ -71,26 +71,31 @@ const std::vector<BodySchema>& body_table() {
       {{},
        {{"logits", {kValue, "TX"}}},
        {{"share", {kValue, "Tk"}},
+        {"slots", {kIndex, "1"}},
         {"expert", {kIndex, "X"}},
-        {"count", {kIndex, "X"}},
-        {"token", {kIndex, "kAT"}},
+        {"slot_rows", {kIndex, "X"}},
+        {"slot_begin", {kIndex, "X"}},
+        {"token", {kIndex, "R"}},
         {"row", {kIndex, "Tk"}}},
        {"norm_topk", "top_k"},
        {}},
-      {{{"j", "S"}, {"a", "k"}},
+      {{{"j", "S"}, {"s", ""}},
        {{"x?", {kValue, "TK"}},
-        {"rows?", {kValue, "kATK"}},
+        {"rows?", {kValue, "RK"}},
         {"weight", {kWeight, "XNK"}},
         {"norm?", {kVector, "K"}},
+        {"slots", {kIndex, "1"}},
         {"expert", {kIndex, "X"}},
-        {"count", {kIndex, "X"}},
-        {"token?", {kIndex, "kAT"}}},
-       {{"out", {kValue, "kATO"}}},
+        {"slot_rows", {kIndex, "X"}},
+        {"slot_begin", {kIndex, "X"}},
+        {"token?", {kIndex, "R"}}},
+       {{"out", {kValue, "RO"}}},
        {"invariant?", "silu_mul?", "top_k"},
        {"eps?"}},
       {{{"t", "T"}, {"c", ""}},
-       {{"x", {kValue, "kATD"}},
+       {{"x", {kValue, "RD"}},
         {"share", {kValue, "Tk"}},
+        {"slots", {kIndex, "1"}},
         {"row", {kIndex, "Tk"}},
         {"residual?", {kValue, "TD"}}},
        {{"out", {kValue, "TD"}}},
@@ -157,14 +162,15 @@ const BodySchema& body_schema(BodyKind kind) {
   return body_table()[static_cast<size_t>(kind)];
 }
 
-bool loader_looks_up(BodyKind kind, std::string_view role) {
-  return kind == BodyKind::kExpert && (role == "expert" || role == "count");
+bool looks_up(BodyKind kind, std::string_view role) {
+  if (kind == BodyKind::kExpertSum) return role == "slots";
+  return kind == BodyKind::kExpert && (role == "slots" || role == "expert" || role == "slot_rows");
 }
 
 std::vector<NamedDim> dims_of(const Attrs& attrs) {
   const int64_t head_dim = int_attr(attrs, "head_dim", 0), heads = int_attr(attrs, "heads", 0),
                 kv_heads = int_attr(attrs, "kv_heads", 0);
-  std::vector<NamedDim> dims;
+  std::vector<NamedDim> dims{{'1', 1}};
   if (head_dim != 0) dims.push_back({'h', head_dim});
   if (heads != 0) {
     dims.push_back({'G', kv_heads});

@@ -22,8 +22,8 @@ bool fits(OperandKind kind, const Tensor& tensor);
 const char* operand_text(OperandKind kind);  // "f32 activation or output", …
 
 // `dims`: a letter for each dim. One letter stands for one size in all operands of an op or a grid. Some are
-// known from attributes: h head_dim, G kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads, k
-// top_k.
+// known: 1, and from attributes h head_dim, G kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 *
+// heads, k top_k.
 struct OperandSchema {
   OperandKind kind;
   const char* dims;
@@ -52,14 +52,15 @@ struct BodySchema {
 };
 const BodySchema& body_schema(BodyKind kind);
 
-// Whether the loader looks up in this operand what a task streams.
-bool loader_looks_up(BodyKind kind, std::string_view role);
+// Whether workers look up in this operand which tasks they have or what these stream: at any time after the
+// grid's lookup, tasks or not.
+bool looks_up(BodyKind kind, std::string_view role);
 
 // The first piece of a request's context that its `rows` rows look at, of which each sees its own position
 // and the window - 1 before it; window 0: all.
 Expr first_piece(const Expr& rows, const Expr& kv_len, int64_t window, int64_t piece);
 
-// The size of a letter, where attributes give it.
+// The size of a letter, where it is known from the attributes alone.
 struct NamedDim {
   char letter;
   int64_t size;

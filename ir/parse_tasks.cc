@@ -47,7 +47,7 @@ bool grid_part(Parser& p, TaskGrid& grid, uint32_t index, Schedule* schedule) {
   } else if (begins("wait", Part::kWait, grid.waits.size())) {
     const EventId event = p.event();
     const std::vector<Expr> cell = p.expr_list();
-    grid.waits.push_back({event, cell, p.accept("loader")});
+    grid.waits.push_back({event, cell, p.accept("lookup")});
   } else if (begins("notify", Part::kNotify, grid.notifies.size())) {
     const EventId event = p.event();
     grid.notifies.push_back({event, p.region()});

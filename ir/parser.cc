@@ -234,6 +234,7 @@ bool Parser::symbol_line(Table<SymbolId, Symbol>& table) {
     const Token at = take();
     s.sums = at.is("#") ? SymbolId{natural32()} : SymbolId{find(at, symbols)};
   }
+  s.routed = accept("routed");
   s.loc = loc();
   end_line();
   table.add(std::move(s));

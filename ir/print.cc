@@ -35,7 +35,7 @@ void add_grid(Printer& p, const TaskGrid& grid, const std::vector<std::string>& 
   add_accesses(p, "write", grid.writes);
   for (const Wait& wait : grid.waits)
     p.out += fmt::format("  wait @{}[{}]{}\n", reference(events, wait.event.index), p.expr_list(wait.cell),
-                         wait.loader ? " loader" : "");
+                         wait.lookup ? " lookup" : "");
   for (const Notify& notify : grid.notifies)
     p.out += fmt::format("  notify @{}{}\n", reference(events, notify.event.index), p.region(notify.cells));
   if (placement)

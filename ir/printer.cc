@@ -94,6 +94,7 @@ void Printer::add_symbols(const Table<SymbolId, Symbol>& table) {
     out += s.is_list() ? fmt::format("list {}[{}]", name, expr(s.length)) : "symbol " + name;
     out += fmt::format(" in [{}, {}]", s.bounds.lo, s.bounds.hi);
     if (s.sums.valid()) out += " sums " + reference(symbols, s.sums.index);
+    if (s.routed) out += " routed";
     out += loc(s.loc) + "\n";
   }
 }

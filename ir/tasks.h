@@ -19,8 +19,8 @@ enum class BodyKind : uint8_t {
                // weighted values
   kCombine,    // merges the pieces of one key/value head of a request in piece order
   kDraw,       // one request: the token that follows its last row, as it asks (docs/sampling.md)
-  kRoute,      // all tokens: each one's experts and shares; the experts that have tokens, dealt out to parts
-  kExpert,     // a strip of 16 weight rows of each expert of a part, for that expert's tokens: a product each
+  kRoute,      // all tokens: each one's experts and shares; the experts that have tokens, and whose these are
+  kExpert,     // a strip of 16 weight rows of an expert that has tokens, for these
   kExpertSum,  // some columns of one token row: the results of its experts, by their shares, and a residual
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …
@@ -43,11 +43,12 @@ struct Coord {
   bool operator==(const Coord&) const = default;
 };
 
-// The task waits until the cell is complete; or the loader does, before it looks up what the task streams.
+// The task waits until the cell is complete. A lookup is done once for all tasks of a worker, by its loader
+// and its consumers, since the tables that are there then say which tasks these are and what they stream.
 struct Wait {
   EventId event;
   std::vector<Expr> cell;  // one per event dim, over the grid's coordinates
-  bool loader = false;     // then the cell is the same for all tasks
+  bool lookup = false;     // then the cell is the same for all tasks
   bool operator==(const Wait&) const = default;
 };
 

@@ -18,13 +18,17 @@ const char* dtype_name(DType t);                // "f32", "f16", "bf16", "e4m3",
 Result<DType> parse_dtype(std::string_view s);  // the same names
 
 // A size known at run time, or a list of such: "T" tokens in this step, "B" requests, "kv_len[B]" positions
-// of each request in the cache including this step's. The step's values lie within [bounds.lo, bounds.hi].
+// of each request in the cache including this step's, "slots" experts that have tokens. The step's values lie
+// within [bounds.lo, bounds.hi].
 struct Symbol {
   std::string name;
   Bounds bounds;  // of each element of a list
   Loc loc;
   Expr length{};    // of a list, over earlier symbols that are no lists; 0: no list
   SymbolId sums{};  // element i is the sum of the elements before i of this earlier list; invalid: given
+  // Found within the step: its values at a grid are those of the route whose tables the grid reads. The
+  // table of a symbol is the operand whose role is its name.
+  bool routed = false;
   bool is_list() const { return !length.is_const(0); }
   bool operator==(const Symbol&) const = default;
 };

@@ -45,17 +45,40 @@ std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<st
   return values;
 }
 
-std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepRequest> requests) {
+Routing routing_of(const Symbols& symbols) {
+  const SymbolId slots = find_symbol(symbols, "slots");
+  if (!slots.valid() || !symbols[slots].routed) return {};
+  return {symbols[slots].bounds.lo, symbols[slots].bounds.hi};
+}
+
+std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t slots) {
+  const int64_t rows = routing.choices * tokens;
+  std::vector<int64_t> spread(static_cast<size_t>(slots), rows / slots);
+  for (int64_t i = 0; i < rows % slots; ++i) ++spread[static_cast<size_t>(i)];
+  return spread;
+}
+
+std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepRequest> requests,
+                                 std::span<const int64_t> slot_rows) {
+  int64_t tokens = 0;
+  for (const StepRequest& r : requests) tokens += r.rows;
+  const Routing routing = routing_of(symbols);
+  std::vector<int64_t> routed(slot_rows.begin(), slot_rows.end());
+  if (routed.empty() && routing.choices != 0)
+    routed = spread_rows(routing, tokens, std::min(routing.experts, routing.choices * tokens));
   std::vector<std::vector<int64_t>> given(symbols.size());
   for (SymbolId id : symbols.ids()) {
     const Symbol& s = symbols[id];
     std::vector<int64_t>& of = given[id.index];
+    if (s.routed) {
+      of = s.is_list() ? routed : std::vector{static_cast<int64_t>(routed.size())};
+      continue;
+    }
     if (!s.is_list()) {
       of = {s.bounds.lo};
       if (s.name == "B") of[0] = static_cast<int64_t>(requests.size());
       if (s.name == "kv_len") of[0] = requests[0].kv_len;
-      if (s.name == "T") of[0] = 0;
-      for (const StepRequest& r : requests) of[0] += s.name == "T" ? r.rows : 0;
+      if (s.name == "T") of[0] = tokens;
       continue;
     }
     for (const StepRequest& r : requests)

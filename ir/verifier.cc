@@ -56,6 +56,11 @@ void Verifier::report(int rule, const Site& site, const std::string& message) {
   errors.push_back(error_at(loc, fmt::format("V{}: {}: {}", rule, site.name, message), source));
 }
 
+Site Verifier::symbol_site(SymbolId id) const {
+  const Symbol& s = symbols[id];
+  return {{Part::kSymbol, id.index}, (s.is_list() ? "list " : "symbol ") + spell_name(s.name), &s.loc};
+}
+
 Site Verifier::tensor_site(TensorId id) const {
   return {{Part::kTensor, id.index}, text.tensor(id), &tensors[id].loc};
 }
@@ -72,8 +77,7 @@ void Verifier::check_names_and_symbols() {
 // V3.
 void Verifier::check_symbol(SymbolId id) {
   const Symbol& s = symbols[id];
-  const Site site{
-      {Part::kSymbol, id.index}, (s.is_list() ? "list " : "symbol ") + spell_name(s.name), &s.loc};
+  const Site site = symbol_site(id);
   const int64_t least = s.is_list() ? 0 : 1;
   if (s.bounds.lo < least || s.bounds.lo > s.bounds.hi || s.bounds.hi > kMaxSymbol)
     report(3, site,

@@ -63,6 +63,10 @@ struct Verifier {
   void check_box(int rule, const Region& box, const std::vector<Expr>& dims, const Domain& domain,
                  const std::string& name, const Site& site);
 
+  // V31 of symbols and shapes.
+  void check_routed_symbols();
+
+  Site symbol_site(SymbolId id) const;
   Site tensor_site(TensorId id) const;
 };
 
@@ -72,12 +76,14 @@ bool is_computed(TensorKind kind);            // within the step: activations an
 // A read, write, wait or notification of a grid.
 Site part_site(const TaskProgram& program, GridId grid, Part part, uint32_t position);
 
-// V1 to V4, then V15 to V26; whether the first hold.
+// V1 to V4, then V15 to V26 and V31; whether the first hold.
 bool check_program(Verifier& v, const TaskProgram& program);
 
 // V4, and V23 to V26. `domains`: of each grid's coordinates.
 void check_event_exprs(Verifier& v, const TaskProgram& program);
 void check_events(Verifier& v, const TaskProgram& program, const std::vector<Domain>& domains);
+// V31 of grids and events; requires that each grid's operands have their shapes.
+void check_routed(Verifier& v, const TaskProgram& program);
 
 template <class Items>
 void Verifier::check_names(const Items& items, std::string_view what, Part part) {

@@ -47,6 +47,11 @@
 //   V29 slots begin at multiples of 256 bytes and lie in the arena of their kind; inputs and caches have
 //       none
 //   V30 the counters of an event lie among those of the schedule
+// Routed symbols (in task programs only)
+//   V31 a list is routed exactly if its length is; no shape depends on a routed symbol; a grid that mentions
+//       one, or has an event that does, reads a table with room for it, an operand of its name; all grids of
+//       an event have it from one table; routed lists stand in regions only; the event of a lookup depends
+//       on none
 // Cycles, counts and the order of reads and writes: scheduler/prove.h.
 #pragma once
 

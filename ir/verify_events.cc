@@ -47,12 +47,12 @@ void check_signals(Verifier& v, const TaskProgram& program, GridId id, const Dom
     Region box;
     for (const Expr& cell : grid.waits[i].cell) box.push_back({cell, 1});
     check(24, box, grid.waits[i].event, Part::kWait, i);
-    if (!grid.waits[i].loader) continue;
-    const bool streams =
-        std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; });
-    if (!streams || std::any_of(box.begin(), box.end(), [](const Range& r) { return uses_coord(r.offset); }))
+    if (!grid.waits[i].lookup) continue;
+    const bool tables = std::any_of(grid.reads.begin(), grid.reads.end(),
+                                    [&](const Access& a) { return looks_up(grid.body, a.role); });
+    if (!tables || std::any_of(box.begin(), box.end(), [](const Range& r) { return uses_coord(r.offset); }))
       v.report(24, part_site(program, id, Part::kWait, i),
-               "a loader waits once for all tasks of a grid that streams");
+               "a lookup is one for all tasks of a grid with tables to look things up in");
   }
   for (uint32_t i = 0; i < grid.notifies.size(); ++i)
     check(25, grid.notifies[i].cells, grid.notifies[i].event, Part::kNotify, i);

@@ -55,7 +55,7 @@ void check_pairs(Verifier& v, const Op& op, const Site& site) {
   const auto shape = [&](TensorId t) { return v.tensors[t].shape; };
   const auto check_rows = [&](const char* role, TensorId t, const std::vector<Expr>& choices,
                               bool or_tokens) {
-    const Expr rows = shape(t)[0], pairs = choices[0] * choices[1];
+    const Expr rows = shape(t)[0], pairs = choices[1] * choices[0];
     if (rows == pairs || (or_tokens && rows == choices[0])) return;
     v.report(12, site,
              fmt::format("{} {} has {} rows, expected {}{}", role, v.text.tensor(t), v.text.expr(rows),
@@ -134,6 +134,9 @@ std::vector<Error> verify(const OpGraph& graph, const Places* places) {
   check_form(v, graph);
   if (!v.errors.empty()) return v.errors;
   v.check_tensors(graph.ropes);
+  v.check_routed_symbols();
+  for (SymbolId id : graph.symbols.ids())
+    if (graph.symbols[id].routed) v.report(31, v.symbol_site(id), "ops have no routed symbols");
   for (OpId id : graph.ops.ids()) {
     const Op& op = graph.ops[id];
     const Site site = op_site(graph, id);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/values.h"
 #include "ir/verifier.h"
 
 namespace mkc {
@@ -22,6 +23,8 @@ struct GridCheck {
   void check();
   void check_coords();
   void check_strips();
+  void check_rows();
+  void check_slots();
   void check_accesses(Part part, const std::vector<Access>& accesses, const std::vector<RoleSchema>& roles);
   void check_stream(Part part, const Access& access, const Site& at);
 };
@@ -34,7 +37,9 @@ void GridCheck::check() {
   check_accesses(Part::kRead, grid.reads, schema.reads);
   check_accesses(Part::kWrite, grid.writes, schema.writes);
   check_coords();
+  check_rows();
   if (grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert) check_strips();
+  if (grid.body == BodyKind::kExpert) check_slots();
 }
 
 std::string_view plain(const RoleSchema& role) {
@@ -132,6 +137,26 @@ void GridCheck::check_strips() {
                          grid.coords[0].name, v.text.expr(grid.coords[0].extent), strips, rows));
 }
 
+// V17: a row for each choice of each token.
+void GridCheck::check_rows() {
+  for (const char letter : {'R', 'T', 'k'})
+    if (!sizes.contains(letter)) return;
+  if (const Expr wanted = sizes['k'] * sizes['T']; sizes['R'] != wanted)
+    v.report(
+        17, site,
+        fmt::format("it has {} rows of experts, expected {}", v.text.expr(sizes['R']), v.text.expr(wanted)));
+}
+
+// V19: a task for each expert that has tokens.
+void GridCheck::check_slots() {
+  const SymbolId slots = find_symbol(program.symbols, "slots");
+  const bool counted = slots.valid() && program.symbols[slots].routed;
+  if (grid.coords.size() == 2 && (!counted || grid.coords[1].extent != symbol(slots)))
+    v.report(19, site,
+             fmt::format("coordinate {} has extent {}, expected slots, which is routed", grid.coords[1].name,
+                         v.text.expr(grid.coords[1].extent)));
+}
+
 // V21.
 void check_order(Verifier& v, const TaskProgram& program) {
   std::vector<bool> written(program.tensors.size(), false);
@@ -216,6 +241,7 @@ bool check_program(Verifier& v, const TaskProgram& program) {
   if (!v.errors.empty()) return false;
 
   v.check_tensors(program.ropes);
+  v.check_routed_symbols();
   for (GridId g : program.grids.ids()) {
     v.text.set_coords(program.grids[g]);
     GridCheck{v, program, g, program.grids[g], domains[g.index], sites[g.index]}.check();
@@ -223,6 +249,7 @@ bool check_program(Verifier& v, const TaskProgram& program) {
   }
   check_order(v, program);
   check_events(v, program, domains);
+  if (v.errors.empty()) check_routed(v, program);
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include "scheduler/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/values.h"
 #include "runtime/packing.h"
@@ -50,6 +51,13 @@ int64_t task_count(const TaskGrid& grid, std::span<const int64_t> symbols) {
 
 std::vector<int64_t> decode_symbols(const TaskProgram& program) {
   return lowest_values(program.symbols);
+}
+
+int64_t expected_slots(const Routing& routing, int64_t tokens) {
+  const auto experts = static_cast<double>(routing.experts);
+  const double missed =
+      std::pow(1 - static_cast<double>(routing.choices) / experts, static_cast<double>(tokens));
+  return std::max<int64_t>(routing.choices, std::llround(experts * (1 - missed)));
 }
 
 uint64_t position_bytes(const TaskProgram& program) {

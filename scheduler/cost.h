@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "ir/tasks.h"
+#include "ir/values.h"
 #include "scheduler/machine.h"
 
 namespace mkc {
@@ -23,6 +23,9 @@ int64_t task_count(const TaskGrid& grid, std::span<const int64_t> symbols);
 
 // The symbols' lower bounds: a decode step at the start of a context, for which plans are tuned.
 std::vector<int64_t> decode_symbols(const TaskProgram& program);
+
+// How many experts tokens choose, where each chooses evenly at random among all: as many as are expected.
+int64_t expected_slots(const Routing& routing, int64_t tokens);
 
 // Bytes of keys and values that a request has for each position, over all layers.
 uint64_t position_bytes(const TaskProgram& program);

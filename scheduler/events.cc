@@ -44,6 +44,12 @@ class Deriver {
 
   Result<TaskProgram> run(std::vector<std::string>* reasons) {
     for (GridId g : program_.grids.ids()) {
+      if (const std::vector<Dependence> tables = looked_up(g); !tables.empty()) {
+        double gain_ns = 0;
+        const EventPlan lookup = plan_by({}, g, producers_of(tables), tables, gain_ns).value();
+        add_event(g, lookup, true);
+        order(g, lookup);
+      }
       if (const std::vector<Dependence> needed = direct(g); !needed.empty()) {
         std::optional<EventPlan> found = plan(g, needed);
         if (!found)
@@ -53,10 +59,6 @@ class Deriver {
                                       program_.grids[g].name));
         add_event(g, *found, false);
         order(g, *found);
-      }
-      if (const std::vector<Dependence> tables = looked_up(g); !tables.empty()) {
-        double gain_ns = 0;
-        add_event(g, plan_by({}, g, producers_of(tables), tables, gain_ns).value(), true);
       }
       note_uses(g);
     }
@@ -90,8 +92,8 @@ class Deriver {
     for (const Access& a : program_.grids[g].writes) uses_[a.tensor.index].push_back({g, &a, true});
   }
 
-  // All dependences of the grid but those that others imply: in every plan each cell hears of at least one
-  // task of each producer that is kept.
+  // All dependences of the grid but those that its lookup or others imply: in every plan each cell hears of
+  // at least one task of each producer that is kept.
   std::vector<Dependence> direct(GridId g) const {
     std::vector<Dependence> all;
     const auto collect = [&](const Access& later, bool writes) {
@@ -102,9 +104,10 @@ class Deriver {
     for (const Access& a : program_.grids[g].writes) collect(a, true);
     std::vector<Dependence> kept;
     for (const Dependence& d : all) {
-      const bool implied = std::any_of(all.begin(), all.end(), [&](const Dependence& other) {
-        return before_[other.producer.index][d.producer.index] && at_least_one_task(other.producer);
-      });
+      const bool implied =
+          before_[g.index][d.producer.index] || std::any_of(all.begin(), all.end(), [&](const Dependence& o) {
+            return before_[o.producer.index][d.producer.index] && at_least_one_task(o.producer);
+          });
       if (!implied) kept.push_back(d);
     }
     return kept;
@@ -145,12 +148,12 @@ class Deriver {
     return out;
   }
 
-  // On those who write what the loader looks up to know what a task streams.
+  // On those who write what tells which tasks there are and what they stream.
   std::vector<Dependence> looked_up(GridId g) const {
     std::vector<Dependence> found;
     for (const Access& a : program_.grids[g].reads)
       for (const Use& use : uses_[a.tensor.index])
-        if (use.writes && loader_looks_up(program_.grids[g].body, a.role))
+        if (use.writes && looks_up(program_.grids[g].body, a.role))
           found.push_back({use.grid, use.access, &a});
     return found;
   }
@@ -219,10 +222,10 @@ class Deriver {
     return best;
   }
 
-  void add_event(GridId g, const EventPlan& plan, bool loader) {
+  void add_event(GridId g, const EventPlan& plan, bool lookup) {
     uint32_t e = 0;
     while (e < plans_.size() && !(plans_[e].dims == plan.dims && plans_[e].maps == plan.maps)) ++e;
-    program_.grids[g].waits.push_back({EventId{e}, plan.cell, loader});
+    program_.grids[g].waits.push_back({EventId{e}, plan.cell, lookup});
     if (e == plans_.size()) {
       Event event;
       event.name = program_.grids[g].name + "_ready";

@@ -46,12 +46,6 @@ TensorId Fusion::use(TensorId graph_tensor) {
   return id;
 }
 
-TensorId Fusion::use_as(TensorId graph_tensor, std::vector<Expr> shape) {
-  const TensorId id = use(graph_tensor);
-  program.tensors[id].shape = std::move(shape);
-  return id;
-}
-
 TensorId Fusion::use_vector(TensorId graph_tensor) {
   const TensorId id = use(graph_tensor);
   program.tensors[id].dtype = DType::f32;
@@ -80,6 +74,23 @@ TensorId Fusion::add_activation(const std::string& name, DType dtype, std::vecto
   t.shape = std::move(shape);
   t.loc = loc;
   return program.tensors.add(std::move(t));
+}
+
+bool Fusion::add_slots(int64_t experts, int64_t choices, const Expr& tokens, const Loc& loc) {
+  Symbols& symbols = program.symbols;
+  // A token's choices differ, so that there are as many experts with tokens as one has choices.
+  const Bounds found = {choices, experts};
+  if (const SymbolId known = find_symbol(symbols, "slots"); known.valid())
+    return symbols[known].routed && symbols[known].bounds == found;
+  const int64_t most_tokens = bounds(tokens, symbol_bounds(symbols)).hi;
+  const SymbolId count = symbols.add({"slots", found, loc, {}, {}, true});
+  const SymbolId rows = symbols.add({"slot_rows", {1, most_tokens}, loc, symbol(count), {}, true});
+  symbols.add({"slot_begin", {0, choices * most_tokens - 1}, loc, symbol(count), rows, true});
+  return true;
+}
+
+Expr Fusion::slots() const {
+  return symbol(find_symbol(program.symbols, "slots"));
 }
 
 GridId Fusion::add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops) {

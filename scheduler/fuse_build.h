@@ -7,11 +7,10 @@
 
 namespace mkc {
 
-// What a route grid tells its layer's experts: the program's tensors.
+// What a route grid tells its layer's experts: the program's tensors, and their rows in all.
 struct RouteTables {
-  TensorId expert, count, token, row;
-  int64_t parts;  // that the experts with tokens are dealt out to
-  Expr depth;     // of a part, at most
+  TensorId slots, expert, slot_rows, slot_begin, token, row;
+  Expr rows;
 };
 
 struct Fusion {
@@ -39,9 +38,11 @@ struct Fusion {
   TensorId use_vector(TensorId graph_tensor);
   // The packed weight made of these weights of the graph; one for all its users.
   TensorId use_packed(const std::vector<TensorId>& sources, int64_t group, const std::string& name);
-  // The program's tensor for one of the graph, in which its elements stand in another shape.
-  TensorId use_as(TensorId graph_tensor, std::vector<Expr> shape);
   TensorId add_activation(const std::string& name, DType dtype, std::vector<Expr> shape, const Loc& loc);
+  // The routed symbols of a program: `slots` experts that have tokens, slot_rows and slot_begin of each.
+  // Added at their first use, for as many experts and choices; false where they were for others.
+  bool add_slots(int64_t experts, int64_t choices, const Expr& tokens, const Loc& loc);
+  Expr slots() const;
 
   // Adds a grid for `ops`, whose last gives layer and place; `name` gets a number where it is taken.
   GridId add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops);

@@ -1,3 +1,4 @@
+#include "ir/values.h"
 #include "scheduler/fuse.h"
 #include "scheduler/fuse_build.h"
 
@@ -6,38 +7,45 @@ namespace {
 
 constexpr int64_t kPairedRows = kTileRows / 2;  // of gate, then of up, in a strip of both
 
-// What a task of an expert grid has of a tensor [parts, depth, T, …].
-Region rows_of_part(const RouteTables& tables, const Expr& tokens) {
-  return {{coord(1), 1}, {0, tables.depth}, {0, tokens}};
+// What a task of an expert grid, of slot `coord(1)`, has of a tensor [rows, …]: the rows of its slot.
+Range rows_of_slot(const Fusion& f, const Expr& rows) {
+  const Expr begin = element(find_symbol(f.program.symbols, "slot_begin"), coord(1));
+  return {begin, min(element(find_symbol(f.program.symbols, "slot_rows"), coord(1)), rows - begin)};
 }
-Region with(Region region, const Range& columns) {
-  region.push_back(columns);
-  return region;
+
+// Whether experts computed the tensor, so that it has their rows.
+bool has_rows_of_slots(const Fusion& f, TensorId t) {
+  const OpId op = f.producer[t.index];
+  if (!op.valid() || f.graph.ops[op].kind == OpKind::kExpertLinear) return op.valid();
+  return f.graph.ops[op].kind == OpKind::kSiluMul && has_rows_of_slots(f, f.graph.ops[op].inputs[0]);
 }
 
 }  // namespace
 
-// The experts that have tokens are dealt out to as many parts as a token has choices, so that a step of one
-// token has one in each: of E experts min(ceil(E / k), T) to a part at most, with T rows at most each.
 Status fuse_route(Fusion& f, OpId id) {
   const Op& op = f.graph.ops[id];
   const TensorId logits = f.use(op.inputs[0]), share = f.use(op.outputs[1]);
   const Expr tokens = f.program.tensors[logits].shape[0], experts = f.program.tensors[logits].shape[1];
   const int64_t top_k = int_attr(op.attrs, "top_k", 1);
+  if (!f.add_slots(experts.constant(), top_k, tokens, op.loc))
+    return f.misfit(id, "an earlier route has other numbers of experts or choices");
   const GridId grid = f.add_grid(f.out_name(id), BodyKind::kRoute, {}, {id});
   const std::string name = f.program.grids[grid].name;
   f.program.grids[grid].attrs = op.attrs;
   RouteTables tables;
-  tables.parts = top_k;
-  tables.depth = min(ceil_div(experts, top_k), tokens);
+  tables.rows = top_k * tokens;
+  tables.slots = f.add_activation(name + ".slots", DType::i32, {1}, op.loc);
   tables.expert = f.add_activation(name + ".expert", DType::i32, {experts}, op.loc);
-  tables.count = f.add_activation(name + ".count", DType::i32, {experts}, op.loc);
-  tables.token = f.add_activation(name + ".token", DType::i32, {top_k, tables.depth, tokens}, op.loc);
+  tables.slot_rows = f.add_activation(name + ".slot_rows", DType::i32, {experts}, op.loc);
+  tables.slot_begin = f.add_activation(name + ".slot_begin", DType::i32, {experts}, op.loc);
+  tables.token = f.add_activation(name + ".token", DType::i32, {tables.rows}, op.loc);
   tables.row = f.add_activation(name + ".row", DType::i32, {tokens, top_k}, op.loc);
   f.read(grid, "logits", logits, whole(f.program.tensors[logits]));
   for (auto [role, t] : {std::pair{"share", share},
+                         {"slots", tables.slots},
                          {"expert", tables.expert},
-                         {"count", tables.count},
+                         {"slot_rows", tables.slot_rows},
+                         {"slot_begin", tables.slot_begin},
                          {"token", tables.token},
                          {"row", tables.row}})
     f.write(grid, role, t, whole(f.program.tensors[t]));
@@ -55,10 +63,7 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
   const auto route = f.routes.find(linear.inputs[1]);
   if (route == f.routes.end()) return f.misfit(last, "its choice is no route's");
   const RouteTables& tables = route->second;
-  const Expr tokens = f.tensor(linear.inputs[1]).shape[0];
-  // Rows of slots are what another grid of experts has left.
-  const bool of_tokens =
-      !f.keeps(linear.inputs[0]) || f.program.tensors[f.use(linear.inputs[0])].shape.size() == 2;
+  const bool of_tokens = !has_rows_of_slots(f, linear.inputs[0]);
   const OpId norm = of_tokens ? f.producer_of(linear.inputs[0], OpKind::kRmsNorm) : OpId{};
   std::vector<OpId> ops = linears;
   if (norm.valid()) ops.insert(ops.begin(), norm);
@@ -70,18 +75,20 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
   const TensorId weight = f.use_packed(sources, paired ? kPairedRows : 0, name);
   const std::vector<Expr> shape = f.program.tensors[weight].shape;
   const GridId grid =
-      f.add_grid(name, BodyKind::kExpert, {{"j", ceil_div(shape[1], kTileRows)}, {"a", tables.parts}}, ops);
-  const Region part = rows_of_part(tables, tokens);
+      f.add_grid(name, BodyKind::kExpert, {{"j", ceil_div(shape[1], kTileRows)}, {"s", f.slots()}}, ops);
+  const Range slot = rows_of_slot(f, tables.rows);
   if (of_tokens) {
     const TensorId x = f.use(norm.valid() ? f.graph.ops[norm].inputs[0] : linear.inputs[0]);
     f.read(grid, "x", x, whole(f.program.tensors[x]));
-    f.read(grid, "token", tables.token, part);
+    f.read(grid, "token", tables.token, {slot});
   } else {
-    const TensorId rows = f.use_as(linear.inputs[0], {tables.parts, tables.depth, tokens, shape[2]});
-    f.read(grid, "rows", rows, with(part, {0, shape[2]}));
+    f.read(grid, "rows", f.use(linear.inputs[0]), {slot, {0, shape[2]}});
   }
   f.read(grid, "weight", weight, {{0, shape[0]}, block(kTileRows, shape[1]), {0, shape[2]}}, true);
-  for (auto [role, t] : {std::pair{"expert", tables.expert}, {"count", tables.count}})
+  for (auto [role, t] : {std::pair{"slots", tables.slots},
+                         {"expert", tables.expert},
+                         {"slot_rows", tables.slot_rows},
+                         {"slot_begin", tables.slot_begin}})
     f.read(grid, role, t, whole(f.program.tensors[t]));
   if (norm.valid()) {
     const TensorId scale = f.use_vector(f.graph.ops[norm].inputs[1]);
@@ -92,8 +99,7 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
   if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
   const TensorId graph_out = f.graph.ops[last].outputs[0];
   const Expr columns = f.tensor(graph_out).shape[1];
-  const TensorId out = f.use_as(graph_out, {tables.parts, tables.depth, tokens, columns});
-  f.write(grid, "out", out, with(part, block(paired ? kPairedRows : kTileRows, columns)));
+  f.write(grid, "out", f.use(graph_out), {slot, block(paired ? kPairedRows : kTileRows, columns)});
   return {};
 }
 
@@ -113,8 +119,9 @@ Status fuse_expert_sum(Fusion& f, OpId sum, OpId add) {
   const Range token = {coord(0), 1}, columns = block(kSumColumns, shape[1], 1);
   const TensorId x = f.use(op.inputs[0]), share = f.use(op.inputs[1]);
   const Expr top_k = f.program.tensors[share].shape[1];
-  f.read(grid, "x", x, {{0, tables.parts}, {0, tables.depth}, {0, shape[0]}, columns});
+  f.read(grid, "x", x, {{0, tables.rows}, columns});
   f.read(grid, "share", share, {token, {0, top_k}});
+  f.read(grid, "slots", tables.slots, {{0, 1}});
   f.read(grid, "row", tables.row, {token, {0, top_k}});
   if (add.valid()) {
     const std::vector<TensorId>& inputs = f.graph.ops[add].inputs;

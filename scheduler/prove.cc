@@ -146,32 +146,33 @@ std::vector<int64_t> last_writers(const TaskProgram& program) {
   return last;
 }
 
-// Rule 3: a loader that looks up what a task streams waits for all who write that, and nothing overwrites it.
+// Rule 3: workers that look up which tasks they have and what these stream wait for all who write that, and
+// nothing overwrites it.
 Status check_tables(const Schedule& s, GridId g, const std::vector<int64_t>& last_writer) {
   const TaskProgram& program = s.program;
   const TaskGrid& grid = program.grids[g];
   const auto awaits_all = [&](const TaskGrid& writer) {
     return std::any_of(grid.waits.begin(), grid.waits.end(), [&](const Wait& wait) {
-      return wait.loader && std::any_of(writer.notifies.begin(), writer.notifies.end(), [&](const Notify& n) {
+      return wait.lookup && std::any_of(writer.notifies.begin(), writer.notifies.end(), [&](const Notify& n) {
                return n.event == wait.event && program.events[n.event].dims.empty();
              });
     });
   };
   for (const Access& read : grid.reads) {
-    if (!loader_looks_up(grid.body, read.role)) continue;
+    if (!looks_up(grid.body, read.role)) continue;
     const Slot& table = s.slots[read.tensor.index];
     for (TensorId t : program.tensors.ids()) {
       const Slot& other = s.slots[t.index];
       if (t != read.tensor && last_writer[t.index] > last_writer[read.tensor.index] &&
           program.tensors[t].kind == TensorKind::kActivation && other.offset < table.offset + table.bytes &&
           table.offset < other.offset + other.bytes)
-        return Error{fmt::format("error: the loader of %{} looks up %{}, which %{} may overwrite", grid.name,
+        return Error{fmt::format("error: %{} looks up %{}, which %{} may overwrite", grid.name,
                                  program.tensors[read.tensor].name, program.tensors[t].name)};
     }
     for (const TaskGrid& writer : program.grids)
       for (const Access& write : writer.writes)
         if (write.tensor == read.tensor && !awaits_all(writer))
-          return Error{fmt::format("error: the loader of %{} looks up %{} without a wait for %{}", grid.name,
+          return Error{fmt::format("error: %{} looks up %{} without a lookup after %{}", grid.name,
                                    program.tensors[read.tensor].name, writer.name)};
   }
   return {};
@@ -229,6 +230,17 @@ bool grids_have_one_order(const Schedule& s) {
   return topological_order(s.program.grids.size(), edges).cycle.empty();
 }
 
+// Rule 5. A worker looks up before it knows whether it has tasks; the checks at given values see only those
+// who have.
+Status check_lookups(const Schedule& s, bool one_order) {
+  for (const TaskGrid& grid : s.program.grids)
+    for (const Wait& wait : grid.waits)
+      if (wait.lookup && !one_order)
+        return Error{
+            fmt::format("error: %{} looks up its tasks, but its grids have no one order", grid.name)};
+  return {};
+}
+
 }  // namespace
 
 Result<ProofReport> prove(const Schedule& schedule, const ProveOptions& options) {
@@ -237,6 +249,7 @@ Result<ProofReport> prove(const Schedule& schedule, const ProveOptions& options)
 
   ProofReport report;
   report.deadlock_free_for_all = grids_have_one_order(schedule);
+  if (Status s = check_lookups(schedule, report.deadlock_free_for_all); !s.ok()) return s.error();
   const auto samples = chosen_values(schedule.program);
   if (samples.empty()) return Error{"error: no symbol values within bounds give every region a size"};
   for (const std::vector<int64_t>& symbols : samples) {

@@ -26,11 +26,13 @@ struct ProofReport {
 // Refuses, with an error that names grid, task, event, cell, expected and found:
 //   1. tasks that no stream holds, or more than one; inline and range grids placed wrongly
 //   2. slots that are too small, leave their arena or overlap where nothing is ever shared; counters likewise
-//   3. a stream without a ring, or streaming from what the step writes; a loader that looks up what it
-//   streams
-//      without waiting for those who write that, or that a later grid overwrites
+//   3. a stream without a ring, or streaming from what the step writes; a grid that looks something up
+//   without
+//      waiting for those who write that, or that a later grid overwrites
 //   4. waits and notifications outside the event; cells whose expect is not the number of notifications
-//   5. a cycle of dependence, stream order and ring reuse
+//   5. a cycle of dependence, stream order and ring reuse; lookups, where streams and events know no one
+//   order
+//      of the grids
 //   6. reads of what nobody wrote before; reads and overwrites not ordered as in the sequential program, also
 //      where tensors share memory
 Result<ProofReport> prove(const Schedule& schedule, const ProveOptions& options = {});

@@ -91,7 +91,6 @@ Status collect_waits(Step& step, uint32_t task, std::span<const int64_t> coords,
                      const std::vector<std::vector<int64_t>>& dims) {
   std::vector<int64_t> at;
   for (const Wait& wait : step.schedule->program.grids[step.grid_of[task]].waits) {
-    if (wait.loader) continue;  // it orders the loader's reads, not the task's
     at.clear();
     for (const Expr& e : wait.cell) at.push_back(evaluate(e, step.symbols, coords));
     Result<uint32_t> cell = cell_index(step, task, "waits for", wait.event, dims[wait.event.index], at);

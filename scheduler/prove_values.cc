@@ -119,21 +119,55 @@ class Batches {
 
   std::vector<std::vector<int64_t>> all() {
     const int64_t chunk = std::min({max_tokens_, max_rows_, context_});
-    add({{1, 1}});
-    add(mixed(8));
-    add({{chunk, chunk}});
-    add({{chunk, context_}});
-    add({{1, context_}});
-    add(mixed(max_requests_));
+    add({{1, 1}}, kSpread);
+    add(mixed(8), kAllButOne);
+    add({{chunk, chunk}}, kSpread);
+    add({{chunk, context_}}, kTogether);
+    add({{1, context_}}, kSpread);
+    add(mixed(max_requests_), kSpread);
     std::mt19937 random(1);
-    for (int i = 0; i < 6; ++i) add(drawn(random));
-    add(std::vector<StepRequest>(static_cast<size_t>(max_requests_), {1, context_}));
+    for (int i = 0; i < 6; ++i) add(drawn(random), kDrawn, &random);
+    add(std::vector<StepRequest>(static_cast<size_t>(max_requests_), {1, context_}), kTogether);
     return std::move(values_);
   }
 
  private:
-  void add(std::vector<StepRequest> requests) {
-    std::vector<int64_t> values = step_values(symbols_, requests);
+  // Where tokens go that choose experts: to as many as may be; all to the same; all but one choice of one
+  // token to the same; at random, to experts of different weight.
+  enum Choices { kSpread, kTogether, kAllButOne, kDrawn };
+
+  // Rows of the experts that have some.
+  std::vector<int64_t> slot_rows(int64_t tokens, Choices choices, std::mt19937* random) const {
+    const Routing routing = routing_of(symbols_);
+    if (choices == kSpread || routing.choices == 0) return {};
+    std::vector<int64_t> rows(static_cast<size_t>(routing.choices), tokens);
+    if (choices == kAllButOne && tokens > 1 && routing.experts > routing.choices) {
+      --rows.back();
+      rows.push_back(1);
+    }
+    return choices == kDrawn ? drawn_rows(routing, tokens, *random) : rows;
+  }
+
+  static std::vector<int64_t> drawn_rows(const Routing& routing, int64_t tokens, std::mt19937& random) {
+    std::vector<int64_t> rows(static_cast<size_t>(routing.experts), 0);
+    for (int64_t t = 0; t < tokens; ++t) {
+      std::vector<size_t> chosen;
+      while (chosen.size() < static_cast<size_t>(routing.choices)) {
+        const uint32_t most = 1 + random() % static_cast<uint32_t>(routing.experts);
+        const size_t expert = random() % most;
+        if (std::find(chosen.begin(), chosen.end(), expert) != chosen.end()) continue;
+        chosen.push_back(expert);
+        ++rows[expert];
+      }
+    }
+    std::erase(rows, 0);
+    return rows;
+  }
+
+  void add(std::vector<StepRequest> requests, Choices choices, std::mt19937* random = nullptr) {
+    int64_t tokens = 0;
+    for (const StepRequest& r : requests) tokens += r.rows;
+    std::vector<int64_t> values = step_values(symbols_, requests, slot_rows(tokens, choices, random));
     if (std::find(values_.begin(), values_.end(), values) == values_.end())
       values_.push_back(std::move(values));
   }

@@ -22,7 +22,7 @@ namespace {
 uint32_t loader_cell(const Step& step, GridId grid) {
   const TaskProgram& program = step.schedule->program;
   for (const Wait& wait : program.grids[grid].waits) {
-    if (!wait.loader) continue;
+    if (!wait.lookup) continue;
     int64_t cell = 0;
     for (size_t d = 0; d < wait.cell.size(); ++d)
       cell = cell * evaluate(program.events[wait.event].dims[d], step.symbols) +

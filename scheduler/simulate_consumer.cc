@@ -131,7 +131,7 @@ void Simulator::release_stage(uint32_t w) {
   c.phase = Consumer::kTake;
   if (++c.tile < c.work.tiles) return;
   c.tile = 0;
-  if (++c.pass == c.work.strips * c.work.passes) c.phase = Consumer::kEnd;
+  if (++c.pass == c.work.passes) c.phase = Consumer::kEnd;
 }
 
 // A task that may have to run another inline learns first whether it was the last to arrive.

@@ -23,6 +23,15 @@ int64_t region_elements(const Step& step, const Region& region, std::span<const 
   return elements;
 }
 
+// What a task reads of an operand: of experts' rows to add up, those that its token chose.
+int64_t elements_read(const Step& step, const TaskGrid& grid, const Access& read,
+                      std::span<const int64_t> coords) {
+  const int64_t elements = region_elements(step, read.region, coords);
+  if (grid.body != BodyKind::kExpertSum || read.role != "x") return elements;
+  const int64_t choices = region_elements(step, find_read(grid, "share")->region, coords);
+  return elements / evaluate(read.region[0].size, step.symbols) * choices;
+}
+
 // Bytes of the task's reads from tensors of the given kinds.
 template <class Wanted>
 double read_bytes(const Step& step, uint32_t task, Wanted wanted) {
@@ -30,10 +39,11 @@ double read_bytes(const Step& step, uint32_t task, Wanted wanted) {
   std::vector<int64_t> coords;
   task_coords(step, task, coords);
   double bytes = 0;
-  for (const Access& read : program.grids[step.grid_of[task]].reads) {
+  const TaskGrid& grid = program.grids[step.grid_of[task]];
+  for (const Access& read : grid.reads) {
     const Tensor& tensor = program.tensors[read.tensor];
     if (wanted(tensor.kind))
-      bytes += static_cast<double>(region_elements(step, read.region, coords) * dtype_bytes(tensor.dtype));
+      bytes += static_cast<double>(elements_read(step, grid, read, coords) * dtype_bytes(tensor.dtype));
   }
   return bytes;
 }
@@ -43,24 +53,6 @@ bool is_cache(TensorKind kind) {
 }
 bool is_computed(TensorKind kind) {
   return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
-}
-
-bool multiplies(const TaskGrid& grid) {
-  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
-}
-
-// Experts whose strips a task multiplies, where as many have tokens as may.
-int64_t experts_of(const TaskGrid& grid, std::span<const int64_t> symbols) {
-  return grid.body == BodyKind::kExpert ? evaluate(grid.writes[0].region[1].size, symbols) : 1;
-}
-
-// Activation rows that share a pass: of an expert, with the step's tokens spread evenly over those there may
-// be.
-int64_t rows_of_x(const TaskGrid& grid, std::span<const int64_t> symbols) {
-  if (const Access* x = find_read(grid, "x"); grid.body == BodyKind::kProduct)
-    return evaluate(x->region[0].size, symbols);
-  const int64_t tokens = evaluate(grid.writes[0].region[2].size, symbols);
-  return std::max<int64_t>(1, tokens / experts_of(grid, symbols));
 }
 
 // Tokens that share a pass of the strip, and the rate at which its bytes are multiplied.
@@ -81,7 +73,8 @@ Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes) {
 TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     : step_(step), machine_(machine), products_(step.schedule->program.grids.size()) {
   for (GridId g : step.schedule->program.grids.ids())
-    if (multiplies(step.schedule->program.grids[g])) products_[g.index] = product(g);
+    if (const TaskGrid& grid = step.schedule->program.grids[g]; grid.body == BodyKind::kProduct)
+      products_[g.index] = product(g, evaluate(find_read(grid, "x")->region[0].size, step.symbols));
 }
 
 // Workers that run tasks of the grid at the same time.
@@ -103,13 +96,13 @@ double TaskWorks::product_ns(GridId grid, double bytes_per_ns, double x_bytes) c
                    (1 + x_bytes) * readers(grid) / machine_.l2_bytes_per_ns});
 }
 
-TaskWork TaskWorks::product(GridId grid) const {
+// Of `tokens` rows of activations.
+TaskWork TaskWorks::product(GridId grid, int64_t tokens) const {
   const TaskProgram& program = step_.schedule->program;
   const TaskGrid& g = program.grids[grid];
   const Access* weight = find_read(g, "weight");
   MKC_ASSERT(weight, "product " + g.name + " lacks an operand");
   const Tensor& packed = program.tensors[weight->tensor];
-  const int64_t tokens = rows_of_x(g, step_.symbols);
   const size_t dims = packed.shape.size();
   const int64_t rows = evaluate(packed.shape[dims - 2], {}), cols = evaluate(packed.shape[dims - 1], {});
   const int64_t element = dtype_bytes(packed.dtype);
@@ -120,7 +113,6 @@ TaskWork TaskWorks::product(GridId grid) const {
 
   TaskWork work;
   work.tiles = shape.tiles;
-  work.strips = static_cast<uint32_t>(experts_of(g, step_.symbols));
   work.passes = static_cast<uint32_t>((tokens + variant.group - 1) / variant.group);
   work.tail_bytes = static_cast<uint32_t>(shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes);
   work.weight_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);
@@ -180,22 +172,28 @@ TaskWork TaskWorks::other(uint32_t task) const {
   return work;
 }
 
+// A task of a product, or of an expert with the rows of its slot.
+TaskWork TaskWorks::strip(uint32_t task) const {
+  const GridId grid = step_.grid_of[task];
+  const TaskGrid& g = step_.schedule->program.grids[grid];
+  std::vector<int64_t> coords;
+  task_coords(step_, task, coords);
+  TaskWork work = g.body == BodyKind::kProduct
+                      ? products_[grid.index]
+                      : product(grid, evaluate(g.writes[0].region[0].size, step_.symbols, coords));
+  const Tensor& t = step_.schedule->program.tensors[find_read(g, "weight")->tensor];
+  const size_t dims = t.shape.size();
+  const int64_t rows = std::min(kTileRows, evaluate(t.shape[dims - 2], {}) - coords[0] * kTileRows);
+  work.weight_bytes = static_cast<uint64_t>(rows * evaluate(t.shape[dims - 1], {}) * dtype_bytes(t.dtype));
+  return work;
+}
+
 TaskWork TaskWorks::of(uint32_t task) const {
   const GridId grid = step_.grid_of[task];
   switch (step_.schedule->program.grids[grid].body) {
     case BodyKind::kProduct:
-    case BodyKind::kExpert: {
-      TaskWork work = products_[grid.index];
-      const TaskGrid& g = step_.schedule->program.grids[grid];
-      const int64_t parts = g.coords.size() < 2 ? 1 : g.coords[1].extent.constant();
-      const int64_t strip = (task - step_.task_base[grid.index]) / parts;
-      const Tensor& t = step_.schedule->program.tensors[find_read(g, "weight")->tensor];
-      const size_t dims = t.shape.size();
-      const int64_t rows = std::min(kTileRows, evaluate(t.shape[dims - 2], {}) - strip * kTileRows);
-      work.weight_bytes = static_cast<uint64_t>(rows * evaluate(t.shape[dims - 1], {}) *
-                                                dtype_bytes(t.dtype) * experts_of(g, step_.symbols));
-      return work;
-    }
+    case BodyKind::kExpert:
+      return strip(task);
     case BodyKind::kAttend:
       return attend(task);
     case BodyKind::kCombine:

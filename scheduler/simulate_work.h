@@ -11,11 +11,10 @@ struct TaskWork {
   // Tiles of the strip, which passes through the ring once for each group of tokens: the first time from
   // memory, then from L2.
   uint32_t tiles = 0, passes = 0;
-  uint32_t strips = 1;              // one after the other: of a task's experts
   uint32_t tail_bytes = 0;          // of the last tile; others fill a stage
   double tile_ns = 0, tail_ns = 0;  // to multiply a tile
 
-  uint64_t weight_bytes = 0;  // of the strips, padding left out
+  uint64_t weight_bytes = 0;  // of the strip, padding left out
   uint64_t cold_bytes = 0;    // read from memory by the task itself: keys and values, embedding rows
   double start_ns = 0;        // first operands, norms: of products once a segment
   double busy_ns = 0;         // after cold_bytes, beside tiles
@@ -23,7 +22,7 @@ struct TaskWork {
   double end_ns = 0;          // to the notification
 
   uint64_t strip_bytes() const {
-    return tiles == 0 ? 0 : strips * (uint64_t{tiles - 1} * mkrt::kStageBytes + tail_bytes);
+    return tiles == 0 ? 0 : uint64_t{tiles - 1} * mkrt::kStageBytes + tail_bytes;
   }
 };
 
@@ -34,7 +33,8 @@ class TaskWorks {
   TaskWork of(uint32_t task) const;
 
  private:
-  TaskWork product(GridId grid) const;
+  TaskWork product(GridId grid, int64_t tokens) const;
+  TaskWork strip(uint32_t task) const;
   TaskWork attend(uint32_t task) const;
   TaskWork other(uint32_t task) const;
   double readers(GridId grid) const;
@@ -43,7 +43,7 @@ class TaskWorks {
 
   const Step& step_;
   const Machine& machine_;
-  std::vector<TaskWork> products_;  // by GridId; the tasks of a product are alike
+  std::vector<TaskWork> products_;  // by GridId; the tasks of a product are alike, those of an expert not
 };
 
 }  // namespace mkc

@@ -90,7 +90,7 @@ bool never_expects_zero(const Event& event, const std::vector<Bounds>& symbols) 
 struct Lifetime {
   GridSet accessors;  // grids that read or write the tensor
   GridSet writers;
-  bool looked_up = false;  // by loaders, which no event orders before a later overwrite
+  bool looked_up = false;  // also by workers without a task, which no event orders before a later overwrite
 };
 
 std::vector<Lifetime> lifetimes(const TaskProgram& program) {
@@ -99,7 +99,7 @@ std::vector<Lifetime> lifetimes(const TaskProgram& program) {
   for (GridId g : program.grids.ids()) {
     for (const Access& a : program.grids[g].reads) {
       out[a.tensor.index].accessors.set(g.index);
-      if (loader_looks_up(program.grids[g].body, a.role)) out[a.tensor.index].looked_up = true;
+      if (looks_up(program.grids[g].body, a.role)) out[a.tensor.index].looked_up = true;
     }
     for (const Access& a : program.grids[g].writes) {
       out[a.tensor.index].accessors.set(g.index);
@@ -168,7 +168,6 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
   for (GridId b : program.grids.ids()) {
     const TaskGrid& grid = program.grids[b];
     for (const Wait& wait : grid.waits) {
-      if (wait.loader) continue;
       const Event& event = program.events[wait.event];
       const bool one_cell = has_one_cell(event);
       const bool every_cell =

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/values.h"
+#include "scheduler/cost.h"
 
 namespace mkc {
 namespace {
@@ -30,7 +31,10 @@ Result<std::pair<std::vector<int64_t>, int64_t>> symbol_values(const Symbols& sy
   std::vector<StepRequest> requests;
   for (int64_t b = 0; b < o.batch; ++b)
     requests.push_back({tokens / o.batch + (b < tokens % o.batch ? 1 : 0), context});
-  return std::pair(step_values(symbols, requests), context);
+  std::vector<int64_t> slot_rows;
+  if (const Routing routing = routing_of(symbols); routing.choices != 0)
+    slot_rows = spread_rows(routing, tokens, expected_slots(routing, tokens));
+  return std::pair(step_values(symbols, requests, slot_rows), context);
 }
 
 }  // namespace

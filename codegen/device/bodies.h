@@ -76,29 +76,31 @@ constexpr u32 kMaxExperts = 512;
 constexpr u32 kMaxTopK = 16;
 
 // logits [T, experts]; share [T, top_k]. The experts that any token chose are numbered, in order, as slots:
-// expert [experts]: of each slot; count [experts]: its tokens; both 0 past the last slot. Slots are dealt out
-// to top_k parts: slot s is number s / top_k of part s % top_k, which has `depth` at most. token [top_k,
-// depth, T]: the tokens of each slot, in order, in its first `count` places. row [T, top_k]: the place of
-// each of a token's choices among these.
+// slots [1]: how many; expert, slot_rows and slot_begin [experts]: of each slot, its expert, its tokens and
+// those of the slots before it. token [T * top_k]: the tokens of each slot, in order, slot by slot. row [T,
+// top_k]: the place of each of a token's choices among these.
 struct RouteArgs {
   AS1 const f32* logits;
   AS1 f32* share;
+  AS1 u32* slots;
   AS1 u32* expert;
-  AS1 u32* count;
+  AS1 u32* slot_rows;
+  AS1 u32* slot_begin;
   AS1 u32* token;
   AS1 u32* row;
-  u32 tokens, experts, top_k, depth, norm_topk;
+  u32 tokens, experts, top_k, norm_topk;
 };
 
 // The product of each slot's rows with its expert's weights. `product`: its weight is [experts][rows, cols],
-// its out [top_k, depth, T, out_cols]; no bias, residual or best. token [top_k, depth, T]: the row of
-// product.x of each row; null: product.x is [top_k, depth, T, cols]. The rest as route writes it.
+// its out [rows, out_cols]; no bias, residual or best. token [rows]: the row of product.x of each row; null:
+// product.x is [rows, cols]. The rest as route writes it.
 struct ExpertArgs {
   ProductArgs product;
   AS1 const u32* expert;
-  AS1 const u32* count;
+  AS1 const u32* slot_rows;
+  AS1 const u32* slot_begin;
   AS1 const u32* token;
-  u32 experts, top_k, depth;
+  u32 rows;  // of all slots
 };
 
 // out [T, cols] = residual [T, cols] or 0, plus the rows of x [rows, cols] of a token's choices times its
@@ -109,7 +111,7 @@ struct ExpertSumArgs {
   AS1 const u32* row;
   AS1 const f32* residual;
   AS1 f32* out;
-  u32 tokens, cols, rows, top_k;
+  u32 cols, rows, top_k;
 };
 constexpr u32 kSumCols = 2 * kConsumerThreads;  // of out, a task's
 
@@ -156,11 +158,13 @@ void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32
                      u32 passes);
 void mkd_stream_async(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
                       u32 passes);
-void mkd_loader_wait(Worker*, u32 cell, u32 expected);
-void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*, u32 elem_bytes, u32 first,
-                             u32 count);
-void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 elem_bytes, u32 first,
-                              u32 count);
+void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
+                             u32 first, u32 count);
+void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
+                              u32 first, u32 count);
+u32 mkd_look_up(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
+u32 mkd_loader_look_up_bulk(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
+u32 mkd_loader_look_up_async(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
 void mkd_loader_end(Worker*);
 
 void mkb_product_norm(Worker*, const ProductArgs*);
@@ -176,9 +180,9 @@ void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
 void mkb_route(Worker*, const RouteArgs*);
-void mkb_expert_f32(Worker*, const ExpertArgs*, u32 strip, u32 part);
-void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 strip, u32 part);
-void mkb_expert_f16(Worker*, const ExpertArgs*, u32 strip, u32 part);
+void mkb_expert_f32(Worker*, const ExpertArgs*, u32 strip, u32 slot);
+void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 strip, u32 slot);
+void mkb_expert_f16(Worker*, const ExpertArgs*, u32 strip, u32 slot);
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_draw(Worker*, const DrawArgs*, u32 request);
 }

@@ -7,29 +7,13 @@ namespace {
 
 struct Scratch : ProductScratch {
   AS3 u32* x_row;  // [row of the group]; the first again past its rows
-  AS3 u32* count;  // [slot of the part]; 0 past the last
+  AS3 u32* begin;  // of the slot's rows, and their number
   MK_INLINE explicit Scratch(const Worker& w)
       : ProductScratch(w),
         x_row((AS3 u32*)(value + kGroupTokens * kStripRows)),
-        count(x_row + kGroupTokens) {}
+        begin(x_row + kGroupTokens) {}
 };
-static_assert((kPartials + kMaxTokens + kGroupTokens * kStripRows + kGroupTokens + kMaxExperts + 1) * 4 <=
-              kScratchBytes);
-
-MK_INLINE u32 least(u32 a, u32 b) {
-  return a < b ? a : b;
-}
-
-// Brings the counts of the part's slots to shared memory, so that all threads go the same way even where a
-// fault let this task run ahead of route; for the same reason what is read from its tables is kept within
-// bounds.
-MK_INLINE void fetch_counts(const Worker& w, const ExpertArgs& a, const Scratch& s, u32 part) {
-  for (u32 i = w.thread; i <= a.depth; i += kConsumerThreads) {
-    const u32 slot = i * a.top_k + part;
-    s.count[i] = i < a.depth && slot < a.experts ? least(a.count[slot], a.product.tokens) : 0;
-  }
-  consumer_barrier();
-}
+static_assert((kPartials + kMaxTokens + kGroupTokens * kStripRows + kGroupTokens + 2) * 4 <= kScratchBytes);
 
 // A group of `count` rows as the product takes them.
 struct Input {
@@ -72,35 +56,41 @@ MK_INLINE void multiply_groups(Worker& w, const ExpertArgs& a, u32 strip, u32 be
   }
 }
 
-// The slots of a part, one after the other. Whether by multiply-adds or matrix instructions depends on the
-// tokens of the step, not the rows of a slot, so that a token's bits do not depend on where the others go.
+// Whether by multiply-adds or matrix instructions depends on the tokens of the step, not the rows of a slot,
+// so that a token's bits do not depend on where the others go.
+//
+// One thread reads where the slot's rows are, so that all go the same way even where a fault let this task
+// run ahead of route; for the same reason what is read from its tables is kept within bounds.
 template <class W>
-MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 strip, u32 part) {
+MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 strip, u32 slot) {
   const Scratch s(w);
-  fetch_counts(w, a, s, part);
-  for (u32 i = 0; s.count[i] != 0; ++i) {
-    const u32 begin = (part * a.depth + i) * a.product.tokens, rows = s.count[i];
-    if (a.product.tokens == 1 && (W::bytes == 4 || !a.product.invariant))
-      multiply_groups<W, Fma<W, 1>>(w, a, strip, begin, rows);
-    else if constexpr (W::bytes == 4)
-      multiply_groups<W, Fma<W, kGroupTokensF32>>(w, a, strip, begin, rows);
-    else if (rows <= 8)
-      multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);
-    else
-      multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, strip, begin, rows);
+  if (w.thread == 0) {
+    const u32 rows = least(a.slot_rows[slot], a.product.tokens);
+    s.begin[0] = least(a.slot_begin[slot], a.rows - rows);
+    s.begin[1] = rows;
   }
+  consumer_barrier();
+  const u32 begin = s.begin[0], rows = s.begin[1];
+  if (a.product.tokens == 1 && (W::bytes == 4 || !a.product.invariant))
+    multiply_groups<W, Fma<W, 1>>(w, a, strip, begin, rows);
+  else if constexpr (W::bytes == 4)
+    multiply_groups<W, Fma<W, kGroupTokensF32>>(w, a, strip, begin, rows);
+  else if (rows <= 8)
+    multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);
+  else
+    multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, strip, begin, rows);
 }
 
 }  // namespace
 
-MK_BODY void mkb_expert_f32(Worker* w, const ExpertArgs* a, u32 strip, u32 part) {
-  run<F32>(*w, *a, strip, part);
+MK_BODY void mkb_expert_f32(Worker* w, const ExpertArgs* a, u32 strip, u32 slot) {
+  run<F32>(*w, *a, strip, slot);
 }
-MK_BODY void mkb_expert_bf16(Worker* w, const ExpertArgs* a, u32 strip, u32 part) {
-  run<Bf16>(*w, *a, strip, part);
+MK_BODY void mkb_expert_bf16(Worker* w, const ExpertArgs* a, u32 strip, u32 slot) {
+  run<Bf16>(*w, *a, strip, slot);
 }
-MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 strip, u32 part) {
-  run<F16>(*w, *a, strip, part);
+MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 strip, u32 slot) {
+  run<F16>(*w, *a, strip, slot);
 }
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {

@@ -9,13 +9,21 @@ constexpr u32 kNone = 0xffffffffu;
 constexpr u32 kLaneLogits = kMaxExperts / kWarpLanes;
 constexpr f32 kLog2E = 1.4426950408889634f;
 
+// Tokens go to warps in turn: token t is the t / 8-th of warp t % 8.
+constexpr u32 kRounds = kMaxTokens / kConsumerWarps;
+
 struct Scratch {
-  AS3 u32* count;        // [expert]: its pairs
-  AS3 uint16_t* choice;  // [pair]: its expert
+  AS3 u32* chosen;  // [expert][warp]: bit i: the i-th token of the warp goes there
+  AS3 u32* count;   // [expert]: its tokens, and kOneSlot if it has some
+  AS3 u32* begin;   // [expert]: where its tokens begin
   MK_INLINE explicit Scratch(const Worker& w)
-      : count((AS3 u32*)w.scratch()), choice((AS3 uint16_t*)(count + kMaxExperts)) {}
+      : chosen((AS3 u32*)w.scratch()),
+        count(chosen + kMaxExperts * kConsumerWarps),
+        begin(count + kMaxExperts) {}
 };
-static_assert(kMaxExperts * 4 + kMaxTokens * kMaxTopK * 2 <= kScratchBytes);
+constexpr u32 kOneSlot = 1 << 16;
+static_assert(kRounds <= 32 && kMaxTokens * kMaxTopK < kOneSlot && kMaxExperts < (1 << 16));
+static_assert(kMaxExperts * (kConsumerWarps + 2) * 4 <= kScratchBytes);
 
 // One token's logits in a warp: expert i * 32 + lane. What is no number counts as the least.
 struct Logits {
@@ -50,7 +58,7 @@ struct Logits {
   }
 };
 
-// One warp: the token's choices and shares, of a softmax over all experts.
+// One warp: the token's choices and shares, of a softmax over all experts. Leaves the choices in `row`.
 MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane) {
   Logits logits(a.logits + token * a.experts, a.experts, lane);
   f32 all = 0, chosen = 0, greatest = 0;
@@ -66,7 +74,8 @@ MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane)
     const f32 weight = mk_exp2((best.value - greatest) * kLog2E);
     chosen += weight;
     if (lane == 0) {
-      s.choice[token * a.top_k + i] = (uint16_t)best.expert;
+      s.chosen[best.expert * kConsumerWarps + token % kConsumerWarps] |= 1u << token / kConsumerWarps;
+      a.row[token * a.top_k + i] = best.expert;
       a.share[token * a.top_k + i] = weight;
     }
   }
@@ -75,39 +84,60 @@ MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane)
     for (u32 i = 0; i < a.top_k; ++i) a.share[token * a.top_k + i] *= scale;
 }
 
-// One thread for an expert: its slot, behind those of the experts before it, and its tokens.
+// Tokens of an expert: all of them, or those before `token`.
+MK_INLINE u32 count_tokens(const Scratch& s, u32 expert) {
+  u32 count = 0;
+  for (u32 i = 0; i < kConsumerWarps; ++i)
+    count += (u32)__builtin_popcount(s.chosen[expert * kConsumerWarps + i]);
+  return count;
+}
+MK_INLINE u32 count_before(const Scratch& s, u32 expert, u32 token) {
+  const u32 round = token / kConsumerWarps, earlier = (1u << round) - 1, now = 1u << round;
+  u32 count = 0;
+  for (u32 i = 0; i < kConsumerWarps; ++i) {
+    const u32 rounds = i < token % kConsumerWarps ? earlier | now : earlier;
+    count += (u32)__builtin_popcount(s.chosen[expert * kConsumerWarps + i] & rounds);
+  }
+  return count;
+}
+
+// One thread for an expert: its slot, behind those of the experts before it.
 MK_INLINE void fill_slot(const RouteArgs& a, const Scratch& s, u32 expert) {
-  if (s.count[expert] == 0) return;
-  u32 slot = 0, place = 0;
-  for (u32 e = 0; e < expert; ++e) slot += s.count[e] != 0;
-  a.expert[slot] = expert;
-  a.count[slot] = s.count[expert];
-  const u32 first = (slot % a.top_k * a.depth + slot / a.top_k) * a.tokens;
-  for (u32 pair = 0; pair < a.tokens * a.top_k; ++pair)
-    if (s.choice[pair] == expert) {
-      const u32 row = first + place++;
-      a.token[row] = pair / a.top_k;
-      a.row[pair] = row;
-    }
+  u32 before = 0;
+  for (u32 e = 0; e < expert; ++e) before += s.count[e];
+  const u32 slot = before / kOneSlot, begin = before % kOneSlot, rows = s.count[expert] % kOneSlot;
+  s.begin[expert] = begin;
+  if (rows != 0) {
+    a.expert[slot] = expert;
+    a.slot_rows[slot] = rows;
+    a.slot_begin[slot] = begin;
+  }
+  if (expert + 1 == a.experts) *a.slots = slot + (rows != 0);
 }
 
 }  // namespace
 
 MK_BODY void mkb_route(Worker* w, const RouteArgs* a) {
   const Scratch s(*w);
+  for (u32 i = w->thread; i < a->experts * kConsumerWarps; i += kConsumerThreads) s.chosen[i] = 0;
+  consumer_barrier();
   for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) choose(*a, s, token, w->lane());
   consumer_barrier();
   for (u32 e = w->thread; e < a->experts; e += kConsumerThreads) {
-    u32 count = 0;
-    for (u32 pair = 0; pair < a->tokens * a->top_k; ++pair) count += s.choice[pair] == e;
-    s.count[e] = count;
+    const u32 tokens = count_tokens(s, e);
+    s.count[e] = tokens == 0 ? 0 : kOneSlot + tokens;
   }
   consumer_barrier();
-  u32 slots = 0;
-  for (u32 e = 0; e < a->experts; ++e) slots += s.count[e] != 0;
   for (u32 e = w->thread; e < a->experts; e += kConsumerThreads) fill_slot(*a, s, e);
-  for (u32 slot = slots + w->thread; slot < a->experts; slot += kConsumerThreads)
-    a->expert[slot] = a->count[slot] = 0;
+  consumer_barrier();
+  const u32 pairs = a->tokens * a->top_k;
+  for (u32 pair = w->thread; pair < pairs; pair += kConsumerThreads) {
+    // After a fault, others that ran ahead may have written over the choices.
+    const u32 token = pair / a->top_k, expert = least(a->row[pair], a->experts - 1);
+    const u32 row = least(s.begin[expert] + count_before(s, expert, token), pairs - 1);
+    a->token[row] = token;
+    a->row[pair] = row;
+  }
 }
 
 }  // namespace mk

@@ -63,22 +63,27 @@ MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) 
     }
 }
 
-// Tasks [first, first + count) of a grid over strips and parts of the slots: the strip of each slot's expert,
-// once for each group of its rows. Reads what route wrote, so it comes after a wait for it.
+// Tasks [first, first + count) of a grid over strips and `slots` slots: the strip of the slot's expert, once
+// for each group of its rows. Reads what route wrote, so it comes after a lookup.
 template <class Loader>
-MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 elem_bytes,
-                              u32 first, u32 count) {
+MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 slots,
+                              u32 elem_bytes, u32 first, u32 count) {
   const ProductArgs& p = a.product;
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
   const u32 group = elem_bytes == 2 ? kGroupTokens : kGroupTokensF32;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
-  for (u32 task = first; task < first + count; ++task)
-    for (u32 slot = task % a.top_k; slot < a.experts; slot += a.top_k) {
-      const u32 rows = Loader::same(a.count[slot]);
-      if (rows == 0 || Loader::stop(w)) break;
-      stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
-                     {task / a.top_k, 1, p.tiles, tail_bytes, (rows + group - 1) / group});
-    }
+  for (u32 task = first; task < first + count && !Loader::stop(w); ++task) {
+    const u32 slot = task % slots, rows = Loader::same(a.slot_rows[slot]);
+    stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
+                   {task / slots, 1, p.tiles, tail_bytes, (rows + group - 1) / group});
+  }
+}
+
+// What one word of a table says once its event is complete; any number up to `most` after a fault.
+template <class Loader>
+MK_INLINE u32 loader_look_up(Worker& w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+  poll(w, cell, expected);
+  return least(Loader::same(*table), most);
 }
 
 }  // namespace
@@ -202,9 +207,9 @@ MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 
                              u32 tail_bytes, u32 passes) {
   stream<Bulk>(*w, weights, {first, count, tiles, tail_bytes, passes});
 }
-MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 elem_bytes,
-                                     u32 first, u32 count) {
-  stream_experts<Bulk>(*w, weights, *a, elem_bytes, first, count);
+MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
+                                     u32 elem_bytes, u32 first, u32 count) {
+  stream_experts<Bulk>(*w, weights, *a, slots, elem_bytes, first, count);
 }
 
 // The same by all lanes of the loader warp, for targets without a copy engine.
@@ -212,14 +217,30 @@ MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32
                               u32 tail_bytes, u32 passes) {
   stream<Async>(*w, weights, {first, count, tiles, tail_bytes, passes});
 }
-MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 elem_bytes,
-                                      u32 first, u32 count) {
-  stream_experts<Async>(*w, weights, *a, elem_bytes, first, count);
+MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
+                                      u32 elem_bytes, u32 first, u32 count) {
+  stream_experts<Async>(*w, weights, *a, slots, elem_bytes, first, count);
 }
 
-// The loading threads, before they read what this launch writes.
-MK_BODY void mkd_loader_wait(Worker* w, u32 cell, u32 expected) {
-  poll(*w, cell, expected);
+// Consumer threads: what a word of a table says once the cell has `expected` notifications; any number up to
+// `most` after a fault, the same for all of them. The first barrier keeps the word until all have read the
+// one before.
+MK_BODY u32 mkd_look_up(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+  consumer_barrier();
+  if (w->thread == 0) {
+    poll(*w, cell, expected);
+    *w->found() = least(*table, most);
+  }
+  consumer_barrier();
+  return *w->found();
+}
+
+// The same for the loading threads.
+MK_BODY u32 mkd_loader_look_up_bulk(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+  return loader_look_up<Bulk>(*w, cell, expected, table, most);
+}
+MK_BODY u32 mkd_loader_look_up_async(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+  return loader_look_up<Async>(*w, cell, expected, table, most);
 }
 
 // The loading threads, at the end: after a fault consumers leave stages behind, and a worker must not

@@ -16,7 +16,7 @@ using namespace mkrt;
 
 constexpr u32 kWarpLanes = 32;
 constexpr u32 kConsumerBarrier = 1;  // named barrier of the consumer warps
-constexpr u32 kBarrierBytes = 1024;  // behind the stages: full and empty barriers, arrived_last
+constexpr u32 kBarrierBytes = 1024;  // behind the stages: full and empty barriers, arrived_last, found
 constexpr u32 kListBytes = 2048;     // behind the barriers: lists of the step, and of tasks
 constexpr u32 kListEntries = kMaxRequests + 1;
 constexpr u32 kMaxLists = kListBytes / 4 / kListEntries;
@@ -42,6 +42,7 @@ struct Worker {
   MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
   MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
   MK_INLINE AS3 u32* arrived_last() const { return (AS3 u32*)full(2 * kMaxStages); }
+  MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // by a lookup
   MK_INLINE AS3 u32* list(u32 number) const {
     return (AS3 u32*)(shared + stages * kStageBytes + kBarrierBytes) + number * kListEntries;
   }
@@ -89,6 +90,10 @@ MK_INLINE void release_stage(Worker& w) {
   mk_warp_sync();
   if (w.lane() == 0) mk_mbar_arrive(w.empty(w.stage % w.stages));
   ++w.stage;
+}
+
+MK_INLINE u32 least(u32 a, u32 b) {
+  return a < b ? a : b;
 }
 
 // By value: clang 22's __builtin_bit_cast of a vector's element takes element 0 whatever the index.

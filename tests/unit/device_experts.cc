@@ -11,41 +11,34 @@ namespace {
 
 // What route writes.
 struct Routed {
-  u32 tokens, experts, top_k, depth;
+  u32 tokens, experts, top_k, slots = ~0u;
   std::vector<float> share;
-  std::vector<u32> expert, count, token, row;
+  std::vector<u32> expert, slot_rows, slot_begin, token, row;
   Routed(u32 t, u32 e, u32 k)
       : tokens(t),
         experts(e),
         top_k(k),
-        depth(std::min((e + k - 1) / k, t)),
         share(t * k, NAN),
         expert(e, ~0u),
-        count(e, ~0u),
-        token(k * depth * t, ~0u),
+        slot_rows(e, ~0u),
+        slot_begin(e, ~0u),
+        token(t * k, ~0u),
         row(t * k, ~0u) {}
   RouteArgs args(const std::vector<float>& logits, bool norm) {
     return {global(logits.data()),
             global(share.data()),
+            global(&slots),
             global(expert.data()),
-            global(count.data()),
+            global(slot_rows.data()),
+            global(slot_begin.data()),
             global(token.data()),
             global(row.data()),
             tokens,
             experts,
             top_k,
-            depth,
             norm};
   }
-  u32 rows() const { return top_k * depth * tokens; }
-  // Where a slot's rows begin.
-  u32 begin(u32 slot) const { return (slot % top_k * depth + slot / top_k) * tokens; }
-  // The slot of a row, if it has one.
-  bool has(u32 at, u32& slot) const {
-    const u32 place = at / tokens;
-    slot = place % depth * top_k + place / depth;
-    return slot < experts && at % tokens < count[slot];
-  }
+  u32 rows() const { return top_k * tokens; }
 };
 
 Routed route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 top_k, bool norm) {
@@ -86,22 +79,19 @@ void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 
       CHECK(std::abs(r.share[t * top_k + i] - want) < 2e-6);
     }
   }
-  u32 slot = 0;
+  u32 slot = 0, row = 0;
   for (u32 e = 0; e < experts; ++e) {
     if (tokens_of[e].empty()) continue;
     CHECK(r.expert[slot] == e);
-    CHECK(r.count[slot] == tokens_of[e].size());
-    u32 row = r.begin(slot++);
+    CHECK(r.slot_rows[slot] == tokens_of[e].size());
+    CHECK(r.slot_begin[slot++] == row);
     for (const u32 t : tokens_of[e]) {
       CHECK(r.token[row] == t);
       const auto choice = std::find(chosen[t].begin(), chosen[t].end(), e) - chosen[t].begin();
       CHECK(r.row[t * top_k + static_cast<u32>(choice)] == row++);
     }
   }
-  for (; slot < experts; ++slot) {
-    CHECK(r.count[slot] == 0);
-    CHECK(r.expert[slot] == 0);
-  }
+  CHECK(r.slots == slot);
 }
 
 TEST_CASE("route chooses the greatest of a softmax and sorts pairs by expert and token") {
@@ -135,8 +125,8 @@ TEST_CASE("logits that are no numbers still choose experts there are") {
     CAPTURE(odd);
     const Routed r = route(std::vector<float>(3 * 5, odd), 3, 5, 2, true);
     CHECK(std::vector<u32>(r.expert.begin(), r.expert.begin() + 2) == std::vector<u32>{0, 1});
-    for (u32 t = 0; t < 3; ++t)
-      for (u32 slot = 0; slot < 2; ++slot) CHECK(r.token[r.begin(slot) + t] == t);
+    CHECK(r.slots == 2);
+    CHECK(r.token == std::vector<u32>{0, 1, 2, 0, 1, 2});
   }
 }
 
@@ -193,29 +183,28 @@ ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.silu_mul = c.silu;
   a.product.eps = 1e-5f;
   a.expert = global(p.routed.expert.data());
-  a.count = global(p.routed.count.data());
+  a.slot_rows = global(p.routed.slot_rows.data());
+  a.slot_begin = global(p.routed.slot_begin.data());
   a.token = c.gather ? global(p.routed.token.data()) : nullptr;
-  a.experts = c.experts;
-  a.top_k = c.top_k;
-  a.depth = p.routed.depth;
+  a.rows = p.routed.rows();
   return a;
 }
 
-// All strips and parts, by one worker in two segments that part within a strip.
+// All strips and slots, by one worker in two segments that part within a strip.
 std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
   std::vector<float> out(size_t{p.routed.rows()} * (c.silu ? c.rows / 2 : c.rows), 0.0f);
   const ExpertArgs a = make_args(c, p, out);
-  const u32 tasks = c.top_k * a.product.strips, first_part = tasks / 2 + 1;
+  const u32 slots = p.routed.slots, tasks = slots * a.product.strips, half = tasks / 2 + 1;
   Sides s;
   s.load = [&](Worker& w) {
-    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, c.bf16 ? 2 : 4, 0, first_part);
-    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, c.bf16 ? 2 : 4, first_part, tasks - first_part);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, c.bf16 ? 2 : 4, 0, half);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, c.bf16 ? 2 : 4, half, tasks - half);
   };
   s.consume = [&](Worker& w) {
     if (a.product.norm) mkb_product_norm(&w, &a.product);
     for (u32 task = 0; task < tasks; ++task) {
-      const u32 strip = task / c.top_k, part = task % c.top_k;
-      c.bf16 ? mkb_expert_bf16(&w, &a, strip, part) : mkb_expert_f32(&w, &a, strip, part);
+      const u32 strip = task / slots, slot = task % slots;
+      c.bf16 ? mkb_expert_bf16(&w, &a, strip, slot) : mkb_expert_f32(&w, &a, strip, slot);
       mkd_barrier();
     }
   };
@@ -245,7 +234,7 @@ void check_product(const Case& c) {
   const std::vector<float> out = run(c, p);
   const u32 out_cols = c.silu ? c.rows / 2 : c.rows;
   for (u32 row = 0, slot = 0; row < p.routed.rows(); ++row) {
-    if (!p.routed.has(row, slot)) continue;
+    while (row >= p.routed.slot_begin[slot] + p.routed.slot_rows[slot]) ++slot;
     const std::vector<double> in = product_input(c, p, row);
     const auto dot = [&](u32 r) {
       const double* w = &p.weight[(size_t{p.routed.expert[slot]} * c.rows + r) * c.cols];
@@ -285,7 +274,7 @@ TEST_CASE("a row's bits do not depend on the rows beside it") {
   const std::vector<float> some = run(c, mixed), all = run(c, together);
   u32 slot = 0, same = 0;
   while (mixed.routed.expert[slot] != 2) ++slot;
-  for (u32 row = mixed.routed.begin(slot); same < mixed.routed.count[slot]; ++row, ++same)
+  for (u32 row = mixed.routed.slot_begin[slot]; same < mixed.routed.slot_rows[slot]; ++row, ++same)
     CHECK(std::equal(&some[row * c.rows], &some[row * c.rows] + c.rows,
                      &all[mixed.routed.token[row] * c.rows]));
   CHECK(same > 3);
@@ -303,7 +292,6 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
                           global(r.row.data()),
                           add ? global(residual.data()) : nullptr,
                           global(out.data()),
-                          tokens,
                           cols,
                           r.rows(),
                           top_k};
@@ -323,7 +311,7 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
   }
 }
 
-TEST_CASE("the loader waits for route before it reads whose weights to bring") {
+TEST_CASE("loader and consumers look up what the route found once it is there") {
   const Case c{6, 5, 2, 48, 130, true, false, true, {}};
   Problem p = make_problem(c);
   const std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6), want = run(c, p);
@@ -332,19 +320,20 @@ TEST_CASE("the loader waits for route before it reads whose weights to bring") {
   std::vector<float> out(want.size(), 0.0f);
   const ExpertArgs a = make_args(c, p, out);
   const RouteArgs routing = p.routed.args(logits, true);
-  const u32 tasks = c.top_k * a.product.strips;
+  const AS1 u32* found = global(&p.routed.slots);
   Sides s;
   s.load = [&](Worker& w) {
-    mkd_loader_wait(&w, 7, 1);
-    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, 2, 0, tasks);
+    const u32 slots = mkd_loader_look_up_bulk(&w, 7, 1, found, c.experts);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, 2, 0, slots * a.product.strips);
   };
   s.consume = [&](Worker& w) {
     mkb_route(&w, &routing);
     mkd_barrier();
     mkd_notify(&w, 7, 1);
+    const u32 slots = mkd_look_up(&w, 7, 1, found, c.experts);
     mkb_product_norm(&w, &a.product);
-    for (u32 task = 0; task < tasks; ++task) {
-      mkb_expert_bf16(&w, &a, task / c.top_k, task % c.top_k);
+    for (u32 task = 0; task < slots * a.product.strips; ++task) {
+      mkb_expert_bf16(&w, &a, task / slots, task % slots);
       mkd_barrier();
     }
   };

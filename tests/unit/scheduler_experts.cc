@@ -52,7 +52,7 @@ std::string error_of(const Schedule& schedule) {
 
 }  // namespace
 
-TEST_CASE("a layer of experts is a route, two grids over strips and parts, and a sum") {
+TEST_CASE("a layer of experts is a route, two grids over strips and experts with tokens, and a sum") {
   const TaskProgram program = program_of(two_layers());
   CHECK(verify(program).empty());
   const std::string text = print(program), begin = "grid %l0.choice[]";
@@ -68,27 +68,34 @@ TEST_CASE("a layer of experts is a route, two grids over strips and parts, and a
   CHECK(grids == R"(grid %l0.choice[]: route {norm_topk = 0, top_k = 2}
   read logits %l0.router_logits[0:+T, 0:+4]
   write share %l0.share[0:+T, 0:+2]
+  write slots %l0.choice.slots[0:+1]
   write expert %l0.choice.expert[0:+4]
-  write count %l0.choice.count[0:+4]
-  write token %l0.choice.token[0:+2, 0:+min(2, T), 0:+T]
+  write slot_rows %l0.choice.slot_rows[0:+4]
+  write slot_begin %l0.choice.slot_begin[0:+4]
+  write token %l0.choice.token[0:+2*T]
   write row %l0.choice.row[0:+T, 0:+2]
-grid %l0.gate_up[j: 3, a: 2]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, top_k = 2}
+grid %l0.gate_up[j: 3, s: slots]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, top_k = 2}
   read x %l0.y[0:+T, 0:+32]
-  read token %l0.choice.token[a:+1, 0:+min(2, T), 0:+T]
+  read token %l0.choice.token[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s])]
   read weight %l0.gate_up.packed[0:+4, 16*j:+16, 0:+32] stream
+  read slots %l0.choice.slots[0:+1]
   read expert %l0.choice.expert[0:+4]
-  read count %l0.choice.count[0:+4]
+  read slot_rows %l0.choice.slot_rows[0:+4]
+  read slot_begin %l0.choice.slot_begin[0:+4]
   read norm %l0.post_norm[0:+32]
-  write out %l0.act[a:+1, 0:+min(2, T), 0:+T, 8*j:+8]
-grid %l0.expert_down[j: 2, a: 2]: expert {top_k = 2}
-  read rows %l0.act[a:+1, 0:+min(2, T), 0:+T, 0:+24]
+  write out %l0.act[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s]), 8*j:+8]
+grid %l0.expert_down[j: 2, s: slots]: expert {top_k = 2}
+  read rows %l0.act[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s]), 0:+24]
   read weight %l0.expert_down.packed[0:+4, 16*j:+16, 0:+24] stream
+  read slots %l0.choice.slots[0:+1]
   read expert %l0.choice.expert[0:+4]
-  read count %l0.choice.count[0:+4]
-  write out %l0.expert_down[a:+1, 0:+min(2, T), 0:+T, 16*j:+16]
+  read slot_rows %l0.choice.slot_rows[0:+4]
+  read slot_begin %l0.choice.slot_begin[0:+4]
+  write out %l0.expert_down[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s]), 16*j:+16]
 grid %l0.down[t: T, c: 1]: expert_sum
-  read x %l0.expert_down[0:+2, 0:+min(2, T), 0:+T, 512*c:+min(512, 32 - 512*c)]
+  read x %l0.expert_down[0:+2*T, 512*c:+min(512, 32 - 512*c)]
   read share %l0.share[t:+1, 0:+2]
+  read slots %l0.choice.slots[0:+1]
   read row %l0.choice.row[t:+1, 0:+2]
   read residual %l0.y[t:+1, 512*c:+min(512, 32 - 512*c)]
   write out %l0.x[t:+1, 512*c:+min(512, 32 - 512*c)]
@@ -103,23 +110,29 @@ TEST_CASE("with one choice a token, rows of experts are not taken for tokens") {
   CHECK(grid(program, "l0.expert_down").reads[0].role == "rows");
 }
 
-TEST_CASE("loaders of both products wait for the route, and the schedule is proved") {
-  Schedule s = schedule_of(two_layers());
-  for (const char* name : {"l0.gate_up", "l0.expert_down"}) {
-    const std::vector<Wait>& waits = grid(s.program, name).waits;
-    REQUIRE(waits.size() == 2);
-    CHECK(!waits[0].loader);
-    CHECK(waits[1].loader);
-    CHECK(s.program.events[waits[1].event].name == "l0.gate_up_ready");
+TEST_CASE("grids of experts look up what the route found, and count by it") {
+  TaskProgram program = schedule_of(two_layers()).program;
+  CHECK(verify(program).empty());
+  std::string text = print(program), found;
+  for (const char* begin : {"event @l0.gate_up_ready", "event @l0.expert_down_ready", "event @l0.down_ready"})
+    found += text.substr(text.find(begin), text.find(" loc(", text.find(begin)) - text.find(begin)) + "\n";
+  CHECK(found == R"(event @l0.gate_up_ready[] expect 1
+event @l0.expert_down_ready[slots] expect 3
+event @l0.down_ready[] expect 2*slots
+)");
+  for (const char* name : {"l0.gate_up", "l0.expert_down", "l0.down"}) {
+    const std::vector<Wait>& waits = grid(program, name).waits;
+    CHECK(waits.size() == (name == std::string("l0.gate_up") ? 1 : 2));
+    for (size_t i = 0; i < waits.size(); ++i) CHECK(waits[i].lookup == (i == 0));
+    CHECK(program.events[waits[0].event].name == "l0.gate_up_ready");
   }
-  CHECK(error_of(s) == "");
 }
 
-TEST_CASE("a loader that looks up what may not be there yet, or no longer, is refused") {
+TEST_CASE("a lookup of what may not be there yet, or no longer, is refused") {
   Schedule s = schedule_of(two_layers());
-  grid(s.program, "l0.expert_down").waits.pop_back();
-  CHECK(error_of(s) ==
-        "error: the loader of %l0.expert_down looks up %l0.choice.expert without a wait for %l0.choice");
+  CHECK(error_of(s) == "");
+  grid(s.program, "l0.expert_down").waits[0].lookup = false;
+  CHECK(error_of(s) == "error: %l0.expert_down looks up %l0.choice.slots without a lookup after %l0.choice");
   s = schedule_of(two_layers());
   const auto slot = [&](const std::string& name) -> Slot& {
     for (TensorId t : s.program.tensors.ids())
@@ -127,9 +140,9 @@ TEST_CASE("a loader that looks up what may not be there yet, or no longer, is re
     FAIL(name);
     return s.slots[0];
   };
-  slot("l1.choice.expert").offset = slot("l0.choice.count").offset;
+  slot("l1.choice.expert").offset = slot("l0.choice.slot_rows").offset;
   CHECK(error_of(s) ==
-        "error: the loader of %l0.gate_up looks up %l0.choice.count, which %l1.choice.expert may overwrite");
+        "error: %l0.gate_up looks up %l0.choice.slot_rows, which %l1.choice.expert may overwrite");
 }
 
 TEST_CASE("experts that follow no route fit no task") {
