@@ -34,7 +34,7 @@ void LaunchCode::load_symbols() {
   uint32_t given = 0;  // in the manifest
   for (const Symbol& s : s_.program.symbols) {
     const size_t at = offsetof(mkrt::MkStep, symbol) + 4 * given;
-    e_.symbols.push_back(s.routed || s.is_list() ? nullptr : e_.load32(values_.bases.step, at));
+    e_.symbols.push_back(s.routed || s.is_list() ? nullptr : e_.load32(launch_.bases.step, at));
     given += s.routed ? 0 : 1;
   }
 }

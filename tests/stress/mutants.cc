@@ -18,6 +18,7 @@ constexpr const char* kOutside = "access outside shared memory";
 constexpr const char* kFault = " waited for event ";  // the kernel's own deadline
 constexpr const char* kStuck = " of its ring beyond ";
 constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it: the emulator finds it
+constexpr const char* kDiverged = ": diverged: lane ";
 constexpr const char* kNotAwaited = "nobody waited for all copies";
 constexpr const char* kExtraArrival = "arrivals of its phase already";
 
@@ -36,6 +37,16 @@ TinyModel small_model() {
   TinyModel model;
   model.shape.context = 320;
   model.workers = 5;
+  return model;
+}
+// Few enough tasks that some worker looks up twice in a row without one.
+TinyModel small_experts() {
+  TinyModel model = small_model();
+  model.shape.family = "qwen3_moe";
+  model.shape.experts = 5;
+  model.shape.expert_ffn = 24;
+  model.shape.layers = 2;
+  model.workers = 17;
   return model;
 }
 RunOptions small_run() {
@@ -137,6 +148,24 @@ std::vector<Mutant> body_mutants() {
   };
 }
 
+std::vector<Mutant> lookup_mutants() {
+  const std::string look_up = "mkd_look_up", barrier = "consumer_barrier", route = "mkb_route",
+                    poll = "4poll";
+  const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly};
+  return {
+      {"lookup without a wait", {{look_up, poll, 0, drop}}, early},
+      {"lookup before all have read the last one", {{look_up, barrier, 0, drop}}, {kWriteTooEarly}, true},
+      {"no barrier after a lookup", {{look_up, barrier, 1, drop}}, {kReadTooEarly, kDeadlock}},
+      {"the loader does not wait", {{"loader_look_upINS0_4Bulk", poll, 0, drop}}, early},
+      {"one slot too few", {{"mk_kernel", "mkd_look_up", 0, add_to_result(-1)}}, {kFault}},
+      {"route: no choices yet", {{route, barrier, 0, drop}}, early},
+      {"route: choices", {{route, barrier, 1, drop}}, early},
+      {"route: counts", {{route, barrier, 2, drop}}, early},
+      {"route: where rows begin", {{route, barrier, 3, drop}}, early},
+      {"expert: the slot's rows", {{"3runINS_4Bf16", barrier, 0, drop}}, {kReadTooEarly, kDiverged}},
+  };
+}
+
 // What shows only after a fault.
 std::vector<Mutant> fault_mutants() {
   const SiteEdit fault{"mkd_wait", "4poll", 0, fault_at_once};
@@ -201,8 +230,9 @@ void check_caught(const Compiled& compiled, const HostKernel& kernel, const Muta
   CHECK(caught);
 }
 
-void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy) {
-  const Compiled compiled(small_model());
+void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy,
+                  const TinyModel& model = small_model()) {
+  const Compiled compiled(model);
   std::vector<Mutant> mutants;
   for (const auto& group : groups) mutants.insert(mutants.end(), group.begin(), group.end());
   std::vector<std::vector<SiteEdit>> changes;
@@ -226,6 +256,10 @@ TEST_CASE("a bug in the ring, in an event or inside a task is caught, and withou
 
 TEST_CASE("a bug in the ring filled by 16-byte copies is caught") {
   check_caught({ring_mutants(), async_copy_mutants()}, false);
+}
+
+TEST_CASE("a bug in a lookup, in a route or in an expert is caught") {
+  check_caught({lookup_mutants()}, true, small_experts());
 }
 
 TEST_CASE("a wait or notification of any grid that is missing or wrong is caught") {
