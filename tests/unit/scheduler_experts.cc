@@ -2,14 +2,18 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
 #include "ir/print.h"
+#include "ir/values.h"
 #include "ir/verify.h"
 #include "scheduler/events.h"
 #include "scheduler/fuse.h"
 #include "scheduler/machine.h"
 #include "scheduler/place.h"
 #include "scheduler/prove.h"
+#include "scheduler/prove_values.h"
 #include "tests/unit/frontend_fixtures.h"
 
 namespace mkc {
@@ -143,6 +147,70 @@ TEST_CASE("a lookup of what may not be there yet, or no longer, is refused") {
   slot("l1.choice.expert").offset = slot("l0.choice.slot_rows").offset;
   CHECK(error_of(s) ==
         "error: %l0.gate_up looks up %l0.choice.slot_rows, which %l1.choice.expert may overwrite");
+}
+
+TEST_CASE("counts that hold for some routings only are refused") {
+  Schedule s = schedule_of(two_layers());
+  const auto expect = [&](const std::string& name) -> Expr& {
+    for (Event& e : s.program.events.items)
+      if (e.name == name) return e.expect;
+    FAIL(name);
+    return s.program.events.items[0].expect;
+  };
+  expect("l0.down_ready") = 4;  // right for a step of one token
+  CHECK(error_of(s) ==
+        "error: @l0.down_ready[] expects 4 notifications, 6 tasks notify it (at T = 10, B = 8, q_len = [1, "
+        "1, 1, "
+        "1, 1, 1, 1, 3], kv_len = [3, 3, 3, 3, 3, 3, 3, 3], slots = 3, slot_rows = [10, 9, 1])");
+  s = schedule_of(two_layers());
+  expect("l1.expert_down_ready") = 2;
+  CHECK(
+      error_of(s).starts_with("error: @l1.expert_down_ready[0] expects 2 notifications, 3 tasks notify it"));
+}
+
+TEST_CASE("routings of the proof are what tokens may choose") {
+  const TaskProgram program = program_of(two_layers());
+  const Symbols& symbols = program.symbols;
+  std::set<int64_t> slots_of_most;
+  int64_t most = 0;
+  for (const std::vector<int64_t>& values : chosen_values(program)) {
+    const auto value = [&](const char* name) { return values[find_symbol(symbols, name).index]; };
+    const auto rows = values.begin() + value("slot_rows"), end = rows + value("slots");
+    CHECK(std::accumulate(rows, end, int64_t{0}) == 2 * value("T"));
+    CHECK(*std::min_element(rows, end) >= 1);
+    CHECK(*std::max_element(rows, end) <= value("T"));
+    CHECK(value("slots") <= 4);
+    if (value("T") > most) slots_of_most.clear();
+    most = std::max(most, value("T"));
+    if (value("T") == most) slots_of_most.insert(value("slots"));
+  }
+  CHECK(most == 64);
+  CHECK(slots_of_most == std::set<int64_t>{2, 4});  // the same experts for all, and all experts
+}
+
+TEST_CASE("a schedule that looks things up needs one order of its grids") {
+  Schedule s = schedule_of(two_layers());
+  for (std::vector<Segment>& stream : s.streams) {
+    const auto find = [&](const char* name) {
+      return std::find_if(stream.begin(), stream.end(),
+                          [&](const Segment& g) { return s.program.grids[g.grid].name == name; });
+    };
+    if (find("l0.choice") != stream.end()) std::swap(*find("l0.choice"), *find("l0.gate_up"));
+  }
+  CHECK(error_of(s) == "error: %l0.gate_up looks up its tasks, but its grids have no one order");
+}
+
+TEST_CASE("routes of one program have the same numbers of experts and choices") {
+  const Result<OpGraph> graph = test::graph_of(two_layers());
+  REQUIRE(graph.ok());
+  OpGraph g = graph.value();
+  for (Op& op : g.ops.items)
+    if (op.kind == OpKind::kRoute && op.layer == 1) set_attr(op.attrs, "top_k", int64_t{1});
+  const Result<TaskProgram> program = fuse(g);
+  REQUIRE(!program.ok());
+  CHECK(program.error().message.find(
+            "route fits no task: an earlier route has other numbers of experts or choices") !=
+        std::string::npos);
 }
 
 TEST_CASE("experts that follow no route fit no task") {
