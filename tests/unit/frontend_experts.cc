@@ -53,7 +53,7 @@ TEST_CASE("Qwen3-MoE routes each token to experts, whose results it sums by thei
   CHECK(tensor(g, "l0.choice").dtype == DType::i32);
   CHECK(tensor(g, "l0.choice").shape == std::vector<Expr>{kTokens, 2});
   CHECK(tensor(g, "l0.share").dtype == DType::f32);
-  CHECK(tensor(g, "l0.act").shape == std::vector<Expr>{kTokens * 2, 24});
+  CHECK(tensor(g, "l0.act").shape == std::vector<Expr>{2 * kTokens, 24});
   CHECK(tensor(g, "l0.down").shape == std::vector<Expr>{kTokens, 32});
   CHECK(tensor(g, "l0.e_gate").shape == std::vector<Expr>{4, 24, 32});
   CHECK(tensor(g, "l0.e_gate").source == "model.layers.0.mlp.experts.{e}.gate_proj.weight");
