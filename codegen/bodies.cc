@@ -219,10 +219,10 @@ llvm::Value* draw_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, best_index), "best_index");
   f.set_operand(offsetof(A, next), "next", true);
   f.set(offsetof(A, draws), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, draws)));
+  f.set(offsetof(A, slot), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, slot)));
   for (auto [name, offset] : {std::pair{"first_row", offsetof(A, first_row)}, {"q_len", offsetof(A, rows)}})
     f.set(offset, list_address(e, call, find_symbol(call.schedule.program.symbols, name)));
   f.set(offsetof(A, vocab), f.extent(f.tensor("logits"), 1));
-  f.set(offsetof(A, step), int64_t{0});
   return f.base;
 }
 

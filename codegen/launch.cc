@@ -33,8 +33,7 @@ void LaunchCode::load_symbols() {
   e_.symbols.clear();
   uint32_t given = 0;  // in the manifest
   for (const Symbol& s : s_.program.symbols) {
-    const size_t at = offsetof(mkrt::MkStep, symbol) + 4 * given;
-    e_.symbols.push_back(s.routed || s.is_list() ? nullptr : e_.load32(launch_.bases.step, at));
+    e_.symbols.push_back(s.routed || s.is_list() ? nullptr : e_.load32(launch_.symbols, 4 * given));
     given += s.routed ? 0 : 1;
   }
 }
@@ -45,19 +44,52 @@ void LaunchCode::by_role(const std::function<void()>& consume, const std::functi
   llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
   e_.ir.CreateCondBr(e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads)), consumers,
                      loader_warp);
+  const Bases& bases = launch_.bases;
   e_.ir.SetInsertPoint(consumers);
-  make_lists(thread);
-  consume();
+  launch_.symbols = e_.at(bases.step, offsetof(mkrt::MkStep, symbol));
+  each_step("mkd_next_step", {launch_.worker, bases.session, bases.step, place_of("T"), place_of("B")}, [&] {
+    e_.call("mkd_step_begin", {launch_.worker, bases.session, bases.step});
+    make_lists(thread);
+    consume();
+  });
   e_.ir.CreateBr(done);
   e_.ir.SetInsertPoint(loader_warp);
   llvm::Value* in_warp = e_.ir.CreateSub(thread, e_.constant(mkrt::kConsumerThreads));
   e_.ir.CreateCondBr(e_.ir.CreateICmpULT(in_warp, loaders()), loader, done);
   e_.ir.SetInsertPoint(loader);
-  load();
+  launch_.symbols = e_.local(sizeof(uint32_t) * mkrt::kMaxSymbols);
+  in_step([] {});
+  each_step("mkd_loader_next_step",
+            {launch_.worker, bases.session, bases.step, launch_.symbols, place_of("T")}, load);
   e_.call("mkd_loader_end", {launch_.worker});
   e_.ir.CreateBr(done);
   e_.ir.SetInsertPoint(done);
   e_.ir.CreateRetVoid();
+}
+
+llvm::Value* LaunchCode::place_of(const char* symbol) {
+  uint32_t given = 0;
+  for (const Symbol& s : s_.program.symbols) {
+    if (s.name == symbol) break;
+    given += s.routed ? 0 : 1;
+  }
+  return e_.constant(given);
+}
+
+void LaunchCode::each_step(const char* next, std::vector<llvm::Value*> arguments,
+                           const std::function<void()>& body) {
+  llvm::BasicBlock *step = e_.block("step"), *last = e_.block("last_step");
+  e_.ir.CreateBr(step);
+  e_.ir.SetInsertPoint(step);
+  body();
+  e_.ir.CreateCondBr(e_.call(next, e_.ir.getInt1Ty(), std::move(arguments)), step, last);
+  e_.ir.SetInsertPoint(last);
+}
+
+void LaunchCode::in_step(const std::function<void()>& body) {
+  e_.if_then(
+      e_.call("mkd_loader_join", e_.ir.getInt1Ty(), {launch_.worker, launch_.bases.step, launch_.symbols}),
+      body);
 }
 
 void LaunchCode::make_lists(llvm::Value* thread) {

@@ -16,6 +16,7 @@ struct LaunchValues {
   llvm::Value* worker = nullptr;        // mk::Worker of this thread
   llvm::Value* worker_index = nullptr;  // of all workers
   llvm::Value* grids = nullptr;         // MkGrid[]
+  llvm::Value* symbols = nullptr;       // int32[]: of the step that this thread's role is at
 };
 
 // Emits at the insertion point of a kernel that has begun. `launch` holds what `load` found from then on.
@@ -31,12 +32,18 @@ class LaunchCode {
   // Reads the symbols anew: what is computed from them then lives in registers up to the next call only.
   void load_symbols();
 
-  // Sends consumer threads through one, the loading threads through the other; both end in the kernel's
-  // return.
+  // Sends consumer threads through one for each step of the launch, the loading threads through the other;
+  // both end in the kernel's return.
   void by_role(const std::function<void()>& consume, const std::function<void()>& load);
+
+  // Loading threads: emits what needs the step to have begun.
+  void in_step(const std::function<void()>& body);
 
  private:
   llvm::Value* loaders();  // threads of the loader warp that load
+  llvm::Value* place_of(const char* symbol);
+  // do body(); while (next(arguments));
+  void each_step(const char* next, std::vector<llvm::Value*> arguments, const std::function<void()>& body);
   // Consumer threads: brings the step's lists to shared memory, and finds where the rows of ragged grids
   // begin.
   void make_lists(llvm::Value* thread);

@@ -56,7 +56,6 @@ class Scaffold {
       chosen->addCase(e_.ir.getInt32(kind), here);
       e_.ir.SetInsertPoint(here);
       e_.call("mkd_segment_begin", {launch_.worker});
-      start_.load_symbols();
       body(kinds_.first[kind]);
       e_.ir.CreateBr(after);
     }
@@ -65,12 +64,21 @@ class Scaffold {
 
   void consume(llvm::Value* record, llvm::Value* segment) {
     const auto serves = [&](GridId id) { return s_.placements[id.index].kind != PlacementKind::kInline; };
-    dispatch(record, serves, [&](GridId id) { tasks_.run_segment(id, record, segment); });
+    dispatch(record, serves, [&](GridId id) {
+      start_.load_symbols();
+      tasks_.run_segment(id, record, segment);
+    });
   }
 
   void load(llvm::Value* record, llvm::Value* segment) {
     const auto serves = [&](GridId id) { return tasks_.streams(id); };
-    dispatch(record, serves, [&](GridId id) { tasks_.load_segment(id, record, segment, bulk_copy_); });
+    dispatch(record, serves, [&](GridId id) {
+      const auto stream = [&] {
+        start_.load_symbols();
+        tasks_.load_segment(id, record, segment, bulk_copy_);
+      };
+      tasks_.looks_up(id) ? start_.in_step(stream) : stream();
+    });
   }
 
   Emitter e_;

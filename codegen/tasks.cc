@@ -212,6 +212,10 @@ bool TaskCode::streams(GridId id) const {
   return streamed(id) < grid(id).reads.size();
 }
 
+bool TaskCode::looks_up(GridId id) const {
+  return std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
+}
+
 // Rows of the activations that a product multiplies.
 Expr TaskCode::tokens_of(GridId id) const {
   for (const Access& access : grid(id).reads)

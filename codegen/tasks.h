@@ -23,6 +23,8 @@ class TaskCode {
 
   // Whether the loader brings an operand of the grid's tasks.
   bool streams(GridId id) const;
+  // Whether which of it they bring depends on the step.
+  bool looks_up(GridId id) const;
   // Loading threads: brings it through the ring for this worker's share, without waiting for events.
   void load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy);
 

@@ -62,13 +62,15 @@ struct MkFault {
   uint32_t worker;
   uint32_t grid;  // GridId
   uint32_t task;
-  uint32_t cell;  // counter index within the bank; kRingCell: a stage of the ring
+  uint32_t cell;  // counter index within the bank, or what else was waited for
   uint32_t seen;  // of a stage: how many the thread had used
   uint32_t expected;
   uint32_t reserved;
 };
 static_assert(sizeof(MkFault) == 32);
-constexpr uint32_t kRingCell = 0xffffffffu;
+constexpr uint32_t kRingCell = 0xffffffffu;  // a stage of the ring
+constexpr uint32_t kStepCell =
+    0xfffffffeu;  // the next step's begin: `seen` has begun, `expected` was awaited
 
 // Where keys or values of one layer lie.
 struct MkCache {
@@ -111,23 +113,36 @@ struct MkDraw {
                         // id / 32; what is drawn is added. 0: there is no penalty
   uint64_t drawn;       // uint32_t[1 + limit]: how many tokens were drawn, and these
   uint64_t logprobs;    // MkLogprobs[limit]; 0: not asked for
-  uint32_t limit;       // 0: nothing is drawn, its prompt goes on in another launch
+  uint64_t stop_ids;    // int32_t[stops]: the request ends with one of these,
+  uint32_t stops;
+  uint32_t limit;      // after so many tokens (0: nothing is drawn, its prompt goes on in another launch),
+  uint32_t positions;  // or where the next token's position is beyond these, which its pages hold
   uint32_t reserved;
 };
-static_assert(sizeof(MkDraw) == 72);
+static_assert(sizeof(MkDraw) == 88);
 
-// One step. The kernel counts in bank `launch & 1` and clears the other.
+// A launch: its first step, from which the kernel makes the others in place, until `steps` or until every
+// request has ended. Requests that end leave a step; the others keep their order.
 struct MkStep {
   int32_t symbol[kMaxSymbols];  // values in the manifest's symbol order; of lists 0
   uint64_t input[4];            // device addresses of the inputs in the manifest's order (tokens, positions)
-  uint64_t lists;               // int32_t[][kMaxRequests], in the manifest's order of lists
+  uint64_t lists;               // int32_t[kStepLists][kMaxRequests], in the manifest's order
   uint64_t page_begin;          // int32_t[]: a request's first entry of page_index
   uint64_t page_index;          // int32_t[]: pages of the requests in the order of their positions
-  uint64_t draws;               // MkDraw[]: what each request draws
+  uint64_t slot;                // uint32_t[]: the number of a request among those of the launch
+  uint64_t draws;               // MkDraw[], of the launch's requests
   uint64_t timeout_ns;          // a wait that lasts longer is a fault; 0: never
-  uint32_t launch;              // counts up by one a launch of the session
-  uint32_t reserved;
+  uint32_t serial;              // of the first step among those of the session; a step counts in bank
+                                // serial & 1 and clears the other
+  uint32_t steps;
+  uint32_t arrived;  // workers that have ended a step, summed over steps; 0 before the launch
+  uint32_t begun;    // the newest step that may begin, of the launch from 0; kLaunchOver: none any more
 };
-static_assert(sizeof(MkStep) == 112);
+static_assert(sizeof(MkStep) == 128);
+constexpr uint32_t kLaunchOver = 0xffffffffu;
+
+// Places in MkStep::input and lists.
+constexpr uint32_t kTokensInput = 0, kPositionsInput = 1;
+constexpr uint32_t kRowsList = 0, kLengthsList = 1, kFirstRowsList = 2, kStepLists = 3;
 
 }  // namespace mkrt

@@ -17,11 +17,13 @@ struct PageTable {
   std::span<const int32_t> index;
 };
 
-// What one request draws.
+// What one request draws in a launch: tokens, each in a step of its own that feeds the one before, until one
+// is a stop id, there are `limit`, or the next one's position is beyond the request's pages or the context.
 struct Draws {
-  MkSampling sampling{};             // position: of the first draw
-  uint32_t limit = 1;                // tokens; 0: none, as its prompt goes on in the next launch
-  std::span<const uint32_t> seen{};  // with a repetition penalty: [ceil(vocab / 32)], as SeenIds has them
+  MkSampling sampling{};                // position: of the first draw
+  uint32_t limit = 1;                   // tokens; 0: none, as its prompt goes on in the next launch
+  std::span<const uint32_t> seen{};     // with a repetition penalty: [ceil(vocab / 32)], as SeenIds has them
+  std::span<const int32_t> stop_ids{};  // the last token drawn may be one of these
 };
 
 // Requests one after the other: rows [row_begin[b], row_begin[b + 1]) are b's next tokens, at the positions
@@ -37,11 +39,13 @@ struct Batch {
   Draws draws_of(size_t request) const { return draws.empty() ? Draws{} : draws[request]; }
 };
 
-// What the requests of a launch have drawn. One that is used again and again allocates nothing anew.
+// What the requests of a launch have drawn, the last of it fed by nobody yet. One that is used again and
+// again allocates nothing anew.
 struct StepResult {
   std::vector<uint32_t> begin;       // [requests + 1]: request b's are ids[begin[b]] to ids[begin[b + 1] - 1]
   std::vector<int32_t> ids;          // in the order in which they were drawn
   std::vector<MkLogprobs> logprobs;  // of each id, as far as its request asks; empty where none does
+  uint32_t steps = 0;                // that the launch has run
 
   std::span<const int32_t> of(size_t request) const {
     return std::span(ids).subspan(begin[request], begin[request + 1] - begin[request]);

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
 #include <exception>
 
 #include "runtime/file.h"
@@ -17,6 +20,8 @@ struct mkrt_session {
 };
 
 namespace {
+
+using mkrt::Status;
 
 thread_local std::string last_error;
 
@@ -65,6 +70,55 @@ mkrt_session* open_session(mkrt_device* device, const mkrt::Artefact& artefact,
 std::vector<std::byte> bytes_of(const void* data, size_t size) {
   const auto* begin = static_cast<const std::byte*>(data);
   return data ? std::vector<std::byte>(begin, begin + size) : std::vector<std::byte>();
+}
+
+static_assert(sizeof(mkrt_sampling) == sizeof(mkrt::MkSampling));
+static_assert(offsetof(mkrt_sampling, position) == offsetof(mkrt::MkSampling, position));
+static_assert(sizeof(mkrt_logprobs) == sizeof(mkrt::MkLogprobs));
+static_assert(offsetof(mkrt_logprobs, top_id) == offsetof(mkrt::MkLogprobs, top_id));
+
+bool lacks_room(const mkrt_draws& draws) {
+  return (draws.limit > 0 && missing(draws.ids, "ids")) ||
+         (draws.stops > 0 && missing(draws.stop_ids, "stop_ids")) ||
+         (draws.limit > 0 && draws.sampling.logprobs > 0 && missing(draws.logprobs, "logprobs"));
+}
+
+mkrt::Draws draws_of(const mkrt::Session& session, const mkrt_draws& draws) {
+  mkrt::Draws out;
+  out.sampling = std::bit_cast<mkrt::MkSampling>(draws.sampling);
+  out.limit = draws.limit;
+  out.stop_ids = {draws.stop_ids, draws.stops};
+  if (draws.seen) out.seen = {draws.seen, (session.limits().vocab + size_t{31}) / 32};
+  return out;
+}
+
+void give(const mkrt::StepResult& result, uint32_t b, mkrt_draws& to) {
+  const std::span<const int32_t> ids = result.of(b);
+  std::copy(ids.begin(), ids.end(), to.ids);
+  to.count = static_cast<uint32_t>(ids.size());
+  if (to.sampling.logprobs > 0 && to.count > 0)
+    std::memcpy(to.logprobs, &result.logprobs[result.begin[b]], to.count * sizeof(mkrt_logprobs));
+}
+
+bool lacks_lists(const mkrt_batch& batch) {
+  return missing(batch.tokens, "tokens") || missing(batch.row_begin, "row_begin") ||
+         missing(batch.kv_len, "kv_len") || missing(batch.page_begin, "page_begin") ||
+         missing(batch.page_index, "page_index");
+}
+
+Status step_batch(mkrt::Session& session, const mkrt_batch& batch, std::span<const mkrt::Draws> draws,
+                  mkrt::StepResult& result, float* logits) {
+  const size_t requests = batch.requests;
+  if (requests > session.limits().max_requests)
+    return mkrt::Error{fmt::format("step: error: found {} requests, expected 1 to {}", requests,
+                                   session.limits().max_requests)};
+  const auto count = [&](const int32_t* begin) { return static_cast<size_t>(std::max(0, begin[requests])); };
+  return session.step({{batch.tokens, count(batch.row_begin)},
+                       {batch.row_begin, requests + 1},
+                       {batch.kv_len, requests},
+                       {{batch.page_begin, requests + 1}, {batch.page_index, count(batch.page_begin)}},
+                       draws},
+                      result, logits);
 }
 
 }  // namespace
@@ -238,25 +292,49 @@ int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logit
   return guarded(
       [&] {
         if (missing(session, "session") || missing(batch, "batch") || missing(next, "next") ||
-            missing(batch->tokens, "tokens") || missing(batch->row_begin, "row_begin") ||
-            missing(batch->kv_len, "kv_len") || missing(batch->page_begin, "page_begin") ||
-            missing(batch->page_index, "page_index"))
+            lacks_lists(*batch))
           return 1;
-        const size_t requests = batch->requests;
-        if (requests > session->session.limits().max_requests)
-          return failed(mkrt::Error{fmt::format("step: error: found {} requests, expected 1 to {}", requests,
-                                                session->session.limits().max_requests)});
-        const auto count = [&](const int32_t* begin) {
-          return static_cast<size_t>(std::max(0, begin[requests]));
-        };
-        const mkrt::Batch step{
-            {batch->tokens, count(batch->row_begin)},
-            {batch->row_begin, requests + 1},
-            {batch->kv_len, requests},
-            {{batch->page_begin, requests + 1}, {batch->page_index, count(batch->page_begin)}}};
         mkrt::StepResult result;
-        const mkrt::Status status = session->session.step(step, result, logits);
+        const Status status = step_batch(session->session, *batch, {}, result, logits);
         std::copy(result.ids.begin(), result.ids.end(), next);
+        return failed(status);
+      },
+      1);
+}
+
+mkrt_sampling mkrt_greedy(void) {
+  return std::bit_cast<mkrt_sampling>(mkrt::MkSampling{});
+}
+
+int mkrt_draw(mkrt_session* session, const int32_t* tokens, uint32_t count, mkrt_draws* draws) {
+  return guarded(
+      [&] {
+        if (missing(session, "session") || missing(tokens, "tokens") || missing(draws, "draws") ||
+            lacks_room(*draws))
+          return 1;
+        mkrt::StepResult result;
+        const Status status =
+            session->session.step({tokens, count}, draws_of(session->session, *draws), result);
+        if (status.ok()) give(result, 0, *draws);
+        return failed(status);
+      },
+      1);
+}
+
+int mkrt_draw_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_draws* draws) {
+  return guarded(
+      [&] {
+        if (missing(session, "session") || missing(batch, "batch") || missing(draws, "draws") ||
+            lacks_lists(*batch))
+          return 1;
+        std::vector<mkrt::Draws> wanted;
+        for (uint32_t b = 0; b < batch->requests; ++b) {
+          if (lacks_room(draws[b])) return 1;
+          wanted.push_back(draws_of(session->session, draws[b]));
+        }
+        mkrt::StepResult result;
+        const Status status = step_batch(session->session, *batch, wanted, result, nullptr);
+        for (uint32_t b = 0; b < batch->requests && status.ok(); ++b) give(result, b, draws[b]);
         return failed(status);
       },
       1);

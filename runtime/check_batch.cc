@@ -58,8 +58,8 @@ Status check_rows(const Batch& batch, const BatchLimits& limits, size_t b) {
   return {};
 }
 
-// Requires check_rows. Afterwards `pages` of b's pages hold its positions.
-Status check_length(const Batch& batch, const BatchLimits& limits, size_t b, size_t& pages) {
+// Requires check_rows. Afterwards b's pages hold its positions.
+Status check_length(const Batch& batch, const BatchLimits& limits, size_t b) {
   const int64_t begin = batch.pages.begin[b], end = batch.pages.begin[b + 1];
   const auto entries = static_cast<int64_t>(batch.pages.index.size());
   if (begin < 0 || end < begin || end > entries)
@@ -72,7 +72,6 @@ Status check_length(const Batch& batch, const BatchLimits& limits, size_t b, siz
   if (length > (end - begin) * limits.page_size)
     return fault_of(b, "kv_len: found {}, expected at most {}, the positions of its {} pages", length,
                     (end - begin) * limits.page_size, end - begin);
-  pages = pages_for(static_cast<uint64_t>(length), limits.page_size);
   return {};
 }
 
@@ -80,14 +79,14 @@ Status check_length(const Batch& batch, const BatchLimits& limits, size_t b, siz
 size_t first_user(const Batch& batch, const BatchLimits& limits, int32_t page) {
   for (size_t b = 0; b < batch.kv_len.size(); ++b) {
     const auto used =
-        batch.pages.index.subspan(static_cast<size_t>(batch.pages.begin[b]),
-                                  pages_for(static_cast<uint64_t>(batch.kv_len[b]), limits.page_size));
+        batch.pages.index.subspan(static_cast<size_t>(batch.pages.begin[b]), pages_used(batch, limits, b));
     if (std::find(used.begin(), used.end(), page) != used.end()) return b;
   }
   return 0;
 }
 
-Status check_pages(const Batch& batch, const BatchLimits& limits, size_t b, size_t pages, PagesSeen& seen) {
+Status check_pages(const Batch& batch, const BatchLimits& limits, size_t b, PagesSeen& seen) {
+  const uint64_t pages = pages_used(batch, limits, b);
   const auto index = batch.pages.index.subspan(static_cast<size_t>(batch.pages.begin[b]), pages);
   for (size_t i = 0; i < pages; ++i) {
     if (index[i] < 0 || static_cast<uint32_t>(index[i]) >= limits.pages)
@@ -111,11 +110,19 @@ Status check_draws(const Batch& batch, const BatchLimits& limits, size_t b) {
   if (draws.seen.size() != words)
     return fault_of(b, "seen: found {} words, expected {}{}", draws.seen.size(), words,
                     words == 0 ? " without a repetition_penalty" : ", a bit for each id");
-  if (draws.limit > 1) return fault_of(b, "limit: found {}, expected 0 or 1", draws.limit);
+  if (draws.limit > kMaxSteps)
+    return fault_of(b, "limit: found {}, expected at most {}", draws.limit, kMaxSteps);
   return {};
 }
 
 }  // namespace
+
+uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b) {
+  const uint64_t length = static_cast<uint64_t>(batch.kv_len[b]), limit = batch.draws_of(b).limit;
+  const uint64_t positions = std::min<uint64_t>(limits.context, length + (limit > 1 ? limit - 1 : 0));
+  const auto given = static_cast<uint64_t>(batch.pages.begin[b + 1] - batch.pages.begin[b]);
+  return std::min(given, pages_for(positions, limits.page_size));
+}
 
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen) {
   if (seen.step.size() != limits.pages || ++seen.now == 0) {
@@ -124,10 +131,9 @@ Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& see
   }
   if (Status status = check_sizes(batch, limits); !status.ok()) return status;
   for (size_t b = 0; b < batch.kv_len.size(); ++b) {
-    size_t pages = 0;
     if (Status status = check_rows(batch, limits, b); !status.ok()) return status;
-    if (Status status = check_length(batch, limits, b, pages); !status.ok()) return status;
-    if (Status status = check_pages(batch, limits, b, pages, seen); !status.ok()) return status;
+    if (Status status = check_length(batch, limits, b); !status.ok()) return status;
+    if (Status status = check_pages(batch, limits, b, seen); !status.ok()) return status;
     if (Status status = check_draws(batch, limits, b); !status.ok()) return status;
   }
   return {};

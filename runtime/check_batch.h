@@ -9,6 +9,8 @@
 
 namespace mkrt {
 
+constexpr uint32_t kMaxSteps = 4096;  // of a launch
+
 // What steps a kernel and its cache can take.
 struct BatchLimits {
   uint32_t max_tokens = 0;    // rows of a step
@@ -26,13 +28,17 @@ struct PagesSeen {
   uint8_t now = 0;
 };
 
-// Looks at every row and at the pages that hold each request's kv_len positions; entries of the table past
-// those are not read. Takes time by rows and pages of the step, and memory only in the first call of `seen`.
-// Errors, each with the request, the field, what was found and what is expected: no requests, or more than
-// the limit; lists whose lengths do not agree; rows that do not rise from 0 or exceed the limit; kv_len less
-// than the request's rows, beyond its pages or beyond the context; ids outside the vocabulary; pages outside
-// the cache, or used twice in the step; draws outside the ranges of MkSampling; seen ids that are missing,
-// or that no penalty applies to.
+// Pages of request b that a launch may use: those of its kv_len positions and of the tokens that it draws and
+// feeds, as far as they are given and the context goes. Requires a batch that has been checked.
+uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b);
+
+// Looks at every row and at the pages that the launch may use; entries of the table past those are not read.
+// Takes time by rows and pages of the step, and memory only in the first call of `seen`. Errors, each with
+// the request, the field, what was found and what is expected: no requests, or more than the limit; lists
+// whose lengths do not agree; rows that do not rise from 0 or exceed the limit; kv_len less than the
+// request's rows, beyond its pages or beyond the context; ids outside the vocabulary; pages outside the
+// cache, or used twice in the step; draws outside the ranges of MkSampling; seen ids that are missing, or
+// that no penalty applies to.
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen);
 
 }  // namespace mkrt

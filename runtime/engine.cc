@@ -110,26 +110,39 @@ Status Engine::step() {
     roster_.requests.push_back(std::move(request));
   }
   later_.erase(later_.begin(), arrived);
-  ++clock_;
-  const Status status = run_step();
+  const Status status = launch();
   if (!status.ok()) fail_all(status.error());
   return status;
 }
 
-Status Engine::run_step() {
+Status Engine::launch() {
   const Result<uint32_t> evicted =
       plan_step(roster_, pool_, {limits_.max_tokens, limits_.max_requests, options_.eviction});
   if (!evicted.ok()) return evicted.error();
-  const Batch batch = fill_batch();
-  if (Status status = stepper_->step(batch, result_); !status.ok()) return status;
-  ++stats_.steps;
-  stats_.rows += batch.tokens.size();
+  const Result<Batch> batch = fill_batch();
+  if (!batch.ok()) return batch.error();
+  if (Status status = stepper_->step(batch.value(), result_); !status.ok()) return status;
+  clock_ += result_.steps;
+  ++stats_.launches;
+  stats_.steps += result_.steps;
+  stats_.rows += tokens_.size();
   stats_.evictions += evicted.value();
   return take_tokens();
 }
 
-// Lays the planned rows out one request after the other.
-Batch Engine::fill_batch() {
+// A prompt that is not fed to its end waits for no more than a step, and so does a request that arrives.
+uint32_t Engine::steps_of_launch() const {
+  uint64_t steps = std::max(1u, options_.steps_per_launch);
+  if (!later_.empty()) steps = std::min(steps, later_.begin()->first - clock_);
+  for (size_t i = 0; i < roster_.running; ++i)
+    if (roster_.requests[i].pending() > roster_.requests[i].rows) steps = 1;
+  return static_cast<uint32_t>(steps);
+}
+
+// Lays the planned rows out one request after the other, and gives each that draws more than one token the
+// pages for them, as long as there are any.
+Result<Batch> Engine::fill_batch() {
+  const uint32_t steps = steps_of_launch();
   tokens_.clear();
   row_begin_.assign(1, 0);
   kv_len_.clear();
@@ -137,16 +150,20 @@ Batch Engine::fill_batch() {
   page_index_.clear();
   draws_.clear();
   for (size_t i = 0; i < roster_.running; ++i) {
-    const Sequence& r = roster_.requests[i];
+    Sequence& r = roster_.requests[i];
+    const uint32_t limit = r.pending() == r.rows ? std::min(steps, r.longest + 1 - r.fed - r.rows) : 0;
+    if (limit > 1)
+      if (Status status = run_ahead(r, limit - 1, pool_); !status.ok()) return status.error();
     const auto begin = r.tokens.begin() + r.fed;
     tokens_.insert(tokens_.end(), begin, begin + r.rows);
     row_begin_.push_back(static_cast<int32_t>(tokens_.size()));
     kv_len_.push_back(static_cast<int32_t>(r.fed + r.rows));
     page_index_.insert(page_index_.end(), r.pages.begin(), r.pages.end());
     page_begin_.push_back(static_cast<int32_t>(page_index_.size()));
-    draws_.push_back(r.sampler.next(r.pending() == r.rows ? 1 : 0));
+    draws_.push_back(r.sampler.next(limit));
+    draws_.back().stop_ids = options_.stop_ids;
   }
-  return {tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, draws_};
+  return Batch{tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, draws_};
 }
 
 // Each request whose tokens are all fed gets its next one; those that end with it leave.
@@ -158,14 +175,18 @@ Status Engine::take_tokens() {
     r.fed += r.rows;
     if (r.pending() > 0) continue;
     const std::span<const int32_t> drawn = result_.of(b);
+    const auto further = static_cast<uint32_t>(drawn.size()) - 1;  // the last one is not fed yet
+    r.fed += further;
+    stats_.rows += further;
     r.tokens.insert(r.tokens.end(), drawn.begin(), drawn.end());
     const int32_t token = drawn.back();
     if (const MkSampling& sampling = r.sampler.sampling(); sampling.logprobs > 0)
       add_draws(result_, b, sampling, limits_.vocab, r.draws);
     r.sampler.took(drawn);
     const bool stop = std::ranges::find(options_.stop_ids, token) != options_.stop_ids.end();
-    if (!stop && r.fed < r.longest) continue;
-    if (Status status = forget(r, pool_); !status.ok()) return status;
+    const bool ends = stop || r.fed == r.longest;
+    if (Status status = ends ? forget(r, pool_) : trim(r, pool_); !status.ok()) return status;
+    if (!ends) continue;
     outcomes_.push_back(outcome_of(r, stop ? FinishReason::kStop : FinishReason::kLength));
     roster_.requests.erase(roster_.requests.begin() + static_cast<ptrdiff_t>(--i));
     --roster_.running;

@@ -45,10 +45,11 @@ struct Outcome {
 struct EngineOptions {
   Eviction eviction = Eviction::kNone;
   std::vector<int32_t> stop_ids = {};  // end a request
+  uint32_t steps_per_launch = 1;       // at most; 1 while a prompt is fed, fewer where a request arrives
 };
 
 struct EngineStats {
-  uint64_t steps = 0, rows = 0, evictions = 0;
+  uint64_t launches = 0, steps = 0, rows = 0, evictions = 0;
 };
 
 // Not thread-safe. The stepper must outlive it. The same requests give the same steps.
@@ -62,8 +63,8 @@ class Engine {
   // range, more positions than the context, more pages than the cache.
   uint64_t submit(Request request);
 
-  // Runs one step of the requests that have arrived; where there are none, of the next to arrive, whose step
-  // the clock goes to. Does nothing when idle.
+  // Runs one launch for the requests that have arrived; where there are none, for the next to arrive, whose
+  // step the clock goes to. Does nothing when idle.
   // Errors: the stepper's. All requests end with it then, and so does each that comes later.
   Status step();
 
@@ -77,8 +78,9 @@ class Engine {
 
  private:
   Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, PagePool pool);
-  Status run_step();
-  Batch fill_batch();
+  Status launch();
+  uint32_t steps_of_launch() const;
+  Result<Batch> fill_batch();
   Status take_tokens();
   void fail_all(const Error& error);
 

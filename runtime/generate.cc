@@ -34,28 +34,38 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
   Sampler sampler(options.sampling, prompt, vocab);
   StepResult result;
   std::vector<float> rows;
-  const auto feed = [&](std::span<const int32_t> tokens, uint32_t limit) -> Status {
+  const auto feed = [&](std::span<const int32_t> tokens, uint64_t limit) -> Status {
+    const uint64_t most = options.logits ? 1 : std::max(1u, options.steps_per_launch);
+    Draws draws = sampler.next(static_cast<uint32_t>(std::min(limit, most)));
+    draws.stop_ids = options.stop_ids;
     rows.resize(options.logits ? tokens.size() * vocab : 0);
-    const Status status =
-        session.step(tokens, sampler.next(limit), result, rows.empty() ? nullptr : rows.data());
+    const Status status = session.step(tokens, draws, result, rows.empty() ? nullptr : rows.data());
     if (status.ok() && options.logits)
       options.logits->insert(options.logits->end(), rows.begin(), rows.end());
     return status;
   };
   for (; prompt.size() > session.max_tokens(); prompt = prompt.subspan(session.max_tokens()))
     if (Status status = feed(prompt.first(session.max_tokens()), 0); !status.ok()) return status.error();
+  if (Status status = feed(prompt, options.max_new_tokens); !status.ok()) return status.error();
   std::vector<int32_t> tokens;
-  const bool draws = options.max_new_tokens > 0;
-  if (Status status = feed(prompt, draws ? 1 : 0); !status.ok()) return status.error();
-  while (draws) {
-    const int32_t id = result.ids[0];
-    tokens.push_back(id);
-    if (options.draws) add_draws(result, 0, options.sampling, vocab, *options.draws);
+  while (!result.ids.empty()) {
     sampler.took(result.ids);
-    const bool wanted = !options.on_token || options.on_token(id);
-    const bool stop = std::ranges::find(options.stop_ids, id) != options.stop_ids.end();
-    if (!wanted || stop || tokens.size() == options.max_new_tokens) break;
-    if (Status status = feed(std::span(&id, 1), 1); !status.ok()) return status.error();
+    size_t wanted = 0;
+    bool more = true;
+    while (more && wanted < result.ids.size()) {
+      tokens.push_back(result.ids[wanted++]);
+      more = !options.on_token || options.on_token(tokens.back());
+    }
+    if (options.draws) {
+      add_draws(result, 0, options.sampling, vocab, *options.draws);
+      options.draws->resize(tokens.size());
+    }
+    session.set_position(session.position() - static_cast<uint32_t>(result.ids.size() - wanted));
+    const bool stop = std::ranges::find(options.stop_ids, tokens.back()) != options.stop_ids.end();
+    if (!more || stop || tokens.size() == options.max_new_tokens) break;
+    const int32_t last = tokens.back();
+    if (Status status = feed({&last, 1}, options.max_new_tokens - tokens.size()); !status.ok())
+      return status.error();
   }
   return tokens;
 }

@@ -61,6 +61,49 @@ int mkrt_rewind(mkrt_session* session, uint32_t position);
  */
 int mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, float* logits, int32_t* next);
 
+/* Draws, and several steps in one launch (docs/sampling.md). */
+
+typedef struct mkrt_sampling {
+  float repetition_penalty; /* 0.001 to 1000; 1: none */
+  float temperature;        /* 0 to 1e6; 0: greedy */
+  uint32_t top_k;           /* 0: all */
+  float top_p;              /* above 0, at most 1: all */
+  float min_p;              /* 0 (all) to 1 */
+  uint32_t logprobs;        /* 0: none; 1 + n: of the token drawn and of the n likeliest, n <= 20 */
+  uint64_t seed;
+  uint32_t position; /* tokens that the request has drawn before */
+  uint32_t reserved; /* 0 */
+} mkrt_sampling;
+
+/* Greedy draws without log-probabilities. Never fails. */
+mkrt_sampling mkrt_greedy(void);
+
+/* Of a token drawn, and of the n likeliest, the likeliest first. */
+typedef struct mkrt_logprobs {
+  float drawn;
+  float top[20];
+  uint32_t top_id[20];
+} mkrt_logprobs;
+
+/* Tokens that one request draws, each in a step of its own that feeds the one before: until one is a stop id,
+ * there are `limit`, or the next one's position is beyond the request's pages or the context. The last one is
+ * not fed. */
+typedef struct mkrt_draws {
+  mkrt_sampling sampling;
+  const int32_t* stop_ids; /* [stops] */
+  const uint32_t* seen;    /* with a repetition penalty: [ceil(vocab / 32)], bit id % 32 of word id / 32 for
+                              each id that it applies to; what a launch draws it adds for itself */
+  int32_t* ids;            /* [limit], gets the tokens */
+  mkrt_logprobs* logprobs; /* [limit], gets what sampling.logprobs asks for */
+  uint32_t stops;
+  uint32_t limit; /* 0: none, as the prompt goes on in the next step */
+  uint32_t count; /* gets how many were drawn */
+  uint32_t reserved;
+} mkrt_draws;
+
+/* As mkrt_step, and draws what follows the last token. The position is then behind all that was fed. */
+int mkrt_draw(mkrt_session* session, const int32_t* tokens, uint32_t count, mkrt_draws* draws);
+
 /* Steps of several requests (docs/batches.md). */
 
 uint32_t mkrt_max_requests(const mkrt_session* session); /* of one step */
@@ -102,6 +145,9 @@ typedef struct mkrt_batch {
 /* next: [requests], gets the greedy successor of each request's last row. logits: NULL, or room for rows *
  * vocab floats. Errors as of mkrt_step; those of the batch name request and field. */
 int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logits, int32_t* next);
+
+/* The same with draws: [requests]. */
+int mkrt_draw_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_draws* draws);
 
 #ifdef __cplusplus
 }

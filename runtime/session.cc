@@ -37,7 +37,7 @@ struct Session::State {
   PagesSeen seen;
   std::vector<int32_t> all_pages;  // 0, 1, …: of a session's own sequence
   int64_t position = 0;
-  uint32_t launch = 0;
+  uint32_t serial = 0;  // of the next step
   bool faulted = false;
 
   State() = default;
@@ -84,8 +84,8 @@ Status Session::State::find_names() {
   limits.vocab = static_cast<uint32_t>(manifest.vocab);
   const auto& in = manifest.inputs;
   if (!logits || limits.max_tokens < 1 || limits.max_requests < 1 || limits.max_requests > kMaxRequests ||
-      lists != std::vector<std::string>(std::begin(kStepLists), std::end(kStepLists)) || in.size() != 2 ||
-      in[0].name != "tokens" || in[1].name != "positions" ||
+      lists != std::vector<std::string>(std::begin(kStepListNames), std::end(kStepListNames)) ||
+      in.size() != 2 || in[0].name != "tokens" || in[1].name != "positions" ||
       logits->bytes < sizeof(float) * manifest.vocab * limits.max_tokens)
     return Error{
         "manifest: error: expected symbols T and B, lists q_len, kv_len and first_row, inputs tokens and "
@@ -218,7 +218,7 @@ MkStep Session::State::step_of(const Batch& batch) {
     if (manifest.symbols[i].name == "B") out.symbol[i] = static_cast<int32_t>(batch.requests());
   }
   out.timeout_ns = options.timeout_ns;
-  out.launch = launch++;
+  out.serial = serial;
   return out;
 }
 
@@ -236,6 +236,10 @@ Status Session::State::check_fault() {
                                 : fmt::format("{}[{}]", named->name, fault.cell - named->first_cell);
   const std::string grid =
       fault.grid < manifest.grids.size() ? manifest.grids[fault.grid] : fmt::format("grid {}", fault.grid);
+  if (fault.cell == kStepCell)
+    return Error{fmt::format(
+        "{}: error: worker {} waited for step {} of the launch beyond {} ms: step {} has begun",
+        device->name(), fault.worker, fault.expected, 2 * options.timeout_ns / 1'000'000, fault.seen)};
   if (fault.cell == kRingCell)
     return Error{fmt::format(
         "{}: error: worker {} at task {}[{}] waited for stage {} of its ring beyond {} ms", device->name(),
@@ -321,6 +325,7 @@ Status Session::State::run(const Batch& batch, StepResult& result, float* rows_o
   if (Status status = device->launch(session_at, step_at.value()); !status.ok()) return status;
   if (Status status = check_fault(); !status.ok()) return status;
   if (Status status = step.read(batch, result); !status.ok()) return status;
+  serial += result.steps;
   if (rows_out) {
     const std::span<float> rows(rows_out, batch.tokens.size() * manifest.vocab);
     const uint64_t from = session.workspace + logits->offset;
@@ -334,6 +339,11 @@ Status Session::step(const Batch& batch, StepResult& result, float* logits) {
   State& s = *state_;
   if (s.faulted) return Error{"step: error: the session had a fault and cannot go on"};
   if (Status status = check_batch(batch, s.limits, s.seen); !status.ok()) return status;
+  for (size_t b = 0; b < batch.draws.size() && logits; ++b)
+    if (batch.draws[b].limit > 1)
+      return Error{
+          fmt::format("step: error: request {}: limit: found {}, expected 0 or 1 where logits are read", b,
+                      batch.draws[b].limit)};
   return s.run(batch, result, logits);
 }
 
@@ -355,7 +365,7 @@ Status Session::step(std::span<const int32_t> tokens, const Draws& draws, StepRe
   const int32_t page_begin[] = {0, static_cast<int32_t>(s.all_pages.size())};
   const Batch batch{tokens, row_begin, {&kv_len, 1}, {page_begin, s.all_pages}, {&draws, 1}};
   if (Status status = step(batch, result, logits); !status.ok()) return status;
-  s.position += count;
+  s.position += count + (result.ids.empty() ? 0 : static_cast<int64_t>(result.ids.size()) - 1);
   return {};
 }
 

@@ -65,7 +65,8 @@ class Session {
   // then.
   Status use_scales(std::span<const float> scales);
 
-  // One step of several requests, whose pages the caller gives out. `logits`: null, or [rows, vocab] to fill.
+  // A launch for several requests, whose pages the caller gives out: as many steps as the longest takes to
+  // draw its tokens. `logits`: null, or [rows, vocab] to fill, where nobody draws more than one token.
   // Errors: those of check_batch, after which nothing has changed; a fault in the kernel, which names worker,
   // task, event, seen and expected counts: the session cannot go on.
   Status step(const Batch& batch, StepResult& result, float* logits = nullptr);
@@ -75,9 +76,10 @@ class Session {
   // The next token fed goes to this position; those before it that were never fed hold whatever the cache
   // does. Requires position <= context().
   void set_position(uint32_t position);
-  // Feeds tokens, at most max_tokens(), at the positions that follow, and draws what follows them. `logits`:
-  // null, or [tokens, vocab] to fill. Errors: no tokens or too many, an id outside the vocabulary, a full
-  // cache, those of check_batch: nothing has changed then; a fault.
+  // Feeds tokens, at most max_tokens(), at the positions that follow, and draws what follows them; all but
+  // the last of these are fed, too. `logits`: null, or [tokens, vocab] to fill, for at most one draw. Errors:
+  // no tokens or too many, an id outside the vocabulary, a full cache, those of check_batch: nothing has
+  // changed then; a fault.
   Status step(std::span<const int32_t> tokens, const Draws& draws, StepResult& result,
               float* logits = nullptr);
   // The same for one greedy draw, which is returned.
@@ -91,6 +93,7 @@ class Session {
 
 struct GenerateOptions {
   uint32_t max_new_tokens = 16;
+  uint32_t steps_per_launch = 1;          // at most; logits are read from launches of one step
   std::vector<int32_t> stop_ids;          // ends generation; the id itself is kept
   MkSampling sampling;                    // position: of the first draw; it counts up with each
   std::function<bool(int32_t)> on_token;  // called with each new token; false ends generation

@@ -10,14 +10,33 @@ namespace {
 
 constexpr uint64_t kAlignment = 256;
 
-// What the draws of a batch take: words of seen ids, words of tokens, entries of log-probabilities.
+// What the draws of a request, or of all, take: words of stop ids, seen ids and tokens, entries of
+// log-probabilities.
 struct DrawSizes {
-  uint64_t seen = 0, drawn = 0, logprobs = 0;
+  uint64_t stop_ids = 0, seen = 0, drawn = 0, logprobs = 0;
 };
 
 DrawSizes sizes_of(const Draws& draws) {
-  return {draws.seen.size(), draws.limit > 0 ? 1 + uint64_t{draws.limit} : 0,
-          draws.sampling.logprobs > 0 ? draws.limit : 0};
+  return {draws.limit > 1 ? draws.stop_ids.size() : 0, draws.seen.size(),
+          draws.limit > 0 ? 1 + uint64_t{draws.limit} : 0, draws.sampling.logprobs > 0 ? draws.limit : 0};
+}
+
+DrawSizes sizes_of(const Batch& batch) {
+  DrawSizes all;
+  for (size_t b = 0; b < batch.requests(); ++b) {
+    const DrawSizes sizes = sizes_of(batch.draws_of(b));
+    all.stop_ids += sizes.stop_ids;
+    all.seen += sizes.seen;
+    all.drawn += sizes.drawn;
+    all.logprobs += sizes.logprobs;
+  }
+  return all;
+}
+
+uint32_t most_draws(const Batch& batch) {
+  uint32_t most = 1;
+  for (const Draws& draws : batch.draws) most = std::max(most, draws.limit);
+  return most;
 }
 
 }  // namespace
@@ -39,8 +58,8 @@ Status StepMemory::grow(uint64_t bytes) {
 Status StepMemory::reserve(Device& device, const BatchLimits& limits) {
   device_ = &device;
   limits_ = limits;
-  const uint64_t words = uint64_t{2} * limits.max_tokens + std::size(kStepLists) * kMaxRequests +
-                         uint64_t{3} * limits.max_requests + limits.pages;
+  const uint64_t words = uint64_t{2} * limits.max_tokens + kStepLists * kMaxRequests +
+                         uint64_t{4} * limits.max_requests + limits.pages;
   const uint64_t bytes = sizeof(MkStep) + limits.max_requests * sizeof(MkDraw) + words * sizeof(int32_t);
   constexpr uint64_t pieces = sizeof(Layout) / sizeof(uint64_t);
   host_.reserve(bytes + pieces * kAlignment);
@@ -55,21 +74,17 @@ StepMemory::Layout StepMemory::lay_out(const Batch& batch) const {
     return at;
   };
   uint64_t pages = 0;
-  DrawSizes all;
-  for (size_t b = 0; b < batch.requests(); ++b) {
-    const DrawSizes sizes = sizes_of(batch.draws_of(b));
-    pages += pages_for(static_cast<uint64_t>(batch.kv_len[b]), limits_.page_size);
-    all.seen += sizes.seen;
-    all.drawn += sizes.drawn;
-    all.logprobs += sizes.logprobs;
-  }
+  for (size_t b = 0; b < batch.requests(); ++b) pages += pages_used(batch, limits_, b);
+  const DrawSizes all = sizes_of(batch);
   Layout at;
   at.tokens = take(batch.tokens.size());
   at.positions = take(batch.tokens.size());
-  at.lists = take(std::size(kStepLists) * kMaxRequests);
+  at.lists = take(kStepLists * kMaxRequests);
   at.page_begin = take(batch.requests());
   at.page_index = take(pages);
+  at.slot = take(batch.requests());
   at.draws = take(batch.requests(), sizeof(MkDraw));
+  at.stop_ids = take(all.stop_ids);
   at.seen = take(all.seen);
   at.drawn = take(all.drawn);
   at.logprobs = take(all.logprobs, sizeof(MkLogprobs));
@@ -80,23 +95,25 @@ StepMemory::Layout StepMemory::lay_out(const Batch& batch) const {
 void StepMemory::fill_rows(const Batch& batch) {
   std::copy(batch.tokens.begin(), batch.tokens.end(), host<int32_t>(at_.tokens));
   auto *positions = host<int32_t>(at_.positions), *lists = host<int32_t>(at_.lists),
-       *page_begin = host<int32_t>(at_.page_begin), *page_index = host<int32_t>(at_.page_index);
+       *page_begin = host<int32_t>(at_.page_begin), *page_index = host<int32_t>(at_.page_index),
+       *slot = host<int32_t>(at_.slot);
   int32_t pages = 0;
   for (size_t b = 0; b < batch.requests(); ++b) {
     const int32_t first = batch.row_begin[b], rows = batch.row_begin[b + 1] - first, length = batch.kv_len[b];
-    lists[b] = rows;
-    lists[kMaxRequests + b] = length;
-    lists[2 * kMaxRequests + b] = first;
+    lists[kRowsList * kMaxRequests + b] = rows;
+    lists[kLengthsList * kMaxRequests + b] = length;
+    lists[kFirstRowsList * kMaxRequests + b] = first;
     for (int32_t i = 0; i < rows; ++i) positions[first + i] = length - rows + i;
     page_begin[b] = pages;
-    const auto used = static_cast<int32_t>(pages_for(static_cast<uint64_t>(length), limits_.page_size));
+    const auto used = static_cast<int32_t>(pages_used(batch, limits_, b));
     std::copy_n(batch.pages.index.begin() + batch.pages.begin[b], used, page_index + pages);
     pages += used;
+    slot[b] = static_cast<int32_t>(b);
   }
 }
 
 void StepMemory::fill_draws(const Batch& batch) {
-  uint64_t seen = at_.seen, drawn = at_.drawn, logprobs = at_.logprobs;
+  uint64_t stop_ids = at_.stop_ids, seen = at_.seen, drawn = at_.drawn, logprobs = at_.logprobs;
   for (size_t b = 0; b < batch.requests(); ++b) {
     const Draws draws = batch.draws_of(b);
     const DrawSizes sizes = sizes_of(draws);
@@ -104,10 +121,16 @@ void StepMemory::fill_draws(const Batch& batch) {
     out = {};
     out.sampling = draws.sampling;
     out.limit = draws.limit;
+    out.positions = static_cast<uint32_t>(
+        std::min<uint64_t>(limits_.context, pages_used(batch, limits_, b) * limits_.page_size));
+    out.stops = static_cast<uint32_t>(sizes.stop_ids);
+    out.stop_ids = memory_ + stop_ids;
     out.drawn = memory_ + drawn;
     if (sizes.seen > 0) out.seen = memory_ + seen;
     if (sizes.logprobs > 0) out.logprobs = memory_ + logprobs;
+    std::copy_n(draws.stop_ids.begin(), sizes.stop_ids, host<int32_t>(stop_ids));
     std::copy(draws.seen.begin(), draws.seen.end(), host<uint32_t>(seen));
+    stop_ids += sizes.stop_ids * sizeof(int32_t);
     seen += sizes.seen * sizeof(uint32_t);
     drawn += sizes.drawn * sizeof(uint32_t);
     logprobs += sizes.logprobs * sizeof(MkLogprobs);
@@ -125,44 +148,38 @@ Result<uint64_t> StepMemory::write(const Batch& batch, MkStep step) {
   step.lists = memory_ + at_.lists;
   step.page_begin = memory_ + at_.page_begin;
   step.page_index = memory_ + at_.page_index;
+  step.slot = memory_ + at_.slot;
   step.draws = memory_ + at_.draws;
+  step.steps = most_draws(batch);
   std::memcpy(host_.data(), &step, sizeof(step));
   if (Status status = device_->write(memory_, host_); !status.ok()) return status.error();
   return memory_;
 }
 
 Status StepMemory::read(const Batch& batch, StepResult& result) {
-  DrawSizes all;
-  for (size_t b = 0; b < batch.requests(); ++b) {
-    all.drawn += sizes_of(batch.draws_of(b)).drawn;
-    all.logprobs += sizes_of(batch.draws_of(b)).logprobs;
-  }
+  const DrawSizes all = sizes_of(batch);
   drawn_.resize(all.drawn);
   logprobs_.resize(all.logprobs);
-  if (all.drawn > 0)
-    if (Status status = device_->read(std::as_writable_bytes(std::span(drawn_)), memory_ + at_.drawn);
-        !status.ok())
-      return status;
-  if (all.logprobs > 0)
-    if (Status status = device_->read(std::as_writable_bytes(std::span(logprobs_)), memory_ + at_.logprobs);
-        !status.ok())
-      return status;
+  for (const auto& [to, from] : {std::pair{std::as_writable_bytes(std::span(drawn_)), at_.drawn},
+                                 {std::as_writable_bytes(std::span(logprobs_)), at_.logprobs}})
+    if (!to.empty())
+      if (Status status = device_->read(to, memory_ + from); !status.ok()) return status;
   result.begin.assign(1, 0);
   result.ids.clear();
   result.logprobs.clear();
-  auto words = drawn_.begin();
-  auto rows = logprobs_.begin();
+  result.steps = 1;
+  const uint32_t* drawn = drawn_.data();
+  const MkLogprobs* logprobs = logprobs_.data();
   for (size_t b = 0; b < batch.requests(); ++b) {
     const DrawSizes sizes = sizes_of(batch.draws_of(b));
-    const size_t count = sizes.drawn > 0 ? std::min<size_t>(*words, sizes.drawn - 1) : 0;
-    for (size_t i = 0; i < count; ++i) {
-      result.ids.push_back(static_cast<int32_t>(words[static_cast<ptrdiff_t>(1 + i)]));
-      if (all.logprobs > 0)
-        result.logprobs.push_back(sizes.logprobs > 0 ? rows[static_cast<ptrdiff_t>(i)] : MkLogprobs{});
-    }
-    words += static_cast<ptrdiff_t>(sizes.drawn);
-    rows += static_cast<ptrdiff_t>(sizes.logprobs);
+    const uint32_t count = sizes.drawn > 0 ? *drawn : 0;
+    result.ids.insert(result.ids.end(), drawn + 1, drawn + 1 + count);
+    if (sizes.logprobs > 0) result.logprobs.insert(result.logprobs.end(), logprobs, logprobs + count);
+    if (all.logprobs > 0) result.logprobs.resize(result.ids.size());
     result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
+    result.steps = std::max(result.steps, count);
+    drawn += sizes.drawn;
+    logprobs += sizes.logprobs;
   }
   return {};
 }

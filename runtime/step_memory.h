@@ -7,7 +7,8 @@
 
 namespace mkrt {
 
-constexpr const char* kStepLists[] = {"q_len", "kv_len", "first_row"};  // as MkStep::lists has them
+// Symbols of MkStep::lists.
+constexpr const char* kStepListNames[kStepLists] = {"q_len", "kv_len", "first_row"};
 
 // Not thread-safe.
 class StepMemory {
@@ -21,7 +22,7 @@ class StepMemory {
   // again. The device must outlive this. Errors: no memory.
   Status reserve(Device& device, const BatchLimits& limits);
 
-  // Brings a batch that check_batch has passed to the device. `step` has its symbols, timeout and launch; the
+  // Brings a batch that check_batch has passed to the device. `step` has its symbols, timeout and serial; the
   // rest is filled in. Returns the address of the MkStep. Errors: no memory, the device's.
   Result<uint64_t> write(const Batch& batch, MkStep step);
 
@@ -31,8 +32,8 @@ class StepMemory {
  private:
   // Offsets of what a batch needs, and their end.
   struct Layout {
-    uint64_t tokens, positions, lists, page_begin, page_index, draws, seen;  // the host's
-    uint64_t drawn, logprobs;                                                // the kernel's
+    uint64_t tokens, positions, lists, page_begin, page_index, slot, draws, stop_ids, seen;  // the host's
+    uint64_t drawn, logprobs;                                                                // the kernel's
     uint64_t end;
   };
   Layout lay_out(const Batch& batch) const;

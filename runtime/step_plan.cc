@@ -20,6 +20,18 @@ Status extend(Sequence& request, uint32_t rows, PagePool& pool) {
 
 }  // namespace
 
+Status run_ahead(Sequence& request, uint32_t positions, PagePool& pool) {
+  const uint64_t pages = pages_for(uint64_t{request.fed} + request.rows + positions, pool.page_size());
+  return pool.allocate(std::min<uint64_t>(pages - request.pages.size(), pool.available()), request.pages);
+}
+
+Status trim(Sequence& request, PagePool& pool) {
+  const auto used = static_cast<size_t>(pages_for(request.fed, pool.page_size()));
+  const Status status = pool.release(std::span(request.pages).subspan(used));
+  request.pages.resize(used);
+  return status;
+}
+
 Status forget(Sequence& request, PagePool& pool) {
   const Status status = pool.release(request.pages);
   request.pages.clear();

@@ -53,6 +53,12 @@ struct StepRules {
 // pool, by a bug only.
 Result<uint32_t> plan_step(Roster& roster, PagePool& pool, const StepRules& rules);
 
+// Allocates pages for `positions` more than a planned request has rows for, or as many of them as are free.
+Status run_ahead(Sequence& request, uint32_t positions, PagePool& pool);
+
+// Gives the pages back that nothing was fed to.
+Status trim(Sequence& request, PagePool& pool);
+
 // Gives a request's pages back and forgets what was fed. Errors: those of the pool, by a bug only.
 Status forget(Sequence& request, PagePool& pool);
 

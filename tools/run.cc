@@ -29,7 +29,7 @@ struct RunArguments {
   std::optional<std::string> batch_file;
   uint32_t page_size = 16, pages = 0;
   bool recompute = false;
-  uint32_t max_new_tokens = 64;
+  uint32_t max_new_tokens = 64, steps_per_launch = 1;
   mkrt::MkSampling sampling;
   std::optional<uint32_t> logprobs;
   bool json = false;
@@ -247,6 +247,7 @@ Status run(const RunArguments& a) {
   if (a.batch_file) {
     batch.options = {tokenizer ? &*tokenizer : nullptr, !a.no_special};
     batch.stop_ids = loaded.artefact.manifest.eos_ids;
+    batch.steps_per_launch = a.steps_per_launch;
     if (a.recompute) batch.eviction = mkrt::Eviction::kRecompute;
     if (!a.json) batch.device = loaded.device->name();
     return run_batch(batch, session.value());
@@ -255,6 +256,7 @@ Status run(const RunArguments& a) {
   std::vector<float> logits;
   mkrt::GenerateOptions options;
   options.max_new_tokens = a.max_new_tokens;
+  options.steps_per_launch = a.steps_per_launch;
   options.stop_ids = loaded.artefact.manifest.eos_ids;
   options.sampling = a.sampling;
   std::vector<mkrt::Drawn> draws;
@@ -324,6 +326,10 @@ void add_run(CLI::App& app, Action& action) {
                  "let more requests run than pages can hold; the youngest are fed again later")
       ->needs(batch);
   command->add_option("--max-new-tokens", a->max_new_tokens, "default 64")->check(CLI::Range(1u, 1u << 30));
+  command
+      ->add_option("--steps-per-launch", a->steps_per_launch,
+                   "let the kernel go on by itself for so many tokens; default 1")
+      ->check(CLI::Range(1u, mkrt::kMaxSteps));
   add_sampling_options(*command, *a);
   command->add_flag("--no-special-tokens", a->no_special, "add no tokens around the prompt");
   CLI::Option* json =

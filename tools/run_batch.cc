@@ -24,6 +24,7 @@ Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   mkrt::EngineOptions options;
   options.stop_ids = batch.stop_ids;
   options.eviction = batch.eviction;
+  options.steps_per_launch = batch.steps_per_launch;
   Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
   if (!engine.ok()) return engine.error();
   const auto begin = std::chrono::steady_clock::now();
@@ -34,8 +35,9 @@ Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   if (Status status = put_out("-", std::as_bytes(std::span(text)), true); !status.ok()) return status;
   const mkrt::EngineStats& stats = engine.value().stats();
   if (!batch.device.empty())
-    fmt::print(stderr, "{}: {} requests, {} steps of {} rows in {:.2f} s, {} evictions\n", batch.device,
-               batch.lines.size(), stats.steps, stats.rows, seconds, stats.evictions);
+    fmt::print(stderr, "{}: {} requests, {} steps of {} rows in {} launches and {:.2f} s, {} evictions\n",
+               batch.device, batch.lines.size(), stats.steps, stats.rows, stats.launches, seconds,
+               stats.evictions);
   return answers.fault;
 }
 

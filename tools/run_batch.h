@@ -11,6 +11,7 @@ struct BatchRun {
   BatchOptions options;
   std::vector<int32_t> stop_ids;
   mkrt::Eviction eviction = mkrt::Eviction::kNone;
+  uint32_t steps_per_launch = 1;
   std::string device;  // its name, to tell what the run took; empty: nothing is told
 };
 

@@ -126,21 +126,25 @@ struct EmbedArgs {
 // One draw of each request that is to have one, from its last row of the step.
 // logits [T, vocab], vocab at most kMaxVocab, not changed; best_* [T, ceil(vocab / 16)]: the greatest logit
 // of each strip and its id, the lowest on ties; next [requests]: the token drawn, of others not set. By
-// request: first_row and rows of the step.
+// request of the step: first_row, rows, and its slot, the number it has in the launch and in `draws`.
 struct DrawArgs {
   AS1 const f32* logits;
   AS1 const f32* best_value;
   AS1 const u32* best_index;
   AS1 u32* next;
   AS1 const MkDraw* draws;
+  AS1 const u32* slot;
   AS3 const u32* first_row;
   AS3 const u32* rows;
   u32 vocab;
-  u32 step;  // of the launch, from 0: tokens that each request has drawn in it
 };
 
 extern "C" {
 void mkd_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32 stages, u32 loaders);
+void mkd_step_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*);
+bool mkd_next_step(Worker*, AS1 const MkSession*, AS1 MkStep*, u32 tokens_symbol, u32 requests_symbol);
+bool mkd_loader_join(Worker*, AS1 const MkStep*, u32* symbols);
+bool mkd_loader_next_step(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32* symbols, u32 tokens_symbol);
 void mkd_segment_begin(Worker*);
 void mkd_load_list(Worker*, AS1 const MkStep*, u32 list, u32 count);
 void mkd_set_element(Worker*, u32 list, u32 index, u32 value);

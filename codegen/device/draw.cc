@@ -240,8 +240,9 @@ MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 
 }  // namespace
 
 MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request) {
-  AS1 const MkDraw* draw = a->draws + request;
-  if (draw->limit <= a->step) return;
+  AS1 const MkDraw* draw = a->draws + a->slot[request];
+  if (draw->limit == 0) return;
+  const u32 drawn_before = w->step;  // one in each step of the launch
   AS1 const MkSampling* p = &draw->sampling;
   AS1 u32* seen = (AS1 u32*)draw->seen;
   const u64 row_index = a->first_row[request] + a->rows[request] - 1;
@@ -255,14 +256,14 @@ MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request) {
   const u64 likeliest = greatest(*w, row, ~(u64)0);
   row.seen = seen;
   const u64 first = seen ? greatest(*w, row, ~(u64)0) : likeliest;
-  const Choice choice = choose(*w, row, likeliest, first, p, a->step);
+  const Choice choice = choose(*w, row, likeliest, first, p, drawn_before);
 
-  AS1 MkLogprobs* logprobs = (AS1 MkLogprobs*)draw->logprobs + a->step;
+  AS1 MkLogprobs* logprobs = (AS1 MkLogprobs*)draw->logprobs + drawn_before;
   const f32 top = logit_of(likeliest);
   if (w->thread == 0) {
     AS1 u32* drawn = (AS1 u32*)draw->drawn;
-    drawn[0] = a->step + 1;
-    drawn[1 + a->step] = choice.id;
+    drawn[0] = drawn_before + 1;
+    drawn[1 + drawn_before] = choice.id;
     a->next[request] = choice.id;
     if (seen) seen[choice.id / 32] |= 1u << choice.id % 32;
     if (p->logprobs) logprobs->drawn = plain_logit(row.logits[choice.id]) - top - choice.log_total;

@@ -10,22 +10,9 @@ struct Strips {
   u32 first, count, tiles, tail_bytes, passes;
 };
 
-MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
-  AS1 const u32* counter = w.counters + cell;
-  u64 since = 0;
-  for (;;) {
-    const u32 seen = mk_load_acquire(counter);
-    if (seen >= expected || faulted(w)) return;
-    const u64 now = mk_time_ns();
-    if (since == 0) since = now;
-    if (w.timeout_ns != 0 && now - since > w.timeout_ns) return record_fault(w, cell, seen, expected);
-    mk_pause(counter, expected);
-  }
-}
-
 // How stages are filled: by the loader's one thread.
 struct Bulk {
-  MK_INLINE static bool stop(const Worker& w) { return faulted(w); }
+  MK_INLINE static bool any(bool v) { return v; }
   MK_INLINE static u32 same(u32 v) { return v; }
   MK_INLINE static void load(const Worker& w, u32 slot, AS1 const char* from, u32 bytes) {
     mk_mbar_expect(w.full(slot), bytes);
@@ -33,10 +20,10 @@ struct Bulk {
   }
 };
 
-// By all lanes of the loader warp, for targets without a copy engine. stop() and same() give all lanes one
+// By all lanes of the loader warp, for targets without a copy engine. any() and same() give all lanes one
 // value: what they read may be in the making after a fault.
 struct Async {
-  MK_INLINE static bool stop(const Worker& w) { return mk_warp_max(faulted(w) ? 1.0f : 0.0f) > 0; }
+  MK_INLINE static bool any(bool v) { return mk_warp_max(v ? 1.0f : 0.0f) > 0; }
   MK_INLINE static u32 same(u32 v) { return (u32)mk_warp_max((f32)v); }
   MK_INLINE static void load(const Worker& w, u32 slot, AS1 const char* from, u32 bytes) {
     for (u32 at = w.lane() * 16; at < bytes; at += kWarpLanes * 16)
@@ -44,6 +31,17 @@ struct Async {
     mk_async_arrive(w.full(slot));
   }
 };
+
+// Waits until the consumers have freed a stage, whose deadlines tell more than one here would. False, to all
+// loading threads, where the launch is over before, or after a fault: consumers then free stages that are not
+// full.
+template <class Loader>
+MK_INLINE bool wait_free(const Worker& w, u32 slot) {
+  bool free;
+  do free = mk_mbar_try_wait(w.empty(slot), (w.stage / w.stages + 1) % 2);
+  while (!free && !over(w));
+  return !Loader::any(!free || faulted(w));
+}
 
 // Loads every tile of the strips, as often as they are passed over, once its stage is free.
 template <class Loader>
@@ -54,8 +52,7 @@ MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) 
       AS1 const char* from = weights + (strips.first + strip) * strip_bytes;
       for (u32 left = strips.tiles; left > 0; --left, ++w.stage) {
         const u32 slot = w.stage % w.stages;
-        wait_phase(w, w.empty(slot), (w.stage / w.stages + 1) % 2);
-        if (Loader::stop(w)) return;
+        if (!wait_free<Loader>(w, slot)) return;
         const u32 bytes = left == 1 ? strips.tail_bytes : kStageBytes;
         Loader::load(w, slot, from, bytes);
         from += bytes;
@@ -72,7 +69,7 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
   const u32 group = elem_bytes == 2 ? kGroupTokens : kGroupTokensF32;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
-  for (u32 task = first; task < first + count && !Loader::stop(w); ++task) {
+  for (u32 task = first; task < first + count && !Loader::any(over(w)); ++task) {
     const u32 slot = task % slots, rows = Loader::same(a.slot_rows[slot]);
     stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
                    {task / slots, 1, p.tiles, tail_bytes, (rows + group - 1) / group});
@@ -88,30 +85,29 @@ MK_INLINE u32 loader_look_up(Worker& w, u32 cell, u32 expected, AS1 const u32* t
 
 }  // namespace
 
-// All threads of the worker, at the kernel's start: fills *w, initialises the barriers, clears the counters
-// of the next launch's bank (nobody reads them in this one). `loaders`: threads of the loader warp that load.
+// All threads of the worker, at the kernel's start: fills *w and initialises the barriers. `loaders`: threads
+// of the loader warp that load.
 MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step, u32 stages,
                        u32 loaders) {
   w->thread = mk_thread();
   w->shared = mk_shared();
   w->fault = (AS1 MkFault*)session->fault;
+  w->counters = (AS1 u32*)session->counters + step->serial % 2 * session->event_cells;
+  w->begun = &step->begun;
   w->timeout_ns = step->timeout_ns;
+  w->loaders = loaders;
+  w->step = 0;
+  w->known = ~0u;
   w->stages = stages;
   w->stage = 0;
   w->grid = 0;
   w->task = 0;
-  const u32 cells = session->event_cells;
-  AS1 u32* banks = (AS1 u32*)session->counters;
-  const u32 bank = step->launch % 2;
-  w->counters = banks + bank * cells;
-  AS1 u32* next = banks + (1 - bank) * cells;
-  for (u32 i = mk_worker() * kWorkerThreads + w->thread; i < cells; i += session->workers * kWorkerThreads)
-    next[i] = 0;
   if (w->thread == 0) {
     for (u32 slot = 0; slot < stages; ++slot) {
       mk_mbar_init(w->full(slot), loaders);
       mk_mbar_init(w->empty(slot), kConsumerWarps);
     }
+    mk_mbar_init(w->loaded(), loaders);
     mk_fence_mbar_init();
   }
   mk_barrier(0, kWorkerThreads);

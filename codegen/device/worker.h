@@ -16,7 +16,7 @@ using namespace mkrt;
 
 constexpr u32 kWarpLanes = 32;
 constexpr u32 kConsumerBarrier = 1;  // named barrier of the consumer warps
-constexpr u32 kBarrierBytes = 1024;  // behind the stages: full and empty barriers, arrived_last, found
+constexpr u32 kBarrierBytes = 1024;  // behind the stages: mbarriers and words that threads share
 constexpr u32 kListBytes = 2048;     // behind the barriers: lists of the step, and of tasks
 constexpr u32 kListEntries = kMaxRequests + 1;
 constexpr u32 kMaxLists = kListBytes / 4 / kListEntries;
@@ -29,8 +29,12 @@ struct Worker {
   u32 thread;  // in the worker
   AS3 char* shared;
   AS1 MkFault* fault;
-  AS1 u32* counters;  // this launch's bank
+  AS1 u32* counters;     // this step's bank
+  AS1 const u32* begun;  // MkStep::begun
   u64 timeout_ns;
+  u32 loaders;  // threads of the loader warp that load
+  u32 step;     // of the launch, that this thread's role is at
+  u32 known;    // of the loading threads: the newest step that they know to have begun
   u32 stages;
   u32 stage;  // stages acquired so far by this thread's role
   u32 grid;   // what runs now, for faults
@@ -41,8 +45,10 @@ struct Worker {
   MK_INLINE AS3 char* stage_at(u32 slot) const { return shared + slot * kStageBytes; }
   MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
   MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
-  MK_INLINE AS3 u32* arrived_last() const { return (AS3 u32*)full(2 * kMaxStages); }
+  MK_INLINE AS3 u64* loaded() const { return full(2 * kMaxStages); }  // a phase for each step
+  MK_INLINE AS3 u32* arrived_last() const { return (AS3 u32*)full(2 * kMaxStages + 1); }
   MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // by a lookup
+  MK_INLINE AS3 u32* goes_on() const { return arrived_last() + 2; }
   MK_INLINE AS3 u32* list(u32 number) const {
     return (AS3 u32*)(shared + stages * kStageBytes + kBarrierBytes) + number * kListEntries;
   }
@@ -54,6 +60,11 @@ MK_INLINE void consumer_barrier() {
 }
 MK_INLINE bool faulted(const Worker& w) {
   return mk_load_relaxed(&w.fault->state) != 0;
+}
+
+// Whether the launch has ended early, or by a fault. Others may not have seen it yet.
+MK_INLINE bool over(const Worker& w) {
+  return faulted(w) || mk_load_relaxed(w.begun) == kLaunchOver;
 }
 
 // Records the first fault of the launch; every later one is dropped.
@@ -68,12 +79,27 @@ MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
   mk_store_release(&w.fault->state, 2);
 }
 
+// Waits until the counter has what is expected; after a fault it falls through. `cell`: its name in faults.
+MK_INLINE void poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
+  u64 since = 0;
+  for (;;) {
+    const u32 seen = mk_load_acquire(counter);
+    if (seen >= expected || faulted(w)) return;
+    const u64 now = mk_time_ns();
+    if (since == 0) since = now;
+    if (timeout_ns != 0 && now - since > timeout_ns) return record_fault(w, cell, seen, expected);
+    mk_pause(counter, expected);
+  }
+}
+MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
+  poll(w, w.counters + cell, cell, expected, w.timeout_ns);
+}
+
 // Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end.
 MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity) {
   u64 since = 0;
   while (!mk_mbar_try_wait(bar, parity)) {
     if (faulted(w)) return;
-    if (w.thread >= kConsumerThreads) continue;  // the loader waits for consumers, whose deadlines tell more
     const u64 now = mk_time_ns();
     if (since == 0) since = now;
     if (w.timeout_ns != 0 && now - since > w.timeout_ns) return record_fault(w, kRingCell, w.stage, w.stages);

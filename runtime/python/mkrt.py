@@ -28,6 +28,7 @@ _SIGNATURES = {
     "mkrt_position": (c_uint32, c_void_p),
     "mkrt_rewind": (c_int, c_void_p, c_uint32),
     "mkrt_step": (c_int, c_void_p, POINTER(c_int32), c_uint32, c_void_p, POINTER(c_int32)),
+    "mkrt_draw": (c_int, c_void_p, POINTER(c_int32), c_uint32, c_void_p),
     "mkrt_max_requests": (c_uint32, c_void_p),
     "mkrt_page_size": (c_uint32, c_void_p),
     "mkrt_pages": (c_uint32, c_void_p),
@@ -38,6 +39,29 @@ _SIGNATURES = {
     "mkrt_step_batch": (c_int, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
 }
 NHD, HND, PACKED = range(3)  # forms of a page of the cache
+
+
+_TOP = 20  # tokens whose log-probabilities may be asked for
+
+
+class Sampling(ctypes.Structure):
+    """How tokens are drawn (docs/sampling.md); greedily, unless a field is given."""
+    _fields_ = [("repetition_penalty", c_float), ("temperature", c_float), ("top_k", c_uint32), ("top_p", c_float),
+                ("min_p", c_float), ("logprobs", c_uint32), ("seed", c_uint64), ("position", c_uint32),
+                ("reserved", c_uint32)]
+
+    def __init__(self, **fields):
+        super().__init__(**{"repetition_penalty": 1, "top_p": 1, **fields})
+
+
+class _Logprobs(ctypes.Structure):
+    _fields_ = [("drawn", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP)]
+
+
+class _Draws(ctypes.Structure):
+    _fields_ = [("sampling", Sampling), ("stop_ids", POINTER(c_int32)), ("seen", POINTER(c_uint32)),
+                ("ids", POINTER(c_int32)), ("logprobs", POINTER(_Logprobs)), ("stops", c_uint32), ("limit", c_uint32),
+                ("count", c_uint32), ("reserved", c_uint32)]
 
 
 class _Batch(ctypes.Structure):
@@ -161,6 +185,26 @@ class Session(_Handle):
             raise Error(self._library.mkrt_error().decode())
         return (following.value, rows) if logits else following.value
 
+    def draw(self, tokens, limit=1, stop=(), seen=(), logprobs=None, **sampling):
+        """Feeds tokens and draws up to `limit` that follow, in one launch, which ends with one of `stop`; all but the last
+        are fed. sampling: fields of Sampling; seen: the ids that a repetition penalty applies to. The tokens; with
+        logprobs, a number n: also, for each, its log-probability and pairs (id, log-probability) of the n likeliest."""
+        draws = _Draws(Sampling(**sampling), limit=limit, stops=len(stop))
+        if logprobs is not None:
+            draws.sampling.logprobs = 1 + logprobs
+        if draws.sampling.repetition_penalty != 1:
+            draws.seen = (c_uint32 * ((self.vocab + 31) // 32))()
+            for token in map(int, seen):
+                draws.seen[token // 32] |= 1 << token % 32
+        draws.stop_ids, draws.ids = _ints(stop), (c_int32 * max(1, limit))()
+        draws.logprobs = (_Logprobs * max(1, limit))()
+        self._check(self._library.mkrt_draw(self._open(), _ints(tokens), len(tokens), byref(draws)))
+        ids = draws.ids[:draws.count]
+        if logprobs is None:
+            return ids
+        return ids, [(of.drawn, list(zip(of.top_id, of.top))[:min(logprobs, self.vocab)])
+                     for of in draws.logprobs[:draws.count]]
+
     @property
     def max_requests(self):
         """Of one step."""
@@ -212,19 +256,25 @@ class Session(_Handle):
         if failed:
             raise Error(self._library.mkrt_error().decode())
 
-    def generate(self, tokens, count, stop=(), chunk=None):
-        """Feeds tokens, `chunk` a step, and yields up to `count` greedy ones; ends before one of `stop`."""
+    def generate(self, tokens, count, stop=(), chunk=None, steps_per_launch=1, **sampling):
+        """Feeds tokens, `chunk` a step, and yields up to `count` new ones, drawn greedily or by fields of Sampling; ends
+        before one of `stop`. The kernel goes on by itself for up to steps_per_launch of them."""
         tokens, chunk = list(tokens), chunk or self.max_tokens
         if not tokens:
             raise Error("no tokens to go on from")
-        for begin in range(0, len(tokens), chunk):
-            token = self.step(tokens[begin:begin + chunk])
-        for left in range(count, 0, -1):
-            if token in stop:
-                return
-            yield token
-            if left > 1:
-                token = self.step([token])
+        seen, first = set(tokens), sampling.pop("position", 0)
+        *before, feed = (tokens[begin:begin + chunk] for begin in range(0, len(tokens), chunk))
+        for part in before:
+            self.draw(part, 0)
+        made = 0
+        while made < count:
+            drawn = self.draw(feed, min(count - made, steps_per_launch), tuple(stop), seen, position=first + made, **sampling)
+            for token in drawn:
+                if token in stop:
+                    return
+                yield token
+            made, feed = made + len(drawn), drawn[-1:]
+            seen.update(drawn)
 
     def close(self):
         if self._handle:

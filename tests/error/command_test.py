@@ -107,7 +107,10 @@ class CommandTest(unittest.TestCase):
         (self.dir / "requests.jsonl").write_text(requests)
         code, out, err = self.mkc("run", TINY, "--device", "emulator", "--batch-file", "requests.jsonl")
         self.assertEqual((code, out.decode()), (0, answers))
-        self.assertRegex(err, r"^emulator: 3 requests, \d+ steps of \d+ rows in \d+\.\d\d s, 0 evictions\n$")
+        self.assertRegex(err, r"^emulator: 3 requests, \d+ steps of \d+ rows in \d+ launches and \d+\.\d\d s, 0 evictions\n$")
+        again = self.mkc("run", TINY, "--device", "emulator", "--batch-file", "requests.jsonl", "--steps-per-launch", 16)
+        self.assertEqual((again[0], again[1].decode()), (0, answers), again[2])
+        self.assertLess(*(int(re.search(r"(\d+) launches", said)[1]) for said in (again[2], err)))
         for request, answer in zip(map(json.loads, requests.splitlines()[:2]), map(json.loads, answers.splitlines())):
             prompt = (("--prompt", request["prompt"]) if "prompt" in request else
                       ("--prompt-ids", ",".join(map(str, request["prompt_ids"]))))

@@ -35,6 +35,8 @@ std::function<void(llvm::Module&)> always(const SiteEdit& change);
 
 // The call has no effect; a result is 0.
 void drop(llvm::CallInst& call);
+// The call has no effect but the result true.
+void always_true(llvm::CallInst& call);
 // The argument, or what the call returns, becomes larger by `by`.
 CallEdit add_to(unsigned argument, int by);
 CallEdit add_to_result(int by);

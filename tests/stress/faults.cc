@@ -49,6 +49,36 @@ TEST_CASE("whichever notification is lost, the step ends with a fault, and a fre
   }
 }
 
+TEST_CASE("whichever notification of a launch of two steps is lost, it ends with a fault") {
+  TinyModel model;
+  model.max_tokens = 3;
+  const Compiled compiled(model);
+  const HostKernel kernel = compile_for_host(compiled.schedule, {});
+  RunOptions options = one_step();
+  options.draws = 2;
+  const Outcome clean = run(compiled, kernel, options);
+  REQUIRE(clean.next.size() == 2);
+  int events = 0, steps = 0;
+  // The second step embeds one token instead of three. Workers arrive at its begin in between.
+  for (uint64_t n = 1; n <= 2 * kNotifications - 2 + 3; ++n) {
+    CAPTURE(n);
+    options.device.drop_notification = n;
+    options.device.seed = 1;
+    const Outcome outcome = run(compiled, kernel, options);
+    CAPTURE(outcome.error);
+    const bool event = outcome.error.find(" waited for event ") != std::string::npos;
+    events += event;
+    if (event || outcome == clean) continue;
+    CHECK(std::regex_match(
+        outcome.error,
+        std::regex(
+            R"(emulator: error: worker \d waited for step 1 of the launch beyond 20000 ms: step 0 has begun)")));
+    ++steps;
+  }
+  CHECK(events == 2 * kNotifications - 2 - 4);
+  CHECK(steps == 2);  // the last to arrive knows it by what it finds
+}
+
 TEST_CASE("a fault names worker, task, event and counts") {
   const Compiled compiled(TinyModel{});
   const HostKernel kernel = compile_for_host(compiled.schedule, {});

@@ -17,6 +17,7 @@ constexpr const char* kWriteTooEarly = "unordered write after read";
 constexpr const char* kOutside = "access outside shared memory";
 constexpr const char* kFault = " waited for event ";  // the kernel's own deadline
 constexpr const char* kStuck = " of its ring beyond ";
+constexpr const char* kNoStep = " of the launch beyond ";
 constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it: the emulator finds it
 constexpr const char* kDiverged = ": diverged: lane ";
 constexpr const char* kNotAwaited = "nobody waited for all copies";
@@ -82,7 +83,7 @@ std::vector<Mutant> bulk_copy_mutants() {
   const std::string bulk = "4Bulk4load";
   return {
       {"no wait for a free stage",
-       {{"6streamINS0_4Bulk", "wait_phase", 0, drop}},
+       {{"9wait_freeINS_12_GLOBAL__N_14Bulk", "mk_mbar_try_wait", 0, always_true}},
        {kExtraArrival, kWriteTooEarly}},
       {"no fence after initialisation",
        {{"mkd_begin", "mk_fence_mbar_init", 0, drop}},
@@ -98,7 +99,7 @@ std::vector<Mutant> async_copy_mutants() {
   const std::string async = "5Async4load";
   return {
       {"no wait for a free stage",
-       {{"6streamINS0_5Async", "wait_phase", 0, drop}},
+       {{"9wait_freeINS_12_GLOBAL__N_15Async", "mk_mbar_try_wait", 0, always_true}},
        {kRace, kStuck, kDeadlock}},
       {"no arrival", {{async, "mk_async_arrive", 0, drop}}, {kStuck, kDeadlock}},
       {"arrival before the bytes",
@@ -122,11 +123,39 @@ std::vector<Mutant> event_mutants() {
       {"combine never starts", {{"mk_kernel", last, 0, add_to(2, 1)}}, {kFault}},
       {"last arrival at the wrong cell", {{"mk_kernel", last, 0, add_to(1, 1)}}, {kRace, kFault}},
       {"counters are not cleared",
-       {{"mkd_begin", "mk_worker", 0, add_to_result(1 << 20)}},
+       {{"mkd_step_begin", "mk_worker", 0, add_to_result(1 << 20)}},
        {kReadTooEarly, kFault}},
       {"no barrier after a wait", {{"mkd_wait", barrier, 0, drop}}, {kReadTooEarly}},
       {"no barrier after the last arrival", {{last, barrier, 0, drop}}, {kReadTooEarly, kWriteTooEarly}},
   };
+}
+
+// Of the ways from one step of a launch to the next.
+std::vector<Mutant> step_mutants() {
+  const std::string next = "mkd_next_step", make = "9make_step", load = "mkd_loader_next_step",
+                    barrier = "consumer_barrier", arrive = "mk_add_acq_rel";
+  const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly};
+  std::vector<Mutant> mutants = {
+      {"no barrier before the step's end", {{next, barrier, 0, drop}}, early},
+      {"the last arrival is not told", {{next, barrier, 1, drop}}, {kRace, kDeadlock}},
+      {"no wait for the next step", {{next, "4poll", 0, drop}}, {kReadTooEarly, kRace}},
+      {"no barrier after that wait", {{next, barrier, 2, drop}}, {kReadTooEarly, kWriteTooEarly, kDeadlock}},
+      {"a worker is not waited for", {{next, arrive, 0, add_to_result(1)}}, {kRace, kFault}},
+      {"relaxed arrival", {{next, arrive, 0, relax_add}}, early},
+      {"arrival does not acquire", {{next, arrive, 0, release_only}}, early},
+      {"arrival does not release", {{next, arrive, 0, acquire_only}}, early},
+      {"no arrival", {{next, arrive, 0, drop}}, {kNoStep}},
+      {"the step is made under its readers", {{make, barrier, 0, drop}}, early},
+      {"the step begins before it is made", {{make, barrier, 1, drop}}, {kReadTooEarly}},
+      {"the step never begins", {{make, "mk_store_release", 0, drop}}, {kNoStep}},
+      {"the bank stays the same", {{"mkd_step_begin", "8use_bank", 0, drop}}, {kRace, kFault}},
+      {"the loader's symbols are those of more tokens",
+       {{load, "4join", 1, always_true}},
+       {kStuck, kDeadlock}},
+      {"the loader is not waited for", {{next, "wait_phase", 0, drop}}, early, true},
+      {"the loader ends no step", {{load, "mk_mbar_arrive", 0, drop}}, {kStuck}},
+  };
+  return mutants;
 }
 
 std::vector<Mutant> body_mutants() {
@@ -213,9 +242,9 @@ bool is_caught(const Mutant& mutant, const Outcome& outcome) {
 
 uint32_t selected = 0;  // the mutant that runs, from 1 on
 
-void check_caught(const Compiled& compiled, const HostKernel& kernel, const Mutant& mutant) {
+void check_caught(const Compiled& compiled, const HostKernel& kernel, const Mutant& mutant,
+                  RunOptions options) {
   CAPTURE(mutant.name);
-  RunOptions options = small_run();
   options.device.drop_notification = mutant.drop_notification;
   const uint64_t seeds = mutant.in_some_orders ? 32 : 2;
   bool caught = false;
@@ -231,7 +260,7 @@ void check_caught(const Compiled& compiled, const HostKernel& kernel, const Muta
 }
 
 void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy,
-                  const TinyModel& model = small_model()) {
+                  const TinyModel& model = small_model(), RunOptions options = small_run()) {
   const Compiled compiled(model);
   std::vector<Mutant> mutants;
   for (const auto& group : groups) mutants.insert(mutants.end(), group.begin(), group.end());
@@ -241,10 +270,9 @@ void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy
       compiled.schedule,
       {bulk_copy, true, [&](llvm::Module& module) { apply_selectable(module, changes, &selected); }});
   for (selected = 1; selected <= mutants.size(); ++selected)
-    check_caught(compiled, kernel, mutants[selected - 1]);
+    check_caught(compiled, kernel, mutants[selected - 1], options);
   selected = 0;
   for (uint64_t seed = 0; seed < 4; ++seed) {
-    RunOptions options = small_run();
     options.device.seed = seed;
     CHECK(run(compiled, kernel, options).error == "");
   }
@@ -260,6 +288,17 @@ TEST_CASE("a bug in the ring filled by 16-byte copies is caught") {
 
 TEST_CASE("a bug in a lookup, in a route or in an expert is caught") {
   check_caught({lookup_mutants()}, true, small_experts());
+}
+
+TEST_CASE("a bug between the steps of a launch is caught") {
+  // Two requests: from one token to the next alone, and after 40 rows, for which the loader waits.
+  TinyModel model = small_model();
+  model.max_requests = 2;
+  RunOptions options = small_run();
+  options.requests = 2;
+  options.draws = 3;
+  options.steps = {1, 20, 1};
+  check_caught({step_mutants()}, true, model, options);
 }
 
 TEST_CASE("a wait or notification of any grid that is missing or wrong is caught") {

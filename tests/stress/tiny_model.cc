@@ -14,6 +14,23 @@ T or_fail(Result<T> result) {
   return std::move(result.value());
 }
 
+// Feeds `count` tokens of each request behind `position`, in pages of its own.
+mkrt::Status feed(mkrt::Session& session, std::span<const int32_t> tokens, const RunOptions& options,
+                  uint32_t position, mkrt::StepResult& result, float* logits) {
+  const auto count = static_cast<int32_t>(tokens.size() / options.requests);
+  const auto pages = static_cast<int32_t>(session.limits().pages / options.requests);
+  std::vector<int32_t> row_begin{0}, kv_len, page_begin{0}, page_index;
+  std::vector<mkrt::Draws> draws(options.requests);
+  for (mkrt::Draws& d : draws) {
+    d.limit = options.draws;
+    row_begin.push_back(row_begin.back() + count);
+    kv_len.push_back(static_cast<int32_t>(position) + count);
+    for (int32_t i = 0; i < pages; ++i) page_index.push_back(static_cast<int32_t>(page_index.size()));
+    page_begin.push_back(page_begin.back() + pages);
+  }
+  return session.step({tokens, row_begin, kv_len, {page_begin, page_index}, draws}, result, logits);
+}
+
 }  // namespace
 
 Compiled::Compiled(const TinyModel& model) {
@@ -37,21 +54,26 @@ Outcome run(const Compiled& compiled, const HostKernel& kernel, const RunOptions
   };
   const std::unique_ptr<mkrt::Device> device = mkrt::open_emulator(kernel.entry, options.device, site);
   const mkrt::Manifest& manifest = compiled.artefact.manifest;
+  mkrt::SessionOptions session_options{options.timeout_ns};
+  session_options.cache.pages = options.requests * 20;
   mkrt::Session session = or_fail(mkrt::Session::open(compiled.artefact, compiled.checkpoint,
-                                                      manifest.config_hash, *device, {options.timeout_ns}));
-  session.set_position(options.first_position);
+                                                      manifest.config_hash, *device, session_options));
+  uint32_t position = options.first_position;
   Outcome outcome;
   std::mt19937 random(3);
   for (const uint32_t count : options.steps) {
-    std::vector<int32_t> tokens(count);
+    std::vector<int32_t> tokens(count * options.requests);
     for (int32_t& token : tokens) token = static_cast<int32_t>(random() % manifest.vocab);
-    std::vector<float> logits(count * manifest.vocab);
-    const Result<int32_t> next = session.step(tokens, logits.data());
-    if (!next.ok()) {
-      outcome.error = next.error().message;
+    std::vector<float> logits(options.draws == 1 ? tokens.size() * manifest.vocab : 0);
+    mkrt::StepResult result;
+    const mkrt::Status status =
+        feed(session, tokens, options, position, result, logits.empty() ? nullptr : logits.data());
+    position += count + options.draws - 1;
+    if (!status.ok()) {
+      outcome.error = status.error().message;
       break;
     }
-    outcome.next.push_back(next.value());
+    outcome.next.insert(outcome.next.end(), result.ids.begin(), result.ids.end());
     outcome.logits.insert(outcome.logits.end(), logits.begin(), logits.end());
   }
   return outcome;

@@ -43,7 +43,9 @@ struct Compiled {
 
 struct RunOptions {
   mkrt::EmulatorDeviceOptions device;
-  std::vector<uint32_t> steps;  // tokens of each step
+  uint32_t requests = 1;
+  std::vector<uint32_t> steps;  // tokens of each request in each launch
+  uint32_t draws = 1;           // of each launch; with more than one there are no logits
   uint32_t first_position = 0;  // of the first step, over a cache of zeros
   uint64_t timeout_ns = 10'000'000'000;
 };
@@ -51,7 +53,7 @@ struct RunOptions {
 struct Outcome {
   std::string error;  // of the step that failed; empty: none
   std::vector<float> logits;
-  std::vector<int32_t> next;  // of each step
+  std::vector<int32_t> next;  // drawn in each
   bool operator==(const Outcome&) const = default;
 };
 

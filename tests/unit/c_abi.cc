@@ -124,6 +124,45 @@ TEST_CASE("batches run over a cache of the session's own and over the caller's, 
   CHECK(std::string(mkrt_error()) == "cache: error: found 1 scales, the model has no caches of e4m3");
 }
 
+TEST_CASE("draws come with a step, several in one launch, alone and in a batch") {
+  const Opened c;
+  const std::vector<int32_t> prompt{5, 17, 3};
+  const std::vector<int32_t> alone = test::Model(kDirectory).generate(prompt, 6).tokens;
+  std::vector<int32_t> ids(8);
+  mkrt_draws draws{};
+  draws.sampling = mkrt_greedy();
+  draws.ids = ids.data();
+  draws.limit = 6;
+  REQUIRE_MESSAGE(mkrt_draw(c.session, prompt.data(), 3, &draws) == 0, mkrt_error());
+  CHECK(std::vector(ids.begin(), ids.begin() + draws.count) == alone);
+  CHECK(mkrt_position(c.session) == 3 + 5);
+
+  mkrt_draws two[2] = {draws, draws};
+  std::vector<int32_t> others(8);
+  std::vector<mkrt_logprobs> logprobs(8);
+  two[1].sampling.temperature = 1;
+  two[1].sampling.logprobs = 1 + 2;
+  two[1].ids = others.data();
+  two[1].logprobs = logprobs.data();
+  two[0].stop_ids = &alone[2];
+  two[0].stops = 1;
+  const std::vector<int32_t> tokens{5, 17, 3, 5, 17, 3}, row_begin{0, 3, 6}, kv_len{3, 3}, begin{0, 1, 2},
+      index{4, 2};
+  const mkrt_batch batch{tokens.data(), row_begin.data(), kv_len.data(), begin.data(), index.data(), 2};
+  REQUIRE_MESSAGE(mkrt_draw_batch(c.session, &batch, two) == 0, mkrt_error());
+  CHECK(two[0].count == std::find(alone.begin(), alone.end(), alone[2]) - alone.begin() + 1);
+  CHECK(std::equal(ids.begin(), ids.begin() + two[0].count, alone.begin()));
+  CHECK(two[1].count == 6);
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(logprobs[i].drawn <= logprobs[i].top[0]);
+    CHECK(logprobs[i].top[1] <= logprobs[i].top[0]);
+  }
+  CHECK(logprobs[0].top_id[0] == static_cast<uint32_t>(alone[0]));
+  two[1].logprobs = nullptr;
+  CHECK(mkrt_draw_batch(c.session, &batch, two) == 1);
+  CHECK(std::string(mkrt_error()) == "mkrt: error: logprobs is NULL");
+}
+
 TEST_CASE("what cannot be done is an error with a message, and changes nothing") {
   const Opened c;
   const auto fails = [&](bool failed, const std::string& message) {

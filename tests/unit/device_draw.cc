@@ -1,5 +1,6 @@
 // The kernel's draws against the host's, exactly.
 #include <cmath>
+#include <numeric>
 
 #include "device_launch.h"
 #include "runtime/draw.h"
@@ -52,6 +53,8 @@ Draws run(const Problem& p, const RunOptions& options = {}) {
   std::vector<MkLogprobs> logprobs(n * limit, none);
   std::vector<SeenIds> seen = p.seen;
   std::vector<MkDraw> draws(n);
+  std::vector<u32> slot(n);
+  std::iota(slot.begin(), slot.end(), 0);
   for (size_t i = n; i-- > 0;) {
     logits.insert(logits.end(), p.logits[i].begin(), p.logits[i].end());
     add_best(p.logits[i], value, index);
@@ -59,7 +62,10 @@ Draws run(const Problem& p, const RunOptions& options = {}) {
   for (float& v : value) v += options.best_shift;
   for (size_t i = 0; i < n; ++i) {
     const auto address = [](auto& of) { return reinterpret_cast<uint64_t>(&of); };
-    draws[i] = {p.sampling[i], 0, address(drawn[i * (1 + limit)]), address(logprobs[i * limit]), limit, 0};
+    draws[i].sampling = p.sampling[i];
+    draws[i].drawn = address(drawn[i * (1 + limit)]);
+    draws[i].logprobs = address(logprobs[i * limit]);
+    draws[i].limit = limit;
     if (p.sampling[i].repetition_penalty != 1) draws[i].seen = address(seen[i][0]);
   }
   Sides s;
@@ -73,10 +79,11 @@ Draws run(const Problem& p, const RunOptions& options = {}) {
                      global(index.data()),
                      global(next.data()),
                      global(draws.data()),
+                     global(slot.data()),
                      first_row,
                      rows,
-                     p.vocab,
-                     options.step};
+                     p.vocab};
+    w.step = options.step;
     for (u32 i = mk_worker(); i < n; i += 2) {
       mkb_draw(&w, &a, i);
       mkd_barrier();

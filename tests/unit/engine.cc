@@ -102,6 +102,52 @@ TEST_CASE("no more requests run than the limits of requests and of tokens allow"
   }
 }
 
+std::vector<std::vector<uint32_t>> draw_limits(const FakeModel& model) {
+  std::vector<std::vector<uint32_t>> limits;
+  for (const FakeModel::Step& step : model.steps) limits.push_back(step.limits);
+  return limits;
+}
+
+TEST_CASE("a launch has several steps once no prompt waits, none beyond what a request wants") {
+  FakeModel model(kLimits);
+  Engine engine = Engine::open(model, {.steps_per_launch = 4}).value();
+  engine.submit(request(3, 7));
+  engine.submit(request(20, 6));
+  const std::vector<Outcome> outcomes = run(engine);
+  for (const Outcome& outcome : outcomes) {
+    const Request r = outcome.id ? request(20, 6) : request(3, 7);
+    CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, kLimits.vocab));
+  }
+  // Rows: 3 and 5; 1 and 7; 1 and 7; then the prompt's last one.
+  CHECK(draw_limits(model) == std::vector<std::vector<uint32_t>>{{1, 0}, {1, 0}, {1, 0}, {4, 4}, {2}});
+  CHECK(engine.clock() == 3 + 4 + 2);
+  CHECK(engine.stats().launches == 5);
+  CHECK(engine.stats().steps == 9);
+  CHECK(engine.stats().rows == 3 + 6 + 20 + 5);
+}
+
+TEST_CASE("a launch ends where a request arrives, or at the free pages, which are given back") {
+  FakeModel model(kLimits);
+  Engine engine = Engine::open(model, {.steps_per_launch = 8}).value();
+  engine.submit(request(1, 9));
+  engine.submit(request(1, 1, 5));
+  run(engine);
+  CHECK(draw_limits(model) == std::vector<std::vector<uint32_t>>{{5}, {4, 1}});
+
+  BatchLimits limits = kLimits;
+  limits.pages = 3;
+  FakeModel narrow(limits);
+  Engine recomputing =
+      Engine::open(narrow, {.eviction = Eviction::kRecompute, .steps_per_launch = 30}).value();
+  recomputing.submit(request(8, 40));
+  recomputing.submit(request(8, 12));
+  for (const Outcome& outcome : run(recomputing)) {
+    const Request r = outcome.id ? request(8, 12) : request(8, 40);
+    CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, limits.vocab));
+  }
+  CHECK(recomputing.free_pages() == 3);
+}
+
 TEST_CASE("a stop id ends a request and is kept") {
   FakeModel model(kLimits);
   const Request r = request(5, 9);

@@ -37,6 +37,7 @@ class Constant final : public Stepper {
   Status step(const Batch& batch, StepResult& result) override {
     result.begin.assign(1, 0);
     result.ids.clear();
+    result.steps = 1;
     for (const Draws& draws : batch.draws) {
       if (draws.limit > 0) result.ids.push_back(7);
       result.begin.push_back(static_cast<uint32_t>(result.ids.size()));

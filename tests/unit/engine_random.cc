@@ -29,6 +29,7 @@ struct Workload {
     const auto longest = static_cast<uint32_t>(pages_for(limits.context, limits.page_size));
     limits.pages = draw(random, longest, longest * (random() % 2 ? 2 : 8));
     options.eviction = random() % 2 ? Eviction::kRecompute : Eviction::kNone;
+    options.steps_per_launch = seed % 3 ? 1 + seed % 11 : 1;
     for (uint32_t stops = draw(random, 0, 2); stops > 0; --stops)
       options.stop_ids.push_back(static_cast<int32_t>(random() % limits.vocab));
     const uint32_t spread = random() % 3 ? 20 : 0;
@@ -120,7 +121,7 @@ TEST_CASE("both policies feed every row once, but for those of requests that gav
       CHECK(stats.rows >= needed);
     else
       CHECK(stats.rows == needed);
-    CHECK(stats.steps == model.steps.size());
+    CHECK(stats.launches == model.steps.size());
   }
 }
 

@@ -17,6 +17,16 @@ uint64_t hash_of(std::span<const int32_t> history) {
   return hash;
 }
 
+void add(const Drawn& drawn, StepResult& result) {
+  MkLogprobs logprobs{drawn.logprob, {}, {}};
+  for (size_t i = 0; i < drawn.top.size(); ++i) {
+    logprobs.top[i] = drawn.top[i].logprob;
+    logprobs.top_id[i] = static_cast<uint32_t>(drawn.top[i].id);
+  }
+  result.ids.push_back(drawn.id);
+  result.logprobs.push_back(logprobs);
+}
+
 }  // namespace
 
 int32_t fake_next(std::span<const int32_t> history, uint32_t vocab) {
@@ -51,13 +61,18 @@ std::vector<int32_t> fake_generate(std::vector<int32_t> history, uint32_t max_ne
 FakeModel::FakeModel(const BatchLimits& limits)
     : limits_(limits), cache_(size_t{limits.pages} * limits.page_size, kNever) {}
 
+int32_t& FakeModel::slot(std::span<const int32_t> pages, size_t position) {
+  return cache_[static_cast<size_t>(pages[position / limits_.page_size]) * limits_.page_size +
+                position % limits_.page_size];
+}
+
 Status FakeModel::step(const Batch& batch, StepResult& result) {
   if (Status status = check_batch(batch, limits_, seen_); !status.ok()) return status;
   if (steps.size() == fail_at) return Error{"fake: error: worker 3 waited"};
   const auto list = [](std::span<const int32_t> span) { return std::vector(span.begin(), span.end()); };
   Step& step = steps.emplace_back(
       Step{list(batch.tokens), list(batch.row_begin), list(batch.kv_len), list(batch.pages.index), {}});
-  result = {{0}, {}, {}};
+  result = {{0}, {}, {}, 1};
   for (size_t b = 0; b < batch.requests(); ++b) {
     const auto rows = batch.tokens.subspan(static_cast<size_t>(batch.row_begin[b]),
                                            static_cast<size_t>(batch.row_begin[b + 1] - batch.row_begin[b]));
@@ -65,22 +80,21 @@ Status FakeModel::step(const Batch& batch, StepResult& result) {
     const auto length = static_cast<size_t>(batch.kv_len[b]);
     std::vector<int32_t> history;
     for (size_t p = 0; p < length; ++p) {
-      int32_t& slot = cache_[static_cast<size_t>(pages[p / limits_.page_size]) * limits_.page_size +
-                             p % limits_.page_size];
-      if (p >= length - rows.size()) slot = rows[p - (length - rows.size())];
-      history.push_back(slot);
+      if (p >= length - rows.size()) slot(pages, p) = rows[p - (length - rows.size())];
+      history.push_back(slot(pages, p));
     }
     const Draws draws = batch.draws_of(b);
     step.limits.push_back(draws.limit);
-    if (draws.limit > 0) {
-      const Drawn drawn = draw(fake_logits(history, limits_.vocab), draws.sampling, draws.seen);
-      MkLogprobs logprobs{drawn.logprob, {}, {}};
-      for (size_t i = 0; i < drawn.top.size(); ++i) {
-        logprobs.top[i] = drawn.top[i].logprob;
-        logprobs.top_id[i] = static_cast<uint32_t>(drawn.top[i].id);
-      }
-      result.ids.push_back(drawn.id);
-      result.logprobs.push_back(logprobs);
+    MkSampling sampling = draws.sampling;
+    SeenIds seen(draws.seen.begin(), draws.seen.end());
+    const size_t most = std::min<size_t>(limits_.context, pages_used(batch, limits_, b) * limits_.page_size);
+    for (uint32_t n = 0; n < draws.limit; ++n, ++sampling.position) {
+      if (n > 0) history.push_back(slot(pages, history.size()) = result.ids.back());
+      const Drawn drawn = draw(fake_logits(history, limits_.vocab), sampling, seen);
+      add(drawn, result);
+      result.steps = std::max(result.steps, n + 1);
+      if (!seen.empty()) see(seen, static_cast<uint32_t>(drawn.id));
+      if (history.size() == most || std::ranges::count(draws.stop_ids, drawn.id) > 0) break;
     }
     result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
   }

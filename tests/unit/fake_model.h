@@ -31,10 +31,12 @@ class FakeModel final : public Stepper {
     std::vector<uint32_t> limits;  // of the draws
     bool operator==(const Step&) const = default;
   };
-  std::vector<Step> steps;   // all that were run
-  uint64_t fail_at = ~0ull;  // the step that fails
+  std::vector<Step> steps;   // all launches, by their first steps
+  uint64_t fail_at = ~0ull;  // the launch that fails
 
  private:
+  int32_t& slot(std::span<const int32_t> pages, size_t position);
+
   BatchLimits limits_;
   PagesSeen seen_;
   std::vector<int32_t> cache_;  // [pages, page_size]

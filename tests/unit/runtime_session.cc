@@ -141,7 +141,7 @@ TEST_CASE("a prompt goes in by chunks at growing positions, then one token a ste
     CHECK(device.steps[i].symbol[1] == expected[i].first);
     CHECK(device.steps[i].symbol[0] == 1);
     CHECK(device.lengths[i] == expected[i].second);
-    CHECK(device.steps[i].launch == i);
+    CHECK(device.steps[i].serial == i);
   }
   CHECK(logits.size() == (prompt.size() + 3 - 1) * kVocab);
   CHECK(logits[7 * kVocab + 4] == 50.0f);

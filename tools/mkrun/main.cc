@@ -18,7 +18,7 @@ namespace {
 struct Arguments {
   std::string cubin, checkpoint, logits_out;
   std::vector<int32_t> prompt;
-  uint32_t max_new_tokens = 64;
+  uint32_t max_new_tokens = 64, steps_per_launch = 1;
   uint64_t timeout_ms = 10'000;
   uint64_t random_seed = 1;
   int device = 0;
@@ -31,7 +31,7 @@ struct Arguments {
 Result<Session> open(const Arguments& a, const Artefact& artefact, Device& device) {
   SessionOptions options;
   options.timeout_ns = a.timeout_ms * 1'000'000;
-  const uint32_t longest = *std::max_element(a.contexts.begin(), a.contexts.end());
+  const uint32_t longest = *std::max_element(a.contexts.begin(), a.contexts.end()) + a.steps_per_launch - 1;
   if (a.batch > 1)
     options.cache.pages = static_cast<uint32_t>(a.batch * pages_for(longest, options.cache.page_size));
   if (a.checkpoint.empty()) return Session::open(artefact, random_weights(a.random_seed), device, options);
@@ -46,12 +46,14 @@ Status run(const Arguments& a, Session& session, nlohmann::json& out) {
   std::vector<float> logits;
   GenerateOptions options;
   options.max_new_tokens = a.max_new_tokens;
+  options.steps_per_launch = a.steps_per_launch;
   options.stop_ids = session.manifest().eos_ids;
-  options.logits = &logits;
+  if (a.steps_per_launch == 1 || !a.logits_out.empty()) options.logits = &logits;
   const Result<std::vector<int32_t>> tokens = generate(session, a.prompt, options);
   if (!tokens.ok()) return tokens.error();
   out["prompt_ids"] = a.prompt;
   out["new_ids"] = tokens.value();
+  if (!options.logits) return {};
   out["logits_hash"] =
       hash_hex({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
   if (a.logits_out.empty()) return {};
@@ -65,23 +67,26 @@ std::vector<int32_t> some_tokens(uint32_t count, uint64_t vocab, uint32_t first 
   return tokens;
 }
 
-// Requests of as many rows at the same positions, each in pages of its own.
+// Requests of as many rows at the same positions, each in pages of its own, for launches of so many steps.
 struct EqualRequests {
   std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
+  std::vector<Draws> draws;
   StepResult result;
 
-  EqualRequests(const Session& session, uint32_t requests, uint32_t rows, uint32_t context)
-      : tokens(some_tokens(requests * rows, session.manifest().vocab, context)) {
-    const auto pages = static_cast<int32_t>(pages_for(context, session.limits().page_size));
+  EqualRequests(const Session& session, uint32_t requests, uint32_t rows, uint32_t context,
+                uint32_t steps = 1)
+      : tokens(some_tokens(requests * rows, session.manifest().vocab, context)), draws(requests) {
+    const auto pages = static_cast<int32_t>(pages_for(context + steps - 1, session.limits().page_size));
     const auto apart = static_cast<int32_t>(session.limits().pages / requests);
     for (uint32_t b = 0; b < requests; ++b) {
       row_begin.push_back(static_cast<int32_t>((b + 1) * rows));
       kv_len.push_back(static_cast<int32_t>(context));
+      draws[b].limit = steps;
       for (int32_t p = 0; p < pages; ++p) page_index.push_back(static_cast<int32_t>(b) * apart + p);
       page_begin.push_back(static_cast<int32_t>(page_index.size()));
     }
   }
-  Batch batch() const { return {tokens, row_begin, kv_len, {page_begin, page_index}}; }
+  Batch batch() const { return {tokens, row_begin, kv_len, {page_begin, page_index}, draws}; }
 };
 
 // Timed steps read keys and values of tokens: zeros could be faster.
@@ -96,14 +101,16 @@ Status fill_cache(const Arguments& a, Session& session) {
   return {};
 }
 
-// The same step again and again: times by the host's clock around a launch and its end, and one hash of the
-// logits of all.
+// The same launch again and again: times of its steps by the host's clock around it, and one hash of the
+// logits of all first steps.
 Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t count, uint32_t context) {
   const uint32_t vocab = static_cast<uint32_t>(session.manifest().vocab);
-  if (context < count || context > session.context() || count > session.max_tokens())
-    return Error{fmt::format("mkrun: error: {} tokens at a context of {}; the artefact has {} and {}", count,
-                             context, session.max_tokens(), session.context())};
-  EqualRequests requests(session, a.batch, count, context);
+  if (context < count || context + a.steps_per_launch - 1 > session.context() || count > session.max_tokens())
+    return Error{
+        fmt::format("mkrun: error: {} tokens at a context of {} and {} steps; the artefact has {} and {}",
+                    count, context, a.steps_per_launch, session.max_tokens(), session.context())};
+  EqualRequests requests(session, a.batch, count, context, a.steps_per_launch);
+  EqualRequests single(session, a.batch, count, context);
   std::vector<float> logits(requests.tokens.size() * vocab);
   std::vector<double> us;
   std::string hash;
@@ -113,10 +120,11 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
     const Status stepped = session.step(requests.batch(), requests.result);
     const auto end = std::chrono::steady_clock::now();
     if (!stepped.ok()) return stepped.error();
-    if (i >= a.warm_up) us.push_back(std::chrono::duration<double, std::micro>(end - begin).count());
+    if (i >= a.warm_up)
+      us.push_back(std::chrono::duration<double, std::micro>(end - begin).count() / a.steps_per_launch);
     // Reading all logits each time would take longer than the step.
     if (i % 16 != 0 && i + 1 != a.warm_up + a.steps) continue;
-    if (Status again = session.step(requests.batch(), requests.result, logits.data()); !again.ok())
+    if (Status again = session.step(single.batch(), single.result, logits.data()); !again.ok())
       return again.error();
     const std::string now =
         hash_hex({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
@@ -150,6 +158,7 @@ Status work(const Arguments& a) {
   nlohmann::json out{{"device", device.value()->name()},
                      {"target", m.target},
                      {"workers", m.workers},
+                     {"steps_per_launch", a.steps_per_launch},
                      {"weight_bytes", m.weight_bytes}};
   if (!a.prompt.empty())
     if (Status status = run(a, session.value(), out); !status.ok()) return status;
@@ -171,6 +180,9 @@ int main(int argc, char** argv) {
   app.add_option("--device", a.device, "ordinal of the GPU");
   app.add_option("--prompt-ids", a.prompt, "token ids to go on from: 1,2,3")->delimiter(',');
   app.add_option("--max-new-tokens", a.max_new_tokens)->check(CLI::Range(1u, 1u << 30));
+  app.add_option("--steps-per-launch", a.steps_per_launch,
+                 "let the kernel go on by itself for so many tokens")
+      ->check(CLI::Range(1u, mkrt::kMaxSteps));
   app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy");
   app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; 0: never");
   app.add_option("--steps", a.steps, "time so many equal steps");

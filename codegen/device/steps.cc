@@ -1,0 +1,130 @@
+// Several steps in one launch: how workers go from one to the next (docs/events.md).
+//
+// Consumers of all workers meet between steps. The last to arrive makes the next step from what was drawn,
+// in the memory of the one before, and lets everybody go on. The loader does not wait for that: what it
+// brings does not depend on the step as long as one pass over the weights serves all tokens, and requests
+// only leave during a launch. So the ring is full when a step begins.
+#include "codegen/device/bodies.h"
+
+namespace mk {
+namespace {
+
+// Symbols of a step by their places in MkStep.
+struct StepSymbols {
+  u32 tokens, requests;
+};
+
+MK_INLINE void use_bank(Worker& w, AS1 const MkSession* session, AS1 const MkStep* step) {
+  w.counters = (AS1 u32*)session->counters + (step->serial + w.step) % 2 * session->event_cells;
+}
+
+// Whether a request goes on after the `drawn`-th token of the launch, which takes the position `length`.
+MK_INLINE bool goes_on(AS1 const MkDraw& draw, u32 drawn, u32 length) {
+  if (drawn >= draw.limit || length >= draw.positions) return false;
+  const u32 id = ((AS1 const u32*)draw.drawn)[drawn];
+  AS1 const u32* stop_ids = (AS1 const u32*)draw.stop_ids;
+  for (u32 i = 0; i < draw.stops; ++i)
+    if (stop_ids[i] == id) return false;
+  return true;
+}
+
+// Makes step `next` in the memory of the step before, whose readers have all ended, and lets it begin.
+MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols, u32 next) {
+  const u32 requests = (u32)step->symbol[symbols.requests], b = w.thread;
+  AS1 u32* lists = (AS1 u32*)step->lists;
+  AS1 u32 *rows = lists + kRowsList * kMaxRequests, *lengths = lists + kLengthsList * kMaxRequests,
+          *first_rows = lists + kFirstRowsList * kMaxRequests, *slots = (AS1 u32*)step->slot,
+          *page_begin = (AS1 u32*)step->page_begin;
+  AS3 u32* stays = (AS3 u32*)w.scratch();
+  u32 slot = 0, length = 0, page = 0;
+  if (b < requests) {
+    slot = slots[b], length = lengths[b], page = page_begin[b];
+    stays[b] = goes_on(((AS1 const MkDraw*)step->draws)[slot], next, length);
+  }
+  consumer_barrier();  // everything of the step before has been read
+  u32 place = 0, left = 0;
+  for (u32 i = 0; i < requests; ++i) {
+    place += i < b ? stays[i] : 0;
+    left += stays[i];
+  }
+  if (b < requests && stays[b]) {
+    ((AS1 u32*)step->input[kTokensInput])[place] =
+        ((AS1 const u32*)((AS1 const MkDraw*)step->draws)[slot].drawn)[next];
+    ((AS1 u32*)step->input[kPositionsInput])[place] = length;
+    rows[place] = 1;
+    lengths[place] = length + 1;
+    first_rows[place] = place;
+    slots[place] = slot;
+    page_begin[place] = page;
+  }
+  if (b == 0) step->symbol[symbols.tokens] = step->symbol[symbols.requests] = (int32_t)left;
+  consumer_barrier();
+  if (b == 0) mk_store_release(&step->begun, left > 0 ? next : kLaunchOver);
+}
+
+// Waits for the step that the loading threads are at, and takes its symbols. The same to all of them.
+MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
+  if (w.known == w.step) return true;
+  poll(w, w.begun, kStepCell, w.step, 0);
+  f32 ended = over(w) ? 1 : 0;
+  if (w.loaders > 1) ended = mk_warp_max(ended);
+  if (ended > 0) return false;
+  w.known = w.step;
+  MK_UNROLL
+  for (u32 i = 0; i < kMaxSymbols; ++i) symbols[i] = (u32)step->symbol[i];
+  return true;
+}
+
+}  // namespace
+
+// Consumer threads, before a step's tasks: clears the counters of the next step's bank, which nobody reads in
+// this one.
+MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step) {
+  use_bank(*w, session, step);
+  const u32 cells = session->event_cells;
+  AS1 u32* next = (AS1 u32*)session->counters + (step->serial + w->step + 1) % 2 * cells;
+  for (u32 i = mk_worker() * kConsumerThreads + w->thread; i < cells;
+       i += session->workers * kConsumerThreads)
+    next[i] = 0;
+}
+
+// Consumer threads, after a step's tasks: whether there is another step, which has then begun. A worker
+// arrives once its loader has looked up all that it needs of this step; one that has arrived lately tells
+// more about a fault than one that waits for it here, so these wait for twice the time.
+MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* step, u32 tokens_symbol,
+                           u32 requests_symbol) {
+  const u32 next = w->step + 1;
+  if (next >= step->steps) return false;
+  consumer_barrier();
+  if (w->thread == 0) {
+    wait_phase(*w, w->loaded(), w->step % 2);
+    *w->arrived_last() = mk_add_acq_rel(&step->arrived, 1) + 1 == session->workers * next;
+  }
+  consumer_barrier();
+  if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol}, next);
+  if (w->thread == 0) {
+    poll(*w, w->begun, kStepCell, next, 2 * w->timeout_ns);
+    *w->goes_on() = !over(*w);
+  }
+  consumer_barrier();
+  w->step = next;
+  return *w->goes_on();
+}
+
+// Loading threads, before what depends on the step: whether it has begun; its symbols.
+MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
+  return join(*w, step, symbols);
+}
+
+// Loading threads, after a step's segments: whether there is another step to load for. They may do so before
+// it has begun where one pass over the weights serves its tokens, no more than those of the step before.
+MK_BODY bool mkd_loader_next_step(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step,
+                                  u32* symbols, u32 tokens_symbol) {
+  if (!join(*w, step, symbols) || w->step + 1 >= step->steps) return false;
+  mk_mbar_arrive(w->loaded());
+  ++w->step;
+  use_bank(*w, session, step);
+  return symbols[tokens_symbol] <= kGroupTokens || join(*w, step, symbols);
+}
+
+}  // namespace mk

@@ -1,0 +1,195 @@
+// Several steps in one launch: the tokens of as many launches of one step.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/engine.h"
+#include "runtime/sampler.h"
+#include "runtime/session_stepper.h"
+#include "tests/e2e/pipeline.h"
+#include "tests/reference/model.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkc {
+namespace {
+
+using mkrt::MkSampling;
+
+const MkSampling kGreedy{}, kWarm{.temperature = 1.2f, .top_k = 40, .top_p = 0.95f, .seed = 5},
+    kPenalised{.repetition_penalty = 1.4f, .temperature = 0.9f, .logprobs = 1 + 4, .seed = 6, .position = 9};
+
+// A checkpoint that is there as long as the model.
+struct Fixture {
+  mkrt::test::TempDir dir;
+  test::Model model;
+  Fixture(const char* family, reference::Type type, const test::Build& build)
+      : model(write(dir, family, type), build) {}
+  static std::string write(const mkrt::test::TempDir& dir, const std::string& family, reference::Type type) {
+    reference::Shape shape;
+    shape.family = family;
+    shape.type = type;
+    if (family == "qwen3_moe") shape.experts = 6;
+    write_checkpoint(reference::random_model(shape, 31), dir.path, 1);
+    return dir.path;
+  }
+};
+
+std::vector<int32_t> prompt_of(size_t length, uint64_t vocab) {
+  std::vector<int32_t> prompt(length);
+  for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>((i * 37 + length * 11) % vocab);
+  return prompt;
+}
+
+struct Generated {
+  std::vector<int32_t> tokens;
+  std::vector<mkrt::Drawn> draws;
+  uint32_t position = 0;
+  bool operator==(const Generated&) const = default;
+};
+
+Generated generate(const test::Model& model, mkrt::GenerateOptions options, uint32_t steps,
+                   const mkrt::EmulatorDeviceOptions& device = {}) {
+  test::Opened opened = model.open({}, device);
+  Generated out;
+  options.draws = &out.draws;
+  options.steps_per_launch = steps;
+  const auto tokens = mkrt::generate(opened.session, prompt_of(11, model.vocab()), options);
+  REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
+  out.tokens = tokens.value();
+  out.position = opened.session.position();
+  return out;
+}
+
+TEST_CASE("however many steps a launch has, the tokens are the same") {
+  for (const char* family : {"llama", "qwen3_moe"}) {
+    CAPTURE(family);
+    const Fixture f(family, reference::Type::kBf16, {.workers = 3, .max_tokens = 8});
+    for (const MkSampling& sampling : {kGreedy, kWarm, kPenalised}) {
+      mkrt::GenerateOptions options;
+      options.max_new_tokens = 18;
+      options.sampling = sampling;
+      const Generated one = generate(f.model, options, 1);
+      CHECK(one.tokens.size() == 18);
+      CHECK(one.position == 11 + 17);
+      for (const uint32_t steps : {2u, 5u, 16u, 100u}) {
+        CAPTURE(steps);
+        CHECK(generate(f.model, options, steps) == one);
+      }
+      options.stop_ids = {one.tokens[6], -1};
+      CHECK(generate(f.model, options, 16) == generate(f.model, options, 1));
+      options.stop_ids = {};
+      size_t told = 0;
+      options.on_token = [&](int32_t) { return ++told % 4 != 0; };
+      const Generated cut = generate(f.model, options, 1);
+      CHECK(cut.tokens.size() == 4);
+      CHECK(generate(f.model, options, 16) == cut);
+    }
+  }
+}
+
+TEST_CASE("nothing in a launch of several steps is unordered") {
+  for (const bool bulk_copy : {true, false})
+    for (const char* family : {"llama", "qwen3_moe"}) {
+      CAPTURE(family);
+      const Fixture f(family, reference::Type::kF32,
+                      {.workers = 4, .bulk_copy = bulk_copy, .race = true, .max_tokens = 20});
+      mkrt::GenerateOptions options;
+      options.max_new_tokens = 4;
+      options.sampling = kPenalised;
+      const Generated one = generate(f.model, options, 1, {.race = true});
+      for (uint64_t seed = 1; seed < 4; ++seed)
+        CHECK(generate(f.model, options, 4, {.seed = seed, .race = true}) == one);
+    }
+}
+
+TEST_CASE("requests of a launch stop each at its own end, and the others go on") {
+  const Fixture f("llama", reference::Type::kBf16, {.workers = 3, .max_tokens = 40});
+  const uint64_t vocab = f.model.vocab();
+  mkrt::SessionOptions session_options;
+  session_options.cache.pages = 16;
+  const auto launch = [&](const std::vector<mkrt::Draws>& draws, size_t pages_of_third) {
+    test::Opened opened = f.model.open(session_options);
+    std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
+    for (const size_t rows : {5, 1, 14, 17}) {
+      const std::vector<int32_t> prompt = prompt_of(rows, vocab);
+      tokens.insert(tokens.end(), prompt.begin(), prompt.end());
+      row_begin.push_back(static_cast<int32_t>(tokens.size()));
+      kv_len.push_back(static_cast<int32_t>(rows));
+      for (size_t page = 0; page < (rows == 14 ? pages_of_third : 3); ++page)
+        page_index.push_back(15 - static_cast<int32_t>(page_index.size()));
+      page_begin.push_back(static_cast<int32_t>(page_index.size()));
+    }
+    mkrt::StepResult result;
+    const mkrt::Status status =
+        opened.session.step({tokens, row_begin, kv_len, {page_begin, page_index}, draws}, result);
+    REQUIRE_MESSAGE(status.ok(), status.error().message);
+    return result;
+  };
+  std::vector<mkrt::Draws> draws(4);
+  for (mkrt::Draws& d : draws) d.limit = 9, d.sampling = kWarm;
+  const mkrt::StepResult all = launch(draws, 3);
+  CHECK(all.ids.size() == 4 * 9);
+  CHECK(all.steps == 9);
+
+  // The first at a stop id, the second before it begins, the third at the end of its page, the last at its
+  // limit. With 2-byte weights a step of one row alone may have other last bits: none is here.
+  const std::vector<int32_t> stop_ids{-7, all.of(0)[3]};
+  draws[0].stop_ids = stop_ids;
+  draws[1].limit = 0;
+  const mkrt::StepResult some = launch(draws, 1);
+  const auto begins = [&](size_t b, size_t count) {
+    const std::span<const int32_t> got = some.of(b), full = all.of(b);
+    CHECK(got.size() == count);
+    CHECK(std::equal(got.begin(), got.end(), full.begin()));
+  };
+  size_t first = 0;
+  while (all.of(0)[first] != stop_ids[1]) ++first;
+  begins(0, first + 1);
+  begins(1, 0);
+  begins(2, 3);  // fed: the positions 14 and 15
+  CHECK(some.of(3).size() == 9);
+  CHECK(some.steps == 9);
+}
+
+TEST_CASE("the engine gives the same outcomes for any number of steps a launch") {
+  const Fixture f("llama", reference::Type::kF32, {.workers = 3, .max_tokens = 8, .max_requests = 4});
+  mkrt::SessionOptions session_options;
+  session_options.cache.pages = 9;
+  std::vector<mkrt::Request> requests;
+  for (uint32_t i = 0; i < 7; ++i) {
+    mkrt::Request& r = requests.emplace_back();
+    r.prompt = prompt_of(1 + i * 5 % 13, f.model.vocab());
+    r.max_new_tokens = 3 + i * 4 % 17;
+    r.sampling = std::array{kGreedy, kWarm, kPenalised}[i % 3];
+    r.arrive_at_step = i * i / 3;
+  }
+  std::vector<mkrt::Outcome> expected;
+  for (const mkrt::Eviction eviction : {mkrt::Eviction::kNone, mkrt::Eviction::kRecompute})
+    for (const uint32_t steps : {1u, 2u, 5u, 16u}) {
+      CAPTURE(steps);
+      test::Opened opened = f.model.open(session_options);
+      mkrt::SessionStepper stepper(opened.session);
+      mkrt::EngineOptions options;
+      options.eviction = eviction;
+      options.stop_ids = {3, 17};
+      options.steps_per_launch = steps;
+      mkrt::Engine engine = mkrt::Engine::open(stepper, options).value();
+      for (const mkrt::Request& r : requests) engine.submit(r);
+      while (!engine.idle()) REQUIRE(engine.step().ok());
+      CHECK(engine.free_pages() == 9);
+      CHECK((engine.stats().launches < engine.stats().steps) == (steps > 1));
+      std::vector<mkrt::Outcome> outcomes = engine.take_outcomes();
+      std::ranges::sort(outcomes, {}, &mkrt::Outcome::id);
+      if (expected.empty()) expected = outcomes;
+      REQUIRE(outcomes.size() == expected.size());
+      for (size_t i = 0; i < outcomes.size(); ++i) {
+        CHECK(outcomes[i].new_ids == expected[i].new_ids);
+        CHECK(outcomes[i].draws == expected[i].draws);
+        CHECK(outcomes[i].reason == expected[i].reason);
+      }
+    }
+}
+
+}  // namespace
+}  // namespace mkc
