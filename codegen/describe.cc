@@ -103,10 +103,10 @@ struct Describer {
 
   void add_events() {
     for (EventId id : program().events.ids()) {
-      const uint32_t first = schedule.event_base[id.index];
-      const uint32_t end = id.index + 1 < schedule.event_base.size() ? schedule.event_base[id.index + 1]
-                                                                     : schedule.event_cells;
-      manifest.events.push_back({program().events[id].name, first, end - first});
+      const std::string& name = program().events[id].name;
+      const uint32_t first = schedule.event_base[id.index], cells = most_cells(program(), id);
+      manifest.events.push_back({name, first, cells});
+      if (keeps_log(schedule, id)) manifest.events.push_back({name + ".log", first + cells, 1 + cells});
     }
   }
 };

@@ -80,6 +80,23 @@ void Emitter::loop(llvm::Value* first, llvm::Value* last, const std::function<vo
   ir.SetInsertPoint(after);
 }
 
+void Emitter::drawing_loop(const std::function<llvm::Value*()>& next, llvm::Value* last,
+                           const std::function<void(llvm::Value*, llvm::Value*)>& body) {
+  llvm::BasicBlock *before = ir.GetInsertBlock(), *test = block("drawing"), *inside = block("body"),
+                   *after = block("end");
+  ir.CreateBr(test);
+  ir.SetInsertPoint(test);
+  llvm::PHINode* first = ir.CreatePHI(ir.getInt1Ty(), 2);
+  first->addIncoming(ir.getTrue(), before);
+  llvm::Value* i = next();
+  ir.CreateCondBr(ir.CreateICmpULT(i, last), inside, after);
+  ir.SetInsertPoint(inside);
+  body(i, first);
+  first->addIncoming(ir.getFalse(), ir.GetInsertBlock());
+  ir.CreateBr(test);
+  ir.SetInsertPoint(after);
+}
+
 llvm::Value* Emitter::apply(ExprKind kind, llvm::Value* a, llvm::Value* b) {
   const auto floor_div = [&](llvm::Value* x, llvm::Value* y) {
     llvm::Value* negative = ir.CreateICmpSLT(ir.CreateSRem(x, y), constant(0));

@@ -45,6 +45,9 @@ struct Emitter {
   void if_then(llvm::Value* condition, const std::function<void()>& then);
   // for (i = first; i < last; ++i) body(i), unsigned
   void loop(llvm::Value* first, llvm::Value* last, const std::function<void(llvm::Value*)>& body);
+  // for (bool first = true; (i = next()) < last; first = false) body(i, first), unsigned
+  void drawing_loop(const std::function<llvm::Value*()>& next, llvm::Value* last,
+                    const std::function<void(llvm::Value* i, llvm::Value* first)>& body);
 
   // Value of an expression under this->symbols and the given coordinates.
   llvm::Value* value(const Expr& e, const std::vector<llvm::Value*>& coords = {});

@@ -14,8 +14,8 @@
 namespace mkc {
 namespace {
 
-constexpr const char* kBodies[] = {"worker", "product", "attend", "tokens",
-                                   "route",  "experts", "draw",   "steps"};
+constexpr const char* kBodies[] = {"worker", "steps", "tickets", "product", "attend",
+                                   "tokens", "route", "experts", "draw"};
 
 std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std::string& name) {
   for (const Bitcode& file : device_bitcode()) {

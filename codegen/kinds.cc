@@ -49,7 +49,7 @@ class Signature {
     const Event& e = schedule_.program.events[id];
     std::string text = expr(e.expect);
     for (const Expr& dim : e.dims) text += "," + expr(dim);
-    return text;
+    return keeps_log(schedule_, id) ? text + " logged" : text;
   }
 
   const Schedule& schedule_;

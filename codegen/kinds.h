@@ -15,8 +15,8 @@ struct Kinds {
 
 // Two grids are of one kind if they have the same body, attributes, coordinates, placement, and operands of
 // the same roles, types and shapes in the same kinds of memory, and wait for and notify events of the same
-// dims and counts by the same maps; and, where one's notifications run an inline grid, those grids are of one
-// kind too. Layers of a model so share their code. O(grids log grids).
+// dims and counts by the same maps, logged or not; and, where one's notifications run an inline grid, those
+// grids are of one kind too. Layers of a model so share their code. O(grids log grids).
 Kinds find_kinds(const Schedule& schedule);
 
 // The inline grid that a grid's notifications run; an invalid id where there is none.

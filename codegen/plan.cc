@@ -21,6 +21,7 @@ mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
   record.kind = kinds.of_grid[id.index];
   record.id = id.index;
   record.inline_grid = inline_grid_of(s, id).index;
+  record.tickets = s.placements[id.index].tickets;
   for (size_t i = 0; i < grid.waits.size(); ++i)
     record.wait_base[i] = s.event_base[grid.waits[i].event.index];
   for (size_t i = 0; i < grid.notifies.size(); ++i)
@@ -32,8 +33,8 @@ mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
 }
 
 mkrt::MkSegment segment_record(const Schedule& s, const Segment& segment) {
-  const bool range = s.placements[segment.grid.index].kind == PlacementKind::kRange;
-  return {segment.grid.index, segment.first, range ? mkrt::kRangeCount : segment.count, 0};
+  const bool table = s.placements[segment.grid.index].kind == PlacementKind::kTable;
+  return {segment.grid.index, segment.first, table ? segment.count : mkrt::kRangeCount, 0};
 }
 
 template <class T>

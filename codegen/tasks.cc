@@ -35,10 +35,10 @@ llvm::Value* TaskCode::tasks_of(const RaggedRows& ragged) {
                  {launch_.worker, e_.constant(lists_.number(ragged)), e_.value(ragged.rows)});
 }
 
-llvm::Value* TaskCode::tasks_of(GridId id) {
+llvm::Value* TaskCode::tasks_of(GridId id, size_t coords_left_out) {
   const std::optional<RaggedRows> ragged = ragged_rows(grid(id));
   llvm::Value* tasks = ragged ? tasks_of(*ragged) : e_.constant(1);
-  for (size_t i = 0; i < grid(id).coords.size() - (ragged ? 2 : 0); ++i)
+  for (size_t i = coords_left_out; i < grid(id).coords.size() - (ragged ? 2 : 0); ++i)
     tasks = e_.ir.CreateMul(tasks, e_.value(grid(id).coords[i].extent));
   return tasks;
 }
@@ -74,6 +74,10 @@ llvm::Value* TaskCode::cell_number(const Event& event, const std::vector<llvm::V
   for (size_t i = 0; i < cell.size(); ++i)
     number = e_.ir.CreateAdd(e_.ir.CreateMul(number, e_.value(event.dims[i])), cell[i]);
   return number;
+}
+
+llvm::Value* TaskCode::log_of(llvm::Value* event_base, EventId event) {
+  return e_.ir.CreateAdd(event_base, e_.constant(most_cells(s_.program, event)));
 }
 
 std::pair<llvm::Value*, llvm::Value*> TaskCode::awaited(GridId id, llvm::Value* record, size_t i,
@@ -137,10 +141,14 @@ void TaskCode::emit_notifies(GridId id, llvm::Value* record, const std::vector<l
   for (size_t i = 0; i < notifies.size(); ++i) {
     const Event& event = s_.program.events[notifies[i].event];
     llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * i);
+    const bool logged = keeps_log(s_, notifies[i].event);
     const bool runs = inlined.valid() && grid(inlined).waits[0].event == notifies[i].event;
     std::vector<llvm::Value*> cell;
     for_each_run(notifies[i], coords, cell, [&](llvm::Value* run) {
-      llvm::Value* counter = e_.ir.CreateAdd(base, cell_number(event, cell));
+      llvm::Value *number = cell_number(event, cell), *counter = e_.ir.CreateAdd(base, number);
+      if (logged)
+        return e_.call("mkd_notify_logged", {launch_.worker, counter, run, e_.value(event.expect),
+                                             log_of(base, notifies[i].event), number});
       if (!runs) return e_.call("mkd_notify", {launch_.worker, counter, run});
       llvm::Value* last = e_.call("mkd_notify_last", e_.ir.getInt1Ty(),
                                   {launch_.worker, counter, e_.value(event.expect, cell)});
@@ -187,16 +195,40 @@ void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments,
   e_.call("mkd_task_end", {launch_.worker});
 }
 
+llvm::Value* TaskCode::next_task(GridId id, llvm::Value* record, llvm::Value* tasks) {
+  llvm::Type* number = e_.ir.getInt32Ty();
+  if (streams(id)) return e_.call("mkd_next_handed", number, {launch_.worker});
+  llvm::Value* tickets = e_.load32(record, offsetof(mkrt::MkGrid, tickets));
+  if (placement(id) == PlacementKind::kQueue)
+    return e_.call("mkd_next_queued", number, {launch_.worker, tickets});
+  const Wait& wait = grid(id).waits[0];
+  llvm::Value* log = log_of(e_.load32(record, offsetof(mkrt::MkGrid, wait_base)), wait.event);
+  return e_.call("mkd_next_ready", number,
+                 {launch_.worker, tickets, tasks, e_.load32(record, offsetof(mkrt::MkGrid, id)), log,
+                  tasks_of(id, wait.cell.size())});
+}
+
+void TaskCode::for_each_task(GridId id, llvm::Value* record, llvm::Value* segment,
+                             const std::function<void(llvm::Value*, llvm::Value*)>& visit) {
+  if (draws_tickets(placement(id))) {
+    llvm::Value* tasks = tasks_of(id);
+    e_.drawing_loop([&] { return next_task(id, record, tasks); }, tasks, visit);
+    return;
+  }
+  const Share tasks = share(id, segment);
+  e_.loop(tasks.first, tasks.last,
+          [&](llvm::Value* task) { visit(task, e_.ir.CreateICmpEQ(task, tasks.first)); });
+}
+
 void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment) {
   const BodyCall call = body_call(id, record);
   look_up(id, record, "mkd_look_up");
-  const Share tasks = share(id, segment);
   llvm::Value* arguments = emit_arguments(e_, call);
-  e_.loop(tasks.first, tasks.last, [&](llvm::Value* task) {
+  for_each_task(id, record, segment, [&](llvm::Value* task, llvm::Value* first) {
     const std::vector<llvm::Value*> coords = coords_of(id, task);
     begin_task(record, task);
-    emit_waits(id, record, coords);
-    e_.if_then(e_.ir.CreateICmpEQ(task, tasks.first), [&] { emit_segment_start(e_, call, arguments); });
+    if (placement(id) != PlacementKind::kReady) emit_waits(id, record, coords);
+    e_.if_then(first, [&] { emit_segment_start(e_, call, arguments); });
     run_task(call, arguments, coords);
   });
 }
@@ -212,8 +244,9 @@ bool TaskCode::streams(GridId id) const {
   return streamed(id) < grid(id).reads.size();
 }
 
-bool TaskCode::looks_up(GridId id) const {
-  return std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
+bool TaskCode::needs_step(GridId id) const {
+  return draws_tickets(placement(id)) ||
+         std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
 }
 
 // Rows of the activations that a product multiplies.
@@ -223,30 +256,50 @@ Expr TaskCode::tokens_of(GridId id) const {
   MKC_BUG("grid " + grid(id).name + " streams but multiplies nothing");
 }
 
-void TaskCode::load_experts(GridId id, llvm::Value* record, const Share& tasks, int64_t elem_bytes,
-                            bool bulk_copy) {
-  e_.call(bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
-          {launch_.worker, operand_address(e_, body_call(id, record), streamed(id)),
-           emit_arguments(e_, body_call(id, record)), e_.value(grid(id).coords[1].extent),
-           e_.constant(elem_bytes), tasks.first, e_.ir.CreateSub(tasks.last, tasks.first)});
+TaskCode::Load TaskCode::experts_loader(const BodyCall& call, bool bulk_copy) {
+  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)),
+              *arguments = emit_arguments(e_, call);
+  const Tensor& weight = s_.program.tensors[grid(call.grid).reads[streamed(call.grid)].tensor];
+  llvm::Value* slots = e_.value(grid(call.grid).coords[1].extent);
+  const int64_t elem_bytes = dtype_bytes(weight.dtype);
+  return [=, this](llvm::Value* first, llvm::Value* count) {
+    e_.call(bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
+            {launch_.worker, weights, arguments, slots, e_.constant(elem_bytes), first, count});
+  };
 }
 
-void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy) {
-  const Tensor& weight = s_.program.tensors[grid(id).reads[streamed(id)].tensor];
-  look_up(id, record, bulk_copy ? "mkd_loader_look_up_bulk" : "mkd_loader_look_up_async");
-  const Share tasks = share(id, segment);
-  if (grid(id).body == BodyKind::kExpert)
-    return load_experts(id, record, tasks, dtype_bytes(weight.dtype), bulk_copy);
+TaskCode::Load TaskCode::strips_loader(const BodyCall& call, bool bulk_copy) {
+  const Tensor& weight = s_.program.tensors[grid(call.grid).reads[streamed(call.grid)].tensor];
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(weight.shape[0].constant()),
                                         static_cast<uint64_t>(weight.shape[1].constant()),
                                         static_cast<uint32_t>(dtype_bytes(weight.dtype)));
   const uint64_t tail = shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes;
   const uint32_t group = shape.elem_bytes == 4 ? mk::kGroupTokensF32 : mk::kGroupTokens;
-  llvm::Value* passes = e_.value(ceil_div(tokens_of(id), group));
-  e_.call(bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
-          {launch_.worker, operand_address(e_, body_call(id, record), streamed(id)), tasks.first,
-           e_.ir.CreateSub(tasks.last, tasks.first), e_.constant(shape.tiles),
-           e_.constant(static_cast<int64_t>(tail)), passes});
+  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)),
+              *passes = e_.value(ceil_div(tokens_of(call.grid), group));
+  return [=, this](llvm::Value* first, llvm::Value* count) {
+    e_.call(bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
+            {launch_.worker, weights, first, count, e_.constant(shape.tiles),
+             e_.constant(static_cast<int64_t>(tail)), passes});
+  };
+}
+
+void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy) {
+  const BodyCall call = body_call(id, record);
+  look_up(id, record, bulk_copy ? "mkd_loader_look_up_bulk" : "mkd_loader_look_up_async");
+  const Load load =
+      grid(id).body == BodyKind::kExpert ? experts_loader(call, bulk_copy) : strips_loader(call, bulk_copy);
+  if (!draws_tickets(placement(id))) {
+    const Share tasks = share(id, segment);
+    load(tasks.first, e_.ir.CreateSub(tasks.last, tasks.first));
+    return;
+  }
+  llvm::Value* tickets = e_.load32(record, offsetof(mkrt::MkGrid, tickets));
+  const auto next = [&] {
+    return e_.call(bulk_copy ? "mkd_hand_over_bulk" : "mkd_hand_over_async", e_.ir.getInt32Ty(),
+                   {launch_.worker, tickets});
+  };
+  e_.drawing_loop(next, tasks_of(id), [&](llvm::Value* task, llvm::Value*) { load(task, e_.constant(1)); });
 }
 
 }  // namespace mkc

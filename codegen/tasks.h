@@ -23,8 +23,9 @@ class TaskCode {
 
   // Whether the loader brings an operand of the grid's tasks.
   bool streams(GridId id) const;
-  // Whether which of it they bring depends on the step.
-  bool looks_up(GridId id) const;
+  // Whether which of it they bring is known only in the step: by a lookup, or by tickets, whose counters are
+  // the step's.
+  bool needs_step(GridId id) const;
   // Loading threads: brings it through the ring for this worker's share, without waiting for events.
   void load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy);
 
@@ -33,12 +34,19 @@ class TaskCode {
   BodyCall body_call(GridId id, llvm::Value* record) const;
   size_t streamed(GridId id) const;  // operand, by position; beyond the reads where there is none
   Expr tokens_of(GridId id) const;
+  PlacementKind placement(GridId id) const { return s_.placements[id.index].kind; }
   Share share(GridId id, llvm::Value* segment);
+  // Consumer threads: visits the tasks that this worker runs; `first` says whether it is the segment's first.
+  void for_each_task(GridId id, llvm::Value* record, llvm::Value* segment,
+                     const std::function<void(llvm::Value* task, llvm::Value* first)>& visit);
+  // Consumer threads: the task drawn next, or a greater number than there are tasks.
+  llvm::Value* next_task(GridId id, llvm::Value* record, llvm::Value* tasks);
   std::vector<llvm::Value*> coords_of(GridId id, llvm::Value* task);
-  llvm::Value* tasks_of(const RaggedRows& ragged);  // of all rows of a ragged grid
-  llvm::Value* tasks_of(GridId id);
+  llvm::Value* tasks_of(const RaggedRows& ragged);               // of all rows of a ragged grid
+  llvm::Value* tasks_of(GridId id, size_t coords_left_out = 0);  // with given values of the first ones
   // Row-major number of a cell, by the event's dims at run time.
   llvm::Value* cell_number(const Event& event, const std::vector<llvm::Value*>& cell);
+  llvm::Value* log_of(llvm::Value* event_base, EventId event);  // its first counter
   // Waits for the grid's lookup, where it has one, and sets the routed symbols that it finds.
   void look_up(GridId id, llvm::Value* record, const char* primitive);
   // The counter that wait i of a grid polls, and what it expects there.
@@ -56,7 +64,10 @@ class TaskCode {
   void begin_task(llvm::Value* record, llvm::Value* task);
   // The body, and its notifications with what they run inline.
   void run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords);
-  void load_experts(GridId id, llvm::Value* record, const Share& tasks, int64_t elem_bytes, bool bulk_copy);
+  // What brings `count` tasks of a grid from `first` on.
+  using Load = std::function<void(llvm::Value* first, llvm::Value* count)>;
+  Load strips_loader(const BodyCall& call, bool bulk_copy);
+  Load experts_loader(const BodyCall& call, bool bulk_copy);
 
   Emitter& e_;
   const Schedule& s_;

@@ -1,8 +1,10 @@
 #include "frontend/request.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "frontend/families.h"
@@ -57,6 +59,38 @@ Status read_kv(const Document& document, const Node& kv, ModelOptions& options) 
   return {};
 }
 
+// The value whose name the node is.
+template <class T, size_t N>
+Result<T> read_choice(const Document& document, const Node& node, std::string_view what,
+                      const std::array<T, N>& choices, const char* (*name)(T)) {
+  std::vector<std::string> names;
+  for (const T choice : choices) {
+    names.emplace_back(name(choice));
+    if (node.is(Kind::kString) && node.string == names.back()) return choice;
+  }
+  return document.error(node.place,
+                        fmt::format("{} is {}, expected {}", what, describe(node), fmt::join(names, ", ")));
+}
+
+Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options) {
+  MKC_TRY_STATUS(
+      check_keys(document, schedule, "schedule", {"workers", "batch_invariant", "scheduler", "placement"}));
+  MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
+  if (invariant) options.batch_invariant = invariant->boolean;
+  MKC_TRY_STATUS(read_count(document, schedule, "workers", options.workers));
+  if (const Node* node = find(schedule, "scheduler")) {
+    MKC_TRY(scheduler, read_choice(document, *node, "scheduler", kSchedulers, scheduler_name));
+    options.scheduler = scheduler;
+  }
+  MKC_TRY(rules, optional_field(document, schedule, "placement", Kind::kMap));
+  for (size_t i = 0; rules && i < rules->keys.size(); ++i) {
+    MKC_TRY(kind, read_choice(document, rules->items[i], "the placement of " + rules->keys[i],
+                              kPlacementKinds, placement_name));
+    options.placements.push_back({rules->keys[i], kind, document.loc(rules->key_places[i])});
+  }
+  return {};
+}
+
 Result<ModelFile> read_model_file(const std::string& path) {
   MKC_TRY(source, read_source(path));
   MKC_TRY(document, parse_yaml(std::move(source)));
@@ -78,12 +112,8 @@ Result<ModelFile> read_model_file(const std::string& path) {
     MKC_TRY_STATUS(read_count(document, *limits, "context", file.options.context));
   }
   if (const Node* kv = find(root, "kv")) MKC_TRY_STATUS(read_kv(document, *kv, file.options));
-  if (const Node* schedule = find(root, "schedule")) {
-    MKC_TRY_STATUS(check_keys(document, *schedule, "schedule", {"workers", "batch_invariant"}));
-    MKC_TRY(invariant, optional_field(document, *schedule, "batch_invariant", Kind::kBool));
-    if (invariant) file.options.batch_invariant = invariant->boolean;
-    MKC_TRY_STATUS(read_count(document, *schedule, "workers", file.options.workers));
-  }
+  if (const Node* schedule = find(root, "schedule"))
+    MKC_TRY_STATUS(read_schedule(document, *schedule, file.options));
   return file;
 }
 
@@ -152,6 +182,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   override_with(options.kv_dtype, overrides.kv_dtype);
   override_with(options.batch_invariant, overrides.batch_invariant);
   override_with(options.workers, overrides.workers);
+  override_with(options.scheduler, overrides.scheduler);
   override_with(options.family, overrides.family);
   override_with(options.models_dir, overrides.models_dir);
 
@@ -166,6 +197,8 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.kv_dtype = options.kv_dtype;
   request.batch_invariant = options.batch_invariant.value_or(false);
   request.workers = options.workers;
+  request.scheduler = options.scheduler.value_or(Scheduler::kStatic);
+  request.placements = options.placements;
   MKC_TRY_STATUS(resolve_limits(options, path, request));
   return request;
 }
@@ -191,6 +224,11 @@ std::string resolved_yaml(const CompileRequest& request) {
   out += fmt::format("kv: {{dtype: {}}}\n", request.kv_dtype ? dtype_name(*request.kv_dtype) : "weights");
   std::string schedule = fmt::format("batch_invariant: {}", request.batch_invariant);
   if (request.workers) schedule += fmt::format(", workers: {}", *request.workers);
+  schedule += fmt::format(", scheduler: {}", scheduler_name(request.scheduler));
+  std::vector<std::string> rules;
+  for (const PlacementRule& rule : request.placements)
+    rules.push_back(fmt::format("{}: {}", quoted(rule.grids), placement_name(rule.kind)));
+  if (!rules.empty()) schedule += fmt::format(", placement: {{{}}}", fmt::join(rules, ", "));
   out += fmt::format("schedule: {{{}}}\n", schedule);
   const Result<Scope> scope = request_scope(request);
   MKC_ASSERT(scope.ok(), "a resolved request does not bind: " + scope.error().message);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "frontend/family.h"
+#include "ir/schedule.h"
 
 namespace mkc {
 
@@ -17,6 +18,8 @@ struct ModelOptions {
   std::optional<DType> kv_dtype;          // default: the weights' dtype
   std::optional<bool> batch_invariant;    // default false: see CompileRequest
   std::optional<int64_t> workers;         // default: as many as the target has
+  std::optional<Scheduler> scheduler;     // default static
+  std::vector<PlacementRule> placements;  // of a model.yaml
   std::optional<std::string> family;      // path of a family file; default: matched by config.json
   std::optional<std::string> models_dir;  // folder of family files that go before the built-in ones
 };
@@ -32,6 +35,8 @@ struct CompileRequest {
   std::optional<DType> kv_dtype;
   bool batch_invariant = false;  // a token's bits never depend on how many others are in its step
   std::optional<int64_t> workers;
+  Scheduler scheduler = Scheduler::kStatic;
+  std::vector<PlacementRule> placements;
 };
 
 // `path`: a checkpoint directory, or a model.yaml whose `checkpoint` is relative to it. `overrides` win over

@@ -54,6 +54,10 @@ bool grid_part(Parser& p, TaskGrid& grid, uint32_t index, Schedule* schedule) {
   } else if (schedule && begins("place", Part::kPlace, 0)) {
     Placement placement;
     placement.kind = static_cast<PlacementKind>(p.choice("a placement", names_of(kPlacementKinds)));
+    if (draws_tickets(placement.kind)) {
+      p.expect("tickets");
+      placement.tickets = p.natural32();
+    }
     placement.reason = p.quoted("the reason");
     schedule->placements.push_back(std::move(placement));
     p.end_line();

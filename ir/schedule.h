@@ -1,6 +1,7 @@
 // Level 3: who runs what, when, and where everything lies.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -12,18 +13,42 @@ enum class PlacementKind : uint8_t {
   kTable,   // the worker's stream says which tasks
   kRange,   // extent known at run time: worker w of W takes tasks [n*w/W, n*(w+1)/W)
   kInline,  // run by the worker whose notification completes the task's cell ("last arriver")
+  kQueue,   // workers that are free draw task after task, in their order; each waits for its cell
+  kReady,   // workers that are free draw task after task, in the order in which their cells are completed
 };
 
-const char* placement_name(PlacementKind kind);  // "table", "range", "inline"
+constexpr std::array kPlacementKinds = {PlacementKind::kTable, PlacementKind::kRange, PlacementKind::kInline,
+                                        PlacementKind::kQueue, PlacementKind::kReady};
+const char* placement_name(PlacementKind kind);  // "table", "range", "inline", "queue", "ready"
+
+// Whether workers draw the grid's tasks by tickets.
+constexpr bool draws_tickets(PlacementKind kind) {
+  return kind == PlacementKind::kQueue || kind == PlacementKind::kReady;
+}
+
+// How the kinds of placement are chosen: without tickets, or by tickets wherever possible.
+enum class Scheduler : uint8_t { kStatic, kDynamic };
+
+constexpr std::array kSchedulers = {Scheduler::kStatic, Scheduler::kDynamic};
+const char* scheduler_name(Scheduler scheduler);  // "static", "dynamic"
+
+// A placement that the user asks for.
+struct PlacementRule {
+  std::string grids;  // name, or pattern with *, ? and [...]
+  PlacementKind kind = PlacementKind::kTable;
+  Loc loc;
+  bool operator==(const PlacementRule&) const = default;
+};
 
 struct Placement {
   PlacementKind kind = PlacementKind::kTable;
-  std::string reason;  // why this kind, for people
+  std::string reason;    // why this kind, for people
+  uint32_t tickets = 0;  // of kQueue and kReady: the counter that says how many tickets have been drawn
   bool operator==(const Placement&) const = default;
 };
 
-// `count` consecutive tasks of a grid on one worker; for kRange grids first = count = 0 (computed on the
-// device).
+// `count` consecutive tasks of a grid on one worker; first = count = 0 where the worker finds its tasks on
+// the device: kRange, kQueue, kReady.
 struct Segment {
   GridId grid;
   uint32_t first = 0;
@@ -55,9 +80,22 @@ struct Schedule {
   RingPlan ring;
   std::vector<Slot> slots;  // by TensorId; bytes 0: takes no arena space (unpacked weight sources, inputs)
   std::vector<uint32_t> event_base;  // by EventId: index of its first counter
-  uint32_t event_cells = 0;          // counters of one bank, at the symbols' upper bounds
+  uint32_t event_cells = 0;  // counters of one bank, at the symbols' upper bounds: cells, logs, tickets
   uint64_t weight_bytes = 0, workspace_bytes = 0;
   bool operator==(const Schedule&) const = default;
 };
+
+// Cells of the event at the symbols' upper bounds, each a counter.
+uint32_t most_cells(const TaskProgram& program, EventId event);
+
+// Whether a ready grid waits for the event. Then its completed cells are logged, in the counters behind those
+// of its cells at the symbols' upper bounds: how many entries, then each cell's number + 1, in the order of
+// their completion.
+bool keeps_log(const Schedule& schedule, EventId event);
+
+// What keeps the grid from being placed as ready, for people; "": nothing. The tasks of cell c must be [c *
+// n, (c + 1) * n) of the grid's, and whoever completes a cell must know what it expects without looking up
+// which.
+std::string why_not_ready(const TaskProgram& program, GridId grid);
 
 }  // namespace mkc

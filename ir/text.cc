@@ -34,18 +34,6 @@ const char* keyword(TensorKind kind) {
   MKC_BUG("tensor of unknown kind");
 }
 
-const char* placement_name(PlacementKind kind) {
-  switch (kind) {
-    case PlacementKind::kTable:
-      return "table";
-    case PlacementKind::kRange:
-      return "range";
-    case PlacementKind::kInline:
-      return "inline";
-  }
-  MKC_BUG("unknown placement");
-}
-
 bool starts_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }

@@ -18,8 +18,6 @@ constexpr std::array kTensorKinds = {TensorKind::kInput, TensorKind::kWeight, Te
 constexpr std::array kBodyKinds = {BodyKind::kEmbed,   BodyKind::kProduct,  BodyKind::kAttend,
                                    BodyKind::kCombine, BodyKind::kDraw,     BodyKind::kRoute,
                                    BodyKind::kExpert,  BodyKind::kExpertSum};
-constexpr std::array kPlacementKinds = {PlacementKind::kTable, PlacementKind::kRange, PlacementKind::kInline};
-
 const char* keyword(TensorKind kind);  // "input", "weight", …
 inline const char* keyword(DType type) {
   return dtype_name(type);

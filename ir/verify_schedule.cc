@@ -31,7 +31,12 @@ std::string segment_fault(const Schedule& s, const Segment& segment, const Domai
   const TaskGrid& grid = s.program.grids[segment.grid];
   switch (s.placements[segment.grid.index].kind) {
     case PlacementKind::kRange:
-      return segment.first == 0 && segment.count == 0 ? "" : "names tasks of a grid placed by range";
+    case PlacementKind::kQueue:
+    case PlacementKind::kReady:
+      return segment.first == 0 && segment.count == 0
+                 ? ""
+                 : fmt::format("names tasks of a grid placed by {}",
+                               placement_name(s.placements[segment.grid.index].kind));
     case PlacementKind::kInline:
       return "is of a grid that runs inline";
     case PlacementKind::kTable:
@@ -96,7 +101,8 @@ void check_counters(Verifier& v, const Schedule& s) {
     const Event& event = s.program.events[e];
     int64_t cells = 1;  // at most, within V23's limit
     for (const Expr& dim : event.dims) cells *= upper_bound(dim, v.at_symbols);
-    const int64_t end = int64_t{s.event_base[e.index]} + cells;
+    const int64_t log = keeps_log(s, e) ? 1 + cells : 0;
+    const int64_t end = int64_t{s.event_base[e.index]} + cells + log;
     if (end > int64_t{s.event_cells})
       v.report(30, {{Part::kEvent, e.index}, "event @" + spell_name(event.name), &event.loc},
                fmt::format("its counters end at {}, the schedule has {}", end, s.event_cells));

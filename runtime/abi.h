@@ -26,7 +26,7 @@ struct MkGrid {
   uint32_t kind;         // case of the kernel's dispatch
   uint32_t id;           // GridId, for faults and traces
   uint32_t inline_grid;  // the grid run by whoever completes its cell through this grid's first notify
-  uint32_t reserved;
+  uint32_t tickets;      // counter of the tasks drawn, where workers draw them; else 0
   uint32_t wait_base[kMaxWaits];       // first counter of each awaited event, in wait order
   uint32_t notify_base[kMaxNotifies];  // first counter of each notified event, in notify order
   // Of each operand, reads, then writes: its byte offset in its arena; of a cache its entry of
@@ -35,7 +35,8 @@ struct MkGrid {
 };
 static_assert(sizeof(MkGrid) == 152);
 
-// `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker's share is computed.
+// `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker computes its share, or
+// draws task after task.
 struct MkSegment {
   uint32_t grid;
   uint32_t first;

@@ -127,6 +127,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.fetch_ns = read.positive("fetch_ns");
   m.task_ns = read.positive("task_ns");
   m.poll_ns = read.positive("poll_ns");
+  m.ticket_ns = read.positive("ticket_ns");
   m.load_ns = read.positive("load_ns");
   m.worker_bytes_per_ns = read.positive("worker_bytes_per_ns");
   m.worker_l2_bytes_per_ns = read.positive("worker_l2_bytes_per_ns");

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "runtime/packing.h"
+#include "scheduler/choose.h"
 #include "scheduler/cost.h"
 #include "scheduler/order.h"
 #include "scheduler/workspace.h"
@@ -19,41 +20,6 @@ std::vector<std::vector<GridId>> event_notifiers(const TaskProgram& program) {
   for (GridId g : program.grids.ids())
     for (const Notify& notify : program.grids[g].notifies) notifiers[notify.event.index].push_back(g);
   return notifiers;
-}
-
-bool streams(const TaskGrid& grid) {
-  return std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; });
-}
-
-bool has_symbolic_extent(const TaskGrid& grid) {
-  return std::any_of(grid.coords.begin(), grid.coords.end(),
-                     [](const Coord& c) { return uses_symbol(c.extent); });
-}
-
-// A combine whose one wait is completed by attend tasks goes to the last of them: its inputs are in that
-// worker's reach and nobody has to poll.
-bool runs_inline(const TaskProgram& program, const TaskGrid& grid,
-                 const std::vector<std::vector<GridId>>& notifiers) {
-  if (grid.body != BodyKind::kCombine || grid.waits.size() != 1 || streams(grid)) return false;
-  const auto& sources = notifiers[grid.waits[0].event.index];
-  return !sources.empty() && std::all_of(sources.begin(), sources.end(), [&](GridId source) {
-    return program.grids[source].body == BodyKind::kAttend;
-  });
-}
-
-std::vector<Placement> choose_placements(const TaskProgram& program) {
-  const auto notifiers = event_notifiers(program);
-  std::vector<Placement> placements;
-  for (const TaskGrid& grid : program.grids) {
-    if (runs_inline(program, grid, notifiers))
-      placements.push_back(
-          {PlacementKind::kInline, "merges what the attend tasks wrote: run by the last to arrive"});
-    else if (has_symbolic_extent(grid))
-      placements.push_back({PlacementKind::kRange, "the number of tasks is known at run time"});
-    else
-      placements.push_back({PlacementKind::kTable, "the number of tasks is fixed"});
-  }
-  return placements;
 }
 
 // Deals tasks out so that all workers get as many of a grid, give or take one, since the next grid waits for
@@ -97,7 +63,7 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
   for (GridId g : order) {
     const PlacementKind kind = schedule.placements[g.index].kind;
     if (kind == PlacementKind::kInline) continue;
-    if (kind == PlacementKind::kRange) {
+    if (kind != PlacementKind::kTable) {
       for (auto& stream : schedule.streams) stream.push_back({g, 0, 0});
       continue;
     }
@@ -160,11 +126,14 @@ Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceO
   schedule.program = std::move(program);
   schedule.machine = machine.name;
   schedule.workers = options.workers != 0 ? options.workers : machine.workers;
-  schedule.placements = choose_placements(schedule.program);
+  Result<std::vector<Placement>> placements =
+      choose_placements(schedule.program, options.scheduler, options.rules);
+  if (!placements.ok()) return placements.error();
+  schedule.placements = std::move(placements.value());
   schedule.ring = {machine.ring_stages, mkrt::kStageBytes};
   fill_streams(schedule, machine, order.value(), options.balance_grids);
   plan_memory(schedule);
-  plan_events(schedule);
+  plan_counters(schedule);
   return schedule;
 }
 

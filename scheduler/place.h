@@ -12,12 +12,14 @@ namespace mkc {
 struct PlaceOptions {
   uint32_t workers = 0;        // 0: as many as the machine has
   bool balance_grids = false;  // level the bytes of each grid alone, for comparison
+  Scheduler scheduler = Scheduler::kStatic;
+  std::vector<PlacementRule> rules{};  // win over the scheduler; of several for a grid the last
 };
 
-// Orders the grids by critical path, places every one by table, range or inline (the reason is kept), deals
-// the strips of table grids out so that streamed bytes stay level across workers at every point of the
-// stream, and plans ring, memory and counters. O(tasks log workers).
-// Errors: grids that wait for each other in a cycle.
+// Orders the grids by critical path, places every one (scheduler/choose.h; the reason is kept), deals the
+// strips of table grids out so that streamed bytes stay level across workers at every point of the stream,
+// and plans ring, memory and counters. O(tasks log workers). Errors: grids that wait for each other in a
+// cycle; rules that fit no grid, or ask for what is impossible.
 Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceOptions& options = {});
 
 // Grids in an order in which each follows the grids it waits for; those with the longest path to the end of

@@ -44,13 +44,18 @@ Status check_placements(const Schedule& s) {
           return Error{
               fmt::format("error: %{} is placed by table, but its extent depends on symbols", grid.name)};
         break;
+      case PlacementKind::kReady:
+        if (const std::string reason = why_not_ready(program, g); !reason.empty())
+          return Error{fmt::format("error: %{} is placed by ready, but {}", grid.name, reason)};
+        [[fallthrough]];
       case PlacementKind::kRange:
+      case PlacementKind::kQueue:
         for (uint32_t w = 0; w < s.workers; ++w)
           if (segments[w][g.index] != 1)
             return Error{
-                fmt::format("error: %{} is placed by range, but the stream of worker {} has {} segments of "
+                fmt::format("error: %{} is placed by {}, but the stream of worker {} has {} segments of "
                             "it, expected 1",
-                            grid.name, w, segments[w][g.index])};
+                            grid.name, placement_name(s.placements[g.index].kind), w, segments[w][g.index])};
         break;
       case PlacementKind::kInline:
         for (uint32_t w = 0; w < s.workers; ++w)
@@ -60,6 +65,9 @@ Status check_placements(const Schedule& s) {
         if (grid.waits.size() != 1)
           return Error{fmt::format("error: %{} runs inline, but has {} waits, expected 1", grid.name,
                                    grid.waits.size())};
+        if (keeps_log(s, grid.waits[0].event))
+          return Error{fmt::format("error: %{} runs inline, but @{} keeps a log for a grid that is ready",
+                                   grid.name, program.events[grid.waits[0].event].name)};
         break;
     }
   }
@@ -83,6 +91,21 @@ Status check_disjoint(std::vector<Span> spans, uint64_t arena_end, const char* a
           fmt::format("error: {} and {} overlap in the {}", spans[i - 1].name, spans[i].name, arena)};
   }
   return {};
+}
+
+// Rule 2 of counters: those of an event's cells, of its log, with room for each of them once, and tickets.
+Status check_counters(const Schedule& s) {
+  const std::vector<uint32_t> needed = event_counters(s);
+  if (s.event_base.size() != needed.size())
+    return Error{fmt::format("error: {} events have {} counter bases", needed.size(), s.event_base.size())};
+  std::vector<Span> counters;
+  for (EventId e : s.program.events.ids())
+    counters.push_back({s.event_base[e.index], uint64_t{s.event_base[e.index]} + needed[e.index],
+                        "@" + s.program.events[e].name});
+  for (GridId g : s.program.grids.ids())
+    if (const Placement& p = s.placements[g.index]; draws_tickets(p.kind))
+      counters.push_back({p.tickets, uint64_t{p.tickets} + 1, "tickets of %" + s.program.grids[g].name});
+  return check_disjoint(counters, s.event_cells, "counters");
 }
 
 // Rule 2. Activations may overlap each other: rule 6 looks at them.
@@ -128,14 +151,7 @@ Status check_memory(const Schedule& s) {
   if (Status status = check_disjoint(weights, s.weight_bytes, "weights"); !status.ok()) return status;
   if (Status status = check_disjoint(outputs, s.workspace_bytes, "workspace"); !status.ok()) return status;
 
-  const std::vector<uint32_t> cells = event_cell_counts(program);
-  if (s.event_base.size() != cells.size())
-    return Error{fmt::format("error: {} events have {} counter bases", cells.size(), s.event_base.size())};
-  std::vector<Span> counters;
-  for (EventId e : program.events.ids())
-    counters.push_back({s.event_base[e.index], uint64_t{s.event_base[e.index]} + cells[e.index],
-                        "@" + program.events[e].name});
-  return check_disjoint(counters, s.event_cells, "counters");
+  return check_counters(s);
 }
 
 // By TensorId, the last grid that writes it; -1: none.

@@ -127,10 +127,10 @@ class Needed {
   std::pair<uint32_t, uint32_t> find_unordered(uint32_t first, uint32_t count, uint64_t& orderings) const {
     uint32_t checked_chain = kNobody, checked_history = kNobody;
     for (uint32_t task = first; task < first + count; ++task) {
-      // Later on the same chain with the same history: nothing less has happened.
+      // No earlier on the same chain with the same history: nothing less has happened.
       const bool later = task > first && order_.chain[task] == checked_chain &&
                          order_.history[task] == checked_history &&
-                         order_.place[task] > order_.place[task - 1];
+                         order_.place[task] >= order_.place[task - 1];
       if (later) continue;
       checked_chain = order_.chain[task], checked_history = order_.history[task];
       orderings += chains_.size();

@@ -9,22 +9,33 @@
 namespace mkc {
 namespace {
 
-// Nodes of the dependence graph: runs, then inline tasks, then cells.
+// Nodes of the dependence graph: runs, then grids whose tasks are drawn, then inline tasks, then cells. Any
+// worker may run a drawn task, so all of a grid are one node: after each worker's run before the grid, and
+// before each one's run behind it.
 struct Nodes {
   const Step& step;
-  uint32_t inline_begin, cell_begin, count;
+  uint32_t drawn_begin, inline_begin, cell_begin, count;
 
   explicit Nodes(const Step& s)
       : step(s),
-        inline_begin(static_cast<uint32_t>(s.runs.size())),
+        drawn_begin(static_cast<uint32_t>(s.runs.size())),
+        inline_begin(drawn_begin + static_cast<uint32_t>(s.drawn_grids.size())),
         cell_begin(inline_begin + static_cast<uint32_t>(s.inline_tasks.size())),
         count(cell_begin + s.cell_base.back()) {}
 
-  // First task and number of tasks of a node below cell_begin.
+  // First task and number of tasks of a node below cell_begin; a drawn run has none of its own.
   std::pair<uint32_t, uint32_t> tasks(uint32_t node) const {
     if (node >= inline_begin) return {step.inline_tasks[node - inline_begin], 1};
+    const GridId grid = node >= drawn_begin ? step.drawn_grids[node - drawn_begin] : step.runs[node].grid;
+    const uint32_t first = step.task_base[grid.index];
+    if (node >= drawn_begin) return {first, step.task_base[grid.index + 1] - first};
     const Run& run = step.runs[node];
-    return {step.task_base[run.grid.index] + run.first, run.count};
+    return {first + run.first, run.drawn ? 0 : run.count};
+  }
+
+  uint32_t drawn_node(GridId grid) const {
+    const auto at = std::lower_bound(step.drawn_grids.begin(), step.drawn_grids.end(), grid);
+    return drawn_begin + static_cast<uint32_t>(at - step.drawn_grids.begin());
   }
 
   std::string name(uint32_t node) const {
@@ -33,7 +44,9 @@ struct Nodes {
     if (node >= inline_begin) return task_name(step, first);
     const std::string last =
         count_of_node > 1 ? fmt::format("..{}", task_name(step, first + count_of_node - 1)) : "";
-    return fmt::format("{}{} on worker {}", task_name(step, first), last, step.runs[node].worker);
+    const std::string tasks_text = task_name(step, first) + last;
+    if (node >= drawn_begin) return fmt::format("{} on any worker", tasks_text);
+    return fmt::format("{} on worker {}", tasks_text, step.runs[node].worker);
   }
 };
 
@@ -51,9 +64,12 @@ Edges dependence_edges(const Nodes& nodes) {
       add(nodes.cell_begin + step.waits.cells[i], node);
     for (uint32_t i = step.notifies.begin[first]; i < step.notifies.begin[first + count]; ++i)
       add(node, nodes.cell_begin + step.notifies.cells[i]);
-    const bool continues =
-        node + 1 < nodes.inline_begin && step.runs[node + 1].worker == step.runs[node].worker;
-    if (continues) add(node, node + 1);
+    if (node >= nodes.drawn_begin) continue;
+    const Run& run = step.runs[node];
+    const uint32_t end = run.drawn ? nodes.drawn_node(run.grid) : node;
+    if (run.drawn) add(node, end);
+    const bool continues = node + 1 < nodes.drawn_begin && step.runs[node + 1].worker == run.worker;
+    if (continues) add(end, node + 1);
   }
   return edges;
 }
@@ -110,14 +126,31 @@ class Historian {
     put(task, worker, current_[worker]);
   }
 
-  void run_inline(uint32_t task) {
-    const auto history = static_cast<uint32_t>(order_.histories.size());
-    order_.histories.push_back(cells_[step_.waits.cells[step_.waits.begin[task]]]);
-    const std::vector<uint32_t>& reached = order_.histories.back();
-    uint32_t chain = step_.schedule->workers;
-    while (chain < tail_.size() && (chain >= reached.size() || reached[chain] < tail_[chain])) ++chain;
-    if (chain == tail_.size()) tail_.push_back(0);
-    put(task, chain, history);
+  // Tasks [first, end) that any worker may run: ordered by their events alone. Those with the same waits and
+  // notifications have the same place on a chain: whoever sees one of them done, by a cell they all notify,
+  // sees all of them done.
+  void run_drawn(uint32_t first, uint32_t end) {
+    while (first < end) {
+      uint32_t group_end = first + 1;
+      while (group_end < end && same_cells(step_.waits, first, group_end) &&
+             same_cells(step_.notifies, first, group_end))
+        ++group_end;
+      const auto history = static_cast<uint32_t>(order_.histories.size());
+      order_.histories.emplace_back();
+      for (uint32_t i = step_.waits.begin[first]; i < step_.waits.begin[first + 1]; ++i)
+        join(order_.histories.back(), cells_[step_.waits.cells[i]]);
+      const std::vector<uint32_t>& reached = order_.histories.back();
+      uint32_t chain = step_.schedule->workers;
+      while (chain < tail_.size() && (chain >= reached.size() || reached[chain] < tail_[chain])) ++chain;
+      if (chain == tail_.size()) tail_.push_back(0);
+      put(first, chain, history);
+      for (uint32_t task = first + 1; task < group_end; ++task) {
+        order_.chain[task] = chain;
+        order_.place[task] = order_.place[first];
+        order_.history[task] = history;
+      }
+      first = group_end;
+    }
   }
 
   HappensBefore take() { return std::move(order_); }
@@ -127,6 +160,11 @@ class Historian {
     uint32_t chain = UINT32_MAX, history = UINT32_MAX;
     bool operator==(const Notifier&) const = default;
   };
+
+  static bool same_cells(const TaskCells& cells, uint32_t a, uint32_t b) {
+    const auto at = [&](uint32_t task) { return cells.cells.begin() + cells.begin[task]; };
+    return std::equal(at(a), at(a + 1), at(b), at(b + 1));
+  }
 
   // Whether the worker's last wait was for this cell.
   bool joined_history(uint32_t cell, uint32_t worker) {
@@ -166,8 +204,8 @@ Result<HappensBefore> order_tasks(const Step& step) {
   for (uint32_t node : sorted.order) {
     if (node >= nodes.cell_begin) continue;
     const auto [first, count] = nodes.tasks(node);
-    if (node >= nodes.inline_begin) {
-      historian.run_inline(first);
+    if (node >= nodes.drawn_begin) {
+      historian.run_drawn(first, first + count);
       continue;
     }
     for (uint32_t t = first; t < first + count; ++t) historian.run_task(t, step.runs[node].worker);

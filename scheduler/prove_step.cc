@@ -48,8 +48,14 @@ Status lay_out_runs(Step& step) {
     for (const Segment& segment : s.streams[w]) {
       const uint32_t base = step.task_base[segment.grid.index];
       const uint64_t tasks = step.task_base[segment.grid.index + 1] - base;
-      Run run{w, segment.grid, segment.first, segment.count};
-      if (s.placements[segment.grid.index].kind == PlacementKind::kRange) {
+      const PlacementKind kind = s.placements[segment.grid.index].kind;
+      Run run{w, segment.grid, segment.first, segment.count, draws_tickets(kind)};
+      if (run.drawn) {
+        run.count = static_cast<uint32_t>(tasks);
+        if (tasks != 0) step.runs.push_back(run);
+        continue;
+      }
+      if (kind == PlacementKind::kRange) {
         run.first = static_cast<uint32_t>(tasks * w / s.workers);
         run.count = static_cast<uint32_t>(tasks * (w + 1) / s.workers) - run.first;
       }
@@ -65,11 +71,14 @@ Status lay_out_runs(Step& step) {
     }
   }
   for (uint32_t t = 0; t < seen.size(); ++t) {
-    const bool runs_inline = s.placements[step.grid_of[t].index].kind == PlacementKind::kInline;
-    if (runs_inline) step.inline_tasks.push_back(t);
-    if (!seen[t] && !runs_inline)
+    const PlacementKind kind = s.placements[step.grid_of[t].index].kind;
+    if (kind == PlacementKind::kInline) step.inline_tasks.push_back(t);
+    if (!seen[t] && kind != PlacementKind::kInline && !draws_tickets(kind))
       return step_error(step, fmt::format("no stream runs {}", task_name(step, t)));
   }
+  for (GridId g : s.program.grids.ids())
+    if (draws_tickets(s.placements[g.index].kind) && step.spaces[g.index].count() > 0)
+      step.drawn_grids.push_back(g);
   return {};
 }
 
@@ -144,6 +153,13 @@ Status check_counts(const Step& step) {
     if (found[cell] == 0)
       return step_error(step, fmt::format("{} runs inline, but nobody completes {}", task_name(step, task),
                                           cell_name(step, cell)));
+  }
+  for (GridId g : step.drawn_grids) {
+    if (step.schedule->placements[g.index].kind != PlacementKind::kReady) continue;
+    for (uint32_t task = step.task_base[g.index]; task < step.task_base[g.index + 1]; ++task)
+      if (const uint32_t cell = step.waits.cells[step.waits.begin[task]]; found[cell] == 0)
+        return step_error(step, fmt::format("{} is drawn once it is ready, but nobody completes {}",
+                                            task_name(step, task), cell_name(step, cell)));
   }
   return {};
 }

@@ -49,6 +49,9 @@ Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOpt
       waiting_(missing_.size()),
       lookups_(missing_.size()),
       inline_task_(missing_.size(), kNone),
+      tickets_(step.schedule->program.grids.size(), 0),
+      logs_(step.schedule->program.events.size()),
+      drawers_(logs_.size()),
       reads_(workers(), 0),
       span_(workers(), SIZE_MAX),
       stream_(workers(), static_cast<uint8_t>(IdleCause::kRamp)) {
@@ -80,6 +83,7 @@ void Simulator::fire(const Timer& timer) {
       return resume(w);
     case Timer::kLoader:
       loaders_[w].for_event = false;
+      if (loaders_[w].for_ticket) hand_over(w);
       return issue_tiles(w);
     case Timer::kTile:
       ++loaders_[w].begun;
@@ -132,6 +136,7 @@ Simulation Simulator::run() {
     if (consumers_[w].phase != Consumer::kDone)
       MKC_BUG(fmt::format("worker {} of the simulation waits forever at {}", w,
                           task_name(step_, consumers_[w].task)));
+  result_.ns = now_ns_;  // the last tickets are drawn when no task is left
   return std::move(result_);
 }
 
@@ -145,7 +150,7 @@ namespace {
 // By IdleCause.
 constexpr std::array<std::pair<const char*, const char*>, kIdleCauses> kCauses = {{
     {"ramp", "the step's first bytes are on their way"},
-    {"latency", "the ring is empty, copies are issued"},
+    {"latency", "the ring is empty, copies are issued; or the loader draws a task"},
     {"lookup", "the loaders wait to learn which experts' weights to bring"},
     {"event", "the ring is full, the consumers wait for an event"},
     {"consumers", "the ring is full, the consumers are at work"},

@@ -8,7 +8,7 @@ namespace mkc {
 void Simulator::resume(uint32_t w) {
   Consumer& c = consumers_[w];
   if (c.for_stage) result_.tasks[c.task].starved_ns += now_ns_ - c.starved_since_ns;
-  c.for_event = c.for_stage = false;
+  c.for_event = c.for_stage = c.for_task = false;
   while (go_on(w)) {
   }
 }
@@ -19,6 +19,8 @@ bool Simulator::go_on(uint32_t w) {
   switch (c.phase) {
     case Consumer::kNext:
       return next_task(w);
+    case Consumer::kDraw:
+      return take_drawn(w);
     case Consumer::kWait:
       return !begin_wait(w);
     case Consumer::kStart:
@@ -65,30 +67,37 @@ bool Simulator::takes(uint32_t w, double ns) {
 // Inline tasks have nothing to wait for: their cell was completed by this worker.
 bool Simulator::next_task(uint32_t w) {
   Consumer& c = consumers_[w];
-  const uint32_t previous = c.task;
-  c.wait = c.pass = c.tile = 0;
+  c.phase = Consumer::kWait;
   if (!c.inline_tasks.empty()) {
+    const uint32_t task = c.inline_tasks.front();
+    c.inline_tasks.pop_front();
+    begin_task(w, task);
     c.phase = Consumer::kStart;
     c.first_of_run = false;
-    c.task = c.inline_tasks.front();
-    c.inline_tasks.pop_front();
-  } else if (!c.walk.done()) {
-    c.phase = Consumer::kWait;
-    c.first_of_run = c.walk.next == 0;
-    c.task = c.walk.take(step_);
-  } else {
+  } else if (c.walk.done()) {
     c.phase = Consumer::kDone;
     return false;
+  } else if (c.walk.at(step_).drawn) {
+    return draw_for_consumer(w);
+  } else {
+    c.first_of_run = c.walk.next == 0;
+    begin_task(w, c.walk.take(step_));
   }
-  c.work = works_.of(c.task);
-  TaskTime& time = result_.tasks[c.task];
+  return true;
+}
+
+void Simulator::begin_task(uint32_t w, uint32_t task) {
+  Consumer& c = consumers_[w];
+  TaskTime& time = result_.tasks[task];
+  time.previous = c.task;
+  c.task = task;
+  c.wait = c.pass = c.tile = 0;
+  c.work = works_.of(task);
   time.worker = w;
   time.bytes = c.work.weight_bytes + c.work.cold_bytes;
   result_.bytes += time.bytes;
   result_.padding_bytes += c.work.strip_bytes() - c.work.weight_bytes;
-  time.previous = previous;
   time.reached_ns = time.begin_ns = now_ns_;
-  return true;
 }
 
 // False: nothing is left to wait for.
@@ -146,11 +155,11 @@ double Simulator::end_ns(const Consumer& c) const {
 void Simulator::notify(uint32_t w) {
   Consumer& c = consumers_[w];
   result_.tasks[c.task].end_ns = now_ns_;
-  result_.ns = std::max(result_.ns, now_ns_);
   for (uint32_t i = step_.notifies.begin[c.task]; i < step_.notifies.begin[c.task + 1]; ++i) {
     const uint32_t cell = step_.notifies.cells[i];
     if (--missing_[cell] > 0) continue;
     completed_by_[cell] = c.task;
+    enter_in_log(cell);
     if (inline_task_[cell] != kNone) c.inline_tasks.push_back(inline_task_[cell]);
     for (uint32_t waiter : waiting_[cell]) {
       result_.tasks[consumers_[waiter].task].awaited = c.task;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <queue>
 
 #include "scheduler/simulate.h"
 #include "scheduler/simulate_pipe.h"
@@ -10,13 +11,15 @@
 
 namespace mkc {
 
-// The tasks of a worker's runs, one after the other.
+// The tasks of a worker's runs, one after the other; those of a drawn run come from tickets.
 struct TaskWalk {
   size_t run = 0, last_run = 0;
-  uint32_t next = 0;  // of the run
+  uint32_t next = 0;  // of the run; of a drawn one, how many were drawn
 
   bool done() const { return run == last_run; }
-  uint32_t take(const Step& step);  // requires !done()
+  const Run& at(const Step& step) const { return step.runs[run]; }  // requires !done()
+  uint32_t take(const Step& step);                                  // requires a run that is not drawn
+  void leave_run() { ++run, next = 0; }
 };
 
 struct Tile {
@@ -27,12 +30,21 @@ struct Tile {
 
 // Issues copies in stream order as stages become free; they arrive one after the other.
 struct Loader {
+  void begin(uint32_t t, const TaskWorks& works) {
+    task = t;
+    work = works.of(t);
+    pass = tile = 0;
+  }
+
   TaskWalk walk;
   uint32_t task = 0;
   TaskWork work;
   uint32_t pass = 0, tile = 0;  // of the task, next to be issued
   bool done = false;
   bool for_event = false;  // looks up what the task streams, once others have written it
+  bool for_ticket = false;
+  uint32_t ticket = 0;
+  std::deque<uint32_t> handed;  // tasks drawn for the consumers, kNone at the end of a grid
 
   std::deque<Tile> issued;  // that have not arrived, in order
   uint32_t begun = 0;       // of these, those past the latency
@@ -44,9 +56,12 @@ struct Loader {
 
 // One task after the other, each through these phases.
 struct Consumer {
-  enum Phase : uint8_t { kNext, kWait, kStart, kCold, kBusy, kTake, kRelease, kEnd, kNotify, kDone };
+  enum Phase : uint8_t { kNext, kDraw, kWait, kStart, kCold, kBusy, kTake, kRelease, kEnd, kNotify, kDone };
   Phase phase = kNext;
-  bool for_event = false, for_stage = false;  // what it waits for
+  bool for_event = false, for_stage = false, for_task = false;  // what it waits for
+  uint32_t ticket = 0;
+  double drawing_since_ns = 0;
+  uint32_t completed_by = TaskTime::kNone;  // the cell of the ticket, if it was waited for
   TaskWalk walk;
   std::deque<uint32_t> inline_tasks;  // before the next of the walk
   uint32_t task = TaskTime::kNone;    // the last one, between tasks
@@ -90,9 +105,19 @@ class Simulator {
   bool go_on(uint32_t w);
   bool takes(uint32_t w, double ns);
   bool next_task(uint32_t w);
+  void begin_task(uint32_t w, uint32_t task);
   bool begin_wait(uint32_t w);
   bool take_stage(uint32_t w);
   void release_stage(uint32_t w);
+  // By tickets, for drawn runs.
+  bool loader_draws(GridId grid) const;
+  void draw_for_loader(uint32_t w);
+  void hand_over(uint32_t w);
+  bool draw_for_consumer(uint32_t w);
+  bool take_drawn(uint32_t w);
+  bool look_in_log(uint32_t w, uint32_t& task);
+  void enter_in_log(uint32_t cell);
+
   double end_ns(const Consumer& c) const;
   void notify(uint32_t w);
 
@@ -113,6 +138,9 @@ class Simulator {
   std::vector<std::vector<uint32_t>> lookups_;  // by cell: workers whose loaders wait
   std::vector<uint32_t> lookup_cell_;           // by GridId: that its loaders wait for, or kNone
   std::vector<uint32_t> inline_task_;           // by cell, or kNone
+  std::vector<uint32_t> tickets_;               // by GridId: drawn so far
+  std::vector<std::vector<uint32_t>> logs_;     // by EventId: cells in the order of their completion
+  std::vector<std::vector<uint32_t>> drawers_;  // by EventId: workers that wait for its log
   std::vector<uint32_t> reads_;                 // by worker: from memory, in progress
   std::vector<size_t> span_;                    // by worker: its last, of result_.stream
   std::vector<uint8_t> stream_;                 // by worker: IdleCause, or kFlows

@@ -12,13 +12,15 @@ bool Simulator::may_issue(uint32_t w) const {
 
 void Simulator::issue_tiles(uint32_t w) {
   Loader& l = loaders_[w];
-  while (!l.done && !l.for_event && l.taken < step_.schedule->ring.stages) {
+  while (!l.done && !l.for_event && !l.for_ticket && l.taken < step_.schedule->ring.stages) {
     if (l.work.tiles == 0 || l.pass == l.work.passes) {
       l.done = l.walk.done();
       if (l.done) return;
-      l.task = l.walk.take(step_);
-      l.work = works_.of(l.task);
-      l.pass = l.tile = 0;
+      if (l.walk.at(step_).drawn) {
+        draw_for_loader(w);
+        continue;
+      }
+      l.begin(l.walk.take(step_), works_);
       l.for_event = begin_lookup(w);
       continue;
     }
@@ -83,7 +85,7 @@ IdleCause Simulator::idle_cause(uint32_t w) const {
   const Loader& l = loaders_[w];
   if (now_ns_ < ramp_ns_) return IdleCause::kRamp;
   if (l.arriving) return IdleCause::kReread;
-  if (!l.issued.empty() && l.filled == 0) return IdleCause::kLatency;
+  if (l.for_ticket || (!l.issued.empty() && l.filled == 0)) return IdleCause::kLatency;
   if (l.done && l.issued.empty()) return IdleCause::kTail;
   if (l.for_event) return IdleCause::kLookup;
   return consumers_[w].for_event ? IdleCause::kEvent : IdleCause::kConsumers;

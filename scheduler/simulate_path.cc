@@ -32,6 +32,7 @@ PathTimes path_times(const Simulation& simulation, const TaskProgram& program) {
     times.finish_ns += task.end_ns - task.worked_ns;
     at_ns = task.end_ns;
   }
+  times.signal_ns += simulation.ns - at_ns;
   return times;
 }
 

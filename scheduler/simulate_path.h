@@ -19,7 +19,7 @@ std::vector<PathTask> critical_path(const Simulation& simulation);
 
 // Where the time of the path went; the parts make up the step.
 struct PathTimes {
-  double signal_ns = 0;                // notifications, polls
+  double signal_ns = 0;                // notifications, polls, tickets
   double start_ns = 0;                 // first operands, norms
   double starved_ns = 0;               // products without a tile
   std::map<BodyKind, double> work_ns;  // the rest of the work

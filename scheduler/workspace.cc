@@ -199,12 +199,13 @@ std::vector<uint64_t> slot_bytes(const TaskProgram& program) {
   return bytes;
 }
 
-std::vector<uint32_t> event_cell_counts(const TaskProgram& program) {
-  const std::vector<Bounds> symbols = symbol_bounds(program.symbols);
-  std::vector<uint32_t> cells;
-  for (const Event& event : program.events)
-    cells.push_back(static_cast<uint32_t>(most_elements(event.dims, symbols)));
-  return cells;
+std::vector<uint32_t> event_counters(const Schedule& schedule) {
+  std::vector<uint32_t> counters;
+  for (EventId e : schedule.program.events.ids()) {
+    const uint32_t cells = most_cells(schedule.program, e);
+    counters.push_back(keeps_log(schedule, e) ? cells + 1 + cells : cells);
+  }
+  return counters;
 }
 
 void plan_memory(Schedule& schedule) {
@@ -231,13 +232,15 @@ void plan_memory(Schedule& schedule) {
   }
 }
 
-void plan_events(Schedule& schedule) {
+void plan_counters(Schedule& schedule) {
   schedule.event_base.clear();
   schedule.event_cells = 0;
-  for (uint32_t cells : event_cell_counts(schedule.program)) {
+  for (uint32_t counters : event_counters(schedule)) {
     schedule.event_base.push_back(schedule.event_cells);
-    schedule.event_cells += cells;
+    schedule.event_cells += counters;
   }
+  for (Placement& placement : schedule.placements)
+    if (draws_tickets(placement.kind)) placement.tickets = schedule.event_cells++;
 }
 
 }  // namespace mkc

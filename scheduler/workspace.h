@@ -14,15 +14,16 @@ constexpr uint64_t kSlotAlignment = 256;
 // runtime/packing.h lays them out.
 std::vector<uint64_t> slot_bytes(const TaskProgram& program);
 
-// Counters each event needs, at the symbols' upper bounds.
-std::vector<uint32_t> event_cell_counts(const TaskProgram& program);
+// Counters each event needs, at the symbols' upper bounds: of its cells, and of their log where it keeps one.
+// Needs the placements.
+std::vector<uint32_t> event_counters(const Schedule& schedule);
 
 // Fills slots and arena sizes. Activations share memory where the events already keep them apart (see
 // grids_before).
 void plan_memory(Schedule& schedule);
 
-// Fills event_base and event_cells, at the symbols' upper bounds.
-void plan_events(Schedule& schedule);
+// Fills event_base, the tickets of the placements, and event_cells.
+void plan_counters(Schedule& schedule);
 
 // By GridId b: the grids all of whose tasks happen before every task of b, for all values of the symbols,
 // by the events alone. Sound, not complete.

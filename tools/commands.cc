@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
@@ -47,6 +48,16 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
         o.kv_dtype = dtype.value();
       },
       "bf16, f16, f32 or e4m3; default: the weights'");
+  command.add_option_function<std::string>(
+      "--scheduler",
+      [&o](const std::string& name) {
+        const auto chosen = std::find_if(kSchedulers.begin(), kSchedulers.end(),
+                                         [&](Scheduler s) { return scheduler_name(s) == name; });
+        if (chosen == kSchedulers.end())
+          throw CLI::ValidationError("--scheduler", "found " + name + ", expected static or dynamic");
+        o.scheduler = *chosen;
+      },
+      "static: no tickets; dynamic: workers draw tasks wherever possible; default static");
   command.add_option("--machine", request.machine, "machine description: a name or a JSON file");
   command.add_option("--family", o.family, "family file to use, whatever config.json says");
   command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones");

@@ -55,7 +55,8 @@ Status make_events(Compilation& c) {
 }
 
 Status make_placement(Compilation& c) {
-  return take(place(std::get<TaskProgram>(c.module), c.machine, {workers_of(c), c.balance_grids}), c);
+  const PlaceOptions options{workers_of(c), c.balance_grids, c.request.scheduler, c.request.placements};
+  return take(place(std::get<TaskProgram>(c.module), c.machine, options), c);
 }
 
 Status make_proof(Compilation& c) {

@@ -59,6 +59,7 @@ u32 mk_load_acquire(AS1 const u32* p) noexcept;
 u32 mk_load_relaxed(AS1 const u32* p) noexcept;
 void mk_add_release(AS1 u32* p, u32 n) noexcept;                     // red.release
 u32 mk_add_acq_rel(AS1 u32* p, u32 n) noexcept;                      // atom.acq_rel, returns the value before
+u32 mk_add_relaxed(AS1 u32* p, u32 n) noexcept;                      // atom.relaxed, returns the value before
 u32 mk_cas_relaxed(AS1 u32* p, u32 expected, u32 desired) noexcept;  // returns the value before
 void mk_store_release(AS1 u32* p, u32 v) noexcept;
 // Called between two polls of *p that found it below `want`: nanosleep on a GPU, lets others run on the

@@ -144,6 +144,10 @@ define i32 @mk_add_acq_rel(ptr addrspace(1) %p, i32 %n) #0 {
   %v = call i32 asm sideeffect "atom.acq_rel.gpu.global.add.u32 $0, [$1], $2;", "=r,l,r,~{memory}"(ptr addrspace(1) %p, i32 %n)
   ret i32 %v
 }
+define i32 @mk_add_relaxed(ptr addrspace(1) %p, i32 %n) #0 {
+  %v = call i32 asm sideeffect "atom.relaxed.gpu.global.add.u32 $0, [$1], $2;", "=r,l,r,~{memory}"(ptr addrspace(1) %p, i32 %n)
+  ret i32 %v
+}
 define i32 @mk_cas_relaxed(ptr addrspace(1) %p, i32 %expected, i32 %desired) #0 {
   %v = call i32 asm sideeffect "atom.relaxed.gpu.global.cas.b32 $0, [$1], $2, $3;", "=r,l,r,r,~{memory}"(ptr addrspace(1) %p, i32 %expected, i32 %desired)
   ret i32 %v

@@ -1,5 +1,6 @@
 // The parts of the kernel's scaffold that read better as C++ than as IRBuilder calls.
 #include "codegen/device/bodies.h"
+#include "codegen/device/loaders.h"
 
 namespace mk {
 namespace {
@@ -8,28 +9,6 @@ namespace {
 // through the ring.
 struct Strips {
   u32 first, count, tiles, tail_bytes, passes;
-};
-
-// How stages are filled: by the loader's one thread.
-struct Bulk {
-  MK_INLINE static bool any(bool v) { return v; }
-  MK_INLINE static u32 same(u32 v) { return v; }
-  MK_INLINE static void load(const Worker& w, u32 slot, AS1 const char* from, u32 bytes) {
-    mk_mbar_expect(w.full(slot), bytes);
-    mk_bulk_load(w.stage_at(slot), from, bytes, w.full(slot));
-  }
-};
-
-// By all lanes of the loader warp, for targets without a copy engine. any() and same() give all lanes one
-// value: what they read may be in the making after a fault.
-struct Async {
-  MK_INLINE static bool any(bool v) { return mk_warp_max(v ? 1.0f : 0.0f) > 0; }
-  MK_INLINE static u32 same(u32 v) { return (u32)mk_warp_max((f32)v); }
-  MK_INLINE static void load(const Worker& w, u32 slot, AS1 const char* from, u32 bytes) {
-    for (u32 at = w.lane() * 16; at < bytes; at += kWarpLanes * 16)
-      mk_async_load16(w.stage_at(slot) + at, from + at);
-    mk_async_arrive(w.full(slot));
-  }
 };
 
 // Waits until the consumers have freed a stage, whose deadlines tell more than one here would. False, to all
@@ -100,6 +79,8 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   w->known = ~0u;
   w->stages = stages;
   w->stage = 0;
+  w->handed = 0;
+  w->told = 0;
   w->grid = 0;
   w->task = 0;
   if (w->thread == 0) {
@@ -108,6 +89,10 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
       mk_mbar_init(w->empty(slot), kConsumerWarps);
     }
     mk_mbar_init(w->loaded(), loaders);
+    for (u32 slot = 0; slot < kHandedTasks; ++slot) {
+      mk_mbar_init(w->handed_full(slot), 1);
+      mk_mbar_init(w->handed_empty(slot), 1);
+    }
     mk_fence_mbar_init();
   }
   mk_barrier(0, kWorkerThreads);
@@ -181,6 +166,16 @@ MK_BODY bool mkd_notify_last(Worker* w, u32 cell, u32 expected) {
   if (w->thread == 0) *last = mk_add_acq_rel(w->counters + cell, 1) + 1 == expected;
   consumer_barrier();
   return *last != 0;
+}
+
+// Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells, from cell `number` of its
+// event. Whoever completes one enters it in the event's log.
+MK_BODY void mkd_notify_logged(Worker* w, u32 cell, u32 count, u32 expected, u32 log, u32 number) {
+  for (u32 i = w->thread; i < count; i += kConsumerThreads) {
+    if (mk_add_acq_rel(w->counters + cell + i, 1) + 1 != expected) continue;
+    const u32 entry = mk_add_relaxed(w->counters + log, 1);
+    mk_store_release(w->counters + log + 1 + entry, number + i + 1);
+  }
 }
 
 MK_BODY void mkd_barrier() {

@@ -22,7 +22,8 @@ constexpr u32 kListEntries = kMaxRequests + 1;
 constexpr u32 kMaxLists = kListBytes / 4 / kListEntries;
 constexpr u32 kScratchBytes = 24576;  // behind the lists; a task's own, free at its end
 constexpr u32 kMaxStages = 32;
-constexpr u32 kMaxTokens = 256;  // T of a step
+constexpr u32 kHandedTasks = 16;  // that the loader has drawn and the consumers have not begun
+constexpr u32 kMaxTokens = 256;   // T of a step
 
 // State of one thread of a worker. Shared memory: stages, barriers, lists, scratch.
 struct Worker {
@@ -36,8 +37,10 @@ struct Worker {
   u32 step;     // of the launch, that this thread's role is at
   u32 known;    // of the loading threads: the newest step that they know to have begun
   u32 stages;
-  u32 stage;  // stages acquired so far by this thread's role
-  u32 grid;   // what runs now, for faults
+  u32 stage;   // stages acquired so far by this thread's role
+  u32 handed;  // tasks that the loader handed over, likewise
+  u32 told;    // tasks that one consumer thread drew and told the others
+  u32 grid;    // what runs now, for faults
   u32 task;
 
   MK_INLINE u32 lane() const { return thread % kWarpLanes; }
@@ -46,7 +49,11 @@ struct Worker {
   MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
   MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
   MK_INLINE AS3 u64* loaded() const { return full(2 * kMaxStages); }  // a phase for each step
-  MK_INLINE AS3 u32* arrived_last() const { return (AS3 u32*)full(2 * kMaxStages + 1); }
+  MK_INLINE AS3 u64* handed_full(u32 slot) const { return loaded() + 1 + slot; }
+  MK_INLINE AS3 u64* handed_empty(u32 slot) const { return handed_full(kHandedTasks + slot); }
+  MK_INLINE AS3 u32* handed_task(u32 slot) const { return (AS3 u32*)handed_full(2 * kHandedTasks) + slot; }
+  MK_INLINE AS3 u32* told_task(u32 slot) const { return handed_task(kHandedTasks) + slot; }
+  MK_INLINE AS3 u32* arrived_last() const { return told_task(2); }
   MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // by a lookup
   MK_INLINE AS3 u32* goes_on() const { return arrived_last() + 2; }
   MK_INLINE AS3 u32* list(u32 number) const {
@@ -79,20 +86,24 @@ MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
   mk_store_release(&w.fault->state, 2);
 }
 
-// Waits until the counter has what is expected; after a fault it falls through. `cell`: its name in faults.
-MK_INLINE void poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
+// Waits for a counter, and returns what it is then: less than expected only after a fault. `cell`: its name
+// in faults.
+MK_INLINE u32 poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
   u64 since = 0;
   for (;;) {
     const u32 seen = mk_load_acquire(counter);
-    if (seen >= expected || faulted(w)) return;
+    if (seen >= expected || faulted(w)) return seen;
     const u64 now = mk_time_ns();
     if (since == 0) since = now;
-    if (timeout_ns != 0 && now - since > timeout_ns) return record_fault(w, cell, seen, expected);
+    if (timeout_ns != 0 && now - since > timeout_ns) {
+      record_fault(w, cell, seen, expected);
+      return seen;
+    }
     mk_pause(counter, expected);
   }
 }
-MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
-  poll(w, w.counters + cell, cell, expected, w.timeout_ns);
+MK_INLINE u32 poll(const Worker& w, u32 cell, u32 expected) {
+  return poll(w, w.counters + cell, cell, expected, w.timeout_ns);
 }
 
 // Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end.

@@ -83,6 +83,14 @@ uint32_t mk_add_acq_rel(uint32_t* p, uint32_t n) noexcept {
   return before;
 }
 
+uint32_t mk_add_relaxed(uint32_t* p, uint32_t n) noexcept {
+  Fiber& fiber = self();
+  note_access(fiber, p, Access::kAtomicWrite);
+  const uint32_t before = atomic(p).fetch_add(n, std::memory_order_relaxed);
+  note_change(fiber.worker->launch);
+  return before;
+}
+
 uint32_t mk_cas_relaxed(uint32_t* p, uint32_t expected, uint32_t desired) noexcept {
   Fiber& fiber = self();
   note_poll(fiber);

@@ -35,6 +35,7 @@ uint32_t mk_load_acquire(const uint32_t* p) noexcept;
 uint32_t mk_load_relaxed(const uint32_t* p) noexcept;
 void mk_add_release(uint32_t* p, uint32_t n) noexcept;
 uint32_t mk_add_acq_rel(uint32_t* p, uint32_t n) noexcept;
+uint32_t mk_add_relaxed(uint32_t* p, uint32_t n) noexcept;
 uint32_t mk_cas_relaxed(uint32_t* p, uint32_t expected, uint32_t desired) noexcept;
 void mk_store_release(uint32_t* p, uint32_t v) noexcept;
 void mk_pause(const uint32_t* p, uint32_t want) noexcept;

@@ -22,7 +22,7 @@ std::vector<std::pair<const char*, void*>> emulator_symbols() {
       SYMBOL(mk_exp2),         SYMBOL(mk_pack_bf16),       SYMBOL(mk_pack_f16),
       SYMBOL(mk_f16_to_f32),   SYMBOL(mk_pack_e4m3),       SYMBOL(mk_unpack_e4m3),
       SYMBOL(mk_task_begin),   SYMBOL(mk_task_end),        SYMBOL(mk_race_read),
-      SYMBOL(mk_race_write),
+      SYMBOL(mk_race_write),   SYMBOL(mk_add_relaxed),
   };
 #undef SYMBOL
 }

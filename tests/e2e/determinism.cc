@@ -52,6 +52,34 @@ TEST_CASE("workers, threads, seeds and the kind of copies change no bit") {
   }
 }
 
+TEST_CASE("who draws which task changes no bit") {
+  const PlacementRule combines{"*combine", PlacementKind::kQueue, {}},
+      attends{"*attend", PlacementKind::kReady, {}};
+  struct Case {
+    Scheduler scheduler;
+    std::vector<PlacementRule> rules;
+    uint32_t workers;
+    bool bulk_copy, race;
+  };
+  const OnDisk disk(reference::Type::kBf16);
+  Build build;
+  build.scheduler = Scheduler::kStatic;
+  const Model::Output expected = Model(disk.dir.path, build).generate(kPrompt, 3);
+  for (const Case& c :
+       {Case{Scheduler::kDynamic, {}, 1, true, false}, Case{Scheduler::kDynamic, {}, 8, false, false},
+        Case{Scheduler::kDynamic, {combines}, 3, true, true},
+        Case{Scheduler::kStatic, {attends}, 3, true, true}}) {
+    CAPTURE(scheduler_name(c.scheduler));
+    CAPTURE(c.workers);
+    build.scheduler = c.scheduler;
+    build.placements = c.rules;
+    build.workers = c.workers;
+    build.bulk_copy = c.bulk_copy;
+    build.race = c.race;
+    CHECK(same_bits(Model(disk.dir.path, build).generate(kPrompt, 3), expected));
+  }
+}
+
 TEST_CASE("shards change no bit") {
   const OnDisk one(reference::Type::kBf16), three(reference::Type::kBf16, 3);
   CHECK(same_bits(Model(one.dir.path).generate(kPrompt, 3), Model(three.dir.path).generate(kPrompt, 3)));

@@ -21,7 +21,9 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   request.options.max_requests = build.max_requests;
   request.options.batch_invariant = build.batch_invariant;
   request.options.kv_dtype = build.kv_dtype;
+  request.options.scheduler = build.scheduler;
   Compilation c = value_of(open_model(request, true));
+  c.request.placements = build.placements;
   const Status status = run_passes(c);
   if (!status.ok()) FAIL(status.error().message);
   host_ = value_of(build_for_emulator(c, {build.bulk_copy, build.race, {}}));

@@ -18,6 +18,8 @@ struct Build {
   int64_t max_requests = 8;
   bool batch_invariant = false;
   std::optional<DType> kv_dtype{};
+  Scheduler scheduler = Scheduler::kStatic;
+  std::vector<PlacementRule> placements{};
 };
 
 // A session and the device it runs on.

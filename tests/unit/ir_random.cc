@@ -149,8 +149,10 @@ struct Generator {
     s.machine = name("machine", 0);
     s.workers = below(5);
     const uint32_t grids = s.program.grids.size();
-    for (uint32_t i = 0; i < grids; ++i)
-      s.placements.push_back({static_cast<PlacementKind>(below(3)), name("reason", i)});
+    for (uint32_t i = 0; i < grids; ++i) {
+      const auto kind = static_cast<PlacementKind>(below(5));
+      s.placements.push_back({kind, name("reason", i), draws_tickets(kind) ? below(99) : 0});
+    }
     for (uint32_t w = 0; w < below(4); ++w)
       s.streams.push_back(list<Segment>(20, [&] {
         return Segment{id<GridId>(grids), chance(2) ? 0 : below(99), chance(2) ? 0 : UINT32_MAX};

@@ -35,6 +35,71 @@ TEST_CASE("costs count the padded bytes of a strip") {
   CHECK(task_count(program.grids[find_grid(program, "l0.attend")], std::vector<int64_t>{1, 33}) == 6);
 }
 
+Result<Schedule> placed_by(Scheduler scheduler, std::vector<PlacementRule> rules) {
+  PlaceOptions options{3};
+  options.scheduler = scheduler;
+  options.rules = std::move(rules);
+  return place(model_program(), machine(), options);
+}
+
+TEST_CASE("the dynamic scheduler has all tasks drawn, but for those run inline") {
+  const Schedule s = placed_by(Scheduler::kDynamic, {}).value();
+  for (GridId g : s.program.grids.ids()) {
+    const std::string& name = s.program.grids[g].name;
+    CAPTURE(name);
+    const PlacementKind expected = name.ends_with(".attend")    ? PlacementKind::kReady
+                                   : name.ends_with(".combine") ? PlacementKind::kInline
+                                                                : PlacementKind::kQueue;
+    CHECK(s.placements[g.index].kind == expected);
+  }
+}
+
+TEST_CASE("rules place grids by name or pattern, the last that fits") {
+  const Schedule s = placed_by(Scheduler::kStatic, {{"l?.attend", PlacementKind::kQueue, {}},
+                                                    {"l1.attend", PlacementKind::kReady, {}},
+                                                    {"*combine", PlacementKind::kRange, {}}})
+                         .value();
+  const auto placement = [&](const char* name) { return s.placements[find_grid(s.program, name).index]; };
+  CHECK(placement("l0.attend").kind == PlacementKind::kQueue);
+  CHECK(placement("l1.attend").kind == PlacementKind::kReady);
+  CHECK(placement("l1.combine").kind == PlacementKind::kRange);
+  CHECK(placement("l0.q").kind == PlacementKind::kTable);
+  CHECK(placement("l0.attend").reason == "asked for");
+}
+
+TEST_CASE("rules that fit no grid or ask for what is impossible are errors at their place") {
+  const auto error = [](const char* grids, PlacementKind kind) {
+    const auto schedule = placed_by(Scheduler::kStatic, {{grids, kind, {"model.yaml", 3, 5}}});
+    return schedule.ok() ? "accepted" : schedule.error().message;
+  };
+  CHECK(error("l0.atend", PlacementKind::kQueue) ==
+        "model.yaml:3:5: error: no grid is named 'l0.atend', did you mean 'l0.attend'?");
+  CHECK(error("*.attend", PlacementKind::kTable) ==
+        "model.yaml:3:5: error: %l0.attend cannot be placed by table: the number of its tasks is known at "
+        "run time");
+  CHECK(error("l1.o", PlacementKind::kReady) ==
+        "model.yaml:3:5: error: %l1.o cannot be placed by ready: its loader must know the tasks before they "
+        "are ready");
+  CHECK(error("l1.o", PlacementKind::kInline) ==
+        "model.yaml:3:5: error: %l1.o cannot be placed by inline: it is no combine that only attend tasks "
+        "complete");
+}
+
+TEST_CASE("an event that ready tasks wait for has a log, and drawn grids have a counter each") {
+  const Schedule fixed = placed_by(Scheduler::kStatic, {}).value();
+  const Schedule s = placed_by(Scheduler::kStatic, {{"l0.attend", PlacementKind::kReady, {}},
+                                                    {"l1.o", PlacementKind::kQueue, {}}})
+                         .value();
+  const EventId event = test::find_event(s.program, "l0.qkv_ready");
+  CHECK(keeps_log(s, event));
+  CHECK_FALSE(keeps_log(s, test::find_event(s.program, "l1.qkv_ready")));
+  // Two heads: how many entries, and two of them.
+  CHECK(s.event_base[event.index + 1] == s.event_base[event.index] + 2 + 3);
+  CHECK(s.event_cells == fixed.event_cells + 3 + 2);
+  CHECK(s.placements[find_grid(s.program, "l0.attend").index].tickets == s.event_cells - 2);
+  CHECK(s.placements[find_grid(s.program, "l1.o").index].tickets == s.event_cells - 1);
+}
+
 TEST_CASE("each grid gets its kind of placement with a reason") {
   const Schedule s = placed({}, 3);
   const auto kind = [&](const char* name) { return s.placements[find_grid(s.program, name).index].kind; };

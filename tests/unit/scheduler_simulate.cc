@@ -33,6 +33,7 @@ Machine machine(uint32_t stages = 4) {
   m.fetch_ns = 40;
   m.task_ns = 10;
   m.poll_ns = 3;
+  m.ticket_ns = 20;
   m.load_ns = 1000;
   m.worker_bytes_per_ns = 100;
   m.worker_l2_bytes_per_ns = 1e9;

@@ -1,0 +1,34 @@
+// How the loader warp fills stages.
+#pragma once
+
+#include "codegen/device/worker.h"
+
+namespace mk {
+
+// By the loader's one thread.
+struct Bulk {
+  MK_INLINE static bool any(bool v) { return v; }
+  MK_INLINE static u32 same(u32 v) { return v; }
+  MK_INLINE static bool leads(const Worker&) { return true; }
+  MK_INLINE static void sync() {}
+  MK_INLINE static void load(const Worker& w, u32 slot, AS1 const char* from, u32 bytes) {
+    mk_mbar_expect(w.full(slot), bytes);
+    mk_bulk_load(w.stage_at(slot), from, bytes, w.full(slot));
+  }
+};
+
+// By all lanes of the loader warp, for targets without a copy engine. any() and same() give all lanes one
+// value: what they read may be in the making after a fault.
+struct Async {
+  MK_INLINE static bool any(bool v) { return mk_warp_max(v ? 1.0f : 0.0f) > 0; }
+  MK_INLINE static u32 same(u32 v) { return (u32)mk_warp_max((f32)v); }
+  MK_INLINE static bool leads(const Worker& w) { return w.lane() == 0; }
+  MK_INLINE static void sync() { mk_warp_sync(); }
+  MK_INLINE static void load(const Worker& w, u32 slot, AS1 const char* from, u32 bytes) {
+    for (u32 at = w.lane() * 16; at < bytes; at += kWarpLanes * 16)
+      mk_async_load16(w.stage_at(slot) + at, from + at);
+    mk_async_arrive(w.full(slot));
+  }
+};
+
+}  // namespace mk

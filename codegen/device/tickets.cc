@@ -1,0 +1,86 @@
+// Tickets: workers that are free draw the tasks of a grid one by one. A ticket is one addition to a counter;
+// tickets beyond the last task end the worker's part of the grid.
+#include "codegen/device/bodies.h"
+#include "codegen/device/loaders.h"
+
+namespace mk {
+namespace {
+
+constexpr u32 kNoTask = 0xffffffffu;
+// The consumer thread that draws: not of the warp that notifies, so that the next task is drawn meanwhile.
+constexpr u32 kDrawer = kConsumerThreads - kWarpLanes;
+
+// Consumer threads: what the drawing one has drawn.
+MK_INLINE u32 tell_all(Worker& w, u32 task) {
+  AS3 u32* word = w.told_task(w.told++ % 2);  // some may still read the other one
+  if (w.thread == kDrawer) *word = task;
+  consumer_barrier();
+  return *word;
+}
+
+MK_INLINE u32 take_ticket(const Worker& w, u32 tickets) {
+  return mk_add_relaxed(w.counters + tickets, 1);
+}
+
+// Loading threads: draws a task of the grid whose operands they bring, and hands it to the consumers. Not
+// ahead of need: whoever draws early draws too much.
+template <class Loader>
+MK_INLINE u32 hand_over(Worker& w, u32 tickets) {
+  const u32 slot = w.handed % kHandedTasks, round = w.handed / kHandedTasks;
+  ++w.handed;
+  while (!mk_mbar_try_wait(w.handed_empty(slot), (round + 1) % 2) && !faulted(w)) {
+  }  // consumers' deadlines tell more
+  if (Loader::any(faulted(w))) return kNoTask;
+  if (Loader::leads(w)) {
+    *w.handed_task(slot) = take_ticket(w, tickets);
+    mk_mbar_arrive(w.handed_full(slot));
+  }
+  Loader::sync();
+  return *w.handed_task(slot);
+}
+
+}  // namespace
+
+// Consumer threads: the next of the grid's tasks, in their order.
+MK_BODY u32 mkd_next_queued(Worker* w, u32 tickets) {
+  return tell_all(*w, w->thread == kDrawer ? take_ticket(*w, tickets) : 0);
+}
+
+// Consumer threads: the next task by the log of the awaited event, once its cell is complete. A cell has
+// `per_cell` of the tasks. The drawing thread's acquire and the barrier order what the notifiers wrote
+// before what any thread reads next.
+MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log, u32 per_cell) {
+  u32 task = kNoTask;
+  if (w->thread == kDrawer) {
+    const u32 ticket = take_ticket(*w, tickets);
+    if (ticket < tasks) {
+      w->grid = grid;
+      w->task = ticket;
+      const u32 entry = poll(*w, log + 1 + ticket / per_cell, 1);
+      if (entry != 0) task = (entry - 1) * per_cell + ticket % per_cell;  // 0: after a fault
+    }
+  }
+  return tell_all(*w, task);
+}
+
+// Consumer threads: the next task that the loader has drawn.
+MK_BODY u32 mkd_next_handed(Worker* w) {
+  u32 task = kNoTask;
+  if (w->thread == kDrawer) {
+    const u32 slot = w->handed % kHandedTasks;
+    wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2);
+    if (!faulted(*w)) task = *w->handed_task(slot);
+    mk_mbar_arrive(w->handed_empty(slot));
+  }
+  ++w->handed;
+  return tell_all(*w, task);
+}
+
+MK_BODY u32 mkd_hand_over_bulk(Worker* w, u32 tickets) {
+  return hand_over<Bulk>(*w, tickets);
+}
+MK_BODY u32 mkd_hand_over_async(Worker* w, u32 tickets) {
+  return hand_over<Async>(*w, tickets);
+}
+
+}  // namespace mk

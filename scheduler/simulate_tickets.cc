@@ -1,0 +1,110 @@
+// Tasks that workers draw: who gets which follows from who asks first.
+#include <algorithm>
+#include <utility>
+
+#include "scheduler/simulate_engine.h"
+
+namespace mkc {
+
+// The loader draws the tasks of grids that it brings something for, and hands them to its consumers.
+bool Simulator::loader_draws(GridId grid) const {
+  return works_.of(step_.task_base[grid.index]).tiles > 0;
+}
+
+void Simulator::draw_for_loader(uint32_t w) {
+  Loader& l = loaders_[w];
+  const GridId grid = l.walk.at(step_).grid;
+  if (!loader_draws(grid)) return l.walk.leave_run();
+  l.ticket = tickets_[grid.index]++;
+  l.for_ticket = true;
+  set_timer(now_ns_ + m_.ticket_ns, Timer::kLoader, w);
+}
+
+void Simulator::hand_over(uint32_t w) {
+  Loader& l = loaders_[w];
+  const Run& run = l.walk.at(step_);
+  l.for_ticket = false;
+  if (l.ticket < run.count) {
+    l.begin(step_.task_base[run.grid.index] + l.ticket, works_);
+    l.for_event = begin_lookup(w);
+    l.handed.push_back(l.task);
+  } else {
+    l.walk.leave_run();
+    l.handed.push_back(kNone);
+  }
+  if (consumers_[w].for_task) resume(w);
+}
+
+// Draws for itself, or is told what the loader has drawn.
+bool Simulator::draw_for_consumer(uint32_t w) {
+  Consumer& c = consumers_[w];
+  const GridId grid = c.walk.at(step_).grid;
+  c.phase = Consumer::kDraw;
+  c.drawing_since_ns = now_ns_;
+  c.completed_by = kNone;
+  if (loader_draws(grid)) return !takes(w, m_.barrier_ns);
+  c.ticket = tickets_[grid.index]++;
+  return !takes(w, m_.ticket_ns + m_.barrier_ns);
+}
+
+// False: the drawn task is not known yet.
+bool Simulator::take_drawn(uint32_t w) {
+  Consumer& c = consumers_[w];
+  Loader& l = loaders_[w];
+  const Run& run = c.walk.at(step_);
+  const bool is_ready = step_.schedule->placements[run.grid.index].kind == PlacementKind::kReady;
+  uint32_t task = kNone;
+  if (loader_draws(run.grid)) {
+    c.for_task = l.handed.empty();
+    if (c.for_task) return false;
+    task = l.handed.front();
+    l.handed.pop_front();
+  } else if (c.ticket < run.count) {
+    task = step_.task_base[run.grid.index] + c.ticket;
+    if (is_ready && !look_in_log(w, task)) return false;
+  }
+  if (task == kNone) {
+    c.walk.leave_run();
+    c.phase = Consumer::kNext;
+    return true;
+  }
+  c.first_of_run = c.walk.next++ == 0;
+  begin_task(w, task);
+  result_.tasks[task].reached_ns = c.drawing_since_ns;
+  if (is_ready) result_.tasks[task].awaited = c.completed_by;
+  c.phase = is_ready ? Consumer::kStart : Consumer::kWait;
+  return true;
+}
+
+// The task of the worker's ticket by the log of the event it waits for. False: its cell is not complete, or
+// nobody has heard of that: whoever completes a cell learns so first, and then enters it.
+bool Simulator::look_in_log(uint32_t w, uint32_t& task) {
+  Consumer& c = consumers_[w];
+  const GridId grid = step_.grid_of[task];
+  const uint32_t event = step_.schedule->program.grids[grid].waits[0].event.index;
+  const uint32_t first_cell = step_.cell_base[event], cells = step_.cell_base[event + 1] - first_cell;
+  const uint32_t per_cell = c.walk.at(step_).count / cells, entry = c.ticket / per_cell;
+  if (entry >= logs_[event].size()) {
+    drawers_[event].push_back(w);
+    c.for_event = true;
+    return false;
+  }
+  const uint32_t cell = logs_[event][entry];
+  const double entered_ns = result_.tasks[completed_by_[cell]].end_ns + 2 * m_.notify_ns;
+  if (entered_ns > now_ns_) {
+    c.completed_by = completed_by_[cell];
+    c.for_event = true;
+    return !takes(w, entered_ns - now_ns_ + m_.barrier_ns);
+  }
+  task = step_.task_base[grid.index] + (cell - first_cell) * per_cell + c.ticket % per_cell;
+  return true;
+}
+
+void Simulator::enter_in_log(uint32_t cell) {
+  const auto after = std::upper_bound(step_.cell_base.begin(), step_.cell_base.end(), cell);
+  const size_t event = static_cast<size_t>(after - step_.cell_base.begin()) - 1;
+  logs_[event].push_back(cell);
+  for (uint32_t worker : std::exchange(drawers_[event], {})) set_timer(now_ns_, Timer::kConsumer, worker);
+}
+
+}  // namespace mkc
