@@ -99,15 +99,18 @@ Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag) {
                   looked_at)};
 }
 
-Resources read_resources(const std::string& log) {
-  const auto number_before = [&](const char* pattern) {
-    std::smatch match;
-    return std::regex_search(log, match, std::regex(pattern))
-               ? static_cast<uint32_t>(std::strtoul(match[1].str().c_str(), nullptr, 10))
-               : 0;
-  };
-  return {number_before("Used ([0-9]+) registers"), number_before("([0-9]+) bytes stack frame"),
-          number_before("([0-9]+) bytes spill stores"), number_before("([0-9]+) bytes spill loads")};
+std::vector<Resources> read_resources(const std::string& log) {
+  static const std::regex kKernel(
+      R"(Compiling entry function '([^']+)'[\s\S]*?([0-9]+) bytes stack frame, ([0-9]+) bytes spill stores, )"
+      R"(([0-9]+) bytes spill loads[\s\S]*?Used ([0-9]+) registers)");
+  std::vector<Resources> kernels;
+  for (auto at = std::sregex_iterator(log.begin(), log.end(), kKernel); at != std::sregex_iterator(); ++at) {
+    const auto number = [&](size_t group) {
+      return static_cast<uint32_t>(std::strtoul((*at)[group].str().c_str(), nullptr, 10));
+    };
+    kernels.push_back({(*at)[1].str(), number(5), number(2), number(3), number(4)});
+  }
+  return kernels;
 }
 
 }  // namespace mkc

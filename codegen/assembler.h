@@ -10,8 +10,9 @@
 
 namespace mkc {
 
-// What the assembler says of the kernel.
+// What the assembler says of a kernel.
 struct Resources {
+  std::string kernel;
   uint32_t registers = 0;
   uint32_t stack_bytes = 0;
   uint32_t spill_store_bytes = 0;
@@ -20,7 +21,7 @@ struct Resources {
 
 struct Cubin {
   std::vector<std::byte> bytes;
-  Resources resources;
+  std::string log;  // the assembler's, with the resources of each kernel
 };
 
 class Assembler {
@@ -58,7 +59,7 @@ Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path);
 // one.
 Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag);
 
-// Registers, stack and spills from an assembler's verbose log.
-Resources read_resources(const std::string& log);
+// Registers, stack and spills of each kernel, in the order of an assembler's verbose log.
+std::vector<Resources> read_resources(const std::string& log);
 
 }  // namespace mkc

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,16 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 
-// What an entry begins with; the cubin follows.
+// What an entry begins with; the assembler's log and the cubin follow.
 struct Header {
   uint32_t format = kFormat;
-  Resources resources;
-  char hash[32];  // of the cubin
+  char hash[32];  // of what follows
+  uint32_t log_bytes = 0;
 };
 
-std::string hash_of(std::span<const std::byte> bytes) {
+// Of what follows the hash in an entry.
+std::string hash_of(std::span<const std::byte> entry) {
+  const auto bytes = entry.subspan(offsetof(Header, log_bytes));
   return mkrt::hash_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
@@ -80,12 +83,14 @@ std::optional<Cubin> find_cached(const Cache& cache, const std::string& key) {
   Header header;
   if (!file.ok() || file.value().bytes.size() < sizeof(header)) return std::nullopt;
   std::memcpy(&header, file.value().bytes.data(), sizeof(header));
-  const std::span<const std::byte> cubin = file.value().bytes.subspan(sizeof(header));
-  if (header.format != kFormat || hash_of(cubin) != std::string_view(header.hash, sizeof(header.hash)))
+  const std::span<const std::byte> rest = file.value().bytes.subspan(sizeof(header));
+  if (header.format != kFormat || header.log_bytes > rest.size() ||
+      hash_of(file.value().bytes) != std::string_view(header.hash, sizeof(header.hash)))
     return std::nullopt;
   std::error_code ignored;
   fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
-  return Cubin{{cubin.begin(), cubin.end()}, header.resources};
+  const auto log = rest.first(header.log_bytes), cubin = rest.subspan(header.log_bytes);
+  return Cubin{{cubin.begin(), cubin.end()}, {reinterpret_cast<const char*>(log.data()), log.size()}};
 }
 
 void keep_cached(const Cache& cache, const std::string& key, const Cubin& cubin) {
@@ -94,11 +99,13 @@ void keep_cached(const Cache& cache, const std::string& key, const Cubin& cubin)
   fs::create_directories(cache.folder, failed);
   if (failed) return;
   Header header;
-  header.resources = cubin.resources;
-  std::memcpy(header.hash, hash_of(cubin.bytes).data(), sizeof(header.hash));
-  std::vector<std::byte> bytes(sizeof(header) + cubin.bytes.size());
+  header.log_bytes = static_cast<uint32_t>(cubin.log.size());
+  std::vector<std::byte> bytes(sizeof(header) + cubin.log.size() + cubin.bytes.size());
+  std::byte* rest = bytes.data() + sizeof(header);
+  std::memcpy(rest, cubin.log.data(), cubin.log.size());
+  std::memcpy(rest + cubin.log.size(), cubin.bytes.data(), cubin.bytes.size());
   std::memcpy(bytes.data(), &header, sizeof(header));
-  std::memcpy(bytes.data() + sizeof(header), cubin.bytes.data(), cubin.bytes.size());
+  std::memcpy(bytes.data() + offsetof(Header, hash), hash_of(bytes).data(), sizeof(header.hash));
   if (mkrt::write_file(path_of(cache, key), bytes).ok()) shrink(cache);
 }
 

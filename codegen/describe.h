@@ -1,6 +1,7 @@
 // The manifest of a schedule: what the runtime needs to know of the kernel.
 #pragma once
 
+#include "codegen/mode.h"
 #include "ir/schedule.h"
 #include "runtime/manifest.h"
 
@@ -15,6 +16,7 @@ struct ModelIdentity {
   std::string target;         // "sm_90a", …, "emulator"
   std::vector<int32_t> eos_ids;
   int32_t bos_id = -1;
+  Mode mode = Mode::kMegakernel;
 };
 
 // Requires a proved schedule of a graph whose outputs are logits [T, vocab] and next [T].

@@ -10,9 +10,8 @@ Emitter::Emitter(llvm::Module& m)
       global_ptr(llvm::PointerType::get(m.getContext(), 1)),
       shared_ptr(llvm::PointerType::get(m.getContext(), 3)) {}
 
-void Emitter::begin_kernel(const char* name, unsigned parameters) {
-  const std::vector<llvm::Type*> types(parameters, global_ptr);
-  function = llvm::Function::Create(llvm::FunctionType::get(ir.getVoidTy(), types, false),
+void Emitter::begin_kernel(const std::string& name, const std::vector<llvm::Type*>& parameters) {
+  function = llvm::Function::Create(llvm::FunctionType::get(ir.getVoidTy(), parameters, false),
                                     llvm::Function::ExternalLinkage, name, module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   function->addFnAttr("no-builtins");  // as the bodies, which could not be inlined otherwise

@@ -5,6 +5,8 @@
 #include <llvm/IR/Module.h>
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "ir/expr.h"
 
@@ -22,8 +24,8 @@ struct Emitter {
   std::vector<llvm::Value*> symbols;  // null for lists and what is not looked up
   std::function<llvm::Value*(SymbolId list, llvm::Value* index)> element;
 
-  // Starts `name` with global-pointer parameters and sets the insertion point to its entry.
-  void begin_kernel(const char* name, unsigned parameters);
+  // Starts `name` and sets the insertion point to its entry.
+  void begin_kernel(const std::string& name, const std::vector<llvm::Type*>& parameters);
   llvm::Value* constant(int64_t value) { return ir.getInt32(static_cast<uint32_t>(value)); }
   // A function-local variable of `bytes` bytes, aligned to 8, placed in the entry block.
   llvm::Value* local(uint64_t bytes);

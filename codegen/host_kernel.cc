@@ -1,5 +1,6 @@
 #include "codegen/host_kernel.h"
 
+#include <fmt/format.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/Support/TargetSelect.h>
 
@@ -8,7 +9,6 @@
 #include "codegen/kernel_module.h"
 #include "codegen/optimise.h"
 #include "codegen/race_hooks.h"
-#include "runtime/emulator/emulator.h"
 
 namespace mkc {
 namespace {
@@ -42,14 +42,30 @@ void define_primitives(llvm::orc::LLJIT& jit) {
   or_bug(jit.getMainJITDylib().define(llvm::orc::absoluteSymbols(std::move(symbols))));
 }
 
+mkrt::StepKernels find_entries(llvm::orc::LLJIT& jit, const Schedule& schedule, const Kinds& kinds,
+                               Mode mode) {
+  mkrt::StepKernels entries;
+  if (mode == Mode::kMegakernel) {
+    entries.step = or_bug(jit.lookup("mk_kernel")).toPtr<mkrt::KernelEntry>();
+    return entries;
+  }
+  entries.grids.resize(kinds.first.size());
+  for (const GridId id : launches_of(schedule)) {
+    const uint32_t kind = kinds.of_grid[id.index];
+    entries.grids[kind] = or_bug(jit.lookup(fmt::format("mk_grid_{}", kind))).toPtr<mkrt::GridEntry>();
+  }
+  return entries;
+}
+
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
   llvm::orc::JITTargetMachineBuilder builder = host_machine();
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   auto context = std::make_unique<llvm::LLVMContext>();
+  const Kinds kinds = find_kinds(schedule);
   std::unique_ptr<llvm::Module> module =
-      make_kernel_module(*context, schedule, find_kinds(schedule), options.bulk_copy, {});
+      make_kernel_module(*context, schedule, kinds, options.mode, options.bulk_copy, {});
   if (options.edit) options.edit(*module);
   optimise(*module, *machine);
   HostKernel kernel;
@@ -59,7 +75,7 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
       or_bug(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(builder)).create());
   define_primitives(*jit);
   or_bug(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
-  kernel.entry = or_bug(jit->lookup("mk_kernel")).toPtr<decltype(kernel.entry)>();
+  kernel.entries = find_entries(*jit, schedule, kinds, options.mode);
   kernel.code = std::move(jit);
   return kernel;
 }

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "codegen/kinds.h"
-#include "runtime/abi.h"
+#include "codegen/mode.h"
+#include "runtime/emulator/emulator.h"
 
 namespace llvm {
 class Module;
@@ -19,11 +20,12 @@ struct HostOptions {
   bool bulk_copy = true;  // load by the copy engine, as from sm_90 on; otherwise as before
   bool race = false;      // report every access of global and shared memory to the emulator's race detector
   std::function<void(llvm::Module&)> edit;  // for fault injection: changes the kernel before it is optimised
+  Mode mode = Mode::kMegakernel;
 };
 
 // Machine code in this process, for as long as the value lives. Immutable: threads may share it.
 struct HostKernel {
-  void (*entry)(const mkrt::MkSession*, const mkrt::MkStep*) = nullptr;
+  mkrt::StepKernels entries;
   std::vector<std::string> sites;  // "file:line" by the number that the race detector is given
   std::shared_ptr<void> code;
 };

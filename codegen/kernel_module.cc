@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "codegen/bitcode.h"
+#include "codegen/grid_kernels.h"
 #include "codegen/scaffold.h"
 
 namespace mkc {
@@ -45,11 +46,12 @@ void link(llvm::Module& module, std::unique_ptr<llvm::Module> part) {
   MKC_ASSERT(!failed, "device code does not link");
 }
 
-void keep_only_kernel(llvm::Module& module) {
+void keep_only(llvm::Module& module, const std::vector<llvm::Function*>& kernels) {
   for (const char* list : {"llvm.used", "llvm.compiler.used"})
     if (llvm::GlobalVariable* g = module.getNamedGlobal(list)) g->eraseFromParent();
   for (llvm::Function& f : module)
-    if (!f.isDeclaration() && f.getName() != "mk_kernel") f.setLinkage(llvm::GlobalValue::InternalLinkage);
+    if (!f.isDeclaration() && std::find(kernels.begin(), kernels.end(), &f) == kernels.end())
+      f.setLinkage(llvm::GlobalValue::InternalLinkage);
 }
 
 void verify(const llvm::Module& module) {
@@ -61,21 +63,36 @@ void verify(const llvm::Module& module) {
 }  // namespace
 
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
-                                                 const Kinds& kinds, bool bulk_copy,
+                                                 const Kinds& kinds, Mode mode, bool bulk_copy,
                                                  std::span<const std::string> primitives) {
   auto module = std::make_unique<llvm::Module>("mk", context);
   std::unique_ptr<llvm::Module> first = read_bitcode(context, kBodies[0]);
   module->setTargetTriple(first->getTargetTriple());
   module->setDataLayout(first->getDataLayout());
-  emit_kernel(*module, schedule, kinds, bulk_copy);
+  switch (mode) {
+    case Mode::kMegakernel:
+      emit_kernel(*module, schedule, kinds, bulk_copy);
+      break;
+    case Mode::kKernels:
+      emit_grid_kernels(*module, schedule, kinds, bulk_copy);
+      break;
+  }
+  const std::vector<llvm::Function*> kernels = kernels_of(*module);
   link(*module, std::move(first));
   for (const char* body : kBodies)
     if (body != kBodies[0]) link(*module, read_bitcode(context, body));
   for (const std::string& name : primitives) link(*module, read_bitcode(context, name));
-  keep_only_kernel(*module);
+  keep_only(*module, kernels);
   module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
   verify(*module);
   return module;
+}
+
+std::vector<llvm::Function*> kernels_of(llvm::Module& module) {
+  std::vector<llvm::Function*> kernels;
+  for (llvm::Function& f : module)
+    if (!f.isDeclaration() && f.hasExternalLinkage()) kernels.push_back(&f);
+  return kernels;
 }
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// The kernel as one LLVM module: scaffold, task bodies and primitives, inlined into mk_kernel.
+// The kernel as one LLVM module: scaffold, task bodies and primitives, inlined into each kernel.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -6,17 +6,21 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "codegen/kinds.h"
+#include "codegen/mode.h"
 
 namespace mkc {
 
-// Emits the scaffold and links the bodies and the named primitive files (see device_bitcode); primitives
-// found in none of them stay declarations. Everything but mk_kernel is internal, and no function is bound to
-// the processor that its bitcode was made for. `bulk_copy`: whether the
-// loader uses the copy engine. Requires a proved schedule.
+// Emits the kernels of a mode and links the bodies and the named primitive files (see device_bitcode);
+// primitives found in none of them stay declarations. Everything but the kernels is internal, and no function
+// is bound to the processor that its bitcode was made for. `bulk_copy`: whether the loader uses the copy
+// engine. Requires a proved schedule.
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
-                                                 const Kinds& kinds, bool bulk_copy,
+                                                 const Kinds& kinds, Mode mode, bool bulk_copy,
                                                  std::span<const std::string> primitives);
 
+// Those of a module that make_kernel_module made.
+std::vector<llvm::Function*> kernels_of(llvm::Module& module);
 }  // namespace mkc

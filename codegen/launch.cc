@@ -15,9 +15,9 @@ LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& li
   };
 }
 
-void LaunchCode::load(const char* begin, llvm::Value* session, llvm::Value* step) {
+void LaunchCode::load(llvm::Value* session, llvm::Value* step) {
   launch_.worker = e_.local(sizeof(mk::Worker));
-  e_.call(begin, {launch_.worker, session, step, e_.constant(s_.ring.stages), loaders()});
+  e_.call("mkd_begin", {launch_.worker, session, step, e_.constant(s_.ring.stages), loaders()});
   launch_.bases = {e_.load_ptr(session, offsetof(mkrt::MkSession, weights)),
                    e_.load_ptr(session, offsetof(mkrt::MkSession, workspace)),
                    e_.load_ptr(session, offsetof(mkrt::MkSession, caches)), session, step};

@@ -25,9 +25,8 @@ class LaunchCode {
   LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, bool bulk_copy,
              LaunchValues& launch);
 
-  // All threads: makes the worker by `begin` (mkd_begin or a function of its arguments) and loads what is
-  // fixed for the launch.
-  void load(const char* begin, llvm::Value* session, llvm::Value* step);
+  // All threads: makes the worker and loads what is fixed for the launch.
+  void load(llvm::Value* session, llvm::Value* step);
 
   // Reads the symbols anew: what is computed from them then lives in registers up to the next call only.
   void load_symbols();

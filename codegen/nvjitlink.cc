@@ -63,7 +63,7 @@ class NvJitLink final : public Assembler {
     if (result != 0)
       return Error{fmt::format("error: {} failed (result {}):\n{}", name(), result,
                                read_log(link, library_.error_log_size, library_.error_log))};
-    cubin.resources = read_resources(read_log(link, library_.info_log_size, library_.info_log));
+    cubin.log = read_log(link, library_.info_log_size, library_.info_log);
     return cubin;
   }
 

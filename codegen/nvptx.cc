@@ -56,11 +56,11 @@ struct GpuModule {
   std::unique_ptr<llvm::Module> module;
 };
 
-GpuModule make_gpu_module(const Schedule& schedule, const Target& target) {
+GpuModule make_gpu_module(const Schedule& schedule, Mode mode, const Target& target) {
   GpuModule gpu{gpu_machine(target), std::make_unique<llvm::LLVMContext>(), nullptr};
-  gpu.module =
-      make_kernel_module(*gpu.context, schedule, find_kinds(schedule), target.bulk_copy, target.primitives);
-  make_kernel_entry(*gpu.module->getFunction("mk_kernel"));
+  gpu.module = make_kernel_module(*gpu.context, schedule, find_kinds(schedule), mode, target.bulk_copy,
+                                  target.primitives);
+  for (llvm::Function* kernel : kernels_of(*gpu.module)) make_kernel_entry(*kernel);
   llvm::StripDebugInfo(*gpu.module);
   optimise(*gpu.module, *gpu.machine);
   return gpu;
@@ -82,8 +82,8 @@ std::string ptx_bytes(const char* name, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::string make_llvm_ir(const Schedule& schedule, const Target& target) {
-  const GpuModule gpu = make_gpu_module(schedule, target);
+std::string make_llvm_ir(const Schedule& schedule, Mode mode, const Target& target) {
+  const GpuModule gpu = make_gpu_module(schedule, mode, target);
   std::string text;
   llvm::raw_string_ostream stream(text);
   gpu.module->print(stream, nullptr);
@@ -91,7 +91,8 @@ std::string make_llvm_ir(const Schedule& schedule, const Target& target) {
 }
 
 std::string make_ptx(const Schedule& schedule, const mkrt::Manifest& manifest, const Target& target) {
-  const GpuModule gpu = make_gpu_module(schedule, target);
+  const Mode mode = manifest.launches.empty() ? Mode::kMegakernel : Mode::kKernels;
+  const GpuModule gpu = make_gpu_module(schedule, mode, target);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;

@@ -87,7 +87,7 @@ class Ptxas final : public Assembler {
     const Result<mkrt::MappedFile> file = mkrt::map_file(out);
     if (!file.ok()) return file.error();
     const std::span<const std::byte> bytes = file.value().bytes;
-    return Cubin{{bytes.begin(), bytes.end()}, read_resources(outcome.value().log)};
+    return Cubin{{bytes.begin(), bytes.end()}, outcome.value().log};
   }
 
  private:

@@ -19,12 +19,13 @@ class Scaffold {
         lists_(find_lists(schedule)),
         bulk_copy_(bulk_copy),
         start_(e_, s_, lists_, bulk_copy_, launch_),
-        tasks_(e_, s_, lists_, launch_) {}
+        tasks_(e_, s_, lists_, launch_, Mode::kMegakernel) {}
 
   void emit() {
-    e_.begin_kernel("mk_kernel", 2);
-    llvm::Value* session = e_.function->getArg(0);
-    start_.load("mkd_begin", session, e_.function->getArg(1));
+    e_.begin_kernel("mk_kernel", {e_.global_ptr, e_.global_ptr});
+    llvm::Value *session = e_.function->getArg(0), *step = e_.function->getArg(1);
+    start_.load(session, step);
+    e_.call("mkd_take_bank", {launch_.worker, session, step});
     segments_ = e_.load_ptr(session, offsetof(mkrt::MkSession, segments));
     llvm::Value* bounds = e_.at(e_.load_ptr(session, offsetof(mkrt::MkSession, stream_begin)),
                                 launch_.worker_index, sizeof(uint32_t));

@@ -19,7 +19,7 @@ BodyCall TaskCode::body_call(GridId id, llvm::Value* record) const {
 }
 
 Share TaskCode::share(GridId id, llvm::Value* segment) {
-  if (s_.placements[id.index].kind != PlacementKind::kRange) {
+  if (mode_ == Mode::kMegakernel && s_.placements[id.index].kind != PlacementKind::kRange) {
     llvm::Value* first = e_.load32(segment, offsetof(mkrt::MkSegment, first));
     return {first, e_.ir.CreateAdd(first, e_.load32(segment, offsetof(mkrt::MkSegment, count)))};
   }
@@ -87,10 +87,14 @@ std::pair<llvm::Value*, llvm::Value*> TaskCode::awaited(GridId id, llvm::Value* 
   std::vector<llvm::Value*> cell;
   for (const Expr& at : wait.cell) cell.push_back(e_.value(at, coords));
   llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, wait_base) + 4 * i);
-  return {e_.ir.CreateAdd(base, cell_number(event, cell)), e_.value(event.expect, cell)};
+  // Kernels of grids are launched in an order in which everything has happened by then.
+  llvm::Value* expect = mode_ == Mode::kKernels ? e_.constant(0) : e_.value(event.expect, cell);
+  return {e_.ir.CreateAdd(base, cell_number(event, cell)), expect};
 }
 
 void TaskCode::emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
+  // The barrier of a wait also keeps a task's scratch memory from the next one.
+  if (mode_ == Mode::kKernels) return e_.call("mkd_barrier", {});
   for (size_t i = 0; i < grid(id).waits.size(); ++i) {
     if (grid(id).waits[i].lookup) continue;
     const auto [counter, expect] = awaited(id, record, i, coords);
@@ -139,10 +143,11 @@ void TaskCode::emit_notifies(GridId id, llvm::Value* record, const std::vector<l
   const GridId inlined = inline_grid_of(s_, id);
   const std::vector<Notify>& notifies = grid(id).notifies;
   for (size_t i = 0; i < notifies.size(); ++i) {
+    const bool runs = inlined.valid() && grid(inlined).waits[0].event == notifies[i].event;
+    if (!runs && mode_ == Mode::kKernels) continue;
     const Event& event = s_.program.events[notifies[i].event];
     llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * i);
     const bool logged = keeps_log(s_, notifies[i].event);
-    const bool runs = inlined.valid() && grid(inlined).waits[0].event == notifies[i].event;
     std::vector<llvm::Value*> cell;
     for_each_run(notifies[i], coords, cell, [&](llvm::Value* run) {
       llvm::Value *number = cell_number(event, cell), *counter = e_.ir.CreateAdd(base, number);
@@ -150,8 +155,9 @@ void TaskCode::emit_notifies(GridId id, llvm::Value* record, const std::vector<l
         return e_.call("mkd_notify_logged", {launch_.worker, counter, run, e_.value(event.expect),
                                              log_of(base, notifies[i].event), number});
       if (!runs) return e_.call("mkd_notify", {launch_.worker, counter, run});
-      llvm::Value* last = e_.call("mkd_notify_last", e_.ir.getInt1Ty(),
-                                  {launch_.worker, counter, e_.value(event.expect, cell)});
+      const char* notify = mode_ == Mode::kKernels ? "mkd_notify_last_and_clear" : "mkd_notify_last";
+      llvm::Value* last =
+          e_.call(notify, e_.ir.getInt1Ty(), {launch_.worker, counter, e_.value(event.expect, cell)});
       e_.if_then(last, [&] { run_inline(inlined, record, cell); });
     });
   }
@@ -210,7 +216,7 @@ llvm::Value* TaskCode::next_task(GridId id, llvm::Value* record, llvm::Value* ta
 
 void TaskCode::for_each_task(GridId id, llvm::Value* record, llvm::Value* segment,
                              const std::function<void(llvm::Value*, llvm::Value*)>& visit) {
-  if (draws_tickets(placement(id))) {
+  if (draws(id)) {
     llvm::Value* tasks = tasks_of(id);
     e_.drawing_loop([&] { return next_task(id, record, tasks); }, tasks, visit);
     return;
@@ -245,7 +251,7 @@ bool TaskCode::streams(GridId id) const {
 }
 
 bool TaskCode::needs_step(GridId id) const {
-  return draws_tickets(placement(id)) ||
+  return draws(id) ||
          std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
 }
 
@@ -289,7 +295,7 @@ void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment
   look_up(id, record, bulk_copy ? "mkd_loader_look_up_bulk" : "mkd_loader_look_up_async");
   const Load load =
       grid(id).body == BodyKind::kExpert ? experts_loader(call, bulk_copy) : strips_loader(call, bulk_copy);
-  if (!draws_tickets(placement(id))) {
+  if (!draws(id)) {
     const Share tasks = share(id, segment);
     load(tasks.first, e_.ir.CreateSub(tasks.last, tasks.first));
     return;

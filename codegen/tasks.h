@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/launch.h"
+#include "codegen/mode.h"
 
 namespace mkc {
 
@@ -13,12 +14,13 @@ struct Share {
 // Emits at the insertion point; records are MkGrid. Requires the emitter's symbols.
 class TaskCode {
  public:
-  TaskCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const LaunchValues& launch)
-      : e_(e), s_(schedule), lists_(lists), launch_(launch) {}
+  TaskCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const LaunchValues& launch,
+           Mode mode)
+      : e_(e), s_(schedule), lists_(lists), launch_(launch), mode_(mode) {}
 
   llvm::Value* record_of(llvm::Value* grid_index);
 
-  // Consumer threads: runs this worker's share of a grid's tasks.
+  // Consumer threads: runs this worker's share of a grid's tasks. Kernels of one grid have no segments.
   void run_segment(GridId id, llvm::Value* record, llvm::Value* segment);
 
   // Whether the loader brings an operand of the grid's tasks.
@@ -35,6 +37,7 @@ class TaskCode {
   size_t streamed(GridId id) const;  // operand, by position; beyond the reads where there is none
   Expr tokens_of(GridId id) const;
   PlacementKind placement(GridId id) const { return s_.placements[id.index].kind; }
+  bool draws(GridId id) const { return mode_ == Mode::kMegakernel && draws_tickets(placement(id)); }
   Share share(GridId id, llvm::Value* segment);
   // Consumer threads: visits the tasks that this worker runs; `first` says whether it is the segment's first.
   void for_each_task(GridId id, llvm::Value* record, llvm::Value* segment,
@@ -47,15 +50,18 @@ class TaskCode {
   // Row-major number of a cell, by the event's dims at run time.
   llvm::Value* cell_number(const Event& event, const std::vector<llvm::Value*>& cell);
   llvm::Value* log_of(llvm::Value* event_base, EventId event);  // its first counter
-  // Waits for the grid's lookup, where it has one, and sets the routed symbols that it finds.
+  // Waits for the grid's lookup, where it has one and between kernels not at all, and sets the routed symbols
+  // that it finds.
   void look_up(GridId id, llvm::Value* record, const char* primitive);
   // The counter that wait i of a grid polls, and what it expects there.
   std::pair<llvm::Value*, llvm::Value*> awaited(GridId id, llvm::Value* record, size_t i,
                                                 const std::vector<llvm::Value*>& coords);
+  // Between kernels no waits, only their barrier.
   void emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords);
   // Calls visit(cell) for the cells of the box, or the first of `run` consecutive ones in its last dim.
   void for_each_run(const Notify& notify, const std::vector<llvm::Value*>& coords,
                     std::vector<llvm::Value*>& cell, const std::function<void(llvm::Value* run)>& visit);
+  // Between kernels only those that run an inline grid.
   void emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords);
   // The coordinates of the inline task whose cell is `cell`: each walks an event dim, or is only ever 0.
   std::vector<llvm::Value*> inline_coords(GridId id, const std::vector<llvm::Value*>& cell);
@@ -73,6 +79,7 @@ class TaskCode {
   const Schedule& s_;
   const StepLists& lists_;
   const LaunchValues& launch_;
+  const Mode mode_;
 };
 
 }  // namespace mkc

@@ -104,6 +104,14 @@ Status check_plan(const Manifest& manifest, std::span<const std::byte> plan) {
   return {};
 }
 
+std::vector<uint32_t> launch_kinds(const Manifest& manifest, std::span<const std::byte> plan) {
+  const PlanLayout layout = plan_layout(*value_at<MkPlanHeader>(plan, 0));
+  std::vector<uint32_t> kinds;
+  for (const uint32_t grid : manifest.launches)
+    kinds.push_back(value_at<MkGrid>(plan, layout.grids + uint64_t{grid} * sizeof(MkGrid))->kind);
+  return kinds;
+}
+
 Result<Artefact> load_artefact(const std::string& path) {
   const Result<MappedFile> file = map_file(path);
   if (!file.ok()) return file.error();

@@ -148,8 +148,8 @@ mkrt_device* mkrt_open_emulator(void (*kernel)(const void*, const void*), uint64
         if (missing(reinterpret_cast<const void*>(kernel), "kernel")) return nullptr;
         mkrt::EmulatorDeviceOptions options;
         options.seed = seed;
-        return new mkrt_device{mkrt::open_emulator(reinterpret_cast<mkrt::KernelEntry>(kernel), options),
-                               "emulator"};
+        return new mkrt_device{
+            mkrt::open_emulator({reinterpret_cast<mkrt::KernelEntry>(kernel), {}}, options), "emulator"};
       },
       nullptr);
 }

@@ -1,89 +1,15 @@
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <map>
 #include <set>
+#include <vector>
 
+#include "runtime/cuda_driver.h"
 #include "runtime/device.h"
+#include "runtime/plan.h"
 
 namespace mkrt {
 namespace {
-
-// The driver API as its documentation declares it (CUDA Driver API, "Modules"), by opaque handles.
-using CUresult = int;
-using CUdevice = int;
-using CUdeviceptr = unsigned long long;
-using Handle = void*;
-
-constexpr int kAttributeSms = 16, kAttributeMajor = 75, kAttributeMinor = 76;  // CUdevice_attribute
-constexpr int kFunctionDynamicShared = 8;                                      // CUfunction_attribute
-
-struct Driver {
-  CUresult (*init)(unsigned flags);
-  CUresult (*error_name)(CUresult, const char** name);
-  CUresult (*device_get)(CUdevice*, int ordinal);
-  CUresult (*device_count)(int*);
-  CUresult (*device_name)(char* name, int bytes, CUdevice);
-  CUresult (*device_attribute)(int* value, int attribute, CUdevice);
-  CUresult (*context_retain)(Handle* context, CUdevice);
-  CUresult (*context_release)(CUdevice);
-  CUresult (*context_set)(Handle context);
-  CUresult (*module_load)(Handle* module, const void* image);
-  CUresult (*module_unload)(Handle module);
-  CUresult (*module_function)(Handle* function, Handle module, const char* name);
-  CUresult (*function_set)(Handle function, int attribute, int value);
-  CUresult (*occupancy)(int* blocks, Handle function, int threads, size_t shared_bytes);
-  CUresult (*memory_alloc)(CUdeviceptr*, size_t bytes);
-  CUresult (*memory_free)(CUdeviceptr);
-  CUresult (*copy_in)(CUdeviceptr to, const void* from, size_t bytes);
-  CUresult (*copy_out)(void* to, CUdeviceptr from, size_t bytes);
-  CUresult (*fill)(CUdeviceptr at, unsigned char value, size_t bytes);
-  CUresult (*launch_cooperative)(Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                                 Handle stream, void** arguments);
-  CUresult (*synchronize)();
-};
-
-// Looks the driver up once for the process.
-Result<const Driver*> load_driver() {
-  static Driver driver{};
-  static const std::string failure = []() -> std::string {
-    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return "cuda: error: no driver: libcuda.so.1 is not there";
-    std::string missing;
-    const auto find = [&](auto& member, const char* name) {
-      member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(dlsym(library, name));
-      if (!member) missing = name;
-    };
-    find(driver.init, "cuInit");
-    find(driver.error_name, "cuGetErrorName");
-    find(driver.device_get, "cuDeviceGet");
-    find(driver.device_count, "cuDeviceGetCount");
-    find(driver.device_name, "cuDeviceGetName");
-    find(driver.device_attribute, "cuDeviceGetAttribute");
-    find(driver.context_retain, "cuDevicePrimaryCtxRetain");
-    find(driver.context_release, "cuDevicePrimaryCtxRelease_v2");
-    find(driver.context_set, "cuCtxSetCurrent");
-    find(driver.module_load, "cuModuleLoadData");
-    find(driver.module_unload, "cuModuleUnload");
-    find(driver.module_function, "cuModuleGetFunction");
-    find(driver.function_set, "cuFuncSetAttribute");
-    find(driver.occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-    find(driver.memory_alloc, "cuMemAlloc_v2");
-    find(driver.memory_free, "cuMemFree_v2");
-    find(driver.copy_in, "cuMemcpyHtoD_v2");
-    find(driver.copy_out, "cuMemcpyDtoH_v2");
-    find(driver.fill, "cuMemsetD8_v2");
-    find(driver.launch_cooperative, "cuLaunchCooperativeKernel");
-    find(driver.synchronize, "cuCtxSynchronize");
-    if (!missing.empty()) return fmt::format("cuda: error: the driver has no {}: it is too old", missing);
-    if (const CUresult result = driver.init(0); result != 0)
-      return fmt::format("cuda: error: cuInit gave {}", result);
-    return {};
-  }();
-  if (!failure.empty()) return Error{failure};
-  return &driver;
-}
 
 class CudaDevice final : public Device {
  public:
@@ -100,6 +26,7 @@ class CudaDevice final : public Device {
   ~CudaDevice() override {
     if (!context_) return;
     use();
+    for (const auto& [addresses, executable] : graphs_) driver_.executable_destroy(executable);
     if (module_) driver_.module_unload(module_);
     for (const uint64_t address : blocks_) driver_.memory_free(address);
     driver_.context_release(device_);
@@ -145,34 +72,16 @@ class CudaDevice final : public Device {
                   fmt::format("loading a cubin of {} on a device of sm_{}{}", m.target, major_, minor_));
         !s.ok())
       return s;
-    if (Status s = check(driver_.module_function(&kernel_, module_, "mk_kernel"), "finding mk_kernel");
-        !s.ok())
-      return s;
-    if (Status s =
-            check(driver_.function_set(kernel_, kFunctionDynamicShared, static_cast<int>(m.shared_bytes)),
-                  fmt::format("asking for {} bytes of shared memory", m.shared_bytes));
-        !s.ok())
-      return s;
-    int blocks = 0;
-    if (Status s = check(driver_.occupancy(&blocks, kernel_, static_cast<int>(m.threads), m.shared_bytes),
-                         "asking for the occupancy");
-        !s.ok())
-      return s;
-    // Workers wait for each other, so all must be resident.
-    if (uint64_t{m.workers} > static_cast<uint64_t>(blocks) * static_cast<uint64_t>(sms_))
-      return fail(fmt::format("{} workers, but {} multiprocessors hold {} each; compile with --workers {}",
-                              m.workers, sms_, blocks, blocks * sms_));
+    const Status status = m.launches.empty() ? take_kernel(m) : take_grid_kernels(artefact);
+    if (!status.ok()) return status;
     loaded_ = m;
     return {};
   }
 
   Status launch(uint64_t session, uint64_t step) override {
     use();
-    void* arguments[] = {&session, &step};
-    const CUresult result = driver_.launch_cooperative(kernel_, loaded_.workers, 1, 1, loaded_.threads, 1, 1,
-                                                       loaded_.shared_bytes, nullptr, arguments);
-    if (Status s = check(result, "launching"); !s.ok()) return s;
-    return check(driver_.synchronize(), "running the kernel");
+    const Status launched = launches_.empty() ? launch_kernel(session, step) : launch_graph(session, step);
+    return launched.ok() ? check(driver_.synchronize(), "running the kernel") : launched;
   }
 
  private:
@@ -196,6 +105,91 @@ class CudaDevice final : public Device {
     return check(driver_.context_set(context_), "cuCtxSetCurrent");
   }
 
+  Status take_function(const Manifest& m, const std::string& name, Handle& function) {
+    if (Status s = check(driver_.module_function(&function, module_, name.c_str()), "finding " + name);
+        !s.ok())
+      return s;
+    return check(driver_.function_set(function, kFunctionDynamicShared, static_cast<int>(m.shared_bytes)),
+                 fmt::format("asking for {} bytes of shared memory", m.shared_bytes));
+  }
+
+  Status take_kernel(const Manifest& m) {
+    if (Status s = take_function(m, "mk_kernel", kernel_); !s.ok()) return s;
+    int blocks = 0;
+    if (Status s = check(driver_.occupancy(&blocks, kernel_, static_cast<int>(m.threads), m.shared_bytes),
+                         "asking for the occupancy");
+        !s.ok())
+      return s;
+    // Workers wait for each other, so all must be resident.
+    if (uint64_t{m.workers} > static_cast<uint64_t>(blocks) * static_cast<uint64_t>(sms_))
+      return fail(
+          fmt::format("{} workers, but {} multiprocessors hold {} each; compile with --workers {}, or with "
+                      "--mode=kernels, whose workers need not run at once",
+                      m.workers, sms_, blocks, blocks * sms_));
+    return {};
+  }
+
+  Status take_grid_kernels(const Artefact& artefact) {
+    const Manifest& m = artefact.manifest;
+    const std::vector<uint32_t> kinds = launch_kinds(m, artefact.plan);
+    std::map<uint32_t, Handle> functions;
+    for (const uint32_t kind : kinds)
+      if (const auto [at, is_new] = functions.emplace(kind, nullptr); is_new)
+        if (Status s = take_function(m, fmt::format("mk_grid_{}", kind), at->second); !s.ok()) return s;
+    for (size_t i = 0; i < kinds.size(); ++i) launches_.push_back({functions[kinds[i]], m.launches[i]});
+    return {};
+  }
+
+  Status launch_kernel(uint64_t session, uint64_t step) {
+    void* arguments[] = {&session, &step};
+    const CUresult result = driver_.launch_cooperative(kernel_, loaded_.workers, 1, 1, loaded_.threads, 1, 1,
+                                                       loaded_.shared_bytes, nullptr, arguments);
+    return check(result, result == kTooManyBlocks
+                             ? "launching (compile with fewer --workers or with --mode=kernels)"
+                             : "launching");
+  }
+
+  // Each kernel may begin while the one before it runs; how far it goes then is its own affair.
+  Status launch_grids(uint64_t session, uint64_t step, Handle stream) {
+    const LaunchAttribute overlap{kMayOverlap, 0, {1}};
+    for (const GridLaunch& launch : launches_) {
+      uint32_t grid = launch.grid;
+      void* arguments[] = {&session, &step, &grid};
+      const unsigned attributes = major_ >= 9 && &launch != &launches_.front() ? 1 : 0;
+      const LaunchConfig config{loaded_.workers,      1,      1,        loaded_.threads, 1, 1,
+                                loaded_.shared_bytes, stream, &overlap, attributes};
+      if (Status s = check(driver_.launch(&config, launch.function, arguments, nullptr),
+                           "launching " + loaded_.grids[grid]);
+          !s.ok())
+        return s;
+    }
+    return {};
+  }
+
+  // What the kernels read is found by these two addresses, so one graph serves every step there.
+  Status launch_graph(uint64_t session, uint64_t step) {
+    Handle& executable = graphs_[{session, step}];
+    if (!executable)
+      if (Status s = capture(session, step, executable); !s.ok()) return s;
+    return check(driver_.graph_launch(executable, nullptr), "launching the graph");
+  }
+
+  Status capture(uint64_t session, uint64_t step, Handle& executable) {
+    Handle stream = nullptr, graph = nullptr;
+    if (Status s = check(driver_.stream_create(&stream, kStreamNonBlocking), "making a stream"); !s.ok())
+      return s;
+    Status status = check(driver_.capture_begin(stream, kCaptureOfThread), "beginning a capture");
+    if (status.ok()) {
+      status = launch_grids(session, step, stream);
+      const Status ended = check(driver_.capture_end(stream, &graph), "ending a capture");
+      if (status.ok()) status = ended;
+    }
+    if (status.ok()) status = check(driver_.graph_instantiate(&executable, graph, 0), "making a graph");
+    if (graph) driver_.graph_destroy(graph);
+    driver_.stream_destroy(stream);
+    return status;
+  }
+
   Status fail(const std::string& message) const {
     return Error{fmt::format("{}: error: {}", name_.empty() ? "cuda" : name_, message)};
   }
@@ -211,7 +205,13 @@ class CudaDevice final : public Device {
   Handle context_ = nullptr, module_ = nullptr, kernel_ = nullptr;
   std::string name_;
   int sms_ = 0, major_ = 0, minor_ = 0;
-  Manifest loaded_;  // no workers: nothing is loaded
+  struct GridLaunch {
+    Handle function;
+    uint32_t grid;
+  };
+  std::vector<GridLaunch> launches_;                        // none: mk_kernel runs the step
+  std::map<std::pair<uint64_t, uint64_t>, Handle> graphs_;  // by the addresses of session and step
+  Manifest loaded_;                                         // no workers: nothing is loaded
   std::set<uint64_t> blocks_;
 };
 

@@ -24,8 +24,8 @@ class Device {
   virtual Status read(std::span<std::byte> to, uint64_t from) = 0;
   virtual Status clear(uint64_t at, uint64_t bytes) = 0;
 
-  // Takes the artefact's kernel, for all launches from now on. Errors: made for another device, or needs more
-  // workers at once than the device holds; the device has the kernel of another artefact.
+  // Takes the artefact's kernels, for all launches from now on. Errors: made for another device, or needs
+  // more workers at once than the device holds; the device has the kernel of another artefact.
   virtual Status load(const Artefact& artefact) = 0;
   // Runs one step: MkSession and MkStep lie at these addresses. Returns when it has ended.
   virtual Status launch(uint64_t session, uint64_t step) = 0;
@@ -41,9 +41,9 @@ struct EmulatorDeviceOptions {
 // A device runs the kernel of one artefact.
 Error has_other_kernel(const std::string& device, const Manifest& loaded, const Manifest& wanted);
 
-// The emulator, for one compiled kernel. `site` names the sites of race reports (may be empty). A launch with
-// a race is an error that holds the reports.
-std::unique_ptr<Device> open_emulator(KernelEntry kernel, const EmulatorDeviceOptions& options,
+// The emulator, for the kernels of one artefact. `site` names the sites of race reports (may be empty). A
+// launch with a race is an error that holds the reports.
+std::unique_ptr<Device> open_emulator(StepKernels kernels, const EmulatorDeviceOptions& options,
                                       std::function<std::string(uint32_t)> site = {});
 
 // The GPU `ordinal`, by the CUDA driver, which is looked up at run time. Errors: no driver, no such device.

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "runtime/device.h"
+#include "runtime/plan.h"
 
 namespace mkrt {
 namespace {
@@ -30,9 +31,9 @@ std::string element_of(const ManifestTensor& t, uint64_t offset) {
 
 class EmulatorDevice final : public Device {
  public:
-  EmulatorDevice(KernelEntry kernel, const EmulatorDeviceOptions& options,
+  EmulatorDevice(StepKernels kernels, const EmulatorDeviceOptions& options,
                  std::function<std::string(uint32_t)> site)
-      : kernel_(kernel), options_(options) {
+      : kernels_(std::move(kernels)), options_(options) {
     names_.site = std::move(site);
     names_.grid = [this](uint32_t grid) {
       return grid < manifest_.grids.size() ? manifest_.grids[grid] : std::string();
@@ -68,12 +69,30 @@ class EmulatorDevice final : public Device {
   Status load(const Artefact& artefact) override {
     if (manifest_.workers != 0 && manifest_ != artefact.manifest)
       return has_other_kernel(name(), manifest_, artefact.manifest);
+    if (artefact.manifest.launches.empty() != (kernels_.step != nullptr))
+      return Error{fmt::format("emulator: error: the artefact has {}, the kernels given are for {}",
+                               artefact.manifest.launches.empty() ? "one kernel" : "a kernel a grid",
+                               kernels_.step ? "one" : "its grids")};
     manifest_ = artefact.manifest;
+    launch_kinds_ = launch_kinds(manifest_, artefact.plan);
     return {};
   }
 
   Status launch(uint64_t session, uint64_t step) override {
     session_ = reinterpret_cast<const MkSession*>(session);
+    const auto* with = reinterpret_cast<const MkStep*>(step);
+    if (kernels_.step) return run(kernels_.step, with);
+    for (size_t i = 0; i < manifest_.launches.size(); ++i) {
+      const GridEntry entry = kernels_.grids[launch_kinds_[i]];
+      const uint32_t grid = manifest_.launches[i];
+      const auto kernel = [&](const MkSession* s, const MkStep* t) { entry(s, t, grid); };
+      if (Status status = run(kernel, with); !status.ok()) return status;
+    }
+    return {};
+  }
+
+ private:
+  Status run(const KernelCall& kernel, const MkStep* step) {
     EmulatorOptions options;
     options.workers = manifest_.workers;
     options.threads_per_worker = manifest_.threads;
@@ -83,8 +102,7 @@ class EmulatorDevice final : public Device {
     options.race = options_.race;
     options.drop_notification = options_.drop_notification;
     std::vector<RaceReport> races;
-    const Result<EmulatorStats> ran =
-        emulate(kernel_, session_, reinterpret_cast<const MkStep*>(step), options, &names_, &races);
+    const Result<EmulatorStats> ran = emulate(kernel, session_, step, options, &names_, &races);
     if (!ran.ok()) return ran.error();
     if (races.empty()) return {};
     std::string text = fmt::format("emulator: error: {} races", races.size());
@@ -92,7 +110,6 @@ class EmulatorDevice final : public Device {
     return Error{text};
   }
 
- private:
   std::string tensor_at(uint64_t address) const {
     for (const auto* tensors : {&manifest_.tensors, &manifest_.outputs})
       for (const ManifestTensor& t : *tensors) {
@@ -137,10 +154,11 @@ class EmulatorDevice final : public Device {
     uint64_t bytes;
   };
 
-  KernelEntry kernel_;
+  StepKernels kernels_;
   EmulatorDeviceOptions options_;
   EmulatorNames names_;
   Manifest manifest_;
+  std::vector<uint32_t> launch_kinds_;
   const MkSession* session_ = nullptr;
   std::map<uint64_t, Block> blocks_;  // by address
 };
@@ -152,9 +170,9 @@ Error has_other_kernel(const std::string& device, const Manifest& loaded, const 
                       device, loaded.schedule_hash, wanted.schedule_hash)};
 }
 
-std::unique_ptr<Device> open_emulator(KernelEntry kernel, const EmulatorDeviceOptions& options,
+std::unique_ptr<Device> open_emulator(StepKernels kernels, const EmulatorDeviceOptions& options,
                                       std::function<std::string(uint32_t)> site) {
-  return std::make_unique<EmulatorDevice>(kernel, options, std::move(site));
+  return std::make_unique<EmulatorDevice>(std::move(kernels), options, std::move(site));
 }
 
 }  // namespace mkrt

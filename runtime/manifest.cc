@@ -61,7 +61,7 @@ void members(V& v, Manifest& m) {
   v("workspace_bytes", m.workspace_bytes), v("caches", m.caches), v("vocab", m.vocab);
   v("eos_ids", m.eos_ids), v("bos_id", m.bos_id), v("symbols", m.symbols), v("inputs", m.inputs);
   v("outputs", m.outputs), v("weights", m.weights), v("ropes", m.ropes), v("tensors", m.tensors);
-  v("grids", m.grids), v("events", m.events);
+  v("grids", m.grids), v("launches", m.launches), v("events", m.events);
 }
 
 struct Writer {
@@ -208,6 +208,8 @@ Status check(const Manifest& m) {
   if (m.workers == 0 || m.threads != kWorkerThreads)
     return refuse(fmt::format("{} workers of {} threads, expected 1 or more of {}", m.workers, m.threads,
                               kWorkerThreads));
+  for (const uint32_t grid : m.launches)
+    if (grid >= m.grids.size()) return refuse(fmt::format("launches grid {} of {}", grid, m.grids.size()));
   if (m.symbols.size() > kMaxSymbols) return refuse(fmt::format("{} symbols", m.symbols.size()));
   for (const ManifestSymbol& s : m.symbols)
     if (s.lo < 0 || s.lo > s.hi || s.hi > INT32_MAX)

@@ -11,7 +11,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kManifestVersion = 2;
+constexpr uint32_t kManifestVersion = 3;
 
 enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kI32 };
 uint32_t element_bytes(Element e);
@@ -106,6 +106,8 @@ struct Manifest {
   std::vector<ManifestCache> caches;
   std::vector<ManifestTensor> tensors;  // activations, for names in reports
   std::vector<std::string> grids;       // by MkGrid::id
+  // Grids in the order in which their kernels, mk_grid_<kind>, are launched; empty: mk_kernel runs all.
+  std::vector<uint32_t> launches;
   std::vector<ManifestEvent> events;
   bool operator==(const Manifest&) const = default;
 };

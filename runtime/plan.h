@@ -3,9 +3,10 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "runtime/abi.h"
-#include "runtime/status.h"
+#include "runtime/manifest.h"
 
 namespace mkrt {
 
@@ -23,5 +24,8 @@ constexpr PlanLayout plan_layout(const MkPlanHeader& header) {
   layout.bytes = layout.segments + uint64_t{header.segments} * sizeof(MkSegment);
   return layout;
 }
+
+// The kinds of the manifest's launches, in their order. Requires check_plan.
+std::vector<uint32_t> launch_kinds(const Manifest& manifest, std::span<const std::byte> plan);
 
 }  // namespace mkrt

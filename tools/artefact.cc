@@ -59,6 +59,7 @@ Result<ModelIdentity> identify(const Compilation& c) {
   identity.config_hash = mkrt::hash_hex(c.request.config.source.text);
   identity.schedule_hash = mkrt::hash_hex(print(c.schedule()));
   identity.target = c.request.target;
+  identity.mode = c.mode;
   identity.eos_ids = eos.value();
   identity.bos_id = bos.value().empty() ? -1 : bos.value()[0];
   return identity;
@@ -71,7 +72,9 @@ Result<HostArtefact> build_for_emulator(Compilation& c, const HostOptions& optio
   HostArtefact host;
   host.artefact.manifest = describe(c.schedule(), identity.value());
   host.artefact.plan = make_plan(c.schedule(), find_kinds(c.schedule()));
-  host.kernel = compile_for_host(c.schedule(), options);
+  HostOptions of_mode = options;
+  of_mode.mode = c.mode;
+  host.kernel = compile_for_host(c.schedule(), of_mode);
   return host;
 }
 

@@ -20,6 +20,7 @@ struct HostArtefact {
   mkrt::Artefact artefact;
   HostKernel kernel;
 };
+// The compilation's mode goes before that of `options`.
 Result<HostArtefact> build_for_emulator(Compilation& compilation, const HostOptions& options = {});
 
 // A kernel for a GPU on its way to a cubin.

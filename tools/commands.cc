@@ -63,6 +63,17 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
   command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones");
 }
 
+void add_mode_option(CLI::App& command, Mode& mode) {
+  command.add_option_function<std::string>(
+      "--mode",
+      [&mode](const std::string& name) {
+        for (const Mode known : {Mode::kMegakernel, Mode::kKernels})
+          if (name == mode_name(known)) return void(mode = known);
+        throw CLI::ValidationError("--mode", "found " + name + ", expected megakernel or kernels");
+      },
+      "megakernel (default): one kernel a step; kernels: one for each grid, in a CUDA graph");
+}
+
 Status put_out(const std::string& path, std::span<const std::byte> bytes, bool text) {
   if (path != "-") return mkrt::write_file(path, bytes);
   if (!text && isatty(STDOUT_FILENO))

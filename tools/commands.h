@@ -23,6 +23,9 @@ void add_simulate(CLI::App& app, Action& action);
 // The options that choose and shape a model, shared by commands.
 void add_model_options(CLI::App& command, ModelRequest& request);
 
+// Of the commands that make code.
+void add_mode_option(CLI::App& command, Mode& mode);
+
 // Writes to a file, or to standard output for "-". Errors: those of mkrt::write_file; standard output that is
 // closed, or a terminal where the bytes are not text.
 Status put_out(const std::string& path, std::span<const std::byte> bytes, bool text);

@@ -62,12 +62,25 @@ void print_times(const Compilation& c) {
   fmt::print(stderr, "{:>10.1f} ms  in all\n", total);
 }
 
+// The most registers and stack that any kernel takes, and the spills of all.
+Resources most_of(const std::vector<Resources>& kernels) {
+  Resources most;
+  for (const Resources& r : kernels) {
+    most.registers = std::max(most.registers, r.registers);
+    most.stack_bytes = std::max(most.stack_bytes, r.stack_bytes);
+    most.spill_store_bytes += r.spill_store_bytes;
+    most.spill_load_bytes += r.spill_load_bytes;
+  }
+  return most;
+}
+
 nlohmann::json summary(const Compilation& c, const GpuBuild& build, const std::string& output) {
   const Schedule& s = c.schedule();
   nlohmann::json out;
   out["output"] = output;
   out["model"] = c.request.family.name;
   out["target"] = c.request.target;
+  out["mode"] = mode_name(c.mode);
   out["machine"] = c.machine.name;
   out["workers"] = s.workers;
   out["grids"] = s.program.grids.size();
@@ -82,9 +95,15 @@ nlohmann::json summary(const Compilation& c, const GpuBuild& build, const std::s
   out["proof"] = to_string(c.proof, s);
   if (!build.assembler.empty()) {
     out["cubin_bytes"] = build.cubin.bytes.size();
-    out["registers"] = build.cubin.resources.registers;
-    out["stack_bytes"] = build.cubin.resources.stack_bytes;
-    out["spill_bytes"] = build.cubin.resources.spill_store_bytes + build.cubin.resources.spill_load_bytes;
+    const std::vector<Resources> kernels = read_resources(build.cubin.log);
+    const Resources most = most_of(kernels);
+    out["registers"] = most.registers;
+    out["stack_bytes"] = most.stack_bytes;
+    out["spill_bytes"] = most.spill_store_bytes + most.spill_load_bytes;
+    for (const Resources& r : kernels)
+      out["kernels"][r.kernel] = {{"registers", r.registers},
+                                  {"stack_bytes", r.stack_bytes},
+                                  {"spill_bytes", r.spill_store_bytes + r.spill_load_bytes}};
     out["assembler"] = build.assembler;
     out["cached"] = build.cached;
   }
@@ -101,9 +120,11 @@ Status report(const CompileArguments& a, const Compilation& c, const GpuBuild& b
   if (build.assembler.empty()) {
     fmt::print(stderr, "wrote {}: {} bytes of PTX for {}\n", output, build.ptx.size(), c.request.target);
   } else {
-    const Resources& r = build.cubin.resources;
-    fmt::print(stderr, "wrote {}: {} bytes for {}, {} registers, {} bytes spilled{}\n", output,
-               build.cubin.bytes.size(), c.request.target, r.registers,
+    const std::vector<Resources> kernels = read_resources(build.cubin.log);
+    const Resources r = most_of(kernels);
+    fmt::print(stderr, "wrote {}: {} bytes for {}, {}{} registers, {} bytes spilled{}\n", output,
+               build.cubin.bytes.size(), c.request.target,
+               kernels.size() == 1 ? "" : fmt::format("{} kernels of up to ", kernels.size()), r.registers,
                r.spill_store_bytes + r.spill_load_bytes, build.cached ? ", from the cache" : "");
   }
   return {};
@@ -128,7 +149,7 @@ Status emit_gpu(const CompileArguments& a, Compilation& c) {
   if (a.emit == "llvm") {
     const Result<Target> target = find_target(c.request.target);
     if (!target.ok()) return target.error();
-    return put_text(a.output, make_llvm_ir(c.schedule(), target.value()));
+    return put_text(a.output, make_llvm_ir(c.schedule(), c.mode, target.value()));
   }
   Result<GpuBuild> made = build_ptx(c);
   if (!made.ok()) return made.error();
@@ -202,6 +223,7 @@ void add_compile(CLI::App& app, Action& action) {
           "what to write instead: yaml (the resolved request), ops, tasks, schedule (.mkir), dot, llvm, "
           "manifest, ptx, or cubin, which unlike the default fails where there is no assembler")
       ->check(CLI::IsMember(kKinds));
+  add_mode_option(*command, a->request.mode);
   command->add_option("--print-after", a->print_after,
                       "print the module to standard error after a pass, or all");
   command->add_option("--assembler", a->assembler,

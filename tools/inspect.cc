@@ -22,6 +22,8 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
   fmt::print("{}: {} for {}, by mkc {}\n", path, m.model, m.target, m.mkc_version);
   fmt::print("  launch     {} workers of {} threads, {} bytes of shared memory, {} stages\n", m.workers,
              m.threads, m.shared_bytes, m.ring_stages);
+  if (!m.launches.empty())
+    fmt::print("  mode       kernels: {} launches a step, one after the other\n", m.launches.size());
   fmt::print("  plan       {} grids, {} events with {} cells, {} segments\n", m.grids.size(), m.events.size(),
              m.event_cells, plan.segments);
   fmt::print("  memory     weights {} bytes, workspace {}, {} a position of a request\n", m.weight_bytes,

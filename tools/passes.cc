@@ -112,6 +112,7 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
       request.machine.empty() ? machine_for_target(c.request.target) : load_machine(request.machine);
   if (!machine.ok()) return machine.error();
   c.machine = std::move(machine.value());
+  c.mode = request.mode;
   if (c.machine.target != c.request.target)
     return Error{fmt::format("machine {}: error: is of target {}, expected {}", c.machine.name,
                              c.machine.target, c.request.target)};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/mode.h"
 #include "frontend/op_graph.h"
 #include "ir/parse.h"
 #include "runtime/safetensors.h"
@@ -25,6 +26,7 @@ struct Compilation {
   CompileRequest request;
   std::optional<mkrt::Checkpoint> checkpoint;  // absent: from config.json alone
   Machine machine;
+  Mode mode = Mode::kMegakernel;
   bool balance_grids = false;              // of PlaceOptions
   Module module;                           // the level reached
   std::vector<std::string> event_reasons;  // by EventId: why its granularity
@@ -57,6 +59,7 @@ struct ModelRequest {
   std::string model;     // a checkpoint directory or a model.yaml
   ModelOptions options;  // win over the model.yaml
   std::string machine;   // name or file; "": the target's default
+  Mode mode = Mode::kMegakernel;
 };
 
 // Reads request, machine and, if there are any or `weights` is set, the checkpoint's headers.

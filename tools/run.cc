@@ -102,7 +102,7 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
     emulator.os_threads = a.emulator_threads;
     emulator.race = a.race;
     loaded.device =
-        mkrt::open_emulator(loaded.kernel.entry, emulator, [sites = loaded.kernel.sites](uint32_t site) {
+        mkrt::open_emulator(loaded.kernel.entries, emulator, [sites = loaded.kernel.sites](uint32_t site) {
           return site < sites.size() ? sites[site] : std::string();
         });
   }
@@ -307,6 +307,7 @@ void add_run(CLI::App& app, Action& action) {
   auto a = std::make_shared<RunArguments>();
   add_model_options(*command, a->request);
   command->add_option("--target", a->request.options.target, "of a GPU; default sm_90a");
+  add_mode_option(*command, a->request.mode);
   command->add_option("--checkpoint", a->checkpoint, "directory of the weights, where MODEL is a cubin");
   command->add_option("--device", a->device, "auto (a GPU if there is one), cuda or emulator")
       ->check(CLI::IsMember({"auto", "cuda", "emulator"}));

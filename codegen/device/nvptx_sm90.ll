@@ -33,4 +33,13 @@ define void @mk_fence_proxy_async() #0 {
   ret void
 }
 
+define void @mk_start_next() #0 {
+  call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"()
+  ret void
+}
+define void @mk_await_kernels() #0 {
+  call void asm sideeffect "griddepcontrol.wait;", "~{memory}"()
+  ret void
+}
+
 attributes #0 = { alwaysinline nounwind }

@@ -98,6 +98,17 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   mk_barrier(0, kWorkerThreads);
 }
 
+// All threads of all workers: takes this launch's bank of counters and clears the next one's, which nobody
+// reads in this launch.
+MK_BODY void mkd_take_bank(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step) {
+  const u32 cells = session->event_cells;
+  const u32 bank = step->launch % 2;
+  AS1 u32* next = w->counters + (1 - bank) * cells;
+  w->counters += bank * cells;
+  for (u32 i = mk_worker() * kWorkerThreads + w->thread; i < cells; i += session->workers * kWorkerThreads)
+    next[i] = 0;
+}
+
 // All threads, before each segment: what is computed from the thread's number lives in registers for one
 // segment only, not for the whole launch.
 MK_BODY void mkd_segment_begin(Worker* w) {
@@ -166,6 +177,13 @@ MK_BODY bool mkd_notify_last(Worker* w, u32 cell, u32 expected) {
   if (w->thread == 0) *last = mk_add_acq_rel(w->counters + cell, 1) + 1 == expected;
   consumer_barrier();
   return *last != 0;
+}
+
+// The same where no later launch clears the cell.
+MK_BODY bool mkd_notify_last_and_clear(Worker* w, u32 cell, u32 expected) {
+  const bool last = mkd_notify_last(w, cell, expected);
+  if (last && w->thread == 0) mk_store_release(w->counters + cell, 0);
+  return last;
 }
 
 // Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells, from cell `number` of its

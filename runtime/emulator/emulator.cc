@@ -63,7 +63,7 @@ EmulatorStats total_stats(const Launch& launch) {
 
 }  // namespace
 
-Result<EmulatorStats> emulate(KernelEntry kernel, const MkSession* session, const MkStep* step,
+Result<EmulatorStats> emulate(const KernelCall& kernel, const MkSession* session, const MkStep* step,
                               const EmulatorOptions& options, const EmulatorNames* names,
                               std::vector<RaceReport>* races) {
   if (Status valid = check(options); !valid.ok()) return valid.error();

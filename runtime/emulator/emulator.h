@@ -13,8 +13,18 @@
 
 namespace mkrt {
 
-// The compiled mk_kernel. Called once for every GPU thread.
+// The compiled mk_kernel, and a mk_grid_<kind>.
 using KernelEntry = void (*)(const MkSession*, const MkStep*);
+using GridEntry = void (*)(const MkSession*, const MkStep*, uint32_t grid);
+
+// The kernels of a step: mk_kernel, or those of its grids by kind, null where a kind has none.
+struct StepKernels {
+  KernelEntry step = nullptr;
+  std::vector<GridEntry> grids;
+};
+
+// What one launch runs: called once for every GPU thread.
+using KernelCall = std::function<void(const MkSession*, const MkStep*)>;
 
 struct EmulatorOptions {
   uint32_t workers = 1;
@@ -83,7 +93,7 @@ constexpr uint32_t kSiteBarrier = 0xfffffff2u;  // an mbarrier primitive
 // sites) to `races`; `names` and `races` may be null.
 // Errors: bad options; a misused primitive, naming worker, thread and task; a launch in which nothing can
 // run any more although time passed every deadline, listing what each worker's threads wait for.
-Result<EmulatorStats> emulate(KernelEntry kernel, const MkSession* session, const MkStep* step,
+Result<EmulatorStats> emulate(const KernelCall& kernel, const MkSession* session, const MkStep* step,
                               const EmulatorOptions& options, const EmulatorNames* names,
                               std::vector<RaceReport>* races);
 

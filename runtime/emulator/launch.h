@@ -15,7 +15,7 @@
 namespace mkrt::emulator {
 
 struct Launch {
-  KernelEntry kernel;
+  KernelCall kernel;
   const MkSession* session;
   const MkStep* step;
   EmulatorOptions options;

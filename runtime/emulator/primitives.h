@@ -40,6 +40,9 @@ uint32_t mk_cas_relaxed(uint32_t* p, uint32_t expected, uint32_t desired) noexce
 void mk_store_release(uint32_t* p, uint32_t v) noexcept;
 void mk_pause(const uint32_t* p, uint32_t want) noexcept;
 
+void mk_start_next() noexcept;
+void mk_await_kernels() noexcept;
+
 float mk_rsqrt(float x) noexcept;
 float mk_rcp(float x) noexcept;
 float mk_exp2(float x) noexcept;

@@ -284,5 +284,29 @@ TEST_CASE("the emulator's race mode finds nothing in ragged steps") {
   feed(compiled, sequences, {16, 0, mkrt::CacheForm::kPacked}, 24, 9);
 }
 
+TEST_CASE("a kernel for each grid gives the bits of the one kernel, and has no races") {
+  struct Variant {
+    const char* family;
+    Type type;
+    bool bulk_copy, race;
+  };
+  for (const Variant v :
+       {Variant{"llama", Type::kF32, true, false}, Variant{"qwen3", Type::kBf16, false, false},
+        Variant{"qwen3_moe", Type::kBf16, true, true}}) {
+    CAPTURE(v.family);
+    const Shape shape = small(v.family, v.type);
+    const mkrt::test::TempDir dir;
+    reference::write_checkpoint(reference::random_model(shape, 53), dir.path);
+    const size_t longest = v.type == Type::kF32 ? 260 : 40;  // two pieces of attention, or one
+    std::vector<Sequence> one = random_sequences({5, 33, 1, longest, 12}, shape.vocab), many = one;
+    Build build{3, v.bulk_copy, false, 24, 5};
+    feed(Model(dir.path, build), one, {16, 0, mkrt::CacheForm::kNhd}, 24, 9);
+    build.race = v.race;
+    build.mode = Mode::kKernels;
+    feed(Model(dir.path, build), many, {16, 0, mkrt::CacheForm::kNhd}, 24, 9);
+    CHECK(same_bits(one, many));
+  }
+}
+
 }  // namespace
 }  // namespace mkc

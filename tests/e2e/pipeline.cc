@@ -14,7 +14,7 @@ T value_of(Result<T> result) {
 }  // namespace
 
 Model::Model(const std::string& directory, const Build& build) : race_(build.race) {
-  ModelRequest request{directory, {}, ""};
+  ModelRequest request{directory, {}, "", build.mode};
   request.options.target = "emulator";
   request.options.workers = build.workers;
   request.options.max_tokens = build.max_tokens;
@@ -35,7 +35,7 @@ Opened Model::open(const mkrt::SessionOptions& session, const mkrt::EmulatorDevi
   mkrt::EmulatorDeviceOptions with_race = device;
   with_race.race = race_;
   std::unique_ptr<mkrt::Device> emulator =
-      mkrt::open_emulator(host_.kernel.entry, with_race, [this](uint32_t site) {
+      mkrt::open_emulator(host_.kernel.entries, with_race, [this](uint32_t site) {
         return site < host_.kernel.sites.size() ? host_.kernel.sites[site] : std::string();
       });
   mkrt::Session opened =

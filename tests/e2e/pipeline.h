@@ -20,6 +20,7 @@ struct Build {
   std::optional<DType> kv_dtype{};
   Scheduler scheduler = Scheduler::kStatic;
   std::vector<PlacementRule> placements{};
+  Mode mode = Mode::kMegakernel;
 };
 
 // A session and the device it runs on.

@@ -209,7 +209,8 @@ std::vector<Mutant> at_each_site(const Schedule& schedule, const std::string& na
                                  const CallEdit& edit, const std::vector<const char*>& caught,
                                  bool in_some_orders = false) {
   llvm::LLVMContext context;
-  const auto module = make_kernel_module(context, schedule, find_kinds(schedule), true, {});
+  const auto module =
+      make_kernel_module(context, schedule, find_kinds(schedule), Mode::kMegakernel, true, {});
   const auto sites = static_cast<int>(calls(*module, "mk_kernel", callee).size());
   REQUIRE(sites >= 8);  // kinds of a layer and the model's ends
   std::vector<Mutant> mutants;

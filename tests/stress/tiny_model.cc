@@ -52,7 +52,7 @@ Outcome run(const Compiled& compiled, const HostKernel& kernel, const RunOptions
   const auto site = [&](uint32_t number) {
     return number < kernel.sites.size() ? kernel.sites[number] : std::string();
   };
-  const std::unique_ptr<mkrt::Device> device = mkrt::open_emulator(kernel.entry, options.device, site);
+  const std::unique_ptr<mkrt::Device> device = mkrt::open_emulator(kernel.entries, options.device, site);
   const mkrt::Manifest& manifest = compiled.artefact.manifest;
   mkrt::SessionOptions session_options{options.timeout_ns};
   session_options.cache.pages = options.requests * 20;

@@ -25,7 +25,8 @@ struct Opened {
     REQUIRE(c.ok());
     REQUIRE(run_passes(c.value()).ok());
     host = std::move(build_for_emulator(c.value()).value());
-    device = mkrt_open_emulator(reinterpret_cast<void (*)(const void*, const void*)>(host.kernel.entry), 0);
+    device =
+        mkrt_open_emulator(reinterpret_cast<void (*)(const void*, const void*)>(host.kernel.entries.step), 0);
     REQUIRE(device);
     session = open(kDirectory.c_str());
     REQUIRE_MESSAGE(session, mkrt_error());

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "codegen/assembler.h"
 #include "codegen/cache.h"
@@ -74,13 +75,15 @@ TEST_CASE("every family assembles for every target without spills or stack") {
     const std::string ptx = ptx_for(test::scheduled(config, machine), target);
     const Result<Cubin> cubin = assembler->assemble(ptx, find_target(target).value());
     REQUIRE_MESSAGE(cubin.ok(), cubin.error().message);
-    CHECK(cubin.value().resources.registers > 32);
-    CHECK(cubin.value().resources.registers <= 168);  // 65536 for 12 warps' worth of threads
+    const std::vector<Resources> kernels = read_resources(cubin.value().log);
+    REQUIRE(kernels.size() == 1);
+    CHECK(kernels[0].registers > 32);
+    CHECK(kernels[0].registers <= 168);  // 65536 for 12 warps' worth of threads
     const bool relocatable = assembler->name().starts_with("nvJitLink");
     if (relocatable && find_target(target).value().bulk_copy == false) return;  // see search_assemblers
-    CHECK(cubin.value().resources.stack_bytes == 0);
-    CHECK(cubin.value().resources.spill_store_bytes == 0);
-    CHECK(cubin.value().resources.spill_load_bytes == 0);
+    CHECK(kernels[0].stack_bytes == 0);
+    CHECK(kernels[0].spill_store_bytes == 0);
+    CHECK(kernels[0].spill_load_bytes == 0);
   };
   check(test::llama_config(), "sm_80", "a100");
   check(test::qwen3_config(), "sm_80", "a100");
@@ -166,6 +169,43 @@ TEST_CASE("a cubin describes itself") {
   }
 }
 
+TEST_CASE("in kernels mode each kind is a kernel, which overlaps with the one before where the target can") {
+  const std::unique_ptr<Assembler> assembler = any_assembler();
+  const auto count = [](const std::string& text, const char* what) {
+    size_t found = 0;
+    for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
+    return found;
+  };
+  for (const auto& [target, machine] : {std::pair("sm_90a", "h100"), std::pair("sm_80", "a100")}) {
+    CAPTURE(target);
+    const Schedule schedule = test::scheduled(test::qwen3_config(), machine);
+    const mkrt::Manifest manifest =
+        describe(schedule, {"0", "family", "c0", "5c", target, {}, -1, Mode::kKernels});
+    std::set<uint32_t> kinds, placed;
+    for (const uint32_t grid : manifest.launches) kinds.insert(find_kinds(schedule).of_grid[grid]);
+    for (const GridId id : schedule.program.grids.ids())
+      if (schedule.placements[id.index].kind != PlacementKind::kInline) placed.insert(id.index);
+    CHECK(std::vector<uint32_t>(placed.begin(), placed.end()) == manifest.launches);
+    const std::string ptx = make_ptx(schedule, manifest, find_target(target).value());
+    CHECK(count(ptx, ".entry mk_grid_") == kinds.size());
+    CHECK(count(ptx, ".entry mk_kernel") == 0);
+    const bool overlaps = std::string(target) == "sm_90a";
+    CHECK(count(ptx, "griddepcontrol.launch_dependents;") == (overlaps ? kinds.size() : 0));
+    CHECK(count(ptx, "griddepcontrol.wait;") == (overlaps ? kinds.size() : 0));
+    CHECK(count(ptx, "red.release") == 0);  // no event is notified
+    if (!assembler) continue;
+    const Result<Cubin> cubin = assembler->assemble(ptx, find_target(target).value());
+    REQUIRE_MESSAGE(cubin.ok(), cubin.error().message);
+    const std::vector<Resources> kernels = read_resources(cubin.value().log);
+    CHECK(kernels.size() == kinds.size());
+    for (const Resources& kernel : kernels) {
+      CAPTURE(kernel.kernel);
+      CHECK(kinds.contains(static_cast<uint32_t>(std::stoul(kernel.kernel.substr(sizeof("mk_grid_") - 1)))));
+      CHECK(kernel.spill_store_bytes + kernel.stack_bytes == 0);
+    }
+  }
+}
+
 TEST_CASE("the assembler's complaint carries the line of the PTX") {
   const std::unique_ptr<Assembler> assembler = any_assembler();
   if (!assembler) return;
@@ -204,15 +244,26 @@ TEST_CASE("an assembler that is named but unusable is an error that says why") {
         "error: ptxas 13.0 (fails) failed (exit 3):\nkernel.ptx, line 7; error: bad\n");
 }
 
-TEST_CASE("resources are read from the assembler's log") {
-  const Resources r = read_resources(
-      "ptxas info    : Function properties for mk_kernel\n"
+TEST_CASE("resources of each kernel are read from the assembler's log") {
+  const std::vector<Resources> kernels = read_resources(
+      "ptxas info    : 8 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'mk_grid_1' for 'sm_90a'\n"
+      "ptxas info    : Function properties for mk_grid_1\n"
       "    56 bytes stack frame, 52 bytes spill stores, 68 bytes spill loads\n"
-      "ptxas info    : Used 168 registers, used 2 barriers, 56 bytes cumulative stack size\n");
-  CHECK(r.registers == 168);
-  CHECK(r.stack_bytes == 56);
-  CHECK(r.spill_store_bytes == 52);
-  CHECK(r.spill_load_bytes == 68);
+      "ptxas info    : Used 168 registers, used 2 barriers, 56 bytes cumulative stack size\n"
+      "ptxas info    : Compiling entry function 'mk_grid_0' for 'sm_90a'\n"
+      "ptxas info    : Function properties for mk_grid_0\n"
+      "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+      "ptxas info    : Used 20 registers, used 2 barriers\n");
+  REQUIRE(kernels.size() == 2);
+  CHECK(kernels[0].kernel == "mk_grid_1");
+  CHECK(kernels[0].registers == 168);
+  CHECK(kernels[0].stack_bytes == 56);
+  CHECK(kernels[0].spill_store_bytes == 52);
+  CHECK(kernels[0].spill_load_bytes == 68);
+  CHECK(kernels[1].kernel == "mk_grid_0");
+  CHECK(kernels[1].registers == 20);
+  CHECK(kernels[1].spill_load_bytes == 0);
 }
 
 TEST_CASE("the cache gives back what was kept, and nothing that was damaged") {
@@ -220,13 +271,13 @@ TEST_CASE("the cache gives back what was kept, and nothing that was damaged") {
   Cache cache{dir.path + "/kept"};
   Cubin cubin;
   cubin.bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
-  cubin.resources.registers = 77;
+  cubin.log = "said";
   CHECK(!find_cached(cache, "k"));
   keep_cached(cache, "k", cubin);
   const std::optional<Cubin> found = find_cached(cache, "k");
   REQUIRE(found);
   CHECK(found->bytes == cubin.bytes);
-  CHECK(found->resources.registers == 77);
+  CHECK(found->log == "said");
 
   const mkrt::Result<std::string> text = mkrt::read_text(cache.folder + "/k.cubin", 1000);
   REQUIRE(text.ok());
@@ -235,7 +286,7 @@ TEST_CASE("the cache gives back what was kept, and nothing that was damaged") {
     damaged[i] = static_cast<char>(damaged[i] ^ 1);
     dir.write("kept/k.cubin", damaged);
     const std::optional<Cubin> again = find_cached(cache, "k");
-    CHECK((!again || again->bytes == cubin.bytes));  // the counts of resources are not hashed
+    CHECK((!again || (again->bytes == cubin.bytes && again->log == cubin.log)));
   }
   dir.write("kept/k.cubin", text.value().substr(0, 20));
   CHECK(!find_cached(cache, "k"));

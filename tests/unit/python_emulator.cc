@@ -28,7 +28,7 @@ extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char
   if (!host.ok()) return 1;
   Kept& k = kept.emplace_back(std::move(host.value()), "");
   k.manifest = mkrt::to_json(k.host.artefact.manifest);
-  *out = {reinterpret_cast<const void*>(k.host.kernel.entry), k.manifest.data(), k.manifest.size(),
+  *out = {reinterpret_cast<const void*>(k.host.kernel.entries.step), k.manifest.data(), k.manifest.size(),
           k.host.artefact.plan.data(), k.host.artefact.plan.size()};
   return 0;
 }

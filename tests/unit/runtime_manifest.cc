@@ -36,6 +36,7 @@ Manifest sample() {
   m.tensors = {{"x", Arena::kWorkspace, Element::kF32, 512, 1024, {16, 16}}};
   m.caches = {{"l0.k", Element::kE4m3, 2, 64, "k_scale"}};
   m.grids = {"embed", "l0.q"};
+  m.launches = {1, 0};
   m.events = {{"e", 0, 4}, {"f", 4, 5}};
   return m;
 }
@@ -60,10 +61,11 @@ TEST_CASE("a manifest reads back equal") {
 
 TEST_CASE("a manifest of another version or with other keys is refused") {
   using nlohmann::json;
-  CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 2");
+  CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 3");
   CHECK(refused([](json& m) { m["version"] = 1, m.erase("grids"); }) ==
-        "manifest: error: version 1, expected 2");
+        "manifest: error: version 1, expected 3");
   CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 3");
+  CHECK(refused([](json& m) { m["launches"] = {0, 2}; }) == "manifest: error: launches grid 2 of 2");
   CHECK(refused([](json& m) { m.erase("grids"); }) == "manifest: error: key \"grids\" is missing");
   CHECK(refused([](json& m) { m["more"] = 1; }) == "manifest: error: has unknown keys");
   CHECK(refused([](json& m) { m["weights"][1]["more"] = 1; }) ==

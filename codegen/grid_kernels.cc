@@ -1,0 +1,61 @@
+#include "codegen/grid_kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "codegen/launch.h"
+#include "codegen/tasks.h"
+
+namespace mkc {
+namespace {
+
+bool is_inline(const Schedule& schedule, GridId id) {
+  return schedule.placements[id.index].kind == PlacementKind::kInline;
+}
+
+bool loader_waits(const TaskGrid& grid) {
+  return std::any_of(grid.waits.begin(), grid.waits.end(), [](const Wait& wait) { return wait.loader; });
+}
+
+}  // namespace
+
+const char* mode_name(Mode mode) {
+  return mode == Mode::kMegakernel ? "megakernel" : "kernels";
+}
+
+std::vector<GridId> launches_of(const Schedule& schedule) {
+  std::vector<GridId> launches;
+  for (GridId id : schedule.program.grids.ids())
+    if (!is_inline(schedule, id)) launches.push_back(id);
+  return launches;
+}
+
+void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy) {
+  Emitter e(module);
+  const StepLists lists = find_lists(schedule);
+  LaunchValues launch;
+  LaunchCode start(e, schedule, lists, bulk_copy, launch);
+  TaskCode tasks(e, schedule, lists, launch, Mode::kKernels);
+  for (uint32_t kind = 0; kind < kinds.first.size(); ++kind) {
+    const GridId id = kinds.first[kind];
+    if (is_inline(schedule, id)) continue;
+    e.begin_kernel(fmt::format("mk_grid_{}", kind), {e.global_ptr, e.global_ptr, e.ir.getInt32Ty()});
+    start.load(e.function->getArg(0), e.function->getArg(1));
+    e.call("mk_start_next", {});
+    llvm::Value* record = tasks.record_of(e.function->getArg(2));
+    start.by_role(
+        // Also where the share is empty: the next kernel relies on this one to outlast all before it.
+        [&] {
+          e.call("mk_await_kernels", {});
+          tasks.run(id, record, tasks.even_share(id));
+        },
+        [&] {
+          start.load_symbols();
+          if (loader_waits(schedule.program.grids[id])) e.call("mk_await_kernels", {});
+          if (tasks.streams(id)) tasks.load(id, record, tasks.even_share(id), bulk_copy);
+        });
+  }
+}
+
+}  // namespace mkc
