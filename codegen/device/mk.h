@@ -67,8 +67,8 @@ void mk_store_release(AS1 u32* p, u32 v) noexcept;
 void mk_pause(AS1 const u32* p, u32 want) noexcept;
 
 // Kernels of one stream, launched to overlap (PTX ISA, griddepcontrol; sm_90 on, before that they never do).
-void mk_start_next() noexcept;  // once every worker has called it, the next kernel may begin
-void mk_await_kernels() noexcept;      // returns once those before have ended; what they wrote is seen
+void mk_start_next() noexcept;     // once every worker has called it, the next kernel may begin
+void mk_await_kernels() noexcept;  // returns once those before have ended; what they wrote is seen
 
 // Arithmetic whose GPU form is an instruction: relative error 2^-22 or better.
 f32 mk_rsqrt(f32 x) noexcept;

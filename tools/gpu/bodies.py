@@ -4,18 +4,16 @@ behind it. Where an error is, is said by rows (tokens) and columns. Prints one J
 
 Usage: bodies.py FOLDER [options] -- PROGRAM …, as of reference.py; FOLDER holds config.json.
 """
-import argparse
 import json
 import shutil
 import sys
 import tempfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
 
-from reference import continued
+from reference import arguments, continued
 
 WORST = 1e-2  # of a row: activations are rounded to bf16 between products
 TILE = 16  # columns by which an error's place is told
@@ -86,14 +84,7 @@ def compare(a, c, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--tokens", type=int, default=41, help="of the prompt")
-    parser.add_argument("--new", type=int, default=4, help="tokens after it")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("program", nargs="+")
-    a = parser.parse_args()
+    a = arguments(__doc__, tokens=41, new=4)
     config = SimpleNamespace(**json.loads((a.folder / "config.json").read_text()))
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         compare(a, config, folder)

@@ -16,11 +16,12 @@ import checks
 from kit import HERE, Missing, circumstances, write
 
 BODIES = ["attention", "product", "norm", "gated"]
-FAMILIES = ["llama", "qwen2", "qwen3", "mistral"]
+FAMILIES = ["llama", "qwen2", "qwen3", "mistral", "qwen3_moe"]
+KERNELS = ["llama", "qwen3_moe"]  # of these the bundle has every grid as a kernel, too
 SHAPES = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b"]
 # What the compiler or the C interface does not have yet -> the symbol by which a manifest says that it has.
 NOT_YET = {"several steps a launch": "S"}
-NO_CALL = ["ragged batches", "sessions in two streams"]
+NO_CALL = ["sessions in two streams"]
 
 
 class Runner:
@@ -38,10 +39,12 @@ class Runner:
 
     def command(self, model, *options, cubin=None, checkpoint=None):
         checkpoint = checkpoint or HERE / "models" / model
+        cubin = cubin or model
         if self.emulator:
-            return [self.mkc, "run", checkpoint, "--device", "emulator", "--json", *options]
+            mode = "kernels" if cubin.endswith("-kernels") else "megakernel"
+            return [self.mkc, "run", checkpoint, "--device", "emulator", "--json", "--mode", mode, *options]
         weights = ["--checkpoint", checkpoint] if isinstance(checkpoint, str) or checkpoint.exists() else []
-        return [HERE / "mkrun", HERE / "cubins" / f"{cubin or model}.cubin", *weights, *options]
+        return [HERE / "mkrun", HERE / "cubins" / f"{cubin}.cubin", *weights, *options]
 
     def run(self, model, *options, cubin=None, seconds=120, code=0):
         command = [str(c) for c in self.command(model, *options, cubin=cubin)]
@@ -59,6 +62,9 @@ def all_checks(runner, arguments):
         yield f"body {name}", partial(checks.body, runner, name), True
     for family in FAMILIES:
         yield f"logits {family}", partial(checks.family, runner, family), True
+    for family in KERNELS:
+        yield f"kernels {family}", partial(checks.kernels, runner, family), True
+    yield "kernels stories", partial(checks.stories, runner, "tiny-stories-kernels", count=1 if runner.emulator else None), True
     yield "stories, wide steps", partial(checks.stories, runner, "tiny-stories-wide"), False
     yield "sessions", partial(checks.sessions, runner), False
     yield "repeats", partial(checks.repeats, runner, arguments.repeats), False
@@ -68,7 +74,7 @@ def all_checks(runner, arguments):
         yield f"sanitizer {tool}", partial(checks.sanitizer, runner, tool), False
     for model in ["tiny-stories", *SHAPES]:
         yield f"sass {model}", partial(checks.sass, model), True
-    for model in ["qwen2", "qwen3"]:
+    for model in ["qwen2", "qwen3", "qwen3_moe"]:
         yield f"reference {model}", partial(checks.reference, runner, model), True
     yield "limits", partial(checks.limits, runner), False
     for shape in SHAPES:

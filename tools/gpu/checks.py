@@ -66,7 +66,7 @@ def loads(runner):
             row["compiled_registers"] = json.loads(compiled.read_text())["registers"]
         if "why" in row:
             wrong.append(f"{name}: {row['why']}")
-        elif row["resident"] < row["workers"]:
+        elif row["resident"] < (row["workers"] if row["kernels"] == 1 else 1):
             wrong.append(f"{name}: {row['workers']} workers, {row['resident']} are resident at once")
         elif row["compiled_registers"] not in (None, row["registers"]) or row["local_bytes"]:
             wrong.append(f"{name}: {row['registers']} registers and {row['local_bytes']} bytes of local memory, compiled "
@@ -87,14 +87,29 @@ def stories(runner, cubin="tiny-stories", count=None):
     return {"stories": len(told[:count])}
 
 
-def family(runner, name):
-    """Logits of a random model agree with transformers' in float64."""
+def fed(runner, name, cubin=None):
+    """What transformers gave a random model's prompt in float64, the new tokens here, and the rows of their logits."""
     expected = json.loads((HERE / "models" / name / "expected.json").read_text())
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/logits.npy"
         got = runner.run(name, "--prompt-ids", ids(expected["prompt_ids"]), "--max-new-tokens",
-                         str(len(expected["new_ids"])), "--logits-out", path)["new_ids"]
-        rows = read_npy(path)
+                         str(len(expected["new_ids"])), "--logits-out", path, cubin=cubin)["new_ids"]
+        return expected, got, read_npy(path)
+
+
+def kernels(runner, name):
+    """A kernel for each grid gives the one kernel's bits."""
+    _, tokens, rows = fed(runner, name)
+    _, found, other = fed(runner, name, cubin=f"{name}-kernels")
+    different = [n for n, (a, b) in enumerate(zip(rows, other)) if a.tobytes() != b.tobytes()]
+    expect(found == tokens and not different and len(rows) == len(other),
+           f"tokens {found}, expected {tokens}; rows with other bits: {different} of {len(rows)}")
+    return {"rows": len(rows)}
+
+
+def family(runner, name):
+    """Logits of a random model agree with transformers' in float64."""
+    expected, got, rows = fed(runner, name)
     same = next((i for i, (a, b) in enumerate(zip(got, expected["new_ids"])) if a != b), len(got))
     worst = 0.0
     for n, (row, wanted) in enumerate(list(zip(rows, expected["logits"]))[:len(expected["prompt_ids"]) + same]):

@@ -160,11 +160,12 @@ class Device:
 
 
 def main():
-    """For each cubin of mkc: what the driver says of its kernel, and whether all workers can be resident."""
+    """For each cubin of mkc: what the driver says of its kernels at most, and whether all workers can be resident where
+    they must be."""
     import json
     import sys
 
-    from kit import manifest
+    from kit import kernels, manifest
     with Device() as gpu:
         sms = gpu.about()["sms"]
         for path in sys.argv[1:]:
@@ -174,8 +175,11 @@ def main():
             try:
                 with open(path, "rb") as file:
                     module = gpu.load(file.read())
-                kernel = gpu.function(module, "mk_kernel", says["shared_bytes"])
-                row.update(gpu.function_facts(kernel, says["threads"], says["shared_bytes"]))
+                facts = [gpu.function_facts(gpu.function(module, name, says["shared_bytes"]), says["threads"],
+                                            says["shared_bytes"]) for name in kernels(path)]
+                row.update({key: max(f[key] for f in facts) for key in facts[0]})
+                row["kernels"] = len(facts)
+                row["blocks_per_sm"] = min(f["blocks_per_sm"] for f in facts)
                 row["resident"] = row["blocks_per_sm"] * sms
                 gpu.unload(module)
             except Error as e:

@@ -2,6 +2,7 @@
 import datetime
 import json
 import os
+import re
 import selectors
 import statistics
 import subprocess
@@ -34,6 +35,13 @@ def manifest(cubin):
     if begin < 0:
         raise Failed(f"{cubin} holds no manifest")
     return json.JSONDecoder().raw_decode(data[begin:].decode(errors="replace"))[0]  # other data may follow at once
+
+
+def kernels(cubin):
+    """Names of its kernels: one, or one for each kind of grid."""
+    if not manifest(cubin)["launches"]:
+        return ["mk_kernel"]
+    return sorted({name.decode() for name in re.findall(rb"\.text\.(mk_grid_\d+)\0", Path(cubin).read_bytes())})
 
 
 def symbols(cubin):

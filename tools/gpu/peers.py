@@ -17,7 +17,7 @@ import plain_model
 from shapes import read_shape
 
 WORST = 2e-3  # of a row's logits in float32; tf32 where a kernel uses it
-FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
+FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "qwen3_moe")
 
 
 def say(**row):

@@ -1,4 +1,4 @@
-"""A plain PyTorch model of the dense families with a static cache, as one writes it for torch.compile."""
+"""A plain PyTorch model with a static cache, as one writes it for torch.compile."""
 from pathlib import Path
 
 import torch
@@ -18,16 +18,59 @@ def rotated(x, cos, sin):
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
+class Dense(nn.Module):
+    def __init__(self, hidden, ffn):
+        super().__init__()
+        self.gate_up = nn.Linear(hidden, 2 * ffn, bias=False)
+        self.down = nn.Linear(ffn, hidden, bias=False)
+
+    def forward(self, x):
+        gate, up = self.gate_up(x).chunk(2, -1)
+        return self.down(F.silu(gate) * up)
+
+    def named(self, at):
+        yield at + "down_proj.weight", self.down.weight
+        for name, part in zip(("gate", "up"), self.gate_up.weight.chunk(2)):
+            yield f"{at}{name}_proj.weight", part
+
+
+class Experts(nn.Module):
+    """Gathers the weights of each token's experts: what few tokens need is read once, and shapes stay static."""
+
+    def __init__(self, s):
+        super().__init__()
+        self.s = s
+        self.router = nn.Linear(s.hidden, s.experts, bias=False)
+        self.gate_up = nn.Parameter(torch.empty(s.experts, 2 * s.ffn, s.hidden))
+        self.down = nn.Parameter(torch.empty(s.experts, s.hidden, s.ffn))
+
+    def forward(self, x):
+        batch, rows, hidden = x.shape
+        x = x.view(-1, hidden)
+        share, chosen = self.router(x).float().softmax(-1).topk(self.s.active, -1)
+        if self.s.shares_of_chosen:
+            share = share / share.sum(-1, keepdim=True)
+        gate, up = torch.einsum("th,tkfh->tkf", x, self.gate_up[chosen]).chunk(2, -1)
+        each = torch.einsum("tkf,tkhf->tkh", F.silu(gate) * up, self.down[chosen])
+        return torch.einsum("tkh,tk->th", each, share.to(x.dtype)).view(batch, rows, hidden)
+
+    def named(self, at):
+        yield at + "gate.weight", self.router.weight
+        for e in range(self.s.experts):
+            yield f"{at}experts.{e}.down_proj.weight", self.down[e]
+            for name, part in zip(("gate", "up"), self.gate_up[e].chunk(2)):
+                yield f"{at}experts.{e}.{name}_proj.weight", part
+
+
 class Layer(nn.Module):
-    def __init__(self, s, batch, capacity, attention):
+    def __init__(self, s, number, batch, capacity, attention):
         super().__init__()
         self.s, self.attention = s, attention
         self.query, self.kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
         self.norm, self.ffn_norm = (nn.Parameter(torch.ones(s.hidden)) for _ in range(2))
         self.qkv = nn.Linear(s.hidden, self.query + 2 * self.kv, bias=s.qkv_bias)
         self.out = nn.Linear(self.query, s.hidden, bias=False)
-        self.gate_up = nn.Linear(s.hidden, 2 * s.ffn, bias=False)
-        self.down = nn.Linear(s.ffn, s.hidden, bias=False)
+        self.ffn = Experts(s) if s.experts and number not in s.dense else Dense(s.hidden, s.dense_ffn if s.experts else s.ffn)
         if s.qk_norm:
             self.q_norm, self.k_norm = (nn.Parameter(torch.ones(s.head_dim)) for _ in range(2))
         for name in ("keys", "values"):
@@ -56,8 +99,7 @@ class Layer(nn.Module):
         self.values[:, :, positions] = v
         o = self.attend(rotated(q, cos, sin), positions, mask)
         x = x + self.out(o.transpose(1, 2).reshape(batch, rows, self.query))
-        gate, up = self.gate_up(rms_norm(x, self.ffn_norm, s.eps)).chunk(2, -1)
-        return x + self.down(F.silu(gate) * up)
+        return x + self.ffn(rms_norm(x, self.ffn_norm, s.eps))
 
 
 class Model(nn.Module):
@@ -65,11 +107,9 @@ class Model(nn.Module):
 
     def __init__(self, shape, batch, capacity, attention="sdpa"):
         super().__init__()
-        if shape.experts:
-            raise ValueError("the plain model has no experts")
         self.shape = shape
         self.embed = nn.Embedding(shape.vocab, shape.hidden)
-        self.layers = nn.ModuleList(Layer(shape, batch, capacity, attention) for _ in range(shape.layers))
+        self.layers = nn.ModuleList(Layer(shape, n, batch, capacity, attention) for n in range(shape.layers))
         self.norm = nn.Parameter(torch.ones(shape.hidden))
         self.head = nn.Linear(shape.hidden, shape.vocab, bias=False)
         if shape.tied:
@@ -121,12 +161,10 @@ def named_weights(model):
         yield at + "input_layernorm.weight", layer.norm
         yield at + "post_attention_layernorm.weight", layer.ffn_norm
         yield at + "self_attn.o_proj.weight", layer.out.weight
-        yield at + "mlp.down_proj.weight", layer.down.weight
+        yield from layer.ffn.named(at + "mlp.")
         for kind in ("weight", "bias") if s.qkv_bias else ("weight",):
             parts = getattr(layer.qkv, kind).split((query, kv, kv))
             yield from ((f"{at}self_attn.{x}_proj.{kind}", part) for x, part in zip("qkv", parts))
-        for name, part in zip(("gate", "up"), layer.gate_up.weight.split(s.ffn)):
-            yield f"{at}mlp.{name}_proj.weight", part
         if s.qk_norm:
             yield at + "self_attn.q_norm.weight", layer.q_norm
             yield at + "self_attn.k_norm.weight", layer.k_norm
@@ -149,8 +187,8 @@ def randomise(model, seed):
     """Weights that tell right from wrong: logits of order one, norms and biases not at their defaults."""
     torch.manual_seed(seed)
     for weight in model.parameters():
-        if weight.dim() == 2:
-            weight.normal_(std=weight.shape[1] ** -0.5)
+        if weight.dim() > 1:
+            weight.normal_(std=weight.shape[-1] ** -0.5)
         else:
             weight.normal_(std=0.1)
     for name, weight in model.named_parameters():

@@ -27,7 +27,7 @@ def made(shape, folder, a):
     model = plain_model.new_model(shape, a.device, torch.bfloat16, 1, 1)
     plain_model.randomise(model, a.seed)
     plain_model.save_weights(model, folder)
-    shutil.copy(Path(a.folder) / "config.json", folder)
+    shutil.copy(a.folder / "config.json", folder)
 
 
 def logits(shape, folder, ids, dtype, device):
@@ -72,15 +72,20 @@ def compare(shape, a, folder):
                  + " ".join(f"{e:.1e}" for e in found))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", help="of the model's config.json")
+def arguments(description, tokens, new):
+    """Those of a program that holds another against PyTorch."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="of the model's config.json")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--tokens", type=int, default=40, help="of the prompt")
-    parser.add_argument("--new", type=int, default=8, help="tokens after it")
+    parser.add_argument("--tokens", type=int, default=tokens, help="of the prompt")
+    parser.add_argument("--new", type=int, default=new, help="tokens after it")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("program", nargs="+")
-    a = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    a = arguments(__doc__, tokens=40, new=8)
     with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
         compare(read_shape(a.folder), a, folder)
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Checks libmkrt's sessions by its Python interface: every size of a step has the logits of single tokens, and sessions
-beside each other those that each has alone. Prints one JSON object a line. Usage: sessions.py CUBIN CHECKPOINT ID,ID,…
+"""Checks libmkrt's sessions by its Python interface: every size of a step has the logits of single tokens, requests of a
+ragged batch those that each has alone, and so have sessions beside each other. Prints one JSON object a line. Usage: sessions.py CUBIN CHECKPOINT ID,ID,…
 """
 import json
 import sys
+from random import Random
 
 import mkrt
 
@@ -49,6 +50,51 @@ def two_sessions(opened, ids):
     print(json.dumps({"check": "two sessions", "tokens": INTERLEAVED}), flush=True)
 
 
+def ragged(session, ids, seed=1):
+    """Random mixes of requests in pages dealt out at random, of every page size and form: each request has the logits that
+    it has alone."""
+    random = Random(seed)
+    session.rewind()
+    prompts = [ids[i:] + ids[:i] for i in range(0, len(ids), max(1, len(ids) // min(8, session.max_requests)))]
+    prompts = [prompt[:random.randint(1, len(prompt))] for prompt in prompts]
+    alone = []
+    for prompt in prompts:
+        session.rewind()
+        alone.append([session.step([token], logits=True)[1][0] for token in prompt])
+    worst, steps = 0.0, 0
+    for page_size in (16, 32, 64):
+        for form in (mkrt.NHD, mkrt.HND, mkrt.PACKED):
+            for number, rows in enumerate(mixed(session, prompts, page_size, form, random)):
+                found = max(error(a, b) for a, b in zip(rows, alone[number]))
+                if len(rows) != len(prompts[number]) or not found <= WORST:
+                    sys.exit(f"sessions: error: request {number} of {len(prompts)} in pages of {page_size}, form {form}: "
+                             f"relative error {found:.2e} of a row, expected at most {WORST}")
+                worst, steps = max(worst, found), steps + len(rows)
+    print(json.dumps({"check": "ragged batches", "requests": len(prompts), "rows": steps, "worst_row": worst}), flush=True)
+
+
+def mixed(session, prompts, page_size, form, random):
+    """The logits of each prompt's rows, fed in steps of some of the prompts, by chunks of random sizes."""
+    pages = [-(-len(prompt) // page_size) for prompt in prompts]
+    session.make_cache(page_size, sum(pages) + 2, form)
+    free = random.sample(range(sum(pages) + 2), sum(pages))
+    owned = [[free.pop() for _ in range(count)] for count in pages]
+    fed, rows = [0] * len(prompts), [[] for _ in prompts]
+    while fed != list(map(len, prompts)):
+        waiting = [n for n, prompt in enumerate(prompts) if fed[n] < len(prompt)]
+        chosen = random.sample(waiting, random.randint(1, min(len(waiting), session.max_requests)))
+        requests, room = [], session.max_tokens
+        for left, n in enumerate(reversed(chosen)):
+            count = random.randint(1, min(len(prompts[n]) - fed[n], max(1, room - (len(chosen) - left - 1))))
+            requests.append((prompts[n][fed[n]:fed[n] + count], fed[n] + count, owned[n]))
+            fed[n], room = fed[n] + count, room - count
+        got, begin = session.step_batch(requests, logits=True)[1], 0
+        for n, (tokens, _, _) in zip(reversed(chosen), requests):
+            rows[n].extend(got[begin:begin + len(tokens)])
+            begin += len(tokens)
+    return rows
+
+
 def main():
     if len(sys.argv) != 4:
         sys.exit("usage: sessions.py CUBIN CHECKPOINT ID,ID,…")
@@ -56,6 +102,7 @@ def main():
     with mkrt.Device() as device:
         with device.open(cubin, checkpoint) as session:
             every_step_size(session, ids)
+            ragged(session, ids)
         two_sessions(lambda: device.open(cubin, checkpoint), ids)
 
 

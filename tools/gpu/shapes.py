@@ -19,8 +19,11 @@ class Shape:
     eps: float
     rope: dict  # of transformers' rope_parameters
     window: int  # positions that a token sees; 0: all
-    experts: int = 0  # of every layer, `active` of them for a token, with `ffn` columns each; 0: dense
+    experts: int = 0  # of each layer but `dense`, `active` of them for a token, with `ffn` columns each
     active: int = 0
+    shares_of_chosen: bool = True  # an expert's share is among the chosen ones, not among all
+    dense: tuple = ()  # layers without experts in a model of experts, with `dense_ffn` columns
+    dense_ffn: int = 0
 
     @property
     def qkv_bias(self):
@@ -34,12 +37,13 @@ class Shape:
         """Numbers that a step of so many tokens reads: all matrices but the embedding's rows, and the norms; of experts,
         as many as the tokens can be sent to."""
         query, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        ffn = 3 * self.hidden * self.ffn
+        ffn = self.layers * 3 * self.hidden * self.ffn
         if self.experts:
-            ffn = min(self.experts, rows * self.active) * ffn + self.hidden * self.experts
-        layer = self.hidden * (2 * query + 2 * kv) + ffn + 2 * self.hidden
+            routed = 3 * min(self.experts, rows * self.active) * self.ffn + self.experts
+            ffn = self.hidden * ((self.layers - len(self.dense)) * routed + len(self.dense) * 3 * self.dense_ffn)
+        layer = self.hidden * (2 * query + 2 * kv) + 2 * self.hidden
         layer += (query + 2 * kv) * self.qkv_bias + 2 * self.head_dim * self.qk_norm
-        return self.layers * layer + self.hidden + self.vocab * self.hidden
+        return self.layers * layer + ffn + self.hidden + self.vocab * self.hidden
 
     def step_bytes(self, context, tokens=1, batch=1, size=2):
         """Bytes that a step must move, of `batch` requests with `tokens` new ones each and `context` at its end."""
@@ -53,17 +57,19 @@ def read_shape(folder):
     family = c["model_type"]
     if family not in ("llama", "mistral", "qwen2", "qwen3", "qwen3_moe"):
         raise ValueError(f"{folder}: model_type {family}, expected llama, mistral, qwen2, qwen3 or qwen3_moe")
-    if family == "qwen3_moe" and (c.get("decoder_sparse_step", 1) != 1 or c.get("mlp_only_layers")):
-        raise ValueError(f"{folder}: layers without experts beside those with them")
     older = {"rope_theta": c.get("rope_theta", 10000.0), **(c.get("rope_scaling") or {})}
     rope = c.get("rope_parameters") or older
     windowed = family == "mistral" or c.get("use_sliding_window", False)
-    heads = c["num_attention_heads"]
+    heads, experts = c["num_attention_heads"], c.get("num_experts") or c.get("num_local_experts", 0)
+    dense = [n for n in range(c["num_hidden_layers"] if experts else 0)
+             if n in (c.get("mlp_only_layers") or ()) or (n + 1) % c.get("decoder_sparse_step", 1)]
     return Shape(family=family, hidden=c["hidden_size"], layers=c["num_hidden_layers"], heads=heads,
                  kv_heads=c["num_key_value_heads"], head_dim=c.get("head_dim") or c["hidden_size"] // heads,
                  ffn=c.get("moe_intermediate_size") or c["intermediate_size"], vocab=c["vocab_size"],
-                 tied=c.get("tie_word_embeddings", False), eps=c["rms_norm_eps"], rope=rope, window=(c.get("sliding_window") or 0) if windowed else 0,
-                 experts=c.get("num_experts", 0), active=c.get("num_experts_per_tok", 0))
+                 tied=c.get("tie_word_embeddings", False), eps=c["rms_norm_eps"], rope=rope,
+                 window=(c.get("sliding_window") or 0) if windowed else 0, experts=experts, dense=tuple(dense),
+                 dense_ffn=c["intermediate_size"], active=c.get("num_experts_per_tok", 0),
+                 shares_of_chosen=c.get("norm_topk_prob", False))
 
 
 def rope_frequencies(shape):
