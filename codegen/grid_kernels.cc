@@ -14,8 +14,8 @@ bool is_inline(const Schedule& schedule, GridId id) {
   return schedule.placements[id.index].kind == PlacementKind::kInline;
 }
 
-bool loader_waits(const TaskGrid& grid) {
-  return std::any_of(grid.waits.begin(), grid.waits.end(), [](const Wait& wait) { return wait.loader; });
+bool looks_up(const TaskGrid& grid) {
+  return std::any_of(grid.waits.begin(), grid.waits.end(), [](const Wait& wait) { return wait.lookup; });
 }
 
 }  // namespace
@@ -48,12 +48,12 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
         // Also where the share is empty: the next kernel relies on this one to outlast all before it.
         [&] {
           e.call("mk_await_kernels", {});
-          tasks.run(id, record, tasks.even_share(id));
+          tasks.run_segment(id, record, nullptr);
         },
         [&] {
           start.load_symbols();
-          if (loader_waits(schedule.program.grids[id])) e.call("mk_await_kernels", {});
-          if (tasks.streams(id)) tasks.load(id, record, tasks.even_share(id), bulk_copy);
+          if (looks_up(schedule.program.grids[id])) e.call("mk_await_kernels", {});
+          if (tasks.streams(id)) tasks.load_segment(id, record, nullptr, bulk_copy);
         });
   }
 }
