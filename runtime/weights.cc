@@ -127,13 +127,17 @@ WeightSource random_weights(uint64_t seed) {
     const bool vector = w.layout == WeightLayout::kVector;
     const uint32_t size = vector ? 4 : element_bytes(w.element);
     const float scale = vector ? 0.1f : 1.0f / std::sqrt(static_cast<float>(w.cols)), mean = vector ? 1 : 0;
-    for (size_t i = 0; i < out.size() / size; ++i) {
-      const float v = mean + scale * values[i % values.size()];
-      const uint32_t bits = size == 4                    ? std::bit_cast<uint32_t>(v)
-                            : w.element == Element::kF16 ? emulator::f32_to_f16(v)
-                                                         : emulator::f32_to_bf16(v);
-      std::memcpy(out.data() + i * size, &bits, size);
+    const std::span<std::byte> block = out.first(std::min(out.size(), kBlock * size));
+    for (size_t i = 0; i < block.size() / size; ++i) {
+      const float v = mean + scale * values[i];
+      const uint32_t bits = size == 4                     ? std::bit_cast<uint32_t>(v)
+                            : w.element == Element::kE4m3 ? emulator::f32_to_e4m3(v)
+                            : w.element == Element::kF16  ? emulator::f32_to_f16(v)
+                                                          : emulator::f32_to_bf16(v);
+      std::memcpy(block.data() + i * size, &bits, size);
     }
+    for (size_t at = block.size(); at < out.size(); at += block.size())
+      std::memcpy(out.data() + at, block.data(), std::min(block.size(), out.size() - at));
     return Status();
   };
 }

@@ -157,8 +157,16 @@ class MkrtTest(unittest.TestCase):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             sessions.every_step_size(self.session, PROMPT[:18])
+            sessions.ragged(self.session, PROMPT[:18])
+            self.session.make_cache(16, 4)
             sessions.two_sessions(opened, PROMPT)
-        self.assertEqual([json.loads(line)["check"] for line in said.getvalue().splitlines()], ["step sizes", "two sessions"])
+        self.assertEqual([json.loads(line)["check"] for line in said.getvalue().splitlines()],
+                         ["step sizes", "ragged batches", "two sessions"])
+        batch, self.session.step_batch = self.session.step_batch, lambda requests, logits: batch(
+            [([token ^ 1 for token in tokens], length, pages) for tokens, length, pages in requests], logits)
+        with self.assertRaisesRegex(SystemExit, r"^sessions: error: request \d+ of \d+ in pages of 16, form 0: relative error "):
+            sessions.ragged(self.session, PROMPT[:18])
+        self.session.step_batch = batch
         step, self.session.step = self.session.step, forgetful
         with self.assertRaisesRegex(SystemExit, "^sessions: error: steps of 2 tokens: relative error "):
             sessions.every_step_size(self.session, PROMPT[:18])

@@ -72,7 +72,7 @@ class RenderTest(unittest.TestCase):
         self.assertIn("NVIDIA H100, driver 580.1; commit abc, 2026-12-01.", text)
         self.assertEqual(self.line("| reading 4 GiB by bulk"), "| reading 4 GiB by bulk copies | 3.10 TB/s |")
         self.assertEqual(self.line("| batch 2 "), "| batch 2 | not run on a GPU | not supported by this artefact | "
-                                                  "not run on a GPU | not run on a GPU |")
+                                                  "not run on a GPU | not run on a GPU | not run on a GPU |")
         self.assertIn("2000 µs (1990 to 2020), 50%", self.line("| 16 tokens of a prompt"))
         self.assertIn("1000 µs (990 to 1020), 50%", self.line("| decoding llama-3.2-1b", "README.md"))
 

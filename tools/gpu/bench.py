@@ -2,8 +2,10 @@
 """Times mkc, the GPU's limits and mkc's peers: run it in a folder made by tools/gpu/bundle.
 
 Each part is a program of its own with a deadline; its rows are in RESULT.json before the next begins. A part that is
-complete there is not run again, so that several runs make one whole. Needs Python 3.9 and the CUDA driver; the peers
-need torch, one of them transformers.
+complete there is not run again, so that several runs make one whole. Expected on an H100: the limits half a minute;
+mkc and its kernels half a minute to a minute and a half each for a model; torch.compile one to two minutes, the other
+peers half that. So the first run has mkc beside its kernels for the dense models, the next two the rest. Needs Python
+3.9 and the CUDA driver; the peers need torch, one of them transformers.
 """
 import argparse
 import datetime
@@ -13,17 +15,18 @@ import time
 from functools import partial
 from pathlib import Path
 
-from kit import HERE, Failed, circumstances, lines, spread, symbols, write
+from kit import HERE, Failed, circumstances, lines, manifest, position_bytes, spread, symbols, write
 from shapes import read_shape
 
 # What matters most comes first; then whatever else the bundle has.
-MODELS = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b", "llama-3.1-8b"]
+MODELS = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b", "llama-3.1-8b", "qwen3-30b-a3b"]
 PEERS = ["compile-flex", "eager", "compile-sdpa", "transformers"]
 CONTEXTS = [1024, 128, 8192, 32768]
 BATCH_CONTEXT = 1024
 BATCHES = [1, 2, 4, 8, 16, 32, 64]
 CHUNKS = [16, 64]
 UNSUPPORTED = "not supported by this artefact"
+TOO_LARGE = "does not fit this GPU"
 
 
 class Bench:
@@ -52,25 +55,38 @@ class Bench:
         most = symbols(cubin).get("B", 1) if cubin.exists() else 1
         return [batch for batch in self.a.batches if batch <= most]
 
+    def positions(self, cubin):
+        """Of the caches of all requests, as many as fit beside the weights."""
+        says = manifest(cubin)
+        memory = self.result.get("machine", {}).get("memory_bytes", 0)
+        return int(0.95 * memory - says["weight_bytes"] - says["workspace_bytes"]) // position_bytes(says)
+
     def mkc(self, model, cubin, _):
-        """Steps of one token and of chunks, by the runner; batches where the artefact has them."""
+        """Steps of one request, of one token and of chunks, then of batches, by the runner."""
         cubin = HERE / "cubins" / f"{cubin}.cubin"
         if not cubin.exists():
             yield {"state": "not in this bundle"}
             return
-        has, batches = symbols(cubin), self.batches(model)
+        has, batches, room = symbols(cubin), self.batches(model), self.positions(cubin)
         contexts = [c for c in self.a.contexts if c <= has["kv_len"]]
         yield from ({"context": c, "state": UNSUPPORTED} for c in self.a.contexts if c not in contexts)
         yield from ({"batch": b, "state": UNSUPPORTED} for b in self.a.batches if b not in batches)
-        sizes = ",".join(str(n) for n in [1, *CHUNKS] if n <= has["T"] and n <= min(contexts))
-        for batch in batches:
-            more = ["--batch", batch, "--tokens", 1] if batch > 1 else ["--tokens", sizes]
-            for said in lines([HERE / "mkrun", cubin, "--steps", self.a.steps, "--contexts", joined(contexts), *more],
-                              self.left(240)):
-                for row in said["timings"]:
-                    if not row["finite"] or row["different"]:
-                        raise Failed(f"context {row['context']}: logits are not finite, or differ: {row['hash']}")
-                    yield {**row, "batch": batch}
+        yield from ({"batch": b, "context": c, "state": TOO_LARGE} for b in batches for c in contexts if b * c > room)
+        chunks = [n for n in [1, *CHUNKS] if n <= has["T"] and n <= min(contexts)]
+        more = [b for b in batches if b > 1 and b * min(contexts) <= room]
+        yield from self.runner(cubin, room, contexts, [1], chunks, self.a.steps)
+        if more:
+            yield from self.runner(cubin, room, contexts, more, [1], max(1, self.a.steps // 4))
+
+    def runner(self, cubin, room, contexts, batches, tokens, steps):
+        most = min(room, max(contexts) * max(batches))
+        for said in lines([HERE / "mkrun", cubin, "--steps", steps, "--contexts", joined(contexts), "--batch",
+                           joined(batches), "--tokens", joined(tokens), "--cache-positions", most], self.left(240)):
+            for row in said["timings"]:
+                if not row["finite"] or row["different"]:
+                    raise Failed(f"batch {row['batch']}, context {row['context']}: logits are not finite, or differ: "
+                                 f"{row['hash']}")
+                yield row
 
     def peer(self, model, peer, kept):
         """What an earlier run has not: one request at every context, and more at one of them."""
@@ -92,12 +108,10 @@ class Bench:
         yield "limits", None, self.measure
         for model in self.a.models:
             yield f"mkc {model}", model, partial(self.mkc, model, model)
+            yield f"mkc kernels {model}", model, partial(self.mkc, model, model + "-kernels")
         for peer in self.a.peers:
             for model in self.a.models:
                 yield f"{peer} {model}", model, partial(self.peer, model, peer)
-            if peer == self.a.peers[0]:  # mkc's own tiles as separate kernels, where the bundle has them
-                for model in self.a.models:
-                    yield f"mkc kernels {model}", model, partial(self.mkc, model, model + "-kernels")
 
     def finished(self, row, model):
         """A row with its spread, the bytes it must move and how near the ceiling that is."""

@@ -44,6 +44,12 @@ def kernels(cubin):
     return sorted({name.decode() for name in re.findall(rb"\.text\.(mk_grid_\d+)\0", Path(cubin).read_bytes())})
 
 
+def position_bytes(says):
+    """Of keys and values of one position of a request, by a manifest."""
+    sizes = {"f32": 4, "f16": 2, "bf16": 2, "e4m3": 1}
+    return sum(cache["heads"] * cache["head_dim"] * sizes[cache["element"]] for cache in says["caches"])
+
+
 def symbols(cubin):
     """Name of each size that a step sets -> its upper bound. Batches have B."""
     return {s["name"]: s["hi"] for s in manifest(cubin)["symbols"]}

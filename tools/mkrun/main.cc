@@ -23,17 +23,45 @@ struct Arguments {
   uint64_t random_seed = 1;
   int device = 0;
   // Timings.
-  uint32_t steps = 0, warm_up = 10, batch = 1;
-  std::vector<uint32_t> tokens{1}, contexts{128};
+  uint32_t steps = 0, warm_up = 10;
+  std::vector<uint32_t> tokens{1}, batches{1}, contexts{128};
+  uint64_t positions = 0;  // of the cache; 0: as many as any timed step needs
 };
+
+uint64_t cache_positions(const Arguments& a) {
+  if (a.positions > 0) return a.positions;
+  return uint64_t{*std::max_element(a.batches.begin(), a.batches.end())} *
+         (*std::max_element(a.contexts.begin(), a.contexts.end()) + a.steps_per_launch - 1);
+}
+
+// Timed steps read random keys and values: zeros could be faster. The device frees them.
+Result<CacheSpace> random_cache(const Arguments& a, const Manifest& m, Device& device) {
+  const uint32_t page_size = CacheOptions{}.page_size;
+  const auto pages = static_cast<uint32_t>(pages_for(cache_positions(a), page_size));
+  const uint64_t bytes = cache_piece_bytes(m, CacheForm::kNhd, page_size, pages) * m.caches.size();
+  const Result<uint64_t> memory = device.allocate(bytes);
+  if (!memory.ok()) return memory.error();
+  ManifestWeight values;
+  values.element = m.caches[0].element;
+  values.cols = 1;
+  std::vector<std::byte> block(std::min(bytes, uint64_t{64} << 20));
+  if (Status status = random_weights(a.random_seed + 1)(values, block); !status.ok()) return status.error();
+  for (uint64_t at = 0; at < bytes; at += block.size()) {
+    const auto piece = std::span(block).first(std::min<uint64_t>(block.size(), bytes - at));
+    if (Status status = device.write(memory.value() + at, piece); !status.ok()) return status.error();
+  }
+  return place_caches(m, CacheForm::kNhd, page_size, pages, memory.value());
+}
 
 // Opens a session with the checkpoint's weights, or random ones.
 Result<Session> open(const Arguments& a, const Artefact& artefact, Device& device) {
   SessionOptions options;
   options.timeout_ns = a.timeout_ms * 1'000'000;
-  const uint32_t longest = *std::max_element(a.contexts.begin(), a.contexts.end()) + a.steps_per_launch - 1;
-  if (a.batch > 1)
-    options.cache.pages = static_cast<uint32_t>(a.batch * pages_for(longest, options.cache.page_size));
+  if (a.steps > 0) {
+    Result<CacheSpace> cache = random_cache(a, artefact.manifest, device);
+    if (!cache.ok()) return cache.error();
+    options.cache.space = std::move(cache.value());
+  }
   if (a.checkpoint.empty()) return Session::open(artefact, random_weights(a.random_seed), device, options);
   const Result<Checkpoint> checkpoint = open_checkpoint(a.checkpoint);
   if (!checkpoint.ok()) return checkpoint.error();
@@ -89,28 +117,20 @@ struct EqualRequests {
   Batch batch() const { return {tokens, row_begin, kv_len, {page_begin, page_index}, draws}; }
 };
 
-// Timed steps read keys and values of tokens: zeros could be faster.
-Status fill_cache(const Arguments& a, Session& session) {
-  const uint32_t end = std::min(session.context(), *std::max_element(a.contexts.begin(), a.contexts.end()));
-  const uint32_t most = std::max(1u, session.max_tokens() / a.batch);
-  for (uint32_t at = 0; at < end;) {
-    const uint32_t count = std::min(most, end - at);
-    EqualRequests requests(session, a.batch, count, at += count);
-    if (Status status = session.step(requests.batch(), requests.result); !status.ok()) return status;
-  }
-  return {};
-}
-
 // The same launch again and again: times of its steps by the host's clock around it, and one hash of the
 // logits of all first steps.
-Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t count, uint32_t context) {
+Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t batch, uint32_t count,
+                                  uint32_t context) {
   const uint32_t vocab = static_cast<uint32_t>(session.manifest().vocab);
-  if (context < count || context + a.steps_per_launch - 1 > session.context() || count > session.max_tokens())
+  if (context < count || context + a.steps_per_launch - 1 > session.context() ||
+      batch * count > session.max_tokens() || batch > session.limits().max_requests)
     return Error{
-        fmt::format("mkrun: error: {} tokens at a context of {} and {} steps; the artefact has {} and {}",
-                    count, context, a.steps_per_launch, session.max_tokens(), session.context())};
-  EqualRequests requests(session, a.batch, count, context, a.steps_per_launch);
-  EqualRequests single(session, a.batch, count, context);
+        fmt::format("mkrun: error: {} requests of {} tokens at a context of {} and {} steps; the "
+                    "artefact has {}, {} and {}",
+                    batch, count, context, a.steps_per_launch, session.limits().max_requests,
+                    session.max_tokens(), session.context())};
+  EqualRequests requests(session, batch, count, context, a.steps_per_launch);
+  EqualRequests single(session, batch, count, context);
   std::vector<float> logits(requests.tokens.size() * vocab);
   std::vector<double> us;
   std::string hash;
@@ -132,18 +152,19 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
     hash = now;
   }
   const bool finite = std::all_of(logits.begin(), logits.end(), [](float v) { return v - v == 0; });
-  return nlohmann::json{{"context", context}, {"tokens", count},        {"us", us},
+  return nlohmann::json{{"context", context}, {"batch", batch},         {"tokens", count}, {"us", us},
                         {"hash", hash},       {"different", different}, {"finite", finite}};
 }
 
 Status time_all(const Arguments& a, Session& session, nlohmann::json& out) {
-  if (Status status = fill_cache(a, session); !status.ok()) return status;
-  for (const uint32_t count : a.tokens)
-    for (const uint32_t context : a.contexts) {
-      const Result<nlohmann::json> timed = time_steps(a, session, count, context);
-      if (!timed.ok()) return timed.error();
-      out["timings"].push_back(timed.value());
-    }
+  for (const uint32_t batch : a.batches)
+    for (const uint32_t count : a.tokens)
+      for (const uint32_t context : a.contexts) {
+        if (uint64_t{batch} * (context + a.steps_per_launch - 1) > cache_positions(a)) continue;
+        const Result<nlohmann::json> timed = time_steps(a, session, batch, count, context);
+        if (!timed.ok()) return timed.error();
+        out["timings"].push_back(timed.value());
+      }
   return {};
 }
 
@@ -188,8 +209,12 @@ int main(int argc, char** argv) {
   app.add_option("--steps", a.steps, "time so many equal steps");
   app.add_option("--warm-up", a.warm_up, "steps before that");
   app.add_option("--tokens", a.tokens, "of a timed step: 1,16")->check(CLI::Range(1u, 256u))->delimiter(',');
-  app.add_option("--batch", a.batch, "requests of a timed step, each of so many tokens")
-      ->check(CLI::Range(1u, 64u));
+  app.add_option("--batch", a.batches, "requests of a timed step, each of so many tokens: 1,8")
+      ->check(CLI::Range(1u, 64u))
+      ->delimiter(',');
+  app.add_option(
+      "--cache-positions", a.positions,
+      "of all requests of a timed step; those that need more are left out. Default: what the largest needs");
   app.add_option("--contexts", a.contexts, "positions in the cache at the end of a timed step: 128,1024")
       ->delimiter(',');
   try {
