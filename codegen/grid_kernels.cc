@@ -14,10 +14,6 @@ bool is_inline(const Schedule& schedule, GridId id) {
   return schedule.placements[id.index].kind == PlacementKind::kInline;
 }
 
-bool looks_up(const TaskGrid& grid) {
-  return std::any_of(grid.waits.begin(), grid.waits.end(), [](const Wait& wait) { return wait.lookup; });
-}
-
 }  // namespace
 
 const char* mode_name(Mode mode) {
@@ -37,6 +33,9 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
   LaunchValues launch;
   LaunchCode start(e, schedule, lists, bulk_copy, launch);
   TaskCode tasks(e, schedule, lists, launch, Mode::kKernels);
+  const uint32_t last_kind = kinds.of_grid[launches_of(schedule).back().index];
+  MKC_ASSERT(std::count(kinds.of_grid.begin(), kinds.of_grid.end(), last_kind) == 1,
+             "the last grid of a step is of a kind with others");
   for (uint32_t kind = 0; kind < kinds.first.size(); ++kind) {
     const GridId id = kinds.first[kind];
     if (is_inline(schedule, id)) continue;
@@ -49,10 +48,13 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
         [&] {
           e.call("mk_await_kernels", {});
           tasks.run_segment(id, record, nullptr);
+          if (kind == last_kind)
+            e.call("mkd_leave_next_step", {launch.worker, launch.bases.session, launch.bases.step,
+                                           start.place_of("T"), start.place_of("B")});
         },
         [&] {
           start.load_symbols();
-          if (looks_up(schedule.program.grids[id])) e.call("mk_await_kernels", {});
+          if (tasks.needs_step(id)) e.call("mk_await_kernels", {});
           if (tasks.streams(id)) tasks.load_segment(id, record, nullptr, bulk_copy);
         });
   }

@@ -38,33 +38,56 @@ void LaunchCode::load_symbols() {
   }
 }
 
-void LaunchCode::by_role(const std::function<void()>& consume, const std::function<void()>& load) {
+void LaunchCode::split(const std::function<void(llvm::Value*)>& consume, const std::function<void()>& load) {
   llvm::BasicBlock *consumers = e_.block("consumers"), *loader_warp = e_.block("loader_warp"),
                    *loader = e_.block("loader"), *done = e_.block("done");
   llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
   e_.ir.CreateCondBr(e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads)), consumers,
                      loader_warp);
-  const Bases& bases = launch_.bases;
   e_.ir.SetInsertPoint(consumers);
-  launch_.symbols = e_.at(bases.step, offsetof(mkrt::MkStep, symbol));
-  each_step("mkd_next_step", {launch_.worker, bases.session, bases.step, place_of("T"), place_of("B")}, [&] {
-    e_.call("mkd_step_begin", {launch_.worker, bases.session, bases.step});
-    make_lists(thread);
-    consume();
-  });
+  launch_.symbols = e_.at(launch_.bases.step, offsetof(mkrt::MkStep, symbol));
+  consume(thread);
   e_.ir.CreateBr(done);
   e_.ir.SetInsertPoint(loader_warp);
   llvm::Value* in_warp = e_.ir.CreateSub(thread, e_.constant(mkrt::kConsumerThreads));
   e_.ir.CreateCondBr(e_.ir.CreateICmpULT(in_warp, loaders()), loader, done);
   e_.ir.SetInsertPoint(loader);
-  launch_.symbols = e_.local(sizeof(uint32_t) * mkrt::kMaxSymbols);
-  in_step([] {});
-  each_step("mkd_loader_next_step",
-            {launch_.worker, bases.session, bases.step, launch_.symbols, place_of("T")}, load);
+  load();
   e_.call("mkd_loader_end", {launch_.worker});
   e_.ir.CreateBr(done);
   e_.ir.SetInsertPoint(done);
   e_.ir.CreateRetVoid();
+}
+
+void LaunchCode::by_role(const std::function<void()>& consume, const std::function<void()>& load) {
+  split(
+      [&](llvm::Value* thread) {
+        make_lists(thread);
+        consume();
+      },
+      [&] {
+        launch_.symbols = e_.at(launch_.bases.step, offsetof(mkrt::MkStep, symbol));
+        load();
+      });
+}
+
+void LaunchCode::each_step_by_role(const std::function<void()>& consume, const std::function<void()>& load) {
+  const Bases& bases = launch_.bases;
+  split(
+      [&](llvm::Value* thread) {
+        each_step("mkd_next_step", {launch_.worker, bases.session, bases.step, place_of("T"), place_of("B")},
+                  [&] {
+                    e_.call("mkd_step_begin", {launch_.worker, bases.session, bases.step});
+                    make_lists(thread);
+                    consume();
+                  });
+      },
+      [&] {
+        launch_.symbols = e_.local(sizeof(uint32_t) * mkrt::kMaxSymbols);
+        in_step([] {});
+        each_step("mkd_loader_next_step",
+                  {launch_.worker, bases.session, bases.step, launch_.symbols, place_of("T")}, load);
+      });
 }
 
 llvm::Value* LaunchCode::place_of(const char* symbol) {

@@ -31,18 +31,22 @@ class LaunchCode {
   // Reads the symbols anew: what is computed from them then lives in registers up to the next call only.
   void load_symbols();
 
-  // Sends consumer threads through one for each step of the launch, the loading threads through the other;
+  // Sends consumer threads through one, with the step's lists made, the loading threads through the other;
   // both end in the kernel's return.
   void by_role(const std::function<void()>& consume, const std::function<void()>& load);
+  // The same, for each step of the launch.
+  void each_step_by_role(const std::function<void()>& consume, const std::function<void()>& load);
+
+  llvm::Value* place_of(const char* symbol);  // in MkStep::symbol
 
   // Loading threads: emits what needs the step to have begun.
   void in_step(const std::function<void()>& body);
 
  private:
   llvm::Value* loaders();  // threads of the loader warp that load
-  llvm::Value* place_of(const char* symbol);
   // do body(); while (next(arguments));
   void each_step(const char* next, std::vector<llvm::Value*> arguments, const std::function<void()>& body);
+  void split(const std::function<void(llvm::Value* thread)>& consume, const std::function<void()>& load);
   // Consumer threads: brings the step's lists to shared memory, and finds where the rows of ragged grids
   // begin.
   void make_lists(llvm::Value* thread);

@@ -23,15 +23,14 @@ class Scaffold {
 
   void emit() {
     e_.begin_kernel("mk_kernel", {e_.global_ptr, e_.global_ptr});
-    llvm::Value *session = e_.function->getArg(0), *step = e_.function->getArg(1);
-    start_.load(session, step);
-    e_.call("mkd_take_bank", {launch_.worker, session, step});
+    llvm::Value* session = e_.function->getArg(0);
+    start_.load(session, e_.function->getArg(1));
     segments_ = e_.load_ptr(session, offsetof(mkrt::MkSession, segments));
     llvm::Value* bounds = e_.at(e_.load_ptr(session, offsetof(mkrt::MkSession, stream_begin)),
                                 launch_.worker_index, sizeof(uint32_t));
     stream_first_ = e_.load32(bounds, 0);
     stream_last_ = e_.load32(bounds, sizeof(uint32_t));
-    start_.by_role(
+    start_.each_step_by_role(
         [&] {
           for_each_segment([&](llvm::Value* record, llvm::Value* segment) { consume(record, segment); });
         },

@@ -233,7 +233,7 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
   for_each_task(id, record, segment, [&](llvm::Value* task, llvm::Value* first) {
     const std::vector<llvm::Value*> coords = coords_of(id, task);
     begin_task(record, task);
-    if (placement(id) != PlacementKind::kReady) emit_waits(id, record, coords);
+    if (!draws(id) || placement(id) != PlacementKind::kReady) emit_waits(id, record, coords);
     e_.if_then(first, [&] { emit_segment_start(e_, call, arguments); });
     run_task(call, arguments, coords);
   });

@@ -2,6 +2,7 @@
 // is drawn after them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,6 +37,12 @@ struct Batch {
   std::span<const Draws> draws{};  // [requests]; empty: each draws one token greedily
 
   size_t requests() const { return kv_len.size(); }
+  // Of the launch at most: as many as any request draws.
+  uint32_t steps() const {
+    uint32_t most = 1;
+    for (const Draws& of : draws) most = std::max(most, of.limit);
+    return most;
+  }
   Draws draws_of(size_t request) const { return draws.empty() ? Draws{} : draws[request]; }
 };
 

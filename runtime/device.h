@@ -27,8 +27,9 @@ class Device {
   // Takes the artefact's kernels, for all launches from now on. Errors: made for another device, or needs
   // more workers at once than the device holds; the device has the kernel of another artefact.
   virtual Status load(const Artefact& artefact) = 0;
-  // Runs one step: MkSession and MkStep lie at these addresses. Returns when it has ended.
-  virtual Status launch(uint64_t session, uint64_t step) = 0;
+  // Runs one launch: MkSession and MkStep lie at these addresses. `steps`: as in MkStep; one kernel makes
+  // them by itself, kernels of grids are launched as often. Returns when it has ended.
+  virtual Status launch(uint64_t session, uint64_t step, uint32_t steps) = 0;
 };
 
 struct EmulatorDeviceOptions {

@@ -78,20 +78,26 @@ class EmulatorDevice final : public Device {
     return {};
   }
 
-  Status launch(uint64_t session, uint64_t step) override {
+  Status launch(uint64_t session, uint64_t step, uint32_t steps) override {
     session_ = reinterpret_cast<const MkSession*>(session);
     const auto* with = reinterpret_cast<const MkStep*>(step);
     if (kernels_.step) return run(kernels_.step, with);
-    for (size_t i = 0; i < manifest_.launches.size(); ++i) {
-      const GridEntry entry = kernels_.grids[launch_kinds_[i]];
-      const uint32_t grid = manifest_.launches[i];
-      const auto kernel = [&](const MkSession* s, const MkStep* t) { entry(s, t, grid); };
-      if (Status status = run(kernel, with); !status.ok()) return status;
-    }
+    for (uint32_t i = 0; i < steps; ++i)
+      if (Status status = run_grids(with); !status.ok()) return status;
     return {};
   }
 
  private:
+  Status run_grids(const MkStep* step) {
+    for (size_t i = 0; i < manifest_.launches.size(); ++i) {
+      const GridEntry entry = kernels_.grids[launch_kinds_[i]];
+      const uint32_t grid = manifest_.launches[i];
+      const auto kernel = [&](const MkSession* s, const MkStep* t) { entry(s, t, grid); };
+      if (Status status = run(kernel, step); !status.ok()) return status;
+    }
+    return {};
+  }
+
   Status run(const KernelCall& kernel, const MkStep* step) {
     EmulatorOptions options;
     options.workers = manifest_.workers;

@@ -322,7 +322,7 @@ Status Session::State::run(const Batch& batch, StepResult& result, float* rows_o
   const Result<uint64_t> step_at = step.write(batch, step_of(batch));
   if (!step_at.ok()) return step_at.error();
   faulted = true;  // until shown otherwise
-  if (Status status = device->launch(session_at, step_at.value()); !status.ok()) return status;
+  if (Status status = device->launch(session_at, step_at.value(), batch.steps()); !status.ok()) return status;
   if (Status status = check_fault(); !status.ok()) return status;
   if (Status status = step.read(batch, result); !status.ok()) return status;
   serial += result.steps;

@@ -33,12 +33,6 @@ DrawSizes sizes_of(const Batch& batch) {
   return all;
 }
 
-uint32_t most_draws(const Batch& batch) {
-  uint32_t most = 1;
-  for (const Draws& draws : batch.draws) most = std::max(most, draws.limit);
-  return most;
-}
-
 }  // namespace
 
 StepMemory::~StepMemory() {
@@ -150,7 +144,7 @@ Result<uint64_t> StepMemory::write(const Batch& batch, MkStep step) {
   step.page_index = memory_ + at_.page_index;
   step.slot = memory_ + at_.slot;
   step.draws = memory_ + at_.draws;
-  step.steps = most_draws(batch);
+  step.steps = batch.steps();
   std::memcpy(host_.data(), &step, sizeof(step));
   if (Status status = device_->write(memory_, host_); !status.ok()) return status.error();
   return memory_;

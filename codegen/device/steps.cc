@@ -111,6 +111,18 @@ MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* 
   return *w->goes_on();
 }
 
+// Kernels of grids: consumer threads, at the end of a step's last kernel: the last worker to arrive makes the
+// step that the host launches next, with no requests where all have ended.
+MK_BODY void mkd_leave_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* step, u32 tokens_symbol,
+                                 u32 requests_symbol) {
+  const u32 next = mk_load_relaxed(&step->begun) + 1;  // 0 once all have ended
+  if (next == 0 || next >= step->steps) return;
+  consumer_barrier();
+  if (w->thread == 0) *w->arrived_last() = mk_add_acq_rel(&step->arrived, 1) + 1 == session->workers * next;
+  consumer_barrier();
+  if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol}, next);
+}
+
 // Loading threads, before what depends on the step: whether it has begun; its symbols.
 MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
   return join(*w, step, symbols);

@@ -98,17 +98,6 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   mk_barrier(0, kWorkerThreads);
 }
 
-// All threads of all workers: takes this launch's bank of counters and clears the next one's, which nobody
-// reads in this launch.
-MK_BODY void mkd_take_bank(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step) {
-  const u32 cells = session->event_cells;
-  const u32 bank = step->launch % 2;
-  AS1 u32* next = w->counters + (1 - bank) * cells;
-  w->counters += bank * cells;
-  for (u32 i = mk_worker() * kWorkerThreads + w->thread; i < cells; i += session->workers * kWorkerThreads)
-    next[i] = 0;
-}
-
 // All threads, before each segment: what is computed from the thread's number lives in registers for one
 // segment only, not for the whole launch.
 MK_BODY void mkd_segment_begin(Worker* w) {

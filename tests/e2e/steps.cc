@@ -88,6 +88,20 @@ TEST_CASE("however many steps a launch has, the tokens are the same") {
   }
 }
 
+TEST_CASE(
+    "a kernel for each grid, launched as often, draws the tokens of one launch, and stops where it does") {
+  const Fixture one("qwen3_moe", reference::Type::kBf16, {.workers = 3, .max_tokens = 8});
+  const Fixture many("qwen3_moe", reference::Type::kBf16,
+                     {.workers = 3, .race = true, .max_tokens = 8, .mode = Mode::kKernels});
+  mkrt::GenerateOptions options;
+  options.max_new_tokens = 9;
+  options.sampling = kWarm;
+  const Generated expected = generate(one.model, options, 4);
+  CHECK(generate(many.model, options, 4) == expected);
+  options.stop_ids = {expected.tokens[5]};
+  CHECK(generate(many.model, options, 8) == generate(one.model, options, 8));
+}
+
 TEST_CASE("nothing in a launch of several steps is unordered") {
   for (const bool bulk_copy : {true, false})
     for (const char* family : {"llama", "qwen3_moe"}) {

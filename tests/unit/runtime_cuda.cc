@@ -69,7 +69,7 @@ TEST_CASE("one kernel is launched cooperatively, with all its workers") {
   REQUIRE(device->load(artefact({})).ok());
   CHECK(log.take({"cuModuleGetFunction", "cuFuncSetAttribute"}) ==
         Lines{"cuModuleGetFunction 1 mk_kernel", "cuFuncSetAttribute mk_kernel 8 4096"});
-  REQUIRE(device->launch(64, 128).ok());
+  REQUIRE(device->launch(64, 128, 1).ok());
   CHECK(log.take({"cuLaunch", "cuGraph", "cuCtxSync"}) ==
         Lines{"cuLaunchCooperativeKernel mk_kernel 2 1 1 288 1 1 4096 0", "cuCtxSynchronize"});
 }
@@ -82,7 +82,7 @@ TEST_CASE("a kernel for each grid: captured once in their order, each but the fi
         Lines{"cuModuleGetFunction 1 mk_grid_5", "cuFuncSetAttribute mk_grid_5 8 4096",
               "cuModuleGetFunction 1 mk_grid_7", "cuFuncSetAttribute mk_grid_7 8 4096"});
   const Lines calls{"cuLaunch", "cuStream", "cuGraph", "cuCtxSync"};
-  REQUIRE(device->launch(64, 128).ok());
+  REQUIRE(device->launch(64, 128, 1).ok());
   CHECK(log.take(calls) == Lines{"cuStreamCreate 1 -> 1", "cuStreamBeginCapture_v2 1 1",
                                  "cuLaunchKernelEx mk_grid_5 2 1 1 288 1 1 4096 1 0",
                                  "cuLaunchKernelEx mk_grid_7 2 1 1 288 1 1 4096 1 1 6=1",
@@ -90,9 +90,12 @@ TEST_CASE("a kernel for each grid: captured once in their order, each but the fi
                                  "cuStreamEndCapture 1", "cuGraphInstantiateWithFlags 1 0",
                                  "cuGraphDestroy 1", "cuStreamDestroy_v2 1", "cuGraphLaunch 1 0",
                                  "cuCtxSynchronize"});
-  REQUIRE(device->launch(64, 128).ok());
+  REQUIRE(device->launch(64, 128, 1).ok());
   CHECK(log.take(calls) == Lines{"cuGraphLaunch 1 0", "cuCtxSynchronize"});
-  REQUIRE(device->launch(64, 512).ok());  // another step's place is another graph
+  REQUIRE(device->launch(64, 128, 3).ok());  // a step after the other
+  CHECK(log.take(calls) ==
+        Lines{"cuGraphLaunch 1 0", "cuGraphLaunch 1 0", "cuGraphLaunch 1 0", "cuCtxSynchronize"});
+  REQUIRE(device->launch(64, 512, 1).ok());  // another step's place is another graph
   CHECK(log.take({"cuStreamBeginCapture", "cuGraphLaunch"}).size() == 2);
   device.reset();
   CHECK(log.take({"cuGraphExecDestroy"}).size() == 2);

@@ -43,7 +43,7 @@ struct FakeDevice final : Device {
     return {};
   }
   Status load(const Artefact&) override { return {}; }
-  Status launch(uint64_t session_at, uint64_t step) override {
+  Status launch(uint64_t session_at, uint64_t step, uint32_t) override {
     const auto* s = reinterpret_cast<const MkSession*>(session_at);
     const auto* now = reinterpret_cast<const MkStep*>(step);
     steps.push_back(*now);
