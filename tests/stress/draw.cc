@@ -27,34 +27,58 @@ namespace {
 
 constexpr uint32_t kRequests = 4, kStages = 1;
 
-// DrawArgs are where the step's first input points.
-const std::string kKernel = fmt::format(R"(
+// DrawArgs are where the step's first input points, but for the lists: row i is request i's only one.
+const std::string kKernel = fmt::format(
+    R"(
 declare void @mkd_begin(ptr, ptr addrspace(1), ptr addrspace(1), i32, i32)
 declare void @mkd_barrier()
-declare void @mkb_draw(ptr, ptr, i32, i32)
+declare void @mkd_set_element(ptr, i32, i32, i32)
+declare ptr addrspace(3) @mkd_list(ptr, i32)
+declare void @mkb_draw(ptr, ptr, i32)
 declare i32 @mk_thread()
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define void @mk_kernel(ptr addrspace(1) %session, ptr addrspace(1) %step) {{
-  %worker = alloca [{} x i8], align 8
-  call void @mkd_begin(ptr %worker, ptr addrspace(1) %session, ptr addrspace(1) %step, i32 {}, i32 1)
-  %input = getelementptr i8, ptr addrspace(1) %step, i64 {}
+  %worker = alloca [{worker} x i8], align 8
+  %arguments = alloca [{arguments} x i8], align 8
+  call void @mkd_begin(ptr %worker, ptr addrspace(1) %session, ptr addrspace(1) %step, i32 {stages}, i32 1)
+  %input = getelementptr i8, ptr addrspace(1) %step, i64 {input}
   %address = load i64, ptr addrspace(1) %input
-  %arguments = inttoptr i64 %address to ptr
+  %given = inttoptr i64 %address to ptr
+  call void @llvm.memcpy.p0.p0.i64(ptr %arguments, ptr %given, i64 {arguments}, i1 false)
+  %first_row = getelementptr i8, ptr %arguments, i64 {first_row}
+  %rows = getelementptr i8, ptr %arguments, i64 {rows}
+  %list0 = call ptr addrspace(3) @mkd_list(ptr %worker, i32 0)
+  %list1 = call ptr addrspace(3) @mkd_list(ptr %worker, i32 1)
+  store ptr addrspace(3) %list0, ptr %first_row
+  store ptr addrspace(3) %list1, ptr %rows
   %thread = call i32 @mk_thread()
-  %consumes = icmp ult i32 %thread, {}
-  br i1 %consumes, label %draw, label %end
+  %consumes = icmp ult i32 %thread, {consumers}
+  br i1 %consumes, label %consumer, label %end
+consumer:
+  %lists = icmp ult i32 %thread, {requests}
+  br i1 %lists, label %list, label %listed
+list:
+  call void @mkd_set_element(ptr %worker, i32 0, i32 %thread, i32 %thread)
+  call void @mkd_set_element(ptr %worker, i32 1, i32 %thread, i32 1)
+  br label %listed
+listed:
+  call void @mkd_barrier()
+  br label %draw
 draw:
-  %i = phi i32 [ 0, %0 ], [ %next, %draw ]
-  call void @mkb_draw(ptr %worker, ptr %arguments, i32 %i, i32 %i)
+  %i = phi i32 [ 0, %listed ], [ %next, %draw ]
+  call void @mkb_draw(ptr %worker, ptr %arguments, i32 %i)
   call void @mkd_barrier()
   %next = add i32 %i, 1
-  %more = icmp ult i32 %next, {}
+  %more = icmp ult i32 %next, {requests}
   br i1 %more, label %draw, label %end
 end:
   ret void
 }}
 )",
-                                        sizeof(mk::Worker), kStages, offsetof(mkrt::MkStep, input),
-                                        mkrt::kConsumerThreads, kRequests);
+    fmt::arg("worker", sizeof(mk::Worker)), fmt::arg("arguments", sizeof(mk::DrawArgs)),
+    fmt::arg("stages", kStages), fmt::arg("input", offsetof(mkrt::MkStep, input)),
+    fmt::arg("first_row", offsetof(mk::DrawArgs, first_row)), fmt::arg("rows", offsetof(mk::DrawArgs, rows)),
+    fmt::arg("consumers", mkrt::kConsumerThreads), fmt::arg("requests", kRequests));
 
 template <class T>
 T checked(llvm::Expected<T> value) {
@@ -122,10 +146,11 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
   const uint32_t vocab = 4100, strips = (vocab + 15) / 16, words = (vocab + 31) / 32;
   std::vector<mkrt::MkSampling> sampling = {
       {1.2f, 0.8f, 100, 0.9f, 0.01f, 4, 1}, {1, 0, 0, 1, 0, 4}, {1.2f, 0}, {1, 2, 0, 0.5f, 0, 0, 2}};
-  std::vector<float> logits(kRequests * vocab), best(kRequests * strips), logprob(kRequests),
-      top_logprob(kRequests * mkrt::kMaxTop);
+  std::vector<float> logits(kRequests * vocab), best(kRequests * strips);
   std::vector<uint32_t> index(best.size()), seen(kRequests * words, 0x10101u), next(kRequests),
-      top_id(top_logprob.size());
+      drawn(2 * kRequests), slot(kRequests);
+  std::vector<mkrt::MkLogprobs> logprobs(kRequests);
+  std::vector<mkrt::MkDraw> draws(kRequests);
   std::mt19937 rng(3);
   std::normal_distribution<float> normal(0, 3);
   for (float& v : logits) v = std::round(normal(rng) * 8) / 8;
@@ -139,17 +164,17 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
   for (uint32_t i = 0; i < kRequests; ++i)
     out.wanted.push_back(mkrt::draw(std::span(logits).subspan(i * vocab, vocab), sampling[i],
                                     std::span(seen).subspan(i * words, words)));
-  const mk::DrawArgs arguments{global(logits),
-                               global(best),
-                               global(index),
-                               global(sampling),
-                               global(seen),
-                               global(next),
-                               global(logprob),
-                               global(top_id),
-                               global(top_logprob),
-                               vocab,
-                               0};
+  const auto address = [](auto& of) { return reinterpret_cast<uint64_t>(&of); };
+  for (uint32_t i = 0; i < kRequests; ++i) {
+    slot[i] = i;
+    draws[i].sampling = sampling[i];
+    if (sampling[i].repetition_penalty != 1) draws[i].seen = address(seen[i * words]);
+    draws[i].drawn = address(drawn[2 * i]);
+    draws[i].logprobs = address(logprobs[i]);
+    draws[i].limit = 1;
+  }
+  const mk::DrawArgs arguments{global(logits), global(best), global(index), global(next), global(draws),
+                               global(slot),   nullptr,      nullptr,       vocab};
   mkrt::MkFault fault{};
   std::vector<uint32_t> counters(8);
   mkrt::MkSession session{};
@@ -159,17 +184,17 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
   mkrt::MkStep step{};
   step.input[0] = reinterpret_cast<uint64_t>(&arguments);
   mkrt::EmulatorOptions options;
-  options.shared_bytes = kStages * mkrt::kStageBytes + mk::kBarrierBytes + mk::kScratchBytes;
+  options.shared_bytes = kStages * mkrt::kStageBytes + mk::kBarrierBytes + mk::kListBytes + mk::kScratchBytes;
   options.seed = seed, options.race = true;
   std::vector<mkrt::RaceReport> races;
   const auto stats = mkrt::emulate(kernel.entry, &session, &step, options, nullptr, &races);
   REQUIRE_MESSAGE(stats.ok(), (stats.ok() ? "" : stats.error().message));
   for (uint32_t i = 0; i < kRequests; ++i) {
     const uint32_t asked = sampling[i].logprobs;
+    const mkrt::MkLogprobs& of = logprobs[i];
     mkrt::Drawn& d =
-        out.drawn.emplace_back(mkrt::Drawn{static_cast<int32_t>(next[i]), asked ? logprob[i] : 0, {}});
-    for (uint32_t j = i * mkrt::kMaxTop; j + 1 < i * mkrt::kMaxTop + asked; ++j)
-      d.top.push_back({static_cast<int32_t>(top_id[j]), top_logprob[j]});
+        out.drawn.emplace_back(mkrt::Drawn{static_cast<int32_t>(next[i]), asked ? of.drawn : 0, {}});
+    for (uint32_t k = 0; k + 1 < asked; ++k) d.top.push_back({static_cast<int32_t>(of.top_id[k]), of.top[k]});
   }
   out.races = races.size();
   return out;
