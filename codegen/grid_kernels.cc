@@ -54,7 +54,7 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
         },
         [&] {
           start.load_symbols();
-          if (tasks.needs_step(id)) e.call("mk_await_kernels", {});
+          if (tasks.loads_in_step(id)) e.call("mk_await_kernels", {});
           if (tasks.streams(id)) tasks.load_segment(id, record, nullptr, bulk_copy);
         });
   }

@@ -15,8 +15,8 @@
 namespace mkc {
 namespace {
 
-constexpr const char* kBodies[] = {"worker", "steps", "tickets", "product", "attend",
-                                   "tokens", "route", "experts", "draw"};
+constexpr const char* kBodies[] = {"worker", "tickets", "product", "attend", "tokens",
+                                   "route",  "experts", "draw",    "steps"};
 
 std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std::string& name) {
   for (const Bitcode& file : device_bitcode()) {

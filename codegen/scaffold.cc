@@ -77,7 +77,7 @@ class Scaffold {
         start_.load_symbols();
         tasks_.load_segment(id, record, segment, bulk_copy_);
       };
-      tasks_.needs_step(id) ? start_.in_step(stream) : stream();
+      tasks_.loads_in_step(id) ? start_.in_step(stream) : stream();
     });
   }
 

@@ -250,7 +250,7 @@ bool TaskCode::streams(GridId id) const {
   return streamed(id) < grid(id).reads.size();
 }
 
-bool TaskCode::needs_step(GridId id) const {
+bool TaskCode::loads_in_step(GridId id) const {
   return draws(id) ||
          std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
 }
@@ -266,8 +266,8 @@ TaskCode::Load TaskCode::experts_loader(const BodyCall& call, bool bulk_copy) {
   llvm::Value *weights = operand_address(e_, call, streamed(call.grid)),
               *arguments = emit_arguments(e_, call);
   const Tensor& weight = s_.program.tensors[grid(call.grid).reads[streamed(call.grid)].tensor];
-  llvm::Value* slots = e_.value(grid(call.grid).coords[1].extent);
   const int64_t elem_bytes = dtype_bytes(weight.dtype);
+  llvm::Value* slots = e_.value(grid(call.grid).coords[1].extent);
   return [=, this](llvm::Value* first, llvm::Value* count) {
     e_.call(bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
             {launch_.worker, weights, arguments, slots, e_.constant(elem_bytes), first, count});

@@ -25,9 +25,9 @@ class TaskCode {
 
   // Whether the loader brings an operand of the grid's tasks.
   bool streams(GridId id) const;
-  // Whether which of it they bring is known only in the step: by a lookup, or by tickets, whose counters are
-  // the step's.
-  bool needs_step(GridId id) const;
+  // Whether what it brings depends on the step: that must have begun, and with it all that others have
+  // cleared.
+  bool loads_in_step(GridId id) const;
   // Loading threads: brings it through the ring for this worker's share, without waiting for events.
   void load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy);
 
@@ -49,7 +49,6 @@ class TaskCode {
   llvm::Value* tasks_of(GridId id, size_t coords_left_out = 0);  // with given values of the first ones
   // Row-major number of a cell, by the event's dims at run time.
   llvm::Value* cell_number(const Event& event, const std::vector<llvm::Value*>& cell);
-  llvm::Value* log_of(llvm::Value* event_base, EventId event);  // its first counter
   // Waits for the grid's lookup, where it has one and between kernels not at all, and sets the routed symbols
   // that it finds.
   void look_up(GridId id, llvm::Value* record, const char* primitive);
@@ -58,6 +57,7 @@ class TaskCode {
                                                 const std::vector<llvm::Value*>& coords);
   // Between kernels no waits, only their barrier.
   void emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords);
+  llvm::Value* log_of(llvm::Value* event_base, EventId event);  // its first counter
   // Calls visit(cell) for the cells of the box, or the first of `run` consecutive ones in its last dim.
   void for_each_run(const Notify& notify, const std::vector<llvm::Value*>& coords,
                     std::vector<llvm::Value*>& cell, const std::function<void(llvm::Value* run)>& visit);

@@ -197,7 +197,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.kv_dtype = options.kv_dtype;
   request.batch_invariant = options.batch_invariant.value_or(false);
   request.workers = options.workers;
-  request.scheduler = options.scheduler.value_or(Scheduler::kStatic);
+  request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
   request.placements = options.placements;
   MKC_TRY_STATUS(resolve_limits(options, path, request));
   return request;

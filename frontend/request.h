@@ -18,7 +18,7 @@ struct ModelOptions {
   std::optional<DType> kv_dtype;          // default: the weights' dtype
   std::optional<bool> batch_invariant;    // default false: see CompileRequest
   std::optional<int64_t> workers;         // default: as many as the target has
-  std::optional<Scheduler> scheduler;     // default static
+  std::optional<Scheduler> scheduler;     // default auto
   std::vector<PlacementRule> placements;  // of a model.yaml
   std::optional<std::string> family;      // path of a family file; default: matched by config.json
   std::optional<std::string> models_dir;  // folder of family files that go before the built-in ones
@@ -35,7 +35,7 @@ struct CompileRequest {
   std::optional<DType> kv_dtype;
   bool batch_invariant = false;  // a token's bits never depend on how many others are in its step
   std::optional<int64_t> workers;
-  Scheduler scheduler = Scheduler::kStatic;
+  Scheduler scheduler = Scheduler::kAuto;
   std::vector<PlacementRule> placements;
 };
 

@@ -28,6 +28,8 @@ const char* scheduler_name(Scheduler scheduler) {
       return "static";
     case Scheduler::kDynamic:
       return "dynamic";
+    case Scheduler::kAuto:
+      return "auto";
   }
   MKC_BUG("unknown scheduler");
 }
@@ -53,6 +55,7 @@ std::string why_not_ready(const TaskProgram& program, GridId id) {
   if (std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; }))
     return "its loader must know the tasks before they are ready";
   if (grid.waits.size() != 1) return "its tasks wait for " + std::to_string(grid.waits.size()) + " events";
+  if (grid.waits[0].lookup) return "it looks up its tasks";
   const Wait& wait = grid.waits[0];
   const Event& event = program.events[wait.event];
   for (uint32_t i = 0; i < wait.cell.size(); ++i)
@@ -62,6 +65,9 @@ std::string why_not_ready(const TaskProgram& program, GridId id) {
   if (!grid.coords.empty() && uses_coord(grid.coords.back().extent) &&
       wait.cell.size() + 1 >= grid.coords.size())
     return "the cells of @" + event.name + " have different numbers of its tasks";
+  for (const ExprNode& node : event.expect.nodes)
+    if (node.kind == ExprKind::kSymbol && program.symbols[SymbolId{static_cast<uint32_t>(node.value)}].routed)
+      return "what the cells of @" + event.name + " expect is looked up";
   if (uses_coord(event.expect)) return "the cells of @" + event.name + " expect different counts";
   return "";
 }

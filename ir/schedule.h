@@ -26,11 +26,11 @@ constexpr bool draws_tickets(PlacementKind kind) {
   return kind == PlacementKind::kQueue || kind == PlacementKind::kReady;
 }
 
-// How the kinds of placement are chosen: without tickets, or by tickets wherever possible.
-enum class Scheduler : uint8_t { kStatic, kDynamic };
+// How the kinds of placement are chosen: without tickets, by tickets wherever possible, or by cost.
+enum class Scheduler : uint8_t { kStatic, kDynamic, kAuto };
 
-constexpr std::array kSchedulers = {Scheduler::kStatic, Scheduler::kDynamic};
-const char* scheduler_name(Scheduler scheduler);  // "static", "dynamic"
+constexpr std::array kSchedulers = {Scheduler::kStatic, Scheduler::kDynamic, Scheduler::kAuto};
+const char* scheduler_name(Scheduler scheduler);  // "static", "dynamic", "auto"
 
 // A placement that the user asks for.
 struct PlacementRule {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "scheduler/choose_by_cost.h"
+
 namespace mkc {
 namespace {
 
@@ -56,25 +58,6 @@ Placement without_tickets(const TaskProgram& program, GridId id) {
   return {PlacementKind::kTable, "the number of tasks is fixed"};
 }
 
-// Drawn in the order in which cells are completed, where there is more than one cell.
-Placement by_tickets(const TaskProgram& program, GridId id) {
-  const TaskGrid& grid = program.grids[id];
-  if (may_run_inline(program, grid)) return without_tickets(program, id);
-  if (why_not_ready(program, id).empty() && !program.events[grid.waits[0].event].dims.empty())
-    return {PlacementKind::kReady, "drawn as the cells of its event are completed"};
-  return {PlacementKind::kQueue, "drawn by workers that are free"};
-}
-
-Placement choose(const TaskProgram& program, GridId id, Scheduler scheduler) {
-  switch (scheduler) {
-    case Scheduler::kStatic:
-      return without_tickets(program, id);
-    case Scheduler::kDynamic:
-      return by_tickets(program, id);
-  }
-  MKC_BUG("unknown scheduler");
-}
-
 Status apply(const PlacementRule& rule, const TaskProgram& program, std::vector<Placement>& placements) {
   std::vector<std::string> names;
   bool fits = false;
@@ -96,13 +79,30 @@ Status apply(const PlacementRule& rule, const TaskProgram& program, std::vector<
 
 }  // namespace
 
+// In the order in which cells are completed, where there is more than one.
+Placement by_tickets(const TaskProgram& program, GridId id) {
+  const TaskGrid& grid = program.grids[id];
+  if (may_run_inline(program, grid)) return without_tickets(program, id);
+  if (why_not_ready(program, id).empty() && !program.events[grid.waits[0].event].dims.empty())
+    return {PlacementKind::kReady, "drawn as the cells of its event are completed"};
+  return {PlacementKind::kQueue, "drawn by workers that are free"};
+}
+
 Result<std::vector<Placement>> choose_placements(const TaskProgram& program, Scheduler scheduler,
-                                                 const std::vector<PlacementRule>& rules) {
+                                                 const Machine& machine, uint32_t workers) {
   std::vector<Placement> placements;
-  for (GridId id : program.grids.ids()) placements.push_back(choose(program, id, scheduler));
-  for (const PlacementRule& rule : rules)
-    if (Status status = apply(rule, program, placements); !status.ok()) return status.error();
+  for (GridId id : program.grids.ids())
+    placements.push_back(scheduler == Scheduler::kDynamic ? by_tickets(program, id)
+                                                          : without_tickets(program, id));
+  if (scheduler == Scheduler::kAuto) return choose_by_cost(program, machine, workers, std::move(placements));
   return placements;
+}
+
+Status apply_rules(const TaskProgram& program, const std::vector<PlacementRule>& rules,
+                   std::vector<Placement>& placements) {
+  for (const PlacementRule& rule : rules)
+    if (Status status = apply(rule, program, placements); !status.ok()) return status;
+  return {};
 }
 
 }  // namespace mkc

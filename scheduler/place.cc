@@ -1,140 +1,23 @@
 #include "scheduler/place.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <numeric>
-
-#include "runtime/packing.h"
 #include "scheduler/choose.h"
-#include "scheduler/cost.h"
-#include "scheduler/order.h"
+#include "scheduler/deal.h"
 #include "scheduler/workspace.h"
 
 namespace mkc {
-namespace {
-
-// Grids that notify each event.
-std::vector<std::vector<GridId>> event_notifiers(const TaskProgram& program) {
-  std::vector<std::vector<GridId>> notifiers(program.events.size());
-  for (GridId g : program.grids.ids())
-    for (const Notify& notify : program.grids[g].notifies) notifiers[notify.event.index].push_back(g);
-  return notifiers;
-}
-
-// Deals tasks out so that all workers get as many of a grid, give or take one, since the next grid waits for
-// the slowest; and so that the bytes they streamed over the whole step so far stay within one task of each
-// other: those with the fewest get the tasks that are left over.
-class ByteBalance {
- public:
-  explicit ByteBalance(uint32_t workers) : bytes_(workers, 0), order_(workers) {
-    std::iota(order_.begin(), order_.end(), 0u);
-  }
-
-  // Number of tasks for each worker.
-  std::vector<uint32_t> deal(uint32_t tasks, uint64_t task_bytes) {
-    const auto workers = static_cast<uint32_t>(bytes_.size());
-    std::vector<uint32_t> share(workers, tasks / workers);
-    std::sort(order_.begin(), order_.end(),
-              [&](uint32_t a, uint32_t b) { return std::pair(bytes_[a], a) < std::pair(bytes_[b], b); });
-    for (uint32_t i = 0; i < tasks % workers; ++i) ++share[order_[i]];
-    for (uint32_t w = 0; w < workers; ++w) bytes_[w] += share[w] * task_bytes;
-    return share;
-  }
-
- private:
-  std::vector<uint64_t> bytes_;  // by worker
-  std::vector<uint32_t> order_;  // workers, to be sorted by bytes
-};
-
-std::vector<uint32_t> even_shares(uint32_t tasks, uint32_t workers) {
-  std::vector<uint32_t> share(workers);
-  for (uint64_t w = 0; w < workers; ++w)
-    share[w] = static_cast<uint32_t>(tasks * (w + 1) / workers - tasks * w / workers);
-  return share;
-}
-
-void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<GridId>& order,
-                  bool balance_grids) {
-  const TaskProgram& program = schedule.program;
-  const std::vector<int64_t> symbols = decode_symbols(program);
-  ByteBalance balance(schedule.workers);
-  schedule.streams.assign(schedule.workers, {});
-  for (GridId g : order) {
-    const PlacementKind kind = schedule.placements[g.index].kind;
-    if (kind == PlacementKind::kInline) continue;
-    if (kind != PlacementKind::kTable) {
-      for (auto& stream : schedule.streams) stream.push_back({g, 0, 0});
-      continue;
-    }
-    const auto tasks = static_cast<uint32_t>(task_count(program.grids[g], symbols));
-    const uint64_t bytes = task_cost(program, g, machine, symbols).stream_bytes;
-    if (balance_grids) balance = ByteBalance(schedule.workers);
-    const std::vector<uint32_t> share =
-        bytes == 0 ? even_shares(tasks, schedule.workers) : balance.deal(tasks, bytes);
-    uint32_t first = 0;
-    for (uint32_t w = 0; w < schedule.workers; ++w) {
-      if (share[w] != 0) schedule.streams[w].push_back({g, first, share[w]});
-      first += share[w];
-    }
-  }
-}
-
-}  // namespace
-
-Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, const Machine& machine) {
-  const auto notifiers = event_notifiers(program);
-  std::vector<std::pair<uint32_t, uint32_t>> edges;
-  std::vector<std::vector<uint32_t>> consumers(program.grids.size());
-  for (GridId g : program.grids.ids())
-    for (const Wait& wait : program.grids[g].waits)
-      for (GridId source : notifiers[wait.event.index]) {
-        edges.emplace_back(source.index, g.index);
-        consumers[source.index].push_back(g.index);
-      }
-  const TopologicalOrder sorted = topological_order(program.grids.size(), edges);
-  if (!sorted.cycle.empty()) {
-    std::string path;
-    for (uint32_t g : sorted.cycle) path += fmt::format("%{} -> ", program.grids.items[g].name);
-    return Error{fmt::format("error: grids wait for each other: {}%{}", path,
-                             program.grids.items[sorted.cycle.front()].name)};
-  }
-
-  // Time from a grid's start to the end of the step, were every grid to begin with an idle stream.
-  const std::vector<int64_t> symbols = decode_symbols(program);
-  std::vector<double> to_end_ns(program.grids.size(), 0);
-  for (auto it = sorted.order.rbegin(); it != sorted.order.rend(); ++it) {
-    const GridId g{*it};
-    const TaskCost cost = task_cost(program, g, machine, symbols);
-    const auto tasks = static_cast<double>(task_count(program.grids[g], symbols));
-    double after_ns = 0;
-    for (uint32_t consumer : consumers[g.index]) after_ns = std::max(after_ns, to_end_ns[consumer]);
-    to_end_ns[g.index] = after_ns + hop_ns(machine) + machine.task_ns +
-                         burst_ns(machine, tasks * static_cast<double>(cost.stream_bytes));
-  }
-  std::vector<GridId> order = program.grids.ids();
-  std::sort(order.begin(), order.end(), [&](GridId a, GridId b) {
-    return std::pair(-to_end_ns[a.index], a) < std::pair(-to_end_ns[b.index], b);
-  });
-  return order;
-}
 
 Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceOptions& options) {
-  Result<std::vector<GridId>> order = critical_path_order(program, machine);
-  if (!order.ok()) return order.error();
-  Schedule schedule;
-  schedule.program = std::move(program);
-  schedule.machine = machine.name;
-  schedule.workers = options.workers != 0 ? options.workers : machine.workers;
-  Result<std::vector<Placement>> placements =
-      choose_placements(schedule.program, options.scheduler, options.rules);
+  const uint32_t workers = options.workers != 0 ? options.workers : machine.workers;
+  Result<std::vector<Placement>> placements = choose_placements(program, options.scheduler, machine, workers);
   if (!placements.ok()) return placements.error();
-  schedule.placements = std::move(placements.value());
-  schedule.ring = {machine.ring_stages, mkrt::kStageBytes};
-  fill_streams(schedule, machine, order.value(), options.balance_grids);
-  plan_memory(schedule);
-  plan_counters(schedule);
-  return schedule;
+  if (Status status = apply_rules(program, options.rules, placements.value()); !status.ok())
+    return status.error();
+  Result<Schedule> dealt =
+      deal(std::move(program), std::move(placements.value()), machine, workers, options.balance_grids);
+  if (!dealt.ok()) return dealt.error();
+  plan_memory(dealt.value());
+  plan_counters(dealt.value());
+  return dealt;
 }
 
 }  // namespace mkc

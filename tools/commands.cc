@@ -54,10 +54,10 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
         const auto chosen = std::find_if(kSchedulers.begin(), kSchedulers.end(),
                                          [&](Scheduler s) { return scheduler_name(s) == name; });
         if (chosen == kSchedulers.end())
-          throw CLI::ValidationError("--scheduler", "found " + name + ", expected static or dynamic");
+          throw CLI::ValidationError("--scheduler", "found " + name + ", expected static, dynamic or auto");
         o.scheduler = *chosen;
       },
-      "static: no tickets; dynamic: workers draw tasks wherever possible; default static");
+      "static: no tickets; dynamic: workers draw tasks wherever possible; auto: by cost; default auto");
   command.add_option("--machine", request.machine, "machine description: a name or a JSON file");
   command.add_option("--family", o.family, "family file to use, whatever config.json says");
   command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones");

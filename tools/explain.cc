@@ -162,10 +162,15 @@ Status run(const Options& options) {
   }
   fmt::print("{} on {}, {} workers, {}\n", step.compilation.request.checkpoint, step.compilation.machine.name,
              schedule.workers, symbols_text(step));
-  if (options.hops)
+  if (options.hops) {
     print_hops(step, hops);
-  else
-    print_grids(kind_rows(grids, kinds));
+    return {};
+  }
+  print_grids(kind_rows(grids, kinds));
+  fmt::print("{} events, {} counters; weights {} bytes, workspace {}, {} a position of a request\n{}\n",
+             schedule.program.events.size(), schedule.event_cells, schedule.weight_bytes,
+             schedule.workspace_bytes, position_bytes(schedule.program),
+             to_string(step.compilation.proof, schedule));
   return {};
 }
 

@@ -31,4 +31,15 @@ struct Async {
   }
 };
 
+// Waits until the consumers have freed something, by the phase of `bar`; their deadlines tell more than one
+// here would. False, to all loading threads, where the launch is over before, or after a fault: consumers
+// then free what is not full.
+template <class Loader>
+MK_INLINE bool wait_free(const Worker& w, AS3 u64* bar, u32 parity) {
+  bool free;
+  do free = mk_mbar_try_wait(bar, parity);
+  while (!free && !over(w));
+  return !Loader::any(!free || faulted(w));
+}
+
 }  // namespace mk

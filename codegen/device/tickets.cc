@@ -28,9 +28,7 @@ template <class Loader>
 MK_INLINE u32 hand_over(Worker& w, u32 tickets) {
   const u32 slot = w.handed % kHandedTasks, round = w.handed / kHandedTasks;
   ++w.handed;
-  while (!mk_mbar_try_wait(w.handed_empty(slot), (round + 1) % 2) && !faulted(w)) {
-  }  // consumers' deadlines tell more
-  if (Loader::any(faulted(w))) return kNoTask;
+  if (!wait_free<Loader>(w, w.handed_empty(slot), (round + 1) % 2)) return kNoTask;
   if (Loader::leads(w)) {
     *w.handed_task(slot) = take_ticket(w, tickets);
     mk_mbar_arrive(w.handed_full(slot));
@@ -56,7 +54,8 @@ MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log,
     if (ticket < tasks) {
       w->grid = grid;
       w->task = ticket;
-      const u32 entry = poll(*w, log + 1 + ticket / per_cell, 1);
+      poll(*w, log + 1 + ticket / per_cell, 1);
+      const u32 entry = mk_load_relaxed(w->counters + log + 1 + ticket / per_cell);
       if (entry != 0) task = (entry - 1) * per_cell + ticket % per_cell;  // 0: after a fault
     }
   }

@@ -11,17 +11,6 @@ struct Strips {
   u32 first, count, tiles, tail_bytes, passes;
 };
 
-// Waits until the consumers have freed a stage, whose deadlines tell more than one here would. False, to all
-// loading threads, where the launch is over before, or after a fault: consumers then free stages that are not
-// full.
-template <class Loader>
-MK_INLINE bool wait_free(const Worker& w, u32 slot) {
-  bool free;
-  do free = mk_mbar_try_wait(w.empty(slot), (w.stage / w.stages + 1) % 2);
-  while (!free && !over(w));
-  return !Loader::any(!free || faulted(w));
-}
-
 // Loads every tile of the strips, as often as they are passed over, once its stage is free.
 template <class Loader>
 MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) {
@@ -31,7 +20,7 @@ MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) 
       AS1 const char* from = weights + (strips.first + strip) * strip_bytes;
       for (u32 left = strips.tiles; left > 0; --left, ++w.stage) {
         const u32 slot = w.stage % w.stages;
-        if (!wait_free<Loader>(w, slot)) return;
+        if (!wait_free<Loader>(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return;
         const u32 bytes = left == 1 ? strips.tail_bytes : kStageBytes;
         Loader::load(w, slot, from, bytes);
         from += bytes;

@@ -49,7 +49,7 @@ struct Worker {
   MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
   MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
   MK_INLINE AS3 u64* loaded() const { return full(2 * kMaxStages); }  // a phase for each step
-  MK_INLINE AS3 u64* handed_full(u32 slot) const { return loaded() + 1 + slot; }
+  MK_INLINE AS3 u64* handed_full(u32 slot) const { return full(2 * kMaxStages + 1 + slot); }
   MK_INLINE AS3 u64* handed_empty(u32 slot) const { return handed_full(kHandedTasks + slot); }
   MK_INLINE AS3 u32* handed_task(u32 slot) const { return (AS3 u32*)handed_full(2 * kHandedTasks) + slot; }
   MK_INLINE AS3 u32* told_task(u32 slot) const { return handed_task(kHandedTasks) + slot; }
@@ -86,24 +86,20 @@ MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
   mk_store_release(&w.fault->state, 2);
 }
 
-// Waits for a counter, and returns what it is then: less than expected only after a fault. `cell`: its name
-// in faults.
-MK_INLINE u32 poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
+// Waits until the counter has what is expected; after a fault it falls through. `cell`: its name in faults.
+MK_INLINE void poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
   u64 since = 0;
   for (;;) {
     const u32 seen = mk_load_acquire(counter);
-    if (seen >= expected || faulted(w)) return seen;
+    if (seen >= expected || faulted(w)) return;
     const u64 now = mk_time_ns();
     if (since == 0) since = now;
-    if (timeout_ns != 0 && now - since > timeout_ns) {
-      record_fault(w, cell, seen, expected);
-      return seen;
-    }
+    if (timeout_ns != 0 && now - since > timeout_ns) return record_fault(w, cell, seen, expected);
     mk_pause(counter, expected);
   }
 }
-MK_INLINE u32 poll(const Worker& w, u32 cell, u32 expected) {
-  return poll(w, w.counters + cell, cell, expected, w.timeout_ns);
+MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
+  poll(w, w.counters + cell, cell, expected, w.timeout_ns);
 }
 
 // Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end.

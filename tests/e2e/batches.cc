@@ -179,6 +179,14 @@ TEST_CASE("contexts of one position and of several pieces run in one step, with 
     std::vector<Sequence> sequences = random_sequences({520, 1, 257, 256, 30}, shape.vocab);
     feed(compiled, sequences, {16, 0, mkrt::CacheForm::kHnd}, 128, 3);
     for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);
+    for (const Scheduler scheduler : {Scheduler::kStatic, Scheduler::kDynamic}) {
+      CAPTURE(scheduler_name(scheduler));
+      Build build{3, true, false, 130, 8};
+      build.scheduler = scheduler;
+      std::vector<Sequence> again = random_sequences({520, 1, 257, 256, 30}, shape.vocab);
+      feed(Model(dir.path, build), again, {16, 0, mkrt::CacheForm::kHnd}, 128, 3);
+      for (size_t i = 0; i < again.size(); ++i) CHECK(again[i].logits == sequences[i].logits);
+    }
   }
 }
 

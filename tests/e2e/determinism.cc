@@ -66,8 +66,8 @@ TEST_CASE("who draws which task changes no bit") {
   build.scheduler = Scheduler::kStatic;
   const Model::Output expected = Model(disk.dir.path, build).generate(kPrompt, 3);
   for (const Case& c :
-       {Case{Scheduler::kDynamic, {}, 1, true, false}, Case{Scheduler::kDynamic, {}, 8, false, false},
-        Case{Scheduler::kDynamic, {combines}, 3, true, true},
+       {Case{Scheduler::kAuto, {}, 3, true, false}, Case{Scheduler::kDynamic, {}, 1, true, false},
+        Case{Scheduler::kDynamic, {}, 8, false, false}, Case{Scheduler::kDynamic, {combines}, 3, true, true},
         Case{Scheduler::kStatic, {attends}, 3, true, true}}) {
     CAPTURE(scheduler_name(c.scheduler));
     CAPTURE(c.workers);

@@ -109,6 +109,11 @@ TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit 
     CHECK(same_bits(test::Model(dir.path, {3, false, true, 16}).generate(kIds, 3), expected));
     CHECK(same_bits(test::Model(dir.path, {3, true, true, 16}).generate(kIds, 3), expected));
     CHECK(same_bits(test::Model(dir.path, {3, true, false, 4}).generate(kIds, 3), expected));
+    for (const bool bulk_copy : {true, false}) {
+      test::Build drawn{3, bulk_copy, bulk_copy, 16};
+      drawn.scheduler = Scheduler::kDynamic;
+      CHECK(same_bits(test::Model(dir.path, drawn).generate(kIds, 3), expected));
+    }
   }
 }
 

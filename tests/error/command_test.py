@@ -259,7 +259,7 @@ class CommandTest(unittest.TestCase):
         self.assertNotEqual(us["--balance-grids",], us[()])
 
     def test_explains_every_grid(self):
-        step = ("--workers", 3, "--context", 40, "--tokens", 2)
+        step = ("--workers", 3, "--context", 40, "--tokens", 2, "--scheduler", "static")
         code, out, err = self.mkc("explain", FIXTURE, *step, "--json")
         self.assertEqual(code, 0, err)
         told = json.loads(out)
@@ -283,6 +283,24 @@ class CommandTest(unittest.TestCase):
         text = self.mkc("explain", FIXTURE, *step, "--hops")[1].decode()
         hops = sum(hop["count"] for hop in told["hops"])
         self.assertIn(f"\n{hops} hops take ", text)
+
+    def test_explains_who_draws_tasks_and_why(self):
+        def placements(*options):
+            code, out, err = self.mkc("explain", *options, "--workers", 3, "--context", 40, "--json")
+            self.assertEqual(code, 0, err)
+            return {grid["grid"]: (grid["placement"], grid["reason"]) for grid in json.loads(out)["grids"]}
+        drawn = placements(FIXTURE, "--scheduler", "dynamic")
+        self.assertEqual({placement for placement, _ in drawn.values()}, {"queue", "inline"})
+        self.assertRegex(placements(FIXTURE)["l0.attend"][1], r"1 request \d\.\d{3}, .* mixed \d\.\d{3}$")
+        model = self.dir / "model.yaml"
+        model.write_text(f'checkpoint: "{FIXTURE}"\nschedule:\n  scheduler: static\n  placement: {{"l0.*nd": queue}}\n')
+        forced = placements(model)
+        self.assertEqual((forced["l0.attend"], forced["l1.attend"][0]), (("queue", "asked for"), "range"))
+        model.write_text(f'checkpoint: "{FIXTURE}"\nschedule:\n  placement: {{l0.attend: table}}\n')
+        self.refuses(f"{model}:3:15: error: %l0.attend cannot be placed by table: the number of its tasks is known at "
+                     "run time", "explain", model)
+        self.refuses("--scheduler: found greedy, expected static, dynamic or auto", "explain", FIXTURE, "--scheduler",
+                     "greedy")
 
     def test_a_timeline_shows_every_task_once(self):
         code, out, err = self.mkc("simulate", FIXTURE, "--workers", 3, "--context", 40, "--json", "--trace", "t.json")

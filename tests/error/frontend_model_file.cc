@@ -26,13 +26,19 @@ TEST_CASE("a model file's options hold, and its resolved form reads back the sam
   dir.write("config.json", llama_config());
   const auto first = read_request(dir.write("model.yaml",
                                             "checkpoint: .\ntarget: sm_80\nlimits: {tokens: 8, context: "
-                                            "32}\nkv: {dtype: f16}\nschedule: {workers: 3}\n"));
+                                            "32}\nkv: {dtype: f16}\nschedule: {workers: 3, scheduler: "
+                                            "dynamic, placement: {l0.o: table, \"*attend\": ready}}\n"));
   REQUIRE(first.ok());
   CHECK(first.value().target == "sm_80");
   CHECK(first.value().max_tokens == 8);
   CHECK(first.value().context == 32);
   CHECK(first.value().kv_dtype == DType::f16);
   CHECK(first.value().workers == 3);
+  CHECK(first.value().scheduler == Scheduler::kDynamic);
+  REQUIRE(first.value().placements.size() == 2);
+  CHECK(first.value().placements[1].grids == "*attend");
+  CHECK(first.value().placements[1].kind == PlacementKind::kReady);
+  CHECK(first.value().placements[1].loc.line == 5);
   const std::string resolved = resolved_yaml(first.value());
   const auto second = read_request(dir.write("resolved.yaml", resolved));
   REQUIRE(second.ok());
@@ -44,6 +50,12 @@ TEST_CASE("unknown keys and values out of range in a model file are refused") {
         "DIR/model.yaml:2:1: error: unknown key \"limitz\" in the model file, did you mean \"limits\"?");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: 0}\n") ==
         "DIR/model.yaml:2:18: error: tokens is 0, expected at least 1");
+  CHECK(model_error("checkpoint: .\nschedule: {scheduler: fast}\n") ==
+        "DIR/model.yaml:2:23: error: scheduler is \"fast\", expected static, dynamic, auto");
+  CHECK(
+      model_error("checkpoint: .\nschedule: {placement: {l0.o: heap}}\n") ==
+      "DIR/model.yaml:2:30: error: the placement of l0.o is \"heap\", expected table, range, inline, queue, "
+      "ready");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: many}\n") ==
         "DIR/model.yaml:2:18: error: tokens is \"many\", expected an int");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: 1000}\n") ==

@@ -126,6 +126,12 @@ CallEdit flip(unsigned argument) {
   };
 }
 
+void halve_result(llvm::CallInst& call) {
+  llvm::IRBuilder<> ir(call.getNextNode());
+  auto* half = llvm::cast<llvm::Instruction>(ir.CreateLShr(&call, 1));
+  call.replaceUsesWithIf(half, [&](const llvm::Use& use) { return use.getUser() != half; });
+}
+
 CallEdit add_to_result(int by) {
   return [=](llvm::CallInst& call) {
     llvm::IRBuilder<> ir(call.getNextNode());
@@ -168,6 +174,13 @@ void acquire_only(llvm::CallInst& call) {
   llvm::IRBuilder<> ir(&call);
   call_primitive(ir, "mk_load_acquire", ir.getInt32Ty(), {call.getArgOperand(0)});
   replace(call, add_relaxed(ir, call));
+}
+
+void relax_store(llvm::CallInst& call) {
+  llvm::IRBuilder<> ir(&call);
+  ir.CreateAlignedStore(call.getArgOperand(1), call.getArgOperand(0), llvm::MaybeAlign(4))
+      ->setAtomic(llvm::AtomicOrdering::Monotonic);
+  call.eraseFromParent();
 }
 
 void fault_at_once(llvm::CallInst& call) {

@@ -40,6 +40,8 @@ void always_true(llvm::CallInst& call);
 // The argument, or what the call returns, becomes larger by `by`.
 CallEdit add_to(unsigned argument, int by);
 CallEdit add_to_result(int by);
+// What the call returns is half as much.
+void halve_result(llvm::CallInst& call);
 // The argument's lowest bit is the other one.
 CallEdit flip(unsigned argument);
 // The other function, of the same type, is called instead.
@@ -52,6 +54,8 @@ CallEdit followed_by(const std::string& callee);
 void relax_add(llvm::CallInst& call);
 void release_only(llvm::CallInst& call);
 void acquire_only(llvm::CallInst& call);
+// A store without release.
+void relax_store(llvm::CallInst& call);
 // Where the call of mkd_wait's poll is, its thread records a fault first.
 void fault_at_once(llvm::CallInst& call);
 

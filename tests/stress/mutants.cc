@@ -83,7 +83,7 @@ std::vector<Mutant> bulk_copy_mutants() {
   const std::string bulk = "4Bulk4load";
   return {
       {"no wait for a free stage",
-       {{"9wait_freeINS_12_GLOBAL__N_14Bulk", "mk_mbar_try_wait", 0, always_true}},
+       {{"9wait_freeINS_4Bulk", "mk_mbar_try_wait", 0, always_true}},
        {kExtraArrival, kWriteTooEarly}},
       {"no fence after initialisation",
        {{"mkd_begin", "mk_fence_mbar_init", 0, drop}},
@@ -99,7 +99,7 @@ std::vector<Mutant> async_copy_mutants() {
   const std::string async = "5Async4load";
   return {
       {"no wait for a free stage",
-       {{"9wait_freeINS_12_GLOBAL__N_15Async", "mk_mbar_try_wait", 0, always_true}},
+       {{"9wait_freeINS_5Async", "mk_mbar_try_wait", 0, always_true}},
        {kRace, kStuck, kDeadlock}},
       {"no arrival", {{async, "mk_async_arrive", 0, drop}}, {kStuck, kDeadlock}},
       {"arrival before the bytes",
@@ -156,6 +156,43 @@ std::vector<Mutant> step_mutants() {
       {"the loader ends no step", {{load, "mk_mbar_arrive", 0, drop}}, {kStuck}},
   };
   return mutants;
+}
+
+// Of a model whose tasks are drawn.
+TinyModel drawn_model() {
+  TinyModel model = small_model();
+  model.scheduler = Scheduler::kDynamic;
+  model.task_ns = 1e6;
+  return model;
+}
+
+std::vector<Mutant> ticket_mutants() {
+  const std::string logged = "mkd_notify_logged", queued = "mkd_next_queued", handed = "mkd_next_handed";
+  return {
+      {"every task is drawn twice", {{queued, "take_ticket", 0, halve_result}}, {kRace, kFault}},
+      {"every other task is drawn", {{"take_ticket", "mk_add_relaxed", 0, twice}}, {kFault}},
+      {"no barrier before the drawn task is known",
+       {{"tell_all", "consumer_barrier", 0, drop}},
+       {kReadTooEarly, kWriteTooEarly}},
+      {"a cell is entered before it is complete",
+       {{"mk_kernel", logged, 0, add_to(3, -1)}},
+       {kReadTooEarly, kFault}},
+      {"a cell is never entered", {{"mk_kernel", logged, 0, add_to(3, 1)}}, {kFault}},
+      {"the completing notification acquires nothing",
+       {{logged, "mk_add_acq_rel", 0, release_only}},
+       {kReadTooEarly}},
+      {"notifications release nothing", {{logged, "mk_add_acq_rel", 0, acquire_only}}, {kReadTooEarly}},
+      {"an entry releases nothing", {{logged, "mk_store_release", 0, relax_store}}, {kReadTooEarly}},
+      {"all entries are one", {{logged, "mk_add_relaxed", 0, drop}}, {kFault}},
+      {"a log has one entry too few", {{"mk_kernel", logged, kEvery, add_to(4, -1)}}, {kRace, kFault}},
+      {"another cell is entered", {{"mk_kernel", logged, 0, add_to(5, 1)}}, {kRace, kFault}},
+      {"tickets and logs of an older launch count",
+       {{"mkd_step_begin", "mk_worker", 0, add_to_result(1 << 20)}},
+       {kReadTooEarly, kFault}},
+      {"no wait for the task handed over", {{handed, "wait_phase", 0, drop}}, {kRace, kExtraArrival}},
+      {"a word for tasks is never free", {{handed, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
+      {"no task is handed over", {{"9hand_overI", "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
+  };
 }
 
 std::vector<Mutant> body_mutants() {
@@ -304,6 +341,13 @@ TEST_CASE("a bug between the steps of a launch is caught") {
 
 TEST_CASE("a wait or notification of any grid that is missing or wrong is caught") {
   check_caught({site_mutants(Compiled(small_model()).schedule)}, true);
+}
+
+TEST_CASE("a bug in drawing tasks or entering cells is caught") {
+  const std::vector<Placement> placements = Compiled(drawn_model()).schedule.placements;
+  REQUIRE(std::any_of(placements.begin(), placements.end(),
+                      [](const Placement& p) { return p.kind == PlacementKind::kReady; }));
+  for (const bool bulk_copy : {true, false}) check_caught({ticket_mutants()}, bulk_copy, drawn_model());
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct TinyModel {
   int64_t max_tokens = 48;
   int64_t max_requests = 1;  // so that events have no spare cells
   uint32_t workers = 3;
+  Scheduler scheduler = Scheduler::kStatic;
+  double task_ns = 0;  // of the machine, so that events have more cells; 0: as it is
 };
 
 // A checkpoint on disk and what the passes made of it. Fails the test where something is refused.

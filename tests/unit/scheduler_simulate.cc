@@ -84,8 +84,11 @@ TaskProgram chain(uint32_t grids, int64_t strips, int64_t cols) {
 }
 
 Simulation simulated(const TaskProgram& program, const Machine& m, uint32_t workers,
-                     std::vector<int64_t> symbols = {1}, const SimulateOptions& options = {}) {
-  Result<Schedule> schedule = place(program, m, {workers});
+                     std::vector<int64_t> symbols = {1}, const SimulateOptions& options = {},
+                     Scheduler scheduler = Scheduler::kStatic) {
+  PlaceOptions how{workers};
+  how.scheduler = scheduler;
+  Result<Schedule> schedule = place(program, m, how);
   REQUIRE(schedule.ok());
   Result<Simulation> s = simulate(schedule.value(), m, std::move(symbols), options);
   REQUIRE_MESSAGE(s.ok(), s.error().message);
@@ -119,6 +122,26 @@ TEST_CASE("one tile takes the latency, its bytes, the product, the reduction and
   CHECK(s.ns == Approx(1000 + kLoad + kMultiply + kEnd));
   CHECK(s.bytes == 16384);
   CHECK(s.floor_ns == Approx(kLoad));
+}
+
+TEST_CASE("a drawn strip waits for its ticket, and its worker learns at the end that none is left") {
+  const Simulation s = simulated(chain(1, 1, 512), machine(), 1, {1}, {}, Scheduler::kDynamic);
+  CHECK(s.ns == Approx(20 + 1000 + kLoad + kMultiply + kEnd + 7));
+}
+
+TEST_CASE("a dependent grid's strips are drawn ahead of its event") {
+  const double first = 20 + 1000 + kLoad + kMultiply + kEnd;
+  CHECK(simulated(chain(2, 1, 512), machine(), 1, {1}, {}, Scheduler::kDynamic).ns ==
+        Approx(first + 500 + 7 + 40 + kMultiply + kEnd + 7));
+}
+
+TEST_CASE("every task is drawn once, whoever runs it") {
+  const TaskProgram program = test::model_program({.layers = 3});
+  for (const uint32_t workers : {1u, 2u, 7u}) {
+    const Simulation s = simulated(program, machine(), workers, {3, 50}, {}, Scheduler::kDynamic);
+    for (const TaskTime& task : s.tasks) CHECK(task.end_ns > 0);
+    CHECK(s.bytes == simulated(program, machine(), workers, {3, 50}).bytes);
+  }
 }
 
 TEST_CASE("tiles that the ring holds arrive one after the other, and are multiplied meanwhile") {
