@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 
 #include "codegen/launch.h"
 #include "codegen/tasks.h"
+#include "runtime/abi.h"
 
 namespace mkc {
 namespace {
@@ -40,7 +42,14 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
     const GridId id = kinds.first[kind];
     if (is_inline(schedule, id)) continue;
     e.begin_kernel(fmt::format("mk_grid_{}", kind), {e.global_ptr, e.global_ptr, e.ir.getInt32Ty()});
+    // Read before the worker's first barrier, and so before anybody can make the next step.
+    llvm::Value* begun = e.load32(e.function->getArg(1), offsetof(mkrt::MkStep, begun));
     start.load(e.function->getArg(0), e.function->getArg(1));
+    llvm::BasicBlock *ended = e.block("ended"), *goes_on = e.block("goes_on");
+    e.ir.CreateCondBr(e.ir.CreateICmpEQ(begun, e.constant(mkrt::kLaunchOver)), ended, goes_on);
+    e.ir.SetInsertPoint(ended);
+    e.ir.CreateRetVoid();
+    e.ir.SetInsertPoint(goes_on);
     e.call("mk_start_next", {});
     llvm::Value* record = tasks.record_of(e.function->getArg(2));
     start.by_role(

@@ -64,7 +64,7 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   w->begun = &step->begun;
   w->timeout_ns = step->timeout_ns;
   w->loaders = loaders;
-  w->step = 0;
+  w->step = step->begun;  // 0 but for the kernels of later steps
   w->known = ~0u;
   w->stages = stages;
   w->stage = 0;

@@ -290,7 +290,7 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(code, 0, err)
             return {grid["grid"]: (grid["placement"], grid["reason"]) for grid in json.loads(out)["grids"]}
         drawn = placements(FIXTURE, "--scheduler", "dynamic")
-        self.assertEqual({placement for placement, _ in drawn.values()}, {"queue", "inline"})
+        self.assertEqual({placement for placement, _ in drawn.values()}, {"queue", "ready", "inline"})
         self.assertRegex(placements(FIXTURE)["l0.attend"][1], r"1 request \d\.\d{3}, .* mixed \d\.\d{3}$")
         model = self.dir / "model.yaml"
         model.write_text(f'checkpoint: "{FIXTURE}"\nschedule:\n  scheduler: static\n  placement: {{"l0.*nd": queue}}\n')
@@ -404,7 +404,9 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(code, 1)
             self.assertIn(name, err)
         # One layer fewer by config: the tensors of the other are left over.
-        code, _, err = self.mkc("compile", self.checkpoint(config=lambda c: c.update(num_hidden_layers=1)), "--emit",
+        def one_layer(c):
+            c.update(num_hidden_layers=1, layer_types=c["layer_types"][:1])
+        code, _, err = self.mkc("compile", self.checkpoint(config=one_layer), "--emit",
                                 "ops")
         self.assertEqual(code, 1)
         self.assertIn("model.layers.1.", err)

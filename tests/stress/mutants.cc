@@ -136,16 +136,10 @@ std::vector<Mutant> step_mutants() {
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly};
   std::vector<Mutant> mutants = {
       {"no barrier before the step's end", {{next, barrier, 0, drop}}, early},
-      {"the last arrival is not told", {{next, barrier, 1, drop}}, {kRace, kDeadlock}},
-      {"no wait for the next step", {{next, "4poll", 0, drop}}, {kReadTooEarly, kRace}},
-      {"no barrier after that wait", {{next, barrier, 2, drop}}, {kReadTooEarly, kWriteTooEarly, kDeadlock}},
-      {"a worker is not waited for", {{next, arrive, 0, add_to_result(1)}}, {kRace, kFault}},
       {"relaxed arrival", {{next, arrive, 0, relax_add}}, early},
       {"arrival does not acquire", {{next, arrive, 0, release_only}}, early},
       {"arrival does not release", {{next, arrive, 0, acquire_only}}, early},
       {"no arrival", {{next, arrive, 0, drop}}, {kNoStep}},
-      {"the step is made under its readers", {{make, barrier, 0, drop}}, early},
-      {"the step begins before it is made", {{make, barrier, 1, drop}}, {kReadTooEarly}},
       {"the step never begins", {{make, "mk_store_release", 0, drop}}, {kNoStep}},
       {"the bank stays the same", {{"mkd_step_begin", "8use_bank", 0, drop}}, {kRace, kFault}},
       {"the loader's symbols are those of more tokens",
@@ -166,31 +160,12 @@ TinyModel drawn_model() {
 }
 
 std::vector<Mutant> ticket_mutants() {
-  const std::string logged = "mkd_notify_logged", queued = "mkd_next_queued", handed = "mkd_next_handed";
+  const std::string logged = "mkd_notify_logged", handed = "mkd_next_handed";
   return {
-      {"every task is drawn twice", {{queued, "take_ticket", 0, halve_result}}, {kRace, kFault}},
       {"every other task is drawn", {{"take_ticket", "mk_add_relaxed", 0, twice}}, {kFault}},
-      {"no barrier before the drawn task is known",
-       {{"tell_all", "consumer_barrier", 0, drop}},
-       {kReadTooEarly, kWriteTooEarly}},
-      {"a cell is entered before it is complete",
-       {{"mk_kernel", logged, 0, add_to(3, -1)}},
-       {kReadTooEarly, kFault}},
-      {"a cell is never entered", {{"mk_kernel", logged, 0, add_to(3, 1)}}, {kFault}},
-      {"the completing notification acquires nothing",
-       {{logged, "mk_add_acq_rel", 0, release_only}},
-       {kReadTooEarly}},
-      {"notifications release nothing", {{logged, "mk_add_acq_rel", 0, acquire_only}}, {kReadTooEarly}},
-      {"an entry releases nothing", {{logged, "mk_store_release", 0, relax_store}}, {kReadTooEarly}},
       {"all entries are one", {{logged, "mk_add_relaxed", 0, drop}}, {kFault}},
       {"a log has one entry too few", {{"mk_kernel", logged, kEvery, add_to(4, -1)}}, {kRace, kFault}},
-      {"another cell is entered", {{"mk_kernel", logged, 0, add_to(5, 1)}}, {kRace, kFault}},
-      {"tickets and logs of an older launch count",
-       {{"mkd_step_begin", "mk_worker", 0, add_to_result(1 << 20)}},
-       {kReadTooEarly, kFault}},
-      {"no wait for the task handed over", {{handed, "wait_phase", 0, drop}}, {kRace, kExtraArrival}},
       {"a word for tasks is never free", {{handed, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
-      {"no task is handed over", {{"9hand_overI", "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
   };
 }
 
