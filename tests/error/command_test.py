@@ -297,9 +297,9 @@ class CommandTest(unittest.TestCase):
         forced = placements(model)
         self.assertEqual((forced["l0.attend"], forced["l1.attend"][0]), (("queue", "asked for"), "range"))
         model.write_text(f'checkpoint: "{FIXTURE}"\nschedule:\n  placement: {{l0.attend: table}}\n')
-        self.refuses(f"{model}:3:15: error: %l0.attend cannot be placed by table: the number of its tasks is known at "
+        self.refuses("model.yaml:3:15: error: %l0.attend cannot be placed by table: the number of its tasks is known at "
                      "run time", "explain", model)
-        self.refuses("--scheduler: found greedy, expected static, dynamic or auto", "explain", FIXTURE, "--scheduler",
+        self.refuses("mkc: error: --scheduler: found greedy, expected static, dynamic or auto", "explain", FIXTURE, "--scheduler",
                      "greedy")
 
     def test_a_timeline_shows_every_task_once(self):
