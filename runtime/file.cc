@@ -38,6 +38,13 @@ int write_all(int descriptor, std::span<const std::byte> bytes) {
   return fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
 }
 
+Status write_in_place(const std::string& path, std::span<const std::byte> bytes) {
+  const Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (file.number < 0) return system_error(path, "cannot write", errno);
+  const int failed = write_all(file.number, bytes);
+  return failed == 0 ? Status() : Status(system_error(path, "cannot write", failed));
+}
+
 }  // namespace
 
 Result<MappedFile> map_file(const std::string& path) {
@@ -65,6 +72,8 @@ Result<std::string> read_text(const std::string& path, size_t most) {
 }
 
 Status write_file(const std::string& path, std::span<const std::byte> bytes) {
+  struct stat there;
+  if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return write_in_place(path, bytes);
   std::string temporary = path + ".XXXXXX";
   Descriptor file(mkstemp(temporary.data()));
   if (file.number < 0) return system_error(path, "cannot create", errno);

@@ -24,8 +24,9 @@ Result<MappedFile> map_file(const std::string& path);
 // Whole text of a small file. Errors: those of map_file; more than `most` bytes.
 Result<std::string> read_text(const std::string& path, size_t most);
 
-// Writes next to `path` and renames, so that nobody sees half a file. Errors: whatever the system says; then
-// there is no new file.
+// Writes next to `path` and renames, so that nobody sees half a file; a link to a file gives way to the file.
+// What is there and is no file, as a device or a pipe, stays and gets the bytes. Errors: whatever the system
+// says; then there is no new file.
 Status write_file(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace mkrt

@@ -1,6 +1,7 @@
 mkc_test(runtime_test unit
   SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_draw.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_file.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_manifest.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_safetensors.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_session.cc

@@ -1,0 +1,70 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <future>
+#include <iterator>
+
+#include "runtime/file.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status write_text(const std::string& path, std::string_view text) {
+  return write_file(path, std::as_bytes(std::span(text)));
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST_CASE("a file is replaced as a whole, and nothing is left beside it") {
+  const test::TempDir dir;
+  const std::string path = dir.write("out", "what was there before");
+  REQUIRE(write_text(path, "new").ok());
+  CHECK(contents(path) == "new");
+  CHECK(std::distance(fs::directory_iterator(dir.path), {}) == 1);
+}
+
+TEST_CASE("a link to a file gives way to the file") {
+  const test::TempDir dir;
+  const std::string target = dir.write("target", "kept"), link = dir.path + "/link";
+  fs::create_symlink(target, link);
+  REQUIRE(write_text(link, "new").ok());
+  CHECK(fs::symlink_status(link).type() == fs::file_type::regular);
+  CHECK(contents(link) == "new");
+  CHECK(contents(target) == "kept");
+}
+
+TEST_CASE("a pipe gets the bytes and stays a pipe, under its name or by a link") {
+  const test::TempDir dir;
+  const std::string pipe = dir.path + "/pipe", link = dir.path + "/link";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  fs::create_symlink(pipe, link);
+  for (const std::string& path : {pipe, link}) {
+    std::future<std::string> got = std::async(std::launch::async, [&] { return contents(pipe); });
+    const Status status = write_text(path, "through the pipe");
+    const bool still = fs::is_fifo(pipe) && fs::is_fifo(path);
+    if (!still) std::ofstream(pipe).close();  // lets the reader go
+    REQUIRE(still);
+    CHECK(status.ok());
+    CHECK(got.get() == "through the pipe");
+  }
+}
+
+TEST_CASE("what cannot be written says why") {
+  const test::TempDir dir;
+  const auto refused = [&](const std::string& path) {
+    return dir.without_path(write_text(path, "x").error().message);
+  };
+  CHECK(refused(dir.path + "/none/out") == "none/out: error: cannot create: No such file or directory");
+  fs::create_directory(dir.path + "/folder");
+  CHECK(refused(dir.path + "/folder") == "folder: error: cannot write: Is a directory");
+}
+
+}  // namespace
+}  // namespace mkrt
