@@ -62,7 +62,7 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
                                            start.place_of("T"), start.place_of("B")});
         },
         [&] {
-          start.load_symbols();
+          start.load_values();
           if (tasks.loads_in_step(id)) e.call("mk_await_kernels", {});
           if (tasks.streams(id)) tasks.load_segment(id, record, nullptr, bulk_copy);
         });

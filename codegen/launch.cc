@@ -18,9 +18,7 @@ LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& li
 void LaunchCode::load(llvm::Value* session, llvm::Value* step) {
   launch_.worker = e_.local(sizeof(mk::Worker));
   e_.call("mkd_begin", {launch_.worker, session, step, e_.constant(s_.ring.stages), loaders()});
-  launch_.bases = {e_.load_ptr(session, offsetof(mkrt::MkSession, weights)),
-                   e_.load_ptr(session, offsetof(mkrt::MkSession, workspace)),
-                   e_.load_ptr(session, offsetof(mkrt::MkSession, caches)), session, step};
+  launch_.bases = {nullptr, nullptr, nullptr, session, step};
   launch_.grids = e_.load_ptr(session, offsetof(mkrt::MkSession, grids));
   launch_.worker_index = e_.call("mk_worker", e_.ir.getInt32Ty(), {});
 }
@@ -29,7 +27,11 @@ llvm::Value* LaunchCode::loaders() {
   return e_.constant(bulk_copy_ ? 1 : mkrt::kWorkerThreads - mkrt::kConsumerThreads);
 }
 
-void LaunchCode::load_symbols() {
+void LaunchCode::load_values() {
+  Bases& bases = launch_.bases;
+  bases.weights = e_.load_ptr(bases.session, offsetof(mkrt::MkSession, weights));
+  bases.workspace = e_.load_ptr(bases.session, offsetof(mkrt::MkSession, workspace));
+  bases.caches = e_.load_ptr(bases.session, offsetof(mkrt::MkSession, caches));
   e_.symbols.clear();
   uint32_t given = 0;  // in the manifest
   for (const Symbol& s : s_.program.symbols) {
@@ -38,7 +40,7 @@ void LaunchCode::load_symbols() {
   }
 }
 
-void LaunchCode::split(const std::function<void(llvm::Value*)>& consume, const std::function<void()>& load) {
+void LaunchCode::split(const std::function<void()>& consume, const std::function<void()>& load) {
   llvm::BasicBlock *consumers = e_.block("consumers"), *loader_warp = e_.block("loader_warp"),
                    *loader = e_.block("loader"), *done = e_.block("done");
   llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
@@ -46,7 +48,7 @@ void LaunchCode::split(const std::function<void(llvm::Value*)>& consume, const s
                      loader_warp);
   e_.ir.SetInsertPoint(consumers);
   launch_.symbols = e_.at(launch_.bases.step, offsetof(mkrt::MkStep, symbol));
-  consume(thread);
+  consume();
   e_.ir.CreateBr(done);
   e_.ir.SetInsertPoint(loader_warp);
   llvm::Value* in_warp = e_.ir.CreateSub(thread, e_.constant(mkrt::kConsumerThreads));
@@ -61,8 +63,8 @@ void LaunchCode::split(const std::function<void(llvm::Value*)>& consume, const s
 
 void LaunchCode::by_role(const std::function<void()>& consume, const std::function<void()>& load) {
   split(
-      [&](llvm::Value* thread) {
-        make_lists(thread);
+      [&] {
+        make_lists();
         consume();
       },
       [&] {
@@ -74,11 +76,11 @@ void LaunchCode::by_role(const std::function<void()>& consume, const std::functi
 void LaunchCode::each_step_by_role(const std::function<void()>& consume, const std::function<void()>& load) {
   const Bases& bases = launch_.bases;
   split(
-      [&](llvm::Value* thread) {
+      [&] {
         each_step("mkd_next_step", {launch_.worker, bases.session, bases.step, place_of("T"), place_of("B")},
                   [&] {
                     e_.call("mkd_step_begin", {launch_.worker, bases.session, bases.step});
-                    make_lists(thread);
+                    make_lists();
                     consume();
                   });
       },
@@ -115,8 +117,9 @@ void LaunchCode::in_step(const std::function<void()>& body) {
       body);
 }
 
-void LaunchCode::make_lists(llvm::Value* thread) {
-  load_symbols();
+void LaunchCode::make_lists() {
+  llvm::Value* thread = e_.load32(launch_.worker, offsetof(mk::Worker, thread));
+  load_values();
   for (SymbolId list : lists_.given)
     e_.call("mkd_load_list", {launch_.worker, launch_.bases.step, e_.constant(lists_.number(list)),
                               e_.value(s_.program.symbols[list].length)});

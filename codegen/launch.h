@@ -28,8 +28,9 @@ class LaunchCode {
   // All threads: makes the worker and loads what is fixed for the launch.
   void load(llvm::Value* session, llvm::Value* step);
 
-  // Reads the symbols anew: what is computed from them then lives in registers up to the next call only.
-  void load_symbols();
+  // Reads symbols and the arenas' addresses anew: they, and what is computed from them, then live in
+  // registers up to the next call only.
+  void load_values();
 
   // Sends consumer threads through one, with the step's lists made, the loading threads through the other;
   // both end in the kernel's return.
@@ -46,10 +47,10 @@ class LaunchCode {
   llvm::Value* loaders();  // threads of the loader warp that load
   // do body(); while (next(arguments));
   void each_step(const char* next, std::vector<llvm::Value*> arguments, const std::function<void()>& body);
-  void split(const std::function<void(llvm::Value* thread)>& consume, const std::function<void()>& load);
+  void split(const std::function<void()>& consume, const std::function<void()>& load);
   // Consumer threads: brings the step's lists to shared memory, and finds where the rows of ragged grids
   // begin.
-  void make_lists(llvm::Value* thread);
+  void make_lists();
 
   Emitter& e_;
   const Schedule& s_;

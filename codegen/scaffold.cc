@@ -65,7 +65,7 @@ class Scaffold {
   void consume(llvm::Value* record, llvm::Value* segment) {
     const auto serves = [&](GridId id) { return s_.placements[id.index].kind != PlacementKind::kInline; };
     dispatch(record, serves, [&](GridId id) {
-      start_.load_symbols();
+      start_.load_values();
       tasks_.run_segment(id, record, segment);
     });
   }
@@ -74,7 +74,7 @@ class Scaffold {
     const auto serves = [&](GridId id) { return tasks_.streams(id); };
     dispatch(record, serves, [&](GridId id) {
       const auto stream = [&] {
-        start_.load_symbols();
+        start_.load_values();
         tasks_.load_segment(id, record, segment, bulk_copy_);
       };
       tasks_.loads_in_step(id) ? start_.in_step(stream) : stream();

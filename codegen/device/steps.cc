@@ -80,6 +80,7 @@ MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
 // Consumer threads, before a step's tasks: clears the counters of the next step's bank, which nobody reads in
 // this one.
 MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step) {
+  renew_thread(*w);
   use_bank(*w, session, step);
   const u32 cells = session->event_cells;
   AS1 u32* next = (AS1 u32*)session->counters + (step->serial + w->step + 1) % 2 * cells;
@@ -95,6 +96,7 @@ MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* 
                            u32 requests_symbol) {
   const u32 next = w->step + 1;
   if (next >= step->steps) return false;
+  renew_thread(*w);
   consumer_barrier();
   if (w->thread == 0) {
     wait_phase(*w, w->loaded(), w->step % 2);

@@ -87,10 +87,9 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   mk_barrier(0, kWorkerThreads);
 }
 
-// All threads, before each segment: what is computed from the thread's number lives in registers for one
-// segment only, not for the whole launch.
+// All threads, before each segment.
 MK_BODY void mkd_segment_begin(Worker* w) {
-  asm volatile("" : "+r"(w->thread));
+  renew_thread(*w);
 }
 
 // Consumer threads: brings a list of the step, of `count` elements, into shared memory; a consumer barrier

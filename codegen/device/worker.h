@@ -62,6 +62,12 @@ struct Worker {
   MK_INLINE AS3 char* scratch() const { return shared + stages * kStageBytes + kBarrierBytes + kListBytes; }
 };
 
+// What is computed from the thread's number lives in registers up to the next call only: not for the whole
+// launch, as it would be hoisted out of loops over segments and steps.
+MK_INLINE void renew_thread(Worker& w) {
+  asm volatile("" : "+r"(w.thread));
+}
+
 MK_INLINE void consumer_barrier() {
   mk_barrier(kConsumerBarrier, kConsumerThreads);
 }
