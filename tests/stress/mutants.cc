@@ -21,6 +21,7 @@ constexpr const char* kNoStep = " of the launch beyond ";
 constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it: the emulator finds it
 constexpr const char* kNotAwaited = "nobody waited for all copies";
 constexpr const char* kExtraArrival = "arrivals of its phase already";
+constexpr const char* kWrong = "a wrong result";
 
 struct Mutant {
   std::string name;
@@ -160,12 +161,33 @@ TinyModel drawn_model() {
 }
 
 std::vector<Mutant> ticket_mutants() {
-  const std::string logged = "mkd_notify_logged", handed = "mkd_next_handed";
+  const std::string logged = "mkd_notify_logged", queued = "mkd_next_queued", handed = "mkd_next_handed";
   return {
+      {"every task is drawn twice", {{queued, "take_ticket", 0, halve_result}}, {kRace, kFault}, true},
       {"every other task is drawn", {{"take_ticket", "mk_add_relaxed", 0, twice}}, {kFault}},
+      {"no barrier before the drawn task is known",
+       {{"tell_all", "consumer_barrier", 0, drop}},
+       {kReadTooEarly, kWriteTooEarly, kDeadlock}},
+      {"a cell is entered before it is complete",
+       {{"mk_kernel", logged, kEvery, add_to(3, -1)}},
+       {kReadTooEarly, kRace},
+       true},
+      {"a cell is never entered", {{"mk_kernel", logged, kEvery, add_to(3, 1)}}, {kFault}},
+      {"the completing notification acquires nothing",
+       {{logged, "mk_add_acq_rel", 0, release_only}},
+       {kReadTooEarly},
+       true},
+      {"notifications release nothing", {{logged, "mk_add_acq_rel", 0, acquire_only}}, {kReadTooEarly}, true},
+      {"an entry releases nothing", {{logged, "mk_store_release", 0, relax_store}}, {kReadTooEarly}, true},
       {"all entries are one", {{logged, "mk_add_relaxed", 0, drop}}, {kFault}},
       {"a log has one entry too few", {{"mk_kernel", logged, kEvery, add_to(4, -1)}}, {kRace, kFault}},
+      {"the other cell is entered", {{"mk_kernel", logged, kEvery, flip(5)}}, {kReadTooEarly}, true},
+      {"tickets and logs of an older launch count",
+       {{"mkd_step_begin", "mk_worker", 0, add_to_result(1 << 20)}},
+       {kWrong}},
+      {"no wait for the task handed over", {{handed, "wait_phase", 0, drop}}, {kRace, kDeadlock}},
       {"a word for tasks is never free", {{handed, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
+      {"no task is handed over", {{"9hand_overI", "mk_mbar_arrive", kEvery, drop}}, {kStuck, kDeadlock}},
   };
 }
 
@@ -249,7 +271,7 @@ bool is_caught(const Mutant& mutant, const Outcome& outcome) {
 uint32_t selected = 0;  // the mutant that runs, from 1 on
 
 void check_caught(const Compiled& compiled, const HostKernel& kernel, const Mutant& mutant,
-                  RunOptions options) {
+                  RunOptions options, const Outcome& right) {
   CAPTURE(mutant.name);
   options.device.drop_notification = mutant.drop_notification;
   const uint64_t seeds = mutant.in_some_orders ? 32 : 2;
@@ -257,7 +279,8 @@ void check_caught(const Compiled& compiled, const HostKernel& kernel, const Muta
   for (uint64_t seed = 0; seed < seeds && !(caught && mutant.in_some_orders); ++seed) {
     CAPTURE(seed);
     options.device.seed = seed;
-    const Outcome outcome = run(compiled, kernel, options);
+    Outcome outcome = run(compiled, kernel, options);
+    if (outcome.error.empty() && outcome != right) outcome.error = kWrong;
     CAPTURE(outcome.error);
     caught = is_caught(mutant, outcome);
     CHECK((caught || mutant.in_some_orders));
@@ -275,13 +298,15 @@ void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy
   const HostKernel kernel = compile_for_host(
       compiled.schedule,
       {bulk_copy, true, [&](llvm::Module& module) { apply_selectable(module, changes, &selected); }});
-  for (selected = 1; selected <= mutants.size(); ++selected)
-    check_caught(compiled, kernel, mutants[selected - 1], options);
   selected = 0;
+  Outcome right;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     options.device.seed = seed;
-    CHECK(run(compiled, kernel, options).error == "");
+    right = run(compiled, kernel, options);
+    CHECK(right.error == "");
   }
+  for (selected = 1; selected <= mutants.size(); ++selected)
+    check_caught(compiled, kernel, mutants[selected - 1], options, right);
 }
 
 TEST_CASE("a bug in the ring, in an event or inside a task is caught, and without one nothing is reported") {
