@@ -10,7 +10,6 @@
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/distance.h"
 #include "tests/reference/model.h"
-#include "tests/unit/temp_dir.h"
 
 namespace mkc {
 namespace {
@@ -152,10 +151,8 @@ TEST_CASE("ragged batches match float64 in every family, page size and form of t
   for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral"}) {
     CAPTURE(family);
     const Shape shape = small(family, Type::kF32);
-    const mkrt::test::TempDir dir;
     const reference::Model model = reference::random_model(shape, 31);
-    reference::write_checkpoint(model, dir.path);
-    const Model compiled(dir.path, Build{3, true, false, 40, 6});
+    const Model compiled(model, Build{3, true, false, 40, 6});
     for (const uint32_t page_size : {16u, 32u, 64u}) {
       CAPTURE(page_size);
       // Around the edges of pages, groups of tokens and pieces.
@@ -172,10 +169,8 @@ TEST_CASE("contexts of one position and of several pieces run in one step, with 
     Shape shape = small("mistral", Type::kF32);
     shape.window = window;
     shape.layers = 1;
-    const mkrt::test::TempDir dir;
     const reference::Model model = reference::random_model(shape, 37);
-    reference::write_checkpoint(model, dir.path);
-    const Model compiled(dir.path, Build{5, true, false, 130, 8});
+    const Model compiled(model, Build{5, true, false, 130, 8});
     std::vector<Sequence> sequences = random_sequences({520, 1, 257, 256, 30}, shape.vocab);
     feed(compiled, sequences, {16, 0, mkrt::CacheForm::kHnd}, 128, 3);
     for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);
@@ -184,7 +179,7 @@ TEST_CASE("contexts of one position and of several pieces run in one step, with 
       Build build{3, true, false, 130, 8};
       build.scheduler = scheduler;
       std::vector<Sequence> again = random_sequences({520, 1, 257, 256, 30}, shape.vocab);
-      feed(Model(dir.path, build), again, {16, 0, mkrt::CacheForm::kHnd}, 128, 3);
+      feed(Model(model, build), again, {16, 0, mkrt::CacheForm::kHnd}, 128, 3);
       for (size_t i = 0; i < again.size(); ++i) CHECK(again[i].logits == sequences[i].logits);
     }
   }
@@ -196,10 +191,8 @@ TEST_CASE("a window of some layers lets the others see everything") {
     Shape shape = small(family, Type::kF32);
     shape.window = 20;
     shape.window_from = 1;
-    const mkrt::test::TempDir dir;
     const reference::Model model = reference::random_model(shape, 59);
-    reference::write_checkpoint(model, dir.path);
-    const Model compiled(dir.path, Build{3, true, false, 40, 4});
+    const Model compiled(model, Build{3, true, false, 40, 4});
     std::vector<Sequence> sequences = random_sequences({70, 19, 20, 21}, shape.vocab);
     feed(compiled, sequences, {16, 0, mkrt::CacheForm::kNhd}, 30, 13);
     for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);
@@ -215,13 +208,11 @@ TEST_CASE(
     Shape shape = small(family, Type::kF32);
     shape.e4m3_cache = true;
     shape.window = variant == 2 ? 50 : 0;
-    const mkrt::test::TempDir dir;
     reference::Model model = reference::random_model(shape, 53);
-    reference::write_checkpoint(model, dir.path);
     Build build{3, true, false, 40, 4};
     build.kv_dtype = DType::e4m3;
     std::vector<Sequence> sequences = random_sequences({1, 17, 55}, shape.vocab);
-    feed(Model(dir.path, build), sequences, {16u << variant, 0, kForms[variant]}, 30, 11);
+    feed(Model(model, build), sequences, {16u << variant, 0, kForms[variant]}, 30, 11);
     ++variant;
     const std::vector<double> errors = row_errors(model, sequences);
     CHECK(errors[errors.size() * 8 / 10] <= 4e-3);
@@ -242,12 +233,11 @@ TEST_CASE("a request's bits are those it gets alone, whatever runs beside it") {
                           Variant{"qwen3_moe", Type::kBf16, true}}) {
     CAPTURE(reference::type_name(v.type));
     const Shape shape = small(v.family, v.type);
-    const mkrt::test::TempDir dir;
-    reference::write_checkpoint(reference::random_model(shape, 41), dir.path);
+    const reference::Model model = reference::random_model(shape, 41);
     const std::vector<size_t> lengths{3, 40, 17, 262};
     Build build{3, true, false, 48, 4};
     build.batch_invariant = v.invariant;
-    const Model compiled(dir.path, build);
+    const Model compiled(model, build);
     std::vector<Sequence> alone = random_sequences(lengths, shape.vocab);
     for (Sequence& s : alone) {
       std::vector<Sequence> one{s};
@@ -261,16 +251,15 @@ TEST_CASE("a request's bits are those it gets alone, whatever runs beside it") {
     }
     build.workers = 7;
     std::vector<Sequence> together = random_sequences(lengths, shape.vocab);
-    feed(Model(dir.path, build), together, {32, 0, mkrt::CacheForm::kNhd}, 9, 5);
+    feed(Model(model, build), together, {32, 0, mkrt::CacheForm::kNhd}, 9, 5);
     CHECK(same_bits(together, alone));
   }
 }
 
 TEST_CASE("without the option, 2-byte weights keep their bits among steps of two rows and more") {
   const Shape shape = small("llama", Type::kBf16);
-  const mkrt::test::TempDir dir;
-  reference::write_checkpoint(reference::random_model(shape, 43), dir.path);
-  const Model compiled(dir.path, Build{3, true, false, 48, 4});
+  const reference::Model model = reference::random_model(shape, 43);
+  const Model compiled(model, Build{3, true, false, 48, 4});
   const std::vector<size_t> lengths{4, 40, 18, 262};
   std::vector<Sequence> one = random_sequences(lengths, shape.vocab), other = one;
   feed(compiled, one, {16, 0, mkrt::CacheForm::kNhd}, 30, 1, true);
@@ -285,9 +274,8 @@ TEST_CASE("without the option, 2-byte weights keep their bits among steps of two
 
 TEST_CASE("the emulator's race mode finds nothing in ragged steps") {
   const Shape shape = small("llama", Type::kBf16);
-  const mkrt::test::TempDir dir;
-  reference::write_checkpoint(reference::random_model(shape, 47), dir.path);
-  const Model compiled(dir.path, Build{3, true, true, 24, 5});
+  const reference::Model model = reference::random_model(shape, 47);
+  const Model compiled(model, Build{3, true, true, 24, 5});
   std::vector<Sequence> sequences = random_sequences({5, 33, 1, 260, 12}, shape.vocab);
   feed(compiled, sequences, {16, 0, mkrt::CacheForm::kPacked}, 24, 9);
 }
@@ -303,15 +291,14 @@ TEST_CASE("a kernel for each grid gives the bits of the one kernel, and has no r
         Variant{"qwen3_moe", Type::kBf16, true, true}}) {
     CAPTURE(v.family);
     const Shape shape = small(v.family, v.type);
-    const mkrt::test::TempDir dir;
-    reference::write_checkpoint(reference::random_model(shape, 53), dir.path);
+    const reference::Model model = reference::random_model(shape, 53);
     const size_t longest = v.type == Type::kF32 ? 260 : 40;  // two pieces of attention, or one
     std::vector<Sequence> one = random_sequences({5, 33, 1, longest, 12}, shape.vocab), many = one;
     Build build{3, v.bulk_copy, false, 24, 5};
-    feed(Model(dir.path, build), one, {16, 0, mkrt::CacheForm::kNhd}, 24, 9);
+    feed(Model(model, build), one, {16, 0, mkrt::CacheForm::kNhd}, 24, 9);
     build.race = v.race;
     build.mode = Mode::kKernels;
-    feed(Model(dir.path, build), many, {16, 0, mkrt::CacheForm::kNhd}, 24, 9);
+    feed(Model(model, build), many, {16, 0, mkrt::CacheForm::kNhd}, 24, 9);
     CHECK(same_bits(one, many));
   }
 }

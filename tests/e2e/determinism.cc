@@ -15,16 +15,12 @@ using test::Model;
 
 const std::vector<int32_t> kPrompt{5, 1, 88, 42, 7, 9, 64, 3, 27, 90, 11, 2, 70, 33, 18, 54, 21, 6, 49};
 
-// A small model of each type, written to a directory.
-struct OnDisk {
-  mkrt::test::TempDir dir;
-  explicit OnDisk(reference::Type type, int shards = 1) {
-    reference::Shape shape;
-    shape.type = type;
-    shape.hidden = 72;
-    write_checkpoint(reference::random_model(shape, 23), dir.path, shards);
-  }
-};
+reference::Model weights(reference::Type type) {
+  reference::Shape shape;
+  shape.type = type;
+  shape.hidden = 72;
+  return reference::random_model(shape, 23);
+}
 
 bool same_bits(const Model::Output& a, const Model::Output& b) {
   return a.tokens == b.tokens && a.logits.size() == b.logits.size() &&
@@ -34,8 +30,8 @@ bool same_bits(const Model::Output& a, const Model::Output& b) {
 TEST_CASE("workers, threads, seeds and the kind of copies change no bit") {
   for (const auto type : {reference::Type::kF32, reference::Type::kBf16}) {
     CAPTURE(reference::type_name(type));
-    const OnDisk disk(type);
-    const Model four(disk.dir.path);
+    const reference::Model model = weights(type);
+    const Model four(model);
     const Model::Output expected = four.generate(kPrompt, 4);
     for (const uint64_t seed : {1, 2, 3}) {
       mkrt::EmulatorDeviceOptions options;
@@ -46,9 +42,9 @@ TEST_CASE("workers, threads, seeds and the kind of copies change no bit") {
     }
     for (const uint32_t workers : {1u, 3u, 8u}) {
       CAPTURE(workers);
-      CHECK(same_bits(Model(disk.dir.path, Build{workers, true, false, 16}).generate(kPrompt, 4), expected));
+      CHECK(same_bits(Model(model, Build{workers, true, false, 16}).generate(kPrompt, 4), expected));
     }
-    CHECK(same_bits(Model(disk.dir.path, Build{2, false, false, 16}).generate(kPrompt, 4), expected));
+    CHECK(same_bits(Model(model, Build{2, false, false, 16}).generate(kPrompt, 4), expected));
   }
 }
 
@@ -61,10 +57,10 @@ TEST_CASE("who draws which task changes no bit") {
     uint32_t workers;
     bool bulk_copy, race;
   };
-  const OnDisk disk(reference::Type::kBf16);
+  const reference::Model model = weights(reference::Type::kBf16);
   Build build;
   build.scheduler = Scheduler::kStatic;
-  const Model::Output expected = Model(disk.dir.path, build).generate(kPrompt, 3);
+  const Model::Output expected = Model(model, build).generate(kPrompt, 3);
   for (const Case& c :
        {Case{Scheduler::kAuto, {}, 3, true, false}, Case{Scheduler::kDynamic, {}, 1, true, false},
         Case{Scheduler::kDynamic, {}, 8, false, false}, Case{Scheduler::kDynamic, {combines}, 3, true, true},
@@ -76,13 +72,15 @@ TEST_CASE("who draws which task changes no bit") {
     build.workers = c.workers;
     build.bulk_copy = c.bulk_copy;
     build.race = c.race;
-    CHECK(same_bits(Model(disk.dir.path, build).generate(kPrompt, 3), expected));
+    CHECK(same_bits(Model(model, build).generate(kPrompt, 3), expected));
   }
 }
 
 TEST_CASE("shards change no bit") {
-  const OnDisk one(reference::Type::kBf16), three(reference::Type::kBf16, 3);
-  CHECK(same_bits(Model(one.dir.path).generate(kPrompt, 3), Model(three.dir.path).generate(kPrompt, 3)));
+  const reference::Model model = weights(reference::Type::kBf16);
+  const mkrt::test::TempDir three;
+  write_checkpoint(model, three.path, 3);
+  CHECK(same_bits(Model(model).generate(kPrompt, 3), Model(three.path).generate(kPrompt, 3)));
 }
 
 TEST_CASE("how a prompt is cut into steps of two tokens and more changes no bit") {
@@ -91,19 +89,19 @@ TEST_CASE("how a prompt is cut into steps of two tokens and more changes no bit"
   for (int32_t i = 0; i < 101; ++i) prompt.push_back((i * 37 + 11) % 100);
   for (const auto type : {reference::Type::kF32, reference::Type::kBf16}) {
     CAPTURE(reference::type_name(type));
-    const OnDisk disk(type);
-    const Model::Output by16 = Model(disk.dir.path).generate(prompt, 2);
+    const reference::Model model = weights(type);
+    const Model::Output by16 = Model(model).generate(prompt, 2);
     for (const int64_t max_tokens : {7, 33, 128}) {
       CAPTURE(max_tokens);
-      CHECK(same_bits(Model(disk.dir.path, {4, true, false, max_tokens}).generate(prompt, 2), by16));
+      CHECK(same_bits(Model(model, {4, true, false, max_tokens}).generate(prompt, 2), by16));
     }
   }
 }
 
 TEST_CASE("the emulator's race mode finds nothing and changes no bit") {
-  const OnDisk disk(reference::Type::kBf16);
-  const Model::Output expected = Model(disk.dir.path).generate(kPrompt, 2);
-  CHECK(same_bits(Model(disk.dir.path, Build{3, true, true, 16}).generate(kPrompt, 2), expected));
+  const reference::Model model = weights(reference::Type::kBf16);
+  const Model::Output expected = Model(model).generate(kPrompt, 2);
+  CHECK(same_bits(Model(model, Build{3, true, true, 16}).generate(kPrompt, 2), expected));
 }
 
 }  // namespace

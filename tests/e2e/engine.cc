@@ -8,7 +8,6 @@
 #include "runtime/session_stepper.h"
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/model.h"
-#include "tests/unit/temp_dir.h"
 
 namespace mkc {
 namespace {
@@ -29,11 +28,10 @@ std::vector<mkrt::Request> random_requests(uint32_t seed, size_t count, uint64_t
 
 TEST_CASE("requests that join and leave get the tokens that each gets alone") {
   // Weights of 4 bytes: the order of sums does not depend on the tokens of a step.
-  const mkrt::test::TempDir dir;
-  write_checkpoint(reference::random_model({}, 29), dir.path, 1);
+  const reference::Model weights = reference::random_model({}, 29);
   for (const int64_t max_tokens : {5, 16}) {
     CAPTURE(max_tokens);
-    const Model model(dir.path, {3, true, false, max_tokens});
+    const Model model(weights, {3, true, false, max_tokens});
     test::Opened opened = model.open();
     mkrt::SessionStepper stepper(opened.session);
     mkrt::Engine engine = mkrt::Engine::open(stepper).value();

@@ -94,9 +94,8 @@ TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit 
     CAPTURE(reference::type_name(type));
     Shape s = experts_of("qwen3_moe");
     s.type = type;
-    const mkrt::test::TempDir dir;
-    reference::write_checkpoint(reference::random_model(s, 23), dir.path);
-    const test::Model four(dir.path);
+    const reference::Model model = reference::random_model(s, 23);
+    const test::Model four(model);
     const test::Model::Output expected = four.generate(kIds, 3);
     for (const uint64_t seed : {1, 2}) {
       mkrt::EmulatorDeviceOptions options;
@@ -105,14 +104,14 @@ TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit 
       CHECK(same_bits(four.generate(kIds, 3, options), expected));
     }
     for (const uint32_t workers : {1u, 7u})
-      CHECK(same_bits(test::Model(dir.path, {workers, true, false, 16}).generate(kIds, 3), expected));
-    CHECK(same_bits(test::Model(dir.path, {3, false, true, 16}).generate(kIds, 3), expected));
-    CHECK(same_bits(test::Model(dir.path, {3, true, true, 16}).generate(kIds, 3), expected));
-    CHECK(same_bits(test::Model(dir.path, {3, true, false, 4}).generate(kIds, 3), expected));
+      CHECK(same_bits(test::Model(model, {workers, true, false, 16}).generate(kIds, 3), expected));
+    CHECK(same_bits(test::Model(model, {3, false, true, 16}).generate(kIds, 3), expected));
+    CHECK(same_bits(test::Model(model, {3, true, true, 16}).generate(kIds, 3), expected));
+    CHECK(same_bits(test::Model(model, {3, true, false, 4}).generate(kIds, 3), expected));
     for (const bool bulk_copy : {true, false}) {
       test::Build drawn{3, bulk_copy, bulk_copy, 16};
       drawn.scheduler = Scheduler::kDynamic;
-      CHECK(same_bits(test::Model(dir.path, drawn).generate(kIds, 3), expected));
+      CHECK(same_bits(test::Model(model, drawn).generate(kIds, 3), expected));
     }
   }
 }

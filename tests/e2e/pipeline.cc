@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/temp_dir.h"
+
 namespace mkc::test {
 namespace {
 
@@ -11,7 +13,14 @@ T value_of(Result<T> result) {
   return std::move(result.value());
 }
 
+struct Written {
+  mkrt::test::TempDir dir;
+  explicit Written(const reference::Model& weights) { write_checkpoint(weights, dir.path); }
+};
+
 }  // namespace
+
+Model::Model(const reference::Model& weights, const Build& build) : Model(Written(weights).dir.path, build) {}
 
 Model::Model(const std::string& directory, const Build& build) : race_(build.race) {
   ModelRequest request{directory, {}, "", build.mode};
@@ -52,6 +61,12 @@ Model::Output Model::generate(const std::vector<int32_t>& prompt, uint32_t new_t
   generation.logits = &out.logits;
   out.tokens = value_of(mkrt::generate(opened.session, prompt, generation));
   return out;
+}
+
+std::vector<int32_t> prompt_of(size_t length, uint64_t vocab) {
+  std::vector<int32_t> prompt(length);
+  for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>((i * 37 + length * 11) % vocab);
+  return prompt;
 }
 
 }  // namespace mkc::test

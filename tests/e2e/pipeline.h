@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/session.h"
+#include "tests/reference/model.h"
 #include "tools/artefact.h"
 
 namespace mkc::test {
@@ -33,6 +34,8 @@ struct Opened {
 class Model {
  public:
   explicit Model(const std::string& directory, const Build& build = {});
+  // Its checkpoint is gone once it has been mapped.
+  explicit Model(const reference::Model& weights, const Build& build = {});
 
   struct Output {
     std::vector<int32_t> tokens;  // the new ones
@@ -52,5 +55,8 @@ class Model {
   HostArtefact host_;
   bool race_;
 };
+
+// Token ids without meaning, other ones for each length.
+std::vector<int32_t> prompt_of(size_t length, uint64_t vocab);
 
 }  // namespace mkc::test

@@ -6,7 +6,6 @@
 #include "runtime/session_stepper.h"
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/model.h"
-#include "tests/unit/temp_dir.h"
 
 namespace mkc {
 namespace {
@@ -23,37 +22,25 @@ const MkSampling kSamplings[] = {
     {.repetition_penalty = 0.5f, .logprobs = 1 + 3},
 };
 
-struct Fixture {
-  mkrt::test::TempDir dir;
-  test::Model model;
-  explicit Fixture(bool experts, const test::Build& build) : model(write(dir, experts), build) {}
-  static std::string write(const mkrt::test::TempDir& dir, bool experts) {
-    reference::Shape shape;
-    if (experts) shape.family = "qwen3_moe", shape.experts = 6, shape.top_k = 2;
-    write_checkpoint(reference::random_model(shape, 31), dir.path, 1);
-    return dir.path;
-  }
-};
-
-std::vector<int32_t> prompt_of(size_t length, uint64_t vocab) {
-  std::vector<int32_t> prompt(length);
-  for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>((i * 37 + length * 11) % vocab);
-  return prompt;
+reference::Model weights(bool experts) {
+  reference::Shape shape;
+  if (experts) shape.family = "qwen3_moe", shape.experts = 6, shape.top_k = 2;
+  return reference::random_model(shape, 31);
 }
 
 TEST_CASE("the kernel draws what the host draws from its logits") {
-  const Fixture f(false, {.workers = 3, .race = true, .max_tokens = 5});
-  const uint64_t vocab = f.model.vocab();
+  const test::Model model(weights(false), {.workers = 3, .race = true, .max_tokens = 5});
+  const uint64_t vocab = model.vocab();
   for (const MkSampling& sampling : kSamplings) {
     CAPTURE(sampling.seed);
-    test::Opened opened = f.model.open({}, {.seed = 1, .race = true});
+    test::Opened opened = model.open({}, {.seed = 1, .race = true});
     std::vector<float> logits;
     std::vector<mkrt::Drawn> draws;
     mkrt::GenerateOptions options;
     options.max_new_tokens = 4;
     options.sampling = sampling;
     options.logits = &logits, options.draws = &draws;
-    const std::vector<int32_t> prompt = prompt_of(7, vocab);
+    const std::vector<int32_t> prompt = test::prompt_of(7, vocab);
     const auto tokens = mkrt::generate(opened.session, prompt, options);
     REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
     mkrt::SeenIds seen((vocab + 31) / 32);
@@ -68,14 +55,14 @@ TEST_CASE("the kernel draws what the host draws from its logits") {
 }
 
 TEST_CASE("requests of a batch draw what each draws alone, and log-probabilities are the same") {
-  const Fixture f(true, {.workers = 3, .max_tokens = 8});
-  test::Opened opened = f.model.open();
+  const test::Model model(weights(true), {.workers = 3, .max_tokens = 8});
+  test::Opened opened = model.open();
   mkrt::SessionStepper stepper(opened.session);
   mkrt::Engine engine = mkrt::Engine::open(stepper).value();
   std::vector<mkrt::Request> requests;
   for (const MkSampling& sampling : kSamplings) {
     mkrt::Request& r = requests.emplace_back();
-    r.prompt = prompt_of(1 + requests.size() * 3, f.model.vocab());
+    r.prompt = test::prompt_of(1 + requests.size() * 3, model.vocab());
     r.max_new_tokens = 3 + static_cast<uint32_t>(requests.size());
     r.sampling = sampling;
     r.arrive_at_step = requests.size() / 2;
@@ -85,7 +72,7 @@ TEST_CASE("requests of a batch draw what each draws alone, and log-probabilities
   for (const mkrt::Outcome& outcome : engine.take_outcomes()) {
     CAPTURE(outcome.id);
     const mkrt::Request& r = requests[outcome.id];
-    test::Opened alone = f.model.open();
+    test::Opened alone = model.open();
     std::vector<mkrt::Drawn> draws;
     mkrt::GenerateOptions options;
     options.max_new_tokens = r.max_new_tokens;

@@ -9,7 +9,6 @@
 #include "runtime/session_stepper.h"
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/model.h"
-#include "tests/unit/temp_dir.h"
 
 namespace mkc {
 namespace {
@@ -19,26 +18,12 @@ using mkrt::MkSampling;
 const MkSampling kGreedy{}, kWarm{.temperature = 1.2f, .top_k = 40, .top_p = 0.95f, .seed = 5},
     kPenalised{.repetition_penalty = 1.4f, .temperature = 0.9f, .logprobs = 1 + 4, .seed = 6, .position = 9};
 
-// A checkpoint that is there as long as the model.
-struct Fixture {
-  mkrt::test::TempDir dir;
-  test::Model model;
-  Fixture(const char* family, reference::Type type, const test::Build& build)
-      : model(write(dir, family, type), build) {}
-  static std::string write(const mkrt::test::TempDir& dir, const std::string& family, reference::Type type) {
-    reference::Shape shape;
-    shape.family = family;
-    shape.type = type;
-    if (family == "qwen3_moe") shape.experts = 6;
-    write_checkpoint(reference::random_model(shape, 31), dir.path, 1);
-    return dir.path;
-  }
-};
-
-std::vector<int32_t> prompt_of(size_t length, uint64_t vocab) {
-  std::vector<int32_t> prompt(length);
-  for (size_t i = 0; i < length; ++i) prompt[i] = static_cast<int32_t>((i * 37 + length * 11) % vocab);
-  return prompt;
+reference::Model weights(const char* family, reference::Type type) {
+  reference::Shape shape;
+  shape.family = family;
+  shape.type = type;
+  if (shape.family == "qwen3_moe") shape.experts = 6;
+  return reference::random_model(shape, 31);
 }
 
 struct Generated {
@@ -54,7 +39,7 @@ Generated generate(const test::Model& model, mkrt::GenerateOptions options, uint
   Generated out;
   options.draws = &out.draws;
   options.steps_per_launch = steps;
-  const auto tokens = mkrt::generate(opened.session, prompt_of(11, model.vocab()), options);
+  const auto tokens = mkrt::generate(opened.session, test::prompt_of(11, model.vocab()), options);
   REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
   out.tokens = tokens.value();
   out.position = opened.session.position();
@@ -64,69 +49,69 @@ Generated generate(const test::Model& model, mkrt::GenerateOptions options, uint
 TEST_CASE("however many steps a launch has, the tokens are the same") {
   for (const char* family : {"llama", "qwen3_moe"}) {
     CAPTURE(family);
-    const Fixture f(family, reference::Type::kBf16, {.workers = 3, .max_tokens = 8});
+    const test::Model model(weights(family, reference::Type::kBf16), {.workers = 3, .max_tokens = 8});
     for (const MkSampling& sampling : {kGreedy, kWarm, kPenalised}) {
       mkrt::GenerateOptions options;
       options.max_new_tokens = 18;
       options.sampling = sampling;
-      const Generated one = generate(f.model, options, 1);
+      const Generated one = generate(model, options, 1);
       CHECK(one.tokens.size() == 18);
       CHECK(one.position == 11 + 17);
       for (const uint32_t steps : {2u, 5u, 16u, 100u}) {
         CAPTURE(steps);
-        CHECK(generate(f.model, options, steps) == one);
+        CHECK(generate(model, options, steps) == one);
       }
       options.stop_ids = {one.tokens[6], -1};
-      CHECK(generate(f.model, options, 16) == generate(f.model, options, 1));
+      CHECK(generate(model, options, 16) == generate(model, options, 1));
       options.stop_ids = {};
       size_t told = 0;
       options.on_token = [&](int32_t) { return ++told % 4 != 0; };
-      const Generated cut = generate(f.model, options, 1);
+      const Generated cut = generate(model, options, 1);
       CHECK(cut.tokens.size() == 4);
-      CHECK(generate(f.model, options, 16) == cut);
+      CHECK(generate(model, options, 16) == cut);
     }
   }
 }
 
 TEST_CASE(
     "a kernel for each grid, launched as often, draws the tokens of one launch, and stops where it does") {
-  const Fixture one("qwen3_moe", reference::Type::kBf16, {.workers = 3, .max_tokens = 8});
-  const Fixture many("qwen3_moe", reference::Type::kBf16,
-                     {.workers = 3, .race = true, .max_tokens = 8, .mode = Mode::kKernels});
+  const test::Model one(weights("qwen3_moe", reference::Type::kBf16), {.workers = 3, .max_tokens = 8});
+  const test::Model many(weights("qwen3_moe", reference::Type::kBf16),
+                         {.workers = 3, .race = true, .max_tokens = 8, .mode = Mode::kKernels});
   mkrt::GenerateOptions options;
   options.max_new_tokens = 9;
   options.sampling = kWarm;
-  const Generated expected = generate(one.model, options, 4);
-  CHECK(generate(many.model, options, 4) == expected);
+  const Generated expected = generate(one, options, 4);
+  CHECK(generate(many, options, 4) == expected);
   options.stop_ids = {expected.tokens[5]};
-  CHECK(generate(many.model, options, 8) == generate(one.model, options, 8));
+  CHECK(generate(many, options, 8) == generate(one, options, 8));
 }
 
 TEST_CASE("nothing in a launch of several steps is unordered") {
   for (const bool bulk_copy : {true, false})
     for (const char* family : {"llama", "qwen3_moe"}) {
       CAPTURE(family);
-      const Fixture f(family, reference::Type::kF32,
-                      {.workers = 4, .bulk_copy = bulk_copy, .race = true, .max_tokens = 20});
+      const test::Model model(weights(family, reference::Type::kF32),
+                              {.workers = 4, .bulk_copy = bulk_copy, .race = true, .max_tokens = 20});
       mkrt::GenerateOptions options;
       options.max_new_tokens = 4;
       options.sampling = kPenalised;
-      const Generated one = generate(f.model, options, 1, {.race = true});
+      const Generated one = generate(model, options, 1, {.race = true});
       for (uint64_t seed = 1; seed < 4; ++seed)
-        CHECK(generate(f.model, options, 4, {.seed = seed, .race = true}) == one);
+        CHECK(generate(model, options, 4, {.seed = seed, .race = true}) == one);
     }
 }
 
 TEST_CASE("requests of a launch stop each at its own end, and the others go on") {
-  const Fixture f("llama", reference::Type::kBf16, {.workers = 3, .max_tokens = 40});
-  const uint64_t vocab = f.model.vocab();
+  const test::Model model(weights("llama", reference::Type::kBf16), {.workers = 3, .max_tokens = 40});
+  const uint64_t vocab = model.vocab();
   mkrt::SessionOptions session_options;
   session_options.cache.pages = 16;
   const auto launch = [&](const std::vector<mkrt::Draws>& draws, size_t pages_of_third) {
-    test::Opened opened = f.model.open(session_options);
+    test::Opened opened = model.open(session_options);
     std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
     for (const size_t rows : {5, 1, 14, 17}) {
-      const std::vector<int32_t> prompt = prompt_of(rows, vocab);
+      const std::vector<int32_t> prompt = test::prompt_of(rows, vocab);
       tokens.insert(tokens.end(), prompt.begin(), prompt.end());
       row_begin.push_back(static_cast<int32_t>(tokens.size()));
       kv_len.push_back(static_cast<int32_t>(rows));
@@ -167,13 +152,14 @@ TEST_CASE("requests of a launch stop each at its own end, and the others go on")
 }
 
 TEST_CASE("the engine gives the same outcomes for any number of steps a launch") {
-  const Fixture f("llama", reference::Type::kF32, {.workers = 3, .max_tokens = 8, .max_requests = 4});
+  const test::Model model(weights("llama", reference::Type::kF32),
+                          {.workers = 3, .max_tokens = 8, .max_requests = 4});
   mkrt::SessionOptions session_options;
   session_options.cache.pages = 9;
   std::vector<mkrt::Request> requests;
   for (uint32_t i = 0; i < 7; ++i) {
     mkrt::Request& r = requests.emplace_back();
-    r.prompt = prompt_of(1 + i * 5 % 13, f.model.vocab());
+    r.prompt = test::prompt_of(1 + i * 5 % 13, model.vocab());
     r.max_new_tokens = 3 + i * 4 % 17;
     r.sampling = std::array{kGreedy, kWarm, kPenalised}[i % 3];
     r.arrive_at_step = i * i / 3;
@@ -182,7 +168,7 @@ TEST_CASE("the engine gives the same outcomes for any number of steps a launch")
   for (const mkrt::Eviction eviction : {mkrt::Eviction::kNone, mkrt::Eviction::kRecompute})
     for (const uint32_t steps : {1u, 2u, 5u, 16u}) {
       CAPTURE(steps);
-      test::Opened opened = f.model.open(session_options);
+      test::Opened opened = model.open(session_options);
       mkrt::SessionStepper stepper(opened.session);
       mkrt::EngineOptions options;
       options.eviction = eviction;
