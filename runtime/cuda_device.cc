@@ -78,19 +78,76 @@ class CudaDevice final : public Device {
     return {};
   }
 
-  Status launch(uint64_t session, uint64_t step, uint32_t steps) override {
+  Status enqueue_write(uint64_t stream, uint64_t to, std::span<const std::byte> from) override {
     use();
-    if (launches_.empty()) {
-      if (Status s = launch_kernel(session, step); !s.ok()) return s;
-    } else {
-      for (uint32_t i = 0; i < steps; ++i)
-        if (Status s = launch_graph(session, step); !s.ok()) return s;
+    return from.empty() ? Status()
+                        : check(driver_.copy_in_async(to, from.data(), from.size(), handle(stream)),
+                                "copying to the device");
+  }
+  Status enqueue_read(uint64_t stream, std::span<std::byte> to, uint64_t from) override {
+    use();
+    return to.empty() ? Status()
+                      : check(driver_.copy_out_async(to.data(), from, to.size(), handle(stream)),
+                              "copying from the device");
+  }
+  Status launch(uint64_t stream, uint64_t session, uint64_t step, uint32_t steps) override {
+    use();
+    if (launches_.empty()) return launch_kernel(session, step, handle(stream));
+    const bool captured = capturing(stream);  // no graph can be launched into another
+    for (uint32_t i = 0; i < steps; ++i) {
+      const Status status = captured ? launch_grids(session, step, handle(stream))
+                                     : launch_graph(session, step, handle(stream));
+      if (!status.ok()) return status;
     }
-    return check(driver_.synchronize(), "running the kernel");
+    return {};
+  }
+
+  Result<std::byte*> allocate_host(uint64_t bytes) override {
+    use();
+    void* memory = nullptr;
+    const CUresult result = driver_.host_alloc(&memory, bytes);
+    if (Status s = check(result, fmt::format("allocating {} bytes of the host", bytes)); !s.ok())
+      return s.error();
+    return static_cast<std::byte*>(memory);
+  }
+  void release_host(std::byte* memory) override {
+    use();
+    driver_.host_free(memory);
+  }
+
+  Result<uint64_t> make_mark() override {
+    use();
+    Handle event = nullptr;
+    if (Status s = check(driver_.event_create(&event, kEventNoTiming), "making an event"); !s.ok())
+      return s.error();
+    return reinterpret_cast<uint64_t>(event);
+  }
+  void release_mark(uint64_t mark) override {
+    use();
+    driver_.event_destroy(handle(mark));
+  }
+  Status enqueue_mark(uint64_t stream, uint64_t mark) override {
+    use();
+    return check(driver_.event_record(handle(mark), handle(stream)), "recording an event");
+  }
+  Status wait_for_mark(uint64_t mark) override {
+    use();
+    return check(driver_.event_wait(handle(mark)), "running the kernel");
+  }
+  Status wait_for_stream(uint64_t stream) override {
+    use();
+    return check(driver_.stream_wait(handle(stream)), "running the kernel");
+  }
+  bool capturing(uint64_t stream) override {
+    use();
+    int status = 0;  // of the default stream, which nobody captures, it may not be asked
+    return stream != 0 && driver_.stream_capturing(handle(stream), &status) == 0 && status != 0;
   }
 
  private:
   explicit CudaDevice(const Driver& driver) : driver_(driver) {}
+
+  static Handle handle(uint64_t number) { return reinterpret_cast<Handle>(number); }
 
   // Whichever thread calls, and whatever device it used before.
   void use() const { driver_.context_set(context_); }
@@ -145,10 +202,10 @@ class CudaDevice final : public Device {
     return {};
   }
 
-  Status launch_kernel(uint64_t session, uint64_t step) {
+  Status launch_kernel(uint64_t session, uint64_t step, Handle stream) {
     void* arguments[] = {&session, &step};
     const CUresult result = driver_.launch_cooperative(kernel_, loaded_.workers, 1, 1, loaded_.threads, 1, 1,
-                                                       loaded_.shared_bytes, nullptr, arguments);
+                                                       loaded_.shared_bytes, stream, arguments);
     return check(result, result == kTooManyBlocks
                              ? "launching (compile with fewer --workers or with --mode=kernels)"
                              : "launching");
@@ -172,11 +229,11 @@ class CudaDevice final : public Device {
   }
 
   // What the kernels read is found by these two addresses, so one graph serves every step there.
-  Status launch_graph(uint64_t session, uint64_t step) {
+  Status launch_graph(uint64_t session, uint64_t step, Handle stream) {
     Handle& executable = graphs_[{session, step}];
     if (!executable)
       if (Status s = capture(session, step, executable); !s.ok()) return s;
-    return check(driver_.graph_launch(executable, nullptr), "launching the graph");
+    return check(driver_.graph_launch(executable, stream), "launching the graph");
   }
 
   Status capture(uint64_t session, uint64_t step, Handle& executable) {

@@ -39,7 +39,16 @@ Result<const Driver*> load_driver() {
     find(driver.fill, "cuMemsetD8_v2");
     find(driver.launch_cooperative, "cuLaunchCooperativeKernel");
     find(driver.launch, "cuLaunchKernelEx");
-    find(driver.synchronize, "cuCtxSynchronize");
+    find(driver.host_alloc, "cuMemAllocHost_v2");
+    find(driver.host_free, "cuMemFreeHost");
+    find(driver.copy_in_async, "cuMemcpyHtoDAsync_v2");
+    find(driver.copy_out_async, "cuMemcpyDtoHAsync_v2");
+    find(driver.event_create, "cuEventCreate");
+    find(driver.event_destroy, "cuEventDestroy_v2");
+    find(driver.event_record, "cuEventRecord");
+    find(driver.event_wait, "cuEventSynchronize");
+    find(driver.stream_wait, "cuStreamSynchronize");
+    find(driver.stream_capturing, "cuStreamIsCapturing");
     find(driver.stream_create, "cuStreamCreate");
     find(driver.stream_destroy, "cuStreamDestroy_v2");
     find(driver.capture_begin, "cuStreamBeginCapture_v2");

@@ -17,7 +17,8 @@ constexpr CUresult kTooManyBlocks = 720;  // CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_L
 constexpr int kAttributeSms = 16, kAttributeMajor = 75, kAttributeMinor = 76;  // CUdevice_attribute
 constexpr int kFunctionDynamicShared = 8;                                      // CUfunction_attribute
 constexpr unsigned kStreamNonBlocking = 1;
-constexpr int kCaptureOfThread = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr unsigned kEventNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
+constexpr int kCaptureOfThread = 1;     // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 struct LaunchAttribute {  // CUlaunchAttribute, of an attribute that is one int
   int id;
@@ -57,7 +58,16 @@ struct Driver {
                                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                  Handle stream, void** arguments);
   CUresult (*launch)(const LaunchConfig*, Handle function, void** arguments, void** extra);
-  CUresult (*synchronize)();
+  CUresult (*host_alloc)(void** memory, size_t bytes);
+  CUresult (*host_free)(void* memory);
+  CUresult (*copy_in_async)(CUdeviceptr to, const void* from, size_t bytes, Handle stream);
+  CUresult (*copy_out_async)(void* to, CUdeviceptr from, size_t bytes, Handle stream);
+  CUresult (*event_create)(Handle* event, unsigned flags);
+  CUresult (*event_destroy)(Handle event);
+  CUresult (*event_record)(Handle event, Handle stream);
+  CUresult (*event_wait)(Handle event);
+  CUresult (*stream_wait)(Handle stream);
+  CUresult (*stream_capturing)(Handle stream, int* status);
   CUresult (*stream_create)(Handle* stream, unsigned flags);
   CUresult (*stream_destroy)(Handle stream);
   CUresult (*capture_begin)(Handle stream, int mode);

@@ -27,9 +27,30 @@ class Device {
   // Takes the artefact's kernels, for all launches from now on. Errors: made for another device, or needs
   // more workers at once than the device holds; the device has the kernel of another artefact.
   virtual Status load(const Artefact& artefact) = 0;
+
+  // Work on a stream (a CUstream as an integer; 0: the default one), done there in order. These calls neither
+  // allocate nor wait, but for what a first launch prepares; memory of the host comes from allocate_host and
+  // is left alone until the work is done. A device without streams does everything at once.
+  virtual Status enqueue_write(uint64_t /*stream*/, uint64_t to, std::span<const std::byte> from) {
+    return write(to, from);
+  }
+  virtual Status enqueue_read(uint64_t /*stream*/, std::span<std::byte> to, uint64_t from) {
+    return read(to, from);
+  }
   // Runs one launch: MkSession and MkStep lie at these addresses. `steps`: as in MkStep; one kernel makes
-  // them by itself, kernels of grids are launched as often. Returns when it has ended.
-  virtual Status launch(uint64_t session, uint64_t step, uint32_t steps) = 0;
+  // them by itself, kernels of grids are launched as often.
+  virtual Status launch(uint64_t stream, uint64_t session, uint64_t step, uint32_t steps) = 0;
+  virtual Result<std::byte*> allocate_host(uint64_t bytes);
+  virtual void release_host(std::byte* memory);
+
+  // A mark that is put on a stream is passed when the work before it is done.
+  virtual Result<uint64_t> make_mark() { return uint64_t{0}; }
+  virtual void release_mark(uint64_t /*mark*/) {}
+  virtual Status enqueue_mark(uint64_t /*stream*/, uint64_t /*mark*/) { return {}; }
+  virtual Status wait_for_mark(uint64_t /*mark*/) { return {}; }
+  virtual Status wait_for_stream(uint64_t /*stream*/) { return {}; }
+  // Whether work goes into a graph, which does it whenever it is run; marks cannot be put there.
+  virtual bool capturing(uint64_t /*stream*/) { return false; }
 };
 
 struct EmulatorDeviceOptions {

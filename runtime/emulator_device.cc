@@ -75,10 +75,13 @@ class EmulatorDevice final : public Device {
                                kernels_.step ? "one" : "its grids")};
     manifest_ = artefact.manifest;
     launch_kinds_ = launch_kinds(manifest_, artefact.plan);
+    for (const uint32_t kind : launch_kinds_)
+      if (kind >= kernels_.grids.size() || !kernels_.grids[kind])
+        return Error{fmt::format("emulator: error: no kernel for grids of kind {}", kind)};
     return {};
   }
 
-  Status launch(uint64_t session, uint64_t step, uint32_t steps) override {
+  Status launch(uint64_t /*stream*/, uint64_t session, uint64_t step, uint32_t steps) override {
     session_ = reinterpret_cast<const MkSession*>(session);
     const auto* with = reinterpret_cast<const MkStep*>(step);
     if (kernels_.step) return run(kernels_.step, with);

@@ -30,6 +30,11 @@ mkrt_device* mkrt_open_cuda(int ordinal);
  * thread. seed: order of threads and copies; 0: fixed. */
 mkrt_device* mkrt_open_emulator(void (*kernel)(const void* session, const void* step), uint64_t seed);
 
+/* The same for kernels of grids (--mode=kernels), by kind, NULL where a kind has none. */
+mkrt_device* mkrt_open_emulator_kernels(void (*const* kernels)(const void* session, const void* step,
+                                                               uint32_t grid),
+                                        uint32_t count, uint64_t seed);
+
 /* "NVIDIA H100 …", "emulator". Valid as long as the device. */
 const char* mkrt_device_name(const mkrt_device* device);
 
@@ -148,6 +153,36 @@ int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logit
 
 /* The same with draws: [requests]. */
 int mkrt_draw_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_draws* draws);
+
+/* Steps on a stream of the caller's (docs/c-abi.md). */
+
+/* stream: a CUstream of the device's primary context, for all steps of the session from now on; NULL, as in a
+ * new session: the default one. Sessions of one device may have streams of their own. No step may be under
+ * way. */
+int mkrt_set_stream(mkrt_session* session, void* stream);
+
+/* A wait inside the kernel that lasts longer is a fault; 0: it never is. A new session has 10000. */
+int mkrt_set_timeout(mkrt_session* session, uint32_t milliseconds);
+
+/* A step of several requests in two parts, with up to two under way, or one that draws more than one token.
+ * The first call puts copies and launch on the stream and returns; it waits for nothing, allocates only for
+ * draws that need more memory than any before, and needs its arguments no longer. draws: [requests], or NULL:
+ * each draws one token greedily. The second call waits for the oldest step. next: NULL, or [requests], gets
+ * the last token of each, -1 where none was drawn; draws: NULL, or [requests] as before. Errors, faults too,
+ * as of mkrt_draw_batch.
+ */
+int mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws);
+int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_draws* draws);
+
+/* While the session's stream is being captured: puts a step into the graph. The graph serves any batch whose
+ * requests draw no more than `most` (NULL: one token each, without log-probabilities; anything else takes
+ * memory, which a relaxed capture allows). For each run of the graph: mkrt_fill_step, the graph on the
+ * session's stream, mkrt_end_step. The session then keeps its cache. */
+int mkrt_capture_step(mkrt_session* session, const mkrt_draws* most);
+int mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws);
+
+/* Device address of the last step's logits, float [rows, vocab], until the next one begins on the stream. */
+uint64_t mkrt_logits(const mkrt_session* session);
 
 #ifdef __cplusplus
 }

@@ -2,212 +2,62 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
-
-#include "runtime/pages.h"
-#include "runtime/plan.h"
-#include "runtime/step_memory.h"
-#include "runtime/weights.h"
+#include "runtime/fault.h"
+#include "runtime/session_state.h"
 
 namespace mkrt {
 namespace {
 
-template <class T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span(&value, 1));
+Error is_under_way() {
+  return {"step: error: a step is under way: end it first"};
 }
 
 }  // namespace
 
-struct Session::State {
-  Manifest manifest;
-  Device* device = nullptr;
-  SessionOptions options;
-  std::vector<uint64_t> owned, cache_memory;  // device memory
-  MkSession session{};
-  uint64_t session_at = 0;
-  uint64_t scales_at = 0;  // float[caches][heads]; 0: the caches have none
-  StepMemory step;
-  StepResult own_result;  // of the session's own sequence
-  const ManifestTensor* logits = nullptr;
-  BatchLimits limits;
-  CacheSpace cache;
-  PagesSeen seen;
-  std::vector<int32_t> all_pages;  // 0, 1, …: of a session's own sequence
-  int64_t position = 0;
-  uint32_t serial = 0;  // of the next step
-  bool faulted = false;
+Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
 
-  State() = default;
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  ~State() {
-    for (const uint64_t address : owned) device->release(address);
-    for (const uint64_t address : cache_memory) device->release(address);
-  }
+const Manifest& Session::manifest() const {
+  return state_->manifest;
+}
+const BatchLimits& Session::limits() const {
+  return state_->limits;
+}
 
-  // Allocates memory that lives as long as the session.
-  Status allocate(uint64_t bytes, uint64_t& address) {
-    const Result<uint64_t> got = device->allocate(bytes);
-    if (!got.ok()) return got.error();
-    owned.push_back(address = got.value());
-    return {};
-  }
+Status Session::use_cache(const CacheOptions& options) {
+  if (state_->begun != state_->ended) return is_under_way();
+  if (state_->captured.settled())
+    return Error{"cache: error: a graph has a step of the session: it cannot take another cache"};
+  if (Status status = state_->make_cache(options); !status.ok()) return status;
+  state_->position = 0;
+  Status status = state_->make_step();
+  state_->faulted = state_->faulted || !status.ok();
+  return status;
+}
 
-  Status find_names();
-  Status load_weights(const WeightSource& weights);
-  Status load_plan(std::span<const std::byte> plan);
-  Status make_scales();
-  Status make_cache(const CacheOptions& options);
-  void take_cache(CacheSpace space, uint64_t table);
-  Status make_arenas();
-  Status make_step();
-  MkStep step_of(const Batch& batch);
-  Status run(const Batch& batch, StepResult& result, float* logits);
-  Status check_fault();
-};
+Status Session::use_scales(std::span<const float> scales) {
+  if (Status status = check_scales(state_->manifest, scales); !status.ok()) return status;
+  return state_->settle(state_->scales_at, std::as_bytes(scales));
+}
 
-// What the runtime needs to know by name.
-Status Session::State::find_names() {
-  for (const ManifestTensor& t : manifest.outputs)
-    if (t.name == "logits") logits = &t;
-  std::vector<std::string> lists;
-  for (const ManifestSymbol& s : manifest.symbols) {
-    const auto most = static_cast<uint32_t>(s.hi);
-    if (s.name == "T") limits.max_tokens = most;
-    if (s.name == "B") limits.max_requests = most;
-    if (s.name == "kv_len") limits.context = most;
-    if (s.list) lists.push_back(s.name);
-  }
-  limits.vocab = static_cast<uint32_t>(manifest.vocab);
-  const auto& in = manifest.inputs;
-  if (!logits || limits.max_tokens < 1 || limits.max_requests < 1 || limits.max_requests > kMaxRequests ||
-      lists != std::vector<std::string>(std::begin(kStepListNames), std::end(kStepListNames)) ||
-      in.size() != 2 || in[0].name != "tokens" || in[1].name != "positions" ||
-      logits->bytes < sizeof(float) * manifest.vocab * limits.max_tokens)
-    return Error{
-        "manifest: error: expected symbols T and B, lists q_len, kv_len and first_row, inputs tokens and "
-        "positions, output logits"};
+Status Session::set_stream(uint64_t stream) {
+  if (state_->begun != state_->ended) return is_under_way();
+  state_->options.stream = stream;
   return {};
 }
 
-Status Session::State::load_weights(const WeightSource& weights) {
-  if (Status status = allocate(manifest.weight_bytes, session.weights); !status.ok()) return status;
-  std::vector<std::byte> buffer;
-  for (const ManifestWeight& w : manifest.weights) {
-    buffer.resize(w.bytes);
-    if (Status status = weights(w, buffer); !status.ok()) return status;
-    if (Status status = device->write(session.weights + w.offset, buffer); !status.ok()) return status;
-  }
-  std::vector<float> table;
-  for (const ManifestRope& r : manifest.ropes) {
-    table.resize(r.positions * 2 * r.inv_freq.size());
-    fill_rope(r, table);
-    if (Status status = device->write(session.weights + r.offset, std::as_bytes(std::span(table)));
-        !status.ok())
-      return status;
-  }
-  return {};
+void Session::set_timeout(uint64_t timeout_ns) {
+  state_->options.timeout_ns = timeout_ns;
 }
 
-Status Session::State::load_plan(std::span<const std::byte> plan) {
-  if (Status status = check_plan(manifest, plan); !status.ok()) return status;
-  uint64_t at = 0;
-  if (Status status = allocate(plan.size(), at); !status.ok()) return status;
-  MkPlanHeader header;
-  std::memcpy(&header, plan.data(), sizeof(header));
-  const PlanLayout layout = plan_layout(header);
-  session.grids = at + layout.grids;
-  session.stream_begin = at + layout.stream_begin;
-  session.segments = at + layout.segments;
-  return device->write(at, plan);
+uint32_t Session::position() const {
+  return static_cast<uint32_t>(state_->position);
 }
 
-Status Session::State::make_scales() {
-  if (manifest.caches.empty() || manifest.caches[0].element != Element::kE4m3) return {};
-  const std::vector<float> ones(manifest.caches.size() * manifest.caches[0].heads, 1.0f);
-  if (Status status = allocate(ones.size() * sizeof(float), scales_at); !status.ok()) return status;
-  return device->write(scales_at, std::as_bytes(std::span(ones)));
-}
-
-// The caller's memory, or memory of the session's own. Leaves everything as it was where it fails.
-Status Session::State::make_cache(const CacheOptions& o) {
-  CacheSpace space;
-  std::vector<uint64_t> added;
-  const auto fill = [&]() -> Status {
-    if (o.space) {
-      space = *o.space;
-      return check_cache(manifest, space);
-    }
-    if (Status status = check_page_size(o.page_size); !status.ok()) return status;
-    const uint32_t pages =
-        o.pages != 0 ? o.pages : static_cast<uint32_t>(pages_for(limits.context, o.page_size));
-    if (o.form == CacheForm::kPacked && manifest.caches.size() % 2 != 0)
-      return Error{fmt::format("cache: error: {} caches are no pairs to pack", manifest.caches.size())};
-    const uint64_t piece = cache_piece_bytes(manifest, o.form, o.page_size, pages);
-    const uint64_t bytes = piece * manifest.caches.size() / (o.form == CacheForm::kPacked ? 2 : 1);
-    const Result<uint64_t> memory = device->allocate(bytes);
-    if (!memory.ok()) return memory.error();
-    added.push_back(memory.value());
-    space = place_caches(manifest, o.form, o.page_size, pages, memory.value());
-    if (Status status = check_cache(manifest, space); !status.ok()) return status;
-    return device->clear(memory.value(), bytes);
-  };
-  Status status = fill();
-  uint64_t table = 0;
-  if (status.ok()) {
-    std::vector<MkCache> records;
-    for (const uint64_t base : space.base) {
-      const uint64_t heads = manifest.caches[0].heads;
-      records.push_back({base, scales_at ? scales_at + records.size() * heads * sizeof(float) : 0});
-    }
-    const Result<uint64_t> got = device->allocate(records.size() * sizeof(MkCache));
-    if (got.ok()) added.push_back(table = got.value());
-    status = got.ok() ? device->write(table, std::as_bytes(std::span(records))) : Status(got.error());
-  }
-  if (!status.ok()) {
-    for (const uint64_t address : added) device->release(address);
-    return status;
-  }
-  for (const uint64_t address : cache_memory) device->release(address);
-  cache_memory = std::move(added);
-  take_cache(std::move(space), table);
-  return {};
-}
-
-void Session::State::take_cache(CacheSpace space, uint64_t table) {
-  cache = std::move(space);
-  limits.page_size = cache.page_size;
-  limits.pages = cache.pages;
-  seen = {};
-  all_pages.clear();
-  const auto own = std::min<uint64_t>(cache.pages, pages_for(limits.context, cache.page_size));
-  for (uint64_t page = 0; page < own; ++page) all_pages.push_back(static_cast<int32_t>(page));
-  session.caches = table;
-  session.page_stride = cache.strides.page;
-  session.position_stride = cache.strides.position;
-  session.head_stride = cache.strides.head;
-  session.page_shift = static_cast<uint32_t>(std::countr_zero(cache.page_size));
-}
-
-Status Session::State::make_arenas() {
-  const uint64_t counter_bytes = uint64_t{2} * manifest.event_cells * sizeof(uint32_t);
-  session.event_cells = manifest.event_cells;
-  session.workers = manifest.workers;
-  for (const auto& [bytes, address] : {std::pair{manifest.workspace_bytes, &session.workspace},
-                                       {counter_bytes, &session.counters},
-                                       {uint64_t{sizeof(MkFault)}, &session.fault},
-                                       {uint64_t{sizeof(MkSession)}, &session_at}})
-    if (Status status = allocate(bytes, *address); !status.ok()) return status;
-  if (Status status = device->clear(session.counters, counter_bytes); !status.ok()) return status;
-  return device->write(session.fault, bytes_of(MkFault{}));
-}
-
-Status Session::State::make_step() {
-  if (Status status = step.reserve(*device, limits); !status.ok()) return status;
-  return device->write(session_at, bytes_of(session));
+void Session::set_position(uint32_t position) {
+  state_->position = position;
 }
 
 // Everything of a MkStep that does not lie in the launch's memory.
@@ -222,129 +72,96 @@ MkStep Session::State::step_of(const Batch& batch) {
   return out;
 }
 
-Status Session::State::check_fault() {
-  MkFault fault;
-  if (Status status = device->read(std::as_writable_bytes(std::span(&fault, 1)), session.fault); !status.ok())
+Status Session::State::check_step(const Batch& batch) {
+  if (faulted) return Error{"step: error: the session had a fault and cannot go on"};
+  if (begun - ended == kMaxUnderWay)
+    return Error{fmt::format("step: error: {} steps are under way: end one first", kMaxUnderWay)};
+  if (begun != ended && (several_steps || batch.steps() > 1))
+    return Error{"step: error: beside a launch of several steps there can be no other: end it first"};
+  return check_batch(batch, limits, seen);
+}
+
+void Session::State::has_begun(StepMemory& step, const Batch& batch) {
+  under_way[begun++ % kMaxUnderWay] = &step;
+  several_steps = batch.steps() > 1;
+  if (!several_steps) ++serial;  // of several it is not known yet how many there will be
+}
+
+Status Session::State::begin(const Batch& batch) {
+  StepMemory& step = steps[taken % kMaxUnderWay];
+  if (Status status = step.fill(batch, step_of(batch)); !status.ok()) return status;
+  if (Status status = step.enqueue(options.stream, session_at, session.fault); !status.ok()) {
+    faulted = true;  // who knows what of it is on the stream
     return status;
-  if (fault.state == 0) return {};
-  const auto named =
-      std::find_if(manifest.events.begin(), manifest.events.end(), [&](const ManifestEvent& e) {
-        return fault.cell >= e.first_cell && fault.cell - e.first_cell < e.cells;
-      });
-  const std::string event = named == manifest.events.end()
-                                ? fmt::format("cell {}", fault.cell)
-                                : fmt::format("{}[{}]", named->name, fault.cell - named->first_cell);
-  const std::string grid =
-      fault.grid < manifest.grids.size() ? manifest.grids[fault.grid] : fmt::format("grid {}", fault.grid);
-  if (fault.cell == kStepCell)
-    return Error{fmt::format(
-        "{}: error: worker {} waited for step {} of the launch beyond {} ms: step {} has begun",
-        device->name(), fault.worker, fault.expected, 2 * options.timeout_ns / 1'000'000, fault.seen)};
-  if (fault.cell == kRingCell)
-    return Error{fmt::format(
-        "{}: error: worker {} at task {}[{}] waited for stage {} of its ring beyond {} ms", device->name(),
-        fault.worker, grid, fault.task, fault.seen, options.timeout_ns / 1'000'000)};
-  return Error{
-      fmt::format("{}: error: worker {} task {}[{}] waited for event {} beyond {} ms: seen {}, expected {}",
-                  device->name(), fault.worker, grid, fault.task, event, options.timeout_ns / 1'000'000,
-                  fault.seen, fault.expected)};
-}
-
-Session::Session(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Session::Session(Session&&) noexcept = default;
-Session& Session::operator=(Session&&) noexcept = default;
-Session::~Session() = default;
-
-Result<Session> Session::open(const Artefact& artefact, const Checkpoint& checkpoint,
-                              const std::string& config_hash, Device& device, const SessionOptions& options) {
-  if (artefact.manifest.config_hash != config_hash)
-    return Error{fmt::format("{}/config.json: error: has the hash {}, the artefact was made for {}",
-                             checkpoint.directory, config_hash, artefact.manifest.config_hash)};
-  if (Status status = check_weights(artefact.manifest, checkpoint); !status.ok()) return status.error();
-  const auto pack = [&](const ManifestWeight& w, std::span<std::byte> out) {
-    pack_weight(w, checkpoint, out);
-    return Status();
-  };
-  const Result<std::vector<float>> scales = cache_scales(artefact.manifest, checkpoint);
-  if (!scales.ok()) return scales.error();
-  Result<Session> session = open(artefact, pack, device, options);
-  if (!session.ok() || scales.value().empty()) return session;
-  if (Status status = session.value().use_scales(scales.value()); !status.ok()) return status.error();
-  return session;
-}
-
-Result<Session> Session::open(const Artefact& artefact, const WeightSource& weights, Device& device,
-                              const SessionOptions& options) {
-  auto state = std::make_unique<State>();
-  State& s = *state;
-  s.manifest = artefact.manifest;
-  s.device = &device;
-  s.options = options;
-  if (Status status = s.find_names(); !status.ok()) return status.error();
-  if (Status status = device.load(artefact); !status.ok()) return status.error();
-  if (Status status = s.make_scales(); !status.ok()) return status.error();
-  if (Status status = s.make_cache(options.cache); !status.ok()) return status.error();
-  if (Status status = s.load_weights(weights); !status.ok()) return status.error();
-  if (Status status = s.load_plan(artefact.plan); !status.ok()) return status.error();
-  if (Status status = s.make_arenas(); !status.ok()) return status.error();
-  if (Status status = s.make_step(); !status.ok()) return status.error();
-  return Session(std::move(state));
-}
-
-const Manifest& Session::manifest() const {
-  return state_->manifest;
-}
-const BatchLimits& Session::limits() const {
-  return state_->limits;
-}
-Status Session::use_cache(const CacheOptions& options) {
-  if (Status status = state_->make_cache(options); !status.ok()) return status;
-  state_->position = 0;
-  Status status = state_->make_step();
-  state_->faulted = state_->faulted || !status.ok();
-  return status;
-}
-
-Status Session::use_scales(std::span<const float> scales) {
-  if (Status status = check_scales(state_->manifest, scales); !status.ok()) return status;
-  return state_->device->write(state_->scales_at, std::as_bytes(scales));
-}
-
-uint32_t Session::position() const {
-  return static_cast<uint32_t>(state_->position);
-}
-
-void Session::set_position(uint32_t position) {
-  state_->position = position;
-}
-
-Status Session::State::run(const Batch& batch, StepResult& result, float* rows_out) {
-  const Result<uint64_t> step_at = step.write(batch, step_of(batch));
-  if (!step_at.ok()) return step_at.error();
-  faulted = true;  // until shown otherwise
-  if (Status status = device->launch(session_at, step_at.value(), batch.steps()); !status.ok()) return status;
-  if (Status status = check_fault(); !status.ok()) return status;
-  if (Status status = step.read(batch, result); !status.ok()) return status;
-  serial += result.steps;
-  if (rows_out) {
-    const std::span<float> rows(rows_out, batch.tokens.size() * manifest.vocab);
-    const uint64_t from = session.workspace + logits->offset;
-    if (Status status = device->read(std::as_writable_bytes(rows), from); !status.ok()) return status;
   }
-  faulted = false;
+  ++taken;
+  has_begun(step, batch);
   return {};
+}
+
+Status Session::State::end(StepResult& result) {
+  StepMemory& step = *under_way[ended++ % kMaxUnderWay];
+  Status status = step.wait(options.stream);
+  if (status.ok()) status = check_fault(step.fault(), manifest, device->name(), options.timeout_ns);
+  if (!status.ok()) {
+    faulted = true;
+    return status;
+  }
+  step.read(result);
+  if (several_steps) serial += result.steps;
+  return {};
+}
+
+Status Session::begin_step(const Batch& batch) {
+  State& s = *state_;
+  if (s.device->capturing(s.options.stream))
+    return Error{"step: error: the stream is being captured: a step is put there by capture_step"};
+  if (Status status = s.check_step(batch); !status.ok()) return status;
+  return s.begin(batch);
+}
+
+Status Session::capture_step(const Draws& most) {
+  State& s = *state_;
+  if (!s.device->capturing(s.options.stream)) return Error{"step: error: the stream is not being captured"};
+  if (Status status = s.captured.settle(most); !status.ok()) return status;
+  return s.captured.enqueue(s.options.stream, s.session_at, s.session.fault);
+}
+
+Status Session::fill_step(const Batch& batch) {
+  State& s = *state_;
+  if (!s.captured.settled()) return Error{"step: error: no step was captured"};
+  if (Status status = s.check_step(batch); !status.ok()) return status;
+  if (s.begun != s.ended && s.under_way[s.ended % kMaxUnderWay] == &s.captured) return is_under_way();
+  if (Status status = s.captured.fill(batch, s.step_of(batch)); !status.ok()) return status;
+  s.has_begun(s.captured, batch);
+  return {};
+}
+
+Status Session::end_step(StepResult& result) {
+  State& s = *state_;
+  if (s.begun == s.ended) return Error{"step: error: no step is under way"};
+  return s.end(result);
+}
+
+uint64_t Session::logits_address() const {
+  return state_->logits_at();
 }
 
 Status Session::step(const Batch& batch, StepResult& result, float* logits) {
   State& s = *state_;
-  if (s.faulted) return Error{"step: error: the session had a fault and cannot go on"};
-  if (Status status = check_batch(batch, s.limits, s.seen); !status.ok()) return status;
+  if (s.begun != s.ended) return is_under_way();
+  if (Status status = s.check_step(batch); !status.ok()) return status;
   for (size_t b = 0; b < batch.draws.size() && logits; ++b)
     if (batch.draws[b].limit > 1)
       return Error{
           fmt::format("step: error: request {}: limit: found {}, expected 0 or 1 where logits are read", b,
                       batch.draws[b].limit)};
-  return s.run(batch, result, logits);
+  if (Status status = s.begin(batch); !status.ok()) return status;
+  if (Status status = s.end(result); !status.ok() || !logits) return status;
+  const std::span<float> rows(logits, batch.tokens.size() * s.manifest.vocab);
+  Status status = s.device->read(std::as_writable_bytes(rows), s.logits_at());
+  s.faulted = s.faulted || !status.ok();
+  return status;
 }
 
 Status Session::step(std::span<const int32_t> tokens, const Draws& draws, StepResult& result, float* logits) {

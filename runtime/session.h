@@ -26,8 +26,11 @@ struct CacheOptions {
 
 struct SessionOptions {
   uint64_t timeout_ns = 10'000'000'000;  // a wait inside the kernel that lasts longer is a fault; 0: never
+  uint64_t stream = 0;                   // of its launches: a CUstream as an integer; 0: the default one
   CacheOptions cache{};
 };
+
+constexpr uint32_t kMaxUnderWay = 2;  // launches of a session
 
 // Gives the bytes of one weight as its manifest entry lays them out.
 using WeightSource = std::function<Status(const ManifestWeight& weight, std::span<std::byte> out)>;
@@ -70,6 +73,23 @@ class Session {
   // Errors: those of check_batch, after which nothing has changed; a fault in the kernel, which names worker,
   // task, event, seen and expected counts: the session cannot go on.
   Status step(const Batch& batch, StepResult& result, float* logits = nullptr);
+
+  // The same in two parts, with up to kMaxUnderWay launches under way, or one of several steps. begin_step
+  // puts copies and launch on the session's stream and returns: it waits for nothing, and allocates only for
+  // draws that need more memory than any before. end_step waits for the oldest launch and gives what it drew.
+  // Errors: as of step; too many are under way, or none.
+  Status begin_step(const Batch& batch);
+  Status end_step(StepResult& result);
+  // While the session's stream is being captured: puts a launch for any batch into the graph, whose requests
+  // draw no more than `most`. Before each run of the graph on that stream fill_step takes the batch, behind
+  // it end_step gives what it drew. Errors: nothing is captured; more draws than the first time.
+  Status capture_step(const Draws& most = {});
+  Status fill_step(const Batch& batch);
+  // Device address of the last launch's logits, float [rows, vocab].
+  uint64_t logits_address() const;
+  // From the next launch on. Error: one is under way.
+  Status set_stream(uint64_t stream);
+  void set_timeout(uint64_t timeout_ns);
 
   // A session also keeps one sequence of its own, in the first pages of the cache.
   uint32_t position() const;  // tokens fed to it so far

@@ -10,41 +10,48 @@ namespace {
 
 constexpr uint64_t kAlignment = 256;
 
-// What the draws of a request, or of all, take: words of stop ids, seen ids and tokens, entries of
-// log-probabilities.
-struct DrawSizes {
-  uint64_t stop_ids = 0, seen = 0, drawn = 0, logprobs = 0;
-};
+}  // namespace
 
-DrawSizes sizes_of(const Draws& draws) {
+StepMemory::DrawSizes StepMemory::sizes_of(const Draws& draws) {
   return {draws.limit > 1 ? draws.stop_ids.size() : 0, draws.seen.size(),
           draws.limit > 0 ? 1 + uint64_t{draws.limit} : 0, draws.sampling.logprobs > 0 ? draws.limit : 0};
 }
 
-DrawSizes sizes_of(const Batch& batch) {
-  DrawSizes all;
-  for (size_t b = 0; b < batch.requests(); ++b) {
-    const DrawSizes sizes = sizes_of(batch.draws_of(b));
-    all.stop_ids += sizes.stop_ids;
-    all.seen += sizes.seen;
-    all.drawn += sizes.drawn;
-    all.logprobs += sizes.logprobs;
-  }
-  return all;
+void StepMemory::DrawSizes::add(const DrawSizes& other, uint64_t times) {
+  stop_ids += times * other.stop_ids;
+  seen += times * other.seen;
+  drawn += times * other.drawn;
+  logprobs += times * other.logprobs;
 }
 
-}  // namespace
+bool StepMemory::DrawSizes::fits(const DrawSizes& room) const {
+  return stop_ids <= room.stop_ids && seen <= room.seen && drawn <= room.drawn && logprobs <= room.logprobs;
+}
+
+void StepMemory::release() {
+  if (memory_ != 0) device_->release(memory_);
+  if (host_) device_->release_host(host_);
+  memory_ = bytes_ = 0;
+  host_ = nullptr;
+}
 
 StepMemory::~StepMemory() {
-  if (memory_ != 0) device_->release(memory_);
+  release();
+  if (mark_) device_->release_mark(*mark_);
 }
 
 Status StepMemory::grow(uint64_t bytes) {
   if (bytes <= bytes_) return {};
-  const Result<uint64_t> got = device_->allocate(bytes);
-  if (!got.ok()) return got.error();
-  if (memory_ != 0) device_->release(memory_);
-  memory_ = got.value();
+  const Result<uint64_t> memory = device_->allocate(bytes);
+  if (!memory.ok()) return memory.error();
+  const Result<std::byte*> host = device_->allocate_host(bytes);
+  if (!host.ok()) {
+    device_->release(memory.value());
+    return host.error();
+  }
+  release();
+  memory_ = memory.value();
+  host_ = host.value();
   bytes_ = bytes;
   return {};
 }
@@ -52,45 +59,49 @@ Status StepMemory::grow(uint64_t bytes) {
 Status StepMemory::reserve(Device& device, const BatchLimits& limits) {
   device_ = &device;
   limits_ = limits;
+  if (!mark_) {
+    const Result<uint64_t> mark = device.make_mark();
+    if (!mark.ok()) return mark.error();
+    mark_ = mark.value();
+  }
   const uint64_t words = uint64_t{2} * limits.max_tokens + kStepLists * kMaxRequests +
                          uint64_t{4} * limits.max_requests + limits.pages;
-  const uint64_t bytes = sizeof(MkStep) + limits.max_requests * sizeof(MkDraw) + words * sizeof(int32_t);
+  const uint64_t bytes =
+      sizeof(MkStep) + sizeof(MkFault) + limits.max_requests * sizeof(MkDraw) + words * sizeof(int32_t);
   constexpr uint64_t pieces = sizeof(Layout) / sizeof(uint64_t);
-  host_.reserve(bytes + pieces * kAlignment);
+  sizes_.reserve(limits.max_requests);
   return grow(bytes + pieces * kAlignment);
 }
 
-StepMemory::Layout StepMemory::lay_out(const Batch& batch) const {
+StepMemory::Layout StepMemory::lay_out(uint64_t rows, uint64_t requests, const DrawSizes& draws) const {
   uint64_t end = sizeof(MkStep);
   const auto take = [&](uint64_t count, uint64_t bytes = sizeof(int32_t)) {
-    const uint64_t at = (end + kAlignment - 1) / kAlignment * kAlignment;
-    end = at + count * bytes;
-    return at;
+    const uint64_t begin = (end + kAlignment - 1) / kAlignment * kAlignment;
+    end = begin + count * bytes;
+    return begin;
   };
-  uint64_t pages = 0;
-  for (size_t b = 0; b < batch.requests(); ++b) pages += pages_used(batch, limits_, b);
-  const DrawSizes all = sizes_of(batch);
-  Layout at;
-  at.tokens = take(batch.tokens.size());
-  at.positions = take(batch.tokens.size());
-  at.lists = take(kStepLists * kMaxRequests);
-  at.page_begin = take(batch.requests());
-  at.page_index = take(pages);
-  at.slot = take(batch.requests());
-  at.draws = take(batch.requests(), sizeof(MkDraw));
-  at.stop_ids = take(all.stop_ids);
-  at.seen = take(all.seen);
-  at.drawn = take(all.drawn);
-  at.logprobs = take(all.logprobs, sizeof(MkLogprobs));
-  at.end = end;
-  return at;
+  Layout l;
+  l.tokens = take(rows);
+  l.positions = take(rows);
+  l.lists = take(kStepLists * kMaxRequests);
+  l.page_begin = take(requests);
+  l.slot = take(requests);
+  l.draws = take(requests, sizeof(MkDraw));
+  l.stop_ids = take(draws.stop_ids);
+  l.seen = take(draws.seen);
+  l.page_index = take(limits_.pages);  // the last, for however many there are
+  l.drawn = take(draws.drawn);
+  l.logprobs = take(draws.logprobs, sizeof(MkLogprobs));
+  l.fault = take(1, sizeof(MkFault));
+  l.end = end;
+  return l;
 }
 
-void StepMemory::fill_rows(const Batch& batch) {
-  std::copy(batch.tokens.begin(), batch.tokens.end(), host<int32_t>(at_.tokens));
-  auto *positions = host<int32_t>(at_.positions), *lists = host<int32_t>(at_.lists),
-       *page_begin = host<int32_t>(at_.page_begin), *page_index = host<int32_t>(at_.page_index),
-       *slot = host<int32_t>(at_.slot);
+void StepMemory::bring_rows(const Batch& batch) {
+  std::copy(batch.tokens.begin(), batch.tokens.end(), at<int32_t>(at_.tokens));
+  auto *positions = at<int32_t>(at_.positions), *lists = at<int32_t>(at_.lists),
+       *page_begin = at<int32_t>(at_.page_begin), *page_index = at<int32_t>(at_.page_index),
+       *slot = at<int32_t>(at_.slot);
   int32_t pages = 0;
   for (size_t b = 0; b < batch.requests(); ++b) {
     const int32_t first = batch.row_begin[b], rows = batch.row_begin[b + 1] - first, length = batch.kv_len[b];
@@ -104,14 +115,15 @@ void StepMemory::fill_rows(const Batch& batch) {
     pages += used;
     slot[b] = static_cast<int32_t>(b);
   }
+  if (!settled_) brought_ = at_.page_index + static_cast<uint64_t>(pages) * sizeof(int32_t);
 }
 
-void StepMemory::fill_draws(const Batch& batch) {
+void StepMemory::bring_draws(const Batch& batch) {
   uint64_t stop_ids = at_.stop_ids, seen = at_.seen, drawn = at_.drawn, logprobs = at_.logprobs;
   for (size_t b = 0; b < batch.requests(); ++b) {
     const Draws draws = batch.draws_of(b);
     const DrawSizes sizes = sizes_of(draws);
-    MkDraw& out = host<MkDraw>(at_.draws)[b];
+    MkDraw& out = at<MkDraw>(at_.draws)[b];
     out = {};
     out.sampling = draws.sampling;
     out.limit = draws.limit;
@@ -122,8 +134,8 @@ void StepMemory::fill_draws(const Batch& batch) {
     out.drawn = memory_ + drawn;
     if (sizes.seen > 0) out.seen = memory_ + seen;
     if (sizes.logprobs > 0) out.logprobs = memory_ + logprobs;
-    std::copy_n(draws.stop_ids.begin(), sizes.stop_ids, host<int32_t>(stop_ids));
-    std::copy(draws.seen.begin(), draws.seen.end(), host<uint32_t>(seen));
+    std::copy_n(draws.stop_ids.begin(), sizes.stop_ids, at<int32_t>(stop_ids));
+    std::copy(draws.seen.begin(), draws.seen.end(), at<uint32_t>(seen));
     stop_ids += sizes.stop_ids * sizeof(int32_t);
     seen += sizes.seen * sizeof(uint32_t);
     drawn += sizes.drawn * sizeof(uint32_t);
@@ -131,12 +143,37 @@ void StepMemory::fill_draws(const Batch& batch) {
   }
 }
 
-Result<uint64_t> StepMemory::write(const Batch& batch, MkStep step) {
-  at_ = lay_out(batch);
-  if (Status status = grow(at_.end); !status.ok()) return status.error();
-  host_.resize(at_.drawn);
-  fill_rows(batch);
-  fill_draws(batch);
+Status StepMemory::settle(const Draws& most) {
+  DrawSizes room;
+  room.add(sizes_of(most), limits_.max_requests);
+  const uint32_t steps = std::max(1u, most.limit);
+  if (settled_) {
+    if (room.fits(*settled_) && steps <= steps_) return {};
+    return Error{"step: error: more draws than the first step that was captured has room for"};
+  }
+  const Layout l = lay_out(limits_.max_tokens, limits_.max_requests, room);
+  if (Status status = grow(l.end); !status.ok()) return status;
+  at_ = l;
+  settled_ = room;
+  steps_ = steps;
+  brought_ = at_.drawn;
+  return {};
+}
+
+Status StepMemory::fill(const Batch& batch, MkStep step) {
+  DrawSizes all;
+  sizes_.clear();
+  for (size_t b = 0; b < batch.requests(); ++b) all.add(sizes_.emplace_back(sizes_of(batch.draws_of(b))));
+  if (!settled_) {
+    const Layout l = lay_out(batch.tokens.size(), batch.requests(), all);
+    if (Status status = grow(l.end); !status.ok()) return status;
+    at_ = l;
+    steps_ = batch.steps();
+  } else if (!all.fits(*settled_) || batch.steps() > steps_) {
+    return Error{"step: error: more draws than the step that was captured has room for"};
+  }
+  bring_rows(batch);
+  bring_draws(batch);
   step.input[0] = memory_ + at_.tokens;
   step.input[1] = memory_ + at_.positions;
   step.lists = memory_ + at_.lists;
@@ -145,37 +182,44 @@ Result<uint64_t> StepMemory::write(const Batch& batch, MkStep step) {
   step.slot = memory_ + at_.slot;
   step.draws = memory_ + at_.draws;
   step.steps = batch.steps();
-  std::memcpy(host_.data(), &step, sizeof(step));
-  if (Status status = device_->write(memory_, host_); !status.ok()) return status.error();
-  return memory_;
+  std::memcpy(host_, &step, sizeof(step));
+  return {};
 }
 
-Status StepMemory::read(const Batch& batch, StepResult& result) {
-  const DrawSizes all = sizes_of(batch);
-  drawn_.resize(all.drawn);
-  logprobs_.resize(all.logprobs);
-  for (const auto& [to, from] : {std::pair{std::as_writable_bytes(std::span(drawn_)), at_.drawn},
-                                 {std::as_writable_bytes(std::span(logprobs_)), at_.logprobs}})
-    if (!to.empty())
-      if (Status status = device_->read(to, memory_ + from); !status.ok()) return status;
+Status StepMemory::enqueue(uint64_t stream, uint64_t session, uint64_t fault) {
+  const std::span<std::byte> host(host_, at_.end);
+  if (Status s = device_->enqueue_write(stream, memory_, host.first(brought_)); !s.ok()) return s;
+  if (Status s = device_->launch(stream, session, memory_, steps_); !s.ok()) return s;
+  const std::span<std::byte> drawn = host.subspan(at_.drawn, at_.fault - at_.drawn);
+  if (Status s = device_->enqueue_read(stream, drawn, memory_ + at_.drawn); !s.ok()) return s;
+  if (Status s = device_->enqueue_read(stream, host.subspan(at_.fault, sizeof(MkFault)), fault); !s.ok())
+    return s;
+  return settled_ ? Status() : device_->enqueue_mark(stream, *mark_);
+}
+
+Status StepMemory::wait(uint64_t stream) {
+  return settled_ ? device_->wait_for_stream(stream) : device_->wait_for_mark(*mark_);
+}
+
+void StepMemory::read(StepResult& result) const {
   result.begin.assign(1, 0);
   result.ids.clear();
   result.logprobs.clear();
   result.steps = 1;
-  const uint32_t* drawn = drawn_.data();
-  const MkLogprobs* logprobs = logprobs_.data();
-  for (size_t b = 0; b < batch.requests(); ++b) {
-    const DrawSizes sizes = sizes_of(batch.draws_of(b));
+  const auto* drawn = at<uint32_t>(at_.drawn);
+  const auto* logprobs = at<MkLogprobs>(at_.logprobs);
+  const bool asked =
+      std::any_of(sizes_.begin(), sizes_.end(), [](const DrawSizes& of) { return of.logprobs > 0; });
+  for (const DrawSizes& sizes : sizes_) {
     const uint32_t count = sizes.drawn > 0 ? *drawn : 0;
     result.ids.insert(result.ids.end(), drawn + 1, drawn + 1 + count);
     if (sizes.logprobs > 0) result.logprobs.insert(result.logprobs.end(), logprobs, logprobs + count);
-    if (all.logprobs > 0) result.logprobs.resize(result.ids.size());
+    if (asked) result.logprobs.resize(result.ids.size());
     result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
     result.steps = std::max(result.steps, count);
     drawn += sizes.drawn;
     logprobs += sizes.logprobs;
   }
-  return {};
 }
 
 }  // namespace mkrt

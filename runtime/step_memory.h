@@ -1,5 +1,9 @@
-// A launch's memory on the device: what the host brings, in one piece, and behind it what was drawn.
+// A launch's memory on the device and, laid out alike, on the host: what the host brings, in one piece,
+// behind it what was drawn, and a fault.
 #pragma once
+
+#include <optional>
+#include <vector>
 
 #include "runtime/batch.h"
 #include "runtime/check_batch.h"
@@ -21,37 +25,60 @@ class StepMemory {
   // Takes memory for greedy steps within the limits; other draws take more when they come. May be called
   // again. The device must outlive this. Errors: no memory.
   Status reserve(Device& device, const BatchLimits& limits);
+  // From now on what is enqueued serves every batch within the limits whose requests draw no more than
+  // `most`, as a graph needs it. May be called again, for no more. Errors: no memory; more.
+  Status settle(const Draws& most);
+  bool settled() const { return settled_.has_value(); }
 
-  // Brings a batch that check_batch has passed to the device. `step` has its symbols, timeout and serial; the
-  // rest is filled in. Returns the address of the MkStep. Errors: no memory, the device's.
-  Result<uint64_t> write(const Batch& batch, MkStep step);
+  // Takes a batch that check_batch has passed, when the one before has ended. `step` has its symbols, timeout
+  // and serial; the rest is filled in. Errors: no memory; draws more than it was settled for.
+  Status fill(const Batch& batch, MkStep step);
 
-  // What the batch written last has drawn. Errors: the device's.
-  Status read(const Batch& batch, StepResult& result);
+  // Puts the batch on the stream: to the device, its launch, and back what was drawn and the fault at that
+  // address. Errors: the device's.
+  Status enqueue(uint64_t stream, uint64_t session, uint64_t fault);
+  // Until the stream has done that; where it was settled, until the stream has done all. Errors: the
+  // device's.
+  Status wait(uint64_t stream);
+
+  // Of a batch that has ended.
+  MkFault fault() const { return *at<MkFault>(at_.fault); }
+  void read(StepResult& result) const;
 
  private:
+  // What draws take: words of stop ids, seen ids and tokens, entries of log-probabilities.
+  struct DrawSizes {
+    uint64_t stop_ids = 0, seen = 0, drawn = 0, logprobs = 0;
+    void add(const DrawSizes& other, uint64_t times = 1);
+    bool fits(const DrawSizes& room) const;
+  };
   // Offsets of what a batch needs, and their end.
   struct Layout {
-    uint64_t tokens, positions, lists, page_begin, page_index, slot, draws, stop_ids, seen;  // the host's
+    uint64_t tokens, positions, lists, page_begin, slot, draws, stop_ids, seen, page_index;  // the host's
     uint64_t drawn, logprobs;                                                                // the kernel's
-    uint64_t end;
+    uint64_t fault, end;
   };
-  Layout lay_out(const Batch& batch) const;
+  static DrawSizes sizes_of(const Draws& draws);
+  Layout lay_out(uint64_t rows, uint64_t requests, const DrawSizes& draws) const;
   Status grow(uint64_t bytes);
-  void fill_rows(const Batch& batch);
-  void fill_draws(const Batch& batch);
+  void release();
+  void bring_rows(const Batch& batch);
+  void bring_draws(const Batch& batch);
   template <class T>
-  T* host(uint64_t offset) {
-    return reinterpret_cast<T*>(host_.data() + offset);
+  T* at(uint64_t offset) const {
+    return reinterpret_cast<T*>(host_ + offset);
   }
 
   Device* device_ = nullptr;
   BatchLimits limits_{};
-  uint64_t memory_ = 0, bytes_ = 0;  // on the device
-  Layout at_{};                      // of the batch written last
-  std::vector<std::byte> host_;      // what is brought
-  std::vector<uint32_t> drawn_;
-  std::vector<MkLogprobs> logprobs_;
+  uint64_t memory_ = 0, bytes_ = 0;   // on the device
+  std::byte* host_ = nullptr;         // as much
+  std::optional<uint64_t> mark_;      // behind what was enqueued last
+  std::optional<DrawSizes> settled_;  // of all requests
+  uint32_t steps_ = 1;                // of the launch
+  Layout at_{};                       // of the batch filled in last,
+  uint64_t brought_ = 0;              // what of it goes to the device,
+  std::vector<DrawSizes> sizes_;      // and what each of its requests draws
 };
 
 }  // namespace mkrt

@@ -6,6 +6,7 @@
 
 Needs libmkrt.so beside this file, where the loader looks, or at MKRT_LIBRARY; numpy for logits. Failures are mkrt.Error.
 """
+import collections
 import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
@@ -16,6 +17,7 @@ _SIGNATURES = {
     "mkrt_error": (c_char_p,),
     "mkrt_open_cuda": (c_void_p, c_int),
     "mkrt_open_emulator": (c_void_p, c_void_p, c_uint64),
+    "mkrt_open_emulator_kernels": (c_void_p, POINTER(c_void_p), c_uint32, c_uint64),
     "mkrt_device_name": (c_char_p, c_void_p),
     "mkrt_close_device": (None, c_void_p),
     "mkrt_open_session": (c_void_p, c_void_p, c_char_p, c_char_p),
@@ -37,6 +39,13 @@ _SIGNATURES = {
     "mkrt_use_cache": (c_int, c_void_p, c_uint32, c_uint32, c_uint64, c_uint64, c_uint64, POINTER(c_uint64), c_uint32),
     "mkrt_use_scales": (c_int, c_void_p, POINTER(c_float), c_uint32),
     "mkrt_step_batch": (c_int, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
+    "mkrt_set_stream": (c_int, c_void_p, c_void_p),
+    "mkrt_set_timeout": (c_int, c_void_p, c_uint32),
+    "mkrt_begin_step": (c_int, c_void_p, c_void_p, c_void_p),
+    "mkrt_end_step": (c_int, c_void_p, POINTER(c_int32), c_void_p),
+    "mkrt_capture_step": (c_int, c_void_p, c_void_p),
+    "mkrt_fill_step": (c_int, c_void_p, c_void_p, c_void_p),
+    "mkrt_logits": (c_uint64, c_void_p),
 }
 NHD, HND, PACKED = range(3)  # forms of a page of the cache
 
@@ -71,6 +80,16 @@ class _Batch(ctypes.Structure):
 
 def _ints(values):
     return (c_int32 * len(values))(*map(int, values))
+
+
+def _batch(requests):
+    """Requests (tokens, kv_len, pages) as the library takes them."""
+    tokens, lengths, pages = zip(*requests) if requests else ((), (), ())
+    begin = lambda lists: _ints([sum(map(len, lists[:i])) for i in range(len(lists) + 1)])
+    lists = {"tokens": _ints([t for of in tokens for t in of]), "row_begin": begin(tokens), "kv_len": _ints(lengths),
+             "page_begin": begin(pages), "page_index": _ints([p for of in pages for p in of])}
+    return _Batch(**{name: ctypes.cast(values, POINTER(c_int32)) for name, values in lists.items()},
+                  requests=len(requests))
 
 
 class Error(Exception):
@@ -119,10 +138,15 @@ class Device(_Handle):
 
     @classmethod
     def emulator(cls, kernel, seed=0, library=None):
-        """The emulator, for a kernel compiled against this library in this process, by its address."""
+        """The emulator, for a kernel compiled against this library in this process, by its address; or for kernels of
+        grids, by a list: addresses by kind, None where a kind has none."""
         self = cls.__new__(cls)
         library = _load(library)
-        _Handle.__init__(self, library, library.mkrt_open_emulator(kernel, seed))
+        if isinstance(kernel, int):
+            handle = library.mkrt_open_emulator(kernel, seed)
+        else:
+            handle = library.mkrt_open_emulator_kernels((c_void_p * len(kernel))(*kernel), len(kernel), seed)
+        _Handle.__init__(self, library, handle)
         return self
 
     @property
@@ -147,6 +171,10 @@ class Device(_Handle):
 
 class Session(_Handle):
     """A model on a device: one sequence of its own, or steps of many requests over a cache of pages."""
+
+    def __init__(self, library, handle):
+        super().__init__(library, handle)
+        self._under_way = collections.deque()
 
     @property
     def vocab(self):
@@ -189,6 +217,15 @@ class Session(_Handle):
         """Feeds tokens and draws up to `limit` that follow, in one launch, which ends with one of `stop`; all but the last
         are fed. sampling: fields of Sampling; seen: the ids that a repetition penalty applies to. The tokens; with
         logprobs, a number n: also, for each, its log-probability and pairs (id, log-probability) of the n likeliest."""
+        draws = self._draws(limit, stop, seen, logprobs, sampling)
+        self._check(self._library.mkrt_draw(self._open(), _ints(tokens), len(tokens), byref(draws)))
+        ids = draws.ids[:draws.count]
+        if logprobs is None:
+            return ids
+        return ids, [(of.drawn, list(zip(of.top_id, of.top))[:min(logprobs, self.vocab)])
+                     for of in draws.logprobs[:draws.count]]
+
+    def _draws(self, limit=1, stop=(), seen=(), logprobs=None, sampling={}):
         draws = _Draws(Sampling(**sampling), limit=limit, stops=len(stop))
         if logprobs is not None:
             draws.sampling.logprobs = 1 + logprobs
@@ -198,12 +235,7 @@ class Session(_Handle):
                 draws.seen[token // 32] |= 1 << token % 32
         draws.stop_ids, draws.ids = _ints(stop), (c_int32 * max(1, limit))()
         draws.logprobs = (_Logprobs * max(1, limit))()
-        self._check(self._library.mkrt_draw(self._open(), _ints(tokens), len(tokens), byref(draws)))
-        ids = draws.ids[:draws.count]
-        if logprobs is None:
-            return ids
-        return ids, [(of.drawn, list(zip(of.top_id, of.top))[:min(logprobs, self.vocab)])
-                     for of in draws.logprobs[:draws.count]]
+        return draws
 
     @property
     def max_requests(self):
@@ -237,20 +269,55 @@ class Session(_Handle):
     def step_batch(self, requests, logits=False):
         """One step of requests (tokens, kv_len, pages): the next tokens of each, the positions in its cache with them, and
         its pages in the order of its positions. The greedy successor of each; with logits: that and the rows of all."""
-        tokens, lengths, pages = zip(*requests) if requests else ((), (), ())
-        begin = lambda lists: _ints([sum(map(len, lists[:i])) for i in range(len(lists) + 1)])
-        lists = {"tokens": _ints([t for of in tokens for t in of]), "row_begin": begin(tokens), "kv_len": _ints(lengths),
-                 "page_begin": begin(pages), "page_index": _ints([p for of in pages for p in of])}
-        batch = _Batch(**{name: ctypes.cast(values, POINTER(c_int32)) for name, values in lists.items()},
-                       requests=len(requests))
+        batch = _batch(requests)
         rows, following = None, (c_int32 * max(1, len(requests)))()
         if logits:
             import numpy
-            rows = numpy.empty((len(lists["tokens"]), self.vocab), dtype=numpy.float32)
+            rows = numpy.empty((batch.row_begin[len(requests)], self.vocab), dtype=numpy.float32)
         self._check(self._library.mkrt_step_batch(self._open(), byref(batch), rows.ctypes.data if logits else None,
                                                   following))
         following = list(following)[:len(requests)]
         return (following, rows) if logits else following
+
+    def set_stream(self, stream):
+        """For all steps from now on: a CUstream by its number (a torch stream's cuda_stream); 0: the default one."""
+        self._check(self._library.mkrt_set_stream(self._open(), stream))
+
+    def set_timeout(self, milliseconds):
+        """A wait inside the kernel that lasts longer is a fault; 0: it never is."""
+        self._check(self._library.mkrt_set_timeout(self._open(), milliseconds))
+
+    def begin_step(self, requests, limit=1, stop=(), **sampling):
+        """Puts a step of requests, as step_batch takes them, on the stream and returns: two may be under way, or one that
+        draws more than one token. Each request draws up to `limit` by fields of Sampling."""
+        draws = self._draws_of(requests, limit, stop, sampling)
+        self._check(self._library.mkrt_begin_step(self._open(), byref(_batch(requests)), draws))
+        self._under_way.append(draws)
+
+    def end_step(self):
+        """Waits for the oldest step that was begun, or was filled in and run; the tokens that each request has drawn."""
+        draws = self._under_way.popleft() if self._under_way else None
+        self._check(self._library.mkrt_end_step(self._open(), None, draws))
+        return [of.ids[:of.count] for of in draws]
+
+    def capture_step(self, limit=1, stops=0):
+        """While the stream is being captured: puts a step into the graph, for any requests that draw no more than `limit`
+        tokens each, with at most so many stop ids. For each run of the graph: fill_step, the graph, end_step."""
+        self._check(self._library.mkrt_capture_step(self._open(), byref(self._draws(limit, [0] * stops))))
+
+    def fill_step(self, requests, limit=1, stop=(), **sampling):
+        """What the next run of the graph does."""
+        draws = self._draws_of(requests, limit, stop, sampling)
+        self._check(self._library.mkrt_fill_step(self._open(), byref(_batch(requests)), draws))
+        self._under_way.append(draws)
+
+    @property
+    def logits_address(self):
+        """On the device, of the last step's: float32 [rows, vocab], until the next begins on the stream."""
+        return self._library.mkrt_logits(self._open())
+
+    def _draws_of(self, requests, limit, stop, sampling):
+        return (_Draws * len(requests))(*(self._draws(limit, tuple(stop), sampling=sampling) for _ in requests))
 
     def _check(self, failed):
         if failed:

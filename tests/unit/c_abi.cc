@@ -18,15 +18,21 @@ struct Opened {
   mkrt_device* device = nullptr;
   mkrt_session* session = nullptr;
 
-  Opened() {
+  explicit Opened(Mode mode = Mode::kMegakernel) {
     ModelRequest request{kDirectory, {}, ""};
     request.options.target = "emulator";
+    request.mode = mode;
     Result<Compilation> c = open_model(request, true);
     REQUIRE(c.ok());
     REQUIRE(run_passes(c.value()).ok());
     host = std::move(build_for_emulator(c.value()).value());
+    const mkrt::StepKernels& kernels = host.kernel.entries;
     device =
-        mkrt_open_emulator(reinterpret_cast<void (*)(const void*, const void*)>(host.kernel.entries.step), 0);
+        mode == Mode::kKernels
+            ? mkrt_open_emulator_kernels(
+                  reinterpret_cast<void (*const*)(const void*, const void*, uint32_t)>(kernels.grids.data()),
+                  static_cast<uint32_t>(kernels.grids.size()), 0)
+            : mkrt_open_emulator(reinterpret_cast<void (*)(const void*, const void*)>(kernels.step), 0);
     REQUIRE(device);
     session = open(kDirectory.c_str());
     REQUIRE_MESSAGE(session, mkrt_error());
@@ -162,6 +168,70 @@ TEST_CASE("draws come with a step, several in one launch, alone and in a batch")
   two[1].logprobs = nullptr;
   CHECK(mkrt_draw_batch(c.session, &batch, two) == 1);
   CHECK(std::string(mkrt_error()) == "mkrt: error: logprobs is NULL");
+}
+
+TEST_CASE("kernels of grids give what the one kernel does") {
+  const Opened c(Mode::kKernels);
+  const std::vector<int32_t> prompt{5, 17, 3};
+  const test::Model::Output expected = test::Model(kDirectory).generate(prompt, 2);
+  std::vector<float> logits(prompt.size() * mkrt_vocab(c.session));
+  int32_t next = -1;
+  REQUIRE_MESSAGE(mkrt_step(c.session, prompt.data(), 3, logits.data(), &next) == 0, mkrt_error());
+  CHECK(next == expected.tokens[0]);
+  CHECK(std::memcmp(logits.data(), expected.logits.data(), logits.size() * sizeof(float)) == 0);
+  void (*const none[1])(const void*, const void*, uint32_t) = {nullptr};
+  mkrt_device* empty = mkrt_open_emulator_kernels(none, 1, 0);
+  const std::string manifest = mkrt::to_json(c.host.artefact.manifest);
+  CHECK(!mkrt_open_session_from_memory(empty, manifest.data(), manifest.size(), c.host.artefact.plan.data(),
+                                       c.host.artefact.plan.size(), nullptr, 0, kDirectory.c_str()));
+  CHECK(std::string(mkrt_error()).starts_with("emulator: error: no kernel for grids of kind "));
+  mkrt_close_device(empty);
+}
+
+TEST_CASE("a step in two parts gives what it gives in one, two of them under way") {
+  const Opened c;
+  const std::vector<int32_t> prompt{5, 17, 3};
+  const std::vector<int32_t> alone = test::Model(kDirectory).generate(prompt, 4).tokens;
+  const int32_t begin[] = {0, 1, 2}, one[] = {0, 1}, pages[] = {4, 2};
+  const int32_t first_rows[] = {5, 17}, first_len[] = {2}, last_len[] = {3}, two_rows[] = {0, 2};
+  // The prompt in two steps, of which the first draws nothing.
+  const mkrt_batch first{first_rows, two_rows, first_len, one, pages, 1};
+  const mkrt_batch last{&prompt[2], one, last_len, one, pages, 1};
+  mkrt_draws none{}, draws{};
+  none.sampling = draws.sampling = mkrt_greedy();
+  std::vector<int32_t> ids(3);
+  draws.ids = ids.data();
+  draws.limit = 3;
+  int32_t next = 7;
+  REQUIRE_MESSAGE(mkrt_begin_step(c.session, &first, &none) == 0, mkrt_error());
+  REQUIRE_MESSAGE(mkrt_begin_step(c.session, &last, nullptr) == 0, mkrt_error());
+  CHECK(mkrt_set_stream(c.session, nullptr) == 1);
+  REQUIRE(mkrt_end_step(c.session, &next, &none) == 0);
+  CHECK(next == -1);
+  REQUIRE(mkrt_end_step(c.session, &next, nullptr) == 0);
+  CHECK(next == alone[0]);
+  float top = 0;
+  std::memcpy(&top, reinterpret_cast<const float*>(mkrt_logits(c.session)) + next, sizeof(top));
+  for (uint32_t i = 0; i < mkrt_vocab(c.session); ++i)
+    CHECK(reinterpret_cast<const float*>(mkrt_logits(c.session))[i] <= top);
+
+  // Three more in one launch, beside another request.
+  const int32_t rows[] = {next, 5, 17}, row_begin[] = {0, 1, 3}, kv_len[] = {4, 2};
+  const mkrt_batch both{rows, row_begin, kv_len, begin, pages, 2};
+  mkrt_draws of_both[] = {draws, none};
+  REQUIRE_MESSAGE(mkrt_begin_step(c.session, &both, of_both) == 0, mkrt_error());
+  CHECK(mkrt_begin_step(c.session, &last, nullptr) == 1);
+  of_both[0].limit = 2;
+  CHECK(mkrt_end_step(c.session, nullptr, of_both) == 1);
+  CHECK(std::string(mkrt_error()) == "mkrt: error: request 0 has drawn 3 tokens, there is room for 2");
+  REQUIRE(mkrt_begin_step(c.session, &both, nullptr) == 0);
+  REQUIRE(mkrt_end_step(c.session, nullptr, nullptr) == 0);
+  CHECK(mkrt_end_step(c.session, nullptr, nullptr) == 1);
+  CHECK(std::string(mkrt_error()) == "step: error: no step is under way");
+  CHECK(mkrt_capture_step(c.session, nullptr) == 1);
+  CHECK(std::string(mkrt_error()) == "step: error: the stream is not being captured");
+  CHECK(mkrt_fill_step(c.session, &last, nullptr) == 1);
+  CHECK(std::string(mkrt_error()) == "step: error: no step was captured");
 }
 
 TEST_CASE("what cannot be done is an error with a message, and changes nothing") {

@@ -47,6 +47,9 @@ assert {"context": 200, "state": "not supported by this artefact"} in rows, rows
 assert {"batch": 64, "state": "not supported by this artefact"} in rows, rows
 PY
 
+# The C interface's examples, on that driver.
+python3 "$root/tests/unit/c_abi_test.py" "$build/libmkrt.so" "$root" clang-22 cubins/tiny-stories.cubin models/tiny-stories
+
 # check.py against that driver, whose kernels compute nothing: what looks at results must say that they are wrong.
 for check in loads sessions repeats fault limits; do
   LD_LIBRARY_PATH=$out python3 check.py --only "$check" --repeats 50 --out "fake $check.json" >>fake.log || :

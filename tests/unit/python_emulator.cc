@@ -5,15 +5,18 @@
 #include "tools/artefact.h"
 
 extern "C" struct EmulatedKernel {
-  const void* entry;
+  const void* entry;           // of mk_kernel, or null:
+  const void* const* kernels;  // those of grids by kind
+  uint32_t kernel_count;
   const char* manifest;
   size_t manifest_bytes;
   const void* plan;
   size_t plan_bytes;
 };
 
-// The model of a checkpoint; it is kept until the process ends. Nonzero: it cannot be compiled.
-extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char* directory,
+// The model of a checkpoint, as one kernel or with a kernel for each grid; it is kept until the process ends.
+// Nonzero: it cannot be compiled.
+extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char* directory, int by_grids,
                                                                       EmulatedKernel* out) {
   struct Kept {
     mkc::HostArtefact host;
@@ -22,13 +25,20 @@ extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char
   static std::deque<Kept> kept;
   mkc::ModelRequest request{directory, {}, ""};
   request.options.target = "emulator";
+  if (by_grids) request.mode = mkc::Mode::kKernels;
   mkc::Result<mkc::Compilation> c = mkc::open_model(request, true);
   if (!c.ok() || !mkc::run_passes(c.value()).ok()) return 1;
   mkc::Result<mkc::HostArtefact> host = mkc::build_for_emulator(c.value());
   if (!host.ok()) return 1;
   Kept& k = kept.emplace_back(std::move(host.value()), "");
   k.manifest = mkrt::to_json(k.host.artefact.manifest);
-  *out = {reinterpret_cast<const void*>(k.host.kernel.entries.step), k.manifest.data(), k.manifest.size(),
-          k.host.artefact.plan.data(), k.host.artefact.plan.size()};
+  const mkrt::StepKernels& entries = k.host.kernel.entries;
+  *out = {reinterpret_cast<const void*>(entries.step),
+          reinterpret_cast<const void* const*>(entries.grids.data()),
+          static_cast<uint32_t>(entries.grids.size()),
+          k.manifest.data(),
+          k.manifest.size(),
+          k.host.artefact.plan.data(),
+          k.host.artefact.plan.size()};
   return 0;
 }

@@ -29,8 +29,13 @@ PROMPT, NEW = EXPECTED["prompt_ids"], EXPECTED["new_ids"]
 
 
 class Kernel(ctypes.Structure):
-    _fields_ = [("entry", ctypes.c_void_p), ("manifest", ctypes.c_void_p), ("manifest_bytes", ctypes.c_size_t),
+    _fields_ = [("entry", ctypes.c_void_p), ("kernels", ctypes.POINTER(ctypes.c_void_p)),
+                ("kernel_count", ctypes.c_uint32), ("manifest", ctypes.c_void_p), ("manifest_bytes", ctypes.c_size_t),
                 ("plan", ctypes.c_void_p), ("plan_bytes", ctypes.c_size_t)]
+
+
+def artefact(kernel):
+    return (ctypes.string_at(kernel.manifest, kernel.manifest_bytes), ctypes.string_at(kernel.plan, kernel.plan_bytes), None)
 
 
 class MkrtTest(unittest.TestCase):
@@ -38,12 +43,14 @@ class MkrtTest(unittest.TestCase):
     def setUpClass(cls):
         cls.kernel = Kernel()
         build = ctypes.CDLL(str(LIBRARY)).emulated_kernel
-        build.argtypes = [ctypes.c_char_p, ctypes.POINTER(Kernel)]
-        assert build(str(CHECKPOINT).encode(), ctypes.byref(cls.kernel)) == 0
+        build.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(Kernel)]
+        assert build(str(CHECKPOINT).encode(), 0, ctypes.byref(cls.kernel)) == 0
+        cls.by_grids = Kernel()
+        assert build(str(CHECKPOINT).encode(), 1, ctypes.byref(cls.by_grids)) == 0
 
     def setUp(self):
         k = self.kernel
-        self.artefact = (ctypes.string_at(k.manifest, k.manifest_bytes), ctypes.string_at(k.plan, k.plan_bytes), None)
+        self.artefact = artefact(k)
         self.device = mkrt.Device.emulator(k.entry, library=LIBRARY)
         self.session = self.device.open_from_memory(*self.artefact, CHECKPOINT)
 
@@ -120,6 +127,37 @@ class MkrtTest(unittest.TestCase):
         with self.assertRaisesRegex(mkrt.Error, "^cache: error: found 2 scales, the model has no caches of e4m3$"):
             self.session.use_scales([1, 0.5])
 
+    def test_steps_in_two_parts_are_those_in_one(self):
+        self.session.make_cache(16, 6)
+        self.session.set_timeout(60000)
+        self.session.set_stream(0)
+        self.session.begin_step([(PROMPT[:7], 7, [3, 1])], limit=0)
+        self.session.begin_step([(PROMPT[7:], len(PROMPT), [3, 1])])
+        self.assertEqual(self.session.end_step(), [[]])
+        self.assertEqual(self.session.end_step(), [NEW[:1]])
+        self.assertNotEqual(self.session.logits_address, 0)
+        reversed_prompt = PROMPT[::-1]
+        both = [(NEW[:1], len(PROMPT) + 1, [3, 1]), (reversed_prompt, len(PROMPT), [4, 5])]
+        self.session.begin_step(both, limit=4)
+        first, second = self.session.end_step()
+        self.assertEqual(first, NEW[1:5])
+        self.session.begin_step(both, limit=4, stop={second[2]})
+        self.assertEqual(self.session.end_step()[1], second[:second.index(second[2]) + 1])
+        self.session.make_cache(16, 8)
+        self.assertEqual(second, list(self.session.generate(reversed_prompt, 4)))
+        with self.assertRaisesRegex(mkrt.Error, "^step: error: no step is under way$"):
+            self.session.end_step()
+        with self.assertRaisesRegex(mkrt.Error, "^step: error: the stream is not being captured$"):
+            self.session.capture_step(limit=3, stops=1)
+        with self.assertRaisesRegex(mkrt.Error, "^step: error: no step was captured$"):
+            self.session.fill_step(both)
+
+    def test_kernels_of_grids_draw_the_same(self):
+        k = self.by_grids
+        with mkrt.Device.emulator(k.kernels[:k.kernel_count], library=LIBRARY) as device:
+            with device.open_from_memory(*artefact(k), CHECKPOINT) as session:
+                self.assertEqual(list(session.generate(PROMPT, 6, steps_per_launch=3)), NEW[:6])
+
     def test_two_sessions_do_not_mix(self):
         with self.device.open_from_memory(*self.artefact, CHECKPOINT) as other:
             a, b = self.session.generate(PROMPT, 6), other.generate(PROMPT[::-1], 6)
@@ -180,7 +218,7 @@ class MkrtTest(unittest.TestCase):
 
     def test_functions_are_declared_as_in_the_header(self):
         text = re.sub(r"/\*.*?\*/", "", (ROOT / "runtime" / "mkrt.h").read_text(), flags=re.S)
-        text = text.replace("(*kernel)(const void* session, const void* step)", " kernel")
+        text = re.sub(r"\(\*(?:const\*)? ?(kernels?)\)\([^)]*\)", r" \1", text)
         declared = {name: 0 if arguments == "void" else arguments.count(",") + 1
                     for name, arguments in re.findall(r"(mkrt_\w+)\(([^)]*)\);", text)}
         used = {name: len(arguments) - 1 for name, arguments in mkrt._SIGNATURES.items()}

@@ -1,0 +1,146 @@
+// A device without a compiler, and a model for it.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "runtime/plan.h"
+#include "runtime/session.h"
+
+namespace mkrt::test {
+
+constexpr uint64_t kVocab = 10, kTokens = 4, kContext = 12;
+
+// A device whose "kernel" is host code: the successor of token t at position p is (t + p) mod 10, and its
+// logits say so, from which draw() draws.
+struct FakeDevice final : Device {
+  std::vector<std::vector<std::byte>> blocks;
+  std::vector<MkStep> steps;
+  std::vector<int32_t> lengths;  // of the first request in each step
+  std::vector<int32_t> pages;    // the first of the last step
+  MkSession session{};
+  MkFault fault{};
+
+  std::string name() const override { return "fake"; }
+  Result<uint64_t> allocate(uint64_t bytes) override {
+    if (bytes > 1 << 20) return Error{"fake: error: no memory"};
+    blocks.emplace_back(bytes);
+    return reinterpret_cast<uint64_t>(blocks.back().data());
+  }
+  void release(uint64_t) override {}
+  Status write(uint64_t to, std::span<const std::byte> from) override {
+    std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
+    return {};
+  }
+  Status read(std::span<std::byte> to, uint64_t from) override {
+    std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
+    return {};
+  }
+  Status clear(uint64_t at, uint64_t bytes) override {
+    std::memset(reinterpret_cast<void*>(at), 0, bytes);
+    return {};
+  }
+  Status load(const Artefact&) override { return {}; }
+  // While `captures`, work goes into the graph and is done by run_graph().
+  bool captures = false;
+  std::vector<std::function<Status()>> graph;
+  bool capturing(uint64_t) override { return captures; }
+  void run_graph() {
+    for (const auto& work : graph) REQUIRE(work().ok());
+  }
+  Status put(std::function<Status()> work) {
+    if (!captures) return work();
+    graph.push_back(std::move(work));
+    return {};
+  }
+  Status enqueue_write(uint64_t, uint64_t to, std::span<const std::byte> from) override {
+    return put([=, this] { return write(to, from); });
+  }
+  Status enqueue_read(uint64_t, std::span<std::byte> to, uint64_t from) override {
+    return put([=, this] { return read(to, from); });
+  }
+  Status launch(uint64_t, uint64_t session_at, uint64_t step, uint32_t) override {
+    return put([=, this] { return run(session_at, step); });
+  }
+
+  Status run(uint64_t session_at, uint64_t step) {
+    const auto* s = reinterpret_cast<const MkSession*>(session_at);
+    const auto* now = reinterpret_cast<const MkStep*>(step);
+    steps.push_back(*now);
+    session = *s;
+    lengths.push_back(reinterpret_cast<const int32_t*>(now->lists)[kMaxRequests]);
+    pages.assign(reinterpret_cast<const int32_t*>(now->page_index),
+                 reinterpret_cast<const int32_t*>(now->page_index) + 1);
+    const auto* tokens = reinterpret_cast<const int32_t*>(now->input[0]);
+    const auto* positions = reinterpret_cast<const int32_t*>(now->input[1]);
+    auto* logits = reinterpret_cast<float*>(s->workspace + 64);
+    for (int32_t i = 0; i < now->symbol[1]; ++i)
+      for (int32_t v = 0; v < 10; ++v)
+        logits[i * 10 + v] = v == (tokens[i] + positions[i]) % 10 ? 50.0f : 0.0f;
+    const auto* lists = reinterpret_cast<const int32_t*>(now->lists);
+    for (int32_t b = 0; b < now->symbol[0]; ++b)
+      draw_one(reinterpret_cast<const MkDraw*>(now->draws)[b],
+               {logits + (lists[2 * kMaxRequests + static_cast<uint32_t>(b)] + lists[b] - 1) * 10, 10});
+    std::memcpy(reinterpret_cast<void*>(s->fault), &fault, sizeof(fault));
+    return {};
+  }
+
+  static void draw_one(const MkDraw& wanted, std::span<const float> row) {
+    if (wanted.limit == 0) return;
+    const std::span seen(reinterpret_cast<const uint32_t*>(wanted.seen), wanted.seen != 0);
+    const Drawn drawn = draw(row, wanted.sampling, seen);
+    auto* out = reinterpret_cast<uint32_t*>(wanted.drawn);
+    out[0] = 1;
+    out[1] = static_cast<uint32_t>(drawn.id);
+    if (wanted.logprobs == 0) return;
+    auto* logprobs = reinterpret_cast<MkLogprobs*>(wanted.logprobs);
+    logprobs->drawn = drawn.logprob;
+    for (size_t i = 0; i < drawn.top.size(); ++i) {
+      logprobs->top[i] = drawn.top[i].logprob;
+      logprobs->top_id[i] = static_cast<uint32_t>(drawn.top[i].id);
+    }
+  }
+};
+
+inline Artefact artefact() {
+  Artefact a;
+  Manifest& m = a.manifest;
+  m.abi = kAbiVersion;
+  m.config_hash = "c0";
+  m.workers = 2;
+  m.threads = kWorkerThreads;
+  m.event_cells = 5;
+  m.workspace_bytes = 1024;
+  m.vocab = kVocab;
+  m.symbols = {{"B", 1, 2},
+               {"T", 1, kTokens},
+               {"q_len", 1, kTokens, true},
+               {"kv_len", 1, kContext, true},
+               {"first_row", 0, kTokens - 1, true}};
+  m.caches = {{"k", Element::kF32, 2, 4}, {"v", Element::kF32, 2, 4}};
+  m.inputs = {{"tokens", Arena::kInput, Element::kI32, 0, 0, {kTokens}},
+              {"positions", Arena::kInput, Element::kI32, 0, 0, {kTokens}}};
+  m.outputs = {{"next", Arena::kWorkspace, Element::kI32, 0, 16, {kTokens}},
+               {"logits", Arena::kWorkspace, Element::kF32, 64, 160, {kTokens, kVocab}}};
+  m.grids = {"l0.q", "l0.attend"};
+  m.events = {{"l0.q.done", 0, 2}, {"l0.parts", 2, 3}};
+  a.plan.resize(plan_layout({kPlanMagic, 2, 2, 0}).bytes);
+  const MkPlanHeader header{kPlanMagic, 2, 2, 0};
+  std::memcpy(a.plan.data(), &header, sizeof(header));
+  return a;
+}
+
+inline Session opened(FakeDevice& device) {
+  Result<Session> session = Session::open(artefact(), {}, "c0", device);
+  REQUIRE_MESSAGE(session.ok(), session.error().message);
+  return std::move(session.value());
+}
+
+template <class T>
+std::string error_of(const Result<T>& result) {
+  return result.ok() ? "" : result.error().message;
+}
+
+}  // namespace mkrt::test
