@@ -6,23 +6,17 @@
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
+#include "codegen/operands.h"
 #include "ir/bodies.h"
 #include "ir/values.h"
 
 namespace mkc {
 namespace {
 
-struct Operand {
-  size_t position = 0;  // among reads, then writes
-  const Access* access = nullptr;
-};
-
-// The operand of a role; .access null where the grid has none. `written`: among the writes.
-Operand find_operand(const TaskGrid& grid, std::string_view role, bool written) {
-  const std::vector<Access>& accesses = written ? grid.writes : grid.reads;
-  for (size_t i = 0; i < accesses.size(); ++i)
-    if (accesses[i].role == role) return {i + (written ? grid.reads.size() : 0), &accesses[i]};
-  return {};
+// Of an operand, what the record says.
+llvm::Value* operand_entry(Emitter& e, const BodyCall& call, std::string_view role, bool written) {
+  const BodyKind body = call.schedule.program.grids[call.grid].body;
+  return e.load64(call.record, offsetof(mkrt::MkGrid, operand) + 8 * operand_place(body, role, written));
 }
 
 // Writes fields of an argument struct of the bodies, at their C++ offsets.
@@ -33,9 +27,7 @@ struct Fields {
 
   const TaskGrid& grid() const { return call.schedule.program.grids[call.grid]; }
   const Tensor& tensor(std::string_view role, bool written = false) const {
-    const Operand operand = find_operand(grid(), role, written);
-    MKC_ASSERT(operand.access, fmt::format("grid {} has no operand {}", grid().name, role));
-    return call.schedule.program.tensors[operand.access->tensor];
+    return operand_tensor(call.schedule.program, grid(), role, written);
   }
   void set(size_t offset, llvm::Value* value) { e.ir.CreateStore(value, e.at(base, offset)); }
   void set(size_t offset, int64_t value) { set(offset, e.constant(value)); }
@@ -44,39 +36,47 @@ struct Fields {
   }
   // The operand's address; null where the grid has no such operand.
   void set_operand(size_t offset, std::string_view role, bool written = false) {
-    const Operand operand = find_operand(grid(), role, written);
-    set(offset, operand.access ? operand_address(e, call, operand.position)
-                               : llvm::ConstantPointerNull::get(e.global_ptr));
+    set(offset, find_operand(grid(), role, written) ? operand_address(e, call, role, written)
+                                                    : llvm::ConstantPointerNull::get(e.global_ptr));
+  }
+  // The same of an operand that not all grids that share the code have.
+  void set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written = false) {
+    llvm::Value* place = operand_entry(e, call, role, written);
+    set(offset, e.ir.CreateSelect(e.ir.CreateICmpEQ(place, e.ir.getInt64(mkrt::kNoOperand)),
+                                  llvm::ConstantPointerNull::get(e.global_ptr),
+                                  e.ir.CreateGEP(e.ir.getInt8Ty(), arena, place)));
   }
   int64_t extent(const Tensor& t, size_t dim) const { return t.shape[dim].constant(); }
 };
 
-// Of a product, or of the product of an expert: `x` is the role of its rows.
+// Of a product, or of the product of an expert: `x` is the role of its rows. Sizes are the record's, so that
+// products share their code.
 void fill_product(Fields& f, const char* x, const Expr& tokens) {
   using A = mk::ProductArgs;
-  const Tensor &weight = f.tensor("weight"), &out = f.tensor("out", true);
-  const size_t row_dim = weight.shape.size() - 2;
-  const int64_t rows = f.extent(weight, row_dim), cols = f.extent(weight, row_dim + 1);
-  const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
-                                        static_cast<uint32_t>(dtype_bytes(weight.dtype)));
+  using P = mkrt::MkProduct;
+  const Bases& bases = f.call.bases;
+  const auto cols = static_cast<uint32_t>(f.tensor("weight").shape.back().constant());
   f.set_operand(offsetof(A, x), x);
   f.set_operand(offsetof(A, norm), "norm");
-  f.set_operand(offsetof(A, bias), "bias");
-  f.set_operand(offsetof(A, residual), "residual");
   f.set_operand(offsetof(A, out), "out", true);
-  f.set_operand(offsetof(A, best_value), "best_value", true);
-  f.set_operand(offsetof(A, best_index), "best_index", true);
-  f.set(offsetof(A, rows), rows);
-  f.set(offsetof(A, cols), cols);
-  f.set(offsetof(A, out_cols), f.extent(out, out.shape.size() - 1));
-  f.set(offsetof(A, strips), static_cast<int64_t>(shape.strips));
-  f.set(offsetof(A, tiles), shape.tiles);
-  f.set(offsetof(A, tail_cols),
-        static_cast<int64_t>(shape.padded_cols) - int64_t{shape.tiles - 1} * shape.tile_cols);
+  if (f.grid().body == BodyKind::kProduct) {
+    f.set_optional(offsetof(A, bias), bases.weights, "bias");
+    f.set_optional(offsetof(A, residual), bases.workspace, "residual");
+    f.set_optional(offsetof(A, best_value), bases.workspace, "best_value", true);
+    f.set_optional(offsetof(A, best_index), bases.workspace, "best_index", true);
+  }
+  for (auto [to, from] : {std::pair{offsetof(A, rows), offsetof(P, rows)},
+                          {offsetof(A, cols), offsetof(P, cols)},
+                          {offsetof(A, out_cols), offsetof(P, out_cols)},
+                          {offsetof(A, strips), offsetof(P, strips)},
+                          {offsetof(A, tiles), offsetof(P, tiles)},
+                          {offsetof(A, tail_cols), offsetof(P, tail_cols)},
+                          {offsetof(A, silu_mul), offsetof(P, silu_mul)},
+                          {offsetof(A, eps), offsetof(P, eps)}})
+    f.set(to, f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + from));
   f.set(offsetof(A, tokens), f.e.value(tokens));
-  f.set(offsetof(A, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
   f.set(offsetof(A, invariant), int_attr(f.grid().attrs, "invariant", 0));
-  f.set_float(offsetof(A, eps), float_attr(f.grid().attrs, "eps", 0));
+  f.set(offsetof(A, padding), static_cast<int64_t>(mk::padding_of(cols)));
 }
 
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
@@ -90,7 +90,7 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   static_assert(offsetof(A, product) == 0);
   Fields f{e, call, e.local(sizeof(A))};
   const Expr& rows = f.tensor("out", true).shape[0];
-  fill_product(f, find_operand(f.grid(), "x", false).access ? "x" : "rows",
+  fill_product(f, find_operand(f.grid(), "x") ? "x" : "rows",
                floor_div(rows, int_attr(f.grid().attrs, "top_k", 1)));
   f.set_operand(offsetof(A, expert), "expert");
   f.set_operand(offsetof(A, slot_rows), "slot_rows");
@@ -140,9 +140,9 @@ llvm::Value* list_address(Emitter& e, const BodyCall& call, SymbolId list) {
 }
 
 // Where an operand lies in its arena, or a cache among the session's MkCache.
-llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, size_t position) {
-  llvm::Value* offset = e.load64(call.record, offsetof(mkrt::MkGrid, operand) + 8 * position);
-  return e.ir.CreateInBoundsGEP(e.ir.getInt8Ty(), base, offset);
+llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, std::string_view role,
+                      bool written) {
+  return e.ir.CreateInBoundsGEP(e.ir.getInt8Ty(), base, operand_entry(e, call, role, written));
 }
 
 // Fills a mk::PagedCache.
@@ -153,7 +153,7 @@ void cache_arguments(Fields& f, size_t offset) {
   const Bases& bases = f.call.bases;
   for (auto [role, data, scale] : {std::tuple{"k_cache", offsetof(C, k), offsetof(C, k_scale)},
                                    {"v_cache", offsetof(C, v), offsetof(C, v_scale)}}) {
-    llvm::Value* record = in_arena(e, f.call, bases.caches, find_operand(f.grid(), role, true).position);
+    llvm::Value* record = in_arena(e, f.call, bases.caches, role, true);
     f.set(offset + data, e.load_ptr(record, offsetof(mkrt::MkCache, base)));
     f.set(offset + scale, e.load_ptr(record, offsetof(mkrt::MkCache, scales)));
   }
@@ -232,30 +232,26 @@ const TaskGrid& grid_of(const BodyCall& call) {
 
 // "mkb_product_bf16": the body for the dtype of one of the grid's operands.
 std::string typed_body(const BodyCall& call, std::string_view role) {
-  const Operand operand = find_operand(grid_of(call), role, false);
-  MKC_ASSERT(operand.access, fmt::format("grid {} has no operand {}", grid_of(call).name, role));
-  const DType dtype = call.schedule.program.tensors[operand.access->tensor].dtype;
+  const DType dtype = operand_tensor(call.schedule.program, grid_of(call), role).dtype;
   return fmt::format("mkb_{}_{}", body_name(grid_of(call).body), dtype_name(dtype));
 }
 
 }  // namespace
 
-llvm::Value* operand_address(Emitter& e, const BodyCall& call, size_t position) {
-  const TaskGrid& grid = grid_of(call);
-  const Access& access =
-      position < grid.reads.size() ? grid.reads[position] : grid.writes[position - grid.reads.size()];
+llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view role, bool written) {
   const Table<TensorId, Tensor>& tensors = call.schedule.program.tensors;
-  switch (tensors[access.tensor].kind) {
+  const TensorId tensor = find_operand(grid_of(call), role, written)->tensor;
+  switch (tensors[tensor].kind) {
     case TensorKind::kInput: {
-      const size_t input = number_in_kind(tensors, access.tensor);
+      const size_t input = number_in_kind(tensors, tensor);
       return e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, input) + 8 * input);
     }
     case TensorKind::kWeight:
     case TensorKind::kTable:
-      return in_arena(e, call, call.bases.weights, position);
+      return in_arena(e, call, call.bases.weights, role, written);
     case TensorKind::kActivation:
     case TensorKind::kOutput:
-      return in_arena(e, call, call.bases.workspace, position);
+      return in_arena(e, call, call.bases.workspace, role, written);
     case TensorKind::kCache:
       break;
   }
@@ -286,8 +282,7 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
   const bool multiplies = grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
-  if (multiplies && find_operand(grid, "norm", false).access)
-    e.call("mkb_product_norm", {call.worker, arguments});
+  if (multiplies && find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
 }
 
 void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,

@@ -23,8 +23,8 @@ struct BodyCall {
   llvm::Value* worker;
 };
 
-// Global address of an operand, by its position among reads, then writes.
-llvm::Value* operand_address(Emitter& e, const BodyCall& call, size_t position);
+// Global address of an operand, which the grid has.
+llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view role, bool written = false);
 
 // Fills the body's arguments; they hold for all tasks of a segment. Returns their address.
 llvm::Value* emit_arguments(Emitter& e, const BodyCall& call);

@@ -34,7 +34,7 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
   const StepLists lists = find_lists(schedule);
   LaunchValues launch;
   LaunchCode start(e, schedule, lists, bulk_copy, launch);
-  TaskCode tasks(e, schedule, lists, launch, Mode::kKernels);
+  TaskCode tasks(e, schedule, kinds, lists, launch, Mode::kKernels);
   const uint32_t last_kind = kinds.of_grid[launches_of(schedule).back().index];
   MKC_ASSERT(std::count(kinds.of_grid.begin(), kinds.of_grid.end(), last_kind) == 1,
              "the last grid of a step is of a kind with others");

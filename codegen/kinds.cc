@@ -4,6 +4,9 @@
 
 #include <map>
 
+#include "codegen/device/bodies.h"
+#include "codegen/operands.h"
+
 namespace mkc {
 namespace {
 
@@ -32,6 +35,19 @@ class Signature {
       for (const Range& r : notify.cells) text += fmt::format(" {}:{}", expr(r.offset), expr(r.size));
     }
     return text;
+  }
+
+  // What the code of a product depends on, beyond its record and what is chosen by kind.
+  std::string code_of(GridId id) const {
+    const TaskGrid& grid = schedule_.program.grids[id];
+    const Tensor &x = operand_tensor(schedule_.program, grid, "x"),
+                 &weight = operand_tensor(schedule_.program, grid, "weight");
+    return fmt::format("{} {};{} rows;norm {};padding {};invariant {};{} waits;notifies {};placed {}",
+                       body_name(grid.body), dtype_name(weight.dtype), expr(x.shape[0]),
+                       find_operand(grid, "norm") != nullptr,
+                       static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
+                       int_attr(grid.attrs, "invariant", 0), grid.waits.size(), !grid.notifies.empty(),
+                       static_cast<int>(schedule_.placements[id.index].kind));
   }
 
  private:
@@ -68,6 +84,29 @@ GridId inline_grid_of(const Schedule& schedule, GridId grid) {
   return {};
 }
 
+namespace {
+
+// Whoever draws ready tasks reads the log of one event.
+bool shares_code(const Schedule& schedule, GridId id) {
+  return schedule.program.grids[id].body == BodyKind::kProduct &&
+         schedule.placements[id.index].kind != PlacementKind::kReady;
+}
+
+std::vector<std::vector<GridId>> find_codes(const Schedule& schedule, const std::vector<GridId>& kinds) {
+  const Signature signature(schedule);
+  std::vector<std::vector<GridId>> codes;
+  std::map<std::string, size_t> known;
+  for (const GridId kind : kinds) {
+    size_t code = codes.size();
+    if (shares_code(schedule, kind)) code = known.emplace(signature.code_of(kind), code).first->second;
+    if (code == codes.size()) codes.emplace_back();
+    codes[code].push_back(kind);
+  }
+  return codes;
+}
+
+}  // namespace
+
 Kinds find_kinds(const Schedule& schedule) {
   Kinds kinds;
   const Signature signature(schedule);
@@ -80,6 +119,7 @@ Kinds find_kinds(const Schedule& schedule) {
     if (is_new) kinds.first.push_back(id);
     kinds.of_grid.push_back(at->second);
   }
+  kinds.codes = find_codes(schedule, kinds.first);
   return kinds;
 }
 

@@ -1,6 +1,10 @@
 #include "codegen/plan.h"
 
+#include <algorithm>
 #include <cstring>
+
+#include "codegen/operands.h"
+#include "runtime/packing.h"
 
 namespace mkc {
 namespace {
@@ -11,10 +15,27 @@ uint64_t operand_offset(const Schedule& s, TensorId tensor) {
   return sizeof(mkrt::MkCache) * number_in_kind(s.program.tensors, tensor);
 }
 
+mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
+  const Tensor &weight = operand_tensor(s.program, grid, "weight"),
+               &out = operand_tensor(s.program, grid, "out", true);
+  const auto size = [](const Tensor& t, size_t from_last) {
+    return static_cast<uint32_t>(t.shape[t.shape.size() - from_last].constant());
+  };
+  mkrt::MkProduct p{};
+  p.rows = size(weight, 2);
+  p.cols = size(weight, 1);
+  p.out_cols = size(out, 1);
+  const auto shape = mkrt::packed_shape(p.rows, p.cols, static_cast<uint32_t>(dtype_bytes(weight.dtype)));
+  p.strips = static_cast<uint32_t>(shape.strips);
+  p.tiles = shape.tiles;
+  p.tail_cols = static_cast<uint32_t>(shape.padded_cols) - (shape.tiles - 1) * shape.tile_cols;
+  p.silu_mul = static_cast<uint32_t>(int_attr(grid.attrs, "silu_mul", 0));
+  p.eps = static_cast<float>(float_attr(grid.attrs, "eps", 0));
+  return p;
+}
+
 mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
   const TaskGrid& grid = s.program.grids[id];
-  MKC_ASSERT(grid.reads.size() + grid.writes.size() <= mkrt::kMaxOperands,
-             "too many operands of " + grid.name);
   MKC_ASSERT(grid.waits.size() <= mkrt::kMaxWaits, "too many waits of " + grid.name);
   MKC_ASSERT(grid.notifies.size() <= mkrt::kMaxNotifies, "too many notifications of " + grid.name);
   mkrt::MkGrid record{};
@@ -26,9 +47,13 @@ mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
     record.wait_base[i] = s.event_base[grid.waits[i].event.index];
   for (size_t i = 0; i < grid.notifies.size(); ++i)
     record.notify_base[i] = s.event_base[grid.notifies[i].event.index];
-  size_t operand = 0;
+  std::fill_n(record.operand, mkrt::kMaxOperands, mkrt::kNoOperand);
   for (const auto* accesses : {&grid.reads, &grid.writes})
-    for (const Access& access : *accesses) record.operand[operand++] = operand_offset(s, access.tensor);
+    for (const Access& access : *accesses)
+      record.operand[operand_place(grid.body, access.role, accesses == &grid.writes)] =
+          operand_offset(s, access.tensor);
+  if (grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert)
+    record.product = product_record(s, grid);
   return record;
 }
 

@@ -10,7 +10,7 @@
 namespace mkc {
 
 // Header, grid records, stream bounds and segments as one blob, 16-byte aligned parts.
-// Requires a proved schedule whose grids keep within kMaxOperands, kMaxWaits, kMaxNotifies.
+// Requires a proved schedule whose grids keep within kMaxWaits and kMaxNotifies.
 std::vector<std::byte> make_plan(const Schedule& schedule, const Kinds& kinds);
 
 }  // namespace mkc

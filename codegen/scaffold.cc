@@ -19,7 +19,7 @@ class Scaffold {
         lists_(find_lists(schedule)),
         bulk_copy_(bulk_copy),
         start_(e_, s_, lists_, bulk_copy_, launch_),
-        tasks_(e_, s_, lists_, launch_, Mode::kMegakernel) {}
+        tasks_(e_, s_, kinds_, lists_, launch_, Mode::kMegakernel) {}
 
   void emit() {
     e_.begin_kernel("mk_kernel", {e_.global_ptr, e_.global_ptr});
@@ -45,18 +45,18 @@ class Scaffold {
     });
   }
 
-  // Dispatches on the record's kind to the kinds that `serves` holds for; others fall through.
+  // Dispatches on the record's kind to the code of kinds that `serves` holds for; others fall through.
   void dispatch(llvm::Value* record, const std::function<bool(GridId)>& serves,
                 const std::function<void(GridId)>& body) {
     llvm::BasicBlock* after = e_.block("kinds_end");
     llvm::SwitchInst* chosen = e_.ir.CreateSwitch(e_.load32(record, offsetof(mkrt::MkGrid, kind)), after);
-    for (uint32_t kind = 0; kind < kinds_.first.size(); ++kind) {
-      if (!serves(kinds_.first[kind])) continue;
-      llvm::BasicBlock* here = e_.block("kind");
-      chosen->addCase(e_.ir.getInt32(kind), here);
+    for (const std::vector<GridId>& code : kinds_.codes) {
+      if (!serves(code.front())) continue;
+      llvm::BasicBlock* here = e_.block("code");
+      for (const GridId kind : code) chosen->addCase(e_.ir.getInt32(kinds_.of_grid[kind.index]), here);
       e_.ir.SetInsertPoint(here);
       e_.call("mkd_segment_begin", {launch_.worker});
-      body(kinds_.first[kind]);
+      body(code.front());
       e_.ir.CreateBr(after);
     }
     e_.ir.SetInsertPoint(after);

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
-#include "codegen/kinds.h"
+#include "codegen/operands.h"
 #include "ir/values.h"
 #include "runtime/packing.h"
 
@@ -18,12 +18,37 @@ BodyCall TaskCode::body_call(GridId id, llvm::Value* record) const {
   return {s_, lists_, id, record, launch_.bases, launch_.worker};
 }
 
-Share TaskCode::share(GridId id, llvm::Value* segment) {
+std::vector<llvm::Value*> TaskCode::by_kind(GridId id, llvm::Value* record,
+                                            const std::function<std::vector<llvm::Value*>(GridId)>& emit) {
+  const auto code = std::find_if(kinds_.codes.begin(), kinds_.codes.end(), [&](const auto& kinds) {
+    return std::find(kinds.begin(), kinds.end(), id) != kinds.end();
+  });
+  if (mode_ == Mode::kKernels || code->size() == 1) return emit(id);
+  llvm::BasicBlock *after = e_.block("kinds_end"), *first = e_.block("kind");
+  llvm::SwitchInst* chosen = e_.ir.CreateSwitch(e_.load32(record, offsetof(mkrt::MkGrid, kind)), first);
+  std::vector<llvm::PHINode*> results;
+  for (const GridId kind : *code) {
+    llvm::BasicBlock* here = kind == code->front() ? first : e_.block("kind");
+    if (here != first) chosen->addCase(e_.ir.getInt32(kinds_.of_grid[kind.index]), here);
+    e_.ir.SetInsertPoint(here);
+    const std::vector<llvm::Value*> values = emit(kind);
+    llvm::BasicBlock* end = e_.ir.GetInsertBlock();
+    e_.ir.CreateBr(after);
+    e_.ir.SetInsertPoint(after);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (kind == code->front()) results.push_back(e_.ir.CreatePHI(values[i]->getType(), 2));
+      results[i]->addIncoming(values[i], end);
+    }
+  }
+  return {results.begin(), results.end()};
+}
+
+Share TaskCode::share(GridId id, llvm::Value* record, llvm::Value* segment) {
   if (mode_ == Mode::kMegakernel && s_.placements[id.index].kind != PlacementKind::kRange) {
     llvm::Value* first = e_.load32(segment, offsetof(mkrt::MkSegment, first));
     return {first, e_.ir.CreateAdd(first, e_.load32(segment, offsetof(mkrt::MkSegment, count)))};
   }
-  llvm::Value* tasks = tasks_of(id);
+  llvm::Value* tasks = tasks_of(id, record);
   const auto bound = [&](llvm::Value* w) {
     return e_.ir.CreateUDiv(e_.ir.CreateMul(tasks, w), e_.constant(s_.workers));
   };
@@ -35,10 +60,15 @@ llvm::Value* TaskCode::tasks_of(const RaggedRows& ragged) {
                  {launch_.worker, e_.constant(lists_.number(ragged)), e_.value(ragged.rows)});
 }
 
-llvm::Value* TaskCode::tasks_of(GridId id, size_t coords_left_out) {
+llvm::Value* TaskCode::tasks_of(GridId id, llvm::Value* record) {
+  if (grid(id).body != BodyKind::kProduct) return tasks_within(id, 0);
+  return e_.load32(record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, strips));
+}
+
+llvm::Value* TaskCode::tasks_within(GridId id, size_t coords) {
   const std::optional<RaggedRows> ragged = ragged_rows(grid(id));
   llvm::Value* tasks = ragged ? tasks_of(*ragged) : e_.constant(1);
-  for (size_t i = coords_left_out; i < grid(id).coords.size() - (ragged ? 2 : 0); ++i)
+  for (size_t i = coords; i < grid(id).coords.size() - (ragged ? 2 : 0); ++i)
     tasks = e_.ir.CreateMul(tasks, e_.value(grid(id).coords[i].extent));
   return tasks;
 }
@@ -97,8 +127,11 @@ void TaskCode::emit_waits(GridId id, llvm::Value* record, const std::vector<llvm
   if (mode_ == Mode::kKernels) return e_.call("mkd_barrier", {});
   for (size_t i = 0; i < grid(id).waits.size(); ++i) {
     if (grid(id).waits[i].lookup) continue;
-    const auto [counter, expect] = awaited(id, record, i, coords);
-    e_.call("mkd_wait", {launch_.worker, counter, expect});
+    const std::vector<llvm::Value*> values = by_kind(id, record, [&](GridId kind) {
+      const auto [counter, expect] = awaited(kind, record, i, coords);
+      return std::vector<llvm::Value*>{counter, expect};
+    });
+    e_.call("mkd_wait", {launch_.worker, values[0], values[1]});
   }
 }
 
@@ -110,10 +143,10 @@ void TaskCode::look_up(GridId id, llvm::Value* record, const char* primitive) {
     for (size_t table = 0; table < reads.size(); ++table) {
       const SymbolId found = find_symbol(s_.program.symbols, reads[table].role);
       if (!found.valid() || s_.program.symbols[found].is_list()) continue;
-      e_.symbols[found.index] =
-          e_.call(primitive, e_.ir.getInt32Ty(),
-                  {launch_.worker, counter, expect, operand_address(e_, body_call(id, record), table),
-                   e_.constant(s_.program.symbols[found].bounds.hi)});
+      e_.symbols[found.index] = e_.call(
+          primitive, e_.ir.getInt32Ty(),
+          {launch_.worker, counter, expect, operand_address(e_, body_call(id, record), reads[table].role),
+           e_.constant(s_.program.symbols[found].bounds.hi)});
     }
   }
 }
@@ -196,7 +229,10 @@ void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments,
   emit_task(e_, call, arguments, coords);
   if (!grid(call.grid).notifies.empty()) {
     e_.call("mkd_barrier", {});
-    emit_notifies(call.grid, call.record, coords);
+    by_kind(call.grid, call.record, [&](GridId kind) {
+      emit_notifies(kind, call.record, coords);
+      return std::vector<llvm::Value*>{};
+    });
   }
   e_.call("mkd_task_end", {launch_.worker});
 }
@@ -211,17 +247,17 @@ llvm::Value* TaskCode::next_task(GridId id, llvm::Value* record, llvm::Value* ta
   llvm::Value* log = log_of(e_.load32(record, offsetof(mkrt::MkGrid, wait_base)), wait.event);
   return e_.call("mkd_next_ready", number,
                  {launch_.worker, tickets, tasks, e_.load32(record, offsetof(mkrt::MkGrid, id)), log,
-                  tasks_of(id, wait.cell.size())});
+                  tasks_within(id, wait.cell.size())});
 }
 
 void TaskCode::for_each_task(GridId id, llvm::Value* record, llvm::Value* segment,
                              const std::function<void(llvm::Value*, llvm::Value*)>& visit) {
   if (draws(id)) {
-    llvm::Value* tasks = tasks_of(id);
+    llvm::Value* tasks = tasks_of(id, record);
     e_.drawing_loop([&] { return next_task(id, record, tasks); }, tasks, visit);
     return;
   }
-  const Share tasks = share(id, segment);
+  const Share tasks = share(id, record, segment);
   e_.loop(tasks.first, tasks.last,
           [&](llvm::Value* task) { visit(task, e_.ir.CreateICmpEQ(task, tasks.first)); });
 }
@@ -239,15 +275,18 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
   });
 }
 
-size_t TaskCode::streamed(GridId id) const {
-  const std::vector<Access>& reads = grid(id).reads;
-  size_t i = 0;
-  while (i < reads.size() && !reads[i].stream) ++i;
-  return i;
+const Access* TaskCode::streamed(GridId id) const {
+  for (const Access& access : grid(id).reads)
+    if (access.stream) return &access;
+  return nullptr;
 }
 
 bool TaskCode::streams(GridId id) const {
-  return streamed(id) < grid(id).reads.size();
+  return streamed(id) != nullptr;
+}
+
+int64_t TaskCode::elem_bytes(GridId id) const {
+  return dtype_bytes(s_.program.tensors[streamed(id)->tensor].dtype);
 }
 
 bool TaskCode::loads_in_step(GridId id) const {
@@ -257,36 +296,33 @@ bool TaskCode::loads_in_step(GridId id) const {
 
 // Rows of the activations that a product multiplies.
 Expr TaskCode::tokens_of(GridId id) const {
-  for (const Access& access : grid(id).reads)
-    if (access.role == "x") return s_.program.tensors[access.tensor].shape[0];
-  MKC_BUG("grid " + grid(id).name + " streams but multiplies nothing");
+  return operand_tensor(s_.program, grid(id), "x").shape[0];
 }
 
 TaskCode::Load TaskCode::experts_loader(const BodyCall& call, bool bulk_copy) {
-  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)),
-              *arguments = emit_arguments(e_, call);
-  const Tensor& weight = s_.program.tensors[grid(call.grid).reads[streamed(call.grid)].tensor];
-  const int64_t elem_bytes = dtype_bytes(weight.dtype);
+  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
+              *arguments = emit_arguments(e_, call), *bytes = e_.constant(elem_bytes(call.grid));
   llvm::Value* slots = e_.value(grid(call.grid).coords[1].extent);
   return [=, this](llvm::Value* first, llvm::Value* count) {
     e_.call(bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
-            {launch_.worker, weights, arguments, slots, e_.constant(elem_bytes), first, count});
+            {launch_.worker, weights, arguments, slots, bytes, first, count});
   };
 }
 
 TaskCode::Load TaskCode::strips_loader(const BodyCall& call, bool bulk_copy) {
-  const Tensor& weight = s_.program.tensors[grid(call.grid).reads[streamed(call.grid)].tensor];
-  const auto shape = mkrt::packed_shape(static_cast<uint64_t>(weight.shape[0].constant()),
-                                        static_cast<uint64_t>(weight.shape[1].constant()),
-                                        static_cast<uint32_t>(dtype_bytes(weight.dtype)));
-  const uint64_t tail = shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes;
-  const uint32_t group = shape.elem_bytes == 4 ? mk::kGroupTokensF32 : mk::kGroupTokens;
-  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)),
-              *passes = e_.value(ceil_div(tokens_of(call.grid), group));
+  const auto size = [&](size_t offset) {
+    return e_.load32(call.record, offsetof(mkrt::MkGrid, product) + offset);
+  };
+  const int64_t bytes = elem_bytes(call.grid);
+  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
+              *tiles = size(offsetof(mkrt::MkProduct, tiles)),
+              *tail = e_.ir.CreateMul(size(offsetof(mkrt::MkProduct, tail_cols)),
+                                      e_.constant(int64_t{mkrt::kStripRows} * bytes)),
+              *passes = e_.value(
+                  ceil_div(tokens_of(call.grid), bytes == 4 ? mk::kGroupTokensF32 : mk::kGroupTokens));
   return [=, this](llvm::Value* first, llvm::Value* count) {
     e_.call(bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
-            {launch_.worker, weights, first, count, e_.constant(shape.tiles),
-             e_.constant(static_cast<int64_t>(tail)), passes});
+            {launch_.worker, weights, first, count, tiles, tail, passes});
   };
 }
 
@@ -296,7 +332,7 @@ void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment
   const Load load =
       grid(id).body == BodyKind::kExpert ? experts_loader(call, bulk_copy) : strips_loader(call, bulk_copy);
   if (!draws(id)) {
-    const Share tasks = share(id, segment);
+    const Share tasks = share(id, record, segment);
     load(tasks.first, e_.ir.CreateSub(tasks.last, tasks.first));
     return;
   }
@@ -305,7 +341,8 @@ void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment
     return e_.call(bulk_copy ? "mkd_hand_over_bulk" : "mkd_hand_over_async", e_.ir.getInt32Ty(),
                    {launch_.worker, tickets});
   };
-  e_.drawing_loop(next, tasks_of(id), [&](llvm::Value* task, llvm::Value*) { load(task, e_.constant(1)); });
+  e_.drawing_loop(next, tasks_of(id, record),
+                  [&](llvm::Value* task, llvm::Value*) { load(task, e_.constant(1)); });
 }
 
 }  // namespace mkc

@@ -1,6 +1,7 @@
 // The code of a grid's tasks: which of them a worker runs, their coordinates, waits and notifications.
 #pragma once
 
+#include "codegen/kinds.h"
 #include "codegen/launch.h"
 #include "codegen/mode.h"
 
@@ -11,12 +12,13 @@ struct Share {
   llvm::Value *first, *last;
 };
 
-// Emits at the insertion point; records are MkGrid. Requires the emitter's symbols.
+// Emits at the insertion point; records are MkGrid. Requires the emitter's symbols. In the one kernel a grid
+// stands for all kinds that share its code (codegen/kinds.h), between kernels for its own.
 class TaskCode {
  public:
-  TaskCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const LaunchValues& launch,
-           Mode mode)
-      : e_(e), s_(schedule), lists_(lists), launch_(launch), mode_(mode) {}
+  TaskCode(Emitter& e, const Schedule& schedule, const Kinds& kinds, const StepLists& lists,
+           const LaunchValues& launch, Mode mode)
+      : e_(e), s_(schedule), kinds_(kinds), lists_(lists), launch_(launch), mode_(mode) {}
 
   llvm::Value* record_of(llvm::Value* grid_index);
 
@@ -34,19 +36,24 @@ class TaskCode {
  private:
   const TaskGrid& grid(GridId id) const { return s_.program.grids[id]; }
   BodyCall body_call(GridId id, llvm::Value* record) const;
-  size_t streamed(GridId id) const;  // operand, by position; beyond the reads where there is none
+  const Access* streamed(GridId id) const;  // operand; null where there is none
   Expr tokens_of(GridId id) const;
   PlacementKind placement(GridId id) const { return s_.placements[id.index].kind; }
   bool draws(GridId id) const { return mode_ == Mode::kMegakernel && draws_tickets(placement(id)); }
-  Share share(GridId id, llvm::Value* segment);
+  // Emits what depends on the kind within a code: emit(grid) for each, of which the record's runs. Returns
+  // what that one does.
+  std::vector<llvm::Value*> by_kind(GridId id, llvm::Value* record,
+                                    const std::function<std::vector<llvm::Value*>(GridId)>& emit);
+  Share share(GridId id, llvm::Value* record, llvm::Value* segment);
   // Consumer threads: visits the tasks that this worker runs; `first` says whether it is the segment's first.
   void for_each_task(GridId id, llvm::Value* record, llvm::Value* segment,
                      const std::function<void(llvm::Value* task, llvm::Value* first)>& visit);
   // Consumer threads: the task drawn next, or a greater number than there are tasks.
   llvm::Value* next_task(GridId id, llvm::Value* record, llvm::Value* tasks);
   std::vector<llvm::Value*> coords_of(GridId id, llvm::Value* task);
-  llvm::Value* tasks_of(const RaggedRows& ragged);               // of all rows of a ragged grid
-  llvm::Value* tasks_of(GridId id, size_t coords_left_out = 0);  // with given values of the first ones
+  llvm::Value* tasks_of(const RaggedRows& ragged);  // of all rows of a ragged grid
+  llvm::Value* tasks_of(GridId id, llvm::Value* record);
+  llvm::Value* tasks_within(GridId id, size_t coords);  // with given values of the first coordinates
   // Row-major number of a cell, by the event's dims at run time.
   llvm::Value* cell_number(const Event& event, const std::vector<llvm::Value*>& cell);
   // Waits for the grid's lookup, where it has one and between kernels not at all, and sets the routed symbols
@@ -74,9 +81,11 @@ class TaskCode {
   using Load = std::function<void(llvm::Value* first, llvm::Value* count)>;
   Load strips_loader(const BodyCall& call, bool bulk_copy);
   Load experts_loader(const BodyCall& call, bool bulk_copy);
+  int64_t elem_bytes(GridId id) const;  // of what is streamed
 
   Emitter& e_;
   const Schedule& s_;
+  const Kinds& kinds_;
   const StepLists& lists_;
   const LaunchValues& launch_;
   const Mode mode_;

@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 3;
+constexpr uint32_t kAbiVersion = 4;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -21,6 +21,15 @@ constexpr uint32_t kMaxNotifies = 4;
 constexpr uint32_t kMaxSymbols = 8;
 constexpr uint32_t kMaxRequests = 64;  // of a step, and elements of its lists
 
+// Sizes of a grid that multiplies with weights [rows, cols], in strips; of others all 0.
+struct MkProduct {
+  uint32_t rows, cols, out_cols, strips;
+  uint32_t tiles, tail_cols;  // of a strip; columns of its last tile
+  uint32_t silu_mul;          // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  float eps;                  // of the norm
+};
+static_assert(sizeof(MkProduct) == 32);
+
 // One task grid. Grids whose code is the same up to these numbers share a kind.
 struct MkGrid {
   uint32_t kind;         // case of the kernel's dispatch
@@ -29,11 +38,13 @@ struct MkGrid {
   uint32_t tickets;      // counter of the tasks drawn, where workers draw them; else 0
   uint32_t wait_base[kMaxWaits];       // first counter of each awaited event, in wait order
   uint32_t notify_base[kMaxNotifies];  // first counter of each notified event, in notify order
-  // Of each operand, reads, then writes: its byte offset in its arena; of a cache its entry of
-  // MkSession::caches, in bytes.
+  // By the roles of the body (ir/bodies.h), reads, then writes: the operand's byte offset in its arena; of a
+  // cache its entry of MkSession::caches, in bytes. kNoOperand: the grid has none.
   uint64_t operand[kMaxOperands];
+  MkProduct product;
 };
-static_assert(sizeof(MkGrid) == 152);
+static_assert(sizeof(MkGrid) == 184);
+constexpr uint64_t kNoOperand = ~uint64_t{0};
 
 // `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker computes its share, or
 // draws task after task.

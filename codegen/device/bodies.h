@@ -1,5 +1,6 @@
-// Task bodies and their arguments. The scaffold fills the arguments from a grid's operands and sizes; sizes
-// are constants there, so a body is specialised by inlining.
+// Task bodies and their arguments. The scaffold fills the arguments from a grid's operands and sizes. Most
+// sizes are constants there, so a body is specialised by inlining; those of products come from the grid's
+// record, so that they share one piece of code.
 //
 // Activations are f32 and row-major. The suffix of a body is the type of the weights (product, embed) or of
 // the cache (attend). All consumer threads of a worker call a body together; consumer_barrier() comes before
@@ -14,6 +15,13 @@ namespace mk {
 // Tokens of a product that one pass of a strip through the ring serves, by the bytes of a weight.
 constexpr u32 kGroupTokens = 16;
 constexpr u32 kGroupTokensF32 = 16;
+
+// Of the rows of weights behind `cols`. A constant of the code: loads of activations need no branches then.
+constexpr u32 kPaddedCols = 128;  // rows of weights are padded to a multiple of it, or of a divisor of it
+enum Padding : u32 { kNoPadding, kPadding, kPaddingOfOdd };
+MK_INLINE constexpr Padding padding_of(u32 cols) {
+  return cols % 2 != 0 ? kPaddingOfOdd : cols % kPaddedCols != 0 ? kPadding : kNoPadding;
+}
 
 // x [T, cols], norm [cols] or null, bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
 // or null. Activations f32, row-major.
@@ -30,6 +38,7 @@ struct ProductArgs {
   u32 tokens;
   u32 silu_mul;   // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
   u32 invariant;  // sums have one order for any number of tokens
+  u32 padding;    // Padding
   f32 eps;
 };
 

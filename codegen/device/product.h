@@ -28,14 +28,11 @@ MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
   return sum;
 }
 
-constexpr u32 kPaddedCols = 128;  // rows of weights are padded to a multiple of it, or of a divisor of it
-
 // Rows of x as a product takes them: normalised, 0 past the last column.
 struct XRows {
   const ProductArgs& a;
   AS3 const f32* scale;
-  // Never where rows need no padding: a constant then, and loads need no branch around them.
-  MK_INLINE bool padded(u32 col) const { return a.cols % kPaddedCols != 0 && col >= a.cols; }
+  MK_INLINE bool padded(u32 col) const { return a.padding != kNoPadding && col >= a.cols; }
   MK_INLINE f32 at(u32 row, u32 col) const {
     if (padded(col)) return 0;
     const f32 v = a.x[row * a.cols + col];
@@ -43,7 +40,7 @@ struct XRows {
   }
   // Of an even column and the next: by one load where rows are of even length.
   MK_INLINE f32x2 pair(u32 row, u32 col) const {
-    if (a.cols % 2 != 0) return {at(row, col), at(row, col + 1)};
+    if (a.padding == kPaddingOfOdd) return {at(row, col), at(row, col + 1)};
     if (padded(col)) return {0, 0};
     const f32x2 v = *(AS1 const f32x2*)(a.x + row * a.cols + col);
     return a.norm ? v * scale[row] * *(AS1 const f32x2*)(a.norm + col) : v;

@@ -5,6 +5,9 @@
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include <algorithm>
+#include <cstddef>
+
+#include "codegen/device/worker.h"
 
 namespace mkc::test {
 namespace {
@@ -36,14 +39,26 @@ llvm::Function* function(llvm::Module& module, const std::string& name) {
   return nullptr;
 }
 
-// Puts the call under a condition: a copy of it, which is returned, happens while *selected == number, itself
-// otherwise.
-llvm::CallInst* selectable_copy(llvm::CallInst& call, uint32_t number, const uint32_t* selected) {
+// The grid that the worker of this thread is at.
+llvm::Value* grid_now(llvm::IRBuilder<>& ir, llvm::Function& kernel) {
+  llvm::Value* worker =
+      calls(*kernel.getParent(), kernel.getName().str(), "mkd_begin").at(0)->getArgOperand(0);
+  return ir.CreateLoad(ir.getInt32Ty(),
+                       ir.CreateConstInBoundsGEP1_64(ir.getInt8Ty(), worker, offsetof(mk::Worker, grid)));
+}
+
+// Puts the call under a condition: a copy of it, which is returned, happens while *selected == number and the
+// worker is at the grid, itself otherwise.
+llvm::CallInst* selectable_copy(llvm::CallInst& call, uint32_t number, uint32_t grid,
+                                const uint32_t* selected) {
   llvm::IRBuilder<> ir(&call);
   llvm::Value* address = ir.CreateIntToPtr(ir.getInt64(reinterpret_cast<uint64_t>(selected)), ir.getPtrTy());
   llvm::LoadInst* now = ir.CreateLoad(ir.getInt32Ty(), address, /*isVolatile=*/true);
+  llvm::Value* chosen = ir.CreateICmpEQ(now, ir.getInt32(number));
+  if (grid != kAnyGrid)
+    chosen = ir.CreateAnd(chosen, ir.CreateICmpEQ(grid_now(ir, *call.getFunction()), ir.getInt32(grid)));
   llvm::Instruction *then_end = nullptr, *else_end = nullptr;
-  llvm::SplitBlockAndInsertIfThenElse(ir.CreateICmpEQ(now, ir.getInt32(number)), &call, &then_end, &else_end);
+  llvm::SplitBlockAndInsertIfThenElse(chosen, &call, &then_end, &else_end);
   auto* copy = llvm::cast<llvm::CallInst>(call.clone());
   copy->insertBefore(then_end->getIterator());
   if (!call.getType()->isVoidTy()) {
@@ -82,7 +97,7 @@ void apply_selectable(llvm::Module& module, const std::vector<std::vector<SiteEd
   struct Target {
     llvm::CallInst* call;
     uint32_t number;
-    const CallEdit* edit;
+    const SiteEdit* site;
   };
   std::vector<Target> targets;  // of the module as it was
   for (uint32_t i = 0; i < changes.size(); ++i)
@@ -92,11 +107,10 @@ void apply_selectable(llvm::Module& module, const std::vector<std::vector<SiteEd
       const std::vector<llvm::CallInst*> found = calls(module, site.inside, site.callee);
       REQUIRE(static_cast<int>(found.size()) > std::max(site.n, 0));
       for (size_t n = 0; n < found.size(); ++n)
-        if (site.n == kEvery || static_cast<size_t>(site.n) == n)
-          targets.push_back({found[n], i + 1, &site.edit});
+        if (site.n == kEvery || static_cast<size_t>(site.n) == n) targets.push_back({found[n], i + 1, &site});
     }
   for (const Target& target : targets)
-    (*target.edit)(*selectable_copy(*target.call, target.number, selected));
+    target.site->edit(*selectable_copy(*target.call, target.number, target.site->grid, selected));
 }
 
 std::function<void(llvm::Module&)> always(const SiteEdit& change) {

@@ -19,11 +19,15 @@ std::vector<llvm::CallInst*> calls(llvm::Module& module, const std::string& insi
 
 constexpr int kEvery = -1;
 
-// What to do to the n-th of such calls, or to every one.
+constexpr uint32_t kAnyGrid = ~0u;
+
+// What to do to the n-th of such calls, or to every one; of a call in the kernel, while its worker runs
+// `grid`.
 struct SiteEdit {
   std::string inside, callee;
   int n = 0;
   CallEdit edit;
+  uint32_t grid = kAnyGrid;
 };
 
 // Applies changes[i] to each of its calls, in effect only while *selected == i + 1.

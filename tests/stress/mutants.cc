@@ -231,19 +231,21 @@ std::vector<Mutant> fault_mutants() {
   };
 }
 
-// The edit at each call of `callee` in the scaffold.
-std::vector<Mutant> at_each_site(const Schedule& schedule, const std::string& name, const std::string& callee,
+// The edit of the calls of `callee` in the scaffold, for one grid of each kind in turn.
+std::vector<Mutant> at_each_kind(const Schedule& s, const std::string& name, const std::string& callee,
                                  const CallEdit& edit, const std::vector<const char*>& caught,
                                  bool in_some_orders = false) {
-  llvm::LLVMContext context;
-  const auto module =
-      make_kernel_module(context, schedule, find_kinds(schedule), Mode::kMegakernel, true, {});
-  const auto sites = static_cast<int>(calls(*module, "mk_kernel", callee).size());
-  REQUIRE(sites >= 8);  // kinds of a layer and the model's ends
   std::vector<Mutant> mutants;
-  for (int i = 0; i < sites; ++i)
-    mutants.push_back(
-        {fmt::format("{}, site {}", name, i), {{"mk_kernel", callee, i, edit}}, caught, in_some_orders});
+  for (const GridId id : find_kinds(s).first) {
+    const TaskGrid& grid = s.program.grids[id];
+    if (s.placements[id.index].kind == PlacementKind::kInline) continue;
+    if ((callee == "mkd_wait" ? grid.waits.empty() : grid.notifies.empty())) continue;
+    mutants.push_back({fmt::format("{}, {}", name, grid.name),
+                       {{"mk_kernel", callee, kEvery, edit, id.index}},
+                       caught,
+                       in_some_orders});
+  }
+  REQUIRE(mutants.size() >= 8);  // kinds of a layer and the model's ends
   return mutants;
 }
 
@@ -251,14 +253,14 @@ std::vector<Mutant> site_mutants(const Schedule& s) {
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly}, wrong = {kRace, kFault};
   std::vector<Mutant> all;
   for (std::vector<Mutant>& mutants :
-       std::vector{at_each_site(s, "no wait", "mkd_wait", drop, early),
-                   at_each_site(s, "wait for one less", "mkd_wait", add_to(2, -1), {kRace}, true),
-                   at_each_site(s, "wait for one more", "mkd_wait", add_to(2, 1), {kFault}),
-                   at_each_site(s, "wait at the wrong cell", "mkd_wait", add_to(1, 1), wrong),
-                   at_each_site(s, "no notification", "mkd_notify", drop, {kFault}),
-                   at_each_site(s, "notification twice", "mkd_notify", twice, wrong, true),
-                   at_each_site(s, "notification of the wrong cell", "mkd_notify", add_to(1, 1), wrong),
-                   at_each_site(s, "no barrier before notifications", "mkd_barrier", drop, {kReadTooEarly})})
+       std::vector{at_each_kind(s, "no wait", "mkd_wait", drop, early),
+                   at_each_kind(s, "wait for one less", "mkd_wait", add_to(2, -1), {kRace}, true),
+                   at_each_kind(s, "wait for one more", "mkd_wait", add_to(2, 1), {kFault}),
+                   at_each_kind(s, "wait at the wrong cell", "mkd_wait", add_to(1, 1), wrong),
+                   at_each_kind(s, "no notification", "mkd_notify", drop, {kFault}),
+                   at_each_kind(s, "notification twice", "mkd_notify", twice, wrong, true),
+                   at_each_kind(s, "notification of the wrong cell", "mkd_notify", add_to(1, 1), wrong),
+                   at_each_kind(s, "no barrier before notifications", "mkd_barrier", drop, {kReadTooEarly})})
     std::move(mutants.begin(), mutants.end(), std::back_inserter(all));
   return all;
 }

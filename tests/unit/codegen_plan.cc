@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/describe.h"
+#include "codegen/operands.h"
 #include "codegen/plan.h"
 #include "tests/unit/codegen_fixtures.h"
 
@@ -68,6 +69,51 @@ TEST_CASE("grids of one kind differ in numbers alone") {
   }
 }
 
+// Of each code, how many kinds share it and the first one's grid.
+std::vector<std::pair<size_t, std::string>> shared_code(const Schedule& s) {
+  std::vector<std::pair<size_t, std::string>> shared;
+  for (const std::vector<GridId>& code : find_kinds(s).codes)
+    if (code.size() > 1) shared.emplace_back(code.size(), s.program.grids[code.front()].name);
+  return shared;
+}
+
+TEST_CASE("products share code with a norm and without") {
+  const std::string two_layers =
+      edited(test::llama_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
+  const Schedule s = scheduled(two_layers);
+  size_t kinds = 0;
+  for (const std::vector<GridId>& code : find_kinds(s).codes) kinds += code.size();
+  CHECK(kinds == find_kinds(s).first.size());
+  CHECK(shared_code(s) == std::vector<std::pair<size_t, std::string>>{{6, "l0.q"}, {2, "l0.o"}});
+  // Those of rows of 128 weights load their activations without asking where padding begins.
+  const Schedule full =
+      scheduled(edited(two_layers, "\"intermediate_size\": 48", "\"intermediate_size\": 128"));
+  CHECK(shared_code(full) == std::vector<std::pair<size_t, std::string>>{{6, "l0.q"}});
+}
+
+TEST_CASE("the record of a product has its sizes") {
+  const Schedule s = scheduled(test::llama_config());
+  const Plan plan(make_plan(s, find_kinds(s)));
+  const auto product = [&](std::string_view name) {
+    for (GridId id : s.program.grids.ids())
+      if (s.program.grids[id].name == name) return plan.grids[id.index].product;
+    FAIL(name);
+    return mkrt::MkProduct{};
+  };
+  const mkrt::MkProduct gate_up = product("l0.gate_up");
+  CHECK(gate_up.rows == 96);
+  CHECK(gate_up.cols == 32);
+  CHECK(gate_up.out_cols == 48);
+  CHECK(gate_up.strips == 6);
+  CHECK(gate_up.tiles == 1);
+  CHECK(gate_up.tail_cols == 128);
+  CHECK(gate_up.silu_mul == 1);
+  CHECK(gate_up.eps == 1e-5f);
+  CHECK(product("logits").strips == 7);
+  CHECK(product("l0.down").silu_mul == 0);
+  CHECK(product("l0.attend").rows == 0);
+}
+
 TEST_CASE("the plan says what the schedule says") {
   const Schedule s =
       scheduled(edited(test::qwen2_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2"));
@@ -90,9 +136,12 @@ TEST_CASE("the plan says what the schedule says") {
       return entry < std::ssize(caches) ? sizeof(mkrt::MkCache) * static_cast<uint64_t>(entry)
                                         : s.slots[t.index].offset;
     };
-    for (size_t i = 0; i < grid.reads.size(); ++i) CHECK(record.operand[i] == place_of(grid.reads[i].tensor));
-    for (size_t i = 0; i < grid.writes.size(); ++i)
-      CHECK(record.operand[grid.reads.size() + i] == place_of(grid.writes[i].tensor));
+    for (const Access& read : grid.reads)
+      CHECK(record.operand[operand_place(grid.body, read.role, false)] == place_of(read.tensor));
+    for (const Access& write : grid.writes)
+      CHECK(record.operand[operand_place(grid.body, write.role, true)] == place_of(write.tensor));
+    const auto none = std::count(std::begin(record.operand), std::end(record.operand), mkrt::kNoOperand);
+    CHECK(mkrt::kMaxOperands - none == grid.reads.size() + grid.writes.size());
     for (size_t i = 0; i < grid.waits.size(); ++i)
       CHECK(record.wait_base[i] == s.event_base[grid.waits[i].event.index]);
     for (size_t i = 0; i < grid.notifies.size(); ++i)

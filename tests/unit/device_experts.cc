@@ -180,6 +180,7 @@ ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.tiles = p.shape.tiles;
   a.product.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
   a.product.tokens = c.tokens;
+  a.product.padding = padding_of(c.cols);
   a.product.silu_mul = c.silu;
   a.product.eps = 1e-5f;
   a.expert = global(p.routed.expert.data());

@@ -58,6 +58,7 @@ ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.tiles = p.shape.tiles;
   a.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
   a.tokens = c.tokens;
+  a.padding = padding_of(c.cols);
   a.eps = 1e-5f;
   return a;
 }

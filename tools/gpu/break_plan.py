@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 MAGIC = struct.pack("<I", 0x316B6D70)  # kPlanMagic of runtime/abi.h
-HEADER, GRID = 16, 152
+HEADER, GRID = 16, 184
 WAITS, NOTIFIES = 16, 24  # offsets of wait_base and notify_base in a grid's record
 
 

@@ -1,0 +1,21 @@
+// The operands of a grid by their roles.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "ir/tasks.h"
+
+namespace mkc {
+
+// The operand of a role; null where the grid has none. `written`: of the role among the writes.
+const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written = false);
+
+// The tensor of an operand that the grid has.
+const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, std::string_view role,
+                             bool written = false);
+
+// Place of a role in MkGrid::operand.
+size_t operand_place(BodyKind body, std::string_view role, bool written);
+
+}  // namespace mkc
