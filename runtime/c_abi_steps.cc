@@ -133,6 +133,15 @@ int mkrt_draw_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_draws* 
       [&] { return missing(draws, "draws") ? 1 : step_batch(session, batch, draws, nullptr, nullptr); }, 1);
 }
 
+int mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, size_t bytes) {
+  return guarded(
+      [&] {
+        if (missing(session, "session") || missing(name, "name") || missing(to, "to")) return 1;
+        return failed(session->session.read_tensor(name, {static_cast<std::byte*>(to), bytes}));
+      },
+      1);
+}
+
 int mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws) {
   return guarded(
       [&] {

@@ -154,6 +154,11 @@ int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logit
 /* The same with draws: [requests]. */
 int mkrt_draw_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_draws* draws);
 
+/* Copies the first bytes of a tensor of the last step, by the manifest's name ("l0.attended", float [rows,
+ * columns]). Of a cubin made with --keep-activations each has memory of its own; else later ones lie in the
+ * memory of earlier ones. */
+int mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, size_t bytes);
+
 /* Steps on a stream of the caller's (docs/c-abi.md). */
 
 /* stream: a CUstream of the device's primary context, for all steps of the session from now on; NULL, as in a

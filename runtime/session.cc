@@ -103,13 +103,10 @@ Status Session::State::end(StepResult& result) {
   StepMemory& step = *under_way[ended++ % kMaxUnderWay];
   Status status = step.wait(options.stream);
   if (status.ok()) status = check_fault(step.fault(), manifest, device->name(), options.timeout_ns);
-  if (!status.ok()) {
-    faulted = true;
-    return status;
-  }
-  step.read(result);
-  if (several_steps) serial += result.steps;
-  return {};
+  if (status.ok()) status = step.read(result);
+  faulted = faulted || !status.ok();
+  if (status.ok() && several_steps) serial += result.steps;
+  return status;
 }
 
 Status Session::begin_step(const Batch& batch) {
@@ -145,6 +142,20 @@ Status Session::end_step(StepResult& result) {
 
 uint64_t Session::logits_address() const {
   return state_->logits_at();
+}
+
+Status Session::read_tensor(const std::string& name, std::span<std::byte> to) const {
+  const State& s = *state_;
+  if (s.begun != s.ended) return is_under_way();
+  for (const auto* tensors : {&s.manifest.tensors, &s.manifest.outputs})
+    for (const ManifestTensor& t : *tensors) {
+      if (t.name != name) continue;
+      if (to.size() > t.bytes)
+        return Error{
+            fmt::format("tensor {}: error: has {} bytes, {} are asked for", name, t.bytes, to.size())};
+      return s.device->read(to, s.session.workspace + t.offset);
+    }
+  return Error{fmt::format("tensor {}: error: the model has none of this name", name)};
 }
 
 Status Session::step(const Batch& batch, StepResult& result, float* logits) {
@@ -189,6 +200,7 @@ Status Session::step(std::span<const int32_t> tokens, const Draws& draws, StepRe
 Result<int32_t> Session::step(std::span<const int32_t> tokens, float* logits) {
   StepResult& result = state_->own_result;
   if (Status status = step(tokens, Draws{}, result, logits); !status.ok()) return status.error();
+  if (result.ids.empty()) return Error{"step: error: the kernel has drawn nothing"};
   return result.ids[0];
 }
 

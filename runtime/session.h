@@ -87,6 +87,10 @@ class Session {
   Status fill_step(const Batch& batch);
   // Device address of the last launch's logits, float [rows, vocab].
   uint64_t logits_address() const;
+  // The first bytes of a tensor of the workspace (the manifest's name) as the last step left it: its rows
+  // where each activation has memory of its own (mkc compile --keep-activations), else those of whatever was
+  // there last. Errors: no such tensor, or a smaller one; a step is under way.
+  Status read_tensor(const std::string& name, std::span<std::byte> to) const;
   // From the next launch on. Error: one is under way.
   Status set_stream(uint64_t stream);
   void set_timeout(uint64_t timeout_ns);

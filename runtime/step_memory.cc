@@ -1,5 +1,7 @@
 #include "runtime/step_memory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -201,7 +203,7 @@ Status StepMemory::wait(uint64_t stream) {
   return settled_ ? device_->wait_for_stream(stream) : device_->wait_for_mark(*mark_);
 }
 
-void StepMemory::read(StepResult& result) const {
+Status StepMemory::read(StepResult& result) const {
   result.begin.assign(1, 0);
   result.ids.clear();
   result.logprobs.clear();
@@ -212,6 +214,10 @@ void StepMemory::read(StepResult& result) const {
       std::any_of(sizes_.begin(), sizes_.end(), [](const DrawSizes& of) { return of.logprobs > 0; });
   for (const DrawSizes& sizes : sizes_) {
     const uint32_t count = sizes.drawn > 0 ? *drawn : 0;
+    if (sizes.drawn > 0 && count >= sizes.drawn)
+      return Error{
+          fmt::format("step: error: request {}: the kernel says {} tokens were drawn, expected at most {}",
+                      result.begin.size() - 1, count, sizes.drawn - 1)};
     result.ids.insert(result.ids.end(), drawn + 1, drawn + 1 + count);
     if (sizes.logprobs > 0) result.logprobs.insert(result.logprobs.end(), logprobs, logprobs + count);
     if (asked) result.logprobs.resize(result.ids.size());
@@ -220,6 +226,7 @@ void StepMemory::read(StepResult& result) const {
     drawn += sizes.drawn;
     logprobs += sizes.logprobs;
   }
+  return {};
 }
 
 }  // namespace mkrt

@@ -43,7 +43,7 @@ class StepMemory {
 
   // Of a batch that has ended.
   MkFault fault() const { return *at<MkFault>(at_.fault); }
-  void read(StepResult& result) const;
+  Status read(StepResult& result) const;  // error: more than was asked for
 
  private:
   // What draws take: words of stop ids, seen ids and tokens, entries of log-probabilities.

@@ -15,7 +15,7 @@ Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceO
   Result<Schedule> dealt =
       deal(std::move(program), std::move(placements.value()), machine, workers, options.balance_grids);
   if (!dealt.ok()) return dealt.error();
-  plan_memory(dealt.value());
+  plan_memory(dealt.value(), options.keep_activations);
   plan_counters(dealt.value());
   return dealt;
 }

@@ -13,6 +13,7 @@ struct PlaceOptions {
   uint32_t workers = 0;        // 0: as many as the machine has
   bool balance_grids = false;  // level the bytes of each grid alone, for comparison
   Scheduler scheduler = Scheduler::kStatic;
+  bool keep_activations = false;       // none shares memory with another: all can be read after a step
   std::vector<PlacementRule> rules{};  // win over the scheduler; of several for a grid the last
 };
 

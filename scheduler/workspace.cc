@@ -117,9 +117,9 @@ bool ends_before(const Lifetime& first, const Lifetime& second, const std::vecto
   return true;
 }
 
-// Places activations, largest first, each at the lowest offset where nothing is alive at the same time.
-// Returns the end of the arena.
-uint64_t place_activations(const TaskProgram& program, std::vector<Slot>& slots) {
+// Places activations, largest first, each at the lowest offset where nothing is alive at the same time, or
+// nothing ever is. Returns the end of the arena.
+uint64_t place_activations(const TaskProgram& program, bool apart, std::vector<Slot>& slots) {
   const std::vector<GridSet> before = grids_before(program);
   const std::vector<Lifetime> lives = lifetimes(program);
   std::vector<uint32_t> todo;
@@ -135,7 +135,8 @@ uint64_t place_activations(const TaskProgram& program, std::vector<Slot>& slots)
   for (uint32_t t : todo) {
     uint64_t offset = 0;
     for (uint32_t other : placed) {
-      if (ends_before(lives[t], lives[other], before) || ends_before(lives[other], lives[t], before))
+      if (!apart &&
+          (ends_before(lives[t], lives[other], before) || ends_before(lives[other], lives[t], before)))
         continue;
       if (offset + align(slots[t].bytes) <= slots[other].offset) break;
       offset = std::max(offset, align(slots[other].offset + slots[other].bytes));
@@ -208,11 +209,11 @@ std::vector<uint32_t> event_counters(const Schedule& schedule) {
   return counters;
 }
 
-void plan_memory(Schedule& schedule) {
+void plan_memory(Schedule& schedule, bool keep_activations) {
   const TaskProgram& program = schedule.program;
   schedule.slots.clear();
   for (uint64_t bytes : slot_bytes(program)) schedule.slots.push_back({0, bytes});
-  schedule.workspace_bytes = place_activations(program, schedule.slots);
+  schedule.workspace_bytes = place_activations(program, keep_activations, schedule.slots);
   for (TensorId t : program.tensors.ids()) {
     Slot& slot = schedule.slots[t.index];
     if (slot.bytes == 0) continue;

@@ -19,8 +19,8 @@ std::vector<uint64_t> slot_bytes(const TaskProgram& program);
 std::vector<uint32_t> event_counters(const Schedule& schedule);
 
 // Fills slots and arena sizes. Activations share memory where the events already keep them apart (see
-// grids_before).
-void plan_memory(Schedule& schedule);
+// grids_before), unless all are to be kept until the step has ended.
+void plan_memory(Schedule& schedule, bool keep_activations);
 
 // Fills event_base, the tickets of the placements, and event_cells.
 void plan_counters(Schedule& schedule);

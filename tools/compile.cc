@@ -224,6 +224,8 @@ void add_compile(CLI::App& app, Action& action) {
           "manifest, ptx, or cubin, which unlike the default fails where there is no assembler")
       ->check(CLI::IsMember(kKinds));
   add_mode_option(*command, a->request.mode);
+  command->add_flag("--keep-activations", a->request.keep_activations,
+                    "give each activation memory of its own, so that all can be read after a step");
   command->add_option("--print-after", a->print_after,
                       "print the module to standard error after a pass, or all");
   command->add_option("--assembler", a->assembler,

@@ -27,9 +27,9 @@ struct Compilation {
   std::optional<mkrt::Checkpoint> checkpoint;  // absent: from config.json alone
   Machine machine;
   Mode mode = Mode::kMegakernel;
-  bool balance_grids = false;              // of PlaceOptions
-  Module module;                           // the level reached
-  std::vector<std::string> event_reasons;  // by EventId: why its granularity
+  bool balance_grids = false, keep_activations = false;  // of PlaceOptions
+  Module module;                                         // the level reached
+  std::vector<std::string> event_reasons;                // by EventId: why its granularity
   ProofReport proof;
   std::vector<PassTime> times;  // of every pass, verification included
 
@@ -60,6 +60,7 @@ struct ModelRequest {
   ModelOptions options;  // win over the model.yaml
   std::string machine;   // name or file; "": the target's default
   Mode mode = Mode::kMegakernel;
+  bool keep_activations = false;  // of PlaceOptions
 };
 
 // Reads request, machine and, if there are any or `weights` is set, the checkpoint's headers.

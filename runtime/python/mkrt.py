@@ -45,6 +45,7 @@ _SIGNATURES = {
     "mkrt_end_step": (c_int, c_void_p, POINTER(c_int32), c_void_p),
     "mkrt_capture_step": (c_int, c_void_p, c_void_p),
     "mkrt_fill_step": (c_int, c_void_p, c_void_p, c_void_p),
+    "mkrt_read_tensor": (c_int, c_void_p, c_char_p, c_void_p, c_size_t),
     "mkrt_logits": (c_uint64, c_void_p),
 }
 NHD, HND, PACKED = range(3)  # forms of a page of the cache
@@ -278,6 +279,14 @@ class Session(_Handle):
                                                   following))
         following = list(following)[:len(requests)]
         return (following, rows) if logits else following
+
+    def read_tensor(self, name, rows, columns):
+        """What the last step left in a tensor of floats, by the manifest's name: a numpy array [rows, columns]. Needs an
+        artefact made with --keep-activations."""
+        import numpy
+        out = numpy.empty((rows, columns), dtype=numpy.float32)
+        self._check(self._library.mkrt_read_tensor(self._open(), name.encode(), out.ctypes.data, out.nbytes))
+        return out
 
     def set_stream(self, stream):
         """For all steps from now on: a CUstream by its number (a torch stream's cuda_stream); 0: the default one."""

@@ -22,6 +22,7 @@ struct FakeDevice final : Device {
   std::vector<int32_t> pages;    // the first of the last step
   MkSession session{};
   MkFault fault{};
+  uint32_t counted = 1;  // what the kernel says of its draws
 
   std::string name() const override { return "fake"; }
   Result<uint64_t> allocate(uint64_t bytes) override {
@@ -87,12 +88,12 @@ struct FakeDevice final : Device {
     return {};
   }
 
-  static void draw_one(const MkDraw& wanted, std::span<const float> row) {
+  void draw_one(const MkDraw& wanted, std::span<const float> row) {
     if (wanted.limit == 0) return;
     const std::span seen(reinterpret_cast<const uint32_t*>(wanted.seen), wanted.seen != 0);
     const Drawn drawn = draw(row, wanted.sampling, seen);
     auto* out = reinterpret_cast<uint32_t*>(wanted.drawn);
-    out[0] = 1;
+    out[0] = counted;
     out[1] = static_cast<uint32_t>(drawn.id);
     if (wanted.logprobs == 0) return;
     auto* logprobs = reinterpret_cast<MkLogprobs*>(wanted.logprobs);

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 from argparse import Namespace
 from pathlib import Path
 
@@ -122,6 +123,20 @@ class BenchTest(unittest.TestCase):
         self.bench({"limits": [], "a": [{**row, "context": 1024}]}).run(json.loads(self.out.read_text())["parts"])
         part = json.loads(self.out.read_text())["parts"]["a"]
         self.assertEqual((part["state"], [r["context"] for r in part["rows"]]), ("complete", [128, 1024]))
+
+    def test_peers_go_through_batches_contexts_and_chunks_once(self):
+        made = bench.Bench(Namespace(minutes=1, out=self.out, only="", device="emulator", shapes=CONFIGS, contexts=[1024, 128],
+                                     batches=[1, 8], mode="reduce-overhead", steps=3))
+        asked = []
+        with unittest.mock.patch.object(bench, "lines", lambda command, _: asked.append(command[-1]) or []):
+            self.assertEqual(list(made.peer("qwen3-0.6b", "eager", [])), [])
+            had = [{"context": 1024, "batch": 1, "us": []}, {"context": 1024, "batch": 8, "tokens": 1, "state": bench.TOO_LARGE}]
+            self.assertEqual(list(made.peer("qwen3-0.6b", "eager", had)), had)
+            list(made.peer("qwen3-0.6b", "transformers", []))
+            list(made.peer("qwen3-0.6b", "eager", [], rest=True))
+            list(made.peer("qwen3-0.6b", "eager", [{"context": 128, "batch": 8, "us": []}], rest=True))
+        self.assertEqual(asked, ["1024x1x1,128x1x1,1024x1x16,1024x1x64,1024x8x1", "128x1x1,1024x1x16,1024x1x64",
+                                 "1024x1x1,128x1x1,1024x8x1", "128x8x1"])
 
     def test_a_run_that_is_cut_off_loses_nothing(self):
         class CutOff(BaseException):

@@ -18,22 +18,23 @@ import json
 result = json.load(open("result.json"))
 states = {c["check"]: c["state"] for c in result["checks"]}
 assert states["stories"] == "passed" and states["logits qwen3"] == "passed", states
+assert states["layers qwen3"] == "not run on a GPU", states
+(told,) = [c["parts_from"] for c in result["checks"] if c["check"] == "stories"]
+assert told["the emulator's"] == [None, None], told  # it is the emulator
 assert states["fault"] == "not run on a GPU" and states["speed qwen3-8b"] == "not run on a GPU", states
 assert result["device"] == "emulator"
 PY
 
 # bench.py, all but the models' sizes as on a GPU: mkrun and the measurements use a driver that keeps memory on the host.
 clang-22 -shared -fPIC "$root/tests/fixtures/fake_cuda/libcuda.c" -o libcuda.so.1
-parts=mkc
-peers=eager,transformers
-if python3 -c 'import torch, transformers, safetensors' 2>/dev/null; then parts=; else
+torch=$(python3 -c 'import torch, transformers, safetensors; print(torch.__version__)' 2>/dev/null) ||
   echo "SKIP peers: torch, transformers and safetensors are not installed"
-fi
 bench() {
   LD_LIBRARY_PATH=$out python3 bench.py --device emulator --shapes models --models qwen3,llama --contexts 32,96,200 \
     --steps 4 --out bench.json "$@"
 }
-bench --only "$parts" --peers "$peers" >bench.log || { cat bench.log; exit 1; }
+bench --only mkc >bench.log || { cat bench.log; exit 1; }
+[ -z "$torch" ] || bench --peers eager,transformers --batches 1,4 >peers.log || { cat peers.log; exit 1; }
 bench --only mkc >again.log || { cat again.log; exit 1; }
 python3 - <<'PY'
 import json
@@ -45,14 +46,25 @@ assert timed[:4] == [(1, t, c) for t in (1, 16) for c in (32, 96)], rows
 assert timed[4:] == [(b, 1, c) for b in (2, 4, 8, 16) for c in (32, 96)], rows
 assert {"context": 200, "state": "not supported by this artefact"} in rows, rows
 assert {"batch": 64, "state": "not supported by this artefact"} in rows, rows
+rows = result["parts"]["mkc launches llama"]["rows"]
+assert {(r["steps_per_launch"], r["tokens"]) for r in rows if "us" in r} == {(8, 1)}, rows
 PY
 
 # The C interface's examples, on that driver.
 python3 "$root/tests/unit/c_abi_test.py" "$build/libmkrt.so" "$root" clang-22 cubins/tiny-stories.cubin models/tiny-stories
 
+# Sessions on streams and by a graph, on that driver.
+FAKE_CUDA_DRAWS=1 LD_LIBRARY_PATH=$out python3 sessions.py cubins/tiny-stories.cubin models/tiny-stories 5,9,3,3,7 streams,graph >streams.log
+[[ $(wc -l <streams.log) == 2 ]]
+
+if [ -n "$torch" ]; then  # kernels that do nothing leave even the embedding at 0
+  LD_LIBRARY_PATH=$out python3 layers.py cubins/qwen3_moe-kept.cubin models/qwen3_moe --device cpu 2>layers.log && exit 1
+  grep -q "^layers: error: grid embed is the first to be wrong, in x: rows \[0, 1, " layers.log || { cat layers.log; exit 1; }
+fi
+
 # check.py against that driver, whose kernels compute nothing: what looks at results must say that they are wrong.
 for check in loads sessions repeats fault limits; do
-  LD_LIBRARY_PATH=$out python3 check.py --only "$check" --repeats 50 --out "fake $check.json" >>fake.log || :
+  FAKE_CUDA_DRAWS=1 LD_LIBRARY_PATH=$out python3 check.py --only "$check" --repeats 50 --out "fake $check.json" >>fake.log || :
 done
 python3 - <<'PY'
 import json

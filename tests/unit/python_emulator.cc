@@ -14,9 +14,10 @@ extern "C" struct EmulatedKernel {
   size_t plan_bytes;
 };
 
-// The model of a checkpoint, as one kernel or with a kernel for each grid; it is kept until the process ends.
-// Nonzero: it cannot be compiled.
+// The model of a checkpoint, as one kernel or with a kernel for each grid, with or without memory of its own
+// for each activation; it is kept until the process ends. Nonzero: it cannot be compiled.
 extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char* directory, int by_grids,
+                                                                      int keep_activations,
                                                                       EmulatedKernel* out) {
   struct Kept {
     mkc::HostArtefact host;
@@ -25,6 +26,7 @@ extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char
   static std::deque<Kept> kept;
   mkc::ModelRequest request{directory, {}, ""};
   request.options.target = "emulator";
+  request.keep_activations = keep_activations != 0;
   if (by_grids) request.mode = mkc::Mode::kKernels;
   mkc::Result<mkc::Compilation> c = mkc::open_model(request, true);
   if (!c.ok() || !mkc::run_passes(c.value()).ok()) return 1;

@@ -16,6 +16,12 @@ except ImportError:
     np = None
     print("SKIP tests of arrays: numpy is not installed")
 
+try:
+    import torch
+except ImportError:
+    torch = None
+    print("SKIP layers: torch is not installed")
+
 LIBRARY, ROOT = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path[:0] = [str(ROOT / "runtime" / "python"), str(ROOT / "tools" / "gpu")]
 sys.dont_write_bytecode = True
@@ -43,10 +49,10 @@ class MkrtTest(unittest.TestCase):
     def setUpClass(cls):
         cls.kernel = Kernel()
         build = ctypes.CDLL(str(LIBRARY)).emulated_kernel
-        build.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(Kernel)]
-        assert build(str(CHECKPOINT).encode(), 0, ctypes.byref(cls.kernel)) == 0
+        build.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(Kernel)]
+        assert build(str(CHECKPOINT).encode(), 0, 1, ctypes.byref(cls.kernel)) == 0
         cls.by_grids = Kernel()
-        assert build(str(CHECKPOINT).encode(), 1, ctypes.byref(cls.by_grids)) == 0
+        assert build(str(CHECKPOINT).encode(), 1, 0, ctypes.byref(cls.by_grids)) == 0
 
     def setUp(self):
         k = self.kernel
@@ -198,8 +204,14 @@ class MkrtTest(unittest.TestCase):
             sessions.ragged(self.session, PROMPT[:18])
             self.session.make_cache(16, 4)
             sessions.two_sessions(opened, PROMPT)
+            sessions.two_streams(opened, PROMPT, (0, 0))
+            sessions.several_steps(self.session, PROMPT[:18])
         self.assertEqual([json.loads(line)["check"] for line in said.getvalue().splitlines()],
-                         ["step sizes", "ragged batches", "two sessions"])
+                         ["step sizes", "ragged batches", "two sessions", "two streams", "several steps"])
+        with opened() as other, self.assertRaisesRegex(SystemExit, "^sessions: error: 2 steps a launch give "):
+            generate = other.generate  # that of longer launches forgets a token
+            other.generate = lambda ids, count, steps_per_launch=1: generate(ids[steps_per_launch - 1:], count)
+            sessions.several_steps(other, PROMPT)
         batch, self.session.step_batch = self.session.step_batch, lambda requests, logits: batch(
             [([token ^ 1 for token in tokens], length, pages) for tokens, length, pages in requests], logits)
         with self.assertRaisesRegex(SystemExit, r"^sessions: error: request \d+ of \d+ in pages of 16, form 0: relative error "):
@@ -208,6 +220,31 @@ class MkrtTest(unittest.TestCase):
         step, self.session.step = self.session.step, forgetful
         with self.assertRaisesRegex(SystemExit, "^sessions: error: steps of 2 tokens: relative error "):
             sessions.every_step_size(self.session, PROMPT[:18])
+
+    @unittest.skipUnless(torch, "needs torch")
+    def test_the_first_wrong_grid_is_named(self):
+        import layers
+        from shapes import read_shape
+        manifest, plan, _ = self.artefact
+        says, shape = json.loads(manifest), read_shape(CHECKPOINT)
+
+        def compared(plan, says=says):
+            with torch.no_grad():
+                return layers.compare(lambda: self.device.open_from_memory(manifest, plan, None, CHECKPOINT), says, shape,
+                                      CHECKPOINT, "cpu", 21)
+
+        # The embedding, seven tensors of each layer, the logits.
+        self.assertEqual(compared(plan)["tensors"], 1 + 7 * shape.layers + 1)
+        weights = {weight["name"]: weight["offset"] for weight in says["weights"]}
+        for grid, right, wrong in (("l1.o", "l1.o.packed", "l0.o.packed"), ("l1.gate_up", "l1.post_norm", "l0.input_norm"),
+                                   ("l0.v", "l0.v.packed", "l0.k.packed")):
+            other = break_plan.misled(plan, says["grids"].index(grid), weights[right], weights[wrong])
+            with self.assertRaisesRegex(SystemExit, f"^layers: error: grid {grid} is the first to be wrong, in "):
+                compared(other)
+        shared = json.loads(manifest)
+        shared["tensors"][1]["offset"] = shared["tensors"][0]["offset"]
+        with self.assertRaisesRegex(SystemExit, "share memory: compile with --keep-activations$"):
+            compared(plan, shared)
 
     def test_a_broken_plan_is_a_fault_that_names_who_waited_and_harms_nobody_after_it(self):
         manifest, plan, _ = self.artefact

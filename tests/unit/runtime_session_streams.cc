@@ -96,6 +96,37 @@ TEST_CASE("a captured step is run by its graph, each time for another batch") {
         "cache: error: a graph has a step of the session: it cannot take another cache");
 }
 
+TEST_CASE("a tensor of the last step is read by its name") {
+  FakeDevice device;
+  Session session = opened(device);
+  StepResult result;
+  const OneToken one{3, 1};
+  std::vector<float> row(kVocab);
+  const auto read = [&](const std::string& name) {
+    const Status status = session.read_tensor(name, std::as_writable_bytes(std::span(row)));
+    return status.ok() ? "" : status.error().message;
+  };
+  REQUIRE(session.begin_step(one.batch()).ok());
+  CHECK(read("logits") == "step: error: a step is under way: end it first");
+  REQUIRE(session.end_step(result).ok());
+  CHECK(read("logits") == "");
+  CHECK(row[3] == 50.0f);
+  CHECK(read("l0.y") == "tensor l0.y: error: the model has none of this name");
+  row.resize(4 * kVocab + 1);
+  CHECK(read("logits") == "tensor logits: error: has 160 bytes, 164 are asked for");
+}
+
+TEST_CASE("what a kernel says of its draws is not believed blindly") {
+  for (const auto& [counted, message] :
+       {std::pair{2u, "step: error: request 0: the kernel says 2 tokens were drawn, expected at most 1"},
+        {0u, "step: error: the kernel has drawn nothing"}}) {
+    FakeDevice device;
+    Session session = opened(device);
+    device.counted = counted;
+    CHECK(error_of(session.step(std::vector<int32_t>{3})) == message);
+  }
+}
+
 TEST_CASE("a fault comes with the end of its step, and with its time limit") {
   FakeDevice device;
   Session session = opened(device);

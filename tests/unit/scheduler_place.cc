@@ -221,6 +221,19 @@ TEST_CASE("activations of different layers share memory, those alive together do
   CHECK(apart("l0.q", "l0.attn"));  // combine of one head runs beside attend of another
 }
 
+TEST_CASE("activations that are kept share no memory") {
+  const Schedule s = place(model_program({.layers = 3}), machine(), {.keep_activations = true}).value();
+  std::vector<Slot> slots;
+  for (TensorId t : s.program.tensors.ids())
+    if (s.program.tensors[t].kind == TensorKind::kActivation && s.slots[t.index].bytes != 0)
+      slots.push_back(s.slots[t.index]);
+  std::sort(slots.begin(), slots.end(), [](const Slot& a, const Slot& b) { return a.offset < b.offset; });
+  CHECK(slots.size() > 6);
+  for (size_t i = 1; i < slots.size(); ++i)
+    CHECK(slots[i - 1].offset + slots[i - 1].bytes <= slots[i].offset);
+  CHECK(slots.back().offset + slots.back().bytes <= s.workspace_bytes);
+}
+
 TEST_CASE("grids are known to be before others through heads and joins") {
   const TaskProgram program = model_program();
   const auto before = grids_before(program);

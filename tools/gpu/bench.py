@@ -2,10 +2,12 @@
 """Times mkc, the GPU's limits and mkc's peers: run it in a folder made by tools/gpu/bundle.
 
 Each part is a program of its own with a deadline; its rows are in RESULT.json before the next begins. A part that is
-complete there is not run again, so that several runs make one whole. Expected on an H100: the limits half a minute;
-mkc and its kernels half a minute to a minute and a half each for a model; torch.compile one to two minutes, the other
-peers half that. So the first run has mkc beside its kernels for the dense models, the next two the rest. Needs Python
-3.9 and the CUDA driver; the peers need torch, one of them transformers.
+complete there is not run again, and a peer's goes on from the rows that it has, so that several runs make one whole.
+Expected on an H100: the limits half a minute; mkc, its kernels and its longer launches half a minute to a minute and a
+half each for a model; a peer's point 20 to 40 seconds with torch.compile, a few without. So the first run has mkc beside
+its kernels for the dense models, the second the rest of mkc, the next five or six the peers at the points that
+docs/performance.md shows; the grids of all batches and contexts come last, at four minutes a part and run, and may be
+left out. Needs Python 3.9 and the CUDA driver; the peers need torch, one of them transformers.
 """
 import argparse
 import datetime
@@ -25,6 +27,8 @@ CONTEXTS = [1024, 128, 8192, 32768]
 BATCH_CONTEXT = 1024
 BATCHES = [1, 2, 4, 8, 16, 32, 64]
 CHUNKS = [16, 64]
+STEPS_PER_LAUNCH = 8
+PAGE = 16  # positions of a page of mkrun's cache
 UNSUPPORTED = "not supported by this artefact"
 TOO_LARGE = "does not fit this GPU"
 
@@ -61,8 +65,9 @@ class Bench:
         memory = self.result.get("machine", {}).get("memory_bytes", 0)
         return int(0.95 * memory - says["weight_bytes"] - says["workspace_bytes"]) // position_bytes(says)
 
-    def mkc(self, model, cubin, _):
-        """Steps of one request, of one token and of chunks, then of batches, by the runner."""
+    def mkc(self, model, cubin, _, launch=1):
+        """Steps of one request, of one token and of chunks, then of batches, by the runner; or launches of several steps,
+        of one token each."""
         cubin = HERE / "cubins" / f"{cubin}.cubin"
         if not cubin.exists():
             yield {"state": "not in this bundle"}
@@ -72,29 +77,42 @@ class Bench:
         yield from ({"context": c, "state": UNSUPPORTED} for c in self.a.contexts if c not in contexts)
         yield from ({"batch": b, "state": UNSUPPORTED} for b in self.a.batches if b not in batches)
         yield from ({"batch": b, "context": c, "state": TOO_LARGE} for b in batches for c in contexts if b * c > room)
-        chunks = [n for n in [1, *CHUNKS] if n <= has["T"] and n <= min(contexts)]
+        contexts = [c for c in contexts if c + launch - 1 <= has["kv_len"]]
+        chunks = [n for n in [1, *CHUNKS] if n <= has["T"] and n <= min(contexts)] if launch == 1 else [1]
         more = [b for b in batches if b > 1 and b * min(contexts) <= room]
-        yield from self.runner(cubin, room, contexts, [1], chunks, self.a.steps)
+        yield from self.runner(cubin, room, contexts, [1], chunks, self.a.steps, launch)
         if more:
-            yield from self.runner(cubin, room, contexts, more, [1], max(1, self.a.steps // 4))
+            yield from self.runner(cubin, room, contexts, more, [1], max(1, self.a.steps // 4), launch)
 
-    def runner(self, cubin, room, contexts, batches, tokens, steps):
-        most = min(room, max(contexts) * max(batches))
+    def runner(self, cubin, room, contexts, batches, tokens, steps, launch):
+        each = -(-(max(contexts) + launch - 1) // PAGE) * PAGE
+        most = min(room, each * max(batches))
         for said in lines([HERE / "mkrun", cubin, "--steps", steps, "--contexts", joined(contexts), "--batch",
-                           joined(batches), "--tokens", joined(tokens), "--cache-positions", most], self.left(240)):
-            for row in said["timings"]:
-                if not row["finite"] or row["different"]:
-                    raise Failed(f"batch {row['batch']}, context {row['context']}: logits are not finite, or differ: "
-                                 f"{row['hash']}")
-                yield row
+                           joined(batches), "--tokens", joined(tokens), "--cache-positions", most, "--steps-per-launch",
+                           launch], self.left(240)):
+            if "us" not in said:
+                continue
+            if not said["finite"] or said["different"]:
+                raise Failed(f"batch {said['batch']}, context {said['context']}: logits are not finite, or differ: "
+                             f"{said['hash']}")
+            yield said
 
-    def peer(self, model, peer, kept):
-        """What an earlier run has not: one request at every context, and more at one of them."""
+    def points(self, peer, rest):
+        """Context, batch and tokens of a peer's steps: one request at every context, chunks and batches at one; the rest:
+        batches at the others."""
+        more = [batch for batch in self.a.batches if batch > 1]
+        if rest:
+            return [(context, batch, 1) for context in self.a.contexts if context != BATCH_CONTEXT for batch in more]
+        chunks = [] if peer == "transformers" else CHUNKS
+        return ([(context, 1, 1) for context in self.a.contexts] + [(BATCH_CONTEXT, 1, tokens) for tokens in chunks]
+                + [(BATCH_CONTEXT, batch, 1) for batch in more])
+
+    def peer(self, model, peer, kept, rest=False):
+        """What earlier runs have not."""
         yield from kept
-        had = {(row["context"], row["batch"]) for row in kept}
-        points = [(context, 1) for context in self.a.contexts]
-        points += [(BATCH_CONTEXT, batch) for batch in self.batches(model) if batch > 1]
-        wanted = ",".join(f"{context}x{batch}" for context, batch in points if (context, batch) not in had)
+        had = {(row["context"], row["batch"], row.get("tokens", 1)) for row in kept}
+        points = self.points(peer, rest)
+        wanted = ",".join("x".join(map(str, point)) for point in points if point not in had)
         if wanted:
             yield from lines([sys.executable, HERE / "peers.py", peer, self.a.shapes / model, "--device",
                               "cpu" if self.a.device == "emulator" else "cuda", "--mode", self.a.mode, "--steps",
@@ -109,9 +127,14 @@ class Bench:
         for model in self.a.models:
             yield f"mkc {model}", model, partial(self.mkc, model, model)
             yield f"mkc kernels {model}", model, partial(self.mkc, model, model + "-kernels")
+        for model in self.a.models:
+            yield f"mkc launches {model}", model, partial(self.mkc, model, model, launch=STEPS_PER_LAUNCH)
         for peer in self.a.peers:
             for model in self.a.models:
                 yield f"{peer} {model}", model, partial(self.peer, model, peer)
+        for peer in self.a.peers:
+            for model in self.a.models:
+                yield f"{peer} grid {model}", model, partial(self.peer, model, peer, rest=True)
 
     def finished(self, row, model):
         """A row with its spread, the bytes it must move and how near the ceiling that is."""
@@ -129,7 +152,7 @@ class Bench:
         began = time.monotonic()
         part = self.result["parts"][name] = {"state": "running", "date": datetime.date.today().isoformat(), "rows": []}
         try:
-            for row in rows([row for row in kept if "us" in row]):
+            for row in rows([row for row in kept if "us" in row or "state" in row]):
                 part["rows"].append(self.finished(row, model))
                 write(self.a.out, self.result)
                 show(name, row)

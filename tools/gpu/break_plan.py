@@ -6,7 +6,7 @@ from pathlib import Path
 
 MAGIC = struct.pack("<I", 0x316B6D70)  # kPlanMagic of runtime/abi.h
 HEADER, GRID = 16, 184
-WAITS, NOTIFIES = 16, 24  # offsets of wait_base and notify_base in a grid's record
+WAITS, NOTIFIES, OPERANDS = 16, 24, 40  # offsets of wait_base, notify_base and operand in a grid's record
 
 
 def broken(data):
@@ -17,6 +17,17 @@ def broken(data):
     record = at + HEADER + GRID  # of grid 1: grid 0 embeds
     waited = struct.unpack_from("<I", data, record + WAITS)[0]
     struct.pack_into("<I", data, record + NOTIFIES, waited)
+    return bytes(data)
+
+
+def misled(data, grid, right, wrong):
+    """A plan in which a grid reads what lies at another offset than at the right one."""
+    data = bytearray(data)
+    record = data.find(MAGIC) + HEADER + GRID * grid
+    places = [at for at in range(record + OPERANDS, record + GRID, 8) if struct.unpack_from("<Q", data, at)[0] == right]
+    if len(places) != 1:
+        raise ValueError(f"grid {grid}: {len(places)} operands at {right}, expected 1")
+    struct.pack_into("<Q", data, places[0], wrong)
     return bytes(data)
 
 

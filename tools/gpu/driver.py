@@ -2,6 +2,7 @@
 
 Every failure is an Error that names the call and what the driver answered.
 """
+import contextlib
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 
@@ -32,6 +33,14 @@ SIGNATURES = {
                        POINTER(c_void_p), POINTER(c_void_p)),
     "cuLaunchCooperativeKernel": (c_void_p, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_void_p,
                                   POINTER(c_void_p)),
+    "cuStreamCreate": (POINTER(c_void_p), c_uint),
+    "cuStreamDestroy_v2": (c_void_p,),
+    "cuStreamBeginCapture_v2": (c_void_p, c_int),
+    "cuStreamEndCapture": (c_void_p, POINTER(c_void_p)),
+    "cuGraphInstantiateWithFlags": (POINTER(c_void_p), c_void_p, c_uint64),
+    "cuGraphLaunch": (c_void_p, c_void_p),
+    "cuGraphExecDestroy": (c_void_p,),
+    "cuGraphDestroy": (c_void_p,),
     "cuEventCreate": (POINTER(c_void_p), c_uint),
     "cuEventRecord": (c_void_p, c_void_p),
     "cuEventSynchronize": (c_void_p,),
@@ -40,6 +49,8 @@ SIGNATURES = {
 }
 DEVICE_ATTRIBUTES = {"sms": 16, "l2_bytes": 38, "major": 75, "minor": 76, "shared_bytes_per_block": 97}
 FUNCTION_ATTRIBUTES = {"max_threads": 0, "static_shared_bytes": 1, "local_bytes": 3, "registers": 4}
+NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+OF_THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
@@ -145,6 +156,30 @@ class Device:
             self.call("cuLaunchCooperativeKernel", function, *shape)
         else:
             self.call("cuLaunchKernel", function, *shape, None)
+
+    @contextlib.contextmanager
+    def stream(self):
+        stream = self.got(c_void_p(), "cuStreamCreate", NON_BLOCKING)
+        try:
+            yield stream
+        finally:
+            self.call("cuStreamDestroy_v2", stream)
+
+    @contextlib.contextmanager
+    def graph(self, stream, put):
+        """What `put` puts on the stream, as a function that puts all of it there again."""
+        graph, executable = c_void_p(), c_void_p()
+        self.call("cuStreamBeginCapture_v2", stream, OF_THIS_THREAD)
+        try:
+            put()
+        finally:
+            self.call("cuStreamEndCapture", stream, byref(graph))
+        self.call("cuGraphInstantiateWithFlags", byref(executable), graph, 0)
+        try:
+            yield lambda: self.call("cuGraphLaunch", executable, stream)
+        finally:
+            self.call("cuGraphExecDestroy", executable)
+            self.call("cuGraphDestroy", graph)
 
     def synchronize(self):
         self.call("cuCtxSynchronize")

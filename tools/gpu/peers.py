@@ -16,6 +16,7 @@ from torch._dynamo.utils import counters
 import plain_model
 from shapes import read_shape
 
+TOO_LARGE = "does not fit this GPU"
 WORST = 2e-3  # of a row's logits in float32; tf32 where a kernel uses it
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "qwen3_moe")
 
@@ -42,17 +43,19 @@ def attention(peer):
     return "sdpa" if peer == "eager" else peer.split("-")[1]
 
 
-def time_plain(a, shape, context, batch):
+def time_plain(a, shape, context, batch, rows):
     model = plain_model.new_model(shape, a.device, a.dtype, batch, context, attention=attention(a.peer))
     step = stepper(model, a.peer, a.mode)
-    tokens = torch.zeros(batch, 1, dtype=torch.int64, device=a.device)
-    positions = torch.tensor([context - 1], device=a.device)
-    ids, us = list(range(batch)), []
+    tokens = torch.zeros(batch, rows, dtype=torch.int64, device=a.device)
+    positions = torch.arange(context - rows, context, device=a.device)
+    ids, us = [n % shape.vocab for n in range(batch * rows)], []
     begin = time.perf_counter()
     for i in range(a.warm_up + a.steps):
         started = time.perf_counter()
-        tokens.copy_(torch.tensor(ids).view(-1, 1))
-        ids = step(tokens, positions).tolist()
+        tokens.copy_(torch.tensor(ids).view(batch, rows))
+        following = step(tokens, positions).tolist()
+        if rows == 1:
+            ids = following
         if i >= a.warm_up:
             us.append(1e6 * (time.perf_counter() - started))
         else:
@@ -61,7 +64,7 @@ def time_plain(a, shape, context, batch):
             **({} if a.peer == "eager" else {"mode": a.mode, "cudagraph_skips": counters["inductor"]["cudagraph_skips"]})}
 
 
-def time_generate(a, shape, context, batch):
+def time_generate(a, shape, context, batch, _):
     """The time between the tokens of transformers' generate."""
     from transformers import AutoConfig, AutoModelForCausalLM, StoppingCriteria, StoppingCriteriaList
 
@@ -108,8 +111,30 @@ def check(a, family):
     say(check=family, worst_row=worst)
 
 
+def fits(a, shape, context, batch):
+    """Weights and cache, with room for what a step makes. The cache lies there once more where a compiler copies it."""
+    if a.device == "cpu":
+        return True
+    cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * context * batch
+    free, _ = torch.cuda.mem_get_info()
+    return 2 * (shape.weights(rows=1 << 20) + shape.vocab * shape.hidden + 2 * cache) < 0.9 * free
+
+
+def timed_point(a, shape, context, batch, rows):
+    timed = time_generate if a.peer == "transformers" else time_plain
+    if not fits(a, shape, context, batch):
+        return {"state": TOO_LARGE}
+    try:
+        return timed(a, shape, context, batch, rows)
+    except torch.OutOfMemoryError:
+        return {"state": TOO_LARGE}
+    finally:
+        if a.device == "cuda":
+            torch.cuda.empty_cache()
+
+
 def points(text):
-    """Contexts and batches: 128x1,1024x8."""
+    """Contexts, batches and tokens a step: 128x1x1,1024x8x1."""
     return [tuple(int(n) for n in point.split("x")) for point in text.split(",")]
 
 
@@ -118,7 +143,8 @@ def main():
     parser.add_argument("peer", choices=["eager", "compile-flex", "compile-sdpa", "transformers"])
     parser.add_argument("folder", help="of the model's config.json")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--points", type=points, default=[(128, 1)], help="contexts and batches: 128x1,1024x8")
+    parser.add_argument("--points", type=points, default=[(128, 1, 1)],
+                        help="contexts, batches and tokens a step: 128x1x1,1024x8x1")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--mode", choices=["reduce-overhead", "max-autotune"], default="reduce-overhead")
@@ -131,9 +157,8 @@ def main():
         for family in FAMILIES if a.peer == "eager" else ["qwen3"]:
             if a.checks and a.peer != "transformers":
                 check(a, family)
-        for context, batch in a.points:
-            timed = time_generate if a.peer == "transformers" else time_plain
-            say(context=context, batch=batch, **timed(a, shape, context, batch))
+        for context, batch, rows in a.points:
+            say(context=context, batch=batch, tokens=rows, **timed_point(a, shape, context, batch, rows))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Checks libmkrt's sessions by its Python interface: every size of a step has the logits of single tokens, requests of a
-ragged batch those that each has alone, and so have sessions beside each other. Prints one JSON object a line. Usage: sessions.py CUBIN CHECKPOINT ID,ID,…
+ragged batch those that each has alone; sessions beside each other, on streams of their own too, several steps in one
+launch and a graph give the tokens of single steps. Prints one JSON object a line.
+
+Usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…]
 """
 import json
 import sys
 from random import Random
 
+import driver
 import mkrt
 
 WORST = 2e-2  # of a row's logits: bf16 in another order of sums
@@ -45,9 +49,98 @@ def two_sessions(opened, ids):
             session.rewind()
         pairs = zip(*(session.generate(prompt, INTERLEAVED) for session, prompt in zip((a, b), prompts)))
         mixed = [list(tokens) for tokens in zip(*pairs)]
-    if mixed != alone:
-        sys.exit(f"sessions: error: in turn {mixed}, alone {alone}")
+    expect(mixed, alone, "in turn")
     print(json.dumps({"check": "two sessions", "tokens": INTERLEAVED}), flush=True)
+
+
+def expect(found, wanted, what):
+    if found != wanted:
+        sys.exit(f"sessions: error: {what} {found}, alone {wanted}")
+
+
+def several_steps(session, ids):
+    """Launches in which the kernel goes on by itself, of one request and of several."""
+    session.rewind()
+    alone = list(session.generate(ids, INTERLEAVED))
+    for steps in (2, 7, INTERLEAVED):
+        session.rewind()
+        expect(list(session.generate(ids, INTERLEAVED, steps_per_launch=steps)), alone, f"{steps} steps a launch give")
+    session.rewind()
+    prompts = [ids[:n] for n in range(1, min(session.max_requests, len(ids), 6) + 1)]
+    size = session.pages[1]
+    each = -(-(len(ids) + INTERLEAVED) // size)
+    session.make_cache(size, each * len(prompts))
+    pages = [list(range(n * each, (n + 1) * each)) for n in range(len(prompts))]
+    drawn = {}
+    for steps in (1, INTERLEAVED):
+        made, feed = [[] for _ in prompts], prompts
+        while len(made[0]) < INTERLEAVED:
+            session.begin_step([(tokens, len(prompt) + len(had), of) for tokens, prompt, had, of
+                                in zip(feed, prompts, made, pages)], limit=steps)
+            feed = []
+            for had, tokens in zip(made, session.end_step()):
+                had.extend(tokens)
+                feed.append(tokens[-1:])
+        drawn[steps] = made
+    expect(drawn[INTERLEAVED], drawn[1], f"{INTERLEAVED} steps a launch of {len(prompts)} requests give")
+    print(json.dumps({"check": "several steps", "tokens": INTERLEAVED, "requests": len(prompts)}), flush=True)
+
+
+def begun(session, prompt, count, run=None):
+    """The greedy tokens that follow a prompt, step by step; yields while each is under way. run: of a graph, to use after
+    the prompt's step."""
+    pages = list(range(-(-(len(prompt) + count) // session.pages[1])))
+    feed, made = prompt, []
+    while len(made) < count:
+        request = (feed, len(prompt) + len(made), pages)
+        if made and run:
+            session.fill_step([request])
+            run()
+        else:
+            session.begin_step([request])
+        yield
+        ((token,),) = session.end_step()
+        made.append(token)
+        feed = [token]
+    return made
+
+
+def together(runs):
+    """What each of these has made, by steps in turn."""
+    made, left = {}, dict(enumerate(runs))
+    while left:
+        for n, run in list(left.items()):
+            try:
+                next(run)
+            except StopIteration as ended:
+                made[n] = ended.value
+                del left[n]
+    return [made[n] for n in sorted(made)]
+
+
+def two_streams(opened, ids, streams):
+    """Steps of two sessions under way at once."""
+    prompts = ids, ids[::-1]
+    with opened() as a, opened() as b:
+        alone = []
+        for session, prompt, stream in zip((a, b), prompts, streams):
+            alone.append(list(session.generate(prompt, INTERLEAVED)))
+            session.set_stream(stream)
+        found = together([begun(session, prompt, INTERLEAVED) for session, prompt in zip((a, b), prompts)])
+    expect(found, alone, "on two streams")
+    print(json.dumps({"check": "two streams", "tokens": INTERLEAVED}), flush=True)
+
+
+def by_graph(session, ids, gpu, stream):
+    """Steps that a graph runs, captured once."""
+    alone = list(session.generate(ids, INTERLEAVED))
+    session.set_stream(stream)
+    with gpu.graph(stream, session.capture_step) as run:
+        for prompt in (ids, ids[:-1], ids):
+            found = together([begun(session, prompt, INTERLEAVED, run)])[0]
+    expect(found, alone, "by a graph")
+    session.set_stream(0)
+    print(json.dumps({"check": "graph", "tokens": INTERLEAVED}), flush=True)
 
 
 def ragged(session, ids, seed=1):
@@ -96,14 +189,23 @@ def mixed(session, prompts, page_size, form, random):
 
 
 def main():
-    if len(sys.argv) != 4:
-        sys.exit("usage: sessions.py CUBIN CHECKPOINT ID,ID,…")
+    if len(sys.argv) not in (4, 5):
+        sys.exit("usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…]")
     cubin, checkpoint, ids = sys.argv[1], sys.argv[2], [int(n) for n in sys.argv[3].split(",")]
-    with mkrt.Device() as device:
-        with device.open(cubin, checkpoint) as session:
-            every_step_size(session, ids)
-            ragged(session, ids)
-        two_sessions(lambda: device.open(cubin, checkpoint), ids)
+    with driver.Device() as gpu, mkrt.Device() as device, gpu.stream() as first, gpu.stream() as second:
+        def opened():
+            return device.open(cubin, checkpoint)
+
+        def one(check, *arguments):
+            with opened() as session:
+                check(session, ids, *arguments)
+
+        checks = {"sizes": lambda: one(every_step_size), "ragged": lambda: one(ragged),
+                  "turns": lambda: two_sessions(opened, ids), "launches": lambda: one(several_steps),
+                  "streams": lambda: two_streams(opened, ids, (first, second)),
+                  "graph": lambda: one(by_graph, gpu, first)}
+        for name in sys.argv[4].split(",") if sys.argv[4:] else checks:
+            checks[name]()
 
 
 if __name__ == "__main__":

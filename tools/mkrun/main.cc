@@ -28,17 +28,23 @@ struct Arguments {
   uint64_t positions = 0;  // of the cache; 0: as many as any timed step needs
 };
 
-uint64_t cache_positions(const Arguments& a) {
-  if (a.positions > 0) return a.positions;
-  return uint64_t{*std::max_element(a.batches.begin(), a.batches.end())} *
-         (*std::max_element(a.contexts.begin(), a.contexts.end()) + a.steps_per_launch - 1);
+constexpr uint32_t kPageSize = CacheOptions{}.page_size;
+
+// Of one request of a timed launch.
+uint64_t request_pages(const Arguments& a, uint32_t context) {
+  return pages_for(uint64_t{context} + a.steps_per_launch - 1, kPageSize);
+}
+
+uint64_t cache_pages(const Arguments& a) {
+  if (a.positions > 0) return pages_for(a.positions, kPageSize);
+  return *std::max_element(a.batches.begin(), a.batches.end()) *
+         request_pages(a, *std::max_element(a.contexts.begin(), a.contexts.end()));
 }
 
 // Timed steps read random keys and values: zeros could be faster. The device frees them.
 Result<CacheSpace> random_cache(const Arguments& a, const Manifest& m, Device& device) {
-  const uint32_t page_size = CacheOptions{}.page_size;
-  const auto pages = static_cast<uint32_t>(pages_for(cache_positions(a), page_size));
-  const uint64_t bytes = cache_piece_bytes(m, CacheForm::kNhd, page_size, pages) * m.caches.size();
+  const auto pages = static_cast<uint32_t>(cache_pages(a));
+  const uint64_t bytes = cache_piece_bytes(m, CacheForm::kNhd, kPageSize, pages) * m.caches.size();
   const Result<uint64_t> memory = device.allocate(bytes);
   if (!memory.ok()) return memory.error();
   ManifestWeight values;
@@ -50,7 +56,7 @@ Result<CacheSpace> random_cache(const Arguments& a, const Manifest& m, Device& d
     const auto piece = std::span(block).first(std::min<uint64_t>(block.size(), bytes - at));
     if (Status status = device.write(memory.value() + at, piece); !status.ok()) return status.error();
   }
-  return place_caches(m, CacheForm::kNhd, page_size, pages, memory.value());
+  return place_caches(m, CacheForm::kNhd, kPageSize, pages, memory.value());
 }
 
 // Opens a session with the checkpoint's weights, or random ones.
@@ -152,18 +158,30 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
     hash = now;
   }
   const bool finite = std::all_of(logits.begin(), logits.end(), [](float v) { return v - v == 0; });
-  return nlohmann::json{{"context", context}, {"batch", batch},         {"tokens", count}, {"us", us},
-                        {"hash", hash},       {"different", different}, {"finite", finite}};
+  return nlohmann::json{{"context", context},
+                        {"batch", batch},
+                        {"tokens", count},
+                        {"steps_per_launch", a.steps_per_launch},
+                        {"us", us},
+                        {"hash", hash},
+                        {"different", different},
+                        {"finite", finite}};
 }
 
-Status time_all(const Arguments& a, Session& session, nlohmann::json& out) {
+// A line as soon as it is known: who reads it may have to stop this program.
+void say(const nlohmann::json& line) {
+  fmt::print("{}\n", line.dump());
+  std::fflush(stdout);
+}
+
+Status time_all(const Arguments& a, Session& session) {
   for (const uint32_t batch : a.batches)
     for (const uint32_t count : a.tokens)
       for (const uint32_t context : a.contexts) {
-        if (uint64_t{batch} * (context + a.steps_per_launch - 1) > cache_positions(a)) continue;
+        if (batch * request_pages(a, context) > cache_pages(a)) continue;
         const Result<nlohmann::json> timed = time_steps(a, session, batch, count, context);
         if (!timed.ok()) return timed.error();
-        out["timings"].push_back(timed.value());
+        say(timed.value());
       }
   return {};
 }
@@ -183,10 +201,8 @@ Status work(const Arguments& a) {
                      {"weight_bytes", m.weight_bytes}};
   if (!a.prompt.empty())
     if (Status status = run(a, session.value(), out); !status.ok()) return status;
-  if (a.steps > 0)
-    if (Status status = time_all(a, session.value(), out); !status.ok()) return status;
-  fmt::print("{}\n", out.dump());
-  return {};
+  say(out);
+  return a.steps > 0 ? time_all(a, session.value()) : Status();
 }
 
 }  // namespace
@@ -194,7 +210,9 @@ Status work(const Arguments& a) {
 
 int main(int argc, char** argv) {
   mkrt::Arguments a;
-  CLI::App app("mkrun runs a cubin made by mkc and prints one JSON object.", "mkrun");
+  CLI::App app(
+      "mkrun runs a cubin made by mkc and prints a JSON object, and one for each timing as it comes.",
+      "mkrun");
   app.add_option("CUBIN", a.cubin)->required();
   app.add_option("--checkpoint", a.checkpoint, "directory of the weights; default: random ones");
   app.add_option("--random-seed", a.random_seed, "of random weights");
