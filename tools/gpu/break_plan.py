@@ -6,7 +6,7 @@ from pathlib import Path
 
 MAGIC = struct.pack("<I", 0x316B6D70)  # kPlanMagic of runtime/abi.h
 HEADER, GRID = 16, 184
-WAITS, NOTIFIES, OPERANDS = 16, 24, 40  # offsets of wait_base, notify_base and operand in a grid's record
+WAITS, NOTIFIES, OPERANDS = 16, 24, range(40, 152, 8)  # offsets of wait_base, notify_base, operand in a grid's record
 
 
 def broken(data):
@@ -24,7 +24,7 @@ def misled(data, grid, right, wrong):
     """A plan in which a grid reads what lies at another offset than at the right one."""
     data = bytearray(data)
     record = data.find(MAGIC) + HEADER + GRID * grid
-    places = [at for at in range(record + OPERANDS, record + GRID, 8) if struct.unpack_from("<Q", data, at)[0] == right]
+    places = [at for at in (record + n for n in OPERANDS) if struct.unpack_from("<Q", data, at)[0] == right]
     if len(places) != 1:
         raise ValueError(f"grid {grid}: {len(places)} operands at {right}, expected 1")
     struct.pack_into("<Q", data, places[0], wrong)
