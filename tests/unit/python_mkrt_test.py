@@ -198,6 +198,12 @@ class MkrtTest(unittest.TestCase):
             self.session.rewind(0 if self.session.position % 2 else self.session.position)
             return step(tokens, logits)
 
+        def mistaken():
+            session = opened()
+            begin, session.begin_step = session.begin_step, lambda requests: begin(
+                [([token ^ 1 for token in tokens], length, pages) for tokens, length, pages in requests])
+            return session
+
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             sessions.every_step_size(self.session, PROMPT[:18])
@@ -212,6 +218,8 @@ class MkrtTest(unittest.TestCase):
             generate = other.generate  # that of longer launches forgets a token
             other.generate = lambda ids, count, steps_per_launch=1: generate(ids[steps_per_launch - 1:], count)
             sessions.several_steps(other, PROMPT)
+        with self.assertRaisesRegex(SystemExit, "^sessions: error: on two streams "):
+            sessions.two_streams(mistaken, PROMPT, (0, 0))
         batch, self.session.step_batch = self.session.step_batch, lambda requests, logits: batch(
             [([token ^ 1 for token in tokens], length, pages) for tokens, length, pages in requests], logits)
         with self.assertRaisesRegex(SystemExit, r"^sessions: error: request \d+ of \d+ in pages of 16, form 0: relative error "):

@@ -72,6 +72,8 @@ class RenderTest(unittest.TestCase):
                       "failed | not run on a GPU |", of_model)
         self.assertIn("NVIDIA H100, driver 580.1; commit abc, 2026-12-01.", text)
         self.assertEqual(self.line("| reading 4 GiB by bulk"), "| reading 4 GiB by bulk copies | 3.10 TB/s |")
+        self.assertIn("published, says 82% of the rate", text)
+        self.assertIn("at 128 positions: llama-3.1-8b not run on a GPU; qwen3-8b not run on a GPU.", text)
         self.assertIn("| batch 2 | not supported by this artefact | not run on a GPU |", of_model)
         self.assertIn("| 16 tokens of a prompt | 2000 µs (1990 to 2020), 50% |", of_model)
         self.assertIn("1000 µs (990 to 1020), 50%", self.line("| decoding llama-3.2-1b", "README.md"))

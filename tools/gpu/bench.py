@@ -73,11 +73,10 @@ class Bench:
             yield {"state": "not in this bundle"}
             return
         has, batches, room = symbols(cubin), self.batches(model), self.positions(cubin)
-        contexts = [c for c in self.a.contexts if c <= has["kv_len"]]
+        contexts = [c for c in self.a.contexts if c + launch - 1 <= has["kv_len"]]
         yield from ({"context": c, "state": UNSUPPORTED} for c in self.a.contexts if c not in contexts)
         yield from ({"batch": b, "state": UNSUPPORTED} for b in self.a.batches if b not in batches)
         yield from ({"batch": b, "context": c, "state": TOO_LARGE} for b in batches for c in contexts if b * c > room)
-        contexts = [c for c in contexts if c + launch - 1 <= has["kv_len"]]
         chunks = [n for n in [1, *CHUNKS] if n <= has["T"] and n <= min(contexts)] if launch == 1 else [1]
         more = [b for b in batches if b > 1 and b * min(contexts) <= room]
         yield from self.runner(cubin, room, contexts, [1], chunks, self.a.steps, launch)
