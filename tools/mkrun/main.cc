@@ -23,7 +23,7 @@ struct Arguments {
   uint64_t random_seed = 1;
   int device = 0;
   // Timings.
-  uint32_t steps = 0, warm_up = 10;
+  uint32_t steps = 0, warm_up = 10, hash_every = 16;
   std::vector<uint32_t> tokens{1}, batches{1}, contexts{128};
   uint64_t positions = 0;  // of the cache; 0: as many as any timed step needs
 };
@@ -124,7 +124,7 @@ struct EqualRequests {
 };
 
 // The same launch again and again: times of its steps by the host's clock around it, and one hash of the
-// logits of all first steps.
+// logits, of a step of its own after every hash_every launches.
 Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t batch, uint32_t count,
                                   uint32_t context) {
   const uint32_t vocab = static_cast<uint32_t>(session.manifest().vocab);
@@ -149,7 +149,7 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
     if (i >= a.warm_up)
       us.push_back(std::chrono::duration<double, std::micro>(end - begin).count() / a.steps_per_launch);
     // Reading all logits each time would take longer than the step.
-    if (i % 16 != 0 && i + 1 != a.warm_up + a.steps) continue;
+    if (i % a.hash_every != 0 && i + 1 != a.warm_up + a.steps) continue;
     if (Status again = session.step(single.batch(), single.result, logits.data()); !again.ok())
       return again.error();
     const std::string now =
@@ -226,6 +226,8 @@ int main(int argc, char** argv) {
   app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; 0: never");
   app.add_option("--steps", a.steps, "time so many equal steps");
   app.add_option("--warm-up", a.warm_up, "steps before that");
+  app.add_option("--hash-every", a.hash_every, "launches between two whose logits are looked at; default 16")
+      ->check(CLI::PositiveNumber);
   app.add_option("--tokens", a.tokens, "of a timed step: 1,16")->check(CLI::Range(1u, 256u))->delimiter(',');
   app.add_option("--batch", a.batches, "requests of a timed step, each of so many tokens: 1,8")
       ->check(CLI::Range(1u, 64u))
