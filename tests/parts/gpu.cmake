@@ -1,5 +1,5 @@
 add_test(NAME gpu_kit_test COMMAND ${CMAKE_SOURCE_DIR}/tests/unit/gpu_kit_test.sh ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-set_tests_properties(gpu_kit_test PROPERTIES LABELS gpu TIMEOUT 600 SKIP_RETURN_CODE 77)
+set_tests_properties(gpu_kit_test PROPERTIES LABELS gpu TIMEOUT 900 SKIP_RETURN_CODE 77)
 add_test(NAME gpu_driver_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/unit/gpu_driver_test.py
   ${CMAKE_SOURCE_DIR} ${CMAKE_C_COMPILER})
 set_tests_properties(gpu_driver_test PROPERTIES LABELS gpu TIMEOUT 120)

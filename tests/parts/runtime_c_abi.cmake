@@ -10,5 +10,5 @@ if(NOT MKC_SANITIZE)  # a sanitizer's run time would have to be loaded first
   target_compile_definitions(python_emulator PRIVATE MKRT_VERSION="test")
   add_test(NAME python_mkrt_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/unit/python_mkrt_test.py
     $<TARGET_FILE:python_emulator> ${CMAKE_SOURCE_DIR})
-  set_tests_properties(python_mkrt_test PROPERTIES LABELS unit TIMEOUT 120)
+  set_tests_properties(python_mkrt_test PROPERTIES LABELS unit TIMEOUT 240)
 endif()

@@ -23,6 +23,7 @@ struct FakeDevice final : Device {
   MkSession session{};
   MkFault fault{};
   uint32_t counted = 1;  // what the kernel says of its draws
+  int32_t off_by = 0;    // how much higher than right the ids are that it draws
 
   std::string name() const override { return "fake"; }
   Result<uint64_t> allocate(uint64_t bytes) override {
@@ -94,7 +95,7 @@ struct FakeDevice final : Device {
     const Drawn drawn = draw(row, wanted.sampling, seen);
     auto* out = reinterpret_cast<uint32_t*>(wanted.drawn);
     out[0] = counted;
-    out[1] = static_cast<uint32_t>(drawn.id);
+    out[1] = static_cast<uint32_t>((drawn.id + off_by) % 10);
     if (wanted.logprobs == 0) return;
     auto* logprobs = reinterpret_cast<MkLogprobs*>(wanted.logprobs);
     logprobs->drawn = drawn.logprob;

@@ -260,6 +260,12 @@ class MkrtTest(unittest.TestCase):
             with self.assertRaisesRegex(mkrt.Error, r"worker \d+ task \S+\[\d+\] waited for event .*: seen \d+, expected \d+"):
                 session.step([1])
         self.assertEqual(list(self.session.generate(PROMPT, 3)), NEW[:3])
+        opened = lambda plan=plan: self.device.open_from_memory(manifest, plan, None, CHECKPOINT)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            sessions.after_a_fault(opened, lambda: opened(break_plan.broken(plan)), PROMPT)
+        self.assertRegex(json.loads(said.getvalue())["message"], "waited for event .* beyond 500 ms")
+        with self.assertRaisesRegex(SystemExit, "^sessions: error: a plan that loses notifications ran to its end$"):
+            sessions.after_a_fault(opened, opened, PROMPT)
 
     def test_functions_are_declared_as_in_the_header(self):
         text = re.sub(r"/\*.*?\*/", "", (ROOT / "runtime" / "mkrt.h").read_text(), flags=re.S)

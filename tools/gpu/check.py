@@ -71,6 +71,7 @@ def all_checks(runner, arguments):
     yield "kernels stories", partial(checks.stories, runner, "tiny-stories-kernels", **few), True
     yield "stories, wide steps", partial(checks.stories, runner, "tiny-stories-wide"), False
     yield "sessions", partial(checks.sessions, runner), False
+    yield "draws", partial(checks.draws, runner), False
     yield "repeats", partial(checks.repeats, runner, arguments.repeats), False
     yield "fault", partial(checks.fault, runner), False
     yield "two at once", partial(checks.two_at_once, runner), True

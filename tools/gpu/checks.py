@@ -143,6 +143,14 @@ def sessions(runner):
     return {"rows": list(lines([*command, ids(prompt)], runner.seconds(120)))}
 
 
+def draws(runner):
+    """Tokens drawn by temperature, filters and penalty are those that the host draws from the same logits."""
+    got = runner.run("tiny-stories", "--prompt-ids", "0,359,336", "--max-new-tokens", "100", "--compare-draws")
+    expect(got["different"] == 0, f"{got['different']} of {got['draws']} differ; the first, {got.get('number')} by parameters "
+                                  f"{got.get('sampling')}: found {got.get('found')}, expected {got.get('expected')}")
+    return {"draws": got["draws"]}
+
+
 def repeats(runner, steps):
     """The same step again and again has one result."""
     timed = runner.run("tiny-stories", "--steps", str(steps), "--contexts", "300", "--hash-every", "1",

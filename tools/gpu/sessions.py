@@ -3,8 +3,9 @@
 ragged batch those that each has alone; sessions beside each other, on streams of their own too, several steps in one
 launch and a graph give the tokens of single steps. Prints one JSON object a line.
 
-Usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…]
+Usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…]; beside NAME.cubin lies NAME-broken.cubin of break_plan.py.
 """
+import contextlib
 import json
 import sys
 from random import Random
@@ -143,6 +144,24 @@ def by_graph(session, ids, gpu, stream):
     print(json.dumps({"check": "graph", "tokens": INTERLEAVED}), flush=True)
 
 
+def after_a_fault(opened, broken, ids):
+    """A session whose plan loses notifications ends with a fault, and the one beside it goes on; `broken` opens the first."""
+    with opened() as session:
+        alone = list(session.generate(ids, INTERLEAVED))
+        with broken() as faulty:
+            faulty.set_timeout(500)
+            try:
+                faulty.step(ids[:1])
+                sys.exit("sessions: error: a plan that loses notifications ran to its end")
+            except mkrt.Error as e:
+                message = str(e)
+        if not all(word in message for word in ("worker", "waited for event", "seen", "expected")):
+            sys.exit(f"sessions: error: the fault says: {message}")
+        session.rewind()
+        expect(list(session.generate(ids, INTERLEAVED)), alone, "after a fault")
+    print(json.dumps({"check": "fault", "message": message}), flush=True)
+
+
 def ragged(session, ids, seed=1):
     """Random mixes of requests in pages dealt out at random, of every page size and form: each request has the logits that
     it has alone."""
@@ -200,10 +219,15 @@ def main():
             with opened() as session:
                 check(session, ids, *arguments)
 
+        @contextlib.contextmanager
+        def broken():
+            with mkrt.Device() as other, other.open(f"{cubin[:-len('.cubin')]}-broken.cubin", checkpoint) as session:
+                yield session
+
         checks = {"sizes": lambda: one(every_step_size), "ragged": lambda: one(ragged),
                   "turns": lambda: two_sessions(opened, ids), "launches": lambda: one(several_steps),
                   "streams": lambda: two_streams(opened, ids, (first, second)),
-                  "graph": lambda: one(by_graph, gpu, first)}
+                  "graph": lambda: one(by_graph, gpu, first), "fault": lambda: after_a_fault(opened, broken, ids)}
         for name in sys.argv[4].split(",") if sys.argv[4:] else checks:
             checks[name]()
 

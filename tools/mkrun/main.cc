@@ -11,6 +11,7 @@
 #include "runtime/npy.h"
 #include "runtime/pages.h"
 #include "runtime/session.h"
+#include "tools/mkrun/draws.h"
 
 namespace mkrt {
 namespace {
@@ -19,6 +20,7 @@ struct Arguments {
   std::string cubin, checkpoint, logits_out;
   std::vector<int32_t> prompt;
   uint32_t max_new_tokens = 64, steps_per_launch = 1;
+  bool compare_draws = false;
   uint64_t timeout_ms = 10'000;
   uint64_t random_seed = 1;
   int device = 0;
@@ -199,8 +201,13 @@ Status work(const Arguments& a) {
                      {"workers", m.workers},
                      {"steps_per_launch", a.steps_per_launch},
                      {"weight_bytes", m.weight_bytes}};
-  if (!a.prompt.empty())
+  if (!a.prompt.empty() && !a.compare_draws)
     if (Status status = run(a, session.value(), out); !status.ok()) return status;
+  if (a.compare_draws) {
+    Result<nlohmann::json> compared = compare_draws(session.value(), a.prompt, a.max_new_tokens);
+    if (!compared.ok()) return compared.error();
+    out.update(compared.value());
+  }
   say(out);
   return a.steps > 0 ? time_all(a, session.value()) : Status();
 }
@@ -223,6 +230,8 @@ int main(int argc, char** argv) {
                  "let the kernel go on by itself for so many tokens")
       ->check(CLI::Range(1u, mkrt::kMaxSteps));
   app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy");
+  app.add_flag("--compare-draws", a.compare_draws,
+               "draw after the prompt by parameters of every kind, and count what the host draws otherwise");
   app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; 0: never");
   app.add_option("--steps", a.steps, "time so many equal steps");
   app.add_option("--warm-up", a.warm_up, "steps before that");

@@ -1,0 +1,76 @@
+#include "tools/mkrun/draws.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "runtime/sampler.h"
+
+namespace mkrt {
+namespace {
+
+constexpr float kLogprobError = 1e-5f;  // both are within 3e-6 of exact arithmetic
+
+// Greedy, alone and with a penalty; a temperature, alone and with each filter and all of them.
+std::vector<MkSampling> some_samplings() {
+  std::vector<MkSampling> all(8);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].seed = i;
+    all[i].temperature = i < 2 ? 0.0f : 0.7f + 0.1f * static_cast<float>(i);
+  }
+  all[1].repetition_penalty = 1.3f;
+  all[3].top_k = 40;
+  all[4].top_p = 0.9f;
+  all[5].min_p = 0.05f;
+  all[6].logprobs = 1 + kMaxTop;
+  all[7] = {.repetition_penalty = 1.2f,
+            .temperature = 1.5f,
+            .top_k = 50,
+            .top_p = 0.95f,
+            .min_p = 0.01f,
+            .logprobs = 1 + 3,
+            .seed = 77};
+  return all;
+}
+
+bool same(const Drawn& a, const Drawn& b) {
+  const auto near = [](float x, float y) { return std::fabs(x - y) <= kLogprobError * (1 + std::fabs(y)); };
+  bool equal = a.id == b.id && near(a.logprob, b.logprob) && a.top.size() == b.top.size();
+  for (size_t i = 0; equal && i < a.top.size(); ++i)
+    equal = a.top[i].id == b.top[i].id && near(a.top[i].logprob, b.top[i].logprob);
+  return equal;
+}
+
+}  // namespace
+
+Result<nlohmann::json> compare_draws(Session& session, std::span<const int32_t> prompt, uint32_t count) {
+  const size_t vocab = session.manifest().vocab;
+  const std::vector<MkSampling> samplings = some_samplings();
+  uint32_t different = 0, draws = 0;
+  nlohmann::json out;
+  for (size_t s = 0; s < samplings.size(); ++s) {
+    std::vector<float> logits;
+    std::vector<Drawn> found;
+    GenerateOptions options;
+    options.max_new_tokens = count;
+    options.sampling = samplings[s];
+    options.logits = &logits;
+    options.draws = &found;
+    session.set_position(0);
+    const Result<std::vector<int32_t>> tokens = generate(session, prompt, options);
+    if (!tokens.ok()) return tokens.error();
+    Sampler sampler(samplings[s], prompt, vocab);
+    for (size_t i = 0; i < found.size(); ++i, ++draws) {
+      const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
+      const Draws next = sampler.next(1);
+      const Drawn wanted = draw(row, next.sampling, next.seen);
+      if (!same(found[i], wanted) && different++ == 0)
+        out = {{"sampling", s}, {"number", i}, {"found", found[i].id}, {"expected", wanted.id}};
+      sampler.took({&found[i].id, 1});
+    }
+  }
+  out["draws"] = draws;
+  out["different"] = different;
+  return out;
+}
+
+}  // namespace mkrt
