@@ -13,6 +13,9 @@ newest=$(objdump -T "$out/mkrun" "$out/libmkrt.so" | grep -oE 'GLIBC_[0-9.]+' | 
 cd "$out"
 export PATH=$build/assembler/bin:$PATH
 python3 check.py --device emulator --mkc "$build/mkc" --out result.json
+cp result.json again.json
+python3 check.py --device emulator --mkc "$build/mkc" --out again.json --go-on --only stories >again.log
+if grep passed again.log; then echo "what had passed ran again"; exit 1; fi
 python3 - <<'PY'
 import json
 result = json.load(open("result.json"))
@@ -21,6 +24,8 @@ assert states["stories"] == "passed" and states["logits qwen3"] == "passed", sta
 assert states["layers qwen3"] == "not run on a GPU", states
 (told,) = [c["parts_from"] for c in result["checks"] if c["check"] == "stories"]
 assert told["the emulator's"] == [None], told  # it is the emulator
+again = json.load(open("again.json"))["checks"]
+assert [c for c in again if c["state"] == "passed"] == [c for c in result["checks"] if c["state"] == "passed"], again
 assert states["fault"] == "not run on a GPU" and states["speed qwen3-8b"] == "not run on a GPU", states
 assert result["device"] == "emulator"
 PY

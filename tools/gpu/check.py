@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import checks
 from kit import HERE, Missing, circumstances, write
@@ -100,6 +101,15 @@ def run_one(check, runner, rehearsable):
         return {"state": "failed", "why": f"{type(e).__name__}: {e}"}
 
 
+def passed_before(path, result):
+    """The checks that passed in an earlier run, by name; of the same device and commit."""
+    earlier = json.loads(path.read_text())
+    for key in ("device", "commit"):
+        if earlier[key] != result[key]:
+            sys.exit(f"check: error: {path} is of {key} {earlier[key]}, not {result[key]}")
+    return {entry["check"]: entry for entry in earlier["checks"] if entry["state"] == "passed"}
+
+
 def show(entry):
     said = {k: v for k, v in entry.items() if k not in ("check", "timings", "rows", "state")}
     print(f"{entry['state']:>16}  {entry['check']}  {json.dumps(said)[:200]}", flush=True)
@@ -113,7 +123,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cuda", "emulator"], default="cuda")
     parser.add_argument("--mkc", default="mkc", help="the compiler, for a rehearsal")
-    parser.add_argument("--out", default="gpu-check.json")
+    parser.add_argument("--out", type=Path, default="gpu-check.json")
+    parser.add_argument("--go-on", action="store_true", help="leave out what has passed in --out")
     parser.add_argument("--only", default="", help="run the checks whose names contain this")
     parser.add_argument("--repeats", type=int, default=10000)
     parser.add_argument("--minutes", type=float, default=8, help="begin no check after this")
@@ -122,8 +133,10 @@ def main():
     result = {**circumstances(), "checks": []}
     if runner.emulator:
         result["device"] = "emulator"
+    before = passed_before(arguments.out, result) if arguments.go_on and arguments.out.exists() else {}
+    result["checks"].extend(before.values())
     for name, check, rehearsable in all_checks(runner, arguments):
-        if arguments.only not in name:
+        if name in before or arguments.only not in name:
             continue
         begin = time.monotonic()
         entry = {"check": name, **run_one(check, runner, rehearsable)}
