@@ -236,6 +236,20 @@ std::string typed_body(const BodyCall& call, std::string_view role) {
   return fmt::format("mkb_{}_{}", body_name(grid_of(call).body), dtype_name(dtype));
 }
 
+// Block by block of query rows, each with operands read anew: kept, they would fill registers.
+void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value*>& coords) {
+  const TaskGrid& grid = grid_of(call);
+  const TaskProgram& program = call.schedule.program;
+  const bool f32 = operand_tensor(program, grid, "k_cache").dtype == DType::f32;
+  const int64_t group = int_attr(grid.attrs, "heads", 0) / int_attr(grid.attrs, "kv_heads", 1);
+  const Expr rows = group * element(find_symbol(program.symbols, "q_len"), coord(1));
+  const Expr blocks = ceil_div(rows, f32 ? mk::kBlockRowsF32 : mk::kBlockRows);
+  e.loop(e.constant(0), e.value(blocks, coords), [&](llvm::Value* block) {
+    e.call(typed_body(call, "k_cache").c_str(),
+           {call.worker, attend_arguments(e, call), coords[0], coords[1], coords[2], block});
+  });
+}
+
 }  // namespace
 
 llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view role, bool written) {
@@ -293,8 +307,7 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
     case BodyKind::kProduct:
       return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0]});
     case BodyKind::kAttend:
-      return e.call(typed_body(call, "k_cache").c_str(),
-                    {call.worker, arguments, coords[0], coords[1], coords[2]});
+      return emit_attend(e, call, coords);
     case BodyKind::kCombine:
       return e.call("mkb_combine", {call.worker, arguments, coords[0], coords[1]});
     case BodyKind::kDraw:

@@ -36,7 +36,7 @@ Status check_cache(const Manifest& m, const CacheSpace& s) {
     return Error{
         fmt::format("cache: error: {} addresses, the model has {} caches", s.base.size(), m.caches.size())};
   if (m.caches.empty()) return {};
-  const uint64_t vector = vector_bytes(m), element = element_bytes(m.caches[0].element);
+  const uint64_t vector = vector_bytes(m), unit = std::min<uint64_t>(16, vector & -vector);
   const uint64_t heads = m.caches[0].heads, inner = std::min(s.strides.position, s.strides.head);
   const bool heads_inside = s.strides.head <= s.strides.position;
   const uint64_t inner_count = heads_inside ? heads : s.page_size,
@@ -49,14 +49,14 @@ Status check_cache(const Manifest& m, const CacheSpace& s) {
                     "of {} heads of {} bytes",
                     s.strides.page, s.strides.position, s.strides.head, s.page_size, heads, vector)};
   for (const uint64_t stride : {s.strides.page, s.strides.position, s.strides.head})
-    if (stride % element != 0)
+    if (stride % unit != 0)
       return Error{
-          fmt::format("cache: error: a stride is {} bytes, expected a multiple of {}", stride, element)};
+          fmt::format("cache: error: a stride is {} bytes, expected a multiple of {}", stride, unit)};
   for (size_t i = 0; i < s.base.size(); ++i)
-    if (s.base[i] == 0 || s.base[i] % element != 0)
+    if (s.base[i] == 0 || s.base[i] % unit != 0)
       return Error{
           fmt::format("cache: error: the address of {} is {}, expected a multiple of {} that is not 0",
-                      m.caches[i].name, s.base[i], element)};
+                      m.caches[i].name, s.base[i], unit)};
   return {};
 }
 

@@ -31,8 +31,9 @@ struct CacheSpace {
 
 Status check_page_size(uint32_t positions);  // 16, 32 or 64
 
-// Errors: a page size other than 16, 32 or 64, strides that let elements overlap or are not multiples of an
-// element, a number of addresses other than the model's caches, caches of different shapes.
+// Errors: a page size other than 16, 32 or 64, strides that let elements overlap or are not multiples of the
+// 16 bytes that the kernel loads at a time (of less where a head's vector is no multiple of that), a number
+// of addresses other than the model's caches, caches of different shapes.
 Status check_cache(const Manifest& manifest, const CacheSpace& space);
 
 // A scale for each head of each cache, [caches, heads]: of e4m3 caches only, positive and finite.

@@ -45,7 +45,8 @@ struct Machine {
   // Weight bytes that one worker's consumers multiply, by the product's variant: one token; groups of up to 8
   // and up to 16 by matrix instructions; f32 weights in groups of up to 16.
   double fma1_bytes_per_ns = 0, mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
-  double attend_bytes_per_ns = 0;  // keys and values that one worker goes through, for one query row
+  double attend_bytes_per_ns =
+      0;  // keys and values that one worker goes through, for one block of query rows
 };
 
 double hop_ns(const Machine& machine);

@@ -6,8 +6,10 @@
 namespace mkc {
 namespace {
 
-constexpr int64_t kGroupTokens = 16;  // of a product's largest variant
-constexpr int64_t kRowsAtOnce = 2;    // query rows that an attend task merges together
+constexpr int64_t kGroupTokens = 16;    // of a product's largest variant
+constexpr int64_t kMergedRows = 8;      // query rows that the warps of an attend task add up at a time
+constexpr int64_t kMergedColumns = 64;  // and columns
+constexpr int64_t kKeyStep = 32;        // elements of a key that a lane's loads of one latency reach over
 constexpr double kActivationBytes = 4;
 
 const Access* find_read(const TaskGrid& grid, std::string_view role) {
@@ -131,8 +133,13 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens) const {
   return work;
 }
 
-// Rows of queries go one after the other through the piece's keys and values: the first brings them from
-// memory, the others from L2.
+int64_t ceil_of(int64_t n, int64_t by) {
+  return (n + by - 1) / by;
+}
+
+// Blocks of query rows go one after the other through the piece's keys and values: the first brings them from
+// memory, the others from L2. The loads of a block wait for each other, some elements of the keys or some
+// columns of the values at a time.
 TaskWork TaskWorks::attend(uint32_t task) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];
@@ -143,17 +150,22 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   const int64_t tokens = evaluate(q->region[0].size, step_.symbols, coords);
   const int64_t rows = tokens * int_attr(g.attrs, "heads", 1) / int_attr(g.attrs, "kv_heads", 1);
   const double kv_bytes = read_bytes(step_, task, is_cache);
-  const double l2_bytes = kv_bytes * static_cast<double>(rows - 1) + read_bytes(step_, task, is_computed);
+  const int64_t head_dim = int_attr(g.attrs, "head_dim", 1);
+  const bool f32 = step_.schedule->program.tensors[find_read(g, "k_cache")->tensor].dtype == DType::f32;
+  const int64_t blocks = ceil_of(rows, f32 ? kMergedRows : 2 * kMergedRows);
+  const int64_t loads = ceil_of(head_dim, kKeyStep) + ceil_of(head_dim, kMergedColumns);
+  const int64_t sums = blocks + ceil_of(rows, kMergedRows) * ceil_of(head_dim, kMergedColumns);
+  const double block_ns =
+      std::max(kv_bytes / machine_.attend_bytes_per_ns, static_cast<double>(loads) * machine_.fetch_ns);
+  const double l2_bytes = kv_bytes * static_cast<double>(blocks - 1) + read_bytes(step_, task, is_computed);
 
   TaskWork work;
   work.cold_bytes = static_cast<uint64_t>(kv_bytes);
-  // The first row is gone through while it arrives.
+  // The first block goes through them while they arrive.
   const double first_ns = kv_bytes / machine_.worker_bytes_per_ns;
   work.start_ns = machine_.fetch_ns;
-  work.busy_ns = std::max({0.0, l2_bytes / l2_rate(grid),
-                           static_cast<double>(rows) * kv_bytes / machine_.attend_bytes_per_ns - first_ns});
-  work.end_ns = static_cast<double>((rows + kRowsAtOnce - 1) / kRowsAtOnce) * machine_.reduce_ns +
-                machine_.task_ns + machine_.barrier_ns;
+  work.busy_ns = std::max({0.0, l2_bytes / l2_rate(grid), static_cast<double>(blocks) * block_ns - first_ns});
+  work.end_ns = static_cast<double>(sums) * machine_.reduce_ns + machine_.task_ns + machine_.barrier_ns;
   return work;
 }
 

@@ -81,6 +81,10 @@ struct AttendArgs {
   f32 scale;  // of the scores, times log2(e)
 };
 
+// Query rows that go through a piece together.
+constexpr u32 kBlockRows = 16;
+constexpr u32 kBlockRowsF32 = 8;  // with f32 caches
+
 constexpr u32 kMaxExperts = 512;
 constexpr u32 kMaxTopK = 16;
 
@@ -190,10 +194,11 @@ void mkb_product_norm(Worker*, const ProductArgs*);
 void mkb_product_f32(Worker*, const ProductArgs*, u32 strip);
 void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip);
 void mkb_product_f16(Worker*, const ProductArgs*, u32 strip);
-void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
-void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
-void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
-void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece);
+// `block`: of the request's query rows. The first block stores the step's keys and values.
+void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);
+void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);
+void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);
+void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);
 void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 request);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);

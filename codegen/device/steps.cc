@@ -65,7 +65,7 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
 // Waits for the step that the loading threads are at, and takes its symbols. The same to all of them.
 MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
   if (w.known == w.step) return true;
-  poll(w, w.begun, kStepCell, w.step, 0);
+  poll(w, w.begun(), kStepCell, w.step, 0);
   f32 ended = over(w) ? 1 : 0;
   if (w.loaders > 1) ended = mk_warp_max(ended);
   if (ended > 0) return false;
@@ -105,7 +105,7 @@ MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* 
   consumer_barrier();
   if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol}, next);
   if (w->thread == 0) {
-    poll(*w, w->begun, kStepCell, next, 2 * w->timeout_ns);
+    poll(*w, w->begun(), kStepCell, next, 2 * w->timeout_ns());
     *w->goes_on() = !over(*w);
   }
   consumer_barrier();

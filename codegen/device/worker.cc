@@ -59,10 +59,9 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
                        u32 loaders) {
   w->thread = mk_thread();
   w->shared = mk_shared();
-  w->fault = (AS1 MkFault*)session->fault;
+  w->session = session;
+  w->launch = step;
   w->counters = (AS1 u32*)session->counters + step->serial % 2 * session->event_cells;
-  w->begun = &step->begun;
-  w->timeout_ns = step->timeout_ns;
   w->loaders = loaders;
   w->step = step->begun;  // 0 but for the kernels of later steps
   w->known = ~0u;

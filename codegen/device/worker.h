@@ -20,7 +20,7 @@ constexpr u32 kBarrierBytes = 1024;  // behind the stages: mbarriers and words t
 constexpr u32 kListBytes = 2048;     // behind the barriers: lists of the step, and of tasks
 constexpr u32 kListEntries = kMaxRequests + 1;
 constexpr u32 kMaxLists = kListBytes / 4 / kListEntries;
-constexpr u32 kScratchBytes = 24576;  // behind the lists; a task's own, free at its end
+constexpr u32 kScratchBytes = 26624;  // behind the lists; a task's own, free at its end
 constexpr u32 kMaxStages = 32;
 constexpr u32 kHandedTasks = 16;  // that the loader has drawn and the consumers have not begun
 constexpr u32 kMaxTokens = 256;   // T of a step
@@ -29,19 +29,23 @@ constexpr u32 kMaxTokens = 256;   // T of a step
 struct Worker {
   u32 thread;  // in the worker
   AS3 char* shared;
-  AS1 MkFault* fault;
-  AS1 u32* counters;     // this step's bank
-  AS1 const u32* begun;  // MkStep::begun
-  u64 timeout_ns;
-  u32 loaders;  // threads of the loader warp that load
-  u32 step;     // of the launch, that this thread's role is at
-  u32 known;    // of the loading threads: the newest step that they know to have begun
+  AS1 const MkSession* session;
+  AS1 const MkStep* launch;
+  AS1 u32* counters;  // this step's bank
+  u32 loaders;        // threads of the loader warp that load
+  u32 step;           // of the launch, that this thread's role is at
+  u32 known;          // of the loading threads: the newest step that they know to have begun
   u32 stages;
   u32 stage;   // stages acquired so far by this thread's role
   u32 handed;  // tasks that the loader handed over, likewise
   u32 told;    // tasks that one consumer thread drew and told the others
   u32 grid;    // what runs now, for faults
   u32 task;
+
+  // What is looked at while waiting only is no state: it would fill registers.
+  MK_INLINE AS1 MkFault* fault() const { return (AS1 MkFault*)session->fault; }
+  MK_INLINE AS1 const u32* begun() const { return &launch->begun; }
+  MK_INLINE u64 timeout_ns() const { return launch->timeout_ns; }
 
   MK_INLINE u32 lane() const { return thread % kWarpLanes; }
   MK_INLINE u32 warp() const { return thread / kWarpLanes; }
@@ -72,24 +76,25 @@ MK_INLINE void consumer_barrier() {
   mk_barrier(kConsumerBarrier, kConsumerThreads);
 }
 MK_INLINE bool faulted(const Worker& w) {
-  return mk_load_relaxed(&w.fault->state) != 0;
+  return mk_load_relaxed(&w.fault()->state) != 0;
 }
 
 // Whether the launch has ended early, or by a fault. Others may not have seen it yet.
 MK_INLINE bool over(const Worker& w) {
-  return faulted(w) || mk_load_relaxed(w.begun) == kLaunchOver;
+  return faulted(w) || mk_load_relaxed(w.begun()) == kLaunchOver;
 }
 
 // Records the first fault of the launch; every later one is dropped.
 MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
-  if (mk_cas_relaxed(&w.fault->state, 0, 1) != 0) return;
-  w.fault->worker = mk_worker();
-  w.fault->grid = w.grid;
-  w.fault->task = w.task;
-  w.fault->cell = cell;
-  w.fault->seen = seen;
-  w.fault->expected = expected;
-  mk_store_release(&w.fault->state, 2);
+  AS1 MkFault* fault = w.fault();
+  if (mk_cas_relaxed(&fault->state, 0, 1) != 0) return;
+  fault->worker = mk_worker();
+  fault->grid = w.grid;
+  fault->task = w.task;
+  fault->cell = cell;
+  fault->seen = seen;
+  fault->expected = expected;
+  mk_store_release(&fault->state, 2);
 }
 
 // Waits until the counter has what is expected; after a fault it falls through. `cell`: its name in faults.
@@ -105,7 +110,7 @@ MK_INLINE void poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expec
   }
 }
 MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
-  poll(w, w.counters + cell, cell, expected, w.timeout_ns);
+  poll(w, w.counters + cell, cell, expected, w.timeout_ns());
 }
 
 // Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end.
@@ -115,7 +120,8 @@ MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity) {
     if (faulted(w)) return;
     const u64 now = mk_time_ns();
     if (since == 0) since = now;
-    if (w.timeout_ns != 0 && now - since > w.timeout_ns) return record_fault(w, kRingCell, w.stage, w.stages);
+    if (w.timeout_ns() != 0 && now - since > w.timeout_ns())
+      return record_fault(w, kRingCell, w.stage, w.stages);
   }
 }
 
@@ -140,7 +146,8 @@ MK_INLINE f32 as_f32(u32 bits) {
   return __builtin_bit_cast(f32, bits);
 }
 
-// Storage types of weights and caches: `word` is two values, the low half first.
+// Storage types of weights and caches: `word` is two values, the low half first. load8: 8 values as matrix
+// instructions of the type Half take them.
 struct F32 {
   static constexpr u32 bytes = 4;
   MK_INLINE static f32 round(f32 v) { return v; }
@@ -148,6 +155,7 @@ struct F32 {
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 f32*)p = v; }
 };
 struct Bf16 {
+  using Half = Bf16;
   static constexpr u32 bytes = 2;
   MK_INLINE static f32 low(u32 word) { return as_f32(word << 16); }
   MK_INLINE static f32 high(u32 word) { return as_f32(word & 0xffff0000u); }
@@ -157,9 +165,11 @@ struct Bf16 {
   }
   MK_INLINE static f32 round(f32 v) { return low(pack(v, 0)); }
   MK_INLINE static f32 load(AS1 const char* p) { return low(*(AS1 const uint16_t*)p); }
+  MK_INLINE static u32x4 load8(AS1 const char* p) { return *(AS1 const u32x4*)p; }
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint16_t*)p = (uint16_t)pack(v, 0); }
 };
 struct F16 {
+  using Half = F16;
   static constexpr u32 bytes = 2;
   MK_INLINE static f32 low(u32 word) { return mk_f16_to_f32(word & 0xffffu); }
   MK_INLINE static f32 high(u32 word) { return mk_f16_to_f32(word >> 16); }
@@ -169,14 +179,20 @@ struct F16 {
   }
   MK_INLINE static f32 round(f32 v) { return low(pack(v, 0)); }
   MK_INLINE static f32 load(AS1 const char* p) { return mk_f16_to_f32(*(AS1 const uint16_t*)p); }
+  MK_INLINE static u32x4 load8(AS1 const char* p) { return *(AS1 const u32x4*)p; }
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint16_t*)p = (uint16_t)pack(v, 0); }
 };
 
 // Stored divided by a scale, which whoever loads it multiplies by.
 struct E4m3 {
+  using Half = F16;
   static constexpr u32 bytes = 1;
-  MK_INLINE static f32 round(f32 v) { return F16::round(v); }
   MK_INLINE static f32 load(AS1 const char* p) { return F16::low(mk_unpack_e4m3(*(AS1 const uint8_t*)p)); }
+  MK_INLINE static u32x4 load8(AS1 const char* p) {
+    const u32x2 codes = *(AS1 const u32x2*)p;
+    return u32x4{mk_unpack_e4m3(codes[0]), mk_unpack_e4m3(codes[0] >> 16), mk_unpack_e4m3(codes[1]),
+                 mk_unpack_e4m3(codes[1] >> 16)};
+  }
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint8_t*)p = (uint8_t)mk_pack_e4m3(v, 0); }
 };
 

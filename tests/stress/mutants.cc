@@ -192,8 +192,7 @@ std::vector<Mutant> ticket_mutants() {
 }
 
 std::vector<Mutant> body_mutants() {
-  const std::string barrier = "consumer_barrier", sync = "mk_warp_sync", attend = "6attendINS_4Bf16",
-                    row = "attend_rowINS_4Bf16";
+  const std::string barrier = "consumer_barrier", attend = "attend_blockINS_4Bf16";
   return {
       {"norm: sums of the warps", {{"mkb_product_norm", barrier, 0, drop}}, {kReadTooEarly}},
       {"norm: scales", {{"mkb_product_norm", barrier, 1, drop}}, {kReadTooEarly}},
@@ -204,9 +203,8 @@ std::vector<Mutant> body_mutants() {
       {"product: values of the strip", {{"keep_best", barrier, 0, drop}}, {kReadTooEarly}},
       {"draw: the warps' greatest", {{"8greatest", barrier, 1, drop}}, {kReadTooEarly}},
       {"attend: keys and queries", {{attend, barrier, 0, drop}}, {kReadTooEarly}},
-      {"attend: sums of the warps", {{attend, barrier, 1, drop}}, {kReadTooEarly}},
-      {"attend: the last row's weights", {{row, sync, 0, drop}}, {kWriteTooEarly}},
-      {"attend: this row's weights", {{row, sync, 1, drop}}, {kReadTooEarly}},
+      {"attend: greatest scores of the warps", {{attend, barrier, 1, drop}}, {kReadTooEarly}},
+      {"attend: sums of the warps", {{attend, barrier, 2, drop}}, {kReadTooEarly}},
   };
 }
 

@@ -11,13 +11,13 @@
 namespace mkc::test {
 namespace {
 
-// The first report of a launch of two tokens by the changed kernel, in the fixed order.
-std::string first_report(const SiteEdit& change) {
+// The first report of a launch of so many tokens by the changed kernel, in the fixed order.
+std::string first_report(const SiteEdit& change, uint32_t tokens = 2) {
   const Compiled compiled(TinyModel{});
   const HostKernel kernel = compile_for_host(compiled.schedule, {true, true, always(change)});
   RunOptions options;
   options.device.race = true;
-  options.steps = {2};
+  options.steps = {tokens};
   const std::string error = run(compiled, kernel, options).error;
   const size_t begin = error.find("\n  ");
   REQUIRE(begin != error.npos);
@@ -43,11 +43,11 @@ TEST_CASE("a read after an unordered write names both") {
 }
 
 TEST_CASE("a write after an unordered read names both") {
-  CHECK(first_report({"attend_rowINS_4Bf16", "mk_warp_sync", 0, drop}) ==
-        fmt::format("unordered write after read of shared+0x19400: worker 1 thread 0, task l0.attend[0], {}; "
-                    "earlier worker 1 thread 1, task l0.attend[0], {}",
-                    site("attend.cc", "s.weight[w.thread] = weight"),
-                    site("attend.cc", "sum = __builtin_fmaf(s.weight[")));
+  CHECK(first_report({"multiply_groups", "consumer_barrier", kEvery, drop}, 20) ==
+        fmt::format("unordered write after read of shared+0x18d1c: worker 2 thread 30, task l0.q[3], {}; "
+                    "earlier worker 2 thread 71, task l0.q[3], {}",
+                    site("product.h", "partial[(b * 8 + lane % 4 * 2 + i % 2) *"),
+                    site("product.h", "for (u32 i = 0; i < kConsumerWarps; ++i)")));
 }
 
 TEST_CASE("a write after an unordered write names both") {
@@ -72,7 +72,7 @@ TEST_CASE("an access outside shared memory names the task and the line") {
   const size_t who = report.find(": ");
   CHECK(report.starts_with("access outside shared memory of shared+0x"));
   CHECK(report.substr(std::min(who, report.size())) ==
-        fmt::format(": worker 2 thread 0, task l0.q[3], {}", site("product.cc", "s.scale[w->thread] =")));
+        fmt::format(": worker 1 thread 94, task l0.attend[0], {}", site("attend_mma.h", "x.scratch.sum(")));
 }
 
 }  // namespace

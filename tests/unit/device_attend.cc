@@ -1,10 +1,30 @@
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "device_launch.h"
+#include "runtime/emulator/half.h"
 
 namespace mk {
 namespace {
+
+// How the cache keeps a number, and what attention makes of a rounding of queries and weights to that type.
+struct Form {
+  uint32_t bytes;
+  uint32_t (*encode)(float);
+  float (*decode)(uint32_t);
+  uint32_t block_rows;
+  void (*attend)(Worker*, const AttendArgs*, u32, u32, u32, u32);
+  double key_error, row_error;
+  float k_scale = 1, v_scale = 1;
+};
+const Form kForms[] = {
+    {4, [](float v) { return std::bit_cast<uint32_t>(v); },
+     [](uint32_t v) { return std::bit_cast<float>(v); }, kBlockRowsF32, mkb_attend_f32, 1e-5, 5e-6},
+    {2, emulator::f32_to_bf16, emulator::bf16_to_f32, kBlockRows, mkb_attend_bf16, 1.0 / 256, 4e-3},
+    {2, emulator::f32_to_f16, emulator::f16_to_f32, kBlockRows, mkb_attend_f16, 1.0 / 2048, 1e-3},
+    {1, emulator::f32_to_e4m3, emulator::e4m3_to_f32, kBlockRows, mkb_attend_e4m3, 1.0 / 16, 1e-3, 0.0625f,
+     0.3f}};
 
 struct Case {
   uint32_t heads, kv_heads, head_dim, tokens, kv_len;
@@ -76,39 +96,54 @@ std::vector<double> reference(const Case& c, const Problem& p, const std::vector
   return out;
 }
 
-// A cache in pages that lie in reversed order, with one unused in front.
+// A cache in pages that lie in reversed order, with one unused in front. What is at positions that nobody may
+// read is no number.
 struct Paged {
   const Case& c;
+  const Form& form;
+  float scale;
   uint32_t page_size;
   bool heads_outside;
-  std::vector<float> memory;
+  std::vector<uint8_t> memory;
   std::vector<u32> index;
 
-  Paged(const Case& shape, uint32_t size, bool hnd, const std::vector<float>& from)
-      : c(shape), page_size(size), heads_outside(hnd) {
+  Paged(const Case& shape, const Form& of, float times, uint32_t size, bool hnd,
+        const std::vector<float>& from)
+      : c(shape), form(of), scale(times), page_size(size), heads_outside(hnd) {
     const uint32_t pages = (kContext + size - 1) / size;
     for (uint32_t i = 0; i < pages; ++i) index.push_back(pages - i);
-    memory.assign(size_t{pages + 1} * page_floats(), NAN);
-    for (uint32_t pos = 0; pos < kContext; ++pos)
+    memory.assign(size_t{pages + 1} * page_bytes(), 0xff);
+    const uint32_t fresh = c.kv_len - c.tokens,
+                   first = c.window == 0 || fresh < c.window ? 0 : fresh + 1 - c.window;
+    for (uint32_t pos = first; pos < fresh; ++pos)
       for (uint32_t g = 0; g < c.kv_heads; ++g)
-        for (uint32_t i = 0; i < c.head_dim; ++i) at(g, pos, i) = from[(g * kContext + pos) * c.head_dim + i];
+        for (uint32_t i = 0; i < c.head_dim; ++i) {
+          const uint32_t bits = form.encode(from[(g * kContext + pos) * c.head_dim + i] / scale);
+          std::memcpy(at(g, pos, i), &bits, form.bytes);
+        }
   }
-  uint32_t page_floats() const { return page_size * c.kv_heads * c.head_dim; }
-  uint32_t position_floats() const { return heads_outside ? c.head_dim : c.kv_heads * c.head_dim; }
-  uint32_t head_floats() const { return heads_outside ? page_size * c.head_dim : c.head_dim; }
-  float& at(uint32_t g, uint32_t pos, uint32_t i) {
-    return memory[size_t{index[pos / page_size]} * page_floats() + pos % page_size * position_floats() +
-                  g * head_floats() + i];
+  uint32_t vector_bytes() const { return c.head_dim * form.bytes; }
+  uint32_t page_bytes() const { return page_size * c.kv_heads * vector_bytes(); }
+  uint32_t position_bytes() const { return heads_outside ? vector_bytes() : c.kv_heads * vector_bytes(); }
+  uint32_t head_bytes() const { return heads_outside ? page_size * vector_bytes() : vector_bytes(); }
+  uint8_t* at(uint32_t g, uint32_t pos, uint32_t i) {
+    return &memory[size_t{index[pos / page_size]} * page_bytes() + pos % page_size * position_bytes() +
+                   g * head_bytes() + i * form.bytes];
   }
   void copy_to(std::vector<float>& to) {
     for (uint32_t pos = 0; pos < kContext; ++pos)
       for (uint32_t g = 0; g < c.kv_heads; ++g)
-        for (uint32_t i = 0; i < c.head_dim; ++i) to[(g * kContext + pos) * c.head_dim + i] = at(g, pos, i);
+        for (uint32_t i = 0; i < c.head_dim; ++i) {
+          uint32_t bits = 0;
+          std::memcpy(&bits, at(g, pos, i), form.bytes);
+          to[(g * kContext + pos) * c.head_dim + i] = form.decode(bits) * scale;
+        }
   }
 };
 
 // The body's result: attend every piece, then combine.
-std::vector<float> run(const Case& c, Problem& p, uint32_t page_size = 16, bool heads_outside = false) {
+std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t page_size = 16,
+                       bool heads_outside = false) {
   // As docs/ir.md has it: the piece of the first position that the first token sees.
   const uint32_t first_token = c.kv_len - c.tokens;
   const uint32_t first_piece =
@@ -124,13 +159,17 @@ std::vector<float> run(const Case& c, Problem& p, uint32_t page_size = 16, bool 
   a.positions = global(p.positions.data());
   a.rope = global(p.rope.data());
   if (c.norm) a.q_norm = global(p.q_norm.data()), a.k_norm = global(p.k_norm.data());
-  Paged k_cache(c, page_size, heads_outside, p.k_cache), v_cache(c, page_size, heads_outside, p.v_cache);
+  Paged k_cache(c, form, form.k_scale, page_size, heads_outside, p.k_cache);
+  Paged v_cache(c, form, form.v_scale, page_size, heads_outside, p.v_cache);
+  const std::vector<float> k_scales(c.kv_heads, form.k_scale), v_scales(c.kv_heads, form.v_scale);
   const u32 page_begin[] = {0};
   a.cache.k = global(reinterpret_cast<char*>(k_cache.memory.data()));
   a.cache.v = global(reinterpret_cast<char*>(v_cache.memory.data()));
-  a.cache.page_stride = k_cache.page_floats() * sizeof(float);
-  a.cache.position_stride = k_cache.position_floats() * sizeof(float);
-  a.cache.head_stride = k_cache.head_floats() * sizeof(float);
+  a.cache.page_stride = k_cache.page_bytes();
+  a.cache.position_stride = k_cache.position_bytes();
+  a.cache.head_stride = k_cache.head_bytes();
+  a.cache.k_scale = global(k_scales.data());
+  a.cache.v_scale = global(v_scales.data());
   a.cache.page_begin = global(page_begin);
   a.cache.page_index = global(k_cache.index.data());
   a.cache.page_shift = static_cast<u32>(std::countr_zero(page_size));
@@ -151,7 +190,8 @@ std::vector<float> run(const Case& c, Problem& p, uint32_t page_size = 16, bool 
     mkd_barrier();
     for (u32 g = 0; g < c.kv_heads; ++g)
       for (u32 piece = 0; piece < pieces; ++piece) {
-        mkb_attend_f32(&w, &mine, g, 0, piece);
+        for (u32 block = 0; block * form.block_rows < c.tokens * (c.heads / c.kv_heads); ++block)
+          form.attend(&w, &mine, g, 0, piece, block);
         mkd_barrier();
       }
     for (u32 g = 0; g < c.kv_heads; ++g) mkb_combine(&w, &mine, g, 0);
@@ -168,49 +208,82 @@ const Case kCases[] = {
     {4, 2, 32, 1, 600, false, 1}, {4, 2, 32, 5, 600, true, 100},  {4, 2, 32, 16, 300, false, 40},
     {4, 2, 32, 3, 20, false, 64}, {4, 2, 32, 16, 560, false, 257}};
 
-TEST_CASE("attention over cache and new tokens agrees with float64") {
-  for (const Case& c : kCases) {
-    CAPTURE(c.kv_len);
-    CAPTURE(c.head_dim);
-    Problem p = make_problem(c);
-    std::vector<double> keys(p.k_cache.begin(), p.k_cache.end()), values(p.v_cache.begin(), p.v_cache.end());
-    for (uint32_t t = 0; t < c.tokens; ++t)
-      for (uint32_t g = 0; g < c.kv_heads; ++g) {
-        const size_t from = (t * c.kv_heads + g) * c.head_dim;
-        const size_t to = (size_t{g} * kContext + p.positions[t]) * c.head_dim;
-        const std::vector<double> key = rotated(c, &p.k[from], p.k_norm.data(), p.positions[t]);
-        for (uint32_t i = 0; i < c.head_dim; ++i) keys[to + i] = key[i], values[to + i] = p.v[from + i];
-      }
-    Problem other = p;
-    const std::vector<float> out = run(c, p);
-    CHECK(run(c, other, 32, true) == out);  // the bits do not depend on where pages lie
-    for (uint32_t t = 0; t < c.tokens; ++t)
-      for (uint32_t h = 0; h < c.heads; ++h) {
-        const std::vector<double> want = reference(c, p, keys, values, t, h);
-        CHECK(row_error(&out[(t * c.heads + h) * c.head_dim], want.data(), c.head_dim) < 5e-6);
-      }
-    for (size_t i = 0; i < keys.size(); ++i) CHECK(p.k_cache[i] == doctest::Approx(keys[i]).epsilon(1e-5));
-  }
+TEST_CASE("attention over cache and new tokens agrees with float64, in every form of the cache") {
+  for (const Form& form : kForms)
+    for (const Case& c : kCases) {
+      CAPTURE(&form - kForms);
+      CAPTURE(c.kv_len);
+      CAPTURE(c.head_dim);
+      Problem p = make_problem(c), other = p;
+      const std::vector<float> out = run(c, form, p);
+      CHECK(run(c, form, other, 32, true) == out);  // the bits do not depend on where pages lie
+      for (uint32_t t = 0; t < c.tokens; ++t)
+        for (uint32_t g = 0; g < c.kv_heads; ++g) {
+          const size_t from = (t * c.kv_heads + g) * c.head_dim;
+          const size_t to = (size_t{g} * kContext + p.positions[t]) * c.head_dim;
+          const std::vector<double> key = rotated(c, &p.k[from], p.k_norm.data(), p.positions[t]);
+          for (uint32_t i = 0; i < c.head_dim; ++i) {
+            CHECK(std::abs(p.k_cache[to + i] - key[i]) <=
+                  form.key_error * std::abs(key[i]) + 1e-3 * form.k_scale);
+            CHECK(std::abs(p.v_cache[to + i] - p.v[from + i]) <=
+                  form.key_error * std::abs(p.v[from + i]) + 1e-3 * form.v_scale);
+          }
+        }
+      const std::vector<double> keys(p.k_cache.begin(), p.k_cache.end()),
+          values(p.v_cache.begin(), p.v_cache.end());
+      for (uint32_t t = 0; t < c.tokens; ++t)
+        for (uint32_t h = 0; h < c.heads; ++h) {
+          const std::vector<double> want = reference(c, p, keys, values, t, h);
+          CHECK(row_error(&out[(t * c.heads + h) * c.head_dim], want.data(), c.head_dim) < form.row_error);
+        }
+    }
 }
 
-TEST_CASE("a row's bits do not depend on how the prompt was cut into steps") {
-  const Case whole{4, 2, 32, 16, 260, false};
-  Problem p = make_problem(whole);
-  Problem step = p;
-  const std::vector<float> together = run(whole, p);
-  for (uint32_t t = 0; t < whole.tokens; ++t) {
-    const Case one{4, 2, 32, 1, 245 + t, false};
-    const uint32_t q_width = 4 * 32, kv_width = 2 * 32;
-    Problem single = step;
-    single.q.assign(p.q.begin() + t * q_width, p.q.begin() + (t + 1) * q_width);
-    single.k.assign(p.k.begin() + t * kv_width, p.k.begin() + (t + 1) * kv_width);
-    single.v.assign(p.v.begin() + t * kv_width, p.v.begin() + (t + 1) * kv_width);
-    single.positions = {244 + t};
-    const std::vector<float> alone = run(one, single);
-    step.k_cache = single.k_cache;
-    step.v_cache = single.v_cache;
-    CHECK(std::equal(alone.begin(), alone.end(), together.begin() + t * q_width));
-  }
+TEST_CASE("a row's bits do not depend on how the prompt was cut into steps, nor on its place among others") {
+  for (const Form& form : kForms)
+    for (const uint32_t window : {0u, 9u}) {
+      CAPTURE(&form - kForms);
+      CAPTURE(window);
+      const Case whole{6, 2, 40, 11, 263, false, window};
+      const uint32_t q_width = 6 * 40, kv_width = 2 * 40;
+      Problem p = make_problem(whole), fed = p;
+      const std::vector<float> together = run(whole, form, p);
+      for (uint32_t t = 0, rows = 1; t < whole.tokens; t += rows, rows = 3 - rows) {
+        rows = std::min(rows, whole.tokens - t);
+        const Case some{6, 2, 40, rows, 252 + t + rows, false, window};
+        Problem part = fed;
+        part.q.assign(p.q.begin() + t * q_width, p.q.begin() + (t + rows) * q_width);
+        part.k.assign(p.k.begin() + t * kv_width, p.k.begin() + (t + rows) * kv_width);
+        part.v.assign(p.v.begin() + t * kv_width, p.v.begin() + (t + rows) * kv_width);
+        part.positions.assign(p.positions.begin() + t, p.positions.begin() + t + rows);
+        const std::vector<float> alone = run(some, form, part);
+        fed.k_cache = part.k_cache;
+        fed.v_cache = part.v_cache;
+        CHECK(std::equal(alone.begin(), alone.end(), together.begin() + t * q_width));
+      }
+    }
+}
+
+TEST_CASE("what a row does not see does not reach it, even where it is no number") {
+  for (const Form& form : kForms)
+    for (const uint32_t window : {0u, 2u}) {
+      CAPTURE(&form - kForms);
+      CAPTURE(window);
+      const Case c{4, 2, 32, 8, 261, false, window};
+      const uint32_t width = 2 * 32, bad = 4;
+      Problem p = make_problem(c), spoilt = p;
+      for (uint32_t i = 0; i < width; ++i) spoilt.v[bad * width + i] = i % 2 == 0 ? NAN : INFINITY;
+      const std::vector<float> want = run(c, form, p), got = run(c, form, spoilt);
+      for (uint32_t t = 0; t < c.tokens; ++t) {
+        CAPTURE(t);
+        const bool sees = t >= bad && (window == 0 || t < bad + window);
+        const size_t from = t * size_t{4 * 32};
+        if (sees)
+          CHECK(std::isnan(got[from]));
+        else
+          CHECK(std::equal(want.begin() + from, want.begin() + from + 4 * 32, got.begin() + from));
+      }
+    }
 }
 
 }  // namespace

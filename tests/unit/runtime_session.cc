@@ -176,9 +176,11 @@ TEST_CASE("a cache that overlaps itself, or has too few addresses, is refused") 
         }).starts_with("cache: error: strides of 512 bytes"));
   CHECK(opened_with([](CacheSpace& s) { s.strides.page = 508; }).starts_with("cache: error: strides of 508"));
   CHECK(opened_with([](CacheSpace& s) { s.strides.page = 514; }) ==
-        "cache: error: a stride is 514 bytes, expected a multiple of 4");
+        "cache: error: a stride is 514 bytes, expected a multiple of 16");
+  CHECK(opened_with([](CacheSpace& s) { s.base[1] = 4104; }) ==
+        "cache: error: the address of v is 4104, expected a multiple of 16 that is not 0");
   CHECK(opened_with([](CacheSpace& s) { s.base[1] = 0; }) ==
-        "cache: error: the address of v is 0, expected a multiple of 4 that is not 0");
+        "cache: error: the address of v is 0, expected a multiple of 16 that is not 0");
 }
 
 TEST_CASE("scales of an 8-bit cache are the checkpoint's, 1 where it has none, or the caller's") {

@@ -1,0 +1,158 @@
+// What the forms of attention share: where a request's rows and its cache lie, how keys get into the cache,
+// and how the warps of a worker put their parts together.
+//
+// A piece is kPiece positions from a multiple of kPiece on. Consumer warp w owns 32 of them. Query rows go in
+// blocks, each with the group's heads of a token one after the other. What a row gets depends on its position
+// and the cache alone: not on the rows beside it, nor on the rest of the batch, nor on how a prompt was cut,
+// nor on where the pages lie.
+#pragma once
+
+#include "codegen/device/bodies.h"
+
+namespace mk {
+
+constexpr u32 kPiece = kConsumerThreads;
+constexpr u32 kMaxHeadDim = 256;
+constexpr f32 kNone = -__builtin_inff();
+
+// 8 query rows and 64 columns of values are what the warps add up at a time.
+constexpr u32 kSumRows = 8;
+constexpr u32 kSumColumns = 64;
+static_assert(kBlockRows == 2 * kSumRows && kBlockRowsF32 == kSumRows);
+
+struct AttendScratch {
+  static constexpr u32 kQueryBytes = kBlockRows * (2 * kMaxHeadDim + 64);
+  AS3 char* q;  // queries, as a form likes them
+  AS3 f32* base;
+
+  MK_INLINE explicit AttendScratch(const Worker& w) : q(w.scratch()), base((AS3 f32*)(q + kQueryBytes)) {}
+  // Of a row, by warp: the greatest score, and the sum of weights.
+  MK_INLINE AS3 f32* greatest(u32 row) const { return base + row * kConsumerWarps; }
+  MK_INLINE AS3 f32* total(u32 row) const { return greatest(kBlockRows + row); }
+  // What a warp adds to 4 neighbouring columns, from a multiple of 4 on. The order of these spreads over all
+  // banks what 8 lanes write at a time.
+  MK_INLINE AS3 f32* sum(u32 warp, u32 row, u32 column) const {
+    const u32 four = (column / 16 + column / 4 % 4 * 4) ^ row % 2 * 4;
+    return greatest(2 * kBlockRows) + (warp * kSumRows + row) * kSumColumns + four * 4;
+  }
+  MK_INLINE f32 greatest_of_all(u32 row) const {
+    f32 all = kNone;
+    for (u32 warp = 0; warp < kConsumerWarps; ++warp) all = __builtin_fmaxf(all, greatest(row)[warp]);
+    return all;
+  }
+};
+static_assert(AttendScratch::kQueryBytes +
+                  (2 * kBlockRows + kSumRows * kSumColumns) * kConsumerWarps * sizeof(f32) <=
+              kScratchBytes);
+
+// Weight of a score, or of a part with greatest score m, in a whole with greatest score `all`.
+MK_INLINE f32 part_weight(f32 m, f32 all) {
+  return m == kNone ? 0 : mk_exp2(m - all);
+}
+
+template <class C>
+constexpr bool kScaled = __is_same(C, E4m3);
+
+// One head vector, by one warp: optional norm over the head, then rotation of its halves (Su et al. 2021, in
+// the half-split form). store(i, value) gets each element once.
+template <class Store>
+MK_INLINE void rotate_head(const Worker& w, AS1 const f32* x, AS1 const f32* norm, f32 eps,
+                           AS1 const f32* rope, u32 head_dim, Store store) {
+  f32 scale = 1;
+  if (norm) {
+    f32 sum = 0;
+    for (u32 i = w.lane(); i < head_dim; i += kWarpLanes) sum = __builtin_fmaf(x[i], x[i], sum);
+    scale = mk_rsqrt(mk_warp_sum(sum) / (f32)head_dim + eps);
+  }
+  const u32 half = head_dim / 2;
+  for (u32 i = w.lane(); i < half; i += kWarpLanes) {
+    f32 a = x[i] * scale, b = x[half + i] * scale;
+    if (norm) a *= norm[i], b *= norm[half + i];
+    const f32 cosine = rope[i], sine = rope[half + i];
+    store(i, a * cosine - b * sine);
+    store(half + i, b * cosine + a * sine);
+  }
+}
+
+// One request's share of the step, for one head.
+struct Rows {
+  u32 first, count;  // rows of the step
+  u32 kv_len;        // positions with theirs
+  u32 request, head;
+  MK_INLINE Rows(const AttendArgs& a, u32 request_number, u32 head_number)
+      : first(a.first_row[request_number]),
+        count(a.rows[request_number]),
+        kv_len(a.kv_len[request_number]),
+        request(request_number),
+        head(head_number) {}
+  MK_INLINE u32 fresh() const { return kv_len - count; }  // the first position of the step
+  // Bytes from the beginning of a cache to a position, which has a page.
+  MK_INLINE u64 offset_of(const PagedCache& c, u32 position) const {
+    const u32 page = c.page_index[c.page_begin[request] + (position >> c.page_shift)];
+    return page * c.page_stride + (position & ((1u << c.page_shift) - 1)) * c.position_stride +
+           head * c.head_stride;
+  }
+};
+
+// The first position that the row at `last` sees.
+MK_INLINE u32 first_seen(const AttendArgs& a, u32 last) {
+  return a.window != 0 && last + 1 > a.window ? last + 1 - a.window : 0;
+}
+// The first piece that a request's rows look at: parts are numbered from there.
+MK_INLINE u32 first_piece(const AttendArgs& a, const Rows& r) {
+  return first_seen(a, r.fresh()) / kPiece;
+}
+
+// Query rows [first, first + count) of a request: row x is head x % group of its token x / group.
+struct Block {
+  u32 first, count, group;
+  u32 fresh;       // position of the request's token 0
+  u32 begin, end;  // positions that any of them sees
+  MK_INLINE Block(const AttendArgs& a, const Rows& r, u32 first_row, u32 most)
+      : first(first_row), group(a.heads / a.kv_heads), fresh(r.fresh()) {
+    const u32 left = r.count * group - first;
+    count = left < most ? left : most;
+    begin = first_seen(a, fresh + token(0));
+    end = fresh + token(count - 1) + 1;
+  }
+  MK_INLINE u32 token(u32 row) const { return (first + row) / group; }  // of the request
+  MK_INLINE u32 head(u32 row) const { return (first + row) % group; }   // of the group
+  MK_INLINE bool visible(const AttendArgs& a, u32 row, u32 position) const {
+    const u32 last = fresh + token(row);
+    return row < count && position <= last && (a.window == 0 || last - position < a.window);
+  }
+  MK_INLINE bool sees(u32 from, u32 to) const { return from < end && to > begin; }
+};
+
+// Where a warp's 32 positions lie: two halves, each within a page.
+constexpr u32 kHalf = 16;
+struct WarpPositions {
+  u32 first;
+  u64 low, high;  // bytes from the beginning of a cache to each half
+  u64 stride;
+  MK_INLINE WarpPositions(const PagedCache& c, const Rows& r, u32 first_position)
+      : first(first_position),
+        low(first < r.kv_len ? r.offset_of(c, first) : 0),
+        high(first + kHalf < r.kv_len ? r.offset_of(c, first + kHalf) : 0),
+        stride(c.position_stride) {}
+  MK_INLINE u64 at(u32 index) const { return (index < kHalf ? low : high) + index % kHalf * stride; }
+};
+
+// What a warp works on. The forms of attention hold nothing but numbers, so that these stay in registers.
+struct Warp {
+  const Worker& w;
+  const AttendArgs& a;
+  const AttendScratch& scratch;
+  const Block& b;
+  const WarpPositions& at;
+  MK_INLINE u32 lane() const { return w.lane(); }
+  MK_INLINE u32 warp() const { return w.warp(); }
+  // Whether any row sees any of its positions; then the one nearest to position `index` that one does.
+  MK_INLINE bool sees() const { return b.sees(at.first, at.first + kWarpLanes); }
+  MK_INLINE u32 nearest_seen(u32 index) const {
+    const u32 position = at.first + index, last = b.end - 1;
+    return (position < b.begin ? b.begin : position < last ? position : last) - at.first;
+  }
+};
+
+}  // namespace mk
