@@ -37,7 +37,7 @@ Status give(const mkrt::StepResult& result, uint32_t b, mkrt_draws& to) {
                                    ids.size(), to.limit)};
   std::copy(ids.begin(), ids.end(), to.ids);
   to.count = static_cast<uint32_t>(ids.size());
-  if (to.sampling.logprobs > 0 && to.count > 0)
+  if (to.sampling.logprobs > 0 && to.count > 0 && !result.logprobs.empty())  // as the step was begun
     std::memcpy(to.logprobs, &result.logprobs[result.begin[b]], to.count * sizeof(mkrt_logprobs));
   return {};
 }

@@ -225,7 +225,16 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   CHECK(mkrt_end_step(c.session, nullptr, of_both) == 1);
   CHECK(std::string(mkrt_error()) == "mkrt: error: request 0 has drawn 3 tokens, there is room for 2");
   REQUIRE(mkrt_begin_step(c.session, &both, nullptr) == 0);
-  REQUIRE(mkrt_end_step(c.session, nullptr, nullptr) == 0);
+  mkrt_logprobs untouched{};  // log-probabilities are what the begin asked for
+  std::vector<int32_t> second(1);
+  for (mkrt_draws& of : of_both) {
+    of.limit = of.sampling.logprobs = 1;
+    of.ids = second.data();
+    of.logprobs = &untouched;
+  }
+  REQUIRE(mkrt_end_step(c.session, nullptr, of_both) == 0);
+  CHECK(of_both[0].count == 1);
+  CHECK(untouched.drawn == 0.0f);
   CHECK(mkrt_end_step(c.session, nullptr, nullptr) == 1);
   CHECK(std::string(mkrt_error()) == "step: error: no step is under way");
   CHECK(mkrt_capture_step(c.session, nullptr) == 1);
