@@ -76,6 +76,7 @@ void fill_product(Fields& f, const char* x, const Expr& tokens) {
     f.set(to, f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + from));
   f.set(offsetof(A, tokens), f.e.value(tokens));
   f.set(offsetof(A, invariant), int_attr(f.grid().attrs, "invariant", 0));
+  f.set(offsetof(A, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(A, padding), static_cast<int64_t>(mk::padding_of(cols)));
 }
 
@@ -300,12 +301,12 @@ void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments
 }
 
 void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
-               const std::vector<llvm::Value*>& coords) {
+               const std::vector<llvm::Value*>& coords, llvm::Value* count) {
   switch (grid_of(call).body) {
     case BodyKind::kEmbed:
       return e.call(typed_body(call, "table").c_str(), {call.worker, arguments, coords[0]});
     case BodyKind::kProduct:
-      return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0]});
+      return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], count});
     case BodyKind::kAttend:
       return emit_attend(e, call, coords);
     case BodyKind::kCombine:

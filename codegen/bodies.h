@@ -32,8 +32,9 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call);
 // What runs once, before a segment's first task and after its first wait.
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 
-// One task. Its writes are complete for the worker's other threads after the next consumer barrier.
+// One task; of a product `count` of them, from these coordinates on. Its writes are complete for the worker's
+// other threads after the next consumer barrier.
 void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
-               const std::vector<llvm::Value*>& coords);
+               const std::vector<llvm::Value*>& coords, llvm::Value* count);
 
 }  // namespace mkc

@@ -64,7 +64,8 @@ void Emitter::if_then(llvm::Value* condition, const std::function<void()>& then)
   ir.SetInsertPoint(after);
 }
 
-void Emitter::loop(llvm::Value* first, llvm::Value* last, const std::function<void(llvm::Value*)>& body) {
+void Emitter::loop(llvm::Value* first, llvm::Value* last, llvm::Value* step,
+                   const std::function<void(llvm::Value*)>& body) {
   llvm::BasicBlock *before = ir.GetInsertBlock(), *test = block("loop"), *inside = block("body"),
                    *after = block("end");
   ir.CreateBr(test);
@@ -74,7 +75,7 @@ void Emitter::loop(llvm::Value* first, llvm::Value* last, const std::function<vo
   ir.CreateCondBr(ir.CreateICmpULT(i, last), inside, after);
   ir.SetInsertPoint(inside);
   body(i);
-  i->addIncoming(ir.CreateAdd(i, constant(1)), ir.GetInsertBlock());
+  i->addIncoming(ir.CreateAdd(i, step), ir.GetInsertBlock());
   ir.CreateBr(test);
   ir.SetInsertPoint(after);
 }

@@ -6,6 +6,7 @@
 
 #include "codegen/device/bodies.h"
 #include "codegen/operands.h"
+#include "ir/waits.h"
 
 namespace mkc {
 namespace {
@@ -42,11 +43,13 @@ class Signature {
     const TaskGrid& grid = schedule_.program.grids[id];
     const Tensor &x = operand_tensor(schedule_.program, grid, "x"),
                  &weight = operand_tensor(schedule_.program, grid, "weight");
-    return fmt::format("{} {};{} rows;norm {};padding {};invariant {};{} waits;notifies {};placed {}",
+    std::string waits;
+    for (const Wait& wait : grid.waits) waits += waits_once(grid, wait) ? " once" : " each";
+    return fmt::format("{} {};{} rows;norm {};padding {};invariant {};waits{};notifies {};placed {}",
                        body_name(grid.body), dtype_name(weight.dtype), expr(x.shape[0]),
                        find_operand(grid, "norm") != nullptr,
                        static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
-                       int_attr(grid.attrs, "invariant", 0), grid.waits.size(), !grid.notifies.empty(),
+                       int_attr(grid.attrs, "invariant", 0), waits, !grid.notifies.empty(),
                        static_cast<int>(schedule_.placements[id.index].kind));
   }
 

@@ -6,6 +6,7 @@
 #include "codegen/device/bodies.h"
 #include "codegen/operands.h"
 #include "ir/values.h"
+#include "ir/waits.h"
 #include "runtime/packing.h"
 
 namespace mkc {
@@ -122,17 +123,25 @@ std::pair<llvm::Value*, llvm::Value*> TaskCode::awaited(GridId id, llvm::Value* 
   return {e_.ir.CreateAdd(base, cell_number(event, cell)), expect};
 }
 
-void TaskCode::emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
-  // The barrier of a wait also keeps a task's scratch memory from the next one.
-  if (mode_ == Mode::kKernels) return e_.call("mkd_barrier", {});
+void TaskCode::emit_waits(GridId id, llvm::Value* record, Waits waits,
+                          const std::vector<llvm::Value*>& coords) {
   for (size_t i = 0; i < grid(id).waits.size(); ++i) {
-    if (grid(id).waits[i].lookup) continue;
+    if (grid(id).waits[i].lookup || waits_once(grid(id), grid(id).waits[i]) != (waits == Waits::kShared))
+      continue;
     const std::vector<llvm::Value*> values = by_kind(id, record, [&](GridId kind) {
       const auto [counter, expect] = awaited(kind, record, i, coords);
       return std::vector<llvm::Value*>{counter, expect};
     });
     e_.call("mkd_wait", {launch_.worker, values[0], values[1]});
   }
+}
+
+void TaskCode::wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks, llvm::Value* first) {
+  // The barrier of a wait also keeps a task's scratch memory from the next one.
+  if (mode_ == Mode::kKernels) return e_.call("mkd_barrier", {});
+  if (draws(id) && placement(id) == PlacementKind::kReady) return;
+  for_each_task(tasks, [&](llvm::Value* task) { emit_waits(id, record, Waits::kOwn, coords_of(id, task)); });
+  e_.if_then(first, [&] { emit_waits(id, record, Waits::kShared, {}); });
 }
 
 void TaskCode::look_up(GridId id, llvm::Value* record, const char* primitive) {
@@ -217,20 +226,21 @@ void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<ll
   for (size_t i = 0; i < coords.size(); ++i)
     task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), coords[i]);
   begin_task(record, task);
-  run_task(call, emit_arguments(e_, call), coords);
+  run_task(call, emit_arguments(e_, call), coords, e_.constant(1),
+           [&](GridId kind) { emit_notifies(kind, record, coords); });
 }
 
 void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
   e_.call("mkd_task_begin", {launch_.worker, e_.load32(record, offsetof(mkrt::MkGrid, id)), task});
 }
 
-void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments,
-                        const std::vector<llvm::Value*>& coords) {
-  emit_task(e_, call, arguments, coords);
+void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords,
+                        llvm::Value* count, const std::function<void(GridId)>& notify) {
+  emit_task(e_, call, arguments, coords, count);
   if (!grid(call.grid).notifies.empty()) {
     e_.call("mkd_barrier", {});
     by_kind(call.grid, call.record, [&](GridId kind) {
-      emit_notifies(kind, call.record, coords);
+      notify(kind);
       return std::vector<llvm::Value*>{};
     });
   }
@@ -250,28 +260,43 @@ llvm::Value* TaskCode::next_task(GridId id, llvm::Value* record, llvm::Value* ta
                   tasks_within(id, wait.cell.size())});
 }
 
-void TaskCode::for_each_task(GridId id, llvm::Value* record, llvm::Value* segment,
-                             const std::function<void(llvm::Value*, llvm::Value*)>& visit) {
+void TaskCode::for_each_block(GridId id, llvm::Value* record, llvm::Value* segment,
+                              const std::function<void(const TaskBlock&, llvm::Value*)>& visit) {
   if (draws(id)) {
     llvm::Value* tasks = tasks_of(id, record);
-    e_.drawing_loop([&] { return next_task(id, record, tasks); }, tasks, visit);
+    e_.drawing_loop([&] { return next_task(id, record, tasks); }, tasks,
+                    [&](llvm::Value* task, llvm::Value* first) { visit({task, e_.constant(1)}, first); });
     return;
   }
   const Share tasks = share(id, record, segment);
-  e_.loop(tasks.first, tasks.last,
-          [&](llvm::Value* task) { visit(task, e_.ir.CreateICmpEQ(task, tasks.first)); });
+  const bool in_blocks = grid(id).body == BodyKind::kProduct;
+  llvm::Value* size = in_blocks ? e_.call("mkd_block_strips", e_.ir.getInt32Ty(),
+                                          {e_.value(tokens_of(id)), e_.constant(elem_bytes(id))})
+                                : e_.constant(1);
+  e_.loop(tasks.first, tasks.last, size, [&](llvm::Value* task) {
+    llvm::Value *left = e_.ir.CreateSub(tasks.last, task), *count = size;
+    if (in_blocks) count = e_.ir.CreateSelect(e_.ir.CreateICmpULT(left, size), left, size);
+    visit({task, count}, e_.ir.CreateICmpEQ(task, tasks.first));
+  });
+}
+
+void TaskCode::for_each_task(const TaskBlock& tasks, const std::function<void(llvm::Value*)>& visit) {
+  if (llvm::isa<llvm::Constant>(tasks.count)) return visit(tasks.first);  // one
+  e_.loop(tasks.first, e_.ir.CreateAdd(tasks.first, tasks.count), visit);
 }
 
 void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment) {
   const BodyCall call = body_call(id, record);
   look_up(id, record, "mkd_look_up");
   llvm::Value* arguments = emit_arguments(e_, call);
-  for_each_task(id, record, segment, [&](llvm::Value* task, llvm::Value* first) {
-    const std::vector<llvm::Value*> coords = coords_of(id, task);
-    begin_task(record, task);
-    if (!draws(id) || placement(id) != PlacementKind::kReady) emit_waits(id, record, coords);
+  for_each_block(id, record, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
+    begin_task(record, tasks.first);
+    wait_for(id, record, tasks, first);
     e_.if_then(first, [&] { emit_segment_start(e_, call, arguments); });
-    run_task(call, arguments, coords);
+    const auto notify = [&](GridId kind) {
+      for_each_task(tasks, [&](llvm::Value* task) { emit_notifies(kind, record, coords_of(kind, task)); });
+    };
+    run_task(call, arguments, coords_of(id, tasks.first), tasks.count, notify);
   });
 }
 
@@ -313,16 +338,14 @@ TaskCode::Load TaskCode::strips_loader(const BodyCall& call, bool bulk_copy) {
   const auto size = [&](size_t offset) {
     return e_.load32(call.record, offsetof(mkrt::MkGrid, product) + offset);
   };
-  const int64_t bytes = elem_bytes(call.grid);
   llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
-              *tiles = size(offsetof(mkrt::MkProduct, tiles)),
+              *tiles = size(offsetof(mkrt::MkProduct, tiles)), *bytes = e_.constant(elem_bytes(call.grid)),
               *tail = e_.ir.CreateMul(size(offsetof(mkrt::MkProduct, tail_cols)),
-                                      e_.constant(int64_t{mkrt::kStripRows} * bytes)),
-              *passes = e_.value(
-                  ceil_div(tokens_of(call.grid), bytes == 4 ? mk::kGroupTokensF32 : mk::kGroupTokens));
+                                      e_.ir.CreateMul(e_.constant(mkrt::kStripRows), bytes)),
+              *tokens = e_.value(tokens_of(call.grid));
   return [=, this](llvm::Value* first, llvm::Value* count) {
     e_.call(bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
-            {launch_.worker, weights, first, count, tiles, tail, passes});
+            {launch_.worker, weights, first, count, tiles, tail, tokens, bytes});
   };
 }
 

@@ -12,6 +12,11 @@ struct Share {
   llvm::Value *first, *last;
 };
 
+// Consecutive tasks that a body takes together: of products in blocks, others one by one.
+struct TaskBlock {
+  llvm::Value *first, *count;
+};
+
 // Emits at the insertion point; records are MkGrid. Requires the emitter's symbols. In the one kernel a grid
 // stands for all kinds that share its code (codegen/kinds.h), between kernels for its own.
 class TaskCode {
@@ -45,9 +50,11 @@ class TaskCode {
   std::vector<llvm::Value*> by_kind(GridId id, llvm::Value* record,
                                     const std::function<std::vector<llvm::Value*>(GridId)>& emit);
   Share share(GridId id, llvm::Value* record, llvm::Value* segment);
-  // Consumer threads: visits the tasks that this worker runs; `first` says whether it is the segment's first.
-  void for_each_task(GridId id, llvm::Value* record, llvm::Value* segment,
-                     const std::function<void(llvm::Value* task, llvm::Value* first)>& visit);
+  // Consumer threads: visits the tasks that this worker runs; `first` says whether these are the segment's
+  // first.
+  void for_each_block(GridId id, llvm::Value* record, llvm::Value* segment,
+                      const std::function<void(const TaskBlock& tasks, llvm::Value* first)>& visit);
+  void for_each_task(const TaskBlock& tasks, const std::function<void(llvm::Value* task)>& visit);
   // Consumer threads: the task drawn next, or a greater number than there are tasks.
   llvm::Value* next_task(GridId id, llvm::Value* record, llvm::Value* tasks);
   std::vector<llvm::Value*> coords_of(GridId id, llvm::Value* task);
@@ -62,8 +69,11 @@ class TaskCode {
   // The counter that wait i of a grid polls, and what it expects there.
   std::pair<llvm::Value*, llvm::Value*> awaited(GridId id, llvm::Value* record, size_t i,
                                                 const std::vector<llvm::Value*>& coords);
-  // Between kernels no waits, only their barrier.
-  void emit_waits(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords);
+  // Waits of a task alone, or those that are the same for all of a segment, which its first tasks make.
+  // Between kernels no waits, only a barrier for each block.
+  enum class Waits { kOwn, kShared };
+  void emit_waits(GridId id, llvm::Value* record, Waits waits, const std::vector<llvm::Value*>& coords);
+  void wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks, llvm::Value* first);
   llvm::Value* log_of(llvm::Value* event_base, EventId event);  // its first counter
   // Calls visit(cell) for the cells of the box, or the first of `run` consecutive ones in its last dim.
   void for_each_run(const Notify& notify, const std::vector<llvm::Value*>& coords,
@@ -75,8 +85,9 @@ class TaskCode {
   // The task of `id` whose cell this worker has just completed.
   void run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell);
   void begin_task(llvm::Value* record, llvm::Value* task);
-  // The body, and its notifications with what they run inline.
-  void run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords);
+  // The body, and notify(kind): notifications with what they run inline.
+  void run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords,
+                llvm::Value* count, const std::function<void(GridId kind)>& notify);
   // What brings `count` tasks of a grid from `first` on.
   using Load = std::function<void(llvm::Value* first, llvm::Value* count)>;
   Load strips_loader(const BodyCall& call, bool bulk_copy);

@@ -19,6 +19,22 @@ namespace mkrt {
 constexpr uint32_t kStripRows = 16;
 constexpr uint32_t kStageBytes = 16384;  // a full tile
 
+// How packed weights are multiplied, and so the order in which their tiles stream. Tokens go in groups, by
+// the bytes of a weight, and a strip passes through the ring once for each. Strips go in blocks: a pass
+// brings a block tile by tile, in each tile strip by strip, so that a worker loads the activations of a tile
+// once.
+constexpr uint32_t kGroupTokens = 16;
+constexpr uint32_t kGroupTokensF32 = 16;
+constexpr uint32_t kFewTokens = 8;          // that one matrix instruction takes
+constexpr uint32_t kBlockStrips = 4;        // of few tokens and 2-byte weights
+constexpr uint32_t kBlockStripsOfMany = 2;  // of more tokens; of f32 weights 1
+__attribute__((always_inline)) constexpr uint32_t group_tokens(uint32_t elem_bytes) {
+  return elem_bytes == 4 ? kGroupTokensF32 : kGroupTokens;
+}
+__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, uint32_t elem_bytes) {
+  return elem_bytes == 4 ? 1 : tokens <= kFewTokens ? kBlockStrips : kBlockStripsOfMany;
+}
+
 struct PackedShape {
   uint32_t elem_bytes;   // 2 or 4
   uint64_t rows, cols;   // of the weight (all sources together)

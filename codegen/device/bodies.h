@@ -12,10 +12,6 @@
 
 namespace mk {
 
-// Tokens of a product that one pass of a strip through the ring serves, by the bytes of a weight.
-constexpr u32 kGroupTokens = 16;
-constexpr u32 kGroupTokensF32 = 16;
-
 // Of the rows of weights behind `cols`. A constant of the code: loads of activations need no branches then.
 constexpr u32 kPaddedCols = 128;  // rows of weights are padded to a multiple of it, or of a divisor of it
 enum Padding : u32 { kNoPadding, kPadding, kPaddingOfOdd };
@@ -38,6 +34,7 @@ struct ProductArgs {
   u32 tokens;
   u32 silu_mul;   // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
   u32 invariant;  // sums have one order for any number of tokens
+  u32 normed;     // there is a norm; a constant of the code, as is
   u32 padding;    // Padding
   f32 eps;
 };
@@ -177,10 +174,11 @@ u32 mkd_hand_over_async(Worker*, u32 tickets);
 void mkd_barrier();
 void mkd_task_begin(Worker*, u32 grid, u32 task);
 void mkd_task_end(Worker*);
+u32 mkd_block_strips(u32 tokens, u32 elem_bytes);
 void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
-                     u32 passes);
+                     u32 tokens, u32 elem_bytes);
 void mkd_stream_async(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
-                      u32 passes);
+                      u32 tokens, u32 elem_bytes);
 void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
                              u32 first, u32 count);
 void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
@@ -191,9 +189,9 @@ u32 mkd_loader_look_up_async(Worker*, u32 cell, u32 expected, AS1 const u32* tab
 void mkd_loader_end(Worker*);
 
 void mkb_product_norm(Worker*, const ProductArgs*);
-void mkb_product_f32(Worker*, const ProductArgs*, u32 strip);
-void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip);
-void mkb_product_f16(Worker*, const ProductArgs*, u32 strip);
+void mkb_product_f32(Worker*, const ProductArgs*, u32 strip, u32 strips);
+void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip, u32 strips);
+void mkb_product_f16(Worker*, const ProductArgs*, u32 strip, u32 strips);
 // `block`: of the request's query rows. The first block stores the step's keys and values.
 void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);
 void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);

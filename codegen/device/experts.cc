@@ -9,11 +9,9 @@ struct Scratch : ProductScratch {
   AS3 u32* x_row;  // [row of the group]; the first again past its rows
   AS3 u32* begin;  // of the slot's rows, and their number
   MK_INLINE explicit Scratch(const Worker& w)
-      : ProductScratch(w),
-        x_row((AS3 u32*)(value + kGroupTokens * kStripRows)),
-        begin(x_row + kGroupTokens) {}
+      : ProductScratch(w), x_row((AS3 u32*)(value + kBlockSums)), begin(x_row + kGroupTokens) {}
 };
-static_assert((kPartials + kMaxTokens + kGroupTokens * kStripRows + kGroupTokens + 2) * 4 <= kScratchBytes);
+static_assert((kPartials + kMaxTokens + kBlockSums + kGroupTokens + 2) * 4 <= kScratchBytes);
 
 // A group of `count` rows as the product takes them.
 struct Input {
@@ -50,7 +48,7 @@ MK_INLINE void multiply_groups(Worker& w, const ExpertArgs& a, u32 strip, u32 be
       s.x_row[w.thread] = a.token ? least(a.token[row], p.tokens - 1) : row;
     }
     consumer_barrier();
-    drain<W, Accumulator>(w, p, Input{{p, s.scale}, s.x_row, count}, 0, s.partial);
+    drain<W, Accumulator, 1>(w, p, Input{{p, s.scale}, s.x_row, count}, 0, 1, s.partial);
     for (u32 entry = w.thread; entry < Accumulator::tokens * kStripRows; entry += kConsumerThreads)
       finish(p, s, strip, first, count, entry);
   }
@@ -71,14 +69,15 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 strip, u32 slot) {
   }
   consumer_barrier();
   const u32 begin = s.begin[0], rows = s.begin[1];
-  if (a.product.tokens == 1 && (W::bytes == 4 || !a.product.invariant))
-    multiply_groups<W, Fma<W, 1>>(w, a, strip, begin, rows);
-  else if constexpr (W::bytes == 4)
-    multiply_groups<W, Fma<W, kGroupTokensF32>>(w, a, strip, begin, rows);
-  else if (rows <= 8)
-    multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);
-  else
+  const bool one = a.product.tokens == 1;
+  if constexpr (W::bytes == 4) {
+    if (one) return multiply_groups<W, FmaF32<1>>(w, a, strip, begin, rows);
+    multiply_groups<W, FmaF32<kGroupTokensF32>>(w, a, strip, begin, rows);
+  } else {
+    if (one && !a.product.invariant) return multiply_groups<W, Fma<W>>(w, a, strip, begin, rows);
+    if (rows <= 8) return multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);
     multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, strip, begin, rows);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Product: one strip of kStripRows weight rows times up to kMaxTokens activation rows.
+// Product: a block of strips of kStripRows weight rows times up to kMaxTokens activation rows.
 #include "codegen/device/product.h"
 
 namespace mk {
@@ -18,9 +18,17 @@ struct Input {
   }
 };
 
-// One value: row entry % 16 of token entry / 16 of the group that begins at `first`.
-MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip, u32 first, u32 entry) {
-  const u32 row = entry % kStripRows, token = first + entry / kStripRows;
+// Of `strips` strips from `strip` on, and of the group of `tokens` that begins at `first`.
+struct Sums {
+  u32 strip, strips, first, tokens;
+  MK_INLINE u32 strip_of(u32 entry) const { return strip + entry / kStripRows / tokens; }
+  MK_INLINE u32 token_of(u32 entry) const { return first + entry / kStripRows % tokens; }
+  MK_INLINE u32 entries() const { return strips * tokens * kStripRows; }
+};
+
+// One value: row entry % 16 of its strip.
+MK_INLINE void finish(const ProductArgs& a, const Scratch& s, const Sums& sums, u32 entry) {
+  const u32 row = entry % kStripRows, strip = sums.strip_of(entry), token = sums.token_of(entry);
   if (token >= a.tokens) return;
   if (a.silu_mul) {
     const u32 col = strip * (kStripRows / 2) + row;
@@ -37,50 +45,43 @@ MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip, u32 fir
   s.value[entry] = v;
 }
 
-// The strip's greatest logit of each token of the group, the lowest row on ties.
-MK_INLINE void keep_best(const Worker& w, const ProductArgs& a, const Scratch& s, u32 strip, u32 first) {
+// The greatest logit of each strip and token, the lowest row on ties.
+MK_INLINE void keep_best(const Worker& w, const ProductArgs& a, const Scratch& s, const Sums& sums) {
   consumer_barrier();
-  const u32 token = first + w.thread;
-  if (w.thread >= kGroupTokens || token >= a.tokens) return;
-  AS3 const f32* value = s.value + w.thread * kStripRows;
-  const u32 rows = a.rows - strip * kStripRows < kStripRows ? a.rows - strip * kStripRows : kStripRows;
+  const u32 entry = w.thread * kStripRows;
+  if (entry >= sums.entries() || sums.token_of(entry) >= a.tokens) return;
+  AS3 const f32* value = s.value + entry;
+  const u32 strip = sums.strip_of(entry), rows = least(a.rows - strip * kStripRows, kStripRows);
   u32 best = 0;
   for (u32 row = 1; row < rows; ++row)
     if (plain_logit(value[row]) > plain_logit(value[best])) best = row;
-  a.best_value[token * a.strips + strip] = value[best];
-  a.best_index[token * a.strips + strip] = strip * kStripRows + best;
+  const u32 at = sums.token_of(entry) * a.strips + strip;
+  a.best_value[at] = value[best];
+  a.best_index[at] = strip * kStripRows + best;
 }
 
-// Drains the strip's stages for one group of tokens, and finishes it.
-template <class W, class Accumulator>
-MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 first) {
+// Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
+template <class W, class Accumulator, u32 Strips>
+MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
   const Scratch s(w);
-  drain<W, Accumulator>(w, a, Input{{a, s.scale}, a.tokens}, first, s.partial);
-  for (u32 entry = w.thread; entry < Accumulator::tokens * kStripRows; entry += kConsumerThreads)
-    finish(a, s, strip, first, entry);
-  if (a.best_value) keep_best(w, a, s, strip, first);
-}
-
-// All groups of an accumulator's size.
-template <class W, class Accumulator>
-MK_INLINE void multiply_groups(Worker& w, const ProductArgs& a, u32 strip) {
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
-    multiply<W, Accumulator>(w, a, strip, first);
+    drain<W, Accumulator, Strips>(w, a, Input{{a, s.scale}, a.tokens}, first, strips, s.partial);
+    const Sums sums{strip, strips, first, Accumulator::tokens};
+    for (u32 entry = w.thread; entry < sums.entries(); entry += kConsumerThreads) finish(a, s, sums, entry);
+    if (a.best_value) keep_best(w, a, s, sums);
   }
 }
 
 template <class W>
-MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip) {
-  // Of f32 weights all variants add up in the same order.
-  if (a.tokens == 1 && (W::bytes == 4 || !a.invariant)) return multiply<W, Fma<W, 1>>(w, a, strip, 0);
+MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
   if constexpr (W::bytes == 4) {
-    multiply_groups<W, Fma<W, kGroupTokensF32>>(w, a, strip);
+    if (a.tokens == 1) return multiply<W, FmaF32<1>, 1>(w, a, strip, strips);
+    multiply<W, FmaF32<kGroupTokensF32>, 1>(w, a, strip, strips);
   } else {
-    if (a.tokens <= 8)
-      multiply<W, Mma<W, 1>>(w, a, strip, 0);
-    else
-      multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, strip);
+    if (a.tokens == 1 && !a.invariant) return multiply<W, Fma<W>, kBlockStrips>(w, a, strip, strips);
+    if (a.tokens <= kFewTokens) return multiply<W, Mma<W, 1>, kBlockStrips>(w, a, strip, strips);
+    multiply<W, Mma<W, kGroupTokens / 8>, kBlockStripsOfMany>(w, a, strip, strips);
   }
 }
 
@@ -107,14 +108,14 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-MK_BODY void mkb_product_f32(Worker* w, const ProductArgs* a, u32 strip) {
-  run<F32>(*w, *a, strip);
+MK_BODY void mkb_product_f32(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
+  run<F32>(*w, *a, strip, strips);
 }
-MK_BODY void mkb_product_bf16(Worker* w, const ProductArgs* a, u32 strip) {
-  run<Bf16>(*w, *a, strip);
+MK_BODY void mkb_product_bf16(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
+  run<Bf16>(*w, *a, strip, strips);
 }
-MK_BODY void mkb_product_f16(Worker* w, const ProductArgs* a, u32 strip) {
-  run<F16>(*w, *a, strip);
+MK_BODY void mkb_product_f16(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
+  run<F16>(*w, *a, strip, strips);
 }
 
 }  // namespace mk

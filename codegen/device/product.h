@@ -2,21 +2,25 @@
 //
 // Consumer warp w multiplies its own columns of every stage; the warps' partial sums are added in warp order,
 // so the result depends on nothing but the operands. Weight bytes reach a lane as one A fragment of
-// mma.m16n8k16 (runtime/packing.h): rows g and g + 8, lane = 4 g + t. Tokens are multiplied in groups that
-// fit the registers, for each of which the strip streams through the ring anew.
+// mma.m16n8k16 (runtime/packing.h): rows g and g + 8, lane = 4 g + t. Strips are multiplied in blocks that
+// load their activations once, tokens in groups; both fit the registers, and for each group the block streams
+// through the ring anew.
 #pragma once
 
 #include "codegen/device/bodies.h"
 
 namespace mk {
 
-constexpr u32 kPartials = kConsumerWarps * kStripRows * kGroupTokens;
+constexpr u32 kKeptOperand = 16;  // bytes of a k-step's activations that a lane keeps for a block, at most
+constexpr u32 kBlockSums =
+    kStripRows * 32;  // a warp's: rows of a block's strips times tokens of a group, at most
+constexpr u32 kPartials = kConsumerWarps * kBlockSums;
 static_assert(kPartials >= kMaxTokens * kConsumerWarps);  // as mkb_product_norm uses them
 
 struct ProductScratch {
-  AS3 f32* partial;  // [warp][token of the group][row]
+  AS3 f32* partial;  // [warp][strip of the block][token of the group][row]
   AS3 f32* scale;    // [token]
-  AS3 f32* value;    // [token of the group][row]
+  AS3 f32* value;    // [strip of the block][token of the group][row]
   MK_INLINE explicit ProductScratch(const Worker& w)
       : partial((AS3 f32*)w.scratch()), scale(partial + kPartials), value(scale + kMaxTokens) {}
 };
@@ -24,7 +28,7 @@ struct ProductScratch {
 MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
   f32 sum = 0;
   MK_UNROLL
-  for (u32 i = 0; i < kConsumerWarps; ++i) sum += partial[i * kStripRows * kGroupTokens + entry];
+  for (u32 i = 0; i < kConsumerWarps; ++i) sum += partial[i * kBlockSums + entry];
   return sum;
 }
 
@@ -36,62 +40,84 @@ struct XRows {
   MK_INLINE f32 at(u32 row, u32 col) const {
     if (padded(col)) return 0;
     const f32 v = a.x[row * a.cols + col];
-    return a.norm ? v * scale[row] * a.norm[col] : v;
+    return a.normed ? v * scale[row] * a.norm[col] : v;
   }
   // Of an even column and the next: by one load where rows are of even length.
   MK_INLINE f32x2 pair(u32 row, u32 col) const {
     if (a.padding == kPaddingOfOdd) return {at(row, col), at(row, col + 1)};
     if (padded(col)) return {0, 0};
     const f32x2 v = *(AS1 const f32x2*)(a.x + row * a.cols + col);
-    return a.norm ? v * scale[row] * *(AS1 const f32x2*)(a.norm + col) : v;
+    return a.normed ? v * scale[row] * *(AS1 const f32x2*)(a.norm + col) : v;
   }
 };
 
-// Accumulators of a strip: step() adds the products of one k-step with the tokens from `token` on, which
-// `in.pair(token, col)` gives, 0 where there is none; store() leaves the warp's sums.
+// Accumulators of one strip. Operand is what a lane multiplies one k-step of its warp's columns with, the
+// same for all strips: load() brings it from `in.pair(token, col)`, which is 0 where there is no token.
+// step() adds the products of the k-step; store() leaves the warp's sums.
 //
-// f32 weights, and one token of any type: multiply-adds.
-template <class W, u32 Tokens>
-struct Fma {
+// f32 weights: multiply-adds. All sizes add up in the same order.
+template <u32 Tokens>
+struct FmaF32 {
   static constexpr u32 tokens = Tokens;
+  struct Operand {
+    f32x2 x[Tokens];
+  };
   f32 sum[Tokens * 2];
-  MK_INLINE Fma() {
+  MK_INLINE void clear() {
     MK_UNROLL
     for (f32& v : sum) v = 0;
   }
   template <class In>
-  MK_INLINE void step(u32 lane, u32x4 bits, const In& in, u32 token, u32 col) {
-    const u32 c = col + lane % 4 * 2;
-    if constexpr (W::bytes == 4) {
-      MK_UNROLL
-      for (u32 n = 0; n < Tokens; ++n) {
-        const f32x2 x = in.pair(token + n, c);
-        MK_UNROLL
-        for (u32 r = 0; r < 2; ++r) {
-          sum[n * 2 + r] = __builtin_fmaf(as_f32(bits[2 * r]), x[0], sum[n * 2 + r]);
-          sum[n * 2 + r] = __builtin_fmaf(as_f32(bits[2 * r + 1]), x[1], sum[n * 2 + r]);
-        }
-      }
-    } else {
-      MK_UNROLL
-      for (u32 i = 0; i < Tokens * 2; ++i) {
-        const u32 n = i / 2, half = i % 2;
-        const f32x2 x = in.pair(token + n, c + 8 * half);
-        const f32 x0 = W::round(x[0]), x1 = W::round(x[1]);
-        MK_UNROLL
-        for (u32 r = 0; r < 2; ++r) {
-          sum[n * 2 + r] = __builtin_fmaf(W::low(bits[2 * half + r]), x0, sum[n * 2 + r]);
-          sum[n * 2 + r] = __builtin_fmaf(W::high(bits[2 * half + r]), x1, sum[n * 2 + r]);
-        }
-      }
-    }
+  MK_INLINE static Operand load(u32 lane, const In& in, u32 token, u32 col) {
+    Operand o;
+    MK_UNROLL
+    for (u32 n = 0; n < Tokens; ++n) o.x[n] = in.pair(token + n, col + lane % 4 * 2);
+    return o;
   }
-  MK_INLINE void store(u32 lane, AS3 f32* partial) {
+  MK_INLINE void step(u32x4 bits, const Operand& o) {
     MK_UNROLL
     for (u32 i = 0; i < Tokens * 2; ++i) {
       const u32 n = i / 2, r = i % 2;
+      sum[i] = __builtin_fmaf(as_f32(bits[2 * r]), o.x[n][0], sum[i]);
+      sum[i] = __builtin_fmaf(as_f32(bits[2 * r + 1]), o.x[n][1], sum[i]);
+    }
+  }
+  MK_INLINE void store(u32 lane, AS3 f32* partial) const {
+    MK_UNROLL
+    for (u32 i = 0; i < Tokens * 2; ++i) {
       const f32 total = mk_quad_sum(sum[i]);
-      if (lane % 4 == 0) partial[n * kStripRows + r * 8 + lane / 4] = total;
+      if (lane % 4 == 0) partial[i / 2 * kStripRows + i % 2 * 8 + lane / 4] = total;
+    }
+  }
+};
+
+// One token and weights of two bytes: multiply-adds.
+template <class W>
+struct Fma {
+  static constexpr u32 tokens = 1;
+  struct Operand {
+    u32 x[2];  // rounded
+  };
+  f32 sum[2];
+  MK_INLINE void clear() { sum[0] = sum[1] = 0; }
+  template <class In>
+  MK_INLINE static Operand load(u32 lane, const In& in, u32 token, u32 col) {
+    const f32x2 low = in.pair(token, col + lane % 4 * 2), high = in.pair(token, col + lane % 4 * 2 + 8);
+    return {{W::pack(low[0], low[1]), W::pack(high[0], high[1])}};
+  }
+  MK_INLINE void step(u32x4 bits, const Operand& o) {
+    MK_UNROLL
+    for (u32 i = 0; i < 4; ++i) {
+      const u32 r = i % 2;
+      sum[r] = __builtin_fmaf(W::low(bits[i]), W::low(o.x[i / 2]), sum[r]);
+      sum[r] = __builtin_fmaf(W::high(bits[i]), W::high(o.x[i / 2]), sum[r]);
+    }
+  }
+  MK_INLINE void store(u32 lane, AS3 f32* partial) const {
+    MK_UNROLL
+    for (u32 r = 0; r < 2; ++r) {
+      const f32 total = mk_quad_sum(sum[r]);
+      if (lane % 4 == 0) partial[r * 8 + lane / 4] = total;
     }
   }
 };
@@ -100,22 +126,32 @@ struct Fma {
 template <class W, u32 Blocks>
 struct Mma {
   static constexpr u32 tokens = Blocks * 8;
+  struct Operand {
+    u32 low[Blocks], high[Blocks];
+  };
   f32 sum[Blocks * 4];
-  MK_INLINE Mma() {
+  MK_INLINE void clear() {
     MK_UNROLL
     for (f32& v : sum) v = 0;
   }
   template <class In>
-  MK_INLINE void step(u32 lane, u32x4 bits, const In& in, u32 token, u32 col) {
+  MK_INLINE static Operand load(u32 lane, const In& in, u32 token, u32 col) {
     const u32 c = col + lane % 4 * 2;
+    Operand o;
     MK_UNROLL
     for (u32 b = 0; b < Blocks; ++b) {
       const u32 n = token + b * 8 + lane / 4;
       const f32x2 low = in.pair(n, c), high = in.pair(n, c + 8);
-      W::mma(sum + b * 4, bits, W::pack(low[0], low[1]), W::pack(high[0], high[1]));
+      o.low[b] = W::pack(low[0], low[1]);
+      o.high[b] = W::pack(high[0], high[1]);
     }
+    return o;
   }
-  MK_INLINE void store(u32 lane, AS3 f32* partial) {
+  MK_INLINE void step(u32x4 bits, const Operand& o) {
+    MK_UNROLL
+    for (u32 b = 0; b < Blocks; ++b) W::mma(sum + b * 4, bits, o.low[b], o.high[b]);
+  }
+  MK_INLINE void store(u32 lane, AS3 f32* partial) const {
     MK_UNROLL
     for (u32 e = 0; e < Blocks * 4; ++e) {
       const u32 b = e / 4, i = e % 4;
@@ -124,35 +160,75 @@ struct Mma {
   }
 };
 
+// Accumulators of the strips of a block, of which the first is at work. They take turns by moving through
+// registers, which have no index at run time: one piece of code serves all strips.
+template <class Accumulator, u32 Strips>
+struct Turns {
+  Accumulator sums[Strips];
+  MK_INLINE void clear() {
+    MK_UNROLL
+    for (Accumulator& a : sums) a.clear();
+  }
+  // After as many calls as there are strips each is at its place again.
+  MK_INLINE void next() {
+    const Accumulator first = sums[0];
+    MK_UNROLL
+    for (u32 i = 0; i + 1 < Strips; ++i) sums[i] = sums[i + 1];
+    sums[Strips - 1] = first;
+  }
+};
+
 MK_INLINE f32 silu(f32 v) {
   return v * mk_rcp(1.0f + mk_exp2(v * -1.4426950408889634f));
 }
 
-// Drains the strip's stages for the tokens from `token` on and leaves the warps' partial sums.
-template <class W, class Accumulator, class In>
-MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, AS3 f32* partial) {
+// Drains the stages of `strips` strips, at most Strips, for the tokens from `token` on: tile by tile, in each
+// the strips one after the other. Leaves the warps' partial sums.
+template <class W, class Accumulator, u32 Strips, class In>
+MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, u32 strips, AS3 f32* partial) {
+  constexpr u32 sums = Accumulator::tokens * kStripRows;
+  static_assert(Strips * sums <= kBlockSums);
   constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
   constexpr u32 tile_cols = kStageBytes / kStripRows / W::bytes;
   constexpr u32 full_steps = tile_cols / kConsumerWarps / step_cols;
-  Accumulator acc;
+  renew_thread(w);
+  Turns<Accumulator, Strips> turns;
+  turns.clear();
   for (u32 tile = 0; tile < a.tiles; ++tile) {
     const u32 slice = (tile + 1 == a.tiles ? a.tail_cols : tile_cols) / kConsumerWarps;
-    AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * (slice / step_cols) * kWarpLanes;
-    const u32 col = tile * tile_cols + w.warp() * slice;
-    const auto step = [&](u32 i) {
-      acc.step(w.lane(), stage[i * kWarpLanes + w.lane()], in, token, col + i * step_cols);
-    };
-    // Unrolled, the activations of all steps are loaded together, and a tile shows one latency instead of
-    // four. Of 16 tokens that would take 34 registers more.
-    if (Accumulator::tokens <= 8 && slice == full_steps * step_cols) {
+    const u32 steps = slice / step_cols, col = tile * tile_cols + w.warp() * slice;
+    const auto load = [&](u32 i) { return Accumulator::load(w.lane(), in, token, col + i * step_cols); };
+    // The activations of all steps are loaded together, so that a block's tile shows one latency. Where they
+    // are not loaded they are cleared: what one path leaves unset stays in registers through all code.
+    using Operand = typename Accumulator::Operand;
+    const bool full = sizeof(Operand) <= kKeptOperand && steps == full_steps;
+    Operand operand[full_steps];
+    if (full) {
       MK_UNROLL
-      for (u32 i = 0; i < full_steps; ++i) step(i);
+      for (u32 i = 0; i < full_steps; ++i) operand[i] = load(i);
     } else {
-      for (u32 i = 0; i < slice / step_cols; ++i) step(i);
+      MK_UNROLL
+      for (u32 i = 0; i < full_steps; ++i) operand[i] = {};
     }
-    release_stage(w);
+    MK_ROLLED
+    for (u32 strip = 0; strip < Strips; ++strip, turns.next()) {
+      if (strip >= strips) continue;
+      AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * steps * kWarpLanes + w.lane();
+      Accumulator& acc = turns.sums[0];
+      if (full) {
+        MK_UNROLL
+        for (u32 i = 0; i < full_steps; ++i) acc.step(stage[i * kWarpLanes], operand[i]);
+      } else {
+        for (u32 i = 0; i < steps; ++i) acc.step(stage[i * kWarpLanes], load(i));
+      }
+      release_stage(w);
+    }
   }
-  acc.store(w.lane(), partial + w.warp() * kStripRows * kGroupTokens);
+  renew_thread(w);
+  AS3 f32* mine = partial + w.warp() * kBlockSums;
+  MK_ROLLED
+  for (u32 strip = 0; strip < Strips; ++strip, turns.next())
+    if (strip < strips) turns.sums[0].store(w.lane(), mine + strip * sums);
   consumer_barrier();
 }
 

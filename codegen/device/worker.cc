@@ -5,27 +5,40 @@
 namespace mk {
 namespace {
 
-// Strips [first, first + count) of a packed weight: tiles of each, bytes of its last, and how often it passes
-// through the ring.
+// Strips [first, first + count) of a packed weight: tiles of each, bytes of its last, how often they pass
+// through the ring, and how many pass together.
 struct Strips {
-  u32 first, count, tiles, tail_bytes, passes;
+  u32 first, count, tiles, tail_bytes, passes, block;
 };
 
-// Loads every tile of the strips, as often as they are passed over, once its stage is free.
+MK_INLINE u32 passes_of(u32 tokens, u32 elem_bytes) {
+  return (tokens + group_tokens(elem_bytes) - 1) / group_tokens(elem_bytes);
+}
+
+// Loads a tile once its stage is free. False: the launch is over.
+template <class Loader>
+MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes) {
+  const u32 slot = w.stage % w.stages;
+  if (!wait_free<Loader>(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return false;
+  Loader::load(w, slot, from, bytes);
+  ++w.stage;
+  return true;
+}
+
+// Loads every tile of the strips, as often as they are passed over.
 template <class Loader>
 MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) {
   const u64 strip_bytes = (u64)(strips.tiles - 1) * kStageBytes + strips.tail_bytes;
-  for (u32 strip = 0; strip < strips.count; ++strip)
-    for (u32 pass = 0; pass < strips.passes; ++pass) {
-      AS1 const char* from = weights + (strips.first + strip) * strip_bytes;
-      for (u32 left = strips.tiles; left > 0; --left, ++w.stage) {
-        const u32 slot = w.stage % w.stages;
-        if (!wait_free<Loader>(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return;
-        const u32 bytes = left == 1 ? strips.tail_bytes : kStageBytes;
-        Loader::load(w, slot, from, bytes);
-        from += bytes;
+  for (u32 done = 0; done < strips.count; done += strips.block) {
+    const u32 block = least(strips.count - done, strips.block);
+    for (u32 pass = 0; pass < strips.passes; ++pass)
+      for (u32 tile = 0; tile < strips.tiles; ++tile) {
+        AS1 const char* from = weights + (strips.first + done) * strip_bytes + (u64)tile * kStageBytes;
+        const u32 bytes = tile + 1 == strips.tiles ? strips.tail_bytes : kStageBytes;
+        for (u32 strip = 0; strip < block; ++strip, from += strip_bytes)
+          if (!load_stage<Loader>(w, from, bytes)) return;
       }
-    }
+  }
 }
 
 // Tasks [first, first + count) of a grid over strips and `slots` slots: the strip of the slot's expert, once
@@ -35,12 +48,11 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
                               u32 elem_bytes, u32 first, u32 count) {
   const ProductArgs& p = a.product;
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
-  const u32 group = elem_bytes == 2 ? kGroupTokens : kGroupTokensF32;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
   for (u32 task = first; task < first + count && !Loader::any(over(w)); ++task) {
     const u32 slot = task % slots, rows = Loader::same(a.slot_rows[slot]);
     stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
-                   {task / slots, 1, p.tiles, tail_bytes, (rows + group - 1) / group});
+                   {task / slots, 1, p.tiles, tail_bytes, passes_of(rows, elem_bytes), 1});
   }
 }
 
@@ -186,11 +198,17 @@ MK_BODY void mkd_task_end(Worker* w) {
   if (w->lane() == 0) mk_task_end(w->grid, w->task);
 }
 
+MK_BODY u32 mkd_block_strips(u32 tokens, u32 elem_bytes) {
+  return block_strips(tokens, elem_bytes);
+}
+
 // The loader's one thread: brings strips of a packed weight through the ring, tile by tile, waiting for
 // nothing but free stages.
 MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                             u32 tail_bytes, u32 passes) {
-  stream<Bulk>(*w, weights, {first, count, tiles, tail_bytes, passes});
+                             u32 tail_bytes, u32 tokens, u32 elem_bytes) {
+  stream<Bulk>(
+      *w, weights,
+      {first, count, tiles, tail_bytes, passes_of(tokens, elem_bytes), block_strips(tokens, elem_bytes)});
 }
 MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
                                      u32 elem_bytes, u32 first, u32 count) {
@@ -199,8 +217,10 @@ MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const E
 
 // The same by all lanes of the loader warp, for targets without a copy engine.
 MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                              u32 tail_bytes, u32 passes) {
-  stream<Async>(*w, weights, {first, count, tiles, tail_bytes, passes});
+                              u32 tail_bytes, u32 tokens, u32 elem_bytes) {
+  stream<Async>(
+      *w, weights,
+      {first, count, tiles, tail_bytes, passes_of(tokens, elem_bytes), block_strips(tokens, elem_bytes)});
 }
 MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
                                       u32 elem_bytes, u32 first, u32 count) {

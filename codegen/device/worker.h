@@ -8,6 +8,8 @@
 #define MK_INLINE __attribute__((always_inline)) inline
 // Before loops over arrays that must stay in registers.
 #define MK_UNROLL _Pragma("clang loop unroll(full)")
+// Before loops that must stay loops.
+#define MK_ROLLED _Pragma("clang loop unroll(disable)")
 #define MK_BODY extern "C" __attribute__((always_inline, used))
 
 namespace mk {
@@ -137,7 +139,7 @@ MK_INLINE void release_stage(Worker& w) {
   ++w.stage;
 }
 
-MK_INLINE u32 least(u32 a, u32 b) {
+MK_INLINE constexpr u32 least(u32 a, u32 b) {
   return a < b ? a : b;
 }
 

@@ -140,6 +140,12 @@ CallEdit flip(unsigned argument) {
   };
 }
 
+CallEdit halve(unsigned argument) {
+  return [=](llvm::CallInst& call) {
+    call.setArgOperand(argument, llvm::IRBuilder<>(&call).CreateLShr(call.getArgOperand(argument), 1));
+  };
+}
+
 void halve_result(llvm::CallInst& call) {
   llvm::IRBuilder<> ir(call.getNextNode());
   auto* half = llvm::cast<llvm::Instruction>(ir.CreateLShr(&call, 1));

@@ -44,7 +44,8 @@ void always_true(llvm::CallInst& call);
 // The argument, or what the call returns, becomes larger by `by`.
 CallEdit add_to(unsigned argument, int by);
 CallEdit add_to_result(int by);
-// What the call returns is half as much.
+// The argument, or what the call returns, is half as much.
+CallEdit halve(unsigned argument);
 void halve_result(llvm::CallInst& call);
 // The argument's lowest bit is the other one.
 CallEdit flip(unsigned argument);

@@ -172,6 +172,7 @@ ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   ExpertArgs a{};
   a.product.x = global(p.x.data());
   a.product.norm = c.gather ? global(p.norm.data()) : nullptr;
+  a.product.normed = c.gather;
   a.product.out = global(out.data());
   a.product.rows = c.rows;
   a.product.cols = c.cols;

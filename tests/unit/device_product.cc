@@ -63,17 +63,24 @@ ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   return a;
 }
 
-void run(const Case& c, Problem& p, const ProductArgs& a, uint64_t seed = 1) {
-  const u32 tail_bytes = a.tail_cols * kStripRows * p.shape.elem_bytes;
+// In segments of `most` strips, whose blocks end with them.
+void run(const Case& c, Problem& p, const ProductArgs& a, uint64_t seed = 1, bool bulk = true,
+         u32 most = ~0u) {
+  const u32 elem_bytes = p.shape.elem_bytes, tail_bytes = a.tail_cols * kStripRows * elem_bytes;
+  const u32 block = block_strips(c.tokens, elem_bytes);
   Sides s;
-  const u32 group = c.bf16 ? kGroupTokens : kGroupTokensF32, passes = (c.tokens + group - 1) / group;
+  s.loaders = bulk ? 1 : kWarpLanes;
   s.load = [&](Worker& w) {
-    mkd_stream_bulk(&w, global(p.packed.data()), 0, a.strips, a.tiles, tail_bytes, passes);
+    const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
+    for (u32 strip = 0; strip < a.strips; strip += least(most, a.strips))
+      stream(&w, global(p.packed.data()), strip, least(most, a.strips - strip), a.tiles, tail_bytes, c.tokens,
+             elem_bytes);
   };
   s.consume = [&](Worker& w) {
-    if (a.norm) mkb_product_norm(&w, &a);
-    for (u32 strip = 0; strip < a.strips; ++strip) {
-      c.bf16 ? mkb_product_bf16(&w, &a, strip) : mkb_product_f32(&w, &a, strip);
+    if (a.normed) mkb_product_norm(&w, &a);
+    for (u32 strip = 0, strips; strip < a.strips; strip += strips) {
+      strips = least(least(block, most), a.strips - strip);
+      c.bf16 ? mkb_product_bf16(&w, &a, strip, strips) : mkb_product_f32(&w, &a, strip, strips);
       mkd_barrier();
     }
   };
@@ -116,6 +123,7 @@ TEST_CASE("a product with norm, bias and residual agrees with float64 at every t
     std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
     ProductArgs a = make_args(c, p, out);
     a.norm = global(p.norm.data());
+    a.normed = 1;
     a.bias = global(p.bias.data());
     a.residual = global(p.residual.data());
     run(c, p, a);
@@ -128,6 +136,24 @@ TEST_CASE("a product with norm, bias and residual agrees with float64 at every t
       CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < (c.bf16 ? 5e-4 : 2e-6));
     }
   }
+}
+
+TEST_CASE("a strip's bits do not depend on the block it is in, nor on who loads it") {
+  for (const bool bf16 : {false, true})
+    for (const uint32_t tokens : {1u, 5u, 8u, 16u, 30u, 33u, 256u})
+      for (const uint32_t cols : {512u, 700u}) {
+        const Case c{150, tokens > 64 ? 64 : cols, tokens, bf16};
+        CAPTURE(bf16);
+        CAPTURE(tokens);
+        CAPTURE(cols);
+        Problem p = make_problem(c);
+        std::vector<float> alone(size_t{c.tokens} * c.rows, NAN), blocks(alone.size(), NAN);
+        run(c, p, make_args(c, p, alone), 1, true, 1);
+        for (const bool bulk : {true, false}) {
+          run(c, p, make_args(c, p, blocks), 1, bulk);
+          CHECK(blocks == alone);
+        }
+      }
 }
 
 TEST_CASE("gate and up rows of a strip give silu(gate) * up") {
@@ -176,6 +202,7 @@ void check_best(const Case& c, const std::vector<uint32_t>& nans = {}) {
 TEST_CASE("each strip's best candidate is the first of its greatest logits") {
   check_best({100, 64, 3, false});
   check_best({100, 64, 37, false});
+  check_best({150, 64, 1, false});
 }
 
 TEST_CASE("a logit that is not a number is never a strip's best but where all are") {
