@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/bodies.h"
+#include "ir/values.h"
 #include "scheduler/fuse.h"
 #include "scheduler/fuse_build.h"
 
@@ -23,6 +24,7 @@ struct AttentionPattern {
   int64_t heads, kv_heads, head_dim;
   int64_t window;  // 0: no position is left out
   Expr tokens, context;
+  int64_t most_pieces;  // that a request's rows look at
   Expr requests;
   SymbolId first_row, rows, kv_len;  // lists over the requests
 };
@@ -45,6 +47,14 @@ Result<OpId> find_kv_write(const Fusion& f, OpId attention) {
   if (!write.valid() || write > attention || f.graph.ops[write].outputs != std::vector{inputs[1], inputs[2]})
     return f.misfit(attention, "no kv_write before it fills its caches");
   return write;
+}
+
+// Pieces that a request's rows look at. Those of a step see up to window + rows - 1 positions, of which n lie
+// in up to (n - 2) / piece + 2 pieces.
+int64_t most_pieces(int64_t context, int64_t window, int64_t most_rows) {
+  const int64_t all = (context + kPiecePositions - 1) / kPiecePositions;
+  const int64_t seen = window + most_rows - 1;
+  return window == 0 ? all : std::min(all, (seen + kPiecePositions - 2) / kPiecePositions + 1);
 }
 
 Result<AttentionPattern> match(const Fusion& f, OpId attention) {
@@ -73,6 +83,8 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   p.context = f.tensor(op.inputs[1]).shape[2];
   const int64_t window = int_attr(op.attrs, "window", 0);
   p.window = window < p.context.constant() ? window : 0;
+  p.most_pieces =
+      most_pieces(p.context.constant(), p.window, bounds(p.tokens, symbol_bounds(f.graph.symbols)).hi);
   for (auto [name, list] :
        {std::pair{"first_row", &p.first_row}, {"q_len", &p.rows}, {"kv_len", &p.kv_len}}) {
     const Result<SymbolId> found = f.request_list(attention, name, p.requests);
@@ -117,9 +129,9 @@ RequestExprs request_exprs(const AttentionPattern& p) {
   r.length = element(p.kv_len, b);
   r.fresh = r.length - rows;
   r.first = first_piece(rows, r.length, p.window, kPiecePositions);
-  // At least one anyhow, which intervals alone do not show.
+  // At least one and at most so many anyhow, which intervals alone do not show.
   const Expr all = ceil_div(r.length, kPiecePositions);
-  r.pieces = p.window == 0 ? all : max(1, all - r.first);
+  r.pieces = p.window == 0 ? all : min(p.most_pieces, max(1, all - r.first));
   r.rows = {start, min(rows, p.tokens - start)};
   return r;
 }
@@ -149,7 +161,6 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const Op& op = f.graph.ops[attention];
   const std::string prefix = op.layer < 0 ? "" : "l" + std::to_string(op.layer) + ".";
   const RequestExprs r = request_exprs(p);
-  const Expr slots = ceil_div(p.context, kPiecePositions);
   const GridId attend =
       f.add_grid(prefix + "attend", BodyKind::kAttend,
                  {{"g", p.kv_heads}, {"b", p.requests}, {"p", r.pieces}}, ops_of(p, attention));
@@ -174,9 +185,10 @@ Status fuse_attention(Fusion& f, OpId attention) {
   access_caches(f, attend, p, r, {op.inputs[1], op.inputs[2]});
 
   const std::string name = f.program.grids[attend].name;
-  const TensorId acc =
-      f.add_activation(name + ".part_acc", DType::f32, {slots, p.tokens, p.heads * p.head_dim}, op.loc);
-  const TensorId ml = f.add_activation(name + ".part_ml", DType::f32, {slots, p.tokens, 2 * p.heads}, op.loc);
+  const TensorId acc = f.add_activation(name + ".part_acc", DType::f32,
+                                        {p.most_pieces, p.tokens, p.heads * p.head_dim}, op.loc);
+  const TensorId ml =
+      f.add_activation(name + ".part_ml", DType::f32, {p.most_pieces, p.tokens, 2 * p.heads}, op.loc);
   const TensorId out = f.use(op.outputs[0]);
   const GridId combine =
       f.add_grid(prefix + "combine", BodyKind::kCombine, {{"g", p.kv_heads}, {"b", p.requests}}, {attention});

@@ -168,7 +168,8 @@ TEST_CASE("attention with a window walks only the pieces that its first token ca
       edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 32");
   const TaskProgram program = fused(config);
   const std::string first = "max(0, kv_len[b] - q_len[b] + 1 - 32) floordiv 256",
-                    fresh = "kv_len[b] - q_len[b]", pieces = "max(1, kv_len[b] ceildiv 256 - " + first + ")";
+                    fresh = "kv_len[b] - q_len[b]",
+                    pieces = "min(1, max(1, kv_len[b] ceildiv 256 - " + first + "))";
   CHECK(grids_of(program).find("l0.attend attend [2, B, " + pieces + "] ") != std::string::npos);
   CHECK(region_of(program, "l0.attend", "k_cache", true) ==
         "[b:+1][g:+1][max(256*(" + first + " + p), " + fresh + "):+min(256*(" + first +
@@ -178,6 +179,32 @@ TEST_CASE("attention with a window walks only the pieces that its first token ca
   // One that reaches past the cache is none.
   CHECK(fused(edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 64")).grids ==
         fused(test::mistral_config()).grids);
+}
+
+// The most pieces that the rows of a step look at, whatever the request's length.
+int64_t most_looked_at(int64_t context, int64_t window, int64_t most_rows) {
+  int64_t most = 0;
+  for (int64_t length = 1; length <= context; ++length)
+    for (int64_t rows = 1; rows <= std::min(length, most_rows); ++rows)
+      most = std::max(most, (length - 1) / 256 - std::max<int64_t>(0, length - rows + 1 - window) / 256 + 1);
+  return most;
+}
+
+TEST_CASE("attention with a window has parts for the pieces that it can look at, not for the context") {
+  const std::string longer =
+      edited(test::mistral_config(), "\"max_position_embeddings\": 64", "\"max_position_embeddings\": 4096");
+  for (const int64_t window : {1, 2, 193, 194, 195, 600, 3900, 4000}) {
+    CAPTURE(window);
+    const TaskProgram program =
+        fused(edited(longer, "\"sliding_window\": null", fmt::format("\"sliding_window\": {}", window)));
+    const int64_t most_rows = program.symbols[SymbolId{0}].bounds.hi;
+    for (const Tensor& tensor : program.tensors)
+      if (tensor.name == "l0.attend.part_acc")
+        CHECK(tensor.shape[0].constant() == most_looked_at(4096, window, most_rows));
+  }
+  const TaskProgram program = fused(edited(longer, "\"sliding_window\": null", "\"sliding_window\": 600"));
+  CHECK(grids_of(program).find("l0.attend attend [2, B, min(4, max(1, kv_len[b] ceildiv 256 - ") !=
+        std::string::npos);
 }
 
 }  // namespace
