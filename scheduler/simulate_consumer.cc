@@ -1,6 +1,7 @@
 // The consumers: waits, work and notifications of the tasks.
 #include <algorithm>
 
+#include "ir/waits.h"
 #include "scheduler/simulate_engine.h"
 
 namespace mkc {
@@ -44,13 +45,15 @@ bool Simulator::go_on(uint32_t w) {
       return false;
     case Consumer::kRelease:
       release_stage(w);
-      return c.tile != 0 || !takes(w, c.work.pass_ns);
+      return c.tile != 0 || !c.ends_block() || !takes(w, c.work.pass_ns);
     case Consumer::kEnd:
       if (c.work.tiles == 0) result_.tasks[c.task].worked_ns = now_ns_;
-      c.phase = Consumer::kNotify;
-      return !takes(w, end_ns(c));
+      result_.tasks[c.task].end_ns = now_ns_;
+      c.phase = c.ends_block() ? Consumer::kNotify : Consumer::kNext;
+      return !c.ends_block() || !takes(w, end_ns(c));
     case Consumer::kNotify:
-      notify(w);
+      result_.tasks[c.task].end_ns = now_ns_;
+      for (uint32_t task = c.task - c.place; task <= c.task; ++task) notify(w, task);
       c.phase = Consumer::kNext;
       return true;
     case Consumer::kDone:
@@ -71,9 +74,9 @@ bool Simulator::next_task(uint32_t w) {
   if (!c.inline_tasks.empty()) {
     const uint32_t task = c.inline_tasks.front();
     c.inline_tasks.pop_front();
+    c.first_of_run = false;
     begin_task(w, task);
     c.phase = Consumer::kStart;
-    c.first_of_run = false;
   } else if (c.walk.done()) {
     c.phase = Consumer::kDone;
     return false;
@@ -81,18 +84,23 @@ bool Simulator::next_task(uint32_t w) {
     return draw_for_consumer(w);
   } else {
     c.first_of_run = c.walk.next == 0;
-    begin_task(w, c.walk.take(step_));
+    const Run& run = c.walk.at(step_);
+    const uint32_t most = works_.block(run.grid), place = c.walk.next % most;
+    const uint32_t block = std::min(most, run.count - (c.walk.next - place));
+    begin_task(w, c.walk.take(step_), place, block);
   }
   return true;
 }
 
-void Simulator::begin_task(uint32_t w, uint32_t task) {
+void Simulator::begin_task(uint32_t w, uint32_t task, uint32_t place, uint32_t block) {
   Consumer& c = consumers_[w];
   TaskTime& time = result_.tasks[task];
   time.previous = c.task;
   c.task = task;
   c.wait = c.pass = c.tile = 0;
-  c.work = works_.of(task);
+  c.place = place;
+  c.block = block;
+  c.work = works_.of(task, block);
   time.worker = w;
   time.bytes = c.work.weight_bytes + c.work.cold_bytes;
   result_.bytes += time.bytes;
@@ -100,7 +108,7 @@ void Simulator::begin_task(uint32_t w, uint32_t task) {
   time.reached_ns = time.begin_ns = now_ns_;
 }
 
-// False: nothing is left to wait for.
+// False: nothing is left to wait for. The first task of a run has waited for what is the same for all.
 bool Simulator::begin_wait(uint32_t w) {
   Consumer& c = consumers_[w];
   const uint32_t at = step_.waits.begin[c.task] + c.wait;
@@ -109,7 +117,8 @@ bool Simulator::begin_wait(uint32_t w) {
     result_.tasks[c.task].begin_ns = now_ns_;
     return false;
   }
-  ++c.wait;
+  const TaskGrid& grid = step_.schedule->program.grids[step_.grid_of[c.task]];
+  if (waits_once(grid, grid.waits[c.wait++]) && !c.first_of_run) return begin_wait(w);
   c.for_event = true;
   const uint32_t cell = step_.waits.cells[at];
   if (missing_[cell] > 0) {
@@ -152,10 +161,9 @@ double Simulator::end_ns(const Consumer& c) const {
   return c.work.end_ns + (asks ? m_.notify_ns : 0);
 }
 
-void Simulator::notify(uint32_t w) {
+void Simulator::notify(uint32_t w, uint32_t task) {
   Consumer& c = consumers_[w];
-  result_.tasks[c.task].end_ns = now_ns_;
-  for (uint32_t i = step_.notifies.begin[c.task]; i < step_.notifies.begin[c.task + 1]; ++i) {
+  for (uint32_t i = step_.notifies.begin[task]; i < step_.notifies.begin[task + 1]; ++i) {
     const uint32_t cell = step_.notifies.cells[i];
     if (--missing_[cell] > 0) continue;
     completed_by_[cell] = c.task;

@@ -67,6 +67,8 @@ struct Consumer {
   uint32_t task = TaskTime::kNone;    // the last one, between tasks
   TaskWork work;
   bool first_of_run = false;
+  uint32_t place = 0, block = 1;  // of the task in its block of strips, and how many these are
+  bool ends_block() const { return place + 1 == block; }
   uint32_t wait = 0, pass = 0, tile = 0;
   double starved_since_ns = 0;
 };
@@ -105,7 +107,7 @@ class Simulator {
   bool go_on(uint32_t w);
   bool takes(uint32_t w, double ns);
   bool next_task(uint32_t w);
-  void begin_task(uint32_t w, uint32_t task);
+  void begin_task(uint32_t w, uint32_t task, uint32_t place = 0, uint32_t block = 1);
   bool begin_wait(uint32_t w);
   bool take_stage(uint32_t w);
   void release_stage(uint32_t w);
@@ -119,7 +121,7 @@ class Simulator {
   void enter_in_log(uint32_t cell);
 
   double end_ns(const Consumer& c) const;
-  void notify(uint32_t w);
+  void notify(uint32_t w, uint32_t task);  // of the block that ends
 
   const Step& step_;
   const Machine& m_;

@@ -6,7 +6,6 @@
 namespace mkc {
 namespace {
 
-constexpr int64_t kGroupTokens = 16;    // of a product's largest variant
 constexpr int64_t kMergedRows = 8;      // query rows that the warps of an attend task add up at a time
 constexpr int64_t kMergedColumns = 64;  // and columns
 constexpr int64_t kKeyStep = 32;        // elements of a key that a lane's loads of one latency reach over
@@ -34,6 +33,11 @@ int64_t elements_read(const Step& step, const TaskGrid& grid, const Access& read
   return elements / evaluate(read.region[0].size, step.symbols) * choices;
 }
 
+// Rows that a product multiplies.
+int64_t tokens_of(const Step& step, const TaskGrid& grid) {
+  return evaluate(find_read(grid, "x")->region[0].size, step.symbols);
+}
+
 // Bytes of the task's reads from tensors of the given kinds.
 template <class Wanted>
 double read_bytes(const Step& step, uint32_t task, Wanted wanted) {
@@ -57,26 +61,32 @@ bool is_computed(TensorKind kind) {
   return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
 }
 
-// Tokens that share a pass of the strip, and the rate at which its bytes are multiplied.
+// Tokens that share a pass of the strip, the rate at which its bytes are multiplied, and what a tile's
+// activations take beside it.
 struct Variant {
   int64_t group;
-  double bytes_per_ns;
+  double bytes_per_ns, activations_ns;
 };
 
 Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes) {
-  if (tokens <= 1) return {1, m.fma1_bytes_per_ns};
-  if (weight_bytes == 4) return {kGroupTokens, m.fma16_bytes_per_ns};
-  if (tokens <= 8) return {8, m.mma8_bytes_per_ns};
-  return {kGroupTokens, m.mma16_bytes_per_ns};
+  if (tokens <= 1) return {1, m.fma1_bytes_per_ns, m.activations_ns};
+  if (weight_bytes == 4) return {mkrt::kGroupTokensF32, m.fma16_bytes_per_ns, 0};
+  if (tokens <= mkrt::kFewTokens) return {mkrt::kFewTokens, m.mma8_bytes_per_ns, m.activations_ns};
+  return {mkrt::kGroupTokens, m.mma16_bytes_per_ns, m.activations_ns};
 }
 
 }  // namespace
 
 TaskWorks::TaskWorks(const Step& step, const Machine& machine)
-    : step_(step), machine_(machine), products_(step.schedule->program.grids.size()) {
-  for (GridId g : step.schedule->program.grids.ids())
-    if (const TaskGrid& grid = step.schedule->program.grids[g]; grid.body == BodyKind::kProduct)
-      products_[g.index] = product(g, evaluate(find_read(grid, "x")->region[0].size, step.symbols));
+    : step_(step), machine_(machine), blocks_(step.schedule->program.grids.size(), 1) {
+  const TaskProgram& program = step.schedule->program;
+  for (GridId g : program.grids.ids()) {
+    const TaskGrid& grid = program.grids[g];
+    if (grid.body != BodyKind::kProduct) continue;
+    const DType weight = program.tensors[find_read(grid, "weight")->tensor].dtype;
+    blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)),
+                                          static_cast<uint32_t>(dtype_bytes(weight)));
+  }
 }
 
 // Workers that run tasks of the grid at the same time.
@@ -98,8 +108,8 @@ double TaskWorks::product_ns(GridId grid, double bytes_per_ns, double x_bytes) c
                    (1 + x_bytes) * readers(grid) / machine_.l2_bytes_per_ns});
 }
 
-// Of `tokens` rows of activations.
-TaskWork TaskWorks::product(GridId grid, int64_t tokens) const {
+// Of `tokens` rows of activations, which `strips` strips load together.
+TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const {
   const TaskProgram& program = step_.schedule->program;
   const TaskGrid& g = program.grids[grid];
   const Access* weight = find_read(g, "weight");
@@ -120,8 +130,9 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens) const {
   work.weight_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);
   // Each column of a tile is multiplied with as many activations as the pass has tokens, and one norm scale.
   const double x_rows = static_cast<double>(tokens) / std::max(work.passes, 1u) + (norm ? 1 : 0);
-  const double x_bytes = x_rows * kActivationBytes / static_cast<double>(kTileRows * element);
-  const double ns_per_byte = product_ns(grid, variant.bytes_per_ns, x_bytes);
+  const double x_bytes = x_rows * kActivationBytes / static_cast<double>(kTileRows * element) / strips;
+  const double x_ns = variant.activations_ns / mkrt::kStageBytes / strips;
+  const double ns_per_byte = product_ns(grid, 1 / (1 / variant.bytes_per_ns + x_ns), x_bytes);
   work.tile_ns = mkrt::kStageBytes * ns_per_byte;
   work.tail_ns = work.tail_bytes * ns_per_byte;
   work.start_ns = machine_.fetch_ns;
@@ -185,14 +196,15 @@ TaskWork TaskWorks::other(uint32_t task) const {
 }
 
 // A task of a product, or of an expert with the rows of its slot.
-TaskWork TaskWorks::strip(uint32_t task) const {
+TaskWork TaskWorks::strip(uint32_t task, uint32_t strips) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];
   std::vector<int64_t> coords;
   task_coords(step_, task, coords);
-  TaskWork work = g.body == BodyKind::kProduct
-                      ? products_[grid.index]
-                      : product(grid, evaluate(g.writes[0].region[0].size, step_.symbols, coords));
+  const int64_t tokens = g.body == BodyKind::kProduct
+                             ? tokens_of(step_, g)
+                             : evaluate(g.writes[0].region[0].size, step_.symbols, coords);
+  TaskWork work = product(grid, tokens, strips);
   const Tensor& t = step_.schedule->program.tensors[find_read(g, "weight")->tensor];
   const size_t dims = t.shape.size();
   const int64_t rows = std::min(kTileRows, evaluate(t.shape[dims - 2], {}) - coords[0] * kTileRows);
@@ -200,12 +212,12 @@ TaskWork TaskWorks::strip(uint32_t task) const {
   return work;
 }
 
-TaskWork TaskWorks::of(uint32_t task) const {
+TaskWork TaskWorks::of(uint32_t task, uint32_t strips) const {
   const GridId grid = step_.grid_of[task];
   switch (step_.schedule->program.grids[grid].body) {
     case BodyKind::kProduct:
     case BodyKind::kExpert:
-      return strip(task);
+      return strip(task, strips);
     case BodyKind::kAttend:
       return attend(task);
     case BodyKind::kCombine:

@@ -18,7 +18,7 @@ struct TaskWork {
   uint64_t cold_bytes = 0;    // read from memory by the task itself: keys and values, embedding rows
   double start_ns = 0;        // first operands, norms: of products once a segment
   double busy_ns = 0;         // after cold_bytes, beside tiles
-  double pass_ns = 0;         // after each pass of tiles
+  double pass_ns = 0;         // after each pass of tiles, of a block's last strip
   double end_ns = 0;          // to the notification
 
   uint64_t strip_bytes() const {
@@ -30,11 +30,14 @@ struct TaskWork {
 class TaskWorks {
  public:
   TaskWorks(const Step& step, const Machine& machine);
-  TaskWork of(uint32_t task) const;
+  // `strips`: of the block that the task is multiplied in.
+  TaskWork of(uint32_t task, uint32_t strips = 1) const;
+  // How many strips of a product a worker multiplies together, at most; 1 for other grids.
+  uint32_t block(GridId grid) const { return blocks_[grid.index]; }
 
  private:
-  TaskWork product(GridId grid, int64_t tokens) const;
-  TaskWork strip(uint32_t task) const;
+  TaskWork product(GridId grid, int64_t tokens, uint32_t strips) const;
+  TaskWork strip(uint32_t task, uint32_t strips) const;
   TaskWork attend(uint32_t task) const;
   TaskWork other(uint32_t task) const;
   double readers(GridId grid) const;
@@ -43,7 +46,7 @@ class TaskWorks {
 
   const Step& step_;
   const Machine& machine_;
-  std::vector<TaskWork> products_;  // by GridId; the tasks of a product are alike, those of an expert not
+  std::vector<uint32_t> blocks_;  // by GridId
 };
 
 }  // namespace mkc

@@ -210,6 +210,19 @@ TEST_CASE("consumers that are slower than the stream decide, and fill the ring")
   CHECK(s.idle_ns[static_cast<size_t>(IdleCause::kConsumers)] > 0.5 * s.ns);
 }
 
+TEST_CASE("strips of a block share activations, a reduction and an end, those of a segment a wait") {
+  Machine m = machine();
+  m.activations_ns = 100;
+  m.fma1_bytes_per_ns = m.mma16_bytes_per_ns = 50;
+  const double block = 4 * kTile / 50 + 100 + kEnd, pair = 2 * kTile / 50 + 100 + kEnd;
+  CHECK(simulated(chain(1, 4, 512), m, 1).ns == Approx(1000 + kLoad + block));
+  CHECK(simulated(chain(1, 4, 512), m, 1, {9}).ns == Approx(1000 + kLoad + 2 * pair));
+  // The last grid notifies nothing: each of its strips waits.
+  const double hop = 500 + 7 + 40, polls = 3 * (3 + 7);
+  CHECK(simulated(chain(3, 4, 512), m, 1).ns ==
+        Approx(1000 + kLoad + block + hop + block + hop + block + polls));
+}
+
 TEST_CASE("a step that moves nothing has a floor of 0") {
   const TaskProgram model = test::model_program();
   TaskProgram p;
