@@ -74,6 +74,17 @@ TEST_CASE("however many steps a launch has, the tokens are the same") {
 }
 
 TEST_CASE(
+    "strips come in the blocks of the step they are for, where its loader runs ahead of the one before") {
+  reference::Shape shape;
+  shape.type = reference::Type::kBf16;
+  shape.ffn = 1100;  // tiles of a strip of `down` are several, so that their order depends on the block
+  const test::Model model(reference::random_model(shape, 31), {.workers = 1, .max_tokens = 20});
+  mkrt::GenerateOptions options;
+  options.max_new_tokens = 4;
+  CHECK(generate(model, options, 4) == generate(model, options, 1));
+}
+
+TEST_CASE(
     "a kernel for each grid, launched as often, draws the tokens of one launch, and stops where it does") {
   const test::Model one(weights("qwen3_moe", reference::Type::kBf16), {.workers = 3, .max_tokens = 8});
   const test::Model many(weights("qwen3_moe", reference::Type::kBf16),

@@ -112,7 +112,8 @@ const Case kCases[] = {
     {16, 256, 1, false}, {40, 120, 1, false}, {33, 300, 7, false},  {16, 1000, 16, false},
     {16, 512, 1, true},  {40, 120, 1, true},  {33, 700, 7, true},   {1009 % 64, 1100, 16, true},
     {16, 512, 8, true},  {24, 64, 9, true},   {33, 130, 17, false}, {16, 64, 256, false},
-    {33, 600, 17, true}, {20, 130, 64, true}, {33, 600, 65, true},  {16, 64, 256, true}};
+    {33, 600, 17, true}, {20, 130, 64, true}, {33, 600, 65, true},  {16, 64, 256, true},
+    {150, 512, 1, true}, {150, 700, 5, true}, {150, 600, 33, true}};
 
 TEST_CASE("a product with norm, bias and residual agrees with float64 at every token count") {
   for (const Case& c : kCases) {
