@@ -218,6 +218,7 @@ MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const E
 // The same by all lanes of the loader warp, for targets without a copy engine.
 MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
                               u32 tail_bytes, u32 tokens, u32 elem_bytes) {
+  tokens = Async::same(tokens);
   stream<Async>(
       *w, weights,
       {first, count, tiles, tail_bytes, passes_of(tokens, elem_bytes), block_strips(tokens, elem_bytes)});
