@@ -46,8 +46,17 @@ struct Fields {
                                   llvm::ConstantPointerNull::get(e.global_ptr),
                                   e.ir.CreateGEP(e.ir.getInt8Ty(), arena, place)));
   }
+  // Where a list of the step lies in the worker's shared memory.
+  void set_list(size_t offset, std::string_view name) {
+    const SymbolId list = find_symbol(call.schedule.program.symbols, name);
+    set(offset, e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(call.lists.number(list))}));
+  }
   int64_t extent(const Tensor& t, size_t dim) const { return t.shape[dim].constant(); }
 };
+
+bool picks_rows(const TaskGrid& grid) {
+  return int_attr(grid.attrs, "picks", 0) != 0;
+}
 
 // Of a product, or of the product of an expert: `x` is the role of its rows. Sizes are the record's, so that
 // products share their code.
@@ -75,6 +84,7 @@ void fill_product(Fields& f, const char* x, const Expr& tokens) {
                           {offsetof(A, eps), offsetof(P, eps)}})
     f.set(to, f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + from));
   f.set(offsetof(A, tokens), f.e.value(tokens));
+  f.set(offsetof(A, picks), picks_rows(f.grid()) ? 1 : 0);
   f.set(offsetof(A, invariant), int_attr(f.grid().attrs, "invariant", 0));
   f.set(offsetof(A, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(A, padding), static_cast<int64_t>(mk::padding_of(cols)));
@@ -82,7 +92,12 @@ void fill_product(Fields& f, const char* x, const Expr& tokens) {
 
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(mk::ProductArgs))};
-  fill_product(f, "x", f.tensor("x").shape[0]);
+  fill_product(f, "x", f.tensor("out", true).shape[0]);
+  f.set(offsetof(mk::ProductArgs, x_rows), e.value(f.tensor("x").shape[0]));
+  if (picks_rows(f.grid())) {
+    f.set_list(offsetof(mk::ProductArgs, q_len), "q_len");
+    f.set_list(offsetof(mk::ProductArgs, first_row), "first_row");
+  }
   return f.base;
 }
 
@@ -135,11 +150,6 @@ llvm::Value* expert_sum_arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-// Where a list of the step lies in the worker's shared memory.
-llvm::Value* list_address(Emitter& e, const BodyCall& call, SymbolId list) {
-  return e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(call.lists.number(list))});
-}
-
 // Where an operand lies in its arena, or a cache among the session's MkCache.
 llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, std::string_view role,
                       bool written) {
@@ -186,10 +196,9 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, part_ml), "part_ml", !combine);
   f.set_operand(offsetof(A, out), "out", true);
   f.set(offsetof(A, max_tokens), bounds(parts.shape[1], symbol_bounds(program.symbols)).hi);
-  for (auto [name, offset] : {std::pair{"first_row", offsetof(A, first_row)},
-                              {"q_len", offsetof(A, rows)},
-                              {"kv_len", offsetof(A, kv_len)}})
-    f.set(offset, list_address(e, call, find_symbol(program.symbols, name)));
+  f.set_list(offsetof(A, first_row), "first_row");
+  f.set_list(offsetof(A, rows), "q_len");
+  f.set_list(offsetof(A, kv_len), "kv_len");
   f.set(offsetof(A, window), int_attr(f.grid().attrs, "window", 0));
   f.set(offsetof(A, heads), int_attr(f.grid().attrs, "heads", 0));
   f.set(offsetof(A, kv_heads), int_attr(f.grid().attrs, "kv_heads", 0));
@@ -221,8 +230,11 @@ llvm::Value* draw_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, next), "next", true);
   f.set(offsetof(A, draws), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, draws)));
   f.set(offsetof(A, slot), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, slot)));
-  for (auto [name, offset] : {std::pair{"first_row", offsetof(A, first_row)}, {"q_len", offsetof(A, rows)}})
-    f.set(offset, list_address(e, call, find_symbol(call.schedule.program.symbols, name)));
+  const Table<SymbolId, Symbol>& symbols = call.schedule.program.symbols;
+  f.set_list(offsetof(A, first_row), "first_row");
+  f.set_list(offsetof(A, rows), "q_len");
+  f.set(offsetof(A, logit_rows), e.value(f.tensor("logits").shape[0]));
+  f.set(offsetof(A, tokens), e.value(symbol(find_symbol(symbols, "T"))));
   f.set(offsetof(A, vocab), f.extent(f.tensor("logits"), 1));
   return f.base;
 }
@@ -296,6 +308,7 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
 
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
+  if (picks_rows(grid)) e.call("mkb_product_rows", {call.worker, arguments});
   const bool multiplies = grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
   if (multiplies && find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
 }

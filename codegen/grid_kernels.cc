@@ -57,9 +57,7 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
         [&] {
           e.call("mk_await_kernels", {});
           tasks.run_segment(id, record, nullptr);
-          if (kind == last_kind)
-            e.call("mkd_leave_next_step", {launch.worker, launch.bases.session, launch.bases.step,
-                                           start.place_of("T"), start.place_of("B")});
+          if (kind == last_kind) e.call("mkd_leave_next_step", start.next_step());
         },
         [&] {
           start.load_values();

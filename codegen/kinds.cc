@@ -42,15 +42,17 @@ class Signature {
   std::string code_of(GridId id) const {
     const TaskGrid& grid = schedule_.program.grids[id];
     const Tensor &x = operand_tensor(schedule_.program, grid, "x"),
-                 &weight = operand_tensor(schedule_.program, grid, "weight");
+                 &weight = operand_tensor(schedule_.program, grid, "weight"),
+                 &out = operand_tensor(schedule_.program, grid, "out", true);
     std::string waits;
     for (const Wait& wait : grid.waits) waits += waits_once(grid, wait) ? " once" : " each";
-    return fmt::format("{} {};{} rows;norm {};padding {};invariant {};waits{};notifies {};placed {}",
-                       body_name(grid.body), dtype_name(weight.dtype), expr(x.shape[0]),
-                       find_operand(grid, "norm") != nullptr,
-                       static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
-                       int_attr(grid.attrs, "invariant", 0), waits, !grid.notifies.empty(),
-                       static_cast<int>(schedule_.placements[id.index].kind));
+    return fmt::format(
+        "{} {};{} of {} rows, picked {};norm {};padding {};invariant {};waits{};notifies {};placed {}",
+        body_name(grid.body), dtype_name(weight.dtype), expr(out.shape[0]), expr(x.shape[0]),
+        int_attr(grid.attrs, "picks", 0), find_operand(grid, "norm") != nullptr,
+        static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
+        int_attr(grid.attrs, "invariant", 0), waits, !grid.notifies.empty(),
+        static_cast<int>(schedule_.placements[id.index].kind));
   }
 
  private:

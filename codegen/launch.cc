@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
+#include "ir/values.h"
 
 namespace mkc {
 
@@ -77,12 +78,11 @@ void LaunchCode::each_step_by_role(const std::function<void()>& consume, const s
   const Bases& bases = launch_.bases;
   split(
       [&] {
-        each_step("mkd_next_step", {launch_.worker, bases.session, bases.step, place_of("T"), place_of("B")},
-                  [&] {
-                    e_.call("mkd_step_begin", {launch_.worker, bases.session, bases.step});
-                    make_lists();
-                    consume();
-                  });
+        each_step("mkd_next_step", next_step(), [&] {
+          e_.call("mkd_step_begin", {launch_.worker, bases.session, bases.step});
+          make_lists();
+          consume();
+        });
       },
       [&] {
         launch_.symbols = e_.local(sizeof(uint32_t) * mkrt::kMaxSymbols);
@@ -90,6 +90,12 @@ void LaunchCode::each_step_by_role(const std::function<void()>& consume, const s
         each_step("mkd_loader_next_step",
                   {launch_.worker, bases.session, bases.step, launch_.symbols, place_of("T")}, load);
       });
+}
+
+std::vector<llvm::Value*> LaunchCode::next_step() {
+  return {launch_.worker,     launch_.bases.session,
+          launch_.bases.step, place_of("T"),
+          place_of("B"),      place_of(find_symbol(s_.program.symbols, "R").valid() ? "R" : "T")};
 }
 
 llvm::Value* LaunchCode::place_of(const char* symbol) {

@@ -38,13 +38,15 @@ class LaunchCode {
   // The same, for each step of the launch.
   void each_step_by_role(const std::function<void()>& consume, const std::function<void()>& load);
 
-  llvm::Value* place_of(const char* symbol);  // in MkStep::symbol
+  // Arguments of what goes from one step to the next.
+  std::vector<llvm::Value*> next_step();
 
   // Loading threads: emits what needs the step to have begun.
   void in_step(const std::function<void()>& body);
 
  private:
-  llvm::Value* loaders();  // threads of the loader warp that load
+  llvm::Value* place_of(const char* symbol);  // in MkStep::symbol
+  llvm::Value* loaders();                     // threads of the loader warp that load
   // do body(); while (next(arguments));
   void each_step(const char* next, std::vector<llvm::Value*> arguments, const std::function<void()>& body);
   void split(const std::function<void()>& consume, const std::function<void()>& load);

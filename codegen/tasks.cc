@@ -319,9 +319,9 @@ bool TaskCode::loads_in_step(GridId id) const {
          std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
 }
 
-// Rows of the activations that a product multiplies.
+// Rows that a product makes.
 Expr TaskCode::tokens_of(GridId id) const {
-  return operand_tensor(s_.program, grid(id), "x").shape[0];
+  return operand_tensor(s_.program, grid(id), "out", true).shape[0];
 }
 
 TaskCode::Load TaskCode::experts_loader(const BodyCall& call, bool bulk_copy) {

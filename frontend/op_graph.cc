@@ -74,6 +74,7 @@ class GraphBuilder {
     const Loc place = loc(family_.place);
     const SymbolId tokens = graph_.symbols.add({"T", {1, request_.max_tokens}, place});
     const SymbolId requests = graph_.symbols.add({"B", {1, request_.max_requests}, place});
+    graph_.symbols.add({"R", {1, request_.max_tokens}, place});
     const Expr count = symbol(requests);
     const int64_t most_rows = std::min(request_.max_tokens, request_.context);
     const SymbolId rows = graph_.symbols.add({"q_len", {1, most_rows}, place, count});

@@ -7,7 +7,7 @@
 namespace mkc {
 namespace {
 
-const char* const kSymbolNames[] = {"T", "B"};
+const char* const kSymbolNames[] = {"T", "B", "R"};
 
 std::string text_of(const std::vector<Expr>& shape) {
   const std::vector<std::string> names(std::begin(kSymbolNames), std::end(kSymbolNames));
@@ -39,6 +39,7 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
   const OpSchema& schema = op_schema(kind);
   const Expr tokens = symbol(SymbolId{0});
   const Expr requests = symbol(SymbolId{1});
+  const Expr wanted_rows = symbol(SymbolId{2});
   const Expr any = -1;
   const auto check = [&](size_t i, const std::vector<Expr>& wanted) {
     std::string_view role = schema.inputs[i];
@@ -49,6 +50,11 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
   const auto rows_of = [&](const Expr& columns) {
     return std::vector<Typed>{{DType::f32, {tokens, columns}}};
   };
+  // Of an operand that has all rows of the step, or those that were picked.
+  const auto rows_in = [&](size_t i) {
+    const bool picked = inputs[i].shape.size() == 2 && dim(i, 0) == wanted_rows;
+    return picked ? wanted_rows : tokens;
+  };
   const int64_t head_dim = int_attr(attrs, "head_dim", 0);
 
   switch (kind) {
@@ -57,14 +63,14 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
       MKC_TRY_STATUS(check(1, {any, any}));
       return rows_of(dim(1, 1));
     case OpKind::kRmsNorm:
-      MKC_TRY_STATUS(check(0, {tokens, any}));
+      MKC_TRY_STATUS(check(0, {rows_in(0), any}));
       MKC_TRY_STATUS(check(1, {dim(0, 1)}));
-      return rows_of(dim(0, 1));
+      return std::vector<Typed>{{DType::f32, inputs[0].shape}};
     case OpKind::kLinear:
-      MKC_TRY_STATUS(check(0, {tokens, any}));
+      MKC_TRY_STATUS(check(0, {rows_in(0), any}));
       MKC_TRY_STATUS(check(1, {any, dim(0, 1)}));
       if (inputs.size() > 2) MKC_TRY_STATUS(check(2, {dim(1, 0)}));
-      return rows_of(dim(1, 0));
+      return std::vector<Typed>{{DType::f32, {dim(0, 0), dim(1, 0)}}};
     case OpKind::kHeadNorm:
       MKC_TRY_STATUS(check(0, {tokens, any}));
       MKC_TRY_STATUS(check(1, {head_dim}));
@@ -101,8 +107,11 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
       MKC_TRY_STATUS(check(0, {any, any}));
       MKC_TRY_STATUS(check(1, inputs[0].shape));
       return std::vector<Typed>{{DType::f32, inputs[0].shape}};
-    case OpKind::kDraw:
+    case OpKind::kPick:
       MKC_TRY_STATUS(check(0, {tokens, any}));
+      return std::vector<Typed>{{DType::f32, {wanted_rows, dim(0, 1)}}};
+    case OpKind::kDraw:
+      MKC_TRY_STATUS(check(0, {wanted_rows, any}));
       return std::vector<Typed>{{DType::i32, {requests}}};
     case OpKind::kRoute: {
       MKC_TRY_STATUS(check(0, {tokens, any}));

@@ -17,7 +17,8 @@ const std::vector<OpShapes>& op_table() {
       {{{kValue, "TQ"}, {kCache, "BGCh"}, {kCache, "BGCh"}, {kStep, "T"}}, {{kValue, "TQ"}}},  // attention
       {{{kValue, "TD"}, {kValue, "TD"}}, {{kValue, "TD"}}},                                    // add
       {{{kValue, "TF"}, {kValue, "TF"}}, {{kValue, "TF"}}},                                    // silu_mul
-      {{{kValue, "TV"}}, {{kIndex, "B"}}},                                                     // draw
+      {{{kValue, "TD"}}, {{kValue, "RD"}}},                                                    // pick
+      {{{kValue, "RV"}}, {{kIndex, "B"}}},                                                     // draw
       {{{kValue, "TX"}}, {{kIndex, "Tk"}, {kValue, "Tk"}}},                                    // route
       {{{kValue, "RK"}, {kIndex, "Tk"}, {kWeight, "XNK"}}, {{kValue, "PN"}}},  // expert_linear
       {{{kValue, "PD"}, {kValue, "Tk"}}, {{kValue, "TD"}}},                    // expert_sum
@@ -34,13 +35,13 @@ const std::vector<BodySchema>& body_table() {
        {},
        {}},
       {{{"j", "S"}},
-       {{"x", {kValue, "TK"}},
+       {{"x", {kValue, "XK"}},
         {"weight", {kWeight, "NK"}},
         {"norm?", {kVector, "K"}},
         {"bias?", {kVector, "N"}},
         {"residual?", {kValue, "TO"}}},
        {{"out", {kValue, "TO"}}, {"best_value?", {kValue, "TS"}}, {"best_index?", {kIndex, "TS"}}},
-       {"invariant?", "silu_mul?"},
+       {"invariant?", "picks?", "silu_mul?"},
        {"eps?"}},
       {{{"g", "G"}, {"b", "B"}, {"p", ""}},
        {{"q", {kValue, "TQ"}},

@@ -9,9 +9,10 @@
 
 namespace mkc {
 
-// T: tokens of the step, of B requests; D, N, K: feature sizes; H query heads and G key/value heads of width
-// hd; C: cache positions; X experts, of which k are chosen for each token: pair p = T*k of them is token p /
-// k and choice p mod k.
+// T: tokens of the step, of B requests, and R of its rows for which logits are wanted (R = T: all rows;
+// otherwise R = B: the last of each request); D, N, K: feature sizes; H query heads and G key/value heads of
+// width hd; C: cache positions; X experts, of which k are chosen for each token: pair p = T*k of them is
+// token p / k and choice p mod k.
 enum class OpKind : uint8_t {
   kEmbed,     // tokens[T] i32, table[V, D]              -> out[T, D]
   kRmsNorm,   // x[T, D], weight[D]                      -> out[T, D]       attr eps
@@ -27,7 +28,8 @@ enum class OpKind : uint8_t {
                //                                                            window (0: all earlier positions)
   kAdd,        // a[T, D], b[T, D]                        -> out[T, D]
   kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]
-  kDraw,   // logits[T, V]                            -> out[B] i32      a token for each request, from its
+  kPick,   // x[T, D]                                 -> out[R, D]       the rows for which logits are wanted
+  kDraw,   // logits[R, V]                            -> out[B] i32      a token for each request, from its
            //                                                            last row (docs/sampling.md)
   kRoute,  // logits[T, X]                            -> choice[T, k] i32, share[T, k]
            //                                            attrs top_k, norm_topk: the k greatest of a softmax,

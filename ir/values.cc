@@ -76,7 +76,7 @@ std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepReq
     }
     if (!s.is_list()) {
       of = {s.bounds.lo};
-      if (s.name == "B") of[0] = static_cast<int64_t>(requests.size());
+      if (s.name == "B" || s.name == "R") of[0] = static_cast<int64_t>(requests.size());
       if (s.name == "kv_len") of[0] = requests[0].kv_len;
       if (s.name == "T") of[0] = tokens;
       continue;

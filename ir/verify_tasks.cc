@@ -117,13 +117,17 @@ void GridCheck::check_coords() {
   }
 }
 
-// V17, V19: a product has a task for each strip of its weight, along its first coordinate, and a column of
-// `out` for each row or pair of rows.
+// V17, V19: a product has a task for each strip of its weight, along its first coordinate, a column of `out`
+// for each row or pair of rows, and, unless it picks rows of x, all of these.
 void GridCheck::check_strips() {
   const auto size = [&](char letter) {
     const auto at = sizes.find(letter);
     return at != sizes.end() && at->second.is_const() ? at->second.constant() : 0;
   };
+  if (grid.body == BodyKind::kProduct && int_attr(grid.attrs, "picks", 0) == 0 && sizes.contains('X') &&
+      sizes.contains('T') && sizes['X'] != sizes['T'])
+    v.report(17, site,
+             fmt::format("x has {} rows, out has {}", v.text.expr(sizes['X']), v.text.expr(sizes['T'])));
   const int64_t rows = size('N'), columns = size('O');
   if (rows == 0 || columns == 0) return;  // reported by another rule
   const int64_t rows_of_column = int_attr(grid.attrs, "silu_mul", 0) != 0 ? 2 : 1;

@@ -80,7 +80,8 @@ struct MkFault {
   uint32_t reserved;
 };
 static_assert(sizeof(MkFault) == 32);
-constexpr uint32_t kRingCell = 0xffffffffu;  // a stage of the ring
+constexpr uint32_t kRingCell = 0xffffffffu;   // a stage of the ring
+constexpr uint32_t kDrawnCell = 0xfffffffdu;  // a task drawn by the loader: `seen` have come
 constexpr uint32_t kStepCell =
     0xfffffffeu;  // the next step's begin: `seen` has begun, `expected` was awaited
 

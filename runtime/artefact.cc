@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -89,6 +90,14 @@ Status check_plan(const Manifest& manifest, std::span<const std::byte> plan) {
   const PlanLayout layout = plan_layout(*header);
   if (plan.size() < layout.bytes || plan.size() > layout.bytes + 15)
     return fail(fmt::format("has {} bytes, expected {}", plan.size(), layout.bytes));
+  for (uint32_t i = 0; i < header->grids; ++i) {
+    const auto grid = *value_at<MkGrid>(plan, layout.grids + uint64_t{i} * sizeof(MkGrid));
+    const auto last =
+        std::max({std::ranges::max(grid.wait_base), std::ranges::max(grid.notify_base), grid.tickets});
+    if (last >= std::max(1u, manifest.event_cells))
+      return fail(
+          fmt::format("grid {} uses counter {} of {}", manifest.grids[i], last, manifest.event_cells));
+  }
   uint32_t before = 0;
   for (uint32_t w = 0; w <= header->workers; ++w) {
     const uint32_t begin = *value_at<uint32_t>(plan, layout.stream_begin + w * sizeof(uint32_t));

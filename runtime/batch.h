@@ -35,6 +35,7 @@ struct Batch {
   std::span<const int32_t> kv_len;     // [requests], positions in the cache with this step's
   PageTable pages;
   std::span<const Draws> draws{};  // [requests]; empty: each draws one token greedily
+  bool all_logits = false;         // are computed of every row, not only of each request's last
 
   size_t requests() const { return kv_len.size(); }
   // Of the launch at most: as many as any request draws.

@@ -26,6 +26,10 @@ Status check_fault(const MkFault& fault, const Manifest& manifest, const std::st
     return Error{
         fmt::format("{}: error: worker {} at task {}[{}] waited for stage {} of its ring beyond {} ms",
                     device, fault.worker, grid, fault.task, fault.seen, timeout_ns / 1'000'000)};
+  if (fault.cell == kDrawnCell)
+    return Error{fmt::format(
+        "{}: error: worker {} after task {}[{}] waited for task {} that its loader draws beyond {} ms",
+        device, fault.worker, grid, fault.task, fault.seen, timeout_ns / 1'000'000)};
   return Error{fmt::format(
       "{}: error: worker {} task {}[{}] waited for event {} beyond {} ms: seen {}, expected {}", device,
       fault.worker, grid, fault.task, event, timeout_ns / 1'000'000, fault.seen, fault.expected)};

@@ -98,9 +98,9 @@ struct Manifest {
   uint64_t vocab = 0;
   std::vector<int32_t> eos_ids;         // empty: none given
   int32_t bos_id = -1;                  // -1: none given
-  std::vector<ManifestSymbol> symbols;  // "T", "B", "q_len", "kv_len", "first_row"
+  std::vector<ManifestSymbol> symbols;  // "T", "B", "R", "q_len", "kv_len", "first_row"
   std::vector<ManifestTensor> inputs;   // "tokens", "positions"
-  std::vector<ManifestTensor> outputs;  // "logits" [T, vocab] f32, "next" [T] i32
+  std::vector<ManifestTensor> outputs;  // "logits" [R, vocab] f32, "next" [T] i32
   std::vector<ManifestWeight> weights;
   std::vector<ManifestRope> ropes;
   std::vector<ManifestCache> caches;

@@ -186,7 +186,8 @@ int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_draws* draws);
 int mkrt_capture_step(mkrt_session* session, const mkrt_draws* most);
 int mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws);
 
-/* Device address of the last step's logits, float [rows, vocab], until the next one begins on the stream. */
+/* Device address of the last step's logits, float [requests, vocab]: of each request's last row, until the
+ * next step begins on the stream. */
 uint64_t mkrt_logits(const mkrt_session* session);
 
 #ifdef __cplusplus

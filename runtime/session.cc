@@ -64,8 +64,11 @@ void Session::set_position(uint32_t position) {
 MkStep Session::State::step_of(const Batch& batch) {
   MkStep out{};
   for (size_t i = 0; i < manifest.symbols.size(); ++i) {
-    if (manifest.symbols[i].name == "T") out.symbol[i] = static_cast<int32_t>(batch.tokens.size());
-    if (manifest.symbols[i].name == "B") out.symbol[i] = static_cast<int32_t>(batch.requests());
+    const std::string& name = manifest.symbols[i].name;
+    const bool rows = name == "T" || (name == "R" && batch.all_logits);
+    const bool requests = name == "B" || (name == "R" && !batch.all_logits);
+    if (rows) out.symbol[i] = static_cast<int32_t>(batch.tokens.size());
+    if (requests) out.symbol[i] = static_cast<int32_t>(batch.requests());
   }
   out.timeout_ns = options.timeout_ns;
   out.serial = serial;
@@ -158,8 +161,10 @@ Status Session::read_tensor(const std::string& name, std::span<std::byte> to) co
   return Error{fmt::format("tensor {}: error: the model has none of this name", name)};
 }
 
-Status Session::step(const Batch& batch, StepResult& result, float* logits) {
+Status Session::step(const Batch& given, StepResult& result, float* logits) {
   State& s = *state_;
+  Batch batch = given;
+  batch.all_logits = logits != nullptr;
   if (s.begun != s.ended) return is_under_way();
   if (Status status = s.check_step(batch); !status.ok()) return status;
   for (size_t b = 0; b < batch.draws.size() && logits; ++b)

@@ -85,7 +85,8 @@ class Session {
   // it end_step gives what it drew. Errors: nothing is captured; more draws than the first time.
   Status capture_step(const Draws& most = {});
   Status fill_step(const Batch& batch);
-  // Device address of the last launch's logits, float [rows, vocab].
+  // Device address of the last launch's logits, float [requests, vocab], or [rows, vocab] with
+  // Batch::all_logits.
   uint64_t logits_address() const;
   // The first bytes of a tensor of the workspace (the manifest's name) as the last step left it: its rows
   // where each activation has memory of its own (mkc compile --keep-activations), else those of whatever was

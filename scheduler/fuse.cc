@@ -20,10 +20,19 @@ struct ProductPattern {
 
 GridId add_product(Fusion& f, const ProductPattern& p) {
   const Op& linear = f.graph.ops[p.linears[0]];
-  const OpId norm = f.producer_of(linear.inputs[0], OpKind::kRmsNorm);
-  std::vector<OpId> ops;
-  if (norm.valid()) ops.push_back(norm);
-  ops.insert(ops.end(), p.linears.begin(), p.linears.end());
+  std::vector<OpId> ops = p.linears;
+  TensorId source = linear.inputs[0];
+  // An op whose work the product does on what it reads, in whatever order.
+  const auto take = [&](OpKind kind) {
+    const OpId id = f.producer_of(source, kind);
+    if (!id.valid()) return id;
+    ops.insert(ops.begin(), id);
+    source = f.graph.ops[id].inputs[0];
+    return id;
+  };
+  OpId pick = take(OpKind::kPick);
+  const OpId norm = take(OpKind::kRmsNorm);
+  if (!pick.valid()) pick = take(OpKind::kPick);
   if (p.epilogue.valid()) ops.push_back(p.epilogue);
   const Op& last = f.graph.ops[ops.back()];
 
@@ -34,7 +43,7 @@ GridId add_product(Fusion& f, const ProductPattern& p) {
   const Expr rows = f.program.tensors[weight].shape[0];
   const GridId grid = f.add_grid(p.name, BodyKind::kProduct, {{"j", ceil_div(rows, kTileRows)}}, ops);
 
-  const TensorId x = f.use(norm.valid() ? f.graph.ops[norm].inputs[0] : linear.inputs[0]);
+  const TensorId x = f.use(source);
   f.read(grid, "x", x, whole(f.program.tensors[x]));
   f.read(grid, "weight", weight, {block(kTileRows, rows), {0, f.program.tensors[weight].shape[1]}}, true);
   if (norm.valid()) {
@@ -44,6 +53,7 @@ GridId add_product(Fusion& f, const ProductPattern& p) {
   }
   if (linear.inputs.size() == 3)
     f.read(grid, "bias", f.use_vector(linear.inputs[2]), {block(kTileRows, rows)});
+  if (pick.valid()) set_attr(f.program.grids[grid].attrs, "picks", int64_t{1});
   if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
 
   const TensorId graph_out = last.kind == OpKind::kDraw ? last.inputs[0] : last.outputs[0];
@@ -132,18 +142,16 @@ Status fuse_draw(Fusion& f, OpId id) {
   if (vocab.constant() > kMostDrawn)
     return f.misfit(id, fmt::format("its vocabulary has {} entries, at most {} are supported",
                                     vocab.constant(), kMostDrawn));
-  const Expr tokens = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
-  const Result<Range> rows = f.rows_of_request(id, tokens, requests, 0);
-  if (!rows.ok()) return rows.error();
+  const Expr rows = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
   const Expr strips = f.program.grids[product].coords[0].extent;
   const std::string name = f.program.grids[product].name;
-  const TensorId value = f.add_activation(name + ".best_value", DType::f32, {tokens, strips}, op.loc);
-  const TensorId index = f.add_activation(name + ".best_index", DType::i32, {tokens, strips}, op.loc);
+  const TensorId value = f.add_activation(name + ".best_value", DType::f32, {rows, strips}, op.loc);
+  const TensorId index = f.add_activation(name + ".best_index", DType::i32, {rows, strips}, op.loc);
   const GridId draw = f.add_grid("draw", BodyKind::kDraw, {{"b", requests}}, {id});
-  f.read(draw, "logits", logits, {rows.value(), {0, vocab}});
+  f.read(draw, "logits", logits, {{0, rows}, {0, vocab}});
   for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}}) {
-    f.write(product, role, t, {{0, tokens}, {coord(0), 1}});
-    f.read(draw, role, t, {rows.value(), {0, strips}});
+    f.write(product, role, t, {{0, rows}, {coord(0), 1}});
+    f.read(draw, role, t, {{0, rows}, {0, strips}});
   }
   f.write(draw, "next", next, {{coord(0), 1}});
   return {};
@@ -173,6 +181,7 @@ Status fuse_op(Fusion& f, OpId id) {
                  : fuse_expert_linears(f, {id}, {}, f.out_name(id));
     case OpKind::kExpertSum:
       return f.sole_reader_of(id, OpKind::kAdd).valid() ? Status() : fuse_expert_sum(f, id, {});
+    case OpKind::kPick:
     case OpKind::kRmsNorm:
     case OpKind::kHeadNorm:
     case OpKind::kRope:

@@ -168,6 +168,9 @@ class Batches {
     int64_t tokens = 0;
     for (const StepRequest& r : requests) tokens += r.rows;
     std::vector<int64_t> values = step_values(symbols_, requests, slot_rows(tokens, choices, random));
+    // Logits of the last rows in one step, of all in the next.
+    const SymbolId logit_rows = find_symbol(symbols_, "R");
+    if (logit_rows.valid() && values_.size() % 2 == 1) values[logit_rows.index] = tokens;
     if (std::find(values_.begin(), values_.end(), values) == values_.end())
       values_.push_back(std::move(values));
   }

@@ -33,9 +33,9 @@ int64_t elements_read(const Step& step, const TaskGrid& grid, const Access& read
   return elements / evaluate(read.region[0].size, step.symbols) * choices;
 }
 
-// Rows that a product multiplies.
-int64_t tokens_of(const Step& step, const TaskGrid& grid) {
-  return evaluate(find_read(grid, "x")->region[0].size, step.symbols);
+// Rows that a product makes, or an expert of a task's slot.
+int64_t tokens_of(const Step& step, const TaskGrid& grid, std::span<const int64_t> coords = {}) {
+  return evaluate(grid.writes[0].region[0].size, step.symbols, coords);
 }
 
 // Bytes of the task's reads from tensors of the given kinds.
@@ -201,10 +201,7 @@ TaskWork TaskWorks::strip(uint32_t task, uint32_t strips) const {
   const TaskGrid& g = step_.schedule->program.grids[grid];
   std::vector<int64_t> coords;
   task_coords(step_, task, coords);
-  const int64_t tokens = g.body == BodyKind::kProduct
-                             ? tokens_of(step_, g)
-                             : evaluate(g.writes[0].region[0].size, step_.symbols, coords);
-  TaskWork work = product(grid, tokens, strips);
+  TaskWork work = product(grid, tokens_of(step_, g, coords), strips);
   const Tensor& t = step_.schedule->program.tensors[find_read(g, "weight")->tensor];
   const size_t dims = t.shape.size();
   const int64_t rows = std::min(kTileRows, evaluate(t.shape[dims - 2], {}) - coords[0] * kTileRows);

@@ -30,12 +30,16 @@ struct ProductArgs {
   AS1 f32* best_value;
   AS1 u32* best_index;
   u32 rows, cols, out_cols, strips;
-  u32 tiles, tail_cols;  // of a strip; columns of its last tile
-  u32 tokens;
-  u32 silu_mul;   // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
-  u32 invariant;  // sums have one order for any number of tokens
-  u32 normed;     // there is a norm; a constant of the code, as is
-  u32 padding;    // Padding
+  u32 tiles, tail_cols;      // of a strip; columns of its last tile
+  u32 tokens;                // rows of out
+  u32 x_rows;                // the step's tokens
+  u32 picks;                 // as many rows are picked as out has (mkb_product_rows), by
+  AS3 const u32* q_len;      // the tokens of each request,
+  AS3 const u32* first_row;  // and the first of them
+  u32 silu_mul;              // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  u32 invariant;             // sums have one order for any number of tokens
+  u32 normed;                // there is a norm; a constant of the code, as are picks and
+  u32 padding;               // Padding
   f32 eps;
 };
 
@@ -146,13 +150,15 @@ struct DrawArgs {
   AS1 const u32* slot;
   AS3 const u32* first_row;
   AS3 const u32* rows;
+  u32 logit_rows, tokens;  // as many, or else each request has one row
   u32 vocab;
 };
 
 extern "C" {
 void mkd_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32 stages, u32 loaders);
 void mkd_step_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*);
-bool mkd_next_step(Worker*, AS1 const MkSession*, AS1 MkStep*, u32 tokens_symbol, u32 requests_symbol);
+bool mkd_next_step(Worker*, AS1 const MkSession*, AS1 MkStep*, u32 tokens_symbol, u32 requests_symbol,
+                   u32 logit_rows_symbol);
 bool mkd_loader_join(Worker*, AS1 const MkStep*, u32* symbols);
 bool mkd_loader_next_step(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32* symbols, u32 tokens_symbol);
 void mkd_segment_begin(Worker*);
@@ -188,6 +194,7 @@ u32 mkd_loader_look_up_bulk(Worker*, u32 cell, u32 expected, AS1 const u32* tabl
 u32 mkd_loader_look_up_async(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
 void mkd_loader_end(Worker*);
 
+void mkb_product_rows(Worker*, const ProductArgs*);
 void mkb_product_norm(Worker*, const ProductArgs*);
 void mkb_product_f32(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip, u32 strips);

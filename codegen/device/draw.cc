@@ -245,7 +245,7 @@ MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request) {
   const u32 drawn_before = w->step;  // one in each step of the launch
   AS1 const MkSampling* p = &draw->sampling;
   AS1 u32* seen = (AS1 u32*)draw->seen;
-  const u64 row_index = a->first_row[request] + a->rows[request] - 1;
+  const u64 row_index = a->logit_rows == a->tokens ? a->first_row[request] + a->rows[request] - 1 : request;
   const u32 strips = (a->vocab + kStripRows - 1) / kStripRows;
   Row row{a->logits + row_index * a->vocab,
           a->best_value + row_index * strips,

@@ -7,14 +7,15 @@ namespace {
 
 using Scratch = ProductScratch;
 
-// The tokens of a step are the rows of x.
+// The tokens of a step are the rows of x, or some of them are picked.
 struct Input {
   XRows x;
-  u32 tokens;
+  AS3 const u32* picked;
   MK_INLINE f32x2 pair(u32 token, u32 col) const {
     // Always a load: a branch around it would keep others from being issued with it.
-    const f32x2 v = x.pair(token < tokens ? token : 0, col);
-    return token < tokens ? v : 0;
+    const u32 any = token < x.a.tokens ? token : 0;
+    const f32x2 v = x.pair(x.a.picks ? picked[any] : any, col);
+    return token < x.a.tokens ? v : 0;
   }
 };
 
@@ -66,7 +67,7 @@ MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 strips) 
   const Scratch s(w);
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
-    drain<W, Accumulator, Strips>(w, a, Input{{a, s.scale}, a.tokens}, first, strips, s.partial);
+    drain<W, Accumulator, Strips>(w, a, Input{{a, s.scale}, s.picked}, first, strips, s.partial);
     const Sums sums{strip, strips, first, Accumulator::tokens};
     for (u32 entry = w.thread; entry < sums.entries(); entry += kConsumerThreads) finish(a, s, sums, entry);
     if (a.best_value) keep_best(w, a, s, sums);
@@ -79,7 +80,8 @@ MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
     if (a.tokens == 1) return multiply<W, FmaF32<1>, 1>(w, a, strip, strips);
     multiply<W, FmaF32<kGroupTokensF32>, 1>(w, a, strip, strips);
   } else {
-    if (a.tokens == 1 && !a.invariant) return multiply<W, Fma<W>, kBlockStrips>(w, a, strip, strips);
+    // The step's tokens decide, so that bits do not depend on how many rows are picked.
+    if (a.x_rows == 1 && !a.invariant) return multiply<W, Fma<W>, kBlockStrips>(w, a, strip, strips);
     if (a.tokens <= kFewTokens) return multiply<W, Mma<W, 1>, kBlockStrips>(w, a, strip, strips);
     multiply<W, Mma<W, kGroupTokens / 8>, kBlockStripsOfMany>(w, a, strip, strips);
   }
@@ -87,13 +89,21 @@ MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
 
 }  // namespace
 
+// Which rows of x are multiplied: all, or the last of each request. Once before the first strip of a segment.
+MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
+  const u32 i = w->thread;
+  if (i < a->tokens) Scratch(*w).picked[i] = a->tokens == a->x_rows ? i : a->first_row[i] + a->q_len[i] - 1;
+  consumer_barrier();
+}
+
 // Root mean square of each row of x (Zhang and Sennrich 2019), once before the first strip of a segment.
 MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   const Scratch s(*w);
+  const auto x_row = [&](u32 token) { return a->picks ? s.picked[token] : token; };
   for (u32 token = 0; token < a->tokens; ++token) {
     f32 sum = 0;
     for (u32 col = w->thread; col < a->cols; col += kConsumerThreads) {
-      const f32 v = a->x[token * a->cols + col];
+      const f32 v = a->x[x_row(token) * a->cols + col];
       sum = __builtin_fmaf(v, v, sum);
     }
     sum = mk_warp_sum(sum);
@@ -103,7 +113,7 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   if (w->thread < a->tokens) {
     f32 sum = 0;
     for (u32 i = 0; i < kConsumerWarps; ++i) sum += s.partial[w->thread * kConsumerWarps + i];
-    s.scale[w->thread] = mk_rsqrt(sum / (f32)a->cols + a->eps);
+    s.scale[x_row(w->thread)] = mk_rsqrt(sum / (f32)a->cols + a->eps);
   }
   consumer_barrier();
 }

@@ -19,10 +19,14 @@ static_assert(kPartials >= kMaxTokens * kConsumerWarps);  // as mkb_product_norm
 
 struct ProductScratch {
   AS3 f32* partial;  // [warp][strip of the block][token of the group][row]
-  AS3 f32* scale;    // [token]
+  AS3 f32* scale;    // [row of x]
   AS3 f32* value;    // [strip of the block][token of the group][row]
+  AS3 u32* picked;   // [token]: its row of x, where rows are picked
   MK_INLINE explicit ProductScratch(const Worker& w)
-      : partial((AS3 f32*)w.scratch()), scale(partial + kPartials), value(scale + kMaxTokens) {}
+      : partial((AS3 f32*)w.scratch()),
+        scale(partial + kPartials),
+        value(scale + kMaxTokens),
+        picked((AS3 u32*)(value + kBlockSums)) {}
 };
 
 MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {

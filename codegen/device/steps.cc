@@ -11,7 +11,7 @@ namespace {
 
 // Symbols of a step by their places in MkStep.
 struct StepSymbols {
-  u32 tokens, requests;
+  u32 tokens, requests, logit_rows;
 };
 
 MK_INLINE void use_bank(Worker& w, AS1 const MkSession* session, AS1 const MkStep* step) {
@@ -57,7 +57,9 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
     slots[place] = slot;
     page_begin[place] = page;
   }
-  if (b == 0) step->symbol[symbols.tokens] = step->symbol[symbols.requests] = (int32_t)left;
+  if (b == 0)
+    step->symbol[symbols.tokens] = step->symbol[symbols.requests] = step->symbol[symbols.logit_rows] =
+        (int32_t)left;
   consumer_barrier();
   if (b == 0) mk_store_release(&step->begun, left > 0 ? next : kLaunchOver);
 }
@@ -93,17 +95,17 @@ MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const M
 // arrives once its loader has looked up all that it needs of this step; one that has arrived lately tells
 // more about a fault than one that waits for it here, so these wait for twice the time.
 MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* step, u32 tokens_symbol,
-                           u32 requests_symbol) {
+                           u32 requests_symbol, u32 logit_rows_symbol) {
   const u32 next = w->step + 1;
   if (next >= step->steps) return false;
   renew_thread(*w);
   consumer_barrier();
   if (w->thread == 0) {
-    wait_phase(*w, w->loaded(), w->step % 2);
+    wait_phase(*w, w->loaded(), w->step % 2, kRingCell, w->stage);
     *w->arrived_last() = mk_add_acq_rel(&step->arrived, 1) + 1 == session->workers * next;
   }
   consumer_barrier();
-  if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol}, next);
+  if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol, logit_rows_symbol}, next);
   if (w->thread == 0) {
     poll(*w, w->begun(), kStepCell, next, 2 * w->timeout_ns());
     *w->goes_on() = !over(*w);
@@ -116,13 +118,13 @@ MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* 
 // Kernels of grids: consumer threads, at the end of a step's last kernel: the last worker to arrive makes the
 // step that the host launches next, with no requests where all have ended.
 MK_BODY void mkd_leave_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* step, u32 tokens_symbol,
-                                 u32 requests_symbol) {
+                                 u32 requests_symbol, u32 logit_rows_symbol) {
   const u32 next = mk_load_relaxed(&step->begun) + 1;  // 0 once all have ended
   if (next == 0 || next >= step->steps) return;
   consumer_barrier();
   if (w->thread == 0) *w->arrived_last() = mk_add_acq_rel(&step->arrived, 1) + 1 == session->workers * next;
   consumer_barrier();
-  if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol}, next);
+  if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol, logit_rows_symbol}, next);
 }
 
 // Loading threads, before what depends on the step: whether it has begun; its symbols.

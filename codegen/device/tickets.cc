@@ -67,7 +67,7 @@ MK_BODY u32 mkd_next_handed(Worker* w) {
   u32 task = kNoTask;
   if (w->thread == kDrawer) {
     const u32 slot = w->handed % kHandedTasks;
-    wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2);
+    wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2, kDrawnCell, w->handed);
     if (!faulted(*w)) task = *w->handed_task(slot);
     mk_mbar_arrive(w->handed_empty(slot));
   }

@@ -115,22 +115,22 @@ MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
   poll(w, w.counters + cell, cell, expected, w.timeout_ns());
 }
 
-// Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end.
-MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity) {
+// Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end. `cell`
+// and `seen`: of a fault here.
+MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity, u32 cell, u32 seen) {
   u64 since = 0;
   while (!mk_mbar_try_wait(bar, parity)) {
     if (faulted(w)) return;
     const u64 now = mk_time_ns();
     if (since == 0) since = now;
-    if (w.timeout_ns() != 0 && now - since > w.timeout_ns())
-      return record_fault(w, kRingCell, w.stage, w.stages);
+    if (w.timeout_ns() != 0 && now - since > w.timeout_ns()) return record_fault(w, cell, seen, 0);
   }
 }
 
 // The next filled stage; every consumer warp acquires and releases each stage once, in order.
 MK_INLINE AS3 const char* acquire_stage(const Worker& w) {
   const u32 slot = w.stage % w.stages;
-  wait_phase(w, w.full(slot), w.stage / w.stages % 2);
+  wait_phase(w, w.full(slot), w.stage / w.stages % 2, kRingCell, w.stage);
   return w.stage_at(slot);
 }
 MK_INLINE void release_stage(Worker& w) {

@@ -22,8 +22,9 @@ const MkSampling kSamplings[] = {
     {.repetition_penalty = 0.5f, .logprobs = 1 + 3},
 };
 
-reference::Model weights(bool experts) {
+reference::Model weights(bool experts, reference::Type type = reference::Type::kF32) {
   reference::Shape shape;
+  shape.type = type;
   if (experts) shape.family = "qwen3_moe", shape.experts = 6, shape.top_k = 2;
   return reference::random_model(shape, 31);
 }
@@ -50,6 +51,29 @@ TEST_CASE("the kernel draws what the host draws from its logits") {
       CHECK(draws[i] == mkrt::draw(row, options.sampling, seen));
       CHECK(tokens.value()[i] == draws[i].id);
       mkrt::see(seen, static_cast<uint32_t>(draws[i].id));
+    }
+  }
+}
+
+TEST_CASE("what is drawn does not depend on whether logits of all rows are wanted, or only of the last") {
+  for (const auto type : {reference::Type::kF32, reference::Type::kBf16}) {
+    CAPTURE(reference::type_name(type));
+    const test::Model model(weights(false, type), {.workers = 3, .race = true, .max_tokens = 40});
+    for (const size_t length : {1, 7, 20, 33, 61}) {
+      CAPTURE(length);
+      std::vector<float> logits;
+      std::vector<mkrt::Drawn> all, last;
+      mkrt::GenerateOptions options;
+      options.max_new_tokens = 3;
+      options.sampling = kSamplings[2];
+      options.draws = &last;
+      test::Opened one = model.open({}, {.race = true}), other = model.open({}, {.race = true});
+      const std::vector<int32_t> prompt = test::prompt_of(length, model.vocab());
+      const auto tokens = mkrt::generate(one.session, prompt, options);
+      REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
+      options.logits = &logits, options.draws = &all;
+      CHECK(mkrt::generate(other.session, prompt, options).value() == tokens.value());
+      CHECK(all == last);
     }
   }
 }

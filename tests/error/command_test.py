@@ -245,7 +245,7 @@ class CommandTest(unittest.TestCase):
         code, out, err = self.mkc("simulate", folder, "--machine", "h100", "--context", 100, "--json")
         self.assertEqual(code, 0, err)
         step = json.loads(out)
-        self.assertEqual(step["symbols"], {"T": 1, "B": 1, "q_len": [1], "kv_len": [100]})
+        self.assertEqual(step["symbols"], {"T": 1, "B": 1, "R": 1, "q_len": [1], "kv_len": [100]})
         self.assertGreater(step["bytes"], 0)
         self.assertGreaterEqual(step["us"], step["floor_us"])
         self.assertAlmostEqual(step["fraction"], step["floor_us"] / step["us"])
@@ -265,7 +265,7 @@ class CommandTest(unittest.TestCase):
         told = json.loads(out)
         simulated = json.loads(self.mkc("simulate", FIXTURE, *step, "--json")[1])
         self.assertEqual(sum(grid["bytes"] for grid in told["grids"]), simulated["bytes"])
-        self.assertEqual((told["us"], told["symbols"]), (simulated["us"], {"T": 2, "B": 1, "q_len": [2], "kv_len": [40]}))
+        self.assertEqual((told["us"], told["symbols"]), (simulated["us"], {"T": 2, "B": 1, "R": 1, "q_len": [2], "kv_len": [40]}))
         grids = {grid["grid"]: grid for grid in told["grids"]}
         self.assertEqual(grids["embed"]["tasks"], 2)
         self.assertEqual({grid["placement"] for grid in told["grids"]}, {"table", "range", "inline"})

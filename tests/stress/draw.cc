@@ -174,7 +174,8 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
     draws[i].limit = 1;
   }
   const mk::DrawArgs arguments{global(logits), global(best), global(index), global(next), global(draws),
-                               global(slot),   nullptr,      nullptr,       vocab};
+                               global(slot),   nullptr,      nullptr,       kRequests,    0,
+                               vocab};
   mkrt::MkFault fault{};
   std::vector<uint32_t> counters(8);
   mkrt::MkSession session{};

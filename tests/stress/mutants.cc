@@ -17,6 +17,7 @@ constexpr const char* kWriteTooEarly = "unordered write after read";
 constexpr const char* kOutside = "access outside shared memory";
 constexpr const char* kFault = " waited for event ";  // the kernel's own deadline
 constexpr const char* kStuck = " of its ring beyond ";
+constexpr const char* kNotHanded = " that its loader draws beyond ";
 constexpr const char* kNoStep = " of the launch beyond ";
 constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it: the emulator finds it
 constexpr const char* kNotAwaited = "nobody waited for all copies";
@@ -186,8 +187,10 @@ std::vector<Mutant> ticket_mutants() {
        {{"mkd_step_begin", "mk_worker", 0, add_to_result(1 << 20)}},
        {kWrong}},
       {"no wait for the task handed over", {{handed, "wait_phase", 0, drop}}, {kRace, kDeadlock}},
-      {"a word for tasks is never free", {{handed, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
-      {"no task is handed over", {{"9hand_overI", "mk_mbar_arrive", kEvery, drop}}, {kStuck, kDeadlock}},
+      {"a word for tasks is never free",
+       {{handed, "mk_mbar_arrive", 0, drop}},
+       {kNotHanded, kStuck, kDeadlock}},
+      {"no task is handed over", {{"9hand_overI", "mk_mbar_arrive", kEvery, drop}}, {kNotHanded}},
   };
 }
 

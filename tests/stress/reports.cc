@@ -72,7 +72,8 @@ TEST_CASE("an access outside shared memory names the task and the line") {
   const size_t who = report.find(": ");
   CHECK(report.starts_with("access outside shared memory of shared+0x"));
   CHECK(report.substr(std::min(who, report.size())) ==
-        fmt::format(": worker 2 thread 0, task l0.q[3], {}", site("product.cc", "s.scale[w->thread] =")));
+        fmt::format(": worker 2 thread 0, task l0.q[3], {}",
+                    site("product.cc", "s.scale[x_row(w->thread)] =")));
 }
 
 }  // namespace

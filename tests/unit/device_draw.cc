@@ -82,6 +82,8 @@ Draws run(const Problem& p, const RunOptions& options = {}) {
                      global(slot.data()),
                      first_row,
                      rows,
+                     static_cast<u32>(n),
+                     static_cast<u32>(n),
                      p.vocab};
     w.step = options.step;
     for (u32 i = mk_worker(); i < n; i += 2) {

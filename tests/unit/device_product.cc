@@ -58,25 +58,34 @@ ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.tiles = p.shape.tiles;
   a.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
   a.tokens = c.tokens;
+  a.x_rows = c.tokens;
   a.padding = padding_of(c.cols);
   a.eps = 1e-5f;
   return a;
 }
 
-// In segments of `most` strips, whose blocks end with them.
-void run(const Case& c, Problem& p, const ProductArgs& a, uint64_t seed = 1, bool bulk = true,
-         u32 most = ~0u) {
+// In segments of `most` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
+// picked, where args pick rows.
+void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk = true, u32 most = ~0u,
+         const std::vector<u32>& q_len = {}) {
   const u32 elem_bytes = p.shape.elem_bytes, tail_bytes = a.tail_cols * kStripRows * elem_bytes;
-  const u32 block = block_strips(c.tokens, elem_bytes);
+  const u32 block = block_strips(a.tokens, elem_bytes);
   Sides s;
   s.loaders = bulk ? 1 : kWarpLanes;
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
     for (u32 strip = 0; strip < a.strips; strip += least(most, a.strips))
-      stream(&w, global(p.packed.data()), strip, least(most, a.strips - strip), a.tiles, tail_bytes, c.tokens,
+      stream(&w, global(p.packed.data()), strip, least(most, a.strips - strip), a.tiles, tail_bytes, a.tokens,
              elem_bytes);
   };
   s.consume = [&](Worker& w) {
+    if (a.picks) {
+      for (u32 b = 0, row = 0; b < q_len.size(); row += q_len[b++])
+        if (w.thread == b) mkd_set_element(&w, 0, b, q_len[b]), mkd_set_element(&w, 1, b, row);
+      mkd_barrier();
+      a.q_len = mkd_list(&w, 0), a.first_row = mkd_list(&w, 1);
+      mkb_product_rows(&w, &a);
+    }
     if (a.normed) mkb_product_norm(&w, &a);
     for (u32 strip = 0, strips; strip < a.strips; strip += strips) {
       strips = least(least(block, most), a.strips - strip);
@@ -221,6 +230,33 @@ TEST_CASE("a token's bits do not depend on how many others a matrix product has"
     std::vector<float> some(size_t{tokens} * c.rows);
     run(c, p, make_args(c, p, some));
     CHECK(std::equal(some.begin(), some.end(), all.begin()));
+  }
+}
+
+TEST_CASE("rows that are picked have the bits that they have among all") {
+  const std::vector<u32> q_len{3, 1, 40, 1, 1, 9, 2, 20, 1, 5};
+  for (const bool bf16 : {false, true}) {
+    const Case c{40, 700, 83, bf16};
+    Problem p = make_problem(c);
+    std::vector<float> all(size_t{c.tokens} * c.rows), picked(q_len.size() * c.rows);
+    ProductArgs a = make_args(c, p, all);
+    a.norm = global(p.norm.data());
+    a.normed = 1;
+    run(c, p, a);
+    a.out = global(picked.data());
+    a.tokens = static_cast<u32>(q_len.size());
+    a.picks = 1;
+    run(c, p, a, 1, true, ~0u, q_len);
+    for (size_t b = 0, row = 0; b < q_len.size(); ++b) {
+      row += q_len[b];
+      CHECK(std::equal(&picked[b * c.rows], &picked[(b + 1) * c.rows], &all[(row - 1) * c.rows]));
+    }
+    // As many as there are: all of them.
+    std::vector<float> again(all.size());
+    a.out = global(again.data());
+    a.tokens = c.tokens;
+    run(c, p, a, 1, true, ~0u, q_len);
+    CHECK(again == all);
   }
 }
 

@@ -18,7 +18,8 @@ const char* const kRestOfLayer =
     "0 silu_mul l0.gate l0.up -> l0.act\n"
     "0 linear l0.act l0.w_down -> l0.down\n"
     "0 add l0.y l0.down -> l0.x\n"
-    "-1 rms_norm l0.x final_norm -> final eps=1e-05\n";
+    "-1 pick l0.x -> wanted\n"
+    "-1 rms_norm wanted final_norm -> final eps=1e-05\n";
 const std::string kUntiedHead = "-1 linear final lm_head -> logits\n-1 draw logits -> next\n";
 const std::string kTiedHead = "-1 linear final embed -> logits\n-1 draw logits -> next\n";
 
@@ -104,11 +105,11 @@ TEST_CASE("symbols, inputs, outputs, caches and the rotary table are as agreed")
   for (const Symbol& s : g.symbols) {
     names.push_back(s.name);
     bounds.push_back(s.bounds);
-    CHECK(s.length == (names.size() > 2 ? requests : Expr(0)));
+    CHECK(s.length == (names.size() > 3 ? requests : Expr(0)));
   }
-  CHECK(names == std::vector<std::string>{"T", "B", "q_len", "kv_len", "first_row"});
-  CHECK(bounds == std::vector<Bounds>{{1, 64}, {1, 16}, {1, 64}, {1, 64}, {0, 63}});
-  CHECK(g.symbols[SymbolId{4}].sums == SymbolId{2});
+  CHECK(names == std::vector<std::string>{"T", "B", "R", "q_len", "kv_len", "first_row"});
+  CHECK(bounds == std::vector<Bounds>{{1, 64}, {1, 16}, {1, 64}, {1, 64}, {1, 64}, {0, 63}});
+  CHECK(g.symbols[SymbolId{5}].sums == SymbolId{3});
   CHECK(g.tensors[TensorId{0}].name == "tokens");
   CHECK(g.tensors[TensorId{1}].name == "positions");
   CHECK(g.tensors[TensorId{1}].dtype == DType::i32);
@@ -117,7 +118,7 @@ TEST_CASE("symbols, inputs, outputs, caches and the rotary table are as agreed")
   CHECK(tensor(g, "rope").shape == std::vector<Expr>{64, 8});
   CHECK(tensor(g, "rope").kind == TensorKind::kTable);
   CHECK(tensor(g, "logits").kind == TensorKind::kOutput);
-  CHECK(tensor(g, "logits").shape == std::vector<Expr>{symbol(SymbolId{0}), 100});
+  CHECK(tensor(g, "logits").shape == std::vector<Expr>{symbol(SymbolId{2}), 100});
   CHECK(tensor(g, "next").kind == TensorKind::kOutput);
   CHECK(tensor(g, "next").dtype == DType::i32);
   CHECK(tensor(g, "l0.wk").source == "model.layers.0.self_attn.k_proj.weight");
@@ -135,7 +136,7 @@ TEST_CASE("limits and the dtype of the cache are the options'") {
   REQUIRE(g.ok());
   CHECK(g.value().symbols[SymbolId{0}].bounds == Bounds{1, 4});
   CHECK(g.value().symbols[SymbolId{1}].bounds == Bounds{1, 3});
-  CHECK(g.value().symbols[SymbolId{3}].bounds == Bounds{1, 24});
+  CHECK(g.value().symbols[SymbolId{4}].bounds == Bounds{1, 24});
   CHECK(tensor(g.value(), "l0.v_cache").shape == std::vector<Expr>{symbol(SymbolId{1}), 2, 24, 8});
   CHECK(tensor(g.value(), "l0.v_cache").dtype == DType::f32);
 }

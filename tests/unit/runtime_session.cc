@@ -230,9 +230,13 @@ TEST_CASE("a fault in the kernel names worker, task, event and counts, and ends 
   CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
         "step: error: the session had a fault and cannot go on");
   Session other = opened(device);
-  device.fault = {2, 0, 0, 3, kRingCell, 14, 6, 0};
+  device.fault = {2, 0, 0, 3, kRingCell, 14, 0, 0};
   CHECK(error_of(other.step(std::vector<int32_t>{1})) ==
         "fake: error: worker 0 at task l0.q[3] waited for stage 14 of its ring beyond 10000 ms");
+  Session third = opened(device);
+  device.fault = {2, 1, 0, 3, kDrawnCell, 5, 0, 0};
+  CHECK(error_of(third.step(std::vector<int32_t>{1})) ==
+        "fake: error: worker 1 after task l0.q[3] waited for task 5 that its loader draws beyond 10000 ms");
 }
 
 TEST_CASE("an artefact that does not fit the checkpoint, the runtime or itself is refused") {
@@ -251,6 +255,10 @@ TEST_CASE("an artefact that does not fit the checkpoint, the runtime or itself i
   CHECK(open_with([](Artefact& a) { a.manifest.workers = 3; }) ==
         "plan: error: of 2 grids and 2 workers, expected 2 and 3");
   CHECK(open_with([](Artefact& a) { a.plan.pop_back(); }).starts_with("plan: error: has "));
+  CHECK(open_with([](Artefact& a) {
+          const uint32_t tickets = 8;
+          std::memcpy(&a.plan[sizeof(MkPlanHeader) + offsetof(MkGrid, tickets)], &tickets, sizeof(tickets));
+        }) == "plan: error: grid l0.q uses counter 8 of 5");
   CHECK(open_with([](Artefact& a) { a.manifest.workspace_bytes = 1 << 21; }) == "fake: error: no memory");
 }
 

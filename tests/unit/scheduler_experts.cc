@@ -159,7 +159,8 @@ TEST_CASE("counts that hold for some routings only are refused") {
   };
   expect("l0.down_ready") = 4;  // right for a step of one token
   CHECK(error_of(s) ==
-        "error: @l0.down_ready[] expects 4 notifications, 6 tasks notify it (at T = 10, B = 8, q_len = [1, "
+        "error: @l0.down_ready[] expects 4 notifications, 6 tasks notify it (at T = 10, B = 8, R = 10, q_len "
+        "= [1, "
         "1, 1, "
         "1, 1, 1, 1, 3], kv_len = [3, 3, 3, 3, 3, 3, 3, 3], slots = 3, slot_rows = [10, 9, 1])");
   s = schedule_of(two_layers());

@@ -10,7 +10,7 @@ namespace {
 using test::edited;
 using test::graph_of;
 
-const std::vector<std::string> kNames{"T", "B", "q_len", "kv_len", "first_row"};
+const std::vector<std::string> kNames{"T", "B", "R", "q_len", "kv_len", "first_row"};
 
 // One grid a line: "name body [extents] reads -> writes", accesses as role=tensor.
 std::string grids_of(const TaskProgram& program) {
@@ -94,7 +94,7 @@ TEST_CASE("strips end with the weight and tied embeddings share one packed tenso
       fused(edited(edited(test::llama_config(), "\"vocab_size\": 100", "\"vocab_size\": 1009"),
                    "\"torch_dtype\"", "\"tie_word_embeddings\": true, \"torch_dtype\""));
   CHECK(region_of(program, "logits", "weight", false) == "[16*j:+min(16, 1009 - 16*j)][0:+32]");
-  CHECK(region_of(program, "logits", "out", true) == "[0:+T][16*j:+min(16, 1009 - 16*j)]");
+  CHECK(region_of(program, "logits", "out", true) == "[0:+R][16*j:+min(16, 1009 - 16*j)]");
   CHECK(region_of(program, "l0.gate_up", "out", true) == "[0:+T][8*j:+8]");
   const auto operand = [&](uint32_t grid, size_t i) { return program.grids[GridId{grid}].reads[i].tensor; };
   CHECK(operand(0, 1) == operand(program.grids.size() - 2, 1));

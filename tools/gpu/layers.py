@@ -82,15 +82,17 @@ def first_wrong(session, says, ids, wanted, plain):
     for name, columns in kept(says):
         if name not in wanted:
             continue
-        got = torch.from_numpy(session.read_tensor(name, len(ids), columns)).double()
-        found = torch.tensor(errors(got, wanted[name])).nan_to_num(torch.inf)
+        rows = 1 if name == "logits" else len(ids)  # nobody reads the others
+        right = wanted[name][-rows:]
+        got = torch.from_numpy(session.read_tensor(name, rows, columns)).double()
+        found = torch.tensor(errors(got, right)).nan_to_num(torch.inf)
         at_most = 2 * max(errors(plain[name], wanted[name])) + ROUNDING
         if found.max() > at_most:
-            typical = wanted[name].norm(dim=-1, keepdim=True) * columns ** -0.5
-            off = ~((got - wanted[name]).abs() <= 10 * at_most * typical)
+            typical = right.norm(dim=-1, keepdim=True) * columns ** -0.5
+            off = ~((got - right).abs() <= 10 * at_most * typical)
             tiles = sorted({int(n) // TILE for n in off.any(0).nonzero()})
             sys.exit(f"layers: error: grid {writer(name)} is the first to be wrong, in {name}: rows "
-                     f"{(found > at_most).nonzero().flatten().tolist()} of {len(ids)} have relative errors up to "
+                     f"{(found > at_most).nonzero().flatten().tolist()} of {rows} have relative errors up to "
                      f"{found.max():.3e}, expected at most {at_most:.3e}; wrong columns by {TILE}: {tiles} of "
                      f"{-(-columns // TILE)}")
         held, worst = held + 1, max(worst, (name, found.max().item()), key=lambda of: of[1])
