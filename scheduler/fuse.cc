@@ -143,15 +143,19 @@ Status fuse_draw(Fusion& f, OpId id) {
     return f.misfit(id, fmt::format("its vocabulary has {} entries, at most {} are supported",
                                     vocab.constant(), kMostDrawn));
   const Expr rows = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
+  // A request's logits are row b where rows were picked, and its last row where they were not.
+  const Result<Range> own = f.rows_of_request(id, rows, requests, 0);
+  if (!own.ok()) return own.error();
+  const Range either{coord(0), own.value().offset + own.value().size - coord(0)};
   const Expr strips = f.program.grids[product].coords[0].extent;
   const std::string name = f.program.grids[product].name;
   const TensorId value = f.add_activation(name + ".best_value", DType::f32, {rows, strips}, op.loc);
   const TensorId index = f.add_activation(name + ".best_index", DType::i32, {rows, strips}, op.loc);
   const GridId draw = f.add_grid("draw", BodyKind::kDraw, {{"b", requests}}, {id});
-  f.read(draw, "logits", logits, {{0, rows}, {0, vocab}});
+  f.read(draw, "logits", logits, {either, {0, vocab}});
   for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}}) {
     f.write(product, role, t, {{0, rows}, {coord(0), 1}});
-    f.read(draw, role, t, {{0, rows}, {0, strips}});
+    f.read(draw, role, t, {either, {0, strips}});
   }
   f.write(draw, "next", next, {{coord(0), 1}});
   return {};

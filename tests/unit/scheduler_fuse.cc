@@ -95,6 +95,8 @@ TEST_CASE("strips end with the weight and tied embeddings share one packed tenso
                    "\"torch_dtype\"", "\"tie_word_embeddings\": true, \"torch_dtype\""));
   CHECK(region_of(program, "logits", "weight", false) == "[16*j:+min(16, 1009 - 16*j)][0:+32]");
   CHECK(region_of(program, "logits", "out", true) == "[0:+R][16*j:+min(16, 1009 - 16*j)]");
+  CHECK(region_of(program, "draw", "logits", false) ==
+        "[b:+first_row[b] + min(q_len[b], R - first_row[b]) - b][0:+1009]");
   CHECK(region_of(program, "l0.gate_up", "out", true) == "[0:+T][8*j:+8]");
   const auto operand = [&](uint32_t grid, size_t i) { return program.grids[GridId{grid}].reads[i].tensor; };
   CHECK(operand(0, 1) == operand(program.grids.size() - 2, 1));
