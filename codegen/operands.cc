@@ -5,12 +5,6 @@
 
 namespace mkc {
 
-const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written) {
-  for (const Access& access : written ? grid.writes : grid.reads)
-    if (access.role == role) return &access;
-  return nullptr;
-}
-
 const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, std::string_view role,
                              bool written) {
   const Access* operand = find_operand(grid, role, written);
@@ -22,9 +16,7 @@ size_t operand_place(BodyKind body, std::string_view role, bool written) {
   const BodySchema& schema = body_schema(body);
   size_t place = written ? schema.reads.size() : 0;
   for (const RoleSchema& known : written ? schema.writes : schema.reads) {
-    std::string_view name = known.name;
-    if (name.ends_with('?')) name.remove_suffix(1);
-    if (name == role) {
+    if (role_name(known.name) == role) {
       MKC_ASSERT(place < mkrt::kMaxOperands, "too many operands");
       return place;
     }

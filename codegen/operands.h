@@ -8,9 +8,6 @@
 
 namespace mkc {
 
-// The operand of a role; null where the grid has none. `written`: of the role among the writes.
-const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written = false);
-
 // The tensor of an operand that the grid has.
 const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, std::string_view role,
                              bool written = false);

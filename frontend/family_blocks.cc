@@ -52,12 +52,6 @@ Status read_caches(const Document& document, const Node& map, Block& block) {
   return {};
 }
 
-// The role a schema lists, without the mark of an optional one.
-std::string_view role_name(std::string_view role) {
-  if (role.ends_with('?')) role.remove_suffix(1);
-  return role;
-}
-
 std::vector<std::string> field_names(const OpSchema& schema) {
   std::vector<std::string> names;
   for (const auto* list : {&schema.inputs, &schema.outputs, &schema.int_attrs, &schema.float_attrs}) {

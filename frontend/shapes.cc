@@ -42,9 +42,7 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
   const Expr wanted_rows = symbol(SymbolId{2});
   const Expr any = -1;
   const auto check = [&](size_t i, const std::vector<Expr>& wanted) {
-    std::string_view role = schema.inputs[i];
-    if (role.ends_with('?')) role.remove_suffix(1);
-    return expect(schema, std::string(role).c_str(), inputs[i], wanted);
+    return expect(schema, std::string(role_name(schema.inputs[i])).c_str(), inputs[i], wanted);
   };
   const auto dim = [&](size_t i, size_t axis) { return inputs[i].shape[axis]; };
   const auto rows_of = [&](const Expr& columns) {

@@ -41,6 +41,11 @@ const OpSchema* find_op_schema(std::string_view name) {
   return nullptr;
 }
 
+std::string_view role_name(std::string_view role) {
+  if (role.ends_with('?')) role.remove_suffix(1);
+  return role;
+}
+
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
   for (const OpSchema& schema : schemas()) names.push_back(schema.name);

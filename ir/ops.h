@@ -51,6 +51,7 @@ struct OpSchema {
 const OpSchema& op_schema(OpKind kind);
 const OpSchema* find_op_schema(std::string_view name);  // nullptr where unknown
 std::vector<std::string> op_names();
+std::string_view role_name(std::string_view role);  // without the mark of an optional one
 
 struct Op {
   OpKind kind = OpKind::kAdd;

@@ -24,4 +24,10 @@ const char* body_name(BodyKind kind) {
   MKC_BUG("unknown body");
 }
 
+const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written) {
+  for (const Access& access : written ? grid.writes : grid.reads)
+    if (access.role == role) return &access;
+  return nullptr;
+}
+
 }  // namespace mkc

@@ -74,6 +74,9 @@ struct TaskGrid {
   bool operator==(const TaskGrid&) const = default;
 };
 
+// The operand of a role; null where the grid has none. `written`: of the role among the writes.
+const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written = false);
+
 // Array of counters. A cell is complete when `expect` notifications have reached it.
 struct Event {
   std::string name;        // unique; printed as @name

@@ -20,7 +20,7 @@ std::vector<Expr> lengths_of(const Table<SymbolId, Symbol>& symbols) {
 // The schema's entry for a name; "" where there is none.
 std::string_view find_name(const std::vector<const char*>& list, std::string_view name) {
   for (std::string_view entry : list)
-    if (entry == name || (entry.ends_with('?') && entry.substr(0, entry.size() - 1) == name)) return entry;
+    if (entry == name || role_name(entry) == name) return entry;
   return {};
 }
 

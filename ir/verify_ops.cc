@@ -82,11 +82,8 @@ void check_operands(Verifier& v, const Op& op, const Site& site) {
   bool fit = true;
   const auto check = [&](const std::vector<const char*>& roles, const std::vector<TensorId>& ids,
                          const std::vector<OperandSchema>& wanted) {
-    for (size_t i = 0; i < ids.size(); ++i) {
-      std::string_view role = roles[i];
-      if (role.ends_with('?')) role.remove_suffix(1);
-      fit &= v.check_operand(11, role, ids[i], wanted[i], sizes, site);
-    }
+    for (size_t i = 0; i < ids.size(); ++i)
+      fit &= v.check_operand(11, role_name(roles[i]), ids[i], wanted[i], sizes, site);
   };
   check(schema.inputs, op.inputs, shapes.inputs);
   check(schema.outputs, op.outputs, shapes.outputs);

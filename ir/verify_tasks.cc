@@ -42,12 +42,6 @@ void GridCheck::check() {
   if (grid.body == BodyKind::kExpert) check_slots();
 }
 
-std::string_view plain(const RoleSchema& role) {
-  std::string_view name = role.name;
-  if (name.ends_with('?')) name.remove_suffix(1);
-  return name;
-}
-
 void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
                                const std::vector<RoleSchema>& roles) {
   std::set<std::string_view> seen;
@@ -61,14 +55,14 @@ void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
       continue;
     }
     const auto role = std::find_if(roles.begin(), roles.end(),
-                                   [&](const RoleSchema& r) { return plain(r) == access.role; });
+                                   [&](const RoleSchema& r) { return role_name(r.name) == access.role; });
     if (role == roles.end())
       v.report(15, at, fmt::format("{} has no such role", body_name(grid.body)));
     else
       v.check_operand(16, access.role, access.tensor, role->operand, sizes, at);
   }
   for (const RoleSchema& role : roles)
-    if (plain(role) == role.name && !seen.contains(role.name))
+    if (role_name(role.name) == role.name && !seen.contains(role.name))
       v.report(15, site, fmt::format("it {} no {}", part == Part::kRead ? "reads" : "writes", role.name));
 }
 

@@ -89,6 +89,17 @@ int step_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_draws* draws
   return give_all(session->result, next, draws);
 }
 
+// Passes a batch on to what does not wait for its result.
+int pass(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws,
+         Status (mkrt::Session::*to)(const mkrt::Batch&)) {
+  return guarded(
+      [&] {
+        mkrt::Batch step;
+        return take(session, batch, draws, step) ? failed((session->session.*to)(step)) : 1;
+      },
+      1);
+}
+
 }  // namespace
 
 int mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, float* logits, int32_t* next) {
@@ -143,12 +154,7 @@ int mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, si
 }
 
 int mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws) {
-  return guarded(
-      [&] {
-        mkrt::Batch step;
-        return take(session, batch, draws, step) ? failed(session->session.begin_step(step)) : 1;
-      },
-      1);
+  return pass(session, batch, draws, &mkrt::Session::begin_step);
 }
 
 int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_draws* draws) {
@@ -171,12 +177,7 @@ int mkrt_capture_step(mkrt_session* session, const mkrt_draws* most) {
 }
 
 int mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws) {
-  return guarded(
-      [&] {
-        mkrt::Batch step;
-        return take(session, batch, draws, step) ? failed(session->session.fill_step(step)) : 1;
-      },
-      1);
+  return pass(session, batch, draws, &mkrt::Session::fill_step);
 }
 
 uint64_t mkrt_logits(const mkrt_session* session) {

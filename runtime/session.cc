@@ -164,7 +164,7 @@ Status Session::read_tensor(const std::string& name, std::span<std::byte> to) co
 Status Session::step(const Batch& given, StepResult& result, float* logits) {
   State& s = *state_;
   Batch batch = given;
-  batch.all_logits = logits != nullptr;
+  batch.all_logits |= logits != nullptr;
   if (s.begun != s.ended) return is_under_way();
   if (Status status = s.check_step(batch); !status.ok()) return status;
   for (size_t b = 0; b < batch.draws.size() && logits; ++b)

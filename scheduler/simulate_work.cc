@@ -11,12 +11,6 @@ constexpr int64_t kMergedColumns = 64;  // and columns
 constexpr int64_t kKeyStep = 32;        // elements of a key that a lane's loads of one latency reach over
 constexpr double kActivationBytes = 4;
 
-const Access* find_read(const TaskGrid& grid, std::string_view role) {
-  for (const Access& read : grid.reads)
-    if (read.role == role) return &read;
-  return nullptr;
-}
-
 int64_t region_elements(const Step& step, const Region& region, std::span<const int64_t> coords) {
   int64_t elements = 1;
   for (const Range& range : region)
@@ -29,7 +23,7 @@ int64_t elements_read(const Step& step, const TaskGrid& grid, const Access& read
                       std::span<const int64_t> coords) {
   const int64_t elements = region_elements(step, read.region, coords);
   if (grid.body != BodyKind::kExpertSum || read.role != "x") return elements;
-  const int64_t choices = region_elements(step, find_read(grid, "share")->region, coords);
+  const int64_t choices = region_elements(step, find_operand(grid, "share")->region, coords);
   return elements / evaluate(read.region[0].size, step.symbols) * choices;
 }
 
@@ -83,7 +77,7 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
   for (GridId g : program.grids.ids()) {
     const TaskGrid& grid = program.grids[g];
     if (grid.body != BodyKind::kProduct) continue;
-    const DType weight = program.tensors[find_read(grid, "weight")->tensor].dtype;
+    const DType weight = program.tensors[find_operand(grid, "weight")->tensor].dtype;
     blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)),
                                           static_cast<uint32_t>(dtype_bytes(weight)));
   }
@@ -112,7 +106,7 @@ double TaskWorks::product_ns(GridId grid, double bytes_per_ns, double x_bytes) c
 TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const {
   const TaskProgram& program = step_.schedule->program;
   const TaskGrid& g = program.grids[grid];
-  const Access* weight = find_read(g, "weight");
+  const Access* weight = find_operand(g, "weight");
   MKC_ASSERT(weight, "product " + g.name + " lacks an operand");
   const Tensor& packed = program.tensors[weight->tensor];
   const size_t dims = packed.shape.size();
@@ -121,7 +115,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
   const Variant variant = variant_of(machine_, tokens, element);
-  const bool norm = find_read(g, "norm") != nullptr;
+  const bool norm = find_operand(g, "norm") != nullptr;
 
   TaskWork work;
   work.tiles = shape.tiles;
@@ -154,7 +148,7 @@ int64_t ceil_of(int64_t n, int64_t by) {
 TaskWork TaskWorks::attend(uint32_t task) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];
-  const Access* q = find_read(g, "q");
+  const Access* q = find_operand(g, "q");
   MKC_ASSERT(q != nullptr, "attend " + g.name + " lacks its queries");
   std::vector<int64_t> coords;
   task_coords(step_, task, coords);
@@ -162,7 +156,7 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   const int64_t rows = tokens * int_attr(g.attrs, "heads", 1) / int_attr(g.attrs, "kv_heads", 1);
   const double kv_bytes = read_bytes(step_, task, is_cache);
   const int64_t head_dim = int_attr(g.attrs, "head_dim", 1);
-  const bool f32 = step_.schedule->program.tensors[find_read(g, "k_cache")->tensor].dtype == DType::f32;
+  const bool f32 = step_.schedule->program.tensors[find_operand(g, "k_cache")->tensor].dtype == DType::f32;
   const int64_t blocks = ceil_of(rows, f32 ? kMergedRows : 2 * kMergedRows);
   const int64_t loads = ceil_of(head_dim, kKeyStep) + ceil_of(head_dim, kMergedColumns);
   const int64_t sums = blocks + ceil_of(rows, kMergedRows) * ceil_of(head_dim, kMergedColumns);
@@ -188,7 +182,7 @@ TaskWork TaskWorks::other(uint32_t task) const {
   work.start_ns = machine_.fetch_ns;
   work.busy_ns = read_bytes(step_, task, is_computed) / l2_rate(grid);
   work.end_ns = machine_.task_ns + machine_.barrier_ns;
-  if (const Access* table = find_read(g, "table")) {
+  if (const Access* table = find_operand(g, "table")) {
     const Tensor& t = program.tensors[table->tensor];
     work.cold_bytes = static_cast<uint64_t>(evaluate(t.shape[1], {}) * dtype_bytes(t.dtype));
   }
@@ -202,7 +196,7 @@ TaskWork TaskWorks::strip(uint32_t task, uint32_t strips) const {
   std::vector<int64_t> coords;
   task_coords(step_, task, coords);
   TaskWork work = product(grid, tokens_of(step_, g, coords), strips);
-  const Tensor& t = step_.schedule->program.tensors[find_read(g, "weight")->tensor];
+  const Tensor& t = step_.schedule->program.tensors[find_operand(g, "weight")->tensor];
   const size_t dims = t.shape.size();
   const int64_t rows = std::min(kTileRows, evaluate(t.shape[dims - 2], {}) - coords[0] * kTileRows);
   work.weight_bytes = static_cast<uint64_t>(rows * evaluate(t.shape[dims - 1], {}) * dtype_bytes(t.dtype));

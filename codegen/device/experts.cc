@@ -75,7 +75,7 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 strip, u32 slot) {
     multiply_groups<W, FmaF32<kGroupTokensF32>>(w, a, strip, begin, rows);
   } else {
     if (one && !a.product.invariant) return multiply_groups<W, Fma<W>>(w, a, strip, begin, rows);
-    if (rows <= 8) return multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);
+    if (rows <= kFewTokens) return multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);
     multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, strip, begin, rows);
   }
 }
