@@ -6,6 +6,7 @@ root=$(realpath "$1") build=$(realpath "$2")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 "$root/tools/gpu/bundle" "$out" "$build"
+[ "$(du -sb "$out" | cut -f 1)" -lt 20000000 ] || { echo "the bundle is larger than 20 MB"; exit 1; }
 assembler=$("$build/mkc" doctor | sed -n 's/^ *\(.*ptxas\) .*: used$/\1/p')
 [ -z "$assembler" ] || "$assembler" -arch=sm_90 "$out/measure.ptx" -o "$out/measure.cubin"
 newest=$(objdump -T "$out/mkrun" "$out/libmkrt.so" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)

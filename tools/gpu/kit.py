@@ -6,11 +6,23 @@ import re
 import selectors
 import statistics
 import subprocess
+import tarfile
 import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+
+
+def unpack(packed):
+    """The cubins travel in one archive, whose place they take; cut off, it is done again."""
+    if packed.exists():
+        with tarfile.open(packed) as archive:
+            archive.extractall(packed.parent)
+        packed.unlink()
+
+
+unpack(HERE / "cubins.tar.gz")
 
 
 class Failed(Exception):
