@@ -38,8 +38,15 @@ void forget_processor(llvm::Module& module) {
   if (llvm::NamedMDNode* flags = module.getModuleFlagsMetadata()) flags->eraseFromParent();
 }
 
+// Bodies are kept for whoever links them, used or not; here only what the kernels use is wanted.
+void forget_uses(llvm::Module& module) {
+  for (const char* list : {"llvm.used", "llvm.compiler.used"})
+    if (llvm::GlobalVariable* g = module.getNamedGlobal(list)) g->eraseFromParent();
+}
+
 void link(llvm::Module& module, std::unique_ptr<llvm::Module> part) {
   forget_processor(*part);
+  forget_uses(*part);
   part->setTargetTriple(module.getTargetTriple());
   part->setDataLayout(module.getDataLayout());
   const bool failed = llvm::Linker::linkModules(module, std::move(part), llvm::Linker::LinkOnlyNeeded);
@@ -47,8 +54,6 @@ void link(llvm::Module& module, std::unique_ptr<llvm::Module> part) {
 }
 
 void keep_only(llvm::Module& module, const std::vector<llvm::Function*>& kernels) {
-  for (const char* list : {"llvm.used", "llvm.compiler.used"})
-    if (llvm::GlobalVariable* g = module.getNamedGlobal(list)) g->eraseFromParent();
   for (llvm::Function& f : module)
     if (!f.isDeclaration() && std::find(kernels.begin(), kernels.end(), &f) == kernels.end())
       f.setLinkage(llvm::GlobalValue::InternalLinkage);
