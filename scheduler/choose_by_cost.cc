@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
+#include <numeric>
 
 #include "ir/values.h"
 #include "scheduler/choose.h"
@@ -58,41 +60,69 @@ std::vector<SampleStep> sample_steps(const Symbols& symbols) {
   return steps;
 }
 
+// A way to place the first layers, and the steps' times so far.
 struct Trial {
+  Schedule schedule;
+  std::vector<double> ns;  // of the first steps
+};
+
+struct Trials {
   const TaskProgram layers;
   const Machine& machine;
   const uint32_t workers;
   const std::vector<SampleStep> steps;
 
-  // Of each step, in ns.
-  Result<std::vector<double>> times(const std::vector<Placement>& placements) const {
+  Result<Trial> begin(const std::vector<Placement>& placements) const {
     Result<Schedule> schedule =
         deal(layers, {placements.begin(), placements.begin() + layers.grids.size()}, machine, workers);
     if (!schedule.ok()) return schedule.error();
-    std::vector<double> ns;
-    for (const SampleStep& step : steps) {
-      Result<Simulation> simulation = simulate(schedule.value(), machine, step.values);
-      if (!simulation.ok()) return simulation.error();
-      ns.push_back(simulation.value().ns);
+    return Trial{std::move(schedule.value()), {}};
+  }
+
+  // Simulates up to `count` steps.
+  Status go_on(Trial& trial, size_t count) const {
+    while (trial.ns.size() < count) {
+      Result<Simulation> step = simulate(trial.schedule, machine, steps[trial.ns.size()].values);
+      if (!step.ok()) return step.error();
+      trial.ns.push_back(step.value().ns);
     }
-    return ns;
+    return {};
+  }
+
+  // Times of steps by those of `base`, up to the first that takes too long.
+  Result<std::vector<double>> ratios(Trial& trial, Trial& base) const {
+    std::vector<double> ratios;
+    while (ratios.size() < steps.size() && (ratios.empty() || ratios.back() <= kTolerated)) {
+      const size_t count = ratios.size() + 1;
+      std::future<Status> of_base = std::async(std::launch::async, [&] { return go_on(base, count); });
+      const Status mine = go_on(trial, count);
+      for (const Status& status : {mine, of_base.get()})
+        if (!status.ok()) return status.error();
+      ratios.push_back(trial.ns.back() / base.ns[count - 1]);
+    }
+    return ratios;
+  }
+
+  bool wins(const std::vector<double>& ratios) const {
+    return ratios.back() <= kTolerated && std::accumulate(ratios.begin(), ratios.end(), 0.0) <
+                                              kWorthwhile * static_cast<double>(ratios.size());
+  }
+
+  // "1 request 1.000, 16 mixed 0.871"
+  std::string text(const std::vector<double>& ratios) const {
+    std::string text;
+    for (size_t i = 0; i < ratios.size(); ++i)
+      text += fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", steps[i].name, ratios[i]);
+    return text;
   }
 };
-
-// "1 request 1.00, 16 mixed 0.87"
-std::string ratios_text(const std::vector<SampleStep>& steps, const std::vector<double>& ratios) {
-  std::string text;
-  for (size_t i = 0; i < steps.size(); ++i)
-    text += fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", steps[i].name, ratios[i]);
-  return text;
-}
 
 }  // namespace
 
 Result<std::vector<Placement>> choose_by_cost(const TaskProgram& program, const Machine& machine,
                                               uint32_t workers, std::vector<Placement> placements) {
-  const Trial trial{first_layers(program), machine, workers, sample_steps(program.symbols)};
-  Result<std::vector<double>> best = trial.times(placements);
+  const Trials trials{first_layers(program), machine, workers, sample_steps(program.symbols)};
+  Result<Trial> best = trials.begin(placements);
   if (!best.ok()) return best.error();
   for (BodyKind body : {BodyKind::kAttend, BodyKind::kExpert, BodyKind::kProduct}) {
     std::vector<Placement> drawn = placements;
@@ -100,22 +130,19 @@ Result<std::vector<Placement>> choose_by_cost(const TaskProgram& program, const 
       if (program.grids[g].body == body && program.grids[g].layer >= 0)
         drawn[g.index] = by_tickets(program, g);
     if (drawn == placements) continue;
-    Result<std::vector<double>> times = trial.times(drawn);
-    if (!times.ok()) return times.error();
-    std::vector<double> ratios;
-    for (size_t i = 0; i < trial.steps.size(); ++i) ratios.push_back(times.value()[i] / best.value()[i]);
-    double sum = 0;
-    for (double ratio : ratios) sum += ratio;
-    const bool wins = sum < kWorthwhile * static_cast<double>(ratios.size()) &&
-                      *std::max_element(ratios.begin(), ratios.end()) <= kTolerated;
-    const std::string figures = ratios_text(trial.steps, ratios);
+    Result<Trial> trial = trials.begin(drawn);
+    if (!trial.ok()) return trial.error();
+    const Result<std::vector<double>> ratios = trials.ratios(trial.value(), best.value());
+    if (!ratios.ok()) return ratios.error();
+    const bool wins = trials.wins(ratios.value());
+    const std::string figures = trials.text(ratios.value());
     for (GridId g : program.grids.ids()) {
       if (drawn[g.index] == placements[g.index]) continue;
       Placement& placement = placements[g.index];
       if (wins) placement = drawn[g.index];
       placement.reason += "; simulated steps with tickets to without: " + figures;
     }
-    if (wins) best = std::move(times);
+    if (wins) best = std::move(trial);
   }
   return placements;
 }

@@ -73,7 +73,23 @@ void Simulator::set_timer(double at_ns, Timer::Kind kind, uint32_t w) {
 }
 
 void Simulator::read_later(Timer::Kind kind, uint32_t w) {
-  set_timer(std::max(now_ns_ + m_.load_ns, ramp_ns_), kind, w);
+  latencies_.push_back({std::max(now_ns_ + m_.load_ns, ramp_ns_), timers_made_++, kind, w});
+}
+
+const Simulator::Timer* Simulator::next_timer() const {
+  if (latencies_.empty()) return timers_.empty() ? nullptr : &timers_.top();
+  if (timers_.empty() || timers_.top() > latencies_.front()) return &latencies_.front();
+  return &timers_.top();
+}
+
+Simulator::Timer Simulator::take_timer() {
+  const Timer* next = next_timer();
+  const Timer timer = *next;
+  if (!latencies_.empty() && next == &latencies_.front())
+    latencies_.pop_front();
+  else
+    timers_.pop();
+  return timer;
 }
 
 void Simulator::fire(const Timer& timer) {
@@ -102,7 +118,8 @@ Simulation Simulator::run() {
     resume(w);
   }
   for (;;) {
-    const double timer_ns = timers_.empty() ? std::numeric_limits<double>::infinity() : timers_.top().at_ns;
+    const Timer* timer = next_timer();
+    const double timer_ns = timer ? timer->at_ns : std::numeric_limits<double>::infinity();
     const double memory_ns = memory_.next_end_ns(), l2_ns = l2_.next_end_ns();
     const double next_ns = std::min({timer_ns, memory_ns, l2_ns});
     if (next_ns == std::numeric_limits<double>::infinity()) break;
@@ -125,10 +142,9 @@ Simulation Simulator::run() {
       w = l2_.finish(now_ns_);
       end_tile(w);
     } else {
-      const Timer timer = timers_.top();
-      timers_.pop();
-      w = timer.worker;
-      fire(timer);
+      const Timer due = take_timer();
+      w = due.worker;
+      fire(due);
     }
     note_stream(w);
   }

@@ -91,6 +91,8 @@ class Simulator {
   uint32_t workers() const { return step_.schedule->workers; }
   void set_timer(double at_ns, Timer::Kind kind, uint32_t w);
   void read_later(Timer::Kind kind, uint32_t w);  // after the latency of a read, and of the first ramp
+  const Timer* next_timer() const;                // null: none is set
+  Timer take_timer();                             // the next
   void add_span(uint32_t w, const Tile& tile);
   void fire(const Timer& timer);
   void pass_time(double to_ns);
@@ -131,6 +133,7 @@ class Simulator {
   double now_ns_ = 0;
   uint64_t timers_made_ = 0;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  std::deque<Timer> latencies_;  // of reads: all take as long, so they end in the order in which they began
   Pipe memory_, l2_;
   std::vector<Loader> loaders_;
   std::vector<Consumer> consumers_;
