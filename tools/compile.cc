@@ -56,8 +56,8 @@ uint64_t tasks_of(const Schedule& schedule) {
 void print_times(const Compilation& c) {
   double total = 0;
   for (const PassTime& t : c.times) {
-    fmt::print(stderr, "{:>10.1f} ms  {}\n", t.ms, t.pass);
-    total += t.ms;
+    fmt::print(stderr, "{:>10.1f} ms  {}{}\n", t.ms, t.pass, t.beside ? ", beside those above" : "");
+    if (!t.beside) total += t.ms;
   }
   fmt::print(stderr, "{:>10.1f} ms  in all\n", total);
 }
@@ -145,32 +145,50 @@ Status emit_level(const CompileArguments& a, Compilation& c) {
   return put_text(a.output, text_of(c.module));
 }
 
-Status emit_gpu(const CompileArguments& a, Compilation& c) {
+// A GPU's code, as far as the output needs it.
+struct Code {
+  std::string llvm;
+  GpuBuild build;
+  std::string why_no_cubin;
+};
+
+Status make_code(const CompileArguments& a, Compilation& c, Code& code) {
   if (a.emit == "llvm") {
     const Result<Target> target = find_target(c.request.target);
     if (!target.ok()) return target.error();
-    return put_text(a.output, make_llvm_ir(c.schedule(), c.mode, target.value()));
+    code.llvm = make_llvm_ir(c.schedule(), c.mode, target.value());
+    return {};
   }
   Result<GpuBuild> made = build_ptx(c);
   if (!made.ok()) return made.error();
-  GpuBuild& build = made.value();
+  code.build = std::move(made.value());
+  if (a.emit == "manifest" || a.emit == "ptx") return {};
+  const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
+  if (!assembler.ok()) {
+    // Asked for nothing in particular, PTX is better than nothing: a driver can compile it.
+    if (!a.emit.empty() || !a.assembler.empty() || a.output == "-") return assembler.error();
+    code.why_no_cubin = assembler.error().message;
+    return {};
+  }
+  const Cache cache = a.no_cache ? Cache{} : default_cache();
+  return build_cubin(code.build, *assembler.value(), cache, c);
+}
+
+Status put_code(const CompileArguments& a, const Compilation& c, const Code& code) {
+  if (a.emit == "llvm") return put_text(a.output, code.llvm);
+  const GpuBuild& build = code.build;
   if (a.emit == "manifest") return put_text(a.output, mkrt::to_json(build.manifest) + "\n");
   if (a.emit == "ptx") {
     if (Status put = put_text(a.output, build.ptx); !put.ok() || a.output.empty()) return put;
     return report(a, c, build, a.output);
   }
   std::string output = a.output.empty() ? model_name(a.request.model) + ".cubin" : a.output;
-  const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
-  if (!assembler.ok()) {
-    // Asked for nothing in particular, PTX is better than nothing: a driver can compile it.
-    if (!a.emit.empty() || !a.assembler.empty() || output == "-") return assembler.error();
+  if (!code.why_no_cubin.empty()) {
     output = std::filesystem::path(output).replace_extension(".ptx").string();
-    fmt::print(stderr, "{}\nno cubin was made\n", assembler.error().message);
+    fmt::print(stderr, "{}\nno cubin was made\n", code.why_no_cubin);
     if (Status put = put_text(output, build.ptx); !put.ok()) return put;
     return report(a, c, build, output);
   }
-  const Cache cache = a.no_cache ? Cache{} : default_cache();
-  if (Status status = build_cubin(build, *assembler.value(), cache, c); !status.ok()) return status;
   if (Status put = put_out(output, build.cubin.bytes, false); !put.ok()) return put;
   return report(a, c, build, output);
 }
@@ -202,8 +220,12 @@ Status compile(const CompileArguments& a) {
       }
   };
   const std::string last = last_pass(a.emit);
+  if (last.empty() && a.emit != "schedule") {
+    Code code;
+    const Status status = run_passes(c, last, observe, [&] { return make_code(a, c, code); });
+    return status.ok() ? put_code(a, c, code) : status;
+  }
   if (Status status = run_passes(c, last, observe); !status.ok()) return status;
-  if (last.empty() && a.emit != "schedule") return emit_gpu(a, c);
   if (a.time_passes) print_times(c);
   return emit_level(a, c);
 }

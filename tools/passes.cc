@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <future>
 
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -78,6 +79,15 @@ Status check_module(const Pass& pass, const Compilation& c) {
                       std::visit([](const auto& module) { return print(module); }, c.module)));
 }
 
+Status run_pass(const Pass& pass, Compilation& c, PassTime& time) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  Status status = pass.run(c);
+  if (status.ok()) status = check_module(pass, c);
+  time.ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  return status;
+}
+
 }  // namespace
 
 std::span<const Pass> passes() {
@@ -91,13 +101,17 @@ std::span<const Pass> passes() {
   return kPasses;
 }
 
-Status run_passes(Compilation& c, const std::string& last, const PassObserver& observer) {
-  using Clock = std::chrono::steady_clock;
+Status run_passes(Compilation& c, const std::string& last, const PassObserver& observer,
+                  const std::function<Status()>& beside) {
   for (const Pass& pass : passes()) {
-    const Clock::time_point begin = Clock::now();
-    if (Status status = pass.run(c); !status.ok()) return status;
-    if (Status status = check_module(pass, c); !status.ok()) return status;
-    c.times.push_back({pass.name, std::chrono::duration<double, std::milli>(Clock::now() - begin).count()});
+    PassTime time{pass.name};
+    time.beside = beside && &pass == &passes().back();
+    std::future<Status> run = std::async(time.beside ? std::launch::async : std::launch::deferred,
+                                         [&] { return run_pass(pass, c, time); });
+    if (time.beside)
+      if (Status status = beside(); !status.ok()) return status;
+    if (Status status = run.get(); !status.ok()) return status;
+    c.times.push_back(time);
     if (observer) observer(pass, c);
     if (pass.name == last) break;
   }

@@ -19,6 +19,7 @@ namespace mkc {
 struct PassTime {
   std::string pass;
   double ms = 0;
+  bool beside = false;  // on another thread than the others, at the same time
 };
 
 // A model on its way through the passes; each fills what it makes.
@@ -51,8 +52,10 @@ using PassObserver = std::function<void(const Pass&, const Compilation&)>;
 
 // Runs the passes up to and with `last` ("" for all), and the verifier after each. What the first pass makes
 // may be invalid by the fault of a family file, and is then an error; a later pass that makes an invalid
-// module is a bug. Errors: those of the passes.
-Status run_passes(Compilation& compilation, const std::string& last = "", const PassObserver& observer = {});
+// module is a bug. `beside` is called while the last of all passes, the proof, which changes nothing but the
+// report, runs on another thread. Errors: those of the passes and of `beside`.
+Status run_passes(Compilation& compilation, const std::string& last = "", const PassObserver& observer = {},
+                  const std::function<Status()>& beside = {});
 
 // What to compile, and for which machine.
 struct ModelRequest {
