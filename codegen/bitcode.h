@@ -1,4 +1,5 @@
-// The task bodies and primitives of codegen/device/, compiled to LLVM bitcode when mkc was built.
+// The task bodies of codegen/device/, compiled to LLVM bitcode when mkc was built: each as it is, for the
+// emulator and tests, and libraries of all with the primitives of one kind of GPU, simplified.
 #pragma once
 
 #include <span>
@@ -6,7 +7,7 @@
 namespace mkc {
 
 struct Bitcode {
-  const char* name;  // of the source, without its extension: "product", "nvptx_sm90"
+  const char* name;  // of the source, without its extension: "product"; of the library: "hopper"
   std::span<const unsigned char> bytes;
 };
 

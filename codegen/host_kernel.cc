@@ -60,13 +60,16 @@ mkrt::StepKernels find_entries(llvm::orc::LLJIT& jit, const Schedule& schedule, 
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
+  static const std::vector<std::string> kBodies{"worker", "tickets", "product", "attend", "tokens",
+                                                "route",  "experts", "draw",    "steps"};
   llvm::orc::JITTargetMachineBuilder builder = host_machine();
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   auto context = std::make_unique<llvm::LLVMContext>();
   const Kinds kinds = find_kinds(schedule);
   std::unique_ptr<llvm::Module> module =
-      make_kernel_module(*context, schedule, kinds, options.mode, options.bulk_copy, {});
+      make_kernel_module(*context, schedule, kinds, options.mode, options.bulk_copy, kBodies);
   if (options.edit) options.edit(*module);
+  simplify_bodies(*module);
   optimise(*module, *machine);
   HostKernel kernel;
   if (options.race) kernel.sites = add_race_hooks(*module);

@@ -13,13 +13,13 @@
 
 namespace mkc {
 
-// Emits the kernels of a mode and links the bodies and the named primitive files (see device_bitcode);
-// primitives found in none of them stay declarations. Everything but the kernels is internal, and no function
-// is bound to the processor that its bitcode was made for. `bulk_copy`: whether the loader uses the copy
-// engine. Requires a proved schedule.
+// Emits the kernels of a mode and links what they need of the named bitcode files (see device_bitcode), in
+// this order; primitives found in none of them stay declarations. Everything but the kernels is internal, and
+// no function is bound to the processor that its bitcode was made for. `bulk_copy`: whether the loader uses
+// the copy engine. Requires a schedule that can be proved.
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
                                                  const Kinds& kinds, Mode mode, bool bulk_copy,
-                                                 std::span<const std::string> primitives);
+                                                 std::span<const std::string> parts);
 
 // Those of a module that make_kernel_module made.
 std::vector<llvm::Function*> kernels_of(llvm::Module& module);

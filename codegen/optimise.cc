@@ -1,71 +1,61 @@
 #include "codegen/optimise.h"
 
 #include <llvm/Passes/PassBuilder.h>
-#include <llvm/Transforms/IPO/AlwaysInliner.h>
-#include <llvm/Transforms/InstCombine/InstCombine.h>
-#include <llvm/Transforms/Scalar/EarlyCSE.h>
-#include <llvm/Transforms/Scalar/LoopPassManager.h>
-#include <llvm/Transforms/Scalar/LoopRotation.h>
-#include <llvm/Transforms/Scalar/LoopUnrollPass.h>
-#include <llvm/Transforms/Scalar/SROA.h>
-#include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 namespace mkc {
 namespace {
 
-void let_bodies_be_inlined(llvm::Module& module, bool inlined) {
-  for (llvm::Function& f : module) {
-    if (f.isDeclaration() || !f.getName().starts_with("mkb_")) continue;
-    f.removeFnAttr(inlined ? llvm::Attribute::NoInline : llvm::Attribute::AlwaysInline);
-    f.addFnAttr(inlined ? llvm::Attribute::AlwaysInline : llvm::Attribute::NoInline);
-  }
-}
+// Values do not leave loops here: in a kernel with many bodies that costs registers, and its own passes do so
+// where it pays.
+constexpr const char* kSimplify =
+    "globaldce,always-inline,function("
+    "sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
+    "loop(loop-rotate,loop-unroll-full),simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
+    "sccp,instcombine<max-iterations=1;no-verify-fixpoint>,adce,simplifycfg)";
 
-// Brings every body to a simple form, with its marked loops unrolled: once, instead of once for every kind of
-// grid that it is inlined for.
-void simplify_bodies(llvm::Module& module, llvm::ModuleAnalysisManager& modules) {
-  constexpr int level = 3;
-  llvm::LoopPassManager unroll;
-  unroll.addPass(llvm::LoopFullUnrollPass(level, /*OnlyWhenForced=*/true));
-  llvm::FunctionPassManager simplify;
-  simplify.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-  simplify.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
-  simplify.addPass(llvm::SimplifyCFGPass());
-  simplify.addPass(llvm::InstCombinePass());
-  simplify.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopRotatePass()));
-  simplify.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unroll)));
-  simplify.addPass(llvm::SimplifyCFGPass());
-  simplify.addPass(llvm::InstCombinePass());
+// What the sizes of a model make constant in its bodies.
+constexpr const char* kOptimise =
+    "always-inline,globaldce,function("
+    "sroa<modify-cfg>,early-cse<memssa>,sccp,simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
+    "loop-mssa(licm<allowspeculation>),adce,simplifycfg)";
 
-  llvm::ModulePassManager passes;
-  passes.addPass(llvm::AlwaysInlinerPass());
-  passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(simplify)));
-  let_bodies_be_inlined(module, false);
-  passes.run(module, modules);
-  let_bodies_be_inlined(module, true);
-}
-
-}  // namespace
-
-void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
-  module.setTargetTriple(machine.getTargetTriple());
-  module.setDataLayout(machine.createDataLayout());
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopUnrolling = false;      // the bodies say which loops to unroll
-  tuning.LoopVectorization = false;  // lanes are threads already
-  tuning.SLPVectorization = false;
-  llvm::PassBuilder passes(&machine, tuning);
+void run_pipeline(llvm::Module& module, llvm::TargetMachine* machine, const char* pipeline) {
+  llvm::PassBuilder builder(machine);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  passes.registerModuleAnalyses(modules);
-  passes.registerCGSCCAnalyses(components);
-  passes.registerFunctionAnalyses(functions);
-  passes.registerLoopAnalyses(loops);
-  passes.crossRegisterProxies(loops, functions, components, modules);
-  simplify_bodies(module, modules);
-  passes.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1).run(module, modules);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager passes;
+  llvm::cantFail(builder.parsePassPipeline(passes, pipeline));
+  passes.run(module, modules);
+}
+
+void let_bodies_be_inlined(llvm::Module& module, bool inlined) {
+  for (llvm::Function& f : module) {
+    if (f.isDeclaration()) continue;
+    const bool always = inlined || !f.getName().starts_with("mkb_");
+    f.removeFnAttr(always ? llvm::Attribute::NoInline : llvm::Attribute::AlwaysInline);
+    f.addFnAttr(always ? llvm::Attribute::AlwaysInline : llvm::Attribute::NoInline);
+  }
+}
+
+}  // namespace
+
+void simplify_bodies(llvm::Module& module) {
+  let_bodies_be_inlined(module, false);
+  run_pipeline(module, nullptr, kSimplify);
+  let_bodies_be_inlined(module, true);
+}
+
+void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+  run_pipeline(module, &machine, kOptimise);
 }
 
 }  // namespace mkc

@@ -8,15 +8,13 @@ namespace mkc {
 // Shared memory: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", less the 1
 // KiB that the driver keeps of each block's.
 std::span<const Target> targets() {
-  static const std::vector<std::string> kAmpere{"nvptx", "nvptx_sm80", "e4m3"},
-      kAda{"nvptx", "nvptx_sm80", "nvptx_e4m3"}, kHopper{"nvptx", "nvptx_sm90", "nvptx_e4m3"};
   static const Target kTargets[] = {
-      {"sm_80", "sm_80", "+ptx87", kAmpere, false, 163 * 1024},
-      {"sm_86", "sm_86", "+ptx87", kAmpere, false, 99 * 1024},
-      {"sm_89", "sm_89", "+ptx87", kAda, false, 99 * 1024},
-      {"sm_90a", "sm_90a", "+ptx87", kHopper, true, 227 * 1024},
-      {"sm_100a", "sm_100a", "+ptx87", kHopper, true, 227 * 1024},
-      {"sm_120", "sm_120", "+ptx87", kHopper, true, 99 * 1024},
+      {"sm_80", "sm_80", "+ptx87", "ampere", false, 163 * 1024},
+      {"sm_86", "sm_86", "+ptx87", "ampere", false, 99 * 1024},
+      {"sm_89", "sm_89", "+ptx87", "ada", false, 99 * 1024},
+      {"sm_90a", "sm_90a", "+ptx87", "hopper", true, 227 * 1024},
+      {"sm_100a", "sm_100a", "+ptx87", "hopper", true, 227 * 1024},
+      {"sm_120", "sm_120", "+ptx87", "hopper", true, 99 * 1024},
   };
   return kTargets;
 }

@@ -116,6 +116,7 @@ Kernel compile(const std::vector<std::vector<SiteEdit>>& mutants, const uint32_t
   auto context = std::make_unique<llvm::LLVMContext>();
   std::unique_ptr<llvm::Module> module = kernel_module(*context);
   apply_selectable(*module, mutants, selected);
+  simplify_bodies(*module);
   optimise(*module, *checked(machine.createTargetMachine()));
   add_race_hooks(*module);
   Kernel kernel;

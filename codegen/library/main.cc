@@ -1,0 +1,39 @@
+// Makes one library of task bodies and primitives, when mkc is built: library OUT.bc IN.bc...
+// Bodies are simplified in it, and without lines of the source.
+#include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/Bitcode/BitcodeWriter.h>
+#include <llvm/IR/DebugInfo.h>
+#include <llvm/Support/FileSystem.h>
+#include <llvm/Support/MemoryBuffer.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include "codegen/link.h"
+#include "codegen/optimise.h"
+
+namespace {
+
+std::unique_ptr<llvm::Module> read_module(llvm::LLVMContext& context, const char* path) {
+  const auto file = llvm::cantFail(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(path)), path);
+  return llvm::cantFail(llvm::parseBitcodeFile(*file, context), path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  llvm::LLVMContext context;
+  llvm::Module library("device", context);
+  for (int i = 2; i < argc; ++i) {
+    std::unique_ptr<llvm::Module> part = read_module(context, argv[i]);
+    if (i == 2) library.setTargetTriple(part->getTargetTriple());
+    if (i == 2) library.setDataLayout(part->getDataLayout());
+    mkc::link(library, std::move(part), mkc::Linked::kAll);
+  }
+  llvm::StripDebugInfo(library);
+  mkc::simplify_bodies(library);
+  std::error_code failed;
+  llvm::raw_fd_ostream out(argv[1], failed);
+  if (failed) return 1;
+  llvm::WriteBitcodeToFile(library, out);
+  return 0;
+}

@@ -1,0 +1,36 @@
+#include "codegen/link.h"
+
+#include <llvm/Linker/Linker.h>
+
+#include "ir/diag.h"
+
+namespace mkc {
+namespace {
+
+// What clang noted for the processor it compiled for; the target machine knows better.
+void forget_processor(llvm::Module& module) {
+  for (llvm::Function& f : module)
+    for (const char* attribute :
+         {"target-cpu", "target-features", "tune-cpu", "frame-pointer", "nvvm.maxntid"})
+      f.removeFnAttr(attribute);
+  if (llvm::NamedMDNode* flags = module.getModuleFlagsMetadata()) flags->eraseFromParent();
+}
+
+void forget_uses(llvm::Module& module) {
+  for (const char* list : {"llvm.used", "llvm.compiler.used"})
+    if (llvm::GlobalVariable* g = module.getNamedGlobal(list)) g->eraseFromParent();
+}
+
+}  // namespace
+
+void link(llvm::Module& module, std::unique_ptr<llvm::Module> part, Linked what) {
+  forget_processor(*part);
+  forget_uses(*part);
+  part->setTargetTriple(module.getTargetTriple());
+  part->setDataLayout(module.getDataLayout());
+  const bool failed = llvm::Linker::linkModules(
+      module, std::move(part), what == Linked::kAll ? llvm::Linker::None : llvm::Linker::LinkOnlyNeeded);
+  MKC_ASSERT(!failed, "device code does not link");
+}
+
+}  // namespace mkc
