@@ -11,6 +11,9 @@
 #include "ir/values.h"
 
 namespace mkc {
+
+static_assert(kBlockRows == mk::kBlockRows);
+
 namespace {
 
 // Of an operand, what the record says.
@@ -49,7 +52,7 @@ struct Fields {
   // Where a list of the step lies in the worker's shared memory.
   void set_list(size_t offset, std::string_view name) {
     const SymbolId list = find_symbol(call.schedule.program.symbols, name);
-    set(offset, e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(call.lists.number(list))}));
+    set(offset, e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(call.lists.at(list))}));
   }
   int64_t extent(const Tensor& t, size_t dim) const { return t.shape[dim].constant(); }
 };
@@ -177,12 +180,11 @@ void cache_arguments(Fields& f, size_t offset) {
   f.set(offset + offsetof(C, page_shift), e.load32(bases.session, offsetof(Session, page_shift)));
 }
 
-// Attend and combine share their arguments; each leaves what only the other needs null.
+// Append, attend and combine share their arguments; each leaves what only the others need null.
 llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::AttendArgs;
   Fields f{e, call, e.local(sizeof(A))};
-  const bool combine = f.grid().body == BodyKind::kCombine;
-  const Tensor& parts = f.tensor("part_acc", !combine);
+  const BodyKind body = f.grid().body;
   const TaskProgram& program = call.schedule.program;
   f.set_operand(offsetof(A, q), "q");
   f.set_operand(offsetof(A, k), "k");
@@ -191,14 +193,19 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, rope), "rope");
   f.set_operand(offsetof(A, q_norm), "q_norm");
   f.set_operand(offsetof(A, k_norm), "k_norm");
-  if (!combine) cache_arguments(f, offsetof(A, cache));
-  f.set_operand(offsetof(A, part_acc), "part_acc", !combine);
-  f.set_operand(offsetof(A, part_ml), "part_ml", !combine);
+  if (body != BodyKind::kCombine) cache_arguments(f, offsetof(A, cache));
+  const bool attend = body == BodyKind::kAttend;
+  f.set_operand(offsetof(A, part_acc), "part_acc", attend);
+  f.set_operand(offsetof(A, part_ml), "part_ml", attend);
   f.set_operand(offsetof(A, out), "out", true);
-  f.set(offsetof(A, max_tokens), bounds(parts.shape[1], symbol_bounds(program.symbols)).hi);
-  f.set_list(offsetof(A, first_row), "first_row");
-  f.set_list(offsetof(A, rows), "q_len");
-  f.set_list(offsetof(A, kv_len), "kv_len");
+  if (body != BodyKind::kAppend)
+    f.set(offsetof(A, max_tokens),
+          bounds(f.tensor("part_acc", attend).shape[1], symbol_bounds(program.symbols)).hi);
+  f.set_list(offsetof(A, request), "block_request");
+  f.set_list(offsetof(A, first_row), "block_first_row");
+  f.set_list(offsetof(A, rows), "block_rows");
+  f.set_list(offsetof(A, kv_len), "block_kv_len");
+  f.set_list(offsetof(A, context), "kv_len");
   f.set(offsetof(A, window), int_attr(f.grid().attrs, "window", 0));
   f.set(offsetof(A, heads), int_attr(f.grid().attrs, "heads", 0));
   f.set(offsetof(A, kv_heads), int_attr(f.grid().attrs, "kv_heads", 0));
@@ -244,18 +251,19 @@ const TaskGrid& grid_of(const BodyCall& call) {
 }
 
 // "mkb_product_bf16": the body for the dtype of one of the grid's operands.
-std::string typed_body(const BodyCall& call, std::string_view role) {
-  const DType dtype = operand_tensor(call.schedule.program, grid_of(call), role).dtype;
+std::string typed_body(const BodyCall& call, std::string_view role, bool written = false) {
+  const DType dtype = operand_tensor(call.schedule.program, grid_of(call), role, written).dtype;
   return fmt::format("mkb_{}_{}", body_name(grid_of(call).body), dtype_name(dtype));
 }
 
-// Block by block of query rows, each with operands read anew: kept, they would fill registers.
+// As many query rows at a time as go through a piece together, each time with operands read anew: kept, they
+// would fill registers.
 void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value*>& coords) {
   const TaskGrid& grid = grid_of(call);
   const TaskProgram& program = call.schedule.program;
   const bool f32 = operand_tensor(program, grid, "k_cache").dtype == DType::f32;
   const int64_t group = int_attr(grid.attrs, "heads", 0) / int_attr(grid.attrs, "kv_heads", 1);
-  const Expr rows = group * element(find_symbol(program.symbols, "q_len"), coord(1));
+  const Expr rows = group * element(find_symbol(program.symbols, "block_rows"), coord(1));
   const Expr blocks = ceil_div(rows, f32 ? mk::kBlockRowsF32 : mk::kBlockRows);
   e.loop(e.constant(0), e.value(blocks, coords), [&](llvm::Value* block) {
     e.call(typed_body(call, "k_cache").c_str(),
@@ -291,6 +299,7 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
       return embed_arguments(e, call);
     case BodyKind::kProduct:
       return product_arguments(e, call);
+    case BodyKind::kAppend:
     case BodyKind::kAttend:
     case BodyKind::kCombine:
       return attend_arguments(e, call);
@@ -320,6 +329,9 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
       return e.call(typed_body(call, "table").c_str(), {call.worker, arguments, coords[0]});
     case BodyKind::kProduct:
       return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], count});
+    case BodyKind::kAppend:
+      return e.call(typed_body(call, "k_cache", true).c_str(),
+                    {call.worker, arguments, coords[0], coords[1]});
     case BodyKind::kAttend:
       return emit_attend(e, call, coords);
     case BodyKind::kCombine:

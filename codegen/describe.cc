@@ -134,7 +134,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
 
   Describer d{schedule, m, symbol_bounds(schedule.program.symbols)};
   for (const Symbol& s : schedule.program.symbols)
-    if (!s.routed) m.symbols.push_back({s.name, s.bounds.lo, s.bounds.hi, s.is_list()});
+    if (!s.routed && !s.cut) m.symbols.push_back({s.name, s.bounds.lo, s.bounds.hi, s.is_list()});
   for (TensorId id : schedule.program.tensors.ids()) d.add_tensor(id);
   d.add_ropes();
   d.add_events();

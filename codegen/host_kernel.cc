@@ -60,8 +60,8 @@ mkrt::StepKernels find_entries(llvm::orc::LLJIT& jit, const Schedule& schedule, 
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
-  static const std::vector<std::string> kBodies{"worker", "tickets", "product", "attend", "tokens",
-                                                "route",  "experts", "draw",    "steps"};
+  static const std::vector<std::string> kBodies{"worker", "lists", "tickets", "product", "attend",
+                                                "tokens", "route", "experts", "draw",    "steps"};
   llvm::orc::JITTargetMachineBuilder builder = host_machine();
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   auto context = std::make_unique<llvm::LLVMContext>();

@@ -11,8 +11,7 @@ LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& li
                        LaunchValues& launch)
     : e_(e), s_(schedule), lists_(lists), bulk_copy_(bulk_copy), launch_(launch) {
   e_.element = [this](SymbolId list, llvm::Value* index) {
-    return e_.call("mkd_element", e_.ir.getInt32Ty(),
-                   {launch_.worker, e_.constant(lists_.number(list)), index});
+    return e_.call("mkd_element", e_.ir.getInt32Ty(), {launch_.worker, e_.constant(lists_.at(list)), index});
   };
 }
 
@@ -36,9 +35,16 @@ void LaunchCode::load_values() {
   e_.symbols.clear();
   uint32_t given = 0;  // in the manifest
   for (const Symbol& s : s_.program.symbols) {
-    e_.symbols.push_back(s.routed || s.is_list() ? nullptr : e_.load32(launch_.symbols, 4 * given));
-    given += s.routed ? 0 : 1;
+    const bool is_given = !s.routed && !s.cut;
+    e_.symbols.push_back(is_given && !s.is_list() ? e_.load32(launch_.symbols, 4 * given) : nullptr);
+    given += is_given ? 1 : 0;
   }
+  if (!lists_.blocks) return;
+  // For consumers: only they make the lists.
+  llvm::Value* requests = e_.value(lists_.before_last->rows);
+  e_.symbols[lists_.blocks->count.index] = e_.ir.CreateAdd(
+      requests, e_.call("mkd_element", e_.ir.getInt32Ty(),
+                        {launch_.worker, e_.constant(lists_.at(*lists_.before_last)), requests}));
 }
 
 void LaunchCode::split(const std::function<void()>& consume, const std::function<void()>& load) {
@@ -102,7 +108,7 @@ llvm::Value* LaunchCode::place_of(const char* symbol) {
   uint32_t given = 0;
   for (const Symbol& s : s_.program.symbols) {
     if (s.name == symbol) break;
-    given += s.routed ? 0 : 1;
+    given += s.routed || s.cut ? 0 : 1;
   }
   return e_.constant(given);
 }
@@ -123,22 +129,41 @@ void LaunchCode::in_step(const std::function<void()>& body) {
       body);
 }
 
+void LaunchCode::sum_rows(const RaggedRows& ragged) {
+  llvm::Value *thread = e_.load32(launch_.worker, offsetof(mk::Worker, thread)),
+              *list = e_.constant(lists_.at(ragged)), *rows = e_.value(ragged.rows);
+  e_.if_then(e_.ir.CreateICmpULT(thread, rows), [&] {
+    e_.call("mkd_set_element", {launch_.worker, list, thread, e_.value(ragged.extent, {thread})});
+  });
+  e_.call("mkd_sum_list", {launch_.worker, list, rows});
+}
+
+void LaunchCode::cut_rows(const RowBlocks& blocks) {
+  const Symbols& symbols = s_.program.symbols;
+  std::vector<llvm::Value*> arguments = {launch_.worker, e_.constant(lists_.at(*lists_.before_last)),
+                                         e_.value(lists_.before_last->rows), e_.constant(blocks.most_rows)};
+  for (const char* given : {"q_len", "first_row", "kv_len"})
+    arguments.push_back(e_.constant(lists_.at(find_symbol(symbols, given))));
+  for (const SymbolId cut : {blocks.request, blocks.rows, blocks.first_row, blocks.kv_len})
+    arguments.push_back(e_.constant(lists_.at(cut)));
+  e_.call("mkd_cut_rows", std::move(arguments));
+}
+
+// The thread that brought or made element i of every list finds the extent of row i, so no barrier is needed
+// before; summing up ends with one.
 void LaunchCode::make_lists() {
-  llvm::Value* thread = e_.load32(launch_.worker, offsetof(mk::Worker, thread));
   load_values();
-  for (SymbolId list : lists_.given)
-    e_.call("mkd_load_list", {launch_.worker, launch_.bases.step, e_.constant(lists_.number(list)),
-                              e_.value(s_.program.symbols[list].length)});
-  // The thread that brought element i of every list finds the extent of row i, so no barrier is needed
-  // before; summing up ends with one.
-  if (!lists_.given.empty() && lists_.ragged.empty()) e_.call("mkd_barrier", {});
-  for (const RaggedRows& ragged : lists_.ragged) {
-    llvm::Value *number = e_.constant(lists_.number(ragged)), *rows = e_.value(ragged.rows);
-    e_.if_then(e_.ir.CreateICmpULT(thread, rows), [&] {
-      e_.call("mkd_set_element", {launch_.worker, number, thread, e_.value(ragged.extent, {thread})});
-    });
-    e_.call("mkd_sum_list", {launch_.worker, number, rows});
+  for (uint32_t i = 0; i < lists_.given.size(); ++i)
+    e_.call("mkd_load_list",
+            {launch_.worker, launch_.bases.step, e_.constant(i), e_.constant(lists_.at(lists_.given[i])),
+             e_.value(s_.program.symbols[lists_.given[i]].length)});
+  if (!lists_.given.empty() && !lists_.blocks && lists_.ragged.empty()) e_.call("mkd_barrier", {});
+  if (lists_.blocks) {
+    sum_rows(*lists_.before_last);
+    load_values();  // with the number of blocks
+    cut_rows(*lists_.blocks);
   }
+  for (const RaggedRows& ragged : lists_.ragged) sum_rows(ragged);
 }
 
 }  // namespace mkc

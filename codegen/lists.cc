@@ -8,19 +8,20 @@ namespace mkc {
 namespace {
 
 template <class T>
-uint32_t position(const std::vector<T>& items, const T& item) {
-  const auto at = std::find(items.begin(), items.end(), item);
-  MKC_ASSERT(at != items.end(), "a list that the worker does not keep");
-  return static_cast<uint32_t>(at - items.begin());
+uint32_t place_of(const std::vector<std::pair<T, uint32_t>>& places, const T& list) {
+  const auto at =
+      std::find_if(places.begin(), places.end(), [&](const auto& place) { return place.first == list; });
+  MKC_ASSERT(at != places.end(), "a list that the worker does not keep");
+  return at->second;
 }
 
 }  // namespace
 
-uint32_t StepLists::number(SymbolId list) const {
-  return position(given, list);
+uint32_t StepLists::at(SymbolId list) const {
+  return place_of(symbols_at_, list);
 }
-uint32_t StepLists::number(const RaggedRows& rows) const {
-  return static_cast<uint32_t>(given.size()) + position(ragged, rows);
+uint32_t StepLists::at(const RaggedRows& rows) const {
+  return place_of(ragged_at_, rows);
 }
 
 std::optional<RaggedRows> ragged_rows(const TaskGrid& grid) {
@@ -37,16 +38,34 @@ std::optional<RaggedRows> ragged_rows(const TaskGrid& grid) {
 }
 
 StepLists find_lists(const Schedule& schedule) {
+  const Symbols& symbols = schedule.program.symbols;
   StepLists lists;
-  for (SymbolId id : schedule.program.symbols.ids())
-    if (schedule.program.symbols[id].is_list() && !schedule.program.symbols[id].routed)
-      lists.given.push_back(id);
+  uint32_t words = 0;
+  const auto take = [&](const Expr& entries) {
+    const uint32_t begin = words;
+    words += static_cast<uint32_t>(bounds(entries, symbol_bounds(symbols)).hi);
+    return begin;
+  };
+  for (SymbolId id : symbols.ids()) {
+    if (!symbols[id].is_list() || symbols[id].routed) continue;
+    if (!symbols[id].cut) lists.given.push_back(id);
+    lists.symbols_at_.emplace_back(id, take(symbols[id].length));
+  }
+  const auto keep = [&](const RaggedRows& rows) { lists.ragged_at_.emplace_back(rows, take(rows.rows + 1)); };
+  lists.blocks = row_blocks(symbols);
+  if (lists.blocks) {
+    const SymbolId rows = find_symbol(symbols, "q_len");
+    const Expr blocks = ceil_div(element(rows, coord(0)), lists.blocks->most_rows);
+    lists.before_last = {symbols[rows].length, blocks - 1};
+    keep(*lists.before_last);
+  }
   for (const TaskGrid& grid : schedule.program.grids) {
     const std::optional<RaggedRows> rows = ragged_rows(grid);
-    if (rows && std::find(lists.ragged.begin(), lists.ragged.end(), *rows) == lists.ragged.end())
-      lists.ragged.push_back(*rows);
+    if (!rows || std::find(lists.ragged.begin(), lists.ragged.end(), *rows) != lists.ragged.end()) continue;
+    lists.ragged.push_back(*rows);
+    keep(*rows);
   }
-  MKC_ASSERT(lists.given.size() + lists.ragged.size() <= mk::kMaxLists, "more lists than a worker holds");
+  MKC_ASSERT(words * 4 <= mk::kListBytes, "more lists than a worker holds");
   return lists;
 }
 

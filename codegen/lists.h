@@ -1,10 +1,11 @@
-// The lists that a worker keeps in shared memory: those of the step, and where the rows of ragged grids
-// begin.
+// The lists that a worker keeps in shared memory: those of the step, its row blocks, and where the rows of
+// ragged grids begin.
 #pragma once
 
 #include <optional>
 
 #include "ir/schedule.h"
+#include "ir/values.h"
 
 namespace mkc {
 
@@ -15,19 +16,27 @@ struct RaggedRows {
   bool operator==(const RaggedRows&) const = default;
 };
 
-// Numbers of mk::Worker::list: the given ones first.
 struct StepLists {
-  std::vector<SymbolId> given;     // in the manifest's order
-  std::vector<RaggedRows> ragged;  // each once
+  std::vector<SymbolId> given;  // in the manifest's order
+  // Cut from these, and of each request the blocks before its last, likewise counted as tasks.
+  std::optional<RowBlocks> blocks;
+  std::optional<RaggedRows> before_last;
+  std::vector<RaggedRows> ragged;  // of grids, each once
 
-  uint32_t number(SymbolId list) const;           // requires one of `given`
-  uint32_t number(const RaggedRows& rows) const;  // requires one of `ragged`
+  // Where a list begins, in words from the first one.
+  uint32_t at(SymbolId list) const;           // requires one of `given` or `blocks`
+  uint32_t at(const RaggedRows& rows) const;  // requires before_last or one of `ragged`
+
+ private:
+  friend StepLists find_lists(const Schedule& schedule);
+  std::vector<std::pair<SymbolId, uint32_t>> symbols_at_;
+  std::vector<std::pair<RaggedRows, uint32_t>> ragged_at_;
 };
 
 // Nothing for grids that are not ragged.
 std::optional<RaggedRows> ragged_rows(const TaskGrid& grid);
 
-// Requires a valid schedule. Ends with a bug report where there are more lists than a worker holds.
+// Requires a valid schedule. Ends with a bug report where the lists exceed what a worker has room for.
 StepLists find_lists(const Schedule& schedule);
 
 }  // namespace mkc

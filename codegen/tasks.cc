@@ -58,7 +58,7 @@ Share TaskCode::share(GridId id, llvm::Value* record, llvm::Value* segment) {
 
 llvm::Value* TaskCode::tasks_of(const RaggedRows& ragged) {
   return e_.call("mkd_element", e_.ir.getInt32Ty(),
-                 {launch_.worker, e_.constant(lists_.number(ragged)), e_.value(ragged.rows)});
+                 {launch_.worker, e_.constant(lists_.at(ragged)), e_.value(ragged.rows)});
 }
 
 llvm::Value* TaskCode::tasks_of(GridId id, llvm::Value* record) {
@@ -79,13 +79,13 @@ std::vector<llvm::Value*> TaskCode::coords_of(GridId id, llvm::Value* task) {
   std::vector<llvm::Value*> values(coords.size());
   size_t plain = coords.size();
   if (const std::optional<RaggedRows> ragged = ragged_rows(grid(id))) {
-    llvm::Value *all = tasks_of(*ragged), *number = e_.constant(lists_.number(*ragged)),
+    llvm::Value *all = tasks_of(*ragged), *list = e_.constant(lists_.at(*ragged)),
                 *within = e_.ir.CreateURem(task, all);
     task = e_.ir.CreateUDiv(task, all);
     llvm::Value* row =
-        e_.call("mkd_row_of", e_.ir.getInt32Ty(), {launch_.worker, number, e_.value(ragged->rows), within});
+        e_.call("mkd_row_of", e_.ir.getInt32Ty(), {launch_.worker, list, e_.value(ragged->rows), within});
     values[--plain] =
-        e_.ir.CreateSub(within, e_.call("mkd_element", e_.ir.getInt32Ty(), {launch_.worker, number, row}));
+        e_.ir.CreateSub(within, e_.call("mkd_element", e_.ir.getInt32Ty(), {launch_.worker, list, row}));
     values[--plain] = row;
   }
   for (size_t i = plain; i-- > 0;) {

@@ -235,6 +235,7 @@ bool Parser::symbol_line(Table<SymbolId, Symbol>& table) {
     s.sums = at.is("#") ? SymbolId{natural32()} : SymbolId{find(at, symbols)};
   }
   s.routed = accept("routed");
+  s.cut = accept("cut");
   s.loc = loc();
   end_line();
   table.add(std::move(s));

@@ -95,6 +95,7 @@ void Printer::add_symbols(const Table<SymbolId, Symbol>& table) {
     out += fmt::format(" in [{}, {}]", s.bounds.lo, s.bounds.hi);
     if (s.sums.valid()) out += " sums " + reference(symbols, s.sums.index);
     if (s.routed) out += " routed";
+    if (s.cut) out += " cut";
     out += loc(s.loc) + "\n";
   }
 }

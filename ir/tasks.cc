@@ -8,6 +8,8 @@ const char* body_name(BodyKind kind) {
       return "embed";
     case BodyKind::kProduct:
       return "product";
+    case BodyKind::kAppend:
+      return "append";
     case BodyKind::kAttend:
       return "attend";
     case BodyKind::kCombine:

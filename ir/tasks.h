@@ -12,15 +12,16 @@ namespace mkc {
 // What one task of a grid computes. Operand roles (Access::role) of each are listed in docs/ir.md and checked
 // by the verifier; every activation is f32.
 enum class BodyKind : uint8_t {
-  kEmbed,      // one token row: out[t, :] = table[tokens[t], :]
-  kProduct,    // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
-               // silu·mul, residual, best logit of the strip)
-  kAttend,     // one piece of a request's context for one key/value head, all its rows: partial max, sum and
-               // weighted values
-  kCombine,    // merges the pieces of one key/value head of a request in piece order
-  kDraw,       // one request: the token that follows its last row, as it asks (docs/sampling.md)
-  kRoute,      // all tokens: each one's experts and shares; the experts that have tokens, and whose these are
-  kExpert,     // a strip of 16 weight rows of an expert that has tokens, for these
+  kEmbed,    // one token row: out[t, :] = table[tokens[t], :]
+  kProduct,  // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
+             // silu·mul, residual, best logit of the strip)
+  kAppend,   // keys and values of a block of a request's rows, one key/value head, to the cache
+  kAttend,   // one piece of a request's context for one key/value head and a block of its rows: partial max,
+             // sum and weighted values
+  kCombine,  // merges the pieces of one key/value head of a block in piece order
+  kDraw,     // one request: the token that follows its last row, as it asks (docs/sampling.md)
+  kRoute,    // all tokens: each one's experts and shares; the experts that have tokens, and whose these are
+  kExpert,   // a strip of 16 weight rows of an expert that has tokens, for these
   kExpertSum,  // some columns of one token row: the results of its experts, by their shares, and a residual
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …

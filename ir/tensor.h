@@ -24,11 +24,15 @@ struct Symbol {
   std::string name;
   Bounds bounds;  // of each element of a list
   Loc loc;
-  Expr length{};    // of a list, over earlier symbols that are no lists; 0: no list
-  SymbolId sums{};  // element i is the sum of the elements before i of this earlier list; invalid: given
+  Expr length{};  // of a list, over earlier symbols that are no lists; 0: no list
+  // Intervals that begin at its elements, as long as those of this earlier list, lie end to end from 0 on: in
+  // their order, so that element i is the sum of the elements before i, but where it is cut. Invalid: given.
+  SymbolId sums{};
   // Found within the step: its values at a grid are those of the route whose tables the grid reads. The
   // table of a symbol is the operand whose role is its name.
   bool routed = false;
+  // Made by every worker when a step begins: the blocks that rows are cut into (row_blocks() in values.h).
+  bool cut = false;
   bool is_list() const { return !length.is_const(0); }
   bool operator==(const Symbol&) const = default;
 };

@@ -31,7 +31,7 @@ std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<st
     }
     const auto begin = static_cast<int64_t>(values.size());
     values[id.index] = begin;
-    if (!s.sums.valid()) {
+    if (!s.sums.valid() || s.cut) {
       values.insert(values.end(), given[id.index].begin(), given[id.index].end());
       continue;
     }
@@ -43,6 +43,15 @@ std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<st
     }
   }
   return values;
+}
+
+std::optional<RowBlocks> row_blocks(const Symbols& symbols) {
+  RowBlocks blocks{find_symbol(symbols, "blocks"), find_symbol(symbols, "block_request"),
+                   find_symbol(symbols, "block_rows"), find_symbol(symbols, "block_first_row"),
+                   find_symbol(symbols, "block_kv_len")};
+  if (!blocks.count.valid() || !symbols[blocks.count].cut) return std::nullopt;
+  if (blocks.rows.valid()) blocks.most_rows = symbols[blocks.rows].bounds.hi;
+  return blocks;
 }
 
 Routing routing_of(const Symbols& symbols) {
@@ -58,6 +67,28 @@ std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t
   return spread;
 }
 
+namespace {
+
+// Sets the values of the cut symbols.
+void cut_rows(const RowBlocks& blocks, std::span<const StepRequest> requests,
+              std::vector<std::vector<int64_t>>& given) {
+  for (const bool last : {false, true}) {
+    int64_t first_row = 0;
+    for (size_t b = 0; b < requests.size(); first_row += requests[b].rows, ++b)
+      for (int64_t row = 0; row < requests[b].rows; row += blocks.most_rows) {
+        const int64_t rows = std::min(blocks.most_rows, requests[b].rows - row), end = row + rows;
+        if ((end == requests[b].rows) != last) continue;
+        given[blocks.request.index].push_back(static_cast<int64_t>(b));
+        given[blocks.rows.index].push_back(rows);
+        given[blocks.first_row.index].push_back(first_row + row);
+        given[blocks.kv_len.index].push_back(requests[b].kv_len - requests[b].rows + end);
+      }
+  }
+  given[blocks.count.index] = {static_cast<int64_t>(given[blocks.rows.index].size())};
+}
+
+}  // namespace
+
 std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepRequest> requests,
                                  std::span<const int64_t> slot_rows) {
   int64_t tokens = 0;
@@ -67,9 +98,11 @@ std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepReq
   if (routed.empty() && routing.choices != 0)
     routed = spread_rows(routing, tokens, std::min(routing.experts, routing.choices * tokens));
   std::vector<std::vector<int64_t>> given(symbols.size());
+  if (const std::optional<RowBlocks> blocks = row_blocks(symbols)) cut_rows(*blocks, requests, given);
   for (SymbolId id : symbols.ids()) {
     const Symbol& s = symbols[id];
     std::vector<int64_t>& of = given[id.index];
+    if (s.cut) continue;
     if (s.routed) {
       of = s.is_list() ? routed : std::vector{static_cast<int64_t>(routed.size())};
       continue;
@@ -103,7 +136,7 @@ std::string values_text(const Symbols& symbols, std::span<const int64_t> values)
   std::string text;
   for (SymbolId id : symbols.ids()) {
     const Symbol& s = symbols[id];
-    if (s.sums.valid()) continue;
+    if (s.sums.valid() || s.cut) continue;
     text += fmt::format("{}{} = ", text.empty() ? "" : ", ", s.name);
     const auto at = static_cast<size_t>(values[id.index]);
     text += s.is_list()

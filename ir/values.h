@@ -1,6 +1,7 @@
 // Values of a program's symbols at one step, and the tasks that its grids have then.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,19 @@ SymbolId find_symbol(const Symbols& symbols, std::string_view name);  // invalid
 
 std::vector<Bounds> symbol_bounds(const Symbols& symbols);  // by SymbolId
 
+// The rows of a step in blocks for attention: those of a request in turn, `most_rows` to a block and in its
+// last block what is left. First come all that are no request's last, in the order of their rows, then the
+// last ones, a request each. Of each block its request, its rows, the first of these, and the positions in
+// the request's cache up to its last row.
+struct RowBlocks {
+  SymbolId count, request, rows, first_row, kv_len;
+  int64_t most_rows = 0;
+};
+// The cut symbols of a program; nothing where it has none.
+std::optional<RowBlocks> row_blocks(const Symbols& symbols);
+
 // As evaluate() takes them: by SymbolId, then the elements of the lists. `given`, by SymbolId: one value of a
-// symbol, the elements of a list; of a list of sums nothing.
+// symbol, the elements of a list; of a list of sums that is not cut nothing.
 std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given);
 
 // Of a step with these requests, by the names that the frontend gives: T rows in all, B requests, and for
@@ -45,7 +57,7 @@ std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t
 // are tuned.
 std::vector<int64_t> lowest_values(const Symbols& symbols);
 
-// "T = 2, kv_len = [7, 300]"; sums are left out.
+// "T = 2, kv_len = [7, 300]"; sums and what is cut are left out.
 std::string values_text(const Symbols& symbols, std::span<const int64_t> values);
 
 // Bounds of a grid's coordinates under bounds of the symbols, and whether it has a task for all values.

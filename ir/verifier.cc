@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/values.h"
 
 namespace mkc {
@@ -96,6 +98,28 @@ void Verifier::check_symbol(SymbolId id) {
                                             length.value().hi, kMaxList)
                               : "";
   if (!why.empty()) report(3, site, fmt::format("length {}: {}", text.expr(s.length), why));
+}
+
+void Verifier::check_cut_symbols() {
+  const std::optional<RowBlocks> blocks = row_blocks(symbols);
+  std::vector<SymbolId> expected;
+  if (blocks) {
+    expected = {blocks->count, blocks->request, blocks->rows, blocks->first_row, blocks->kv_len};
+    for (const char* name : {"q_len", "kv_len", "first_row"})
+      if (const SymbolId list = find_symbol(symbols, name); !list.valid() || !symbols[list].is_list())
+        report(32, symbol_site(blocks->count), fmt::format("there is no list {} to cut", name));
+  }
+  for (SymbolId id : symbols.ids())
+    if (symbols[id].cut && std::find(expected.begin(), expected.end(), id) == expected.end())
+      report(32, symbol_site(id), "it is cut, but is none of those that rows are cut into");
+  for (const SymbolId id : expected) {
+    if (!id.valid() || !symbols[id].cut)
+      return report(32, symbol_site(blocks->count), "not all symbols of its blocks are there and cut");
+    const Symbol& s = symbols[id];
+    const SymbolId sums = id == blocks->first_row ? blocks->rows : SymbolId{};
+    if (s.length != (id == blocks->count ? Expr(0) : symbol(blocks->count)) || s.sums != sums)
+      report(32, symbol_site(id), "it does not fit the others that rows are cut into");
+  }
 }
 
 void Verifier::check_id(bool known, const Site& site, std::string_view what) {

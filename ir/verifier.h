@@ -65,6 +65,8 @@ struct Verifier {
 
   // V31 of symbols and shapes.
   void check_routed_symbols();
+  // V32.
+  void check_cut_symbols();
 
   Site symbol_site(SymbolId id) const;
   Site tensor_site(TensorId id) const;

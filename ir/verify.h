@@ -29,8 +29,8 @@
 //   V16 accessed tensors are of the kind and dtype the role asks for
 //   V17 they have the shapes the roles ask for
 //   V18 attributes are those of the body, of its types, within 0 and 2^24
-//   V19 coordinates are as many as the body has, of its extents; these are at least 1, the tasks at most
-//   2^24;
+//   V19 coordinates are as many as the body has, of its extents; these are at least 1, of append 0, the tasks
+//       at most 2^24;
 //       an extent that depends on a coordinate is the last and depends on the one before it
 //   V20 regions have a range for each dim of the tensor, and lie within it for all values or are empty
 //   V21 an activation or output that a grid reads is written by an earlier one
@@ -52,6 +52,8 @@
 //       one, or has an event that does, reads a table with room for it, an operand of its name; all grids of
 //       an event have it from one table; routed lists stand in regions only; the event of a lookup depends
 //       on none
+// Cut symbols
+//   V32 a program has all symbols of row blocks (values.h), over the lists of its requests, or none; ops none
 // Cycles, counts and the order of reads and writes: scheduler/prove.h.
 #pragma once
 

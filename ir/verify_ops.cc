@@ -132,8 +132,10 @@ std::vector<Error> verify(const OpGraph& graph, const Places* places) {
   if (!v.errors.empty()) return v.errors;
   v.check_tensors(graph.ropes);
   v.check_routed_symbols();
-  for (SymbolId id : graph.symbols.ids())
+  for (SymbolId id : graph.symbols.ids()) {
     if (graph.symbols[id].routed) v.report(31, v.symbol_site(id), "ops have no routed symbols");
+    if (graph.symbols[id].cut) v.report(32, v.symbol_site(id), "ops have no cut symbols");
+  }
   for (OpId id : graph.ops.ids()) {
     const Op& op = graph.ops[id];
     const Site site = op_site(graph, id);

@@ -98,8 +98,11 @@ void GridCheck::check_coords() {
           fmt::format("the extent of coordinate {} depends on another, expected of the last coordinate, on "
                       "the one before it",
                       c.name));
-    if (const int64_t least = lower_bound(c.extent, domain); least < 1)
-      v.report(19, site, fmt::format("coordinate {} may have extent {}, expected at least 1", c.name, least));
+    const int64_t expected = grid.body == BodyKind::kAppend ? 0 : 1;  // a step may leave it nothing to do
+    if (const int64_t least = lower_bound(c.extent, domain); least < expected)
+      v.report(
+          19, site,
+          fmt::format("coordinate {} may have extent {}, expected at least {}", c.name, least, expected));
     const int64_t most = std::max<int64_t>(1, upper_bound(c.extent, domain));
     if (most > kMaxTasks / tasks) return v.report(19, site, fmt::format("more than {} tasks", kMaxTasks));
     tasks *= most;
@@ -240,6 +243,7 @@ bool check_program(Verifier& v, const TaskProgram& program) {
 
   v.check_tensors(program.ropes);
   v.check_routed_symbols();
+  v.check_cut_symbols();
   for (GridId g : program.grids.ids()) {
     v.text.set_coords(program.grids[g]);
     GridCheck{v, program, g, program.grids[g], domains[g.index], sites[g.index]}.check();

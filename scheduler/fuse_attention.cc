@@ -24,9 +24,8 @@ struct AttentionPattern {
   int64_t heads, kv_heads, head_dim;
   int64_t window;  // 0: no position is left out
   Expr tokens, context;
-  int64_t most_pieces;  // that a request's rows look at
   Expr requests;
-  SymbolId first_row, rows, kv_len;  // lists over the requests
+  SymbolId rows, kv_len;  // lists over the requests
 };
 
 Result<Rotated> find_rotated(const Fusion& f, TensorId roped, OpId reader) {
@@ -49,8 +48,8 @@ Result<OpId> find_kv_write(const Fusion& f, OpId attention) {
   return write;
 }
 
-// Pieces that a request's rows look at. Those of a step see up to window + rows - 1 positions, of which n lie
-// in up to (n - 2) / piece + 2 pieces.
+// Pieces that the rows of a block look at. They see up to window + rows - 1 positions, of which n lie in up
+// to (n - 2) / piece + 2 pieces.
 int64_t most_pieces(int64_t context, int64_t window, int64_t most_rows) {
   const int64_t all = (context + kPiecePositions - 1) / kPiecePositions;
   const int64_t seen = window + most_rows - 1;
@@ -83,10 +82,9 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   p.context = f.tensor(op.inputs[1]).shape[2];
   const int64_t window = int_attr(op.attrs, "window", 0);
   p.window = window < p.context.constant() ? window : 0;
-  p.most_pieces =
-      most_pieces(p.context.constant(), p.window, bounds(p.tokens, symbol_bounds(f.graph.symbols)).hi);
-  for (auto [name, list] :
-       {std::pair{"first_row", &p.first_row}, {"q_len", &p.rows}, {"kv_len", &p.kv_len}}) {
+  if (const Result<SymbolId> first = f.request_list(attention, "first_row", p.requests); !first.ok())
+    return first.error();
+  for (auto [name, list] : {std::pair{"q_len", &p.rows}, {"kv_len", &p.kv_len}}) {
     const Result<SymbolId> found = f.request_list(attention, name, p.requests);
     if (!found.ok()) return found.error();
     *list = found.value();
@@ -94,8 +92,8 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   return p;
 }
 
-std::vector<OpId> ops_of(const AttentionPattern& p, OpId attention) {
-  std::vector<OpId> ops = {p.q.norm, p.q.rope, p.k.norm, p.k.rope, p.kv_write, attention};
+// Without those that are not there, in order.
+std::vector<OpId> in_order(std::vector<OpId> ops) {
   std::erase_if(ops, [](OpId op) { return !op.valid(); });
   std::sort(ops.begin(), ops.end());
   return ops;
@@ -114,42 +112,101 @@ Range group_columns(const AttentionPattern& p, int64_t width) {
   return {columns * coord(0), columns};
 }
 
-// What a task of request coord(1) needs to know of it.
-struct RequestExprs {
-  Expr length;  // positions in the cache
-  Expr fresh;   // the first position of this step
-  Expr first;   // piece that its rows look at
-  Expr pieces;  // from there on
-  Range rows;   // of the step
-};
-
-RequestExprs request_exprs(const AttentionPattern& p) {
-  const Expr b = coord(1), rows = element(p.rows, b), start = element(p.first_row, b);
-  RequestExprs r;
-  r.length = element(p.kv_len, b);
-  r.fresh = r.length - rows;
-  r.first = first_piece(rows, r.length, p.window, kPiecePositions);
-  // At least one and at most so many anyhow, which intervals alone do not show.
-  const Expr all = ceil_div(r.length, kPiecePositions);
-  r.pieces = p.window == 0 ? all : min(p.most_pieces, max(1, all - r.first));
-  r.rows = {start, min(rows, p.tokens - start)};
-  return r;
+// The cut symbols of the program, added where they are not there yet: then the first attention decides how
+// many tokens make a block.
+RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
+  Symbols& symbols = f.program.symbols;
+  if (const std::optional<RowBlocks> known = row_blocks(symbols)) return *known;
+  const std::vector<Bounds> limits = symbol_bounds(symbols);
+  const int64_t tokens = bounds(p.tokens, limits).hi, requests = bounds(p.requests, limits).hi,
+                most_rows = std::max<int64_t>(1, kBlockRows * p.kv_heads / p.heads),
+                most_blocks = std::min(tokens, (tokens + requests * (most_rows - 1)) / most_rows);
+  const SymbolId count = symbols.add({"blocks", {1, most_blocks}, loc, 0, {}, false, true});
+  const auto list = [&](const char* name, Bounds elements, SymbolId sums = {}) {
+    return symbols.add({name, elements, loc, symbol(count), sums, false, true});
+  };
+  const SymbolId rows = list("block_rows", {1, most_rows});
+  list("block_first_row", {0, tokens - 1}, rows);
+  list("block_request", {0, requests - 1});
+  list("block_kv_len", {1, p.context.constant()});
+  return *row_blocks(symbols);
 }
 
-// Piece `coord(2)` from the request's first on of its positions: what earlier steps left is read, this step's
-// share is written. Either may be empty, with a size of 0 or less.
-void access_caches(Fusion& f, GridId grid, const AttentionPattern& p, const RequestExprs& r,
-                   const std::vector<TensorId>& caches) {
-  const char* const roles[] = {"k_cache", "v_cache"};
-  const Expr begin = kPiecePositions * (r.first + coord(2));
-  const Expr end = begin + kPiecePositions;
-  const Expr write_from = max(begin, r.fresh);
-  const Range request = {coord(1), 1}, head = {coord(0), 1}, columns = {0, p.head_dim};
-  for (size_t i = 0; i < 2; ++i) {
-    f.read(grid, roles[i], f.use(caches[i]), {request, head, {begin, min(end, r.fresh) - begin}, columns});
-    f.write(grid, roles[i], f.use(caches[i]),
-            {request, head, {write_from, min(end, r.length) - write_from}, columns});
+// What a task of block coord(1) needs to know of it.
+struct BlockExprs {
+  Range request;
+  Expr length;   // positions in the request's cache up to the block's last row
+  Expr written;  // from there on its own attention writes them: those of a request's last block
+  Expr first;    // piece that its rows look at
+  Expr pieces;   // from there on
+  Range rows;    // of the step
+};
+
+BlockExprs block_exprs(const AttentionPattern& p, const RowBlocks& blocks) {
+  const Expr k = coord(1), rows = element(blocks.rows, k), start = element(blocks.first_row, k),
+             request = min(element(blocks.request, k), p.requests - 1),
+             last_rows = 1 + mod(element(p.rows, request) - 1, blocks.most_rows);
+  BlockExprs b;
+  b.request = {request, 1};
+  b.length = element(blocks.kv_len, k);
+  b.written = min(b.length, element(p.kv_len, request) - last_rows);
+  b.first = first_piece(rows, b.length, p.window, kPiecePositions);
+  // At least one and at most so many anyhow, which intervals alone do not show.
+  const Expr all = ceil_div(b.length, kPiecePositions);
+  b.pieces = p.window == 0
+                 ? all
+                 : min(most_pieces(p.context.constant(), p.window, blocks.most_rows), max(1, all - b.first));
+  b.rows = {start, min(rows, p.tokens - start)};
+  return b;
+}
+
+// A range of positions of the block's request and head coord(0), in both caches.
+void access_caches(Fusion& f, GridId grid, const AttentionPattern& p, const BlockExprs& b, OpId attention,
+                   const Range& positions, bool writes) {
+  const std::vector<TensorId>& inputs = f.graph.ops[attention].inputs;
+  for (auto [role, cache] : {std::pair{"k_cache", inputs[1]}, {"v_cache", inputs[2]}}) {
+    const Region region = {b.request, {coord(0), 1}, positions, {0, p.head_dim}};
+    if (writes)
+      f.write(grid, role, f.use(cache), region);
+    else
+      f.read(grid, role, f.use(cache), region);
   }
+}
+
+// The keys and values of a block's rows, and what turns keys into those of the cache.
+void read_fresh(Fusion& f, GridId grid, const AttentionPattern& p, const BlockExprs& b) {
+  const Range columns = {p.head_dim * coord(0), p.head_dim};
+  f.read(grid, "k", f.use(p.k.x), {b.rows, columns});
+  f.read(grid, "v", f.use(p.v), {b.rows, columns});
+  const std::vector<TensorId>& rope = f.graph.ops[p.k.rope].inputs;
+  f.read(grid, "positions", f.use(rope[1]), {b.rows});
+  const TensorId table = f.use(rope[2]);
+  f.read(grid, "rope", table, whole(f.program.tensors[table]));
+  read_head_norm(f, grid, "k_norm", "k_eps", p.k.norm);
+}
+
+// A grid of tasks for key/value heads and blocks, with the attributes that all of these have.
+GridId add_block_grid(Fusion& f, const AttentionPattern& p, BodyKind body, const Expr& blocks, OpId attention,
+                      std::vector<OpId> ops) {
+  const int32_t layer = f.graph.ops[attention].layer;
+  const std::string prefix = layer < 0 ? "" : "l" + std::to_string(layer) + ".";
+  const GridId grid =
+      f.add_grid(prefix + body_name(body), body, {{"g", p.kv_heads}, {"k", blocks}}, std::move(ops));
+  Attrs& attrs = f.program.grids[grid].attrs;
+  set_attr(attrs, "heads", p.heads);
+  set_attr(attrs, "kv_heads", p.kv_heads);
+  set_attr(attrs, "head_dim", p.head_dim);
+  return grid;
+}
+
+// Later blocks of a request read what all but its last one append, so that comes before any attention.
+void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, const BlockExprs& b,
+                OpId attention) {
+  const GridId append = add_block_grid(f, p, BodyKind::kAppend, max(0, symbol(blocks.count) - p.requests),
+                                       attention, in_order({p.k.norm, p.k.rope, p.kv_write}));
+  read_fresh(f, append, p, b);
+  const Expr begin = max(0, b.length - element(blocks.rows, coord(1)));
+  access_caches(f, append, p, b, attention, {begin, b.length - begin}, true);
 }
 
 }  // namespace
@@ -159,45 +216,43 @@ Status fuse_attention(Fusion& f, OpId attention) {
   if (!matched.ok()) return matched.error();
   const AttentionPattern& p = matched.value();
   const Op& op = f.graph.ops[attention];
-  const std::string prefix = op.layer < 0 ? "" : "l" + std::to_string(op.layer) + ".";
-  const RequestExprs r = request_exprs(p);
-  const GridId attend =
-      f.add_grid(prefix + "attend", BodyKind::kAttend,
-                 {{"g", p.kv_heads}, {"b", p.requests}, {"p", r.pieces}}, ops_of(p, attention));
-  Attrs& attrs = f.program.grids[attend].attrs;
-  for (const char* name : {"heads", "kv_heads", "head_dim"})
-    set_attr(attrs, name, int_attr(op.attrs, name, 0));
-  set_attr(attrs, "piece", kPiecePositions);
-  if (p.window != 0) set_attr(attrs, "window", p.window);
-  const Attrs shared = attrs;
-  set_attr(attrs, "scale", float_attr(op.attrs, "scale", 1));
+  const RowBlocks blocks = use_row_blocks(f, p, op.loc);
+  const BlockExprs b = block_exprs(p, blocks);
+  add_append(f, p, blocks, b, attention);
 
-  const Range& rows = r.rows;
-  f.read(attend, "q", f.use(p.q.x), {rows, group_columns(p, p.head_dim)});
-  const Range kv_columns = {p.head_dim * coord(0), p.head_dim};
-  f.read(attend, "k", f.use(p.k.x), {rows, kv_columns});
-  f.read(attend, "v", f.use(p.v), {rows, kv_columns});
-  f.read(attend, "positions", f.use(op.inputs[3]), {rows});
-  const TensorId table = f.use(f.graph.ops[p.q.rope].inputs[2]);
-  f.read(attend, "rope", table, whole(f.program.tensors[table]));
+  const GridId attend = add_block_grid(f, p, BodyKind::kAttend, symbol(blocks.count), attention,
+                                       in_order({p.q.norm, p.q.rope, attention}));
+  f.program.grids[attend].coords.push_back({"p", b.pieces});
+  f.read(attend, "q", f.use(p.q.x), {b.rows, group_columns(p, p.head_dim)});
+  read_fresh(f, attend, p, b);
   read_head_norm(f, attend, "q_norm", "q_eps", p.q.norm);
-  read_head_norm(f, attend, "k_norm", "k_eps", p.k.norm);
-  access_caches(f, attend, p, r, {op.inputs[1], op.inputs[2]});
+  // Of piece coord(2) of the block what others have left is read, and what is left to the block is written.
+  // Either may be empty, with a size of 0 or less.
+  const Expr begin = kPiecePositions * (b.first + coord(2)), end = begin + kPiecePositions,
+             own = max(begin, b.written);
+  access_caches(f, attend, p, b, attention, {begin, min(end, b.written) - begin}, false);
+  access_caches(f, attend, p, b, attention, {own, min(end, b.length) - own}, true);
 
+  const int64_t pieces = most_pieces(p.context.constant(), p.window, blocks.most_rows);
   const std::string name = f.program.grids[attend].name;
-  const TensorId acc = f.add_activation(name + ".part_acc", DType::f32,
-                                        {p.most_pieces, p.tokens, p.heads * p.head_dim}, op.loc);
+  const TensorId acc =
+      f.add_activation(name + ".part_acc", DType::f32, {pieces, p.tokens, p.heads * p.head_dim}, op.loc);
   const TensorId ml =
-      f.add_activation(name + ".part_ml", DType::f32, {p.most_pieces, p.tokens, 2 * p.heads}, op.loc);
+      f.add_activation(name + ".part_ml", DType::f32, {pieces, p.tokens, 2 * p.heads}, op.loc);
   const TensorId out = f.use(op.outputs[0]);
   const GridId combine =
-      f.add_grid(prefix + "combine", BodyKind::kCombine, {{"g", p.kv_heads}, {"b", p.requests}}, {attention});
-  f.program.grids[combine].attrs = shared;
+      add_block_grid(f, p, BodyKind::kCombine, symbol(blocks.count), attention, {attention});
   for (auto [role, tensor, width] : {std::tuple{"part_acc", acc, p.head_dim}, {"part_ml", ml, int64_t{2}}}) {
-    f.write(attend, role, tensor, {{coord(2), 1}, rows, group_columns(p, width)});
-    f.read(combine, role, tensor, {{0, r.pieces}, rows, group_columns(p, width)});
+    f.write(attend, role, tensor, {{coord(2), 1}, b.rows, group_columns(p, width)});
+    f.read(combine, role, tensor, {{0, b.pieces}, b.rows, group_columns(p, width)});
   }
-  f.write(combine, "out", out, {rows, group_columns(p, p.head_dim)});
+  f.write(combine, "out", out, {b.rows, group_columns(p, p.head_dim)});
+  for (GridId grid : {attend, combine}) {
+    Attrs& attrs = f.program.grids[grid].attrs;
+    set_attr(attrs, "piece", kPiecePositions);
+    if (p.window != 0) set_attr(attrs, "window", p.window);
+    if (grid == attend) set_attr(attrs, "scale", float_attr(op.attrs, "scale", 1));
+  }
   return {};
 }
 

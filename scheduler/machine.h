@@ -9,9 +9,9 @@
 
 namespace mkc {
 
-// A worker's shared memory holds the ring, its barriers, and the bodies' scratch.
+// A worker's shared memory holds the ring, its barriers, lists of the step, and the bodies' scratch.
 constexpr uint64_t kRingBarrierBytes = 1024;
-constexpr uint64_t kScratchBytes = 24 * 1024;
+constexpr uint64_t kScratchBytes = 34 * 1024;
 
 // Bandwidth reached by a read of `bytes` that starts with nothing in flight.
 struct BurstPoint {

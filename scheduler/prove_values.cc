@@ -175,13 +175,15 @@ class Batches {
       values_.push_back(std::move(values));
   }
 
-  // One row each at the interesting lengths in turn; the last is a chunk of what room there is.
+  // One row each at the interesting lengths in turn; the last is a chunk of what room there is, if need be at
+  // the start of a context.
   std::vector<StepRequest> mixed(int64_t most) const {
     std::vector<StepRequest> requests;
     const auto count = static_cast<size_t>(std::min(most, max_requests_));
     for (size_t i = 0; i < count; ++i) requests.push_back({1, lengths_[(i * 5 + 2) % lengths_.size()]});
     StepRequest& last = requests.back();
-    last.rows = std::min({max_tokens_ - static_cast<int64_t>(count) + 1, max_rows_, last.kv_len});
+    last.rows = std::min({max_tokens_ - static_cast<int64_t>(count) + 1, max_rows_, context_});
+    last.kv_len = std::max(last.kv_len, last.rows);
     return requests;
   }
 

@@ -142,9 +142,19 @@ int64_t ceil_of(int64_t n, int64_t by) {
   return (n + by - 1) / by;
 }
 
-// Blocks of query rows go one after the other through the piece's keys and values: the first brings them from
-// memory, the others from L2. The loads of a block wait for each other, some elements of the keys or some
-// columns of the values at a time.
+// Whether the task is of a request's last row block, which there are as many of as requests, after all
+// others.
+bool TaskWorks::brings_context(const TaskGrid& attend, std::span<const int64_t> coords) const {
+  const Symbols& symbols = step_.schedule->program.symbols;
+  const std::optional<RowBlocks> blocks = row_blocks(symbols);
+  if (!blocks) return true;
+  return coords[1] >=
+         evaluate(attend.coords[1].extent - symbols[find_symbol(symbols, "q_len")].length, step_.symbols);
+}
+
+// Keys and values come from memory once, by the tasks of a request's last row block, and from L2 for its
+// others and for whatever rows go through the piece after the first. The loads of a block wait for each
+// other, some elements of the keys or some columns of the values at a time.
 TaskWork TaskWorks::attend(uint32_t task) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];
@@ -162,12 +172,14 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   const int64_t sums = blocks + ceil_of(rows, kMergedRows) * ceil_of(head_dim, kMergedColumns);
   const double block_ns =
       std::max(kv_bytes / machine_.attend_bytes_per_ns, static_cast<double>(loads) * machine_.fetch_ns);
-  const double l2_bytes = kv_bytes * static_cast<double>(blocks - 1) + read_bytes(step_, task, is_computed);
+  const double cold_bytes = brings_context(g, coords) ? kv_bytes : 0;
+  const double l2_bytes =
+      kv_bytes * static_cast<double>(blocks) - cold_bytes + read_bytes(step_, task, is_computed);
 
   TaskWork work;
-  work.cold_bytes = static_cast<uint64_t>(kv_bytes);
+  work.cold_bytes = static_cast<uint64_t>(cold_bytes);
   // The first block goes through them while they arrive.
-  const double first_ns = kv_bytes / machine_.worker_bytes_per_ns;
+  const double first_ns = cold_bytes / machine_.worker_bytes_per_ns;
   work.start_ns = machine_.fetch_ns;
   work.busy_ns = std::max({0.0, l2_bytes / l2_rate(grid), static_cast<double>(blocks) * block_ns - first_ns});
   work.end_ns = static_cast<double>(sums) * machine_.reduce_ns + machine_.task_ns + machine_.barrier_ns;
@@ -211,6 +223,7 @@ TaskWork TaskWorks::of(uint32_t task, uint32_t strips) const {
       return strip(task, strips);
     case BodyKind::kAttend:
       return attend(task);
+    case BodyKind::kAppend:
     case BodyKind::kCombine:
     case BodyKind::kEmbed:
     case BodyKind::kDraw:

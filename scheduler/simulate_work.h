@@ -39,6 +39,7 @@ class TaskWorks {
   TaskWork product(GridId grid, int64_t tokens, uint32_t strips) const;
   TaskWork strip(uint32_t task, uint32_t strips) const;
   TaskWork attend(uint32_t task) const;
+  bool brings_context(const TaskGrid& attend, std::span<const int64_t> coords) const;
   TaskWork other(uint32_t task) const;
   double readers(GridId grid) const;
   double l2_rate(GridId grid) const;

@@ -155,13 +155,15 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
   struct Source {
     GridId grid;
     bool always;  // each of its tasks notifies
+    bool exists;  // it has a task
   };
   const uint32_t grids = program.grids.size();
   const std::vector<Bounds> symbols = symbol_bounds(program.symbols);
   std::vector<std::vector<Source>> sources(program.events.size());
   for (GridId g : program.grids.ids())
     for (const Notify& n : program.grids[g].notifies)
-      sources[n.event.index].push_back({g, always_notifies(program.grids[g], n, symbols)});
+      sources[n.event.index].push_back(
+          {g, always_notifies(program.grids[g], n, symbols), never_empty(program.grids[g], symbols)});
 
   // before[b]: grids that precede every task of b. flows[b]: grids each task of which precedes some task of
   // b. In program order a grid's sources come first; what is not known yet counts as unordered.
@@ -179,7 +181,8 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
         GridSet flows_to_a = flows[a.grid.index];
         flows_to_a.set(a.grid.index);
         before_any_source &= before[a.grid.index];
-        if (one_cell && a.always) before[b.index] |= before[a.grid.index] | flows_to_a;
+        if (one_cell && a.always) before[b.index] |= flows_to_a;
+        if (one_cell && a.always && a.exists) before[b.index] |= before[a.grid.index];
         if (every_cell && a.always) flows[b.index] |= flows_to_a;
       }
       // Whichever source completes the cell, these come before it.

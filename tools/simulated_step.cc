@@ -14,23 +14,30 @@ namespace {
 constexpr int64_t kMostTokens = 256, kMostRequests = 64;
 constexpr int64_t kDefaultContext = 1024;
 
+int64_t tokens_of(const StepOptions& o) {
+  return o.chunk != 0 ? o.batch - 1 + o.chunk : std::max(o.tokens, o.batch);
+}
+
 // Values of the schedule's symbols, and the context: the tokens are shared out evenly among requests of one
-// context.
+// context, unless the last one has a chunk.
 Result<std::pair<std::vector<int64_t>, int64_t>> symbol_values(const Symbols& symbols, const StepOptions& o) {
   const auto limit = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
   const auto check = [](const char* flag, int64_t value, int64_t least, int64_t most) -> Status {
     if (value >= least && value <= most) return {};
     return Error{fmt::format("{}: error: found {}, expected {} to {}", flag, value, least, most)};
   };
-  const int64_t tokens = o.tokens != 0 ? o.tokens : o.batch;
+  const int64_t tokens = o.tokens != 0 ? o.tokens : tokens_of(o);
   const int64_t context = o.model.options.context.value_or(std::min(kDefaultContext, limit("kv_len")));
   if (Status s = check("--batch", o.batch, 1, limit("B")); !s.ok()) return s.error();
   if (Status s = check("--context", context, 1, limit("kv_len")); !s.ok()) return s.error();
   const int64_t most = std::min(limit("T"), o.batch * std::min(context, limit("q_len")));
+  const int64_t most_chunk = std::min({limit("T") - o.batch + 1, context, limit("q_len")});
+  if (Status s = check("--chunk", o.chunk, 0, most_chunk); !s.ok()) return s.error();
   if (Status s = check("--tokens", tokens, o.batch, most); !s.ok()) return s.error();
   std::vector<StepRequest> requests;
   for (int64_t b = 0; b < o.batch; ++b)
-    requests.push_back({tokens / o.batch + (b < tokens % o.batch ? 1 : 0), context});
+    requests.push_back({o.chunk != 0 ? 1 : tokens / o.batch + (b < tokens % o.batch ? 1 : 0), context});
+  if (o.chunk != 0) requests.back().rows = o.chunk;
   std::vector<int64_t> slot_rows;
   if (const Routing routing = routing_of(symbols); routing.choices != 0)
     slot_rows = spread_rows(routing, tokens, expected_slots(routing, tokens));
@@ -45,16 +52,18 @@ void add_step_options(CLI::App& command, StepOptions& request) {
       ->description("positions of the request, this step's included; default 1024");
   command.add_option("--batch", request.batch, "requests of the step; default 1")
       ->check(CLI::Range(int64_t{1}, kMostRequests));
-  command
-      .add_option("--tokens", request.tokens,
-                  "tokens of the step, shared out among the requests; default one each")
-      ->check(CLI::Range(int64_t{1}, kMostTokens));
+  CLI::Option* tokens = command.add_option(
+      "--tokens", request.tokens, "tokens of the step, shared out among the requests; default one each");
+  tokens->check(CLI::Range(int64_t{1}, kMostTokens));
+  command.add_option("--chunk", request.chunk, "tokens of the last request, where the others have one")
+      ->check(CLI::Range(int64_t{1}, kMostTokens))
+      ->excludes(tokens);
 }
 
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options) {
   // The limits of the step are at least what is simulated; that of the cache is --context itself.
   ModelOptions& limits = request.model.options;
-  const int64_t tokens = std::max(request.tokens, request.batch);
+  const int64_t tokens = tokens_of(request);
   if (!limits.max_tokens && tokens > 64) limits.max_tokens = tokens;
   if (!limits.max_requests && request.batch > 16) limits.max_requests = request.batch;
   Result<Compilation> opened = open_model(request.model, false);
@@ -77,7 +86,7 @@ std::string symbols_text(const SimulatedStep& step) {
   const Symbols& symbols = step.compilation.schedule().program.symbols;
   std::string text;
   for (const Symbol& s : symbols)
-    if (!s.is_list())
+    if (!s.is_list() && !s.cut)
       text += fmt::format("{} = {}, ", s.name, step.symbols[find_symbol(symbols, s.name).index]);
   return text + fmt::format("{} positions a request", step.context);
 }
@@ -87,7 +96,7 @@ nlohmann::ordered_json symbols_json(const SimulatedStep& step) {
   nlohmann::ordered_json out;
   for (SymbolId id : symbols.ids()) {
     const Symbol& s = symbols[id];
-    if (s.sums.valid()) continue;
+    if (s.sums.valid() || s.cut) continue;
     out[s.name] = step.symbols[id.index];
     if (!s.is_list()) continue;
     const auto begin = step.symbols.begin() + step.symbols[id.index];

@@ -12,10 +12,11 @@ struct StepOptions {
   ModelRequest model;
   int64_t batch = 1;
   int64_t tokens = 0;          // of the step; 0: one a request
+  int64_t chunk = 0;           // of the last request, where the others have one; 0: none has so many
   bool balance_grids = false;  // of PlaceOptions
 };
 
-// Adds the options of the model and --batch and --tokens; --context is the request's positions.
+// Adds the options of the model and --batch, --tokens and --chunk; --context is the request's positions.
 void add_step_options(CLI::App& command, StepOptions& request);
 
 struct SimulatedStep {

@@ -1,5 +1,7 @@
 // Attention with split keys (Dao 2023, "Flash-Decoding"): a task takes one piece of a request's context for
-// one key/value head and all query rows of its group; combine merges the pieces in order.
+// one key/value head and the query rows of its group in a row block; combine merges the pieces in order. The
+// keys and values of a request's last block come into the cache by the tasks that read them, those of others
+// before by append.
 #include "codegen/device/attend_fma.h"
 #include "codegen/device/attend_mma.h"
 
@@ -21,7 +23,7 @@ MK_INLINE void move_to_key(const Worker& w, const AttendArgs& a, AS1 char* k_row
     if (!is_finite<C>(v_row + i * C::bytes)) C::store(v_row + i * C::bytes, 0);
 }
 
-// Rotates and stores the keys, and stores the values, of this step's rows that fall into the piece.
+// Rotates and stores the keys, and stores the values, of the block's rows at positions [begin, end).
 template <class C>
 MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, u32 begin, u32 end) {
   const u32 width = a.kv_heads * a.head_dim;
@@ -56,7 +58,7 @@ MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, 
   }
 }
 
-// The number of a part: of row x of a request, counted over its tokens and the group's heads.
+// The number of a part: of row x of a row block, counted over its tokens and the group's heads.
 MK_INLINE u64 part_of(const AttendArgs& a, const Rows& r, u32 piece, u32 x) {
   const u32 group = a.heads / a.kv_heads;
   return ((u64)piece * a.max_tokens + r.first + x / group) * a.heads + r.head * group + x % group;
@@ -118,16 +120,22 @@ MK_INLINE void attend_block(Worker w, const AttendArgs& a, const Rows& r, const 
 }
 
 template <class C, class Form>
-MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 request, u32 piece, u32 block) {
+MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 piece, u32 block) {
   renew_thread(w);
-  const Rows r(a, request, head);
+  const Rows r(a, row_block, head);
   const u32 begin = (first_piece(a, r) + piece) * kPiece;
-  if (block == 0) write_cache<C>(w, a, r, begin, begin + kPiece);
+  if (block == 0 && r.last_of_request(a)) write_cache<C>(w, a, r, begin, begin + kPiece);
   const Block b(a, r, block * Form::kRows, Form::kRows);
   if (b.sees(begin, begin + kPiece)) attend_block<C, Form>(w, a, r, b, piece);
 }
 
-// The row x of a request: merges its parts [from, to) in piece order. By one warp.
+template <class C>
+MK_INLINE void append(Worker& w, const AttendArgs& a, u32 head, u32 row_block) {
+  renew_thread(w);
+  write_cache<C>(w, a, Rows(a, row_block, head), 0, ~0u);
+}
+
+// The row x of a row block: merges its parts [from, to) in piece order. By one warp.
 MK_INLINE void merge_parts(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to) {
   constexpr u32 kAtOnce = 4, kColumns = kMaxHeadDim / kWarpLanes;
   f32 all = kNone, total = 0, sum[kColumns] = {};
@@ -160,22 +168,35 @@ MK_INLINE void merge_parts(const Worker& w, const AttendArgs& a, const Rows& r, 
 
 }  // namespace
 
-MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 request, u32 piece, u32 block) {
-  attend<F32, FmaForm>(*w, *a, head, request, piece, block);
+MK_BODY void mkb_append_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block) {
+  append<F32>(*w, *a, head, row_block);
 }
-MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 request, u32 piece, u32 block) {
-  attend<Bf16, MmaForm<Bf16>>(*w, *a, head, request, piece, block);
+MK_BODY void mkb_append_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block) {
+  append<Bf16>(*w, *a, head, row_block);
 }
-MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 request, u32 piece, u32 block) {
-  attend<F16, MmaForm<F16>>(*w, *a, head, request, piece, block);
+MK_BODY void mkb_append_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block) {
+  append<F16>(*w, *a, head, row_block);
 }
-MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 request, u32 piece, u32 block) {
-  attend<E4m3, MmaForm<E4m3>>(*w, *a, head, request, piece, block);
+MK_BODY void mkb_append_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block) {
+  append<E4m3>(*w, *a, head, row_block);
 }
 
-// One key/value head of a request: each row has parts of the pieces that it sees.
-MK_BODY void mkb_combine(Worker* w, const AttendArgs* a, u32 head, u32 request) {
-  const Rows r(*a, request, head);
+MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 piece, u32 block) {
+  attend<F32, FmaForm>(*w, *a, head, row_block, piece, block);
+}
+MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 piece, u32 block) {
+  attend<Bf16, MmaForm<Bf16>>(*w, *a, head, row_block, piece, block);
+}
+MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 piece, u32 block) {
+  attend<F16, MmaForm<F16>>(*w, *a, head, row_block, piece, block);
+}
+MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 piece, u32 block) {
+  attend<E4m3, MmaForm<E4m3>>(*w, *a, head, row_block, piece, block);
+}
+
+// One key/value head of a row block: each row has parts of the pieces that it sees.
+MK_BODY void mkb_combine(Worker* w, const AttendArgs* a, u32 head, u32 row_block) {
+  const Rows r(*a, row_block, head);
   const u32 group = a->heads / a->kv_heads, first = first_piece(*a, r);
   for (u32 x = w->warp(); x < r.count * group; x += kConsumerWarps) {
     const u32 last = r.fresh() + x / group;

@@ -74,18 +74,20 @@ MK_INLINE void rotate_head(const Worker& w, AS1 const f32* x, AS1 const f32* nor
   }
 }
 
-// One request's share of the step, for one head.
+// A row block, for one head.
 struct Rows {
   u32 first, count;  // rows of the step
-  u32 kv_len;        // positions with theirs
+  u32 kv_len;        // positions of the request up to the last of them
   u32 request, head;
-  MK_INLINE Rows(const AttendArgs& a, u32 request_number, u32 head_number)
-      : first(a.first_row[request_number]),
-        count(a.rows[request_number]),
-        kv_len(a.kv_len[request_number]),
-        request(request_number),
+  MK_INLINE Rows(const AttendArgs& a, u32 block, u32 head_number)
+      : first(a.first_row[block]),
+        count(a.rows[block]),
+        kv_len(a.kv_len[block]),
+        request(a.request[block]),
         head(head_number) {}
-  MK_INLINE u32 fresh() const { return kv_len - count; }  // the first position of the step
+  MK_INLINE u32 fresh() const { return kv_len - count; }  // position of the first row
+  // Nobody else reads the keys and values of these rows, so nobody has appended them.
+  MK_INLINE bool last_of_request(const AttendArgs& a) const { return kv_len == a.context[request]; }
   // Bytes from the beginning of a cache to a position, which has a page.
   MK_INLINE u64 offset_of(const PagedCache& c, u32 position) const {
     const u32 page = c.page_index[c.page_begin[request] + (position >> c.page_shift)];
@@ -98,15 +100,16 @@ struct Rows {
 MK_INLINE u32 first_seen(const AttendArgs& a, u32 last) {
   return a.window != 0 && last + 1 > a.window ? last + 1 - a.window : 0;
 }
-// The first piece that a request's rows look at: parts are numbered from there.
+// The first piece that the rows look at: parts are numbered from there.
 MK_INLINE u32 first_piece(const AttendArgs& a, const Rows& r) {
   return first_seen(a, r.fresh()) / kPiece;
 }
 
-// Query rows [first, first + count) of a request: row x is head x % group of its token x / group.
+// Query rows [first, first + count) of a row block, as many as go through a piece together: row x is head x %
+// group of token x / group.
 struct Block {
   u32 first, count, group;
-  u32 fresh;       // position of the request's token 0
+  u32 fresh;       // position of token 0
   u32 begin, end;  // positions that any of them sees
   MK_INLINE Block(const AttendArgs& a, const Rows& r, u32 first_row, u32 most)
       : first(first_row), group(a.heads / a.kv_heads), fresh(r.fresh()) {
@@ -115,8 +118,8 @@ struct Block {
     begin = first_seen(a, fresh + token(0));
     end = fresh + token(count - 1) + 1;
   }
-  MK_INLINE u32 token(u32 row) const { return (first + row) / group; }  // of the request
-  MK_INLINE u32 head(u32 row) const { return (first + row) % group; }   // of the group
+  MK_INLINE u32 token(u32 row) const { return (first + row) / group; }
+  MK_INLINE u32 head(u32 row) const { return (first + row) % group; }  // of the group
   MK_INLINE bool visible(const AttendArgs& a, u32 row, u32 position) const {
     const u32 last = fresh + token(row);
     return row < count && position <= last && (a.window == 0 || last - position < a.window);

@@ -59,7 +59,8 @@ struct PagedCache {
 // q [T, heads*head_dim], k and v [T, kv_heads*head_dim] f32 as projected; rope [positions, head_dim]:
 // cosines, then sines; q_norm, k_norm [head_dim] or null; part_acc [pieces, tokens of the limit,
 // heads*head_dim], part_ml [pieces, same, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim].
-// By request: first_row and rows of the step, kv_len positions in the cache with these.
+// By row block (ir/values.h): its request, first_row and rows of the step, kv_len positions in the cache up
+// to its last row. By request: context, the positions with all its rows.
 struct AttendArgs {
   AS1 const f32* q;
   AS1 const f32* k;
@@ -72,9 +73,11 @@ struct AttendArgs {
   AS1 f32* part_acc;
   AS1 f32* part_ml;
   AS1 f32* out;
+  AS3 const u32* request;
   AS3 const u32* first_row;
   AS3 const u32* rows;
   AS3 const u32* kv_len;
+  AS3 const u32* context;
   u32 max_tokens;
   u32 window;  // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
@@ -82,7 +85,7 @@ struct AttendArgs {
   f32 scale;  // of the scores, times log2(e)
 };
 
-// Query rows that go through a piece together.
+// Query rows that the warps of a worker take through a piece together.
 constexpr u32 kBlockRows = 16;
 constexpr u32 kBlockRowsF32 = 8;  // with f32 caches
 
@@ -162,12 +165,14 @@ bool mkd_next_step(Worker*, AS1 const MkSession*, AS1 MkStep*, u32 tokens_symbol
 bool mkd_loader_join(Worker*, AS1 const MkStep*, u32* symbols);
 bool mkd_loader_next_step(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32* symbols, u32 tokens_symbol);
 void mkd_segment_begin(Worker*);
-void mkd_load_list(Worker*, AS1 const MkStep*, u32 list, u32 count);
+void mkd_load_list(Worker*, AS1 const MkStep*, u32 number, u32 list, u32 count);
 void mkd_set_element(Worker*, u32 list, u32 index, u32 value);
 void mkd_sum_list(Worker*, u32 list, u32 count);
 AS3 u32* mkd_list(Worker*, u32 list);
 u32 mkd_element(Worker*, u32 list, u32 index);
 u32 mkd_row_of(Worker*, u32 list, u32 count, u32 task);
+void mkd_cut_rows(Worker*, u32 before_last, u32 requests, u32 most_rows, u32 q_len, u32 first_row, u32 kv_len,
+                  u32 block_request, u32 block_rows, u32 block_first_row, u32 block_kv_len);
 void mkd_wait(Worker*, u32 cell, u32 expected);
 void mkd_notify(Worker*, u32 cell, u32 count);
 bool mkd_notify_last(Worker*, u32 cell, u32 expected);
@@ -200,11 +205,15 @@ void mkb_product_f32(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_product_f16(Worker*, const ProductArgs*, u32 strip, u32 strips);
 // `block`: of the request's query rows. The first block stores the step's keys and values.
-void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);
-void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);
-void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);
-void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 request, u32 piece, u32 block);
-void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 request);
+void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
+void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
+void mkb_append_f16(Worker*, const AttendArgs*, u32 head, u32 row_block);
+void mkb_append_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block);
+void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
+void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
+void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
+void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
+void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);

@@ -103,49 +103,6 @@ MK_BODY void mkd_segment_begin(Worker* w) {
   renew_thread(*w);
 }
 
-// Consumer threads: brings a list of the step, of `count` elements, into shared memory; a consumer barrier
-// must follow.
-MK_BODY void mkd_load_list(Worker* w, AS1 const MkStep* step, u32 list, u32 count) {
-  AS1 const u32* from = (AS1 const u32*)step->lists + list * kMaxRequests;
-  for (u32 i = w->thread; i < count; i += kConsumerThreads) w->list(list)[i] = from[i];
-}
-
-MK_BODY void mkd_set_element(Worker* w, u32 list, u32 index, u32 value) {
-  w->list(list)[index] = value;
-}
-
-// Consumer threads: element i becomes the sum of the elements before it, for i up to `count`.
-MK_BODY void mkd_sum_list(Worker* w, u32 list, u32 count) {
-  AS3 u32* elements = w->list(list);
-  consumer_barrier();
-  u32 sum = 0;
-  if (w->thread <= count)
-    for (u32 i = 0; i < w->thread; ++i) sum += elements[i];
-  consumer_barrier();
-  if (w->thread <= count) elements[w->thread] = sum;
-  consumer_barrier();
-}
-
-MK_BODY AS3 u32* mkd_list(Worker* w, u32 list) {
-  return w->list(list);
-}
-MK_BODY u32 mkd_element(Worker* w, u32 list, u32 index) {
-  return w->list(list)[index];
-}
-
-// Where element i of the list is the first task of row i, and element `count` the number of all tasks: the
-// row of a task.
-MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
-  AS3 const u32* begin = w->list(list);
-  u32 row = 0;
-  for (u32 left = count; left > 1;) {  // the row is one of `left` from `row` on
-    const u32 half = left / 2;
-    if (begin[row + half] <= task) row += half;
-    left -= half;
-  }
-  return row;
-}
-
 // Consumer threads: returns once the cell has `expected` notifications, or after a fault. One thread polls;
 // its acquire and the barrier order everything the notifiers wrote before what any thread reads next.
 MK_BODY void mkd_wait(Worker* w, u32 cell, u32 expected) {

@@ -19,9 +19,7 @@ using namespace mkrt;
 constexpr u32 kWarpLanes = 32;
 constexpr u32 kConsumerBarrier = 1;  // named barrier of the consumer warps
 constexpr u32 kBarrierBytes = 1024;  // behind the stages: mbarriers and words that threads share
-constexpr u32 kListBytes = 2048;     // behind the barriers: lists of the step, and of tasks
-constexpr u32 kListEntries = kMaxRequests + 1;
-constexpr u32 kMaxLists = kListBytes / 4 / kListEntries;
+constexpr u32 kListBytes = 8192;  // behind the barriers: lists of the step, of its row blocks, and of tasks
 constexpr u32 kScratchBytes = 26624;  // behind the lists; a task's own, free at its end
 constexpr u32 kMaxStages = 32;
 constexpr u32 kHandedTasks = 16;  // that the loader has drawn and the consumers have not begun
@@ -62,8 +60,8 @@ struct Worker {
   MK_INLINE AS3 u32* arrived_last() const { return told_task(2); }
   MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // by a lookup
   MK_INLINE AS3 u32* goes_on() const { return arrived_last() + 2; }
-  MK_INLINE AS3 u32* list(u32 number) const {
-    return (AS3 u32*)(shared + stages * kStageBytes + kBarrierBytes) + number * kListEntries;
+  MK_INLINE AS3 u32* list(u32 word) const {
+    return (AS3 u32*)(shared + stages * kStageBytes + kBarrierBytes) + word;
   }
   MK_INLINE AS3 char* scratch() const { return shared + stages * kStageBytes + kBarrierBytes + kListBytes; }
 };

@@ -48,7 +48,7 @@ define void @mk_kernel(ptr addrspace(1) %session, ptr addrspace(1) %step) {{
   %first_row = getelementptr i8, ptr %arguments, i64 {first_row}
   %rows = getelementptr i8, ptr %arguments, i64 {rows}
   %list0 = call ptr addrspace(3) @mkd_list(ptr %worker, i32 0)
-  %list1 = call ptr addrspace(3) @mkd_list(ptr %worker, i32 1)
+  %list1 = call ptr addrspace(3) @mkd_list(ptr %worker, i32 64)
   store ptr addrspace(3) %list0, ptr %first_row
   store ptr addrspace(3) %list1, ptr %rows
   %thread = call i32 @mk_thread()
@@ -59,7 +59,7 @@ consumer:
   br i1 %lists, label %list, label %listed
 list:
   call void @mkd_set_element(ptr %worker, i32 0, i32 %thread, i32 %thread)
-  call void @mkd_set_element(ptr %worker, i32 1, i32 %thread, i32 1)
+  call void @mkd_set_element(ptr %worker, i32 64, i32 %thread, i32 1)
   br label %listed
 listed:
   call void @mkd_barrier()
@@ -91,7 +91,8 @@ std::unique_ptr<llvm::Module> kernel_module(llvm::LLVMContext& context) {
   std::unique_ptr<llvm::Module> module = llvm::parseAssemblyString(kKernel, fault, context);
   REQUIRE_MESSAGE(module, fault.getMessage().str());
   for (const Bitcode& file : device_bitcode()) {
-    if (file.name != std::string("worker") && file.name != std::string("draw")) continue;
+    const std::string_view name = file.name;
+    if (name != "worker" && name != "lists" && name != "draw") continue;
     const llvm::StringRef bytes(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
     std::unique_ptr<llvm::Module> part = checked(llvm::parseBitcodeFile({bytes, file.name}, context));
     for (llvm::Function& f : *part)

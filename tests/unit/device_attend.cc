@@ -14,17 +14,20 @@ struct Form {
   uint32_t (*encode)(float);
   float (*decode)(uint32_t);
   uint32_t block_rows;
+  void (*append)(Worker*, const AttendArgs*, u32, u32);
   void (*attend)(Worker*, const AttendArgs*, u32, u32, u32, u32);
   double key_error, row_error;
   float k_scale = 1, v_scale = 1;
 };
-const Form kForms[] = {
-    {4, [](float v) { return std::bit_cast<uint32_t>(v); },
-     [](uint32_t v) { return std::bit_cast<float>(v); }, kBlockRowsF32, mkb_attend_f32, 1e-5, 5e-6},
-    {2, emulator::f32_to_bf16, emulator::bf16_to_f32, kBlockRows, mkb_attend_bf16, 1.0 / 256, 4e-3},
-    {2, emulator::f32_to_f16, emulator::f16_to_f32, kBlockRows, mkb_attend_f16, 1.0 / 2048, 1e-3},
-    {1, emulator::f32_to_e4m3, emulator::e4m3_to_f32, kBlockRows, mkb_attend_e4m3, 1.0 / 16, 1e-3, 0.0625f,
-     0.3f}};
+const Form kForms[] = {{4, [](float v) { return std::bit_cast<uint32_t>(v); },
+                        [](uint32_t v) { return std::bit_cast<float>(v); }, kBlockRowsF32, mkb_append_f32,
+                        mkb_attend_f32, 1e-5, 5e-6},
+                       {2, emulator::f32_to_bf16, emulator::bf16_to_f32, kBlockRows, mkb_append_bf16,
+                        mkb_attend_bf16, 1.0 / 256, 4e-3},
+                       {2, emulator::f32_to_f16, emulator::f16_to_f32, kBlockRows, mkb_append_f16,
+                        mkb_attend_f16, 1.0 / 2048, 1e-3},
+                       {1, emulator::f32_to_e4m3, emulator::e4m3_to_f32, kBlockRows, mkb_append_e4m3,
+                        mkb_attend_e4m3, 1.0 / 16, 1e-3, 0.0625f, 0.3f}};
 
 struct Case {
   uint32_t heads, kv_heads, head_dim, tokens, kv_len;
@@ -141,16 +144,21 @@ struct Paged {
   }
 };
 
-// The body's result: attend every piece, then combine.
+// The body's result: of the rows in blocks of `block_tokens`, append those of all but the last one, attend
+// every piece, then combine.
 std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t page_size = 16,
-                       bool heads_outside = false) {
-  // As docs/ir.md has it: the piece of the first position that the first token sees.
-  const uint32_t first_token = c.kv_len - c.tokens;
-  const uint32_t first_piece =
-      c.window == 0 || first_token < c.window ? 0 : (first_token + 1 - c.window) / 256;
-  const uint32_t pieces = (c.kv_len + 255) / 256 - first_piece;
-  std::vector<float> acc(size_t{pieces} * kMaxTokens * c.heads * c.head_dim, NAN);
-  std::vector<float> ml(size_t{pieces} * kMaxTokens * c.heads * 2, NAN);
+                       bool heads_outside = false, uint32_t block_tokens = kMaxTokens) {
+  const uint32_t blocks = (c.tokens + block_tokens - 1) / block_tokens, most_pieces = (c.kv_len + 255) / 256;
+  const auto rows_of = [&](uint32_t k) { return std::min(block_tokens, c.tokens - k * block_tokens); };
+  const auto end_of = [&](uint32_t k) { return c.kv_len - c.tokens + k * block_tokens + rows_of(k); };
+  // As docs/ir.md has it: from the piece of the first position that a block's first token sees.
+  const auto pieces_of = [&](uint32_t k) {
+    const uint32_t first_token = end_of(k) - rows_of(k);
+    const uint32_t first_seen = c.window == 0 || first_token < c.window ? 0 : first_token + 1 - c.window;
+    return (end_of(k) + 255) / 256 - first_seen / 256;
+  };
+  std::vector<float> acc(size_t{most_pieces} * kMaxTokens * c.heads * c.head_dim, NAN);
+  std::vector<float> ml(size_t{most_pieces} * kMaxTokens * c.heads * 2, NAN);
   std::vector<float> out(size_t{c.tokens} * c.heads * c.head_dim, NAN);
   AttendArgs a{};
   a.q = global(p.q.data());
@@ -183,18 +191,30 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   Sides s;
   s.consume = [&](Worker& w) {
     AttendArgs mine = a;  // lists lie in the worker's memory
-    mine.first_row = mkd_list(&w, 0), mine.rows = mkd_list(&w, 1), mine.kv_len = mkd_list(&w, 2);
-    if (w.thread == 0)
-      for (u32 list = 0; list < 3; ++list)
-        mkd_set_element(&w, list, 0, list == 0 ? 0 : list == 1 ? c.tokens : c.kv_len);
+    mine.first_row = mkd_list(&w, 0), mine.rows = mkd_list(&w, 256), mine.kv_len = mkd_list(&w, 512);
+    mine.request = mkd_list(&w, 768), mine.context = mkd_list(&w, 1024);
+    if (w.thread == 0) {
+      for (u32 k = 0; k < blocks; ++k) {
+        mkd_set_element(&w, 0, k, k * block_tokens);
+        mkd_set_element(&w, 256, k, rows_of(k));
+        mkd_set_element(&w, 512, k, end_of(k));
+        mkd_set_element(&w, 768, k, 0);
+      }
+      mkd_set_element(&w, 1024, 0, c.kv_len);
+    }
     mkd_barrier();
     for (u32 g = 0; g < c.kv_heads; ++g)
-      for (u32 piece = 0; piece < pieces; ++piece) {
-        for (u32 block = 0; block * form.block_rows < c.tokens * (c.heads / c.kv_heads); ++block)
-          form.attend(&w, &mine, g, 0, piece, block);
-        mkd_barrier();
-      }
-    for (u32 g = 0; g < c.kv_heads; ++g) mkb_combine(&w, &mine, g, 0);
+      for (u32 k = 0; k + 1 < blocks; ++k) form.append(&w, &mine, g, k);
+    mkd_barrier();
+    for (u32 g = 0; g < c.kv_heads; ++g)
+      for (u32 k = 0; k < blocks; ++k)
+        for (u32 piece = 0; piece < pieces_of(k); ++piece) {
+          for (u32 block = 0; block * form.block_rows < rows_of(k) * (c.heads / c.kv_heads); ++block)
+            form.attend(&w, &mine, g, k, piece, block);
+          mkd_barrier();
+        }
+    for (u32 g = 0; g < c.kv_heads; ++g)
+      for (u32 k = 0; k < blocks; ++k) mkb_combine(&w, &mine, g, k);
   };
   launch(s);
   k_cache.copy_to(p.k_cache);
@@ -217,6 +237,11 @@ TEST_CASE("attention over cache and new tokens agrees with float64, in every for
       Problem p = make_problem(c), other = p;
       const std::vector<float> out = run(c, form, p);
       CHECK(run(c, form, other, 32, true) == out);  // the bits do not depend on where pages lie
+      other = make_problem(c);
+      CHECK(run(c, form, other, 16, false, 3) == out);  // nor on how rows are cut into blocks
+      const size_t bytes = p.k_cache.size() * sizeof(float);
+      CHECK(std::memcmp(other.k_cache.data(), p.k_cache.data(), bytes) == 0);
+      CHECK(std::memcmp(other.v_cache.data(), p.v_cache.data(), bytes) == 0);
       for (uint32_t t = 0; t < c.tokens; ++t)
         for (uint32_t g = 0; g < c.kv_heads; ++g) {
           const size_t from = (t * c.kv_heads + g) * c.head_dim;

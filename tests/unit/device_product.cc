@@ -81,9 +81,9 @@ void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk 
   s.consume = [&](Worker& w) {
     if (a.picks) {
       for (u32 b = 0, row = 0; b < q_len.size(); row += q_len[b++])
-        if (w.thread == b) mkd_set_element(&w, 0, b, q_len[b]), mkd_set_element(&w, 1, b, row);
+        if (w.thread == b) mkd_set_element(&w, 0, b, q_len[b]), mkd_set_element(&w, kMaxRequests, b, row);
       mkd_barrier();
-      a.q_len = mkd_list(&w, 0), a.first_row = mkd_list(&w, 1);
+      a.q_len = mkd_list(&w, 0), a.first_row = mkd_list(&w, kMaxRequests);
       mkb_product_rows(&w, &a);
     }
     if (a.normed) mkb_product_norm(&w, &a);

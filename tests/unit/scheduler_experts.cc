@@ -159,10 +159,9 @@ TEST_CASE("counts that hold for some routings only are refused") {
   };
   expect("l0.down_ready") = 4;  // right for a step of one token
   CHECK(error_of(s) ==
-        "error: @l0.down_ready[] expects 4 notifications, 6 tasks notify it (at T = 10, B = 8, R = 10, q_len "
-        "= [1, "
-        "1, 1, "
-        "1, 1, 1, 1, 3], kv_len = [3, 3, 3, 3, 3, 3, 3, 3], slots = 3, slot_rows = [10, 9, 1])");
+        "error: @l0.down_ready[] expects 4 notifications, 6 tasks notify it (at T = 64, B = 8, R = 64, q_len "
+        "= [1, 1, 1, 1, 1, 1, 1, 57], kv_len = [3, 16, 4, 64, 7, 1, 8, 57], slots = 3, slot_rows = [64, 63, "
+        "1])");
   s = schedule_of(two_layers());
   expect("l1.expert_down_ready") = 2;
   CHECK(
@@ -186,7 +185,7 @@ TEST_CASE("routings of the proof are what tokens may choose") {
     if (value("T") == most) slots_of_most.insert(value("slots"));
   }
   CHECK(most == 64);
-  CHECK(slots_of_most == std::set<int64_t>{2, 4});  // the same experts for all, and all experts
+  CHECK(slots_of_most == std::set<int64_t>{2, 3, 4});  // the same experts for all, or all but one choice; all
 }
 
 TEST_CASE("a schedule that looks things up needs one order of its grids") {

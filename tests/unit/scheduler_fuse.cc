@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "ir/values.h"
 #include "scheduler/fuse.h"
 #include "tests/unit/frontend_fixtures.h"
 
@@ -10,7 +11,10 @@ namespace {
 using test::edited;
 using test::graph_of;
 
-const std::vector<std::string> kNames{"T", "B", "R", "q_len", "kv_len", "first_row"};
+const std::vector<std::string> kNames{
+    "T",           "B",      "R",          "q_len",           "kv_len",
+    "first_row",   "blocks", "block_rows", "block_first_row", "block_request",
+    "block_kv_len"};
 
 // One grid a line: "name body [extents] reads -> writes", accesses as role=tensor.
 std::string grids_of(const TaskProgram& program) {
@@ -59,14 +63,15 @@ TaskProgram fused(const std::string& config) {
   return program.value();
 }
 
-TEST_CASE("a Llama step becomes one grid for each product, and two for attention") {
+TEST_CASE("a Llama step becomes one grid for each product, and three for attention") {
   CHECK(grids_of(fused(test::llama_config())) ==
         R"(embed embed [T] tokens=tokens table=embed.packed -> out=x
 l0.q product [2] x=x weight=l0.q.packed norm=l0.input_norm -> out=l0.q
 l0.k product [1] x=x weight=l0.k.packed norm=l0.input_norm -> out=l0.k
 l0.v product [1] x=x weight=l0.v.packed norm=l0.input_norm -> out=l0.v
-l0.attend attend [2, B, kv_len[b] ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml
-l0.combine combine [2, B] part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml -> out=l0.attended
+l0.append append [2, max(0, blocks - B)] k=l0.k v=l0.v positions=positions rope=rope -> k_cache=l0.k_cache v_cache=l0.v_cache
+l0.attend attend [2, blocks, block_kv_len[k] ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml
+l0.combine combine [2, blocks] part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml -> out=l0.attended
 l0.o product [2] x=l0.attended weight=l0.o.packed residual=x -> out=l0.y
 l0.gate_up product [6] x=l0.y weight=l0.gate_up.packed norm=l0.post_norm -> out=l0.act
 l0.down product [2] x=l0.act weight=l0.down.packed residual=l0.y -> out=l0.x
@@ -112,15 +117,41 @@ TEST_CASE("biases and head norms are operands, vectors of weights are f32") {
       if (t.kind == TensorKind::kWeight) CHECK((t.dtype == DType::f32) == (t.shape.size() == 1));
 }
 
-TEST_CASE("each piece writes this step's share of its cache positions and reads the earlier ones") {
+// Where attention's own block of rows begins to write the cache.
+const std::string kRequest = "min(block_request[k], B - 1)", kWritten = "min(block_kv_len[k], kv_len[" +
+                                                                        kRequest + "] - (1 + (q_len[" +
+                                                                        kRequest + "] - 1) mod 8))";
+
+TEST_CASE("a request's last rows come into the cache by each piece, those before them in blocks") {
   const TaskProgram program = fused(test::llama_config());
+  const std::string head = "[" + kRequest + ":+1][g:+1]", first = "max(0, block_kv_len[k] - block_rows[k])",
+                    own = "max(256*p, " + kWritten + ")";
+  CHECK(region_of(program, "l0.append", "k_cache", true) ==
+        head + "[" + first + ":+block_kv_len[k] - " + first + "][0:+8]");
   CHECK(region_of(program, "l0.attend", "k_cache", false) ==
-        "[b:+1][g:+1][256*p:+min(256*p + 256, kv_len[b] - q_len[b]) - 256*p][0:+8]");
+        head + "[256*p:+min(256*p + 256, " + kWritten + ") - 256*p][0:+8]");
   CHECK(region_of(program, "l0.attend", "k_cache", true) ==
-        "[b:+1][g:+1][max(256*p, kv_len[b] - q_len[b]):+min(256*p + 256, kv_len[b]) - max(256*p, kv_len[b] - "
-        "q_len[b])][0:+8]");
+        head + "[" + own + ":+min(256*p + 256, block_kv_len[k]) - " + own + "][0:+8]");
   CHECK(region_of(program, "l0.combine", "part_ml", false) ==
-        "[0:+kv_len[b] ceildiv 256][first_row[b]:+min(q_len[b], T - first_row[b])][4*g:+4]");
+        "[0:+block_kv_len[k] ceildiv 256][block_first_row[k]:+min(block_rows[k], T - "
+        "block_first_row[k])][4*g:+4]");
+}
+
+TEST_CASE("rows are cut into blocks of up to 16 queries of a head's group, each request's last block last") {
+  const TaskProgram program = fused(test::llama_config());
+  const std::optional<RowBlocks> blocks = row_blocks(program.symbols);
+  REQUIRE(blocks);
+  CHECK(blocks->most_rows == 8);
+  const std::vector<int64_t> values =
+      step_values(program.symbols, std::vector<StepRequest>{{17, 20}, {1, 9}, {8, 8}, {9, 60}});
+  const auto list = [&](SymbolId id) {
+    const auto begin = values.begin() + values[id.index];
+    return std::vector<int64_t>(begin, begin + values[blocks->count.index]);
+  };
+  CHECK(list(blocks->request) == std::vector<int64_t>{0, 0, 3, 0, 1, 2, 3});
+  CHECK(list(blocks->rows) == std::vector<int64_t>{8, 8, 8, 1, 1, 8, 1});
+  CHECK(list(blocks->first_row) == std::vector<int64_t>{0, 8, 26, 16, 17, 18, 34});
+  CHECK(list(blocks->kv_len) == std::vector<int64_t>{11, 19, 59, 20, 9, 8, 60});
 }
 
 // The error of fusing a Llama graph after `change`.
@@ -165,25 +196,25 @@ TEST_CASE("an op that fits no pattern is an error at its place") {
         }) == "m.yaml:1:1: error: add fits no task: no task before it writes its operand %l0.h");
 }
 
-TEST_CASE("attention with a window walks only the pieces that its first token can see") {
+TEST_CASE("attention with a window walks only the pieces that a block's first token can see") {
   const std::string config =
       edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 32");
   const TaskProgram program = fused(config);
-  const std::string first = "max(0, kv_len[b] - q_len[b] + 1 - 32) floordiv 256",
-                    fresh = "kv_len[b] - q_len[b]",
-                    pieces = "min(1, max(1, kv_len[b] ceildiv 256 - " + first + "))";
-  CHECK(grids_of(program).find("l0.attend attend [2, B, " + pieces + "] ") != std::string::npos);
-  CHECK(region_of(program, "l0.attend", "k_cache", true) ==
-        "[b:+1][g:+1][max(256*(" + first + " + p), " + fresh + "):+min(256*(" + first +
-            " + p) + 256, kv_len[b]) - max(256*(" + first + " + p), " + fresh + ")][0:+8]");
+  const std::string first = "max(0, block_kv_len[k] - block_rows[k] + 1 - 32) floordiv 256",
+                    begin = "256*(" + first + " + p)", own = "max(" + begin + ", " + kWritten + ")",
+                    pieces = "min(1, max(1, block_kv_len[k] ceildiv 256 - " + first + "))";
+  CHECK(grids_of(program).find("l0.attend attend [2, blocks, " + pieces + "] ") != std::string::npos);
+  CHECK(region_of(program, "l0.attend", "k_cache", true) == "[" + kRequest + ":+1][g:+1][" + own + ":+min(" +
+                                                                begin + " + 256, block_kv_len[k]) - " + own +
+                                                                "][0:+8]");
   CHECK(region_of(program, "l0.combine", "part_acc", false) ==
-        "[0:+" + pieces + "][first_row[b]:+min(q_len[b], T - first_row[b])][16*g:+16]");
+        "[0:+" + pieces + "][block_first_row[k]:+min(block_rows[k], T - block_first_row[k])][16*g:+16]");
   // One that reaches past the cache is none.
   CHECK(fused(edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 64")).grids ==
         fused(test::mistral_config()).grids);
 }
 
-// The most pieces that the rows of a step look at, whatever the request's length.
+// The most pieces that the rows of a block look at, whatever the request's length.
 int64_t most_looked_at(int64_t context, int64_t window, int64_t most_rows) {
   int64_t most = 0;
   for (int64_t length = 1; length <= context; ++length)
@@ -199,13 +230,13 @@ TEST_CASE("attention with a window has parts for the pieces that it can look at,
     CAPTURE(window);
     const TaskProgram program =
         fused(edited(longer, "\"sliding_window\": null", fmt::format("\"sliding_window\": {}", window)));
-    const int64_t most_rows = program.symbols[SymbolId{0}].bounds.hi;
+    const int64_t most_rows = row_blocks(program.symbols)->most_rows;
     for (const Tensor& tensor : program.tensors)
       if (tensor.name == "l0.attend.part_acc")
         CHECK(tensor.shape[0].constant() == most_looked_at(4096, window, most_rows));
   }
   const TaskProgram program = fused(edited(longer, "\"sliding_window\": null", "\"sliding_window\": 600"));
-  CHECK(grids_of(program).find("l0.attend attend [2, B, min(4, max(1, kv_len[b] ceildiv 256 - ") !=
+  CHECK(grids_of(program).find("l0.attend attend [2, blocks, min(4, max(1, block_kv_len[k] ceildiv 256 - ") !=
         std::string::npos);
 }
 

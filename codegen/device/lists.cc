@@ -1,0 +1,78 @@
+// The lists in a worker's shared memory: those of the step, what rows are cut into, and where the tasks of
+// the rows of ragged grids begin. A list is named by its first word.
+#include "codegen/device/worker.h"
+
+namespace mk {
+namespace {
+
+// Where begin[i] is the first task of row i, and begin[count] the number of all tasks: the row of a task.
+MK_INLINE u32 row_of(AS3 const u32* begin, u32 count, u32 task) {
+  u32 row = 0;
+  for (u32 left = count; left > 1;) {  // the row is one of `left` from `row` on
+    const u32 half = left / 2;
+    if (begin[row + half] <= task) row += half;
+    left -= half;
+  }
+  return row;
+}
+
+}  // namespace
+
+// Consumer threads: brings a list of the step, of `count` elements, into shared memory; a consumer barrier
+// must follow.
+MK_BODY void mkd_load_list(Worker* w, AS1 const MkStep* step, u32 number, u32 list, u32 count) {
+  AS1 const u32* from = (AS1 const u32*)step->lists + number * kMaxRequests;
+  for (u32 i = w->thread; i < count; i += kConsumerThreads) w->list(list)[i] = from[i];
+}
+
+MK_BODY void mkd_set_element(Worker* w, u32 list, u32 index, u32 value) {
+  w->list(list)[index] = value;
+}
+
+// Consumer threads: element i becomes the sum of the elements before it, for i up to `count`, of which there
+// are no more than threads.
+MK_BODY void mkd_sum_list(Worker* w, u32 list, u32 count) {
+  AS3 u32* elements = w->list(list);
+  consumer_barrier();
+  u32 sum = 0;
+  if (w->thread < count)
+    for (u32 i = 0; i <= w->thread; ++i) sum += elements[i];
+  consumer_barrier();
+  if (w->thread < count) elements[w->thread + 1] = sum;
+  if (w->thread == 0) elements[0] = 0;
+  consumer_barrier();
+}
+
+MK_BODY AS3 u32* mkd_list(Worker* w, u32 list) {
+  return w->list(list);
+}
+MK_BODY u32 mkd_element(Worker* w, u32 list, u32 index) {
+  return w->list(list)[index];
+}
+
+// The row of a task, of those that row_of() takes.
+MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
+  return row_of(w->list(list), count, task);
+}
+
+// Consumer threads: the lists of row blocks (ir/values.h) of up to `most_rows` rows, a block by each thread.
+// `before_last`: where those of each request begin among the blocks that are no request's last. Ends with a
+// barrier.
+MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 most_rows, u32 q_len, u32 first_row,
+                          u32 kv_len, u32 block_request, u32 block_rows, u32 block_first_row,
+                          u32 block_kv_len) {
+  AS3 const u32* begin = w->list(before_last);
+  const u32 k = w->thread, not_last = begin[requests];
+  if (k < not_last + requests) {
+    const u32 b = k < not_last ? row_of(begin, requests, k) : k - not_last;
+    const u32 row = (k < not_last ? k - begin[b] : begin[b + 1] - begin[b]) * most_rows;
+    const u32 left = w->list(q_len)[b] - row, rows = least(left, most_rows);
+    w->list(block_request)[k] = b;
+    w->list(block_rows)[k] = rows;
+    w->list(block_first_row)[k] = w->list(first_row)[b] + row;
+    w->list(block_kv_len)[k] = w->list(kv_len)[b] - left + rows;
+  }
+  consumer_barrier();
+}
+
+}  // namespace mk
