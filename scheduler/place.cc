@@ -6,12 +6,19 @@
 
 namespace mkc {
 
-Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceOptions& options) {
+Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceOptions& options,
+                       SearchReport* report) {
   const uint32_t workers = options.workers != 0 ? options.workers : machine.workers;
   Result<std::vector<Placement>> placements = choose_placements(program, options.scheduler, machine, workers);
   if (!placements.ok()) return placements.error();
   if (Status status = apply_rules(program, options.rules, placements.value()); !status.ok())
     return status.error();
+  if (options.search) {
+    Result<SearchReport> found =
+        search_placements(program, machine, workers, options.rules, *options.search, placements.value());
+    if (!found.ok()) return found.error();
+    if (report) *report = std::move(found.value());
+  }
   Result<Schedule> dealt =
       deal(std::move(program), std::move(placements.value()), machine, workers, options.balance_grids);
   if (!dealt.ok()) return dealt.error();

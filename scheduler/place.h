@@ -4,8 +4,11 @@
 // before prove and codegen.
 #pragma once
 
+#include <optional>
+
 #include "ir/schedule.h"
 #include "scheduler/machine.h"
+#include "scheduler/search.h"
 
 namespace mkc {
 
@@ -15,13 +18,16 @@ struct PlaceOptions {
   Scheduler scheduler = Scheduler::kStatic;
   bool keep_activations = false;       // none shares memory with another: all can be read after a step
   std::vector<PlacementRule> rules{};  // win over the scheduler; of several for a grid the last
+  std::optional<SearchBudget> search{};
 };
 
-// Orders the grids by critical path, places every one (scheduler/choose.h; the reason is kept), deals the
-// strips of table grids out so that streamed bytes stay level across workers at every point of the stream,
-// and plans ring, memory and counters. O(tasks log workers). Errors: grids that wait for each other in a
-// cycle; rules that fit no grid, or ask for what is impossible.
-Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceOptions& options = {});
+// Orders the grids by critical path, places every one (scheduler/choose.h, then scheduler/search.h where
+// asked, which reports; the reason is kept), deals the strips of table grids out so that streamed bytes stay
+// level across workers at every point of the stream, and plans ring, memory and counters. O(tasks log
+// workers). Errors: grids that wait for each other in a cycle; rules that fit no grid, or ask for what is
+// impossible.
+Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceOptions& options = {},
+                       SearchReport* report = nullptr);
 
 // Grids in an order in which each follows the grids it waits for; those with the longest path to the end of
 // the step first.

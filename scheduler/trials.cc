@@ -54,6 +54,10 @@ TaskProgram first_layers(TaskProgram program) {
   return program;
 }
 
+double mean(const std::vector<double>& ratios) {
+  return std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
+}
+
 Trials::Trials(TaskProgram program, const Machine& machine, uint32_t workers)
     : program_(std::move(program)),
       machine_(machine),
@@ -90,8 +94,7 @@ Result<std::vector<double>> Trials::ratios(Trial& trial, Trial& base) const {
 }
 
 bool Trials::wins(const std::vector<double>& ratios, double most) const {
-  return ratios.size() == steps_.size() && ratios.back() <= kTolerated &&
-         std::accumulate(ratios.begin(), ratios.end(), 0.0) <= most * static_cast<double>(ratios.size());
+  return ratios.size() == steps_.size() && ratios.back() <= kTolerated && mean(ratios) <= most;
 }
 
 std::string Trials::text(const std::vector<double>& ratios) const {

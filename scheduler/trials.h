@@ -24,6 +24,8 @@ struct Trial {
   std::vector<double> ns;
 };
 
+double mean(const std::vector<double>& ratios);
+
 // Steps of a program: of one request of one token, of half as many as may be, of all; and of all with mixed
 // lengths, one of which brings what is left of the step's tokens.
 class Trials {
@@ -35,7 +37,7 @@ class Trials {
   // Times of the trial's steps by those of the base, up to the first that the trial may not take so long for.
   // Errors: those of simulate().
   Result<std::vector<double>> ratios(Trial& trial, Trial& base) const;
-  // Whether no step takes too long, and all together at most `most` of the base's times.
+  // Whether no step takes too long, and the mean is at most `most`.
   bool wins(const std::vector<double>& ratios, double most) const;
   std::string text(const std::vector<double>& ratios) const;  // "1 request 1.000, 16 mixed 0.871"
 

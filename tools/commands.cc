@@ -26,6 +26,28 @@ int finish_output(int code) {
   return 1;
 }
 
+// -O3 and --trials.
+void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) {
+  CLI::Option* level = command.add_option_function<std::string>(
+      "-O",
+      [&search](const std::string& text) {
+        search = SearchBudget{};
+        if (text == "3") return;
+        if (!text.starts_with("3=") || !CLI::detail::lexical_cast(text.substr(2), search->seconds) ||
+            !(search->seconds > 0))
+          throw CLI::ValidationError("-O", "found " + text + ", expected 3 or 3=SECONDS");
+      },
+      "3 or 3=SECONDS: search for placements that simulated steps are shorter with, 10 seconds at most");
+  command
+      .add_option_function<uint32_t>(
+          "--trials",
+          [&search](uint32_t trials) {
+            if (search) search->trials = trials;
+          },
+          "end the search of -O3 after as many")
+      ->needs(level);
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& command, ModelRequest& request) {
@@ -58,6 +80,7 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
         o.scheduler = *chosen;
       },
       "static: no tickets; dynamic: workers draw tasks wherever possible; auto: by cost; default auto");
+  add_search_options(command, request.search);
   command.add_option("--machine", request.machine, "machine description: a name or a JSON file");
   command.add_option("--family", o.family, "family file to use, whatever config.json says");
   command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones");

@@ -107,6 +107,12 @@ nlohmann::json summary(const Compilation& c, const GpuBuild& build, const std::s
     out["assembler"] = build.assembler;
     out["cached"] = build.cached;
   }
+  if (c.search) {
+    out["search"] = {
+        {"trials", c.found.trials}, {"complete", c.found.complete}, {"figures", c.found.figures}};
+    for (const PlacementRule& rule : c.found.chosen)
+      out["search"]["placement"][rule.grids] = placement_name(rule.kind);
+  }
   for (const PassTime& t : c.times) out["ms"][t.pass] = t.ms;
   return out;
 }
@@ -116,6 +122,7 @@ Status report(const CompileArguments& a, const Compilation& c, const GpuBuild& b
   if (a.time_passes) print_times(c);
   if (a.json) return put_text(output == "-" ? "" : "-", summary(c, build, output).dump(2) + "\n");
   if (output == "-") return {};
+  if (c.search) fmt::print(stderr, "{}\n", to_string(c.found));
   fmt::print(stderr, "{}\n", to_string(c.proof, c.schedule()));
   if (build.assembler.empty()) {
     fmt::print(stderr, "wrote {}: {} bytes of PTX for {}\n", output, build.ptx.size(), c.request.target);

@@ -166,6 +166,7 @@ Status run(const Options& options) {
     print_hops(step, hops);
     return {};
   }
+  if (step.compilation.search) fmt::print("{}\n", to_string(step.compilation.found));
   print_grids(kind_rows(grids, kinds));
   fmt::print("{} events, {} counters; weights {} bytes, workspace {}, {} a position of a request\n{}\n",
              schedule.program.events.size(), schedule.event_cells, schedule.weight_bytes,

@@ -56,9 +56,9 @@ Status make_events(Compilation& c) {
 }
 
 Status make_placement(Compilation& c) {
-  const PlaceOptions options{workers_of(c), c.balance_grids, c.request.scheduler, c.keep_activations,
-                             c.request.placements};
-  return take(place(std::get<TaskProgram>(c.module), c.machine, options), c);
+  const PlaceOptions options{workers_of(c),      c.balance_grids,      c.request.scheduler,
+                             c.keep_activations, c.request.placements, c.search};
+  return take(place(std::get<TaskProgram>(c.module), c.machine, options, &c.found), c);
 }
 
 Status make_proof(Compilation& c) {
@@ -129,6 +129,7 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   c.machine = std::move(machine.value());
   c.mode = request.mode;
   c.keep_activations = request.keep_activations;
+  c.search = request.search;
   if (c.machine.target != c.request.target)
     return Error{fmt::format("machine {}: error: is of target {}, expected {}", c.machine.name,
                              c.machine.target, c.request.target)};

@@ -13,6 +13,7 @@
 #include "runtime/safetensors.h"
 #include "scheduler/machine.h"
 #include "scheduler/prove.h"
+#include "scheduler/search.h"
 
 namespace mkc {
 
@@ -31,6 +32,8 @@ struct Compilation {
   bool balance_grids = false, keep_activations = false;  // of PlaceOptions
   Module module;                                         // the level reached
   std::vector<std::string> event_reasons;                // by EventId: why its granularity
+  std::optional<SearchBudget> search;                    // of PlaceOptions
+  SearchReport found;                                    // by it
   ProofReport proof;
   std::vector<PassTime> times;  // of every pass, verification included
 
@@ -64,6 +67,7 @@ struct ModelRequest {
   std::string machine;   // name or file; "": the target's default
   Mode mode = Mode::kMegakernel;
   bool keep_activations = false;  // of PlaceOptions
+  std::optional<SearchBudget> search{};
 };
 
 // Reads request, machine and, if there are any or `weights` is set, the checkpoint's headers.

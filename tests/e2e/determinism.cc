@@ -51,6 +51,10 @@ TEST_CASE("workers, threads, seeds and the kind of copies change no bit") {
 TEST_CASE("who draws which task changes no bit") {
   const PlacementRule combines{"*combine", PlacementKind::kQueue, {}},
       attends{"*attend", PlacementKind::kReady, {}};
+  const std::vector<PlacementRule> found{{"*combine", PlacementKind::kRange, {}},  // as -O3 finds them
+                                         {"l*.down", PlacementKind::kRange, {}},
+                                         {"l*.v", PlacementKind::kQueue, {}},
+                                         {"*attend", PlacementKind::kQueue, {}}};
   struct Case {
     Scheduler scheduler;
     std::vector<PlacementRule> rules;
@@ -64,7 +68,7 @@ TEST_CASE("who draws which task changes no bit") {
   for (const Case& c :
        {Case{Scheduler::kAuto, {}, 3, true, false}, Case{Scheduler::kDynamic, {}, 1, true, false},
         Case{Scheduler::kDynamic, {}, 8, false, false}, Case{Scheduler::kDynamic, {combines}, 3, true, true},
-        Case{Scheduler::kStatic, {attends}, 3, true, true}}) {
+        Case{Scheduler::kStatic, {attends}, 3, true, true}, Case{Scheduler::kAuto, found, 3, true, true}}) {
     CAPTURE(scheduler_name(c.scheduler));
     CAPTURE(c.workers);
     build.scheduler = c.scheduler;

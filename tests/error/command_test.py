@@ -306,6 +306,26 @@ class CommandTest(unittest.TestCase):
         self.refuses("mkc: error: --scheduler: found greedy, expected static, dynamic or auto", "explain", FIXTURE, "--scheduler",
                      "greedy")
 
+    def test_searches_for_placements(self):
+        machine = json.loads((ROOT / "scheduler" / "machines" / "h100.json").read_text())
+        machine["ticket_ns"] = {"value": 1e6, "source": "so that nothing should be drawn"}
+        (self.dir / "slow.json").write_text(json.dumps(machine))
+        step = (FIXTURE, "--workers", 3, "--context", 40, "--machine", self.dir / "slow.json", "--scheduler", "dynamic")
+        def compiled(*options):
+            code, out, err = self.mkc("compile", *step, "--emit", "schedule", *options)
+            self.assertEqual(code, 0, err)
+            return out.decode()
+        plain, found = compiled(), compiled("-O3=1000")
+        self.assertIn("queue tickets", plain)
+        self.assertEqual(compiled("-O3=1000", "--trials", 0), plain)
+        self.assertNotEqual(compiled("-O3=1000", "--trials", 1), found)
+        text = self.mkc("explain", *step, "-O3=1000")[1].decode()
+        self.assertRegex(text, r'-O3: \d+ trials, no other change gains more; placement: {.*"l\*\.down": table')
+        self.assertRegex(text, r"l0\.down .* table .* found by -O3; simulated steps .*: 1 request 0\.\d{3}")
+        self.refuses("mkc: error: -O: found 2, expected 3 or 3=SECONDS", "explain", FIXTURE, "-O2")
+        self.refuses("mkc: error: -O: found 3=0, expected 3 or 3=SECONDS", "explain", FIXTURE, "-O3=0")
+        self.refuses("mkc: error: --trials requires -O", "explain", FIXTURE, "--trials", 3)
+
     def test_a_timeline_shows_every_task_once(self):
         code, out, err = self.mkc("simulate", FIXTURE, "--workers", 3, "--context", 40, "--json", "--trace", "t.json")
         self.assertEqual(code, 0, err)

@@ -5,5 +5,6 @@ mkc_test(scheduler_place_test unit
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_prove.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_prove_random.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_programs.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_search.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_simulate.cc
   LIBS mkc_scheduler)
