@@ -248,6 +248,18 @@ std::vector<Mutant> at_each_kind(const Schedule& s, const std::string& name, con
   return mutants;
 }
 
+// Notifications of cells behind the event, of which not every step uses all.
+std::vector<Mutant> wrong_cells(const Schedule& s) {
+  std::vector<Mutant> mutants =
+      at_each_kind(s, "notification of the wrong cell", "mkd_notify", drop, {kRace, kFault});
+  for (Mutant& mutant : mutants) {
+    SiteEdit& site = mutant.edits[0];
+    const EventId event = s.program.grids[GridId{site.grid}].notifies[0].event;
+    site.edit = add_to(1, static_cast<int>(most_cells(s.program, event)));
+  }
+  return mutants;
+}
+
 // Half as many: the last notifications of a block come together, and one less would be no bug.
 std::vector<Mutant> site_mutants(const Schedule& s) {
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly}, wrong = {kRace, kFault};
@@ -258,8 +270,7 @@ std::vector<Mutant> site_mutants(const Schedule& s) {
                    at_each_kind(s, "wait for one more", "mkd_wait", add_to(2, 1), {kFault}),
                    at_each_kind(s, "wait at the wrong cell", "mkd_wait", add_to(1, 1), wrong),
                    at_each_kind(s, "no notification", "mkd_notify", drop, {kFault}),
-                   at_each_kind(s, "notification twice", "mkd_notify", twice, wrong, true),
-                   at_each_kind(s, "notification of the wrong cell", "mkd_notify", add_to(1, 1), wrong),
+                   at_each_kind(s, "notification twice", "mkd_notify", twice, wrong, true), wrong_cells(s),
                    at_each_kind(s, "no barrier before notifications", "mkd_barrier", drop, {kReadTooEarly})})
     std::move(mutants.begin(), mutants.end(), std::back_inserter(all));
   return all;
