@@ -41,11 +41,11 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
     slot = slots[b], length = lengths[b], page = page_begin[b];
     stays[b] = goes_on(((AS1 const MkDraw*)step->draws)[slot], next, length);
   }
-  consumer_barrier();  // everything of the step before has been read
-  u32 place = 0, left = 0;
+  consumer_barrier();       // everything of the step before has been read
+  u32 place = 0, left = 0;  // at most `requests`, whatever is found
   for (u32 i = 0; i < requests; ++i) {
-    place += i < b ? stays[i] : 0;
-    left += stays[i];
+    place += i < b && stays[i] != 0 ? 1 : 0;
+    left += stays[i] != 0 ? 1 : 0;
   }
   if (b < requests && stays[b]) {
     ((AS1 u32*)step->input[kTokensInput])[place] =

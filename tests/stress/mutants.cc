@@ -138,6 +138,12 @@ std::vector<Mutant> step_mutants() {
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly};
   std::vector<Mutant> mutants = {
       {"no barrier before the step's end", {{next, barrier, 0, drop}}, early},
+      {"the last arrival is not told", {{next, barrier, 1, drop}}, {kRace, kDeadlock}},
+      {"no wait for the next step", {{next, "4poll", 0, drop}}, {kReadTooEarly, kRace}},
+      {"no barrier after that wait", {{next, barrier, 2, drop}}, {kReadTooEarly, kWriteTooEarly, kDeadlock}},
+      {"a worker is not waited for", {{next, arrive, 0, add_to_result(1)}}, {kRace, kFault}},
+      {"the step is made under its readers", {{make, barrier, 0, drop}}, early},
+      {"the step begins before it is made", {{make, barrier, 1, drop}}, {kReadTooEarly}},
       {"relaxed arrival", {{next, arrive, 0, relax_add}}, early},
       {"arrival does not acquire", {{next, arrive, 0, release_only}}, early},
       {"arrival does not release", {{next, arrive, 0, acquire_only}}, early},

@@ -8,6 +8,7 @@
 #include "scheduler/fuse.h"
 #include "scheduler/place.h"
 #include "scheduler/prove.h"
+#include "scheduler/simulate.h"
 #include "tests/unit/frontend_fixtures.h"
 #include "tests/unit/scheduler_events_check.h"
 
@@ -145,6 +146,17 @@ TEST_CASE("a row block's combine waits for its own pieces alone") {
   CHECK(evaluate(ready.dims[1], values) == 4);
   for (const auto& [block, pieces] : {std::pair{0, 3}, {1, 2}, {2, 1}, {3, 4}})
     CHECK(evaluate(ready.expect, values, std::vector<int64_t>{2, block}) == pieces);
+}
+
+TEST_CASE("a request's context comes from memory once, however many blocks its rows are cut into") {
+  const Machine machine = load_machine("emulator").value();
+  const Schedule schedule = place(derived({72, 6, 3, 40, 100, 50, 1}, {}), machine, {3}).value();
+  const auto bytes = [&](const StepRequest& request) {
+    const std::vector<StepRequest> step{request};
+    return simulate(schedule, machine, step_values(schedule.program.symbols, step)).value().bytes;
+  };
+  // The last block has one row in both; beside it a chunk has an embedding of 72 times 2 bytes a token.
+  CHECK(bytes({17, 300}) == bytes({1, 300}) + 16 * 72 * 2);
 }
 
 }  // namespace
