@@ -1,5 +1,6 @@
 // The task bodies of codegen/device/, compiled to LLVM bitcode when mkc was built: each as it is, for the
-// emulator and tests, and libraries of all with the primitives of one kind of GPU, simplified.
+// emulator and tests, and libraries of all with the primitives of one kind of GPU, traced and not,
+// simplified.
 #pragma once
 
 #include <span>
@@ -7,7 +8,7 @@
 namespace mkc {
 
 struct Bitcode {
-  const char* name;  // of the source, without its extension: "product"; of the library: "hopper"
+  const char* name;  // of the source, without its extension: "product"; of the library: "hopper_untraced"
   std::span<const unsigned char> bytes;
 };
 

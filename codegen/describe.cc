@@ -139,6 +139,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   d.add_ropes();
   d.add_events();
   for (const TaskGrid& grid : schedule.program.grids) m.grids.push_back(grid.name);
+  m.traced = identity.mode == Mode::kTraced;
   if (identity.mode == Mode::kKernels)
     for (GridId id : launches_of(schedule)) m.launches.push_back(id.index);
   const auto logits = std::find_if(m.outputs.begin(), m.outputs.end(),

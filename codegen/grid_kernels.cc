@@ -19,7 +19,19 @@ bool is_inline(const Schedule& schedule, GridId id) {
 }  // namespace
 
 const char* mode_name(Mode mode) {
-  return mode == Mode::kMegakernel ? "megakernel" : "kernels";
+  switch (mode) {
+    case Mode::kMegakernel:
+      return "megakernel";
+    case Mode::kTraced:
+      return "traced";
+    case Mode::kKernels:
+      return "kernels";
+  }
+  MKC_BUG("unknown mode");
+}
+
+const char* tracing_of(Mode mode) {
+  return mode == Mode::kTraced ? "traced" : "untraced";
 }
 
 std::vector<GridId> launches_of(const Schedule& schedule) {

@@ -45,7 +45,7 @@ void define_primitives(llvm::orc::LLJIT& jit) {
 mkrt::StepKernels find_entries(llvm::orc::LLJIT& jit, const Schedule& schedule, const Kinds& kinds,
                                Mode mode) {
   mkrt::StepKernels entries;
-  if (mode == Mode::kMegakernel) {
+  if (mode != Mode::kKernels) {
     entries.step = or_bug(jit.lookup("mk_kernel")).toPtr<mkrt::KernelEntry>();
     return entries;
   }
@@ -60,14 +60,23 @@ mkrt::StepKernels find_entries(llvm::orc::LLJIT& jit, const Schedule& schedule, 
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
-  static const std::vector<std::string> kBodies{"worker", "lists", "tickets", "product", "attend",
-                                                "tokens", "route", "experts", "draw",    "steps"};
+  const std::vector<std::string> parts{"worker",
+                                       "lists",
+                                       "tickets",
+                                       "product",
+                                       "attend",
+                                       "tokens",
+                                       "route",
+                                       "experts",
+                                       "draw",
+                                       "steps",
+                                       tracing_of(options.mode)};
   llvm::orc::JITTargetMachineBuilder builder = host_machine();
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   auto context = std::make_unique<llvm::LLVMContext>();
   const Kinds kinds = find_kinds(schedule);
   std::unique_ptr<llvm::Module> module =
-      make_kernel_module(*context, schedule, kinds, options.mode, options.bulk_copy, kBodies);
+      make_kernel_module(*context, schedule, kinds, options.mode, options.bulk_copy, parts);
   if (options.edit) options.edit(*module);
   simplify_bodies(*module);
   optimise(*module, *machine);

@@ -49,6 +49,7 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
   module->setDataLayout(first->getDataLayout());
   switch (mode) {
     case Mode::kMegakernel:
+    case Mode::kTraced:
       emit_kernel(*module, schedule, kinds, bulk_copy);
       break;
     case Mode::kKernels:

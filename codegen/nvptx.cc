@@ -62,8 +62,9 @@ struct GpuModule {
 
 GpuModule make_gpu_module(const Schedule& schedule, Mode mode, const Target& target) {
   GpuModule gpu{gpu_machine(target), std::make_unique<llvm::LLVMContext>(), nullptr};
-  gpu.module = make_kernel_module(*gpu.context, schedule, find_kinds(schedule), mode, target.bulk_copy,
-                                  {&target.library, 1});
+  const std::string library = target.library + "_" + tracing_of(mode);
+  gpu.module =
+      make_kernel_module(*gpu.context, schedule, find_kinds(schedule), mode, target.bulk_copy, {&library, 1});
   for (llvm::Function* kernel : kernels_of(*gpu.module)) make_kernel_entry(*kernel);
   optimise(*gpu.module, *gpu.machine);
   return gpu;
@@ -94,7 +95,9 @@ std::string make_llvm_ir(const Schedule& schedule, Mode mode, const Target& targ
 }
 
 std::string make_ptx(const Schedule& schedule, const mkrt::Manifest& manifest, const Target& target) {
-  const Mode mode = manifest.launches.empty() ? Mode::kMegakernel : Mode::kKernels;
+  const Mode mode = !manifest.launches.empty() ? Mode::kKernels
+                    : manifest.traced          ? Mode::kTraced
+                                               : Mode::kMegakernel;
   const GpuModule gpu = make_gpu_module(schedule, mode, target);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);

@@ -15,7 +15,7 @@ struct Target {
   std::string name;           // "sm_90a"
   std::string cpu;            // LLVM's name
   std::string features;       // LLVM's: the PTX version
-  std::string library;        // of task bodies with its primitives: a name of device_bitcode
+  std::string library;        // of task bodies with its primitives: begins a name of device_bitcode
   bool bulk_copy = false;     // cp.async.bulk; otherwise the loader uses cp.async
   uint32_t shared_bytes = 0;  // that one block may have
 };

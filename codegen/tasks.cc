@@ -226,6 +226,7 @@ void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<ll
   for (size_t i = 0; i < coords.size(); ++i)
     task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), coords[i]);
   begin_task(record, task);
+  e_.call("mkd_task_ready", {launch_.worker});
   run_task(call, emit_arguments(e_, call), coords, e_.constant(1),
            [&](GridId kind) { emit_notifies(kind, record, coords); });
 }
@@ -237,6 +238,7 @@ void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
 void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords,
                         llvm::Value* count, const std::function<void(GridId)>& notify) {
   emit_task(e_, call, arguments, coords, count);
+  e_.call("mkd_task_end", {launch_.worker, count});
   if (!grid(call.grid).notifies.empty()) {
     e_.call("mkd_barrier", {});
     by_kind(call.grid, call.record, [&](GridId kind) {
@@ -244,7 +246,6 @@ void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std:
       return std::vector<llvm::Value*>{};
     });
   }
-  e_.call("mkd_task_end", {launch_.worker});
 }
 
 llvm::Value* TaskCode::next_task(GridId id, llvm::Value* record, llvm::Value* tasks) {
@@ -292,6 +293,7 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
   for_each_block(id, record, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
     begin_task(record, tasks.first);
     wait_for(id, record, tasks, first);
+    e_.call("mkd_task_ready", {launch_.worker});
     e_.if_then(first, [&] { emit_segment_start(e_, call, arguments); });
     const auto notify = [&](GridId kind) {
       for_each_task(tasks, [&](llvm::Value* task) { emit_notifies(kind, record, coords_of(kind, task)); });
@@ -352,8 +354,14 @@ TaskCode::Load TaskCode::strips_loader(const BodyCall& call, bool bulk_copy) {
 void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy) {
   const BodyCall call = body_call(id, record);
   look_up(id, record, bulk_copy ? "mkd_loader_look_up_bulk" : "mkd_loader_look_up_async");
-  const Load load =
+  const Load bring =
       grid(id).body == BodyKind::kExpert ? experts_loader(call, bulk_copy) : strips_loader(call, bulk_copy);
+  const Load load = [&](llvm::Value* first, llvm::Value* count) {
+    llvm::Value* number = e_.load32(record, offsetof(mkrt::MkGrid, id));
+    e_.call("mkd_load_begin", {launch_.worker, number, first});
+    bring(first, count);
+    e_.call("mkd_load_end", {launch_.worker, number, e_.ir.CreateAdd(first, count)});
+  };
   if (!draws(id)) {
     const Share tasks = share(id, record, segment);
     load(tasks.first, e_.ir.CreateSub(tasks.last, tasks.first));

@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 4;
+constexpr uint32_t kAbiVersion = 5;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -92,6 +92,34 @@ struct MkCache {
 };
 static_assert(sizeof(MkCache) == 16);
 
+// What a traced kernel says of a moment. Each worker has two tracks: its consumers' and its loader's, each
+// stamped by one thread.
+enum MkStampKind : uint16_t {
+  kStepBegun,    // of consumers; task: the step's number in the launch
+  kTaskReached,  // of consumers
+  kTaskBegun,    // its waits are over; of a loader, without the stamp before: it brings what tasks read
+  kTaskEnded,    // its work is done, notifications follow; task: the one behind the last that ended
+};
+constexpr uint32_t kStampKinds = 4;
+struct MkStamp {
+  uint64_t time;  // ns of the GPU's timer; on the emulator its readings in the launch so far
+  uint32_t task;
+  uint16_t grid;  // GridId
+  uint16_t kind;
+  // Of kTaskEnded, in the unit of time: how long consumers waited for full stages, a loader for free ones.
+  uint32_t ring;
+  uint32_t reserved;
+};
+static_assert(sizeof(MkStamp) == 24);
+
+// Header of a track; MkSession::trace_stamps stamps lie behind it.
+struct MkTrack {
+  uint32_t stamped;  // in the last launch; those beyond trace_stamps are lost
+  uint32_t reserved;
+};
+static_assert(sizeof(MkTrack) == 8);
+constexpr uint32_t kTracks = 2;  // of a worker: consumers, loader
+
 // Fixed for a session. Device addresses as integers.
 struct MkSession {
   uint64_t weights;
@@ -106,10 +134,11 @@ struct MkSession {
   uint32_t workers;
   // Bytes from one page, position and head of a cache to the next; the elements of a head lie together.
   uint64_t page_stride, position_stride, head_stride;
-  uint32_t page_shift;  // a page has 1 << page_shift positions, at least 16
-  uint32_t reserved;
+  uint32_t page_shift;    // a page has 1 << page_shift positions, at least 16
+  uint32_t trace_stamps;  // of each track of a traced kernel
+  uint64_t trace;         // MkTrack[workers][kTracks], each with its stamps
 };
-static_assert(sizeof(MkSession) == 104);
+static_assert(sizeof(MkSession) == 112);
 
 // Log-probabilities of one token drawn and of the likeliest, as far as sampling.logprobs asks.
 struct MkLogprobs {

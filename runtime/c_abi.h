@@ -17,6 +17,7 @@ struct mkrt_session {
   mkrt::Session session;
   mkrt::StepResult result{};         // of the last step, used again
   std::vector<mkrt::Draws> draws{};  // of the next one
+  std::string trace{};               // given out last
 };
 
 namespace mkrt {

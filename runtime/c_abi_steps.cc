@@ -153,6 +153,18 @@ int mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, si
       1);
 }
 
+const char* mkrt_trace(mkrt_session* session) {
+  return guarded(
+      [&]() -> const char* {
+        if (missing(session, "session")) return nullptr;
+        const mkrt::Result<mkrt::Trace> trace = session->session.read_trace();
+        if (!trace.ok()) return fail<const char>(trace.error());
+        session->trace = mkrt::to_json(trace.value());
+        return session->trace.c_str();
+      },
+      nullptr);
+}
+
 int mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws) {
   return pass(session, batch, draws, &mkrt::Session::begin_step);
 }

@@ -61,7 +61,7 @@ void members(V& v, Manifest& m) {
   v("workspace_bytes", m.workspace_bytes), v("caches", m.caches), v("vocab", m.vocab);
   v("eos_ids", m.eos_ids), v("bos_id", m.bos_id), v("symbols", m.symbols), v("inputs", m.inputs);
   v("outputs", m.outputs), v("weights", m.weights), v("ropes", m.ropes), v("tensors", m.tensors);
-  v("grids", m.grids), v("launches", m.launches), v("events", m.events);
+  v("grids", m.grids), v("launches", m.launches), v("traced", m.traced), v("events", m.events);
 }
 
 struct Writer {

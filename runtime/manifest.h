@@ -11,7 +11,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kManifestVersion = 3;
+constexpr uint32_t kManifestVersion = 4;
 
 enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kI32 };
 uint32_t element_bytes(Element e);
@@ -108,6 +108,7 @@ struct Manifest {
   std::vector<std::string> grids;       // by MkGrid::id
   // Grids in the order in which their kernels, mk_grid_<kind>, are launched; empty: mk_kernel runs all.
   std::vector<uint32_t> launches;
+  bool traced = false;  // the kernel stamps what it does (runtime/trace.h)
   std::vector<ManifestEvent> events;
   bool operator==(const Manifest&) const = default;
 };

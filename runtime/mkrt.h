@@ -159,6 +159,11 @@ int mkrt_draw_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_draws* 
  * memory of earlier ones. */
 int mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, size_t bytes);
 
+/* What the workers did when in the last launch of a cubin made with --trace: JSON, for mkc trace
+ * (docs/trace.md). Valid until the next call of this function, or the session is closed. No step may be under
+ * way. */
+const char* mkrt_trace(mkrt_session* session);
+
 /* Steps on a stream of the caller's (docs/c-abi.md). */
 
 /* stream: a CUstream of the device's primary context, for all steps of the session from now on; NULL, as in a

@@ -88,6 +88,10 @@ void Session::State::has_begun(StepMemory& step, const Batch& batch) {
   under_way[begun++ % kMaxUnderWay] = &step;
   several_steps = batch.steps() > 1;
   if (!several_steps) ++serial;  // of several it is not known yet how many there will be
+  if (!manifest.traced) return;
+  traced.clear();
+  for (size_t b = 0; b < batch.requests(); ++b)
+    traced.push_back({batch.row_begin[b + 1] - batch.row_begin[b], batch.kv_len[b]});
 }
 
 Status Session::State::begin(const Batch& batch) {
@@ -159,6 +163,15 @@ Status Session::read_tensor(const std::string& name, std::span<std::byte> to) co
       return s.device->read(to, s.session.workspace + t.offset);
     }
   return Error{fmt::format("tensor {}: error: the model has none of this name", name)};
+}
+
+Result<Trace> Session::read_trace() const {
+  const State& s = *state_;
+  if (!s.manifest.traced) return Error{"trace: error: the kernel stamps none: compile it with --trace"};
+  if (s.begun != s.ended) return is_under_way();
+  std::vector<std::byte> memory(trace_bytes(s.manifest.workers, s.session.trace_stamps));
+  if (Status status = s.device->read(memory, s.session.trace); !status.ok()) return status.error();
+  return make_trace(s.manifest, s.device->name(), s.traced, s.session.trace_stamps, memory);
 }
 
 Status Session::step(const Batch& given, StepResult& result, float* logits) {

@@ -12,6 +12,7 @@
 #include "runtime/draw.h"
 #include "runtime/kv_cache.h"
 #include "runtime/safetensors.h"
+#include "runtime/trace.h"
 
 namespace mkrt {
 
@@ -28,6 +29,7 @@ struct SessionOptions {
   uint64_t timeout_ns = 10'000'000'000;  // a wait inside the kernel that lasts longer is a fault; 0: never
   uint64_t stream = 0;                   // of its launches: a CUstream as an integer; 0: the default one
   CacheOptions cache{};
+  uint32_t trace_stamps = 8192;  // that a traced kernel keeps of each track; there are two for each worker
 };
 
 constexpr uint32_t kMaxUnderWay = 2;  // launches of a session
@@ -92,6 +94,9 @@ class Session {
   // where each activation has memory of its own (mkc compile --keep-activations), else those of whatever was
   // there last. Errors: no such tensor, or a smaller one; a step is under way.
   Status read_tensor(const std::string& name, std::span<std::byte> to) const;
+  // What the last launch stamped, also one that ended by a fault. Errors: the kernel is not traced; a step is
+  // under way.
+  Result<Trace> read_trace() const;
   // From the next launch on. Error: one is under way.
   Status set_stream(uint64_t stream);
   void set_timeout(uint64_t timeout_ns);

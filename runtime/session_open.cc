@@ -152,6 +152,12 @@ Status Session::State::make_arenas() {
                                        {uint64_t{sizeof(MkSession)}, &session_at}})
     if (Status status = allocate(bytes, *address); !status.ok()) return status;
   if (Status status = device->clear(session.counters, counter_bytes); !status.ok()) return status;
+  if (manifest.traced) {
+    session.trace_stamps = options.trace_stamps;
+    const uint64_t bytes = trace_bytes(manifest.workers, options.trace_stamps);
+    if (Status status = allocate(bytes, session.trace); !status.ok()) return status;
+    if (Status status = device->clear(session.trace, bytes); !status.ok()) return status;
+  }
   return device->write(session.fault, bytes_of(MkFault{}));
 }
 

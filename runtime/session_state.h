@@ -20,9 +20,10 @@ struct Session::State {
   uint64_t taken = 0;                          // so often
   StepMemory captured;                         // of graphs
   std::array<StepMemory*, kMaxUnderWay> under_way{};
-  uint64_t begun = 0, ended = 0;  // launches
-  bool several_steps = false;     // in the launch begun last
-  StepResult own_result;          // of the session's own sequence
+  uint64_t begun = 0, ended = 0;      // launches
+  bool several_steps = false;         // in the launch begun last
+  std::vector<TracedRequest> traced;  // of the launch begun last, where the kernel is traced
+  StepResult own_result;              // of the session's own sequence
   const ManifestTensor* logits = nullptr;
   BatchLimits limits;
   CacheSpace cache;

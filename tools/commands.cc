@@ -86,8 +86,8 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
   command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones");
 }
 
-void add_mode_option(CLI::App& command, Mode& mode) {
-  command.add_option_function<std::string>(
+CLI::Option* add_mode_option(CLI::App& command, Mode& mode) {
+  return command.add_option_function<std::string>(
       "--mode",
       [&mode](const std::string& name) {
         for (const Mode known : {Mode::kMegakernel, Mode::kKernels})
@@ -119,6 +119,7 @@ int run_command(int argc, char** argv) {
   add_doctor(app, action);
   add_explain(app, action);
   add_simulate(app, action);
+  add_trace(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

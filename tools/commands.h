@@ -19,12 +19,13 @@ void add_inspect(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_simulate(CLI::App& app, Action& action);
+void add_trace(CLI::App& app, Action& action);
 
 // The options that choose and shape a model, shared by commands.
 void add_model_options(CLI::App& command, ModelRequest& request);
 
 // Of the commands that make code.
-void add_mode_option(CLI::App& command, Mode& mode);
+CLI::Option* add_mode_option(CLI::App& command, Mode& mode);
 
 // Writes to a file, or to standard output for "-". Errors: those of mkrt::write_file; standard output that is
 // closed, or a terminal where the bytes are not text.

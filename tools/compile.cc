@@ -252,7 +252,12 @@ void add_compile(CLI::App& app, Action& action) {
           "what to write instead: yaml (the resolved request), ops, tasks, schedule (.mkir), dot, llvm, "
           "manifest, ptx, or cubin, which unlike the default fails where there is no assembler")
       ->check(CLI::IsMember(kKinds));
-  add_mode_option(*command, a->request.mode);
+  CLI::Option* mode = add_mode_option(*command, a->request.mode);
+  command
+      ->add_flag_callback(
+          "--trace", [a] { a->request.mode = Mode::kTraced; },
+          "let the kernel stamp what its workers do when (docs/trace.md)")
+      ->excludes(mode);
   command->add_flag("--keep-activations", a->request.keep_activations,
                     "give each activation memory of its own, so that all can be read after a step");
   command->add_option("--print-after", a->print_after,

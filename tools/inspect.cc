@@ -20,6 +20,7 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
              m.threads, m.shared_bytes, m.ring_stages);
   if (!m.launches.empty())
     fmt::print("  mode       kernels: {} launches a step, one after the other\n", m.launches.size());
+  if (m.traced) fmt::print("  mode       traced\n");
   fmt::print("  plan       {} grids, {} events with {} cells, {} segments\n", m.grids.size(), m.events.size(),
              m.event_cells, plan.segments);
   fmt::print("  memory     weights {} bytes, workspace {}, {} a position of a request\n", m.weight_bytes,

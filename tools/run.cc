@@ -34,7 +34,7 @@ struct RunArguments {
   std::optional<uint32_t> logprobs;
   bool json = false;
   bool no_special = false;
-  std::string logits_out;
+  std::string logits_out, trace;
   std::string assembler;
   uint64_t emulator_seed = 0;
   uint32_t emulator_threads = 1;
@@ -130,6 +130,9 @@ Result<Loaded> load(const RunArguments& a) {
   const bool cubin = is_cubin(a.request.model);
   if (cubin)
     if (Status status = load_cubin(a, loaded); !status.ok()) return status.error();
+  if (cubin && !a.trace.empty() && !loaded.artefact.manifest.traced)
+    return Error{
+        fmt::format("{}: error: is not traced, expected a cubin of mkc compile --trace", a.request.model)};
   if (a.device != "emulator" && !a.race) {  // only the emulator sees races
     mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
     if (gpu.ok())
@@ -202,6 +205,15 @@ Status print_json(nlohmann::json out, const std::vector<int32_t>& tokens, const 
 }
 
 // Faults of the sampling by their flags, which are the fields' names.
+// Of the last launch, where it is asked for.
+Status write_trace(const RunArguments& a, const mkrt::Session& session) {
+  if (a.trace.empty()) return {};
+  const mkrt::Result<mkrt::Trace> trace = session.read_trace();
+  if (!trace.ok()) return trace.error();
+  const std::string text = mkrt::to_json(trace.value()) + "\n";
+  return mkrt::write_file(a.trace, std::as_bytes(std::span(text)));
+}
+
 Status check_sampling_flags(const mkrt::MkSampling& sampling) {
   const Status status = mkrt::check_sampling(sampling);
   if (status.ok()) return {};
@@ -250,7 +262,8 @@ Status run(const RunArguments& a) {
     batch.steps_per_launch = a.steps_per_launch;
     if (a.recompute) batch.eviction = mkrt::Eviction::kRecompute;
     if (!a.json) batch.device = loaded.device->name();
-    return run_batch(batch, session.value());
+    Status status = run_batch(batch, session.value());
+    return status.ok() ? write_trace(a, session.value()) : status;
   }
 
   std::vector<float> logits;
@@ -272,6 +285,7 @@ Status run(const RunArguments& a) {
   const mkrt::Result<std::vector<int32_t>> tokens = mkrt::generate(session.value(), prompt.value(), options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!tokens.ok()) return tokens.error();
+  if (Status status = write_trace(a, session.value()); !status.ok()) return status;
   if (!a.logits_out.empty())
     if (Status status = mkrt::write_npy(a.logits_out, logits, loaded.artefact.manifest.vocab); !status.ok())
       return status;
@@ -307,7 +321,7 @@ void add_run(CLI::App& app, Action& action) {
   auto a = std::make_shared<RunArguments>();
   add_model_options(*command, a->request);
   command->add_option("--target", a->request.options.target, "of a GPU; default sm_90a");
-  add_mode_option(*command, a->request.mode);
+  CLI::Option* mode = add_mode_option(*command, a->request.mode);
   command->add_option("--checkpoint", a->checkpoint, "directory of the weights, where MODEL is a cubin");
   command->add_option("--device", a->device, "auto (a GPU if there is one), cuda or emulator")
       ->check(CLI::IsMember({"auto", "cuda", "emulator"}));
@@ -344,6 +358,11 @@ void add_run(CLI::App& app, Action& action) {
   command
       ->add_option("--logits-out", a->logits_out, "write the logits of all fed positions, float32, as .npy")
       ->excludes(batch);
+  command
+      ->add_option_function<std::string>(
+          "--trace", [a](const std::string& file) { a->trace = file, a->request.mode = Mode::kTraced; },
+          "write what the workers did in the last launch, for mkc trace (docs/trace.md)")
+      ->excludes(mode);
   command->add_option("--timeout-ms", a->timeout_ms, "of a wait inside the kernel; default 10000, 0: never");
   command->add_option("--assembler", a->assembler, "libnvJitLink.so or ptxas, for a GPU");
   command->add_option("--emulator-seed", a->emulator_seed, "order of threads and copies; 0 (default): fixed");

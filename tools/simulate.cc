@@ -76,7 +76,8 @@ Status run(const Options& options) {
       simulate_step(options.step, {.stream = !options.trace.empty(), .run_ahead = !options.no_run_ahead});
   if (!step.ok()) return step.error();
   if (!options.trace.empty()) {
-    const std::string trace = chrome_trace(step.value());
+    const std::string trace =
+        chrome_trace({timeline_of(step.value())}, step.value().compilation.schedule().program);
     if (Status status = put_out(options.trace, std::as_bytes(std::span(trace)), true); !status.ok())
       return status;
   }

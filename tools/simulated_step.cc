@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ir/values.h"
 #include "scheduler/cost.h"
 
 namespace mkc {
@@ -18,9 +17,8 @@ int64_t tokens_of(const StepOptions& o) {
   return o.chunk != 0 ? o.batch - 1 + o.chunk : std::max(o.tokens, o.batch);
 }
 
-// Values of the schedule's symbols, and the context: the tokens are shared out evenly among requests of one
-// context, unless the last one has a chunk.
-Result<std::pair<std::vector<int64_t>, int64_t>> symbol_values(const Symbols& symbols, const StepOptions& o) {
+// The tokens are shared out evenly among requests of one context, unless the last one has a chunk.
+Result<std::vector<StepRequest>> step_requests(const Symbols& symbols, const StepOptions& o) {
   const auto limit = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
   const auto check = [](const char* flag, int64_t value, int64_t least, int64_t most) -> Status {
     if (value >= least && value <= most) return {};
@@ -38,10 +36,7 @@ Result<std::pair<std::vector<int64_t>, int64_t>> symbol_values(const Symbols& sy
   for (int64_t b = 0; b < o.batch; ++b)
     requests.push_back({o.chunk != 0 ? 1 : tokens / o.batch + (b < tokens % o.batch ? 1 : 0), context});
   if (o.chunk != 0) requests.back().rows = o.chunk;
-  std::vector<int64_t> slot_rows;
-  if (const Routing routing = routing_of(symbols); routing.choices != 0)
-    slot_rows = spread_rows(routing, tokens, expected_slots(routing, tokens));
-  return std::pair(step_values(symbols, requests, slot_rows), context);
+  return requests;
 }
 
 }  // namespace
@@ -68,13 +63,26 @@ Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& 
   if (!limits.max_requests && request.batch > 16) limits.max_requests = request.batch;
   Result<Compilation> opened = open_model(request.model, false);
   if (!opened.ok()) return opened.error();
+  Compilation& c = opened.value();
+  c.balance_grids = request.balance_grids;
+  if (Status status = run_passes(c); !status.ok()) return status.error();
+  const Result<std::vector<StepRequest>> requests = step_requests(c.schedule().program.symbols, request);
+  if (!requests.ok()) return requests.error();
+  return simulate_step(std::move(c), requests.value(), options);
+}
+
+Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<StepRequest>& requests,
+                                    const SimulateOptions& options) {
   SimulatedStep step;
-  step.compilation = std::move(opened.value());
-  step.compilation.balance_grids = request.balance_grids;
-  if (Status status = run_passes(step.compilation); !status.ok()) return status.error();
-  auto symbols = symbol_values(step.compilation.schedule().program.symbols, request);
-  if (!symbols.ok()) return symbols.error();
-  std::tie(step.symbols, step.context) = std::move(symbols.value());
+  step.compilation = std::move(compilation);
+  step.context = requests[0].kv_len;
+  const Symbols& symbols = step.compilation.schedule().program.symbols;
+  int64_t tokens = 0;
+  for (const StepRequest& request : requests) tokens += request.rows;
+  std::vector<int64_t> slot_rows;
+  if (const Routing routing = routing_of(symbols); routing.choices != 0)
+    slot_rows = spread_rows(routing, tokens, expected_slots(routing, tokens));
+  step.symbols = step_values(symbols, requests, slot_rows);
   Result<Simulation> simulated =
       simulate(step.compilation.schedule(), step.compilation.machine, step.symbols, options);
   if (!simulated.ok()) return simulated.error();

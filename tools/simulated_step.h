@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "ir/values.h"
 #include "scheduler/simulate.h"
 #include "tools/commands.h"
 
@@ -22,12 +23,16 @@ void add_step_options(CLI::App& command, StepOptions& request);
 struct SimulatedStep {
   Compilation compilation;       // with its schedule
   std::vector<int64_t> symbols;  // as evaluate() takes them
-  int64_t context = 0;           // positions of each request
+  int64_t context = 0;           // positions of the first request
   Simulation simulation;
 };
 
 // Errors: those of open_model and of the passes; a step beyond the schedule's limits, by its flag.
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options = {});
+
+// The same for a compilation with its schedule and the given requests, within its limits.
+Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<StepRequest>& requests,
+                                    const SimulateOptions& options = {});
 
 std::string symbols_text(const SimulatedStep& step);  // "T = 1, B = 1, q_len = [1], kv_len = [1024]"
 nlohmann::ordered_json symbols_json(const SimulatedStep& step);

@@ -10,70 +10,108 @@ namespace {
 
 class Writer {
  public:
-  explicit Writer(const SimulatedStep& step) : step_(step) {
-    for (const TaskGrid& grid : program().grids) {
+  explicit Writer(const TaskProgram& program) {
+    for (const TaskGrid& grid : program.grids) {
       names_.push_back(nlohmann::json(grid.name).dump());
       waits_.push_back(nlohmann::json("wait for " + grid.name).dump());
     }
-    for (const TaskTime& task : step.simulation.tasks) {
-      const bool next = !number_.empty() && step.simulation.tasks[number_.size() - 1].grid == task.grid;
-      number_.push_back(next ? number_.back() + 1 : 0);
-    }
   }
 
-  std::string text() {
-    append("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-    append("{{\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{{\"name\":\"simulated step\"}}}}");
-    for (uint32_t w = 0; w < step_.compilation.schedule().workers; ++w) {
-      name_track(2 * w, fmt::format("worker {}", w));
-      name_track(2 * w + 1, fmt::format("worker {} stream", w));
+  void add(uint32_t process, const Timeline& timeline) {
+    append("{}{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":\"{}\"}}}}",
+           process == 0 ? "" : ",\n", process, timeline.name);
+    for (uint32_t w = 0; w < timeline.workers; ++w) {
+      name_track(process, 2 * w, fmt::format("worker {}", w));
+      name_track(process, 2 * w + 1, fmt::format("worker {} stream", w));
     }
-    for (uint32_t task = 0; task < step_.simulation.tasks.size(); ++task) {
-      const TaskTime& time = step_.simulation.tasks[task];
-      span(2 * time.worker, waits_[time.grid.index], task, time.reached_ns, time.begin_ns);
-      span(2 * time.worker, names_[time.grid.index], task, time.begin_ns, time.end_ns);
-    }
-    for (const StreamSpan& s : step_.simulation.stream)
-      span(2 * s.worker + 1, names_[step_.simulation.tasks[s.task].grid.index], s.task, s.begin_ns, s.end_ns);
-    append("\n]}}\n");
-    return std::move(text_);
+    for (const TimelineSpan& span : timeline.spans)
+      if (span.end_us > span.begin_us) add(process, span);
   }
+
+  std::string text() const { return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" + events_ + "\n]}\n"; }
 
  private:
-  const TaskProgram& program() const { return step_.compilation.schedule().program; }
-
   template <class... Args>
   void append(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    fmt::format_to(std::back_inserter(events_), format, std::forward<Args>(args)...);
   }
 
-  void name_track(uint32_t track, const std::string& name) {
-    append(",\n{{\"ph\":\"M\",\"pid\":0,\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{}\"}}}}",
-           track, name);
+  void name_track(uint32_t process, uint32_t track, const std::string& name) {
+    append(",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\",\"args\":{{\"name\":\"{}\"}}}}",
+           process, track, name);
     append(
-        ",\n{{\"ph\":\"M\",\"pid\":0,\"tid\":{0},\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{0}"
+        ",\n{{\"ph\":\"M\",\"pid\":{0},\"tid\":{1},\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{"
+        "1}"
         "}}}}",
-        track);
+        process, track);
   }
 
-  void span(uint32_t track, const std::string& name, uint32_t task, double begin_ns, double end_ns) {
-    if (end_ns <= begin_ns) return;
+  void add(uint32_t process, const TimelineSpan& span) {
     append(
-        ",\n{{\"ph\":\"X\",\"pid\":0,\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},\"name\":{},\"args\":{{\"task\":"
-        "{}}}}}",
-        track, begin_ns / 1e3, (end_ns - begin_ns) / 1e3, name, number_[task]);
+        ",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},\"dur\":{:.3f},\"name\":{},\"args\":{{"
+        "\"task\":{}",
+        process, 2 * span.worker + span.loader, span.begin_us, span.end_us - span.begin_us,
+        (span.waits ? waits_ : names_)[span.grid.index], span.first);
+    if (span.tasks > 1) append(",\"tasks\":{}", span.tasks);
+    if (span.ring_us > 0) append(",\"ring_us\":{:.3f}", span.ring_us);
+    append("}}}}");
   }
 
-  const SimulatedStep& step_;
   std::vector<std::string> names_, waits_;  // by GridId, quoted
-  std::vector<uint32_t> number_;            // by task, in its grid
-  std::string text_;
+  std::string events_;
 };
+
+// Spans of one track out of its stamps.
+void add_track(const mkrt::TraceTrack& track, uint32_t number, double us, std::vector<TimelineSpan>& spans) {
+  const uint32_t worker = number / mkrt::kTracks;
+  const bool loader = number % mkrt::kTracks != 0;
+  uint64_t since = 0;
+  uint32_t first = 0;
+  for (const mkrt::MkStamp& s : track.stamps) {
+    const auto add = [&](bool waits, uint32_t from, uint32_t tasks) {
+      spans.push_back({worker, loader, waits, GridId{s.grid}, from, tasks, static_cast<double>(since) * us,
+                       static_cast<double>(s.time) * us, s.ring * us});
+    };
+    if (s.kind == mkrt::kTaskBegun && !loader) add(true, s.task, 1);
+    if (s.kind == mkrt::kTaskEnded) add(false, first, s.task - first);
+    since = s.time, first = s.task;
+  }
+}
 
 }  // namespace
 
-std::string chrome_trace(const SimulatedStep& step) {
-  return Writer(step).text();
+Timeline timeline_of(const SimulatedStep& step) {
+  Timeline timeline{"simulated step", step.compilation.schedule().workers, {}};
+  const std::vector<TaskTime>& tasks = step.simulation.tasks;
+  std::vector<uint32_t> number;  // by task, in its grid
+  for (const TaskTime& task : tasks) {
+    const bool next = !number.empty() && tasks[number.size() - 1].grid == task.grid;
+    number.push_back(next ? number.back() + 1 : 0);
+    const auto add = [&](bool waits, double begin_ns, double end_ns, double starved_ns) {
+      timeline.spans.push_back({task.worker, false, waits, task.grid, number.back(), 1, begin_ns / 1e3,
+                                end_ns / 1e3, starved_ns / 1e3});
+    };
+    add(true, task.reached_ns, task.begin_ns, 0);
+    add(false, task.begin_ns, task.end_ns, task.starved_ns);
+  }
+  for (const StreamSpan& s : step.simulation.stream)
+    timeline.spans.push_back(
+        {s.worker, true, false, tasks[s.task].grid, number[s.task], 1, s.begin_ns / 1e3, s.end_ns / 1e3});
+  return timeline;
+}
+
+Timeline timeline_of(const mkrt::Trace& trace) {
+  const auto tracks = static_cast<uint32_t>(trace.tracks.size());
+  Timeline timeline{
+      trace.timed ? "measured on " + trace.device : "counted on " + trace.device, tracks / mkrt::kTracks, {}};
+  for (uint32_t i = 0; i < tracks; ++i) add_track(trace.tracks[i], i, trace.timed ? 1e-3 : 1, timeline.spans);
+  return timeline;
+}
+
+std::string chrome_trace(const std::vector<Timeline>& timelines, const TaskProgram& program) {
+  Writer writer(program);
+  for (uint32_t i = 0; i < timelines.size(); ++i) writer.add(i, timelines[i]);
+  return writer.text();
 }
 
 }  // namespace mkc

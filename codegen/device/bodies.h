@@ -184,7 +184,10 @@ u32 mkd_hand_over_bulk(Worker*, u32 tickets);
 u32 mkd_hand_over_async(Worker*, u32 tickets);
 void mkd_barrier();
 void mkd_task_begin(Worker*, u32 grid, u32 task);
-void mkd_task_end(Worker*);
+void mkd_task_ready(Worker*);
+void mkd_task_end(Worker*, u32 tasks);
+void mkd_load_begin(Worker*, u32 grid, u32 first);
+void mkd_load_end(Worker*, u32 grid, u32 end);
 u32 mkd_block_strips(u32 tokens, u32 elem_bytes);
 void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
                      u32 tokens, u32 elem_bytes);

@@ -37,8 +37,10 @@ struct Async {
 template <class Loader>
 MK_INLINE bool wait_free(const Worker& w, AS3 u64* bar, u32 parity) {
   bool free;
+  const u64 since = mk_tracing() ? ring_wait_begin(w, bar, parity) : 0;
   do free = mk_mbar_try_wait(bar, parity);
   while (!free && !over(w));
+  ring_wait_end(w, since);
   return !Loader::any(!free || faulted(w));
 }
 

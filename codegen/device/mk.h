@@ -46,6 +46,8 @@ void mk_mbar_expect(AS3 u64* bar, u32 bytes) noexcept;  // arrive and expect `by
 // True once the phase of the given parity has completed (acquire, worker scope); may suspend for a bounded
 // time.
 bool mk_mbar_try_wait(AS3 u64* bar, u32 parity) noexcept;
+// The same at once, and without acquiring.
+bool mk_mbar_test(AS3 u64* bar, u32 parity) noexcept;
 // cp.async.bulk global -> shared, completes `bytes` on bar (async proxy). 16-byte aligned, bytes a multiple
 // of 16. sm_90 on.
 void mk_bulk_load(AS3 void* dst, AS1 const void* src, u32 bytes, AS3 u64* bar) noexcept;
@@ -83,7 +85,10 @@ f32 mk_f16_to_f32(u32 half_bits) noexcept;  // of the low 16 bits
 u32 mk_pack_e4m3(f32 lo, f32 hi) noexcept;
 u32 mk_unpack_e4m3(u32 codes) noexcept;
 
-// What runs now, for faults found by the emulator and for traces; nothing on a GPU.
+// Whether the kernel stamps a trace: known before it is optimised, so nothing of that is left in others.
+bool mk_tracing() noexcept;
+u64 mk_stamp_time() noexcept;  // globaltimer; on the emulator the number of calls in the launch so far
+// What runs now, for faults found by the emulator; nothing on a GPU.
 void mk_task_begin(u32 grid, u32 task) noexcept;
 void mk_task_end(u32 grid, u32 task) noexcept;
 }

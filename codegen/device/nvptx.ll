@@ -36,6 +36,10 @@ define i64 @mk_time_ns() #0 {
   %v = call i64 @llvm.nvvm.read.ptx.sreg.globaltimer()
   ret i64 %v
 }
+define i64 @mk_stamp_time() #0 {
+  %v = call i64 @llvm.nvvm.read.ptx.sreg.globaltimer()
+  ret i64 %v
+}
 
 define void @mk_barrier(i32 %id, i32 %threads) #1 {
   call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 %id, i32 %threads)
@@ -115,6 +119,13 @@ define internal void @store4({float, float, float, float} %r, ptr %d) #0 {
   ret void
 }
 
+; test_wait by parity has no intrinsic.
+define i1 @mk_mbar_test(ptr addrspace(3) %bar, i32 %parity) #0 {
+  %a = ptrtoint ptr addrspace(3) %bar to i32
+  %d = call i32 asm sideeffect "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [$1], $2; selp.u32 $0, 1, 0, p; }", "=r,r,r,~{memory}"(i32 %a, i32 %parity)
+  %r = icmp ne i32 %d, 0
+  ret i1 %r
+}
 define void @mk_mbar_init(ptr addrspace(3) %bar, i32 %arrivals) #0 {
   call void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3) %bar, i32 %arrivals)
   ret void

@@ -3,6 +3,7 @@
 target triple = "nvptx64-nvidia-cuda"
 
 declare i64 @llvm.nvvm.mbarrier.arrive.shared(ptr addrspace(3))
+declare i1 @mk_mbar_test(ptr addrspace(3), i32)
 
 ; There is no asynchronous proxy; the worker barrier that follows orders the initialisation.
 define void @mk_fence_mbar_init() #0 {
@@ -15,11 +16,8 @@ define void @mk_mbar_arrive(ptr addrspace(3) %bar) #0 {
   %s = call i64 @llvm.nvvm.mbarrier.arrive.shared(ptr addrspace(3) %bar)
   ret void
 }
-; test_wait by parity has no intrinsic.
 define i1 @mk_mbar_try_wait(ptr addrspace(3) %bar, i32 %parity) #0 {
-  %a = ptrtoint ptr addrspace(3) %bar to i32
-  %d = call i32 asm sideeffect "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [$1], $2; selp.u32 $0, 1, 0, p; }", "=r,r,r,~{memory}"(i32 %a, i32 %parity)
-  %r = icmp ne i32 %d, 0
+  %r = call i1 @mk_mbar_test(ptr addrspace(3) %bar, i32 %parity)
   ret i1 %r
 }
 

@@ -84,6 +84,7 @@ MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
 MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step) {
   renew_thread(*w);
   use_bank(*w, session, step);
+  stamp(*w, kStepBegun, 0, w->step);
   const u32 cells = session->event_cells;
   AS1 u32* next = (AS1 u32*)session->counters + (step->serial + w->step + 1) % 2 * cells;
   for (u32 i = mk_worker() * kConsumerThreads + w->thread; i < cells;

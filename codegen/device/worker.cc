@@ -95,6 +95,7 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
     }
     mk_fence_mbar_init();
   }
+  begin_track(*w);
   mk_barrier(0, kWorkerThreads);
 }
 
@@ -145,14 +146,29 @@ MK_BODY void mkd_barrier() {
   consumer_barrier();
 }
 
-// Names the task in faults and traces.
+// Consumer threads: names the task in faults and traces, before it waits for events.
 MK_BODY void mkd_task_begin(Worker* w, u32 grid, u32 task) {
   w->grid = grid;
   w->task = task;
   if (w->lane() == 0) mk_task_begin(grid, task);
+  stamp(*w, kTaskReached, grid, task);
 }
-MK_BODY void mkd_task_end(Worker* w) {
+// After its waits.
+MK_BODY void mkd_task_ready(Worker* w) {
+  stamp(*w, kTaskBegun, w->grid, w->task);
+}
+// After its work, or that of `tasks` from it on, and before they notify.
+MK_BODY void mkd_task_end(Worker* w, u32 tasks) {
   if (w->lane() == 0) mk_task_end(w->grid, w->task);
+  stamp(*w, kTaskEnded, w->grid, w->task + tasks);
+}
+
+// Loading threads, around what they bring for tasks [first, end) of a grid.
+MK_BODY void mkd_load_begin(Worker* w, u32 grid, u32 first) {
+  stamp(*w, kTaskBegun, grid, first);
+}
+MK_BODY void mkd_load_end(Worker* w, u32 grid, u32 end) {
+  stamp(*w, kTaskEnded, grid, end);
 }
 
 MK_BODY u32 mkd_block_strips(u32 tokens, u32 elem_bytes) {

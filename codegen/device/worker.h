@@ -60,6 +60,9 @@ struct Worker {
   MK_INLINE AS3 u32* arrived_last() const { return told_task(2); }
   MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // by a lookup
   MK_INLINE AS3 u32* goes_on() const { return arrived_last() + 2; }
+  // Of a traced kernel, for the thread that stamps: stamps so far; time waited for the ring in its task.
+  MK_INLINE AS3 u32* stamped() const { return arrived_last() + 3 + thread / kConsumerThreads; }
+  MK_INLINE AS3 u32* in_ring() const { return stamped() + kTracks; }
   MK_INLINE AS3 u32* list(u32 word) const {
     return (AS3 u32*)(shared + stages * kStageBytes + kBarrierBytes) + word;
   }
@@ -125,10 +128,52 @@ MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity, u32 cell, u
   }
 }
 
+// Of a traced kernel: whether this thread stamps for its role, and where.
+MK_INLINE bool stamps(const Worker& w) {
+  return mk_tracing() && w.thread % kConsumerThreads == 0;
+}
+MK_INLINE AS1 MkTrack* track_of(const Worker& w) {
+  const u64 bytes = sizeof(MkTrack) + (u64)w.session->trace_stamps * sizeof(MkStamp);
+  return (AS1 MkTrack*)(w.session->trace + (mk_worker() * kTracks + w.thread / kConsumerThreads) * bytes);
+}
+
+// All threads: the tracks are those of this launch.
+MK_INLINE void begin_track(const Worker& w) {
+  if (!stamps(w)) return;
+  *w.stamped() = 0;
+  track_of(w)->stamped = 0;
+}
+
+MK_INLINE void stamp(const Worker& w, MkStampKind kind, u32 grid, u32 task) {
+  if (!stamps(w)) return;
+  const u64 now = mk_stamp_time();
+  const u32 number = (*w.stamped())++;
+  AS1 MkTrack* track = track_of(w);
+  track->stamped = number + 1;
+  if (kind == kTaskBegun) *w.in_ring() = 0;
+  if (number >= w.session->trace_stamps) return;
+  AS1 MkStamp& to = ((AS1 MkStamp*)(track + 1))[number];
+  to.time = now;
+  to.task = task;
+  to.grid = (uint16_t)grid;
+  to.kind = kind;
+  to.ring = kind == kTaskEnded ? *w.in_ring() : 0;
+}
+
+// Around a wait for a stage of the ring: when it began, 0 where it is over before or not traced.
+MK_INLINE u64 ring_wait_begin(const Worker& w, AS3 u64* bar, u32 parity) {
+  return !stamps(w) || mk_mbar_test(bar, parity) ? 0 : mk_stamp_time();
+}
+MK_INLINE void ring_wait_end(const Worker& w, u64 since) {
+  if (since != 0) *w.in_ring() += (u32)(mk_stamp_time() - since);
+}
+
 // The next filled stage; every consumer warp acquires and releases each stage once, in order.
 MK_INLINE AS3 const char* acquire_stage(const Worker& w) {
   const u32 slot = w.stage % w.stages;
+  const u64 since = mk_tracing() ? ring_wait_begin(w, w.full(slot), w.stage / w.stages % 2) : 0;
   wait_phase(w, w.full(slot), w.stage / w.stages % 2, kRingCell, w.stage);
+  ring_wait_end(w, since);
   return w.stage_at(slot);
 }
 MK_INLINE void release_stage(Worker& w) {

@@ -50,6 +50,14 @@ void mk_barrier(uint32_t id, uint32_t threads) noexcept {
 void mk_start_next() noexcept {}
 void mk_await_kernels() noexcept {}
 
+bool mk_tracing() noexcept {
+  return false;
+}
+
+uint64_t mk_stamp_time() noexcept {
+  return self().worker->launch.stamps.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 void mk_task_begin(uint32_t grid, uint32_t task) noexcept {
   Fiber& fiber = self();
   Warp& warp = fiber.worker->warps[fiber.thread / kLanes];

@@ -25,6 +25,7 @@ struct Launch {
 
   std::atomic<uint64_t> time_offset_ns{1'000'000};
   std::atomic<uint64_t> notifications{0};
+  std::atomic<uint64_t> stamps{0};  // calls of mk_stamp_time
 
   // Counts what may let a fiber of another worker go on: counters that changed, jumps of time.
   std::atomic<uint64_t> changes{0};

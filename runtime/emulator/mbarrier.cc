@@ -123,6 +123,10 @@ void mk_mbar_expect(uint64_t* word, uint32_t bytes) noexcept {
   arrive(*fiber.worker, bar);
 }
 
+bool mk_mbar_test(uint64_t* word, uint32_t parity) noexcept {
+  return (use(self(), word).phase & 1) != parity;
+}
+
 bool mk_mbar_try_wait(uint64_t* word, uint32_t parity) noexcept {
   Fiber& fiber = self();
   // Looked up anew after the wait: another mbarrier made meanwhile moves the table.

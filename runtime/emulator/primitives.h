@@ -26,6 +26,7 @@ void mk_fence_mbar_init() noexcept;
 void mk_mbar_arrive(uint64_t* bar) noexcept;
 void mk_mbar_expect(uint64_t* bar, uint32_t bytes) noexcept;
 bool mk_mbar_try_wait(uint64_t* bar, uint32_t parity) noexcept;
+bool mk_mbar_test(uint64_t* bar, uint32_t parity) noexcept;
 void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* bar) noexcept;
 void mk_async_load16(void* dst, const void* src) noexcept;
 void mk_async_arrive(uint64_t* bar) noexcept;
@@ -52,6 +53,8 @@ float mk_f16_to_f32(uint32_t half_bits) noexcept;
 uint32_t mk_pack_e4m3(float lo, float hi) noexcept;
 uint32_t mk_unpack_e4m3(uint32_t codes) noexcept;
 
+bool mk_tracing() noexcept;  // of bodies compiled for the host: no. A kernel has its own
+uint64_t mk_stamp_time() noexcept;
 void mk_task_begin(uint32_t grid, uint32_t task) noexcept;
 void mk_task_end(uint32_t grid, uint32_t task) noexcept;
 

@@ -46,6 +46,7 @@ _SIGNATURES = {
     "mkrt_capture_step": (c_int, c_void_p, c_void_p),
     "mkrt_fill_step": (c_int, c_void_p, c_void_p, c_void_p),
     "mkrt_read_tensor": (c_int, c_void_p, c_char_p, c_void_p, c_size_t),
+    "mkrt_trace": (c_char_p, c_void_p),
     "mkrt_logits": (c_uint64, c_void_p),
 }
 NHD, HND, PACKED = range(3)  # forms of a page of the cache
@@ -287,6 +288,12 @@ class Session(_Handle):
         out = numpy.empty((rows, columns), dtype=numpy.float32)
         self._check(self._library.mkrt_read_tensor(self._open(), name.encode(), out.ctypes.data, out.nbytes))
         return out
+
+    def trace(self):
+        """What the workers did in the last launch, as text for mkc trace. Needs an artefact made with --trace."""
+        text = self._library.mkrt_trace(self._open())
+        self._check(text is None)
+        return text.decode()
 
     def set_stream(self, stream):
         """For all steps from now on: a CUstream by its number (a torch stream's cuda_stream); 0: the default one."""

@@ -38,6 +38,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   host_ = value_of(build_for_emulator(c, {build.bulk_copy, build.race, {}}));
   config_hash_ = host_.artefact.manifest.config_hash;
   checkpoint_ = std::move(*c.checkpoint);
+  schedule_ = c.schedule();
 }
 
 Opened Model::open(const mkrt::SessionOptions& session, const mkrt::EmulatorDeviceOptions& device) const {

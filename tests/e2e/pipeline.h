@@ -47,11 +47,13 @@ class Model {
 
   Opened open(const mkrt::SessionOptions& session = {}, const mkrt::EmulatorDeviceOptions& device = {}) const;
 
+  const Schedule& schedule() const { return schedule_; }
   uint64_t vocab() const { return host_.artefact.manifest.vocab; }
 
  private:
   std::string config_hash_;
   mkrt::Checkpoint checkpoint_;
+  Schedule schedule_;
   HostArtefact host_;
   bool race_;
 };

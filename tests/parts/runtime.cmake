@@ -8,5 +8,6 @@ mkc_test(runtime_test unit
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_safetensors.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_session.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_session_streams.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_trace.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_weights.cc
   LIBS mkrt fmt::fmt nlohmann_json::nlohmann_json)

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -38,6 +39,17 @@ TEST_CASE("a target that is not known is named with its nearest") {
   CHECK(
       find_target("sm_90b").error().message ==
       "unknown target \"sm_90b\", did you mean sm_90a?; known: sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120");
+}
+
+TEST_CASE("a kernel that is not traced has nothing of stamps") {
+  const Schedule schedule = test::scheduled(test::llama_config(), "h100");
+  const std::string tracks = fmt::format("ptr addrspace(1) %0, i64 {}", offsetof(mkrt::MkSession, trace));
+  for (const char* name : {"sm_80", "sm_90a"}) {
+    const Target target = find_target(name).value();
+    for (const Mode mode : {Mode::kMegakernel, Mode::kTraced, Mode::kKernels})
+      CHECK((make_llvm_ir(schedule, mode, target).find(tracks) != std::string::npos) ==
+            (mode == Mode::kTraced));
+  }
 }
 
 TEST_CASE("the lint refuses each thing that PTX may not contain") {

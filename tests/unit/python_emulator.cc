@@ -14,9 +14,9 @@ extern "C" struct EmulatedKernel {
   size_t plan_bytes;
 };
 
-// The model of a checkpoint, as one kernel or with a kernel for each grid, with or without memory of its own
+// The model of a checkpoint in a mode (mkc::Mode by its number), with or without memory of its own
 // for each activation; it is kept until the process ends. Nonzero: it cannot be compiled.
-extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char* directory, int by_grids,
+extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char* directory, int mode,
                                                                       int keep_activations,
                                                                       EmulatedKernel* out) {
   struct Kept {
@@ -27,7 +27,7 @@ extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char
   mkc::ModelRequest request{directory, {}, ""};
   request.options.target = "emulator";
   request.keep_activations = keep_activations != 0;
-  if (by_grids) request.mode = mkc::Mode::kKernels;
+  request.mode = static_cast<mkc::Mode>(mode);
   mkc::Result<mkc::Compilation> c = mkc::open_model(request, true);
   if (!c.ok() || !mkc::run_passes(c.value()).ok()) return 1;
   mkc::Result<mkc::HostArtefact> host = mkc::build_for_emulator(c.value());

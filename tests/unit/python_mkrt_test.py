@@ -31,6 +31,7 @@ import sessions  # noqa: E402
 
 CHECKPOINT = ROOT / "tests" / "fixtures" / "models" / "llama_f32"
 EXPECTED = json.loads((CHECKPOINT / "expected.json").read_text())
+MEGAKERNEL, TRACED, KERNELS = range(3)
 PROMPT, NEW = EXPECTED["prompt_ids"], EXPECTED["new_ids"]
 
 
@@ -50,9 +51,11 @@ class MkrtTest(unittest.TestCase):
         cls.kernel = Kernel()
         build = ctypes.CDLL(str(LIBRARY)).emulated_kernel
         build.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(Kernel)]
-        assert build(str(CHECKPOINT).encode(), 0, 1, ctypes.byref(cls.kernel)) == 0
+        assert build(str(CHECKPOINT).encode(), MEGAKERNEL, 1, ctypes.byref(cls.kernel)) == 0
         cls.by_grids = Kernel()
-        assert build(str(CHECKPOINT).encode(), 1, 0, ctypes.byref(cls.by_grids)) == 0
+        assert build(str(CHECKPOINT).encode(), KERNELS, 0, ctypes.byref(cls.by_grids)) == 0
+        cls.traced = Kernel()
+        assert build(str(CHECKPOINT).encode(), TRACED, 0, ctypes.byref(cls.traced)) == 0
 
     def setUp(self):
         k = self.kernel
@@ -163,6 +166,16 @@ class MkrtTest(unittest.TestCase):
         with mkrt.Device.emulator(k.kernels[:k.kernel_count], library=LIBRARY) as device:
             with device.open_from_memory(*artefact(k), CHECKPOINT) as session:
                 self.assertEqual(list(session.generate(PROMPT, 6, steps_per_launch=3)), NEW[:6])
+
+    def test_a_traced_kernel_says_what_it_did(self):
+        with mkrt.Device.emulator(self.traced.entry, library=LIBRARY) as device:
+            with device.open_from_memory(*artefact(self.traced), CHECKPOINT) as session:
+                session.step(PROMPT)
+                trace = json.loads(session.trace())
+        self.assertEqual((trace["unit"], trace["requests"]), ("stamps", [{"rows": len(PROMPT), "kv_len": len(PROMPT)}]))
+        self.assertTrue(all(track["stamps"] for track in trace["tracks"]))
+        with self.assertRaisesRegex(mkrt.Error, "^trace: error: the kernel stamps none: compile it with --trace$"):
+            self.session.trace()
 
     def test_two_sessions_do_not_mix(self):
         with self.device.open_from_memory(*self.artefact, CHECKPOINT) as other:

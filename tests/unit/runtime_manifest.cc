@@ -37,6 +37,7 @@ Manifest sample() {
   m.caches = {{"l0.k", Element::kE4m3, 2, 64, "k_scale"}};
   m.grids = {"embed", "l0.q"};
   m.launches = {1, 0};
+  m.traced = true;
   m.events = {{"e", 0, 4}, {"f", 4, 5}};
   return m;
 }
@@ -61,10 +62,10 @@ TEST_CASE("a manifest reads back equal") {
 
 TEST_CASE("a manifest of another version or with other keys is refused") {
   using nlohmann::json;
-  CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 3");
+  CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 4");
   CHECK(refused([](json& m) { m["version"] = 1, m.erase("grids"); }) ==
-        "manifest: error: version 1, expected 3");
-  CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 4");
+        "manifest: error: version 1, expected 4");
+  CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 5");
   CHECK(refused([](json& m) { m["launches"] = {0, 2}; }) == "manifest: error: launches grid 2 of 2");
   CHECK(refused([](json& m) { m.erase("grids"); }) == "manifest: error: key \"grids\" is missing");
   CHECK(refused([](json& m) { m["more"] = 1; }) == "manifest: error: has unknown keys");

@@ -17,7 +17,7 @@ namespace mkrt {
 namespace {
 
 struct Arguments {
-  std::string cubin, checkpoint, logits_out;
+  std::string cubin, checkpoint, logits_out, trace;
   std::vector<int32_t> prompt;
   uint32_t max_new_tokens = 64, steps_per_launch = 1;
   bool compare_draws = false;
@@ -188,6 +188,14 @@ Status time_all(const Arguments& a, Session& session) {
   return {};
 }
 
+// Of the last launch.
+Status write_trace(const Arguments& a, const Session& session) {
+  const Result<Trace> trace = session.read_trace();
+  if (!trace.ok()) return trace.error();
+  const std::string text = to_json(trace.value()) + "\n";
+  return write_file(a.trace, std::as_bytes(std::span(text)));
+}
+
 Status work(const Arguments& a) {
   const Result<Artefact> artefact = load_artefact(a.cubin);
   if (!artefact.ok()) return artefact.error();
@@ -209,7 +217,8 @@ Status work(const Arguments& a) {
     out.update(compared.value());
   }
   say(out);
-  return a.steps > 0 ? time_all(a, session.value()) : Status();
+  if (Status status = a.steps > 0 ? time_all(a, session.value()) : Status(); !status.ok()) return status;
+  return a.trace.empty() ? Status() : write_trace(a, session.value());
 }
 
 }  // namespace
@@ -230,6 +239,7 @@ int main(int argc, char** argv) {
                  "let the kernel go on by itself for so many tokens")
       ->check(CLI::Range(1u, mkrt::kMaxSteps));
   app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy");
+  app.add_option("--trace", a.trace, "write what the workers did in the last launch, of a traced cubin");
   app.add_flag("--compare-draws", a.compare_draws,
                "draw after the prompt by parameters of every kind, and count what the host draws otherwise");
   app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; 0: never");

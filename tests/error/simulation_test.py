@@ -1,0 +1,124 @@
+"""mkc explain and mkc simulate from outside. Usage: simulation_test.py MKC ROOT"""
+import json
+import sys
+import unittest
+
+from command import FIXTURE, ROOT, Command
+
+
+class SimulationTest(Command):
+    def test_simulates_from_config_alone(self):
+        folder = self.checkpoint()
+        (folder / "model.safetensors").unlink()
+        code, out, err = self.mkc("simulate", folder, "--machine", "h100", "--context", 100, "--json")
+        self.assertEqual(code, 0, err)
+        step = json.loads(out)
+        self.assertEqual(step["symbols"], {"T": 1, "B": 1, "R": 1, "q_len": [1], "kv_len": [100]})
+        self.assertGreater(step["bytes"], 0)
+        self.assertGreaterEqual(step["us"], step["floor_us"])
+        self.assertAlmostEqual(step["fraction"], step["floor_us"] / step["us"])
+        self.assertEqual(self.mkc("simulate", folder, "--machine", "h100", "--context", 100, "--json")[1], out)
+        self.assertIn(b"not run on a GPU", self.mkc("simulate", folder)[1])
+
+    def test_what_is_left_out_of_a_step_shows(self):
+        step = ("simulate", FIXTURE, "--workers", 5, "--context", 40, "--json")
+        us = {what: json.loads(self.mkc(*step, *what)[1])["us"] for what in ((), ("--no-run-ahead",), ("--balance-grids",))}
+        self.assertGreater(us["--no-run-ahead",], us[()])
+        self.assertNotEqual(us["--balance-grids",], us[()])
+
+    def test_explains_every_grid(self):
+        step = ("--workers", 3, "--context", 40, "--tokens", 2, "--scheduler", "static")
+        code, out, err = self.mkc("explain", FIXTURE, *step, "--json")
+        self.assertEqual(code, 0, err)
+        told = json.loads(out)
+        simulated = json.loads(self.mkc("simulate", FIXTURE, *step, "--json")[1])
+        self.assertEqual(sum(grid["bytes"] for grid in told["grids"]), simulated["bytes"])
+        self.assertEqual((told["us"], told["symbols"]), (simulated["us"], {"T": 2, "B": 1, "R": 1, "q_len": [2], "kv_len": [40]}))
+        grids = {grid["grid"]: grid for grid in told["grids"]}
+        self.assertEqual(grids["embed"]["tasks"], 2)
+        self.assertEqual({grid["placement"] for grid in told["grids"]}, {"table", "range", "inline"})
+        self.assertEqual({e["event"] for grid in told["grids"] for e in grid["in"]},
+                         {e["event"] for grid in told["grids"] for e in grid["out"]})
+        for grid in told["grids"]:
+            self.assertTrue(grid["reason"])
+            for event in grid["in"]:
+                self.assertTrue(event["cells"] >= 1 and event["expects"] and event["reason"])
+        for hop in told["hops"]:
+            self.assertTrue({hop["from"], hop["to"]} <= set(grids))
+        text = self.mkc("explain", FIXTURE, *step)[1].decode()
+        self.assertIn("  waits for l0.o_ready: 1 cell of ", text)
+        self.assertIn(f" {simulated['bytes']}\n", text)
+        text = self.mkc("explain", FIXTURE, *step, "--hops")[1].decode()
+        hops = sum(hop["count"] for hop in told["hops"])
+        self.assertIn(f"\n{hops} hops take ", text)
+
+    def test_explains_who_draws_tasks_and_why(self):
+        def placements(*options):
+            code, out, err = self.mkc("explain", *options, "--workers", 3, "--context", 40, "--json")
+            self.assertEqual(code, 0, err)
+            return {grid["grid"]: (grid["placement"], grid["reason"]) for grid in json.loads(out)["grids"]}
+        drawn = placements(FIXTURE, "--scheduler", "dynamic")
+        self.assertEqual({placement for placement, _ in drawn.values()}, {"queue", "ready", "inline"})
+        self.assertRegex(placements(FIXTURE)["l0.attend"][1], r"1 request \d\.\d{3}(, |$)")
+        model = self.dir / "model.yaml"
+        model.write_text(f'checkpoint: "{FIXTURE}"\nschedule:\n  scheduler: static\n  placement: {{"l0.*nd": queue}}\n')
+        forced = placements(model)
+        self.assertEqual((forced["l0.attend"], forced["l1.attend"][0]), (("queue", "asked for"), "range"))
+        model.write_text(f'checkpoint: "{FIXTURE}"\nschedule:\n  placement: {{l0.attend: table}}\n')
+        self.refuses("model.yaml:3:15: error: %l0.attend cannot be placed by table: the number of its tasks is known at "
+                     "run time", "explain", model)
+        self.refuses("mkc: error: --scheduler: found greedy, expected static, dynamic or auto", "explain", FIXTURE, "--scheduler",
+                     "greedy")
+
+    def test_searches_for_placements(self):
+        machine = json.loads((ROOT / "scheduler" / "machines" / "h100.json").read_text())
+        machine["ticket_ns"] = {"value": 1e6, "source": "so that nothing should be drawn"}
+        (self.dir / "slow.json").write_text(json.dumps(machine))
+        step = (FIXTURE, "--workers", 3, "--context", 40, "--machine", self.dir / "slow.json", "--scheduler", "dynamic")
+        def compiled(*options):
+            code, out, err = self.mkc("compile", *step, "--emit", "schedule", *options)
+            self.assertEqual(code, 0, err)
+            return out.decode()
+        plain, found = compiled(), compiled("-O3=1000")
+        self.assertIn("queue tickets", plain)
+        self.assertEqual(compiled("-O3=1000", "--trials", 0), plain)
+        self.assertNotEqual(compiled("-O3=1000", "--trials", 1), found)
+        text = self.mkc("explain", *step, "-O3=1000")[1].decode()
+        self.assertRegex(text, r'-O3: \d+ trials, no other change gains more; placement: {.*"l\*\.down": table')
+        self.assertRegex(text, r"l0\.down .* table .* found by -O3; simulated steps .*: 1 request 0\.\d{3}")
+        self.refuses("mkc: error: -O: found 2, expected 3 or 3=SECONDS", "explain", FIXTURE, "-O2")
+        self.refuses("mkc: error: -O: found 3=0, expected 3 or 3=SECONDS", "explain", FIXTURE, "-O3=0")
+        self.refuses("mkc: error: --trials requires -O", "explain", FIXTURE, "--trials", 3)
+
+    def test_a_timeline_shows_every_task_once(self):
+        code, out, err = self.mkc("simulate", FIXTURE, "--workers", 3, "--context", 40, "--json", "--trace", "t.json")
+        self.assertEqual(code, 0, err)
+        step = json.loads(out)
+        events = json.loads((self.dir / "t.json").read_text())["traceEvents"]
+        names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+        self.assertEqual(sorted(names.values()),
+                         [f"worker {w}{kind}" for w in range(3) for kind in ("", " stream")])
+        spans = [e for e in events if e["ph"] == "X"]
+        tasks = [(e["name"], e["args"]["task"]) for e in spans
+                 if e["tid"] % 2 == 0 and not e["name"].startswith("wait for ")]
+        self.assertEqual(len(tasks), len(set(tasks)))
+        self.assertIn(("embed", 0), tasks)
+        self.assertAlmostEqual(max(e["ts"] + e["dur"] for e in spans), step["us"], places=2)
+        for track in names:
+            ends = 0
+            for e in sorted((e for e in spans if e["tid"] == track), key=lambda e: e["ts"]):
+                self.assertGreaterEqual(e["ts"] + 0.0015, ends)
+                ends = e["ts"] + e["dur"]
+
+    def test_steps_that_cannot_be_simulated(self):
+        simulate = ("simulate", FIXTURE)
+        self.refuses("mkc: error: --batch: Value 0 not in range 1 to 64", *simulate, "--batch", 0)
+        self.refuses("mkc: error: --tokens: Value x not in range 1 to 256", *simulate, "--tokens", "x")
+        self.refuses("--tokens: error: found 9, expected 1 to 4", *simulate, "--tokens", 9, "--context", 4)
+        self.refuses(f"{FIXTURE}: error: context limit is 0, expected 1 to ", *simulate, "--context", 0)
+        self.refuses("error: unknown machine 'h10', did you mean 'h100'?", *simulate, "--machine", "h10")
+        self.refuses("none/t.json: error: cannot create: No such file or directory", *simulate, "--trace",
+                     "none/t.json")
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)

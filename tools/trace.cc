@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "runtime/file.h"
+#include "tools/artefact.h"
+#include "tools/commands.h"
+#include "tools/simulated_step.h"
+#include "tools/timeline.h"
+
+namespace mkc {
+namespace {
+
+constexpr size_t kMostBytes = size_t{1} << 30;
+
+struct Options {
+  ModelRequest model;
+  std::string file, output;
+};
+
+Result<mkrt::Trace> read_trace(const std::string& file) {
+  const mkrt::Result<std::string> text = mkrt::read_text(file, kMostBytes);
+  if (!text.ok()) return text.error();
+  return mkrt::parse_trace(text.value(), file);
+}
+
+// The schedule that was traced.
+Result<Compilation> compile_again(const Options& o, const mkrt::Trace& trace) {
+  ModelRequest request = o.model;
+  ModelOptions& options = request.options;
+  options.target = trace.target;
+  // As mkc run has it, and nothing else runs there.
+  if (trace.target == "emulator" && !options.batch_invariant) options.batch_invariant = true;
+  Result<Compilation> opened = open_model(request, false);
+  if (!opened.ok()) return opened.error();
+  if (Status status = run_passes(opened.value()); !status.ok()) return status.error();
+  const Result<ModelIdentity> identity = identify(opened.value());
+  if (!identity.ok()) return identity.error();
+  if (identity.value().schedule_hash != trace.schedule_hash)
+    return Error{fmt::format("{}: error: is of a {} with schedule {}, found {} for {} by these options",
+                             o.file, trace.model, trace.schedule_hash, identity.value().schedule_hash,
+                             request.model)};
+  return opened;
+}
+
+// Errors: more or longer requests than the schedule has room for.
+Result<std::vector<StepRequest>> requests_of(const Options& o, const mkrt::Trace& trace,
+                                             const Symbols& symbols) {
+  std::vector<StepRequest> requests;
+  int64_t tokens = 0;
+  const auto most = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
+  bool fits = true;
+  for (const mkrt::TracedRequest& r : trace.requests) {
+    requests.push_back({r.rows, r.kv_len});
+    tokens += r.rows;
+    fits &= r.rows >= 1 && r.rows <= r.kv_len && r.kv_len <= most("kv_len");
+  }
+  if (fits && !requests.empty() && tokens <= most("T") && std::ssize(requests) <= most("B")) return requests;
+  return Error{fmt::format("{}: error: {} requests of {} tokens do not fit the schedule", o.file,
+                           requests.size(), tokens)};
+}
+
+// Where the time of consumers went, the mean of all workers.
+struct Times {
+  double all = 0, events = 0, ring = 0;
+  std::map<BodyKind, double> work;
+};
+
+Times times_of(const Timeline& timeline, const TaskProgram& program) {
+  Times times;
+  for (const TimelineSpan& span : timeline.spans) {
+    times.all = std::max(times.all, span.end_us);
+    const double us = (span.end_us - span.begin_us) / timeline.workers;
+    if (span.loader) continue;
+    const double ring_us = span.ring_us / timeline.workers;
+    times.ring += ring_us;
+    (span.waits ? times.events : times.work[program.grids[span.grid].body]) += us - ring_us;
+  }
+  return times;
+}
+
+void print_times(const SimulatedStep& step, const mkrt::Trace& trace, const Times& found,
+                 const Times& predicted) {
+  const uint32_t lost = std::accumulate(trace.tracks.begin(), trace.tracks.end(), 0u,
+                                        [](uint32_t sum, const mkrt::TraceTrack& t) { return sum + t.lost; });
+  fmt::print("{} on {}, {}; {} stamps lost\n", trace.model, trace.device, symbols_text(step), lost);
+  fmt::print("{:<14}{:>12}{:>14}\n", "", trace.timed ? "measured us" : "stamps", "simulated us");
+  const auto row = [](const std::string& name, double a, double b) {
+    fmt::print("{:<14}{:>12.1f}{:>14.1f}\n", name, a, b);
+  };
+  row("all", found.all, predicted.all);
+  row("events", found.events, predicted.events);
+  row("ring", found.ring, predicted.ring);
+  for (const auto& [body, us] : predicted.work) {
+    const auto at = found.work.find(body);
+    row(body_name(body), at == found.work.end() ? 0 : at->second, us);
+  }
+}
+
+Status run(const Options& o) {
+  Result<mkrt::Trace> trace = read_trace(o.file);
+  if (!trace.ok()) return trace.error();
+  Result<Compilation> compilation = compile_again(o, trace.value());
+  if (!compilation.ok()) return compilation.error();
+  auto requests = requests_of(o, trace.value(), compilation.value().schedule().program.symbols);
+  if (!requests.ok()) return requests.error();
+  const Result<SimulatedStep> step =
+      simulate_step(std::move(compilation.value()), requests.value(), {.stream = true});
+  if (!step.ok()) return step.error();
+  const TaskProgram& program = step.value().compilation.schedule().program;
+  const std::vector<Timeline> timelines{timeline_of(trace.value()), timeline_of(step.value())};
+  print_times(step.value(), trace.value(), times_of(timelines[0], program), times_of(timelines[1], program));
+  if (o.output.empty()) return {};
+  const std::string text = chrome_trace(timelines, program);
+  return put_out(o.output, std::as_bytes(std::span(text)), true);
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("trace", "what a traced kernel did when, beside the simulated step");
+  auto o = std::make_shared<Options>();
+  add_model_options(*command, o->model);
+  command->add_option("FILE", o->file, "written by mkc run --trace or mkrun --trace")->required();
+  command->add_option("-o", o->output, "write a timeline of all workers, as Perfetto opens it");
+  command->callback([o, &action] { action = [o] { return run(*o); }; });
+}
+
+}  // namespace mkc
