@@ -28,6 +28,8 @@ assert told["the emulator's"] == [None], told  # it is the emulator
 again = json.load(open("again.json"))["checks"]
 assert [c for c in again if c["state"] == "passed"] == [c for c in result["checks"] if c["state"] == "passed"], again
 assert states["fault"] == "not run on a GPU" and states["speed qwen3-8b"] == "not run on a GPU", states
+assert states["trace llama"] == "passed", result
+assert json.load(open("gpu-trace-llama.json"))["unit"] == "stamps"
 assert result["device"] == "emulator"
 PY
 
@@ -40,6 +42,7 @@ bench() {
     --steps 4 --out bench.json "$@"
 }
 bench --only mkc >bench.log || { cat bench.log; exit 1; }
+bench --only trace >bench.log || { cat bench.log; exit 1; }
 [ -z "$torch" ] || bench --peers eager,transformers --batches 1,4 >peers.log || { cat peers.log; exit 1; }
 bench --only mkc >again.log || { cat again.log; exit 1; }
 python3 - <<'PY'
@@ -54,6 +57,8 @@ assert {"context": 200, "state": "not supported by this artefact"} in rows, rows
 assert {"batch": 64, "state": "not supported by this artefact"} in rows, rows
 rows = result["parts"]["mkc launches llama"]["rows"]
 assert {(r["steps_per_launch"], r["tokens"]) for r in rows if "us" in r} == {(8, 1)}, rows
+*_, said = result["parts"]["trace llama"]["rows"]  # its kernel does nothing
+assert said == {"file": "gpu-trace-llama.json", "stamps": 0, "lost": 0, "ns": 0}, said
 PY
 
 # The C interface's examples, on that driver.

@@ -17,7 +17,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from kit import HERE, Failed, circumstances, lines, manifest, position_bytes, spread, symbols, write
+from kit import HERE, Failed, circumstances, lines, manifest, position_bytes, spread, symbols, traced, write
 from shapes import read_shape
 
 # What matters most comes first; then whatever else the bundle has.
@@ -28,6 +28,7 @@ BATCH_CONTEXT = 1024
 BATCHES = [1, 2, 4, 8, 16, 32, 64]
 CHUNKS = [16, 64]
 STEPS_PER_LAUNCH = 8
+TRACED_STEPS = 20
 PAGE = 16  # positions of a page of mkrun's cache
 UNSUPPORTED = "not supported by this artefact"
 TOO_LARGE = "does not fit this GPU"
@@ -96,6 +97,15 @@ class Bench:
                              f"{said['hash']}")
             yield said
 
+    def trace(self, model, _):
+        """Steps of one token by a kernel that stamps what it does, and a file of the last one's stamps."""
+        path = self.a.out.with_name(f"gpu-trace-{model}.json")
+        for said in lines([HERE / "mkrun", HERE / "cubins" / f"{model}-traced.cubin", "--steps", TRACED_STEPS, "--contexts",
+                           self.a.contexts[0], "--trace", path], self.left(120)):
+            if "us" in said:
+                yield said
+        yield traced(path)
+
     def points(self, peer, rest):
         """Context, batch and tokens of a peer's steps: one request at every context, chunks and batches at one; the rest:
         batches at the others."""
@@ -126,6 +136,9 @@ class Bench:
         for model in self.a.models:
             yield f"mkc {model}", model, partial(self.mkc, model, model)
             yield f"mkc kernels {model}", model, partial(self.mkc, model, model + "-kernels")
+        for model in self.a.models:
+            if (HERE / "cubins" / f"{model}-traced.cubin").exists():
+                yield f"trace {model}", model, partial(self.trace, model)
         for model in self.a.models:
             yield f"mkc launches {model}", model, partial(self.mkc, model, model, launch=STEPS_PER_LAUNCH)
         for peer in self.a.peers:

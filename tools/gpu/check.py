@@ -19,6 +19,7 @@ from kit import HERE, Missing, circumstances, write
 BODIES = ["attention", "product", "norm", "gated"]
 FAMILIES = ["llama", "qwen2", "qwen3", "mistral", "qwen3_moe"]
 KERNELS = ["llama", "qwen3_moe"]  # of these the bundle has every grid as a kernel, too
+TRACED = ["llama", "qwen3_moe"]  # and one that stamps what it does
 KEPT = ["qwen3", "qwen3_moe"]  # every activation of these is looked at; of others once they are wrong
 SHAPES = ["qwen3-0.6b", "llama-3.2-1b", "qwen3-8b"]
 
@@ -40,8 +41,8 @@ class Runner:
         checkpoint = checkpoint or HERE / "models" / model
         cubin = cubin or model
         if self.emulator:
-            mode = "kernels" if cubin.endswith("-kernels") else "megakernel"
-            return [self.mkc, "run", checkpoint, "--device", "emulator", "--json", "--mode", mode, *options]
+            mode = ["--mode", "kernels"] if cubin.endswith("-kernels") else []
+            return [self.mkc, "run", checkpoint, "--device", "emulator", "--json", *mode, *options]
         weights = ["--checkpoint", checkpoint] if isinstance(checkpoint, str) or checkpoint.exists() else []
         return [HERE / "mkrun", HERE / "cubins" / f"{cubin}.cubin", *weights, *options]
 
@@ -69,6 +70,8 @@ def all_checks(runner, arguments):
         yield f"layers {name}", partial(checks.layers, runner, name), False
     for family in KERNELS:
         yield f"kernels {family}", partial(checks.kernels, runner, family), True
+    for family in TRACED:
+        yield f"trace {family}", partial(checks.trace, runner, family), True
     yield "kernels stories", partial(checks.stories, runner, "tiny-stories-kernels", **few), True
     yield "stories, wide steps", partial(checks.stories, runner, "tiny-stories-wide"), False
     yield "sessions", partial(checks.sessions, runner), False

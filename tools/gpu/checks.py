@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kit import HERE, Failed, Missing, lines, spread
+from kit import HERE, Failed, Missing, lines, spread, traced
 from shapes import read_shape
 
 TOLERANCE = 4e-2  # of a row's logits, bf16 weights: about what the end-to-end tests allow these models
@@ -99,13 +99,13 @@ def stories(runner, cubin="tiny-stories", count=None, most=None):
     return {"stories": len(told), "parts_from": places}
 
 
-def fed(runner, name, cubin=None):
+def fed(runner, name, *options, cubin=None):
     """What transformers gave a random model's prompt in float64, the new tokens here, and the rows of their logits."""
     expected = json.loads((HERE / "models" / name / "expected.json").read_text())
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/logits.npy"
         got = runner.run(name, "--prompt-ids", ids(expected["prompt_ids"]), "--max-new-tokens",
-                         str(len(expected["new_ids"])), "--logits-out", path, cubin=cubin)["new_ids"]
+                         str(len(expected["new_ids"])), "--logits-out", path, *options, cubin=cubin)["new_ids"]
         return expected, got, read_npy(path)
 
 
@@ -117,6 +117,16 @@ def kernels(runner, name):
     expect(found == tokens and not different and len(rows) == len(other),
            f"tokens {found}, expected {tokens}; rows with other bits: {different} of {len(rows)}")
     return {"rows": len(rows)}
+
+
+def trace(runner, name):
+    """A kernel that stamps what it does draws the same tokens, and no stamp is lost."""
+    _, tokens, _ = fed(runner, name)
+    path = HERE / f"gpu-trace-{name}.json"
+    _, found, _ = fed(runner, name, "--trace", str(path), cubin=f"{name}-traced")
+    has = traced(path)
+    expect(found == tokens and has["stamps"] > 0 and has["lost"] == 0, f"tokens {found}, expected {tokens}; {has}")
+    return has
 
 
 def family(runner, name):

@@ -80,6 +80,17 @@ def circumstances():
             "commit": commit.read_text().strip() if commit.exists() else None}
 
 
+def traced(path):
+    """What a trace has: stamps, those lost, and when the last was made. Failed where a track goes back in time."""
+    said = json.loads(Path(path).read_text())
+    times = [track["stamps"][::5] for track in said["tracks"]]
+    for number, track in enumerate(times):
+        if track != sorted(track):
+            raise Failed(f"track {number} of {path} goes back in time")
+    return {"file": Path(path).name, "stamps": sum(map(len, times)), "lost": sum(track["lost"] for track in said["tracks"]),
+            said["unit"]: max(map(max, filter(None, times)), default=0)}
+
+
 def write(path, result):
     """All or nothing: a run that is cut off leaves what it had."""
     path = Path(path)
