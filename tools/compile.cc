@@ -8,6 +8,7 @@
 #include "codegen/nvptx.h"
 #include "ir/dot.h"
 #include "ir/print.h"
+#include "runtime/packing.h"
 #include "scheduler/cost.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
@@ -84,6 +85,7 @@ nlohmann::json summary(const Compilation& c, const GpuBuild& build, const std::s
   out["machine"] = c.machine.name;
   out["workers"] = s.workers;
   out["grids"] = s.program.grids.size();
+  out["ring_bytes"] = s.ring.stages * mkrt::kStageBytes;
   out["events"] = s.program.events.size();
   out["event_cells"] = s.event_cells;
   out["decode_tasks"] = tasks_of(s);

@@ -91,6 +91,16 @@ class RenderTest(unittest.TestCase):
         self.assertIn("| llama-3.2-1b | 1 token | 2000 µs | 1000 µs | 0.50 | event 35% | product 75%, finish 25% |", section)
         self.assertNotIn("2000 µs", (self.root / "README.md").read_text())
 
+    def test_a_mix_of_several_models_is_one_row(self):
+        loop = {"matrix": 2, "fma": 0, "shared": 1, "global": 4, "other": 27, "loops": 3}
+        result = {"benchmark": "loops", "date": "2027-12-01", "commit": "abc",
+                  "models": {"a": {"ring_bytes": 7, "loops": [loop]}, "b": {"ring_bytes": 8, "loops": [loop, {**loop, "fma": 9}]}}}
+        (self.root / "results" / "loops-2027-12-01.json").write_text(json.dumps(result))
+        self.assertEqual(self.render().returncode, 0)
+        text = (self.root / "docs" / "performance.md").read_text()
+        self.assertIn("| 2 | 0 | 1 | 4 | 27 | all |\n| 2 | 9 | 1 | 4 | 27 | b |\n\nBytes in flight of a worker, its ring: a 7, b 8.\n",
+                      text)
+
     def test_a_rehearsal_is_no_result(self):
         self.gpu_result({}, device="rehearsal")
         self.assertEqual(self.render().stderr, "render: error: a result of 2026-12-01 is of a rehearsal: its figures mean "
