@@ -92,7 +92,7 @@ std::unique_ptr<llvm::Module> kernel_module(llvm::LLVMContext& context) {
   REQUIRE_MESSAGE(module, fault.getMessage().str());
   for (const Bitcode& file : device_bitcode()) {
     const std::string_view name = file.name;
-    if (name != "worker" && name != "lists" && name != "draw") continue;
+    if (name != "worker" && name != "lists" && name != "draw" && name != "untraced") continue;
     const llvm::StringRef bytes(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
     std::unique_ptr<llvm::Module> part = checked(llvm::parseBitcodeFile({bytes, file.name}, context));
     for (llvm::Function& f : *part)
