@@ -18,10 +18,10 @@ uint32_t place_of(const std::vector<std::pair<T, uint32_t>>& places, const T& li
 }  // namespace
 
 uint32_t StepLists::at(SymbolId list) const {
-  return place_of(symbols_at_, list);
+  return place_of(symbol_places, list);
 }
 uint32_t StepLists::at(const RaggedRows& rows) const {
-  return place_of(ragged_at_, rows);
+  return place_of(ragged_places, rows);
 }
 
 std::optional<RaggedRows> ragged_rows(const TaskGrid& grid) {
@@ -49,9 +49,11 @@ StepLists find_lists(const Schedule& schedule) {
   for (SymbolId id : symbols.ids()) {
     if (!symbols[id].is_list() || symbols[id].routed) continue;
     if (!symbols[id].cut) lists.given.push_back(id);
-    lists.symbols_at_.emplace_back(id, take(symbols[id].length));
+    lists.symbol_places.emplace_back(id, take(symbols[id].length));
   }
-  const auto keep = [&](const RaggedRows& rows) { lists.ragged_at_.emplace_back(rows, take(rows.rows + 1)); };
+  const auto keep = [&](const RaggedRows& rows) {
+    lists.ragged_places.emplace_back(rows, take(rows.rows + 1));
+  };
   lists.blocks = row_blocks(symbols);
   if (lists.blocks) {
     const SymbolId rows = find_symbol(symbols, "q_len");

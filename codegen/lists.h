@@ -23,14 +23,11 @@ struct StepLists {
   std::optional<RaggedRows> before_last;
   std::vector<RaggedRows> ragged;  // of grids, each once
 
-  // Where a list begins, in words from the first one.
+  // Where each list begins, in words from the first one.
+  std::vector<std::pair<SymbolId, uint32_t>> symbol_places;
+  std::vector<std::pair<RaggedRows, uint32_t>> ragged_places;
   uint32_t at(SymbolId list) const;           // requires one of `given` or `blocks`
   uint32_t at(const RaggedRows& rows) const;  // requires before_last or one of `ragged`
-
- private:
-  friend StepLists find_lists(const Schedule& schedule);
-  std::vector<std::pair<SymbolId, uint32_t>> symbols_at_;
-  std::vector<std::pair<RaggedRows, uint32_t>> ragged_at_;
 };
 
 // Nothing for grids that are not ragged.
