@@ -37,15 +37,15 @@ std::string site(const std::string& file, const std::string& text) {
 TEST_CASE("a read after an unordered write names both") {
   CHECK(first_report({"mkd_notify", "mk_add_release", 0, relax_add}) ==
         fmt::format(
-            "unordered read after write of %x[0, 0]: worker 2 thread 0, task l0.q[3], {}; earlier worker "
+            "unordered read after write of %x[0, 0]: worker 2 thread 0, task l0.v[1], {}; earlier worker "
             "1 thread 0, task embed[0], {}",
             site("product.cc", "const f32 v = a->x["), site("tokens.cc", "a.out[token * a.cols + col] =")));
 }
 
 TEST_CASE("a write after an unordered read names both") {
   CHECK(first_report({"8multiplyI", "consumer_barrier", kEvery, drop}, 20) ==
-        fmt::format("unordered write after read of shared+0x18d1c: worker 2 thread 30, task l0.q[3], {}; "
-                    "earlier worker 2 thread 71, task l0.q[3], {}",
+        fmt::format("unordered write after read of shared+0x1a51c: worker 2 thread 30, task l0.v[1], {}; "
+                    "earlier worker 2 thread 71, task l0.v[1], {}",
                     site("product.h", "partial[(b * 8 + lane % 4 * 2 + i % 2) *"),
                     site("product.h", "for (u32 i = 0; i < kConsumerWarps; ++i)")));
 }
@@ -62,7 +62,7 @@ TEST_CASE("a copy over a stage that is being read names the copy and the reader"
   CHECK(
       first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
       fmt::format("unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
-                  "thread 1, task l0.q[3], {}",
+                  "thread 1, task l0.v[1], {}",
                   site("product.h", "acc.step(stage[i * kWarpLanes], load(i))")));
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("an access outside shared memory names the task and the line") {
   const size_t who = report.find(": ");
   CHECK(report.starts_with("access outside shared memory of shared+0x"));
   CHECK(report.substr(std::min(who, report.size())) ==
-        fmt::format(": worker 2 thread 0, task l0.q[3], {}",
+        fmt::format(": worker 2 thread 0, task l0.v[1], {}",
                     site("product.cc", "s.scale[x_row(w->thread)] =")));
 }
 
