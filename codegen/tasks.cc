@@ -271,9 +271,8 @@ void TaskCode::for_each_block(GridId id, llvm::Value* record, llvm::Value* segme
   }
   const Share tasks = share(id, record, segment);
   const bool in_blocks = grid(id).body == BodyKind::kProduct;
-  llvm::Value* size = in_blocks ? e_.call("mkd_block_strips", e_.ir.getInt32Ty(),
-                                          {e_.value(tokens_of(id)), e_.constant(elem_bytes(id))})
-                                : e_.constant(1);
+  const uint32_t strips = in_blocks ? mkrt::block_strips(static_cast<uint32_t>(elem_bytes(id))) : 1;
+  llvm::Value* size = e_.constant(strips);
   e_.loop(tasks.first, tasks.last, size, [&](llvm::Value* task) {
     llvm::Value *left = e_.ir.CreateSub(tasks.last, task), *count = size;
     if (in_blocks) count = e_.ir.CreateSelect(e_.ir.CreateICmpULT(left, size), left, size);

@@ -3,13 +3,14 @@
 // A packed weight is a sequence of strips of kTileRows rows; a strip is a sequence of tiles; a tile is what
 // one bulk copy brings into one ring stage. Every tile spans kTileRows rows and `tile_cols` columns but the
 // last of a strip, which may be narrower (a multiple of `col_quantum`); columns and rows past the weight's
-// are zero. Inside a tile consumer warp w of kConsumerWarps owns columns [w*width/8, (w+1)*width/8) and reads
-// them in k-steps of 16 columns (2-byte types) or 8 (f32). A k-step is 512 bytes: lane l = 4*g + t holds 16
-// of them,
+// are zero. A strip's columns are kChains chains of equal length, and every tile has the next ones of each
+// chain, chain by chain, in k-steps of 16 columns (2-byte types) or 8 (f32). Every product is added up chain
+// by chain, in the order of columns, and then the chains, whoever multiplies what when. A k-step is 512
+// bytes: lane l = 4*g + t holds 16 of them,
 //   2-byte: (row g, cols 2t, 2t+1) (row g+8, same cols) (row g, cols 2t+8, 2t+9) (row g+8, same cols)
 //   f32:    (row g, cols 2t, 2t+1) (row g+8, same cols)
 // which is the A operand of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16") in one 16-byte read a
-// lane, free of bank conflicts. Tile bytes: [warp][k-step][lane][16].
+// lane, free of bank conflicts. Tile bytes: [chain][k-step][lane][16].
 #pragma once
 
 #include <stdint.h>
@@ -18,21 +19,24 @@ namespace mkrt {
 
 constexpr uint32_t kStripRows = 16;
 constexpr uint32_t kStageBytes = 16384;  // a full tile
+constexpr uint32_t kChains = 8;
 
-// How packed weights are multiplied, and so the order in which their tiles stream. Tokens go in groups, by
-// the bytes of a weight, and a strip passes through the ring once for each. Strips go in blocks: a pass
-// brings a block tile by tile, in each tile strip by strip, so that a worker loads the activations of a tile
-// once.
-constexpr uint32_t kGroupTokens = 16;
-constexpr uint32_t kGroupTokensF32 = 16;
-constexpr uint32_t kFewTokens = 8;          // that one matrix instruction takes
-constexpr uint32_t kBlockStrips = 4;        // of few tokens and 2-byte weights
-constexpr uint32_t kBlockStripsOfMany = 2;  // of more tokens; of f32 weights 1
-__attribute__((always_inline)) constexpr uint32_t group_tokens(uint32_t elem_bytes) {
-  return elem_bytes == 4 ? kGroupTokensF32 : kGroupTokens;
+// How packed weights are multiplied, and so the order in which they stream. Tokens go in groups, and a strip
+// passes through the ring once for each. Strips go in blocks, whose activations are loaded once.
+//
+// Few tokens, and f32 weights: each consumer warp has a chain. A pass brings a block tile by tile, in each
+// tile strip by strip.
+// Many tokens, of 2-byte weights: each warp has tokens. A pass brings a block chain by chain; a stage has a
+// tile's part of the chain, of all strips of the block one after the other.
+constexpr uint32_t kFewTokens = 8;     // that one matrix instruction takes
+constexpr uint32_t kManyTokens = 64;   // of a group
+constexpr uint32_t kGroupTokens = 16;  // of f32 weights, and of experts
+constexpr uint32_t kBlockStrips = 4;   // of 2-byte weights; of f32 weights 1
+__attribute__((always_inline)) constexpr bool is_many(uint32_t tokens, uint32_t elem_bytes) {
+  return elem_bytes == 2 && tokens > kFewTokens;
 }
-__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, uint32_t elem_bytes) {
-  return elem_bytes == 4 ? 1 : tokens <= kFewTokens ? kBlockStrips : kBlockStripsOfMany;
+__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t elem_bytes) {
+  return elem_bytes == 4 ? 1 : kBlockStrips;
 }
 
 struct PackedShape {
@@ -64,19 +68,18 @@ constexpr PackedShape packed_shape(uint64_t rows, uint64_t cols, uint32_t elem_b
 
 // Byte offset of element (row, col) in the packed weight.
 constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t col) {
-  const uint64_t tile = col / s.tile_cols;
-  const uint64_t in_tile = col % s.tile_cols;
-  const uint64_t left = s.padded_cols - tile * s.tile_cols;
-  const uint64_t width = left < s.tile_cols ? left : s.tile_cols;
-  const uint64_t slice = width / 8;
+  const uint64_t chain = col / (s.padded_cols / kChains), in_chain = col % (s.padded_cols / kChains);
+  const uint64_t most = s.tile_cols / kChains;  // of a chain's columns, in a tile
+  const uint64_t tile = in_chain / most;
+  const uint64_t left = s.padded_cols / kChains - tile * most;
+  const uint64_t width = left < most ? left : most;
   const uint64_t step_cols = s.elem_bytes == 2 ? 16 : 8;
-  const uint64_t warp = in_tile / slice;
-  const uint64_t step = in_tile % slice / step_cols;
-  const uint64_t k = in_tile % slice % step_cols;
+  const uint64_t step = in_chain % most / step_cols;
+  const uint64_t k = in_chain % step_cols;
   const uint64_t r = row % kStripRows;
   const uint64_t lane = (r % 8) * 4 + k % 8 / 2;
   const uint64_t pair = k / 8 * 2 + r / 8;  // which pair of the lane's 16 bytes
-  return row / kStripRows * s.strip_bytes + tile * kStageBytes + (warp * (slice / step_cols) + step) * 512 +
+  return row / kStripRows * s.strip_bytes + tile * kStageBytes + (chain * (width / step_cols) + step) * 512 +
          lane * 16 + (pair * 2 + k % 2) * s.elem_bytes;
 }
 

@@ -131,6 +131,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.load_ns = read.positive("load_ns");
   m.worker_bytes_per_ns = read.positive("worker_bytes_per_ns");
   m.worker_l2_bytes_per_ns = read.positive("worker_l2_bytes_per_ns");
+  m.shared_bytes_per_ns = read.positive("shared_bytes_per_ns");
   m.activations_ns = read.positive("activations_ns");
   m.fma1_bytes_per_ns = read.positive("fma1_bytes_per_ns");
   m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");

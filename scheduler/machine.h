@@ -42,9 +42,11 @@ struct Machine {
   double load_ns = 0;                 // a copy's issue to its first byte
   double worker_bytes_per_ns = 0;     // most of the stream that one worker takes
   double worker_l2_bytes_per_ns = 0;  // most that one worker's plain loads bring from L2
+  double shared_bytes_per_ns = 0;     // that one worker reads from its shared memory
   double activations_ns = 0;          // those of a tile loaded, for all strips of a block
   // Weight bytes that one worker's consumers multiply with them, by the product's variant: one token; groups
-  // of up to 8 and up to 16 by matrix instructions; f32 weights in groups of up to 16, their loads included.
+  // of up to 8 and, of experts, up to 16 by matrix instructions; f32 weights in groups of up to 16, their
+  // loads included.
   double fma1_bytes_per_ns = 0, mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
   double attend_bytes_per_ns =
       0;  // keys and values that one worker goes through, for one block of query rows

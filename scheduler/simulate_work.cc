@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "runtime/abi.h"
+
 namespace mkc {
 namespace {
 
@@ -55,18 +57,33 @@ bool is_computed(TensorKind kind) {
   return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
 }
 
-// Tokens that share a pass of the strip, the rate at which its bytes are multiplied, and what a tile's
-// activations take beside it.
+// How a product goes: tokens of a pass, the rate at which weights are multiplied, rows of activations that a
+// pass of a block loads, what that takes beside it, and the bytes of each strip that one load serves.
 struct Variant {
   int64_t group;
-  double bytes_per_ns, activations_ns;
+  double bytes_per_ns, x_rows, activations_ns;
+  uint32_t x_bytes = mkrt::kStageBytes;
 };
 
-Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes) {
-  if (tokens <= 1) return {1, m.fma1_bytes_per_ns, m.activations_ns};
-  if (weight_bytes == 4) return {mkrt::kGroupTokensF32, m.fma16_bytes_per_ns, 0};
-  if (tokens <= mkrt::kFewTokens) return {mkrt::kFewTokens, m.mma8_bytes_per_ns, m.activations_ns};
-  return {mkrt::kGroupTokens, m.mma16_bytes_per_ns, m.activations_ns};
+// Of many tokens a warp has 8: weights are read from shared memory by as many warps as there are eights, and
+// the others load the same activations for other strips.
+Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
+  constexpr uint32_t warps = mkrt::kConsumerWarps;
+  const uint32_t eights = tokens <= 16 ? 2 : tokens <= 32 ? 4 : warps;
+  const uint32_t sides = std::min(warps / eights, strips);
+  return {mkrt::kManyTokens, std::min(m.mma8_bytes_per_ns, m.shared_bytes_per_ns / eights),
+          static_cast<double>(eights * sides * mkrt::kFewTokens), m.activations_ns,
+          mkrt::kStageBytes / mkrt::kChains};
+}
+
+Variant variant_of(const Machine& m, const TaskGrid& grid, int64_t tokens, int64_t weight_bytes,
+                   uint32_t strips) {
+  const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kGroupTokens));
+  if (tokens <= 1) return {1, m.fma1_bytes_per_ns, rows, m.activations_ns};
+  if (weight_bytes == 4) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0};
+  if (tokens <= mkrt::kFewTokens) return {mkrt::kFewTokens, m.mma8_bytes_per_ns, rows, m.activations_ns};
+  if (grid.body == BodyKind::kProduct) return many(m, tokens, strips);
+  return {mkrt::kGroupTokens, m.mma16_bytes_per_ns, rows, m.activations_ns};
 }
 
 }  // namespace
@@ -78,8 +95,7 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     const TaskGrid& grid = program.grids[g];
     if (grid.body != BodyKind::kProduct) continue;
     const DType weight = program.tensors[find_operand(grid, "weight")->tensor].dtype;
-    blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)),
-                                          static_cast<uint32_t>(dtype_bytes(weight)));
+    blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(dtype_bytes(weight)));
   }
 }
 
@@ -114,7 +130,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t element = dtype_bytes(packed.dtype);
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
-  const Variant variant = variant_of(machine_, tokens, element);
+  const Variant variant = variant_of(machine_, g, tokens, element, strips);
   const bool norm = find_operand(g, "norm") != nullptr;
 
   TaskWork work;
@@ -122,10 +138,9 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   work.passes = static_cast<uint32_t>((tokens + variant.group - 1) / variant.group);
   work.tail_bytes = static_cast<uint32_t>(shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes);
   work.weight_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);
-  // Each column of a tile is multiplied with as many activations as the pass has tokens, and one norm scale.
-  const double x_rows = static_cast<double>(tokens) / std::max(work.passes, 1u) + (norm ? 1 : 0);
+  const double x_rows = variant.x_rows + (norm ? 1 : 0);
   const double x_bytes = x_rows * kActivationBytes / static_cast<double>(kTileRows * element) / strips;
-  const double x_ns = variant.activations_ns / mkrt::kStageBytes / strips;
+  const double x_ns = variant.activations_ns / variant.x_bytes / strips;
   const double ns_per_byte = product_ns(grid, 1 / (1 / variant.bytes_per_ns + x_ns), x_bytes);
   work.tile_ns = mkrt::kStageBytes * ns_per_byte;
   work.tail_ns = work.tail_bytes * ns_per_byte;

@@ -188,7 +188,6 @@ void mkd_task_ready(Worker*);
 void mkd_task_end(Worker*, u32 tasks);
 void mkd_load_begin(Worker*, u32 grid, u32 first);
 void mkd_load_end(Worker*, u32 grid, u32 end);
-u32 mkd_block_strips(u32 tokens, u32 elem_bytes);
 void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
                      u32 tokens, u32 elem_bytes);
 void mkd_stream_async(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,

@@ -72,7 +72,7 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 strip, u32 slot) {
   const bool one = a.product.tokens == 1;
   if constexpr (W::bytes == 4) {
     if (one) return multiply_groups<W, FmaF32<1>>(w, a, strip, begin, rows);
-    multiply_groups<W, FmaF32<kGroupTokensF32>>(w, a, strip, begin, rows);
+    multiply_groups<W, FmaF32<kGroupTokens>>(w, a, strip, begin, rows);
   } else {
     if (one && !a.product.invariant) return multiply_groups<W, Fma<W>>(w, a, strip, begin, rows);
     if (rows <= kFewTokens) return multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);

@@ -1,5 +1,5 @@
 // Product: a block of strips of kStripRows weight rows times up to kMaxTokens activation rows.
-#include "codegen/device/product.h"
+#include "codegen/device/product_many.h"
 
 namespace mk {
 
@@ -27,36 +27,31 @@ struct Sums {
   MK_INLINE u32 entries() const { return strips * tokens * kStripRows; }
 };
 
-// One value: row entry % 16 of its strip.
-MK_INLINE void finish(const ProductArgs& a, const Scratch& s, const Sums& sums, u32 entry) {
-  const u32 row = entry % kStripRows, strip = sums.strip_of(entry), token = sums.token_of(entry);
-  if (token >= a.tokens) return;
+// Row `row` of a strip for a token, from sum(row); returns it.
+template <class Sum>
+MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, const Sum& sum) {
   if (a.silu_mul) {
     const u32 col = strip * (kStripRows / 2) + row;
     if (row < kStripRows / 2 && col < a.out_cols)
-      a.out[token * a.out_cols + col] = silu(add_warps(s.partial, entry)) * add_warps(s.partial, entry + 8);
-    return;
+      a.out[token * a.out_cols + col] = silu(sum(row)) * sum(row + 8);
+    return 0;
   }
   const u32 col = strip * kStripRows + row;
-  if (col >= a.rows) return;
-  f32 v = add_warps(s.partial, entry);
+  if (col >= a.rows) return 0;
+  f32 v = sum(row);
   if (a.bias) v += a.bias[col];
   if (a.residual) v += a.residual[token * a.out_cols + col];
   a.out[token * a.out_cols + col] = v;
-  s.value[entry] = v;
+  return v;
 }
 
-// The greatest logit of each strip and token, the lowest row on ties.
-MK_INLINE void keep_best(const Worker& w, const ProductArgs& a, const Scratch& s, const Sums& sums) {
-  consumer_barrier();
-  const u32 entry = w.thread * kStripRows;
-  if (entry >= sums.entries() || sums.token_of(entry) >= a.tokens) return;
-  AS3 const f32* value = s.value + entry;
-  const u32 strip = sums.strip_of(entry), rows = least(a.rows - strip * kStripRows, kStripRows);
+// The greatest logit of a strip and token, the lowest row on ties. `value`: of the rows.
+MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, AS3 const f32* value) {
+  const u32 rows = least(a.rows - strip * kStripRows, kStripRows);
   u32 best = 0;
   for (u32 row = 1; row < rows; ++row)
     if (plain_logit(value[row]) > plain_logit(value[best])) best = row;
-  const u32 at = sums.token_of(entry) * a.strips + strip;
+  const u32 at = token * a.strips + strip;
   a.best_value[at] = value[best];
   a.best_index[at] = strip * kStripRows + best;
 }
@@ -69,21 +64,53 @@ MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 strips) 
     if (first > 0) consumer_barrier();
     drain<W, Accumulator, Strips>(w, a, Input{{a, s.scale}, s.picked}, first, strips, s.partial);
     const Sums sums{strip, strips, first, Accumulator::tokens};
-    for (u32 entry = w.thread; entry < sums.entries(); entry += kConsumerThreads) finish(a, s, sums, entry);
-    if (a.best_value) keep_best(w, a, s, sums);
+    for (u32 entry = w.thread; entry < sums.entries(); entry += kConsumerThreads) {
+      const u32 row = entry % kStripRows, token = sums.token_of(entry);
+      if (token >= a.tokens) continue;
+      s.value[entry] = finish(a, sums.strip_of(entry), token, row,
+                              [&](u32 r) { return add_warps(s.partial, entry - row + r); });
+    }
+    if (!a.best_value) continue;
+    consumer_barrier();
+    const u32 entry = w.thread * kStripRows;
+    if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
+      keep_best(a, sums.strip_of(entry), sums.token_of(entry), s.value + entry);
   }
+}
+
+// The same for many tokens: each warp finishes its own.
+template <class W>
+MK_INLINE void multiply_many(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
+  constexpr u32 entries = kFewTokens * kStripRows;
+  const Scratch s(w);
+  AS3 f32* sums = s.partial + w.warp() * entries;
+  const auto done = [&](u32 of_block, u32 first) {
+    for (u32 entry = w.lane(); entry < entries; entry += kWarpLanes) {
+      const u32 row = entry % kStripRows, token = first + entry / kStripRows;
+      if (token >= a.tokens) continue;
+      const f32 v = finish(a, strip + of_block, token, row, [&](u32 r) { return sums[entry - row + r]; });
+      if (a.best_value) sums[entry] = v;
+    }
+    if (!a.best_value) return;
+    mk_warp_sync();
+    if (w.lane() < kFewTokens && first + w.lane() < a.tokens)
+      keep_best(a, strip + of_block, first + w.lane(), sums + w.lane() * kStripRows);
+  };
+  MK_ROLLED
+  for (u32 first = 0; first < a.tokens; first += kManyTokens)
+    drain_many<W>(w, a, Input{{a, s.scale}, s.picked}, first, strips, sums, done);
 }
 
 template <class W>
 MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
   if constexpr (W::bytes == 4) {
     if (a.tokens == 1) return multiply<W, FmaF32<1>, 1>(w, a, strip, strips);
-    multiply<W, FmaF32<kGroupTokensF32>, 1>(w, a, strip, strips);
+    multiply<W, FmaF32<kGroupTokens>, 1>(w, a, strip, strips);
   } else {
     // The step's tokens decide, so that bits do not depend on how many rows are picked.
     if (a.x_rows == 1 && !a.invariant) return multiply<W, Fma<W>, kBlockStrips>(w, a, strip, strips);
     if (a.tokens <= kFewTokens) return multiply<W, Mma<W, 1>, kBlockStrips>(w, a, strip, strips);
-    multiply<W, Mma<W, kGroupTokens / 8>, kBlockStripsOfMany>(w, a, strip, strips);
+    multiply_many<W>(w, a, strip, strips);
   }
 }
 

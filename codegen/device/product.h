@@ -1,10 +1,10 @@
 // What products of strips of weights share: where activations come from, and the accumulators.
 //
-// Consumer warp w multiplies its own columns of every stage; the warps' partial sums are added in warp order,
-// so the result depends on nothing but the operands. Weight bytes reach a lane as one A fragment of
-// mma.m16n8k16 (runtime/packing.h): rows g and g + 8, lane = 4 g + t. Strips are multiplied in blocks that
-// load their activations once, tokens in groups; both fit the registers, and for each group the block streams
-// through the ring anew.
+// Every product is added up chain by chain and then the chains in order (runtime/packing.h), so the result
+// depends on nothing but the operands. Weight bytes reach a lane as one A fragment of mma.m16n8k16: rows g
+// and g + 8, lane = 4 g + t. Strips are multiplied in blocks that load their activations once, tokens in
+// groups; both fit the registers, and for each group the block streams through the ring anew. Here each
+// consumer warp has a chain; of many tokens each has tokens instead (product_many.h).
 #pragma once
 
 #include "codegen/device/bodies.h"
@@ -186,22 +186,37 @@ MK_INLINE f32 silu(f32 v) {
   return v * mk_rcp(1.0f + mk_exp2(v * -1.4426950408889634f));
 }
 
+// Where the parts of chains in a tile lie.
+template <class W>
+struct Chains {
+  static constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
+  static constexpr u32 full_cols = kStageBytes / kStripRows / W::bytes / kChains;
+  static constexpr u32 full_steps = full_cols / step_cols;
+  MK_INLINE static u32 steps(const ProductArgs& a, u32 tile) {
+    return tile + 1 == a.tiles ? a.tail_cols / kChains / step_cols : full_steps;
+  }
+  MK_INLINE static u32 col(const ProductArgs& a, u32 chain, u32 tile) {
+    return chain * ((a.tiles - 1) * full_cols + a.tail_cols / kChains) + tile * full_cols;
+  }
+};
+static_assert(kChains == kConsumerWarps);
+
 // Drains the stages of `strips` strips, at most Strips, for the tokens from `token` on: tile by tile, in each
 // the strips one after the other. Leaves the warps' partial sums.
 template <class W, class Accumulator, u32 Strips, class In>
 MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, u32 strips, AS3 f32* partial) {
   constexpr u32 sums = Accumulator::tokens * kStripRows;
   static_assert(Strips * sums <= kBlockSums);
-  constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
-  constexpr u32 tile_cols = kStageBytes / kStripRows / W::bytes;
-  constexpr u32 full_steps = tile_cols / kConsumerWarps / step_cols;
+  using Shape = Chains<W>;
+  constexpr u32 full_steps = Shape::full_steps;
   renew_thread(w);
   Turns<Accumulator, Strips> turns;
   turns.clear();
   for (u32 tile = 0; tile < a.tiles; ++tile) {
-    const u32 slice = (tile + 1 == a.tiles ? a.tail_cols : tile_cols) / kConsumerWarps;
-    const u32 steps = slice / step_cols, col = tile * tile_cols + w.warp() * slice;
-    const auto load = [&](u32 i) { return Accumulator::load(w.lane(), in, token, col + i * step_cols); };
+    const u32 steps = Shape::steps(a, tile), col = Shape::col(a, w.warp(), tile);
+    const auto load = [&](u32 i) {
+      return Accumulator::load(w.lane(), in, token, col + i * Shape::step_cols);
+    };
     // The activations of all steps are loaded together, so that a block's tile shows one latency. Where they
     // are not loaded they are cleared: what one path leaves unset stays in registers through all code.
     using Operand = typename Accumulator::Operand;

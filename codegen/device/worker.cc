@@ -9,18 +9,22 @@ namespace {
 // through the ring, and how many pass together.
 struct Strips {
   u32 first, count, tiles, tail_bytes, passes, block;
+  MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : kStageBytes; }
+  MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * kStageBytes + tail_bytes; }  // of a strip
 };
 
-MK_INLINE u32 passes_of(u32 tokens, u32 elem_bytes) {
-  return (tokens + group_tokens(elem_bytes) - 1) / group_tokens(elem_bytes);
+MK_INLINE u32 passes_of(u32 tokens, u32 group) {
+  return (tokens + group - 1) / group;
 }
 
-// Loads a tile once its stage is free. False: the launch is over.
+// Loads `count` pieces of `bytes` each, `stride` apart, once a stage is free. False: the launch is over.
 template <class Loader>
-MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes) {
+MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count = 1, u64 stride = 0) {
   const u32 slot = w.stage % w.stages;
   if (!wait_free<Loader>(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return false;
-  Loader::load(w, slot, from, bytes);
+  Loader::begin(w, slot, count * bytes);
+  for (u32 i = 0; i < count; ++i, from += stride) Loader::copy(w, slot, i * bytes, from, bytes);
+  Loader::end(w, slot);
   ++w.stage;
   return true;
 }
@@ -28,17 +32,43 @@ MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes) {
 // Loads every tile of the strips, as often as they are passed over.
 template <class Loader>
 MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) {
-  const u64 strip_bytes = (u64)(strips.tiles - 1) * kStageBytes + strips.tail_bytes;
   for (u32 done = 0; done < strips.count; done += strips.block) {
     const u32 block = least(strips.count - done, strips.block);
     for (u32 pass = 0; pass < strips.passes; ++pass)
       for (u32 tile = 0; tile < strips.tiles; ++tile) {
-        AS1 const char* from = weights + (strips.first + done) * strip_bytes + (u64)tile * kStageBytes;
-        const u32 bytes = tile + 1 == strips.tiles ? strips.tail_bytes : kStageBytes;
-        for (u32 strip = 0; strip < block; ++strip, from += strip_bytes)
-          if (!load_stage<Loader>(w, from, bytes)) return;
+        AS1 const char* from = weights + (strips.first + done) * strips.bytes() + (u64)tile * kStageBytes;
+        for (u32 strip = 0; strip < block; ++strip, from += strips.bytes())
+          if (!load_stage<Loader>(w, from, strips.tile_bytes(tile))) return;
       }
   }
+}
+
+// The same for many tokens.
+template <class Loader>
+MK_INLINE void stream_chains(Worker& w, AS1 const char* weights, const Strips& strips) {
+  for (u32 done = 0; done < strips.count; done += strips.block) {
+    const u32 block = least(strips.count - done, strips.block);
+    AS1 const char* first = weights + (strips.first + done) * strips.bytes();
+    for (u32 part = 0; part < strips.passes * kChains * strips.tiles; ++part) {
+      const u32 tile = part % strips.tiles, chain = part / strips.tiles % kChains;
+      const u32 bytes = strips.tile_bytes(tile) / kChains;
+      if (!load_stage<Loader>(w, first + (u64)tile * kStageBytes + chain * bytes, bytes, block,
+                              strips.bytes()))
+        return;
+    }
+  }
+}
+
+template <class Loader>
+MK_INLINE void stream_product(Worker& w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
+                              u32 tail_bytes, u32 tokens, u32 elem_bytes) {
+  Strips strips{first, count, tiles, tail_bytes, 1, block_strips(elem_bytes)};
+  if (is_many(tokens, elem_bytes)) {
+    strips.passes = passes_of(tokens, kManyTokens);
+    return stream_chains<Loader>(w, weights, strips);
+  }
+  if (elem_bytes == 4) strips.passes = passes_of(tokens, kGroupTokens);
+  stream<Loader>(w, weights, strips);
 }
 
 // Tasks [first, first + count) of a grid over strips and `slots` slots: the strip of the slot's expert, once
@@ -52,7 +82,7 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   for (u32 task = first; task < first + count && !Loader::any(over(w)); ++task) {
     const u32 slot = task % slots, rows = Loader::same(a.slot_rows[slot]);
     stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
-                   {task / slots, 1, p.tiles, tail_bytes, passes_of(rows, elem_bytes), 1});
+                   {task / slots, 1, p.tiles, tail_bytes, passes_of(rows, kGroupTokens), 1});
   }
 }
 
@@ -171,17 +201,11 @@ MK_BODY void mkd_load_end(Worker* w, u32 grid, u32 end) {
   stamp(*w, kTaskEnded, grid, end);
 }
 
-MK_BODY u32 mkd_block_strips(u32 tokens, u32 elem_bytes) {
-  return block_strips(tokens, elem_bytes);
-}
-
-// The loader's one thread: brings strips of a packed weight through the ring, tile by tile, waiting for
-// nothing but free stages.
+// The loader's one thread: brings strips of a packed weight through the ring, waiting for nothing but free
+// stages.
 MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
                              u32 tail_bytes, u32 tokens, u32 elem_bytes) {
-  stream<Bulk>(
-      *w, weights,
-      {first, count, tiles, tail_bytes, passes_of(tokens, elem_bytes), block_strips(tokens, elem_bytes)});
+  stream_product<Bulk>(*w, weights, first, count, tiles, tail_bytes, tokens, elem_bytes);
 }
 MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
                                      u32 elem_bytes, u32 first, u32 count) {
@@ -191,10 +215,7 @@ MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const E
 // The same by all lanes of the loader warp, for targets without a copy engine.
 MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
                               u32 tail_bytes, u32 tokens, u32 elem_bytes) {
-  tokens = Async::same(tokens);
-  stream<Async>(
-      *w, weights,
-      {first, count, tiles, tail_bytes, passes_of(tokens, elem_bytes), block_strips(tokens, elem_bytes)});
+  stream_product<Async>(*w, weights, first, count, tiles, tail_bytes, Async::same(tokens), elem_bytes);
 }
 MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
                                       u32 elem_bytes, u32 first, u32 count) {

@@ -69,7 +69,7 @@ ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
 void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk = true, u32 most = ~0u,
          const std::vector<u32>& q_len = {}) {
   const u32 elem_bytes = p.shape.elem_bytes, tail_bytes = a.tail_cols * kStripRows * elem_bytes;
-  const u32 block = block_strips(a.tokens, elem_bytes);
+  const u32 block = block_strips(elem_bytes);
   Sides s;
   s.loaders = bulk ? 1 : kWarpLanes;
   s.load = [&](Worker& w) {
@@ -190,7 +190,13 @@ void check_best(const Case& c, const std::vector<uint32_t>& nans = {}) {
   Problem p = make_problem(c);
   for (uint32_t k = 0; k < c.cols; ++k) p.weight[70 * c.cols + k] = p.weight[20 * c.cols + k];
   for (const uint32_t row : nans) p.weight[row * c.cols] = NAN;
-  p.packed = pack(p.shape, std::vector<float>(p.weight.begin(), p.weight.end()));
+  if (c.bf16) {
+    std::vector<uint16_t> stored;
+    for (double v : p.weight) stored.push_back(to_bf16(static_cast<float>(v)));
+    p.packed = pack(p.shape, stored);
+  } else {
+    p.packed = pack(p.shape, std::vector<float>(p.weight.begin(), p.weight.end()));
+  }
   std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
   ProductArgs a = make_args(c, p, out);
   std::vector<float> best(size_t{c.tokens} * a.strips);
@@ -213,10 +219,14 @@ TEST_CASE("each strip's best candidate is the first of its greatest logits") {
   check_best({100, 64, 3, false});
   check_best({100, 64, 37, false});
   check_best({150, 64, 1, false});
+  check_best({150, 64, 8, true});
+  check_best({150, 64, 70, true});
 }
 
 TEST_CASE("a logit that is not a number is never a strip's best but where all are") {
   check_best({100, 64, 3, false},
+             {16, 33, 47, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79});
+  check_best({100, 64, 9, true},
              {16, 33, 47, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79});
 }
 

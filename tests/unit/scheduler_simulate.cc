@@ -36,7 +36,7 @@ Machine machine(uint32_t stages = 4) {
   m.ticket_ns = 20;
   m.load_ns = 1000;
   m.worker_bytes_per_ns = 100;
-  m.worker_l2_bytes_per_ns = 1e9;
+  m.worker_l2_bytes_per_ns = m.shared_bytes_per_ns = 1e9;
   m.fma1_bytes_per_ns = m.mma8_bytes_per_ns = m.mma16_bytes_per_ns = m.fma16_bytes_per_ns = 200;
   m.attend_bytes_per_ns = 1e9;
   return m;
@@ -45,7 +45,7 @@ Machine machine(uint32_t stages = 4) {
 // Products in a chain: `strips` strips of 16 rows and `cols` columns each, all of a grid awaited by the next.
 TaskProgram chain(uint32_t grids, int64_t strips, int64_t cols) {
   TaskProgram p;
-  p.symbols.add({"T", {1, 32}, {}});
+  p.symbols.add({"T", {1, 256}, {}});
   const Expr tokens = symbol(SymbolId{0});
   const auto tensor = [&](const std::string& name, TensorKind kind, DType dtype, std::vector<Expr> shape) {
     Tensor t;
@@ -213,14 +213,26 @@ TEST_CASE("consumers that are slower than the stream decide, and fill the ring")
 TEST_CASE("strips of a block share activations, a reduction and an end, those of a segment a wait") {
   Machine m = machine();
   m.activations_ns = 100;
-  m.fma1_bytes_per_ns = m.mma16_bytes_per_ns = 50;
-  const double block = 4 * kTile / 50 + 100 + kEnd, pair = 2 * kTile / 50 + 100 + kEnd;
+  m.fma1_bytes_per_ns = m.mma8_bytes_per_ns = 50;
+  const double block = 4 * kTile / 50 + 100 + kEnd;
   CHECK(simulated(chain(1, 4, 512), m, 1).ns == Approx(1000 + kLoad + block));
-  CHECK(simulated(chain(1, 4, 512), m, 1, {9}).ns == Approx(1000 + kLoad + 2 * pair));
+  CHECK(simulated(chain(1, 4, 512), m, 1, {8}).ns == Approx(1000 + kLoad + block));
   // The last grid notifies nothing: each of its strips waits.
   const double hop = 500 + 7 + 40, polls = 3 * (3 + 7);
   CHECK(simulated(chain(3, 4, 512), m, 1).ns ==
         Approx(1000 + kLoad + block + hop + block + hop + block + polls));
+}
+
+TEST_CASE(
+    "of many tokens a chain's part of a block shares activations, and shared memory is read by all eights") {
+  Machine m = machine();
+  m.activations_ns = 10;
+  m.mma8_bytes_per_ns = 50;
+  const double parts = 8 * 10 + kEnd;
+  CHECK(simulated(chain(1, 4, 512), m, 1, {9}).ns == Approx(1000 + kLoad + 4 * kTile / 50 + parts));
+  m.shared_bytes_per_ns = 80;
+  CHECK(simulated(chain(1, 4, 512), m, 1, {9}).ns == Approx(1000 + kLoad + 4 * kTile / 40 + parts));
+  CHECK(simulated(chain(1, 4, 512), m, 1, {17}).ns == Approx(1000 + kLoad + 4 * kTile / 20 + parts));
 }
 
 TEST_CASE("a step that moves nothing has a floor of 0") {
@@ -243,8 +255,8 @@ TEST_CASE("long hops make up the whole step") {
 }
 
 TEST_CASE("further groups of tokens bring the strips from L2 again") {
-  const Simulation one = simulated(chain(1, 4, 4096), machine(), 2, {16});
-  const Simulation two = simulated(chain(1, 4, 4096), machine(), 2, {32});
+  const Simulation one = simulated(chain(1, 4, 4096), machine(), 2, {64});
+  const Simulation two = simulated(chain(1, 4, 4096), machine(), 2, {65});
   CHECK(two.bytes == one.bytes);
   CHECK(two.ns > one.ns);
   CHECK(one.idle_ns[static_cast<size_t>(IdleCause::kReread)] == 0);
