@@ -70,8 +70,13 @@ void fill_product(Fields& f, const char* x, const Expr& tokens) {
   const auto cols = static_cast<uint32_t>(f.tensor("weight").shape.back().constant());
   f.set_operand(offsetof(A, x), x);
   f.set_operand(offsetof(A, norm), "norm");
+  f.set_operand(offsetof(A, squares), "squares");
   f.set_operand(offsetof(A, out), "out", true);
   if (f.grid().body == BodyKind::kProduct) {
+    const size_t next = offsetof(A, next);
+    f.set_optional(next + offsetof(mk::NextArgs, norm), bases.weights, "next_norm");
+    f.set_optional(next + offsetof(mk::NextArgs, rounded), bases.workspace, "rounded", true);
+    f.set_optional(next + offsetof(mk::NextArgs, squares), bases.workspace, "squares", true);
     f.set_optional(offsetof(A, bias), bases.weights, "bias");
     f.set_optional(offsetof(A, residual), bases.workspace, "residual");
     f.set_optional(offsetof(A, best_value), bases.workspace, "best_value", true);
@@ -84,12 +89,16 @@ void fill_product(Fields& f, const char* x, const Expr& tokens) {
                           {offsetof(A, tiles), offsetof(P, tiles)},
                           {offsetof(A, tail_cols), offsetof(P, tail_cols)},
                           {offsetof(A, silu_mul), offsetof(P, silu_mul)},
-                          {offsetof(A, eps), offsetof(P, eps)}})
+                          {offsetof(A, eps), offsetof(P, eps)},
+                          {offsetof(A, parts), offsetof(P, parts)},
+                          {offsetof(A, out_rounded), offsetof(P, out_rounded)}})
     f.set(to, f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + from));
   f.set(offsetof(A, tokens), f.e.value(tokens));
   f.set(offsetof(A, picks), picks_rows(f.grid()) ? 1 : 0);
   f.set(offsetof(A, invariant), int_attr(f.grid().attrs, "invariant", 0));
   f.set(offsetof(A, normed), find_operand(f.grid(), "norm") != nullptr);
+  f.set(offsetof(A, rounded), f.tensor(x).dtype == DType::bf16);
+  f.set(offsetof(A, scaled), find_operand(f.grid(), "norm") || find_operand(f.grid(), "squares"));
   f.set(offsetof(A, padding), static_cast<int64_t>(mk::padding_of(cols)));
 }
 
@@ -117,6 +126,14 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, token), "token");
   f.set(offsetof(A, rows), e.value(rows));
   return f.base;
+}
+
+// What the next norm's products take.
+void set_next(Fields& f, size_t offset) {
+  using N = mk::NextArgs;
+  f.set_operand(offset + offsetof(N, norm), "next_norm");
+  f.set_operand(offset + offsetof(N, rounded), "rounded", true);
+  f.set_operand(offset + offsetof(N, squares), "squares", true);
 }
 
 llvm::Value* route_arguments(Emitter& e, const BodyCall& call) {
@@ -147,6 +164,7 @@ llvm::Value* expert_sum_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, row), "row");
   f.set_operand(offsetof(A, residual), "residual");
   f.set_operand(offsetof(A, out), "out", true);
+  set_next(f, offsetof(A, next));
   f.set(offsetof(A, cols), f.extent(x, 1));
   f.set(offsetof(A, rows), e.value(x.shape[0]));
   f.set(offsetof(A, top_k), f.extent(f.tensor("share"), 1));
@@ -201,6 +219,7 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   if (body != BodyKind::kAppend)
     f.set(offsetof(A, max_tokens),
           bounds(f.tensor("part_acc", attend).shape[1], symbol_bounds(program.symbols)).hi);
+  f.set(offsetof(A, out_rounded), body == BodyKind::kCombine && f.tensor("out", true).dtype == DType::bf16);
   f.set_list(offsetof(A, request), "block_request");
   f.set_list(offsetof(A, first_row), "block_first_row");
   f.set_list(offsetof(A, rows), "block_rows");
@@ -222,6 +241,7 @@ llvm::Value* embed_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, tokens), "tokens");
   f.set_operand(offsetof(A, table), "table");
   f.set_operand(offsetof(A, out), "out", true);
+  set_next(f, offsetof(A, next));
   f.set(offsetof(A, vocab), f.extent(f.tensor("table"), 0));
   f.set(offsetof(A, cols), f.extent(f.tensor("table"), 1));
   return f.base;
@@ -319,7 +339,8 @@ void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments
   const TaskGrid& grid = grid_of(call);
   if (picks_rows(grid)) e.call("mkb_product_rows", {call.worker, arguments});
   const bool multiplies = grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
-  if (multiplies && find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
+  if (multiplies && (find_operand(grid, "norm") || find_operand(grid, "squares")))
+    e.call("mkb_product_norm", {call.worker, arguments});
 }
 
 void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,

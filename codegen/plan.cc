@@ -31,6 +31,8 @@ mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
   p.tail_cols = static_cast<uint32_t>(shape.padded_cols) - (shape.tiles - 1) * shape.tile_cols;
   p.silu_mul = static_cast<uint32_t>(int_attr(grid.attrs, "silu_mul", 0));
   p.eps = static_cast<float>(float_attr(grid.attrs, "eps", 0));
+  if (find_operand(grid, "squares")) p.parts = size(operand_tensor(s.program, grid, "squares"), 1);
+  p.out_rounded = out.dtype == DType::bf16;
   return p;
 }
 

@@ -30,17 +30,23 @@ const std::vector<OpShapes>& op_table() {
 const std::vector<BodySchema>& body_table() {
   static const std::vector<BodySchema> table = {
       {{{"t", "T"}},
-       {{"tokens", {kStep, "T"}}, {"table", {kWeight, "VD"}}},
-       {{"out", {kValue, "TD"}}},
+       {{"tokens", {kStep, "T"}}, {"table", {kWeight, "VD"}}, {"next_norm?", {kVector, "D"}}},
+       {{"out", {kValue, "TD"}}, {"rounded?", {kRounded, "TD"}}, {"squares?", {kValue, "T1"}}},
        {},
        {}},
       {{{"j", "S"}},
-       {{"x", {kValue, "XK"}},
+       {{"x", {kEither, "XK"}},
         {"weight", {kWeight, "NK"}},
         {"norm?", {kVector, "K"}},
+        {"squares?", {kValue, "XP"}},
         {"bias?", {kVector, "N"}},
-        {"residual?", {kValue, "TO"}}},
-       {{"out", {kValue, "TO"}}, {"best_value?", {kValue, "TS"}}, {"best_index?", {kIndex, "TS"}}},
+        {"residual?", {kValue, "TO"}},
+        {"next_norm?", {kVector, "O"}}},
+       {{"out", {kEither, "TO"}},
+        {"rounded?", {kRounded, "TO"}},
+        {"squares?", {kValue, "TS"}},
+        {"best_value?", {kValue, "TS"}},
+        {"best_index?", {kIndex, "TS"}}},
        {"invariant?", "picks?", "silu_mul?"},
        {"eps?"}},
       {{{"g", "G"}, {"k", ""}},
@@ -70,7 +76,7 @@ const std::vector<BodySchema>& body_table() {
        {"k_eps?", "q_eps?", "scale"}},
       {{{"g", "G"}, {"k", ""}},
        {{"part_acc", {kValue, "PTQ"}}, {"part_ml", {kValue, "PTM"}}},
-       {{"out", {kValue, "TQ"}}},
+       {{"out", {kEither, "TQ"}}},
        {"head_dim", "heads", "kv_heads", "piece", "window?"},
        {}},
       {{{"b", "B"}},
@@ -90,16 +96,17 @@ const std::vector<BodySchema>& body_table() {
        {"norm_topk", "top_k"},
        {}},
       {{{"j", "S"}, {"s", ""}},
-       {{"x?", {kValue, "TK"}},
-        {"rows?", {kValue, "RK"}},
+       {{"x?", {kEither, "TK"}},
+        {"rows?", {kEither, "RK"}},
         {"weight", {kWeight, "XNK"}},
         {"norm?", {kVector, "K"}},
+        {"squares?", {kValue, "TP"}},
         {"slots", {kIndex, "1"}},
         {"expert", {kIndex, "X"}},
         {"slot_rows", {kIndex, "X"}},
         {"slot_begin", {kIndex, "X"}},
         {"token?", {kIndex, "R"}}},
-       {{"out", {kValue, "RO"}}},
+       {{"out", {kEither, "RO"}}},
        {"invariant?", "silu_mul?", "top_k"},
        {"eps?"}},
       {{{"t", "T"}, {"c", ""}},
@@ -107,8 +114,9 @@ const std::vector<BodySchema>& body_table() {
         {"share", {kValue, "Tk"}},
         {"slots", {kIndex, "1"}},
         {"row", {kIndex, "Tk"}},
-        {"residual?", {kValue, "TD"}}},
-       {{"out", {kValue, "TD"}}},
+        {"residual?", {kValue, "TD"}},
+        {"next_norm?", {kVector, "D"}}},
+       {{"out", {kValue, "TD"}}, {"rounded?", {kRounded, "TD"}}, {"squares?", {kValue, "TP"}}},
        {},
        {}},
   };
@@ -128,6 +136,10 @@ bool fits(OperandKind kind, const Tensor& t) {
   switch (kind) {
     case kValue:
       return is_computed(t.kind) && t.dtype == DType::f32;
+    case kRounded:
+      return t.kind == TensorKind::kActivation && t.dtype == DType::bf16;
+    case kEither:
+      return fits(kValue, t) || fits(kRounded, t);
     case kIndex:
       return is_computed(t.kind) && t.dtype == DType::i32;
     case kStep:
@@ -148,6 +160,10 @@ const char* operand_text(OperandKind kind) {
   switch (kind) {
     case kValue:
       return "f32 activation or output";
+    case kRounded:
+      return "bf16 activation";
+    case kEither:
+      return "f32 or bf16 activation";
     case kIndex:
       return "i32 activation or output";
     case kStep:

@@ -25,6 +25,7 @@ struct GridCheck {
   void check_strips();
   void check_rows();
   void check_slots();
+  void check_rounding();
   void check_accesses(Part part, const std::vector<Access>& accesses, const std::vector<RoleSchema>& roles);
   void check_stream(Part part, const Access& access, const Site& at);
 };
@@ -38,6 +39,7 @@ void GridCheck::check() {
   check_accesses(Part::kWrite, grid.writes, schema.writes);
   check_coords();
   check_rows();
+  check_rounding();
   if (grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert) check_strips();
   if (grid.body == BodyKind::kExpert) check_slots();
 }
@@ -64,6 +66,20 @@ void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
   for (const RoleSchema& role : roles)
     if (role_name(role.name) == role.name && !seen.contains(role.name))
       v.report(15, site, fmt::format("it {} no {}", part == Part::kRead ? "reads" : "writes", role.name));
+}
+
+// V15.
+void GridCheck::check_rounding() {
+  const bool next = find_operand(grid, "next_norm"), rounded = find_operand(grid, "rounded", true);
+  if (next != rounded || next != (find_operand(grid, "squares", true) != nullptr))
+    v.report(15, site, "it has some of next_norm, rounded and squares, expected all or none");
+  const Access* x = find_operand(grid, "x") ? find_operand(grid, "x") : find_operand(grid, "rows");
+  if (!x) return;
+  const bool is_rounded = v.tensors[x->tensor].dtype == DType::bf16;
+  if (is_rounded && find_operand(grid, "norm"))
+    v.report(15, site, fmt::format("it reads a norm, expected squares, as {} is rounded", x->role));
+  if (!is_rounded && find_operand(grid, "squares"))
+    v.report(15, site, fmt::format("it reads squares, expected a norm, as {} is not rounded", x->role));
 }
 
 // V22.

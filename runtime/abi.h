@@ -27,8 +27,10 @@ struct MkProduct {
   uint32_t tiles, tail_cols;  // of a strip; columns of its last tile
   uint32_t silu_mul;          // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
   float eps;                  // of the norm
+  uint32_t parts;             // sums of squares of a row of x, where these make the norm
+  uint32_t out_rounded;       // to bf16
 };
-static_assert(sizeof(MkProduct) == 32);
+static_assert(sizeof(MkProduct) == 40);
 
 // One task grid. Grids whose code is the same up to these numbers share a kind.
 struct MkGrid {
@@ -43,7 +45,7 @@ struct MkGrid {
   uint64_t operand[kMaxOperands];
   MkProduct product;
 };
-static_assert(sizeof(MkGrid) == 184);
+static_assert(sizeof(MkGrid) == 192);
 constexpr uint64_t kNoOperand = ~uint64_t{0};
 
 // `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker computes its share, or

@@ -223,6 +223,7 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
   for (OpId op : graph.ops.ids())
     if (Status s = fuse_op(fusion, op); !s.ok()) return s.error();
   if (Status s = check_complete(fusion); !s.ok()) return s.error();
+  round_activations(fusion);
   for (const RopeTable& rope : graph.ropes)
     fusion.program.ropes.push_back({fusion.use(rope.tensor), rope.inv_freq, rope.scale});
   if (options.batch_invariant)

@@ -79,4 +79,7 @@ Status fuse_expert_sum(Fusion& fusion, OpId sum, OpId add);
 // The attention pattern, anchored at an attention op.
 Status fuse_attention(Fusion& fusion, OpId attention);
 
+// Once all grids are there: what only products take, as they take it.
+void round_activations(Fusion& fusion);
+
 }  // namespace mkc

@@ -133,6 +133,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.worker_l2_bytes_per_ns = read.positive("worker_l2_bytes_per_ns");
   m.shared_bytes_per_ns = read.positive("shared_bytes_per_ns");
   m.activations_ns = read.positive("activations_ns");
+  m.rounded_ns = read.positive("rounded_ns");
   m.fma1_bytes_per_ns = read.positive("fma1_bytes_per_ns");
   m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
   m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");

@@ -11,7 +11,6 @@ namespace {
 constexpr int64_t kMergedRows = 8;      // query rows that the warps of an attend task add up at a time
 constexpr int64_t kMergedColumns = 64;  // and columns
 constexpr int64_t kKeyStep = 32;        // elements of a key that a lane's loads of one latency reach over
-constexpr double kActivationBytes = 4;
 
 int64_t region_elements(const Step& step, const Region& region, std::span<const int64_t> coords) {
   int64_t elements = 1;
@@ -130,7 +129,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t element = dtype_bytes(packed.dtype);
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
-  const Variant variant = variant_of(machine_, g, tokens, element, strips);
+  Variant variant = variant_of(machine_, g, tokens, element, strips);
   const bool norm = find_operand(g, "norm") != nullptr;
 
   TaskWork work;
@@ -138,16 +137,23 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   work.passes = static_cast<uint32_t>((tokens + variant.group - 1) / variant.group);
   work.tail_bytes = static_cast<uint32_t>(shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes);
   work.weight_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);
+  const Access* x = find_operand(g, "x") ? find_operand(g, "x") : find_operand(g, "rows");
+  const Tensor& activations = program.tensors[x->tensor];
+  const double element_bytes = static_cast<double>(dtype_bytes(activations.dtype));
   const double x_rows = variant.x_rows + (norm ? 1 : 0);
-  const double x_bytes = x_rows * kActivationBytes / static_cast<double>(kTileRows * element) / strips;
+  if (activations.dtype == DType::bf16)
+    variant.activations_ns = std::min(variant.activations_ns, machine_.rounded_ns);
+  const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / strips;
   const double x_ns = variant.activations_ns / variant.x_bytes / strips;
   const double ns_per_byte = product_ns(grid, 1 / (1 / variant.bytes_per_ns + x_ns), x_bytes);
   work.tile_ns = mkrt::kStageBytes * ns_per_byte;
   work.tail_ns = work.tail_bytes * ns_per_byte;
   work.start_ns = machine_.fetch_ns;
-  if (norm)
-    work.start_ns +=
-        machine_.fetch_ns + static_cast<double>(tokens * cols) * kActivationBytes / l2_rate(grid);
+  double norm_bytes = norm ? static_cast<double>(tokens * cols) * element_bytes : 0;
+  if (const Access* squares = find_operand(g, "squares"))
+    norm_bytes = static_cast<double>(tokens * dtype_bytes(DType::f32) *
+                                     evaluate(program.tensors[squares->tensor].shape[1], {}));
+  if (norm_bytes > 0) work.start_ns += machine_.fetch_ns + norm_bytes / l2_rate(grid);
   work.pass_ns = machine_.reduce_ns;
   work.end_ns = machine_.task_ns + machine_.barrier_ns;
   return work;

@@ -163,7 +163,7 @@ MK_INLINE void merge_parts(const Worker& w, const AttendArgs& a, const Rows& r, 
   MK_UNROLL
   for (u32 c = 0; c < kColumns; ++c)
     if (c * kWarpLanes + w.lane() < a.head_dim)
-      a.out[row * a.head_dim + c * kWarpLanes + w.lane()] = sum[c] / total;
+      store_out(a.out, row * a.head_dim + c * kWarpLanes + w.lane(), sum[c] / total, a.out_rounded);
 }
 
 }  // namespace

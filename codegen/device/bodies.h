@@ -19,14 +19,34 @@ MK_INLINE constexpr Padding padding_of(u32 cols) {
   return cols % 2 != 0 ? kPaddingOfOdd : cols % kPaddedCols != 0 ? kPadding : kNoPadding;
 }
 
+// Of rows that a norm and products read next: what these take of them. norm [cols] or null, then nothing is
+// left; rounded [T, cols] bf16: a row's elements times the norm's; squares [T, parts]: the sums of squares of
+// its parts.
+struct NextArgs {
+  AS1 const f32* norm;
+  AS1 char* rounded;
+  AS1 f32* squares;
+};
+
+// Element i of what is f32, or bf16 where it is rounded.
+MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool rounded) {
+  if (rounded)
+    Bf16::store((AS1 char*)out + i * Bf16::bytes, v);
+  else
+    out[i] = v;
+}
+
 // x [T, cols], norm [cols] or null, bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
-// or null. Activations f32, row-major.
+// or null. Activations f32, row-major; x that are rounded are bf16, and have been multiplied with the norm:
+// squares [T, parts] or null are its sums of squares.
 struct ProductArgs {
   AS1 const f32* x;
   AS1 const f32* norm;
+  AS1 const f32* squares;
   AS1 const f32* bias;
   AS1 const f32* residual;
   AS1 f32* out;
+  NextArgs next;
   AS1 f32* best_value;
   AS1 u32* best_index;
   u32 rows, cols, out_cols, strips;
@@ -38,8 +58,13 @@ struct ProductArgs {
   AS3 const u32* first_row;  // and the first of them
   u32 silu_mul;              // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
   u32 invariant;             // sums have one order for any number of tokens
-  u32 normed;                // there is a norm; a constant of the code, as are picks and
-  u32 padding;               // Padding
+  u32 parts;                 // of a row of x, whose sums of squares are given
+  u32 out_rounded;           // out is bf16
+  // Constants of the code, as picks is.
+  u32 normed;   // there is a norm
+  u32 rounded;  // x is bf16
+  u32 scaled;   // there is a norm, or squares
+  u32 padding;  // Padding
   f32 eps;
 };
 
@@ -79,7 +104,8 @@ struct AttendArgs {
   AS3 const u32* kv_len;
   AS3 const u32* context;
   u32 max_tokens;
-  u32 window;  // positions that a token sees, its own included; 0: all
+  u32 out_rounded;  // out is bf16
+  u32 window;       // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
   f32 q_eps, k_eps;
   f32 scale;  // of the scores, times log2(e)
@@ -128,6 +154,7 @@ struct ExpertSumArgs {
   AS1 const u32* row;
   AS1 const f32* residual;
   AS1 f32* out;
+  NextArgs next;
   u32 cols, rows, top_k;
 };
 constexpr u32 kSumCols = 2 * kConsumerThreads;  // of out, a task's
@@ -137,6 +164,7 @@ struct EmbedArgs {
   AS1 const u32* tokens;
   AS1 const char* table;
   AS1 f32* out;
+  NextArgs next;
   u32 vocab, cols;
 };
 

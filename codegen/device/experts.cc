@@ -1,4 +1,5 @@
 // Experts: products of the rows that route gave each of them, and the sums of each token's.
+#include "codegen/device/next.h"
 #include "codegen/device/product.h"
 
 namespace mk {
@@ -18,22 +19,28 @@ struct Input {
   XRows x;
   AS3 const u32* x_row;
   u32 count;
+  // Always a load, as in product.cc.
   MK_INLINE f32x2 pair(u32 row, u32 col) const {
-    const f32x2 v = x.pair(x_row[row], col);  // always a load, as in product.cc
+    const f32x2 v = x.pair(x_row[row], col);
+    return row < count ? v : 0;
+  }
+  template <class W>
+  MK_INLINE u32 packed(u32 row, u32 col) const {
+    const u32 v = x.packed<W>(x_row[row], col);
     return row < count ? v : 0;
   }
 };
 
 // One value: row entry % 16 of the strip for row entry / 16 of a group of `count` that begins at `first`.
 MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip, u32 first, u32 count, u32 entry) {
-  if (entry / kStripRows >= count) return;
-  AS1 f32* out = a.out + (first + entry / kStripRows) * a.out_cols;
+  const u32 of_group = entry / kStripRows;
+  if (of_group >= count) return;
   const u32 row = entry % kStripRows, col = strip * (a.silu_mul ? kStripRows / 2 : kStripRows) + row;
-  if (col >= a.out_cols) return;
-  if (!a.silu_mul)
-    out[col] = add_warps(s.partial, entry);
-  else if (row < kStripRows / 2)
-    out[col] = silu(add_warps(s.partial, entry)) * add_warps(s.partial, entry + 8);
+  if (col >= a.out_cols || (a.silu_mul && row >= kStripRows / 2)) return;
+  const f32 scale = XRows{a, s.scale}.scale_of(s.x_row[of_group]);
+  f32 v = add_warps(s.partial, entry) * scale;
+  if (a.silu_mul) v = silu(v) * (add_warps(s.partial, entry + 8) * scale);
+  store_out(a.out, (first + of_group) * a.out_cols + col, v, a.out_rounded);
 }
 
 // All groups of an accumulator's size of the `rows` that begin at `begin`.
@@ -43,6 +50,7 @@ MK_INLINE void multiply_groups(Worker& w, const ExpertArgs& a, u32 strip, u32 be
   const ProductArgs& p = a.product;
   for (u32 done = 0; done < rows; done += Accumulator::tokens) {
     const u32 first = begin + done, count = least(rows - done, Accumulator::tokens);
+    if (done > 0) consumer_barrier();
     if (w.thread < kGroupTokens) {
       const u32 row = first + (w.thread < count ? w.thread : 0);
       s.x_row[w.thread] = a.token ? least(a.token[row], p.tokens - 1) : row;
@@ -93,6 +101,7 @@ MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 strip, u32 slot)
 }
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {
+  f32 squares = 0;
   for (u32 col = block * kSumCols + w->thread; col < least(a->cols, (block + 1) * kSumCols);
        col += kConsumerThreads) {
     f32 sum = 0;
@@ -100,8 +109,11 @@ MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 bl
       const u32 row = least(a->row[token * a->top_k + i], a->rows - 1);
       sum = __builtin_fmaf(a->share[token * a->top_k + i], a->x[row * a->cols + col], sum);
     }
-    a->out[token * a->cols + col] = a->residual ? a->residual[token * a->cols + col] + sum : sum;
+    if (a->residual) sum = a->residual[token * a->cols + col] + sum;
+    a->out[token * a->cols + col] = sum;
+    squares = leave_rounded(a->next, token * a->cols, col, sum, squares);
   }
+  leave_squares(*w, a->next, token * ((a->cols + kSumCols - 1) / kSumCols) + block, squares);
 }
 
 }  // namespace mk

@@ -11,12 +11,18 @@ using Scratch = ProductScratch;
 struct Input {
   XRows x;
   AS3 const u32* picked;
+  MK_INLINE u32 row_of(u32 token) const { return x.a.picks ? picked[token] : token; }
+  // Always a load: a branch around it would keep others from being issued with it.
   MK_INLINE f32x2 pair(u32 token, u32 col) const {
-    // Always a load: a branch around it would keep others from being issued with it.
-    const u32 any = token < x.a.tokens ? token : 0;
-    const f32x2 v = x.pair(x.a.picks ? picked[any] : any, col);
+    const f32x2 v = x.pair(row_of(token < x.a.tokens ? token : 0), col);
     return token < x.a.tokens ? v : 0;
   }
+  template <class W>
+  MK_INLINE u32 packed(u32 token, u32 col) const {
+    const u32 v = x.packed<W>(row_of(token < x.a.tokens ? token : 0), col);
+    return token < x.a.tokens ? v : 0;
+  }
+  MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
 };
 
 // Of `strips` strips from `strip` on, and of the group of `tokens` that begins at `first`.
@@ -27,22 +33,35 @@ struct Sums {
   MK_INLINE u32 entries() const { return strips * tokens * kStripRows; }
 };
 
-// Row `row` of a strip for a token, from sum(row); returns it.
+// Row `row` of a strip for a token, from sum(row) times `scale`; returns it.
 template <class Sum>
-MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, const Sum& sum) {
+MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale, const Sum& sum) {
   if (a.silu_mul) {
     const u32 col = strip * (kStripRows / 2) + row;
     if (row < kStripRows / 2 && col < a.out_cols)
-      a.out[token * a.out_cols + col] = silu(sum(row)) * sum(row + 8);
+      store_out(a.out, token * a.out_cols + col, silu(sum(row) * scale) * (sum(row + 8) * scale),
+                a.out_rounded);
     return 0;
   }
   const u32 col = strip * kStripRows + row;
   if (col >= a.rows) return 0;
-  f32 v = sum(row);
+  f32 v = sum(row) * scale;
   if (a.bias) v += a.bias[col];
   if (a.residual) v += a.residual[token * a.out_cols + col];
-  a.out[token * a.out_cols + col] = v;
+  store_out(a.out, token * a.out_cols + col, v, a.out_rounded);
   return v;
+}
+
+// By whole warps, of which 16 lanes have the rows of a strip for a token; others' are not `there`.
+MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 v) {
+  if (!a.next.norm) return;
+  const u32 col = strip * kStripRows + row;
+  if (there && col < a.rows)
+    Bf16::store(a.next.rounded + (token * a.out_cols + col) * Bf16::bytes, v * a.next.norm[col]);
+  f32 sum = v * v;
+  MK_UNROLL
+  for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
+  if (there && row == 0) a.next.squares[token * a.strips + strip] = sum;
 }
 
 // The greatest logit of a strip and token, the lowest row on ties. `value`: of the rows.
@@ -60,15 +79,20 @@ MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, AS3 const f
 template <class W, class Accumulator, u32 Strips>
 MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
   const Scratch s(w);
+  const Input in{{a, s.scale}, s.picked};
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
-    drain<W, Accumulator, Strips>(w, a, Input{{a, s.scale}, s.picked}, first, strips, s.partial);
+    drain<W, Accumulator, Strips>(w, a, in, first, strips, s.partial);
     const Sums sums{strip, strips, first, Accumulator::tokens};
-    for (u32 entry = w.thread; entry < sums.entries(); entry += kConsumerThreads) {
-      const u32 row = entry % kStripRows, token = sums.token_of(entry);
-      if (token >= a.tokens) continue;
-      s.value[entry] = finish(a, sums.strip_of(entry), token, row,
-                              [&](u32 r) { return add_warps(s.partial, entry - row + r); });
+    for (u32 begin = 0; begin < sums.entries(); begin += kConsumerThreads) {
+      const u32 entry = begin + w.thread, row = entry % kStripRows, token = sums.token_of(entry);
+      const bool there = entry < sums.entries() && token < a.tokens;
+      f32 v = 0;
+      if (there)
+        v = finish(a, sums.strip_of(entry), token, row, in.scale_of(token),
+                   [&](u32 r) { return add_warps(s.partial, entry - row + r); });
+      if (there && a.best_value) s.value[entry] = v;
+      leave_next(a, sums.strip_of(entry), token, row, there, v);
     }
     if (!a.best_value) continue;
     consumer_barrier();
@@ -83,13 +107,18 @@ template <class W>
 MK_INLINE void multiply_many(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
   constexpr u32 entries = kFewTokens * kStripRows;
   const Scratch s(w);
+  const Input in{{a, s.scale}, s.picked};
   AS3 f32* sums = s.partial + w.warp() * entries;
   const auto done = [&](u32 of_block, u32 first) {
     for (u32 entry = w.lane(); entry < entries; entry += kWarpLanes) {
       const u32 row = entry % kStripRows, token = first + entry / kStripRows;
-      if (token >= a.tokens) continue;
-      const f32 v = finish(a, strip + of_block, token, row, [&](u32 r) { return sums[entry - row + r]; });
-      if (a.best_value) sums[entry] = v;
+      const bool there = token < a.tokens;
+      f32 v = 0;
+      if (there)
+        v = finish(a, strip + of_block, token, row, in.scale_of(token),
+                   [&](u32 r) { return sums[entry - row + r]; });
+      if (there && a.best_value) sums[entry] = v;
+      leave_next(a, strip + of_block, token, row, there, v);
     }
     if (!a.best_value) return;
     mk_warp_sync();
@@ -98,7 +127,7 @@ MK_INLINE void multiply_many(Worker& w, const ProductArgs& a, u32 strip, u32 str
   };
   MK_ROLLED
   for (u32 first = 0; first < a.tokens; first += kManyTokens)
-    drain_many<W>(w, a, Input{{a, s.scale}, s.picked}, first, strips, sums, done);
+    drain_many<W>(w, a, in, first, strips, sums, done);
 }
 
 template <class W>
@@ -123,10 +152,23 @@ MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-// Root mean square of each row of x (Zhang and Sennrich 2019), once before the first strip of a segment.
+// Root mean square of each row of x (Zhang and Sennrich 2019), once before the first strip of a segment: from
+// its elements, or from the sums of squares that its writers left.
 MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   const Scratch s(*w);
   const auto x_row = [&](u32 token) { return a->picks ? s.picked[token] : token; };
+  const auto scale_of = [&](f32 sum) { return mk_rsqrt(sum / (f32)a->cols + a->eps); };
+  if (a->rounded) {
+    for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) {
+      AS1 const f32* squares = a->squares + x_row(token) * a->parts;
+      f32 sum = 0;
+      for (u32 i = w->lane(); i < a->parts; i += kWarpLanes) sum += squares[i];
+      sum = mk_warp_sum(sum);
+      if (w->lane() == 0) s.scale[x_row(token)] = scale_of(sum);
+    }
+    consumer_barrier();
+    return;
+  }
   for (u32 token = 0; token < a->tokens; ++token) {
     f32 sum = 0;
     for (u32 col = w->thread; col < a->cols; col += kConsumerThreads) {
@@ -140,7 +182,7 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   if (w->thread < a->tokens) {
     f32 sum = 0;
     for (u32 i = 0; i < kConsumerWarps; ++i) sum += s.partial[w->thread * kConsumerWarps + i];
-    s.scale[x_row(w->thread)] = mk_rsqrt(sum / (f32)a->cols + a->eps);
+    s.scale[x_row(w->thread)] = scale_of(sum);
   }
   consumer_barrier();
 }

@@ -19,7 +19,7 @@ static_assert(kPartials >= kMaxTokens * kConsumerWarps);  // as mkb_product_norm
 
 struct ProductScratch {
   AS3 f32* partial;  // [warp][strip of the block][token of the group][row]
-  AS3 f32* scale;    // [row of x]
+  AS3 f32* scale;    // [row of x]: 1 / its root mean square
   AS3 f32* value;    // [strip of the block][token of the group][row]
   AS3 u32* picked;   // [token]: its row of x, where rows are picked
   MK_INLINE explicit ProductScratch(const Worker& w)
@@ -53,10 +53,20 @@ struct XRows {
     const f32x2 v = *(AS1 const f32x2*)(a.x + row * a.cols + col);
     return a.normed ? v * scale[row] * *(AS1 const f32x2*)(a.norm + col) : v;
   }
+  // The same as two values of type W: where they are rounded already, without the scale.
+  template <class W>
+  MK_INLINE u32 packed(u32 row, u32 col) const {
+    if (a.rounded) return padded(col) ? 0 : *(AS1 const u32*)((AS1 const uint16_t*)a.x + row * a.cols + col);
+    const f32x2 v = pair(row, col);
+    return W::pack(v[0], v[1]);
+  }
+  // What the products of a row are yet to be multiplied with.
+  MK_INLINE f32 scale_of(u32 row) const { return a.rounded && a.scaled ? scale[row] : 1; }
 };
 
 // Accumulators of one strip. Operand is what a lane multiplies one k-step of its warp's columns with, the
-// same for all strips: load() brings it from `in.pair(token, col)`, which is 0 where there is no token.
+// same for all strips: load() brings it from `in.pair(token, col)`, or packed, which is 0 where there is no
+// token.
 // step() adds the products of the k-step; store() leaves the warp's sums.
 //
 // f32 weights: multiply-adds. All sizes add up in the same order.
@@ -106,8 +116,8 @@ struct Fma {
   MK_INLINE void clear() { sum[0] = sum[1] = 0; }
   template <class In>
   MK_INLINE static Operand load(u32 lane, const In& in, u32 token, u32 col) {
-    const f32x2 low = in.pair(token, col + lane % 4 * 2), high = in.pair(token, col + lane % 4 * 2 + 8);
-    return {{W::pack(low[0], low[1]), W::pack(high[0], high[1])}};
+    const u32 c = col + lane % 4 * 2;
+    return {{in.template packed<W>(token, c), in.template packed<W>(token, c + 8)}};
   }
   MK_INLINE void step(u32x4 bits, const Operand& o) {
     MK_UNROLL
@@ -145,9 +155,8 @@ struct Mma {
     MK_UNROLL
     for (u32 b = 0; b < Blocks; ++b) {
       const u32 n = token + b * 8 + lane / 4;
-      const f32x2 low = in.pair(n, c), high = in.pair(n, c + 8);
-      o.low[b] = W::pack(low[0], low[1]);
-      o.high[b] = W::pack(high[0], high[1]);
+      o.low[b] = in.template packed<W>(n, c);
+      o.high[b] = in.template packed<W>(n, c + 8);
     }
     return o;
   }

@@ -1,5 +1,5 @@
 // A step's beginning: tokens to rows of the embedding table.
-#include "codegen/device/bodies.h"
+#include "codegen/device/next.h"
 
 namespace mk {
 
@@ -9,8 +9,13 @@ template <class W>
 MK_INLINE void embed(const Worker& w, const EmbedArgs& a, u32 token) {
   const PackedShape shape = packed_shape(a.vocab, a.cols, W::bytes);
   const u32 row = a.tokens[token];
-  for (u32 col = w.thread; col < a.cols; col += kConsumerThreads)
-    a.out[token * a.cols + col] = W::load(a.table + packed_offset(shape, row, col));
+  f32 squares = 0;
+  for (u32 col = w.thread; col < a.cols; col += kConsumerThreads) {
+    const f32 v = W::load(a.table + packed_offset(shape, row, col));
+    a.out[token * a.cols + col] = v;
+    squares = leave_rounded(a.next, token * a.cols, col, v, squares);
+  }
+  leave_squares(w, a.next, token, squares);
 }
 
 }  // namespace

@@ -281,13 +281,13 @@ class Session(_Handle):
         following = list(following)[:len(requests)]
         return (following, rows) if logits else following
 
-    def read_tensor(self, name, rows, columns):
-        """What the last step left in a tensor of floats, by the manifest's name: a numpy array [rows, columns]. Needs an
-        artefact made with --keep-activations."""
+    def read_tensor(self, name, rows, columns, element="f32"):
+        """What the last step left in a tensor, by the manifest's name and element, f32 or bf16: a numpy array [rows, columns]
+        of float32. Needs an artefact made with --keep-activations."""
         import numpy
-        out = numpy.empty((rows, columns), dtype=numpy.float32)
+        out = numpy.empty((rows, columns), dtype={"f32": numpy.float32, "bf16": numpy.uint16}[element])
         self._check(self._library.mkrt_read_tensor(self._open(), name.encode(), out.ctypes.data, out.nbytes))
-        return out
+        return out if element == "f32" else (out.astype(numpy.uint32) << 16).view(numpy.float32)
 
     def trace(self):
         """What the workers did in the last launch, as text for mkc trace. Needs an artefact made with --trace."""

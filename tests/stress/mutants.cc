@@ -81,7 +81,7 @@ std::vector<Mutant> ring_mutants() {
 }
 
 std::vector<Mutant> bulk_copy_mutants() {
-  const std::string bulk = "4Bulk4load";
+  const std::string begin = "4Bulk5begin", copy = "4Bulk4copy";
   return {
       {"no wait for a free stage",
        {{"9wait_freeINS_4Bulk", "mk_mbar_try_wait", 0, always_true}},
@@ -89,22 +89,22 @@ std::vector<Mutant> bulk_copy_mutants() {
       {"no fence after initialisation",
        {{"mkd_begin", "mk_fence_mbar_init", 0, drop}},
        {"before mk_fence_mbar_init"}},
-      {"expect too many bytes", {{bulk, "mk_mbar_expect", 0, add_to(1, 16)}}, {kStuck, kDeadlock}},
-      {"expect too few bytes", {{bulk, "mk_mbar_expect", 0, add_to(1, -16)}}, {kStuck, kDeadlock}},
-      {"load too many bytes", {{bulk, "mk_bulk_load", 0, add_to(2, 16)}}, {kStuck, kDeadlock}},
-      {"load too few bytes", {{bulk, "mk_bulk_load", 0, add_to(2, -16)}}, {kStuck, kDeadlock}},
+      {"expect too many bytes", {{begin, "mk_mbar_expect", 0, add_to(1, 16)}}, {kStuck, kDeadlock}},
+      {"expect too few bytes", {{begin, "mk_mbar_expect", 0, add_to(1, -16)}}, {kStuck, kDeadlock}},
+      {"load too many bytes", {{copy, "mk_bulk_load", 0, add_to(2, 16)}}, {kStuck, kDeadlock}},
+      {"load too few bytes", {{copy, "mk_bulk_load", 0, add_to(2, -16)}}, {kStuck, kDeadlock}},
   };
 }
 
 std::vector<Mutant> async_copy_mutants() {
-  const std::string async = "5Async4load";
+  const std::string end = "5Async3end";
   return {
       {"no wait for a free stage",
        {{"9wait_freeINS_5Async", "mk_mbar_try_wait", 0, always_true}},
        {kRace, kStuck, kDeadlock}},
-      {"no arrival", {{async, "mk_async_arrive", 0, drop}}, {kStuck, kDeadlock}},
+      {"no arrival", {{end, "mk_async_arrive", 0, drop}}, {kStuck, kDeadlock}},
       {"arrival before the bytes",
-       {{async, "mk_async_arrive", 0, call_instead("mk_mbar_arrive")}},
+       {{end, "mk_async_arrive", 0, call_instead("mk_mbar_arrive")}},
        {kReadTooEarly}},
       {"one loader of 32",
        {{"mk_kernel", "mkd_begin", 0, add_to(4, -31)}},
@@ -203,11 +203,11 @@ std::vector<Mutant> ticket_mutants() {
 std::vector<Mutant> body_mutants() {
   const std::string barrier = "consumer_barrier", attend = "attend_blockINS_4Bf16";
   return {
-      {"norm: sums of the warps", {{"mkb_product_norm", barrier, 0, drop}}, {kReadTooEarly}},
-      {"norm: scales", {{"mkb_product_norm", barrier, 1, drop}}, {kReadTooEarly}},
+      {"embed: sums of squares", {{"leave_squares", barrier, 0, drop}}, {kReadTooEarly, kWriteTooEarly}},
       {"product: partial sums", {{"5drainI", barrier, kEvery, drop}}, {kReadTooEarly}},
-      {"product: groups of tokens", {{"8multiplyI", barrier, kEvery, drop}}, {kReadTooEarly, kWriteTooEarly}},
-      {"product: values of the strip", {{"keep_best", barrier, 0, drop}}, {kReadTooEarly}},
+      {"product: values of the strip", {{"8multiplyI", barrier, kEvery, drop}}, {kReadTooEarly}},
+      {"product of many: sums of the warp", {{"10drain_many", "mk_warp_sync", 0, drop}}, {kReadTooEarly}},
+      {"product of many: a warp's place", {{"10drain_many", "mk_warp_sync", 1, drop}}, {kWriteTooEarly}},
       {"draw: the warps' greatest", {{"8greatest", barrier, 1, drop}}, {kReadTooEarly}},
       {"attend: keys and queries", {{attend, barrier, 0, drop}}, {kReadTooEarly}},
       {"attend: greatest scores of the warps", {{attend, barrier, 1, drop}}, {kReadTooEarly}},
@@ -277,7 +277,7 @@ std::vector<Mutant> site_mutants(const Schedule& s) {
                    at_each_kind(s, "wait at the wrong cell", "mkd_wait", add_to(1, 1), wrong),
                    at_each_kind(s, "no notification", "mkd_notify", drop, {kFault}),
                    at_each_kind(s, "notification twice", "mkd_notify", twice, wrong, true), wrong_cells(s),
-                   at_each_kind(s, "no barrier before notifications", "mkd_barrier", drop, {kReadTooEarly})})
+                   at_each_kind(s, "no barrier before notifications", "mkd_barrier", drop, early)})
     std::move(mutants.begin(), mutants.end(), std::back_inserter(all));
   return all;
 }

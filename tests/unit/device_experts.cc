@@ -134,6 +134,7 @@ struct Case {
   u32 tokens, experts, top_k, rows, cols;
   bool bf16, silu, gather;
   std::vector<float> pull;  // added to the experts' logits
+  bool rounded = false;     // x: times the norm's weights, in bf16
 };
 
 // Weights of each expert, packed one behind the other, and a step's choices.
@@ -143,12 +144,14 @@ struct Problem {
   std::vector<double> weight;  // [expert][row][col], as stored
   std::vector<float> x, norm;
   Routed routed;
+  std::vector<uint16_t> rounded;
+  std::vector<float> squares;  // of each row of x, in one part
 };
 
 Problem make_problem(const Case& c) {
   const std::vector<float> weight = random_floats(size_t{c.experts} * c.rows * c.cols, 1, 0.1f);
   Problem p{packed_shape(c.rows, c.cols, c.bf16 ? 2 : 4), {}, {}, {}, {},
-            Routed(c.tokens, c.experts, c.top_k)};
+            Routed(c.tokens, c.experts, c.top_k),         {}, {}};
   p.packed.resize(p.shape.bytes * c.experts);
   for (size_t i = 0; i < weight.size(); ++i) {
     const size_t expert = i / (c.rows * c.cols), row = i / c.cols % c.rows, col = i % c.cols;
@@ -162,6 +165,11 @@ Problem make_problem(const Case& c) {
   }
   p.x = random_floats(size_t{c.cols} * (c.gather ? c.tokens : p.routed.rows()), 2);
   p.norm = random_floats(c.cols, 3);
+  p.squares.resize(p.x.size() / c.cols);
+  for (size_t i = 0; i < p.x.size(); ++i) {
+    p.rounded.push_back(to_bf16(p.x[i] * (c.gather ? p.norm[i % c.cols] : 1)));
+    p.squares[i / c.cols] += p.x[i] * p.x[i];
+  }
   std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] += c.pull.empty() ? 0 : c.pull[i % c.experts];
   p.routed = route(logits, c.tokens, c.experts, c.top_k, true);
@@ -184,6 +192,14 @@ ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.padding = padding_of(c.cols);
   a.product.silu_mul = c.silu;
   a.product.eps = 1e-5f;
+  if (c.rounded) {
+    a.product.x = global(reinterpret_cast<float*>(p.rounded.data()));
+    a.product.rounded = 1;
+    a.product.normed = 0;
+    a.product.scaled = c.gather;
+    a.product.squares = global(p.squares.data());
+    a.product.parts = 1;
+  }
   a.expert = global(p.routed.expert.data());
   a.slot_rows = global(p.routed.slot_rows.data());
   a.slot_begin = global(p.routed.slot_begin.data());
@@ -203,7 +219,7 @@ std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
     mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, c.bf16 ? 2 : 4, half, tasks - half);
   };
   s.consume = [&](Worker& w) {
-    if (a.product.norm) mkb_product_norm(&w, &a.product);
+    if (c.gather) mkb_product_norm(&w, &a.product);
     for (u32 task = 0; task < tasks; ++task) {
       const u32 strip = task / slots, slot = task % slots;
       c.bf16 ? mkb_expert_bf16(&w, &a, strip, slot) : mkb_expert_f32(&w, &a, strip, slot);
@@ -221,7 +237,9 @@ std::vector<double> product_input(const Case& c, const Problem& p, u32 row) {
   double sum = 0;
   for (const double v : in) sum += v * v;
   for (u32 k = 0; k < c.cols; ++k) {
+    if (c.rounded) in[k] = from_bf16(p.rounded[from * c.cols + k]) / (c.gather ? p.norm[k] : 1);
     if (c.gather) in[k] *= p.norm[k] / std::sqrt(sum / c.cols + 1e-5);
+    if (c.rounded) continue;
     if (c.bf16) in[k] = from_bf16(to_bf16(static_cast<float>(in[k])));
   }
   return in;
@@ -265,6 +283,7 @@ TEST_CASE("each row is multiplied with its expert's weights") {
           check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, {}});
           check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne});
           check_product({tokens, 5, 2, silu ? 48u : 40u, 600, bf16, silu, gather, kSome});
+          if (bf16) check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, kSome, true});
         }
 }
 
@@ -287,28 +306,41 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
   const u32 tokens = 11, top_k = 3, cols = kSumCols + 40;
   const Routed r = route(random_floats(tokens * 7, 8), tokens, 7, top_k, false);
   const std::vector<float> x = random_floats(r.rows() * cols, 9), residual = random_floats(tokens * cols, 10);
+  const std::vector<float> norm = random_floats(cols, 11);
+  std::array<double, 2> part{};
   for (const bool add : {true, false}) {
-    std::vector<float> out(tokens * cols, NAN);
-    const ExpertSumArgs a{global(x.data()),
-                          global(r.share.data()),
-                          global(r.row.data()),
-                          add ? global(residual.data()) : nullptr,
-                          global(out.data()),
-                          cols,
-                          r.rows(),
-                          top_k};
+    std::vector<float> out(tokens * cols, NAN), squares(tokens * 2, NAN);
+    std::vector<uint16_t> rounded(out.size());
+    const ExpertSumArgs a{
+        global(x.data()),
+        global(r.share.data()),
+        global(r.row.data()),
+        add ? global(residual.data()) : nullptr,
+        global(out.data()),
+        {global(norm.data()), global(reinterpret_cast<char*>(rounded.data())), global(squares.data())},
+        cols,
+        r.rows(),
+        top_k};
     Sides s;
     s.consume = [&](Worker& w) {
       for (u32 t = 0; t < tokens; ++t)
-        for (u32 block = 0; block < 2; ++block) mkb_expert_sum(&w, &a, t, block);
+        for (u32 block = 0; block < 2; ++block) {
+          mkb_expert_sum(&w, &a, t, block);
+          mkd_barrier();
+        }
     };
     launch(s);
     for (u32 t = 0; t < tokens; ++t)
       for (u32 col = 0; col < cols; ++col) {
+        if (col == 0) part = {0, 0};
         float sum = 0;
         for (u32 i = 0; i < top_k; ++i)
           sum = std::fma(r.share[t * top_k + i], x[r.row[t * top_k + i] * cols + col], sum);
         CHECK(out[t * cols + col] == (add ? residual[t * cols + col] + sum : sum));
+        CHECK(rounded[t * cols + col] == to_bf16(out[t * cols + col] * norm[col]));
+        part[col / kSumCols] += double{out[t * cols + col]} * out[t * cols + col];
+        if (col == cols - 1)
+          for (u32 i = 0; i < 2; ++i) CHECK(squares[t * 2 + i] == doctest::Approx(part[i]).epsilon(1e-5));
       }
   }
 }

@@ -64,6 +64,29 @@ ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   return a;
 }
 
+// x times the norm's weights in bf16, and the sums of squares of x in `parts` parts.
+struct Rounded {
+  std::vector<uint16_t> x;
+  std::vector<float> squares;
+};
+
+Rounded round_input(const Case& c, const Problem& p, uint32_t parts) {
+  Rounded r{std::vector<uint16_t>(p.x.size()), std::vector<float>(size_t{c.tokens} * parts)};
+  for (size_t i = 0; i < p.x.size(); ++i) {
+    const size_t token = i / c.cols, col = i % c.cols;
+    r.x[i] = to_bf16(p.x[i] * p.norm[col]);
+    r.squares[token * parts + col * parts / c.cols] += p.x[i] * p.x[i];
+  }
+  return r;
+}
+
+void take_rounded(ProductArgs& a, Rounded& r, uint32_t parts) {
+  a.x = global(reinterpret_cast<float*>(r.x.data()));
+  a.squares = global(r.squares.data());
+  a.parts = parts;
+  a.rounded = a.scaled = 1;
+}
+
 // In segments of `most` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
 // picked, where args pick rows.
 void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk = true, u32 most = ~0u,
@@ -86,7 +109,7 @@ void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk 
       a.q_len = mkd_list(&w, 0), a.first_row = mkd_list(&w, kMaxRequests);
       mkb_product_rows(&w, &a);
     }
-    if (a.normed) mkb_product_norm(&w, &a);
+    if (a.normed || a.rounded) mkb_product_norm(&w, &a);
     for (u32 strip = 0, strips; strip < a.strips; strip += strips) {
       strips = least(least(block, most), a.strips - strip);
       c.bf16 ? mkb_product_bf16(&w, &a, strip, strips) : mkb_product_f32(&w, &a, strip, strips);
@@ -145,6 +168,80 @@ TEST_CASE("a product with norm, bias and residual agrees with float64 at every t
       // A rounding to bf16 near a tie may fall the other way: 2^-9 of one of `cols` terms.
       CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < (c.bf16 ? 5e-4 : 2e-6));
     }
+  }
+}
+
+// The products of x times the norm, in double, divided by the root mean square.
+std::vector<double> scaled_product(const Case& c, const Problem& p, const Rounded& r, uint32_t token) {
+  double sum = 0;
+  std::vector<double> in(c.cols), out(c.rows);
+  for (uint32_t k = 0; k < c.cols; ++k) {
+    const double v = p.x[token * c.cols + k];
+    sum += v * v;
+    in[k] = from_bf16(r.x[token * c.cols + k]);
+  }
+  for (uint32_t row = 0; row < c.rows; ++row) out[row] = dot(c, p, in, row) / std::sqrt(sum / c.cols + 1e-5);
+  return out;
+}
+
+TEST_CASE("rows that came rounded are scaled behind the product, and what the next norm takes is left") {
+  for (const Case& c : kCases) {
+    if (!c.bf16) continue;
+    CAPTURE(c.rows);
+    CAPTURE(c.cols);
+    CAPTURE(c.tokens);
+    Problem p = make_problem(c);
+    const uint32_t parts = c.cols > 600 ? 37 : 1;
+    Rounded in = round_input(c, p, parts);
+    std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
+    const std::vector<float> next = random_floats(c.rows, 6);
+    ProductArgs a = make_args(c, p, out);
+    take_rounded(a, in, parts);
+    a.residual = global(p.residual.data());
+    std::vector<uint16_t> rounded(out.size());
+    std::vector<float> squares(size_t{c.tokens} * a.strips, NAN);
+    a.next = {global(next.data()), global(reinterpret_cast<char*>(rounded.data())), global(squares.data())};
+    run(c, p, a);
+    for (uint32_t t = 0; t < c.tokens; ++t) {
+      std::vector<double> want = scaled_product(c, p, in, t);
+      for (uint32_t r = 0; r < c.rows; ++r) want[r] += p.residual[t * c.rows + r];
+      const float* row = &out[t * c.rows];
+      CHECK(row_error(row, want.data(), c.rows) < 1e-5);
+      for (uint32_t r = 0; r < c.rows; ++r) CHECK(rounded[t * c.rows + r] == to_bf16(row[r] * next[r]));
+      for (uint32_t i = 0; i < a.strips; ++i) {
+        double sum = 0;
+        for (uint32_t r = i * 16; r < std::min(c.rows, i * 16 + 16); ++r) sum += double{row[r]} * row[r];
+        CHECK(squares[t * a.strips + i] == doctest::Approx(sum).epsilon(1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("gate times up is rounded where only products read it") {
+  for (const uint32_t tokens : {1u, 5u, 20u}) {
+    const Case c{48, 200, tokens, true};
+    Problem p = make_problem(c);
+    Rounded in = round_input(c, p, 3);
+    std::vector<float> exact(size_t{tokens} * c.rows / 2, NAN);
+    ProductArgs a = make_args(c, p, exact);
+    take_rounded(a, in, 3);
+    a.silu_mul = 1;
+    a.out_cols = c.rows / 2;
+    run(c, p, a);
+    std::vector<uint16_t> rounded(exact.size());
+    a.out = global(reinterpret_cast<float*>(rounded.data()));
+    a.out_rounded = 1;
+    run(c, p, a);
+    for (uint32_t t = 0; t < tokens; ++t) {
+      const std::vector<double> products = scaled_product(c, p, in, t);
+      std::vector<double> want(a.out_cols);
+      for (uint32_t i = 0; i < a.out_cols; ++i) {
+        const double gate = products[i / 8 * 16 + i % 8], up = products[i / 8 * 16 + 8 + i % 8];
+        want[i] = gate / (1 + std::exp(-gate)) * up;
+      }
+      CHECK(row_error(&exact[t * a.out_cols], want.data(), a.out_cols) < 1e-5);
+    }
+    for (size_t i = 0; i < exact.size(); ++i) CHECK(rounded[i] == to_bf16(exact[i]));
   }
 }
 
@@ -243,6 +340,36 @@ TEST_CASE("a token's bits do not depend on how many others a matrix product has"
   }
 }
 
+TEST_CASE("nor do they of rows that came rounded, nor those of what the next norm takes") {
+  Case c{40, 700, 80, true};
+  Problem p = make_problem(c);
+  Rounded in = round_input(c, p, 5);
+  const std::vector<float> next = random_floats(c.rows, 6);
+  struct Left {
+    std::vector<float> out, squares;
+    std::vector<uint16_t> rounded;
+  };
+  const auto left = [&](uint32_t tokens) {
+    c.tokens = tokens;
+    Left l{std::vector<float>(tokens * c.rows), std::vector<float>(tokens * p.shape.strips),
+           std::vector<uint16_t>(tokens * c.rows)};
+    ProductArgs a = make_args(c, p, l.out);
+    take_rounded(a, in, 5);
+    a.residual = global(p.residual.data());
+    a.next = {global(next.data()), global(reinterpret_cast<char*>(l.rounded.data())),
+              global(l.squares.data())};
+    run(c, p, a);
+    return l;
+  };
+  const Left all = left(80);
+  for (const uint32_t tokens : {2u, 3u, 8u, 9u, 17u, 64u}) {
+    const Left some = left(tokens);
+    CHECK(std::equal(some.out.begin(), some.out.end(), all.out.begin()));
+    CHECK(std::equal(some.squares.begin(), some.squares.end(), all.squares.begin()));
+    CHECK(std::equal(some.rounded.begin(), some.rounded.end(), all.rounded.begin()));
+  }
+}
+
 TEST_CASE("rows that are picked have the bits that they have among all") {
   const std::vector<u32> q_len{3, 1, 40, 1, 1, 9, 2, 20, 1, 5};
   for (const bool bf16 : {false, true}) {
@@ -279,19 +406,34 @@ TEST_CASE("bits do not depend on when copies complete") {
   CHECK(first == second);
 }
 
-TEST_CASE("embedding rows are read from the packed table") {
+TEST_CASE("embedding rows are read from the packed table, and left as the next norm takes them") {
   const Case c{50, 136, 1, true};
   Problem p = make_problem(c);
   std::vector<u32> tokens = {49, 0, 17};
   std::vector<float> out(tokens.size() * c.cols);
-  const EmbedArgs a{global(tokens.data()), global(p.packed.data()), global(out.data()), c.rows, c.cols};
+  std::vector<uint16_t> rounded(out.size());
+  std::vector<float> squares(tokens.size());
+  const NextArgs next{global(p.norm.data()), global(reinterpret_cast<char*>(rounded.data())),
+                      global(squares.data())};
+  const EmbedArgs a{global(tokens.data()), global(p.packed.data()), global(out.data()), next, c.rows, c.cols};
   Sides s;
   s.consume = [&](Worker& w) {
-    for (u32 t = 0; t < tokens.size(); ++t) mkb_embed_bf16(&w, &a, t);
+    for (u32 t = 0; t < tokens.size(); ++t) {
+      mkb_embed_bf16(&w, &a, t);
+      mkd_barrier();
+    }
   };
   launch(s);
-  for (size_t t = 0; t < tokens.size(); ++t)
-    for (uint32_t k = 0; k < c.cols; ++k) CHECK(out[t * c.cols + k] == p.weight[tokens[t] * c.cols + k]);
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    double sum = 0;
+    for (uint32_t k = 0; k < c.cols; ++k) {
+      const float v = out[t * c.cols + k];
+      CHECK(v == p.weight[tokens[t] * c.cols + k]);
+      CHECK(rounded[t * c.cols + k] == to_bf16(v * p.norm[k]));
+      sum += double{v} * v;
+    }
+    CHECK(squares[t] == doctest::Approx(sum).epsilon(1e-5));
+  }
 }
 
 }  // namespace

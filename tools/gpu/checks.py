@@ -15,7 +15,7 @@ from pathlib import Path
 from kit import HERE, Failed, Missing, lines, spread, traced
 from shapes import read_shape
 
-TOLERANCE = 4e-2  # of a row's logits, bf16 weights: about what the end-to-end tests allow these models
+TOLERANCE = 7.5e-2  # of a row's logits, bf16 weights: what transformers' own bf16 errs by on their worst row
 CLEAR = 0.02  # a choice of greedy tokens closer than this may fall the other way in another order of sums
 TOOLKIT = "/usr/local/cuda/bin"
 OPCODES = {"local_memory": r"LDL|STL", "bulk_copies": r"UBLKCP", "matrix": r"HMMA|HGMMA|QGMMA|IMMA",

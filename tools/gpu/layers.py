@@ -31,14 +31,14 @@ def writer(tensor):
 
 
 def kept(says):
-    """Name and columns of each tensor of floats with a row for each token, in the order in which they are made."""
+    """Name, columns and element of each tensor of floats with a row for each token, in the order in which they are made."""
     tensors = sorted(says["tensors"] + says["outputs"], key=lambda t: t["offset"])
     for a, b in zip(tensors, tensors[1:]):
         if a["offset"] + a["bytes"] > b["offset"]:
             sys.exit(f"layers: error: {a['name']} and {b['name']} share memory: compile with --keep-activations")
     (rows,) = (s["hi"] for s in says["symbols"] if s["name"] == "T")
-    return [(t["name"], t["shape"][1]) for t in says["tensors"] + says["outputs"]
-            if t["element"] == "f32" and len(t["shape"]) == 2 and t["shape"][0] == rows]
+    return [(t["name"], t["shape"][1], t["element"]) for t in says["tensors"] + says["outputs"]
+            if t["element"] in ("f32", "bf16") and len(t["shape"]) == 2 and t["shape"][0] == rows]
 
 
 def activations(model, ids):
@@ -79,14 +79,14 @@ def first_wrong(session, says, ids, wanted, plain, clear):
     session.begin_step([(ids, len(ids), list(range(-(-len(ids) // session.pages[1]))))], limit=0)
     session.end_step()
     worst, tensors = ("", 0.0), 0
-    for name, columns in kept(says):
+    for name, columns, element in kept(says):
         if name not in wanted:
             continue
         rows = 1 if name == "logits" else len(ids)  # nobody reads the others
         held, right = clear[-rows:], wanted[name][-rows:]
         if not held.any():
             continue
-        got = torch.from_numpy(session.read_tensor(name, rows, columns)).double()
+        got = torch.from_numpy(session.read_tensor(name, rows, columns, element)).double()
         found = torch.tensor(errors(got, right)).nan_to_num(torch.inf).where(held, 0)
         at_most = 2 * max(errors(plain[name][clear], wanted[name][clear])) + ROUNDING
         if found.max() > at_most:

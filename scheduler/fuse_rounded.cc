@@ -1,0 +1,117 @@
+// Activations that only matrix products read, or that these read through a norm, are rounded to the weights'
+// bf16 by whoever computes them, instead of by every worker that multiplies them.
+//
+// Of a row x, n norm weights: the products of (x * n / rms(x)) are those of (x * n) divided by rms(x). So x *
+// n is what is rounded, and the square root waits until the products are added up: the writer's tasks leave
+// the sums of their squares.
+#include <algorithm>
+#include <optional>
+
+#include "scheduler/fuse_build.h"
+
+namespace mkc {
+namespace {
+
+bool multiplies(const TaskGrid& grid) {
+  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
+}
+
+// Who uses a tensor, as far as it matters here.
+struct Uses {
+  std::vector<GridId> writers, products;  // the latter: those with bf16 weights
+  bool others = false;                    // that read it
+};
+
+std::vector<Uses> uses_of(const TaskProgram& program) {
+  std::vector<Uses> uses(program.tensors.size());
+  for (GridId id : program.grids.ids()) {
+    const TaskGrid& grid = program.grids[id];
+    for (const Access& write : grid.writes) uses[write.tensor.index].writers.push_back(id);
+    for (const Access& read : grid.reads) {
+      const bool multiplied = multiplies(grid) && (read.role == "x" || read.role == "rows") &&
+                              program.tensors[find_operand(grid, "weight")->tensor].dtype == DType::bf16;
+      if (multiplied)
+        uses[read.tensor.index].products.push_back(id);
+      else
+        uses[read.tensor.index].others = true;
+    }
+  }
+  return uses;
+}
+
+// The norm that all of the products share, an invalid id where they have none; nothing where they differ.
+std::optional<TensorId> shared_norm(const TaskProgram& program, const std::vector<GridId>& products) {
+  std::optional<TensorId> shared;
+  for (GridId id : products) {
+    const Access* norm = find_operand(program.grids[id], "norm");
+    const TensorId tensor = norm ? norm->tensor : TensorId{};
+    if (shared && *shared != tensor) return {};
+    shared = tensor;
+  }
+  return shared;
+}
+
+// Of the sums of squares, those that a task of the writer leaves: of all its columns.
+std::optional<Range> part_of(const TaskGrid& writer) {
+  switch (writer.body) {
+    case BodyKind::kEmbed:
+      return Range{0, 1};
+    case BodyKind::kProduct:
+      if (int_attr(writer.attrs, "silu_mul", 0) != 0 || find_operand(writer, "best_value", true)) return {};
+      return Range{coord(0), 1};
+    case BodyKind::kExpertSum:
+      return Range{coord(1), 1};
+    default:
+      return {};
+  }
+}
+
+Expr parts_of(const TaskGrid& writer) {
+  if (writer.body == BodyKind::kEmbed) return 1;
+  return writer.coords[writer.body == BodyKind::kProduct ? 0 : 1].extent;
+}
+
+void round_through_norm(Fusion& f, TensorId x, TensorId norm, const Uses& uses) {
+  TaskProgram& p = f.program;
+  const GridId writer = uses.writers[0];
+  const std::optional<Range> part = part_of(p.grids[writer]);
+  if (!part) return;
+  const Tensor from = p.tensors[x];
+  const Expr parts = parts_of(p.grids[writer]);
+  const TensorId rounded = f.add_activation(from.name + ".rounded", DType::bf16, from.shape, from.loc);
+  const TensorId squares =
+      f.add_activation(from.name + ".squares", DType::f32, {from.shape[0], parts}, from.loc);
+  const Region region = find_operand(p.grids[writer], "out", true)->region;
+  f.read(writer, "next_norm", norm, {region[1]});
+  f.write(writer, "rounded", rounded, region);
+  f.write(writer, "squares", squares, {region[0], *part});
+  for (GridId id : uses.products)
+    for (Access& read : p.grids[id].reads) {
+      if (read.tensor == x && read.role == "x") read.tensor = rounded;
+      if (read.role == "norm") read = {"squares", squares, whole(p.tensors[squares])};
+    }
+}
+
+}  // namespace
+
+void round_activations(Fusion& f) {
+  const std::vector<Uses> uses = uses_of(f.program);
+  for (uint32_t i = 0; i < uses.size(); ++i) {
+    const TensorId x{i};
+    const Tensor& t = f.program.tensors[x];
+    if (t.kind != TensorKind::kActivation || t.dtype != DType::f32 || t.shape.size() != 2) continue;
+    // Two neighbouring columns are loaded together.
+    if (uses[i].products.empty() || uses[i].writers.size() != 1 || !t.shape[1].is_const() ||
+        t.shape[1].constant() % 2 != 0)
+      continue;
+    const std::optional<TensorId> norm = shared_norm(f.program, uses[i].products);
+    if (!norm) continue;
+    const BodyKind writer = f.program.grids[uses[i].writers[0]].body;
+    if (norm->valid())
+      round_through_norm(f, x, *norm, uses[i]);
+    else if (!uses[i].others && writer != BodyKind::kEmbed && writer != BodyKind::kExpertSum)
+      f.program.tensors[x].dtype = DType::bf16;
+  }
+}
+
+}  // namespace mkc
