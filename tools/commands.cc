@@ -58,8 +58,10 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
   command.add_option("--workers", o.workers, "workers (CTAs) of the kernel; default: the machine's");
   command.add_option("--max-tokens", o.max_tokens, "tokens of one step at most; default 64");
   command.add_option("--max-requests", o.max_requests, "requests of one step at most; default 16");
-  command.add_flag("--batch-invariant,!--no-batch-invariant", o.batch_invariant,
-                   "a token's bits never depend on how many others are in its step");
+  // Not bound to the optional: CLI11 would set it to false where neither flag is given.
+  command.add_flag_function(
+      "--batch-invariant,!--no-batch-invariant", [&o](int64_t count) { o.batch_invariant = count > 0; },
+      "a token's bits never depend on how many others are in its step");
   command.add_option("--context", o.context, "positions of the cache; default min(the model's, 4096)");
   command.add_option_function<std::string>(
       "--kv-dtype",

@@ -41,6 +41,19 @@ class CommandTest(Command):
         self.assertEqual(code, 0, err)
         self.assertEqual(self.mkc("compile", "again.yaml", "--emit", "schedule")[0], 0)
 
+    def test_batch_invariance_is_what_the_flag_says_or_else_the_model(self):
+        def said(*arguments):
+            code, out, err = self.mkc("compile", "m.yaml", "--emit", "yaml", *arguments)
+            self.assertEqual(code, 0, err)
+            return b"batch_invariant: true" in out
+        code, out, err = self.mkc("compile", FIXTURE, "--emit", "yaml", "--batch-invariant", "-o", "m.yaml")
+        self.assertEqual(code, 0, err)
+        self.assertTrue(said())
+        self.assertFalse(said("--no-batch-invariant"))
+        (self.dir / "m.yaml").write_text((self.dir / "m.yaml").read_text().replace("batch_invariant: true", "batch_invariant: false"))
+        self.assertFalse(said())
+        self.assertTrue(said("--batch-invariant"))
+
     def test_prints_after_passes(self):
         code, _, err = self.mkc("compile", FIXTURE, "--emit", "tasks", "--print-after", "fuse")
         self.assertEqual(code, 0)

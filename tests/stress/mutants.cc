@@ -122,7 +122,7 @@ std::vector<Mutant> event_mutants() {
       {"last arrival does not release", {{last, "mk_add_acq_rel", 0, acquire_only}}, {kReadTooEarly}},
       {"combine starts too early", {{"mk_kernel", last, 0, add_to(2, -1)}}, {kReadTooEarly, kFault}},
       {"combine never starts", {{"mk_kernel", last, 0, add_to(2, 1)}}, {kFault}},
-      {"last arrival at the wrong cell", {{"mk_kernel", last, 0, add_to(1, 1)}}, {kRace, kFault}},
+      {"last arrival at the wrong cell", {{"mk_kernel", last, 0, halve(1)}}, {kRace, kFault}},
       {"counters are not cleared",
        {{"mkd_step_begin", "mk_worker", 0, add_to_result(1 << 20)}},
        {kReadTooEarly, kFault}},
