@@ -45,9 +45,12 @@ MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 sc
   }
   const u32 col = strip * kStripRows + row;
   if (col >= a.rows) return 0;
-  f32 v = sum(row) * scale;
-  if (a.bias) v += a.bias[col];
-  if (a.residual) v += a.residual[token * a.out_cols + col];
+  f32 more = 0;
+  if (a.bias) more = a.bias[col];
+  if (a.residual) more += a.residual[token * a.out_cols + col];
+  // In one: left apart, the assembler may join them in the code for some numbers of tokens and not for
+  // others.
+  const f32 v = __builtin_fmaf(sum(row), scale, more);
   store_out(a.out, token * a.out_cols + col, v, a.out_rounded);
   return v;
 }
@@ -58,7 +61,7 @@ MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, b
   const u32 col = strip * kStripRows + row;
   if (there && col < a.rows)
     Bf16::store(a.next.rounded + (token * a.out_cols + col) * Bf16::bytes, v * a.next.norm[col]);
-  f32 sum = v * v;
+  f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
   MK_UNROLL
   for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
   if (there && row == 0) a.next.squares[token * a.strips + strip] = sum;
