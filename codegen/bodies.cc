@@ -61,13 +61,13 @@ bool picks_rows(const TaskGrid& grid) {
   return int_attr(grid.attrs, "picks", 0) != 0;
 }
 
-// Of a product, or of the product of an expert: `x` is the role of its rows. Sizes are the record's, so that
-// products share their code.
-void fill_product(Fields& f, const char* x, const Expr& tokens) {
+// Of a product, or of the product of an expert. Sizes are the record's, so that products share their code.
+void fill_product(Fields& f, const Expr& tokens) {
   using A = mk::ProductArgs;
   using P = mkrt::MkProduct;
   const Bases& bases = f.call.bases;
   const auto cols = static_cast<uint32_t>(f.tensor("weight").shape.back().constant());
+  const std::string& x = multiplied_rows(f.grid())->role;
   f.set_operand(offsetof(A, x), x);
   f.set_operand(offsetof(A, norm), "norm");
   f.set_operand(offsetof(A, squares), "squares");
@@ -104,7 +104,7 @@ void fill_product(Fields& f, const char* x, const Expr& tokens) {
 
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(mk::ProductArgs))};
-  fill_product(f, "x", f.tensor("out", true).shape[0]);
+  fill_product(f, f.tensor("out", true).shape[0]);
   f.set(offsetof(mk::ProductArgs, x_rows), e.value(f.tensor("x").shape[0]));
   if (picks_rows(f.grid())) {
     f.set_list(offsetof(mk::ProductArgs, q_len), "q_len");
@@ -118,8 +118,7 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   static_assert(offsetof(A, product) == 0);
   Fields f{e, call, e.local(sizeof(A))};
   const Expr& rows = f.tensor("out", true).shape[0];
-  fill_product(f, find_operand(f.grid(), "x") ? "x" : "rows",
-               floor_div(rows, int_attr(f.grid().attrs, "top_k", 1)));
+  fill_product(f, floor_div(rows, int_attr(f.grid().attrs, "top_k", 1)));
   f.set_operand(offsetof(A, expert), "expert");
   f.set_operand(offsetof(A, slot_rows), "slot_rows");
   f.set_operand(offsetof(A, slot_begin), "slot_begin");
@@ -338,8 +337,7 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
   if (picks_rows(grid)) e.call("mkb_product_rows", {call.worker, arguments});
-  const bool multiplies = grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
-  if (multiplies && (find_operand(grid, "norm") || find_operand(grid, "squares")))
+  if (multiplies(grid) && (find_operand(grid, "norm") || find_operand(grid, "squares")))
     e.call("mkb_product_norm", {call.worker, arguments});
 }
 

@@ -54,8 +54,7 @@ mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
     for (const Access& access : *accesses)
       record.operand[operand_place(grid.body, access.role, accesses == &grid.writes)] =
           operand_offset(s, access.tensor);
-  if (grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert)
-    record.product = product_record(s, grid);
+  if (multiplies(grid)) record.product = product_record(s, grid);
   return record;
 }
 

@@ -32,4 +32,14 @@ const Access* find_operand(const TaskGrid& grid, std::string_view role, bool wri
   return nullptr;
 }
 
+bool multiplies(const TaskGrid& grid) {
+  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
+}
+
+const Access* multiplied_rows(const TaskGrid& grid) {
+  if (!multiplies(grid)) return nullptr;
+  const Access* x = find_operand(grid, "x");
+  return x ? x : find_operand(grid, "rows");
+}
+
 }  // namespace mkc

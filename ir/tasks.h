@@ -10,7 +10,7 @@
 namespace mkc {
 
 // What one task of a grid computes. Operand roles (Access::role) of each are listed in docs/ir.md and checked
-// by the verifier; every activation is f32.
+// by the verifier; activations are f32 but for those that only products read.
 enum class BodyKind : uint8_t {
   kEmbed,    // one token row: out[t, :] = table[tokens[t], :]
   kProduct,  // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
@@ -77,6 +77,11 @@ struct TaskGrid {
 
 // The operand of a role; null where the grid has none. `written`: of the role among the writes.
 const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written = false);
+
+// Whether its tasks multiply with weights: of a product, or of an expert's.
+bool multiplies(const TaskGrid& grid);
+// The rows that they multiply, of all tokens or of an expert's; null where there are none.
+const Access* multiplied_rows(const TaskGrid& grid);
 
 // Array of counters. A cell is complete when `expect` notifications have reached it.
 struct Event {

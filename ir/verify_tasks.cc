@@ -40,7 +40,7 @@ void GridCheck::check() {
   check_coords();
   check_rows();
   check_rounding();
-  if (grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert) check_strips();
+  if (multiplies(grid)) check_strips();
   if (grid.body == BodyKind::kExpert) check_slots();
 }
 
@@ -73,7 +73,7 @@ void GridCheck::check_rounding() {
   const bool next = find_operand(grid, "next_norm"), rounded = find_operand(grid, "rounded", true);
   if (next != rounded || next != (find_operand(grid, "squares", true) != nullptr))
     v.report(15, site, "it has some of next_norm, rounded and squares, expected all or none");
-  const Access* x = find_operand(grid, "x") ? find_operand(grid, "x") : find_operand(grid, "rows");
+  const Access* x = multiplied_rows(grid);
   if (!x) return;
   const bool is_rounded = v.tensors[x->tensor].dtype == DType::bf16;
   if (is_rounded && find_operand(grid, "norm"))

@@ -228,8 +228,7 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
     fusion.program.ropes.push_back({fusion.use(rope.tensor), rope.inv_freq, rope.scale});
   if (options.batch_invariant)
     for (TaskGrid& grid : fusion.program.grids)
-      if (grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert)
-        set_attr(grid.attrs, "invariant", int64_t{1});
+      if (multiplies(grid)) set_attr(grid.attrs, "invariant", int64_t{1});
   return std::move(fusion.program);
 }
 

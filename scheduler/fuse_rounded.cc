@@ -12,10 +12,6 @@
 namespace mkc {
 namespace {
 
-bool multiplies(const TaskGrid& grid) {
-  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
-}
-
 // Who uses a tensor, as far as it matters here.
 struct Uses {
   std::vector<GridId> writers, products;  // the latter: those with bf16 weights
@@ -28,7 +24,7 @@ std::vector<Uses> uses_of(const TaskProgram& program) {
     const TaskGrid& grid = program.grids[id];
     for (const Access& write : grid.writes) uses[write.tensor.index].writers.push_back(id);
     for (const Access& read : grid.reads) {
-      const bool multiplied = multiplies(grid) && (read.role == "x" || read.role == "rows") &&
+      const bool multiplied = &read == multiplied_rows(grid) &&
                               program.tensors[find_operand(grid, "weight")->tensor].dtype == DType::bf16;
       if (multiplied)
         uses[read.tensor.index].products.push_back(id);

@@ -2,9 +2,9 @@
 // sizes are constants there, so a body is specialised by inlining; those of products come from the grid's
 // record, so that they share one piece of code.
 //
-// Activations are f32 and row-major. The suffix of a body is the type of the weights (product, embed) or of
-// the cache (attend). All consumer threads of a worker call a body together; consumer_barrier() comes before
-// and, where something waits for the task, after.
+// Activations are row-major, and f32 but for those that only products read. The suffix of a body is the type
+// of the weights (product, embed) or of the cache (attend). All consumer threads of a worker call a body
+// together; consumer_barrier() comes before and, where something waits for the task, after.
 #pragma once
 
 #include "codegen/device/worker.h"
@@ -234,11 +234,12 @@ void mkb_product_norm(Worker*, const ProductArgs*);
 void mkb_product_f32(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_product_f16(Worker*, const ProductArgs*, u32 strip, u32 strips);
-// `block`: of the request's query rows. The first block stores the step's keys and values.
 void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_f16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block);
+// `block`: of the query rows that go through a piece together. The first one, of a request's last row block,
+// stores that block's keys and values.
 void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
 void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
 void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
