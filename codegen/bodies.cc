@@ -12,7 +12,8 @@
 
 namespace mkc {
 
-static_assert(kBlockRows == mk::kBlockRows);
+static_assert(kBlockRows == mk::kBlockRows && kPiecePositions == mk::kPiece && kSpanPositions == mk::kSpan &&
+              kBusySpans == mk::kBusySpans);
 
 namespace {
 
@@ -197,6 +198,12 @@ void cache_arguments(Fields& f, size_t offset) {
   f.set(offset + offsetof(C, page_shift), e.load32(bases.session, offsetof(Session, page_shift)));
 }
 
+// Positions of a part.
+Expr part_of(const TaskProgram& program, const TaskGrid& grid) {
+  const SymbolId part = find_symbol(program.symbols, "part_positions");
+  return part.valid() && int_attr(grid.attrs, "window", 0) == 0 ? symbol(part) : Expr(kPiecePositions);
+}
+
 // Append, attend and combine share their arguments; each leaves what only the others need null.
 llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::AttendArgs;
@@ -215,9 +222,10 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, part_acc), "part_acc", attend);
   f.set_operand(offsetof(A, part_ml), "part_ml", attend);
   f.set_operand(offsetof(A, out), "out", true);
-  if (body != BodyKind::kAppend)
-    f.set(offsetof(A, max_tokens),
-          bounds(f.tensor("part_acc", attend).shape[1], symbol_bounds(program.symbols)).hi);
+  if (body != BodyKind::kAppend) {
+    f.set(offsetof(A, tokens), e.value(f.tensor("part_acc", attend).shape[1]));
+    f.set(offsetof(A, part), e.value(part_of(program, f.grid())));
+  }
   f.set(offsetof(A, out_rounded), body == BodyKind::kCombine && f.tensor("out", true).dtype == DType::bf16);
   f.set_list(offsetof(A, request), "block_request");
   f.set_list(offsetof(A, first_row), "block_first_row");
@@ -283,11 +291,16 @@ void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value
   const bool f32 = operand_tensor(program, grid, "k_cache").dtype == DType::f32;
   const int64_t group = int_attr(grid.attrs, "heads", 0) / int_attr(grid.attrs, "kv_heads", 1);
   const Expr rows = group * element(find_symbol(program.symbols, "block_rows"), coord(1));
-  const Expr blocks = ceil_div(rows, f32 ? mk::kBlockRowsF32 : mk::kBlockRows);
-  e.loop(e.constant(0), e.value(blocks, coords), [&](llvm::Value* block) {
-    e.call(typed_body(call, "k_cache").c_str(),
-           {call.worker, attend_arguments(e, call), coords[0], coords[1], coords[2], block});
-  });
+  const Expr blocks = ceil_div(rows, f32 ? mk::kBlockRowsF32 : mk::kBlockRows),
+             pieces = floor_div(part_of(program, grid), kPiecePositions);
+  const auto each_block = [&](llvm::Value* piece) {
+    e.loop(e.constant(0), e.value(blocks, coords), [&](llvm::Value* block) {
+      e.call(typed_body(call, "k_cache").c_str(),
+             {call.worker, attend_arguments(e, call), coords[0], coords[1], coords[2], piece, block});
+    });
+  };
+  if (pieces.is_const()) return each_block(e.constant(0));  // one
+  e.loop(e.constant(0), e.value(pieces), each_block);
 }
 
 }  // namespace

@@ -28,13 +28,13 @@ mkrt::Element element(DType dtype) {
 struct Describer {
   const Schedule& schedule;
   mkrt::Manifest& manifest;
-  std::vector<Bounds> limits;
+  std::vector<int64_t> limits;  // the most of each symbol
 
   const TaskProgram& program() const { return schedule.program; }
 
   std::vector<uint64_t> most(const std::vector<Expr>& shape) const {
     std::vector<uint64_t> sizes;
-    for (const Expr& size : shape) sizes.push_back(static_cast<uint64_t>(bounds(size, limits).hi));
+    for (const Expr& size : shape) sizes.push_back(static_cast<uint64_t>(evaluate(size, limits)));
     return sizes;
   }
 
@@ -132,7 +132,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   m.weight_bytes = schedule.weight_bytes;
   m.workspace_bytes = schedule.workspace_bytes;
 
-  Describer d{schedule, m, symbol_bounds(schedule.program.symbols)};
+  Describer d{schedule, m, upper_bounds(schedule.program.symbols)};
   for (const Symbol& s : schedule.program.symbols)
     if (!s.routed && !s.cut) m.symbols.push_back({s.name, s.bounds.lo, s.bounds.hi, s.is_list()});
   for (TensorId id : schedule.program.tensors.ids()) d.add_tensor(id);

@@ -43,7 +43,7 @@ std::vector<GridId> launches_of(const Schedule& schedule) {
 
 void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy) {
   Emitter e(module);
-  const StepLists lists = find_lists(schedule);
+  const StepLists lists = find_lists(schedule.program);
   LaunchValues launch;
   LaunchCode start(e, schedule, lists, bulk_copy, launch);
   TaskCode tasks(e, schedule, kinds, lists, launch, Mode::kKernels);

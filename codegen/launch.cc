@@ -42,9 +42,13 @@ void LaunchCode::load_values() {
   if (!lists_.blocks) return;
   // For consumers: only they make the lists.
   llvm::Value* requests = e_.value(lists_.before_last->rows);
-  e_.symbols[lists_.blocks->count.index] = e_.ir.CreateAdd(
-      requests, e_.call("mkd_element", e_.ir.getInt32Ty(),
-                        {launch_.worker, e_.constant(lists_.at(*lists_.before_last)), requests}));
+  const auto element = [&](uint32_t list, llvm::Value* index) {
+    return e_.call("mkd_element", e_.ir.getInt32Ty(), {launch_.worker, e_.constant(list), index});
+  };
+  const RowBlocks& blocks = *lists_.blocks;
+  e_.symbols[blocks.count.index] =
+      e_.ir.CreateAdd(requests, element(lists_.at(*lists_.before_last), requests));
+  if (blocks.part.valid()) e_.symbols[blocks.part.index] = element(lists_.part, e_.constant(0));
 }
 
 void LaunchCode::split(const std::function<void()>& consume, const std::function<void()>& load) {
@@ -138,6 +142,15 @@ void LaunchCode::sum_rows(const RaggedRows& ragged) {
   e_.call("mkd_sum_list", {launch_.worker, list, rows});
 }
 
+void LaunchCode::size_parts(const RowBlocks& blocks) {
+  const Symbols& symbols = s_.program.symbols;
+  e_.call("mkd_size_parts",
+          {launch_.worker, e_.constant(lists_.part), e_.constant(lists_.at(find_symbol(symbols, "q_len"))),
+           e_.constant(lists_.at(find_symbol(symbols, "kv_len"))), e_.value(lists_.before_last->rows),
+           e_.constant(blocks.most_rows), e_.constant(part_slots(symbols))});
+  e_.call("mkd_barrier", {});
+}
+
 void LaunchCode::cut_rows(const RowBlocks& blocks) {
   const Symbols& symbols = s_.program.symbols;
   std::vector<llvm::Value*> arguments = {launch_.worker, e_.constant(lists_.at(*lists_.before_last)),
@@ -160,7 +173,8 @@ void LaunchCode::make_lists() {
   if (!lists_.given.empty() && !lists_.blocks && lists_.ragged.empty()) e_.call("mkd_barrier", {});
   if (lists_.blocks) {
     sum_rows(*lists_.before_last);
-    load_values();  // with the number of blocks
+    if (lists_.blocks->part.valid()) size_parts(*lists_.blocks);
+    load_values();  // with the number of blocks and the size of parts
     cut_rows(*lists_.blocks);
   }
   for (const RaggedRows& ragged : lists_.ragged) sum_rows(ragged);

@@ -50,10 +50,11 @@ class LaunchCode {
   // do body(); while (next(arguments));
   void each_step(const char* next, std::vector<llvm::Value*> arguments, const std::function<void()>& body);
   void split(const std::function<void()>& consume, const std::function<void()>& load);
-  // Consumer threads: brings the step's lists to shared memory, cuts rows into blocks, and finds where the
-  // rows of ragged grids begin.
+  // Consumer threads: brings the step's lists to shared memory, sizes parts, cuts rows into blocks, and
+  // finds where the rows of ragged grids begin.
   void make_lists();
   void sum_rows(const RaggedRows& ragged);
+  void size_parts(const RowBlocks& blocks);
   void cut_rows(const RowBlocks& blocks);
 
   Emitter& e_;

@@ -1,5 +1,7 @@
 #include "codegen/lists.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "codegen/device/worker.h"
@@ -37,13 +39,14 @@ std::optional<RaggedRows> ragged_rows(const TaskGrid& grid) {
   return rows;
 }
 
-StepLists find_lists(const Schedule& schedule) {
-  const Symbols& symbols = schedule.program.symbols;
+namespace {
+
+StepLists lay_out(const TaskProgram& program) {
+  const Symbols& symbols = program.symbols;
   StepLists lists;
-  uint32_t words = 0;
   const auto take = [&](const Expr& entries) {
-    const uint32_t begin = words;
-    words += static_cast<uint32_t>(bounds(entries, symbol_bounds(symbols)).hi);
+    const uint32_t begin = lists.words;
+    lists.words += static_cast<uint32_t>(bounds(entries, symbol_bounds(symbols)).hi);
     return begin;
   };
   for (SymbolId id : symbols.ids()) {
@@ -60,15 +63,34 @@ StepLists find_lists(const Schedule& schedule) {
     const Expr blocks = ceil_div(element(rows, coord(0)), lists.blocks->most_rows);
     lists.before_last = {symbols[rows].length, blocks - 1};
     keep(*lists.before_last);
+    if (lists.blocks->part.valid()) lists.part = take(1);
   }
-  for (const TaskGrid& grid : schedule.program.grids) {
+  for (const TaskGrid& grid : program.grids) {
     const std::optional<RaggedRows> rows = ragged_rows(grid);
     if (!rows || std::find(lists.ragged.begin(), lists.ragged.end(), *rows) != lists.ragged.end()) continue;
     lists.ragged.push_back(*rows);
     keep(*rows);
   }
-  MKC_ASSERT(words * 4 <= mk::kListBytes, "more lists than a worker holds");
   return lists;
+}
+
+}  // namespace
+
+StepLists find_lists(const TaskProgram& program) {
+  const StepLists lists = lay_out(program);
+  MKC_ASSERT(lists.words * sizeof(uint32_t) <= mk::kListBytes, "more lists than a worker holds");
+  return lists;
+}
+
+Status check_lists(const TaskProgram& program) {
+  const size_t bytes = lay_out(program).words * sizeof(uint32_t);
+  if (bytes <= mk::kListBytes) return {};
+  const Symbols& symbols = program.symbols;
+  const int64_t tokens = symbols[find_symbol(symbols, "T")].bounds.hi;
+  return Error{fmt::format(
+      "--max-tokens: error: the lists of a step of {} tokens take {} bytes of a worker's shared memory, "
+      "which has {} for them: fewer tokens, or fewer different windows",
+      tokens, bytes, mk::kListBytes)};
 }
 
 }  // namespace mkc

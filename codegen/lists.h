@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "ir/schedule.h"
+#include "ir/tasks.h"
 #include "ir/values.h"
 
 namespace mkc {
@@ -21,11 +21,13 @@ struct StepLists {
   // Cut from these, and of each request the blocks before its last, likewise counted as tasks.
   std::optional<RowBlocks> blocks;
   std::optional<RaggedRows> before_last;
+  uint32_t part = 0;               // where the positions of a part are, if these are cut, too
   std::vector<RaggedRows> ragged;  // of grids, each once
 
   // Where each list begins, in words from the first one.
   std::vector<std::pair<SymbolId, uint32_t>> symbol_places;
   std::vector<std::pair<RaggedRows, uint32_t>> ragged_places;
+  uint32_t words = 0;
   uint32_t at(SymbolId list) const;           // requires one of `given` or `blocks`
   uint32_t at(const RaggedRows& rows) const;  // requires before_last or one of `ragged`
 };
@@ -33,7 +35,10 @@ struct StepLists {
 // Nothing for grids that are not ragged.
 std::optional<RaggedRows> ragged_rows(const TaskGrid& grid);
 
-// Requires a valid schedule. Ends with a bug report where the lists exceed what a worker has room for.
-StepLists find_lists(const Schedule& schedule);
+// Requires a valid program that check_lists passes.
+StepLists find_lists(const TaskProgram& program);
+
+// Error: a worker has no room for the lists of the largest steps.
+Status check_lists(const TaskProgram& program);
 
 }  // namespace mkc

@@ -16,7 +16,7 @@ class Scaffold {
       : e_(module),
         s_(schedule),
         kinds_(kinds),
-        lists_(find_lists(schedule)),
+        lists_(find_lists(schedule.program)),
         bulk_copy_(bulk_copy),
         start_(e_, s_, lists_, bulk_copy_, launch_),
         tasks_(e_, s_, kinds_, lists_, launch_, Mode::kMegakernel) {}

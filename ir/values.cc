@@ -8,6 +8,13 @@
 #include "ir/domain.h"
 
 namespace mkc {
+namespace {
+
+int64_t ceil_of(int64_t n, int64_t by) {
+  return (n + by - 1) / by;
+}
+
+}  // namespace
 
 SymbolId find_symbol(const Symbols& symbols, std::string_view name) {
   for (SymbolId id : symbols.ids())
@@ -19,6 +26,12 @@ std::vector<Bounds> symbol_bounds(const Symbols& symbols) {
   std::vector<Bounds> out;
   for (const Symbol& s : symbols) out.push_back(s.bounds);
   return out;
+}
+
+std::vector<int64_t> upper_bounds(const Symbols& symbols) {
+  std::vector<int64_t> most;
+  for (const Symbol& s : symbols) most.push_back(s.bounds.hi);
+  return most;
 }
 
 std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given) {
@@ -46,9 +59,9 @@ std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<st
 }
 
 std::optional<RowBlocks> row_blocks(const Symbols& symbols) {
-  RowBlocks blocks{find_symbol(symbols, "blocks"), find_symbol(symbols, "block_request"),
-                   find_symbol(symbols, "block_rows"), find_symbol(symbols, "block_first_row"),
-                   find_symbol(symbols, "block_kv_len")};
+  RowBlocks blocks{find_symbol(symbols, "blocks"),       find_symbol(symbols, "block_request"),
+                   find_symbol(symbols, "block_rows"),   find_symbol(symbols, "block_first_row"),
+                   find_symbol(symbols, "block_kv_len"), find_symbol(symbols, "part_positions")};
   if (!blocks.count.valid() || !symbols[blocks.count].cut) return std::nullopt;
   if (blocks.rows.valid()) blocks.most_rows = symbols[blocks.rows].bounds.hi;
   return blocks;
@@ -67,10 +80,28 @@ std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t
   return spread;
 }
 
+int64_t part_slots(const Symbols& symbols) {
+  const int64_t tokens = symbols[find_symbol(symbols, "T")].bounds.hi,
+                pieces = ceil_of(symbols[find_symbol(symbols, "kv_len")].bounds.hi, kPiecePositions);
+  return tokens * std::max(std::min(pieces, kPartsOfRow), ceil_of(pieces, kSpanPieces));
+}
+
+int64_t part_positions(const Symbols& symbols, std::span<const StepRequest> requests) {
+  const int64_t most_rows = row_blocks(symbols)->most_rows;
+  int64_t tokens = 0, longest = 0, spans = 0;
+  for (const StepRequest& r : requests) {
+    tokens += r.rows;
+    longest = std::max(longest, r.kv_len);
+    spans += ceil_of(r.rows, most_rows) * ceil_of(r.kv_len, kSpanPositions);
+  }
+  const bool fits = ceil_of(longest, kPiecePositions) * tokens <= part_slots(symbols);
+  return fits && spans < kBusySpans ? kPiecePositions : kSpanPositions;
+}
+
 namespace {
 
 // Sets the values of the cut symbols.
-void cut_rows(const RowBlocks& blocks, std::span<const StepRequest> requests,
+void cut_rows(const Symbols& symbols, const RowBlocks& blocks, std::span<const StepRequest> requests,
               std::vector<std::vector<int64_t>>& given) {
   for (const bool last : {false, true}) {
     int64_t first_row = 0;
@@ -85,6 +116,7 @@ void cut_rows(const RowBlocks& blocks, std::span<const StepRequest> requests,
       }
   }
   given[blocks.count.index] = {static_cast<int64_t>(given[blocks.rows.index].size())};
+  if (blocks.part.valid()) given[blocks.part.index] = {part_positions(symbols, requests)};
 }
 
 }  // namespace
@@ -98,7 +130,8 @@ std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepReq
   if (routed.empty() && routing.choices != 0)
     routed = spread_rows(routing, tokens, std::min(routing.experts, routing.choices * tokens));
   std::vector<std::vector<int64_t>> given(symbols.size());
-  if (const std::optional<RowBlocks> blocks = row_blocks(symbols)) cut_rows(*blocks, requests, given);
+  if (const std::optional<RowBlocks> blocks = row_blocks(symbols))
+    cut_rows(symbols, *blocks, requests, given);
   for (SymbolId id : symbols.ids()) {
     const Symbol& s = symbols[id];
     std::vector<int64_t>& of = given[id.index];

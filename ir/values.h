@@ -20,6 +20,8 @@ using Symbols = Table<SymbolId, Symbol>;
 SymbolId find_symbol(const Symbols& symbols, std::string_view name);  // invalid where there is none
 
 std::vector<Bounds> symbol_bounds(const Symbols& symbols);  // by SymbolId
+// By SymbolId: what shapes, which know no lists, are sized for.
+std::vector<int64_t> upper_bounds(const Symbols& symbols);
 
 // The rows of a step in blocks for attention: those of a request in turn, `most_rows` to a block and in its
 // last block what is left. First come all that are no request's last, in the order of their rows, then the
@@ -27,10 +29,27 @@ std::vector<Bounds> symbol_bounds(const Symbols& symbols);  // by SymbolId
 // the request's cache up to its last row.
 struct RowBlocks {
   SymbolId count, request, rows, first_row, kv_len;
+  SymbolId part;  // positions of a part, see below; invalid: each piece is one
   int64_t most_rows = 0;
 };
 // The cut symbols of a program; nothing where it has none.
 std::optional<RowBlocks> row_blocks(const Symbols& symbols);
+
+// Attention adds a row up over pieces of its context, spans of so many pieces, and these together, whatever
+// its tasks. A task goes through a part, with a slot in memory for each row: a piece, or a span, in all of a
+// step alike.
+constexpr int64_t kPiecePositions = 256;
+constexpr int64_t kSpanPieces = 8;
+constexpr int64_t kSpanPositions = kSpanPieces * kPiecePositions;
+
+// The slots there are, the same number for each of the most tokens: enough for all spans of any step, and for
+// all pieces where rows have up to kPartsOfRow. Requires symbols of requests.
+constexpr int64_t kPartsOfRow = 16;
+int64_t part_slots(const Symbols& symbols);
+// Positions of a part: a span's where a step has so many that spans keep all workers busy, or where pieces
+// would be more than there are slots.
+constexpr int64_t kBusySpans = 16;  // of each key/value head
+int64_t part_positions(const Symbols& symbols, std::span<const StepRequest> requests);
 
 // As evaluate() takes them: by SymbolId, then the elements of the lists. `given`, by SymbolId: one value of a
 // symbol, the elements of a list; of a list of sums that is not cut nothing.

@@ -105,6 +105,9 @@ void Verifier::check_cut_symbols() {
   std::vector<SymbolId> expected;
   if (blocks) {
     expected = {blocks->count, blocks->request, blocks->rows, blocks->first_row, blocks->kv_len};
+    if (blocks->part.valid()) expected.push_back(blocks->part);
+    if (const SymbolId tokens = find_symbol(symbols, "T"); !tokens.valid() || symbols[tokens].is_list())
+      report(32, symbol_site(blocks->count), "there is no number T of rows to cut");
     for (const char* name : {"q_len", "kv_len", "first_row"})
       if (const SymbolId list = find_symbol(symbols, name); !list.valid() || !symbols[list].is_list())
         report(32, symbol_site(blocks->count), fmt::format("there is no list {} to cut", name));
@@ -117,7 +120,9 @@ void Verifier::check_cut_symbols() {
       return report(32, symbol_site(blocks->count), "not all symbols of its blocks are there and cut");
     const Symbol& s = symbols[id];
     const SymbolId sums = id == blocks->first_row ? blocks->rows : SymbolId{};
-    if (s.length != (id == blocks->count ? Expr(0) : symbol(blocks->count)) || s.sums != sums)
+    const bool is_list = id != blocks->count && id != blocks->part;
+    const bool other_parts = id == blocks->part && s.bounds != Bounds{kPiecePositions, kSpanPositions};
+    if (s.length != (is_list ? symbol(blocks->count) : Expr(0)) || s.sums != sums || other_parts)
       report(32, symbol_site(id), "it does not fit the others that rows are cut into");
   }
 }

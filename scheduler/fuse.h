@@ -5,8 +5,6 @@
 
 namespace mkc {
 
-constexpr int64_t kPiecePositions = 256;  // of the context, looked at by one attend task
-
 struct FuseOptions {
   // Products add up in an order that does not depend on how many tokens a step has. Else the one token of a
   // step goes by multiply-adds where weights have 2 bytes, which is faster.

@@ -132,17 +132,28 @@ RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   return *row_blocks(symbols);
 }
 
+// Positions of a part: those of the cut symbol part_positions, added where it is not there yet. With a
+// window, and in a context of one piece, a piece's.
+Expr use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
+  Symbols& symbols = f.program.symbols;
+  if (p.window != 0 || p.context.constant() <= kPiecePositions) return kPiecePositions;
+  const SymbolId part = row_blocks(symbols)->part;
+  if (part.valid()) return symbol(part);
+  return symbol(symbols.add({"part_positions", {kPiecePositions, kSpanPositions}, loc, 0, {}, false, true}));
+}
+
 // What a task of block coord(1) needs to know of it.
 struct BlockExprs {
   Range request;
   Expr length;   // positions in the request's cache up to the block's last row
   Expr written;  // from there on its own attention writes them: those of a request's last block
   Expr first;    // piece that its rows look at
-  Expr pieces;   // from there on
+  Expr part;     // positions of a part
+  Expr parts;    // from that piece on
   Range rows;    // of the step
 };
 
-BlockExprs block_exprs(const AttentionPattern& p, const RowBlocks& blocks) {
+BlockExprs block_exprs(const AttentionPattern& p, const RowBlocks& blocks, const Expr& part) {
   const Expr k = coord(1), rows = element(blocks.rows, k), start = element(blocks.first_row, k),
              request = min(element(blocks.request, k), p.requests - 1),
              last_rows = 1 + mod(element(p.rows, request) - 1, blocks.most_rows);
@@ -151,11 +162,12 @@ BlockExprs block_exprs(const AttentionPattern& p, const RowBlocks& blocks) {
   b.length = element(blocks.kv_len, k);
   b.written = min(b.length, element(p.kv_len, request) - last_rows);
   b.first = first_piece(rows, b.length, p.window, kPiecePositions);
-  // At least one and at most so many anyhow, which intervals alone do not show.
-  const Expr all = ceil_div(b.length, kPiecePositions);
-  b.pieces = p.window == 0
-                 ? all
-                 : min(most_pieces(p.context.constant(), p.window, blocks.most_rows), max(1, all - b.first));
+  // With a window at least one and at most so many anyhow, which intervals alone do not show.
+  const Expr all = ceil_div(b.length, part);
+  b.part = part;
+  b.parts = p.window == 0
+                ? all
+                : min(most_pieces(p.context.constant(), p.window, blocks.most_rows), max(1, all - b.first));
   b.rows = {start, min(rows, p.tokens - start)};
   return b;
 }
@@ -209,6 +221,27 @@ void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, c
   access_caches(f, append, p, b, attention, {begin, b.length - begin}, true);
 }
 
+// Parts that a row of a step may have slots for.
+Expr most_parts(const Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, const BlockExprs& b) {
+  if (!b.part.is_const()) return floor_div(part_slots(f.program.symbols), p.tokens);
+  return most_pieces(p.context.constant(), p.window, blocks.most_rows);
+}
+
+// What attend leaves of each part of a row, and combine adds up.
+void hand_parts_over(Fusion& f, const AttentionPattern& p, const BlockExprs& b, GridId attend, GridId combine,
+                     const Expr& most, const Loc& loc) {
+  // There are no more than `most` anyhow, which intervals alone do not show.
+  const auto slots = [&](const Expr& first, const Expr& parts) {
+    return Range{first, most.is_const() ? parts : min(parts, most - first)};
+  };
+  for (auto [role, width] : {std::pair{"part_acc", p.head_dim}, {"part_ml", int64_t{2}}}) {
+    const TensorId tensor = f.add_activation(f.program.grids[attend].name + "." + role, DType::f32,
+                                             {most, p.tokens, p.heads * width}, loc);
+    f.write(attend, role, tensor, {slots(coord(2), 1), b.rows, group_columns(p, width)});
+    f.read(combine, role, tensor, {slots(0, b.parts), b.rows, group_columns(p, width)});
+  }
+}
+
 }  // namespace
 
 Status fuse_attention(Fusion& f, OpId attention) {
@@ -217,35 +250,25 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const AttentionPattern& p = matched.value();
   const Op& op = f.graph.ops[attention];
   const RowBlocks blocks = use_row_blocks(f, p, op.loc);
-  const BlockExprs b = block_exprs(p, blocks);
+  const BlockExprs b = block_exprs(p, blocks, use_parts(f, p, op.loc));
   add_append(f, p, blocks, b, attention);
 
   const GridId attend = add_block_grid(f, p, BodyKind::kAttend, symbol(blocks.count), attention,
                                        in_order({p.q.norm, p.q.rope, attention}));
-  f.program.grids[attend].coords.push_back({"p", b.pieces});
+  f.program.grids[attend].coords.push_back({"p", b.parts});
   f.read(attend, "q", f.use(p.q.x), {b.rows, group_columns(p, p.head_dim)});
   read_fresh(f, attend, p, b);
   read_head_norm(f, attend, "q_norm", "q_eps", p.q.norm);
-  // Of piece coord(2) of the block what others have left is read, and what is left to the block is written.
+  // Of part coord(2) of the block what others have left is read, and what is left to the block is written.
   // Either may be empty, with a size of 0 or less.
-  const Expr begin = kPiecePositions * (b.first + coord(2)), end = begin + kPiecePositions,
-             own = max(begin, b.written);
+  const Expr begin = b.part * (b.first + coord(2)), end = begin + b.part, own = max(begin, b.written);
   access_caches(f, attend, p, b, attention, {begin, min(end, b.written) - begin}, false);
   access_caches(f, attend, p, b, attention, {own, min(end, b.length) - own}, true);
 
-  const int64_t pieces = most_pieces(p.context.constant(), p.window, blocks.most_rows);
-  const std::string name = f.program.grids[attend].name;
-  const TensorId acc =
-      f.add_activation(name + ".part_acc", DType::f32, {pieces, p.tokens, p.heads * p.head_dim}, op.loc);
-  const TensorId ml =
-      f.add_activation(name + ".part_ml", DType::f32, {pieces, p.tokens, 2 * p.heads}, op.loc);
   const TensorId out = f.use(op.outputs[0]);
   const GridId combine =
       add_block_grid(f, p, BodyKind::kCombine, symbol(blocks.count), attention, {attention});
-  for (auto [role, tensor, width] : {std::tuple{"part_acc", acc, p.head_dim}, {"part_ml", ml, int64_t{2}}}) {
-    f.write(attend, role, tensor, {{coord(2), 1}, b.rows, group_columns(p, width)});
-    f.read(combine, role, tensor, {{0, b.pieces}, b.rows, group_columns(p, width)});
-  }
+  hand_parts_over(f, p, b, attend, combine, most_parts(f, p, blocks, b), op.loc);
   f.write(combine, "out", out, {b.rows, group_columns(p, p.head_dim)});
   for (GridId grid : {attend, combine}) {
     Attrs& attrs = f.program.grids[grid].attrs;

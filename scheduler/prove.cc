@@ -154,6 +154,21 @@ Status check_memory(const Schedule& s) {
   return check_counters(s);
 }
 
+// Rule 2 at given values, for shapes that do not grow with each symbol.
+Status check_shapes(const Schedule& s, const std::vector<int64_t>& symbols) {
+  for (TensorId t : s.program.tensors.ids()) {
+    const Tensor& tensor = s.program.tensors[t];
+    if (tensor.kind != TensorKind::kActivation && tensor.kind != TensorKind::kOutput) continue;
+    auto needed = static_cast<uint64_t>(dtype_bytes(tensor.dtype));
+    for (const Expr& dim : tensor.shape)
+      needed *= static_cast<uint64_t>(std::max<int64_t>(0, evaluate(dim, symbols)));
+    if (s.slots[t.index].bytes < needed)
+      return Error{fmt::format("error: the slot of %{} has {} bytes, with {} it needs {}", tensor.name,
+                               s.slots[t.index].bytes, values_text(s.program.symbols, symbols), needed)};
+  }
+  return {};
+}
+
 // By TensorId, the last grid that writes it; -1: none.
 std::vector<int64_t> last_writers(const TaskProgram& program) {
   std::vector<int64_t> last(program.tensors.size(), -1);
@@ -276,6 +291,7 @@ Result<ProofReport> prove(const Schedule& schedule, const ProveOptions& options)
       ++report.values_left_out;
       continue;
     }
+    if (Status s = check_shapes(schedule, symbols); !s.ok()) return s.error();
     Result<Step> step = expand_step(schedule, symbols);
     if (!step.ok()) return step.error();
     Result<HappensBefore> order = order_tasks(step.value());

@@ -93,15 +93,21 @@ std::vector<std::vector<int64_t>> scalar_values(const TaskProgram& program) {
 }
 
 // Lengths of a context around which the program's expressions change: 1, and each constant that stands in one
-// with a list, its neighbours and its double.
+// with a list, or is a bound of a cut symbol there, its neighbours and its double.
 std::vector<int64_t> interesting_lengths(const TaskProgram& program, int64_t context) {
   std::set<int64_t> lengths{1, context};
+  const auto add = [&](int64_t n) {
+    if (n > 1) lengths.insert({n - 1, n, n + 1, 2 * n});
+  };
   for_each_expr(program, [&](const Expr& e) {
     const auto is_element = [](const ExprNode& node) { return node.kind == ExprKind::kElement; };
     if (!std::any_of(e.nodes.begin(), e.nodes.end(), is_element)) return;
-    for (const ExprNode& node : e.nodes)
-      if (node.kind == ExprKind::kConst && node.value > 1)
-        lengths.insert({node.value - 1, node.value, node.value + 1, 2 * node.value});
+    for (const ExprNode& node : e.nodes) {
+      if (node.kind == ExprKind::kConst) add(node.value);
+      if (node.kind != ExprKind::kSymbol) continue;
+      const Symbol& s = program.symbols[SymbolId{static_cast<uint32_t>(node.value)}];
+      if (s.cut) add(s.bounds.lo), add(s.bounds.hi);
+    }
   });
   std::erase_if(lengths, [&](int64_t n) { return n < 1 || n > context; });
   return {lengths.begin(), lengths.end()};

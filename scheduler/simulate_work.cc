@@ -186,10 +186,13 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   const int64_t rows = tokens * int_attr(g.attrs, "heads", 1) / int_attr(g.attrs, "kv_heads", 1);
   const double kv_bytes = read_bytes(step_, task, is_cache);
   const int64_t head_dim = int_attr(g.attrs, "head_dim", 1);
-  const bool f32 = step_.schedule->program.tensors[find_operand(g, "k_cache")->tensor].dtype == DType::f32;
+  const Tensor& keys = step_.schedule->program.tensors[find_operand(g, "k_cache")->tensor];
+  const bool f32 = keys.dtype == DType::f32;
+  const int64_t piece_bytes = 2 * kPiecePositions * keys.shape.back().constant() * dtype_bytes(keys.dtype);
+  const int64_t pieces = std::max<int64_t>(1, ceil_of(static_cast<int64_t>(kv_bytes), piece_bytes));
   const int64_t blocks = ceil_of(rows, f32 ? kMergedRows : 2 * kMergedRows);
-  const int64_t loads = ceil_of(head_dim, kKeyStep) + ceil_of(head_dim, kMergedColumns);
-  const int64_t sums = blocks + ceil_of(rows, kMergedRows) * ceil_of(head_dim, kMergedColumns);
+  const int64_t loads = pieces * (ceil_of(head_dim, kKeyStep) + ceil_of(head_dim, kMergedColumns));
+  const int64_t sums = pieces * (blocks + ceil_of(rows, kMergedRows) * ceil_of(head_dim, kMergedColumns));
   const double block_ns =
       std::max(kv_bytes / machine_.attend_bytes_per_ns, static_cast<double>(loads) * machine_.fetch_ns);
   const double cold_bytes = brings_context(g, coords) ? kv_bytes : 0;

@@ -11,15 +11,10 @@ namespace {
 
 using GridSet = boost::dynamic_bitset<>;
 
-uint64_t most_elements(const std::vector<Expr>& dims, const std::vector<Bounds>& symbols) {
+uint64_t tensor_bytes(const Tensor& tensor, bool is_read, const std::vector<int64_t>& most) {
   uint64_t elements = 1;
-  for (const Expr& dim : dims)
-    elements *= static_cast<uint64_t>(std::max<int64_t>(0, bounds(dim, symbols).hi));
-  return elements;
-}
-
-uint64_t tensor_bytes(const Tensor& tensor, bool is_read, const std::vector<Bounds>& symbols) {
-  const uint64_t elements = most_elements(tensor.shape, symbols);
+  for (const Expr& dim : tensor.shape)
+    elements *= static_cast<uint64_t>(std::max<int64_t>(0, evaluate(dim, most)));
   const auto element_bytes = static_cast<uint64_t>(dtype_bytes(tensor.dtype));
   switch (tensor.kind) {
     case TensorKind::kInput:
@@ -193,13 +188,13 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
 }
 
 std::vector<uint64_t> slot_bytes(const TaskProgram& program) {
-  const std::vector<Bounds> symbols = symbol_bounds(program.symbols);
+  const std::vector<int64_t> most = upper_bounds(program.symbols);
   std::vector<bool> is_read(program.tensors.size(), false);
   for (const TaskGrid& grid : program.grids)
     for (const Access& read : grid.reads) is_read[read.tensor.index] = true;
   std::vector<uint64_t> bytes;
   for (TensorId t : program.tensors.ids())
-    bytes.push_back(tensor_bytes(program.tensors[t], is_read[t.index], symbols));
+    bytes.push_back(tensor_bytes(program.tensors[t], is_read[t.index], most));
   return bytes;
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <future>
 
+#include "codegen/lists.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "scheduler/events.h"
@@ -56,6 +57,7 @@ Status make_events(Compilation& c) {
 }
 
 Status make_placement(Compilation& c) {
+  if (Status s = check_lists(std::get<TaskProgram>(c.module)); !s.ok()) return s;
   const PlaceOptions options{workers_of(c),      c.balance_grids,      c.request.scheduler,
                              c.keep_activations, c.request.placements, c.search};
   return take(place(std::get<TaskProgram>(c.module), c.machine, options, &c.found), c);

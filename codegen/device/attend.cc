@@ -1,5 +1,5 @@
-// Attention with split keys (Dao 2023, "Flash-Decoding"): a task takes one piece of a request's context for
-// one key/value head and the query rows of its group in a row block; combine merges the pieces in order. The
+// Attention with split keys (Dao 2023, "Flash-Decoding"): a task takes one part of a request's context for
+// one key/value head and the query rows of its group in a row block; combine merges the parts in order. The
 // keys and values of a request's last block come into the cache by the tasks that read them, those of others
 // before by append.
 #include "codegen/device/attend_fma.h"
@@ -58,44 +58,61 @@ MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, 
   }
 }
 
-// The number of a part: of row x of a row block, counted over its tokens and the group's heads.
-MK_INLINE u64 part_of(const AttendArgs& a, const Rows& r, u32 piece, u32 x) {
+// Where row x of a row block, counted over its tokens and the group's heads, has what a part leaves of it.
+MK_INLINE u64 slot_of(const AttendArgs& a, const Rows& r, u32 part, u32 x) {
   const u32 group = a.heads / a.kv_heads;
-  return ((u64)piece * a.max_tokens + r.first + x / group) * a.heads + r.head * group + x % group;
+  return ((u64)part * a.tokens + r.first + x / group) * a.heads + r.head * group + x % group;
 }
 
+// A piece, and the part it belongs to.
+struct Piece {
+  u32 begin;   // its first position
+  u32 part;    // of the block's
+  bool first;  // of the part
+  MK_INLINE Piece(const AttendArgs& a, const Rows& r, u32 part_number, u32 number)
+      : begin(first_piece(a, r) * kPiece + part_number * a.part + number * kPiece),
+        part(part_number),
+        first(number == 0) {}
+};
+
 // Adds up what the warps have put down, in warp order, for rows [row, row + kSumRows) and columns
-// [column, column + kSumColumns), and writes it to the piece's part.
+// [column, column + kSumColumns), and leaves it in the rows' slots, or adds it to what earlier pieces of the
+// part have left there: 0 for a row that sees none of it.
 MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScratch& s, const Rows& r,
-                         const Block& b, u32 piece, u32 first_row, u32 column, f32 scale) {
+                         const Block& b, const Piece& piece, u32 first_row, u32 column, f32 scale) {
   const u32 d = w.thread % kSumColumns;
   if (column + d >= a.head_dim) return;
-  for (u32 row = w.thread / kSumColumns; row < kSumRows && first_row + row < b.count;
+  for (u32 row = first_row + w.thread / kSumColumns; row < least(first_row + kSumRows, b.count);
        row += kConsumerThreads / kSumColumns) {
     f32 sum = 0;
-    for (u32 warp = 0; warp < kConsumerWarps; ++warp) sum += s.sum(warp, row, d & ~3u)[d % 4];
-    a.part_acc[part_of(a, r, piece, b.first + first_row + row) * a.head_dim + column + d] = sum * scale;
+    for (u32 warp = 0; warp < kConsumerWarps; ++warp) sum += s.sum(warp, row - first_row, d & ~3u)[d % 4];
+    const u64 slot = slot_of(a, r, piece.part, b.first + row);
+    AS1 f32& left = a.part_acc[slot * a.head_dim + column + d];
+    left = piece.first ? sum * scale : Merge(a.part_ml[slot * 2], s.greatest_of_all(row))(left, sum * scale);
   }
 }
 
 MK_INLINE void add_totals(const Worker& w, const AttendArgs& a, const AttendScratch& s, const Rows& r,
-                          const Block& b, u32 piece) {
-  if (w.thread >= b.count) return;
+                          const Block& b, const Piece& piece) {
+  const u32 row = w.thread;
+  if (row >= b.count) return;
   f32 total = 0;
-  for (u32 warp = 0; warp < kConsumerWarps; ++warp) total += s.total(w.thread)[warp];
-  const u64 part = part_of(a, r, piece, b.first + w.thread);
-  a.part_ml[part * 2] = s.greatest_of_all(w.thread);
-  a.part_ml[part * 2 + 1] = total;
+  for (u32 warp = 0; warp < kConsumerWarps; ++warp) total += s.total(row)[warp];
+  AS1 f32* left = a.part_ml + slot_of(a, r, piece.part, b.first + row) * 2;
+  const Merge merge(piece.first ? kNone : left[0], s.greatest_of_all(row));
+  left[1] = merge(piece.first ? 0 : left[1], total);
+  left[0] = merge.greatest;
 }
 
 template <class C, class Form>
-MK_INLINE void attend_block(Worker w, const AttendArgs& a, const Rows& r, const Block& b, u32 piece) {
+MK_INLINE void attend_block(Worker w, const AttendArgs& a, const Rows& r, const Block& b,
+                            const Piece& piece) {
   renew_thread(w);
   const AttendScratch s(w);
   put_queries<Form>(w, a, r, b, s.q);
   consumer_barrier();  // queries and keys are written; what was put down for the last block has been read
   renew_thread(w);
-  const WarpPositions at(a.cache, r, (first_piece(a, r) + piece) * kPiece + w.warp() * kWarpLanes);
+  const WarpPositions at(a.cache, r, piece.begin + w.warp() * kWarpLanes);
   const Warp x{w, a, s, b, at};
   Form form;
   form.multiply_keys(x);
@@ -120,13 +137,14 @@ MK_INLINE void attend_block(Worker w, const AttendArgs& a, const Rows& r, const 
 }
 
 template <class C, class Form>
-MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 piece, u32 block) {
+MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 part, u32 piece_of_part,
+                      u32 block) {
   renew_thread(w);
   const Rows r(a, row_block, head);
-  const u32 begin = (first_piece(a, r) + piece) * kPiece;
-  if (block == 0 && r.last_of_request(a)) write_cache<C>(w, a, r, begin, begin + kPiece);
+  const Piece piece(a, r, part, piece_of_part);
+  if (block == 0 && r.last_of_request(a)) write_cache<C>(w, a, r, piece.begin, piece.begin + kPiece);
   const Block b(a, r, block * Form::kRows, Form::kRows);
-  if (b.sees(begin, begin + kPiece)) attend_block<C, Form>(w, a, r, b, piece);
+  if (b.sees(piece.begin, piece.begin + kPiece)) attend_block<C, Form>(w, a, r, b, piece);
 }
 
 template <class C>
@@ -135,35 +153,62 @@ MK_INLINE void append(Worker& w, const AttendArgs& a, u32 head, u32 row_block) {
   write_cache<C>(w, a, Rows(a, row_block, head), 0, ~0u);
 }
 
-// The row x of a row block: merges its parts [from, to) in piece order. By one warp.
-MK_INLINE void merge_parts(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to) {
-  constexpr u32 kAtOnce = 4, kColumns = kMaxHeadDim / kWarpLanes;
-  f32 all = kNone, total = 0, sum[kColumns] = {};
-  for (u32 p = from + w.lane(); p < to; p += kWarpLanes)
-    all = __builtin_fmaxf(all, a.part_ml[part_of(a, r, p, x) * 2]);
-  all = mk_warp_max(all);
+// What some positions come to for a row: a lane has every 32nd column.
+struct RowSum {
+  static constexpr u32 kColumns = kMaxHeadDim / kWarpLanes;
+  f32 greatest = kNone, total = 0, column[kColumns] = {};
+
+  MK_INLINE void add(const RowSum& other, u32 head_dim) {
+    const Merge merge(greatest, other.greatest);
+    greatest = merge.greatest;
+    total = merge(total, other.total);
+    MK_UNROLL
+    for (u32 c = 0; c < kColumns; ++c)
+      if (c * kWarpLanes < head_dim) column[c] = merge(column[c], other.column[c]);
+  }
+};
+
+// Adds parts [from, to) of row x of a row block to what a warp has of it, in their order.
+MK_INLINE void add_parts(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to,
+                         RowSum& sum) {
+  constexpr u32 kAtOnce = 4;
   for (u32 p = from; p < to; p += kAtOnce) {
-    f32 weight[kAtOnce], part[kAtOnce][kColumns];
+    RowSum part[kAtOnce];
     MK_UNROLL
     for (u32 k = 0; k < kAtOnce; ++k) {
-      const u64 number = part_of(a, r, p + k < to ? p + k : p, x);
-      weight[k] = p + k < to ? part_weight(a.part_ml[number * 2], all) : 0;
-      total += weight[k] * a.part_ml[number * 2 + 1];
+      const u64 slot = slot_of(a, r, p + k < to ? p + k : p, x);
+      part[k].greatest = a.part_ml[slot * 2];
+      part[k].total = a.part_ml[slot * 2 + 1];
       MK_UNROLL
-      for (u32 c = 0; c < kColumns; ++c) {
+      for (u32 c = 0; c < RowSum::kColumns; ++c) {
         const u32 d = c * kWarpLanes + w.lane();
-        part[k][c] = d < a.head_dim ? a.part_acc[number * a.head_dim + d] : 0;
+        if (d < a.head_dim) part[k].column[c] = a.part_acc[slot * a.head_dim + d];
       }
     }
     MK_UNROLL
-    for (u32 k = 0; k < kAtOnce; ++k) MK_UNROLL
-    for (u32 c = 0; c < kColumns; ++c) sum[c] += weight[k] * part[k][c];
+    for (u32 k = 0; k < kAtOnce; ++k)
+      if (p + k < to) sum.add(part[k], a.head_dim);
   }
-  const u64 row = part_of(a, r, 0, x);
+}
+
+// The result of row x of a row block, whose parts are [from, to): span by span. By one warp.
+MK_INLINE void merge_parts(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to) {
+  const u32 first = first_piece(a, r) * kPiece;
+  RowSum all;
+  for (u32 p = from; p < to;) {
+    const u32 span_end = (first + p * a.part) / kSpan * kSpan + kSpan,
+              end = least(to, (span_end - first) / a.part);
+    RowSum span;
+    add_parts(w, a, r, x, p, end, span);
+    all.add(span, a.head_dim);
+    p = end;
+  }
+  const u64 row = slot_of(a, r, 0, x);
   MK_UNROLL
-  for (u32 c = 0; c < kColumns; ++c)
+  for (u32 c = 0; c < RowSum::kColumns; ++c)
     if (c * kWarpLanes + w.lane() < a.head_dim)
-      store_out(a.out, row * a.head_dim + c * kWarpLanes + w.lane(), sum[c] / total, a.out_rounded);
+      store_out(a.out, row * a.head_dim + c * kWarpLanes + w.lane(), all.column[c] / all.total,
+                a.out_rounded);
 }
 
 }  // namespace
@@ -181,26 +226,30 @@ MK_BODY void mkb_append_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_b
   append<E4m3>(*w, *a, head, row_block);
 }
 
-MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 piece, u32 block) {
-  attend<F32, FmaForm>(*w, *a, head, row_block, piece, block);
+MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part, u32 piece,
+                            u32 block) {
+  attend<F32, FmaForm>(*w, *a, head, row_block, part, piece, block);
 }
-MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 piece, u32 block) {
-  attend<Bf16, MmaForm<Bf16>>(*w, *a, head, row_block, piece, block);
+MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part, u32 piece,
+                             u32 block) {
+  attend<Bf16, MmaForm<Bf16>>(*w, *a, head, row_block, part, piece, block);
 }
-MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 piece, u32 block) {
-  attend<F16, MmaForm<F16>>(*w, *a, head, row_block, piece, block);
+MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part, u32 piece,
+                            u32 block) {
+  attend<F16, MmaForm<F16>>(*w, *a, head, row_block, part, piece, block);
 }
-MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 piece, u32 block) {
-  attend<E4m3, MmaForm<E4m3>>(*w, *a, head, row_block, piece, block);
+MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part, u32 piece,
+                             u32 block) {
+  attend<E4m3, MmaForm<E4m3>>(*w, *a, head, row_block, part, piece, block);
 }
 
-// One key/value head of a row block: each row has parts of the pieces that it sees.
+// One key/value head of a row block: each row has the parts that it sees.
 MK_BODY void mkb_combine(Worker* w, const AttendArgs* a, u32 head, u32 row_block) {
   const Rows r(*a, row_block, head);
-  const u32 group = a->heads / a->kv_heads, first = first_piece(*a, r);
+  const u32 group = a->heads / a->kv_heads, first = first_piece(*a, r) * kPiece;
   for (u32 x = w->warp(); x < r.count * group; x += kConsumerWarps) {
-    const u32 last = r.fresh() + x / group;
-    merge_parts(*w, *a, r, x, first_seen(*a, last) / kPiece - first, last / kPiece + 1 - first);
+    const u32 last = r.fresh() + x / group, from = first_seen(*a, last) / kPiece * kPiece;
+    merge_parts(*w, *a, r, x, (from - first) / a->part, (last - first) / a->part + 1);
   }
 }
 

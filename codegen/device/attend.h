@@ -4,14 +4,14 @@
 // A piece is kPiece positions from a multiple of kPiece on. Consumer warp w owns 32 of them. Query rows go in
 // blocks, each with the group's heads of a token one after the other. What a row gets depends on its position
 // and the cache alone: not on the rows beside it, nor on the rest of the batch, nor on how a prompt was cut,
-// nor on where the pages lie.
+// nor on where the pages lie. So its pieces are added up one after the other to spans, of kSpan positions,
+// and these to all, whether a task leaves a piece as a part, or all that its rows see of a span.
 #pragma once
 
 #include "codegen/device/bodies.h"
 
 namespace mk {
 
-constexpr u32 kPiece = kConsumerThreads;
 constexpr u32 kMaxHeadDim = 256;
 constexpr f32 kNone = -__builtin_inff();
 
@@ -49,6 +49,17 @@ static_assert(AttendScratch::kQueryBytes +
 MK_INLINE f32 part_weight(f32 m, f32 all) {
   return m == kNone ? 0 : mk_exp2(m - all);
 }
+
+// A sum over some positions, which `more` of others comes to: how much either weighs in the greatest score of
+// both.
+struct Merge {
+  f32 greatest, before, more;
+  MK_INLINE Merge(f32 greatest_before, f32 greatest_more)
+      : greatest(__builtin_fmaxf(greatest_before, greatest_more)),
+        before(part_weight(greatest_before, greatest)),
+        more(part_weight(greatest_more, greatest)) {}
+  MK_INLINE f32 operator()(f32 sum, f32 other) const { return __builtin_fmaf(other, more, sum * before); }
+};
 
 template <class C>
 constexpr bool kScaled = __is_same(C, E4m3);

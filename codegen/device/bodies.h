@@ -82,10 +82,10 @@ struct PagedCache {
 };
 
 // q [T, heads*head_dim], k and v [T, kv_heads*head_dim] f32 as projected; rope [positions, head_dim]:
-// cosines, then sines; q_norm, k_norm [head_dim] or null; part_acc [pieces, tokens of the limit,
-// heads*head_dim], part_ml [pieces, same, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim].
-// By row block (ir/values.h): its request, first_row and rows of the step, kv_len positions in the cache up
-// to its last row. By request: context, the positions with all its rows.
+// cosines, then sines; q_norm, k_norm [head_dim] or null; of each part part_acc [T, heads*head_dim] and
+// part_ml [T, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim]. By row block (ir/values.h):
+// its request, first_row and rows of the step, kv_len positions in the cache up to its last row. By request:
+// context, the positions with all its rows.
 struct AttendArgs {
   AS1 const f32* q;
   AS1 const f32* k;
@@ -103,7 +103,8 @@ struct AttendArgs {
   AS3 const u32* rows;
   AS3 const u32* kv_len;
   AS3 const u32* context;
-  u32 max_tokens;
+  u32 tokens;
+  u32 part;         // its positions (ir/values.h)
   u32 out_rounded;  // out is bf16
   u32 window;       // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
@@ -111,6 +112,10 @@ struct AttendArgs {
   f32 scale;  // of the scores, times log2(e)
 };
 
+// Positions of a context that attention adds up to pieces, and these to spans (ir/values.h).
+constexpr u32 kPiece = kConsumerThreads;
+constexpr u32 kSpan = 8 * kPiece;
+constexpr u32 kBusySpans = 16;
 // Query rows that the warps of a worker take through a piece together.
 constexpr u32 kBlockRows = 16;
 constexpr u32 kBlockRowsF32 = 8;  // with f32 caches
@@ -199,6 +204,7 @@ void mkd_sum_list(Worker*, u32 list, u32 count);
 AS3 u32* mkd_list(Worker*, u32 list);
 u32 mkd_element(Worker*, u32 list, u32 index);
 u32 mkd_row_of(Worker*, u32 list, u32 count, u32 task);
+void mkd_size_parts(Worker*, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 most_rows, u32 slots);
 void mkd_cut_rows(Worker*, u32 before_last, u32 requests, u32 most_rows, u32 q_len, u32 first_row, u32 kv_len,
                   u32 block_request, u32 block_rows, u32 block_first_row, u32 block_kv_len);
 void mkd_wait(Worker*, u32 cell, u32 expected);
@@ -238,12 +244,12 @@ void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_f16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block);
-// `block`: of the query rows that go through a piece together. The first one, of a request's last row block,
-// stores that block's keys and values.
-void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
-void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
-void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
-void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 piece, u32 block);
+// `piece`: of the part; `block`: of the query rows that go through a piece together. The first one, of a
+// request's last row block, stores that block's keys and values.
+void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part, u32 piece, u32 block);
+void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part, u32 piece, u32 block);
+void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part, u32 piece, u32 block);
+void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part, u32 piece, u32 block);
 void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);

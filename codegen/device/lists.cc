@@ -1,6 +1,6 @@
 // The lists in a worker's shared memory: those of the step, what rows are cut into, and where the tasks of
 // the rows of ragged grids begin. A list is named by its first word.
-#include "codegen/device/worker.h"
+#include "codegen/device/bodies.h"
 
 namespace mk {
 namespace {
@@ -53,6 +53,22 @@ MK_BODY u32 mkd_element(Worker* w, u32 list, u32 index) {
 // The row of a task, of those that row_of() takes.
 MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
   return row_of(w->list(list), count, task);
+}
+
+// Consumer threads: positions of a part (ir/values.h), from lengths that have been loaded; a consumer barrier
+// must follow.
+MK_BODY void mkd_size_parts(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 most_rows,
+                            u32 slots) {
+  if (w->thread != 0) return;
+  u32 tokens = 0, longest = 0, spans = 0;
+  for (u32 b = 0; b < requests; ++b) {
+    const u32 rows = w->list(q_len)[b], length = w->list(kv_len)[b];
+    tokens += rows;
+    longest = length > longest ? length : longest;
+    spans += (rows + most_rows - 1) / most_rows * ((length + kSpan - 1) / kSpan);
+  }
+  const bool fits = (longest + kPiece - 1) / kPiece * tokens <= slots;
+  *w->list(word) = fits && spans < kBusySpans ? kPiece : kSpan;
 }
 
 // Consumer threads: the lists of row blocks (ir/values.h) of up to `most_rows` rows, a block by each thread.

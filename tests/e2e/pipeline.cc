@@ -28,6 +28,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   request.options.workers = build.workers;
   request.options.max_tokens = build.max_tokens;
   request.options.max_requests = build.max_requests;
+  request.options.context = build.context;
   request.options.batch_invariant = build.batch_invariant;
   request.options.kv_dtype = build.kv_dtype;
   request.options.scheduler = build.scheduler;

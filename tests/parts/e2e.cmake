@@ -4,4 +4,4 @@ target_compile_options(mkc_reference PRIVATE -O2)
 mkc_test(e2e_families_test e2e SOURCES e2e/families.cc LIBS mkc_reference)
 mkc_test(e2e_trace_test e2e SOURCES e2e/trace.cc LIBS mkc_reference)
 mkc_test(e2e_test e2e SOURCES e2e/fixtures.cc e2e/determinism.cc e2e/batches.cc e2e/engine.cc e2e/experts.cc
-  e2e/sampling.cc e2e/steps.cc LIBS mkc_reference)
+  e2e/long_contexts.cc e2e/sampling.cc e2e/steps.cc LIBS mkc_reference)

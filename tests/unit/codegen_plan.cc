@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/describe.h"
+#include "codegen/lists.h"
 #include "codegen/operands.h"
 #include "codegen/plan.h"
 #include "tests/unit/codegen_fixtures.h"
@@ -51,6 +52,22 @@ TEST_CASE("layers share kinds: code does not grow with depth") {
   const size_t few = kinds_of("3");
   CHECK(few < 16);
   CHECK(kinds_of("12") == few);
+}
+
+TEST_CASE("more lists than a worker has room for are an error that says how many bytes") {
+  TaskProgram program = scheduled(test::llama_config()).program;
+  CHECK(check_lists(program).ok());
+  TaskGrid attend = *std::ranges::find(program.grids, BodyKind::kAttend, &TaskGrid::body);
+  const Expr pieces = attend.coords[2].extent;
+  for (int64_t window = 1; check_lists(program).ok(); ++window) {  // a list for each window
+    REQUIRE(window < 1000);
+    attend.coords[2].extent = min(window, pieces);
+    program.grids.add(attend);
+  }
+  const std::string error = check_lists(program).error().message;
+  CHECK(error ==
+        "--max-tokens: error: the lists of a step of 64 tokens take 8248 bytes of a worker's shared memory, "
+        "which has 8192 for them: fewer tokens, or fewer different windows");
 }
 
 TEST_CASE("grids of one kind differ in numbers alone") {

@@ -15,7 +15,7 @@ struct Form {
   float (*decode)(uint32_t);
   uint32_t block_rows;
   void (*append)(Worker*, const AttendArgs*, u32, u32);
-  void (*attend)(Worker*, const AttendArgs*, u32, u32, u32, u32);
+  void (*attend)(Worker*, const AttendArgs*, u32, u32, u32, u32, u32);
   double key_error, row_error;
   float k_scale = 1, v_scale = 1;
 };
@@ -32,9 +32,8 @@ const Form kForms[] = {{4, [](float v) { return std::bit_cast<uint32_t>(v); },
 struct Case {
   uint32_t heads, kv_heads, head_dim, tokens, kv_len;
   bool norm;
-  uint32_t window = 0;
+  uint32_t window = 0, context = 600;
 };
-constexpr uint32_t kContext = 600;
 
 struct Problem {
   std::vector<float> q, k, v, rope, q_norm, k_norm, k_cache, v_cache;
@@ -48,9 +47,9 @@ Problem make_problem(const Case& c) {
   p.v = random_floats(c.tokens * c.kv_heads * c.head_dim, 3);
   p.q_norm = random_floats(c.head_dim, 4);
   p.k_norm = random_floats(c.head_dim, 5);
-  p.k_cache = random_floats(size_t{c.kv_heads} * kContext * c.head_dim, 6);
-  p.v_cache = random_floats(size_t{c.kv_heads} * kContext * c.head_dim, 7);
-  for (uint32_t pos = 0; pos < kContext; ++pos) {
+  p.k_cache = random_floats(size_t{c.kv_heads} * c.context * c.head_dim, 6);
+  p.v_cache = random_floats(size_t{c.kv_heads} * c.context * c.head_dim, 7);
+  for (uint32_t pos = 0; pos < c.context; ++pos) {
     for (uint32_t i = 0; i < c.head_dim / 2; ++i)
       p.rope.push_back(static_cast<float>(std::cos(pos * std::pow(1e4, -2.0 * i / c.head_dim))));
     for (uint32_t i = 0; i < c.head_dim / 2; ++i)
@@ -88,14 +87,14 @@ std::vector<double> reference(const Case& c, const Problem& p, const std::vector
   double greatest = -INFINITY, total = 0;
   for (uint32_t pos = from; pos <= last; ++pos) {
     for (uint32_t i = 0; i < c.head_dim; ++i)
-      score[pos] += q[i] * keys[(g * kContext + pos) * c.head_dim + i];
+      score[pos] += q[i] * keys[(g * c.context + pos) * c.head_dim + i];
     score[pos] /= std::sqrt(c.head_dim);
     greatest = std::max(greatest, score[pos]);
   }
   for (uint32_t pos = from; pos <= last; ++pos) total += score[pos] = std::exp(score[pos] - greatest);
   for (uint32_t pos = from; pos <= last; ++pos)
     for (uint32_t i = 0; i < c.head_dim; ++i)
-      out[i] += score[pos] / total * values[(g * kContext + pos) * c.head_dim + i];
+      out[i] += score[pos] / total * values[(g * c.context + pos) * c.head_dim + i];
   return out;
 }
 
@@ -113,7 +112,7 @@ struct Paged {
   Paged(const Case& shape, const Form& of, float times, uint32_t size, bool hnd,
         const std::vector<float>& from)
       : c(shape), form(of), scale(times), page_size(size), heads_outside(hnd) {
-    const uint32_t pages = (kContext + size - 1) / size;
+    const uint32_t pages = (c.context + size - 1) / size;
     for (uint32_t i = 0; i < pages; ++i) index.push_back(pages - i);
     memory.assign(size_t{pages + 1} * page_bytes(), 0xff);
     const uint32_t fresh = c.kv_len - c.tokens,
@@ -121,7 +120,7 @@ struct Paged {
     for (uint32_t pos = first; pos < fresh; ++pos)
       for (uint32_t g = 0; g < c.kv_heads; ++g)
         for (uint32_t i = 0; i < c.head_dim; ++i) {
-          const uint32_t bits = form.encode(from[(g * kContext + pos) * c.head_dim + i] / scale);
+          const uint32_t bits = form.encode(from[(g * c.context + pos) * c.head_dim + i] / scale);
           std::memcpy(at(g, pos, i), &bits, form.bytes);
         }
   }
@@ -134,31 +133,32 @@ struct Paged {
                    g * head_bytes() + i * form.bytes];
   }
   void copy_to(std::vector<float>& to) {
-    for (uint32_t pos = 0; pos < kContext; ++pos)
+    for (uint32_t pos = 0; pos < c.context; ++pos)
       for (uint32_t g = 0; g < c.kv_heads; ++g)
         for (uint32_t i = 0; i < c.head_dim; ++i) {
           uint32_t bits = 0;
           std::memcpy(&bits, at(g, pos, i), form.bytes);
-          to[(g * kContext + pos) * c.head_dim + i] = form.decode(bits) * scale;
+          to[(g * c.context + pos) * c.head_dim + i] = form.decode(bits) * scale;
         }
   }
 };
 
 // The body's result: of the rows in blocks of `block_tokens`, append those of all but the last one, attend
-// every piece, then combine.
+// every part, of a piece or of a span, then combine.
 std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t page_size = 16,
-                       bool heads_outside = false, uint32_t block_tokens = kMaxTokens) {
-  const uint32_t blocks = (c.tokens + block_tokens - 1) / block_tokens, most_pieces = (c.kv_len + 255) / 256;
+                       bool heads_outside = false, uint32_t block_tokens = kMaxTokens,
+                       uint32_t part = kPiece) {
+  const uint32_t blocks = (c.tokens + block_tokens - 1) / block_tokens, most_parts = (c.kv_len + 255) / 256;
   const auto rows_of = [&](uint32_t k) { return std::min(block_tokens, c.tokens - k * block_tokens); };
   const auto end_of = [&](uint32_t k) { return c.kv_len - c.tokens + k * block_tokens + rows_of(k); };
   // As docs/ir.md has it: from the piece of the first position that a block's first token sees.
-  const auto pieces_of = [&](uint32_t k) {
+  const auto parts_of = [&](uint32_t k) {
     const uint32_t first_token = end_of(k) - rows_of(k);
     const uint32_t first_seen = c.window == 0 || first_token < c.window ? 0 : first_token + 1 - c.window;
-    return (end_of(k) + 255) / 256 - first_seen / 256;
+    return (end_of(k) + part - 1) / part - first_seen / part;
   };
-  std::vector<float> acc(size_t{most_pieces} * kMaxTokens * c.heads * c.head_dim, NAN);
-  std::vector<float> ml(size_t{most_pieces} * kMaxTokens * c.heads * 2, NAN);
+  std::vector<float> acc(size_t{most_parts} * c.tokens * c.heads * c.head_dim, NAN);
+  std::vector<float> ml(size_t{most_parts} * c.tokens * c.heads * 2, NAN);
   std::vector<float> out(size_t{c.tokens} * c.heads * c.head_dim, NAN);
   AttendArgs a{};
   a.q = global(p.q.data());
@@ -184,7 +184,7 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   a.part_acc = global(acc.data());
   a.part_ml = global(ml.data());
   a.out = global(out.data());
-  a.max_tokens = kMaxTokens, a.window = c.window;
+  a.tokens = c.tokens, a.part = part, a.window = c.window;
   a.heads = c.heads, a.kv_heads = c.kv_heads, a.head_dim = c.head_dim;
   a.q_eps = a.k_eps = 1e-6f;
   a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(c.head_dim));
@@ -208,9 +208,10 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
     mkd_barrier();
     for (u32 g = 0; g < c.kv_heads; ++g)
       for (u32 k = 0; k < blocks; ++k)
-        for (u32 piece = 0; piece < pieces_of(k); ++piece) {
-          for (u32 block = 0; block * form.block_rows < rows_of(k) * (c.heads / c.kv_heads); ++block)
-            form.attend(&w, &mine, g, k, piece, block);
+        for (u32 number = 0; number < parts_of(k); ++number) {
+          for (u32 piece = 0; piece < part / kPiece; ++piece)
+            for (u32 block = 0; block * form.block_rows < rows_of(k) * (c.heads / c.kv_heads); ++block)
+              form.attend(&w, &mine, g, k, number, piece, block);
           mkd_barrier();
         }
     for (u32 g = 0; g < c.kv_heads; ++g)
@@ -245,7 +246,7 @@ TEST_CASE("attention over cache and new tokens agrees with float64, in every for
       for (uint32_t t = 0; t < c.tokens; ++t)
         for (uint32_t g = 0; g < c.kv_heads; ++g) {
           const size_t from = (t * c.kv_heads + g) * c.head_dim;
-          const size_t to = (size_t{g} * kContext + p.positions[t]) * c.head_dim;
+          const size_t to = (size_t{g} * c.context + p.positions[t]) * c.head_dim;
           const std::vector<double> key = rotated(c, &p.k[from], p.k_norm.data(), p.positions[t]);
           for (uint32_t i = 0; i < c.head_dim; ++i) {
             CHECK(std::abs(p.k_cache[to + i] - key[i]) <=
@@ -261,6 +262,20 @@ TEST_CASE("attention over cache and new tokens agrees with float64, in every for
           const std::vector<double> want = reference(c, p, keys, values, t, h);
           CHECK(row_error(&out[(t * c.heads + h) * c.head_dim], want.data(), c.head_dim) < form.row_error);
         }
+    }
+}
+
+TEST_CASE("a row's bits do not depend on whether a task goes through a piece or a span") {
+  for (const Form& form : kForms)
+    for (const Case& c : {Case{4, 2, 32, 5, 300, false},
+                          {8, 1, 40, 7, 2051, true, 0, 2400},
+                          {2, 2, 64, 3, 2400, false, 0, 2400}}) {
+      CAPTURE(&form - kForms);
+      CAPTURE(c.kv_len);
+      Problem pieces = make_problem(c), spans = pieces;
+      const std::vector<float> out = run(c, form, pieces);
+      CHECK(run(c, form, spans, 16, false, kMaxTokens, kSpan) == out);
+      CHECK(run(c, form, spans = make_problem(c), 16, false, 2, kSpan) == out);
     }
 }
 

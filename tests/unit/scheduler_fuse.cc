@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 
 #include "ir/values.h"
 #include "scheduler/fuse.h"
@@ -13,10 +14,18 @@ namespace {
 using test::edited;
 using test::graph_of;
 
-const std::vector<std::string> kNames{
-    "T",           "B",      "R",          "q_len",           "kv_len",
-    "first_row",   "blocks", "block_rows", "block_first_row", "block_request",
-    "block_kv_len"};
+const std::vector<std::string> kNames{"T",
+                                      "B",
+                                      "R",
+                                      "q_len",
+                                      "kv_len",
+                                      "first_row",
+                                      "blocks",
+                                      "block_rows",
+                                      "block_first_row",
+                                      "block_request",
+                                      "block_kv_len",
+                                      "part_positions"};
 
 // One grid a line: "name body [extents] reads -> writes", accesses as role=tensor.
 std::string grids_of(const TaskProgram& program) {
@@ -173,6 +182,71 @@ TEST_CASE("rows are cut into blocks of up to 16 queries of a head's group, each 
   CHECK(list(blocks->rows) == std::vector<int64_t>{8, 8, 8, 1, 1, 8, 1});
   CHECK(list(blocks->first_row) == std::vector<int64_t>{0, 8, 26, 16, 17, 18, 34});
   CHECK(list(blocks->kv_len) == std::vector<int64_t>{11, 19, 59, 20, 9, 8, 60});
+}
+
+TaskProgram fused_long(int64_t context, int64_t tokens) {
+  ModelOptions options;
+  options.context = context;
+  options.max_tokens = tokens;
+  const Result<OpGraph> graph = graph_of(edited(test::llama_config(), "\"max_position_embeddings\": 64",
+                                                fmt::format("\"max_position_embeddings\": {}", context)),
+                                         options);
+  REQUIRE(graph.ok());
+  return fuse(graph.value()).value();
+}
+
+TEST_CASE("in contexts of several pieces attention leaves parts that its step has slots for") {
+  CHECK(!row_blocks(fused_long(256, 64).symbols)->part.valid());
+  const TaskProgram program = fused_long(131'072, 64);
+  const std::string parts = "block_kv_len[k] ceildiv part_positions";
+  CHECK(grids_of(program).find("l0.attend attend [2, blocks, " + parts + "] ") != std::string::npos);
+  CHECK(region_of(program, "l0.attend", "part_ml", true) ==
+        "[p:+min(1, 4096 floordiv T - p)][block_first_row[k]:+min(block_rows[k], T - block_first_row[k])]"
+        "[4*g:+4]");
+  CHECK(region_of(program, "l0.combine", "part_ml", false) ==
+        "[0:+min(" + parts +
+            ", 4096 floordiv T)][block_first_row[k]:+min(block_rows[k], T - block_first_row[k])][4*g:+4]");
+  CHECK(region_of(program, "l0.attend", "k_cache", true).find("[max(part_positions*p, ") !=
+        std::string::npos);
+}
+
+TEST_CASE("a part is a span where these keep all workers busy, or where there are no slots for pieces") {
+  const Symbols symbols = fused_long(131'072, 64).symbols;  // blocks of 8 rows, 4096 slots
+  const auto part = [&](const std::vector<StepRequest>& step) { return part_positions(symbols, step); };
+  CHECK(part({{1, 15 * 2048}}) == 256);
+  CHECK(part({{1, 15 * 2048 + 1}}) == 2048);
+  CHECK(part(std::vector<StepRequest>(15, {1, 1})) == 256);
+  CHECK(part(std::vector<StepRequest>(16, {1, 1})) == 2048);
+  CHECK(part({{8, 7 * 2048}, {8, 7 * 2048}, {8, 300}}) == 256);
+  CHECK(part({{8, 7 * 2048}, {8, 7 * 2048}, {9, 300}}) == 2048);
+  const Symbols few = fused_long(4500, 8).symbols;  // 128 slots
+  CHECK(part_positions(few, std::vector<StepRequest>{{3, 4400}, {4, 4}}) == 256);
+  CHECK(part_positions(few, std::vector<StepRequest>{{3, 4400}, {5, 5}}) == 2048);
+}
+
+TEST_CASE("whatever a step, each of its rows has slots for its parts") {
+  std::mt19937 random(1);
+  const auto draw = [&](int64_t most) {
+    return 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(most));
+  };
+  for (const int64_t context : {300, 4096, 40'960, 131'072, 1'000'000})
+    for (const int64_t most_tokens : {1, 3, 64, 256}) {
+      const Symbols symbols = fused_long(context, most_tokens).symbols;
+      const int64_t slots = part_slots(symbols);
+      REQUIRE(slots % most_tokens == 0);
+      for (int step = 0; step < 1000; ++step) {
+        std::vector<StepRequest> requests;
+        int64_t tokens = 0, longest = 0;
+        for (int64_t left = draw(most_tokens); left > 0; left = most_tokens - tokens - draw(most_tokens)) {
+          const int64_t kv_len = draw(context);
+          requests.push_back({std::min(kv_len, draw(left)), kv_len});
+          tokens += requests.back().rows;
+          longest = std::max(longest, kv_len);
+        }
+        const int64_t part = part_positions(symbols, requests);
+        REQUIRE((longest + part - 1) / part <= slots / tokens);
+      }
+    }
 }
 
 // The error of fusing a Llama graph after `change`.

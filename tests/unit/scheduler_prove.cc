@@ -282,6 +282,10 @@ TEST_CASE("slots that are too small, outside or on top of each other are refused
   s.slots[find_tensor(s.program, "logits").index].offset = 0;
   CHECK(proof_error(s) == "error: %logits and %l0.part_acc overlap in the workspace");
   s = placed();
+  Tensor& logits = s.program.tensors[find_tensor(s.program, "logits")];
+  logits.shape[0] = 8 - logits.shape[0];  // fewer rows, the more tokens there are
+  CHECK(proof_error(s) == "error: the slot of %logits has 2560 bytes, with T = 1, kv_len = 1 it needs 4480");
+  s = placed();
   s.weight_bytes -= 256;
   CHECK(proof_error(s) == "error: %w_lm_head.packed ends at 290816, beyond the weights of 290560");
   s = placed();
