@@ -232,6 +232,7 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   f.set_list(offsetof(A, rows), "block_rows");
   f.set_list(offsetof(A, kv_len), "block_kv_len");
   f.set_list(offsetof(A, context), "kv_len");
+  f.set_list(offsetof(A, step_rows), "q_len");
   f.set(offsetof(A, window), int_attr(f.grid().attrs, "window", 0));
   f.set(offsetof(A, heads), int_attr(f.grid().attrs, "heads", 0));
   f.set(offsetof(A, kv_heads), int_attr(f.grid().attrs, "kv_heads", 0));
@@ -277,10 +278,13 @@ const TaskGrid& grid_of(const BodyCall& call) {
   return call.schedule.program.grids[call.grid];
 }
 
-// "mkb_product_bf16": the body for the dtype of one of the grid's operands.
-std::string typed_body(const BodyCall& call, std::string_view role, bool written = false) {
+// "NAME_bf16": the code for the dtype of one of the grid's operands.
+std::string typed(std::string_view name, const BodyCall& call, std::string_view role, bool written = false) {
   const DType dtype = operand_tensor(call.schedule.program, grid_of(call), role, written).dtype;
-  return fmt::format("mkb_{}_{}", body_name(grid_of(call).body), dtype_name(dtype));
+  return fmt::format("{}_{}", name, dtype_name(dtype));
+}
+std::string typed_body(const BodyCall& call, std::string_view role, bool written = false) {
+  return typed(fmt::format("mkb_{}", body_name(grid_of(call).body)), call, role, written);
 }
 
 // As many query rows at a time as go through a piece together, each time with operands read anew: kept, they
@@ -352,6 +356,12 @@ void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments
   if (picks_rows(grid)) e.call("mkb_product_rows", {call.worker, arguments});
   if (multiplies(grid) && (find_operand(grid, "norm") || find_operand(grid, "squares")))
     e.call("mkb_product_norm", {call.worker, arguments});
+}
+
+void emit_load(Emitter& e, const BodyCall& call, llvm::Value* arguments,
+               const std::vector<llvm::Value*>& coords) {
+  e.call(typed("mkd_stream_cache", call, "k_cache").c_str(),
+         {call.worker, arguments, coords[0], coords[1], coords[2]});
 }
 
 void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,

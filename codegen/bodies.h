@@ -32,6 +32,10 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call);
 // What runs once, before a segment's first task and after its first wait.
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 
+// What the loader brings for one task of attention.
+void emit_load(Emitter& e, const BodyCall& call, llvm::Value* arguments,
+               const std::vector<llvm::Value*>& coords);
+
 // One task; of a product `count` of them, from these coordinates on. Its writes are complete for the worker's
 // other threads after the next consumer barrier.
 void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,

@@ -45,7 +45,7 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
   Emitter e(module);
   const StepLists lists = find_lists(schedule.program);
   LaunchValues launch;
-  LaunchCode start(e, schedule, lists, bulk_copy, launch);
+  LaunchCode start(e, schedule, lists, launch);
   TaskCode tasks(e, schedule, kinds, lists, launch, Mode::kKernels);
   const uint32_t last_kind = kinds.of_grid[launches_of(schedule).back().index];
   MKC_ASSERT(std::count(kinds.of_grid.begin(), kinds.of_grid.end(), last_kind) == 1,
@@ -72,9 +72,13 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
           if (kind == last_kind) e.call("mkd_leave_next_step", start.next_step());
         },
         [&] {
-          start.load_values();
+          const auto stream = [&] {
+            start.load_values();
+            tasks.load_segment(id, record, nullptr, bulk_copy);
+          };
           if (tasks.loads_in_step(id)) e.call("mk_await_kernels", {});
-          if (tasks.streams(id)) tasks.load_segment(id, record, nullptr, bulk_copy);
+          if (tasks.loads_by_lists(id)) return start.with_lists(e.constant(0), stream);
+          if (tasks.streams(id)) stream();
         });
   }
 }

@@ -7,9 +7,8 @@
 
 namespace mkc {
 
-LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, bool bulk_copy,
-                       LaunchValues& launch)
-    : e_(e), s_(schedule), lists_(lists), bulk_copy_(bulk_copy), launch_(launch) {
+LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, LaunchValues& launch)
+    : e_(e), s_(schedule), lists_(lists), launch_(launch) {
   e_.element = [this](SymbolId list, llvm::Value* index) {
     return e_.call("mkd_element", e_.ir.getInt32Ty(), {launch_.worker, e_.constant(lists_.at(list)), index});
   };
@@ -17,14 +16,10 @@ LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& li
 
 void LaunchCode::load(llvm::Value* session, llvm::Value* step) {
   launch_.worker = e_.local(sizeof(mk::Worker));
-  e_.call("mkd_begin", {launch_.worker, session, step, e_.constant(s_.ring.stages), loaders()});
+  e_.call("mkd_begin", {launch_.worker, session, step, e_.constant(s_.ring.stages)});
   launch_.bases = {nullptr, nullptr, nullptr, session, step};
   launch_.grids = e_.load_ptr(session, offsetof(mkrt::MkSession, grids));
   launch_.worker_index = e_.call("mk_worker", e_.ir.getInt32Ty(), {});
-}
-
-llvm::Value* LaunchCode::loaders() {
-  return e_.constant(bulk_copy_ ? 1 : mkrt::kWorkerThreads - mkrt::kConsumerThreads);
 }
 
 void LaunchCode::load_values() {
@@ -40,7 +35,7 @@ void LaunchCode::load_values() {
     given += is_given ? 1 : 0;
   }
   if (!lists_.blocks) return;
-  // For consumers: only they make the lists.
+  // For consumers, who make the lists, and loaders that have waited for these.
   llvm::Value* requests = e_.value(lists_.before_last->rows);
   const auto element = [&](uint32_t list, llvm::Value* index) {
     return e_.call("mkd_element", e_.ir.getInt32Ty(), {launch_.worker, e_.constant(list), index});
@@ -52,18 +47,13 @@ void LaunchCode::load_values() {
 }
 
 void LaunchCode::split(const std::function<void()>& consume, const std::function<void()>& load) {
-  llvm::BasicBlock *consumers = e_.block("consumers"), *loader_warp = e_.block("loader_warp"),
-                   *loader = e_.block("loader"), *done = e_.block("done");
+  llvm::BasicBlock *consumers = e_.block("consumers"), *loader = e_.block("loader"), *done = e_.block("done");
   llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
-  e_.ir.CreateCondBr(e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads)), consumers,
-                     loader_warp);
+  e_.ir.CreateCondBr(e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads)), consumers, loader);
   e_.ir.SetInsertPoint(consumers);
   launch_.symbols = e_.at(launch_.bases.step, offsetof(mkrt::MkStep, symbol));
   consume();
   e_.ir.CreateBr(done);
-  e_.ir.SetInsertPoint(loader_warp);
-  llvm::Value* in_warp = e_.ir.CreateSub(thread, e_.constant(mkrt::kConsumerThreads));
-  e_.ir.CreateCondBr(e_.ir.CreateICmpULT(in_warp, loaders()), loader, done);
   e_.ir.SetInsertPoint(loader);
   load();
   e_.call("mkd_loader_end", {launch_.worker});
@@ -133,6 +123,10 @@ void LaunchCode::in_step(const std::function<void()>& body) {
       body);
 }
 
+void LaunchCode::with_lists(llvm::Value* number, const std::function<void()>& body) {
+  e_.if_then(e_.call("mkd_await_lists", e_.ir.getInt1Ty(), {launch_.worker, number}), body);
+}
+
 void LaunchCode::sum_rows(const RaggedRows& ragged) {
   llvm::Value *thread = e_.load32(launch_.worker, offsetof(mk::Worker, thread)),
               *list = e_.constant(lists_.at(ragged)), *rows = e_.value(ragged.rows);
@@ -178,6 +172,7 @@ void LaunchCode::make_lists() {
     cut_rows(*lists_.blocks);
   }
   for (const RaggedRows& ragged : lists_.ragged) sum_rows(ragged);
+  if (lists_.blocks) e_.call("mkd_lists_made", {launch_.worker});
 }
 
 }  // namespace mkc

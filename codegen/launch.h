@@ -22,8 +22,7 @@ struct LaunchValues {
 // Emits at the insertion point of a kernel that has begun. `launch` holds what `load` found from then on.
 class LaunchCode {
  public:
-  LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, bool bulk_copy,
-             LaunchValues& launch);
+  LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, LaunchValues& launch);
 
   // All threads: makes the worker and loads what is fixed for the launch.
   void load(llvm::Value* session, llvm::Value* step);
@@ -32,7 +31,7 @@ class LaunchCode {
   // registers up to the next call only.
   void load_values();
 
-  // Sends consumer threads through one, with the step's lists made, the loading threads through the other;
+  // Sends consumer threads through one, with the step's lists made, the loader warp through the other;
   // both end in the kernel's return.
   void by_role(const std::function<void()>& consume, const std::function<void()>& load);
   // The same, for each step of the launch.
@@ -41,12 +40,12 @@ class LaunchCode {
   // Arguments of what goes from one step to the next.
   std::vector<llvm::Value*> next_step();
 
-  // Loading threads: emits what needs the step to have begun.
+  // The loader: emits what needs the step to have begun, or the lists that are the kernel's `number`-th.
   void in_step(const std::function<void()>& body);
+  void with_lists(llvm::Value* number, const std::function<void()>& body);
 
  private:
   llvm::Value* place_of(const char* symbol);  // in MkStep::symbol
-  llvm::Value* loaders();                     // threads of the loader warp that load
   // do body(); while (next(arguments));
   void each_step(const char* next, std::vector<llvm::Value*> arguments, const std::function<void()>& body);
   void split(const std::function<void()>& consume, const std::function<void()>& load);
@@ -60,7 +59,6 @@ class LaunchCode {
   Emitter& e_;
   const Schedule& s_;
   const StepLists& lists_;
-  const bool bulk_copy_;
   LaunchValues& launch_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 
+#include "codegen/device/bodies.h"
 #include "codegen/launch.h"
 #include "codegen/tasks.h"
 #include "runtime/abi.h"
@@ -18,7 +19,7 @@ class Scaffold {
         kinds_(kinds),
         lists_(find_lists(schedule.program)),
         bulk_copy_(bulk_copy),
-        start_(e_, s_, lists_, bulk_copy_, launch_),
+        start_(e_, s_, lists_, launch_),
         tasks_(e_, s_, kinds_, lists_, launch_, Mode::kMegakernel) {}
 
   void emit() {
@@ -77,6 +78,10 @@ class Scaffold {
         start_.load_values();
         tasks_.load_segment(id, record, segment, bulk_copy_);
       };
+      const auto in_lists = [&] {
+        start_.with_lists(e_.load32(launch_.worker, offsetof(mk::Worker, step)), stream);
+      };
+      if (tasks_.loads_by_lists(id)) return start_.in_step(in_lists);
       tasks_.loads_in_step(id) ? start_.in_step(stream) : stream();
     });
   }

@@ -250,15 +250,17 @@ void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std:
 
 llvm::Value* TaskCode::next_task(GridId id, llvm::Value* record, llvm::Value* tasks) {
   llvm::Type* number = e_.ir.getInt32Ty();
-  if (streams(id)) return e_.call("mkd_next_handed", number, {launch_.worker});
   llvm::Value* tickets = e_.load32(record, offsetof(mkrt::MkGrid, tickets));
   if (placement(id) == PlacementKind::kQueue)
-    return e_.call("mkd_next_queued", number, {launch_.worker, tickets});
+    return streams(id) ? e_.call("mkd_next_handed", number, {launch_.worker})
+                       : e_.call("mkd_next_queued", number, {launch_.worker, tickets});
   const Wait& wait = grid(id).waits[0];
   llvm::Value* log = log_of(e_.load32(record, offsetof(mkrt::MkGrid, wait_base)), wait.event);
-  return e_.call("mkd_next_ready", number,
-                 {launch_.worker, tickets, tasks, e_.load32(record, offsetof(mkrt::MkGrid, id)), log,
-                  tasks_within(id, wait.cell.size())});
+  llvm::Value* task = e_.call("mkd_next_ready", number,
+                              {launch_.worker, tickets, tasks, e_.load32(record, offsetof(mkrt::MkGrid, id)),
+                               log, tasks_within(id, wait.cell.size())});
+  if (streams(id)) e_.call("mkd_hand_back", {launch_.worker, task});
+  return task;
 }
 
 void TaskCode::for_each_block(GridId id, llvm::Value* record, llvm::Value* segment,
@@ -299,80 +301,6 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
     };
     run_task(call, arguments, coords_of(id, tasks.first), tasks.count, notify);
   });
-}
-
-const Access* TaskCode::streamed(GridId id) const {
-  for (const Access& access : grid(id).reads)
-    if (access.stream) return &access;
-  return nullptr;
-}
-
-bool TaskCode::streams(GridId id) const {
-  return streamed(id) != nullptr;
-}
-
-int64_t TaskCode::elem_bytes(GridId id) const {
-  return dtype_bytes(s_.program.tensors[streamed(id)->tensor].dtype);
-}
-
-bool TaskCode::loads_in_step(GridId id) const {
-  return draws(id) ||
-         std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
-}
-
-// Rows that a product makes.
-Expr TaskCode::tokens_of(GridId id) const {
-  return operand_tensor(s_.program, grid(id), "out", true).shape[0];
-}
-
-TaskCode::Load TaskCode::experts_loader(const BodyCall& call, bool bulk_copy) {
-  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
-              *arguments = emit_arguments(e_, call), *bytes = e_.constant(elem_bytes(call.grid));
-  llvm::Value* slots = e_.value(grid(call.grid).coords[1].extent);
-  return [=, this](llvm::Value* first, llvm::Value* count) {
-    e_.call(bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
-            {launch_.worker, weights, arguments, slots, bytes, first, count});
-  };
-}
-
-TaskCode::Load TaskCode::strips_loader(const BodyCall& call, bool bulk_copy) {
-  const auto size = [&](size_t offset) {
-    return e_.load32(call.record, offsetof(mkrt::MkGrid, product) + offset);
-  };
-  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
-              *tiles = size(offsetof(mkrt::MkProduct, tiles)), *bytes = e_.constant(elem_bytes(call.grid)),
-              *tail = e_.ir.CreateMul(size(offsetof(mkrt::MkProduct, tail_cols)),
-                                      e_.ir.CreateMul(e_.constant(mkrt::kStripRows), bytes)),
-              *tokens = e_.value(tokens_of(call.grid));
-  return [=, this](llvm::Value* first, llvm::Value* count) {
-    e_.call(bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
-            {launch_.worker, weights, first, count, tiles, tail, tokens, bytes});
-  };
-}
-
-void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy) {
-  const BodyCall call = body_call(id, record);
-  look_up(id, record, bulk_copy ? "mkd_loader_look_up_bulk" : "mkd_loader_look_up_async");
-  const Load bring =
-      grid(id).body == BodyKind::kExpert ? experts_loader(call, bulk_copy) : strips_loader(call, bulk_copy);
-  const Load load = [&](llvm::Value* first, llvm::Value* count) {
-    llvm::Value* number = e_.load32(record, offsetof(mkrt::MkGrid, id));
-    e_.call("mkd_load_begin", {launch_.worker, number, first});
-    bring(first, count);
-    e_.call("mkd_load_end", {launch_.worker, number, e_.ir.CreateAdd(first, count)});
-  };
-  if (!draws(id)) {
-    const Share tasks = share(id, record, segment);
-    load(tasks.first, e_.ir.CreateSub(tasks.last, tasks.first));
-    return;
-  }
-  llvm::Value* tickets = e_.load32(record, offsetof(mkrt::MkGrid, tickets));
-  const auto next = [&] {
-    return e_.call(bulk_copy ? "mkd_hand_over_bulk" : "mkd_hand_over_async", e_.ir.getInt32Ty(),
-                   {launch_.worker, tickets});
-  };
-  e_.drawing_loop(next, tasks_of(id, record),
-                  [&](llvm::Value* task, llvm::Value*) { load(task, e_.constant(1)); });
 }
 
 }  // namespace mkc

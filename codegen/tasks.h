@@ -33,9 +33,10 @@ class TaskCode {
   // Whether the loader brings an operand of the grid's tasks.
   bool streams(GridId id) const;
   // Whether what it brings depends on the step: that must have begun, and with it all that others have
-  // cleared.
+  // cleared. Whether it also depends on the step's lists.
   bool loads_in_step(GridId id) const;
-  // Loading threads: brings it through the ring for this worker's share, without waiting for events.
+  bool loads_by_lists(GridId id) const;
+  // The loader: brings it through the ring for this worker's share, without waiting for events.
   void load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy);
 
  private:
@@ -92,6 +93,8 @@ class TaskCode {
   using Load = std::function<void(llvm::Value* first, llvm::Value* count)>;
   Load strips_loader(const BodyCall& call, bool bulk_copy);
   Load experts_loader(const BodyCall& call, bool bulk_copy);
+  Load cache_loader(const BodyCall& call);
+  Load loader(const BodyCall& call, bool bulk_copy);
   int64_t elem_bytes(GridId id) const;  // of what is streamed
 
   Emitter& e_;

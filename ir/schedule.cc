@@ -52,8 +52,7 @@ bool keeps_log(const Schedule& schedule, EventId event) {
 
 std::string why_not_ready(const TaskProgram& program, GridId id) {
   const TaskGrid& grid = program.grids[id];
-  if (std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; }))
-    return "its loader must know the tasks before they are ready";
+  if (multiplies(grid)) return "its loader must know the tasks before they are ready";
   if (grid.waits.size() != 1) return "its tasks wait for " + std::to_string(grid.waits.size()) + " events";
   if (grid.waits[0].lookup) return "it looks up its tasks";
   const Wait& wait = grid.waits[0];

@@ -33,8 +33,10 @@ constexpr int64_t kMostDrawn = 1 << 18;  // entries of a vocabulary that draw ta
 struct Access {
   std::string role;  // "x", "weight", "norm", "bias", "residual", "out", …
   TensorId tensor;
-  Region region;        // over the grid's coordinates and symbols
-  bool stream = false;  // brought in by the loader ahead of events (must not be written in the same step)
+  Region region;  // over the grid's coordinates and symbols
+  // Brought in by the loader ahead of events: no task writes it in the same step. What others write of the
+  // same operand is another read.
+  bool stream = false;
   bool operator==(const Access&) const = default;
 };
 

@@ -25,8 +25,8 @@
 //   V14 an op reads what an earlier one wrote; it writes activations and outputs that none has written, and
 //       caches; every output is written
 // Tasks
-//   V15 a grid's accesses have the roles of its body, each once; next_norm, rounded and squares go together,
-//       as do rows that are rounded and squares, others and a norm
+//   V15 a grid's accesses have the roles of its body, each once, and once streamed; next_norm, rounded
+//       and squares go together, as do rows that are rounded and squares, others and a norm
 //   V16 accessed tensors are of the kind and dtype the role asks for
 //   V17 they have the shapes the roles ask for
 //   V18 attributes are those of the body, of its types, within 0 and 2^24
@@ -35,7 +35,7 @@
 //       an extent that depends on a coordinate is the last and depends on the one before it
 //   V20 regions have a range for each dim of the tensor, and lie within it for all values or are empty
 //   V21 an activation or output that a grid reads is written by an earlier one
-//   V22 only weights stream, and only into reads
+//   V22 only weights and caches stream, and only into reads
 //   V23 events have dims of at least 1, at most 2^24 cells, and expect 0 or more
 //   V24 a wait names one existing cell for each task
 //   V25 a notification's box lies within the event or is empty

@@ -47,12 +47,14 @@ void GridCheck::check() {
 void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
                                const std::vector<RoleSchema>& roles) {
   std::set<std::string_view> seen;
+  std::set<std::pair<std::string_view, bool>> taken;
   for (uint32_t i = 0; i < accesses.size(); ++i) {
     const Access& access = accesses[i];
     const Site at = part_site(program, id, part, i);
     v.check_box(20, access.region, v.tensors[access.tensor].shape, domain, v.text.tensor(access.tensor), at);
     check_stream(part, access, at);
-    if (!seen.insert(access.role).second) {
+    seen.insert(access.role);
+    if (!taken.emplace(access.role, access.stream).second) {
       v.report(15, at, "it has this role twice");
       continue;
     }
@@ -85,9 +87,10 @@ void GridCheck::check_rounding() {
 // V22.
 void GridCheck::check_stream(Part part, const Access& access, const Site& at) {
   const TensorKind kind = v.tensors[access.tensor].kind;
-  if (access.stream && (part == Part::kWrite || kind != TensorKind::kWeight))
+  const bool may = kind == TensorKind::kWeight || kind == TensorKind::kCache;
+  if (access.stream && (part == Part::kWrite || !may))
     v.report(22, at,
-             fmt::format("it streams the {} {}, expected a weight that is read", keyword(kind),
+             fmt::format("it streams the {} {}, expected a weight or cache that is read", keyword(kind),
                          v.text.tensor(access.tensor)));
 }
 

@@ -26,7 +26,7 @@ TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machi
   for (const Access& read : g.reads) {
     const Tensor& tensor = program.tensors[read.tensor];
     const size_t dims = read.region.size();  // of a stack, a strip of one of its matrices
-    if (read.stream && dims >= 2)
+    if (read.stream && tensor.kind == TensorKind::kWeight && dims >= 2)
       cost.stream_bytes +=
           packed_bytes(tensor, static_cast<uint64_t>(evaluate(read.region[dims - 2].size, symbols, first)));
     else if (read.stream)

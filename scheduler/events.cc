@@ -88,7 +88,8 @@ class Deriver {
   std::vector<std::string> reasons_;    // by EventId
 
   void note_uses(GridId g) {
-    for (const Access& a : program_.grids[g].reads) uses_[a.tensor.index].push_back({g, &a, false});
+    for (const Access& a : program_.grids[g].reads)
+      if (!a.stream) uses_[a.tensor.index].push_back({g, &a, false});
     for (const Access& a : program_.grids[g].writes) uses_[a.tensor.index].push_back({g, &a, true});
   }
 
@@ -100,7 +101,8 @@ class Deriver {
       for (const Use& use : uses_[later.tensor.index])
         if (use.writes || writes) all.push_back({use.grid, use.access, &later});
     };
-    for (const Access& a : program_.grids[g].reads) collect(a, false);
+    for (const Access& a : program_.grids[g].reads)
+      if (!a.stream) collect(a, false);
     for (const Access& a : program_.grids[g].writes) collect(a, true);
     std::vector<Dependence> kept;
     for (const Dependence& d : all) {

@@ -145,7 +145,8 @@ Expr use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
 // What a task of block coord(1) needs to know of it.
 struct BlockExprs {
   Range request;
-  Expr length;   // positions in the request's cache up to the block's last row
+  Expr earlier;  // positions in the request's cache before the step
+  Expr length;   // and up to the block's last row
   Expr written;  // from there on its own attention writes them: those of a request's last block
   Expr first;    // piece that its rows look at
   Expr part;     // positions of a part
@@ -159,6 +160,7 @@ BlockExprs block_exprs(const AttentionPattern& p, const RowBlocks& blocks, const
              last_rows = 1 + mod(element(p.rows, request) - 1, blocks.most_rows);
   BlockExprs b;
   b.request = {request, 1};
+  b.earlier = element(p.kv_len, request) - element(p.rows, request);
   b.length = element(blocks.kv_len, k);
   b.written = min(b.length, element(p.kv_len, request) - last_rows);
   b.first = first_piece(rows, b.length, p.window, kPiecePositions);
@@ -173,15 +175,16 @@ BlockExprs block_exprs(const AttentionPattern& p, const RowBlocks& blocks, const
 }
 
 // A range of positions of the block's request and head coord(0), in both caches.
+enum class CacheUse { kStream, kRead, kWrite };
 void access_caches(Fusion& f, GridId grid, const AttentionPattern& p, const BlockExprs& b, OpId attention,
-                   const Range& positions, bool writes) {
+                   const Range& positions, CacheUse use) {
   const std::vector<TensorId>& inputs = f.graph.ops[attention].inputs;
   for (auto [role, cache] : {std::pair{"k_cache", inputs[1]}, {"v_cache", inputs[2]}}) {
     const Region region = {b.request, {coord(0), 1}, positions, {0, p.head_dim}};
-    if (writes)
+    if (use == CacheUse::kWrite)
       f.write(grid, role, f.use(cache), region);
     else
-      f.read(grid, role, f.use(cache), region);
+      f.read(grid, role, f.use(cache), region, use == CacheUse::kStream);
   }
 }
 
@@ -218,7 +221,7 @@ void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, c
                                        attention, in_order({p.k.norm, p.k.rope, p.kv_write}));
   read_fresh(f, append, p, b);
   const Expr begin = max(0, b.length - element(blocks.rows, coord(1)));
-  access_caches(f, append, p, b, attention, {begin, b.length - begin}, true);
+  access_caches(f, append, p, b, attention, {begin, b.length - begin}, CacheUse::kWrite);
 }
 
 // Parts that a row of a step may have slots for.
@@ -259,11 +262,13 @@ Status fuse_attention(Fusion& f, OpId attention) {
   f.read(attend, "q", f.use(p.q.x), {b.rows, group_columns(p, p.head_dim)});
   read_fresh(f, attend, p, b);
   read_head_norm(f, attend, "q_norm", "q_eps", p.q.norm);
-  // Of part coord(2) of the block what others have left is read, and what is left to the block is written.
-  // Either may be empty, with a size of 0 or less.
-  const Expr begin = b.part * (b.first + coord(2)), end = begin + b.part, own = max(begin, b.written);
-  access_caches(f, attend, p, b, attention, {begin, min(end, b.written) - begin}, false);
-  access_caches(f, attend, p, b, attention, {own, min(end, b.length) - own}, true);
+  // Of part coord(2) of the block what was there before the step is streamed, what others have appended is
+  // read, and what is left to the block is written. Each may be empty, with a size of 0 or less.
+  const Expr begin = b.part * (b.first + coord(2)), end = begin + b.part, appended = max(begin, b.earlier),
+             own = max(begin, b.written);
+  access_caches(f, attend, p, b, attention, {begin, min(end, b.earlier) - begin}, CacheUse::kStream);
+  access_caches(f, attend, p, b, attention, {appended, min(end, b.written) - appended}, CacheUse::kRead);
+  access_caches(f, attend, p, b, attention, {own, min(end, b.length) - own}, CacheUse::kWrite);
 
   const TensorId out = f.use(op.outputs[0]);
   const GridId combine =

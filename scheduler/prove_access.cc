@@ -32,7 +32,7 @@ struct BoxGroup {
 // One access of a grid, by box in task order.
 struct GridAccess {
   GridId grid;
-  bool writes = false;
+  bool writes = false, streams = false;
   std::vector<BoxGroup> groups;
   // The groups by their low end in the dim where they differ most, and the largest extent there.
   size_t key_dim = 0;
@@ -80,6 +80,7 @@ GridAccess evaluate_access(const Step& step, GridId grid, const Access& access, 
   GridAccess out;
   out.grid = grid;
   out.writes = writes;
+  out.streams = access.stream;
   bool constant = true;
   for (const Range& r : access.region) constant = constant && !uses_coord(r.offset) && !uses_coord(r.size);
   const uint32_t begin = step.task_base[grid.index], end = step.task_base[grid.index + 1];
@@ -179,6 +180,21 @@ struct Checker {
     return {};
   }
 
+  // What loaders bring without waiting, nobody may write.
+  Status check_streamed(TensorId t, const GridAccess& write, const GridAccess& streamed) {
+    for (const BoxGroup& group : streamed.groups) {
+      Status status;
+      for_each_meeting(write, group.box, [&](const BoxGroup& w, int64_t) {
+        if (status.ok())
+          status =
+              step_error(step, fmt::format("{} streams what {} writes of %{}", task_name(step, group.first),
+                                           task_name(step, w.first), tensor(t).name));
+      });
+      if (!status.ok()) return status;
+    }
+    return {};
+  }
+
   // `later` comes after `earlier` in the program, and one of them writes. Adds to covered, by group of
   // `later`, the elements that earlier ones wrote.
   Status check_between_grids(TensorId t, const GridAccess& earlier, const GridAccess& later,
@@ -204,6 +220,8 @@ struct Checker {
     for (size_t b = 0; b < accesses.size(); ++b) {
       std::vector<int64_t> covered(accesses[b].groups.size(), 0);
       for (size_t a = 0; a < accesses.size(); ++a) {
+        if (accesses[a].writes && accesses[b].streams && !accesses[a].groups.empty())
+          if (Status s = check_streamed(t, accesses[a], accesses[b]); !s.ok()) return s;
         const bool same_grid = accesses[a].grid == accesses[b].grid;
         if (same_grid && accesses[a].writes && !accesses[a].groups.empty())
           if (Status s = check_within_grid(t, accesses[a], accesses[b]); !s.ok()) return s;

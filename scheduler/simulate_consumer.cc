@@ -27,7 +27,7 @@ bool Simulator::go_on(uint32_t w) {
     case Consumer::kStart:
       if (!options_.run_ahead) issue_tiles(w);
       c.phase = Consumer::kCold;
-      return !takes(w, c.first_of_run || c.work.tiles == 0 ? c.work.start_ns : 0);
+      return !takes(w, c.first_of_run || !c.work.starts_once ? c.work.start_ns : 0);
     case Consumer::kCold:
       c.phase = Consumer::kBusy;
       result_.tasks[c.task].ready_ns = now_ns_;
@@ -102,9 +102,9 @@ void Simulator::begin_task(uint32_t w, uint32_t task, uint32_t place, uint32_t b
   c.block = block;
   c.work = works_.of(task, block);
   time.worker = w;
-  time.bytes = c.work.weight_bytes + c.work.cold_bytes;
+  time.bytes = c.work.needed_bytes + c.work.cold_bytes;
   result_.bytes += time.bytes;
-  result_.padding_bytes += c.work.strip_bytes() - c.work.weight_bytes;
+  result_.padding_bytes += c.work.padding_bytes();
   time.reached_ns = time.begin_ns = now_ns_;
 }
 

@@ -25,7 +25,7 @@ struct TaskWalk {
 struct Tile {
   uint32_t task = 0;
   uint32_t bytes = 0;
-  bool again = false;  // a further pass, from L2
+  bool again = false;  // from L2
 };
 
 // Issues copies in stream order as stages become free; they arrive one after the other.
@@ -41,8 +41,8 @@ struct Loader {
   TaskWork work;
   uint32_t pass = 0, tile = 0;  // of the task, next to be issued
   bool done = false;
-  bool for_event = false;  // looks up what the task streams, once others have written it
-  bool for_ticket = false;
+  bool for_event = false;                     // looks up what the task streams, once others have written it
+  bool for_ticket = false, for_told = false;  // of a task that it draws, or that its consumers do
   uint32_t ticket = 0;
   std::deque<uint32_t> handed;  // tasks drawn for the consumers, kNone at the end of a grid
 
@@ -114,9 +114,11 @@ class Simulator {
   bool take_stage(uint32_t w);
   void release_stage(uint32_t w);
   // By tickets, for drawn runs.
+  bool is_ready(GridId grid) const;
   bool loader_draws(GridId grid) const;
   void draw_for_loader(uint32_t w);
   void hand_over(uint32_t w);
+  void hand_back(uint32_t w, uint32_t task);
   bool draw_for_consumer(uint32_t w);
   bool take_drawn(uint32_t w);
   bool look_in_log(uint32_t w, uint32_t& task);

@@ -12,7 +12,7 @@ bool Simulator::may_issue(uint32_t w) const {
 
 void Simulator::issue_tiles(uint32_t w) {
   Loader& l = loaders_[w];
-  while (!l.done && !l.for_event && !l.for_ticket && l.taken < step_.schedule->ring.stages) {
+  while (!l.done && !l.for_event && !l.for_ticket && !l.for_told && l.taken < step_.schedule->ring.stages) {
     if (l.work.tiles == 0 || l.pass == l.work.passes) {
       l.done = l.walk.done();
       if (l.done) return;
@@ -26,7 +26,8 @@ void Simulator::issue_tiles(uint32_t w) {
     }
     if (!may_issue(w)) return;
     const bool last = l.tile + 1 == l.work.tiles;
-    l.issued.push_back({l.task, last ? l.work.tail_bytes : step_.schedule->ring.stage_bytes, l.pass > 0});
+    l.issued.push_back(
+        {l.task, last ? l.work.tail_bytes : step_.schedule->ring.stage_bytes, l.pass > 0 || !l.work.cold});
     ++l.taken;
     read_later(Timer::kTile, w);
     l.tile = last ? 0 : l.tile + 1;

@@ -6,15 +6,30 @@
 
 namespace mkc {
 
-// The loader draws the tasks of grids that it brings something for, and hands them to its consumers.
+namespace {
+
+bool streams(const TaskGrid& grid) {
+  return std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; });
+}
+
+}  // namespace
+
+bool Simulator::is_ready(GridId grid) const {
+  return step_.schedule->placements[grid.index].kind == PlacementKind::kReady;
+}
+
+// The loader draws the tasks of grids that it brings something for, and hands them to its consumers; of those
+// that are ready it hears from them.
 bool Simulator::loader_draws(GridId grid) const {
-  return works_.of(step_.task_base[grid.index]).tiles > 0;
+  return streams(step_.schedule->program.grids[grid]) && !is_ready(grid);
 }
 
 void Simulator::draw_for_loader(uint32_t w) {
   Loader& l = loaders_[w];
   const GridId grid = l.walk.at(step_).grid;
-  if (!loader_draws(grid)) return l.walk.leave_run();
+  if (!streams(step_.schedule->program.grids[grid])) return l.walk.leave_run();
+  l.for_told = is_ready(grid);
+  if (l.for_told) return;
   l.ticket = tickets_[grid.index]++;
   l.for_ticket = true;
   set_timer(now_ns_ + m_.ticket_ns, Timer::kLoader, w);
@@ -35,6 +50,16 @@ void Simulator::hand_over(uint32_t w) {
   if (consumers_[w].for_task) resume(w);
 }
 
+void Simulator::hand_back(uint32_t w, uint32_t task) {
+  Loader& l = loaders_[w];
+  l.for_told = false;
+  if (task == kNone)
+    l.walk.leave_run();
+  else
+    l.begin(task, works_);
+  issue_tiles(w);
+}
+
 // Draws for itself, or is told what the loader has drawn.
 bool Simulator::draw_for_consumer(uint32_t w) {
   Consumer& c = consumers_[w];
@@ -52,7 +77,7 @@ bool Simulator::take_drawn(uint32_t w) {
   Consumer& c = consumers_[w];
   Loader& l = loaders_[w];
   const Run& run = c.walk.at(step_);
-  const bool is_ready = step_.schedule->placements[run.grid.index].kind == PlacementKind::kReady;
+  const bool ready = is_ready(run.grid);
   uint32_t task = kNone;
   if (loader_draws(run.grid)) {
     c.for_task = l.handed.empty();
@@ -61,8 +86,9 @@ bool Simulator::take_drawn(uint32_t w) {
     l.handed.pop_front();
   } else if (c.ticket < run.count) {
     task = step_.task_base[run.grid.index] + c.ticket;
-    if (is_ready && !look_in_log(w, task)) return false;
+    if (ready && !look_in_log(w, task)) return false;
   }
+  if (ready && streams(step_.schedule->program.grids[run.grid])) hand_back(w, task);
   if (task == kNone) {
     c.walk.leave_run();
     c.phase = Consumer::kNext;
@@ -71,8 +97,8 @@ bool Simulator::take_drawn(uint32_t w) {
   c.first_of_run = c.walk.next++ == 0;
   begin_task(w, task);
   result_.tasks[task].reached_ns = c.drawing_since_ns;
-  if (is_ready) result_.tasks[task].awaited = c.completed_by;
-  c.phase = is_ready ? Consumer::kStart : Consumer::kWait;
+  if (ready) result_.tasks[task].awaited = c.completed_by;
+  c.phase = ready ? Consumer::kStart : Consumer::kWait;
   return true;
 }
 

@@ -10,7 +10,6 @@ namespace {
 
 constexpr int64_t kMergedRows = 8;      // query rows that the warps of an attend task add up at a time
 constexpr int64_t kMergedColumns = 64;  // and columns
-constexpr int64_t kKeyStep = 32;        // elements of a key that a lane's loads of one latency reach over
 
 int64_t region_elements(const Step& step, const Region& region, std::span<const int64_t> coords) {
   int64_t elements = 1;
@@ -49,9 +48,23 @@ double read_bytes(const Step& step, uint32_t task, Wanted wanted) {
   return bytes;
 }
 
-bool is_cache(TensorKind kind) {
-  return kind == TensorKind::kCache;
+// Bytes of keys and values that were in the cache before the step, or that others and the task itself write.
+double cache_bytes(const Step& step, uint32_t task, bool earlier) {
+  const TaskProgram& program = step.schedule->program;
+  std::vector<int64_t> coords;
+  task_coords(step, task, coords);
+  double bytes = 0;
+  const TaskGrid& grid = program.grids[step.grid_of[task]];
+  for (const std::vector<Access>* accesses : {&grid.reads, &grid.writes})
+    for (const Access& access : *accesses) {
+      const Tensor& tensor = program.tensors[access.tensor];
+      if (tensor.kind == TensorKind::kCache && access.stream == earlier)
+        bytes +=
+            static_cast<double>(region_elements(step, access.region, coords) * dtype_bytes(tensor.dtype));
+    }
+  return bytes;
 }
+
 bool is_computed(TensorKind kind) {
   return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
 }
@@ -136,7 +149,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   work.tiles = shape.tiles;
   work.passes = static_cast<uint32_t>((tokens + variant.group - 1) / variant.group);
   work.tail_bytes = static_cast<uint32_t>(shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes);
-  work.weight_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);
+  work.needed_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);
   const Tensor& activations = program.tensors[multiplied_rows(g)->tensor];
   const double element_bytes = static_cast<double>(dtype_bytes(activations.dtype));
   const double x_rows = variant.x_rows + (norm ? 1 : 0);
@@ -147,6 +160,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const double ns_per_byte = product_ns(grid, 1 / (1 / variant.bytes_per_ns + x_ns), x_bytes);
   work.tile_ns = mkrt::kStageBytes * ns_per_byte;
   work.tail_ns = work.tail_bytes * ns_per_byte;
+  work.starts_once = true;
   work.start_ns = machine_.fetch_ns;
   double norm_bytes = norm ? static_cast<double>(tokens * cols) * element_bytes : 0;
   if (const Access* squares = find_operand(g, "squares"))
@@ -172,9 +186,9 @@ bool TaskWorks::brings_context(const TaskGrid& attend, std::span<const int64_t> 
          evaluate(attend.coords[1].extent - symbols[find_symbol(symbols, "q_len")].length, step_.symbols);
 }
 
-// Keys and values come from memory once, by the tasks of a request's last row block, and from L2 for its
-// others and for whatever rows go through the piece after the first. The loads of a block wait for each
-// other, some elements of the keys or some columns of the values at a time.
+// Keys and values of earlier positions come through the ring: from memory for a request's last row block, and
+// from L2 for its others and for whatever rows go through the piece after the first. Those of the step come
+// from L2 as each column of a stage is taken.
 TaskWork TaskWorks::attend(uint32_t task) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];
@@ -184,27 +198,31 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   task_coords(step_, task, coords);
   const int64_t tokens = evaluate(q->region[0].size, step_.symbols, coords);
   const int64_t rows = tokens * int_attr(g.attrs, "heads", 1) / int_attr(g.attrs, "kv_heads", 1);
-  const double kv_bytes = read_bytes(step_, task, is_cache);
-  const int64_t head_dim = int_attr(g.attrs, "head_dim", 1);
+  const int64_t columns = ceil_of(int_attr(g.attrs, "head_dim", 1), kMergedColumns);
   const Tensor& keys = step_.schedule->program.tensors[find_operand(g, "k_cache")->tensor];
   const bool f32 = keys.dtype == DType::f32;
+  const double stepped = cache_bytes(step_, task, false);
+  const auto earlier = static_cast<uint64_t>(cache_bytes(step_, task, true));
   const int64_t piece_bytes = 2 * kPiecePositions * keys.shape.back().constant() * dtype_bytes(keys.dtype);
-  const int64_t pieces = std::max<int64_t>(1, ceil_of(static_cast<int64_t>(kv_bytes), piece_bytes));
+  const int64_t pieces = std::max<int64_t>(
+      1, ceil_of(static_cast<int64_t>(earlier) + static_cast<int64_t>(stepped), piece_bytes));
   const int64_t blocks = ceil_of(rows, f32 ? kMergedRows : 2 * kMergedRows);
-  const int64_t loads = pieces * (ceil_of(head_dim, kKeyStep) + ceil_of(head_dim, kMergedColumns));
-  const int64_t sums = pieces * (blocks + ceil_of(rows, kMergedRows) * ceil_of(head_dim, kMergedColumns));
-  const double block_ns =
-      std::max(kv_bytes / machine_.attend_bytes_per_ns, static_cast<double>(loads) * machine_.fetch_ns);
-  const double cold_bytes = brings_context(g, coords) ? kv_bytes : 0;
-  const double l2_bytes =
-      kv_bytes * static_cast<double>(blocks) - cold_bytes + read_bytes(step_, task, is_computed);
+  const int64_t sums = pieces * (blocks + ceil_of(rows, kMergedRows) * columns);
 
   TaskWork work;
-  work.cold_bytes = static_cast<uint64_t>(cold_bytes);
-  // The first block goes through them while they arrive.
-  const double first_ns = cold_bytes / machine_.worker_bytes_per_ns;
+  work.tiles = static_cast<uint32_t>((earlier + mkrt::kStageBytes - 1) / mkrt::kStageBytes);
+  work.passes = static_cast<uint32_t>(blocks);
+  work.cold = brings_context(g, coords);
+  if (work.tiles > 0)
+    work.tail_bytes = static_cast<uint32_t>(earlier - uint64_t{work.tiles - 1} * mkrt::kStageBytes);
+  work.tile_ns = mkrt::kStageBytes / machine_.attend_bytes_per_ns;
+  work.tail_ns = work.tail_bytes / machine_.attend_bytes_per_ns;
+  work.needed_bytes = work.cold ? earlier : 0;
   work.start_ns = machine_.fetch_ns;
-  work.busy_ns = std::max({0.0, l2_bytes / l2_rate(grid), static_cast<double>(blocks) * block_ns - first_ns});
+  work.busy_ns = read_bytes(step_, task, is_computed) / l2_rate(grid);
+  if (stepped > 0)
+    work.busy_ns += static_cast<double>(blocks) * (static_cast<double>(2 * columns) * machine_.poll_ns +
+                                                   stepped / machine_.attend_bytes_per_ns);
   work.end_ns = static_cast<double>(sums) * machine_.reduce_ns + machine_.task_ns + machine_.barrier_ns;
   return work;
 }
@@ -234,7 +252,7 @@ TaskWork TaskWorks::strip(uint32_t task, uint32_t strips) const {
   const Tensor& t = step_.schedule->program.tensors[find_operand(g, "weight")->tensor];
   const size_t dims = t.shape.size();
   const int64_t rows = std::min(kTileRows, evaluate(t.shape[dims - 2], {}) - coords[0] * kTileRows);
-  work.weight_bytes = static_cast<uint64_t>(rows * evaluate(t.shape[dims - 1], {}) * dtype_bytes(t.dtype));
+  work.needed_bytes = static_cast<uint64_t>(rows * evaluate(t.shape[dims - 1], {}) * dtype_bytes(t.dtype));
   return work;
 }
 

@@ -8,21 +8,23 @@
 namespace mkc {
 
 struct TaskWork {
-  // Tiles of the strip, which passes through the ring once for each group of tokens: the first time from
-  // memory, then from L2.
+  // Tiles of a strip, or of keys and values, which pass through the ring once for each group of tokens: the
+  // first time from memory, if they are cold, and then from L2.
   uint32_t tiles = 0, passes = 0;
+  bool cold = true;
   uint32_t tail_bytes = 0;          // of the last tile; others fill a stage
   double tile_ns = 0, tail_ns = 0;  // to multiply a tile
 
-  uint64_t weight_bytes = 0;  // of the strip, padding left out
-  uint64_t cold_bytes = 0;    // read from memory by the task itself: keys and values, embedding rows
-  double start_ns = 0;        // first operands, norms: of products once a segment
-  double busy_ns = 0;         // after cold_bytes, beside tiles
+  uint64_t needed_bytes = 0;  // of cold tiles, padding left out
+  uint64_t cold_bytes = 0;    // read from memory by the task itself: embedding rows
+  bool starts_once = false;   // a segment
+  double start_ns = 0;        // first operands, norms
+  double busy_ns = 0;         // after cold_bytes, before tiles
   double pass_ns = 0;         // after each pass of tiles, of a block's last strip
   double end_ns = 0;          // to the notification
 
-  uint64_t strip_bytes() const {
-    return tiles == 0 ? 0 : uint64_t{tiles - 1} * mkrt::kStageBytes + tail_bytes;
+  uint64_t padding_bytes() const {
+    return tiles == 0 || !cold ? 0 : uint64_t{tiles - 1} * mkrt::kStageBytes + tail_bytes - needed_bytes;
   }
 };
 

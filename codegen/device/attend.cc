@@ -64,17 +64,6 @@ MK_INLINE u64 slot_of(const AttendArgs& a, const Rows& r, u32 part, u32 x) {
   return ((u64)part * a.tokens + r.first + x / group) * a.heads + r.head * group + x % group;
 }
 
-// A piece, and the part it belongs to.
-struct Piece {
-  u32 begin;   // its first position
-  u32 part;    // of the block's
-  bool first;  // of the part
-  MK_INLINE Piece(const AttendArgs& a, const Rows& r, u32 part_number, u32 number)
-      : begin(first_piece(a, r) * kPiece + part_number * a.part + number * kPiece),
-        part(part_number),
-        first(number == 0) {}
-};
-
 // Adds up what the warps have put down, in warp order, for rows [row, row + kSumRows) and columns
 // [column, column + kSumColumns), and leaves it in the rows' slots, or adds it to what earlier pieces of the
 // part have left there: 0 for a row that sees none of it.
@@ -105,17 +94,21 @@ MK_INLINE void add_totals(const Worker& w, const AttendArgs& a, const AttendScra
 }
 
 template <class C, class Form>
-MK_INLINE void attend_block(Worker w, const AttendArgs& a, const Rows& r, const Block& b,
+MK_INLINE void attend_block(Worker& w, const AttendArgs& a, const Rows& r, const Block& b,
                             const Piece& piece) {
   renew_thread(w);
   const AttendScratch s(w);
   put_queries<Form>(w, a, r, b, s.q);
   consumer_barrier();  // queries and keys are written; what was put down for the last block has been read
   renew_thread(w);
-  const WarpPositions at(a.cache, r, piece.begin + w.warp() * kWarpLanes);
-  const Warp x{w, a, s, b, at};
+  const Warp x{w, a, s, b, piece.begin + w.warp() * kWarpLanes, brought_to<C>(a, r)};
   Form form;
-  form.multiply_keys(x);
+  form.begin();
+  MK_ROLLED
+  for (u32 column = 0; column < a.head_dim; column += kSumColumns) {
+    renew_thread(w);
+    take_rows<C>(x, column, [&](AS3 const char* rows) { form.add_keys(x, rows, column); });
+  }
   renew_thread(w);
   form.hide_unseen(x, a.scale * (kScaled<C> ? a.cache.k_scale[r.head] : 1));
   renew_thread(w);
@@ -123,9 +116,11 @@ MK_INLINE void attend_block(Worker w, const AttendArgs& a, const Rows& r, const 
   consumer_barrier();
   renew_thread(w);
   form.weigh(x);
+  MK_ROLLED
   for (u32 column = 0; column < a.head_dim; column += kSumColumns) {
     renew_thread(w);
-    form.multiply_values(x, column);
+    form.begin_sums();
+    take_rows<C>(x, column, [&](AS3 const char* rows) { form.add_values(x, rows, column); });
     for (u32 half = 0; half * kSumRows < b.count; ++half) {
       form.put_sums(x, half);
       consumer_barrier();

@@ -97,6 +97,8 @@ struct Rows {
         request(a.request[block]),
         head(head_number) {}
   MK_INLINE u32 fresh() const { return kv_len - count; }  // position of the first row
+  // Positions in the cache that no row of the step has.
+  MK_INLINE u32 earlier(const AttendArgs& a) const { return a.context[request] - a.step_rows[request]; }
   // Nobody else reads the keys and values of these rows, so nobody has appended them.
   MK_INLINE bool last_of_request(const AttendArgs& a) const { return kv_len == a.context[request]; }
   // Bytes from the beginning of a cache to a position, which has a page.
@@ -115,6 +117,17 @@ MK_INLINE u32 first_seen(const AttendArgs& a, u32 last) {
 MK_INLINE u32 first_piece(const AttendArgs& a, const Rows& r) {
   return first_seen(a, r.fresh()) / kPiece;
 }
+
+// A piece, and the part it belongs to.
+struct Piece {
+  u32 begin;   // its first position
+  u32 part;    // of the block's
+  bool first;  // of the part
+  MK_INLINE Piece(const AttendArgs& a, const Rows& r, u32 part_number, u32 number)
+      : begin(first_piece(a, r) * kPiece + part_number * a.part + number * kPiece),
+        part(part_number),
+        first(number == 0) {}
+};
 
 // Query rows [first, first + count) of a row block, as many as go through a piece together: row x is head x %
 // group of token x / group.
@@ -138,35 +151,110 @@ struct Block {
   MK_INLINE bool sees(u32 from, u32 to) const { return from < end && to > begin; }
 };
 
-// Where a warp's 32 positions lie: two halves, each within a page.
-constexpr u32 kHalf = 16;
-struct WarpPositions {
-  u32 first;
-  u64 low, high;  // bytes from the beginning of a cache to each half
-  u64 stride;
-  MK_INLINE WarpPositions(const PagedCache& c, const Rows& r, u32 first_position)
-      : first(first_position),
-        low(first < r.kv_len ? r.offset_of(c, first) : 0),
-        high(first + kHalf < r.kv_len ? r.offset_of(c, first + kHalf) : 0),
-        stride(c.position_stride) {}
-  MK_INLINE u64 at(u32 index) const { return (index < kHalf ? low : high) + index % kHalf * stride; }
+constexpr u32 kHalf = 16;  // positions that lie within a page
+static_assert(kPiece == kPlaces * kHalf);
+
+// Keys and values come through the ring: for each kSumColumns columns of the keys, and then of the values, a
+// block takes the stages of its piece's positions that any of its rows sees.
+template <class C>
+struct StageRows {
+  static constexpr u32 kPitch = kSumColumns * C::bytes;  // from one position to the next
+  static constexpr u32 kPositions = least(kStageBytes / kPitch, kPiece);
+  static constexpr u32 kChunks = kPitch / 16;
+  // Where a byte of a position lies. Chunks of 16 bytes change places, so that what lanes read together of
+  // neighbouring positions lies in all banks.
+  MK_INLINE static u32 at(u32 position, u32 byte) {
+    const u32 key = (position & 1) * 4 ^ (position & 2) ^ (position >> 2 & 1) * 5;
+    return position * kPitch + (byte ^ (key * 16 & (kPitch - 1)));
+  }
 };
+
+// The loader brings what was in the cache before the step, if that lies in whole chunks: the positions below
+// this. Of others it leaves the address of the head's vector, and consumers put them into the stages.
+template <class C>
+MK_INLINE u32 brought_to(const AttendArgs& a, const Rows& r) {
+  return a.head_dim * C::bytes % 16 == 0 ? r.earlier(a) : 0;
+}
 
 // What a warp works on. The forms of attention hold nothing but numbers, so that these stay in registers.
 struct Warp {
-  const Worker& w;
+  Worker& w;
   const AttendArgs& a;
   const AttendScratch& scratch;
   const Block& b;
-  const WarpPositions& at;
+  u32 first;    // of its 32 positions
+  u32 brought;  // brought_to()
   MK_INLINE u32 lane() const { return w.lane(); }
   MK_INLINE u32 warp() const { return w.warp(); }
   // Whether any row sees any of its positions; then the one nearest to position `index` that one does.
-  MK_INLINE bool sees() const { return b.sees(at.first, at.first + kWarpLanes); }
+  MK_INLINE bool sees() const { return b.sees(first, first + kWarpLanes); }
   MK_INLINE u32 nearest_seen(u32 index) const {
-    const u32 position = at.first + index, last = b.end - 1;
-    return (position < b.begin ? b.begin : position < last ? position : last) - at.first;
+    const u32 position = first + index, last = b.end - 1;
+    return (position < b.begin ? b.begin : position < last ? position : last) - first;
   }
 };
+
+// Bytes [byte, byte + 16) of a row of `bytes`, zeros from its end on.
+MK_INLINE u32x4 load_chunk(AS1 const char* row, u32 byte, u32 bytes) {
+  if (bytes % 16 == 0) return *(AS1 const u32x4*)(row + byte);
+  u32x4 words = u32x4(0);
+  MK_UNROLL
+  for (u32 i = 0; i < 16; ++i)
+    if (byte + i < bytes) words[i / 4] |= (u32)(uint8_t)row[byte + i] << i % 4 * 8;
+  return words;
+}
+
+// Puts the warp's rows that the loader has not brought in the place of their addresses, some at a time.
+template <class C>
+MK_INLINE void put_rows(const Warp& x, u32 column, AS3 char* rows) {
+  using S = StageRows<C>;
+  constexpr u32 kAtOnce = 4, kStep = kWarpLanes / S::kChunks;
+  const u32 begin = x.b.begin > x.brought ? x.b.begin : x.brought, bytes = x.a.head_dim * C::bytes,
+            to = least(x.b.end - x.first, kWarpLanes), byte = x.lane() % S::kChunks * 16,
+            at = column * C::bytes + byte;
+  MK_ROLLED
+  for (u32 from = begin > x.first ? begin - x.first : 0; from < to; from += kAtOnce * kStep) {
+    const auto row = [&](u32 i) { return from + i * kStep + x.lane() / S::kChunks; };
+    u32x4 chunk[kAtOnce];
+    MK_UNROLL
+    for (u32 i = 0; i < kAtOnce; ++i) {
+      chunk[i] = u32x4(0);
+      if (row(i) < to && at < bytes && *x.w.gave_up() == 0)
+        chunk[i] = load_chunk((AS1 const char*)*(AS3 const u64*)(rows + S::at(row(i), 0)), at, bytes);
+    }
+    mk_warp_sync();
+    MK_UNROLL
+    for (u32 i = 0; i < kAtOnce; ++i)
+      if (row(i) < to && at < bytes) *(AS3 u32x4*)(rows + S::at(row(i), byte)) = chunk[i];
+  }
+  mk_warp_sync();
+}
+
+// Lets the stages of [from, to) of a piece go by, which others read.
+template <class C>
+MK_INLINE void pass_stages(const Warp& x, u32 from, u32 to) {
+  const u32 piece = x.first - x.warp() * kWarpLanes;
+  MK_ROLLED
+  for (u32 first = piece + from; first < piece + to; first += StageRows<C>::kPositions) {
+    if (!x.b.sees(first, first + StageRows<C>::kPositions)) continue;
+    acquire_stage(x.w);
+    release_stage(x.w);
+  }
+}
+
+// Takes the stages of `column` of keys or values: use(rows) gets those of the warp's positions, if any of its
+// rows sees one.
+template <class C, class Use>
+MK_INLINE void take_rows(const Warp& x, u32 column, Use use) {
+  using S = StageRows<C>;
+  const u32 mine = x.warp() * kWarpLanes / S::kPositions * S::kPositions;
+  pass_stages<C>(x, 0, x.sees() ? mine : kPiece);
+  if (!x.sees()) return;
+  AS3 char* rows = acquire_stage(x.w) + (x.warp() * kWarpLanes - mine) * S::kPitch;
+  put_rows<C>(x, column, rows);
+  use(rows);
+  release_written_stage(x.w);
+  pass_stages<C>(x, mine + S::kPositions, kPiece);
+}
 
 }  // namespace mk

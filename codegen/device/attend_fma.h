@@ -6,12 +6,9 @@
 
 namespace mk {
 
-// Elements [i, i + 4) of a vector of an even number, 0 from its end on.
-MK_INLINE f32x4 load4(AS1 const f32* vector, u32 i, u32 count) {
-  if (count % 4 == 0) return *(AS1 const f32x4*)(vector + i);
-  const f32x2 low = *(AS1 const f32x2*)(vector + i);
-  const f32x2 high = i + 2 < count ? *(AS1 const f32x2*)(vector + i + 2) : f32x2(0);
-  return f32x4{low[0], low[1], high[0], high[1]};
+// Elements [i, i + 4) of a position in a stage; zeros are behind a row.
+MK_INLINE f32x4 load4(AS3 const char* rows, u32 position, u32 i) {
+  return *(AS3 const f32x4*)(rows + StageRows<F32>::at(position, i * sizeof(f32)));
 }
 
 struct FmaForm {
@@ -34,20 +31,22 @@ struct FmaForm {
     if (head_dim % 4 != 0 && w.lane() < 2) put_query(q, row, head_dim + w.lane(), 0, head_dim);
   }
 
-  MK_INLINE void multiply_keys(const Warp& x) {
-    const u32 position = x.at.first + x.lane();
+  MK_INLINE void begin() {
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row) score[row] = 0;
-    if (position >= x.b.begin && position < x.b.end) {
-      AS1 const f32* key = (AS1 const f32*)(x.a.cache.k + x.at.at(x.lane()));
-      for (u32 i = 0; i < x.a.head_dim; i += 4) {
-        const f32x4 k = load4(key, i, x.a.head_dim);
+  }
+
+  // Columns [column, column + kSumColumns) of keys.
+  MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
+    const u32 position = x.first + x.lane(), columns = least(x.a.head_dim - column, kSumColumns);
+    if (position < x.b.begin || position >= x.b.end) return;
+    for (u32 i = 0; i < columns; i += 4) {
+      const f32x4 k = load4(rows, x.lane(), i);
+      MK_UNROLL
+      for (u32 row = 0; row < kRows; ++row) {
+        const f32x4 q = *(AS3 const f32x4*)((AS3 const f32*)x.scratch.q + row * kMaxHeadDim + column + i);
         MK_UNROLL
-        for (u32 row = 0; row < kRows; ++row) {
-          const f32x4 q = *(AS3 const f32x4*)((AS3 const f32*)x.scratch.q + row * kMaxHeadDim + i);
-          MK_UNROLL
-          for (u32 e = 0; e < 4; ++e) score[row] = __builtin_fmaf(q[e], k[e], score[row]);
-        }
+        for (u32 e = 0; e < 4; ++e) score[row] = __builtin_fmaf(q[e], k[e], score[row]);
       }
     }
   }
@@ -55,7 +54,7 @@ struct FmaForm {
   MK_INLINE void hide_unseen(const Warp& x, f32 scale) {
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row)
-      score[row] = x.b.visible(x.a, row, x.at.first + x.lane()) ? score[row] * scale : kNone;
+      score[row] = x.b.visible(x.a, row, x.first + x.lane()) ? score[row] * scale : kNone;
   }
 
   MK_INLINE void put_greatest(const Warp& x) {
@@ -76,16 +75,18 @@ struct FmaForm {
     mk_warp_sync();
   }
 
-  MK_INLINE void multiply_values(const Warp& x, u32 column) {
-    const u32 mine = column + 2 * x.lane();
+  MK_INLINE void begin_sums() {
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row) sum[row] = 0;
-    if (mine >= x.a.head_dim) return;
-    const u32 begin = x.b.begin > x.at.first ? x.b.begin - x.at.first : 0;
-    const u32 left = x.b.end > x.at.first ? x.b.end - x.at.first : 0;
+  }
+
+  MK_INLINE void add_values(const Warp& x, AS3 const char* rows, u32 column) {
+    if (column + 2 * x.lane() >= x.a.head_dim) return;
+    const u32 begin = x.b.begin > x.first ? x.b.begin - x.first : 0;
+    const u32 left = x.b.end > x.first ? x.b.end - x.first : 0;
     const u32 end = left < kWarpLanes ? left : kWarpLanes;
     for (u32 i = begin; i < end; ++i) {
-      const f32x2 value = *(AS1 const f32x2*)(x.a.cache.v + x.at.at(i) + mine * sizeof(f32));
+      const f32x2 value = *(AS3 const f32x2*)(rows + StageRows<F32>::at(i, 2 * x.lane() * sizeof(f32)));
       MK_UNROLL
       for (u32 row = 0; row < kRows; ++row) {
         const f32 weight = weights(x, i)[row];

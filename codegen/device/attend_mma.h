@@ -10,17 +10,10 @@ namespace mk {
 
 constexpr u32 kKeyStep = 32;  // elements of a key that 4 lanes load at a time
 
-// Elements [i, i + 8) of a vector as matrix instructions take them, 0 from its end on.
+// Elements [i, i + 8) of a position in a stage as matrix instructions take them, 0 from the `count`-th on.
 template <class C>
-MK_INLINE u32x4 load8(AS1 const char* vector, u32 i, u32 count) {
-  if (count % 8 == 0) return i < count ? C::load8(vector + i * C::bytes) : u32x4(0);
-  u32x4 words;
-  MK_UNROLL
-  for (u32 k = 0; k < 4; ++k) {
-    const auto at = [&](u32 e) { return e < count ? C::load(vector + e * C::bytes) : 0; };
-    words[k] = C::Half::pack(at(i + 2 * k), at(i + 2 * k + 1));
-  }
-  return words;
+MK_INLINE u32x4 load8(AS3 const char* rows, u32 position, u32 i, u32 count) {
+  return i < count ? C::load8(rows + StageRows<C>::at(position, i * C::bytes)) : u32x4(0);
 }
 
 template <class C>
@@ -47,17 +40,24 @@ struct MmaForm {
       put_query(q, row, i, 0, head_dim);
   }
 
-  MK_INLINE void add_keys(const Warp& x) {
-    AS3 const char* row = x.scratch.q + g(x) * stride(x.a.head_dim) + 16 * t(x);
-    AS1 const char* key[4];
+  MK_INLINE void begin() {
     MK_UNROLL
-    for (u32 j = 0; j < 4; ++j) key[j] = x.a.cache.k + x.at.at(x.nearest_seen(8 * j + g(x)));
-    for (u32 step = 0; step < x.a.head_dim; step += kKeyStep) {
-      const u32x4 low = *(AS3 const u32x4*)(row + 2 * step);
-      const u32x4 high = *(AS3 const u32x4*)(row + 2 * step + kSumRows * stride(x.a.head_dim));
+    for (u32 j = 0; j < 4; ++j) MK_UNROLL
+    for (u32 i = 0; i < 4; ++i) score[j][i] = 0;
+  }
+
+  // Columns [column, column + kSumColumns) of keys.
+  MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
+    const u32 columns = least(x.a.head_dim - column, kSumColumns);
+    AS3 const char* query = x.scratch.q + g(x) * stride(x.a.head_dim) + 16 * t(x) + 2 * column;
+    MK_ROLLED
+    for (u32 step = 0; step < columns; step += kKeyStep) {
+      const u32x4 low = *(AS3 const u32x4*)(query + 2 * step);
+      const u32x4 high = *(AS3 const u32x4*)(query + 2 * step + kSumRows * stride(x.a.head_dim));
       u32x4 k[4];
       MK_UNROLL
-      for (u32 j = 0; j < 4; ++j) k[j] = load8<C>(key[j], step + 8 * t(x), x.a.head_dim);
+      for (u32 j = 0; j < 4; ++j)
+        k[j] = load8<C>(rows, x.nearest_seen(8 * j + g(x)), step + 8 * t(x), columns);
       MK_UNROLL
       for (u32 j = 0; j < 4; ++j) {
         Half::mma(score[j], u32x4{low[0], high[0], low[1], high[1]}, k[j][0], k[j][1]);
@@ -66,18 +66,11 @@ struct MmaForm {
     }
   }
 
-  MK_INLINE void multiply_keys(const Warp& x) {
-    MK_UNROLL
-    for (u32 j = 0; j < 4; ++j) MK_UNROLL
-    for (u32 i = 0; i < 4; ++i) score[j][i] = 0;
-    if (x.sees()) add_keys(x);
-  }
-
   MK_INLINE void hide_unseen(const Warp& x, f32 scale) {
     MK_UNROLL
     for (u32 j = 0; j < 4; ++j) MK_UNROLL
     for (u32 i = 0; i < 4; ++i) {
-      const bool visible = x.b.visible(x.a, g(x) + i / 2 * kSumRows, x.at.first + 8 * j + 2 * t(x) + i % 2);
+      const bool visible = x.b.visible(x.a, g(x) + i / 2 * kSumRows, x.first + 8 * j + 2 * t(x) + i % 2);
       score[j][i] = visible ? score[j][i] * scale : kNone;
     }
   }
@@ -113,21 +106,21 @@ struct MmaForm {
     }
   }
 
-  MK_INLINE void multiply_values(const Warp& x, u32 column) {
+  MK_INLINE void begin_sums() {
     MK_UNROLL
     for (u32 j = 0; j < 8; ++j) MK_UNROLL
     for (u32 i = 0; i < 4; ++i) sum[j][i] = 0;
-    if (x.sees()) add_values(x, column);
   }
 
-  MK_INLINE void add_values(const Warp& x, u32 column) {
+  MK_INLINE void add_values(const Warp& x, AS3 const char* rows, u32 column) {
+    const u32 columns = x.a.head_dim - column;
     MK_UNROLL
     for (u32 step = 0; step < 2; ++step) {
       u32x4 value[4];  // of positions 2t, 2t + 1, 2t + 8 and 2t + 9 of 16
       MK_UNROLL
       for (u32 i = 0; i < 4; ++i) {
         const u32 index = x.nearest_seen(kHalf * step + 2 * t(x) + i / 2 * 8 + i % 2);
-        value[i] = load8<C>(x.a.cache.v + x.at.at(index), column + 8 * g(x), x.a.head_dim);
+        value[i] = load8<C>(rows, index, 8 * g(x), columns);
       }
       MK_UNROLL
       for (u32 j = 0; j < 8; ++j) {

@@ -85,7 +85,7 @@ struct PagedCache {
 // cosines, then sines; q_norm, k_norm [head_dim] or null; of each part part_acc [T, heads*head_dim] and
 // part_ml [T, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim]. By row block (ir/values.h):
 // its request, first_row and rows of the step, kv_len positions in the cache up to its last row. By request:
-// context, the positions with all its rows.
+// context, the positions with all its rows of the step, which are step_rows.
 struct AttendArgs {
   AS1 const f32* q;
   AS1 const f32* k;
@@ -103,6 +103,7 @@ struct AttendArgs {
   AS3 const u32* rows;
   AS3 const u32* kv_len;
   AS3 const u32* context;
+  AS3 const u32* step_rows;
   u32 tokens;
   u32 part;         // its positions (ir/values.h)
   u32 out_rounded;  // out is bf16
@@ -191,7 +192,7 @@ struct DrawArgs {
 };
 
 extern "C" {
-void mkd_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32 stages, u32 loaders);
+void mkd_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*, u32 stages);
 void mkd_step_begin(Worker*, AS1 const MkSession*, AS1 const MkStep*);
 bool mkd_next_step(Worker*, AS1 const MkSession*, AS1 MkStep*, u32 tokens_symbol, u32 requests_symbol,
                    u32 logit_rows_symbol);
@@ -202,6 +203,8 @@ void mkd_load_list(Worker*, AS1 const MkStep*, u32 number, u32 list, u32 count);
 void mkd_set_element(Worker*, u32 list, u32 index, u32 value);
 void mkd_sum_list(Worker*, u32 list, u32 count);
 AS3 u32* mkd_list(Worker*, u32 list);
+void mkd_lists_made(Worker*);
+bool mkd_await_lists(Worker*, u32 number);
 u32 mkd_element(Worker*, u32 list, u32 index);
 u32 mkd_row_of(Worker*, u32 list, u32 count, u32 task);
 void mkd_size_parts(Worker*, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 most_rows, u32 slots);
@@ -214,8 +217,9 @@ void mkd_notify_logged(Worker*, u32 cell, u32 count, u32 expected, u32 log, u32 
 u32 mkd_next_queued(Worker*, u32 tickets);
 u32 mkd_next_ready(Worker*, u32 tickets, u32 tasks, u32 grid, u32 log, u32 per_cell);
 u32 mkd_next_handed(Worker*);
-u32 mkd_hand_over_bulk(Worker*, u32 tickets);
-u32 mkd_hand_over_async(Worker*, u32 tickets);
+u32 mkd_hand_over(Worker*, u32 tickets);
+void mkd_hand_back(Worker*, u32 task);
+u32 mkd_next_handed_back(Worker*);
 void mkd_barrier();
 void mkd_task_begin(Worker*, u32 grid, u32 task);
 void mkd_task_ready(Worker*);
@@ -231,8 +235,11 @@ void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*
 void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
                               u32 first, u32 count);
 u32 mkd_look_up(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
-u32 mkd_loader_look_up_bulk(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
-u32 mkd_loader_look_up_async(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
+u32 mkd_loader_look_up(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
+void mkd_stream_cache_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
+void mkd_stream_cache_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
+void mkd_stream_cache_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
+void mkd_stream_cache_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
 void mkd_loader_end(Worker*);
 
 void mkb_product_rows(Worker*, const ProductArgs*);

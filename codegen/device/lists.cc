@@ -1,6 +1,7 @@
 // The lists in a worker's shared memory: those of the step, what rows are cut into, and where the tasks of
 // the rows of ragged grids begin. A list is named by its first word.
 #include "codegen/device/bodies.h"
+#include "codegen/device/loaders.h"
 
 namespace mk {
 namespace {
@@ -89,6 +90,15 @@ MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 most_row
     w->list(block_kv_len)[k] = w->list(kv_len)[b] - left + rows;
   }
   consumer_barrier();
+}
+
+// Consumer threads, after the barrier that ends the lists: the loader may read them, up to its step's end.
+MK_BODY void mkd_lists_made(Worker* w) {
+  if (w->thread == 0) mk_mbar_arrive(w->listed());
+}
+// The loader: whether the lists that are the kernel's `number`-th have been made; false after a fault.
+MK_BODY bool mkd_await_lists(Worker* w, u32 number) {
+  return wait_free(*w, w->listed(), number % 2);
 }
 
 }  // namespace mk

@@ -51,7 +51,8 @@ bool mk_mbar_test(AS3 u64* bar, u32 parity) noexcept;
 // cp.async.bulk global -> shared, completes `bytes` on bar (async proxy). 16-byte aligned, bytes a multiple
 // of 16. sm_90 on.
 void mk_bulk_load(AS3 void* dst, AS1 const void* src, u32 bytes, AS3 u64* bar) noexcept;
-// cp.async of 16 bytes, and: arrive on bar once this thread's earlier ones are complete (noinc). sm_80 on.
+// cp.async of 16 bytes, and: count one more arrival on bar, made once this thread's earlier ones are
+// complete. sm_80 on.
 void mk_async_load16(AS3 void* dst, AS1 const void* src) noexcept;
 void mk_async_arrive(AS3 u64* bar) noexcept;
 void mk_fence_proxy_async() noexcept;  // orders generic-proxy writes before later async-proxy accesses

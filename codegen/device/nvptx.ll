@@ -12,7 +12,7 @@ declare void @llvm.nvvm.bar.warp.sync(i32)
 declare float @llvm.nvvm.shfl.sync.bfly.f32(i32, float, i32, i32)
 declare void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3), i32)
 declare void @llvm.nvvm.cp.async.cg.shared.global.16(ptr addrspace(3), ptr addrspace(1))
-declare void @llvm.nvvm.cp.async.mbarrier.arrive.noinc.shared(ptr addrspace(3))
+declare void @llvm.nvvm.cp.async.mbarrier.arrive.shared(ptr addrspace(3))
 declare void @llvm.nvvm.nanosleep(i32)
 declare float @llvm.nvvm.rsqrt.approx.f(float)
 declare float @llvm.nvvm.rcp.approx.ftz.f(float)
@@ -135,7 +135,7 @@ define void @mk_async_load16(ptr addrspace(3) %dst, ptr addrspace(1) %src) #0 {
   ret void
 }
 define void @mk_async_arrive(ptr addrspace(3) %bar) #0 {
-  call void @llvm.nvvm.cp.async.mbarrier.arrive.noinc.shared(ptr addrspace(3) %bar)
+  call void @llvm.nvvm.cp.async.mbarrier.arrive.shared(ptr addrspace(3) %bar)
   ret void
 }
 

@@ -5,6 +5,7 @@
 // brings does not depend on the step as long as one pass over the weights serves all tokens, and requests
 // only leave during a launch. So the ring is full when a step begins.
 #include "codegen/device/bodies.h"
+#include "codegen/device/loaders.h"
 
 namespace mk {
 namespace {
@@ -64,13 +65,11 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
   if (b == 0) mk_store_release(&step->begun, left > 0 ? next : kLaunchOver);
 }
 
-// Waits for the step that the loading threads are at, and takes its symbols. The same to all of them.
+// Waits for the step that the loader is at, and takes its symbols.
 MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
   if (w.known == w.step) return true;
   poll(w, w.begun(), kStepCell, w.step, 0);
-  f32 ended = over(w) ? 1 : 0;
-  if (w.loaders > 1) ended = mk_warp_max(ended);
-  if (ended > 0) return false;
+  if (any_lane(over(w))) return false;
   w.known = w.step;
   MK_UNROLL
   for (u32 i = 0; i < kMaxSymbols; ++i) symbols[i] = (u32)step->symbol[i];
@@ -128,12 +127,12 @@ MK_BODY void mkd_leave_next_step(Worker* w, AS1 const MkSession* session, AS1 Mk
   if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol, logit_rows_symbol}, next);
 }
 
-// Loading threads, before what depends on the step: whether it has begun; its symbols.
+// The loader, before what depends on the step: whether it has begun; its symbols.
 MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
   return join(*w, step, symbols);
 }
 
-// Loading threads, after a step's segments: whether there is another step to load for. They may do so before
+// The loader, after a step's segments: whether there is another step to load for. They may do so before
 // it has begun where weights stream the same way for any number of its tokens, which are no more than those
 // of the step before: in one pass, by blocks of one size.
 MK_BODY bool mkd_loader_next_step(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step,

@@ -22,21 +22,6 @@ MK_INLINE u32 take_ticket(const Worker& w, u32 tickets) {
   return mk_add_relaxed(w.counters + tickets, 1);
 }
 
-// Loading threads: draws a task of the grid whose operands they bring, and hands it to the consumers. Not
-// ahead of need: whoever draws early draws too much.
-template <class Loader>
-MK_INLINE u32 hand_over(Worker& w, u32 tickets) {
-  const u32 slot = w.handed % kHandedTasks, round = w.handed / kHandedTasks;
-  ++w.handed;
-  if (!wait_free<Loader>(w, w.handed_empty(slot), (round + 1) % 2)) return kNoTask;
-  if (Loader::leads(w)) {
-    *w.handed_task(slot) = take_ticket(w, tickets);
-    mk_mbar_arrive(w.handed_full(slot));
-  }
-  Loader::sync();
-  return *w.handed_task(slot);
-}
-
 }  // namespace
 
 // Consumer threads: the next of the grid's tasks, in their order.
@@ -75,11 +60,40 @@ MK_BODY u32 mkd_next_handed(Worker* w) {
   return tell_all(*w, task);
 }
 
-MK_BODY u32 mkd_hand_over_bulk(Worker* w, u32 tickets) {
-  return hand_over<Bulk>(*w, tickets);
+// Consumer threads: tells the loader which task they have drawn.
+MK_BODY void mkd_hand_back(Worker* w, u32 task) {
+  const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
+  if (w->thread == kDrawer) {
+    wait_phase(*w, w->handed_empty(slot), (round + 1) % 2, kDrawnCell, w->handed);
+    *w->handed_task(slot) = task;
+    mk_mbar_arrive(w->handed_full(slot));
+  }
+  ++w->handed;
 }
-MK_BODY u32 mkd_hand_over_async(Worker* w, u32 tickets) {
-  return hand_over<Async>(*w, tickets);
+
+// The loader: the next task that the consumers have drawn.
+MK_BODY u32 mkd_next_handed_back(Worker* w) {
+  const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
+  ++w->handed;
+  if (!wait_free(*w, w->handed_full(slot), round % 2)) return kNoTask;
+  const u32 task = *w->handed_task(slot);
+  mk_warp_sync();
+  if (w->lane() == 0) mk_mbar_arrive(w->handed_empty(slot));
+  return task;
+}
+
+// The loader: draws a task of the grid whose operands it brings, and hands it to the consumers. Not ahead of
+// need: whoever draws early draws too much.
+MK_BODY u32 mkd_hand_over(Worker* w, u32 tickets) {
+  const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
+  ++w->handed;
+  if (!wait_free(*w, w->handed_empty(slot), (round + 1) % 2)) return kNoTask;
+  if (w->lane() == 0) {
+    *w->handed_task(slot) = take_ticket(*w, tickets);
+    mk_mbar_arrive(w->handed_full(slot));
+  }
+  mk_warp_sync();
+  return *w->handed_task(slot);
 }
 
 }  // namespace mk

@@ -21,7 +21,7 @@ MK_INLINE u32 passes_of(u32 tokens, u32 group) {
 template <class Loader>
 MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count = 1, u64 stride = 0) {
   const u32 slot = w.stage % w.stages;
-  if (!wait_free<Loader>(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return false;
+  if (!wait_free(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return false;
   Loader::begin(w, slot, count * bytes);
   for (u32 i = 0; i < count; ++i, from += stride) Loader::copy(w, slot, i * bytes, from, bytes);
   Loader::end(w, slot);
@@ -79,32 +79,22 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const ProductArgs& p = a.product;
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
-  for (u32 task = first; task < first + count && !Loader::any(over(w)); ++task) {
-    const u32 slot = task % slots, rows = Loader::same(a.slot_rows[slot]);
+  for (u32 task = first; task < first + count && !any_lane(over(w)); ++task) {
+    const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]);
     stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
                    {task / slots, 1, p.tiles, tail_bytes, passes_of(rows, kGroupTokens), 1});
   }
 }
 
-// What one word of a table says once its event is complete; any number up to `most` after a fault.
-template <class Loader>
-MK_INLINE u32 loader_look_up(Worker& w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
-  poll(w, cell, expected);
-  return least(Loader::same(*table), most);
-}
-
 }  // namespace
 
-// All threads of the worker, at the kernel's start: fills *w and initialises the barriers. `loaders`: threads
-// of the loader warp that load.
-MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step, u32 stages,
-                       u32 loaders) {
+// All threads of the worker, at the kernel's start: fills *w and initialises the barriers.
+MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step, u32 stages) {
   w->thread = mk_thread();
   w->shared = mk_shared();
   w->session = session;
   w->launch = step;
   w->counters = (AS1 u32*)session->counters + step->serial % 2 * session->event_cells;
-  w->loaders = loaders;
   w->step = step->begun;  // 0 but for the kernels of later steps
   w->known = ~0u;
   w->stages = stages;
@@ -114,11 +104,13 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   w->grid = 0;
   w->task = 0;
   if (w->thread == 0) {
+    *w->gave_up() = 0;
     for (u32 slot = 0; slot < stages; ++slot) {
-      mk_mbar_init(w->full(slot), loaders);
+      mk_mbar_init(w->full(slot), 1);
       mk_mbar_init(w->empty(slot), kConsumerWarps);
     }
-    mk_mbar_init(w->loaded(), loaders);
+    mk_mbar_init(w->loaded(), kWarpLanes);
+    mk_mbar_init(w->listed(), 1);
     for (u32 slot = 0; slot < kHandedTasks; ++slot) {
       mk_mbar_init(w->handed_full(slot), 1);
       mk_mbar_init(w->handed_empty(slot), 1);
@@ -193,7 +185,7 @@ MK_BODY void mkd_task_end(Worker* w, u32 tasks) {
   stamp(*w, kTaskEnded, w->grid, w->task + tasks);
 }
 
-// Loading threads, around what they bring for tasks [first, end) of a grid.
+// The loader, around what they bring for tasks [first, end) of a grid.
 MK_BODY void mkd_load_begin(Worker* w, u32 grid, u32 first) {
   stamp(*w, kTaskBegun, grid, first);
 }
@@ -201,8 +193,7 @@ MK_BODY void mkd_load_end(Worker* w, u32 grid, u32 end) {
   stamp(*w, kTaskEnded, grid, end);
 }
 
-// The loader's one thread: brings strips of a packed weight through the ring, waiting for nothing but free
-// stages.
+// The loader: brings strips of a packed weight through the ring, waiting for nothing but free stages.
 MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
                              u32 tail_bytes, u32 tokens, u32 elem_bytes) {
   stream_product<Bulk>(*w, weights, first, count, tiles, tail_bytes, tokens, elem_bytes);
@@ -212,10 +203,10 @@ MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const E
   stream_experts<Bulk>(*w, weights, *a, slots, elem_bytes, first, count);
 }
 
-// The same by all lanes of the loader warp, for targets without a copy engine.
+// The same for targets without a copy engine.
 MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
                               u32 tail_bytes, u32 tokens, u32 elem_bytes) {
-  stream_product<Async>(*w, weights, first, count, tiles, tail_bytes, Async::same(tokens), elem_bytes);
+  stream_product<Async>(*w, weights, first, count, tiles, tail_bytes, same_in_lanes(tokens), elem_bytes);
 }
 MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
                                       u32 elem_bytes, u32 first, u32 count) {
@@ -235,15 +226,13 @@ MK_BODY u32 mkd_look_up(Worker* w, u32 cell, u32 expected, AS1 const u32* table,
   return *w->found();
 }
 
-// The same for the loading threads.
-MK_BODY u32 mkd_loader_look_up_bulk(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
-  return loader_look_up<Bulk>(*w, cell, expected, table, most);
-}
-MK_BODY u32 mkd_loader_look_up_async(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
-  return loader_look_up<Async>(*w, cell, expected, table, most);
+// The same for the loader.
+MK_BODY u32 mkd_loader_look_up(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+  poll(*w, cell, expected);
+  return least(same_in_lanes(*table), most);
 }
 
-// The loading threads, at the end: after a fault consumers leave stages behind, and a worker must not
+// The loader, at the end: after a fault consumers leave stages behind, and a worker must not
 // exit while copies into its shared memory are under way.
 MK_BODY void mkd_loader_end(Worker* w) {
   const u32 begun = w->stage;

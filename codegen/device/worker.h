@@ -23,6 +23,7 @@ constexpr u32 kListBytes = 8192;  // behind the barriers: lists of the step, of 
 constexpr u32 kScratchBytes = 26624;  // behind the lists; a task's own, free at its end
 constexpr u32 kMaxStages = 32;
 constexpr u32 kHandedTasks = 16;  // that the loader has drawn and the consumers have not begun
+constexpr u32 kPlaces = 16;       // of groups of positions that a task reads of a cache
 constexpr u32 kMaxTokens = 256;   // T of a step
 
 // State of one thread of a worker. Shared memory: stages, barriers, lists, scratch.
@@ -32,9 +33,8 @@ struct Worker {
   AS1 const MkSession* session;
   AS1 const MkStep* launch;
   AS1 u32* counters;  // this step's bank
-  u32 loaders;        // threads of the loader warp that load
   u32 step;           // of the launch, that this thread's role is at
-  u32 known;          // of the loading threads: the newest step that they know to have begun
+  u32 known;          // of the loader: the newest step that they know to have begun
   u32 stages;
   u32 stage;   // stages acquired so far by this thread's role
   u32 handed;  // tasks that the loader handed over, likewise
@@ -53,15 +53,20 @@ struct Worker {
   MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
   MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
   MK_INLINE AS3 u64* loaded() const { return full(2 * kMaxStages); }  // a phase for each step
-  MK_INLINE AS3 u64* handed_full(u32 slot) const { return full(2 * kMaxStages + 1 + slot); }
+  MK_INLINE AS3 u64* listed() const { return loaded() + 1; }          // likewise, once its lists are made
+  MK_INLINE AS3 u64* handed_full(u32 slot) const { return listed() + 1 + slot; }
   MK_INLINE AS3 u64* handed_empty(u32 slot) const { return handed_full(kHandedTasks + slot); }
-  MK_INLINE AS3 u32* handed_task(u32 slot) const { return (AS3 u32*)handed_full(2 * kHandedTasks) + slot; }
+  // The loader's, of what it brings of a cache: where groups of positions lie.
+  MK_INLINE AS3 u64* place(u32 group) const { return handed_full(2 * kHandedTasks) + group; }
+  MK_INLINE AS3 u32* handed_task(u32 slot) const { return (AS3 u32*)place(kPlaces) + slot; }
   MK_INLINE AS3 u32* told_task(u32 slot) const { return handed_task(kHandedTasks) + slot; }
   MK_INLINE AS3 u32* arrived_last() const { return told_task(2); }
   MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // by a lookup
   MK_INLINE AS3 u32* goes_on() const { return arrived_last() + 2; }
+  // Not 0 once a thread has given up to wait for a stage: then nobody knows what stages hold.
+  MK_INLINE AS3 u32* gave_up() const { return arrived_last() + 3; }
   // Of a traced kernel, for the thread that stamps: stamps so far; time waited for the ring in its task.
-  MK_INLINE AS3 u32* stamped() const { return arrived_last() + 3 + thread / kConsumerThreads; }
+  MK_INLINE AS3 u32* stamped() const { return arrived_last() + 4 + thread / kConsumerThreads; }
   MK_INLINE AS3 u32* in_ring() const { return stamped() + kTracks; }
   MK_INLINE AS3 u32* list(u32 word) const {
     return (AS3 u32*)(shared + stages * kStageBytes + kBarrierBytes) + word;
@@ -121,10 +126,13 @@ MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
 MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity, u32 cell, u32 seen) {
   u64 since = 0;
   while (!mk_mbar_try_wait(bar, parity)) {
-    if (faulted(w)) return;
     const u64 now = mk_time_ns();
     if (since == 0) since = now;
-    if (w.timeout_ns() != 0 && now - since > w.timeout_ns()) return record_fault(w, cell, seen, 0);
+    const bool late = w.timeout_ns() != 0 && now - since > w.timeout_ns();
+    if (!late && !faulted(w)) continue;
+    if (late) record_fault(w, cell, seen, 0);
+    *w.gave_up() = 1;
+    return;
   }
 }
 
@@ -169,7 +177,7 @@ MK_INLINE void ring_wait_end(const Worker& w, u64 since) {
 }
 
 // The next filled stage; every consumer warp acquires and releases each stage once, in order.
-MK_INLINE AS3 const char* acquire_stage(const Worker& w) {
+MK_INLINE AS3 char* acquire_stage(const Worker& w) {
   const u32 slot = w.stage % w.stages;
   const u64 since = mk_tracing() ? ring_wait_begin(w, w.full(slot), w.stage / w.stages % 2) : 0;
   wait_phase(w, w.full(slot), w.stage / w.stages % 2, kRingCell, w.stage);
@@ -182,6 +190,13 @@ MK_INLINE void release_stage(Worker& w) {
   ++w.stage;
 }
 
+// The same of a stage that threads have written: what comes next may be a copy of the engine.
+MK_INLINE void release_written_stage(Worker& w) {
+  mk_warp_sync();
+  if (w.lane() == 0) mk_fence_proxy_async();
+  release_stage(w);
+}
+
 MK_INLINE constexpr u32 least(u32 a, u32 b) {
   return a < b ? a : b;
 }
@@ -191,8 +206,8 @@ MK_INLINE f32 as_f32(u32 bits) {
   return __builtin_bit_cast(f32, bits);
 }
 
-// Storage types of weights and caches: `word` is two values, the low half first. load8: 8 values as matrix
-// instructions of the type Half take them.
+// Storage types of weights and caches: `word` is two values, the low half first. load8: 8 values of a stage
+// as matrix instructions of the type Half take them.
 struct F32 {
   static constexpr u32 bytes = 4;
   MK_INLINE static f32 round(f32 v) { return v; }
@@ -210,7 +225,7 @@ struct Bf16 {
   }
   MK_INLINE static f32 round(f32 v) { return low(pack(v, 0)); }
   MK_INLINE static f32 load(AS1 const char* p) { return low(*(AS1 const uint16_t*)p); }
-  MK_INLINE static u32x4 load8(AS1 const char* p) { return *(AS1 const u32x4*)p; }
+  MK_INLINE static u32x4 load8(AS3 const char* p) { return *(AS3 const u32x4*)p; }
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint16_t*)p = (uint16_t)pack(v, 0); }
 };
 struct F16 {
@@ -224,7 +239,7 @@ struct F16 {
   }
   MK_INLINE static f32 round(f32 v) { return low(pack(v, 0)); }
   MK_INLINE static f32 load(AS1 const char* p) { return mk_f16_to_f32(*(AS1 const uint16_t*)p); }
-  MK_INLINE static u32x4 load8(AS1 const char* p) { return *(AS1 const u32x4*)p; }
+  MK_INLINE static u32x4 load8(AS3 const char* p) { return *(AS3 const u32x4*)p; }
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint16_t*)p = (uint16_t)pack(v, 0); }
 };
 
@@ -233,8 +248,8 @@ struct E4m3 {
   using Half = F16;
   static constexpr u32 bytes = 1;
   MK_INLINE static f32 load(AS1 const char* p) { return F16::low(mk_unpack_e4m3(*(AS1 const uint8_t*)p)); }
-  MK_INLINE static u32x4 load8(AS1 const char* p) {
-    const u32x2 codes = *(AS1 const u32x2*)p;
+  MK_INLINE static u32x4 load8(AS3 const char* p) {
+    const u32x2 codes = *(AS3 const u32x2*)p;
     return u32x4{mk_unpack_e4m3(codes[0]), mk_unpack_e4m3(codes[0] >> 16), mk_unpack_e4m3(codes[1]),
                  mk_unpack_e4m3(codes[1] >> 16)};
   }

@@ -147,7 +147,9 @@ void mk_async_load16(void* dst, const void* src) noexcept {
 void mk_async_arrive(uint64_t* word) noexcept {
   Fiber& fiber = self();
   Worker& worker = *fiber.worker;
-  AsyncArrival arrival{fiber.thread, find_mbarrier(worker, word).index, 0, {}};
+  Mbarrier& bar = find_mbarrier(worker, word);
+  ++bar.pending;
+  AsyncArrival arrival{fiber.thread, bar.index, 0, {}};
   if (worker.launch.race) arrival.epoch = worker.launch.race->async_epoch(fiber.agent);
   arrival.serial = worker.copies.serial;
   for (const Copy& copy : worker.copies.in_flight)

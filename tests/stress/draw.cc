@@ -30,7 +30,7 @@ constexpr uint32_t kRequests = 4, kStages = 1;
 // DrawArgs are where the step's first input points, but for the lists: row i is request i's only one.
 const std::string kKernel = fmt::format(
     R"(
-declare void @mkd_begin(ptr, ptr addrspace(1), ptr addrspace(1), i32, i32)
+declare void @mkd_begin(ptr, ptr addrspace(1), ptr addrspace(1), i32)
 declare void @mkd_barrier()
 declare void @mkd_set_element(ptr, i32, i32, i32)
 declare ptr addrspace(3) @mkd_list(ptr, i32)
@@ -40,7 +40,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define void @mk_kernel(ptr addrspace(1) %session, ptr addrspace(1) %step) {{
   %worker = alloca [{worker} x i8], align 8
   %arguments = alloca [{arguments} x i8], align 8
-  call void @mkd_begin(ptr %worker, ptr addrspace(1) %session, ptr addrspace(1) %step, i32 {stages}, i32 1)
+  call void @mkd_begin(ptr %worker, ptr addrspace(1) %session, ptr addrspace(1) %step, i32 {stages})
   %input = getelementptr i8, ptr addrspace(1) %step, i64 {input}
   %address = load i64, ptr addrspace(1) %input
   %given = inttoptr i64 %address to ptr

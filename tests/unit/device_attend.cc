@@ -16,18 +16,19 @@ struct Form {
   uint32_t block_rows;
   void (*append)(Worker*, const AttendArgs*, u32, u32);
   void (*attend)(Worker*, const AttendArgs*, u32, u32, u32, u32, u32);
+  void (*stream)(Worker*, const AttendArgs*, u32, u32, u32);
   double key_error, row_error;
   float k_scale = 1, v_scale = 1;
 };
 const Form kForms[] = {{4, [](float v) { return std::bit_cast<uint32_t>(v); },
                         [](uint32_t v) { return std::bit_cast<float>(v); }, kBlockRowsF32, mkb_append_f32,
-                        mkb_attend_f32, 1e-5, 5e-6},
+                        mkb_attend_f32, mkd_stream_cache_f32, 1e-5, 5e-6},
                        {2, emulator::f32_to_bf16, emulator::bf16_to_f32, kBlockRows, mkb_append_bf16,
-                        mkb_attend_bf16, 1.0 / 256, 4e-3},
+                        mkb_attend_bf16, mkd_stream_cache_bf16, 1.0 / 256, 4e-3},
                        {2, emulator::f32_to_f16, emulator::f16_to_f32, kBlockRows, mkb_append_f16,
-                        mkb_attend_f16, 1.0 / 2048, 1e-3},
+                        mkb_attend_f16, mkd_stream_cache_f16, 1.0 / 2048, 1e-3},
                        {1, emulator::f32_to_e4m3, emulator::e4m3_to_f32, kBlockRows, mkb_append_e4m3,
-                        mkb_attend_e4m3, 1.0 / 16, 1e-3, 0.0625f, 0.3f}};
+                        mkb_attend_e4m3, mkd_stream_cache_e4m3, 1.0 / 16, 1e-3, 0.0625f, 0.3f}};
 
 struct Case {
   uint32_t heads, kv_heads, head_dim, tokens, kv_len;
@@ -188,11 +189,22 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   a.heads = c.heads, a.kv_heads = c.kv_heads, a.head_dim = c.head_dim;
   a.q_eps = a.k_eps = 1e-6f;
   a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(c.head_dim));
-  Sides s;
-  s.consume = [&](Worker& w) {
-    AttendArgs mine = a;  // lists lie in the worker's memory
+  const auto with_lists = [&](Worker& w) {  // they lie in the worker's memory
+    AttendArgs mine = a;
     mine.first_row = mkd_list(&w, 0), mine.rows = mkd_list(&w, 256), mine.kv_len = mkd_list(&w, 512);
-    mine.request = mkd_list(&w, 768), mine.context = mkd_list(&w, 1024);
+    mine.request = mkd_list(&w, 768), mine.context = mkd_list(&w, 1024), mine.step_rows = mkd_list(&w, 1025);
+    return mine;
+  };
+  Sides s;
+  s.load = [&](Worker& w) {
+    const AttendArgs mine = with_lists(w);
+    if (!mkd_await_lists(&w, 0)) return;
+    for (u32 g = 0; g < c.kv_heads; ++g)
+      for (u32 k = 0; k < blocks; ++k)
+        for (u32 number = 0; number < parts_of(k); ++number) form.stream(&w, &mine, g, k, number);
+  };
+  s.consume = [&](Worker& w) {
+    const AttendArgs mine = with_lists(w);
     if (w.thread == 0) {
       for (u32 k = 0; k < blocks; ++k) {
         mkd_set_element(&w, 0, k, k * block_tokens);
@@ -201,8 +213,10 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
         mkd_set_element(&w, 768, k, 0);
       }
       mkd_set_element(&w, 1024, 0, c.kv_len);
+      mkd_set_element(&w, 1025, 0, c.tokens);
     }
     mkd_barrier();
+    mkd_lists_made(&w);
     for (u32 g = 0; g < c.kv_heads; ++g)
       for (u32 k = 0; k + 1 < blocks; ++k) form.append(&w, &mine, g, k);
     mkd_barrier();

@@ -19,18 +19,17 @@ AS1 T* global(T* p) {
 
 // What a kernel of the test does on each side of the ring.
 struct Sides {
-  std::function<void(Worker&)> load;     // each loading thread
+  std::function<void(Worker&)> load;     // each lane of the loader
   std::function<void(Worker&)> consume;  // each consumer thread
-  u32 loaders = 1;                       // loading threads
 };
 inline const Sides* sides = nullptr;  // a kernel entry takes no context
 constexpr uint32_t kTestStages = 3;
 
 inline void test_kernel(const MkSession* session, const MkStep* step) {
   Worker w;
-  mkd_begin(&w, global(session), global(step), kTestStages, sides->loaders);
+  mkd_begin(&w, global(session), global(step), kTestStages);
   if (w.warp() == kConsumerWarps) {
-    if (w.lane() < sides->loaders && sides->load) {
+    if (sides->load) {
       sides->load(w);
       mkd_loader_end(&w);
     }

@@ -94,7 +94,6 @@ void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk 
   const u32 elem_bytes = p.shape.elem_bytes, tail_bytes = a.tail_cols * kStripRows * elem_bytes;
   const u32 block = block_strips(elem_bytes);
   Sides s;
-  s.loaders = bulk ? 1 : kWarpLanes;
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
     for (u32 strip = 0; strip < a.strips; strip += least(most, a.strips))

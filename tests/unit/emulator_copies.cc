@@ -33,6 +33,8 @@ void produce(Ring& ring, Stages& stages, const mkrt::MkStep* step) {
       if (lane < kStageBytes / 16)
         mk_async_load16(&stages.data[stage][lane * 4], &ring.source[round][lane * 4]);
       mk_async_arrive(&stages.full[stage]);
+      mk_warp_sync();
+      if (lane == 0) mk_mbar_arrive(&stages.full[stage]);
     } else if (lane == 0) {
       wait_phase(&stages.empty[stage], parity ^ 1, step);
       mk_mbar_expect(&stages.full[stage], kStageBytes);
@@ -57,7 +59,7 @@ void ring_kernel(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   auto& ring = arguments_of<Ring>(session);
   auto& stages = *reinterpret_cast<Stages*>(mk_shared());
   if (mk_thread() == 0) {
-    for (uint64_t& bar : stages.full) mk_mbar_init(&bar, ring.small_copies ? 32 : 1);
+    for (uint64_t& bar : stages.full) mk_mbar_init(&bar, 1);
     for (uint64_t& bar : stages.empty) mk_mbar_init(&bar, 1);
     if (ring.fence) mk_fence_mbar_init();
   }

@@ -49,13 +49,15 @@ std::string grids_of(const TaskProgram& program) {
   return out;
 }
 
-std::string region_of(const TaskProgram& program, std::string_view grid, std::string_view role, bool writes) {
+enum class Read { kAny, kStreamed, kWaitedFor };
+std::string region_of(const TaskProgram& program, std::string_view grid, std::string_view role, bool writes,
+                      Read read = Read::kAny) {
   for (const TaskGrid& g : program.grids) {
     if (g.name != grid) continue;
     std::vector<std::string> coords;
     for (const Coord& c : g.coords) coords.push_back(c.name);
     for (const Access& a : writes ? g.writes : g.reads) {
-      if (a.role != role) continue;
+      if (a.role != role || (read != Read::kAny && a.stream != (read == Read::kStreamed))) continue;
       std::string out;
       for (const Range& r : a.region)
         out +=
@@ -82,7 +84,7 @@ l0.q product [2] x=x.rounded weight=l0.q.packed squares=x.squares -> out=l0.q
 l0.k product [1] x=x.rounded weight=l0.k.packed squares=x.squares -> out=l0.k
 l0.v product [1] x=x.rounded weight=l0.v.packed squares=x.squares -> out=l0.v
 l0.append append [2, max(0, blocks - B)] k=l0.k v=l0.v positions=positions rope=rope -> k_cache=l0.k_cache v_cache=l0.v_cache
-l0.attend attend [2, blocks, block_kv_len[k] ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml
+l0.attend attend [2, blocks, block_kv_len[k] ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml
 l0.combine combine [2, blocks] part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml -> out=l0.attended
 l0.o product [2] x=l0.attended weight=l0.o.packed residual=x next_norm=l0.post_norm -> out=l0.y rounded=l0.y.rounded squares=l0.y.squares
 l0.gate_up product [6] x=l0.y.rounded weight=l0.gate_up.packed squares=l0.y.squares -> out=l0.act
@@ -147,19 +149,24 @@ TEST_CASE("biases and head norms are operands, vectors of weights are f32") {
       if (t.kind == TensorKind::kWeight) CHECK((t.dtype == DType::f32) == (t.shape.size() == 1));
 }
 
-// Where attention's own block of rows begins to write the cache.
-const std::string kRequest = "min(block_request[k], B - 1)", kWritten = "min(block_kv_len[k], kv_len[" +
-                                                                        kRequest + "] - (1 + (q_len[" +
-                                                                        kRequest + "] - 1) mod 8))";
+// Where the step's positions of a request begin, and those that attention's own block of rows writes.
+const std::string kRequest = "min(block_request[k], B - 1)",
+                  kEarlier = "kv_len[" + kRequest + "] - q_len[" + kRequest + "]",
+                  kWritten = "min(block_kv_len[k], kv_len[" + kRequest + "] - (1 + (q_len[" + kRequest +
+                             "] - 1) mod 8))";
 
-TEST_CASE("a request's last rows come into the cache by each piece, those before them in blocks") {
+TEST_CASE(
+    "a request's last rows come into the cache by each piece, those before in blocks, and earlier ones "
+    "stream") {
   const TaskProgram program = fused(test::llama_config());
   const std::string head = "[" + kRequest + ":+1][g:+1]", first = "max(0, block_kv_len[k] - block_rows[k])",
-                    own = "max(256*p, " + kWritten + ")";
+                    appended = "max(256*p, " + kEarlier + ")", own = "max(256*p, " + kWritten + ")";
   CHECK(region_of(program, "l0.append", "k_cache", true) ==
         head + "[" + first + ":+block_kv_len[k] - " + first + "][0:+8]");
-  CHECK(region_of(program, "l0.attend", "k_cache", false) ==
-        head + "[256*p:+min(256*p + 256, " + kWritten + ") - 256*p][0:+8]");
+  CHECK(region_of(program, "l0.attend", "k_cache", false, Read::kStreamed) ==
+        head + "[256*p:+min(256*p + 256, " + kEarlier + ") - 256*p][0:+8]");
+  CHECK(region_of(program, "l0.attend", "k_cache", false, Read::kWaitedFor) ==
+        head + "[" + appended + ":+min(256*p + 256, " + kWritten + ") - " + appended + "][0:+8]");
   CHECK(region_of(program, "l0.attend", "k_cache", true) ==
         head + "[" + own + ":+min(256*p + 256, block_kv_len[k]) - " + own + "][0:+8]");
   CHECK(region_of(program, "l0.combine", "part_ml", false) ==

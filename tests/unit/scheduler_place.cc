@@ -103,7 +103,7 @@ TEST_CASE("steps are simulated with tickets up to the first that takes longer") 
           std::string::npos);
     CHECK(reason(1e6, grid).find("requests") == std::string::npos);
   }
-  CHECK(reason(1e-3, "l0.attend").find(", 4 mixed ") != std::string::npos);
+  CHECK(reason(1e-3, "l0.q").find(", 4 mixed ") != std::string::npos);
 }
 
 TEST_CASE("an event that ready tasks wait for has a log, and drawn grids have a counter each") {

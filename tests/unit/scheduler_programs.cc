@@ -101,12 +101,12 @@ TensorId Builder::attention(TensorId q, TensorId k, TensorId v, EventId q_ready,
   read(a, "q", q, rows_and(group * s.head_dim * coord(0), group * s.head_dim));
   for (auto [role, t] : {std::pair{"k", k}, {"v", v}})
     read(a, role, t, rows_and(s.head_dim * coord(0), s.head_dim));
-  // A piece's own positions: those before this step are read, this step's are written.
+  // A piece's own positions: those before this step stream, this step's are written.
   const Expr from = s.piece * coord(1);
   const Expr to = min(from + s.piece, kv_len);
   const Expr split = min(max(kv_len - tokens, from), to);
   for (auto [role, t] : {std::pair{"k_cache", k_cache}, {"v_cache", v_cache}}) {
-    read(a, role, t, {{coord(0), 1}, {from, split - from}, {0, s.head_dim}});
+    read(a, role, t, {{coord(0), 1}, {from, split - from}, {0, s.head_dim}}, true);
     write(a, role, t, {{coord(0), 1}, {split, to - split}, {0, s.head_dim}});
   }
   write(a, "part_acc", part, {{coord(0), 1}, {coord(1), 1}, {0, group * s.head_dim * tokens}});

@@ -304,6 +304,11 @@ TEST_CASE("a stream without a ring, or of what the step writes, is refused") {
   s = placed();
   s.program.grids[find_grid(s.program, "l0.q")].reads[0].stream = true;
   CHECK(proof_error(s) == "error: %l0.q streams %x0, which is written in the same step");
+  s = placed();
+  for (Access& read : s.program.grids[find_grid(s.program, "l0.attend")].reads)
+    if (read.role == "k_cache") read.region[1].size = read.region[1].size + 1;
+  CHECK(proof_error(s) ==
+        "error: %l0.attend[0, 0] streams what %l0.attend[0, 0] writes of %l0.k_cache (at T = 1, kv_len = 1)");
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+// What the loader brings for attention: keys and values of positions that were in the cache before the step,
+// in the order in which attend takes them. It needs the step's lists and waits for no event.
+#include "codegen/device/attend.h"
+#include "codegen/device/loaders.h"
+
+namespace mk {
+
+namespace {
+
+// Where the positions of a piece that begins at `first` lie. All lanes have used those of the piece before:
+// each stage ends with a barrier.
+MK_INLINE void find_places(const Worker& w, const AttendArgs& a, const Rows& r, u32 first) {
+  const u32 position = first + w.lane() * kHalf;
+  if (w.lane() < kPlaces && position < r.kv_len) *w.place(w.lane()) = r.offset_of(a.cache, position);
+  mk_warp_sync();
+}
+
+// Fills a stage, whose first position is `first` of the piece, with its positions [from, to) from `column`
+// on: with the vectors of those below `brought`, and the addresses of the others.
+template <class C>
+MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* cache, AS3 char* stage,
+                         u32 first, u32 column, u32 from, u32 to, u32 brought) {
+  using S = StageRows<C>;
+  const u32 byte = w.lane() % S::kChunks * 16, at = column * C::bytes + byte;
+  const bool there = at < a.head_dim * C::bytes;
+  MK_ROLLED
+  for (u32 half = from / kHalf * kHalf; half < to; half += kHalf) {
+    AS1 const char* vectors = cache + *w.place((first + half) / kHalf);
+    const auto for_rows = [&](auto load) {
+      MK_UNROLL
+      for (u32 i = 0; i < kHalf; i += kWarpLanes / S::kChunks) {
+        const u32 row = i + w.lane() / S::kChunks;
+        load(half + row, vectors + row * a.cache.position_stride);
+      }
+    };
+    const auto load_row = [&](u32 position, AS1 const char* vector) {
+      if (there) mk_async_load16(stage + S::at(position, byte), vector + at);
+    };
+    if (half >= from && half + kHalf <= least(to, brought)) {
+      for_rows(load_row);
+      continue;
+    }
+    for_rows([&](u32 position, AS1 const char* vector) {
+      if (position < from || position >= to) return;
+      if (position < brought) return load_row(position, vector);
+      if (byte == 0) *(AS3 u64*)(stage + S::at(position, 0)) = (u64)vector;
+    });
+  }
+}
+
+// The stages of a block of query rows, of keys or values. False: the launch is over.
+template <class C>
+MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 const char* cache, u32 piece,
+                            u32 brought) {
+  using S = StageRows<C>;
+  MK_ROLLED
+  for (u32 column = 0; column < a.head_dim; column += kSumColumns) MK_ROLLED
+  for (u32 from = 0; from < kPiece; from += S::kPositions) {
+    const u32 first = piece + from;
+    if (!b.sees(first, first + S::kPositions)) continue;
+    const u32 slot = w.stage % w.stages;
+    if (!wait_free(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return false;
+    load_rows<C>(w, a, cache, w.stage_at(slot), from, column, b.begin > first ? b.begin - first : 0,
+                 least(b.end - first, S::kPositions), brought > first ? brought - first : 0);
+    Async::end(w, slot);
+    ++w.stage;
+  }
+  return true;
+}
+
+// Piece by piece of a part, as attend takes them.
+template <class C>
+MK_INLINE void stream_cache(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 part,
+                            u32 block_rows) {
+  const Rows r(a, row_block, head);
+  const u32 brought = brought_to<C>(a, r), rows = r.count * (a.heads / a.kv_heads);
+  MK_ROLLED
+  for (u32 number = 0; number < a.part / kPiece; ++number) {
+    const Piece piece(a, r, part, number);
+    find_places(w, a, r, piece.begin);
+    MK_ROLLED
+    for (u32 row = 0; row < rows; row += block_rows) {
+      const Block b(a, r, row, block_rows);
+      if (!stream_block<C>(w, a, b, a.cache.k, piece.begin, brought)) return;
+      if (!stream_block<C>(w, a, b, a.cache.v, piece.begin, brought)) return;
+    }
+  }
+}
+
+}  // namespace
+
+MK_BODY void mkd_stream_cache_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part) {
+  stream_cache<F32>(*w, *a, head, row_block, part, kBlockRowsF32);
+}
+MK_BODY void mkd_stream_cache_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part) {
+  stream_cache<Bf16>(*w, *a, head, row_block, part, kBlockRows);
+}
+MK_BODY void mkd_stream_cache_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part) {
+  stream_cache<F16>(*w, *a, head, row_block, part, kBlockRows);
+}
+MK_BODY void mkd_stream_cache_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part) {
+  stream_cache<E4m3>(*w, *a, head, row_block, part, kBlockRows);
+}
+
+}  // namespace mk

@@ -1,0 +1,109 @@
+// The loader's side of a grid's tasks: what it brings through the ring, and how.
+#include <algorithm>
+#include <cstddef>
+
+#include "codegen/operands.h"
+#include "codegen/tasks.h"
+#include "runtime/abi.h"
+#include "runtime/packing.h"
+
+namespace mkc {
+
+const Access* TaskCode::streamed(GridId id) const {
+  for (const Access& access : grid(id).reads)
+    if (access.stream) return &access;
+  return nullptr;
+}
+
+bool TaskCode::streams(GridId id) const {
+  return streamed(id) != nullptr;
+}
+
+int64_t TaskCode::elem_bytes(GridId id) const {
+  return dtype_bytes(s_.program.tensors[streamed(id)->tensor].dtype);
+}
+
+bool TaskCode::loads_by_lists(GridId id) const {
+  return streams(id) && grid(id).body == BodyKind::kAttend;
+}
+
+bool TaskCode::loads_in_step(GridId id) const {
+  return draws(id) || loads_by_lists(id) ||
+         std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
+}
+
+// Rows that a product makes.
+Expr TaskCode::tokens_of(GridId id) const {
+  return operand_tensor(s_.program, grid(id), "out", true).shape[0];
+}
+
+TaskCode::Load TaskCode::experts_loader(const BodyCall& call, bool bulk_copy) {
+  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
+              *arguments = emit_arguments(e_, call), *bytes = e_.constant(elem_bytes(call.grid));
+  llvm::Value* slots = e_.value(grid(call.grid).coords[1].extent);
+  return [=, this](llvm::Value* first, llvm::Value* count) {
+    e_.call(bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
+            {launch_.worker, weights, arguments, slots, bytes, first, count});
+  };
+}
+
+TaskCode::Load TaskCode::strips_loader(const BodyCall& call, bool bulk_copy) {
+  const auto size = [&](size_t offset) {
+    return e_.load32(call.record, offsetof(mkrt::MkGrid, product) + offset);
+  };
+  llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
+              *tiles = size(offsetof(mkrt::MkProduct, tiles)), *bytes = e_.constant(elem_bytes(call.grid)),
+              *tail = e_.ir.CreateMul(size(offsetof(mkrt::MkProduct, tail_cols)),
+                                      e_.ir.CreateMul(e_.constant(mkrt::kStripRows), bytes)),
+              *tokens = e_.value(tokens_of(call.grid));
+  return [=, this](llvm::Value* first, llvm::Value* count) {
+    e_.call(bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
+            {launch_.worker, weights, first, count, tiles, tail, tokens, bytes});
+  };
+}
+
+TaskCode::Load TaskCode::cache_loader(const BodyCall& call) {
+  llvm::Value* arguments = emit_arguments(e_, call);
+  return [=, this](llvm::Value* first, llvm::Value* count) {
+    e_.loop(first, e_.ir.CreateAdd(first, count),
+            [&](llvm::Value* task) { emit_load(e_, call, arguments, coords_of(call.grid, task)); });
+  };
+}
+
+TaskCode::Load TaskCode::loader(const BodyCall& call, bool bulk_copy) {
+  switch (grid(call.grid).body) {
+    case BodyKind::kAttend:
+      return cache_loader(call);
+    case BodyKind::kExpert:
+      return experts_loader(call, bulk_copy);
+    default:
+      return strips_loader(call, bulk_copy);
+  }
+}
+
+void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy) {
+  const BodyCall call = body_call(id, record);
+  look_up(id, record, "mkd_loader_look_up");
+  const Load bring = loader(call, bulk_copy);
+  const Load load = [&](llvm::Value* first, llvm::Value* count) {
+    llvm::Value* number = e_.load32(record, offsetof(mkrt::MkGrid, id));
+    e_.call("mkd_load_begin", {launch_.worker, number, first});
+    bring(first, count);
+    e_.call("mkd_load_end", {launch_.worker, number, e_.ir.CreateAdd(first, count)});
+  };
+  if (!draws(id)) {
+    const Share tasks = share(id, record, segment);
+    load(tasks.first, e_.ir.CreateSub(tasks.last, tasks.first));
+    return;
+  }
+  llvm::Value* tickets = e_.load32(record, offsetof(mkrt::MkGrid, tickets));
+  const bool handed_back = placement(id) == PlacementKind::kReady;
+  const auto next = [&] {
+    return e_.call(handed_back ? "mkd_next_handed_back" : "mkd_hand_over", e_.ir.getInt32Ty(),
+                   handed_back ? std::vector{launch_.worker} : std::vector{launch_.worker, tickets});
+  };
+  e_.drawing_loop(next, tasks_of(id, record),
+                  [&](llvm::Value* task, llvm::Value*) { load(task, e_.constant(1)); });
+}
+
+}  // namespace mkc
