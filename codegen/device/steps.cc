@@ -68,7 +68,8 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
 // Waits for the step that the loader is at, and takes its symbols.
 MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
   if (w.known == w.step) return true;
-  poll(w, w.begun(), kStepCell, w.step, 0);
+  if (w.lane() == 0) poll(w, w.begun(), kStepCell, w.step, 0);
+  mk_warp_sync();
   if (any_lane(over(w))) return false;
   w.known = w.step;
   MK_UNROLL

@@ -228,7 +228,8 @@ MK_BODY u32 mkd_look_up(Worker* w, u32 cell, u32 expected, AS1 const u32* table,
 
 // The same for the loader.
 MK_BODY u32 mkd_loader_look_up(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
-  poll(*w, cell, expected);
+  if (w->lane() == 0) poll(*w, cell, expected);
+  mk_warp_sync();
   return least(same_in_lanes(*table), most);
 }
 
