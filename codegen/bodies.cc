@@ -353,9 +353,14 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
 
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
+  if (!multiplies(grid)) return;
   if (picks_rows(grid)) e.call("mkb_product_rows", {call.worker, arguments});
-  if (multiplies(grid) && (find_operand(grid, "norm") || find_operand(grid, "squares")))
-    e.call("mkb_product_norm", {call.worker, arguments});
+  if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
+  if (!find_operand(grid, "squares")) return;
+  const auto squares = [&] { e.call("mkb_product_squares", {call.worker, arguments}); };
+  if (grid.body == BodyKind::kExpert) return squares();
+  llvm::Value* tokens = e.load32(arguments, offsetof(mk::ProductArgs, tokens));
+  e.if_then(e.ir.CreateICmpUGT(tokens, e.constant(mkrt::kFewTokens)), squares);
 }
 
 void emit_load(Emitter& e, const BodyCall& call, llvm::Value* arguments,

@@ -132,6 +132,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.worker_bytes_per_ns = read.positive("worker_bytes_per_ns");
   m.worker_l2_bytes_per_ns = read.positive("worker_l2_bytes_per_ns");
   m.shared_bytes_per_ns = read.positive("shared_bytes_per_ns");
+  m.l2_ns = read.positive("l2_ns");
   m.activations_ns = read.positive("activations_ns");
   m.rounded_ns = read.positive("rounded_ns");
   m.fma1_bytes_per_ns = read.positive("fma1_bytes_per_ns");

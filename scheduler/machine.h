@@ -43,6 +43,7 @@ struct Machine {
   double worker_bytes_per_ns = 0;     // most of the stream that one worker takes
   double worker_l2_bytes_per_ns = 0;  // most that one worker's plain loads bring from L2
   double shared_bytes_per_ns = 0;     // that one worker reads from its shared memory
+  double l2_ns = 0;                   // a load that hits L2
   double activations_ns = 0;          // those of a tile loaded and rounded, for all strips of a block
   double rounded_ns = 0;              // the same of those that are rounded already
   // Weight bytes that one worker's consumers multiply with them, by the product's variant: one token; groups

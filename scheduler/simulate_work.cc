@@ -153,21 +153,25 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const Tensor& activations = program.tensors[multiplied_rows(g)->tensor];
   const double element_bytes = static_cast<double>(dtype_bytes(activations.dtype));
   const double x_rows = variant.x_rows + (norm ? 1 : 0);
-  if (activations.dtype == DType::bf16)
-    variant.activations_ns = std::min(variant.activations_ns, machine_.rounded_ns);
+  if (activations.dtype == DType::bf16 && variant.activations_ns > 0)
+    variant.activations_ns = machine_.rounded_ns;
+  const bool ahead = variant.group < mkrt::kManyTokens;  // a tile's while the one before is multiplied
+  if (!ahead) variant.activations_ns += machine_.l2_ns;
   const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / strips;
   const double x_ns = variant.activations_ns / variant.x_bytes / strips;
   const double ns_per_byte = product_ns(grid, 1 / (1 / variant.bytes_per_ns + x_ns), x_bytes);
   work.tile_ns = mkrt::kStageBytes * ns_per_byte;
   work.tail_ns = work.tail_bytes * ns_per_byte;
   work.starts_once = true;
-  work.start_ns = machine_.fetch_ns;
+  const bool expert = g.body == BodyKind::kExpert;
   double norm_bytes = norm ? static_cast<double>(tokens * cols) * element_bytes : 0;
-  if (const Access* squares = find_operand(g, "squares"))
+  const Access* squares = find_operand(g, "squares");
+  if (squares && (expert || tokens > mkrt::kFewTokens))  // few tokens' come beside the strips
     norm_bytes = static_cast<double>(tokens * dtype_bytes(DType::f32) *
                                      evaluate(program.tensors[squares->tensor].shape[1], {}));
   if (norm_bytes > 0) work.start_ns += machine_.fetch_ns + norm_bytes / l2_rate(grid);
-  work.pass_ns = machine_.reduce_ns;
+  if (expert) work.start_ns += machine_.fetch_ns;  // where the rows of its slot are
+  work.pass_ns = machine_.reduce_ns + (ahead ? machine_.l2_ns : 0);
   work.end_ns = machine_.task_ns + machine_.barrier_ns;
   return work;
 }

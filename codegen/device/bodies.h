@@ -244,6 +244,7 @@ void mkd_loader_end(Worker*);
 
 void mkb_product_rows(Worker*, const ProductArgs*);
 void mkb_product_norm(Worker*, const ProductArgs*);
+void mkb_product_squares(Worker*, const ProductArgs*);
 void mkb_product_f32(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_product_f16(Worker*, const ProductArgs*, u32 strip, u32 strips);

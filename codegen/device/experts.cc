@@ -57,6 +57,7 @@ MK_INLINE void multiply_groups(Worker& w, const ExpertArgs& a, u32 strip, u32 be
     }
     consumer_barrier();
     drain<W, Accumulator, 1>(w, p, Input{{p, s.scale}, s.x_row, count}, 0, 1, s.partial);
+    consumer_barrier();
     for (u32 entry = w.thread; entry < Accumulator::tokens * kStripRows; entry += kConsumerThreads)
       finish(p, s, strip, first, count, entry);
   }

@@ -25,6 +25,16 @@ struct Input {
   MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
 };
 
+// 1 / the root mean square of a row, from its sum of squares.
+MK_INLINE f32 scale_of(const ProductArgs& a, f32 squares) {
+  return mk_rsqrt(squares / (f32)a.cols + a.eps);
+}
+// By a warp whose lanes have parts of the sum.
+MK_INLINE void leave_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32 squares) {
+  const f32 sum = mk_warp_sum(squares);
+  if (w.lane() == 0) Scratch(w).scale[x_row] = scale_of(a, sum);
+}
+
 // Of `strips` strips from `strip` on, and of the group of `tokens` that begins at `first`.
 struct Sums {
   u32 strip, strips, first, tokens;
@@ -33,9 +43,26 @@ struct Sums {
   MK_INLINE u32 entries() const { return strips * tokens * kStripRows; }
 };
 
+// What a row's sum is added to, and the row's weight of the norm that comes next.
+struct Beside {
+  f32 bias = 0, residual = 0, norm = 0;
+};
+
+// Issues loads; `there`: whether there is such a row.
+MK_INLINE Beside load_beside(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there) {
+  Beside b;
+  const u32 col = strip * kStripRows + row;
+  if (!there || col >= a.rows) return b;
+  if (a.bias) b.bias = a.bias[col];
+  if (a.residual) b.residual = a.residual[token * a.out_cols + col];
+  if (a.next.norm) b.norm = a.next.norm[col];
+  return b;
+}
+
 // Row `row` of a strip for a token, from sum(row) times `scale`; returns it.
 template <class Sum>
-MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale, const Sum& sum) {
+MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale, const Beside& beside,
+                     const Sum& sum) {
   if (a.silu_mul) {
     const u32 col = strip * (kStripRows / 2) + row;
     if (row < kStripRows / 2 && col < a.out_cols)
@@ -45,22 +72,18 @@ MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 sc
   }
   const u32 col = strip * kStripRows + row;
   if (col >= a.rows) return 0;
-  f32 more = 0;
-  if (a.bias) more = a.bias[col];
-  if (a.residual) more += a.residual[token * a.out_cols + col];
   // In one: left apart, the assembler may join them in the code for some numbers of tokens and not for
   // others.
-  const f32 v = __builtin_fmaf(sum(row), scale, more);
+  const f32 v = __builtin_fmaf(sum(row), scale, beside.bias + beside.residual);
   store_out(a.out, token * a.out_cols + col, v, a.out_rounded);
   return v;
 }
 
 // By whole warps, of which 16 lanes have the rows of a strip for a token; others' are not `there`.
-MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 v) {
+MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm, f32 v) {
   if (!a.next.norm) return;
   const u32 col = strip * kStripRows + row;
-  if (there && col < a.rows)
-    Bf16::store(a.next.rounded + (token * a.out_cols + col) * Bf16::bytes, v * a.next.norm[col]);
+  if (there && col < a.rows) Bf16::store(a.next.rounded + (token * a.out_cols + col) * Bf16::bytes, v * norm);
   f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
   MK_UNROLL
   for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
@@ -78,25 +101,71 @@ MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, AS3 const f
   a.best_index[at] = strip * kStripRows + best;
 }
 
+// The sum of squares of a row of x, of which each of a few warps has one: its parts are loaded before a block
+// is drained and added up after, so that nothing waits for them.
+struct Squares {
+  f32 part[8] = {};
+  MK_INLINE Squares(const Worker& w, const ProductArgs& a, const Input& in) {
+    if (!of(w, a)) return;
+    MK_UNROLL
+    for (u32 i = 0; i < 8; ++i) {
+      const u32 at = w.lane() + i * kWarpLanes;
+      if (at < a.parts) part[i] = row(w, a, in)[at];
+    }
+  }
+  // As mkb_product_squares.
+  MK_INLINE void leave(const Worker& w, const ProductArgs& a, const Input& in) const {
+    if (!of(w, a)) return;
+    f32 sum = 0;
+    MK_UNROLL
+    for (f32 p : part) sum += p;
+    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.parts; at += kWarpLanes) sum += row(w, a, in)[at];
+    leave_scale(w, a, in.row_of(w.warp()), sum);
+  }
+
+ private:
+  MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
+    return a.rounded && a.scaled && w.warp() < a.tokens;
+  }
+  MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const Input& in) {
+    return a.squares + in.row_of(w.warp()) * a.parts;
+  }
+};
+
 // Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
 template <class W, class Accumulator, u32 Strips>
 MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
+  constexpr u32 most = Strips * Accumulator::tokens * kStripRows;
+  constexpr u32 rounds = (most + kConsumerThreads - 1) / kConsumerThreads;
   const Scratch s(w);
   const Input in{{a, s.scale}, s.picked};
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
-    drain<W, Accumulator, Strips>(w, a, in, first, strips, s.partial);
     const Sums sums{strip, strips, first, Accumulator::tokens};
-    for (u32 begin = 0; begin < sums.entries(); begin += kConsumerThreads) {
-      const u32 entry = begin + w.thread, row = entry % kStripRows, token = sums.token_of(entry);
-      const bool there = entry < sums.entries() && token < a.tokens;
+    const auto for_each_entry = [&](const auto& visit) {
+      MK_UNROLL
+      for (u32 round = 0; round < rounds; ++round) {
+        const u32 entry = round * kConsumerThreads + w.thread, token = sums.token_of(entry);
+        visit(round, entry, sums.strip_of(entry), token, entry % kStripRows,
+              entry < sums.entries() && token < a.tokens);
+      }
+    };
+    Beside beside[rounds];
+    for_each_entry([&](u32 round, u32, u32 of, u32 token, u32 row, bool there) {
+      beside[round] = load_beside(a, of, token, row, there);
+    });
+    const Squares squares(w, a, in);
+    drain<W, Accumulator, Strips>(w, a, in, first, strips, s.partial);
+    squares.leave(w, a, in);
+    consumer_barrier();
+    for_each_entry([&](u32 round, u32 entry, u32 of, u32 token, u32 row, bool there) {
       f32 v = 0;
       if (there)
-        v = finish(a, sums.strip_of(entry), token, row, in.scale_of(token),
+        v = finish(a, of, token, row, in.scale_of(token), beside[round],
                    [&](u32 r) { return add_warps(s.partial, entry - row + r); });
       if (there && a.best_value) s.value[entry] = v;
-      leave_next(a, sums.strip_of(entry), token, row, there, v);
-    }
+      leave_next(a, of, token, row, there, beside[round].norm, v);
+    });
     if (!a.best_value) continue;
     consumer_barrier();
     const u32 entry = w.thread * kStripRows;
@@ -116,12 +185,13 @@ MK_INLINE void multiply_many(Worker& w, const ProductArgs& a, u32 strip, u32 str
     for (u32 entry = w.lane(); entry < entries; entry += kWarpLanes) {
       const u32 row = entry % kStripRows, token = first + entry / kStripRows;
       const bool there = token < a.tokens;
+      const Beside beside = load_beside(a, strip + of_block, token, row, there);
       f32 v = 0;
       if (there)
-        v = finish(a, strip + of_block, token, row, in.scale_of(token),
+        v = finish(a, strip + of_block, token, row, in.scale_of(token), beside,
                    [&](u32 r) { return sums[entry - row + r]; });
       if (there && a.best_value) sums[entry] = v;
-      leave_next(a, strip + of_block, token, row, there, v);
+      leave_next(a, strip + of_block, token, row, there, beside.norm, v);
     }
     if (!a.best_value) return;
     mk_warp_sync();
@@ -155,27 +225,14 @@ MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-// Root mean square of each row of x (Zhang and Sennrich 2019), once before the first strip of a segment: from
-// its elements, or from the sums of squares that its writers left.
+// Root mean square of each row of x (Zhang and Sennrich 2019), once before the first strip of a segment.
 MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   const Scratch s(*w);
-  const auto x_row = [&](u32 token) { return a->picks ? s.picked[token] : token; };
-  const auto scale_of = [&](f32 sum) { return mk_rsqrt(sum / (f32)a->cols + a->eps); };
-  if (a->rounded) {
-    for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) {
-      AS1 const f32* squares = a->squares + x_row(token) * a->parts;
-      f32 sum = 0;
-      for (u32 i = w->lane(); i < a->parts; i += kWarpLanes) sum += squares[i];
-      sum = mk_warp_sum(sum);
-      if (w->lane() == 0) s.scale[x_row(token)] = scale_of(sum);
-    }
-    consumer_barrier();
-    return;
-  }
+  const Input in{{*a, s.scale}, s.picked};
   for (u32 token = 0; token < a->tokens; ++token) {
     f32 sum = 0;
     for (u32 col = w->thread; col < a->cols; col += kConsumerThreads) {
-      const f32 v = a->x[x_row(token) * a->cols + col];
+      const f32 v = a->x[in.row_of(token) * a->cols + col];
       sum = __builtin_fmaf(v, v, sum);
     }
     sum = mk_warp_sum(sum);
@@ -185,7 +242,21 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   if (w->thread < a->tokens) {
     f32 sum = 0;
     for (u32 i = 0; i < kConsumerWarps; ++i) sum += s.partial[w->thread * kConsumerWarps + i];
-    s.scale[x_row(w->thread)] = scale_of(sum);
+    s.scale[in.row_of(w->thread)] = scale_of(*a, sum);
+  }
+  consumer_barrier();
+}
+
+// The same from the sums of squares that the writers of x left. A product of few tokens has no need of it: it
+// adds them up beside its strips.
+MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
+  const Scratch s(*w);
+  const Input in{{*a, s.scale}, s.picked};
+  for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) {
+    const u32 row = in.row_of(token);
+    f32 sum = 0;
+    for (u32 i = w->lane(); i < a->parts; i += kWarpLanes) sum += a->squares[row * a->parts + i];
+    leave_scale(*w, *a, row, sum);
   }
   consumer_barrier();
 }

@@ -211,43 +211,52 @@ struct Chains {
 static_assert(kChains == kConsumerWarps);
 
 // Drains the stages of `strips` strips, at most Strips, for the tokens from `token` on: tile by tile, in each
-// the strips one after the other. Leaves the warps' partial sums.
+// the strips one after the other. Leaves the warps' partial sums; a barrier has to follow.
+//
+// The activations of a tile are loaded together, while the tile before is multiplied, where they are few;
+// all are set on every path, as what one leaves unset stays in registers through all code.
 template <class W, class Accumulator, u32 Strips, class In>
 MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, u32 strips, AS3 f32* partial) {
   constexpr u32 sums = Accumulator::tokens * kStripRows;
   static_assert(Strips * sums <= kBlockSums);
   using Shape = Chains<W>;
+  using Operand = typename Accumulator::Operand;
   constexpr u32 full_steps = Shape::full_steps;
+  constexpr bool kept = sizeof(Operand) <= kKeptOperand;
   renew_thread(w);
   Turns<Accumulator, Strips> turns;
   turns.clear();
+  const auto load = [&](u32 tile, u32 step) {
+    return Accumulator::load(w.lane(), in, token, Shape::col(a, w.warp(), tile) + step * Shape::step_cols);
+  };
+  Operand operand[full_steps] = {}, next[full_steps] = {};
+  const auto load_next = [&](u32 tile) {
+    const u32 steps = Shape::steps(a, tile);
+    MK_UNROLL
+    for (u32 i = 0; i < full_steps; ++i) next[i] = load(tile, i < steps ? i : 0);
+  };
+  if (kept) load_next(0);
   for (u32 tile = 0; tile < a.tiles; ++tile) {
-    const u32 steps = Shape::steps(a, tile), col = Shape::col(a, w.warp(), tile);
-    const auto load = [&](u32 i) {
-      return Accumulator::load(w.lane(), in, token, col + i * Shape::step_cols);
-    };
-    // The activations of all steps are loaded together, so that a block's tile shows one latency. Where they
-    // are not loaded they are cleared: what one path leaves unset stays in registers through all code.
-    using Operand = typename Accumulator::Operand;
-    const bool full = sizeof(Operand) <= kKeptOperand && steps == full_steps;
-    Operand operand[full_steps];
-    if (full) {
+    const u32 steps = Shape::steps(a, tile);
+    if (kept) {
       MK_UNROLL
-      for (u32 i = 0; i < full_steps; ++i) operand[i] = load(i);
-    } else {
-      MK_UNROLL
-      for (u32 i = 0; i < full_steps; ++i) operand[i] = {};
+      for (u32 i = 0; i < full_steps; ++i) operand[i] = next[i];
+      if (tile + 1 < a.tiles) load_next(tile + 1);
     }
     MK_ROLLED
     for (u32 strip = 0; strip < Strips; ++strip, turns.next()) {
       if (strip >= strips) continue;
       AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * steps * kWarpLanes + w.lane();
       Accumulator& acc = turns.sums[0];
-      if (full) {
+      if (!kept) {
+        for (u32 i = 0; i < steps; ++i) acc.step(stage[i * kWarpLanes], load(tile, i));
+      } else if (steps == full_steps) {
         MK_UNROLL
         for (u32 i = 0; i < full_steps; ++i) acc.step(stage[i * kWarpLanes], operand[i]);
       } else {
-        for (u32 i = 0; i < steps; ++i) acc.step(stage[i * kWarpLanes], load(i));
+        MK_UNROLL
+        for (u32 i = 0; i + 1 < full_steps; ++i)
+          if (i < steps) acc.step(stage[i * kWarpLanes], operand[i]);
       }
       release_stage(w);
     }
@@ -257,7 +266,6 @@ MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, u
   MK_ROLLED
   for (u32 strip = 0; strip < Strips; ++strip, turns.next())
     if (strip < strips) turns.sums[0].store(w.lane(), mine + strip * sums);
-  consumer_barrier();
 }
 
 }  // namespace mk

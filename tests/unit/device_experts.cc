@@ -219,7 +219,7 @@ std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
     mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, c.bf16 ? 2 : 4, half, tasks - half);
   };
   s.consume = [&](Worker& w) {
-    if (c.gather) mkb_product_norm(&w, &a.product);
+    if (c.gather) (c.rounded ? mkb_product_squares : mkb_product_norm)(&w, &a.product);
     for (u32 task = 0; task < tasks; ++task) {
       const u32 strip = task / slots, slot = task % slots;
       c.bf16 ? mkb_expert_bf16(&w, &a, strip, slot) : mkb_expert_f32(&w, &a, strip, slot);

@@ -132,7 +132,7 @@ TEST_CASE("a drawn strip waits for its ticket, and its worker learns at the end 
 TEST_CASE("a dependent grid's strips are drawn ahead of its event") {
   const double first = 20 + 1000 + kLoad + kMultiply + kEnd;
   CHECK(simulated(chain(2, 1, 512), machine(), 1, {1}, {}, Scheduler::kDynamic).ns ==
-        Approx(first + 500 + 7 + 40 + kMultiply + kEnd + 7));
+        Approx(first + 500 + 7 + kMultiply + kEnd + 7));
 }
 
 TEST_CASE("every task is drawn once, whoever runs it") {
@@ -154,10 +154,9 @@ TEST_CASE("with one stage each tile waits for the latency anew") {
 
 TEST_CASE("a dependent grid's weights come ahead, so that it costs a hop and its product") {
   const double first = 1000 + kLoad + kMultiply + kEnd;
-  CHECK(simulated(chain(2, 1, 512), machine(), 1).ns == Approx(first + 500 + 7 + 40 + kMultiply + kEnd));
+  CHECK(simulated(chain(2, 1, 512), machine(), 1).ns == Approx(first + 500 + 7 + kMultiply + kEnd));
   // On another worker as well, which waits for it; there the two tiles share the ceiling.
-  CHECK(simulated(chain(2, 1, 512), machine(), 2).ns ==
-        Approx(first + kLoad + 500 + 7 + 40 + kMultiply + kEnd));
+  CHECK(simulated(chain(2, 1, 512), machine(), 2).ns == Approx(first + kLoad + 500 + 7 + kMultiply + kEnd));
   // With one stage they come once the first product has released it: later than the hop.
   CHECK(simulated(chain(2, 1, 512), machine(1), 1).ns ==
         Approx(1000 + kLoad + kMultiply + 1000 + kLoad + kMultiply + kEnd));
@@ -214,11 +213,12 @@ TEST_CASE("strips of a block share activations, a reduction and an end, those of
   Machine m = machine();
   m.activations_ns = 100;
   m.fma1_bytes_per_ns = m.mma8_bytes_per_ns = 50;
-  const double block = 4 * kTile / 50 + 100 + kEnd;
+  m.l2_ns = 70;  // of a block's first tile: others' activations are loaded while one is multiplied
+  const double block = 4 * kTile / 50 + 100 + 70 + kEnd;
   CHECK(simulated(chain(1, 4, 512), m, 1).ns == Approx(1000 + kLoad + block));
   CHECK(simulated(chain(1, 4, 512), m, 1, {8}).ns == Approx(1000 + kLoad + block));
   // The last grid notifies nothing: each of its strips waits.
-  const double hop = 500 + 7 + 40, polls = 3 * (3 + 7);
+  const double hop = 500 + 7, polls = 3 * (3 + 7);
   CHECK(simulated(chain(3, 4, 512), m, 1).ns ==
         Approx(1000 + kLoad + block + hop + block + hop + block + polls));
 }
@@ -228,7 +228,8 @@ TEST_CASE(
   Machine m = machine();
   m.activations_ns = 10;
   m.mma8_bytes_per_ns = 50;
-  const double parts = 8 * 10 + kEnd;
+  m.l2_ns = 70;
+  const double parts = 8 * (10 + 70) + kEnd;
   CHECK(simulated(chain(1, 4, 512), m, 1, {9}).ns == Approx(1000 + kLoad + 4 * kTile / 50 + parts));
   m.shared_bytes_per_ns = 80;
   CHECK(simulated(chain(1, 4, 512), m, 1, {9}).ns == Approx(1000 + kLoad + 4 * kTile / 40 + parts));
