@@ -96,11 +96,11 @@ void fill_product(Fields& f, const Expr& tokens) {
     f.set(to, f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + from));
   f.set(offsetof(A, tokens), f.e.value(tokens));
   f.set(offsetof(A, picks), picks_rows(f.grid()) ? 1 : 0);
-  f.set(offsetof(A, invariant), int_attr(f.grid().attrs, "invariant", 0));
   f.set(offsetof(A, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(A, rounded), f.tensor(x).dtype == DType::bf16);
   f.set(offsetof(A, scaled), find_operand(f.grid(), "norm") || find_operand(f.grid(), "squares"));
   f.set(offsetof(A, padding), static_cast<int64_t>(mk::padding_of(cols)));
+  f.set(offsetof(A, wide_from), wide_from(f.call.schedule, f.call.grid, f.call.engines));
 }
 
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {

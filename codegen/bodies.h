@@ -3,6 +3,7 @@
 
 #include "codegen/emit.h"
 #include "codegen/lists.h"
+#include "codegen/targets.h"
 #include "ir/schedule.h"
 
 namespace mkc {
@@ -17,6 +18,7 @@ struct Bases {
 struct BodyCall {
   const Schedule& schedule;
   const StepLists& lists;
+  const Engines& engines;
   GridId grid;
   llvm::Value* record;  // MkGrid
   const Bases& bases;

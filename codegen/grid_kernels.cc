@@ -41,12 +41,13 @@ std::vector<GridId> launches_of(const Schedule& schedule) {
   return launches;
 }
 
-void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy) {
+void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kinds& kinds,
+                       const Engines& engines) {
   Emitter e(module);
   const StepLists lists = find_lists(schedule.program);
   LaunchValues launch;
-  LaunchCode start(e, schedule, lists, launch);
-  TaskCode tasks(e, schedule, kinds, lists, launch, Mode::kKernels);
+  LaunchCode start(e, schedule, lists, engines, launch);
+  TaskCode tasks(e, schedule, kinds, lists, engines, launch, Mode::kKernels);
   const uint32_t last_kind = kinds.of_grid[launches_of(schedule).back().index];
   MKC_ASSERT(std::count(kinds.of_grid.begin(), kinds.of_grid.end(), last_kind) == 1,
              "the last grid of a step is of a kind with others");
@@ -74,7 +75,7 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
         [&] {
           const auto stream = [&] {
             start.load_values();
-            tasks.load_segment(id, record, nullptr, bulk_copy);
+            tasks.load_segment(id, record, nullptr);
           };
           if (tasks.loads_in_step(id)) e.call("mk_await_kernels", {});
           if (tasks.loads_by_lists(id)) return start.with_lists(e.constant(0), stream);

@@ -6,6 +6,7 @@
 
 #include "codegen/kinds.h"
 #include "codegen/mode.h"
+#include "codegen/targets.h"
 
 namespace mkc {
 
@@ -15,6 +16,7 @@ namespace mkc {
 // before the one before it has ended; nothing else is read or written until then. The counters of inline
 // grids are zero again at the end. Bodies and primitives stay declarations, to be linked in. Requires a
 // proved schedule.
-void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy);
+void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kinds& kinds,
+                       const Engines& engines);
 
 }  // namespace mkc

@@ -67,8 +67,8 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   auto context = std::make_unique<llvm::LLVMContext>();
   const Kinds kinds = find_kinds(schedule);
-  std::unique_ptr<llvm::Module> module =
-      make_kernel_module(*context, schedule, kinds, options.mode, options.bulk_copy, parts);
+  std::unique_ptr<llvm::Module> module = make_kernel_module(*context, schedule, kinds, options.mode,
+                                                            {options.bulk_copy, options.bulk_copy}, parts);
   if (options.edit) options.edit(*module);
   simplify_bodies(*module);
   optimise(*module, *machine);

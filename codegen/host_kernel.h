@@ -17,8 +17,9 @@ class Module;
 namespace mkc {
 
 struct HostOptions {
-  bool bulk_copy = true;  // load by the copy engine, as from sm_90 on; otherwise as before
-  bool race = false;      // report every access of global and shared memory to the emulator's race detector
+  bool bulk_copy =
+      true;           // load by the copy engine and multiply by warpgroups, as sm_90a; otherwise as before
+  bool race = false;  // report every access of global and shared memory to the emulator's race detector
   std::function<void(llvm::Module&)> edit;  // for fault injection: changes the kernel before it is optimised
   Mode mode = Mode::kMegakernel;
 };

@@ -41,7 +41,7 @@ void verify(const llvm::Module& module) {
 }  // namespace
 
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
-                                                 const Kinds& kinds, Mode mode, bool bulk_copy,
+                                                 const Kinds& kinds, Mode mode, const Engines& engines,
                                                  std::span<const std::string> parts) {
   auto module = std::make_unique<llvm::Module>("mk", context);
   std::unique_ptr<llvm::Module> first = read_bitcode(context, parts[0]);
@@ -50,10 +50,10 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
   switch (mode) {
     case Mode::kMegakernel:
     case Mode::kTraced:
-      emit_kernel(*module, schedule, kinds, bulk_copy);
+      emit_kernel(*module, schedule, kinds, engines);
       break;
     case Mode::kKernels:
-      emit_grid_kernels(*module, schedule, kinds, bulk_copy);
+      emit_grid_kernels(*module, schedule, kinds, engines);
       break;
   }
   const std::vector<llvm::Function*> kernels = kernels_of(*module);

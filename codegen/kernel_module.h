@@ -10,15 +10,16 @@
 
 #include "codegen/kinds.h"
 #include "codegen/mode.h"
+#include "codegen/targets.h"
 
 namespace mkc {
 
 // Emits the kernels of a mode and links what they need of the named bitcode files (see device_bitcode), in
 // this order; primitives found in none of them stay declarations. Everything but the kernels is internal, and
-// no function is bound to the processor that its bitcode was made for. `bulk_copy`: whether the loader uses
-// the copy engine. Requires a schedule that can be proved.
+// no function is bound to the processor that its bitcode was made for. `engines`: of the GPU, or those
+// that the emulator is to stand for. Requires a schedule that can be proved.
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
-                                                 const Kinds& kinds, Mode mode, bool bulk_copy,
+                                                 const Kinds& kinds, Mode mode, const Engines& engines,
                                                  std::span<const std::string> parts);
 
 // Those of a module that make_kernel_module made.

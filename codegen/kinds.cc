@@ -47,12 +47,12 @@ class Signature {
     std::string waits;
     for (const Wait& wait : grid.waits) waits += waits_once(grid, wait) ? " once" : " each";
     return fmt::format(
-        "{} {} {};{} of {} rows, picked {};norm {} {};padding {};invariant {};waits{};notifies {};placed {}",
+        "{} {} {};{} of {} rows, picked {};norm {} {};padding {};wide {};waits{};notifies {};placed {}",
         body_name(grid.body), dtype_name(weight.dtype), dtype_name(x.dtype), expr(out.shape[0]),
         expr(x.shape[0]), int_attr(grid.attrs, "picks", 0), find_operand(grid, "norm") != nullptr,
         find_operand(grid, "squares") != nullptr,
         static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
-        int_attr(grid.attrs, "invariant", 0), waits, !grid.notifies.empty(),
+        may_go_wide(schedule_.program, grid), waits, !grid.notifies.empty(),
         static_cast<int>(schedule_.placements[id.index].kind));
   }
 

@@ -1,14 +1,17 @@
 #include "codegen/launch.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
+#include "codegen/operands.h"
 #include "ir/values.h"
 
 namespace mkc {
 
-LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, LaunchValues& launch)
-    : e_(e), s_(schedule), lists_(lists), launch_(launch) {
+LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const Engines& engines,
+                       LaunchValues& launch)
+    : e_(e), s_(schedule), lists_(lists), engines_(engines), launch_(launch) {
   e_.element = [this](SymbolId list, llvm::Value* index) {
     return e_.call("mkd_element", e_.ir.getInt32Ty(), {launch_.worker, e_.constant(lists_.at(list)), index});
   };
@@ -47,13 +50,25 @@ void LaunchCode::load_values() {
 }
 
 void LaunchCode::split(const std::function<void()>& consume, const std::function<void()>& load) {
-  llvm::BasicBlock *consumers = e_.block("consumers"), *loader = e_.block("loader"), *done = e_.block("done");
+  llvm::BasicBlock *consumers = e_.block("consumers"), *others = e_.block("others"),
+                   *loader = e_.block("loader"), *done = e_.block("done");
   llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
-  e_.ir.CreateCondBr(e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads)), consumers, loader);
+  llvm::Value* in_consumers = e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads));
+  e_.ir.CreateCondBr(in_consumers, consumers, others);
+  // Sums of warpgroups take more registers than each thread begins with.
+  const auto ids = s_.program.grids.ids();
+  const bool wide =
+      std::any_of(ids.begin(), ids.end(), [&](GridId id) { return wide_from(s_, id, engines_) != 0; });
   e_.ir.SetInsertPoint(consumers);
+  if (wide) e_.call("mk_take_registers", {});
   launch_.symbols = e_.at(launch_.bases.step, offsetof(mkrt::MkStep, symbol));
   consume();
   e_.ir.CreateBr(done);
+  e_.ir.SetInsertPoint(others);
+  if (wide) e_.call("mk_leave_registers", {});
+  llvm::Value* loads =
+      e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads + mkrt::kLoaderThreads));
+  e_.ir.CreateCondBr(loads, loader, done);
   e_.ir.SetInsertPoint(loader);
   load();
   e_.call("mkd_loader_end", {launch_.worker});

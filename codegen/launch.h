@@ -7,6 +7,7 @@
 #include "codegen/bodies.h"
 #include "codegen/emit.h"
 #include "codegen/lists.h"
+#include "codegen/targets.h"
 
 namespace mkc {
 
@@ -22,7 +23,8 @@ struct LaunchValues {
 // Emits at the insertion point of a kernel that has begun. `launch` holds what `load` found from then on.
 class LaunchCode {
  public:
-  LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, LaunchValues& launch);
+  LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const Engines& engines,
+             LaunchValues& launch);
 
   // All threads: makes the worker and loads what is fixed for the launch.
   void load(llvm::Value* session, llvm::Value* step);
@@ -59,6 +61,7 @@ class LaunchCode {
   Emitter& e_;
   const Schedule& s_;
   const StepLists& lists_;
+  const Engines engines_;
   LaunchValues& launch_;
 };
 

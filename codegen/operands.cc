@@ -1,7 +1,9 @@
 #include "codegen/operands.h"
 
 #include "ir/bodies.h"
+#include "ir/values.h"
 #include "runtime/abi.h"
+#include "runtime/packing.h"
 
 namespace mkc {
 
@@ -23,6 +25,15 @@ size_t operand_place(BodyKind body, std::string_view role, bool written) {
     ++place;
   }
   MKC_BUG("a body has no role " + std::string(role));
+}
+
+uint32_t wide_from(const Schedule& schedule, GridId id, const Engines& engines) {
+  const TaskProgram& program = schedule.program;
+  const TaskGrid& grid = program.grids[id];
+  if (!engines.warpgroups || !may_go_wide(program, grid)) return 0;
+  const Expr& tokens = operand_tensor(program, grid, "out", true).shape[0];
+  const bool reached = bounds(tokens, symbol_bounds(program.symbols)).hi >= mkrt::kWideFrom;
+  return reached ? mkrt::kWideFrom : 0;
 }
 
 }  // namespace mkc

@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <string_view>
 
-#include "ir/tasks.h"
+#include "codegen/targets.h"
+#include "ir/schedule.h"
 
 namespace mkc {
 
@@ -14,5 +15,8 @@ const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, s
 
 // Place of a role in MkGrid::operand.
 size_t operand_place(BodyKind body, std::string_view role, bool written);
+
+// The tokens from which on warpgroups multiply in a product; 0: never, and for other grids.
+uint32_t wide_from(const Schedule& schedule, GridId grid, const Engines& engines);
 
 }  // namespace mkc

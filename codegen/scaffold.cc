@@ -13,14 +13,13 @@ namespace {
 
 class Scaffold {
  public:
-  Scaffold(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy)
+  Scaffold(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, const Engines& engines)
       : e_(module),
         s_(schedule),
         kinds_(kinds),
         lists_(find_lists(schedule.program)),
-        bulk_copy_(bulk_copy),
-        start_(e_, s_, lists_, launch_),
-        tasks_(e_, s_, kinds_, lists_, launch_, Mode::kMegakernel) {}
+        start_(e_, s_, lists_, engines, launch_),
+        tasks_(e_, s_, kinds_, lists_, engines, launch_, Mode::kMegakernel) {}
 
   void emit() {
     e_.begin_kernel("mk_kernel", {e_.global_ptr, e_.global_ptr});
@@ -76,7 +75,7 @@ class Scaffold {
     dispatch(record, serves, [&](GridId id) {
       const auto stream = [&] {
         start_.load_values();
-        tasks_.load_segment(id, record, segment, bulk_copy_);
+        tasks_.load_segment(id, record, segment);
       };
       const auto in_lists = [&] {
         start_.with_lists(e_.load32(launch_.worker, offsetof(mk::Worker, step)), stream);
@@ -90,7 +89,6 @@ class Scaffold {
   const Schedule& s_;
   const Kinds& kinds_;
   const StepLists lists_;
-  const bool bulk_copy_;
   LaunchValues launch_;
   llvm::Value *segments_ = nullptr, *stream_first_ = nullptr, *stream_last_ = nullptr;
   LaunchCode start_;
@@ -99,8 +97,8 @@ class Scaffold {
 
 }  // namespace
 
-void emit_kernel(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy) {
-  Scaffold(module, schedule, kinds, bulk_copy).emit();
+void emit_kernel(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, const Engines& engines) {
+  Scaffold(module, schedule, kinds, engines).emit();
 }
 
 }  // namespace mkc

@@ -4,6 +4,7 @@
 #include <llvm/IR/Module.h>
 
 #include "codegen/kinds.h"
+#include "codegen/targets.h"
 
 namespace mkc {
 
@@ -12,6 +13,6 @@ namespace mkc {
 // stream and fills the ring without waiting for events: by bulk copies or by 16-byte ones.
 // Bodies and primitives stay declarations, to be linked in. Requires a proved schedule. Ensures: code size
 // grows with the kinds, not with the grids.
-void emit_kernel(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, bool bulk_copy);
+void emit_kernel(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, const Engines& engines);
 
 }  // namespace mkc

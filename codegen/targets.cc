@@ -9,12 +9,12 @@ namespace mkc {
 // KiB that the driver keeps of each block's.
 std::span<const Target> targets() {
   static const Target kTargets[] = {
-      {"sm_80", "sm_80", "+ptx87", "ampere", false, 163 * 1024},
-      {"sm_86", "sm_86", "+ptx87", "ampere", false, 99 * 1024},
-      {"sm_89", "sm_89", "+ptx87", "ada", false, 99 * 1024},
-      {"sm_90a", "sm_90a", "+ptx87", "hopper", true, 227 * 1024},
-      {"sm_100a", "sm_100a", "+ptx87", "hopper", true, 227 * 1024},
-      {"sm_120", "sm_120", "+ptx87", "hopper", true, 99 * 1024},
+      {"sm_80", "sm_80", "+ptx87", "ampere", {}, 163 * 1024},
+      {"sm_86", "sm_86", "+ptx87", "ampere", {}, 99 * 1024},
+      {"sm_89", "sm_89", "+ptx87", "ada", {}, 99 * 1024},
+      {"sm_90a", "sm_90a", "+ptx87", "hopper", {true, true}, 227 * 1024},
+      {"sm_100a", "sm_100a", "+ptx87", "hopper", {true, false}, 227 * 1024},
+      {"sm_120", "sm_120", "+ptx87", "hopper", {true, false}, 99 * 1024},
   };
   return kTargets;
 }

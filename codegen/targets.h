@@ -11,12 +11,18 @@
 
 namespace mkc {
 
+// What a worker has beside its threads.
+struct Engines {
+  bool bulk_copy = false;   // cp.async.bulk; otherwise the loader uses cp.async
+  bool warpgroups = false;  // wgmma
+};
+
 struct Target {
-  std::string name;           // "sm_90a"
-  std::string cpu;            // LLVM's name
-  std::string features;       // LLVM's: the PTX version
-  std::string library;        // of task bodies with its primitives: begins a name of device_bitcode
-  bool bulk_copy = false;     // cp.async.bulk; otherwise the loader uses cp.async
+  std::string name;      // "sm_90a"
+  std::string cpu;       // LLVM's name
+  std::string features;  // LLVM's: the PTX version
+  std::string library;   // of task bodies with its primitives: begins a name of device_bitcode
+  Engines engines;
   uint32_t shared_bytes = 0;  // that one block may have
 };
 

@@ -16,7 +16,7 @@ llvm::Value* TaskCode::record_of(llvm::Value* grid_index) {
 }
 
 BodyCall TaskCode::body_call(GridId id, llvm::Value* record) const {
-  return {s_, lists_, id, record, launch_.bases, launch_.worker};
+  return {s_, lists_, engines_, id, record, launch_.bases, launch_.worker};
 }
 
 std::vector<llvm::Value*> TaskCode::by_kind(GridId id, llvm::Value* record,
@@ -275,6 +275,9 @@ void TaskCode::for_each_block(GridId id, llvm::Value* record, llvm::Value* segme
   const bool in_blocks = grid(id).body == BodyKind::kProduct;
   const uint32_t strips = in_blocks ? mkrt::block_strips(static_cast<uint32_t>(elem_bytes(id))) : 1;
   llvm::Value* size = e_.constant(strips);
+  if (const uint32_t wide = in_blocks ? wide_from(s_, id, engines_) : 0; wide != 0)
+    size = e_.ir.CreateSelect(e_.ir.CreateICmpUGE(e_.value(tokens_of(id)), e_.constant(wide)),
+                              e_.constant(mkrt::kWideStrips), size);
   e_.loop(tasks.first, tasks.last, size, [&](llvm::Value* task) {
     llvm::Value *left = e_.ir.CreateSub(tasks.last, task), *count = size;
     if (in_blocks) count = e_.ir.CreateSelect(e_.ir.CreateICmpULT(left, size), left, size);

@@ -22,8 +22,8 @@ struct TaskBlock {
 class TaskCode {
  public:
   TaskCode(Emitter& e, const Schedule& schedule, const Kinds& kinds, const StepLists& lists,
-           const LaunchValues& launch, Mode mode)
-      : e_(e), s_(schedule), kinds_(kinds), lists_(lists), launch_(launch), mode_(mode) {}
+           const Engines& engines, const LaunchValues& launch, Mode mode)
+      : e_(e), s_(schedule), kinds_(kinds), lists_(lists), engines_(engines), launch_(launch), mode_(mode) {}
 
   llvm::Value* record_of(llvm::Value* grid_index);
 
@@ -37,7 +37,7 @@ class TaskCode {
   bool loads_in_step(GridId id) const;
   bool loads_by_lists(GridId id) const;
   // The loader: brings it through the ring for this worker's share, without waiting for events.
-  void load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy);
+  void load_segment(GridId id, llvm::Value* record, llvm::Value* segment);
 
  private:
   const TaskGrid& grid(GridId id) const { return s_.program.grids[id]; }
@@ -91,16 +91,17 @@ class TaskCode {
                 llvm::Value* count, const std::function<void(GridId kind)>& notify);
   // What brings `count` tasks of a grid from `first` on.
   using Load = std::function<void(llvm::Value* first, llvm::Value* count)>;
-  Load strips_loader(const BodyCall& call, bool bulk_copy);
-  Load experts_loader(const BodyCall& call, bool bulk_copy);
+  Load strips_loader(const BodyCall& call);
+  Load experts_loader(const BodyCall& call);
   Load cache_loader(const BodyCall& call);
-  Load loader(const BodyCall& call, bool bulk_copy);
+  Load loader(const BodyCall& call);
   int64_t elem_bytes(GridId id) const;  // of what is streamed
 
   Emitter& e_;
   const Schedule& s_;
   const Kinds& kinds_;
   const StepLists& lists_;
+  const Engines engines_;
   const LaunchValues& launch_;
   const Mode mode_;
 };

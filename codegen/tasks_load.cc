@@ -37,17 +37,17 @@ Expr TaskCode::tokens_of(GridId id) const {
   return operand_tensor(s_.program, grid(id), "out", true).shape[0];
 }
 
-TaskCode::Load TaskCode::experts_loader(const BodyCall& call, bool bulk_copy) {
+TaskCode::Load TaskCode::experts_loader(const BodyCall& call) {
   llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
               *arguments = emit_arguments(e_, call), *bytes = e_.constant(elem_bytes(call.grid));
   llvm::Value* slots = e_.value(grid(call.grid).coords[1].extent);
   return [=, this](llvm::Value* first, llvm::Value* count) {
-    e_.call(bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
+    e_.call(engines_.bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
             {launch_.worker, weights, arguments, slots, bytes, first, count});
   };
 }
 
-TaskCode::Load TaskCode::strips_loader(const BodyCall& call, bool bulk_copy) {
+TaskCode::Load TaskCode::strips_loader(const BodyCall& call) {
   const auto size = [&](size_t offset) {
     return e_.load32(call.record, offsetof(mkrt::MkGrid, product) + offset);
   };
@@ -55,10 +55,11 @@ TaskCode::Load TaskCode::strips_loader(const BodyCall& call, bool bulk_copy) {
               *tiles = size(offsetof(mkrt::MkProduct, tiles)), *bytes = e_.constant(elem_bytes(call.grid)),
               *tail = e_.ir.CreateMul(size(offsetof(mkrt::MkProduct, tail_cols)),
                                       e_.ir.CreateMul(e_.constant(mkrt::kStripRows), bytes)),
-              *tokens = e_.value(tokens_of(call.grid));
+              *tokens = e_.value(tokens_of(call.grid)),
+              *wide = e_.constant(wide_from(s_, call.grid, engines_));
   return [=, this](llvm::Value* first, llvm::Value* count) {
-    e_.call(bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
-            {launch_.worker, weights, first, count, tiles, tail, tokens, bytes});
+    e_.call(engines_.bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
+            {launch_.worker, weights, first, count, tiles, tail, tokens, bytes, wide});
   };
 }
 
@@ -70,21 +71,21 @@ TaskCode::Load TaskCode::cache_loader(const BodyCall& call) {
   };
 }
 
-TaskCode::Load TaskCode::loader(const BodyCall& call, bool bulk_copy) {
+TaskCode::Load TaskCode::loader(const BodyCall& call) {
   switch (grid(call.grid).body) {
     case BodyKind::kAttend:
       return cache_loader(call);
     case BodyKind::kExpert:
-      return experts_loader(call, bulk_copy);
+      return experts_loader(call);
     default:
-      return strips_loader(call, bulk_copy);
+      return strips_loader(call);
   }
 }
 
-void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment, bool bulk_copy) {
+void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment) {
   const BodyCall call = body_call(id, record);
   look_up(id, record, "mkd_loader_look_up");
-  const Load bring = loader(call, bulk_copy);
+  const Load bring = loader(call);
   const Load load = [&](llvm::Value* first, llvm::Value* count) {
     llvm::Value* number = e_.load32(record, offsetof(mkrt::MkGrid, id));
     e_.call("mkd_load_begin", {launch_.worker, number, first});

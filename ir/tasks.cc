@@ -42,4 +42,10 @@ const Access* multiplied_rows(const TaskGrid& grid) {
   return x ? x : find_operand(grid, "rows");
 }
 
+bool may_go_wide(const TaskProgram& program, const TaskGrid& grid) {
+  if (grid.body != BodyKind::kProduct || int_attr(grid.attrs, "invariant", 0) != 0) return false;
+  const Tensor& weight = program.tensors[find_operand(grid, "weight")->tensor];
+  return dtype_bytes(weight.dtype) == 2 && weight.shape[1].constant() % 8 == 0;
+}
+
 }  // namespace mkc

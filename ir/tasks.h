@@ -94,6 +94,11 @@ struct Event {
   bool operator==(const Event&) const = default;
 };
 
+struct TaskProgram;
+// Whether warpgroups may multiply what a product has, where there are such instructions: weights of 2 bytes,
+// in rows of whole 16-byte pieces, and sums whose order may depend on the number of tokens.
+bool may_go_wide(const TaskProgram& program, const TaskGrid& grid);
+
 struct TaskProgram {
   std::string name;
   Table<SymbolId, Symbol> symbols;

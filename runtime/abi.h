@@ -9,11 +9,14 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 5;
+constexpr uint32_t kAbiVersion = 6;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
-constexpr uint32_t kWorkerThreads = kConsumerThreads + 32;  // the last warp is the loader
+// Then the loader's warp, and three without work: registers are given out to four warps at a time, so they
+// cost none.
+constexpr uint32_t kLoaderThreads = 32;
+constexpr uint32_t kWorkerThreads = kConsumerThreads + 128;
 
 constexpr uint32_t kMaxOperands = 14;
 constexpr uint32_t kMaxWaits = 2;

@@ -28,10 +28,15 @@ constexpr uint32_t kChains = 8;
 // tile strip by strip.
 // Many tokens, of 2-byte weights: each warp has tokens. A pass brings a block chain by chain; a stage has a
 // tile's part of the chain, of all strips of the block one after the other.
+// More tokens, where warpgroups multiply: the same, of blocks of twice as many strips. Behind each such stage
+// comes one that the loader leaves empty, for the consumers' activations.
 constexpr uint32_t kFewTokens = 8;     // that one matrix instruction takes
 constexpr uint32_t kManyTokens = 64;   // of a group
+constexpr uint32_t kWideTokens = 128;  // of a group, where warpgroups multiply
+constexpr uint32_t kWideFrom = kManyTokens + 1;
 constexpr uint32_t kGroupTokens = 16;  // of f32 weights, and of experts
 constexpr uint32_t kBlockStrips = 4;   // of 2-byte weights; of f32 weights 1
+constexpr uint32_t kWideStrips = 8;    // where warpgroups multiply
 __attribute__((always_inline)) constexpr bool is_many(uint32_t tokens, uint32_t elem_bytes) {
   return elem_bytes == 2 && tokens > kFewTokens;
 }

@@ -6,8 +6,8 @@
 namespace mkc {
 
 struct FuseOptions {
-  // Products add up in an order that does not depend on how many tokens a step has. Else the one token of a
-  // step goes by multiply-adds where weights have 2 bytes, which is faster.
+  // Products add up in an order that does not depend on how many tokens a step has. Else warpgroups may
+  // multiply more than 64 where weights have 2 bytes, which is faster.
   bool batch_invariant = false;
 };
 

@@ -117,6 +117,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.shared_bytes = read.count("shared_bytes", 1u << 24);
   m.ring_stages = static_cast<uint32_t>(read.count("ring_stages", 1024));
   m.bulk_copy = read.flag("bulk_copy");
+  m.warpgroups = read.flag("warpgroups");
   m.l2_bytes = read.count("l2_bytes", uint64_t{1} << 40);
   m.l2_bytes_per_ns = read.positive("l2_bytes_per_ns");
   m.stream_bytes_per_ns = read.positive("stream_bytes_per_ns");
@@ -135,7 +136,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.l2_ns = read.positive("l2_ns");
   m.activations_ns = read.positive("activations_ns");
   m.rounded_ns = read.positive("rounded_ns");
-  m.fma1_bytes_per_ns = read.positive("fma1_bytes_per_ns");
+  m.wgmma_bytes_per_ns = read.positive("wgmma_bytes_per_ns");
   m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
   m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");
   m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");

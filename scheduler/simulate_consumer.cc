@@ -137,7 +137,7 @@ bool Simulator::take_stage(uint32_t w) {
   if (loaders_[w].filled == 0) return false;
   --loaders_[w].filled;
   c.phase = Consumer::kRelease;
-  takes(w, c.tile + 1 == c.work.tiles ? c.work.tail_ns : c.work.tile_ns);
+  takes(w, c.work.tile_bytes(c.tile) * (loaders_[w].arriving ? c.work.flowing_ns : c.work.still_ns));
   return true;
 }
 

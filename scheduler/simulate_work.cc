@@ -88,11 +88,20 @@ Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
           mkrt::kStageBytes / mkrt::kChains};
 }
 
+bool goes_wide(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
+  return m.warpgroups && tokens >= mkrt::kWideFrom && may_go_wide(program, grid);
+}
+
+// By warpgroups: the consumers load activations once for the strips of a block.
+Variant wide(const Machine& m, int64_t tokens) {
+  const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kWideTokens));
+  return {mkrt::kWideTokens, m.wgmma_bytes_per_ns, rows, m.activations_ns, mkrt::kStageBytes / mkrt::kChains};
+}
+
 Variant variant_of(const Machine& m, const TaskGrid& grid, int64_t tokens, int64_t weight_bytes,
                    uint32_t strips) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kGroupTokens));
-  if (tokens <= 1) return {1, m.fma1_bytes_per_ns, rows, m.activations_ns};
-  if (weight_bytes == 4) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0};
+  if (weight_bytes == 4 && tokens > 1) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0};
   if (tokens <= mkrt::kFewTokens) return {mkrt::kFewTokens, m.mma8_bytes_per_ns, rows, m.activations_ns};
   if (grid.body == BodyKind::kProduct) return many(m, tokens, strips);
   return {mkrt::kGroupTokens, m.mma16_bytes_per_ns, rows, m.activations_ns};
@@ -107,7 +116,9 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     const TaskGrid& grid = program.grids[g];
     if (grid.body != BodyKind::kProduct) continue;
     const DType weight = program.tensors[find_operand(grid, "weight")->tensor].dtype;
-    blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(dtype_bytes(weight)));
+    blocks_[g.index] = goes_wide(machine, program, grid, tokens_of(step, grid))
+                           ? mkrt::kWideStrips
+                           : mkrt::block_strips(static_cast<uint32_t>(dtype_bytes(weight)));
   }
 }
 
@@ -123,13 +134,6 @@ double TaskWorks::l2_rate(GridId grid) const {
                   (machine_.l2_bytes_per_ns - machine_.stream_bytes_per_ns) / readers(grid));
 }
 
-// To multiply one byte of a weight, with `x_bytes` of activations for each: by instructions, by plain loads,
-// or by L2, through which both come.
-double TaskWorks::product_ns(GridId grid, double bytes_per_ns, double x_bytes) const {
-  return std::max({1 / bytes_per_ns, x_bytes / machine_.worker_l2_bytes_per_ns,
-                   (1 + x_bytes) * readers(grid) / machine_.l2_bytes_per_ns});
-}
-
 // Of `tokens` rows of activations, which `strips` strips load together.
 TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const {
   const TaskProgram& program = step_.schedule->program;
@@ -142,7 +146,9 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t element = dtype_bytes(packed.dtype);
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
-  Variant variant = variant_of(machine_, g, tokens, element, strips);
+  Variant variant = goes_wide(machine_, program, g, tokens)
+                        ? wide(machine_, tokens)
+                        : variant_of(machine_, g, tokens, element, strips);
   const bool norm = find_operand(g, "norm") != nullptr;
 
   TaskWork work;
@@ -159,9 +165,11 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   if (!ahead) variant.activations_ns += machine_.l2_ns;
   const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / strips;
   const double x_ns = variant.activations_ns / variant.x_bytes / strips;
-  const double ns_per_byte = product_ns(grid, 1 / (1 / variant.bytes_per_ns + x_ns), x_bytes);
-  work.tile_ns = mkrt::kStageBytes * ns_per_byte;
-  work.tail_ns = work.tail_bytes * ns_per_byte;
+  // By instructions, or by what a weight's byte takes of L2, of which the stream has its part while it flows.
+  const double ns = 1 / variant.bytes_per_ns + x_ns;
+  work.flowing_ns = std::max(ns, x_bytes / l2_rate(grid));
+  work.still_ns = std::max(
+      {ns, x_bytes / machine_.worker_l2_bytes_per_ns, x_bytes * readers(grid) / machine_.l2_bytes_per_ns});
   work.starts_once = true;
   const bool expert = g.body == BodyKind::kExpert;
   double norm_bytes = norm ? static_cast<double>(tokens * cols) * element_bytes : 0;
@@ -219,8 +227,7 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   work.cold = brings_context(g, coords);
   if (work.tiles > 0)
     work.tail_bytes = static_cast<uint32_t>(earlier - uint64_t{work.tiles - 1} * mkrt::kStageBytes);
-  work.tile_ns = mkrt::kStageBytes / machine_.attend_bytes_per_ns;
-  work.tail_ns = work.tail_bytes / machine_.attend_bytes_per_ns;
+  work.flowing_ns = work.still_ns = 1 / machine_.attend_bytes_per_ns;
   work.needed_bytes = work.cold ? earlier : 0;
   work.start_ns = machine_.fetch_ns;
   work.busy_ns = read_bytes(step_, task, is_computed) / l2_rate(grid);

@@ -12,8 +12,9 @@ struct TaskWork {
   // first time from memory, if they are cold, and then from L2.
   uint32_t tiles = 0, passes = 0;
   bool cold = true;
-  uint32_t tail_bytes = 0;          // of the last tile; others fill a stage
-  double tile_ns = 0, tail_ns = 0;  // to multiply a tile
+  uint32_t tail_bytes = 0;  // of the last tile; others fill a stage
+  // To multiply a byte of a tile, while the worker's stream flows and while it stands still.
+  double flowing_ns = 0, still_ns = 0;
 
   uint64_t needed_bytes = 0;  // of cold tiles, padding left out
   uint64_t cold_bytes = 0;    // read from memory by the task itself: embedding rows
@@ -23,6 +24,7 @@ struct TaskWork {
   double pass_ns = 0;         // after each pass of tiles, of a block's last strip
   double end_ns = 0;          // to the notification
 
+  uint32_t tile_bytes(uint32_t tile) const { return tile + 1 == tiles ? tail_bytes : mkrt::kStageBytes; }
   uint64_t padding_bytes() const {
     return tiles == 0 || !cold ? 0 : uint64_t{tiles - 1} * mkrt::kStageBytes + tail_bytes - needed_bytes;
   }
@@ -45,7 +47,6 @@ class TaskWorks {
   TaskWork other(uint32_t task) const;
   double readers(GridId grid) const;
   double l2_rate(GridId grid) const;
-  double product_ns(GridId grid, double bytes_per_ns, double x_bytes) const;
 
   const Step& step_;
   const Machine& machine_;

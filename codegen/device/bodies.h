@@ -57,14 +57,14 @@ struct ProductArgs {
   AS3 const u32* q_len;      // the tokens of each request,
   AS3 const u32* first_row;  // and the first of them
   u32 silu_mul;              // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
-  u32 invariant;             // sums have one order for any number of tokens
   u32 parts;                 // of a row of x, whose sums of squares are given
   u32 out_rounded;           // out is bf16
   // Constants of the code, as picks is.
-  u32 normed;   // there is a norm
-  u32 rounded;  // x is bf16
-  u32 scaled;   // there is a norm, or squares
-  u32 padding;  // Padding
+  u32 wide_from;  // tokens from which on warpgroups multiply; 0: never
+  u32 normed;     // there is a norm
+  u32 rounded;    // x is bf16
+  u32 scaled;     // there is a norm, or squares
+  u32 padding;    // Padding
   f32 eps;
 };
 
@@ -227,9 +227,9 @@ void mkd_task_end(Worker*, u32 tasks);
 void mkd_load_begin(Worker*, u32 grid, u32 first);
 void mkd_load_end(Worker*, u32 grid, u32 end);
 void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
-                     u32 tokens, u32 elem_bytes);
+                     u32 tokens, u32 elem_bytes, u32 wide_from);
 void mkd_stream_async(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
-                      u32 tokens, u32 elem_bytes);
+                      u32 tokens, u32 elem_bytes, u32 wide_from);
 void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
                              u32 first, u32 count);
 void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,

@@ -63,9 +63,6 @@ MK_INLINE void multiply_groups(Worker& w, const ExpertArgs& a, u32 strip, u32 be
   }
 }
 
-// Whether by multiply-adds or matrix instructions depends on the tokens of the step, not the rows of a slot,
-// so that a token's bits do not depend on where the others go.
-//
 // One thread reads where the slot's rows are, so that all go the same way even where a fault let this task
 // run ahead of route; for the same reason what is read from its tables is kept within bounds.
 template <class W>
@@ -78,12 +75,10 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 strip, u32 slot) {
   }
   consumer_barrier();
   const u32 begin = s.begin[0], rows = s.begin[1];
-  const bool one = a.product.tokens == 1;
   if constexpr (W::bytes == 4) {
-    if (one) return multiply_groups<W, FmaF32<1>>(w, a, strip, begin, rows);
+    if (a.product.tokens == 1) return multiply_groups<W, FmaF32<1>>(w, a, strip, begin, rows);
     multiply_groups<W, FmaF32<kGroupTokens>>(w, a, strip, begin, rows);
   } else {
-    if (one && !a.product.invariant) return multiply_groups<W, Fma<W>>(w, a, strip, begin, rows);
     if (rows <= kFewTokens) return multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);
     multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, strip, begin, rows);
   }

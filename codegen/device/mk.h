@@ -37,6 +37,13 @@ MK_CONVERGENT f32 mk_quad_sum(f32 v) noexcept;  // butterfly 2, 1 within 4 neigh
 // d += a * b, m16n8k16, row.col, f32 accumulators; fragments as in the PTX ISA. d points to 4 floats.
 MK_CONVERGENT void mk_mma_bf16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
 MK_CONVERGENT void mk_mma_f16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
+// By a warpgroup, 4 warps from a multiple of 4 on: begins d += a * b, four steps of m64n64k16. d: 32 floats,
+// a: 4 words for each step, as the PTX ISA lays them out in registers. b, 1024-byte aligned in shared memory:
+// 64 columns of 128 bytes, in which 16-byte piece i lies at i ^ column % 8; read by the async proxy. Neither
+// d nor b may be touched before the wait for d. wgmma, sm_90a alone.
+MK_CONVERGENT void mk_wgmma_bf16(f32* d, const u32* a, AS3 const void* b) noexcept;
+MK_CONVERGENT void mk_wgmma_f16(f32* d, const u32* a, AS3 const void* b) noexcept;
+MK_CONVERGENT void mk_wgmma_wait(f32* d) noexcept;  // for all that the warpgroup has begun
 
 // Barriers in shared memory (mbarrier) and copies that complete on them.
 void mk_mbar_init(AS3 u64* bar, u32 arrivals) noexcept;
@@ -68,6 +75,11 @@ void mk_store_release(AS1 u32* p, u32 v) noexcept;
 // Called between two polls of *p that found it below `want`: nanosleep on a GPU, lets others run on the
 // emulator.
 void mk_pause(AS1 const u32* p, u32 want) noexcept;
+
+// Of a warpgroup's threads, all together: up to 232 registers, once others have left them; or 40. setmaxnreg,
+// sm_90a alone.
+MK_CONVERGENT void mk_take_registers() noexcept;
+MK_CONVERGENT void mk_leave_registers() noexcept;
 
 // Kernels of one stream, launched to overlap (PTX ISA, griddepcontrol; sm_90 on, before that they never do).
 void mk_start_next() noexcept;     // once every worker has called it, the next kernel may begin

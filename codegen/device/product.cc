@@ -1,5 +1,7 @@
 // Product: a block of strips of kStripRows weight rows times up to kMaxTokens activation rows.
+#include "codegen/device/product_finish.h"
 #include "codegen/device/product_many.h"
+#include "codegen/device/product_wide.h"
 
 namespace mk {
 
@@ -22,6 +24,11 @@ struct Input {
     const u32 v = x.packed<W>(row_of(token < x.a.tokens ? token : 0), col);
     return token < x.a.tokens ? v : 0;
   }
+  // Of a token.
+  template <class W>
+  MK_INLINE u32x4 piece(u32 token, u32 col) const {
+    return x.piece<W>(row_of(token), col);
+  }
   MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
 };
 
@@ -42,64 +49,6 @@ struct Sums {
   MK_INLINE u32 token_of(u32 entry) const { return first + entry / kStripRows % tokens; }
   MK_INLINE u32 entries() const { return strips * tokens * kStripRows; }
 };
-
-// What a row's sum is added to, and the row's weight of the norm that comes next.
-struct Beside {
-  f32 bias = 0, residual = 0, norm = 0;
-};
-
-// Issues loads; `there`: whether there is such a row.
-MK_INLINE Beside load_beside(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there) {
-  Beside b;
-  const u32 col = strip * kStripRows + row;
-  if (!there || col >= a.rows) return b;
-  if (a.bias) b.bias = a.bias[col];
-  if (a.residual) b.residual = a.residual[token * a.out_cols + col];
-  if (a.next.norm) b.norm = a.next.norm[col];
-  return b;
-}
-
-// Row `row` of a strip for a token, from sum(row) times `scale`; returns it.
-template <class Sum>
-MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale, const Beside& beside,
-                     const Sum& sum) {
-  if (a.silu_mul) {
-    const u32 col = strip * (kStripRows / 2) + row;
-    if (row < kStripRows / 2 && col < a.out_cols)
-      store_out(a.out, token * a.out_cols + col, silu(sum(row) * scale) * (sum(row + 8) * scale),
-                a.out_rounded);
-    return 0;
-  }
-  const u32 col = strip * kStripRows + row;
-  if (col >= a.rows) return 0;
-  // In one: left apart, the assembler may join them in the code for some numbers of tokens and not for
-  // others.
-  const f32 v = __builtin_fmaf(sum(row), scale, beside.bias + beside.residual);
-  store_out(a.out, token * a.out_cols + col, v, a.out_rounded);
-  return v;
-}
-
-// By whole warps, of which 16 lanes have the rows of a strip for a token; others' are not `there`.
-MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm, f32 v) {
-  if (!a.next.norm) return;
-  const u32 col = strip * kStripRows + row;
-  if (there && col < a.rows) Bf16::store(a.next.rounded + (token * a.out_cols + col) * Bf16::bytes, v * norm);
-  f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
-  MK_UNROLL
-  for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
-  if (there && row == 0) a.next.squares[token * a.strips + strip] = sum;
-}
-
-// The greatest logit of a strip and token, the lowest row on ties. `value`: of the rows.
-MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, AS3 const f32* value) {
-  const u32 rows = least(a.rows - strip * kStripRows, kStripRows);
-  u32 best = 0;
-  for (u32 row = 1; row < rows; ++row)
-    if (plain_logit(value[row]) > plain_logit(value[best])) best = row;
-  const u32 at = token * a.strips + strip;
-  a.best_value[at] = value[best];
-  a.best_index[at] = strip * kStripRows + best;
-}
 
 // The sum of squares of a row of x, of which each of a few warps has one: its parts are loaded before a block
 // is drained and added up after, so that nothing waits for them.
@@ -174,33 +123,38 @@ MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 strips) 
   }
 }
 
-// The same for many tokens: each warp finishes its own.
-template <class W>
-MK_INLINE void multiply_many(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
-  constexpr u32 entries = kFewTokens * kStripRows;
+// What a warp left of a strip in `sums` [8 tokens][row], a place of its own, for the tokens from `first` on.
+MK_INLINE void finish_eight(const Worker& w, const ProductArgs& a, const Input& in, u32 strip, u32 first,
+                            AS3 f32* sums) {
+  mk_warp_sync();
+  for (u32 entry = w.lane(); entry < kFewTokens * kStripRows; entry += kWarpLanes) {
+    const u32 row = entry % kStripRows, token = first + entry / kStripRows;
+    const bool there = token < a.tokens;
+    const Beside beside = load_beside(a, strip, token, row, there);
+    f32 v = 0;
+    if (there)
+      v = finish(a, strip, token, row, in.scale_of(token), beside,
+                 [&](u32 r) { return sums[entry - row + r]; });
+    if (there && a.best_value) sums[entry] = v;
+    leave_next(a, strip, token, row, there, beside.norm, v);
+  }
+  mk_warp_sync();
+  if (!a.best_value) return;
+  if (w.lane() < kFewTokens && first + w.lane() < a.tokens)
+    keep_best(a, strip, first + w.lane(), sums + w.lane() * kStripRows);
+  mk_warp_sync();
+}
+
+// The same for many tokens, and for more: each warp finishes its own.
+template <class W, class Drain>
+MK_INLINE void multiply_by_warps(Worker& w, const ProductArgs& a, u32 strip, u32 pass_tokens,
+                                 const Drain& drain) {
   const Scratch s(w);
   const Input in{{a, s.scale}, s.picked};
-  AS3 f32* sums = s.partial + w.warp() * entries;
-  const auto done = [&](u32 of_block, u32 first) {
-    for (u32 entry = w.lane(); entry < entries; entry += kWarpLanes) {
-      const u32 row = entry % kStripRows, token = first + entry / kStripRows;
-      const bool there = token < a.tokens;
-      const Beside beside = load_beside(a, strip + of_block, token, row, there);
-      f32 v = 0;
-      if (there)
-        v = finish(a, strip + of_block, token, row, in.scale_of(token), beside,
-                   [&](u32 r) { return sums[entry - row + r]; });
-      if (there && a.best_value) sums[entry] = v;
-      leave_next(a, strip + of_block, token, row, there, beside.norm, v);
-    }
-    if (!a.best_value) return;
-    mk_warp_sync();
-    if (w.lane() < kFewTokens && first + w.lane() < a.tokens)
-      keep_best(a, strip + of_block, first + w.lane(), sums + w.lane() * kStripRows);
-  };
+  AS3 f32* sums = s.partial + w.warp() * kFewTokens * kStripRows;
+  const auto done = [&](u32 of_block, u32 first) { finish_eight(w, a, in, strip + of_block, first, sums); };
   MK_ROLLED
-  for (u32 first = 0; first < a.tokens; first += kManyTokens)
-    drain_many<W>(w, a, in, first, strips, sums, done);
+  for (u32 first = 0; first < a.tokens; first += pass_tokens) drain(in, first, sums, done);
 }
 
 template <class W>
@@ -209,10 +163,16 @@ MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
     if (a.tokens == 1) return multiply<W, FmaF32<1>, 1>(w, a, strip, strips);
     multiply<W, FmaF32<kGroupTokens>, 1>(w, a, strip, strips);
   } else {
-    // The step's tokens decide, so that bits do not depend on how many rows are picked.
-    if (a.x_rows == 1 && !a.invariant) return multiply<W, Fma<W>, kBlockStrips>(w, a, strip, strips);
     if (a.tokens <= kFewTokens) return multiply<W, Mma<W, 1>, kBlockStrips>(w, a, strip, strips);
-    multiply_many<W>(w, a, strip, strips);
+    if (a.wide_from != 0 && a.tokens >= a.wide_from)
+      return multiply_by_warps<W>(w, a, strip, kWideTokens,
+                                  [&](const Input& in, u32 first, AS3 f32* sums, const auto& done) {
+                                    drain_wide<W>(w, a, in, first, strips, sums, done);
+                                  });
+    multiply_by_warps<W>(w, a, strip, kManyTokens,
+                         [&](const Input& in, u32 first, AS3 f32* sums, const auto& done) {
+                           drain_many<W>(w, a, in, first, strips, sums, done);
+                         });
   }
 }
 

@@ -60,6 +60,13 @@ struct XRows {
     const f32x2 v = pair(row, col);
     return W::pack(v[0], v[1]);
   }
+  // 8 columns from a multiple of 8 on, where rows have whole ones.
+  template <class W>
+  MK_INLINE u32x4 piece(u32 row, u32 col) const {
+    if (padded(col)) return 0;
+    if (a.rounded) return *(AS1 const u32x4*)((AS1 const uint16_t*)a.x + row * a.cols + col);
+    return {packed<W>(row, col), packed<W>(row, col + 2), packed<W>(row, col + 4), packed<W>(row, col + 6)};
+  }
   // What the products of a row are yet to be multiplied with.
   MK_INLINE f32 scale_of(u32 row) const { return a.rounded && a.scaled ? scale[row] : 1; }
 };
@@ -105,38 +112,7 @@ struct FmaF32 {
   }
 };
 
-// One token and weights of two bytes: multiply-adds.
-template <class W>
-struct Fma {
-  static constexpr u32 tokens = 1;
-  struct Operand {
-    u32 x[2];  // rounded
-  };
-  f32 sum[2];
-  MK_INLINE void clear() { sum[0] = sum[1] = 0; }
-  template <class In>
-  MK_INLINE static Operand load(u32 lane, const In& in, u32 token, u32 col) {
-    const u32 c = col + lane % 4 * 2;
-    return {{in.template packed<W>(token, c), in.template packed<W>(token, c + 8)}};
-  }
-  MK_INLINE void step(u32x4 bits, const Operand& o) {
-    MK_UNROLL
-    for (u32 i = 0; i < 4; ++i) {
-      const u32 r = i % 2;
-      sum[r] = __builtin_fmaf(W::low(bits[i]), W::low(o.x[i / 2]), sum[r]);
-      sum[r] = __builtin_fmaf(W::high(bits[i]), W::high(o.x[i / 2]), sum[r]);
-    }
-  }
-  MK_INLINE void store(u32 lane, AS3 f32* partial) const {
-    MK_UNROLL
-    for (u32 r = 0; r < 2; ++r) {
-      const f32 total = mk_quad_sum(sum[r]);
-      if (lane % 4 == 0) partial[r * 8 + lane / 4] = total;
-    }
-  }
-};
-
-// Tokens in blocks of 8 as the B operand of the matrix instruction.
+// Weights of two bytes: tokens in blocks of 8 as the B operand of the matrix instruction.
 template <class W, u32 Blocks>
 struct Mma {
   static constexpr u32 tokens = Blocks * 8;

@@ -68,9 +68,7 @@ MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pas
   for (u32 s = 0; s < kBlockStrips; ++s, total.next()) {
     if (s >= share.count) continue;
     total.sums[0].store(w.lane(), sums);
-    mk_warp_sync();
     done(share.first + s * share.apart, share.token);
-    mk_warp_sync();
   }
 }
 

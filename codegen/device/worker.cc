@@ -43,9 +43,18 @@ MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) 
   }
 }
 
-// The same for many tokens.
+// Leaves a stage to the consumers, once it is free. False: the launch is over.
+MK_INLINE bool lend_stage(Worker& w) {
+  const u32 slot = w.stage % w.stages;
+  if (!wait_free(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return false;
+  if (w.lane() == 0) mk_mbar_arrive(w.full(slot));
+  ++w.stage;
+  return true;
+}
+
+// The same for many tokens. `lends`: behind each stage one for activations.
 template <class Loader>
-MK_INLINE void stream_chains(Worker& w, AS1 const char* weights, const Strips& strips) {
+MK_INLINE void stream_chains(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
   for (u32 done = 0; done < strips.count; done += strips.block) {
     const u32 block = least(strips.count - done, strips.block);
     AS1 const char* first = weights + (strips.first + done) * strips.bytes();
@@ -55,17 +64,20 @@ MK_INLINE void stream_chains(Worker& w, AS1 const char* weights, const Strips& s
       if (!load_stage<Loader>(w, first + (u64)tile * kStageBytes + chain * bytes, bytes, block,
                               strips.bytes()))
         return;
+      if (lends && !lend_stage(w)) return;
     }
   }
 }
 
 template <class Loader>
 MK_INLINE void stream_product(Worker& w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                              u32 tail_bytes, u32 tokens, u32 elem_bytes) {
+                              u32 tail_bytes, u32 tokens, u32 elem_bytes, u32 wide_from) {
   Strips strips{first, count, tiles, tail_bytes, 1, block_strips(elem_bytes)};
   if (is_many(tokens, elem_bytes)) {
-    strips.passes = passes_of(tokens, kManyTokens);
-    return stream_chains<Loader>(w, weights, strips);
+    const bool wide = wide_from != 0 && tokens >= wide_from;
+    if (wide) strips.block = kWideStrips;
+    strips.passes = passes_of(tokens, wide ? kWideTokens : kManyTokens);
+    return stream_chains<Loader>(w, weights, strips, wide);
   }
   if (elem_bytes == 4) strips.passes = passes_of(tokens, kGroupTokens);
   stream<Loader>(w, weights, strips);
@@ -195,8 +207,8 @@ MK_BODY void mkd_load_end(Worker* w, u32 grid, u32 end) {
 
 // The loader: brings strips of a packed weight through the ring, waiting for nothing but free stages.
 MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                             u32 tail_bytes, u32 tokens, u32 elem_bytes) {
-  stream_product<Bulk>(*w, weights, first, count, tiles, tail_bytes, tokens, elem_bytes);
+                             u32 tail_bytes, u32 tokens, u32 elem_bytes, u32 wide_from) {
+  stream_product<Bulk>(*w, weights, first, count, tiles, tail_bytes, tokens, elem_bytes, wide_from);
 }
 MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
                                      u32 elem_bytes, u32 first, u32 count) {
@@ -205,8 +217,9 @@ MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const E
 
 // The same for targets without a copy engine.
 MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                              u32 tail_bytes, u32 tokens, u32 elem_bytes) {
-  stream_product<Async>(*w, weights, first, count, tiles, tail_bytes, same_in_lanes(tokens), elem_bytes);
+                              u32 tail_bytes, u32 tokens, u32 elem_bytes, u32 wide_from) {
+  stream_product<Async>(*w, weights, first, count, tiles, tail_bytes, same_in_lanes(tokens), elem_bytes,
+                        wide_from);
 }
 MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
                                       u32 elem_bytes, u32 first, u32 count) {

@@ -223,6 +223,7 @@ struct Bf16 {
   MK_INLINE static void mma(f32* d, u32x4 a, u32 b0, u32 b1) {
     mk_mma_bf16(d, a[0], a[1], a[2], a[3], b0, b1);
   }
+  MK_INLINE static void wgmma(f32* d, const u32* a, AS3 const void* b) { mk_wgmma_bf16(d, a, b); }
   MK_INLINE static f32 round(f32 v) { return low(pack(v, 0)); }
   MK_INLINE static f32 load(AS1 const char* p) { return low(*(AS1 const uint16_t*)p); }
   MK_INLINE static u32x4 load8(AS3 const char* p) { return *(AS3 const u32x4*)p; }
@@ -237,6 +238,7 @@ struct F16 {
   MK_INLINE static void mma(f32* d, u32x4 a, u32 b0, u32 b1) {
     mk_mma_f16(d, a[0], a[1], a[2], a[3], b0, b1);
   }
+  MK_INLINE static void wgmma(f32* d, const u32* a, AS3 const void* b) { mk_wgmma_f16(d, a, b); }
   MK_INLINE static f32 round(f32 v) { return low(pack(v, 0)); }
   MK_INLINE static f32 load(AS1 const char* p) { return mk_f16_to_f32(*(AS1 const uint16_t*)p); }
   MK_INLINE static u32x4 load8(AS3 const char* p) { return *(AS3 const u32x4*)p; }

@@ -86,6 +86,7 @@ struct RaceReport {
 
 // Sites the emulator itself gives to accesses; instrumented ones are below.
 constexpr uint32_t kSiteCopy = 0xfffffff0u;     // an asynchronous copy
+constexpr uint32_t kSiteWgmma = 0xfffffff3u;    // a warpgroup's product
 constexpr uint32_t kSiteAtomic = 0xfffffff1u;   // a counter primitive
 constexpr uint32_t kSiteBarrier = 0xfffffff2u;  // an mbarrier primitive
 

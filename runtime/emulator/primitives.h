@@ -21,6 +21,12 @@ void mk_mma_bf16(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, u
 void mk_mma_f16(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                 uint32_t b1) noexcept;
 
+void mk_wgmma_bf16(float* d, const uint32_t* a, const void* b) noexcept;
+void mk_wgmma_f16(float* d, const uint32_t* a, const void* b) noexcept;
+void mk_wgmma_wait(float* d) noexcept;
+void mk_take_registers() noexcept;
+void mk_leave_registers() noexcept;
+
 void mk_mbar_init(uint64_t* bar, uint32_t arrivals) noexcept;
 void mk_fence_mbar_init() noexcept;
 void mk_mbar_arrive(uint64_t* bar) noexcept;

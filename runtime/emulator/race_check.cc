@@ -37,7 +37,7 @@ const char* kind_name(RaceKind kind) {
     case RaceKind::kWriteAfterWrite:
       return "unordered write after write";
     case RaceKind::kProxy:
-      return "no proxy fence between a write and a bulk copy";
+      return "no proxy fence between a write and an asynchronous access";
     case RaceKind::kOutsideShared:
       return "access outside shared memory";
   }
@@ -143,6 +143,8 @@ std::string Race::describe_party(const RaceParty& party) const {
   std::string site;
   if (party.site == kSiteCopy)
     site = "asynchronous copy";
+  else if (party.site == kSiteWgmma)
+    site = "warpgroup product";
   else if (party.site == kSiteAtomic)
     site = "counter primitive";
   else if (party.site == kSiteBarrier)

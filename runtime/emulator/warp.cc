@@ -31,6 +31,12 @@ const char* collective_name(Collective collective) {
       return "mk_mma_bf16";
     case Collective::kMmaF16:
       return "mk_mma_f16";
+    case Collective::kWgmmaBf16:
+      return "mk_wgmma_bf16";
+    case Collective::kWgmmaF16:
+      return "mk_wgmma_f16";
+    case Collective::kWgmmaWait:
+      return "mk_wgmma_wait";
   }
   return "";
 }

@@ -14,6 +14,9 @@ enum class Collective : uint8_t {
   kQuadSum,
   kMmaBf16,
   kMmaF16,
+  kWgmmaBf16,  // of a warpgroup
+  kWgmmaF16,
+  kWgmmaWait,
 };
 
 const char* collective_name(Collective collective);  // as the kernel calls it

@@ -87,7 +87,8 @@ Worker::Worker(Launch& owner, uint32_t index, Stacks mapped)
       random(owner.options.seed * 1000003 + index),
       max_slice(kMaxSlice >> random.below(kSliceScales)),
       impatient(owner.options.seed != 0 && random.below(2) == 0),
-      warps(owner.options.threads_per_worker / kLanes) {
+      warps(owner.options.threads_per_worker / kLanes),
+      warpgroups(owner.options.threads_per_worker / kGroupThreads) {
   const auto start = reinterpret_cast<uintptr_t>(shared_storage.data()) + kSharedMargin;
   shared = reinterpret_cast<char*>((start + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment);
   mbarriers.by_word.resize(owner.options.shared_bytes / sizeof(uint64_t));

@@ -11,6 +11,7 @@
 #include "runtime/emulator/fiber.h"
 #include "runtime/emulator/mbarrier.h"
 #include "runtime/emulator/warp.h"
+#include "runtime/emulator/warpgroup.h"
 
 namespace mkrt::emulator {
 
@@ -92,6 +93,7 @@ struct Worker {
   bool impatient;      // the first mk_mbar_try_wait for a phase does not wait for it
   std::array<NamedBarrier, kNamedBarriers> barriers;
   std::vector<Warp> warps;
+  std::vector<WarpGroup> warpgroups;  // whole ones
   MbarrierTable mbarriers;
   CopyEngine copies;
   EmulatorStats stats;

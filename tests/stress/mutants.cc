@@ -105,6 +105,23 @@ std::vector<Mutant> bulk_copy_mutants() {
   };
 }
 
+std::vector<Mutant> warpgroup_mutants() {
+  const std::string drain = "10drain_wideI", lend = "10lend_stage", release = "release_stage";
+  return {
+      {"no proxy fence", {{drain, "mk_fence_proxy_async", 0, drop}}, {kRace}},
+      {"no barrier before the product", {{drain, "consumer_barrier", 0, drop}}, {kRace}},
+      {"no wait for the product", {{drain, "mk_wgmma_wait", kEvery, drop}}, {kRace, kWrong}},
+      {"a stage is lent before it is free",
+       {{lend, "9wait_freeI", 0, always_true}},
+       {kRace, kExtraArrival, kStuck},
+       true},
+      {"a stage is not lent", {{lend, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
+      {"stages released before they are used",
+       {{drain, "acquire_stage", kEvery, followed_by(release)}, {drain, release, kEvery, drop}},
+       {kRace}},
+  };
+}
+
 std::vector<Mutant> async_copy_mutants() {
   const std::string end = "5Async3end";
   return {
@@ -218,10 +235,10 @@ std::vector<Mutant> body_mutants() {
                     put = "8put_rowsINS_4Bf16", places = "11find_places";
   return {
       {"embed: sums of squares", {{"leave_squares", barrier, 0, drop}}, {kReadTooEarly, kWriteTooEarly}},
-      {"product: partial sums", {{"5drainI", barrier, kEvery, drop}}, {kReadTooEarly}},
-      {"product: values of the strip", {{"8multiplyI", barrier, kEvery, drop}}, {kReadTooEarly}},
-      {"product of many: sums of the warp", {{"10drain_many", "mk_warp_sync", 0, drop}}, {kReadTooEarly}},
-      {"product of many: a warp's place", {{"10drain_many", "mk_warp_sync", 1, drop}}, {kWriteTooEarly}},
+      {"product: partial sums", {{"8multiplyI", barrier, 1, drop}}, {kReadTooEarly}},
+      {"product: values of the strip", {{"8multiplyI", barrier, 2, drop}}, {kReadTooEarly}},
+      {"product of many: sums of the warp", {{"12finish_eight", "mk_warp_sync", 0, drop}}, {kReadTooEarly}},
+      {"product of many: a warp's place", {{"12finish_eight", "mk_warp_sync", 1, drop}}, {kWriteTooEarly}},
       {"draw: the warps' greatest", {{"8greatest", barrier, 1, drop}}, {kReadTooEarly}},
       {"attend: keys and queries", {{attend, barrier, 0, drop}}, {kReadTooEarly}},
       {"attend: greatest scores of the warps", {{attend, barrier, 1, drop}}, {kReadTooEarly}},
@@ -375,6 +392,15 @@ void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy
 
 TEST_CASE("a bug in the ring, in an event or inside a task is caught, and without one nothing is reported") {
   check_caught({ring_mutants(), bulk_copy_mutants(), event_mutants(), body_mutants(), fault_mutants()}, true);
+}
+
+TEST_CASE("a bug around a warpgroup's product is caught") {
+  TinyModel model = small_model();
+  model.max_tokens = 80;
+  RunOptions options = small_run();
+  options.steps = {70};
+  options.first_position = 0;
+  check_caught({warpgroup_mutants()}, true, model, options);
 }
 
 TEST_CASE("a bug in the ring filled by 16-byte copies is caught") {

@@ -92,7 +92,7 @@ TEST_CASE("every family assembles for every target without spills or stack") {
     CHECK(kernels[0].registers > 32);
     CHECK(kernels[0].registers <= 168);  // 65536 for 12 warps' worth of threads
     const bool relocatable = assembler->name().starts_with("nvJitLink");
-    if (relocatable && find_target(target).value().bulk_copy == false) return;  // see search_assemblers
+    if (relocatable && !find_target(target).value().engines.bulk_copy) return;  // see search_assemblers
     CHECK(kernels[0].stack_bytes == 0);
     CHECK(kernels[0].spill_store_bytes == 0);
     CHECK(kernels[0].spill_load_bytes == 0);

@@ -92,13 +92,13 @@ void take_rounded(ProductArgs& a, Rounded& r, uint32_t parts) {
 void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk = true, u32 most = ~0u,
          const std::vector<u32>& q_len = {}) {
   const u32 elem_bytes = p.shape.elem_bytes, tail_bytes = a.tail_cols * kStripRows * elem_bytes;
-  const u32 block = block_strips(elem_bytes);
+  const u32 block = a.wide_from && a.tokens >= a.wide_from ? kWideStrips : block_strips(elem_bytes);
   Sides s;
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
     for (u32 strip = 0; strip < a.strips; strip += least(most, a.strips))
       stream(&w, global(p.packed.data()), strip, least(most, a.strips - strip), a.tiles, tail_bytes, a.tokens,
-             elem_bytes);
+             elem_bytes, a.wide_from);
   };
   s.consume = [&](Worker& w) {
     if (a.picks) {
@@ -147,8 +147,14 @@ const Case kCases[] = {
     {33, 600, 17, true}, {20, 130, 64, true}, {33, 600, 65, true},  {16, 64, 256, true},
     {150, 512, 1, true}, {150, 700, 5, true}, {150, 600, 33, true}};
 
+// By warpgroups; rows are of whole 16-byte pieces.
+constexpr u32 kWide = 9;
+const Case kWideCases[] = {{16, 512, 9, true},   {33, 600, 65, true},  {150, 1024, 64, true},
+                           {64, 120, 130, true}, {200, 64, 256, true}, {128, 1096, 128, true}};
+
 TEST_CASE("a product with norm, bias and residual agrees with float64 at every token count") {
-  for (const Case& c : kCases) {
+  const auto check = [](const Case& c, bool wide) {
+    CAPTURE(wide);
     CAPTURE(c.rows);
     CAPTURE(c.cols);
     CAPTURE(c.tokens);
@@ -159,6 +165,7 @@ TEST_CASE("a product with norm, bias and residual agrees with float64 at every t
     a.normed = 1;
     a.bias = global(p.bias.data());
     a.residual = global(p.residual.data());
+    a.wide_from = wide ? kWide : 0;
     run(c, p, a);
     for (uint32_t t = 0; t < c.tokens; ++t) {
       const std::vector<double> in = product_input(c, p, true, t);
@@ -168,7 +175,9 @@ TEST_CASE("a product with norm, bias and residual agrees with float64 at every t
       // A rounding to bf16 near a tie may fall the other way: 2^-9 of one of `cols` terms.
       CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < (c.bf16 ? 5e-4 : 2e-6));
     }
-  }
+  };
+  for (const Case& c : kCases) check(c, false);
+  for (const Case& c : kWideCases) check(c, true);
 }
 
 // The products of x times the norm, in double, divided by the root mean square.
@@ -185,8 +194,8 @@ std::vector<double> scaled_product(const Case& c, const Problem& p, const Rounde
 }
 
 TEST_CASE("rows that came rounded are scaled behind the product, and what the next norm takes is left") {
-  for (const Case& c : kCases) {
-    if (!c.bf16) continue;
+  const auto check = [](const Case& c, bool wide) {
+    CAPTURE(wide);
     CAPTURE(c.rows);
     CAPTURE(c.cols);
     CAPTURE(c.tokens);
@@ -198,6 +207,7 @@ TEST_CASE("rows that came rounded are scaled behind the product, and what the ne
     ProductArgs a = make_args(c, p, out);
     take_rounded(a, in, parts);
     a.residual = global(p.residual.data());
+    a.wide_from = wide ? kWide : 0;
     std::vector<uint16_t> rounded(out.size());
     std::vector<float> squares(size_t{c.tokens} * a.strips, NAN);
     a.next = {global(next.data()), global(reinterpret_cast<char*>(rounded.data())), global(squares.data())};
@@ -214,7 +224,10 @@ TEST_CASE("rows that came rounded are scaled behind the product, and what the ne
         CHECK(squares[t * a.strips + i] == doctest::Approx(sum).epsilon(1e-5));
       }
     }
-  }
+  };
+  for (const Case& c : kCases)
+    if (c.bf16) check(c, false);
+  for (const Case& c : kWideCases) check(c, true);
 }
 
 TEST_CASE("gate times up is rounded where only products read it") {

@@ -164,7 +164,8 @@ TEST_CASE("a race report names both tasks, both lines and the tensor") {
   const Run run = run_pipeline(p);
   REQUIRE(run.races.size() == 1);
   CHECK(run.races[0].message ==
-        "no proxy fence between a write and a bulk copy of %values: worker 1, asynchronous copy; earlier "
+        "no proxy fence between a write and an asynchronous access of %values: worker 1, asynchronous copy; "
+        "earlier "
         "worker 0 "
         "thread 0, task %producer[4], pipeline.cc:1");
   CHECK(run.races[0].earlier.task == 4);

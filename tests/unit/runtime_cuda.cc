@@ -72,7 +72,7 @@ TEST_CASE("one kernel is launched cooperatively, with all its workers") {
         Lines{"cuModuleGetFunction 1 mk_kernel", "cuFuncSetAttribute mk_kernel 8 4096"});
   REQUIRE(device->launch(0, 64, 128, 1).ok());
   CHECK(log.take({"cuLaunch", "cuGraph"}) ==
-        Lines{"cuLaunchCooperativeKernel mk_kernel 2 1 1 288 1 1 4096 0"});
+        Lines{"cuLaunchCooperativeKernel mk_kernel 2 1 1 384 1 1 4096 0"});
 }
 
 TEST_CASE("a kernel for each grid: captured once in their order, each but the first free to overlap") {
@@ -85,9 +85,9 @@ TEST_CASE("a kernel for each grid: captured once in their order, each but the fi
   const Lines calls{"cuLaunch", "cuStream", "cuGraph"};
   REQUIRE(device->launch(0, 64, 128, 1).ok());
   CHECK(log.take(calls) == Lines{"cuStreamCreate 1 -> 1", "cuStreamBeginCapture_v2 1 1",
-                                 "cuLaunchKernelEx mk_grid_5 2 1 1 288 1 1 4096 1 0",
-                                 "cuLaunchKernelEx mk_grid_7 2 1 1 288 1 1 4096 1 1 6=1",
-                                 "cuLaunchKernelEx mk_grid_7 2 1 1 288 1 1 4096 1 2 6=1",
+                                 "cuLaunchKernelEx mk_grid_5 2 1 1 384 1 1 4096 1 0",
+                                 "cuLaunchKernelEx mk_grid_7 2 1 1 384 1 1 4096 1 1 6=1",
+                                 "cuLaunchKernelEx mk_grid_7 2 1 1 384 1 1 4096 1 2 6=1",
                                  "cuStreamEndCapture 1", "cuGraphInstantiateWithFlags 1 0",
                                  "cuGraphDestroy 1", "cuStreamDestroy_v2 1", "cuGraphLaunch 1 0"});
   REQUIRE(device->launch(0, 64, 128, 1).ok());
@@ -163,7 +163,7 @@ TEST_CASE("a step that is begun puts its work on the session's stream, and neith
   CHECK(log.take({"cuEventCreate", "cuStreamS"}) ==
         Lines{"cuEventCreate 2", "cuEventCreate 2", "cuEventCreate 2", "cuStreamSynchronize 0"});
   const auto step = [](int event) {
-    return Lines{"cuMemcpyHtoDAsync_v2 -1", "cuLaunchCooperativeKernel mk_kernel 2 1 1 288 1 1 4096 -1",
+    return Lines{"cuMemcpyHtoDAsync_v2 -1", "cuLaunchCooperativeKernel mk_kernel 2 1 1 384 1 1 4096 -1",
                  "cuMemcpyDtoHAsync_v2 -1", "cuMemcpyDtoHAsync_v2 -1",
                  fmt::format("cuEventRecord {} -1", event)};
   };
@@ -191,7 +191,7 @@ TEST_CASE("a captured step records no event; its end waits for the stream") {
     REQUIRE(s.session.capture_step().ok());
   }
   CHECK(log.take(kCalls) == Lines{"cuMemcpyHtoDAsync_v2 -1",
-                                  "cuLaunchCooperativeKernel mk_kernel 2 1 1 288 1 1 4096 -1",
+                                  "cuLaunchCooperativeKernel mk_kernel 2 1 1 384 1 1 4096 -1",
                                   "cuMemcpyDtoHAsync_v2 -1", "cuMemcpyDtoHAsync_v2 -1"});
   REQUIRE(s.session.fill_step(s.batch).ok());
   CHECK(log.take(kCalls).empty());
@@ -208,9 +208,9 @@ TEST_CASE("into a caller's graph kernels of grids go by themselves, as graphs ca
     const Capture capture;
     REQUIRE(s.session.capture_step().ok());
   }
-  CHECK(log.take({"cuLaunch", "cuGraph"}) == Lines{"cuLaunchKernelEx mk_grid_5 2 1 1 288 1 1 4096 -1 0",
-                                                   "cuLaunchKernelEx mk_grid_7 2 1 1 288 1 1 4096 -1 1 6=1",
-                                                   "cuLaunchKernelEx mk_grid_7 2 1 1 288 1 1 4096 -1 2 6=1"});
+  CHECK(log.take({"cuLaunch", "cuGraph"}) == Lines{"cuLaunchKernelEx mk_grid_5 2 1 1 384 1 1 4096 -1 0",
+                                                   "cuLaunchKernelEx mk_grid_7 2 1 1 384 1 1 4096 -1 1 6=1",
+                                                   "cuLaunchKernelEx mk_grid_7 2 1 1 384 1 1 4096 -1 2 6=1"});
   REQUIRE(s.session.begin_step(s.batch).ok());
   CHECK(log.take({"cuGraphLaunch"}) == Lines{"cuGraphLaunch 1 -1"});
 }

@@ -109,7 +109,7 @@ TEST_CASE("a manifest whose sizes contradict each other is refused") {
   CHECK(refused([](json& m) { m["events"][1]["cells"] = 6; }) ==
         "manifest: error: event f has cells 4+6 of 9");
   CHECK(refused([](json& m) { m["threads"] = 128; }) ==
-        "manifest: error: 3 workers of 128 threads, expected 1 or more of 288");
+        "manifest: error: 3 workers of 128 threads, expected 1 or more of 384");
 }
 
 TEST_CASE("hashes are those of XXH3-128") {

@@ -37,7 +37,7 @@ Machine machine(uint32_t stages = 4) {
   m.load_ns = 1000;
   m.worker_bytes_per_ns = 100;
   m.worker_l2_bytes_per_ns = m.shared_bytes_per_ns = 1e9;
-  m.fma1_bytes_per_ns = m.mma8_bytes_per_ns = m.mma16_bytes_per_ns = m.fma16_bytes_per_ns = 200;
+  m.wgmma_bytes_per_ns = m.mma8_bytes_per_ns = m.mma16_bytes_per_ns = m.fma16_bytes_per_ns = 200;
   m.attend_bytes_per_ns = 1e9;
   return m;
 }
@@ -203,7 +203,7 @@ TEST_CASE("one worker takes at most its own rate, and what is lost to that is to
 
 TEST_CASE("consumers that are slower than the stream decide, and fill the ring") {
   Machine m = machine();
-  m.fma1_bytes_per_ns = 10;
+  m.mma8_bytes_per_ns = 10;
   const Simulation s = simulated(chain(1, 1, 20 * 512), m, 1);
   CHECK(s.ns == Approx(1000 + kLoad + 20 * kTile / 10 + kEnd));
   CHECK(s.idle_ns[static_cast<size_t>(IdleCause::kConsumers)] > 0.5 * s.ns);
@@ -212,7 +212,7 @@ TEST_CASE("consumers that are slower than the stream decide, and fill the ring")
 TEST_CASE("strips of a block share activations, a reduction and an end, those of a segment a wait") {
   Machine m = machine();
   m.activations_ns = 100;
-  m.fma1_bytes_per_ns = m.mma8_bytes_per_ns = 50;
+  m.mma8_bytes_per_ns = 50;
   m.l2_ns = 70;  // of a block's first tile: others' activations are loaded while one is multiplied
   const double block = 4 * kTile / 50 + 100 + 70 + kEnd;
   CHECK(simulated(chain(1, 4, 512), m, 1).ns == Approx(1000 + kLoad + block));
@@ -266,7 +266,7 @@ TEST_CASE("further groups of tokens bring the strips from L2 again") {
 
 TEST_CASE("a cold burst takes what was measured for its size") {
   Machine m = load_machine("h100").value();
-  m.fma1_bytes_per_ns = m.l2_bytes_per_ns = m.worker_l2_bytes_per_ns = 1e6;
+  m.mma8_bytes_per_ns = m.l2_bytes_per_ns = m.worker_l2_bytes_per_ns = 1e6;
   for (int64_t strips : {132 * 2, 132 * 8, 132 * 32}) {
     const Simulation s = simulated(chain(1, strips, 2048), m, 132);
     CHECK(s.ns == Approx(burst_ns(m, static_cast<double>(s.bytes))).epsilon(0.15));

@@ -1,0 +1,66 @@
+// What becomes of a product's sums.
+#pragma once
+
+#include "codegen/device/product.h"
+
+namespace mk {
+
+// What a row's sum is added to, and the row's weight of the norm that comes next.
+struct Beside {
+  f32 bias = 0, residual = 0, norm = 0;
+};
+
+// Issues loads; `there`: whether there is such a row.
+MK_INLINE Beside load_beside(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there) {
+  Beside b;
+  const u32 col = strip * kStripRows + row;
+  if (!there || col >= a.rows) return b;
+  if (a.bias) b.bias = a.bias[col];
+  if (a.residual) b.residual = a.residual[token * a.out_cols + col];
+  if (a.next.norm) b.norm = a.next.norm[col];
+  return b;
+}
+
+// Row `row` of a strip for a token, from sum(row) times `scale`; returns it.
+template <class Sum>
+MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale, const Beside& beside,
+                     const Sum& sum) {
+  if (a.silu_mul) {
+    const u32 col = strip * (kStripRows / 2) + row;
+    if (row < kStripRows / 2 && col < a.out_cols)
+      store_out(a.out, token * a.out_cols + col, silu(sum(row) * scale) * (sum(row + 8) * scale),
+                a.out_rounded);
+    return 0;
+  }
+  const u32 col = strip * kStripRows + row;
+  if (col >= a.rows) return 0;
+  // In one: left apart, the assembler may join them in the code for some numbers of tokens and not for
+  // others.
+  const f32 v = __builtin_fmaf(sum(row), scale, beside.bias + beside.residual);
+  store_out(a.out, token * a.out_cols + col, v, a.out_rounded);
+  return v;
+}
+
+// By whole warps, of which 16 lanes have the rows of a strip for a token; others' are not `there`.
+MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm, f32 v) {
+  if (!a.next.norm) return;
+  const u32 col = strip * kStripRows + row;
+  if (there && col < a.rows) Bf16::store(a.next.rounded + (token * a.out_cols + col) * Bf16::bytes, v * norm);
+  f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
+  MK_UNROLL
+  for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
+  if (there && row == 0) a.next.squares[token * a.strips + strip] = sum;
+}
+
+// The greatest logit of a strip and token, the lowest row on ties. `value`: of the rows.
+MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, AS3 const f32* value) {
+  const u32 rows = least(a.rows - strip * kStripRows, kStripRows);
+  u32 best = 0;
+  for (u32 row = 1; row < rows; ++row)
+    if (plain_logit(value[row]) > plain_logit(value[best])) best = row;
+  const u32 at = token * a.strips + strip;
+  a.best_value[at] = value[best];
+  a.best_index[at] = strip * kStripRows + best;
+}
+
+}  // namespace mk

@@ -1,0 +1,92 @@
+// Products of more tokens by warpgroup matrix instructions. Each of the two warpgroups has four strips of a
+// block, a warp one of them, and multiplies them with up to 128 tokens at a time. Weights come to registers,
+// as the instruction's first operand. Its second are the activations of 64 columns, a chain's part of a tile,
+// in a stage that the loader leaves to the consumers: a token's 128 bytes after the other's, of which the
+// 16-byte piece i of token t lies at i ^ t % 8, so that neither side's accesses meet in a bank.
+//
+// A lane adds up all chains in the registers of the instruction.
+#pragma once
+
+#include "codegen/device/product.h"
+
+namespace mk {
+
+constexpr u32 kGroupWarps = 4;   // of a warpgroup
+constexpr u32 kHalfTokens = 64;  // of one instruction
+constexpr u32 kRowBytes = 128;   // of a token in a stage
+constexpr u32 kPieceBytes = 16;
+constexpr u32 kPieces = kRowBytes / kPieceBytes;
+static_assert(kWideTokens == 2 * kHalfTokens && kWideTokens * kRowBytes == kStageBytes);
+static_assert(kWideStrips == kConsumerWarps);
+
+// A thread's part of what the consumers bring into a stage: one piece of each of four tokens.
+struct Pieces {
+  static constexpr u32 count = kWideTokens * kPieces / kConsumerThreads;
+  static constexpr u32 apart = kConsumerThreads / kPieces;  // tokens
+  u32x4 bits[count];
+
+  template <class W, class In>
+  MK_INLINE void load(const Worker& w, const In& in, u32 first, u32 tokens, u32 col) {
+    MK_UNROLL
+    for (u32 i = 0; i < count; ++i) {
+      const u32 token = w.thread / kPieces + i * apart;
+      bits[i] = token < tokens ? in.template piece<W>(first + token, col + w.thread % kPieces * 8) : 0;
+    }
+  }
+  MK_INLINE void store(const Worker& w, AS3 char* stage) const {
+    MK_UNROLL
+    for (u32 i = 0; i < count; ++i) {
+      const u32 token = w.thread / kPieces + i * apart;
+      *(AS3 u32x4*)(stage + token * kRowBytes + (w.thread % kPieces ^ token % kPieces) * kPieceBytes) =
+          bits[i];
+    }
+  }
+};
+
+// Drains the stages of `strips` strips for the pass that begins at token `first`. For each 8 tokens of each
+// warp: leaves the sums in `sums` [8 tokens][row], a place of the warp's own, and calls done(strip, token).
+template <class W, class In, class Done>
+MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 first, u32 strips, AS3 f32* sums,
+                          const Done& done) {
+  using Shape = Chains<W>;
+  constexpr u32 steps = Shape::full_steps;
+  static_assert(steps * Shape::step_cols * W::bytes == kRowBytes);
+  renew_thread(w);
+  const u32 tokens = least(a.tokens - first, kWideTokens), parts = kChains * a.tiles;
+  const bool multiplies = w.warp() / kGroupWarps * kGroupWarps<strips, both = tokens> kHalfTokens;
+  const auto col = [&](u32 part) { return Shape::col(a, part / a.tiles, part % a.tiles); };
+  Turns<Mma<W, 1>, kWideTokens / kFewTokens> turns;
+  turns.clear();
+  f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kFewTokens].sum;
+  Pieces x;
+  x.load<W>(w, in, first, tokens, col(0));
+  MK_ROLLED
+  for (u32 part = 0; part < parts; ++part) {
+    u32x4 weights[steps];
+    const u32 there = Shape::steps(a, part % a.tiles);
+    AS3 const u32x4* strip = (AS3 const u32x4*)acquire_stage(w) + w.warp() * there * kWarpLanes + w.lane();
+    MK_UNROLL
+    for (u32 i = 0; i < steps; ++i) weights[i] = i < there && w.warp() < strips ? strip[i * kWarpLanes] : 0;
+    release_stage(w);
+    AS3 char* rows = (AS3 char*)acquire_stage(w);
+    x.store(w, rows);
+    mk_fence_proxy_async();
+    consumer_barrier();
+    if (multiplies) W::wgmma(low, (const u32*)weights, rows);
+    if (multiplies && both) W::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
+    // Those of the next part come while this one is multiplied; behind the last, its own again.
+    x.load<W>(w, in, first, tokens, col(least(part + 1, parts - 1)));
+    if (multiplies) mk_wgmma_wait(low);
+    if (multiplies && both) mk_wgmma_wait(high);
+    release_stage(w);
+  }
+  renew_thread(w);
+  MK_ROLLED
+  for (u32 token = 0; token < tokens; token += kFewTokens, turns.next()) {
+    if (w.warp() >= strips) continue;
+    turns.sums[0].store(w.lane(), sums);
+    done(w.warp(), first + token);
+  }
+}
+
+}  // namespace mk
