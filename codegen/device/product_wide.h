@@ -11,7 +11,6 @@
 
 namespace mk {
 
-constexpr u32 kGroupWarps = 4;   // of a warpgroup
 constexpr u32 kHalfTokens = 64;  // of one instruction
 constexpr u32 kRowBytes = 128;   // of a token in a stage
 constexpr u32 kPieceBytes = 16;
@@ -53,7 +52,6 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
   static_assert(steps * Shape::step_cols * W::bytes == kRowBytes);
   renew_thread(w);
   const u32 tokens = least(a.tokens - first, kWideTokens), parts = kChains * a.tiles;
-  const bool multiplies = w.warp() / kGroupWarps * kGroupWarps<strips, both = tokens> kHalfTokens;
   const auto col = [&](u32 part) { return Shape::col(a, part / a.tiles, part % a.tiles); };
   Turns<Mma<W, 1>, kWideTokens / kFewTokens> turns;
   turns.clear();
@@ -72,12 +70,13 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
     x.store(w, rows);
     mk_fence_proxy_async();
     consumer_barrier();
-    if (multiplies) W::wgmma(low, (const u32*)weights, rows);
-    if (multiplies && both) W::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
+    // Always all of it: on a path that depends on the thread the assembler waits for each instruction.
+    W::wgmma(low, (const u32*)weights, rows);
+    W::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
     // Those of the next part come while this one is multiplied; behind the last, its own again.
     x.load<W>(w, in, first, tokens, col(least(part + 1, parts - 1)));
-    if (multiplies) mk_wgmma_wait(low);
-    if (multiplies && both) mk_wgmma_wait(high);
+    mk_wgmma_wait(low);
+    mk_wgmma_wait(high);
     release_stage(w);
   }
   renew_thread(w);

@@ -112,7 +112,7 @@ std::vector<Mutant> warpgroup_mutants() {
       {"no barrier before the product", {{drain, "consumer_barrier", 0, drop}}, {kRace}},
       {"no wait for the product", {{drain, "mk_wgmma_wait", kEvery, drop}}, {kRace, kWrong}},
       {"a stage is lent before it is free",
-       {{lend, "9wait_freeI", 0, always_true}},
+       {{lend, "9wait_free", 0, always_true}},
        {kRace, kExtraArrival, kStuck},
        true},
       {"a stage is not lent", {{lend, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},

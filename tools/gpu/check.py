@@ -73,8 +73,8 @@ def all_checks(runner, arguments):
     for family in TRACED:
         yield f"trace {family}", partial(checks.trace, runner, family), True
     yield "kernels stories", partial(checks.stories, runner, "tiny-stories-kernels", **few), True
-    yield "stories, wide steps", partial(checks.stories, runner, "tiny-stories-wide"), False
     yield "sessions", partial(checks.sessions, runner), False
+    yield "wide steps", partial(checks.sessions, runner, "tiny-stories-wide", 200, ["sizes,ragged"]), False
     yield "draws", partial(checks.draws, runner), False
     yield "repeats", partial(checks.repeats, runner, arguments.repeats), False
     yield "fault", partial(checks.fault, runner), False

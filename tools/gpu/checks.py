@@ -142,15 +142,15 @@ def family(runner, name):
     return {"worst_row": worst, "same_tokens": same, "of": len(got)}
 
 
-def sessions(runner):
+def sessions(runner, cubin="tiny-stories", length=32, only=()):
     """Every size of a step, ragged batches, several steps in a launch, sessions in turn and on two streams, a graph:
-    through the library."""
+    through the library. length: of the prompt; only: some of the checks."""
     need("numpy")
     prompt = json.loads((HERE / "models" / "tiny-stories" / "greedy.json").read_text())[0]["prompt_ids"]
-    prompt = (prompt * 32)[:32]
-    command = [sys.executable, HERE / "sessions.py", HERE / "cubins" / "tiny-stories.cubin",
+    prompt = (prompt * length)[:length]
+    command = [sys.executable, HERE / "sessions.py", HERE / "cubins" / f"{cubin}.cubin",
                HERE / "models" / "tiny-stories"]
-    return {"rows": list(lines([*command, ids(prompt)], runner.seconds(120)))}
+    return {"rows": list(lines([*command, ids(prompt), *only], runner.seconds(120)))}
 
 
 def draws(runner):
