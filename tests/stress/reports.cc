@@ -36,14 +36,15 @@ std::string site(const std::string& file, const std::string& text) {
 
 TEST_CASE("a read after an unordered write names both") {
   CHECK(first_report({"mkd_notify", "mk_add_release", 0, relax_add}) ==
-        fmt::format("unordered read after write of %x.squares[0, 0]: worker 2 thread 0, task l0.v[1], {}; "
+        fmt::format("unordered read after write of %x.rounded[0, 6]: worker 2 thread 31, task l0.v[1], {}; "
                     "earlier worker "
-                    "1 thread 0, task embed[0], {}",
-                    site("product.cc", "sum += squares[i]"), site("next.h", "next.squares[part] =")));
+                    "1 thread 7, task embed[0], {}",
+                    site("product.h", "if (a.rounded) return padded(col) ? 0"),
+                    site("next.h", "Bf16::store(next.rounded")));
 }
 
 TEST_CASE("a write after an unordered read names both") {
-  CHECK(first_report({"10drain_many", "mk_warp_sync", 1, drop}, 20) ==
+  CHECK(first_report({"12finish_eight", "mk_warp_sync", 1, drop}, 20) ==
         fmt::format(
             "unordered write after read of shared+0x1ac80: worker 0 thread 129, task l0.gate_up[0], {}; "
             "earlier worker 0 thread 128, task l0.gate_up[0], {}",
@@ -56,7 +57,7 @@ TEST_CASE("a write after an unordered write names both") {
         fmt::format(
             "unordered write after write of %x[0, 0]: worker 1 thread 0, task embed[0], {}; earlier worker "
             "0 thread 0, task logits[0], {}",
-            site("tokens.cc", "a.out[token * a.cols + col] ="), site("product.cc", "= value[best];")));
+            site("tokens.cc", "a.out[token * a.cols + col] ="), site("product_finish.h", "= value[best];")));
 }
 
 TEST_CASE("a copy over a stage that is being read names the copy and the reader") {
@@ -64,7 +65,7 @@ TEST_CASE("a copy over a stage that is being read names the copy and the reader"
       first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
       fmt::format("unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
                   "thread 1, task l0.v[1], {}",
-                  site("product.h", "acc.step(stage[i * kWarpLanes], load(i))")));
+                  site("product.h", "if (i < steps) acc.step(stage[i * kWarpLanes], operand[i])")));
 }
 
 TEST_CASE("an access outside shared memory names the task and the line") {
@@ -73,7 +74,8 @@ TEST_CASE("an access outside shared memory names the task and the line") {
   const size_t who = report.find(": ");
   CHECK(report.starts_with("access outside shared memory of shared+0x"));
   CHECK(report.substr(std::min(who, report.size())) ==
-        fmt::format(": worker 2 thread 0, task l0.v[1], {}", site("product.cc", "s.scale[x_row(token)] =")));
+        fmt::format(": worker 2 thread 191, task l0.v[1], {}",
+                    site("product.h", "partial[(b * 8 + lane % 4 * 2 + i % 2) *")));
 }
 
 }  // namespace
