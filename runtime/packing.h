@@ -40,6 +40,10 @@ constexpr uint32_t kWideStrips = 8;    // where warpgroups multiply
 __attribute__((always_inline)) constexpr bool is_many(uint32_t tokens, uint32_t elem_bytes) {
   return elem_bytes == 2 && tokens > kFewTokens;
 }
+// `wide_from`: the tokens from which on warpgroups multiply; 0: they never do.
+__attribute__((always_inline)) constexpr bool is_wide(uint32_t tokens, uint32_t wide_from) {
+  return wide_from != 0 && tokens >= wide_from;
+}
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t elem_bytes) {
   return elem_bytes == 4 ? 1 : kBlockStrips;
 }

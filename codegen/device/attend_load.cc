@@ -58,8 +58,8 @@ MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 
   for (u32 from = 0; from < kPiece; from += S::kPositions) {
     const u32 first = piece + from;
     if (!b.sees(first, first + S::kPositions)) continue;
+    if (!wait_free_stage(w)) return false;
     const u32 slot = w.stage % w.stages;
-    if (!wait_free(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return false;
     load_rows<C>(w, a, cache, w.stage_at(slot), from, column, b.begin > first ? b.begin - first : 0,
                  least(b.end - first, S::kPositions), brought > first ? brought - first : 0);
     Async::end(w, slot);

@@ -146,15 +146,20 @@ MK_INLINE void finish_eight(const Worker& w, const ProductArgs& a, const Input& 
 }
 
 // The same for many tokens, and for more: each warp finishes its own.
-template <class W, class Drain>
-MK_INLINE void multiply_by_warps(Worker& w, const ProductArgs& a, u32 strip, u32 pass_tokens,
-                                 const Drain& drain) {
+template <class W>
+MK_INLINE void multiply_by_warps(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
   const Scratch s(w);
   const Input in{{a, s.scale}, s.picked};
   AS3 f32* sums = s.partial + w.warp() * kFewTokens * kStripRows;
   const auto done = [&](u32 of_block, u32 first) { finish_eight(w, a, in, strip + of_block, first, sums); };
+  const bool wide = is_wide(a.tokens, a.wide_from);
   MK_ROLLED
-  for (u32 first = 0; first < a.tokens; first += pass_tokens) drain(in, first, sums, done);
+  for (u32 first = 0; first < a.tokens; first += wide ? kWideTokens : kManyTokens) {
+    if (wide)
+      drain_wide<W>(w, a, in, first, strips, sums, done);
+    else
+      drain_many<W>(w, a, in, first, strips, sums, done);
+  }
 }
 
 template <class W>
@@ -164,15 +169,7 @@ MK_INLINE void run(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
     multiply<W, FmaF32<kGroupTokens>, 1>(w, a, strip, strips);
   } else {
     if (a.tokens <= kFewTokens) return multiply<W, Mma<W, 1>, kBlockStrips>(w, a, strip, strips);
-    if (a.wide_from != 0 && a.tokens >= a.wide_from)
-      return multiply_by_warps<W>(w, a, strip, kWideTokens,
-                                  [&](const Input& in, u32 first, AS3 f32* sums, const auto& done) {
-                                    drain_wide<W>(w, a, in, first, strips, sums, done);
-                                  });
-    multiply_by_warps<W>(w, a, strip, kManyTokens,
-                         [&](const Input& in, u32 first, AS3 f32* sums, const auto& done) {
-                           drain_many<W>(w, a, in, first, strips, sums, done);
-                         });
+    multiply_by_warps<W>(w, a, strip, strips);
   }
 }
 

@@ -20,8 +20,8 @@ MK_INLINE u32 passes_of(u32 tokens, u32 group) {
 // Loads `count` pieces of `bytes` each, `stride` apart, once a stage is free. False: the launch is over.
 template <class Loader>
 MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count = 1, u64 stride = 0) {
+  if (!wait_free_stage(w)) return false;
   const u32 slot = w.stage % w.stages;
-  if (!wait_free(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return false;
   Loader::begin(w, slot, count * bytes);
   for (u32 i = 0; i < count; ++i, from += stride) Loader::copy(w, slot, i * bytes, from, bytes);
   Loader::end(w, slot);
@@ -45,9 +45,8 @@ MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) 
 
 // Leaves a stage to the consumers, once it is free. False: the launch is over.
 MK_INLINE bool lend_stage(Worker& w) {
-  const u32 slot = w.stage % w.stages;
-  if (!wait_free(w, w.empty(slot), (w.stage / w.stages + 1) % 2)) return false;
-  if (w.lane() == 0) mk_mbar_arrive(w.full(slot));
+  if (!wait_free_stage(w)) return false;
+  if (w.lane() == 0) mk_mbar_arrive(w.full(w.stage % w.stages));
   ++w.stage;
   return true;
 }
@@ -74,7 +73,7 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, u32 first, u32
                               u32 tail_bytes, u32 tokens, u32 elem_bytes, u32 wide_from) {
   Strips strips{first, count, tiles, tail_bytes, 1, block_strips(elem_bytes)};
   if (is_many(tokens, elem_bytes)) {
-    const bool wide = wide_from != 0 && tokens >= wide_from;
+    const bool wide = is_wide(tokens, wide_from);
     if (wide) strips.block = kWideStrips;
     strips.passes = passes_of(tokens, wide ? kWideTokens : kManyTokens);
     return stream_chains<Loader>(w, weights, strips, wide);
@@ -197,7 +196,7 @@ MK_BODY void mkd_task_end(Worker* w, u32 tasks) {
   stamp(*w, kTaskEnded, w->grid, w->task + tasks);
 }
 
-// The loader, around what they bring for tasks [first, end) of a grid.
+// The loader, around what it brings for tasks [first, end) of a grid.
 MK_BODY void mkd_load_begin(Worker* w, u32 grid, u32 first) {
   stamp(*w, kTaskBegun, grid, first);
 }

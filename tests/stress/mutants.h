@@ -1,0 +1,47 @@
+// Bugs that are put into the generated kernel on purpose, and how they are caught.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "tests/stress/edits.h"
+
+namespace mkc::test {
+
+// How a mutant is caught: what the launch's error says.
+inline constexpr const char* kRace = " races\n";
+inline constexpr const char* kReadTooEarly = "unordered read after write";
+inline constexpr const char* kWriteTooEarly = "unordered write after read";
+inline constexpr const char* kOutside = "access outside shared memory";
+inline constexpr const char* kFault = " waited for event ";  // the kernel's own deadline
+inline constexpr const char* kStuck = " of its ring beyond ";
+inline constexpr const char* kNotHanded = " that its loader draws beyond ";
+inline constexpr const char* kNoStep = " of the launch beyond ";
+inline constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it: the emulator finds it
+inline constexpr const char* kNotAwaited = "nobody waited for all copies";
+inline constexpr const char* kExtraArrival = "arrivals of its phase already";
+inline constexpr const char* kWrong = "a wrong result";
+inline constexpr const char* kCrash = "a wild address";  // that was no address of a row, as consumers took it
+
+struct Mutant {
+  std::string name;
+  std::vector<SiteEdit> edits;
+  std::vector<const char*> caught;  // by one of these
+  bool in_some_orders = false;      // only where a thread comes early; otherwise with every seed
+  uint64_t drop_notification = 0;
+};
+
+std::vector<Mutant> ring_mutants();
+std::vector<Mutant> bulk_copy_mutants();
+std::vector<Mutant> warpgroup_mutants();
+std::vector<Mutant> async_copy_mutants();
+std::vector<Mutant> event_mutants();
+std::vector<Mutant> step_mutants();
+std::vector<Mutant> ticket_mutants();  // of a model whose tasks are drawn
+std::vector<Mutant> body_mutants();
+std::vector<Mutant> lookup_mutants();
+std::vector<Mutant> fault_mutants();
+std::vector<Mutant> site_mutants(const Schedule& s);  // of each kind of grid's waits and notifications
+
+}  // namespace mkc::test

@@ -1,0 +1,122 @@
+// Products of packed weights, for tests of their bodies on the emulator.
+#pragma once
+
+#include "device_launch.h"
+
+namespace mk {
+
+struct Case {
+  uint32_t rows, cols, tokens;
+  bool bf16;
+};
+
+// Packs rows [rows, cols] element by element as runtime/packing.h defines.
+template <class T>
+std::vector<char> pack(const PackedShape& shape, const std::vector<T>& weight) {
+  std::vector<char> out(shape.bytes, 0);
+  for (uint64_t r = 0; r < shape.rows; ++r)
+    for (uint64_t c = 0; c < shape.cols; ++c)
+      *reinterpret_cast<T*>(&out[packed_offset(shape, r, c)]) = weight[r * shape.cols + c];
+  return out;
+}
+
+struct Problem {
+  PackedShape shape;
+  std::vector<char> packed;
+  std::vector<double> weight;  // as stored
+  std::vector<float> x, norm, bias, residual;
+};
+
+inline Problem make_problem(const Case& c) {
+  Problem p;
+  p.shape = packed_shape(c.rows, c.cols, c.bf16 ? 2 : 4);
+  const std::vector<float> weight = random_floats(size_t{c.rows} * c.cols, 1, 0.1f);
+  if (c.bf16) {
+    std::vector<uint16_t> stored;
+    for (float v : weight) stored.push_back(to_bf16(v));
+    p.packed = pack(p.shape, stored);
+    for (uint16_t v : stored) p.weight.push_back(from_bf16(v));
+  } else {
+    p.packed = pack(p.shape, weight);
+    p.weight.assign(weight.begin(), weight.end());
+  }
+  p.x = random_floats(size_t{c.tokens} * c.cols, 2);
+  p.norm = random_floats(c.cols, 3);
+  p.bias = random_floats(c.rows, 4);
+  p.residual = random_floats(size_t{c.tokens} * c.rows, 5);
+  return p;
+}
+
+inline ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
+  ProductArgs a{};
+  a.x = global(p.x.data());
+  a.out = global(out.data());
+  a.rows = c.rows;
+  a.cols = c.cols;
+  a.out_cols = c.rows;
+  a.strips = static_cast<u32>(p.shape.strips);
+  a.tiles = p.shape.tiles;
+  a.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
+  a.tokens = c.tokens;
+  a.x_rows = c.tokens;
+  a.padding = padding_of(c.cols);
+  a.eps = 1e-5f;
+  return a;
+}
+
+// x times the norm's weights in bf16, and the sums of squares of x in `parts` parts.
+struct Rounded {
+  std::vector<uint16_t> x;
+  std::vector<float> squares;
+};
+
+inline Rounded round_input(const Case& c, const Problem& p, uint32_t parts) {
+  Rounded r{std::vector<uint16_t>(p.x.size()), std::vector<float>(size_t{c.tokens} * parts)};
+  for (size_t i = 0; i < p.x.size(); ++i) {
+    const size_t token = i / c.cols, col = i % c.cols;
+    r.x[i] = to_bf16(p.x[i] * p.norm[col]);
+    r.squares[token * parts + col * parts / c.cols] += p.x[i] * p.x[i];
+  }
+  return r;
+}
+
+inline void take_rounded(ProductArgs& a, Rounded& r, uint32_t parts) {
+  a.x = global(reinterpret_cast<float*>(r.x.data()));
+  a.squares = global(r.squares.data());
+  a.parts = parts;
+  a.rounded = a.scaled = 1;
+}
+
+// In segments of `most` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
+// picked, where args pick rows.
+inline void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk = true, u32 most = ~0u,
+                const std::vector<u32>& q_len = {}) {
+  const u32 elem_bytes = p.shape.elem_bytes, tail_bytes = a.tail_cols * kStripRows * elem_bytes;
+  const u32 block = is_wide(a.tokens, a.wide_from) ? kWideStrips : block_strips(elem_bytes);
+  Sides s;
+  s.load = [&](Worker& w) {
+    const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
+    for (u32 strip = 0; strip < a.strips; strip += least(most, a.strips))
+      stream(&w, global(p.packed.data()), strip, least(most, a.strips - strip), a.tiles, tail_bytes, a.tokens,
+             elem_bytes, a.wide_from);
+  };
+  s.consume = [&](Worker& w) {
+    if (a.picks) {
+      for (u32 b = 0, row = 0; b < q_len.size(); row += q_len[b++])
+        if (w.thread == b) mkd_set_element(&w, 0, b, q_len[b]), mkd_set_element(&w, kMaxRequests, b, row);
+      mkd_barrier();
+      a.q_len = mkd_list(&w, 0), a.first_row = mkd_list(&w, kMaxRequests);
+      mkb_product_rows(&w, &a);
+    }
+    if (a.normed) mkb_product_norm(&w, &a);
+    if (a.rounded && a.tokens > kFewTokens) mkb_product_squares(&w, &a);
+    for (u32 strip = 0, strips; strip < a.strips; strip += strips) {
+      strips = least(least(block, most), a.strips - strip);
+      c.bf16 ? mkb_product_bf16(&w, &a, strip, strips) : mkb_product_f32(&w, &a, strip, strips);
+      mkd_barrier();
+    }
+  };
+  launch(s, 1, seed);
+}
+
+}  // namespace mk
