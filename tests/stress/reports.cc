@@ -49,7 +49,7 @@ TEST_CASE("a write after an unordered read names both") {
             "unordered write after read of shared+0x1ac80: worker 0 thread 129, task l0.gate_up[0], {}; "
             "earlier worker 0 thread 128, task l0.gate_up[0], {}",
             site("product.h", "partial[(b * 8 + lane % 4 * 2 + i % 2) *"),
-            site("product.cc", "return sums[entry - row + r]")));
+            site("product_multiply.h", "return sums[entry - row + r]")));
 }
 
 TEST_CASE("a write after an unordered write names both") {

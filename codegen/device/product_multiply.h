@@ -1,0 +1,175 @@
+// Products of a block of strips with all rows of a step, or those of an expert: group after group of tokens
+// is drained and finished.
+#pragma once
+
+#include "codegen/device/product_finish.h"
+#include "codegen/device/product_many.h"
+#include "codegen/device/product_wide.h"
+
+namespace mk {
+
+// The tokens of a step are the rows of x, or some of them are picked.
+struct ProductInput {
+  XRows x;
+  AS3 const u32* picked;
+  MK_INLINE u32 row_of(u32 token) const { return x.a.picks ? picked[token] : token; }
+  // Always a load: a branch around it would keep others from being issued with it.
+  MK_INLINE f32x2 pair(u32 token, u32 col) const {
+    const f32x2 v = x.pair(row_of(token < x.a.tokens ? token : 0), col);
+    return token < x.a.tokens ? v : 0;
+  }
+  template <class W>
+  MK_INLINE u32 packed(u32 token, u32 col) const {
+    const u32 v = x.packed<W>(row_of(token < x.a.tokens ? token : 0), col);
+    return token < x.a.tokens ? v : 0;
+  }
+  // Of a token.
+  template <class W>
+  MK_INLINE u32x4 piece(u32 token, u32 col) const {
+    return x.piece<W>(row_of(token), col);
+  }
+  MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
+};
+
+// 1 / the root mean square of a row, from its sum of squares.
+MK_INLINE f32 scale_of(const ProductArgs& a, f32 squares) {
+  return mk_rsqrt(squares / (f32)a.cols + a.eps);
+}
+// By a warp whose lanes have parts of the sum.
+MK_INLINE void leave_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32 squares) {
+  const f32 sum = mk_warp_sum(squares);
+  if (w.lane() == 0) ProductScratch(w).scale[x_row] = scale_of(a, sum);
+}
+
+// Of `strips` strips from `strip` on, and of the group of `tokens` that begins at `first`.
+struct Sums {
+  u32 strip, strips, first, tokens;
+  MK_INLINE u32 strip_of(u32 entry) const { return strip + entry / kStripRows / tokens; }
+  MK_INLINE u32 token_of(u32 entry) const { return first + entry / kStripRows % tokens; }
+  MK_INLINE u32 entries() const { return strips * tokens * kStripRows; }
+};
+
+// The sum of squares of a row of x, of which each of a few warps has one: its parts are loaded before a block
+// is drained and added up after, so that nothing waits for them.
+struct Squares {
+  f32 part[8] = {};
+  MK_INLINE Squares(const Worker& w, const ProductArgs& a, const ProductInput& in) {
+    if (!of(w, a)) return;
+    MK_UNROLL
+    for (u32 i = 0; i < 8; ++i) {
+      const u32 at = w.lane() + i * kWarpLanes;
+      if (at < a.parts) part[i] = row(w, a, in)[at];
+    }
+  }
+  // As mkb_product_squares.
+  MK_INLINE void leave(const Worker& w, const ProductArgs& a, const ProductInput& in) const {
+    if (!of(w, a)) return;
+    f32 sum = 0;
+    MK_UNROLL
+    for (f32 p : part) sum += p;
+    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.parts; at += kWarpLanes) sum += row(w, a, in)[at];
+    leave_scale(w, a, in.row_of(w.warp()), sum);
+  }
+
+ private:
+  MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
+    return a.rounded && a.scaled && w.warp() < a.tokens;
+  }
+  MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
+    return a.squares + in.row_of(w.warp()) * a.parts;
+  }
+};
+
+// Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
+template <class W, class Accumulator, u32 Strips>
+MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
+  constexpr u32 most = Strips * Accumulator::tokens * kStripRows;
+  constexpr u32 rounds = (most + kConsumerThreads - 1) / kConsumerThreads;
+  const ProductScratch s(w);
+  const ProductInput in{{a, s.scale}, s.picked};
+  for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
+    if (first > 0) consumer_barrier();
+    const Sums sums{strip, strips, first, Accumulator::tokens};
+    const auto for_each_entry = [&](const auto& visit) {
+      MK_UNROLL
+      for (u32 round = 0; round < rounds; ++round) {
+        const u32 entry = round * kConsumerThreads + w.thread, token = sums.token_of(entry);
+        visit(round, entry, sums.strip_of(entry), token, entry % kStripRows,
+              entry < sums.entries() && token < a.tokens);
+      }
+    };
+    Beside beside[rounds];
+    for_each_entry([&](u32 round, u32, u32 of, u32 token, u32 row, bool there) {
+      beside[round] = load_beside(a, of, token, row, there);
+    });
+    const Squares squares(w, a, in);
+    drain<W, Accumulator, Strips>(w, a, in, first, strips, s.partial);
+    squares.leave(w, a, in);
+    consumer_barrier();
+    for_each_entry([&](u32 round, u32 entry, u32 of, u32 token, u32 row, bool there) {
+      f32 v = 0;
+      if (there)
+        v = finish(a, of, token, row, in.scale_of(token), beside[round],
+                   [&](u32 r) { return add_warps(s.partial, entry - row + r); });
+      if (there && a.best_value) s.value[entry] = v;
+      leave_next(a, of, token, row, there, beside[round].norm, v);
+    });
+    if (!a.best_value) continue;
+    consumer_barrier();
+    const u32 entry = w.thread * kStripRows;
+    if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
+      keep_best(a, sums.strip_of(entry), sums.token_of(entry), s.value + entry);
+  }
+}
+
+// What a warp left of a strip in `sums` [8 tokens][row], a place of its own, for the tokens from `first` on.
+MK_INLINE void finish_eight(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip,
+                            u32 first, AS3 f32* sums) {
+  mk_warp_sync();
+  for (u32 entry = w.lane(); entry < kFewTokens * kStripRows; entry += kWarpLanes) {
+    const u32 row = entry % kStripRows, token = first + entry / kStripRows;
+    const bool there = token < a.tokens;
+    const Beside beside = load_beside(a, strip, token, row, there);
+    f32 v = 0;
+    if (there)
+      v = finish(a, strip, token, row, in.scale_of(token), beside,
+                 [&](u32 r) { return sums[entry - row + r]; });
+    if (there && a.best_value) sums[entry] = v;
+    leave_next(a, strip, token, row, there, beside.norm, v);
+  }
+  mk_warp_sync();
+  if (!a.best_value) return;
+  if (w.lane() < kFewTokens && first + w.lane() < a.tokens)
+    keep_best(a, strip, first + w.lane(), sums + w.lane() * kStripRows);
+  mk_warp_sync();
+}
+
+// The same for many tokens, and for more: each warp finishes its own.
+template <class W>
+MK_INLINE void multiply_by_warps(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
+  const ProductScratch s(w);
+  const ProductInput in{{a, s.scale}, s.picked};
+  AS3 f32* sums = s.partial + w.warp() * kFewTokens * kStripRows;
+  const auto done = [&](u32 of_block, u32 first) { finish_eight(w, a, in, strip + of_block, first, sums); };
+  const bool wide = is_wide(a.tokens, a.wide_from);
+  MK_ROLLED
+  for (u32 first = 0; first < a.tokens; first += wide ? kWideTokens : kManyTokens) {
+    if (wide)
+      drain_wide<W>(w, a, in, first, strips, sums, done);
+    else
+      drain_many<W>(w, a, in, first, strips, sums, done);
+  }
+}
+
+template <class W>
+MK_INLINE void multiply_strips(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
+  if constexpr (W::bytes == 4) {
+    if (a.tokens == 1) return multiply<W, FmaF32<1>, 1>(w, a, strip, strips);
+    multiply<W, FmaF32<kGroupTokens>, 1>(w, a, strip, strips);
+  } else {
+    if (a.tokens <= kFewTokens) return multiply<W, Mma<W, 1>, kBlockStrips>(w, a, strip, strips);
+    multiply_by_warps<W>(w, a, strip, strips);
+  }
+}
+
+}  // namespace mk
