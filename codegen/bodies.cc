@@ -1,7 +1,5 @@
 #include "codegen/bodies.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstddef>
 
@@ -43,8 +41,9 @@ struct Fields {
     set(offset, find_operand(grid(), role, written) ? operand_address(e, call, role, written)
                                                     : llvm::ConstantPointerNull::get(e.global_ptr));
   }
-  // The same of an operand that not all grids that share the code have.
+  // The same of an operand that not all products that share the code have.
   void set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written = false) {
+    if (grid().body != BodyKind::kProduct) return set_operand(offset, role, written);
     llvm::Value* place = operand_entry(e, call, role, written);
     set(offset, e.ir.CreateSelect(e.ir.CreateICmpEQ(place, e.ir.getInt64(mkrt::kNoOperand)),
                                   llvm::ConstantPointerNull::get(e.global_ptr),
@@ -58,10 +57,6 @@ struct Fields {
   int64_t extent(const Tensor& t, size_t dim) const { return t.shape[dim].constant(); }
 };
 
-bool picks_rows(const TaskGrid& grid) {
-  return int_attr(grid.attrs, "picks", 0) != 0;
-}
-
 // Of a product, or of the product of an expert. Sizes are the record's, so that products share their code.
 void fill_product(Fields& f, const Expr& tokens) {
   using A = mk::ProductArgs;
@@ -73,16 +68,14 @@ void fill_product(Fields& f, const Expr& tokens) {
   f.set_operand(offsetof(A, norm), "norm");
   f.set_operand(offsetof(A, squares), "squares");
   f.set_operand(offsetof(A, out), "out", true);
-  if (f.grid().body == BodyKind::kProduct) {
-    const size_t next = offsetof(A, next);
-    f.set_optional(next + offsetof(mk::NextArgs, norm), bases.weights, "next_norm");
-    f.set_optional(next + offsetof(mk::NextArgs, rounded), bases.workspace, "rounded", true);
-    f.set_optional(next + offsetof(mk::NextArgs, squares), bases.workspace, "squares", true);
-    f.set_optional(offsetof(A, bias), bases.weights, "bias");
-    f.set_optional(offsetof(A, residual), bases.workspace, "residual");
-    f.set_optional(offsetof(A, best_value), bases.workspace, "best_value", true);
-    f.set_optional(offsetof(A, best_index), bases.workspace, "best_index", true);
-  }
+  const size_t next = offsetof(A, next);
+  f.set_optional(next + offsetof(mk::NextArgs, norm), bases.weights, "next_norm");
+  f.set_optional(next + offsetof(mk::NextArgs, rounded), bases.workspace, "rounded", true);
+  f.set_optional(next + offsetof(mk::NextArgs, squares), bases.workspace, "squares", true);
+  f.set_optional(offsetof(A, bias), bases.weights, "bias");
+  f.set_optional(offsetof(A, residual), bases.workspace, "residual");
+  f.set_optional(offsetof(A, best_value), bases.workspace, "best_value", true);
+  f.set_optional(offsetof(A, best_index), bases.workspace, "best_index", true);
   for (auto [to, from] : {std::pair{offsetof(A, rows), offsetof(P, rows)},
                           {offsetof(A, cols), offsetof(P, cols)},
                           {offsetof(A, out_cols), offsetof(P, out_cols)},
@@ -95,7 +88,7 @@ void fill_product(Fields& f, const Expr& tokens) {
                           {offsetof(A, out_rounded), offsetof(P, out_rounded)}})
     f.set(to, f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + from));
   f.set(offsetof(A, tokens), f.e.value(tokens));
-  f.set(offsetof(A, picks), picks_rows(f.grid()) ? 1 : 0);
+  f.set(offsetof(A, picks), picks_rows(f.grid()));
   f.set(offsetof(A, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(A, rounded), f.tensor(x).dtype == DType::bf16);
   f.set(offsetof(A, scaled), find_operand(f.grid(), "norm") || find_operand(f.grid(), "squares"));
@@ -119,12 +112,16 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   static_assert(offsetof(A, product) == 0);
   Fields f{e, call, e.local(sizeof(A))};
   const Expr& rows = f.tensor("out", true).shape[0];
-  fill_product(f, floor_div(rows, int_attr(f.grid().attrs, "top_k", 1)));
+  const Expr tokens = floor_div(rows, int_attr(f.grid().attrs, "top_k", 1));
+  fill_product(f, tokens);
+  f.set(offsetof(mk::ProductArgs, x_rows), e.value(tokens));
   f.set_operand(offsetof(A, expert), "expert");
   f.set_operand(offsetof(A, slot_rows), "slot_rows");
   f.set_operand(offsetof(A, slot_begin), "slot_begin");
   f.set_operand(offsetof(A, token), "token");
   f.set(offsetof(A, rows), e.value(rows));
+  f.set(offsetof(A, strips), task_strips(f.grid()));
+  f.set(offsetof(A, picks), find_operand(f.grid(), "token") != nullptr);
   return f.base;
 }
 
@@ -198,12 +195,6 @@ void cache_arguments(Fields& f, size_t offset) {
   f.set(offset + offsetof(C, page_shift), e.load32(bases.session, offsetof(Session, page_shift)));
 }
 
-// Positions of a part.
-Expr part_of(const TaskProgram& program, const TaskGrid& grid) {
-  const SymbolId part = find_symbol(program.symbols, "part_positions");
-  return part.valid() && int_attr(grid.attrs, "window", 0) == 0 ? symbol(part) : Expr(kPiecePositions);
-}
-
 // Append, attend and combine share their arguments; each leaves what only the others need null.
 llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::AttendArgs;
@@ -274,44 +265,11 @@ llvm::Value* draw_arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-const TaskGrid& grid_of(const BodyCall& call) {
-  return call.schedule.program.grids[call.grid];
-}
-
-// "NAME_bf16": the code for the dtype of one of the grid's operands.
-std::string typed(std::string_view name, const BodyCall& call, std::string_view role, bool written = false) {
-  const DType dtype = operand_tensor(call.schedule.program, grid_of(call), role, written).dtype;
-  return fmt::format("{}_{}", name, dtype_name(dtype));
-}
-std::string typed_body(const BodyCall& call, std::string_view role, bool written = false) {
-  return typed(fmt::format("mkb_{}", body_name(grid_of(call).body)), call, role, written);
-}
-
-// As many query rows at a time as go through a piece together, each time with operands read anew: kept, they
-// would fill registers.
-void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value*>& coords) {
-  const TaskGrid& grid = grid_of(call);
-  const TaskProgram& program = call.schedule.program;
-  const bool f32 = operand_tensor(program, grid, "k_cache").dtype == DType::f32;
-  const int64_t group = int_attr(grid.attrs, "heads", 0) / int_attr(grid.attrs, "kv_heads", 1);
-  const Expr rows = group * element(find_symbol(program.symbols, "block_rows"), coord(1));
-  const Expr blocks = ceil_div(rows, f32 ? mk::kBlockRowsF32 : mk::kBlockRows),
-             pieces = floor_div(part_of(program, grid), kPiecePositions);
-  const auto each_block = [&](llvm::Value* piece) {
-    e.loop(e.constant(0), e.value(blocks, coords), [&](llvm::Value* block) {
-      e.call(typed_body(call, "k_cache").c_str(),
-             {call.worker, attend_arguments(e, call), coords[0], coords[1], coords[2], piece, block});
-    });
-  };
-  if (pieces.is_const()) return each_block(e.constant(0));  // one
-  e.loop(e.constant(0), e.value(pieces), each_block);
-}
-
 }  // namespace
 
 llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view role, bool written) {
   const Table<TensorId, Tensor>& tensors = call.schedule.program.tensors;
-  const TensorId tensor = find_operand(grid_of(call), role, written)->tensor;
+  const TensorId tensor = find_operand(call.schedule.program.grids[call.grid], role, written)->tensor;
   switch (tensors[tensor].kind) {
     case TensorKind::kInput: {
       const size_t input = number_in_kind(tensors, tensor);
@@ -330,7 +288,7 @@ llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view 
 }
 
 llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
-  switch (grid_of(call).body) {
+  switch (call.schedule.program.grids[call.grid].body) {
     case BodyKind::kEmbed:
       return embed_arguments(e, call);
     case BodyKind::kProduct:
@@ -347,50 +305,6 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
       return expert_arguments(e, call);
     case BodyKind::kExpertSum:
       return expert_sum_arguments(e, call);
-  }
-  MKC_BUG("unknown body");
-}
-
-void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
-  const TaskGrid& grid = grid_of(call);
-  if (!multiplies(grid)) return;
-  if (picks_rows(grid)) e.call("mkb_product_rows", {call.worker, arguments});
-  if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
-  if (!find_operand(grid, "squares")) return;
-  const auto squares = [&] { e.call("mkb_product_squares", {call.worker, arguments}); };
-  if (grid.body == BodyKind::kExpert) return squares();
-  llvm::Value* tokens = e.load32(arguments, offsetof(mk::ProductArgs, tokens));
-  e.if_then(e.ir.CreateICmpUGT(tokens, e.constant(mkrt::kFewTokens)), squares);
-}
-
-void emit_load(Emitter& e, const BodyCall& call, llvm::Value* arguments,
-               const std::vector<llvm::Value*>& coords) {
-  e.call(typed("mkd_stream_cache", call, "k_cache").c_str(),
-         {call.worker, arguments, coords[0], coords[1], coords[2]});
-}
-
-void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
-               const std::vector<llvm::Value*>& coords, llvm::Value* count) {
-  switch (grid_of(call).body) {
-    case BodyKind::kEmbed:
-      return e.call(typed_body(call, "table").c_str(), {call.worker, arguments, coords[0]});
-    case BodyKind::kProduct:
-      return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], count});
-    case BodyKind::kAppend:
-      return e.call(typed_body(call, "k_cache", true).c_str(),
-                    {call.worker, arguments, coords[0], coords[1]});
-    case BodyKind::kAttend:
-      return emit_attend(e, call, coords);
-    case BodyKind::kCombine:
-      return e.call("mkb_combine", {call.worker, arguments, coords[0], coords[1]});
-    case BodyKind::kDraw:
-      return e.call("mkb_draw", {call.worker, arguments, coords[0]});
-    case BodyKind::kRoute:
-      return e.call("mkb_route", {call.worker, arguments});
-    case BodyKind::kExpert:
-      return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], coords[1]});
-    case BodyKind::kExpertSum:
-      return e.call("mkb_expert_sum", {call.worker, arguments, coords[0], coords[1]});
   }
   MKC_BUG("unknown body");
 }

@@ -31,6 +31,8 @@ llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view 
 // Fills the body's arguments; they hold for all tasks of a segment. Returns their address.
 llvm::Value* emit_arguments(Emitter& e, const BodyCall& call);
 
+// Which rows the tasks of a segment have, once after its lookup.
+void emit_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 // What runs once, before a segment's first task and after its first wait.
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 

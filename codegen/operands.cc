@@ -14,6 +14,15 @@ const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, s
   return program.tensors[operand->tensor];
 }
 
+bool picks_rows(const TaskGrid& grid) {
+  return int_attr(grid.attrs, "picks", 0) != 0;
+}
+
+Expr part_of(const TaskProgram& program, const TaskGrid& grid) {
+  const SymbolId part = find_symbol(program.symbols, "part_positions");
+  return part.valid() && int_attr(grid.attrs, "window", 0) == 0 ? symbol(part) : Expr(kPiecePositions);
+}
+
 size_t operand_place(BodyKind body, std::string_view role, bool written) {
   const BodySchema& schema = body_schema(body);
   size_t place = written ? schema.reads.size() : 0;

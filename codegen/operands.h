@@ -13,6 +13,12 @@ namespace mkc {
 const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, std::string_view role,
                              bool written = false);
 
+// Whether a product multiplies only the last rows of requests.
+bool picks_rows(const TaskGrid& grid);
+
+// Positions of a part of attention.
+Expr part_of(const TaskProgram& program, const TaskGrid& grid);
+
 // Place of a role in MkGrid::operand.
 size_t operand_place(BodyKind body, std::string_view role, bool written);
 

@@ -294,6 +294,7 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
   const BodyCall call = body_call(id, record);
   look_up(id, record, "mkd_look_up");
   llvm::Value* arguments = emit_arguments(e_, call);
+  emit_rows(e_, call, arguments);
   for_each_block(id, record, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
     begin_task(record, tasks.first);
     wait_for(id, record, tasks, first);

@@ -107,7 +107,7 @@ const std::vector<BodySchema>& body_table() {
         {"slot_begin", {kIndex, "X"}},
         {"token?", {kIndex, "R"}}},
        {{"out", {kEither, "RO"}}},
-       {"invariant?", "silu_mul?", "top_k"},
+       {"invariant?", "silu_mul?", "strips?", "top_k"},
        {"eps?"}},
       {{{"t", "T"}, {"c", ""}},
        {{"x", {kValue, "RD"}},
@@ -190,7 +190,8 @@ const BodySchema& body_schema(BodyKind kind) {
 
 bool looks_up(BodyKind kind, std::string_view role) {
   if (kind == BodyKind::kExpertSum) return role == "slots";
-  return kind == BodyKind::kExpert && (role == "slots" || role == "expert" || role == "slot_rows");
+  return kind == BodyKind::kExpert && (role == "slots" || role == "expert" || role == "slot_rows" ||
+                                       role == "slot_begin" || role == "token");
 }
 
 std::vector<NamedDim> dims_of(const Attrs& attrs) {

@@ -54,8 +54,8 @@ struct BodySchema {
 };
 const BodySchema& body_schema(BodyKind kind);
 
-// Whether workers look up in this operand which tasks they have or what these stream: at any time after the
-// grid's lookup, tasks or not.
+// Whether workers look up in this operand which tasks they have, what these stream or which rows they take:
+// at any time after the grid's lookup, tasks or not.
 bool looks_up(BodyKind kind, std::string_view role);
 
 // Query rows of attention that go through a piece together: those of as many tokens as have no more in the

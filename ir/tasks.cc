@@ -36,6 +36,10 @@ bool multiplies(const TaskGrid& grid) {
   return grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
 }
 
+int64_t task_strips(const TaskGrid& grid) {
+  return int_attr(grid.attrs, "strips", 1);
+}
+
 const Access* multiplied_rows(const TaskGrid& grid) {
   if (!multiplies(grid)) return nullptr;
   const Access* x = find_operand(grid, "x");

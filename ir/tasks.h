@@ -21,12 +21,13 @@ enum class BodyKind : uint8_t {
   kCombine,  // merges the pieces of one key/value head of a block in piece order
   kDraw,     // one request: the token that follows its last row, as it asks (docs/sampling.md)
   kRoute,    // all tokens: each one's experts and shares; the experts that have tokens, and whose these are
-  kExpert,   // a strip of 16 weight rows of an expert that has tokens, for these
+  kExpert,   // some strips of 16 weight rows of an expert that has tokens, for these
   kExpertSum,  // some columns of one token row: the results of its experts, by their shares, and a residual
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;
+constexpr int64_t kMostStrips = 4;       // of a task of an expert
 constexpr int64_t kSumColumns = 512;     // of a task of expert_sum
 constexpr int64_t kMostDrawn = 1 << 18;  // entries of a vocabulary that draw takes
 
@@ -82,6 +83,8 @@ const Access* find_operand(const TaskGrid& grid, std::string_view role, bool wri
 
 // Whether its tasks multiply with weights: of a product, or of an expert's.
 bool multiplies(const TaskGrid& grid);
+// Strips of 16 weight rows that a task of it multiplies: `strips` of an expert, or 1.
+int64_t task_strips(const TaskGrid& grid);
 // The rows that they multiply, of all tokens or of an expert's; null where there are none.
 const Access* multiplied_rows(const TaskGrid& grid);
 

@@ -133,8 +133,8 @@ void GridCheck::check_coords() {
   }
 }
 
-// V17, V19: a product has a task for each strip of its weight, along its first coordinate, a column of `out`
-// for each row or pair of rows, and, unless it picks rows of x, all of these.
+// V17 to V19: a product has a task for each strip of its weight, along its first coordinate, or an expert for
+// some; a column of `out` for each row or pair of rows, and, unless it picks rows of x, all of these.
 void GridCheck::check_strips() {
   const auto size = [&](char letter) {
     const auto at = sizes.find(letter);
@@ -150,11 +150,15 @@ void GridCheck::check_strips() {
   if (rows != columns * rows_of_column)
     v.report(17, site,
              fmt::format("{} weight rows make {} columns, out has {}", rows, rows / rows_of_column, columns));
-  const int64_t strips = (rows + kTileRows - 1) / kTileRows;
-  if (!grid.coords.empty() && !grid.coords[0].extent.is_const(strips))
+  const int64_t strips = task_strips(grid);
+  if (strips < 1 || strips > kMostStrips)
+    return v.report(18, site, fmt::format("{} strips a task, expected 1 to {}", strips, kMostStrips));
+  const int64_t tasks = (rows + strips * kTileRows - 1) / (strips * kTileRows);
+  if (!grid.coords.empty() && !grid.coords[0].extent.is_const(tasks))
     v.report(19, site,
-             fmt::format("coordinate {} has extent {}, expected {}, the strips of {} weight rows",
-                         grid.coords[0].name, v.text.expr(grid.coords[0].extent), strips, rows));
+             fmt::format("coordinate {} has extent {}, expected {}, the strips of {} weight rows{}",
+                         grid.coords[0].name, v.text.expr(grid.coords[0].extent), tasks, rows,
+                         strips == 1 ? "" : fmt::format(" by {}", strips)));
 }
 
 // V17: a row for each choice of each token.

@@ -219,7 +219,7 @@ Status check_complete(const Fusion& f) {
 }  // namespace
 
 Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
-  Fusion fusion(graph);
+  Fusion fusion(graph, options.workers);
   for (OpId op : graph.ops.ids())
     if (Status s = fuse_op(fusion, op); !s.ok()) return s.error();
   if (Status s = check_complete(fusion); !s.ok()) return s.error();

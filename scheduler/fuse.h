@@ -6,6 +6,7 @@
 namespace mkc {
 
 struct FuseOptions {
+  uint32_t workers = 132;  // that share the tasks of experts
   // Products add up in an order that does not depend on how many tokens a step has. Else warpgroups may
   // multiply more than 64 where weights have 2 bytes, which is faster.
   bool batch_invariant = false;
@@ -18,6 +19,7 @@ struct FuseOptions {
 //   embed                                          -> embed
 //   rms_norm? + linear (+ add | + silu_mul)        -> product; silu_mul joins two linears of the same input
 //   rms_norm? + linear + draw                      -> product with the best of each strip, and draw
+//   rms_norm? + expert_linear (+ silu_mul)         -> expert; tasks of as many strips as workers can share
 //   head_norm? + rope + kv_write + attention       -> attend and combine
 // A norm is computed again by each product that reads it, so its result must be read by nothing else.
 // Errors: an op that fits no pattern, by its place.

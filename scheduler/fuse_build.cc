@@ -8,8 +8,9 @@
 
 namespace mkc {
 
-Fusion::Fusion(const OpGraph& op_graph)
+Fusion::Fusion(const OpGraph& op_graph, uint32_t of_workers)
     : graph(op_graph),
+      workers(of_workers),
       producer(graph.tensors.size()),
       readers(graph.tensors.size()),
       taken(graph.ops.size(), false),

@@ -14,9 +14,10 @@ struct RouteTables {
 };
 
 struct Fusion {
-  explicit Fusion(const OpGraph& op_graph);
+  Fusion(const OpGraph& op_graph, uint32_t of_workers);
 
   const OpGraph& graph;
+  const uint32_t workers;
   std::vector<OpId> producer;              // by TensorId: the op that computes it, if any
   std::vector<std::vector<OpId>> readers;  // by TensorId
   std::vector<bool> taken;                 // by OpId: part of a grid

@@ -1,4 +1,5 @@
 #include "ir/values.h"
+#include "runtime/packing.h"
 #include "scheduler/fuse.h"
 #include "scheduler/fuse_build.h"
 
@@ -6,6 +7,23 @@ namespace mkc {
 namespace {
 
 constexpr int64_t kPairedRows = kTileRows / 2;  // of gate, then of up, in a strip of both
+static_assert(kMostStrips == mkrt::kBlockStrips);
+
+int64_t ceil_of(int64_t n, int64_t by) {
+  return (n + by - 1) / by;
+}
+
+// Strips of a task: as many as are multiplied together, unless the worker that has most of them then has more
+// than with tasks of one strip, where the fewest experts have tokens.
+int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, DType weight) {
+  const auto most = [&](int64_t of_task) {
+    return ceil_of(ceil_of(strips, of_task) * experts, workers) * of_task;
+  };
+  int64_t best = 1;
+  for (int64_t n = 2; n <= mkrt::block_strips(static_cast<uint32_t>(dtype_bytes(weight))); ++n)
+    if (most(n) <= most(1)) best = n;
+  return best;
+}
 
 // What a task of an expert grid, of slot `coord(1)`, has of a tensor [rows, …]: the rows of its slot.
 Range rows_of_slot(const Fusion& f, const Expr& rows) {
@@ -74,8 +92,11 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
   const bool paired = silu_mul.valid();
   const TensorId weight = f.use_packed(sources, paired ? kPairedRows : 0, name);
   const std::vector<Expr> shape = f.program.tensors[weight].shape;
-  const GridId grid =
-      f.add_grid(name, BodyKind::kExpert, {{"j", ceil_div(shape[1], kTileRows)}, {"s", f.slots()}}, ops);
+  const int64_t top_k = f.tensor(linear.inputs[1]).shape[1].constant();
+  const int64_t strips = strips_of_task(ceil_of(shape[1].constant(), kTileRows), top_k, f.workers,
+                                        f.program.tensors[weight].dtype);
+  const GridId grid = f.add_grid(name, BodyKind::kExpert,
+                                 {{"j", ceil_div(shape[1], strips * kTileRows)}, {"s", f.slots()}}, ops);
   const Range slot = rows_of_slot(f, tables.rows);
   if (of_tokens) {
     const TensorId x = f.use(norm.valid() ? f.graph.ops[norm].inputs[0] : linear.inputs[0]);
@@ -84,7 +105,7 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
   } else {
     f.read(grid, "rows", f.use(linear.inputs[0]), {slot, {0, shape[2]}});
   }
-  f.read(grid, "weight", weight, {{0, shape[0]}, block(kTileRows, shape[1]), {0, shape[2]}}, true);
+  f.read(grid, "weight", weight, {{0, shape[0]}, block(strips * kTileRows, shape[1]), {0, shape[2]}}, true);
   for (auto [role, t] : {std::pair{"slots", tables.slots},
                          {"expert", tables.expert},
                          {"slot_rows", tables.slot_rows},
@@ -95,11 +116,12 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
     f.read(grid, "norm", scale, whole(f.program.tensors[scale]));
     set_attr(f.program.grids[grid].attrs, "eps", float_attr(f.graph.ops[norm].attrs, "eps", 0));
   }
-  set_attr(f.program.grids[grid].attrs, "top_k", f.tensor(linear.inputs[1]).shape[1].constant());
+  set_attr(f.program.grids[grid].attrs, "top_k", top_k);
+  if (strips > 1) set_attr(f.program.grids[grid].attrs, "strips", strips);
   if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
   const TensorId graph_out = f.graph.ops[last].outputs[0];
   const Expr columns = f.tensor(graph_out).shape[1];
-  f.write(grid, "out", f.use(graph_out), {slot, block(paired ? kPairedRows : kTileRows, columns)});
+  f.write(grid, "out", f.use(graph_out), {slot, block(strips * (paired ? kPairedRows : kTileRows), columns)});
   return {};
 }
 

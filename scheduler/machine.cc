@@ -138,7 +138,6 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.rounded_ns = read.positive("rounded_ns");
   m.wgmma_bytes_per_ns = read.positive("wgmma_bytes_per_ns");
   m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
-  m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");
   m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");
   m.attend_bytes_per_ns = read.positive("attend_bytes_per_ns");
 

@@ -47,11 +47,10 @@ struct Machine {
   double l2_ns = 0;                   // a load that hits L2
   double activations_ns = 0;          // those of a tile loaded and rounded, for all strips of a block
   double rounded_ns = 0;              // the same of those that are rounded already
-  // Weight bytes that one worker's consumers multiply with them, by the product's variant: groups of up to 8
-  // (of f32 weights one token) and, of experts, up to 16 by matrix instructions; f32 weights in groups of up
-  // to 16, their loads included.
+  // Weight bytes that one worker's consumers multiply with them, by the product's variant: of 8 tokens (of
+  // f32 weights one) by matrix instructions; f32 weights in groups of up to 16, their loads included.
   double wgmma_bytes_per_ns = 0;  // of a block, 128 tokens at a time by warpgroups
-  double mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
+  double mma8_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
   double attend_bytes_per_ns =
       0;  // keys and values that one worker goes through, for one block of query rows
 };

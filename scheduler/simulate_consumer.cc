@@ -118,8 +118,10 @@ bool Simulator::begin_wait(uint32_t w) {
     return false;
   }
   const TaskGrid& grid = step_.schedule->program.grids[step_.grid_of[c.task]];
-  if (waits_once(grid, grid.waits[c.wait++]) && !c.first_of_run) return begin_wait(w);
+  const Wait& wait = grid.waits[c.wait++];
+  if (waits_once(grid, wait) && !c.first_of_run) return begin_wait(w);
   c.for_event = true;
+  c.seen_ns = m_.barrier_ns + (wait.lookup ? c.work.lookup_ns : 0);
   const uint32_t cell = step_.waits.cells[at];
   if (missing_[cell] > 0) {
     waiting_[cell].push_back(w);
@@ -127,7 +129,7 @@ bool Simulator::begin_wait(uint32_t w) {
   }
   const double seen_ns = result_.tasks[completed_by_[cell]].end_ns + m_.notify_ns - now_ns_;
   if (seen_ns > m_.poll_ns) result_.tasks[c.task].awaited = completed_by_[cell];
-  takes(w, std::max(m_.poll_ns, seen_ns) + m_.barrier_ns);
+  takes(w, std::max(m_.poll_ns, seen_ns) + c.seen_ns);
   return true;
 }
 
@@ -171,7 +173,7 @@ void Simulator::notify(uint32_t w, uint32_t task) {
     if (inline_task_[cell] != kNone) c.inline_tasks.push_back(inline_task_[cell]);
     for (uint32_t waiter : waiting_[cell]) {
       result_.tasks[consumers_[waiter].task].awaited = c.task;
-      takes(waiter, m_.notify_ns + m_.barrier_ns);
+      takes(waiter, m_.notify_ns + consumers_[waiter].seen_ns);
     }
     for (uint32_t waiter : lookups_[cell]) set_timer(now_ns_ + m_.notify_ns, Timer::kLoader, waiter);
     waiting_[cell].clear();

@@ -70,6 +70,7 @@ struct Consumer {
   uint32_t place = 0, block = 1;  // of the task in its block of strips, and how many these are
   bool ends_block() const { return place + 1 == block; }
   uint32_t wait = 0, pass = 0, tile = 0;
+  double seen_ns = 0;  // what follows the notification that it waits for
   double starved_since_ns = 0;
 };
 

@@ -26,8 +26,7 @@ void Simulator::issue_tiles(uint32_t w) {
     }
     if (!may_issue(w)) return;
     const bool last = l.tile + 1 == l.work.tiles;
-    l.issued.push_back(
-        {l.task, last ? l.work.tail_bytes : step_.schedule->ring.stage_bytes, l.pass > 0 || !l.work.cold});
+    l.issued.push_back({l.task, l.work.tile_bytes(l.tile), l.pass > 0 || !l.work.cold});
     ++l.taken;
     read_later(Timer::kTile, w);
     l.tile = last ? 0 : l.tile + 1;

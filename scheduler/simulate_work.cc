@@ -11,6 +11,10 @@ namespace {
 constexpr int64_t kMergedRows = 8;      // query rows that the warps of an attend task add up at a time
 constexpr int64_t kMergedColumns = 64;  // and columns
 
+int64_t ceil_of(int64_t n, int64_t by) {
+  return (n + by - 1) / by;
+}
+
 int64_t region_elements(const Step& step, const Region& region, std::span<const int64_t> coords) {
   int64_t elements = 1;
   for (const Range& range : region)
@@ -98,13 +102,11 @@ Variant wide(const Machine& m, int64_t tokens) {
   return {mkrt::kWideTokens, m.wgmma_bytes_per_ns, rows, m.activations_ns, mkrt::kStageBytes / mkrt::kChains};
 }
 
-Variant variant_of(const Machine& m, const TaskGrid& grid, int64_t tokens, int64_t weight_bytes,
-                   uint32_t strips) {
+Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint32_t strips) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kGroupTokens));
   if (weight_bytes == 4 && tokens > 1) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0};
   if (tokens <= mkrt::kFewTokens) return {mkrt::kFewTokens, m.mma8_bytes_per_ns, rows, m.activations_ns};
-  if (grid.body == BodyKind::kProduct) return many(m, tokens, strips);
-  return {mkrt::kGroupTokens, m.mma16_bytes_per_ns, rows, m.activations_ns};
+  return many(m, tokens, strips);
 }
 
 }  // namespace
@@ -146,16 +148,16 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t element = dtype_bytes(packed.dtype);
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
-  Variant variant = goes_wide(machine_, program, g, tokens)
-                        ? wide(machine_, tokens)
-                        : variant_of(machine_, g, tokens, element, strips);
+  Variant variant = goes_wide(machine_, program, g, tokens) ? wide(machine_, tokens)
+                                                            : variant_of(machine_, tokens, element, strips);
   const bool norm = find_operand(g, "norm") != nullptr;
 
   TaskWork work;
-  work.tiles = shape.tiles;
-  work.passes = static_cast<uint32_t>((tokens + variant.group - 1) / variant.group);
+  const bool expert = g.body == BodyKind::kExpert;
+  work.strips = expert ? strips : 1;
+  work.tiles = work.strips * shape.tiles;
+  work.passes = static_cast<uint32_t>(ceil_of(tokens, variant.group));
   work.tail_bytes = static_cast<uint32_t>(shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes);
-  work.needed_bytes = static_cast<uint64_t>(std::min(rows, kTileRows) * cols * element);
   const Tensor& activations = program.tensors[multiplied_rows(g)->tensor];
   const double element_bytes = static_cast<double>(dtype_bytes(activations.dtype));
   const double x_rows = variant.x_rows + (norm ? 1 : 0);
@@ -171,21 +173,18 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   work.still_ns = std::max(
       {ns, x_bytes / machine_.worker_l2_bytes_per_ns, x_bytes * readers(grid) / machine_.l2_bytes_per_ns});
   work.starts_once = true;
-  const bool expert = g.body == BodyKind::kExpert;
-  double norm_bytes = norm ? static_cast<double>(tokens * cols) * element_bytes : 0;
+  const int64_t x_rows_of_step = evaluate(activations.shape[0], step_.symbols);
+  const int64_t normed = expert ? x_rows_of_step : tokens;
+  double norm_bytes = norm ? static_cast<double>(normed * cols) * element_bytes : 0;
   const Access* squares = find_operand(g, "squares");
-  if (squares && (expert || tokens > mkrt::kFewTokens))  // few tokens' come beside the strips
-    norm_bytes = static_cast<double>(tokens * dtype_bytes(DType::f32) *
+  if (squares && x_rows_of_step > mkrt::kFewTokens)  // few tokens' come beside the strips
+    norm_bytes = static_cast<double>(normed * dtype_bytes(DType::f32) *
                                      evaluate(program.tensors[squares->tensor].shape[1], {}));
   if (norm_bytes > 0) work.start_ns += machine_.fetch_ns + norm_bytes / l2_rate(grid);
-  if (expert) work.start_ns += machine_.fetch_ns;  // where the rows of its slot are
+  if (expert) work.lookup_ns = machine_.fetch_ns;  // where the rows of slots are
   work.pass_ns = machine_.reduce_ns + (ahead ? machine_.l2_ns : 0);
   work.end_ns = machine_.task_ns + machine_.barrier_ns;
   return work;
-}
-
-int64_t ceil_of(int64_t n, int64_t by) {
-  return (n + by - 1) / by;
 }
 
 // Whether the task is of a request's last row block, which there are as many of as requests, after all
@@ -253,17 +252,21 @@ TaskWork TaskWorks::other(uint32_t task) const {
   return work;
 }
 
-// A task of a product, or of an expert with the rows of its slot.
+// A task of a product, or of an expert: all its strips with the rows of its slot.
 TaskWork TaskWorks::strip(uint32_t task, uint32_t strips) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];
   std::vector<int64_t> coords;
   task_coords(step_, task, coords);
+  const Access& weight = *find_operand(g, "weight");
+  const Tensor& t = step_.schedule->program.tensors[weight.tensor];
+  const size_t dim = t.shape.size() - 2;
+  const Range& range = weight.region[dim];
+  const int64_t rows = std::min(evaluate(range.size, step_.symbols, coords),
+                                evaluate(t.shape[dim], {}) - evaluate(range.offset, step_.symbols, coords));
+  if (g.body == BodyKind::kExpert) strips = static_cast<uint32_t>(ceil_of(rows, kTileRows));
   TaskWork work = product(grid, tokens_of(step_, g, coords), strips);
-  const Tensor& t = step_.schedule->program.tensors[find_operand(g, "weight")->tensor];
-  const size_t dims = t.shape.size();
-  const int64_t rows = std::min(kTileRows, evaluate(t.shape[dims - 2], {}) - coords[0] * kTileRows);
-  work.needed_bytes = static_cast<uint64_t>(rows * evaluate(t.shape[dims - 1], {}) * dtype_bytes(t.dtype));
+  work.needed_bytes = static_cast<uint64_t>(rows * evaluate(t.shape.back(), {}) * dtype_bytes(t.dtype));
   return work;
 }
 

@@ -8,25 +8,30 @@
 namespace mkc {
 
 struct TaskWork {
-  // Tiles of a strip, or of keys and values, which pass through the ring once for each group of tokens: the
-  // first time from memory, if they are cold, and then from L2.
+  // Tiles of its strips, or of keys and values, which pass through the ring once for each group of tokens:
+  // the first time from memory, if they are cold, and then from L2.
   uint32_t tiles = 0, passes = 0;
   bool cold = true;
-  uint32_t tail_bytes = 0;  // of the last tile; others fill a stage
+  uint32_t strips = 1;      // as many tiles of each
+  uint32_t tail_bytes = 0;  // of the last tile of each; others fill a stage
   // To multiply a byte of a tile, while the worker's stream flows and while it stands still.
   double flowing_ns = 0, still_ns = 0;
 
   uint64_t needed_bytes = 0;  // of cold tiles, padding left out
   uint64_t cold_bytes = 0;    // read from memory by the task itself: embedding rows
   bool starts_once = false;   // a segment
+  double lookup_ns = 0;       // once a segment, after its lookup
   double start_ns = 0;        // first operands, norms
   double busy_ns = 0;         // after cold_bytes, before tiles
   double pass_ns = 0;         // after each pass of tiles, of a block's last strip
   double end_ns = 0;          // to the notification
 
-  uint32_t tile_bytes(uint32_t tile) const { return tile + 1 == tiles ? tail_bytes : mkrt::kStageBytes; }
+  uint32_t tile_bytes(uint32_t tile) const {
+    return (tile + 1) % (tiles / strips) == 0 ? tail_bytes : mkrt::kStageBytes;
+  }
   uint64_t padding_bytes() const {
-    return tiles == 0 || !cold ? 0 : uint64_t{tiles - 1} * mkrt::kStageBytes + tail_bytes - needed_bytes;
+    if (tiles == 0 || !cold) return 0;
+    return uint64_t{tiles - strips} * mkrt::kStageBytes + uint64_t{strips} * tail_bytes - needed_bytes;
   }
 };
 
@@ -34,7 +39,7 @@ struct TaskWork {
 class TaskWorks {
  public:
   TaskWorks(const Step& step, const Machine& machine);
-  // `strips`: of the block that the task is multiplied in.
+  // `strips`: of the block that the task of a product is multiplied in.
   TaskWork of(uint32_t task, uint32_t strips = 1) const;
   // How many strips of a product a worker multiplies together, at most; 1 for other grids.
   uint32_t block(GridId grid) const { return blocks_[grid.index]; }

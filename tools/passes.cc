@@ -43,12 +43,12 @@ Status make_ops(Compilation& c) {
   return take(build_op_graph(c.request, tensors), c);
 }
 
-Status make_grids(Compilation& c) {
-  return take(fuse(std::get<OpGraph>(c.module), {c.request.batch_invariant}), c);
-}
-
 uint32_t workers_of(const Compilation& c) {
   return c.request.workers ? static_cast<uint32_t>(*c.request.workers) : c.machine.workers;
+}
+
+Status make_grids(Compilation& c) {
+  return take(fuse(std::get<OpGraph>(c.module), {workers_of(c), c.request.batch_invariant}), c);
 }
 
 Status make_events(Compilation& c) {

@@ -141,15 +141,17 @@ struct RouteArgs {
 };
 
 // The product of each slot's rows with its expert's weights. `product`: its weight is [experts][rows, cols],
-// its out [rows, out_cols]; no bias, residual or best. token [rows]: the row of product.x of each row; null:
-// product.x is [rows, cols]. The rest as route writes it.
+// its out [rows, out_cols], its tokens the step's; it picks nothing, and has no bias, residual, next or best.
+// token [rows]: the row of product.x of each row, if `picks`; else product.x is [rows, cols]. The rest as
+// route writes it.
 struct ExpertArgs {
   ProductArgs product;
   AS1 const u32* expert;
   AS1 const u32* slot_rows;
   AS1 const u32* slot_begin;
   AS1 const u32* token;
-  u32 rows;  // of all slots
+  u32 rows;           // of all slots
+  u32 strips, picks;  // of a task; constants of the code
 };
 
 // out [T, cols] = residual [T, cols] or 0, plus the rows of x [rows, cols] of a token's choices times its
@@ -263,9 +265,10 @@ void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
 void mkb_route(Worker*, const RouteArgs*);
-void mkb_expert_f32(Worker*, const ExpertArgs*, u32 strip, u32 slot);
-void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 strip, u32 slot);
-void mkb_expert_f16(Worker*, const ExpertArgs*, u32 strip, u32 slot);
+void mkb_expert_rows(Worker*, const ExpertArgs*, u32 slots);
+void mkb_expert_f32(Worker*, const ExpertArgs*, u32 block, u32 slot);
+void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 block, u32 slot);
+void mkb_expert_f16(Worker*, const ExpertArgs*, u32 block, u32 slot);
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_draw(Worker*, const DrawArgs*, u32 request);
 }

@@ -1,99 +1,64 @@
 // Experts: products of the rows that route gave each of them, and the sums of each token's.
 #include "codegen/device/next.h"
-#include "codegen/device/product.h"
+#include "codegen/device/product_multiply.h"
 
 namespace mk {
 
 namespace {
 
+// Of a segment, behind what its products use.
 struct Scratch : ProductScratch {
-  AS3 u32* x_row;  // [row of the group]; the first again past its rows
-  AS3 u32* begin;  // of the slot's rows, and their number
+  AS3 uint16_t* begin;  // [slot]: its first row, and behind the last slot all rows; `picked` is of rows
   MK_INLINE explicit Scratch(const Worker& w)
-      : ProductScratch(w), x_row((AS3 u32*)(value + kBlockSums)), begin(x_row + kGroupTokens) {}
+      : ProductScratch(w), begin((AS3 uint16_t*)(picked + kMaxTokens * kMaxTopK)) {}
 };
-static_assert((kPartials + kMaxTokens + kBlockSums + kGroupTokens + 2) * 4 <= kScratchBytes);
+static_assert((kPartials + kMaxTokens + kBlockSums) * 4 + kMaxTokens * kMaxTopK + (kMaxExperts + 1) * 2 <=
+              kScratchBytes);
 
-// A group of `count` rows as the product takes them.
-struct Input {
-  XRows x;
-  AS3 const u32* x_row;
-  u32 count;
-  // Always a load, as in product.cc.
-  MK_INLINE f32x2 pair(u32 row, u32 col) const {
-    const f32x2 v = x.pair(x_row[row], col);
-    return row < count ? v : 0;
-  }
-  template <class W>
-  MK_INLINE u32 packed(u32 row, u32 col) const {
-    const u32 v = x.packed<W>(x_row[row], col);
-    return row < count ? v : 0;
-  }
-};
-
-// One value: row entry % 16 of the strip for row entry / 16 of a group of `count` that begins at `first`.
-MK_INLINE void finish(const ProductArgs& a, const Scratch& s, u32 strip, u32 first, u32 count, u32 entry) {
-  const u32 of_group = entry / kStripRows;
-  if (of_group >= count) return;
-  const u32 row = entry % kStripRows, col = strip * (a.silu_mul ? kStripRows / 2 : kStripRows) + row;
-  if (col >= a.out_cols || (a.silu_mul && row >= kStripRows / 2)) return;
-  const f32 scale = XRows{a, s.scale}.scale_of(s.x_row[of_group]);
-  f32 v = add_warps(s.partial, entry) * scale;
-  if (a.silu_mul) v = silu(v) * (add_warps(s.partial, entry + 8) * scale);
-  store_out(a.out, (first + of_group) * a.out_cols + col, v, a.out_rounded);
+// Row `row` of an array of rows of f32, or bf16 where they are rounded.
+template <class T>
+MK_INLINE T* row_at(T* rows, u32 row, u32 cols, bool rounded) {
+  return (T*)((AS1 char*)rows + (u64)row * cols * (rounded ? Bf16::bytes : sizeof(f32)));
 }
 
-// All groups of an accumulator's size of the `rows` that begin at `begin`.
-template <class W, class Accumulator>
-MK_INLINE void multiply_groups(Worker& w, const ExpertArgs& a, u32 strip, u32 begin, u32 rows) {
-  const Scratch s(w);
-  const ProductArgs& p = a.product;
-  for (u32 done = 0; done < rows; done += Accumulator::tokens) {
-    const u32 first = begin + done, count = least(rows - done, Accumulator::tokens);
-    if (done > 0) consumer_barrier();
-    if (w.thread < kGroupTokens) {
-      const u32 row = first + (w.thread < count ? w.thread : 0);
-      s.x_row[w.thread] = a.token ? least(a.token[row], p.tokens - 1) : row;
-    }
-    consumer_barrier();
-    drain<W, Accumulator, 1>(w, p, Input{{p, s.scale}, s.x_row, count}, 0, 1, s.partial);
-    consumer_barrier();
-    for (u32 entry = w.thread; entry < Accumulator::tokens * kStripRows; entry += kConsumerThreads)
-      finish(p, s, strip, first, count, entry);
-  }
-}
-
-// One thread reads where the slot's rows are, so that all go the same way even where a fault let this task
-// run ahead of route; for the same reason what is read from its tables is kept within bounds.
+// The strips of a task, with the rows of its slot. Where a fault let this task run ahead of route these are
+// any, within bounds, and the same for all threads.
 template <class W>
-MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 strip, u32 slot) {
+MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 slot) {
   const Scratch s(w);
-  if (w.thread == 0) {
-    const u32 rows = least(a.slot_rows[slot], a.product.tokens);
-    s.begin[0] = least(a.slot_begin[slot], a.rows - rows);
-    s.begin[1] = rows;
-  }
-  consumer_barrier();
-  const u32 begin = s.begin[0], rows = s.begin[1];
-  if constexpr (W::bytes == 4) {
-    if (a.product.tokens == 1) return multiply_groups<W, FmaF32<1>>(w, a, strip, begin, rows);
-    multiply_groups<W, FmaF32<kGroupTokens>>(w, a, strip, begin, rows);
-  } else {
-    if (rows <= kFewTokens) return multiply_groups<W, Mma<W, 1>>(w, a, strip, begin, rows);
-    multiply_groups<W, Mma<W, kGroupTokens / 8>>(w, a, strip, begin, rows);
-  }
+  const u32 strip = block * a.strips;
+  ProductArgs p = a.product;
+  p.tokens = least((u32)s.begin[slot + 1] - s.begin[slot], a.product.tokens);
+  const u32 begin = least(s.begin[slot], a.rows - p.tokens);
+  p.out = row_at(p.out, begin, p.out_cols, p.out_rounded);
+  p.picks = a.picks;
+  if (!a.picks) p.x = row_at(p.x, begin, p.cols, p.rounded);
+  ProductInput in(w, p);
+  in.picked += begin;
+  multiply_strips<W>(w, in, strip, least(a.strips, p.strips - strip));
 }
 
 }  // namespace
 
-MK_BODY void mkb_expert_f32(Worker* w, const ExpertArgs* a, u32 strip, u32 slot) {
-  run<F32>(*w, *a, strip, slot);
+// Which rows each slot has, and of x, once a segment after its lookup.
+MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 slots) {
+  const Scratch s(*w);
+  for (u32 i = w->thread; i < slots; i += kConsumerThreads) s.begin[i] = (uint16_t)a->slot_begin[i];
+  if (w->thread == 0) s.begin[slots] = (uint16_t)a->rows;
+  if (a->picks)
+    for (u32 i = w->thread; i < a->rows; i += kConsumerThreads)
+      s.picked[i] = (uint8_t)least(a->token[i], a->product.tokens - 1);
+  consumer_barrier();
 }
-MK_BODY void mkb_expert_bf16(Worker* w, const ExpertArgs* a, u32 strip, u32 slot) {
-  run<Bf16>(*w, *a, strip, slot);
+
+MK_BODY void mkb_expert_f32(Worker* w, const ExpertArgs* a, u32 block, u32 slot) {
+  run<F32>(*w, *a, block, slot);
 }
-MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 strip, u32 slot) {
-  run<F16>(*w, *a, strip, slot);
+MK_BODY void mkb_expert_bf16(Worker* w, const ExpertArgs* a, u32 block, u32 slot) {
+  run<Bf16>(*w, *a, block, slot);
+}
+MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 block, u32 slot) {
+  run<F16>(*w, *a, block, slot);
 }
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {

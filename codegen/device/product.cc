@@ -8,14 +8,15 @@ using Scratch = ProductScratch;
 // Which rows of x are multiplied: all, or the last of each request. Once before the first strip of a segment.
 MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
   const u32 i = w->thread;
-  if (i < a->tokens) Scratch(*w).picked[i] = a->tokens == a->x_rows ? i : a->first_row[i] + a->q_len[i] - 1;
+  if (i < a->tokens)
+    Scratch(*w).picked[i] = (uint8_t)(a->tokens == a->x_rows ? i : a->first_row[i] + a->q_len[i] - 1);
   consumer_barrier();
 }
 
 // Root mean square of each row of x (Zhang and Sennrich 2019), once before the first strip of a segment.
 MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   const Scratch s(*w);
-  const ProductInput in{{*a, s.scale}, s.picked};
+  const ProductInput in(*w, *a);
   for (u32 token = 0; token < a->tokens; ++token) {
     f32 sum = 0;
     for (u32 col = w->thread; col < a->cols; col += kConsumerThreads) {
@@ -37,8 +38,7 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
 // The same from the sums of squares that the writers of x left. A product of few tokens has no need of it: it
 // adds them up beside its strips.
 MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
-  const Scratch s(*w);
-  const ProductInput in{{*a, s.scale}, s.picked};
+  const ProductInput in(*w, *a);
   for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) {
     const u32 row = in.row_of(token);
     f32 sum = 0;
@@ -49,13 +49,13 @@ MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
 }
 
 MK_BODY void mkb_product_f32(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
-  multiply_strips<F32>(*w, *a, strip, strips);
+  multiply_strips<F32>(*w, ProductInput(*w, *a), strip, strips);
 }
 MK_BODY void mkb_product_bf16(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
-  multiply_strips<Bf16>(*w, *a, strip, strips);
+  multiply_strips<Bf16>(*w, ProductInput(*w, *a), strip, strips);
 }
 MK_BODY void mkb_product_f16(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
-  multiply_strips<F16>(*w, *a, strip, strips);
+  multiply_strips<F16>(*w, ProductInput(*w, *a), strip, strips);
 }
 
 }  // namespace mk

@@ -17,16 +17,18 @@ constexpr u32 kBlockSums =
 constexpr u32 kPartials = kConsumerWarps * kBlockSums;
 static_assert(kPartials >= kMaxTokens * kConsumerWarps);  // as mkb_product_norm uses them
 
+static_assert(kMaxTokens <= 256);  // the number of a row is a byte
+
 struct ProductScratch {
-  AS3 f32* partial;  // [warp][strip of the block][token of the group][row]
-  AS3 f32* scale;    // [row of x]: 1 / its root mean square
-  AS3 f32* value;    // [strip of the block][token of the group][row]
-  AS3 u32* picked;   // [token]: its row of x, where rows are picked
+  AS3 f32* partial;     // [warp][strip of the block][token of the group][row]
+  AS3 f32* scale;       // [row of x]: 1 / its root mean square
+  AS3 f32* value;       // [strip of the block][token of the group][row]
+  AS3 uint8_t* picked;  // [token]: its row of x, where rows are picked
   MK_INLINE explicit ProductScratch(const Worker& w)
       : partial((AS3 f32*)w.scratch()),
         scale(partial + kPartials),
         value(scale + kMaxTokens),
-        picked((AS3 u32*)(value + kBlockSums)) {}
+        picked((AS3 uint8_t*)(value + kBlockSums)) {}
 };
 
 MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {

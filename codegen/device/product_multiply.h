@@ -11,7 +11,9 @@ namespace mk {
 // The tokens of a step are the rows of x, or some of them are picked.
 struct ProductInput {
   XRows x;
-  AS3 const u32* picked;
+  AS3 const uint8_t* picked;
+  MK_INLINE ProductInput(const Worker& w, const ProductArgs& a)
+      : x{a, ProductScratch(w).scale}, picked(ProductScratch(w).picked) {}
   MK_INLINE u32 row_of(u32 token) const { return x.a.picks ? picked[token] : token; }
   // Always a load: a branch around it would keep others from being issued with it.
   MK_INLINE f32x2 pair(u32 token, u32 col) const {
@@ -73,7 +75,7 @@ struct Squares {
 
  private:
   MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
-    return a.rounded && a.scaled && w.warp() < a.tokens;
+    return a.rounded && a.scaled && a.x_rows <= kFewTokens && w.warp() < a.tokens;
   }
   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
     return a.squares + in.row_of(w.warp()) * a.parts;
@@ -82,11 +84,11 @@ struct Squares {
 
 // Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
 template <class W, class Accumulator, u32 Strips>
-MK_INLINE void multiply(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
+MK_INLINE void multiply(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
   constexpr u32 most = Strips * Accumulator::tokens * kStripRows;
   constexpr u32 rounds = (most + kConsumerThreads - 1) / kConsumerThreads;
   const ProductScratch s(w);
-  const ProductInput in{{a, s.scale}, s.picked};
+  const ProductArgs& a = in.x.a;
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
     const Sums sums{strip, strips, first, Accumulator::tokens};
@@ -146,10 +148,9 @@ MK_INLINE void finish_eight(const Worker& w, const ProductArgs& a, const Product
 
 // The same for many tokens, and for more: each warp finishes its own.
 template <class W>
-MK_INLINE void multiply_by_warps(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
-  const ProductScratch s(w);
-  const ProductInput in{{a, s.scale}, s.picked};
-  AS3 f32* sums = s.partial + w.warp() * kFewTokens * kStripRows;
+MK_INLINE void multiply_by_warps(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
+  const ProductArgs& a = in.x.a;
+  AS3 f32* sums = ProductScratch(w).partial + w.warp() * kFewTokens * kStripRows;
   const auto done = [&](u32 of_block, u32 first) { finish_eight(w, a, in, strip + of_block, first, sums); };
   const bool wide = is_wide(a.tokens, a.wide_from);
   MK_ROLLED
@@ -162,13 +163,14 @@ MK_INLINE void multiply_by_warps(Worker& w, const ProductArgs& a, u32 strip, u32
 }
 
 template <class W>
-MK_INLINE void multiply_strips(Worker& w, const ProductArgs& a, u32 strip, u32 strips) {
+MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
+  const u32 tokens = in.x.a.tokens;
   if constexpr (W::bytes == 4) {
-    if (a.tokens == 1) return multiply<W, FmaF32<1>, 1>(w, a, strip, strips);
-    multiply<W, FmaF32<kGroupTokens>, 1>(w, a, strip, strips);
+    if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, strip, strips);
+    multiply<W, FmaF32<kGroupTokens>, 1>(w, in, strip, strips);
   } else {
-    if (a.tokens <= kFewTokens) return multiply<W, Mma<W, 1>, kBlockStrips>(w, a, strip, strips);
-    multiply_by_warps<W>(w, a, strip, strips);
+    if (tokens <= kFewTokens) return multiply<W, Mma<W, 1>, kBlockStrips>(w, in, strip, strips);
+    multiply_by_warps<W>(w, in, strip, strips);
   }
 }
 

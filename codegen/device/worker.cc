@@ -82,8 +82,8 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, u32 first, u32
   stream<Loader>(w, weights, strips);
 }
 
-// Tasks [first, first + count) of a grid over strips and `slots` slots: the strip of the slot's expert, once
-// for each group of its rows. Reads what route wrote, so it comes after a lookup.
+// Tasks [first, first + count) of a grid over blocks of strips and `slots` slots: a product of the slot's
+// rows and its expert's strips. Reads what route wrote, so it comes after a lookup.
 template <class Loader>
 MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 slots,
                               u32 elem_bytes, u32 first, u32 count) {
@@ -91,9 +91,9 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
   for (u32 task = first; task < first + count && !any_lane(over(w)); ++task) {
-    const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]);
-    stream<Loader>(w, weights + a.expert[slot] * expert_bytes,
-                   {task / slots, 1, p.tiles, tail_bytes, passes_of(rows, kGroupTokens), 1});
+    const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]), strip = task / slots * a.strips;
+    stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes, strip,
+                           least(a.strips, p.strips - strip), p.tiles, tail_bytes, rows, elem_bytes, 0);
   }
 }
 

@@ -135,6 +135,7 @@ struct Case {
   bool bf16, silu, gather;
   std::vector<float> pull;  // added to the experts' logits
   bool rounded = false;     // x: times the norm's weights, in bf16
+  u32 strips = 1;           // of a task
 };
 
 // Weights of each expert, packed one behind the other, and a step's choices.
@@ -188,7 +189,7 @@ ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.strips = static_cast<u32>(p.shape.strips);
   a.product.tiles = p.shape.tiles;
   a.product.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
-  a.product.tokens = c.tokens;
+  a.product.tokens = a.product.x_rows = c.tokens;
   a.product.padding = padding_of(c.cols);
   a.product.silu_mul = c.silu;
   a.product.eps = 1e-5f;
@@ -205,27 +206,35 @@ ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.slot_begin = global(p.routed.slot_begin.data());
   a.token = c.gather ? global(p.routed.token.data()) : nullptr;
   a.rows = p.routed.rows();
+  a.strips = c.strips;
+  a.picks = c.gather;
   return a;
 }
 
-// All strips and slots, by one worker in two segments that part within a strip.
+// What a worker's consumers do of the segment that has all tasks.
+void multiply(Worker& w, const Case& c, const ExpertArgs& a, u32 slots) {
+  mkb_expert_rows(&w, &a, slots);
+  if (c.gather && !c.rounded) mkb_product_norm(&w, &a.product);
+  if (c.gather && c.rounded && c.tokens > kFewTokens) mkb_product_squares(&w, &a.product);
+  for (u32 block = 0; block * a.strips < a.product.strips; ++block)
+    for (u32 slot = 0; slot < slots; ++slot) {
+      (c.bf16 ? mkb_expert_bf16 : mkb_expert_f32)(&w, &a, block, slot);
+      mkd_barrier();
+    }
+}
+
+// All strips and slots, by one worker, whose loader brings them in two parts.
 std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
   std::vector<float> out(size_t{p.routed.rows()} * (c.silu ? c.rows / 2 : c.rows), 0.0f);
   const ExpertArgs a = make_args(c, p, out);
-  const u32 slots = p.routed.slots, tasks = slots * a.product.strips, half = tasks / 2 + 1;
+  const u32 slots = p.routed.slots, blocks = (a.product.strips + a.strips - 1) / a.strips,
+            tasks = blocks * slots, half = tasks / 2 + 1;
   Sides s;
   s.load = [&](Worker& w) {
     mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, c.bf16 ? 2 : 4, 0, half);
     mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, c.bf16 ? 2 : 4, half, tasks - half);
   };
-  s.consume = [&](Worker& w) {
-    if (c.gather) (c.rounded ? mkb_product_squares : mkb_product_norm)(&w, &a.product);
-    for (u32 task = 0; task < tasks; ++task) {
-      const u32 strip = task / slots, slot = task % slots;
-      c.bf16 ? mkb_expert_bf16(&w, &a, strip, slot) : mkb_expert_f32(&w, &a, strip, slot);
-      mkd_barrier();
-    }
-  };
+  s.consume = [&](Worker& w) { multiply(w, c, a, slots); };
   launch(s, 1, seed);
   return out;
 }
@@ -247,6 +256,7 @@ std::vector<double> product_input(const Case& c, const Problem& p, u32 row) {
 
 void check_product(const Case& c) {
   CAPTURE(c.tokens);
+  CAPTURE(c.strips);
   CAPTURE(c.rows);
   CAPTURE(c.bf16);
   CAPTURE(c.silu);
@@ -285,6 +295,20 @@ TEST_CASE("each row is multiplied with its expert's weights") {
           check_product({tokens, 5, 2, silu ? 48u : 40u, 600, bf16, silu, gather, kSome});
           if (bf16) check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, kSome, true});
         }
+}
+
+TEST_CASE("a task's strips are multiplied together, whatever rows its slot has") {
+  for (const u32 tokens : {1u, 8u, 9u, 40u, 70u})
+    for (const bool gather : {false, true}) {
+      Case c{tokens, 5, 1, gather ? 112u : 108u, 300, true, gather, gather, kAllToOne, true};
+      Problem p = make_problem(c);
+      const std::vector<float> alone = run(c, p);
+      for (const u32 strips : {3u, 4u}) {
+        c.strips = strips;
+        check_product(c);
+        CHECK(run(c, p) == alone);
+      }
+    }
 }
 
 TEST_CASE("a row's bits do not depend on the rows beside it") {
@@ -365,11 +389,7 @@ TEST_CASE("loader and consumers look up what the route found once it is there") 
     mkd_barrier();
     mkd_notify(&w, 7, 1);
     const u32 slots = mkd_look_up(&w, 7, 1, found, c.experts);
-    mkb_product_norm(&w, &a.product);
-    for (u32 task = 0; task < slots * a.product.strips; ++task) {
-      mkb_expert_bf16(&w, &a, task / slots, task % slots);
-      mkd_barrier();
-    }
+    multiply(w, c, a, slots);
   };
   launch(s);
   CHECK(out == want);

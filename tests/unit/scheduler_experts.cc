@@ -14,6 +14,7 @@
 #include "scheduler/place.h"
 #include "scheduler/prove.h"
 #include "scheduler/prove_values.h"
+#include "scheduler/simulate.h"
 #include "tests/unit/frontend_fixtures.h"
 
 namespace mkc {
@@ -24,10 +25,10 @@ std::string two_layers() {
   return test::edited(test::qwen3_moe_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
 }
 
-TaskProgram program_of(const std::string& config) {
+TaskProgram program_of(const std::string& config, uint32_t workers = 132) {
   const Result<OpGraph> graph = test::graph_of(config);
   REQUIRE_MESSAGE(graph.ok(), graph.error().message);
-  Result<TaskProgram> program = fuse(graph.value());
+  Result<TaskProgram> program = fuse(graph.value(), {.workers = workers});
   REQUIRE_MESSAGE(program.ok(), program.error().message);
   return program.value();
 }
@@ -109,6 +110,47 @@ grid %l0.down[t: T, c: 1]: expert_sum
 )");
 }
 
+// Where a layer's tokens choose 2 experts of 3 strips of gate and up and 2 of down.
+TEST_CASE("a task has as many strips of an expert as leave no worker more of them") {
+  const auto strips = [](uint32_t workers, const std::string& config) {
+    TaskProgram program = program_of(config, workers);
+    CHECK(verify(program).empty());
+    const Result<TaskProgram> with_events = derive_events(program, {});
+    REQUIRE(with_events.ok());
+    return std::pair{task_strips(grid(program, "l0.gate_up")), task_strips(grid(program, "l0.expert_down"))};
+  };
+  CHECK(strips(1, two_layers()) == std::pair<int64_t, int64_t>{3, 2});
+  CHECK(strips(2, two_layers()) == std::pair<int64_t, int64_t>{3, 2});
+  CHECK(strips(3, two_layers()) == std::pair<int64_t, int64_t>{1, 2});
+  CHECK(strips(4, two_layers()) == std::pair<int64_t, int64_t>{2, 1});
+  CHECK(strips(6, two_layers()) == std::pair<int64_t, int64_t>{1, 1});
+  CHECK(strips(1, test::edited(two_layers(), "bfloat16", "float32")) == std::pair<int64_t, int64_t>{1, 1});
+  const std::string text = print(program_of(two_layers(), 4));
+  for (const char* part :
+       {"grid %l0.gate_up[j: 2, s: slots]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, strips = 2, "
+        "top_k = 2}",
+        "read weight %l0.gate_up.packed[0:+4, 32*j:+min(32, 48 - 32*j), 0:+32] stream",
+        "min(slot_rows[s], 2*T - slot_begin[s]), 16*j:+min(16, 24 - 16*j)]"})
+    CHECK_MESSAGE(text.find(part) != std::string::npos, part);
+}
+
+TEST_CASE("the strips of a task are simulated together, and read but once") {
+  const auto simulated = [](uint32_t workers) {
+    const TaskProgram program = program_of(test::qwen3_moe_config(), workers);
+    Machine machine = load_machine("emulator").value();
+    machine.reduce_ns = 1e9;
+    PlaceOptions options{1};
+    options.scheduler = Scheduler::kStatic;
+    const Schedule schedule = place(derive_events(program, {}).value(), machine, options).value();
+    return simulate(schedule, machine, step_values(program.symbols, {{{1, 8}}}, {}), {}).value();
+  };
+  const Simulation alone = simulated(132), together = simulated(1);
+  CHECK(together.bytes == alone.bytes);
+  CHECK(together.padding_bytes == alone.padding_bytes);
+  // A reduction for each of two experts' tasks instead of for their strips of gate and up, and of down.
+  CHECK(alone.ns - together.ns == doctest::Approx(2 * (3 - 1 + 2 - 1) * 1e9));
+}
+
 TEST_CASE("with one choice a token, rows of experts are not taken for tokens") {
   TaskProgram program =
       program_of(test::edited(two_layers(), "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 1"));
@@ -150,6 +192,9 @@ TEST_CASE("a lookup of what may not be there yet, or no longer, is refused") {
   slot("l1.choice.expert").offset = slot("l0.choice.slot_rows").offset;
   CHECK(error_of(s) ==
         "error: %l0.gate_up looks up %l0.choice.slot_rows, which %l1.choice.expert may overwrite");
+  s = schedule_of(two_layers());
+  slot("l1.choice.expert").offset = slot("l0.choice.token").offset;
+  CHECK(error_of(s) == "error: %l0.gate_up looks up %l0.choice.token, which %l1.choice.expert may overwrite");
 }
 
 TEST_CASE("counts that hold for some routings only are refused") {

@@ -1,0 +1,98 @@
+// What a grid's tasks call of their body.
+#include <fmt/format.h>
+
+#include <cstddef>
+
+#include "codegen/bodies.h"
+#include "codegen/device/bodies.h"
+#include "codegen/operands.h"
+#include "ir/values.h"
+
+namespace mkc {
+namespace {
+
+const TaskGrid& grid_of(const BodyCall& call) {
+  return call.schedule.program.grids[call.grid];
+}
+
+// "NAME_bf16": the code for the dtype of one of the grid's operands.
+std::string typed(std::string_view name, const BodyCall& call, std::string_view role, bool written = false) {
+  const DType dtype = operand_tensor(call.schedule.program, grid_of(call), role, written).dtype;
+  return fmt::format("{}_{}", name, dtype_name(dtype));
+}
+std::string typed_body(const BodyCall& call, std::string_view role, bool written = false) {
+  return typed(fmt::format("mkb_{}", body_name(grid_of(call).body)), call, role, written);
+}
+
+// As many query rows at a time as go through a piece together, each time with operands read anew: kept, they
+// would fill registers.
+void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value*>& coords) {
+  const TaskGrid& grid = grid_of(call);
+  const TaskProgram& program = call.schedule.program;
+  const bool f32 = operand_tensor(program, grid, "k_cache").dtype == DType::f32;
+  const int64_t group = int_attr(grid.attrs, "heads", 0) / int_attr(grid.attrs, "kv_heads", 1);
+  const Expr rows = group * element(find_symbol(program.symbols, "block_rows"), coord(1));
+  const Expr blocks = ceil_div(rows, f32 ? mk::kBlockRowsF32 : mk::kBlockRows),
+             pieces = floor_div(part_of(program, grid), kPiecePositions);
+  const auto each_block = [&](llvm::Value* piece) {
+    e.loop(e.constant(0), e.value(blocks, coords), [&](llvm::Value* block) {
+      e.call(typed_body(call, "k_cache").c_str(),
+             {call.worker, emit_arguments(e, call), coords[0], coords[1], coords[2], piece, block});
+    });
+  };
+  if (pieces.is_const()) return each_block(e.constant(0));  // one
+  e.loop(e.constant(0), e.value(pieces), each_block);
+}
+
+}  // namespace
+
+void emit_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+  const TaskGrid& grid = grid_of(call);
+  if (grid.body == BodyKind::kExpert)
+    e.call("mkb_expert_rows", {call.worker, arguments, e.value(grid.coords[1].extent)});
+}
+
+void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+  const TaskGrid& grid = grid_of(call);
+  if (!multiplies(grid)) return;
+  if (picks_rows(grid)) e.call("mkb_product_rows", {call.worker, arguments});
+  if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
+  if (!find_operand(grid, "squares")) return;
+  llvm::Value* tokens = e.load32(arguments, offsetof(mk::ProductArgs, x_rows));
+  e.if_then(e.ir.CreateICmpUGT(tokens, e.constant(mkrt::kFewTokens)),
+            [&] { e.call("mkb_product_squares", {call.worker, arguments}); });
+}
+
+void emit_load(Emitter& e, const BodyCall& call, llvm::Value* arguments,
+               const std::vector<llvm::Value*>& coords) {
+  e.call(typed("mkd_stream_cache", call, "k_cache").c_str(),
+         {call.worker, arguments, coords[0], coords[1], coords[2]});
+}
+
+void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
+               const std::vector<llvm::Value*>& coords, llvm::Value* count) {
+  switch (grid_of(call).body) {
+    case BodyKind::kEmbed:
+      return e.call(typed_body(call, "table").c_str(), {call.worker, arguments, coords[0]});
+    case BodyKind::kProduct:
+      return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], count});
+    case BodyKind::kAppend:
+      return e.call(typed_body(call, "k_cache", true).c_str(),
+                    {call.worker, arguments, coords[0], coords[1]});
+    case BodyKind::kAttend:
+      return emit_attend(e, call, coords);
+    case BodyKind::kCombine:
+      return e.call("mkb_combine", {call.worker, arguments, coords[0], coords[1]});
+    case BodyKind::kDraw:
+      return e.call("mkb_draw", {call.worker, arguments, coords[0]});
+    case BodyKind::kRoute:
+      return e.call("mkb_route", {call.worker, arguments});
+    case BodyKind::kExpert:
+      return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], coords[1]});
+    case BodyKind::kExpertSum:
+      return e.call("mkb_expert_sum", {call.worker, arguments, coords[0], coords[1]});
+  }
+  MKC_BUG("unknown body");
+}
+
+}  // namespace mkc
