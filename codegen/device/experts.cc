@@ -38,6 +38,8 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 slot) {
   multiply_strips<W>(w, in, strip, least(a.strips, p.strips - strip));
 }
 
+constexpr u32 kSummed = 8;  // choices of a token that are loaded together
+
 }  // namespace
 
 // Which rows each slot has, and of x, once a segment after its lookup.
@@ -66,11 +68,23 @@ MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 bl
   for (u32 col = block * kSumCols + w->thread; col < least(a->cols, (block + 1) * kSumCols);
        col += kConsumerThreads) {
     f32 sum = 0;
-    for (u32 i = 0; i < a->top_k; ++i) {
-      const u32 row = least(a->row[token * a->top_k + i], a->rows - 1);
-      sum = __builtin_fmaf(a->share[token * a->top_k + i], a->x[row * a->cols + col], sum);
+    const f32 residual = a->residual ? a->residual[token * a->cols + col] : 0;
+    for (u32 first = 0; first < a->top_k; first += kSummed) {
+      u32 row[kSummed];
+      f32 share[kSummed], x[kSummed];
+      MK_UNROLL
+      for (u32 i = 0; i < kSummed; ++i) {
+        const u32 choice = token * a->top_k + least(first + i, a->top_k - 1);
+        row[i] = least(a->row[choice], a->rows - 1);
+        share[i] = a->share[choice];
+      }
+      MK_UNROLL
+      for (u32 i = 0; i < kSummed; ++i) x[i] = a->x[row[i] * a->cols + col];
+      MK_UNROLL
+      for (u32 i = 0; i < kSummed; ++i)
+        if (first + i < a->top_k) sum = __builtin_fmaf(share[i], x[i], sum);
     }
-    if (a->residual) sum = a->residual[token * a->cols + col] + sum;
+    if (a->residual) sum = residual + sum;
     a->out[token * a->cols + col] = sum;
     squares = leave_rounded(a->next, token * a->cols, col, sum, squares);
   }

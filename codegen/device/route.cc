@@ -15,15 +15,18 @@ constexpr u32 kRounds = kMaxTokens / kConsumerWarps;
 struct Scratch {
   AS3 u32* chosen;  // [expert][warp]: bit i: the i-th token of the warp goes there
   AS3 u32* count;   // [expert]: its tokens, and kOneSlot if it has some
-  AS3 u32* begin;   // [expert]: where its tokens begin
+  AS3 u32* begin;   // [expert]: the counts before it of its group; then where its tokens begin
+  AS3 u32* group;   // [32 experts]: their counts
   MK_INLINE explicit Scratch(const Worker& w)
       : chosen((AS3 u32*)w.scratch()),
         count(chosen + kMaxExperts * kConsumerWarps),
-        begin(count + kMaxExperts) {}
+        begin(count + kMaxExperts),
+        group(begin + kMaxExperts) {}
 };
 constexpr u32 kOneSlot = 1 << 16;
 static_assert(kRounds <= 32 && kMaxTokens * kMaxTopK < kOneSlot && kMaxExperts < (1 << 16));
-static_assert(kMaxExperts * (kConsumerWarps + 2) * 4 <= kScratchBytes);
+static_assert((kMaxExperts * (kConsumerWarps + 2) + kMaxExperts / kWarpLanes) * 4 <= kScratchBytes);
+static_assert(kWarpLanes * (kOneSlot + kMaxTokens) <= 1 << 24 && kMaxTopK <= kWarpLanes);
 
 // One token's logits in a warp: expert i * 32 + lane. What is no number counts as the least.
 struct Logits {
@@ -61,7 +64,8 @@ struct Logits {
 // One warp: the token's choices and shares, of a softmax over all experts. Leaves the choices in `row`.
 MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane) {
   Logits logits(a.logits + token * a.experts, a.experts, lane);
-  f32 all = 0, chosen = 0, greatest = 0;
+  f32 all = 0, chosen = 0, greatest = 0, mine = 0;  // lane i has choice i
+  u32 expert = 0;
   for (u32 i = 0; i < a.top_k; ++i) {
     const Logits::Best best = logits.take(lane);
     if (i == 0) {
@@ -73,15 +77,13 @@ MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane)
     }
     const f32 weight = mk_exp2((best.value - greatest) * kLog2E);
     chosen += weight;
-    if (lane == 0) {
+    if (lane == i) mine = weight, expert = best.expert;
+    if (lane == 0)
       s.chosen[best.expert * kConsumerWarps + token % kConsumerWarps] |= 1u << token / kConsumerWarps;
-      a.row[token * a.top_k + i] = best.expert;
-      a.share[token * a.top_k + i] = weight;
-    }
   }
-  const f32 scale = mk_rcp(a.norm_topk ? chosen : all);
-  if (lane == 0)
-    for (u32 i = 0; i < a.top_k; ++i) a.share[token * a.top_k + i] *= scale;
+  if (lane >= a.top_k) return;
+  a.row[token * a.top_k + lane] = expert;
+  a.share[token * a.top_k + lane] = mine * mk_rcp(a.norm_topk ? chosen : all);
 }
 
 // Tokens of an expert: all of them, or those before `token`.
@@ -101,10 +103,27 @@ MK_INLINE u32 count_before(const Scratch& s, u32 expert, u32 token) {
   return count;
 }
 
+// One warp: counts of a group's experts, before each of them and of all. Floats, as shuffles are of these;
+// all are whole numbers below 2^24.
+MK_INLINE void count_group(const RouteArgs& a, const Scratch& s, u32 group, u32 lane) {
+  const u32 expert = group * kWarpLanes + lane, tokens = expert < a.experts ? count_tokens(s, expert) : 0,
+            count = tokens == 0 ? 0 : kOneSlot + tokens;
+  f32 before = 0, all = (f32)count;  // of the lanes within 2 * mask
+  MK_UNROLL
+  for (u32 mask = 1; mask < kWarpLanes; mask *= 2) {
+    const f32 others = mk_shuffle_xor(all, mask);
+    if ((lane & mask) != 0) before += others;
+    all += others;
+  }
+  s.count[expert] = count;
+  s.begin[expert] = (u32)before;
+  if (lane == 0) s.group[group] = (u32)all;
+}
+
 // One thread for an expert: its slot, behind those of the experts before it.
 MK_INLINE void fill_slot(const RouteArgs& a, const Scratch& s, u32 expert) {
-  u32 before = 0;
-  for (u32 e = 0; e < expert; ++e) before += s.count[e];
+  u32 before = s.begin[expert];
+  for (u32 group = 0; group < expert / kWarpLanes; ++group) before += s.group[group];
   const u32 slot = before / kOneSlot, begin = before % kOneSlot, rows = s.count[expert] % kOneSlot;
   s.begin[expert] = begin;
   if (rows != 0) {
@@ -123,10 +142,8 @@ MK_BODY void mkb_route(Worker* w, const RouteArgs* a) {
   consumer_barrier();
   for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) choose(*a, s, token, w->lane());
   consumer_barrier();
-  for (u32 e = w->thread; e < a->experts; e += kConsumerThreads) {
-    const u32 tokens = count_tokens(s, e);
-    s.count[e] = tokens == 0 ? 0 : kOneSlot + tokens;
-  }
+  for (u32 group = w->warp(); group * kWarpLanes < a->experts; group += kConsumerWarps)
+    count_group(*a, s, group, w->lane());
   consumer_barrier();
   for (u32 e = w->thread; e < a->experts; e += kConsumerThreads) fill_slot(*a, s, e);
   consumer_barrier();
