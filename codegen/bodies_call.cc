@@ -76,6 +76,11 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
       return e.call(typed_body(call, "table").c_str(), {call.worker, arguments, coords[0]});
     case BodyKind::kProduct:
       return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], count});
+    case BodyKind::kPartial:
+      return e.call(typed_body(call, "weight").c_str(),
+                    {call.worker, arguments, coords[0], coords[1], count});
+    case BodyKind::kFinish:
+      return e.call("mkb_finish", {call.worker, arguments, coords[0], count});
     case BodyKind::kAppend:
       return e.call(typed_body(call, "k_cache", true).c_str(),
                     {call.worker, arguments, coords[0], coords[1]});

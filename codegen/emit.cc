@@ -64,8 +64,8 @@ void Emitter::if_then(llvm::Value* condition, const std::function<void()>& then)
   ir.SetInsertPoint(after);
 }
 
-void Emitter::loop(llvm::Value* first, llvm::Value* last, llvm::Value* step,
-                   const std::function<void(llvm::Value*)>& body) {
+void Emitter::striding_loop(llvm::Value* first, llvm::Value* last,
+                            const std::function<llvm::Value*(llvm::Value*)>& step) {
   llvm::BasicBlock *before = ir.GetInsertBlock(), *test = block("loop"), *inside = block("body"),
                    *after = block("end");
   ir.CreateBr(test);
@@ -74,8 +74,8 @@ void Emitter::loop(llvm::Value* first, llvm::Value* last, llvm::Value* step,
   i->addIncoming(first, before);
   ir.CreateCondBr(ir.CreateICmpULT(i, last), inside, after);
   ir.SetInsertPoint(inside);
-  body(i);
-  i->addIncoming(ir.CreateAdd(i, step), ir.GetInsertBlock());
+  llvm::Value* stride = step(i);
+  i->addIncoming(ir.CreateAdd(i, stride), ir.GetInsertBlock());
   ir.CreateBr(test);
   ir.SetInsertPoint(after);
 }

@@ -45,11 +45,15 @@ struct Emitter {
 
   llvm::BasicBlock* block(const char* name);
   void if_then(llvm::Value* condition, const std::function<void()>& then);
-  // for (i = first; i < last; i += step) body(i), unsigned
-  void loop(llvm::Value* first, llvm::Value* last, llvm::Value* step,
-            const std::function<void(llvm::Value*)>& body);
+  // for (i = first; i < last; i += step(i)), unsigned
+  void striding_loop(llvm::Value* first, llvm::Value* last,
+                     const std::function<llvm::Value*(llvm::Value*)>& step);
+  // for (i = first; i < last; ++i) body(i), unsigned
   void loop(llvm::Value* first, llvm::Value* last, const std::function<void(llvm::Value*)>& body) {
-    loop(first, last, constant(1), body);
+    striding_loop(first, last, [&](llvm::Value* i) {
+      body(i);
+      return constant(1);
+    });
   }
   // for (bool first = true; (i = next()) < last; first = false) body(i, first), unsigned
   void drawing_loop(const std::function<llvm::Value*()>& next, llvm::Value* last,

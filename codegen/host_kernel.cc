@@ -60,9 +60,9 @@ mkrt::StepKernels find_entries(llvm::orc::LLJIT& jit, const Schedule& schedule, 
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
-  const std::vector<std::string> parts{"worker",  "lists",       "tickets", "product",
-                                       "attend",  "attend_load", "tokens",  "route",
-                                       "experts", "draw",        "steps",   tracing_of(options.mode)};
+  std::vector<std::string> parts{"worker",      "lists",  "tickets", "product", "partial", "attend",
+                                 "attend_load", "tokens", "route",   "experts", "draw",    "steps"};
+  parts.push_back(tracing_of(options.mode));
   llvm::orc::JITTargetMachineBuilder builder = host_machine();
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   auto context = std::make_unique<llvm::LLVMContext>();

@@ -42,15 +42,16 @@ class Signature {
   std::string code_of(GridId id) const {
     const TaskGrid& grid = schedule_.program.grids[id];
     const Tensor &x = operand_tensor(schedule_.program, grid, "x"),
-                 &weight = operand_tensor(schedule_.program, grid, "weight"),
-                 &out = operand_tensor(schedule_.program, grid, "out", true);
-    std::string waits;
+                 &weight = operand_tensor(schedule_.program, grid, "weight");
+    std::string parts, waits;
+    if (grid.body == BodyKind::kPartial)
+      for (const Coord& c : grid.coords) parts += " x " + expr(c.extent);
     for (const Wait& wait : grid.waits) waits += waits_once(grid, wait) ? " once" : " each";
     return fmt::format(
-        "{} {} {};{} of {} rows, picked {};norm {} {};padding {};wide {};waits{};notifies {};placed {}",
-        body_name(grid.body), dtype_name(weight.dtype), dtype_name(x.dtype), expr(out.shape[0]),
-        expr(x.shape[0]), int_attr(grid.attrs, "picks", 0), find_operand(grid, "norm") != nullptr,
-        find_operand(grid, "squares") != nullptr,
+        "{}{} {} {};{} of {} rows, picked {};norm {} {};padding {};wide {};waits{};notifies {};placed {}",
+        body_name(grid.body), parts, dtype_name(weight.dtype), dtype_name(x.dtype),
+        expr(rows_made(schedule_.program, grid)), expr(x.shape[0]), int_attr(grid.attrs, "picks", 0),
+        find_operand(grid, "norm") != nullptr, find_operand(grid, "squares") != nullptr,
         static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
         may_go_wide(schedule_.program, grid), waits, !grid.notifies.empty(),
         static_cast<int>(schedule_.placements[id.index].kind));
@@ -94,7 +95,7 @@ namespace {
 
 // Whoever draws ready tasks reads the log of one event.
 bool shares_code(const Schedule& schedule, GridId id) {
-  return schedule.program.grids[id].body == BodyKind::kProduct &&
+  return multiplies_in_blocks(schedule.program.grids[id]) &&
          schedule.placements[id.index].kind != PlacementKind::kReady;
 }
 

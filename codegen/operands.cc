@@ -40,7 +40,7 @@ uint32_t wide_from(const Schedule& schedule, GridId id, const Engines& engines) 
   const TaskProgram& program = schedule.program;
   const TaskGrid& grid = program.grids[id];
   if (!engines.warpgroups || !may_go_wide(program, grid)) return 0;
-  const Expr& tokens = operand_tensor(program, grid, "out", true).shape[0];
+  const Expr& tokens = rows_made(program, grid);
   const bool reached = bounds(tokens, symbol_bounds(program.symbols)).hi >= mkrt::kWideFrom;
   return reached ? mkrt::kWideFrom : 0;
 }

@@ -16,15 +16,13 @@ uint64_t operand_offset(const Schedule& s, TensorId tensor) {
 }
 
 mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
-  const Tensor &weight = operand_tensor(s.program, grid, "weight"),
-               &out = operand_tensor(s.program, grid, "out", true);
+  const Tensor& weight = operand_tensor(s.program, grid, "weight");
   const auto size = [](const Tensor& t, size_t from_last) {
     return static_cast<uint32_t>(t.shape[t.shape.size() - from_last].constant());
   };
   mkrt::MkProduct p{};
   p.rows = size(weight, 2);
   p.cols = size(weight, 1);
-  p.out_cols = size(out, 1);
   const auto shape = mkrt::packed_shape(p.rows, p.cols, static_cast<uint32_t>(dtype_bytes(weight.dtype)));
   p.strips = static_cast<uint32_t>(shape.strips);
   p.tiles = shape.tiles;
@@ -32,6 +30,9 @@ mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
   p.silu_mul = static_cast<uint32_t>(int_attr(grid.attrs, "silu_mul", 0));
   p.eps = static_cast<float>(float_attr(grid.attrs, "eps", 0));
   if (find_operand(grid, "squares")) p.parts = size(operand_tensor(s.program, grid, "squares"), 1);
+  if (grid.body == BodyKind::kPartial) return p;
+  const Tensor& out = operand_tensor(s.program, grid, "out", true);
+  p.out_cols = size(out, 1);
   p.out_rounded = out.dtype == DType::bf16;
   return p;
 }

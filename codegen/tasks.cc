@@ -182,27 +182,61 @@ void TaskCode::for_each_run(const Notify& notify, const std::vector<llvm::Value*
 }
 
 void TaskCode::emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
-  const GridId inlined = inline_grid_of(s_, id);
-  const std::vector<Notify>& notifies = grid(id).notifies;
-  for (size_t i = 0; i < notifies.size(); ++i) {
-    const bool runs = inlined.valid() && grid(inlined).waits[0].event == notifies[i].event;
-    if (!runs && mode_ == Mode::kKernels) continue;
-    const Event& event = s_.program.events[notifies[i].event];
+  if (mode_ == Mode::kKernels) return;
+  const std::optional<size_t> inlining = inlining_notify(id);
+  for (size_t i = 0; i < grid(id).notifies.size(); ++i) {
+    if (i == inlining) continue;
+    const Notify& notify = grid(id).notifies[i];
+    const Event& event = s_.program.events[notify.event];
     llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * i);
-    const bool logged = keeps_log(s_, notifies[i].event);
+    const bool logged = keeps_log(s_, notify.event);
     std::vector<llvm::Value*> cell;
-    for_each_run(notifies[i], coords, cell, [&](llvm::Value* run) {
+    for_each_run(notify, coords, cell, [&](llvm::Value* run) {
       llvm::Value *number = cell_number(event, cell), *counter = e_.ir.CreateAdd(base, number);
       if (logged)
         return e_.call("mkd_notify_logged", {launch_.worker, counter, run, e_.value(event.expect),
-                                             log_of(base, notifies[i].event), number});
-      if (!runs) return e_.call("mkd_notify", {launch_.worker, counter, run});
-      const char* notify = mode_ == Mode::kKernels ? "mkd_notify_last_and_clear" : "mkd_notify_last";
-      llvm::Value* last =
-          e_.call(notify, e_.ir.getInt1Ty(), {launch_.worker, counter, e_.value(event.expect, cell)});
-      e_.if_then(last, [&] { run_inline(inlined, record, cell); });
+                                             log_of(base, notify.event), number});
+      e_.call("mkd_notify", {launch_.worker, counter, run});
     });
   }
+}
+
+std::optional<size_t> TaskCode::inlining_notify(GridId id) const {
+  const GridId inlined = inline_grid_of(s_, id);
+  for (size_t i = 0; inlined.valid() && i < grid(id).notifies.size(); ++i)
+    if (grid(id).notifies[i].event == grid(inlined).waits[0].event) return i;
+  return {};
+}
+
+// Tasks that a body takes together notify cells that follow each other, and those that are completed so run
+// together.
+void TaskCode::notify_and_run(GridId id, llvm::Value* record, const TaskBlock& tasks) {
+  const std::optional<size_t> inlining = inlining_notify(id);
+  if (!inlining) return;
+  const GridId inlined = inline_grid_of(s_, id);
+  const Notify& notify = grid(id).notifies[*inlining];
+  const Event& event = s_.program.events[notify.event];
+  llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * *inlining);
+  const char* primitive = mode_ == Mode::kKernels ? "mkd_notify_last_and_clear" : "mkd_notify_last";
+  std::vector<llvm::Value*> cell;
+  for_each_run(notify, coords_of(id, tasks.first), cell, [&](llvm::Value*) {
+    llvm::Value* completed = e_.call(primitive, e_.ir.getInt32Ty(),
+                                     {launch_.worker, e_.ir.CreateAdd(base, cell_number(event, cell)),
+                                      tasks.count, e_.value(event.expect, cell)});
+    if (llvm::isa<llvm::Constant>(tasks.count))
+      return e_.if_then(e_.ir.CreateICmpNE(completed, e_.constant(0)),
+                        [&] { run_inline(inlined, record, cell, tasks.count); });
+    e_.striding_loop(e_.constant(0), tasks.count, [&](llvm::Value* i) {
+      llvm::Value* ones = e_.call("mkd_ones_from", e_.ir.getInt32Ty(), {completed, i});
+      llvm::Value* some = e_.ir.CreateICmpNE(ones, e_.constant(0));
+      e_.if_then(some, [&] {
+        std::vector<llvm::Value*> first = cell;
+        if (!first.empty()) first.back() = e_.ir.CreateAdd(first.back(), i);
+        run_inline(inlined, record, first, ones);
+      });
+      return e_.ir.CreateSelect(some, ones, e_.constant(1));
+    });
+  });
 }
 
 std::vector<llvm::Value*> TaskCode::inline_coords(GridId id, const std::vector<llvm::Value*>& cell) {
@@ -218,7 +252,8 @@ std::vector<llvm::Value*> TaskCode::inline_coords(GridId id, const std::vector<l
   return coords;
 }
 
-void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell) {
+void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell,
+                          llvm::Value* count) {
   llvm::Value* record = record_of(e_.load32(notifier, offsetof(mkrt::MkGrid, inline_grid)));
   const BodyCall call = body_call(id, record);
   const std::vector<llvm::Value*> coords = inline_coords(id, cell);
@@ -227,8 +262,7 @@ void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<ll
     task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), coords[i]);
   begin_task(record, task);
   e_.call("mkd_task_ready", {launch_.worker});
-  run_task(call, emit_arguments(e_, call), coords, e_.constant(1),
-           [&](GridId kind) { emit_notifies(kind, record, coords); });
+  run_task(call, emit_arguments(e_, call), coords, {task, count});
 }
 
 void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
@@ -236,16 +270,16 @@ void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
 }
 
 void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords,
-                        llvm::Value* count, const std::function<void(GridId)>& notify) {
-  emit_task(e_, call, arguments, coords, count);
-  e_.call("mkd_task_end", {launch_.worker, count});
-  if (!grid(call.grid).notifies.empty()) {
-    e_.call("mkd_barrier", {});
-    by_kind(call.grid, call.record, [&](GridId kind) {
-      notify(kind);
-      return std::vector<llvm::Value*>{};
-    });
-  }
+                        const TaskBlock& tasks) {
+  emit_task(e_, call, arguments, coords, tasks.count);
+  e_.call("mkd_task_end", {launch_.worker, tasks.count});
+  if (grid(call.grid).notifies.empty()) return;
+  e_.call("mkd_barrier", {});
+  by_kind(call.grid, call.record, [&](GridId kind) {
+    for_each_task(tasks, [&](llvm::Value* task) { emit_notifies(kind, call.record, coords_of(kind, task)); });
+    notify_and_run(kind, call.record, tasks);
+    return std::vector<llvm::Value*>{};
+  });
 }
 
 llvm::Value* TaskCode::next_task(GridId id, llvm::Value* record, llvm::Value* tasks) {
@@ -272,16 +306,24 @@ void TaskCode::for_each_block(GridId id, llvm::Value* record, llvm::Value* segme
     return;
   }
   const Share tasks = share(id, record, segment);
-  const bool in_blocks = grid(id).body == BodyKind::kProduct;
+  const bool in_blocks = multiplies_in_blocks(grid(id));
   const uint32_t strips = in_blocks ? mkrt::block_strips(static_cast<uint32_t>(elem_bytes(id))) : 1;
-  llvm::Value* size = e_.constant(strips);
+  llvm::Value* most = e_.constant(strips);
   if (const uint32_t wide = in_blocks ? wide_from(s_, id, engines_) : 0; wide != 0)
-    size = e_.ir.CreateSelect(e_.ir.CreateICmpUGE(e_.value(tokens_of(id)), e_.constant(wide)),
-                              e_.constant(mkrt::kWideStrips), size);
-  e_.loop(tasks.first, tasks.last, size, [&](llvm::Value* task) {
-    llvm::Value *left = e_.ir.CreateSub(tasks.last, task), *count = size;
-    if (in_blocks) count = e_.ir.CreateSelect(e_.ir.CreateICmpULT(left, size), left, size);
+    most = e_.ir.CreateSelect(e_.ir.CreateICmpUGE(e_.value(tokens_of(id)), e_.constant(wide)),
+                              e_.constant(mkrt::kWideStrips), most);
+  const auto least = [&](llvm::Value* a, llvm::Value* b) {
+    return e_.ir.CreateSelect(e_.ir.CreateICmpULT(a, b), a, b);
+  };
+  e_.striding_loop(tasks.first, tasks.last, [&](llvm::Value* task) {
+    llvm::Value* count = most;
+    if (in_blocks) count = least(e_.ir.CreateSub(tasks.last, task), count);
+    if (grid(id).body == BodyKind::kPartial) {  // strips of one part
+      llvm::Value* of_part = e_.value(grid(id).coords[1].extent);
+      count = least(e_.ir.CreateSub(of_part, e_.ir.CreateURem(task, of_part)), count);
+    }
     visit({task, count}, e_.ir.CreateICmpEQ(task, tasks.first));
+    return count;
   });
 }
 
@@ -300,10 +342,7 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
     wait_for(id, record, tasks, first);
     e_.call("mkd_task_ready", {launch_.worker});
     e_.if_then(first, [&] { emit_segment_start(e_, call, arguments); });
-    const auto notify = [&](GridId kind) {
-      for_each_task(tasks, [&](llvm::Value* task) { emit_notifies(kind, record, coords_of(kind, task)); });
-    };
-    run_task(call, arguments, coords_of(id, tasks.first), tasks.count, notify);
+    run_task(call, arguments, coords_of(id, tasks.first), tasks);
   });
 }
 

@@ -1,6 +1,8 @@
 // The code of a grid's tasks: which of them a worker runs, their coordinates, waits and notifications.
 #pragma once
 
+#include <optional>
+
 #include "codegen/kinds.h"
 #include "codegen/launch.h"
 #include "codegen/mode.h"
@@ -79,16 +81,19 @@ class TaskCode {
   // Calls visit(cell) for the cells of the box, or the first of `run` consecutive ones in its last dim.
   void for_each_run(const Notify& notify, const std::vector<llvm::Value*>& coords,
                     std::vector<llvm::Value*>& cell, const std::function<void(llvm::Value* run)>& visit);
-  // Between kernels only those that run an inline grid.
+  // All but those that run an inline grid; between kernels none.
   void emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords);
+  std::optional<size_t> inlining_notify(GridId id) const;
+  void notify_and_run(GridId id, llvm::Value* record, const TaskBlock& tasks);
   // The coordinates of the inline task whose cell is `cell`: each walks an event dim, or is only ever 0.
   std::vector<llvm::Value*> inline_coords(GridId id, const std::vector<llvm::Value*>& cell);
-  // The task of `id` whose cell this worker has just completed.
-  void run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell);
+  // The tasks of `id` whose cells, `cell` and those behind it, this worker has just completed.
+  void run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell,
+                  llvm::Value* count);
   void begin_task(llvm::Value* record, llvm::Value* task);
-  // The body, and notify(kind): notifications with what they run inline.
+  // The body, and notifications with what they run inline. `coords`: of the first.
   void run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords,
-                llvm::Value* count, const std::function<void(GridId kind)>& notify);
+                const TaskBlock& tasks);
   // What brings `count` tasks of a grid from `first` on.
   using Load = std::function<void(llvm::Value* first, llvm::Value* count)>;
   Load strips_loader(const BodyCall& call);

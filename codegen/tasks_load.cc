@@ -34,7 +34,7 @@ bool TaskCode::loads_in_step(GridId id) const {
 
 // Rows that a product makes.
 Expr TaskCode::tokens_of(GridId id) const {
-  return operand_tensor(s_.program, grid(id), "out", true).shape[0];
+  return rows_made(s_.program, grid(id));
 }
 
 TaskCode::Load TaskCode::experts_loader(const BodyCall& call) {
@@ -48,18 +48,11 @@ TaskCode::Load TaskCode::experts_loader(const BodyCall& call) {
 }
 
 TaskCode::Load TaskCode::strips_loader(const BodyCall& call) {
-  const auto size = [&](size_t offset) {
-    return e_.load32(call.record, offsetof(mkrt::MkGrid, product) + offset);
-  };
   llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
-              *tiles = size(offsetof(mkrt::MkProduct, tiles)), *bytes = e_.constant(elem_bytes(call.grid)),
-              *tail = e_.ir.CreateMul(size(offsetof(mkrt::MkProduct, tail_cols)),
-                                      e_.ir.CreateMul(e_.constant(mkrt::kStripRows), bytes)),
-              *tokens = e_.value(tokens_of(call.grid)),
-              *wide = e_.constant(wide_from(s_, call.grid, engines_));
+              *arguments = emit_arguments(e_, call), *bytes = e_.constant(elem_bytes(call.grid));
   return [=, this](llvm::Value* first, llvm::Value* count) {
     e_.call(engines_.bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
-            {launch_.worker, weights, first, count, tiles, tail, tokens, bytes, wide});
+            {launch_.worker, weights, arguments, bytes, first, count});
   };
 }
 

@@ -73,8 +73,8 @@ Result<T> read_choice(const Document& document, const Node& node, std::string_vi
 }
 
 Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options) {
-  MKC_TRY_STATUS(
-      check_keys(document, schedule, "schedule", {"workers", "batch_invariant", "scheduler", "placement"}));
+  MKC_TRY_STATUS(check_keys(document, schedule, "schedule",
+                            {"workers", "batch_invariant", "scheduler", "placement", "split"}));
   MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
   if (invariant) options.batch_invariant = invariant->boolean;
   MKC_TRY_STATUS(read_count(document, schedule, "workers", options.workers));
@@ -87,6 +87,14 @@ Status read_schedule(const Document& document, const Node& schedule, ModelOption
     MKC_TRY(kind, read_choice(document, rules->items[i], "the placement of " + rules->keys[i],
                               kPlacementKinds, placement_name));
     options.placements.push_back({rules->keys[i], kind, document.loc(rules->key_places[i])});
+  }
+  MKC_TRY(splits, optional_field(document, schedule, "split", Kind::kMap));
+  for (size_t i = 0; splits && i < splits->keys.size(); ++i) {
+    const Node& parts = splits->items[i];
+    if (!parts.is(Kind::kInt) || parts.integer < 1)
+      return document.error(parts.place, fmt::format("the parts of {} are {}, expected an int of at least 1",
+                                                     splits->keys[i], describe(parts)));
+    options.splits.push_back({splits->keys[i], parts.integer, document.loc(splits->key_places[i])});
   }
   return {};
 }
@@ -199,6 +207,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.workers = options.workers;
   request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
   request.placements = options.placements;
+  request.splits = options.splits;
   MKC_TRY_STATUS(resolve_limits(options, path, request));
   return request;
 }
@@ -229,6 +238,10 @@ std::string resolved_yaml(const CompileRequest& request) {
   for (const PlacementRule& rule : request.placements)
     rules.push_back(fmt::format("{}: {}", quoted(rule.grids), placement_name(rule.kind)));
   if (!rules.empty()) schedule += fmt::format(", placement: {{{}}}", fmt::join(rules, ", "));
+  std::vector<std::string> splits;
+  for (const SplitRule& rule : request.splits)
+    splits.push_back(fmt::format("{}: {}", quoted(rule.grids), rule.parts));
+  if (!splits.empty()) schedule += fmt::format(", split: {{{}}}", fmt::join(splits, ", "));
   out += fmt::format("schedule: {{{}}}\n", schedule);
   const Result<Scope> scope = request_scope(request);
   MKC_ASSERT(scope.ok(), "a resolved request does not bind: " + scope.error().message);

@@ -20,6 +20,7 @@ struct ModelOptions {
   std::optional<int64_t> workers;         // default: as many as the target has
   std::optional<Scheduler> scheduler;     // default auto
   std::vector<PlacementRule> placements;  // of a model.yaml
+  std::vector<SplitRule> splits;          // likewise
   std::optional<std::string> family;      // path of a family file; default: matched by config.json
   std::optional<std::string> models_dir;  // folder of family files that go before the built-in ones
 };
@@ -37,6 +38,7 @@ struct CompileRequest {
   std::optional<int64_t> workers;
   Scheduler scheduler = Scheduler::kAuto;
   std::vector<PlacementRule> placements;
+  std::vector<SplitRule> splits;
 };
 
 // `path`: a checkpoint directory, or a model.yaml whose `checkpoint` is relative to it. `overrides` win over

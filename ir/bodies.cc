@@ -119,6 +119,20 @@ const std::vector<BodySchema>& body_table() {
        {{"out", {kValue, "TD"}}, {"rounded?", {kRounded, "TD"}}, {"squares?", {kValue, "TP"}}},
        {},
        {}},
+      {{{"p", ""}, {"j", "S"}},
+       {{"x", {kEither, "TK"}}, {"weight", {kWeight, "NK"}}, {"norm?", {kVector, "K"}}},
+       {{"sums", {kValue, "ScTr"}}},
+       {"invariant?"},
+       {"eps?"}},
+      {{{"j", "S"}},
+       {{"sums", {kValue, "ScTr"}},
+        {"squares?", {kValue, "TP"}},
+        {"bias?", {kVector, "O"}},
+        {"residual?", {kValue, "TO"}},
+        {"next_norm?", {kVector, "O"}}},
+       {{"out", {kEither, "TO"}}, {"rounded?", {kRounded, "TO"}}, {"squares?", {kValue, "TS"}}},
+       {"columns?", "silu_mul?"},
+       {"eps?"}},
   };
   return table;
 }
@@ -197,7 +211,7 @@ bool looks_up(BodyKind kind, std::string_view role) {
 std::vector<NamedDim> dims_of(const Attrs& attrs) {
   const int64_t head_dim = int_attr(attrs, "head_dim", 0), heads = int_attr(attrs, "heads", 0),
                 kv_heads = int_attr(attrs, "kv_heads", 0);
-  std::vector<NamedDim> dims{{'1', 1}};
+  std::vector<NamedDim> dims{{'1', 1}, {'c', kColumnChains}, {'r', kTileRows}};
   if (head_dim != 0) dims.push_back({'h', head_dim});
   if (heads != 0) {
     dims.push_back({'G', kv_heads});

@@ -40,6 +40,14 @@ struct PlacementRule {
   bool operator==(const PlacementRule&) const = default;
 };
 
+// Into how many parts the user asks a product to be split; 1: not at all.
+struct SplitRule {
+  std::string grids;  // as in PlacementRule
+  int64_t parts = 1;
+  Loc loc;
+  bool operator==(const SplitRule&) const = default;
+};
+
 struct Placement {
   PlacementKind kind = PlacementKind::kTable;
   std::string reason;    // why this kind, for people

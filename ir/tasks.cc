@@ -22,6 +22,10 @@ const char* body_name(BodyKind kind) {
       return "expert";
     case BodyKind::kExpertSum:
       return "expert_sum";
+    case BodyKind::kPartial:
+      return "partial";
+    case BodyKind::kFinish:
+      return "finish";
   }
   MKC_BUG("unknown body");
 }
@@ -33,7 +37,15 @@ const Access* find_operand(const TaskGrid& grid, std::string_view role, bool wri
 }
 
 bool multiplies(const TaskGrid& grid) {
-  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kExpert;
+  return multiplies_in_blocks(grid) || grid.body == BodyKind::kExpert;
+}
+
+bool multiplies_in_blocks(const TaskGrid& grid) {
+  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kPartial;
+}
+
+int64_t column_parts(const TaskGrid& grid) {
+  return grid.body == BodyKind::kPartial ? grid.coords[0].extent.constant() : 1;
 }
 
 int64_t task_strips(const TaskGrid& grid) {
@@ -44,6 +56,13 @@ const Access* multiplied_rows(const TaskGrid& grid) {
   if (!multiplies(grid)) return nullptr;
   const Access* x = find_operand(grid, "x");
   return x ? x : find_operand(grid, "rows");
+}
+
+const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid) {
+  const bool split = grid.body == BodyKind::kPartial;
+  const Access* made = find_operand(grid, split ? "sums" : "out", true);
+  MKC_ASSERT(made, "grid " + grid.name + " makes nothing");
+  return program.tensors[made->tensor].shape[split ? 2 : 0];
 }
 
 bool may_go_wide(const TaskProgram& program, const TaskGrid& grid) {

@@ -23,11 +23,14 @@ enum class BodyKind : uint8_t {
   kRoute,    // all tokens: each one's experts and shares; the experts that have tokens, and whose these are
   kExpert,   // some strips of 16 weight rows of an expert that has tokens, for these
   kExpertSum,  // some columns of one token row: the results of its experts, by their shares, and a residual
+  kPartial,    // of a product that is split: a strip, and the chains of columns of one part: their sums
+  kFinish,     // of a product that is split: adds a strip's chains in order; the product's epilogue
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;
 constexpr int64_t kMostStrips = 4;       // of a task of an expert
+constexpr int64_t kColumnChains = 8;     // of a weight's columns: each is added up, and then all in order
 constexpr int64_t kSumColumns = 512;     // of a task of expert_sum
 constexpr int64_t kMostDrawn = 1 << 18;  // entries of a vocabulary that draw takes
 
@@ -81,10 +84,14 @@ struct TaskGrid {
 // The operand of a role; null where the grid has none. `written`: of the role among the writes.
 const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written = false);
 
-// Whether its tasks multiply with weights: of a product, or of an expert's.
+// Whether its tasks multiply with weights: of a product or its part, or of an expert's.
 bool multiplies(const TaskGrid& grid);
 // Strips of 16 weight rows that a task of it multiplies: `strips` of an expert, or 1.
 int64_t task_strips(const TaskGrid& grid);
+// Whether a worker takes strips that follow each other together: those of one part, where it is split.
+bool multiplies_in_blocks(const TaskGrid& grid);
+// Into how many parts a product is split; 1: it is not.
+int64_t column_parts(const TaskGrid& grid);
 // The rows that they multiply, of all tokens or of an expert's; null where there are none.
 const Access* multiplied_rows(const TaskGrid& grid);
 
@@ -98,6 +105,8 @@ struct Event {
 };
 
 struct TaskProgram;
+// Rows that a product makes, whole or in part.
+const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid);
 // Whether warpgroups may multiply what a product has, where there are such instructions: weights of 2 bytes,
 // in rows of whole 16-byte pieces, and sums whose order may depend on the number of tokens.
 bool may_go_wide(const TaskProgram& program, const TaskGrid& grid);

@@ -23,6 +23,7 @@ struct GridCheck {
   void check();
   void check_coords();
   void check_strips();
+  void check_parts();
   void check_rows();
   void check_slots();
   void check_rounding();
@@ -40,7 +41,8 @@ void GridCheck::check() {
   check_coords();
   check_rows();
   check_rounding();
-  if (multiplies(grid)) check_strips();
+  if (multiplies(grid) || grid.body == BodyKind::kFinish) check_strips();
+  if (grid.body == BodyKind::kPartial) check_parts();
   if (grid.body == BodyKind::kExpert) check_slots();
 }
 
@@ -133,8 +135,8 @@ void GridCheck::check_coords() {
   }
 }
 
-// V17 to V19: a product has a task for each strip of its weight, along its first coordinate, or an expert for
-// some; a column of `out` for each row or pair of rows, and, unless it picks rows of x, all of these.
+// V17 to V19: a product has a task for each strip of its weight, or an expert for some; a column of `out` for
+// each row or pair of rows, and, unless it picks rows of x, all of these.
 void GridCheck::check_strips() {
   const auto size = [&](char letter) {
     const auto at = sizes.find(letter);
@@ -144,21 +146,33 @@ void GridCheck::check_strips() {
       sizes.contains('T') && sizes['X'] != sizes['T'])
     v.report(17, site,
              fmt::format("x has {} rows, out has {}", v.text.expr(sizes['X']), v.text.expr(sizes['T'])));
-  const int64_t rows = size('N'), columns = size('O');
-  if (rows == 0 || columns == 0) return;  // reported by another rule
-  const int64_t rows_of_column = int_attr(grid.attrs, "silu_mul", 0) != 0 ? 2 : 1;
-  if (rows != columns * rows_of_column)
+  const int64_t rows_of_column = int_attr(grid.attrs, "silu_mul", 0) != 0 ? 2 : 1, columns = size('O'),
+                rows = size('N') != 0 ? size('N') : columns * rows_of_column;
+  if (rows == 0) return;  // reported by another rule
+  if (columns != 0 && rows != columns * rows_of_column)
     v.report(17, site,
              fmt::format("{} weight rows make {} columns, out has {}", rows, rows / rows_of_column, columns));
   const int64_t strips = task_strips(grid);
   if (strips < 1 || strips > kMostStrips)
     return v.report(18, site, fmt::format("{} strips a task, expected 1 to {}", strips, kMostStrips));
   const int64_t tasks = (rows + strips * kTileRows - 1) / (strips * kTileRows);
-  if (!grid.coords.empty() && !grid.coords[0].extent.is_const(tasks))
+  const size_t along = grid.body == BodyKind::kPartial ? 1 : 0;
+  if (grid.coords.size() > along && !grid.coords[along].extent.is_const(tasks))
     v.report(19, site,
              fmt::format("coordinate {} has extent {}, expected {}, the strips of {} weight rows{}",
-                         grid.coords[0].name, v.text.expr(grid.coords[0].extent), tasks, rows,
+                         grid.coords[along].name, v.text.expr(grid.coords[along].extent), tasks, rows,
                          strips == 1 ? "" : fmt::format(" by {}", strips)));
+}
+
+// V19: a part has whole chains.
+void GridCheck::check_parts() {
+  if (grid.coords.empty()) return;
+  const Expr& parts = grid.coords[0].extent;
+  const bool divide = parts.is_const() && parts.constant() > 1 && kColumnChains % parts.constant() == 0;
+  if (!divide)
+    v.report(19, site,
+             fmt::format("coordinate {} has extent {}, expected 2, 4 or 8, which share out {} chains",
+                         grid.coords[0].name, v.text.expr(parts), kColumnChains));
 }
 
 // V17: a row for each choice of each token.

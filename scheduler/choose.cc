@@ -1,11 +1,12 @@
 #include "scheduler/choose.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "scheduler/choose_by_cost.h"
+#include "scheduler/named.h"
 
 namespace mkc {
 namespace {
@@ -19,15 +20,23 @@ bool streams(const TaskGrid& grid) {
   return std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; });
 }
 
-// A combine whose one wait is completed by attend tasks can go to the last of them: its inputs are in that
-// worker's reach and nobody has to poll.
+// Whose parts a grid merges; nothing where it does no such thing.
+std::optional<BodyKind> merged_body(const TaskGrid& grid) {
+  if (grid.body == BodyKind::kCombine) return BodyKind::kAttend;
+  if (grid.body == BodyKind::kFinish) return BodyKind::kPartial;
+  return {};
+}
+
+// What merges parts, and waits for these alone, can go to the last of them: its inputs are in that worker's
+// reach and nobody has to poll.
 bool may_run_inline(const TaskProgram& program, const TaskGrid& grid) {
-  if (grid.body != BodyKind::kCombine || grid.waits.size() != 1 || streams(grid)) return false;
+  const std::optional<BodyKind> merged = merged_body(grid);
+  if (!merged || grid.waits.size() != 1 || streams(grid)) return false;
   bool notified = false;
   for (const TaskGrid& source : program.grids)
     for (const Notify& notify : source.notifies) {
       if (notify.event != grid.waits[0].event) continue;
-      if (source.body != BodyKind::kAttend) return false;
+      if (source.body != *merged) return false;
       notified = true;
     }
   return notified;
@@ -40,7 +49,9 @@ std::string why_not(const TaskProgram& program, GridId id, PlacementKind kind) {
     case PlacementKind::kTable:
       return has_symbolic_extent(grid) ? "the number of its tasks is known at run time" : "";
     case PlacementKind::kInline:
-      return may_run_inline(program, grid) ? "" : "it is no combine that only attend tasks complete";
+      return may_run_inline(program, grid)
+                 ? ""
+                 : "it is no combine or finish that only attend or partial tasks complete";
     case PlacementKind::kReady:
       return why_not_ready(program, id);
     case PlacementKind::kRange:
@@ -53,28 +64,22 @@ std::string why_not(const TaskProgram& program, GridId id, PlacementKind kind) {
 Placement without_tickets(const TaskProgram& program, GridId id) {
   const TaskGrid& grid = program.grids[id];
   if (may_run_inline(program, grid))
-    return {PlacementKind::kInline, "merges what the attend tasks wrote: run by the last to arrive"};
+    return {PlacementKind::kInline, fmt::format("merges what the {} tasks wrote: run by the last to arrive",
+                                                body_name(*merged_body(grid)))};
   if (has_symbolic_extent(grid)) return {PlacementKind::kRange, "the number of tasks is known at run time"};
   return {PlacementKind::kTable, "the number of tasks is fixed"};
 }
 
 Status apply(const PlacementRule& rule, const TaskProgram& program, std::vector<Placement>& placements) {
-  std::vector<std::string> names;
-  bool fits = false;
-  for (GridId id : program.grids.ids()) {
-    const std::string& name = program.grids[id].name;
-    names.push_back(name);
-    if (fnmatch(rule.grids.c_str(), name.c_str(), 0) != 0) continue;
-    fits = true;
+  const Result<std::vector<GridId>> grids = grids_named(program, rule.grids, rule.loc);
+  if (!grids.ok()) return grids.error();
+  for (GridId id : grids.value()) {
     if (const std::string reason = why_not(program, id, rule.kind); !reason.empty())
-      return error_at(rule.loc,
-                      fmt::format("%{} cannot be placed by {}: {}", name, placement_name(rule.kind), reason));
+      return error_at(rule.loc, fmt::format("%{} cannot be placed by {}: {}", program.grids[id].name,
+                                            placement_name(rule.kind), reason));
     placements[id.index] = {rule.kind, "asked for"};
   }
-  if (fits) return {};
-  const std::string near = nearest_name(rule.grids, names);
-  return error_at(rule.loc, fmt::format("no grid is named '{}'{}", rule.grids,
-                                        near.empty() ? "" : fmt::format(", did you mean '{}'?", near)));
+  return {};
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "scheduler/search.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "scheduler/choose.h"
+#include "scheduler/named.h"
 #include "scheduler/trials.h"
 
 namespace mkc {
@@ -21,7 +21,7 @@ std::string pattern_of(const TaskGrid& grid) {
 }
 
 bool fits(const PlacementRule& rule, const TaskGrid& grid) {
-  return fnmatch(rule.grids.c_str(), grid.name.c_str(), 0) == 0;
+  return is_named(grid, rule.grids);
 }
 
 // Each kind of a layer's grids with each placement that all of them can have, in the order of the program.

@@ -14,6 +14,16 @@ void Simulator::resume(uint32_t w) {
   }
 }
 
+namespace {
+
+uint32_t consecutive(const std::deque<uint32_t>& tasks) {
+  uint32_t count = 1;
+  while (count < tasks.size() && tasks[count] == tasks[0] + count) ++count;
+  return count;
+}
+
+}  // namespace
+
 // Does what the phase begins with. False: a timer or another worker will resume this one.
 bool Simulator::go_on(uint32_t w) {
   Consumer& c = consumers_[w];
@@ -27,7 +37,7 @@ bool Simulator::go_on(uint32_t w) {
     case Consumer::kStart:
       if (!options_.run_ahead) issue_tiles(w);
       c.phase = Consumer::kCold;
-      return !takes(w, c.first_of_run || !c.work.starts_once ? c.work.start_ns : 0);
+      return !takes(w, c.place == 0 && (c.first_of_run || !c.work.starts_once) ? c.work.start_ns : 0);
     case Consumer::kCold:
       c.phase = Consumer::kBusy;
       result_.tasks[c.task].ready_ns = now_ns_;
@@ -67,15 +77,18 @@ bool Simulator::takes(uint32_t w, double ns) {
   return ns > 0;
 }
 
-// Inline tasks have nothing to wait for: their cell was completed by this worker.
+// Inline tasks have nothing to wait for: their cell was completed by this worker. Those that follow each
+// other are one block.
 bool Simulator::next_task(uint32_t w) {
   Consumer& c = consumers_[w];
   c.phase = Consumer::kWait;
   if (!c.inline_tasks.empty()) {
     const uint32_t task = c.inline_tasks.front();
+    const bool begins = c.ends_block();
+    const uint32_t place = begins ? 0 : c.place + 1, block = begins ? consecutive(c.inline_tasks) : c.block;
     c.inline_tasks.pop_front();
     c.first_of_run = false;
-    begin_task(w, task);
+    begin_task(w, task, place, block);
     c.phase = Consumer::kStart;
   } else if (c.walk.done()) {
     c.phase = Consumer::kDone;
@@ -85,8 +98,9 @@ bool Simulator::next_task(uint32_t w) {
   } else {
     c.first_of_run = c.walk.next == 0;
     const Run& run = c.walk.at(step_);
-    const uint32_t most = works_.block(run.grid), place = c.walk.next % most;
-    const uint32_t block = std::min(most, run.count - (c.walk.next - place));
+    const bool begins = c.ends_block();
+    const uint32_t place = begins ? 0 : c.place + 1, left = run.count - c.walk.next;
+    const uint32_t block = begins ? std::min(works_.block(run.grid, run.first + c.walk.next), left) : c.block;
     begin_task(w, c.walk.take(step_), place, block);
   }
   return true;

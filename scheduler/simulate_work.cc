@@ -33,7 +33,8 @@ int64_t elements_read(const Step& step, const TaskGrid& grid, const Access& read
 
 // Rows that a product makes, or an expert of a task's slot.
 int64_t tokens_of(const Step& step, const TaskGrid& grid, std::span<const int64_t> coords = {}) {
-  return evaluate(grid.writes[0].region[0].size, step.symbols, coords);
+  const Region& made = grid.writes[0].region;
+  return evaluate(made[grid.body == BodyKind::kPartial ? 2 : 0].size, step.symbols, coords);
 }
 
 // Bytes of the task's reads from tensors of the given kinds.
@@ -102,11 +103,26 @@ Variant wide(const Machine& m, int64_t tokens) {
   return {mkrt::kWideTokens, m.wgmma_bytes_per_ns, rows, m.activations_ns, mkrt::kStageBytes / mkrt::kChains};
 }
 
+// Few tokens in a part of a product: warps take turns at as many strips as there are parts, each loads its
+// chain's activations, and those without a strip rest.
+void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
+  const uint32_t stages = (strips + parts - 1) / parts;
+  variant.bytes_per_ns *= static_cast<double>(strips) / (stages * parts);
+  variant.x_rows *= parts;
+  variant.activations_ns *= parts;
+}
+
 Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint32_t strips) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kGroupTokens));
   if (weight_bytes == 4 && tokens > 1) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0};
   if (tokens <= mkrt::kFewTokens) return {mkrt::kFewTokens, m.mma8_bytes_per_ns, rows, m.activations_ns};
   return many(m, tokens, strips);
+}
+
+// That a task of a part leaves.
+double sums_bytes(const TaskGrid& partial, int64_t tokens) {
+  return static_cast<double>(kColumnChains / column_parts(partial) * kTileRows * tokens *
+                             dtype_bytes(DType::f32));
 }
 
 }  // namespace
@@ -116,12 +132,18 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
   const TaskProgram& program = step.schedule->program;
   for (GridId g : program.grids.ids()) {
     const TaskGrid& grid = program.grids[g];
-    if (grid.body != BodyKind::kProduct) continue;
+    if (!multiplies_in_blocks(grid)) continue;
     const DType weight = program.tensors[find_operand(grid, "weight")->tensor].dtype;
     blocks_[g.index] = goes_wide(machine, program, grid, tokens_of(step, grid))
                            ? mkrt::kWideStrips
                            : mkrt::block_strips(static_cast<uint32_t>(dtype_bytes(weight)));
   }
+}
+
+uint32_t TaskWorks::block(GridId grid, uint32_t first) const {
+  const uint32_t tasks = step_.task_base[grid.index + 1] - step_.task_base[grid.index];
+  const uint32_t of_part = tasks / static_cast<uint32_t>(column_parts(step_.schedule->program.grids[grid]));
+  return std::min(blocks_[grid.index], of_part - first % of_part);
 }
 
 // Workers that run tasks of the grid at the same time.
@@ -151,13 +173,16 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   Variant variant = goes_wide(machine_, program, g, tokens) ? wide(machine_, tokens)
                                                             : variant_of(machine_, tokens, element, strips);
   const bool norm = find_operand(g, "norm") != nullptr;
+  const auto parts = static_cast<uint32_t>(column_parts(g));
+  const auto strip_bytes = static_cast<int64_t>(shape.strip_bytes / parts);
 
   TaskWork work;
   const bool expert = g.body == BodyKind::kExpert;
   work.strips = expert ? strips : 1;
-  work.tiles = work.strips * shape.tiles;
+  const auto tiles = static_cast<uint32_t>(ceil_of(strip_bytes, mkrt::kStageBytes));
+  work.tiles = work.strips * tiles;
   work.passes = static_cast<uint32_t>(ceil_of(tokens, variant.group));
-  work.tail_bytes = static_cast<uint32_t>(shape.strip_bytes - uint64_t{shape.tiles - 1} * mkrt::kStageBytes);
+  work.tail_bytes = static_cast<uint32_t>(strip_bytes - int64_t{tiles - 1} * mkrt::kStageBytes);
   const Tensor& activations = program.tensors[multiplied_rows(g)->tensor];
   const double element_bytes = static_cast<double>(dtype_bytes(activations.dtype));
   const double x_rows = variant.x_rows + (norm ? 1 : 0);
@@ -165,6 +190,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
     variant.activations_ns = machine_.rounded_ns;
   const bool ahead = variant.group < mkrt::kManyTokens;  // a tile's while the one before is multiplied
   if (!ahead) variant.activations_ns += machine_.l2_ns;
+  if (ahead && parts > 1) take_sides(variant, parts, strips);
   const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / strips;
   const double x_ns = variant.activations_ns / variant.x_bytes / strips;
   // By instructions, or by what a weight's byte takes of L2, of which the stream has its part while it flows.
@@ -182,7 +208,9 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
                                      evaluate(program.tensors[squares->tensor].shape[1], {}));
   if (norm_bytes > 0) work.start_ns += machine_.fetch_ns + norm_bytes / l2_rate(grid);
   if (expert) work.lookup_ns = machine_.fetch_ns;  // where the rows of slots are
-  work.pass_ns = machine_.reduce_ns + (ahead ? machine_.l2_ns : 0);
+  work.pass_ns = ahead ? machine_.l2_ns : 0;
+  work.pass_ns +=
+      parts > 1 ? sums_bytes(g, tokens) * strips / work.passes / l2_rate(grid) : machine_.reduce_ns;
   work.end_ns = machine_.task_ns + machine_.barrier_ns;
   return work;
 }
@@ -252,7 +280,7 @@ TaskWork TaskWorks::other(uint32_t task) const {
   return work;
 }
 
-// A task of a product, or of an expert: all its strips with the rows of its slot.
+// A task of a product or its part, or of an expert: all its strips with the rows of its slot.
 TaskWork TaskWorks::strip(uint32_t task, uint32_t strips) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];
@@ -266,7 +294,8 @@ TaskWork TaskWorks::strip(uint32_t task, uint32_t strips) const {
                                 evaluate(t.shape[dim], {}) - evaluate(range.offset, step_.symbols, coords));
   if (g.body == BodyKind::kExpert) strips = static_cast<uint32_t>(ceil_of(rows, kTileRows));
   TaskWork work = product(grid, tokens_of(step_, g, coords), strips);
-  work.needed_bytes = static_cast<uint64_t>(rows * evaluate(t.shape.back(), {}) * dtype_bytes(t.dtype));
+  const int64_t columns = std::max<int64_t>(0, evaluate(weight.region.back().size, step_.symbols, coords));
+  work.needed_bytes = static_cast<uint64_t>(rows * columns * dtype_bytes(t.dtype));
   return work;
 }
 
@@ -274,6 +303,7 @@ TaskWork TaskWorks::of(uint32_t task, uint32_t strips) const {
   const GridId grid = step_.grid_of[task];
   switch (step_.schedule->program.grids[grid].body) {
     case BodyKind::kProduct:
+    case BodyKind::kPartial:
     case BodyKind::kExpert:
       return strip(task, strips);
     case BodyKind::kAttend:
@@ -284,6 +314,7 @@ TaskWork TaskWorks::of(uint32_t task, uint32_t strips) const {
     case BodyKind::kDraw:
     case BodyKind::kRoute:
     case BodyKind::kExpertSum:
+    case BodyKind::kFinish:
       return other(task);
   }
   MKC_BUG("task of unknown body");

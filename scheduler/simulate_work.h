@@ -41,8 +41,8 @@ class TaskWorks {
   TaskWorks(const Step& step, const Machine& machine);
   // `strips`: of the block that the task of a product is multiplied in.
   TaskWork of(uint32_t task, uint32_t strips = 1) const;
-  // How many strips of a product a worker multiplies together, at most; 1 for other grids.
-  uint32_t block(GridId grid) const { return blocks_[grid.index]; }
+  // How many strips of a product a worker multiplies together, at most, from this task on; 1 for other grids.
+  uint32_t block(GridId grid, uint32_t first) const;
 
  private:
   TaskWork product(GridId grid, int64_t tokens, uint32_t strips) const;

@@ -12,6 +12,7 @@
 #include "scheduler/events.h"
 #include "scheduler/fuse.h"
 #include "scheduler/place.h"
+#include "scheduler/split.h"
 
 namespace mkc {
 namespace {
@@ -41,6 +42,10 @@ Status make_ops(Compilation& c) {
   const std::vector<CheckpointTensor> tensors =
       c.checkpoint ? tensors_of(*c.checkpoint) : std::vector<CheckpointTensor>();
   return take(build_op_graph(c.request, tensors), c);
+}
+
+Status make_splits(Compilation& c) {
+  return take(split_as_asked(std::move(std::get<TaskProgram>(c.module)), c.request.splits), c);
 }
 
 uint32_t workers_of(const Compilation& c) {
@@ -96,6 +101,7 @@ std::span<const Pass> passes() {
   static constexpr Pass kPasses[] = {
       {"ops", "ops", "the family's ops with layers unrolled, checkpoint tensors matched", make_ops},
       {"fuse", "tasks", "ops to task grids with the regions they read and write", make_grids},
+      {"split", "tasks", "products split along their columns", make_splits},
       {"events", "tasks", "event tensors derived from the regions, coarsened by cost", make_events},
       {"place", "schedule", "grids to workers, tensors to memory, events to counters", make_placement},
       {"prove", "schedule", "no deadlock, counts that match, reads and overwrites in order", make_proof},

@@ -38,7 +38,8 @@ MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool rounded) {
 
 // x [T, cols], norm [cols] or null, bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
 // or null. Activations f32, row-major; x that are rounded are bf16, and have been multiplied with the norm:
-// squares [T, parts] or null are its sums of squares.
+// squares [T, parts] or null are its sums of squares. Of a product that is split its parts write, and what
+// finishes it reads, sums [strips, kChains, T, kStripRows].
 struct ProductArgs {
   AS1 const f32* x;
   AS1 const f32* norm;
@@ -46,6 +47,7 @@ struct ProductArgs {
   AS1 const f32* bias;
   AS1 const f32* residual;
   AS1 f32* out;
+  AS1 f32* sums;
   NextArgs next;
   AS1 f32* best_value;
   AS1 u32* best_index;
@@ -60,11 +62,12 @@ struct ProductArgs {
   u32 parts;                 // of a row of x, whose sums of squares are given
   u32 out_rounded;           // out is bf16
   // Constants of the code, as picks is.
-  u32 wide_from;  // tokens from which on warpgroups multiply; 0: never
-  u32 normed;     // there is a norm
-  u32 rounded;    // x is bf16
-  u32 scaled;     // there is a norm, or squares
-  u32 padding;    // Padding
+  u32 column_parts;  // that share out the chains
+  u32 wide_from;     // tokens from which on warpgroups multiply; 0: never
+  u32 normed;        // there is a norm
+  u32 rounded;       // x is bf16
+  u32 scaled;        // there is a norm, or squares
+  u32 padding;       // Padding
   f32 eps;
 };
 
@@ -214,7 +217,8 @@ void mkd_cut_rows(Worker*, u32 before_last, u32 requests, u32 most_rows, u32 q_l
                   u32 block_request, u32 block_rows, u32 block_first_row, u32 block_kv_len);
 void mkd_wait(Worker*, u32 cell, u32 expected);
 void mkd_notify(Worker*, u32 cell, u32 count);
-bool mkd_notify_last(Worker*, u32 cell, u32 expected);
+u32 mkd_notify_last(Worker*, u32 cell, u32 count, u32 expected);
+u32 mkd_ones_from(u32 mask, u32 bit);
 void mkd_notify_logged(Worker*, u32 cell, u32 count, u32 expected, u32 log, u32 number);
 u32 mkd_next_queued(Worker*, u32 tickets);
 u32 mkd_next_ready(Worker*, u32 tickets, u32 tasks, u32 grid, u32 log, u32 per_cell);
@@ -228,10 +232,10 @@ void mkd_task_ready(Worker*);
 void mkd_task_end(Worker*, u32 tasks);
 void mkd_load_begin(Worker*, u32 grid, u32 first);
 void mkd_load_end(Worker*, u32 grid, u32 end);
-void mkd_stream_bulk(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
-                     u32 tokens, u32 elem_bytes, u32 wide_from);
-void mkd_stream_async(Worker*, AS1 const char* weights, u32 first, u32 count, u32 tiles, u32 tail_bytes,
-                      u32 tokens, u32 elem_bytes, u32 wide_from);
+void mkd_stream_bulk(Worker*, AS1 const char* weights, const ProductArgs*, u32 elem_bytes, u32 first,
+                     u32 count);
+void mkd_stream_async(Worker*, AS1 const char* weights, const ProductArgs*, u32 elem_bytes, u32 first,
+                      u32 count);
 void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
                              u32 first, u32 count);
 void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
@@ -250,6 +254,9 @@ void mkb_product_squares(Worker*, const ProductArgs*);
 void mkb_product_f32(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_product_f16(Worker*, const ProductArgs*, u32 strip, u32 strips);
+void mkb_partial_bf16(Worker*, const ProductArgs*, u32 part, u32 strip, u32 strips);
+void mkb_partial_f16(Worker*, const ProductArgs*, u32 part, u32 strip, u32 strips);
+void mkb_finish(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_f16(Worker*, const AttendArgs*, u32 head, u32 row_block);

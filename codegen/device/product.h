@@ -142,11 +142,13 @@ struct Mma {
     MK_UNROLL
     for (u32 b = 0; b < Blocks; ++b) W::mma(sum + b * 4, bits, o.low[b], o.high[b]);
   }
-  MK_INLINE void store(u32 lane, AS3 f32* partial) const {
+  // Of as many tokens as there are.
+  template <class Sums>
+  MK_INLINE void store(u32 lane, Sums to, u32 there = tokens) const {
     MK_UNROLL
     for (u32 e = 0; e < Blocks * 4; ++e) {
-      const u32 b = e / 4, i = e % 4;
-      partial[(b * 8 + lane % 4 * 2 + i % 2) * kStripRows + i / 2 * 8 + lane / 4] = sum[e];
+      const u32 i = e % 4, token = e / 4 * 8 + lane % 4 * 2 + i % 2;
+      if (token < there) to[token * kStripRows + i / 2 * 8 + lane / 4] = sum[e];
     }
   }
 };
@@ -188,24 +190,41 @@ struct Chains {
 };
 static_assert(kChains == kConsumerWarps);
 
-// Drains the stages of `strips` strips, at most Strips, for the tokens from `token` on: tile by tile, in each
-// the strips one after the other. Leaves the warps' partial sums; a barrier has to follow.
+// What a warp multiplies of a block: one of `chains` chains, and of each tile what the first `strips` of its
+// `stages` stages have for it.
+struct ChainShare {
+  u32 first_chain, chains, stages, strips;
+  // Of a product that is not split: each warp has a chain of all strips.
+  MK_INLINE ChainShare(u32 block) : first_chain(0), chains(kChains), stages(block), strips(block) {}
+  // Of a part: as many warps as there are parts have a chain, and a stage has a strip for each of them.
+  MK_INLINE ChainShare(const Worker& w, const ProductArgs& a, u32 part, u32 block)
+      : first_chain(part * (kChains / a.column_parts)),
+        chains(kChains / a.column_parts),
+        stages((block + a.column_parts - 1) / a.column_parts),
+        strips((block - least(block, side(w)) + a.column_parts - 1) / a.column_parts) {}
+  MK_INLINE u32 chain(const Worker& w) const { return first_chain + w.warp() - side(w) * chains; }
+  // Which strip of a stage the warp has.
+  MK_INLINE u32 side(const Worker& w) const { return chains == kChains ? 0 : w.warp() / chains; }
+};
+
+// Drains the stages of a block, at most Stages of each tile, for the tokens from `token` on: tile by tile, in
+// each one stage after the other. Calls done(i, accumulator) for the i-th strip of the warp.
 //
 // The activations of a tile are loaded together, while the tile before is multiplied, where they are few;
 // all are set on every path, as what one leaves unset stays in registers through all code.
-template <class W, class Accumulator, u32 Strips, class In>
-MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, u32 strips, AS3 f32* partial) {
-  constexpr u32 sums = Accumulator::tokens * kStripRows;
-  static_assert(Strips * sums <= kBlockSums);
+template <class W, class Accumulator, u32 Stages, class In, class Done>
+MK_INLINE void drain_chain(Worker& w, const ProductArgs& a, const In& in, u32 token, const ChainShare& share,
+                           const Done& done) {
   using Shape = Chains<W>;
   using Operand = typename Accumulator::Operand;
   constexpr u32 full_steps = Shape::full_steps;
   constexpr bool kept = sizeof(Operand) <= kKeptOperand;
   renew_thread(w);
-  Turns<Accumulator, Strips> turns;
+  Turns<Accumulator, Stages> turns;
   turns.clear();
   const auto load = [&](u32 tile, u32 step) {
-    return Accumulator::load(w.lane(), in, token, Shape::col(a, w.warp(), tile) + step * Shape::step_cols);
+    return Accumulator::load(w.lane(), in, token,
+                             Shape::col(a, share.chain(w), tile) + step * Shape::step_cols);
   };
   Operand operand[full_steps] = {}, next[full_steps] = {};
   const auto load_next = [&](u32 tile) {
@@ -222,28 +241,39 @@ MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, u
       if (tile + 1 < a.tiles) load_next(tile + 1);
     }
     MK_ROLLED
-    for (u32 strip = 0; strip < Strips; ++strip, turns.next()) {
-      if (strip >= strips) continue;
+    for (u32 strip = 0; strip < Stages; ++strip, turns.next()) {
+      if (strip >= share.stages) continue;
       AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * steps * kWarpLanes + w.lane();
+      const u32 mine = strip < share.strips ? steps : 0;
       Accumulator& acc = turns.sums[0];
       if (!kept) {
-        for (u32 i = 0; i < steps; ++i) acc.step(stage[i * kWarpLanes], load(tile, i));
-      } else if (steps == full_steps) {
+        for (u32 i = 0; i < mine; ++i) acc.step(stage[i * kWarpLanes], load(tile, i));
+      } else if (mine == full_steps) {
         MK_UNROLL
         for (u32 i = 0; i < full_steps; ++i) acc.step(stage[i * kWarpLanes], operand[i]);
       } else {
         MK_UNROLL
         for (u32 i = 0; i + 1 < full_steps; ++i)
-          if (i < steps) acc.step(stage[i * kWarpLanes], operand[i]);
+          if (i < mine) acc.step(stage[i * kWarpLanes], operand[i]);
       }
       release_stage(w);
     }
   }
   renew_thread(w);
-  AS3 f32* mine = partial + w.warp() * kBlockSums;
   MK_ROLLED
-  for (u32 strip = 0; strip < Strips; ++strip, turns.next())
-    if (strip < strips) turns.sums[0].store(w.lane(), mine + strip * sums);
+  for (u32 strip = 0; strip < Stages; ++strip, turns.next())
+    if (strip < share.strips) done(strip, turns.sums[0]);
+}
+
+// Of `strips` strips, of which each stage has one: each warp has a chain. Leaves the warps' partial sums; a
+// barrier has to follow.
+template <class W, class Accumulator, u32 Strips, class In>
+MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, u32 strips, AS3 f32* partial) {
+  constexpr u32 sums = Accumulator::tokens * kStripRows;
+  static_assert(Strips * sums <= kBlockSums);
+  drain_chain<W, Accumulator, Strips>(w, a, in, token, strips, [&](u32 strip, const Accumulator& acc) {
+    acc.store(w.lane(), partial + w.warp() * kBlockSums + strip * sums);
+  });
 }
 
 }  // namespace mk

@@ -23,19 +23,15 @@ struct ManyShare {
   }
 };
 
-// Drains the stages of `strips` strips for the pass that begins at token `pass_begin`. For each strip of each
-// warp: leaves the sums in `sums` [8 tokens][row], a place of the warp's own, and calls done(strip, token).
-template <class W, class In, class Done>
-MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass_begin, u32 strips,
-                          AS3 f32* sums, const Done& done) {
+// Drains the stages of a pass over chains [first, first + chains) for a warp's share. Calls each(chain, sums)
+// with the sums of each chain, of all strips that a share may have.
+template <class W, class In, class Each>
+MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, const ManyShare& share, u32 first,
+                            u32 chains, const Each& each) {
   using Sums = Mma<W, 1>;
   using Shape = Chains<W>;
-  renew_thread(w);
-  const ManyShare share(w, pass_begin, a.tokens, strips);
-  Turns<Sums, kBlockStrips> total;
-  total.clear();
   MK_ROLLED
-  for (u32 chain = 0; chain < kChains; ++chain) {
+  for (u32 chain = first; chain < first + chains; ++chain) {
     Sums part[kBlockStrips];
     MK_UNROLL
     for (Sums& p : part) p.clear();
@@ -57,12 +53,27 @@ MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pas
       }
       release_stage(w);
     }
+    each(chain, part);
+  }
+}
+
+// Drains the stages of `strips` strips for the pass that begins at token `pass_begin`. For each strip of each
+// warp: leaves the sums in `sums` [8 tokens][row], a place of the warp's own, and calls done(strip, token).
+template <class W, class In, class Done>
+MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass_begin, u32 strips,
+                          AS3 f32* sums, const Done& done) {
+  using Sums = Mma<W, 1>;
+  renew_thread(w);
+  const ManyShare share(w, pass_begin, a.tokens, strips);
+  Turns<Sums, kBlockStrips> total;
+  total.clear();
+  drain_chains<W>(w, a, in, share, 0, kChains, [&](u32, const Sums* chain) {
     MK_UNROLL
     for (u32 s = 0; s < kBlockStrips; ++s) {
       MK_UNROLL
-      for (u32 i = 0; i < 4; ++i) total.sums[s].sum[i] += part[s].sum[i];
+      for (u32 i = 0; i < 4; ++i) total.sums[s].sum[i] += chain[s].sum[i];
     }
-  }
+  });
   renew_thread(w);
   MK_ROLLED
   for (u32 s = 0; s < kBlockStrips; ++s, total.next()) {

@@ -6,9 +6,9 @@ namespace mk {
 namespace {
 
 // Strips [first, first + count) of a packed weight: tiles of each, bytes of its last, how often they pass
-// through the ring, and how many pass together.
+// through the ring, and how many pass together; and which part of the chains, of how many.
 struct Strips {
-  u32 first, count, tiles, tail_bytes, passes, block;
+  u32 first, count, tiles, tail_bytes, passes, block, part = 0, parts = 1;
   MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : kStageBytes; }
   MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * kStageBytes + tail_bytes; }  // of a strip
 };
@@ -29,16 +29,19 @@ MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count 
   return true;
 }
 
-// Loads every tile of the strips, as often as they are passed over.
+// Loads every tile of the strips, as often as they are passed over. A stage has a tile, or the parts of as
+// many strips' as there are parts.
 template <class Loader>
 MK_INLINE void stream(Worker& w, AS1 const char* weights, const Strips& strips) {
   for (u32 done = 0; done < strips.count; done += strips.block) {
     const u32 block = least(strips.count - done, strips.block);
     for (u32 pass = 0; pass < strips.passes; ++pass)
       for (u32 tile = 0; tile < strips.tiles; ++tile) {
-        AS1 const char* from = weights + (strips.first + done) * strips.bytes() + (u64)tile * kStageBytes;
-        for (u32 strip = 0; strip < block; ++strip, from += strips.bytes())
-          if (!load_stage<Loader>(w, from, strips.tile_bytes(tile))) return;
+        const u32 bytes = strips.tile_bytes(tile) / strips.parts;
+        AS1 const char* from =
+            weights + (strips.first + done) * strips.bytes() + (u64)tile * kStageBytes + strips.part * bytes;
+        for (u32 strip = 0; strip < block; strip += strips.parts, from += strips.parts * strips.bytes())
+          if (!load_stage<Loader>(w, from, bytes, least(strips.parts, block - strip), strips.bytes())) return;
       }
   }
 }
@@ -57,8 +60,9 @@ MK_INLINE void stream_chains(Worker& w, AS1 const char* weights, const Strips& s
   for (u32 done = 0; done < strips.count; done += strips.block) {
     const u32 block = least(strips.count - done, strips.block);
     AS1 const char* first = weights + (strips.first + done) * strips.bytes();
-    for (u32 part = 0; part < strips.passes * kChains * strips.tiles; ++part) {
-      const u32 tile = part % strips.tiles, chain = part / strips.tiles % kChains;
+    const u32 chains = kChains / strips.parts;
+    for (u32 piece = 0; piece < strips.passes * chains * strips.tiles; ++piece) {
+      const u32 tile = piece % strips.tiles, chain = strips.part * chains + piece / strips.tiles % chains;
       const u32 bytes = strips.tile_bytes(tile) / kChains;
       if (!load_stage<Loader>(w, first + (u64)tile * kStageBytes + chain * bytes, bytes, block,
                               strips.bytes()))
@@ -69,9 +73,8 @@ MK_INLINE void stream_chains(Worker& w, AS1 const char* weights, const Strips& s
 }
 
 template <class Loader>
-MK_INLINE void stream_product(Worker& w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                              u32 tail_bytes, u32 tokens, u32 elem_bytes, u32 wide_from) {
-  Strips strips{first, count, tiles, tail_bytes, 1, block_strips(elem_bytes)};
+MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips, u32 tokens, u32 elem_bytes,
+                              u32 wide_from) {
   if (is_many(tokens, elem_bytes)) {
     const bool wide = is_wide(tokens, wide_from);
     if (wide) strips.block = kWideStrips;
@@ -80,6 +83,19 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, u32 first, u32
   }
   if (elem_bytes == 4) strips.passes = passes_of(tokens, kGroupTokens);
   stream<Loader>(w, weights, strips);
+}
+
+// Tasks [first, first + count) of a product, or of its parts, which have all strips one part after the other.
+template <class Loader>
+MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArgs& a, u32 elem_bytes,
+                            u32 first, u32 count) {
+  const u32 tail_bytes = a.tail_cols * kStripRows * elem_bytes, block = block_strips(elem_bytes);
+  for (u32 task = first, together; task < first + count; task += together) {
+    const u32 part = a.column_parts == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
+    together = least(first + count - task, a.column_parts == 1 ? count : a.strips - strip);
+    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, block, part, a.column_parts},
+                           same_in_lanes(a.tokens), elem_bytes, a.wide_from);
+  }
 }
 
 // Tasks [first, first + count) of a grid over blocks of strips and `slots` slots: a product of the slot's
@@ -92,8 +108,10 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
   for (u32 task = first; task < first + count && !any_lane(over(w)); ++task) {
     const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]), strip = task / slots * a.strips;
-    stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes, strip,
-                           least(a.strips, p.strips - strip), p.tiles, tail_bytes, rows, elem_bytes, 0);
+    const u32 strips = least(a.strips, p.strips - strip);
+    stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes,
+                           {strip, strips, p.tiles, tail_bytes, 1, block_strips(elem_bytes)}, rows,
+                           elem_bytes, 0);
   }
 }
 
@@ -149,20 +167,32 @@ MK_BODY void mkd_notify(Worker* w, u32 cell, u32 count) {
   for (u32 i = w->thread; i < count; i += kConsumerThreads) mk_add_release(w->counters + cell + i, 1);
 }
 
-// Consumer threads, after consumer_barrier(): adds 1 to the cell and tells all of them whether that completed
-// it; then the caller may go on as the cell's waiter.
-MK_BODY bool mkd_notify_last(Worker* w, u32 cell, u32 expected) {
-  AS3 u32* last = w->arrived_last();
-  if (w->thread == 0) *last = mk_add_acq_rel(w->counters + cell, 1) + 1 == expected;
+// Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells, a stage's strips at most, and
+// tells all of them which that completed, bit by bit; then the caller may go on as these cells' waiter.
+MK_BODY u32 mkd_notify_last(Worker* w, u32 cell, u32 count, u32 expected) {
+  if (w->warp() == 0) {
+    const u32 i = w->lane();
+    const bool last = i < count && mk_add_acq_rel(w->counters + cell + i, 1) + 1 == expected;
+    const u32 completed = (u32)mk_warp_sum(last ? (f32)(1u << i) : 0.0f);
+    if (i == 0) *w->arrived_last() = completed;
+  }
   consumer_barrier();
-  return *last != 0;
+  return *w->arrived_last();
 }
 
-// The same where no later launch clears the cell.
-MK_BODY bool mkd_notify_last_and_clear(Worker* w, u32 cell, u32 expected) {
-  const bool last = mkd_notify_last(w, cell, expected);
-  if (last && w->thread == 0) mk_store_release(w->counters + cell, 0);
-  return last;
+// The same where no later launch clears the cells.
+MK_BODY u32 mkd_notify_last_and_clear(Worker* w, u32 cell, u32 count, u32 expected) {
+  const u32 completed = mkd_notify_last(w, cell, count, expected);
+  if (w->thread < count && (completed >> w->thread & 1) != 0)
+    mk_store_release(w->counters + cell + w->thread, 0);
+  return completed;
+}
+
+// How many bits of the mask are set from a bit on without a gap.
+MK_BODY u32 mkd_ones_from(u32 mask, u32 bit) {
+  u32 ones = 0;
+  while ((mask >> (bit + ones) & 1) != 0) ++ones;
+  return ones;
 }
 
 // Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells, from cell `number` of its
@@ -205,9 +235,9 @@ MK_BODY void mkd_load_end(Worker* w, u32 grid, u32 end) {
 }
 
 // The loader: brings strips of a packed weight through the ring, waiting for nothing but free stages.
-MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                             u32 tail_bytes, u32 tokens, u32 elem_bytes, u32 wide_from) {
-  stream_product<Bulk>(*w, weights, first, count, tiles, tail_bytes, tokens, elem_bytes, wide_from);
+MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, const ProductArgs* a, u32 elem_bytes,
+                             u32 first, u32 count) {
+  stream_tasks<Bulk>(*w, weights, *a, elem_bytes, first, count);
 }
 MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
                                      u32 elem_bytes, u32 first, u32 count) {
@@ -215,10 +245,9 @@ MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const E
 }
 
 // The same for targets without a copy engine.
-MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, u32 first, u32 count, u32 tiles,
-                              u32 tail_bytes, u32 tokens, u32 elem_bytes, u32 wide_from) {
-  stream_product<Async>(*w, weights, first, count, tiles, tail_bytes, same_in_lanes(tokens), elem_bytes,
-                        wide_from);
+MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, const ProductArgs* a, u32 elem_bytes,
+                              u32 first, u32 count) {
+  stream_tasks<Async>(*w, weights, *a, elem_bytes, first, count);
 }
 MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
                                       u32 elem_bytes, u32 first, u32 count) {

@@ -80,6 +80,46 @@ TEST_CASE("who draws which task changes no bit") {
   }
 }
 
+TEST_CASE("products in parts change no bit, whoever finishes them") {
+  std::vector<int32_t> prompt;
+  for (int32_t i = 0; i < 50; ++i) prompt.push_back((i * 37 + 11) % 100);
+  const std::vector<SplitRule> some{{"l*.o", 2, {}}, {"l*.down", 4, {}}};
+  const std::vector<SplitRule> all{
+      {"l*.[qkv]", 2, {}}, {"l*.o", 8, {}}, {"l*.gate_up", 2, {}}, {"l*.down", 2, {}}};
+  struct Case {
+    std::vector<SplitRule> splits;
+    int64_t max_tokens;
+    uint32_t workers;
+    bool bulk_copy, race;
+    Scheduler scheduler;
+    Mode mode;
+    std::vector<PlacementRule> placements;
+  };
+  const reference::Model model = weights(reference::Type::kBf16);
+  const Model::Output expected = Model(model).generate(prompt, 3);
+  for (const Case& c : {Case{some, 16, 3, true, true, Scheduler::kStatic, Mode::kMegakernel, {}},
+                        Case{all, 33, 3, true, true, Scheduler::kStatic, Mode::kMegakernel, {}},
+                        Case{all, 8, 8, false, false, Scheduler::kDynamic, Mode::kMegakernel, {}},
+                        Case{all, 16, 2, true, false, Scheduler::kStatic, Mode::kKernels, {}},
+                        Case{some,
+                             16,
+                             3,
+                             true,
+                             true,
+                             Scheduler::kStatic,
+                             Mode::kMegakernel,
+                             {{"*_finish", PlacementKind::kTable, {}}}}}) {
+    Build build{c.workers, c.bulk_copy, c.race, c.max_tokens};
+    build.splits = c.splits;
+    build.scheduler = c.scheduler;
+    build.placements = c.placements;
+    build.mode = c.mode;
+    CAPTURE(c.max_tokens);
+    CAPTURE(c.workers);
+    CHECK(same_bits(Model(model, build).generate(prompt, 3), expected));
+  }
+}
+
 TEST_CASE("shards change no bit") {
   const reference::Model model = weights(reference::Type::kBf16);
   const mkrt::test::TempDir three;

@@ -34,6 +34,7 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   request.options.scheduler = build.scheduler;
   Compilation c = value_of(open_model(request, true));
   c.request.placements = build.placements;
+  c.request.splits = build.splits;
   const Status status = run_passes(c);
   if (!status.ok()) FAIL(status.error().message);
   host_ = value_of(build_for_emulator(c, {build.bulk_copy, build.race, {}}));

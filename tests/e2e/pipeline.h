@@ -22,6 +22,7 @@ struct Build {
   std::optional<DType> kv_dtype{};
   Scheduler scheduler = Scheduler::kStatic;
   std::vector<PlacementRule> placements{};
+  std::vector<SplitRule> splits{};
   Mode mode = Mode::kMegakernel;
 };
 

@@ -24,10 +24,11 @@ std::string yaml_error(const std::string& text) {
 TEST_CASE("a model file's options hold, and its resolved form reads back the same") {
   const TempDir dir;
   dir.write("config.json", llama_config());
-  const auto first = read_request(dir.write("model.yaml",
-                                            "checkpoint: .\ntarget: sm_80\nlimits: {tokens: 8, context: "
-                                            "32}\nkv: {dtype: f16}\nschedule: {workers: 3, scheduler: "
-                                            "dynamic, placement: {l0.o: table, \"*attend\": ready}}\n"));
+  const auto first = read_request(
+      dir.write("model.yaml",
+                "checkpoint: .\ntarget: sm_80\nlimits: {tokens: 8, context: "
+                "32}\nkv: {dtype: f16}\nschedule: {workers: 3, scheduler: "
+                "dynamic, placement: {l0.o: table, \"*attend\": ready}, split: {\"l*.o\": 4}}\n"));
   REQUIRE(first.ok());
   CHECK(first.value().target == "sm_80");
   CHECK(first.value().max_tokens == 8);
@@ -39,6 +40,9 @@ TEST_CASE("a model file's options hold, and its resolved form reads back the sam
   CHECK(first.value().placements[1].grids == "*attend");
   CHECK(first.value().placements[1].kind == PlacementKind::kReady);
   CHECK(first.value().placements[1].loc.line == 5);
+  REQUIRE(first.value().splits.size() == 1);
+  CHECK(first.value().splits[0].grids == "l*.o");
+  CHECK(first.value().splits[0].parts == 4);
   const std::string resolved = resolved_yaml(first.value());
   const auto second = read_request(dir.write("resolved.yaml", resolved));
   REQUIRE(second.ok());
@@ -56,6 +60,8 @@ TEST_CASE("unknown keys and values out of range in a model file are refused") {
       model_error("checkpoint: .\nschedule: {placement: {l0.o: heap}}\n") ==
       "DIR/model.yaml:2:30: error: the placement of l0.o is \"heap\", expected table, range, inline, queue, "
       "ready");
+  CHECK(model_error("checkpoint: .\nschedule: {split: {l0.o: 0}}\n") ==
+        "DIR/model.yaml:2:26: error: the parts of l0.o are 0, expected an int of at least 1");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: many}\n") ==
         "DIR/model.yaml:2:18: error: tokens is \"many\", expected an int");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: 1000}\n") ==

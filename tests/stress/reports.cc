@@ -48,7 +48,7 @@ TEST_CASE("a write after an unordered read names both") {
         fmt::format(
             "unordered write after read of shared+0x1ac80: worker 0 thread 129, task l0.gate_up[0], {}; "
             "earlier worker 0 thread 128, task l0.gate_up[0], {}",
-            site("product.h", "partial[(b * 8 + lane % 4 * 2 + i % 2) *"),
+            site("product.h", "if (token < there) to[token * kStripRows +"),
             site("product_multiply.h", "return sums[entry - row + r]")));
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a copy over a stage that is being read names the copy and the reader"
       first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
       fmt::format("unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
                   "thread 1, task l0.v[1], {}",
-                  site("product.h", "if (i < steps) acc.step(stage[i * kWarpLanes], operand[i])")));
+                  site("product.h", "if (i < mine) acc.step(stage[i * kWarpLanes], operand[i])")));
 }
 
 TEST_CASE("an access outside shared memory names the task and the line") {
@@ -75,7 +75,7 @@ TEST_CASE("an access outside shared memory names the task and the line") {
   CHECK(report.starts_with("access outside shared memory of shared+0x"));
   CHECK(report.substr(std::min(who, report.size())) ==
         fmt::format(": worker 2 thread 191, task l0.v[1], {}",
-                    site("product.h", "partial[(b * 8 + lane % 4 * 2 + i % 2) *")));
+                    site("product.h", "if (token < there) to[token * kStripRows +")));
 }
 
 }  // namespace

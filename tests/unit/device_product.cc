@@ -5,27 +5,6 @@
 namespace mk {
 namespace {
 
-// Normalised as in Zhang and Sennrich 2019, in double; rounded to the weights' type where the product takes
-// it.
-std::vector<double> product_input(const Case& c, const Problem& p, bool norm, uint32_t token) {
-  std::vector<double> in(p.x.begin() + token * c.cols, p.x.begin() + (token + 1) * c.cols);
-  if (norm) {
-    double sum = 0;
-    for (double v : in) sum += v * v;
-    const double scale = 1 / std::sqrt(sum / c.cols + 1e-5);
-    for (uint32_t k = 0; k < c.cols; ++k) in[k] *= scale * p.norm[k];
-  }
-  if (c.bf16)
-    for (double& v : in) v = from_bf16(to_bf16(static_cast<float>(v)));
-  return in;
-}
-
-double dot(const Case& c, const Problem& p, const std::vector<double>& in, uint32_t row) {
-  double sum = 0;
-  for (uint32_t k = 0; k < c.cols; ++k) sum += in[k] * p.weight[row * c.cols + k];
-  return sum;
-}
-
 const Case kCases[] = {
     {16, 256, 1, false}, {40, 120, 1, false}, {33, 300, 7, false},  {16, 1000, 16, false},
     {16, 512, 1, true},  {40, 120, 1, true},  {33, 700, 7, true},   {1009 % 64, 1100, 16, true},

@@ -1,6 +1,8 @@
 // Products of packed weights, for tests of their bodies on the emulator.
 #pragma once
 
+#include <cmath>
+
 #include "device_launch.h"
 
 namespace mk {
@@ -60,6 +62,7 @@ inline ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out)
   a.tokens = c.tokens;
   a.x_rows = c.tokens;
   a.padding = padding_of(c.cols);
+  a.column_parts = 1;
   a.eps = 1e-5f;
   return a;
 }
@@ -91,14 +94,13 @@ inline void take_rounded(ProductArgs& a, Rounded& r, uint32_t parts) {
 // picked, where args pick rows.
 inline void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk = true, u32 most = ~0u,
                 const std::vector<u32>& q_len = {}) {
-  const u32 elem_bytes = p.shape.elem_bytes, tail_bytes = a.tail_cols * kStripRows * elem_bytes;
+  const u32 elem_bytes = p.shape.elem_bytes;
   const u32 block = is_wide(a.tokens, a.wide_from) ? kWideStrips : block_strips(elem_bytes);
   Sides s;
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
     for (u32 strip = 0; strip < a.strips; strip += least(most, a.strips))
-      stream(&w, global(p.packed.data()), strip, least(most, a.strips - strip), a.tiles, tail_bytes, a.tokens,
-             elem_bytes, a.wide_from);
+      stream(&w, global(p.packed.data()), &a, elem_bytes, strip, least(most, a.strips - strip));
   };
   s.consume = [&](Worker& w) {
     if (a.picks) {
@@ -117,6 +119,27 @@ inline void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, boo
     }
   };
   launch(s, 1, seed);
+}
+
+// Normalised as in Zhang and Sennrich 2019, in double; rounded to the weights' type where the product takes
+// it.
+inline std::vector<double> product_input(const Case& c, const Problem& p, bool norm, uint32_t token) {
+  std::vector<double> in(p.x.begin() + token * c.cols, p.x.begin() + (token + 1) * c.cols);
+  if (norm) {
+    double sum = 0;
+    for (double v : in) sum += v * v;
+    const double scale = 1 / std::sqrt(sum / c.cols + 1e-5);
+    for (uint32_t k = 0; k < c.cols; ++k) in[k] *= scale * p.norm[k];
+  }
+  if (c.bf16)
+    for (double& v : in) v = from_bf16(to_bf16(static_cast<float>(v)));
+  return in;
+}
+
+inline double dot(const Case& c, const Problem& p, const std::vector<double>& in, uint32_t row) {
+  double sum = 0;
+  for (uint32_t k = 0; k < c.cols; ++k) sum += in[k] * p.weight[row * c.cols + k];
+  return sum;
 }
 
 }  // namespace mk

@@ -80,9 +80,10 @@ TEST_CASE("rules that fit no grid or ask for what is impossible are errors at th
   CHECK(error("l1.o", PlacementKind::kReady) ==
         "model.yaml:3:5: error: %l1.o cannot be placed by ready: its loader must know the tasks before they "
         "are ready");
-  CHECK(error("l1.o", PlacementKind::kInline) ==
-        "model.yaml:3:5: error: %l1.o cannot be placed by inline: it is no combine that only attend tasks "
-        "complete");
+  CHECK(
+      error("l1.o", PlacementKind::kInline) ==
+      "model.yaml:3:5: error: %l1.o cannot be placed by inline: it is no combine or finish that only attend "
+      "or partial tasks complete");
 }
 
 TEST_CASE("steps are simulated with tickets up to the first that takes longer") {

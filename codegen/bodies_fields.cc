@@ -1,0 +1,63 @@
+#include "codegen/bodies_fields.h"
+
+#include <cstddef>
+
+#include "codegen/device/bodies.h"
+#include "codegen/operands.h"
+
+namespace mkc {
+namespace {
+
+// Of an operand, what the record says.
+llvm::Value* operand_entry(Emitter& e, const BodyCall& call, std::string_view role, bool written) {
+  const BodyKind body = call.schedule.program.grids[call.grid].body;
+  return e.load64(call.record, offsetof(mkrt::MkGrid, operand) + 8 * operand_place(body, role, written));
+}
+
+}  // namespace
+
+llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, std::string_view role,
+                      bool written) {
+  return e.ir.CreateInBoundsGEP(e.ir.getInt8Ty(), base, operand_entry(e, call, role, written));
+}
+
+const Tensor& Fields::tensor(std::string_view role, bool written) const {
+  return operand_tensor(call.schedule.program, grid(), role, written);
+}
+
+void Fields::set(size_t offset, llvm::Value* value) {
+  e.ir.CreateStore(value, e.at(base, offset));
+}
+void Fields::set(size_t offset, int64_t value) {
+  set(offset, e.constant(value));
+}
+void Fields::set_float(size_t offset, double value) {
+  set(offset, llvm::ConstantFP::get(e.ir.getFloatTy(), static_cast<float>(value)));
+}
+
+void Fields::set_operand(size_t offset, std::string_view role, bool written) {
+  set(offset, find_operand(grid(), role, written) ? operand_address(e, call, role, written)
+                                                  : llvm::ConstantPointerNull::get(e.global_ptr));
+}
+
+void Fields::set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written) {
+  if (grid().body != BodyKind::kProduct) return set_operand(offset, role, written);
+  llvm::Value* place = operand_entry(e, call, role, written);
+  set(offset, e.ir.CreateSelect(e.ir.CreateICmpEQ(place, e.ir.getInt64(mkrt::kNoOperand)),
+                                llvm::ConstantPointerNull::get(e.global_ptr),
+                                e.ir.CreateGEP(e.ir.getInt8Ty(), arena, place)));
+}
+
+void Fields::set_list(size_t offset, std::string_view name) {
+  const SymbolId list = find_symbol(call.schedule.program.symbols, name);
+  set(offset, e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(call.lists.at(list))}));
+}
+
+void Fields::set_next(size_t offset) {
+  using N = mk::NextArgs;
+  set_operand(offset + offsetof(N, norm), "next_norm");
+  set_operand(offset + offsetof(N, rounded), "rounded", true);
+  set_operand(offset + offsetof(N, squares), "squares", true);
+}
+
+}  // namespace mkc

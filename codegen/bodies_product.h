@@ -1,0 +1,12 @@
+// Arguments of products, of their parts and of experts'. Internal to the files of bodies.
+#pragma once
+
+#include "codegen/bodies.h"
+
+namespace mkc {
+
+llvm::Value* product_arguments(Emitter& e, const BodyCall& call);  // whole, or a part
+llvm::Value* finish_arguments(Emitter& e, const BodyCall& call);
+llvm::Value* expert_arguments(Emitter& e, const BodyCall& call);
+
+}  // namespace mkc

@@ -1,0 +1,83 @@
+// Products that are split: tasks of a part leave the sums of its chains in memory, and whoever finishes a
+// strip adds up all of them, in the order in which a product does.
+#include "codegen/device/product_multiply.h"
+
+namespace mk {
+
+namespace {
+
+// Of a chain, from a token on.
+MK_INLINE AS1 f32* sums_of(const ProductArgs& a, u32 strip, u32 chain, u32 token) {
+  return a.sums + ((strip * kChains + chain) * a.tokens + token) * kStripRows;
+}
+
+template <class W>
+MK_INLINE void multiply_few(Worker& w, const ProductArgs& a, const ProductInput& in, u32 part, u32 strip,
+                            u32 strips) {
+  using Sums = Mma<W, 1>;
+  const ChainShare share(w, a, part, strips);
+  drain_chain<W, Sums, kBlockStrips / 2>(w, a, in, 0, share, [&](u32 i, const Sums& sums) {
+    const u32 of = strip + i * a.column_parts + share.side(w);
+    sums.store(w.lane(), sums_of(a, of, share.chain(w), 0), a.tokens);
+  });
+}
+
+template <class W>
+MK_INLINE void multiply_many(Worker& w, const ProductArgs& a, const ProductInput& in, u32 part, u32 strip,
+                             u32 strips) {
+  const u32 chains = kChains / a.column_parts;
+  MK_ROLLED
+  for (u32 first = 0; first < a.tokens; first += kManyTokens) {
+    renew_thread(w);
+    const ManyShare share(w, first, a.tokens, strips);
+    drain_chains<W>(w, a, in, share, part * chains, chains, [&](u32 chain, const Mma<W, 1>* sums) {
+      MK_UNROLL
+      for (u32 s = 0; s < kBlockStrips; ++s) {
+        if (s >= share.count) continue;
+        const u32 of = strip + share.first + s * share.apart;
+        sums[s].store(w.lane(), sums_of(a, of, chain, share.token), a.tokens - share.token);
+      }
+    });
+  }
+}
+
+template <class W>
+MK_INLINE void multiply_part(Worker& w, const ProductArgs& a, u32 part, u32 strip, u32 strips) {
+  const ProductInput in(w, a);
+  if (a.tokens <= kFewTokens) return multiply_few<W>(w, a, in, part, strip, strips);
+  multiply_many<W>(w, a, in, part, strip, strips);
+}
+
+}  // namespace
+
+MK_BODY void mkb_partial_bf16(Worker* w, const ProductArgs* a, u32 part, u32 strip, u32 strips) {
+  multiply_part<Bf16>(*w, *a, part, strip, strips);
+}
+MK_BODY void mkb_partial_f16(Worker* w, const ProductArgs* a, u32 part, u32 strip, u32 strips) {
+  multiply_part<F16>(*w, *a, part, strip, strips);
+}
+
+MK_BODY void mkb_finish(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
+  const ProductInput in(*w, *a);
+  if (a->scaled) {
+    consumer_barrier();  // others may still read those of the strips before
+    mkb_product_squares(w, a);
+  }
+  const u32 entries = strips * a->tokens * kStripRows;
+  for (u32 first = 0; first < entries; first += kConsumerThreads) {
+    const u32 entry = first + w->thread, row = entry % kStripRows, token = entry / kStripRows % a->tokens,
+              of = strip + entry / kStripRows / a->tokens;
+    const bool there = entry < entries;
+    const Beside beside = load_beside(*a, of, token, row, there);
+    const auto sum = [&](u32 r) {
+      f32 total = 0;
+      MK_UNROLL
+      for (u32 chain = 0; chain < kChains; ++chain) total += sums_of(*a, of, chain, token)[r];
+      return total;
+    };
+    const f32 v = there ? finish(*a, of, token, row, in.scale_of(token), beside, sum) : 0;
+    leave_next(*a, of, token, row, there, beside.norm, v);
+  }
+}
+
+}  // namespace mk

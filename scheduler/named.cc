@@ -1,0 +1,26 @@
+#include "scheduler/named.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+namespace mkc {
+
+bool is_named(const TaskGrid& grid, const std::string& pattern) {
+  return fnmatch(pattern.c_str(), grid.name.c_str(), 0) == 0;
+}
+
+Result<std::vector<GridId>> grids_named(const TaskProgram& program, const std::string& pattern,
+                                        const Loc& loc) {
+  std::vector<GridId> grids;
+  std::vector<std::string> names;
+  for (GridId id : program.grids.ids()) {
+    names.push_back(program.grids[id].name);
+    if (is_named(program.grids[id], pattern)) grids.push_back(id);
+  }
+  if (!grids.empty()) return grids;
+  const std::string near = nearest_name(pattern, names);
+  return error_at(loc, fmt::format("no grid is named '{}'{}", pattern,
+                                   near.empty() ? "" : fmt::format(", did you mean '{}'?", near)));
+}
+
+}  // namespace mkc

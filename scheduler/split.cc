@@ -1,0 +1,121 @@
+#include "scheduler/split.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/packing.h"
+#include "scheduler/fuse_build.h"
+#include "scheduler/named.h"
+
+namespace mkc {
+namespace {
+
+static_assert(kColumnChains == mkrt::kChains && kTileRows == mkrt::kStripRows);
+
+// The columns of part coord(0): those of whole chains of the packed weight. The last parts may have fewer, or
+// none, than are packed.
+Range part_columns(const Tensor& weight, int64_t parts) {
+  const int64_t columns = weight.shape[1].constant();
+  const auto shape =
+      mkrt::packed_shape(static_cast<uint64_t>(weight.shape[0].constant()), static_cast<uint64_t>(columns),
+                         static_cast<uint32_t>(dtype_bytes(weight.dtype)));
+  const int64_t size = static_cast<int64_t>(shape.padded_cols) / parts;
+  const Expr offset = size * coord(0);
+  return {offset, size * parts == columns ? Expr(size) : min(size, columns - offset)};
+}
+
+bool is_prologue(const Access& read) {
+  return read.role == "x" || read.role == "weight" || read.role == "norm";
+}
+
+Region sums_of(const Expr& strip, const Expr& part, int64_t parts, const Expr& tokens) {
+  const int64_t chains = kColumnChains / parts;
+  return {{strip, 1}, {chains * part, chains}, {0, tokens}, {0, kTileRows}};
+}
+
+// Its sums are yet to be written.
+TaskGrid partial_of(const TaskProgram& program, const TaskGrid& product, int64_t parts) {
+  TaskGrid grid = product;
+  grid.body = BodyKind::kPartial;
+  grid.coords.insert(grid.coords.begin(), {"p", parts});
+  grid.writes.clear();
+  std::erase_if(grid.reads, [](const Access& read) { return !is_prologue(read); });
+  std::erase_if(grid.attrs, [&](const Attr& attr) {
+    return attr.name != "invariant" && (attr.name != "eps" || !find_operand(grid, "norm"));
+  });
+  for (Access& read : grid.reads) {
+    if (read.role != "weight") continue;
+    const Tensor& weight = program.tensors[read.tensor];
+    read.region = {block(kTileRows, weight.shape[0], 1), part_columns(weight, parts)};
+  }
+  return grid;
+}
+
+// Its sums are yet to be read.
+TaskGrid finish_of(const TaskProgram& program, const TaskGrid& product) {
+  TaskGrid grid = product;
+  grid.name += "_finish";
+  grid.body = BodyKind::kFinish;
+  std::erase_if(grid.reads, is_prologue);
+  std::erase_if(grid.attrs, [](const Attr& attr) { return attr.name != "silu_mul" && attr.name != "eps"; });
+  const Tensor& weight = program.tensors[find_operand(product, "weight")->tensor];
+  if (find_operand(product, "squares"))
+    set_attr(grid.attrs, "columns", weight.shape[1].constant());
+  else
+    std::erase_if(grid.attrs, [](const Attr& attr) { return attr.name == "eps"; });
+  return grid;
+}
+
+}  // namespace
+
+std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int64_t parts) {
+  if (grid.body != BodyKind::kProduct) return "it is no product";
+  if (parts < 2 || kColumnChains % parts != 0)
+    return fmt::format("parts are 2, 4 or 8, which share out {} chains", kColumnChains);
+  if (dtype_bytes(program.tensors[find_operand(grid, "weight")->tensor].dtype) != 2)
+    return "its weights have 4 bytes";
+  if (find_operand(grid, "best_value", true)) return "it leaves the best logit of each strip";
+  if (int_attr(grid.attrs, "picks", 0) != 0) return "it picks rows";
+  return "";
+}
+
+TaskProgram split_product(TaskProgram program, GridId id, int64_t parts) {
+  const TaskGrid product = program.grids[id];
+  MKC_ASSERT(why_not_split(program, product, parts).empty(), "a product that cannot be split");
+  TaskGrid partial = partial_of(program, product, parts), finish = finish_of(program, product);
+  const Expr tokens = rows_made(program, product), strips = product.coords[0].extent;
+  Tensor sums;
+  sums.name = product.name + ".sums";
+  sums.dtype = DType::f32;
+  sums.shape = {strips, kColumnChains, tokens, kTileRows};
+  sums.loc = product.loc;
+  const TensorId tensor = program.tensors.add(std::move(sums));
+  partial.writes.push_back({"sums", tensor, sums_of(coord(1), coord(0), parts, tokens)});
+  finish.reads.insert(finish.reads.begin(), {"sums", tensor, sums_of(coord(0), 0, 1, tokens)});
+  program.grids[id] = std::move(partial);
+  program.grids.items.insert(program.grids.items.begin() + id.index + 1, std::move(finish));
+  return program;
+}
+
+Result<TaskProgram> split_as_asked(TaskProgram program, const std::vector<SplitRule>& rules) {
+  std::vector<int64_t> parts(program.grids.size(), 1);
+  for (const SplitRule& rule : rules) {
+    const Result<std::vector<GridId>> grids = grids_named(program, rule.grids, rule.loc);
+    if (!grids.ok()) return grids.error();
+    for (GridId id : grids.value()) {
+      const TaskGrid& grid = program.grids[id];
+      if (const std::string reason = why_not_split(program, grid, rule.parts);
+          rule.parts != 1 && !reason.empty())
+        return error_at(rule.loc,
+                        fmt::format("%{} cannot be split into {} parts: {}", grid.name, rule.parts, reason));
+      parts[id.index] = rule.parts;
+    }
+  }
+  for (size_t i = parts.size(); i-- > 0;)  // what is behind a grid moves
+    if (parts[i] != 1)
+      program = split_product(std::move(program), GridId{static_cast<uint32_t>(i)}, parts[i]);
+  return program;
+}
+
+}  // namespace mkc
