@@ -134,6 +134,24 @@ TEST_CASE("a task has as many strips of an expert as leave no worker more of the
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
 }
 
+TEST_CASE("which rows slots have is fetched between the lookup and the wait for rows") {
+  const TaskProgram program = program_of(test::qwen3_moe_config(), 1);
+  Machine machine = load_machine("emulator").value();
+  machine.fetch_ns = 1e6;
+  const Schedule schedule = place(derive_events(program, {}).value(), machine, {.workers = 1}).value();
+  const Simulation s = simulate(schedule, machine, step_values(program.symbols, {{{1, 8}}}, {}), {}).value();
+  const auto first = [&](const char* name) {
+    return *std::find_if(s.tasks.begin(), s.tasks.end(),
+                         [&](const TaskTime& t) { return program.grids[t.grid].name == name; });
+  };
+  const TaskTime route = first("l0.choice"), up = first("l0.gate_up"), down = first("l0.expert_down");
+  CHECK(up.begin_ns - route.end_ns == doctest::Approx(machine.notify_ns + machine.barrier_ns + 1e6));
+  CHECK(up.ready_ns == up.begin_ns);
+  CHECK(down.begin_ns - down.reached_ns >= 1e6);
+  CHECK(down.begin_ns - down.reached_ns < 1.5e6);
+  CHECK(down.ready_ns == down.begin_ns);
+}
+
 TEST_CASE("the strips of a task are simulated together, and read but once") {
   const auto simulated = [](uint32_t workers) {
     const TaskProgram program = program_of(test::qwen3_moe_config(), workers);
