@@ -9,6 +9,11 @@ bool is_named(const TaskGrid& grid, const std::string& pattern) {
   return fnmatch(pattern.c_str(), grid.name.c_str(), 0) == 0;
 }
 
+std::string layer_pattern(const TaskGrid& grid) {
+  const size_t dot = grid.name.find('.');
+  return grid.layer < 0 || dot == std::string::npos ? "" : "l*" + grid.name.substr(dot);
+}
+
 Result<std::vector<GridId>> grids_named(const TaskProgram& program, const std::string& pattern,
                                         const Loc& loc) {
   std::vector<GridId> grids;

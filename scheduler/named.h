@@ -1,4 +1,4 @@
-// Grids by name. Internal to the scheduler.
+// Grids by name.
 #pragma once
 
 #include <string>
@@ -10,6 +10,9 @@ namespace mkc {
 
 // Whether a name or a pattern with *, ? and [...] fits the grid.
 bool is_named(const TaskGrid& grid, const std::string& pattern);
+
+// "l*.attend" for "l3.attend", the kind of a layer's grids; "" for grids of no layer.
+std::string layer_pattern(const TaskGrid& grid);
 
 // Those that it fits. Errors: none, at the place of what asks for them.
 Result<std::vector<GridId>> grids_named(const TaskProgram& program, const std::string& pattern,

@@ -14,12 +14,6 @@ namespace {
 
 constexpr double kGain = 0.001;  // of the first layers' steps, that a change must bring
 
-// "l*.attend" for "l3.attend"; "" for grids of no layer.
-std::string pattern_of(const TaskGrid& grid) {
-  const size_t dot = grid.name.find('.');
-  return grid.layer < 0 || dot == std::string::npos ? "" : "l*" + grid.name.substr(dot);
-}
-
 bool fits(const PlacementRule& rule, const TaskGrid& grid) {
   return is_named(grid, rule.grids);
 }
@@ -30,7 +24,7 @@ std::vector<PlacementRule> possible_changes(const TaskProgram& program,
                                             const std::vector<Placement>& placements) {
   std::vector<std::string> patterns;
   for (const TaskGrid& grid : program.grids) {
-    const std::string pattern = pattern_of(grid);
+    const std::string pattern = layer_pattern(grid);
     if (!pattern.empty() && std::find(patterns.begin(), patterns.end(), pattern) == patterns.end())
       patterns.push_back(pattern);
   }

@@ -65,8 +65,12 @@ Trials::Trials(TaskProgram program, const Machine& machine, uint32_t workers)
       steps_(sample_steps(program_.symbols)) {}
 
 Result<Trial> Trials::begin(const std::vector<Placement>& placements) const {
+  return begin(program_, placements);
+}
+
+Result<Trial> Trials::begin(const TaskProgram& program, const std::vector<Placement>& placements) const {
   Result<Schedule> schedule =
-      deal(program_, {placements.begin(), placements.begin() + program_.grids.size()}, machine_, workers_);
+      deal(program, {placements.begin(), placements.begin() + program.grids.size()}, machine_, workers_);
   if (!schedule.ok()) return schedule.error();
   return Trial{std::move(schedule.value()), {}};
 }

@@ -34,6 +34,8 @@ class Trials {
 
   // `placements` by GridId, of these grids or more. Errors: those of deal().
   Result<Trial> begin(const std::vector<Placement>& placements) const;
+  // The same of another program with the same symbols.
+  Result<Trial> begin(const TaskProgram& program, const std::vector<Placement>& placements) const;
   // Times of the trial's steps by those of the base, up to the first that the trial may not take so long for.
   // Errors: those of simulate().
   Result<std::vector<double>> ratios(Trial& trial, Trial& base) const;

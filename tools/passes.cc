@@ -11,8 +11,8 @@
 #include "ir/verify.h"
 #include "scheduler/events.h"
 #include "scheduler/fuse.h"
+#include "scheduler/named.h"
 #include "scheduler/place.h"
-#include "scheduler/split.h"
 
 namespace mkc {
 namespace {
@@ -44,10 +44,6 @@ Status make_ops(Compilation& c) {
   return take(build_op_graph(c.request, tensors), c);
 }
 
-Status make_splits(Compilation& c) {
-  return take(split_as_asked(std::move(std::get<TaskProgram>(c.module)), c.request.splits), c);
-}
-
 uint32_t workers_of(const Compilation& c) {
   return c.request.workers ? static_cast<uint32_t>(*c.request.workers) : c.machine.workers;
 }
@@ -56,16 +52,36 @@ Status make_grids(Compilation& c) {
   return take(fuse(std::get<OpGraph>(c.module), {workers_of(c), c.request.batch_invariant}), c);
 }
 
+EventCosts event_costs(const Compilation& c) {
+  return {c.machine.task_ns, c.machine.notify_ns, workers_of(c)};
+}
+
+Status make_splits(Compilation& c) {
+  const SplitOptions options{event_costs(c), c.request.scheduler, c.search.has_value(), c.request.splits};
+  return take(split_products(std::move(std::get<TaskProgram>(c.module)), c.machine, options, &c.splits), c);
+}
+
 Status make_events(Compilation& c) {
-  const EventCosts costs{c.machine.task_ns, c.machine.notify_ns, workers_of(c)};
-  return take(derive_events(std::get<TaskProgram>(c.module), costs, &c.event_reasons), c);
+  return take(derive_events(std::get<TaskProgram>(c.module), event_costs(c), &c.event_reasons), c);
+}
+
+// Why products are split, or are not, where they were tried.
+void add_split_reasons(Compilation& c) {
+  auto& schedule = std::get<Schedule>(c.module);
+  for (const SplitChoice& choice : c.splits)
+    for (GridId g : schedule.program.grids.ids())
+      if (is_named(schedule.program.grids[g], choice.grids))
+        schedule.placements[g.index].reason += "; " + choice.reason;
 }
 
 Status make_placement(Compilation& c) {
   if (Status s = check_lists(std::get<TaskProgram>(c.module)); !s.ok()) return s;
   const PlaceOptions options{workers_of(c),      c.balance_grids,      c.request.scheduler,
                              c.keep_activations, c.request.placements, c.search};
-  return take(place(std::get<TaskProgram>(c.module), c.machine, options, &c.found), c);
+  if (Status s = take(place(std::get<TaskProgram>(c.module), c.machine, options, &c.found), c); !s.ok())
+    return s;
+  add_split_reasons(c);
+  return {};
 }
 
 Status make_proof(Compilation& c) {

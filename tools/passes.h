@@ -14,6 +14,7 @@
 #include "scheduler/machine.h"
 #include "scheduler/prove.h"
 #include "scheduler/search.h"
+#include "scheduler/split_by_cost.h"
 
 namespace mkc {
 
@@ -32,6 +33,7 @@ struct Compilation {
   bool balance_grids = false, keep_activations = false;  // of PlaceOptions
   Module module;                                         // the level reached
   std::vector<std::string> event_reasons;                // by EventId: why its granularity
+  std::vector<SplitChoice> splits;                       // which products were tried
   std::optional<SearchBudget> search;                    // of PlaceOptions
   SearchReport found;                                    // by it
   ProofReport proof;
