@@ -14,7 +14,7 @@ MK_INLINE AS1 f32* sums_of(const ProductArgs& a, u32 strip, u32 chain, u32 token
 template <class W>
 MK_INLINE void multiply_few(Worker& w, const ProductArgs& a, const ProductInput& in, u32 part, u32 strip,
                             u32 strips) {
-  using Sums = Mma<W, 1>;
+  using Sums = Mma<W>;
   const ChainShare share(w, a, part, strips);
   drain_chain<W, Sums, kBlockStrips / 2>(w, a, in, 0, share, [&](u32 i, const Sums& sums) {
     const u32 of = strip + i * a.column_parts + share.side(w);
@@ -30,7 +30,7 @@ MK_INLINE void multiply_many(Worker& w, const ProductArgs& a, const ProductInput
   for (u32 first = 0; first < a.tokens; first += kManyTokens) {
     renew_thread(w);
     const ManyShare share(w, first, a.tokens, strips);
-    drain_chains<W>(w, a, in, share, part * chains, chains, [&](u32 chain, const Mma<W, 1>* sums) {
+    drain_chains<W>(w, a, in, share, part * chains, chains, [&](u32 chain, const Mma<W>* sums) {
       MK_UNROLL
       for (u32 s = 0; s < kBlockStrips; ++s) {
         if (s >= share.count) continue;

@@ -114,41 +114,31 @@ struct FmaF32 {
   }
 };
 
-// Weights of two bytes: tokens in blocks of 8 as the B operand of the matrix instruction.
-template <class W, u32 Blocks>
+// Weights of two bytes: 8 tokens as the B operand of the matrix instruction.
+template <class W>
 struct Mma {
-  static constexpr u32 tokens = Blocks * 8;
+  static constexpr u32 tokens = kFewTokens;
   struct Operand {
-    u32 low[Blocks], high[Blocks];
+    u32 low, high;
   };
-  f32 sum[Blocks * 4];
+  f32 sum[4];
   MK_INLINE void clear() {
     MK_UNROLL
     for (f32& v : sum) v = 0;
   }
   template <class In>
   MK_INLINE static Operand load(u32 lane, const In& in, u32 token, u32 col) {
-    const u32 c = col + lane % 4 * 2;
-    Operand o;
-    MK_UNROLL
-    for (u32 b = 0; b < Blocks; ++b) {
-      const u32 n = token + b * 8 + lane / 4;
-      o.low[b] = in.template packed<W>(n, c);
-      o.high[b] = in.template packed<W>(n, c + 8);
-    }
-    return o;
+    const u32 n = token + lane / 4, c = col + lane % 4 * 2;
+    return {in.template packed<W>(n, c), in.template packed<W>(n, c + 8)};
   }
-  MK_INLINE void step(u32x4 bits, const Operand& o) {
-    MK_UNROLL
-    for (u32 b = 0; b < Blocks; ++b) W::mma(sum + b * 4, bits, o.low[b], o.high[b]);
-  }
+  MK_INLINE void step(u32x4 bits, const Operand& o) { W::mma(sum, bits, o.low, o.high); }
   // Of as many tokens as there are.
   template <class Sums>
   MK_INLINE void store(u32 lane, Sums to, u32 there = tokens) const {
     MK_UNROLL
-    for (u32 e = 0; e < Blocks * 4; ++e) {
-      const u32 i = e % 4, token = e / 4 * 8 + lane % 4 * 2 + i % 2;
-      if (token < there) to[token * kStripRows + i / 2 * 8 + lane / 4] = sum[e];
+    for (u32 i = 0; i < 4; ++i) {
+      const u32 token = lane % 4 * 2 + i % 2;
+      if (token < there) to[token * kStripRows + i / 2 * 8 + lane / 4] = sum[i];
     }
   }
 };

@@ -28,7 +28,7 @@ struct ManyShare {
 template <class W, class In, class Each>
 MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, const ManyShare& share, u32 first,
                             u32 chains, const Each& each) {
-  using Sums = Mma<W, 1>;
+  using Sums = Mma<W>;
   using Shape = Chains<W>;
   MK_ROLLED
   for (u32 chain = first; chain < first + chains; ++chain) {
@@ -62,7 +62,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, const
 template <class W, class In, class Done>
 MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass_begin, u32 strips,
                           AS3 f32* sums, const Done& done) {
-  using Sums = Mma<W, 1>;
+  using Sums = Mma<W>;
   renew_thread(w);
   const ManyShare share(w, pass_begin, a.tokens, strips);
   Turns<Sums, kBlockStrips> total;

@@ -169,7 +169,7 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, u32 strip, u32
     if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, strip, strips);
     multiply<W, FmaF32<kGroupTokens>, 1>(w, in, strip, strips);
   } else {
-    if (tokens <= kFewTokens) return multiply<W, Mma<W, 1>, kBlockStrips>(w, in, strip, strips);
+    if (tokens <= kFewTokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, strip, strips);
     multiply_by_warps<W>(w, in, strip, strips);
   }
 }

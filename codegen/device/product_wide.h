@@ -53,7 +53,7 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
   renew_thread(w);
   const u32 tokens = least(a.tokens - first, kWideTokens), parts = kChains * a.tiles;
   const auto col = [&](u32 part) { return Shape::col(a, part / a.tiles, part % a.tiles); };
-  Turns<Mma<W, 1>, kWideTokens / kFewTokens> turns;
+  Turns<Mma<W>, kWideTokens / kFewTokens> turns;
   turns.clear();
   f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kFewTokens].sum;
   Pieces x;
