@@ -12,9 +12,10 @@ namespace {
 
 using mkrt::MkStamp;
 
-reference::Model weights(const char* family) {
+reference::Model weights(const char* family, reference::Type type = reference::Type::kF32) {
   reference::Shape shape;
   shape.family = family;
+  shape.type = type;
   if (shape.family == "qwen3_moe") shape.experts = 6;
   return reference::random_model(shape, 31);
 }
@@ -100,8 +101,17 @@ void check_step(const Schedule& schedule, const std::vector<StepRequest>& reques
 }
 
 TEST_CASE("a trace has each task of the schedule once, begun after all that it waits for has ended") {
-  for (const Scheduler scheduler : {Scheduler::kStatic, Scheduler::kDynamic}) {
-    const test::Model model(weights("llama"), {.scheduler = scheduler, .mode = Mode::kTraced});
+  struct Case {
+    Scheduler scheduler;
+    reference::Type type;
+    std::vector<SplitRule> splits;
+  };
+  for (const Case& c :
+       {Case{Scheduler::kStatic, reference::Type::kF32, {}},
+        Case{Scheduler::kDynamic, reference::Type::kF32, {}},
+        Case{Scheduler::kStatic, reference::Type::kBf16, {{"l*.down", 2, {}}, {"l*.gate_up", 4, {}}}}}) {
+    const test::Model model(weights("llama", c.type),
+                            {.scheduler = c.scheduler, .splits = c.splits, .mode = Mode::kTraced});
     for (const auto& device : {mkrt::EmulatorDeviceOptions{}, {.seed = 3, .os_threads = 2}}) {
       test::Opened opened = model.open({.cache = {.pages = 6}}, device);
       run(opened.session, {9, 1, 5}, 1);
