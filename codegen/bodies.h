@@ -23,6 +23,7 @@ struct BodyCall {
   llvm::Value* record;  // MkGrid
   const Bases& bases;
   llvm::Value* worker;
+  llvm::Value* tokens;  // of a product: the rows that it makes; else null
 };
 
 // Global address of an operand, which the grid has.

@@ -55,12 +55,16 @@ void emit_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
   if (!multiplies(grid)) return;
-  if (picks_rows(grid)) e.call("mkb_product_rows", {call.worker, arguments});
+  if (grid.body == BodyKind::kProduct && may_pick(call.schedule.program))
+    e.call("mkb_product_rows", {call.worker, arguments});
   if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
-  if (!find_operand(grid, "squares")) return;
-  llvm::Value* tokens = e.load32(arguments, offsetof(mk::ProductArgs, x_rows));
-  e.if_then(e.ir.CreateICmpUGT(tokens, e.constant(mkrt::kFewTokens)),
-            [&] { e.call("mkb_product_squares", {call.worker, arguments}); });
+  const auto above = [&](size_t size, uint32_t bound) {
+    return e.ir.CreateICmpUGT(e.load32(arguments, size), e.constant(bound));
+  };
+  e.if_then(above(offsetof(mk::ProductArgs, x_rows), mkrt::kFewTokens), [&] {
+    e.if_then(above(offsetof(mk::ProductArgs, parts), 0),
+              [&] { e.call("mkb_product_squares", {call.worker, arguments}); });
+  });
 }
 
 void emit_load(Emitter& e, const BodyCall& call, llvm::Value* arguments,

@@ -9,8 +9,12 @@
 namespace mkc {
 namespace {
 
+llvm::Value* size_of_product(Emitter& e, const BodyCall& call, size_t offset) {
+  return e.load32(call.record, offsetof(mkrt::MkGrid, product) + offset);
+}
+
 // Of a product, or of the product of an expert. Sizes are the record's, so that products share their code.
-void fill_product(Fields& f, const Expr& tokens) {
+void fill_product(Fields& f, llvm::Value* tokens) {
   using A = mk::ProductArgs;
   using P = mkrt::MkProduct;
   const Bases& bases = f.call.bases;
@@ -18,7 +22,7 @@ void fill_product(Fields& f, const Expr& tokens) {
   const std::string& x = multiplied_rows(f.grid())->role;
   f.set_operand(offsetof(A, x), x);
   f.set_operand(offsetof(A, norm), "norm");
-  f.set_operand(offsetof(A, squares), "squares");
+  f.set_optional(offsetof(A, squares), bases.workspace, "squares");
   f.set_operand(offsetof(A, out), "out", true);
   f.set_operand(offsetof(A, sums), "sums", true);
   const size_t next = offsetof(A, next);
@@ -38,14 +42,13 @@ void fill_product(Fields& f, const Expr& tokens) {
                           {offsetof(A, silu_mul), offsetof(P, silu_mul)},
                           {offsetof(A, eps), offsetof(P, eps)},
                           {offsetof(A, parts), offsetof(P, parts)},
-                          {offsetof(A, out_rounded), offsetof(P, out_rounded)}})
-    f.set(to, f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + from));
-  f.set(offsetof(A, tokens), f.e.value(tokens));
+                          {offsetof(A, out_rounded), offsetof(P, out_rounded)},
+                          {offsetof(A, picks), offsetof(P, picks)}})
+    f.set(to, size_of_product(f.e, f.call, from));
+  f.set(offsetof(A, tokens), tokens);
   f.set(offsetof(A, column_parts), column_parts(f.grid()));
-  f.set(offsetof(A, picks), picks_rows(f.grid()));
   f.set(offsetof(A, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(A, rounded), f.tensor(x).dtype == DType::bf16);
-  f.set(offsetof(A, scaled), find_operand(f.grid(), "norm") || find_operand(f.grid(), "squares"));
   f.set(offsetof(A, padding), static_cast<int64_t>(mk::padding_of(cols)));
   f.set(offsetof(A, wide_from), wide_from(f.call.schedule, f.call.grid, f.call.engines));
 }
@@ -54,9 +57,9 @@ void fill_product(Fields& f, const Expr& tokens) {
 
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(mk::ProductArgs))};
-  fill_product(f, rows_made(call.schedule.program, f.grid()));
+  fill_product(f, call.tokens);
   f.set(offsetof(mk::ProductArgs, x_rows), e.value(f.tensor("x").shape[0]));
-  if (picks_rows(f.grid())) {
+  if (may_pick(call.schedule.program)) {
     f.set_list(offsetof(mk::ProductArgs, q_len), "q_len");
     f.set_list(offsetof(mk::ProductArgs, first_row), "first_row");
   }
@@ -68,9 +71,9 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   static_assert(offsetof(A, product) == 0);
   Fields f{e, call, e.local(sizeof(A))};
   const Expr& rows = f.tensor("out", true).shape[0];
-  const Expr tokens = floor_div(rows, int_attr(f.grid().attrs, "top_k", 1));
+  llvm::Value* tokens = e.value(floor_div(rows, int_attr(f.grid().attrs, "top_k", 1)));
   fill_product(f, tokens);
-  f.set(offsetof(mk::ProductArgs, x_rows), e.value(tokens));
+  f.set(offsetof(mk::ProductArgs, x_rows), tokens);
   f.set_operand(offsetof(A, expert), "expert");
   f.set_operand(offsetof(A, slot_rows), "slot_rows");
   f.set_operand(offsetof(A, slot_begin), "slot_begin");
@@ -103,7 +106,6 @@ llvm::Value* finish_arguments(Emitter& e, const BodyCall& call) {
   f.set(offsetof(A, out_rounded), out.dtype == DType::bf16);
   f.set(offsetof(A, picks), int64_t{0});
   f.set(offsetof(A, rounded), int64_t{1});
-  f.set(offsetof(A, scaled), scaled);
   f.set_float(offsetof(A, eps), float_attr(f.grid().attrs, "eps", 0));
   return f.base;
 }

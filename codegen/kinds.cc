@@ -47,14 +47,12 @@ class Signature {
     if (grid.body == BodyKind::kPartial)
       for (const Coord& c : grid.coords) parts += " x " + expr(c.extent);
     for (const Wait& wait : grid.waits) waits += waits_once(grid, wait) ? " once" : " each";
-    return fmt::format(
-        "{}{} {} {};{} of {} rows, picked {};norm {} {};padding {};wide {};waits{};notifies {};placed {}",
-        body_name(grid.body), parts, dtype_name(weight.dtype), dtype_name(x.dtype),
-        expr(rows_made(schedule_.program, grid)), expr(x.shape[0]), int_attr(grid.attrs, "picks", 0),
-        find_operand(grid, "norm") != nullptr, find_operand(grid, "squares") != nullptr,
-        static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
-        may_go_wide(schedule_.program, grid), waits, !grid.notifies.empty(),
-        static_cast<int>(schedule_.placements[id.index].kind));
+    return fmt::format("{}{} {} {};{};norm {};padding {};wide {};waits{};notifies {};placed {}",
+                       body_name(grid.body), parts, dtype_name(weight.dtype), dtype_name(x.dtype),
+                       expr(x.shape[0]), find_operand(grid, "norm") != nullptr,
+                       static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
+                       may_go_wide(schedule_.program, grid), waits, !grid.notifies.empty(),
+                       static_cast<int>(schedule_.placements[id.index].kind));
   }
 
  private:

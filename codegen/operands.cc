@@ -14,8 +14,8 @@ const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, s
   return program.tensors[operand->tensor];
 }
 
-bool picks_rows(const TaskGrid& grid) {
-  return int_attr(grid.attrs, "picks", 0) != 0;
+bool may_pick(const TaskProgram& program) {
+  return find_symbol(program.symbols, "q_len").valid();
 }
 
 Expr part_of(const TaskProgram& program, const TaskGrid& grid) {
@@ -40,8 +40,8 @@ uint32_t wide_from(const Schedule& schedule, GridId id, const Engines& engines) 
   const TaskProgram& program = schedule.program;
   const TaskGrid& grid = program.grids[id];
   if (!engines.warpgroups || !may_go_wide(program, grid)) return 0;
-  const Expr& tokens = rows_made(program, grid);
-  const bool reached = bounds(tokens, symbol_bounds(program.symbols)).hi >= mkrt::kWideFrom;
+  const Expr& rows = operand_tensor(program, grid, "x").shape[0];
+  const bool reached = bounds(rows, symbol_bounds(program.symbols)).hi >= mkrt::kWideFrom;
   return reached ? mkrt::kWideFrom : 0;
 }
 

@@ -13,8 +13,8 @@ namespace mkc {
 const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, std::string_view role,
                              bool written = false);
 
-// Whether a product multiplies only the last rows of requests.
-bool picks_rows(const TaskGrid& grid);
+// Whether a product may take the last rows of the requests: a program without their lists has none.
+bool may_pick(const TaskProgram& program);
 
 // Positions of a part of attention.
 Expr part_of(const TaskProgram& program, const TaskGrid& grid);

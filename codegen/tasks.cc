@@ -15,10 +15,6 @@ llvm::Value* TaskCode::record_of(llvm::Value* grid_index) {
   return e_.at(launch_.grids, grid_index, sizeof(mkrt::MkGrid));
 }
 
-BodyCall TaskCode::body_call(GridId id, llvm::Value* record) const {
-  return {s_, lists_, engines_, id, record, launch_.bases, launch_.worker};
-}
-
 std::vector<llvm::Value*> TaskCode::by_kind(GridId id, llvm::Value* record,
                                             const std::function<std::vector<llvm::Value*>(GridId)>& emit) {
   const auto code = std::find_if(kinds_.codes.begin(), kinds_.codes.end(), [&](const auto& kinds) {
@@ -42,6 +38,23 @@ std::vector<llvm::Value*> TaskCode::by_kind(GridId id, llvm::Value* record,
     }
   }
   return {results.begin(), results.end()};
+}
+
+llvm::Value* TaskCode::tokens_of(GridId id, llvm::Value* record) {
+  return by_kind(id, record, [&](GridId kind) {
+    return std::vector{e_.value(rows_made(s_.program, grid(kind)))};
+  })[0];
+}
+
+BodyCall TaskCode::body_call(GridId id, llvm::Value* record) {
+  return {s_,
+          lists_,
+          engines_,
+          id,
+          record,
+          launch_.bases,
+          launch_.worker,
+          multiplies_in_blocks(grid(id)) ? tokens_of(id, record) : nullptr};
 }
 
 Share TaskCode::share(GridId id, llvm::Value* record, llvm::Value* segment) {
@@ -297,8 +310,10 @@ llvm::Value* TaskCode::next_task(GridId id, llvm::Value* record, llvm::Value* ta
   return task;
 }
 
-void TaskCode::for_each_block(GridId id, llvm::Value* record, llvm::Value* segment,
+void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
                               const std::function<void(const TaskBlock&, llvm::Value*)>& visit) {
+  const GridId id = call.grid;
+  llvm::Value* record = call.record;
   if (draws(id)) {
     llvm::Value* tasks = tasks_of(id, record);
     e_.drawing_loop([&] { return next_task(id, record, tasks); }, tasks,
@@ -310,7 +325,7 @@ void TaskCode::for_each_block(GridId id, llvm::Value* record, llvm::Value* segme
   const uint32_t strips = in_blocks ? mkrt::block_strips(static_cast<uint32_t>(elem_bytes(id))) : 1;
   llvm::Value* most = e_.constant(strips);
   if (const uint32_t wide = in_blocks ? wide_from(s_, id, engines_) : 0; wide != 0)
-    most = e_.ir.CreateSelect(e_.ir.CreateICmpUGE(e_.value(tokens_of(id)), e_.constant(wide)),
+    most = e_.ir.CreateSelect(e_.ir.CreateICmpUGE(call.tokens, e_.constant(wide)),
                               e_.constant(mkrt::kWideStrips), most);
   const auto least = [&](llvm::Value* a, llvm::Value* b) {
     return e_.ir.CreateSelect(e_.ir.CreateICmpULT(a, b), a, b);
@@ -337,7 +352,7 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
   look_up(id, record, "mkd_look_up");
   llvm::Value* arguments = emit_arguments(e_, call);
   emit_rows(e_, call, arguments);
-  for_each_block(id, record, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
+  for_each_block(call, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
     begin_task(record, tasks.first);
     wait_for(id, record, tasks, first);
     e_.call("mkd_task_ready", {launch_.worker});

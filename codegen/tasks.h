@@ -43,9 +43,9 @@ class TaskCode {
 
  private:
   const TaskGrid& grid(GridId id) const { return s_.program.grids[id]; }
-  BodyCall body_call(GridId id, llvm::Value* record) const;
-  const Access* streamed(GridId id) const;  // operand; null where there is none
-  Expr tokens_of(GridId id) const;
+  BodyCall body_call(GridId id, llvm::Value* record);
+  llvm::Value* tokens_of(GridId id, llvm::Value* record);  // rows that a product makes
+  const Access* streamed(GridId id) const;                 // operand; null where there is none
   PlacementKind placement(GridId id) const { return s_.placements[id.index].kind; }
   bool draws(GridId id) const { return mode_ == Mode::kMegakernel && draws_tickets(placement(id)); }
   // Emits what depends on the kind within a code: emit(grid) for each, of which the record's runs. Returns
@@ -55,7 +55,7 @@ class TaskCode {
   Share share(GridId id, llvm::Value* record, llvm::Value* segment);
   // Consumer threads: visits the tasks that this worker runs; `first` says whether these are the segment's
   // first.
-  void for_each_block(GridId id, llvm::Value* record, llvm::Value* segment,
+  void for_each_block(const BodyCall& call, llvm::Value* segment,
                       const std::function<void(const TaskBlock& tasks, llvm::Value* first)>& visit);
   void for_each_task(const TaskBlock& tasks, const std::function<void(llvm::Value* task)>& visit);
   // Consumer threads: the task drawn next, or a greater number than there are tasks.

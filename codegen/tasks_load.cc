@@ -32,11 +32,6 @@ bool TaskCode::loads_in_step(GridId id) const {
          std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
 }
 
-// Rows that a product makes.
-Expr TaskCode::tokens_of(GridId id) const {
-  return rows_made(s_.program, grid(id));
-}
-
 TaskCode::Load TaskCode::experts_loader(const BodyCall& call) {
   llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
               *arguments = emit_arguments(e_, call), *bytes = e_.constant(elem_bytes(call.grid));

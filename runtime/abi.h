@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 6;
+constexpr uint32_t kAbiVersion = 7;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -32,8 +32,9 @@ struct MkProduct {
   float eps;                  // of the norm
   uint32_t parts;             // sums of squares of a row of x, where these make the norm
   uint32_t out_rounded;       // to bf16
+  uint32_t picks;             // of x the last row of each request is taken
 };
-static_assert(sizeof(MkProduct) == 40);
+static_assert(sizeof(MkProduct) == 44);
 
 // One task grid. Grids whose code is the same up to these numbers share a kind.
 struct MkGrid {
@@ -48,7 +49,7 @@ struct MkGrid {
   uint64_t operand[kMaxOperands];
   MkProduct product;
 };
-static_assert(sizeof(MkGrid) == 192);
+static_assert(sizeof(MkGrid) == 200);
 constexpr uint64_t kNoOperand = ~uint64_t{0};
 
 // `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker computes its share, or

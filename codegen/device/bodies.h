@@ -59,14 +59,13 @@ struct ProductArgs {
   AS3 const u32* q_len;      // the tokens of each request,
   AS3 const u32* first_row;  // and the first of them
   u32 silu_mul;              // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
-  u32 parts;                 // of a row of x, whose sums of squares are given
+  u32 parts;                 // of a row of x, whose sums of squares are given; 0: they are not
   u32 out_rounded;           // out is bf16
-  // Constants of the code, as picks is.
+  // Constants of the code.
   u32 column_parts;  // that share out the chains
   u32 wide_from;     // tokens from which on warpgroups multiply; 0: never
   u32 normed;        // there is a norm
   u32 rounded;       // x is bf16
-  u32 scaled;        // there is a norm, or squares
   u32 padding;       // Padding
   f32 eps;
 };

@@ -59,7 +59,7 @@ MK_BODY void mkb_partial_f16(Worker* w, const ProductArgs* a, u32 part, u32 stri
 
 MK_BODY void mkb_finish(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
   const ProductInput in(*w, *a);
-  if (a->scaled) {
+  if (a->parts != 0) {
     consumer_barrier();  // others may still read those of the strips before
     mkb_product_squares(w, a);
   }

@@ -7,6 +7,7 @@ using Scratch = ProductScratch;
 
 // Which rows of x are multiplied: all, or the last of each request. Once before the first strip of a segment.
 MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
+  if (!a->picks) return;
   const u32 i = w->thread;
   if (i < a->tokens)
     Scratch(*w).picked[i] = (uint8_t)(a->tokens == a->x_rows ? i : a->first_row[i] + a->q_len[i] - 1);

@@ -38,7 +38,10 @@ MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
   return sum;
 }
 
-// Rows of x as a product takes them: normalised, 0 past the last column.
+constexpr u32 kNoRow = ~0u;
+
+// Rows of x as a product takes them: normalised, 0 past the last column, and where there is no row; then by a
+// load of the first, as a branch around it would keep others from being issued with it.
 struct XRows {
   const ProductArgs& a;
   AS3 const f32* scale;
@@ -48,40 +51,55 @@ struct XRows {
     const f32 v = a.x[row * a.cols + col];
     return a.normed ? v * scale[row] * a.norm[col] : v;
   }
-  // Of an even column and the next: by one load where rows are of even length.
-  MK_INLINE f32x2 pair(u32 row, u32 col) const {
+  MK_INLINE f32x2 pair_at(u32 row, u32 col) const {
     if (a.padding == kPaddingOfOdd) return {at(row, col), at(row, col + 1)};
     if (padded(col)) return {0, 0};
     const f32x2 v = *(AS1 const f32x2*)(a.x + row * a.cols + col);
     return a.normed ? v * scale[row] * *(AS1 const f32x2*)(a.norm + col) : v;
   }
+  template <class W>
+  MK_INLINE u32 packed_at(u32 row, u32 col) const {
+    if (a.rounded) return padded(col) ? 0 : *(AS1 const u32*)((AS1 const uint16_t*)a.x + row * a.cols + col);
+    const f32x2 v = pair_at(row, col);
+    return W::pack(v[0], v[1]);
+  }
+  // Of an even column and the next: by one load where rows are of even length.
+  MK_INLINE f32x2 pair(u32 row, u32 col) const {
+    const f32x2 v = pair_at(row == kNoRow ? 0 : row, col);
+    return row == kNoRow ? 0 : v;
+  }
   // The same as two values of type W: where they are rounded already, without the scale.
   template <class W>
   MK_INLINE u32 packed(u32 row, u32 col) const {
-    if (a.rounded) return padded(col) ? 0 : *(AS1 const u32*)((AS1 const uint16_t*)a.x + row * a.cols + col);
-    const f32x2 v = pair(row, col);
-    return W::pack(v[0], v[1]);
+    const u32 v = packed_at<W>(row == kNoRow ? 0 : row, col);
+    return row == kNoRow ? 0 : v;
   }
   // 8 columns from a multiple of 8 on, where rows have whole ones.
   template <class W>
   MK_INLINE u32x4 piece(u32 row, u32 col) const {
-    if (padded(col)) return 0;
+    if (row == kNoRow || padded(col)) return 0;
     if (a.rounded) return *(AS1 const u32x4*)((AS1 const uint16_t*)a.x + row * a.cols + col);
-    return {packed<W>(row, col), packed<W>(row, col + 2), packed<W>(row, col + 4), packed<W>(row, col + 6)};
+    return {packed_at<W>(row, col), packed_at<W>(row, col + 2), packed_at<W>(row, col + 4),
+            packed_at<W>(row, col + 6)};
   }
   // What the products of a row are yet to be multiplied with.
-  MK_INLINE f32 scale_of(u32 row) const { return a.rounded && a.scaled ? scale[row] : 1; }
+  MK_INLINE f32 scale_of(u32 row) const { return a.rounded && a.parts != 0 ? scale[row] : 1; }
 };
 
-// Accumulators of one strip. Operand is what a lane multiplies one k-step of its warp's columns with, the
-// same for all strips: load() brings it from `in.pair(token, col)`, or packed, which is 0 where there is no
-// token.
-// step() adds the products of the k-step; store() leaves the warp's sums.
+// Accumulators of one strip. Rows are the lane's of x: those that `in.row_of` says the tokens from one on
+// have. Operand is what it multiplies one k-step of its warp's columns with, the same for all strips: load()
+// brings it. step() adds the products of the k-step; store() leaves the warp's sums.
 //
 // f32 weights: multiply-adds. All sizes add up in the same order.
 template <u32 Tokens>
 struct FmaF32 {
   static constexpr u32 tokens = Tokens;
+  template <class In>
+  struct Rows {
+    const In& in;
+    u32 token;
+    MK_INLINE Rows(u32, const In& input, u32 first) : in(input), token(first) {}
+  };
   struct Operand {
     f32x2 x[Tokens];
   };
@@ -91,10 +109,11 @@ struct FmaF32 {
     for (f32& v : sum) v = 0;
   }
   template <class In>
-  MK_INLINE static Operand load(u32 lane, const In& in, u32 token, u32 col) {
+  MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col) {
     Operand o;
     MK_UNROLL
-    for (u32 n = 0; n < Tokens; ++n) o.x[n] = in.pair(token + n, col + lane % 4 * 2);
+    for (u32 n = 0; n < Tokens; ++n)
+      o.x[n] = rows.in.x.pair(rows.in.row_of(rows.token + n), col + lane % 4 * 2);
     return o;
   }
   MK_INLINE void step(u32x4 bits, const Operand& o) {
@@ -118,6 +137,12 @@ struct FmaF32 {
 template <class W>
 struct Mma {
   static constexpr u32 tokens = kFewTokens;
+  template <class In>
+  struct Rows {
+    XRows x;
+    u32 row;
+    MK_INLINE Rows(u32 lane, const In& in, u32 first) : x(in.x), row(in.row_of(first + lane / 4)) {}
+  };
   struct Operand {
     u32 low, high;
   };
@@ -127,9 +152,9 @@ struct Mma {
     for (f32& v : sum) v = 0;
   }
   template <class In>
-  MK_INLINE static Operand load(u32 lane, const In& in, u32 token, u32 col) {
-    const u32 n = token + lane / 4, c = col + lane % 4 * 2;
-    return {in.template packed<W>(n, c), in.template packed<W>(n, c + 8)};
+  MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col) {
+    const u32 c = col + lane % 4 * 2;
+    return {rows.x.template packed<W>(rows.row, c), rows.x.template packed<W>(rows.row, c + 8)};
   }
   MK_INLINE void step(u32x4 bits, const Operand& o) { W::mma(sum, bits, o.low, o.high); }
   // Of as many tokens as there are.
@@ -212,9 +237,9 @@ MK_INLINE void drain_chain(Worker& w, const ProductArgs& a, const In& in, u32 to
   renew_thread(w);
   Turns<Accumulator, Stages> turns;
   turns.clear();
+  const typename Accumulator::template Rows<In> rows(w.lane(), in, token);
   const auto load = [&](u32 tile, u32 step) {
-    return Accumulator::load(w.lane(), in, token,
-                             Shape::col(a, share.chain(w), tile) + step * Shape::step_cols);
+    return Accumulator::load(w.lane(), rows, Shape::col(a, share.chain(w), tile) + step * Shape::step_cols);
   };
   Operand operand[full_steps] = {}, next[full_steps] = {};
   const auto load_next = [&](u32 tile) {

@@ -30,6 +30,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, const
                             u32 chains, const Each& each) {
   using Sums = Mma<W>;
   using Shape = Chains<W>;
+  const typename Sums::template Rows<In> rows(w.lane(), in, share.token);
   MK_ROLLED
   for (u32 chain = first; chain < first + chains; ++chain) {
     Sums part[kBlockStrips];
@@ -41,7 +42,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, const
       typename Sums::Operand x[Shape::full_steps];
       MK_UNROLL
       for (u32 i = 0; i < Shape::full_steps; ++i)
-        x[i] = Sums::load(w.lane(), in, share.token, col + (i < steps ? i * Shape::step_cols : 0));
+        x[i] = Sums::load(w.lane(), rows, col + (i < steps ? i * Shape::step_cols : 0));
       AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.lane();
       MK_UNROLL
       for (u32 s = 0; s < kBlockStrips; ++s) {

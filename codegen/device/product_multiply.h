@@ -14,21 +14,9 @@ struct ProductInput {
   AS3 const uint8_t* picked;
   MK_INLINE ProductInput(const Worker& w, const ProductArgs& a)
       : x{a, ProductScratch(w).scale}, picked(ProductScratch(w).picked) {}
-  MK_INLINE u32 row_of(u32 token) const { return x.a.picks ? picked[token] : token; }
-  // Always a load: a branch around it would keep others from being issued with it.
-  MK_INLINE f32x2 pair(u32 token, u32 col) const {
-    const f32x2 v = x.pair(row_of(token < x.a.tokens ? token : 0), col);
-    return token < x.a.tokens ? v : 0;
-  }
-  template <class W>
-  MK_INLINE u32 packed(u32 token, u32 col) const {
-    const u32 v = x.packed<W>(row_of(token < x.a.tokens ? token : 0), col);
-    return token < x.a.tokens ? v : 0;
-  }
-  // Of a token.
-  template <class W>
-  MK_INLINE u32x4 piece(u32 token, u32 col) const {
-    return x.piece<W>(row_of(token), col);
+  MK_INLINE u32 row_of(u32 token) const {
+    if (token >= x.a.tokens) return kNoRow;
+    return x.a.picks ? picked[token] : token;
   }
   MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
 };
@@ -75,7 +63,7 @@ struct Squares {
 
  private:
   MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
-    return a.rounded && a.scaled && a.x_rows <= kFewTokens && w.warp() < a.tokens;
+    return a.rounded && a.parts != 0 && a.x_rows <= kFewTokens && w.warp() < a.tokens;
   }
   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
     return a.squares + in.row_of(w.warp()) * a.parts;

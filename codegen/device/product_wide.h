@@ -22,15 +22,19 @@ static_assert(kWideStrips == kConsumerWarps);
 struct Pieces {
   static constexpr u32 count = kWideTokens * kPieces / kConsumerThreads;
   static constexpr u32 apart = kConsumerThreads / kPieces;  // tokens
+  XRows x;
+  u32 row[count];
   u32x4 bits[count];
 
-  template <class W, class In>
-  MK_INLINE void load(const Worker& w, const In& in, u32 first, u32 tokens, u32 col) {
+  template <class In>
+  MK_INLINE Pieces(const Worker& w, const In& in, u32 first) : x(in.x) {
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) {
-      const u32 token = w.thread / kPieces + i * apart;
-      bits[i] = token < tokens ? in.template piece<W>(first + token, col + w.thread % kPieces * 8) : 0;
-    }
+    for (u32 i = 0; i < count; ++i) row[i] = in.row_of(first + w.thread / kPieces + i * apart);
+  }
+  template <class W>
+  MK_INLINE void load(const Worker& w, u32 col) {
+    MK_UNROLL
+    for (u32 i = 0; i < count; ++i) bits[i] = x.piece<W>(row[i], col + w.thread % kPieces * 8);
   }
   MK_INLINE void store(const Worker& w, AS3 char* stage) const {
     MK_UNROLL
@@ -56,8 +60,8 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
   Turns<Mma<W>, kWideTokens / kFewTokens> turns;
   turns.clear();
   f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kFewTokens].sum;
-  Pieces x;
-  x.load<W>(w, in, first, tokens, col(0));
+  Pieces x(w, in, first);
+  x.load<W>(w, col(0));
   MK_ROLLED
   for (u32 part = 0; part < parts; ++part) {
     u32x4 weights[steps];
@@ -74,7 +78,7 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
     W::wgmma(low, (const u32*)weights, rows);
     W::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
     // Those of the next part come while this one is multiplied; behind the last, its own again.
-    x.load<W>(w, in, first, tokens, col(least(part + 1, parts - 1)));
+    x.load<W>(w, col(least(part + 1, parts - 1)));
     mk_wgmma_wait(low);
     mk_wgmma_wait(high);
     release_stage(w);

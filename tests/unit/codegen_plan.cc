@@ -94,18 +94,18 @@ std::vector<std::pair<size_t, std::string>> shared_code(const Schedule& s) {
   return shared;
 }
 
-TEST_CASE("products share code with a norm and without, but for the one that picks rows") {
+TEST_CASE("products share code with a norm and without, the one that picks rows, too") {
   const std::string two_layers =
       edited(test::llama_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
   const Schedule s = scheduled(two_layers);
   size_t kinds = 0;
   for (const std::vector<GridId>& code : find_kinds(s).codes) kinds += code.size();
   CHECK(kinds == find_kinds(s).first.size());
-  CHECK(shared_code(s) == std::vector<std::pair<size_t, std::string>>{{5, "l0.q"}, {2, "l0.o"}});
+  CHECK(shared_code(s) == std::vector<std::pair<size_t, std::string>>{{8, "l0.q"}});
   // Those of rows of 128 weights load their activations without asking where padding begins.
   const Schedule full =
       scheduled(edited(two_layers, "\"intermediate_size\": 48", "\"intermediate_size\": 128"));
-  CHECK(shared_code(full) == std::vector<std::pair<size_t, std::string>>{{5, "l0.q"}});
+  CHECK(shared_code(full) == std::vector<std::pair<size_t, std::string>>{{7, "l0.q"}});
 }
 
 TEST_CASE("the record of a product has its sizes") {
@@ -126,7 +126,9 @@ TEST_CASE("the record of a product has its sizes") {
   CHECK(gate_up.tail_cols == 128);
   CHECK(gate_up.silu_mul == 1);
   CHECK(gate_up.eps == 1e-5f);
+  CHECK(gate_up.picks == 0);
   CHECK(product("logits").strips == 7);
+  CHECK(product("logits").picks == 1);
   CHECK(product("l0.down").silu_mul == 0);
   CHECK(product("l0.attend").rows == 0);
 }

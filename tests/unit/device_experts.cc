@@ -197,9 +197,8 @@ ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
     a.product.x = global(reinterpret_cast<float*>(p.rounded.data()));
     a.product.rounded = 1;
     a.product.normed = 0;
-    a.product.scaled = c.gather;
     a.product.squares = global(p.squares.data());
-    a.product.parts = 1;
+    a.product.parts = c.gather;
   }
   a.expert = global(p.routed.expert.data());
   a.slot_rows = global(p.routed.slot_rows.data());

@@ -87,7 +87,7 @@ inline void take_rounded(ProductArgs& a, Rounded& r, uint32_t parts) {
   a.x = global(reinterpret_cast<float*>(r.x.data()));
   a.squares = global(r.squares.data());
   a.parts = parts;
-  a.rounded = a.scaled = 1;
+  a.rounded = 1;
 }
 
 // In segments of `most` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
