@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "runtime/packing.h"
 #include "scheduler/cost.h"
@@ -21,28 +22,47 @@ std::vector<std::vector<GridId>> event_notifiers(const TaskProgram& program) {
 }
 
 // Deals tasks out so that all workers get as many of a grid, give or take one, since the next grid waits for
-// the slowest; and so that the bytes they streamed over the whole step so far stay within one task of each
-// other: those with the fewest get the tasks that are left over.
+// the slowest. Tasks left over go to the workers that have streamed the fewest bytes of the grids that start
+// together, whose slowest is waited for just so; then of the step, so that what is left over of one grid
+// evens out another's.
 class ByteBalance {
  public:
-  explicit ByteBalance(uint32_t workers) : bytes_(workers, 0), order_(workers) {
+  // `most_behind`: bytes that a worker can catch up with.
+  ByteBalance(uint32_t workers, uint64_t most_behind)
+      : most_behind_(most_behind), streamed_(workers), order_(workers) {
     std::iota(order_.begin(), order_.end(), 0u);
+  }
+
+  // Before grids that start together.
+  void start_together() {
+    const auto by_step = [](const Streamed& a, const Streamed& b) { return a.step < b.step; };
+    const uint64_t most = std::max_element(streamed_.begin(), streamed_.end(), by_step)->step;
+    for (Streamed& s : streamed_) s = {0, std::max(s.step, most - std::min(most, most_behind_))};
   }
 
   // Number of tasks for each worker.
   std::vector<uint32_t> deal(uint32_t tasks, uint64_t task_bytes) {
-    const auto workers = static_cast<uint32_t>(bytes_.size());
+    const auto workers = static_cast<uint32_t>(streamed_.size());
     std::vector<uint32_t> share(workers, tasks / workers);
-    std::sort(order_.begin(), order_.end(),
-              [&](uint32_t a, uint32_t b) { return std::pair(bytes_[a], a) < std::pair(bytes_[b], b); });
+    std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
+      return std::tuple(streamed_[a].together, streamed_[a].step, a) <
+             std::tuple(streamed_[b].together, streamed_[b].step, b);
+    });
     for (uint32_t i = 0; i < tasks % workers; ++i) ++share[order_[i]];
-    for (uint32_t w = 0; w < workers; ++w) bytes_[w] += share[w] * task_bytes;
+    for (uint32_t w = 0; w < workers; ++w) {
+      streamed_[w].together += share[w] * task_bytes;
+      streamed_[w].step += share[w] * task_bytes;
+    }
     return share;
   }
 
  private:
-  std::vector<uint64_t> bytes_;  // by worker
-  std::vector<uint32_t> order_;  // workers, to be sorted by bytes
+  struct Streamed {
+    uint64_t together = 0, step = 0;  // bytes of grids that start together, and of the step so far
+  };
+  uint64_t most_behind_;
+  std::vector<Streamed> streamed_;  // by worker
+  std::vector<uint32_t> order_;     // workers, to be sorted by bytes
 };
 
 std::vector<uint32_t> even_shares(uint32_t tasks, uint32_t workers) {
@@ -52,11 +72,21 @@ std::vector<uint32_t> even_shares(uint32_t tasks, uint32_t workers) {
   return share;
 }
 
+// Whether they wait for the same events.
+bool start_together(const TaskGrid& a, const TaskGrid& b) {
+  return std::equal(a.waits.begin(), a.waits.end(), b.waits.begin(), b.waits.end(),
+                    [](const Wait& x, const Wait& y) { return x.event == y.event; });
+}
+
 void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<GridId>& order,
                   bool balance_grids) {
   const TaskProgram& program = schedule.program;
   const std::vector<int64_t> symbols = decode_symbols(program);
-  ByteBalance balance(schedule.workers);
+  // A worker that has none of a grid fills its ring and stands still until the grid is done. In simulated
+  // steps it catches up with half a ring.
+  const ByteBalance fresh(schedule.workers, uint64_t{schedule.ring.stages} * schedule.ring.stage_bytes / 2);
+  ByteBalance balance = fresh;
+  const TaskGrid* before = nullptr;
   schedule.streams.assign(schedule.workers, {});
   for (GridId g : order) {
     const PlacementKind kind = schedule.placements[g.index].kind;
@@ -67,7 +97,9 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
     }
     const auto tasks = static_cast<uint32_t>(task_count(program.grids[g], symbols));
     const uint64_t bytes = task_cost(program, g, machine, symbols).stream_bytes;
-    if (balance_grids) balance = ByteBalance(schedule.workers);
+    if (balance_grids) balance = fresh;
+    if (!before || !start_together(*before, program.grids[g])) balance.start_together();
+    before = &program.grids[g];
     const std::vector<uint32_t> share =
         bytes == 0 ? even_shares(tasks, schedule.workers) : balance.deal(tasks, bytes);
     uint32_t first = 0;

@@ -161,6 +161,20 @@ TEST_CASE("streamed bytes stay within one strip of the largest grid, and strips 
   }
 }
 
+TEST_CASE("of grids that start together nobody has two strips while another has none") {
+  const test::ModelShape shape{
+      .layers = 3, .hidden = 512, .heads = 8, .kv_heads = 8, .head_dim = 64, .feed_forward = 2048};
+  const Schedule s = placed(shape, 100);  // q, k and v have 32 strips each; down leaves 68 behind
+  for (const auto& stream : s.streams)
+    for (const char* layer : {"l0", "l1", "l2"}) {
+      uint32_t strips = 0;
+      for (const Segment& segment : stream)
+        for (const char* grid : {".q", ".k", ".v"})
+          if (s.program.grids[segment.grid].name == std::string(layer) + grid) strips += segment.count;
+      CHECK(strips <= 1);
+    }
+}
+
 TEST_CASE("bytes leveled in each grid alone add up on the first workers") {
   Result<Schedule> placed =
       place(model_program({.layers = 3}), machine(), {.workers = 3, .balance_grids = true});
