@@ -36,13 +36,16 @@ size_t operand_place(BodyKind body, std::string_view role, bool written) {
   MKC_BUG("a body has no role " + std::string(role));
 }
 
+static_assert(kLeastWide == mkrt::kFewTokens + 1);
+
 uint32_t wide_from(const Schedule& schedule, GridId id, const Engines& engines) {
   const TaskProgram& program = schedule.program;
   const TaskGrid& grid = program.grids[id];
-  if (!engines.warpgroups || !may_go_wide(program, grid)) return 0;
+  const uint32_t from = engines.warpgroups ? wide_from(program, grid) : 0;
+  if (from == 0) return 0;
   const Expr& rows = operand_tensor(program, grid, "x").shape[0];
-  const bool reached = bounds(rows, symbol_bounds(program.symbols)).hi >= mkrt::kWideFrom;
-  return reached ? mkrt::kWideFrom : 0;
+  const bool reached = bounds(rows, symbol_bounds(program.symbols)).hi >= from;
+  return reached ? from : 0;
 }
 
 }  // namespace mkc

@@ -41,9 +41,8 @@ std::vector<llvm::Value*> TaskCode::by_kind(GridId id, llvm::Value* record,
 }
 
 llvm::Value* TaskCode::tokens_of(GridId id, llvm::Value* record) {
-  return by_kind(id, record, [&](GridId kind) {
-    return std::vector{e_.value(rows_made(s_.program, grid(kind)))};
-  })[0];
+  return by_kind(id, record,
+                 [&](GridId kind) { return std::vector{e_.value(rows_made(s_.program, grid(kind)))}; })[0];
 }
 
 BodyCall TaskCode::body_call(GridId id, llvm::Value* record) {

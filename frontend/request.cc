@@ -72,11 +72,23 @@ Result<T> read_choice(const Document& document, const Node& node, std::string_vi
                         fmt::format("{} is {}, expected {}", what, describe(node), fmt::join(names, ", ")));
 }
 
+Status read_wide_from(const Document& document, const Node& schedule, ModelOptions& options) {
+  MKC_TRY(node, optional_field(document, schedule, "wide_from", Kind::kInt));
+  if (!node) return {};
+  const bool fits = node->integer >= kLeastWide && node->integer <= kWideFrom;
+  if (!fits)
+    return document.error(
+        node->place, fmt::format("wide_from is {}, expected {} to {}", node->integer, kLeastWide, kWideFrom));
+  options.wide_from = node->integer;
+  return {};
+}
+
 Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options) {
   MKC_TRY_STATUS(check_keys(document, schedule, "schedule",
-                            {"workers", "batch_invariant", "scheduler", "placement", "split"}));
+                            {"workers", "batch_invariant", "wide_from", "scheduler", "placement", "split"}));
   MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
   if (invariant) options.batch_invariant = invariant->boolean;
+  MKC_TRY_STATUS(read_wide_from(document, schedule, options));
   MKC_TRY_STATUS(read_count(document, schedule, "workers", options.workers));
   if (const Node* node = find(schedule, "scheduler")) {
     MKC_TRY(scheduler, read_choice(document, *node, "scheduler", kSchedulers, scheduler_name));
@@ -189,6 +201,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   override_with(options.context, overrides.context);
   override_with(options.kv_dtype, overrides.kv_dtype);
   override_with(options.batch_invariant, overrides.batch_invariant);
+  override_with(options.wide_from, overrides.wide_from);
   override_with(options.workers, overrides.workers);
   override_with(options.scheduler, overrides.scheduler);
   override_with(options.family, overrides.family);
@@ -204,6 +217,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.target = options.target.value_or("sm_90a");
   request.kv_dtype = options.kv_dtype;
   request.batch_invariant = options.batch_invariant.value_or(false);
+  request.wide_from = static_cast<uint32_t>(options.wide_from.value_or(kWideFrom));
   request.workers = options.workers;
   request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
   request.placements = options.placements;
@@ -232,6 +246,7 @@ std::string resolved_yaml(const CompileRequest& request) {
                      request.max_requests, request.context);
   out += fmt::format("kv: {{dtype: {}}}\n", request.kv_dtype ? dtype_name(*request.kv_dtype) : "weights");
   std::string schedule = fmt::format("batch_invariant: {}", request.batch_invariant);
+  if (request.wide_from != kWideFrom) schedule += fmt::format(", wide_from: {}", request.wide_from);
   if (request.workers) schedule += fmt::format(", workers: {}", *request.workers);
   schedule += fmt::format(", scheduler: {}", scheduler_name(request.scheduler));
   std::vector<std::string> rules;

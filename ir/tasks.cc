@@ -65,10 +65,11 @@ const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid) {
   return program.tensors[made->tensor].shape[split ? 2 : 0];
 }
 
-bool may_go_wide(const TaskProgram& program, const TaskGrid& grid) {
-  if (grid.body != BodyKind::kProduct || int_attr(grid.attrs, "invariant", 0) != 0) return false;
+uint32_t wide_from(const TaskProgram& program, const TaskGrid& grid) {
+  if (grid.body != BodyKind::kProduct) return 0;
   const Tensor& weight = program.tensors[find_operand(grid, "weight")->tensor];
-  return dtype_bytes(weight.dtype) == 2 && weight.shape[1].constant() % 8 == 0;
+  const bool can = dtype_bytes(weight.dtype) == 2 && weight.shape[1].constant() % 8 == 0;
+  return can ? static_cast<uint32_t>(int_attr(grid.attrs, "wide_from", 0)) : 0;
 }
 
 }  // namespace mkc

@@ -107,9 +107,12 @@ struct Event {
 struct TaskProgram;
 // Rows that a product makes, whole or in part.
 const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid);
-// Whether warpgroups may multiply what a product has, where there are such instructions: weights of 2 bytes,
-// in rows of whole 16-byte pieces, and sums whose order may depend on the number of tokens.
-bool may_go_wide(const TaskProgram& program, const TaskGrid& grid);
+// The tokens from which on warpgroups multiply at least, and where nothing else is asked for.
+constexpr uint32_t kLeastWide = 9, kWideFrom = 65;
+// The tokens from which on they multiply in a product, where there are such instructions; 0: never, as
+// its weights are not of 2 bytes in rows of whole 16-byte pieces, or sums are to have one order for all
+// numbers of tokens.
+uint32_t wide_from(const TaskProgram& program, const TaskGrid& grid);
 
 struct TaskProgram {
   std::string name;

@@ -41,6 +41,8 @@ void GridCheck::check() {
   check_coords();
   check_rows();
   check_rounding();
+  if (const int64_t from = int_attr(grid.attrs, "wide_from", UINT32_MAX); from < kLeastWide)
+    v.report(18, site, fmt::format("wide_from is {}, expected at least {}", from, kLeastWide));
   if (multiplies(grid) || grid.body == BodyKind::kFinish) check_strips();
   if (grid.body == BodyKind::kPartial) check_parts();
   if (grid.body == BodyKind::kExpert) check_slots();

@@ -33,7 +33,6 @@ constexpr uint32_t kChains = 8;
 constexpr uint32_t kFewTokens = 8;     // that one matrix instruction takes
 constexpr uint32_t kManyTokens = 64;   // of a group
 constexpr uint32_t kWideTokens = 128;  // of a group, where warpgroups multiply
-constexpr uint32_t kWideFrom = kManyTokens + 1;
 constexpr uint32_t kGroupTokens = 16;  // of f32 weights
 constexpr uint32_t kBlockStrips = 4;   // of 2-byte weights; of f32 weights 1
 constexpr uint32_t kWideStrips = 8;    // where warpgroups multiply

@@ -226,9 +226,9 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
   round_activations(fusion);
   for (const RopeTable& rope : graph.ropes)
     fusion.program.ropes.push_back({fusion.use(rope.tensor), rope.inv_freq, rope.scale});
-  if (options.batch_invariant)
-    for (TaskGrid& grid : fusion.program.grids)
-      if (multiplies(grid)) set_attr(grid.attrs, "invariant", int64_t{1});
+  for (TaskGrid& grid : fusion.program.grids)
+    if (options.wide_from != 0 && grid.body == BodyKind::kProduct)
+      set_attr(grid.attrs, "wide_from", int64_t{options.wide_from});
   return std::move(fusion.program);
 }
 

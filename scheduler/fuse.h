@@ -7,9 +7,8 @@ namespace mkc {
 
 struct FuseOptions {
   uint32_t workers = 132;  // that share the tasks of experts
-  // Products add up in an order that does not depend on how many tokens a step has. Else warpgroups may
-  // multiply more than 64 where weights have 2 bytes, which is faster.
-  bool batch_invariant = false;
+  // The tokens from which on warpgroups may multiply, which add up in another order; 0: never.
+  uint32_t wide_from = kWideFrom;
 };
 
 // Requires: an op graph with the frontend's symbols. Ensures: every op is part of at least one grid; every

@@ -94,7 +94,7 @@ Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
 }
 
 bool goes_wide(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
-  return m.warpgroups && tokens >= mkrt::kWideFrom && may_go_wide(program, grid);
+  return m.warpgroups && mkrt::is_wide(static_cast<uint32_t>(tokens), wide_from(program, grid));
 }
 
 // By warpgroups: the consumers load activations once for the strips of a block.

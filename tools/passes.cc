@@ -49,7 +49,9 @@ uint32_t workers_of(const Compilation& c) {
 }
 
 Status make_grids(Compilation& c) {
-  return take(fuse(std::get<OpGraph>(c.module), {workers_of(c), c.request.batch_invariant}), c);
+  return take(
+      fuse(std::get<OpGraph>(c.module), {workers_of(c), c.request.batch_invariant ? 0 : c.request.wide_from}),
+      c);
 }
 
 EventCosts event_costs(const Compilation& c) {

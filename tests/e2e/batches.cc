@@ -253,7 +253,7 @@ TEST_CASE("a request's bits are those it gets alone, whatever runs beside it") {
   }
 }
 
-TEST_CASE("steps of more than 64 rows go by warpgroups, unless bits are to be the same in all steps") {
+TEST_CASE("steps of more than 64 rows or as asked go by warpgroups, unless bits are to be the same in all") {
   for (const Type type : {Type::kBf16, Type::kF16}) {
     CAPTURE(reference::type_name(type));
     const Shape shape = small("qwen3", type);
@@ -276,6 +276,10 @@ TEST_CASE("steps of more than 64 rows go by warpgroups, unless bits are to be th
     CHECK(!same_bits(invariant, wide));
     build.batch_invariant = false;
     CHECK(same_bits(invariant, fed(build, 16)));
+    build.wide_from = 9;
+    const std::vector<Sequence> early = fed(build, 16);
+    CHECK(!same_bits(invariant, early));
+    CHECK(row_errors(model, early)[errors.size() / 2] <= 1.2 * others[others.size() / 2]);
   }
 }
 

@@ -13,7 +13,7 @@ void run_split(Problem& p, ProductArgs a, u32 parts, bool bulk = true, u32 most 
   a.sums = global(sums.data());
   a.column_parts = parts;
   ProductArgs partial = a;
-  partial.scaled = 0;  // what the norm asks for comes behind the sums
+  partial.parts = 0;  // what the norm asks for comes behind the sums
   const u32 tasks = a.strips * parts;
   Sides s;
   s.load = [&](Worker& w) {
