@@ -217,7 +217,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.target = options.target.value_or("sm_90a");
   request.kv_dtype = options.kv_dtype;
   request.batch_invariant = options.batch_invariant.value_or(false);
-  request.wide_from = static_cast<uint32_t>(options.wide_from.value_or(kWideFrom));
+  request.wide_from = options.wide_from;
   request.workers = options.workers;
   request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
   request.placements = options.placements;
@@ -246,7 +246,7 @@ std::string resolved_yaml(const CompileRequest& request) {
                      request.max_requests, request.context);
   out += fmt::format("kv: {{dtype: {}}}\n", request.kv_dtype ? dtype_name(*request.kv_dtype) : "weights");
   std::string schedule = fmt::format("batch_invariant: {}", request.batch_invariant);
-  if (request.wide_from != kWideFrom) schedule += fmt::format(", wide_from: {}", request.wide_from);
+  if (request.wide_from) schedule += fmt::format(", wide_from: {}", *request.wide_from);
   if (request.workers) schedule += fmt::format(", workers: {}", *request.workers);
   schedule += fmt::format(", scheduler: {}", scheduler_name(request.scheduler));
   std::vector<std::string> rules;

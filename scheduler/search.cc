@@ -137,6 +137,10 @@ Result<SearchReport> search_placements(const TaskProgram& program, const Machine
 std::string to_string(const SearchReport& report) {
   std::string text = fmt::format("-O3: {} trial{}, {}", report.trials, report.trials == 1 ? "" : "s",
                                  report.complete ? "no other change gains more" : "the budget is spent");
+  if (report.wide.from != 0)
+    text += fmt::format("; wide_from: {}, simulated steps to those before: {}", report.wide.from,
+                        report.wide.figures);
+  if (report.chosen.empty() && report.wide.from != 0) return text;
   if (report.chosen.empty()) return text + "; nothing is better than without it";
   text += "; placement: {";
   for (const PlacementRule& rule : report.chosen)

@@ -6,12 +6,14 @@
 
 #include "ir/schedule.h"
 #include "scheduler/machine.h"
+#include "scheduler/wide_by_cost.h"
 
 namespace mkc {
 
 struct SearchBudget {
   double seconds = 10;  // no trial begins later
   uint32_t trials = UINT32_MAX;
+  bool wide = false;  // warpgroups may multiply from fewer tokens on; tried first, and not counted
 };
 
 struct SearchReport {
@@ -19,6 +21,7 @@ struct SearchReport {
   bool complete = false;              // no change of one kind of grid would gain more
   std::vector<PlacementRule> chosen;  // by pattern, other than without the search
   std::string figures;  // steps of the whole model by those without the search; "": nothing chosen
+  WideChoice wide{};
 };
 
 // Changes the placements of one kind of a layer's grids after the other, as long as the steps of the first

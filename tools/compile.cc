@@ -112,6 +112,8 @@ nlohmann::json summary(const Compilation& c, const GpuBuild& build, const std::s
   if (c.search) {
     out["search"] = {
         {"trials", c.found.trials}, {"complete", c.found.complete}, {"figures", c.found.figures}};
+    if (c.found.wide.from != 0)
+      out["search"]["wide_from"] = {{"from", c.found.wide.from}, {"figures", c.found.wide.figures}};
     for (const PlacementRule& rule : c.found.chosen)
       out["search"]["placement"][rule.grids] = placement_name(rule.kind);
   }

@@ -49,9 +49,8 @@ uint32_t workers_of(const Compilation& c) {
 }
 
 Status make_grids(Compilation& c) {
-  return take(
-      fuse(std::get<OpGraph>(c.module), {workers_of(c), c.request.batch_invariant ? 0 : c.request.wide_from}),
-      c);
+  const int64_t wide_from = c.request.batch_invariant ? 0 : c.request.wide_from.value_or(kWideFrom);
+  return take(fuse(std::get<OpGraph>(c.module), {workers_of(c), static_cast<uint32_t>(wide_from)}), c);
 }
 
 EventCosts event_costs(const Compilation& c) {
@@ -78,6 +77,7 @@ void add_split_reasons(Compilation& c) {
 
 Status make_placement(Compilation& c) {
   if (Status s = check_lists(std::get<TaskProgram>(c.module)); !s.ok()) return s;
+  if (c.search) c.search->wide = !c.request.batch_invariant && !c.request.wide_from;
   const PlaceOptions options{workers_of(c),      c.balance_grids,      c.request.scheduler,
                              c.keep_activations, c.request.placements, c.search};
   if (Status s = take(place(std::get<TaskProgram>(c.module), c.machine, options, &c.found), c); !s.ok())

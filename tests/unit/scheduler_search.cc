@@ -123,7 +123,41 @@ TEST_CASE("what is asked for is not searched") {
   CHECK_FALSE(draws_tickets(kinds.at("l1.o")));
 }
 
+// Steps of up to 64 tokens, which products may take by warpgroups from 65 on.
+TaskProgram wide_program() {
+  TaskProgram p = model_program({.hidden = 512, .feed_forward = 2048, .context = 256, .tokens = 64});
+  for (TaskGrid& grid : p.grids)
+    if (grid.body == BodyKind::kProduct) set_attr(grid.attrs, "wide_from", int64_t{65});
+  Symbol rows{"q_len", {1, 64}, {}};
+  rows.length = symbol(p.symbols.add({"B", {1, 4}, {}}));
+  p.symbols.add(rows);
+  return p;
+}
+
+TEST_CASE("the search has warpgroups multiply from fewer tokens on where that is shorter and allowed") {
+  Machine m = load_machine("h100").value();
+  const auto found = [&](double bytes_per_ns, bool allowed) {
+    m.wgmma_bytes_per_ns = bytes_per_ns;
+    PlaceOptions options{3};
+    options.search = SearchBudget{1e9, 0, allowed};
+    SearchReport report;
+    const Schedule s = place(wide_program(), m, options, &report).value();
+    const int64_t from =
+        int_attr(s.program.grids[test::find_grid(s.program, "l1.down")].attrs, "wide_from", 0);
+    CHECK(from == (report.wide.from == 0 ? 65 : report.wide.from));
+    CHECK(report.wide.figures.empty() == (report.wide.from == 0));
+    return report.wide.from;
+  };
+  CHECK(found(1e3, true) < 65);
+  CHECK(found(1e3, true) > 0);
+  CHECK(found(1e3, false) == 0);
+  CHECK(found(1e-3, true) == 0);
+}
+
 TEST_CASE("a report of a search says what was chosen") {
+  CHECK(to_string(SearchReport{0, true, {}, "", {17, "16 mixed 0.800"}}) ==
+        "-O3: 0 trials, no other change gains more; wide_from: 17, simulated steps to those before: 16 mixed "
+        "0.800");
   CHECK(to_string(SearchReport{1, false, {}, ""}) ==
         "-O3: 1 trial, the budget is spent; nothing is better than without it");
   CHECK(to_string(SearchReport{12,
