@@ -27,14 +27,22 @@ bool is_uneven(const TaskProgram& program, const TaskGrid& product, uint32_t wor
   return alone && static_cast<double>(most * workers) > kUneven * static_cast<double>(strips);
 }
 
-// Kinds of the layers' products, in the order of the program.
+// Whether all grids of the pattern are products that can be split: in some layers it may name experts.
+bool may_split_all(const TaskProgram& program, const std::string& pattern) {
+  return std::all_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& grid) {
+    return !is_named(grid, pattern) || why_not_split(program, grid, kTriedParts[0]).empty();
+  });
+}
+
+// Kinds of the first layers' products, in the order of the program.
 std::vector<std::string> candidates(const TaskProgram& program, const SplitOptions& options) {
   std::vector<std::string> found;
-  for (const TaskGrid& grid : program.grids) {
+  const TaskProgram layers = first_layers(program);
+  for (const TaskGrid& grid : layers.grids) {
     const std::string pattern = layer_pattern(grid);
     const bool asked = std::any_of(options.rules.begin(), options.rules.end(),
                                    [&](const SplitRule& rule) { return is_named(grid, rule.grids); });
-    if (pattern.empty() || asked || !why_not_split(program, grid, kTriedParts[0]).empty()) continue;
+    if (pattern.empty() || asked || !may_split_all(program, pattern)) continue;
     if (!options.thorough && !is_uneven(program, grid, options.costs.workers)) continue;
     if (std::find(found.begin(), found.end(), pattern) == found.end()) found.push_back(pattern);
   }

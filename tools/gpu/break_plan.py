@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 MAGIC = struct.pack("<I", 0x316B6D70)  # kPlanMagic of runtime/abi.h
-HEADER, GRID = 16, 192
+HEADER, GRID = 16, 200
 WAITS, NOTIFIES, OPERANDS = 16, 24, range(40, 152, 8)  # offsets of wait_base, notify_base, operand in a grid's record
 
 
