@@ -55,9 +55,9 @@ void Fields::set_list(size_t offset, std::string_view name) {
 
 void Fields::set_next(size_t offset) {
   using N = mk::NextArgs;
-  set_operand(offset + offsetof(N, norm), "next_norm");
-  set_operand(offset + offsetof(N, rounded), "rounded", true);
-  set_operand(offset + offsetof(N, squares), "squares", true);
+  set_optional(offset + offsetof(N, norm), call.bases.weights, "next_norm");
+  set_optional(offset + offsetof(N, rounded), call.bases.workspace, "rounded", true);
+  set_optional(offset + offsetof(N, squares), call.bases.workspace, "squares", true);
 }
 
 }  // namespace mkc

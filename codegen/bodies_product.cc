@@ -9,10 +9,6 @@
 namespace mkc {
 namespace {
 
-llvm::Value* size_of_product(Emitter& e, const BodyCall& call, size_t offset) {
-  return e.load32(call.record, offsetof(mkrt::MkGrid, product) + offset);
-}
-
 // Of a product, or of the product of an expert. Sizes are the record's, so that products share their code.
 void fill_product(Fields& f, llvm::Value* tokens) {
   using A = mk::ProductArgs;
@@ -25,10 +21,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set_optional(offsetof(A, squares), bases.workspace, "squares");
   f.set_operand(offsetof(A, out), "out", true);
   f.set_operand(offsetof(A, sums), "sums", true);
-  const size_t next = offsetof(A, next);
-  f.set_optional(next + offsetof(mk::NextArgs, norm), bases.weights, "next_norm");
-  f.set_optional(next + offsetof(mk::NextArgs, rounded), bases.workspace, "rounded", true);
-  f.set_optional(next + offsetof(mk::NextArgs, squares), bases.workspace, "squares", true);
+  f.set_next(offsetof(A, next));
   f.set_optional(offsetof(A, bias), bases.weights, "bias");
   f.set_optional(offsetof(A, residual), bases.workspace, "residual");
   f.set_optional(offsetof(A, best_value), bases.workspace, "best_value", true);
@@ -44,7 +37,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
                           {offsetof(A, parts), offsetof(P, parts)},
                           {offsetof(A, out_rounded), offsetof(P, out_rounded)},
                           {offsetof(A, picks), offsetof(P, picks)}})
-    f.set(to, size_of_product(f.e, f.call, from));
+    f.set(to, f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + from));
   f.set(offsetof(A, tokens), tokens);
   f.set(offsetof(A, column_parts), column_parts(f.grid()));
   f.set(offsetof(A, normed), find_operand(f.grid(), "norm") != nullptr);

@@ -1,5 +1,7 @@
 #include "ir/tasks.h"
 
+#include <algorithm>
+
 namespace mkc {
 
 const char* body_name(BodyKind kind) {
@@ -28,6 +30,10 @@ const char* body_name(BodyKind kind) {
       return "finish";
   }
   MKC_BUG("unknown body");
+}
+
+bool streams(const TaskGrid& grid) {
+  return std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; });
 }
 
 const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written) {

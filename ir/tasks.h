@@ -84,8 +84,12 @@ struct TaskGrid {
 // The operand of a role; null where the grid has none. `written`: of the role among the writes.
 const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written = false);
 
+// Whether a loader brings something for its tasks ahead of events.
+bool streams(const TaskGrid& grid);
+
 // Whether its tasks multiply with weights: of a product or its part, or of an expert's.
 bool multiplies(const TaskGrid& grid);
+
 // Strips of 16 weight rows that a task of it multiplies: `strips` of an expert, or 1.
 int64_t task_strips(const TaskGrid& grid);
 // Whether a worker takes strips that follow each other together: those of one part, where it is split.

@@ -16,10 +16,6 @@ bool has_symbolic_extent(const TaskGrid& grid) {
                      [](const Coord& c) { return uses_symbol(c.extent); });
 }
 
-bool streams(const TaskGrid& grid) {
-  return std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; });
-}
-
 // Whose parts a grid merges; nothing where it does no such thing.
 std::optional<BodyKind> merged_body(const TaskGrid& grid) {
   if (grid.body == BodyKind::kCombine) return BodyKind::kAttend;

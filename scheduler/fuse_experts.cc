@@ -1,5 +1,6 @@
 #include "ir/values.h"
 #include "runtime/packing.h"
+#include "scheduler/ceil.h"
 #include "scheduler/fuse.h"
 #include "scheduler/fuse_build.h"
 
@@ -8,10 +9,6 @@ namespace {
 
 constexpr int64_t kPairedRows = kTileRows / 2;  // of gate, then of up, in a strip of both
 static_assert(kMostStrips == mkrt::kBlockStrips);
-
-int64_t ceil_of(int64_t n, int64_t by) {
-  return (n + by - 1) / by;
-}
 
 // Strips of a task: as many as are multiplied together, unless the worker that has most of them then has more
 // than with tasks of one strip, where the fewest experts have tokens.

@@ -6,14 +6,6 @@
 
 namespace mkc {
 
-namespace {
-
-bool streams(const TaskGrid& grid) {
-  return std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; });
-}
-
-}  // namespace
-
 bool Simulator::is_ready(GridId grid) const {
   return step_.schedule->placements[grid.index].kind == PlacementKind::kReady;
 }

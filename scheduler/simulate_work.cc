@@ -4,16 +4,13 @@
 #include <string_view>
 
 #include "runtime/abi.h"
+#include "scheduler/ceil.h"
 
 namespace mkc {
 namespace {
 
 constexpr int64_t kMergedRows = 8;      // query rows that the warps of an attend task add up at a time
 constexpr int64_t kMergedColumns = 64;  // and columns
-
-int64_t ceil_of(int64_t n, int64_t by) {
-  return (n + by - 1) / by;
-}
 
 int64_t region_elements(const Step& step, const Region& region, std::span<const int64_t> coords) {
   int64_t elements = 1;

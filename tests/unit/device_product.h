@@ -90,6 +90,27 @@ inline void take_rounded(ProductArgs& a, Rounded& r, uint32_t parts) {
   a.rounded = 1;
 }
 
+// What a product with a residual and a next norm leaves.
+struct Left {
+  std::vector<float> out, squares;
+  std::vector<uint16_t> rounded;
+  bool operator==(const Left&) const = default;
+};
+
+// Of rows that came rounded, in 5 parts of sums of squares; `run` runs the product.
+template <class Run>
+Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
+  const std::vector<float> next = random_floats(c.rows, 6);
+  Left l{std::vector<float>(size_t{c.tokens} * c.rows), std::vector<float>(c.tokens * p.shape.strips),
+         std::vector<uint16_t>(size_t{c.tokens} * c.rows)};
+  ProductArgs a = make_args(c, p, l.out);
+  take_rounded(a, in, 5);
+  a.residual = global(p.residual.data());
+  a.next = {global(next.data()), global(reinterpret_cast<char*>(l.rounded.data())), global(l.squares.data())};
+  run(a);
+  return l;
+}
+
 // In segments of `most` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
 // picked, where args pick rows.
 inline void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk = true, u32 most = ~0u,

@@ -39,22 +39,9 @@ TEST_CASE("nor do they of rows that came rounded, nor those of what the next nor
   Case c{40, 700, 80, true};
   Problem p = make_problem(c);
   Rounded in = round_input(c, p, 5);
-  const std::vector<float> next = random_floats(c.rows, 6);
-  struct Left {
-    std::vector<float> out, squares;
-    std::vector<uint16_t> rounded;
-  };
   const auto left = [&](uint32_t tokens) {
     c.tokens = tokens;
-    Left l{std::vector<float>(tokens * c.rows), std::vector<float>(tokens * p.shape.strips),
-           std::vector<uint16_t>(tokens * c.rows)};
-    ProductArgs a = make_args(c, p, l.out);
-    take_rounded(a, in, 5);
-    a.residual = global(p.residual.data());
-    a.next = {global(next.data()), global(reinterpret_cast<char*>(l.rounded.data())),
-              global(l.squares.data())};
-    run(c, p, a);
-    return l;
+    return leave(c, p, in, [&](const ProductArgs& a) { run(c, p, a); });
   };
   const Left all = left(80);
   for (const uint32_t tokens : {2u, 3u, 8u, 9u, 17u, 64u}) {
