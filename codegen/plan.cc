@@ -60,9 +60,15 @@ mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
   return record;
 }
 
-mkrt::MkSegment segment_record(const Schedule& s, const Segment& segment) {
-  const bool table = s.placements[segment.grid.index].kind == PlacementKind::kTable;
-  return {segment.grid.index, segment.first, table ? segment.count : mkrt::kRangeCount, 0};
+mkrt::MkSegment segment_record(const Schedule& s, uint32_t worker, const Segment& segment) {
+  switch (s.placements[segment.grid.index].kind) {
+    case PlacementKind::kTable:
+      return {segment.grid.index, segment.first, segment.count, 0};
+    case PlacementKind::kRange:
+      return {segment.grid.index, range_share(s, segment.grid, worker), mkrt::kRangeCount, 0};
+    default:
+      return {segment.grid.index, 0, mkrt::kRangeCount, 0};
+  }
 }
 
 template <class T>
@@ -88,8 +94,8 @@ std::vector<std::byte> make_plan(const Schedule& s, const Kinds& kinds) {
   for (const std::vector<Segment>& stream : s.streams)
     append(blob, begin += static_cast<uint32_t>(stream.size()));
   align(blob);
-  for (const std::vector<Segment>& stream : s.streams)
-    for (const Segment& segment : stream) append(blob, segment_record(s, segment));
+  for (uint32_t w = 0; w < s.workers; ++w)
+    for (const Segment& segment : s.streams[w]) append(blob, segment_record(s, w, segment));
   return blob;
 }
 

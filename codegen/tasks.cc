@@ -57,15 +57,15 @@ BodyCall TaskCode::body_call(GridId id, llvm::Value* record) {
 }
 
 Share TaskCode::share(GridId id, llvm::Value* record, llvm::Value* segment) {
-  if (mode_ == Mode::kMegakernel && s_.placements[id.index].kind != PlacementKind::kRange) {
-    llvm::Value* first = e_.load32(segment, offsetof(mkrt::MkSegment, first));
+  const bool planned = mode_ == Mode::kMegakernel;
+  llvm::Value* first = planned ? e_.load32(segment, offsetof(mkrt::MkSegment, first)) : launch_.worker_index;
+  if (planned && s_.placements[id.index].kind != PlacementKind::kRange)
     return {first, e_.ir.CreateAdd(first, e_.load32(segment, offsetof(mkrt::MkSegment, count)))};
-  }
   llvm::Value* tasks = tasks_of(id, record);
-  const auto bound = [&](llvm::Value* w) {
-    return e_.ir.CreateUDiv(e_.ir.CreateMul(tasks, w), e_.constant(s_.workers));
+  const auto bound = [&](llvm::Value* share) {
+    return e_.ir.CreateUDiv(e_.ir.CreateMul(tasks, share), e_.constant(s_.workers));
   };
-  return {bound(launch_.worker_index), bound(e_.ir.CreateAdd(launch_.worker_index, e_.constant(1)))};
+  return {bound(first), bound(e_.ir.CreateAdd(first, e_.constant(1)))};
 }
 
 llvm::Value* TaskCode::tasks_of(const RaggedRows& ragged) {

@@ -52,8 +52,8 @@ struct MkGrid {
 static_assert(sizeof(MkGrid) == 200);
 constexpr uint64_t kNoOperand = ~uint64_t{0};
 
-// `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker computes its share, or
-// draws task after task.
+// `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker takes share `first` of
+// as many as there are workers, or draws task after task.
 struct MkSegment {
   uint32_t grid;
   uint32_t first;

@@ -109,6 +109,8 @@ Status check_plan(const Manifest& manifest, std::span<const std::byte> plan) {
     const auto segment = *value_at<MkSegment>(plan, layout.segments + uint64_t{i} * sizeof(MkSegment));
     if (segment.grid >= header->grids)
       return fail(fmt::format("segment {} names grid {} of {}", i, segment.grid, header->grids));
+    if (segment.count == kRangeCount && segment.first >= header->workers)
+      return fail(fmt::format("segment {} is share {} of {}", i, segment.first, header->workers));
   }
   return {};
 }

@@ -78,6 +78,17 @@ bool start_together(const TaskGrid& a, const TaskGrid& b) {
                     [](const Wait& x, const Wait& y) { return x.event == y.event; });
 }
 
+// Turns the shares of attention by one worker more from layer to layer: of as many tasks in each of any
+// layers in a row, no two workers then take numbers that differ by more than one. What they stream depends on
+// the contexts, so that no share can be weighed here.
+void turn_attention(Schedule& schedule, const std::vector<GridId>& order) {
+  uint32_t turn = 0;
+  for (GridId g : order)
+    if (schedule.program.grids[g].body == BodyKind::kAttend &&
+        schedule.placements[g.index].kind == PlacementKind::kRange)
+      schedule.placements[g.index].turn = turn++ % schedule.workers;
+}
+
 void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<GridId>& order,
                   bool balance_grids) {
   const TaskProgram& program = schedule.program;
@@ -159,6 +170,7 @@ Result<Schedule> deal(TaskProgram program, std::vector<Placement> placements, co
   schedule.workers = workers;
   schedule.placements = std::move(placements);
   schedule.ring = {machine.ring_stages, mkrt::kStageBytes};
+  if (!balance_grids) turn_attention(schedule, order.value());
   fill_streams(schedule, machine, order.value(), balance_grids);
   return schedule;
 }

@@ -56,8 +56,9 @@ Status lay_out_runs(Step& step) {
         continue;
       }
       if (kind == PlacementKind::kRange) {
-        run.first = static_cast<uint32_t>(tasks * w / s.workers);
-        run.count = static_cast<uint32_t>(tasks * (w + 1) / s.workers) - run.first;
+        const uint64_t share = range_share(s, segment.grid, w);
+        run.first = static_cast<uint32_t>(tasks * share / s.workers);
+        run.count = static_cast<uint32_t>(tasks * (share + 1) / s.workers) - run.first;
       }
       if (uint64_t{run.first} + run.count > tasks)
         return step_error(step, fmt::format("worker {} runs tasks {} to {} of %{}, which has {}", w,

@@ -176,7 +176,7 @@ TEST_CASE("the plan says what the schedule says") {
       const mkrt::MkSegment& segment = plan.segments[plan.stream_begin[w] + i];
       const bool range = s.placements[segment.grid].kind == PlacementKind::kRange;
       CHECK(segment.grid == s.streams[w][i].grid.index);
-      CHECK(segment.first == s.streams[w][i].first);
+      CHECK(segment.first == (range ? range_share(s, GridId{segment.grid}, w) : s.streams[w][i].first));
       CHECK(segment.count == (range ? mkrt::kRangeCount : s.streams[w][i].count));
     }
   }

@@ -175,6 +175,28 @@ TEST_CASE("of grids that start together nobody has two strips while another has 
     }
 }
 
+TEST_CASE("attention's shares turn, so that over layers in a row workers differ by a task at most") {
+  constexpr uint32_t kWorkers = 5;
+  test::ModelShape shape;
+  shape.layers = 12;
+  const Schedule s = placed(shape, kWorkers);
+  std::vector<GridId> attends;
+  for (GridId g : s.program.grids.ids())
+    if (s.program.grids[g].body == BodyKind::kAttend) attends.push_back(g);
+  REQUIRE(attends.size() == 12);
+  for (uint32_t tasks = 1; tasks <= 12; ++tasks)
+    for (size_t begin = 0; begin < attends.size(); ++begin) {
+      std::vector<uint32_t> taken(kWorkers);
+      for (size_t layer = begin; layer < attends.size(); ++layer)
+        for (uint32_t w = 0; w < kWorkers; ++w) {
+          const uint32_t share = range_share(s, attends[layer], w);
+          taken[w] += tasks * (share + 1) / kWorkers - tasks * share / kWorkers;
+        }
+      const auto [least, most] = std::minmax_element(taken.begin(), taken.end());
+      CHECK(*most - *least <= 1);
+    }
+}
+
 TEST_CASE("bytes leveled in each grid alone add up on the first workers") {
   Result<Schedule> placed =
       place(model_program({.layers = 3}), machine(), {.workers = 3, .balance_grids = true});
