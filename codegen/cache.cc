@@ -16,18 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t kFormat = 2;
+constexpr uint32_t kFormat = 3;
 
-// What an entry begins with; the assembler's log and the cubin follow.
+// What an entry begins with; the summary and the cubin follow.
 struct Header {
   uint32_t format = kFormat;
   char hash[32];  // of what follows
-  uint32_t log_bytes = 0;
+  uint32_t summary_bytes = 0;
 };
 
 // Of what follows the hash in an entry.
 std::string hash_of(std::span<const std::byte> entry) {
-  const auto bytes = entry.subspan(offsetof(Header, log_bytes));
+  const auto bytes = entry.subspan(offsetof(Header, summary_bytes));
   return mkrt::hash_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
@@ -72,38 +72,35 @@ Cache default_cache() {
   return {};
 }
 
-std::string cache_key(const std::string& ptx, const Target& target, const Assembler& assembler) {
-  return mkrt::hash_hex(fmt::format("{}\n{}\n{}\n{}", kFormat, target.name, assembler.name(), ptx));
-}
-
-std::optional<Cubin> find_cached(const Cache& cache, const std::string& key) {
-  if (cache.folder.empty()) return std::nullopt;
+std::optional<KeptCubin> find_cached(const Cache& cache, const std::string& key) {
+  if (cache.folder.empty() || key.empty()) return std::nullopt;
   const std::string path = path_of(cache, key);
   const mkrt::Result<mkrt::MappedFile> file = mkrt::map_file(path);
   Header header;
   if (!file.ok() || file.value().bytes.size() < sizeof(header)) return std::nullopt;
   std::memcpy(&header, file.value().bytes.data(), sizeof(header));
   const std::span<const std::byte> rest = file.value().bytes.subspan(sizeof(header));
-  if (header.format != kFormat || header.log_bytes > rest.size() ||
+  if (header.format != kFormat || header.summary_bytes > rest.size() ||
       hash_of(file.value().bytes) != std::string_view(header.hash, sizeof(header.hash)))
     return std::nullopt;
   std::error_code ignored;
   fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
-  const auto log = rest.first(header.log_bytes), cubin = rest.subspan(header.log_bytes);
-  return Cubin{{cubin.begin(), cubin.end()}, {reinterpret_cast<const char*>(log.data()), log.size()}};
+  const auto summary = rest.first(header.summary_bytes), cubin = rest.subspan(header.summary_bytes);
+  return KeptCubin{{cubin.begin(), cubin.end()},
+                   {reinterpret_cast<const char*>(summary.data()), summary.size()}};
 }
 
-void keep_cached(const Cache& cache, const std::string& key, const Cubin& cubin) {
-  if (cache.folder.empty()) return;
+void keep_cached(const Cache& cache, const std::string& key, const KeptCubin& cubin) {
+  if (cache.folder.empty() || key.empty()) return;
   std::error_code failed;
   fs::create_directories(cache.folder, failed);
   if (failed) return;
   Header header;
-  header.log_bytes = static_cast<uint32_t>(cubin.log.size());
-  std::vector<std::byte> bytes(sizeof(header) + cubin.log.size() + cubin.bytes.size());
+  header.summary_bytes = static_cast<uint32_t>(cubin.summary.size());
+  std::vector<std::byte> bytes(sizeof(header) + cubin.summary.size() + cubin.bytes.size());
   std::byte* rest = bytes.data() + sizeof(header);
-  std::memcpy(rest, cubin.log.data(), cubin.log.size());
-  std::memcpy(rest + cubin.log.size(), cubin.bytes.data(), cubin.bytes.size());
+  std::memcpy(rest, cubin.summary.data(), cubin.summary.size());
+  std::memcpy(rest + cubin.summary.size(), cubin.bytes.data(), cubin.bytes.size());
   std::memcpy(bytes.data(), &header, sizeof(header));
   std::memcpy(bytes.data() + offsetof(Header, hash), hash_of(bytes).data(), sizeof(header.hash));
   if (mkrt::write_file(path_of(cache, key), bytes).ok()) shrink(cache);

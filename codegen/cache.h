@@ -1,10 +1,11 @@
-// Assembled kernels, kept by what they were made from.
+// Cubins, kept by what they were made from.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
-
-#include "codegen/assembler.h"
+#include <vector>
 
 namespace mkc {
 
@@ -18,11 +19,16 @@ struct Cache {
 // $MKC_CACHE, or mkc under $XDG_CACHE_HOME or ~/.cache. MKC_CACHE=off: none.
 Cache default_cache();
 
-std::string cache_key(const std::string& ptx, const Target& target, const Assembler& assembler);
-std::optional<Cubin> find_cached(const Cache& cache, const std::string& key);
+struct KeptCubin {
+  std::vector<std::byte> bytes;
+  std::string summary;  // what was said of it when it was made
+};
+
+// `key`: a name for everything the cubin depends on; "": nothing is found.
+std::optional<KeptCubin> find_cached(const Cache& cache, const std::string& key);
 
 // Keeps a cubin, then removes the least recently used ones beyond most_bytes. That a cubin cannot be kept is
-// no error.
-void keep_cached(const Cache& cache, const std::string& key, const Cubin& cubin);
+// no error; with the key "" it is not.
+void keep_cached(const Cache& cache, const std::string& key, const KeptCubin& cubin);
 
 }  // namespace mkc

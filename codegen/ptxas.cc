@@ -103,12 +103,12 @@ Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path) {
   if (!outcome.ok()) return outcome.error();
   std::smatch release;
   const std::string& log = outcome.value().log;
-  if (!std::regex_search(log, release, std::regex("release ([0-9]+)\\.([0-9]+)")))
+  if (!std::regex_search(log, release, std::regex("release ([0-9]+)\\.([0-9]+)(, V[0-9.]+)?")))
     return Error{"is no ptxas: it does not tell its release"};
   if (std::pair(std::stoi(release[1]), std::stoi(release[2])) < std::pair(12, 8))
     return Error{fmt::format("is of CUDA {}.{}, expected 12.8 or newer", release[1].str(), release[2].str())};
-  return std::unique_ptr<Assembler>(
-      std::make_unique<Ptxas>(path, fmt::format("{}.{}", release[1].str(), release[2].str())));
+  return std::unique_ptr<Assembler>(std::make_unique<Ptxas>(
+      path, fmt::format("{}.{}{}", release[1].str(), release[2].str(), release[3].str())));
 }
 
 }  // namespace mkc

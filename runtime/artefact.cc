@@ -123,11 +123,8 @@ std::vector<uint32_t> launch_kinds(const Manifest& manifest, std::span<const std
   return kinds;
 }
 
-Result<Artefact> load_artefact(const std::string& path) {
-  const Result<MappedFile> file = map_file(path);
-  if (!file.ok()) return file.error();
-  const Bytes bytes = file.value().bytes;
-  const auto fail = [&](const std::string& what) { return Error{fmt::format("{}: error: {}", path, what)}; };
+Result<Artefact> read_artefact(std::span<const std::byte> bytes, const std::string& name) {
+  const auto fail = [&](const std::string& what) { return Error{fmt::format("{}: error: {}", name, what)}; };
   const auto header = value_at<Elf64_Ehdr>(bytes, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64)
@@ -148,6 +145,12 @@ Result<Artefact> load_artefact(const std::string& path) {
   artefact.plan.assign(plan->begin(), plan->end());
   artefact.image.assign(bytes.begin(), bytes.end());
   return artefact;
+}
+
+Result<Artefact> load_artefact(const std::string& path) {
+  const Result<MappedFile> file = map_file(path);
+  if (!file.ok()) return file.error();
+  return read_artefact(file.value().bytes, path);
 }
 
 }  // namespace mkrt

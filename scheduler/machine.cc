@@ -111,6 +111,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   if (!object.is_object()) return Error{fmt::format("{}: error: not a JSON object", file)};
   Reader read(object, file);
   Machine m;
+  m.json = text;
   m.name = read.text("name");
   m.target = read.text("target");
   m.workers = static_cast<uint32_t>(read.count("workers", 4096));

@@ -20,6 +20,7 @@ struct BurstPoint {
 };
 
 struct Machine {
+  std::string json;  // what it was read from
   std::string name;
   std::string target;         // "sm_90a", …; "emulator"
   uint32_t workers = 0;       // one for each SM

@@ -1,12 +1,16 @@
 #include "tools/artefact.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "codegen/nvptx.h"
 #include "codegen/plan.h"
 #include "ir/print.h"
+#include "tools/build_ids.h"
+#include "tools/summary.h"
 
 namespace mkc {
 namespace {
@@ -40,6 +44,21 @@ Result<std::vector<int32_t>> token_ids(const Document& config, std::string_view 
     ids.push_back(static_cast<int32_t>(item.integer));
   }
   return ids;
+}
+
+// A name for all that the cubin of an opened model and its summary depend on.
+std::string key_of(const Compilation& c, const Assembler& assembler) {
+  const std::string program = build_ids();
+  if (program.empty()) return "";
+  std::string text = fmt::format("{}{}\n{}", program, assembler.name(), resolved_yaml(c.request));
+  text += fmt::format("{}\n{}\n{}\n", c.request.config.source.text, c.request.family.document.source.text,
+                      c.machine.json);
+  text += fmt::format("{} {} {}\n", mode_name(c.mode), c.keep_activations, c.balance_grids);
+  if (c.search) text += fmt::format("search {} {}\n", c.search->seconds, c.search->trials);
+  if (c.checkpoint)
+    for (const mkrt::StoredTensor& t : c.checkpoint->tensors)
+      text += fmt::format("{} {} {} {}\n", t.name, t.dtype, fmt::join(t.shape, ","), t.file);
+  return mkrt::hash_hex(text);
 }
 
 }  // namespace
@@ -90,25 +109,33 @@ Result<GpuBuild> build_ptx(Compilation& c) {
   return build;
 }
 
-Status build_cubin(GpuBuild& build, const Assembler& assembler, const Cache& cache, Compilation& c) {
-  const Timer timer(c, "assemble");
-  const Target target = find_target(build.manifest.target).value();
-  const std::string key = cache_key(build.ptx, target, assembler);
-  build.assembler = assembler.name();
-  if (std::optional<Cubin> kept = find_cached(cache, key)) {
-    build.cubin = std::move(*kept);
-    build.cached = true;
-    return {};
+Result<BuiltCubin> build_cubin(Compilation& c, const Assembler& assembler, const Cache& cache,
+                               const PassObserver& observer) {
+  std::string key;
+  {
+    const Timer timer(c, "cache");
+    key = cache.folder.empty() ? "" : key_of(c, assembler);
+    if (std::optional<KeptCubin> kept = find_cached(cache, key))
+      return BuiltCubin{std::move(kept->bytes), std::move(kept->summary), true};
   }
-  Result<Cubin> cubin = assembler.assemble(build.ptx, target);
-  if (!cubin.ok()) return cubin.error();
-  build.cubin = std::move(cubin.value());
-  keep_cached(cache, key, build.cubin);
-  return {};
-}
-
-mkrt::Artefact artefact_of(const GpuBuild& build, const Schedule& schedule) {
-  return {build.manifest, make_plan(schedule, find_kinds(schedule)), build.cubin.bytes};
+  GpuBuild build;
+  Cubin cubin;
+  const auto assemble = [&]() -> Status {
+    Result<GpuBuild> made = build_ptx(c);
+    if (!made.ok()) return made.error();
+    build = std::move(made.value());
+    const Timer timer(c, "assemble");
+    Result<Cubin> assembled = assembler.assemble(build.ptx, find_target(c.request.target).value());
+    if (!assembled.ok()) return assembled.error();
+    cubin = std::move(assembled.value());
+    return {};
+  };
+  if (Status status = run_passes(c, "", observer, assemble); !status.ok()) return status.error();
+  nlohmann::json summary = summarise(c, build);
+  add_cubin(summary, cubin, assembler);
+  KeptCubin kept{std::move(cubin.bytes), summary.dump()};
+  keep_cached(cache, key, kept);
+  return BuiltCubin{std::move(kept.bytes), std::move(kept.summary)};
 }
 
 }  // namespace mkc

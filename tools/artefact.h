@@ -1,6 +1,7 @@
-// From a proved schedule to something that runs.
+// From an opened model to something that runs.
 #pragma once
 
+#include "codegen/assembler.h"
 #include "codegen/cache.h"
 #include "codegen/describe.h"
 #include "codegen/host_kernel.h"
@@ -20,23 +21,27 @@ struct HostArtefact {
   mkrt::Artefact artefact;
   HostKernel kernel;
 };
-// The compilation's mode goes before that of `options`.
+// Of a proved schedule. The compilation's mode goes before that of `options`.
 Result<HostArtefact> build_for_emulator(Compilation& compilation, const HostOptions& options = {});
 
 // A kernel for a GPU on its way to a cubin.
 struct GpuBuild {
   mkrt::Manifest manifest;
   std::string ptx;
-  Cubin cubin;
-  std::string assembler;  // its name; empty: the cubin was not made
+};
+// PTX of a placed schedule. Errors: an unknown target, and those of identify.
+Result<GpuBuild> build_ptx(Compilation& compilation);
+
+struct BuiltCubin {
+  std::vector<std::byte> bytes;
+  std::string summary;  // JSON: see tools/summary.h
   bool cached = false;
 };
-// PTX of a proved schedule. Errors: an unknown target, and those of identify.
-Result<GpuBuild> build_ptx(Compilation& compilation);
-// The cubin of a build. Errors: those of the assembler. Times are added to the compilation.
-Status build_cubin(GpuBuild& build, const Assembler& assembler, const Cache& cache, Compilation& compilation);
-
-// The artefact that a finished build is.
-mkrt::Artefact artefact_of(const GpuBuild& build, const Schedule& schedule);
+// The cubin of an opened model: one that was kept of the same request, machine, mkc and assembler, or else by
+// all passes, `observer` being called after each, code generation and the assembler; then it is kept. Times
+// are added to the compilation, which has a module in the second case only. Errors: those of the passes, of
+// build_ptx and of the assembler.
+Result<BuiltCubin> build_cubin(Compilation& compilation, const Assembler& assembler, const Cache& cache,
+                               const PassObserver& observer = {});
 
 }  // namespace mkc

@@ -8,10 +8,9 @@
 #include "codegen/nvptx.h"
 #include "ir/dot.h"
 #include "ir/print.h"
-#include "runtime/packing.h"
-#include "scheduler/cost.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
+#include "tools/summary.h"
 
 namespace mkc {
 namespace {
@@ -46,14 +45,6 @@ std::string model_name(const std::string& model) {
   return name.empty() ? "model" : name;
 }
 
-uint64_t tasks_of(const Schedule& schedule) {
-  const std::vector<int64_t> symbols = decode_symbols(schedule.program);
-  uint64_t tasks = 0;
-  for (const TaskGrid& grid : schedule.program.grids)
-    tasks += static_cast<uint64_t>(task_count(grid, symbols));
-  return tasks;
-}
-
 void print_times(const Compilation& c) {
   double total = 0;
   for (const PassTime& t : c.times) {
@@ -63,81 +54,17 @@ void print_times(const Compilation& c) {
   fmt::print(stderr, "{:>10.1f} ms  in all\n", total);
 }
 
-// The most registers and stack that any kernel takes, and the spills of all.
-Resources most_of(const std::vector<Resources>& kernels) {
-  Resources most;
-  for (const Resources& r : kernels) {
-    most.registers = std::max(most.registers, r.registers);
-    most.stack_bytes = std::max(most.stack_bytes, r.stack_bytes);
-    most.spill_store_bytes += r.spill_store_bytes;
-    most.spill_load_bytes += r.spill_load_bytes;
-  }
-  return most;
-}
-
-nlohmann::json summary(const Compilation& c, const GpuBuild& build, const std::string& output) {
-  const Schedule& s = c.schedule();
-  nlohmann::json out;
-  out["output"] = output;
-  out["model"] = c.request.family.name;
-  out["target"] = c.request.target;
-  out["mode"] = mode_name(c.mode);
-  out["machine"] = c.machine.name;
-  out["workers"] = s.workers;
-  out["grids"] = s.program.grids.size();
-  out["ring_bytes"] = s.ring.stages * mkrt::kStageBytes;
-  out["events"] = s.program.events.size();
-  out["event_cells"] = s.event_cells;
-  out["decode_tasks"] = tasks_of(s);
-  out["kinds"] = find_kinds(s).first.size();
-  out["weight_bytes"] = s.weight_bytes;
-  out["workspace_bytes"] = s.workspace_bytes;
-  out["position_bytes"] = position_bytes(s.program);
-  out["ptx_bytes"] = build.ptx.size();
-  out["proof"] = to_string(c.proof, s);
-  if (!build.assembler.empty()) {
-    out["cubin_bytes"] = build.cubin.bytes.size();
-    const std::vector<Resources> kernels = read_resources(build.cubin.log);
-    const Resources most = most_of(kernels);
-    out["registers"] = most.registers;
-    out["stack_bytes"] = most.stack_bytes;
-    out["spill_bytes"] = most.spill_store_bytes + most.spill_load_bytes;
-    for (const Resources& r : kernels)
-      out["kernels"][r.kernel] = {{"registers", r.registers},
-                                  {"stack_bytes", r.stack_bytes},
-                                  {"spill_bytes", r.spill_store_bytes + r.spill_load_bytes}};
-    out["assembler"] = build.assembler;
-    out["cached"] = build.cached;
-  }
-  if (c.search) {
-    out["search"] = {
-        {"trials", c.found.trials}, {"complete", c.found.complete}, {"figures", c.found.figures}};
-    if (c.found.wide.from != 0)
-      out["search"]["wide_from"] = {{"from", c.found.wide.from}, {"figures", c.found.wide.figures}};
-    for (const PlacementRule& rule : c.found.chosen)
-      out["search"]["placement"][rule.grids] = placement_name(rule.kind);
-  }
-  for (const PassTime& t : c.times) out["ms"][t.pass] = t.ms;
-  return out;
-}
-
-Status report(const CompileArguments& a, const Compilation& c, const GpuBuild& build,
-              const std::string& output) {
+// Of what was written to `output`. `summary`: tools/summary.h.
+Status report(const CompileArguments& a, const Compilation& c, nlohmann::json summary,
+              const std::string& output, bool cached = false) {
   if (a.time_passes) print_times(c);
-  if (a.json) return put_text(output == "-" ? "" : "-", summary(c, build, output).dump(2) + "\n");
-  if (output == "-") return {};
-  if (c.search) fmt::print(stderr, "{}\n", to_string(c.found));
-  fmt::print(stderr, "{}\n", to_string(c.proof, c.schedule()));
-  if (build.assembler.empty()) {
-    fmt::print(stderr, "wrote {}: {} bytes of PTX for {}\n", output, build.ptx.size(), c.request.target);
-  } else {
-    const std::vector<Resources> kernels = read_resources(build.cubin.log);
-    const Resources r = most_of(kernels);
-    fmt::print(stderr, "wrote {}: {} bytes for {}, {}{} registers, {} bytes spilled{}\n", output,
-               build.cubin.bytes.size(), c.request.target,
-               kernels.size() == 1 ? "" : fmt::format("{} kernels of up to ", kernels.size()), r.registers,
-               r.spill_store_bytes + r.spill_load_bytes, build.cached ? ", from the cache" : "");
+  if (a.json) {
+    summary["output"] = output;
+    if (summary.contains("cubin_bytes")) summary["cached"] = cached;
+    for (const PassTime& t : c.times) summary["ms"][t.pass] = t.ms;
+    return put_text(output == "-" ? "" : "-", summary.dump(2) + "\n");
   }
+  if (output != "-") fmt::print(stderr, "{}", to_string(summary, output, cached));
   return {};
 }
 
@@ -156,52 +83,45 @@ Status emit_level(const CompileArguments& a, Compilation& c) {
   return put_text(a.output, text_of(c.module));
 }
 
-// A GPU's code, as far as the output needs it.
-struct Code {
+// PTX, or what leads to it.
+Status emit_code(const CompileArguments& a, Compilation& c, const PassObserver& observer,
+                 const std::string& output) {
   std::string llvm;
   GpuBuild build;
-  std::string why_no_cubin;
-};
-
-Status make_code(const CompileArguments& a, Compilation& c, Code& code) {
-  if (a.emit == "llvm") {
-    const Result<Target> target = find_target(c.request.target);
-    if (!target.ok()) return target.error();
-    code.llvm = make_llvm_ir(c.schedule(), c.mode, target.value());
+  const auto make = [&]() -> Status {
+    if (a.emit == "llvm") {
+      const Result<Target> target = find_target(c.request.target);
+      if (!target.ok()) return target.error();
+      llvm = make_llvm_ir(c.schedule(), c.mode, target.value());
+      return {};
+    }
+    Result<GpuBuild> made = build_ptx(c);
+    if (!made.ok()) return made.error();
+    build = std::move(made.value());
     return {};
-  }
-  Result<GpuBuild> made = build_ptx(c);
-  if (!made.ok()) return made.error();
-  code.build = std::move(made.value());
-  if (a.emit == "manifest" || a.emit == "ptx") return {};
+  };
+  if (Status status = run_passes(c, "", observer, make); !status.ok()) return status;
+  if (a.emit == "llvm") return put_text(output, llvm);
+  if (a.emit == "manifest") return put_text(output, mkrt::to_json(build.manifest) + "\n");
+  if (Status put = put_text(output, build.ptx); !put.ok() || output.empty()) return put;
+  return report(a, c, summarise(c, build), output);
+}
+
+Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver& observer) {
+  const std::string output = a.output.empty() ? model_name(a.request.model) + ".cubin" : a.output;
   const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
   if (!assembler.ok()) {
     // Asked for nothing in particular, PTX is better than nothing: a driver can compile it.
     if (!a.emit.empty() || !a.assembler.empty() || a.output == "-") return assembler.error();
-    code.why_no_cubin = assembler.error().message;
-    return {};
+    fmt::print(stderr, "{}\nno cubin was made\n", assembler.error().message);
+    return emit_code(a, c, observer, std::filesystem::path(output).replace_extension(".ptx").string());
   }
-  const Cache cache = a.no_cache ? Cache{} : default_cache();
-  return build_cubin(code.build, *assembler.value(), cache, c);
-}
-
-Status put_code(const CompileArguments& a, const Compilation& c, const Code& code) {
-  if (a.emit == "llvm") return put_text(a.output, code.llvm);
-  const GpuBuild& build = code.build;
-  if (a.emit == "manifest") return put_text(a.output, mkrt::to_json(build.manifest) + "\n");
-  if (a.emit == "ptx") {
-    if (Status put = put_text(a.output, build.ptx); !put.ok() || a.output.empty()) return put;
-    return report(a, c, build, a.output);
-  }
-  std::string output = a.output.empty() ? model_name(a.request.model) + ".cubin" : a.output;
-  if (!code.why_no_cubin.empty()) {
-    output = std::filesystem::path(output).replace_extension(".ptx").string();
-    fmt::print(stderr, "{}\nno cubin was made\n", code.why_no_cubin);
-    if (Status put = put_text(output, build.ptx); !put.ok()) return put;
-    return report(a, c, build, output);
-  }
-  if (Status put = put_out(output, build.cubin.bytes, false); !put.ok()) return put;
-  return report(a, c, build, output);
+  // A kept cubin has no passes to print after.
+  const Cache cache = a.no_cache || !a.print_after.empty() ? Cache{} : default_cache();
+  const Result<BuiltCubin> cubin = build_cubin(c, *assembler.value(), cache, observer);
+  if (!cubin.ok()) return cubin.error();
+  if (Status put = put_out(output, cubin.value().bytes, false); !put.ok()) return put;
+  return report(a, c, nlohmann::json::parse(cubin.value().summary), output, cubin.value().cached);
 }
 
 // The last pass that the output needs; "" for all.
@@ -230,13 +150,9 @@ Status compile(const CompileArguments& a) {
         break;
       }
   };
-  const std::string last = last_pass(a.emit);
-  if (last.empty() && a.emit != "schedule") {
-    Code code;
-    const Status status = run_passes(c, last, observe, [&] { return make_code(a, c, code); });
-    return status.ok() ? put_code(a, c, code) : status;
-  }
-  if (Status status = run_passes(c, last, observe); !status.ok()) return status;
+  if (a.emit.empty() || a.emit == "cubin") return emit_cubin(a, c, observe);
+  if (a.emit == "llvm" || a.emit == "manifest" || a.emit == "ptx") return emit_code(a, c, observe, a.output);
+  if (Status status = run_passes(c, last_pass(a.emit), observe); !status.ok()) return status;
   if (a.time_passes) print_times(c);
   return emit_level(a, c);
 }

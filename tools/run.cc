@@ -80,17 +80,17 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
   Result<Compilation> opened = open_model(request, true);
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();
-  if (Status status = run_passes(c); !status.ok()) return status;
   loaded.directory = c.request.checkpoint;
   if (loaded.device) {
-    Result<GpuBuild> build = build_ptx(c);
-    if (!build.ok()) return build.error();
     const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
     if (!assembler.ok()) return assembler.error();
-    if (Status status = build_cubin(build.value(), *assembler.value(), default_cache(), c); !status.ok())
-      return status;
-    loaded.artefact = artefact_of(build.value(), c.schedule());
+    const Result<BuiltCubin> cubin = build_cubin(c, *assembler.value(), default_cache());
+    if (!cubin.ok()) return cubin.error();
+    mkrt::Result<mkrt::Artefact> artefact = mkrt::read_artefact(cubin.value().bytes, "the compiled cubin");
+    if (!artefact.ok()) return artefact.error();
+    loaded.artefact = std::move(artefact.value());
   } else {
+    if (Status status = run_passes(c); !status.ok()) return status;
     HostOptions options;
     options.race = a.race;
     Result<HostArtefact> host = build_for_emulator(c, options);

@@ -20,9 +20,9 @@ class Command(unittest.TestCase):
         self.dir = Path(tempfile.mkdtemp(prefix="mkc-"))
         self.addCleanup(shutil.rmtree, self.dir)
 
-    def mkc(self, *arguments, cwd=None, **environment):
+    def mkc(self, *arguments, cwd=None, program=None, **environment):
         env = {**os.environ, "MKC_CACHE": "off", **environment}
-        done = subprocess.run([MKC, *map(str, arguments)], cwd=cwd or self.dir, env=env, capture_output=True,
+        done = subprocess.run([program or MKC, *map(str, arguments)], cwd=cwd or self.dir, env=env, capture_output=True,
                               timeout=120)
         return done.returncode, done.stdout, done.stderr.decode().replace(f"{self.dir}/", "")
 

@@ -282,15 +282,13 @@ TEST_CASE("resources of each kernel are read from the assembler's log") {
 TEST_CASE("the cache gives back what was kept, and nothing that was damaged") {
   const Dir dir;
   Cache cache{dir.path + "/kept"};
-  Cubin cubin;
-  cubin.bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
-  cubin.log = "said";
+  const KeptCubin cubin{{std::byte{1}, std::byte{2}, std::byte{3}}, "said"};
   CHECK(!find_cached(cache, "k"));
   keep_cached(cache, "k", cubin);
-  const std::optional<Cubin> found = find_cached(cache, "k");
+  const std::optional<KeptCubin> found = find_cached(cache, "k");
   REQUIRE(found);
   CHECK(found->bytes == cubin.bytes);
-  CHECK(found->log == "said");
+  CHECK(found->summary == "said");
 
   const mkrt::Result<std::string> text = mkrt::read_text(cache.folder + "/k.cubin", 1000);
   REQUIRE(text.ok());
@@ -298,8 +296,8 @@ TEST_CASE("the cache gives back what was kept, and nothing that was damaged") {
     std::string damaged = text.value();
     damaged[i] = static_cast<char>(damaged[i] ^ 1);
     dir.write("kept/k.cubin", damaged);
-    const std::optional<Cubin> again = find_cached(cache, "k");
-    CHECK((!again || (again->bytes == cubin.bytes && again->log == cubin.log)));
+    const std::optional<KeptCubin> again = find_cached(cache, "k");
+    CHECK((!again || (again->bytes == cubin.bytes && again->summary == cubin.summary)));
   }
   dir.write("kept/k.cubin", text.value().substr(0, 20));
   CHECK(!find_cached(cache, "k"));
@@ -308,7 +306,7 @@ TEST_CASE("the cache gives back what was kept, and nothing that was damaged") {
 TEST_CASE("the cache forgets the least recently used beyond its size") {
   const Dir dir;
   Cache cache{dir.path, 2500};
-  Cubin cubin;
+  KeptCubin cubin;
   cubin.bytes.resize(1000);
   keep_cached(cache, "a", cubin);
   keep_cached(cache, "b", cubin);
@@ -325,6 +323,14 @@ TEST_CASE("a cache that cannot be written is no error") {
   keep_cached({"/proc/none"}, "k", {});
   CHECK(!find_cached({"/proc/none"}, "k"));
   CHECK(!find_cached({""}, "k"));
+}
+
+TEST_CASE("what has no key is neither kept nor found") {
+  const Dir dir;
+  const Cache cache{dir.path};
+  keep_cached(cache, "", {{std::byte{1}}, "said"});
+  CHECK(std::filesystem::is_empty(dir.path));
+  CHECK(!find_cached(cache, ""));
 }
 
 }  // namespace

@@ -1,0 +1,129 @@
+"""Which compilations are served from the cache of cubins, and which are not. Usage: cache_test.py MKC ROOT"""
+import json
+import re
+import shutil
+import struct
+import sys
+import unittest
+
+from command import FIXTURE, MKC, ROOT, Command
+
+
+PTXAS = """#!/bin/sh
+if [ "$1" = --version ]; then echo "release 13.0, V13.0.1"; else { echo "$3"; cat "$4"; } > "$6"; fi
+"""
+
+
+class CacheTest(Command):
+    """An assembler of our own, which is quick: what NVIDIA's makes is kept in the same way."""
+
+    def setUp(self):
+        super().setUp()
+        self.assemble_by(PTXAS)
+
+    def assemble_by(self, script):
+        ptxas = self.dir / "ptxas"
+        ptxas.write_text(script)
+        ptxas.chmod(0o755)
+        self.environment = {"MKC_CACHE": str(self.dir / "cache"), "MKC_ASSEMBLER": str(ptxas)}
+
+    def compile(self, model, *options, program=None):
+        """Whether it came from the cache, and all that mkc said and made but the times."""
+        output = self.dir / "out.cubin"
+        code, out, err = self.mkc("compile", model, "-o", output, "--json", *options, program=program, **self.environment)
+        self.assertEqual(code, 0, err)
+        summary = json.loads(out)
+        del summary["ms"]
+        return summary.pop("cached"), (summary, output.read_bytes())
+
+    def entries(self):
+        return sorted((self.dir / "cache").iterdir())
+
+    def assert_new(self, *arguments, **options):
+        self.assertFalse(self.compile(*arguments, **options)[0])
+
+    def test_the_same_request_is_served(self):
+        first, made = self.compile(FIXTURE)
+        again, kept = self.compile(FIXTURE)
+        self.assertEqual((first, again), (False, True))
+        self.assertEqual(kept, made)
+        self.assertEqual(len(self.entries()), 1)
+        said = [self.mkc("compile", FIXTURE, *options, **self.environment)[2] for options in ([], ["--no-cache"])]
+        self.assertEqual(said[0].replace(", from the cache", ""), said[1])
+        self.assertEqual((self.dir / "qwen3.cubin").read_bytes(), made[1])
+        _, _, err = self.mkc("compile", FIXTURE, "--time-passes", **self.environment)
+        self.assertRegex(err, r"^ +\d+\.\d ms  cache\n +\d+\.\d ms  in all\n")
+        _, _, err = self.mkc("compile", FIXTURE, "--print-after", "fuse", **self.environment)
+        self.assertIn("// after fuse: ", err)
+
+    def test_whatever_it_depends_on_makes_another(self):
+        model = self.checkpoint()
+        self.assert_new(model)
+        self.assertTrue(self.compile(model)[0])
+        for option in (["--max-tokens", 8], ["--workers", 5], ["--keep-activations"], ["--trace"], ["-O3", "--trials", 1],
+                       ["-O3", "--trials", 2], ["--batch-invariant"], ["--scheduler", "static"], ["--target", "sm_90a"]):
+            with self.subTest(option):
+                served = option == ["--target", "sm_90a"]  # the default
+                self.assertEqual(self.compile(model, *option)[0], served)
+                self.assertTrue(self.compile(model, *option)[0])
+
+        def epsilon(config):
+            config["rms_norm_eps"] = 3e-6
+
+        def end(config):
+            config["eos_token_id"] = 5
+
+        self.assert_new(self.checkpoint(config=epsilon))
+        self.assert_new(self.checkpoint(config=end))
+        self.assertTrue(self.compile(self.checkpoint())[0])
+        (self.checkpoint() / "model.safetensors").unlink()
+        self.assert_new(model)  # from config.json alone
+
+        family = self.dir / "family.yaml"
+        family.write_text((ROOT / "models" / "qwen3.yaml").read_text())
+        self.assert_new(model, "--family", family)
+        family.write_text(family.read_text() + "# edited\n")
+        self.assert_new(model, "--family", family)
+
+        machine = self.dir / "machine.json"
+        text = (ROOT / "scheduler" / "machines" / "h100.json").read_text()
+        machine.write_text(text)
+        self.assertTrue(self.compile(model, "--machine", machine)[0])  # the default's text
+        machine.write_text(text.replace('"reduce_ns": {"value": 300', '"reduce_ns": {"value": 301'))
+        self.assert_new(model, "--machine", machine)
+
+    def test_another_assembler_makes_another(self):
+        self.assert_new(FIXTURE)
+        self.assemble_by(PTXAS.replace("V13.0.1", "V13.0.2"))
+        self.assert_new(FIXTURE)
+
+    def test_another_program_makes_another(self):
+        program = self.dir / "mkc"
+        shutil.copy(MKC, program)
+        self.assert_new(FIXTURE, program=program)
+        self.assertTrue(self.compile(FIXTURE, program=program)[0])
+        bytes_ = program.read_bytes()
+        notes = list(re.finditer(rb"(?s)" + struct.pack("<I", 4) + rb"(.)\0\0\0" + struct.pack("<I", 3) + rb"GNU\0", bytes_))
+        self.assertEqual(len(notes), 1)
+        at = notes[0].end()
+        program.write_bytes(bytes_[:at] + bytes([bytes_[at] ^ 1]) + bytes_[at + 1:])
+        self.assert_new(FIXTURE, program=program)
+
+    def test_what_is_damaged_or_failed_is_not_served(self):
+        _, made = self.compile(FIXTURE)
+        (entry,) = self.entries()
+        whole = entry.read_bytes()
+        for damaged in (whole[:-1], whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], b""):
+            entry.write_bytes(damaged)
+            self.assertEqual(self.compile(FIXTURE), (False, made))
+            self.assertEqual(entry.read_bytes(), whole)
+
+        def no_id(config):
+            config["eos_token_id"] = "none"
+
+        for _ in range(2):
+            self.assertEqual(self.mkc("compile", self.checkpoint(config=no_id), **self.environment)[0], 1)
+        self.assertEqual(self.entries(), [entry])
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,60 @@
+#include "tools/build_ids.h"
+
+#include <fmt/format.h>
+#include <link.h>
+
+#include <cstring>
+#include <span>
+
+namespace mkc {
+namespace {
+
+constexpr size_t align_note(size_t bytes) {
+  return (bytes + 3) / 4 * 4;
+}
+
+// The build id among the notes of a segment, as System V ABI and GNU's linkers lay them out; "" if none is.
+std::string build_id(std::span<const unsigned char> notes) {
+  ElfW(Nhdr) note;
+  while (notes.size() >= sizeof(note)) {
+    std::memcpy(&note, notes.data(), sizeof(note));
+    const size_t name = sizeof(note), id = name + align_note(note.n_namesz),
+                 end = id + align_note(note.n_descsz);
+    if (end > notes.size()) return "";
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(&notes[name], "GNU", 4) == 0) {
+      std::string text;
+      for (const unsigned char byte : notes.subspan(id, note.n_descsz)) text += fmt::format("{:02x}", byte);
+      return text;
+    }
+    notes = notes.subspan(end);
+  }
+  return "";
+}
+
+struct Ids {
+  std::string lines;
+  bool first = true, whole = true;
+};
+
+// The first is the program. What the kernel maps into every process says nothing of what mkc does.
+int add_object(dl_phdr_info* object, size_t, void* into) {
+  Ids& ids = *static_cast<Ids*>(into);
+  std::string id;
+  for (const ElfW(Phdr) & part : std::span(object->dlpi_phdr, object->dlpi_phnum))
+    if (part.p_type == PT_NOTE && id.empty())
+      id = build_id({reinterpret_cast<const unsigned char*>(object->dlpi_addr + part.p_vaddr), part.p_memsz});
+  if (ids.first) ids.whole = !id.empty();
+  ids.first = false;
+  if (!std::strstr(object->dlpi_name, "vdso")) ids.lines += fmt::format("{} {}\n", object->dlpi_name, id);
+  return 0;
+}
+
+}  // namespace
+
+std::string build_ids() {
+  Ids ids;
+  dl_iterate_phdr(add_object, &ids);
+  return ids.whole ? ids.lines : "";
+}
+
+}  // namespace mkc
