@@ -151,7 +151,7 @@ std::vector<Mutant> step_mutants() {
       {"the bank stays the same", {{"mkd_step_begin", "8use_bank", 0, drop}}, {kRace, kFault}},
       {"the loader's symbols are those of more tokens",
        {{load, "4join", 1, always_true}},
-       {kStuck, kDeadlock}},
+       {kStuck, kDeadlock, kCrash}},
       {"the loader is not waited for", {{next, "wait_phase", 0, drop}}, early, true},
       {"the loader ends no step", {{load, "mk_mbar_arrive", 0, drop}}, {kStuck}},
   };
@@ -210,11 +210,13 @@ std::vector<Mutant> body_mutants() {
       {"attend: keys and queries", {{attend, barrier, 0, drop}}, {kReadTooEarly}},
       {"attend: greatest scores of the warps", {{attend, barrier, 1, drop}}, {kReadTooEarly}},
       {"attend: sums of the warps", {{attend, barrier, 2, drop}}, {kReadTooEarly}},
-      {"attend: addresses of rows", {{put, sync, 0, drop}}, {kWriteTooEarly}},
+      {"attend: addresses of rows", {{put, sync, 0, drop}}, {kWriteTooEarly, kCrash}},
       {"attend: rows of the step", {{put, sync, 1, drop}}, {kReadTooEarly}},
       {"attend: no fence behind rows", {{"release_written_stage", "mk_fence_proxy_async", 0, drop}}, {kRace}},
       {"attend: places not found yet", {{places, sync, 0, drop}}, {kReadTooEarly}},
-      {"lists before they are made", {{"mkd_await_lists", "wait_free", 0, always_true}}, {kReadTooEarly}},
+      {"lists before they are made",
+       {{"mkd_await_lists", "wait_free", 0, always_true}},
+       {kReadTooEarly, kCrash}},
       {"lists that nobody makes",
        {{"mkd_lists_made", "mk_mbar_arrive", 0, drop}},
        {kStuck, kDeadlock, kFault}},
@@ -227,9 +229,12 @@ std::vector<Mutant> lookup_mutants() {
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly};
   return {
       {"lookup before all have read the last one", {{look_up, barrier, 0, drop}}, {kWriteTooEarly}, true},
-      {"no barrier after a lookup", {{look_up, barrier, 1, drop}}, {kReadTooEarly, kDeadlock}},
+      {"no barrier after a lookup", {{look_up, barrier, 1, drop}}, {kReadTooEarly, kDeadlock, kCrash}},
       {"route: choices", {{route, barrier, 1, drop}}, early},
       {"route: where rows begin", {{route, barrier, 3, drop}}, early},
+      {"experts: rows of a slot",
+       {{"mkb_expert_rows", barrier, 0, drop}},
+       {kReadTooEarly, kWriteTooEarly, kDeadlock}},
   };
 }
 
