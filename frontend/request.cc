@@ -234,17 +234,7 @@ Result<Scope> request_scope(const CompileRequest& request) {
   return scope;
 }
 
-std::string resolved_yaml(const CompileRequest& request) {
-  const std::string& family = request.family.document.source.path;
-  const auto builtin = builtin_families();
-  const bool is_builtin =
-      std::any_of(builtin.begin(), builtin.end(), [&](const auto& known) { return known.path == family; });
-  std::string out = fmt::format("checkpoint: {}\n", quoted(request.checkpoint));
-  out += fmt::format("{}: {}\n", is_builtin ? "# family" : "family", quoted(family));
-  out += fmt::format("target: {}\n", quoted(request.target));
-  out += fmt::format("limits: {{tokens: {}, requests: {}, context: {}}}\n", request.max_tokens,
-                     request.max_requests, request.context);
-  out += fmt::format("kv: {{dtype: {}}}\n", request.kv_dtype ? dtype_name(*request.kv_dtype) : "weights");
+std::string schedule_yaml(const CompileRequest& request) {
   std::string schedule = fmt::format("batch_invariant: {}", request.batch_invariant);
   if (request.wide_from) schedule += fmt::format(", wide_from: {}", *request.wide_from);
   if (request.workers) schedule += fmt::format(", workers: {}", *request.workers);
@@ -257,7 +247,21 @@ std::string resolved_yaml(const CompileRequest& request) {
   for (const SplitRule& rule : request.splits)
     splits.push_back(fmt::format("{}: {}", quoted(rule.grids), rule.parts));
   if (!splits.empty()) schedule += fmt::format(", split: {{{}}}", fmt::join(splits, ", "));
-  out += fmt::format("schedule: {{{}}}\n", schedule);
+  return "{" + schedule + "}";
+}
+
+std::string resolved_yaml(const CompileRequest& request) {
+  const std::string& family = request.family.document.source.path;
+  const auto builtin = builtin_families();
+  const bool is_builtin =
+      std::any_of(builtin.begin(), builtin.end(), [&](const auto& known) { return known.path == family; });
+  std::string out = fmt::format("checkpoint: {}\n", quoted(request.checkpoint));
+  out += fmt::format("{}: {}\n", is_builtin ? "# family" : "family", quoted(family));
+  out += fmt::format("target: {}\n", quoted(request.target));
+  out += fmt::format("limits: {{tokens: {}, requests: {}, context: {}}}\n", request.max_tokens,
+                     request.max_requests, request.context);
+  out += fmt::format("kv: {{dtype: {}}}\n", request.kv_dtype ? dtype_name(*request.kv_dtype) : "weights");
+  out += fmt::format("schedule: {}\n", schedule_yaml(request));
   const Result<Scope> scope = request_scope(request);
   MKC_ASSERT(scope.ok(), "a resolved request does not bind: " + scope.error().message);
   out += "# parameters\n";

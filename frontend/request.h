@@ -51,6 +51,9 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
 // The request as a model.yaml that gives the same request again, with the bound parameters as comments.
 std::string resolved_yaml(const CompileRequest& request);
 
+// Its `schedule`: "{batch_invariant: false, scheduler: static, split: {"l*.down": 2}}".
+std::string schedule_yaml(const CompileRequest& request);
+
 // The parameters of the request's family, with `context` and `max_tokens`. Refers to `request`.
 Result<Scope> request_scope(const CompileRequest& request);
 

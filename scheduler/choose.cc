@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "scheduler/choose_by_cost.h"
 #include "scheduler/named.h"
 
 namespace mkc {
@@ -90,20 +89,15 @@ Placement by_tickets(const TaskProgram& program, GridId id) {
 }
 
 Result<std::vector<Placement>> choose_placements(const TaskProgram& program, Scheduler scheduler,
-                                                 const Machine& machine, uint32_t workers) {
+                                                 const std::vector<PlacementRule>& rules) {
+  MKC_ASSERT(scheduler != Scheduler::kAuto, "what is best is for the search to find");
   std::vector<Placement> placements;
   for (GridId id : program.grids.ids())
     placements.push_back(scheduler == Scheduler::kDynamic ? by_tickets(program, id)
                                                           : without_tickets(program, id));
-  if (scheduler == Scheduler::kAuto) return choose_by_cost(program, machine, workers, std::move(placements));
-  return placements;
-}
-
-Status apply_rules(const TaskProgram& program, const std::vector<PlacementRule>& rules,
-                   std::vector<Placement>& placements) {
   for (const PlacementRule& rule : rules)
-    if (Status status = apply(rule, program, placements); !status.ok()) return status;
-  return {};
+    if (Status status = apply(rule, program, placements); !status.ok()) return status.error();
+  return placements;
 }
 
 }  // namespace mkc

@@ -226,10 +226,13 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
   round_activations(fusion);
   for (const RopeTable& rope : graph.ropes)
     fusion.program.ropes.push_back({fusion.use(rope.tensor), rope.inv_freq, rope.scale});
-  for (TaskGrid& grid : fusion.program.grids)
-    if (options.wide_from != 0 && grid.body == BodyKind::kProduct)
-      set_attr(grid.attrs, "wide_from", int64_t{options.wide_from});
+  if (options.wide_from != 0) set_wide_from(fusion.program, options.wide_from);
   return std::move(fusion.program);
+}
+
+void set_wide_from(TaskProgram& program, uint32_t wide_from) {
+  for (TaskGrid& grid : program.grids)
+    if (grid.body == BodyKind::kProduct) set_attr(grid.attrs, "wide_from", int64_t{wide_from});
 }
 
 }  // namespace mkc

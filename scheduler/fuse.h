@@ -24,4 +24,7 @@ struct FuseOptions {
 // Errors: an op that fits no pattern, by its place.
 Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options = {});
 
+// FuseOptions::wide_from of products that are not split yet; not 0.
+void set_wide_from(TaskProgram& program, uint32_t wide_from);
+
 }  // namespace mkc

@@ -5,148 +5,178 @@
 #include <algorithm>
 #include <chrono>
 
-#include "scheduler/choose.h"
 #include "scheduler/named.h"
 #include "scheduler/trials.h"
 
 namespace mkc {
 namespace {
 
-constexpr double kGain = 0.001;  // of the first layers' steps, that a change must bring
-
-bool fits(const PlacementRule& rule, const TaskGrid& grid) {
-  return is_named(grid, rule.grids);
-}
-
-// Each kind of a layer's grids with each placement that all of them can have, in the order of the program.
-std::vector<PlacementRule> possible_changes(const TaskProgram& program,
-                                            const std::vector<PlacementRule>& asked,
-                                            const std::vector<Placement>& placements) {
-  std::vector<std::string> patterns;
-  for (const TaskGrid& grid : program.grids) {
-    const std::string pattern = layer_pattern(grid);
-    if (!pattern.empty() && std::find(patterns.begin(), patterns.end(), pattern) == patterns.end())
-      patterns.push_back(pattern);
-  }
-  std::erase_if(patterns, [&](const std::string& pattern) {
-    return std::any_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& grid) {
-      return fits({pattern, {}, {}}, grid) &&
-             std::any_of(asked.begin(), asked.end(),
-                         [&](const PlacementRule& rule) { return fits(rule, grid); });
-    });
-  });
-  std::vector<PlacementRule> changes;
-  for (const std::string& pattern : patterns)
-    for (PlacementKind kind : kPlacementKinds) {
-      std::vector<Placement> tried = placements;
-      if (apply_rules(program, {{pattern, kind, {}}}, tried).ok()) changes.push_back({pattern, kind, {}});
-    }
-  return changes;
-}
-
-bool changes_nothing(const TaskProgram& program, const PlacementRule& change,
-                     const std::vector<Placement>& placements) {
-  for (GridId g : program.grids.ids())
-    if (fits(change, program.grids[g]) && placements[g.index].kind != change.kind) return false;
-  return true;
-}
+// Of the mean of the steps' times, that a change must bring.
+constexpr double kAutoGain = 0.005, kGain = 0.001;
+constexpr size_t kWholeTrials = 4;  // of what was found, each without what was found last before
 
 class Search {
  public:
-  Search(const TaskProgram& program, const Machine& machine, uint32_t workers, const SearchBudget& budget)
-      : program_(program), layers_(first_layers(program), machine, workers), budget_(budget) {}
+  Search(const TaskProgram& program, const Machine& machine, const SearchOptions& options)
+      : program_(program),
+        machine_(machine),
+        options_(without_auto(options)),
+        layers_(first_layers(program), machine, options_) {}
 
-  // In turn, until none of them has gained anything since the last that did.
-  Status run(const std::vector<PlacementRule>& changes, std::vector<Placement>& placements,
-             SearchReport& report) {
-    Result<Trial> base = layers_.begin(placements);
+  Result<SearchReport> run(bool is_auto) {
+    Result<Trial> base = layers_.begin({});
     if (!base.ok()) return base.error();
-    double best = 1;
-    for (size_t i = 0, without_gain = 0; without_gain < changes.size(); i = (i + 1) % changes.size()) {
-      ++without_gain;
-      if (changes_nothing(program_, changes[i], placements)) continue;
-      if (is_over(report)) return {};
-      ++report.trials;
-      std::vector<Placement> tried = placements;
-      if (Status status = apply_rules(program_, {changes[i]}, tried); !status.ok()) return status;
-      Result<Trial> trial = layers_.begin(tried);
-      if (!trial.ok()) return trial.error();
-      const Result<std::vector<double>> ratios = layers_.ratios(trial.value(), base.value());
-      if (!ratios.ok()) return ratios.error();
-      if (!layers_.wins(ratios.value(), best - kGain)) continue;
-      best = mean(ratios.value());
-      placements = std::move(tried);
-      keep(changes[i], report);
-      without_gain = 0;
-    }
-    report.complete = true;
-    return {};
+    path_.push_back(std::move(base.value()));
+    Status status = is_auto ? choose() : Status();
+    report_.found = path_.back().settings;
+    if (status.ok() && options_.budget) status = improve();
+    if (!status.ok()) return status.error();
+    return std::move(report_);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  bool is_over(const SearchReport& report) const {
-    const std::chrono::duration<double> spent = Clock::now() - begin_;
-    return report.trials == budget_.trials || spent.count() >= budget_.seconds;
+  static SearchOptions without_auto(SearchOptions options) {
+    if (options.scheduler == Scheduler::kAuto) options.scheduler = Scheduler::kStatic;
+    return options;
   }
 
-  static void keep(const PlacementRule& change, SearchReport& report) {
-    std::erase_if(report.chosen, [&](const PlacementRule& rule) { return rule.grids == change.grids; });
-    report.chosen.push_back(change);
+  // What kAuto tries.
+  Status choose() {
+    const Asked& asked = options_.asked;
+    Status status = try_each(split_changes(program_, asked, {2, 4}, options_.costs.workers), kAutoGain);
+    if (status.ok())
+      status = try_each(ticket_changes(program_, path_.back().schedule.program, asked), kAutoGain);
+    return status;
+  }
+
+  // What -O3 tries, until a round gains nothing.
+  Status improve() {
+    base_ = path_.size() - 1;
+    mean_ = 1;
+    known_ = {path_.back().settings};  // less of a gain is enough now
+    begin_ = Clock::now();
+    for (size_t before = 0; path_.size() != before && !is_over_;) {
+      before = path_.size();
+      if (Status status = try_each(all_changes(), kGain); !status.ok()) return status;
+    }
+    report_.complete = !is_over_;
+    return check_whole();
+  }
+
+  std::vector<Change> all_changes() const {
+    std::vector<Change> changes;
+    if (machine_.warpgroups) changes = wide_changes(program_, options_.asked);
+    for (const std::vector<Change>& more :
+         {split_changes(program_, options_.asked, {1, 2, 4, 8}),
+          placement_changes(program_, path_.back().schedule.program, options_.asked)})
+      changes.insert(changes.end(), more.begin(), more.end());
+    return changes;
+  }
+
+  // Each over the best settings, which it becomes a part of if it wins. What was tried before, or cannot be,
+  // is passed over.
+  Status try_each(const std::vector<Change>& changes, double gain) {
+    for (const Change& change : changes) {
+      Result<Trial> begun = layers_.begin(with(path_.back().settings, change.settings), &path_.back());
+      if (!begun.ok() || is_known(begun.value().settings)) continue;
+      if (begin_ && is_over()) return {};
+      Trial trial = std::move(begun.value());
+      known_.push_back(trial.settings);
+      const Result<std::vector<double>> ratios = layers_.ratios(trial, path_[base_]);
+      if (!ratios.ok()) return ratios.error();
+      note(change, layers_.figures(trial, path_.back()));
+      if (!layers_.wins(ratios.value(), mean_ - gain)) continue;
+      mean_ = mean(ratios.value());
+      path_.push_back(std::move(trial));
+    }
+    return {};
+  }
+
+  bool is_known(const Settings& settings) const {
+    return std::find(known_.begin(), known_.end(), settings) != known_.end();
+  }
+
+  bool is_over() {
+    const std::chrono::duration<double> spent = Clock::now() - *begin_;
+    is_over_ = report_.trials == options_.budget->trials || spent.count() >= options_.budget->seconds;
+    report_.trials += !is_over_;
+    return is_over_;
+  }
+
+  void note(const Change& change, std::string figures) {
+    std::erase_if(report_.tried, [&](const Tried& tried) { return tried.change == change; });
+    report_.tried.push_back({change, std::move(figures)});
+  }
+
+  // What was found last is left out while steps of the whole model take too long with it, or less without.
+  Status check_whole() {
+    if (path_.size() == base_ + 1) return {};
+    const Trials whole(program_, machine_, options_);
+    Result<Trial> base = whole.begin(path_[base_].settings);
+    if (!base.ok()) return base.error();
+    double best = 1;
+    for (size_t i = path_.size() - 1; i > base_ && path_.size() - i <= kWholeTrials; --i) {
+      Result<Trial> trial = whole.begin(path_[i].settings);
+      if (!trial.ok()) continue;  // some later layer cannot have it
+      const Result<std::vector<double>> ratios = whole.ratios(trial.value(), base.value());
+      if (!ratios.ok()) return ratios.error();
+      if (whole.wins(ratios.value(), best)) {
+        best = mean(ratios.value());
+        report_.found = path_[i].settings;
+        report_.figures = whole.figures(trial.value(), base.value());
+      } else if (!report_.figures.empty()) {
+        return {};
+      }
+    }
+    return {};
   }
 
   const TaskProgram& program_;
+  const Machine& machine_;
+  const SearchOptions options_;
   const Trials layers_;
-  const SearchBudget& budget_;
-  const Clock::time_point begin_ = Clock::now();
+  std::vector<Trial> path_;                  // each with a change more than the one before
+  size_t base_ = 0;                          // in path_: whose steps no trial may take much longer than
+  double mean_ = 1;                          // of the last of path_, by the base's
+  std::vector<Settings> known_{Settings{}};  // that were tried
+  std::optional<Clock::time_point> begin_;   // of -O3
+  bool is_over_ = false;
+  SearchReport report_;
 };
 
 }  // namespace
 
-Result<SearchReport> search_placements(const TaskProgram& program, const Machine& machine, uint32_t workers,
-                                       const std::vector<PlacementRule>& asked, const SearchBudget& budget,
-                                       std::vector<Placement>& placements) {
-  SearchReport report;
-  std::vector<Placement> found = placements;
-  Search search(program, machine, workers, budget);
-  if (Status status = search.run(possible_changes(program, asked, placements), found, report); !status.ok())
-    return status.error();
-  std::erase_if(report.chosen,
-                [&](const PlacementRule& r) { return changes_nothing(program, r, placements); });
-  if (report.chosen.empty()) return report;
+Result<SearchReport> search(const TaskProgram& program, const Machine& machine,
+                            const SearchOptions& options) {
+  const bool is_auto = options.scheduler == Scheduler::kAuto;
+  if (!is_auto && !options.budget) return SearchReport{};
+  return Search(program, machine, options).run(is_auto);
+}
 
-  const Trials whole(program, machine, workers);
-  Result<Trial> base = whole.begin(placements), trial = whole.begin(found);
-  if (!base.ok() || !trial.ok()) return base.ok() ? trial.error() : base.error();
-  const Result<std::vector<double>> ratios = whole.ratios(trial.value(), base.value());
-  if (!ratios.ok()) return ratios.error();
-  if (!whole.wins(ratios.value(), 1)) {
-    report.chosen.clear();
-    return report;
+void add_reasons(const SearchReport& report, Schedule& schedule) {
+  for (GridId g : schedule.program.grids.ids()) {
+    const std::string pattern = layer_pattern(schedule.program.grids[g]);
+    std::string& reason = schedule.placements[g.index].reason;
+    if (report.found.placements.contains(pattern)) reason = "found by simulated steps";
+    if (const auto split = report.found.splits.find(pattern); split != report.found.splits.end())
+      reason += fmt::format("; split into {} parts", split->second);
+    const char* before = "; simulated steps to those before ";
+    for (const Tried& tried : report.tried) {
+      const Settings& s = tried.change.settings;
+      if (!s.splits.contains(pattern) && !s.placements.contains(pattern)) continue;
+      reason += fmt::format("{}{}: {}", before, tried.change.how, tried.figures);
+      before = "; ";
+    }
   }
-  report.figures = whole.text(ratios.value());
-  for (GridId g : program.grids.ids())
-    if (found[g.index].kind != placements[g.index].kind)
-      placements[g.index] = {
-          found[g.index].kind,
-          "found by -O3; simulated steps with all that it found to without: " + report.figures};
-  return report;
 }
 
 std::string to_string(const SearchReport& report) {
-  std::string text = fmt::format("-O3: {} trial{}, {}", report.trials, report.trials == 1 ? "" : "s",
-                                 report.complete ? "no other change gains more" : "the budget is spent");
-  if (report.wide.from != 0)
-    text += fmt::format("; wide_from: {}, simulated steps to those before: {}", report.wide.from,
-                        report.wide.figures);
-  if (report.chosen.empty() && report.wide.from != 0) return text;
-  if (report.chosen.empty()) return text + "; nothing is better than without it";
-  text += "; placement: {";
-  for (const PlacementRule& rule : report.chosen)
-    text += fmt::format("{}\"{}\": {}", &rule == report.chosen.data() ? "" : ", ", rule.grids,
-                        placement_name(rule.kind));
-  return text + "}; simulated steps to those without it: " + report.figures;
+  return fmt::format("-O3: {} trial{}, {}; {}", report.trials, report.trials == 1 ? "" : "s",
+                     report.complete ? "no other change gains more" : "the budget is spent",
+                     report.figures.empty() ? "nothing is better than without it"
+                                            : "simulated steps to those without it: " + report.figures);
 }
 
 }  // namespace mkc

@@ -7,8 +7,12 @@
 #include <numeric>
 
 #include "ir/values.h"
+#include "scheduler/choose.h"
 #include "scheduler/deal.h"
+#include "scheduler/fuse.h"
+#include "scheduler/named.h"
 #include "scheduler/simulate.h"
+#include "scheduler/split.h"
 
 namespace mkc {
 namespace {
@@ -38,41 +42,66 @@ std::vector<SampleStep> sample_steps(const Symbols& symbols) {
   return steps;
 }
 
+// Appends the rules that fit some grid: others are about layers or parts that are not there.
+template <class Rule>
+void add_fitting(const TaskProgram& program, const std::vector<Rule>& rules, std::vector<Rule>& out) {
+  const auto fits = [&](const Rule& rule) {
+    return std::any_of(program.grids.begin(), program.grids.end(),
+                       [&](const TaskGrid& grid) { return is_named(grid, rule.grids); });
+  };
+  std::copy_if(rules.begin(), rules.end(), std::back_inserter(out), fits);
+}
+
 }  // namespace
 
-TaskProgram first_layers(TaskProgram program) {
-  std::vector<TaskGrid>& grids = program.grids.items;
-  grids.erase(std::find_if(grids.begin(), grids.end(), [](const TaskGrid& g) { return g.layer >= kLayers; }),
-              grids.end());
-  std::vector<bool> awaited(program.events.size(), false);
-  for (const TaskGrid& grid : grids)
-    for (const Wait& wait : grid.waits) awaited[wait.event.index] = true;
-  for (TaskGrid& grid : grids)
-    std::erase_if(grid.notifies, [&](const Notify& n) { return !awaited[n.event.index]; });
-  for (EventId e : program.events.ids())
-    if (!awaited[e.index]) program.events[e].expect = 0;
-  return program;
+TaskProgram first_layers(const TaskProgram& program) {
+  const std::vector<TaskGrid>& grids = program.grids.items;
+  const auto end =
+      std::find_if(grids.begin(), grids.end(), [](const TaskGrid& g) { return g.layer >= kLayers; });
+  return {program.name, program.symbols, program.tensors, {{grids.begin(), end}}, {}, program.ropes};
 }
 
 double mean(const std::vector<double>& ratios) {
   return std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
 }
 
-Trials::Trials(TaskProgram program, const Machine& machine, uint32_t workers)
+Trials::Trials(TaskProgram program, const Machine& machine, const SearchOptions& options)
     : program_(std::move(program)),
       machine_(machine),
-      workers_(workers),
+      options_(options),
       steps_(sample_steps(program_.symbols)) {}
 
-Result<Trial> Trials::begin(const std::vector<Placement>& placements) const {
-  return begin(program_, placements);
+Result<TaskProgram> Trials::events(const Settings& settings) const {
+  std::vector<SplitRule> rules = split_rules(settings);
+  add_fitting(program_, options_.asked.splits, rules);
+  TaskProgram program = program_;
+  if (settings.wide_from != 0) set_wide_from(program, settings.wide_from);
+  Result<TaskProgram> split = split_as_asked(std::move(program), rules);
+  return split.ok() ? derive_events(std::move(split.value()), options_.costs) : split;
 }
 
-Result<Trial> Trials::begin(const TaskProgram& program, const std::vector<Placement>& placements) const {
+Result<Trial> Trials::begin(Settings settings, const Trial* like) const {
+  std::erase_if(settings.splits, [](const auto& rule) { return rule.second == 1; });
+  const bool same =
+      like && like->settings.splits == settings.splits && like->settings.wide_from == settings.wide_from;
+  Result<TaskProgram> program = same ? like->schedule.program : events(settings);
+  if (!program.ok()) return program.error();
+  Result<std::vector<Placement>> placements = choose_placements(program.value(), options_.scheduler, {});
+  const auto changes_nothing = [&](const auto& rule) {
+    for (GridId g : program.value().grids.ids())
+      if (is_named(program.value().grids[g], rule.first) && placements.value()[g.index].kind != rule.second)
+        return false;
+    return true;
+  };
+  std::erase_if(settings.placements, changes_nothing);
+  std::vector<PlacementRule> rules = placement_rules(settings);
+  add_fitting(program.value(), options_.asked.placements, rules);
+  placements = choose_placements(program.value(), options_.scheduler, rules);
+  if (!placements.ok()) return placements.error();
   Result<Schedule> schedule =
-      deal(program, {placements.begin(), placements.begin() + program.grids.size()}, machine_, workers_);
+      deal(std::move(program.value()), std::move(placements.value()), machine_, options_.costs.workers);
   if (!schedule.ok()) return schedule.error();
-  return Trial{std::move(schedule.value()), {}};
+  return Trial{std::move(settings), std::move(schedule.value()), {}};
 }
 
 Status Trials::simulate_steps(Trial& trial, size_t count) const {
@@ -101,10 +130,10 @@ bool Trials::wins(const std::vector<double>& ratios, double most) const {
   return ratios.size() == steps_.size() && ratios.back() <= kTolerated && mean(ratios) <= most;
 }
 
-std::string Trials::text(const std::vector<double>& ratios) const {
+std::string Trials::figures(const Trial& trial, const Trial& by) const {
   std::string text;
-  for (size_t i = 0; i < ratios.size(); ++i)
-    text += fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", steps_[i].name, ratios[i]);
+  for (size_t i = 0; i < std::min(trial.ns.size(), by.ns.size()); ++i)
+    text += fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", steps_[i].name, trial.ns[i] / by.ns[i]);
   return text;
 }
 

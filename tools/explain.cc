@@ -166,7 +166,7 @@ Status run(const Options& options) {
     print_hops(step, hops);
     return {};
   }
-  if (step.compilation.search) fmt::print("{}\n", to_string(step.compilation.found));
+  if (step.compilation.search) fmt::print("{}\n", search_text(step.compilation));
   print_grids(kind_rows(grids, kinds));
   fmt::print("{} events, {} counters; weights {} bytes, workspace {}, {} a position of a request\n{}\n",
              schedule.program.events.size(), schedule.event_cells, schedule.weight_bytes,

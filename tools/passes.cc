@@ -11,8 +11,8 @@
 #include "ir/verify.h"
 #include "scheduler/events.h"
 #include "scheduler/fuse.h"
-#include "scheduler/named.h"
 #include "scheduler/place.h"
+#include "scheduler/split.h"
 
 namespace mkc {
 namespace {
@@ -57,33 +57,44 @@ EventCosts event_costs(const Compilation& c) {
   return {c.machine.task_ns, c.machine.notify_ns, workers_of(c)};
 }
 
+// What is found becomes a part of the request, as if it had been asked for.
+Status find_settings(Compilation& c) {
+  CompileRequest& request = c.request;
+  auto& program = std::get<TaskProgram>(c.module);
+  const SearchOptions options{event_costs(c),
+                              request.scheduler,
+                              {request.wide_from.has_value(), request.splits, request.placements},
+                              c.search};
+  Result<SearchReport> report = search(program, c.machine, options);
+  if (!report.ok()) return report.error();
+  c.found = std::move(report.value());
+  const std::vector<SplitRule> splits = split_rules(c.found.found);
+  const std::vector<PlacementRule> placements = placement_rules(c.found.found);
+  request.splits.insert(request.splits.begin(), splits.begin(), splits.end());
+  request.placements.insert(request.placements.begin(), placements.begin(), placements.end());
+  if (request.scheduler == Scheduler::kAuto) request.scheduler = Scheduler::kStatic;
+  if (c.found.found.wide_from != 0) {
+    request.wide_from = c.found.found.wide_from;
+    set_wide_from(program, c.found.found.wide_from);
+  }
+  return {};
+}
+
 Status make_splits(Compilation& c) {
-  const SplitOptions options{event_costs(c), c.request.scheduler, c.search.has_value(), c.request.splits};
-  return take(split_products(std::move(std::get<TaskProgram>(c.module)), c.machine, options, &c.splits), c);
+  return take(split_as_asked(std::move(std::get<TaskProgram>(c.module)), c.request.splits), c);
 }
 
 Status make_events(Compilation& c) {
   return take(derive_events(std::get<TaskProgram>(c.module), event_costs(c), &c.event_reasons), c);
 }
 
-// Why products are split, or are not, where they were tried.
-void add_split_reasons(Compilation& c) {
-  auto& schedule = std::get<Schedule>(c.module);
-  for (const SplitChoice& choice : c.splits)
-    for (GridId g : schedule.program.grids.ids())
-      if (is_named(schedule.program.grids[g], choice.grids))
-        schedule.placements[g.index].reason += "; " + choice.reason;
-}
-
 Status make_placement(Compilation& c) {
   if (Status s = check_lists(std::get<TaskProgram>(c.module)); !s.ok()) return s;
-  if (c.search) c.search->wide = !c.request.batch_invariant && !c.request.wide_from;
-  const PlaceOptions options{workers_of(c),      c.balance_grids,      c.request.scheduler,
-                             c.keep_activations, c.request.placements, c.search};
-  if (Status s = take(place(std::get<TaskProgram>(c.module), c.machine, options, &c.found), c); !s.ok())
-    return s;
-  add_split_reasons(c);
-  return {};
+  const PlaceOptions options{workers_of(c), c.balance_grids, c.request.scheduler, c.keep_activations,
+                             c.request.placements};
+  Status status = take(place(std::move(std::get<TaskProgram>(c.module)), c.machine, options), c);
+  if (status.ok()) add_reasons(c.found, std::get<Schedule>(c.module));
+  return status;
 }
 
 Status make_proof(Compilation& c) {
@@ -119,12 +130,18 @@ std::span<const Pass> passes() {
   static constexpr Pass kPasses[] = {
       {"ops", "ops", "the family's ops with layers unrolled, checkpoint tensors matched", make_ops},
       {"fuse", "tasks", "ops to task grids with the regions they read and write", make_grids},
+      {"search", "tasks", "settings that simulated steps are shorter with; wide_from goes to the products",
+       find_settings},
       {"split", "tasks", "products split along their columns", make_splits},
       {"events", "tasks", "event tensors derived from the regions, coarsened by cost", make_events},
       {"place", "schedule", "grids to workers, tensors to memory, events to counters", make_placement},
       {"prove", "schedule", "no deadlock, counts that match, reads and overwrites in order", make_proof},
   };
   return kPasses;
+}
+
+std::string search_text(const Compilation& c) {
+  return to_string(c.found) + (c.found.figures.empty() ? "" : "; schedule: " + schedule_yaml(c.request));
 }
 
 Status run_passes(Compilation& c, const std::string& last, const PassObserver& observer,

@@ -14,7 +14,6 @@
 #include "scheduler/machine.h"
 #include "scheduler/prove.h"
 #include "scheduler/search.h"
-#include "scheduler/split_by_cost.h"
 
 namespace mkc {
 
@@ -33,9 +32,8 @@ struct Compilation {
   bool balance_grids = false, keep_activations = false;  // of PlaceOptions
   Module module;                                         // the level reached
   std::vector<std::string> event_reasons;                // by EventId: why its granularity
-  std::vector<SplitChoice> splits;                       // which products were tried
-  std::optional<SearchBudget> search;                    // of PlaceOptions
-  SearchReport found;                                    // by it
+  std::optional<SearchBudget> search;                    // of SearchOptions: -O3
+  SearchReport found;                                    // which the request asks for since
   ProofReport proof;
   std::vector<PassTime> times;  // of every pass, verification included
 
@@ -51,6 +49,9 @@ struct Pass {
 
 // Every pass, in order.
 std::span<const Pass> passes();
+
+// What -O3 found, with the `schedule` of a model.yaml that asks for it; for people.
+std::string search_text(const Compilation& compilation);
 
 // Called after each pass, with the module verified.
 using PassObserver = std::function<void(const Pass&, const Compilation&)>;
@@ -68,8 +69,8 @@ struct ModelRequest {
   ModelOptions options;  // win over the model.yaml
   std::string machine;   // name or file; "": the target's default
   Mode mode = Mode::kMegakernel;
-  bool keep_activations = false;  // of PlaceOptions
-  std::optional<SearchBudget> search{};
+  bool keep_activations = false;         // of PlaceOptions
+  std::optional<SearchBudget> search{};  // of SearchOptions
 };
 
 // Reads request, machine and, if there are any or `weights` is set, the checkpoint's headers.

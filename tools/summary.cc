@@ -21,13 +21,12 @@ uint64_t tasks_of(const Schedule& schedule) {
   return tasks;
 }
 
-json search_summary(const SearchReport& found) {
-  json out{{"trials", found.trials},
-           {"complete", found.complete},
-           {"figures", found.figures},
-           {"text", to_string(found)}};
-  if (found.wide.from != 0) out["wide_from"] = {{"from", found.wide.from}, {"figures", found.wide.figures}};
-  for (const PlacementRule& rule : found.chosen) out["placement"][rule.grids] = placement_name(rule.kind);
+json search_summary(const Compilation& c) {
+  json out{{"trials", c.found.trials},
+           {"complete", c.found.complete},
+           {"figures", c.found.figures},
+           {"text", search_text(c)}};
+  if (!c.found.figures.empty()) out["schedule"] = schedule_yaml(c.request);
   return out;
 }
 
@@ -56,7 +55,7 @@ json summarise(const Compilation& c, const GpuBuild& build) {
   out["position_bytes"] = position_bytes(s.program);
   out["ptx_bytes"] = build.ptx.size();
   out["proof"] = to_string(c.proof, s);
-  if (c.search) out["search"] = search_summary(c.found);
+  if (c.search) out["search"] = search_summary(c);
   return out;
 }
 

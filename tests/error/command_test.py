@@ -63,8 +63,8 @@ class CommandTest(Command):
         self.assertEqual(code, 0)
         self.assertIn("// after prove: ", err)
         self.assertRegex(err, r"ms  prove, beside those above\n.* ms  in all")
-        self.refuses("--print-after none: error: no such pass, expected all or one of ops, fuse, split, events, place, "
-                     "prove", "compile", FIXTURE, "--print-after", "none")
+        self.refuses("--print-after none: error: no such pass, expected all or one of ops, fuse, search, split, events, "
+                     "place, prove", "compile", FIXTURE, "--print-after", "none")
 
     def test_a_cubin_is_checked_against_its_checkpoint(self):
         code, out, err = self.mkc("compile", FIXTURE, "--json")

@@ -1,5 +1,6 @@
 """mkc explain and mkc simulate from outside. Usage: simulation_test.py MKC ROOT"""
 import json
+import re
 import sys
 import unittest
 
@@ -70,7 +71,7 @@ class SimulationTest(Command):
         self.refuses("mkc: error: --scheduler: found greedy, expected static, dynamic or auto", "explain", FIXTURE, "--scheduler",
                      "greedy")
 
-    def test_searches_for_placements(self):
+    def test_searches_for_settings(self):
         machine = json.loads((ROOT / "scheduler" / "machines" / "h100.json").read_text())
         machine["ticket_ns"] = {"value": 1e6, "source": "so that nothing should be drawn"}
         (self.dir / "slow.json").write_text(json.dumps(machine))
@@ -82,13 +83,37 @@ class SimulationTest(Command):
         plain, found = compiled(), compiled("-O3=1000")
         self.assertIn("queue tickets", plain)
         self.assertEqual(compiled("-O3=1000", "--trials", 0), plain)
-        self.assertNotEqual(compiled("-O3=1000", "--trials", 1), found)
+        self.assertNotEqual(compiled("-O3=1000", "--trials", 4), found)
         text = self.mkc("explain", *step, "-O3=1000")[1].decode()
-        self.assertRegex(text, r'-O3: \d+ trials, no other change gains more; placement: {.*"l\*\.down": table')
-        self.assertRegex(text, r"l0\.down .* table .* found by -O3; simulated steps .*: 1 request 0\.\d{3}")
+        self.assertRegex(text, r'-O3: \d+ trials, no other change gains more; simulated steps to those without it: 1 request 0\.\d{3}.*'
+                               r'; schedule: {.*scheduler: dynamic, placement: {.*"l\*\.down": table')
+        self.assertRegex(text, r"l0\.down .* table .* found by simulated steps; simulated steps to those before .*by table: 1 request 0\.\d{3}")
         self.refuses("mkc: error: -O: found 2, expected 3 or 3=SECONDS", "explain", FIXTURE, "-O2")
         self.refuses("mkc: error: -O: found 3=0, expected 3 or 3=SECONDS", "explain", FIXTURE, "-O3=0")
         self.refuses("mkc: error: --trials requires -O", "explain", FIXTURE, "--trials", 3)
+
+    def test_what_a_search_finds_can_be_asked_for(self):
+        # Two layers whose o and down have 160 strips, as Qwen3-4B's.
+        folder = self.checkpoint(lambda config: config.update(
+            hidden_size=2560, intermediate_size=9728, num_attention_heads=32, num_key_value_heads=8, head_dim=128,
+            max_position_embeddings=1024))
+        (folder / "model.safetensors").unlink()
+        def compiled(model, *options):
+            """The schedule without its reasons."""
+            code, out, err = self.mkc("compile", model, "--emit", "schedule", *options)
+            self.assertEqual(code, 0, err)
+            return re.sub(r'"(\\.|[^"\\])*"', '""', out.decode())
+        def asked(schedule):
+            (self.dir / "model.yaml").write_text(f"checkpoint: model\nschedule: {schedule}\n")
+            return compiled("model.yaml")
+        text = self.mkc("explain", folder, "-O3=1000")[1].decode()
+        schedule = re.search(r"^-O3: .*; schedule: (.*)$", text, re.M)[1]
+        for part in ("wide_from: ", "scheduler: static", 'placement: {"l*.', 'split: {"l*.down": '):
+            self.assertIn(part, schedule)
+        self.assertEqual(asked(schedule), compiled(folder, "-O3=1000"))
+        self.assertNotEqual(asked(schedule), compiled(folder))
+        done = self.mkc("compile", folder, "--emit", "ptx", "-o", "model.ptx", "-O3=1000", "--json")
+        self.assertEqual(json.loads(done[1])["search"]["schedule"], schedule)
 
     def test_a_timeline_shows_every_task_once(self):
         code, out, err = self.mkc("simulate", FIXTURE, "--workers", 3, "--context", 40, "--json", "--trace", "t.json")

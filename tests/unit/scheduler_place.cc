@@ -86,27 +86,6 @@ TEST_CASE("rules that fit no grid or ask for what is impossible are errors at th
       "or partial tasks complete");
 }
 
-TEST_CASE("steps are simulated with tickets up to the first that takes longer") {
-  TaskProgram program = model_program();
-  program.symbols.add({"B", {1, 4}, {}});
-  const auto reason = [&](double signal_ns, const char* grid) {
-    Machine m = machine();
-    m.ticket_ns = m.notify_ns = m.barrier_ns = signal_ns;
-    PlaceOptions options{3};
-    options.scheduler = Scheduler::kAuto;
-    const Schedule s = place(program, m, options).value();
-    const Placement& placement = s.placements[find_grid(program, grid).index];
-    CHECK(!draws_tickets(placement.kind));
-    return placement.reason;
-  };
-  for (const char* grid : {"l0.attend", "l1.q"}) {
-    CHECK(reason(1e6, grid).find("; simulated steps with tickets to without: 1 request ") !=
-          std::string::npos);
-    CHECK(reason(1e6, grid).find("requests") == std::string::npos);
-  }
-  CHECK(reason(1e-3, "l0.q").find(", 4 mixed ") != std::string::npos);
-}
-
 TEST_CASE("an event that ready tasks wait for has a log, and drawn grids have a counter each") {
   const Schedule fixed = placed_by(Scheduler::kStatic, {}).value();
   const Schedule s = placed_by(Scheduler::kStatic, {{"l0.attend", PlacementKind::kReady, {}},

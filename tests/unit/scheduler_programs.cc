@@ -194,6 +194,12 @@ TaskProgram model_program(const ModelShape& s) {
   return b.program;
 }
 
+TaskProgram without_events(TaskProgram program) {
+  program.events = {};
+  for (TaskGrid& grid : program.grids) grid.waits.clear(), grid.notifies.clear();
+  return program;
+}
+
 GridId find_grid(const TaskProgram& program, std::string_view name) {
   return find(program.grids, name);
 }

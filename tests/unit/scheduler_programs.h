@@ -23,6 +23,9 @@ struct ModelShape {
 // head, the rest for everything before it.
 TaskProgram model_program(const ModelShape& shape = {});
 
+// As it was before its events were derived.
+TaskProgram without_events(TaskProgram program);
+
 GridId find_grid(const TaskProgram& program, std::string_view name);
 TensorId find_tensor(const TaskProgram& program, std::string_view name);
 EventId find_event(const TaskProgram& program, std::string_view name);

@@ -3,10 +3,12 @@
 #include <map>
 
 #include "ir/values.h"
+#include "scheduler/fuse.h"
 #include "scheduler/place.h"
 #include "scheduler/prove.h"
 #include "scheduler/search.h"
 #include "scheduler/simulate.h"
+#include "scheduler/split.h"
 #include "tests/unit/scheduler_programs.h"
 
 namespace mkc {
@@ -16,7 +18,7 @@ using test::model_program;
 
 // Of one to four requests, whose tokens share one context.
 TaskProgram program() {
-  TaskProgram p = model_program({.context = 256});
+  TaskProgram p = test::without_events(model_program({.context = 256}));
   p.symbols.add({"B", {1, 4}, {}});
   return p;
 }
@@ -28,26 +30,39 @@ Machine machine(double ticket_ns, double notify_ns) {
   return m;
 }
 
+const Asked kNoSplits{false, {{"l*", 1, {}}}, {}};
+
+SearchOptions options_for(const Machine& m, Scheduler scheduler, std::optional<SearchBudget> budget,
+                          const Asked& asked = {}) {
+  return {{m.task_ns, m.notify_ns, 3}, scheduler, asked, budget};
+}
+
 struct Found {
   Schedule schedule;
   SearchReport report;
 };
 
-Found search(const Machine& m, Scheduler scheduler, SearchBudget budget,
-             const std::vector<PlacementRule>& rules = {}) {
-  PlaceOptions options{3};
-  options.scheduler = scheduler;
-  options.rules = rules;
-  options.search = budget;
+// The schedule of one who asks for what was found.
+Found search_for(const TaskProgram& p, const Machine& m, const SearchOptions& options) {
   Found found;
-  found.schedule = place(program(), m, options, &found.report).value();
+  found.report = search(p, m, options).value();
+  std::vector<SplitRule> splits = split_rules(found.report.found);
+  splits.insert(splits.end(), options.asked.splits.begin(), options.asked.splits.end());
+  PlaceOptions how{3};
+  how.scheduler = options.scheduler == Scheduler::kDynamic ? Scheduler::kDynamic : Scheduler::kStatic;
+  how.rules = placement_rules(found.report.found);
+  how.rules.insert(how.rules.end(), options.asked.placements.begin(), options.asked.placements.end());
+  TaskProgram asked = p;
+  if (found.report.found.wide_from != 0) set_wide_from(asked, found.report.found.wide_from);
+  asked = derive_events(split_as_asked(std::move(asked), splits).value(), options.costs).value();
+  found.schedule = place(std::move(asked), m, how).value();
+  add_reasons(found.report, found.schedule);
   return found;
 }
 
-Schedule unsearched(const Machine& m, Scheduler scheduler) {
-  PlaceOptions options{3};
-  options.scheduler = scheduler;
-  return place(program(), m, options).value();
+Found search_for(const Machine& m, Scheduler scheduler, std::optional<SearchBudget> budget,
+                 const Asked& asked = {}) {
+  return search_for(program(), m, options_for(m, scheduler, budget, asked));
 }
 
 std::map<std::string, PlacementKind> kinds_of(const Schedule& s) {
@@ -56,21 +71,26 @@ std::map<std::string, PlacementKind> kinds_of(const Schedule& s) {
   return kinds;
 }
 
+const std::string& reason_of(const Schedule& s, const char* grid) {
+  return s.placements[test::find_grid(s.program, grid).index].reason;
+}
+
 constexpr SearchBudget kAll{1e9};
 
-TEST_CASE("where tickets cost most of all, the search leaves none in the layers") {
+TEST_CASE("where tickets cost most of all, -O3 leaves none in the layers") {
   const Machine m = machine(1e6, 500);
-  const Found found = search(m, Scheduler::kDynamic, kAll);
-  for (const auto& [name, kind] : kinds_of(unsearched(m, Scheduler::kDynamic)))
+  for (const auto& [name, kind] : kinds_of(search_for(m, Scheduler::kDynamic, {}).schedule))
     CHECK((draws_tickets(kind) || name.ends_with(".combine")));
+  const Found found = search_for(m, Scheduler::kDynamic, kAll, kNoSplits);
   for (const auto& [name, kind] : kinds_of(found.schedule)) {
     CAPTURE(name);
     CHECK(draws_tickets(kind) == (name.find('.') == std::string::npos));
   }
   CHECK(found.report.complete);
-  CHECK(found.report.chosen.size() == 7);  // q, k, v, attend, o, gate_up, down; combine was inline
-  CHECK(found.schedule.placements[test::find_grid(found.schedule.program, "l1.down").index].reason ==
-        "found by -O3; simulated steps with all that it found to without: " + found.report.figures);
+  CHECK(found.report.found.placements.size() == 7);  // q, k, v, attend, o, gate_up, down; combine was inline
+  CHECK(reason_of(found.schedule, "l1.down")
+            .starts_with("found by simulated steps; simulated steps to those "
+                         "before by table: 1 request 0."));
 }
 
 TEST_CASE("what the search finds takes no longer than without it, by steps simulated anew") {
@@ -81,8 +101,8 @@ TEST_CASE("what the search finds takes no longer than without it, by steps simul
       CAPTURE(notify_ns);
       CAPTURE(scheduler_name(scheduler));
       const Machine m = machine(ticket_ns, notify_ns);
-      const Schedule before = unsearched(m, scheduler);
-      const Found found = search(m, scheduler, kAll);
+      const Schedule before = search_for(m, scheduler, {}).schedule;
+      const Found found = search_for(m, scheduler, kAll);
       CHECK(prove(found.schedule).ok());
       double sum = 0;
       for (int64_t requests : {1, 2, 4}) {
@@ -94,40 +114,57 @@ TEST_CASE("what the search finds takes no longer than without it, by steps simul
         sum += ratio;
       }
       CHECK(sum <= 3 * 1.0001);
-      CHECK(found.report.chosen.empty() == (kinds_of(before) == kinds_of(found.schedule)));
-      CHECK(found.report.chosen.empty() == found.report.figures.empty());
+      CHECK(found.report.figures.empty() == (kinds_of(before) == kinds_of(found.schedule)));
     }
 }
 
-TEST_CASE("a search of as many trials finds the same, and none changes nothing") {
+TEST_CASE("a search of as many trials finds the same, and of none no more than auto") {
   const Machine m = machine(1e6, 500);
-  const Found whole = search(m, Scheduler::kDynamic, kAll);
+  const Found whole = search_for(m, Scheduler::kDynamic, kAll);
   for (uint32_t trials : {0u, 1u, 5u, whole.report.trials}) {
-    const Found once = search(m, Scheduler::kDynamic, {1e9, trials}),
-                again = search(m, Scheduler::kDynamic, {1e9, trials});
-    CHECK(once.schedule.placements == again.schedule.placements);
+    const SearchBudget budget{1e9, trials};
+    const Found once = search_for(m, Scheduler::kDynamic, budget),
+                again = search_for(m, Scheduler::kDynamic, budget);
+    CHECK(once.report.found == again.report.found);
     CHECK(once.report.trials == trials);
     CHECK(once.report.complete == (trials == whole.report.trials));
-    if (trials == 0) CHECK(kinds_of(once.schedule) == kinds_of(unsearched(m, Scheduler::kDynamic)));
-    if (trials == whole.report.trials) CHECK(kinds_of(once.schedule) == kinds_of(whole.schedule));
+    if (trials == 0) CHECK(once.report.found == Settings{});
+    if (trials == whole.report.trials) CHECK(once.report.found == whole.report.found);
   }
-  CHECK(search(m, Scheduler::kDynamic, {1e-9}).report.trials == 0);
+  CHECK(search_for(m, Scheduler::kDynamic, SearchBudget{1e-9}).report.trials == 0);
+}
+
+TEST_CASE("auto tries tickets up to the first step that takes longer, and counts no trials") {
+  for (const char* grid : {"l0.attend", "l1.q"}) {
+    Machine m = machine(1e6, 1e6);
+    m.barrier_ns = 1e6;
+    const Found found = search_for(m, Scheduler::kAuto, {});
+    const std::string& reason = reason_of(found.schedule, grid);
+    CHECK(reason.find("; simulated steps to those before with tickets: 1 request ") != std::string::npos);
+    CHECK(reason.find("requests") == std::string::npos);
+    CHECK(found.report.found.placements.empty());
+    CHECK(found.report.trials == 0);
+  }
 }
 
 TEST_CASE("what is asked for is not searched") {
-  const Found found =
-      search(machine(1e6, 500), Scheduler::kDynamic, kAll, {{"l1.q", PlacementKind::kQueue, {}}});
-  const auto kinds = kinds_of(found.schedule);
-  CHECK(kinds.at("l0.q") == PlacementKind::kQueue);
-  CHECK(kinds.at("l1.q") == PlacementKind::kQueue);
-  CHECK_FALSE(draws_tickets(kinds.at("l1.o")));
+  const Asked asked{
+      false, {}, {{"l1.q", PlacementKind::kQueue, {}}, {"l5.k_finish", PlacementKind::kTable, {}}}};
+  for (const char* name : {"l*.q", "l*.k"}) {
+    SearchReport report =
+        search(program(), machine(1e6, 500), options_for(machine(1e6, 500), Scheduler::kDynamic, kAll, asked))
+            .value();
+    CHECK(report.found.placements.contains(name) == (std::string(name) == "l*.k"));
+    for (const Tried& tried : report.tried)
+      CHECK((!tried.change.settings.placements.contains("l*.q") || name != std::string("l*.q")));
+  }
 }
 
 // Steps of up to 64 tokens, which products may take by warpgroups from 65 on.
 TaskProgram wide_program() {
-  TaskProgram p = model_program({.hidden = 512, .feed_forward = 2048, .context = 256, .tokens = 64});
-  for (TaskGrid& grid : p.grids)
-    if (grid.body == BodyKind::kProduct) set_attr(grid.attrs, "wide_from", int64_t{65});
+  TaskProgram p = test::without_events(
+      model_program({.hidden = 512, .feed_forward = 2048, .context = 256, .tokens = 64}));
+  set_wide_from(p, 65);
   Symbol rows{"q_len", {1, 64}, {}};
   rows.length = symbol(p.symbols.add({"B", {1, 4}, {}}));
   p.symbols.add(rows);
@@ -136,37 +173,30 @@ TaskProgram wide_program() {
 
 TEST_CASE("the search has warpgroups multiply from fewer tokens on where that is shorter and allowed") {
   Machine m = load_machine("h100").value();
-  const auto found = [&](double bytes_per_ns, bool allowed) {
+  const auto found = [&](double bytes_per_ns, bool asked) {
     m.wgmma_bytes_per_ns = bytes_per_ns;
-    PlaceOptions options{3};
-    options.search = SearchBudget{1e9, 0, allowed};
-    SearchReport report;
-    const Schedule s = place(wide_program(), m, options, &report).value();
-    const int64_t from =
-        int_attr(s.program.grids[test::find_grid(s.program, "l1.down")].attrs, "wide_from", 0);
-    CHECK(from == (report.wide.from == 0 ? 65 : report.wide.from));
-    CHECK(report.wide.figures.empty() == (report.wide.from == 0));
-    return report.wide.from;
+    const Found f =
+        search_for(wide_program(), m, options_for(m, Scheduler::kStatic, SearchBudget{1e9, 3}, {asked}));
+    const uint32_t from = f.report.found.wide_from;
+    const TaskGrid& grid = f.schedule.program.grids[test::find_grid(f.schedule.program, "l1.down")];
+    CHECK(int_attr(grid.attrs, "wide_from", 0) == (from == 0 ? 65 : from));
+    return from;
   };
-  CHECK(found(1e3, true) < 65);
-  CHECK(found(1e3, true) > 0);
-  CHECK(found(1e3, false) == 0);
-  CHECK(found(1e-3, true) == 0);
+  CHECK(found(1e3, false) < 65);
+  CHECK(found(1e3, false) > 0);
+  CHECK(found(1e3, true) == 0);
+  CHECK(found(1e-3, false) == 0);
 }
 
-TEST_CASE("a report of a search says what was chosen") {
-  CHECK(to_string(SearchReport{0, true, {}, "", {17, "16 mixed 0.800"}}) ==
-        "-O3: 0 trials, no other change gains more; wide_from: 17, simulated steps to those before: 16 mixed "
-        "0.800");
-  CHECK(to_string(SearchReport{1, false, {}, ""}) ==
-        "-O3: 1 trial, the budget is spent; nothing is better than without it");
-  CHECK(to_string(SearchReport{12,
-                               true,
-                               {{"l*.q", PlacementKind::kQueue, {}}, {"l*.o", PlacementKind::kRange, {}}},
-                               "1 request 0.900"}) ==
-        "-O3: 12 trials, no other change gains more; placement: {\"l*.q\": queue, \"l*.o\": range}; "
-        "simulated steps "
-        "to those without it: 1 request 0.900");
+TEST_CASE("a report of a search says what it was good for") {
+  SearchReport report;
+  report.trials = 1;
+  CHECK(to_string(report) == "-O3: 1 trial, the budget is spent; nothing is better than without it");
+  report.trials = 12;
+  report.complete = true;
+  report.figures = "1 request 0.900";
+  CHECK(to_string(report) ==
+        "-O3: 12 trials, no other change gains more; simulated steps to those without it: 1 request 0.900");
 }
 
 }  // namespace

@@ -1,0 +1,122 @@
+#include "scheduler/changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scheduler/choose.h"
+#include "scheduler/named.h"
+#include "scheduler/split.h"
+
+namespace mkc {
+namespace {
+
+constexpr double kUneven = 1.1;  // strips of the busiest worker, of the mean
+
+bool in_all_layers_alike(const TaskProgram& program, const std::string& pattern) {
+  const TaskGrid* first = nullptr;
+  for (const TaskGrid& grid : program.grids) {
+    if (!is_named(grid, pattern)) continue;
+    if (first && first->body != grid.body) return false;
+    first = &grid;
+  }
+  return true;
+}
+
+// Whether a rule fits the grid of some layer, be it in the program or only once products are split.
+template <class Rule>
+bool is_asked(const TaskProgram& program, const std::vector<Rule>& rules, const std::string& pattern) {
+  int32_t layers = 0;
+  for (const TaskGrid& grid : program.grids) layers = std::max(layers, grid.layer + 1);
+  TaskGrid grid;
+  for (int32_t layer = 0; !rules.empty() && layer < layers; ++layer) {
+    grid.name = fmt::format("l{}{}", layer, pattern.substr(pattern.find('.')));
+    for (const Rule& rule : rules)
+      if (is_named(grid, rule.grids)) return true;
+  }
+  return false;
+}
+
+// Kinds of the layers' grids in their order, each with its first; of `program` all must be alike.
+struct Kind {
+  std::string pattern;
+  GridId first;
+};
+template <class Rule>
+std::vector<Kind> kinds_of(const TaskProgram& program, const TaskProgram& layers,
+                           const std::vector<Rule>& asked) {
+  std::vector<Kind> kinds;
+  for (GridId g : layers.grids.ids()) {
+    const std::string pattern = layer_pattern(layers.grids[g]);
+    const auto known = [&](const Kind& kind) { return kind.pattern == pattern; };
+    if (!pattern.empty() && std::none_of(kinds.begin(), kinds.end(), known)) kinds.push_back({pattern, g});
+  }
+  std::erase_if(kinds, [&](const Kind& kind) {
+    return is_asked(program, asked, kind.pattern) || !in_all_layers_alike(program, kind.pattern);
+  });
+  return kinds;
+}
+
+// Whether some workers have to take many more strips of a product than others, and no other product of its
+// rows evens that out.
+bool is_uneven(const TaskProgram& program, const TaskGrid& product, uint32_t workers) {
+  const TensorId x = find_operand(product, "x")->tensor;
+  const bool alone = std::none_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& other) {
+    const Access* rows = multiplied_rows(other);
+    return rows && rows->tensor == x && other.name != product.name;
+  });
+  const int64_t strips = product.coords[0].extent.constant(), most = (strips + workers - 1) / workers;
+  return alone && static_cast<double>(most * workers) > kUneven * static_cast<double>(strips);
+}
+
+}  // namespace
+
+std::vector<Change> split_changes(const TaskProgram& program, const Asked& asked,
+                                  const std::vector<int64_t>& parts, uint32_t uneven_among) {
+  std::vector<Change> changes;
+  for (const Kind& kind : kinds_of(program, program, asked.splits)) {
+    const TaskGrid& grid = program.grids[kind.first];
+    if (!why_not_split(program, grid, kColumnChains).empty()) continue;
+    if (uneven_among != 0 && !is_uneven(program, grid, uneven_among)) continue;
+    for (int64_t n : parts)
+      changes.push_back(
+          {n == 1 ? "in one part" : fmt::format("in {} parts", n), {.splits = {{kind.pattern, n}}}});
+  }
+  return changes;
+}
+
+std::vector<Change> wide_changes(const TaskProgram& program, const Asked& asked) {
+  const bool can = std::any_of(program.grids.begin(), program.grids.end(),
+                               [&](const TaskGrid& grid) { return wide_from(program, grid) != 0; });
+  std::vector<Change> changes;
+  for (uint32_t from : {33u, 17u, kLeastWide})
+    if (can && !asked.wide_from)
+      changes.push_back({fmt::format("with wide_from: {}", from), {.wide_from = from}});
+  return changes;
+}
+
+std::vector<Change> ticket_changes(const TaskProgram& program, const TaskProgram& layers,
+                                   const Asked& asked) {
+  std::vector<Change> changes;
+  const std::vector<Kind> kinds = kinds_of(program, layers, asked.placements);
+  for (BodyKind body : {BodyKind::kAttend, BodyKind::kExpert, BodyKind::kProduct}) {
+    Change change{"with tickets", {}};
+    for (const Kind& kind : kinds)
+      if (layers.grids[kind.first].body == body)
+        change.settings.placements[kind.pattern] = by_tickets(layers, kind.first).kind;
+    if (!change.settings.placements.empty()) changes.push_back(std::move(change));
+  }
+  return changes;
+}
+
+std::vector<Change> placement_changes(const TaskProgram& program, const TaskProgram& layers,
+                                      const Asked& asked) {
+  std::vector<Change> changes;
+  for (const Kind& kind : kinds_of(program, layers, asked.placements))
+    for (PlacementKind placement : kPlacementKinds)
+      changes.push_back(
+          {fmt::format("by {}", placement_name(placement)), {.placements = {{kind.pattern, placement}}}});
+  return changes;
+}
+
+}  // namespace mkc

@@ -1,0 +1,41 @@
+// What a search may change. Kinds of a layer's grids whose bodies are not the same in all layers, or that a
+// rule of the user's fits, are left out. Internal to search.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scheduler/settings.h"
+
+namespace mkc {
+
+// By the user.
+struct Asked {
+  bool wide_from = false;
+  std::vector<SplitRule> splits{};
+  std::vector<PlacementRule> placements{};
+};
+
+struct Change {
+  std::string how;    // "in 2 parts", for people
+  Settings settings;  // that go over those so far
+  bool operator==(const Change&) const = default;
+};
+
+// Products in each of these numbers of parts. `uneven_among`: only those that have their inputs to themselves
+// and whose busiest worker, of so many, has more than 1.1 times the mean of strips; 0: all.
+std::vector<Change> split_changes(const TaskProgram& program, const Asked& asked,
+                                  const std::vector<int64_t>& parts, uint32_t uneven_among = 0);
+
+// Warpgroups from 33, 17 or 9 tokens on, where some product may go by them.
+std::vector<Change> wide_changes(const TaskProgram& program, const Asked& asked);
+
+// Tickets for the layers' grids of a body, wherever possible. `layers`: the program's first layers, with
+// events and as they are split.
+std::vector<Change> ticket_changes(const TaskProgram& program, const TaskProgram& layers, const Asked& asked);
+
+// Each kind of the layers' grids in each placement.
+std::vector<Change> placement_changes(const TaskProgram& program, const TaskProgram& layers,
+                                      const Asked& asked);
+
+}  // namespace mkc

@@ -1,0 +1,24 @@
+#include "scheduler/settings.h"
+
+namespace mkc {
+
+Settings with(const Settings& before, Settings later) {
+  later.splits.insert(before.splits.begin(), before.splits.end());
+  later.placements.insert(before.placements.begin(), before.placements.end());
+  if (later.wide_from == 0) later.wide_from = before.wide_from;
+  return later;
+}
+
+std::vector<SplitRule> split_rules(const Settings& settings) {
+  std::vector<SplitRule> rules;
+  for (const auto& [grids, parts] : settings.splits) rules.push_back({grids, parts, {}});
+  return rules;
+}
+
+std::vector<PlacementRule> placement_rules(const Settings& settings) {
+  std::vector<PlacementRule> rules;
+  for (const auto& [grids, kind] : settings.placements) rules.push_back({grids, kind, {}});
+  return rules;
+}
+
+}  // namespace mkc

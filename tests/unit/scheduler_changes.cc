@@ -1,0 +1,102 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "scheduler/fuse.h"
+#include "scheduler/search.h"
+#include "scheduler/split.h"
+#include "tests/unit/frontend_fixtures.h"
+
+namespace mkc {
+namespace {
+
+// Two layers whose o and down have 160 strips, as Qwen3-4B's, for steps of 64 requests.
+TaskProgram layers() {
+  std::string config = test::llama_config();
+  for (const auto& [from, to] : {std::pair{"\"hidden_size\": 32", "\"hidden_size\": 2560"},
+                                 {"\"intermediate_size\": 48", "\"intermediate_size\": 9728"},
+                                 {"\"max_position_embeddings\": 64", "\"max_position_embeddings\": 1024"},
+                                 {"\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2"},
+                                 {"\"num_attention_heads\": 4", "\"num_attention_heads\": 32"},
+                                 {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 8"}})
+    config = test::edited(config, from, to);
+  ModelOptions options;
+  options.max_tokens = options.max_requests = 64;
+  const Result<OpGraph> graph = test::graph_of(config, options);
+  REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
+  return fuse(graph.value()).value();
+}
+
+Machine h100() {
+  return load_machine("h100").value();
+}
+
+SearchReport searched(const Machine& machine, std::vector<SplitRule> rules = {}) {
+  SearchOptions options;
+  options.costs.workers = machine.workers;
+  options.asked.splits = std::move(rules);
+  return search(layers(), machine, options).value();
+}
+
+// "l*.o in 2 parts" and so on, of what was tried.
+std::vector<std::string> splits_tried(const SearchReport& report) {
+  std::vector<std::string> tried;
+  for (const Tried& t : report.tried)
+    for (const auto& [grids, parts] : t.change.settings.splits) tried.push_back(grids + " " + t.change.how);
+  return tried;
+}
+
+TEST_CASE(
+    "a product whose strips keep some workers twice as long as others is split where steps get shorter") {
+  const SearchReport report = searched(h100());
+  CHECK(splits_tried(report) == std::vector<std::string>{"l*.o in 2 parts", "l*.o in 4 parts",
+                                                         "l*.down in 2 parts", "l*.down in 4 parts"});
+  CHECK(report.found.splits.contains("l*.down"));
+}
+
+TEST_CASE("and is left whole where a finish costs more than it gains") {
+  Machine machine = h100();
+  machine.notify_ns *= 20;
+  const SearchReport report = searched(machine);
+  CHECK(splits_tried(report).size() == 4);
+  CHECK_FALSE(report.found.splits.contains("l*.down"));
+}
+
+TEST_CASE("what a rule fits is not tried, nor are strips that are dealt out evenly") {
+  CHECK(splits_tried(searched(h100(), {{"*.down", 1, {}}})).size() == 2);
+  Machine even = h100();
+  even.workers = 160;
+  CHECK(splits_tried(searched(even)).empty());
+}
+
+TEST_CASE("-O3 splits each of the layers' products, and places what comes of it") {
+  const TaskProgram program = layers();
+  const auto patterns = [](const std::vector<Change>& changes) {
+    std::vector<std::string> out;
+    for (const Change& change : changes)
+      for (const auto& [grids, parts] : change.settings.splits) out.push_back(grids);
+    return out;
+  };
+  CHECK(patterns(split_changes(program, {}, {2})) ==
+        std::vector<std::string>{"l*.q", "l*.k", "l*.v", "l*.o", "l*.gate_up", "l*.down"});
+  const TaskProgram split = derive_events(split_as_asked(program, {{"l*.down", 2, {}}}).value(), {}).value();
+  const auto places_finish = [&](const Asked& asked) {
+    const std::vector<Change> changes = placement_changes(program, split, asked);
+    return std::any_of(changes.begin(), changes.end(), [](const Change& change) {
+      return change.settings.placements.contains("l*.down_finish");
+    });
+  };
+  CHECK(places_finish({}));
+  CHECK_FALSE(places_finish({false, {}, {{"l1.down_fin*", PlacementKind::kRange, {}}}}));
+}
+
+TEST_CASE("kinds of grids that are not products in all layers are not tried in parts") {
+  TaskProgram program = layers();
+  for (TaskGrid& grid : program.grids)
+    if (grid.name == "l1.o") grid.body = BodyKind::kExpert;
+  for (const Change& change : split_changes(program, {}, {2}))
+    CHECK_FALSE(change.settings.splits.contains("l*.o"));
+}
+
+}  // namespace
+}  // namespace mkc
