@@ -75,9 +75,11 @@ std::vector<Change> split_changes(const TaskProgram& program, const Asked& asked
                                   const std::vector<int64_t>& parts, uint32_t uneven_among) {
   std::vector<Change> changes;
   for (const Kind& kind : kinds_of(program, program, asked.splits)) {
-    const TaskGrid& grid = program.grids[kind.first];
-    if (!why_not_split(program, grid, kColumnChains).empty()) continue;
-    if (uneven_among != 0 && !is_uneven(program, grid, uneven_among)) continue;
+    const TaskGrid& first = program.grids[kind.first];
+    const bool can = std::all_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& grid) {
+      return !is_named(grid, kind.pattern) || why_not_split(program, grid, kColumnChains).empty();
+    });
+    if (!can || (uneven_among != 0 && !is_uneven(program, first, uneven_among))) continue;
     for (int64_t n : parts)
       changes.push_back(
           {n == 1 ? "in one part" : fmt::format("in {} parts", n), {.splits = {{kind.pattern, n}}}});

@@ -60,12 +60,11 @@ EventCosts event_costs(const Compilation& c) {
 // What is found becomes a part of the request, as if it had been asked for.
 Status find_settings(Compilation& c) {
   CompileRequest& request = c.request;
-  auto& program = std::get<TaskProgram>(c.module);
   const SearchOptions options{event_costs(c),
                               request.scheduler,
                               {request.wide_from.has_value(), request.splits, request.placements},
                               c.search};
-  Result<SearchReport> report = search(program, c.machine, options);
+  Result<SearchReport> report = search(std::get<TaskProgram>(c.module), c.machine, options);
   if (!report.ok()) return report.error();
   c.found = std::move(report.value());
   const std::vector<SplitRule> splits = split_rules(c.found.found);
@@ -73,15 +72,14 @@ Status find_settings(Compilation& c) {
   request.splits.insert(request.splits.begin(), splits.begin(), splits.end());
   request.placements.insert(request.placements.begin(), placements.begin(), placements.end());
   if (request.scheduler == Scheduler::kAuto) request.scheduler = Scheduler::kStatic;
-  if (c.found.found.wide_from != 0) {
-    request.wide_from = c.found.found.wide_from;
-    set_wide_from(program, c.found.found.wide_from);
-  }
+  if (c.found.found.wide_from != 0) request.wide_from = c.found.found.wide_from;
   return {};
 }
 
 Status make_splits(Compilation& c) {
-  return take(split_as_asked(std::move(std::get<TaskProgram>(c.module)), c.request.splits), c);
+  auto& program = std::get<TaskProgram>(c.module);
+  if (c.found.found.wide_from != 0) set_wide_from(program, c.found.found.wide_from);
+  return take(split_as_asked(std::move(program), c.request.splits), c);
 }
 
 Status make_events(Compilation& c) {
@@ -119,7 +117,7 @@ Status run_pass(const Pass& pass, Compilation& c, PassTime& time) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   Status status = pass.run(c);
-  if (status.ok()) status = check_module(pass, c);
+  if (status.ok() && *pass.makes) status = check_module(pass, c);
   time.ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   return status;
 }
@@ -130,12 +128,12 @@ std::span<const Pass> passes() {
   static constexpr Pass kPasses[] = {
       {"ops", "ops", "the family's ops with layers unrolled, checkpoint tensors matched", make_ops},
       {"fuse", "tasks", "ops to task grids with the regions they read and write", make_grids},
-      {"search", "tasks", "settings that simulated steps are shorter with; wide_from goes to the products",
+      {"search", "", "settings that simulated steps are shorter with, where nobody asks for others",
        find_settings},
-      {"split", "tasks", "products split along their columns", make_splits},
+      {"split", "tasks", "products split along their columns; wide_from, where it was searched", make_splits},
       {"events", "tasks", "event tensors derived from the regions, coarsened by cost", make_events},
       {"place", "schedule", "grids to workers, tensors to memory, events to counters", make_placement},
-      {"prove", "schedule", "no deadlock, counts that match, reads and overwrites in order", make_proof},
+      {"prove", "", "no deadlock, counts that match, reads and overwrites in order", make_proof},
   };
   return kPasses;
 }

@@ -42,7 +42,7 @@ struct Compilation {
 
 struct Pass {
   const char* name;
-  const char* makes;  // "ops", "tasks" or "schedule"
+  const char* makes;  // "ops", "tasks" or "schedule"; "": it leaves the module as it is
   const char* does;
   Status (*run)(Compilation&);
 };
@@ -56,10 +56,10 @@ std::string search_text(const Compilation& compilation);
 // Called after each pass, with the module verified.
 using PassObserver = std::function<void(const Pass&, const Compilation&)>;
 
-// Runs the passes up to and with `last` ("" for all), and the verifier after each. What the first pass makes
-// may be invalid by the fault of a family file, and is then an error; a later pass that makes an invalid
-// module is a bug. `beside` is called while the last of all passes, the proof, which changes nothing but the
-// report, runs on another thread. Errors: those of the passes and of `beside`.
+// Runs the passes up to and with `last` ("" for all), and the verifier after each that makes something. What
+// the first pass makes may be invalid by the fault of a family file, and is then an error; a later pass that
+// makes an invalid module is a bug. `beside` is called while the last of all passes, the proof, which changes
+// nothing but the report, runs on another thread. Errors: those of the passes and of `beside`.
 Status run_passes(Compilation& compilation, const std::string& last = "", const PassObserver& observer = {},
                   const std::function<Status()>& beside = {});
 

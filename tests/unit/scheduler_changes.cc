@@ -90,12 +90,14 @@ TEST_CASE("-O3 splits each of the layers' products, and places what comes of it"
   CHECK_FALSE(places_finish({false, {}, {{"l1.down_fin*", PlacementKind::kRange, {}}}}));
 }
 
-TEST_CASE("kinds of grids that are not products in all layers are not tried in parts") {
+TEST_CASE("kinds of grids that cannot be split in all layers are not tried in parts") {
   TaskProgram program = layers();
-  for (TaskGrid& grid : program.grids)
+  for (TaskGrid& grid : program.grids) {
     if (grid.name == "l1.o") grid.body = BodyKind::kExpert;
+    if (grid.name == "l1.down") program.tensors[find_operand(grid, "weight")->tensor].dtype = DType::f32;
+  }
   for (const Change& change : split_changes(program, {}, {2}))
-    CHECK_FALSE(change.settings.splits.contains("l*.o"));
+    for (const char* grids : {"l*.o", "l*.down"}) CHECK_FALSE(change.settings.splits.contains(grids));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "ir/values.h"
@@ -116,6 +117,19 @@ TEST_CASE("what the search finds takes no longer than without it, by steps simul
       CHECK(sum <= 3 * 1.0001);
       CHECK(found.report.figures.empty() == (kinds_of(before) == kinds_of(found.schedule)));
     }
+}
+
+TEST_CASE("what was found last is left out where some later layer cannot have it") {
+  TaskProgram p = test::without_events(model_program({.layers = 3, .context = 256}));
+  p.symbols.add({"B", {1, 4}, {}});
+  p.grids[test::find_grid(p, "l2.down")].coords[0].extent = symbol(find_symbol(p.symbols, "T"));
+  const Machine m = machine(1e6, 500);
+  const SearchReport report = search(p, m, options_for(m, Scheduler::kDynamic, kAll, kNoSplits)).value();
+  CHECK(report.found.placements.at("l*.gate_up") == PlacementKind::kTable);
+  CHECK(std::any_of(report.tried.begin(), report.tried.end(),
+                    [](const Tried& tried) { return tried.change.settings.placements.contains("l*.down"); }));
+  CHECK(report.found.placements.size() == 6);
+  CHECK_FALSE(report.figures.empty());
 }
 
 TEST_CASE("a search of as many trials finds the same, and of none no more than auto") {
