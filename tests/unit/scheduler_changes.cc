@@ -98,6 +98,8 @@ TEST_CASE("kinds of grids that cannot be split in all layers are not tried in pa
   }
   for (const Change& change : split_changes(program, {}, {2}))
     for (const char* grids : {"l*.o", "l*.down"}) CHECK_FALSE(change.settings.splits.contains(grids));
+  for (const Change& change : placement_changes(program, derive_events(layers(), {}).value(), {}))
+    CHECK_FALSE(change.settings.placements.contains("l*.o"));
 }
 
 }  // namespace

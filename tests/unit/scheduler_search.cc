@@ -161,6 +161,18 @@ TEST_CASE("auto tries tickets up to the first step that takes longer, and counts
   }
 }
 
+TEST_CASE("what gained auto too little is tried again by -O3") {
+  const Asked all_but_attend{false, {{"l*", 1, {}}}, {{"l?.[!a]*", PlacementKind::kRange, {}}}};
+  const Found found = search_for(machine(1e6, 500), Scheduler::kAuto, kAll, all_but_attend);
+  const auto tries = [&](const char* how) {
+    return std::any_of(found.report.tried.begin(), found.report.tried.end(), [&](const Tried& tried) {
+      return tried.change == Change{how, {.placements = {{"l*.attend", PlacementKind::kReady}}}};
+    });
+  };
+  CHECK(tries("with tickets"));
+  CHECK(tries("by ready"));
+}
+
 TEST_CASE("what is asked for is not searched") {
   const Asked asked{
       false, {}, {{"l1.q", PlacementKind::kQueue, {}}, {"l5.k_finish", PlacementKind::kTable, {}}}};
