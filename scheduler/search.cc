@@ -17,11 +17,12 @@ constexpr size_t kWholeTrials = 4;  // of what was found, each without what was 
 
 class Search {
  public:
+  // Without kAuto.
   Search(const TaskProgram& program, const Machine& machine, const SearchOptions& options)
       : program_(program),
         machine_(machine),
-        options_(without_auto(options)),
-        layers_(first_layers(program), machine, options_) {}
+        options_(options),
+        layers_(first_layers(program), machine, options) {}
 
   Result<SearchReport> run(bool is_auto) {
     Result<Trial> base = layers_.begin({});
@@ -36,11 +37,6 @@ class Search {
 
  private:
   using Clock = std::chrono::steady_clock;
-
-  static SearchOptions without_auto(SearchOptions options) {
-    if (options.scheduler == Scheduler::kAuto) options.scheduler = Scheduler::kStatic;
-    return options;
-  }
 
   // What kAuto tries.
   Status choose() {
@@ -80,9 +76,10 @@ class Search {
   Status try_each(const std::vector<Change>& changes, double gain) {
     for (const Change& change : changes) {
       Result<Trial> begun = layers_.begin(with(path_.back().settings, change.settings), &path_.back());
-      if (!begun.ok() || is_known(begun.value().settings)) continue;
-      if (begin_ && is_over()) return {};
+      if (!begun.ok()) continue;
       Trial trial = std::move(begun.value());
+      if (std::find(known_.begin(), known_.end(), trial.settings) != known_.end()) continue;
+      if (begin_ && is_over()) return {};
       known_.push_back(trial.settings);
       const Result<std::vector<double>> ratios = layers_.ratios(trial, path_[base_]);
       if (!ratios.ok()) return ratios.error();
@@ -92,10 +89,6 @@ class Search {
       path_.push_back(std::move(trial));
     }
     return {};
-  }
-
-  bool is_known(const Settings& settings) const {
-    return std::find(known_.begin(), known_.end(), settings) != known_.end();
   }
 
   bool is_over() {
@@ -135,7 +128,7 @@ class Search {
 
   const TaskProgram& program_;
   const Machine& machine_;
-  const SearchOptions options_;
+  const SearchOptions& options_;
   const Trials layers_;
   std::vector<Trial> path_;                  // each with a change more than the one before
   size_t base_ = 0;                          // in path_: whose steps no trial may take much longer than
@@ -152,7 +145,9 @@ Result<SearchReport> search(const TaskProgram& program, const Machine& machine,
                             const SearchOptions& options) {
   const bool is_auto = options.scheduler == Scheduler::kAuto;
   if (!is_auto && !options.budget) return SearchReport{};
-  return Search(program, machine, options).run(is_auto);
+  SearchOptions from = options;
+  if (is_auto) from.scheduler = Scheduler::kStatic;
+  return Search(program, machine, from).run(is_auto);
 }
 
 void add_reasons(const SearchReport& report, Schedule& schedule) {

@@ -27,30 +27,30 @@ struct SearchOptions {
   std::optional<SearchBudget> budget{};  // absent: only what kAuto tries
 };
 
-// A change that was tried last as the figures say.
 struct Tried {
   Change change;
-  std::string figures;  // its steps by those before it
+  std::string figures;  // steps with it, when it was tried last, by those before
 };
 
 struct SearchReport {
   Settings found;            // over placements without tickets, or by kDynamic with
-  std::vector<Tried> tried;  // each change once
+  std::vector<Tried> tried;  // in their order; what is tried again stands last
   uint32_t trials = 0;       // of -O3, made; with a budget of as many, the same is found again
   bool complete = false;     // none of its changes would gain more
   std::string figures;       // steps of the whole model by those without -O3; "": it found nothing
 };
 
 // kAuto tries to split products that are dealt out unevenly, and then to draw the attend, the expert and the
-// product grids of the layers: a change is kept if the steps of scheduler/trials.h get shorter by 0.005 of
-// the time it began with, and none takes more than 1.005 of that. With a budget, all changes of
-// scheduler/changes.h are tried in turn by the same rule, for 0.001, until none gains. What that comes to is
-// held against what was there before by steps of the whole model; what was found last is left out until
-// their mean is not longer. Seconds are looked at between trials alone: what is found depends on their number
-// only. Errors: asked for what is impossible; grids that wait for each other in a cycle.
+// product grids of the layers. A change is kept if the steps of scheduler/trials.h get shorter by 0.005 of
+// the time before the search, and none takes more than 1.005 of it. With a budget, all changes of
+// scheduler/changes.h are tried in turn by the same rule, for 0.001, until none gains. All of these together
+// are then held against what was there before them by steps of the whole model: what was found last is left
+// out while one takes more than 1.005, or the mean is less without; all, where that takes more than three.
+// Seconds are looked at between trials alone: what is found depends on their number only. Errors: what is
+// asked for is impossible; grids that wait for each other in a cycle.
 Result<SearchReport> search(const TaskProgram& program, const Machine& machine, const SearchOptions& options);
 
-// Of grids that a change was about, with its figures.
+// To the reasons of grids that changes were about: what was tried, and chosen.
 void add_reasons(const SearchReport& report, Schedule& schedule);
 
 // "-O3: 14 trials, no other change gains more; …" for people.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -67,10 +68,8 @@ Status find_settings(Compilation& c) {
   Result<SearchReport> report = search(std::get<TaskProgram>(c.module), c.machine, options);
   if (!report.ok()) return report.error();
   c.found = std::move(report.value());
-  const std::vector<SplitRule> splits = split_rules(c.found.found);
-  const std::vector<PlacementRule> placements = placement_rules(c.found.found);
-  request.splits.insert(request.splits.begin(), splits.begin(), splits.end());
-  request.placements.insert(request.placements.begin(), placements.begin(), placements.end());
+  std::ranges::copy(split_rules(c.found.found), std::back_inserter(request.splits));
+  std::ranges::copy(placement_rules(c.found.found), std::back_inserter(request.placements));
   if (request.scheduler == Scheduler::kAuto) request.scheduler = Scheduler::kStatic;
   if (c.found.found.wide_from != 0) request.wide_from = c.found.found.wide_from;
   return {};
