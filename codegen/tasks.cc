@@ -193,11 +193,25 @@ void TaskCode::for_each_run(const Notify& notify, const std::vector<llvm::Value*
   });
 }
 
-void TaskCode::emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
-  if (mode_ == Mode::kKernels) return;
-  const std::optional<size_t> inlining = inlining_notify(id);
+bool TaskCode::notifies_by_counter(GridId id, size_t i) const {
+  return mode_ != Mode::kKernels && i != inlining_notify(id);
+}
+
+void TaskCode::emit_release(GridId id) {
+  constexpr int64_t kLanes = 32;
+  int64_t cells = 0;
   for (size_t i = 0; i < grid(id).notifies.size(); ++i) {
-    if (i == inlining) continue;
+    const Notify& notify = grid(id).notifies[i];
+    if (!notifies_by_counter(id, i) || keeps_log(s_, notify.event)) continue;
+    const Expr run = notify.cells.empty() ? Expr(1) : notify.cells.back().size;
+    cells = std::max(cells, run.is_const() ? std::min(run.constant(), kLanes) : kLanes);
+  }
+  if (cells > 0) e_.call("mkd_release", {launch_.worker, e_.constant(cells)});
+}
+
+void TaskCode::emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
+  for (size_t i = 0; i < grid(id).notifies.size(); ++i) {
+    if (!notifies_by_counter(id, i)) continue;
     const Notify& notify = grid(id).notifies[i];
     const Event& event = s_.program.events[notify.event];
     llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * i);
@@ -288,6 +302,7 @@ void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std:
   if (grid(call.grid).notifies.empty()) return;
   e_.call("mkd_barrier", {});
   by_kind(call.grid, call.record, [&](GridId kind) {
+    emit_release(kind);
     for_each_task(tasks, [&](llvm::Value* task) { emit_notifies(kind, call.record, coords_of(kind, task)); });
     notify_and_run(kind, call.record, tasks);
     return std::vector<llvm::Value*>{};

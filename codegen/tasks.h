@@ -82,6 +82,9 @@ class TaskCode {
   void for_each_run(const Notify& notify, const std::vector<llvm::Value*>& coords,
                     std::vector<llvm::Value*>& cell, const std::function<void(llvm::Value* run)>& visit);
   // All but those that run an inline grid; between kernels none.
+  bool notifies_by_counter(GridId id, size_t notify) const;
+  // What comes before notifications, once.
+  void emit_release(GridId id);
   void emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords);
   std::optional<size_t> inlining_notify(GridId id) const;
   void notify_and_run(GridId id, llvm::Value* record, const TaskBlock& tasks);

@@ -62,12 +62,15 @@ void mk_bulk_load(AS3 void* dst, AS1 const void* src, u32 bytes, AS3 u64* bar) n
 // complete. sm_80 on.
 void mk_async_load16(AS3 void* dst, AS1 const void* src) noexcept;
 void mk_async_arrive(AS3 u64* bar) noexcept;
-void mk_fence_proxy_async() noexcept;  // orders generic-proxy writes before later async-proxy accesses
+// Orders generic-proxy writes to shared memory before later async-proxy accesses of it.
+void mk_fence_proxy_async() noexcept;
 
 // Counters in global memory (GPU scope).
 u32 mk_load_acquire(AS1 const u32* p) noexcept;
 u32 mk_load_relaxed(AS1 const u32* p) noexcept;
-void mk_add_release(AS1 u32* p, u32 n) noexcept;                     // red.release
+// What this thread knows so far is passed on by its mk_red_relaxed from now on.
+void mk_fence_release() noexcept;
+void mk_red_relaxed(AS1 u32* p, u32 n) noexcept;                     // adds
 u32 mk_add_acq_rel(AS1 u32* p, u32 n) noexcept;                      // atom.acq_rel, returns the value before
 u32 mk_add_relaxed(AS1 u32* p, u32 n) noexcept;                      // atom.relaxed, returns the value before
 u32 mk_cas_relaxed(AS1 u32* p, u32 expected, u32 desired) noexcept;  // returns the value before

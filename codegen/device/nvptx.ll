@@ -147,8 +147,8 @@ define i32 @mk_load_relaxed(ptr addrspace(1) %p) #0 {
   %v = load atomic i32, ptr addrspace(1) %p syncscope("device") monotonic, align 4
   ret i32 %v
 }
-define void @mk_add_release(ptr addrspace(1) %p, i32 %n) #0 {
-  call void asm sideeffect "red.release.gpu.global.add.u32 [$0], $1;", "l,r,~{memory}"(ptr addrspace(1) %p, i32 %n)
+define void @mk_red_relaxed(ptr addrspace(1) %p, i32 %n) #0 {
+  call void asm sideeffect "red.relaxed.gpu.global.add.u32 [$0], $1;", "l,r,~{memory}"(ptr addrspace(1) %p, i32 %n)
   ret void
 }
 define i32 @mk_add_acq_rel(ptr addrspace(1) %p, i32 %n) #0 {

@@ -12,6 +12,10 @@ define void @mk_fence_mbar_init() #0 {
 define void @mk_fence_proxy_async() #0 {
   ret void
 }
+define void @mk_fence_release() #0 {
+  call void asm sideeffect "fence.acq_rel.gpu;", "~{memory}"()
+  ret void
+}
 define void @mk_mbar_arrive(ptr addrspace(3) %bar) #0 {
   %s = call i64 @llvm.nvvm.mbarrier.arrive.shared(ptr addrspace(3) %bar)
   ret void

@@ -6,7 +6,6 @@ declare i64 @llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta(ptr addrspa
 declare i1 @llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta(ptr addrspace(3), i32)
 declare void @llvm.nvvm.cp.async.bulk.global.to.shared.cta(ptr addrspace(3), ptr addrspace(3), ptr addrspace(1), i32, i64, i1)
 declare void @llvm.nvvm.fence.mbarrier_init.release.cluster()
-declare void @llvm.nvvm.fence.proxy.async()
 
 define void @mk_fence_mbar_init() #0 {
   call void @llvm.nvvm.fence.mbarrier_init.release.cluster()
@@ -28,8 +27,13 @@ define void @mk_bulk_load(ptr addrspace(3) %dst, ptr addrspace(1) %src, i32 %byt
   call void @llvm.nvvm.cp.async.bulk.global.to.shared.cta(ptr addrspace(3) %dst, ptr addrspace(3) %bar, ptr addrspace(1) %src, i32 %bytes, i64 0, i1 false)
   ret void
 }
+; Without the space it would wait for all global memory, too (MEMBAR.ALL.GPU).
 define void @mk_fence_proxy_async() #0 {
-  call void @llvm.nvvm.fence.proxy.async()
+  call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()
+  ret void
+}
+define void @mk_fence_release() #0 {
+  call void asm sideeffect "fence.release.gpu;", "~{memory}"()
   ret void
 }
 

@@ -162,9 +162,17 @@ MK_BODY void mkd_wait(Worker* w, u32 cell, u32 expected) {
   consumer_barrier();
 }
 
-// Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells.
+// Consumer threads, after consumer_barrier() and before mkd_notify() of up to `cells` cells or any number, if
+// it is a warp's lanes: once for all notifications that follow, as it waits until what was written is seen
+// everywhere, and each further release would wait for the additions before.
+MK_BODY void mkd_release(Worker* w, u32 cells) {
+  if (w->thread < cells) mk_fence_release();
+}
+
+// Consumer threads, after mkd_release(): adds 1 to each of `count` cells.
 MK_BODY void mkd_notify(Worker* w, u32 cell, u32 count) {
-  for (u32 i = w->thread; i < count; i += kConsumerThreads) mk_add_release(w->counters + cell + i, 1);
+  if (w->warp() != 0) return;
+  for (u32 i = w->lane(); i < count; i += kWarpLanes) mk_red_relaxed(w->counters + cell + i, 1);
 }
 
 // Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells, a stage's strips at most, and

@@ -59,13 +59,19 @@ uint32_t mk_load_relaxed(const uint32_t* p) noexcept {
   return atomic(p).load(std::memory_order_relaxed);
 }
 
-void mk_add_release(uint32_t* p, uint32_t n) noexcept {
+void mk_fence_release() noexcept {
+  const Fiber& fiber = self();
+  if (Race* race = race_of(fiber)) race->fence_release(fiber.agent);
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+void mk_red_relaxed(uint32_t* p, uint32_t n) noexcept {
   Fiber& fiber = self();
   Launch& launch = fiber.worker->launch;
   note_access(fiber, p, Access::kAtomicWrite);
   if (dropped(launch)) return;
-  if (Race* race = race_of(fiber)) race->release_device(fiber.agent, race->counter(p));
-  atomic(p).fetch_add(n, std::memory_order_release);
+  if (Race* race = race_of(fiber)) race->release_fenced(fiber.agent, race->counter(p));
+  atomic(p).fetch_add(n, std::memory_order_relaxed);
   note_change(launch);
 }
 

@@ -34,7 +34,7 @@ struct EmulatorOptions {
   uint32_t os_threads = 1;  // worker w runs on OS thread w mod os_threads
   bool race = false;        // find unordered accesses; needs os_threads == 1
   uint32_t max_reports = 16;
-  uint64_t drop_notification = 0;  // the n-th mk_add_release or mk_add_acq_rel has no effect; 0: none
+  uint64_t drop_notification = 0;  // the n-th mk_red_relaxed or mk_add_acq_rel has no effect; 0: none
 };
 
 struct EmulatorStats {
@@ -44,7 +44,7 @@ struct EmulatorStats {
   uint64_t products = 0;     // mma
   uint64_t copies = 0;       // bulk and 16-byte asynchronous copies
   uint64_t copied_bytes = 0;
-  uint64_t notifications = 0;  // mk_add_release and mk_add_acq_rel
+  uint64_t notifications = 0;  // mk_red_relaxed and mk_add_acq_rel
   uint64_t tasks = 0;          // distinct consecutive mk_task_begin of a warp
   uint64_t time_jumps = 0;     // times nothing could run and virtual time passed a deadline
 };

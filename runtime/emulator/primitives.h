@@ -40,7 +40,8 @@ void mk_fence_proxy_async() noexcept;
 
 uint32_t mk_load_acquire(const uint32_t* p) noexcept;
 uint32_t mk_load_relaxed(const uint32_t* p) noexcept;
-void mk_add_release(uint32_t* p, uint32_t n) noexcept;
+void mk_fence_release() noexcept;
+void mk_red_relaxed(uint32_t* p, uint32_t n) noexcept;
 uint32_t mk_add_acq_rel(uint32_t* p, uint32_t n) noexcept;
 uint32_t mk_add_relaxed(uint32_t* p, uint32_t n) noexcept;
 uint32_t mk_cas_relaxed(uint32_t* p, uint32_t expected, uint32_t desired) noexcept;

@@ -22,6 +22,7 @@ Race::Race(const Launch& launch, std::vector<RaceReport>* reports)
       agents_(agents_per_worker_ * launch.options.workers),
       warp_clocks_(agents_ / kLanes, 1),
       known_(agents_),
+      fenced_(agents_),
       tasks_(agents_ / kLanes) {}
 
 void Race::synchronise(const std::vector<Fiber*>& fibers) {
@@ -62,6 +63,15 @@ void Race::release_device(uint32_t agent, SyncClock& object) {
   const ClockRef passed = joins_.join(object.all, known_[agent].all);
   object.all = with(passed, {agent, clock_of(agent)}, agents_);
   ++clock_of(agent);
+}
+
+void Race::fence_release(uint32_t agent) {
+  fenced_[agent] = with(known_[agent].all, {agent, clock_of(agent)}, agents_);
+  ++clock_of(agent);
+}
+
+void Race::release_fenced(uint32_t agent, SyncClock& object) {
+  object.all = joins_.join(object.all, fenced_[agent]);
 }
 
 void Race::acquire(uint32_t agent, const SyncClock& object) {

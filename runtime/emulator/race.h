@@ -34,6 +34,9 @@ class Race {
   // The object learns what the agent knows; within the worker, what a proxy fence ordered stays so.
   void release(uint32_t agent, SyncClock& object);
   void release_device(uint32_t agent, SyncClock& object);
+  // What the agent knows now is what it passes on by release_fenced until its next fence; before it, nothing.
+  void fence_release(uint32_t agent);
+  void release_fenced(uint32_t agent, SyncClock& object);
   void acquire(uint32_t agent, const SyncClock& object);
   void fence_proxy(uint32_t agent);
   // What releases to the counter at p passed on.
@@ -86,6 +89,7 @@ class Race {
   uint32_t agents_;
   std::vector<uint32_t> warp_clocks_;
   std::vector<SyncClock> known_;  // per agent, without the agent's own epoch
+  std::vector<ClockRef> fenced_;  // per agent, with its own
   JoinCache joins_;
   std::unordered_map<const uint32_t*, SyncClock> counters_;
   Shadow shadow_;

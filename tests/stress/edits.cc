@@ -186,7 +186,8 @@ void relax_add(llvm::CallInst& call) {
 void release_only(llvm::CallInst& call) {
   llvm::IRBuilder<> ir(&call);
   llvm::Value* before = call_primitive(ir, "mk_load_relaxed", call.getType(), {call.getArgOperand(0)});
-  call_primitive(ir, "mk_add_release", ir.getVoidTy(), {call.getArgOperand(0), call.getArgOperand(1)});
+  call_primitive(ir, "mk_fence_release", ir.getVoidTy(), {});
+  call_primitive(ir, "mk_red_relaxed", ir.getVoidTy(), {call.getArgOperand(0), call.getArgOperand(1)});
   replace(call, before);
 }
 

@@ -22,7 +22,7 @@ inline constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it:
 inline constexpr const char* kNotAwaited = "nobody waited for all copies";
 inline constexpr const char* kExtraArrival = "arrivals of its phase already";
 inline constexpr const char* kWrong = "a wrong result";
-inline constexpr const char* kCrash = "a wild address";  // that was no address of a row, as consumers took it
+inline constexpr const char* kCrash = "a crash";  // wild addresses, or a heap that was written over
 
 struct Mutant {
   std::string name;

@@ -35,7 +35,7 @@ std::string site(const std::string& file, const std::string& text) {
 }
 
 TEST_CASE("a read after an unordered write names both") {
-  CHECK(first_report({"mkd_notify", "mk_add_release", 0, relax_add}) ==
+  CHECK(first_report({"mkd_release", "mk_fence_release", 0, drop}) ==
         fmt::format("unordered read after write of %x.rounded[0, 6]: worker 2 thread 31, task l0.v[1], {}; "
                     "earlier worker "
                     "1 thread 7, task embed[0], {}",

@@ -25,7 +25,7 @@ void circle(const mkrt::MkSession* session, const mkrt::MkStep* step) {
       c.value = c.value * 3 + mk_worker();
     }
     mk_barrier(0, 32);
-    if (mk_thread() == 0) mk_add_release(&c.turn, 1);
+    if (mk_thread() == 0) add_release(&c.turn);
   }
 }
 

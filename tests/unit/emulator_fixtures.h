@@ -60,6 +60,11 @@ void write(T* p, T v, uint32_t site) {
 }
 
 // Polls until the counter reaches `want`; false once the step's timeout has passed.
+inline void add_release(uint32_t* counter) {
+  mk_fence_release();
+  mk_red_relaxed(counter, 1);
+}
+
 inline bool wait_for(const uint32_t* counter, uint32_t want, const mkrt::MkStep* step, bool acquire = true) {
   const uint64_t start = mk_time_ns();
   while ((acquire ? mk_load_acquire(counter) : mk_load_relaxed(counter)) < want) {

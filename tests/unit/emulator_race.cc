@@ -20,15 +20,19 @@ struct Pipeline {
   bool no_wait = false, relaxed_wait = false, no_barrier = false, no_proxy_fence = false;
   bool early_fence = false, early_release = false, no_empty_wait = false, no_full_wait = false;
   bool no_init_barrier = false, no_warp_sync = false, wrong_count = false;
+  bool no_release_fence = false, early_release_fence = false;
 };
 
 enum Site : uint32_t { kWriteValue = 1, kReadStage, kWriteSum };
 
 void write_values(Pipeline& p) {
   mk_task_begin(1, 4);
+  if (p.early_release_fence && mk_thread() == 0) mk_fence_release();
   for (auto& row : p.values) write(&row[mk_thread()], static_cast<float>(mk_thread()), kWriteValue);
   if (!p.no_barrier) mk_barrier(1, 64);
-  if (mk_thread() == 0) mk_add_release(&p.done, 1);
+  if (mk_thread() != 0) return;
+  if (!p.no_release_fence && !p.early_release_fence) mk_fence_release();
+  mk_red_relaxed(&p.done, 1);
 }
 
 struct Stages {
@@ -116,6 +120,8 @@ TEST_CASE("each edge left out of the pipeline is a race, whatever the seed") {
       {"wait", &Pipeline::no_wait, RaceKind::kReadAfterWrite},
       {"acquire", &Pipeline::relaxed_wait, RaceKind::kReadAfterWrite},
       {"barrier before the release", &Pipeline::no_barrier, RaceKind::kReadAfterWrite},
+      {"fence of the release", &Pipeline::no_release_fence, RaceKind::kReadAfterWrite},
+      {"that fence after the writes", &Pipeline::early_release_fence, RaceKind::kReadAfterWrite},
       {"proxy fence", &Pipeline::no_proxy_fence, RaceKind::kProxy},
       {"proxy fence after the acquire", &Pipeline::early_fence, RaceKind::kProxy},
       {"release after the reads", &Pipeline::early_release, RaceKind::kWriteAfterRead},
@@ -201,7 +207,7 @@ void halves(const mkrt::MkSession* session, const mkrt::MkStep*) {
 void atomics(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& cells = arguments_of<Cells>(session);
   if (cells.how == 0 || mk_thread() != 5)
-    mk_add_release(&cells.flag, 1);
+    mk_red_relaxed(&cells.flag, 1);
   else
     write(&cells.flag, 0u, 7);
   mk_load_relaxed(&cells.flag);
