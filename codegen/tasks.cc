@@ -209,12 +209,20 @@ void TaskCode::emit_release(GridId id) {
   if (cells > 0) e_.call("mkd_release", {launch_.worker, e_.constant(cells)});
 }
 
-void TaskCode::emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords) {
+std::vector<llvm::Value*> TaskCode::notify_bases(GridId id, llvm::Value* record) {
+  std::vector<llvm::Value*> bases;
+  for (size_t i = 0; i < grid(id).notifies.size(); ++i)
+    bases.push_back(e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * i));
+  return bases;
+}
+
+void TaskCode::emit_notifies(GridId id, const std::vector<llvm::Value*>& bases,
+                             const std::vector<llvm::Value*>& coords) {
   for (size_t i = 0; i < grid(id).notifies.size(); ++i) {
     if (!notifies_by_counter(id, i)) continue;
     const Notify& notify = grid(id).notifies[i];
     const Event& event = s_.program.events[notify.event];
-    llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * i);
+    llvm::Value* base = bases[i];
     const bool logged = keeps_log(s_, notify.event);
     std::vector<llvm::Value*> cell;
     for_each_run(notify, coords, cell, [&](llvm::Value* run) {
@@ -236,13 +244,14 @@ std::optional<size_t> TaskCode::inlining_notify(GridId id) const {
 
 // Tasks that a body takes together notify cells that follow each other, and those that are completed so run
 // together.
-void TaskCode::notify_and_run(GridId id, llvm::Value* record, const TaskBlock& tasks) {
+void TaskCode::notify_and_run(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& bases,
+                              const TaskBlock& tasks) {
   const std::optional<size_t> inlining = inlining_notify(id);
   if (!inlining) return;
   const GridId inlined = inline_grid_of(s_, id);
   const Notify& notify = grid(id).notifies[*inlining];
   const Event& event = s_.program.events[notify.event];
-  llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, notify_base) + 4 * *inlining);
+  llvm::Value* base = bases[*inlining];
   const char* primitive = mode_ == Mode::kKernels ? "mkd_notify_last_and_clear" : "mkd_notify_last";
   std::vector<llvm::Value*> cell;
   for_each_run(notify, coords_of(id, tasks.first), cell, [&](llvm::Value*) {
@@ -300,11 +309,13 @@ void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std:
   emit_task(e_, call, arguments, coords, tasks.count);
   e_.call("mkd_task_end", {launch_.worker, tasks.count});
   if (grid(call.grid).notifies.empty()) return;
-  e_.call("mkd_barrier", {});
+  // What is looked up is so before the barrier, and not between the task's last store and its notification.
   by_kind(call.grid, call.record, [&](GridId kind) {
+    const std::vector<llvm::Value*> bases = notify_bases(kind, call.record);
+    e_.call("mkd_barrier", {});
     emit_release(kind);
-    for_each_task(tasks, [&](llvm::Value* task) { emit_notifies(kind, call.record, coords_of(kind, task)); });
-    notify_and_run(kind, call.record, tasks);
+    for_each_task(tasks, [&](llvm::Value* task) { emit_notifies(kind, bases, coords_of(kind, task)); });
+    notify_and_run(kind, call.record, bases, tasks);
     return std::vector<llvm::Value*>{};
   });
 }

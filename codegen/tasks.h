@@ -85,9 +85,12 @@ class TaskCode {
   bool notifies_by_counter(GridId id, size_t notify) const;
   // What comes before notifications, once.
   void emit_release(GridId id);
-  void emit_notifies(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& coords);
+  void emit_notifies(GridId id, const std::vector<llvm::Value*>& bases,
+                     const std::vector<llvm::Value*>& coords);
+  std::vector<llvm::Value*> notify_bases(GridId id, llvm::Value* record);
   std::optional<size_t> inlining_notify(GridId id) const;
-  void notify_and_run(GridId id, llvm::Value* record, const TaskBlock& tasks);
+  void notify_and_run(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& bases,
+                      const TaskBlock& tasks);
   // The coordinates of the inline task whose cell is `cell`: each walks an event dim, or is only ever 0.
   std::vector<llvm::Value*> inline_coords(GridId id, const std::vector<llvm::Value*>& cell);
   // The tasks of `id` whose cells, `cell` and those behind it, this worker has just completed.

@@ -9,41 +9,51 @@ namespace mk {
 
 namespace {
 
+// A vector's place in the cache, and in shared memory where a later product finds it there.
 template <class C>
-MK_INLINE bool is_finite(AS1 const char* element) {
-  return C::load(element) * 0 == 0;
-}
+struct Place {
+  AS1 char* cache;
+  AS3 char* fresh;
+  bool keeps_fresh;
+  MK_INLINE void store(u32 i, f32 value) const {
+    C::store(cache + i * C::bytes, value);
+    if (keeps_fresh) C::store(fresh + i * C::bytes, value);
+  }
+};
 
-// Rows share values, and a weight of 0 hides none that is not finite. A key that is no number reaches the
-// rows that see it and no others.
-template <class C>
-MK_INLINE void move_to_key(const Worker& w, const AttendArgs& a, AS1 char* k_row, AS1 char* v_row) {
-  if (w.lane() == 0) C::store(k_row, __builtin_nanf(""));
-  for (u32 i = w.lane(); i < a.head_dim; i += kWarpLanes)
-    if (!is_finite<C>(v_row + i * C::bytes)) C::store(v_row + i * C::bytes, 0);
-}
-
-// Rotates and stores the keys, and stores the values, of the block's rows at positions [begin, end).
+// Rotates and stores the keys, and stores the values, of the block's rows at positions [begin, end); by the
+// last warps first, as the first have queries. Rows share values, and a weight of 0 hides none that is not
+// finite: such a one is stored as 0, and the key as no number, which reaches the rows that see it and no
+// others.
 template <class C>
 MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, u32 begin, u32 end) {
-  const u32 width = a.kv_heads * a.head_dim;
+  const AttendScratch s(w);
   const f32 k_scale = kScaled<C> ? a.cache.k_scale[r.head] : 1;
   const f32 v_scale = kScaled<C> ? a.cache.v_scale[r.head] : 1;
-  for (u32 row = w.warp(); row < r.count; row += kConsumerWarps) {
-    const u32 position = r.fresh() + row, token = r.first + row, head = r.head;
+  for (u32 row = kConsumerWarps - 1 - w.warp(); row < r.count; row += kConsumerWarps) {
+    const u32 position = r.fresh() + row, token = r.first + row;
     if (position < begin || position >= end) continue;
-    const u64 offset = r.offset_of(a.cache, position);
-    AS1 char* k_row = a.cache.k + offset;
-    AS1 char* v_row = a.cache.v + offset;
-    rotate_head(w, a.k + token * width + head * a.head_dim, a.k_norm, a.k_eps,
-                a.rope + (u64)a.positions[token] * a.head_dim, a.head_dim,
-                [&](u32 i, f32 value) { C::store(k_row + i * C::bytes, value / k_scale); });
+    const u64 offset = r.offset_of(a.cache, position), of_head = (token * a.kv_heads + r.head) * a.head_dim;
+    const bool keeps = keeps_fresh<C>(a, r);
+    const Place<C> key{a.cache.k + offset, s.fresh, keeps},
+        value{a.cache.v + offset, s.fresh + AttendScratch::kFreshBytes, keeps};
+    const HeadPairs v(w, a.v + of_head, a.head_dim);
+    rotate_head(w, a.k + of_head, a.k_norm, a.k_eps, a.rope + (u64)a.positions[token] * a.head_dim,
+                a.head_dim, [&](u32 i, f32 element) { key.store(i, element / k_scale); });
     bool finite = true;
-    for (u32 i = w.lane(); i < a.head_dim; i += kWarpLanes) {
-      C::store(v_row + i * C::bytes, a.v[token * width + head * a.head_dim + i] / v_scale);
-      finite = finite && is_finite<C>(v_row + i * C::bytes);
+    const auto store = [&](u32 i, f32 element) {
+      const bool number = C::round(element) * 0 == 0;
+      finite = finite && number;
+      value.store(i, number ? element : 0);
+    };
+    MK_UNROLL
+    for (u32 k = 0; k < HeadPairs::kCount; ++k) {
+      const u32 i = k * kWarpLanes + w.lane();
+      if (i >= a.head_dim / 2) continue;
+      store(i, v.low[k] / v_scale);
+      store(a.head_dim / 2 + i, v.high[k] / v_scale);
     }
-    if (mk_warp_max(finite ? 0 : 1) != 0) move_to_key<C>(w, a, k_row, v_row);
+    if (mk_warp_max(finite ? 0 : 1) != 0 && w.lane() == 0) key.store(0, __builtin_nanf(""));
   }
 }
 
@@ -101,13 +111,13 @@ MK_INLINE void attend_block(Worker& w, const AttendArgs& a, const Rows& r, const
   put_queries<Form>(w, a, r, b, s.q);
   consumer_barrier();  // queries and keys are written; what was put down for the last block has been read
   renew_thread(w);
-  const Warp x{w, a, s, b, piece.begin + w.warp() * kWarpLanes, brought_to<C>(a, r)};
+  const Warp x{w, a, s, b, piece.begin + w.warp() * kWarpLanes, brought_to<C>(a, r), keeps_fresh<C>(a, r)};
   Form form;
   form.begin();
   MK_ROLLED
   for (u32 column = 0; column < a.head_dim; column += kSumColumns) {
     renew_thread(w);
-    take_rows<C>(x, column, [&](AS3 const char* rows) { form.add_keys(x, rows, column); });
+    take_rows<C, Form>(x, column, s.fresh, [&](AS3 const char* rows) { form.add_keys(x, rows, column); });
   }
   renew_thread(w);
   form.hide_unseen(x, a.scale * (kScaled<C> ? a.cache.k_scale[r.head] : 1));
@@ -120,7 +130,8 @@ MK_INLINE void attend_block(Worker& w, const AttendArgs& a, const Rows& r, const
   for (u32 column = 0; column < a.head_dim; column += kSumColumns) {
     renew_thread(w);
     form.begin_sums();
-    take_rows<C>(x, column, [&](AS3 const char* rows) { form.add_values(x, rows, column); });
+    take_rows<C, Form>(x, column, s.fresh + AttendScratch::kFreshBytes,
+                       [&](AS3 const char* rows) { form.add_values(x, rows, column); });
     for (u32 half = 0; half * kSumRows < b.count; ++half) {
       form.put_sums(x, half);
       consumer_barrier();

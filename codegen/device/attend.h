@@ -21,11 +21,14 @@ constexpr u32 kSumColumns = 64;
 static_assert(kBlockRows == 2 * kSumRows && kBlockRowsF32 == kSumRows);
 
 struct AttendScratch {
-  static constexpr u32 kQueryBytes = kBlockRows * (2 * kMaxHeadDim + 64);
-  AS3 char* q;  // queries, as a form likes them
+  static constexpr u32 kQueryBytes = kBlockRows * 2 * kMaxHeadDim;
+  static constexpr u32 kFreshBytes = kMaxHeadDim * 2;
+  AS3 char* q;      // queries, as a form likes them
+  AS3 char* fresh;  // a key, and kFreshBytes behind it a value: see Fresh
   AS3 f32* base;
 
-  MK_INLINE explicit AttendScratch(const Worker& w) : q(w.scratch()), base((AS3 f32*)(q + kQueryBytes)) {}
+  MK_INLINE explicit AttendScratch(const Worker& w)
+      : q(w.scratch()), fresh(q + kQueryBytes), base((AS3 f32*)(fresh + 2 * kFreshBytes)) {}
   // Of a row, by warp: the greatest score, and the sum of weights.
   MK_INLINE AS3 f32* greatest(u32 row) const { return base + row * kConsumerWarps; }
   MK_INLINE AS3 f32* total(u32 row) const { return greatest(kBlockRows + row); }
@@ -36,12 +39,15 @@ struct AttendScratch {
     return greatest(2 * kBlockRows) + (warp * kSumRows + row) * kSumColumns + four * 4;
   }
   MK_INLINE f32 greatest_of_all(u32 row) const {
+    static_assert(kConsumerWarps == 8);
+    const f32x4 low = *(AS3 const f32x4*)greatest(row), high = *(AS3 const f32x4*)(greatest(row) + 4);
     f32 all = kNone;
-    for (u32 warp = 0; warp < kConsumerWarps; ++warp) all = __builtin_fmaxf(all, greatest(row)[warp]);
+    MK_UNROLL
+    for (u32 i = 0; i < 4; ++i) all = __builtin_fmaxf(all, __builtin_fmaxf(low[i], high[i]));
     return all;
   }
 };
-static_assert(AttendScratch::kQueryBytes +
+static_assert(AttendScratch::kQueryBytes + 2 * AttendScratch::kFreshBytes +
                   (2 * kBlockRows + kSumRows * kSumColumns) * kConsumerWarps * sizeof(f32) <=
               kScratchBytes);
 
@@ -64,24 +70,44 @@ struct Merge {
 template <class C>
 constexpr bool kScaled = __is_same(C, E4m3);
 
+// A lane's part of a head vector's halves: elements lane, lane + 32 and so on of each. All loads are on their
+// way before the first is needed.
+struct HeadPairs {
+  static constexpr u32 kCount = kMaxHeadDim / 2 / kWarpLanes;
+  f32 low[kCount], high[kCount];
+
+  MK_INLINE HeadPairs(const Worker& w, AS1 const f32* x, u32 head_dim) {
+    MK_UNROLL
+    for (u32 k = 0; k < kCount; ++k) {
+      const u32 i = k * kWarpLanes + w.lane();
+      low[k] = high[k] = 0;
+      if (i < head_dim / 2) low[k] = x[i], high[k] = x[head_dim / 2 + i];
+    }
+  }
+};
+
 // One head vector, by one warp: optional norm over the head, then rotation of its halves (Su et al. 2021, in
 // the half-split form). store(i, value) gets each element once.
 template <class Store>
 MK_INLINE void rotate_head(const Worker& w, AS1 const f32* x, AS1 const f32* norm, f32 eps,
                            AS1 const f32* rope, u32 head_dim, Store store) {
+  const HeadPairs head(w, x, head_dim), turn(w, rope, head_dim), weight(w, norm ? norm : x, head_dim);
   f32 scale = 1;
   if (norm) {
     f32 sum = 0;
-    for (u32 i = w.lane(); i < head_dim; i += kWarpLanes) sum = __builtin_fmaf(x[i], x[i], sum);
+    MK_UNROLL
+    for (u32 k = 0; k < HeadPairs::kCount; ++k)
+      sum = __builtin_fmaf(head.high[k], head.high[k], __builtin_fmaf(head.low[k], head.low[k], sum));
     scale = mk_rsqrt(mk_warp_sum(sum) / (f32)head_dim + eps);
   }
-  const u32 half = head_dim / 2;
-  for (u32 i = w.lane(); i < half; i += kWarpLanes) {
-    f32 a = x[i] * scale, b = x[half + i] * scale;
-    if (norm) a *= norm[i], b *= norm[half + i];
-    const f32 cosine = rope[i], sine = rope[half + i];
-    store(i, a * cosine - b * sine);
-    store(half + i, b * cosine + a * sine);
+  MK_UNROLL
+  for (u32 k = 0; k < HeadPairs::kCount; ++k) {
+    const u32 i = k * kWarpLanes + w.lane();
+    if (i >= head_dim / 2) continue;
+    f32 low = head.low[k] * scale, high = head.high[k] * scale;
+    if (norm) low *= weight.low[k], high *= weight.high[k];
+    store(i, low * turn.low[k] - high * turn.high[k]);
+    store(head_dim / 2 + i, high * turn.low[k] + low * turn.high[k]);
   }
 }
 
@@ -129,6 +155,12 @@ struct Piece {
         first(number == 0) {}
 };
 
+// The positions that a row sees.
+struct Seen {
+  u32 first, count;
+  MK_INLINE bool operator()(u32 position) const { return position - first < count; }
+};
+
 // Query rows [first, first + count) of a row block, as many as go through a piece together: row x is head x %
 // group of token x / group.
 struct Block {
@@ -144,9 +176,9 @@ struct Block {
   }
   MK_INLINE u32 token(u32 row) const { return (first + row) / group; }
   MK_INLINE u32 head(u32 row) const { return (first + row) % group; }  // of the group
-  MK_INLINE bool visible(const AttendArgs& a, u32 row, u32 position) const {
-    const u32 last = fresh + token(row);
-    return row < count && position <= last && (a.window == 0 || last - position < a.window);
+  MK_INLINE Seen seen_by(const AttendArgs& a, u32 row) const {
+    const u32 last = fresh + token(row), first_of_row = first_seen(a, last);
+    return {first_of_row, row < count ? last + 1 - first_of_row : 0};
   }
   MK_INLINE bool sees(u32 from, u32 to) const { return from < end && to > begin; }
 };
@@ -163,9 +195,10 @@ struct StageRows {
   static constexpr u32 kChunks = kPitch / 16;
   // Where a byte of a position lies. Chunks of 16 bytes change places, so that what lanes read together of
   // neighbouring positions lies in all banks.
-  MK_INLINE static u32 at(u32 position, u32 byte) {
-    const u32 key = (position & 1) * 4 ^ (position & 2) ^ (position >> 2 & 1) * 5;
-    return position * kPitch + (byte ^ (key * 16 & (kPitch - 1)));
+  MK_INLINE static u32 at(u32 position, u32 byte) { return position * kPitch + (byte ^ turn(position)); }
+  // By what: of a sum of positions without a bit in common, what theirs come to by xor; 0 of multiples of 8.
+  MK_INLINE static u32 turn(u32 position) {
+    return ((position & 1) * 4 ^ (position & 2) ^ (position >> 2 & 1) * 5) * 16 & (kPitch - 1);
   }
 };
 
@@ -176,22 +209,27 @@ MK_INLINE u32 brought_to(const AttendArgs& a, const Rows& r) {
   return a.head_dim * C::bytes % 16 == 0 ? r.earlier(a) : 0;
 }
 
+// Where the one row of the step that a row block of one has is the only position that the loader has not
+// brought, its key and value are in the worker's shared memory, as they are in the cache; f32 would not fit.
+template <class C>
+MK_INLINE bool keeps_fresh(const AttendArgs& a, const Rows& r) {
+  return C::bytes <= 2 && r.count == 1 && r.earlier(a) == r.fresh() && a.head_dim * C::bytes % 16 == 0;
+}
+
 // What a warp works on. The forms of attention hold nothing but numbers, so that these stay in registers.
 struct Warp {
   Worker& w;
   const AttendArgs& a;
   const AttendScratch& scratch;
   const Block& b;
-  u32 first;    // of its 32 positions
-  u32 brought;  // brought_to()
+  u32 first;         // of its 32 positions
+  u32 brought;       // brought_to()
+  bool keeps_fresh;  // see there
   MK_INLINE u32 lane() const { return w.lane(); }
   MK_INLINE u32 warp() const { return w.warp(); }
-  // Whether any row sees any of its positions; then the one nearest to position `index` that one does.
+  // Whether any row sees any of its positions, or some row each of them.
   MK_INLINE bool sees() const { return b.sees(first, first + kWarpLanes); }
-  MK_INLINE u32 nearest_seen(u32 index) const {
-    const u32 position = first + index, last = b.end - 1;
-    return (position < b.begin ? b.begin : position < last ? position : last) - first;
-  }
+  MK_INLINE bool sees_all() const { return b.begin <= first && first + kWarpLanes <= b.end; }
 };
 
 // Bytes [byte, byte + 16) of a row of `bytes`, zeros from its end on.
@@ -205,13 +243,20 @@ MK_INLINE u32x4 load_chunk(AS1 const char* row, u32 byte, u32 bytes) {
 }
 
 // Puts the warp's rows that the loader has not brought in the place of their addresses, some at a time.
+// `fresh`: see keeps_fresh().
 template <class C>
-MK_INLINE void put_rows(const Warp& x, u32 column, AS3 char* rows) {
+MK_INLINE void put_rows(const Warp& x, u32 column, AS3 const char* fresh, AS3 char* rows) {
   using S = StageRows<C>;
   constexpr u32 kAtOnce = 4, kStep = kWarpLanes / S::kChunks;
   const u32 begin = x.b.begin > x.brought ? x.b.begin : x.brought, bytes = x.a.head_dim * C::bytes,
             to = least(x.b.end - x.first, kWarpLanes), byte = x.lane() % S::kChunks * 16,
             at = column * C::bytes + byte;
+  if (x.keeps_fresh) {
+    const u32 row = x.b.fresh - x.first;
+    if (row < kWarpLanes && x.lane() < S::kChunks && at < bytes)
+      *(AS3 u32x4*)(rows + S::at(row, byte)) = *(AS3 const u32x4*)(fresh + at);
+    return;
+  }
   MK_ROLLED
   for (u32 from = begin > x.first ? begin - x.first : 0; from < to; from += kAtOnce * kStep) {
     const auto row = [&](u32 i) { return from + i * kStep + x.lane() / S::kChunks; };
@@ -227,7 +272,6 @@ MK_INLINE void put_rows(const Warp& x, u32 column, AS3 char* rows) {
     for (u32 i = 0; i < kAtOnce; ++i)
       if (row(i) < to && at < bytes) *(AS3 u32x4*)(rows + S::at(row(i), byte)) = chunk[i];
   }
-  mk_warp_sync();
 }
 
 // Lets the stages of [from, to) of a piece go by, which others read.
@@ -242,16 +286,18 @@ MK_INLINE void pass_stages(const Warp& x, u32 from, u32 to) {
   }
 }
 
-// Takes the stages of `column` of keys or values: use(rows) gets those of the warp's positions, if any of its
-// rows sees one.
-template <class C, class Use>
-MK_INLINE void take_rows(const Warp& x, u32 column, Use use) {
+// Takes the stages of `column` of keys or values, of which `fresh` is the step's own: use(rows) gets those of
+// the warp's positions, if any of its rows sees one.
+template <class C, class Form, class Use>
+MK_INLINE void take_rows(const Warp& x, u32 column, AS3 const char* fresh, Use use) {
   using S = StageRows<C>;
   const u32 mine = x.warp() * kWarpLanes / S::kPositions * S::kPositions;
   pass_stages<C>(x, 0, x.sees() ? mine : kPiece);
   if (!x.sees()) return;
   AS3 char* rows = acquire_stage(x.w) + (x.warp() * kWarpLanes - mine) * S::kPitch;
-  put_rows<C>(x, column, rows);
+  put_rows<C>(x, column, fresh, rows);
+  Form::clear_unseen(x, column, rows);
+  mk_warp_sync();
   use(rows);
   release_written_stage(x.w);
   pass_stages<C>(x, mine + S::kPositions, kPiece);

@@ -31,6 +31,9 @@ struct FmaForm {
     if (head_dim % 4 != 0 && w.lane() < 2) put_query(q, row, head_dim + w.lane(), 0, head_dim);
   }
 
+  // Looks at no others.
+  MK_INLINE static void clear_unseen(const Warp&, u32, AS3 char*) {}
+
   MK_INLINE void begin() {
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row) score[row] = 0;
@@ -54,7 +57,7 @@ struct FmaForm {
   MK_INLINE void hide_unseen(const Warp& x, f32 scale) {
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row)
-      score[row] = x.b.visible(x.a, row, x.first + x.lane()) ? score[row] * scale : kNone;
+      score[row] = x.b.seen_by(x.a, row)(x.first + x.lane()) ? score[row] * scale : kNone;
   }
 
   MK_INLINE void put_greatest(const Warp& x) {

@@ -10,16 +10,11 @@ namespace mk {
 
 constexpr u32 kKeyStep = 32;  // elements of a key that 4 lanes load at a time
 
-// Elements [i, i + 8) of a position in a stage as matrix instructions take them, 0 from the `count`-th on.
-template <class C>
-MK_INLINE u32x4 load8(AS3 const char* rows, u32 position, u32 i, u32 count) {
-  return i < count ? C::load8(rows + StageRows<C>::at(position, i * C::bytes)) : u32x4(0);
-}
-
 template <class C>
 struct MmaForm {
   static constexpr u32 kRows = kBlockRows;
   using Half = typename C::Half;
+  using S = StageRows<C>;
 
   f32 score[4][4];  // of positions 8j + 2t and 8j + 2t + 1: row g, then row g + 8
   u32x4 weight[2];  // of 16 positions each, as first operands
@@ -29,15 +24,29 @@ struct MmaForm {
   MK_INLINE static u32 t(const Warp& x) { return x.lane() % 4; }
 
   MK_INLINE static u32 padded(u32 head_dim) { return (head_dim + kKeyStep - 1) / kKeyStep * kKeyStep; }
-  // Bytes from one query to the next: so that what 8 lanes read at a time lies in all banks.
-  MK_INLINE static u32 stride(u32 head_dim) { return padded(head_dim) * 2 | 64; }
-  MK_INLINE static void put_query(AS3 char* q, u32 row, u32 i, f32 value, u32 head_dim) {
-    *(AS3 uint16_t*)(q + row * stride(head_dim) + 2 * i) = (uint16_t)Half::pack(value, 0);
+  // First operands as lanes take them, 16 bytes each, of half a key step after the other: elements 8t to 8t +
+  // 3 or the 4 behind them, two of row g, two of row g + 8, and so on.
+  MK_INLINE static void put_query(AS3 char* q, u32 row, u32 i, f32 value, u32) {
+    const u32 operand = i / kKeyStep * 2 + i % 8 / 4, lane = row % kSumRows * 4 + i % kKeyStep / 8,
+              word = i % 4 / 2 * 2 + row / kSumRows;
+    *(AS3 uint16_t*)(q + (operand * kWarpLanes + lane) * 16 + word * 4 + i % 2 * 2) =
+        (uint16_t)Half::pack(value, 0);
   }
   // What lies behind a query meets zeros, and must be a number.
   MK_INLINE static void end_query(const Worker& w, AS3 char* q, u32 row, u32 head_dim) {
     for (u32 i = head_dim + w.lane(); i < padded(head_dim); i += kWarpLanes)
       put_query(q, row, i, 0, head_dim);
+  }
+
+  // Clears what no row sees of the warp's positions in a stage, and the columns behind the head's end, so
+  // that whatever was there meets weights and queries of 0 as numbers.
+  MK_INLINE static void clear_unseen(const Warp& x, u32 column, AS3 char* rows) {
+    if (x.sees_all() && column + kSumColumns <= x.a.head_dim) return;
+    const u32 byte = x.lane() % S::kChunks * 16;
+    MK_ROLLED
+    for (u32 row = x.lane() / S::kChunks; row < kWarpLanes; row += kWarpLanes / S::kChunks)
+      if (!x.b.sees(x.first + row, x.first + row + 1) || column * C::bytes + byte >= x.a.head_dim * C::bytes)
+        *(AS3 u32x4*)(rows + S::at(row, byte)) = u32x4(0);
   }
 
   MK_INLINE void begin() {
@@ -48,36 +57,45 @@ struct MmaForm {
 
   // Columns [column, column + kSumColumns) of keys.
   MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
-    const u32 columns = least(x.a.head_dim - column, kSumColumns);
-    AS3 const char* query = x.scratch.q + g(x) * stride(x.a.head_dim) + 16 * t(x) + 2 * column;
+    const u32 columns = least(x.a.head_dim - column, kSumColumns), turn = S::turn(g(x));
+    AS3 const u32x4* query = (AS3 const u32x4*)x.scratch.q + column / kKeyStep * 2 * kWarpLanes + x.lane();
+    rows += g(x) * S::kPitch;
     MK_ROLLED
-    for (u32 step = 0; step < columns; step += kKeyStep) {
-      const u32x4 low = *(AS3 const u32x4*)(query + 2 * step);
-      const u32x4 high = *(AS3 const u32x4*)(query + 2 * step + kSumRows * stride(x.a.head_dim));
+    for (u32 step = 0; step < columns; step += kKeyStep, query += 2 * kWarpLanes) {
+      AS3 const char* at = rows + ((step + 8 * t(x)) * C::bytes ^ turn);
+      const u32x4 low = query[0], high = query[kWarpLanes];
       u32x4 k[4];
       MK_UNROLL
-      for (u32 j = 0; j < 4; ++j)
-        k[j] = load8<C>(rows, x.nearest_seen(8 * j + g(x)), step + 8 * t(x), columns);
+      for (u32 j = 0; j < 4; ++j) k[j] = C::load8(at + 8 * j * S::kPitch);
       MK_UNROLL
       for (u32 j = 0; j < 4; ++j) {
-        Half::mma(score[j], u32x4{low[0], high[0], low[1], high[1]}, k[j][0], k[j][1]);
-        Half::mma(score[j], u32x4{low[2], high[2], low[3], high[3]}, k[j][2], k[j][3]);
+        Half::mma(score[j], low, k[j][0], k[j][1]);
+        Half::mma(score[j], high, k[j][2], k[j][3]);
       }
     }
   }
 
+  // Whether there are rows 8 and up: with groups of 8 heads and less a token alone has none.
+  MK_INLINE static bool has(const Warp& x, u32 half) { return half * kSumRows < x.b.count; }
+
   MK_INLINE void hide_unseen(const Warp& x, f32 scale) {
     MK_UNROLL
-    for (u32 j = 0; j < 4; ++j) MK_UNROLL
-    for (u32 i = 0; i < 4; ++i) {
-      const bool visible = x.b.visible(x.a, g(x) + i / 2 * kSumRows, x.first + 8 * j + 2 * t(x) + i % 2);
-      score[j][i] = visible ? score[j][i] * scale : kNone;
+    for (u32 half = 0; half < 2; ++half) {
+      if (!has(x, half)) continue;
+      const Seen seen = x.b.seen_by(x.a, g(x) + half * kSumRows);
+      MK_UNROLL
+      for (u32 j = 0; j < 4; ++j) MK_UNROLL
+      for (u32 i = 0; i < 2; ++i) {
+        f32& of = score[j][2 * half + i];
+        of = seen(x.first + 8 * j + 2 * t(x) + i) ? of * scale : kNone;
+      }
     }
   }
 
   MK_INLINE void put_greatest(const Warp& x) {
     MK_UNROLL
     for (u32 half = 0; half < 2; ++half) {
+      if (!has(x, half)) continue;
       f32 most = kNone;
       MK_UNROLL
       for (u32 j = 0; j < 4; ++j)
@@ -90,8 +108,10 @@ struct MmaForm {
 
   // Rounded, as they are multiplied; so is their total.
   MK_INLINE void weigh(const Warp& x) {
+    weight[0] = weight[1] = u32x4(0);
     MK_UNROLL
     for (u32 half = 0; half < 2; ++half) {
+      if (!has(x, half)) continue;
       const f32 all = x.scratch.greatest_of_all(g(x) + half * kSumRows);
       f32 total = 0;
       MK_UNROLL
@@ -112,20 +132,20 @@ struct MmaForm {
     for (u32 i = 0; i < 4; ++i) sum[j][i] = 0;
   }
 
-  MK_INLINE void add_values(const Warp& x, AS3 const char* rows, u32 column) {
-    const u32 columns = x.a.head_dim - column;
+  MK_INLINE void add_values(const Warp& x, AS3 const char* rows, u32) {
+    AS3 const char* at[2];  // of even positions, and of odd ones
+    MK_UNROLL
+    for (u32 i = 0; i < 2; ++i)
+      at[i] = rows + S::at(2 * t(x), 8 * g(x) * C::bytes ^ S::turn(i)) + i * S::kPitch;
     MK_UNROLL
     for (u32 step = 0; step < 2; ++step) {
       u32x4 value[4];  // of positions 2t, 2t + 1, 2t + 8 and 2t + 9 of 16
       MK_UNROLL
-      for (u32 i = 0; i < 4; ++i) {
-        const u32 index = x.nearest_seen(kHalf * step + 2 * t(x) + i / 2 * 8 + i % 2);
-        value[i] = load8<C>(rows, index, 8 * g(x), columns);
-      }
+      for (u32 i = 0; i < 4; ++i) value[i] = C::load8(at[i % 2] + (kHalf * step + i / 2 * 8) * S::kPitch);
       MK_UNROLL
       for (u32 j = 0; j < 8; ++j) {
         const auto both = [&](u32 p, u32 q) {
-          return j % 2 == 0 ? (p & 0xffffu) | q << 16 : p >> 16 | (q & 0xffff0000u);
+          return j % 2 == 0 ? mk_low_halves(p, q) : mk_high_halves(p, q);
         };
         Half::mma(sum[j], weight[step], both(value[0][j / 2], value[1][j / 2]),
                   both(value[2][j / 2], value[3][j / 2]));

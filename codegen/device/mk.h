@@ -88,6 +88,10 @@ MK_CONVERGENT void mk_leave_registers() noexcept;
 void mk_start_next() noexcept;     // once every worker has called it, the next kernel may begin
 void mk_await_kernels() noexcept;  // returns once those before have ended; what they wrote is seen
 
+// The lower halves of two words, or their upper ones; a's below b's.
+u32 mk_low_halves(u32 a, u32 b) noexcept;
+u32 mk_high_halves(u32 a, u32 b) noexcept;
+
 // Arithmetic whose GPU form is an instruction: relative error 2^-22 or better.
 f32 mk_rsqrt(f32 x) noexcept;
 f32 mk_rcp(f32 x) noexcept;

@@ -10,6 +10,7 @@ declare i64 @llvm.nvvm.read.ptx.sreg.globaltimer()
 declare void @llvm.nvvm.barrier.cta.sync.aligned.count(i32, i32)
 declare void @llvm.nvvm.bar.warp.sync(i32)
 declare float @llvm.nvvm.shfl.sync.bfly.f32(i32, float, i32, i32)
+declare i32 @llvm.nvvm.prmt(i32, i32, i32)
 declare void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3), i32)
 declare void @llvm.nvvm.cp.async.cg.shared.global.16(ptr addrspace(3), ptr addrspace(1))
 declare void @llvm.nvvm.cp.async.mbarrier.arrive.shared(ptr addrspace(3))
@@ -170,6 +171,15 @@ define void @mk_store_release(ptr addrspace(1) %p, i32 %v) #0 {
 define void @mk_pause(ptr addrspace(1) %p, i32 %want) #0 {
   call void @llvm.nvvm.nanosleep(i32 20)
   ret void
+}
+
+define i32 @mk_low_halves(i32 %a, i32 %b) #0 {
+  %v = call i32 @llvm.nvvm.prmt(i32 %a, i32 %b, i32 21520)
+  ret i32 %v
+}
+define i32 @mk_high_halves(i32 %a, i32 %b) #0 {
+  %v = call i32 @llvm.nvvm.prmt(i32 %a, i32 %b, i32 30258)
+  ret i32 %v
 }
 
 define float @mk_rsqrt(float %x) #0 {

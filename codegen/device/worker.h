@@ -213,6 +213,7 @@ struct F32 {
   MK_INLINE static f32 round(f32 v) { return v; }
   MK_INLINE static f32 load(AS1 const char* p) { return *(AS1 const f32*)p; }
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 f32*)p = v; }
+  MK_INLINE static void store(AS3 char* p, f32 v) { *(AS3 f32*)p = v; }
 };
 struct Bf16 {
   using Half = Bf16;
@@ -228,6 +229,7 @@ struct Bf16 {
   MK_INLINE static f32 load(AS1 const char* p) { return low(*(AS1 const uint16_t*)p); }
   MK_INLINE static u32x4 load8(AS3 const char* p) { return *(AS3 const u32x4*)p; }
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint16_t*)p = (uint16_t)pack(v, 0); }
+  MK_INLINE static void store(AS3 char* p, f32 v) { *(AS3 uint16_t*)p = (uint16_t)pack(v, 0); }
 };
 struct F16 {
   using Half = F16;
@@ -243,12 +245,14 @@ struct F16 {
   MK_INLINE static f32 load(AS1 const char* p) { return mk_f16_to_f32(*(AS1 const uint16_t*)p); }
   MK_INLINE static u32x4 load8(AS3 const char* p) { return *(AS3 const u32x4*)p; }
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint16_t*)p = (uint16_t)pack(v, 0); }
+  MK_INLINE static void store(AS3 char* p, f32 v) { *(AS3 uint16_t*)p = (uint16_t)pack(v, 0); }
 };
 
 // Stored divided by a scale, which whoever loads it multiplies by.
 struct E4m3 {
   using Half = F16;
   static constexpr u32 bytes = 1;
+  MK_INLINE static f32 round(f32 v) { return F16::low(mk_unpack_e4m3(mk_pack_e4m3(v, 0))); }
   MK_INLINE static f32 load(AS1 const char* p) { return F16::low(mk_unpack_e4m3(*(AS1 const uint8_t*)p)); }
   MK_INLINE static u32x4 load8(AS3 const char* p) {
     const u32x2 codes = *(AS3 const u32x2*)p;
@@ -256,6 +260,7 @@ struct E4m3 {
                  mk_unpack_e4m3(codes[1] >> 16)};
   }
   MK_INLINE static void store(AS1 char* p, f32 v) { *(AS1 uint8_t*)p = (uint8_t)mk_pack_e4m3(v, 0); }
+  MK_INLINE static void store(AS3 char* p, f32 v) { *(AS3 uint8_t*)p = (uint8_t)mk_pack_e4m3(v, 0); }
 };
 
 }  // namespace mk

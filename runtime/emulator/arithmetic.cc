@@ -8,6 +8,14 @@ using namespace mkrt::emulator;
 
 extern "C" {
 
+uint32_t mk_low_halves(uint32_t a, uint32_t b) noexcept {
+  return (a & 0xffffu) | b << 16;
+}
+
+uint32_t mk_high_halves(uint32_t a, uint32_t b) noexcept {
+  return a >> 16 | (b & 0xffff0000u);
+}
+
 float mk_rsqrt(float x) noexcept {
   return 1.0f / std::sqrt(x);
 }

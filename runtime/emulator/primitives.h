@@ -51,6 +51,8 @@ void mk_pause(const uint32_t* p, uint32_t want) noexcept;
 void mk_start_next() noexcept;
 void mk_await_kernels() noexcept;
 
+uint32_t mk_low_halves(uint32_t a, uint32_t b) noexcept;
+uint32_t mk_high_halves(uint32_t a, uint32_t b) noexcept;
 float mk_rsqrt(float x) noexcept;
 float mk_rcp(float x) noexcept;
 float mk_exp2(float x) noexcept;

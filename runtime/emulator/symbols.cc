@@ -41,6 +41,8 @@ std::vector<std::pair<const char*, void*>> emulator_symbols() {
       SYMBOL(mk_pause),
       SYMBOL(mk_start_next),
       SYMBOL(mk_await_kernels),
+      SYMBOL(mk_low_halves),
+      SYMBOL(mk_high_halves),
       SYMBOL(mk_rsqrt),
       SYMBOL(mk_rcp),
       SYMBOL(mk_exp2),
