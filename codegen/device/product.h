@@ -40,8 +40,7 @@ MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
 
 constexpr u32 kNoRow = ~0u;
 
-// Rows of x as a product takes them: normalised, 0 past the last column, and where there is no row; then by a
-// load of the first, as a branch around it would keep others from being issued with it.
+// Rows of x as a product takes them: normalised, and 0 past the last column.
 struct XRows {
   const ProductArgs& a;
   AS3 const f32* scale;
@@ -57,30 +56,31 @@ struct XRows {
     const f32x2 v = *(AS1 const f32x2*)(a.x + row * a.cols + col);
     return a.normed ? v * scale[row] * *(AS1 const f32x2*)(a.norm + col) : v;
   }
+  // `ahead`: columns further on; where it is a constant, a part of the load's address.
   template <class W>
-  MK_INLINE u32 packed_at(u32 row, u32 col) const {
-    if (a.rounded) return padded(col) ? 0 : *(AS1 const u32*)((AS1 const uint16_t*)a.x + row * a.cols + col);
-    const f32x2 v = pair_at(row, col);
+  MK_INLINE u32 packed_at(u32 row, u32 col, u32 ahead) const {
+    if (a.rounded) {
+      AS1 const uint16_t* from = (AS1 const uint16_t*)a.x + (row * a.cols + col);
+      return padded(col + ahead) ? 0 : *(AS1 const u32*)(from + ahead);
+    }
+    const f32x2 v = pair_at(row, col + ahead);
     return W::pack(v[0], v[1]);
   }
-  // Of an even column and the next: by one load where rows are of even length.
-  MK_INLINE f32x2 pair(u32 row, u32 col) const {
-    const f32x2 v = pair_at(row == kNoRow ? 0 : row, col);
-    return row == kNoRow ? 0 : v;
-  }
+  // Of an even column and the next: by one load where rows are of even length. A token that is not there gets
+  // the first row, which reaches no other token: to choose zeros would wait for what has been loaded ahead.
+  MK_INLINE f32x2 pair(u32 row, u32 col) const { return pair_at(row == kNoRow ? 0 : row, col); }
   // The same as two values of type W: where they are rounded already, without the scale.
   template <class W>
-  MK_INLINE u32 packed(u32 row, u32 col) const {
-    const u32 v = packed_at<W>(row == kNoRow ? 0 : row, col);
-    return row == kNoRow ? 0 : v;
+  MK_INLINE u32 packed(u32 row, u32 col, u32 ahead) const {
+    return packed_at<W>(row == kNoRow ? 0 : row, col, ahead);
   }
   // 8 columns from a multiple of 8 on, where rows have whole ones.
   template <class W>
   MK_INLINE u32x4 piece(u32 row, u32 col) const {
     if (row == kNoRow || padded(col)) return 0;
     if (a.rounded) return *(AS1 const u32x4*)((AS1 const uint16_t*)a.x + row * a.cols + col);
-    return {packed_at<W>(row, col), packed_at<W>(row, col + 2), packed_at<W>(row, col + 4),
-            packed_at<W>(row, col + 6)};
+    return {packed_at<W>(row, col, 0), packed_at<W>(row, col, 2), packed_at<W>(row, col, 4),
+            packed_at<W>(row, col, 6)};
   }
   // What the products of a row are yet to be multiplied with.
   MK_INLINE f32 scale_of(u32 row) const { return a.rounded && a.parts != 0 ? scale[row] : 1; }
@@ -88,7 +88,8 @@ struct XRows {
 
 // Accumulators of one strip. Rows are the lane's of x: those that `in.row_of` says the tokens from one on
 // have. Operand is what it multiplies one k-step of its warp's columns with, the same for all strips: load()
-// brings it. step() adds the products of the k-step; store() leaves the warp's sums.
+// brings it, of a column and some ahead of it. step() adds the products of the k-step; store() leaves the
+// warp's sums.
 //
 // f32 weights: multiply-adds. All sizes add up in the same order.
 template <u32 Tokens>
@@ -109,11 +110,11 @@ struct FmaF32 {
     for (f32& v : sum) v = 0;
   }
   template <class In>
-  MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col) {
+  MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col, u32 ahead) {
     Operand o;
     MK_UNROLL
     for (u32 n = 0; n < Tokens; ++n)
-      o.x[n] = rows.in.x.pair(rows.in.row_of(rows.token + n), col + lane % 4 * 2);
+      o.x[n] = rows.in.x.pair(rows.in.row_of(rows.token + n), col + ahead + lane % 4 * 2);
     return o;
   }
   MK_INLINE void step(u32x4 bits, const Operand& o) {
@@ -152,9 +153,9 @@ struct Mma {
     for (f32& v : sum) v = 0;
   }
   template <class In>
-  MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col) {
+  MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col, u32 ahead) {
     const u32 c = col + lane % 4 * 2;
-    return {rows.x.template packed<W>(rows.row, c), rows.x.template packed<W>(rows.row, c + 8)};
+    return {rows.x.template packed<W>(rows.row, c, ahead), rows.x.template packed<W>(rows.row, c, ahead + 8)};
   }
   MK_INLINE void step(u32x4 bits, const Operand& o) { W::mma(sum, bits, o.low, o.high); }
   // Of as many tokens as there are.
@@ -168,26 +169,12 @@ struct Mma {
   }
 };
 
-// Accumulators of the strips of a block, of which the first is at work. They take turns by moving through
-// registers, which have no index at run time: one piece of code serves all strips.
-template <class Accumulator, u32 Strips>
-struct Turns {
-  Accumulator sums[Strips];
-  MK_INLINE void clear() {
-    MK_UNROLL
-    for (Accumulator& a : sums) a.clear();
-  }
-  // After as many calls as there are strips each is at its place again.
-  MK_INLINE void next() {
-    const Accumulator first = sums[0];
-    MK_UNROLL
-    for (u32 i = 0; i + 1 < Strips; ++i) sums[i] = sums[i + 1];
-    sums[Strips - 1] = first;
-  }
-};
-
-MK_INLINE f32 silu(f32 v) {
-  return v * mk_rcp(1.0f + mk_exp2(v * -1.4426950408889634f));
+// Calls use(index) by code of its own for each index below Count: registers have none at run time.
+template <u32 Count, class Use>
+MK_INLINE void at_index(u32 index, const Use& use) {
+  MK_UNROLL
+  for (u32 i = 0; i < Count; ++i)
+    if (index == i) use(i);
 }
 
 // Where the parts of chains in a tile lie.
@@ -196,6 +183,19 @@ struct Chains {
   static constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
   static constexpr u32 full_cols = kStageBytes / kStripRows / W::bytes / kChains;
   static constexpr u32 full_steps = full_cols / step_cols;
+  // A chain's operands in a tile, of which there are `steps`; in the place of others is the first.
+  template <class Accumulator, class Rows>
+  MK_INLINE static void load(u32 lane, const Rows& rows, u32 col, u32 steps,
+                             typename Accumulator::Operand (&to)[full_steps]) {
+    if (steps == full_steps) {
+      MK_UNROLL
+      for (u32 i = 0; i < full_steps; ++i) to[i] = Accumulator::load(lane, rows, col, i * step_cols);
+      return;
+    }
+    MK_UNROLL
+    for (u32 i = 0; i < full_steps; ++i)
+      to[i] = Accumulator::load(lane, rows, col + (i < steps ? i * step_cols : 0), 0);
+  }
   MK_INLINE static u32 steps(const ProductArgs& a, u32 tile) {
     return tile + 1 == a.tiles ? a.tail_cols / kChains / step_cols : full_steps;
   }
@@ -235,17 +235,14 @@ MK_INLINE void drain_chain(Worker& w, const ProductArgs& a, const In& in, u32 to
   constexpr u32 full_steps = Shape::full_steps;
   constexpr bool kept = sizeof(Operand) <= kKeptOperand;
   renew_thread(w);
-  Turns<Accumulator, Stages> turns;
-  turns.clear();
+  Accumulator sums[Stages];
+  MK_UNROLL
+  for (Accumulator& sum : sums) sum.clear();
   const typename Accumulator::template Rows<In> rows(w.lane(), in, token);
-  const auto load = [&](u32 tile, u32 step) {
-    return Accumulator::load(w.lane(), rows, Shape::col(a, share.chain(w), tile) + step * Shape::step_cols);
-  };
+  const auto col = [&](u32 tile) { return Shape::col(a, share.chain(w), tile); };
   Operand operand[full_steps] = {}, next[full_steps] = {};
   const auto load_next = [&](u32 tile) {
-    const u32 steps = Shape::steps(a, tile);
-    MK_UNROLL
-    for (u32 i = 0; i < full_steps; ++i) next[i] = load(tile, i < steps ? i : 0);
+    Shape::template load<Accumulator>(w.lane(), rows, col(tile), Shape::steps(a, tile), next);
   };
   if (kept) load_next(0);
   for (u32 tile = 0; tile < a.tiles; ++tile) {
@@ -256,28 +253,33 @@ MK_INLINE void drain_chain(Worker& w, const ProductArgs& a, const In& in, u32 to
       if (tile + 1 < a.tiles) load_next(tile + 1);
     }
     MK_ROLLED
-    for (u32 strip = 0; strip < Stages; ++strip, turns.next()) {
-      if (strip >= share.stages) continue;
+    for (u32 strip = 0; strip < share.stages; ++strip) {
       AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * steps * kWarpLanes + w.lane();
       const u32 mine = strip < share.strips ? steps : 0;
-      Accumulator& acc = turns.sums[0];
-      if (!kept) {
-        for (u32 i = 0; i < mine; ++i) acc.step(stage[i * kWarpLanes], load(tile, i));
-      } else if (mine == full_steps) {
-        MK_UNROLL
-        for (u32 i = 0; i < full_steps; ++i) acc.step(stage[i * kWarpLanes], operand[i]);
-      } else {
-        MK_UNROLL
-        for (u32 i = 0; i + 1 < full_steps; ++i)
-          if (i < mine) acc.step(stage[i * kWarpLanes], operand[i]);
-      }
+      at_index<Stages>(strip, [&](u32 s) {
+        if (!kept) {
+          for (u32 i = 0; i < mine; ++i)
+            sums[s].step(stage[i * kWarpLanes],
+                         Accumulator::load(w.lane(), rows, col(tile), i * Shape::step_cols));
+        } else if (mine == full_steps) {
+          MK_UNROLL
+          for (u32 i = 0; i < full_steps; ++i) sums[s].step(stage[i * kWarpLanes], operand[i]);
+        } else {
+          MK_UNROLL
+          for (u32 i = 0; i + 1 < full_steps; ++i)
+            if (i < mine) sums[s].step(stage[i * kWarpLanes], operand[i]);
+        }
+      });
       release_stage(w);
     }
   }
   renew_thread(w);
   MK_ROLLED
-  for (u32 strip = 0; strip < Stages; ++strip, turns.next())
-    if (strip < share.strips) done(strip, turns.sums[0]);
+  for (u32 strip = 0; strip < share.strips; ++strip) {
+    Accumulator sum;
+    at_index<Stages>(strip, [&](u32 s) { sum = sums[s]; });
+    done(strip, sum);
+  }
 }
 
 // Of `strips` strips, of which each stage has one: each warp has a chain. Leaves the warps' partial sums; a

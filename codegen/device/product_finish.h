@@ -5,6 +5,10 @@
 
 namespace mk {
 
+MK_INLINE f32 silu(f32 v) {
+  return v * mk_rcp(1.0f + mk_exp2(v * -1.4426950408889634f));
+}
+
 // What a row's sum is added to, and the row's weight of the norm that comes next.
 struct Beside {
   f32 bias = 0, residual = 0, norm = 0;

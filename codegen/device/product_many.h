@@ -10,6 +10,24 @@
 
 namespace mk {
 
+// Accumulators of the strips of a block, of which the first is at work. They take turns by moving through
+// registers, which have no index at run time: one piece of code serves all strips.
+template <class Accumulator, u32 Strips>
+struct Turns {
+  Accumulator sums[Strips];
+  MK_INLINE void clear() {
+    MK_UNROLL
+    for (Accumulator& a : sums) a.clear();
+  }
+  // After as many calls as there are strips each is at its place again.
+  MK_INLINE void next() {
+    const Accumulator first = sums[0];
+    MK_UNROLL
+    for (u32 i = 0; i + 1 < Strips; ++i) sums[i] = sums[i + 1];
+    sums[Strips - 1] = first;
+  }
+};
+
 // What a warp multiplies of a pass over `strips` strips: tokens [token, token + 8), and strips first, first +
 // apart, ... as many as `count`.
 struct ManyShare {
@@ -40,9 +58,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, const
     for (u32 tile = 0; tile < a.tiles; ++tile) {
       const u32 steps = Shape::steps(a, tile), col = Shape::col(a, chain, tile);
       typename Sums::Operand x[Shape::full_steps];
-      MK_UNROLL
-      for (u32 i = 0; i < Shape::full_steps; ++i)
-        x[i] = Sums::load(w.lane(), rows, col + (i < steps ? i * Shape::step_cols : 0));
+      Shape::template load<Sums>(w.lane(), rows, col, steps, x);
       AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.lane();
       MK_UNROLL
       for (u32 s = 0; s < kBlockStrips; ++s) {

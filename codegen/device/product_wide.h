@@ -7,7 +7,7 @@
 // A lane adds up all chains in the registers of the instruction.
 #pragma once
 
-#include "codegen/device/product.h"
+#include "codegen/device/product_many.h"
 
 namespace mk {
 

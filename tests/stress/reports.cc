@@ -39,7 +39,7 @@ TEST_CASE("a read after an unordered write names both") {
         fmt::format("unordered read after write of %x.rounded[0, 6]: worker 2 thread 31, task l0.v[1], {}; "
                     "earlier worker "
                     "1 thread 7, task embed[0], {}",
-                    site("product.h", "if (a.rounded) return padded(col) ? 0"),
+                    site("product.h", "return padded(col + ahead) ? 0"),
                     site("next.h", "Bf16::store(next.rounded")));
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a copy over a stage that is being read names the copy and the reader"
       first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
       fmt::format("unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
                   "thread 1, task l0.v[1], {}",
-                  site("product.h", "if (i < mine) acc.step(stage[i * kWarpLanes], operand[i])")));
+                  site("product.h", "if (i < mine) sums[s].step(stage[i * kWarpLanes], operand[i])")));
 }
 
 TEST_CASE("an access outside shared memory names the task and the line") {
