@@ -224,7 +224,7 @@ bool TaskWorks::brings_context(const TaskGrid& attend, std::span<const int64_t> 
 
 // Keys and values of earlier positions come through the ring: from memory for a request's last row block, and
 // from L2 for its others and for whatever rows go through the piece after the first. Those of the step come
-// from L2 as each column of a stage is taken.
+// from L2 as each column of a stage is taken, but for a decode's own, which are in shared memory.
 TaskWork TaskWorks::attend(uint32_t task) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];
@@ -255,9 +255,11 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   work.needed_bytes = work.cold ? earlier : 0;
   work.start_ns = machine_.fetch_ns;
   work.busy_ns = read_bytes(step_, task, is_computed) / l2_rate(grid);
+  const bool kept = !f32 && tokens == 1 && static_cast<int64_t>(stepped) <= piece_bytes / kPiecePositions;
   if (stepped > 0)
-    work.busy_ns += static_cast<double>(blocks) * (static_cast<double>(2 * columns) * machine_.poll_ns +
-                                                   stepped / machine_.attend_bytes_per_ns);
+    work.busy_ns +=
+        static_cast<double>(blocks) * ((kept ? 0 : static_cast<double>(2 * columns) * machine_.poll_ns) +
+                                       stepped / machine_.attend_bytes_per_ns);
   work.end_ns = static_cast<double>(sums) * machine_.reduce_ns + machine_.task_ns + machine_.barrier_ns;
   return work;
 }
