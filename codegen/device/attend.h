@@ -8,11 +8,10 @@
 // and these to all, whether a task leaves a piece as a part, or all that its rows see of a span.
 #pragma once
 
-#include "codegen/device/bodies.h"
+#include "codegen/device/rotate.h"
 
 namespace mk {
 
-constexpr u32 kMaxHeadDim = 256;
 constexpr f32 kNone = -__builtin_inff();
 
 // 8 query rows and 64 columns of values are what the warps add up at a time.
@@ -69,47 +68,6 @@ struct Merge {
 
 template <class C>
 constexpr bool kScaled = __is_same(C, E4m3);
-
-// A lane's part of a head vector's halves: elements lane, lane + 32 and so on of each. All loads are on their
-// way before the first is needed.
-struct HeadPairs {
-  static constexpr u32 kCount = kMaxHeadDim / 2 / kWarpLanes;
-  f32 low[kCount], high[kCount];
-
-  MK_INLINE HeadPairs(const Worker& w, AS1 const f32* x, u32 head_dim) {
-    MK_UNROLL
-    for (u32 k = 0; k < kCount; ++k) {
-      const u32 i = k * kWarpLanes + w.lane();
-      low[k] = high[k] = 0;
-      if (i < head_dim / 2) low[k] = x[i], high[k] = x[head_dim / 2 + i];
-    }
-  }
-};
-
-// One head vector, by one warp: optional norm over the head, then rotation of its halves (Su et al. 2021, in
-// the half-split form). store(i, value) gets each element once.
-template <class Store>
-MK_INLINE void rotate_head(const Worker& w, AS1 const f32* x, AS1 const f32* norm, f32 eps,
-                           AS1 const f32* rope, u32 head_dim, Store store) {
-  const HeadPairs head(w, x, head_dim), turn(w, rope, head_dim), weight(w, norm ? norm : x, head_dim);
-  f32 scale = 1;
-  if (norm) {
-    f32 sum = 0;
-    MK_UNROLL
-    for (u32 k = 0; k < HeadPairs::kCount; ++k)
-      sum = __builtin_fmaf(head.high[k], head.high[k], __builtin_fmaf(head.low[k], head.low[k], sum));
-    scale = mk_rsqrt(mk_warp_sum(sum) / (f32)head_dim + eps);
-  }
-  MK_UNROLL
-  for (u32 k = 0; k < HeadPairs::kCount; ++k) {
-    const u32 i = k * kWarpLanes + w.lane();
-    if (i >= head_dim / 2) continue;
-    f32 low = head.low[k] * scale, high = head.high[k] * scale;
-    if (norm) low *= weight.low[k], high *= weight.high[k];
-    store(i, low * turn.low[k] - high * turn.high[k]);
-    store(head_dim / 2 + i, high * turn.low[k] + low * turn.high[k]);
-  }
-}
 
 // A row block, for one head.
 struct Rows {
