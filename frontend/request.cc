@@ -72,23 +72,25 @@ Result<T> read_choice(const Document& document, const Node& node, std::string_vi
                         fmt::format("{} is {}, expected {}", what, describe(node), fmt::join(names, ", ")));
 }
 
-Status read_wide_from(const Document& document, const Node& schedule, ModelOptions& options) {
-  MKC_TRY(node, optional_field(document, schedule, "wide_from", Kind::kInt));
+Status read_within(const Document& document, const Node& map, const char* key, int64_t least, int64_t most,
+                   std::optional<int64_t>& to) {
+  MKC_TRY(node, optional_field(document, map, key, Kind::kInt));
   if (!node) return {};
-  const bool fits = node->integer >= kLeastWide && node->integer <= kWideFrom;
-  if (!fits)
-    return document.error(
-        node->place, fmt::format("wide_from is {}, expected {} to {}", node->integer, kLeastWide, kWideFrom));
-  options.wide_from = node->integer;
+  if (node->integer < least || node->integer > most)
+    return document.error(node->place,
+                          fmt::format("{} is {}, expected {} to {}", key, node->integer, least, most));
+  to = node->integer;
   return {};
 }
 
 Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options) {
-  MKC_TRY_STATUS(check_keys(document, schedule, "schedule",
-                            {"workers", "batch_invariant", "wide_from", "scheduler", "placement", "split"}));
+  MKC_TRY_STATUS(
+      check_keys(document, schedule, "schedule",
+                 {"workers", "batch_invariant", "wide_from", "ring", "scheduler", "placement", "split"}));
   MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
   if (invariant) options.batch_invariant = invariant->boolean;
-  MKC_TRY_STATUS(read_wide_from(document, schedule, options));
+  MKC_TRY_STATUS(read_within(document, schedule, "wide_from", kLeastWide, kWideFrom, options.wide_from));
+  MKC_TRY_STATUS(read_within(document, schedule, "ring", kLeastRing, kMostRing, options.ring));
   MKC_TRY_STATUS(read_count(document, schedule, "workers", options.workers));
   if (const Node* node = find(schedule, "scheduler")) {
     MKC_TRY(scheduler, read_choice(document, *node, "scheduler", kSchedulers, scheduler_name));
@@ -202,6 +204,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   override_with(options.kv_dtype, overrides.kv_dtype);
   override_with(options.batch_invariant, overrides.batch_invariant);
   override_with(options.wide_from, overrides.wide_from);
+  override_with(options.ring, overrides.ring);
   override_with(options.workers, overrides.workers);
   override_with(options.scheduler, overrides.scheduler);
   override_with(options.family, overrides.family);
@@ -218,6 +221,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.kv_dtype = options.kv_dtype;
   request.batch_invariant = options.batch_invariant.value_or(false);
   request.wide_from = options.wide_from;
+  request.ring = options.ring;
   request.workers = options.workers;
   request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
   request.placements = options.placements;
@@ -237,6 +241,7 @@ Result<Scope> request_scope(const CompileRequest& request) {
 std::string schedule_yaml(const CompileRequest& request) {
   std::string schedule = fmt::format("batch_invariant: {}", request.batch_invariant);
   if (request.wide_from) schedule += fmt::format(", wide_from: {}", *request.wide_from);
+  if (request.ring) schedule += fmt::format(", ring: {}", *request.ring);
   if (request.workers) schedule += fmt::format(", workers: {}", *request.workers);
   schedule += fmt::format(", scheduler: {}", scheduler_name(request.scheduler));
   std::vector<std::string> rules;

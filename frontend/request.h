@@ -18,6 +18,7 @@ struct ModelOptions {
   std::optional<DType> kv_dtype;          // default: the weights' dtype
   std::optional<bool> batch_invariant;    // default false: see CompileRequest
   std::optional<int64_t> wide_from;       // default 65, or what -O3 finds: see CompileRequest
+  std::optional<int64_t> ring;            // stages; default: as many as fit, or what -O3 finds
   std::optional<int64_t> workers;         // default: as many as the target has
   std::optional<Scheduler> scheduler;     // default auto
   std::vector<PlacementRule> placements;  // of a model.yaml
@@ -37,6 +38,7 @@ struct CompileRequest {
   std::optional<DType> kv_dtype;
   bool batch_invariant = false;      // a token's bits never depend on how many others are in its step
   std::optional<int64_t> wide_from;  // tokens from which on products go by warpgroups, unless batch_invariant
+  std::optional<int64_t> ring;       // stages
   std::optional<int64_t> workers;
   Scheduler scheduler = Scheduler::kAuto;
   std::vector<PlacementRule> placements;

@@ -65,6 +65,8 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+constexpr uint32_t kLeastRing = 4, kMostRing = 32;  // stages
+
 struct RingPlan {
   uint32_t stages = 0;
   uint32_t stage_bytes = 0;

@@ -97,6 +97,14 @@ std::vector<Change> wide_changes(const TaskProgram& program, const Asked& asked)
   return changes;
 }
 
+std::vector<Change> ring_changes(uint32_t stages, const Asked& asked) {
+  std::vector<Change> changes;
+  for (const uint32_t ring : {stages * 5 / 6, stages * 2 / 3})
+    if (asked.ring == 0 && ring < stages && ring >= kLeastRing)
+      changes.push_back({fmt::format("with ring: {}", ring), {.ring = ring}});
+  return changes;
+}
+
 std::vector<Change> ticket_changes(const TaskProgram& program, const TaskProgram& layers,
                                    const Asked& asked) {
   std::vector<Change> changes;

@@ -14,6 +14,7 @@ struct Asked {
   bool wide_from = false;
   std::vector<SplitRule> splits{};
   std::vector<PlacementRule> placements{};
+  uint32_t ring = 0;  // 0: for none
 };
 
 struct Change {
@@ -29,6 +30,9 @@ std::vector<Change> split_changes(const TaskProgram& program, const Asked& asked
 
 // Warpgroups from 33, 17 or 9 tokens on, where some product may go by them.
 std::vector<Change> wide_changes(const TaskProgram& program, const Asked& asked);
+
+// Rings of 5/6 and 2/3 of a machine's stages: less run-ahead keeps loaders of many workers nearer together.
+std::vector<Change> ring_changes(uint32_t stages, const Asked& asked);
 
 // Tickets for the layers' grids of a body, wherever possible. `layers`: the program's first layers, with
 // events and as they are split.

@@ -161,17 +161,17 @@ Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, cons
 }
 
 Result<Schedule> deal(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
-                      uint32_t workers, bool balance_grids) {
+                      const DealOptions& options) {
   Result<std::vector<GridId>> order = critical_path_order(program, machine);
   if (!order.ok()) return order.error();
   Schedule schedule;
   schedule.program = std::move(program);
   schedule.machine = machine.name;
-  schedule.workers = workers;
+  schedule.workers = options.workers != 0 ? options.workers : machine.workers;
   schedule.placements = std::move(placements);
-  schedule.ring = {machine.ring_stages, mkrt::kStageBytes};
-  if (!balance_grids) turn_attention(schedule, order.value());
-  fill_streams(schedule, machine, order.value(), balance_grids);
+  schedule.ring = {options.ring != 0 ? options.ring : machine.ring_stages, mkrt::kStageBytes};
+  if (!options.balance_grids) turn_attention(schedule, order.value());
+  fill_streams(schedule, machine, order.value(), options.balance_grids);
   return schedule;
 }
 

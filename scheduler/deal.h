@@ -10,9 +10,16 @@ namespace mkc {
 // the step first. Errors: grids that wait for each other in a cycle.
 Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, const Machine& machine);
 
-// A schedule with placements, streams and ring, but no plan of memory and counters; balance_grids as in
-// PlaceOptions. Errors: those of critical_path_order.
+// As in PlaceOptions.
+struct DealOptions {
+  uint32_t workers = 0;
+  uint32_t ring = 0;
+  bool balance_grids = false;
+};
+
+// A schedule with placements, streams and ring, but no plan of memory and counters. Errors: those of
+// critical_path_order.
 Result<Schedule> deal(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
-                      uint32_t workers, bool balance_grids = false);
+                      const DealOptions& options);
 
 }  // namespace mkc

@@ -7,11 +7,10 @@
 namespace mkc {
 
 Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceOptions& options) {
-  const uint32_t workers = options.workers != 0 ? options.workers : machine.workers;
   Result<std::vector<Placement>> placements = choose_placements(program, options.scheduler, options.rules);
   if (!placements.ok()) return placements.error();
-  Result<Schedule> dealt =
-      deal(std::move(program), std::move(placements.value()), machine, workers, options.balance_grids);
+  Result<Schedule> dealt = deal(std::move(program), std::move(placements.value()), machine,
+                                {options.workers, options.ring, options.balance_grids});
   if (!dealt.ok()) return dealt.error();
   plan_memory(dealt.value(), options.keep_activations);
   plan_counters(dealt.value());

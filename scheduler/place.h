@@ -15,6 +15,7 @@ struct PlaceOptions {
   Scheduler scheduler = Scheduler::kStatic;  // or kDynamic: kAuto is for scheduler/search.h to decide
   bool keep_activations = false;             // none shares memory with another: all can be read after a step
   std::vector<PlacementRule> rules{};        // win over the scheduler; of several for a grid the last
+  uint32_t ring = 0;                         // stages; 0: all that the machine has room for
 };
 
 // Orders the grids by critical path, places every one (scheduler/choose.h; the reason is kept), deals the

@@ -65,7 +65,8 @@ class Search {
     std::vector<Change> changes;
     if (machine_.warpgroups) changes = wide_changes(program_, options_.asked);
     for (const std::vector<Change>& more :
-         {split_changes(program_, options_.asked, {1, 2, 4, 8}),
+         {ring_changes(machine_.ring_stages, options_.asked),
+          split_changes(program_, options_.asked, {1, 2, 4, 8}),
           placement_changes(program_, path_.back().schedule.program, options_.asked)})
       changes.insert(changes.end(), more.begin(), more.end());
     return changes;

@@ -9,10 +9,12 @@
 
 namespace mkc {
 
-// Of kinds of a layer's grids, by pattern ("l*.down" for "l0.down", "l1.down" and so on).
+// Splits and placements are of kinds of a layer's grids, by pattern ("l*.down" for "l0.down", "l1.down" and
+// so on).
 struct Settings {
   std::map<std::string, int64_t> splits{};  // parts of a product
   uint32_t wide_from = 0;  // tokens from which on warpgroups multiply; 0: as the program has it
+  uint32_t ring = 0;       // stages; 0: all that the machine has room for
   std::map<std::string, PlacementKind> placements{};
   bool operator==(const Settings&) const = default;
 };

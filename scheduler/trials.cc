@@ -98,8 +98,8 @@ Result<Trial> Trials::begin(Settings settings, const Trial* like) const {
   add_fitting(program.value(), options_.asked.placements, rules);
   placements = choose_placements(program.value(), options_.scheduler, rules);
   if (!placements.ok()) return placements.error();
-  Result<Schedule> schedule =
-      deal(std::move(program.value()), std::move(placements.value()), machine_, options_.costs.workers);
+  const DealOptions how{options_.costs.workers, settings.ring != 0 ? settings.ring : options_.asked.ring};
+  Result<Schedule> schedule = deal(std::move(program.value()), std::move(placements.value()), machine_, how);
   if (!schedule.ok()) return schedule.error();
   return Trial{std::move(settings), std::move(schedule.value()), {}};
 }

@@ -37,7 +37,7 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
             !(search->seconds > 0))
           throw CLI::ValidationError("-O", "found " + text + ", expected 3 or 3=SECONDS");
       },
-      "3 or 3=SECONDS: search for placements, products to split and wide_from that simulated steps are "
+      "3 or 3=SECONDS: search for placements, products to split, wide_from and ring that simulated steps are "
       "shorter "
       "with, 10 seconds at most");
   command

@@ -63,7 +63,8 @@ Status find_settings(Compilation& c) {
   CompileRequest& request = c.request;
   const SearchOptions options{event_costs(c),
                               request.scheduler,
-                              {request.wide_from.has_value(), request.splits, request.placements},
+                              {request.wide_from.has_value(), request.splits, request.placements,
+                               static_cast<uint32_t>(request.ring.value_or(0))},
                               c.search};
   Result<SearchReport> report = search(std::get<TaskProgram>(c.module), c.machine, options);
   if (!report.ok()) return report.error();
@@ -72,6 +73,7 @@ Status find_settings(Compilation& c) {
   std::ranges::copy(placement_rules(c.found.found), std::back_inserter(request.placements));
   if (request.scheduler == Scheduler::kAuto) request.scheduler = Scheduler::kStatic;
   if (c.found.found.wide_from != 0) request.wide_from = c.found.found.wide_from;
+  if (c.found.found.ring != 0) request.ring = c.found.found.ring;
   return {};
 }
 
@@ -87,8 +89,9 @@ Status make_events(Compilation& c) {
 
 Status make_placement(Compilation& c) {
   if (Status s = check_lists(std::get<TaskProgram>(c.module)); !s.ok()) return s;
-  const PlaceOptions options{workers_of(c), c.balance_grids, c.request.scheduler, c.keep_activations,
-                             c.request.placements};
+  const PlaceOptions options{workers_of(c),        c.balance_grids,
+                             c.request.scheduler,  c.keep_activations,
+                             c.request.placements, static_cast<uint32_t>(c.request.ring.value_or(0))};
   Status status = take(place(std::move(std::get<TaskProgram>(c.module)), c.machine, options), c);
   if (status.ok()) add_reasons(c.found, std::get<Schedule>(c.module));
   return status;
@@ -173,6 +176,9 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   if (c.machine.target != c.request.target)
     return Error{fmt::format("machine {}: error: is of target {}, expected {}", c.machine.name,
                              c.machine.target, c.request.target)};
+  if (c.request.ring && *c.request.ring > c.machine.ring_stages)
+    return Error{fmt::format("{}: error: ring is {} stages, expected at most the {} of machine {}",
+                             request.model, *c.request.ring, c.machine.ring_stages, c.machine.name)};
   const std::string& directory = c.request.checkpoint;
   std::error_code ignored;
   if (weights || std::filesystem::exists(directory + "/model.safetensors", ignored) ||

@@ -196,6 +196,13 @@ class CommandTest(Command):
             f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9))
         refuse("model.yaml:", bomb)
         refuse("model.yaml:", "[" * 5000)
+        refuse("model.yaml:2:18: error: ring is 3, expected 4 to 32", f"checkpoint: {FIXTURE}\nschedule: {{ring: 3}}\n")
+        refuse("model.yaml: error: ring is 13 stages, expected at most the 12 of machine h100",
+               f"checkpoint: {FIXTURE}\nschedule: {{ring: 13}}\n")
+        (self.dir / "model.yaml").write_text(f"checkpoint: {FIXTURE}\nschedule: {{ring: 5}}\n")
+        code, out, err = self.mkc("compile", "model.yaml", "--emit", "schedule")
+        self.assertIn("\nring stages 5 bytes 16384\n", out.decode(), err)
+        self.assertIn("ring: 5", self.mkc("compile", "model.yaml", "--emit", "yaml")[1].decode())
         refuse("other/config.json: error: ", "checkpoint: other\n")
 
     def test_mkir(self):

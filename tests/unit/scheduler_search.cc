@@ -56,6 +56,7 @@ Found search_for(const TaskProgram& p, const Machine& m, const SearchOptions& op
   TaskProgram asked = p;
   if (found.report.found.wide_from != 0) set_wide_from(asked, found.report.found.wide_from);
   asked = derive_events(split_as_asked(std::move(asked), splits).value(), options.costs).value();
+  how.ring = std::max(found.report.found.ring, options.asked.ring);
   found.schedule = place(std::move(asked), m, how).value();
   add_reasons(found.report, found.schedule);
   return found;
@@ -212,6 +213,22 @@ TEST_CASE("the search has warpgroups multiply from fewer tokens on where that is
   CHECK(found(1e3, false) > 0);
   CHECK(found(1e3, true) == 0);
   CHECK(found(1e-3, false) == 0);
+}
+
+TEST_CASE("the search tries shorter rings, unless one is asked for, and keeps none that takes longer") {
+  const Machine m = load_machine("h100").value();
+  const auto rings = [&](uint32_t asked, uint32_t stages) {
+    const Found f = search_for(
+        wide_program(), m, options_for(m, Scheduler::kStatic, SearchBudget{1e9, 6}, {true, {}, {}, asked}));
+    CHECK(f.schedule.ring.stages == stages);
+    CHECK(f.report.found.ring == 0);
+    std::vector<uint32_t> tried;
+    for (const Tried& t : f.report.tried)
+      if (t.change.settings.ring != 0) tried.push_back(t.change.settings.ring);
+    return tried;
+  };
+  CHECK(rings(0, 12) == std::vector<uint32_t>{10, 8});
+  CHECK(rings(7, 7).empty());
 }
 
 TEST_CASE("a report of a search says what it was good for") {
