@@ -63,7 +63,7 @@ MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, 
     const u32 token = r.first + b.token(row), q_head = r.head * b.group + b.head(row);
     rotate_head(w, a.q + (token * a.heads + q_head) * a.head_dim, a.q_norm, a.q_eps,
                 a.rope + (u64)a.positions[token] * a.head_dim, a.head_dim,
-                [&](u32 i, f32 value) { Form::put_query(q, row, i, value, a.head_dim); });
+                [&](u32 i, f32 value) { Form::put_query(q, row, i, value); });
     Form::end_query(w, q, row, a.head_dim);
   }
 }

@@ -23,12 +23,12 @@ struct FmaForm {
   }
 
   MK_INLINE static f32 round(f32 value) { return value; }
-  MK_INLINE static void put_query(AS3 char* q, u32 row, u32 i, f32 value, u32) {
+  MK_INLINE static void put_query(AS3 char* q, u32 row, u32 i, f32 value) {
     ((AS3 f32*)q)[row * kMaxHeadDim + i] = value;
   }
   // What lies behind a query meets zeros, and must be a number.
   MK_INLINE static void end_query(const Worker& w, AS3 char* q, u32 row, u32 head_dim) {
-    if (head_dim % 4 != 0 && w.lane() < 2) put_query(q, row, head_dim + w.lane(), 0, head_dim);
+    if (head_dim % 4 != 0 && w.lane() < 2) put_query(q, row, head_dim + w.lane(), 0);
   }
 
   // Looks at no others.

@@ -26,7 +26,7 @@ struct MmaForm {
   MK_INLINE static u32 padded(u32 head_dim) { return (head_dim + kKeyStep - 1) / kKeyStep * kKeyStep; }
   // First operands as lanes take them, 16 bytes each, of half a key step after the other: elements 8t to 8t +
   // 3 or the 4 behind them, two of row g, two of row g + 8, and so on.
-  MK_INLINE static void put_query(AS3 char* q, u32 row, u32 i, f32 value, u32) {
+  MK_INLINE static void put_query(AS3 char* q, u32 row, u32 i, f32 value) {
     const u32 operand = i / kKeyStep * 2 + i % 8 / 4, lane = row % kSumRows * 4 + i % kKeyStep / 8,
               word = i % 4 / 2 * 2 + row / kSumRows;
     *(AS3 uint16_t*)(q + (operand * kWarpLanes + lane) * 16 + word * 4 + i % 2 * 2) =
@@ -34,8 +34,7 @@ struct MmaForm {
   }
   // What lies behind a query meets zeros, and must be a number.
   MK_INLINE static void end_query(const Worker& w, AS3 char* q, u32 row, u32 head_dim) {
-    for (u32 i = head_dim + w.lane(); i < padded(head_dim); i += kWarpLanes)
-      put_query(q, row, i, 0, head_dim);
+    for (u32 i = head_dim + w.lane(); i < padded(head_dim); i += kWarpLanes) put_query(q, row, i, 0);
   }
 
   // Clears what no row sees of the warp's positions in a stage, and the columns behind the head's end, so

@@ -174,11 +174,11 @@ define void @mk_pause(ptr addrspace(1) %p, i32 %want) #0 {
 }
 
 define i32 @mk_low_halves(i32 %a, i32 %b) #0 {
-  %v = call i32 @llvm.nvvm.prmt(i32 %a, i32 %b, i32 21520)
+  %v = call i32 @llvm.nvvm.prmt(i32 %a, i32 %b, i32 u0x5410)
   ret i32 %v
 }
 define i32 @mk_high_halves(i32 %a, i32 %b) #0 {
-  %v = call i32 @llvm.nvvm.prmt(i32 %a, i32 %b, i32 30258)
+  %v = call i32 @llvm.nvvm.prmt(i32 %a, i32 %b, i32 u0x7632)
   ret i32 %v
 }
 

@@ -162,9 +162,9 @@ MK_BODY void mkd_wait(Worker* w, u32 cell, u32 expected) {
   consumer_barrier();
 }
 
-// Consumer threads, after consumer_barrier() and before mkd_notify() of up to `cells` cells or any number, if
-// it is a warp's lanes: once for all notifications that follow, as it waits until what was written is seen
-// everywhere, and each further release would wait for the additions before.
+// Consumer threads, after consumer_barrier(), once for all notifications that follow: it waits until what was
+// written is seen everywhere, and each further release would wait for the additions before. `cells`: of the
+// mkd_notify() that has most, or a warp's lanes where that is not known or more.
 MK_BODY void mkd_release(Worker* w, u32 cells) {
   if (w->thread < cells) mk_fence_release();
 }
