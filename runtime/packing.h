@@ -26,18 +26,21 @@ constexpr uint32_t kChains = 8;
 //
 // Few tokens, and f32 weights: each consumer warp has a chain. A pass brings a block tile by tile, in each
 // tile strip by strip.
+// Some tokens, of 2-byte weights: the same. With more than half of them blocks are half as large, unless the
+// product is split.
 // Many tokens, of 2-byte weights: each warp has tokens. A pass brings a block chain by chain; a stage has a
 // tile's part of the chain, of all strips of the block one after the other.
 // More tokens, where warpgroups multiply: the same, of blocks of twice as many strips. Behind each such stage
 // comes one that the loader leaves empty, for the consumers' activations.
 constexpr uint32_t kFewTokens = 8;     // that one matrix instruction takes
+constexpr uint32_t kSomeTokens = 32;   // that a warp with a chain takes at most
 constexpr uint32_t kManyTokens = 64;   // of a group
 constexpr uint32_t kWideTokens = 128;  // of a group, where warpgroups multiply
 constexpr uint32_t kGroupTokens = 16;  // of f32 weights
 constexpr uint32_t kBlockStrips = 4;   // of 2-byte weights; of f32 weights 1
 constexpr uint32_t kWideStrips = 8;    // where warpgroups multiply
 __attribute__((always_inline)) constexpr bool is_many(uint32_t tokens, uint32_t elem_bytes) {
-  return elem_bytes == 2 && tokens > kFewTokens;
+  return elem_bytes == 2 && tokens > kSomeTokens;
 }
 // `wide_from`: the tokens from which on warpgroups multiply; 0: they never do.
 __attribute__((always_inline)) constexpr bool is_wide(uint32_t tokens, uint32_t wide_from) {
@@ -45,6 +48,11 @@ __attribute__((always_inline)) constexpr bool is_wide(uint32_t tokens, uint32_t 
 }
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t elem_bytes) {
   return elem_bytes == 4 ? 1 : kBlockStrips;
+}
+
+// Of a product that is not split, and too few tokens for is_many().
+__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, uint32_t elem_bytes) {
+  return block_strips(elem_bytes) / (elem_bytes == 2 && tokens > kSomeTokens / 2 ? 2 : 1);
 }
 
 struct PackedShape {

@@ -91,9 +91,8 @@ std::vector<Change> wide_changes(const TaskProgram& program, const Asked& asked)
   const bool can = std::any_of(program.grids.begin(), program.grids.end(),
                                [&](const TaskGrid& grid) { return wide_from(program, grid) != 0; });
   std::vector<Change> changes;
-  for (uint32_t from : {33u, 17u, kLeastWide})
-    if (can && !asked.wide_from)
-      changes.push_back({fmt::format("with wide_from: {}", from), {.wide_from = from}});
+  if (can && !asked.wide_from)
+    changes.push_back({fmt::format("with wide_from: {}", kLeastWide), {.wide_from = kLeastWide}});
   return changes;
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "ir/schedule.h"
 #include "runtime/packing.h"
 #include "scheduler/machine_data.h"
 
@@ -117,6 +118,8 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.workers = static_cast<uint32_t>(read.count("workers", 4096));
   m.shared_bytes = read.count("shared_bytes", 1u << 24);
   m.ring_stages = static_cast<uint32_t>(read.count("ring_stages", 1024));
+  if (m.ring_stages < kLeastRing)
+    read.fail(fmt::format("ring_stages must be {} or more, not {}", kLeastRing, m.ring_stages));
   m.bulk_copy = read.flag("bulk_copy");
   m.warpgroups = read.flag("warpgroups");
   m.l2_bytes = read.count("l2_bytes", uint64_t{1} << 40);
@@ -139,6 +142,8 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.rounded_ns = read.positive("rounded_ns");
   m.wgmma_bytes_per_ns = read.positive("wgmma_bytes_per_ns");
   m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
+  m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");
+  m.mma32_bytes_per_ns = read.positive("mma32_bytes_per_ns");
   m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");
   m.attend_bytes_per_ns = read.positive("attend_bytes_per_ns");
 

@@ -72,11 +72,13 @@ bool is_computed(TensorKind kind) {
 }
 
 // How a product goes: tokens of a pass, the rate at which weights are multiplied, rows of activations that a
-// pass of a block loads, what that takes beside it, and the bytes of each strip that one load serves.
+// pass of a block loads, what that takes beside it, and the strips and bytes of each that one load serves.
 struct Variant {
   int64_t group;
   double bytes_per_ns, x_rows, activations_ns;
-  uint32_t x_bytes = mkrt::kStageBytes;
+  uint32_t strips, x_bytes = mkrt::kStageBytes;
+  double least_ns = 0;    // of a tile of all strips: what its loads take
+  uint32_t finishes = 1;  // of a pass, one after the other
 };
 
 // Of many tokens a warp has 8: weights are read from shared memory by as many warps as there are eights, and
@@ -85,9 +87,24 @@ Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
   constexpr uint32_t warps = mkrt::kConsumerWarps;
   const uint32_t eights = tokens <= 16 ? 2 : tokens <= 32 ? 4 : warps;
   const uint32_t sides = std::min(warps / eights, strips);
-  return {mkrt::kManyTokens, std::min(m.mma8_bytes_per_ns, m.shared_bytes_per_ns / eights),
-          static_cast<double>(eights * sides * mkrt::kFewTokens), m.activations_ns,
+  return {mkrt::kManyTokens,
+          std::min(m.mma8_bytes_per_ns, m.shared_bytes_per_ns / eights),
+          static_cast<double>(eights * sides * mkrt::kFewTokens),
+          m.activations_ns,
+          strips,
           mkrt::kStageBytes / mkrt::kChains};
+}
+
+// Of some tokens the next activations but one of four of a tile are under way.
+Variant some(const Machine& m, int64_t tokens, uint32_t strips) {
+  const bool half = tokens <= mkrt::kSomeTokens / 2;
+  const uint32_t together = std::min(strips, mkrt::block_strips(static_cast<uint32_t>(tokens), 2));
+  const auto rows = static_cast<double>(ceil_of(tokens, mkrt::kFewTokens) * mkrt::kFewTokens);
+  Variant v{mkrt::kSomeTokens, half ? m.mma16_bytes_per_ns : m.mma32_bytes_per_ns, rows, m.activations_ns,
+            together};
+  v.least_ns = 2 * m.l2_ns;
+  v.finishes = strips;
+  return v;
 }
 
 bool goes_wide(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
@@ -95,9 +112,14 @@ bool goes_wide(const Machine& m, const TaskProgram& program, const TaskGrid& gri
 }
 
 // By warpgroups: the consumers load activations once for the strips of a block.
-Variant wide(const Machine& m, int64_t tokens) {
+Variant wide(const Machine& m, int64_t tokens, uint32_t strips) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kWideTokens));
-  return {mkrt::kWideTokens, m.wgmma_bytes_per_ns, rows, m.activations_ns, mkrt::kStageBytes / mkrt::kChains};
+  return {mkrt::kWideTokens,
+          m.wgmma_bytes_per_ns,
+          rows,
+          m.activations_ns,
+          strips,
+          mkrt::kStageBytes / mkrt::kChains};
 }
 
 // Few tokens in a part of a product: warps take turns at as many strips as there are parts, each loads its
@@ -111,9 +133,10 @@ void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
 
 Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint32_t strips) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kGroupTokens));
-  if (weight_bytes == 4 && tokens > 1) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0};
-  if (tokens <= mkrt::kFewTokens) return {mkrt::kFewTokens, m.mma8_bytes_per_ns, rows, m.activations_ns};
-  return many(m, tokens, strips);
+  if (weight_bytes == 4 && tokens > 1) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0, strips};
+  if (tokens <= mkrt::kFewTokens)
+    return {mkrt::kFewTokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
+  return tokens <= mkrt::kSomeTokens ? some(m, tokens, strips) : many(m, tokens, strips);
 }
 
 // That a task of a part leaves.
@@ -167,7 +190,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t element = dtype_bytes(packed.dtype);
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
-  Variant variant = goes_wide(machine_, program, g, tokens) ? wide(machine_, tokens)
+  Variant variant = goes_wide(machine_, program, g, tokens) ? wide(machine_, tokens, strips)
                                                             : variant_of(machine_, tokens, element, strips);
   const bool norm = find_operand(g, "norm") != nullptr;
   const auto parts = static_cast<uint32_t>(column_parts(g));
@@ -188,10 +211,12 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const bool ahead = variant.group < mkrt::kManyTokens;  // a tile's while the one before is multiplied
   if (!ahead) variant.activations_ns += machine_.l2_ns;
   if (ahead && parts > 1) take_sides(variant, parts, strips);
-  const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / strips;
-  const double x_ns = variant.activations_ns / variant.x_bytes / strips;
-  // By instructions, or by what a weight's byte takes of L2, of which the stream has its part while it flows.
-  const double ns = 1 / variant.bytes_per_ns + x_ns;
+  const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / variant.strips;
+  const double x_ns = variant.activations_ns / variant.x_bytes / variant.strips;
+  // By instructions, by what the loads take, or by what a weight's byte takes of L2, of which the stream has
+  // its part while it flows.
+  const double ns =
+      std::max(1 / variant.bytes_per_ns + x_ns, variant.least_ns / variant.x_bytes / variant.strips);
   work.flowing_ns = std::max(ns, x_bytes / l2_rate(grid));
   work.still_ns = std::max(
       {ns, x_bytes / machine_.worker_l2_bytes_per_ns, x_bytes * readers(grid) / machine_.l2_bytes_per_ns});
@@ -206,8 +231,8 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   if (norm_bytes > 0) work.start_ns += machine_.fetch_ns + norm_bytes / l2_rate(grid);
   if (expert) work.lookup_ns = machine_.fetch_ns;  // where the rows of slots are
   work.pass_ns = ahead ? machine_.l2_ns : 0;
-  work.pass_ns +=
-      parts > 1 ? sums_bytes(g, tokens) * strips / work.passes / l2_rate(grid) : machine_.reduce_ns;
+  work.pass_ns += parts > 1 ? sums_bytes(g, tokens) * strips / work.passes / l2_rate(grid)
+                            : variant.finishes * machine_.reduce_ns;
   work.end_ns = machine_.task_ns + machine_.barrier_ns;
   return work;
 }

@@ -11,15 +11,19 @@ MK_INLINE AS1 f32* sums_of(const ProductArgs& a, u32 strip, u32 chain, u32 token
   return a.sums + ((strip * kChains + chain) * a.tokens + token) * kStripRows;
 }
 
-template <class W>
-MK_INLINE void multiply_few(Worker& w, const ProductArgs& a, const ProductInput& in, u32 part, u32 strip,
-                            u32 strips) {
-  using Sums = Mma<W>;
+template <class W, u32 Tokens>
+MK_INLINE void multiply_some(Worker& w, const ProductArgs& a, const ProductInput& in, u32 part, u32 strip,
+                             u32 strips) {
+  using Sums = Mma<W, Tokens / kFewTokens>;
   const ChainShare share(w, a, part, strips);
-  drain_chain<W, Sums, kBlockStrips / 2>(w, a, in, 0, share, [&](u32 i, const Sums& sums) {
+  const auto done = [&](u32 i, const Sums& sums) {
     const u32 of = strip + i * a.column_parts + share.side(w);
     sums.store(w.lane(), sums_of(a, of, share.chain(w), 0), a.tokens);
-  });
+  };
+  if constexpr (Tokens == kFewTokens)
+    drain_chain<W, Sums, kBlockStrips / 2>(w, a, in, 0, share, done);
+  else
+    drain_some<W, Sums, kBlockStrips / 2>(w, a, in, share, done);
 }
 
 template <class W>
@@ -44,7 +48,9 @@ MK_INLINE void multiply_many(Worker& w, const ProductArgs& a, const ProductInput
 template <class W>
 MK_INLINE void multiply_part(Worker& w, const ProductArgs& a, u32 part, u32 strip, u32 strips) {
   const ProductInput in(w, a);
-  if (a.tokens <= kFewTokens) return multiply_few<W>(w, a, in, part, strip, strips);
+  if (a.tokens <= kFewTokens) return multiply_some<W, kFewTokens>(w, a, in, part, strip, strips);
+  if (a.tokens <= kSomeTokens / 2) return multiply_some<W, kSomeTokens / 2>(w, a, in, part, strip, strips);
+  if (a.tokens <= kSomeTokens) return multiply_some<W, kSomeTokens>(w, a, in, part, strip, strips);
   multiply_many<W>(w, a, in, part, strip, strips);
 }
 

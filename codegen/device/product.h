@@ -134,20 +134,23 @@ struct FmaF32 {
   }
 };
 
-// Weights of two bytes: 8 tokens as the B operand of the matrix instruction.
-template <class W>
+// Weights of two bytes: eights of tokens, each as the B operand of a matrix instruction.
+template <class W, u32 Eights = 1>
 struct Mma {
-  static constexpr u32 tokens = kFewTokens;
+  static constexpr u32 tokens = Eights * kFewTokens;
   template <class In>
   struct Rows {
     XRows x;
-    u32 row;
-    MK_INLINE Rows(u32 lane, const In& in, u32 first) : x(in.x), row(in.row_of(first + lane / 4)) {}
+    u32 row[Eights];
+    MK_INLINE Rows(u32 lane, const In& in, u32 first) : x(in.x) {
+      MK_UNROLL
+      for (u32 n = 0; n < Eights; ++n) row[n] = in.row_of(first + n * kFewTokens + lane / 4);
+    }
   };
   struct Operand {
-    u32 low, high;
+    u32 low[Eights], high[Eights];
   };
-  f32 sum[4];
+  f32 sum[Eights * 4];
   MK_INLINE void clear() {
     MK_UNROLL
     for (f32& v : sum) v = 0;
@@ -155,16 +158,25 @@ struct Mma {
   template <class In>
   MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col, u32 ahead) {
     const u32 c = col + lane % 4 * 2;
-    return {rows.x.template packed<W>(rows.row, c, ahead), rows.x.template packed<W>(rows.row, c, ahead + 8)};
+    Operand o;
+    MK_UNROLL
+    for (u32 n = 0; n < Eights; ++n) {
+      o.low[n] = rows.x.template packed<W>(rows.row[n], c, ahead);
+      o.high[n] = rows.x.template packed<W>(rows.row[n], c, ahead + 8);
+    }
+    return o;
   }
-  MK_INLINE void step(u32x4 bits, const Operand& o) { W::mma(sum, bits, o.low, o.high); }
+  MK_INLINE void step(u32x4 bits, const Operand& o) {
+    MK_UNROLL
+    for (u32 n = 0; n < Eights; ++n) W::mma(sum + n * 4, bits, o.low[n], o.high[n]);
+  }
   // Of as many tokens as there are.
   template <class Sums>
   MK_INLINE void store(u32 lane, Sums to, u32 there = tokens) const {
     MK_UNROLL
-    for (u32 i = 0; i < 4; ++i) {
-      const u32 token = lane % 4 * 2 + i % 2;
-      if (token < there) to[token * kStripRows + i / 2 * 8 + lane / 4] = sum[i];
+    for (u32 i = 0; i < Eights * 4; ++i) {
+      const u32 token = i / 4 * kFewTokens + lane % 4 * 2 + i % 2;
+      if (token < there) to[token * kStripRows + i % 4 / 2 * 8 + lane / 4] = sum[i];
     }
   }
 };

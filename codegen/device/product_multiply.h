@@ -4,6 +4,7 @@
 
 #include "codegen/device/product_finish.h"
 #include "codegen/device/product_many.h"
+#include "codegen/device/product_some.h"
 #include "codegen/device/product_wide.h"
 
 namespace mk {
@@ -31,12 +32,34 @@ MK_INLINE void leave_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32
   if (w.lane() == 0) ProductScratch(w).scale[x_row] = scale_of(a, sum);
 }
 
-// Of `strips` strips from `strip` on, and of the group of `tokens` that begins at `first`.
+// Of `strips` strips from `strip` on, and of the group of `tokens` that begins at `first`: no more than have
+// room among the partial sums.
 struct Sums {
   u32 strip, strips, first, tokens;
   MK_INLINE u32 strip_of(u32 entry) const { return strip + entry / kStripRows / tokens; }
   MK_INLINE u32 token_of(u32 entry) const { return first + entry / kStripRows % tokens; }
   MK_INLINE u32 entries() const { return strips * tokens * kStripRows; }
+  // Calls visit(round, entry, strip, token, row, there) for each entry of a thread.
+  template <u32 Rounds, class Visit>
+  MK_INLINE void each(const Worker& w, const ProductArgs& a, const Visit& visit) const {
+    MK_UNROLL
+    for (u32 round = 0; round < Rounds; ++round) {
+      const u32 entry = round * kConsumerThreads + w.thread, token = token_of(entry);
+      visit(round, entry, strip_of(entry), token, entry % kStripRows, entry < entries() && token < a.tokens);
+    }
+  }
+};
+
+// What is beside a thread's entries of `Most` sums.
+template <u32 Most>
+struct AllBeside {
+  static constexpr u32 rounds = (Most + kConsumerThreads - 1) / kConsumerThreads;
+  Beside of[rounds];
+  MK_INLINE AllBeside(const Worker& w, const ProductArgs& a, const Sums& sums) {
+    sums.each<rounds>(w, a, [&](u32 round, u32, u32 strip, u32 token, u32 row, bool there) {
+      of[round] = load_beside(a, strip, token, row, there);
+    });
+  }
 };
 
 // The sum of squares of a row of x, of which each of a few warps has one: its parts are loaded before a block
@@ -70,46 +93,65 @@ struct Squares {
   }
 };
 
+// Finishes sums whose parts all warps have left, each from `partial` on.
+template <u32 Most>
+MK_INLINE void finish_sums(const Worker& w, const ProductInput& in, const Sums& sums,
+                           const AllBeside<Most>& beside, AS3 const f32* partial) {
+  const ProductScratch s(w);
+  const ProductArgs& a = in.x.a;
+  consumer_barrier();
+  sums.each<AllBeside<Most>::rounds>(
+      w, a, [&](u32 round, u32 entry, u32 strip, u32 token, u32 row, bool there) {
+        f32 v = 0;
+        if (there)
+          v = finish(a, strip, token, row, in.scale_of(token), beside.of[round],
+                     [&](u32 r) { return add_warps(partial, entry - row + r); });
+        if (there && a.best_value) s.value[entry] = v;
+        leave_next(a, strip, token, row, there, beside.of[round].norm, v);
+      });
+  if (!a.best_value) return;
+  consumer_barrier();
+  const u32 entry = w.thread * kStripRows;
+  if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
+    keep_best(a, sums.strip_of(entry), sums.token_of(entry), s.value + entry);
+}
+
 // Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
 template <class W, class Accumulator, u32 Strips>
 MK_INLINE void multiply(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
-  constexpr u32 most = Strips * Accumulator::tokens * kStripRows;
-  constexpr u32 rounds = (most + kConsumerThreads - 1) / kConsumerThreads;
-  const ProductScratch s(w);
   const ProductArgs& a = in.x.a;
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
     const Sums sums{strip, strips, first, Accumulator::tokens};
-    const auto for_each_entry = [&](const auto& visit) {
-      MK_UNROLL
-      for (u32 round = 0; round < rounds; ++round) {
-        const u32 entry = round * kConsumerThreads + w.thread, token = sums.token_of(entry);
-        visit(round, entry, sums.strip_of(entry), token, entry % kStripRows,
-              entry < sums.entries() && token < a.tokens);
-      }
-    };
-    Beside beside[rounds];
-    for_each_entry([&](u32 round, u32, u32 of, u32 token, u32 row, bool there) {
-      beside[round] = load_beside(a, of, token, row, there);
-    });
+    const AllBeside<Strips * Accumulator::tokens * kStripRows> beside(w, a, sums);
     const Squares squares(w, a, in);
-    drain<W, Accumulator, Strips>(w, a, in, first, strips, s.partial);
+    drain<W, Accumulator, Strips>(w, a, in, first, strips, ProductScratch(w).partial);
     squares.leave(w, a, in);
-    consumer_barrier();
-    for_each_entry([&](u32 round, u32 entry, u32 of, u32 token, u32 row, bool there) {
-      f32 v = 0;
-      if (there)
-        v = finish(a, of, token, row, in.scale_of(token), beside[round],
-                   [&](u32 r) { return add_warps(s.partial, entry - row + r); });
-      if (there && a.best_value) s.value[entry] = v;
-      leave_next(a, of, token, row, there, beside[round].norm, v);
-    });
-    if (!a.best_value) continue;
-    consumer_barrier();
-    const u32 entry = w.thread * kStripRows;
-    if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
-      keep_best(a, sums.strip_of(entry), sums.token_of(entry), s.value + entry);
+    finish_sums(w, in, sums, beside, ProductScratch(w).partial);
   }
+}
+
+// The same for up to Tokens of some tokens. There is room for the sums of one strip, and each thread finishes
+// one of them at a time.
+template <class W, u32 Tokens>
+MK_INLINE void multiply_some(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
+  using Accumulator = Mma<W, Tokens / kFewTokens>;
+  constexpr u32 block = block_strips(Tokens, W::bytes), at_once = kConsumerThreads / kStripRows;
+  static_assert(Tokens * kStripRows <= kBlockSums);
+  const ProductArgs& a = in.x.a;
+  AS3 f32* partial = ProductScratch(w).partial;
+  MK_ROLLED
+  for (u32 first = strip; first < strip + strips; first += block)
+    drain_some<W, Accumulator, block>(
+        w, a, in, least(block, strip + strips - first), [&](u32 i, const Accumulator& acc) {
+          if (first + i > strip) consumer_barrier();
+          acc.store(w.lane(), partial + w.warp() * kBlockSums);
+          MK_ROLLED
+          for (u32 token = 0; token < a.tokens; token += at_once) {
+            const Sums sums{first + i, 1, token, at_once};
+            finish_sums(w, in, sums, AllBeside<kConsumerThreads>(w, a, sums), partial + token * kStripRows);
+          }
+        });
 }
 
 // What a warp left of a strip in `sums` [8 tokens][row], a place of its own, for the tokens from `first` on.
@@ -158,6 +200,8 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, u32 strip, u32
     multiply<W, FmaF32<kGroupTokens>, 1>(w, in, strip, strips);
   } else {
     if (tokens <= kFewTokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, strip, strips);
+    if (tokens <= kSomeTokens / 2) return multiply_some<W, kSomeTokens / 2>(w, in, strip, strips);
+    if (tokens <= kSomeTokens) return multiply_some<W, kSomeTokens>(w, in, strip, strips);
     multiply_by_warps<W>(w, in, strip, strips);
   }
 }

@@ -81,6 +81,7 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips,
     strips.passes = passes_of(tokens, wide ? kWideTokens : kManyTokens);
     return stream_chains<Loader>(w, weights, strips, wide);
   }
+  if (strips.parts == 1) strips.block = block_strips(tokens, elem_bytes);
   if (elem_bytes == 4) strips.passes = passes_of(tokens, kGroupTokens);
   stream<Loader>(w, weights, strips);
 }

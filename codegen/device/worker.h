@@ -185,11 +185,12 @@ MK_INLINE void ring_wait_end(const Worker& w, u64 since) {
   if (since != 0) *w.in_ring() += (u32)(mk_stamp_time() - since);
 }
 
-// The next filled stage; every consumer warp acquires and releases each stage once, in order.
-MK_INLINE AS3 char* acquire_stage(const Worker& w) {
-  const u32 slot = w.stage % w.stages;
-  const u64 since = mk_tracing() ? ring_wait_begin(w, w.full(slot), w.stage / w.stages % 2) : 0;
-  wait_phase(w, w.full(slot), w.stage / w.stages % 2, kRingCell, w.stage);
+// The next filled stage, or one `ahead` of it; every consumer warp acquires and releases each stage once, in
+// order.
+MK_INLINE AS3 char* acquire_stage(const Worker& w, u32 ahead = 0) {
+  const u32 stage = w.stage + ahead, slot = stage % w.stages, parity = stage / w.stages % 2;
+  const u64 since = mk_tracing() ? ring_wait_begin(w, w.full(slot), parity) : 0;
+  wait_phase(w, w.full(slot), parity, kRingCell, stage);
   ring_wait_end(w, since);
   return w.stage_at(slot);
 }

@@ -23,7 +23,7 @@ struct Sides {
   std::function<void(Worker&)> consume;  // each consumer thread
 };
 inline const Sides* sides = nullptr;  // a kernel entry takes no context
-constexpr uint32_t kTestStages = 3;
+constexpr uint32_t kTestStages = kBlockStrips;
 
 inline void test_kernel(const MkSession* session, const MkStep* step) {
   Worker w;

@@ -6,15 +6,16 @@ namespace mk {
 namespace {
 
 const Case kCases[] = {
-    {16, 256, 1, false}, {40, 120, 1, false}, {33, 300, 7, false},  {16, 1000, 16, false},
-    {16, 512, 1, true},  {40, 120, 1, true},  {33, 700, 7, true},   {1009 % 64, 1100, 16, true},
-    {16, 512, 8, true},  {24, 64, 9, true},   {33, 130, 17, false}, {16, 64, 256, false},
-    {33, 600, 17, true}, {20, 130, 64, true}, {33, 600, 65, true},  {16, 64, 256, true},
-    {150, 512, 1, true}, {150, 700, 5, true}, {150, 600, 33, true}};
+    {16, 256, 1, false},  {40, 120, 1, false}, {33, 300, 7, false},  {16, 1000, 16, false},
+    {16, 512, 1, true},   {40, 120, 1, true},  {33, 700, 7, true},   {1009 % 64, 1100, 16, true},
+    {16, 512, 8, true},   {24, 64, 9, true},   {33, 130, 17, false}, {16, 64, 256, false},
+    {33, 600, 17, true},  {20, 130, 64, true}, {33, 600, 65, true},  {16, 64, 256, true},
+    {150, 512, 1, true},  {150, 700, 5, true}, {150, 600, 33, true}, {150, 1024, 16, true},
+    {150, 600, 32, true}, {90, 130, 25, true}};
 
 // By warpgroups; rows are of whole 16-byte pieces.
-constexpr u32 kWide = 9;
-const Case kWideCases[] = {{16, 512, 9, true},   {33, 600, 65, true},  {150, 1024, 64, true},
+constexpr u32 kWide = 33;
+const Case kWideCases[] = {{16, 512, 33, true},  {33, 600, 65, true},  {150, 1024, 64, true},
                            {64, 120, 130, true}, {200, 64, 256, true}, {128, 1096, 128, true}};
 
 // check(case, problem, arguments with a residual, what they write)

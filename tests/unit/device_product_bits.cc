@@ -6,7 +6,7 @@ namespace {
 
 TEST_CASE("a strip's bits do not depend on the block it is in, nor on who loads it") {
   for (const bool bf16 : {false, true})
-    for (const uint32_t tokens : {1u, 5u, 8u, 16u, 30u, 33u, 256u})
+    for (const uint32_t tokens : {1u, 5u, 8u, 16u, 30u, 32u, 33u, 256u})
       for (const uint32_t cols : {512u, 700u}) {
         const Case c{150, tokens > 64 ? 64 : cols, tokens, bf16};
         CAPTURE(bf16);
@@ -27,7 +27,7 @@ TEST_CASE("a token's bits do not depend on how many others a matrix product has"
   Problem p = make_problem(c);
   std::vector<float> all(size_t{c.tokens} * c.rows);
   run(c, p, make_args(c, p, all));
-  for (const uint32_t tokens : {2u, 8u, 9u, 16u, 17u, 64u, 65u}) {
+  for (const uint32_t tokens : {2u, 8u, 9u, 16u, 17u, 32u, 33u, 64u, 65u}) {
     c.tokens = tokens;
     std::vector<float> some(size_t{tokens} * c.rows);
     run(c, p, make_args(c, p, some));
@@ -44,7 +44,7 @@ TEST_CASE("nor do they of rows that came rounded, nor those of what the next nor
     return leave(c, p, in, [&](const ProductArgs& a) { run(c, p, a); });
   };
   const Left all = left(80);
-  for (const uint32_t tokens : {2u, 3u, 8u, 9u, 17u, 64u}) {
+  for (const uint32_t tokens : {2u, 3u, 8u, 9u, 17u, 33u, 64u}) {
     const Left some = left(tokens);
     CHECK(std::equal(some.out.begin(), some.out.end(), all.out.begin()));
     CHECK(std::equal(some.squares.begin(), some.squares.end(), all.squares.begin()));

@@ -37,7 +37,8 @@ Machine machine(uint32_t stages = 4) {
   m.load_ns = 1000;
   m.worker_bytes_per_ns = 100;
   m.worker_l2_bytes_per_ns = m.shared_bytes_per_ns = 1e9;
-  m.wgmma_bytes_per_ns = m.mma8_bytes_per_ns = m.fma16_bytes_per_ns = 200;
+  m.wgmma_bytes_per_ns = m.mma8_bytes_per_ns = m.mma16_bytes_per_ns = m.mma32_bytes_per_ns =
+      m.fma16_bytes_per_ns = 200;
   m.attend_bytes_per_ns = 1e9;
   return m;
 }

@@ -1,0 +1,62 @@
+// Products of some tokens, up to 32: a consumer warp has a chain, as with few tokens, but multiplies a tile
+// of all strips of the block at once, k-step after k-step, with each token's activations in registers no
+// longer than one k-step of all strips takes. What it has used is loaded again right away, a tile further on.
+#pragma once
+
+#include "codegen/device/product.h"
+
+namespace mk {
+
+constexpr u32 kStepsAhead = 2;
+
+// Drains the stages of a block as drain_chain() does, all of a tile's at once.
+template <class W, class Sum, u32 Stages, class In, class Done>
+MK_INLINE void drain_some(Worker& w, const ProductArgs& a, const In& in, const ChainShare& share,
+                          const Done& done) {
+  using Shape = Chains<W>;
+  constexpr u32 full_steps = Shape::full_steps;
+  renew_thread(w);
+  Sum sums[Stages];
+  MK_UNROLL
+  for (Sum& sum : sums) sum.clear();
+  const typename Sum::template Rows<In> rows(w.lane(), in, 0);
+  // A chain's columns are one after the other.
+  u32 col = Shape::col(a, share.chain(w), 0);
+  const u32 last =
+      col + (a.tiles - 1) * Shape::full_cols + (Shape::steps(a, a.tiles - 1) - 1) * Shape::step_cols;
+  typename Sum::Operand x[kStepsAhead];
+  MK_UNROLL
+  for (u32 i = 0; i < kStepsAhead; ++i)
+    x[i] = Sum::load(w.lane(), rows, least(col + i * Shape::step_cols, last), 0);
+  MK_ROLLED
+  for (u32 tile = 0; tile < a.tiles; ++tile) {
+    const u32 steps = Shape::steps(a, tile);
+    MK_ROLLED
+    for (u32 s = 0; s < share.stages; ++s) acquire_stage(w, s);
+    AS3 const u32x4* stage[Stages];
+    MK_UNROLL
+    for (u32 s = 0; s < Stages; ++s)
+      stage[s] =
+          (AS3 const u32x4*)w.stage_at((w.stage + s) % w.stages) + w.warp() * steps * kWarpLanes + w.lane();
+    MK_UNROLL
+    for (u32 i = 0; i < full_steps; ++i) {
+      if (i >= steps) continue;
+      MK_UNROLL
+      for (u32 s = 0; s < Stages; ++s)
+        if (s < share.strips) sums[s].step(stage[s][i * kWarpLanes], x[i % kStepsAhead]);
+      x[i % kStepsAhead] = Sum::load(w.lane(), rows, least(col + kStepsAhead * Shape::step_cols, last), 0);
+      col += Shape::step_cols;
+    }
+    MK_ROLLED
+    for (u32 s = 0; s < share.stages; ++s) release_stage(w);
+  }
+  renew_thread(w);
+  MK_ROLLED
+  for (u32 strip = 0; strip < share.strips; ++strip) {
+    Sum sum;
+    at_index<Stages>(strip, [&](u32 s) { sum = sums[s]; });
+    done(strip, sum);
+  }
+}
+
+}  // namespace mk
