@@ -113,6 +113,11 @@ struct Describer {
 
 }  // namespace
 
+uint32_t shared_bytes(const Schedule& schedule) {
+  return schedule.ring.stages * schedule.ring.stage_bytes + mk::kBarrierBytes + mk::kListBytes +
+         mk::kScratchBytes;
+}
+
 mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity) {
   mkrt::Manifest m;
   m.abi = mkrt::kAbiVersion;
@@ -125,8 +130,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   m.bos_id = identity.bos_id;
   m.workers = schedule.workers;
   m.threads = mkrt::kWorkerThreads;
-  m.shared_bytes = schedule.ring.stages * schedule.ring.stage_bytes + mk::kBarrierBytes + mk::kListBytes +
-                   mk::kScratchBytes;
+  m.shared_bytes = shared_bytes(schedule);
   m.ring_stages = schedule.ring.stages;
   m.event_cells = schedule.event_cells;
   m.weight_bytes = schedule.weight_bytes;

@@ -19,6 +19,9 @@ struct ModelIdentity {
   Mode mode = Mode::kMegakernel;
 };
 
+// Dynamic shared memory of a worker: its ring, barriers, lists of the step, and the bodies' scratch.
+uint32_t shared_bytes(const Schedule& schedule);
+
 // Requires a proved schedule of a graph whose outputs are logits [T, vocab] and next [T].
 mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity);
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "codegen/bitcode.h"
+#include "codegen/emit.h"
 #include "codegen/grid_kernels.h"
 #include "codegen/link.h"
 #include "codegen/scaffold.h"
@@ -24,6 +25,14 @@ std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std
     return std::move(*module);
   }
   MKC_BUG("no embedded bitcode " + name);
+}
+
+// mk_pack(pack, workers, threads), the same for all models.
+void emit_pack_kernel(llvm::Module& module) {
+  Emitter e(module);
+  e.begin_kernel("mk_pack", {e.global_ptr, e.ir.getInt32Ty(), e.ir.getInt32Ty()});
+  e.call("mkd_pack", {e.function->getArg(0), e.function->getArg(1), e.function->getArg(2)});
+  e.ir.CreateRetVoid();
 }
 
 void keep_only(llvm::Module& module, const std::vector<llvm::Function*>& kernels) {
@@ -56,6 +65,7 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
       emit_grid_kernels(*module, schedule, kinds, engines);
       break;
   }
+  emit_pack_kernel(*module);
   const std::vector<llvm::Function*> kernels = kernels_of(*module);
   link(*module, std::move(first), Linked::kNeeded);
   for (const std::string& part : parts.subspan(1))

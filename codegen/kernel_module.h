@@ -14,10 +14,10 @@
 
 namespace mkc {
 
-// Emits the kernels of a mode and links what they need of the named bitcode files (see device_bitcode), in
-// this order; primitives found in none of them stay declarations. Everything but the kernels is internal, and
-// no function is bound to the processor that its bitcode was made for. `engines`: of the GPU, or those
-// that the emulator is to stand for. Requires a schedule that can be proved.
+// Emits the kernels of a mode, and mk_pack, and links what they need of the named bitcode files (see
+// device_bitcode), in this order; primitives found in none of them stay declarations. Everything but the
+// kernels is internal, and no function is bound to the processor that its bitcode was made for. `engines`: of
+// the GPU, or those that the emulator is to stand for. Requires a schedule that can be proved.
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
                                                  const Kinds& kinds, Mode mode, const Engines& engines,
                                                  std::span<const std::string> parts);

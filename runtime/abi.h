@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 7;
+constexpr uint32_t kAbiVersion = 8;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -97,6 +97,16 @@ struct MkCache {
   uint64_t scales;  // float[heads]: an e4m3 number stands for itself times its head's scale
 };
 static_assert(sizeof(MkCache) == 16);
+
+// What mk_pack(pack, workers, threads) lays out: rows [first, first + rows) of one source of a packed matrix.
+struct MkPack {
+  uint64_t from, to;           // these rows as the checkpoint has them; the matrix
+  uint64_t first, rows, cols;  // of the source
+  uint64_t matrix_rows;        // of all sources, from each of which `group` are taken in turn
+  uint64_t sources, source, group;
+  uint64_t elem_bytes;
+};
+static_assert(sizeof(MkPack) == 80);
 
 // What a traced kernel says of a moment. Each worker has two tracks: its consumers' and its loader's, each
 // stamped by one thread.

@@ -50,21 +50,28 @@ mkrt_device* mkrt_open_cuda(int ordinal) {
       nullptr);
 }
 
-mkrt_device* mkrt_open_emulator(void (*kernel)(const void*, const void*), uint64_t seed) {
+mkrt_device* mkrt_open_emulator(void (*kernel)(const void*, const void*),
+                                void (*pack)(const void*, uint32_t, uint32_t), uint64_t seed) {
   return guarded(
       [&]() -> mkrt_device* {
-        if (missing(reinterpret_cast<const void*>(kernel), "kernel")) return nullptr;
-        return open_emulator({reinterpret_cast<mkrt::KernelEntry>(kernel), {}}, seed);
+        if (missing(reinterpret_cast<const void*>(kernel), "kernel") ||
+            missing(reinterpret_cast<const void*>(pack), "pack"))
+          return nullptr;
+        return open_emulator(
+            {reinterpret_cast<mkrt::KernelEntry>(kernel), {}, reinterpret_cast<mkrt::PackEntry>(pack)}, seed);
       },
       nullptr);
 }
 
 mkrt_device* mkrt_open_emulator_kernels(void (*const* kernels)(const void*, const void*, uint32_t),
-                                        uint32_t count, uint64_t seed) {
+                                        uint32_t count, void (*pack)(const void*, uint32_t, uint32_t),
+                                        uint64_t seed) {
   return guarded(
       [&]() -> mkrt_device* {
-        if (missing(kernels, "kernels")) return nullptr;
+        if (missing(kernels, "kernels") || missing(reinterpret_cast<const void*>(pack), "pack"))
+          return nullptr;
         mkrt::StepKernels entries;
+        entries.pack = reinterpret_cast<mkrt::PackEntry>(pack);
         for (uint32_t kind = 0; kind < count; ++kind)
           entries.grids.push_back(reinterpret_cast<mkrt::GridEntry>(kernels[kind]));
         return open_emulator(std::move(entries), seed);

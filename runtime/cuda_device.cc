@@ -11,6 +11,8 @@
 namespace mkrt {
 namespace {
 
+constexpr uint32_t kPackers = 4;  // blocks of mk_pack for each multiprocessor
+
 class CudaDevice final : public Device {
  public:
   static Result<std::unique_ptr<Device>> open(const Driver& driver, int ordinal) {
@@ -72,10 +74,20 @@ class CudaDevice final : public Device {
                   fmt::format("loading a cubin of {} on a device of sm_{}{}", m.target, major_, minor_));
         !s.ok())
       return s;
+    if (Status s = check(driver_.module_function(&pack_, module_, "mk_pack"), "finding mk_pack"); !s.ok())
+      return s;
     const Status status = m.launches.empty() ? take_kernel(m) : take_grid_kernels(artefact);
     if (!status.ok()) return status;
     loaded_ = m;
     return {};
+  }
+
+  Status pack(uint64_t pack) override {
+    use();
+    uint32_t workers = static_cast<uint32_t>(sms_) * kPackers, threads = loaded_.threads;
+    void* arguments[] = {&pack, &workers, &threads};
+    const LaunchConfig config{workers, 1, 1, threads, 1, 1, 0, nullptr, nullptr, 0};
+    return check(driver_.launch(&config, pack_, arguments, nullptr), "launching mk_pack");
   }
 
   Status enqueue_write(uint64_t stream, uint64_t to, std::span<const std::byte> from) override {
@@ -264,7 +276,7 @@ class CudaDevice final : public Device {
 
   const Driver& driver_;
   CUdevice device_ = 0;
-  Handle context_ = nullptr, module_ = nullptr, kernel_ = nullptr;
+  Handle context_ = nullptr, module_ = nullptr, kernel_ = nullptr, pack_ = nullptr;
   std::string name_;
   int sms_ = 0, major_ = 0, minor_ = 0;
   struct GridLaunch {

@@ -28,6 +28,9 @@ class Device {
   // more workers at once than the device holds; the device has the kernel of another artefact.
   virtual Status load(const Artefact& artefact) = 0;
 
+  // Runs mk_pack of the kernels taken, with the MkPack at this address. What is written later waits for it.
+  virtual Status pack(uint64_t pack) = 0;
+
   // Work on a stream (a CUstream as an integer; 0: the default one), done there in order. These calls neither
   // allocate nor wait, but for what a first launch prepares; memory of the host comes from allocate_host and
   // is left alone until the work is done. A device without streams does everything at once.

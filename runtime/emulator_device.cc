@@ -81,10 +81,22 @@ class EmulatorDevice final : public Device {
     return {};
   }
 
+  // By one warp: fibers take longer to make than most weights to pack.
+  Status pack(uint64_t pack) override {
+    if (!kernels_.pack) return Error{"emulator: error: the kernels given lack the one that packs weights"};
+    EmulatorOptions options = launch_options();
+    options.workers = 1;
+    options.threads_per_worker = 32;
+    options.shared_bytes = 0;
+    return run(
+        [&](const MkSession*, const MkStep*) { kernels_.pack(reinterpret_cast<const MkPack*>(pack), 1, 32); },
+        nullptr, options);
+  }
+
   Status launch(uint64_t /*stream*/, uint64_t session, uint64_t step, uint32_t steps) override {
     session_ = reinterpret_cast<const MkSession*>(session);
     const auto* with = reinterpret_cast<const MkStep*>(step);
-    if (kernels_.step) return run(kernels_.step, with);
+    if (kernels_.step) return run(kernels_.step, with, launch_options());
     for (uint32_t i = 0; i < steps; ++i)
       if (Status status = run_grids(with); !status.ok()) return status;
     return {};
@@ -96,12 +108,12 @@ class EmulatorDevice final : public Device {
       const GridEntry entry = kernels_.grids[launch_kinds_[i]];
       const uint32_t grid = manifest_.launches[i];
       const auto kernel = [&](const MkSession* s, const MkStep* t) { entry(s, t, grid); };
-      if (Status status = run(kernel, step); !status.ok()) return status;
+      if (Status status = run(kernel, step, launch_options()); !status.ok()) return status;
     }
     return {};
   }
 
-  Status run(const KernelCall& kernel, const MkStep* step) {
+  EmulatorOptions launch_options() const {
     EmulatorOptions options;
     options.workers = manifest_.workers;
     options.threads_per_worker = manifest_.threads;
@@ -110,6 +122,10 @@ class EmulatorDevice final : public Device {
     options.os_threads = options_.os_threads;
     options.race = options_.race;
     options.drop_notification = options_.drop_notification;
+    return options;
+  }
+
+  Status run(const KernelCall& kernel, const MkStep* step, const EmulatorOptions& options) {
     std::vector<RaceReport> races;
     const Result<EmulatorStats> ran = emulate(kernel, session_, step, options, &names_, &races);
     if (!ran.ok()) return ran.error();
@@ -120,6 +136,7 @@ class EmulatorDevice final : public Device {
   }
 
   std::string tensor_at(uint64_t address) const {
+    if (!session_) return {};
     for (const auto* tensors : {&manifest_.tensors, &manifest_.outputs})
       for (const ManifestTensor& t : *tensors) {
         const uint64_t begin = session_->workspace + t.offset;

@@ -26,14 +26,16 @@ const char* mkrt_error(void);
 /* The GPU of an ordinal, by the CUDA driver. */
 mkrt_device* mkrt_open_cuda(int ordinal);
 
-/* The emulator, for a kernel compiled into this process (mkc's host code); it is called once for every GPU
- * thread. seed: order of threads and copies; 0: fixed. */
-mkrt_device* mkrt_open_emulator(void (*kernel)(const void* session, const void* step), uint64_t seed);
+/* The emulator, for a kernel compiled into this process (mkc's host code), and the one that packs weights;
+ * both are called once for every GPU thread. seed: order of threads and copies; 0: fixed. */
+mkrt_device* mkrt_open_emulator(void (*kernel)(const void* session, const void* step),
+                                void (*pack)(const void* pack, uint32_t workers, uint32_t threads),
+                                uint64_t seed);
 
 /* The same for kernels of grids (--mode=kernels), by kind, NULL where a kind has none. */
-mkrt_device* mkrt_open_emulator_kernels(void (*const* kernels)(const void* session, const void* step,
-                                                               uint32_t grid),
-                                        uint32_t count, uint64_t seed);
+mkrt_device* mkrt_open_emulator_kernels(
+    void (*const* kernels)(const void* session, const void* step, uint32_t grid), uint32_t count,
+    void (*pack)(const void* pack, uint32_t workers, uint32_t threads), uint64_t seed);
 
 /* "NVIDIA H100 …", "emulator". Valid as long as the device. */
 const char* mkrt_device_name(const mkrt_device* device);

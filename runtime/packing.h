@@ -7,10 +7,12 @@
 // chain, chain by chain, in k-steps of 16 columns (2-byte types) or 8 (f32). Every product is added up chain
 // by chain, in the order of columns, and then the chains, whoever multiplies what when. A k-step is 512
 // bytes: lane l = 4*g + t holds 16 of them,
-//   2-byte: (row g, cols 2t, 2t+1) (row g+8, same cols) (row g, cols 2t+8, 2t+9) (row g+8, same cols)
+//   2-byte: (row g, cols 4t, 4t+1) (row g+8, same cols) (row g, cols 4t+2, 4t+3) (row g+8, same cols)
 //   f32:    (row g, cols 2t, 2t+1) (row g+8, same cols)
 // which is the A operand of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16") in one 16-byte read a
-// lane, free of bank conflicts. Tile bytes: [chain][k-step][lane][16].
+// lane, free of bank conflicts, with columns 4t+2 and 4t+3 for 2t+8 and 2t+9 of the operand, and 4t for 2t: a
+// sum may run over columns in any order, and in this one a lane's columns of the other operand lie together,
+// too. Tile bytes: [chain][k-step][lane][16].
 #pragma once
 
 #include <stdint.h>
@@ -39,8 +41,9 @@ constexpr uint32_t kWideTokens = 128;  // of a group, where warpgroups multiply
 constexpr uint32_t kGroupTokens = 16;  // of f32 weights
 constexpr uint32_t kBlockStrips = 4;   // of 2-byte weights; of f32 weights 1
 constexpr uint32_t kWideStrips = 8;    // where warpgroups multiply
-__attribute__((always_inline)) constexpr bool is_many(uint32_t tokens, uint32_t elem_bytes) {
-  return elem_bytes == 2 && tokens > kSomeTokens;
+// `expert`: of the rows of an expert, which are few or many, as its body has registers for no more.
+__attribute__((always_inline)) constexpr bool is_many(uint32_t tokens, uint32_t elem_bytes, bool expert) {
+  return elem_bytes == 2 && tokens > (expert ? kFewTokens : kSomeTokens);
 }
 // `wide_from`: the tokens from which on warpgroups multiply; 0: they never do.
 __attribute__((always_inline)) constexpr bool is_wide(uint32_t tokens, uint32_t wide_from) {
@@ -93,8 +96,9 @@ constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t co
   const uint64_t step = in_chain % most / step_cols;
   const uint64_t k = in_chain % step_cols;
   const uint64_t r = row % kStripRows;
-  const uint64_t lane = (r % 8) * 4 + k % 8 / 2;
-  const uint64_t pair = k / 8 * 2 + r / 8;  // which pair of the lane's 16 bytes
+  const bool words = s.elem_bytes == 2;  // a lane has two of a row, else one
+  const uint64_t lane = (r % 8) * 4 + (words ? k / 4 : k / 2);
+  const uint64_t pair = (words ? k % 4 / 2 : 0) * 2 + r / 8;  // which pair of the lane's 16 bytes
   return row / kStripRows * s.strip_bytes + tile * kStageBytes + (chain * (width / step_cols) + step) * 512 +
          lane * 16 + (pair * 2 + k % 2) * s.elem_bytes;
 }

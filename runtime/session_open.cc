@@ -43,14 +43,10 @@ Status Session::State::find_names() {
   return {};
 }
 
-Status Session::State::load_weights(const WeightSource& weights) {
+Status Session::State::load_weights(const LoadWeight& load) {
   if (Status status = allocate(manifest.weight_bytes, session.weights); !status.ok()) return status;
-  std::vector<std::byte> buffer;
-  for (const ManifestWeight& w : manifest.weights) {
-    buffer.resize(w.bytes);
-    if (Status status = weights(w, buffer); !status.ok()) return status;
-    if (Status status = device->write(session.weights + w.offset, buffer); !status.ok()) return status;
-  }
+  for (const ManifestWeight& w : manifest.weights)
+    if (Status status = load(w, session.weights + w.offset); !status.ok()) return status;
   std::vector<float> table;
   for (const ManifestRope& r : manifest.ropes) {
     table.resize(r.positions * 2 * r.inv_freq.size());
@@ -161,6 +157,18 @@ Status Session::State::make_arenas() {
   return device->write(session.fault, bytes_of(MkFault{}));
 }
 
+Status Session::State::open(const Artefact& artefact, const LoadWeight& load) {
+  manifest = artefact.manifest;
+  if (Status status = find_names(); !status.ok()) return status;
+  if (Status status = device->load(artefact); !status.ok()) return status;
+  if (Status status = make_scales(); !status.ok()) return status;
+  if (Status status = make_cache(options.cache); !status.ok()) return status;
+  if (Status status = load_weights(load); !status.ok()) return status;
+  if (Status status = load_plan(artefact.plan); !status.ok()) return status;
+  if (Status status = make_arenas(); !status.ok()) return status;
+  return make_step();
+}
+
 Status Session::State::make_step() {
   for (StepMemory& step : steps)
     if (Status status = step.reserve(*device, limits); !status.ok()) return status;
@@ -174,33 +182,28 @@ Result<Session> Session::open(const Artefact& artefact, const Checkpoint& checkp
     return Error{fmt::format("{}/config.json: error: has the hash {}, the artefact was made for {}",
                              checkpoint.directory, config_hash, artefact.manifest.config_hash)};
   if (Status status = check_weights(artefact.manifest, checkpoint); !status.ok()) return status.error();
-  const auto pack = [&](const ManifestWeight& w, std::span<std::byte> out) {
-    pack_weight(w, checkpoint, out);
-    return Status();
-  };
   const Result<std::vector<float>> scales = cache_scales(artefact.manifest, checkpoint);
   if (!scales.ok()) return scales.error();
-  Result<Session> session = open(artefact, pack, device, options);
-  if (!session.ok() || scales.value().empty()) return session;
-  if (Status status = session.value().use_scales(scales.value()); !status.ok()) return status.error();
+  auto state = std::make_unique<State>(device, options);
+  WeightLoader loader(device, checkpoint);
+  const auto load = [&](const ManifestWeight& w, uint64_t to) { return loader.load(w, to); };
+  if (Status status = state->open(artefact, load); !status.ok()) return status.error();
+  Session session(std::move(state));
+  if (scales.value().empty()) return session;
+  if (Status status = session.use_scales(scales.value()); !status.ok()) return status.error();
   return session;
 }
 
 Result<Session> Session::open(const Artefact& artefact, const WeightSource& weights, Device& device,
                               const SessionOptions& options) {
-  auto state = std::make_unique<State>();
-  State& s = *state;
-  s.manifest = artefact.manifest;
-  s.device = &device;
-  s.options = options;
-  if (Status status = s.find_names(); !status.ok()) return status.error();
-  if (Status status = device.load(artefact); !status.ok()) return status.error();
-  if (Status status = s.make_scales(); !status.ok()) return status.error();
-  if (Status status = s.make_cache(options.cache); !status.ok()) return status.error();
-  if (Status status = s.load_weights(weights); !status.ok()) return status.error();
-  if (Status status = s.load_plan(artefact.plan); !status.ok()) return status.error();
-  if (Status status = s.make_arenas(); !status.ok()) return status.error();
-  if (Status status = s.make_step(); !status.ok()) return status.error();
+  auto state = std::make_unique<State>(device, options);
+  std::vector<std::byte> buffer;
+  const auto load = [&](const ManifestWeight& w, uint64_t to) {
+    buffer.resize(w.bytes);
+    const Status status = weights(w, buffer);
+    return status.ok() ? device.write(to, buffer) : status;
+  };
+  if (Status status = state->open(artefact, load); !status.ok()) return status.error();
   return Session(std::move(state));
 }
 

@@ -33,7 +33,7 @@ struct Session::State {
   uint32_t serial = 0;  // of the next launch's first step, once launches of several have ended
   bool faulted = false;
 
-  State() = default;
+  State(Device& on, const SessionOptions& with) : device(&on), options(with) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() {
@@ -57,7 +57,10 @@ struct Session::State {
   }
 
   Status find_names();
-  Status load_weights(const WeightSource& weights);
+  // Brings one weight to its place.
+  using LoadWeight = std::function<Status(const ManifestWeight& weight, uint64_t to)>;
+  Status load_weights(const LoadWeight& load);
+  Status open(const Artefact& artefact, const LoadWeight& load);
   Status load_plan(std::span<const std::byte> plan);
   Status make_scales();
   Status make_cache(const CacheOptions& options);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "runtime/emulator/half.h"
 #include "runtime/packing.h"
@@ -35,34 +36,8 @@ float value_at(const StoredTensor& t, uint64_t i) {
   return t.dtype == "F16" ? emulator::f16_to_f32(bits) : emulator::bf16_to_f32(bits);
 }
 
-// Copies one row of a weight to its places in the packed layout. Within a k-step two neighbouring columns
-// stay together, and their places are fixed distances from the step's first.
-void pack_row(const PackedShape& shape, uint64_t row, const std::byte* from, std::byte* out) {
-  const uint64_t size = shape.elem_bytes, step_cols = 32 / size;
-  for (uint64_t col = 0; col < shape.cols; col += step_cols) {
-    std::byte* step = out + packed_offset(shape, row, col);
-    const uint64_t count = std::min(step_cols, shape.cols - col);
-    for (uint64_t k = 0; k < count; k += 2)
-      std::memcpy(step + k % 8 / 2 * 16 + k / 8 * 4 * size, from + (col + k) * size,
-                  std::min<uint64_t>(2, count - k) * size);
-  }
-}
-
-// Of the sources of one matrix.
-void pack_matrix(const ManifestWeight& w, std::span<const std::string> names, const Checkpoint& checkpoint,
-                 std::span<std::byte> out) {
-  const PackedShape shape = packed_shape(w.rows, w.cols, element_bytes(w.element));
-  const uint64_t sources = names.size(), row_bytes = w.cols * shape.elem_bytes;
-  if (shape.padded_cols != w.cols || shape.strips * kStripRows != w.rows)
-    std::memset(out.data(), 0, out.size());
-  for (uint64_t s = 0; s < sources; ++s) {
-    const std::byte* from = checkpoint.find(names[s])->bytes.data();
-    for (uint64_t r = 0; r < w.rows / sources; ++r) {
-      const uint64_t row = sources == 1 ? r : (r / w.group * sources + s) * w.group + r % w.group;
-      pack_row(shape, row, from + r * row_bytes, out.data());
-    }
-  }
-}
+constexpr uint64_t kRows = 256;  // of staging memory, behind its MkPack
+static_assert(sizeof(MkPack) <= kRows);
 
 }  // namespace
 
@@ -100,20 +75,61 @@ Result<std::vector<float>> cache_scales(const Manifest& manifest, const Checkpoi
   return scales;
 }
 
-void pack_weight(const ManifestWeight& weight, const Checkpoint& checkpoint, std::span<std::byte> out) {
-  if (weight.layout == WeightLayout::kPacked) {
-    const std::span<const std::string> names = weight.sources;
-    const size_t sources = names.size() / weight.stack;
-    const uint64_t bytes = packed_shape(weight.rows, weight.cols, element_bytes(weight.element)).bytes;
-    for (uint64_t i = 0; i < weight.stack; ++i)
-      pack_matrix(weight, names.subspan(i * sources, sources), checkpoint, out.subspan(i * bytes, bytes));
-    return;
+WeightLoader::~WeightLoader() {
+  if (staging_) device_.release(staging_);
+}
+
+Status WeightLoader::reserve(uint64_t bytes) {
+  if (bytes <= staging_bytes_) return {};
+  if (staging_) device_.release(std::exchange(staging_, 0));
+  const Result<uint64_t> memory = device_.allocate(bytes);
+  if (!memory.ok()) return memory.error();
+  staging_ = memory.value();
+  staging_bytes_ = bytes;
+  return {};
+}
+
+Status WeightLoader::load(const ManifestWeight& weight, uint64_t to) {
+  if (weight.layout == WeightLayout::kVector) return load_vector(weight, to);
+  const PackedShape shape = packed_shape(weight.rows, weight.cols, element_bytes(weight.element));
+  if (shape.padded_cols != weight.cols || shape.strips * kStripRows != weight.rows)
+    if (Status status = device_.clear(to, weight.bytes); !status.ok()) return status;
+  const std::span<const std::string> names = weight.sources;
+  const size_t sources = names.size() / weight.stack;
+  for (uint64_t i = 0; i < weight.stack; ++i)
+    if (Status status = load_matrix(weight, names.subspan(i * sources, sources), to + i * shape.bytes);
+        !status.ok())
+      return status;
+  return {};
+}
+
+Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::string> sources, uint64_t to) {
+  const uint64_t row_bytes = w.cols * element_bytes(w.element), rows = w.rows / sources.size(),
+                 most = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows);
+  if (Status status = reserve(kRows + most * row_bytes); !status.ok()) return status;
+  MkPack pack{staging_ + kRows,        to, 0, 0, w.cols, w.rows, sources.size(), 0, w.group,
+              element_bytes(w.element)};
+  for (; pack.source < sources.size(); ++pack.source) {
+    const std::span<const std::byte> from = checkpoint_.find(sources[pack.source])->bytes;
+    for (pack.first = 0; pack.first < rows; pack.first += pack.rows) {
+      pack.rows = std::min(most, rows - pack.first);
+      if (Status status = device_.write(staging_, std::as_bytes(std::span(&pack, 1))); !status.ok())
+        return status;
+      if (Status status =
+              device_.write(pack.from, from.subspan(pack.first * row_bytes, pack.rows * row_bytes));
+          !status.ok())
+        return status;
+      if (Status status = device_.pack(staging_); !status.ok()) return status;
+    }
   }
-  const StoredTensor& source = *checkpoint.find(weight.sources[0]);
-  for (uint64_t i = 0; i < weight.cols; ++i) {
-    const float value = value_at(source, i);
-    std::memcpy(out.data() + i * sizeof(value), &value, sizeof(value));
-  }
+  return {};
+}
+
+Status WeightLoader::load_vector(const ManifestWeight& weight, uint64_t to) {
+  const StoredTensor& source = *checkpoint_.find(weight.sources[0]);
+  std::vector<float> values(weight.cols);
+  for (uint64_t i = 0; i < weight.cols; ++i) values[i] = value_at(source, i);
+  return device_.write(to, std::as_bytes(std::span(values)));
 }
 
 WeightSource random_weights(uint64_t seed) {

@@ -62,6 +62,7 @@ struct Simulation {
 struct SimulateOptions {
   bool stream = false;    // keep the spans of the stream
   bool run_ahead = true;  // false: a task's copies are issued once its waits are over
+  bool fused = true;  // false: ops that ride in others' tasks would each cost a hop, as grids of their own
 };
 
 // When the first bytes of a stream that has stood still come, by the smallest of the cold bursts.

@@ -136,15 +136,22 @@ bool Simulator::begin_wait(uint32_t w) {
   if (waits_once(grid, wait) && !c.first_of_run) return begin_wait(w);
   c.for_event = true;
   c.seen_ns = m_.barrier_ns + (wait.lookup ? c.work.lookup_ns : 0);
+  if (!options_.fused) c.seen_ns += riders(grid).before * hop_ns(m_);
   const uint32_t cell = step_.waits.cells[at];
   if (missing_[cell] > 0) {
     waiting_[cell].push_back(w);
     return true;
   }
-  const double seen_ns = result_.tasks[completed_by_[cell]].end_ns + m_.notify_ns - now_ns_;
+  const double seen_ns = result_.tasks[completed_by_[cell]].end_ns + notified_ns(cell) - now_ns_;
   if (seen_ns > m_.poll_ns) result_.tasks[c.task].awaited = completed_by_[cell];
   takes(w, std::max(m_.poll_ns, seen_ns) + c.seen_ns);
   return true;
+}
+
+double Simulator::notified_ns(uint32_t cell) const {
+  if (options_.fused) return m_.notify_ns;
+  const GridId by = step_.grid_of[completed_by_[cell]];
+  return m_.notify_ns + riders(step_.schedule->program.grids[by]).after * hop_ns(m_);
 }
 
 // False: the stage is not filled yet.
@@ -187,9 +194,9 @@ void Simulator::notify(uint32_t w, uint32_t task) {
     if (inline_task_[cell] != kNone) c.inline_tasks.push_back(inline_task_[cell]);
     for (uint32_t waiter : waiting_[cell]) {
       result_.tasks[consumers_[waiter].task].awaited = c.task;
-      takes(waiter, m_.notify_ns + consumers_[waiter].seen_ns);
+      takes(waiter, notified_ns(cell) + consumers_[waiter].seen_ns);
     }
-    for (uint32_t waiter : lookups_[cell]) set_timer(now_ns_ + m_.notify_ns, Timer::kLoader, waiter);
+    for (uint32_t waiter : lookups_[cell]) set_timer(now_ns_ + notified_ns(cell), Timer::kLoader, waiter);
     waiting_[cell].clear();
     lookups_[cell].clear();
   }

@@ -112,6 +112,7 @@ class Simulator {
   bool next_task(uint32_t w);
   void begin_task(uint32_t w, uint32_t task, uint32_t place = 0, uint32_t block = 1);
   bool begin_wait(uint32_t w);
+  double notified_ns(uint32_t cell) const;  // from the end of the task that completed it
   bool take_stage(uint32_t w);
   void release_stage(uint32_t w);
   // By tickets, for drawn runs.

@@ -42,7 +42,7 @@ bool Simulator::begin_lookup(uint32_t w) {
     lookups_[cell].push_back(w);
     return true;
   }
-  const double seen_ns = result_.tasks[completed_by_[cell]].end_ns + m_.notify_ns - now_ns_;
+  const double seen_ns = result_.tasks[completed_by_[cell]].end_ns + notified_ns(cell) - now_ns_;
   set_timer(now_ns_ + std::max(m_.poll_ns, seen_ns), Timer::kLoader, w);
   return true;
 }

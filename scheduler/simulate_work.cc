@@ -95,14 +95,15 @@ Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
           mkrt::kStageBytes / mkrt::kChains};
 }
 
-// Of some tokens the next activations but one of four of a tile are under way.
-Variant some(const Machine& m, int64_t tokens, uint32_t strips) {
+// Of some tokens one or two of a tile's four loads of activations are under way.
+Variant some(const Machine& m, int64_t tokens, uint32_t strips, uint32_t parts) {
   const bool half = tokens <= mkrt::kSomeTokens / 2;
-  const uint32_t together = std::min(strips, mkrt::block_strips(static_cast<uint32_t>(tokens), 2));
+  const uint32_t together =
+      parts > 1 ? strips : std::min(strips, mkrt::block_strips(static_cast<uint32_t>(tokens), 2));
   const auto rows = static_cast<double>(ceil_of(tokens, mkrt::kFewTokens) * mkrt::kFewTokens);
   Variant v{mkrt::kSomeTokens, half ? m.mma16_bytes_per_ns : m.mma32_bytes_per_ns, rows, m.activations_ns,
             together};
-  v.least_ns = 2 * m.l2_ns;
+  v.least_ns = (half ? 2 : 4) * m.l2_ns;
   v.finishes = strips;
   return v;
 }
@@ -131,12 +132,14 @@ void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
   variant.activations_ns *= parts;
 }
 
-Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint32_t strips) {
+Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint32_t strips, uint32_t parts,
+                   bool expert) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kGroupTokens));
   if (weight_bytes == 4 && tokens > 1) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0, strips};
   if (tokens <= mkrt::kFewTokens)
     return {mkrt::kFewTokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
-  return tokens <= mkrt::kSomeTokens ? some(m, tokens, strips) : many(m, tokens, strips);
+  return mkrt::is_many(static_cast<uint32_t>(tokens), 2, expert) ? many(m, tokens, strips)
+                                                                 : some(m, tokens, strips, parts);
 }
 
 // That a task of a part leaves.
@@ -146,6 +149,17 @@ double sums_bytes(const TaskGrid& partial, int64_t tokens) {
 }
 
 }  // namespace
+
+Riders riders(const TaskGrid& grid) {
+  const auto has = [&](const char* role) { return find_operand(grid, role) != nullptr; };
+  Riders r;
+  if (grid.body == BodyKind::kAttend || grid.body == BodyKind::kAppend)
+    r.before = has("k_norm") + has("rope") + 1;
+  else
+    r.before = has("norm") || has("squares");
+  r.after = int_attr(grid.attrs, "silu_mul", 0) != 0 || has("residual");
+  return r;
+}
 
 TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     : step_(step), machine_(machine), blocks_(step.schedule->program.grids.size(), 1) {
@@ -190,10 +204,11 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t element = dtype_bytes(packed.dtype);
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
-  Variant variant = goes_wide(machine_, program, g, tokens) ? wide(machine_, tokens, strips)
-                                                            : variant_of(machine_, tokens, element, strips);
-  const bool norm = find_operand(g, "norm") != nullptr;
   const auto parts = static_cast<uint32_t>(column_parts(g));
+  Variant variant = goes_wide(machine_, program, g, tokens)
+                        ? wide(machine_, tokens, strips)
+                        : variant_of(machine_, tokens, element, strips, parts, g.body == BodyKind::kExpert);
+  const bool norm = find_operand(g, "norm") != nullptr;
   const auto strip_bytes = static_cast<int64_t>(shape.strip_bytes / parts);
 
   TaskWork work;

@@ -35,6 +35,13 @@ struct TaskWork {
   }
 };
 
+// Ops that go in a grid's tasks with its own, one after the other: norms, rotation and what is written to the
+// cache before it; gates and residuals after it.
+struct Riders {
+  int before = 0, after = 0;
+};
+Riders riders(const TaskGrid& grid);
+
 // Works of the tasks of a step.
 class TaskWorks {
  public:

@@ -12,7 +12,7 @@ namespace {
 struct Options {
   StepOptions step;
   bool json = false;
-  bool no_run_ahead = false;
+  bool no_run_ahead = false, no_fusion = false;
   std::string trace;
 };
 
@@ -72,8 +72,9 @@ void print_text(const SimulatedStep& step) {
 }
 
 Status run(const Options& options) {
-  const Result<SimulatedStep> step =
-      simulate_step(options.step, {.stream = !options.trace.empty(), .run_ahead = !options.no_run_ahead});
+  const Result<SimulatedStep> step = simulate_step(
+      options.step,
+      {.stream = !options.trace.empty(), .run_ahead = !options.no_run_ahead, .fused = !options.no_fusion});
   if (!step.ok()) return step.error();
   if (!options.trace.empty()) {
     const std::string trace =
@@ -97,6 +98,8 @@ void add_simulate(CLI::App& app, Action& action) {
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--no-run-ahead", options->no_run_ahead,
                     "were copies issued only once their task's waits are over");
+  command->add_flag("--no-fusion", options->no_fusion,
+                    "were norms, rotations, gates and residuals grids of their own, a hop each");
   command->add_flag("--balance-grids", options->step.balance_grids,
                     "were the streamed bytes of each grid leveled, not those of the step");
   command->add_option("--trace", options->trace, "write a timeline of all workers, as Perfetto opens it");

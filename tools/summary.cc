@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/describe.h"
 #include "codegen/kinds.h"
 #include "runtime/packing.h"
 #include "scheduler/cost.h"
@@ -46,6 +47,7 @@ json summarise(const Compilation& c, const GpuBuild& build) {
   out["workers"] = s.workers;
   out["grids"] = s.program.grids.size();
   out["ring_bytes"] = s.ring.stages * mkrt::kStageBytes;
+  out["shared_bytes"] = shared_bytes(s);
   out["events"] = s.program.events.size();
   out["event_cells"] = s.event_cells;
   out["decode_tasks"] = tasks_of(s);
@@ -84,7 +86,8 @@ std::string to_string(const json& summary, const std::string& output, bool cache
   if (!summary.contains("cubin_bytes"))
     return text + fmt::format("wrote {}: {} bytes of PTX for {}\n", output,
                               summary["ptx_bytes"].get<uint64_t>(), target);
-  const size_t kernels = summary.contains("kernels") ? summary["kernels"].size() : 0;
+  const size_t kernels =  // of a step
+      summary.contains("kernels") ? summary["kernels"].size() - summary["kernels"].count("mk_pack") : 0;
   return text + fmt::format("wrote {}: {} bytes for {}, {}{} registers, {} bytes spilled{}\n", output,
                             summary["cubin_bytes"].get<uint64_t>(), target,
                             kernels == 1 ? "" : fmt::format("{} kernels of up to ", kernels),

@@ -277,6 +277,9 @@ void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 block, u32 slot);
 void mkb_expert_f16(Worker*, const ExpertArgs*, u32 block, u32 slot);
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_draw(Worker*, const DrawArgs*, u32 request);
+
+// All threads of a kernel of `workers` times `threads`: packs rows of a weight.
+void mkd_pack(AS1 const MkPack*, u32 workers, u32 threads);
 }
 
 }  // namespace mk

@@ -66,13 +66,22 @@ struct XRows {
     const f32x2 v = pair_at(row, col + ahead);
     return W::pack(v[0], v[1]);
   }
+  template <class W>
+  MK_INLINE u32x2 four_at(u32 row, u32 col, u32 ahead) const {
+    if (a.padding != kNoPadding) return {packed_at<W>(row, col, ahead), packed_at<W>(row, col, ahead + 2)};
+    if (a.rounded) return *(AS1 const u32x2*)((AS1 const uint16_t*)a.x + (row * a.cols + col) + ahead);
+    f32x4 v = *(AS1 const f32x4*)(a.x + (row * a.cols + col) + ahead);
+    if (a.normed) v = v * scale[row] * *(AS1 const f32x4*)(a.norm + col + ahead);
+    return {W::pack(v[0], v[1]), W::pack(v[2], v[3])};
+  }
   // Of an even column and the next: by one load where rows are of even length. A token that is not there gets
   // the first row, which reaches no other token: to choose zeros would wait for what has been loaded ahead.
   MK_INLINE f32x2 pair(u32 row, u32 col) const { return pair_at(row == kNoRow ? 0 : row, col); }
-  // The same as two values of type W: where they are rounded already, without the scale.
+  // Of a multiple of 4 and the next three, as values of type W: where they are rounded already, without the
+  // scale; by one load where rows are of whole k-steps.
   template <class W>
-  MK_INLINE u32 packed(u32 row, u32 col, u32 ahead) const {
-    return packed_at<W>(row == kNoRow ? 0 : row, col, ahead);
+  MK_INLINE u32x2 four(u32 row, u32 col, u32 ahead) const {
+    return four_at<W>(row == kNoRow ? 0 : row, col, ahead);
   }
   // 8 columns from a multiple of 8 on, where rows have whole ones.
   template <class W>
@@ -148,7 +157,7 @@ struct Mma {
     }
   };
   struct Operand {
-    u32 low[Eights], high[Eights];
+    u32x2 x[Eights];
   };
   f32 sum[Eights * 4];
   MK_INLINE void clear() {
@@ -157,18 +166,14 @@ struct Mma {
   }
   template <class In>
   MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col, u32 ahead) {
-    const u32 c = col + lane % 4 * 2;
     Operand o;
     MK_UNROLL
-    for (u32 n = 0; n < Eights; ++n) {
-      o.low[n] = rows.x.template packed<W>(rows.row[n], c, ahead);
-      o.high[n] = rows.x.template packed<W>(rows.row[n], c, ahead + 8);
-    }
+    for (u32 n = 0; n < Eights; ++n) o.x[n] = rows.x.template four<W>(rows.row[n], col + lane % 4 * 4, ahead);
     return o;
   }
   MK_INLINE void step(u32x4 bits, const Operand& o) {
     MK_UNROLL
-    for (u32 n = 0; n < Eights; ++n) W::mma(sum + n * 4, bits, o.low[n], o.high[n]);
+    for (u32 n = 0; n < Eights; ++n) W::mma(sum + n * 4, bits, o.x[n][0], o.x[n][1]);
   }
   // Of as many tokens as there are.
   template <class Sums>

@@ -192,7 +192,7 @@ MK_INLINE void multiply_by_warps(Worker& w, const ProductInput& in, u32 strip, u
   }
 }
 
-template <class W>
+template <class W, bool Expert = false>
 MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
   const u32 tokens = in.x.a.tokens;
   if constexpr (W::bytes == 4) {
@@ -200,9 +200,11 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, u32 strip, u32
     multiply<W, FmaF32<kGroupTokens>, 1>(w, in, strip, strips);
   } else {
     if (tokens <= kFewTokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, strip, strips);
-    if (tokens <= kSomeTokens / 2) return multiply_some<W, kSomeTokens / 2>(w, in, strip, strips);
-    if (tokens <= kSomeTokens) return multiply_some<W, kSomeTokens>(w, in, strip, strips);
-    multiply_by_warps<W>(w, in, strip, strips);
+    if (is_many(tokens, W::bytes, Expert)) return multiply_by_warps<W>(w, in, strip, strips);
+    if constexpr (!Expert) {
+      if (tokens <= kSomeTokens / 2) return multiply_some<W, kSomeTokens / 2>(w, in, strip, strips);
+      multiply_some<W, kSomeTokens>(w, in, strip, strips);
+    }
   }
 }
 

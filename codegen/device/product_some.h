@@ -1,13 +1,15 @@
 // Products of some tokens, up to 32: a consumer warp has a chain, as with few tokens, but multiplies a tile
-// of all strips of the block at once, k-step after k-step, with each token's activations in registers no
-// longer than one k-step of all strips takes. What it has used is loaded again right away, a tile further on.
+// of all strips of the block at once, k-step after k-step: so it needs no more of the activations than those
+// of the next k-steps, and has registers for the sums of more tokens.
 #pragma once
 
 #include "codegen/device/product.h"
 
 namespace mk {
 
-constexpr u32 kStepsAhead = 2;
+// K-steps whose activations are under way, or at work.
+template <class Sum>
+constexpr u32 kAhead = Sum::tokens == kSomeTokens ? 1 : 2;
 
 // Drains the stages of a block as drain_chain() does, all of a tile's at once.
 template <class W, class Sum, u32 Stages, class In, class Done>
@@ -24,9 +26,9 @@ MK_INLINE void drain_some(Worker& w, const ProductArgs& a, const In& in, const C
   u32 col = Shape::col(a, share.chain(w), 0);
   const u32 last =
       col + (a.tiles - 1) * Shape::full_cols + (Shape::steps(a, a.tiles - 1) - 1) * Shape::step_cols;
-  typename Sum::Operand x[kStepsAhead];
+  typename Sum::Operand x[kAhead<Sum>];
   MK_UNROLL
-  for (u32 i = 0; i < kStepsAhead; ++i)
+  for (u32 i = 0; i < kAhead<Sum>; ++i)
     x[i] = Sum::load(w.lane(), rows, least(col + i * Shape::step_cols, last), 0);
   MK_ROLLED
   for (u32 tile = 0; tile < a.tiles; ++tile) {
@@ -43,8 +45,8 @@ MK_INLINE void drain_some(Worker& w, const ProductArgs& a, const In& in, const C
       if (i >= steps) continue;
       MK_UNROLL
       for (u32 s = 0; s < Stages; ++s)
-        if (s < share.strips) sums[s].step(stage[s][i * kWarpLanes], x[i % kStepsAhead]);
-      x[i % kStepsAhead] = Sum::load(w.lane(), rows, least(col + kStepsAhead * Shape::step_cols, last), 0);
+        if (s < share.strips) sums[s].step(stage[s][i * kWarpLanes], x[i % kAhead<Sum>]);
+      x[i % kAhead<Sum>] = Sum::load(w.lane(), rows, least(col + kAhead<Sum> * Shape::step_cols, last), 0);
       col += Shape::step_cols;
     }
     MK_ROLLED

@@ -1,8 +1,9 @@
 // Products of more tokens by warpgroup matrix instructions. Each of the two warpgroups has four strips of a
 // block, a warp one of them, and multiplies them with up to 128 tokens at a time. Weights come to registers,
 // as the instruction's first operand. Its second are the activations of 64 columns, a chain's part of a tile,
-// in a stage that the loader leaves to the consumers: a token's 128 bytes after the other's, of which the
-// 16-byte piece i of token t lies at i ^ t % 8, so that neither side's accesses meet in a bank.
+// in a stage that the loader leaves to the consumers: a token's 128 bytes after the other's, in the order of
+// columns that weights have (runtime/packing.h), of which the 16-byte piece i of token t lies at i ^ t % 8,
+// so that neither side's accesses meet in a bank.
 //
 // A lane adds up all chains in the registers of the instruction.
 #pragma once
@@ -39,9 +40,12 @@ struct Pieces {
   MK_INLINE void store(const Worker& w, AS3 char* stage) const {
     MK_UNROLL
     for (u32 i = 0; i < count; ++i) {
-      const u32 token = w.thread / kPieces + i * apart;
-      *(AS3 u32x4*)(stage + token * kRowBytes + (w.thread % kPieces ^ token % kPieces) * kPieceBytes) =
-          bits[i];
+      const u32 token = w.thread / kPieces + i * apart, piece = w.thread % kPieces;
+      // A k-step is two pieces: 8 columns have halves of both.
+      AS3 char* to = stage + token * kRowBytes + piece % 2 * (kPieceBytes / 2);
+      *(AS3 u32x2*)(to + (piece / 2 * 2 ^ token % kPieces) * kPieceBytes) = u32x2{bits[i][0], bits[i][2]};
+      *(AS3 u32x2*)(to + ((piece / 2 * 2 + 1) ^ token % kPieces) * kPieceBytes) =
+          u32x2{bits[i][1], bits[i][3]};
     }
   }
 };

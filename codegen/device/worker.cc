@@ -74,8 +74,8 @@ MK_INLINE void stream_chains(Worker& w, AS1 const char* weights, const Strips& s
 
 template <class Loader>
 MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips, u32 tokens, u32 elem_bytes,
-                              u32 wide_from) {
-  if (is_many(tokens, elem_bytes)) {
+                              u32 wide_from, bool expert) {
+  if (is_many(tokens, elem_bytes, expert)) {
     const bool wide = is_wide(tokens, wide_from);
     if (wide) strips.block = kWideStrips;
     strips.passes = passes_of(tokens, wide ? kWideTokens : kManyTokens);
@@ -95,7 +95,7 @@ MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArg
     const u32 part = a.column_parts == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
     together = least(first + count - task, a.column_parts == 1 ? count : a.strips - strip);
     stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, block, part, a.column_parts},
-                           same_in_lanes(a.tokens), elem_bytes, a.wide_from);
+                           same_in_lanes(a.tokens), elem_bytes, a.wide_from, false);
   }
 }
 
@@ -112,7 +112,7 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
     const u32 strips = least(a.strips, p.strips - strip);
     stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes,
                            {strip, strips, p.tiles, tail_bytes, 1, block_strips(elem_bytes)}, rows,
-                           elem_bytes, 0);
+                           elem_bytes, 0, true);
   }
 }
 

@@ -13,14 +13,17 @@
 
 namespace mkrt {
 
-// The compiled mk_kernel, and a mk_grid_<kind>.
+// The compiled mk_kernel, a mk_grid_<kind>, and mk_pack.
 using KernelEntry = void (*)(const MkSession*, const MkStep*);
 using GridEntry = void (*)(const MkSession*, const MkStep*, uint32_t grid);
+using PackEntry = void (*)(const MkPack*, uint32_t workers, uint32_t threads);
 
-// The kernels of a step: mk_kernel, or those of its grids by kind, null where a kind has none.
+// The kernels of a step: mk_kernel, or those of its grids by kind, null where a kind has none. And the one
+// that packs weights.
 struct StepKernels {
   KernelEntry step = nullptr;
   std::vector<GridEntry> grids;
+  PackEntry pack = nullptr;
 };
 
 // What one launch runs: called once for every GPU thread.

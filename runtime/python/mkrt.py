@@ -16,8 +16,8 @@ _SIGNATURES = {
     "mkrt_version": (c_char_p,),
     "mkrt_error": (c_char_p,),
     "mkrt_open_cuda": (c_void_p, c_int),
-    "mkrt_open_emulator": (c_void_p, c_void_p, c_uint64),
-    "mkrt_open_emulator_kernels": (c_void_p, POINTER(c_void_p), c_uint32, c_uint64),
+    "mkrt_open_emulator": (c_void_p, c_void_p, c_void_p, c_uint64),
+    "mkrt_open_emulator_kernels": (c_void_p, POINTER(c_void_p), c_uint32, c_void_p, c_uint64),
     "mkrt_device_name": (c_char_p, c_void_p),
     "mkrt_close_device": (None, c_void_p),
     "mkrt_open_session": (c_void_p, c_void_p, c_char_p, c_char_p),
@@ -139,15 +139,16 @@ class Device(_Handle):
         super().__init__(library, library.mkrt_open_cuda(ordinal))
 
     @classmethod
-    def emulator(cls, kernel, seed=0, library=None):
+    def emulator(cls, kernel, pack, seed=0, library=None):
         """The emulator, for a kernel compiled against this library in this process, by its address; or for kernels of
-        grids, by a list: addresses by kind, None where a kind has none."""
+        grids, by a list: addresses by kind, None where a kind has none. pack: the address of the one that packs
+        weights."""
         self = cls.__new__(cls)
         library = _load(library)
         if isinstance(kernel, int):
-            handle = library.mkrt_open_emulator(kernel, seed)
+            handle = library.mkrt_open_emulator(kernel, pack, seed)
         else:
-            handle = library.mkrt_open_emulator_kernels((c_void_p * len(kernel))(*kernel), len(kernel), seed)
+            handle = library.mkrt_open_emulator_kernels((c_void_p * len(kernel))(*kernel), len(kernel), pack, seed)
         _Handle.__init__(self, library, handle)
         return self
 

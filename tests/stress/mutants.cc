@@ -15,8 +15,8 @@ namespace mkc::test {
 namespace {
 
 // Workers enough that some have no task of a grid, so that its kind is the first to wait for its event there.
-// The steps cross from one piece of the context into the next, go from one group of tokens to two and back,
-// and use a bank of counters again.
+// The steps cross from one piece of the context into the next, are of few tokens, of many and of some, and
+// use a bank of counters again.
 TinyModel small_model() {
   TinyModel model;
   model.shape.context = 320;
@@ -36,7 +36,7 @@ TinyModel small_experts() {
 RunOptions small_run() {
   RunOptions options;
   options.device.race = true;
-  options.steps = {2, 33, 1};
+  options.steps = {2, 33, 20, 1};
   options.first_position = 250;
   return options;
 }

@@ -27,12 +27,13 @@ struct Opened {
     REQUIRE(run_passes(c.value()).ok());
     host = std::move(build_for_emulator(c.value()).value());
     const mkrt::StepKernels& kernels = host.kernel.entries;
+    const auto pack = reinterpret_cast<void (*)(const void*, uint32_t, uint32_t)>(kernels.pack);
     device =
         mode == Mode::kKernels
             ? mkrt_open_emulator_kernels(
                   reinterpret_cast<void (*const*)(const void*, const void*, uint32_t)>(kernels.grids.data()),
-                  static_cast<uint32_t>(kernels.grids.size()), 0)
-            : mkrt_open_emulator(reinterpret_cast<void (*)(const void*, const void*)>(kernels.step), 0);
+                  static_cast<uint32_t>(kernels.grids.size()), pack, 0)
+            : mkrt_open_emulator(reinterpret_cast<void (*)(const void*, const void*)>(kernels.step), pack, 0);
     REQUIRE(device);
     session = open(kDirectory.c_str());
     REQUIRE_MESSAGE(session, mkrt_error());
@@ -180,7 +181,7 @@ TEST_CASE("kernels of grids give what the one kernel does") {
   CHECK(next == expected.tokens[0]);
   CHECK(std::memcmp(logits.data(), expected.logits.data(), logits.size() * sizeof(float)) == 0);
   void (*const none[1])(const void*, const void*, uint32_t) = {nullptr};
-  mkrt_device* empty = mkrt_open_emulator_kernels(none, 1, 0);
+  mkrt_device* empty = mkrt_open_emulator_kernels(none, 1, [](const void*, uint32_t, uint32_t) {}, 0);
   const std::string manifest = mkrt::to_json(c.host.artefact.manifest);
   CHECK(!mkrt_open_session_from_memory(empty, manifest.data(), manifest.size(), c.host.artefact.plan.data(),
                                        c.host.artefact.plan.size(), nullptr, 0, kDirectory.c_str()));
@@ -256,7 +257,8 @@ TEST_CASE("what cannot be done is an error with a message, and changes nothing")
   fails(mkrt_step(c.session, nullptr, 1, nullptr, nullptr), "mkrt: error: tokens is NULL");
   fails(mkrt_step(nullptr, &good, 1, nullptr, nullptr), "mkrt: error: session is NULL");
   fails(mkrt_rewind(c.session, 1), "mkrt: error: cannot go back to position 1, the session is at 0");
-  fails(!mkrt_open_emulator(nullptr, 0), "mkrt: error: kernel is NULL");
+  fails(!mkrt_open_emulator(nullptr, nullptr, 0), "mkrt: error: kernel is NULL");
+  fails(!mkrt_open_emulator([](const void*, const void*) {}, nullptr, 0), "mkrt: error: pack is NULL");
   fails(!c.open("/none"), "/none/model.safetensors: error: cannot open: No such file or directory");
   fails(!mkrt_open_session(c.device, "/none.cubin", kDirectory.c_str()),
         "/none.cubin: error: cannot open: No such file or directory");

@@ -63,6 +63,7 @@ struct FakeDevice final : Device {
   Status enqueue_read(uint64_t, std::span<std::byte> to, uint64_t from) override {
     return put([=, this] { return read(to, from); });
   }
+  Status pack(uint64_t) override { return {}; }
   Status launch(uint64_t, uint64_t session_at, uint64_t step, uint32_t) override {
     return put([=, this] { return run(session_at, step); });
   }

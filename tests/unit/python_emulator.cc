@@ -8,6 +8,7 @@ extern "C" struct EmulatedKernel {
   const void* entry;           // of mk_kernel, or null:
   const void* const* kernels;  // those of grids by kind
   uint32_t kernel_count;
+  const void* pack;
   const char* manifest;
   size_t manifest_bytes;
   const void* plan;
@@ -38,6 +39,7 @@ extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char
   *out = {reinterpret_cast<const void*>(entries.step),
           reinterpret_cast<const void* const*>(entries.grids.data()),
           static_cast<uint32_t>(entries.grids.size()),
+          reinterpret_cast<const void*>(entries.pack),
           k.manifest.data(),
           k.manifest.size(),
           k.host.artefact.plan.data(),

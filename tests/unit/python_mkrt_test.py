@@ -37,8 +37,8 @@ PROMPT, NEW = EXPECTED["prompt_ids"], EXPECTED["new_ids"]
 
 class Kernel(ctypes.Structure):
     _fields_ = [("entry", ctypes.c_void_p), ("kernels", ctypes.POINTER(ctypes.c_void_p)),
-                ("kernel_count", ctypes.c_uint32), ("manifest", ctypes.c_void_p), ("manifest_bytes", ctypes.c_size_t),
-                ("plan", ctypes.c_void_p), ("plan_bytes", ctypes.c_size_t)]
+                ("kernel_count", ctypes.c_uint32), ("pack", ctypes.c_void_p), ("manifest", ctypes.c_void_p),
+                ("manifest_bytes", ctypes.c_size_t), ("plan", ctypes.c_void_p), ("plan_bytes", ctypes.c_size_t)]
 
 
 def artefact(kernel):
@@ -60,7 +60,7 @@ class MkrtTest(unittest.TestCase):
     def setUp(self):
         k = self.kernel
         self.artefact = artefact(k)
-        self.device = mkrt.Device.emulator(k.entry, library=LIBRARY)
+        self.device = mkrt.Device.emulator(k.entry, k.pack, library=LIBRARY)
         self.session = self.device.open_from_memory(*self.artefact, CHECKPOINT)
 
     def tearDown(self):
@@ -163,12 +163,12 @@ class MkrtTest(unittest.TestCase):
 
     def test_kernels_of_grids_draw_the_same(self):
         k = self.by_grids
-        with mkrt.Device.emulator(k.kernels[:k.kernel_count], library=LIBRARY) as device:
+        with mkrt.Device.emulator(k.kernels[:k.kernel_count], k.pack, library=LIBRARY) as device:
             with device.open_from_memory(*artefact(k), CHECKPOINT) as session:
                 self.assertEqual(list(session.generate(PROMPT, 6, steps_per_launch=3)), NEW[:6])
 
     def test_a_traced_kernel_says_what_it_did(self):
-        with mkrt.Device.emulator(self.traced.entry, library=LIBRARY) as device:
+        with mkrt.Device.emulator(self.traced.entry, self.traced.pack, library=LIBRARY) as device:
             with device.open_from_memory(*artefact(self.traced), CHECKPOINT) as session:
                 session.step(PROMPT)
                 trace = json.loads(session.trace())
@@ -282,7 +282,7 @@ class MkrtTest(unittest.TestCase):
 
     def test_functions_are_declared_as_in_the_header(self):
         text = re.sub(r"/\*.*?\*/", "", (ROOT / "runtime" / "mkrt.h").read_text(), flags=re.S)
-        text = re.sub(r"\(\*(?:const\*)? ?(kernels?)\)\([^)]*\)", r" \1", text)
+        text = re.sub(r"\(\*(?:const\*)? ?(kernels?|pack)\)\([^)]*\)", r" \1", text)
         declared = {name: 0 if arguments == "void" else arguments.count(",") + 1
                     for name, arguments in re.findall(r"(mkrt_\w+)\(([^)]*)\);", text)}
         used = {name: len(arguments) - 1 for name, arguments in mkrt._SIGNATURES.items()}

@@ -82,13 +82,18 @@ class RenderTest(unittest.TestCase):
         step = {"us": 2000, "floor_us": 1000, "fraction": 0.5, "stream_idle_us": {"event": 700, "tail": 1},
                 "critical_path_us": {"product": 1500, "finish": 500}}
         result = {"benchmark": "simulate", "date": "2026-12-01", "commit": "abc", "machine": "h100", "context": 1024,
-                  "models": {"llama-3.2-1b": {"1 token": step}}}
+                  "models": {"llama-3.2-1b": {"1 token": step, "1 token, no ring": {**step, "us": 3000},
+                                              "2 tokens": step, "2 tokens, no fuse": step}}}
         (self.root / "results" / "simulate-2026-12-01.json").write_text(json.dumps(result))
         self.assertEqual(self.render().returncode, 0)
         text = (self.root / "docs" / "performance.md").read_text()
         section = text[text.index("## Simulated\n"):]
         self.assertTrue(section.startswith("## Simulated\n\n**not run on a GPU**: "), section)
         self.assertIn("| llama-3.2-1b | 1 token | 2000 µs | 1000 µs | 0.50 | event 35% | product 75%, finish 25% |", section)
+        self.assertIn("| with all | no ring | no fuse |", section)
+        self.assertIn("| llama-3.2-1b | 1 token | 2000 µs | 3000 µs, 1.50 |  |", section)
+        self.assertIn("| llama-3.2-1b | 2 tokens | 2000 µs |  | 2000 µs, 1.00 |", section)
+        self.assertEqual(section.count("3000 µs"), 1)
         self.assertNotIn("2000 µs", (self.root / "README.md").read_text())
 
     def test_a_mix_of_several_models_is_one_row(self):
@@ -98,8 +103,7 @@ class RenderTest(unittest.TestCase):
         (self.root / "results" / "loops-2027-12-01.json").write_text(json.dumps(result))
         self.assertEqual(self.render().returncode, 0)
         text = (self.root / "docs" / "performance.md").read_text()
-        self.assertIn("| 2 | 0 | 1 | 4 | 27 | all |\n| 2 | 9 | 1 | 4 | 27 | b |\n\nBytes in flight of a worker, its ring: a 7, b 8.\n",
-                      text)
+        self.assertIn("| 2 | 0 | 1 | 4 | 27 | all |\n| 2 | 9 | 1 | 4 | 27 | b |\n", text)
 
     def test_a_rehearsal_is_no_result(self):
         self.gpu_result({}, device="rehearsal")

@@ -69,7 +69,8 @@ TEST_CASE("one kernel is launched cooperatively, with all its workers") {
   const auto device = open_device();
   REQUIRE(device->load(artefact({})).ok());
   CHECK(log.take({"cuModuleGetFunction", "cuFuncSetAttribute"}) ==
-        Lines{"cuModuleGetFunction 1 mk_kernel", "cuFuncSetAttribute mk_kernel 8 4096"});
+        Lines{"cuModuleGetFunction 1 mk_pack", "cuModuleGetFunction 1 mk_kernel",
+              "cuFuncSetAttribute mk_kernel 8 4096"});
   REQUIRE(device->launch(0, 64, 128, 1).ok());
   CHECK(log.take({"cuLaunch", "cuGraph"}) ==
         Lines{"cuLaunchCooperativeKernel mk_kernel 2 1 1 384 1 1 4096 0"});
@@ -80,8 +81,9 @@ TEST_CASE("a kernel for each grid: captured once in their order, each but the fi
   auto device = open_device();
   REQUIRE(device->load(artefact({0, 1, 2})).ok());
   CHECK(log.take({"cuModuleGetFunction", "cuFuncSetAttribute"}) ==
-        Lines{"cuModuleGetFunction 1 mk_grid_5", "cuFuncSetAttribute mk_grid_5 8 4096",
-              "cuModuleGetFunction 1 mk_grid_7", "cuFuncSetAttribute mk_grid_7 8 4096"});
+        Lines{"cuModuleGetFunction 1 mk_pack", "cuModuleGetFunction 1 mk_grid_5",
+              "cuFuncSetAttribute mk_grid_5 8 4096", "cuModuleGetFunction 1 mk_grid_7",
+              "cuFuncSetAttribute mk_grid_7 8 4096"});
   const Lines calls{"cuLaunch", "cuStream", "cuGraph"};
   REQUIRE(device->launch(0, 64, 128, 1).ok());
   CHECK(log.take(calls) == Lines{"cuStreamCreate 1 -> 1", "cuStreamBeginCapture_v2 1 1",

@@ -65,7 +65,7 @@ TEST_CASE("a manifest of another version or with other keys is refused") {
   CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 4");
   CHECK(refused([](json& m) { m["version"] = 1, m.erase("grids"); }) ==
         "manifest: error: version 1, expected 4");
-  CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 7");
+  CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 8");
   CHECK(refused([](json& m) { m["launches"] = {0, 2}; }) == "manifest: error: launches grid 2 of 2");
   CHECK(refused([](json& m) { m.erase("grids"); }) == "manifest: error: key \"grids\" is missing");
   CHECK(refused([](json& m) { m["more"] = 1; }) == "manifest: error: has unknown keys");

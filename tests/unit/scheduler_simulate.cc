@@ -169,6 +169,21 @@ TEST_CASE("without run-ahead a dependent grid's weights are asked for after the 
         Approx(first + 500 + 7 + 1000 + kLoad + kMultiply + kEnd));
 }
 
+TEST_CASE("without fusion what rides in a task costs a hop before it or behind it") {
+  const auto took = [](const TaskProgram& p, bool fused) {
+    return simulated(p, machine(), 2, {1}, {.fused = fused}).ns;
+  };
+  TaskProgram p = chain(2, 1, 512);
+  CHECK(took(p, false) == took(p, true));
+  set_attr(p.grids.items[0].attrs, "silu_mul", int64_t{1});
+  const double gated = took(p, true), hop = hop_ns(machine());
+  CHECK(took(p, false) == Approx(gated + hop));
+  Access norm = p.grids.items[1].reads[0];
+  norm.role = "norm";
+  p.grids.items[1].reads.push_back(norm);
+  CHECK(took(p, false) == Approx(took(p, true) + 2 * hop));
+}
+
 TEST_CASE("a loader that has to look up what to bring waits for the notification") {
   TaskProgram p = chain(2, 1, 512);
   p.grids.items[1].waits.push_back({EventId{0}, {}, true});
@@ -231,10 +246,25 @@ TEST_CASE(
   m.mma8_bytes_per_ns = 50;
   m.l2_ns = 70;
   const double parts = 8 * (10 + 70) + kEnd;
-  CHECK(simulated(chain(1, 4, 512), m, 1, {9}).ns == Approx(1000 + kLoad + 4 * kTile / 50 + parts));
-  m.shared_bytes_per_ns = 80;
-  CHECK(simulated(chain(1, 4, 512), m, 1, {9}).ns == Approx(1000 + kLoad + 4 * kTile / 40 + parts));
-  CHECK(simulated(chain(1, 4, 512), m, 1, {17}).ns == Approx(1000 + kLoad + 4 * kTile / 20 + parts));
+  CHECK(simulated(chain(1, 4, 512), m, 1, {33}).ns == Approx(1000 + kLoad + 4 * kTile / 50 + parts));
+  m.shared_bytes_per_ns = 160;
+  CHECK(simulated(chain(1, 4, 512), m, 1, {33}).ns == Approx(1000 + kLoad + 4 * kTile / 20 + parts));
+}
+
+TEST_CASE("of some tokens a tile of a block takes latencies, and strips are finished one by one") {
+  Machine m = machine();
+  m.activations_ns = 40;
+  m.mma16_bytes_per_ns = 50;
+  m.mma32_bytes_per_ns = 25;
+  const auto took = [&](int64_t tokens) { return simulated(chain(1, 4, 512), m, 1, {tokens}).ns; };
+  const double rest = 1000 + kLoad + kEnd + 3 * m.reduce_ns;
+  m.l2_ns = 1;
+  CHECK(took(9) == Approx(rest + 1 + 4 * kTile / 50 + 40));
+  CHECK(took(16) == took(9));
+  CHECK(took(17) == Approx(rest + 1 + 4 * kTile / 25 + 2 * 40));  // in two blocks
+  m.l2_ns = 3000;
+  CHECK(took(16) == Approx(rest + 3000 + 2 * 3000));
+  CHECK(took(32) == Approx(rest + 3000 + 2 * 4 * 3000));
 }
 
 TEST_CASE("a step that moves nothing has a floor of 0") {

@@ -28,6 +28,7 @@ class Nowhere final : public Device {
   }
   Status clear(uint64_t, uint64_t) override { return {}; }
   Status load(const Artefact&) override { return {}; }
+  Status pack(uint64_t) override { return {}; }
   Status launch(uint64_t, uint64_t, uint64_t, uint32_t) override { return {}; }
 
   uint64_t step_bytes = 0;  // of the last write
