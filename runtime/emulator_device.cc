@@ -89,7 +89,9 @@ class EmulatorDevice final : public Device {
     options.threads_per_worker = 32;
     options.shared_bytes = 0;
     return run(
-        [&](const MkSession*, const MkStep*) { kernels_.pack(reinterpret_cast<const MkPack*>(pack), 1, 32); },
+        [&](const MkSession*, const MkStep*) {
+          kernels_.pack(reinterpret_cast<const MkPack*>(pack), options.workers, options.threads_per_worker);
+        },
         nullptr, options);
   }
 

@@ -108,7 +108,7 @@ bool Simulator::look_in_log(uint32_t w, uint32_t& task) {
     return false;
   }
   const uint32_t cell = logs_[event][entry];
-  const double entered_ns = result_.tasks[completed_by_[cell]].end_ns + 2 * m_.notify_ns;
+  const double entered_ns = result_.tasks[completed_by_[cell]].end_ns + notified_ns(cell) + m_.notify_ns;
   if (entered_ns > now_ns_) {
     c.completed_by = completed_by_[cell];
     c.for_event = true;

@@ -194,6 +194,17 @@ MK_INLINE void at_index(u32 index, const Use& use) {
     if (index == i) use(i);
 }
 
+// Calls done(i, sum) for each of the first `count` of a warp's sums.
+template <class Accumulator, u32 Count, class Done>
+MK_INLINE void each_sum(const Accumulator (&sums)[Count], u32 count, const Done& done) {
+  MK_ROLLED
+  for (u32 i = 0; i < count; ++i) {
+    Accumulator sum;
+    at_index<Count>(i, [&](u32 s) { sum = sums[s]; });
+    done(i, sum);
+  }
+}
+
 // Where the parts of chains in a tile lie.
 template <class W>
 struct Chains {
@@ -291,12 +302,7 @@ MK_INLINE void drain_chain(Worker& w, const ProductArgs& a, const In& in, u32 to
     }
   }
   renew_thread(w);
-  MK_ROLLED
-  for (u32 strip = 0; strip < share.strips; ++strip) {
-    Accumulator sum;
-    at_index<Stages>(strip, [&](u32 s) { sum = sums[s]; });
-    done(strip, sum);
-  }
+  each_sum(sums, share.strips, done);
 }
 
 // Of `strips` strips, of which each stage has one: each warp has a chain. Leaves the warps' partial sums; a

@@ -53,12 +53,7 @@ MK_INLINE void drain_some(Worker& w, const ProductArgs& a, const In& in, const C
     for (u32 s = 0; s < share.stages; ++s) release_stage(w);
   }
   renew_thread(w);
-  MK_ROLLED
-  for (u32 strip = 0; strip < share.strips; ++strip) {
-    Sum sum;
-    at_index<Stages>(strip, [&](u32 s) { sum = sums[s]; });
-    done(strip, sum);
-  }
+  each_sum(sums, share.strips, done);
 }
 
 }  // namespace mk

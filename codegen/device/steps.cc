@@ -133,10 +133,12 @@ MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
   return join(*w, step, symbols);
 }
 
+// Up to kGroupTokens weights of every type stream in one pass, by blocks of one size.
+static_assert(kGroupTokens <= kSomeTokens / 2);
+
 // The loader, after a step's segments: whether there is another step to load for. They may do so before
 // it has begun where weights stream the same way for any number of its tokens, which are no more than those
-// of the step before: in one pass, by blocks of one size.
-static_assert(kGroupTokens <= kSomeTokens / 2);
+// of the step before.
 MK_BODY bool mkd_loader_next_step(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step,
                                   u32* symbols, u32 tokens_symbol) {
   if (!join(*w, step, symbols) || w->step + 1 >= step->steps) return false;

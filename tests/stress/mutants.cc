@@ -157,7 +157,10 @@ TEST_CASE("a bug in drawing tasks or entering cells is caught") {
   const std::vector<Placement> placements = Compiled(drawn_model()).schedule.placements;
   REQUIRE(std::any_of(placements.begin(), placements.end(),
                       [](const Placement& p) { return p.kind == PlacementKind::kReady; }));
-  for (const bool bulk_copy : {true, false}) check_caught({ticket_mutants()}, bulk_copy, drawn_model());
+  RunOptions options = small_run();
+  options.steps = {2, 33, 1};
+  for (const bool bulk_copy : {true, false})
+    check_caught({ticket_mutants()}, bulk_copy, drawn_model(), options);
 }
 
 }  // namespace

@@ -3,33 +3,15 @@
 
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "codegen/device/bodies.h"
 #include "runtime/device.h"
 #include "runtime/packing.h"
 #include "runtime/weights.h"
+#include "tests/unit/memory_checkpoint.h"
 
 namespace mkrt {
 namespace {
-
-// A checkpoint in memory: tensors of random bits.
-struct Memory {
-  Checkpoint checkpoint;
-  std::vector<std::vector<std::byte>> storage;
-
-  explicit Memory(const std::vector<StoredTensor>& tensors) {
-    std::mt19937 random(3);
-    for (StoredTensor t : tensors) {
-      uint64_t bytes = t.dtype == "F32" ? 4 : 2;
-      for (int64_t size : t.shape) bytes *= static_cast<uint64_t>(size);
-      std::vector<std::byte>& data = storage.emplace_back(bytes);
-      for (std::byte& b : data) b = static_cast<std::byte>(random());
-      t.bytes = data;
-      checkpoint.tensors.push_back(t);
-    }
-  }
-};
 
 void pack_kernel(const MkPack* pack, uint32_t workers, uint32_t threads) {
   mk::mkd_pack((AS1 const MkPack*)reinterpret_cast<uintptr_t>(pack), workers, threads);

@@ -2,31 +2,13 @@
 
 #include <cmath>
 #include <cstring>
-#include <random>
 
 #include "runtime/packing.h"
 #include "runtime/weights.h"
+#include "tests/unit/memory_checkpoint.h"
 
 namespace mkrt {
 namespace {
-
-// A checkpoint in memory: tensors of random bits.
-struct Memory {
-  Checkpoint checkpoint;
-  std::vector<std::vector<std::byte>> storage;
-
-  explicit Memory(const std::vector<StoredTensor>& tensors) {
-    std::mt19937 random(3);
-    for (StoredTensor t : tensors) {
-      uint64_t bytes = t.dtype == "F32" ? 4 : 2;
-      for (int64_t size : t.shape) bytes *= static_cast<uint64_t>(size);
-      std::vector<std::byte>& data = storage.emplace_back(bytes);
-      for (std::byte& b : data) b = static_cast<std::byte>(random());
-      t.bytes = data;
-      checkpoint.tensors.push_back(t);
-    }
-  }
-};
 
 TEST_CASE("one k-step of the layout is the A operand of mma.m16n8k16") {
   // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": a_i of lane l, g = l / 4, t = l
