@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "codegen/bodies.h"
+#include "codegen/bodies_product.h"
 #include "codegen/device/bodies.h"
 #include "codegen/operands.h"
 #include "ir/values.h"
@@ -46,6 +47,12 @@ void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value
 
 }  // namespace
 
+void emit_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+  const TaskGrid& grid = grid_of(call);
+  if (grid.body == BodyKind::kFinish) return finish_ends(e, call, arguments);
+  if (multiplies(grid)) product_ends(e, call, arguments);
+}
+
 void emit_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
   if (grid.body == BodyKind::kExpert)
@@ -58,11 +65,11 @@ void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments
   if (grid.body == BodyKind::kProduct && may_pick(call.schedule.program))
     e.call("mkb_product_rows", {call.worker, arguments});
   if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
-  const auto above = [&](size_t size, uint32_t bound) {
-    return e.ir.CreateICmpUGT(e.load32(arguments, size), e.constant(bound));
-  };
-  e.if_then(above(offsetof(mk::ProductArgs, x_rows), mkrt::kFewTokens), [&] {
-    e.if_then(above(offsetof(mk::ProductArgs, parts), 0),
+  llvm::Value *rows = e.load32(arguments, offsetof(mk::ProductArgs, x_rows)),
+              *parts =
+                  e.load32(call.record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, parts));
+  e.if_then(e.ir.CreateICmpUGT(rows, e.constant(mkrt::kFewTokens)), [&] {
+    e.if_then(e.ir.CreateICmpUGT(parts, e.constant(0)),
               [&] { e.call("mkb_product_squares", {call.worker, arguments}); });
   });
 }

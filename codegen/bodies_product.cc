@@ -1,60 +1,67 @@
 #include "codegen/bodies_product.h"
 
 #include <cstddef>
+#include <functional>
 
 #include "codegen/bodies_fields.h"
 #include "codegen/device/bodies.h"
 #include "codegen/operands.h"
+#include "ir/values.h"
 
 namespace mkc {
 namespace {
 
+using Args = mk::ProductArgs;
+using Ends = mk::ProductEnds;
+
+llvm::Value* of_record(Fields& f, size_t field) {
+  return f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + field);
+}
+
 // Of a product, or of the product of an expert. Sizes are the record's, so that products share their code.
 void fill_product(Fields& f, llvm::Value* tokens) {
-  using A = mk::ProductArgs;
   using P = mkrt::MkProduct;
-  const Bases& bases = f.call.bases;
   const auto cols = static_cast<uint32_t>(f.tensor("weight").shape.back().constant());
   const std::string& x = multiplied_rows(f.grid())->role;
-  f.set_operand(offsetof(A, x), x);
-  f.set_operand(offsetof(A, norm), "norm");
-  f.set_optional(offsetof(A, squares), bases.workspace, "squares");
-  f.set_operand(offsetof(A, out), "out", true);
-  f.set_operand(offsetof(A, sums), "sums", true);
-  f.set_next(offsetof(A, next));
-  f.set_optional(offsetof(A, bias), bases.weights, "bias");
-  f.set_optional(offsetof(A, residual), bases.workspace, "residual");
-  f.set_optional(offsetof(A, best_value), bases.workspace, "best_value", true);
-  f.set_optional(offsetof(A, best_index), bases.workspace, "best_index", true);
-  for (auto [to, from] : {std::pair{offsetof(A, rows), offsetof(P, rows)},
-                          {offsetof(A, cols), offsetof(P, cols)},
-                          {offsetof(A, out_cols), offsetof(P, out_cols)},
-                          {offsetof(A, strips), offsetof(P, strips)},
-                          {offsetof(A, tiles), offsetof(P, tiles)},
-                          {offsetof(A, tail_cols), offsetof(P, tail_cols)},
-                          {offsetof(A, silu_mul), offsetof(P, silu_mul)},
-                          {offsetof(A, eps), offsetof(P, eps)},
-                          {offsetof(A, parts), offsetof(P, parts)},
-                          {offsetof(A, out_rounded), offsetof(P, out_rounded)},
-                          {offsetof(A, picks), offsetof(P, picks)}})
-    f.set(to, f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + from));
-  f.set(offsetof(A, tokens), tokens);
-  f.set(offsetof(A, column_parts), column_parts(f.grid()));
-  f.set(offsetof(A, normed), find_operand(f.grid(), "norm") != nullptr);
-  f.set(offsetof(A, rounded), f.tensor(x).dtype == DType::bf16);
-  f.set(offsetof(A, padding), static_cast<int64_t>(mk::padding_of(cols)));
-  f.set(offsetof(A, wide_from), wide_from(f.call.schedule, f.call.grid, f.call.engines));
+  f.set_operand(offsetof(Args, x), x);
+  f.set_operand(offsetof(Args, norm), "norm");
+  for (auto [to, from] : {std::pair{offsetof(Args, cols), offsetof(P, cols)},
+                          {offsetof(Args, strips), offsetof(P, strips)},
+                          {offsetof(Args, tiles), offsetof(P, tiles)},
+                          {offsetof(Args, tail_cols), offsetof(P, tail_cols)}})
+    f.set(to, of_record(f, from));
+  f.set(offsetof(Args, tokens), tokens);
+  f.set(offsetof(Args, first_out), int64_t{0});
+  f.set(offsetof(Args, column_parts), column_parts(f.grid()));
+  f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
+  f.set(offsetof(Args, rounded), f.tensor(x).dtype == DType::bf16);
+  f.set(offsetof(Args, gathers), int64_t{0});
+  f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols)));
+  f.set(offsetof(Args, many_strips), many_strips(f.call.engines));
+  f.set(offsetof(Args, wide_from), wide_from(f.call.schedule, f.call.grid, f.call.engines));
+}
+
+// Has the first lane of each warp fill what the ends of strips need; `depth`: of a segment's tasks, or of
+// what runs inline behind them.
+void fill_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments, int64_t depth,
+               const std::function<void(Fields&)>& fill) {
+  Fields f{e, call, e.call("mkd_product_ends", e.shared_ptr, {call.worker, e.constant(depth)})};
+  e.ir.CreateStore(f.base, e.at(arguments, offsetof(Args, ends)));
+  llvm::Value* thread = e.load32(call.worker, offsetof(mk::Worker, thread));
+  llvm::Value* lane = e.ir.CreateURem(thread, e.constant(mk::kWarpLanes));
+  e.if_then(e.ir.CreateICmpEQ(lane, e.constant(0)), [&] { fill(f); });
+  e.call("mkd_warp_sync", {});
 }
 
 }  // namespace
 
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
-  Fields f{e, call, e.local(sizeof(mk::ProductArgs))};
+  Fields f{e, call, e.local(sizeof(Args))};
   fill_product(f, call.tokens);
-  f.set(offsetof(mk::ProductArgs, x_rows), e.value(f.tensor("x").shape[0]));
+  f.set(offsetof(Args, x_rows), e.value(f.tensor("x").shape[0]));
   if (may_pick(call.schedule.program)) {
-    f.set_list(offsetof(mk::ProductArgs, q_len), "q_len");
-    f.set_list(offsetof(mk::ProductArgs, first_row), "first_row");
+    f.set_list(offsetof(Args, q_len), "q_len");
+    f.set_list(offsetof(Args, first_row), "first_row");
   }
   return f.base;
 }
@@ -66,7 +73,7 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   const Expr& rows = f.tensor("out", true).shape[0];
   llvm::Value* tokens = e.value(floor_div(rows, int_attr(f.grid().attrs, "top_k", 1)));
   fill_product(f, tokens);
-  f.set(offsetof(mk::ProductArgs, x_rows), tokens);
+  f.set(offsetof(Args, x_rows), tokens);
   f.set_operand(offsetof(A, expert), "expert");
   f.set_operand(offsetof(A, slot_rows), "slot_rows");
   f.set_operand(offsetof(A, slot_begin), "slot_begin");
@@ -77,30 +84,59 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
+void product_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+  using P = mkrt::MkProduct;
+  const Bases& bases = call.bases;
+  fill_ends(e, call, arguments, 0, [&](Fields& f) {
+    f.set_optional(offsetof(Ends, squares), bases.workspace, "squares");
+    f.set_optional(offsetof(Ends, bias), bases.weights, "bias");
+    f.set_optional(offsetof(Ends, residual), bases.workspace, "residual");
+    f.set_operand(offsetof(Ends, out), "out", true);
+    f.set_operand(offsetof(Ends, sums), "sums", true);
+    f.set_next(offsetof(Ends, next));
+    f.set_optional(offsetof(Ends, best_value), bases.workspace, "best_value", true);
+    f.set_optional(offsetof(Ends, best_index), bases.workspace, "best_index", true);
+    for (auto [to, from] : {std::pair{offsetof(Ends, rows), offsetof(P, rows)},
+                            {offsetof(Ends, out_cols), offsetof(P, out_cols)},
+                            {offsetof(Ends, picks), offsetof(P, picks)},
+                            {offsetof(Ends, silu_mul), offsetof(P, silu_mul)},
+                            {offsetof(Ends, parts), offsetof(P, parts)},
+                            {offsetof(Ends, out_rounded), offsetof(P, out_rounded)},
+                            {offsetof(Ends, eps), offsetof(P, eps)}})
+      f.set(to, of_record(f, from));
+  });
+}
+
 // Sizes are constants: it shares its code with no other kind.
 llvm::Value* finish_arguments(Emitter& e, const BodyCall& call) {
-  using A = mk::ProductArgs;
-  Fields f{e, call, e.local(sizeof(A))};
-  const Tensor &sums = f.tensor("sums"), &out = f.tensor("out", true);
-  const bool scaled = find_operand(f.grid(), "squares");
-  f.set_operand(offsetof(A, sums), "sums");
-  f.set_operand(offsetof(A, squares), "squares");
-  f.set_operand(offsetof(A, bias), "bias");
-  f.set_operand(offsetof(A, residual), "residual");
-  f.set_operand(offsetof(A, out), "out", true);
-  f.set_next(offsetof(A, next));
-  f.set(offsetof(A, rows), f.extent(out, 1));
-  f.set(offsetof(A, out_cols), f.extent(out, 1));
-  f.set(offsetof(A, strips), f.extent(sums, 0));
-  f.set(offsetof(A, cols), int_attr(f.grid().attrs, "columns", 0));
-  f.set(offsetof(A, tokens), e.value(sums.shape[2]));
-  f.set(offsetof(A, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
-  f.set(offsetof(A, parts), scaled ? f.extent(f.tensor("squares"), 1) : 0);
-  f.set(offsetof(A, out_rounded), out.dtype == DType::bf16);
-  f.set(offsetof(A, picks), int64_t{0});
-  f.set(offsetof(A, rounded), int64_t{1});
-  f.set_float(offsetof(A, eps), float_attr(f.grid().attrs, "eps", 0));
+  Fields f{e, call, e.local(sizeof(Args))};
+  const Tensor& sums = f.tensor("sums");
+  f.set(offsetof(Args, strips), f.extent(sums, 0));
+  f.set(offsetof(Args, cols), int_attr(f.grid().attrs, "columns", 0));
+  f.set(offsetof(Args, tokens), e.value(sums.shape[2]));
+  f.set(offsetof(Args, first_out), int64_t{0});
+  f.set(offsetof(Args, rounded), int64_t{1});
+  f.set(offsetof(Args, gathers), int64_t{0});
   return f.base;
+}
+
+void finish_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+  fill_ends(e, call, arguments, 1, [&](Fields& f) {
+    const Tensor& out = f.tensor("out", true);
+    f.set_operand(offsetof(Ends, sums), "sums");
+    f.set_operand(offsetof(Ends, squares), "squares");
+    f.set_operand(offsetof(Ends, bias), "bias");
+    f.set_operand(offsetof(Ends, residual), "residual");
+    f.set_operand(offsetof(Ends, out), "out", true);
+    f.set_next(offsetof(Ends, next));
+    f.set(offsetof(Ends, rows), f.extent(out, 1));
+    f.set(offsetof(Ends, out_cols), f.extent(out, 1));
+    f.set(offsetof(Ends, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
+    f.set(offsetof(Ends, parts), find_operand(f.grid(), "squares") ? f.extent(f.tensor("squares"), 1) : 0);
+    f.set(offsetof(Ends, out_rounded), out.dtype == DType::bf16);
+    f.set(offsetof(Ends, picks), int64_t{0});
+    f.set_float(offsetof(Ends, eps), float_attr(f.grid().attrs, "eps", 0));
+  });
 }
 
 }  // namespace mkc

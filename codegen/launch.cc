@@ -101,6 +101,8 @@ void LaunchCode::each_step_by_role(const std::function<void()>& consume, const s
       },
       [&] {
         launch_.symbols = e_.local(sizeof(uint32_t) * mkrt::kMaxSymbols);
+        for (uint32_t i = 0; i < mkrt::kMaxSymbols; ++i)  // an undefined value would keep its register
+          e_.ir.CreateStore(e_.constant(0), e_.at(launch_.symbols, 4 * i));
         in_step([] {});
         each_step("mkd_loader_next_step",
                   {launch_.worker, bases.session, bases.step, launch_.symbols, place_of("T")}, load);

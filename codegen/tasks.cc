@@ -297,7 +297,9 @@ void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<ll
     task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), coords[i]);
   begin_task(record, task);
   e_.call("mkd_task_ready", {launch_.worker});
-  run_task(call, emit_arguments(e_, call), coords, {task, count});
+  llvm::Value* arguments = emit_arguments(e_, call);
+  emit_ends(e_, call, arguments);
+  run_task(call, arguments, coords, {task, count});
 }
 
 void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
@@ -347,11 +349,14 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   }
   const Share tasks = share(id, record, segment);
   const bool in_blocks = multiplies_in_blocks(grid(id));
-  const uint32_t strips = in_blocks ? mkrt::block_strips(static_cast<uint32_t>(elem_bytes(id))) : 1;
-  llvm::Value* most = e_.constant(strips);
-  if (const uint32_t wide = in_blocks ? wide_from(s_, id, engines_) : 0; wide != 0)
-    most = e_.ir.CreateSelect(e_.ir.CreateICmpUGE(call.tokens, e_.constant(wide)),
-                              e_.constant(mkrt::kWideStrips), most);
+  llvm::Value* most = e_.constant(1);
+  if (in_blocks) {
+    const auto bytes = static_cast<uint32_t>(elem_bytes(id));
+    most =
+        e_.ir.CreateSelect(e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kSomeTokens / 2)),
+                           e_.constant(mkrt::block_strips(mkrt::kSomeTokens, bytes, many_strips(engines_))),
+                           e_.constant(mkrt::block_strips(bytes)));
+  }
   const auto least = [&](llvm::Value* a, llvm::Value* b) {
     return e_.ir.CreateSelect(e_.ir.CreateICmpULT(a, b), a, b);
   };
@@ -376,6 +381,7 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
   const BodyCall call = body_call(id, record);
   look_up(id, record, "mkd_look_up");
   llvm::Value* arguments = emit_arguments(e_, call);
+  emit_ends(e_, call, arguments);
   emit_rows(e_, call, arguments);
   for_each_block(call, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
     begin_task(record, tasks.first);

@@ -28,22 +28,27 @@ constexpr uint32_t kChains = 8;
 //
 // Few tokens, and f32 weights: each consumer warp has a chain. A pass brings a block tile by tile, in each
 // tile strip by strip.
-// Some tokens, of 2-byte weights: the same. With more than half of them blocks are half as large, unless the
-// product is split.
-// Many tokens, of 2-byte weights: each warp has tokens. A pass brings a block chain by chain; a stage has a
-// tile's part of the chain, of all strips of the block one after the other.
-// More tokens, where warpgroups multiply: the same, of blocks of twice as many strips. Behind each such stage
-// comes one that the loader leaves empty, for the consumers' activations.
+// Some tokens, of 2-byte weights: the same; with more than half of them, of blocks of few strips.
+// Many tokens, of 2-byte weights: each warp has tokens, and some of a block's strips. A pass brings a block
+// chain by chain; a stage has a tile's part of the chain, of all strips one after the other, and where these
+// are few, those of the next tiles.
+// More tokens, where warpgroups multiply: the same, of a tile each. Behind each such stage comes one that the
+// loader leaves empty, for the consumers' activations.
 constexpr uint32_t kFewTokens = 8;     // that one matrix instruction takes
 constexpr uint32_t kSomeTokens = 32;   // that a warp with a chain takes at most
 constexpr uint32_t kManyTokens = 64;   // of a group
 constexpr uint32_t kWideTokens = 128;  // of a group, where warpgroups multiply
 constexpr uint32_t kGroupTokens = 16;  // of f32 weights
 constexpr uint32_t kBlockStrips = 4;   // of 2-byte weights; of f32 weights 1
-constexpr uint32_t kWideStrips = 8;    // where warpgroups multiply
-// `expert`: of the rows of an expert, which are few or many, as its body has registers for no more.
-__attribute__((always_inline)) constexpr bool is_many(uint32_t tokens, uint32_t elem_bytes, bool expert) {
-  return elem_bytes == 2 && tokens > (expert ? kFewTokens : kSomeTokens);
+constexpr uint32_t kManyStrips = 8;    // of many tokens, where its sums fit the registers; else as others
+constexpr uint32_t kSomeStrips = 2;    // of more than kSomeTokens / 2 tokens
+// `strips`: of a block. Of an expert's rows, which are few or many, as its body has registers for no more,
+// they do not matter.
+constexpr uint32_t kExpert = ~0u;
+__attribute__((always_inline)) constexpr bool is_many(uint32_t tokens, uint32_t elem_bytes, uint32_t strips) {
+  if (elem_bytes != 2) return false;
+  if (strips == kExpert) return tokens > kFewTokens;
+  return tokens > kSomeTokens || (tokens > kSomeTokens / 2 && strips > kSomeStrips);
 }
 // `wide_from`: the tokens from which on warpgroups multiply; 0: they never do.
 __attribute__((always_inline)) constexpr bool is_wide(uint32_t tokens, uint32_t wide_from) {
@@ -52,10 +57,14 @@ __attribute__((always_inline)) constexpr bool is_wide(uint32_t tokens, uint32_t 
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t elem_bytes) {
   return elem_bytes == 4 ? 1 : kBlockStrips;
 }
-
-// Of a product that is not split, and too few tokens for is_many().
-__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, uint32_t elem_bytes) {
-  return block_strips(elem_bytes) / (elem_bytes == 2 && tokens > kSomeTokens / 2 ? 2 : 1);
+// Of a product of so many tokens, that of no expert; `many`: of a block of many tokens.
+__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, uint32_t elem_bytes,
+                                                               uint32_t many) {
+  return elem_bytes == 2 && tokens > kSomeTokens / 2 ? many : block_strips(elem_bytes);
+}
+// How many tiles' parts of a chain a stage has of many tokens, where a block has so many strips.
+__attribute__((always_inline)) constexpr uint32_t many_tiles(uint32_t strips) {
+  return kManyStrips / strips;
 }
 
 struct PackedShape {

@@ -28,7 +28,7 @@ struct Change {
 std::vector<Change> split_changes(const TaskProgram& program, const Asked& asked,
                                   const std::vector<int64_t>& parts, uint32_t uneven_among = 0);
 
-// Warpgroups from 33, 17 or 9 tokens on, where some product may go by them.
+// Warpgroups from the least number of tokens on, where some product may go by them.
 std::vector<Change> wide_changes(const TaskProgram& program, const Asked& asked);
 
 // Rings of 5/6 and 2/3 of a machine's stages: less run-ahead keeps loaders of many workers nearer together.

@@ -143,7 +143,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.wgmma_bytes_per_ns = read.positive("wgmma_bytes_per_ns");
   m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
   m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");
-  m.mma32_bytes_per_ns = read.positive("mma32_bytes_per_ns");
+  m.mma_per_ns = read.positive("mma_per_ns");
   m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");
   m.attend_bytes_per_ns = read.positive("attend_bytes_per_ns");
 

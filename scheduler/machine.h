@@ -51,7 +51,8 @@ struct Machine {
   // Weight bytes that one worker's consumers multiply with them, by the product's variant: of 8 tokens (of
   // f32 weights one) by matrix instructions; f32 weights in groups of up to 16, their loads included.
   double wgmma_bytes_per_ns = 0;  // of a block, 128 tokens at a time by warpgroups
-  double mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, mma32_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
+  double mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
+  double mma_per_ns = 0;  // multiply-adds of one worker by mma.sync
   double attend_bytes_per_ns =
       0;  // keys and values that one worker goes through, for one block of query rows
 };

@@ -78,31 +78,42 @@ struct Variant {
   double bytes_per_ns, x_rows, activations_ns;
   uint32_t strips, x_bytes = mkrt::kStageBytes;
   double least_ns = 0;    // of a tile of all strips: what its loads take
+  double barrier_ns = 0;  // of the same
   uint32_t finishes = 1;  // of a pass, one after the other
 };
 
-// Of many tokens a warp has 8: weights are read from shared memory by as many warps as there are eights, and
-// the others load the same activations for other strips.
+// Tokens times strips whose ends take reduce_ns: estimate, of about 40 instructions for each of their rows.
+constexpr int64_t kEndsTogether = 128;
+
+// Of many tokens a warp has 16. A block's part of a tile is multiplied, and read from shared memory, by each
+// group of warps that have the same tokens; activations are put there once, and read by each warp of a group.
+// All comes through shared memory, into which the copies go too.
 Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
-  constexpr uint32_t warps = mkrt::kConsumerWarps;
-  const uint32_t eights = tokens <= 16 ? 2 : tokens <= 32 ? 4 : warps;
-  const uint32_t sides = std::min(warps / eights, strips);
-  return {mkrt::kManyTokens,
-          std::min(m.mma8_bytes_per_ns, m.shared_bytes_per_ns / eights),
-          static_cast<double>(eights * sides * mkrt::kFewTokens),
-          m.activations_ns,
-          strips,
-          mkrt::kStageBytes / mkrt::kChains};
+  constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kChains;
+  const int64_t pass = std::min<int64_t>(tokens, mkrt::kManyTokens);
+  const uint32_t groups = pass <= 16 ? 1 : pass <= 32 ? 2 : 4, sides = std::min(warps / groups, strips);
+  const double x_bytes = static_cast<double>(pass * part / kTileRows);
+  const double shared_bytes = strips * part * (groups + 1.0) + x_bytes * (sides + 1.0);
+  const double shared_ns = shared_bytes / m.shared_bytes_per_ns;
+  const double mma_ns = strips * part / 2 * groups * 16.0 / (m.mma_per_ns * groups * sides / warps);
+  Variant v{mkrt::kManyTokens,
+            strips * part / std::max(shared_ns, mma_ns),
+            static_cast<double>(pass),
+            m.activations_ns,
+            strips,
+            part};
+  v.least_ns = m.l2_ns;
+  v.barrier_ns = m.barrier_ns;
+  v.finishes = static_cast<uint32_t>(ceil_of(strips * pass, kEndsTogether));
+  return v;
 }
 
 // Of some tokens one or two of a tile's four loads of activations are under way.
-Variant some(const Machine& m, int64_t tokens, uint32_t strips, uint32_t parts) {
+Variant some(const Machine& m, int64_t tokens, uint32_t strips) {
   const bool half = tokens <= mkrt::kSomeTokens / 2;
-  const uint32_t together =
-      parts > 1 ? strips : std::min(strips, mkrt::block_strips(static_cast<uint32_t>(tokens), 2));
   const auto rows = static_cast<double>(ceil_of(tokens, mkrt::kFewTokens) * mkrt::kFewTokens);
-  Variant v{mkrt::kSomeTokens, half ? m.mma16_bytes_per_ns : m.mma32_bytes_per_ns, rows, m.activations_ns,
-            together};
+  const double rate = half ? m.mma16_bytes_per_ns : 2 * m.mma_per_ns / mkrt::kSomeTokens;
+  Variant v{mkrt::kSomeTokens, rate, rows, m.activations_ns, strips};
   v.least_ns = (half ? 2 : 4) * m.l2_ns;
   v.finishes = strips;
   return v;
@@ -132,14 +143,14 @@ void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
   variant.activations_ns *= parts;
 }
 
-Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint32_t strips, uint32_t parts,
-                   bool expert) {
+Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint32_t strips, bool expert) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kGroupTokens));
   if (weight_bytes == 4 && tokens > 1) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0, strips};
   if (tokens <= mkrt::kFewTokens)
     return {mkrt::kFewTokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
-  return mkrt::is_many(static_cast<uint32_t>(tokens), 2, expert) ? many(m, tokens, strips)
-                                                                 : some(m, tokens, strips, parts);
+  return mkrt::is_many(static_cast<uint32_t>(tokens), 2, expert ? mkrt::kExpert : strips)
+             ? many(m, tokens, strips)
+             : some(m, tokens, strips);
 }
 
 // That a task of a part leaves.
@@ -168,9 +179,9 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     const TaskGrid& grid = program.grids[g];
     if (!multiplies_in_blocks(grid)) continue;
     const DType weight = program.tensors[find_operand(grid, "weight")->tensor].dtype;
-    blocks_[g.index] = goes_wide(machine, program, grid, tokens_of(step, grid))
-                           ? mkrt::kWideStrips
-                           : mkrt::block_strips(static_cast<uint32_t>(dtype_bytes(weight)));
+    blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)),
+                                          static_cast<uint32_t>(dtype_bytes(weight)),
+                                          machine.warpgroups ? mkrt::kManyStrips : mkrt::kBlockStrips);
   }
 }
 
@@ -207,7 +218,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const auto parts = static_cast<uint32_t>(column_parts(g));
   Variant variant = goes_wide(machine_, program, g, tokens)
                         ? wide(machine_, tokens, strips)
-                        : variant_of(machine_, tokens, element, strips, parts, g.body == BodyKind::kExpert);
+                        : variant_of(machine_, tokens, element, strips, g.body == BodyKind::kExpert);
   const bool norm = find_operand(g, "norm") != nullptr;
   const auto strip_bytes = static_cast<int64_t>(shape.strip_bytes / parts);
 
@@ -223,9 +234,9 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const double x_rows = variant.x_rows + (norm ? 1 : 0);
   if (activations.dtype == DType::bf16 && variant.activations_ns > 0)
     variant.activations_ns = machine_.rounded_ns;
-  const bool ahead = variant.group < mkrt::kManyTokens;  // a tile's while the one before is multiplied
-  if (!ahead) variant.activations_ns += machine_.l2_ns;
-  if (ahead && parts > 1) take_sides(variant, parts, strips);
+  const bool by_groups = variant.group == mkrt::kWideTokens;
+  variant.activations_ns += variant.barrier_ns + (by_groups ? machine_.l2_ns : 0);
+  if (variant.group <= mkrt::kSomeTokens && parts > 1) take_sides(variant, parts, strips);
   const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / variant.strips;
   const double x_ns = variant.activations_ns / variant.x_bytes / variant.strips;
   // By instructions, by what the loads take, or by what a weight's byte takes of L2, of which the stream has
@@ -245,7 +256,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
                                      evaluate(program.tensors[squares->tensor].shape[1], {}));
   if (norm_bytes > 0) work.start_ns += machine_.fetch_ns + norm_bytes / l2_rate(grid);
   if (expert) work.lookup_ns = machine_.fetch_ns;  // where the rows of slots are
-  work.pass_ns = ahead ? machine_.l2_ns : 0;
+  work.pass_ns = by_groups ? 0 : machine_.l2_ns;
   work.pass_ns += parts > 1 ? sums_bytes(g, tokens) * strips / work.passes / l2_rate(grid)
                             : variant.finishes * machine_.reduce_ns;
   work.end_ns = machine_.task_ns + machine_.barrier_ns;

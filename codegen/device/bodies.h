@@ -36,13 +36,10 @@ MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool rounded) {
     out[i] = v;
 }
 
-// x [T, cols], norm [cols] or null, bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
-// or null. Activations f32, row-major; x that are rounded are bf16, and have been multiplied with the norm:
-// squares [T, parts] or null are its sums of squares. Of a product that is split its parts write, and what
-// finishes it reads, sums [strips, kChains, T, kStripRows].
-struct ProductArgs {
-  AS1 const f32* x;
-  AS1 const f32* norm;
+// What becomes of a product's sums: bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
+// or null. x that are rounded have sums of squares, squares [T, parts] or null. Of a product that is split
+// its parts write, and what finishes it reads, sums [strips, kChains, T, kStripRows].
+struct ProductEnds {
   AS1 const f32* squares;
   AS1 const f32* bias;
   AS1 const f32* residual;
@@ -51,23 +48,35 @@ struct ProductArgs {
   NextArgs next;
   AS1 f32* best_value;
   AS1 u32* best_index;
-  u32 rows, cols, out_cols, strips;
+  u32 rows, out_cols;
+  u32 picks;        // as many rows of x are picked as out has (mkb_product_rows)
+  u32 silu_mul;     // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  u32 parts;        // of a row of x, whose sums of squares are given; 0: they are not
+  u32 out_rounded;  // out is bf16
+  f32 eps;          // of the norm
+};
+
+// x [T, cols], norm [cols] or null. Activations f32, row-major; x that are rounded are bf16, and have been
+// multiplied with the norm. What only ends of strips need is in shared memory: registers are for sums.
+struct ProductArgs {
+  AS1 const f32* x;
+  AS1 const f32* norm;
+  AS3 const ProductEnds* ends;
+  u32 cols, strips;
   u32 tiles, tail_cols;      // of a strip; columns of its last tile
-  u32 tokens;                // rows of out
+  u32 tokens;                // rows of out,
+  u32 first_out;             // from this one on
   u32 x_rows;                // the step's tokens
-  u32 picks;                 // as many rows are picked as out has (mkb_product_rows), by
   AS3 const u32* q_len;      // the tokens of each request,
-  AS3 const u32* first_row;  // and the first of them
-  u32 silu_mul;              // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
-  u32 parts;                 // of a row of x, whose sums of squares are given; 0: they are not
-  u32 out_rounded;           // out is bf16
+  AS3 const u32* first_row;  // and the first of them, by which rows are picked
   // Constants of the code.
   u32 column_parts;  // that share out the chains
+  u32 many_strips;   // of a block of many tokens
   u32 wide_from;     // tokens from which on warpgroups multiply; 0: never
   u32 normed;        // there is a norm
   u32 rounded;       // x is bf16
+  u32 gathers;       // an expert's: its rows of x are picked
   u32 padding;       // Padding
-  f32 eps;
 };
 
 // Where the keys and values of the requests lie: pages of 1 << page_shift positions, at least 16. Strides in
@@ -143,7 +152,7 @@ struct RouteArgs {
 };
 
 // The product of each slot's rows with its expert's weights. `product`: its weight is [experts][rows, cols],
-// its out [rows, out_cols], its tokens the step's; it picks nothing, and has no bias, residual, next or best.
+// its out [rows, out_cols], its tokens the step's; it has no bias, residual, next or best, and picks nothing.
 // token [rows]: the row of product.x of each row, if `picks`; else product.x is [rows, cols]. The rest as
 // route writes it.
 struct ExpertArgs {
@@ -207,6 +216,8 @@ void mkd_load_list(Worker*, AS1 const MkStep*, u32 number, u32 list, u32 count);
 void mkd_set_element(Worker*, u32 list, u32 index, u32 value);
 void mkd_sum_list(Worker*, u32 list, u32 count);
 AS3 u32* mkd_list(Worker*, u32 list);
+AS3 ProductEnds* mkd_product_ends(Worker*, u32 depth);
+void mkd_warp_sync();
 void mkd_lists_made(Worker*);
 bool mkd_await_lists(Worker*, u32 number);
 u32 mkd_element(Worker*, u32 list, u32 index);

@@ -196,7 +196,10 @@ MK_INLINE u64 find(const Worker& w, const Row& row, const Search& s, AS1 const M
     if (left == digits) {
       u64 all = 0;
       for (u32 digit = 0; digit < kDigits; ++digit) all += bins.total[digit];
-      if (s.goal == Goal::kTotal) return all;
+      if (s.goal == Goal::kTotal) {
+        prefix = all;
+        break;
+      }
       target = target_of(s.goal, p, step, all);
     }
     u32 digit = kDigits - 1;

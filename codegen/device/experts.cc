@@ -12,7 +12,8 @@ struct Scratch : ProductScratch {
   MK_INLINE explicit Scratch(const Worker& w)
       : ProductScratch(w), begin((AS3 uint16_t*)(picked + kMaxTokens * kMaxTopK)) {}
 };
-static_assert((kPartials + kMaxTokens + kBlockSums) * 4 + kMaxTokens * kMaxTopK + (kMaxExperts + 1) * 2 <=
+static_assert(kEndsBytes + (kPartials + kMaxTokens + kBlockSums) * 4 + kMaxTokens * kMaxTopK +
+                  (kMaxExperts + 1) * 2 <=
               kScratchBytes);
 
 // Row `row` of an array of rows of f32, or bf16 where they are rounded.
@@ -27,11 +28,11 @@ template <class W>
 MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 slot) {
   const Scratch s(w);
   const u32 strip = block * a.strips;
-  ProductArgs p = a.product;
+  ProductArgs p = renewed(a.product);
   p.tokens = least((u32)s.begin[slot + 1] - s.begin[slot], a.product.tokens);
   const u32 begin = least(s.begin[slot], a.rows - p.tokens);
-  p.out = row_at(p.out, begin, p.out_cols, p.out_rounded);
-  p.picks = a.picks;
+  p.first_out = begin;
+  p.gathers = a.picks;
   if (!a.picks) p.x = row_at(p.x, begin, p.cols, p.rounded);
   ProductInput in(w, p);
   in.picked += begin;

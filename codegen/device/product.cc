@@ -5,9 +5,19 @@ namespace mk {
 
 using Scratch = ProductScratch;
 
+// Where the ends of a warp's products are, or at depth 1 of what runs inline behind them. Its first lane may
+// fill them, and all may read them behind the next mkd_warp_sync().
+MK_BODY AS3 ProductEnds* mkd_product_ends(Worker* w, u32 depth) {
+  mk_warp_sync();
+  return (AS3 ProductEnds*)w->scratch() + depth * kConsumerWarps + w->warp();
+}
+MK_BODY void mkd_warp_sync() {
+  mk_warp_sync();
+}
+
 // Which rows of x are multiplied: all, or the last of each request. Once before the first strip of a segment.
 MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
-  if (!a->picks) return;
+  if (!a->ends->picks) return;
   const u32 i = w->thread;
   if (i < a->tokens)
     Scratch(*w).picked[i] = (uint8_t)(a->tokens == a->x_rows ? i : a->first_row[i] + a->q_len[i] - 1);
@@ -40,23 +50,28 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
 // adds them up beside its strips.
 MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   const ProductInput in(*w, *a);
+  AS1 const f32* squares = a->ends->squares;
+  const u32 parts = a->ends->parts;
   for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) {
     const u32 row = in.row_of(token);
     f32 sum = 0;
-    for (u32 i = w->lane(); i < a->parts; i += kWarpLanes) sum += a->squares[row * a->parts + i];
+    for (u32 i = w->lane(); i < parts; i += kWarpLanes) sum += squares[row * parts + i];
     leave_scale(*w, *a, row, sum);
   }
   consumer_barrier();
 }
 
 MK_BODY void mkb_product_f32(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
-  multiply_strips<F32>(*w, ProductInput(*w, *a), strip, strips);
+  const ProductArgs args = renewed(*a);
+  multiply_strips<F32>(*w, ProductInput(*w, args), strip, strips);
 }
 MK_BODY void mkb_product_bf16(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
-  multiply_strips<Bf16>(*w, ProductInput(*w, *a), strip, strips);
+  const ProductArgs args = renewed(*a);
+  multiply_strips<Bf16>(*w, ProductInput(*w, args), strip, strips);
 }
 MK_BODY void mkb_product_f16(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
-  multiply_strips<F16>(*w, ProductInput(*w, *a), strip, strips);
+  const ProductArgs args = renewed(*a);
+  multiply_strips<F16>(*w, ProductInput(*w, args), strip, strips);
 }
 
 }  // namespace mk

@@ -17,11 +17,12 @@ struct Beside {
 // Issues loads; `there`: whether there is such a row.
 MK_INLINE Beside load_beside(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there) {
   Beside b;
+  AS3 const ProductEnds& e = *a.ends;
   const u32 col = strip * kStripRows + row;
-  if (!there || col >= a.rows) return b;
-  if (a.bias) b.bias = a.bias[col];
-  if (a.residual) b.residual = a.residual[token * a.out_cols + col];
-  if (a.next.norm) b.norm = a.next.norm[col];
+  if (!there || col >= e.rows) return b;
+  if (e.bias) b.bias = e.bias[col];
+  if (e.residual) b.residual = e.residual[token * e.out_cols + col];
+  if (e.next.norm) b.norm = e.next.norm[col];
   return b;
 }
 
@@ -29,42 +30,44 @@ MK_INLINE Beside load_beside(const ProductArgs& a, u32 strip, u32 token, u32 row
 template <class Sum>
 MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale, const Beside& beside,
                      const Sum& sum) {
-  if (a.silu_mul) {
+  AS3 const ProductEnds& e = *a.ends;
+  const u64 out_row = (u64)(a.first_out + token) * e.out_cols;
+  if (e.silu_mul) {
     const u32 col = strip * (kStripRows / 2) + row;
-    if (row < kStripRows / 2 && col < a.out_cols)
-      store_out(a.out, token * a.out_cols + col, silu(sum(row) * scale) * (sum(row + 8) * scale),
-                a.out_rounded);
+    if (row < kStripRows / 2 && col < e.out_cols)
+      store_out(e.out, out_row + col, silu(sum(row) * scale) * (sum(row + 8) * scale), e.out_rounded);
     return 0;
   }
   const u32 col = strip * kStripRows + row;
-  if (col >= a.rows) return 0;
+  if (col >= e.rows) return 0;
   // In one: left apart, the assembler may join them in the code for some numbers of tokens and not for
   // others.
   const f32 v = __builtin_fmaf(sum(row), scale, beside.bias + beside.residual);
-  store_out(a.out, token * a.out_cols + col, v, a.out_rounded);
+  store_out(e.out, out_row + col, v, e.out_rounded);
   return v;
 }
 
 // By whole warps, of which 16 lanes have the rows of a strip for a token; others' are not `there`.
 MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm, f32 v) {
-  if (!a.next.norm) return;
+  AS3 const ProductEnds& e = *a.ends;
+  if (!e.next.norm) return;
   const u32 col = strip * kStripRows + row;
-  if (there && col < a.rows) Bf16::store(a.next.rounded + (token * a.out_cols + col) * Bf16::bytes, v * norm);
+  if (there && col < e.rows) Bf16::store(e.next.rounded + (token * e.out_cols + col) * Bf16::bytes, v * norm);
   f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
   MK_UNROLL
   for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
-  if (there && row == 0) a.next.squares[token * a.strips + strip] = sum;
+  if (there && row == 0) e.next.squares[token * a.strips + strip] = sum;
 }
 
 // The greatest logit of a strip and token, the lowest row on ties. `value`: of the rows.
 MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, AS3 const f32* value) {
-  const u32 rows = least(a.rows - strip * kStripRows, kStripRows);
+  const u32 rows = least(a.ends->rows - strip * kStripRows, kStripRows);
   u32 best = 0;
   for (u32 row = 1; row < rows; ++row)
     if (plain_logit(value[row]) > plain_logit(value[best])) best = row;
   const u32 at = token * a.strips + strip;
-  a.best_value[at] = value[best];
-  a.best_index[at] = strip * kStripRows + best;
+  a.ends->best_value[at] = value[best];
+  a.ends->best_index[at] = strip * kStripRows + best;
 }
 
 }  // namespace mk

@@ -1,6 +1,5 @@
-// Products of many tokens: each consumer warp has 8 tokens, so that no other loads their activations, and
-// multiplies them with the strips of a block. Of fewer than 8 times 8 tokens several warps have the same
-// ones, and share out the strips.
+// Products of many tokens: what a pass multiplies of a chain's part of a tile comes to shared memory once for
+// all strips of a block, and a consumer warp multiplies 16 of the tokens with some of the strips.
 //
 // A lane adds up a chain's products in the registers of the matrix instruction, and then the chains, as the
 // warps of few tokens do it together: bits are the same.
@@ -10,94 +9,150 @@
 
 namespace mk {
 
-// Accumulators of the strips of a block, of which the first is at work. They take turns by moving through
-// registers, which have no index at run time: one piece of code serves all strips.
-template <class Accumulator, u32 Strips>
-struct Turns {
-  Accumulator sums[Strips];
-  MK_INLINE void clear() {
+constexpr u32 kRowBytes = 128;  // of a token, of a chain's part of a tile
+constexpr u32 kPieceBytes = 16;
+constexpr u32 kPieces = kRowBytes / kPieceBytes;
+constexpr u32 kWarpTokens = 16;
+constexpr u32 kManyBytes = kManyTokens * kRowBytes;
+static_assert(2 * kManyBytes <= kPartials * sizeof(f32));
+
+// A thread's part of what the consumers bring to shared memory: one piece of each of some tokens.
+template <u32 Tokens>
+struct Pieces {
+  static constexpr u32 count = Tokens * kPieces / kConsumerThreads;
+  static constexpr u32 apart = kConsumerThreads / kPieces;  // tokens
+  XRows x;
+  u32 row[count];
+  u32x4 bits[count];
+
+  template <class In>
+  MK_INLINE Pieces(const Worker& w, const In& in, u32 first) : x(in.x) {
     MK_UNROLL
-    for (Accumulator& a : sums) a.clear();
+    for (u32 i = 0; i < count; ++i) row[i] = in.row_of(first + w.thread / kPieces + i * apart);
   }
-  // After as many calls as there are strips each is at its place again.
-  MK_INLINE void next() {
-    const Accumulator first = sums[0];
+  // Of `steps` k-steps from a column on; in the place of others is the first, as behind them may be nothing.
+  template <class W>
+  MK_INLINE void load(const Worker& w, u32 col, u32 steps) {
+    const u32 piece = w.thread % kPieces;
     MK_UNROLL
-    for (u32 i = 0; i + 1 < Strips; ++i) sums[i] = sums[i + 1];
-    sums[Strips - 1] = first;
+    for (u32 i = 0; i < count; ++i) bits[i] = x.piece<W>(row[i], col + (piece < 2 * steps ? piece * 8 : 0));
+  }
+  // Calls store(token, piece, bits) for each.
+  template <class Store>
+  MK_INLINE void each(const Worker& w, const Store& store) const {
+    MK_UNROLL
+    for (u32 i = 0; i < count; ++i) store(w.thread / kPieces + i * apart, w.thread % kPieces, bits[i]);
   }
 };
 
-// What a warp multiplies of a pass over `strips` strips: tokens [token, token + 8), and strips first, first +
-// apart, ... as many as `count`.
+// What a warp multiplies of a pass over `strips` of at most Strips strips: tokens [token, token + 16) of the
+// pass, and strips first, first + apart, ... as many as `count`.
+template <u32 Strips>
 struct ManyShare {
+  static constexpr u32 most = Strips * kManyTokens / kWarpTokens / kConsumerWarps;
   u32 token, first, apart, count;
-  MK_INLINE ManyShare(const Worker& w, u32 pass_begin, u32 tokens, u32 strips) {
-    const u32 left = tokens - pass_begin, warps = left <= 2 * kFewTokens ? 2 : left <= 4 * kFewTokens ? 4 : 8;
-    token = pass_begin + w.warp() % warps * kFewTokens;
-    first = w.warp() / warps;
-    apart = kConsumerWarps / warps;
+  MK_INLINE ManyShare(const Worker& w, u32 tokens, u32 strips) {
+    const u32 groups = tokens <= kWarpTokens ? 1 : tokens <= 2 * kWarpTokens ? 2 : 4;
+    token = w.warp() % groups * kWarpTokens;
+    first = w.warp() / groups;
+    apart = kConsumerWarps / groups;
     count = token < tokens && first < strips ? (strips - first + apart - 1) / apart : 0;
   }
 };
 
-// Drains the stages of a pass over chains [first, first + chains) for a warp's share. Calls each(chain, sums)
-// with the sums of each chain, of all strips that a share may have.
-template <class W, class In, class Each>
-MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, const ManyShare& share, u32 first,
-                            u32 chains, const Each& each) {
-  using Sums = Mma<W>;
+// The activations of a pass, in one of two places in turn: a token's row after the other's, of which piece i
+// lies at i ^ token % 4 * 2, so that neither side's accesses meet in a bank.
+struct ManyRows {
+  AS3 char* base;
+  MK_INLINE ManyRows(const Worker& w, u32 turn)
+      : base((AS3 char*)ProductScratch(w).partial + turn % 2 * kManyBytes) {}
+  MK_INLINE AS3 char* at(u32 token, u32 piece) const {
+    return base + token * kRowBytes + (piece ^ token % 4 * 2) * kPieceBytes;
+  }
+  // What a lane multiplies of a k-step, for 16 tokens.
+  template <class W>
+  MK_INLINE typename Mma<W, 2>::Operand operand(u32 lane, u32 token, u32 step) const {
+    typename Mma<W, 2>::Operand o;
+    MK_UNROLL
+    for (u32 n = 0; n < 2; ++n)
+      o.x[n] = *(AS3 const u32x2*)(at(token + n * kFewTokens + lane / 4, step * 2 + lane % 4 / 2) +
+                                   lane % 2 * (kPieceBytes / 2));
+    return o;
+  }
+};
+
+// Drains the stages of a pass from token `pass` on over chains [first, first + chains) of `strips` strips.
+// Calls each(chain, sums) with the sums of each chain, of all strips that a share may have.
+template <class W, u32 Strips, class In, class Each>
+MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 pass, u32 strips,
+                            const ManyShare<Strips>& share, u32 first, u32 chains, const Each& each) {
+  using Sums = Mma<W, 2>;
   using Shape = Chains<W>;
-  const typename Sums::template Rows<In> rows(w.lane(), in, share.token);
+  static_assert(Shape::full_cols * W::bytes == kRowBytes);
+  const u32 together = many_tiles(strips), tiles = a.tiles;
+  Pieces<kManyTokens> x(w, in, pass);
+  const auto load = [&](u32 chain, u32 tile) {
+    x.template load<W>(w, Shape::col(a, chain, tile), Shape::steps(a, tile));
+  };
+  load(first, 0);
+  u32 turn = 0;
   MK_ROLLED
   for (u32 chain = first; chain < first + chains; ++chain) {
-    Sums part[kBlockStrips];
+    Sums part[ManyShare<Strips>::most];
     MK_UNROLL
     for (Sums& p : part) p.clear();
+    AS3 const u32x4* stage = nullptr;
     MK_ROLLED
-    for (u32 tile = 0; tile < a.tiles; ++tile) {
-      const u32 steps = Shape::steps(a, tile), col = Shape::col(a, chain, tile);
-      typename Sums::Operand x[Shape::full_steps];
-      Shape::template load<Sums>(w.lane(), rows, col, steps, x);
-      AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.lane();
+    for (u32 tile = 0; tile < tiles; ++tile, ++turn) {
+      const u32 steps = Shape::steps(a, tile);
+      const ManyRows rows(w, turn);
+      x.each(w, [&](u32 token, u32 piece, u32x4 bits) { *(AS3 u32x4*)rows.at(token, piece) = bits; });
+      consumer_barrier();
+      // Those of the next tile come while this one is multiplied; behind the last, its own again.
+      const bool ends = tile + 1 == tiles;
+      load(ends ? least(chain + 1, first + chains - 1) : chain, ends ? 0 : tile + 1);
+      if (tile % together == 0) stage = (AS3 const u32x4*)acquire_stage(w);
       MK_UNROLL
-      for (u32 s = 0; s < kBlockStrips; ++s) {
-        if (s >= share.count) continue;
-        AS3 const u32x4* strip = stage + (share.first + s * share.apart) * steps * kWarpLanes;
+      for (u32 i = 0; i < Shape::full_steps; ++i) {
+        if (i >= steps) continue;
+        const typename Sums::Operand operand = rows.operand<W>(w.lane(), share.token, i);
         MK_UNROLL
-        for (u32 i = 0; i < Shape::full_steps; ++i)
-          if (i < steps) part[s].step(strip[i * kWarpLanes], x[i]);
+        for (u32 s = 0; s < ManyShare<Strips>::most; ++s) {
+          if (s >= share.count) continue;
+          part[s].step(stage[((share.first + s * share.apart) * steps + i) * kWarpLanes + w.lane()], operand);
+        }
       }
-      release_stage(w);
+      stage += strips * steps * kWarpLanes;
+      if (ends || tile % together == together - 1) release_stage(w);
     }
     each(chain, part);
   }
 }
 
-// Drains the stages of `strips` strips for the pass that begins at token `pass_begin`. For each strip of each
-// warp: leaves the sums in `sums` [8 tokens][row], a place of the warp's own, and calls done(strip, token).
-template <class W, class In, class Done>
-MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass_begin, u32 strips,
-                          AS3 f32* sums, const Done& done) {
-  using Sums = Mma<W>;
+// Drains the stages of `strips` strips for the pass from token `pass` on. For each strip of each warp: leaves
+// the sums in `sums` [16 tokens][row], a place of the warp's own, and calls done(strip, token).
+template <class W, u32 Strips, class In, class Done>
+MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass, u32 strips, AS3 f32* sums,
+                          const Done& done) {
+  using Sums = Mma<W, 2>;
   renew_thread(w);
-  const ManyShare share(w, pass_begin, a.tokens, strips);
-  Turns<Sums, kBlockStrips> total;
-  total.clear();
-  drain_chains<W>(w, a, in, share, 0, kChains, [&](u32, const Sums* chain) {
+  const ManyShare<Strips> share(w, least(a.tokens - pass, kManyTokens), strips);
+  Sums total[ManyShare<Strips>::most];
+  MK_UNROLL
+  for (Sums& t : total) t.clear();
+  drain_chains<W, Strips>(w, a, in, pass, strips, share, 0, kChains, [&](u32, const Sums* chain) {
     MK_UNROLL
-    for (u32 s = 0; s < kBlockStrips; ++s) {
+    for (u32 s = 0; s < ManyShare<Strips>::most; ++s) {
       MK_UNROLL
-      for (u32 i = 0; i < 4; ++i) total.sums[s].sum[i] += chain[s].sum[i];
+      for (u32 i = 0; i < 8; ++i) total[s].sum[i] += chain[s].sum[i];
     }
   });
   renew_thread(w);
-  MK_ROLLED
-  for (u32 s = 0; s < kBlockStrips; ++s, total.next()) {
-    if (s >= share.count) continue;
-    total.sums[0].store(w.lane(), sums);
-    done(share.first + s * share.apart, share.token);
-  }
+  consumer_barrier();  // sums take the place of activations
+  each_sum(total, share.count, [&](u32 s, const Sums& strip) {
+    strip.store(w.lane(), sums);
+    done(share.first + s * share.apart, pass + share.token);
+  });
 }
 
 }  // namespace mk

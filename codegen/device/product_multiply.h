@@ -17,14 +17,14 @@ struct ProductInput {
       : x{a, ProductScratch(w).scale}, picked(ProductScratch(w).picked) {}
   MK_INLINE u32 row_of(u32 token) const {
     if (token >= x.a.tokens) return kNoRow;
-    return x.a.picks ? picked[token] : token;
+    return x.a.gathers || x.a.ends->picks ? picked[token] : token;
   }
   MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
 };
 
 // 1 / the root mean square of a row, from its sum of squares.
 MK_INLINE f32 scale_of(const ProductArgs& a, f32 squares) {
-  return mk_rsqrt(squares / (f32)a.cols + a.eps);
+  return mk_rsqrt(squares / (f32)a.cols + a.ends->eps);
 }
 // By a warp whose lanes have parts of the sum.
 MK_INLINE void leave_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32 squares) {
@@ -71,7 +71,7 @@ struct Squares {
     MK_UNROLL
     for (u32 i = 0; i < 8; ++i) {
       const u32 at = w.lane() + i * kWarpLanes;
-      if (at < a.parts) part[i] = row(w, a, in)[at];
+      if (at < a.ends->parts) part[i] = row(w, a, in)[at];
     }
   }
   // As mkb_product_squares.
@@ -80,16 +80,16 @@ struct Squares {
     f32 sum = 0;
     MK_UNROLL
     for (f32 p : part) sum += p;
-    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.parts; at += kWarpLanes) sum += row(w, a, in)[at];
+    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.ends->parts; at += kWarpLanes) sum += row(w, a, in)[at];
     leave_scale(w, a, in.row_of(w.warp()), sum);
   }
 
  private:
   MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
-    return a.rounded && a.parts != 0 && a.x_rows <= kFewTokens && w.warp() < a.tokens;
+    return a.rounded && a.ends->parts != 0 && a.x_rows <= kFewTokens && w.warp() < a.tokens;
   }
   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
-    return a.squares + in.row_of(w.warp()) * a.parts;
+    return a.ends->squares + in.row_of(w.warp()) * a.ends->parts;
   }
 };
 
@@ -106,10 +106,10 @@ MK_INLINE void finish_sums(const Worker& w, const ProductInput& in, const Sums& 
         if (there)
           v = finish(a, strip, token, row, in.scale_of(token), beside.of[round],
                      [&](u32 r) { return add_warps(partial, entry - row + r); });
-        if (there && a.best_value) s.value[entry] = v;
+        if (there && a.ends->best_value) s.value[entry] = v;
         leave_next(a, strip, token, row, there, beside.of[round].norm, v);
       });
-  if (!a.best_value) return;
+  if (!a.ends->best_value) return;
   consumer_barrier();
   const u32 entry = w.thread * kStripRows;
   if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
@@ -133,32 +133,31 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, u32 strip, u32 strips
 
 // The same for up to Tokens of some tokens. There is room for the sums of one strip, and each thread finishes
 // one of them at a time.
-template <class W, u32 Tokens>
+template <class W, u32 Tokens, u32 Strips>
 MK_INLINE void multiply_some(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
   using Accumulator = Mma<W, Tokens / kFewTokens>;
-  constexpr u32 block = block_strips(Tokens, W::bytes), at_once = kConsumerThreads / kStripRows;
+  constexpr u32 at_once = kConsumerThreads / kStripRows;
   static_assert(Tokens * kStripRows <= kBlockSums);
   const ProductArgs& a = in.x.a;
   AS3 f32* partial = ProductScratch(w).partial;
-  MK_ROLLED
-  for (u32 first = strip; first < strip + strips; first += block)
-    drain_some<W, Accumulator, block>(
-        w, a, in, least(block, strip + strips - first), [&](u32 i, const Accumulator& acc) {
-          if (first + i > strip) consumer_barrier();
-          acc.store(w.lane(), partial + w.warp() * kBlockSums);
-          MK_ROLLED
-          for (u32 token = 0; token < a.tokens; token += at_once) {
-            const Sums sums{first + i, 1, token, at_once};
-            finish_sums(w, in, sums, AllBeside<kConsumerThreads>(w, a, sums), partial + token * kStripRows);
-          }
-        });
+  drain_some<W, Accumulator, Strips>(w, a, in, strips, [&](u32 i, const Accumulator& acc) {
+    if (i > 0) consumer_barrier();
+    acc.store(w.lane(), partial + w.warp() * kBlockSums);
+    MK_ROLLED
+    for (u32 token = 0; token < a.tokens; token += at_once) {
+      const Sums sums{strip + i, 1, token, at_once};
+      finish_sums(w, in, sums, AllBeside<kConsumerThreads>(w, a, sums), partial + token * kStripRows);
+    }
+  });
 }
 
-// What a warp left of a strip in `sums` [8 tokens][row], a place of its own, for the tokens from `first` on.
-MK_INLINE void finish_eight(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip,
-                            u32 first, AS3 f32* sums) {
+// What a warp left of a strip in `sums` [Tokens][row], a place of its own, for the tokens from `first` on.
+template <u32 Tokens>
+MK_INLINE void finish_own(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip, u32 first,
+                          AS3 f32* sums) {
   mk_warp_sync();
-  for (u32 entry = w.lane(); entry < kFewTokens * kStripRows; entry += kWarpLanes) {
+  MK_ROLLED
+  for (u32 entry = w.lane(); entry < Tokens * kStripRows; entry += kWarpLanes) {
     const u32 row = entry % kStripRows, token = first + entry / kStripRows;
     const bool there = token < a.tokens;
     const Beside beside = load_beside(a, strip, token, row, there);
@@ -166,30 +165,40 @@ MK_INLINE void finish_eight(const Worker& w, const ProductArgs& a, const Product
     if (there)
       v = finish(a, strip, token, row, in.scale_of(token), beside,
                  [&](u32 r) { return sums[entry - row + r]; });
-    if (there && a.best_value) sums[entry] = v;
+    if (there && a.ends->best_value) sums[entry] = v;
     leave_next(a, strip, token, row, there, beside.norm, v);
   }
   mk_warp_sync();
-  if (!a.best_value) return;
-  if (w.lane() < kFewTokens && first + w.lane() < a.tokens)
+  if (!a.ends->best_value) return;
+  if (w.lane() < Tokens && first + w.lane() < a.tokens)
     keep_best(a, strip, first + w.lane(), sums + w.lane() * kStripRows);
   mk_warp_sync();
 }
 
-// The same for many tokens, and for more: each warp finishes its own.
+// The same for many tokens: each warp finishes its own.
+template <class W, u32 Strips>
+MK_INLINE void multiply_many(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
+  const ProductArgs& a = in.x.a;
+  AS3 f32* sums = ProductScratch(w).partial + w.warp() * kWarpTokens * kStripRows;
+  MK_ROLLED
+  for (u32 pass = 0; pass < a.tokens; pass += kManyTokens) {
+    if (pass > 0) consumer_barrier();
+    drain_many<W, Strips>(w, a, in, pass, strips, sums, [&](u32 of_block, u32 first) {
+      finish_own<kWarpTokens>(w, a, in, strip + of_block, first, sums);
+    });
+  }
+}
+
+// The same for more, by warpgroups.
 template <class W>
-MK_INLINE void multiply_by_warps(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
+MK_INLINE void multiply_wide(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kFewTokens * kStripRows;
-  const auto done = [&](u32 of_block, u32 first) { finish_eight(w, a, in, strip + of_block, first, sums); };
-  const bool wide = is_wide(a.tokens, a.wide_from);
   MK_ROLLED
-  for (u32 first = 0; first < a.tokens; first += wide ? kWideTokens : kManyTokens) {
-    if (wide)
-      drain_wide<W>(w, a, in, first, strips, sums, done);
-    else
-      drain_many<W>(w, a, in, first, strips, sums, done);
-  }
+  for (u32 pass = 0; pass < a.tokens; pass += kWideTokens)
+    drain_wide<W>(w, a, in, pass, strips, sums, [&](u32 of_block, u32 first) {
+      finish_own<kFewTokens>(w, a, in, strip + of_block, first, sums);
+    });
 }
 
 template <class W, bool Expert = false>
@@ -200,11 +209,15 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, u32 strip, u32
     multiply<W, FmaF32<kGroupTokens>, 1>(w, in, strip, strips);
   } else {
     if (tokens <= kFewTokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, strip, strips);
-    if (is_many(tokens, W::bytes, Expert)) return multiply_by_warps<W>(w, in, strip, strips);
-    if constexpr (!Expert) {
-      if (tokens <= kSomeTokens / 2) return multiply_some<W, kSomeTokens / 2>(w, in, strip, strips);
-      multiply_some<W, kSomeTokens>(w, in, strip, strips);
+    if constexpr (Expert) return multiply_many<W, kBlockStrips>(w, in, strip, strips);
+    if (!is_many(tokens, W::bytes, strips)) {
+      if (tokens <= kSomeTokens / 2)
+        return multiply_some<W, kSomeTokens / 2, kBlockStrips>(w, in, strip, strips);
+      return multiply_some<W, kSomeTokens, kSomeStrips>(w, in, strip, strips);
     }
+    if (is_wide(tokens, in.x.a.wide_from)) return multiply_wide<W>(w, in, strip, strips);
+    if (in.x.a.many_strips == kManyStrips) return multiply_many<W, kManyStrips>(w, in, strip, strips);
+    multiply_many<W, kBlockStrips>(w, in, strip, strips);
   }
 }
 

@@ -13,42 +13,33 @@
 namespace mk {
 
 constexpr u32 kHalfTokens = 64;  // of one instruction
-constexpr u32 kRowBytes = 128;   // of a token in a stage
-constexpr u32 kPieceBytes = 16;
-constexpr u32 kPieces = kRowBytes / kPieceBytes;
 static_assert(kWideTokens == 2 * kHalfTokens && kWideTokens * kRowBytes == kStageBytes);
-static_assert(kWideStrips == kConsumerWarps);
+static_assert(kManyStrips == kConsumerWarps);
 
-// A thread's part of what the consumers bring into a stage: one piece of each of four tokens.
-struct Pieces {
-  static constexpr u32 count = kWideTokens * kPieces / kConsumerThreads;
-  static constexpr u32 apart = kConsumerThreads / kPieces;  // tokens
-  XRows x;
-  u32 row[count];
-  u32x4 bits[count];
-
-  template <class In>
-  MK_INLINE Pieces(const Worker& w, const In& in, u32 first) : x(in.x) {
+// Accumulators of eights of tokens, of which the first is at work. They take turns by moving through
+// registers, which have no index at run time: one piece of code serves all.
+template <class Accumulator, u32 Eights>
+struct Turns {
+  Accumulator sums[Eights];
+  MK_INLINE void clear() {
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) row[i] = in.row_of(first + w.thread / kPieces + i * apart);
+    for (Accumulator& a : sums) a.clear();
   }
-  template <class W>
-  MK_INLINE void load(const Worker& w, u32 col) {
+  // After as many calls as there are eights each is at its place again.
+  MK_INLINE void next() {
+    const Accumulator first = sums[0];
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) bits[i] = x.piece<W>(row[i], col + w.thread % kPieces * 8);
-  }
-  MK_INLINE void store(const Worker& w, AS3 char* stage) const {
-    MK_UNROLL
-    for (u32 i = 0; i < count; ++i) {
-      const u32 token = w.thread / kPieces + i * apart, piece = w.thread % kPieces;
-      // A k-step is two pieces: 8 columns have halves of both.
-      AS3 char* to = stage + token * kRowBytes + piece % 2 * (kPieceBytes / 2);
-      *(AS3 u32x2*)(to + (piece / 2 * 2 ^ token % kPieces) * kPieceBytes) = u32x2{bits[i][0], bits[i][2]};
-      *(AS3 u32x2*)(to + ((piece / 2 * 2 + 1) ^ token % kPieces) * kPieceBytes) =
-          u32x2{bits[i][1], bits[i][3]};
-    }
+    for (u32 i = 0; i + 1 < Eights; ++i) sums[i] = sums[i + 1];
+    sums[Eights - 1] = first;
   }
 };
+
+// A k-step is two pieces: 8 columns have halves of both.
+MK_INLINE void store_wide(AS3 char* stage, u32 token, u32 piece, u32x4 bits) {
+  AS3 char* to = stage + token * kRowBytes + piece % 2 * (kPieceBytes / 2);
+  *(AS3 u32x2*)(to + (piece / 2 * 2 ^ token % kPieces) * kPieceBytes) = u32x2{bits[0], bits[2]};
+  *(AS3 u32x2*)(to + ((piece / 2 * 2 + 1) ^ token % kPieces) * kPieceBytes) = u32x2{bits[1], bits[3]};
+}
 
 // Drains the stages of `strips` strips for the pass that begins at token `first`. For each 8 tokens of each
 // warp: leaves the sums in `sums` [8 tokens][row], a place of the warp's own, and calls done(strip, token).
@@ -64,8 +55,9 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
   Turns<Mma<W>, kWideTokens / kFewTokens> turns;
   turns.clear();
   f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kFewTokens].sum;
-  Pieces x(w, in, first);
-  x.load<W>(w, col(0));
+  Pieces<kWideTokens> x(w, in, first);
+  const auto load = [&](u32 part) { x.template load<W>(w, col(part), Shape::steps(a, part % a.tiles)); };
+  load(0);
   MK_ROLLED
   for (u32 part = 0; part < parts; ++part) {
     u32x4 weights[steps];
@@ -75,14 +67,14 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
     for (u32 i = 0; i < steps; ++i) weights[i] = i < there && w.warp() < strips ? strip[i * kWarpLanes] : 0;
     release_stage(w);
     AS3 char* rows = (AS3 char*)acquire_stage(w);
-    x.store(w, rows);
+    x.each(w, [&](u32 token, u32 piece, u32x4 bits) { store_wide(rows, token, piece, bits); });
     mk_fence_proxy_async();
     consumer_barrier();
     // Always all of it: on a path that depends on the thread the assembler waits for each instruction.
     W::wgmma(low, (const u32*)weights, rows);
     W::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
     // Those of the next part come while this one is multiplied; behind the last, its own again.
-    x.load<W>(w, col(least(part + 1, parts - 1)));
+    load(least(part + 1, parts - 1));
     mk_wgmma_wait(low);
     mk_wgmma_wait(high);
     release_stage(w);

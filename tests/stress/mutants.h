@@ -21,6 +21,7 @@ inline constexpr const char* kNoStep = " of the launch beyond ";
 inline constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it: the emulator finds it
 inline constexpr const char* kNotAwaited = "nobody waited for all copies";
 inline constexpr const char* kExtraArrival = "arrivals of its phase already";
+inline constexpr const char* kDiverged = " diverged: ";  // lanes of a warp
 inline constexpr const char* kWrong = "a wrong result";
 inline constexpr const char* kCrash = "a crash";  // wild addresses, or a heap that was written over
 

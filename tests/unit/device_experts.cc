@@ -177,28 +177,32 @@ Problem make_problem(const Case& c) {
   return p;
 }
 
-ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
-  ExpertArgs a{};
+struct AllArgs : ExpertArgs {
+  ProductEnds ends;
+};
+
+AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
+  AllArgs a{};
   a.product.x = global(p.x.data());
   a.product.norm = c.gather ? global(p.norm.data()) : nullptr;
   a.product.normed = c.gather;
-  a.product.out = global(out.data());
-  a.product.rows = c.rows;
+  a.ends.out = global(out.data());
+  a.ends.rows = c.rows;
   a.product.cols = c.cols;
-  a.product.out_cols = c.silu ? c.rows / 2 : c.rows;
+  a.ends.out_cols = c.silu ? c.rows / 2 : c.rows;
   a.product.strips = static_cast<u32>(p.shape.strips);
   a.product.tiles = p.shape.tiles;
   a.product.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
   a.product.tokens = a.product.x_rows = c.tokens;
   a.product.padding = padding_of(c.cols);
-  a.product.silu_mul = c.silu;
-  a.product.eps = 1e-5f;
+  a.ends.silu_mul = c.silu;
+  a.ends.eps = 1e-5f;
   if (c.rounded) {
     a.product.x = global(reinterpret_cast<float*>(p.rounded.data()));
     a.product.rounded = 1;
     a.product.normed = 0;
-    a.product.squares = global(p.squares.data());
-    a.product.parts = c.gather;
+    a.ends.squares = global(p.squares.data());
+    a.ends.parts = c.gather;
   }
   a.expert = global(p.routed.expert.data());
   a.slot_rows = global(p.routed.slot_rows.data());
@@ -211,7 +215,9 @@ ExpertArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
 }
 
 // What a worker's consumers do of the segment that has all tasks.
-void multiply(Worker& w, const Case& c, const ExpertArgs& a, u32 slots) {
+void multiply(Worker& w, const Case& c, const AllArgs& args, u32 slots) {
+  ExpertArgs a = args;
+  a.product.ends = leave_ends(w, args.ends);
   mkb_expert_rows(&w, &a, slots);
   if (c.gather && !c.rounded) mkb_product_norm(&w, &a.product);
   if (c.gather && c.rounded && c.tokens > kFewTokens) mkb_product_squares(&w, &a.product);
@@ -225,7 +231,7 @@ void multiply(Worker& w, const Case& c, const ExpertArgs& a, u32 slots) {
 // All strips and slots, by one worker, whose loader brings them in two parts.
 std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
   std::vector<float> out(size_t{p.routed.rows()} * (c.silu ? c.rows / 2 : c.rows), 0.0f);
-  const ExpertArgs a = make_args(c, p, out);
+  const AllArgs a = make_args(c, p, out);
   const u32 slots = p.routed.slots, blocks = (a.product.strips + a.strips - 1) / a.strips,
             tasks = blocks * slots, half = tasks / 2 + 1;
   Sides s;
@@ -375,7 +381,7 @@ TEST_CASE("loader and consumers look up what the route found once it is there") 
   Routed late(c.tokens, c.experts, c.top_k);
   std::swap(p.routed, late);
   std::vector<float> out(want.size(), 0.0f);
-  const ExpertArgs a = make_args(c, p, out);
+  const AllArgs a = make_args(c, p, out);
   const RouteArgs routing = p.routed.args(logits, true);
   const AS1 u32* found = global(&p.routed.slots);
   Sides s;

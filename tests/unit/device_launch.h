@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <functional>
 #include <random>
 #include <vector>
@@ -15,6 +16,15 @@ namespace mk {
 template <class T>
 AS1 T* global(T* p) {
   return (AS1 T*)reinterpret_cast<uintptr_t>(p);
+}
+
+// Leaves in shared memory what the ends of products need.
+inline AS3 const ProductEnds* leave_ends(Worker& w, const ProductEnds& ends, u32 depth = 0) {
+  AS3 ProductEnds* to = mkd_product_ends(&w, depth);
+  if (w.lane() == 0)
+    std::memcpy(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(to)), &ends, sizeof(ends));
+  mkd_warp_sync();
+  return to;
 }
 
 // What a kernel of the test does on each side of the ring.

@@ -8,11 +8,11 @@ namespace {
 
 // What `a` asks for, in parts: each of `a.strips` strips of each part, and then the strips' finish. In
 // segments of `most` tasks; blocks end with them and with parts.
-void run_split(Problem& p, ProductArgs a, u32 parts, bool bulk = true, u32 most = ~0u) {
+void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 most = ~0u) {
   std::vector<float> sums(size_t{a.strips} * kChains * a.tokens * kStripRows, NAN);
   a.sums = global(sums.data());
   a.column_parts = parts;
-  ProductArgs partial = a;
+  AllArgs partial = a;
   partial.parts = 0;  // what the norm asks for comes behind the sums
   const u32 tasks = a.strips * parts;
   Sides s;
@@ -22,17 +22,18 @@ void run_split(Problem& p, ProductArgs a, u32 parts, bool bulk = true, u32 most 
       stream(&w, global(p.packed.data()), &partial, 2, task, least(most, tasks - task));
   };
   s.consume = [&](Worker& w) {
-    if (a.normed) mkb_product_norm(&w, &partial);
+    const ProductArgs mine = with_ends(w, partial), finish = with_ends(w, a, 1);
+    if (a.normed) mkb_product_norm(&w, &mine);
     for (u32 task = 0, count; task < tasks; task += count) {
       const u32 of_part = a.strips - task % a.strips,
                 of_segment = least(most, tasks) - task % least(most, tasks);
-      count = least(least(kBlockStrips, of_part), of_segment);
-      mkb_partial_bf16(&w, &partial, task / a.strips, task % a.strips, count);
+      count = least(least(block_strips(a.tokens, 2, a.many_strips), of_part), of_segment);
+      mkb_partial_bf16(&w, &mine, task / a.strips, task % a.strips, count);
       mkd_barrier();
     }
     for (u32 strip = 0, count; strip < a.strips; strip += count) {
       count = least(3, a.strips - strip);
-      mkb_finish(&w, &a, strip, count);
+      mkb_finish(&w, &finish, strip, count);
       mkd_barrier();
     }
   };
@@ -53,7 +54,7 @@ TEST_CASE("a product in parts with bias and residual has the bits of the whole o
       CAPTURE(parts);
       Problem p = make_problem(c);
       std::vector<float> whole(size_t{c.tokens} * c.rows, NAN), split(whole.size(), NAN);
-      ProductArgs a = make_args(c, p, whole);
+      AllArgs a = make_args(c, p, whole);
       a.bias = global(p.bias.data());
       a.residual = global(p.residual.data());
       run(c, p, a);
@@ -67,7 +68,7 @@ TEST_CASE("a product in parts agrees with float64, and its norm is computed befo
   for (const Case& c : kSplitCases) {
     Problem p = make_problem(c);
     std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
-    ProductArgs a = make_args(c, p, out);
+    AllArgs a = make_args(c, p, out);
     a.norm = global(p.norm.data());
     a.normed = 1;
     run_split(p, a, 2);
@@ -89,8 +90,8 @@ TEST_CASE("what finishes a product scales rows that came rounded and leaves what
       CAPTURE(parts);
       Problem p = make_problem(c);
       Rounded in = round_input(c, p, 5);
-      const auto whole = [&](const ProductArgs& a) { run(c, p, a); };
-      const auto split = [&](const ProductArgs& a) { run_split(p, a, parts); };
+      const auto whole = [&](const AllArgs& a) { run(c, p, a); };
+      const auto split = [&](const AllArgs& a) { run_split(p, a, parts); };
       CHECK(leave(c, p, in, split) == leave(c, p, in, whole));
     }
 }
@@ -101,7 +102,7 @@ TEST_CASE("gate times up is finished from the parts of both") {
     Problem p = make_problem(c);
     std::vector<uint16_t> whole(size_t{tokens} * c.rows / 2), split(whole.size());
     std::vector<float> none;
-    ProductArgs a = make_args(c, p, none);
+    AllArgs a = make_args(c, p, none);
     a.silu_mul = a.out_rounded = 1;
     a.out_cols = c.rows / 2;
     a.out = global(reinterpret_cast<float*>(whole.data()));

@@ -28,7 +28,7 @@ void for_all_cases(const Check& check) {
     CAPTURE(c.tokens);
     Problem p = make_problem(c);
     std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
-    ProductArgs a = make_args(c, p, out);
+    AllArgs a = make_args(c, p, out);
     a.residual = global(p.residual.data());
     a.wide_from = wide_from;
     check(c, p, a, out);
@@ -38,7 +38,7 @@ void for_all_cases(const Check& check) {
 }
 
 TEST_CASE("a product with norm, bias and residual agrees with float64 at every token count") {
-  for_all_cases([](const Case& c, Problem& p, ProductArgs a, const std::vector<float>& out) {
+  for_all_cases([](const Case& c, Problem& p, AllArgs a, const std::vector<float>& out) {
     a.norm = global(p.norm.data());
     a.normed = 1;
     a.bias = global(p.bias.data());
@@ -68,7 +68,7 @@ std::vector<double> scaled_product(const Case& c, const Problem& p, const Rounde
 }
 
 TEST_CASE("rows that came rounded are scaled behind the product, and what the next norm takes is left") {
-  for_all_cases([](const Case& c, Problem& p, ProductArgs a, const std::vector<float>& out) {
+  for_all_cases([](const Case& c, Problem& p, AllArgs a, const std::vector<float>& out) {
     if (!c.bf16) return;
     const uint32_t parts = c.cols > 600 ? c.cols / 2 : 1;  // more than a warp keeps beside its strips
     Rounded in = round_input(c, p, parts);
@@ -99,7 +99,7 @@ TEST_CASE("gate times up is rounded where only products read it") {
     Problem p = make_problem(c);
     Rounded in = round_input(c, p, 3);
     std::vector<float> exact(size_t{tokens} * c.rows / 2, NAN);
-    ProductArgs a = make_args(c, p, exact);
+    AllArgs a = make_args(c, p, exact);
     take_rounded(a, in, 3);
     a.silu_mul = 1;
     a.out_cols = c.rows / 2;
@@ -125,7 +125,7 @@ TEST_CASE("gate and up rows of a strip give silu(gate) * up") {
   const Case c{48, 200, 5, true};
   Problem p = make_problem(c);
   std::vector<float> out(size_t{c.tokens} * c.rows / 2, NAN);
-  ProductArgs a = make_args(c, p, out);
+  AllArgs a = make_args(c, p, out);
   a.silu_mul = 1;
   a.out_cols = c.rows / 2;
   run(c, p, a);
@@ -153,7 +153,7 @@ void check_best(const Case& c, const std::vector<uint32_t>& nans = {}) {
     p.packed = pack(p.shape, std::vector<float>(p.weight.begin(), p.weight.end()));
   }
   std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
-  ProductArgs a = make_args(c, p, out);
+  AllArgs a = make_args(c, p, out);
   std::vector<float> best(size_t{c.tokens} * a.strips);
   std::vector<u32> index(best.size());
   a.best_value = global(best.data());

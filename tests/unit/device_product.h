@@ -49,8 +49,17 @@ inline Problem make_problem(const Case& c) {
   return p;
 }
 
-inline ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
-  ProductArgs a{};
+struct AllArgs : ProductArgs, ProductEnds {};
+
+// The arguments of one thread, whose warp has the ends in shared memory.
+inline ProductArgs with_ends(Worker& w, const AllArgs& a, u32 depth = 0) {
+  ProductArgs mine = a;
+  mine.ends = leave_ends(w, a, depth);
+  return mine;
+}
+
+inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
+  AllArgs a{};
   a.x = global(p.x.data());
   a.out = global(out.data());
   a.rows = c.rows;
@@ -63,6 +72,7 @@ inline ProductArgs make_args(const Case& c, Problem& p, std::vector<float>& out)
   a.x_rows = c.tokens;
   a.padding = padding_of(c.cols);
   a.column_parts = 1;
+  a.many_strips = kManyStrips;
   a.eps = 1e-5f;
   return a;
 }
@@ -83,7 +93,7 @@ inline Rounded round_input(const Case& c, const Problem& p, uint32_t parts) {
   return r;
 }
 
-inline void take_rounded(ProductArgs& a, Rounded& r, uint32_t parts) {
+inline void take_rounded(AllArgs& a, Rounded& r, uint32_t parts) {
   a.x = global(reinterpret_cast<float*>(r.x.data()));
   a.squares = global(r.squares.data());
   a.parts = parts;
@@ -103,7 +113,7 @@ Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
   const std::vector<float> next = random_floats(c.rows, 6);
   Left l{std::vector<float>(size_t{c.tokens} * c.rows), std::vector<float>(c.tokens * p.shape.strips),
          std::vector<uint16_t>(size_t{c.tokens} * c.rows)};
-  ProductArgs a = make_args(c, p, l.out);
+  AllArgs a = make_args(c, p, l.out);
   take_rounded(a, in, 5);
   a.residual = global(p.residual.data());
   a.next = {global(next.data()), global(reinterpret_cast<char*>(l.rounded.data())), global(l.squares.data())};
@@ -113,18 +123,19 @@ Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
 
 // In segments of `most` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
 // picked, where args pick rows.
-inline void run(const Case& c, Problem& p, ProductArgs a, uint64_t seed = 1, bool bulk = true, u32 most = ~0u,
-                const std::vector<u32>& q_len = {}) {
+inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 1, bool bulk = true,
+                u32 most = ~0u, const std::vector<u32>& q_len = {}) {
   const u32 elem_bytes = p.shape.elem_bytes;
-  const u32 block = is_wide(a.tokens, a.wide_from) ? kWideStrips : block_strips(elem_bytes);
+  const u32 block = block_strips(args.tokens, elem_bytes, args.many_strips);
   Sides s;
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
-    for (u32 strip = 0; strip < a.strips; strip += least(most, a.strips))
-      stream(&w, global(p.packed.data()), &a, elem_bytes, strip, least(most, a.strips - strip));
+    for (u32 strip = 0; strip < args.strips; strip += least(most, args.strips))
+      stream(&w, global(p.packed.data()), &args, elem_bytes, strip, least(most, args.strips - strip));
   };
   s.consume = [&](Worker& w) {
-    if (a.picks) {
+    ProductArgs a = with_ends(w, args);
+    if (args.picks) {
       for (u32 b = 0, row = 0; b < q_len.size(); row += q_len[b++])
         if (w.thread == b) mkd_set_element(&w, 0, b, q_len[b]), mkd_set_element(&w, kMaxRequests, b, row);
       mkd_barrier();

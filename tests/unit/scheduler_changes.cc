@@ -10,7 +10,7 @@
 namespace mkc {
 namespace {
 
-// Two layers whose o and down have 160 strips, as Qwen3-4B's, for steps of 64 requests.
+// Two layers whose o and down have 160 strips, as Qwen3-4B's, for steps of 16 requests.
 TaskProgram layers() {
   std::string config = test::llama_config();
   for (const auto& [from, to] : {std::pair{"\"hidden_size\": 32", "\"hidden_size\": 2560"},
@@ -21,7 +21,7 @@ TaskProgram layers() {
                                  {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 8"}})
     config = test::edited(config, from, to);
   ModelOptions options;
-  options.max_tokens = options.max_requests = 64;
+  options.max_tokens = options.max_requests = 16;
   const Result<OpGraph> graph = test::graph_of(config, options);
   REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
   return fuse(graph.value()).value();

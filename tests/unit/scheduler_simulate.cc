@@ -37,8 +37,8 @@ Machine machine(uint32_t stages = 4) {
   m.load_ns = 1000;
   m.worker_bytes_per_ns = 100;
   m.worker_l2_bytes_per_ns = m.shared_bytes_per_ns = 1e9;
-  m.wgmma_bytes_per_ns = m.mma8_bytes_per_ns = m.mma16_bytes_per_ns = m.mma32_bytes_per_ns =
-      m.fma16_bytes_per_ns = 200;
+  m.wgmma_bytes_per_ns = m.mma8_bytes_per_ns = m.mma16_bytes_per_ns = m.fma16_bytes_per_ns = 200;
+  m.mma_per_ns = 1e9;
   m.attend_bytes_per_ns = 1e9;
   return m;
 }
@@ -239,32 +239,40 @@ TEST_CASE("strips of a block share activations, a reduction and an end, those of
         Approx(1000 + kLoad + block + hop + block + hop + block + polls));
 }
 
-TEST_CASE(
-    "of many tokens a chain's part of a block shares activations, and shared memory is read by all eights") {
+TEST_CASE("of many tokens each chain's part of a block is multiplied, or comes through shared memory") {
   Machine m = machine();
   m.activations_ns = 10;
-  m.mma8_bytes_per_ns = 50;
   m.l2_ns = 70;
-  const double parts = 8 * (10 + 70) + kEnd;
-  CHECK(simulated(chain(1, 4, 512), m, 1, {33}).ns == Approx(1000 + kLoad + 4 * kTile / 50 + parts));
+  const auto took = [&](int64_t tokens) { return simulated(chain(1, 4, 512), m, 1, {tokens}).ns; };
+  // 8 parts of 4 strips with 64 columns each; the ends of 4 times 33 rows take twice as long as one.
+  const double rest = 1000 + kLoad + 70 + 8 * (10 + 7) + kEnd + m.reduce_ns;
+  m.mma_per_ns = 1600;
+  CHECK(took(33) == Approx(rest + 8 * 64 * 64 * 64 / 1600.0));
+  m.mma_per_ns = 1e9;
   m.shared_bytes_per_ns = 160;
-  CHECK(simulated(chain(1, 4, 512), m, 1, {33}).ns == Approx(1000 + kLoad + 4 * kTile / 20 + parts));
+  // Weights come, and are read by 4 groups of warps; rows of 128 bytes come, and are read by 2 warps.
+  CHECK(took(33) == Approx(rest + 8 * (4 * 2048 * 5 + 33 * 128 * 3) / 160.0));
+  m.shared_bytes_per_ns = 1e9;
+  m.l2_ns = 3000;
+  CHECK(took(33) == Approx(rest - 8 * (10 + 7) - 70 + 9 * 3000));
 }
 
 TEST_CASE("of some tokens a tile of a block takes latencies, and strips are finished one by one") {
   Machine m = machine();
   m.activations_ns = 40;
   m.mma16_bytes_per_ns = 50;
-  m.mma32_bytes_per_ns = 25;
+  m.mma_per_ns = 25 * 16;
   const auto took = [&](int64_t tokens) { return simulated(chain(1, 4, 512), m, 1, {tokens}).ns; };
   const double rest = 1000 + kLoad + kEnd + 3 * m.reduce_ns;
   m.l2_ns = 1;
   CHECK(took(9) == Approx(rest + 1 + 4 * kTile / 50 + 40));
   CHECK(took(16) == took(9));
-  CHECK(took(17) == Approx(rest + 1 + 4 * kTile / 25 + 2 * 40));  // in two blocks
+  const auto of_two = [&](int64_t tokens) { return simulated(chain(1, 2, 512), m, 1, {tokens}).ns; };
+  const double rest_of_two = 1000 + kLoad + kEnd + m.reduce_ns;
+  CHECK(of_two(17) == Approx(rest_of_two + 1 + 2 * kTile / 25 + 40));
   m.l2_ns = 3000;
   CHECK(took(16) == Approx(rest + 3000 + 2 * 3000));
-  CHECK(took(32) == Approx(rest + 3000 + 2 * 4 * 3000));
+  CHECK(of_two(32) == Approx(rest_of_two + 3000 + 4 * 3000));
 }
 
 TEST_CASE("a step that moves nothing has a floor of 0") {

@@ -1,0 +1,165 @@
+// The loader's side of products: strips of packed weights through the ring, in the order in which the
+// consumers take them (runtime/packing.h).
+#include "codegen/device/bodies.h"
+#include "codegen/device/loaders.h"
+
+namespace mk {
+namespace {
+
+// A block of strips [first, first + count) of a packed weight: tiles of each, bytes of its last, and how
+// often they pass through the ring; and which part of the chains, of how many.
+struct Strips {
+  u32 first, count, tiles, tail_bytes, passes = 1, part = 0, parts = 1;
+  MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : kStageBytes; }
+  MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * kStageBytes + tail_bytes; }  // of a strip
+  MK_INLINE u32 chain_bytes(u32 tile) const { return tile_bytes(tile) / kChains; }
+};
+
+MK_INLINE u32 passes_of(u32 tokens, u32 group) {
+  return (tokens + group - 1) / group;
+}
+
+// Loads `count` pieces of `bytes` each, `stride` apart, once a stage is free. False: the launch is over.
+template <class Loader>
+MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count = 1, u64 stride = 0) {
+  if (!wait_free_stage(w)) return false;
+  const u32 slot = w.stage % w.stages;
+  Loader::begin(w, slot, count * bytes);
+  for (u32 i = 0; i < count; ++i, from += stride) Loader::copy(w, slot, i * bytes, from, bytes);
+  Loader::end(w, slot);
+  ++w.stage;
+  return true;
+}
+
+// Loads every tile of the strips, as often as they are passed over. A stage has a tile, or the parts of as
+// many strips' as there are parts. False: the launch is over; so below.
+template <class Loader>
+MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& strips) {
+  bool goes_on = true;
+  for (u32 pass = 0; goes_on && pass < strips.passes; ++pass)
+    for (u32 tile = 0; goes_on && tile < strips.tiles; ++tile) {
+      const u32 bytes = strips.tile_bytes(tile) / strips.parts;
+      AS1 const char* from =
+          weights + strips.first * strips.bytes() + (u64)tile * kStageBytes + strips.part * bytes;
+      for (u32 strip = 0; goes_on && strip < strips.count; strip += strips.parts) {
+        goes_on =
+            load_stage<Loader>(w, from, bytes, least(strips.parts, strips.count - strip), strips.bytes());
+        from += strips.parts * strips.bytes();
+      }
+    }
+  return goes_on;
+}
+
+// Leaves a stage to the consumers, once it is free. False: the launch is over.
+MK_INLINE bool lend_stage(Worker& w) {
+  if (!wait_free_stage(w)) return false;
+  if (w.lane() == 0) mk_mbar_arrive(w.full(w.stage % w.stages));
+  ++w.stage;
+  return true;
+}
+
+// The parts of a chain that `together` tiles from `tile` on have, of all strips, into one stage.
+template <class Loader>
+MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& strips, u32 chain, u32 tile,
+                          u32 together) {
+  if (!wait_free_stage(w)) return false;
+  const u32 slot = w.stage % w.stages, last = strips.chain_bytes(tile + together - 1);
+  Loader::begin(w, slot, strips.count * ((together - 1) * kStageBytes / kChains + last));
+  for (u32 i = tile, at = 0; i < tile + together; ++i) {
+    const u32 bytes = strips.chain_bytes(i);
+    AS1 const char* from = weights + strips.first * strips.bytes() + (u64)i * kStageBytes + chain * bytes;
+    for (u32 strip = 0; strip < strips.count; ++strip, at += bytes, from += strips.bytes())
+      Loader::copy(w, slot, at, from, bytes);
+  }
+  Loader::end(w, slot);
+  ++w.stage;
+  return true;
+}
+
+// The same for many tokens, chain by chain: a stage has the chain's parts of one tile, or of as many as there
+// is room for. `lends`: of one, and behind each stage comes one for activations.
+template <class Loader>
+MK_INLINE bool stream_chains(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
+  const u32 chains = kChains / strips.parts, most = lends ? 1 : many_tiles(strips.count);
+  bool goes_on = true;
+  for (u32 turn = 0; goes_on && turn < strips.passes * chains; ++turn) {
+    const u32 chain = strips.part * chains + turn % chains;
+    for (u32 tile = 0, together; goes_on && tile < strips.tiles; tile += together) {
+      together = least(strips.tiles - tile, most);
+      goes_on = load_parts<Loader>(w, weights, strips, chain, tile, together) && (!lends || lend_stage(w));
+    }
+  }
+  return goes_on;
+}
+
+// Strips block after block, of `most` strips. `expert`: of its rows.
+template <class Loader>
+MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips, u32 most, u32 tokens,
+                              u32 elem_bytes, u32 wide_from, bool expert) {
+  const u32 end = strips.first + strips.count;
+  for (bool goes_on = true; goes_on && strips.first < end; strips.first += strips.count) {
+    strips.count = least(end - strips.first, most);
+    if (is_many(tokens, elem_bytes, expert ? kExpert : strips.count)) {
+      const bool wide = is_wide(tokens, wide_from);
+      strips.passes = passes_of(tokens, wide ? kWideTokens : kManyTokens);
+      goes_on = stream_chains<Loader>(w, weights, strips, wide);
+    } else {
+      strips.passes = elem_bytes == 4 ? passes_of(tokens, kGroupTokens) : 1;
+      goes_on = stream_tiles<Loader>(w, weights, strips);
+    }
+  }
+}
+
+// Tasks [first, first + count) of a product, or of its parts, which have all strips one part after the other.
+template <class Loader>
+MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArgs& a, u32 elem_bytes,
+                            u32 first, u32 count) {
+  const u32 tail_bytes = a.tail_cols * kStripRows * elem_bytes, tokens = same_in_lanes(a.tokens);
+  const u32 most = block_strips(tokens, elem_bytes, a.many_strips);
+  for (u32 task = first, together; task < first + count; task += together) {
+    const u32 part = a.column_parts == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
+    together = least(first + count - task, a.column_parts == 1 ? count : a.strips - strip);
+    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.column_parts}, most,
+                           tokens, elem_bytes, a.wide_from, false);
+  }
+}
+
+// Tasks [first, first + count) of a grid over blocks of strips and `slots` slots: a product of the slot's
+// rows and its expert's strips. Reads what route wrote, so it comes after a lookup.
+template <class Loader>
+MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 slots,
+                              u32 elem_bytes, u32 first, u32 count) {
+  const ProductArgs& p = a.product;
+  const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
+  const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
+  for (u32 task = first; task < first + count && !any_lane(over(w)); ++task) {
+    const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]), strip = task / slots * a.strips;
+    const u32 strips = least(a.strips, p.strips - strip);
+    stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes, {strip, strips, p.tiles, tail_bytes},
+                           block_strips(elem_bytes), rows, elem_bytes, 0, true);
+  }
+}
+
+}  // namespace
+
+// The loader: brings strips of a packed weight through the ring, waiting for nothing but free stages.
+MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, const ProductArgs* a, u32 elem_bytes,
+                             u32 first, u32 count) {
+  stream_tasks<Bulk>(*w, weights, *a, elem_bytes, first, count);
+}
+MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
+                                     u32 elem_bytes, u32 first, u32 count) {
+  stream_experts<Bulk>(*w, weights, *a, slots, elem_bytes, first, count);
+}
+
+// The same for targets without a copy engine.
+MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, const ProductArgs* a, u32 elem_bytes,
+                              u32 first, u32 count) {
+  stream_tasks<Async>(*w, weights, *a, elem_bytes, first, count);
+}
+MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
+                                      u32 elem_bytes, u32 first, u32 count) {
+  stream_experts<Async>(*w, weights, *a, slots, elem_bytes, first, count);
+}
+
+}  // namespace mk
