@@ -95,7 +95,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
     x.template load<W>(w, Shape::col(a, chain, tile), Shape::steps(a, tile));
   };
   load(first, 0);
-  u32 turn = 0;
+  u32 turn = 0, taken = 0;  // tiles, in all and of the stage
   MK_ROLLED
   for (u32 chain = first; chain < first + chains; ++chain) {
     Sums part[ManyShare<Strips>::most];
@@ -111,7 +111,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
       // Those of the next tile come while this one is multiplied; behind the last, its own again.
       const bool ends = tile + 1 == tiles;
       load(ends ? least(chain + 1, first + chains - 1) : chain, ends ? 0 : tile + 1);
-      if (tile % together == 0) stage = (AS3 const u32x4*)acquire_stage(w);
+      if (taken == 0) stage = (AS3 const u32x4*)acquire_stage(w);
       MK_UNROLL
       for (u32 i = 0; i < Shape::full_steps; ++i) {
         if (i >= steps) continue;
@@ -123,7 +123,9 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
         }
       }
       stage += strips * steps * kWarpLanes;
-      if (ends || tile % together == together - 1) release_stage(w);
+      if (++taken != together && !ends) continue;
+      release_stage(w);
+      taken = 0;
     }
     each(chain, part);
   }

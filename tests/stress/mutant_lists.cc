@@ -97,6 +97,14 @@ std::vector<Mutant> warpgroup_mutants() {
   };
 }
 
+std::vector<Mutant> pass_mutants() {
+  return {
+      {"activations in the place of the sums before",
+       {{"13multiply_manyI", "consumer_barrier", kEvery, drop}},
+       {kWriteTooEarly, kReadTooEarly}},
+  };
+}
+
 std::vector<Mutant> async_copy_mutants() {
   const std::string end = "5Async3end";
   return {

@@ -130,6 +130,16 @@ TEST_CASE("a bug around a warpgroup's product is caught") {
   check_caught({warpgroup_mutants()}, true, model, options);
 }
 
+TEST_CASE("a bug between two passes of a product is caught") {
+  TinyModel model = small_model();
+  model.max_tokens = 80;
+  model.batch_invariant = true;
+  RunOptions options = small_run();
+  options.steps = {70};
+  options.first_position = 0;
+  check_caught({pass_mutants()}, true, model, options);
+}
+
 TEST_CASE("a bug in the ring filled by 16-byte copies is caught") {
   check_caught({ring_mutants(), async_copy_mutants()}, false);
 }

@@ -41,6 +41,7 @@ Compiled::Compiled(const TinyModel& model) {
   request.options.max_requests = model.max_requests;
   request.options.workers = model.workers;
   request.options.scheduler = model.scheduler;
+  request.options.batch_invariant = model.batch_invariant;
   Compilation c = or_fail(open_model(request, true));
   if (model.task_ns != 0) c.machine.task_ns = model.task_ns;
   if (const Status status = run_passes(c); !status.ok()) FAIL(status.error().message);

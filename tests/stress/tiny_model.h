@@ -30,6 +30,7 @@ struct TinyModel {
   int64_t max_requests = 1;  // so that events have no spare cells
   uint32_t workers = 3;
   Scheduler scheduler = Scheduler::kStatic;
+  bool batch_invariant = false;
   double task_ns = 0;  // of the machine, so that events have more cells; 0: as it is
 };
 
