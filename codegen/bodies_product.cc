@@ -37,8 +37,18 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, rounded), f.tensor(x).dtype == DType::bf16);
   f.set(offsetof(Args, gathers), int64_t{0});
   f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols)));
-  f.set(offsetof(Args, many_strips), many_strips(f.call.engines));
+  f.set(offsetof(Args, many_strips), mkrt::many_strips(f.call.engines.warpgroups));
   f.set(offsetof(Args, wide_from), wide_from(f.call.schedule, f.call.grid, f.call.engines));
+}
+
+// What a product and the finish of its parts set alike.
+void set_end_operands(Fields& f) {
+  const Bases& bases = f.call.bases;
+  f.set_optional(offsetof(Ends, squares), bases.workspace, "squares");
+  f.set_optional(offsetof(Ends, bias), bases.weights, "bias");
+  f.set_optional(offsetof(Ends, residual), bases.workspace, "residual");
+  f.set_operand(offsetof(Ends, out), "out", true);
+  f.set_next(offsetof(Ends, next));
 }
 
 // Has the first lane of each warp fill what the ends of strips need; `depth`: of a segment's tasks, or of
@@ -50,7 +60,7 @@ void fill_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments, int64_t
   llvm::Value* thread = e.load32(call.worker, offsetof(mk::Worker, thread));
   llvm::Value* lane = e.ir.CreateURem(thread, e.constant(mk::kWarpLanes));
   e.if_then(e.ir.CreateICmpEQ(lane, e.constant(0)), [&] { fill(f); });
-  e.call("mkd_warp_sync", {});
+  e.call("mk_warp_sync", {});
 }
 
 }  // namespace
@@ -88,12 +98,8 @@ void product_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   using P = mkrt::MkProduct;
   const Bases& bases = call.bases;
   fill_ends(e, call, arguments, 0, [&](Fields& f) {
-    f.set_optional(offsetof(Ends, squares), bases.workspace, "squares");
-    f.set_optional(offsetof(Ends, bias), bases.weights, "bias");
-    f.set_optional(offsetof(Ends, residual), bases.workspace, "residual");
-    f.set_operand(offsetof(Ends, out), "out", true);
+    set_end_operands(f);
     f.set_operand(offsetof(Ends, sums), "sums", true);
-    f.set_next(offsetof(Ends, next));
     f.set_optional(offsetof(Ends, best_value), bases.workspace, "best_value", true);
     f.set_optional(offsetof(Ends, best_index), bases.workspace, "best_index", true);
     for (auto [to, from] : {std::pair{offsetof(Ends, rows), offsetof(P, rows)},
@@ -123,12 +129,8 @@ llvm::Value* finish_arguments(Emitter& e, const BodyCall& call) {
 void finish_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   fill_ends(e, call, arguments, 1, [&](Fields& f) {
     const Tensor& out = f.tensor("out", true);
+    set_end_operands(f);
     f.set_operand(offsetof(Ends, sums), "sums");
-    f.set_operand(offsetof(Ends, squares), "squares");
-    f.set_operand(offsetof(Ends, bias), "bias");
-    f.set_operand(offsetof(Ends, residual), "residual");
-    f.set_operand(offsetof(Ends, out), "out", true);
-    f.set_next(offsetof(Ends, next));
     f.set(offsetof(Ends, rows), f.extent(out, 1));
     f.set(offsetof(Ends, out_cols), f.extent(out, 1));
     f.set(offsetof(Ends, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));

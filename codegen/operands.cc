@@ -40,10 +40,6 @@ size_t operand_place(BodyKind body, std::string_view role, bool written) {
 static_assert(kLeastWide == mkrt::kSomeTokens + 1);
 static_assert(kLeastRing >= mkrt::kBlockStrips);  // products of some tokens wait for a stage of each
 
-uint32_t many_strips(const Engines& engines) {
-  return engines.warpgroups ? mkrt::kManyStrips : mkrt::kBlockStrips;
-}
-
 uint32_t wide_from(const Schedule& schedule, GridId id, const Engines& engines) {
   const TaskProgram& program = schedule.program;
   const TaskGrid& grid = program.grids[id];

@@ -22,9 +22,6 @@ Expr part_of(const TaskProgram& program, const TaskGrid& grid);
 // Place of a role in MkGrid::operand.
 size_t operand_place(BodyKind body, std::string_view role, bool written);
 
-// Strips of a block of many tokens.
-uint32_t many_strips(const Engines& engines);
-
 // The tokens from which on warpgroups multiply in a product; 0: never, and for other grids.
 uint32_t wide_from(const Schedule& schedule, GridId grid, const Engines& engines);
 

@@ -352,10 +352,10 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   llvm::Value* most = e_.constant(1);
   if (in_blocks) {
     const auto bytes = static_cast<uint32_t>(elem_bytes(id));
-    most =
-        e_.ir.CreateSelect(e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kSomeTokens / 2)),
-                           e_.constant(mkrt::block_strips(mkrt::kSomeTokens, bytes, many_strips(engines_))),
-                           e_.constant(mkrt::block_strips(bytes)));
+    most = e_.ir.CreateSelect(
+        e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kSomeTokens / 2)),
+        e_.constant(mkrt::block_strips(mkrt::kSomeTokens, bytes, mkrt::many_strips(engines_.warpgroups))),
+        e_.constant(mkrt::block_strips(bytes)));
   }
   const auto least = [&](llvm::Value* a, llvm::Value* b) {
     return e_.ir.CreateSelect(e_.ir.CreateICmpULT(a, b), a, b);

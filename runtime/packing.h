@@ -57,6 +57,10 @@ __attribute__((always_inline)) constexpr bool is_wide(uint32_t tokens, uint32_t 
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t elem_bytes) {
   return elem_bytes == 4 ? 1 : kBlockStrips;
 }
+// Of a block of many tokens.
+__attribute__((always_inline)) constexpr uint32_t many_strips(bool warpgroups) {
+  return warpgroups ? kManyStrips : kBlockStrips;
+}
 // Of a product of so many tokens, that of no expert; `many`: of a block of many tokens.
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, uint32_t elem_bytes,
                                                                uint32_t many) {

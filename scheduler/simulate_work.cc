@@ -179,9 +179,9 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     const TaskGrid& grid = program.grids[g];
     if (!multiplies_in_blocks(grid)) continue;
     const DType weight = program.tensors[find_operand(grid, "weight")->tensor].dtype;
-    blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)),
-                                          static_cast<uint32_t>(dtype_bytes(weight)),
-                                          machine.warpgroups ? mkrt::kManyStrips : mkrt::kBlockStrips);
+    blocks_[g.index] =
+        mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)),
+                           static_cast<uint32_t>(dtype_bytes(weight)), mkrt::many_strips(machine.warpgroups));
   }
 }
 

@@ -217,7 +217,6 @@ void mkd_set_element(Worker*, u32 list, u32 index, u32 value);
 void mkd_sum_list(Worker*, u32 list, u32 count);
 AS3 u32* mkd_list(Worker*, u32 list);
 AS3 ProductEnds* mkd_product_ends(Worker*, u32 depth);
-void mkd_warp_sync();
 void mkd_lists_made(Worker*);
 bool mkd_await_lists(Worker*, u32 number);
 u32 mkd_element(Worker*, u32 list, u32 index);

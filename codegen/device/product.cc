@@ -6,13 +6,10 @@ namespace mk {
 using Scratch = ProductScratch;
 
 // Where the ends of a warp's products are, or at depth 1 of what runs inline behind them. Its first lane may
-// fill them, and all may read them behind the next mkd_warp_sync().
+// fill them, and all may read them behind the next mk_warp_sync().
 MK_BODY AS3 ProductEnds* mkd_product_ends(Worker* w, u32 depth) {
   mk_warp_sync();
   return (AS3 ProductEnds*)w->scratch() + depth * kConsumerWarps + w->warp();
-}
-MK_BODY void mkd_warp_sync() {
-  mk_warp_sync();
 }
 
 // Which rows of x are multiplied: all, or the last of each request. Once before the first strip of a segment.

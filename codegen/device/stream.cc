@@ -19,16 +19,24 @@ MK_INLINE u32 passes_of(u32 tokens, u32 group) {
   return (tokens + group - 1) / group;
 }
 
-// Loads `count` pieces of `bytes` each, `stride` apart, once a stage is free. False: the launch is over.
-template <class Loader>
-MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count = 1, u64 stride = 0) {
+// Once a stage is free: copies `bytes` into it, as copy(slot) asks for them. False: the launch is over.
+template <class Loader, class Copy>
+MK_INLINE bool fill_stage(Worker& w, u32 bytes, const Copy& copy) {
   if (!wait_free_stage(w)) return false;
   const u32 slot = w.stage % w.stages;
-  Loader::begin(w, slot, count * bytes);
-  for (u32 i = 0; i < count; ++i, from += stride) Loader::copy(w, slot, i * bytes, from, bytes);
+  Loader::begin(w, slot, bytes);
+  copy(slot);
   Loader::end(w, slot);
   ++w.stage;
   return true;
+}
+
+// `count` pieces of `bytes` each, `stride` apart.
+template <class Loader>
+MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count, u64 stride) {
+  return fill_stage<Loader>(w, count * bytes, [&](u32 slot) {
+    for (u32 i = 0; i < count; ++i, from += stride) Loader::copy(w, slot, i * bytes, from, bytes);
+  });
 }
 
 // Loads every tile of the strips, as often as they are passed over. A stage has a tile, or the parts of as
@@ -62,18 +70,16 @@ MK_INLINE bool lend_stage(Worker& w) {
 template <class Loader>
 MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& strips, u32 chain, u32 tile,
                           u32 together) {
-  if (!wait_free_stage(w)) return false;
-  const u32 slot = w.stage % w.stages, last = strips.chain_bytes(tile + together - 1);
-  Loader::begin(w, slot, strips.count * ((together - 1) * kStageBytes / kChains + last));
-  for (u32 i = tile, at = 0; i < tile + together; ++i) {
-    const u32 bytes = strips.chain_bytes(i);
-    AS1 const char* from = weights + strips.first * strips.bytes() + (u64)i * kStageBytes + chain * bytes;
-    for (u32 strip = 0; strip < strips.count; ++strip, at += bytes, from += strips.bytes())
-      Loader::copy(w, slot, at, from, bytes);
-  }
-  Loader::end(w, slot);
-  ++w.stage;
-  return true;
+  const u32 last = strips.chain_bytes(tile + together - 1);
+  const u32 all = strips.count * ((together - 1) * kStageBytes / kChains + last);
+  return fill_stage<Loader>(w, all, [&](u32 slot) {
+    for (u32 i = tile, at = 0; i < tile + together; ++i) {
+      const u32 bytes = strips.chain_bytes(i);
+      AS1 const char* from = weights + strips.first * strips.bytes() + (u64)i * kStageBytes + chain * bytes;
+      for (u32 strip = 0; strip < strips.count; ++strip, at += bytes, from += strips.bytes())
+        Loader::copy(w, slot, at, from, bytes);
+    }
+  });
 }
 
 // The same for many tokens, chain by chain: a stage has the chain's parts of one tile, or of as many as there

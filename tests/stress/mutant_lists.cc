@@ -68,7 +68,7 @@ std::vector<Mutant> bulk_copy_mutants() {
   const std::string begin = "4Bulk5begin", copy = "4Bulk4copy";
   return {
       {"no wait for a free stage",
-       {{"10load_stageINS_4Bulk", "wait_free_stage", 0, always_true}},
+       {{"10fill_stageINS_4Bulk", "wait_free_stage", kEvery, always_true}},
        {kExtraArrival, kWriteTooEarly, kStuck}},
       {"no fence after initialisation",
        {{"mkd_begin", "mk_fence_mbar_init", 0, drop}},
@@ -109,7 +109,7 @@ std::vector<Mutant> async_copy_mutants() {
   const std::string end = "5Async3end";
   return {
       {"no wait for a free stage",
-       {{"10load_stageINS_5Async", "wait_free_stage", 0, always_true}},
+       {{"10fill_stageINS_5Async", "wait_free_stage", kEvery, always_true}},
        {kRace, kStuck, kDeadlock}},
       {"no arrival", {{end, "mk_async_arrive", 0, drop}}, {kRace}},
       {"arrival before the bytes",

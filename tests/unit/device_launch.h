@@ -23,7 +23,7 @@ inline AS3 const ProductEnds* leave_ends(Worker& w, const ProductEnds& ends, u32
   AS3 ProductEnds* to = mkd_product_ends(&w, depth);
   if (w.lane() == 0)
     std::memcpy(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(to)), &ends, sizeof(ends));
-  mkd_warp_sync();
+  mk_warp_sync();
   return to;
 }
 
