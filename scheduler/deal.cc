@@ -89,6 +89,28 @@ void turn_attention(Schedule& schedule, const std::vector<GridId>& order) {
       schedule.placements[g.index].turn = turn++ % schedule.workers;
 }
 
+// A grid whose tasks are dealt out by number.
+struct Dealt {
+  GridId grid;
+  uint32_t tasks;
+  uint64_t task_bytes;  // that each streams
+};
+
+// Appends the segments of grids whose tasks are dealt out as those of one: a worker has tasks that follow
+// each other, of as few of the grids as can be.
+void add_segments(Schedule& schedule, const std::vector<Dealt>& grids, const std::vector<uint32_t>& share) {
+  size_t at = 0;
+  uint32_t first = 0;
+  for (uint32_t w = 0; w < schedule.workers; ++w)
+    for (uint32_t left = share[w]; left != 0;) {
+      const uint32_t count = std::min(left, grids[at].tasks - first);
+      if (count != 0) schedule.streams[w].push_back({grids[at].grid, first, count});
+      left -= count;
+      first += count;
+      if (first == grids[at].tasks) ++at, first = 0;
+    }
+}
+
 void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<GridId>& order,
                   bool balance_grids) {
   const TaskProgram& program = schedule.program;
@@ -98,26 +120,35 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
   const ByteBalance fresh(schedule.workers, uint64_t{schedule.ring.stages} * schedule.ring.stage_bytes / 2);
   ByteBalance balance = fresh;
   const TaskGrid* before = nullptr;
+  const auto dealt = [&](GridId g) {
+    return Dealt{g, static_cast<uint32_t>(task_count(program.grids[g], symbols)),
+                 task_cost(program, g, machine, symbols).stream_bytes};
+  };
+  const auto kind = [&](GridId g) { return schedule.placements[g.index].kind; };
   schedule.streams.assign(schedule.workers, {});
-  for (GridId g : order) {
-    const PlacementKind kind = schedule.placements[g.index].kind;
-    if (kind == PlacementKind::kInline) continue;
-    if (kind != PlacementKind::kTable) {
+  for (size_t i = 0; i < order.size(); ++i) {
+    const GridId g = order[i];
+    if (kind(g) == PlacementKind::kInline) continue;
+    if (kind(g) != PlacementKind::kTable) {
       for (auto& stream : schedule.streams) stream.push_back({g, 0, 0});
       continue;
     }
-    const auto tasks = static_cast<uint32_t>(task_count(program.grids[g], symbols));
-    const uint64_t bytes = task_cost(program, g, machine, symbols).stream_bytes;
+    std::vector<Dealt> together{dealt(g)};
+    uint32_t tasks = together[0].tasks;
+    const uint64_t bytes = together[0].task_bytes;
+    for (; !balance_grids && bytes != 0 && i + 1 < order.size(); ++i) {
+      const GridId next = order[i + 1];
+      if (kind(next) != PlacementKind::kTable || !start_together(program.grids[g], program.grids[next]))
+        break;
+      if (dealt(next).task_bytes != bytes) break;
+      together.push_back(dealt(next));
+      tasks += together.back().tasks;
+    }
     if (balance_grids) balance = fresh;
     if (!before || !start_together(*before, program.grids[g])) balance.start_together();
     before = &program.grids[g];
-    const std::vector<uint32_t> share =
-        bytes == 0 ? even_shares(tasks, schedule.workers) : balance.deal(tasks, bytes);
-    uint32_t first = 0;
-    for (uint32_t w = 0; w < schedule.workers; ++w) {
-      if (share[w] != 0) schedule.streams[w].push_back({g, first, share[w]});
-      first += share[w];
-    }
+    add_segments(schedule, together,
+                 bytes == 0 ? even_shares(tasks, schedule.workers) : balance.deal(tasks, bytes));
   }
 }
 

@@ -222,7 +222,7 @@ TEST_CASE("waiting for the wrong head is refused as an unordered read") {
   Schedule s = placed();
   s.program.grids[find_grid(s.program, "l0.attend")].waits[0].cell[0] = Expr(1) - coord(0);
   CHECK(proof_error(s) ==
-        "error: %l0.attend[0, 0] may read %l0.q before %l0.q[1] has written it (at T = 1, kv_len = 1)");
+        "error: %l0.attend[1, 0] may read %l0.q before %l0.q[2] has written it (at T = 1, kv_len = 1)");
 }
 
 TEST_CASE("segments swapped against their dependence are refused with the cycle") {
@@ -247,7 +247,7 @@ TEST_CASE("an overwrite of what is still read is refused") {
   s.program.grids[find_grid(s.program, "l0.combine")].writes.push_back(
       {"out", find_tensor(s.program, "l0.q"), {{0, 1}, {32 * (Expr(1) - coord(0)), 32}}, false});
   CHECK(proof_error(s) ==
-        "error: %l0.combine[0] may overwrite %l0.q before %l0.q[3] has written it (at T = 1, kv_len = 1)");
+        "error: %l0.combine[0] may overwrite %l0.q before %l0.q[2] has written it (at T = 1, kv_len = 1)");
 }
 
 TEST_CASE("a task may overwrite what it alone still reads") {
