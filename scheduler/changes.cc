@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/values.h"
+#include "runtime/packing.h"
 #include "scheduler/choose.h"
 #include "scheduler/named.h"
 #include "scheduler/split.h"
@@ -12,6 +14,7 @@ namespace mkc {
 namespace {
 
 constexpr double kUneven = 1.1;  // strips of the busiest worker, of the mean
+constexpr int64_t kNarrowParts = 4;
 
 bool in_all_layers_alike(const TaskProgram& program, const std::string& pattern) {
   const TaskGrid* first = nullptr;
@@ -57,16 +60,24 @@ std::vector<Kind> kinds_of(const TaskProgram& program, const TaskProgram& layers
   return kinds;
 }
 
-// Whether some workers have to take many more strips of a product than others, and no other product of its
-// rows evens that out.
-bool is_uneven(const TaskProgram& program, const TaskGrid& product, uint32_t workers) {
+bool can_be_split(const TaskProgram& program, const std::string& pattern) {
+  return std::all_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& grid) {
+    return !is_named(grid, pattern) || why_not_split(program, grid, kColumnChains).empty();
+  });
+}
+
+bool has_its_rows_alone(const TaskProgram& program, const TaskGrid& product) {
   const TensorId x = find_operand(product, "x")->tensor;
-  const bool alone = std::none_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& other) {
+  return std::none_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& other) {
     const Access* rows = multiplied_rows(other);
     return rows && rows->tensor == x && other.name != product.name;
   });
+}
+
+// Whether some workers have to take many more strips of a product than others.
+bool is_uneven(const TaskGrid& product, uint32_t workers) {
   const int64_t strips = product.coords[0].extent.constant(), most = (strips + workers - 1) / workers;
-  return alone && static_cast<double>(most * workers) > kUneven * static_cast<double>(strips);
+  return static_cast<double>(most * workers) > kUneven * static_cast<double>(strips);
 }
 
 }  // namespace
@@ -76,13 +87,32 @@ std::vector<Change> split_changes(const TaskProgram& program, const Asked& asked
   std::vector<Change> changes;
   for (const Kind& kind : kinds_of(program, program, asked.splits)) {
     const TaskGrid& first = program.grids[kind.first];
-    const bool can = std::all_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& grid) {
-      return !is_named(grid, kind.pattern) || why_not_split(program, grid, kColumnChains).empty();
-    });
-    if (!can || (uneven_among != 0 && !is_uneven(program, first, uneven_among))) continue;
+    if (!can_be_split(program, kind.pattern)) continue;
+    if (uneven_among != 0 && !(has_its_rows_alone(program, first) && is_uneven(first, uneven_among)))
+      continue;
     for (int64_t n : parts)
       changes.push_back(
           {n == 1 ? "in one part" : fmt::format("in {} parts", n), {.splits = {{kind.pattern, n}}}});
+  }
+  return changes;
+}
+
+std::vector<Change> narrow_changes(const TaskProgram& program, const Asked& asked, uint32_t workers) {
+  std::vector<Change> changes;
+  const std::vector<Bounds> limits = symbol_bounds(program.symbols);
+  const auto is_narrow = [&](const TaskGrid& product) {
+    const std::vector<Expr>& weight = program.tensors[find_operand(product, "weight")->tensor].shape;
+    return weight[1].constant() > weight[0].constant() &&
+           product.coords[0].extent.constant() < int64_t{mkrt::kManyStrips} * workers &&
+           bounds(rows_made(program, product), limits).hi > int64_t{mkrt::kFewTokens};
+  };
+  for (const Kind& kind : kinds_of(program, program, asked.splits)) {
+    const std::string finish = kind.pattern + "_finish";
+    if (can_be_split(program, kind.pattern) && has_its_rows_alone(program, program.grids[kind.first]) &&
+        is_narrow(program.grids[kind.first]) && !is_asked(program, asked.placements, finish))
+      changes.push_back(
+          {fmt::format("in {} parts, finished by tasks of their own", kNarrowParts),
+           {.splits = {{kind.pattern, kNarrowParts}}, .placements = {{finish, PlacementKind::kTable}}}});
   }
   return changes;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 
 #include "scheduler/named.h"
 #include "scheduler/trials.h"
@@ -14,6 +15,7 @@ namespace {
 // Of the mean of the steps' times, that a change must bring.
 constexpr double kAutoGain = 0.005, kGain = 0.001;
 constexpr size_t kWholeTrials = 4;  // of what was found, each without what was found last before
+constexpr double kReserved = 2;     // whole trials that there is time for when the search ends
 
 class Search {
  public:
@@ -42,6 +44,7 @@ class Search {
   Status choose() {
     const Asked& asked = options_.asked;
     Status status = try_each(split_changes(program_, asked, {2, 4}, options_.costs.workers), kAutoGain);
+    if (status.ok()) status = try_each(narrow_changes(program_, asked, options_.costs.workers), kAutoGain);
     if (status.ok())
       status = try_each(ticket_changes(program_, path_.back().schedule.program, asked), kAutoGain);
     return status;
@@ -49,16 +52,21 @@ class Search {
 
   // What -O3 tries, until a round gains nothing.
   Status improve() {
+    begin_ = Clock::now();
     base_ = path_.size() - 1;
     mean_ = 1;
     known_ = {path_.back().settings};  // less of a gain is enough now
-    begin_ = Clock::now();
+    const Trials whole(program_, machine_, options_);
+    Result<Trial> base = whole.begin(path_[base_].settings);
+    if (!base.ok()) return base.error();
+    if (Status status = whole.simulate_all(base.value()); !status.ok()) return status;
+    whole_seconds_ = spent_seconds();
     for (size_t before = 0; path_.size() != before && !is_over_;) {
       before = path_.size();
       if (Status status = try_each(all_changes(), kGain); !status.ok()) return status;
     }
     report_.complete = !is_over_;
-    return check_whole();
+    return check_whole(whole, base.value());
   }
 
   std::vector<Change> all_changes() const {
@@ -72,29 +80,54 @@ class Search {
     return changes;
   }
 
+  // A change over the best settings, as far as it got.
+  struct Attempt {
+    std::optional<Trial> trial;  // nothing: what it asks for cannot be, or was tried before
+    Result<std::vector<double>> ratios = std::vector<double>();
+  };
+
+  Attempt attempt(const Change& change, const std::vector<Settings>& known) {
+    Result<Trial> begun = layers_.begin(with(path_.back().settings, change.settings), &path_.back());
+    if (!begun.ok() || std::find(known.begin(), known.end(), begun.value().settings) != known.end())
+      return {};
+    Attempt made{std::move(begun.value())};
+    made.ratios = layers_.ratios(*made.trial, path_[base_]);
+    return made;
+  }
+
   // Each over the best settings, which it becomes a part of if it wins. What was tried before, or cannot be,
-  // is passed over.
+  // is passed over. Beside each the next one is tried, as if this one did not win, once the base has all
+  // steps, so that nobody changes it.
   Status try_each(const std::vector<Change>& changes, double gain) {
-    for (const Change& change : changes) {
-      Result<Trial> begun = layers_.begin(with(path_.back().settings, change.settings), &path_.back());
-      if (!begun.ok()) continue;
-      Trial trial = std::move(begun.value());
-      if (std::find(known_.begin(), known_.end(), trial.settings) != known_.end()) continue;
+    std::future<Attempt> next;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      std::future<Attempt> ahead = std::move(next);
+      if (i + 1 < changes.size() && layers_.has_all_steps(path_[base_]))
+        next = std::async(std::launch::async, [this, &change = changes[i + 1], known = known_] {
+          return attempt(change, known);
+        });
+      Attempt made = ahead.valid() ? ahead.get() : attempt(changes[i], known_);
+      if (!made.trial || std::find(known_.begin(), known_.end(), made.trial->settings) != known_.end())
+        continue;
       if (begin_ && is_over()) return {};
-      known_.push_back(trial.settings);
-      const Result<std::vector<double>> ratios = layers_.ratios(trial, path_[base_]);
-      if (!ratios.ok()) return ratios.error();
-      note(change, layers_.figures(trial, path_.back()));
-      if (!layers_.wins(ratios.value(), mean_ - gain)) continue;
-      mean_ = mean(ratios.value());
-      path_.push_back(std::move(trial));
+      known_.push_back(made.trial->settings);
+      if (!made.ratios.ok()) return made.ratios.error();
+      note(changes[i], layers_.figures(*made.trial, path_.back()));
+      if (!layers_.wins(made.ratios.value(), mean_ - gain)) continue;
+      if (next.valid()) next.wait();  // it reads the path
+      next = {};
+      mean_ = mean(made.ratios.value());
+      path_.push_back(std::move(*made.trial));
     }
     return {};
   }
 
+  double spent_seconds() const { return std::chrono::duration<double>(Clock::now() - *begin_).count(); }
+
   bool is_over() {
-    const std::chrono::duration<double> spent = Clock::now() - *begin_;
-    is_over_ = report_.trials == options_.budget->trials || spent.count() >= options_.budget->seconds;
+    const SearchBudget& budget = *options_.budget;
+    is_over_ =
+        report_.trials == budget.trials || spent_seconds() + kReserved * whole_seconds_ >= budget.seconds;
     report_.trials += !is_over_;
     return is_over_;
   }
@@ -104,22 +137,21 @@ class Search {
     report_.tried.push_back({change, std::move(figures)});
   }
 
-  // What was found last is left out while steps of the whole model take too long with it, or less without.
-  Status check_whole() {
-    if (path_.size() == base_ + 1) return {};
-    const Trials whole(program_, machine_, options_);
-    Result<Trial> base = whole.begin(path_[base_].settings);
-    if (!base.ok()) return base.error();
+  // What was found last is left out while steps of the whole model take too long with it, or less without,
+  // and there is time to look.
+  Status check_whole(const Trials& whole, Trial& base) {
     double best = 1;
     for (size_t i = path_.size() - 1; i > base_ && path_.size() - i <= kWholeTrials; --i) {
+      if (i + 1 < path_.size() && spent_seconds() + whole_seconds_ >= options_.budget->seconds) return {};
       Result<Trial> trial = whole.begin(path_[i].settings);
       if (!trial.ok()) continue;  // some later layer cannot have it
-      const Result<std::vector<double>> ratios = whole.ratios(trial.value(), base.value());
+      if (Status status = whole.simulate_all(trial.value()); !status.ok()) return status;
+      const Result<std::vector<double>> ratios = whole.ratios(trial.value(), base);
       if (!ratios.ok()) return ratios.error();
       if (whole.wins(ratios.value(), best)) {
         best = mean(ratios.value());
         report_.found = path_[i].settings;
-        report_.figures = whole.figures(trial.value(), base.value());
+        report_.figures = whole.figures(trial.value(), base);
       } else if (!report_.figures.empty()) {
         return {};
       }
@@ -136,6 +168,7 @@ class Search {
   double mean_ = 1;                          // of the last of path_, by the base's
   std::vector<Settings> known_{Settings{}};  // that were tried
   std::optional<Clock::time_point> begin_;   // of -O3
+  double whole_seconds_ = 0;                 // that a trial of the whole model takes
   bool is_over_ = false;
   SearchReport report_;
 };

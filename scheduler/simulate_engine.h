@@ -83,10 +83,12 @@ class Simulator {
   struct Timer {
     enum Kind : uint8_t { kConsumer, kLoader, kTile, kCold };
     double at_ns = 0;
-    uint64_t number = 0;  // at the same time, the first made goes first
-    Kind kind = kConsumer;
-    uint32_t worker = 0;
-    bool operator>(const Timer& o) const { return std::pair(at_ns, number) > std::pair(o.at_ns, o.number); }
+    uint64_t number : 40 = 0;  // at the same time, the first made goes first
+    uint64_t kind : 4 = kConsumer;
+    uint64_t worker : 20 = 0;
+    bool operator>(const Timer& o) const {
+      return at_ns > o.at_ns || (at_ns == o.at_ns && number > o.number);
+    }
   };
 
   uint32_t workers() const { return step_.schedule->workers; }

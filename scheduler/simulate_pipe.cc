@@ -16,17 +16,20 @@ void Pipe::advance(double now_ns) {
 
 void Pipe::begin(double now_ns, uint32_t reader, double bytes) {
   advance(now_ns);
-  ends_.push({served_ + bytes, reader});
+  const End end{served_ + bytes, reader};
+  auto at = ends_.end();
+  while (at != ends_.begin() && end < *(at - 1)) --at;
+  ends_.insert(at, end);
 }
 
 double Pipe::next_end_ns() const {
   if (ends_.empty()) return std::numeric_limits<double>::infinity();
-  return at_ns_ + std::max(0.0, ends_.top().first - served_) / rate();
+  return at_ns_ + std::max(0.0, ends_.front().first - served_) / rate();
 }
 
 uint32_t Pipe::finish(double now_ns) {
-  const auto [served, reader] = ends_.top();
-  ends_.pop();
+  const auto [served, reader] = ends_.front();
+  ends_.pop_front();
   served_ = std::max(served_, served);
   at_ns_ = now_ns;
   return reader;

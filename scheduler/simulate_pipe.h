@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <queue>
+#include <deque>
 #include <utility>
-#include <vector>
 
 namespace mkc {
 
-// All reads progress at one rate, so they end in the order of (bytes served before they began + their own):
-// each change costs O(log reads), however many are in progress.
+// All reads progress at one rate, so they end in the order of (bytes served before they began + their own).
+// Most are of one size, so that one that begins goes near the end of the queue.
 class Pipe {
  public:
   Pipe(double bytes_per_ns, double most_of_one) : ceiling_(bytes_per_ns), most_of_one_(most_of_one) {}
@@ -29,7 +28,7 @@ class Pipe {
   double ceiling_, most_of_one_;
   double served_ = 0;  // bytes that a read in progress since the beginning would have got
   double at_ns_ = 0;
-  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+  std::deque<End> ends_;  // in order
 };
 
 }  // namespace mkc

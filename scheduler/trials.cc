@@ -17,12 +17,12 @@
 namespace mkc {
 namespace {
 
-constexpr int32_t kLayers = 2;
+constexpr int32_t kLayers = 3;
 constexpr int64_t kContext = 1024;
-constexpr double kTolerated = 1.005;  // the time of any one step
+constexpr double kTolerated = 1.02;  // the time of any one step
 
-// Requests of one token and one length each: one, half as many as may be, all; and as many of all lengths,
-// one of which brings what is left of the step's tokens.
+// Requests of one token and one length each: one, as many as may be, half of them; and as many of all
+// lengths, one of which brings what is left of the step's tokens.
 std::vector<SampleStep> sample_steps(const Symbols& symbols) {
   const auto most = [&](const char* name) {
     const SymbolId id = find_symbol(symbols, name);
@@ -30,7 +30,7 @@ std::vector<SampleStep> sample_steps(const Symbols& symbols) {
   };
   const int64_t requests = most("B"), context = std::min(kContext, most("kv_len")), tokens = most("T");
   std::vector<SampleStep> steps;
-  for (int64_t count : {int64_t{1}, requests / 2, requests}) {
+  for (int64_t count : {int64_t{1}, requests, requests / 2}) {
     if (count < 1 || (!steps.empty() && count == 1)) continue;
     const std::vector<StepRequest> equal(static_cast<size_t>(count), {1, context});
     steps.push_back({fmt::format("{} request{}", count, count == 1 ? "" : "s"), step_values(symbols, equal)});
@@ -56,9 +56,14 @@ void add_fitting(const TaskProgram& program, const std::vector<Rule>& rules, std
 
 TaskProgram first_layers(const TaskProgram& program) {
   const std::vector<TaskGrid>& grids = program.grids.items;
-  const auto end =
-      std::find_if(grids.begin(), grids.end(), [](const TaskGrid& g) { return g.layer >= kLayers; });
-  return {program.name, program.symbols, program.tensors, {{grids.begin(), end}}, {}, program.ropes};
+  const auto behind = std::find_if(grids.begin(), grids.end(),
+                                   [](const TaskGrid& g) { return g.layer >= kLayers; }),
+             end = std::find_if(behind, grids.end(), [](const TaskGrid& g) { return g.layer != kLayers; });
+  std::vector<TaskGrid> first(grids.begin(), behind);
+  std::copy_if(behind, end, std::back_inserter(first),
+               [](const TaskGrid& g) { return g.body == BodyKind::kProduct; });
+  if (first.size() != static_cast<size_t>(behind - grids.begin())) first.pop_back();
+  return {program.name, program.symbols, program.tensors, {std::move(first)}, {}, program.ropes};
 }
 
 double mean(const std::vector<double>& ratios) {
@@ -104,6 +109,22 @@ Result<Trial> Trials::begin(Settings settings, const Trial* like) const {
   return Trial{std::move(settings), std::move(schedule.value()), {}};
 }
 
+Status Trials::simulate_all(Trial& trial) const {
+  std::vector<std::future<Result<Simulation>>> steps;
+  for (size_t step = trial.ns.size(); step < steps_.size(); ++step)
+    steps.push_back(std::async(
+        std::launch::async, [&, step] { return simulate(trial.schedule, machine_, steps_[step].values); }));
+  Status status;
+  for (std::future<Result<Simulation>>& step : steps) {
+    const Result<Simulation> simulated = step.get();
+    if (simulated.ok())
+      trial.ns.push_back(simulated.value().ns);
+    else
+      status = simulated.error();
+  }
+  return status;
+}
+
 Status Trials::simulate_steps(Trial& trial, size_t count) const {
   while (trial.ns.size() < count) {
     Result<Simulation> step = simulate(trial.schedule, machine_, steps_[trial.ns.size()].values);
@@ -117,10 +138,12 @@ Result<std::vector<double>> Trials::ratios(Trial& trial, Trial& base) const {
   std::vector<double> ratios;
   while (ratios.size() < steps_.size() && (ratios.empty() || ratios.back() <= kTolerated)) {
     const size_t step = ratios.size();
-    auto of_base = std::async(std::launch::async, [&] { return simulate_steps(base, step + 1); });
-    const Status mine = simulate_steps(trial, step + 1);
-    for (const Status& status : {mine, of_base.get()})
-      if (!status.ok()) return status.error();
+    std::future<Status> of_base;
+    if (base.ns.size() <= step)
+      of_base = std::async(std::launch::async, [&] { return simulate_steps(base, step + 1); });
+    if (Status mine = simulate_steps(trial, step + 1); !mine.ok()) return mine.error();
+    if (of_base.valid())
+      if (Status status = of_base.get(); !status.ok()) return status.error();
     ratios.push_back(trial.ns[step] / base.ns[step]);
   }
   return ratios;

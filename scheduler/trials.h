@@ -8,8 +8,8 @@
 
 namespace mkc {
 
-// The grids of the first two layers, and those before: the second begins in the middle of a stream, as all
-// others do. Requires no events.
+// The grids of the first layers, those before, and of the layer behind all products but the last: so layers
+// begin and end in the middle of a stream, as most do. Requires no events.
 TaskProgram first_layers(const TaskProgram& program);
 
 struct SampleStep {
@@ -26,8 +26,8 @@ struct Trial {
 
 double mean(const std::vector<double>& ratios);
 
-// Steps of a program without events: of one request of one token, of half as many as may be, of all; and of
-// all with mixed lengths, one of which brings what is left of the step's tokens.
+// Steps of a program without events: of one request of one token, of as many as may be, of half of them; and
+// of all with mixed lengths, one of which brings what is left of the step's tokens.
 class Trials {
  public:
   Trials(TaskProgram program, const Machine& machine, const SearchOptions& options);
@@ -37,8 +37,11 @@ class Trials {
   // impossible; those of derive_events and deal.
   Result<Trial> begin(Settings settings, const Trial* like = nullptr) const;
   // Times of the trial's steps by those of the base, up to the first that the trial may not take so long for.
-  // Errors: those of simulate().
+  // The base gets those that it lacks. Errors: those of simulate().
   Result<std::vector<double>> ratios(Trial& trial, Trial& base) const;
+  // The times that a trial lacks, all at once.
+  Status simulate_all(Trial& trial) const;
+  bool has_all_steps(const Trial& trial) const { return trial.ns.size() == steps_.size(); }
   // Whether no step takes too long, and the mean is at most `most`.
   bool wins(const std::vector<double>& ratios, double most) const;
   // Times of the trial's steps by those of another, "1 request 1.000, 16 mixed 0.871".

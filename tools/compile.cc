@@ -125,8 +125,9 @@ Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver&
 }
 
 // The last pass that the output needs; "" for all.
-std::string last_pass(const std::string& emit) {
-  if (emit == "yaml" || emit == "ops") return "ops";
+std::string last_pass(const std::string& emit, bool searches) {
+  if (emit == "yaml") return searches ? "search" : "ops";
+  if (emit == "ops") return "ops";
   if (emit == "tasks" || emit == "dot") return "events";
   return "";
 }
@@ -152,7 +153,8 @@ Status compile(const CompileArguments& a) {
   };
   if (a.emit.empty() || a.emit == "cubin") return emit_cubin(a, c, observe);
   if (a.emit == "llvm" || a.emit == "manifest" || a.emit == "ptx") return emit_code(a, c, observe, a.output);
-  if (Status status = run_passes(c, last_pass(a.emit), observe); !status.ok()) return status;
+  if (Status status = run_passes(c, last_pass(a.emit, a.request.search.has_value()), observe); !status.ok())
+    return status;
   if (a.time_passes) print_times(c);
   return emit_level(a, c);
 }

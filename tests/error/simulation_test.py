@@ -112,6 +112,8 @@ class SimulationTest(Command):
             self.assertIn(part, schedule)
         self.assertEqual(asked(schedule), compiled(folder, "-O3=1000"))
         self.assertNotEqual(asked(schedule), compiled(folder))
+        resolved = self.mkc("compile", folder, "--emit", "yaml", "-O3=1000")[1].decode()
+        self.assertIn(f"\nschedule: {schedule}\n", resolved)
         done = self.mkc("compile", folder, "--emit", "ptx", "-o", "model.ptx", "-O3=1000", "--json")
         self.assertEqual(json.loads(done[1])["search"]["schedule"], schedule)
 

@@ -10,13 +10,13 @@
 namespace mkc {
 namespace {
 
-// Two layers whose o and down have 160 strips, as Qwen3-4B's, for steps of 16 requests.
+// Five layers whose o and down have 160 strips, as Qwen3-4B's, for steps of 16 requests.
 TaskProgram layers() {
   std::string config = test::llama_config();
   for (const auto& [from, to] : {std::pair{"\"hidden_size\": 32", "\"hidden_size\": 2560"},
                                  {"\"intermediate_size\": 48", "\"intermediate_size\": 9728"},
                                  {"\"max_position_embeddings\": 64", "\"max_position_embeddings\": 1024"},
-                                 {"\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2"},
+                                 {"\"num_hidden_layers\": 1", "\"num_hidden_layers\": 5"},
                                  {"\"num_attention_heads\": 4", "\"num_attention_heads\": 32"},
                                  {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 8"}})
     config = test::edited(config, from, to);
@@ -49,8 +49,9 @@ std::vector<std::string> splits_tried(const SearchReport& report) {
 TEST_CASE(
     "a product whose strips keep some workers twice as long as others is split where steps get shorter") {
   const SearchReport report = searched(h100());
-  CHECK(splits_tried(report) == std::vector<std::string>{"l*.o in 2 parts", "l*.o in 4 parts",
-                                                         "l*.down in 2 parts", "l*.down in 4 parts"});
+  CHECK(splits_tried(report) ==
+        std::vector<std::string>{"l*.o in 2 parts", "l*.o in 4 parts", "l*.down in 2 parts",
+                                 "l*.down in 4 parts", "l*.down in 4 parts, finished by tasks of their own"});
   CHECK(report.found.splits.contains("l*.down"));
 }
 
@@ -58,7 +59,7 @@ TEST_CASE("and is left whole where a finish costs more than it gains") {
   Machine machine = h100();
   machine.notify_ns *= 20;
   const SearchReport report = searched(machine);
-  CHECK(splits_tried(report).size() == 4);
+  CHECK(splits_tried(report).size() == 5);
   CHECK_FALSE(report.found.splits.contains("l*.down"));
 }
 
@@ -66,7 +67,29 @@ TEST_CASE("what a rule fits is not tried, nor are strips that are dealt out even
   CHECK(splits_tried(searched(h100(), {{"*.down", 1, {}}})).size() == 2);
   Machine even = h100();
   even.workers = 160;
-  CHECK(splits_tried(searched(even)).empty());
+  for (const std::string& tried : splits_tried(searched(even)))
+    CHECK(tried.ends_with("in 4 parts, finished by tasks of their own"));
+}
+
+TEST_CASE("products of long rows and few strips are tried in parts with finishes that are dealt out") {
+  const TaskProgram program = layers();
+  const auto patterns = [&](const Asked& asked, uint32_t workers) {
+    std::vector<std::string> out;
+    for (const Change& change : narrow_changes(program, asked, workers)) {
+      REQUIRE(change.settings.splits.size() == 1);
+      const std::string& grids = change.settings.splits.begin()->first;
+      CHECK(change.settings.placements ==
+            std::map<std::string, PlacementKind>{{grids + "_finish", PlacementKind::kTable}});
+      out.push_back(grids);
+    }
+    return out;
+  };
+  // q, k and v share their rows, o has as many rows as columns, gate_up more; 160 strips are a block for each
+  // of 20 workers.
+  CHECK(patterns({}, 132) == std::vector<std::string>{"l*.down"});
+  CHECK(patterns({}, 20).empty());
+  CHECK(patterns({false, {{"*.down", 1, {}}}}, 132).empty());
+  CHECK(patterns({false, {}, {{"l0.down_finish", PlacementKind::kInline, {}}}}, 132).empty());
 }
 
 TEST_CASE("-O3 splits each of the layers' products, and places what comes of it") {

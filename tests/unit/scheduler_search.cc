@@ -112,7 +112,7 @@ TEST_CASE("what the search finds takes no longer than without it, by steps simul
         const std::vector<int64_t> symbols = step_values(before.program.symbols, equal);
         const double ratio =
             simulate(found.schedule, m, symbols).value().ns / simulate(before, m, symbols).value().ns;
-        CHECK(ratio <= 1.005);
+        CHECK(ratio <= 1.02);
         sum += ratio;
       }
       CHECK(sum <= 3 * 1.0001);
@@ -121,9 +121,9 @@ TEST_CASE("what the search finds takes no longer than without it, by steps simul
 }
 
 TEST_CASE("what was found last is left out where some later layer cannot have it") {
-  TaskProgram p = test::without_events(model_program({.layers = 3, .context = 256}));
+  TaskProgram p = test::without_events(model_program({.layers = 4, .context = 256}));
   p.symbols.add({"B", {1, 4}, {}});
-  p.grids[test::find_grid(p, "l2.down")].coords[0].extent = symbol(find_symbol(p.symbols, "T"));
+  p.grids[test::find_grid(p, "l3.down")].coords[0].extent = symbol(find_symbol(p.symbols, "T"));
   const Machine m = machine(1e6, 500);
   const SearchReport report = search(p, m, options_for(m, Scheduler::kDynamic, kAll, kNoSplits)).value();
   CHECK(report.found.placements.at("l*.gate_up") == PlacementKind::kTable);
