@@ -23,7 +23,8 @@ struct BodyCall {
   llvm::Value* record;  // MkGrid
   const Bases& bases;
   llvm::Value* worker;
-  llvm::Value* tokens;  // of a product: the rows that it makes; else null
+  llvm::Value* tokens;  // of a product or its part: the rows that it makes; else null
+  llvm::Value* parts;   // of the same: those that its columns are split into
 };
 
 // Global address of an operand, which the grid has.
@@ -44,9 +45,9 @@ void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments
 void emit_load(Emitter& e, const BodyCall& call, llvm::Value* arguments,
                const std::vector<llvm::Value*>& coords);
 
-// One task; of a product `count` of them, from these coordinates on. Its writes are complete for the worker's
+// One task; of a product `count` of them, from this one on. Its writes are complete for the worker's
 // other threads after the next consumer barrier.
 void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
-               const std::vector<llvm::Value*>& coords, llvm::Value* count);
+               const std::vector<llvm::Value*>& coords, llvm::Value* task, llvm::Value* count);
 
 }  // namespace mkc

@@ -62,7 +62,7 @@ void emit_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
   if (!multiplies(grid)) return;
-  if (grid.body == BodyKind::kProduct && may_pick(call.schedule.program))
+  if (multiplies_in_blocks(grid) && may_pick(call.schedule.program))
     e.call("mkb_product_rows", {call.worker, arguments});
   if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
   llvm::Value *rows = e.load32(arguments, offsetof(mk::ProductArgs, x_rows)),
@@ -81,15 +81,13 @@ void emit_load(Emitter& e, const BodyCall& call, llvm::Value* arguments,
 }
 
 void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
-               const std::vector<llvm::Value*>& coords, llvm::Value* count) {
+               const std::vector<llvm::Value*>& coords, llvm::Value* task, llvm::Value* count) {
   switch (grid_of(call).body) {
     case BodyKind::kEmbed:
       return e.call(typed_body(call, "table").c_str(), {call.worker, arguments, coords[0]});
     case BodyKind::kProduct:
-      return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], count});
     case BodyKind::kPartial:
-      return e.call(typed_body(call, "weight").c_str(),
-                    {call.worker, arguments, coords[0], coords[1], count});
+      return e.call(typed("mkb_product", call, "weight").c_str(), {call.worker, arguments, task, count});
     case BodyKind::kFinish:
       return e.call("mkb_finish", {call.worker, arguments, coords[0], count});
     case BodyKind::kAppend:

@@ -41,7 +41,7 @@ void Fields::set_operand(size_t offset, std::string_view role, bool written) {
 }
 
 void Fields::set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written) {
-  if (grid().body != BodyKind::kProduct) return set_operand(offset, role, written);
+  if (!multiplies_in_blocks(grid())) return set_operand(offset, role, written);
   llvm::Value* place = operand_entry(e, call, role, written);
   set(offset, e.ir.CreateSelect(e.ir.CreateICmpEQ(place, e.ir.getInt64(mkrt::kNoOperand)),
                                 llvm::ConstantPointerNull::get(e.global_ptr),

@@ -18,6 +18,12 @@ llvm::Value* of_record(Fields& f, size_t field) {
   return f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + field);
 }
 
+// Whether the code serves products that are split.
+bool is_split(const BodyCall& call) {
+  const auto* parts = llvm::dyn_cast_or_null<llvm::ConstantInt>(call.parts);
+  return call.parts && !(parts && parts->isOne());
+}
+
 // Of a product, or of the product of an expert. Sizes are the record's, so that products share their code.
 void fill_product(Fields& f, llvm::Value* tokens) {
   using P = mkrt::MkProduct;
@@ -32,7 +38,8 @@ void fill_product(Fields& f, llvm::Value* tokens) {
     f.set(to, of_record(f, from));
   f.set(offsetof(Args, tokens), tokens);
   f.set(offsetof(Args, first_out), int64_t{0});
-  f.set(offsetof(Args, column_parts), column_parts(f.grid()));
+  f.set(offsetof(Args, streamed_parts), f.call.parts ? f.call.parts : f.e.constant(1));
+  f.set(offsetof(Args, splits), is_split(f.call));
   f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(Args, rounded), f.tensor(x).dtype == DType::bf16);
   f.set(offsetof(Args, gathers), int64_t{0});
@@ -47,7 +54,6 @@ void set_end_operands(Fields& f) {
   f.set_optional(offsetof(Ends, squares), bases.workspace, "squares");
   f.set_optional(offsetof(Ends, bias), bases.weights, "bias");
   f.set_optional(offsetof(Ends, residual), bases.workspace, "residual");
-  f.set_operand(offsetof(Ends, out), "out", true);
   f.set_next(offsetof(Ends, next));
 }
 
@@ -99,11 +105,15 @@ void product_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const Bases& bases = call.bases;
   fill_ends(e, call, arguments, 0, [&](Fields& f) {
     set_end_operands(f);
-    f.set_operand(offsetof(Ends, sums), "sums", true);
+    const char* made = f.grid().body == BodyKind::kPartial ? "sums" : "out";  // in one place
+    f.set_operand(offsetof(Ends, out), made, true);
+    f.set_operand(offsetof(Ends, sums), made, true);
+    if (is_split(call)) f.set(offsetof(Ends, column_parts), call.parts);
     f.set_optional(offsetof(Ends, best_value), bases.workspace, "best_value", true);
     f.set_optional(offsetof(Ends, best_index), bases.workspace, "best_index", true);
     for (auto [to, from] : {std::pair{offsetof(Ends, rows), offsetof(P, rows)},
                             {offsetof(Ends, out_cols), offsetof(P, out_cols)},
+                            {offsetof(Ends, all_strips), offsetof(P, strips)},
                             {offsetof(Ends, picks), offsetof(P, picks)},
                             {offsetof(Ends, silu_mul), offsetof(P, silu_mul)},
                             {offsetof(Ends, parts), offsetof(P, parts)},
@@ -117,7 +127,6 @@ void product_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
 llvm::Value* finish_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(Args))};
   const Tensor& sums = f.tensor("sums");
-  f.set(offsetof(Args, strips), f.extent(sums, 0));
   f.set(offsetof(Args, cols), int_attr(f.grid().attrs, "columns", 0));
   f.set(offsetof(Args, tokens), e.value(sums.shape[2]));
   f.set(offsetof(Args, first_out), int64_t{0});
@@ -130,8 +139,10 @@ void finish_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   fill_ends(e, call, arguments, 1, [&](Fields& f) {
     const Tensor& out = f.tensor("out", true);
     set_end_operands(f);
+    f.set_operand(offsetof(Ends, out), "out", true);
     f.set_operand(offsetof(Ends, sums), "sums");
     f.set(offsetof(Ends, rows), f.extent(out, 1));
+    f.set(offsetof(Ends, all_strips), f.extent(f.tensor("sums"), 0));
     f.set(offsetof(Ends, out_cols), f.extent(out, 1));
     f.set(offsetof(Ends, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
     f.set(offsetof(Ends, parts), find_operand(f.grid(), "squares") ? f.extent(f.tensor("squares"), 1) : 0);

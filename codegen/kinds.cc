@@ -38,18 +38,16 @@ class Signature {
     return text;
   }
 
-  // What the code of a product depends on, beyond its record and what is chosen by kind.
+  // What the code of a product, or of its parts, depends on, beyond its record and what is chosen by kind.
   std::string code_of(GridId id) const {
     const TaskGrid& grid = schedule_.program.grids[id];
     const Tensor &x = operand_tensor(schedule_.program, grid, "x"),
                  &weight = operand_tensor(schedule_.program, grid, "weight");
-    std::string parts, waits;
-    if (grid.body == BodyKind::kPartial)
-      for (const Coord& c : grid.coords) parts += " x " + expr(c.extent);
+    std::string waits;
     for (const Wait& wait : grid.waits) waits += waits_once(grid, wait) ? " once" : " each";
-    return fmt::format("{}{} {} {};{};norm {};padding {};wide {};waits{};notifies {};placed {}",
-                       body_name(grid.body), parts, dtype_name(weight.dtype), dtype_name(x.dtype),
-                       expr(x.shape[0]), find_operand(grid, "norm") != nullptr,
+    return fmt::format("{} {};{};norm {};padding {};wide {};waits{};notifies {};placed {}",
+                       dtype_name(weight.dtype), dtype_name(x.dtype), expr(x.shape[0]),
+                       find_operand(grid, "norm") != nullptr,
                        static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
                        wide_from(schedule_.program, grid), waits, !grid.notifies.empty(),
                        static_cast<int>(schedule_.placements[id.index].kind));

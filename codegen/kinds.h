@@ -21,7 +21,8 @@ struct Kinds {
 // dims and counts by the same maps, logged or not; and, where one's notifications run an inline grid, those
 // grids are of one kind too. Layers of a model so share their code.
 //
-// Products share code where they differ in sizes, in what is done with their sums, and in their events alone.
+// Products and parts of products share code where they differ in sizes, in what is done with their sums, and
+// in their events alone.
 //
 // O(grids log grids).
 Kinds find_kinds(const Schedule& schedule);

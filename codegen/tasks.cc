@@ -15,17 +15,21 @@ llvm::Value* TaskCode::record_of(llvm::Value* grid_index) {
   return e_.at(launch_.grids, grid_index, sizeof(mkrt::MkGrid));
 }
 
-std::vector<llvm::Value*> TaskCode::by_kind(GridId id, llvm::Value* record,
-                                            const std::function<std::vector<llvm::Value*>(GridId)>& emit) {
-  const auto code = std::find_if(kinds_.codes.begin(), kinds_.codes.end(), [&](const auto& kinds) {
+const std::vector<GridId>& TaskCode::code_of(GridId id) const {
+  return *std::find_if(kinds_.codes.begin(), kinds_.codes.end(), [&](const auto& kinds) {
     return std::find(kinds.begin(), kinds.end(), id) != kinds.end();
   });
-  if (mode_ == Mode::kKernels || code->size() == 1) return emit(id);
+}
+
+std::vector<llvm::Value*> TaskCode::by_kind(GridId id, llvm::Value* record,
+                                            const std::function<std::vector<llvm::Value*>(GridId)>& emit) {
+  const std::vector<GridId>& code = code_of(id);
+  if (mode_ == Mode::kKernels || code.size() == 1) return emit(id);
   llvm::BasicBlock *after = e_.block("kinds_end"), *first = e_.block("kind");
   llvm::SwitchInst* chosen = e_.ir.CreateSwitch(e_.load32(record, offsetof(mkrt::MkGrid, kind)), first);
   std::vector<llvm::PHINode*> results;
-  for (const GridId kind : *code) {
-    llvm::BasicBlock* here = kind == code->front() ? first : e_.block("kind");
+  for (const GridId kind : code) {
+    llvm::BasicBlock* here = kind == code.front() ? first : e_.block("kind");
     if (here != first) chosen->addCase(e_.ir.getInt32(kinds_.of_grid[kind.index]), here);
     e_.ir.SetInsertPoint(here);
     const std::vector<llvm::Value*> values = emit(kind);
@@ -33,7 +37,7 @@ std::vector<llvm::Value*> TaskCode::by_kind(GridId id, llvm::Value* record,
     e_.ir.CreateBr(after);
     e_.ir.SetInsertPoint(after);
     for (size_t i = 0; i < values.size(); ++i) {
-      if (kind == code->front()) results.push_back(e_.ir.CreatePHI(values[i]->getType(), 2));
+      if (kind == code.front()) results.push_back(e_.ir.CreatePHI(values[i]->getType(), 2));
       results[i]->addIncoming(values[i], end);
     }
   }
@@ -45,6 +49,19 @@ llvm::Value* TaskCode::tokens_of(GridId id, llvm::Value* record) {
                  [&](GridId kind) { return std::vector{e_.value(rows_made(s_.program, grid(kind)))}; })[0];
 }
 
+llvm::Value* TaskCode::parts_of(GridId id, llvm::Value* record) {
+  const std::vector<GridId>& code = code_of(id);
+  const bool alike = std::all_of(code.begin(), code.end(), [&](GridId kind) {
+    return column_parts(grid(kind)) == column_parts(grid(id));
+  });
+  if (mode_ == Mode::kKernels || alike) return e_.constant(column_parts(grid(id)));
+  return e_.load32(record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, column_parts));
+}
+
+llvm::Value* TaskCode::strips_of(llvm::Value* record) {
+  return e_.load32(record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, strips));
+}
+
 BodyCall TaskCode::body_call(GridId id, llvm::Value* record) {
   return {s_,
           lists_,
@@ -53,7 +70,8 @@ BodyCall TaskCode::body_call(GridId id, llvm::Value* record) {
           record,
           launch_.bases,
           launch_.worker,
-          multiplies_in_blocks(grid(id)) ? tokens_of(id, record) : nullptr};
+          multiplies_in_blocks(grid(id)) ? tokens_of(id, record) : nullptr,
+          multiplies_in_blocks(grid(id)) ? parts_of(id, record) : nullptr};
 }
 
 Share TaskCode::share(GridId id, llvm::Value* record, llvm::Value* segment) {
@@ -74,8 +92,8 @@ llvm::Value* TaskCode::tasks_of(const RaggedRows& ragged) {
 }
 
 llvm::Value* TaskCode::tasks_of(GridId id, llvm::Value* record) {
-  if (grid(id).body != BodyKind::kProduct) return tasks_within(id, 0);
-  return e_.load32(record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, strips));
+  if (!multiplies_in_blocks(grid(id))) return tasks_within(id, 0);
+  return e_.ir.CreateMul(strips_of(record), parts_of(id, record));
 }
 
 llvm::Value* TaskCode::tasks_within(GridId id, size_t coords) {
@@ -135,13 +153,13 @@ std::pair<llvm::Value*, llvm::Value*> TaskCode::awaited(GridId id, llvm::Value* 
   return {e_.ir.CreateAdd(base, cell_number(event, cell)), expect};
 }
 
-void TaskCode::emit_waits(GridId id, llvm::Value* record, Waits waits,
-                          const std::vector<llvm::Value*>& coords) {
+void TaskCode::emit_waits(GridId id, llvm::Value* record, Waits waits, llvm::Value* task) {
   for (size_t i = 0; i < grid(id).waits.size(); ++i) {
     if (grid(id).waits[i].lookup || waits_once(grid(id), grid(id).waits[i]) != (waits == Waits::kShared))
       continue;
     const std::vector<llvm::Value*> values = by_kind(id, record, [&](GridId kind) {
-      const auto [counter, expect] = awaited(kind, record, i, coords);
+      const auto [counter, expect] =
+          awaited(kind, record, i, task ? coords_of(kind, task) : std::vector<llvm::Value*>());
       return std::vector<llvm::Value*>{counter, expect};
     });
     e_.call("mkd_wait", {launch_.worker, values[0], values[1]});
@@ -152,8 +170,8 @@ void TaskCode::wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks, 
   // The barrier of a wait also keeps a task's scratch memory from the next one.
   if (mode_ == Mode::kKernels) return e_.call("mkd_barrier", {});
   if (draws(id) && placement(id) == PlacementKind::kReady) return;
-  for_each_task(tasks, [&](llvm::Value* task) { emit_waits(id, record, Waits::kOwn, coords_of(id, task)); });
-  e_.if_then(first, [&] { emit_waits(id, record, Waits::kShared, {}); });
+  for_each_task(tasks, [&](llvm::Value* task) { emit_waits(id, record, Waits::kOwn, task); });
+  e_.if_then(first, [&] { emit_waits(id, record, Waits::kShared, nullptr); });
 }
 
 void TaskCode::look_up(GridId id, llvm::Value* record, const char* primitive) {
@@ -308,7 +326,7 @@ void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
 
 void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords,
                         const TaskBlock& tasks) {
-  emit_task(e_, call, arguments, coords, tasks.count);
+  emit_task(e_, call, arguments, coords, tasks.first, tasks.count);
   e_.call("mkd_task_end", {launch_.worker, tasks.count});
   if (grid(call.grid).notifies.empty()) return;
   // What is looked up is so before the barrier, and not between the task's last store and its notification.
@@ -363,8 +381,9 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   e_.striding_loop(tasks.first, tasks.last, [&](llvm::Value* task) {
     llvm::Value* count = most;
     if (in_blocks) count = least(e_.ir.CreateSub(tasks.last, task), count);
-    if (grid(id).body == BodyKind::kPartial) {  // strips of one part
-      llvm::Value* of_part = e_.value(grid(id).coords[1].extent);
+    if (const auto* parts = llvm::dyn_cast_or_null<llvm::ConstantInt>(call.parts);
+        in_blocks && !(parts && parts->isOne())) {  // strips of one part
+      llvm::Value* of_part = strips_of(record);
       count = least(e_.ir.CreateSub(of_part, e_.ir.CreateURem(task, of_part)), count);
     }
     visit({task, count}, e_.ir.CreateICmpEQ(task, tasks.first));

@@ -45,9 +45,12 @@ class TaskCode {
   const TaskGrid& grid(GridId id) const { return s_.program.grids[id]; }
   BodyCall body_call(GridId id, llvm::Value* record);
   llvm::Value* tokens_of(GridId id, llvm::Value* record);  // rows that a product makes
+  llvm::Value* parts_of(GridId id, llvm::Value* record);   // into which a product's columns are split
+  llvm::Value* strips_of(llvm::Value* record);             // of a product
   const Access* streamed(GridId id) const;                 // operand; null where there is none
   PlacementKind placement(GridId id) const { return s_.placements[id.index].kind; }
   bool draws(GridId id) const { return mode_ == Mode::kMegakernel && draws_tickets(placement(id)); }
+  const std::vector<GridId>& code_of(GridId id) const;  // its kinds
   // Emits what depends on the kind within a code: emit(grid) for each, of which the record's runs. Returns
   // what that one does.
   std::vector<llvm::Value*> by_kind(GridId id, llvm::Value* record,
@@ -75,7 +78,7 @@ class TaskCode {
   // Waits of a task alone, or those that are the same for all of a segment, which its first tasks make.
   // Between kernels no waits, only a barrier for each block.
   enum class Waits { kOwn, kShared };
-  void emit_waits(GridId id, llvm::Value* record, Waits waits, const std::vector<llvm::Value*>& coords);
+  void emit_waits(GridId id, llvm::Value* record, Waits waits, llvm::Value* task);
   void wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks, llvm::Value* first);
   llvm::Value* log_of(llvm::Value* event_base, EventId event);  // its first counter
   // Calls visit(cell) for the cells of the box, or the first of `run` consecutive ones in its last dim.

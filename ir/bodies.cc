@@ -122,7 +122,7 @@ const std::vector<BodySchema>& body_table() {
       {{{"p", ""}, {"j", "S"}},
        {{"x", {kEither, "TK"}}, {"weight", {kWeight, "NK"}}, {"norm?", {kVector, "K"}}},
        {{"sums", {kValue, "ScTr"}}},
-       {},
+       {"wide_from?"},
        {"eps?"}},
       {{{"j", "S"}},
        {{"sums", {kValue, "ScTr"}},

@@ -120,7 +120,8 @@ Variant some(const Machine& m, int64_t tokens, uint32_t strips) {
 }
 
 bool goes_wide(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
-  return m.warpgroups && mkrt::is_wide(static_cast<uint32_t>(tokens), wide_from(program, grid));
+  return m.warpgroups && column_parts(grid) == 1 &&
+         mkrt::is_wide(static_cast<uint32_t>(tokens), wide_from(program, grid));
 }
 
 // By warpgroups: the consumers load activations once for the strips of a block.

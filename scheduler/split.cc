@@ -41,8 +41,9 @@ TaskGrid partial_of(const TaskProgram& program, const TaskGrid& product, int64_t
   grid.coords.insert(grid.coords.begin(), {"p", parts});
   grid.writes.clear();
   std::erase_if(grid.reads, [](const Access& read) { return !is_prologue(read); });
-  std::erase_if(grid.attrs,
-                [&](const Attr& attr) { return attr.name != "eps" || !find_operand(grid, "norm"); });
+  std::erase_if(grid.attrs, [&](const Attr& attr) {
+    return attr.name != "wide_from" && (attr.name != "eps" || !find_operand(grid, "norm"));
+  });
   for (Access& read : grid.reads) {
     if (read.role != "weight") continue;
     const Tensor& weight = program.tensors[read.tensor];

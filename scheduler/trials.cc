@@ -19,7 +19,7 @@ namespace {
 
 constexpr int32_t kLayers = 3;
 constexpr int64_t kContext = 1024;
-constexpr double kTolerated = 1.02;  // the time of any one step
+constexpr double kTolerated = 1.01;  // the time of any one step
 
 // Requests of one token and one length each: one, as many as may be, half of them; and as many of all
 // lengths, one of which brings what is left of the step's tokens.

@@ -49,11 +49,13 @@ struct ProductEnds {
   AS1 f32* best_value;
   AS1 u32* best_index;
   u32 rows, out_cols;
-  u32 picks;        // as many rows of x are picked as out has (mkb_product_rows)
-  u32 silu_mul;     // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
-  u32 parts;        // of a row of x, whose sums of squares are given; 0: they are not
-  u32 out_rounded;  // out is bf16
-  f32 eps;          // of the norm
+  u32 picks;         // as many rows of x are picked as out has (mkb_product_rows)
+  u32 silu_mul;      // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  u32 parts;         // of a row of x, whose sums of squares are given; 0: they are not
+  u32 out_rounded;   // out is bf16
+  f32 eps;           // of the norm
+  u32 all_strips;    // of the weight
+  u32 column_parts;  // that share out the chains: then tasks are strips of a part; 1: it is not split
 };
 
 // x [T, cols], norm [cols] or null. Activations f32, row-major; x that are rounded are bf16, and have been
@@ -69,14 +71,15 @@ struct ProductArgs {
   u32 x_rows;                // the step's tokens
   AS3 const u32* q_len;      // the tokens of each request,
   AS3 const u32* first_row;  // and the first of them, by which rows are picked
+  u32 streamed_parts;        // column_parts, for the loader, which has no ends
   // Constants of the code.
-  u32 column_parts;  // that share out the chains
-  u32 many_strips;   // of a block of many tokens
-  u32 wide_from;     // tokens from which on warpgroups multiply; 0: never
-  u32 normed;        // there is a norm
-  u32 rounded;       // x is bf16
-  u32 gathers;       // an expert's: its rows of x are picked
-  u32 padding;       // Padding
+  u32 splits;       // it serves products that are split, too
+  u32 many_strips;  // of a block of many tokens
+  u32 wide_from;    // tokens from which on warpgroups multiply; 0: never
+  u32 normed;       // there is a norm
+  u32 rounded;      // x is bf16
+  u32 gathers;      // an expert's: its rows of x are picked
+  u32 padding;      // Padding
 };
 
 // Where the keys and values of the requests lie: pages of 1 << page_shift positions, at least 16. Strides in
@@ -260,11 +263,9 @@ void mkd_loader_end(Worker*);
 void mkb_product_rows(Worker*, const ProductArgs*);
 void mkb_product_norm(Worker*, const ProductArgs*);
 void mkb_product_squares(Worker*, const ProductArgs*);
-void mkb_product_f32(Worker*, const ProductArgs*, u32 strip, u32 strips);
-void mkb_product_bf16(Worker*, const ProductArgs*, u32 strip, u32 strips);
-void mkb_product_f16(Worker*, const ProductArgs*, u32 strip, u32 strips);
-void mkb_partial_bf16(Worker*, const ProductArgs*, u32 part, u32 strip, u32 strips);
-void mkb_partial_f16(Worker*, const ProductArgs*, u32 part, u32 strip, u32 strips);
+void mkb_product_f32(Worker*, const ProductArgs*, u32 task, u32 strips);
+void mkb_product_bf16(Worker*, const ProductArgs*, u32 task, u32 strips);
+void mkb_product_f16(Worker*, const ProductArgs*, u32 task, u32 strips);
 void mkb_finish(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);

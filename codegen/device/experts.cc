@@ -36,7 +36,7 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 slot) {
   if (!a.picks) p.x = row_at(p.x, begin, p.cols, p.rounded);
   ProductInput in(w, p);
   in.picked += begin;
-  multiply_strips<W, true>(w, in, strip, least(a.strips, p.strips - strip));
+  multiply_strips<W, true>(w, in, {strip, least(a.strips, p.strips - strip)});
 }
 
 constexpr u32 kSummed = 8;  // choices of a token that are loaded together

@@ -58,17 +58,14 @@ MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-MK_BODY void mkb_product_f32(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
-  const ProductArgs args = renewed(*a);
-  multiply_strips<F32>(*w, ProductInput(*w, args), strip, strips);
+MK_BODY void mkb_product_f32(Worker* w, const ProductArgs* a, u32 task, u32 strips) {
+  multiply_tasks<F32>(*w, *a, task, strips);
 }
-MK_BODY void mkb_product_bf16(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
-  const ProductArgs args = renewed(*a);
-  multiply_strips<Bf16>(*w, ProductInput(*w, args), strip, strips);
+MK_BODY void mkb_product_bf16(Worker* w, const ProductArgs* a, u32 task, u32 strips) {
+  multiply_tasks<Bf16>(*w, *a, task, strips);
 }
-MK_BODY void mkb_product_f16(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
-  const ProductArgs args = renewed(*a);
-  multiply_strips<F16>(*w, ProductInput(*w, args), strip, strips);
+MK_BODY void mkb_product_f16(Worker* w, const ProductArgs* a, u32 task, u32 strips) {
+  multiply_tasks<F16>(*w, *a, task, strips);
 }
 
 }  // namespace mk

@@ -152,21 +152,21 @@ struct Chains {
 };
 static_assert(kChains == kConsumerWarps);
 
-// What a warp multiplies of a block: one of `chains` chains, and of each tile what the first `strips` of its
-// `stages` stages have for it.
+// What a warp multiplies of a block: a chain, and of each tile what the first `strips` of its `stages` stages
+// have for it. Of a product that is not split each warp has a chain of all strips. Of a part as many warps as
+// there are parts have a chain, and a stage has a strip for each of them.
 struct ChainShare {
-  u32 first_chain, chains, stages, strips;
-  // Of a product that is not split: each warp has a chain of all strips.
-  MK_INLINE ChainShare(u32 block) : first_chain(0), chains(kChains), stages(block), strips(block) {}
-  // Of a part: as many warps as there are parts have a chain, and a stage has a strip for each of them.
-  MK_INLINE ChainShare(const Worker& w, const ProductArgs& a, u32 part, u32 block)
-      : first_chain(part * (kChains / a.column_parts)),
-        chains(kChains / a.column_parts),
-        stages((block + a.column_parts - 1) / a.column_parts),
-        strips((block - least(block, side(w)) + a.column_parts - 1) / a.column_parts) {}
-  MK_INLINE u32 chain(const Worker& w) const { return first_chain + w.warp() - side(w) * chains; }
+  u32 chain, stages, strips;
+  MK_INLINE ChainShare(const Worker& w, const ProductArgs& a, const Block& block) {
+    const u32 parts = column_parts(a), chains = kChains / parts;
+    chain = block.part(a) * chains + w.warp() % chains;
+    stages = (block.strips + parts - 1) / parts;
+    strips = (block.strips - least(block.strips, side(w, a)) + parts - 1) / parts;
+  }
   // Which strip of a stage the warp has.
-  MK_INLINE u32 side(const Worker& w) const { return chains == kChains ? 0 : w.warp() / chains; }
+  MK_INLINE static u32 side(const Worker& w, const ProductArgs& a) {
+    return is_split(a) ? w.warp() / (kChains / column_parts(a)) : 0;
+  }
 };
 
 // Drains the stages of a block, at most Stages of each tile, for the tokens from `token` on: tile by tile, in
@@ -186,7 +186,7 @@ MK_INLINE void drain_chain(Worker& w, const ProductArgs& a, const In& in, u32 to
   MK_UNROLL
   for (Accumulator& sum : sums) sum.clear();
   const typename Accumulator::template Rows<In> rows(w.lane(), in, token);
-  const auto col = [&](u32 tile) { return Shape::col(a, share.chain(w), tile); };
+  const auto col = [&](u32 tile) { return Shape::col(a, share.chain, tile); };
   Operand operand[full_steps] = {}, next[full_steps] = {};
   const auto load_next = [&](u32 tile) {
     Shape::template load<Accumulator>(w.lane(), rows, col(tile), Shape::steps(a, tile), next);
@@ -222,17 +222,6 @@ MK_INLINE void drain_chain(Worker& w, const ProductArgs& a, const In& in, u32 to
   }
   renew_thread(w);
   each_sum(sums, share.strips, done);
-}
-
-// Of `strips` strips, of which each stage has one: each warp has a chain. Leaves the warps' partial sums; a
-// barrier has to follow.
-template <class W, class Accumulator, u32 Strips, class In>
-MK_INLINE void drain(Worker& w, const ProductArgs& a, const In& in, u32 token, u32 strips, AS3 f32* partial) {
-  constexpr u32 sums = Accumulator::tokens * kStripRows;
-  static_assert(Strips * sums <= kBlockSums);
-  drain_chain<W, Accumulator, Strips>(w, a, in, token, strips, [&](u32 strip, const Accumulator& acc) {
-    acc.store(w.lane(), partial + w.warp() * kBlockSums + strip * sums);
-  });
 }
 
 }  // namespace mk

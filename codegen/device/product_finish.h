@@ -9,6 +9,11 @@ MK_INLINE f32 silu(f32 v) {
   return v * mk_rcp(1.0f + mk_exp2(v * -1.4426950408889634f));
 }
 
+// Of a product that is split: the sums of a strip's chain from a token on.
+MK_INLINE AS1 f32* sums_of(const ProductArgs& a, u32 strip, u32 chain, u32 token) {
+  return a.ends->sums + ((strip * kChains + chain) * a.tokens + token) * kStripRows;
+}
+
 // What a row's sum is added to, and the row's weight of the norm that comes next.
 struct Beside {
   f32 bias = 0, residual = 0, norm = 0;
@@ -56,7 +61,7 @@ MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, b
   f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
   MK_UNROLL
   for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
-  if (there && row == 0) e.next.squares[token * a.strips + strip] = sum;
+  if (there && row == 0) e.next.squares[token * a.ends->all_strips + strip] = sum;
 }
 
 // The greatest logit of a strip and token, the lowest row on ties. `value`: of the rows.
@@ -65,7 +70,7 @@ MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, AS3 const f
   u32 best = 0;
   for (u32 row = 1; row < rows; ++row)
     if (plain_logit(value[row]) > plain_logit(value[best])) best = row;
-  const u32 at = token * a.strips + strip;
+  const u32 at = token * a.ends->all_strips + strip;
   a.ends->best_value[at] = value[best];
   a.ends->best_index[at] = strip * kStripRows + best;
 }

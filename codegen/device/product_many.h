@@ -81,23 +81,25 @@ struct ManyRows {
   }
 };
 
-// Drains the stages of a pass from token `pass` on over chains [first, first + chains) of `strips` strips.
-// Calls each(chain, sums) with the sums of each chain, of all strips that a share may have.
+// Drains the stages of a block for the pass from token `pass` on, chain after chain of its part. Calls
+// each(chain, sums) with the sums of each chain, of all strips that a share may have.
 template <class W, u32 Strips, class In, class Each>
-MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 pass, u32 strips,
-                            const ManyShare<Strips>& share, u32 first, u32 chains, const Each& each) {
+MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 pass, const Block& block,
+                            const ManyShare<Strips>& share, const Each& each) {
   using Sums = Mma<W, 2>;
   using Shape = Chains<W>;
   static_assert(Shape::full_cols * W::bytes == kRowBytes);
-  const u32 together = many_tiles(strips), tiles = a.tiles;
+  const u32 strips = block.strips, together = many_tiles(strips), tiles = a.tiles;
+  const auto is_last = [&](u32 chain) { return (chain + 1) % (kChains / column_parts(a)) == 0; };
   Pieces<kManyTokens> x(w, in, pass);
   const auto load = [&](u32 chain, u32 tile) {
     x.template load<W>(w, Shape::col(a, chain, tile), Shape::steps(a, tile));
   };
-  load(first, 0);
+  u32 chain = block.part(a) * (kChains / column_parts(a));
+  load(chain, 0);
   u32 turn = 0, taken = 0;  // tiles, in all and of the stage
   MK_ROLLED
-  for (u32 chain = first; chain < first + chains; ++chain) {
+  for (;; ++chain) {
     Sums part[ManyShare<Strips>::most];
     MK_UNROLL
     for (Sums& p : part) p.clear();
@@ -110,7 +112,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
       consumer_barrier();
       // Those of the next tile come while this one is multiplied; behind the last, its own again.
       const bool ends = tile + 1 == tiles;
-      load(ends ? least(chain + 1, first + chains - 1) : chain, ends ? 0 : tile + 1);
+      load(ends && !is_last(chain) ? chain + 1 : chain, ends ? 0 : tile + 1);
       if (taken == 0) stage = (AS3 const u32x4*)acquire_stage(w);
       MK_UNROLL
       for (u32 i = 0; i < Shape::full_steps; ++i) {
@@ -128,29 +130,44 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
       taken = 0;
     }
     each(chain, part);
+    if (is_last(chain)) break;
   }
 }
 
-// Drains the stages of `strips` strips for the pass from token `pass` on. For each strip of each warp: leaves
-// the sums in `sums` [16 tokens][row], a place of the warp's own, and calls done(strip, token).
-template <class W, u32 Strips, class In, class Done>
-MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass, u32 strips, AS3 f32* sums,
-                          const Done& done) {
+// Drains the stages of a block for the pass from token `pass` on. For each strip of each warp: of a product
+// that is split, calls leave(chain, strip, token, sums) for each chain of the part; else leaves the sums in
+// `sums` [16 tokens][row], a place of the warp's own, and calls done(strip, token).
+template <class W, u32 Strips, class In, class Leave, class Done>
+MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass, const Block& block,
+                          AS3 f32* sums, const Leave& leave, const Done& done) {
   using Sums = Mma<W, 2>;
+  using All = Sums[ManyShare<Strips>::most];
   renew_thread(w);
-  const ManyShare<Strips> share(w, least(a.tokens - pass, kManyTokens), strips);
-  Sums total[ManyShare<Strips>::most];
+  const u32 tokens = least(a.tokens - pass, kManyTokens);
+  All total;
   MK_UNROLL
   for (Sums& t : total) t.clear();
-  drain_chains<W, Strips>(w, a, in, pass, strips, share, 0, kChains, [&](u32, const Sums* chain) {
+  const auto leave_chain = [&](u32 chain, const All& of) {
+    renew_thread(w);
+    const ManyShare<Strips> share(w, least(renewed(a).tokens - pass, kManyTokens), block.strips);
+    each_sum(of, share.count, [&](u32 s, const Sums& strip) {
+      leave(chain, share.first + s * share.apart, pass + share.token, strip);
+    });
+  };
+  const auto add_chain = [&](const All& of) {
     MK_UNROLL
     for (u32 s = 0; s < ManyShare<Strips>::most; ++s) {
       MK_UNROLL
-      for (u32 i = 0; i < 8; ++i) total[s].sum[i] += chain[s].sum[i];
+      for (u32 i = 0; i < 8; ++i) total[s].sum[i] += of[s].sum[i];
     }
-  });
+  };
+  drain_chains<W, Strips>(
+      w, a, in, pass, block, ManyShare<Strips>(w, tokens, block.strips),
+      [&](u32 chain, const All& of) { is_split(a) ? leave_chain(chain, of) : add_chain(of); });
   renew_thread(w);
+  if (is_split(a)) return;
   consumer_barrier();  // sums take the place of activations
+  const ManyShare<Strips> share(w, tokens, block.strips);
   each_sum(total, share.count, [&](u32 s, const Sums& strip) {
     strip.store(w.lane(), sums);
     done(share.first + s * share.apart, pass + share.token);

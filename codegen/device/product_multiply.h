@@ -1,5 +1,6 @@
 // Products of a block of strips with all rows of a step, or those of an expert: group after group of tokens
-// is drained and finished.
+// is drained and finished. A task of a part of a product that is split leaves the sums of its chains in
+// memory instead, and whoever finishes a strip adds up all of them (finish.cc).
 #pragma once
 
 #include "codegen/device/product_finish.h"
@@ -93,6 +94,14 @@ struct Squares {
   }
 };
 
+// What a warp has of the i-th strip that its share gives it, into memory.
+template <class Accumulator>
+MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const Block& block, u32 i,
+                          const Accumulator& sums) {
+  const u32 strip = block.strip(a) + i * column_parts(a) + ChainShare::side(w, a);
+  sums.store(w.lane(), sums_of(a, strip, ChainShare(w, a, block).chain, 0), a.tokens);
+}
+
 // Finishes sums whose parts all warps have left, each from `partial` on.
 template <u32 Most>
 MK_INLINE void finish_sums(const Worker& w, const ProductInput& in, const Sums& sums,
@@ -118,34 +127,45 @@ MK_INLINE void finish_sums(const Worker& w, const ProductInput& in, const Sums& 
 
 // Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
 template <class W, class Accumulator, u32 Strips>
-MK_INLINE void multiply(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
+MK_INLINE void multiply(Worker& w, const ProductInput& in, const Block& block) {
+  constexpr u32 most = Accumulator::tokens * kStripRows;
+  static_assert(Strips * most <= kBlockSums);
   const ProductArgs& a = in.x.a;
+  AS3 f32* partial = ProductScratch(w).partial;
+  const ChainShare share(w, a, block);
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
-    const Sums sums{strip, strips, first, Accumulator::tokens};
-    const AllBeside<Strips * Accumulator::tokens * kStripRows> beside(w, a, sums);
+    const Sums sums{block.strip(a), block.strips, first, Accumulator::tokens};
+    const AllBeside<Strips * most> beside(w, a, sums);
     const Squares squares(w, a, in);
-    drain<W, Accumulator, Strips>(w, a, in, first, strips, ProductScratch(w).partial);
+    drain_chain<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
+      if constexpr (W::bytes == 2)
+        if (is_split(a)) return store_part(w, a, block, i, acc);
+      acc.store(w.lane(), partial + w.warp() * kBlockSums + i * most);
+    });
+    if (W::bytes == 2 && is_split(a)) return;
     squares.leave(w, a, in);
-    finish_sums(w, in, sums, beside, ProductScratch(w).partial);
+    finish_sums(w, in, sums, beside, partial);
   }
 }
 
 // The same for up to Tokens of some tokens. There is room for the sums of one strip, and each thread finishes
 // one of them at a time.
 template <class W, u32 Tokens, u32 Strips>
-MK_INLINE void multiply_some(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
+MK_INLINE void multiply_some(Worker& w, const ProductInput& in, const Block& block) {
   using Accumulator = Mma<W, Tokens / kFewTokens>;
   constexpr u32 at_once = kConsumerThreads / kStripRows;
   static_assert(Tokens * kStripRows <= kBlockSums);
   const ProductArgs& a = in.x.a;
   AS3 f32* partial = ProductScratch(w).partial;
-  drain_some<W, Accumulator, Strips>(w, a, in, strips, [&](u32 i, const Accumulator& acc) {
+  const ChainShare share(w, a, block);
+  drain_some<W, Accumulator, Strips>(w, a, in, share, [&](u32 i, const Accumulator& acc) {
+    if (is_split(a)) return store_part(w, a, block, i, acc);
     if (i > 0) consumer_barrier();
     acc.store(w.lane(), partial + w.warp() * kBlockSums);
     MK_ROLLED
     for (u32 token = 0; token < a.tokens; token += at_once) {
-      const Sums sums{strip + i, 1, token, at_once};
+      const Sums sums{block.strip(a) + i, 1, token, at_once};
       finish_sums(w, in, sums, AllBeside<kConsumerThreads>(w, a, sums), partial + token * kStripRows);
     }
   });
@@ -177,48 +197,60 @@ MK_INLINE void finish_own(const Worker& w, const ProductArgs& a, const ProductIn
 
 // The same for many tokens: each warp finishes its own.
 template <class W, u32 Strips>
-MK_INLINE void multiply_many(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
+MK_INLINE void multiply_many(Worker& w, const ProductInput& in, const Block& block) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kWarpTokens * kStripRows;
   MK_ROLLED
   for (u32 pass = 0; pass < a.tokens; pass += kManyTokens) {
     if (pass > 0) consumer_barrier();
-    drain_many<W, Strips>(w, a, in, pass, strips, sums, [&](u32 of_block, u32 first) {
-      finish_own<kWarpTokens>(w, a, in, strip + of_block, first, sums);
-    });
+    drain_many<W, Strips>(
+        w, a, in, pass, block, sums,
+        [&](u32 chain, u32 of_block, u32 first, const Mma<W, 2>& part) {
+          part.store(w.lane(), sums_of(a, block.strip(a) + of_block, chain, first), a.tokens - first);
+        },
+        [&](u32 of_block, u32 first) {
+          finish_own<kWarpTokens>(w, a, in, block.strip(a) + of_block, first, sums);
+        });
   }
 }
 
-// The same for more, by warpgroups.
+// The same for more, by warpgroups. No part goes so.
 template <class W>
-MK_INLINE void multiply_wide(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
+MK_INLINE void multiply_wide(Worker& w, const ProductInput& in, const Block& block) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kFewTokens * kStripRows;
   MK_ROLLED
   for (u32 pass = 0; pass < a.tokens; pass += kWideTokens)
-    drain_wide<W>(w, a, in, pass, strips, sums, [&](u32 of_block, u32 first) {
-      finish_own<kFewTokens>(w, a, in, strip + of_block, first, sums);
+    drain_wide<W>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
+      finish_own<kFewTokens>(w, a, in, block.strip(a) + of_block, first, sums);
     });
 }
 
 template <class W, bool Expert = false>
-MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, u32 strip, u32 strips) {
-  const u32 tokens = in.x.a.tokens;
+MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const Block& block) {
+  const ProductArgs& a = in.x.a;
+  const u32 tokens = a.tokens;
   if constexpr (W::bytes == 4) {
-    if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, strip, strips);
-    multiply<W, FmaF32<kGroupTokens>, 1>(w, in, strip, strips);
+    if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, block);
+    multiply<W, FmaF32<kGroupTokens>, 1>(w, in, block);
   } else {
-    if (tokens <= kFewTokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, strip, strips);
-    if constexpr (Expert) return multiply_many<W, kBlockStrips>(w, in, strip, strips);
-    if (!is_many(tokens, W::bytes, strips)) {
-      if (tokens <= kSomeTokens / 2)
-        return multiply_some<W, kSomeTokens / 2, kBlockStrips>(w, in, strip, strips);
-      return multiply_some<W, kSomeTokens, kSomeStrips>(w, in, strip, strips);
+    if (tokens <= kFewTokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, block);
+    if constexpr (Expert) return multiply_many<W, kBlockStrips>(w, in, block);
+    if (!is_many(tokens, W::bytes, block.strips)) {
+      if (tokens <= kSomeTokens / 2) return multiply_some<W, kSomeTokens / 2, kBlockStrips>(w, in, block);
+      return multiply_some<W, kSomeTokens, kSomeStrips>(w, in, block);
     }
-    if (is_wide(tokens, in.x.a.wide_from)) return multiply_wide<W>(w, in, strip, strips);
-    if (in.x.a.many_strips == kManyStrips) return multiply_many<W, kManyStrips>(w, in, strip, strips);
-    multiply_many<W, kBlockStrips>(w, in, strip, strips);
+    if (!is_split(a) && is_wide(tokens, a.wide_from)) return multiply_wide<W>(w, in, block);
+    if (a.many_strips == kManyStrips) return multiply_many<W, kManyStrips>(w, in, block);
+    multiply_many<W, kBlockStrips>(w, in, block);
   }
+}
+
+// Tasks of a product, or of its parts, which have all strips one part after the other.
+template <class W>
+MK_INLINE void multiply_tasks(Worker& w, const ProductArgs& a, u32 task, u32 strips) {
+  const ProductArgs args = renewed(a);
+  multiply_strips<W>(w, ProductInput(w, args), {task, strips});
 }
 
 }  // namespace mk

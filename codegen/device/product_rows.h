@@ -19,6 +19,22 @@ MK_INLINE ProductArgs renewed(ProductArgs a) {
   return a;
 }
 
+MK_INLINE u32 column_parts(const ProductArgs& a) {
+  return a.splits ? a.ends->column_parts : 1;
+}
+// Then tasks are strips of a part, and leave sums for others to finish.
+MK_INLINE bool is_split(const ProductArgs& a) {
+  return column_parts(a) != 1;
+}
+
+// Strips that follow each other, of a product or of one part of it, from a task on. What follows from the
+// task is computed where it is needed: registers are for sums.
+struct Block {
+  u32 task, strips;
+  MK_INLINE u32 part(const ProductArgs& a) const { return is_split(a) ? task / a.ends->all_strips : 0; }
+  MK_INLINE u32 strip(const ProductArgs& a) const { return is_split(a) ? task % a.ends->all_strips : task; }
+};
+
 // What products, and what runs inline within their segments, need at the ends of strips, before all other
 // scratch memory: a warp's own, so that nothing but its own lanes has to be waited for.
 constexpr u32 kEndsDepth = 2;

@@ -23,7 +23,7 @@ MK_INLINE void drain_some(Worker& w, const ProductArgs& a, const In& in, const C
   for (Sum& sum : sums) sum.clear();
   const typename Sum::template Rows<In> rows(w.lane(), in, 0);
   // A chain's columns are one after the other.
-  u32 col = Shape::col(a, share.chain(w), 0);
+  u32 col = Shape::col(a, share.chain, 0);
   const u32 last =
       col + (a.tiles - 1) * Shape::full_cols + (Shape::steps(a, a.tiles - 1) - 1) * Shape::step_cols;
   typename Sum::Operand x[kAhead<Sum>];

@@ -123,10 +123,10 @@ MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArg
   const u32 tail_bytes = a.tail_cols * kStripRows * elem_bytes, tokens = same_in_lanes(a.tokens);
   const u32 most = block_strips(tokens, elem_bytes, a.many_strips);
   for (u32 task = first, together; task < first + count; task += together) {
-    const u32 part = a.column_parts == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
-    together = least(first + count - task, a.column_parts == 1 ? count : a.strips - strip);
-    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.column_parts}, most,
-                           tokens, elem_bytes, a.wide_from, false);
+    const u32 part = a.streamed_parts == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
+    together = least(first + count - task, a.streamed_parts == 1 ? count : a.strips - strip);
+    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.streamed_parts},
+                           most, tokens, elem_bytes, a.streamed_parts == 1 ? a.wide_from : 0, false);
   }
 }
 

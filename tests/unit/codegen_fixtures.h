@@ -8,17 +8,21 @@
 #include "scheduler/events.h"
 #include "scheduler/fuse.h"
 #include "scheduler/place.h"
+#include "scheduler/split.h"
 #include "tests/unit/frontend_fixtures.h"
 
 namespace mkc::test {
 
-// The schedule of a config.json for a machine.
-inline Schedule scheduled(const std::string& config, const char* machine = "emulator") {
+// The schedule of a config.json for a machine, with products in as many parts as asked for.
+inline Schedule scheduled(const std::string& config, const char* machine = "emulator",
+                          const std::vector<SplitRule>& splits = {}) {
   const Result<OpGraph> graph = graph_of(config);
   REQUIRE_MESSAGE(graph.ok(), graph.error().message);
   const Result<TaskProgram> program = fuse(graph.value());
   REQUIRE_MESSAGE(program.ok(), program.error().message);
-  const Result<TaskProgram> with_events = derive_events(program.value(), {});
+  const Result<TaskProgram> split = split_as_asked(program.value(), splits);
+  REQUIRE_MESSAGE(split.ok(), split.error().message);
+  const Result<TaskProgram> with_events = derive_events(split.value(), {});
   REQUIRE_MESSAGE(with_events.ok(), with_events.error().message);
   Result<Schedule> schedule = place(with_events.value(), load_machine(machine).value());
   REQUIRE_MESSAGE(schedule.ok(), schedule.error().message);

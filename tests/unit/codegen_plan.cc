@@ -108,6 +108,29 @@ TEST_CASE("products share code with a norm and without, the one that picks rows,
   CHECK(shared_code(full) == std::vector<std::pair<size_t, std::string>>{{7, "l0.q"}});
 }
 
+TEST_CASE("parts of a product share code with whole ones, and its record says how many there are") {
+  const std::string config =
+      edited(test::llama_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
+  const Schedule s = scheduled(config, "emulator", {{"l*.down", 2, {}}, {"l*.o", 4, {}}});
+  const Kinds kinds = find_kinds(s);
+  const Plan plan(make_plan(s, kinds));
+  const auto code_of = [&](GridId id) {
+    return std::ranges::find_if(kinds.codes, [&](const std::vector<GridId>& code) {
+      return std::ranges::count(code, kinds.first[kinds.of_grid[id.index]]) != 0;
+    });
+  };
+  for (GridId id : s.program.grids.ids()) {
+    const std::string& name = s.program.grids[id].name;
+    if (!multiplies_in_blocks(s.program.grids[id])) continue;
+    CAPTURE(name);
+    CHECK(code_of(id) == code_of(GridId{1}));
+    CHECK(plan.grids[id.index].product.column_parts == (name.ends_with(".down") ? 2
+                                                        : name.ends_with(".o")  ? 4
+                                                                                : 1));
+  }
+  CHECK(s.program.grids[GridId{1}].name == "l0.q");
+}
+
 TEST_CASE("the record of a product has its sizes") {
   const Schedule s = scheduled(test::llama_config());
   const Plan plan(make_plan(s, find_kinds(s)));

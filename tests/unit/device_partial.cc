@@ -11,7 +11,8 @@ namespace {
 void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 most = ~0u) {
   std::vector<float> sums(size_t{a.strips} * kChains * a.tokens * kStripRows, NAN);
   a.sums = global(sums.data());
-  a.column_parts = parts;
+  a.streamed_parts = a.column_parts = parts;
+  a.splits = 1;
   AllArgs partial = a;
   partial.parts = 0;  // what the norm asks for comes behind the sums
   const u32 tasks = a.strips * parts;
@@ -28,7 +29,7 @@ void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 most = ~0
       const u32 of_part = a.strips - task % a.strips,
                 of_segment = least(most, tasks) - task % least(most, tasks);
       count = least(least(block_strips(a.tokens, 2, a.many_strips), of_part), of_segment);
-      mkb_partial_bf16(&w, &mine, task / a.strips, task % a.strips, count);
+      mkb_product_bf16(&w, &mine, task, count);
       mkd_barrier();
     }
     for (u32 strip = 0, count; strip < a.strips; strip += count) {

@@ -65,13 +65,13 @@ inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.rows = c.rows;
   a.cols = c.cols;
   a.out_cols = c.rows;
-  a.strips = static_cast<u32>(p.shape.strips);
+  a.strips = a.all_strips = static_cast<u32>(p.shape.strips);
   a.tiles = p.shape.tiles;
   a.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
   a.tokens = c.tokens;
   a.x_rows = c.tokens;
   a.padding = padding_of(c.cols);
-  a.column_parts = 1;
+  a.streamed_parts = a.column_parts = 1;
   a.many_strips = kManyStrips;
   a.eps = 1e-5f;
   return a;

@@ -1,0 +1,30 @@
+// Of products that are split: whoever finishes a strip adds up the sums that the parts left of its chains, in
+// the order in which a product does.
+#include "codegen/device/product_multiply.h"
+
+namespace mk {
+
+MK_BODY void mkb_finish(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
+  const ProductInput in(*w, *a);
+  if (a->ends->parts != 0) {
+    consumer_barrier();  // others may still read those of the strips before
+    mkb_product_squares(w, a);
+  }
+  const u32 entries = strips * a->tokens * kStripRows;
+  for (u32 first = 0; first < entries; first += kConsumerThreads) {
+    const u32 entry = first + w->thread, row = entry % kStripRows, token = entry / kStripRows % a->tokens,
+              of = strip + entry / kStripRows / a->tokens;
+    const bool there = entry < entries;
+    const Beside beside = load_beside(*a, of, token, row, there);
+    const auto sum = [&](u32 r) {
+      f32 total = 0;
+      MK_UNROLL
+      for (u32 chain = 0; chain < kChains; ++chain) total += sums_of(*a, of, chain, token)[r];
+      return total;
+    };
+    const f32 v = there ? finish(*a, of, token, row, in.scale_of(token), beside, sum) : 0;
+    leave_next(*a, of, token, row, there, beside.norm, v);
+  }
+}
+
+}  // namespace mk
