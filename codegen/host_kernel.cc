@@ -61,8 +61,8 @@ mkrt::StepKernels find_entries(llvm::orc::LLJIT& jit, const Schedule& schedule, 
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
-  std::vector<std::string> parts{"worker",      "stream", "lists", "tickets", "product", "partial", "attend",
-                                 "attend_load", "tokens", "route", "experts", "draw",    "steps",   "pack"};
+  std::vector<std::string> parts{"worker",      "stream", "lists", "tickets", "product", "finish", "attend",
+                                 "attend_load", "tokens", "route", "experts", "draw",    "steps",  "pack"};
   parts.push_back(tracing_of(options.mode));
   llvm::orc::JITTargetMachineBuilder builder = host_machine();
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());

@@ -87,11 +87,11 @@ TEST_CASE("a fault names worker, task, event and counts") {
   RunOptions options = one_step();
   options.device.drop_notification = 1;
   CHECK(run(compiled, kernel, options).error ==
-        "emulator: error: worker 1 task l0.k[1] waited for event l0.q_ready[0] beyond 10000 ms: seen 2, "
+        "emulator: error: worker 1 task l0.v[1] waited for event l0.q_ready[0] beyond 10000 ms: seen 2, "
         "expected 3");
   options.timeout_ns = 7'000'000;
   CHECK(run(compiled, kernel, options).error ==
-        "emulator: error: worker 1 task l0.k[1] waited for event l0.q_ready[0] beyond 7 ms: seen 2, "
+        "emulator: error: worker 1 task l0.v[1] waited for event l0.q_ready[0] beyond 7 ms: seen 2, "
         "expected 3");
 }
 

@@ -44,7 +44,7 @@ std::vector<Mutant> ring_mutants() {
   return {
       {"release without warp sync", {{release, "mk_warp_sync", 0, drop}}, {kWriteTooEarly}},
       {"release before the reads",
-       {{"5drainI", acquire, kEvery, followed_by(release)}, {"5drainI", release, kEvery, drop}},
+       {{"11drain_chainI", acquire, kEvery, followed_by(release)}, {"11drain_chainI", release, kEvery, drop}},
        {kWriteTooEarly}},
       {"no release", {{release, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock, kFault}},
       {"release twice",
@@ -111,10 +111,10 @@ std::vector<Mutant> async_copy_mutants() {
       {"no wait for a free stage",
        {{"10fill_stageINS_5Async", "wait_free_stage", kEvery, always_true}},
        {kRace, kStuck, kDeadlock}},
-      {"no arrival", {{end, "mk_async_arrive", 0, drop}}, {kRace}},
+      {"no arrival", {{end, "mk_async_arrive", 0, drop}}, {kRace, kNotAwaited}},
       {"arrival before the bytes",
        {{end, "mk_async_arrive", 0, call_instead("mk_mbar_arrive")}},
-       {kReadTooEarly}},
+       {kReadTooEarly, kNotAwaited}},
       {"the leading lane does not arrive", {{end, "mk_mbar_arrive", 0, drop}}, {kStuck, kDeadlock}},
   };
 }

@@ -36,7 +36,7 @@ std::string site(const std::string& file, const std::string& text) {
 
 TEST_CASE("a read after an unordered write names both") {
   CHECK(first_report({"mkd_release", "mk_fence_release", 0, drop}) ==
-        fmt::format("unordered read after write of %x.rounded[0, 12]: worker 2 thread 31, task l0.v[1], {}; "
+        fmt::format("unordered read after write of %x.rounded[0, 12]: worker 2 thread 31, task l0.q[2], {}; "
                     "earlier worker "
                     "1 thread 13, task embed[0], {}",
                     site("product_rows.h", "return padded(col + ahead) ? 0"),
@@ -46,7 +46,7 @@ TEST_CASE("a read after an unordered write names both") {
 TEST_CASE("a write after an unordered read names both") {
   CHECK(first_report({"10finish_ownILj16E", "mk_warp_sync", 1, drop}, 40) ==
         fmt::format(
-            "unordered write after read of shared+0x1bb80: worker 0 thread 129, task l0.gate_up[0], {}; "
+            "unordered write after read of shared+0x1bc00: worker 0 thread 129, task l0.gate_up[0], {}; "
             "earlier worker 0 thread 128, task l0.gate_up[0], {}",
             site("product.h", "if (token < there) to[token * kStripRows +"),
             site("product_multiply.h", "return sums[entry - row + r]")));
@@ -64,7 +64,7 @@ TEST_CASE("a copy over a stage that is being read names the copy and the reader"
   CHECK(
       first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
       fmt::format("unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
-                  "thread 1, task l0.v[1], {}",
+                  "thread 1, task l0.q[2], {}",
                   site("product.h", "if (i < mine) sums[s].step(stage[i * kWarpLanes], operand[i])")));
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("an access outside shared memory names the task and the line") {
   const size_t who = report.find(": ");
   CHECK(report.starts_with("access outside shared memory of shared+0x"));
   CHECK(report.substr(std::min(who, report.size())) ==
-        fmt::format(": worker 2 thread 159, task l0.v[1], {}",
+        fmt::format(": worker 2 thread 159, task l0.q[2], {}",
                     site("product.h", "if (token < there) to[token * kStripRows +")));
 }
 
