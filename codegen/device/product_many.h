@@ -90,16 +90,15 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
   using Shape = Chains<W>;
   static_assert(Shape::full_cols * W::bytes == kRowBytes);
   const u32 strips = block.strips, together = many_tiles(strips), tiles = a.tiles;
-  const auto is_last = [&](u32 chain) { return (chain + 1) % (kChains / column_parts(a)) == 0; };
+  const u32 chains = kChains / column_parts(a), first = block.part(a) * chains, last = first + chains - 1;
   Pieces<kManyTokens> x(w, in, pass);
   const auto load = [&](u32 chain, u32 tile) {
     x.template load<W>(w, Shape::col(a, chain, tile), Shape::steps(a, tile));
   };
-  u32 chain = block.part(a) * (kChains / column_parts(a));
-  load(chain, 0);
+  load(first, 0);
   u32 turn = 0, taken = 0;  // tiles, in all and of the stage
   MK_ROLLED
-  for (;; ++chain) {
+  for (u32 chain = first; chain <= last; ++chain) {
     Sums part[ManyShare<Strips>::most];
     MK_UNROLL
     for (Sums& p : part) p.clear();
@@ -112,7 +111,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
       consumer_barrier();
       // Those of the next tile come while this one is multiplied; behind the last, its own again.
       const bool ends = tile + 1 == tiles;
-      load(ends && !is_last(chain) ? chain + 1 : chain, ends ? 0 : tile + 1);
+      load(ends ? least(chain + 1, last) : chain, ends ? 0 : tile + 1);
       if (taken == 0) stage = (AS3 const u32x4*)acquire_stage(w);
       MK_UNROLL
       for (u32 i = 0; i < Shape::full_steps; ++i) {
@@ -130,7 +129,6 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
       taken = 0;
     }
     each(chain, part);
-    if (is_last(chain)) break;
   }
 }
 
@@ -143,15 +141,15 @@ MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pas
   using Sums = Mma<W, 2>;
   using All = Sums[ManyShare<Strips>::most];
   renew_thread(w);
-  const u32 tokens = least(a.tokens - pass, kManyTokens);
+  const ManyShare<Strips> share(w, least(a.tokens - pass, kManyTokens), block.strips);
   All total;
   MK_UNROLL
   for (Sums& t : total) t.clear();
   const auto leave_chain = [&](u32 chain, const All& of) {
     renew_thread(w);
-    const ManyShare<Strips> share(w, least(renewed(a).tokens - pass, kManyTokens), block.strips);
-    each_sum(of, share.count, [&](u32 s, const Sums& strip) {
-      leave(chain, share.first + s * share.apart, pass + share.token, strip);
+    const ManyShare<Strips> again(w, least(renewed(a).tokens - pass, kManyTokens), block.strips);
+    each_sum(of, again.count, [&](u32 s, const Sums& strip) {
+      leave(chain, again.first + s * again.apart, pass + again.token, strip);
     });
   };
   const auto add_chain = [&](const All& of) {
@@ -161,13 +159,12 @@ MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pas
       for (u32 i = 0; i < 8; ++i) total[s].sum[i] += of[s].sum[i];
     }
   };
-  drain_chains<W, Strips>(
-      w, a, in, pass, block, ManyShare<Strips>(w, tokens, block.strips),
-      [&](u32 chain, const All& of) { is_split(a) ? leave_chain(chain, of) : add_chain(of); });
+  drain_chains<W, Strips>(w, a, in, pass, block, share, [&](u32 chain, const All& of) {
+    is_split(a) ? leave_chain(chain, of) : add_chain(of);
+  });
   renew_thread(w);
   if (is_split(a)) return;
   consumer_barrier();  // sums take the place of activations
-  const ManyShare<Strips> share(w, tokens, block.strips);
   each_sum(total, share.count, [&](u32 s, const Sums& strip) {
     strip.store(w.lane(), sums);
     done(share.first + s * share.apart, pass + share.token);

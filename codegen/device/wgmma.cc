@@ -51,10 +51,10 @@ MK_BODY void mk_wgmma_f16(f32* d, const u32* a, AS3 const void* b) noexcept {
   MULTIPLY("f16", d, a, rows);
 }
 MK_BODY void mk_take_registers() noexcept {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 208;" : : : "memory");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 200;" : : : "memory");
 }
 MK_BODY void mk_leave_registers() noexcept {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 88;" : : : "memory");
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 104;" : : : "memory");
 }
 MK_BODY void mk_wgmma_wait(f32* d) noexcept {
   asm volatile("wgmma.wait_group.sync.aligned 0;" : SUMS(d) : : "memory");
