@@ -27,6 +27,9 @@ struct BodyCall {
   llvm::Value* parts;   // of the same: those that its columns are split into
 };
 
+// Whether it is of code that serves products that are split.
+bool is_split(const BodyCall& call);
+
 // Global address of an operand, which the grid has.
 llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view role, bool written = false);
 

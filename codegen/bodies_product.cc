@@ -18,12 +18,6 @@ llvm::Value* of_record(Fields& f, size_t field) {
   return f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + field);
 }
 
-// Whether the code serves products that are split.
-bool is_split(const BodyCall& call) {
-  const auto* parts = llvm::dyn_cast_or_null<llvm::ConstantInt>(call.parts);
-  return call.parts && !(parts && parts->isOne());
-}
-
 // Of a product, or of the product of an expert. Sizes are the record's, so that products share their code.
 void fill_product(Fields& f, llvm::Value* tokens) {
   using P = mkrt::MkProduct;
@@ -70,6 +64,11 @@ void fill_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments, int64_t
 }
 
 }  // namespace
+
+bool is_split(const BodyCall& call) {
+  const auto* parts = llvm::dyn_cast_or_null<llvm::ConstantInt>(call.parts);
+  return call.parts && !(parts && parts->isOne());
+}
 
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(Args))};

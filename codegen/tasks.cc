@@ -381,8 +381,7 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   e_.striding_loop(tasks.first, tasks.last, [&](llvm::Value* task) {
     llvm::Value* count = most;
     if (in_blocks) count = least(e_.ir.CreateSub(tasks.last, task), count);
-    if (const auto* parts = llvm::dyn_cast_or_null<llvm::ConstantInt>(call.parts);
-        in_blocks && !(parts && parts->isOne())) {  // strips of one part
+    if (is_split(call)) {  // strips of one part
       llvm::Value* of_part = strips_of(record);
       count = least(e_.ir.CreateSub(of_part, e_.ir.CreateURem(task, of_part)), count);
     }

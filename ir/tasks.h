@@ -113,9 +113,9 @@ struct TaskProgram;
 const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid);
 // The tokens from which on warpgroups multiply at least, and where nothing else is asked for.
 constexpr uint32_t kLeastWide = 33, kWideFrom = 65;
-// The tokens from which on they multiply in a product, and would in one that is split, where there are such instructions; 0: never, as
-// its weights are not of 2 bytes in rows of whole 16-byte pieces, or sums are to have one order for all
-// numbers of tokens.
+// The tokens from which on they multiply in a product, and would in one that is split, where there are such
+// instructions; 0: never, as its weights are not of 2 bytes in rows of whole 16-byte pieces, or sums are to
+// have one order for all numbers of tokens.
 uint32_t wide_from(const TaskProgram& program, const TaskGrid& grid);
 
 struct TaskProgram {

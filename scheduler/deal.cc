@@ -137,12 +137,12 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
     uint32_t tasks = together[0].tasks;
     const uint64_t bytes = together[0].task_bytes;
     for (; !balance_grids && bytes != 0 && i + 1 < order.size(); ++i) {
-      const GridId next = order[i + 1];
-      if (kind(next) != PlacementKind::kTable || !start_together(program.grids[g], program.grids[next]))
-        break;
-      if (dealt(next).task_bytes != bytes) break;
-      together.push_back(dealt(next));
-      tasks += together.back().tasks;
+      const GridId id = order[i + 1];
+      if (kind(id) != PlacementKind::kTable || !start_together(program.grids[g], program.grids[id])) break;
+      const Dealt next = dealt(id);
+      if (next.task_bytes != bytes) break;
+      together.push_back(next);
+      tasks += next.tasks;
     }
     if (balance_grids) balance = fresh;
     if (!before || !start_together(*before, program.grids[g])) balance.start_together();

@@ -79,8 +79,8 @@ void mk_store_release(AS1 u32* p, u32 v) noexcept;
 // emulator.
 void mk_pause(AS1 const u32* p, u32 want) noexcept;
 
-// Of a warpgroup's threads, all together: up to 200 registers, once others have left them; or 104. setmaxnreg,
-// sm_90a alone.
+// Of a warpgroup's threads, all together: up to 200 registers, once others have left them; or 104.
+// setmaxnreg, sm_90a alone.
 MK_CONVERGENT void mk_take_registers() noexcept;
 MK_CONVERGENT void mk_leave_registers() noexcept;
 
