@@ -89,10 +89,11 @@ TEST_CASE("the lint refuses each thing that PTX may not contain") {
 TEST_CASE("every family assembles for every target, without spills") {
   const std::unique_ptr<Assembler> assembler = any_assembler();
   if (!assembler) return;
-  const auto check = [&](const std::string& small, const char* target, const char* machine) {
+  const auto check = [&](const std::string& small, const char* target, const char* machine,
+                         const std::vector<SplitRule>& splits = {}, const ModelOptions& options = {}) {
     CAPTURE(target);
     const std::string config = test::edited(small, "\"hidden_size\": 32", "\"hidden_size\": 1024");
-    const std::string ptx = ptx_for(test::scheduled(config, machine), target);
+    const std::string ptx = ptx_for(test::scheduled(config, machine, splits, options), target);
     const Result<Cubin> cubin = assembler->assemble(ptx, find_target(target).value());
     REQUIRE_MESSAGE(cubin.ok(), cubin.error().message);
     const std::vector<Resources> kernels = kernels_of_steps(cubin.value());
@@ -112,6 +113,14 @@ TEST_CASE("every family assembles for every target, without spills") {
   check(test::qwen2_config(), "sm_90a", "h100");
   check(test::qwen3_config(), "sm_90a", "h200");
   check(test::mistral_config(), "sm_120", "rtx5090");
+  // Parts of products, and more tokens than go without warpgroups.
+  const std::vector<SplitRule> parts{{"l*.down", 4, {}}};
+  check(test::llama_config(), "sm_80", "a100", parts);
+  check(test::llama_config(), "sm_90a", "h100", parts);
+  ModelOptions many;
+  many.max_tokens = 256;
+  check(test::llama_config(), "sm_90a", "h100", {}, many);
+  check(test::llama_config(), "sm_90a", "h100", parts, many);
 }
 
 // PTX has no undefined value: what is so on some path would keep a register from the kernel's start on.

@@ -15,8 +15,8 @@ namespace mkc::test {
 
 // The schedule of a config.json for a machine, with products in as many parts as asked for.
 inline Schedule scheduled(const std::string& config, const char* machine = "emulator",
-                          const std::vector<SplitRule>& splits = {}) {
-  const Result<OpGraph> graph = graph_of(config);
+                          const std::vector<SplitRule>& splits = {}, const ModelOptions& options = {}) {
+  const Result<OpGraph> graph = graph_of(config, options);
   REQUIRE_MESSAGE(graph.ok(), graph.error().message);
   const Result<TaskProgram> program = fuse(graph.value());
   REQUIRE_MESSAGE(program.ok(), program.error().message);
