@@ -66,6 +66,11 @@ __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, 
                                                                uint32_t many) {
   return elem_bytes == 2 && tokens > kSomeTokens / 2 ? many : block_strips(elem_bytes);
 }
+// Of many tokens a consumer warp has so many: how many groups of warps have the same ones.
+constexpr uint32_t kWarpTokens = 16;
+__attribute__((always_inline)) constexpr uint32_t warp_groups(uint32_t tokens) {
+  return tokens <= kWarpTokens ? 1 : tokens <= 2 * kWarpTokens ? 2 : 4;
+}
 // How many tiles' parts of a chain a stage has of many tokens, where a block has so many strips.
 __attribute__((always_inline)) constexpr uint32_t many_tiles(uint32_t strips) {
   return kManyStrips / strips;

@@ -91,11 +91,13 @@ constexpr int64_t kEndsTogether = 128;
 Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
   constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kChains;
   const int64_t pass = std::min<int64_t>(tokens, mkrt::kManyTokens);
-  const uint32_t groups = pass <= 16 ? 1 : pass <= 32 ? 2 : 4, sides = std::min(warps / groups, strips);
+  const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(pass)),
+                 sides = std::min(warps / groups, strips);
   const double x_bytes = static_cast<double>(pass * part / kTileRows);
   const double shared_bytes = strips * part * (groups + 1.0) + x_bytes * (sides + 1.0);
   const double shared_ns = shared_bytes / m.shared_bytes_per_ns;
-  const double mma_ns = strips * part / 2 * groups * 16.0 / (m.mma_per_ns * groups * sides / warps);
+  const double mma_ns =
+      strips * part / 2 * groups * double{mkrt::kWarpTokens} / (m.mma_per_ns * groups * sides / warps);
   Variant v{mkrt::kManyTokens,
             strips * part / std::max(shared_ns, mma_ns),
             static_cast<double>(pass),

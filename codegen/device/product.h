@@ -157,7 +157,7 @@ static_assert(kChains == kConsumerWarps);
 // there are parts have a chain, and a stage has a strip for each of them.
 struct ChainShare {
   u32 chain, stages, strips;
-  MK_INLINE ChainShare(const Worker& w, const ProductArgs& a, const Block& block) {
+  MK_INLINE ChainShare(const Worker& w, const ProductArgs& a, const StripBlock& block) {
     const u32 parts = column_parts(a), chains = kChains / parts;
     chain = block.part(a) * chains + w.warp() % chains;
     stages = (block.strips + parts - 1) / parts;

@@ -12,7 +12,6 @@ namespace mk {
 constexpr u32 kRowBytes = 128;  // of a token, of a chain's part of a tile
 constexpr u32 kPieceBytes = 16;
 constexpr u32 kPieces = kRowBytes / kPieceBytes;
-constexpr u32 kWarpTokens = 16;
 constexpr u32 kManyBytes = kManyTokens * kRowBytes;
 static_assert(2 * kManyBytes <= kPartials * sizeof(f32));
 
@@ -52,7 +51,7 @@ struct ManyShare {
   static constexpr u32 most = Strips * kManyTokens / kWarpTokens / kConsumerWarps;
   u32 token, first, apart, count;
   MK_INLINE ManyShare(const Worker& w, u32 tokens, u32 strips) {
-    const u32 groups = tokens <= kWarpTokens ? 1 : tokens <= 2 * kWarpTokens ? 2 : 4;
+    const u32 groups = warp_groups(tokens);
     token = w.warp() % groups * kWarpTokens;
     first = w.warp() / groups;
     apart = kConsumerWarps / groups;
@@ -84,7 +83,7 @@ struct ManyRows {
 // Drains the stages of a block for the pass from token `pass` on, chain after chain of its part. Calls
 // each(chain, sums) with the sums of each chain, of all strips that a share may have.
 template <class W, u32 Strips, class In, class Each>
-MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 pass, const Block& block,
+MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                             const ManyShare<Strips>& share, const Each& each) {
   using Sums = Mma<W, 2>;
   using Shape = Chains<W>;
@@ -136,7 +135,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
 // that is split, calls leave(chain, strip, token, sums) for each chain of the part; else leaves the sums in
 // `sums` [16 tokens][row], a place of the warp's own, and calls done(strip, token).
 template <class W, u32 Strips, class In, class Leave, class Done>
-MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass, const Block& block,
+MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                           AS3 f32* sums, const Leave& leave, const Done& done) {
   using Sums = Mma<W, 2>;
   using All = Sums[ManyShare<Strips>::most];

@@ -96,7 +96,7 @@ struct Squares {
 
 // What a warp has of the i-th strip that its share gives it, into memory.
 template <class Accumulator>
-MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const Block& block, u32 i,
+MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBlock& block, u32 i,
                           const Accumulator& sums) {
   const u32 strip = block.strip(a) + i * column_parts(a) + ChainShare::side(w, a);
   sums.store(w.lane(), sums_of(a, strip, ChainShare(w, a, block).chain, 0), a.tokens);
@@ -127,7 +127,7 @@ MK_INLINE void finish_sums(const Worker& w, const ProductInput& in, const Sums& 
 
 // Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
 template <class W, class Accumulator, u32 Strips>
-MK_INLINE void multiply(Worker& w, const ProductInput& in, const Block& block) {
+MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& block) {
   constexpr u32 most = Accumulator::tokens * kStripRows;
   static_assert(Strips * most <= kBlockSums);
   const ProductArgs& a = in.x.a;
@@ -143,7 +143,7 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const Block& block) {
         if (is_split(a)) return store_part(w, a, block, i, acc);
       acc.store(w.lane(), partial + w.warp() * kBlockSums + i * most);
     });
-    if (W::bytes == 2 && is_split(a)) return;
+    if (is_split(a)) return;
     squares.leave(w, a, in);
     finish_sums(w, in, sums, beside, partial);
   }
@@ -152,7 +152,7 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const Block& block) {
 // The same for up to Tokens of some tokens. There is room for the sums of one strip, and each thread finishes
 // one of them at a time.
 template <class W, u32 Tokens, u32 Strips>
-MK_INLINE void multiply_some(Worker& w, const ProductInput& in, const Block& block) {
+MK_INLINE void multiply_some(Worker& w, const ProductInput& in, const StripBlock& block) {
   using Accumulator = Mma<W, Tokens / kFewTokens>;
   constexpr u32 at_once = kConsumerThreads / kStripRows;
   static_assert(Tokens * kStripRows <= kBlockSums);
@@ -197,7 +197,7 @@ MK_INLINE void finish_own(const Worker& w, const ProductArgs& a, const ProductIn
 
 // The same for many tokens: each warp finishes its own.
 template <class W, u32 Strips>
-MK_INLINE void multiply_many(Worker& w, const ProductInput& in, const Block& block) {
+MK_INLINE void multiply_many(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kWarpTokens * kStripRows;
   MK_ROLLED
@@ -216,7 +216,7 @@ MK_INLINE void multiply_many(Worker& w, const ProductInput& in, const Block& blo
 
 // The same for more, by warpgroups. No part goes so.
 template <class W>
-MK_INLINE void multiply_wide(Worker& w, const ProductInput& in, const Block& block) {
+MK_INLINE void multiply_wide(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kFewTokens * kStripRows;
   MK_ROLLED
@@ -227,7 +227,7 @@ MK_INLINE void multiply_wide(Worker& w, const ProductInput& in, const Block& blo
 }
 
 template <class W, bool Expert = false>
-MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const Block& block) {
+MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   const u32 tokens = a.tokens;
   if constexpr (W::bytes == 4) {

@@ -29,7 +29,7 @@ MK_INLINE bool is_split(const ProductArgs& a) {
 
 // Strips that follow each other, of a product or of one part of it, from a task on. What follows from the
 // task is computed where it is needed: registers are for sums.
-struct Block {
+struct StripBlock {
   u32 task, strips;
   MK_INLINE u32 part(const ProductArgs& a) const { return is_split(a) ? task / a.ends->all_strips : 0; }
   MK_INLINE u32 strip(const ProductArgs& a) const { return is_split(a) ? task % a.ends->all_strips : task; }
