@@ -67,6 +67,8 @@ struct Verifier {
   void check_routed_symbols();
   // V32.
   void check_cut_symbols();
+  // V34.
+  void check_symbol_bounds();
 
   Site symbol_site(SymbolId id) const;
   Site tensor_site(TensorId id) const;
@@ -86,6 +88,8 @@ void check_event_exprs(Verifier& v, const TaskProgram& program);
 void check_events(Verifier& v, const TaskProgram& program, const std::vector<Domain>& domains);
 // V31 of grids and events; requires that each grid's operands have their shapes.
 void check_routed(Verifier& v, const TaskProgram& program);
+// V33; requires that all rules before it hold.
+void check_footprints(Verifier& v, const TaskProgram& program);
 
 template <class Items>
 void Verifier::check_names(const Items& items, std::string_view what, Part part) {

@@ -55,6 +55,10 @@
 //       on none
 // Cut symbols
 //   V32 a program has all symbols of row blocks (values.h), over the lists of its requests, or none; ops none
+// Bodies (in task programs only)
+//   V33 accesses are of the regions that their body touches, stream where it does, and coordinates have its
+//       extents (footprint.h)
+//   V34 symbols that the host or the device fills have the bounds that their values reach
 // Cycles, counts and the order of reads and writes: scheduler/prove.h.
 #pragma once
 

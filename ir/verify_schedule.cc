@@ -134,6 +134,7 @@ std::vector<Error> verify(const Schedule& s, const Places* places) {
   check_streams(v, s);
   check_slots(v, s);
   check_counters(v, s);
+  if (v.errors.empty()) check_footprints(v, s.program);
   return v.errors;
 }
 

@@ -283,6 +283,7 @@ bool check_program(Verifier& v, const TaskProgram& program) {
   v.check_tensors(program.ropes);
   v.check_routed_symbols();
   v.check_cut_symbols();
+  v.check_symbol_bounds();
   for (GridId g : program.grids.ids()) {
     v.text.set_coords(program.grids[g]);
     GridCheck{v, program, g, program.grids[g], domains[g.index], sites[g.index]}.check();
@@ -297,6 +298,7 @@ bool check_program(Verifier& v, const TaskProgram& program) {
 std::vector<Error> verify(const TaskProgram& program, const Places* places) {
   Verifier v(program.name, program.symbols, program.tensors, places);
   check_program(v, program);
+  if (v.errors.empty()) check_footprints(v, program);
   return v.errors;
 }
 

@@ -3,7 +3,7 @@
 
 #include "runtime/packing.h"
 #include "scheduler/machine.h"
-#include "scheduler/prove_step.h"
+#include "scheduler/step.h"
 
 namespace mkc {
 

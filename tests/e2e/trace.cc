@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "scheduler/prove_step.h"
+#include "scheduler/step.h"
 #include "tests/e2e/pipeline.h"
 
 namespace mkc {

@@ -1,6 +1,7 @@
 mkc_test(ir_test unit
   SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_expr.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_form.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_diag.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_text.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/ir_docs.cc

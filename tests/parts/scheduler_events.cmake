@@ -2,6 +2,8 @@ mkc_test(scheduler_events_test unit
   SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_events.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_events_check.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_proof.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_lemmas.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_fuse.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_experts.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_split.cc

@@ -26,7 +26,6 @@ TEST_CASE("the events of every family make schedules that prove accepts") {
     REQUIRE(schedule.ok());
     const Result<ProofReport> report = prove(schedule.value());
     REQUIRE_MESSAGE(report.ok(), report.error().message);
-    CHECK(report.value().deadlock_free_for_all);
   }
 }
 

@@ -12,8 +12,8 @@
 #include "scheduler/fuse.h"
 #include "scheduler/machine.h"
 #include "scheduler/place.h"
+#include "scheduler/proof/chosen_values.h"
 #include "scheduler/prove.h"
-#include "scheduler/prove_values.h"
 #include "scheduler/simulate.h"
 #include "tests/unit/frontend_fixtures.h"
 
@@ -208,11 +208,16 @@ TEST_CASE("a lookup of what may not be there yet, or no longer, is refused") {
     return s.slots[0];
   };
   slot("l1.choice.expert").offset = slot("l0.choice.slot_rows").offset;
-  CHECK(error_of(s) ==
-        "error: %l0.gate_up looks up %l0.choice.slot_rows, which %l1.choice.expert may overwrite");
+  CHECK(
+      error_of(s) ==
+      "error: %l0.choice.slot_rows and %l1.choice.expert share memory, but the first may be looked up until "
+      "the step ends");
   s = schedule_of(two_layers());
   slot("l1.choice.expert").offset = slot("l0.choice.token").offset;
-  CHECK(error_of(s) == "error: %l0.gate_up looks up %l0.choice.token, which %l1.choice.expert may overwrite");
+  CHECK(
+      error_of(s) ==
+      "error: %l0.choice.token and %l1.choice.expert share memory, but the first may be looked up until the "
+      "step ends");
 }
 
 TEST_CASE("counts that hold for some routings only are refused") {
@@ -254,7 +259,7 @@ TEST_CASE("routings of the proof are what tokens may choose") {
   CHECK(slots_of_most == std::set<int64_t>{2, 3, 4});  // the same experts for all, or all but one choice; all
 }
 
-TEST_CASE("a schedule that looks things up needs one order of its grids") {
+TEST_CASE("a look-up before what it looks up is a deadlock") {
   Schedule s = schedule_of(two_layers());
   for (std::vector<Segment>& stream : s.streams) {
     const auto find = [&](const char* name) {
@@ -263,7 +268,9 @@ TEST_CASE("a schedule that looks things up needs one order of its grids") {
     };
     if (find("l0.choice") != stream.end()) std::swap(*find("l0.choice"), *find("l0.gate_up"));
   }
-  CHECK(error_of(s) == "error: %l0.gate_up looks up its tasks, but its grids have no one order");
+  CHECK(
+      error_of(s).starts_with("error: deadlock: %l0.gate_up[2, 0]..%l0.gate_up[2, 1] on worker 3 -stream-> "
+                              "%l0.choice[] on worker 3 -notify-> @l0.gate_up_ready[] -wait-> "));
 }
 
 TEST_CASE("routes of one program have the same numbers of experts and choices") {

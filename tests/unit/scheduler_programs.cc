@@ -2,6 +2,8 @@
 
 #include <functional>
 
+#include "scheduler/prove.h"
+
 namespace mkc::test {
 namespace {
 
@@ -198,6 +200,12 @@ TaskProgram without_events(TaskProgram program) {
   program.events = {};
   for (TaskGrid& grid : program.grids) grid.waits.clear(), grid.notifies.clear();
   return program;
+}
+
+std::string refusal(const Schedule& schedule) {
+  const Result<ProofReport> report = prove(schedule);
+  if (report.ok() || report.error().message.starts_with("error: unproved: ")) return "";
+  return report.error().message;
 }
 
 GridId find_grid(const TaskProgram& program, std::string_view name) {

@@ -1,7 +1,7 @@
 // Small task programs for the scheduler's tests, with their events written by hand.
 #pragma once
 
-#include "ir/tasks.h"
+#include "ir/schedule.h"
 
 namespace mkc::test {
 
@@ -25,6 +25,10 @@ TaskProgram model_program(const ModelShape& shape = {});
 
 // As it was before its events were derived.
 TaskProgram without_events(TaskProgram program);
+
+// Why the schedule is refused; "" where it is proved, or unproved and right at the values that are then
+// tried.
+std::string refusal(const Schedule& schedule);
 
 GridId find_grid(const TaskProgram& program, std::string_view name);
 TensorId find_tensor(const TaskProgram& program, std::string_view name);

@@ -1,4 +1,4 @@
-#include "scheduler/prove_step.h"
+#include "scheduler/step.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

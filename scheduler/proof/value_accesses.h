@@ -1,7 +1,7 @@
 // Rule 6 of prove.h: what tasks read and write, against the order they happen in. Internal to prove.
 #pragma once
 
-#include "scheduler/prove_order.h"
+#include "scheduler/proof/value_order.h"
 
 namespace mkc {
 

@@ -1,4 +1,4 @@
-#include "scheduler/prove_access.h"
+#include "scheduler/proof/value_accesses.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "scheduler/prove_order.h"
+#include "scheduler/proof/value_order.h"
 
 #include <fmt/format.h>
 

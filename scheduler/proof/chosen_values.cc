@@ -1,4 +1,4 @@
-#include "scheduler/prove_values.h"
+#include "scheduler/proof/chosen_values.h"
 
 #include <algorithm>
 #include <random>

@@ -1,7 +1,7 @@
 // Which tasks happen before which, under given symbol values. Internal to prove.
 #pragma once
 
-#include "scheduler/prove_step.h"
+#include "scheduler/step.h"
 
 namespace mkc {
 

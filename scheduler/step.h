@@ -1,4 +1,4 @@
-// A schedule under given symbol values: every task and every counter, one by one. Internal to prove.
+// A schedule under given symbol values: every task and every counter, one by one.
 #pragma once
 
 #include <string>

@@ -1,0 +1,168 @@
+#include "ir/footprint.h"
+
+#include "ir/bodies.h"
+#include "ir/footprint_attention.h"
+#include "ir/values.h"
+#include "runtime/packing.h"
+
+namespace mkc {
+namespace {
+
+// What all the cases below need of one operand.
+struct Shape {
+  const TaskProgram& program;
+  const TaskGrid& grid;
+  const BodyOperand& operand;
+  const std::vector<Expr>& dims;
+
+  bool is(std::string_view role) const { return operand.role == role; }
+  Range all(size_t dim) const { return {0, dims[dim]}; }
+  Region whole() const {
+    Region region;
+    for (const Expr& dim : dims) region.push_back({0, dim});
+    return region;
+  }
+  Range strip(int64_t size, size_t dim, uint32_t coordinate = 0) const {
+    return strip_range(size, dims[dim], coordinate);
+  }
+};
+
+Range each(uint32_t coordinate) {
+  return {coord(coordinate), 1};
+}
+
+// Columns of `out` that a strip of weight rows makes: gate and up make one together.
+int64_t strip_columns(const TaskGrid& grid) {
+  return int_attr(grid.attrs, "silu_mul", 0) != 0 ? kTileRows / 2 : kTileRows;
+}
+
+Region of_embed(const Shape& s) {
+  if (s.is("tokens")) return {each(0)};
+  if (s.is("out") || s.is("rounded") || s.is("squares")) return {each(0), s.all(1)};
+  return s.whole();
+}
+
+// A product whole, or the sums of a split one: coordinate 0 is the strip.
+Region of_strip(const Shape& s) {
+  const bool columns = s.is("out") || s.is("rounded") || s.is("residual");
+  if (columns) return {s.all(0), s.strip(strip_columns(s.grid), 1)};
+  if (s.is("weight")) return {s.strip(kTileRows, 0), s.all(1)};
+  if (s.is("bias")) return {s.strip(kTileRows, 0)};
+  if (s.is("next_norm")) return {s.strip(strip_columns(s.grid), 0)};
+  const bool a_strip = s.is("best_value") || s.is("best_index") || (s.is("squares") && s.operand.written);
+  if (a_strip) return {s.all(0), each(0)};
+  if (s.is("sums")) return {each(0), s.all(1), s.all(2), s.all(3)};
+  return s.whole();
+}
+
+// Part coord(0) of strip coord(1): whole chains of the packed columns.
+Region of_partial(const Shape& s) {
+  const int64_t parts = s.grid.coords[0].extent.constant();
+  if (s.is("weight")) {
+    const auto packed = mkrt::packed_shape(
+        static_cast<uint64_t>(s.dims[0].constant()), static_cast<uint64_t>(s.dims[1].constant()),
+        static_cast<uint32_t>(dtype_bytes(s.program.tensors[s.operand.tensor].dtype)));
+    const int64_t size = static_cast<int64_t>(packed.padded_cols) / parts, columns = s.dims[1].constant();
+    const Expr offset = size * coord(0);
+    return {s.strip(kTileRows, 0, 1),
+            {offset, size * parts == columns ? Expr(size) : min(size, columns - offset)}};
+  }
+  const int64_t chains = kColumnChains / parts;
+  if (s.is("sums")) return {each(1), {chains * coord(0), chains}, s.all(2), s.all(3)};
+  return s.whole();
+}
+
+std::optional<Region> of_draw(const Shape& s) {
+  if (s.is("next")) return Region{each(0)};
+  const std::optional<Range> own = request_rows(s.program, s.dims[0], 0);
+  if (!own) return std::nullopt;
+  // A request's row is row b where rows were picked, and its last row where they were not.
+  return Region{{coord(0), own->offset + own->size - coord(0)}, s.all(1)};
+}
+
+// The rows of slot coord(1).
+std::optional<Range> slot_rows(const Shape& s) {
+  const SymbolId begin = find_symbol(s.program.symbols, "slot_begin"),
+                 rows = find_symbol(s.program.symbols, "slot_rows");
+  if (!begin.valid() || !rows.valid()) return std::nullopt;
+  const Expr start = element(begin, coord(1));
+  return Range{start, min(element(rows, coord(1)), s.dims[0] - start)};
+}
+
+std::optional<Region> of_expert(const Shape& s) {
+  const int64_t strips = task_strips(s.grid);
+  if (s.is("weight")) return Region{s.all(0), s.strip(strips * kTileRows, 1), s.all(2)};
+  if (!s.is("out") && !s.is("rows") && !s.is("token")) return s.whole();
+  const std::optional<Range> rows = slot_rows(s);
+  if (!rows) return std::nullopt;
+  if (s.is("token")) return Region{*rows};
+  return Region{*rows, s.is("out") ? s.strip(strips * strip_columns(s.grid), 1) : s.all(1)};
+}
+
+Region of_expert_sum(const Shape& s) {
+  if (s.is("share") || s.is("row")) return {each(0), s.all(1)};
+  if (s.is("squares")) return {each(0), each(1)};
+  if (s.is("next_norm")) return {s.strip(kSumColumns, 0, 1)};
+  if (s.is("x")) return {s.all(0), s.strip(kSumColumns, 1, 1)};
+  if (s.is("slots")) return s.whole();
+  return {each(0), s.strip(kSumColumns, 1, 1)};
+}
+
+}  // namespace
+
+Range strip_range(int64_t size, const Expr& dim, uint32_t coordinate) {
+  const Expr offset = size * coord(coordinate);
+  const bool even = dim.is_const() && dim.constant() % size == 0;
+  return {offset, even ? Expr(size) : min(size, dim - offset)};
+}
+
+std::optional<Range> request_rows(const TaskProgram& program, const Expr& rows, uint32_t coordinate) {
+  const SymbolId first = find_symbol(program.symbols, "first_row"),
+                 count = find_symbol(program.symbols, "q_len");
+  if (!first.valid() || !count.valid()) return std::nullopt;
+  const Expr start = element(first, coord(coordinate));
+  return Range{start, min(element(count, coord(coordinate)), rows - start)};
+}
+
+std::optional<Region> footprint(const TaskProgram& program, const TaskGrid& grid,
+                                const BodyOperand& operand) {
+  const Shape s{program, grid, operand, program.tensors[operand.tensor].shape};
+  const bool is_cache = operand.role == "k_cache" || operand.role == "v_cache";
+  const bool streams = multiplies(grid) && operand.role == "weight";
+  if (!is_cache && operand.stream != streams) return std::nullopt;
+  switch (grid.body) {
+    case BodyKind::kEmbed:
+      return of_embed(s);
+    case BodyKind::kProduct:
+    case BodyKind::kFinish:
+      return of_strip(s);
+    case BodyKind::kPartial:
+      return of_partial(s);
+    case BodyKind::kAppend:
+    case BodyKind::kAttend:
+    case BodyKind::kCombine:
+      return attention_footprint(program, grid, operand);
+    case BodyKind::kDraw:
+      return of_draw(s);
+    case BodyKind::kRoute:
+      return s.whole();
+    case BodyKind::kExpert:
+      return of_expert(s);
+    case BodyKind::kExpertSum:
+      return of_expert_sum(s);
+  }
+  MKC_BUG("body of unknown kind");
+}
+
+std::vector<std::optional<Expr>> coordinate_extents(const TaskProgram& program, const TaskGrid& grid) {
+  std::vector<std::optional<Expr>> extents(grid.coords.size());
+  if (grid.body == BodyKind::kExpertSum && extents.size() == 2)
+    if (const Access* out = find_operand(grid, "out", true))
+      extents[1] = ceil_div(program.tensors[out->tensor].shape[1], kSumColumns);
+  const bool attends =
+      grid.body == BodyKind::kAppend || grid.body == BodyKind::kAttend || grid.body == BodyKind::kCombine;
+  if (attends) add_attention_extents(program, grid, extents);
+  return extents;
+}
+
+}  // namespace mkc

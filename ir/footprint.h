@@ -1,0 +1,43 @@
+// What a task's body touches of its operands: the one definition that fusion declares, the verifier requires
+// (V33) and the emulator checks.
+#pragma once
+
+#include <optional>
+
+#include "ir/tasks.h"
+
+namespace mkc {
+
+// One operand of a body's task. Several operands of a role differ in `written` and `stream`.
+struct BodyOperand {
+  std::string_view role;
+  TensorId tensor;
+  bool written = false;
+  bool stream = false;
+};
+
+// The region that a task of the grid touches of the operand, over the grid's coordinates. Nothing where its
+// body has no such operand, or the program lacks the symbols that its body goes by. Requires roles, ranks,
+// attributes and coordinates as the verifier has them (V15 to V19).
+std::optional<Region> footprint(const TaskProgram& program, const TaskGrid& grid, const BodyOperand& operand);
+
+// The extents of the grid's coordinates as its body has them; an entry is empty where other rules say it.
+std::vector<std::optional<Expr>> coordinate_extents(const TaskProgram& program, const TaskGrid& grid);
+
+// [size * coordinate, size), cut to the dim where its end is not even.
+Range strip_range(int64_t size, const Expr& dim, uint32_t coordinate);
+
+// The rows of the step that a request has, cut to the rows of a tensor.
+std::optional<Range> request_rows(const TaskProgram& program, const Expr& rows, uint32_t coordinate);
+
+// The parts of a row block's context, and the most that there are: docs/batches.md.
+struct ContextParts {
+  Expr part;   // positions of one
+  Expr first;  // the piece that the block's rows begin with
+  Expr count;  // of block coordinate 1
+  Expr most;   // slots of a row
+};
+// Requires the cut symbols. `window` 0: none.
+ContextParts context_parts(const TaskProgram& program, int64_t window);
+
+}  // namespace mkc

@@ -1,0 +1,61 @@
+// Canonical forms of expressions: two expressions of one form are equal for all values.
+#pragma once
+
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ir/expr.h"
+
+namespace mkc {
+
+// A sum of integer multiples of products of atoms. An atom is a symbol, a coordinate, a list element, a
+// floor division or a minimum; Forms numbers them.
+struct Form {
+  using Product = std::vector<uint32_t>;           // atoms in ascending order; empty: the constant
+  std::vector<std::pair<Product, int64_t>> terms;  // in ascending order, no factor is 0
+  bool exact = true;                               // false: a factor left 64 bits, the form equals nothing
+
+  bool is_const() const { return exact && (terms.empty() || (terms.size() == 1 && terms[0].first.empty())); }
+  bool is_const(int64_t value) const { return is_const() && constant() == value; }
+  int64_t constant() const { return terms.empty() ? 0 : terms[0].second; }  // requires is_const()
+  auto operator<=>(const Form&) const = default;
+};
+
+// The forms of one program, with the atoms that they share.
+//
+// Products are multiplied out. ceildiv, mod and max are written by floordiv and min. Multiples of a constant
+// divisor leave a division. A minimum keeps each operand once, and of operands that differ by a constant the
+// least.
+class Forms {
+ public:
+  // With coordinate i replaced by coords[i], where coords has so many.
+  Form of(const Expr& e, std::span<const Form> coords = {});
+
+  // False says nothing: the expressions may still be equal.
+  bool equal(const Expr& a, const Expr& b) { return equal(of(a), of(b)); }
+  static bool equal(const Form& a, const Form& b) { return a.exact && b.exact && a == b; }
+
+  static Form constant(int64_t value);
+  Form coord(uint32_t position);
+  static Form sum(const Form& a, const Form& b, int64_t factor_of_b = 1);
+  static Form product(const Form& a, const Form& b);
+  Form floor_div(const Form& a, const Form& b);
+  Form min(const Form& a, const Form& b);
+
+ private:
+  struct Atom {
+    ExprKind kind = ExprKind::kConst;
+    int64_t value = 0;  // as of ExprNode
+    std::vector<Form> operands{};
+    auto operator<=>(const Atom&) const = default;
+  };
+  Form atom(Atom a);
+  Form apply(ExprKind kind, int64_t value, std::span<const Form> operands);
+
+  std::map<Atom, uint32_t> numbers_;
+  std::vector<Atom> atoms_;
+};
+
+}  // namespace mkc

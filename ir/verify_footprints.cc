@@ -1,0 +1,124 @@
+// V33 and V34.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/footprint.h"
+#include "ir/form.h"
+#include "ir/values.h"
+#include "ir/verifier.h"
+
+namespace mkc {
+namespace {
+
+// Whether two sizes are one where a range begins at `offset` of a dim: a size that its tasks never cut may be
+// written with or without the cut.
+bool same_size(Forms& forms, const Range& found, const Range& expected, const Expr& dim) {
+  return forms.equal(found.size, expected.size) ||
+         forms.equal(found.size, min(expected.size, dim - expected.offset));
+}
+
+struct Footprints {
+  Verifier& v;
+  const TaskProgram& program;
+  Forms forms{};
+
+  std::string why_none(const TaskGrid& grid, BodyOperand operand) const {
+    operand.stream = !operand.stream;
+    if (!footprint(program, grid, operand))
+      return fmt::format("the program lacks the symbols that {} goes by", body_name(grid.body));
+    return operand.stream ? "it does not stream, its body does" : "it streams, its body does not";
+  }
+
+  void check_access(GridId id, Part part, uint32_t number, const Access& access) {
+    const TaskGrid& grid = program.grids[id];
+    const Site site = part_site(program, id, part, number);
+    const BodyOperand operand{access.role, access.tensor, part == Part::kWrite, access.stream};
+    const std::optional<Region> expected = footprint(program, grid, operand);
+    if (!expected) return v.report(33, site, why_none(grid, operand));
+    const std::vector<Expr>& dims = program.tensors[access.tensor].shape;
+    for (size_t d = 0; d < expected->size(); ++d) {
+      const Range &found = access.region[d], &wanted = (*expected)[d];
+      if (forms.equal(found.offset, wanted.offset) && same_size(forms, found, wanted, dims[d])) continue;
+      v.report(33, site,
+               fmt::format("dim {} is {}:+{}, its body touches {}:+{}", d, v.text.expr(found.offset),
+                           v.text.expr(found.size), v.text.expr(wanted.offset), v.text.expr(wanted.size)));
+    }
+  }
+
+  // The caches of attention are read twice: what was there before the step, and what the step appends.
+  void check_complete(GridId id, const Site& site) {
+    const TaskGrid& grid = program.grids[id];
+    if (grid.body != BodyKind::kAttend) return;
+    for (const char* role : {"k_cache", "v_cache"})
+      for (const bool stream : {false, true})
+        if (std::none_of(grid.reads.begin(), grid.reads.end(),
+                         [&](const Access& a) { return a.role == role && a.stream == stream; }))
+          v.report(33, site,
+                   fmt::format("it reads no {} that {}", role, stream ? "streams" : "the step appends"));
+  }
+
+  void check(GridId id) {
+    const TaskGrid& grid = program.grids[id];
+    const Site site{{Part::kGrid, id.index}, "grid %" + spell_name(grid.name), &grid.loc};
+    v.text.set_coords(grid);
+    for (uint32_t i = 0; i < grid.reads.size(); ++i) check_access(id, Part::kRead, i, grid.reads[i]);
+    for (uint32_t i = 0; i < grid.writes.size(); ++i) check_access(id, Part::kWrite, i, grid.writes[i]);
+    check_complete(id, site);
+    const std::vector<std::optional<Expr>> extents = coordinate_extents(program, grid);
+    for (size_t i = 0; i < extents.size(); ++i)
+      if (extents[i] && !forms.equal(*extents[i], grid.coords[i].extent))
+        v.report(33, site,
+                 fmt::format("coordinate {} has extent {}, its body has {}", grid.coords[i].name,
+                             v.text.expr(grid.coords[i].extent), v.text.expr(*extents[i])));
+    v.text.coords.clear();
+  }
+};
+
+}  // namespace
+
+void check_footprints(Verifier& v, const TaskProgram& program) {
+  Footprints footprints{v, program};
+  for (GridId g : program.grids.ids()) footprints.check(g);
+}
+
+namespace {
+
+// Bounds that a symbol's values may reach; nothing for a name without a meaning.
+std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
+  const auto bounds_of = [&](const char* name) -> std::optional<Bounds> {
+    const SymbolId id = find_symbol(symbols, name);
+    return id.valid() ? std::optional(symbols[id].bounds) : std::nullopt;
+  };
+  const std::optional<Bounds> tokens = bounds_of("T"), requests = bounds_of("B"),
+                              context = bounds_of("kv_len"), rows = bounds_of("block_rows");
+  if (!tokens) return std::nullopt;
+  const int64_t t = tokens->hi;
+  if (s.name == "first_row" && s.sums.valid()) return Bounds{0, t - 1};
+  const Routing routing = routing_of(symbols);
+  if (s.routed && s.name == "slot_rows") return Bounds{1, t};
+  if (s.routed && s.name == "slot_begin") return Bounds{0, routing.choices * t - 1};
+  if (!s.cut || !requests || !context || !rows) return std::nullopt;
+  const int64_t b = std::min(requests->hi, t), most = rows->hi;
+  if (s.name == "blocks") return Bounds{1, std::min(t, (t + b * (most - 1)) / most)};
+  if (s.name == "block_first_row") return Bounds{0, t - 1};
+  if (s.name == "block_request") return Bounds{0, b - 1};
+  if (s.name == "block_kv_len") return Bounds{1, context->hi};
+  if (s.name == "part_positions") return Bounds{kPiecePositions, kSpanPositions};
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Verifier::check_symbol_bounds() {
+  for (SymbolId id : symbols.ids()) {
+    const Bounds& found = symbols[id].bounds;
+    const std::optional<Bounds> wanted = reached(symbols, symbols[id]);
+    if (wanted && (found.lo > wanted->lo || found.hi < wanted->hi))
+      report(34, symbol_site(id),
+             fmt::format("its bounds are {} to {}, its values reach from {} to {}", found.lo, found.hi,
+                         wanted->lo, wanted->hi));
+  }
+}
+
+}  // namespace mkc

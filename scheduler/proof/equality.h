@@ -1,0 +1,29 @@
+// Whether two expressions agree for all values: by form, or value by value. Internal to prove.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "scheduler/proof/context.h"
+
+namespace mkc::proof {
+
+enum class Agreement : uint8_t {
+  kAlways,   // by canonical form
+  kWalked,   // at each of the values of a small domain
+  kDiffers,  // at values within the bounds, which every step may have
+  kUnknown,
+};
+
+struct Comparison {
+  Agreement agreement = Agreement::kUnknown;
+  std::string where{};   // kDiffers: "T = 5"
+  int64_t a = 0, b = 0;  // kDiffers: what the expressions are there
+};
+
+// Compares expressions over the domain's symbols and coordinates; `coord_names` spells the latter. Values
+// are walked where the expressions mention no list and the box of their symbols and coordinates is small.
+Comparison compare(Context& c, const Expr& a, const Expr& b, const Domain& domain,
+                   const std::vector<std::string>& coord_names);
+
+}  // namespace mkc::proof

@@ -1,0 +1,201 @@
+#include "scheduler/proof/placements.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/bodies.h"
+#include "runtime/abi.h"
+
+namespace mkc::proof {
+namespace {
+
+std::string name_of(const Context& c, GridId g) {
+  return "%" + c.p.grids[g].name;
+}
+
+// Of a table grid: by task, how often the streams hold it.
+Status check_table(const Context& c, GridId g, const std::vector<Segment>& segments) {
+  const TaskGrid& grid = c.p.grids[g];
+  int64_t tasks = 1;
+  for (uint32_t i = 0; i < grid.coords.size(); ++i) {
+    const std::optional<int64_t> extent = constant_extent(grid, i);
+    if (!extent)
+      return Error{
+          fmt::format("error: {} is placed by table, but its extent depends on symbols", name_of(c, g))};
+    tasks *= *extent;
+  }
+  std::vector<uint8_t> seen(static_cast<size_t>(tasks), 0);
+  for (const Segment& segment : segments) {
+    if (int64_t{segment.first} + segment.count > tasks)
+      return Error{fmt::format("error: a stream runs tasks {} to {} of {}, which has {}", segment.first,
+                               int64_t{segment.first} + segment.count - 1, name_of(c, g), tasks)};
+    for (uint32_t t = segment.first; t < segment.first + segment.count; ++t)
+      if (seen[t]++)
+        return Error{fmt::format("error: task {} of {} is in the streams twice", t, name_of(c, g))};
+  }
+  const auto missing = std::find(seen.begin(), seen.end(), 0);
+  if (missing != seen.end())
+    return Error{fmt::format("error: no stream runs task {} of {}", missing - seen.begin(), name_of(c, g))};
+  return {};
+}
+
+// Segments of each grid, and of each worker how many it has of each.
+struct Segments {
+  std::vector<std::vector<Segment>> of_grid;
+  std::vector<std::vector<uint32_t>> workers;  // by grid: the workers of its segments
+};
+
+Status check_once_a_worker(const Context& c, GridId g, const std::vector<uint32_t>& workers) {
+  std::vector<uint32_t> count(c.s.workers, 0);
+  for (const uint32_t w : workers) ++count[w];
+  for (uint32_t w = 0; w < c.s.workers; ++w)
+    if (count[w] != 1)
+      return Error{
+          fmt::format("error: {} is placed by {}, but the stream of worker {} has {} segments of it, "
+                      "expected 1",
+                      name_of(c, g), placement_name(c.s.placements[g.index].kind), w, count[w])};
+  return {};
+}
+
+}  // namespace
+
+Status check_streams(const Context& c) {
+  const Schedule& s = c.s;
+  if (s.workers == 0 || s.streams.size() != s.workers)
+    return Error{fmt::format("error: {} workers have {} streams", s.workers, s.streams.size())};
+  if (s.placements.size() != c.p.grids.size())
+    return Error{fmt::format("error: {} grids have {} placements", c.p.grids.size(), s.placements.size())};
+  Segments segments;
+  segments.of_grid.resize(c.p.grids.size());
+  segments.workers.resize(c.p.grids.size());
+  for (uint32_t w = 0; w < s.workers; ++w)
+    for (const Segment& segment : s.streams[w]) {
+      if (!c.p.grids.contains(segment.grid))
+        return Error{fmt::format("error: worker {} has a segment of grid {}, which does not exist", w,
+                                 segment.grid.index)};
+      segments.of_grid[segment.grid.index].push_back(segment);
+      segments.workers[segment.grid.index].push_back(w);
+    }
+  for (GridId g : c.p.grids.ids()) {
+    Status status;
+    switch (s.placements[g.index].kind) {
+      case PlacementKind::kTable:
+        status = check_table(c, g, segments.of_grid[g.index]);
+        break;
+      case PlacementKind::kReady:
+        if (const std::string reason = why_not_ready(c.p, g); !reason.empty())
+          return Error{fmt::format("error: {} is placed by ready, but {}", name_of(c, g), reason)};
+        [[fallthrough]];
+      case PlacementKind::kRange:
+      case PlacementKind::kQueue:
+        status = check_once_a_worker(c, g, segments.workers[g.index]);
+        break;
+      case PlacementKind::kInline:
+        if (!segments.of_grid[g.index].empty())
+          return Error{fmt::format("error: {} runs inline, but is in the stream of worker {}", name_of(c, g),
+                                   segments.workers[g.index][0])};
+        break;
+    }
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+namespace {
+
+// Whether the waited cells are the grid's coordinates, each once.
+bool cells_are_tasks(Context& c, GridId g, const Wait& wait) {
+  const TaskGrid& grid = c.p.grids[g];
+  const Event& event = c.p.events[wait.event];
+  if (event.dims.size() != grid.coords.size()) return false;
+  for (uint32_t i = 0; i < grid.coords.size(); ++i)
+    if (wait.cell[i] != coord(i) || !c.forms.equal(event.dims[i], grid.coords[i].extent)) return false;
+  return true;
+}
+
+// Whether every cell is completed by somebody.
+bool all_completed(const Context& c, const Sources& sources, EventId e) {
+  return !sources[e.index].empty() && lower_bound(c.p.events[e].expect, c.cells[e.index]) >= 1;
+}
+
+Status check_inline(Context& c, const Sources& sources, GridId g) {
+  const TaskGrid& grid = c.p.grids[g];
+  if (grid.waits.size() != 1)
+    return Error{
+        fmt::format("error: %{} runs inline, but has {} waits, expected 1", grid.name, grid.waits.size())};
+  const Wait& wait = grid.waits[0];
+  const std::string event = "@" + c.p.events[wait.event].name;
+  if (keeps_log(c.s, wait.event))
+    return Error{
+        fmt::format("error: %{} runs inline, but {} keeps a log for a grid that is ready", grid.name, event)};
+  if (wait.lookup || !cells_are_tasks(c, g, wait))
+    return unproved(fmt::format("%{} runs inline: the cells of {} are not its tasks", grid.name, event));
+  if (!all_completed(c, sources, wait.event))
+    return unproved(fmt::format("%{} runs inline: somebody completes every cell of {}", grid.name, event));
+  for (const Source& source : sources[wait.event.index]) {
+    if (c.s.placements[source.grid.index].kind == PlacementKind::kInline)
+      return unproved(fmt::format("%{} runs inline behind %{}, which runs inline itself", grid.name,
+                                  c.p.grids[source.grid].name));
+    uint32_t inlining = 0;
+    for (const Notify& notify : c.p.grids[source.grid].notifies)
+      for (GridId other : c.p.grids.ids())
+        if (c.s.placements[other.index].kind == PlacementKind::kInline)
+          for (const Wait& w : c.p.grids[other].waits) inlining += w.event == notify.event ? 1 : 0;
+    if (inlining != 1)
+      return Error{fmt::format("error: {} grids run inline behind %{}, expected 1", inlining,
+                               c.p.grids[source.grid].name)};
+  }
+  for (GridId other : c.p.grids.ids())
+    for (const Wait& w : c.p.grids[other].waits)
+      if (other != g && w.event == wait.event)
+        return Error{fmt::format("error: %{} runs inline, but %{} waits for {}, too", grid.name,
+                                 c.p.grids[other].name, event)};
+  return {};
+}
+
+}  // namespace
+
+Status check_starts(Context& c, const Sources& sources) {
+  for (GridId g : c.p.grids.ids()) {
+    const TaskGrid& grid = c.p.grids[g];
+    if (grid.waits.size() > mkrt::kMaxWaits)
+      return Error{fmt::format("error: %{} has {} waits, at most {} are possible", grid.name,
+                               grid.waits.size(), mkrt::kMaxWaits)};
+    if (grid.notifies.size() > mkrt::kMaxNotifies)
+      return Error{fmt::format("error: %{} notifies {} events, at most {} are possible", grid.name,
+                               grid.notifies.size(), mkrt::kMaxNotifies)};
+    const PlacementKind kind = c.s.placements[g.index].kind;
+    if (kind == PlacementKind::kInline)
+      if (Status status = check_inline(c, sources, g); !status.ok()) return status;
+    if (kind == PlacementKind::kReady && !all_completed(c, sources, grid.waits[0].event))
+      return unproved(fmt::format("%{} is drawn once it is ready: somebody completes every cell of @{}",
+                                  grid.name, c.p.events[grid.waits[0].event].name));
+  }
+  return {};
+}
+
+Status check_lookups(Context& c, const Sources& sources) {
+  for (GridId g : c.p.grids.ids()) {
+    const TaskGrid& grid = c.p.grids[g];
+    const auto awaits_all_of = [&](GridId writer) {
+      return std::any_of(grid.waits.begin(), grid.waits.end(), [&](const Wait& wait) {
+        return wait.lookup && std::any_of(sources[wait.event.index].begin(), sources[wait.event.index].end(),
+                                          [&](const Source& s) { return s.grid == writer && s.every_cell; });
+      });
+    };
+    for (const Access& read : grid.reads) {
+      if (!looks_up(grid.body, read.role)) continue;
+      for (GridId writer : c.p.grids.ids())
+        for (const Access& write : c.p.grids[writer].writes)
+          if (write.tensor == read.tensor && !awaits_all_of(writer))
+            return Error{fmt::format("error: %{} looks up %{} without a lookup after %{}", grid.name,
+                                     c.p.tensors[read.tensor].name, c.p.grids[writer].name)};
+      ++c.report.lemmas;
+    }
+  }
+  return {};
+}
+
+}  // namespace mkc::proof

@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/values.h"
+#include "runtime/packing.h"
+#include "scheduler/proof/placements.h"
+
+namespace mkc::proof {
+namespace {
+
+// Stages that a consumer warp holds at once for a task of the grid, of a step of at most `tokens`.
+//
+// Products of kFewTokens + 1 to kSomeTokens tokens acquire a tile of every strip of a block before they
+// release one (codegen/device/product_some.h). All others release a stage before they acquire the next.
+uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
+  if (!multiplies_in_blocks(grid) || tokens <= mkrt::kFewTokens) return 1;
+  const Access* weight = find_operand(grid, "weight");
+  const auto bytes = static_cast<uint32_t>(dtype_bytes(program.tensors[weight->tensor].dtype));
+  const auto parts = static_cast<uint32_t>(column_parts(grid));
+  return bytes == 2 ? (mkrt::kBlockStrips + parts - 1) / parts : 1;
+}
+
+}  // namespace
+
+uint32_t least_stages(const TaskProgram& program) {
+  const SymbolId tokens = find_symbol(program.symbols, "T");
+  const int64_t most = tokens.valid() ? program.symbols[tokens].bounds.hi : INT32_MAX;
+  uint32_t least = 0;
+  for (const TaskGrid& grid : program.grids)
+    if (streams(grid)) least = std::max(least, stages_held(program, grid, most));
+  return least;
+}
+
+Status check_ring(const Context& c) {
+  const uint32_t least = least_stages(c.p);
+  if (least == 0) return {};
+  if (c.s.ring.stages < least)
+    return Error{fmt::format("error: the ring has {} stages, expected at least {}: so many are held at once",
+                             c.s.ring.stages, least)};
+  if (c.s.ring.stage_bytes < mkrt::kStageBytes)
+    return Error{fmt::format("error: a stage of the ring has {} bytes, expected at least {}, a tile",
+                             c.s.ring.stage_bytes, mkrt::kStageBytes)};
+  for (GridId g : c.p.grids.ids()) {
+    const TaskGrid& grid = c.p.grids[g];
+    for (const Access& read : grid.reads)
+      if (read.stream && c.s.placements[g.index].kind == PlacementKind::kInline)
+        return Error{fmt::format("error: %{} runs inline and streams %{}, but no loader knows when",
+                                 grid.name, c.p.tensors[read.tensor].name)};
+  }
+  return {};
+}
+
+}  // namespace mkc::proof
