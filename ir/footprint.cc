@@ -1,5 +1,7 @@
 #include "ir/footprint.h"
 
+#include <fmt/format.h>
+
 #include "ir/bodies.h"
 #include "ir/footprint_attention.h"
 #include "ir/values.h"
@@ -7,6 +9,22 @@
 
 namespace mkc {
 namespace {
+
+// [size * coordinate, size), cut to the dim where its end is not even.
+Range strip_range(int64_t size, const Expr& dim, uint32_t coordinate) {
+  const Expr offset = size * coord(coordinate);
+  const bool even = dim.is_const() && dim.constant() % size == 0;
+  return {offset, even ? Expr(size) : min(size, dim - offset)};
+}
+
+// The rows of the step that a request has, cut to the rows of a tensor.
+std::optional<Range> request_rows(const TaskProgram& program, const Expr& rows, uint32_t coordinate) {
+  const SymbolId first = find_symbol(program.symbols, "first_row"),
+                 count = find_symbol(program.symbols, "q_len");
+  if (!first.valid() || !count.valid()) return std::nullopt;
+  const Expr start = element(first, coord(coordinate));
+  return Range{start, min(element(count, coord(coordinate)), rows - start)};
+}
 
 // What all the cases below need of one operand.
 struct Shape {
@@ -110,20 +128,6 @@ Region of_expert_sum(const Shape& s) {
 
 }  // namespace
 
-Range strip_range(int64_t size, const Expr& dim, uint32_t coordinate) {
-  const Expr offset = size * coord(coordinate);
-  const bool even = dim.is_const() && dim.constant() % size == 0;
-  return {offset, even ? Expr(size) : min(size, dim - offset)};
-}
-
-std::optional<Range> request_rows(const TaskProgram& program, const Expr& rows, uint32_t coordinate) {
-  const SymbolId first = find_symbol(program.symbols, "first_row"),
-                 count = find_symbol(program.symbols, "q_len");
-  if (!first.valid() || !count.valid()) return std::nullopt;
-  const Expr start = element(first, coord(coordinate));
-  return Range{start, min(element(count, coord(coordinate)), rows - start)};
-}
-
 std::optional<Region> footprint(const TaskProgram& program, const TaskGrid& grid,
                                 const BodyOperand& operand) {
   const Shape s{program, grid, operand, program.tensors[operand.tensor].shape};
@@ -163,6 +167,16 @@ std::vector<std::optional<Expr>> coordinate_extents(const TaskProgram& program, 
       grid.body == BodyKind::kAppend || grid.body == BodyKind::kAttend || grid.body == BodyKind::kCombine;
   if (attends) add_attention_extents(program, grid, extents);
   return extents;
+}
+
+void declare_regions(const TaskProgram& program, TaskGrid& grid) {
+  for (auto [accesses, written] : {std::pair(&grid.reads, false), {&grid.writes, true}})
+    for (Access& access : *accesses) {
+      std::optional<Region> region =
+          footprint(program, grid, {access.role, access.tensor, written, access.stream});
+      MKC_ASSERT(region, fmt::format("%{} has no footprint of {}", grid.name, access.role));
+      access.region = *std::move(region);
+    }
 }
 
 }  // namespace mkc

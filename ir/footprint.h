@@ -24,11 +24,8 @@ std::optional<Region> footprint(const TaskProgram& program, const TaskGrid& grid
 // The extents of the grid's coordinates as its body has them; an entry is empty where other rules say it.
 std::vector<std::optional<Expr>> coordinate_extents(const TaskProgram& program, const TaskGrid& grid);
 
-// [size * coordinate, size), cut to the dim where its end is not even.
-Range strip_range(int64_t size, const Expr& dim, uint32_t coordinate);
-
-// The rows of the step that a request has, cut to the rows of a tensor.
-std::optional<Range> request_rows(const TaskProgram& program, const Expr& rows, uint32_t coordinate);
+// Gives all accesses of a grid their footprints. Requires that they have one.
+void declare_regions(const TaskProgram& program, TaskGrid& grid);
 
 // The parts of a row block's context, and the most that there are: docs/batches.md.
 struct ContextParts {

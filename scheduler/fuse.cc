@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/footprint.h"
 #include "scheduler/fuse_build.h"
 
 namespace mkc {
@@ -44,24 +45,20 @@ GridId add_product(Fusion& f, const ProductPattern& p) {
   const GridId grid = f.add_grid(p.name, BodyKind::kProduct, {{"j", ceil_div(rows, kTileRows)}}, ops);
 
   const TensorId x = f.use(source);
-  f.read(grid, "x", x, whole(f.program.tensors[x]));
-  f.read(grid, "weight", weight, {block(kTileRows, rows), {0, f.program.tensors[weight].shape[1]}}, true);
+  f.read(grid, "x", x);
+  f.read(grid, "weight", weight, true);
   if (norm.valid()) {
-    const TensorId scale = f.use_vector(f.graph.ops[norm].inputs[1]);
-    f.read(grid, "norm", scale, whole(f.program.tensors[scale]));
+    f.read(grid, "norm", f.use_vector(f.graph.ops[norm].inputs[1]));
     set_attr(f.program.grids[grid].attrs, "eps", float_attr(f.graph.ops[norm].attrs, "eps", 0));
   }
-  if (linear.inputs.size() == 3)
-    f.read(grid, "bias", f.use_vector(linear.inputs[2]), {block(kTileRows, rows)});
+  if (linear.inputs.size() == 3) f.read(grid, "bias", f.use_vector(linear.inputs[2]));
   if (pick.valid()) set_attr(f.program.grids[grid].attrs, "picks", int64_t{1});
   if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
 
   const TensorId graph_out = last.kind == OpKind::kDraw ? last.inputs[0] : last.outputs[0];
   const TensorId out = f.use(graph_out);
-  const std::vector<Expr> shape = f.program.tensors[out].shape;
-  const Region columns = {{0, shape[0]}, block(paired ? kPairedRows : kTileRows, shape[1])};
-  if (p.residual.valid()) f.read(grid, "residual", f.use(p.residual), columns);
-  f.write(grid, "out", out, columns);
+  if (p.residual.valid()) f.read(grid, "residual", f.use(p.residual));
+  f.write(grid, "out", out);
   return grid;
 }
 
@@ -72,9 +69,9 @@ void fuse_embed(Fusion& f, OpId id) {
   const TensorId out = f.use(op.outputs[0]);
   const std::vector<Expr> shape = f.program.tensors[out].shape;
   const GridId grid = f.add_grid("embed", BodyKind::kEmbed, {{"t", shape[0]}}, {id});
-  f.read(grid, "tokens", tokens, {{coord(0), 1}});
-  f.read(grid, "table", table, whole(f.program.tensors[table]));
-  f.write(grid, "out", out, {{coord(0), 1}, {0, shape[1]}});
+  f.read(grid, "tokens", tokens);
+  f.read(grid, "table", table);
+  f.write(grid, "out", out);
 }
 
 // The operand of an add that a product can add up in its epilogue: the result of a linear that only the add
@@ -143,21 +140,19 @@ Status fuse_draw(Fusion& f, OpId id) {
     return f.misfit(id, fmt::format("its vocabulary has {} entries, at most {} are supported",
                                     vocab.constant(), kMostDrawn));
   const Expr rows = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
-  // A request's logits are row b where rows were picked, and its last row where they were not.
-  const Result<Range> own = f.rows_of_request(id, rows, requests, 0);
-  if (!own.ok()) return own.error();
-  const Range either{coord(0), own.value().offset + own.value().size - coord(0)};
+  for (const char* list : {"first_row", "q_len"})
+    if (const Result<SymbolId> found = f.request_list(id, list, requests); !found.ok()) return found.error();
   const Expr strips = f.program.grids[product].coords[0].extent;
   const std::string name = f.program.grids[product].name;
   const TensorId value = f.add_activation(name + ".best_value", DType::f32, {rows, strips}, op.loc);
   const TensorId index = f.add_activation(name + ".best_index", DType::i32, {rows, strips}, op.loc);
   const GridId draw = f.add_grid("draw", BodyKind::kDraw, {{"b", requests}}, {id});
-  f.read(draw, "logits", logits, {either, {0, vocab}});
+  f.read(draw, "logits", logits);
   for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}}) {
-    f.write(product, role, t, {{0, rows}, {coord(0), 1}});
-    f.read(draw, role, t, {either, {0, strips}});
+    f.write(product, role, t);
+    f.read(draw, role, t);
   }
-  f.write(draw, "next", next, {{coord(0), 1}});
+  f.write(draw, "next", next);
   return {};
 }
 
@@ -224,6 +219,7 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
     if (Status s = fuse_op(fusion, op); !s.ok()) return s.error();
   if (Status s = check_complete(fusion); !s.ok()) return s.error();
   round_activations(fusion);
+  for (TaskGrid& grid : fusion.program.grids) declare_regions(fusion.program, grid);
   for (const RopeTable& rope : graph.ropes)
     fusion.program.ropes.push_back({fusion.use(rope.tensor), rope.inv_freq, rope.scale});
   if (options.wide_from != 0) set_wide_from(fusion.program, options.wide_from);

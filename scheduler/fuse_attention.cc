@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/bodies.h"
+#include "ir/footprint.h"
 #include "ir/values.h"
 #include "scheduler/fuse.h"
 #include "scheduler/fuse_build.h"
@@ -25,7 +26,6 @@ struct AttentionPattern {
   int64_t window;  // 0: no position is left out
   Expr tokens, context;
   Expr requests;
-  SymbolId rows, kv_len;  // lists over the requests
 };
 
 Result<Rotated> find_rotated(const Fusion& f, TensorId roped, OpId reader) {
@@ -46,14 +46,6 @@ Result<OpId> find_kv_write(const Fusion& f, OpId attention) {
   if (!write.valid() || write > attention || f.graph.ops[write].outputs != std::vector{inputs[1], inputs[2]})
     return f.misfit(attention, "no kv_write before it fills its caches");
   return write;
-}
-
-// Pieces that the rows of a block look at. They see up to window + rows - 1 positions, of which n lie in up
-// to (n - 2) / piece + 2 pieces.
-int64_t most_pieces(int64_t context, int64_t window, int64_t most_rows) {
-  const int64_t all = (context + kPiecePositions - 1) / kPiecePositions;
-  const int64_t seen = window + most_rows - 1;
-  return window == 0 ? all : std::min(all, (seen + kPiecePositions - 2) / kPiecePositions + 1);
 }
 
 Result<AttentionPattern> match(const Fusion& f, OpId attention) {
@@ -82,13 +74,9 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   p.context = f.tensor(op.inputs[1]).shape[2];
   const int64_t window = int_attr(op.attrs, "window", 0);
   p.window = window < p.context.constant() ? window : 0;
-  if (const Result<SymbolId> first = f.request_list(attention, "first_row", p.requests); !first.ok())
-    return first.error();
-  for (auto [name, list] : {std::pair{"q_len", &p.rows}, {"kv_len", &p.kv_len}}) {
-    const Result<SymbolId> found = f.request_list(attention, name, p.requests);
-    if (!found.ok()) return found.error();
-    *list = found.value();
-  }
+  for (const char* list : {"first_row", "q_len", "kv_len"})
+    if (const Result<SymbolId> found = f.request_list(attention, list, p.requests); !found.ok())
+      return found.error();
   return p;
 }
 
@@ -101,15 +89,8 @@ std::vector<OpId> in_order(std::vector<OpId> ops) {
 
 void read_head_norm(Fusion& f, GridId grid, const char* role, const char* eps, OpId norm) {
   if (!norm.valid()) return;
-  const TensorId scale = f.use_vector(f.graph.ops[norm].inputs[1]);
-  f.read(grid, role, scale, whole(f.program.tensors[scale]));
+  f.read(grid, role, f.use_vector(f.graph.ops[norm].inputs[1]));
   set_attr(f.program.grids[grid].attrs, eps, float_attr(f.graph.ops[norm].attrs, "eps", 0));
-}
-
-// The columns of one key/value head's group, as coordinate 0 tells, in rows of `width` a query head.
-Range group_columns(const AttentionPattern& p, int64_t width) {
-  const int64_t columns = p.heads / p.kv_heads * width;
-  return {columns * coord(0), columns};
 }
 
 // The cut symbols of the program, added where they are not there yet: then the first attention decides how
@@ -132,71 +113,32 @@ RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   return *row_blocks(symbols);
 }
 
-// Positions of a part: those of the cut symbol part_positions, added where it is not there yet. With a
-// window, and in a context of one piece, a piece's.
-Expr use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
+// Adds the cut symbol part_positions where it is not there yet: with a window, and in a context of one piece,
+// a part is a piece.
+void use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   Symbols& symbols = f.program.symbols;
-  if (p.window != 0 || p.context.constant() <= kPiecePositions) return kPiecePositions;
-  const SymbolId part = row_blocks(symbols)->part;
-  if (part.valid()) return symbol(part);
-  return symbol(symbols.add({"part_positions", {kPiecePositions, kSpanPositions}, loc, 0, {}, false, true}));
+  if (p.window != 0 || p.context.constant() <= kPiecePositions || row_blocks(symbols)->part.valid()) return;
+  symbols.add({"part_positions", {kPiecePositions, kSpanPositions}, loc, 0, {}, false, true});
 }
 
-// What a task of block coord(1) needs to know of it.
-struct BlockExprs {
-  Range request;
-  Expr earlier;  // positions in the request's cache before the step
-  Expr length;   // and up to the block's last row
-  Expr written;  // from there on its own attention writes them: those of a request's last block
-  Expr first;    // piece that its rows look at
-  Expr part;     // positions of a part
-  Expr parts;    // from that piece on
-  Range rows;    // of the step
-};
-
-BlockExprs block_exprs(const AttentionPattern& p, const RowBlocks& blocks, const Expr& part) {
-  const Expr k = coord(1), rows = element(blocks.rows, k), start = element(blocks.first_row, k),
-             request = min(element(blocks.request, k), p.requests - 1),
-             last_rows = 1 + mod(element(p.rows, request) - 1, blocks.most_rows);
-  BlockExprs b;
-  b.request = {request, 1};
-  b.earlier = element(p.kv_len, request) - element(p.rows, request);
-  b.length = element(blocks.kv_len, k);
-  b.written = min(b.length, element(p.kv_len, request) - last_rows);
-  b.first = first_piece(rows, b.length, p.window, kPiecePositions);
-  // With a window at least one and at most so many anyhow, which intervals alone do not show.
-  const Expr all = ceil_div(b.length, part);
-  b.part = part;
-  b.parts = p.window == 0
-                ? all
-                : min(most_pieces(p.context.constant(), p.window, blocks.most_rows), max(1, all - b.first));
-  b.rows = {start, min(rows, p.tokens - start)};
-  return b;
-}
-
-// A range of positions of the block's request and head coord(0), in both caches.
 enum class CacheUse { kStream, kRead, kWrite };
-void access_caches(Fusion& f, GridId grid, const AttentionPattern& p, const BlockExprs& b, OpId attention,
-                   const Range& positions, CacheUse use) {
+void access_caches(Fusion& f, GridId grid, OpId attention, CacheUse use) {
   const std::vector<TensorId>& inputs = f.graph.ops[attention].inputs;
   for (auto [role, cache] : {std::pair{"k_cache", inputs[1]}, {"v_cache", inputs[2]}}) {
-    const Region region = {b.request, {coord(0), 1}, positions, {0, p.head_dim}};
     if (use == CacheUse::kWrite)
-      f.write(grid, role, f.use(cache), region);
+      f.write(grid, role, f.use(cache));
     else
-      f.read(grid, role, f.use(cache), region, use == CacheUse::kStream);
+      f.read(grid, role, f.use(cache), use == CacheUse::kStream);
   }
 }
 
 // The keys and values of a block's rows, and what turns keys into those of the cache.
-void read_fresh(Fusion& f, GridId grid, const AttentionPattern& p, const BlockExprs& b) {
-  const Range columns = {p.head_dim * coord(0), p.head_dim};
-  f.read(grid, "k", f.use(p.k.x), {b.rows, columns});
-  f.read(grid, "v", f.use(p.v), {b.rows, columns});
+void read_fresh(Fusion& f, GridId grid, const AttentionPattern& p) {
+  f.read(grid, "k", f.use(p.k.x));
+  f.read(grid, "v", f.use(p.v));
   const std::vector<TensorId>& rope = f.graph.ops[p.k.rope].inputs;
-  f.read(grid, "positions", f.use(rope[1]), {b.rows});
-  const TensorId table = f.use(rope[2]);
-  f.read(grid, "rope", table, whole(f.program.tensors[table]));
+  f.read(grid, "positions", f.use(rope[1]));
+  f.read(grid, "rope", f.use(rope[2]));
   read_head_norm(f, grid, "k_norm", "k_eps", p.k.norm);
 }
 
@@ -215,33 +157,21 @@ GridId add_block_grid(Fusion& f, const AttentionPattern& p, BodyKind body, const
 }
 
 // Later blocks of a request read what all but its last one append, so that comes before any attention.
-void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, const BlockExprs& b,
-                OpId attention) {
+void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, OpId attention) {
   const GridId append = add_block_grid(f, p, BodyKind::kAppend, max(0, symbol(blocks.count) - p.requests),
                                        attention, in_order({p.k.norm, p.k.rope, p.kv_write}));
-  read_fresh(f, append, p, b);
-  const Expr begin = max(0, b.length - element(blocks.rows, coord(1)));
-  access_caches(f, append, p, b, attention, {begin, b.length - begin}, CacheUse::kWrite);
-}
-
-// Parts that a row of a step may have slots for.
-Expr most_parts(const Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, const BlockExprs& b) {
-  if (!b.part.is_const()) return floor_div(part_slots(f.program.symbols), p.tokens);
-  return most_pieces(p.context.constant(), p.window, blocks.most_rows);
+  read_fresh(f, append, p);
+  access_caches(f, append, attention, CacheUse::kWrite);
 }
 
 // What attend leaves of each part of a row, and combine adds up.
-void hand_parts_over(Fusion& f, const AttentionPattern& p, const BlockExprs& b, GridId attend, GridId combine,
-                     const Expr& most, const Loc& loc) {
-  // There are no more than `most` anyhow, which intervals alone do not show.
-  const auto slots = [&](const Expr& first, const Expr& parts) {
-    return Range{first, most.is_const() ? parts : min(parts, most - first)};
-  };
+void hand_parts_over(Fusion& f, const AttentionPattern& p, GridId attend, GridId combine, const Expr& most,
+                     const Loc& loc) {
   for (auto [role, width] : {std::pair{"part_acc", p.head_dim}, {"part_ml", int64_t{2}}}) {
     const TensorId tensor = f.add_activation(f.program.grids[attend].name + "." + role, DType::f32,
                                              {most, p.tokens, p.heads * width}, loc);
-    f.write(attend, role, tensor, {slots(coord(2), 1), b.rows, group_columns(p, width)});
-    f.read(combine, role, tensor, {slots(0, b.parts), b.rows, group_columns(p, width)});
+    f.write(attend, role, tensor);
+    f.read(combine, role, tensor);
   }
 }
 
@@ -253,28 +183,24 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const AttentionPattern& p = matched.value();
   const Op& op = f.graph.ops[attention];
   const RowBlocks blocks = use_row_blocks(f, p, op.loc);
-  const BlockExprs b = block_exprs(p, blocks, use_parts(f, p, op.loc));
-  add_append(f, p, blocks, b, attention);
+  use_parts(f, p, op.loc);
+  const ContextParts parts = context_parts(f.program, p.window);
+  add_append(f, p, blocks, attention);
 
   const GridId attend = add_block_grid(f, p, BodyKind::kAttend, symbol(blocks.count), attention,
                                        in_order({p.q.norm, p.q.rope, attention}));
-  f.program.grids[attend].coords.push_back({"p", b.parts});
-  f.read(attend, "q", f.use(p.q.x), {b.rows, group_columns(p, p.head_dim)});
-  read_fresh(f, attend, p, b);
+  f.program.grids[attend].coords.push_back({"p", parts.count});
+  f.read(attend, "q", f.use(p.q.x));
+  read_fresh(f, attend, p);
   read_head_norm(f, attend, "q_norm", "q_eps", p.q.norm);
-  // Of part coord(2) of the block what was there before the step is streamed, what others have appended is
-  // read, and what is left to the block is written. Each may be empty, with a size of 0 or less.
-  const Expr begin = b.part * (b.first + coord(2)), end = begin + b.part, appended = max(begin, b.earlier),
-             own = max(begin, b.written);
-  access_caches(f, attend, p, b, attention, {begin, min(end, b.earlier) - begin}, CacheUse::kStream);
-  access_caches(f, attend, p, b, attention, {appended, min(end, b.written) - appended}, CacheUse::kRead);
-  access_caches(f, attend, p, b, attention, {own, min(end, b.length) - own}, CacheUse::kWrite);
+  for (const CacheUse use : {CacheUse::kStream, CacheUse::kRead, CacheUse::kWrite})
+    access_caches(f, attend, attention, use);
 
   const TensorId out = f.use(op.outputs[0]);
   const GridId combine =
       add_block_grid(f, p, BodyKind::kCombine, symbol(blocks.count), attention, {attention});
-  hand_parts_over(f, p, b, attend, combine, most_parts(f, p, blocks, b), op.loc);
-  f.write(combine, "out", out, {b.rows, group_columns(p, p.head_dim)});
+  hand_parts_over(f, p, attend, combine, parts.most, op.loc);
+  f.write(combine, "out", out);
   for (GridId grid : {attend, combine}) {
     Attrs& attrs = f.program.grids[grid].attrs;
     set_attr(attrs, "piece", kPiecePositions);

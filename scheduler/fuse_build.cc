@@ -112,12 +112,12 @@ GridId Fusion::add_grid(std::string name, BodyKind body, std::vector<Coord> coor
   return program.grids.add(std::move(grid));
 }
 
-void Fusion::read(GridId grid, const char* role, TensorId t, Region region, bool stream) {
-  program.grids[grid].reads.push_back({role, t, std::move(region), stream});
+void Fusion::read(GridId grid, const char* role, TensorId t, bool stream) {
+  program.grids[grid].reads.push_back({role, t, {}, stream});
 }
 
-void Fusion::write(GridId grid, const char* role, TensorId t, Region region) {
-  program.grids[grid].writes.push_back({role, t, std::move(region), false});
+void Fusion::write(GridId grid, const char* role, TensorId t) {
+  program.grids[grid].writes.push_back({role, t, {}, false});
 }
 
 Result<SymbolId> Fusion::request_list(OpId op, const char* name, const Expr& requests) const {
@@ -127,30 +127,9 @@ Result<SymbolId> Fusion::request_list(OpId op, const char* name, const Expr& req
   return list;
 }
 
-Result<Range> Fusion::rows_of_request(OpId op, const Expr& tokens, const Expr& requests,
-                                      uint32_t coordinate) const {
-  const Result<SymbolId> first = request_list(op, "first_row", requests);
-  const Result<SymbolId> count = request_list(op, "q_len", requests);
-  if (!first.ok() || !count.ok()) return first.ok() ? count.error() : first.error();
-  const Expr start = element(first.value(), coord(coordinate));
-  return Range{start, min(element(count.value(), coord(coordinate)), tokens - start)};
-}
-
 Error Fusion::misfit(OpId op, const std::string& why) const {
   return error_at(graph.ops[op].loc,
                   fmt::format("{} fits no task: {}", op_schema(graph.ops[op].kind).name, why));
-}
-
-Range block(int64_t size, const Expr& dim, uint32_t coordinate) {
-  const Expr offset = size * coord(coordinate);
-  const bool even = dim.is_const() && dim.constant() % size == 0;
-  return {offset, even ? Expr(size) : min(size, dim - offset)};
-}
-
-Region whole(const Tensor& tensor) {
-  Region region;
-  for (const Expr& dim : tensor.shape) region.push_back({0, dim});
-  return region;
 }
 
 }  // namespace mkc

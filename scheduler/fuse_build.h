@@ -7,10 +7,9 @@
 
 namespace mkc {
 
-// What a route grid tells its layer's experts: the program's tensors, and their rows in all.
+// What a route grid tells its layer's experts: the program's tensors.
 struct RouteTables {
   TensorId slots, expert, slot_rows, slot_begin, token, row;
-  Expr rows;
 };
 
 struct Fusion {
@@ -47,13 +46,12 @@ struct Fusion {
 
   // Adds a grid for `ops`, whose last gives layer and place; `name` gets a number where it is taken.
   GridId add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops);
-  void read(GridId grid, const char* role, TensorId tensor, Region region, bool stream = false);
-  void write(GridId grid, const char* role, TensorId tensor, Region region);
+  // Adds an operand; its region follows once all grids are there (ir/footprint.h).
+  void read(GridId grid, const char* role, TensorId tensor, bool stream = false);
+  void write(GridId grid, const char* role, TensorId tensor);
 
   // The list over the requests; an error of `op` where the graph has none.
   Result<SymbolId> request_list(OpId op, const char* name, const Expr& requests) const;
-  // Request coord(coordinate)'s rows of a tensor of all `tokens`.
-  Result<Range> rows_of_request(OpId op, const Expr& tokens, const Expr& requests, uint32_t coordinate) const;
 
   const Tensor& tensor(TensorId graph_tensor) const { return graph.tensors[graph_tensor]; }
   const std::string& out_name(OpId op) const { return tensor(graph.ops[op].outputs[0]).name; }
@@ -63,12 +61,6 @@ struct Fusion {
   std::vector<TensorId> kept_;  // by the graph's TensorId
   std::map<std::vector<TensorId>, TensorId> packed_;
 };
-
-// Every element of a tensor.
-Region whole(const Tensor& tensor);
-
-// Block `coord(0)`, or another coordinate, of `size` elements of a dim; the last may be partial.
-Range block(int64_t size, const Expr& dim, uint32_t coordinate = 0);
 
 // The patterns of experts: a route; one or two expert_linears, the latter with the silu_mul that reads them;
 // an expert_sum, with the add that reads it if that is valid.

@@ -22,12 +22,6 @@ int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, DType w
   return best;
 }
 
-// What a task of an expert grid, of slot `coord(1)`, has of a tensor [rows, …]: the rows of its slot.
-Range rows_of_slot(const Fusion& f, const Expr& rows) {
-  const Expr begin = element(find_symbol(f.program.symbols, "slot_begin"), coord(1));
-  return {begin, min(element(find_symbol(f.program.symbols, "slot_rows"), coord(1)), rows - begin)};
-}
-
 // Whether experts computed the tensor, so that it has their rows.
 bool has_rows_of_slots(const Fusion& f, TensorId t) {
   const OpId op = f.producer[t.index];
@@ -48,14 +42,14 @@ Status fuse_route(Fusion& f, OpId id) {
   const std::string name = f.program.grids[grid].name;
   f.program.grids[grid].attrs = op.attrs;
   RouteTables tables;
-  tables.rows = top_k * tokens;
+  const Expr rows = top_k * tokens;
   tables.slots = f.add_activation(name + ".slots", DType::i32, {1}, op.loc);
   tables.expert = f.add_activation(name + ".expert", DType::i32, {experts}, op.loc);
   tables.slot_rows = f.add_activation(name + ".slot_rows", DType::i32, {experts}, op.loc);
   tables.slot_begin = f.add_activation(name + ".slot_begin", DType::i32, {experts}, op.loc);
-  tables.token = f.add_activation(name + ".token", DType::i32, {tables.rows}, op.loc);
+  tables.token = f.add_activation(name + ".token", DType::i32, {rows}, op.loc);
   tables.row = f.add_activation(name + ".row", DType::i32, {tokens, top_k}, op.loc);
-  f.read(grid, "logits", logits, whole(f.program.tensors[logits]));
+  f.read(grid, "logits", logits);
   for (auto [role, t] : {std::pair{"share", share},
                          {"slots", tables.slots},
                          {"expert", tables.expert},
@@ -63,7 +57,7 @@ Status fuse_route(Fusion& f, OpId id) {
                          {"slot_begin", tables.slot_begin},
                          {"token", tables.token},
                          {"row", tables.row}})
-    f.write(grid, role, t, whole(f.program.tensors[t]));
+    f.write(grid, role, t);
   f.routes[op.outputs[0]] = tables;
   return {};
 }
@@ -94,31 +88,27 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
                                         f.program.tensors[weight].dtype);
   const GridId grid = f.add_grid(name, BodyKind::kExpert,
                                  {{"j", ceil_div(shape[1], strips * kTileRows)}, {"s", f.slots()}}, ops);
-  const Range slot = rows_of_slot(f, tables.rows);
   if (of_tokens) {
     const TensorId x = f.use(norm.valid() ? f.graph.ops[norm].inputs[0] : linear.inputs[0]);
-    f.read(grid, "x", x, whole(f.program.tensors[x]));
-    f.read(grid, "token", tables.token, {slot});
+    f.read(grid, "x", x);
+    f.read(grid, "token", tables.token);
   } else {
-    f.read(grid, "rows", f.use(linear.inputs[0]), {slot, {0, shape[2]}});
+    f.read(grid, "rows", f.use(linear.inputs[0]));
   }
-  f.read(grid, "weight", weight, {{0, shape[0]}, block(strips * kTileRows, shape[1]), {0, shape[2]}}, true);
+  f.read(grid, "weight", weight, true);
   for (auto [role, t] : {std::pair{"slots", tables.slots},
                          {"expert", tables.expert},
                          {"slot_rows", tables.slot_rows},
                          {"slot_begin", tables.slot_begin}})
-    f.read(grid, role, t, whole(f.program.tensors[t]));
+    f.read(grid, role, t);
   if (norm.valid()) {
-    const TensorId scale = f.use_vector(f.graph.ops[norm].inputs[1]);
-    f.read(grid, "norm", scale, whole(f.program.tensors[scale]));
+    f.read(grid, "norm", f.use_vector(f.graph.ops[norm].inputs[1]));
     set_attr(f.program.grids[grid].attrs, "eps", float_attr(f.graph.ops[norm].attrs, "eps", 0));
   }
   set_attr(f.program.grids[grid].attrs, "top_k", top_k);
   if (strips > 1) set_attr(f.program.grids[grid].attrs, "strips", strips);
   if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
-  const TensorId graph_out = f.graph.ops[last].outputs[0];
-  const Expr columns = f.tensor(graph_out).shape[1];
-  f.write(grid, "out", f.use(graph_out), {slot, block(strips * (paired ? kPairedRows : kTileRows), columns)});
+  f.write(grid, "out", f.use(f.graph.ops[last].outputs[0]));
   return {};
 }
 
@@ -135,18 +125,15 @@ Status fuse_expert_sum(Fusion& f, OpId sum, OpId add) {
   const GridId grid = f.add_grid(f.out_name(sum), BodyKind::kExpertSum,
                                  {{"t", shape[0]}, {"c", ceil_div(shape[1], kSumColumns)}},
                                  add.valid() ? std::vector{sum, add} : std::vector{sum});
-  const Range token = {coord(0), 1}, columns = block(kSumColumns, shape[1], 1);
-  const TensorId x = f.use(op.inputs[0]), share = f.use(op.inputs[1]);
-  const Expr top_k = f.program.tensors[share].shape[1];
-  f.read(grid, "x", x, {{0, tables.rows}, columns});
-  f.read(grid, "share", share, {token, {0, top_k}});
-  f.read(grid, "slots", tables.slots, {{0, 1}});
-  f.read(grid, "row", tables.row, {token, {0, top_k}});
+  f.read(grid, "x", f.use(op.inputs[0]));
+  f.read(grid, "share", f.use(op.inputs[1]));
+  f.read(grid, "slots", tables.slots);
+  f.read(grid, "row", tables.row);
   if (add.valid()) {
     const std::vector<TensorId>& inputs = f.graph.ops[add].inputs;
-    f.read(grid, "residual", f.use(inputs[inputs[0] == op.outputs[0] ? 1 : 0]), {token, columns});
+    f.read(grid, "residual", f.use(inputs[inputs[0] == op.outputs[0] ? 1 : 0]));
   }
-  f.write(grid, "out", out, {token, columns});
+  f.write(grid, "out", out);
   return {};
 }
 

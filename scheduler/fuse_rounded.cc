@@ -47,44 +47,37 @@ std::optional<TensorId> shared_norm(const TaskProgram& program, const std::vecto
   return shared;
 }
 
-// Of the sums of squares, those that a task of the writer leaves: of all its columns.
-std::optional<Range> part_of(const TaskGrid& writer) {
+// How many sums of squares the writer's tasks leave of a row; nothing where its body leaves none.
+std::optional<Expr> parts_of(const TaskGrid& writer) {
   switch (writer.body) {
     case BodyKind::kEmbed:
-      return Range{0, 1};
+      return 1;
     case BodyKind::kProduct:
       if (int_attr(writer.attrs, "silu_mul", 0) != 0 || find_operand(writer, "best_value", true)) return {};
-      return Range{coord(0), 1};
+      return writer.coords[0].extent;
     case BodyKind::kExpertSum:
-      return Range{coord(1), 1};
+      return writer.coords[1].extent;
     default:
       return {};
   }
 }
 
-Expr parts_of(const TaskGrid& writer) {
-  if (writer.body == BodyKind::kEmbed) return 1;
-  return writer.coords[writer.body == BodyKind::kProduct ? 0 : 1].extent;
-}
-
 void round_through_norm(Fusion& f, TensorId x, TensorId norm, const Uses& uses) {
   TaskProgram& p = f.program;
   const GridId writer = uses.writers[0];
-  const std::optional<Range> part = part_of(p.grids[writer]);
-  if (!part) return;
+  const std::optional<Expr> parts = parts_of(p.grids[writer]);
+  if (!parts) return;
   const Tensor from = p.tensors[x];
-  const Expr parts = parts_of(p.grids[writer]);
   const TensorId rounded = f.add_activation(from.name + ".rounded", DType::bf16, from.shape, from.loc);
   const TensorId squares =
-      f.add_activation(from.name + ".squares", DType::f32, {from.shape[0], parts}, from.loc);
-  const Region region = find_operand(p.grids[writer], "out", true)->region;
-  f.read(writer, "next_norm", norm, {region[1]});
-  f.write(writer, "rounded", rounded, region);
-  f.write(writer, "squares", squares, {region[0], *part});
+      f.add_activation(from.name + ".squares", DType::f32, {from.shape[0], *parts}, from.loc);
+  f.read(writer, "next_norm", norm);
+  f.write(writer, "rounded", rounded);
+  f.write(writer, "squares", squares);
   for (GridId id : uses.products)
     for (Access& read : p.grids[id].reads) {
       if (read.tensor == x && read.role == "x") read.tensor = rounded;
-      if (read.role == "norm") read = {"squares", squares, whole(p.tensors[squares])};
+      if (read.role == "norm") read = {"squares", squares, {}};
     }
 }
 

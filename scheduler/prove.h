@@ -1,5 +1,5 @@
 // The proof that a schedule may launch: no deadlock, counts that match, reads and overwrites in order, for
-// all values of its symbols and lists. docs/trust.md has the rules, the lemmas and what is not covered.
+// all values of its symbols and lists. docs/proof.md has the rules, the lemmas and what is not covered.
 #pragma once
 
 #include <string>

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "ir/footprint.h"
 #include "runtime/packing.h"
-#include "scheduler/fuse_build.h"
 #include "scheduler/named.h"
 
 namespace mkc {
@@ -13,29 +13,12 @@ namespace {
 
 static_assert(kColumnChains == mkrt::kChains && kTileRows == mkrt::kStripRows);
 
-// The columns of part coord(0): those of whole chains of the packed weight. The last parts may have fewer, or
-// none, than are packed.
-Range part_columns(const Tensor& weight, int64_t parts) {
-  const int64_t columns = weight.shape[1].constant();
-  const auto shape =
-      mkrt::packed_shape(static_cast<uint64_t>(weight.shape[0].constant()), static_cast<uint64_t>(columns),
-                         static_cast<uint32_t>(dtype_bytes(weight.dtype)));
-  const int64_t size = static_cast<int64_t>(shape.padded_cols) / parts;
-  const Expr offset = size * coord(0);
-  return {offset, size * parts == columns ? Expr(size) : min(size, columns - offset)};
-}
-
 bool is_prologue(const Access& read) {
   return read.role == "x" || read.role == "weight" || read.role == "norm";
 }
 
-Region sums_of(const Expr& strip, const Expr& part, int64_t parts, const Expr& tokens) {
-  const int64_t chains = kColumnChains / parts;
-  return {{strip, 1}, {chains * part, chains}, {0, tokens}, {0, kTileRows}};
-}
-
 // Its sums are yet to be written.
-TaskGrid partial_of(const TaskProgram& program, const TaskGrid& product, int64_t parts) {
+TaskGrid partial_of(const TaskGrid& product, int64_t parts) {
   TaskGrid grid = product;
   grid.body = BodyKind::kPartial;
   grid.coords.insert(grid.coords.begin(), {"p", parts});
@@ -44,11 +27,6 @@ TaskGrid partial_of(const TaskProgram& program, const TaskGrid& product, int64_t
   std::erase_if(grid.attrs, [&](const Attr& attr) {
     return attr.name != "wide_from" && (attr.name != "eps" || !find_operand(grid, "norm"));
   });
-  for (Access& read : grid.reads) {
-    if (read.role != "weight") continue;
-    const Tensor& weight = program.tensors[read.tensor];
-    read.region = {block(kTileRows, weight.shape[0], 1), part_columns(weight, parts)};
-  }
   return grid;
 }
 
@@ -83,7 +61,7 @@ std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int6
 TaskProgram split_product(TaskProgram program, GridId id, int64_t parts) {
   const TaskGrid product = program.grids[id];
   MKC_ASSERT(why_not_split(program, product, parts).empty(), "a product that cannot be split");
-  TaskGrid partial = partial_of(program, product, parts), finish = finish_of(program, product);
+  TaskGrid partial = partial_of(product, parts), finish = finish_of(program, product);
   const Expr tokens = rows_made(program, product), strips = product.coords[0].extent;
   Tensor sums;
   sums.name = product.name + ".sums";
@@ -91,8 +69,9 @@ TaskProgram split_product(TaskProgram program, GridId id, int64_t parts) {
   sums.shape = {strips, kColumnChains, tokens, kTileRows};
   sums.loc = product.loc;
   const TensorId tensor = program.tensors.add(std::move(sums));
-  partial.writes.push_back({"sums", tensor, sums_of(coord(1), coord(0), parts, tokens)});
-  finish.reads.insert(finish.reads.begin(), {"sums", tensor, sums_of(coord(0), 0, 1, tokens)});
+  partial.writes.push_back({"sums", tensor, {}});
+  finish.reads.insert(finish.reads.begin(), {"sums", tensor, {}});
+  for (TaskGrid* grid : {&partial, &finish}) declare_regions(program, *grid);
   program.grids[id] = std::move(partial);
   program.grids.items.insert(program.grids.items.begin() + id.index + 1, std::move(finish));
   return program;

@@ -34,7 +34,7 @@ struct Context {
 // Why a rule refuses: what is wrong at values that it names, or what it cannot decide.
 Error unproved(const std::string& what);
 
-// The lists whose elements begin intervals that lie end to end, and what these fill: docs/trust.md, lemma 1.
+// The lists whose elements begin intervals that lie end to end, and what these fill: docs/proof.md, lemma 1.
 struct Spans {
   SymbolId starts, lengths;
   Expr total;  // the intervals [starts[i], starts[i] + lengths[i]) are those of [0, total), each once

@@ -17,7 +17,7 @@ struct Order {
 };
 
 // Shows that no step deadlocks, whatever its values: the grids have one order, in which every stream and
-// every event leads from earlier to later ones. Then derives what happens before what (docs/trust.md).
+// every event leads from earlier to later ones. Then derives what happens before what (docs/proof.md).
 Result<Order> check_order(Context& c, const Sources& sources);
 
 // Whether each task of `a` whose region along `from` meets that of a task of `b` along `to` happens before

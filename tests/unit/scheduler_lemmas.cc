@@ -1,4 +1,4 @@
-// The lemmas of the proof (docs/trust.md), at random steps: what lists of a step do, by their definition.
+// The lemmas of the proof (docs/proof.md), at random steps: what lists of a step do, by their definition.
 #include <doctest/doctest.h>
 
 #include <algorithm>
