@@ -65,6 +65,14 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
   if (b == 0) mk_store_release(&step->begun, left > 0 ? next : kLaunchOver);
 }
 
+// The address of `arrived`, computed where it is used. It is the same for all steps of a launch: hoisted out
+// of their loop it would hold two registers through every task.
+MK_INLINE AS1 u32* arrived_of(AS1 MkStep* step) {
+  u32 at = __builtin_offsetof(MkStep, arrived);
+  asm volatile("" : "+r"(at));
+  return (AS1 u32*)((AS1 char*)step + at);
+}
+
 // Waits for the step that the loader is at, and takes its symbols.
 MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
   if (w.known == w.step) return true;
@@ -103,7 +111,7 @@ MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* 
   consumer_barrier();
   if (w->thread == 0) {
     wait_phase(*w, w->loaded(), w->step % 2, kRingCell, w->stage);
-    *w->arrived_last() = mk_add_acq_rel(&step->arrived, 1) + 1 == session->workers * next;
+    *w->arrived_last() = mk_add_acq_rel(arrived_of(step), 1) + 1 == session->workers * next;
   }
   consumer_barrier();
   if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol, logit_rows_symbol}, next);
