@@ -148,7 +148,7 @@ MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u
   renew_thread(w);
   const Rows r(a, row_block, head);
   const Piece piece(a, r, part, piece_of_part);
-  if (block == 0 && r.last_of_request(a)) write_cache<C>(w, a, r, piece.begin, piece.begin + kPiece);
+  if (block == 0 && r.written_by_attend(a)) write_cache<C>(w, a, r, piece.begin, piece.begin + kPiece);
   const Block b(a, r, block * Form::kRows, Form::kRows);
   if (b.sees(piece.begin, piece.begin + kPiece)) attend_block<C, Form>(w, a, r, b, piece);
 }

@@ -83,8 +83,9 @@ struct Rows {
   MK_INLINE u32 fresh() const { return kv_len - count; }  // position of the first row
   // Positions in the cache that no row of the step has.
   MK_INLINE u32 earlier(const AttendArgs& a) const { return a.context[request] - a.step_rows[request]; }
-  // Nobody else reads the keys and values of these rows, so nobody has appended them.
-  MK_INLINE bool last_of_request(const AttendArgs& a) const { return kv_len == a.context[request]; }
+  // The tasks that attend to these rows write their keys and values themselves; append writes those of
+  // others.
+  MK_INLINE bool written_by_attend(const AttendArgs& a) const { return kv_len == a.context[request]; }
   // Bytes from the beginning of a cache to a position, which has a page.
   MK_INLINE u64 offset_of(const PagedCache& c, u32 position) const {
     const u32 page = c.page_index[c.page_begin[request] + (position >> c.page_shift)];
@@ -167,11 +168,13 @@ MK_INLINE u32 brought_to(const AttendArgs& a, const Rows& r) {
   return a.head_dim * C::bytes % 16 == 0 ? r.earlier(a) : 0;
 }
 
-// Where the one row of the step that a row block of one has is the only position that the loader has not
-// brought, its key and value are in the worker's shared memory, as they are in the cache; f32 would not fit.
+// Whether the task that attends to a block of one row has its key and value in shared memory, as they are in
+// the cache. The task has written them itself, and the loader has brought all other positions. Vectors of f32
+// would not fit.
 template <class C>
 MK_INLINE bool keeps_fresh(const AttendArgs& a, const Rows& r) {
-  return C::bytes <= 2 && r.count == 1 && r.earlier(a) == r.fresh() && a.head_dim * C::bytes % 16 == 0;
+  return C::bytes <= 2 && r.count == 1 && r.written_by_attend(a) && r.earlier(a) == r.fresh() &&
+         a.head_dim * C::bytes % 16 == 0;
 }
 
 // What a warp works on. The forms of attention hold nothing but numbers, so that these stay in registers.

@@ -190,6 +190,19 @@ TEST_CASE("mistral with a sliding window matches float64 across pieces of the co
   check_model(s, {{570, 4}});
 }
 
+TEST_CASE("groups of more than 8 query heads match float64, in prompts of several tokens a step") {
+  for (const auto& [type, group] :
+       {std::pair{Type::kF32, 9}, {Type::kBf16, 9}, {Type::kF16, 12}, {Type::kBf16, 16}, {Type::kF16, 32}}) {
+    CAPTURE(group);
+    Shape s = awkward("llama", type);
+    s.heads = group * 2;
+    s.kv_heads = 2;
+    s.layers = 1;
+    s.vocab = 130;
+    check_model(s, {{2, 2}, {21, 2}});
+  }
+}
+
 TEST_CASE("llama with the frequencies of Llama 3.1 matches float64") {
   Shape s = awkward("llama", Type::kF32);
   s.llama3_rope = true;

@@ -238,10 +238,11 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
 }
 
 const Case kCases[] = {
-    {3, 1, 40, 1, 1, false},      {3, 1, 40, 7, 7, true},         {4, 2, 128, 1, 257, true},
-    {4, 2, 32, 16, 260, false},   {8, 2, 64, 3, 512, false},      {2, 2, 256, 2, 600, true},
-    {4, 2, 32, 1, 600, false, 1}, {4, 2, 32, 5, 600, true, 100},  {4, 2, 32, 16, 300, false, 40},
-    {4, 2, 32, 3, 20, false, 64}, {4, 2, 32, 16, 560, false, 257}};
+    {3, 1, 40, 1, 1, false},      {3, 1, 40, 7, 7, true},          {4, 2, 128, 1, 257, true},
+    {4, 2, 32, 16, 260, false},   {8, 2, 64, 3, 512, false},       {2, 2, 256, 2, 600, true},
+    {4, 2, 32, 1, 600, false, 1}, {4, 2, 32, 5, 600, true, 100},   {4, 2, 32, 16, 300, false, 40},
+    {4, 2, 32, 3, 20, false, 64}, {4, 2, 32, 16, 560, false, 257}, {18, 2, 64, 2, 21, false},
+    {24, 2, 128, 3, 260, true},   {64, 2, 64, 2, 34, false, 17}};
 
 TEST_CASE("attention over cache and new tokens agrees with float64, in every form of the cache") {
   for (const Form& form : kForms)
@@ -254,6 +255,8 @@ TEST_CASE("attention over cache and new tokens agrees with float64, in every for
       CHECK(run(c, form, other, 32, true) == out);  // the bits do not depend on where pages lie
       other = make_problem(c);
       CHECK(run(c, form, other, 16, false, 3) == out);  // nor on how rows are cut into blocks
+      Problem single = make_problem(c);
+      CHECK(run(c, form, single, 16, false, 1) == out);
       const size_t bytes = p.k_cache.size() * sizeof(float);
       CHECK(std::memcmp(other.k_cache.data(), p.k_cache.data(), bytes) == 0);
       CHECK(std::memcmp(other.v_cache.data(), p.v_cache.data(), bytes) == 0);
