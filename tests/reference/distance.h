@@ -7,7 +7,8 @@
 
 namespace reference {
 
-// Of a row: its L2 distance relative to the reference's norm, and its worst logit.
+// Of a row: its L2 distance relative to the reference's norm, and its worst logit. Both are infinite where
+// the row has an element that is no number.
 struct Distance {
   double relative = 0;
   double logit = 0;
@@ -22,6 +23,7 @@ Distance row_distance(const T* row, const std::vector<double>& expected) {
     norm += expected[i] * expected[i];
     logit = std::max(logit, std::abs(d));
   }
+  if (!std::isfinite(error)) return {INFINITY, INFINITY};
   return {std::sqrt(error / norm), logit};
 }
 
