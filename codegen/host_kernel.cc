@@ -58,6 +58,16 @@ mkrt::StepKernels find_entries(llvm::orc::LLJIT& jit, const Schedule& schedule, 
   return entries;
 }
 
+void list_writes(const Schedule& schedule, mkrt::StepKernels& entries) {
+  for (const Slot& slot : schedule.slots) entries.tensors.push_back({slot.offset, slot.bytes});
+  for (const TaskGrid& grid : schedule.program.grids) {
+    std::vector<uint32_t>& written = entries.written.emplace_back();
+    for (const Access& write : grid.writes)
+      if (schedule.program.tensors[write.tensor].kind != TensorKind::kCache)
+        written.push_back(write.tensor.index);
+  }
+}
+
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
@@ -81,6 +91,7 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   define_primitives(*jit);
   or_bug(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
   kernel.entries = find_entries(*jit, schedule, kinds, options.mode);
+  list_writes(schedule, kernel.entries);
   kernel.code = std::move(jit);
   return kernel;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "codegen/device/bodies.h"
 #include "ir/values.h"
 #include "runtime/abi.h"
 #include "runtime/packing.h"
@@ -160,6 +161,14 @@ void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
   e_.call("mkd_task_begin", {launch_.worker, e_.load32(record, offsetof(mkrt::MkGrid, id)), task});
 }
 
+// What runs inline between products keeps what their segment does.
+void TaskCode::leave_scratch(GridId id) {
+  const bool of_product =
+      multiplies(grid(id)) || grid(id).body == BodyKind::kFinish || placement(id) == PlacementKind::kInline;
+  e_.call("mkd_task_left", {launch_.worker, e_.constant(of_product ? mk::kEndsBytes : 0),
+                            e_.constant(of_product ? mk::kProductSumBytes : mk::kScratchBytes)});
+}
+
 void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords,
                         const TaskBlock& tasks) {
   emit_task(e_, call, arguments, coords, tasks.first, tasks.count);
@@ -169,6 +178,7 @@ void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std:
   by_kind(call.grid, call.record, [&](GridId kind) {
     const std::vector<llvm::Value*> bases = notify_bases(kind, call.record);
     e_.call("mkd_barrier", {});
+    leave_scratch(kind);
     emit_release(kind);
     for_each_task(tasks, [&](llvm::Value* task) { emit_notifies(kind, bases, coords_of(kind, task)); });
     notify_and_run(kind, call.record, bases, tasks);

@@ -99,6 +99,8 @@ class TaskCode {
   // The tasks of `id` whose cells, `cell` and those behind it, this worker has just completed.
   void run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell,
                   llvm::Value* count);
+  // Behind the barrier after a task: nobody reads its own scratch memory any more.
+  void leave_scratch(GridId id);
   void begin_task(llvm::Value* record, llvm::Value* task);
   // The body, and notifications with what they run inline. `coords`: of the first.
   void run_task(const BodyCall& call, llvm::Value* arguments, const std::vector<llvm::Value*>& coords,

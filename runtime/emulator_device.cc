@@ -6,6 +6,8 @@
 #include <new>
 
 #include "runtime/device.h"
+#include "runtime/emulator/spoil.h"
+#include "runtime/emulator/workspace.h"
 #include "runtime/plan.h"
 
 namespace mkrt {
@@ -33,7 +35,7 @@ class EmulatorDevice final : public Device {
  public:
   EmulatorDevice(StepKernels kernels, const EmulatorDeviceOptions& options,
                  std::function<std::string(uint32_t)> site)
-      : kernels_(std::move(kernels)), options_(options) {
+      : kernels_(std::move(kernels)), options_(options), workspace_(kernels_) {
     names_.site = std::move(site);
     names_.grid = [this](uint32_t grid) {
       return grid < manifest_.grids.size() ? manifest_.grids[grid] : std::string();
@@ -47,6 +49,7 @@ class EmulatorDevice final : public Device {
     const size_t size = std::max<uint64_t>(1, bytes);
     auto* at = static_cast<std::byte*>(::operator new[](size, std::align_val_t(kAlignment), std::nothrow));
     if (!at) return Error{fmt::format("emulator: error: no memory for {} bytes", bytes)};
+    spoil(at, size);
     const auto address = reinterpret_cast<uint64_t>(at);
     blocks_.emplace(address, Block{std::unique_ptr<std::byte[], Freed>(at), bytes});
     return address;
@@ -98,21 +101,37 @@ class EmulatorDevice final : public Device {
   Status launch(uint64_t /*stream*/, uint64_t session, uint64_t step, uint32_t steps) override {
     session_ = reinterpret_cast<const MkSession*>(session);
     const auto* with = reinterpret_cast<const MkStep*>(step);
-    if (kernels_.step) return run(kernels_.step, with, launch_options());
-    for (uint32_t i = 0; i < steps; ++i)
+    if (kernels_.step) {
+      begin_step();
+      return run(kernels_.step, with, step_options());
+    }
+    for (uint32_t i = 0; i < steps; ++i) {
+      if (with->begun != kLaunchOver) begin_step();
       if (Status status = run_grids(with); !status.ok()) return status;
+    }
     return {};
   }
 
  private:
+  void begin_step() {
+    workspace_.begin_step(reinterpret_cast<void*>(session_->workspace), manifest_.workspace_bytes);
+  }
+
   Status run_grids(const MkStep* step) {
     for (size_t i = 0; i < manifest_.launches.size(); ++i) {
       const GridEntry entry = kernels_.grids[launch_kinds_[i]];
       const uint32_t grid = manifest_.launches[i];
       const auto kernel = [&](const MkSession* s, const MkStep* t) { entry(s, t, grid); };
-      if (Status status = run(kernel, step, launch_options()); !status.ok()) return status;
+      if (Status status = run(kernel, step, step_options()); !status.ok()) return status;
     }
     return {};
+  }
+
+  EmulatorOptions step_options() {
+    EmulatorOptions options = launch_options();
+    if (kernels_.step) options.before_step = [this] { begin_step(); };
+    options.before_task = [this](uint32_t grid) { workspace_.begin_task(grid); };
+    return options;
   }
 
   EmulatorOptions launch_options() const {
@@ -184,6 +203,7 @@ class EmulatorDevice final : public Device {
 
   StepKernels kernels_;
   EmulatorDeviceOptions options_;
+  emulator::Workspace workspace_;
   EmulatorNames names_;
   Manifest manifest_;
   std::vector<uint32_t> launch_kinds_;

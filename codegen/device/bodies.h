@@ -58,6 +58,15 @@ struct ProductEnds {
   u32 column_parts;  // that share out the chains: then tasks are strips of a part; 1: it is not split
 };
 
+// The scratch of products: what they, and what runs inline within their segments, need at the ends of strips,
+// a warp's own, so that nothing but its own lanes has to be waited for; a task's sums; what a segment keeps.
+constexpr u32 kEndsDepth = 2;
+constexpr u32 kEndsBytes = kEndsDepth * kConsumerWarps * sizeof(ProductEnds);
+constexpr u32 kBlockSums =
+    kStripRows * 32;  // a warp's: rows of a block's strips times tokens of a group, at most
+constexpr u32 kPartials = kConsumerWarps * kBlockSums;
+constexpr u32 kProductSumBytes = (kPartials + kBlockSums) * sizeof(f32);
+
 // x [T, cols], norm [cols] or null. Activations f32, row-major; x that are rounded are bf16, and have been
 // multiplied with the norm. What only ends of strips need is in shared memory: registers are for sums.
 struct ProductArgs {
@@ -242,6 +251,7 @@ void mkd_barrier();
 void mkd_task_begin(Worker*, u32 grid, u32 task);
 void mkd_task_ready(Worker*);
 void mkd_task_end(Worker*, u32 tasks);
+void mkd_task_left(Worker*, u32 begin, u32 bytes);
 void mkd_load_begin(Worker*, u32 grid, u32 first);
 void mkd_load_end(Worker*, u32 grid, u32 end);
 void mkd_stream_bulk(Worker*, AS1 const char* weights, const ProductArgs*, u32 elem_bytes, u32 first,

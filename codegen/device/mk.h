@@ -111,4 +111,13 @@ u64 mk_stamp_time() noexcept;  // globaltimer; on the emulator the number of cal
 // What runs now, for faults found by the emulator; nothing on a GPU.
 void mk_task_begin(u32 grid, u32 task) noexcept;
 void mk_task_end(u32 grid, u32 task) noexcept;
+// All consumer threads, between a task's waits and its work; nothing on a GPU.
+void mk_task_ready(u32 grid) noexcept;
+
+// Memory of the worker that nobody reads any more before it is written: on the emulator it then holds NaN and
+// wild integers, nothing happens on a GPU. By all consumer threads, of which the first to come does it, where
+// a barrier lies between them and the last readers.
+void mk_spoil(AS3 char* p, u32 bytes) noexcept;
+// By one lane of each consumer warp behind its last read, the last of which does it.
+void mk_spoil_last(AS3 char* p, u32 bytes) noexcept;
 }

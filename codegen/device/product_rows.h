@@ -5,9 +5,6 @@
 
 namespace mk {
 
-constexpr u32 kBlockSums =
-    kStripRows * 32;  // a warp's: rows of a block's strips times tokens of a group, at most
-constexpr u32 kPartials = kConsumerWarps * kBlockSums;
 static_assert(kPartials >= kMaxTokens * kConsumerWarps);  // as mkb_product_norm uses them
 
 static_assert(kMaxTokens <= 256);  // the number of a row is a byte
@@ -35,21 +32,16 @@ struct StripBlock {
   MK_INLINE u32 strip(const ProductArgs& a) const { return is_split(a) ? task % a.ends->all_strips : task; }
 };
 
-// What products, and what runs inline within their segments, need at the ends of strips, before all other
-// scratch memory: a warp's own, so that nothing but its own lanes has to be waited for.
-constexpr u32 kEndsDepth = 2;
-constexpr u32 kEndsBytes = kEndsDepth * kConsumerWarps * sizeof(ProductEnds);
-
 struct ProductScratch {
   AS3 f32* partial;     // [warp][strip of the block][token of the group][row]
-  AS3 f32* scale;       // [row of x]: 1 / its root mean square
   AS3 f32* value;       // [strip of the block][token of the group][row]
-  AS3 uint8_t* picked;  // [token]: its row of x, where rows are picked
+  AS3 f32* scale;       // of a segment, [row of x]: 1 / its root mean square
+  AS3 uint8_t* picked;  // of a segment, [token]: its row of x, where rows are picked
   MK_INLINE explicit ProductScratch(const Worker& w)
       : partial((AS3 f32*)(w.scratch() + kEndsBytes)),
-        scale(partial + kPartials),
-        value(scale + kMaxTokens),
-        picked((AS3 uint8_t*)(value + kBlockSums)) {}
+        value(partial + kPartials),
+        scale(value + kBlockSums),
+        picked((AS3 uint8_t*)(scale + kMaxTokens)) {}
 };
 
 MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {

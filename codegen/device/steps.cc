@@ -93,6 +93,7 @@ MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const M
   renew_thread(*w);
   use_bank(*w, session, step);
   stamp(*w, kStepBegun, 0, w->step);
+  mk_spoil((AS3 char*)w->list(0), kListBytes);
   const u32 cells = session->event_cells;
   AS1 u32* next = (AS1 u32*)session->counters + (step->serial + w->step + 1) % 2 * cells;
   for (u32 i = mk_worker() * kConsumerThreads + w->thread; i < cells;

@@ -40,6 +40,7 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
 // All threads, before each segment.
 MK_BODY void mkd_segment_begin(Worker* w) {
   renew_thread(*w);
+  if (w->thread < kConsumerThreads) mk_spoil(w->scratch(), kScratchBytes);
 }
 
 // Consumer threads: returns once the cell has `expected` notifications, or after a fault. One thread polls;
@@ -114,11 +115,17 @@ MK_BODY void mkd_task_begin(Worker* w, u32 grid, u32 task) {
 // After its waits.
 MK_BODY void mkd_task_ready(Worker* w) {
   stamp(*w, kTaskBegun, w->grid, w->task);
+  mk_task_ready(w->grid);
 }
 // After its work, or that of `tasks` from it on, and before they notify.
 MK_BODY void mkd_task_end(Worker* w, u32 tasks) {
   if (w->lane() == 0) mk_task_end(w->grid, w->task);
   stamp(*w, kTaskEnded, w->grid, w->task + tasks);
+}
+
+// Behind the barrier after a task: what its body alone uses of the scratch.
+MK_BODY void mkd_task_left(Worker* w, u32 begin, u32 bytes) {
+  mk_spoil(w->scratch() + begin, bytes);
 }
 
 // The loader, around what it brings for tasks [first, end) of a grid.
@@ -129,9 +136,9 @@ MK_BODY void mkd_load_end(Worker* w, u32 grid, u32 end) {
   stamp(*w, kTaskEnded, grid, end);
 }
 
-// Consumer threads: what a word of a table says once the cell has `expected` notifications; any number up to
-// `most` after a fault, the same for all of them. The first barrier keeps the word until all have read the
-// one before.
+// Consumer threads: what a word of a table says once the cell has `expected` notifications; any
+// number up to `most` after a fault, the same for all of them. The first barrier keeps the word until all
+// have read the one before.
 MK_BODY u32 mkd_look_up(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
   consumer_barrier();
   if (w->thread == 0) {

@@ -196,7 +196,10 @@ MK_INLINE AS3 char* acquire_stage(const Worker& w, u32 ahead = 0) {
 }
 MK_INLINE void release_stage(Worker& w) {
   mk_warp_sync();
-  if (w.lane() == 0) mk_mbar_arrive(w.empty(w.stage % w.stages));
+  if (w.lane() == 0) {
+    mk_spoil_last(w.stage_at(w.stage % w.stages), kStageBytes);
+    mk_mbar_arrive(w.empty(w.stage % w.stages));
+  }
   ++w.stage;
 }
 

@@ -41,6 +41,7 @@ void mk_barrier(uint32_t id, uint32_t threads) noexcept {
   if (barrier.arrived.size() < threads) return suspend({Wait::Kind::kBarrier, nullptr, id});
   ++worker.stats.barriers;
   if (worker.launch.race) worker.launch.race->synchronise(barrier.arrived);
+  note_barrier(worker);
   barrier.arrived.pop_back();
   for (Fiber* other : barrier.arrived) wake(*other);
   barrier.arrived.clear();
@@ -61,6 +62,8 @@ uint64_t mk_stamp_time() noexcept {
 void mk_task_begin(uint32_t grid, uint32_t task) noexcept {
   Fiber& fiber = self();
   Warp& warp = fiber.worker->warps[fiber.thread / kLanes];
+  warp.in_task = true;
+  fiber.worker->spoil.between_tasks = false;
   if (warp.grid == grid && warp.task == task) return;
   warp.grid = grid;
   warp.task = task;
@@ -68,5 +71,13 @@ void mk_task_begin(uint32_t grid, uint32_t task) noexcept {
   if (Race* race = fiber.worker->launch.race.get()) race->note_task(fiber.agent, grid, task);
 }
 
-void mk_task_end(uint32_t, uint32_t) noexcept {}
+void mk_task_end(uint32_t, uint32_t) noexcept {
+  const Fiber& fiber = self();
+  fiber.worker->warps[fiber.thread / kLanes].in_task = false;
+}
+
+void mk_task_ready(uint32_t grid) noexcept {
+  const mkrt::EmulatorOptions& options = self().worker->launch.options;
+  if (options.before_task) options.before_task(grid);
+}
 }

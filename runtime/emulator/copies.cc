@@ -7,6 +7,7 @@
 
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"
+#include "runtime/emulator/spoil.h"
 
 namespace mkrt::emulator {
 namespace {
@@ -15,7 +16,6 @@ constexpr uint32_t kFixedDelaySteps = 64;
 // Under a seed a delay is random at a random scale: copies may end at once or after several tasks.
 constexpr uint32_t kSmallestDelaySteps = 512;
 constexpr uint32_t kDelayScales = 9;  // each twice the one before
-constexpr char kPoison = '\xff';      // NaN in every floating-point type
 
 uint64_t first_due(const CopyEngine& engine) {
   uint64_t due = std::numeric_limits<uint64_t>::max();
@@ -42,7 +42,7 @@ void check(const Worker& worker, const char* name, const void* dst, const void* 
 }
 
 void issue(Worker& worker, Copy copy) {
-  std::memset(copy.destination, kPoison, copy.bytes);
+  spoil(copy.destination, copy.bytes);
   uint32_t delay = kFixedDelaySteps;
   if (worker.launch.options.seed != 0)
     delay = 1 + worker.random.below(kSmallestDelaySteps << worker.random.below(kDelayScales));

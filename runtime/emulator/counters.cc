@@ -109,6 +109,9 @@ uint32_t mk_cas_relaxed(uint32_t* p, uint32_t expected, uint32_t desired) noexce
 
 void mk_store_release(uint32_t* p, uint32_t v) noexcept {
   Fiber& fiber = self();
+  const Launch& launch = fiber.worker->launch;
+  if (p == &launch.step->begun && v != mkrt::kLaunchOver && launch.options.before_step)
+    launch.options.before_step();
   note_access(fiber, p, Access::kAtomicWrite);
   if (Race* race = race_of(fiber)) {
     race->counter(p) = {};  // a plain store ends the release sequence before it

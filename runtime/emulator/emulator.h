@@ -18,12 +18,20 @@ using KernelEntry = void (*)(const MkSession*, const MkStep*);
 using GridEntry = void (*)(const MkSession*, const MkStep*, uint32_t grid);
 using PackEntry = void (*)(const MkPack*, uint32_t workers, uint32_t threads);
 
+// Where a tensor lies in the workspace.
+struct WorkspaceTensor {
+  uint64_t offset = 0, bytes = 0;
+};
+
 // The kernels of a step: mk_kernel, or those of its grids by kind, null where a kind has none. And the one
 // that packs weights.
 struct StepKernels {
   KernelEntry step = nullptr;
   std::vector<GridEntry> grids;
   PackEntry pack = nullptr;
+  // What tasks write of the workspace: by grid, numbers of tensors.
+  std::vector<WorkspaceTensor> tensors{};
+  std::vector<std::vector<uint32_t>> written{};
 };
 
 // What one launch runs: called once for every GPU thread.
@@ -32,11 +40,15 @@ using KernelCall = std::function<void(const MkSession*, const MkStep*)>;
 struct EmulatorOptions {
   uint32_t workers = 1;
   uint32_t threads_per_worker = kWorkerThreads;  // a multiple of 32
-  uint32_t shared_bytes = 0;                     // of each worker, poisoned with 0xff at the launch
+  uint32_t shared_bytes = 0;                     // of each worker, spoilt at the launch
   uint64_t seed = 0;        // 0: fixed order; else the order of threads, workers and copies follows the seed
   uint32_t os_threads = 1;  // worker w runs on OS thread w mod os_threads
   bool race = false;        // find unordered accesses; needs os_threads == 1
   uint32_t max_reports = 16;
+  // Called by threads of the launch: before each of its steps but the first, when all tasks of the step
+  // before have ended; between the waits and the work of a task, by all its threads.
+  std::function<void()> before_step{};
+  std::function<void(uint32_t grid)> before_task{};
   uint64_t drop_notification = 0;  // the n-th mk_red_relaxed or mk_add_acq_rel has no effect; 0: none
 };
 

@@ -66,6 +66,9 @@ bool mk_tracing() noexcept;  // of bodies compiled for the host: no. A kernel ha
 uint64_t mk_stamp_time() noexcept;
 void mk_task_begin(uint32_t grid, uint32_t task) noexcept;
 void mk_task_end(uint32_t grid, uint32_t task) noexcept;
+void mk_task_ready(uint32_t grid) noexcept;
+void mk_spoil(char* p, uint32_t bytes) noexcept;
+void mk_spoil_last(char* p, uint32_t bytes) noexcept;
 
 // Put before every plain load and store of `bytes` bytes at p by the JIT in race mode. Nothing otherwise.
 void mk_race_read(const void* p, uint32_t bytes, uint32_t site) noexcept;

@@ -35,6 +35,7 @@ struct Warp {
   uint32_t parameter = 0;                           // of the collective: the shuffle's mask
   uint32_t first_lane = 0;                          // the lane that chose it
   uint32_t grid = 0xffffffffu, task = 0xffffffffu;  // what its lanes run
+  bool in_task = false;                             // begun and not ended
   float in[kLanes];                                 // written on arrival
   float out[kLanes];  // written by the last to arrive, read before the lane's next arrival
   MmaFragment fragment[kLanes];

@@ -79,7 +79,7 @@ uint32_t Random::below(uint32_t n) {
 Worker::Worker(Launch& owner, uint32_t index, Stacks mapped)
     : launch(owner),
       id(index),
-      shared_storage(owner.options.shared_bytes + 2 * kSharedMargin + kSharedAlignment, '\xff'),
+      shared_storage(owner.options.shared_bytes + 2 * kSharedMargin + kSharedAlignment),
       stacks(std::move(mapped)),
       fibers(owner.options.threads_per_worker),
       ready(owner.options.threads_per_worker),
@@ -91,6 +91,7 @@ Worker::Worker(Launch& owner, uint32_t index, Stacks mapped)
       warpgroups(owner.options.threads_per_worker / kGroupThreads) {
   const auto start = reinterpret_cast<uintptr_t>(shared_storage.data()) + kSharedMargin;
   shared = reinterpret_cast<char*>((start + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment);
+  mkrt::spoil(shared, owner.options.shared_bytes);
   mbarriers.by_word.resize(owner.options.shared_bytes / sizeof(uint64_t));
   for (uint32_t thread = 0; thread < fibers.size(); ++thread) {
     Fiber& fiber = fibers[thread];

@@ -10,6 +10,7 @@
 #include "runtime/emulator/emulator.h"
 #include "runtime/emulator/fiber.h"
 #include "runtime/emulator/mbarrier.h"
+#include "runtime/emulator/spoil.h"
 #include "runtime/emulator/warp.h"
 #include "runtime/emulator/warpgroup.h"
 
@@ -30,8 +31,9 @@ struct Fiber {
   Context context;
   Worker* worker = nullptr;
   uint32_t thread = 0;
-  uint32_t agent = 0;  // in the race detector
-  uint32_t polls = 0;  // since the fiber was last suspended
+  uint32_t agent = 0;   // in the race detector
+  uint32_t polls = 0;   // since the fiber was last suspended
+  uint32_t spoils = 0;  // calls of mk_spoil
   Wait wait;
   uint64_t waits_since_ns = 0;  // when it first waited for `wait`, kept while it polls the same thing
 };
@@ -96,6 +98,7 @@ struct Worker {
   std::vector<WarpGroup> warpgroups;  // whole ones
   MbarrierTable mbarriers;
   CopyEngine copies;
+  SpoilState spoil;
   EmulatorStats stats;
 };
 

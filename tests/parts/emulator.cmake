@@ -4,6 +4,7 @@ mkc_test(emulator_test unit
     ${CMAKE_SOURCE_DIR}/tests/unit/emulator_copies.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/emulator_counters.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/emulator_race.cc
+    ${CMAKE_SOURCE_DIR}/tests/unit/emulator_spoil.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/emulator_warp.cc
     ${CMAKE_SOURCE_DIR}/tests/unit/emulator_warpgroup.cc
   LIBS mkrt_emulator)
