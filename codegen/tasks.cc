@@ -15,8 +15,9 @@ llvm::Value* TaskCode::record_of(llvm::Value* grid_index) {
 }
 
 const std::vector<GridId>& TaskCode::code_of(GridId id) const {
+  const GridId first = kinds_.first[kinds_.of_grid[id.index]];  // an inline grid need not be its kind's first
   return *std::find_if(kinds_.codes.begin(), kinds_.codes.end(), [&](const auto& kinds) {
-    return std::find(kinds.begin(), kinds.end(), id) != kinds.end();
+    return std::find(kinds.begin(), kinds.end(), first) != kinds.end();
   });
 }
 

@@ -71,4 +71,84 @@ std::string why_not_ready(const TaskProgram& program, GridId id) {
   return "";
 }
 
+std::optional<BodyKind> merged_body(const TaskGrid& grid) {
+  if (grid.body == BodyKind::kCombine) return BodyKind::kAttend;
+  if (grid.body == BodyKind::kFinish) return BodyKind::kPartial;
+  return {};
+}
+
+namespace {
+
+bool depends_on_symbols(const TaskGrid& grid) {
+  return std::any_of(grid.coords.begin(), grid.coords.end(),
+                     [](const Coord& c) { return uses_symbol(c.extent) || uses_coord(c.extent); });
+}
+
+// Whether each task of `source` notifies one cell; strips that are taken together, cells that follow each
+// other.
+bool notifies_single_cells(const TaskGrid& source, const Notify& notify) {
+  for (const Range& range : notify.cells)
+    if (!range.size.is_const(1)) return false;
+  if (!multiplies_in_blocks(source) || notify.cells.empty()) return true;
+  const Expr strip = coord(static_cast<uint32_t>(source.coords.size()) - 1);
+  const auto last = notify.cells.end() - 1;
+  return last->offset == strip && std::none_of(notify.cells.begin(), last,
+                                               [](const Range& range) { return uses_coord(range.offset); });
+}
+
+bool is_awaited_by_others(const TaskProgram& program, GridId id, EventId event) {
+  for (GridId other : program.grids.ids())
+    for (const Wait& wait : program.grids[other].waits)
+      if (wait.event == event && other != id) return true;
+  return false;
+}
+
+// Its task follows from the cell: each coordinate is one of the cell's, or is only ever 0.
+bool follows_from_cell(const TaskGrid& grid) {
+  const std::vector<Expr>& cell = grid.waits[0].cell;
+  for (uint32_t i = 0; i < grid.coords.size(); ++i)
+    if (std::find(cell.begin(), cell.end(), coord(i)) == cell.end() && !grid.coords[i].extent.is_const(1))
+      return false;
+  return true;
+}
+
+}  // namespace
+
+std::string why_not_inline(const TaskProgram& program, GridId id) {
+  const std::string not_merging = "it is no combine or finish that only attend or partial tasks complete";
+  const TaskGrid& grid = program.grids[id];
+  const std::optional<BodyKind> merged = merged_body(grid);
+  if (!merged || grid.waits.size() != 1 || grid.waits[0].lookup || streams(grid)) return not_merging;
+  const EventId awaited = grid.waits[0].event;
+  const std::string event = "@" + program.events[awaited].name;
+  bool notified = false;
+  for (const TaskGrid& source : program.grids)
+    for (const Notify& notify : source.notifies) {
+      if (notify.event != awaited) continue;
+      if (source.body != *merged) return not_merging;
+      if (!notifies_single_cells(source, notify))
+        return "%" + source.name + " does not notify cell by cell of " + event;
+      notified = true;
+    }
+  if (!notified) return not_merging;
+  if (!follows_from_cell(grid)) return "its tasks do not follow from the cells of " + event;
+  if (is_awaited_by_others(program, id, awaited)) return "others wait for " + event + ", too";
+  return "";
+}
+
+std::string why_not_placed(const TaskProgram& program, GridId id, PlacementKind kind) {
+  switch (kind) {
+    case PlacementKind::kTable:
+      return depends_on_symbols(program.grids[id]) ? "the number of its tasks is known at run time" : "";
+    case PlacementKind::kInline:
+      return why_not_inline(program, id);
+    case PlacementKind::kReady:
+      return why_not_ready(program, id);
+    case PlacementKind::kRange:
+    case PlacementKind::kQueue:
+      return "";
+  }
+  MKC_BUG("unknown placement");
+}
+
 }  // namespace mkc

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -113,5 +114,15 @@ bool keeps_log(const Schedule& schedule, EventId event);
 // n, (c + 1) * n) of the grid's, and whoever completes a cell must know what it expects without looking up
 // which.
 std::string why_not_ready(const TaskProgram& program, GridId grid);
+
+// Whose partial results a grid merges: attend of combine, partial of finish; nothing for other bodies.
+std::optional<BodyKind> merged_body(const TaskGrid& grid);
+
+// What keeps the grid from running inline, for people; "": nothing. It merges partial results and waits for
+// one event, which nobody else awaits; only the tasks that it merges notify it, each a single cell.
+std::string why_not_inline(const TaskProgram& program, GridId grid);
+
+// What keeps the grid from being placed so, for people; "": nothing.
+std::string why_not_placed(const TaskProgram& program, GridId grid, PlacementKind kind);
 
 }  // namespace mkc

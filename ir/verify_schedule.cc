@@ -53,6 +53,36 @@ std::string segment_fault(const Schedule& s, const Segment& segment, const Domai
   return end <= tasks ? "" : fmt::format("ends at task {} of {}", end, tasks);
 }
 
+// V35, of one grid, which is noted by the event that it waits for if it runs inline.
+void check_placement(Verifier& v, const Schedule& s, GridId id, std::vector<GridId>& inline_grids) {
+  const PlacementKind kind = s.placements[id.index].kind;
+  const TaskGrid& grid = s.program.grids[id];
+  if (const std::string reason = why_not_placed(s.program, id, kind); !reason.empty())
+    v.report(35, {{Part::kGrid, id.index}, "grid %" + spell_name(grid.name), &grid.loc},
+             fmt::format("it cannot be placed by {}: {}", placement_name(kind), reason));
+  else if (kind == PlacementKind::kInline)
+    inline_grids[grid.waits[0].event.index] = id;
+}
+
+// V35. Codegen lets the notifications of a grid run one inline grid.
+void check_placements(Verifier& v, const Schedule& s) {
+  const TaskProgram& p = s.program;
+  std::vector<GridId> inline_grids(p.events.size());  // by EventId
+  for (GridId g : p.grids.ids()) check_placement(v, s, g, inline_grids);
+  for (GridId g : p.grids.ids()) {
+    const TaskGrid& grid = p.grids[g];
+    GridId first;
+    for (const Notify& notify : grid.notifies) {
+      const GridId run = inline_grids[notify.event.index];
+      if (run.valid() && first.valid())
+        v.report(35, {{Part::kGrid, g.index}, "grid %" + spell_name(grid.name), &grid.loc},
+                 fmt::format("it runs %{} and %{} inline, expected one of them",
+                             spell_name(p.grids[first].name), spell_name(p.grids[run].name)));
+      if (run.valid()) first = run;
+    }
+  }
+}
+
 void check_streams(Verifier& v, const Schedule& s) {
   for (uint32_t w = 0; w < s.streams.size(); ++w)
     for (uint32_t i = 0; i < s.streams[w].size(); ++i) {
@@ -131,6 +161,8 @@ std::vector<Error> verify(const Schedule& s, const Places* places) {
   const bool has_tables = check_tables(v, s);
   // The rest counts tasks and cells, which V19 and V23 keep small.
   if (!has_form || !has_tables || !v.errors.empty() || !check_grid_ids(v, s)) return v.errors;
+  check_placements(v, s);
+  if (!v.errors.empty()) return v.errors;  // tables hold a number of tasks that is known
   check_streams(v, s);
   check_slots(v, s);
   check_counters(v, s);
