@@ -114,7 +114,7 @@ int32_t JsonNode::integer(int32_t max) const {
   return 0;
 }
 
-std::string JsonNode::one_of(std::initializer_list<std::string_view> supported) const {
+std::string JsonNode::one_of(std::span<const std::string_view> supported) const {
   const std::string text = string();
   if (std::find(supported.begin(), supported.end(), text) == supported.end())
     fail_unsupported(fmt::format("{}", fmt::join(supported, ", ")));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,7 +47,10 @@ class JsonNode {
   // An integer from 0 to max.
   int32_t integer(int32_t max) const;
   // A string out of a list, e.g. the type of a section.
-  std::string one_of(std::initializer_list<std::string_view> supported) const;
+  std::string one_of(std::span<const std::string_view> supported) const;
+  std::string one_of(std::initializer_list<std::string_view> supported) const {
+    return one_of(std::span(supported.begin(), supported.size()));
+  }
 
   // The steps of a section: none for null, those of the list under list_key for the type Sequence, else the
   // section itself. A Sequence inside a Sequence is left to the reader of the step to refuse.

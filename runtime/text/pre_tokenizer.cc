@@ -177,10 +177,21 @@ void read_byte_level(const JsonNode& node, std::vector<PreTokenizerStep>& steps)
   steps.push_back(MapBytes{});
 }
 
+// Older files say add_prefix_space, which must agree with the scheme.
+std::string read_scheme(const JsonNode& node) {
+  const JsonNode scheme = node.optional("prepend_scheme");
+  const std::string name = scheme.is_null() ? "always" : scheme.one_of({"always", "first", "never"});
+  const JsonNode prefix = node.optional("add_prefix_space");
+  if (!prefix.boolean_or(true) && name != "never")
+    prefix.fail("false does not go with the prepend_scheme \"" + name + "\"");
+  return name;
+}
+
 void read_metaspace(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
-  node.allow_keys({"type", "replacement", "prepend_scheme", "split"});
+  // str_rep repeats the replacement.
+  node.allow_keys({"type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"});
   const std::string replacement = node.at("replacement").string();
-  const std::string scheme = node.at("prepend_scheme").one_of({"always", "first", "never"});
+  const std::string scheme = read_scheme(node);
   // Behind a step that cuts or drops text, the first piece need not be the start of the text.
   if (scheme == "first" && !steps.empty())
     node.at("prepend_scheme").fail("\"first\" is supported in the first pre-tokenizer only");
@@ -190,15 +201,73 @@ void read_metaspace(const JsonNode& node, std::vector<PreTokenizerStep>& steps) 
     steps.push_back(SplitPieces{replacement, SplitBehavior::kMergedWithNext, false});
 }
 
+// Characters of Unicode's number categories, one by one or as runs.
+void read_digits(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
+  node.allow_keys({"type", "individual_digits"});
+  const bool each = node.optional("individual_digits").boolean_or(false);
+  steps.push_back(split_by_regex(node, each ? R"(\p{N})" : R"(\p{N}+)", SplitBehavior::kIsolated, false));
+}
+
+// Unicode's punctuation, and ASCII's signs and symbols.
+constexpr std::string_view kPunctuation = R"([\p{P}$+<=>\^`|~])";
+
+void read_punctuation(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
+  node.allow_keys({"type", "behavior"});
+  const JsonNode behavior = node.optional("behavior");
+  steps.push_back(split_by_regex(
+      node, kPunctuation, behavior.is_null() ? SplitBehavior::kIsolated : read_behavior(behavior), false));
+}
+
+void read_whitespace_split(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
+  node.allow_keys({"type"});
+  steps.push_back(split_by_regex(node, R"(\s)", SplitBehavior::kRemoved, false));
+}
+
+// Words, and what is neither word nor space.
+void read_whitespace(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
+  constexpr std::string_view kPattern =
+      R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\s]+)";
+  node.allow_keys({"type"});
+  steps.push_back(split_by_regex(node, kPattern, SplitBehavior::kRemoved, true));
+}
+
+void read_bert(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
+  read_whitespace_split(node, steps);
+  steps.push_back(split_by_regex(node, kPunctuation, SplitBehavior::kIsolated, false));
+}
+
+void read_delimiter(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
+  node.allow_keys({"type", "delimiter"});
+  steps.push_back(SplitPieces{node.at("delimiter").string(), SplitBehavior::kRemoved, false});
+}
+
+struct Reader {
+  const char* type;
+  void (*read)(const JsonNode&, std::vector<PreTokenizerStep>&);
+};
+
+constexpr Reader kReaders[] = {
+    {"BertPreTokenizer", read_bert},
+    {"ByteLevel", read_byte_level},
+    {"CharDelimiterSplit", read_delimiter},
+    {"Digits", read_digits},
+    {"Metaspace", read_metaspace},
+    {"Punctuation", read_punctuation},
+    {"Split", read_split},
+    {"Whitespace", read_whitespace},
+    {"WhitespaceSplit", read_whitespace_split},
+};
+
 }  // namespace
 
 std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonNode& node) {
   std::vector<PreTokenizerStep> steps;
+  std::vector<std::string_view> kinds;
+  for (const Reader& reader : kReaders) kinds.emplace_back(reader.type);
   for (const JsonNode& step : node.sequence("pretokenizers")) {
-    const std::string type = step.at("type").one_of({"ByteLevel", "Metaspace", "Split"});
-    if (type == "ByteLevel") read_byte_level(step, steps);
-    if (type == "Metaspace") read_metaspace(step, steps);
-    if (type == "Split") read_split(step, steps);
+    const std::string type = step.at("type").one_of(kinds);
+    for (const Reader& reader : kReaders)
+      if (type == reader.type) reader.read(step, steps);
   }
   return steps;
 }

@@ -40,6 +40,7 @@ struct MapBytes {};
 // The steps that the pre-tokenizers of tokenizer.json are made of:
 //   ByteLevel = PrefixPieces (a space), SplitPieces (the pattern of GPT-2), MapBytes
 //   Metaspace = ReplaceText (spaces), PrefixPieces, SplitPieces
+//   all others = SplitPieces: Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, …
 using PreTokenizerStep = std::variant<PrefixPieces, ReplaceText, SplitPieces, MapBytes>;
 
 std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonNode& node);

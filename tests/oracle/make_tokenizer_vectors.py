@@ -123,6 +123,17 @@ def gpt2():
     return tok
 
 
+def smollm2():
+    """Each digit is a piece before GPT-2's pattern is looked for."""
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]
+    )
+    tok.decoder = decoders.ByteLevel()
+    tok.train_from_iterator(CORPUS, base_trainer(420, ["<|endoftext|>"]))
+    return tok
+
+
 def added():
     """Every flag of an added token, under a normalizer, with the prefix space and a two-sided template."""
     tok = Tokenizer(models.BPE())
@@ -205,12 +216,22 @@ def pre_tokenizer_cases():
         pre_tokenizers.Sequence([pre_tokenizers.Split(" ", "merged_with_next"), pre_tokenizers.ByteLevel(add_prefix_space=True)]),
         pre_tokenizers.Sequence([]),
     ]
+    steps += [pre_tokenizers.Digits(individual_digits=each) for each in (False, True)]
+    steps += [pre_tokenizers.Punctuation(behavior) for behavior in behaviors]
+    steps += [
+        pre_tokenizers.Whitespace(),
+        pre_tokenizers.WhitespaceSplit(),
+        pre_tokenizers.BertPreTokenizer(),
+        pre_tokenizers.CharDelimiterSplit("b"),
+        pre_tokenizers.Sequence([pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.Digits(True)]),
+    ]
     steps += [
         pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)
         for scheme in ("always", "never", "first")
         for split in (False, True)
     ]
     texts = ["12ab34 .abab..5", "xxaxbb  ab\nAb.\n1!", " é 字 ab ", "x"]
+    texts += ["a²³Ⅷ½٣४ 7,8_9$+<=>^`|~", "«q»—…。\u00a0x\u200bn\u0301 _a-b"]
     cases = []
     for step in steps:
         tok = Tokenizer(models.BPE())
@@ -246,6 +267,7 @@ def main():
         "llama3": llama3(),
         "qwen2": qwen2(),
         "gpt2": gpt2(),
+        "smollm2": smollm2(),
         "added": added(),
         "mistral_prepend": sentencepiece(metaspace=False),
         "mistral_metaspace": sentencepiece(metaspace=True),

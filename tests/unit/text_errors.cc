@@ -66,9 +66,14 @@ TEST_CASE("what a file holds and we do not support is an error with its path") {
         ": error: normalizer.type: found \"NFKC\", supported: NFC, Prepend, Replace, Sequence");
   CHECK(error_with("/normalizer", R"({"type": "Replace", "pattern": {"Regex": "a"}, "content": ""})") ==
         ": error: normalizer.pattern: unknown key \"Regex\", known: String");
-  CHECK(error_with("/pre_tokenizer/pretokenizers/0/type", "\"Digits\"") ==
-        ": error: pre_tokenizer.pretokenizers[0].type: found \"Digits\", supported: ByteLevel, Metaspace, "
-        "Split");
+  CHECK(
+      error_with("/pre_tokenizer/pretokenizers/0/type", "\"UnicodeScripts\"") ==
+      ": error: pre_tokenizer.pretokenizers[0].type: found \"UnicodeScripts\", supported: BertPreTokenizer, "
+      "ByteLevel, CharDelimiterSplit, Digits, Metaspace, Punctuation, Split, Whitespace, WhitespaceSplit");
+  CHECK(error_with("/pre_tokenizer/pretokenizers/1",
+                   R"({"type": "Metaspace", "replacement": "_", "add_prefix_space": false})") ==
+        ": error: pre_tokenizer.pretokenizers[1].add_prefix_space: false does not go with the prepend_scheme "
+        "\"always\"");
   CHECK(error_with("/pre_tokenizer/pretokenizers/0/behavior", "\"isolated\"") ==
         ": error: pre_tokenizer.pretokenizers[0].behavior: found \"isolated\", supported: Isolated, Removed, "
         "MergedWithPrevious, MergedWithNext, Contiguous");

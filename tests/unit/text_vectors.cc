@@ -3,7 +3,7 @@
 
 TEST_CASE("texts become the ids of the reference library, and ids its texts") {
   for (const std::string name :
-       {"llama3", "qwen2", "gpt2", "added", "mistral_prepend", "mistral_metaspace"}) {
+       {"llama3", "qwen2", "gpt2", "smollm2", "added", "mistral_prepend", "mistral_metaspace"}) {
     CAPTURE(name);
     const mkrt::Tokenizer tokenizer = load_fixture(name + ".json");
     for (const nlohmann::json& vector : read_json_fixture(name + ".vectors.json")) {
