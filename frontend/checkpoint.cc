@@ -20,6 +20,11 @@ Result<DType> config_dtype(const Scope& scope) {
       fmt::format("{} is {}, expected \"bfloat16\", \"float16\" or \"float32\"", node.path, describe(node)));
 }
 
+// As the file calls it.
+std::string type_of(const CheckpointTensor& tensor) {
+  return tensor.stored.empty() ? dtype_name(tensor.dtype) : tensor.stored;
+}
+
 // `*` stands for any text.
 bool matches(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
@@ -73,14 +78,15 @@ Status Checkpoint::take(const std::string& name, const std::vector<int64_t>& sha
   }
   if (dtype_from_.empty()) {
     if (tensor.dtype == DType::i32) {
-      return error_at({tensor.file}, fmt::format("tensor \"{}\" is i32, expected bf16, f16 or f32", name));
+      return error_at({tensor.file},
+                      fmt::format("tensor \"{}\" is {}, expected bf16, f16 or f32", name, type_of(tensor)));
     }
     dtype_ = tensor.dtype;
     dtype_from_ = name;
   }
   if (tensor.dtype != dtype_) {
     return error_at({tensor.file}, fmt::format("tensor \"{}\" is {}, expected {} as \"{}\"", name,
-                                               dtype_name(tensor.dtype), dtype_name(dtype_), dtype_from_));
+                                               type_of(tensor), dtype_name(dtype_), dtype_from_));
   }
   return {};
 }
@@ -94,7 +100,7 @@ Status Checkpoint::take_scales(const std::string& name, int64_t heads) {
   for (const int64_t size : tensor.shape) elements *= size;
   if (tensor.dtype != DType::i32 && (elements == 1 || elements == heads)) return {};
   return error_at({tensor.file}, fmt::format("tensor \"{}\" is {} [{}], expected 1 or {} scales", name,
-                                             dtype_name(tensor.dtype), fmt::join(tensor.shape, ", "), heads));
+                                             type_of(tensor), fmt::join(tensor.shape, ", "), heads));
 }
 
 Status Checkpoint::check_all_used(const Family& family, const Scope& scope) const {

@@ -69,11 +69,6 @@ Status read_restrictions(const Document& document, Family& family) {
     MKC_TRY(allowed, required_field(document, *only, "only", only->keys[i], Kind::kList));
     family.only.push_back({only->keys[i], allowed->items});
   }
-  MKC_TRY(known, optional_field(document, document.root, "known_keys", Kind::kMap));
-  for (size_t i = 0; known && i < known->keys.size(); ++i) {
-    MKC_TRY(names, names_field(document, *known, "known_keys", known->keys[i]));
-    family.known_keys.push_back({known->keys[i], names});
-  }
   MKC_TRY(require, optional_field(document, document.root, "require", Kind::kList));
   for (size_t i = 0; require && i < require->items.size(); ++i) {
     const Node& entry = require->items[i];
@@ -97,26 +92,19 @@ Result<Formula> required_formula(const Document& document, const Node& map, std:
 Status read_rope(const Document& document, Family& family) {
   const Node* node = find(document.root, "rope");
   if (!node) return {};
-  MKC_TRY_STATUS(check_keys(
-      document, *node, "rope",
-      {"name", "dim", "theta", "type", "factor", "low_freq_factor", "high_freq_factor", "original_context"}));
+  MKC_TRY_STATUS(
+      check_keys(document, *node, "rope", {"name", "dim", "theta", "parameters", "original_context"}));
   RopeDecl rope;
   rope.place = node->place;
   MKC_TRY(name, required_field(document, *node, "rope", "name", Kind::kString));
   rope.name = name->string;
   MKC_TRY(dim, required_formula(document, *node, "rope", "dim"));
   MKC_TRY(theta, required_formula(document, *node, "rope", "theta"));
-  MKC_TRY(type, required_formula(document, *node, "rope", "type"));
   rope.dim = dim;
   rope.theta = theta;
-  rope.type = type;
-  MKC_TRY(factor, optional_formula(document, *node, "factor"));
-  MKC_TRY(low, optional_formula(document, *node, "low_freq_factor"));
-  MKC_TRY(high, optional_formula(document, *node, "high_freq_factor"));
+  MKC_TRY(parameters, optional_formula(document, *node, "parameters"));
   MKC_TRY(original, optional_formula(document, *node, "original_context"));
-  rope.factor = factor;
-  rope.low_freq_factor = low;
-  rope.high_freq_factor = high;
+  rope.parameters = parameters;
   rope.original_context = original;
   family.rope = std::move(rope);
   return {};
@@ -155,8 +143,8 @@ Status read_outputs_and_ignored(const Document& document, Family& family) {
 Result<Family> read_family(Document document) {
   Family family;
   MKC_TRY_STATUS(check_keys(document, document.root, "the family",
-                            {"family", "match", "params", "only", "known_keys", "require", "max_context",
-                             "rope", "weights", "layers", "ops", "outputs", "ignore"}));
+                            {"family", "match", "params", "only", "require", "max_context", "rope", "weights",
+                             "layers", "ops", "outputs", "ignore"}));
   MKC_TRY(name, required_field(document, document.root, "the family", "family", Kind::kString));
   family.name = name->string;
   family.place = name->place;

@@ -26,13 +26,6 @@ struct OnlyDecl {
   bool operator==(const OnlyDecl&) const = default;
 };
 
-// The map at this config key may hold these keys only.
-struct KnownKeysDecl {
-  std::string key;
-  std::vector<std::string> known;
-  bool operator==(const KnownKeysDecl&) const = default;
-};
-
 struct Requirement {
   Formula that;
   std::string key;   // the config key at fault, for the error's place
@@ -42,9 +35,9 @@ struct Requirement {
 
 struct RopeDecl {
   std::string name;
-  Formula dim, theta, type;
-  // Read only by the types that need them.
-  std::optional<Formula> factor, low_freq_factor, high_freq_factor, original_context;
+  Formula dim, theta;
+  std::optional<Formula> parameters;        // the config's map of what scales it; none or null: nothing does
+  std::optional<Formula> original_context;  // where the map does not say
   Place place;
   bool operator==(const RopeDecl&) const = default;
 };
@@ -115,7 +108,6 @@ struct Family {
   std::vector<std::string> model_types;
   std::vector<ParamDecl> params;
   std::vector<OnlyDecl> only;
-  std::vector<KnownKeysDecl> known_keys;
   std::vector<Requirement> require;
   Formula max_context;
   std::optional<RopeDecl> rope;

@@ -7,6 +7,7 @@
 
 #include "frontend/fields.h"
 #include "frontend/params.h"
+#include "frontend/rope.h"
 #include "frontend/shapes.h"
 #include "ir/values.h"
 
@@ -90,12 +91,12 @@ class GraphBuilder {
   Status add_rope() {
     if (!family_.rope) return {};
     const RopeDecl& rope = *family_.rope;
-    MKC_TRY(frequencies, rope_frequencies(rope, scope_));
+    MKC_TRY(values, rope_values(rope, scope_));
     Tensor table;
     table.kind = TensorKind::kTable;
-    table.shape = {request_.context, static_cast<int64_t>(2 * frequencies.size())};
+    table.shape = {request_.context, static_cast<int64_t>(2 * values.inv_freq.size())};
     MKC_TRY_STATUS(define(rope.name, std::move(table), rope.place));
-    graph_.ropes.push_back({names_[rope.name], frequencies, 1});
+    graph_.ropes.push_back({names_[rope.name], values.inv_freq, values.scale});
     return {};
   }
 

@@ -7,7 +7,7 @@
 namespace mkc {
 
 // Evaluates the parameters in order. Errors, located in the config file where the value comes from there: a
-// key outside `only` or `known_keys`, missing keys, wrong types, values out of range.
+// key outside `only`, one that unread_keys.h refuses, missing keys, wrong types, values out of range.
 // The scope refers to `family` and `config`.
 Result<Scope> bind_params(const Family& family, const Document& config);
 
@@ -17,9 +17,11 @@ Status bind(const std::vector<ParamDecl>& params, Scope& scope);
 // Checks the `require` list; `scope` also holds `context` and `max_tokens`.
 Status check_requirements(const Family& family, const Scope& scope);
 
-// The rotary table's frequencies: [dim / 2], with the scaling of rope types default, linear and llama3 (the
-// formulas of the Llama 3.1 release), in double precision.
-// Errors: another type, missing or non-positive factors, odd dim.
-Result<std::vector<double>> rope_frequencies(const RopeDecl& rope, const Scope& scope);
+// One of them. Errors: likewise.
+Result<Node> bind_param(const ParamDecl& param, const Scope& scope);
+
+// An error about a value: in the config file where it was read from there, else where the family asks for it.
+Error value_error(const Scope& scope, const Node& value, Place asked_at, const std::string& name,
+                  const std::string& message);
 
 }  // namespace mkc

@@ -11,6 +11,8 @@
 #include "frontend/fields.h"
 #include "frontend/json.h"
 #include "frontend/params.h"
+#include "frontend/rope.h"
+#include "frontend/source.h"
 #include "frontend/yaml.h"
 
 namespace mkc {
@@ -23,6 +25,7 @@ constexpr int64_t kDefaultTokens = 64;
 constexpr int64_t kMaxRequests = 64;
 constexpr int64_t kDefaultRequests = 16;
 constexpr int64_t kDefaultContext = 4096;
+constexpr int64_t kMaxContext = int64_t{1} << 24;  // positions
 
 struct ModelFile {
   std::string checkpoint;
@@ -34,14 +37,12 @@ std::string beside(const std::string& file, const std::string& path) {
   return (std::filesystem::path(file).parent_path() / path).lexically_normal().string();
 }
 
-// The integer at `map`.`key`, at least 1; a missing one is left out.
-Status read_count(const Document& document, const Node& map, const std::string& key,
-                  std::optional<int64_t>& out) {
+// The integer at `map`.`key`, whose bounds are looked at later; a missing one is left out.
+Status read_setting(const Document& document, const Node& map, const std::string& key,
+                    std::optional<int64_t>& out, SettingPlaces& places) {
   MKC_TRY(node, optional_field(document, map, key, Kind::kInt));
   if (!node) return {};
-  if (node->integer < 1) {
-    return document.error(node->place, fmt::format("{} is {}, expected at least 1", key, node->integer));
-  }
+  places[key] = document.loc(node->place);
   out = node->integer;
   return {};
 }
@@ -90,8 +91,8 @@ Status read_schedule(const Document& document, const Node& schedule, ModelOption
   MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
   if (invariant) options.batch_invariant = invariant->boolean;
   MKC_TRY_STATUS(read_within(document, schedule, "wide_from", kLeastWide, kWideFrom, options.wide_from));
-  MKC_TRY_STATUS(read_within(document, schedule, "ring", kLeastRing, kMostRing, options.ring));
-  MKC_TRY_STATUS(read_count(document, schedule, "workers", options.workers));
+  MKC_TRY_STATUS(read_setting(document, schedule, "ring", options.ring, options.places));
+  MKC_TRY_STATUS(read_setting(document, schedule, "workers", options.workers, options.places));
   if (const Node* node = find(schedule, "scheduler")) {
     MKC_TRY(scheduler, read_choice(document, *node, "scheduler", kSchedulers, scheduler_name));
     options.scheduler = scheduler;
@@ -129,9 +130,10 @@ Result<ModelFile> read_model_file(const std::string& path) {
   if (target) file.options.target = target->string;
   if (const Node* limits = find(root, "limits")) {
     MKC_TRY_STATUS(check_keys(document, *limits, "limits", {"tokens", "requests", "context"}));
-    MKC_TRY_STATUS(read_count(document, *limits, "tokens", file.options.max_tokens));
-    MKC_TRY_STATUS(read_count(document, *limits, "requests", file.options.max_requests));
-    MKC_TRY_STATUS(read_count(document, *limits, "context", file.options.context));
+    MKC_TRY_STATUS(read_setting(document, *limits, "tokens", file.options.max_tokens, file.options.places));
+    MKC_TRY_STATUS(
+        read_setting(document, *limits, "requests", file.options.max_requests, file.options.places));
+    MKC_TRY_STATUS(read_setting(document, *limits, "context", file.options.context, file.options.places));
   }
   if (const Node* kv = find(root, "kv")) MKC_TRY_STATUS(read_kv(document, *kv, file.options));
   if (const Node* schedule = find(root, "schedule"))
@@ -144,6 +146,26 @@ void override_with(std::optional<T>& value, const std::optional<T>& winner) {
   if (winner) value = winner;
 }
 
+// Of a setting that has a place in `options`.
+void override_setting(ModelOptions& options, const char* key, std::optional<int64_t>& value,
+                      const std::optional<int64_t>& winner) {
+  if (winner) options.places.erase(key);
+  override_with(value, winner);
+}
+
+// What a setting may be, and a remark about its greatest value.
+struct Limits {
+  int64_t least, most;
+  std::string remark;
+};
+
+Status check_setting(const ModelOptions& options, const char* key, const char* flag, int64_t value,
+                     const Limits& limits) {
+  if (value >= limits.least && value <= limits.most) return {};
+  return setting_error(options.places, key, flag, value,
+                       fmt::format("{} to {}{}", limits.least, limits.most, limits.remark));
+}
+
 Result<Family> load_family(const Document& config, const ModelOptions& options) {
   if (!options.family) return find_family(config, options.models_dir.value_or(""));
   MKC_TRY(source, read_source(*options.family));
@@ -151,24 +173,24 @@ Result<Family> load_family(const Document& config, const ModelOptions& options) 
   return read_family(std::move(document));
 }
 
-Status resolve_limits(const ModelOptions& options, const std::string& path, CompileRequest& request) {
+Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
   request.max_tokens = options.max_tokens.value_or(kDefaultTokens);
-  if (request.max_tokens < 1 || request.max_tokens > kMaxTokens) {
-    return error_at({path}, fmt::format("limit of tokens per step is {}, expected 1 to {}",
-                                        request.max_tokens, kMaxTokens));
-  }
+  MKC_TRY_STATUS(check_setting(options, "tokens", "--max-tokens", request.max_tokens, {1, kMaxTokens, ""}));
   request.max_requests = options.max_requests.value_or(std::min(kDefaultRequests, request.max_tokens));
-  if (request.max_requests < 1 || request.max_requests > kMaxRequests) {
-    return error_at({path}, fmt::format("limit of requests per step is {}, expected 1 to {}",
-                                        request.max_requests, kMaxRequests));
-  }
+  MKC_TRY_STATUS(
+      check_setting(options, "requests", "--max-requests", request.max_requests, {1, kMaxRequests, ""}));
   MKC_TRY(scope, bind_params(request.family, request.config));
-  MKC_TRY(model_maximum, evaluate_int(request.family.max_context, scope));
-  request.context = options.context.value_or(std::min(model_maximum, kDefaultContext));
-  if (request.context < 1 || request.context > model_maximum) {
-    return error_at({path}, fmt::format("context limit is {}, expected 1 to the model's maximum {}",
-                                        request.context, model_maximum));
+  MKC_TRY(made_for, evaluate_int(request.family.max_context, scope));
+  int64_t model_maximum = made_for;
+  if (request.family.rope) {
+    MKC_TRY(stretched, stretched_context(*request.family.rope, scope));
+    model_maximum = std::max(made_for, stretched);
   }
+  const bool by_model = model_maximum <= kMaxContext;
+  const int64_t most = by_model ? model_maximum : kMaxContext;
+  request.context = options.context.value_or(std::min(most, kDefaultContext));
+  MKC_TRY_STATUS(check_setting(options, "context", "--context", request.context,
+                               {1, most, by_model ? ", the model's maximum" : ""}));
   // A step of one request never holds more tokens than the context, nor any step fewer than a token a
   // request.
   request.max_tokens = std::min(request.max_tokens, request.max_requests * request.context);
@@ -189,6 +211,17 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
+Error setting_error(const SettingPlaces& places, const std::string& key, const std::string& flag,
+                    int64_t found, const std::string& expected) {
+  const auto place = places.find(key);
+  if (place != places.end()) {
+    const Result<Source> source = read_source(place->second.file);  // for the line at fault
+    return error_at(place->second, fmt::format("{} is {}, expected {}", key, found, expected),
+                    source.ok() ? source.value().text : "");
+  }
+  return Error{fmt::format("{}: error: found {}, expected {}", flag, found, expected)};
+}
+
 Result<CompileRequest> read_request(const std::string& path, const ModelOptions& overrides) {
   ModelFile file{path, {}};
   std::error_code code;
@@ -198,14 +231,14 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   }
   ModelOptions& options = file.options;
   override_with(options.target, overrides.target);
-  override_with(options.max_tokens, overrides.max_tokens);
-  override_with(options.max_requests, overrides.max_requests);
-  override_with(options.context, overrides.context);
+  override_setting(options, "tokens", options.max_tokens, overrides.max_tokens);
+  override_setting(options, "requests", options.max_requests, overrides.max_requests);
+  override_setting(options, "context", options.context, overrides.context);
   override_with(options.kv_dtype, overrides.kv_dtype);
   override_with(options.batch_invariant, overrides.batch_invariant);
   override_with(options.wide_from, overrides.wide_from);
-  override_with(options.ring, overrides.ring);
-  override_with(options.workers, overrides.workers);
+  override_setting(options, "ring", options.ring, overrides.ring);
+  override_setting(options, "workers", options.workers, overrides.workers);
   override_with(options.scheduler, overrides.scheduler);
   override_with(options.family, overrides.family);
   override_with(options.models_dir, overrides.models_dir);
@@ -226,7 +259,8 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
   request.placements = options.placements;
   request.splits = options.splits;
-  MKC_TRY_STATUS(resolve_limits(options, path, request));
+  request.places = options.places;
+  MKC_TRY_STATUS(resolve_limits(options, request));
   return request;
 }
 

@@ -1,6 +1,7 @@
 // What to compile: a checkpoint directory or a model.yaml, resolved against its family and its config.json.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -8,6 +9,13 @@
 #include "ir/schedule.h"
 
 namespace mkc {
+
+// Where a model.yaml gives a setting, by its key: "workers".
+using SettingPlaces = std::map<std::string, Loc>;
+
+// A setting that is out of bounds: at its place in the model.yaml, else as the flag that gave it.
+Error setting_error(const SettingPlaces& places, const std::string& key, const std::string& flag,
+                    int64_t found, const std::string& expected);
 
 // What a model.yaml or the command line may set; unset members take the defaults named here.
 struct ModelOptions {
@@ -25,6 +33,7 @@ struct ModelOptions {
   std::vector<SplitRule> splits;          // likewise
   std::optional<std::string> family;      // path of a family file; default: matched by config.json
   std::optional<std::string> models_dir;  // folder of family files that go before the built-in ones
+  SettingPlaces places;                   // of what a model.yaml gives and the command line does not
 };
 
 struct CompileRequest {
@@ -43,6 +52,7 @@ struct CompileRequest {
   Scheduler scheduler = Scheduler::kAuto;
   std::vector<PlacementRule> placements;
   std::vector<SplitRule> splits;
+  SettingPlaces places;  // of what a model.yaml has decided
 };
 
 // `path`: a checkpoint directory, or a model.yaml whose `checkpoint` is relative to it. `overrides` win over

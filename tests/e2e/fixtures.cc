@@ -33,8 +33,10 @@ Fixture read_fixture(const std::string& name) {
 }
 
 // Of bf16 weights, but for those named otherwise; these spell their config as before transformers 5.
-const std::string kModels[] = {"llama",     "qwen2",         "qwen3",     "mistral",           "mixtral",
-                               "qwen3_moe", "qwen3_moe_f32", "llama_f32", "mistral_window_f32"};
+const std::string kModels[] = {"llama",         "qwen2",         "qwen3",
+                               "mistral",       "mixtral",       "qwen3_moe",
+                               "qwen3_moe_f32", "llama_f32",     "mistral_window_f32",
+                               "seed_oss",      "llama_bias_f32"};
 
 TEST_CASE("the float64 reference agrees with transformers") {
   for (const std::string& name : kModels) {

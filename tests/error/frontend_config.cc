@@ -39,8 +39,11 @@ TEST_CASE("missing config keys are named with the place that needs them") {
 TEST_CASE("what changes the computation and is not implemented is refused") {
   CHECK(changed("\"silu\"", "\"gelu\"") ==
         kFile + ":4:3: error: hidden_act is \"gelu\", the llama family supports \"silu\"");
-  CHECK(changed("\"hidden_act\"", "\"attention_bias\": true, \"hidden_act\"") ==
-        kFile + ":4:3: error: attention_bias is true, the llama family supports false");
+  CHECK(changed("\"hidden_act\"", "\"final_logit_softcapping\": 30.0, \"hidden_act\"") ==
+        kFile +
+            ":4:3: error: final_logit_softcapping is 30: the llama family does not read it, and it would "
+            "change the computation");
+  CHECK(changed("\"hidden_act\"", "\"final_logit_softcapping\": null, \"hidden_act\"").empty());
   CHECK(changed("\"hidden_act\"", "\"mlp_bias\": true, \"hidden_act\"") ==
         kFile + ":4:3: error: mlp_bias is true, the llama family supports false");
   CHECK(changed("\"hidden_act\"", "\"quantization_config\": {}, \"hidden_act\"") ==
@@ -54,12 +57,27 @@ TEST_CASE("what changes the computation and is not implemented is refused") {
 }
 
 TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
+  CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"rope_type\": \"longrope\"}, \"hidden_act\"") ==
+        kFile +
+            ":4:20: error: rope_scaling.rope_type is \"longrope\", expected \"default\", \"linear\", "
+            "\"dynamic\", "
+            "\"llama3\" or \"yarn\"");
+  CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"yarn\"}, \"hidden_act\"") ==
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:42:15");
+  CHECK(changed("\"hidden_act\"",
+                "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}, \"hidden_act\"") ==
+        kFile + ":4:51: error: rope_scaling.truncate is 1, expected a bool");
   CHECK(
-      changed("\"hidden_act\"", "\"rope_scaling\": {\"rope_type\": \"yarn\"}, \"hidden_act\"") ==
-      kFile +
-          ":4:20: error: rope_scaling.rope_type is \"yarn\", expected \"default\", \"linear\" or \"llama3\"");
+      changed("\"hidden_act\"",
+              "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2, \"beta_fast\": 3}, \"hidden_act\"") ==
+      kFile + ":4:53: error: unknown key \"beta_fast\" in rope_scaling");
+  CHECK(changed("\"hidden_act\"",
+                "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"rope_parameters\": {\"type\": "
+                "\"default\"}, "
+                "\"hidden_act\"") ==
+        kFile + ":4:3: error: rope_scaling differs from rope_parameters, expected one of them");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:45:11");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:42:15");
   CHECK(
       changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}, \"hidden_act\"") ==
       kFile + ":4:38: error: rope_scaling.factor is 0, expected more than 0");
@@ -71,6 +89,7 @@ TEST_CASE("models of no known family are refused") {
   CHECK(changed("\"LlamaForCausalLM\"", "\"FooForCausalLM\"") ==
         kFile +
             ":2:20: error: architectures names \"FooForCausalLM\", known are LlamaForCausalLM, "
+            "SeedOssForCausalLM, "
             "MistralForCausalLM, MixtralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
             "Qwen3MoeForCausalLM");
   CHECK(changed("\"model_type\": \"llama\"", "\"model_type\": \"granite\"") ==

@@ -53,7 +53,7 @@ TEST_CASE("unknown keys and values out of range in a model file are refused") {
   CHECK(model_error("checkpoint: .\nlimitz: {}\n") ==
         "DIR/model.yaml:2:1: error: unknown key \"limitz\" in the model file, did you mean \"limits\"?");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: 0}\n") ==
-        "DIR/model.yaml:2:18: error: tokens is 0, expected at least 1");
+        "DIR/model.yaml:2:18: error: tokens is 0, expected 1 to 256");
   CHECK(model_error("checkpoint: .\nschedule: {scheduler: fast}\n") ==
         "DIR/model.yaml:2:23: error: scheduler is \"fast\", expected static, dynamic, auto");
   CHECK(
@@ -65,9 +65,9 @@ TEST_CASE("unknown keys and values out of range in a model file are refused") {
   CHECK(model_error("checkpoint: .\nlimits: {tokens: many}\n") ==
         "DIR/model.yaml:2:18: error: tokens is \"many\", expected an int");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: 1000}\n") ==
-        "DIR/model.yaml: error: limit of tokens per step is 1000, expected 1 to 256");
+        "DIR/model.yaml:2:18: error: tokens is 1000, expected 1 to 256");
   CHECK(model_error("checkpoint: .\nlimits: {context: 65}\n") ==
-        "DIR/model.yaml: error: context limit is 65, expected 1 to the model's maximum 64");
+        "DIR/model.yaml:2:19: error: context is 65, expected 1 to 64, the model's maximum");
   CHECK(model_error("checkpoint: .\nkv: {dtype: f8}\n") ==
         "DIR/model.yaml:2:13: error: dtype is \"f8\", expected weights, bf16, f16, f32 or e4m3");
   CHECK(model_error("target: sm_80\n") ==

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import torch
 from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, MixtralConfig, Qwen2Config, Qwen3Config,
-                          Qwen3MoeConfig)
+                          Qwen3MoeConfig, SeedOssConfig)
 
 SIZES = dict(hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, vocab_size=96, max_position_embeddings=128, rms_norm_eps=1e-5,
              bos_token_id=None, eos_token_id=None, pad_token_id=None)
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=64)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
 SMALL = SIZES | dict(hidden_size=40, intermediate_size=56, vocab_size=80)
 MODELS = {
     "llama": LlamaConfig(**SIZES, tie_word_embeddings=True, rope_parameters=LLAMA3),
@@ -28,6 +29,9 @@ MODELS = {
     "mixtral": MixtralConfig(**SMALL, tie_word_embeddings=False, num_local_experts=4, num_experts_per_tok=2),
     "qwen3_moe_f32": Qwen3MoeConfig(**SMALL, head_dim=12, tie_word_embeddings=True, num_experts=5, num_experts_per_tok=2,
                                     moe_intermediate_size=20, norm_topk_prob=True, decoder_sparse_step=2),
+    "seed_oss": SeedOssConfig(**SIZES, head_dim=16, tie_word_embeddings=False, attention_bias=True, attention_out_bias=False,
+                              rope_parameters=YARN),
+    "llama_bias_f32": LlamaConfig(**SMALL, tie_word_embeddings=True, attention_bias=True),
 }
 NEW_TOKENS = 32
 

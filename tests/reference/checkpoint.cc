@@ -189,6 +189,7 @@ Shape shape_of(const json& c) {
   const json rope = c.value("rope_parameters", json::object());
   s.rope_theta = rope.contains("rope_theta") ? rope["rope_theta"] : c["rope_theta"];
   s.llama3_rope = rope.value("rope_type", "default") == "llama3";
+  s.yarn_rope = rope.value("rope_type", "default") == "yarn";
   const std::string type = c.contains("dtype") ? c["dtype"] : c["torch_dtype"];
   s.type = type == "float32" ? Type::kF32 : type == "float16" ? Type::kF16 : Type::kBf16;
   return s;

@@ -45,6 +45,27 @@ void rms_norm(double* x, size_t count, const Vector& w, double eps) {
 }
 
 // Su et al., 2021, with the halves of a head rotated together; Llama 3.1 stretches the slow frequencies.
+constexpr double kYarnFactor = 4, kYarnOriginal = 32;
+
+// Peng et al. 2023, section 3.2, with the ramp between the indices of 32 and of 1 turns, rounded outwards.
+void stretch_by_yarn(const Shape& s, Vector& f) {
+  const auto index_of = [&](double turns) {
+    return s.head_dim * std::log(kYarnOriginal / (turns * 2 * std::numbers::pi)) /
+           (2 * std::log(s.rope_theta));
+  };
+  const double low = std::max(std::floor(index_of(32)), 0.0);
+  const double high = std::min(std::ceil(index_of(1)), s.head_dim - 1.0);
+  for (size_t i = 0; i < f.size(); ++i) {
+    const double kept = 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    f[i] = kept * f[i] + (1 - kept) * f[i] / kYarnFactor;
+  }
+}
+
+// Of cosines and sines, which scales scores by its square.
+double rope_scale(const Shape& s) {
+  return s.yarn_rope ? 0.1 * std::log(kYarnFactor) + 1 : 1;
+}
+
 Vector frequencies(const Shape& s) {
   Vector f(static_cast<size_t>(s.head_dim / 2));
   for (size_t i = 0; i < f.size(); ++i) {
@@ -58,14 +79,15 @@ Vector frequencies(const Shape& s) {
     else if (wavelength > kOriginal / kHigh)
       f[i] = (1 - blend) * f[i] / kFactor + blend * f[i];
   }
+  if (s.yarn_rope) stretch_by_yarn(s, f);
   return f;
 }
 
-void rotate(double* head, int head_dim, const Vector& frequency, double position) {
+void rotate(double* head, int head_dim, const Vector& frequency, double position, double scale) {
   const size_t half = static_cast<size_t>(head_dim / 2);
   for (size_t i = 0; i < half; ++i) {
     const double a = head[i], b = head[i + half];
-    const double c = std::cos(position * frequency[i]), s = std::sin(position * frequency[i]);
+    const double c = scale * std::cos(position * frequency[i]), s = scale * std::sin(position * frequency[i]);
     head[i] = a * c - b * s;
     head[i + half] = b * c + a * s;
   }
@@ -77,7 +99,7 @@ void prepare_heads(const Model& m, Vector& x, const std::string& norm, const Vec
   const auto size = static_cast<size_t>(m.shape.head_dim);
   for (size_t h = 0; h < x.size() / size; ++h) {
     if (m.weights.contains(norm)) rms_norm(&x[h * size], size, m.weights.at(norm), m.shape.eps);
-    rotate(&x[h * size], m.shape.head_dim, frequency, static_cast<double>(position));
+    rotate(&x[h * size], m.shape.head_dim, frequency, static_cast<double>(position), rope_scale(m.shape));
   }
 }
 

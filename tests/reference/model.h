@@ -13,12 +13,13 @@ enum class Type { kF32, kF16, kBf16 };
 const char* type_name(Type t);  // "float32", "float16", "bfloat16", as config.json says it
 
 struct Shape {
-  std::string family = "llama";  // llama, qwen2, qwen3, mistral, qwen3_moe, mixtral
+  std::string family = "llama";  // llama, seed_oss, qwen2, qwen3, mistral, qwen3_moe, mixtral
   int hidden = 64, heads = 4, kv_heads = 2, head_dim = 16, layers = 2, ffn = 96, vocab = 100;
   int context = 128;
   Type type = Type::kF32;
   bool tied = false;
   bool llama3_rope = false;  // the frequencies of Llama 3.1
+  bool yarn_rope = false;    // those of the seed_oss fixture
   int window = 0;            // positions that a token sees, its own included; 0: all
   int window_from = 0;       // of qwen2 and qwen3: the first layer with the window
   bool e4m3_cache = false;   // keys and values are kept as 8-bit floats, with scales in the checkpoint

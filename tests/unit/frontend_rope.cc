@@ -10,11 +10,11 @@ using namespace mkc::test;
 
 namespace {
 
-std::vector<double> frequencies(const std::string& config) {
+RopeTable rope_of(const std::string& config) {
   const auto graph = graph_of(config);
   REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().message));
   REQUIRE(graph.value().ropes.size() == 1);
-  return graph.value().ropes[0].inv_freq;
+  return graph.value().ropes[0];
 }
 
 // The model of the fixtures with the case's head size and rotary keys.
@@ -31,16 +31,19 @@ std::string config_with(const nlohmann::json& head_dim, const nlohmann::json& ke
 TEST_CASE("rotary frequencies agree with transformers in both spellings of the config") {
   std::ifstream file(MKC_SOURCE_DIR "/tests/oracle/rope/vectors.json");
   const auto cases = nlohmann::json::parse(file);
-  REQUIRE(cases.size() == 4);
+  REQUIRE(cases.size() == 11);
   for (const auto& one : cases) {
     CAPTURE(one["name"].get<std::string>());
     const auto& parameters = one["rope_parameters"];
     auto scaling = parameters;
     scaling.erase("rope_theta");
-    const auto newer = frequencies(config_with(one["head_dim"], {{"rope_parameters", parameters}}));
-    const auto older = frequencies(
+    const RopeTable with_newer = rope_of(config_with(one["head_dim"], {{"rope_parameters", parameters}}));
+    const RopeTable with_older = rope_of(
         config_with(one["head_dim"], {{"rope_scaling", scaling}, {"rope_theta", parameters["rope_theta"]}}));
+    const std::vector<double>&newer = with_newer.inv_freq, &older = with_older.inv_freq;
     CHECK(newer == older);
+    CHECK(with_newer.scale == with_older.scale);
+    CHECK(with_newer.scale == doctest::Approx(one["scale"].get<double>()).epsilon(1e-12));
     REQUIRE(newer.size() == one["inv_freq"].size());
     for (size_t i = 0; i < newer.size(); ++i) {
       // The reference is rounded to float32 after a handful of float32 operations.

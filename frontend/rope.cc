@@ -1,0 +1,177 @@
+#include "frontend/rope.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frontend/fields.h"
+#include "frontend/params.h"
+
+namespace mkc {
+namespace {
+
+using Kind = Node::Kind;
+
+// The map of the config that holds the parameters, or an empty one.
+struct Parameters {
+  const RopeDecl& rope;
+  const Scope& scope;
+  Node map;
+
+  const Node* find_value(const std::string& key) const {
+    const Node* node = find(map, key);
+    return node && !node->is(Kind::kNull) ? node : nullptr;
+  }
+  Error wrong(const std::string& key, const Node& node, const std::string& expected) const {
+    return scope.config->error(
+        node.place, fmt::format("{}.{} is {}, expected {}", map.path, key, describe(node), expected));
+  }
+  // More than 0; `fallback` where the config says nothing.
+  Result<double> positive(const std::string& key, std::optional<double> fallback = {}) const {
+    const Node* node = find_value(key);
+    if (!node && fallback) return *fallback;
+    if (!node) return missing_key(scope, fmt::format("{}.{}", map.path, key), rope.parameters->place);
+    if (!node->is_number()) return wrong(key, *node, "a float");
+    if (node->number() > 0 && std::isfinite(node->number())) return node->number();
+    return wrong(key, *node, "more than 0");
+  }
+  Result<bool> boolean(const std::string& key, bool fallback) const {
+    const Node* node = find_value(key);
+    if (!node) return fallback;
+    if (!node->is(Kind::kBool)) return wrong(key, *node, "a bool");
+    return node->boolean;
+  }
+  Result<double> original_context() const {
+    const std::string key = "original_max_position_embeddings";
+    if (find_value(key) || !rope.original_context) return positive(key);
+    MKC_TRY(fallback, evaluate_int(*rope.original_context, scope));
+    return positive(key, static_cast<double>(fallback));
+  }
+};
+
+Result<Parameters> parameters_of(const RopeDecl& rope, const Scope& scope) {
+  Parameters parameters{rope, scope, null_node()};
+  if (rope.parameters) {
+    MKC_TRY(map, evaluate(*rope.parameters, scope));
+    parameters.map = map;
+  }
+  const Node& map = parameters.map;
+  if (map.is(Kind::kMap) || map.is(Kind::kNull)) return parameters;
+  return scope.config->error(map.place, fmt::format("{} is {}, expected a map", map.path, describe(map)));
+}
+
+// Its name, with the keys that it may have.
+Result<std::string> type_of(const Parameters& p) {
+  const std::string key = find(p.map, "rope_type") ? "rope_type" : "type";
+  const Node* node = p.find_value(key);
+  const std::string type = node && node->is(Kind::kString) ? node->string : "default";
+  std::vector<std::string> keys = {"rope_type", "type", "rope_theta", "partial_rotary_factor",
+                                   "original_max_position_embeddings"};
+  const auto add = [&](std::initializer_list<const char*> more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+  };
+  if (type == "linear" || type == "dynamic")
+    add({"factor"});
+  else if (type == "llama3")
+    add({"factor", "low_freq_factor", "high_freq_factor"});
+  else if (type == "yarn")
+    add({"factor", "beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate"});
+  if (node && (!node->is(Kind::kString) || (keys.size() == 5 && type != "default")))
+    return p.wrong(key, *node, "\"default\", \"linear\", \"dynamic\", \"llama3\" or \"yarn\"");
+  if (!p.map.is(Kind::kNull)) MKC_TRY_STATUS(check_keys(*p.scope.config, p.map, p.map.path, keys));
+  return type;
+}
+
+// Long wavelengths are stretched by `factor`, short ones kept, those between blended.
+Status scale_llama3(const Parameters& p, std::vector<double>& frequencies) {
+  MKC_TRY(factor, p.positive("factor"));
+  MKC_TRY(low, p.positive("low_freq_factor"));
+  MKC_TRY(high, p.positive("high_freq_factor"));
+  MKC_TRY(original, p.original_context());
+  if (high <= low)
+    return p.wrong("high_freq_factor", *p.find_value("high_freq_factor"),
+                   fmt::format("more than low_freq_factor {}", low));
+  for (double& frequency : frequencies) {
+    const double turns = original * frequency / (2 * M_PI);  // full rotations within the original context
+    const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    frequency = (1 - kept) * frequency / factor + kept * frequency;
+  }
+  return {};
+}
+
+// Frequencies that turn often within the original context are kept, slow ones divided by `factor`, those
+// between blended by their index. Returns the scale of cosines and sines.
+Result<double> scale_yarn(const Parameters& p, double theta, std::vector<double>& frequencies) {
+  MKC_TRY(factor, p.positive("factor"));
+  MKC_TRY(original, p.original_context());
+  MKC_TRY(fast, p.positive("beta_fast", 32.0));
+  MKC_TRY(slow, p.positive("beta_slow", 1.0));
+  MKC_TRY(truncate, p.boolean("truncate", true));
+  const auto dim = 2 * static_cast<double>(frequencies.size());
+  const auto index_of = [&](double turns) {
+    return dim * std::log(original / (turns * 2 * M_PI)) / (2 * std::log(theta));
+  };
+  double low = index_of(fast), high = index_of(slow);
+  if (truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0), high = std::min(high, dim - 1);
+  if (low == high) high += 0.001;
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    const double stretched = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    frequencies[i] *= stretched / factor + (1 - stretched);
+  }
+  const auto attention = [&](double mscale) { return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1; };
+  double derived = attention(1);
+  if (p.find_value("mscale") && p.find_value("mscale_all_dim")) {
+    MKC_TRY(mscale, p.positive("mscale"));
+    MKC_TRY(all_dim, p.positive("mscale_all_dim"));
+    derived = attention(mscale) / attention(all_dim);
+  }
+  return p.positive("attention_factor", derived);
+}
+
+Result<double> theta_of(const RopeDecl& rope, const Scope& scope) {
+  MKC_TRY(value, bind_param({"theta", Kind::kFloat, rope.theta, {}, {}, rope.theta.place}, scope));
+  if (value.number() > 0 && std::isfinite(value.number())) return value.number();
+  return value_error(scope, value, rope.theta.place, "theta",
+                     fmt::format("is {}, expected more than 0", describe(value)));
+}
+
+}  // namespace
+
+Result<RopeValues> rope_values(const RopeDecl& rope, const Scope& scope) {
+  MKC_TRY(dim, evaluate_int(rope.dim, scope));
+  if (dim < 2 || dim % 2 != 0) {
+    MKC_TRY(value, evaluate(rope.dim, scope));
+    return value_error(scope, value, rope.place, "rope dim",
+                       fmt::format("is {}, expected a positive even number", dim));
+  }
+  MKC_TRY(theta, theta_of(rope, scope));
+  RopeValues values;
+  for (int64_t i = 0; i < dim / 2; ++i)
+    values.inv_freq.push_back(std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim)));
+  MKC_TRY(parameters, parameters_of(rope, scope));
+  MKC_TRY(type, type_of(parameters));
+  if (type == "linear") {
+    MKC_TRY(factor, parameters.positive("factor"));
+    for (double& frequency : values.inv_freq) frequency /= factor;
+  } else if (type == "llama3") {
+    MKC_TRY_STATUS(scale_llama3(parameters, values.inv_freq));
+  } else if (type == "yarn") {
+    MKC_TRY(scale, scale_yarn(parameters, theta, values.inv_freq));
+    values.scale = scale;
+  }
+  return values;
+}
+
+Result<int64_t> stretched_context(const RopeDecl& rope, const Scope& scope) {
+  MKC_TRY(parameters, parameters_of(rope, scope));
+  MKC_TRY(type, type_of(parameters));
+  if (type != "yarn") return int64_t{0};
+  MKC_TRY(factor, parameters.positive("factor"));
+  MKC_TRY(original, parameters.original_context());
+  constexpr double kMost = 1e15;
+  return static_cast<int64_t>(std::min(factor * original, kMost));
+}
+
+}  // namespace mkc
