@@ -122,6 +122,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
     read.fail(fmt::format("ring_stages must be {} or more, not {}", kLeastRing, m.ring_stages));
   m.bulk_copy = read.flag("bulk_copy");
   m.warpgroups = read.flag("warpgroups");
+  m.memory_bytes = read.count("memory_bytes", uint64_t{1} << 50);
   m.l2_bytes = read.count("l2_bytes", uint64_t{1} << 40);
   m.l2_bytes_per_ns = read.positive("l2_bytes_per_ns");
   m.stream_bytes_per_ns = read.positive("stream_bytes_per_ns");
@@ -160,6 +161,11 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
 }
 
 }  // namespace
+
+uint32_t max_workers(const Machine& m) {
+  constexpr uint32_t kMaxEmulated = 1024;
+  return m.target == "emulator" ? std::max(m.workers, kMaxEmulated) : m.workers;
+}
 
 double hop_ns(const Machine& m) {
   return m.reduce_ns + m.notify_ns + m.barrier_ns + m.fetch_ns;

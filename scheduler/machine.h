@@ -28,6 +28,7 @@ struct Machine {
   uint32_t ring_stages = 0;   // of mkrt::kStageBytes each
   bool bulk_copy = false;     // cp.async.bulk exists; otherwise the loader uses cp.async
   bool warpgroups = false;    // wgmma exists
+  uint64_t memory_bytes = 0;  // that a device has for weights, caches and all else
   uint64_t l2_bytes = 0;
   double l2_bytes_per_ns = 0;          // all workers together
   double stream_bytes_per_ns = 0;      // measured read ceiling of all workers together
@@ -56,6 +57,9 @@ struct Machine {
   double attend_bytes_per_ns =
       0;  // keys and values that one worker goes through, for one block of query rows
 };
+
+// Workers that it runs at once: the emulator as many as a test may ask for, a GPU one for each SM.
+uint32_t max_workers(const Machine& machine);
 
 double hop_ns(const Machine& machine);
 
