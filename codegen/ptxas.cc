@@ -10,6 +10,7 @@
 
 #include "codegen/assembler.h"
 #include "runtime/file.h"
+#include "runtime/temporaries.h"
 
 extern char** environ;
 
@@ -18,10 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory that is removed with its files.
+// A directory that is removed with its files, also where a signal ends the process.
 class Scratch {
  public:
-  Scratch() : path(make()) {}
+  Scratch()
+      : path(make()),
+        folder_(path),
+        ptx_(path + "/kernel.ptx"),
+        cubin_(path + "/kernel.cubin"),
+        log_(path + "/log") {}
   ~Scratch() {
     std::error_code ignored;
     if (!path.empty()) fs::remove_all(path, ignored);
@@ -32,6 +38,7 @@ class Scratch {
   const std::string path;  // empty: it could not be made
 
  private:
+  const mkrt::Temporary folder_, ptx_, cubin_, log_;
   static std::string make() {
     std::error_code failed;
     std::string name = (fs::temp_directory_path(failed) / "mkc-XXXXXX").string();

@@ -35,6 +35,10 @@ class CudaDevice final : public Device {
   }
 
   std::string name() const override { return name_; }
+  uint64_t memory_bytes() const override {
+    size_t bytes = 0;
+    return driver_.device_memory(&bytes, device_) == 0 ? bytes : 0;
+  }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
     use();

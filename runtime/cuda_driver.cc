@@ -24,6 +24,7 @@ Result<const Driver*> load_driver() {
     find(driver.device_count, "cuDeviceGetCount");
     find(driver.device_name, "cuDeviceGetName");
     find(driver.device_attribute, "cuDeviceGetAttribute");
+    find(driver.device_memory, "cuDeviceTotalMem_v2");
     find(driver.context_retain, "cuDevicePrimaryCtxRetain");
     find(driver.context_release, "cuDevicePrimaryCtxRelease_v2");
     find(driver.context_set, "cuCtxSetCurrent");

@@ -41,6 +41,7 @@ struct Driver {
   CUresult (*device_count)(int*);
   CUresult (*device_name)(char* name, int bytes, CUdevice);
   CUresult (*device_attribute)(int* value, int attribute, CUdevice);
+  CUresult (*device_memory)(size_t* bytes, CUdevice);
   CUresult (*context_retain)(Handle* context, CUdevice);
   CUresult (*context_release)(CUdevice);
   CUresult (*context_set)(Handle context);

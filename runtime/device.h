@@ -17,6 +17,7 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string name() const = 0;
+  virtual uint64_t memory_bytes() const { return 0; }  // in all; 0: not known
 
   virtual Result<uint64_t> allocate(uint64_t bytes) = 0;  // aligned to 256 bytes, not cleared
   virtual void release(uint64_t address) = 0;

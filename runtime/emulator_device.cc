@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -44,6 +45,10 @@ class EmulatorDevice final : public Device {
   }
 
   std::string name() const override { return "emulator"; }
+  uint64_t memory_bytes() const override {  // this machine's
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
+  }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
     const size_t size = std::max<uint64_t>(1, bytes);

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/temporaries.h"
+
 namespace mkrt {
 namespace {
 
@@ -76,6 +78,7 @@ Status write_file(const std::string& path, std::span<const std::byte> bytes) {
   if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return write_in_place(path, bytes);
   std::string temporary = path + ".XXXXXX";
   Descriptor file(mkstemp(temporary.data()));
+  const Temporary noted(temporary);
   if (file.number < 0) return system_error(path, "cannot create", errno);
   const mode_t mask = umask(0);
   umask(mask);

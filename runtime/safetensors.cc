@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/file_kind.h"
 #include "runtime/json_text.h"
 
 namespace mkrt {
@@ -89,6 +90,7 @@ Result<std::vector<StoredTensor>> read_header(const MappedFile& file) {
   const auto fail = [&](const std::string& message) {
     return Error{fmt::format("{}: error: {}", file.path, message)};
   };
+  if (const std::string kind = foreign_format(file.bytes); !kind.empty()) return fail("is " + kind);
   uint64_t header_bytes = 0;
   if (file.bytes.size() < sizeof(header_bytes))
     return fail(fmt::format("has {} bytes, expected at least 8: not a safetensors file", file.bytes.size()));
@@ -196,6 +198,9 @@ Result<Checkpoint> open_checkpoint(const std::string& directory) {
   Checkpoint checkpoint{directory, {}, {}};
   const std::string single = directory + "/model.safetensors", sharded = single + ".index.json";
   std::error_code ignored;
+  const bool is_there = std::filesystem::exists(single, ignored) || std::filesystem::exists(sharded, ignored);
+  if (const std::string other = foreign_weights(directory); !is_there && !other.empty())
+    return Error{fmt::format("{}: error: has no model.safetensors, but {}", directory, other)};
   if (std::filesystem::exists(single, ignored) || !std::filesystem::exists(sharded, ignored)) {
     if (Status added = add_file(checkpoint, single); !added.ok()) return added.error();
     if (Status sorted = sort_by_name(checkpoint.tensors); !sorted.ok()) return sorted.error();

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/file_kind.h"
 #include "runtime/json_node.h"
 #include "runtime/text/utf8.h"
 
@@ -95,6 +96,8 @@ Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bo
 Result<Tokenizer> load_tokenizer(const std::string& path) {
   const Result<std::string> text = read_file(path);
   if (!text.ok()) return text.error();
+  if (const std::string kind = foreign_format(std::as_bytes(std::span(text.value()))); !kind.empty())
+    return Error{fmt::format("{}: error: is {}", path, kind)};
   const Result<nlohmann::json> document = parse_json(path, text.value());
   if (!document.ok()) return document.error();
   Status status;
