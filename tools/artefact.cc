@@ -32,20 +32,6 @@ class Timer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// The ids of a key of config.json: null, one id, or a list.
-Result<std::vector<int32_t>> token_ids(const Document& config, std::string_view key) {
-  std::vector<int32_t> ids;
-  const Node* node = find(config.root, key);
-  if (!node || node->is(Node::Kind::kNull)) return ids;
-  const std::vector<Node> items = node->is(Node::Kind::kList) ? node->items : std::vector<Node>{*node};
-  for (const Node& item : items) {
-    if (!item.is(Node::Kind::kInt) || item.integer < 0 || item.integer > INT32_MAX)
-      return config.error(node->place, fmt::format("{} has {}, expected token ids", key, describe(item)));
-    ids.push_back(static_cast<int32_t>(item.integer));
-  }
-  return ids;
-}
-
 // A name for all that the cubin of an opened model and its summary depend on.
 std::string key_of(const Compilation& c, const Assembler& assembler) {
   const std::string program = build_ids();
@@ -53,6 +39,7 @@ std::string key_of(const Compilation& c, const Assembler& assembler) {
   std::string text = fmt::format("{}{}\n{}", program, assembler.name(), resolved_yaml(c.request));
   text += fmt::format("{}\n{}\n{}\n", c.request.config.source.text, c.request.family.document.source.text,
                       c.machine.json);
+  text += fmt::format("ends {} begins {}\n", fmt::join(c.generation.end_ids, ","), c.generation.begin_id);
   text += fmt::format("{} {} {}\n", mode_name(c.mode), c.keep_activations, c.balance_grids);
   if (c.search) text += fmt::format("search {} {}\n", c.search->seconds, c.search->trials);
   if (c.checkpoint)
@@ -67,11 +54,11 @@ const char* version() {
   return MKC_VERSION;
 }
 
-Result<ModelIdentity> identify(const Compilation& c) {
-  const Result<std::vector<int32_t>> eos = token_ids(c.request.config, "eos_token_id");
-  if (!eos.ok()) return eos.error();
-  const Result<std::vector<int32_t>> bos = token_ids(c.request.config, "bos_token_id");
-  if (!bos.ok()) return bos.error();
+std::string version_text() {
+  return *commit() ? fmt::format("mkc {} ({})", version(), commit()) : fmt::format("mkc {}", version());
+}
+
+ModelIdentity identify(const Compilation& c) {
   ModelIdentity identity;
   identity.mkc_version = version();
   identity.family = c.request.family.name;
@@ -79,17 +66,15 @@ Result<ModelIdentity> identify(const Compilation& c) {
   identity.schedule_hash = mkrt::hash_hex(print(c.schedule()));
   identity.target = c.request.target;
   identity.mode = c.mode;
-  identity.eos_ids = eos.value();
-  identity.bos_id = bos.value().empty() ? -1 : bos.value()[0];
+  identity.eos_ids = c.generation.end_ids;
+  identity.bos_id = c.generation.begin_id;
   return identity;
 }
 
 Result<HostArtefact> build_for_emulator(Compilation& c, const HostOptions& options) {
-  const Result<ModelIdentity> identity = identify(c);
-  if (!identity.ok()) return identity.error();
   const Timer timer(c, "host code");
   HostArtefact host;
-  host.artefact.manifest = describe(c.schedule(), identity.value());
+  host.artefact.manifest = describe(c.schedule(), identify(c));
   host.artefact.plan = make_plan(c.schedule(), find_kinds(c.schedule()));
   HostOptions of_mode = options;
   of_mode.mode = c.mode;
@@ -100,11 +85,9 @@ Result<HostArtefact> build_for_emulator(Compilation& c, const HostOptions& optio
 Result<GpuBuild> build_ptx(Compilation& c) {
   const Result<Target> target = find_target(c.request.target);
   if (!target.ok()) return target.error();
-  const Result<ModelIdentity> identity = identify(c);
-  if (!identity.ok()) return identity.error();
   const Timer timer(c, "ptx");
   GpuBuild build;
-  build.manifest = describe(c.schedule(), identity.value());
+  build.manifest = describe(c.schedule(), identify(c));
   build.ptx = make_ptx(c.schedule(), build.manifest, target.value());
   return build;
 }

@@ -11,10 +11,11 @@
 namespace mkc {
 
 const char* version();
+const char* commit();        // of the sources, with -dirty where they were changed since; "": not known
+std::string version_text();  // "mkc 0.1.0 (4c9436c1d2e3)"
 
 // What the manifest says of the model. `schedule_hash`: of the schedule's text.
-// Errors: ids of end or begin in config.json that are no token ids.
-Result<ModelIdentity> identify(const Compilation& compilation);
+ModelIdentity identify(const Compilation& compilation);
 
 // The emulator's artefact, and the code that is its kernel.
 struct HostArtefact {
@@ -29,7 +30,7 @@ struct GpuBuild {
   mkrt::Manifest manifest;
   std::string ptx;
 };
-// PTX of a placed schedule. Errors: an unknown target, and those of identify.
+// PTX of a placed schedule. Error: an unknown target.
 Result<GpuBuild> build_ptx(Compilation& compilation);
 
 struct BuiltCubin {

@@ -10,6 +10,7 @@
 #include "runtime/file.h"
 #include "runtime/json_text.h"
 #include "tools/logprobs.h"
+#include "tools/token_text.h"
 
 namespace mkc {
 namespace {
@@ -88,19 +89,13 @@ Result<mkrt::Request> request_of(const BatchLine& line, const BatchOptions& opti
   return request;
 }
 
-std::string answer(const mkrt::Outcome& outcome, const BatchOptions& options, const std::string& name) {
+std::string answer(const mkrt::Outcome& outcome, const BatchOptions& options) {
   nlohmann::json object{{"new_ids", outcome.new_ids},
                         {"text", nullptr},
                         {"finish_reason", mkrt::finish_reason_name(outcome.reason)}};
   if (outcome.reason == mkrt::FinishReason::kError) object["error"] = outcome.error;
   if (!outcome.draws.empty()) object["logprobs"] = logprobs_json(outcome.draws);
-  if (options.tokenizer) {
-    const Result<std::string> text = mkrt::decode(*options.tokenizer, outcome.new_ids, true);
-    if (text.ok())
-      object["text"] = text.value();
-    else
-      object["error"] = fmt::format("{}: error: text: {}", name, text.error().message);
-  }
+  if (options.tokenizer) object["text"] = text_of(*options.tokenizer, outcome.new_ids);
   // A message may quote bytes of a line that are no text.
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -141,13 +136,12 @@ BatchAnswers answer_batch(const std::vector<Result<BatchLine>>& lines, mkrt::Eng
     if (request.ok())
       line_of[engine.submit(std::move(request.value()))] = i;
     else
-      answers.objects[i] =
-          answer({.new_ids = {}, .draws = {}, .error = request.error().message}, options, "");
+      answers.objects[i] = answer({.new_ids = {}, .draws = {}, .error = request.error().message}, options);
   }
   while (!engine.idle() && answers.fault.ok()) answers.fault = engine.step();
   for (const mkrt::Outcome& outcome : engine.take_outcomes()) {
     const size_t i = line_of.at(outcome.id);
-    answers.objects[i] = answer(outcome, options, lines[i].value().request.name);
+    answers.objects[i] = answer(outcome, options);
   }
   return answers;
 }

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "ir/verify.h"
 #include "runtime/file.h"
 #include "scheduler/prove.h"
 #include "tools/commands.h"
+#include "tools/output.h"
 
 namespace mkc {
 namespace {
@@ -15,7 +18,7 @@ const char* level_of(const Module& module) {
   return kLevels[module.index()];
 }
 
-Status check(const std::string& path) {
+Status check(const std::string& path, bool json) {
   const mkrt::Result<std::string> text = mkrt::read_text(path, kMaxBytes);
   if (!text.ok()) return text.error();
   Places places;
@@ -27,12 +30,20 @@ Status check(const std::string& path) {
   if (!errors.empty()) return Error{all};
   const Schedule* schedule = std::get_if<Schedule>(&module.value());
   if (!schedule) {
-    fmt::print("{}: valid {}\n", path, level_of(module.value()));
+    if (json)
+      print_out("{}\n", nlohmann::ordered_json{{"file", path}, {"level", level_of(module.value())}}.dump(1));
+    else
+      print_out("{}: valid {}\n", path, level_of(module.value()));
     return {};
   }
   const Result<ProofReport> proof = prove(*schedule);
   if (!proof.ok()) return Error{fmt::format("{}: {}", path, proof.error().message)};
-  fmt::print("{}: valid schedule; {}\n", path, to_string(proof.value(), *schedule));
+  const std::string proved = to_string(proof.value(), *schedule);
+  if (json)
+    print_out("{}\n",
+              nlohmann::ordered_json{{"file", path}, {"level", "schedule"}, {"proof", proved}}.dump(1));
+  else
+    print_folded(2, "{}: valid schedule; {}\n", path, proved);
   return {};
 }
 
@@ -40,9 +51,14 @@ Status check(const std::string& path) {
 
 void add_check(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("check", "verify a .mkir file, and prove it where it is a schedule");
-  auto path = std::make_shared<std::string>();
-  command->add_option("FILE", *path, "a .mkir file of any level")->required();
-  command->callback([path, &action] { action = [path] { return check(*path); }; });
+  struct Arguments {
+    std::string path;
+    bool json = false;
+  };
+  auto a = std::make_shared<Arguments>();
+  command->add_option("FILE", a->path, "a .mkir file of any level")->required();
+  command->add_flag("--json", a->json, "print JSON");
+  command->callback([a, &action] { action = [a] { return check(a->path, a->json); }; });
 }
 
 }  // namespace mkc

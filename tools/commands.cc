@@ -1,30 +1,21 @@
 #include "tools/commands.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
+#include <sstream>
 
-#include "runtime/file.h"
+#include "runtime/temporaries.h"
 #include "tools/artefact.h"
+#include "tools/flags.h"
+#include "tools/output.h"
 
 namespace mkc {
 namespace {
 
-// An error that does not name a file says which program it is from.
-void print_error(const std::string& message) {
-  const bool placed = message.find("error: ") != std::string::npos;
-  fmt::print(stderr, "{}{}\n", placed ? "" : "mkc: error: ", message);
-}
-
-// The exit code of a command that succeeded, if what it printed arrived.
-int finish_output(int code) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  print_error("cannot write to standard output");
-  return 1;
-}
+constexpr double kMaxSeconds = 86400;
+constexpr uint32_t kMaxTrials = 1'000'000'000;
 
 // -O3 and --trials.
 void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) {
@@ -34,20 +25,35 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
         search = SearchBudget{};
         if (text == "3") return;
         if (!text.starts_with("3=") || !CLI::detail::lexical_cast(text.substr(2), search->seconds) ||
-            !(search->seconds > 0))
-          throw CLI::ValidationError("-O", "found " + text + ", expected 3 or 3=SECONDS");
+            !(search->seconds > 0 && search->seconds <= kMaxSeconds))
+          throw CLI::ValidationError(
+              "-O", fmt::format("found {}, expected 3 or 3=SECONDS, at most {}", text, kMaxSeconds));
       },
       "3 or 3=SECONDS: search for placements, products to split, wide_from and ring that simulated steps are "
-      "shorter "
-      "with, 10 seconds at most");
+      "shorter with, 10 seconds at most");
   command
-      .add_option_function<uint32_t>(
+      .add_option_function<std::string>(
           "--trials",
-          [&search](uint32_t trials) {
+          [&search](const std::string& text) {
+            const auto trials = parse_flag<uint32_t>("--trials", text, 1, kMaxTrials);
             if (search) search->trials = trials;
           },
           "end the search of -O3 after as many")
       ->needs(level);
+}
+
+// Ends as the signal would have, without what was there for a while.
+void end_by_signal(int signal) {
+  mkrt::remove_temporaries();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+// A signal that the caller has switched off stays off.
+void handle_signals() {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write()
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(signal, end_by_signal) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
 }  // namespace
@@ -57,14 +63,18 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
   command
       .add_option("MODEL", request.model, "checkpoint directory (config.json, *.safetensors) or model.yaml")
       ->required();
-  command.add_option("--workers", o.workers, "workers (CTAs) of the kernel; default: the machine's");
-  command.add_option("--max-tokens", o.max_tokens, "tokens of one step at most; default 64");
-  command.add_option("--max-requests", o.max_requests, "requests of one step at most; default 16");
+  // Their bounds depend on model and machine.
+  const auto add = [&](const char* flag, std::optional<int64_t>& to, const char* help) {
+    add_integer<int64_t>(command, flag, to, INT64_MIN, INT64_MAX, help);
+  };
+  add("--workers", o.workers, "workers (CTAs) of the kernel; default: the machine's");
+  add("--max-tokens", o.max_tokens, "tokens of one step at most; default 64");
+  add("--max-requests", o.max_requests, "requests of one step at most; default 16");
   // Not bound to the optional: CLI11 would set it to false where neither flag is given.
   command.add_flag_function(
       "--batch-invariant,!--no-batch-invariant", [&o](int64_t count) { o.batch_invariant = count > 0; },
       "a token's bits never depend on how many others are in its step");
-  command.add_option("--context", o.context, "positions of the cache; default min(the model's, 4096)");
+  add("--context", o.context, "positions of the cache; default min(the model's, 4096)");
   command.add_option_function<std::string>(
       "--kv-dtype",
       [&o](const std::string& name) {
@@ -101,20 +111,13 @@ CLI::Option* add_mode_option(CLI::App& command, Mode& mode) {
       "megakernel (default): one kernel a step; kernels: one for each grid, in a CUDA graph");
 }
 
-Status put_out(const std::string& path, std::span<const std::byte> bytes, bool text) {
-  if (path != "-") return mkrt::write_file(path, bytes);
-  if (!text && isatty(STDOUT_FILENO))
-    return Error{"mkc: error: standard output is a terminal; use -o FILE for binary output"};
-  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() || std::fflush(stdout) != 0)
-    return Error{"mkc: error: cannot write to standard output"};
-  return {};
-}
-
 int run_command(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write()
+  handle_signals();
+  reserve_standard_streams();
   CLI::App app("mkc compiles a language model's step into one persistent GPU kernel.", "mkc");
-  app.set_version_flag("--version", fmt::format("mkc {}", version()));
+  app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());
   Action action;
   add_compile(app, action);
   add_run(app, action);
@@ -125,13 +128,16 @@ int run_command(int argc, char** argv) {
   add_simulate(app, action);
   add_trace(app, action);
   try {
+    check_names(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
-    return finish_output(app.exit(e));
+    std::ostringstream text;
+    const int code = app.exit(e, text, text);
+    put_stdout(text.str());
+    return finish_output(code);
   } catch (const CLI::ParseError& e) {
-    fmt::print(stderr,
-               "mkc: error: {}\nRun mkc --help for the commands and mkc COMMAND --help for options.\n",
-               e.what());
+    print_err("mkc: error: {}\nRun mkc --help for the commands and mkc COMMAND --help for options.\n",
+              e.what());
     return 1;
   }
   const Status status = action();

@@ -27,10 +27,6 @@ void add_model_options(CLI::App& command, ModelRequest& request);
 // Of the commands that make code.
 CLI::Option* add_mode_option(CLI::App& command, Mode& mode);
 
-// Writes to a file, or to standard output for "-". Errors: those of mkrt::write_file; standard output that is
-// closed, or a terminal where the bytes are not text.
-Status put_out(const std::string& path, std::span<const std::byte> bytes, bool text);
-
 // The whole command line. Returns the exit code: 0, 1 for errors, which are printed; bugs end the process
 // with 70.
 int run_command(int argc, char** argv);

@@ -10,6 +10,9 @@
 #include "ir/print.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
+#include "tools/model_path.h"
+#include "tools/output.h"
+#include "tools/room.h"
 #include "tools/summary.h"
 
 namespace mkc {
@@ -41,17 +44,18 @@ Status put_text(const std::string& output, const std::string& text) {
 std::string model_name(const std::string& model) {
   std::filesystem::path path = std::filesystem::path(model).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  const std::string name = std::filesystem::absolute(path).lexically_normal().stem().string();
+  path = std::filesystem::absolute(path).lexically_normal();
+  const std::string name = (path.extension() == ".yaml" ? path.stem() : path.filename()).string();
   return name.empty() ? "model" : name;
 }
 
 void print_times(const Compilation& c) {
   double total = 0;
   for (const PassTime& t : c.times) {
-    fmt::print(stderr, "{:>10.1f} ms  {}{}\n", t.ms, t.pass, t.beside ? ", beside those above" : "");
+    print_err("{:>10.1f} ms  {}{}\n", t.ms, t.pass, t.beside ? ", beside those above" : "");
     if (!t.beside) total += t.ms;
   }
-  fmt::print(stderr, "{:>10.1f} ms  in all\n", total);
+  print_err("{:>10.1f} ms  in all\n", total);
 }
 
 // Of what was written to `output`. `summary`: tools/summary.h.
@@ -64,7 +68,11 @@ Status report(const CompileArguments& a, const Compilation& c, nlohmann::json su
     for (const PassTime& t : c.times) summary["ms"][t.pass] = t.ms;
     return put_text(output == "-" ? "" : "-", summary.dump(2) + "\n");
   }
-  if (output != "-") fmt::print(stderr, "{}", to_string(summary, output, cached));
+  if (const std::string fault =
+          why_no_room(summary["weight_bytes"].get<uint64_t>(), c.machine.memory_bytes, c.machine.name);
+      !fault.empty())
+    print_err("warning: {}\n", fault);
+  if (output != "-") put_stderr(folded(to_string(summary, output, cached)));
   return {};
 }
 
@@ -113,7 +121,7 @@ Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver&
   if (!assembler.ok()) {
     // Asked for nothing in particular, PTX is better than nothing: a driver can compile it.
     if (!a.emit.empty() || !a.assembler.empty() || a.output == "-") return assembler.error();
-    fmt::print(stderr, "{}\nno cubin was made\n", assembler.error().message);
+    print_err("{}\nno cubin was made\n", assembler.error().message);
     return emit_code(a, c, observer, std::filesystem::path(output).replace_extension(".ptx").string());
   }
   // A kept cubin has no passes to print after.
@@ -133,6 +141,7 @@ std::string last_pass(const std::string& emit, bool searches) {
 }
 
 Status compile(const CompileArguments& a) {
+  if (Status status = check_output(a.output, a.request); !status.ok()) return status;
   for (const std::string& name : a.print_after)
     if (name != "all" &&
         std::none_of(passes().begin(), passes().end(), [&](const Pass& p) { return p.name == name; }))
@@ -147,7 +156,7 @@ Status compile(const CompileArguments& a) {
   const auto observe = [&](const Pass& pass, const Compilation& now) {
     for (const std::string& name : a.print_after)
       if (name == pass.name || name == "all") {
-        fmt::print(stderr, "// after {}: {}\n{}", pass.name, pass.does, text_of(now.module));
+        print_err("// after {}: {}\n{}", pass.name, pass.does, text_of(now.module));
         break;
       }
   };

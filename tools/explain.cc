@@ -4,6 +4,7 @@
 
 #include "scheduler/cost.h"
 #include "tools/hops.h"
+#include "tools/output.h"
 
 namespace mkc {
 namespace {
@@ -76,40 +77,40 @@ std::vector<GridRow> kind_rows(const std::vector<GridRow>& grids, const Kinds& k
 }
 
 void print_grids(const std::vector<GridRow>& rows) {
-  fmt::print("{:<16} {:>6} {:<9} {:>8} {:>14}  {}\n", "grid", "alike", "placement", "tasks", "bytes",
-             "reason");
+  print_out("{:<16} {:>6} {:<9} {:>8} {:>14}  {}\n", "grid", "alike", "placement", "tasks", "bytes",
+            "reason");
   GridRow all;
   all.grids = 0;
   for (const GridRow& row : rows) {
-    fmt::print("{:<16} {:>6} {:<9} {:>8} {:>14}  {}\n", row.name, row.grids,
-               placement_name(row.placement->kind), row.tasks, row.bytes, row.placement->reason);
+    print_folded(59, "{:<16} {:>6} {:<9} {:>8} {:>14}  {}\n", row.name, row.grids,
+                 placement_name(row.placement->kind), row.tasks, row.bytes, row.placement->reason);
     for (const EventRow& e : row.in)
-      fmt::print("  waits for {}: {} cell{} of {}; {}\n", e.name, e.cells, e.cells == 1 ? "" : "s", e.expects,
-                 e.reason);
+      print_folded(6, "  waits for {}: {} cell{} of {}; {}\n", e.name, e.cells, e.cells == 1 ? "" : "s",
+                   e.expects, e.reason);
     for (const EventRow& e : row.out)
-      fmt::print("  notifies {}: {} cell{} of {}\n", e.name, e.cells, e.cells == 1 ? "" : "s", e.expects);
+      print_out("  notifies {}: {} cell{} of {}\n", e.name, e.cells, e.cells == 1 ? "" : "s", e.expects);
     all.grids += row.grids;
     all.tasks += row.tasks;
     all.bytes += row.bytes;
   }
-  fmt::print("{:<16} {:>6} {:<9} {:>8} {:>14}\n", "all", all.grids, "", all.tasks, all.bytes);
+  print_out("{:<16} {:>6} {:<9} {:>8} {:>14}\n", "all", all.grids, "", all.tasks, all.bytes);
 }
 
 void print_hops(const SimulatedStep& step, const std::vector<HopRow>& hops) {
   const TaskProgram& program = step.compilation.schedule().program;
-  fmt::print("critical hops, last product to first, in ns each (simulated: not run on a GPU)\n");
-  fmt::print("{:<16} {:<16} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "from", "to", "hops", "finish", "signal",
-             "start", "hop");
+  print_out("critical hops, last product to first, in ns each (simulated: not run on a GPU)\n");
+  print_out("{:<16} {:<16} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "from", "to", "hops", "finish", "signal",
+            "start", "hop");
   HopRow all;
   for (const HopRow& hop : hops) {
-    fmt::print("{:<16} {:<16} {:>6} {:>8.0f} {:>8.0f} {:>8.0f} {:>8.0f}\n", program.grids[hop.from].name,
-               program.grids[hop.to].name, hop.count, hop.finish_ns / hop.count, hop.signal_ns / hop.count,
-               hop.start_ns / hop.count, hop.ns() / hop.count);
+    print_out("{:<16} {:<16} {:>6} {:>8.0f} {:>8.0f} {:>8.0f} {:>8.0f}\n", program.grids[hop.from].name,
+              program.grids[hop.to].name, hop.count, hop.finish_ns / hop.count, hop.signal_ns / hop.count,
+              hop.start_ns / hop.count, hop.ns() / hop.count);
     all.count += hop.count;
     all.finish_ns += hop.ns();
   }
-  fmt::print("{} hops take {:.1f} us of a step of {:.1f} us\n", all.count, all.finish_ns / 1e3,
-             step.simulation.ns / 1e3);
+  print_out("{} hops take {:.1f} us of a step of {:.1f} us\n", all.count, all.finish_ns / 1e3,
+            step.simulation.ns / 1e3);
 }
 
 ordered_json events_json(const std::vector<EventRow>& rows) {
@@ -157,21 +158,21 @@ Status run(const Options& options) {
   const std::vector<HopRow> hops = critical_hops(step, kinds);
   const std::vector<GridRow> grids = grid_rows(step);
   if (options.json) {
-    fmt::print("{}\n", to_json(step, grids, hops).dump(1));
+    print_out("{}\n", to_json(step, grids, hops).dump(1));
     return {};
   }
-  fmt::print("{} on {}, {} workers, {}\n", step.compilation.request.checkpoint, step.compilation.machine.name,
-             schedule.workers, symbols_text(step));
+  print_folded(2, "{} on {}, {} workers, {}\n", step.compilation.request.checkpoint,
+               step.compilation.machine.name, schedule.workers, symbols_text(step));
   if (options.hops) {
     print_hops(step, hops);
     return {};
   }
-  if (step.compilation.search) fmt::print("{}\n", search_text(step.compilation));
+  if (step.compilation.search) print_folded(2, "{}\n", search_text(step.compilation));
   print_grids(kind_rows(grids, kinds));
-  fmt::print("{} events, {} counters; weights {} bytes, workspace {}, {} a position of a request\n{}\n",
-             schedule.program.events.size(), schedule.event_cells, schedule.weight_bytes,
-             schedule.workspace_bytes, position_bytes(schedule.program),
-             to_string(step.compilation.proof, schedule));
+  print_folded(2, "{} events, {} counters; weights {} bytes, workspace {}, {} a position of a request\n{}\n",
+               schedule.program.events.size(), schedule.event_cells, schedule.weight_bytes,
+               schedule.workspace_bytes, position_bytes(schedule.program),
+               to_string(step.compilation.proof, schedule));
   return {};
 }
 

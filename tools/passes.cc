@@ -14,6 +14,7 @@
 #include "scheduler/fuse.h"
 #include "scheduler/place.h"
 #include "scheduler/split.h"
+#include "tools/model_path.h"
 
 namespace mkc {
 namespace {
@@ -26,7 +27,8 @@ std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
                         : t.dtype == "F16"  ? DType::f16
                         : t.dtype == "BF16" ? DType::bf16
                                             : DType::i32;
-    tensors.push_back({t.name, dtype, t.shape, t.file});
+    const bool known = dtype != DType::i32 || t.dtype == "I32";
+    tensors.push_back({t.name, dtype, t.shape, t.file, known ? "" : t.dtype});
   }
   return tensors;
 }
@@ -161,11 +163,33 @@ Status run_passes(Compilation& c, const std::string& last, const PassObserver& o
   return {};
 }
 
+namespace {
+
+// Settings whose bounds are the machine's.
+Status check_for_machine(const CompileRequest& request, const Machine& machine) {
+  const auto check = [&](const char* key, const char* flag, std::optional<int64_t> value, int64_t least,
+                         int64_t most, const char* of) -> Status {
+    if (!value || (*value >= least && *value <= most)) return {};
+    return setting_error(request.places, key, flag, *value,
+                         fmt::format("{} to {}, the {} of machine {}", least, most, of, machine.name));
+  };
+  if (Status s = check("workers", "--workers", request.workers, 1, max_workers(machine), "workers"); !s.ok())
+    return s;
+  return check("ring", "ring", request.ring, kLeastRing, std::min(machine.ring_stages, kMostRing), "stages");
+}
+
+}  // namespace
+
 Result<Compilation> open_model(const ModelRequest& request, bool weights) {
-  Result<CompileRequest> resolved = read_request(request.model, request.options);
+  const Result<std::string> model = find_model(request.model);
+  if (!model.ok()) return model.error();
+  Result<CompileRequest> resolved = read_request(model.value(), request.options);
   if (!resolved.ok()) return resolved.error();
   Compilation c;
   c.request = std::move(resolved.value());
+  Result<GenerationDefaults> generation = read_generation(c.request.checkpoint, c.request.config);
+  if (!generation.ok()) return generation.error();
+  c.generation = std::move(generation.value());
   Result<Machine> machine =
       request.machine.empty() ? machine_for_target(c.request.target) : load_machine(request.machine);
   if (!machine.ok()) return machine.error();
@@ -176,9 +200,7 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   if (c.machine.target != c.request.target)
     return Error{fmt::format("machine {}: error: is of target {}, expected {}", c.machine.name,
                              c.machine.target, c.request.target)};
-  if (c.request.ring && *c.request.ring > c.machine.ring_stages)
-    return Error{fmt::format("{}: error: ring is {} stages, expected at most the {} of machine {}",
-                             request.model, *c.request.ring, c.machine.ring_stages, c.machine.name)};
+  if (Status status = check_for_machine(c.request, c.machine); !status.ok()) return status.error();
   const std::string& directory = c.request.checkpoint;
   std::error_code ignored;
   if (weights || std::filesystem::exists(directory + "/model.safetensors", ignored) ||

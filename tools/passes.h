@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/mode.h"
+#include "frontend/generation.h"
 #include "frontend/op_graph.h"
 #include "ir/parse.h"
 #include "runtime/safetensors.h"
@@ -26,6 +27,7 @@ struct PassTime {
 // A model on its way through the passes; each fills what it makes.
 struct Compilation {
   CompileRequest request;
+  GenerationDefaults generation;
   std::optional<mkrt::Checkpoint> checkpoint;  // absent: from config.json alone
   Machine machine;
   Mode mode = Mode::kMegakernel;
@@ -74,7 +76,8 @@ struct ModelRequest {
 };
 
 // Reads request, machine and, if there are any or `weights` is set, the checkpoint's headers.
-// Errors: those of read_request, load_machine and open_checkpoint; a machine of another target.
+// Errors: those of find_model, read_request, read_generation, load_machine and open_checkpoint; a machine of
+// another target, settings out of its bounds.
 Result<Compilation> open_model(const ModelRequest& request, bool weights);
 
 }  // namespace mkc

@@ -7,6 +7,7 @@
 
 #include "runtime/session_stepper.h"
 #include "tools/commands.h"
+#include "tools/output.h"
 
 namespace mkc {
 
@@ -35,9 +36,9 @@ Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   if (Status status = put_out("-", std::as_bytes(std::span(text)), true); !status.ok()) return status;
   const mkrt::EngineStats& stats = engine.value().stats();
   if (!batch.device.empty())
-    fmt::print(stderr, "{}: {} requests, {} steps of {} rows in {} launches and {:.2f} s, {} evictions\n",
-               batch.device, batch.lines.size(), stats.steps, stats.rows, stats.launches, seconds,
-               stats.evictions);
+    print_err("{}: {} requests, {} steps of {} rows in {} launches and {:.2f} s, {} evictions\n",
+              batch.device, batch.lines.size(), stats.steps, stats.rows, stats.launches, seconds,
+              stats.evictions);
   return answers.fault;
 }
 

@@ -3,6 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "scheduler/simulate_path.h"
+#include "tools/model_path.h"
+#include "tools/output.h"
+#include "tools/room.h"
 #include "tools/simulated_step.h"
 #include "tools/timeline.h"
 
@@ -26,6 +29,10 @@ nlohmann::ordered_json path_json(const SimulatedStep& step) {
   return path;
 }
 
+std::string no_room(const Compilation& c) {
+  return why_no_room(c.schedule().weight_bytes, c.machine.memory_bytes, c.machine.name);
+}
+
 nlohmann::ordered_json to_json(const SimulatedStep& step, int64_t batch) {
   const Compilation& c = step.compilation;
   const Simulation& s = step.simulation;
@@ -41,6 +48,8 @@ nlohmann::ordered_json to_json(const SimulatedStep& step, int64_t batch) {
           {"floor_us", s.floor_ns / 1e3},
           {"fraction", s.floor_ns / s.ns},
           {"bytes", s.bytes},
+          {"weight_bytes", c.schedule().weight_bytes},
+          {"memory_bytes", c.machine.memory_bytes},
           {"padding_bytes", s.padding_bytes},
           {"stream_idle_us", idle},
           {"critical_path_us", path_json(step)}};
@@ -49,20 +58,21 @@ nlohmann::ordered_json to_json(const SimulatedStep& step, int64_t batch) {
 void print_text(const SimulatedStep& step) {
   const Compilation& c = step.compilation;
   const Simulation& s = step.simulation;
-  fmt::print("{} on {}, {} workers, {} (simulated: not run on a GPU)\n", c.request.checkpoint, c.machine.name,
-             c.schedule().workers, symbols_text(step));
-  fmt::print("step     {:>10.1f} us\nfloor    {:>10.1f} us   {} bytes at {} bytes/ns\n", s.ns / 1e3,
-             s.floor_ns / 1e3, s.bytes, c.machine.stream_bytes_per_ns);
-  fmt::print("fraction {:>10.3f}\nthe stream stands still, by cause:\n", s.floor_ns / s.ns);
+  print_folded(2, "{} on {}, {} workers, {} (simulated: not run on a GPU)\n", c.request.checkpoint,
+               c.machine.name, c.schedule().workers, symbols_text(step));
+  if (const std::string fault = no_room(c); !fault.empty()) print_out("such a step cannot run: {}\n", fault);
+  print_out("step     {:>10.1f} us\nfloor    {:>10.1f} us   {} bytes at {} bytes/ns\n", s.ns / 1e3,
+            s.floor_ns / 1e3, s.bytes, c.machine.stream_bytes_per_ns);
+  print_out("fraction {:>10.3f}\nthe stream stands still, by cause:\n", s.floor_ns / s.ns);
   for (size_t cause = 0; cause < kIdleCauses; ++cause)
-    fmt::print("  {:<10} {:>10.1f} us  {}\n", idle_cause_name(static_cast<IdleCause>(cause)),
-               s.idle_ns[cause] / 1e3, idle_cause_text(static_cast<IdleCause>(cause)));
-  fmt::print("  {:<10} {:>10.1f} us  of packed tiles, moved beside the bytes\n", "padding",
-             static_cast<double>(s.padding_bytes) / c.machine.stream_bytes_per_ns / 1e3);
+    print_out("  {:<10} {:>10.1f} us  {}\n", idle_cause_name(static_cast<IdleCause>(cause)),
+              s.idle_ns[cause] / 1e3, idle_cause_text(static_cast<IdleCause>(cause)));
+  print_out("  {:<10} {:>10.1f} us  of packed tiles, moved beside the bytes\n", "padding",
+            static_cast<double>(s.padding_bytes) / c.machine.stream_bytes_per_ns / 1e3);
   const PathTimes path = path_times(s, c.schedule().program);
-  fmt::print("the critical path:\n");
+  print_out("the critical path:\n");
   const auto part = [](const char* name, double ns, const char* text) {
-    fmt::print("  {:<10} {:>10.1f} us  {}\n", name, ns / 1e3, text);
+    print_out("  {:<10} {:>10.1f} us  {}\n", name, ns / 1e3, text);
   };
   part("signal", path.signal_ns, "notifications and polls");
   part("start", path.start_ns, "first operands, norms");
@@ -72,6 +82,7 @@ void print_text(const SimulatedStep& step) {
 }
 
 Status run(const Options& options) {
+  if (Status status = check_output(options.trace, options.step.model); !status.ok()) return status;
   const Result<SimulatedStep> step = simulate_step(
       options.step,
       {.stream = !options.trace.empty(), .run_ahead = !options.no_run_ahead, .fused = !options.no_fusion});
@@ -83,7 +94,7 @@ Status run(const Options& options) {
       return status;
   }
   if (options.json)
-    fmt::print("{}\n", to_json(step.value(), options.step.batch).dump(1));
+    print_out("{}\n", to_json(step.value(), options.step.batch).dump(1));
   else
     print_text(step.value());
   return {};

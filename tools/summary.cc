@@ -88,6 +88,7 @@ std::string to_string(const json& summary, const std::string& output, bool cache
                               summary["ptx_bytes"].get<uint64_t>(), target);
   const size_t kernels =  // of a step
       summary.contains("kernels") ? summary["kernels"].size() - summary["kernels"].count("mk_pack") : 0;
+  text += fmt::format("assembled by {}\n", summary["assembler"].get<std::string>());
   return text + fmt::format("wrote {}: {} bytes for {}, {}{} registers, {} bytes spilled{}\n", output,
                             summary["cubin_bytes"].get<uint64_t>(), target,
                             kernels == 1 ? "" : fmt::format("{} kernels of up to ", kernels),

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <tuple>
 
 #include "runtime/file.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
+#include "tools/model_path.h"
+#include "tools/output.h"
 #include "tools/simulated_step.h"
 #include "tools/timeline.h"
 
@@ -18,6 +22,7 @@ constexpr size_t kMostBytes = size_t{1} << 30;
 struct Options {
   ModelRequest model;
   std::string file, output;
+  bool json = false;
 };
 
 Result<mkrt::Trace> read_trace(const std::string& file) {
@@ -36,11 +41,10 @@ Result<Compilation> compile_again(const Options& o, const mkrt::Trace& trace) {
   Result<Compilation> opened = open_model(request, false);
   if (!opened.ok()) return opened.error();
   if (Status status = run_passes(opened.value()); !status.ok()) return status.error();
-  const Result<ModelIdentity> identity = identify(opened.value());
-  if (!identity.ok()) return identity.error();
-  if (identity.value().schedule_hash != trace.schedule_hash)
+  const ModelIdentity identity = identify(opened.value());
+  if (identity.schedule_hash != trace.schedule_hash)
     return Error{fmt::format("{}: error: is of a {} with schedule {}, found {} for {} by these options",
-                             o.file, trace.model, trace.schedule_hash, identity.value().schedule_hash,
+                             o.file, trace.model, trace.schedule_hash, identity.schedule_hash,
                              request.model)};
   return opened;
 }
@@ -81,25 +85,47 @@ Times times_of(const Timeline& timeline, const TaskProgram& program) {
   return times;
 }
 
-void print_times(const SimulatedStep& step, const mkrt::Trace& trace, const Times& found,
-                 const Times& predicted) {
-  const uint32_t lost = std::accumulate(trace.tracks.begin(), trace.tracks.end(), 0u,
-                                        [](uint32_t sum, const mkrt::TraceTrack& t) { return sum + t.lost; });
-  fmt::print("{} on {}, {}; {} stamps lost\n", trace.model, trace.device, symbols_text(step), lost);
-  fmt::print("{:<14}{:>12}{:>14}\n", "", trace.timed ? "measured us" : "stamps", "simulated us");
-  const auto row = [](const std::string& name, double a, double b) {
-    fmt::print("{:<14}{:>12.1f}{:>14.1f}\n", name, a, b);
-  };
-  row("all", found.all, predicted.all);
-  row("events", found.events, predicted.events);
-  row("ring", found.ring, predicted.ring);
+uint32_t lost_stamps(const mkrt::Trace& trace) {
+  return std::accumulate(trace.tracks.begin(), trace.tracks.end(), 0u,
+                         [](uint32_t sum, const mkrt::TraceTrack& t) { return sum + t.lost; });
+}
+
+// Rows of a name, the time found and the one predicted, in microseconds.
+using Row = std::tuple<std::string, double, double>;
+
+std::vector<Row> rows_of(const Times& found, const Times& predicted) {
+  std::vector<Row> rows{{"all", found.all, predicted.all},
+                        {"events", found.events, predicted.events},
+                        {"ring", found.ring, predicted.ring}};
   for (const auto& [body, us] : predicted.work) {
     const auto at = found.work.find(body);
-    row(body_name(body), at == found.work.end() ? 0 : at->second, us);
+    rows.emplace_back(body_name(body), at == found.work.end() ? 0 : at->second, us);
   }
+  return rows;
+}
+
+void print_times(const SimulatedStep& step, const mkrt::Trace& trace, const std::vector<Row>& rows) {
+  print_out("{} on {}, {}; {} stamps lost\n", trace.model, trace.device, symbols_text(step),
+            lost_stamps(trace));
+  print_out("{:<14}{:>12}{:>14}\n", "", trace.timed ? "measured us" : "stamps", "simulated us");
+  for (const auto& [name, found, predicted] : rows)
+    print_out("{:<14}{:>12.1f}{:>14.1f}\n", name, found, predicted);
+}
+
+void print_json(const SimulatedStep& step, const mkrt::Trace& trace, const std::vector<Row>& rows) {
+  nlohmann::ordered_json times;
+  for (const auto& [name, found, predicted] : rows)
+    times[name] = {{trace.timed ? "measured_us" : "stamps", found}, {"simulated_us", predicted}};
+  const nlohmann::ordered_json out{{"model", trace.model},
+                                   {"device", trace.device},
+                                   {"symbols", symbols_json(step)},
+                                   {"lost_stamps", lost_stamps(trace)},
+                                   {"times", times}};
+  print_out("{}\n", out.dump(1));
 }
 
 Status run(const Options& o) {
+  if (Status status = check_output(o.output, o.model); !status.ok()) return status;
   Result<mkrt::Trace> trace = read_trace(o.file);
   if (!trace.ok()) return trace.error();
   Result<Compilation> compilation = compile_again(o, trace.value());
@@ -111,7 +137,8 @@ Status run(const Options& o) {
   if (!step.ok()) return step.error();
   const TaskProgram& program = step.value().compilation.schedule().program;
   const std::vector<Timeline> timelines{timeline_of(trace.value()), timeline_of(step.value())};
-  print_times(step.value(), trace.value(), times_of(timelines[0], program), times_of(timelines[1], program));
+  const std::vector<Row> rows = rows_of(times_of(timelines[0], program), times_of(timelines[1], program));
+  (o.json ? print_json : print_times)(step.value(), trace.value(), rows);
   if (o.output.empty()) return {};
   const std::string text = chrome_trace(timelines, program);
   return put_out(o.output, std::as_bytes(std::span(text)), true);
@@ -125,6 +152,7 @@ void add_trace(CLI::App& app, Action& action) {
   add_model_options(*command, o->model);
   command->add_option("FILE", o->file, "written by mkc run --trace or mkrun --trace")->required();
   command->add_option("-o", o->output, "write a timeline of all workers, as Perfetto opens it");
+  command->add_flag("--json", o->json, "print JSON");
   command->callback([o, &action] { action = [o] { return run(*o); }; });
 }
 

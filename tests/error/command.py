@@ -12,6 +12,7 @@ from pathlib import Path
 MKC = Path(sys.argv[1]).resolve()
 ROOT = Path(sys.argv[2]).resolve()
 TINY = ROOT / "models" / "tiny-stories"
+LIMIT_S = 120  # of a call
 FIXTURE = ROOT / "tests" / "fixtures" / "models" / "qwen3"
 
 
@@ -23,7 +24,7 @@ class Command(unittest.TestCase):
     def mkc(self, *arguments, cwd=None, program=None, **environment):
         env = {**os.environ, "MKC_CACHE": "off", **environment}
         done = subprocess.run([program or MKC, *map(str, arguments)], cwd=cwd or self.dir, env=env, capture_output=True,
-                              timeout=120)
+                              timeout=LIMIT_S)
         return done.returncode, done.stdout, done.stderr.decode().replace(f"{self.dir}/", "")
 
     def refuses(self, expected, *arguments, **environment):

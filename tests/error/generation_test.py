@@ -5,7 +5,7 @@ import subprocess
 import sys
 import unittest
 
-from command import FIXTURE, MKC, ROOT, TINY, Command
+from command import FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
 
 
 class GenerationTest(Command):
@@ -134,7 +134,8 @@ class GenerationTest(Command):
         self.refuses("prompt: error: 3 tokens and 1000 new ones need 1002 positions, the context has 128", *run,
                      "--prompt-ids", "1,2,3", "--max-new-tokens", 1000)
         self.refuses(f"{FIXTURE}/tokenizer.json: error: ", *run, "--prompt", "hello")
-        done = subprocess.run([MKC, "run", TINY, "--device", "emulator", "--prompt", b"a\xff"], capture_output=True)
+        done = subprocess.run([MKC, "run", TINY, "--device", "emulator", "--prompt", b"a\xff"], capture_output=True,
+                              timeout=LIMIT_S)
         self.assertEqual(done.returncode, 1)
         self.assertTrue(done.stderr.startswith(b"--prompt: error: "), done.stderr)
 

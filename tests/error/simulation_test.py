@@ -142,7 +142,7 @@ class SimulationTest(Command):
         self.refuses("mkc: error: --batch: Value 0 not in range 1 to 64", *simulate, "--batch", 0)
         self.refuses("mkc: error: --tokens: Value x not in range 1 to 256", *simulate, "--tokens", "x")
         self.refuses("--tokens: error: found 9, expected 1 to 4", *simulate, "--tokens", 9, "--context", 4)
-        self.refuses(f"{FIXTURE}: error: context limit is 0, expected 1 to ", *simulate, "--context", 0)
+        self.refuses("--context: error: found 0, expected 1 to ", *simulate, "--context", 0)
         self.refuses("error: unknown machine 'h10', did you mean 'h100'?", *simulate, "--machine", "h10")
         self.refuses("none/t.json: error: cannot create: No such file or directory", *simulate, "--trace",
                      "none/t.json")

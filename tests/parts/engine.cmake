@@ -12,5 +12,6 @@ mkc_test(batch_file_test unit
     ${CMAKE_CURRENT_LIST_DIR}/../unit/fake_model.cc
     ${CMAKE_SOURCE_DIR}/tools/batch_file.cc
     ${CMAKE_SOURCE_DIR}/tools/logprobs.cc
+    ${CMAKE_SOURCE_DIR}/tools/token_text.cc
   LIBS mkrt mkc_text fmt::fmt nlohmann_json::nlohmann_json)
 mkc_test(engine_memory_test unit SOURCES ${CMAKE_CURRENT_LIST_DIR}/../unit/engine_memory.cc LIBS mkrt)

@@ -46,7 +46,7 @@ Compiled::Compiled(const TinyModel& model) {
   if (model.task_ns != 0) c.machine.task_ns = model.task_ns;
   if (const Status status = run_passes(c); !status.ok()) FAIL(status.error().message);
   schedule = c.schedule();
-  artefact.manifest = describe(schedule, or_fail(identify(c)));
+  artefact.manifest = describe(schedule, identify(c));
   artefact.plan = make_plan(schedule, find_kinds(schedule));
   checkpoint = std::move(*c.checkpoint);
 }

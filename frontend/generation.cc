@@ -1,0 +1,123 @@
+#include "frontend/generation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "frontend/json.h"
+#include "frontend/source.h"
+
+namespace mkc {
+namespace {
+
+using Kind = Node::Kind;
+
+// Nothing where there is no such file.
+Result<std::optional<Document>> read_optional(const std::string& path) {
+  std::error_code failed;
+  if (!std::filesystem::exists(path, failed)) return std::optional<Document>();
+  MKC_TRY(source, read_source(path));
+  MKC_TRY(document, parse_json(std::move(source)));
+  return std::optional(std::move(document));
+}
+
+// The ids of a key: null, one id, or a list.
+Result<std::vector<int32_t>> token_ids(const Document& document, std::string_view key) {
+  std::vector<int32_t> ids;
+  const Node* node = find(document.root, key);
+  if (!node || node->is(Kind::kNull)) return ids;
+  const std::vector<Node> items = node->is(Kind::kList) ? node->items : std::vector<Node>{*node};
+  for (const Node& item : items) {
+    if (!item.is(Kind::kInt) || item.integer < 0 || item.integer > INT32_MAX)
+      return document.error(node->place, fmt::format("{} has {}, expected token ids", key, describe(item)));
+    ids.push_back(static_cast<int32_t>(item.integer));
+  }
+  return ids;
+}
+
+void add_once(std::vector<int32_t>& ids, const std::vector<int32_t>& more) {
+  for (const int32_t id : more)
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+}
+
+// The text of a token that is a string, or a map with its content.
+std::string token_text(const Node* node) {
+  if (node && node->is(Kind::kMap)) node = find(*node, "content");
+  return node && node->is(Kind::kString) ? node->string : "";
+}
+
+// The id of tokenizer_config.json's eos_token, by its added_tokens_decoder; none where that does not have it.
+std::vector<int32_t> end_of_turn(const Document& tokenizer) {
+  const std::string text = token_text(find(tokenizer.root, "eos_token"));
+  const Node* added = find(tokenizer.root, "added_tokens_decoder");
+  for (size_t i = 0; !text.empty() && added && i < added->keys.size(); ++i) {
+    const std::string& key = added->keys[i];
+    int32_t id = -1;
+    const auto [end, fault] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (token_text(&added->items[i]) == text && fault == std::errc() && end == key.data() + key.size() &&
+        id >= 0)
+      return {id};
+  }
+  return {};
+}
+
+struct Bounds {
+  double least, most;
+  bool above_least = false;
+};
+
+// Nothing for a key that is missing or null.
+Result<std::optional<float>> number(const Document& document, const char* key, const Bounds& bounds) {
+  const Node* node = find(document.root, key);
+  if (!node || node->is(Kind::kNull)) return std::optional<float>();
+  const double value = node->is_number() ? node->number() : bounds.least - 1;
+  const bool within =
+      value >= bounds.least && value <= bounds.most && !(bounds.above_least && value == bounds.least);
+  if (within) return std::optional(static_cast<float>(value));
+  const std::string expected = bounds.above_least
+                                   ? fmt::format("more than {}, at most {}", bounds.least, bounds.most)
+                                   : fmt::format("{} to {}", bounds.least, bounds.most);
+  return document.error(node->place, fmt::format("{} is {}, expected {}", key, describe(*node), expected));
+}
+
+Status read_sampling(const Document& document, GenerationDefaults& to) {
+  const Node* sample = find(document.root, "do_sample");
+  if (sample && !sample->is(Kind::kBool) && !sample->is(Kind::kNull))
+    return document.error(sample->place, fmt::format("do_sample is {}, expected a bool", describe(*sample)));
+  MKC_TRY(penalty, number(document, "repetition_penalty", {0.001, 1000}));
+  to.repetition_penalty = penalty;
+  if (!sample || !sample->is(Kind::kBool) || !sample->boolean) return {};
+  MKC_TRY(temperature, number(document, "temperature", {0, 1e6}));
+  MKC_TRY(top_k, number(document, "top_k", {0, 1 << 20}));
+  MKC_TRY(top_p, number(document, "top_p", {0, 1, true}));
+  MKC_TRY(min_p, number(document, "min_p", {0, 1}));
+  constexpr uint32_t kDefaultTopK = 50;  // of transformers, where the file does not say
+  to.temperature = temperature.value_or(1);
+  to.top_k = top_k ? static_cast<uint32_t>(*top_k) : kDefaultTopK;
+  to.top_p = top_p;
+  to.min_p = min_p;
+  return {};
+}
+
+}  // namespace
+
+Result<GenerationDefaults> read_generation(const std::string& directory, const Document& config) {
+  GenerationDefaults defaults;
+  MKC_TRY(generation, read_optional(directory + "/generation_config.json"));
+  if (generation) {
+    MKC_TRY(ids, token_ids(*generation, "eos_token_id"));
+    add_once(defaults.end_ids, ids);
+    MKC_TRY_STATUS(read_sampling(*generation, defaults));
+  }
+  MKC_TRY(of_config, token_ids(config, "eos_token_id"));
+  add_once(defaults.end_ids, of_config);
+  MKC_TRY(tokenizer, read_optional(directory + "/tokenizer_config.json"));
+  if (tokenizer) add_once(defaults.end_ids, end_of_turn(*tokenizer));
+  MKC_TRY(begin, token_ids(config, "bos_token_id"));
+  if (!begin.empty()) defaults.begin_id = begin[0];
+  return defaults;
+}
+
+}  // namespace mkc

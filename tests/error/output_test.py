@@ -1,0 +1,171 @@
+"""What mkc prints and leaves behind. Usage: output_test.py MKC ROOT"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from command import FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
+
+COMMANDS = ("compile", "run", "check", "inspect", "doctor", "explain", "simulate", "trace")
+
+
+class OutputTest(Command):
+    def setUp(self):
+        super().setUp()
+        code, _, err = self.mkc("compile", FIXTURE, "--emit", "schedule", "-o", "s.mkir")
+        self.assertEqual(code, 0, err)
+
+    def printing(self):
+        """A command line of each kind that prints to standard output."""
+        return [("--version",), ("--help",), ("compile", "--help"), ("compile", FIXTURE, "--emit", "schedule"),
+                ("compile", FIXTURE, "--emit", "yaml"), ("run", FIXTURE, "--prompt-ids", 1, "--max-new-tokens", 2),
+                ("run", FIXTURE, "--prompt-ids", 1, "--max-new-tokens", 2, "--json"), ("check", "s.mkir"),
+                ("check", "s.mkir", "--json"), ("doctor",), ("doctor", "--json"), ("explain", FIXTURE),
+                ("explain", FIXTURE, "--hops"), ("explain", FIXTURE, "--json"), ("simulate", FIXTURE),
+                ("simulate", FIXTURE, "--json")]
+
+    def spawn(self, arguments, **options):
+        return subprocess.run([MKC, *map(str, arguments)], cwd=self.dir, env={**os.environ, "MKC_CACHE": "off"},
+                              timeout=LIMIT_S, stderr=subprocess.PIPE, **options)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        fault = b"mkc: error: cannot write to standard output\n"
+        for arguments in self.printing():
+            with self.subTest(arguments), open("/dev/full", "w") as full:
+                done = self.spawn(arguments, stdout=full)
+                self.assertEqual((done.returncode, done.stderr[-len(fault):]), (1, fault))
+                # Nobody reads.
+                read, write = os.pipe()
+                os.close(read)
+                done = self.spawn(arguments, stdout=write)
+                os.close(write)
+                self.assertEqual((done.returncode, done.stderr[-len(fault):]), (1, fault))
+                # There is no such stream.
+                done = self.spawn(["-c", 'exec "$@" >&-', "sh", MKC, *arguments], executable="/bin/sh")
+                self.assertEqual((done.returncode, done.stderr[-len(fault):]), (1, fault))
+
+    def test_errors_that_cannot_be_written_are_still_errors(self):
+        for stream in ("2>/dev/full", "2>&-"):
+            done = subprocess.run(["/bin/sh", "-c", f'exec "$@" {stream}', "sh", MKC, "compile", "none"], timeout=LIMIT_S)
+            self.assertEqual(done.returncode, 1)
+        # A file never takes the place of a stream that is closed.
+        done = self.spawn(["-c", 'exec "$@" >&- 2>&-', "sh", MKC, "compile", FIXTURE, "--emit", "ptx", "-o", "a.ptx"],
+                          executable="/bin/sh")
+        self.assertTrue((self.dir / "a.ptx").read_bytes().startswith(b"//"), done.returncode)
+
+    def test_lines_fit(self):
+        long = self.dir / "long"
+        shutil.copytree(TINY, long)
+        lines = [self.mkc(*a) for a in self.printing() if "--json" not in a and "--emit" not in a]
+        lines += [self.mkc(command, "--help") for command in COMMANDS]
+        lines += [self.mkc("explain", "long"), self.mkc("compile", "long", "-o", "a.cubin"),
+                  self.mkc("explain", ROOT / "tools" / "bench" / "configs" / "qwen3-0.6b"),
+                  self.mkc("compile", ROOT / "tools" / "bench" / "configs" / "qwen3-0.6b", "--emit", "ptx", "-o", "b.ptx")]
+        for code, out, err in lines:
+            self.assertEqual(code, 0, err)
+            for line in out.decode().splitlines() + err.splitlines():
+                words = [word for word in line.split() if "/" not in word]  # paths are as long as they are
+                self.assertLessEqual(len(" ".join(words)), 120, line)
+                if len(words) == len(line.split()):
+                    self.assertLessEqual(len(line), 120, line)
+
+    def test_unknown_names_are_named(self):
+        hint = "\nRun mkc --help for the commands and mkc COMMAND --help for options.\n"
+        known = "compile, run, check, inspect, doctor, explain, simulate, trace"
+        for arguments, fault in (
+                ((), f"no command, expected one of {known}"),
+                (("complie", "x"), f"unknown command complie, did you mean compile?; known are {known}"),
+                (("zzzzzzzz",), f"unknown command zzzzzzzz; known are {known}"),
+                (("--verison",), "unknown flag --verison of mkc, did you mean --version?"),
+                (("compile", "--max-token", 3), "unknown flag --max-token of mkc compile, did you mean --max-tokens?"),
+                (("run", FIXTURE, "--promt=x"), "unknown flag --promt of mkc run, did you mean --prompt?"),
+                (("check", "-x", "f"), "unknown flag -x of mkc check")):
+            self.refuses(f"mkc: error: {fault}{hint}", *arguments)
+
+    def test_json_of_every_command(self):
+        for arguments in self.printing():
+            if "--json" in arguments:
+                code, out, err = self.mkc(*arguments)
+                self.assertEqual((code, type(json.loads(out))), (0, dict), err)
+        checked = json.loads(self.mkc("check", "s.mkir", "--json")[1])
+        self.assertEqual((checked["file"], checked["level"]), ("s.mkir", "schedule"))
+        code, out, err = self.mkc("compile", FIXTURE, "-o", "a.cubin", "--json")
+        if (self.dir / "a.cubin").exists():
+            self.assertIn("assembler", json.loads(out))
+            code, out, err = self.mkc("inspect", "a.cubin", "--json")
+            self.assertEqual((code, json.loads(out)["model"]), (0, "qwen3"), err)
+        code, _, err = self.mkc("run", FIXTURE, "--device", "emulator", "--prompt-ids", 1, "--max-new-tokens", 2, "--trace",
+                                "t.json")
+        self.assertEqual(code, 0, err)
+        code, out, err = self.mkc("trace", FIXTURE, "t.json", "--json")
+        self.assertEqual((code, json.loads(out)["model"]), (0, "qwen3"), err)
+
+    def test_the_assembler_is_printed(self):
+        code, _, err = self.mkc("compile", FIXTURE, "-o", "a.cubin")
+        if not (self.dir / "a.cubin").exists():
+            self.skipTest("no assembler")
+        self.assertRegex(err, r"\nassembled by (ptxas|nvJitLink) \d+\.\d+[^\n]* \(/[^\n]*\)\nwrote a\.cubin: ")
+
+    def test_checkpoints_are_never_overwritten(self):
+        folder = self.checkpoint()
+        (self.dir / "m.yaml").write_text("checkpoint: model\n")
+        os.symlink(folder / "config.json", self.dir / "link")
+        os.link(folder / "model.safetensors", self.dir / "hard")
+        for model in ("model", "m.yaml"):
+            for output, source in (("model/config.json", "model/config.json"), ("link", "model/config.json"),
+                                   ("hard", "model/model.safetensors"), ("./model/../model/config.json", "model/config.json")):
+                self.refuses(f"{output}: error: would overwrite {source}, which the model is read from\n", "compile", model,
+                             "--emit", "ptx", "-o", output)
+        self.refuses("m.yaml: error: would overwrite m.yaml, which the model is read from\n", "compile", "m.yaml", "-o",
+                     "m.yaml")
+        run = ("run", "model", "--prompt-ids", 1, "--device", "emulator")
+        for flag in ("--logits-out", "--trace"):
+            self.refuses("model/config.json: error: would overwrite model/config.json, ", *run, flag, "model/config.json")
+        self.refuses("link: error: would overwrite ", "simulate", "model", "--trace", "link")
+        # What mkc made beside them is written anew.
+        for _ in range(2):
+            self.assertEqual(self.mkc("compile", "model", "--emit", "ptx", "-o", "model/a.ptx")[0], 0)
+
+    def test_nothing_is_left_where_a_signal_ends_it(self):
+        """An assembler that never ends stands in for NVIDIA's."""
+        slow = self.dir / "bin" / "ptxas"
+        slow.parent.mkdir()
+        slow.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "Cuda compilation tools, release 13.0, V13.0.88"; exit; }\n'
+                        'for last; do :; done\necho half > "$last"\necho $$ > "$PID"\nexec sleep 60\n')
+        slow.chmod(0o755)
+        temporary, cache, pid = self.dir / "tmp", self.dir / "cache", self.dir / "pid"
+        temporary.mkdir()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            env = {**os.environ, "TMPDIR": str(temporary), "MKC_CACHE": str(cache), "MKC_ASSEMBLER": str(slow), "PID": str(pid)}
+            process = subprocess.Popen([MKC, "compile", FIXTURE, "-o", "a.cubin"], cwd=self.dir, env=env,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.kill)
+            deadline = time.monotonic() + LIMIT_S
+            while not pid.exists() and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.02)
+            self.assertTrue(pid.exists())
+            self.assertNotEqual(list(temporary.iterdir()), [])
+            process.send_signal(number)
+            self.assertEqual(process.wait(timeout=LIMIT_S), -number)
+            while not pid.read_text():
+                time.sleep(0.02)
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+            pid.unlink()
+            self.assertEqual(list(temporary.iterdir()), [])
+            self.assertFalse((self.dir / "a.cubin").exists())
+            self.assertEqual([p for p in cache.rglob("*") if p.is_file()] if cache.exists() else [], [])
+
+    def test_targets_of_all_machines(self):
+        for target, machine in (("sm_80", "a100"), ("sm_86", "rtx3090"), ("sm_89", "rtx4090"), ("sm_90a", "h100"),
+                                ("sm_100a", "b200"), ("sm_120", "rtx5090")):
+            code, out, err = self.mkc("compile", FIXTURE, "--target", target, "--emit", "schedule")
+            self.assertEqual((code, f'machine "{machine}" '.encode() in out), (0, True), err)
+            code, out, err = self.mkc("compile", FIXTURE, "--target", target, "--emit", "ptx")
+            self.assertEqual((code, f".target {target}".encode() in out), (0, True), err)
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,102 @@
+"""Settings work or are refused where they stand. Usage: settings_test.py MKC ROOT"""
+import sys
+import unittest
+
+from command import FIXTURE, ROOT, Command
+
+LLAMA = ROOT / "tests" / "fixtures" / "models" / "llama"
+
+
+class SettingsTest(Command):
+    def refuses_file(self, expected, text, *options):
+        (self.dir / "model.yaml").write_text(text)
+        self.refuses(expected, "compile", "model.yaml", "--emit", "schedule", *options)
+
+    def test_workers_are_those_of_the_machine(self):
+        compile_ = ("compile", FIXTURE, "--emit", "schedule")
+        for found in (0, -1, 133, 4294967297, 10000000):
+            self.refuses(f"--workers: error: found {found}, expected 1 to 132, the workers of machine h100\n", *compile_,
+                         "--workers", found)
+        self.refuses("--workers: error: found 1025, expected 1 to 1024, the workers of machine emulator\n", *compile_,
+                     "--target", "emulator", "--workers", 1025)
+        self.refuses(f"mkc: error: --workers: found {2**63}, expected {-2**63} to {2**63 - 1}\n", *compile_, "--workers",
+                     2**63)
+        self.refuses("mkc: error: --workers: found 3x, expected ", *compile_, "--workers", "3x")
+        self.refuses("--workers: error: found 0, expected 1 to 132, ", "explain", FIXTURE, "--workers", 0)
+        text = f"checkpoint: {FIXTURE}\nschedule: {{workers: 200}}\n"
+        self.refuses_file("model.yaml:2:21: error: workers is 200, expected 1 to 132, the workers of machine h100\n"
+                          "schedule: {workers: 200}\n                    ^\n", text)
+        # The flag goes before the file, and is what is at fault then.
+        self.refuses_file("--workers: error: found 0, ", text, "--workers", 0)
+        code, out, err = self.mkc("compile", "model.yaml", "--emit", "schedule", "--workers", 132)
+        self.assertEqual(code, 0, err)
+        self.assertIn(b' workers 132\n', out)
+
+    def test_limits_are_refused_by_their_flag_or_at_their_line(self):
+        for flag, key, found, expected in (
+                ("--max-tokens", "tokens", 0, "1 to 256"), ("--max-tokens", "tokens", 257, "1 to 256"),
+                ("--max-tokens", "tokens", 2**62, "1 to 256"), ("--max-requests", "requests", -3, "1 to 64"),
+                ("--max-requests", "requests", 65, "1 to 64"), ("--context", "context", 0, "1 to 128, the model's maximum"),
+                ("--context", "context", 2**62, "1 to 128, the model's maximum")):
+            self.refuses(f"{flag}: error: found {found}, expected {expected}\n", "compile", FIXTURE, flag, found)
+            self.refuses_file(f"model.yaml:2:{len(key) + 12}: error: {key} is {found}, expected {expected}\n",
+                              f"checkpoint: {FIXTURE}\nlimits: {{{key}: {found}}}\n")
+
+    def test_a_model_for_endless_contexts_is_compiled_for_those_that_fit(self):
+        folder = self.checkpoint(config=lambda c: c.update(max_position_embeddings=2**62))
+        self.refuses("--context: error: found 16777217, expected 1 to 16777216\n", "compile", folder, "--context",
+                     2**24 + 1)
+        code, _, err = self.mkc("compile", folder, "--emit", "schedule", "-o", "s.mkir", "--context", 2**24)
+        self.assertEqual(code, 0, err)
+
+    def test_flags_of_run_name_what_they_expect(self):
+        run = ("run", FIXTURE, "--prompt-ids", 1)
+        for flag, found, expected in (
+                ("--max-new-tokens", 0, "1 to 1073741824"), ("--max-new-tokens", 2**32, "1 to 1073741824"),
+                ("--steps-per-launch", 4097, "1 to 4096"), ("--emulator-threads", 257, "1 to 256"),
+                ("--timeout-ms", 2**62, "0 to 1000000000"), ("--timeout-ms", -1, "0 to 1000000000"),
+                ("--seed", -1, "0 to 18446744073709551615"), ("--top-k", -3, "0 to 4294967295"),
+                ("--trials", 0, "1 to 1000000000")):
+            more = ("-O3",) if flag == "--trials" else ()
+            self.refuses(f"mkc: error: {flag}: found {found}, expected {expected}\n", *run, f"{flag}={found}", *more)
+        for found in (0, 2**31, -1):
+            self.refuses(f"mkc: error: --pages: found {found}, expected 1 to 1073741824\n", "run", FIXTURE, "--batch-file",
+                         "f", f"--pages={found}")
+        self.refuses("--page-size: error: found 17, expected 16, 32 or 64\n", "run", FIXTURE, "--batch-file", "f",
+                     "--page-size", 17)
+        self.refuses("mkc: error: --temperature: found warm, expected a number\n", *run, "--temperature", "warm")
+        for found in ("3=0", "3=-1", "3=nan", "3=inf", "3=1e99", "2", "3=1s"):
+            self.refuses(f"mkc: error: -O: found {found}, expected 3 or 3=SECONDS, at most 86400\n", *run, f"-O{found}")
+
+    def test_grids_of_one_kind_may_be_placed_in_two_ways(self):
+        """Layers share the code of what runs inline, whichever way the tasks before it are placed."""
+        def logits(model, name):
+            code, _, err = self.mkc("run", model, "--prompt-ids", "1,2,3", "--max-new-tokens", 4, "--device", "emulator",
+                                    "--logits-out", name)
+            self.assertEqual(code, 0, err)
+            return (self.dir / name).read_bytes()
+        whole = logits(LLAMA, "whole.npy")
+        for schedule in ('{placement: {"l0.attend": queue}}', '{scheduler: static, placement: {"l0.attend": queue}}',
+                         '{scheduler: static, split: {"l0.q": 2, "l*.k": 4}}'):
+            (self.dir / "model.yaml").write_text(f"checkpoint: {LLAMA}\nschedule: {schedule}\n")
+            self.assertEqual(logits("model.yaml", "placed.npy"), whole, schedule)
+            code, out, err = self.mkc("compile", "model.yaml", "--emit", "ptx")
+            self.assertEqual((code, b".entry mk_kernel" in out), (0, True), err)
+
+    def test_placements_and_splits_are_refused_at_their_line(self):
+        for rule, fault in (
+                ('placement: {"l0.append": inline}', "2:24: error: %l0.append cannot be placed by inline: it is no combine "
+                 "or finish that only attend or partial tasks complete"),
+                ('placement: {"l0.attend": table}', "2:24: error: %l0.attend cannot be placed by table: the number of its "
+                 "tasks is known at run time"),
+                ('placement: {"l9.q": table}', "2:24: error: no grid is named 'l9.q', did you mean 'l0.q'?"),
+                ('split: {"l0.q": 3}', "2:20: error: %l0.q cannot be split into 3 parts: parts are 2, 4 or 8, which share "
+                 "out 8 chains"),
+                ('split: {"l0.q": 0}', "2:28: error: the parts of l0.q are 0, expected an int of at least 1"),
+                ('split: {"l0.q": 9223372036854775807}', "2:20: error: %l0.q cannot be split into 9223372036854775807 "),
+                ('ring: 9223372036854775807', "2:18: error: ring is 9223372036854775807, expected "),
+                ('wide_from: 0', "2:23: error: wide_from is 0, expected 33 to 65")):
+            self.refuses_file(f"model.yaml:{fault}", f"checkpoint: {LLAMA}\nschedule: {{{rule}}}\n")
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,22 @@
+#include "tools/room.h"
+
+#include <fmt/format.h>
+
+namespace mkc {
+namespace {
+
+// In GB of 10^9 bytes: whole ones, or tenths below ten.
+std::string gigabytes(uint64_t bytes) {
+  const double gb = static_cast<double>(bytes) / 1e9;
+  return gb < 9.95 ? fmt::format("{:.1f} GB", gb) : fmt::format("{:.0f} GB", gb);
+}
+
+}  // namespace
+
+std::string why_no_room(uint64_t weight_bytes, uint64_t memory_bytes, const std::string& of) {
+  if (memory_bytes == 0 || weight_bytes <= memory_bytes) return "";
+  return fmt::format("{} of weights do not fit in the {} of {}", gigabytes(weight_bytes),
+                     gigabytes(memory_bytes), of);
+}
+
+}  // namespace mkc

@@ -1,0 +1,125 @@
+#include "tools/run_arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "runtime/check_batch.h"
+#include "runtime/draw.h"
+#include "runtime/kv_cache.h"
+#include "tools/flags.h"
+
+namespace mkc {
+namespace {
+
+constexpr uint32_t kMost = 1u << 30;
+constexpr uint64_t kMostMs = 1'000'000'000;  // eleven days
+
+void add_sampling_options(CLI::App& command, SamplingFlags& s) {
+  add_number(command, "--temperature", s.temperature, "0: greedy; default: generation_config.json's, or 0");
+  add_integer<uint32_t>(command, "--top-k", s.top_k, 0, UINT32_MAX,
+                        "keep the K likeliest tokens; 0: all; default: generation_config.json's, or 0");
+  add_number(command, "--top-p", s.top_p,
+             "keep the likeliest tokens up to this share; default: generation_config.json's, or 1: all");
+  add_number(
+      command, "--min-p", s.min_p,
+      "drop tokens less likely than this times the likeliest; default: generation_config.json's, or 0");
+  add_number(command, "--repetition-penalty", s.repetition_penalty,
+             "of tokens in prompt and output: above 1 makes them less likely; default: "
+             "generation_config.json's, or 1");
+  add_integer<uint64_t>(command, "--seed", s.seed, 0, UINT64_MAX, "of the draws, with a temperature");
+}
+
+Status check_sampling_flags(const SamplingFlags& flags) {
+  const Status status = mkrt::check_sampling(sampling_of(flags, {}));
+  if (status.ok()) return {};
+  std::string message = status.error().message;
+  std::replace(message.begin(), message.begin() + static_cast<ptrdiff_t>(message.find(':')), '_', '-');
+  return Error{"--" + message};
+}
+
+}  // namespace
+
+void add_run_options(CLI::App& command, RunArguments& a) {
+  add_model_options(command, a.request);
+  command.add_option("--target", a.request.options.target, "of a GPU; default sm_90a");
+  CLI::Option* mode = add_mode_option(command, a.request.mode);
+  command.add_option("--checkpoint", a.checkpoint, "directory of the weights, where MODEL is a cubin");
+  command.add_option("--device", a.device, "auto (a GPU if there is one), cuda or emulator")
+      ->check(CLI::IsMember({"auto", "cuda", "emulator"}));
+  command.add_option("--prompt", a.prompt, "text to go on from");
+  command.add_option("--prompt-ids", a.prompt_ids, "token ids to go on from: 1,2,3");
+  CLI::Option* batch =
+      command.add_option("--batch-file", a.batch_file, "requests, one JSON object a line (docs/engine.md)");
+  add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMost,
+                        "positions of a page of the cache: 16 (default), 32 or 64")
+      ->needs(batch);
+  add_integer<uint32_t>(command, "--pages", a.pages, 1, kMost,
+                        "of the cache; default: for all requests that can run at once, at their longest")
+      ->needs(batch);
+  command
+      .add_flag("--recompute", a.recompute,
+                "let more requests run than pages can hold; the youngest are fed again later")
+      ->needs(batch);
+  add_integer<uint32_t>(command, "--max-new-tokens", a.max_new_tokens, 1, kMost, "default 64");
+  add_integer<uint32_t>(command, "--steps-per-launch", a.steps_per_launch, 1, mkrt::kMaxSteps,
+                        "let the kernel go on by itself for so many tokens; default 1");
+  add_sampling_options(command, a.sampling);
+  command.add_flag("--no-special-tokens", a.no_special, "add no tokens around the prompt");
+  CLI::Option* json =
+      command.add_flag("--json", a.json, "print one object: prompt_ids, new_ids, text, device");
+  add_integer<uint32_t>(command, "--logprobs", a.logprobs, 0, mkrt::kMaxTop,
+                        "add log-probabilities to it: of each new token and of the N likeliest")
+      ->needs(json)
+      ->excludes(batch);
+  command.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy")
+      ->excludes(batch);
+  command
+      .add_option_function<std::string>(
+          "--trace", [&a](const std::string& file) { a.trace = file, a.request.mode = Mode::kTraced; },
+          "write what the workers did in the last launch, for mkc trace (docs/trace.md)")
+      ->excludes(mode);
+  add_integer<uint64_t>(command, "--timeout-ms", a.timeout_ms, 0, kMostMs,
+                        "of a wait inside the kernel; default 10000, 0: never");
+  command.add_option("--assembler", a.assembler, "libnvJitLink.so or ptxas, for a GPU");
+  add_integer<uint64_t>(command, "--emulator-seed", a.emulator_seed, 0, UINT64_MAX,
+                        "order of threads and copies; 0 (default): fixed");
+  add_integer<uint32_t>(command, "--emulator-threads", a.emulator_threads, 1, 256,
+                        "threads of this machine; default 1");
+  command.add_flag("--race", a.race, "let the emulator look for unordered accesses");
+}
+
+mkrt::MkSampling sampling_of(const SamplingFlags& flags, const GenerationDefaults& defaults) {
+  mkrt::MkSampling sampling;
+  sampling.temperature = flags.temperature.value_or(defaults.temperature);
+  sampling.top_k = flags.top_k.value_or(defaults.top_k.value_or(sampling.top_k));
+  sampling.top_p = flags.top_p.value_or(defaults.top_p.value_or(sampling.top_p));
+  sampling.min_p = flags.min_p.value_or(defaults.min_p.value_or(sampling.min_p));
+  sampling.repetition_penalty =
+      flags.repetition_penalty.value_or(defaults.repetition_penalty.value_or(sampling.repetition_penalty));
+  sampling.seed = flags.seed;
+  return sampling;
+}
+
+bool is_cubin(const std::string& path) {
+  return std::filesystem::path(path).extension() == ".cubin";
+}
+
+Status check_run(const RunArguments& a) {
+  if (a.prompt.has_value() + a.prompt_ids.has_value() + a.batch_file.has_value() != 1)
+    return Error{"mkc: error: give one of --prompt, --prompt-ids and --batch-file"};
+  if (Status status = check_sampling_flags(a.sampling); !status.ok()) return status;
+  if (!mkrt::check_page_size(a.page_size).ok())
+    return Error{fmt::format("--page-size: error: found {}, expected 16, 32 or 64", a.page_size)};
+  if (a.race && a.device == "cuda") return Error{"--race: error: only the emulator sees races"};
+  if (!a.checkpoint.empty() && !is_cubin(a.request.model))
+    return Error{fmt::format("--checkpoint {}: error: is for cubins, {} has its own weights", a.checkpoint,
+                             a.request.model)};
+  if (a.checkpoint.empty() && is_cubin(a.request.model))
+    return Error{fmt::format("{}: error: a cubin holds no weights: name their checkpoint by --checkpoint",
+                             a.request.model)};
+  return {};
+}
+
+}  // namespace mkc

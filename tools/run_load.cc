@@ -1,0 +1,111 @@
+#include "tools/run_load.h"
+
+#include <fmt/format.h>
+
+#include "frontend/source.h"
+#include "runtime/faulty_weights.h"
+#include "runtime/weights.h"
+#include "tools/output.h"
+#include "tools/room.h"
+
+namespace mkc {
+namespace {
+
+void warn_of_faulty_weights(const Loaded& loaded) {
+  for (const mkrt::FaultyTensor& t : mkrt::find_faulty(loaded.artefact.manifest, loaded.checkpoint))
+    print_err("{}: warning: tensor \"{}\" holds {} values that are not a number, the first at element {}\n",
+              t.file, t.name, t.count, t.first);
+}
+
+// Of the device, or where there is none of the emulator, which has this machine's memory.
+Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint) {
+  uint64_t bytes = 0;
+  for (const mkrt::StoredTensor& t : checkpoint.tensors) bytes += t.bytes.size();
+  const std::unique_ptr<mkrt::Device> emulator = device ? nullptr : mkrt::open_emulator({}, {});
+  const mkrt::Device& of = device ? *device : *emulator;
+  const std::string fault = why_no_room(bytes, of.memory_bytes(), of.name());
+  return fault.empty() ? Status() : Status(Error{fmt::format("{}: error: {}", checkpoint.directory, fault)});
+}
+
+// Compiles for a device, which is opened already if it is a GPU.
+Status compile_for(const RunArguments& a, Loaded& loaded) {
+  ModelRequest request = a.request;
+  if (!loaded.device) request.options.target = "emulator";
+  // What a request gets then is what it gets alone, also by another call.
+  if (!request.options.batch_invariant) request.options.batch_invariant = true;
+  Result<Compilation> opened = open_model(request, true);
+  if (!opened.ok()) return opened.error();
+  Compilation& c = opened.value();
+  loaded.directory = c.request.checkpoint;
+  if (Status status = check_room(loaded.device.get(), *c.checkpoint); !status.ok()) return status;
+  if (loaded.device) {
+    const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
+    if (!assembler.ok()) return assembler.error();
+    const Result<BuiltCubin> cubin = build_cubin(c, *assembler.value(), default_cache());
+    if (!cubin.ok()) return cubin.error();
+    mkrt::Result<mkrt::Artefact> artefact = mkrt::read_artefact(cubin.value().bytes, "the compiled cubin");
+    if (!artefact.ok()) return artefact.error();
+    loaded.artefact = std::move(artefact.value());
+  } else {
+    if (Status status = run_passes(c); !status.ok()) return status;
+    HostOptions options;
+    options.race = a.race;
+    Result<HostArtefact> host = build_for_emulator(c, options);
+    if (!host.ok()) return host.error();
+    loaded.artefact = std::move(host.value().artefact);
+    loaded.kernel = std::move(host.value().kernel);
+    mkrt::EmulatorDeviceOptions emulator;
+    emulator.seed = a.emulator_seed;
+    emulator.os_threads = a.emulator_threads;
+    emulator.race = a.race;
+    loaded.device =
+        mkrt::open_emulator(loaded.kernel.entries, emulator, [sites = loaded.kernel.sites](uint32_t site) {
+          return site < sites.size() ? sites[site] : std::string();
+        });
+  }
+  loaded.checkpoint = std::move(*c.checkpoint);
+  return {};
+}
+
+Status load_cubin(const RunArguments& a, Loaded& loaded) {
+  mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a.request.model);
+  if (!artefact.ok()) return artefact.error();
+  mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(a.checkpoint);
+  if (!checkpoint.ok()) return checkpoint.error();
+  loaded.artefact = std::move(artefact.value());
+  loaded.checkpoint = std::move(checkpoint.value());
+  loaded.directory = a.checkpoint;
+  // Refused before a device is looked for: a mismatch is one on every device.
+  return mkrt::check_weights(loaded.artefact.manifest, loaded.checkpoint);
+}
+
+}  // namespace
+
+Result<Loaded> load(const RunArguments& a) {
+  Loaded loaded;
+  const bool cubin = is_cubin(a.request.model);
+  if (cubin)
+    if (Status status = load_cubin(a, loaded); !status.ok()) return status.error();
+  if (cubin && !a.trace.empty() && !loaded.artefact.manifest.traced)
+    return Error{
+        fmt::format("{}: error: is not traced, expected a cubin of mkc compile --trace", a.request.model)};
+  if (a.device != "emulator" && !a.race) {  // only the emulator sees races
+    mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
+    if (gpu.ok())
+      loaded.device = std::move(gpu.value());
+    else if (a.device == "cuda" || cubin)
+      return gpu.error();
+  } else if (cubin) {
+    return Error{
+        fmt::format("{}: error: a cubin runs on a GPU; give the emulator the model itself", a.request.model)};
+  }
+  if (!cubin)
+    if (Status status = compile_for(a, loaded); !status.ok()) return status.error();
+  warn_of_faulty_weights(loaded);
+  const Result<Source> config = read_source(loaded.directory + "/config.json");
+  if (!config.ok()) return config.error();
+  loaded.config_hash = mkrt::hash_hex(config.value().text);
+  return loaded;
+}
+
+}  // namespace mkc
