@@ -15,7 +15,7 @@ struct CheckpointTensor {
   std::string name;
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
-  std::string file;    // that holds it, for errors
+  std::string file;      // that holds it, for errors
   std::string stored{};  // its type as the file calls it, for errors; "": the dtype's name
 };
 

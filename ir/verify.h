@@ -48,9 +48,8 @@
 //   V29 slots begin at multiples of 256 bytes and lie in the arena of their kind; inputs and caches have
 //       none
 //   V30 the counters of an event lie among those of the schedule
-//   V35 a grid is placed as its tasks allow (schedule.h, why_not_placed), and notifications of one grid run
-//   at
-//       most one inline grid
+//   V35 a grid is placed as its tasks allow (schedule.h, why_not_placed), and notifications of one grid
+//       run at most one inline grid
 // Routed symbols (in task programs only)
 //   V31 a list is routed exactly if its length is; no shape depends on a routed symbol; a grid that mentions
 //       one, or has an event that does, reads a table with room for it, an operand of its name; all grids of

@@ -68,8 +68,8 @@ Status report(const CompileArguments& a, const Compilation& c, nlohmann::json su
     for (const PassTime& t : c.times) summary["ms"][t.pass] = t.ms;
     return put_text(output == "-" ? "" : "-", summary.dump(2) + "\n");
   }
-  if (const std::string fault =
-          why_no_room(summary["weight_bytes"].get<uint64_t>(), c.machine.memory_bytes, c.machine.name);
+  if (const std::string fault = why_no_room(summary["weight_bytes"].get<uint64_t>(), "weights",
+                                            c.machine.memory_bytes, c.machine.name);
       !fault.empty())
     print_err("warning: {}\n", fault);
   if (output != "-") put_stderr(folded(to_string(summary, output, cached)));

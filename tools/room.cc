@@ -13,10 +13,11 @@ std::string gigabytes(uint64_t bytes) {
 
 }  // namespace
 
-std::string why_no_room(uint64_t weight_bytes, uint64_t memory_bytes, const std::string& of) {
-  if (memory_bytes == 0 || weight_bytes <= memory_bytes) return "";
-  return fmt::format("{} of weights do not fit in the {} of {}", gigabytes(weight_bytes),
-                     gigabytes(memory_bytes), of);
+std::string why_no_room(uint64_t bytes, const std::string& what, uint64_t memory_bytes,
+                        const std::string& of) {
+  if (memory_bytes == 0 || bytes <= memory_bytes) return "";
+  return fmt::format("{} of {} do not fit in the {} of {}", gigabytes(bytes), what, gigabytes(memory_bytes),
+                     of);
 }
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// Whether weights fit in a memory.
+// Whether weights and caches fit in a memory.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 namespace mkc {
 
 // "139 GB of weights do not fit in the 80 GB of h100"; "" where they do, or where the memory is 0: not known.
-std::string why_no_room(uint64_t weight_bytes, uint64_t memory_bytes, const std::string& of);
+std::string why_no_room(uint64_t bytes, const std::string& what, uint64_t memory_bytes,
+                        const std::string& of);
 
 }  // namespace mkc

@@ -9,6 +9,7 @@
 
 #include "frontend/json.h"
 #include "frontend/source.h"
+#include "runtime/kv_cache.h"
 #include "runtime/npy.h"
 #include "runtime/session.h"
 #include "runtime/text/tokenizer.h"
@@ -17,6 +18,7 @@
 #include "tools/logprobs.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
+#include "tools/room.h"
 #include "tools/run_arguments.h"
 #include "tools/run_batch.h"
 #include "tools/run_load.h"
@@ -183,6 +185,16 @@ Status run_prompt(const RunArguments& a, const Prepared& p, Loaded& loaded, mkrt
   return {};
 }
 
+// With the weights, which lie beside them. A single prompt has pages for its context, which is far less.
+Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {
+  const mkrt::Manifest& m = loaded.artefact.manifest;
+  const uint64_t bytes =
+      m.weight_bytes + m.workspace_bytes + uint64_t{cache.pages} * cache.page_size * mkrt::position_bytes(m);
+  const std::string fault = why_no_room(bytes, fmt::format("weights and {} pages of the cache", cache.pages),
+                                        loaded.device->memory_bytes(), loaded.device->name());
+  return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
+}
+
 Status run(RunArguments a) {
   if (Status status = check_run(a); !status.ok()) return status;
   for (std::string* model : {&a.request.model, &a.checkpoint})
@@ -202,6 +214,7 @@ Status run(RunArguments a) {
     options.cache.pages =
         a.pages ? a.pages : pages_of_batch(loaded.artefact.manifest, a.page_size, prepared.lines.size());
   }
+  MKC_TRY_STATUS(check_caches(loaded, options.cache));
   mkrt::Result<mkrt::Session> session =
       mkrt::Session::open(loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, options);
   if (!session.ok()) return session.error();

@@ -23,7 +23,7 @@ Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint
   for (const mkrt::StoredTensor& t : checkpoint.tensors) bytes += t.bytes.size();
   const std::unique_ptr<mkrt::Device> emulator = device ? nullptr : mkrt::open_emulator({}, {});
   const mkrt::Device& of = device ? *device : *emulator;
-  const std::string fault = why_no_room(bytes, of.memory_bytes(), of.name());
+  const std::string fault = why_no_room(bytes, "weights", of.memory_bytes(), of.name());
   return fault.empty() ? Status() : Status(Error{fmt::format("{}: error: {}", checkpoint.directory, fault)});
 }
 
@@ -95,6 +95,9 @@ Result<Loaded> load(const RunArguments& a) {
       loaded.device = std::move(gpu.value());
     else if (a.device == "cuda" || cubin)
       return gpu.error();
+    if (cubin)
+      if (Status status = check_room(loaded.device.get(), loaded.checkpoint); !status.ok())
+        return status.error();
   } else if (cubin) {
     return Error{
         fmt::format("{}: error: a cubin runs on a GPU; give the emulator the model itself", a.request.model)};

@@ -30,7 +30,7 @@ nlohmann::ordered_json path_json(const SimulatedStep& step) {
 }
 
 std::string no_room(const Compilation& c) {
-  return why_no_room(c.schedule().weight_bytes, c.machine.memory_bytes, c.machine.name);
+  return why_no_room(c.schedule().weight_bytes, "weights", c.machine.memory_bytes, c.machine.name);
 }
 
 nlohmann::ordered_json to_json(const SimulatedStep& step, int64_t batch) {

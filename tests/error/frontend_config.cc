@@ -66,11 +66,11 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
         kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:42:15");
   CHECK(changed("\"hidden_act\"",
                 "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}, \"hidden_act\"") ==
-        kFile + ":4:51: error: rope_scaling.truncate is 1, expected a bool");
+        kFile + ":4:49: error: rope_scaling.truncate is 1, expected a bool");
   CHECK(
       changed("\"hidden_act\"",
               "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2, \"beta_fast\": 3}, \"hidden_act\"") ==
-      kFile + ":4:53: error: unknown key \"beta_fast\" in rope_scaling");
+      kFile + ":4:51: error: unknown key \"beta_fast\" in rope_scaling");
   CHECK(changed("\"hidden_act\"",
                 "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"rope_parameters\": {\"type\": "
                 "\"default\"}, "

@@ -133,6 +133,13 @@ class RecognitionTest(Command):
         self.assertEqual(code, 1)
         self.assertRegex(err, r"^model: error: 2199 GB of weights do not fit in the \d+ GB of emulator\n$")
 
+    def test_caches_that_do_not_fit_the_memory(self):
+        (self.dir / "f.jsonl").write_text('{"prompt_ids": [1]}\n')
+        code, _, err = self.mkc("run", FIXTURE, "--device", "emulator", "--batch-file", "f.jsonl", "--pages", 2**30)
+        self.assertEqual(code, 1)
+        self.assertRegex(err, r"^--pages: error: \d+ GB of weights and 1073741824 pages of the cache do not fit in the \d+ GB "
+                         r"of emulator\n$")
+
     def test_keys_that_would_change_the_computation_are_refused(self):
         for key, value, said in (("attn_logit_softcapping", 50.0, "50"), ("final_logit_softcapping", 30.0, "30"),
                                  ("rope_interleaved", True, "true"), ("use_mrope", True, "true"),

@@ -17,11 +17,11 @@ CUBIN, CHECKPOINT = sys.argv[4:] or (None, None)
 class CAbiTest(unittest.TestCase):
     def test_exports_the_header_and_nothing_else(self):
         declared = set(re.findall(r"\b(mkrt_\w+)\(", (ROOT / "runtime" / "mkrt.h").read_text()))
-        out = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True, timeout=120).stdout
         self.assertEqual({line.split()[-1] for line in out.splitlines()}, declared)
 
     def test_needs_neither_compiler_nor_toolkit(self):
-        out = subprocess.run(["ldd", LIBRARY], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(["ldd", LIBRARY], capture_output=True, text=True, check=True, timeout=120).stdout
         needed = {line.split()[0].split("/")[-1].split(".so")[0] for line in out.splitlines()}
         self.assertLessEqual(needed, {"linux-vdso", "libstdc++", "libm", "libgcc_s", "libc", "ld-linux-x86-64",
                                       "libasan", "libtsan", "libubsan", "librt", "libdl", "libpthread", "libresolv"})
@@ -38,13 +38,13 @@ class CAbiTest(unittest.TestCase):
         text = (ROOT / "docs" / "c-abi.md").read_text()
         fake = ROOT / "tests" / "fixtures" / "fake_cuda"
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([COMPILER, "-shared", "-fPIC", fake / "libcuda.c", "-o", f"{folder}/libcuda.so.1"], check=True)
+            subprocess.run([COMPILER, "-shared", "-fPIC", fake / "libcuda.c", "-o", f"{folder}/libcuda.so.1"], check=True, timeout=120)
             for name in ("example", "example: graph"):
                 source = re.search(f"<!-- {name} -->\n```c\n(.*?)```", text, re.S).group(1)
                 (Path(folder) / "example.c").write_text(source)
                 subprocess.run([COMPILER, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{ROOT}", f"-I{fake}",
                                 f"{folder}/example.c", LIBRARY, f"{folder}/libcuda.so.1", f"-Wl,-rpath,{LIBRARY.parent}",
-                                "-o", f"{folder}/example"], check=True)
+                                "-o", f"{folder}/example"], check=True, timeout=120)
                 self.assertEqual(self.run_example(folder, "none.cubin", ROOT / "models" / "tiny-stories"),
                                  (1, "", "none.cubin: error: cannot open: No such file or directory\n"))
                 if CUBIN:

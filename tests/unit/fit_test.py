@@ -21,7 +21,7 @@ class FitTest(unittest.TestCase):
         self.folder = Path(tempfile.mkdtemp())
         (self.folder / "gpu.json").write_text(json.dumps(result))
         return subprocess.run([sys.executable, ROOT / "tools" / "bench" / "fit", self.folder / "gpu.json", "--mkc", MKC, *more],
-                              capture_output=True, text=True, cwd=self.folder)
+                              capture_output=True, text=True, cwd=self.folder, timeout=120)
 
     def test_measured_figures_replace_estimates(self):
         done = self.fit({"benchmark": "gpu", "device": "NVIDIA H100", "date": "2026-12-01", "parts": {"limits": {"rows": LIMITS}}},

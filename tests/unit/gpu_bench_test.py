@@ -154,7 +154,7 @@ class BenchTest(unittest.TestCase):
                             (["--out", f"{self.out}.none", "--shapes", "/none"], "--shapes /none: no such folder"),
                             (["--mode", "fast"], "argument --mode: invalid choice: 'fast'")):
             done = subprocess.run([sys.executable, ROOT / "tools" / "gpu" / "bench.py", "--out", self.out, *flags],
-                                  capture_output=True, text=True)
+                                  capture_output=True, text=True, timeout=120)
             self.assertEqual(done.returncode, 2)
             self.assertIn("bench.py: error: " + said, done.stderr)
 

@@ -23,7 +23,7 @@ class DriverTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         subprocess.run([COMPILER, *STRICT, "-shared", "-fPIC", ROOT / "tests" / "fixtures" / "fake_cuda" / "libcuda.c",
-                        "-o", LIBRARY], check=True)
+                        "-o", LIBRARY], check=True, timeout=120)
         os.environ["FAKE_CUDA_LOG"] = str(LOG)
 
     def setUp(self):
@@ -76,7 +76,7 @@ class DriverTest(unittest.TestCase):
         with self.assertRaisesRegex(driver.Error, "^no driver: .*none.so"):
             driver.Device(0, "none.so")
         old = FOLDER / "old.so"
-        subprocess.run([COMPILER, "-shared", "-o", old, "-x", "c", "/dev/null"], check=True)
+        subprocess.run([COMPILER, "-shared", "-o", old, "-x", "c", "/dev/null"], check=True, timeout=120)
         with self.assertRaisesRegex(driver.Error, "^the driver has no cuInit: it is too old$"):
             driver.Device(0, old)
 

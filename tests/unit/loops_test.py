@@ -38,7 +38,7 @@ class LoopsTest(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
             file.write(PTX)
             file.flush()
-            done = subprocess.run([sys.executable, PROGRAM, "--ptx", file.name], capture_output=True, text=True)
+            done = subprocess.run([sys.executable, PROGRAM, "--ptx", file.name], capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([json.loads(line) for line in done.stdout.splitlines()],
                          [{"matrix": 1, "fma": 0, "shared": 1, "global": 1, "other": 2, "loops": 1},

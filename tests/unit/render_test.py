@@ -33,7 +33,7 @@ class RenderTest(unittest.TestCase):
 
     def render(self, *more):
         return subprocess.run([sys.executable, ROOT / "tools" / "bench" / "render", "--root", self.root, "--results",
-                               self.root / "results", *more], capture_output=True, text=True)
+                               self.root / "results", *more], capture_output=True, text=True, timeout=120)
 
     def gpu_result(self, parts, device="NVIDIA H100", date="2026-12-01"):
         result = {"benchmark": "gpu", "date": date, "device": device, "driver": "580.1", "commit": "abc", "parts": parts}
@@ -43,7 +43,7 @@ class RenderTest(unittest.TestCase):
         return next(line for line in (self.root / page).read_text().splitlines() if line.startswith(begin))
 
     def test_committed_pages_are_what_it_makes(self):
-        done = subprocess.run([sys.executable, ROOT / "tools" / "bench" / "render", "--check"], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, ROOT / "tools" / "bench" / "render", "--check"], capture_output=True, text=True, timeout=120)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_an_edited_figure_is_found(self):

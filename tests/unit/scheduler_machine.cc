@@ -45,12 +45,14 @@ TEST_CASE("every built-in machine loads and its ring fits beside barriers and sc
 TEST_CASE("a target's default machine is the first that has it") {
   CHECK(machine_for_target("sm_90a").value().name == "h100");
   CHECK(machine_for_target("sm_80").value().name == "a100");
+  CHECK(machine_for_target("sm_86").value().name == "rtx3090");
   CHECK(machine_for_target("sm_89").value().name == "rtx4090");
+  CHECK(machine_for_target("sm_100a").value().name == "b200");
   CHECK(machine_for_target("sm_120").value().name == "rtx5090");
   CHECK(machine_for_target("emulator").value().ring_stages == 6);
   CHECK(machine_for_target("sm_70").error().message ==
-        "error: no machine description for target 'sm_70'; known targets: sm_90a, sm_80, sm_89, sm_120, "
-        "emulator");
+        "error: no machine description for target 'sm_70'; known targets: sm_90a, sm_80, sm_86, sm_89, "
+        "sm_100a, sm_120, emulator");
 }
 
 TEST_CASE("a cold burst takes the measured time at the measured sizes and never less than a smaller one") {
@@ -67,7 +69,8 @@ TEST_CASE("a cold burst takes the measured time at the measured sizes and never 
 
 TEST_CASE("faulty descriptions are refused with the key that is wrong") {
   CHECK(load_error("h10") ==
-        "error: unknown machine 'h10', did you mean 'h100'?; known: h100, h200, a100, rtx4090, rtx5090, "
+        "error: unknown machine 'h10', did you mean 'h100'?; known: h100, h200, a100, rtx3090, rtx4090, "
+        "b200, rtx5090, "
         "emulator");
   CHECK(load_error("no/such.json") == "no/such.json: error: cannot be read");
   CHECK(load_error(changed_h100("{", "[")) == "changed_h100.json: error: not a JSON object");
@@ -82,7 +85,7 @@ TEST_CASE("faulty descriptions are refused with the key that is wrong") {
   CHECK(load_error(changed_h100("\"value\": 650", "\"value\": -1")) ==
         "changed_h100.json: error: notify_ns must be a positive number, not -1");
   CHECK(
-      load_error(changed_h100("8000000", "1000000")) ==
+      load_error(changed_h100("[8000000", "[1000000")) ==
       "changed_h100.json: error: cold_burst must be a list of [bytes, bytes_per_ns] pairs, rising in bytes");
   CHECK(load_error(changed_h100("\"value\": 12,", "\"value\": 3,")) ==
         "changed_h100.json: error: ring_stages must be 4 or more, not 3");
