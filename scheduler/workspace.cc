@@ -104,19 +104,43 @@ std::vector<Lifetime> lifetimes(const TaskProgram& program) {
   return out;
 }
 
+// after[a]: the grids that a precedes, by before[b]: those that precede b.
+std::vector<GridSet> transposed(const std::vector<GridSet>& before) {
+  std::vector<GridSet> after(before.size(), GridSet(before.size()));
+  for (size_t b = 0; b < before.size(); ++b)
+    for (auto a = before[b].find_first(); a != GridSet::npos; a = before[b].find_next(a)) after[a].set(b);
+  return after;
+}
+
+// When an activation begins and ends, so that two are compared in time of the second's writers.
+struct Ends {
+  GridSet after;  // the grids that all accessors of the activation precede
+  std::vector<uint32_t> writers;
+};
+
+Ends ends_of(const Lifetime& life, const std::vector<GridSet>& after) {
+  Ends ends{GridSet(after.size()), {}};
+  if (!life.looked_up) ends.after.set();
+  for (auto a = life.accessors.find_first(); a != GridSet::npos && !life.looked_up;
+       a = life.accessors.find_next(a))
+    ends.after &= after[a];
+  for (auto w = life.writers.find_first(); w != GridSet::npos; w = life.writers.find_next(w))
+    ends.writers.push_back(static_cast<uint32_t>(w));
+  return ends;
+}
+
 // Whether `first` is dead before anybody writes `second`.
-bool ends_before(const Lifetime& first, const Lifetime& second, const std::vector<GridSet>& before) {
-  if (second.writers.none() || first.looked_up) return false;
-  for (auto w = second.writers.find_first(); w != GridSet::npos; w = second.writers.find_next(w))
-    if (!first.accessors.is_subset_of(before[w])) return false;
-  return true;
+bool ends_before(const Ends& first, const Ends& second) {
+  return !second.writers.empty() && std::all_of(second.writers.begin(), second.writers.end(),
+                                                [&](uint32_t w) { return first.after.test(w); });
 }
 
 // Places activations, largest first, each at the lowest offset where nothing is alive at the same time, or
 // nothing ever is. Returns the end of the arena.
 uint64_t place_activations(const TaskProgram& program, bool apart, std::vector<Slot>& slots) {
-  const std::vector<GridSet> before = grids_before(program);
-  const std::vector<Lifetime> lives = lifetimes(program);
+  const std::vector<GridSet> after = transposed(grids_before(program));
+  std::vector<Ends> lives;
+  for (const Lifetime& life : lifetimes(program)) lives.push_back(ends_of(life, after));
   std::vector<uint32_t> todo;
   for (TensorId t : program.tensors.ids())
     if (program.tensors[t].kind == TensorKind::kActivation && slots[t.index].bytes != 0)
@@ -130,9 +154,7 @@ uint64_t place_activations(const TaskProgram& program, bool apart, std::vector<S
   for (uint32_t t : todo) {
     uint64_t offset = 0;
     for (uint32_t other : placed) {
-      if (!apart &&
-          (ends_before(lives[t], lives[other], before) || ends_before(lives[other], lives[t], before)))
-        continue;
+      if (!apart && (ends_before(lives[t], lives[other]) || ends_before(lives[other], lives[t]))) continue;
       if (offset + align(slots[t].bytes) <= slots[other].offset) break;
       offset = std::max(offset, align(slots[other].offset + slots[other].bytes));
     }
