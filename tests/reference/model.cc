@@ -191,7 +191,7 @@ bool has_experts(const Shape& s, int layer) {
 }
 
 std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, Rounding rounding,
-                              std::vector<std::vector<Routing>>* routings) {
+                              std::vector<std::vector<Routing>>* routings, Rounding cache) {
   const Shape& s = m.shape;
   if (routings) routings->assign(ids.size(), {});
   const auto hidden = static_cast<size_t>(s.hidden);
@@ -216,6 +216,8 @@ std::vector<Vector> logits_of(const Model& m, const std::vector<int32_t>& ids, R
         keep_e4m3(keys.back(), m.weights.at(at + "self_attn.k_scale"), s.head_dim);
         keep_e4m3(values.back(), m.weights.at(at + "self_attn.v_scale"), s.head_dim);
       }
+      keys.back() = rounded(std::move(keys.back()), cache);
+      values.back() = rounded(std::move(values.back()), cache);
       const Vector mixed = linear(m, at + "self_attn.o_proj", attend(s, window, q, keys, values), rounding);
       for (size_t i = 0; i < hidden; ++i) xs[p][i] += mixed[i];
     }

@@ -52,7 +52,7 @@ void write_checkpoint(const Model& model, const std::string& directory, int shar
 Model read_checkpoint(const std::string& directory);
 
 // How an honest engine of a precision computes: activations are rounded at the inputs and outputs of
-// products.
+// products, and keys and values as the cache keeps them.
 enum class Rounding { kNone, kF16, kBf16 };
 
 // What a router chose for a token in a layer.
@@ -66,6 +66,7 @@ struct Routing {
 // [ids.size()][layer that has experts].
 std::vector<std::vector<double>> logits_of(const Model& model, const std::vector<int32_t>& ids,
                                            Rounding rounding = Rounding::kNone,
-                                           std::vector<std::vector<Routing>>* routings = nullptr);
+                                           std::vector<std::vector<Routing>>* routings = nullptr,
+                                           Rounding cache = Rounding::kNone);
 
 }  // namespace reference

@@ -1,0 +1,174 @@
+// attack_models: random models and settings against float64, and settings against each other bit by bit. Each
+// case runs in a process of its own.
+//
+//   attack_models --seed 1 --count 1000 [--from 0] [--report models.jsonl] [--seconds 120] [--quiet]
+//
+// The report gets a line of JSON for each case, and the summary says where to go on. Exit status 1: some case
+// was wrong, failed, crashed or timed out.
+#define DOCTEST_CONFIG_IMPLEMENT
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "tests/attack/models_run.h"
+
+namespace mkc::attack {
+namespace {
+
+struct Arguments {
+  uint64_t seed = 1, count = 100, from = 0;
+  uint32_t seconds = 300;  // that a case may take
+  std::string report;
+  std::string keep;  // a directory for checkpoints of cases that fail; "": none is kept
+  bool quiet = false;
+};
+
+std::string read_all(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// In the child: the result as JSON in a file, diagnostics in another.
+[[noreturn]] void run_child(const ModelCase& c, const std::string& directory, uint32_t seconds) {
+  alarm(seconds);
+  const int log = open((directory + "/log").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+  dup2(log, STDERR_FILENO);
+  const CaseResult r = run_case(c, directory);
+  std::ofstream(directory + "/result")
+      << nlohmann::json{{"verdict", r.verdict}, {"detail", r.detail},     {"refusal", r.refusal},
+                        {"rows", r.rows},       {"bit_rows", r.bit_rows}, {"worst", r.worst}};
+  _exit(0);
+}
+
+CaseResult result_of(int status, const std::string& directory) {
+  const std::string text = read_all(directory + "/result");
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !text.empty()) {
+    const auto j = nlohmann::json::parse(text);
+    return {j["verdict"], j["detail"],   j["refusal"],
+            j["rows"],    j["bit_rows"], j["worst"].is_null() ? INFINITY : j["worst"].get<double>()};
+  }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) return {Verdict::kTimedOut};
+  const std::string log = read_all(directory + "/log"),
+                    end = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                                              : fmt::format("exit status {}", WEXITSTATUS(status));
+  return {Verdict::kCrashed, end + ": " + log.substr(0, 400)};
+}
+
+CaseResult run_apart(const ModelCase& c, const std::string& directory, uint32_t seconds) {
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directories(directory);
+  const pid_t child = fork();
+  if (child == 0) run_child(c, directory, seconds);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return result_of(status, directory);
+}
+
+// The error without its numbers and places, so that the same ones are counted together.
+std::string kind_of(const std::string& error) {
+  static const std::regex kPath("^[^ ]*/[^ ]*:"), kNumber("[0-9]+");
+  const std::string line = error.substr(0, error.find('\n'));
+  return std::regex_replace(std::regex_replace(line, kPath, "PATH:"), kNumber, "N");
+}
+
+struct Totals {
+  std::map<Verdict, uint64_t> verdicts;
+  std::map<std::string, uint64_t> refusals;
+  std::vector<uint64_t> bad;
+  uint64_t rows = 0, bit_rows = 0;
+  double worst = 0;
+
+  void add(const ModelCase& c, const CaseResult& r) {
+    ++verdicts[r.verdict];
+    rows += r.rows;
+    bit_rows += r.bit_rows;
+    worst = std::max(worst, r.worst);
+    if (!r.refusal.empty()) ++refusals[kind_of(r.refusal)];
+    if (r.verdict != Verdict::kRefused && r.verdict != Verdict::kRight) bad.push_back(c.number);
+  }
+};
+
+void print(const Totals& totals, const Arguments& arguments, double seconds) {
+  fmt::print("cases {} to {} of seed {}, {:.0f} s\n", arguments.from, arguments.from + arguments.count - 1,
+             arguments.seed, seconds);
+  for (const auto& [verdict, count] : totals.verdicts)
+    fmt::print("  {:9} {}\n", verdict_name(verdict), count);
+  fmt::print("  {} rows against float64, the worst at {:.2f} of what is allowed; {} rows bit by bit\n",
+             totals.rows, totals.worst, totals.bit_rows);
+  for (const auto& [error, count] : totals.refusals) fmt::print("  refused {} times: {}\n", count, error);
+  for (const uint64_t number : totals.bad)
+    fmt::print("  again: --seed {} --from {} --count 1\n", arguments.seed, number);
+  fmt::print("go on with --from {}\n", arguments.from + arguments.count);
+}
+
+int run(const Arguments& arguments) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds_since = [](Clock::time_point t) {
+    return std::chrono::duration<double>(Clock::now() - t).count();
+  };
+  const std::string directory =
+      (std::filesystem::temp_directory_path() / fmt::format("attack_models.{}", getpid())).string();
+  std::ofstream report;
+  if (!arguments.report.empty()) report.open(arguments.report, std::ios::app);
+  const Clock::time_point begun = Clock::now();
+  Totals totals;
+  for (uint64_t number = arguments.from; number < arguments.from + arguments.count; ++number) {
+    const ModelCase c = make_case(arguments.seed, number);
+    const Clock::time_point case_begun = Clock::now();
+    const CaseResult r = run_apart(c, directory, arguments.seconds);
+    totals.add(c, r);
+    const bool bad = r.verdict != Verdict::kRefused && r.verdict != Verdict::kRight;
+    if (bad || !arguments.quiet)
+      fmt::print("{} {} {:.2f} {}\n", number, verdict_name(r.verdict), r.worst, r.detail);
+    if (bad) fmt::print("  {}\n", to_json(c));
+    fflush(stdout);
+    if (bad && !arguments.keep.empty())
+      std::filesystem::copy(directory, fmt::format("{}/{}.{}", arguments.keep, arguments.seed, number),
+                            std::filesystem::copy_options::recursive);
+    if (report.is_open())
+      report << nlohmann::json{{"seed", arguments.seed},
+                               {"case", number},
+                               {"verdict", verdict_name(r.verdict)},
+                               {"detail", r.detail},
+                               {"refusal", r.refusal},
+                               {"rows", r.rows},
+                               {"bit_rows", r.bit_rows},
+                               {"worst", r.worst},
+                               {"seconds", seconds_since(case_begun)},
+                               {"config", nlohmann::json::parse(to_json(c))}}
+             << std::endl;
+  }
+  std::filesystem::remove_all(directory);
+  print(totals, arguments, seconds_since(begun));
+  return totals.bad.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace mkc::attack
+
+int main(int argc, char** argv) {
+  doctest::Context context;  // the reference checks its files by doctest
+  context.setAsDefaultForAssertsOutOfTestCases();
+  context.setAssertHandler([](const doctest::AssertData&) { _exit(3); });
+  mkc::attack::Arguments arguments;
+  CLI::App app("random models and settings against float64, and against each other bit by bit");
+  app.add_option("--seed", arguments.seed, "of all cases");
+  app.add_option("--count", arguments.count, "of cases");
+  app.add_option("--from", arguments.from, "the first case");
+  app.add_option("--seconds", arguments.seconds, "that a case may take");
+  app.add_option("--report", arguments.report, "file that gets a line of JSON for each case");
+  app.add_option("--keep", arguments.keep, "directory for the checkpoints of cases that fail");
+  app.add_flag("--quiet", arguments.quiet, "print only cases that fail, and the summary");
+  CLI11_PARSE(app, argc, argv);
+  return mkc::attack::run(arguments);
+}

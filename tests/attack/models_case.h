@@ -1,0 +1,50 @@
+// Random models and settings: a case follows from a seed and its number alone.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/mode.h"
+#include "frontend/request.h"
+#include "runtime/kv_cache.h"
+#include "tests/reference/model.h"
+
+namespace mkc::attack {
+
+// How a model is compiled and run.
+struct Setting {
+  int64_t workers = 3, max_tokens = 16, max_requests = 4;
+  bool bulk_copy = true, race = false;
+  Scheduler scheduler = Scheduler::kAuto;
+  std::vector<PlacementRule> placements;
+  std::vector<SplitRule> splits;
+  std::optional<int64_t> ring;
+  Mode mode = Mode::kMegakernel;
+  uint64_t device_seed = 0;
+  uint32_t os_threads = 1;
+  uint32_t page_size = 16;
+  mkrt::CacheForm form = mkrt::CacheForm::kNhd;
+  uint32_t feed_seed = 0;         // which sequences go into which step, with how many rows
+  size_t most_rows = 16;          // of a sequence in a step
+  uint32_t steps_per_launch = 1;  // of the tokens generated
+};
+
+struct ModelCase {
+  uint64_t number = 0;
+  reference::Shape shape;
+  uint32_t weights_seed = 0;
+  std::optional<DType> cache;  // as the weights without
+  bool batch_invariant = false;
+  std::optional<int64_t> wide_from;
+  std::vector<size_t> lengths;  // of sequences
+  uint32_t new_tokens = 0;      // generated behind the first of them
+  std::vector<Setting> settings;
+};
+
+ModelCase make_case(uint64_t seed, uint64_t number);
+
+// One JSON object.
+std::string to_json(const ModelCase& c);
+
+}  // namespace mkc::attack

@@ -1,0 +1,176 @@
+#include "tests/attack/models_feed.h"
+
+#include <algorithm>
+#include <random>
+
+#include "runtime/pages.h"
+#include "tools/passes.h"
+
+namespace mkc::attack {
+namespace {
+
+using Random = std::mt19937;
+
+std::vector<Sequence> make_sequences(const ModelCase& c) {
+  Random random(c.weights_seed);
+  std::vector<Sequence> sequences;
+  for (const size_t length : c.lengths) {
+    Sequence& s = sequences.emplace_back();
+    for (size_t i = 0; i < length; ++i)
+      s.ids.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(c.shape.vocab)));
+  }
+  return sequences;
+}
+
+struct Step {
+  std::vector<size_t> chosen;  // sequences
+  std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
+};
+
+class Feeder {
+ public:
+  Feeder(const ModelCase& c, const Setting& setting)
+      : setting_(setting), random_(setting.feed_seed), sequences_(make_sequences(c)) {
+    uint32_t pages = 3;
+    for (const Sequence& s : sequences_) pages += mkrt::pages_for(s.ids.size(), setting.page_size);
+    for (uint32_t i = 0; i < pages; ++i) free_pages_.push_back(static_cast<int32_t>(i));
+    std::shuffle(free_pages_.begin(), free_pages_.end(), random_);
+  }
+
+  uint32_t pages() const { return static_cast<uint32_t>(free_pages_.size()); }
+
+  Status run(mkrt::Session& session, Fed& fed) {
+    const uint64_t vocab = session.manifest().vocab;
+    std::vector<float> logits(static_cast<size_t>(setting_.max_tokens) * vocab);
+    for (;;) {
+      const Step step = next();
+      if (step.chosen.empty()) break;
+      fed.most_rows = std::max(fed.most_rows, step.tokens.size());
+      mkrt::StepResult result;
+      const mkrt::Batch batch{step.tokens, step.row_begin, step.kv_len, {step.page_begin, step.page_index}};
+      if (Status status = session.step(batch, result, logits.data()); !status.ok()) return status;
+      for (size_t b = 0; b < step.chosen.size(); ++b) {
+        Sequence& s = sequences_[step.chosen[b]];
+        const auto begin = static_cast<uint64_t>(step.row_begin[b]) * vocab,
+                   end = static_cast<uint64_t>(step.row_begin[b + 1]) * vocab;
+        s.logits.insert(s.logits.end(), logits.begin() + static_cast<ptrdiff_t>(begin),
+                        logits.begin() + static_cast<ptrdiff_t>(end));
+        s.fed += (end - begin) / vocab;
+      }
+    }
+    fed.sequences = std::move(sequences_);
+    return {};
+  }
+
+ private:
+  // Some of the sequences that have tokens left, in any order; none at the end.
+  std::vector<size_t> choose() {
+    std::vector<size_t> left, chosen;
+    for (size_t i = 0; i < sequences_.size(); ++i)
+      if (sequences_[i].fed < sequences_[i].ids.size()) left.push_back(i);
+    std::shuffle(left.begin(), left.end(), random_);
+    for (const size_t i : left)
+      if (chosen.empty() || random_() % 3 != 0) chosen.push_back(i);
+    chosen.resize(std::min(chosen.size(), static_cast<size_t>(setting_.max_requests)));
+    return chosen;
+  }
+
+  Step next() {
+    Step step;
+    step.chosen = choose();
+    for (size_t b = 0; b < step.chosen.size(); ++b) {
+      Sequence& s = sequences_[step.chosen[b]];
+      const size_t others = step.chosen.size() - b - 1,
+                   room = static_cast<size_t>(setting_.max_tokens) - step.tokens.size() - others;
+      const size_t wanted = random_() % 2 == 0 ? setting_.most_rows : 1 + random_() % setting_.most_rows;
+      const size_t rows = std::min({wanted, room, s.ids.size() - s.fed});
+      const auto from = s.ids.begin() + static_cast<ptrdiff_t>(s.fed);
+      step.tokens.insert(step.tokens.end(), from, from + static_cast<ptrdiff_t>(rows));
+      step.row_begin.push_back(static_cast<int32_t>(step.tokens.size()));
+      step.kv_len.push_back(static_cast<int32_t>(s.fed + rows));
+      while (s.pages.size() < mkrt::pages_for(s.fed + rows, setting_.page_size)) {
+        s.pages.push_back(free_pages_.back());
+        free_pages_.pop_back();
+      }
+      step.page_index.insert(step.page_index.end(), s.pages.begin(), s.pages.end());
+      step.page_begin.push_back(static_cast<int32_t>(step.page_index.size()));
+    }
+    return step;
+  }
+
+  const Setting& setting_;
+  Random random_;
+  std::vector<Sequence> sequences_;
+  std::vector<int32_t> free_pages_;
+};
+
+struct Opened {
+  std::unique_ptr<mkrt::Device> device;
+  std::optional<mkrt::Session> session;
+};
+
+Status open(const Setting& setting, const Compiled& compiled, uint32_t pages, Opened& opened) {
+  mkrt::EmulatorDeviceOptions options;
+  options.seed = setting.device_seed;
+  options.os_threads = setting.os_threads;
+  options.race = setting.race;
+  opened.device = mkrt::open_emulator(compiled.host.kernel.entries, options, [&](uint32_t site) {
+    return site < compiled.host.kernel.sites.size() ? compiled.host.kernel.sites[site] : std::string();
+  });
+  mkrt::SessionOptions session;
+  session.cache = {setting.page_size, pages, setting.form, {}};
+  auto made = mkrt::Session::open(compiled.host.artefact, compiled.checkpoint, compiled.config_hash,
+                                  *opened.device, session);
+  if (!made.ok()) return made.error();
+  opened.session.emplace(std::move(made.value()));
+  return {};
+}
+
+Status generate(const ModelCase& c, const Setting& setting, const Compiled& compiled, Fed& fed) {
+  Opened opened;
+  if (Status status = open(setting, compiled, 0, opened); !status.ok()) return status;
+  mkrt::GenerateOptions options;
+  options.max_new_tokens = c.new_tokens;
+  options.steps_per_launch = setting.steps_per_launch;
+  auto tokens = mkrt::generate(*opened.session, fed.sequences[0].ids, options);
+  if (!tokens.ok()) return tokens.error();
+  fed.tokens = std::move(tokens.value());
+  return {};
+}
+
+}  // namespace
+
+Result<Compiled> compile(const ModelCase& c, const Setting& setting, const std::string& directory) {
+  ModelRequest request{directory, {}, "", setting.mode};
+  request.options.target = "emulator";
+  request.options.workers = setting.workers;
+  request.options.max_tokens = setting.max_tokens;
+  request.options.max_requests = setting.max_requests;
+  request.options.batch_invariant = c.batch_invariant;
+  if (!c.batch_invariant) request.options.wide_from = c.wide_from;
+  request.options.kv_dtype = c.cache;
+  request.options.ring = setting.ring;
+  request.options.scheduler = setting.scheduler;
+  auto opened = open_model(request, true);
+  if (!opened.ok()) return opened.error();
+  Compilation& compilation = opened.value();
+  compilation.request.placements = setting.placements;
+  compilation.request.splits = setting.splits;
+  if (Status status = run_passes(compilation); !status.ok()) return status.error();
+  auto host = build_for_emulator(compilation, {setting.bulk_copy, setting.race, {}});
+  if (!host.ok()) return host.error();
+  std::string hash = host.value().artefact.manifest.config_hash;
+  return Compiled{std::move(hash), std::move(*compilation.checkpoint), std::move(host.value())};
+}
+
+Result<Fed> feed(const ModelCase& c, const Setting& setting, const Compiled& compiled) {
+  Feeder feeder(c, setting);
+  Opened opened;
+  if (Status status = open(setting, compiled, feeder.pages(), opened); !status.ok()) return status.error();
+  Fed fed;
+  if (Status status = feeder.run(*opened.session, fed); !status.ok()) return status.error();
+  if (Status status = generate(c, setting, compiled, fed); !status.ok()) return status.error();
+  return fed;
+}
+
+}  // namespace mkc::attack
