@@ -62,10 +62,11 @@ void TaskCode::look_up(GridId id, llvm::Value* record, const char* primitive) {
     for (size_t table = 0; table < reads.size(); ++table) {
       const SymbolId found = find_symbol(s_.program.symbols, reads[table].role);
       if (!found.valid() || s_.program.symbols[found].is_list()) continue;
-      e_.symbols[found.index] = e_.call(
-          primitive, e_.ir.getInt32Ty(),
-          {launch_.worker, counter, expect, operand_address(e_, body_call(id, record), reads[table].role),
-           e_.constant(s_.program.symbols[found].bounds.hi)});
+      e_.symbols[found.index] =
+          e_.call(primitive, e_.ir.getInt32Ty(),
+                  {launch_.worker, e_.load32(record, offsetof(mkrt::MkGrid, id)), counter, expect,
+                   operand_address(e_, body_call(id, record), reads[table].role),
+                   e_.constant(s_.program.symbols[found].bounds.hi)});
     }
   }
 }

@@ -80,15 +80,16 @@ struct MkFault {
   uint32_t state;
   uint32_t worker;
   uint32_t grid;  // GridId
-  uint32_t task;
+  uint32_t task;  // or kLookUpTask
   uint32_t cell;  // counter index within the bank, or what else was waited for
   uint32_t seen;  // of a stage: how many the thread had used
   uint32_t expected;
   uint32_t reserved;
 };
 static_assert(sizeof(MkFault) == 32);
-constexpr uint32_t kRingCell = 0xffffffffu;   // a stage of the ring
-constexpr uint32_t kDrawnCell = 0xfffffffdu;  // a task drawn by the loader: `seen` have come
+constexpr uint32_t kLookUpTask = 0xffffffffu;  // before the first: the worker looks up which tasks there are
+constexpr uint32_t kRingCell = 0xffffffffu;    // a stage of the ring
+constexpr uint32_t kDrawnCell = 0xfffffffdu;   // a task drawn by the loader: `seen` have come
 constexpr uint32_t kStepCell =
     0xfffffffeu;  // the next step's begin: `seen` has begun, `expected` was awaited
 

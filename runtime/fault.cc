@@ -30,6 +30,11 @@ Status check_fault(const MkFault& fault, const Manifest& manifest, const std::st
     return Error{fmt::format(
         "{}: error: worker {} after task {}[{}] waited for task {} that its loader draws beyond {} ms",
         device, fault.worker, grid, fault.task, fault.seen, timeout_ns / 1'000'000)};
+  if (fault.task == kLookUpTask)
+    return Error{
+        fmt::format("{}: error: worker {} looking up the tasks of {} waited for event {} beyond {} ms: seen "
+                    "{}, expected {}",
+                    device, fault.worker, grid, event, timeout_ns / 1'000'000, fault.seen, fault.expected)};
   return Error{fmt::format(
       "{}: error: worker {} task {}[{}] waited for event {} beyond {} ms: seen {}, expected {}", device,
       fault.worker, grid, fault.task, event, timeout_ns / 1'000'000, fault.seen, fault.expected)};

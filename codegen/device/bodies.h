@@ -262,8 +262,8 @@ void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*
                              u32 first, u32 count);
 void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
                               u32 first, u32 count);
-u32 mkd_look_up(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
-u32 mkd_loader_look_up(Worker*, u32 cell, u32 expected, AS1 const u32* table, u32 most);
+u32 mkd_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 most);
+u32 mkd_loader_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 most);
 void mkd_stream_cache_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
 void mkd_stream_cache_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
 void mkd_stream_cache_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);

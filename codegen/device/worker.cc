@@ -136,10 +136,17 @@ MK_BODY void mkd_load_end(Worker* w, u32 grid, u32 end) {
   stamp(*w, kTaskEnded, grid, end);
 }
 
-// Consumer threads: what a word of a table says once the cell has `expected` notifications; any
+// Names who waits, in faults.
+MK_INLINE void begin_look_up(Worker& w, u32 grid) {
+  w.grid = grid;
+  w.task = kLookUpTask;
+}
+
+// Consumer threads, for a grid: what a word of a table says once the cell has `expected` notifications; any
 // number up to `most` after a fault, the same for all of them. The first barrier keeps the word until all
 // have read the one before.
-MK_BODY u32 mkd_look_up(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+MK_BODY u32 mkd_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+  begin_look_up(*w, grid);
   consumer_barrier();
   if (w->thread == 0) {
     poll(*w, cell, expected);
@@ -150,7 +157,8 @@ MK_BODY u32 mkd_look_up(Worker* w, u32 cell, u32 expected, AS1 const u32* table,
 }
 
 // The same for the loader.
-MK_BODY u32 mkd_loader_look_up(Worker* w, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+MK_BODY u32 mkd_loader_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+  begin_look_up(*w, grid);
   if (w->lane() == 0) poll(*w, cell, expected);
   mk_warp_sync();
   return least(same_in_lanes(*table), most);

@@ -81,6 +81,29 @@ TEST_CASE("whichever notification of a launch of two steps is lost, it ends with
   CHECK(steps == 2);  // the last to arrive knows it by what it finds
 }
 
+// The expert grids wait for route in their lookup, and for nothing else.
+TEST_CASE("a fault in a lookup names the grid whose tasks are looked up, of consumers and loaders") {
+  TinyModel model;
+  model.shape.family = "qwen3_moe";
+  model.shape.experts = 4;
+  const Compiled compiled(model);
+  const HostKernel kernel = compile_for_host(compiled.schedule, {});
+  const std::regex lookup(
+      R"(emulator: error: worker \d looking up the tasks of l0\.(gate_up|down) waited for event )"
+      R"((l0\.[a-z_]+)\[0\] beyond 10000 ms: seen 0, expected 1)");
+  int lookups = 0;
+  for (uint64_t n = 1; n <= 40; ++n) {
+    RunOptions options = one_step();
+    options.device.drop_notification = n;
+    options.device.seed = n;
+    const std::string error = run(compiled, kernel, options).error;
+    CAPTURE(error);
+    CHECK(error.find("task embed[0] waited for event l0") == error.npos);
+    lookups += std::regex_match(error, lookup);
+  }
+  CHECK(lookups > 0);
+}
+
 TEST_CASE("a fault names worker, task, event and counts") {
   const Compiled compiled(TinyModel{});
   const HostKernel kernel = compile_for_host(compiled.schedule, {});

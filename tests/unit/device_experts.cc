@@ -386,14 +386,14 @@ TEST_CASE("loader and consumers look up what the route found once it is there") 
   const AS1 u32* found = global(&p.routed.slots);
   Sides s;
   s.load = [&](Worker& w) {
-    const u32 slots = mkd_loader_look_up(&w, 7, 1, found, c.experts);
+    const u32 slots = mkd_loader_look_up(&w, 0, 7, 1, found, c.experts);
     mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, 2, 0, slots * a.product.strips);
   };
   s.consume = [&](Worker& w) {
     mkb_route(&w, &routing);
     mkd_barrier();
     mkd_notify(&w, 7, 1);
-    const u32 slots = mkd_look_up(&w, 7, 1, found, c.experts);
+    const u32 slots = mkd_look_up(&w, 0, 7, 1, found, c.experts);
     multiply(w, c, a, slots);
   };
   launch(s);
