@@ -1,0 +1,25 @@
+// The schedules that mutants are made of: fixture models and large configurations, compiled with many
+// settings.
+#pragma once
+
+#include <string>
+
+#include "ir/schedule.h"
+#include "tests/attack/schedules/rng.h"
+
+namespace mkc::attack {
+
+enum class Models { kFixtures, kLarge };
+
+struct Base {
+  std::string what;  // model and settings, for people
+  Schedule schedule;
+};
+
+// A schedule of a random model and random settings, up to placement. Errors: settings that mkc refuses.
+Result<Base> draw_base(Models models, Rng& rng);
+
+// Whether verify and prove accept the schedule; `why`: their first error.
+bool is_accepted(const Schedule& schedule, std::string* why = nullptr);
+
+}  // namespace mkc::attack

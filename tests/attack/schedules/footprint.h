@@ -1,0 +1,65 @@
+// What each task body really touches, written from docs/ir.md and codegen/device/ alone: tensors, attributes
+// and coordinates say it, not the regions that a grid declares.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "tests/attack/schedules/step.h"
+
+namespace mkc::attack {
+
+constexpr size_t kDims = 4;
+
+struct Box {
+  size_t rank = 0;
+  std::array<int64_t, kDims> lo{}, hi{};  // half open
+  bool operator==(const Box&) const = default;
+  bool empty() const;
+  bool contains(const Box& other) const;
+};
+
+// Who touches, and when.
+enum class Toucher : uint8_t {
+  kTask,    // the consumers, while the task runs
+  kStream,  // the loader, ahead of all events
+  kLookup,  // the consumers of each worker, when they look up their tasks
+  kTable    // the loader of each worker, at any time after its lookup
+};
+
+struct Touch {
+  const Access* access = nullptr;  // the operand that the body takes by its role
+  bool writes = false;
+  Toucher by = Toucher::kTask;
+  Box box;
+};
+
+// What the task touches. Throws a Finding where it leaves a tensor, a list or an expert's slots, or where an
+// operand is missing.
+void touches_of_task(const Schedule& s, const Step& step, GridId grid, std::span<const int64_t> coords,
+                     std::vector<Touch>& out);
+
+// What every worker touches when it looks up the grid's tasks, whether it has some or not.
+void touches_of_lookup(const Schedule& s, const Step& step, GridId grid, std::vector<Touch>& out);
+
+// Positions of a part of attention, of a grid.
+int64_t part_positions_of(const Schedule& s, const Step& step, const TaskGrid& grid);
+
+// The row block of an append, attend or combine task.
+struct RowBlock {
+  int64_t request, first_row, rows, kv_len;
+  int64_t context, step_rows;  // of the request
+  int64_t fresh() const { return kv_len - rows; }
+  int64_t earlier() const { return context - step_rows; }
+  bool last_of_request() const { return kv_len == context; }
+  // The first position that its row at `position` sees.
+  static int64_t first_seen(int64_t position, int64_t window) {
+    return window != 0 && position + 1 > window ? position + 1 - window : 0;
+  }
+  int64_t first_piece(int64_t window) const { return first_seen(fresh(), window) / kPiecePositions; }
+};
+RowBlock row_block(const Schedule& s, const Step& step, int64_t k);
+
+}  // namespace mkc::attack

@@ -1,0 +1,20 @@
+// Whether a schedule is safe, as far as some steps in some orders tell.
+#pragma once
+
+#include <optional>
+
+#include "tests/attack/schedules/finding.h"
+#include "tests/attack/schedules/step.h"
+
+namespace mkc::attack {
+
+struct Effort {
+  uint32_t steps = 8;   // beside those of the hints
+  uint32_t orders = 2;  // of each
+};
+
+// The first finding; nothing for a schedule that seems safe.
+std::optional<Finding> judge(const Schedule& s, const std::vector<Hint>& hints, const Effort& effort,
+                             Rng rng);
+
+}  // namespace mkc::attack

@@ -1,0 +1,92 @@
+// The workspace and the caches during one step: who wrote and read each byte last.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "tests/attack/schedules/footprint.h"
+#include "tests/attack/schedules/step.h"
+
+namespace mkc::attack {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+// When a thread does something: its number, and how often its clock has ticked.
+struct Moment {
+  uint32_t thread = kNone, clock = 0;
+};
+
+// What a task does to memory: runs of bytes of one tensor, by number.
+struct Use {
+  uint32_t runs = kNone;
+  uint32_t tensor = 0;
+  bool writes = false;
+  Toucher by = Toucher::kTask;
+};
+
+// Memory is cut where any use of the step begins or ends; between cuts all bytes have one history.
+class Memory {
+ public:
+  Memory(const Schedule& s, const Step& step);
+
+  // Before the step: the runs that a touch comes to. Empty for what is neither workspace nor cache.
+  // Throws a Finding where they leave the tensor's slot.
+  std::vector<Use> uses_of(const std::vector<Touch>& touches, uint32_t grid);
+  // Whether several tasks of a grid have it.
+  bool is_shared(const Use& use) const { return users_[use.runs] > 1; }
+  void cut();    // no more uses come
+  void begin();  // a run of the step: nothing has been written
+
+  // `clocks`: how far the thread has seen each thread's clock. `task`: for people and for program order.
+  void read(const Use& use, Moment now, std::span<const uint32_t> clocks, uint32_t task, uint32_t grid);
+  void write(const Use& use, Moment now, std::span<const uint32_t> clocks, uint32_t task, uint32_t grid);
+  void end();  // outputs and caches have been written
+
+ private:
+  struct Run {
+    uint64_t begin, end;  // bytes, or numbers of cuts once begun
+  };
+  struct Cut {
+    Moment writer;
+    uint32_t task = kNone, grid = kNone, tensor = kNone;
+    uint32_t readers = kNone;  // chain of Reader
+  };
+  struct Reader {
+    Moment at;
+    uint32_t task, next;
+  };
+
+  uint64_t base_of(TensorId tensor) const;
+  const std::vector<int64_t>& dims_of(TensorId tensor);
+  uint32_t runs_of(const Touch& touch);
+  void require_slot(const Touch& touch, uint64_t end) const;
+  void note_owned();
+  bool is_history(const Touch& touch) const;
+  [[noreturn]] void fail(const char* kind, const char* what, const Use& use, uint32_t task, const Cut& cut,
+                         uint32_t other) const;
+
+  const Schedule& s_;
+  const Step& step_;
+  std::vector<uint64_t> cache_base_;        // by TensorId: behind the workspace
+  std::vector<std::vector<int64_t>> dims_;  // by TensorId, once needed
+  std::vector<Run> runs_;
+  std::vector<std::pair<uint32_t, uint32_t>> lists_;  // of runs: first and count
+  std::vector<uint32_t> users_;                       // by list
+  struct Last {
+    const Access* access = nullptr;
+    Box box;
+    uint32_t runs = kNone;
+  };
+  std::vector<std::vector<Last>> last_;  // by grid and number of the touch in its task
+  std::vector<Run> outputs_;             // bytes that must be written
+  std::vector<uint32_t> output_tensor_;
+  std::vector<Cut> cuts_;
+  std::vector<Reader> readers_;
+  uint64_t end_ = 0;
+  size_t cut_count_ = 0;
+};
+
+}  // namespace mkc::attack

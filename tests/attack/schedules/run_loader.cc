@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tests/attack/schedules/finding.h"
+#include "tests/attack/schedules/run.h"
+#include "tests/attack/schedules/stages.h"
+
+namespace mkc::attack {
+namespace {
+
+constexpr const char* kFull = "for its consumers";
+constexpr size_t kHanded = 16;  // tasks that a loader has drawn and its consumers have not begun
+
+}  // namespace
+
+bool Run::draws_by_loader(GridId id) const {
+  return p_.s.placements[id.index].kind == PlacementKind::kQueue && streams(grid(id));
+}
+
+// Stages of a segment that is no drawn one.
+int64_t Run::static_stages(uint32_t w, GridId id, const Segment& segment) const {
+  auto [first, end] = share(w, id, segment);
+  end = std::min(end, p_.tasks[id.index].count);
+  const bool blocks = multiplies(grid(id)) && grid(id).body != BodyKind::kExpert;
+  int64_t taken = 0;
+  std::vector<int64_t> coords;
+  for (int64_t task = first, count; task < end; task += count) {
+    count = blocks ? std::min(end - task, most_strips(p_.s, p_.step, grid(id))) : 1;
+    if (grid(id).body == BodyKind::kPartial) {
+      const int64_t strips = p_.tasks[id.index].within(1);
+      count = std::min(count, strips - task % strips);
+    }
+    p_.tasks[id.index].coords_of(task, coords);
+    taken += stages_of(p_.s, p_.step, grid(id), coords, count).taken;
+  }
+  return taken;
+}
+
+// A ring with fewer stages than the tasks hold at once never fills them all.
+void Run::require_stages(GridId id, const std::vector<int64_t>& tasks) {
+  if (!streams(grid(id))) return;
+  std::vector<int64_t> coords;
+  p_.tasks[id.index].coords_of(tasks.front(), coords);
+  const Stages stages = stages_of(p_.s, p_.step, grid(id), coords, static_cast<int64_t>(tasks.size()));
+  if (stages.held > p_.s.ring.stages)
+    throw Finding{"ring", fmt::format("%{} holds {} stages at once, the ring has {}, at {}", grid(id).name,
+                                      stages.held, p_.s.ring.stages, to_text(p_.step))};
+}
+
+void Run::free_stages(uint32_t w, GridId id, const std::vector<int64_t>& tasks) {
+  if (!loads_ || !streams(grid(id))) return;
+  std::vector<int64_t> coords;
+  p_.tasks[id.index].coords_of(tasks.front(), coords);
+  Loader& loader = loaders_[w];
+  loader.freed += stages_of(p_.s, p_.step, grid(id), coords, static_cast<int64_t>(tasks.size())).taken;
+  const int64_t behind = loader.freed - loader.issued;
+  if (behind > 0) loader.issued += behind, loader.left = std::max<int64_t>(0, loader.left - behind);
+  if (draws_by_loader(id)) loader.handed.pop_front();
+  wake_loader(w);
+}
+
+void Run::wake_loader(uint32_t w) {
+  Loader& loader = loaders_[w];
+  if (loader.blocked.why != kFull) return;
+  loader.blocked.why.clear();
+  ready_.push_back(workers_ + w);
+}
+
+void Run::step_loader(uint32_t w) {
+  Loader& loader = loaders_[w];
+  const std::vector<Segment>& stream = p_.s.streams[w];
+  while (loader.segment < stream.size()) {
+    const GridId id = stream[loader.segment].grid;
+    const PlacementKind kind = p_.s.placements[id.index].kind;
+    const bool serves = streams(grid(id)) && kind != PlacementKind::kInline;
+    if (serves && kind == PlacementKind::kReady && consumers_[w].segment <= loader.segment)
+      return void(loader.blocked = {kNone, kFull});  // its consumers draw
+    if (serves && kind != PlacementKind::kReady && !load_segment(w, id)) return;
+    loader.begun = false;
+    ++loader.segment;
+  }
+}
+
+// False: blocked, or to go on later.
+bool Run::load_segment(uint32_t w, GridId id) {
+  Loader& loader = loaders_[w];
+  const auto wake_consumer = [&] {
+    Worker& c = consumers_[w];
+    if (c.blocked.counter == kNone && !c.blocked.why.empty()) c.blocked.why.clear(), ready_.push_back(w);
+  };
+  if (!loader.begun) {
+    std::vector<uint32_t> unseen(workers_ + 1, 0);
+    if (!look_up(unseen, loader.blocked, id)) {
+      block(workers_ + w, loader.blocked.counter);
+      return false;
+    }
+    loader.begun = true;
+    loader.left = draws_by_loader(id) ? 0 : static_stages(w, id, p_.s.streams[w][loader.segment]);
+  }
+  for (;;) {
+    const int64_t room = p_.s.ring.stages - (loader.issued - loader.freed), now = std::min(room, loader.left);
+    loader.issued += now, loader.left -= now;
+    if (loader.left > 0 || (draws_by_loader(id) && loader.handed.size() >= kHanded)) {
+      loader.blocked = {kNone, kFull};
+      return false;
+    }
+    if (!draws_by_loader(id)) return true;
+    const int64_t task = take_ticket(id);
+    const bool over = task >= p_.tasks[id.index].count;
+    loader.handed.push_back(over ? -1 : task);
+    wake_consumer();
+    if (over) return true;
+    std::vector<int64_t> coords;
+    p_.tasks[id.index].coords_of(task, coords);
+    loader.left = stages_of(p_.s, p_.step, grid(id), coords, 1).taken;
+    ready_.push_back(workers_ + w);  // others draw meanwhile
+    return false;
+  }
+}
+
+}  // namespace mkc::attack
