@@ -19,7 +19,4 @@ struct Base {
 // A schedule of a random model and random settings, up to placement. Errors: settings that mkc refuses.
 Result<Base> draw_base(Models models, Rng& rng);
 
-// Whether verify and prove accept the schedule; `why`: their first error.
-bool is_accepted(const Schedule& schedule, std::string* why = nullptr);
-
 }  // namespace mkc::attack

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "ir/print.h"
+#include "tests/attack/schedules/verdict.h"
 
 namespace mkc::attack {
 namespace {
@@ -76,7 +77,10 @@ class Maker {
     send(record);
     record.begins = 0;
     Result<Base> base = draw_base(plan_.models, rng);
-    if (!base.ok()) return send(record);
+    if (!base.ok()) {
+      fmt::print(stderr, "base {}: {}\n", base_number, base.error().message);
+      return send(record);
+    }
     base_ = std::move(base.value());
     text_.clear();
     std::string why;

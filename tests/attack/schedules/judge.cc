@@ -12,8 +12,9 @@ std::optional<Finding> judge(const Schedule& s, const std::vector<Hint>& hints, 
     const Steps steps(s.program, hints);
     const auto count = static_cast<uint32_t>(hints.size()) + effort.steps;
     for (uint32_t i = 0; i < count; ++i) {
-      const Step step = steps.draw(i, rng);
-      Prepared prepared(s, step);
+      const std::optional<Step> step = steps.draw(i, rng);
+      if (!step) continue;
+      Prepared prepared(s, *step);
       for (uint32_t order = 0; order < effort.orders; ++order) Run(prepared, rng).go();
     }
   } catch (const Finding& finding) {

@@ -26,8 +26,8 @@ GridId Edit::any_grid() {
 
 std::vector<MutantClass> all_classes() {
   std::vector<MutantClass> all;
-  for (const auto classes :
-       {event_classes(), stream_classes(), memory_classes(), region_classes(), program_classes()})
+  for (const auto classes : {wait_classes(), count_classes(), stream_classes(), memory_classes(),
+                             region_classes(), program_classes()})
     all.insert(all.end(), classes.begin(), classes.end());
   return all;
 }

@@ -50,7 +50,8 @@ struct MutantClass {
   bool (*apply)(Edit& edit);  // false: the schedule has nothing of the kind
 };
 
-std::span<const MutantClass> event_classes();    // waits, notifications, counts
+std::span<const MutantClass> wait_classes();     // waits and notifications
+std::span<const MutantClass> count_classes();    // what events expect
 std::span<const MutantClass> stream_classes();   // segments, placements, tickets
 std::span<const MutantClass> memory_classes();   // slots, arenas, counters, ring
 std::span<const MutantClass> region_classes();   // what grids declare, and of which tensors

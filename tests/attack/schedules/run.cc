@@ -84,7 +84,7 @@ void Run::step_consumer(uint32_t w) {
     end_segment(w);
     return ready_.push_back(w);
   }
-  if (!wait_for(w, id, tasks)) return;
+  if (!wait_for(w, id, tasks) || !wait_ring(w, id)) return;
   require_stages(id, tasks);
   c.ticket.reset();
   const bool drawn = draws_tickets(p_.s.placements[id.index].kind);

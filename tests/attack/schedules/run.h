@@ -78,6 +78,7 @@ class Run {
   bool draw_task(uint32_t w, GridId id, std::vector<int64_t>& tasks);
   bool wait_for(uint32_t w, GridId id, const std::vector<int64_t>& tasks);
   void require_stages(GridId id, const std::vector<int64_t>& tasks);
+  bool wait_ring(uint32_t w, GridId id);
   void run_tasks(uint32_t w, GridId id, const std::vector<int64_t>& tasks, bool dedupe);
   void free_stages(uint32_t w, GridId id, const std::vector<int64_t>& tasks);
 
@@ -102,6 +103,7 @@ class Run {
   std::pair<int64_t, int64_t> share(uint32_t w, GridId id, const Segment& segment) const;
   bool draws_by_loader(GridId id) const;
   void wake_loader(uint32_t w);
+  void wake_consumer(uint32_t w);
 
   void block(uint32_t actor, uint32_t counter);
   uint32_t pick_actor();

@@ -48,6 +48,17 @@ void Run::require_stages(GridId id, const std::vector<int64_t>& tasks) {
                                       stages.held, p_.s.ring.stages, to_text(p_.step))};
 }
 
+// Whether the loader brings what comes next for the consumers; it then goes on as they free stages. False:
+// blocked.
+bool Run::wait_ring(uint32_t w, GridId id) {
+  if (!loads_ || !streams(grid(id))) return true;
+  const Loader& loader = loaders_[w];
+  const bool drawn = p_.s.placements[id.index].kind == PlacementKind::kReady;
+  const bool there = drawn ? loader.segment >= consumers_[w].segment : loader.issued > loader.freed;
+  if (!there) consumers_[w].blocked = {kNone, "for its loader"};
+  return there;
+}
+
 void Run::free_stages(uint32_t w, GridId id, const std::vector<int64_t>& tasks) {
   if (!loads_ || !streams(grid(id))) return;
   std::vector<int64_t> coords;
@@ -67,6 +78,13 @@ void Run::wake_loader(uint32_t w) {
   ready_.push_back(workers_ + w);
 }
 
+void Run::wake_consumer(uint32_t w) {
+  Worker& c = consumers_[w];
+  if (c.blocked.counter != kNone || c.blocked.why.empty()) return;
+  c.blocked.why.clear();
+  ready_.push_back(w);
+}
+
 void Run::step_loader(uint32_t w) {
   Loader& loader = loaders_[w];
   const std::vector<Segment>& stream = p_.s.streams[w];
@@ -75,7 +93,7 @@ void Run::step_loader(uint32_t w) {
     const PlacementKind kind = p_.s.placements[id.index].kind;
     const bool serves = streams(grid(id)) && kind != PlacementKind::kInline;
     if (serves && kind == PlacementKind::kReady && consumers_[w].segment <= loader.segment)
-      return void(loader.blocked = {kNone, kFull});  // its consumers draw
+      return wake_consumer(w), void(loader.blocked = {kNone, kFull});  // its consumers draw
     if (serves && kind != PlacementKind::kReady && !load_segment(w, id)) return;
     loader.begun = false;
     ++loader.segment;
@@ -85,10 +103,6 @@ void Run::step_loader(uint32_t w) {
 // False: blocked, or to go on later.
 bool Run::load_segment(uint32_t w, GridId id) {
   Loader& loader = loaders_[w];
-  const auto wake_consumer = [&] {
-    Worker& c = consumers_[w];
-    if (c.blocked.counter == kNone && !c.blocked.why.empty()) c.blocked.why.clear(), ready_.push_back(w);
-  };
   if (!loader.begun) {
     std::vector<uint32_t> unseen(workers_ + 1, 0);
     if (!look_up(unseen, loader.blocked, id)) {
@@ -101,6 +115,7 @@ bool Run::load_segment(uint32_t w, GridId id) {
   for (;;) {
     const int64_t room = p_.s.ring.stages - (loader.issued - loader.freed), now = std::min(room, loader.left);
     loader.issued += now, loader.left -= now;
+    if (now > 0) wake_consumer(w);
     if (loader.left > 0 || (draws_by_loader(id) && loader.handed.size() >= kHanded)) {
       loader.blocked = {kNone, kFull};
       return false;
@@ -109,7 +124,7 @@ bool Run::load_segment(uint32_t w, GridId id) {
     const int64_t task = take_ticket(id);
     const bool over = task >= p_.tasks[id.index].count;
     loader.handed.push_back(over ? -1 : task);
-    wake_consumer();
+    wake_consumer(w);
     if (over) return true;
     std::vector<int64_t> coords;
     p_.tasks[id.index].coords_of(task, coords);

@@ -178,7 +178,23 @@ void Steps::set_rows_wanted(Step& step) const {
   if (step.all_rows && t.valid() && r.valid()) step.values[r.index] = step.values[t.index];
 }
 
-Step Steps::draw(uint32_t number, Rng& rng) const {
+bool Steps::is_step(const Step& step) const {
+  for (SymbolId id : program_.symbols.ids()) {
+    const Symbol& s = program_.symbols[id];
+    const bool given = !s.cut && !s.routed && !s.sums.valid();
+    const auto begin = s.is_list() ? static_cast<size_t>(step.values[id.index]) : id.index;
+    for (int64_t i = 0; i < (s.is_list() ? step.length[id.index] : 1); ++i) {
+      const int64_t value = step.values[begin + static_cast<size_t>(i)];
+      if (value >= s.bounds.lo && value <= s.bounds.hi) continue;
+      if (given) return false;
+      throw Finding{"bounds", fmt::format("{} is {}, its bounds are {} to {}, at {}", s.name, value,
+                                          s.bounds.lo, s.bounds.hi, to_text(step))};
+    }
+  }
+  return true;
+}
+
+std::optional<Step> Steps::draw(uint32_t number, Rng& rng) const {
   Step step;
   if (number < hints_.size())
     step.requests = hinted(hints_[number], rng);
@@ -199,19 +215,9 @@ Step Steps::draw(uint32_t number, Rng& rng) const {
       number < hints_.size() && hints_[number].symbol == "R" ? hints_[number].value == tokens : rng.one_in(3);
   step.values = step_values(program_.symbols, step.requests, step.slot_rows);
   set_rows_wanted(step);
-  for (SymbolId id : program_.symbols.ids()) {
-    const Symbol& s = program_.symbols[id];
-    step.length.push_back(-1);
-    if (s.is_list()) step.length.back() = evaluate(s.length, step.values);
-    const auto begin = static_cast<size_t>(step.values[id.index]);
-    for (int64_t i = 0; i < (s.is_list() ? step.length.back() : 1); ++i) {
-      const int64_t value = s.is_list() ? step.values[begin + static_cast<size_t>(i)] : step.values[id.index];
-      if (value < s.bounds.lo || value > s.bounds.hi)
-        throw Finding{"bounds", fmt::format("{} is {}, its bounds are {} to {}, at {}", s.name, value,
-                                            s.bounds.lo, s.bounds.hi, to_text(step))};
-    }
-  }
-  return step;
+  for (const Symbol& s : program_.symbols)
+    step.length.push_back(s.is_list() ? evaluate(s.length, step.values) : -1);
+  return is_step(step) ? std::optional(step) : std::nullopt;
 }
 
 std::string to_text(const Step& step) {

@@ -31,14 +31,15 @@ struct Step {
   int64_t element(const Symbols& symbols, const char* list, int64_t i) const;
 };
 
-// Draws steps within the bounds that a host holds its batches to: T, B, q_len and kv_len.
+// Draws steps within the bounds of what a host says of a batch: T, B, R, q_len and kv_len.
 class Steps {
  public:
   Steps(const TaskProgram& program, std::vector<Hint> hints);
 
   // The `number`-th step: first those of the hints, then the ends of the bounds, then random ones.
-  // Throws a Finding where a value that follows from the requests leaves the bounds of its symbol.
-  Step draw(uint32_t number, Rng& rng) const;
+  // Nothing where what came out is no step. Throws a Finding where a value that follows from the requests
+  // leaves the bounds of its symbol.
+  std::optional<Step> draw(uint32_t number, Rng& rng) const;
 
  private:
   int64_t bound(const char* symbol, bool upper, int64_t fallback) const;
@@ -47,6 +48,7 @@ class Steps {
   int64_t context(int64_t rows, Rng& rng) const;
   std::vector<int64_t> route(int64_t tokens, Rng& rng) const;
   void set_rows_wanted(Step& step) const;
+  bool is_step(const Step& step) const;
 
   const TaskProgram& program_;
   std::vector<Hint> hints_;
