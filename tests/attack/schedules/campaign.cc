@@ -51,6 +51,21 @@ class Maker {
       if (plan.classes.empty() || plan.classes.contains(classes_[i].name)) chosen_.push_back(i);
   }
 
+  // What ended the process that looked at it.
+  void save_crash(uint64_t number, bool base) {
+    Rng rng = rng_of(plan_.seed, number / plan_.of_base, 1);
+    Result<Base> made = draw_base(plan_.models, rng);
+    if (!made.ok()) return;
+    base_ = std::move(made.value());
+    if (base) return save(fmt::format("crash-base-{}", number / plan_.of_base), base_.schedule, "crash");
+    rng = rng_of(plan_.seed, number, 2);
+    const MutantClass& chosen = classes_[rng.pick(chosen_)];
+    Schedule mutant = base_.schedule;
+    Edit edit{mutant, rng};
+    chosen.apply(edit);
+    save(fmt::format("crash-{}-{}", chosen.name, number), mutant, "crash");
+  }
+
   void run(uint64_t first, uint64_t end) {
     for (uint64_t number = first; number < end; ++number) {
       if (!base_known_ || number / plan_.of_base != base_number_) make_base(number / plan_.of_base, number);
@@ -102,7 +117,8 @@ class Maker {
     Schedule mutant = base_.schedule;
     Edit edit{mutant, rng};
     if (!classes_[record.mutant_class].apply(edit) || mutant == base_.schedule) return send(record);
-    const bool accepted = is_accepted(mutant);
+    std::string why;
+    const bool accepted = is_accepted(mutant, &why);
     // What is refused anyway is looked at less closely.
     const Effort effort = plan_.models == Models::kLarge ? Effort{accepted ? 3u : 1u, 1}
                           : accepted                     ? Effort{10, 2}
@@ -114,6 +130,8 @@ class Maker {
     if (record.outcome == Outcome::kAcceptedUnsafe)
       save(fmt::format("{}-{}", classes_[record.mutant_class].name, number), mutant,
            finding->kind + ": " + finding->text);
+    if (plan_.save_conservative && record.outcome == Outcome::kRefusedSafe)
+      save(fmt::format("conservative-{}-{}", classes_[record.mutant_class].name, number), mutant, why);
     send(record);
   }
 
@@ -136,6 +154,16 @@ class Maker {
   uint64_t base_number_ = 0;
   bool base_known_ = false;
 };
+
+void save_crash_apart(const Plan& plan, const Record& record) {
+  fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    Maker(plan, -1).save_crash(record.number, record.mutant_class == UINT32_MAX);
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+}
 
 void count(const Record& record, bool crashed, const std::vector<MutantClass>& classes, Totals& totals) {
   totals.next = record.number + 1;
@@ -203,6 +231,7 @@ void run_campaign(const Plan& plan, Totals& totals, const std::function<void(con
       const bool base = begun.mutant_class == UINT32_MAX;
       fmt::print(stderr, "mutant {} of seed {} ({}) ends the process: status {}\n", begun.number, plan.seed,
                  base ? "a base" : classes[begun.mutant_class].name, status);
+      save_crash_apart(plan, begun);
       next = base ? (begun.number / plan.of_base + 1) * plan.of_base : begun.number + 1;
     } else if (!out_of_time) {
       totals.next = next = end;

@@ -42,9 +42,10 @@ struct Plan {
   uint64_t seed = 1, first = 0, count = 1000;
   double seconds = 0;  // 0: no limit
   Models models = Models::kFixtures;
-  std::set<std::string> classes;  // empty: all
-  std::string save;               // folder for what should not be; empty: nowhere
-  uint64_t of_base = 400;         // mutants of a schedule
+  std::set<std::string> classes;   // empty: all
+  std::string save;                // folder for what should not be; empty: nowhere
+  bool save_conservative = false;  // safe schedules that are refused, too
+  uint64_t of_base = 400;          // mutants of a schedule
 };
 
 struct Totals {

@@ -69,7 +69,8 @@ std::set<std::string> lines_of(const std::string& file) {
 }
 
 int summarise(const Totals& totals, const std::set<std::string>& known) {
-  bool failed = totals.bases_refused + totals.bases_unsafe + totals.bases_crashed != 0;
+  bool failed = totals.bases_unsafe + totals.bases_crashed != 0 ||
+                (totals.bases_refused != 0 && !known.contains("bases"));
   Counts all;
   for (const auto& [name, c] : totals.classes) {
     all.mutants += c.mutants, all.accepted += c.accepted, all.unsafe += c.unsafe;
@@ -106,6 +107,7 @@ int run(int argc, char** argv) {
   app.add_option("--models", models, "fixtures or large")->check(CLI::IsMember({"fixtures", "large"}));
   app.add_option("--class", classes, "classes of mutants; all if none");
   app.add_option("--of-base", plan.of_base, "mutants of each schedule")->check(CLI::PositiveNumber);
+  app.add_flag("--save-conservative", plan.save_conservative, "keep safe schedules that are refused, too");
   app.add_flag("--list", list, "print the names of the classes");
   CLI11_PARSE(app, argc, argv);
   if (list) {

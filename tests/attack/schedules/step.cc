@@ -201,9 +201,9 @@ std::optional<Step> Steps::draw(uint32_t number, Rng& rng) const {
   else if (const size_t i = number - hints_.size(); i == 0)
     step.requests = requests(1, std::max<int64_t>(1, least_tokens_), rng);
   else if (i == 1)
-    step.requests = requests(rng.one_in(2) ? requests_ : 1, tokens_, rng);
+    step.requests = requests(1, tokens_, rng);
   else if (i == 2)
-    step.requests = requests(requests_, rng.between(requests_, tokens_), rng);
+    step.requests = requests(requests_, rng.one_in(2) ? tokens_ : rng.between(requests_, tokens_), rng);
   else {
     const int64_t tokens = rng.between(std::max<int64_t>(1, least_tokens_), tokens_);
     step.requests = requests(rng.between(1, std::min(tokens, requests_)), tokens, rng);
