@@ -79,7 +79,7 @@ ModelRequest draw_request(Models models, const std::string& small, Rng& rng) {
     request.model =
         root + "/tools/bench/configs/" +
         any_of<std::string>(rng, {"llama-3.1-8b", "llama-3.2-1b", "qwen3-0.6b", "qwen3-30b-a3b", "qwen3-8b"});
-    o.context = any_of<int64_t>(rng, {4096, 131072});
+    o.context = any_of<int64_t>(rng, {4096, 40960});
     o.max_tokens = any_of<int64_t>(rng, {1, 16, 64, 256});
     o.max_requests = std::min(*o.max_tokens, any_of<int64_t>(rng, {1, 16, 64}));
   }

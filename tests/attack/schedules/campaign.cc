@@ -101,7 +101,8 @@ class Maker {
     std::string why;
     record.outcome = is_accepted(base_.schedule, &why) ? Outcome::kBaseFine : Outcome::kBaseRefused;
     if (record.outcome == Outcome::kBaseFine) {
-      const std::optional<Finding> finding = judge(base_.schedule, {}, {12, 2}, rng);
+      const std::optional<Finding> finding =
+          judge(base_.schedule, {}, plan_.models == Models::kLarge ? Effort{3, 1, 8} : Effort{12, 2}, rng);
       if (finding) record.outcome = Outcome::kBaseUnsafe, why = finding->kind + ": " + finding->text;
     }
     base_known_ = record.outcome == Outcome::kBaseFine;
@@ -120,7 +121,7 @@ class Maker {
     std::string why;
     const bool accepted = is_accepted(mutant, &why);
     // What is refused anyway is looked at less closely.
-    const Effort effort = plan_.models == Models::kLarge ? Effort{accepted ? 3u : 1u, 1}
+    const Effort effort = plan_.models == Models::kLarge ? Effort{accepted ? 3u : 1u, 1, 8}
                           : accepted                     ? Effort{10, 2}
                                                          : Effort{4, 1};
     const std::optional<Finding> finding = judge(mutant, edit.hints, effort, rng);

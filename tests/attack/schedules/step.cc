@@ -80,14 +80,16 @@ int64_t Step::element(const Symbols& symbols, const char* list, int64_t i) const
   return at(mkc::element(id, Expr(i)));
 }
 
-Steps::Steps(const TaskProgram& program, std::vector<Hint> hints)
+Steps::Steps(const TaskProgram& program, std::vector<Hint> hints, int64_t most_tokens)
     : program_(program),
       hints_(std::move(hints)),
       tokens_(bound("T", true, 1)),
       requests_(std::min(bound("B", true, 1), tokens_)),
       rows_(std::min(bound("q_len", true, 1), tokens_)),
       positions_(bound("kv_len", true, 1)),
-      least_tokens_(bound("T", false, 1)) {
+      least_tokens_(bound("T", false, 1)),
+      drawn_tokens_(most_tokens == 0 ? tokens_ : std::max(least_tokens_, std::min(tokens_, most_tokens))),
+      drawn_positions_(std::min<int64_t>(positions_, most_tokens == 0 ? 5000 : 1100)) {
   for (const TaskGrid& grid : program.grids) {
     const Access* logits = find_operand(grid, "logits");
     if (grid.body != BodyKind::kRoute || !logits) continue;
@@ -104,7 +106,7 @@ int64_t Steps::bound(const char* symbol, bool upper, int64_t fallback) const {
 }
 
 int64_t Steps::context(int64_t rows, Rng& rng) const {
-  const int64_t most = rng.one_in(16) ? positions_ : std::min<int64_t>(positions_, 5000);
+  const int64_t most = rng.one_in(16) && drawn_positions_ > 1100 ? positions_ : drawn_positions_;
   switch (rng.below(6)) {
     case 0:
       return rows;
@@ -196,16 +198,17 @@ bool Steps::is_step(const Step& step) const {
 
 std::optional<Step> Steps::draw(uint32_t number, Rng& rng) const {
   Step step;
+  const int64_t most = std::min(requests_, drawn_tokens_);
   if (number < hints_.size())
     step.requests = hinted(hints_[number], rng);
   else if (const size_t i = number - hints_.size(); i == 0)
     step.requests = requests(1, std::max<int64_t>(1, least_tokens_), rng);
   else if (i == 1)
-    step.requests = requests(1, tokens_, rng);
+    step.requests = requests(1, drawn_tokens_, rng);
   else if (i == 2)
-    step.requests = requests(requests_, rng.one_in(2) ? tokens_ : rng.between(requests_, tokens_), rng);
+    step.requests = requests(most, rng.one_in(2) ? drawn_tokens_ : rng.between(most, drawn_tokens_), rng);
   else {
-    const int64_t tokens = rng.between(std::max<int64_t>(1, least_tokens_), tokens_);
+    const int64_t tokens = rng.between(std::max<int64_t>(1, least_tokens_), drawn_tokens_);
     step.requests = requests(rng.between(1, std::min(tokens, requests_)), tokens, rng);
   }
   int64_t tokens = 0;
