@@ -58,6 +58,17 @@ struct Footprints {
                    fmt::format("it reads no {} that {}", role, stream ? "streams" : "the step appends"));
   }
 
+  // V34: as many experts have tokens as one has choices, or more, up to all.
+  void check_route(const TaskGrid& grid, const Site& site) {
+    const Expr& experts = program.tensors[find_operand(grid, "logits")->tensor].shape[1];
+    const Routing found = routing_of(program.symbols);
+    const int64_t choices = int_attr(grid.attrs, "top_k", 0);
+    if (found.choices != choices || !experts.is_const(found.experts))
+      v.report(34, site,
+               fmt::format("slots is {} to {}, expected {} choices to {} experts", found.choices,
+                           found.experts, choices, v.text.expr(experts)));
+  }
+
   void check(GridId id) {
     const TaskGrid& grid = program.grids[id];
     const Site site{{Part::kGrid, id.index}, "grid %" + spell_name(grid.name), &grid.loc};
@@ -65,6 +76,7 @@ struct Footprints {
     for (uint32_t i = 0; i < grid.reads.size(); ++i) check_access(id, Part::kRead, i, grid.reads[i]);
     for (uint32_t i = 0; i < grid.writes.size(); ++i) check_access(id, Part::kWrite, i, grid.writes[i]);
     check_complete(id, site);
+    if (grid.body == BodyKind::kRoute) check_route(grid, site);
     const std::vector<std::optional<Expr>> extents = coordinate_extents(program, grid);
     for (size_t i = 0; i < extents.size(); ++i)
       if (extents[i] && !forms.equal(*extents[i], grid.coords[i].extent))
@@ -94,6 +106,8 @@ std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
                               context = bounds_of("kv_len"), rows = bounds_of("block_rows");
   if (!tokens) return std::nullopt;
   const int64_t t = tokens->hi;
+  for (const char* counted : {"T", "B", "R", "q_len", "kv_len", "block_rows"})
+    if (s.name == counted) return Bounds{1, s.bounds.hi};
   if (s.name == "first_row" && s.sums.valid()) return Bounds{0, t - 1};
   const Routing routing = routing_of(symbols);
   if (s.routed && s.name == "slot_rows") return Bounds{1, t};
@@ -106,6 +120,13 @@ std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
   if (s.name == "block_kv_len") return Bounds{1, context->hi};
   if (s.name == "part_positions") return Bounds{kPiecePositions, kSpanPositions};
   return std::nullopt;
+}
+
+// The list that a list of this name sums; nothing for a name without a meaning.
+const char* summed_by(const Symbol& s) {
+  if (s.name == "first_row") return "q_len";
+  if (s.name == "block_first_row" && s.cut) return "block_rows";
+  return s.name == "slot_begin" && s.routed ? "slot_rows" : nullptr;
 }
 
 }  // namespace

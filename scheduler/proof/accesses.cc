@@ -229,6 +229,9 @@ Status check_cache(Context& c, const Sources& sources, const Order& order, Tenso
   if (!users.ok()) return users.error();
   const auto [append, attend] = users.value();
   const TaskGrid &first = c.p.grids[append], &second = c.p.grids[attend];
+  if (attend < append)
+    return Error{fmt::format("error: %{} stands before %{}, which appends to the cache %{}", second.name,
+                             first.name, c.p.tensors[cache].name)};
   const std::string& role = find_operand(first, "k_cache", true)->tensor == cache ? "k_cache" : "v_cache";
   if (!uses_alike(first, cache, role) || !uses_alike(second, cache, role))
     return Error{fmt::format("error: %{} and %{} use the cache %{} in different roles", first.name,

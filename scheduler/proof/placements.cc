@@ -105,14 +105,18 @@ Status check_streams(const Context& c) {
 
 namespace {
 
-// Whether the waited cells are the grid's coordinates, each once.
+// Whether the waited cells are the grid's coordinates in their order, each once; those of one value may be
+// left out.
 bool cells_are_tasks(Context& c, GridId g, const Wait& wait) {
   const TaskGrid& grid = c.p.grids[g];
   const Event& event = c.p.events[wait.event];
-  if (event.dims.size() != grid.coords.size()) return false;
-  for (uint32_t i = 0; i < grid.coords.size(); ++i)
-    if (wait.cell[i] != coord(i) || !c.forms.equal(event.dims[i], grid.coords[i].extent)) return false;
-  return true;
+  size_t dim = 0;
+  for (uint32_t i = 0; i < grid.coords.size(); ++i) {
+    const bool named = dim < event.dims.size() && wait.cell[dim] == coord(i);
+    if (!named && constant_extent(grid, i) != std::optional<int64_t>(1)) return false;
+    if (named && !c.forms.equal(event.dims[dim++], grid.coords[i].extent)) return false;
+  }
+  return dim == event.dims.size();
 }
 
 // Whether every cell is completed by somebody.

@@ -38,6 +38,9 @@ Status check_ring(const Context& c) {
   if (c.s.ring.stages < least)
     return Error{fmt::format("error: the ring has {} stages, expected at least {}: so many are held at once",
                              c.s.ring.stages, least)};
+  if (c.s.ring.stages > kMostRing)
+    return Error{
+        fmt::format("error: the ring has {} stages, expected at most {}", c.s.ring.stages, kMostRing)};
   if (c.s.ring.stage_bytes < mkrt::kStageBytes)
     return Error{fmt::format("error: a stage of the ring has {} bytes, expected at least {}, a tile",
                              c.s.ring.stage_bytes, mkrt::kStageBytes)};
