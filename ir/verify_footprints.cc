@@ -139,6 +139,9 @@ void Verifier::check_symbol_bounds() {
       report(34, symbol_site(id),
              fmt::format("its bounds are {} to {}, its values reach from {} to {}", found.lo, found.hi,
                          wanted->lo, wanted->hi));
+    const char* summed = summed_by(symbols[id]);
+    if (summed && (!symbols[id].sums.valid() || symbols[symbols[id].sums].name != summed))
+      report(34, symbol_site(id), fmt::format("it does not sum {}", summed));
   }
 }
 
