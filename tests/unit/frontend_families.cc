@@ -77,6 +77,28 @@ TEST_CASE("Qwen2 adds biases to q, k and v") {
   CHECK(listing(graph(qwen2_config())) == expected);
 }
 
+TEST_CASE("attention biases of Llama are on q, k, v and the output, those of Seed-OSS where it says") {
+  const auto biases = [](const std::string& config) {
+    std::vector<std::string> names;
+    const OpGraph g = graph(config);
+    for (const Tensor& t : g.tensors)
+      if (t.source.ends_with(".bias"))
+        names.push_back(t.source.substr(std::string("model.layers.0.self_attn.").size()));
+    return names;
+  };
+  const std::vector<std::string> qkv{"q_proj.bias", "k_proj.bias", "v_proj.bias"};
+  std::vector<std::string> all = qkv;
+  all.push_back("o_proj.bias");
+  const std::string llama = llama_config(), key = "\"model_type\": \"llama\"";
+  CHECK(biases(llama).empty());
+  CHECK(biases(edited(llama, key, key + ", \"attention_bias\": true")) == all);
+  const std::string seed =
+      edited(edited(llama, "LlamaForCausalLM", "SeedOssForCausalLM"), key, "\"model_type\": \"seed_oss\"");
+  CHECK(biases(seed) == qkv);
+  CHECK(biases(edited(seed, "\"seed_oss\"", "\"seed_oss\", \"attention_bias\": false")).empty());
+  CHECK(biases(edited(seed, "\"seed_oss\"", "\"seed_oss\", \"attention_out_bias\": true")) == all);
+}
+
 TEST_CASE("Qwen3 norms the heads of q and k and takes head_dim from the config") {
   const std::string expected =
       "-1 embed tokens embed -> x\n"

@@ -51,3 +51,18 @@ TEST_CASE("rotary frequencies agree with transformers in both spellings of the c
     }
   }
 }
+
+TEST_CASE("yarn stretches the context that a model can have, the other types do not") {
+  const auto context_of = [](const std::string& type, int64_t context) {
+    const nlohmann::json scaling{{"type", type}, {"factor", 4}, {"original_max_position_embeddings", 64}};
+    ModelOptions options;
+    options.context = context;
+    const auto graph = graph_of(config_with(8, {{"rope_scaling", scaling}, {"rope_theta", 10000}}), options);
+    return graph.ok() ? "" : graph.error().message;
+  };
+  CHECK(context_of("yarn", 256).empty());
+  CHECK(context_of("yarn", 257) == "--context: error: found 257, expected 1 to 256, the model's maximum");
+  CHECK(context_of("dynamic", 64).empty());
+  CHECK(context_of("dynamic", 65) == "--context: error: found 65, expected 1 to 64, the model's maximum");
+  CHECK(context_of("linear", 65) == "--context: error: found 65, expected 1 to 64, the model's maximum");
+}
