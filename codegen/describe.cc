@@ -1,27 +1,31 @@
 #include "codegen/describe.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "codegen/device/worker.h"
+#include "codegen/kinds.h"
+#include "codegen/operands.h"
+#include "codegen/plan.h"
 #include "ir/values.h"
 
 namespace mkc {
 namespace {
 
-mkrt::Element element(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return mkrt::Element::kF32;
-    case DType::f16:
-      return mkrt::Element::kF16;
-    case DType::bf16:
-      return mkrt::Element::kBf16;
-    case DType::e4m3:
-      return mkrt::Element::kE4m3;
-    case DType::i32:
-      return mkrt::Element::kI32;
+mkrt::GridPlacement placement_of(PlacementKind kind) {
+  switch (kind) {
+    case PlacementKind::kTable:
+      return mkrt::GridPlacement::kTable;
+    case PlacementKind::kRange:
+      return mkrt::GridPlacement::kRange;
+    case PlacementKind::kInline:
+      return mkrt::GridPlacement::kInline;
+    case PlacementKind::kQueue:
+      return mkrt::GridPlacement::kQueue;
+    case PlacementKind::kReady:
+      return mkrt::GridPlacement::kReady;
   }
-  MKC_BUG("unknown dtype");
+  MKC_BUG("unknown placement");
 }
 
 // Fills a manifest from a schedule.
@@ -41,7 +45,7 @@ struct Describer {
   mkrt::ManifestTensor place(TensorId id, mkrt::Arena arena) const {
     const Tensor& t = program().tensors[id];
     const Slot& slot = schedule.slots[id.index];
-    return {t.name, arena, element(t.dtype), slot.offset, slot.bytes, most(t.shape)};
+    return {t.name, arena, element_of(t.dtype), slot.offset, slot.bytes, most(t.shape)};
   }
 
   mkrt::ManifestWeight weight(TensorId id) const {
@@ -57,7 +61,7 @@ struct Describer {
     w.offset = slot.offset;
     w.bytes = slot.bytes;
     w.layout = shape.size() < 2 ? mkrt::WeightLayout::kVector : mkrt::WeightLayout::kPacked;
-    w.element = element(t.dtype);
+    w.element = element_of(t.dtype);
     w.rows = shape.size() < 2 ? 1 : shape[0];
     w.cols = shape.back();
     w.group = static_cast<uint64_t>(t.packing.group);
@@ -82,7 +86,7 @@ struct Describer {
       case TensorKind::kCache: {
         const Tensor& t = program().tensors[id];
         const std::vector<uint64_t> shape = most(t.shape);
-        manifest.caches.push_back({t.name, element(t.dtype), shape[1], shape[3], t.source});
+        manifest.caches.push_back({t.name, element_of(t.dtype), shape[1], shape[3], t.source});
         break;
       }
       case TensorKind::kOutput:
@@ -96,8 +100,8 @@ struct Describer {
   void add_ropes() {
     for (const RopeTable& rope : program().ropes) {
       const std::vector<uint64_t> shape = most(program().tensors[rope.tensor].shape);
-      manifest.ropes.push_back(
-          {schedule.slots[rope.tensor.index].offset, shape[0], rope.inv_freq, rope.scale});
+      manifest.ropes.push_back({program().tensors[rope.tensor].name, schedule.slots[rope.tensor.index].offset,
+                                shape[0], rope.inv_freq, rope.scale});
     }
   }
 
@@ -109,9 +113,58 @@ struct Describer {
       if (keeps_log(schedule, id)) manifest.events.push_back({name + ".log", first + cells, 1 + cells});
     }
   }
+
+  mkrt::ManifestGrid grid(GridId id, const Kinds& kinds) const {
+    const TaskGrid& g = program().grids[id];
+    const Placement& placement = schedule.placements[id.index];
+    mkrt::ManifestGrid out;
+    out.name = g.name;
+    out.kind = kinds.of_grid[id.index];
+    out.placement = placement_of(placement.kind);
+    out.tickets = placement.tickets;
+    out.inline_grid = static_cast<int32_t>(inline_grid_of(schedule, id).index);
+    for (const Wait& wait : g.waits) out.waits.push_back(program().events[wait.event].name);
+    for (const Notify& notify : g.notifies) out.notifies.push_back(program().events[notify.event].name);
+    for (const auto* accesses : {&g.reads, &g.writes})
+      for (const Access& access : *accesses) {
+        const size_t place = operand_place(g.body, access.role, accesses == &g.writes);
+        if (out.operands.size() <= place) out.operands.resize(place + 1);
+        out.operands[place] = program().tensors[access.tensor].name;
+      }
+    if (!multiplies(g)) return out;
+    const mkrt::MkProduct record = product_record(schedule, g);
+    out.product.resize(sizeof(record) / sizeof(uint32_t));
+    std::memcpy(out.product.data(), &record, sizeof(record));
+    return out;
+  }
+
+  void add_grids() {
+    const Kinds kinds = find_kinds(schedule);
+    for (GridId id : program().grids.ids()) manifest.grids.push_back(grid(id, kinds));
+    for (const std::vector<Segment>& stream : schedule.streams)
+      for (const Segment& s : stream)
+        if (schedule.placements[s.grid.index].kind == PlacementKind::kTable)
+          manifest.grids[s.grid.index].tasks += s.count;
+  }
 };
 
 }  // namespace
+
+mkrt::Element element_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return mkrt::Element::kF32;
+    case DType::f16:
+      return mkrt::Element::kF16;
+    case DType::bf16:
+      return mkrt::Element::kBf16;
+    case DType::e4m3:
+      return mkrt::Element::kE4m3;
+    case DType::i32:
+      return mkrt::Element::kI32;
+  }
+  MKC_BUG("unknown dtype");
+}
 
 uint32_t shared_bytes(const Schedule& schedule) {
   return schedule.ring.stages * schedule.ring.stage_bytes + mk::kBarrierBytes + mk::kListBytes +
@@ -142,7 +195,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   for (TensorId id : schedule.program.tensors.ids()) d.add_tensor(id);
   d.add_ropes();
   d.add_events();
-  for (const TaskGrid& grid : schedule.program.grids) m.grids.push_back(grid.name);
+  d.add_grids();
   m.traced = identity.mode == Mode::kTraced;
   if (identity.mode == Mode::kKernels)
     for (GridId id : launches_of(schedule)) m.launches.push_back(id.index);

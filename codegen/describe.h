@@ -22,7 +22,11 @@ struct ModelIdentity {
 // Dynamic shared memory of a worker: its ring, barriers, lists of the step, and the bodies' scratch.
 uint32_t shared_bytes(const Schedule& schedule);
 
-// Requires a proved schedule of a graph whose outputs are logits [T, vocab] and next [T].
+// How the runtime calls a type.
+mkrt::Element element_of(DType dtype);
+
+// The certificate and the seals are left empty. Requires a proved schedule of a graph whose outputs are
+// logits [T, vocab] and next [T].
 mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity);
 
 }  // namespace mkc

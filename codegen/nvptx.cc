@@ -16,11 +16,12 @@
 #include "codegen/kernel_module.h"
 #include "codegen/lint_ptx.h"
 #include "codegen/optimise.h"
-#include "codegen/plan.h"
 #include "runtime/abi.h"
 
 namespace mkc {
 namespace {
+
+constexpr size_t kSealBytes = 4096;  // of a certificate and seals, as JSON
 
 std::unique_ptr<llvm::TargetMachine> gpu_machine(const Target& target) {
   static std::once_flag once;
@@ -94,10 +95,8 @@ std::string make_llvm_ir(const Schedule& schedule, Mode mode, const Target& targ
   return text;
 }
 
-std::string make_ptx(const Schedule& schedule, const mkrt::Manifest& manifest, const Target& target) {
-  const Mode mode = !manifest.launches.empty() ? Mode::kKernels
-                    : manifest.traced          ? Mode::kTraced
-                                               : Mode::kMegakernel;
+std::string make_ptx(const Schedule& schedule, Mode mode, std::span<const std::byte> plan,
+                     const Target& target) {
   const GpuModule gpu = make_gpu_module(schedule, mode, target);
   llvm::SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
@@ -106,14 +105,17 @@ std::string make_ptx(const Schedule& schedule, const mkrt::Manifest& manifest, c
       gpu.machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
   MKC_ASSERT(!cannot, "LLVM cannot emit PTX");
   passes.run(*gpu.module);
-  std::string json = mkrt::to_json(manifest);
-  json.resize((json.size() + 7) / 8 * 8, ' ');
   std::string ptx(text.begin(), text.end());
-  ptx += ptx_bytes("mk_manifest", std::as_bytes(std::span(json)));
-  ptx += ptx_bytes("mk_plan", make_plan(schedule, find_kinds(schedule)));
+  ptx += ptx_bytes("mk_plan", plan);
   const std::vector<std::string> faults = lint_ptx(ptx);
   MKC_ASSERT(faults.empty(), fmt::format("PTX is not acceptable:\n{}", fmt::join(faults, "\n")));
   return ptx;
+}
+
+std::string add_manifest(std::string ptx, const mkrt::Manifest& manifest) {
+  std::string json = mkrt::to_json(manifest);
+  json.resize((json.size() + kSealBytes + 7) / 8 * 8, ' ');
+  return std::move(ptx) + ptx_bytes("mk_manifest", std::as_bytes(std::span(json)));
 }
 
 std::string llvm_version() {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/describe.h"
 #include "codegen/operands.h"
+#include "ir/values.h"
 #include "runtime/packing.h"
 
 namespace mkc {
@@ -13,30 +15,6 @@ namespace {
 uint64_t operand_offset(const Schedule& s, TensorId tensor) {
   if (s.program.tensors[tensor].kind != TensorKind::kCache) return s.slots[tensor.index].offset;
   return sizeof(mkrt::MkCache) * number_in_kind(s.program.tensors, tensor);
-}
-
-mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
-  const Tensor& weight = operand_tensor(s.program, grid, "weight");
-  const auto size = [](const Tensor& t, size_t from_last) {
-    return static_cast<uint32_t>(t.shape[t.shape.size() - from_last].constant());
-  };
-  mkrt::MkProduct p{};
-  p.rows = size(weight, 2);
-  p.cols = size(weight, 1);
-  const auto shape = mkrt::packed_shape(p.rows, p.cols, static_cast<uint32_t>(dtype_bytes(weight.dtype)));
-  p.strips = static_cast<uint32_t>(shape.strips);
-  p.tiles = shape.tiles;
-  p.tail_cols = static_cast<uint32_t>(shape.padded_cols) - (shape.tiles - 1) * shape.tile_cols;
-  p.silu_mul = static_cast<uint32_t>(int_attr(grid.attrs, "silu_mul", 0));
-  p.eps = static_cast<float>(float_attr(grid.attrs, "eps", 0));
-  if (find_operand(grid, "squares")) p.parts = size(operand_tensor(s.program, grid, "squares"), 1);
-  p.column_parts = static_cast<uint32_t>(column_parts(grid));
-  if (grid.body == BodyKind::kPartial) return p;
-  const Tensor& out = operand_tensor(s.program, grid, "out", true);
-  p.out_cols = size(out, 1);
-  p.out_rounded = out.dtype == DType::bf16;
-  p.picks = static_cast<uint32_t>(int_attr(grid.attrs, "picks", 0));
-  return p;
 }
 
 mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
@@ -78,10 +56,64 @@ void append(std::vector<std::byte>& blob, const T& value) {
   blob.insert(blob.end(), bytes, bytes + sizeof(T));
 }
 
+mkrt::MkBounds bounds(const Schedule& s, const Kinds& kinds, Mode mode) {
+  mkrt::MkBounds b{};
+  const Symbols& symbols = s.program.symbols;
+  const auto most = [&](const char* name) {
+    const SymbolId id = find_symbol(symbols, name);
+    return id.valid() ? static_cast<uint32_t>(symbols[id].bounds.hi) : 0;
+  };
+  b.event_cells = s.event_cells;
+  b.shared_bytes = shared_bytes(s);
+  b.ring_stages = s.ring.stages;
+  b.kinds = static_cast<uint32_t>(kinds.first.size());
+  b.max_tokens = most("T");
+  b.max_requests = most("B");
+  b.context = most("kv_len");
+  for (const Tensor& t : s.program.tensors) {
+    const auto size = [&](size_t dim) { return static_cast<uint32_t>(t.shape[dim].constant()); };
+    if (t.kind == TensorKind::kOutput && t.name == "logits") b.vocab = size(t.shape.size() - 1);
+    if (t.kind != TensorKind::kCache) continue;
+    ++b.caches;
+    b.cache_heads = size(1);
+    b.cache_head_dim = size(3);
+    b.cache_element = static_cast<uint32_t>(element_of(t.dtype));
+  }
+  if (mode == Mode::kKernels) b.launches = static_cast<uint32_t>(launches_of(s).size());
+  b.traced = mode == Mode::kTraced;
+  b.weight_bytes = s.weight_bytes;
+  b.workspace_bytes = s.workspace_bytes;
+  return b;
+}
+
 }  // namespace
 
-std::vector<std::byte> make_plan(const Schedule& s, const Kinds& kinds) {
-  mkrt::MkPlanHeader header{mkrt::kPlanMagic, s.program.grids.size(), s.workers, 0};
+mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
+  const Tensor& weight = operand_tensor(s.program, grid, "weight");
+  const auto size = [](const Tensor& t, size_t from_last) {
+    return static_cast<uint32_t>(t.shape[t.shape.size() - from_last].constant());
+  };
+  mkrt::MkProduct p{};
+  p.rows = size(weight, 2);
+  p.cols = size(weight, 1);
+  const auto shape = mkrt::packed_shape(p.rows, p.cols, static_cast<uint32_t>(dtype_bytes(weight.dtype)));
+  p.strips = static_cast<uint32_t>(shape.strips);
+  p.tiles = shape.tiles;
+  p.tail_cols = static_cast<uint32_t>(shape.padded_cols) - (shape.tiles - 1) * shape.tile_cols;
+  p.silu_mul = static_cast<uint32_t>(int_attr(grid.attrs, "silu_mul", 0));
+  p.eps = static_cast<float>(float_attr(grid.attrs, "eps", 0));
+  if (find_operand(grid, "squares")) p.parts = size(operand_tensor(s.program, grid, "squares"), 1);
+  p.column_parts = static_cast<uint32_t>(column_parts(grid));
+  if (grid.body == BodyKind::kPartial) return p;
+  const Tensor& out = operand_tensor(s.program, grid, "out", true);
+  p.out_cols = size(out, 1);
+  p.out_rounded = out.dtype == DType::bf16;
+  p.picks = static_cast<uint32_t>(int_attr(grid.attrs, "picks", 0));
+  return p;
+}
+
+std::vector<std::byte> make_plan(const Schedule& s, const Kinds& kinds, Mode mode) {
+  mkrt::MkPlanHeader header{mkrt::kPlanMagic, s.program.grids.size(), s.workers, 0, bounds(s, kinds, mode)};
   for (const std::vector<Segment>& stream : s.streams)
     header.segments += static_cast<uint32_t>(stream.size());
   const auto align = [](std::vector<std::byte>& blob) { blob.resize((blob.size() + 15) / 16 * 16); };

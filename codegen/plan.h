@@ -5,12 +5,16 @@
 #include <vector>
 
 #include "codegen/kinds.h"
+#include "codegen/mode.h"
 #include "runtime/abi.h"
 
 namespace mkc {
 
 // Header, grid records, stream bounds and segments as one blob, 16-byte aligned parts.
 // Requires a proved schedule whose grids keep within kMaxWaits and kMaxNotifies.
-std::vector<std::byte> make_plan(const Schedule& schedule, const Kinds& kinds);
+std::vector<std::byte> make_plan(const Schedule& schedule, const Kinds& kinds, Mode mode = Mode::kMegakernel);
+
+// The record of a grid that multiplies.
+mkrt::MkProduct product_record(const Schedule& schedule, const TaskGrid& grid);
 
 }  // namespace mkc

@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 8;
+constexpr uint32_t kAbiVersion = 9;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -64,6 +64,16 @@ struct MkSegment {
 static_assert(sizeof(MkSegment) == 16);
 constexpr uint32_t kRangeCount = 0xffffffffu;
 
+// Sizes that the code was compiled for. The manifest says the same, so that neither can be changed alone.
+struct MkBounds {
+  uint32_t event_cells, shared_bytes, ring_stages, kinds;
+  uint32_t max_tokens, max_requests, context, vocab;
+  uint32_t caches, cache_heads, cache_head_dim, cache_element;  // all caches are alike
+  uint32_t launches, traced, reserved[2];
+  uint64_t weight_bytes, workspace_bytes;
+};
+static_assert(sizeof(MkBounds) == 80);
+
 // Header of the plan blob; then MkGrid[grids] and uint32_t stream_begin[workers + 1], each padded to 16
 // bytes, MkSegment[segments].
 struct MkPlanHeader {
@@ -71,9 +81,10 @@ struct MkPlanHeader {
   uint32_t grids;
   uint32_t workers;
   uint32_t segments;
+  MkBounds bounds;
 };
-static_assert(sizeof(MkPlanHeader) == 16);
-constexpr uint32_t kPlanMagic = 0x316b6d70u;
+static_assert(sizeof(MkPlanHeader) == 96);
+constexpr uint32_t kPlanMagic = 0x326b6d70u;
 
 // The first fault of a launch. state: 0 none, 1 being written, 2 complete.
 struct MkFault {

@@ -1,156 +1,45 @@
 #include "runtime/artefact.h"
 
-#include <elf.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
-#include <optional>
 #include <string_view>
+#include <utility>
 
+#include "runtime/cubin.h"
 #include "runtime/file.h"
 #include "runtime/plan.h"
+#include "runtime/seal.h"
 
 namespace mkrt {
-namespace {
 
-using Bytes = std::span<const std::byte>;
-
-// The T at `offset`, if it lies within the bytes.
-template <class T>
-std::optional<T> value_at(Bytes bytes, uint64_t offset) {
-  if (offset > bytes.size() || sizeof(T) > bytes.size() - offset) return std::nullopt;
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
+Status check_artefact(const Artefact& artefact, SealCheck seal) {
+  if (Status status = check_manifest(artefact.manifest); !status.ok()) return status;
+  if (seal == SealCheck::kRequired)
+    if (Status status = check_seal(artefact); !status.ok()) return status;
+  return check_plan(artefact.manifest, artefact.plan);
 }
 
-std::optional<Bytes> part(Bytes bytes, uint64_t offset, uint64_t size) {
-  if (offset > bytes.size() || size > bytes.size() - offset) return std::nullopt;
-  return bytes.subspan(offset, size);
-}
-
-// A 64-bit ELF file, looked at with every bound checked.
-struct Elf {
-  Bytes bytes;
-  Elf64_Ehdr header;
-
-  std::optional<Elf64_Shdr> section(uint64_t index) const {
-    if (index >= header.e_shnum) return std::nullopt;
-    return value_at<Elf64_Shdr>(bytes, header.e_shoff + index * sizeof(Elf64_Shdr));
-  }
-
-  // Whether everything that the headers speak of is there.
-  bool whole() const {
-    if (header.e_shentsize != sizeof(Elf64_Shdr) ||
-        !part(bytes, header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr)) ||
-        !part(bytes, header.e_phoff, uint64_t{header.e_phnum} * header.e_phentsize))
-      return false;
-    for (uint64_t i = 0; i < header.e_shnum; ++i) {
-      const Elf64_Shdr s = *section(i);
-      if (s.sh_type != SHT_NULL && s.sh_type != SHT_NOBITS && !part(bytes, s.sh_offset, s.sh_size))
-        return false;
-    }
-    return true;
-  }
-
-  // The bytes of the data object `name`.
-  std::optional<Bytes> object(std::string_view name) const {
-    for (uint64_t i = 0; i < header.e_shnum; ++i) {
-      const auto table = section(i);
-      if (!table || table->sh_type != SHT_SYMTAB) continue;
-      const auto strings = section(table->sh_link);
-      if (!strings) continue;
-      for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
-        const auto symbol = value_at<Elf64_Sym>(bytes, table->sh_offset + at);
-        if (!symbol) return std::nullopt;
-        const auto text = part(bytes, strings->sh_offset + symbol->st_name, name.size() + 1);
-        if (!text || std::memcmp(text->data(), name.data(), name.size()) != 0 || text->back() != std::byte{0})
-          continue;
-        const auto holder = section(symbol->st_shndx);
-        if (!holder || holder->sh_type == SHT_NOBITS || symbol->st_value > holder->sh_size ||
-            symbol->st_size > holder->sh_size - symbol->st_value)
-          return std::nullopt;
-        return part(bytes, holder->sh_offset + symbol->st_value, symbol->st_size);
-      }
-    }
-    return std::nullopt;
-  }
-};
-
-}  // namespace
-
-Status check_plan(const Manifest& manifest, std::span<const std::byte> plan) {
-  const auto fail = [](const std::string& what) { return Error{fmt::format("plan: error: {}", what)}; };
-  const auto header = value_at<MkPlanHeader>(plan, 0);
-  if (!header || header->magic != kPlanMagic) return fail("does not begin with a plan's header");
-  if (header->grids != manifest.grids.size() || header->workers != manifest.workers)
-    return fail(fmt::format("of {} grids and {} workers, expected {} and {}", header->grids, header->workers,
-                            manifest.grids.size(), manifest.workers));
-  const PlanLayout layout = plan_layout(*header);
-  if (plan.size() < layout.bytes || plan.size() > layout.bytes + 15)
-    return fail(fmt::format("has {} bytes, expected {}", plan.size(), layout.bytes));
-  for (uint32_t i = 0; i < header->grids; ++i) {
-    const auto grid = *value_at<MkGrid>(plan, layout.grids + uint64_t{i} * sizeof(MkGrid));
-    const auto last =
-        std::max({std::ranges::max(grid.wait_base), std::ranges::max(grid.notify_base), grid.tickets});
-    if (last >= std::max(1u, manifest.event_cells))
-      return fail(
-          fmt::format("grid {} uses counter {} of {}", manifest.grids[i], last, manifest.event_cells));
-  }
-  uint32_t before = 0;
-  for (uint32_t w = 0; w <= header->workers; ++w) {
-    const uint32_t begin = *value_at<uint32_t>(plan, layout.stream_begin + w * sizeof(uint32_t));
-    if (begin < before || begin > header->segments || (w == 0 && begin != 0))
-      return fail(fmt::format("stream {} begins at segment {} of {}", w, begin, header->segments));
-    before = begin;
-  }
-  for (uint32_t i = 0; i < header->segments; ++i) {
-    const auto segment = *value_at<MkSegment>(plan, layout.segments + uint64_t{i} * sizeof(MkSegment));
-    if (segment.grid >= header->grids)
-      return fail(fmt::format("segment {} names grid {} of {}", i, segment.grid, header->grids));
-    if (segment.count == kRangeCount && segment.first >= header->workers)
-      return fail(fmt::format("segment {} is share {} of {}", i, segment.first, header->workers));
-  }
-  return {};
-}
-
-std::vector<uint32_t> launch_kinds(const Manifest& manifest, std::span<const std::byte> plan) {
-  const PlanLayout layout = plan_layout(*value_at<MkPlanHeader>(plan, 0));
-  std::vector<uint32_t> kinds;
-  for (const uint32_t grid : manifest.launches)
-    kinds.push_back(value_at<MkGrid>(plan, layout.grids + uint64_t{grid} * sizeof(MkGrid))->kind);
-  return kinds;
-}
-
-Result<Artefact> read_artefact(std::span<const std::byte> bytes, const std::string& name) {
+Result<Artefact> read_artefact(std::span<const std::byte> bytes, const std::string& name, SealCheck seal) {
   const auto fail = [&](const std::string& what) { return Error{fmt::format("{}: error: {}", name, what)}; };
-  const auto header = value_at<Elf64_Ehdr>(bytes, 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-      header->e_ident[EI_CLASS] != ELFCLASS64)
-    return fail("not a cubin: expected a 64-bit ELF file");
-  const Elf elf{bytes, *header};
-  if (!elf.whole()) return fail("truncated: its headers speak of bytes outside the file");
-  const auto manifest = elf.object("mk_manifest"), plan = elf.object("mk_plan");
-  if (!manifest || !plan)
-    return fail(fmt::format("has no {}: expected a cubin made by mkc", manifest ? "mk_plan" : "mk_manifest"));
-
-  Artefact artefact;
-  Result<Manifest> parsed =
-      parse_manifest({reinterpret_cast<const char*>(manifest->data()), manifest->size()});
+  const Result<CubinObjects> objects = find_objects(bytes, name);
+  if (!objects.ok()) return objects.error();
+  const auto [manifest, plan] = objects.value();
+  const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
+  Result<Manifest> parsed = parse_manifest(text);
   if (!parsed.ok()) return fail(parsed.error().message);
-  artefact.manifest = std::move(parsed.value());
-  if (Status checked = check_plan(artefact.manifest, *plan); !checked.ok())
-    return fail(checked.error().message);
-  artefact.plan.assign(plan->begin(), plan->end());
-  artefact.image.assign(bytes.begin(), bytes.end());
+  Artefact artefact{std::move(parsed.value()), {plan.begin(), plan.end()}, {bytes.begin(), bytes.end()}};
+  // Padding is outside of what the seal covers, as it is no part of the value.
+  const std::string written = to_json(artefact.manifest);
+  const bool plain = text.starts_with(written) && text.find_first_not_of(' ', written.size()) == text.npos;
+  if (seal == SealCheck::kRequired && !plain) return fail("manifest: error: is not as mkc writes it");
+  if (Status status = check_artefact(artefact, seal); !status.ok()) return fail(status.error().message);
   return artefact;
 }
 
-Result<Artefact> load_artefact(const std::string& path) {
+Result<Artefact> load_artefact(const std::string& path, SealCheck seal) {
   const Result<MappedFile> file = map_file(path);
   if (!file.ok()) return file.error();
-  return read_artefact(file.value().bytes, path);
+  return read_artefact(file.value().bytes, path, seal);
 }
 
 }  // namespace mkrt

@@ -16,14 +16,18 @@ struct Artefact {
   std::vector<std::byte> image;  // the cubin; empty for the emulator
 };
 
-// Reads a cubin's globals mk_manifest and mk_plan. Errors, beginning with `name`: not a 64-bit ELF,
-// truncated, without these globals, and those of parse_manifest and check_plan.
-Result<Artefact> read_artefact(std::span<const std::byte> cubin, const std::string& name);
+// Whether an artefact must be sealed and certified (runtime/seal.h). Bounds are checked in any case.
+enum class SealCheck : uint8_t { kRequired, kSkipped };
+
+// Reads a cubin's globals mk_manifest and mk_plan. Errors, beginning with `name`: those of find_objects,
+// parse_manifest and check_artefact.
+Result<Artefact> read_artefact(std::span<const std::byte> cubin, const std::string& name,
+                               SealCheck seal = SealCheck::kRequired);
 
 // The same of a file. Errors: it is unreadable, and those of read_artefact.
-Result<Artefact> load_artefact(const std::string& path);
+Result<Artefact> load_artefact(const std::string& path, SealCheck seal = SealCheck::kRequired);
 
-// The plan is whole and one of this manifest: its sizes, and every index in it.
-Status check_plan(const Manifest& manifest, std::span<const std::byte> plan);
+// Whether it may run. Errors: those of check_manifest, check_seal and check_plan, in this order.
+Status check_artefact(const Artefact& artefact, SealCheck seal = SealCheck::kRequired);
 
 }  // namespace mkrt

@@ -12,8 +12,10 @@ mkrt_session* open_session(mkrt_device* device, const mkrt::Artefact& artefact,
   if (!checkpoint.ok()) return fail<mkrt_session>(checkpoint.error());
   const mkrt::Result<std::string> config = mkrt::read_text(directory + "/config.json", size_t{1} << 20);
   if (!config.ok()) return fail<mkrt_session>(config.error());
-  mkrt::Result<mkrt::Session> session =
-      mkrt::Session::open(artefact, checkpoint.value(), mkrt::hash_hex(config.value()), *device->device);
+  mkrt::SessionOptions options;
+  options.seal = device->seal;
+  mkrt::Result<mkrt::Session> session = mkrt::Session::open(
+      artefact, checkpoint.value(), mkrt::hash_hex(config.value()), *device->device, options);
   if (!session.ok()) return fail<mkrt_session>(session.error());
   return new mkrt_session{std::move(session.value())};
 }
@@ -87,12 +89,18 @@ void mkrt_close_device(mkrt_device* device) {
   delete device;
 }
 
+int mkrt_accept_unsealed(mkrt_device* device, int accept) {
+  if (missing(device, "device")) return 1;
+  device->seal = accept != 0 ? mkrt::SealCheck::kSkipped : mkrt::SealCheck::kRequired;
+  return 0;
+}
+
 mkrt_session* mkrt_open_session(mkrt_device* device, const char* cubin, const char* checkpoint) {
   return guarded(
       [&]() -> mkrt_session* {
         if (missing(device, "device") || missing(cubin, "cubin") || missing(checkpoint, "checkpoint"))
           return nullptr;
-        const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(cubin);
+        const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(cubin, device->seal);
         if (!artefact.ok()) return fail<mkrt_session>(artefact.error());
         return open_session(device, artefact.value(), checkpoint);
       },

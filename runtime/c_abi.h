@@ -11,6 +11,7 @@
 struct mkrt_device {
   std::unique_ptr<mkrt::Device> device;
   std::string name;
+  mkrt::SealCheck seal = mkrt::SealCheck::kRequired;  // of sessions that are opened on it
 };
 
 struct mkrt_session {

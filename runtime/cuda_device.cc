@@ -209,7 +209,7 @@ class CudaDevice final : public Device {
 
   Status take_grid_kernels(const Artefact& artefact) {
     const Manifest& m = artefact.manifest;
-    const std::vector<uint32_t> kinds = launch_kinds(m, artefact.plan);
+    const std::vector<uint32_t> kinds = launch_kinds(m);
     std::map<uint32_t, Handle> functions;
     for (const uint32_t kind : kinds)
       if (const auto [at, is_new] = functions.emplace(kind, nullptr); is_new)
@@ -237,7 +237,7 @@ class CudaDevice final : public Device {
       const LaunchConfig config{loaded_.workers,      1,      1,        loaded_.threads, 1, 1,
                                 loaded_.shared_bytes, stream, &overlap, attributes};
       if (Status s = check(driver_.launch(&config, launch.function, arguments, nullptr),
-                           "launching " + loaded_.grids[grid]);
+                           "launching " + loaded_.grids[grid].name);
           !s.ok())
         return s;
     }

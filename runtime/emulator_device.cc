@@ -39,7 +39,7 @@ class EmulatorDevice final : public Device {
       : kernels_(std::move(kernels)), options_(options), workspace_(kernels_) {
     names_.site = std::move(site);
     names_.grid = [this](uint32_t grid) {
-      return grid < manifest_.grids.size() ? manifest_.grids[grid] : std::string();
+      return grid < manifest_.grids.size() ? manifest_.grids[grid].name : std::string();
     };
     names_.tensor = [this](uint64_t address) { return tensor_at(address); };
   }
@@ -82,7 +82,7 @@ class EmulatorDevice final : public Device {
                                artefact.manifest.launches.empty() ? "one kernel" : "a kernel a grid",
                                kernels_.step ? "one" : "its grids")};
     manifest_ = artefact.manifest;
-    launch_kinds_ = launch_kinds(manifest_, artefact.plan);
+    launch_kinds_ = launch_kinds(manifest_);
     for (const uint32_t kind : launch_kinds_)
       if (kind >= kernels_.grids.size() || !kernels_.grids[kind])
         return Error{fmt::format("emulator: error: no kernel for grids of kind {}", kind)};

@@ -16,8 +16,8 @@ Status check_fault(const MkFault& fault, const Manifest& manifest, const std::st
   const std::string event = named == manifest.events.end()
                                 ? fmt::format("cell {}", fault.cell)
                                 : fmt::format("{}[{}]", named->name, fault.cell - named->first_cell);
-  const std::string grid =
-      fault.grid < manifest.grids.size() ? manifest.grids[fault.grid] : fmt::format("grid {}", fault.grid);
+  const std::string grid = fault.grid < manifest.grids.size() ? manifest.grids[fault.grid].name
+                                                              : fmt::format("grid {}", fault.grid);
   if (fault.cell == kStepCell)
     return Error{
         fmt::format("{}: error: worker {} waited for step {} of the launch beyond {} ms: step {} has begun",

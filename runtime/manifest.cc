@@ -11,7 +11,6 @@
 
 #include "runtime/abi.h"
 #include "runtime/json_text.h"
-#include "runtime/packing.h"
 
 namespace mkrt {
 namespace {
@@ -20,7 +19,7 @@ using nlohmann::json;
 
 constexpr const char* kArenaNames[] = {"input", "weights", "workspace"};
 constexpr const char* kLayoutNames[] = {"packed", "vector"};
-constexpr uint64_t kMostHeads = 1 << 16;
+constexpr const char* kPlacementNames[] = {"table", "range", "inline", "queue", "ready"};
 constexpr const char* kFile = "manifest";  // what errors call it
 
 // One visit describes a struct for writing and for reading: visit(key, member).
@@ -36,7 +35,8 @@ void members(V& v, ManifestWeight& w) {
 }
 template <class V>
 void members(V& v, ManifestRope& r) {
-  v("offset", r.offset), v("positions", r.positions), v("inv_freq", r.inv_freq), v("scale", r.scale);
+  v("name", r.name), v("offset", r.offset), v("positions", r.positions), v("inv_freq", r.inv_freq),
+      v("scale", r.scale);
 }
 template <class V>
 void members(V& v, ManifestTensor& t) {
@@ -53,6 +53,21 @@ void members(V& v, ManifestEvent& e) {
   v("name", e.name), v("first_cell", e.first_cell), v("cells", e.cells);
 }
 template <class V>
+void members(V& v, ManifestGrid& g) {
+  v("name", g.name), v("kind", g.kind), v("placement", g.placement), v("tasks", g.tasks);
+  v("tickets", g.tickets), v("inline_grid", g.inline_grid), v("waits", g.waits), v("notifies", g.notifies);
+  v("operands", g.operands), v("product", g.product);
+}
+template <class V>
+void members(V& v, Certificate::Bounds& b) {
+  v("symbol", b.symbol), v("lo", b.lo), v("hi", b.hi);
+}
+template <class V>
+void members(V& v, Certificate& c) {
+  v("version", c.version), v("verdict", c.verdict), v("symbols", c.symbols), v("symbolic", c.symbolic);
+  v("enumeration", c.enumeration), v("lemmas", c.lemmas);
+}
+template <class V>
 void members(V& v, Manifest& m) {
   v("version", m.version), v("abi", m.abi), v("mkc_version", m.mkc_version), v("model", m.model);
   v("config_hash", m.config_hash), v("schedule_hash", m.schedule_hash), v("target", m.target);
@@ -62,6 +77,7 @@ void members(V& v, Manifest& m) {
   v("eos_ids", m.eos_ids), v("bos_id", m.bos_id), v("symbols", m.symbols), v("inputs", m.inputs);
   v("outputs", m.outputs), v("weights", m.weights), v("ropes", m.ropes), v("tensors", m.tensors);
   v("grids", m.grids), v("launches", m.launches), v("traced", m.traced), v("events", m.events);
+  v("certificate", m.certificate), v("seal", m.seal), v("code_seal", m.code_seal);
 }
 
 struct Writer {
@@ -75,6 +91,7 @@ struct Writer {
  private:
   static json value(Arena a) { return kArenaNames[static_cast<size_t>(a)]; }
   static json value(WeightLayout l) { return kLayoutNames[static_cast<size_t>(l)]; }
+  static json value(GridPlacement p) { return kPlacementNames[static_cast<size_t>(p)]; }
   static json value(Element e) { return element_name(e); }
   template <class T>
   static json value(std::vector<T>& list) {
@@ -119,6 +136,7 @@ struct Reader {
   }
   static void read(const JsonNode& from, Arena& a) { read_name(from, kArenaNames, a); }
   static void read(const JsonNode& from, WeightLayout& l) { read_name(from, kLayoutNames, l); }
+  static void read(const JsonNode& from, GridPlacement& p) { read_name(from, kPlacementNames, p); }
   static void read(const JsonNode& from, Element& e) {
     static constexpr const char* kNames[] = {"f32", "f16", "bf16", "e4m3", "i32"};
     read_name(from, kNames, e);
@@ -154,91 +172,6 @@ struct Reader {
     }
   }
 };
-
-Error refuse(const std::string& message) {
-  return {fmt::format("{}: error: {}", kFile, message)};
-}
-
-bool inside(uint64_t offset, uint64_t bytes, uint64_t arena) {
-  return offset <= arena && bytes <= arena - offset;
-}
-
-Status check_tensor(const ManifestTensor& t, const Manifest& m) {
-  uint64_t bytes = element_bytes(t.element);
-  for (uint64_t size : t.shape)
-    if (__builtin_mul_overflow(bytes, size, &bytes))
-      return refuse(fmt::format("tensor {} is too large", t.name));
-  if (t.arena == Arena::kInput) return {};
-  const uint64_t arena = t.arena == Arena::kWeights ? m.weight_bytes : m.workspace_bytes;
-  if (t.bytes < bytes || !inside(t.offset, t.bytes, arena))
-    return refuse(fmt::format("tensor {} of {} bytes has the slot {}+{} in an arena of {} bytes", t.name,
-                              bytes, t.offset, t.bytes, arena));
-  return {};
-}
-
-Status check_weight(const ManifestWeight& w, const Manifest& m) {
-  if (w.element == Element::kI32 || w.element == Element::kE4m3)
-    return refuse(fmt::format("weight {} is {}, expected f32, f16 or bf16", w.name, element_name(w.element)));
-  if (w.stack == 0 || w.sources.size() % w.stack != 0 || (w.layout == WeightLayout::kVector && w.stack != 1))
-    return refuse(fmt::format("weight {}: {} sources of a stack of {}", w.name, w.sources.size(), w.stack));
-  if (w.layout == WeightLayout::kVector && (w.rows != 1 || w.sources.size() != 1))
-    return refuse(fmt::format("vector {} has {} rows and {} sources, expected one of each", w.name, w.rows,
-                              w.sources.size()));
-  constexpr uint64_t kMost = uint64_t{1} << 40;
-  if (w.rows == 0 || w.cols == 0 || w.rows > kMost || w.cols > kMost / w.rows / w.stack)
-    return refuse(fmt::format("weight {} has {} rows and {} columns", w.name, w.rows, w.cols));
-  const uint64_t bytes = w.layout == WeightLayout::kVector
-                             ? w.cols * sizeof(float)
-                             : w.stack * packed_shape(w.rows, w.cols, element_bytes(w.element)).bytes;
-  if (w.bytes < bytes || !inside(w.offset, w.bytes, m.weight_bytes))
-    return refuse(fmt::format("weight {} of {} bytes has the slot {}+{} in an arena of {} bytes", w.name,
-                              bytes, w.offset, w.bytes, m.weight_bytes));
-  const uint64_t sources = w.sources.size() / w.stack;
-  if (sources == 0 || w.rows % sources != 0 || (sources > 1) != (w.group > 0) ||
-      (w.group > 0 && w.group * sources != kStripRows))  // so that every group lies within the strips
-    return refuse(
-        fmt::format("weight {}: {} rows of {} sources in groups of {}", w.name, w.rows, sources, w.group));
-  return {};
-}
-
-Status check(const Manifest& m) {
-  if (m.version != kManifestVersion)
-    return refuse(fmt::format("version {}, expected {}", m.version, kManifestVersion));
-  if (m.abi != kAbiVersion) return refuse(fmt::format("ABI version {}, expected {}", m.abi, kAbiVersion));
-  if (m.workers == 0 || m.threads != kWorkerThreads)
-    return refuse(fmt::format("{} workers of {} threads, expected 1 or more of {}", m.workers, m.threads,
-                              kWorkerThreads));
-  for (const uint32_t grid : m.launches)
-    if (grid >= m.grids.size()) return refuse(fmt::format("launches grid {} of {}", grid, m.grids.size()));
-  if (m.symbols.size() > kMaxSymbols) return refuse(fmt::format("{} symbols", m.symbols.size()));
-  for (const ManifestSymbol& s : m.symbols)
-    if (s.lo < 0 || s.lo > s.hi || s.hi > INT32_MAX)
-      return refuse(fmt::format("symbol {} from {} to {}, expected bounds within 0 to {}", s.name, s.lo, s.hi,
-                                INT32_MAX));
-  if (m.inputs.size() > std::size(MkStep{}.input)) return refuse(fmt::format("{} inputs", m.inputs.size()));
-  for (const auto* tensors : {&m.inputs, &m.outputs, &m.tensors})
-    for (const ManifestTensor& t : *tensors)
-      if (Status status = check_tensor(t, m); !status.ok()) return status;
-  for (const ManifestCache& c : m.caches)
-    if (c.element == Element::kI32 || c.heads == 0 || c.heads > kMostHeads || c.head_dim == 0 ||
-        c.head_dim > kMostHeads)
-      return refuse(fmt::format("cache {} has {} heads of {} elements of {}", c.name, c.heads, c.head_dim,
-                                element_name(c.element)));
-  for (const ManifestWeight& w : m.weights)
-    if (Status status = check_weight(w, m); !status.ok()) return status;
-  for (const ManifestRope& r : m.ropes) {
-    const uint64_t row = r.inv_freq.size() * 2 * sizeof(float);
-    if (row == 0 || r.positions > m.weight_bytes / row ||
-        !inside(r.offset, r.positions * row, m.weight_bytes))
-      return refuse(
-          fmt::format("rope table of {} positions at {} lies outside its arena", r.positions, r.offset));
-  }
-  for (const ManifestEvent& e : m.events)
-    if (!inside(e.first_cell, e.cells, m.event_cells))
-      return refuse(
-          fmt::format("event {} has cells {}+{} of {}", e.name, e.first_cell, e.cells, m.event_cells));
-  return {};
-}
 
 }  // namespace
 
@@ -278,12 +211,12 @@ Result<Manifest> parse_manifest(std::string_view text) {
   Manifest manifest;
   // The version decides what other keys mean, so it is looked at first.
   Reader{root}("version", manifest.version);
-  if (status.ok() && manifest.version != kManifestVersion) return check(manifest).error();
+  if (status.ok() && manifest.version != kManifestVersion) return check_manifest(manifest).error();
   Reader reader{root};
   members(reader, manifest);
   reader.check_keys();
   if (!status.ok()) return status.error();
-  if (Status checked = check(manifest); !checked.ok()) return checked.error();
+  if (Status checked = check_manifest(manifest); !checked.ok()) return checked.error();
   return manifest;
 }
 

@@ -11,7 +11,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kManifestVersion = 4;
+constexpr uint32_t kManifestVersion = 5;
 
 enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kI32 };
 uint32_t element_bytes(Element e);
@@ -45,6 +45,7 @@ struct ManifestWeight {
 
 // Cosines, then sines, of positions x frequencies: [positions, dim] f32, dim/2 of each, times `scale`.
 struct ManifestRope {
+  std::string name;
   uint64_t offset = 0;  // in the weights arena
   uint64_t positions = 0;
   std::vector<double> inv_freq;  // dim / 2
@@ -81,6 +82,37 @@ struct ManifestEvent {
   bool operator==(const ManifestEvent&) const = default;
 };
 
+enum class GridPlacement : uint8_t { kTable, kRange, kInline, kQueue, kReady };
+
+// What a grid's record in the plan says, by name.
+struct ManifestGrid {
+  std::string name;
+  uint32_t kind = 0;  // of code
+  GridPlacement placement = GridPlacement::kRange;
+  uint32_t tasks = 0;        // of kTable, each in one segment; else 0: they are counted at run time
+  uint32_t tickets = 0;      // of kQueue and kReady: their counter
+  int32_t inline_grid = -1;  // run by notifications of this grid; -1: none
+  std::vector<std::string> waits, notifies;  // events, in order
+  std::vector<std::string> operands;         // tensors by their place; "": none; others there are none
+  std::vector<uint32_t> product;             // the words of its MkProduct; empty: it does not multiply
+  bool operator==(const ManifestGrid&) const = default;
+};
+
+// What was proved of the schedule before the artefact was made.
+struct Certificate {
+  std::string version;  // of mkc
+  std::string verdict;  // "proved", or "unproved"
+  struct Bounds {
+    std::string symbol;
+    int64_t lo = 0, hi = 0;
+    bool operator==(const Bounds&) const = default;
+  };
+  std::vector<Bounds> symbols;                // for which it was proved
+  std::string symbolic, enumeration, lemmas;  // what was proved how, for people
+  bool operator==(const Certificate&) const = default;
+};
+constexpr const char* kProved = "proved";
+
 struct Manifest {
   uint32_t version = kManifestVersion;
   uint32_t abi = 0;           // kAbiVersion
@@ -105,11 +137,13 @@ struct Manifest {
   std::vector<ManifestRope> ropes;
   std::vector<ManifestCache> caches;
   std::vector<ManifestTensor> tensors;  // activations, for names in reports
-  std::vector<std::string> grids;       // by MkGrid::id
+  std::vector<ManifestGrid> grids;      // by MkGrid::id
   // Grids in the order in which their kernels, mk_grid_<kind>, are launched; empty: mk_kernel runs all.
   std::vector<uint32_t> launches;
   bool traced = false;  // the kernel stamps what it does (runtime/trace.h)
   std::vector<ManifestEvent> events;
+  Certificate certificate;
+  std::string seal, code_seal;  // runtime/seal.h
   bool operator==(const Manifest&) const = default;
 };
 
@@ -120,6 +154,9 @@ std::string to_json(const Manifest& manifest);
 // or wrongly typed keys, versions other than this runtime's, sizes that contradict each other, slots outside
 // their arena.
 Result<Manifest> parse_manifest(std::string_view json);
+
+// Errors of parse_manifest that do not come from the text: versions, sizes, slots, names that nothing has.
+Status check_manifest(const Manifest& manifest);
 
 // 32 hexadecimal digits: XXH3-128 of the bytes. For identity, not for security.
 std::string hash_hex(std::string_view bytes);

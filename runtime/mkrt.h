@@ -40,6 +40,11 @@ mkrt_device* mkrt_open_emulator_kernels(
 /* "NVIDIA H100 …", "emulator". Valid as long as the device. */
 const char* mkrt_device_name(const mkrt_device* device);
 
+/* accept nonzero: sessions that are opened on the device from now on may be of artefacts that are not sealed,
+ * or not certified as proved (docs/trust.md). Records out of bounds are refused all the same. A new device
+ * accepts none. */
+int mkrt_accept_unsealed(mkrt_device* device, int accept);
+
 /* Its sessions must be closed before. NULL: nothing happens. */
 void mkrt_close_device(mkrt_device* device);
 

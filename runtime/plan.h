@@ -25,7 +25,18 @@ constexpr PlanLayout plan_layout(const MkPlanHeader& header) {
   return layout;
 }
 
-// The kinds of the manifest's launches, in their order. Requires check_plan.
-std::vector<uint32_t> launch_kinds(const Manifest& manifest, std::span<const std::byte> plan);
+// What the manifest says of the sizes that the code was compiled for.
+MkBounds bounds_of(const Manifest& manifest);
+
+// The records of the manifest's grids. Errors: names of tensors and events that the manifest lacks.
+Result<std::vector<MkGrid>> records_of(const Manifest& manifest);
+
+// The plan is whole and the manifest's: its bounds and records are those of bounds_of and records_of,
+// segments hold each task of a table once and are otherwise as the grid's placement asks. Errors name the
+// record and its field. Requires check_manifest.
+Status check_plan(const Manifest& manifest, std::span<const std::byte> plan);
+
+// The kinds of the manifest's launches, in their order. Requires check_manifest.
+std::vector<uint32_t> launch_kinds(const Manifest& manifest);
 
 }  // namespace mkrt

@@ -30,6 +30,7 @@ struct SessionOptions {
   uint64_t stream = 0;                   // of its launches: a CUstream as an integer; 0: the default one
   CacheOptions cache{};
   uint32_t trace_stamps = 8192;  // that a traced kernel keeps of each track; there are two for each worker
+  SealCheck seal = SealCheck::kRequired;
 };
 
 constexpr uint32_t kMaxUnderWay = 2;  // launches of a session
@@ -44,7 +45,7 @@ WeightSource random_weights(uint64_t seed);
 // Not thread-safe. The device must outlive it; the checkpoint may be closed once it is open.
 class Session {
  public:
-  // Loads kernel and weights. Errors: those of check_weights and check_plan; `config_hash` (of the
+  // Loads kernel and weights. Errors: those of check_artefact and check_weights; `config_hash` (of the
   // checkpoint's config.json) other than the manifest's; no memory; what the device says.
   static Result<Session> open(const Artefact& artefact, const Checkpoint& checkpoint,
                               const std::string& config_hash, Device& device,

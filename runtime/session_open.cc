@@ -59,7 +59,6 @@ Status Session::State::load_weights(const LoadWeight& load) {
 }
 
 Status Session::State::load_plan(std::span<const std::byte> plan) {
-  if (Status status = check_plan(manifest, plan); !status.ok()) return status;
   uint64_t at = 0;
   if (Status status = allocate(plan.size(), at); !status.ok()) return status;
   MkPlanHeader header;
@@ -158,6 +157,7 @@ Status Session::State::make_arenas() {
 }
 
 Status Session::State::open(const Artefact& artefact, const LoadWeight& load) {
+  if (Status status = check_artefact(artefact, options.seal); !status.ok()) return status;
   manifest = artefact.manifest;
   if (Status status = find_names(); !status.ok()) return status;
   if (Status status = device->load(artefact); !status.ok()) return status;

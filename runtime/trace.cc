@@ -60,8 +60,9 @@ uint64_t trace_bytes(uint32_t workers, uint32_t stamps) {
 
 Trace make_trace(const Manifest& m, const std::string& device, std::vector<TracedRequest> requests,
                  uint32_t stamps, const std::vector<std::byte>& memory) {
-  Trace trace{
-      device, m.model, m.target, m.schedule_hash, m.target != "emulator", m.grids, std::move(requests), {}};
+  Trace trace{device, m.model, m.target, m.schedule_hash, m.target != "emulator", {}, std::move(requests),
+              {}};
+  for (const ManifestGrid& grid : m.grids) trace.grids.push_back(grid.name);
   const size_t bytes = trace_bytes(1, stamps) / kTracks;
   for (size_t at = 0; at < memory.size(); at += bytes) {
     MkTrack header;

@@ -9,7 +9,9 @@
 #include "codegen/nvptx.h"
 #include "codegen/plan.h"
 #include "ir/print.h"
+#include "runtime/seal.h"
 #include "tools/build_ids.h"
+#include "tools/certificate.h"
 #include "tools/summary.h"
 
 namespace mkc {
@@ -71,11 +73,19 @@ ModelIdentity identify(const Compilation& c) {
   return identity;
 }
 
+mkrt::Artefact describe_for_emulator(const Compilation& c) {
+  mkrt::Artefact artefact;
+  artefact.manifest = describe(c.schedule(), identify(c));
+  artefact.manifest.certificate = certify(c);
+  artefact.plan = make_plan(c.schedule(), find_kinds(c.schedule()), c.mode);
+  mkrt::seal(artefact);
+  return artefact;
+}
+
 Result<HostArtefact> build_for_emulator(Compilation& c, const HostOptions& options) {
   const Timer timer(c, "host code");
   HostArtefact host;
-  host.artefact.manifest = describe(c.schedule(), identify(c));
-  host.artefact.plan = make_plan(c.schedule(), find_kinds(c.schedule()));
+  host.artefact = describe_for_emulator(c);
   HostOptions of_mode = options;
   of_mode.mode = c.mode;
   host.kernel = compile_for_host(c.schedule(), of_mode);
@@ -88,8 +98,16 @@ Result<GpuBuild> build_ptx(Compilation& c) {
   const Timer timer(c, "ptx");
   GpuBuild build;
   build.manifest = describe(c.schedule(), identify(c));
-  build.ptx = make_ptx(c.schedule(), build.manifest, target.value());
+  build.plan = make_plan(c.schedule(), find_kinds(c.schedule()), c.mode);
+  build.ptx = make_ptx(c.schedule(), c.mode, build.plan, target.value());
   return build;
+}
+
+std::string finish_ptx(const Compilation& c, GpuBuild build) {
+  mkrt::Artefact artefact{std::move(build.manifest), std::move(build.plan), {}};
+  artefact.manifest.certificate = certify(c);
+  mkrt::seal(artefact);
+  return add_manifest(std::move(build.ptx), artefact.manifest);
 }
 
 Result<BuiltCubin> build_cubin(Compilation& c, const Assembler& assembler, const Cache& cache,
@@ -108,12 +126,17 @@ Result<BuiltCubin> build_cubin(Compilation& c, const Assembler& assembler, const
     if (!made.ok()) return made.error();
     build = std::move(made.value());
     const Timer timer(c, "assemble");
-    Result<Cubin> assembled = assembler.assemble(build.ptx, find_target(c.request.target).value());
+    Result<Cubin> assembled =
+        assembler.assemble(add_manifest(build.ptx, build.manifest), find_target(c.request.target).value());
     if (!assembled.ok()) return assembled.error();
     cubin = std::move(assembled.value());
     return {};
   };
   if (Status status = run_passes(c, "", observer, assemble); !status.ok()) return status.error();
+  build.manifest.certificate = certify(c);
+  mkrt::Result<std::vector<std::byte>> sealed = mkrt::seal_cubin(std::move(cubin.bytes), build.manifest);
+  if (!sealed.ok()) return sealed.error();
+  cubin.bytes = std::move(sealed.value());
   nlohmann::json summary = summarise(c, build);
   add_cubin(summary, cubin, assembler);
   KeptCubin kept{std::move(cubin.bytes), summary.dump()};

@@ -25,11 +25,17 @@ struct HostArtefact {
 // Of a proved schedule. The compilation's mode goes before that of `options`.
 Result<HostArtefact> build_for_emulator(Compilation& compilation, const HostOptions& options = {});
 
+// Manifest and plan for the emulator, sealed. Requires what build_for_emulator does.
+mkrt::Artefact describe_for_emulator(const Compilation& compilation);
+
 // A kernel for a GPU on its way to a cubin.
 struct GpuBuild {
-  mkrt::Manifest manifest;
-  std::string ptx;
+  mkrt::Manifest manifest;  // without its certificate and seals
+  std::vector<std::byte> plan;
+  std::string ptx;  // without the manifest
 };
+// The whole PTX file of a proved schedule, with certificate and a seal of what is no code.
+std::string finish_ptx(const Compilation& compilation, GpuBuild build);
 // PTX of a placed schedule. Error: an unknown target.
 Result<GpuBuild> build_ptx(Compilation& compilation);
 

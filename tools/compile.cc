@@ -111,7 +111,7 @@ Status emit_code(const CompileArguments& a, Compilation& c, const PassObserver& 
   if (Status status = run_passes(c, "", observer, make); !status.ok()) return status;
   if (a.emit == "llvm") return put_text(output, llvm);
   if (a.emit == "manifest") return put_text(output, mkrt::to_json(build.manifest) + "\n");
-  if (Status put = put_text(output, build.ptx); !put.ok() || output.empty()) return put;
+  if (Status put = put_text(output, finish_ptx(c, build)); !put.ok() || output.empty()) return put;
   return report(a, c, summarise(c, build), output);
 }
 

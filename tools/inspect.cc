@@ -31,8 +31,15 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
   for (const auto* tensors : {&m.inputs, &m.outputs})
     for (const mkrt::ManifestTensor& t : *tensors)
       print_out("  {}     {} {} [{}]\n", tensors == &m.inputs ? "input " : "output", t.name,
-                mkrt::element_name(t.element), fmt::join(t.shape, ", "));
+                 mkrt::element_name(t.element), fmt::join(t.shape, ", "));
   print_out("  vocabulary {}, ends at [{}]\n", m.vocab, fmt::join(m.eos_ids, ", "));
+  const mkrt::Certificate& proof = m.certificate;
+  print_out("  {:<10} by mkc {}\n", proof.verdict.empty() ? "unproved" : proof.verdict, proof.version);
+  for (const auto& [how, what] :
+       {std::pair("symbolic", proof.symbolic), std::pair("enumerated", proof.enumeration),
+        std::pair("lemmas", proof.lemmas)})
+    if (!what.empty()) print_out("    {:<10} {}\n", how, what);
+  print_out("  seal       {}\n  code       {}\n", m.seal, m.code_seal);
   print_out("  config     {}\n  schedule   {}\n", m.config_hash, m.schedule_hash);
 }
 
@@ -40,16 +47,15 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
 
 void add_inspect(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("inspect", "what a cubin says of itself");
-  struct Arguments {
-    std::string path;
-    bool json = false;
-  };
-  auto a = std::make_shared<Arguments>();
-  command->add_option("CUBIN", a->path, "made by mkc compile")->required();
-  command->add_flag("--json", a->json, "print its manifest");
-  command->callback([a, &action] {
-    action = [a]() -> Status {
-      const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a->path);
+  auto path = std::make_shared<std::string>();
+  auto seal = std::make_shared<mkrt::SealCheck>(mkrt::SealCheck::kRequired);
+  command->add_option("CUBIN", *path, "made by mkc compile")->required();
+  command->add_flag_callback(
+      "--unsafe-artefact", [seal] { *seal = mkrt::SealCheck::kSkipped; },
+      "look at a cubin whose seal is broken, or whose schedule was not proved (docs/trust.md)");
+  command->callback([path, seal, &action] {
+    action = [path, seal]() -> Status {
+      const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(*path, *seal);
       if (!artefact.ok()) return artefact.error();
       if (a->json)
         put_stdout(mkrt::to_json(artefact.value().manifest) + "\n");

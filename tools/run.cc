@@ -209,6 +209,7 @@ Status run(RunArguments a) {
   MKC_TRY(loaded, load(a));
   mkrt::SessionOptions options;
   options.timeout_ns = a.timeout_ms * 1'000'000;
+  options.seal = a.seal;
   if (a.batch_file) {
     options.cache.page_size = a.page_size;
     options.cache.pages =

@@ -37,6 +37,7 @@ struct RunArguments {
   uint32_t emulator_threads = 1;
   bool race = false;
   uint64_t timeout_ms = 10'000;
+  mkrt::SealCheck seal = mkrt::SealCheck::kRequired;
 };
 
 void add_run_options(CLI::App& command, RunArguments& arguments);

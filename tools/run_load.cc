@@ -68,7 +68,7 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
 }
 
 Status load_cubin(const RunArguments& a, Loaded& loaded) {
-  mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a.request.model);
+  mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a.request.model, a.seal);
   if (!artefact.ok()) return artefact.error();
   mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(a.checkpoint);
   if (!checkpoint.ok()) return checkpoint.error();

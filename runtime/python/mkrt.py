@@ -19,6 +19,7 @@ _SIGNATURES = {
     "mkrt_open_emulator": (c_void_p, c_void_p, c_void_p, c_uint64),
     "mkrt_open_emulator_kernels": (c_void_p, POINTER(c_void_p), c_uint32, c_void_p, c_uint64),
     "mkrt_device_name": (c_char_p, c_void_p),
+    "mkrt_accept_unsealed": (c_int, c_void_p, c_int),
     "mkrt_close_device": (None, c_void_p),
     "mkrt_open_session": (c_void_p, c_void_p, c_char_p, c_char_p),
     "mkrt_open_session_from_memory": (c_void_p, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_char_p, c_size_t,
@@ -155,6 +156,11 @@ class Device(_Handle):
     @property
     def name(self):
         return self._library.mkrt_device_name(self._open()).decode()
+
+    def accept_unsealed(self, accept=True):
+        """Lets sessions be opened of artefacts whose seal is broken, or whose schedule was not proved."""
+        if self._library.mkrt_accept_unsealed(self._open(), accept):
+            raise Error(self._library.mkrt_error().decode())
 
     def open(self, cubin, checkpoint):
         """A session of a cubin with the weights of the checkpoint that it was compiled for, a Hugging Face folder."""

@@ -6,6 +6,8 @@ mkc_test(runtime_test unit
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_file.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_manifest.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_safetensors.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_plan.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_seal.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_session.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_session_streams.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_trace.cc

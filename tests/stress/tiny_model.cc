@@ -2,7 +2,6 @@
 
 #include <random>
 
-#include "codegen/plan.h"
 #include "tools/artefact.h"
 
 namespace mkc::test {
@@ -46,8 +45,7 @@ Compiled::Compiled(const TinyModel& model) {
   if (model.task_ns != 0) c.machine.task_ns = model.task_ns;
   if (const Status status = run_passes(c); !status.ok()) FAIL(status.error().message);
   schedule = c.schedule();
-  artefact.manifest = describe(schedule, identify(c));
-  artefact.plan = make_plan(schedule, find_kinds(schedule));
+  artefact = describe_for_emulator(c);
   checkpoint = std::move(*c.checkpoint);
 }
 

@@ -16,6 +16,7 @@
 #include "codegen/plan.h"
 #include "runtime/artefact.h"
 #include "runtime/file.h"
+#include "runtime/seal.h"
 #include "tests/unit/codegen_fixtures.h"
 #include "tests/unit/temp_dir.h"
 
@@ -26,7 +27,8 @@ using Dir = mkrt::test::TempDir;
 
 std::string ptx_for(const Schedule& schedule, const std::string& target) {
   const mkrt::Manifest manifest = describe(schedule, {"0", "family", "c0", "5c", target, {}, -1});
-  return make_ptx(schedule, manifest, find_target(target).value());
+  const std::vector<std::byte> plan = make_plan(schedule, find_kinds(schedule));
+  return add_manifest(make_ptx(schedule, Mode::kMegakernel, plan, find_target(target).value()), manifest);
 }
 
 std::unique_ptr<Assembler> any_assembler() {
@@ -196,21 +198,37 @@ TEST_CASE("a cubin describes itself") {
   const std::unique_ptr<Assembler> assembler = any_assembler();
   if (!assembler) return;
   const Schedule schedule = test::scheduled(test::llama_config(), "h100");
-  const mkrt::Manifest manifest = describe(schedule, {"0", "llama", "c0", "5c", "sm_90a", {5}, 1});
+  mkrt::Manifest manifest = describe(schedule, {"0", "llama", "c0", "5c", "sm_90a", {5}, 1});
+  const std::vector<std::byte> plan = make_plan(schedule, find_kinds(schedule));
   const Target target = find_target("sm_90a").value();
-  const Result<Cubin> cubin = assembler->assemble(make_ptx(schedule, manifest, target), target);
+  const Result<Cubin> cubin = assembler->assemble(
+      add_manifest(make_ptx(schedule, Mode::kMegakernel, plan, target), manifest), target);
   REQUIRE_MESSAGE(cubin.ok(), cubin.error().message);
   const Dir dir;
   const std::string path = dir.path + "/f.cubin";
   REQUIRE(mkrt::write_file(path, cubin.value().bytes).ok());
+  CHECK(dir.without_path(mkrt::load_artefact(path).error().message) ==
+        "f.cubin: error: seal: error: the artefact is not sealed");
+  CHECK(mkrt::load_artefact(path, mkrt::SealCheck::kSkipped).ok());
+
+  manifest.certificate = {"0", mkrt::kProved, {}, "", "", ""};
+  for (const mkrt::ManifestSymbol& s : manifest.symbols)
+    manifest.certificate.symbols.push_back({s.name, s.lo, s.hi});
+  const mkrt::Result<std::vector<std::byte>> sealed = mkrt::seal_cubin(cubin.value().bytes, manifest);
+  REQUIRE_MESSAGE(sealed.ok(), sealed.error().message);
+  REQUIRE(mkrt::write_file(path, sealed.value()).ok());
   const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(path);
   REQUIRE_MESSAGE(artefact.ok(), artefact.error().message);
-  CHECK(artefact.value().manifest == manifest);
-  CHECK(artefact.value().plan == make_plan(schedule, find_kinds(schedule)));
-  // Cut short at any place it is refused, never read past its end.
-  for (size_t size = 0; size < cubin.value().bytes.size(); size += 997) {
-    dir.write("cut.cubin", {reinterpret_cast<const char*>(cubin.value().bytes.data()), size});
-    CHECK(!mkrt::load_artefact(dir.path + "/cut.cubin").ok());
+  CHECK(artefact.value().manifest.certificate == manifest.certificate);
+  CHECK(artefact.value().manifest.grids == manifest.grids);
+  CHECK(artefact.value().plan == plan);
+  // Cut short at any place, or with any byte changed, it is refused, never read past its end.
+  for (size_t at = 0; at < sealed.value().size(); at += 997) {
+    const auto bytes = std::span(sealed.value());
+    CHECK(!mkrt::read_artefact(bytes.first(at), "cut").ok());
+    std::vector<std::byte> changed = sealed.value();
+    changed[at] ^= std::byte{1};
+    CHECK(!mkrt::read_artefact(changed, "changed").ok());
   }
 }
 
@@ -231,7 +249,9 @@ TEST_CASE("in kernels mode each kind is a kernel, which overlaps with the one be
     for (const GridId id : schedule.program.grids.ids())
       if (schedule.placements[id.index].kind != PlacementKind::kInline) placed.insert(id.index);
     CHECK(std::vector<uint32_t>(placed.begin(), placed.end()) == manifest.launches);
-    const std::string ptx = make_ptx(schedule, manifest, find_target(target).value());
+    const std::vector<std::byte> plan = make_plan(schedule, find_kinds(schedule), Mode::kKernels);
+    const std::string ptx =
+        add_manifest(make_ptx(schedule, Mode::kKernels, plan, find_target(target).value()), manifest);
     CHECK(count(ptx, ".entry mk_grid_") == kinds.size());
     CHECK(count(ptx, ".entry mk_kernel") == 0);
     const bool overlaps = std::string(target) == "sm_90a";

@@ -8,6 +8,7 @@
 #include "codegen/lists.h"
 #include "codegen/operands.h"
 #include "codegen/plan.h"
+#include "runtime/plan.h"
 #include "tests/unit/codegen_fixtures.h"
 
 namespace mkc {
@@ -223,6 +224,20 @@ TEST_CASE("every attend grid names the combine that its last notification runs")
     combines.insert(combine.index);
   }
   CHECK(combines.size() == 3);
+}
+
+TEST_CASE("a plan is what its manifest says, in each mode and for each kind of placement") {
+  for (const Mode mode : {Mode::kMegakernel, Mode::kTraced, Mode::kKernels})
+    for (const std::string& config : {test::llama_config(), test::qwen3_config()}) {
+      const Schedule s = scheduled(config);
+      const mkrt::Manifest m = describe(s, {"1.2", "family", "c0", "5c", "sm_90a", {7}, 1, mode});
+      const mkrt::Status sound = mkrt::check_manifest(m);
+      REQUIRE_MESSAGE(sound.ok(), sound.error().message);
+      const mkrt::Status same = mkrt::check_plan(m, make_plan(s, find_kinds(s), mode));
+      CHECK_MESSAGE(same.ok(), same.error().message);
+      const Mode other = mode == Mode::kTraced ? Mode::kMegakernel : Mode::kTraced;
+      CHECK(!mkrt::check_plan(m, make_plan(s, find_kinds(s), other)).ok());
+    }
 }
 
 TEST_CASE("the manifest accounts for every byte that the kernel addresses") {

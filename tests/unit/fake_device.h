@@ -8,6 +8,7 @@
 
 #include "runtime/plan.h"
 #include "runtime/session.h"
+#include "tests/unit/made_artefact.h"
 
 namespace mkrt::test {
 
@@ -107,9 +108,8 @@ struct FakeDevice final : Device {
   }
 };
 
-inline Artefact artefact() {
-  Artefact a;
-  Manifest& m = a.manifest;
+inline Manifest manifest() {
+  Manifest m;
   m.abi = kAbiVersion;
   m.config_hash = "c0";
   m.workers = 2;
@@ -127,12 +127,20 @@ inline Artefact artefact() {
               {"positions", Arena::kInput, Element::kI32, 0, 0, {kTokens}}};
   m.outputs = {{"next", Arena::kWorkspace, Element::kI32, 0, 16, {kTokens}},
                {"logits", Arena::kWorkspace, Element::kF32, 64, 160, {kTokens, kVocab}}};
-  m.grids = {"l0.q", "l0.attend"};
+  m.grids.resize(2);
+  m.grids[0].name = "l0.q";
+  m.grids[0].notifies = {"l0.q.done"};
+  m.grids[1].name = "l0.attend";
+  m.grids[1].kind = 1;
+  m.grids[1].waits = {"l0.q.done"};
+  m.grids[1].notifies = {"l0.parts"};
+  m.grids[1].operands = {"", "k", "v"};
   m.events = {{"l0.q.done", 0, 2}, {"l0.parts", 2, 3}};
-  a.plan.resize(plan_layout({kPlanMagic, 2, 2, 0}).bytes);
-  const MkPlanHeader header{kPlanMagic, 2, 2, 0};
-  std::memcpy(a.plan.data(), &header, sizeof(header));
-  return a;
+  return m;
+}
+
+inline Artefact artefact() {
+  return made_artefact(manifest());
 }
 
 inline Session opened(FakeDevice& device) {

@@ -249,36 +249,43 @@ class MkrtTest(unittest.TestCase):
         manifest, plan, _ = self.artefact
         says, shape = json.loads(manifest), read_shape(CHECKPOINT)
 
-        def compared(plan, says=says):
-            with torch.no_grad():
-                return layers.compare(lambda: self.device.open_from_memory(manifest, plan, None, CHECKPOINT), says, shape,
+        def compared(manifest, plan, says=says):
+            device = mkrt.Device.emulator(self.kernel.entry, self.kernel.pack, library=LIBRARY)
+            device.accept_unsealed()
+            with device, torch.no_grad():
+                return layers.compare(lambda: device.open_from_memory(manifest, plan, None, CHECKPOINT), says, shape,
                                       CHECKPOINT, "cpu", 21)
 
         # The embedding, seven tensors of each layer, the logits.
-        self.assertEqual(compared(plan)["tensors"], 1 + 7 * shape.layers + 1)
-        weights = {weight["name"]: weight["offset"] for weight in says["weights"]}
+        self.assertEqual(compared(manifest, plan)["tensors"], 1 + 7 * shape.layers + 1)
         for grid, right, wrong in (("l1.o", "l1.o.packed", "l0.o.packed"), ("l1.gate_up", "l1.post_norm", "l0.input_norm"),
                                    ("l0.v", "l0.v.packed", "l0.k.packed")):
-            other = break_plan.misled(plan, says["grids"].index(grid), weights[right], weights[wrong])
+            other = break_plan.misled(manifest, plan, grid, right, wrong)
             with self.assertRaisesRegex(SystemExit, f"^layers: error: grid {grid} is the first to be wrong, in "):
-                compared(other)
+                compared(*other)
         shared = json.loads(manifest)
         shared["tensors"][1]["offset"] = shared["tensors"][0]["offset"]
         with self.assertRaisesRegex(SystemExit, "share memory: compile with --keep-activations$"):
-            compared(plan, shared)
+            compared(manifest, plan, shared)
 
     def test_a_broken_plan_is_a_fault_that_names_who_waited_and_harms_nobody_after_it(self):
         manifest, plan, _ = self.artefact
-        with self.device.open_from_memory(manifest, break_plan.broken(plan), None, CHECKPOINT) as session:
+        other = mkrt.Device.emulator(self.kernel.entry, self.kernel.pack, library=LIBRARY)
+        faulty = lambda: other.open_from_memory(*break_plan.broken(manifest, plan), None, CHECKPOINT)
+        with self.assertRaisesRegex(mkrt.Error, "^seal: error: manifest and plan have the hash "):
+            faulty()
+        other.accept_unsealed()
+        with faulty() as session:
             with self.assertRaisesRegex(mkrt.Error, r"worker \d+ task \S+\[\d+\] waited for event .*: seen \d+, expected \d+"):
                 session.step([1])
         self.assertEqual(list(self.session.generate(PROMPT, 3)), NEW[:3])
-        opened = lambda plan=plan: self.device.open_from_memory(manifest, plan, None, CHECKPOINT)
+        opened = lambda: self.device.open_from_memory(manifest, plan, None, CHECKPOINT)
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            sessions.after_a_fault(opened, lambda: opened(break_plan.broken(plan)), PROMPT)
+            sessions.after_a_fault(opened, faulty, PROMPT)
         self.assertRegex(json.loads(said.getvalue())["message"], "waited for event .* beyond 500 ms")
         with self.assertRaisesRegex(SystemExit, "^sessions: error: a plan that loses notifications ran to its end$"):
             sessions.after_a_fault(opened, opened, PROMPT)
+        other.close()
 
     def test_functions_are_declared_as_in_the_header(self):
         text = re.sub(r"/\*.*?\*/", "", (ROOT / "runtime" / "mkrt.h").read_text(), flags=re.S)

@@ -9,6 +9,7 @@
 #include "runtime/cuda_driver.h"
 #include "runtime/plan.h"
 #include "runtime/session.h"
+#include "tests/unit/made_artefact.h"
 #include "tests/unit/temp_dir.h"
 
 namespace mkrt {
@@ -16,26 +17,19 @@ namespace {
 
 // Three grids of two kinds; `launches`: of a kernel each.
 Artefact artefact(std::vector<uint32_t> launches, uint32_t workers = 2) {
-  Artefact a;
-  Manifest& m = a.manifest;
+  Manifest m;
+  m.abi = kAbiVersion;
   m.target = "sm_90a";
   m.workers = workers;
   m.threads = kWorkerThreads;
   m.shared_bytes = 4096;
-  m.grids = {"embed", "l0.o", "l1.o"};
+  m.grids.resize(3);
+  m.grids[0].name = "embed";
+  m.grids[1].name = "l0.o";
+  m.grids[2].name = "l1.o";
+  m.grids[1].kind = m.grids[2].kind = 2;
   m.launches = std::move(launches);
-  const MkPlanHeader header{kPlanMagic, 3, workers, 0};
-  const PlanLayout layout = plan_layout(header);
-  a.plan.resize(layout.bytes);
-  std::memcpy(a.plan.data(), &header, sizeof(header));
-  for (uint32_t grid = 0; grid < 3; ++grid) {
-    MkGrid record{};
-    record.kind = grid == 0 ? 5 : 7;
-    record.id = grid;
-    std::memcpy(a.plan.data() + layout.grids + grid * sizeof(MkGrid), &record, sizeof(record));
-  }
-  a.image.resize(16);
-  return a;
+  return mkrt::test::made_artefact(std::move(m), std::vector<std::byte>(16));
 }
 
 // What the driver was asked since the last time, by the calls whose names begin like one of `names`.
@@ -81,15 +75,15 @@ TEST_CASE("a kernel for each grid: captured once in their order, each but the fi
   auto device = open_device();
   REQUIRE(device->load(artefact({0, 1, 2})).ok());
   CHECK(log.take({"cuModuleGetFunction", "cuFuncSetAttribute"}) ==
-        Lines{"cuModuleGetFunction 1 mk_pack", "cuModuleGetFunction 1 mk_grid_5",
-              "cuFuncSetAttribute mk_grid_5 8 4096", "cuModuleGetFunction 1 mk_grid_7",
-              "cuFuncSetAttribute mk_grid_7 8 4096"});
+        Lines{"cuModuleGetFunction 1 mk_pack", "cuModuleGetFunction 1 mk_grid_0",
+              "cuFuncSetAttribute mk_grid_0 8 4096", "cuModuleGetFunction 1 mk_grid_2",
+              "cuFuncSetAttribute mk_grid_2 8 4096"});
   const Lines calls{"cuLaunch", "cuStream", "cuGraph"};
   REQUIRE(device->launch(0, 64, 128, 1).ok());
   CHECK(log.take(calls) == Lines{"cuStreamCreate 1 -> 1", "cuStreamBeginCapture_v2 1 1",
-                                 "cuLaunchKernelEx mk_grid_5 2 1 1 384 1 1 4096 1 0",
-                                 "cuLaunchKernelEx mk_grid_7 2 1 1 384 1 1 4096 1 1 6=1",
-                                 "cuLaunchKernelEx mk_grid_7 2 1 1 384 1 1 4096 1 2 6=1",
+                                 "cuLaunchKernelEx mk_grid_0 2 1 1 384 1 1 4096 1 0",
+                                 "cuLaunchKernelEx mk_grid_2 2 1 1 384 1 1 4096 1 1 6=1",
+                                 "cuLaunchKernelEx mk_grid_2 2 1 1 384 1 1 4096 1 2 6=1",
                                  "cuStreamEndCapture 1", "cuGraphInstantiateWithFlags 1 0",
                                  "cuGraphDestroy 1", "cuStreamDestroy_v2 1", "cuGraphLaunch 1 0"});
   REQUIRE(device->launch(0, 64, 128, 1).ok());
@@ -114,9 +108,7 @@ TEST_CASE("where not all workers are resident at once, one kernel is refused and
 
 // The same with what a session needs: one token a step of one request.
 Artefact model(std::vector<uint32_t> launches) {
-  Artefact a = artefact(std::move(launches));
-  Manifest& m = a.manifest;
-  m.abi = kAbiVersion;
+  Manifest m = artefact(std::move(launches)).manifest;
   m.workspace_bytes = 1024;
   m.vocab = 10;
   m.symbols = {
@@ -125,7 +117,7 @@ Artefact model(std::vector<uint32_t> launches) {
   m.inputs = {{"tokens", Arena::kInput, Element::kI32, 0, 0, {1}},
               {"positions", Arena::kInput, Element::kI32, 0, 0, {1}}};
   m.outputs = {{"logits", Arena::kWorkspace, Element::kF32, 0, 40, {1, 10}}};
-  return a;
+  return mkrt::test::made_artefact(std::move(m), std::vector<std::byte>(16));
 }
 
 constexpr uint64_t kStream = 0x1000;  // none that the driver has made: it is logged as -1
@@ -210,9 +202,9 @@ TEST_CASE("into a caller's graph kernels of grids go by themselves, as graphs ca
     const Capture capture;
     REQUIRE(s.session.capture_step().ok());
   }
-  CHECK(log.take({"cuLaunch", "cuGraph"}) == Lines{"cuLaunchKernelEx mk_grid_5 2 1 1 384 1 1 4096 -1 0",
-                                                   "cuLaunchKernelEx mk_grid_7 2 1 1 384 1 1 4096 -1 1 6=1",
-                                                   "cuLaunchKernelEx mk_grid_7 2 1 1 384 1 1 4096 -1 2 6=1"});
+  CHECK(log.take({"cuLaunch", "cuGraph"}) == Lines{"cuLaunchKernelEx mk_grid_0 2 1 1 384 1 1 4096 -1 0",
+                                                   "cuLaunchKernelEx mk_grid_2 2 1 1 384 1 1 4096 -1 1 6=1",
+                                                   "cuLaunchKernelEx mk_grid_2 2 1 1 384 1 1 4096 -1 2 6=1"});
   REQUIRE(s.session.begin_step(s.batch).ok());
   CHECK(log.take({"cuGraphLaunch"}) == Lines{"cuGraphLaunch 1 -1"});
 }

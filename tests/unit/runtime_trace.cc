@@ -31,7 +31,9 @@ Trace sample() {
   m.model = "llama";
   m.target = "sm_90a";
   m.schedule_hash = "abc";
-  m.grids = {"embed", "l0.q"};
+  m.grids.resize(2);
+  m.grids[0].name = "embed";
+  m.grids[1].name = "l0.q";
   return make_trace(m, "a GPU", {{3, 9}}, kStamps, memory());
 }
 

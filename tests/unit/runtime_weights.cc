@@ -25,7 +25,7 @@ TEST_CASE("one k-step of the layout is the A operand of mma.m16n8k16") {
 }
 
 TEST_CASE("rope tables hold cosines, then sines") {
-  const ManifestRope rope{0, 50, {1.0, 0.01}, 2.0};
+  const ManifestRope rope{"rope", 0, 50, {1.0, 0.01}, 2.0};
   std::vector<float> table(200);
   fill_rope(rope, table);
   CHECK(table[0] == 2.0f);

@@ -1,35 +1,69 @@
 """Breaks a cubin's plan on purpose: the first product's notifications go to a counter that it waits for itself, so that its
-consumers must end with a fault. Usage: break_plan.py IN.cubin OUT.cubin"""
+consumers must end with a fault. The manifest says the same, as the runtime compares both; the seal is broken.
+Usage: break_plan.py IN.cubin OUT.cubin"""
+import json
 import struct
 import sys
 from pathlib import Path
 
-MAGIC = struct.pack("<I", 0x316B6D70)  # kPlanMagic of runtime/abi.h
-HEADER, GRID = 16, 200
+MAGIC = struct.pack("<I", 0x326B6D70)  # kPlanMagic of runtime/abi.h
+HEADER, GRID = 96, 200
 WAITS, NOTIFIES, OPERANDS = 16, 24, range(40, 152, 8)  # offsets of wait_base, notify_base, operand in a grid's record
+MANIFEST = b'{"abi":'  # how a manifest begins
 
 
-def broken(data):
-    """A cubin's or a plan's bytes with that plan broken."""
-    data, at = bytearray(data), data.find(MAGIC)
-    if at < 0 or struct.unpack_from("<I", data, at + 4)[0] < 2:
+def lost(plan):
+    """A plan's bytes, or a cubin's, in which grid 1 notifies what it waits for; grid 0 embeds."""
+    plan, at = bytearray(plan), plan.find(MAGIC)
+    if at < 0 or struct.unpack_from("<I", plan, at + 4)[0] < 2:
         sys.exit("break_plan: error: no plan of two grids or more")
-    record = at + HEADER + GRID  # of grid 1: grid 0 embeds
-    waited = struct.unpack_from("<I", data, record + WAITS)[0]
-    struct.pack_into("<I", data, record + NOTIFIES, waited)
-    return bytes(data)
+    record = at + HEADER + GRID
+    waited = struct.unpack_from("<I", plan, record + WAITS)[0]
+    struct.pack_into("<I", plan, record + NOTIFIES, waited)
+    return bytes(plan)
 
 
-def misled(data, grid, right, wrong):
-    """A plan in which a grid reads what lies at another offset than at the right one."""
-    data = bytearray(data)
-    record = data.find(MAGIC) + HEADER + GRID * grid
-    places = [at for at in (record + n for n in OPERANDS) if struct.unpack_from("<Q", data, at)[0] == right]
-    if len(places) != 1:
-        raise ValueError(f"grid {grid}: {len(places)} operands at {right}, expected 1")
-    struct.pack_into("<Q", data, places[0], wrong)
-    return bytes(data)
+def lost_in(manifest):
+    """A manifest, as bytes, that says so."""
+    says = json.loads(manifest)
+    grid = says["grids"][1]
+    grid["notifies"][0] = grid["waits"][0]
+    return json.dumps(says, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def broken(manifest, plan):
+    """Both with that fault."""
+    return lost_in(manifest), lost(plan)
+
+
+def broken_cubin(cubin):
+    """A cubin with that fault. Its manifest may be shorter than before: blanks fill the rest."""
+    at = cubin.find(MANIFEST)
+    if at < 0:
+        sys.exit("break_plan: error: no manifest")
+    text = cubin[at:].decode(errors="replace")
+    size = len(text[:json.JSONDecoder().raw_decode(text)[1]].encode())
+    manifest = lost_in(cubin[at:at + size])
+    room = size + len(cubin[at + size:]) - len(cubin[at + size:].lstrip(b" "))
+    if len(manifest) > room:
+        sys.exit("break_plan: error: no room for the manifest")
+    return lost(cubin[:at] + manifest.ljust(room) + cubin[at + room:])
+
+
+def misled(manifest, plan, grid, right, wrong):
+    """Manifest and plan in which a grid reads another tensor than the right one."""
+    says, data = json.loads(manifest), bytearray(plan)
+    offsets = {weight["name"]: weight["offset"] for weight in says["weights"]}
+    index = [g["name"] for g in says["grids"]].index(grid)
+    operands = says["grids"][index]["operands"]
+    record = data.find(MAGIC) + HEADER + GRID * index
+    places = [at for at in (record + n for n in OPERANDS) if struct.unpack_from("<Q", data, at)[0] == offsets[right]]
+    if len(places) != 1 or operands.count(right) != 1:
+        raise ValueError(f"grid {grid}: {len(places)} operands are {right}, expected 1")
+    struct.pack_into("<Q", data, places[0], offsets[wrong])
+    operands[operands.index(right)] = wrong
+    return json.dumps(says).encode(), bytes(data)
 
 
 if __name__ == "__main__":
-    Path(sys.argv[2]).write_bytes(broken(Path(sys.argv[1]).read_bytes()))
+    Path(sys.argv[2]).write_bytes(broken_cubin(Path(sys.argv[1]).read_bytes()))

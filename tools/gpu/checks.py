@@ -184,8 +184,8 @@ def two_at_once(runner):
 def fault(runner):
     """A plan that loses notifications ends within its deadline, names who waited, and harms nobody after it."""
     begin = time.monotonic()
-    message = runner.run("tiny-stories", "--prompt-ids", "0", "--timeout-ms", "500", cubin="tiny-stories-broken",
-                         seconds=30, code=1)
+    message = runner.run("tiny-stories", "--prompt-ids", "0", "--timeout-ms", "500", "--unsafe-artefact",
+                         cubin="tiny-stories-broken", seconds=30, code=1)
     for word in ("worker", "waited for event", "seen", "expected"):
         expect(word in message, f"the message lacks {word!r}: {message}")
     spent = time.monotonic() - begin

@@ -221,8 +221,10 @@ def main():
 
         @contextlib.contextmanager
         def broken():
-            with mkrt.Device() as other, other.open(f"{cubin[:-len('.cubin')]}-broken.cubin", checkpoint) as session:
-                yield session
+            with mkrt.Device() as other:
+                other.accept_unsealed()
+                with other.open(f"{cubin[:-len('.cubin')]}-broken.cubin", checkpoint) as session:
+                    yield session
 
         checks = {"sizes": lambda: one(every_step_size), "ragged": lambda: one(ragged),
                   "turns": lambda: two_sessions(opened, ids), "launches": lambda: one(several_steps),

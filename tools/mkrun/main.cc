@@ -27,6 +27,7 @@ struct Arguments {
   // Timings.
   uint32_t steps = 0, warm_up = 10, hash_every = 16;
   std::vector<uint32_t> tokens{1}, batches{1}, contexts{128};
+  SealCheck seal = SealCheck::kRequired;
   uint64_t positions = 0;  // of the cache; 0: as many as any timed step needs
 };
 
@@ -65,6 +66,7 @@ Result<CacheSpace> random_cache(const Arguments& a, const Manifest& m, Device& d
 Result<Session> open(const Arguments& a, const Artefact& artefact, Device& device) {
   SessionOptions options;
   options.timeout_ns = a.timeout_ms * 1'000'000;
+  options.seal = a.seal;
   if (a.steps > 0) {
     Result<CacheSpace> cache = random_cache(a, artefact.manifest, device);
     if (!cache.ok()) return cache.error();
@@ -197,7 +199,7 @@ Status write_trace(const Arguments& a, const Session& session) {
 }
 
 Status work(const Arguments& a) {
-  const Result<Artefact> artefact = load_artefact(a.cubin);
+  const Result<Artefact> artefact = load_artefact(a.cubin, a.seal);
   if (!artefact.ok()) return artefact.error();
   const Result<std::unique_ptr<Device>> device = open_cuda(a.device);
   if (!device.ok()) return device.error();
@@ -242,6 +244,9 @@ int main(int argc, char** argv) {
   app.add_option("--trace", a.trace, "write what the workers did in the last launch, of a traced cubin");
   app.add_flag("--compare-draws", a.compare_draws,
                "draw after the prompt by parameters of every kind, and count what the host draws otherwise");
+  app.add_flag_callback(
+      "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
+      "run a cubin whose seal is broken, or whose schedule was not proved");
   app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; 0: never");
   app.add_option("--steps", a.steps, "time so many equal steps");
   app.add_option("--warm-up", a.warm_up, "steps before that");

@@ -1,0 +1,103 @@
+// Parsers of what libmkrt reads.
+#include <cstring>
+
+#include "runtime/abi.h"
+#include "runtime/artefact.h"
+#include "runtime/safetensors.h"
+#include "runtime/text/tokenizer.h"
+#include "runtime/trace.h"
+#include "tests/attack/fuzz/parsers.h"
+#include "tools/batch_file.h"
+
+namespace mkc::attack {
+namespace {
+
+constexpr const char* kSample =
+    "Once upon a time, w\xc3\xb6rld! 12 345\n\n  <s>[INST] don't \xe4\xb8\x96\xe7\x95\x8c";
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace
+
+void run_safetensors(std::string_view input) {
+  put_file("model.safetensors", input);
+  const mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(folder());
+  if (!checkpoint.ok()) return;
+  unsigned sum = 0;
+  for (const mkrt::StoredTensor& t : checkpoint.value().tensors)
+    for (const std::byte b : t.bytes) sum += static_cast<unsigned>(b);
+  promise(sum != ~0u, "every byte of a tensor can be read");
+}
+
+void run_tokenizer(std::string_view input) {
+  const mkrt::Result<mkrt::Tokenizer> tokenizer = mkrt::load_tokenizer(put_file("tokenizer.json", input));
+  if (!tokenizer.ok()) return;
+  const mkrt::Result<std::vector<int32_t>> ids = mkrt::encode(tokenizer.value(), kSample, true);
+  if (ids.ok()) (void)mkrt::decode(tokenizer.value(), ids.value(), false);
+  const int32_t any[] = {0, 1, 2, 31, 1 << 20};
+  (void)mkrt::decode(tokenizer.value(), any, true);
+}
+
+void run_manifest(std::string_view input) {
+  const mkrt::Result<mkrt::Manifest> manifest = mkrt::parse_manifest(input);
+  if (!manifest.ok()) return;
+  const mkrt::Result<mkrt::Manifest> again = mkrt::parse_manifest(to_json(manifest.value()));
+  promise(again.ok() && again.value() == manifest.value(), "a manifest is read back as it was written");
+}
+
+void run_artefact(std::string_view input) {
+  (void)mkrt::read_artefact(bytes_of(input), "input.cubin");
+}
+
+void run_trace(std::string_view input) {
+  const mkrt::Result<mkrt::Trace> trace = mkrt::parse_trace(input, "trace.json");
+  if (!trace.ok()) return;
+  const mkrt::Result<mkrt::Trace> again = mkrt::parse_trace(to_json(trace.value()), "again.json");
+  promise(again.ok() && again.value() == trace.value(), "a trace is read back as it was written");
+}
+
+void run_batch_file(std::string_view input) {
+  (void)parse_batch_file(input, "batch.jsonl", {});
+}
+
+std::vector<std::string> safetensors_seeds() {
+  const auto file = [](const std::string& header, size_t data) {
+    const uint64_t size = header.size();
+    std::string bytes(sizeof(size), '\0');
+    std::memcpy(bytes.data(), &size, sizeof(size));
+    return bytes + header + std::string(data, 'w');
+  };
+  return {
+      file(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})", 24),
+      file(R"({"__metadata__":{"format":"pt"},"a.weight":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]},)"
+           R"("b":{"dtype":"I64","shape":[],"data_offsets":[8,16]},"c":{"dtype":"U8","shape":[0,7],)"
+           R"("data_offsets":[16,16]}})",
+           16)};
+}
+
+std::vector<std::string> tokenizer_seeds() {
+  std::vector<std::string> seeds = files_of("tests/oracle/tokenizer", ".json");
+  std::erase_if(seeds, [](const std::string& text) { return text.find("\"added_tokens\"") == text.npos; });
+  return seeds;
+}
+
+std::vector<std::string> trace_seeds() {
+  mkrt::Trace trace{"emulator", "llama", "emulator", "ab", false, {"embed", "l0.q"}, {{1, 5}, {2, 2}}, {}};
+  for (uint32_t track = 0; track < 2 * mkrt::kTracks; ++track)
+    trace.tracks.push_back({track,
+                            {{1, 0, 0, mkrt::kStepBegun, 0, 0},
+                             {2, 0, 1, mkrt::kTaskBegun, 0, 0},
+                             {9, 1, 1, mkrt::kTaskEnded, 3, 0}}});
+  return {to_json(trace)};
+}
+
+std::vector<std::string> batch_file_seeds() {
+  return {
+      "{\"prompt\": \"Once\", \"max_new_tokens\": 3, \"temperature\": 0.5, \"top_k\": 4, \"seed\": 7}\n"
+      "{\"prompt_ids\": [1, 2, 3], \"arrive_at_step\": 2, \"top_p\": 0.9, \"min_p\": 0.1, "
+      "\"repetition_penalty\": 1.5, \"logprobs\": 2}\n\n"};
+}
+
+}  // namespace mkc::attack

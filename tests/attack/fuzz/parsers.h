@@ -1,0 +1,57 @@
+// Every parser of input that a user hands to mkc or libmkrt, as a function of bytes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mkc::attack {
+
+// `run` reads the input, and what a valid input is used for next: verification, proof, encoding, printing.
+// Any input may be refused; the process ends by abort() where a stated promise of the parser is broken.
+struct Parser {
+  const char* name;
+  void (*run)(std::string_view input);
+  std::vector<std::string> (*seeds)();  // valid inputs
+};
+
+std::span<const Parser> parsers();
+const Parser* find_parser(std::string_view name);  // nullptr: there is none of that name
+
+// Of model descriptions.
+void run_family(std::string_view input);
+void run_model_file(std::string_view input);
+void run_config(std::string_view input);
+void run_mkir(std::string_view input);
+// Of what libmkrt reads.
+void run_safetensors(std::string_view input);
+void run_tokenizer(std::string_view input);
+void run_manifest(std::string_view input);
+void run_artefact(std::string_view input);
+void run_trace(std::string_view input);
+void run_batch_file(std::string_view input);
+
+std::vector<std::string> family_seeds();
+std::vector<std::string> model_file_seeds();
+std::vector<std::string> config_seeds();
+std::vector<std::string> mkir_seeds();
+std::vector<std::string> safetensors_seeds();
+std::vector<std::string> tokenizer_seeds();
+std::vector<std::string> manifest_seeds();
+std::vector<std::string> artefact_seeds();
+std::vector<std::string> trace_seeds();
+std::vector<std::string> batch_file_seeds();
+
+// A file in a folder of this process, which is removed at its end. The folder holds nothing else but what
+// other calls have put there.
+std::string put_file(const std::string& name, std::string_view bytes);
+std::string folder();
+
+// Text of every file of a folder of the source tree whose name ends in `suffix`, in order of name.
+std::vector<std::string> files_of(const std::string& folder, const std::string& suffix);
+
+// Ends the process by abort() with a message, where a promise is broken.
+void promise(bool kept, const char* which);
+
+}  // namespace mkc::attack

@@ -1,0 +1,12 @@
+// The certificate that an artefact carries: what was proved of its schedule.
+#pragma once
+
+#include "runtime/manifest.h"
+#include "tools/passes.h"
+
+namespace mkc {
+
+// Requires that all passes have run.
+mkrt::Certificate certify(const Compilation& compilation);
+
+}  // namespace mkc
