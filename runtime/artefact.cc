@@ -19,20 +19,26 @@ Status check_artefact(const Artefact& artefact, SealCheck seal) {
   return check_plan(artefact.manifest, artefact.plan);
 }
 
+Result<Artefact> make_artefact(std::string_view text, std::span<const std::byte> plan,
+                               std::span<const std::byte> image, SealCheck seal) {
+  Result<Manifest> parsed = parse_manifest(text);
+  if (!parsed.ok()) return parsed.error();
+  Artefact artefact{std::move(parsed.value()), {plan.begin(), plan.end()}, {image.begin(), image.end()}};
+  // The seal is of the value, which other texts have, too.
+  const std::string written = to_json(artefact.manifest);
+  const bool plain = text.starts_with(written) && text.find_first_not_of(' ', written.size()) == text.npos;
+  if (seal == SealCheck::kRequired && !plain) return Error{"manifest: error: is not as mkc writes it"};
+  if (Status status = check_artefact(artefact, seal); !status.ok()) return status.error();
+  return artefact;
+}
+
 Result<Artefact> read_artefact(std::span<const std::byte> bytes, const std::string& name, SealCheck seal) {
-  const auto fail = [&](const std::string& what) { return Error{fmt::format("{}: error: {}", name, what)}; };
   const Result<CubinObjects> objects = find_objects(bytes, name);
   if (!objects.ok()) return objects.error();
   const auto [manifest, plan] = objects.value();
   const std::string_view text(reinterpret_cast<const char*>(manifest.data()), manifest.size());
-  Result<Manifest> parsed = parse_manifest(text);
-  if (!parsed.ok()) return fail(parsed.error().message);
-  Artefact artefact{std::move(parsed.value()), {plan.begin(), plan.end()}, {bytes.begin(), bytes.end()}};
-  // Padding is outside of what the seal covers, as it is no part of the value.
-  const std::string written = to_json(artefact.manifest);
-  const bool plain = text.starts_with(written) && text.find_first_not_of(' ', written.size()) == text.npos;
-  if (seal == SealCheck::kRequired && !plain) return fail("manifest: error: is not as mkc writes it");
-  if (Status status = check_artefact(artefact, seal); !status.ok()) return fail(status.error().message);
+  Result<Artefact> artefact = make_artefact(text, plan, bytes, seal);
+  if (!artefact.ok()) return Error{fmt::format("{}: error: {}", name, artefact.error().message)};
   return artefact;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/manifest.h"
@@ -19,8 +20,13 @@ struct Artefact {
 // Whether an artefact must be sealed and certified (runtime/seal.h). Bounds are checked in any case.
 enum class SealCheck : uint8_t { kRequired, kSkipped };
 
-// Reads a cubin's globals mk_manifest and mk_plan. Errors, beginning with `name`: those of find_objects,
-// parse_manifest and check_artefact.
+// An artefact of its parts. Errors: those of parse_manifest and check_artefact; where a seal is required,
+// text that is not as to_json writes it, up to blanks behind it.
+Result<Artefact> make_artefact(std::string_view manifest, std::span<const std::byte> plan,
+                               std::span<const std::byte> image, SealCheck seal = SealCheck::kRequired);
+
+// Reads a cubin's globals mk_manifest and mk_plan. Errors, beginning with `name`: those of find_objects
+// and make_artefact.
 Result<Artefact> read_artefact(std::span<const std::byte> cubin, const std::string& name,
                                SealCheck seal = SealCheck::kRequired);
 

@@ -6,6 +6,8 @@ using mkrt::fail, mkrt::failed, mkrt::guarded, mkrt::missing;
 
 namespace {
 
+constexpr uint32_t kMostKernels = 1 << 16;
+
 mkrt_session* open_session(mkrt_device* device, const mkrt::Artefact& artefact,
                            const std::string& directory) {
   const mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(directory);
@@ -17,21 +19,46 @@ mkrt_session* open_session(mkrt_device* device, const mkrt::Artefact& artefact,
   mkrt::Result<mkrt::Session> session = mkrt::Session::open(
       artefact, checkpoint.value(), mkrt::hash_hex(config.value()), *device->device, options);
   if (!session.ok()) return fail<mkrt_session>(session.error());
-  return new mkrt_session{std::move(session.value())};
+  auto* opened = new mkrt_session{device->device, std::move(session.value())};
+  mkrt::open_sessions().add(opened);
+  return opened;
+}
+
+mkrt_device* given_out(std::unique_ptr<mkrt::Device> device) {
+  std::string name = device->name();
+  auto* opened = new mkrt_device{std::move(device), std::move(name)};
+  mkrt::open_devices().add(opened);
+  return opened;
 }
 
 mkrt_device* open_emulator(mkrt::StepKernels kernels, uint64_t seed) {
   mkrt::EmulatorDeviceOptions options;
   options.seed = seed;
-  return new mkrt_device{mkrt::open_emulator(std::move(kernels), options), "emulator"};
+  return given_out(mkrt::open_emulator(std::move(kernels), options));
 }
 
-std::vector<std::byte> bytes_of(const void* data, size_t size) {
-  const auto* begin = static_cast<const std::byte*>(data);
-  return data ? std::vector<std::byte>(begin, begin + size) : std::vector<std::byte>();
+// No array has so many bytes.
+bool too_large(size_t bytes, const char* name) {
+  if (bytes <= PTRDIFF_MAX) return false;
+  mkrt::last_error =
+      fmt::format("mkrt: error: {} has {} bytes, expected at most {}", name, bytes, PTRDIFF_MAX);
+  return true;
+}
+
+std::span<const std::byte> bytes_of(const void* data, size_t size) {
+  return {static_cast<const std::byte*>(data), data ? size : 0};
 }
 
 }  // namespace
+
+mkrt::Handles& mkrt::open_devices() {
+  static Handles handles;
+  return handles;
+}
+mkrt::Handles& mkrt::open_sessions() {
+  static Handles handles;
+  return handles;
+}
 
 const char* mkrt_version(void) {
   return MKRT_VERSION;
@@ -46,8 +73,7 @@ mkrt_device* mkrt_open_cuda(int ordinal) {
       [&]() -> mkrt_device* {
         mkrt::Result<std::unique_ptr<mkrt::Device>> device = mkrt::open_cuda(ordinal);
         if (!device.ok()) return fail<mkrt_device>(device.error());
-        std::string name = device.value()->name();
-        return new mkrt_device{std::move(device.value()), std::move(name)};
+        return given_out(std::move(device.value()));
       },
       nullptr);
 }
@@ -72,6 +98,9 @@ mkrt_device* mkrt_open_emulator_kernels(void (*const* kernels)(const void*, cons
       [&]() -> mkrt_device* {
         if (missing(kernels, "kernels") || missing(reinterpret_cast<const void*>(pack), "pack"))
           return nullptr;
+        if (count == 0 || count > kMostKernels)
+          return fail<mkrt_device>(
+              {fmt::format("mkrt: error: {} kernels, expected 1 to {}", count, kMostKernels)});
         mkrt::StepKernels entries;
         entries.pack = reinterpret_cast<mkrt::PackEntry>(pack);
         for (uint32_t kind = 0; kind < count; ++kind)
@@ -82,15 +111,17 @@ mkrt_device* mkrt_open_emulator_kernels(void (*const* kernels)(const void*, cons
 }
 
 const char* mkrt_device_name(const mkrt_device* device) {
-  return missing(device, "device") ? nullptr : device->name.c_str();
+  return missing(device) ? nullptr : device->name.c_str();
 }
 
 void mkrt_close_device(mkrt_device* device) {
+  if (!device || missing(device)) return;
+  mkrt::open_devices().remove(device);
   delete device;
 }
 
 int mkrt_accept_unsealed(mkrt_device* device, int accept) {
-  if (missing(device, "device")) return 1;
+  if (missing(device)) return 1;
   device->seal = accept != 0 ? mkrt::SealCheck::kSkipped : mkrt::SealCheck::kRequired;
   return 0;
 }
@@ -98,8 +129,7 @@ int mkrt_accept_unsealed(mkrt_device* device, int accept) {
 mkrt_session* mkrt_open_session(mkrt_device* device, const char* cubin, const char* checkpoint) {
   return guarded(
       [&]() -> mkrt_session* {
-        if (missing(device, "device") || missing(cubin, "cubin") || missing(checkpoint, "checkpoint"))
-          return nullptr;
+        if (missing(device) || missing(cubin, "cubin") || missing(checkpoint, "checkpoint")) return nullptr;
         const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(cubin, device->seal);
         if (!artefact.ok()) return fail<mkrt_session>(artefact.error());
         return open_session(device, artefact.value(), checkpoint);
@@ -112,41 +142,44 @@ mkrt_session* mkrt_open_session_from_memory(mkrt_device* device, const char* man
                                             size_t image_bytes, const char* checkpoint) {
   return guarded(
       [&]() -> mkrt_session* {
-        if (missing(device, "device") || missing(manifest, "manifest") || missing(plan, "plan") ||
+        if (missing(device) || missing(manifest, "manifest") || missing(plan, "plan") ||
             missing(checkpoint, "checkpoint"))
           return nullptr;
-        mkrt::Artefact artefact;
-        mkrt::Result<mkrt::Manifest> parsed = mkrt::parse_manifest({manifest, manifest_bytes});
-        if (!parsed.ok()) return fail<mkrt_session>(parsed.error());
-        artefact.manifest = std::move(parsed.value());
-        artefact.plan = bytes_of(plan, plan_bytes);
-        artefact.image = bytes_of(image, image_bytes);
-        return open_session(device, artefact, checkpoint);
+        if (too_large(manifest_bytes, "manifest") || too_large(plan_bytes, "plan") ||
+            too_large(image_bytes, "image") || (image_bytes > 0 && missing(image, "image")))
+          return nullptr;
+        const mkrt::Result<mkrt::Artefact> artefact =
+            mkrt::make_artefact({manifest, manifest_bytes}, bytes_of(plan, plan_bytes),
+                                bytes_of(image, image_bytes), device->seal);
+        if (!artefact.ok()) return fail<mkrt_session>(artefact.error());
+        return open_session(device, artefact.value(), checkpoint);
       },
       nullptr);
 }
 
 void mkrt_close_session(mkrt_session* session) {
+  if (!session || missing(session)) return;
+  mkrt::open_sessions().remove(session);
   delete session;
 }
 
 uint32_t mkrt_vocab(const mkrt_session* session) {
-  return missing(session, "session") ? 0 : static_cast<uint32_t>(session->session.manifest().vocab);
+  return missing(session) ? 0 : static_cast<uint32_t>(session->session.manifest().vocab);
 }
 uint32_t mkrt_max_tokens(const mkrt_session* session) {
-  return missing(session, "session") ? 0 : session->session.max_tokens();
+  return missing(session) ? 0 : session->session.max_tokens();
 }
 uint32_t mkrt_context(const mkrt_session* session) {
-  return missing(session, "session") ? 0 : session->session.context();
+  return missing(session) ? 0 : session->session.context();
 }
 uint32_t mkrt_position(const mkrt_session* session) {
-  return missing(session, "session") ? 0 : session->session.position();
+  return missing(session) ? 0 : session->session.position();
 }
 
 int mkrt_rewind(mkrt_session* session, uint32_t position) {
   return guarded(
       [&] {
-        if (missing(session, "session")) return 1;
+        if (missing(session)) return 1;
         if (position > session->session.position()) {
           mkrt::last_error = fmt::format("mkrt: error: cannot go back to position {}, the session is at {}",
                                          position, session->session.position());
@@ -159,22 +192,22 @@ int mkrt_rewind(mkrt_session* session, uint32_t position) {
 }
 
 uint32_t mkrt_max_requests(const mkrt_session* session) {
-  return missing(session, "session") ? 0 : session->session.limits().max_requests;
+  return missing(session) ? 0 : session->session.limits().max_requests;
 }
 uint32_t mkrt_page_size(const mkrt_session* session) {
-  return missing(session, "session") ? 0 : session->session.limits().page_size;
+  return missing(session) ? 0 : session->session.limits().page_size;
 }
 uint32_t mkrt_pages(const mkrt_session* session) {
-  return missing(session, "session") ? 0 : session->session.limits().pages;
+  return missing(session) ? 0 : session->session.limits().pages;
 }
 uint32_t mkrt_caches(const mkrt_session* session) {
-  return missing(session, "session") ? 0 : static_cast<uint32_t>(session->session.manifest().caches.size());
+  return missing(session) ? 0 : static_cast<uint32_t>(session->session.manifest().caches.size());
 }
 
 int mkrt_make_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, mkrt_form form) {
   return guarded(
       [&] {
-        if (missing(session, "session")) return 1;
+        if (missing(session)) return 1;
         if (pages == 0 || form < MKRT_NHD || form > MKRT_PACKED)
           return failed(
               mkrt::Error{fmt::format("mkrt: error: {} pages of form {}, expected 1 or more of 0 to 2", pages,
@@ -188,7 +221,10 @@ int mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, ui
                    uint64_t position_stride, uint64_t head_stride, const uint64_t* base, uint32_t caches) {
   return guarded(
       [&] {
-        if (missing(session, "session") || missing(base, "base")) return 1;
+        if (missing(session) || missing(base, "base")) return 1;
+        if (const size_t most = session->session.manifest().caches.size(); caches != most)
+          return failed(
+              mkrt::Error{fmt::format("cache: error: {} addresses, the model has {} caches", caches, most)});
         mkrt::CacheOptions options;
         options.space = mkrt::CacheSpace{
             page_size, pages, {page_stride, position_stride, head_stride}, {base, base + caches}};
@@ -200,7 +236,7 @@ int mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, ui
 int mkrt_use_scales(mkrt_session* session, const float* scales, uint32_t count) {
   return guarded(
       [&] {
-        if (missing(session, "session") || missing(scales, "scales")) return 1;
+        if (missing(session) || missing(scales, "scales")) return 1;
         return failed(session->session.use_scales({scales, count}));
       },
       1);

@@ -61,7 +61,7 @@ bool lacks_lists(const mkrt_batch& batch) {
 // The session's form of a batch and its draws (NULL: one token each, greedily); valid until the next one.
 // False: something is missing, which is kept as the error.
 bool take(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws, mkrt::Batch& out) {
-  if (missing(session, "session") || missing(batch, "batch") || lacks_lists(*batch)) return false;
+  if (missing(session) || missing(batch, "batch") || lacks_lists(*batch)) return false;
   const size_t requests = batch->requests, most = session->session.limits().max_requests;
   if (requests > most) {
     mkrt::last_error = fmt::format("step: error: found {} requests, expected 1 to {}", requests, most);
@@ -105,7 +105,7 @@ int pass(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws
 int mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, float* logits, int32_t* next) {
   return guarded(
       [&] {
-        if (missing(session, "session") || missing(tokens, "tokens")) return 1;
+        if (missing(session) || missing(tokens, "tokens")) return 1;
         const mkrt::Result<int32_t> chosen = session->session.step({tokens, count}, logits);
         if (!chosen.ok()) {
           mkrt::last_error = chosen.error().message;
@@ -129,8 +129,7 @@ mkrt_sampling mkrt_greedy(void) {
 int mkrt_draw(mkrt_session* session, const int32_t* tokens, uint32_t count, mkrt_draws* draws) {
   return guarded(
       [&] {
-        if (missing(session, "session") || missing(tokens, "tokens") || missing(draws, "draws") ||
-            lacks_room(*draws))
+        if (missing(session) || missing(tokens, "tokens") || missing(draws, "draws") || lacks_room(*draws))
           return 1;
         const mkrt::Draws wanted = draws_of(session->session, *draws);
         if (failed(session->session.step({tokens, count}, wanted, session->result)) != 0) return 1;
@@ -147,7 +146,7 @@ int mkrt_draw_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_draws* 
 int mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, size_t bytes) {
   return guarded(
       [&] {
-        if (missing(session, "session") || missing(name, "name") || missing(to, "to")) return 1;
+        if (missing(session) || missing(name, "name") || missing(to, "to")) return 1;
         return failed(session->session.read_tensor(name, {static_cast<std::byte*>(to), bytes}));
       },
       1);
@@ -156,7 +155,7 @@ int mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, si
 const char* mkrt_trace(mkrt_session* session) {
   return guarded(
       [&]() -> const char* {
-        if (missing(session, "session")) return nullptr;
+        if (missing(session)) return nullptr;
         const mkrt::Result<mkrt::Trace> trace = session->session.read_trace();
         if (!trace.ok()) return fail<const char>(trace.error());
         session->trace = mkrt::to_json(trace.value());
@@ -172,7 +171,7 @@ int mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_d
 int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_draws* draws) {
   return guarded(
       [&] {
-        if (missing(session, "session") || failed(session->session.end_step(session->result)) != 0) return 1;
+        if (missing(session) || failed(session->session.end_step(session->result)) != 0) return 1;
         return give_all(session->result, next, draws);
       },
       1);
@@ -181,7 +180,7 @@ int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_draws* draws) {
 int mkrt_capture_step(mkrt_session* session, const mkrt_draws* most) {
   return guarded(
       [&] {
-        if (missing(session, "session") || (most && lacks_room(*most))) return 1;
+        if (missing(session) || (most && lacks_room(*most))) return 1;
         return failed(
             session->session.capture_step(most ? draws_of(session->session, *most) : mkrt::Draws{}));
       },
@@ -193,16 +192,16 @@ int mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_dr
 }
 
 uint64_t mkrt_logits(const mkrt_session* session) {
-  return missing(session, "session") ? 0 : session->session.logits_address();
+  return missing(session) ? 0 : session->session.logits_address();
 }
 
 int mkrt_set_stream(mkrt_session* session, void* stream) {
-  if (missing(session, "session")) return 1;
+  if (missing(session)) return 1;
   return failed(session->session.set_stream(reinterpret_cast<uint64_t>(stream)));
 }
 
 int mkrt_set_timeout(mkrt_session* session, uint32_t milliseconds) {
-  if (missing(session, "session")) return 1;
+  if (missing(session)) return 1;
   session->session.set_timeout(uint64_t{milliseconds} * 1'000'000);
   return 0;
 }

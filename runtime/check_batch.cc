@@ -112,6 +112,9 @@ Status check_draws(const Batch& batch, const BatchLimits& limits, size_t b) {
                     words == 0 ? " without a repetition_penalty" : ", a bit for each id");
   if (draws.limit > kMaxSteps)
     return fault_of(b, "limit: found {}, expected at most {}", draws.limit, kMaxSteps);
+  if (draws.stop_ids.size() > limits.vocab)
+    return fault_of(b, "stop_ids: found {}, expected at most {}, the ids that there are",
+                    draws.stop_ids.size(), limits.vocab);
   return {};
 }
 

@@ -1,8 +1,9 @@
 /* The C interface of libmkrt: load a cubin that mkc made, bind a checkpoint, run steps. docs/c-abi.md.
  *
  * Every function may fail: pointers are then NULL and results nonzero, and mkrt_error() says why. Nothing
- * throws, aborts or prints. Handles are not thread-safe; different handles may be used by different threads,
- * sessions of one device by one thread at a time. */
+ * throws, aborts or prints. NULL is an error wherever nothing else is said, and so is a handle that is
+ * closed. Handles are not thread-safe; different handles may be used by different threads, sessions of one
+ * device by one thread at a time. */
 #ifndef MKRT_H
 #define MKRT_H
 
@@ -45,7 +46,7 @@ const char* mkrt_device_name(const mkrt_device* device);
  * accepts none. */
 int mkrt_accept_unsealed(mkrt_device* device, int accept);
 
-/* Its sessions must be closed before. NULL: nothing happens. */
+/* Sessions of the device that are open stay so. NULL, or a device that is closed already: nothing happens. */
 void mkrt_close_device(mkrt_device* device);
 
 /* Loads a cubin and the weights of the checkpoint it was compiled for (a Hugging Face directory) onto a
@@ -57,6 +58,7 @@ mkrt_session* mkrt_open_session_from_memory(mkrt_device* device, const char* man
                                             const void* plan, size_t plan_bytes, const void* image,
                                             size_t image_bytes, const char* checkpoint);
 
+/* NULL, or a session that is closed already: nothing happens. */
 void mkrt_close_session(mkrt_session* session);
 
 uint32_t mkrt_vocab(const mkrt_session* session);      /* ids are 0 to vocab - 1 */

@@ -35,6 +35,8 @@ Result<nlohmann::json> parse_json(const std::string& path, const std::string& te
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
     const size_t line_begin = offset == 0 ? 0 : text.rfind('\n', offset - 1) + 1;
     return Error{fmt::format("{}:{}:{}: error: not valid JSON", path, line, offset - line_begin + 1)};
+  } catch (const nlohmann::json::out_of_range&) {
+    return Error{path + ": error: not valid JSON: has a number beyond 64-bit floats"};
   }
 }
 

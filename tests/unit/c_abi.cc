@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/mkrt.h"
+#include "runtime/seal.h"
 #include "tests/e2e/pipeline.h"
 
 namespace mkc {
@@ -264,12 +265,20 @@ TEST_CASE("what cannot be done is an error with a message, and changes nothing")
         "/none.cubin: error: cannot open: No such file or directory");
   CHECK(!c.open((std::string(MKC_SOURCE_DIR) + "/tests/fixtures/models/qwen2").c_str()));
   CHECK(std::string(mkrt_error()).find("config.json: error: has the hash ") != std::string::npos);
-  mkrt::Manifest other = c.host.artefact.manifest;
-  other.schedule_hash = "77";
-  const std::string manifest = mkrt::to_json(other);
-  CHECK(!mkrt_open_session_from_memory(c.device, manifest.data(), manifest.size(),
-                                       c.host.artefact.plan.data(), c.host.artefact.plan.size(), nullptr, 0,
-                                       kDirectory.c_str()));
+  mkrt::Artefact other = c.host.artefact;
+  other.manifest.schedule_hash = "77";
+  const auto open_other = [&] {
+    const std::string manifest = mkrt::to_json(other.manifest);
+    return mkrt_open_session_from_memory(c.device, manifest.data(), manifest.size(), other.plan.data(),
+                                         other.plan.size(), nullptr, 0, kDirectory.c_str());
+  };
+  CHECK(!open_other());
+  CHECK(std::string(mkrt_error()).starts_with("seal: error: manifest and plan have the hash "));
+  REQUIRE(mkrt_accept_unsealed(c.device, 1) == 0);
+  CHECK(!open_other());  // the device has a kernel already
+  REQUIRE(mkrt_accept_unsealed(c.device, 0) == 0);
+  mkrt::seal(other);
+  CHECK(!open_other());
   CHECK(std::string(mkrt_error()).ends_with("loaded, not 77: open another device for it"));
   CHECK(mkrt_position(c.session) == 0);
   CHECK(mkrt_step(c.session, &good, 1, nullptr, nullptr) == 0);

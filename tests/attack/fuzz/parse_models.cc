@@ -3,6 +3,7 @@
 #include "frontend/yaml.h"
 #include "ir/print.h"
 #include "ir/verify.h"
+#include "scheduler/machine.h"
 #include "scheduler/prove.h"
 #include "tests/attack/fuzz/parsers.h"
 
@@ -52,6 +53,14 @@ void run_mkir(std::string_view input) {
   }
   if (const auto* schedule = std::get_if<Schedule>(&module.value()))
     (void)prove(*schedule, {.task_budget = kProvedTasks});
+}
+
+void run_machine(std::string_view input) {
+  (void)load_machine(put_file("machine.json", input));
+}
+
+std::vector<std::string> machine_seeds() {
+  return files_of("scheduler/machines", ".json");
 }
 
 std::vector<std::string> family_seeds() {

@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "runtime/abi.h"
-#include "runtime/artefact.h"
 #include "runtime/safetensors.h"
 #include "runtime/text/tokenizer.h"
 #include "runtime/trace.h"
@@ -14,10 +13,6 @@ namespace {
 
 constexpr const char* kSample =
     "Once upon a time, w\xc3\xb6rld! 12 345\n\n  <s>[INST] don't \xe4\xb8\x96\xe7\x95\x8c";
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
 
 }  // namespace
 
@@ -38,17 +33,6 @@ void run_tokenizer(std::string_view input) {
   if (ids.ok()) (void)mkrt::decode(tokenizer.value(), ids.value(), false);
   const int32_t any[] = {0, 1, 2, 31, 1 << 20};
   (void)mkrt::decode(tokenizer.value(), any, true);
-}
-
-void run_manifest(std::string_view input) {
-  const mkrt::Result<mkrt::Manifest> manifest = mkrt::parse_manifest(input);
-  if (!manifest.ok()) return;
-  const mkrt::Result<mkrt::Manifest> again = mkrt::parse_manifest(to_json(manifest.value()));
-  promise(again.ok() && again.value() == manifest.value(), "a manifest is read back as it was written");
-}
-
-void run_artefact(std::string_view input) {
-  (void)mkrt::read_artefact(bytes_of(input), "input.cubin");
 }
 
 void run_trace(std::string_view input) {

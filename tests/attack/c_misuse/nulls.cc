@@ -1,0 +1,269 @@
+// NULL for every pointer of every function of mkrt.h.
+#include <fstream>
+#include <functional>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "tests/attack/c_misuse/opened.h"
+
+namespace mkc::attack {
+namespace {
+
+// Pointers by function, as the header declares them: "mkrt_step" -> {"session", "tokens", "logits", "next"}.
+std::map<std::string, std::set<std::string>> declared_pointers() {
+  std::ifstream in(MKC_SOURCE_DIR "/runtime/mkrt.h");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  text = std::regex_replace(text, std::regex(R"(/\*[^]*?\*/)"), "");
+  // Functions as arguments: their names alone.
+  text = std::regex_replace(text, std::regex(R"(void \(\*(?:const\*)? ?(\w+)\)\([^)]*\))"), "void* $1");
+  std::map<std::string, std::set<std::string>> pointers;
+  const std::regex function(R"((mkrt_\w+)\(([^)]*)\);)"), pointer(R"(\* ?(\w+)\s*(?:,|$))");
+  for (std::sregex_iterator at(text.begin(), text.end(), function), end; at != end; ++at) {
+    const std::string arguments = (*at)[2];
+    std::set<std::string>& names = pointers[(*at)[1]];
+    for (std::sregex_iterator p(arguments.begin(), arguments.end(), pointer); p != end; ++p)
+      names.insert((*p)[1]);
+  }
+  return pointers;
+}
+
+struct Call {
+  std::string function, argument;
+  std::function<bool(const Opened&)> fails;  // the call with NULL there
+  std::string error = "";                    // "": it is allowed, and must not fail
+};
+
+std::string null_of(const std::string& argument) {
+  return "mkrt: error: " + argument + " is NULL";
+}
+
+// Of functions that take a session and nothing else that is a pointer.
+std::vector<Call> session_calls() {
+  const auto call = [](const char* name, auto f) {
+    return Call{name, "session", [f](const Opened&) { return f(nullptr); }, null_of("session")};
+  };
+  using S = mkrt_session*;
+  return {call("mkrt_vocab", [](S s) { return mkrt_vocab(s) == 0; }),
+          call("mkrt_max_tokens", [](S s) { return mkrt_max_tokens(s) == 0; }),
+          call("mkrt_context", [](S s) { return mkrt_context(s) == 0; }),
+          call("mkrt_position", [](S s) { return mkrt_position(s) == 0; }),
+          call("mkrt_rewind", [](S s) { return mkrt_rewind(s, 0) != 0; }),
+          call("mkrt_max_requests", [](S s) { return mkrt_max_requests(s) == 0; }),
+          call("mkrt_page_size", [](S s) { return mkrt_page_size(s) == 0; }),
+          call("mkrt_pages", [](S s) { return mkrt_pages(s) == 0; }),
+          call("mkrt_caches", [](S s) { return mkrt_caches(s) == 0; }),
+          call("mkrt_make_cache", [](S s) { return mkrt_make_cache(s, 16, 1, MKRT_NHD) != 0; }),
+          call("mkrt_trace", [](S s) { return mkrt_trace(s) == nullptr; }),
+          call("mkrt_set_timeout", [](S s) { return mkrt_set_timeout(s, 1) != 0; }),
+          call("mkrt_logits", [](S s) { return mkrt_logits(s) == 0; })};
+}
+
+std::vector<Call> device_calls() {
+  const Compiled& c = compiled();
+  const auto from_memory = [&c](mkrt_device* d, const char* manifest, const void* plan,
+                                const char* checkpoint) {
+    return !mkrt_open_session_from_memory(d, manifest, c.manifest.size(), plan, c.host.artefact.plan.size(),
+                                          nullptr, 0, checkpoint);
+  };
+  const char *manifest = c.manifest.data(), *directory = kCheckpoint.c_str();
+  const void* plan = c.host.artefact.plan.data();
+  return {
+      {"mkrt_open_emulator", "kernel", [&](const Opened&) { return !mkrt_open_emulator(nullptr, c.pack, 0); },
+       null_of("kernel")},
+      {"mkrt_open_emulator", "pack", [&](const Opened&) { return !mkrt_open_emulator(c.kernel, nullptr, 0); },
+       null_of("pack")},
+      {"mkrt_open_emulator_kernels", "kernels",
+       [&](const Opened&) { return !mkrt_open_emulator_kernels(nullptr, 1, c.pack, 0); }, null_of("kernels")},
+      {"mkrt_open_emulator_kernels", "pack",
+       [](const Opened&) {
+         void (*const none[])(const void*, const void*, uint32_t) = {nullptr};
+         return !mkrt_open_emulator_kernels(none, 1, nullptr, 0);
+       },
+       null_of("pack")},
+      {"mkrt_device_name", "device", [](const Opened&) { return !mkrt_device_name(nullptr); },
+       null_of("device")},
+      {"mkrt_accept_unsealed", "device", [](const Opened&) { return mkrt_accept_unsealed(nullptr, 1) != 0; },
+       null_of("device")},
+      {"mkrt_close_device", "device", [](const Opened&) { return mkrt_close_device(nullptr), false; }},
+      {"mkrt_close_session", "session", [](const Opened&) { return mkrt_close_session(nullptr), false; }},
+      {"mkrt_open_session", "device",
+       [=](const Opened&) { return !mkrt_open_session(nullptr, "f", directory); }, null_of("device")},
+      {"mkrt_open_session", "cubin",
+       [=](const Opened& o) { return !mkrt_open_session(o.device, nullptr, directory); }, null_of("cubin")},
+      {"mkrt_open_session", "checkpoint",
+       [](const Opened& o) { return !mkrt_open_session(o.device, "f", nullptr); }, null_of("checkpoint")},
+      {"mkrt_open_session_from_memory", "device",
+       [=](const Opened&) { return from_memory(nullptr, manifest, plan, directory); }, null_of("device")},
+      {"mkrt_open_session_from_memory", "manifest",
+       [=](const Opened& o) { return from_memory(o.device, nullptr, plan, directory); }, null_of("manifest")},
+      {"mkrt_open_session_from_memory", "plan",
+       [=](const Opened& o) { return from_memory(o.device, manifest, nullptr, directory); }, null_of("plan")},
+      {"mkrt_open_session_from_memory", "checkpoint",
+       [=](const Opened& o) { return from_memory(o.device, manifest, plan, nullptr); },
+       null_of("checkpoint")},
+      {"mkrt_open_session_from_memory", "image", [](const Opened& o) {
+         mkrt_session* session = open_session(o.device);
+         mkrt_close_session(session);
+         return !session;
+       }}};
+}
+
+std::vector<Call> step_calls() {
+  static Step s;
+  static mkrt_batch batch = s.batch();
+  static mkrt_draws draws = s.draws();
+  const int32_t* tokens = s.tokens.data();
+  int32_t* next = s.next.data();
+  return {
+      {"mkrt_step", "session",
+       [=](const Opened&) { return mkrt_step(nullptr, tokens, 1, nullptr, next) != 0; }, null_of("session")},
+      {"mkrt_step", "tokens",
+       [=](const Opened& o) { return mkrt_step(o.session, nullptr, 1, nullptr, next) != 0; },
+       null_of("tokens")},
+      {"mkrt_step", "logits",
+       [=](const Opened& o) { return mkrt_step(o.session, tokens, 1, nullptr, next) != 0; }},
+      {"mkrt_step", "next",
+       [=](const Opened& o) { return mkrt_step(o.session, tokens, 1, nullptr, nullptr) != 0; }},
+      {"mkrt_draw", "session", [=](const Opened&) { return mkrt_draw(nullptr, tokens, 1, &draws) != 0; },
+       null_of("session")},
+      {"mkrt_draw", "tokens", [=](const Opened& o) { return mkrt_draw(o.session, nullptr, 1, &draws) != 0; },
+       null_of("tokens")},
+      {"mkrt_draw", "draws", [=](const Opened& o) { return mkrt_draw(o.session, tokens, 1, nullptr) != 0; },
+       null_of("draws")},
+      {"mkrt_use_cache", "session",
+       [](const Opened&) { return mkrt_use_cache(nullptr, 16, 1, 1, 1, 1, nullptr, 0) != 0; },
+       null_of("session")},
+      {"mkrt_use_cache", "base",
+       [](const Opened& o) { return mkrt_use_cache(o.session, 16, 1, 1, 1, 1, nullptr, 4) != 0; },
+       null_of("base")},
+      {"mkrt_use_scales", "session", [](const Opened&) { return mkrt_use_scales(nullptr, nullptr, 0) != 0; },
+       null_of("session")},
+      {"mkrt_use_scales", "scales",
+       [](const Opened& o) { return mkrt_use_scales(o.session, nullptr, 4) != 0; }, null_of("scales")},
+      {"mkrt_step_batch", "session",
+       [=](const Opened&) { return mkrt_step_batch(nullptr, &batch, nullptr, next) != 0; },
+       null_of("session")},
+      {"mkrt_step_batch", "batch",
+       [=](const Opened& o) { return mkrt_step_batch(o.session, nullptr, nullptr, next) != 0; },
+       null_of("batch")},
+      {"mkrt_step_batch", "logits",
+       [=](const Opened& o) { return mkrt_step_batch(o.session, &batch, nullptr, next) != 0; }},
+      {"mkrt_step_batch", "next",
+       [=](const Opened& o) { return mkrt_step_batch(o.session, &batch, nullptr, nullptr) != 0; },
+       null_of("next")},
+      {"mkrt_draw_batch", "session",
+       [=](const Opened&) { return mkrt_draw_batch(nullptr, &batch, &draws) != 0; }, null_of("session")},
+      {"mkrt_draw_batch", "batch",
+       [=](const Opened& o) { return mkrt_draw_batch(o.session, nullptr, &draws) != 0; }, null_of("batch")},
+      {"mkrt_draw_batch", "draws",
+       [=](const Opened& o) { return mkrt_draw_batch(o.session, &batch, nullptr) != 0; }, null_of("draws")},
+      {"mkrt_read_tensor", "session",
+       [=](const Opened&) { return mkrt_read_tensor(nullptr, "logits", next, 4) != 0; }, null_of("session")},
+      {"mkrt_read_tensor", "name",
+       [=](const Opened& o) { return mkrt_read_tensor(o.session, nullptr, next, 4) != 0; }, null_of("name")},
+      {"mkrt_read_tensor", "to",
+       [](const Opened& o) { return mkrt_read_tensor(o.session, "logits", nullptr, 4) != 0; }, null_of("to")},
+      {"mkrt_set_stream", "session", [](const Opened&) { return mkrt_set_stream(nullptr, nullptr) != 0; },
+       null_of("session")},
+      {"mkrt_set_stream", "stream",
+       [](const Opened& o) { return mkrt_set_stream(o.session, nullptr) != 0; }}};
+}
+
+std::vector<Call> stream_calls() {
+  static Step s;
+  static mkrt_batch batch = s.batch();
+  const std::string uncaptured = "step: error: the stream is not being captured",
+                    nothing = "step: error: no step was captured";
+  return {
+      {"mkrt_begin_step", "session",
+       [](const Opened&) { return mkrt_begin_step(nullptr, &batch, nullptr) != 0; }, null_of("session")},
+      {"mkrt_begin_step", "batch",
+       [](const Opened& o) { return mkrt_begin_step(o.session, nullptr, nullptr) != 0; }, null_of("batch")},
+      {"mkrt_begin_step", "draws",
+       [](const Opened& o) {
+         return mkrt_begin_step(o.session, &batch, nullptr) != 0 ||
+                mkrt_end_step(o.session, nullptr, nullptr) != 0;
+       }},
+      {"mkrt_end_step", "session",
+       [](const Opened&) { return mkrt_end_step(nullptr, nullptr, nullptr) != 0; }, null_of("session")},
+      {"mkrt_end_step", "next",
+       [](const Opened& o) {
+         return mkrt_begin_step(o.session, &batch, nullptr) != 0 ||
+                mkrt_end_step(o.session, nullptr, nullptr) != 0;
+       }},
+      {"mkrt_end_step", "draws",
+       [](const Opened& o) {
+         return mkrt_begin_step(o.session, &batch, nullptr) != 0 ||
+                mkrt_end_step(o.session, nullptr, nullptr) != 0;
+       }},
+      {"mkrt_capture_step", "session", [](const Opened&) { return mkrt_capture_step(nullptr, nullptr) != 0; },
+       null_of("session")},
+      {"mkrt_capture_step", "most",
+       [](const Opened& o) { return mkrt_capture_step(o.session, nullptr) != 0; }, uncaptured},
+      {"mkrt_fill_step", "session",
+       [](const Opened&) { return mkrt_fill_step(nullptr, &batch, nullptr) != 0; }, null_of("session")},
+      {"mkrt_fill_step", "batch",
+       [](const Opened& o) { return mkrt_fill_step(o.session, nullptr, nullptr) != 0; }, null_of("batch")},
+      {"mkrt_fill_step", "draws",
+       [](const Opened& o) { return mkrt_fill_step(o.session, &batch, nullptr) != 0; }, nothing}};
+}
+
+std::vector<Call> all_calls() {
+  std::vector<Call> all;
+  for (const std::vector<Call>& calls : {session_calls(), device_calls(), step_calls(), stream_calls()})
+    all.insert(all.end(), calls.begin(), calls.end());
+  return all;
+}
+
+TEST_CASE("NULL is a typed error wherever the header does not allow it") {
+  const Opened o;
+  REQUIRE_MESSAGE(o.session, mkrt_error());
+  for (const Call& call : all_calls()) {
+    CAPTURE(call.function);
+    CAPTURE(call.argument);
+    const bool failed = call.fails(o);
+    CHECK(failed == !call.error.empty());
+    if (failed) CHECK(std::string(mkrt_error()) == call.error);
+    CHECK(mkrt_vocab(o.session) == 96);  // nothing has changed
+  }
+}
+
+TEST_CASE("no pointer of any function is left out") {
+  std::map<std::string, std::set<std::string>> tried;
+  for (const Call& call : all_calls()) tried[call.function].insert(call.argument);
+  const auto declared = declared_pointers();
+  CHECK(declared.size() == 37);
+  for (const auto& [function, pointers] : declared) {
+    CAPTURE(function);
+    CHECK(pointers == tried[function]);
+  }
+}
+
+TEST_CASE("NULL lists of a batch and of draws are named") {
+  const Opened o;
+  Step s;
+  const auto without = [&](auto member) {
+    mkrt_batch batch = s.batch();
+    batch.*member = nullptr;
+    return mkrt_step_batch(o.session, &batch, nullptr, s.next.data());
+  };
+  MKC_REFUSED(without(&mkrt_batch::tokens), null_of("tokens"));
+  MKC_REFUSED(without(&mkrt_batch::row_begin), null_of("row_begin"));
+  MKC_REFUSED(without(&mkrt_batch::kv_len), null_of("kv_len"));
+  MKC_REFUSED(without(&mkrt_batch::page_begin), null_of("page_begin"));
+  MKC_REFUSED(without(&mkrt_batch::page_index), null_of("page_index"));
+  const auto draw = [&](auto edit) {
+    mkrt_draws draws = s.draws();
+    edit(draws);
+    return mkrt_draw(o.session, s.tokens.data(), 3, &draws);
+  };
+  MKC_REFUSED(draw([](mkrt_draws& d) { d.ids = nullptr; }), null_of("ids"));
+  MKC_REFUSED(draw([](mkrt_draws& d) { d.stops = 1; }), null_of("stop_ids"));
+  MKC_REFUSED(draw([](mkrt_draws& d) { d.sampling.logprobs = 1; }), null_of("logprobs"));
+  MKC_REFUSED(draw([](mkrt_draws& d) { d.sampling.repetition_penalty = 2; }),
+              "step: error: request 0: seen: found 0 words, expected 3, a bit for each id");
+}
+
+}  // namespace
+}  // namespace mkc::attack
