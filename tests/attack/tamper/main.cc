@@ -34,6 +34,7 @@ int run(const std::string& path, double seconds) {
     const Target target = make_target(name);
     for (const std::unique_ptr<Edit>& edit : edits_of(target)) {
       nlohmann::json& entry = report[name][edit->name()];
+      if (entry.is_null()) entry = nlohmann::json::object();
       for (size_t at = entry.value("tried", size_t{0}); at < edit->count();) {
         if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > seconds)
           return !kept;

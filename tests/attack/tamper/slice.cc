@@ -9,7 +9,7 @@
 namespace mkc::attack {
 namespace {
 
-constexpr size_t kMutants = 150;  // of each edit of each target
+constexpr size_t kMutants = 90;  // of each edit of each target
 
 TEST_CASE("tampered artefacts are refused, and do not end the process where they are sealed anew") {
   for (const std::string& name : {"llama", "qwen3_moe_traced"}) {
