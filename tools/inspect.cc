@@ -31,13 +31,13 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
   for (const auto* tensors : {&m.inputs, &m.outputs})
     for (const mkrt::ManifestTensor& t : *tensors)
       print_out("  {}     {} {} [{}]\n", tensors == &m.inputs ? "input " : "output", t.name,
-                 mkrt::element_name(t.element), fmt::join(t.shape, ", "));
+                mkrt::element_name(t.element), fmt::join(t.shape, ", "));
   print_out("  vocabulary {}, ends at [{}]\n", m.vocab, fmt::join(m.eos_ids, ", "));
   const mkrt::Certificate& proof = m.certificate;
   print_out("  {:<10} by mkc {}\n", proof.verdict.empty() ? "unproved" : proof.verdict, proof.version);
   for (const auto& [how, what] :
-       {std::pair("symbolic", proof.symbolic), std::pair("enumerated", proof.enumeration),
-        std::pair("lemmas", proof.lemmas)})
+       {std::pair("by form", proof.symbolic), std::pair("by value", proof.enumeration),
+        std::pair("by lemma", proof.lemmas)})
     if (!what.empty()) print_out("    {:<10} {}\n", how, what);
   print_out("  seal       {}\n  code       {}\n", m.seal, m.code_seal);
   print_out("  config     {}\n  schedule   {}\n", m.config_hash, m.schedule_hash);

@@ -82,6 +82,9 @@ void add_run_options(CLI::App& command, RunArguments& a) {
       ->excludes(mode);
   add_integer<uint64_t>(command, "--timeout-ms", a.timeout_ms, 0, kMostMs,
                         "of a wait inside the kernel; default 10000, 0: never");
+  command.add_flag_callback(
+      "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
+      "run a cubin whose seal is broken, or whose schedule was not proved (docs/trust.md)");
   command.add_option("--assembler", a.assembler, "libnvJitLink.so or ptxas, for a GPU");
   add_integer<uint64_t>(command, "--emulator-seed", a.emulator_seed, 0, UINT64_MAX,
                         "order of threads and copies; 0 (default): fixed");

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "frontend/generation.h"
+#include "runtime/artefact.h"
 #include "runtime/sampling.h"
 #include "tools/commands.h"
 

@@ -74,10 +74,11 @@ class PlanWords final : public Listed {
       return value;
     };
     const uint32_t now = word_at(at);
-    const uint32_t to[kWays] = {0,          1,          now - 1,    now + 1,
-                                0x7fffffff, 0x80000000, 0xffffffff, word_at((at * 7919 + 13) % words),
-                                now + 16};
-    std::memcpy(parts.plan.data() + at * sizeof(uint32_t), &to[n % kWays], sizeof(uint32_t));
+    const uint32_t ways[kWays] = {0,          1,          now - 1,    now + 1,
+                                  0x7fffffff, 0x80000000, 0xffffffff, word_at((at * 7919 + 13) % words),
+                                  now + 16};
+    const uint32_t to = ways[n % kWays] == now ? now ^ (2u << n % kWays) : ways[n % kWays];
+    std::memcpy(parts.plan.data() + at * sizeof(uint32_t), &to, sizeof(to));
     return parts;
   }
   std::string describe(size_t n) const override {
