@@ -47,15 +47,20 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
 
 void add_inspect(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("inspect", "what a cubin says of itself");
-  auto path = std::make_shared<std::string>();
-  auto seal = std::make_shared<mkrt::SealCheck>(mkrt::SealCheck::kRequired);
-  command->add_option("CUBIN", *path, "made by mkc compile")->required();
+  struct Arguments {
+    std::string path;
+    bool json = false;
+    mkrt::SealCheck seal = mkrt::SealCheck::kRequired;
+  };
+  auto a = std::make_shared<Arguments>();
+  command->add_option("CUBIN", a->path, "made by mkc compile")->required();
+  command->add_flag("--json", a->json, "print its manifest");
   command->add_flag_callback(
-      "--unsafe-artefact", [seal] { *seal = mkrt::SealCheck::kSkipped; },
+      "--unsafe-artefact", [a] { a->seal = mkrt::SealCheck::kSkipped; },
       "look at a cubin whose seal is broken, or whose schedule was not proved (docs/trust.md)");
-  command->callback([path, seal, &action] {
-    action = [path, seal]() -> Status {
-      const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(*path, *seal);
+  command->callback([a, &action] {
+    action = [a]() -> Status {
+      const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a->path, a->seal);
       if (!artefact.ok()) return artefact.error();
       if (a->json)
         put_stdout(mkrt::to_json(artefact.value().manifest) + "\n");

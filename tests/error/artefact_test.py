@@ -66,7 +66,8 @@ class ArtefactTest(Command):
     def test_ptx_that_is_assembled_by_hand_is_not_sealed(self):
         ptx = self.dir / "out.ptx"
         self.assertEqual(self.mkc("compile", FIXTURE, "--emit", "ptx", "-o", ptx)[0], 0)
-        subprocess.run([sys.executable, self.dir / "ptxas", "-v", "-O3", "--gpu-name=sm_90a", ptx, "-o", self.cubin], check=True)
+        subprocess.run([sys.executable, self.dir / "ptxas", "-v", "-O3", "--gpu-name=sm_90a", ptx, "-o", self.cubin], check=True,
+                       timeout=60)
         code, _, err = self.inspect(self.cubin.read_bytes())
         self.assertEqual(code, 1)
         self.assertRegex(err, r"^out\.cubin: error: seal: error: the code has the hash \w+, expected \w+\n$")

@@ -9,7 +9,7 @@ mkc_test(fuzz_replay_test stress SOURCES ${fuzz}/replay.cc LIBS fuzz_parsers fmt
 set_tests_properties(fuzz_replay_test PROPERTIES TIMEOUT 300)
 
 if(MKC_FUZZ)
-  foreach(parser family model_file config machine mkir safetensors tokenizer manifest artefact trace batch_file)
+  foreach(parser family model_file config generation machine mkir safetensors tokenizer manifest artefact trace batch_file)
     add_executable(fuzz_${parser} EXCLUDE_FROM_ALL ${fuzz}/libfuzzer.cc)
     target_compile_definitions(fuzz_${parser} PRIVATE MKC_PARSER="${parser}")
     target_link_libraries(fuzz_${parser} PRIVATE fuzz_parsers)

@@ -1,4 +1,6 @@
 // Parsers of what a model is described by.
+#include "frontend/generation.h"
+#include "frontend/json.h"
 #include "frontend/op_graph.h"
 #include "frontend/yaml.h"
 #include "ir/print.h"
@@ -53,8 +55,22 @@ void run_mkir(std::string_view input) {
   if (const auto* schedule = std::get_if<Schedule>(&module.value())) (void)prove(*schedule);
 }
 
+void run_generation(std::string_view input) {
+  static const Result<Document> config = parse_json({"config.json", config_seeds().front()});
+  promise(config.ok(), "a fixture's config.json can be read");
+  put_file("generation_config.json", input);
+  (void)read_generation(folder(), config.value());
+}
+
 void run_machine(std::string_view input) {
   (void)load_machine(put_file("machine.json", input));
+}
+
+std::vector<std::string> generation_seeds() {
+  std::vector<std::string> seeds = files_of("models", "generation_config.json");
+  seeds.push_back(
+      R"({"do_sample": true, "eos_token_id": [1, 2], "temperature": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.1})");
+  return seeds;
 }
 
 std::vector<std::string> machine_seeds() {

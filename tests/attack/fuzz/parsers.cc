@@ -38,6 +38,7 @@ std::span<const Parser> parsers() {
       {"family", run_family, family_seeds},
       {"model_file", run_model_file, model_file_seeds},
       {"config", run_config, config_seeds},
+      {"generation", run_generation, generation_seeds},
       {"machine", run_machine, machine_seeds},
       {"mkir", run_mkir, mkir_seeds},
       {"safetensors", run_safetensors, safetensors_seeds},

@@ -23,6 +23,7 @@ const Parser* find_parser(std::string_view name);  // nullptr: there is none of 
 void run_family(std::string_view input);
 void run_model_file(std::string_view input);
 void run_config(std::string_view input);
+void run_generation(std::string_view input);
 void run_machine(std::string_view input);
 void run_mkir(std::string_view input);
 // Of what libmkrt reads.
@@ -36,6 +37,7 @@ void run_batch_file(std::string_view input);
 std::vector<std::string> family_seeds();
 std::vector<std::string> model_file_seeds();
 std::vector<std::string> config_seeds();
+std::vector<std::string> generation_seeds();
 std::vector<std::string> machine_seeds();
 std::vector<std::string> mkir_seeds();
 std::vector<std::string> safetensors_seeds();
