@@ -16,7 +16,7 @@ namespace mkc::attack {
 namespace {
 
 constexpr size_t kBatch = 256;  // mutants of a process
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kPatience{300};
 constexpr size_t kMostBad = 20;
 
 // Written by the child, read by its parent.
