@@ -61,6 +61,7 @@ struct EmulatorDeviceOptions {
   uint64_t seed = 0;
   uint32_t os_threads = 1;
   bool race = false;
+  uint32_t max_reports = 16;       // see EmulatorOptions
   uint64_t drop_notification = 0;  // see EmulatorOptions; counted anew in each launch
 };
 

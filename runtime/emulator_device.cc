@@ -147,6 +147,7 @@ class EmulatorDevice final : public Device {
     options.seed = options_.seed;
     options.os_threads = options_.os_threads;
     options.race = options_.race;
+    options.max_reports = options_.max_reports;
     options.drop_notification = options_.drop_notification;
     return options;
   }

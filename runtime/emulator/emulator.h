@@ -44,7 +44,7 @@ struct EmulatorOptions {
   uint64_t seed = 0;        // 0: fixed order; else the order of threads, workers and copies follows the seed
   uint32_t os_threads = 1;  // worker w runs on OS thread w mod os_threads
   bool race = false;        // find unordered accesses; needs os_threads == 1
-  uint32_t max_reports = 16;
+  uint32_t max_reports = 16;  // of distinct races, after which the launch ends
   // Called by threads of the launch: before each of its steps but the first, when all tasks of the step
   // before have ended; between the waits and the work of a task, by all its threads.
   std::function<void()> before_step{};

@@ -76,6 +76,12 @@ void note_change(Launch& launch) {
   launch.changed.notify_all();
 }
 
+void end_launch(Launch& launch) {
+  const std::lock_guard lock(launch.mutex);
+  launch.over = true;
+  launch.changed.notify_all();
+}
+
 void set_failure(Launch& launch, std::string message) {
   const std::lock_guard lock(launch.mutex);
   if (launch.failure.empty()) launch.failure = std::move(message);

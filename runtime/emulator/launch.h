@@ -45,6 +45,8 @@ struct Launch {
 
 // Tells all OS threads that a counter changed.
 void note_change(Launch& launch);
+// Ends the launch, where nothing that follows is of interest.
+void end_launch(Launch& launch);
 // Ends the launch; the first failure is kept.
 void set_failure(Launch& launch, std::string message);
 // Runs workers first, first + stride, … to the end of the launch.

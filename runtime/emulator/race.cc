@@ -14,7 +14,7 @@ constexpr uint32_t kAsyncAgents = kLanes;
 
 }  // namespace
 
-Race::Race(const Launch& launch, std::vector<RaceReport>* reports)
+Race::Race(Launch& launch, std::vector<RaceReport>* reports)
     : launch_(launch),
       reports_(reports),
       threads_(launch.options.threads_per_worker),

@@ -22,7 +22,7 @@ enum class Access { kRead, kWrite, kAtomicRead, kAtomicWrite, kBulkRead, kBulkWr
 
 class Race {
  public:
-  Race(const Launch& launch, std::vector<RaceReport>* reports);
+  Race(Launch& launch, std::vector<RaceReport>* reports);
 
   uint32_t thread_agent(uint32_t worker, uint32_t thread) const {
     return worker * agents_per_worker_ + thread;
@@ -82,7 +82,7 @@ class Race {
               uintptr_t address);
   std::string describe_party(const RaceParty& party) const;
 
-  const Launch& launch_;
+  Launch& launch_;
   std::vector<RaceReport>* reports_;
   uint32_t threads_;
   uint32_t agents_per_worker_;

@@ -175,6 +175,7 @@ void Race::report(RaceKind kind, const Actor& actor, AgentEpoch earlier, uint32_
       describe_party(found.now));
   if (kind != RaceKind::kOutsideShared) found.message += "; earlier " + describe_party(found.earlier);
   reports_->push_back(std::move(found));
+  if (reported_.size() >= launch_.options.max_reports) end_launch(launch_);
 }
 
 }  // namespace mkrt::emulator

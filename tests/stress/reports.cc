@@ -17,8 +17,10 @@ std::string first_report(const SiteEdit& change, uint32_t tokens = 2) {
   const HostKernel kernel = compile_for_host(compiled.schedule, {true, true, always(change)});
   RunOptions options;
   options.device.race = true;
+  options.device.max_reports = 1;  // what runs on after it may take anything for an address
   options.steps = {tokens};
   const std::string error = run(compiled, kernel, options).error;
+  CAPTURE(error);
   const size_t begin = error.find("\n  ");
   REQUIRE(begin != error.npos);
   return error.substr(begin + 3, error.find('\n', begin + 1) - begin - 3);
