@@ -1,6 +1,7 @@
 set(fuzz ${CMAKE_SOURCE_DIR}/tests/attack/fuzz)
 add_library(fuzz_parsers STATIC EXCLUDE_FROM_ALL ${fuzz}/parsers.cc ${fuzz}/parse_models.cc ${fuzz}/parse_runtime.cc
-  ${fuzz}/parse_artefact.cc ${fuzz}/mutate.cc ${CMAKE_SOURCE_DIR}/tools/batch_file.cc ${CMAKE_SOURCE_DIR}/tools/logprobs.cc)
+  ${fuzz}/parse_artefact.cc ${fuzz}/mutate.cc ${CMAKE_SOURCE_DIR}/tools/batch_file.cc ${CMAKE_SOURCE_DIR}/tools/logprobs.cc
+  ${CMAKE_SOURCE_DIR}/tools/token_text.cc)
 target_compile_definitions(fuzz_parsers PRIVATE MKC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
 target_link_libraries(fuzz_parsers
   PUBLIC mkc_options mkc_frontend mkc_scheduler mkc_text mkrt

@@ -1,4 +1,4 @@
-foreach(part command cache generation defaults output recognition settings simulation trace)
+foreach(part command cache generation defaults output recognition settings simulation spills trace)
   add_test(NAME ${part}_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/error/${part}_test.py $<TARGET_FILE:mkc>
     ${CMAKE_SOURCE_DIR})
   set_tests_properties(${part}_test PROPERTIES LABELS error TIMEOUT 600)
