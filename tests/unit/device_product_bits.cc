@@ -91,7 +91,8 @@ TEST_CASE("rows that are picked have the bits that they have among all") {
     run(c, p, a, 1, true, ~0u, q_len);
     for (size_t b = 0, row = 0; b < q_len.size(); ++b) {
       row += q_len[b];
-      CHECK(std::equal(&picked[b * c.rows], &picked[(b + 1) * c.rows], &all[(row - 1) * c.rows]));
+      CHECK(std::equal(picked.data() + b * c.rows, picked.data() + (b + 1) * c.rows,
+                       all.data() + (row - 1) * c.rows));
     }
     // As many as there are: all of them.
     std::vector<float> again(all.size());
