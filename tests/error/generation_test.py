@@ -82,7 +82,7 @@ class GenerationTest(Command):
         self.refuses("mkc: error: give one of --prompt, --prompt-ids and --batch-file\n", *run, "--batch-file",
                      "empty", "--prompt-ids", 1)
         (self.dir / "one").write_text('{"prompt_ids": [1]}')
-        self.refuses("cache: error: the page size is 24, expected 16, 32 or 64\n", *run, "--batch-file", "one", "--page-size",
+        self.refuses("--page-size: error: found 24, expected 16, 32 or 64\n", *run, "--batch-file", "one", "--page-size",
                      24)
         for option in (("--page-size", 16), ("--pages", 9), ("--recompute",)):
             self.refuses(f"mkc: error: {option[0]} requires --batch-file\n", *run, "--prompt-ids", 1, *option)
@@ -133,7 +133,8 @@ class GenerationTest(Command):
         self.refuses("prompt: error: token 0 has the id -5, expected 0 to 95", *run, "--prompt-ids=-5")
         self.refuses("prompt: error: 3 tokens and 1000 new ones need 1002 positions, the context has 128", *run,
                      "--prompt-ids", "1,2,3", "--max-new-tokens", 1000)
-        self.refuses(f"{FIXTURE}/tokenizer.json: error: ", *run, "--prompt", "hello")
+        self.refuses(f"{FIXTURE}: error: has no tokenizer.json, expected one for --prompt; --prompt-ids needs none\n", *run, "--prompt",
+                     "hello")
         done = subprocess.run([MKC, "run", TINY, "--device", "emulator", "--prompt", b"a\xff"], capture_output=True,
                               timeout=LIMIT_S)
         self.assertEqual(done.returncode, 1)

@@ -83,7 +83,7 @@ class OutputTest(Command):
                 (("--verison",), "unknown flag --verison of mkc, did you mean --version?"),
                 (("compile", "--max-token", 3), "unknown flag --max-token of mkc compile, did you mean --max-tokens?"),
                 (("run", FIXTURE, "--promt=x"), "unknown flag --promt of mkc run, did you mean --prompt?"),
-                (("check", "-x", "f"), "unknown flag -x of mkc check")):
+                (("check", "-x", "f"), "unknown flag -x of mkc check, did you mean -h?")):
             self.refuses(f"mkc: error: {fault}{hint}", *arguments)
 
     def test_json_of_every_command(self):
