@@ -124,7 +124,17 @@ bool all_completed(const Context& c, const Sources& sources, EventId e) {
   return !sources[e.index].empty() && lower_bound(c.p.events[e].expect, c.cells[e.index]) >= 1;
 }
 
-Status check_inline(Context& c, const Sources& sources, GridId g) {
+// By EventId: the grids that wait for it.
+using Waiters = std::vector<std::vector<GridId>>;
+
+Waiters waiters_of(const Context& c) {
+  Waiters waiters(c.p.events.size());
+  for (GridId g : c.p.grids.ids())
+    for (const Wait& wait : c.p.grids[g].waits) waiters[wait.event.index].push_back(g);
+  return waiters;
+}
+
+Status check_inline(Context& c, const Sources& sources, const Waiters& waiters, GridId g) {
   const TaskGrid& grid = c.p.grids[g];
   if (grid.waits.size() != 1)
     return Error{
@@ -144,24 +154,23 @@ Status check_inline(Context& c, const Sources& sources, GridId g) {
                                   c.p.grids[source.grid].name));
     uint32_t inlining = 0;
     for (const Notify& notify : c.p.grids[source.grid].notifies)
-      for (GridId other : c.p.grids.ids())
-        if (c.s.placements[other.index].kind == PlacementKind::kInline)
-          for (const Wait& w : c.p.grids[other].waits) inlining += w.event == notify.event ? 1 : 0;
+      for (const GridId other : waiters[notify.event.index])
+        inlining += c.s.placements[other.index].kind == PlacementKind::kInline ? 1 : 0;
     if (inlining != 1)
       return Error{fmt::format("error: {} grids run inline behind %{}, expected 1", inlining,
                                c.p.grids[source.grid].name)};
   }
-  for (GridId other : c.p.grids.ids())
-    for (const Wait& w : c.p.grids[other].waits)
-      if (other != g && w.event == wait.event)
-        return Error{fmt::format("error: %{} runs inline, but %{} waits for {}, too", grid.name,
-                                 c.p.grids[other].name, event)};
+  for (const GridId other : waiters[wait.event.index])
+    if (other != g)
+      return Error{fmt::format("error: %{} runs inline, but %{} waits for {}, too", grid.name,
+                               c.p.grids[other].name, event)};
   return {};
 }
 
 }  // namespace
 
 Status check_starts(Context& c, const Sources& sources) {
+  const Waiters waiters = waiters_of(c);
   for (GridId g : c.p.grids.ids()) {
     const TaskGrid& grid = c.p.grids[g];
     if (grid.waits.size() > mkrt::kMaxWaits)
@@ -172,7 +181,7 @@ Status check_starts(Context& c, const Sources& sources) {
                                grid.notifies.size(), mkrt::kMaxNotifies)};
     const PlacementKind kind = c.s.placements[g.index].kind;
     if (kind == PlacementKind::kInline)
-      if (Status status = check_inline(c, sources, g); !status.ok()) return status;
+      if (Status status = check_inline(c, sources, waiters, g); !status.ok()) return status;
     if (kind == PlacementKind::kReady && !all_completed(c, sources, grid.waits[0].event))
       return unproved(fmt::format("%{} is drawn once it is ready: somebody completes every cell of @{}",
                                   grid.name, c.p.events[grid.waits[0].event].name));

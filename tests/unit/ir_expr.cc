@@ -3,6 +3,7 @@
 #include <random>
 
 #include "ir/expr.h"
+#include "tests/unit/random_expr.h"
 
 namespace mkc {
 namespace {
@@ -56,24 +57,7 @@ Expr random_expr(std::mt19937& rng, int depth) {
   }
   const Expr a = random_expr(rng, depth - 1), b = random_expr(rng, depth - 1);
   const int64_t divisor = static_cast<int64_t>(rng() % 5) + 1;
-  switch (rng() % 8) {
-    case 0:
-      return a + b;
-    case 1:
-      return a - b;
-    case 2:
-      return a * b;
-    case 3:
-      return min(a, b);
-    case 4:
-      return max(a, b);
-    case 5:
-      return floor_div(a, divisor);
-    case 6:
-      return ceil_div(a, divisor);
-    default:
-      return mod(a, divisor);
-  }
+  return test::random_operation(rng, a, b, divisor);
 }
 
 TEST_CASE("bounds enclose every value of random expressions") {

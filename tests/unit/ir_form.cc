@@ -3,6 +3,7 @@
 #include <random>
 
 #include "ir/form.h"
+#include "tests/unit/random_expr.h"
 
 namespace mkc {
 namespace {
@@ -57,24 +58,7 @@ Expr random_expr(std::mt19937& random, int depth) {
   }
   const Expr a = random_expr(random, depth - 1), b = random_expr(random, depth - 1);
   const auto divisor = static_cast<int64_t>(random() % 5) + 1;
-  switch (random() % 8) {
-    case 0:
-      return a + b;
-    case 1:
-      return a - b;
-    case 2:
-      return a * b;
-    case 3:
-      return min(a, b);
-    case 4:
-      return max(a, b);
-    case 5:
-      return floor_div(a, divisor);
-    case 6:
-      return ceil_div(a, divisor);
-    default:
-      return mod(a, divisor);
-  }
+  return test::random_operation(random, a, b, divisor);
 }
 
 // Small expressions over few leaves, so that pairs of one form are common.

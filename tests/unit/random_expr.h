@@ -1,0 +1,32 @@
+// Random expressions, as tests of ir/ combine them.
+#pragma once
+
+#include <random>
+
+#include "ir/expr.h"
+
+namespace mkc::test {
+
+// One of the eight operators, drawn at random; `divisor` is that of divisions.
+inline Expr random_operation(std::mt19937& random, const Expr& a, const Expr& b, int64_t divisor) {
+  switch (random() % 8) {
+    case 0:
+      return a + b;
+    case 1:
+      return a - b;
+    case 2:
+      return a * b;
+    case 3:
+      return min(a, b);
+    case 4:
+      return max(a, b);
+    case 5:
+      return floor_div(a, divisor);
+    case 6:
+      return ceil_div(a, divisor);
+    default:
+      return mod(a, divisor);
+  }
+}
+
+}  // namespace mkc::test
