@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "codegen/declared.h"
 #include "codegen/kernel_module.h"
 #include "codegen/optimise.h"
 #include "codegen/race_hooks.h"
@@ -91,6 +92,7 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   define_primitives(*jit);
   or_bug(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
   kernel.entries = find_entries(*jit, schedule, kinds, options.mode);
+  if (options.race) kernel.entries.rules = declared_regions(schedule);
   list_writes(schedule, kernel.entries);
   kernel.code = std::move(jit);
   return kernel;

@@ -152,7 +152,7 @@ void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<ll
   for (size_t i = 0; i < coords.size(); ++i)
     task = e_.ir.CreateAdd(e_.ir.CreateMul(task, e_.value(grid(id).coords[i].extent)), coords[i]);
   begin_task(record, task);
-  e_.call("mkd_task_ready", {launch_.worker});
+  e_.call("mkd_task_ready", {launch_.worker, count});
   llvm::Value* arguments = emit_arguments(e_, call);
   emit_ends(e_, call, arguments);
   run_task(call, arguments, coords, {task, count});
@@ -251,7 +251,7 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
   for_each_block(call, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
     begin_task(record, tasks.first);
     wait_for(id, record, tasks, first);
-    e_.call("mkd_task_ready", {launch_.worker});
+    e_.call("mkd_task_ready", {launch_.worker, tasks.count});
     e_.if_then(first, [&] { emit_segment_start(e_, call, arguments); });
     run_task(call, arguments, coords_of(id, tasks.first), tasks);
   });

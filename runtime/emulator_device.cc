@@ -105,7 +105,7 @@ class EmulatorDevice final : public Device {
 
   Status launch(uint64_t /*stream*/, uint64_t session, uint64_t step, uint32_t steps) override {
     session_ = reinterpret_cast<const MkSession*>(session);
-    const auto* with = reinterpret_cast<const MkStep*>(step);
+    const auto* with = step_ = reinterpret_cast<const MkStep*>(step);
     if (kernels_.step) {
       begin_step();
       return run(kernels_.step, with, step_options());
@@ -120,6 +120,7 @@ class EmulatorDevice final : public Device {
  private:
   void begin_step() {
     workspace_.begin_step(reinterpret_cast<void*>(session_->workspace), manifest_.workspace_bytes);
+    if (kernels_.rules) kernels_.rules->begin_step(*session_, *step_);
   }
 
   Status run_grids(const MkStep* step) {
@@ -135,6 +136,7 @@ class EmulatorDevice final : public Device {
   EmulatorOptions step_options() {
     EmulatorOptions options = launch_options();
     if (kernels_.step) options.before_step = [this] { begin_step(); };
+    if (options.race) options.rules = kernels_.rules.get();
     options.before_task = [this](uint32_t grid) { workspace_.begin_task(grid); };
     return options;
   }
@@ -214,6 +216,7 @@ class EmulatorDevice final : public Device {
   Manifest manifest_;
   std::vector<uint32_t> launch_kinds_;
   const MkSession* session_ = nullptr;
+  const MkStep* step_ = nullptr;
   std::map<uint64_t, Block> blocks_;  // by address
 };
 

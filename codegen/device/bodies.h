@@ -249,7 +249,7 @@ void mkd_hand_back(Worker*, u32 task);
 u32 mkd_next_handed_back(Worker*);
 void mkd_barrier();
 void mkd_task_begin(Worker*, u32 grid, u32 task);
-void mkd_task_ready(Worker*);
+void mkd_task_ready(Worker*, u32 tasks);
 void mkd_task_end(Worker*, u32 tasks);
 void mkd_task_left(Worker*, u32 begin, u32 bytes);
 void mkd_load_begin(Worker*, u32 grid, u32 first);

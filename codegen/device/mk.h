@@ -111,8 +111,8 @@ u64 mk_stamp_time() noexcept;  // globaltimer; on the emulator the number of cal
 // What runs now, for faults found by the emulator; nothing on a GPU.
 void mk_task_begin(u32 grid, u32 task) noexcept;
 void mk_task_end(u32 grid, u32 task) noexcept;
-// All consumer threads, between a task's waits and its work; nothing on a GPU.
-void mk_task_ready(u32 grid) noexcept;
+// All consumer threads, between the waits and the work of tasks that a body takes together; nothing on a GPU.
+void mk_task_ready(u32 grid, u32 task, u32 tasks) noexcept;
 
 // Memory of the worker that nobody reads any more before it is written: on the emulator it then holds NaN and
 // wild integers, nothing happens on a GPU. By all consumer threads, of which the first to come does it, where

@@ -113,13 +113,13 @@ MK_BODY void mkd_task_begin(Worker* w, u32 grid, u32 task) {
   stamp(*w, kTaskReached, grid, task);
 }
 // After its waits.
-MK_BODY void mkd_task_ready(Worker* w) {
+MK_BODY void mkd_task_ready(Worker* w, u32 tasks) {
   stamp(*w, kTaskBegun, w->grid, w->task);
-  mk_task_ready(w->grid);
+  mk_task_ready(w->grid, w->task, tasks);
 }
 // After its work, or that of `tasks` from it on, and before they notify.
 MK_BODY void mkd_task_end(Worker* w, u32 tasks) {
-  if (w->lane() == 0) mk_task_end(w->grid, w->task);
+  mk_task_end(w->grid, w->task);
   stamp(*w, kTaskEnded, w->grid, w->task + tasks);
 }
 

@@ -72,11 +72,17 @@ void mk_task_begin(uint32_t grid, uint32_t task) noexcept {
 }
 
 void mk_task_end(uint32_t, uint32_t) noexcept {
-  const Fiber& fiber = self();
+  Fiber& fiber = self();
   fiber.worker->warps[fiber.thread / kLanes].in_task = false;
+  fiber.works = false;
 }
 
-void mk_task_ready(uint32_t grid) noexcept {
+void mk_task_ready(uint32_t grid, uint32_t task, uint32_t tasks) noexcept {
+  Fiber& fiber = self();
+  fiber.works = true;
+  fiber.grid = grid;
+  fiber.task = task;
+  fiber.tasks = tasks;
   const mkrt::EmulatorOptions& options = self().worker->launch.options;
   if (options.before_task) options.before_task(grid);
 }

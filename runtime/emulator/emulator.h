@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,18 @@ namespace mkrt {
 using KernelEntry = void (*)(const MkSession*, const MkStep*);
 using GridEntry = void (*)(const MkSession*, const MkStep*, uint32_t grid);
 using PackEntry = void (*)(const MkPack*, uint32_t workers, uint32_t threads);
+
+// What tasks declare to read and write. For launches on one OS thread.
+class AccessRules {
+ public:
+  virtual ~AccessRules() = default;
+  // Before each step: with its sizes and addresses.
+  virtual void begin_step(const MkSession& session, const MkStep& step) = 0;
+  // What is wrong where tasks [task, task + count) of a grid, which its body takes together, touch these
+  // bytes; "": nothing. "reads %x[3, 17], of which it declares only %x[0:+2, 0:+64]"
+  virtual std::string check(uint32_t grid, uint32_t task, uint32_t count, uint64_t address, uint32_t bytes,
+                            bool write) = 0;
+};
 
 // Where a tensor lies in the workspace.
 struct WorkspaceTensor {
@@ -32,6 +45,7 @@ struct StepKernels {
   // What tasks write of the workspace: by grid, numbers of tensors.
   std::vector<WorkspaceTensor> tensors{};
   std::vector<std::vector<uint32_t>> written{};
+  std::shared_ptr<AccessRules> rules{};  // of kernels that report their accesses
 };
 
 // What one launch runs: called once for every GPU thread.
@@ -49,6 +63,7 @@ struct EmulatorOptions {
   // before have ended; between the waits and the work of a task, by all its threads.
   std::function<void()> before_step{};
   std::function<void(uint32_t grid)> before_task{};
+  AccessRules* rules = nullptr;    // in race mode: an access of a task that breaks them ends the launch
   uint64_t drop_notification = 0;  // the n-th mk_red_relaxed or mk_add_acq_rel has no effect; 0: none
 };
 

@@ -34,6 +34,9 @@ struct Fiber {
   uint32_t agent = 0;   // in the race detector
   uint32_t polls = 0;   // since the fiber was last suspended
   uint32_t spoils = 0;  // calls of mk_spoil
+  // The tasks that it works for, between mk_task_ready and mk_task_end.
+  bool works = false;
+  uint32_t grid = 0, task = 0, tasks = 0;
   Wait wait;
   uint64_t waits_since_ns = 0;  // when it first waited for `wait`, kept while it polls the same thing
 };
