@@ -8,9 +8,8 @@
 
 namespace mkc {
 
-// The regions of a schedule's grids, at each step's values. Elements of activations, outputs, plain weights,
-// tables and caches are told apart; what routing makes of a dim is left open. A task may read what it
-// declares to write.
+// The regions of a schedule's grids, at each step's values and at what its routing chose. A task may read
+// what it declares to write. Of a packed weight the rows r and r + 8 of a strip are read together.
 std::shared_ptr<mkrt::AccessRules> declared_regions(const Schedule& schedule);
 
 }  // namespace mkc

@@ -76,7 +76,7 @@ void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment
   const Load bring = loader(call);
   const Load load = [&](llvm::Value* first, llvm::Value* count) {
     llvm::Value* number = e_.load32(record, offsetof(mkrt::MkGrid, id));
-    e_.call("mkd_load_begin", {launch_.worker, number, first});
+    e_.call("mkd_load_begin", {launch_.worker, number, first, count});
     bring(first, count);
     e_.call("mkd_load_end", {launch_.worker, number, e_.ir.CreateAdd(first, count)});
   };

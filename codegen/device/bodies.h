@@ -252,7 +252,7 @@ void mkd_task_begin(Worker*, u32 grid, u32 task);
 void mkd_task_ready(Worker*, u32 tasks);
 void mkd_task_end(Worker*, u32 tasks);
 void mkd_task_left(Worker*, u32 begin, u32 bytes);
-void mkd_load_begin(Worker*, u32 grid, u32 first);
+void mkd_load_begin(Worker*, u32 grid, u32 first, u32 count);
 void mkd_load_end(Worker*, u32 grid, u32 end);
 void mkd_stream_bulk(Worker*, AS1 const char* weights, const ProductArgs*, u32 elem_bytes, u32 first,
                      u32 count);

@@ -113,6 +113,9 @@ void mk_task_begin(u32 grid, u32 task) noexcept;
 void mk_task_end(u32 grid, u32 task) noexcept;
 // All consumer threads, between the waits and the work of tasks that a body takes together; nothing on a GPU.
 void mk_task_ready(u32 grid, u32 task, u32 tasks) noexcept;
+// All loader threads, around what they bring for tasks [first, first + tasks); nothing on a GPU.
+void mk_load_begin(u32 grid, u32 first, u32 tasks) noexcept;
+void mk_load_end() noexcept;
 
 // Memory of the worker that nobody reads any more before it is written: on the emulator it then holds NaN and
 // wild integers, nothing happens on a GPU. By all consumer threads, of which the first to come does it, where

@@ -221,6 +221,12 @@ define void @mk_task_end(i32 %grid, i32 %task) #0 {
 define void @mk_task_ready(i32 %grid, i32 %task, i32 %tasks) #0 {
   ret void
 }
+define void @mk_load_begin(i32 %grid, i32 %first, i32 %tasks) #0 {
+  ret void
+}
+define void @mk_load_end() #0 {
+  ret void
+}
 define void @mk_spoil(ptr addrspace(3) %p, i32 %bytes) #0 {
   ret void
 }

@@ -128,11 +128,13 @@ MK_BODY void mkd_task_left(Worker* w, u32 begin, u32 bytes) {
   mk_spoil(w->scratch() + begin, bytes);
 }
 
-// The loader, around what it brings for tasks [first, end) of a grid.
-MK_BODY void mkd_load_begin(Worker* w, u32 grid, u32 first) {
+// The loader, around what it brings for `count` tasks of a grid, the last of them before `end`.
+MK_BODY void mkd_load_begin(Worker* w, u32 grid, u32 first, u32 count) {
   stamp(*w, kTaskBegun, grid, first);
+  mk_load_begin(grid, first, count);
 }
 MK_BODY void mkd_load_end(Worker* w, u32 grid, u32 end) {
+  mk_load_end();
   stamp(*w, kTaskEnded, grid, end);
 }
 

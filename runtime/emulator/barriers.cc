@@ -74,16 +74,20 @@ void mk_task_begin(uint32_t grid, uint32_t task) noexcept {
 void mk_task_end(uint32_t, uint32_t) noexcept {
   Fiber& fiber = self();
   fiber.worker->warps[fiber.thread / kLanes].in_task = false;
-  fiber.works = false;
+  fiber.works_for.count = 0;
 }
 
 void mk_task_ready(uint32_t grid, uint32_t task, uint32_t tasks) noexcept {
-  Fiber& fiber = self();
-  fiber.works = true;
-  fiber.grid = grid;
-  fiber.task = task;
-  fiber.tasks = tasks;
+  self().works_for = {grid, task, tasks};
   const mkrt::EmulatorOptions& options = self().worker->launch.options;
   if (options.before_task) options.before_task(grid);
+}
+
+void mk_load_begin(uint32_t grid, uint32_t first, uint32_t tasks) noexcept {
+  self().works_for = {grid, first, tasks};
+}
+
+void mk_load_end() noexcept {
+  self().works_for.count = 0;
 }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/emulator/access_rules.h"
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"
 #include "runtime/emulator/spoil.h"
@@ -120,6 +121,7 @@ void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* word) no
   Fiber& fiber = self();
   Worker& worker = *fiber.worker;
   check(worker, "mk_bulk_load", dst, src, bytes);
+  check_access(fiber, src, bytes, kNoSite, false);
   const Mbarrier& bar = find_mbarrier(worker, word);
   if (!bar.fenced)
     fail([&] {
@@ -138,6 +140,7 @@ void mk_async_load16(void* dst, const void* src) noexcept {
   Worker& worker = *fiber.worker;
   constexpr uint32_t kBytes = 16;
   check(worker, "mk_async_load16", dst, src, kBytes);
+  check_access(fiber, src, kBytes, kNoSite, false);
   Copy copy{static_cast<char*>(dst), static_cast<const char*>(src), kBytes, kNoMbarrier, fiber.thread, 0, {}};
   if (worker.launch.race) copy.epoch = worker.launch.race->begin_async(fiber.agent, dst, src, kBytes);
   copy.serial = ++worker.copies.serial;

@@ -67,6 +67,8 @@ uint64_t mk_stamp_time() noexcept;
 void mk_task_begin(uint32_t grid, uint32_t task) noexcept;
 void mk_task_end(uint32_t grid, uint32_t task) noexcept;
 void mk_task_ready(uint32_t grid, uint32_t task, uint32_t tasks) noexcept;
+void mk_load_begin(uint32_t grid, uint32_t first, uint32_t tasks) noexcept;
+void mk_load_end() noexcept;
 void mk_spoil(char* p, uint32_t bytes) noexcept;
 void mk_spoil_last(char* p, uint32_t bytes) noexcept;
 

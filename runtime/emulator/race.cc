@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/emulator/access_rules.h"
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"
 
@@ -145,39 +146,17 @@ void Race::access(const Fiber& fiber, const void* p, uint32_t bytes, uint32_t si
 
 using namespace mkrt::emulator;
 
-namespace {
-
-// Ends the launch where a task touches what it does not declare. After a fault waits fall through, and tables
-// may say anything.
-void check_declared(const Fiber& fiber, const void* p, uint32_t bytes, uint32_t site, bool write) {
-  const Launch& launch = fiber.worker->launch;
-  mkrt::AccessRules* rules = launch.options.rules;
-  if (rules == nullptr || !fiber.works) return;
-  const auto* fault = reinterpret_cast<const mkrt::MkFault*>(launch.session->fault);
-  if (fault != nullptr && fault->state != 0) return;
-  const auto broken = [&] {
-    return rules->check(fiber.grid, fiber.task, fiber.tasks, reinterpret_cast<uint64_t>(p), bytes, write);
-  };
-  if (broken().empty()) return;
-  fail([&] {
-    const std::string at = launch.names.site ? launch.names.site(site) : std::string();
-    return broken() + (at.empty() ? at : ", at " + at);
-  });
-}
-
-}  // namespace
-
 extern "C" {
 
 void mk_race_read(const void* p, uint32_t bytes, uint32_t site) noexcept {
   const Fiber& fiber = self();
-  check_declared(fiber, p, bytes, site, false);
+  check_access(fiber, p, bytes, site, false);
   if (Race* race = fiber.worker->launch.race.get()) race->access(fiber, p, bytes, site, Access::kRead);
 }
 
 void mk_race_write(const void* p, uint32_t bytes, uint32_t site) noexcept {
   const Fiber& fiber = self();
-  check_declared(fiber, p, bytes, site, true);
+  check_access(fiber, p, bytes, site, true);
   if (Race* race = fiber.worker->launch.race.get()) race->access(fiber, p, bytes, site, Access::kWrite);
 }
 }

@@ -32,6 +32,7 @@ std::vector<std::pair<const char*, void*>> emulator_symbols() {
       SYMBOL(mk_pack_e4m3),      SYMBOL(mk_unpack_e4m3),
       SYMBOL(mk_stamp_time),     SYMBOL(mk_task_begin),
       SYMBOL(mk_task_end),       SYMBOL(mk_task_ready),
+      SYMBOL(mk_load_begin),     SYMBOL(mk_load_end),
       SYMBOL(mk_spoil),          SYMBOL(mk_spoil_last),
       SYMBOL(mk_race_read),      SYMBOL(mk_race_write),
       SYMBOL(mk_add_relaxed),    SYMBOL(mk_wgmma_bf16),

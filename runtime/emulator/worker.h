@@ -27,6 +27,11 @@ struct Wait {
   uint32_t number = 0;           // barrier id, awaited count or parity
 };
 
+// Tasks [first, first + count) of a grid.
+struct TaskRange {
+  uint32_t grid = 0, first = 0, count = 0;
+};
+
 struct Fiber {
   Context context;
   Worker* worker = nullptr;
@@ -34,9 +39,7 @@ struct Fiber {
   uint32_t agent = 0;   // in the race detector
   uint32_t polls = 0;   // since the fiber was last suspended
   uint32_t spoils = 0;  // calls of mk_spoil
-  // The tasks that it works for, between mk_task_ready and mk_task_end.
-  bool works = false;
-  uint32_t grid = 0, task = 0, tasks = 0;
+  TaskRange works_for;  // between mk_task_ready and mk_task_end, mk_load_begin and mk_load_end
   Wait wait;
   uint64_t waits_since_ns = 0;  // when it first waited for `wait`, kept while it polls the same thing
 };

@@ -1,0 +1,156 @@
+#include "codegen/tensor_addresses.h"
+
+#include <algorithm>
+
+#include "ir/values.h"
+#include "runtime/packing.h"
+
+namespace mkc {
+namespace {
+
+constexpr uint64_t kLaneBytes = 16;  // what a lane reads of a packed weight at once
+
+// Plain weights of rank 1 are kept in f32.
+uint64_t element_bytes(const Tensor& tensor) {
+  const bool is_vector = tensor.kind == TensorKind::kWeight && tensor.shape.size() < 2;
+  return is_vector ? 4 : static_cast<uint64_t>(dtype_bytes(tensor.dtype));
+}
+
+uint64_t bytes_of(const Tensor& tensor, std::span<const int64_t> shape) {
+  uint64_t bytes = element_bytes(tensor);
+  for (const int64_t extent : shape) bytes *= static_cast<uint64_t>(std::max<int64_t>(0, extent));
+  return bytes;
+}
+
+// A packed weight's rows and columns; those of each expert where it stacks several.
+mkrt::PackedShape packed_shape_of(const Tensor& tensor, std::span<const int64_t> shape) {
+  const size_t rank = shape.size();
+  return mkrt::packed_shape(static_cast<uint64_t>(shape[rank - 2]), static_cast<uint64_t>(shape[rank - 1]),
+                            static_cast<uint32_t>(dtype_bytes(tensor.dtype)));
+}
+
+}  // namespace
+
+TensorAddresses::TensorAddresses(const Schedule& schedule) : schedule_(schedule) {}
+
+void TensorAddresses::begin_step(const mkrt::MkSession& session, const mkrt::MkStep& step,
+                                 std::span<const int64_t> values) {
+  session_ = &session;
+  step_ = &step;
+  shapes_.clear();
+  for (const Tensor& tensor : schedule_.program.tensors) {
+    std::vector<int64_t>& shape = shapes_.emplace_back();
+    for (const Expr& dim : tensor.shape) shape.push_back(evaluate(dim, values));
+  }
+  pages_.clear();
+  const auto* begin = reinterpret_cast<const uint32_t*>(step.page_begin);
+  const auto* page = reinterpret_cast<const uint32_t*>(step.page_index);
+  const auto* lengths =
+      reinterpret_cast<const uint32_t*>(step.lists) + mkrt::kLengthsList * mkrt::kMaxRequests;
+  const int64_t requests = values[find_symbol(schedule_.program.symbols, "B").index];
+  for (int64_t b = 0; b < requests; ++b)
+    for (uint32_t i = 0; uint64_t{i} << session.page_shift < lengths[b]; ++i)
+      pages_[page[begin[b] + i]] = {b, i};
+}
+
+uint64_t TensorAddresses::begin_of(TensorId id) const {
+  const auto& tensors = schedule_.program.tensors;
+  switch (tensors[id].kind) {
+    case TensorKind::kInput:
+      return step_->input[number_in_kind(tensors, id)];
+    case TensorKind::kWeight:
+    case TensorKind::kTable:
+      return session_->weights + schedule_.slots[id.index].offset;
+    default:
+      return session_->workspace + schedule_.slots[id.index].offset;
+  }
+}
+
+bool TensorAddresses::find(TensorId id, uint64_t address, Elements& found) {
+  const Tensor& tensor = schedule_.program.tensors[id];
+  if (tensor.kind == TensorKind::kCache) return find_in_cache(id, address, found);
+  return tensor.packing.sources.empty() ? find_plain(id, address, found) : find_packed(id, address, found);
+}
+
+bool TensorAddresses::find_plain(TensorId id, uint64_t address, Elements& found) const {
+  const Tensor& tensor = schedule_.program.tensors[id];
+  const std::vector<int64_t>& shape = shapes_[id.index];
+  const uint64_t begin = begin_of(id), size = element_bytes(tensor);
+  const uint64_t there =
+      tensor.kind == TensorKind::kInput ? bytes_of(tensor, shape) : schedule_.slots[id.index].bytes;
+  if (address < begin || address - begin >= there) return false;
+  auto element = static_cast<int64_t>((address - begin) / size);
+  found.bytes = static_cast<uint32_t>(size - (address - begin) % size);
+  found.first.assign(shape.size(), 0);
+  for (size_t d = shape.size(); d-- > 0;) {
+    const int64_t extent = std::max<int64_t>(1, shape[d]);
+    found.first[d] = d == 0 ? element : element % extent;
+    element /= extent;
+  }
+  found.last = found.first;
+  return true;
+}
+
+const std::vector<TensorAddresses::Place>& TensorAddresses::strip_places(TensorId id) {
+  const auto [entry, added] = strips_.try_emplace(id.index);
+  std::vector<Place>& places = entry->second;
+  if (!added) return places;
+  const mkrt::PackedShape shape = packed_shape_of(schedule_.program.tensors[id], shapes_[id.index]);
+  places.resize(shape.strip_bytes / kLaneBytes);
+  const auto lane_cols = static_cast<uint32_t>(kLaneBytes / shape.elem_bytes / 2);  // of each of two rows
+  for (uint32_t row = 0; row < mkrt::kStripRows / 2; ++row)
+    for (uint32_t col = 0; col < shape.padded_cols; col += lane_cols)
+      places[mkrt::packed_offset(shape, row, col) / kLaneBytes] = {row, col, true};
+  return places;
+}
+
+bool TensorAddresses::find_packed(TensorId id, uint64_t address, Elements& found) {
+  const Tensor& tensor = schedule_.program.tensors[id];
+  const std::vector<int64_t>& extents = shapes_[id.index];
+  const uint64_t begin = begin_of(id);
+  if (address < begin || address - begin >= schedule_.slots[id.index].bytes) return false;
+  const mkrt::PackedShape shape = packed_shape_of(tensor, extents);
+  const uint64_t offset = address - begin, in_matrix = offset % shape.bytes;
+  const uint64_t strip = in_matrix / shape.strip_bytes;
+  const Place place = strip_places(id)[in_matrix % shape.strip_bytes / kLaneBytes];
+  const auto row = static_cast<int64_t>(strip * mkrt::kStripRows + place.row);
+  const auto lane_cols = static_cast<int64_t>(kLaneBytes / shape.elem_bytes / 2);
+  found.bytes = static_cast<uint32_t>(kLaneBytes - offset % kLaneBytes);
+  found.first = {row, place.col};
+  found.last = {std::min<int64_t>(row + mkrt::kStripRows / 2, static_cast<int64_t>(shape.rows) - 1),
+                std::min<int64_t>(place.col + lane_cols, static_cast<int64_t>(shape.cols)) - 1};
+  if (extents.size() > 2) {
+    const auto expert = static_cast<int64_t>(offset / shape.bytes);
+    found.first.insert(found.first.begin(), expert);
+    found.last.insert(found.last.begin(), expert);
+  }
+  return place.used;
+}
+
+bool TensorAddresses::find_in_cache(TensorId id, uint64_t address, Elements& found) const {
+  const auto& tensors = schedule_.program.tensors;
+  const auto* caches = reinterpret_cast<const mkrt::MkCache*>(session_->caches);
+  const uint64_t base = caches[number_in_kind(tensors, id)].base;
+  if (address < base) return false;
+  const auto page = pages_.find((address - base) / session_->page_stride);
+  if (page == pages_.end()) return false;
+  const uint64_t in_page = (address - base) % session_->page_stride;
+  const uint64_t outer = std::max(session_->head_stride, session_->position_stride);
+  const uint64_t inner = std::min(session_->head_stride, session_->position_stride);
+  const uint64_t at_outer = in_page / outer, at_inner = in_page % outer / inner;
+  const uint64_t in_head = in_page % outer % inner;
+  const bool heads_inside = session_->head_stride <= session_->position_stride;
+  const uint64_t head = heads_inside ? at_inner : at_outer, position = heads_inside ? at_outer : at_inner;
+  const auto size = static_cast<uint64_t>(dtype_bytes(tensors[id].dtype));
+  const std::vector<int64_t>& shape = shapes_[id.index];
+  if (head >= static_cast<uint64_t>(shape[1]) || in_head / size >= static_cast<uint64_t>(shape[3]))
+    return false;
+  found.bytes = static_cast<uint32_t>(size - in_head % size);
+  found.first = {page->second.request, static_cast<int64_t>(head),
+                 (page->second.number << session_->page_shift) + static_cast<int64_t>(position),
+                 static_cast<int64_t>(in_head / size)};
+  found.last = found.first;
+  return true;
+}
+
+}  // namespace mkc

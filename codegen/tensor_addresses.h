@@ -1,0 +1,58 @@
+// Which element of which tensor lies at an address of a step, for checks on the emulator.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "runtime/abi.h"
+
+namespace mkc {
+
+// The elements whose bytes begin at an address: one, or of a packed weight those of 16 bytes. `first` and
+// `last` are their smallest and largest index in each dim.
+struct Elements {
+  std::vector<int64_t> first, last;
+  uint32_t bytes = 0;  // from the address to their end
+};
+
+class TensorAddresses {
+ public:
+  // `schedule` outlives this.
+  explicit TensorAddresses(const Schedule& schedule);
+
+  // Before each step: `values` are its symbols' and lists', as evaluate() takes them; routed ones may be any.
+  void begin_step(const mkrt::MkSession& session, const mkrt::MkStep& step, std::span<const int64_t> values);
+
+  // Whether the tensor has bytes at the address; `found` is then what lies there. Padding has no elements.
+  bool find(TensorId tensor, uint64_t address, Elements& found);
+
+  // Where a tensor of the workspace, the weights or the inputs begins in this step.
+  uint64_t begin_of(TensorId tensor) const;
+
+ private:
+  struct Place {
+    uint32_t row = 0, col = 0;
+    bool used = false;
+  };
+  struct Page {
+    int64_t request, number;
+  };
+
+  bool find_plain(TensorId id, uint64_t address, Elements& found) const;
+  bool find_packed(TensorId id, uint64_t address, Elements& found);
+  bool find_in_cache(TensorId id, uint64_t address, Elements& found) const;
+  const std::vector<Place>& strip_places(TensorId id);
+
+  const Schedule& schedule_;
+  const mkrt::MkSession* session_ = nullptr;
+  const mkrt::MkStep* step_ = nullptr;
+  std::vector<std::vector<int64_t>> shapes_;       // by TensorId
+  std::unordered_map<uint64_t, Page> pages_;       // by the page's number in the cache
+  std::map<uint32_t, std::vector<Place>> strips_;  // of packed weights: what 16 bytes of a strip hold
+};
+
+}  // namespace mkc
