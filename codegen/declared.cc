@@ -151,6 +151,10 @@ class DeclaredRegions final : public mkrt::AccessRules {
   Touched touched(uint32_t grid, uint32_t task, uint32_t count, uint64_t address, bool write) {
     const GridValues* with = grid_values(grid);
     if (with == nullptr) return {~0u, ""};
+    const auto tasks = static_cast<uint64_t>(with->space.count());
+    if (uint64_t{task} + count > tasks)
+      return {~0u, fmt::format("works for tasks {} to {} of a grid of {}", task, task + uint64_t{count} - 1,
+                               tasks)};
     Elements at;
     uint32_t found = 0;
     // Tasks that are taken together touch their regions in order: the last that matched is likely again.

@@ -69,20 +69,27 @@ void list_writes(const Schedule& schedule, mkrt::StepKernels& entries) {
   }
 }
 
+// The library of simplified bodies, or for an edit each as it is.
+std::vector<std::string> parts_for(const HostOptions& options) {
+  const std::string tracing = tracing_of(options.mode);
+  if (!options.edit) return {(options.race ? "host_lines_" : "host_") + tracing};
+  return {"worker", "stream", "lists",   "tickets", "product", "finish", "attend", "attend_load",
+          "tokens", "route",  "experts", "draw",    "steps",   "pack",   tracing};
+}
+
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
-  std::vector<std::string> parts{"worker",      "stream", "lists", "tickets", "product", "finish", "attend",
-                                 "attend_load", "tokens", "route", "experts", "draw",    "steps",  "pack"};
-  parts.push_back(tracing_of(options.mode));
   llvm::orc::JITTargetMachineBuilder builder = host_machine();
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   auto context = std::make_unique<llvm::LLVMContext>();
   const Kinds kinds = find_kinds(schedule);
-  std::unique_ptr<llvm::Module> module = make_kernel_module(*context, schedule, kinds, options.mode,
-                                                            {options.bulk_copy, options.bulk_copy}, parts);
-  if (options.edit) options.edit(*module);
-  simplify_bodies(*module);
+  std::unique_ptr<llvm::Module> module = make_kernel_module(
+      *context, schedule, kinds, options.mode, {options.bulk_copy, options.bulk_copy}, parts_for(options));
+  if (options.edit) {
+    options.edit(*module);
+    simplify_bodies(*module);
+  }
   optimise(*module, *machine);
   HostKernel kernel;
   if (options.race) kernel.sites = add_race_hooks(*module);

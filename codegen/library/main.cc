@@ -1,5 +1,5 @@
-// Makes one library of task bodies and primitives, when mkc is built: library OUT.bc IN.bc...
-// Bodies are simplified in it, and without lines of the source.
+// Makes one library of task bodies and primitives, when mkc is built: library lines|no_lines OUT.bc IN.bc...
+// Bodies are simplified in it, and with lines of the source or without.
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/Bitcode/BitcodeWriter.h>
 #include <llvm/IR/DebugInfo.h>
@@ -20,19 +20,20 @@ std::unique_ptr<llvm::Module> read_module(llvm::LLVMContext& context, const char
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
+  if (argc < 4) return 2;
+  const bool lines = std::string_view(argv[1]) == "lines";
   llvm::LLVMContext context;
   llvm::Module library("device", context);
-  for (int i = 2; i < argc; ++i) {
+  for (int i = 3; i < argc; ++i) {
     std::unique_ptr<llvm::Module> part = read_module(context, argv[i]);
-    if (i == 2) library.setTargetTriple(part->getTargetTriple());
-    if (i == 2) library.setDataLayout(part->getDataLayout());
+    if (i == 3) library.setTargetTriple(part->getTargetTriple());
+    if (i == 3) library.setDataLayout(part->getDataLayout());
     mkc::link(library, std::move(part), mkc::Linked::kAll);
   }
-  llvm::StripDebugInfo(library);
+  if (!lines) llvm::StripDebugInfo(library);
   mkc::simplify_bodies(library);
   std::error_code failed;
-  llvm::raw_fd_ostream out(argv[1], failed);
+  llvm::raw_fd_ostream out(argv[2], failed);
   if (failed) return 1;
   llvm::WriteBitcodeToFile(library, out);
   return 0;
