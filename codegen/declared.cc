@@ -155,7 +155,7 @@ class DeclaredRegions final : public mkrt::AccessRules {
     if (uint64_t{task} + count > tasks)
       return {~0u, fmt::format("works for tasks {} to {} of a grid of {}", task, task + uint64_t{count} - 1,
                                tasks)};
-    Elements at;
+    Elements& at = at_;
     uint32_t found = 0;
     // Tasks that are taken together touch their regions in order: the last that matched is likely again.
     const uint32_t hint = last_ - task < count ? last_ - task : 0;
@@ -205,6 +205,7 @@ class DeclaredRegions final : public mkrt::AccessRules {
   std::vector<StepRequest> step_requests_;  // empty: nothing is known of the step
   std::map<uint32_t, std::optional<GridValues>> grids_;
   std::unordered_map<uint64_t, std::vector<Box>> boxes_;  // by grid and task
+  Elements at_;                                           // of the address in hand
   uint32_t last_ = 0;                                     // the task whose region matched last
 };
 

@@ -51,36 +51,43 @@ void TensorAddresses::begin_step(const mkrt::MkSession& session, const mkrt::MkS
   for (int64_t b = 0; b < requests; ++b)
     for (uint32_t i = 0; uint64_t{i} << session.page_shift < lengths[b]; ++i)
       pages_[page[begin[b] + i]] = {b, i};
+  pages_end_ = 0;
+  for (const auto& [number, place] : pages_) pages_end_ = std::max(pages_end_, number + 1);
+  extents_.clear();
+  for (const TensorId id : schedule_.program.tensors.ids()) extents_.push_back(extent_of(id));
 }
 
-uint64_t TensorAddresses::begin_of(TensorId id) const {
+TensorAddresses::Extent TensorAddresses::extent_of(TensorId id) const {
   const auto& tensors = schedule_.program.tensors;
+  const Slot& slot = schedule_.slots[id.index];
   switch (tensors[id].kind) {
     case TensorKind::kInput:
-      return step_->input[number_in_kind(tensors, id)];
+      return {step_->input[number_in_kind(tensors, id)], bytes_of(tensors[id], shapes_[id.index])};
+    case TensorKind::kCache: {
+      const auto* caches = reinterpret_cast<const mkrt::MkCache*>(session_->caches);
+      return {caches[number_in_kind(tensors, id)].base, pages_end_ * session_->page_stride};
+    }
     case TensorKind::kWeight:
     case TensorKind::kTable:
-      return session_->weights + schedule_.slots[id.index].offset;
+      return {session_->weights + slot.offset, slot.bytes};
     default:
-      return session_->workspace + schedule_.slots[id.index].offset;
+      return {session_->workspace + slot.offset, slot.bytes};
   }
 }
 
 bool TensorAddresses::find(TensorId id, uint64_t address, Elements& found) {
+  if (address - extents_[id.index].begin >= extents_[id.index].bytes) return false;
   const Tensor& tensor = schedule_.program.tensors[id];
   if (tensor.kind == TensorKind::kCache) return find_in_cache(id, address, found);
   return tensor.packing.sources.empty() ? find_plain(id, address, found) : find_packed(id, address, found);
 }
 
 bool TensorAddresses::find_plain(TensorId id, uint64_t address, Elements& found) const {
-  const Tensor& tensor = schedule_.program.tensors[id];
   const std::vector<int64_t>& shape = shapes_[id.index];
-  const uint64_t begin = begin_of(id), size = element_bytes(tensor);
-  const uint64_t there =
-      tensor.kind == TensorKind::kInput ? bytes_of(tensor, shape) : schedule_.slots[id.index].bytes;
-  if (address < begin || address - begin >= there) return false;
-  auto element = static_cast<int64_t>((address - begin) / size);
-  found.bytes = static_cast<uint32_t>(size - (address - begin) % size);
+  const uint64_t size = element_bytes(schedule_.program.tensors[id]);
+  const uint64_t offset = address - begin_of(id);
+  auto element = static_cast<int64_t>(offset / size);
+  found.bytes = static_cast<uint32_t>(size - offset % size);
   found.first.assign(shape.size(), 0);
   for (size_t d = shape.size(); d-- > 0;) {
     const int64_t extent = std::max<int64_t>(1, shape[d]);
@@ -107,10 +114,8 @@ const std::vector<TensorAddresses::Place>& TensorAddresses::strip_places(TensorI
 bool TensorAddresses::find_packed(TensorId id, uint64_t address, Elements& found) {
   const Tensor& tensor = schedule_.program.tensors[id];
   const std::vector<int64_t>& extents = shapes_[id.index];
-  const uint64_t begin = begin_of(id);
-  if (address < begin || address - begin >= schedule_.slots[id.index].bytes) return false;
   const mkrt::PackedShape shape = packed_shape_of(tensor, extents);
-  const uint64_t offset = address - begin, in_matrix = offset % shape.bytes;
+  const uint64_t offset = address - begin_of(id), in_matrix = offset % shape.bytes;
   const uint64_t strip = in_matrix / shape.strip_bytes;
   const Place place = strip_places(id)[in_matrix % shape.strip_bytes / kLaneBytes];
   const auto row = static_cast<int64_t>(strip * mkrt::kStripRows + place.row);
@@ -128,20 +133,17 @@ bool TensorAddresses::find_packed(TensorId id, uint64_t address, Elements& found
 }
 
 bool TensorAddresses::find_in_cache(TensorId id, uint64_t address, Elements& found) const {
-  const auto& tensors = schedule_.program.tensors;
-  const auto* caches = reinterpret_cast<const mkrt::MkCache*>(session_->caches);
-  const uint64_t base = caches[number_in_kind(tensors, id)].base;
-  if (address < base) return false;
-  const auto page = pages_.find((address - base) / session_->page_stride);
+  const uint64_t offset = address - begin_of(id);
+  const auto page = pages_.find(offset / session_->page_stride);
   if (page == pages_.end()) return false;
-  const uint64_t in_page = (address - base) % session_->page_stride;
+  const uint64_t in_page = offset % session_->page_stride;
   const uint64_t outer = std::max(session_->head_stride, session_->position_stride);
   const uint64_t inner = std::min(session_->head_stride, session_->position_stride);
   const uint64_t at_outer = in_page / outer, at_inner = in_page % outer / inner;
   const uint64_t in_head = in_page % outer % inner;
   const bool heads_inside = session_->head_stride <= session_->position_stride;
   const uint64_t head = heads_inside ? at_inner : at_outer, position = heads_inside ? at_outer : at_inner;
-  const auto size = static_cast<uint64_t>(dtype_bytes(tensors[id].dtype));
+  const auto size = static_cast<uint64_t>(dtype_bytes(schedule_.program.tensors[id].dtype));
   const std::vector<int64_t>& shape = shapes_[id.index];
   if (head >= static_cast<uint64_t>(shape[1]) || in_head / size >= static_cast<uint64_t>(shape[3]))
     return false;

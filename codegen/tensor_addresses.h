@@ -30,18 +30,22 @@ class TensorAddresses {
   // Whether the tensor has bytes at the address; `found` is then what lies there. Padding has no elements.
   bool find(TensorId tensor, uint64_t address, Elements& found);
 
-  // Where a tensor of the workspace, the weights or the inputs begins in this step.
-  uint64_t begin_of(TensorId tensor) const;
+  // Where a tensor begins in this step; of caches their first page.
+  uint64_t begin_of(TensorId tensor) const { return extents_[tensor.index].begin; }
 
  private:
   struct Place {
     uint32_t row = 0, col = 0;
     bool used = false;
   };
+  struct Extent {
+    uint64_t begin = 0, bytes = 0;
+  };
   struct Page {
     int64_t request, number;
   };
 
+  Extent extent_of(TensorId id) const;
   bool find_plain(TensorId id, uint64_t address, Elements& found) const;
   bool find_packed(TensorId id, uint64_t address, Elements& found);
   bool find_in_cache(TensorId id, uint64_t address, Elements& found) const;
@@ -51,7 +55,9 @@ class TensorAddresses {
   const mkrt::MkSession* session_ = nullptr;
   const mkrt::MkStep* step_ = nullptr;
   std::vector<std::vector<int64_t>> shapes_;       // by TensorId
+  std::vector<Extent> extents_;                    // by TensorId
   std::unordered_map<uint64_t, Page> pages_;       // by the page's number in the cache
+  uint64_t pages_end_ = 0;                         // behind the last page
   std::map<uint32_t, std::vector<Place>> strips_;  // of packed weights: what 16 bytes of a strip hold
 };
 

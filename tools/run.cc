@@ -42,16 +42,24 @@ Result<std::vector<int32_t>> parse_ids(const std::string& text) {
   return ids;
 }
 
+// What needs a tokenizer, and what to give instead; "" where all prompts are ids.
+std::string text_given(const RunArguments& a, const std::vector<Result<BatchLine>>& lines) {
+  if (a.prompt) return "--prompt; --prompt-ids needs none";
+  for (const Result<BatchLine>& line : lines)
+    if (line.ok() && line.value().prompt)
+      return fmt::format("the prompt at {}; prompt_ids need none", line.value().request.name);
+  return "";
+}
+
 // None where there is no file and no text to encode.
-Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const RunArguments& a, const std::string& directory) {
+Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directory, const std::string& text) {
   const std::string path = directory + "/tokenizer.json";
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    if (!a.prompt) return std::optional<mkrt::Tokenizer>();
+    if (text.empty()) return std::optional<mkrt::Tokenizer>();
     const bool has_model = std::filesystem::exists(directory + "/tokenizer.model", ignored);
-    return Error{
-        fmt::format("{}: error: has no tokenizer.json{}, expected one for --prompt; --prompt-ids needs none",
-                    directory, has_model ? " but a tokenizer.model, which is not read" : "")};
+    return Error{fmt::format("{}: error: has no tokenizer.json{}, expected one for {}", directory,
+                             has_model ? " but a tokenizer.model, which is not read" : "", text)};
   }
   mkrt::Result<mkrt::Tokenizer> loaded = mkrt::load_tokenizer(path);
   if (!loaded.ok()) return loaded.error();
@@ -125,15 +133,16 @@ Result<Prepared> prepare(const RunArguments& a) {
   MKC_TRY(config, parse_json(std::move(source)));
   MKC_TRY(defaults, read_generation(p.directory, config));
   p.defaults = std::move(defaults);
-  MKC_TRY(tokenizer, find_tokenizer(a, p.directory));
+  if (a.batch_file) {
+    MKC_TRY(lines, read_batch_file(*a.batch_file, {a.max_new_tokens, sampling_of(a.sampling, p.defaults)}));
+    p.lines = std::move(lines);
+  }
+  MKC_TRY(tokenizer, find_tokenizer(p.directory, text_given(a, p.lines)));
   p.tokenizer = std::move(tokenizer);
   if (!a.batch_file) {
     MKC_TRY(prompt, prompt_of(a, p.tokenizer));
     p.prompt = std::move(prompt);
-    return p;
   }
-  MKC_TRY(lines, read_batch_file(*a.batch_file, {a.max_new_tokens, sampling_of(a.sampling, p.defaults)}));
-  p.lines = std::move(lines);
   return p;
 }
 

@@ -9,6 +9,8 @@ void check_access(const Fiber& fiber, const void* p, uint32_t bytes, uint32_t si
   AccessRules* rules = launch.options.rules;
   const TaskRange& tasks = fiber.works_for;
   if (rules == nullptr || tasks.count == 0) return;
+  const auto in_shared = static_cast<size_t>(static_cast<const char*>(p) - fiber.worker->shared);
+  if (in_shared < launch.options.shared_bytes || fiber.worker->stacks.contains(p)) return;
   const auto* fault = reinterpret_cast<const MkFault*>(launch.session->fault);
   if (fault != nullptr && fault->state != 0) return;
   const auto broken = [&] {

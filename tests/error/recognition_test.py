@@ -93,6 +93,10 @@ class RecognitionTest(Command):
         (folder / "tokenizer.model").write_bytes(b"")
         self.refuses("model: error: has no tokenizer.json but a tokenizer.model, which is not read, expected one for "
                      "--prompt; --prompt-ids needs none\n", "run", folder, "--prompt", "x")
+        requests = self.dir / "requests.jsonl"
+        requests.write_text('{"prompt_ids": [1]}\n{"prompt": "x"}\n')
+        self.refuses(f"{FIXTURE}: error: has no tokenizer.json, expected one for the prompt at requests.jsonl:2; prompt_ids need none\n",
+                     "run", FIXTURE, "--batch-file", requests)
         name = "model.embed_tokens.weight"
 
         def as_f8(header):
