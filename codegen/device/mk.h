@@ -32,8 +32,9 @@ MK_CONVERGENT void mk_warp_sync() noexcept;  // bar.warp.sync, all 32 lanes, ord
 MK_CONVERGENT f32 mk_shuffle_xor(f32 v, u32 mask) noexcept;  // shfl.sync.bfly
 MK_CONVERGENT f32
 mk_warp_sum(f32 v) noexcept;  // butterfly 16, 8, 4, 2, 1: v = v + v(lane ^ mask); all lanes get the sum
-MK_CONVERGENT f32 mk_warp_max(f32 v) noexcept;  // likewise, maximum
-MK_CONVERGENT f32 mk_quad_sum(f32 v) noexcept;  // butterfly 2, 1 within 4 neighbouring lanes
+MK_CONVERGENT f32 mk_warp_max(f32 v) noexcept;    // likewise, maximum
+MK_CONVERGENT bool mk_warp_any(bool v) noexcept;  // vote.sync.any: whether it is true of some lane
+MK_CONVERGENT f32 mk_quad_sum(f32 v) noexcept;    // butterfly 2, 1 within 4 neighbouring lanes
 // d += a * b, m16n8k16, row.col, f32 accumulators; fragments as in the PTX ISA. d points to 4 floats.
 MK_CONVERGENT void mk_mma_bf16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
 MK_CONVERGENT void mk_mma_f16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
@@ -57,7 +58,10 @@ bool mk_mbar_try_wait(AS3 u64* bar, u32 parity) noexcept;
 bool mk_mbar_test(AS3 u64* bar, u32 parity) noexcept;
 // cp.async.bulk global -> shared, completes `bytes` on bar (async proxy). 16-byte aligned, bytes a multiple
 // of 16. sm_90 on.
-void mk_bulk_load(AS3 void* dst, AS1 const void* src, u32 bytes, AS3 u64* bar) noexcept;
+// `policy`: of mk_l2_policy().
+void mk_bulk_load(AS3 void* dst, AS1 const void* src, u32 bytes, AS3 u64* bar, u64 policy) noexcept;
+// What L2 does with the lines of a copy (createpolicy.fractional): those that pass once are evicted first.
+u64 mk_l2_policy(bool once) noexcept;
 // cp.async of 16 bytes, and: count one more arrival on bar, made once this thread's earlier ones are
 // complete. sm_80 on.
 void mk_async_load16(AS3 void* dst, AS1 const void* src) noexcept;

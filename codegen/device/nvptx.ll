@@ -10,6 +10,7 @@ declare i64 @llvm.nvvm.read.ptx.sreg.globaltimer()
 declare void @llvm.nvvm.barrier.cta.sync.aligned.count(i32, i32)
 declare void @llvm.nvvm.bar.warp.sync(i32)
 declare float @llvm.nvvm.shfl.sync.bfly.f32(i32, float, i32, i32)
+declare i1 @llvm.nvvm.vote.any.sync(i32, i1)
 declare i32 @llvm.nvvm.prmt(i32, i32, i32)
 declare void @llvm.nvvm.mbarrier.init.shared(ptr addrspace(3), i32)
 declare void @llvm.nvvm.cp.async.cg.shared.global.16(ptr addrspace(3), ptr addrspace(1))
@@ -78,6 +79,10 @@ define float @mk_warp_max(float %v) #1 {
   %d = call float @max_lane(float %c, i32 2)
   %e = call float @max_lane(float %d, i32 1)
   ret float %e
+}
+define zeroext i1 @mk_warp_any(i1 zeroext %v) #1 {
+  %r = call i1 @llvm.nvvm.vote.any.sync(i32 -1, i1 %v)
+  ret i1 %r
 }
 define float @mk_quad_sum(float %v) #1 {
   %a = call float @add_lane(float %v, i32 2)

@@ -23,9 +23,15 @@ define i1 @mk_mbar_try_wait(ptr addrspace(3) %bar, i32 %parity) #0 {
   %d = call i1 @llvm.nvvm.mbarrier.try.wait.parity.scope.cta.space.cta(ptr addrspace(3) %bar, i32 %parity)
   ret i1 %d
 }
-define void @mk_bulk_load(ptr addrspace(3) %dst, ptr addrspace(1) %src, i32 %bytes, ptr addrspace(3) %bar) #0 {
-  call void @llvm.nvvm.cp.async.bulk.global.to.shared.cta(ptr addrspace(3) %dst, ptr addrspace(3) %bar, ptr addrspace(1) %src, i32 %bytes, i64 0, i1 false)
+define void @mk_bulk_load(ptr addrspace(3) %dst, ptr addrspace(1) %src, i32 %bytes, ptr addrspace(3) %bar, i64 %policy) #0 {
+  call void @llvm.nvvm.cp.async.bulk.global.to.shared.cta(ptr addrspace(3) %dst, ptr addrspace(3) %bar, ptr addrspace(1) %src, i32 %bytes, i64 %policy, i1 true)
   ret void
+}
+define i64 @mk_l2_policy(i1 zeroext %once) #0 {
+  %first = call i64 asm "createpolicy.fractional.L2::evict_first.b64 $0;", "=l"()
+  %normal = call i64 asm "createpolicy.fractional.L2::evict_normal.b64 $0;", "=l"()
+  %r = select i1 %once, i64 %first, i64 %normal
+  ret i64 %r
 }
 ; Without the space it would wait for all global memory, too (MEMBAR.ALL.GPU).
 define void @mk_fence_proxy_async() #0 {

@@ -10,6 +10,7 @@ namespace {
 // often they pass through the ring; and which part of the chains, of how many.
 struct Strips {
   u32 first, count, tiles, tail_bytes, passes = 1, part = 0, parts = 1;
+  u64 policy = 0;  // of L2
   MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : kStageBytes; }
   MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * kStageBytes + tail_bytes; }  // of a strip
   MK_INLINE u32 chain_bytes(u32 tile) const { return tile_bytes(tile) / kChains; }
@@ -33,9 +34,9 @@ MK_INLINE bool fill_stage(Worker& w, u32 bytes, const Copy& copy) {
 
 // `count` pieces of `bytes` each, `stride` apart.
 template <class Loader>
-MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count, u64 stride) {
+MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count, u64 stride, u64 policy) {
   return fill_stage<Loader>(w, count * bytes, [&](u32 slot) {
-    for (u32 i = 0; i < count; ++i, from += stride) Loader::copy(w, slot, i * bytes, from, bytes);
+    for (u32 i = 0; i < count; ++i, from += stride) Loader::copy(w, slot, i * bytes, from, bytes, policy);
   });
 }
 
@@ -50,8 +51,8 @@ MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& st
       AS1 const char* from =
           weights + strips.first * strips.bytes() + (u64)tile * kStageBytes + strips.part * bytes;
       for (u32 strip = 0; goes_on && strip < strips.count; strip += strips.parts) {
-        goes_on =
-            load_stage<Loader>(w, from, bytes, least(strips.parts, strips.count - strip), strips.bytes());
+        goes_on = load_stage<Loader>(w, from, bytes, least(strips.parts, strips.count - strip),
+                                     strips.bytes(), strips.policy);
         from += strips.parts * strips.bytes();
       }
     }
@@ -77,7 +78,7 @@ MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& stri
       const u32 bytes = strips.chain_bytes(i);
       AS1 const char* from = weights + strips.first * strips.bytes() + (u64)i * kStageBytes + chain * bytes;
       for (u32 strip = 0; strip < strips.count; ++strip, at += bytes, from += strips.bytes())
-        Loader::copy(w, slot, at, from, bytes);
+        Loader::copy(w, slot, at, from, bytes, strips.policy);
     }
   });
 }
@@ -108,9 +109,11 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips,
     if (is_many(tokens, elem_bytes, expert ? kExpert : strips.count)) {
       const bool wide = is_wide(tokens, wide_from);
       strips.passes = passes_of(tokens, wide ? kWideTokens : kManyTokens);
+      strips.policy = Loader::policy(strips.passes == 1);
       goes_on = stream_chains<Loader>(w, weights, strips, wide);
     } else {
       strips.passes = elem_bytes == 4 ? passes_of(tokens, kGroupTokens) : 1;
+      strips.policy = Loader::policy(strips.passes == 1);
       goes_on = stream_tiles<Loader>(w, weights, strips);
     }
   }
@@ -138,7 +141,7 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const ProductArgs& p = a.product;
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
-  for (u32 task = first; task < first + count && !any_lane(over(w)); ++task) {
+  for (u32 task = first; task < first + count && !any_lane(*w.gave_up() != 0); ++task) {
     const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]), strip = task / slots * a.strips;
     const u32 strips = least(a.strips, p.strips - strip);
     stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes, {strip, strips, p.tiles, tail_bytes},

@@ -53,7 +53,10 @@ MK_BODY u32 mkd_next_handed(Worker* w) {
   if (w->thread == kDrawer) {
     const u32 slot = w->handed % kHandedTasks;
     wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2, kDrawnCell, w->handed);
-    if (!faulted(*w)) task = *w->handed_task(slot);
+    if (faulted(*w))
+      *w->gave_up() = 1;  // the loader may have brought operands of tasks that are now left out
+    else
+      task = *w->handed_task(slot);
     mk_mbar_arrive(w->handed_empty(slot));
   }
   ++w->handed;

@@ -63,7 +63,8 @@ struct Worker {
   MK_INLINE AS3 u32* arrived_last() const { return told_task(2); }
   MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // by a lookup
   MK_INLINE AS3 u32* goes_on() const { return arrived_last() + 2; }
-  // Not 0 once a thread has given up to wait for a stage: then nobody knows what stages hold.
+  // Not 0 once a thread of the worker has given up a wait, after a fault: then nobody knows what stages,
+  // tables and lists hold.
   MK_INLINE AS3 u32* gave_up() const { return arrived_last() + 3; }
   // Of a traced kernel, for the thread that stamps: stamps so far; time waited for the ring in its task.
   MK_INLINE AS3 u32* stamped() const { return arrived_last() + 4 + thread / kConsumerThreads; }
@@ -109,7 +110,8 @@ MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
 // some polls, in which a notification would go unseen.
 constexpr u32 kPollsAtOnce = 8;
 
-// Waits until the counter has what is expected; after a fault it falls through. `cell`: its name in faults.
+// Waits until the counter has what is expected; after a fault it falls through, and the worker has given up.
+// `cell`: its name in faults.
 MK_INLINE void poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
   u64 since = 0;
   for (;;) {
@@ -119,10 +121,14 @@ MK_INLINE void poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expec
       seen = mk_load_acquire(counter);
       if (seen >= expected) return;
     }
-    if (faulted(w)) return;
     const u64 now = mk_time_ns();
     if (since == 0) since = now;
-    if (timeout_ns != 0 && now - since > timeout_ns) return record_fault(w, cell, seen, expected);
+    const bool late = timeout_ns != 0 && now - since > timeout_ns;
+    if (late || faulted(w)) {
+      if (late) record_fault(w, cell, seen, expected);
+      *w.gave_up() = 1;
+      return;
+    }
     mk_pause(counter, expected);
   }
 }
@@ -130,11 +136,20 @@ MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
   poll(w, w.counters + cell, cell, expected, w.timeout_ns());
 }
 
+// Whether the phase is over, by some tries: each suspends the thread for a while by itself.
+MK_INLINE bool try_phase(AS3 u64* bar, u32 parity) {
+  constexpr u32 kTriesAtOnce = 4;
+  MK_ROLLED
+  for (u32 i = 0; i < kTriesAtOnce; ++i)
+    if (mk_mbar_try_wait(bar, parity)) return true;
+  return false;
+}
+
 // Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end. `cell`
 // and `seen`: of a fault here.
 MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity, u32 cell, u32 seen) {
   u64 since = 0;
-  while (!mk_mbar_try_wait(bar, parity)) {
+  while (!try_phase(bar, parity)) {
     const u64 now = mk_time_ns();
     if (since == 0) since = now;
     const bool late = w.timeout_ns() != 0 && now - since > w.timeout_ns();

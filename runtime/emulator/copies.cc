@@ -117,7 +117,7 @@ using namespace mkrt::emulator;
 
 extern "C" {
 
-void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* word) noexcept {
+void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* word, uint64_t) noexcept {
   Fiber& fiber = self();
   Worker& worker = *fiber.worker;
   check(worker, "mk_bulk_load", dst, src, bytes);
@@ -133,6 +133,10 @@ void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* word) no
   if (worker.launch.race)
     copy.epoch = worker.launch.race->begin_bulk(fiber.agent, bar.index, dst, src, bytes);
   issue(worker, copy);
+}
+
+uint64_t mk_l2_policy(bool) noexcept {
+  return 0;  // there is no L2
 }
 
 void mk_async_load16(void* dst, const void* src) noexcept {

@@ -15,6 +15,7 @@ void mk_warp_sync() noexcept;
 float mk_shuffle_xor(float v, uint32_t mask) noexcept;
 float mk_warp_sum(float v) noexcept;
 float mk_warp_max(float v) noexcept;
+bool mk_warp_any(bool v) noexcept;
 float mk_quad_sum(float v) noexcept;
 void mk_mma_bf16(float* d, uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                  uint32_t b1) noexcept;
@@ -33,7 +34,8 @@ void mk_mbar_arrive(uint64_t* bar) noexcept;
 void mk_mbar_expect(uint64_t* bar, uint32_t bytes) noexcept;
 bool mk_mbar_try_wait(uint64_t* bar, uint32_t parity) noexcept;
 bool mk_mbar_test(uint64_t* bar, uint32_t parity) noexcept;
-void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* bar) noexcept;
+void mk_bulk_load(void* dst, const void* src, uint32_t bytes, uint64_t* bar, uint64_t policy) noexcept;
+uint64_t mk_l2_policy(bool once) noexcept;
 void mk_async_load16(void* dst, const void* src) noexcept;
 void mk_async_arrive(uint64_t* bar) noexcept;
 void mk_fence_proxy_async() noexcept;

@@ -14,6 +14,7 @@ std::vector<std::pair<const char*, void*>> emulator_symbols() {
       SYMBOL(mk_barrier),        SYMBOL(mk_warp_sync),
       SYMBOL(mk_shuffle_xor),    SYMBOL(mk_warp_sum),
       SYMBOL(mk_warp_max),       SYMBOL(mk_quad_sum),
+      SYMBOL(mk_warp_any),       SYMBOL(mk_l2_policy),
       SYMBOL(mk_mma_bf16),       SYMBOL(mk_mma_f16),
       SYMBOL(mk_mbar_init),      SYMBOL(mk_fence_mbar_init),
       SYMBOL(mk_mbar_arrive),    SYMBOL(mk_mbar_expect),

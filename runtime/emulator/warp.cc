@@ -25,6 +25,8 @@ const char* collective_name(Collective collective) {
       return "mk_warp_sum";
     case Collective::kMax:
       return "mk_warp_max";
+    case Collective::kAny:
+      return "mk_warp_any";
     case Collective::kQuadSum:
       return "mk_quad_sum";
     case Collective::kMmaBf16:
@@ -169,6 +171,12 @@ float mk_warp_sum(float v) noexcept {
 float mk_warp_max(float v) noexcept {
   return exchange(v, Collective::kMax, 0,
                   [](Warp& warp) { reduce_warp(warp, [](float a, float b) { return std::fmax(a, b); }); });
+}
+
+bool mk_warp_any(bool v) noexcept {
+  return exchange(v ? 1.0f : 0.0f, Collective::kAny, 0, [](Warp& warp) {
+           std::fill_n(warp.out, kLanes, *std::max_element(warp.in, warp.in + kLanes));
+         }) != 0;
 }
 
 float mk_quad_sum(float v) noexcept {

@@ -11,6 +11,7 @@ enum class Collective : uint8_t {
   kShuffleXor,
   kSum,
   kMax,
+  kAny,
   kQuadSum,
   kMmaBf16,
   kMmaF16,

@@ -103,9 +103,9 @@ void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy
   for (const auto& group : groups) mutants.insert(mutants.end(), group.begin(), group.end());
   std::vector<std::vector<SiteEdit>> changes;
   for (const Mutant& mutant : mutants) changes.push_back(mutant.edits);
-  HostKernel kernel = compile_for_host(
-      compiled.schedule,
-      {bulk_copy, true, [&](llvm::Module& module) { apply_selectable(module, changes, &selected); }});
+  HostKernel kernel = compile_for_host(compiled.schedule, {bulk_copy, true, [&](llvm::Module& module) {
+                                                             apply_selectable(module, changes, &selected);
+                                                           }});
   selected = 0;
   Outcome right;
   for (uint64_t seed = 0; seed < 4; ++seed) {

@@ -38,7 +38,7 @@ void produce(Ring& ring, Stages& stages, const mkrt::MkStep* step) {
     } else if (lane == 0) {
       wait_phase(&stages.empty[stage], parity ^ 1, step);
       mk_mbar_expect(&stages.full[stage], kStageBytes);
-      mk_bulk_load(stages.data[stage], ring.source[round], kStageBytes, &stages.full[stage]);
+      mk_bulk_load(stages.data[stage], ring.source[round], kStageBytes, &stages.full[stage], 0);
     }
   }
 }
@@ -87,7 +87,7 @@ void late_kernel(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   data[0] = 7;
   mk_mbar_expect(bar, late.bytes);
   mk_bulk_load(reinterpret_cast<char*>(data) + late.destination_skip,
-               reinterpret_cast<const char*>(late.source) + late.source_skip, late.bytes, bar);
+               reinterpret_cast<const char*>(late.source) + late.source_skip, late.bytes, bar, 0);
   late.early = data[0];
   late.source[0] = 2;  // before the copy completes: the copy reads it or races with it
   wait_phase(bar, 0, step);
@@ -131,7 +131,7 @@ void unawaited(const mkrt::MkSession* session, const mkrt::MkStep*) {
     mk_mbar_init(bar, 1);
     mk_fence_mbar_init();
     mk_mbar_expect(bar, 16);
-    mk_bulk_load(mk_shared() + 1024, late.source, 16, bar);
+    mk_bulk_load(mk_shared() + 1024, late.source, 16, bar, 0);
   }
   for (uint32_t i = 0; i < late.bytes; ++i) mk_warp_sync();
 }

@@ -48,7 +48,7 @@ void load(Pipeline& p, Stages& stages, const mkrt::MkStep* step) {
     const uint32_t stage = round % kStages;
     if (!p.no_empty_wait) wait_phase(&stages.empty[stage], (round / kStages & 1) ^ 1, step);
     mk_mbar_expect(&stages.full[stage], sizeof stages.data[stage]);
-    mk_bulk_load(stages.data[stage], p.values[round], sizeof stages.data[stage], &stages.full[stage]);
+    mk_bulk_load(stages.data[stage], p.values[round], sizeof stages.data[stage], &stages.full[stage], 0);
   }
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -12,6 +13,7 @@ namespace {
 struct Values {
   float in[32];
   float sum[32], max[32], quad[32], shuffled[32];
+  bool any[3];  // of nothing, of the last lane, of all
 };
 
 void reductions(const mkrt::MkSession* session, const mkrt::MkStep*) {
@@ -20,6 +22,8 @@ void reductions(const mkrt::MkSession* session, const mkrt::MkStep*) {
   const float v = values.in[lane];
   values.sum[lane] = mk_warp_sum(v);
   values.max[lane] = mk_warp_max(v);
+  const bool any[] = {mk_warp_any(false), mk_warp_any(lane == 31), mk_warp_any(true)};
+  if (lane == 7) std::copy(std::begin(any), std::end(any), values.any);
   values.quad[lane] = mk_quad_sum(v);
   values.shuffled[lane] = mk_shuffle_xor(v, 5);
 }
@@ -87,7 +91,10 @@ TEST_CASE("warp reductions follow the butterfly, and every lane gets them") {
   for (float& v : values.in) v = std::uniform_real_distribution<float>(-1, 1)(engine);
   const Run run = launch(reductions, values, options_for(1, 32));
   REQUIRE(run.error() == "");
-  CHECK(run.stats.value().collectives == 4);
+  CHECK(run.stats.value().collectives == 7);
+  CHECK_FALSE(values.any[0]);
+  CHECK(values.any[1]);
+  CHECK(values.any[2]);
   float sum[32], quad[32];
   std::copy_n(values.in, 32, sum);
   std::copy_n(values.in, 32, quad);
