@@ -9,6 +9,7 @@
 #include "codegen/kernel_module.h"
 #include "codegen/optimise.h"
 #include "codegen/race_hooks.h"
+#include "codegen/step_counts.h"
 
 namespace mkc {
 namespace {
@@ -92,6 +93,8 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   or_bug(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
   kernel.entries = find_entries(*jit, schedule, kinds, options.mode);
   list_writes(schedule, kernel.entries);
+  kernel.entries.looked_up = looked_up_tensors(schedule);
+  kernel.entries.counts = step_counts(schedule, options.mode);
   kernel.code = std::move(jit);
   return kernel;
 }
