@@ -10,6 +10,7 @@
 #include "codegen/kernel_module.h"
 #include "codegen/optimise.h"
 #include "codegen/race_hooks.h"
+#include "codegen/step_counts.h"
 
 namespace mkc {
 namespace {
@@ -101,6 +102,8 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   kernel.entries = find_entries(*jit, schedule, kinds, options.mode);
   if (options.race) kernel.entries.rules = declared_regions(schedule);
   list_writes(schedule, kernel.entries);
+  kernel.entries.looked_up = looked_up_tensors(schedule);
+  kernel.entries.counts = step_counts(schedule, options.mode);
   kernel.code = std::move(jit);
   return kernel;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/artefact.h"
 #include "runtime/emulator/emulator.h"
@@ -61,8 +62,9 @@ struct EmulatorDeviceOptions {
   uint64_t seed = 0;
   uint32_t os_threads = 1;
   bool race = false;
-  uint32_t max_reports = 16;       // see EmulatorOptions
-  uint64_t drop_notification = 0;  // see EmulatorOptions; counted anew in each launch
+  uint32_t max_reports = 16;                    // see EmulatorOptions
+  Disturbance disturbance{};                    // of one launch; kernels of grids are a launch each
+  std::vector<Disturbed>* disturbed = nullptr;  // gets what each launch counted; may be null
 };
 
 // A device runs the kernel of one artefact.

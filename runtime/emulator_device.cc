@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <new>
+#include <optional>
 
 #include "runtime/device.h"
 #include "runtime/emulator/spoil.h"
@@ -105,22 +106,58 @@ class EmulatorDevice final : public Device {
 
   Status launch(uint64_t /*stream*/, uint64_t session, uint64_t step, uint32_t steps) override {
     session_ = reinterpret_cast<const MkSession*>(session);
-    const auto* with = step_ = reinterpret_cast<const MkStep*>(step);
+    const auto* with = reinterpret_cast<const MkStep*>(step);
+    step_ = with;
+    steps_begun_ = 0;
+    wrong_count_ = {};
     if (kernels_.step) {
       begin_step();
-      return run(kernels_.step, with, step_options());
+      if (Status status = run(kernels_.step, with, step_options()); !status.ok()) return status;
+      end_step();
+      return wrong_count_;
     }
     for (uint32_t i = 0; i < steps; ++i) {
       if (with->begun != kLaunchOver) begin_step();
       if (Status status = run_grids(with); !status.ok()) return status;
+      end_step();
     }
-    return {};
+    return wrong_count_;
   }
 
  private:
   void begin_step() {
     workspace_.begin_step(reinterpret_cast<void*>(session_->workspace), manifest_.workspace_bytes);
     if (kernels_.rules) kernels_.rules->begin_step(*session_, *step_);
+    ++steps_begun_;
+    if (kernels_.counts) given_ = given_of(*step_);
+  }
+
+  // Holds the counters of the step that began last against the schedule, once. After a fault waits fall
+  // through, and counters may hold anything.
+  void end_step() {
+    if (!given_ || !wrong_count_.ok() || reinterpret_cast<const MkFault*>(session_->fault)->state != 0)
+      return;
+    const StepCounts expected = kernels_.counts(*given_, workspace_.looked_up());
+    given_.reset();
+    const uint32_t step = steps_begun_ - 1, cells = session_->event_cells;
+    const auto* bank =
+        reinterpret_cast<const uint32_t*>(session_->counters) + (step_->serial + step) % 2 * cells;
+    const std::optional<WrongCount> wrong = find_wrong_count(expected, {bank, cells});
+    if (wrong)
+      wrong_count_ =
+          Error{fmt::format("emulator: error: step {} of the launch ended with {} in {}, expected {}", step,
+                            wrong->found, counter_name(wrong->counter), wrong->expected)};
+  }
+
+  std::string counter_name(uint32_t counter) const {
+    for (const ManifestEvent& e : manifest_.events)
+      if (counter >= e.first_cell && counter - e.first_cell < e.cells)
+        return fmt::format("event {}[{}]", e.name, counter - e.first_cell);
+    for (const ManifestGrid& g : manifest_.grids)
+      if (g.tickets == counter &&
+          (g.placement == GridPlacement::kQueue || g.placement == GridPlacement::kReady))
+        return fmt::format("the tickets of grid {}", g.name);
+    return fmt::format("counter {}", counter);
   }
 
   Status run_grids(const MkStep* step) {
@@ -135,8 +172,12 @@ class EmulatorDevice final : public Device {
 
   EmulatorOptions step_options() {
     EmulatorOptions options = launch_options();
-    if (kernels_.step) options.before_step = [this] { begin_step(); };
     if (options.race) options.rules = kernels_.rules.get();
+    if (launches_++ == options_.disturbance.launch) options.disturbance = options_.disturbance;
+    if (kernels_.step) {
+      options.after_step = [this] { end_step(); };
+      options.before_step = [this] { begin_step(); };
+    }
     options.before_task = [this](uint32_t grid) { workspace_.begin_task(grid); };
     return options;
   }
@@ -150,13 +191,15 @@ class EmulatorDevice final : public Device {
     options.os_threads = options_.os_threads;
     options.race = options_.race;
     options.max_reports = options_.max_reports;
-    options.drop_notification = options_.drop_notification;
     return options;
   }
 
-  Status run(const KernelCall& kernel, const MkStep* step, const EmulatorOptions& options) {
+  Status run(const KernelCall& kernel, const MkStep* step, EmulatorOptions options) {
     std::vector<RaceReport> races;
+    Disturbed seen;
+    if (options_.disturbed && step) options.disturbance.seen = &seen;
     const Result<EmulatorStats> ran = emulate(kernel, session_, step, options, &names_, &races);
+    if (options_.disturbed && step) options_.disturbed->push_back(seen);
     if (!ran.ok()) return ran.error();
     if (races.empty()) return {};
     std::string text = fmt::format("emulator: error: {} races", races.size());
@@ -216,7 +259,11 @@ class EmulatorDevice final : public Device {
   Manifest manifest_;
   std::vector<uint32_t> launch_kinds_;
   const MkSession* session_ = nullptr;
-  const MkStep* step_ = nullptr;
+  const MkStep* step_ = nullptr;    // of the launch
+  uint32_t steps_begun_ = 0;        // of the launch
+  std::optional<StepGiven> given_;  // of the step under way, where its counters are checked
+  uint32_t launches_ = 0;
+  Status wrong_count_;                // of the launch's first step with one
   std::map<uint64_t, Block> blocks_;  // by address
 };
 

@@ -47,14 +47,15 @@ MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log,
   return tell_all(*w, task);
 }
 
-// Consumer threads: the next task that the loader has drawn.
+// Consumer threads: the next task that the loader has drawn. After a fault there is none; but the loader may
+// have brought what it needs, so that stages no longer hold what is taken from them next.
 MK_BODY u32 mkd_next_handed(Worker* w) {
   u32 task = kNoTask;
   if (w->thread == kDrawer) {
     const u32 slot = w->handed % kHandedTasks;
     wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2, kDrawnCell, w->handed);
     if (faulted(*w))
-      *w->gave_up() = 1;  // the loader may have brought operands of tasks that are now left out
+      *w->gave_up() = 1;
     else
       task = *w->handed_task(slot);
     mk_mbar_arrive(w->handed_empty(slot));

@@ -20,6 +20,8 @@ struct Copy {
   uint64_t due_step;
   AgentEpoch epoch;     // race mode
   uint64_t serial = 0;  // of 16-byte copies
+  bool held = false;    // by a disturbance: it does not complete by itself
+  bool early = false;   // it was announced as complete
 };
 constexpr uint32_t kNoMbarrier = 0xffffffffu;
 

@@ -27,10 +27,14 @@ void note_access(const Fiber& fiber, const uint32_t* p, Access access) {
   if (Race* race = race_of(fiber)) race->access(fiber, p, sizeof *p, mkrt::kSiteAtomic, access);
 }
 
-// Counts a notification; true if it is the one to be dropped.
-bool dropped(Launch& launch) {
-  const uint64_t number = launch.notifications.fetch_add(1, std::memory_order_relaxed) + 1;
-  return number == launch.options.drop_notification;
+Disturber* disturber_of(const Fiber& fiber) {
+  return fiber.worker->launch.disturber.get();
+}
+
+// Before a thread looks at a counter.
+void note_look(Fiber& fiber) {
+  note_poll(fiber);
+  if (Disturber* disturber = disturber_of(fiber)) disturber->moment();
 }
 
 }  // namespace
@@ -45,7 +49,7 @@ uint64_t mk_time_ns() noexcept {
 
 uint32_t mk_load_acquire(const uint32_t* p) noexcept {
   Fiber& fiber = self();
-  note_poll(fiber);
+  note_look(fiber);
   note_access(fiber, p, Access::kAtomicRead);
   const uint32_t value = atomic(p).load(std::memory_order_acquire);
   if (Race* race = race_of(fiber)) race->acquire(fiber.agent, race->counter(p));
@@ -54,7 +58,7 @@ uint32_t mk_load_acquire(const uint32_t* p) noexcept {
 
 uint32_t mk_load_relaxed(const uint32_t* p) noexcept {
   Fiber& fiber = self();
-  note_poll(fiber);
+  note_look(fiber);
   note_access(fiber, p, Access::kAtomicRead);
   return atomic(p).load(std::memory_order_relaxed);
 }
@@ -69,7 +73,8 @@ void mk_red_relaxed(uint32_t* p, uint32_t n) noexcept {
   Fiber& fiber = self();
   Launch& launch = fiber.worker->launch;
   note_access(fiber, p, Access::kAtomicWrite);
-  if (dropped(launch)) return;
+  ++launch.notifications;
+  if (launch.disturber && !launch.disturber->adds(p, n)) return;
   if (Race* race = race_of(fiber)) race->release_fenced(fiber.agent, race->counter(p));
   atomic(p).fetch_add(n, std::memory_order_relaxed);
   note_change(launch);
@@ -79,7 +84,9 @@ uint32_t mk_add_acq_rel(uint32_t* p, uint32_t n) noexcept {
   Fiber& fiber = self();
   Launch& launch = fiber.worker->launch;
   note_access(fiber, p, Access::kAtomicWrite);
-  if (dropped(launch)) return atomic(p).load(std::memory_order_acquire);
+  ++launch.notifications;
+  if (launch.disturber && !launch.disturber->takes(Disturber::Place::kNotification, p, n))
+    return atomic(p).load(std::memory_order_acquire);
   if (Race* race = race_of(fiber)) {
     race->acquire(fiber.agent, race->counter(p));
     race->release_device(fiber.agent, race->counter(p));
@@ -92,6 +99,8 @@ uint32_t mk_add_acq_rel(uint32_t* p, uint32_t n) noexcept {
 uint32_t mk_add_relaxed(uint32_t* p, uint32_t n) noexcept {
   Fiber& fiber = self();
   note_access(fiber, p, Access::kAtomicWrite);
+  Disturber* disturber = disturber_of(fiber);
+  if (disturber && !disturber->takes(Disturber::Place::kTicket, p, n)) n = 0;
   const uint32_t before = atomic(p).fetch_add(n, std::memory_order_relaxed);
   note_change(fiber.worker->launch);
   return before;
@@ -110,13 +119,17 @@ uint32_t mk_cas_relaxed(uint32_t* p, uint32_t expected, uint32_t desired) noexce
 void mk_store_release(uint32_t* p, uint32_t v) noexcept {
   Fiber& fiber = self();
   const Launch& launch = fiber.worker->launch;
-  if (p == &launch.step->begun && v != mkrt::kLaunchOver && launch.options.before_step)
-    launch.options.before_step();
+  if (p == &launch.step->begun) {
+    if (launch.options.after_step) launch.options.after_step();
+    if (launch.disturber) launch.disturber->end_step();
+    if (v != mkrt::kLaunchOver && launch.options.before_step) launch.options.before_step();
+  }
   note_access(fiber, p, Access::kAtomicWrite);
   if (Race* race = race_of(fiber)) {
     race->counter(p) = {};  // a plain store ends the release sequence before it
     race->release_device(fiber.agent, race->counter(p));
   }
+  if (launch.disturber && !launch.disturber->stores(p, v)) return;
   atomic(p).store(v, std::memory_order_release);
   note_change(fiber.worker->launch);
 }

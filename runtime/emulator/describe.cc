@@ -36,6 +36,8 @@ std::string describe_wait(const Worker& worker, const Wait& wait) {
     }
     case Wait::Kind::kSpin:
       return "spin";
+    case Wait::Kind::kHeld:
+      return "are held back";
     case Wait::Kind::kNone:
       return "have not run";
     case Wait::Kind::kDone:
@@ -70,7 +72,7 @@ std::string describe_address(const Worker& worker, const void* p) {
 }
 
 std::string describe_waits(const Worker& worker) {
-  std::string text;
+  std::string text = worker.halted ? fmt::format("\n  worker {} stands still", worker.id) : std::string();
   const std::vector<Fiber>& fibers = worker.fibers;
   for (size_t first = 0; first < fibers.size();) {
     const std::string wait = describe_wait(worker, fibers[first].wait);

@@ -22,6 +22,12 @@ Status check(const EmulatorOptions& options) {
   if (options.os_threads == 0) return Error{"the emulator needs at least 1 OS thread"};
   if (options.race && options.os_threads != 1)
     return Error{"race mode runs on 1 OS thread, not " + std::to_string(options.os_threads)};
+  const Disturbance& disturbance = options.disturbance;
+  if (disturbance.kind > Disturbance::Kind::kDrop && options.os_threads != 1)
+    return Error{"a disturbance needs 1 OS thread, not " + std::to_string(options.os_threads)};
+  if (disturbance.worker >= options.workers)
+    return Error{"a disturbance of worker " + std::to_string(disturbance.worker) + " of " +
+                 std::to_string(options.workers)};
   return {};
 }
 
@@ -75,8 +81,14 @@ Result<EmulatorStats> emulate(const KernelCall& kernel, const MkSession* session
   if (names != nullptr) launch.names = *names;
   if (options.race) launch.race = std::make_unique<emulator::Race>(launch, races);
   if (Status made = make_workers(launch); !made.ok()) return made.error();
+  const Disturbance& disturbance = options.disturbance;
+  if (disturbance.kind != Disturbance::Kind::kNone || disturbance.seen)
+    launch.disturber = std::make_unique<emulator::Disturber>(launch);
   run(launch);
+  if (launch.disturber) launch.disturber->end_launch();
   if (!launch.failure.empty()) return Error{launch.failure};
+  if (options.after_step && (!races || races->empty())) options.after_step();
+  if (launch.disturber) launch.disturber->end_step();
   return total_stats(launch);
 }
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "runtime/abi.h"
+#include "runtime/emulator/counts.h"
+#include "runtime/emulator/disturbance.h"
 #include "runtime/status.h"
 
 namespace mkrt {
@@ -46,7 +48,12 @@ struct StepKernels {
   std::vector<WorkspaceTensor> tensors{};
   std::vector<std::vector<uint32_t>> written{};
   std::shared_ptr<AccessRules> rules{};  // of kernels that report their accesses
+  // By grid: the tensor whose first word its tasks are looked up by, or kNotLookedUp.
+  std::vector<uint32_t> looked_up{};
+  // What the counters must hold at the end of a step; empty: they are not checked.
+  CountStep counts{};
 };
+constexpr uint32_t kNotLookedUp = 0xffffffffu;
 
 // What one launch runs: called once for every GPU thread.
 using KernelCall = std::function<void(const MkSession*, const MkStep*)>;
@@ -59,12 +66,13 @@ struct EmulatorOptions {
   uint32_t os_threads = 1;  // worker w runs on OS thread w mod os_threads
   bool race = false;        // find unordered accesses; needs os_threads == 1
   uint32_t max_reports = 16;  // of distinct races, after which the launch ends
-  // Called by threads of the launch: before each of its steps but the first, when all tasks of the step
-  // before have ended; between the waits and the work of a task, by all its threads.
+  // Called when all tasks of a step have ended, maybe twice at the end of a launch without faults; by threads
+  // of the launch before each step but the first; by all threads of a task between its waits and its work.
+  std::function<void()> after_step{};
   std::function<void()> before_step{};
   std::function<void(uint32_t grid)> before_task{};
-  AccessRules* rules = nullptr;    // in race mode: an access of a task that breaks them ends the launch
-  uint64_t drop_notification = 0;  // the n-th mk_red_relaxed or mk_add_acq_rel has no effect; 0: none
+  AccessRules* rules = nullptr;  // in race mode: an access of a task that breaks them ends the launch
+  Disturbance disturbance{};  // with more than 1 OS thread: none, or one that drops something
 };
 
 struct EmulatorStats {

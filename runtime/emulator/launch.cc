@@ -21,6 +21,7 @@ void jump_time(Launch& launch) {
   const uint64_t timeout = launch.step->timeout_ns;
   uint64_t jump = timeout + 1;
   for (const auto& worker : launch.workers) {
+    if (worker->halted) continue;
     for (const Fiber& fiber : worker->fibers) {
       const bool polls = fiber.wait.kind == Wait::Kind::kCounter || fiber.wait.kind == Wait::Kind::kMbarrier;
       const uint64_t deadline = fiber.waits_since_ns + timeout + 1, now = now_ns(*worker);
@@ -29,10 +30,12 @@ void jump_time(Launch& launch) {
   }
   launch.time_offset_ns += jump;
   ++launch.time_jumps;
+  if (launch.disturber) launch.disturber->pass_deadline();
 }
 
 // No fiber of any worker can run, and no OS thread but the caller does. Wakes those that poll, or gives up.
 void resolve_stall(Launch& launch) {
+  if (launch.disturber && launch.disturber->release_stalled()) return;
   const uint64_t progress = total_progress(launch);
   launch.fruitless = progress == launch.last_progress ? launch.fruitless + 1 : 0;
   uint32_t woken = 0;

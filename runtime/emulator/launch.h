@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/emulator/disturber.h"
 #include "runtime/emulator/emulator.h"
 #include "runtime/emulator/race.h"
 #include "runtime/emulator/worker.h"
@@ -21,7 +22,8 @@ struct Launch {
   EmulatorOptions options;
   EmulatorNames names;
   std::vector<std::unique_ptr<Worker>> workers;
-  std::unique_ptr<Race> race;  // null but in race mode
+  std::unique_ptr<Race> race;            // null but in race mode
+  std::unique_ptr<Disturber> disturber;  // null but where something is to go wrong
 
   std::atomic<uint64_t> time_offset_ns{1'000'000};
   std::atomic<uint64_t> notifications{0};

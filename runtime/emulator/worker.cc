@@ -130,6 +130,8 @@ void suspend(Wait wait) {
 }
 
 bool run_slice(Worker& worker) {
+  if (Disturber* disturber = worker.launch.disturber.get()) disturber->turn();
+  if (worker.halted) return false;
   running = &worker;
   const bool seeded = worker.launch.options.seed != 0;
   worker.slice = seeded ? 1 + worker.random.below(worker.max_slice) : ~0u;
@@ -150,6 +152,7 @@ bool run_slice(Worker& worker) {
 
 uint32_t wake_pollers(Worker& worker, bool spinning_only) {
   uint32_t woken = 0;
+  if (worker.halted) return woken;
   for (Fiber& fiber : worker.fibers) {
     const Wait::Kind kind = fiber.wait.kind;
     const bool polls = kind == Wait::Kind::kCounter || kind == Wait::Kind::kMbarrier;

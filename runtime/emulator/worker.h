@@ -21,7 +21,7 @@ struct Worker;
 
 // What a suspended fiber waits for. `object` and the numbers depend on the kind.
 struct Wait {
-  enum class Kind { kNone, kBarrier, kCollective, kCounter, kMbarrier, kSpin, kDone };
+  enum class Kind { kNone, kBarrier, kCollective, kCounter, kMbarrier, kSpin, kHeld, kDone };
   Kind kind = Kind::kNone;
   const void* object = nullptr;  // the counter or mbarrier
   uint32_t number = 0;           // barrier id, awaited count or parity
@@ -97,8 +97,9 @@ struct Worker {
   uint64_t progress = 0;        // events after which a stalled launch counts as moving again
   std::vector<Fiber*> polling;  // fibers in Wait::kCounter
   Random random;
-  uint32_t max_slice;  // under a seed, of random size: some workers are far slower than others
-  bool impatient;      // the first mk_mbar_try_wait for a phase does not wait for it
+  uint32_t max_slice;   // under a seed, of random size: some workers are far slower than others
+  bool halted = false;  // by a disturbance: no fiber runs
+  bool impatient;       // the first mk_mbar_try_wait for a phase does not wait for it
   std::array<NamedBarrier, kNamedBarriers> barriers;
   std::vector<Warp> warps;
   std::vector<WarpGroup> warpgroups;  // whole ones

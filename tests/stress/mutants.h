@@ -18,6 +18,7 @@ inline constexpr const char* kFault = " waited for event ";  // the kernel's own
 inline constexpr const char* kStuck = " of its ring beyond ";
 inline constexpr const char* kNotHanded = " that its loader draws beyond ";
 inline constexpr const char* kNoStep = " of the launch beyond ";
+inline constexpr const char* kMiscounted = " of the launch ended with ";  // counters at a step's end
 inline constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it: the emulator finds it
 inline constexpr const char* kNotAwaited = "nobody waited for all copies";
 inline constexpr const char* kExtraArrival = "arrivals of its phase already";

@@ -86,7 +86,8 @@ TEST_CASE("a dropped notification lets waits run into their deadlines") {
     Circle c{};
     auto options = options_for(kWorkers, 32);
     options.os_threads = os_threads;
-    options.drop_notification = 2;  // worker 1's first
+    options.disturbance.kind = mkrt::Disturbance::Kind::kDrop;
+    options.disturbance.at = 2;  // worker 1's first
     const Run run = launch(circle, c, options, 1'000'000'000);
     REQUIRE(run.error() == "");
     CHECK(run.stats.value().time_jumps > 0);

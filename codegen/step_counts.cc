@@ -1,0 +1,160 @@
+#include "codegen/step_counts.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "ir/values.h"
+#include "runtime/emulator/emulator.h"
+
+namespace mkc {
+namespace {
+
+constexpr const char* kSlots = "slots";  // the routed symbol
+
+bool mentions(const Expr& e, SymbolId symbol) {
+  return std::any_of(e.nodes.begin(), e.nodes.end(), [&](const ExprNode& node) {
+    return node.kind == ExprKind::kSymbol && node.value == symbol.index;
+  });
+}
+
+bool is_routed(const Event& event, SymbolId slots) {
+  return mentions(event.expect, slots) ||
+         std::any_of(event.dims.begin(), event.dims.end(), [&](const Expr& e) { return mentions(e, slots); });
+}
+
+// By event: a grid that has its number of experts from the table that all grids of the event have it from.
+std::vector<GridId> routed_grids(const TaskProgram& program) {
+  std::vector<GridId> grids(program.events.size());
+  for (GridId id : program.grids.ids()) {
+    const TaskGrid& grid = program.grids[id];
+    if (!find_operand(grid, kSlots)) continue;
+    for (const Wait& wait : grid.waits)
+      if (!wait.lookup) grids[wait.event.index] = id;
+    for (const Notify& notify : grid.notifies)
+      if (!grids[notify.event.index].valid()) grids[notify.event.index] = id;
+  }
+  return grids;
+}
+
+// Values of the symbols of one step.
+class Values {
+ public:
+  Values(const Schedule& schedule, const mkrt::StepGiven& given)
+      : symbols_(schedule.program.symbols), slots_(find_symbol(symbols_, kSlots)) {
+    uint32_t place = 0;
+    int64_t requests = 1, tokens = 1;
+    std::vector<std::pair<SymbolId, int64_t>> plain;
+    for (SymbolId id : symbols_.ids()) {
+      const Symbol& s = symbols_[id];
+      if (s.routed || s.cut) continue;
+      const int64_t value = given.symbol[place++];
+      if (s.is_list()) continue;
+      plain.emplace_back(id, value);
+      if (s.name == "B") requests = value;
+      if (s.name == "T") tokens = value;
+    }
+    if (!find_symbol(symbols_, "B").valid()) {
+      requests_ = {{tokens, given.lengths[0]}};
+    } else {
+      for (int64_t b = 0; b < requests; ++b)
+        requests_.push_back({given.rows[static_cast<size_t>(b)], given.lengths[static_cast<size_t>(b)]});
+    }
+    values_ = step_values(symbols_, requests_);
+    for (const auto& [id, value] : plain) values_[id.index] = value;
+  }
+
+  // With so many experts that have tokens; their rows do not matter to events.
+  const std::vector<int64_t>& with_slots(uint32_t slots) {
+    if (slots_.valid()) values_[slots_.index] = std::min<int64_t>(slots, symbols_[slots_].bounds.hi);
+    return values_;
+  }
+
+ private:
+  const Symbols& symbols_;
+  SymbolId slots_;
+  std::vector<StepRequest> requests_;
+  std::vector<int64_t> values_;
+};
+
+class Counter {
+ public:
+  Counter(const Schedule& schedule, const mkrt::StepGiven& given, std::span<const uint32_t> looked_up)
+      : s_(schedule), values_(schedule, given), looked_up_(looked_up) {
+    counts_.counters.resize(schedule.event_cells);
+  }
+
+  mkrt::StepCounts count() {
+    const SymbolId slots = find_symbol(s_.program.symbols, kSlots);
+    const std::vector<GridId> routed = routed_grids(s_.program);
+    for (EventId id : s_.program.events.ids()) {
+      const bool depends = slots.valid() && is_routed(s_.program.events[id], slots);
+      count_event(id, depends ? looked_up_[routed[id.index].index] : 0);
+    }
+    for (GridId id : s_.program.grids.ids()) count_tickets(id);
+    return std::move(counts_);
+  }
+
+ private:
+  void count_event(EventId id, uint32_t slots) {
+    const Event& event = s_.program.events[id];
+    const std::vector<int64_t>& values = values_.with_slots(slots);
+    std::vector<int64_t> extents;
+    int64_t cells = 1;
+    for (const Expr& dim : event.dims) {
+      extents.push_back(evaluate(dim, values));
+      cells *= std::max<int64_t>(0, extents.back());
+    }
+    const uint32_t base = s_.event_base[id.index];
+    std::vector<uint32_t> completed;
+    std::vector<int64_t> cell(extents.size());
+    for (int64_t number = 0; number < cells; ++number) {
+      for (size_t d = extents.size(), rest = static_cast<size_t>(number); d-- > 0;) {
+        cell[d] = static_cast<int64_t>(rest) % extents[d];
+        rest /= static_cast<size_t>(extents[d]);
+      }
+      const int64_t expect = evaluate(event.expect, values, cell);
+      counts_.counters[base + static_cast<uint32_t>(number)] = static_cast<uint32_t>(expect);
+      if (expect != 0) completed.push_back(static_cast<uint32_t>(number) + 1);
+    }
+    if (!keeps_log(s_, id)) return;
+    const uint32_t log = base + most_cells(s_.program, id);
+    counts_.counters[log] = static_cast<uint32_t>(completed.size());
+    std::copy(completed.begin(), completed.end(), counts_.counters.begin() + log + 1);
+    counts_.logs.push_back({log + 1, static_cast<uint32_t>(completed.size())});
+  }
+
+  void count_tickets(GridId id) {
+    if (!draws_tickets(s_.placements[id.index].kind)) return;
+    const TaskSpace tasks(s_.program.grids[id], values_.with_slots(looked_up_[id.index]));
+    counts_.counters[s_.placements[id.index].tickets] = static_cast<uint32_t>(tasks.count()) + s_.workers;
+  }
+
+  const Schedule& s_;
+  Values values_;
+  std::span<const uint32_t> looked_up_;
+  mkrt::StepCounts counts_;
+};
+
+}  // namespace
+
+std::vector<uint32_t> looked_up_tensors(const Schedule& schedule) {
+  std::vector<uint32_t> tensors;
+  for (const TaskGrid& grid : schedule.program.grids) {
+    const Access* table = find_operand(grid, kSlots);
+    tensors.push_back(table ? table->tensor.index : mkrt::kNotLookedUp);
+  }
+  return tensors;
+}
+
+mkrt::CountStep step_counts(const Schedule& schedule, Mode mode) {
+  if (mode == Mode::kKernels)
+    return [cells = schedule.event_cells](const mkrt::StepGiven&, std::span<const uint32_t>) {
+      return mkrt::StepCounts{std::vector<uint32_t>(cells), {}};
+    };
+  return [s = std::make_shared<Schedule>(schedule)](const mkrt::StepGiven& given,
+                                                    std::span<const uint32_t> looked_up) {
+    return Counter(*s, given, looked_up).count();
+  };
+}
+
+}  // namespace mkc

@@ -1,0 +1,42 @@
+// What the counters of a step must hold at its end, by the schedule, and the check that they do.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/abi.h"
+
+namespace mkrt {
+
+// What the host, or the step before, says of a step.
+struct StepGiven {
+  std::array<int32_t, kMaxSymbols> symbol{};
+  std::array<int32_t, kMaxRequests> rows{},
+      lengths{};  // of each request; positions in the cache with these rows
+};
+StepGiven given_of(const MkStep& step);
+
+// A bank of counters at the end of a step. The counters of a log hold their numbers in any order.
+struct StepCounts {
+  struct Log {
+    uint32_t first = 0, entries = 0;
+  };
+  std::vector<uint32_t> counters;
+  std::vector<Log> logs;
+};
+
+// Makes the counts of a step. `looked_up`, by grid: the word that its tasks were looked up by, 0 where none
+// has begun.
+using CountStep = std::function<StepCounts(const StepGiven& given, std::span<const uint32_t> looked_up)>;
+
+// The first counter that does not hold what it must.
+struct WrongCount {
+  uint32_t counter = 0, found = 0, expected = 0;
+};
+std::optional<WrongCount> find_wrong_count(const StepCounts& expected, std::span<const uint32_t> bank);
+
+}  // namespace mkrt
