@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "frontend/source.h"
 #include "tests/unit/frontend_fixtures.h"
 
 using namespace mkc;
@@ -108,6 +109,43 @@ TEST_CASE("malformed config files are refused at the place") {
         kFile + ": error: has 2097152 bytes, at most 1048576 are read");
   CHECK(headline(read_request("/nonexistent")) ==
         "/nonexistent: error: cannot be read: No such file or directory");
+}
+
+TEST_CASE("text is well-formed UTF-8, and nothing else") {
+  const auto accepted = [](const std::string& bytes) { return check_text({"f", "a" + bytes + "b"}).ok(); };
+  // The first and last characters of 1 to 4 bytes, and those around the surrogates.
+  for (const char* bytes :
+       {"", "\x20", "\x7E", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
+        "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF", "\t", "\n", "\r"})
+    CHECK_MESSAGE(accepted(bytes), bytes);
+  // Overlong forms, surrogates, numbers beyond U+10FFFF, bytes that begin or go on nothing, control
+  // characters.
+  for (const char* bytes : {"\x80",
+                            "\xBF",
+                            "\xC0\x80",
+                            "\xC1\xBF",
+                            "\xC2",
+                            "\xC2\x7F",
+                            "\xC2\xC0",
+                            "\xE0\x80\x80",
+                            "\xE0\x9F\xBF",
+                            "\xE1\x80",
+                            "\xED\xA0\x80",
+                            "\xED\xBF\xBF",
+                            "\xF0\x80\x80\x80",
+                            "\xF0\x8F\xBF\xBF",
+                            "\xF1\x80\x80",
+                            "\xF4\x90\x80\x80",
+                            "\xF5\x80\x80\x80",
+                            "\xFF",
+                            "\x01",
+                            "\x1F",
+                            "\x7F"})
+    CHECK_FALSE_MESSAGE(accepted(bytes), bytes);
+  CHECK_FALSE(check_text({"f", "a\xC2"}).ok());
+  CHECK_FALSE(check_text({"f", std::string(1, '\0')}).ok());
+  CHECK(check_text({"f", "ab\n\xC3\xA9\x01"}).error().message ==
+        "f:2:3: error: byte 0x01 is a control character, expected text");
 }
 
 TEST_CASE("an error shows the source line with a caret under the key") {

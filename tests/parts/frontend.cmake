@@ -4,6 +4,7 @@ mkc_test(frontend_test unit
     ${frontend_fixtures}
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_families.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_experts.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_formula.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_rope.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_windows.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/frontend_checkpoint.cc

@@ -7,3 +7,5 @@ add_test(NAME fit_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/un
 set_tests_properties(fit_test PROPERTIES LABELS unit TIMEOUT 120)
 add_test(NAME loops_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/unit/loops_test.py ${CMAKE_SOURCE_DIR})
 set_tests_properties(loops_test PROPERTIES LABELS unit TIMEOUT 60)
+add_test(NAME mutate_source_test COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tests/unit/mutate_source_test.py ${CMAKE_SOURCE_DIR})
+set_tests_properties(mutate_source_test PROPERTIES LABELS unit TIMEOUT 120)

@@ -54,6 +54,8 @@ bool is_caught(const Mutant& mutant, const std::string& error) {
                      [&](const char* text) { return error.find(text) != std::string::npos; });
 }
 
+constexpr unsigned kSeconds = 120;  // of one run
+
 // What is wrong with a mutant's run, in a process of its own.
 std::string error_apart(const Compiled& compiled, const HostKernel& kernel, const RunOptions& options,
                         const Outcome& right) {
@@ -63,6 +65,7 @@ std::string error_apart(const Compiled& compiled, const HostKernel& kernel, cons
   REQUIRE(child >= 0);
   if (child == 0) {
     for (const int crash : {SIGSEGV, SIGBUS, SIGABRT}) signal(crash, SIG_DFL);  // doctest would allocate
+    alarm(kSeconds);
     const Outcome outcome = run(compiled, kernel, options);
     const std::string error = outcome.error.empty() && outcome != right ? kWrong : outcome.error;
     _exit(write(ends[1], error.data(), error.size()) == static_cast<ssize_t>(error.size()) ? 0 : 1);

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -308,6 +309,35 @@ TEST_CASE("an assembler that is named but unusable is an error that says why") {
   REQUIRE(!cubin.ok());
   CHECK(dir.without_path(cubin.error().message) ==
         "error: ptxas 13.0 (fails) failed (exit 3):\nkernel.ptx, line 7; error: bad\n");
+}
+
+// A variable of the environment for as long as a test runs.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = getenv(name)) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_{};
+};
+
+TEST_CASE("each folder of PATH is searched, whole and in order") {
+  const Variable none("MKC_ASSEMBLER", ""), home("CUDA_HOME", ""), toolkit("CUDA_PATH", "");
+  const auto searched = [](const std::string& path) {
+    const Variable variable("PATH", path);
+    std::vector<std::string> found;
+    for (const std::string& line : search_assemblers("").looked_at)
+      if (line.ends_with(" (PATH)")) found.push_back(line.substr(0, line.size() - 7));
+    return found;
+  };
+  CHECK(searched("") == std::vector<std::string>{});
+  CHECK(searched("/bin") == std::vector<std::string>{"/bin/ptxas"});
+  CHECK(searched("/one/two:/b:/three") ==
+        std::vector<std::string>{"/one/two/ptxas", "/b/ptxas", "/three/ptxas"});
 }
 
 TEST_CASE("resources of each kernel are read from the assembler's log") {

@@ -1,3 +1,8 @@
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+
 #include "tests/unit/emulator_fixtures.h"
 
 using namespace emulator_tests;
@@ -99,4 +104,23 @@ TEST_CASE("options that make no sense are errors") {
   options.race = true;
   options.os_threads = 2;
   CHECK(launch(exchange, sums, options).error() == "race mode runs on 1 OS thread, not 2");
+  options.race = false;
+  options.os_threads = 0;
+  CHECK(launch(exchange, sums, options).error() == "the emulator needs at least 1 OS thread");
 }
+
+#if !__has_feature(address_sanitizer) && \
+    !__has_feature(thread_sanitizer)  // these take most of the address space
+TEST_CASE("stacks that do not fit into memory are an error") {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  const rlimit little{pages * static_cast<size_t>(getpagesize()) + (16 << 20), before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_AS, &little) == 0);
+  Sums sums{};
+  const Run run = launch(exchange, sums, options_for(1, 1024));
+  REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
+  CHECK(run.error() == "cannot map 1024 emulator stacks: Cannot allocate memory");
+}
+#endif

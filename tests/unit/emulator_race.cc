@@ -222,6 +222,32 @@ void many_sites(const mkrt::MkSession* session, const mkrt::MkStep*) {
   for (uint32_t site = 0; site < 40; ++site) write(&cells.words[site], mk_thread(), 100 + site);
 }
 
+// The first thread writes before or behind what it releases by, the second reads once it has acquired.
+enum class By : uint32_t { kFence, kAdd, kStore, kBarrier, kWarpSync };
+struct Late {
+  alignas(64) uint32_t flag;
+  alignas(64) uint32_t value;
+  By by;
+  bool behind;
+};
+
+void late(const mkrt::MkSession* session, const mkrt::MkStep* step) {
+  auto& l = arguments_of<Late>(session);
+  const bool writes = mk_thread() == 0;
+  if (writes && !l.behind) write(&l.value, 1u, 1);
+  if (l.by == By::kBarrier) mk_barrier(0, 32);
+  if (l.by == By::kWarpSync) mk_warp_sync();
+  const bool by_flag = l.by == By::kFence || l.by == By::kAdd || l.by == By::kStore;
+  if (writes && l.by == By::kFence) mk_fence_release();
+  if (writes && l.by == By::kAdd) mk_add_acq_rel(&l.flag, 1);
+  if (writes && l.by == By::kStore) mk_store_release(&l.flag, 1);
+  if (writes && l.behind) write(&l.value, 1u, 2);
+  if (writes && l.by == By::kFence) mk_red_relaxed(&l.flag, 1);
+  if (mk_thread() != 1) return;
+  if (by_flag) wait_for(&l.flag, 1, step);
+  read(&l.value, 3);
+}
+
 Run run_cells(mkrt::KernelEntry kernel, uint32_t how) {
   Cells cells{};
   cells.how = how;
@@ -237,6 +263,20 @@ TEST_CASE("barriers and warp syncs order memory, shuffles do not") {
   CHECK(run_cells(neighbours, 1).races.empty());
   CHECK(run_cells(neighbours, 2).races.size() == 1);
   CHECK(!run_cells(neighbours, 3).races.empty());
+}
+
+TEST_CASE("what a thread does behind a release is not ordered by it") {
+  for (const By by : {By::kFence, By::kAdd, By::kStore, By::kBarrier, By::kWarpSync})
+    for (const bool behind : {false, true}) {
+      CAPTURE(static_cast<uint32_t>(by));
+      CAPTURE(behind);
+      Late l{};
+      l.by = by;
+      l.behind = behind;
+      auto options = options_for(1, 32);
+      options.race = true;
+      CHECK(launch(late, l, options).races.size() == (behind ? 1 : 0));
+    }
 }
 
 TEST_CASE("neighbouring 16-bit values do not race") {

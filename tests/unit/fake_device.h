@@ -23,8 +23,9 @@ struct FakeDevice final : Device {
   std::vector<int32_t> pages;    // the first of the last step
   MkSession session{};
   MkFault fault{};
-  uint32_t counted = 1;  // what the kernel says of its draws
-  int32_t off_by = 0;    // how much higher than right the ids are that it draws
+  uint32_t counted = 1;           // what the kernel says of its draws
+  int32_t off_by = 0;             // how much higher than right the ids are that it draws
+  uint64_t failing = UINT64_MAX;  // reads of so many bytes fail
 
   std::string name() const override { return "fake"; }
   Result<uint64_t> allocate(uint64_t bytes) override {
@@ -38,6 +39,7 @@ struct FakeDevice final : Device {
     return {};
   }
   Status read(std::span<std::byte> to, uint64_t from) override {
+    if (to.size() == failing) return Error{"fake: error: cannot read"};
     std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
     return {};
   }

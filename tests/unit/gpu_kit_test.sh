@@ -2,12 +2,12 @@
 # Rehearses tools/gpu on the emulator. Usage: gpu_kit_test.sh ROOT BUILD. Exit 77: skipped.
 set -euo pipefail
 root=$(realpath "$1") build=$(realpath "$2")
-"$build/mkc" doctor | grep -q ': used$' || { echo "skipped: no assembler"; exit 77; }
+timeout 120 "$build/mkc" doctor | grep -q ': used$' || { echo "skipped: no assembler"; exit 77; }
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 "$root/tools/gpu/bundle" "$out" "$build"
 [ "$(du -sb "$out" | cut -f 1)" -lt 20000000 ] || { echo "the bundle is larger than 20 MB"; exit 1; }
-assembler=$("$build/mkc" doctor | sed -n 's/^ *\(.*ptxas\) .*: used$/\1/p')
+assembler=$(timeout 120 "$build/mkc" doctor | sed -n 's/^ *\(.*ptxas\) .*: used$/\1/p')
 [ -z "$assembler" ] || "$assembler" -arch=sm_90 "$out/measure.ptx" -o "$out/measure.cubin"
 newest=$(objdump -T "$out/mkrun" "$out/libmkrt.so" | grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1)
 [[ $(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | tail -n 1) == GLIBC_2.34 ]] || { echo "needs $newest"; exit 1; }

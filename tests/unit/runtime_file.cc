@@ -1,4 +1,6 @@
 #include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -64,6 +66,23 @@ TEST_CASE("what cannot be written says why") {
   CHECK(refused(dir.path + "/none/out") == "none/out: error: cannot create: No such file or directory");
   fs::create_directory(dir.path + "/folder");
   CHECK(refused(dir.path + "/folder") == "folder: error: cannot write: Is a directory");
+}
+
+TEST_CASE("a file that cannot be written whole leaves nothing, and what was there before") {
+  const test::TempDir dir;
+  const std::string path = dir.write("out", "before");
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{1000, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &little) == 0);
+  const Status status = write_text(path, std::string(2000, 'x'));
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  signal(SIGXFSZ, handler);
+  REQUIRE(!status.ok());
+  CHECK(dir.without_path(status.error().message) == "out: error: cannot write: File too large");
+  CHECK(contents(path) == "before");
+  CHECK(std::distance(fs::directory_iterator(dir.path), {}) == 1);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <cstring>
+#include <filesystem>
 #include <random>
 
 #include "runtime/safetensors.h"
@@ -120,7 +121,8 @@ TEST_CASE("a header that does not describe its file is refused") {
         "model.safetensors: error: nested more than 64 levels deep");
   CHECK(refused(file_of(R"({"__metadata__":{"format":1}})", "")) ==
         "model.safetensors: error: __metadata__.format: found 1, expected a string");
-  CHECK(refused(file_of(R"({"t":)", "")).starts_with("model.safetensors: error: not JSON: "));
+  CHECK(refused(file_of(R"({"t":)", ""))
+            .starts_with("model.safetensors: error: not JSON: parse error at line 1"));
 }
 
 TEST_CASE("tensors that overlap are refused") {
@@ -158,6 +160,15 @@ TEST_CASE("a pipe is no checkpoint, and nobody waits for its writer") {
   const Result<Checkpoint> checkpoint = open_checkpoint(dir.path);
   REQUIRE(!checkpoint.ok());
   CHECK(dir.without_path(checkpoint.error().message) == "model.safetensors: error: not a regular file");
+}
+
+TEST_CASE("an index that cannot be read is refused") {
+  const TempDir dir;
+  std::filesystem::create_directory(dir.path + "/model.safetensors.index.json");
+  const Result<Checkpoint> checkpoint = open_checkpoint(dir.path);
+  REQUIRE(!checkpoint.ok());
+  CHECK(dir.without_path(checkpoint.error().message) ==
+        "model.safetensors.index.json: error: not a regular file");
 }
 
 TEST_CASE("a directory without weights is refused") {

@@ -289,13 +289,23 @@ TEST_CASE("routes of one program have the same numbers of experts and choices") 
 TEST_CASE("experts that follow no route fit no task") {
   const Result<OpGraph> graph = test::graph_of(two_layers());
   REQUIRE(graph.ok());
-  OpGraph g = graph.value();
-  for (Op& op : g.ops.items)
-    if (op.kind == OpKind::kExpertSum) op.inputs[1] = op.inputs[0];
-  const Result<TaskProgram> program = fuse(g);
-  REQUIRE(!program.ok());
-  CHECK(program.error().message.find(
-            "expert_sum fits no task: its operands are not the results and shares of one choice") !=
+  const auto error_with = [&](auto edit) {
+    OpGraph g = graph.value();
+    std::vector<TensorId> shares;
+    for (Op& op : g.ops.items)
+      if (op.kind == OpKind::kExpertSum) shares.push_back(op.inputs[1]);
+    for (Op& op : g.ops.items)
+      if (op.kind == OpKind::kExpertSum) edit(op, shares);
+    const Result<TaskProgram> program = fuse(g);
+    REQUIRE(!program.ok());
+    return program.error().message;
+  };
+  for (const std::string& message :
+       {error_with([](Op& op, auto&) { op.inputs[1] = op.inputs[0]; }),  // no shares
+        error_with([](Op& op, auto&) { op.inputs[0] = op.inputs[1]; }),  // no results
+        error_with([](Op& op, auto& shares) { op.inputs[1] = shares[shares[0] == op.inputs[1]]; })})
+    CHECK(
+        message.find("expert_sum fits no task: its operands are not the results and shares of one choice") !=
         std::string::npos);
 }
 

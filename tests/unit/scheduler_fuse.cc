@@ -272,6 +272,58 @@ Op& op_of_kind(OpGraph& graph, OpKind kind) {
   MKC_BUG("no such op");
 }
 
+TEST_CASE("attention fits a task only where all of its operands belong together") {
+  // One operand of one op is another tensor; `which` counts the ops of a kind.
+  const auto with = [](OpKind kind, int which, size_t input, const char* tensor) {
+    return error_after([&](OpGraph& g) {
+      const auto wanted = std::find_if(g.tensors.items.begin(), g.tensors.items.end(),
+                                       [&](const Tensor& t) { return t.name == tensor; });
+      REQUIRE(wanted != g.tensors.items.end());
+      int seen = 0;
+      for (Op& op : g.ops)
+        if (op.kind == kind && seen++ == which)
+          op.inputs[input] = TensorId{static_cast<uint32_t>(wanted - g.tensors.items.begin())};
+      REQUIRE(seen > which);
+    });
+  };
+  const std::string positions =
+      "m.yaml:1:1: error: attention fits no task: its queries and keys have different positions";
+  CHECK(with(OpKind::kRope, 0, 1, "positions").empty());
+  CHECK(with(OpKind::kRope, 0, 1, "tokens") == positions);
+  CHECK(with(OpKind::kRope, 1, 1, "tokens") == positions);
+  CHECK(with(OpKind::kKvWrite, 0, 2, "tokens") == positions);
+  CHECK(with(OpKind::kAttention, 0, 3, "tokens") == positions);
+  const std::string caches =
+      "m.yaml:1:1: error: attention fits no task: no kv_write before it fills its caches";
+  CHECK(with(OpKind::kAttention, 0, 1, "l0.v_cache") == caches);
+  CHECK(with(OpKind::kAttention, 0, 2, "l0.k_cache") == caches);
+  CHECK(with(OpKind::kAttention, 0, 1, "l0.q") == caches);
+  CHECK(error_after([](OpGraph& g) {
+          std::swap(op_of_kind(g, OpKind::kKvWrite), op_of_kind(g, OpKind::kAttention));
+        }) == caches);
+}
+
+TEST_CASE("what a step's blocks may be is declared with its bounds") {
+  OpGraph graph = graph_of(test::llama_config()).value();
+  std::string found;
+  const TaskProgram program = fuse(graph).value();
+  for (const Symbol& s : program.symbols)
+    found += fmt::format("{} [{}, {}]\n", s.name, s.bounds.lo, s.bounds.hi);
+  // Blocks of 8 rows: 64 tokens of 16 requests are cut into at most 22.
+  CHECK(found == R"(T [1, 64]
+B [1, 16]
+R [1, 64]
+q_len [1, 64]
+kv_len [1, 64]
+first_row [0, 63]
+blocks [1, 22]
+block_rows [1, 8]
+block_first_row [0, 63]
+block_request [0, 15]
+block_kv_len [1, 64]
+)");
+}
+
 TEST_CASE("an op that fits no pattern is an error at its place") {
   CHECK(error_after([](OpGraph& g) {
           Op norm = op_of_kind(g, OpKind::kRmsNorm);

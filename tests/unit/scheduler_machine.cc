@@ -84,6 +84,8 @@ TEST_CASE("faulty descriptions are refused with the key that is wrong") {
         "changed_h100.json: error: workers must be an object with a value and a source");
   CHECK(load_error(changed_h100("\"value\": 650", "\"value\": -1")) ==
         "changed_h100.json: error: notify_ns must be a positive number, not -1");
+  CHECK(load_error(changed_h100("\"value\": 650", "\"value\": 0")) ==
+        "changed_h100.json: error: notify_ns must be a positive number, not 0");
   CHECK(
       load_error(changed_h100("[8000000", "[1000000")) ==
       "changed_h100.json: error: cold_burst must be a list of [bytes, bytes_per_ns] pairs, rising in bytes");

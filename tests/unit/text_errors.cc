@@ -46,6 +46,9 @@ TEST_CASE("a file that cannot be read is named") {
 
 TEST_CASE("broken JSON is located by line and column") {
   CHECK(load_error("") == ":1:1: error: not valid JSON");
+  CHECK(load_error("x") == ":1:1: error: not valid JSON");
+  CHECK(load_error("\nx") == ":2:1: error: not valid JSON");
+  CHECK(load_error("\n\n x") == ":3:2: error: not valid JSON");
   CHECK(load_error("{\n  \"version\": 1.0.0\n}") == ":2:17: error: not valid JSON");
   CHECK(load_error("{\"version\": \"1.0") == ":1:17: error: not valid JSON");
   CHECK(load_error("{\"version\": \"\xff\"}") == ":1:14: error: not valid JSON");

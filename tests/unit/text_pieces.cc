@@ -1,6 +1,10 @@
 // Pre-tokenizers on their own, against the reference library, and what they refuse.
+#include <algorithm>
+#include <set>
+
 #include "runtime/json_node.h"
 #include "runtime/text/regex_dialect.h"
+#include "runtime/text/utf8.h"
 #include "tests/unit/text_fixtures.h"
 
 namespace {
@@ -49,4 +53,110 @@ TEST_CASE("a pattern keeps its meaning or is refused") {
         "unsupported }+ at byte 3 of the pattern: it is possessive in one dialect only");
   CHECK(dialect_error("a\\") == "unsupported \\ at byte 1 of the pattern: nothing follows it");
   CHECK(dialect_error("\\p{L") == "unsupported \\p{ at byte 0 of the pattern: it has no }");
+}
+
+TEST_CASE("an added token takes in the white space beside it where it says so, and nothing else") {
+  nlohmann::json document = read_json_fixture("llama3.json");
+  const auto ids_of = [&](bool lstrip, bool rstrip, const std::string& text) {
+    nlohmann::json& token = document["added_tokens"][2];
+    token["lstrip"] = lstrip, token["rstrip"] = rstrip;
+    const std::string path = std::string(MKC_BINARY_DIR) + "/text_pieces_tokenizer.json";
+    std::ofstream(path) << document;
+    return expect_ok(mkrt::encode(expect_ok(mkrt::load_tokenizer(path)), text, false));
+  };
+  const std::vector<int32_t> alone{485};
+  // The ends of each range of the property White_Space.
+  for (const char* space : {"\t", "\r", " ", "\u0085", "\u00A0", "\u1680", "\u2000", "\u200A", "\u2028",
+                            "\u2029", "\u202F", "\u205F", "\u3000", " \u2003\n"}) {
+    CAPTURE(space);
+    CHECK(ids_of(true, true, std::string(space) + "<|start|>" + space) == alone);
+    CHECK(ids_of(true, false, std::string(space) + "<|start|>") == alone);
+    CHECK(ids_of(false, true, std::string("<|start|>") + space) == alone);
+    CHECK(ids_of(true, false, std::string("<|start|>") + space).size() > 1);
+    CHECK(ids_of(false, true, std::string(space) + "<|start|>").size() > 1);
+  }
+  // Their neighbours.
+  for (const char* other :
+       {"\b", "\u000E", "!", "\u0084", "\u0086", "\u009F", "\u00A1", "\u167F", "\u1681", "\u1FFF", "\u200B",
+        "\u2027", "\u202A", "\u202E", "\u2030", "\u205E", "\u2060", "\u2FFF", "\u3001"}) {
+    CAPTURE(other);
+    const std::vector<int32_t> ids = ids_of(true, true, std::string(other) + "<|start|>" + other);
+    CHECK(ids.size() > 2);
+    CHECK(ids.front() != 485);
+    CHECK(ids.back() != 485);
+  }
+}
+
+// The UTF-8 of a scalar value, from its definition; "" for numbers that are none.
+std::string utf8_of(uint32_t c) {
+  if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return "";
+  if (c < 0x80) return {static_cast<char>(c)};
+  std::string tail;
+  uint32_t rest = c, lead_bits = 6;
+  for (; rest >= 1u << lead_bits; rest >>= 6, --lead_bits)
+    tail.insert(0, 1, static_cast<char>(0x80 | (rest & 0x3F)));
+  return static_cast<char>((0xFFu << (lead_bits + 1)) | rest) + tail;
+}
+
+TEST_CASE("bytes begin with a character where they begin with the UTF-8 of one") {
+  std::set<std::string> characters;
+  for (uint32_t c = 0; c < 0x110000; c += c < 0x3000 ? 1 : 0x3F) characters.insert(utf8_of(c));
+  for (const uint32_t edge : {0x7FFu, 0x800u, 0xD7FFu, 0xE000u, 0xFFFFu, 0x10000u, 0x3FFFFu, 0x40000u,
+                              0xFFFFFu, 0x100000u, 0x10FFFFu})
+    characters.insert(utf8_of(edge));
+  characters.erase("");
+  for (const std::string& c : characters) {
+    const mkrt::Utf8Front front = mkrt::scan_utf8(c + "a");
+    REQUIRE(front.state == mkrt::Utf8State::kComplete);
+    REQUIRE(front.size == c.size());
+    std::string again;
+    mkrt::append_utf8(mkrt::last_code_point("a" + c), again);
+    REQUIRE(again == c);
+    for (size_t cut = 1; cut < c.size(); ++cut) {
+      CHECK(mkrt::scan_utf8(c.substr(0, cut)).state == mkrt::Utf8State::kIncomplete);
+      CHECK(mkrt::scan_utf8(c.substr(0, cut)).size == cut);
+      const mkrt::Utf8Front broken = mkrt::scan_utf8(c.substr(0, cut) + "a");
+      CHECK(broken.state == mkrt::Utf8State::kBroken);
+      CHECK(broken.size == cut);
+    }
+  }
+  // Two bytes of each kind, then what would go on.
+  for (int first = 0x80; first < 0x100; ++first)
+    for (int second = 0; second < 0x100; ++second) {
+      const std::string bytes{static_cast<char>(first), static_cast<char>(second), '\x80', '\x80'};
+      bool is_character = false;
+      for (size_t n = 2; n <= 4; ++n) {
+        uint32_t c = static_cast<uint32_t>(first) & (0xFFu >> (n + 1));
+        for (size_t i = 1; i < n; ++i) c = c << 6 | (static_cast<unsigned char>(bytes[i]) & 0x3F);
+        is_character |= utf8_of(c) == bytes.substr(0, n);
+      }
+      CHECK((mkrt::scan_utf8(bytes).state == mkrt::Utf8State::kComplete) == is_character);
+    }
+}
+
+TEST_CASE("a token of whole words stands between characters that are of none") {
+  nlohmann::json document = read_json_fixture("llama3.json");
+  document["added_tokens"][2]["single_word"] = true;
+  const std::string path = std::string(MKC_BINARY_DIR) + "/text_pieces_words.json";
+  std::ofstream(path) << document;
+  const mkrt::Tokenizer tokenizer = expect_ok(mkrt::load_tokenizer(path));
+  const auto is_found = [&](const std::string& text) {
+    const std::vector<int32_t> ids = expect_ok(mkrt::encode(tokenizer, text, false));
+    return std::find(ids.begin(), ids.end(), 485) != ids.end();
+  };
+  CHECK(is_found("<|start|>"));
+  // Letters, marks, digits, letter numbers, connectors, joiners, and letters in circles and squares.
+  for (const char* word :
+       {"A",          "z",          "\u01C5",     "\u02B0",     "\u05D0",     "\u0300",    "\u0903", "\u20DD",
+        "7",          "\u0663",     "\u2160",     "_",          "\u200C",     "\u200D",    "\u24B6", "\u24E9",
+        "\U0001F130", "\U0001F149", "\U0001F150", "\U0001F169", "\U0001F170", "\U0001F189"}) {
+    CAPTURE(word);
+    CHECK_FALSE(is_found(std::string(word) + "<|start|>"));
+    CHECK_FALSE(is_found(std::string("<|start|>") + word));
+  }
+  for (const char* other : {" ", "-", ".", "\u00B2", "\u200B", "\u200E", "\u24B5", "\u24EA", "\U0001F12F",
+                            "\U0001F14A", "\U0001F14F", "\U0001F16A", "\U0001F16F", "\U0001F18A", "\u20AC"}) {
+    CAPTURE(other);
+    CHECK(is_found(std::string(other) + "<|start|>" + other));
+  }
 }

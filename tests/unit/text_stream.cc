@@ -66,3 +66,29 @@ TEST_CASE("a character of several tokens is put out with its last one") {
   CHECK(stream.flush() == "\uFFFD");
   CHECK(stream.flush() == "");
 }
+
+TEST_CASE("a token is a byte where it has exactly the form of one") {
+  const std::pair<const char*, const char*> tokens[] = {
+      {"<0x4a>", "J"},      {"<0x4A>", "J"},      {"<0x1G>", "<0x1G>"},   {"<0xG1>", "<0xG1>"},
+      {"<0x:1>", "<0x:1>"}, {"<0x1g>", "<0x1g>"}, {"<0x4/>", "<0x4/>"},   {"<0x@1>", "<0x@1>"},
+      {"<0x`1>", "<0x`1>"}, {"<0X41>", "<0X41>"}, {"<0x041>", "<0x041>"}, {"<0x41)", "<0x41)"},
+      {"(0x41>", "(0x41>"}, {"<0x4>", "<0x4>"}};
+  nlohmann::json document = read_json_fixture("mistral_prepend.json");
+  const nlohmann::json form = document["added_tokens"][0];
+  int32_t id = 518;
+  for (const auto& [token, text] : tokens) {
+    if (document["model"]["vocab"].contains(token)) continue;
+    document["added_tokens"].push_back(form);
+    document["added_tokens"].back().update({{"id", id++}, {"content", token}, {"special", false}});
+  }
+  const std::string path = std::string(MKC_BINARY_DIR) + "/text_stream_tokenizer.json";
+  std::ofstream(path) << document;
+  const mkrt::Tokenizer tokenizer = expect_ok(mkrt::load_tokenizer(path));
+  id = 518;
+  for (const auto& [token, text] : tokens) {
+    CAPTURE(token);
+    const nlohmann::json& vocabulary = document["model"]["vocab"];
+    const std::vector<int32_t> ids{vocabulary.contains(token) ? vocabulary[token].get<int32_t>() : id++};
+    CHECK(expect_ok(mkrt::decode(tokenizer, ids, false)) == text);
+  }
+}
