@@ -261,10 +261,19 @@ std::vector<Mutant> lookup_mutants() {
 
 // What shows only after a fault.
 std::vector<Mutant> fault_mutants() {
+  using mkrt::Disturbance;
   const SiteEdit fault{"mkd_wait", "4poll", 0, fault_at_once};
+  Disturbance late, dropped;
+  late.kind = Disturbance::Kind::kDelay, late.place = Disturbance::Place::kCopy, late.at = 1;
+  late.until = Disturbance::Until::kStep;
+  dropped.kind = Disturbance::Kind::kDrop, dropped.at = 1;
   return {
-      {"workers exit under copies", {fault, {"mk_kernel", "mkd_loader_end", 0, drop}}, {kNotAwaited}, true},
-      {"no deadline", {{"poll", "mk_time_ns", 0, drop}}, {kDeadlock}, false, 1},
+      {"workers exit under copies",
+       {fault, {"mk_kernel", "mkd_loader_end", 0, drop}},
+       {kNotAwaited},
+       true,
+       late},
+      {"no deadline", {{"poll", "mk_time_ns", 0, drop}}, {kDeadlock}, false, dropped},
   };
 }
 

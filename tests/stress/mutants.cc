@@ -85,10 +85,7 @@ uint32_t selected = 0;  // the mutant that runs, from 1 on
 void check_caught(const Compiled& compiled, const HostKernel& kernel, const Mutant& mutant,
                   RunOptions options, const Outcome& right) {
   CAPTURE(mutant.name);
-  if (mutant.drop_notification != 0) {
-    options.device.disturbance.kind = mkrt::Disturbance::Kind::kDrop;
-    options.device.disturbance.at = mutant.drop_notification;
-  }
+  options.device.disturbance = mutant.disturbance;
   const uint64_t seeds = mutant.in_some_orders ? 32 : 2;
   bool caught = false;
   for (uint64_t seed = 0; seed < seeds && !(caught && mutant.in_some_orders); ++seed) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/schedule.h"
+#include "runtime/emulator/disturbance.h"
 #include "tests/stress/edits.h"
 
 namespace mkc::test {
@@ -31,7 +32,7 @@ struct Mutant {
   std::vector<SiteEdit> edits;
   std::vector<const char*> caught;  // by one of these
   bool in_some_orders = false;      // only where a thread comes early; otherwise with every seed
-  uint64_t drop_notification = 0;
+  mkrt::Disturbance disturbance{};  // of the launch, beside the edits
 };
 
 std::vector<Mutant> ring_mutants();
