@@ -72,7 +72,7 @@ struct EmulatorOptions {
   std::function<void()> before_step{};
   std::function<void(uint32_t grid)> before_task{};
   AccessRules* rules = nullptr;  // in race mode: an access of a task that breaks them ends the launch
-  Disturbance disturbance{};  // with more than 1 OS thread: none, or one that drops something
+  Disturbance disturbance{};     // with more than 1 OS thread: none, or one that drops something
 };
 
 struct EmulatorStats {
