@@ -57,6 +57,8 @@ struct EmulatorOptions {
   std::function<void()> after_step{};
   std::function<void()> before_step{};
   std::function<void(uint32_t grid)> before_task{};
+  // By one thread of each worker that has run tasks of a grid together.
+  std::function<void(uint32_t grid, uint32_t first, uint32_t count)> after_tasks{};
   Disturbance disturbance{};  // with more than 1 OS thread: none, or one that drops something
 };
 

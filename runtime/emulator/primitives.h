@@ -65,7 +65,7 @@ uint32_t mk_unpack_e4m3(uint32_t codes) noexcept;
 bool mk_tracing() noexcept;  // of bodies compiled for the host: no. A kernel has its own
 uint64_t mk_stamp_time() noexcept;
 void mk_task_begin(uint32_t grid, uint32_t task) noexcept;
-void mk_task_end(uint32_t grid, uint32_t task) noexcept;
+void mk_task_end(uint32_t grid, uint32_t first, uint32_t count) noexcept;
 void mk_task_ready(uint32_t grid) noexcept;
 void mk_spoil(char* p, uint32_t bytes) noexcept;
 void mk_spoil_last(char* p, uint32_t bytes) noexcept;
