@@ -83,7 +83,11 @@ class Counter {
     counts_.counters.resize(schedule.event_cells);
   }
 
-  mkrt::StepCounts count() {
+  mkrt::StepCounts count(Mode mode) {
+    for (GridId id : s_.program.grids.ids())
+      counts_.tasks.push_back(static_cast<uint32_t>(
+          TaskSpace(s_.program.grids[id], values_.with_slots(looked_up_[id.index])).count()));
+    if (mode == Mode::kKernels) return std::move(counts_);
     const SymbolId slots = find_symbol(s_.program.symbols, kSlots);
     const std::vector<GridId> routed = routed_grids(s_.program);
     for (EventId id : s_.program.events.ids()) {
@@ -125,8 +129,7 @@ class Counter {
 
   void count_tickets(GridId id) {
     if (!draws_tickets(s_.placements[id.index].kind)) return;
-    const TaskSpace tasks(s_.program.grids[id], values_.with_slots(looked_up_[id.index]));
-    counts_.counters[s_.placements[id.index].tickets] = static_cast<uint32_t>(tasks.count()) + s_.workers;
+    counts_.counters[s_.placements[id.index].tickets] = counts_.tasks[id.index] + s_.workers;
   }
 
   const Schedule& s_;
@@ -147,13 +150,9 @@ std::vector<uint32_t> looked_up_tensors(const Schedule& schedule) {
 }
 
 mkrt::CountStep step_counts(const Schedule& schedule, Mode mode) {
-  if (mode == Mode::kKernels)
-    return [cells = schedule.event_cells](const mkrt::StepGiven&, std::span<const uint32_t>) {
-      return mkrt::StepCounts{std::vector<uint32_t>(cells), {}};
-    };
-  return [s = std::make_shared<Schedule>(schedule)](const mkrt::StepGiven& given,
-                                                    std::span<const uint32_t> looked_up) {
-    return Counter(*s, given, looked_up).count();
+  return [s = std::make_shared<Schedule>(schedule), mode](const mkrt::StepGiven& given,
+                                                          std::span<const uint32_t> looked_up) {
+    return Counter(*s, given, looked_up).count(mode);
   };
 }
 

@@ -129,6 +129,7 @@ class EmulatorDevice final : public Device {
     workspace_.begin_step(reinterpret_cast<void*>(session_->workspace), manifest_.workspace_bytes);
     if (kernels_.rules) kernels_.rules->begin_step(*session_, *step_);
     ++steps_begun_;
+    runs_.clear();
     if (kernels_.counts) given_ = given_of(*step_);
   }
 
@@ -142,11 +143,17 @@ class EmulatorDevice final : public Device {
     const uint32_t step = steps_begun_ - 1, cells = session_->event_cells;
     const auto* bank =
         reinterpret_cast<const uint32_t*>(session_->counters) + (step_->serial + step) % 2 * cells;
-    const std::optional<WrongCount> wrong = find_wrong_count(expected, {bank, cells});
-    if (wrong)
-      wrong_count_ =
-          Error{fmt::format("emulator: error: step {} of the launch ended with {} in {}, expected {}", step,
-                            wrong->found, counter_name(wrong->counter), wrong->expected)};
+    if (const std::optional<WrongCount> wrong = find_wrong_count(expected, {bank, cells}))
+      return end_with(wrong->found, "in " + counter_name(wrong->counter), wrong->expected);
+    if (const std::optional<TaskRuns::Wrong> wrong = runs_.find_wrong(expected.tasks))
+      end_with(wrong->runs,
+               fmt::format("runs of task {}[{}]", manifest_.grids[wrong->grid].name, wrong->task),
+               wrong->expected);
+  }
+
+  void end_with(uint32_t found, const std::string& what, uint32_t expected) {
+    wrong_count_ = Error{fmt::format("emulator: error: step {} of the launch ended with {} {}, expected {}",
+                                     steps_begun_ - 1, found, what, expected)};
   }
 
   std::string counter_name(uint32_t counter) const {
@@ -179,6 +186,10 @@ class EmulatorDevice final : public Device {
       options.before_step = [this] { begin_step(); };
     }
     options.before_task = [this](uint32_t grid) { workspace_.begin_task(grid); };
+    if (kernels_.counts)
+      options.after_tasks = [this](uint32_t grid, uint32_t first, uint32_t count) {
+        runs_.add(grid, first, count);
+      };
     return options;
   }
 
@@ -262,6 +273,7 @@ class EmulatorDevice final : public Device {
   const MkStep* step_ = nullptr;    // of the launch
   uint32_t steps_begun_ = 0;        // of the launch
   std::optional<StepGiven> given_;  // of the step under way, where its counters are checked
+  TaskRuns runs_;                   // of the step under way
   uint32_t launches_ = 0;
   Status wrong_count_;                // of the launch's first step with one
   std::map<uint64_t, Block> blocks_;  // by address

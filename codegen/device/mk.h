@@ -114,7 +114,7 @@ bool mk_tracing() noexcept;
 u64 mk_stamp_time() noexcept;  // globaltimer; on the emulator the number of calls in the launch so far
 // What runs now, for faults found by the emulator; nothing on a GPU.
 void mk_task_begin(u32 grid, u32 task) noexcept;
-void mk_task_end(u32 grid, u32 task) noexcept;
+void mk_task_end(u32 grid, u32 first, u32 count) noexcept;  // of tasks that were run together
 // All consumer threads, between the waits and the work of tasks that a body takes together; nothing on a GPU.
 void mk_task_ready(u32 grid, u32 task, u32 tasks) noexcept;
 // All loader threads, around what they bring for tasks [first, first + tasks); nothing on a GPU.

@@ -220,7 +220,7 @@ define float @mk_f16_to_f32(i32 %bits) #0 {
 define void @mk_task_begin(i32 %grid, i32 %task) #0 {
   ret void
 }
-define void @mk_task_end(i32 %grid, i32 %task) #0 {
+define void @mk_task_end(i32 %grid, i32 %first, i32 %count) #0 {
   ret void
 }
 define void @mk_task_ready(i32 %grid, i32 %task, i32 %tasks) #0 {

@@ -119,7 +119,7 @@ MK_BODY void mkd_task_ready(Worker* w, u32 tasks) {
 }
 // After its work, or that of `tasks` from it on, and before they notify.
 MK_BODY void mkd_task_end(Worker* w, u32 tasks) {
-  mk_task_end(w->grid, w->task);
+  mk_task_end(w->grid, w->task, tasks);
   stamp(*w, kTaskEnded, w->grid, w->task + tasks);
 }
 

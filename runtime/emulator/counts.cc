@@ -24,4 +24,24 @@ std::optional<WrongCount> find_wrong_count(const StepCounts& expected, std::span
   return std::nullopt;
 }
 
+void TaskRuns::add(uint32_t grid, uint32_t first, uint32_t count) {
+  constexpr uint32_t kMostTasks = 1 << 22, kMostGrids = 1 << 16;  // beyond these numbers are wild
+  const std::lock_guard lock(mutex_);
+  if (grid >= kMostGrids || first >= kMostTasks || count >= kMostTasks) return;
+  if (grid >= runs_.size()) runs_.resize(grid + 1);
+  if (first + count > runs_[grid].size()) runs_[grid].resize(first + count);
+  for (uint32_t task = first; task < first + count; ++task) ++runs_[grid][task];
+}
+
+std::optional<TaskRuns::Wrong> TaskRuns::find_wrong(std::span<const uint32_t> tasks) const {
+  for (uint32_t grid = 0; grid < tasks.size(); ++grid) {
+    const std::vector<uint32_t> none, &runs = grid < runs_.size() ? runs_[grid] : none;
+    for (uint32_t task = 0; task < std::max<size_t>(tasks[grid], runs.size()); ++task) {
+      const uint32_t found = task < runs.size() ? runs[task] : 0, expected = task < tasks[grid] ? 1 : 0;
+      if (found != expected) return Wrong{grid, task, found, expected};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace mkrt

@@ -72,7 +72,9 @@ struct EmulatorOptions {
   std::function<void()> before_step{};
   std::function<void(uint32_t grid)> before_task{};
   AccessRules* rules = nullptr;  // in race mode: an access of a task that breaks them ends the launch
-  Disturbance disturbance{};     // with more than 1 OS thread: none, or one that drops something
+  // By one thread of each worker that has run tasks of a grid together.
+  std::function<void(uint32_t grid, uint32_t first, uint32_t count)> after_tasks{};
+  Disturbance disturbance{};  // with more than 1 OS thread: none, or one that drops something
 };
 
 struct EmulatorStats {

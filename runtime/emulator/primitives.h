@@ -67,7 +67,7 @@ uint32_t mk_unpack_e4m3(uint32_t codes) noexcept;
 bool mk_tracing() noexcept;  // of bodies compiled for the host: no. A kernel has its own
 uint64_t mk_stamp_time() noexcept;
 void mk_task_begin(uint32_t grid, uint32_t task) noexcept;
-void mk_task_end(uint32_t grid, uint32_t task) noexcept;
+void mk_task_end(uint32_t grid, uint32_t first, uint32_t count) noexcept;
 void mk_task_ready(uint32_t grid, uint32_t task, uint32_t tasks) noexcept;
 void mk_load_begin(uint32_t grid, uint32_t first, uint32_t tasks) noexcept;
 void mk_load_end() noexcept;

@@ -97,7 +97,7 @@ TEST_CASE("disturbances are of workers that there are, and all but losses need o
 }
 
 TEST_CASE("the first counter that is wrong is found, logs in any order") {
-  const mkrt::StepCounts expected{{3, 0, 2, 1, 4}, {{3, 2}}};
+  const mkrt::StepCounts expected{{3, 0, 2, 1, 4}, {{3, 2}}, {}};
   const auto wrong = [&](std::vector<uint32_t> bank) { return mkrt::find_wrong_count(expected, bank); };
   CHECK_FALSE(wrong({3, 0, 2, 4, 1}).has_value());
   const auto found = wrong({3, 1, 2, 1, 1});
@@ -106,4 +106,17 @@ TEST_CASE("the first counter that is wrong is found, logs in any order") {
   CHECK(found->found == 1);
   CHECK(found->expected == 0);
   CHECK(wrong({3, 0, 2, 1, 1})->counter == 4);
+}
+
+TEST_CASE("a task that was not run once is found, and one that there should not be") {
+  mkrt::TaskRuns runs;
+  runs.add(0, 0, 2);
+  runs.add(1, 0, 1);
+  const auto wrong = [&](std::vector<uint32_t> tasks) { return runs.find_wrong(tasks); };
+  CHECK_FALSE(wrong({2, 1}).has_value());
+  CHECK(wrong({3, 1})->task == 2);
+  CHECK(wrong({3, 1})->runs == 0);
+  CHECK(wrong({2, 0})->grid == 1);
+  runs.add(0, 1, 1);
+  CHECK(wrong({2, 1})->runs == 2);
 }

@@ -27,7 +27,7 @@ void two_tasks(const mkrt::MkSession* session, const mkrt::MkStep*) {
   if (me % 32 == 0) mk_task_begin(0, 0);
   mk_barrier(1, kThreads);
   words[me] = kWritten;
-  if (me % 32 == 0) mk_task_end(0, 0);
+  if (me % 32 == 0) mk_task_end(0, 0, 1);
   if (Barrier) mk_barrier(1, kThreads);
   if (Spoil) mk_spoil(mk_shared(), kThreads * 4);
   if (me % 32 == 0) mk_task_begin(0, 1);
