@@ -3,6 +3,7 @@
 
 #include "tests/softgpu/address.h"
 #include "tests/softgpu/forms.h"
+#include "tests/softgpu/mbarrier.h"
 #include "tests/softgpu/race.h"
 #include "tests/softgpu/views.h"
 
@@ -68,6 +69,7 @@ Flow fence(Warp& w, const Instruction& i, uint32_t lanes) {
 // What generic accesses wrote so far is seen by the async proxy.
 template <bool SharedMemory, bool GlobalMemory>
 Flow fence_proxy(Warp& w, const Instruction&, uint32_t lanes) {
+  if (SharedMemory) show_mbarriers(*w.cta);
   if (GlobalMemory) each_lane(lanes, [&](uint32_t l) { release_memory(w, l, Scope::kGpu); });
   if (Race* race = w.cta->grid->race.get()) race->fence_proxy(w, lanes, SharedMemory, GlobalMemory);
   return Flow::kNext;

@@ -25,7 +25,8 @@ void issue_bulk(Warp& w, const Instruction& i, uint32_t l, uint64_t to, uint64_t
                 uint64_t barrier) {
   Machine& m = w.machine();
   Cta& cta = *w.cta;
-  const uint32_t mbarrier = find_mbarrier(w, i, barrier).second;
+  const auto [b, mbarrier] = find_mbarrier(w, i, barrier);
+  if (!b->fenced) m.fault(&w, &i, "no fence.mbarrier_init behind the initialisation of its mbarrier");
   if ((to | from | bytes) % 16 != 0 || bytes == 0)
     m.fault(
         &w, &i,

@@ -86,7 +86,8 @@ struct Barrier {
 // PTX ISA, "mbarrier".
 struct MBarrier {
   uint32_t phase = 0, pending = 0, expected = 0;
-  int32_t bytes = 0;  // that copies have yet to bring
+  int32_t bytes = 0;    // that copies have yet to bring
+  bool fenced = false;  // copies see that it is initialised
   Seen gathered, done;
 };
 

@@ -92,6 +92,10 @@ std::pair<MBarrier*, uint32_t> find_mbarrier(const Warp& w, const Instruction& i
   w.machine().fault(&w, &i, "no mbarrier at shared address " + hex(address));
 }
 
+void show_mbarriers(Cta& cta) {
+  for (auto& [offset, b] : cta.mbarriers) b.fenced = true;
+}
+
 void change_mbarrier(Cta& cta, uint32_t offset, const Warp* w, const Instruction* i, int32_t bytes,
                      uint32_t arrivals) {
   Machine& m = *cta.grid->machine;
@@ -120,9 +124,8 @@ void add_mbarrier_forms(Forms& f) {
     f["mbarrier.test_wait.parity." + space + ".b64"] = {wait_parity<false>, "p=aw"};
     f["mbarrier.try_wait.parity." + space + ".b64"] = {wait_parity<true>, "p=aw"};
   }
-  // The initialisation is seen by the copy engine of this CTA's cluster.
-  const Execute fence_init = [](Warp& w, const Instruction&, uint32_t lanes) {
-    if (Race* race = w.cta->grid->race.get()) race->fence_proxy(w, lanes, true, false);
+  const Execute fence_init = [](Warp& w, const Instruction&, uint32_t) {
+    show_mbarriers(*w.cta);
     return Flow::kNext;
   };
   f["fence.mbarrier_init.release.cluster"] = {fence_init, "="};

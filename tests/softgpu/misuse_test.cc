@@ -82,6 +82,9 @@ TEST_CASE("Bulk copies: alignment, sizes, places, and time to complete") {
   CHECK(has(error_of(copy(64, 4080, 1024)), "illegal address"));
   CHECK(has(error_of(copy(64, 0, 4080)), "outside of shared memory"));
   CHECK(has(error_of(copy(64, 0, 0)), "the destination holds an mbarrier"));
+  std::string unseen = copy(64, 0, 1024);
+  unseen.erase(unseen.find("fence.mbarrier_init"), 36);
+  CHECK(has(error_of(unseen), "no fence.mbarrier_init"));
   const std::string whole = copy(4096 - 1024, 0, 1024);
   CHECK(has(error_of(whole.substr(0, whole.find("done:")) + "done:"), "under way at exit"));
 }
