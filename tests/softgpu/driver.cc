@@ -125,7 +125,12 @@ int Driver::put(Stream* stream, Work work) {
     if (s->blocking) finish(s);
   Stream now;
   now.works.push_back(std::move(work));
-  while (!now.works.empty()) ready(now) ? run(now) : run_one();
+  while (!now.works.empty()) {
+    if (ready(now))
+      run(now);
+    else if (!run_one())
+      return kNotReady;
+  }
   return result();
 }
 
@@ -134,12 +139,14 @@ bool Driver::ready(const Stream& s) const {
   return !w.waits_for || w.waits_for->done >= w.version;
 }
 
-// A stream whose work can go on, drawn.
-void Driver::run_one() {
+// A stream whose work can go on, drawn. False: there is none.
+bool Driver::run_one() {
   std::vector<Stream*> some;
   for (Stream* s : streams)
     if (!s->works.empty() && ready(*s)) some.push_back(s);
-  if (!some.empty()) run(*some[machine.draw(static_cast<uint32_t>(some.size()))]);
+  if (some.empty()) return false;
+  run(*some[machine.draw(static_cast<uint32_t>(some.size()))]);
+  return true;
 }
 
 void Driver::run(Stream& s) {
@@ -163,18 +170,21 @@ void Driver::run(Stream& s) {
 int Driver::finish(Stream* stream) {
   if (!stream) return finish_all();
   if (stream->capturing) return kCaptureUnsupported;
-  while (!stream->works.empty()) run_one();
+  while (!stream->works.empty())
+    if (!run_one()) return kNotReady;
   return result();
 }
 
 int Driver::finish_until(const Event& event) {
-  while (event.done < event.recorded) run_one();
+  while (event.done < event.recorded)
+    if (!run_one()) return kNotReady;  // it was recorded into a graph
   return result();
 }
 
 int Driver::finish_all() {
   for (Stream* s : streams)
-    while (!s->works.empty()) run_one();
+    while (!s->works.empty())
+      if (!run_one()) return kNotReady;
   return result();
 }
 

@@ -94,7 +94,7 @@ class Driver {
 
  private:
   bool ready(const Stream& s) const;
-  void run_one();
+  bool run_one();
   void run(Stream& s);
 
   std::vector<std::unique_ptr<LoadedModule>> modules_;

@@ -11,6 +11,7 @@ namespace softgpu {
 namespace {
 
 constexpr uint64_t kTurnNs = 20, kIdleNs = 1000;
+constexpr uint64_t kPatience = 500000;  // turns in which no instruction is executed
 
 }  // namespace
 
@@ -135,7 +136,7 @@ void Machine::report_deadlock() {
         if (w->live && who.size() < 400)
           who += "; CTA " + std::to_string(c->index) + " warp " + std::to_string(w->index) + " at line " +
                  std::to_string(g->kernel->code[w->splits[0].pc].line);
-  fault(nullptr, nullptr, "deadlock: every warp waits at a barrier" + who);
+  fault(nullptr, nullptr, "deadlock: nobody can go on" + who);
 }
 
 void Machine::finish_copies() {
@@ -158,6 +159,7 @@ bool Machine::step() {
     if (waits && copies_.empty()) report_deadlock();
     return true;
   }
+  if (turns_ - last_progress_ > kPatience && copies_.empty()) report_deadlock();
   const uint32_t n = draw(static_cast<uint32_t>(awake_.size()));
   Warp* w = awake_[n];
   if (w->asleep_until > turns_) {
@@ -186,6 +188,7 @@ std::string Machine::run(const std::vector<Launch>& launches) {
     g->before = grids_.empty() ? nullptr : grids_.back().get();
     grids_.push_back(std::move(g));
   }
+  last_progress_ = turns_;
   try {
     begin_grids();
     while (step()) {

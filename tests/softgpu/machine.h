@@ -199,6 +199,7 @@ class Machine {
 
   uint64_t random_;
   uint64_t turns_ = 0, clock_ns_ = 0, idle_ = 0;
+  uint64_t last_progress_ = 0;  // turn
   uint32_t next_cta_ = 0;
   std::vector<std::unique_ptr<Grid>> grids_;
   std::vector<Warp*> awake_;

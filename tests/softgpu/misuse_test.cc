@@ -96,6 +96,9 @@ TEST_CASE("setmaxnreg: counts, direction and the CTA's pool") {
       "setp.lt.u32 %p0, %t, 128; @%p0 bra more; setmaxnreg.dec.sync.aligned.u32 104; bra.uni end;"
       "more: setmaxnreg.inc.sync.aligned.u32 232; end:";
   CHECK(error_of(trade, 256, 168) == "");
+  const std::string greedy =
+      "setp.lt.u32 %p0, %t, 128; @!%p0 bra end; setmaxnreg.inc.sync.aligned.u32 232; end:";
+  CHECK(has(error_of(greedy, 256, 168), "deadlock"));
 }
 
 TEST_CASE("Division by zero is no number") {

@@ -158,6 +158,7 @@ void Machine::turn(Warp& w) {
         return;
       }
     }
+    last_progress_ = turns_;
     ++w.splits[w.now].pc;
     if (w.splits.size() > 1) merge(w);
     if (flow == Flow::kYield || w.at_barrier) return;
