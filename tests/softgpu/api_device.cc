@@ -1,0 +1,214 @@
+// CUDA Driver API: the device, its context, modules and memory.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/softgpu/api.h"
+
+using namespace softgpu;
+
+namespace {
+
+int the_context;  // what its handle points to
+
+using Lock = std::lock_guard<std::mutex>;
+
+void print_statistics() {
+  const Machine& m = driver().machine;
+  const Statistics& s = m.statistics;
+  const auto count = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+  std::fprintf(
+      stderr,
+      "softgpu: %llu launches, %llu warp instructions, %llu thread instructions in %.2f s: %.1f million a "
+      "second\n"
+      "softgpu: %llu barriers, %llu bulk copies, %llu cp.async, %llu mma, %llu wgmma, %llu loads of old "
+      "values, %zu findings\n",
+      count(s.launches), count(s.warp_instructions), count(s.lane_instructions), s.seconds,
+      s.seconds > 0 ? static_cast<double>(s.lane_instructions) / s.seconds / 1e6 : 0.0, count(s.barriers),
+      count(s.bulk_copies), count(s.async_copies), count(s.products), count(s.wgmma), count(s.stale_loads),
+      m.findings.size());
+}
+
+}  // namespace
+
+SOFTGPU_API cuInit(unsigned) {
+  static const bool once = driver().settings.statistics && std::atexit(print_statistics) == 0;
+  return (void)once, kSuccess;
+}
+SOFTGPU_API cuDriverGetVersion(int* version) {
+  return *version = 13000, kSuccess;
+}
+
+SOFTGPU_API cuGetErrorName(int code, const char** name) {
+  static const std::map<int, const char*> names{
+      {kSuccess, "CUDA_SUCCESS"},
+      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+      {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+      {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+      {kNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+      {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
+      {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+      {kNotReady, "CUDA_ERROR_NOT_READY"},
+      {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {kOutOfResources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+      {kMisalignedAddress, "CUDA_ERROR_MISALIGNED_ADDRESS"},
+      {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
+      {kTooManyBlocks, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE"},
+      {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
+  const auto at = names.find(code);
+  *name = at == names.end() ? nullptr : at->second;
+  return *name ? kSuccess : kInvalidValue;
+}
+
+SOFTGPU_API cuDeviceGetCount(int* count) {
+  return *count = 1, kSuccess;
+}
+SOFTGPU_API cuDeviceGet(int* device, int ordinal) {
+  if (ordinal != 0) return kInvalidDevice;
+  return *device = 0, kSuccess;
+}
+SOFTGPU_API cuDeviceGetName(char* name, int bytes, int) {
+  const Settings& s = driver().settings;
+  return std::snprintf(name, static_cast<size_t>(bytes), "software GPU sm_%u%u", s.major, s.minor), kSuccess;
+}
+SOFTGPU_API cuDeviceGetAttribute(int* value, int attribute, int) {
+  const Settings& s = driver().settings;
+  const std::map<int, uint32_t> values{
+      {1, 1024},      {10, 32},      {13, 1000000}, {16, s.sms}, {36, 1000000},
+      {38, 32 << 20}, {75, s.major}, {76, s.minor}, {95, 1},     {97, driver().most_shared()}};
+  const auto at = values.find(attribute);
+  *value = at == values.end() ? 0 : static_cast<int>(at->second);
+  return kSuccess;
+}
+SOFTGPU_API cuDeviceTotalMem_v2(size_t* bytes, int) {
+  return *bytes = size_t{4} << 30, kSuccess;
+}
+SOFTGPU_API cuDevicePrimaryCtxRetain(void** context, int) {
+  return *context = &the_context, kSuccess;
+}
+SOFTGPU_API cuDevicePrimaryCtxRelease_v2(int) {
+  return kSuccess;
+}
+SOFTGPU_API cuCtxSetCurrent(void* context) {
+  return context == &the_context ? kSuccess : kInvalidHandle;
+}
+SOFTGPU_API cuCtxSynchronize() {
+  Lock lock(driver().mutex);
+  return driver().finish_all();
+}
+
+SOFTGPU_API cuModuleLoadData(void** module, const void* image) {
+  Lock lock(driver().mutex);
+  return driver().load_module(image, reinterpret_cast<LoadedModule**>(module));
+}
+SOFTGPU_API cuModuleUnload(void*) {
+  return kSuccess;
+}
+SOFTGPU_API cuModuleGetFunction(void** function, void* module, const char* name) {
+  auto& functions = static_cast<LoadedModule*>(module)->functions;
+  const auto at = functions.find(name);
+  if (at == functions.end()) return kNotFound;
+  return *function = &at->second, kSuccess;
+}
+SOFTGPU_API cuFuncGetAttribute(int* value, int attribute, void* function) {
+  const auto* f = static_cast<Function*>(function);
+  *value = attribute == 4   ? static_cast<int>(f->kernel->registers_per_thread)
+           : attribute == 8 ? static_cast<int>(f->dynamic_shared)
+                            : 0;
+  return kSuccess;
+}
+SOFTGPU_API cuFuncSetAttribute(void* function, int attribute, int value) {
+  if (attribute != 8 || value < 0 || static_cast<uint32_t>(value) > driver().most_shared())
+    return kInvalidValue;
+  static_cast<Function*>(function)->dynamic_shared = static_cast<uint32_t>(value);
+  return kSuccess;
+}
+SOFTGPU_API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int threads,
+                                                        size_t shared) {
+  const auto* f = static_cast<Function*>(function);
+  if (threads <= 0 || shared > f->dynamic_shared) return kInvalidValue;
+  *blocks = static_cast<int>(
+      driver().blocks_per_sm(*f, static_cast<uint32_t>(threads), static_cast<uint32_t>(shared)));
+  return kSuccess;
+}
+
+SOFTGPU_API cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
+  Lock lock(driver().mutex);
+  if (bytes == 0) return kInvalidValue;
+  if (driver().capturing()) return kCaptureUnsupported;
+  *address = driver().machine.memory.allocate(bytes);
+  return *address ? kSuccess : kOutOfMemory;
+}
+SOFTGPU_API cuMemFree_v2(unsigned long long address) {
+  Lock lock(driver().mutex);
+  if (driver().capturing()) return kCaptureUnsupported;
+  driver().finish_all();
+  return driver().machine.memory.release(address) ? kSuccess : kInvalidValue;
+}
+SOFTGPU_API cuMemAllocHost_v2(void** memory, size_t bytes) {
+  Lock lock(driver().mutex);
+  *memory = std::malloc(bytes ? bytes : 1);
+  if (!*memory) return kOutOfMemory;
+  std::memset(*memory, 0xff, bytes);
+  driver().pinned_memory[*memory] = bytes;
+  return kSuccess;
+}
+SOFTGPU_API cuMemFreeHost(void* memory) {
+  Lock lock(driver().mutex);
+  driver().finish_all();
+  if (driver().pinned_memory.erase(memory) == 0) return kInvalidValue;
+  return std::free(memory), kSuccess;
+}
+
+namespace {
+
+// Copies and fills without a stream are those of the default stream.
+int do_now(unsigned long long address, size_t bytes, std::function<void()> act) {
+  Lock lock(driver().mutex);
+  if (!driver().on_device(address, bytes)) return kInvalidValue;
+  Work work;
+  work.act = std::move(act);
+  return driver().put(nullptr, std::move(work));
+}
+
+// A copy reads or writes page-locked memory when its turn comes, other memory before the call returns.
+int do_in_stream(void* stream, unsigned long long address, size_t bytes, std::function<void()> act) {
+  Lock lock(driver().mutex);
+  if (!driver().on_device(address, bytes)) return kInvalidValue;
+  Work work;
+  work.act = std::move(act);
+  return driver().put(static_cast<Stream*>(stream), std::move(work));
+}
+
+}  // namespace
+
+SOFTGPU_API cuMemcpyHtoD_v2(unsigned long long to, const void* from, size_t bytes) {
+  return do_now(to, bytes, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+}
+SOFTGPU_API cuMemcpyDtoH_v2(void* to, unsigned long long from, size_t bytes) {
+  return do_now(from, bytes, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+}
+SOFTGPU_API cuMemsetD8_v2(unsigned long long at, unsigned char value, size_t bytes) {
+  return do_now(at, bytes, [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); });
+}
+SOFTGPU_API cuMemsetD32_v2(unsigned long long at, unsigned value, size_t words) {
+  return do_now(at, 4 * words, [=] { std::fill_n(reinterpret_cast<unsigned*>(at), words, value); });
+}
+SOFTGPU_API cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t bytes, void* stream) {
+  if (stream && !driver().pinned(from)) {
+    const auto* begin = static_cast<const char*>(from);
+    const std::vector<char> copy(begin, begin + bytes);
+    return do_in_stream(stream, to, bytes,
+                        [=] { std::memcpy(reinterpret_cast<void*>(to), copy.data(), copy.size()); });
+  }
+  return do_in_stream(stream, to, bytes, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+}
+SOFTGPU_API cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t bytes, void* stream) {
+  const int put =
+      do_in_stream(stream, from, bytes, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  if (put != kSuccess || !stream || driver().pinned(to) || static_cast<Stream*>(stream)->capturing)
+    return put;
+  Lock lock(driver().mutex);
+  return driver().finish(static_cast<Stream*>(stream));
+}

@@ -1,0 +1,106 @@
+// The state behind the driver interface: one device with one context, its modules and its streams.
+//
+// Work that is put into a stream waits there until somebody has to have it done; which stream goes first then
+// is drawn.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "tests/softgpu/machine.h"
+
+namespace softgpu {
+
+// CUresult
+enum : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kInvalidDevice = 101,
+  kInvalidImage = 200,
+  kNoBinaryForGpu = 209,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kOutOfResources = 701,
+  kMisalignedAddress = 716,
+  kLaunchFailed = 719,
+  kTooManyBlocks = 720,
+  kCaptureUnsupported = 900,
+};
+
+struct Function {
+  const Kernel* kernel = nullptr;
+  uint32_t dynamic_shared = 48 << 10;
+};
+
+struct LoadedModule {
+  Module module;
+  std::map<std::string, Function> functions;
+};
+
+struct Event {
+  uint64_t recorded = 0, done = 0;
+  uint64_t time_ns = 0;
+};
+
+// One thing in a stream or a graph: a launch, or what `act` does, once `waits_for` is done.
+struct Work {
+  Launch launch;  // without a kernel: there is none
+  std::function<void()> act;
+  Event* waits_for = nullptr;
+  uint64_t version = 0;
+};
+
+struct Graph {
+  std::vector<Work> works;
+};
+
+struct Stream {
+  bool blocking = true;
+  bool capturing = false;
+  std::unique_ptr<Graph> graph;
+  std::deque<Work> works;
+};
+
+class Driver {
+ public:
+  Driver();
+
+  int load_module(const void* image, LoadedModule** module);
+  // What the device can hold.
+  uint32_t most_shared() const;  // bytes of a CTA
+  uint32_t blocks_per_sm(const Function& f, uint32_t threads, uint32_t shared_bytes) const;
+
+  // Puts work into a stream, or into the graph that it captures. Work of the default stream is done at once.
+  int put(Stream* stream, Work work);
+  int finish(Stream* stream);
+  int finish_all();
+  int finish_until(const Event& event);
+  bool capturing() const;
+  bool on_device(uint64_t address, uint64_t bytes);
+  bool pinned(const void* memory) const;
+  int result() const;
+
+  Settings settings;
+  Machine machine;
+  std::mutex mutex;
+  std::set<Stream*> streams;
+  std::map<const void*, size_t> pinned_memory;
+
+ private:
+  bool ready(const Stream& s) const;
+  bool run_one();
+  void run(Stream& s);
+
+  std::vector<std::unique_ptr<LoadedModule>> modules_;
+  bool reported_ = false;
+};
+
+Driver& driver();
+
+}  // namespace softgpu

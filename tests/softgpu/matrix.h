@@ -1,0 +1,46 @@
+// Fragments that matrix instructions share (PTX ISA, "Matrix Fragments for mma.m16n8k16").
+#pragma once
+
+#include "tests/softgpu/machine.h"
+#include "tests/softgpu/number.h"
+
+namespace softgpu {
+
+template <bool Bf16>
+float half_value(uint32_t bits) {
+  if constexpr (Bf16) return of_bf16(bits & 0xffff);
+  static const std::vector<float> values = [] {
+    std::vector<float> all(1 << 16);
+    for (uint32_t h = 0; h < all.size(); ++h) all[h] = of_f16(h);
+    return all;
+  }();
+  return values[bits & 0xffff];
+}
+
+// A, 16 rows of 16, from four registers of each lane: lane 4 * g + t holds rows g and g + 8, columns 2 * t, 2
+// * t + 1 and 8 further on.
+template <bool Bf16>
+void take_a(const uint32_t* const* words, float (*a)[16]) {
+  for (uint32_t l = 0; l < 32; ++l)
+    for (uint32_t n = 0; n < 4; ++n) {
+      float* at = &a[l / 4 + 8 * (n % 2)][l % 4 * 2 + 8 * (n / 2)];
+      at[0] = half_value<Bf16>(words[n][l]);
+      at[1] = half_value<Bf16>(words[n][l] >> 16);
+    }
+}
+
+// c + a · b over 16 elements. PTX leaves the order open: all exactly and rounded once, or one by one in f32.
+inline float sum_up(bool exactly, float c, const float* a, const float* b) {
+  if (exactly) {
+    double even = 0, odd = 0;
+    for (uint32_t k = 0; k < 16; k += 2) {
+      even += static_cast<double>(a[k]) * static_cast<double>(b[k]);
+      odd += static_cast<double>(a[k + 1]) * static_cast<double>(b[k + 1]);
+    }
+    return static_cast<float>(static_cast<double>(c) + (even + odd));
+  }
+  for (uint32_t k = 0; k < 16; ++k) c += a[k] * b[k];
+  return c;
+}
+
+}  // namespace softgpu

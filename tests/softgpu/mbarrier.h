@@ -1,0 +1,19 @@
+// Arrivals and bytes at an mbarrier (PTX ISA, "Parallel Synchronization and Communication Instructions:
+// mbarrier").
+#pragma once
+
+#include "tests/softgpu/machine.h"
+
+namespace softgpu {
+
+// The mbarrier at `address` and its offset. Faults where there is none.
+std::pair<MBarrier*, uint32_t> find_mbarrier(const Warp& w, const Instruction& i, uint64_t address);
+
+// Copies see the mbarriers that are initialised: fence.mbarrier_init, or a proxy fence.
+void show_mbarriers(Cta& cta);
+
+// Bytes to come and pending arrivals change, in this order; the phase ends when both are none.
+void change_mbarrier(Cta& cta, uint32_t offset, const Warp* w, const Instruction* i, int32_t bytes,
+                     uint32_t arrivals);
+
+}  // namespace softgpu

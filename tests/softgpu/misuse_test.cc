@@ -1,0 +1,109 @@
+// What a GPU refuses, or leaves undefined, ends the run with the line and the reason.
+#include <doctest/doctest.h>
+
+#include "tests/softgpu/run_ptx.h"
+
+namespace softgpu {
+namespace {
+
+std::string error_of(const std::string& body, uint32_t threads = 32, uint32_t registers = 0) {
+  Run run;
+  run.body = body;
+  run.threads = threads;
+  run.registers_per_thread = registers;
+  return run_ptx(run).error;
+}
+
+const char* const kBarrier =
+    "mov.b64 %d9, smem; setp.ne.b32 %p9, %t, 0; @%p9 bra made; mbarrier.init.shared.b64 [%d9], 1;"
+    "fence.mbarrier_init.release.cluster; made: bar.warp.sync -1;\n";
+
+TEST_CASE("Addresses: alignment and bounds of every space") {
+  CHECK(has(error_of("ld.global.b32 %r0, [%out+2];"), "misaligned address"));
+  CHECK(has(error_of("ld.global.v4.b32 {%r0,%r1,%r2,%r3}, [%out+8];"), "misaligned address"));
+  CHECK(has(error_of("ld.global.b32 %r0, [%out+4096];"), "illegal address"));
+  CHECK(has(error_of("ld.shared.b32 %r0, [smem+4096];"), "outside of shared memory"));
+  CHECK(has(error_of("mov.b32 %r0, 1; st.shared.b64 [smem+4], %d0;"), "nobody wrote"));
+  CHECK(has(error_of("mov.b64 %d0, 1; st.shared.b64 [smem+4], %d0;"), "misaligned shared address"));
+}
+
+TEST_CASE("Registers: what nobody wrote may be moved, not used") {
+  CHECK(has(error_of("add.s32 %r0, %r1, 1;"), "nobody wrote"));
+  CHECK(error_of("mov.b32 %r0, %r1;") == "");
+  CHECK(has(error_of("mov.b32 %r0, %r1; add.s32 %r2, %r0, 1;"), "nobody wrote"));
+  CHECK(has(error_of("setp.lt.u32 %p0, %t, 16; @%p0 mov.b32 %r0, 1; add.s32 %r2, %r0, 1;"),
+            "lanes 0xffff0000"));
+}
+
+TEST_CASE("Lanes: instructions for the whole warp need all of it") {
+  CHECK(has(error_of("setp.lt.u32 %p0, %t, 16; @%p0 bra other; bar.sync 0, 32; bra.uni end;"
+                     "other: bar.sync 1, 32; end:"),
+            "lanes are apart"));
+  CHECK(has(error_of("shfl.sync.bfly.b32 %r0, %t, 1, 31, 0xffff;"), "member mask"));
+}
+
+TEST_CASE("Barriers: numbers and counts") {
+  CHECK(has(error_of("bar.sync 16, 32;"), "barrier 16 of 16"));
+  CHECK(has(error_of("bar.sync 0, 48;"), "a barrier of 48 threads"));
+  CHECK(has(
+      error_of(
+          "setp.lt.u32 %p0, %t, 32; @%p0 bra other; bar.sync 1, 96; bra.uni end; other: bar.sync 1, 64; end:",
+          96),
+      "expects"));
+  CHECK(has(error_of("setp.lt.u32 %p0, %t, 32; @%p0 bra end; bar.sync 1, 64; end:", 64), "deadlock"));
+}
+
+TEST_CASE("mbarriers: initialisation, counts and plain accesses") {
+  CHECK(has(error_of("mov.b64 %d0, smem; mbarrier.arrive.shared.b64 %d1, [%d0];"), "no mbarrier"));
+  CHECK(has(error_of(std::string(kBarrier) + "mbarrier.init.shared.b64 [%d9], 1;"),
+            "plain access to an mbarrier"));
+  CHECK(has(error_of(std::string(kBarrier) + "ld.shared.b32 %r0, [%d9];"), "plain access to an mbarrier"));
+  CHECK(has(error_of(std::string(kBarrier) + "mov.b32 %r1, 5; mbarrier.arrive.shared.b64 %d1, [%d9], %r1;"),
+            "5 arrivals at an mbarrier that expects 1"));
+  CHECK(has(error_of(std::string(kBarrier) +
+                     "mov.b32 %r1, 2; mbarrier.try_wait.parity.shared.b64 %p0, [%d9], %r1;"),
+            "a parity of 2"));
+}
+
+// One lane copies `bytes` from %out + `from` to shared memory + `to`, and waits.
+std::string copy(uint32_t bytes, uint32_t from, uint32_t to) {
+  return std::string(kBarrier) + "@%p9 bra done; mov.b32 %r1, " + std::to_string(bytes) +
+         "; mbarrier.arrive.expect_tx.shared.b64 %d1, [%d9], %r1;"
+         "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%d9+" +
+         std::to_string(to) + "], [%out+" + std::to_string(from) +
+         "], %r1, [%d9];"
+         "done: mbarrier.try_wait.parity.shared.b64 %p0, [%d9], 0; @!%p0 bra done;\n";
+}
+
+TEST_CASE("Bulk copies: alignment, sizes, places, and time to complete") {
+  CHECK(error_of(copy(64, 0, 1024)) == "");
+  CHECK(has(error_of(copy(24, 0, 1024)), "expected multiples of 16"));
+  CHECK(has(error_of(copy(64, 8, 1024)), "expected multiples of 16"));
+  CHECK(has(error_of(copy(64, 4080, 1024)), "illegal address"));
+  CHECK(has(error_of(copy(64, 0, 4080)), "outside of shared memory"));
+  CHECK(has(error_of(copy(64, 0, 0)), "the destination holds an mbarrier"));
+  std::string unseen = copy(64, 0, 1024);
+  unseen.erase(unseen.find("fence.mbarrier_init"), 36);
+  CHECK(has(error_of(unseen), "no fence.mbarrier_init"));
+  const std::string whole = copy(4096 - 1024, 0, 1024);
+  CHECK(has(error_of(whole.substr(0, whole.find("done:")) + "done:"), "under way at exit"));
+}
+
+TEST_CASE("setmaxnreg: counts, direction and the CTA's pool") {
+  CHECK(has(error_of("setmaxnreg.dec.sync.aligned.u32 100;", 128, 168), "expected a multiple of 8"));
+  CHECK(has(error_of("setmaxnreg.dec.sync.aligned.u32 200;", 128, 168), "from 168 to 200"));
+  const std::string trade =
+      "setp.lt.u32 %p0, %t, 128; @%p0 bra more; setmaxnreg.dec.sync.aligned.u32 104; bra.uni end;"
+      "more: setmaxnreg.inc.sync.aligned.u32 232; end:";
+  CHECK(error_of(trade, 256, 168) == "");
+  const std::string greedy =
+      "setp.lt.u32 %p0, %t, 128; @!%p0 bra end; setmaxnreg.inc.sync.aligned.u32 232; end:";
+  CHECK(has(error_of(greedy, 256, 168), "deadlock"));
+}
+
+TEST_CASE("Division by zero is no number") {
+  CHECK(has(error_of("mov.b32 %r1, 0; div.u32 %r0, %t, %r1;"), "division by zero"));
+}
+
+}  // namespace
+}  // namespace softgpu

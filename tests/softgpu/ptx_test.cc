@@ -1,0 +1,97 @@
+// Instructions and divergence: what a few lines of PTX compute.
+#include <doctest/doctest.h>
+
+#include "tests/softgpu/run_ptx.h"
+
+namespace softgpu {
+namespace {
+
+// `body` leaves each lane's result in %r0.
+std::vector<uint32_t> results(const std::string& body, Settings settings = {}) {
+  Run run;
+  run.settings = settings;
+  run.body = body + "mul.wide.u32 %d0, %t, 4; add.s64 %d1, %out, %d0; st.global.b32 [%d1], %r0;";
+  const Outcome outcome = run_ptx(run);
+  CHECK(outcome.error == "");
+  return outcome.out;
+}
+
+TEST_CASE("Integers: fields, permutations, shifts and high halves are those of the PTX ISA") {
+  CHECK(results("mov.b32 %r1, 0x89abcdef; bfe.u32 %r0, %r1, 8, 12;")[0] == 0xbcd);
+  CHECK(results("mov.b32 %r1, 0x89abcdef; bfe.s32 %r0, %r1, 28, 8;")[0] == 0xfffffff8);
+  CHECK(results("mov.b32 %r1, 0x33221100; mov.b32 %r2, 0x77665544; prmt.b32 %r0, %r1, %r2, 0x7250;")[0] ==
+        0x77225500);
+  CHECK(results("mov.b32 %r1, 1; shl.b32 %r0, %r1, 32;")[0] == 0);
+  CHECK(results("mov.b32 %r1, -8; shr.s32 %r0, %r1, 40;")[0] == 0xffffffff);
+  CHECK(results("mov.b64 %d2, 0xffffffffffffffff; mul.hi.u64 %d3, %d2, %d2; cvt.u32.u64 %r0, %d3;")[0] ==
+        0xfffffffe);
+}
+
+TEST_CASE("Floats: conversions round to even, saturate and order their halves") {
+  CHECK(results("mov.b32 %r1, 0f3F808000; mov.b32 %r2, 0f3F818000; cvt.rn.bf16x2.f32 %r0, %r1, %r2;")[0] ==
+        0x3f803f82);
+  CHECK(results("mov.b32 %r1, 0f477FF000; cvt.rn.f16.f32 %h0, %r1; cvt.u32.u16 %r0, %h0;")[0] == 0x7c00);
+  CHECK(results("mov.b32 %r1, 0f33000000; cvt.rn.f16.f32 %h0, %r1; cvt.u32.u16 %r0, %h0;")[0] == 0);
+  CHECK(results("mov.b32 %r1, 0f33000001; cvt.rn.f16.f32 %h0, %r1; cvt.u32.u16 %r0, %h0;")[0] == 1);
+  CHECK(results("mov.b32 %r1, 0f461C4000; mov.b32 %r2, 0fC0000000; cvt.rn.satfinite.e4m3x2.f32 %h0, %r1, %r2;"
+                "cvt.u32.u16 %r0, %h0;")[0] == 0x7ec0);
+  CHECK(results("mov.b32 %r1, 0fFFC00000; mov.b32 %r2, 0f40000000; max.f32 %r0, %r1, %r2;")[0] == 0x40000000);
+  CHECK(results("mov.b32 %r1, 0f7FC00000; cvt.rzi.u32.f32 %r0, %r1;")[0] == 0);
+}
+
+TEST_CASE("Diverged lanes go their own ways, in any order, and meet again at a .sync") {
+  const std::string body =
+      "mov.b32 %r0, 0; mov.b32 %r1, 0; and.b32 %r2, %t, 3;\n"
+      "again: add.s32 %r0, %r0, 10; add.s32 %r1, %r1, 1; setp.le.u32 %p0, %r1, %r2; @%p0 bra again;\n"
+      "shfl.sync.bfly.b32 %r0, %r0, 1, 31, -1;\n";
+  for (const uint64_t seed : {1, 2, 3}) {
+    Settings settings;
+    settings.seed = seed, settings.any_split = 1;
+    const std::vector<uint32_t> out = results(body, settings);
+    for (uint32_t l = 0; l < 32; ++l) CHECK(out[l] == 10 * (((l ^ 1) & 3) + 1));
+  }
+}
+
+TEST_CASE("A table of branches sends each lane to its label") {
+  const std::vector<uint32_t> out = results(
+      "and.b32 %r1, %t, 1; mov.b32 %r0, 7;\n"
+      "targets: .branchtargets first, second;\n"
+      "brx.idx %r1, targets;\n"
+      "first: mov.b32 %r0, 1; bra.uni end;\n"
+      "second: mov.b32 %r0, 2;\n"
+      "end:\n");
+  CHECK(out[4] == 1);
+  CHECK(out[5] == 2);
+}
+
+TEST_CASE("mma multiplies fragments as the PTX ISA lays them out") {
+  // A and B are all ones in bf16, so each sum is 16 more than C.
+  const std::vector<uint32_t> out = results(
+      "mov.b32 %r1, 0x3f803f80; mov.b32 %r2, 0f3F800000;\n"
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%r3,%r4,%r5,%r0}, {%r1,%r1,%r1,%r1}, {%r1,%r1}, "
+      "{%r2,%r2,%r2,%r2};\n");
+  CHECK(out[0] == 0x41880000);  // 17
+}
+
+TEST_CASE("One seed gives one run") {
+  Run run;
+  run.blocks = 4, run.threads = 128;
+  run.body =
+      "atom.relaxed.gpu.global.add.u32 %r1, [%out], 1; mul.wide.u32 %d0, %r1, 4; add.s64 %d1, %out, %d0;"
+      "shl.b32 %r2, %c, 8; add.s32 %r2, %r2, %t; st.global.b32 [%d1+16], %r2;";
+  const std::vector<uint32_t> once = run_ptx(run).out;
+  CHECK(once == run_ptx(run).out);
+  run.settings.seed = 2;
+  CHECK(once != run_ptx(run).out);
+}
+
+TEST_CASE("What is unknown is an error with its line") {
+  Run run;
+  run.body = "mov.b32 %r0, 1;\nfrobnicate.b32 %r0, %r1;";
+  CHECK(run_ptx(run).error == "line 13: frobnicate.b32 %r0, %r1: unknown instruction frobnicate.b32");
+  run.body = "add.s32 %r0, %d0, 1;";
+  CHECK(has(run_ptx(run).error, "a register of another size: %d0"));
+}
+
+}  // namespace
+}  // namespace softgpu

@@ -1,0 +1,110 @@
+// Accesses that nothing orders are found, whatever order the run had; those that something orders are not.
+#include <doctest/doctest.h>
+
+#include "tests/softgpu/run_ptx.h"
+
+namespace softgpu {
+namespace {
+
+std::string races_of(const std::string& body, uint32_t blocks, uint32_t threads) {
+  Run run;
+  run.body = body;
+  run.blocks = blocks, run.threads = threads;
+  run.settings.races = true;
+  return run_ptx(run).error;
+}
+
+// Warp 0 writes a word of shared memory, warp 1 reads it behind `between`, which both execute.
+std::string within_cta(const std::string& between) {
+  return "setp.ge.u32 %p0, %t, 32; @%p0 bra sync; mul.wide.u32 %d0, %t, 4; mov.b64 %d1, smem; add.s64 %d1, "
+         "%d1, %d0;"
+         "st.shared.b32 [%d1+64], %t;\n"
+         "sync: " +
+         between + "setp.lt.u32 %p1, %t, 32; @%p1 bra end; ld.shared.b32 %r0, [smem+64]; end:";
+}
+
+TEST_CASE("Warps of a CTA are ordered by a barrier of both") {
+  CHECK(races_of(within_cta("bar.sync 0, 64;"), 1, 64) == "");
+  CHECK(has(races_of(within_cta(""), 1, 64), "race: "));
+  CHECK(has(races_of(within_cta("bar.warp.sync -1;"), 1, 64), "race: "));
+}
+
+TEST_CASE("Lanes of a warp are ordered by bar.warp.sync") {
+  const auto body = [](const std::string& between) {
+    return "mul.wide.u32 %d0, %t, 4; mov.b64 %d1, smem; add.s64 %d1, %d1, %d0; st.shared.b32 [%d1], %t;" +
+           between + "ld.shared.b32 %r0, [smem+4];";
+  };
+  CHECK(races_of(body("bar.warp.sync -1;"), 1, 32) == "");
+  CHECK(has(races_of(body(""), 1, 32), "race: reads behind a write"));
+}
+
+// CTA 0 writes a word and announces it by `tell`; CTA 1 waits by `hear`, which leaves the flag in %r1, then
+// reads the word.
+std::string between_ctas(const std::string& tell, const std::string& hear, const std::string& then = "") {
+  return "setp.ne.b32 %p0, %t, 0; @%p0 bra end; setp.ne.b32 %p1, %c, 0; @%p1 bra reader;"
+         "mov.b32 %r0, 1; st.global.b32 [%out+256], %r0;\n" +
+         tell + "bra.uni end;\nreader: " + hear + "setp.eq.b32 %p2, %r1, 0; @%p2 bra reader;" + then +
+         "ld.global.b32 %r2, [%out+256]; end:";
+}
+
+TEST_CASE("CTAs are ordered by a release and an acquire of one word") {
+  const std::string acquire = "ld.acquire.gpu.global.b32 %r1, [%out];";
+  const std::string relaxed = "ld.relaxed.gpu.global.b32 %r1, [%out];";
+  const std::string add = "red.relaxed.gpu.global.add.u32 [%out], 1;";
+  CHECK(races_of(between_ctas("st.release.gpu.global.b32 [%out], 1;", acquire), 2, 32) == "");
+  CHECK(races_of(between_ctas("fence.release.gpu; " + add, acquire), 2, 32) == "");
+  CHECK(races_of(between_ctas("fence.release.gpu; " + add, relaxed, "fence.acq_rel.gpu;"), 2, 32) == "");
+  CHECK(races_of(between_ctas("atom.acq_rel.gpu.global.add.u32 %r3, [%out], 1;", acquire), 2, 32) == "");
+  CHECK(has(races_of(between_ctas(add, acquire), 2, 32), "race: "));
+  CHECK(has(races_of(between_ctas("fence.release.gpu; " + add, relaxed), 2, 32), "race: "));
+  CHECK(has(races_of(between_ctas("st.relaxed.gpu.global.b32 [%out], 1;", acquire), 2, 32), "race: "));
+}
+
+TEST_CASE("What follows a release is not ordered by it") {
+  const std::string late = "st.release.gpu.global.b32 [%out], 1; st.global.b32 [%out+256], %r0;";
+  CHECK(has(races_of(between_ctas(late, "ld.acquire.gpu.global.b32 %r1, [%out];"), 2, 32), "race: "));
+}
+
+TEST_CASE("Scopes: .cta orders nothing between CTAs") {
+  const std::string acquire = "ld.acquire.gpu.global.b32 %r1, [%out];";
+  CHECK(has(races_of(between_ctas("st.release.cta.global.b32 [%out], 1;", acquire), 2, 32), "race: "));
+  CHECK(has(
+      races_of(between_ctas("fence.release.cta; red.relaxed.gpu.global.add.u32 [%out], 1;", acquire), 2, 32),
+      "race: "));
+  CHECK(has(
+      races_of(between_ctas("st.release.gpu.global.b32 [%out], 1;", "ld.acquire.cta.global.b32 %r1, [%out];"),
+               2, 32),
+      "race: "));
+  CHECK(races_of(between_ctas("st.release.sys.global.b32 [%out], 1;", acquire), 2, 32) == "");
+  CHECK(has(races_of("red.relaxed.cta.global.add.u32 [%out], 1;", 2, 32), "race: "));
+  CHECK(races_of("red.relaxed.gpu.global.add.u32 [%out], 1;", 2, 32) == "");
+}
+
+// Lane 0 writes what a bulk copy then brings over, or reads; `fence` comes between.
+std::string over_written(const std::string& fence) {
+  return "setp.ne.b32 %p0, %t, 0; @%p0 bra end; mov.b64 %d9, smem; mbarrier.init.shared.b64 [%d9], 1;"
+         "fence.mbarrier_init.release.cluster; st.shared.b32 [smem+1024], %t;" +
+         fence +
+         "mov.b32 %r1, 64; mbarrier.arrive.expect_tx.shared.b64 %d1, [%d9], %r1;"
+         "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%d9+1024], [%out], %r1, [%d9];"
+         "wait: mbarrier.try_wait.parity.shared.b64 %p1, [%d9], 0; @!%p1 bra wait; ld.shared.b32 %r2, "
+         "[smem+1024]; end:";
+}
+
+TEST_CASE("Proxies: a copy over generic writes needs a proxy fence") {
+  CHECK(races_of(over_written("fence.proxy.async.shared::cta;"), 1, 32) == "");
+  CHECK(races_of(over_written("fence.proxy.async;"), 1, 32) == "");
+  CHECK(has(races_of(over_written(""), 1, 32), "no proxy fence"));
+  CHECK(has(races_of(over_written("fence.proxy.async.global;"), 1, 32), "no proxy fence"));
+}
+
+TEST_CASE("What a copy brings is ordered by the wait for its bytes alone") {
+  std::string body = over_written("fence.proxy.async;");
+  const size_t wait = body.find("wait:"), end = body.find("ld.shared");
+  body = body.substr(0, wait) + body.substr(end, body.find("end:") - end) + body.substr(wait, end - wait) +
+         "end:";
+  CHECK(has(races_of(body, 1, 32), "race: reads behind a write of CTA 0 a bulk copy"));
+}
+
+}  // namespace
+}  // namespace softgpu

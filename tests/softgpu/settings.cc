@@ -1,0 +1,35 @@
+#include "tests/softgpu/settings.h"
+
+#include <cstdlib>
+
+namespace softgpu {
+namespace {
+
+uint64_t number(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text && *text ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+}  // namespace
+
+Settings settings_of_environment() {
+  Settings s;
+  const auto word = [](const char* name, uint32_t otherwise) {
+    return static_cast<uint32_t>(number(name, otherwise));
+  };
+  const uint32_t capability = word("SOFTGPU_CC", 0);
+  if (capability) s.major = capability / 10, s.minor = capability % 10;
+  s.sms = word("SOFTGPU_SMS", s.sms);
+  s.seed = number("SOFTGPU_SEED", s.seed);
+  s.quantum = word("SOFTGPU_QUANTUM", s.quantum);
+  s.any_split = word("SOFTGPU_SPLITS", s.any_split);
+  s.copy_turns = word("SOFTGPU_COPIES", s.copy_turns);
+  s.weak = word("SOFTGPU_WEAK", s.weak);
+  s.races = word("SOFTGPU_RACES", s.races);
+  s.keep_going = word("SOFTGPU_KEEP_GOING", s.keep_going);
+  s.statistics = word("SOFTGPU_STATS", s.statistics);
+  s.exact_sums = word("SOFTGPU_EXACT_SUMS", s.exact_sums);
+  return s;
+}
+
+}  // namespace softgpu

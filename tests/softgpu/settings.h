@@ -1,0 +1,25 @@
+// What a run of the software GPU is asked for; docs/softgpu.md has the environment variables.
+#pragma once
+
+#include <cstdint>
+
+namespace softgpu {
+
+struct Settings {
+  uint32_t major = 9, minor = 0;  // compute capability
+  uint32_t sms = 132;
+  uint64_t seed = 1;
+  uint32_t quantum = 200;     // instructions of a warp's turn at most
+  uint32_t any_split = 16;    // one pick in so many takes any diverged lanes, not those furthest behind
+  uint32_t copy_turns = 400;  // turns of warps that an asynchronous copy takes at most
+  bool weak = true;           // stores are seen late by other CTAs, and loads may see old values
+  bool races = false;         // accesses that happens-before does not order are found
+  bool keep_going = false;    // a race does not end the launch
+  bool statistics = false;
+  bool exact_sums = true;  // matrix products are summed exactly and rounded once; else in f32, in order
+};
+
+// From SOFTGPU_* variables.
+Settings settings_of_environment();
+
+}  // namespace softgpu

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Fixtures by their PTX on the software GPU: tokens of transformers and of the emulator, logits of the emulator.
+
+A case is MODEL:TARGET[:OPTION,...]; options are those of mkc run. Skipped (77) where there is no assembler for PTX.
+"""
+import argparse
+import array
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIP = 77
+
+
+def rows_of_npy(path):
+    raw = Path(path).read_bytes()
+    (header,) = struct.unpack_from("<H", raw, 8)
+    return array.array("f", raw[10 + header :])
+
+
+class Case:
+    def __init__(self, text, build, folder):
+        self.name = text
+        model, target, *options = text.split(":")
+        self.target, self.build, self.folder = target, build, folder
+        self.model = ROOT / "tests/fixtures/models" / model
+        self.options = [o for part in options for o in part.split(",")]
+        self.expected = json.loads((self.model / "expected.json").read_text())
+
+    def run(self, device, new_tokens, environment):
+        """What mkc run prints as JSON, and its logits."""
+        logits = self.folder / f"{device}.npy"
+        ids = ",".join(map(str, self.expected["prompt_ids"]))
+        command = [self.build / "mkc", "run", self.model, "--device", device, "--workers", "4", "--json"]
+        command += ["--prompt-ids", ids, "--max-new-tokens", str(new_tokens), "--logits-out", logits, *self.options]
+        if device == "cuda":
+            command += ["--target", self.target]
+        done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240)
+        if done.returncode != 0:
+            raise AssertionError(f"{self.name}: {done.stdout}{done.stderr}")
+        return json.loads(done.stdout.splitlines()[-1]), rows_of_npy(logits), done.stderr
+
+    def check(self, settings, new_tokens, tolerance):
+        since = time.monotonic()
+        capability = self.target.removeprefix("sm_").removesuffix("a")
+        library = self.build / "tests/softgpu/lib"
+        environment = {
+            "LD_LIBRARY_PATH": f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+            "MKC_ASSEMBLER": str(ROOT / "tests/softgpu/ptxas"),
+            "SOFTGPU_CC": capability,
+            "SOFTGPU_STATS": "1",
+            **settings,
+        }
+        found, logits, said = self.run("cuda", new_tokens, environment)
+        wanted, reference, _ = self.run("emulator", new_tokens, {})
+        worst = max(abs(a - b) for a, b in zip(logits, reference))
+        speed = next((line for line in said.splitlines() if "million" in line), "")
+        print(f"{self.name} {settings}: logits within {worst:.3g}, {time.monotonic() - since:.1f} s; {speed}", flush=True)
+        if "software GPU" not in found["device"]:
+            raise AssertionError(f"{self.name} ran on {found['device']}")
+        if found["new_ids"] != wanted["new_ids"] or len(logits) != len(reference):
+            raise AssertionError(f"{self.name}: tokens {found['new_ids']}, the emulator's are {wanted['new_ids']}")
+        if found["new_ids"] != self.expected["new_ids"][:new_tokens]:
+            raise AssertionError(f"{self.name}: tokens {found['new_ids']}, expected {self.expected['new_ids']}")
+        if not worst <= tolerance:
+            raise AssertionError(f"{self.name}: logits differ from the emulator's by {worst}, at most {tolerance}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--new-tokens", type=int, default=4)
+    parser.add_argument("--tolerance", type=float, default=0.05, help="of a logit; sums are in another order")
+    parser.add_argument("--races", action="store_true", help="look for races, too")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("cases", nargs="+")
+    given = parser.parse_args()
+    finder = subprocess.run([ROOT / "tests/softgpu/ptxas", "--version"], capture_output=True, timeout=60)
+    if finder.returncode != 0:
+        print("SKIP: no assembler for PTX")
+        return SKIP
+    settings = {"SOFTGPU_SEED": given.seed, "SOFTGPU_RACES": "1" if given.races else "0"}
+    with tempfile.TemporaryDirectory() as folder:
+        for text in given.cases:
+            Case(text, given.build, Path(folder)).check(settings, given.new_tokens, given.tolerance)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
