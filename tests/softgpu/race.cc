@@ -35,7 +35,7 @@ Race::Race(Grid& grid) : grid_(grid) {
   warps_ = warps_per_cta_ * grid.launch.blocks;
   agents_ = 2 * warps_ + kBulkAgents * grid.launch.blocks;
   states_.resize(warps_);
-  for (State& s : states_) s.common = {Clock(agents_), Clock(warps_), Clock(warps_)};
+  for (State& s : states_) s.common = {Clock(agents_), Clock(2 * warps_), Clock(2 * warps_)};
   bulk_agents_.resize(grid.launch.blocks);
   shared_.resize(grid.launch.blocks);
   for (std::vector<Cell>& cells : shared_) cells.resize(grid.launch.shared_bytes / kCell + 1);
@@ -225,7 +225,7 @@ void Race::fence(Warp& w, uint32_t lanes, Order order, Scope scope) {
 void Race::fence_proxy(Warp& w, uint32_t lanes, bool shared, bool global) {
   each_lane(lanes, [&](uint32_t l) {
     History h = known(w, l);
-    h.all.resize(warps_);
+    h.all.resize(2 * warps_);  // generic: warps, and their cp.async
     if (shared) join(h.shared, h.all);
     if (global) join(h.global, h.all);
     h.all.clear();
@@ -241,7 +241,7 @@ void Race::join_warp(Warp& w, uint32_t) {
 }
 
 void Race::join_barrier(const std::vector<Warp*>& warps) {
-  History all{Clock(agents_), Clock(warps_), Clock(warps_)};
+  History all{Clock(agents_), Clock(2 * warps_), Clock(2 * warps_)};
   for (Warp* w : warps) {
     join_warp(*w, w->live);
     State& s = state(*w);

@@ -98,6 +98,19 @@ TEST_CASE("Proxies: a copy over generic writes needs a proxy fence") {
   CHECK(has(races_of(over_written("fence.proxy.async.global;"), 1, 32), "no proxy fence"));
 }
 
+TEST_CASE("Proxies: cp.async is generic, so a bulk copy over it needs a proxy fence behind its completion") {
+  const auto body = [](const std::string& fence) {
+    std::string all = over_written(fence);
+    all.replace(all.find("st.shared.b32 [smem+1024], %t;"), 30,
+                "mbarrier.init.shared.b64 [%d9+8], 1; cp.async.cg.shared.global [%d9+1024], [%out], 16;"
+                "cp.async.mbarrier.arrive.shared.b64 [%d9+8]; mbarrier.arrive.shared.b64 %d2, [%d9+8];"
+                "first: mbarrier.try_wait.parity.shared.b64 %p2, [%d9+8], 0; @!%p2 bra first;");
+    return all;
+  };
+  CHECK(races_of(body("fence.proxy.async.shared::cta;"), 1, 32) == "");
+  CHECK(has(races_of(body(""), 1, 32), "no proxy fence"));
+}
+
 TEST_CASE("What a copy brings is ordered by the wait for its bytes alone") {
   std::string body = over_written("fence.proxy.async;");
   const size_t wait = body.find("wait:"), end = body.find("ld.shared");
