@@ -1,0 +1,57 @@
+// Small models to be disturbed: each with a placement of its own, and a few launches that it is fed.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/attack/models_feed.h"
+
+namespace mkc::attack {
+
+// One launch: rows of some sequences, in this order.
+struct Feed {
+  struct Part {
+    uint32_t sequence = 0, rows = 1;
+  };
+  std::vector<Part> parts;
+  uint32_t draws = 1;  // of each sequence; with more than one no logits are read
+};
+
+struct FaultModel {
+  std::string name;
+  ModelCase model;  // its shape and type of cache
+  Setting setting;
+  uint32_t first_position = 0;  // of all sequences, over a cache of zeros
+  std::vector<Feed> feeds;
+};
+std::vector<FaultModel> fault_models();
+
+// What the launches gave, or the first error and the launch that had it.
+struct Outcome {
+  std::string error;
+  size_t launches = 0;
+  std::vector<float> logits;
+  std::vector<int32_t> next;
+  bool same_bits(const Outcome& other) const;
+};
+
+// A model compiled once, what it gives undisturbed, and what its launches count then.
+struct Fixture {
+  FaultModel of;
+  Compiled compiled;
+  Outcome clean;
+  std::vector<mkrt::Disturbed> counts;  // by launch of the device
+  uint32_t counters = 0;                // of a bank
+  std::vector<uint32_t> cells, others;  // counters of events; of tickets and logs
+};
+Result<Fixture> make_fixture(const FaultModel& model, const std::string& directory);
+
+std::unique_ptr<mkrt::Device> open_device(const Fixture& fixture, const mkrt::EmulatorDeviceOptions& options);
+mkrt::Result<mkrt::Session> open_session(const Fixture& fixture, mkrt::Device& device);
+// Feeds a new session all launches, or up to the first error.
+Outcome feed_all(const Fixture& fixture, mkrt::Session& session);
+// One token of the first sequence, as after the last launch.
+mkrt::Status feed_one(mkrt::Session& session);
+
+}  // namespace mkc::attack

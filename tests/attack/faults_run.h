@@ -1,0 +1,34 @@
+// Runs one disturbed session in a process of its own, and judges it.
+#pragma once
+
+#include "tests/attack/faults_case.h"
+
+namespace mkc::attack {
+
+enum class FaultVerdict : uint8_t {
+  kSame,      // no error, and the bits of the undisturbed run
+  kReported,  // by an error that names what waits or what was found; and the next session is right
+  kMissed,    // the disturbance did not happen: the run had fewer such places
+  // Findings.
+  kWrong,       // other bits, and no error
+  kUnseen,      // the same bits and no error, where the disturbance must be seen
+  kRefused,     // an error, where the disturbance is harmless
+  kVague,       // an error that names nothing
+  kGoesOn,      // after the error the session takes another step
+  kSpoiltNext,  // after the error another session has an error or other bits
+  kCrashed,
+  kTimedOut,
+};
+const char* verdict_name(FaultVerdict verdict);
+bool is_finding(FaultVerdict verdict);
+
+struct FaultResult {
+  FaultVerdict verdict = FaultVerdict::kSame;
+  std::string how;     // of kReported: what saw it
+  std::string detail;  // the error
+};
+
+// `seconds`: of the processor, that the process may take.
+FaultResult run_fault(const Fixture& fixture, const FaultCase& c, uint32_t seconds);
+
+}  // namespace mkc::attack
