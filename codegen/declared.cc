@@ -8,6 +8,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "codegen/given_values.h"
 #include "codegen/tensor_addresses.h"
 #include "ir/values.h"
 #include "runtime/abi.h"
@@ -46,13 +47,15 @@ class DeclaredRegions final : public mkrt::AccessRules {
   void begin_step(const mkrt::MkSession& session, const mkrt::MkStep& step) override {
     boxes_.clear();
     grids_.clear();
-    read_step(step);
-    if (!step_requests_.empty()) addresses_.begin_step(session, step, values_with({}));
+    given_ = mkrt::given_of(step);
+    const std::vector<int64_t> values = given_values(program().symbols, given_);
+    has_requests_ = requests_.valid() && values[requests_.index] > 0;
+    if (has_requests_) addresses_.begin_step(session, step, values);
   }
 
   std::string check(uint32_t grid, uint32_t task, uint32_t count, uint64_t address, uint32_t bytes,
                     bool write) override {
-    if (step_requests_.empty() || grid >= program().grids.size()) return {};
+    if (!has_requests_ || grid >= program().grids.size()) return {};
     for (uint32_t done = 0; done < bytes;) {
       const Touched at = touched(grid, task, count, address + done, write);
       if (!at.error.empty()) return at.error;
@@ -74,37 +77,14 @@ class DeclaredRegions final : public mkrt::AccessRules {
 
   const TaskProgram& program() const { return schedule_.program; }
 
-  void read_step(const mkrt::MkStep& step) {
-    const Symbols& symbols = program().symbols;
-    step_requests_.clear();
-    given_.assign(symbols.size(), 0);
-    uint32_t place = 0;
-    for (SymbolId id : symbols.ids())
-      if (!symbols[id].routed && !symbols[id].cut) given_[id.index] = step.symbol[place++];
-    if (!requests_.valid()) return;
-    const auto* lists = reinterpret_cast<const int32_t*>(step.lists);
-    for (int64_t b = 0; b < given_[requests_.index]; ++b)
-      step_requests_.push_back({lists[mkrt::kRowsList * mkrt::kMaxRequests + b],
-                                lists[mkrt::kLengthsList * mkrt::kMaxRequests + b]});
-  }
-
-  std::vector<int64_t> values_with(std::span<const int64_t> slot_rows) const {
-    const Symbols& symbols = program().symbols;
-    std::vector<int64_t> values = step_values(symbols, step_requests_, slot_rows);
-    for (SymbolId id : symbols.ids())
-      if (const Symbol& s = symbols[id]; !s.routed && !s.cut && !s.is_list())
-        values[id.index] = given_[id.index];
-    return values;
-  }
-
   // What routing said, read from the tables that the grid looks up.
   std::optional<std::vector<int64_t>> slot_rows_of(const TaskGrid& grid) const {
     std::vector<int64_t> rows;
     const auto word = [&](const Access& access, int64_t i) {
       return reinterpret_cast<const int32_t*>(addresses_.begin_of(access.tensor))[i];
     };
-    const Access* slots = find_access(grid.reads, "slots");
-    const Access* slot_rows = find_access(grid.reads, "slot_rows");
+    const Access* slots = find_operand(grid, "slots");
+    const Access* slot_rows = find_operand(grid, "slot_rows");
     if (slots == nullptr || slot_rows == nullptr) return rows;
     const Bounds bounds = program().symbols[find_symbol(program().symbols, "slots")].bounds;
     const int64_t count = word(*slots, 0);
@@ -113,19 +93,13 @@ class DeclaredRegions final : public mkrt::AccessRules {
     return rows;
   }
 
-  static const Access* find_access(const std::vector<Access>& accesses, std::string_view role) {
-    const auto found = std::find_if(accesses.begin(), accesses.end(),
-                                    [&](const Access& access) { return access.role == role; });
-    return found == accesses.end() ? nullptr : &*found;
-  }
-
   const GridValues* grid_values(uint32_t grid) {
     const auto [found, added] = grids_.try_emplace(grid);
     if (!added) return found->second ? &*found->second : nullptr;
     const TaskGrid& g = program().grids[GridId{grid}];
     const std::optional<std::vector<int64_t>> rows = slot_rows_of(g);
     if (!rows) return nullptr;
-    std::vector<int64_t> values = values_with(*rows);
+    std::vector<int64_t> values = given_values(program().symbols, given_, *rows);
     const TaskSpace space(g, values);
     found->second.emplace(std::move(values), space);
     return &*found->second;
@@ -201,8 +175,8 @@ class DeclaredRegions final : public mkrt::AccessRules {
   const Schedule schedule_;
   const SymbolId requests_;
   TensorAddresses addresses_;
-  std::vector<int64_t> given_;              // by SymbolId: what the step's record says
-  std::vector<StepRequest> step_requests_;  // empty: nothing is known of the step
+  mkrt::StepGiven given_;
+  bool has_requests_ = false;  // else nothing is checked in the step
   std::map<uint32_t, std::optional<GridValues>> grids_;
   std::unordered_map<uint64_t, std::vector<Box>> boxes_;  // by grid and task
   Elements at_;                                           // of the address in hand

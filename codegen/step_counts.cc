@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "codegen/given_values.h"
 #include "ir/values.h"
 #include "runtime/emulator/emulator.h"
 
@@ -40,28 +41,9 @@ std::vector<GridId> routed_grids(const TaskProgram& program) {
 class Values {
  public:
   Values(const Schedule& schedule, const mkrt::StepGiven& given)
-      : symbols_(schedule.program.symbols), slots_(find_symbol(symbols_, kSlots)) {
-    uint32_t place = 0;
-    int64_t requests = 1, tokens = 1;
-    std::vector<std::pair<SymbolId, int64_t>> plain;
-    for (SymbolId id : symbols_.ids()) {
-      const Symbol& s = symbols_[id];
-      if (s.routed || s.cut) continue;
-      const int64_t value = given.symbol[place++];
-      if (s.is_list()) continue;
-      plain.emplace_back(id, value);
-      if (s.name == "B") requests = value;
-      if (s.name == "T") tokens = value;
-    }
-    if (!find_symbol(symbols_, "B").valid()) {
-      requests_ = {{tokens, given.lengths[0]}};
-    } else {
-      for (int64_t b = 0; b < requests; ++b)
-        requests_.push_back({given.rows[static_cast<size_t>(b)], given.lengths[static_cast<size_t>(b)]});
-    }
-    values_ = step_values(symbols_, requests_);
-    for (const auto& [id, value] : plain) values_[id.index] = value;
-  }
+      : symbols_(schedule.program.symbols),
+        slots_(find_symbol(symbols_, kSlots)),
+        values_(given_values(symbols_, given)) {}
 
   // With so many experts that have tokens; their rows do not matter to events.
   const std::vector<int64_t>& with_slots(uint32_t slots) {
@@ -72,7 +54,6 @@ class Values {
  private:
   const Symbols& symbols_;
   SymbolId slots_;
-  std::vector<StepRequest> requests_;
   std::vector<int64_t> values_;
 };
 

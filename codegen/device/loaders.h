@@ -7,9 +7,6 @@ namespace mk {
 
 // One value for all lanes, which go through the loader's code together: what they read may be in the making
 // after a fault.
-MK_INLINE bool any_lane(bool v) {
-  return mk_warp_any(v);
-}
 MK_INLINE u32 same_in_lanes(u32 v) {
   return (u32)mk_warp_max((f32)v);
 }
@@ -55,7 +52,7 @@ MK_INLINE bool wait_free(const Worker& w, AS3 u64* bar, u32 parity) {
   do free = try_phase(bar, parity);
   while (!free && !over(w));
   ring_wait_end(w, since);
-  if (!any_lane(!free || *w.gave_up() != 0)) return true;
+  if (!mk_warp_any(!free || *w.gave_up() != 0)) return true;
   *w.gave_up() = 1;
   return false;
 }

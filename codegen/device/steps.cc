@@ -78,7 +78,7 @@ MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
   if (w.known == w.step) return true;
   if (w.lane() == 0) poll(w, w.begun(), kStepCell, w.step, 0);
   mk_warp_sync();
-  if (any_lane(over(w))) {
+  if (mk_warp_any(over(w))) {
     *w.gave_up() = 1;  // what it leaves out would be missing between the stages of other grids
     return false;
   }

@@ -106,16 +106,14 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips,
   const u32 end = strips.first + strips.count;
   for (bool goes_on = true; goes_on && strips.first < end; strips.first += strips.count) {
     strips.count = least(end - strips.first, most);
-    if (is_many(tokens, elem_bytes, expert ? kExpert : strips.count)) {
-      const bool wide = is_wide(tokens, wide_from);
-      strips.passes = passes_of(tokens, wide ? kWideTokens : kManyTokens);
-      strips.policy = Loader::policy(strips.passes == 1);
-      goes_on = stream_chains<Loader>(w, weights, strips, wide);
-    } else {
-      strips.passes = elem_bytes == 4 ? passes_of(tokens, kGroupTokens) : 1;
-      strips.policy = Loader::policy(strips.passes == 1);
-      goes_on = stream_tiles<Loader>(w, weights, strips);
-    }
+    const bool many = is_many(tokens, elem_bytes, expert ? kExpert : strips.count);
+    const bool wide = many && is_wide(tokens, wide_from);
+    strips.passes = many              ? passes_of(tokens, wide ? kWideTokens : kManyTokens)
+                    : elem_bytes == 4 ? passes_of(tokens, kGroupTokens)
+                                      : 1;
+    strips.policy = Loader::policy(strips.passes == 1);
+    goes_on =
+        many ? stream_chains<Loader>(w, weights, strips, wide) : stream_tiles<Loader>(w, weights, strips);
   }
 }
 
@@ -141,7 +139,7 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const ProductArgs& p = a.product;
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
-  for (u32 task = first; task < first + count && !any_lane(*w.gave_up() != 0); ++task) {
+  for (u32 task = first; task < first + count && !mk_warp_any(*w.gave_up() != 0); ++task) {
     const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]), strip = task / slots * a.strips;
     const u32 strips = least(a.strips, p.strips - strip);
     stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes, {strip, strips, p.tiles, tail_bytes},

@@ -110,6 +110,18 @@ MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
 // some polls, in which a notification would go unseen.
 constexpr u32 kPollsAtOnce = 8;
 
+// Whether a wait that began at `since` (0: now) is given up: beyond its deadline, which is then a fault, or
+// after another one. The worker has then given up. `cell`, `seen`, `expected`: of a fault here.
+MK_INLINE bool gives_up(const Worker& w, u64& since, u64 timeout_ns, u32 cell, u32 seen, u32 expected) {
+  const u64 now = mk_time_ns();
+  if (since == 0) since = now;
+  const bool late = timeout_ns != 0 && now - since > timeout_ns;
+  if (!late && !faulted(w)) return false;
+  if (late) record_fault(w, cell, seen, expected);
+  *w.gave_up() = 1;
+  return true;
+}
+
 // Waits until the counter has what is expected; after a fault it falls through, and the worker has given up.
 // `cell`: its name in faults.
 MK_INLINE void poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
@@ -121,14 +133,7 @@ MK_INLINE void poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expec
       seen = mk_load_acquire(counter);
       if (seen >= expected) return;
     }
-    const u64 now = mk_time_ns();
-    if (since == 0) since = now;
-    const bool late = timeout_ns != 0 && now - since > timeout_ns;
-    if (late || faulted(w)) {
-      if (late) record_fault(w, cell, seen, expected);
-      *w.gave_up() = 1;
-      return;
-    }
+    if (gives_up(w, since, timeout_ns, cell, seen, expected)) return;
     mk_pause(counter, expected);
   }
 }
@@ -149,15 +154,8 @@ MK_INLINE bool try_phase(AS3 u64* bar, u32 parity) {
 // and `seen`: of a fault here.
 MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity, u32 cell, u32 seen) {
   u64 since = 0;
-  while (!try_phase(bar, parity)) {
-    const u64 now = mk_time_ns();
-    if (since == 0) since = now;
-    const bool late = w.timeout_ns() != 0 && now - since > w.timeout_ns();
-    if (!late && !faulted(w)) continue;
-    if (late) record_fault(w, cell, seen, 0);
-    *w.gave_up() = 1;
-    return;
-  }
+  while (!try_phase(bar, parity))
+    if (gives_up(w, since, w.timeout_ns(), cell, seen, 0)) return;
 }
 
 // Of a traced kernel: whether this thread stamps for its role, and where.

@@ -75,7 +75,7 @@ void mk_task_end(uint32_t grid, uint32_t first, uint32_t count) noexcept {
   Fiber& fiber = self();
   const mkrt::EmulatorOptions& options = fiber.worker->launch.options;
   if (fiber.thread == 0 && options.after_tasks) options.after_tasks(grid, first, count);
-  fiber.worker->warps[fiber.thread / kLanes].in_task = false;
+  if (fiber.thread % kLanes == 0) fiber.worker->warps[fiber.thread / kLanes].in_task = false;
   fiber.works_for.count = 0;
 }
 

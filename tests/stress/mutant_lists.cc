@@ -273,7 +273,7 @@ std::vector<Mutant> fault_mutants() {
        {kNotAwaited},
        true,
        late},
-      {"no deadline", {{"poll", "mk_time_ns", 0, drop}}, {kDeadlock}, false, dropped},
+      {"no deadline", {{"gives_up", "mk_time_ns", 0, drop}}, {kDeadlock}, false, dropped},
   };
 }
 
