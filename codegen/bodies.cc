@@ -60,7 +60,7 @@ void cache_arguments(Fields& f, size_t offset) {
   const Bases& bases = f.call.bases;
   for (auto [role, data, scale] : {std::tuple{"k_cache", offsetof(C, k), offsetof(C, k_scale)},
                                    {"v_cache", offsetof(C, v), offsetof(C, v_scale)}}) {
-    llvm::Value* record = in_arena(e, f.call, bases.caches, role, true);
+    llvm::Value* record = e.at(bases.caches, operand_word(e, f.call, role, true), sizeof(mkrt::MkCache));
     f.set(offset + data, e.load_ptr(record, offsetof(mkrt::MkCache, base)));
     f.set(offset + scale, e.load_ptr(record, offsetof(mkrt::MkCache, scales)));
   }

@@ -6,19 +6,15 @@
 #include "codegen/operands.h"
 
 namespace mkc {
-namespace {
 
-// Of an operand, what the record says.
-llvm::Value* operand_entry(Emitter& e, const BodyCall& call, std::string_view role, bool written) {
+llvm::Value* operand_word(Emitter& e, const BodyCall& call, std::string_view role, bool written) {
   const BodyKind body = call.schedule.program.grids[call.grid].body;
-  return e.load64(call.record, offsetof(mkrt::MkGrid, operand) + 8 * operand_place(body, role, written));
+  return e.load32(call.record, offsetof(mkrt::MkGrid, operand) + 4 * operand_place(body, role, written));
 }
-
-}  // namespace
 
 llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, std::string_view role,
                       bool written) {
-  return e.ir.CreateInBoundsGEP(e.ir.getInt8Ty(), base, operand_entry(e, call, role, written));
+  return e.at(base, operand_word(e, call, role, written), mkrt::kOperandUnit);
 }
 
 const Tensor& Fields::tensor(std::string_view role, bool written) const {
@@ -42,10 +38,10 @@ void Fields::set_operand(size_t offset, std::string_view role, bool written) {
 
 void Fields::set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written) {
   if (!multiplies_in_blocks(grid())) return set_operand(offset, role, written);
-  llvm::Value* place = operand_entry(e, call, role, written);
-  set(offset, e.ir.CreateSelect(e.ir.CreateICmpEQ(place, e.ir.getInt64(mkrt::kNoOperand)),
+  llvm::Value* place = operand_word(e, call, role, written);
+  set(offset, e.ir.CreateSelect(e.ir.CreateICmpEQ(place, e.constant(mkrt::kNoOperand)),
                                 llvm::ConstantPointerNull::get(e.global_ptr),
-                                e.ir.CreateGEP(e.ir.getInt8Ty(), arena, place)));
+                                e.at(arena, place, mkrt::kOperandUnit)));
 }
 
 void Fields::set_list(size_t offset, std::string_view name) {

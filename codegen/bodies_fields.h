@@ -7,7 +7,9 @@
 
 namespace mkc {
 
-// Where an operand lies in its arena, or a cache among the session's MkCache.
+// Of an operand, what the record says.
+llvm::Value* operand_word(Emitter& e, const BodyCall& call, std::string_view role, bool written);
+// Where an operand lies in its arena.
 llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, std::string_view role,
                       bool written);
 

@@ -9,6 +9,8 @@
 
 namespace mkc {
 
+static_assert(kMostRing == mk::kMaxStages);
+
 LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const Engines& engines,
                        LaunchValues& launch)
     : e_(e), s_(schedule), lists_(lists), engines_(engines), launch_(launch) {
@@ -21,15 +23,15 @@ void LaunchCode::load(llvm::Value* session, llvm::Value* step) {
   launch_.worker = e_.local(sizeof(mk::Worker));
   e_.call("mkd_begin", {launch_.worker, session, step, e_.constant(s_.ring.stages)});
   launch_.bases = {nullptr, nullptr, nullptr, session, step};
-  launch_.grids = e_.load_ptr(session, offsetof(mkrt::MkSession, grids));
+  launch_.arenas = e_.call("mkd_arenas", e_.shared_ptr, {launch_.worker});
   launch_.worker_index = e_.call("mk_worker", e_.ir.getInt32Ty(), {});
 }
 
 void LaunchCode::load_values() {
   Bases& bases = launch_.bases;
-  bases.weights = e_.load_ptr(bases.session, offsetof(mkrt::MkSession, weights));
-  bases.workspace = e_.load_ptr(bases.session, offsetof(mkrt::MkSession, workspace));
-  bases.caches = e_.load_ptr(bases.session, offsetof(mkrt::MkSession, caches));
+  bases.weights = e_.load_ptr(launch_.arenas, offsetof(mk::Arenas, weights));
+  bases.workspace = e_.load_ptr(launch_.arenas, offsetof(mk::Arenas, workspace));
+  bases.caches = e_.load_ptr(launch_.arenas, offsetof(mk::Arenas, caches));
   e_.symbols.clear();
   uint32_t given = 0;  // in the manifest
   for (const Symbol& s : s_.program.symbols) {
@@ -61,7 +63,6 @@ void LaunchCode::split(const std::function<void()>& consume, const std::function
       std::any_of(ids.begin(), ids.end(), [&](GridId id) { return wide_from(s_, id, engines_) != 0; });
   e_.ir.SetInsertPoint(consumers);
   if (wide) e_.call("mk_take_registers", {});
-  launch_.symbols = e_.at(launch_.bases.step, offsetof(mkrt::MkStep, symbol));
   consume();
   e_.ir.CreateBr(done);
   e_.ir.SetInsertPoint(others);
@@ -78,25 +79,27 @@ void LaunchCode::split(const std::function<void()>& consume, const std::function
 }
 
 void LaunchCode::by_role(const std::function<void()>& consume, const std::function<void()>& load) {
+  launch_.symbols = e_.at(launch_.bases.step, offsetof(mkrt::MkStep, symbol));
   split(
       [&] {
         make_lists();
         consume();
       },
-      [&] {
-        launch_.symbols = e_.at(launch_.bases.step, offsetof(mkrt::MkStep, symbol));
-        load();
-      });
+      load);
 }
 
-void LaunchCode::each_step_by_role(const std::function<void()>& consume, const std::function<void()>& load) {
+void LaunchCode::each_step_by_role(const std::function<void(const Body& steps)>& around, const Body& consume,
+                                   const Body& load) {
   const Bases& bases = launch_.bases;
   split(
       [&] {
-        each_step("mkd_next_step", next_step(), [&] {
-          e_.call("mkd_step_begin", {launch_.worker, bases.session, bases.step});
-          make_lists();
-          consume();
+        launch_.symbols = e_.at(launch_.arenas, offsetof(mk::Arenas, symbol));
+        around([&] {
+          each_step("mkd_next_step", next_step(), [&] {
+            e_.call("mkd_step_begin", {launch_.worker, bases.session, bases.step});
+            make_lists();
+            consume();
+          });
         });
       },
       [&] {
@@ -104,8 +107,10 @@ void LaunchCode::each_step_by_role(const std::function<void()>& consume, const s
         for (uint32_t i = 0; i < mkrt::kMaxSymbols; ++i)  // an undefined value would keep its register
           e_.ir.CreateStore(e_.constant(0), e_.at(launch_.symbols, 4 * i));
         in_step([] {});
-        each_step("mkd_loader_next_step",
-                  {launch_.worker, bases.session, bases.step, launch_.symbols, place_of("T")}, load);
+        around([&] {
+          each_step("mkd_loader_next_step",
+                    {launch_.worker, bases.session, bases.step, launch_.symbols, place_of("T")}, load);
+        });
       });
 }
 

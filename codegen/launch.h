@@ -16,7 +16,7 @@ struct LaunchValues {
   Bases bases{};
   llvm::Value* worker = nullptr;        // mk::Worker of this thread
   llvm::Value* worker_index = nullptr;  // of all workers
-  llvm::Value* grids = nullptr;         // MkGrid[]
+  llvm::Value* arenas = nullptr;        // mk::Arenas of the worker
   llvm::Value* symbols = nullptr;       // int32[]: of the step that this thread's role is at
 };
 
@@ -29,15 +29,17 @@ class LaunchCode {
   // All threads: makes the worker and loads what is fixed for the launch.
   void load(llvm::Value* session, llvm::Value* step);
 
-  // Reads symbols and the arenas' addresses anew: they, and what is computed from them, then live in
-  // registers up to the next call only.
+  // Reads symbols and the arenas' addresses anew, from shared memory: they, and what is computed from them,
+  // then live in registers up to the next call only.
   void load_values();
 
   // Sends consumer threads through one, with the step's lists made, the loader warp through the other;
   // both end in the kernel's return.
   void by_role(const std::function<void()>& consume, const std::function<void()>& load);
-  // The same, for each step of the launch.
-  void each_step_by_role(const std::function<void()>& consume, const std::function<void()>& load);
+  // The same, for each step of the launch. `around(steps)` emits what each role does before and behind them.
+  using Body = std::function<void()>;
+  void each_step_by_role(const std::function<void(const Body& steps)>& around, const Body& consume,
+                         const Body& load);
 
   // Arguments of what goes from one step to the next.
   std::vector<llvm::Value*> next_step();

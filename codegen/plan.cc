@@ -12,9 +12,12 @@ namespace mkc {
 namespace {
 
 // A cache has an entry among the session's caches.
-uint64_t operand_offset(const Schedule& s, TensorId tensor) {
-  if (s.program.tensors[tensor].kind != TensorKind::kCache) return s.slots[tensor.index].offset;
-  return sizeof(mkrt::MkCache) * number_in_kind(s.program.tensors, tensor);
+uint32_t operand_word(const Schedule& s, TensorId tensor) {
+  if (s.program.tensors[tensor].kind == TensorKind::kCache)
+    return static_cast<uint32_t>(number_in_kind(s.program.tensors, tensor));
+  const uint64_t offset = s.slots[tensor.index].offset, unit = offset / mkrt::kOperandUnit;
+  MKC_ASSERT(offset % mkrt::kOperandUnit == 0 && unit < mkrt::kNoOperand, "a slot that no record can name");
+  return static_cast<uint32_t>(unit);
 }
 
 mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
@@ -34,19 +37,19 @@ mkrt::MkGrid grid_record(const Schedule& s, const Kinds& kinds, GridId id) {
   for (const auto* accesses : {&grid.reads, &grid.writes})
     for (const Access& access : *accesses)
       record.operand[operand_place(grid.body, access.role, accesses == &grid.writes)] =
-          operand_offset(s, access.tensor);
+          operand_word(s, access.tensor);
   if (multiplies(grid)) record.product = product_record(s, grid);
   return record;
 }
 
-mkrt::MkSegment segment_record(const Schedule& s, uint32_t worker, const Segment& segment) {
+mkrt::MkSegment segment_record(const Schedule& s, uint32_t worker, const Segment& segment, uint32_t inlined) {
   switch (s.placements[segment.grid.index].kind) {
     case PlacementKind::kTable:
-      return {segment.grid.index, segment.first, segment.count, 0};
+      return {segment.grid.index, segment.first, segment.count, inlined};
     case PlacementKind::kRange:
-      return {segment.grid.index, range_share(s, segment.grid, worker), mkrt::kRangeCount, 0};
+      return {segment.grid.index, range_share(s, segment.grid, worker), mkrt::kRangeCount, inlined};
     default:
-      return {segment.grid.index, 0, mkrt::kRangeCount, 0};
+      return {segment.grid.index, 0, mkrt::kRangeCount, inlined};
   }
 }
 
@@ -120,7 +123,12 @@ std::vector<std::byte> make_plan(const Schedule& s, const Kinds& kinds, Mode mod
 
   std::vector<std::byte> blob;
   append(blob, header);
-  for (GridId id : s.program.grids.ids()) append(blob, grid_record(s, kinds, id));
+  std::vector<uint32_t> inlined;  // by GridId
+  for (GridId id : s.program.grids.ids()) {
+    const mkrt::MkGrid record = grid_record(s, kinds, id);
+    inlined.push_back(record.inline_grid);
+    append(blob, record);
+  }
   align(blob);
   uint32_t begin = 0;
   append(blob, begin);
@@ -128,7 +136,8 @@ std::vector<std::byte> make_plan(const Schedule& s, const Kinds& kinds, Mode mod
     append(blob, begin += static_cast<uint32_t>(stream.size()));
   align(blob);
   for (uint32_t w = 0; w < s.workers; ++w)
-    for (const Segment& segment : s.streams[w]) append(blob, segment_record(s, w, segment));
+    for (const Segment& segment : s.streams[w])
+      append(blob, segment_record(s, w, segment, inlined[segment.grid.index]));
   return blob;
 }
 

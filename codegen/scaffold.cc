@@ -25,12 +25,17 @@ class Scaffold {
     e_.begin_kernel("mk_kernel", {e_.global_ptr, e_.global_ptr});
     llvm::Value* session = e_.function->getArg(0);
     start_.load(session, e_.function->getArg(1));
-    segments_ = e_.load_ptr(session, offsetof(mkrt::MkSession, segments));
     llvm::Value* bounds = e_.at(e_.load_ptr(session, offsetof(mkrt::MkSession, stream_begin)),
                                 launch_.worker_index, sizeof(uint32_t));
     stream_first_ = e_.load32(bounds, 0);
     stream_last_ = e_.load32(bounds, sizeof(uint32_t));
     start_.each_step_by_role(
+        [&](const LaunchCode::Body& steps) {
+          const std::vector<llvm::Value*> all = {launch_.worker, stream_first_, stream_last_};
+          e_.call("mkd_segments_begin", all);
+          steps();
+          e_.call("mkd_segments_end", all);
+        },
         [&] {
           for_each_segment([&](llvm::Value* record, llvm::Value* segment) { consume(record, segment); });
         },
@@ -40,8 +45,9 @@ class Scaffold {
  private:
   void for_each_segment(const std::function<void(llvm::Value*, llvm::Value*)>& body) {
     e_.loop(stream_first_, stream_last_, [&](llvm::Value* i) {
-      llvm::Value* segment = e_.at(segments_, i, sizeof(mkrt::MkSegment));
-      body(tasks_.record_of(e_.load32(segment, offsetof(mkrt::MkSegment, grid))), segment);
+      llvm::Value* segment =
+          e_.call("mkd_segment_begin", e_.shared_ptr, {launch_.worker, i, stream_first_, stream_last_});
+      body(e_.at(segment, offsetof(mk::SegmentAhead, grid)), segment);
     });
   }
 
@@ -55,7 +61,6 @@ class Scaffold {
       llvm::BasicBlock* here = e_.block("code");
       for (const GridId kind : code) chosen->addCase(e_.ir.getInt32(kinds_.of_grid[kind.index]), here);
       e_.ir.SetInsertPoint(here);
-      e_.call("mkd_segment_begin", {launch_.worker});
       body(code.front());
       e_.ir.CreateBr(after);
     }
@@ -90,7 +95,7 @@ class Scaffold {
   const Kinds& kinds_;
   const StepLists lists_;
   LaunchValues launch_;
-  llvm::Value *segments_ = nullptr, *stream_first_ = nullptr, *stream_last_ = nullptr;
+  llvm::Value *stream_first_ = nullptr, *stream_last_ = nullptr;
   LaunchCode start_;
   TaskCode tasks_;
 };

@@ -11,7 +11,13 @@
 namespace mkc {
 
 llvm::Value* TaskCode::record_of(llvm::Value* grid_index) {
-  return e_.at(launch_.grids, grid_index, sizeof(mkrt::MkGrid));
+  return e_.at(e_.load_ptr(launch_.bases.session, offsetof(mkrt::MkSession, grids)), grid_index,
+               sizeof(mkrt::MkGrid));
+}
+
+llvm::Value* TaskCode::inline_record_of(llvm::Value* notifier) {
+  if (mode_ == Mode::kKernels) return record_of(e_.load32(notifier, offsetof(mkrt::MkGrid, inline_grid)));
+  return e_.at(notifier, offsetof(mk::SegmentAhead, inlined) - offsetof(mk::SegmentAhead, grid));
 }
 
 const std::vector<GridId>& TaskCode::code_of(GridId id) const {
@@ -145,7 +151,7 @@ std::vector<llvm::Value*> TaskCode::inline_coords(GridId id, const std::vector<l
 
 void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell,
                           llvm::Value* count) {
-  llvm::Value* record = record_of(e_.load32(notifier, offsetof(mkrt::MkGrid, inline_grid)));
+  llvm::Value* record = inline_record_of(notifier);
   const BodyCall call = body_call(id, record);
   const std::vector<llvm::Value*> coords = inline_coords(id, cell);
   llvm::Value* task = e_.constant(0);

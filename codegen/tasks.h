@@ -27,7 +27,7 @@ class TaskCode {
            const Engines& engines, const LaunchValues& launch, Mode mode)
       : e_(e), s_(schedule), kinds_(kinds), lists_(lists), engines_(engines), launch_(launch), mode_(mode) {}
 
-  llvm::Value* record_of(llvm::Value* grid_index);
+  llvm::Value* record_of(llvm::Value* grid_index);  // of kernels of grids
 
   // Consumer threads: runs this worker's share of a grid's tasks. Kernels of one grid have no segments.
   void run_segment(GridId id, llvm::Value* record, llvm::Value* segment);
@@ -43,6 +43,7 @@ class TaskCode {
 
  private:
   const TaskGrid& grid(GridId id) const { return s_.program.grids[id]; }
+  llvm::Value* inline_record_of(llvm::Value* notifier);  // of what the notifier's grid runs inline
   BodyCall body_call(GridId id, llvm::Value* record);
   llvm::Value* tokens_of(GridId id, llvm::Value* record);  // rows that a product makes
   llvm::Value* parts_of(GridId id, llvm::Value* record);   // into which a product's columns are split

@@ -66,7 +66,7 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-constexpr uint32_t kLeastRing = 4, kMostRing = 32;  // stages
+constexpr uint32_t kLeastRing = 4, kMostRing = 16;  // stages
 
 struct RingPlan {
   uint32_t stages = 0;

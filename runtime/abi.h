@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 9;
+constexpr uint32_t kAbiVersion = 10;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -45,13 +45,14 @@ struct MkGrid {
   uint32_t tickets;      // counter of the tasks drawn, where workers draw them; else 0
   uint32_t wait_base[kMaxWaits];       // first counter of each awaited event, in wait order
   uint32_t notify_base[kMaxNotifies];  // first counter of each notified event, in notify order
-  // By the roles of the body (ir/bodies.h), reads, then writes: the operand's byte offset in its arena; of a
-  // cache its entry of MkSession::caches, in bytes. kNoOperand: the grid has none.
-  uint64_t operand[kMaxOperands];
+  // By the roles of the body (ir/bodies.h), reads, then writes: the operand's offset in its arena, in units
+  // of kOperandUnit bytes; of a cache its entry of MkSession::caches. kNoOperand: the grid has none.
+  uint32_t operand[kMaxOperands];
   MkProduct product;
 };
-static_assert(sizeof(MkGrid) == 200);
-constexpr uint64_t kNoOperand = ~uint64_t{0};
+static_assert(sizeof(MkGrid) == 144);
+constexpr uint32_t kNoOperand = 0xffffffffu;
+constexpr uint64_t kOperandUnit = 256;
 
 // `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker takes share `first` of
 // as many as there are workers, or draws task after task.
@@ -59,7 +60,7 @@ struct MkSegment {
   uint32_t grid;
   uint32_t first;
   uint32_t count;
-  uint32_t reserved;
+  uint32_t inline_grid;  // of the grid
 };
 static_assert(sizeof(MkSegment) == 16);
 constexpr uint32_t kRangeCount = 0xffffffffu;

@@ -13,14 +13,20 @@ namespace {
 
 using Places = std::unordered_map<std::string_view, uint64_t>;
 
+// Where an operand lies; kNoOperand: at no place that a record can name.
+uint64_t unit_of(uint64_t offset) {
+  const bool named = offset % kOperandUnit == 0 && offset / kOperandUnit < kNoOperand;
+  return named ? offset / kOperandUnit : kNoOperand;
+}
+
 // What a record has for an operand of each name.
 Places operand_places(const Manifest& m) {
   Places places;
   for (const auto* tensors : {&m.inputs, &m.outputs, &m.tensors})
-    for (const ManifestTensor& t : *tensors) places.emplace(t.name, t.offset);
-  for (const ManifestWeight& w : m.weights) places.emplace(w.name, w.offset);
-  for (const ManifestRope& r : m.ropes) places.emplace(r.name, r.offset);
-  for (size_t i = 0; i < m.caches.size(); ++i) places.emplace(m.caches[i].name, i * sizeof(MkCache));
+    for (const ManifestTensor& t : *tensors) places.emplace(t.name, unit_of(t.offset));
+  for (const ManifestWeight& w : m.weights) places.emplace(w.name, unit_of(w.offset));
+  for (const ManifestRope& r : m.ropes) places.emplace(r.name, unit_of(r.offset));
+  for (size_t i = 0; i < m.caches.size(); ++i) places.emplace(m.caches[i].name, i);
   return places;
 }
 
@@ -45,6 +51,9 @@ Status look_up(const ManifestGrid& g, const char* what, const std::vector<std::s
     const auto found = places.find(names[i]);
     if (found == places.end())
       return refuse(fmt::format("grid {}: {} {} is not in the manifest", g.name, what, names[i]));
+    if (found->second >= kNoOperand)
+      return refuse(fmt::format("grid {}: {} {} begins at no multiple of {} bytes below {}", g.name, what,
+                                names[i], kOperandUnit, kNoOperand * kOperandUnit));
     to[i] = static_cast<T>(found->second);
   }
   return {};
@@ -119,9 +128,10 @@ class Segments {
   Status add(uint32_t number, const MkSegment& s) {
     if (s.grid >= m_.grids.size())
       return refuse(fmt::format("segment {} names grid {} of {}", number, s.grid, m_.grids.size()));
-    if (s.reserved != 0)
-      return refuse(fmt::format("segment {}: reserved is {}, expected 0", number, s.reserved));
     const ManifestGrid& g = m_.grids[s.grid];
+    if (const auto inlined = static_cast<uint32_t>(g.inline_grid); s.inline_grid != inlined)
+      return refuse(
+          fmt::format("segment {}: inline_grid is {}, expected {}", number, s.inline_grid, inlined));
     const bool table = g.placement == GridPlacement::kTable, range = g.placement == GridPlacement::kRange;
     const bool fits = table   ? s.count != 0 && s.count <= g.tasks && s.first <= g.tasks - s.count
                       : range ? s.count == kRangeCount && s.first < m_.workers

@@ -118,8 +118,8 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.workers = static_cast<uint32_t>(read.count("workers", 4096));
   m.shared_bytes = read.count("shared_bytes", 1u << 24);
   m.ring_stages = static_cast<uint32_t>(read.count("ring_stages", 1024));
-  if (m.ring_stages < kLeastRing)
-    read.fail(fmt::format("ring_stages must be {} or more, not {}", kLeastRing, m.ring_stages));
+  if (m.ring_stages < kLeastRing || m.ring_stages > kMostRing)
+    read.fail(fmt::format("ring_stages must be {} to {}, not {}", kLeastRing, kMostRing, m.ring_stages));
   m.bulk_copy = read.flag("bulk_copy");
   m.warpgroups = read.flag("warpgroups");
   m.memory_bytes = read.count("memory_bytes", uint64_t{1} << 50);

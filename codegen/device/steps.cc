@@ -97,11 +97,13 @@ MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const M
   use_bank(*w, session, step);
   stamp(*w, kStepBegun, 0, w->step);
   mk_spoil((AS3 char*)w->list(0), kListBytes);
+  if (w->thread < kMaxSymbols) w->arenas()->symbol[w->thread] = (u32)step->symbol[w->thread];
   const u32 cells = session->event_cells;
   AS1 u32* next = (AS1 u32*)session->counters + (step->serial + w->step + 1) % 2 * cells;
   for (u32 i = mk_worker() * kConsumerThreads + w->thread; i < cells;
        i += session->workers * kConsumerThreads)
     next[i] = 0;
+  consumer_barrier();  // the symbols are there
 }
 
 // Consumer threads, after a step's tasks: whether there is another step, which has then begun. A worker

@@ -17,6 +17,7 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   w->stage = 0;
   w->handed = 0;
   w->told = 0;
+  w->segments = 0;
   w->grid = 0;
   w->task = 0;
   if (w->thread == 0) {
@@ -31,16 +32,22 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
       mk_mbar_init(w->handed_full(slot), 1);
       mk_mbar_init(w->handed_empty(slot), 1);
     }
+    for (u32 slot = 0; slot < 4; ++slot) mk_mbar_init(w->brought(slot), 1);
     mk_fence_mbar_init();
+    AS3 Arenas* arenas = w->arenas();
+    arenas->weights = session->weights;
+    arenas->workspace = session->workspace;
+    arenas->caches = session->caches;
+    arenas->segments = session->segments;
+    arenas->grids = session->grids;
   }
   begin_track(*w);
   mk_barrier(0, kWorkerThreads);
 }
 
-// All threads, before each segment.
-MK_BODY void mkd_segment_begin(Worker* w) {
-  renew_thread(*w);
-  if (w->thread < kConsumerThreads) mk_spoil(w->scratch(), kScratchBytes);
+// All threads, at any time.
+MK_BODY AS3 const Arenas* mkd_arenas(Worker* w) {
+  return w->arenas();
 }
 
 // Consumer threads: returns once the cell has `expected` notifications, or after a fault. One thread polls;
@@ -144,12 +151,11 @@ MK_INLINE void begin_look_up(Worker& w, u32 grid) {
   w.task = kLookUpTask;
 }
 
-// Consumer threads, for a grid: what a word of a table says once the cell has `expected` notifications; any
-// number up to `most` after a fault, the same for all of them. The first barrier keeps the word until all
-// have read the one before.
+// Consumer threads, for a grid, once a segment, whose first barrier keeps the word until all have read the
+// one before: what a word of a table says once the cell has `expected` notifications; any number up to `most`
+// after a fault, the same for all of them.
 MK_BODY u32 mkd_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
   begin_look_up(*w, grid);
-  consumer_barrier();
   if (w->thread == 0) {
     poll(*w, cell, expected);
     *w->found() = least(*table, most);

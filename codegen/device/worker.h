@@ -18,13 +18,28 @@ using namespace mkrt;
 
 constexpr u32 kWarpLanes = 32;
 constexpr u32 kConsumerBarrier = 1;  // named barrier of the consumer warps
-constexpr u32 kBarrierBytes = 1024;  // behind the stages: mbarriers and words that threads share
-constexpr u32 kListBytes = 8192;  // behind the barriers: lists of the step, of its row blocks, and of tasks
+constexpr u32 kBarrierBytes = 1888;  // behind the stages: mbarriers, words that threads share, segments
+constexpr u32 kListBytes = 7328;  // behind the barriers: lists of the step, of its row blocks, and of tasks
 constexpr u32 kScratchBytes = 26624;  // behind the lists; a task's own, free at its end
-constexpr u32 kMaxStages = 32;
+constexpr u32 kMaxStages = 16;
+constexpr u32 kNoGrid = ~0u;
 constexpr u32 kHandedTasks = 16;  // that the loader has drawn and the consumers have not begun
 constexpr u32 kPlaces = 16;       // of groups of positions that a task reads of a cache
 constexpr u32 kMaxTokens = 256;   // T of a step
+
+// What segments need of the session and of the step.
+struct alignas(16) Arenas {
+  u64 weights, workspace, caches, segments, grids;  // as in MkSession
+  u32 symbol[kMaxSymbols];                          // of the consumers' step, as in MkStep
+};
+
+// A segment of a role and the one behind it, the first one's grid and, for consumers, what that runs inline.
+struct SegmentAhead {
+  MkSegment segment, next;
+  MkGrid grid, inlined;
+};
+constexpr u32 kLoaderAheadBytes = __builtin_offsetof(SegmentAhead, inlined);
+constexpr u32 kAheadBytes = 2 * sizeof(SegmentAhead) + 2 * kLoaderAheadBytes;
 
 // State of one thread of a worker. Shared memory: stages, barriers, lists, scratch.
 struct Worker {
@@ -36,10 +51,11 @@ struct Worker {
   u32 step;           // of the launch, that this thread's role is at
   u32 known;          // of the loader: the newest step that they know to have begun
   u32 stages;
-  u32 stage;   // stages acquired so far by this thread's role
-  u32 handed;  // tasks that the loader handed over, likewise
-  u32 told;    // tasks that one consumer thread drew and told the others
-  u32 grid;    // what runs now, for faults
+  u32 stage;     // stages acquired so far by this thread's role
+  u32 handed;    // tasks that the loader handed over, likewise
+  u32 told;      // tasks that one consumer thread drew and told the others
+  u32 segments;  // begun so far by this thread's role
+  u32 grid;      // what runs now, for faults
   u32 task;
 
   // What is looked at while waiting only is no state: it would fill registers.
@@ -56,8 +72,12 @@ struct Worker {
   MK_INLINE AS3 u64* listed() const { return loaded() + 1; }          // likewise, once its lists are made
   MK_INLINE AS3 u64* handed_full(u32 slot) const { return listed() + 1 + slot; }
   MK_INLINE AS3 u64* handed_empty(u32 slot) const { return handed_full(kHandedTasks + slot); }
+  // A role's: once a segment ahead is there.
+  MK_INLINE AS3 u64* brought(u32 slot) const {
+    return handed_full(2 * kHandedTasks) + thread / kConsumerThreads * 2 + slot;
+  }
   // The loader's, of what it brings of a cache: where groups of positions lie.
-  MK_INLINE AS3 u64* place(u32 group) const { return handed_full(2 * kHandedTasks) + group; }
+  MK_INLINE AS3 u64* place(u32 group) const { return handed_full(2 * kHandedTasks) + 4 + group; }
   MK_INLINE AS3 u32* handed_task(u32 slot) const { return (AS3 u32*)place(kPlaces) + slot; }
   MK_INLINE AS3 u32* told_task(u32 slot) const { return handed_task(kHandedTasks) + slot; }
   MK_INLINE AS3 u32* arrived_last() const { return told_task(2); }
@@ -69,11 +89,24 @@ struct Worker {
   // Of a traced kernel, for the thread that stamps: stamps so far; time waited for the ring in its task.
   MK_INLINE AS3 u32* stamped() const { return arrived_last() + 4 + thread / kConsumerThreads; }
   MK_INLINE AS3 u32* in_ring() const { return stamped() + kTracks; }
+  MK_INLINE AS3 Arenas* arenas() const {
+    return (AS3 Arenas*)(shared + stages * kStageBytes + kBarrierBytes - sizeof(Arenas));
+  }
+  // Two slots of consumers, then two of the loader.
+  MK_INLINE AS3 SegmentAhead* ahead(u32 slot) const {
+    const u32 at = thread < kConsumerThreads ? slot * (u32)sizeof(SegmentAhead)
+                                             : 2 * (u32)sizeof(SegmentAhead) + slot * kLoaderAheadBytes;
+    return (AS3 SegmentAhead*)((AS3 char*)arenas() - kAheadBytes + at);
+  }
   MK_INLINE AS3 u32* list(u32 word) const {
     return (AS3 u32*)(shared + stages * kStageBytes + kBarrierBytes) + word;
   }
   MK_INLINE AS3 char* scratch() const { return shared + stages * kStageBytes + kBarrierBytes + kListBytes; }
 };
+
+static_assert((2 * kMaxStages + 2 + 2 * kHandedTasks + 4 + kPlaces) * sizeof(u64) +
+                  (kHandedTasks + 2 + 4 + 2 * kTracks) * sizeof(u32) + kAheadBytes + sizeof(Arenas) <=
+              kBarrierBytes);
 
 // What is computed from the thread's number lives in registers up to the next call only: not for the whole
 // launch, as it would be hoisted out of loops over segments and steps.

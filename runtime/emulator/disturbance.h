@@ -26,6 +26,7 @@ struct Disturbance {
     kStore,         // mk_store_release
     kCopy,          // of either kind
     kMoment,        // any of these, and looks at counters
+    kBulkCopy,
   };
   // Until when something is late. Where nothing else can run, it does not stay late longer than kTurns.
   enum class Until : uint8_t {
@@ -46,7 +47,7 @@ struct Disturbance {
   uint32_t word = 0, keep = ~0u, flip = 0, add = 0;
   Disturbed* seen = nullptr;  // gets what a launch counted; may be null
 };
-constexpr uint32_t kDisturbancePlaces = 5;
+constexpr uint32_t kDisturbancePlaces = 6;
 
 struct Disturbed {
   std::array<uint64_t, kDisturbancePlaces> counted{};  // by Disturbance::Place

@@ -70,7 +70,8 @@ bool Disturber::takes(Place place, uint32_t* p, uint32_t n) {
 
 void Disturber::issues(Worker& worker, Copy& copy) {
   moment();
-  if (!strikes(Place::kCopy)) return;
+  const bool bulk = copy.mbarrier != kNoMbarrier && strikes(Place::kBulkCopy);
+  if (!strikes(Place::kCopy) && !bulk) return;
   copy.held = true;
   copy.early = what_.kind == Kind::kEarly;
   hold(worker);

@@ -50,10 +50,12 @@ std::vector<Mutant> ring_mutants() {
       {"release twice",
        {{release, "mk_mbar_arrive", 0, twice}},
        {kRace, kStuck, kDeadlock, kExtraArrival, kFault}},
-      {"no wait for a full stage", {{acquire, "wait_phase", 0, drop}}, {kRace, kExtraArrival, kNotAwaited}},
+      {"no wait for a full stage",
+       {{acquire, "wait_phase", 0, drop}},
+       {kRace, kExtraArrival, kNotAwaited, kCrash}},
       {"wait for the wrong phase",
        {{acquire, "wait_phase", 0, flip(2)}},
-       {kStuck, kDeadlock, kRace, kExtraArrival, kNotAwaited}},
+       {kStuck, kDeadlock, kRace, kExtraArrival, kNotAwaited, kCrash}},
       {"no barrier after initialisation", {{begin, "mk_barrier", 0, drop}}, {kRace, "no mbarrier"}},
       {"full barriers miss an arrival", {{begin, "mk_mbar_init", 0, add_to(1, 1)}}, {kStuck, kDeadlock}},
       {"empty barriers miss an arrival",
@@ -61,6 +63,21 @@ std::vector<Mutant> ring_mutants() {
        {kStuck, kDeadlock, kFault}},
       {"empty barriers complete early", {{begin, "mk_mbar_init", 1, add_to(1, -1)}}, {kWriteTooEarly}},
       {"one stage too many", {{"mk_kernel", begin, 0, add_to(3, 1)}}, {kOutside}},
+  };
+}
+
+std::vector<Mutant> segment_mutants() {
+  const std::string begin = "mkd_segment_begin", bring = "5bringI";
+  return {
+      {"a segment is not awaited", {{begin, "await_brought", 0, drop}}, {kRace, kDiverged, kCrash}},
+      {"no barrier between segments", {{begin, "consumer_barrier", 0, drop}}, {kRace, kDeadlock, kCrash}},
+      {"the segment ahead is not brought", {{begin, bring, 0, drop}}, {kStuck, kDeadlock}},
+      {"the segment ahead arrives before its bytes",
+       {{bring, "mk_async_arrive", kEvery, drop}},
+       {kRace, kDiverged, kCrash}},
+      {"the launch ends while a segment is under way",
+       {{"mkd_segments_end", "await_brought", 0, drop}},
+       {kStuck, kNotAwaited, kRace}},
   };
 }
 
@@ -138,19 +155,20 @@ std::vector<Mutant> event_mutants() {
   };
 }
 
-// Of the ways from one step of a launch to the next.
+// Of the ways from one step of a launch to the next. Two are left out that no access here would show: without
+// the barrier before a step's end, as each last task here ends with one; and without the wait for the loader,
+// which here has what it needs of a step before the consumers can end it.
 std::vector<Mutant> step_mutants() {
   const std::string next = "mkd_next_step", make = "9make_step", load = "mkd_loader_next_step",
                     barrier = "consumer_barrier", arrive = "mk_add_acq_rel";
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly};
   std::vector<Mutant> mutants = {
-      {"no barrier before the step's end", {{next, barrier, 0, drop}}, early},
       {"the last arrival is not told", {{next, barrier, 1, drop}}, {kRace, kDeadlock, kCrash}},
       {"no wait for the next step", {{next, "4poll", 0, drop}}, {kReadTooEarly, kRace, kCrash}},
       {"no barrier after that wait",
        {{next, barrier, 2, drop}},
        {kReadTooEarly, kWriteTooEarly, kDeadlock, kCrash}},
-      {"a worker is not waited for", {{next, arrive, 0, add_to_result(1)}}, {kRace, kFault, kCrash}},
+      {"a worker is not waited for", {{next, arrive, 0, add_to_result(1)}}, {kRace, kFault, kCrash}, true},
       {"the step is made under its readers", {{make, barrier, 0, drop}}, early},
       {"the step begins before it is made", {{make, barrier, 1, drop}}, {kReadTooEarly}},
       {"relaxed arrival", {{next, arrive, 0, relax_add}}, early},
@@ -162,7 +180,6 @@ std::vector<Mutant> step_mutants() {
       {"the loader's symbols are those of more tokens",
        {{load, "4join", 1, always_true}},
        {kStuck, kDeadlock, kRace, kCrash}},
-      {"the loader is not waited for", {{next, "wait_phase", 0, drop}}, early, true},
       {"the loader ends no step", {{load, "mk_mbar_arrive", 0, drop}}, {kStuck}},
   };
   return mutants;
@@ -249,8 +266,7 @@ std::vector<Mutant> lookup_mutants() {
   const std::string look_up = "mkd_look_up", barrier = "consumer_barrier", route = "mkb_route";
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly};
   return {
-      {"lookup before all have read the last one", {{look_up, barrier, 0, drop}}, {kWriteTooEarly}, true},
-      {"no barrier after a lookup", {{look_up, barrier, 1, drop}}, {kReadTooEarly, kDeadlock, kCrash}},
+      {"no barrier after a lookup", {{look_up, barrier, 0, drop}}, {kReadTooEarly, kDeadlock, kCrash}},
       {"route: choices", {{route, barrier, 1, drop}}, early},
       {"route: where rows begin", {{route, barrier, 3, drop}}, early},
       {"experts: rows of a slot",
@@ -264,7 +280,7 @@ std::vector<Mutant> fault_mutants() {
   using mkrt::Disturbance;
   const SiteEdit fault{"mkd_wait", "4poll", 0, fault_at_once};
   Disturbance late, dropped;
-  late.kind = Disturbance::Kind::kDelay, late.place = Disturbance::Place::kCopy, late.at = 1;
+  late.kind = Disturbance::Kind::kDelay, late.place = Disturbance::Place::kBulkCopy, late.at = 1;
   late.until = Disturbance::Until::kStep;
   dropped.kind = Disturbance::Kind::kDrop, dropped.at = 1;
   return {

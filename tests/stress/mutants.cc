@@ -122,7 +122,9 @@ void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy
 }
 
 TEST_CASE("a bug in the ring, in an event or inside a task is caught, and without one nothing is reported") {
-  check_caught({ring_mutants(), bulk_copy_mutants(), event_mutants(), body_mutants(), fault_mutants()}, true);
+  check_caught({ring_mutants(), segment_mutants(), bulk_copy_mutants(), event_mutants(), body_mutants(),
+                fault_mutants()},
+               true);
 }
 
 TEST_CASE("a bug around a warpgroup's product is caught") {

@@ -36,6 +36,7 @@ struct Mutant {
 };
 
 std::vector<Mutant> ring_mutants();
+std::vector<Mutant> segment_mutants();
 std::vector<Mutant> bulk_copy_mutants();
 std::vector<Mutant> warpgroup_mutants();
 std::vector<Mutant> pass_mutants();  // of more tokens than go together

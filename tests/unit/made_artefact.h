@@ -20,10 +20,12 @@ inline std::vector<std::byte> plan_of(const Manifest& m) {
   for (uint32_t g = 0; g < m.grids.size(); ++g)
     for (uint32_t w = 0; w < m.workers; ++w) {
       const GridPlacement placement = m.grids[g].placement;
-      if (placement == GridPlacement::kTable && w == 0) streams[w].push_back({g, 0, m.grids[g].tasks, 0});
-      if (placement == GridPlacement::kRange) streams[w].push_back({g, w, kRangeCount, 0});
+      const auto inlined = static_cast<uint32_t>(m.grids[g].inline_grid);
+      if (placement == GridPlacement::kTable && w == 0)
+        streams[w].push_back({g, 0, m.grids[g].tasks, inlined});
+      if (placement == GridPlacement::kRange) streams[w].push_back({g, w, kRangeCount, inlined});
       if (placement == GridPlacement::kQueue || placement == GridPlacement::kReady)
-        streams[w].push_back({g, 0, kRangeCount, 0});
+        streams[w].push_back({g, 0, kRangeCount, inlined});
     }
   MkPlanHeader header{kPlanMagic, static_cast<uint32_t>(m.grids.size()), m.workers, 0, bounds_of(m)};
   for (const auto& stream : streams) header.segments += static_cast<uint32_t>(stream.size());

@@ -75,7 +75,7 @@ TEST_CASE("errors name the record and its field") {
         "plan: error: header: max_tokens is 5, expected 4");
   CHECK(with_word(o.grid(1, offsetof(MkGrid, kind)), 0) ==
         "plan: error: grid l0.attend: kind is 0, expected 1");
-  CHECK(with_word(o.grid(1, offsetof(MkGrid, operand) + 8), 3) ==
+  CHECK(with_word(o.grid(1, offsetof(MkGrid, operand) + 4), 3) ==
         "plan: error: grid l0.attend: operand 1 is 3, expected 0");
   CHECK(with_word(o.grid(1, offsetof(MkGrid, notify_base)), 7) ==
         "plan: error: grid l0.attend: notify 0 is 7, expected 2");
@@ -98,7 +98,8 @@ TEST_CASE("segments hold each task of a table once, and no others") {
   CHECK(segment(offsetof(MkSegment, count), 4) ==
         "plan: error: grid l0.q: the segments hold task or share 4 of 5 twice or not at all");
   CHECK(segment(offsetof(MkSegment, grid), 3) == "plan: error: segment 0 names grid 3 of 3");
-  CHECK(segment(offsetof(MkSegment, reserved), 1) == "plan: error: segment 0: reserved is 1, expected 0");
+  CHECK(segment(offsetof(MkSegment, inline_grid), 1) ==
+        "plan: error: segment 0: inline_grid is 1, expected 4294967295");
   CHECK(with_word(o.segment(1, offsetof(MkSegment, first)), 2) ==
         "plan: error: segment 1 of grid l0.attend is 2+4294967295, which it has not");
   CHECK(with_word(o.segment(1, offsetof(MkSegment, first)), 1) ==

@@ -90,7 +90,7 @@ TEST_CASE("faulty descriptions are refused with the key that is wrong") {
       load_error(changed_h100("[8000000", "[1000000")) ==
       "changed_h100.json: error: cold_burst must be a list of [bytes, bytes_per_ns] pairs, rising in bytes");
   CHECK(load_error(changed_h100("\"value\": 12,", "\"value\": 3,")) ==
-        "changed_h100.json: error: ring_stages must be 4 or more, not 3");
+        "changed_h100.json: error: ring_stages must be 4 to 16, not 3");
   CHECK(load_error(changed_h100("\"value\": 12,", "\"value\": 13,")) ==
         "changed_h100.json: error: a ring of 13 stages needs 248832 bytes of shared memory with barriers and "
         "scratch, "

@@ -1,0 +1,118 @@
+"""Shortest ways through a kernel's machine code, between the points where nothing but control goes on: what the loader
+executes between two copies, and what consumers execute from a segment's start to their first poll and from there to their
+first product. Paths of least instructions; waits that have to be repeated are longer."""
+import collections
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+LINE = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\s*(.*?);")
+LABEL = re.compile(r"(\.L_x_\d+):")
+# Branches that only diverged lanes take.
+RARE = ("BRA.DIV", "BRA.U.ANY")
+GLOBAL, SHARED = re.compile(r"LDG|LD\.|ATOMG"), re.compile(r"LDS|LDSM")
+
+Instruction = collections.namedtuple("Instruction", "predicate opcode operands")
+
+
+def instructions(sass):
+    """The instructions of the text, and the number of each that may come after each."""
+    code, labels, waiting = [], {}, []
+    for line in sass.splitlines():
+        if label := LABEL.match(line.strip()):
+            waiting.append(label[1])
+        elif found := LINE.match(line):
+            for name in waiting:
+                labels[name] = len(code)
+            waiting = []
+            code.append(Instruction((found[2] or "").strip(), found[3], found[4] + line[found.end():]))
+    following = []
+    for at, i in enumerate(code):
+        targets = [labels[name] for name in re.findall(r"\.L_x_\d+", i.operands) if name in labels]
+        goes_on = [at + 1] if at + 1 < len(code) else []
+        if i.opcode.startswith("BRX"):
+            following.append(targets)
+        elif i.opcode.startswith("BRA") and not i.opcode.startswith(RARE):
+            always = not i.predicate and not re.match(r"!?U?P\d", i.operands)
+            following.append(targets if always else targets + goes_on)
+        elif i.opcode.startswith(("EXIT", "RET")) and not i.predicate:
+            following.append([])
+        else:
+            following.append(goes_on)
+    return code, following
+
+
+def shortest(following, start, ends, blocked=()):
+    """Numbers from behind `start` to the first of `ends` that is reached, which is the last of them; empty: there is none."""
+    came, waiting = {}, collections.deque()
+    for first in following[start]:
+        came.setdefault(first, None)
+        waiting.append(first)
+    while waiting:
+        at = waiting.popleft()
+        if at in ends:
+            way = [at]
+            while came[way[-1]] is not None:
+                way.append(came[way[-1]])
+            return way[::-1]
+        if at in blocked:
+            continue
+        for then in following[at]:
+            if then not in came:
+                came[then] = at
+                waiting.append(then)
+    return []
+
+
+def registers(text):
+    return {f"R{int(n) + i}" for n, wide in re.findall(r"\bR(\d+)((?:\.64)?)", text) for i in range(2 if wide else 1)}
+
+
+def counts(code, way):
+    """Instructions of a way; loads that wait for an earlier load of it, one behind the other."""
+    depth, deepest = {}, {"global": 0, "shared": 0}
+    for at in way:
+        i = code[at]
+        parts = i.operands.split(",", 1)
+        reads = registers(parts[1] if len(parts) > 1 else "") | (registers(i.operands) if "[" in parts[0] else set())
+        behind = (max((depth.get(r, (0, 0)) for r in reads), default=(0, 0)))
+        kind = "global" if GLOBAL.match(i.opcode) else "shared" if SHARED.match(i.opcode) else None
+        if kind:
+            behind = (behind[0] + (kind == "global"), behind[1] + (kind == "shared"))
+            deepest["global"] = max(deepest["global"], behind[0])
+            deepest["shared"] = max(deepest["shared"], behind[1])
+        for r in registers(parts[0]):
+            depth[r] = behind
+    return {"instructions": len(way), "global_loads": deepest["global"], "shared_loads": deepest["shared"],
+            "barriers": sum(code[at].opcode.startswith("BAR") for at in way)}
+
+
+def where(code, pattern):
+    return {at for at, i in enumerate(code) if re.match(pattern, i.opcode)}
+
+
+def summary(ways):
+    """Of the ways, the shortest and the one in the middle."""
+    ways = sorted(ways, key=lambda way: way["instructions"])
+    return {"ways": len(ways), "shortest": ways[0], "middle": ways[len(ways) // 2]} if ways else {"ways": 0}
+
+
+def control_path(sass):
+    code, following = instructions(sass)
+    copies, polls = where(code, "UBLKCP|LDGSTS"), {at - 1 for at in where(code, r"CCTL\.IVALL")}
+    products, dispatch = where(code, "HMMA|HGMMA"), where(code, "BRX")
+    ends = {at + 1 for at in polls}
+    between = [counts(code, way) for at in sorted(copies) if (way := shortest(following, at, {at}))]
+    to_poll = [counts(code, way) for at in sorted(dispatch) for to in following[at]
+               if (way := shortest(following, to, ends, products | copies))]
+    to_product = [counts(code, way) for at in sorted(ends) if (way := shortest(following, at, products, ends | copies))]
+    return {"instructions": len(code), "copy_to_copy": summary(between), "dispatch_to_poll": summary(to_poll),
+            "poll_to_product": summary(to_product)}
+
+
+def machine_code(mkc, nvdisasm, model, *options):
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder) / "model.cubin"
+        subprocess.run([mkc, "compile", model, "-o", cubin, *options], capture_output=True, check=True, timeout=300)
+        return subprocess.run([nvdisasm, "-c", cubin], capture_output=True, check=True, text=True, timeout=300).stdout
