@@ -1,4 +1,4 @@
-"""tools/bench/loops: the mix of a loop is that of its own instructions. Usage: loops_test.py ROOT"""
+"""tools/bench/loops: the mix of a loop is that of its own instructions, the control path that of least instructions. Usage: loops_test.py ROOT"""
 import json
 import subprocess
 import sys
@@ -33,16 +33,53 @@ $L__BB0_6:
 """.replace("{FMA}", "\n".join(["\tfma.rn.f32 \t%f1, %f2, %f3, %f1;"] * 8))
 
 
+# A ring's loop with its wait, which a copy passes once, and a segment that polls and multiplies.
+SASS = """
+.L_x_0:
+        /*0000*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R34+URZ+0x80], R31 ;
+        /*0010*/              @!P0 BRA `(.L_x_0) ;
+        /*0020*/                   LDS R4, [R5+0x10] ;
+        /*0030*/                   UBLKCP.S.G [UR12], [UR8], UR6, desc[UR4] ;
+        /*0040*/               @P1 BRA `(.L_x_0) ;
+        /*0050*/                   BRX R14 -0x1f00 (*"BRANCH_TARGETS .L_x_1,.L_x_2"*) ;
+.L_x_1:
+        /*0060*/                   LDG.E.64 R8, desc[UR10][R6.64] ;
+.L_x_3:
+        /*0070*/                   LDG.E.STRONG.GPU R10, desc[UR10][R8.64] ;
+        /*0080*/                   CCTL.IVALL ;
+        /*0090*/              @!P0 BRA `(.L_x_3) ;
+        /*00a0*/                   BAR.SYNC.DEFER_BLOCKING 0x1, 0x100 ;
+        /*00b0*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;
+.L_x_2:
+        /*00c0*/                   EXIT ;
+"""
+
+
+def way(instructions, global_loads, shared_loads, barriers):
+    found = {"instructions": instructions, "global_loads": global_loads, "shared_loads": shared_loads, "barriers": barriers}
+    return {"ways": 1, "shortest": found, "middle": found}
+
+
+def printed(flag, text):
+    """What the program prints of a file that holds the text, line by line."""
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(text)
+        file.flush()
+        done = subprocess.run([sys.executable, PROGRAM, flag, file.name], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 class LoopsTest(unittest.TestCase):
     def test_inner_loops_that_multiply_are_counted(self):
-        with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
-            file.write(PTX)
-            file.flush()
-            done = subprocess.run([sys.executable, PROGRAM, "--ptx", file.name], capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([json.loads(line) for line in done.stdout.splitlines()],
+        self.assertEqual(printed("--ptx", PTX),
                          [{"matrix": 1, "fma": 0, "shared": 1, "global": 1, "other": 2, "loops": 1},
                           {"matrix": 0, "fma": 8, "shared": 0, "global": 0, "other": 1, "loops": 2}])
+
+    def test_the_control_path_is_that_of_least_instructions(self):
+        self.assertEqual(printed("--sass", SASS), [{"instructions": 13, "copy_to_copy": way(5, 0, 1, 0),
+                                                    "dispatch_to_poll": way(3, 2, 0, 0),
+                                                    "poll_to_product": way(3, 0, 0, 1)}])
 
 
 unittest.main(argv=sys.argv[:1])

@@ -104,7 +104,7 @@ def control_path(sass):
     products, dispatch = where(code, "HMMA|HGMMA"), where(code, "BRX")
     ends = {at + 1 for at in polls}
     between = [counts(code, way) for at in sorted(copies) if (way := shortest(following, at, {at}))]
-    to_poll = [counts(code, way) for at in sorted(dispatch) for to in following[at]
+    to_poll = [counts(code, [to] + way) for at in sorted(dispatch) for to in following[at]
                if (way := shortest(following, to, ends, products | copies))]
     to_product = [counts(code, way) for at in sorted(ends) if (way := shortest(following, at, products, ends | copies))]
     return {"instructions": len(code), "copy_to_copy": summary(between), "dispatch_to_poll": summary(to_poll),
