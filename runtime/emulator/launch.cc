@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/emulator/guard.h"
+
 namespace mkrt::emulator {
 namespace {
 
@@ -96,6 +98,7 @@ void run_workers(Launch& launch, uint32_t first, uint32_t stride) {
   std::vector<Worker*> mine;
   for (uint32_t id = first; id < launch.workers.size(); id += stride)
     mine.push_back(launch.workers[id].get());
+  const Guard guard;
   Random random(launch.options.seed + first);
   while (!launch.over) {
     std::erase_if(mine, [](const Worker* worker) { return worker->live == 0; });

@@ -111,6 +111,10 @@ Fiber& self() {
   return *running->current;
 }
 
+Fiber* running_fiber() {
+  return running == nullptr ? nullptr : running->current;
+}
+
 uint64_t now_ns(const Worker& worker) {
   return worker.launch.time_offset_ns.load(std::memory_order_relaxed) + worker.steps / kStepsPerNs;
 }
@@ -147,6 +151,7 @@ bool run_slice(Worker& worker) {
       break;
     }
   }
+  running = nullptr;
   return ran;
 }
 

@@ -111,6 +111,7 @@ struct Worker {
 
 // The fiber that runs on this OS thread.
 Fiber& self();
+Fiber* running_fiber();  // null: this OS thread runs none
 
 uint64_t now_ns(const Worker& worker);
 void wake(Fiber& fiber);

@@ -50,8 +50,9 @@ TinyModel drawn_model() {
 }
 
 bool is_caught(const Mutant& mutant, const std::string& error) {
-  return std::any_of(mutant.caught.begin(), mutant.caught.end(),
-                     [&](const char* text) { return error.find(text) != std::string::npos; });
+  return std::any_of(mutant.caught.begin(), mutant.caught.end(), [&](const char* text) {
+    return error.find(text == kCrash ? kWild : text) != std::string::npos || error == text;
+  });
 }
 
 constexpr unsigned kSeconds = 120;  // of one run

@@ -25,7 +25,8 @@ inline constexpr const char* kNotAwaited = "nobody waited for all copies";
 inline constexpr const char* kExtraArrival = "arrivals of its phase already";
 inline constexpr const char* kDiverged = " diverged: ";  // lanes of a warp
 inline constexpr const char* kWrong = "a wrong result";
-inline constexpr const char* kCrash = "a crash";  // wild addresses, or a heap that was written over
+inline constexpr const char* kWild = ", where there is no memory";  // wild addresses
+inline constexpr const char* kCrash = "a crash";  // the same, or a heap that was written over
 
 struct Mutant {
   std::string name;
