@@ -14,9 +14,12 @@ Result<const Driver*> load_driver() {
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return "cuda: error: no driver: libcuda.so.1 is not there";
     std::string missing;
-    const auto find = [&](auto& member, const char* name) {
+    const auto look = [&](auto& member, const char* name) {
       member = reinterpret_cast<std::remove_reference_t<decltype(member)>>(dlsym(library, name));
-      if (!member) missing = name;
+      return member != nullptr;
+    };
+    const auto find = [&](auto& member, const char* name) {
+      if (!look(member, name)) missing = name;
     };
     find(driver.init, "cuInit");
     find(driver.error_name, "cuGetErrorName");
@@ -25,6 +28,8 @@ Result<const Driver*> load_driver() {
     find(driver.device_name, "cuDeviceGetName");
     find(driver.device_attribute, "cuDeviceGetAttribute");
     find(driver.device_memory, "cuDeviceTotalMem_v2");
+    look(driver.device_uuid, "cuDeviceGetUuid");
+    look(driver.driver_version, "cuDriverGetVersion");
     find(driver.context_retain, "cuDevicePrimaryCtxRetain");
     find(driver.context_release, "cuDevicePrimaryCtxRelease_v2");
     find(driver.context_set, "cuCtxSetCurrent");

@@ -14,8 +14,11 @@ using CUdeviceptr = unsigned long long;
 using Handle = void*;
 
 constexpr CUresult kTooManyBlocks = 720;  // CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
-constexpr int kAttributeSms = 16, kAttributeMajor = 75, kAttributeMinor = 76;  // CUdevice_attribute
-constexpr int kFunctionDynamicShared = 8;                                      // CUfunction_attribute
+// CUdevice_attribute
+constexpr int kAttributeClockKhz = 13, kAttributeSms = 16, kAttributeMemoryKhz = 36, kAttributeBusBits = 37,
+              kAttributeL2Bytes = 38, kAttributeMajor = 75, kAttributeMinor = 76, kAttributeCooperative = 95,
+              kAttributeSharedOptIn = 97;
+constexpr int kFunctionDynamicShared = 8;  // CUfunction_attribute
 constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
 constexpr int kCaptureOfThread = 1;     // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
@@ -42,6 +45,8 @@ struct Driver {
   CUresult (*device_name)(char* name, int bytes, CUdevice);
   CUresult (*device_attribute)(int* value, int attribute, CUdevice);
   CUresult (*device_memory)(size_t* bytes, CUdevice);
+  CUresult (*device_uuid)(unsigned char* uuid, CUdevice);  // of 16 bytes; may be null
+  CUresult (*driver_version)(int*);                        // may be null
   CUresult (*context_retain)(Handle* context, CUdevice);
   CUresult (*context_release)(CUdevice);
   CUresult (*context_set)(Handle context);

@@ -31,6 +31,17 @@ class Reader {
     return {};
   }
 
+  std::vector<std::string> texts(const char* key) {
+    std::vector<std::string> list;
+    const json* value = find(key);
+    if (!value) return list;
+    bool good = value->is_array();
+    for (size_t i = 0; good && i < value->size(); ++i)
+      if (good = (*value)[i].is_string(); good) list.push_back((*value)[i]);
+    if (!good) fail(fmt::format("{} must be a list of strings", key));
+    return list;
+  }
+
   double positive(const char* key) {
     const json* value = figure(key);
     if (!value) return 0;
@@ -107,7 +118,9 @@ class Reader {
   std::optional<Error> error_;
 };
 
-Result<Machine> parse_machine(std::string_view text, const std::string& file) {
+}  // namespace
+
+Result<Machine> read_machine(std::string_view text, const std::string& file) {
   const json object = json::parse(text, nullptr, false);
   if (!object.is_object()) return Error{fmt::format("{}: error: not a JSON object", file)};
   Reader read(object, file);
@@ -115,6 +128,8 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.json = text;
   m.name = read.text("name");
   m.target = read.text("target");
+  m.devices = read.texts("devices");
+  m.clock_mhz = read.positive("clock_mhz");
   m.workers = static_cast<uint32_t>(read.count("workers", 4096));
   m.shared_bytes = read.count("shared_bytes", 1u << 24);
   m.ring_stages = static_cast<uint32_t>(read.count("ring_stages", 1024));
@@ -125,6 +140,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   m.memory_bytes = read.count("memory_bytes", uint64_t{1} << 50);
   m.l2_bytes = read.count("l2_bytes", uint64_t{1} << 40);
   m.l2_bytes_per_ns = read.positive("l2_bytes_per_ns");
+  m.peak_bytes_per_ns = read.positive("peak_bytes_per_ns");
   m.stream_bytes_per_ns = read.positive("stream_bytes_per_ns");
   m.cold_burst = read.bursts("cold_burst");
   m.reduce_ns = read.positive("reduce_ns");
@@ -156,11 +172,12 @@ Result<Machine> parse_machine(std::string_view text, const std::string& file) {
   if (m.l2_bytes_per_ns <= m.stream_bytes_per_ns)
     read.fail(fmt::format("l2_bytes_per_ns must exceed stream_bytes_per_ns, {}, not {}",
                           m.stream_bytes_per_ns, m.l2_bytes_per_ns));
+  if (m.stream_bytes_per_ns > m.peak_bytes_per_ns)
+    read.fail(fmt::format("stream_bytes_per_ns must not exceed peak_bytes_per_ns, {}, but is {}",
+                          m.peak_bytes_per_ns, m.stream_bytes_per_ns));
   if (auto error = read.finish()) return *error;
   return m;
 }
-
-}  // namespace
 
 uint32_t max_workers(const Machine& m) {
   constexpr uint32_t kMaxEmulated = 1024;
@@ -195,7 +212,7 @@ std::vector<std::string> machine_names() {
 
 Result<Machine> load_machine(std::string_view name_or_path) {
   for (const MachineData& data : machine_data())
-    if (data.name == name_or_path) return parse_machine(data.json, fmt::format("{}.json", data.name));
+    if (data.name == name_or_path) return read_machine(data.json, fmt::format("{}.json", data.name));
 
   const std::string path(name_or_path);
   if (path.find('/') == std::string::npos && !path.ends_with(".json")) {
@@ -207,7 +224,7 @@ Result<Machine> load_machine(std::string_view name_or_path) {
   std::ifstream file(path);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf())) return Error{fmt::format("{}: error: cannot be read", path)};
-  return parse_machine(text.str(), path);
+  return read_machine(text.str(), path);
 }
 
 Result<Machine> machine_for_target(std::string_view target) {

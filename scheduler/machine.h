@@ -22,15 +22,18 @@ struct BurstPoint {
 struct Machine {
   std::string json;  // what it was read from
   std::string name;
-  std::string target;         // "sm_90a", …; "emulator"
-  uint32_t workers = 0;       // one for each SM
-  uint64_t shared_bytes = 0;  // usable by one worker
-  uint32_t ring_stages = 0;   // of mkrt::kStageBytes each
-  bool bulk_copy = false;     // cp.async.bulk exists; otherwise the loader uses cp.async
-  bool warpgroups = false;    // wgmma exists
-  uint64_t memory_bytes = 0;  // that a device has for weights, caches and all else
+  std::string target;                // "sm_90a", …; "emulator"
+  std::vector<std::string> devices;  // names that the CUDA driver gives to what is described
+  double clock_mhz = 0;              // the largest of an SM
+  uint32_t workers = 0;              // one for each SM
+  uint64_t shared_bytes = 0;         // usable by one worker
+  uint32_t ring_stages = 0;          // of mkrt::kStageBytes each
+  bool bulk_copy = false;            // cp.async.bulk exists; otherwise the loader uses cp.async
+  bool warpgroups = false;           // wgmma exists
+  uint64_t memory_bytes = 0;         // that a device has for weights, caches and all else
   uint64_t l2_bytes = 0;
   double l2_bytes_per_ns = 0;          // all workers together
+  double peak_bytes_per_ns = 0;        // between device and memory, by the data sheet
   double stream_bytes_per_ns = 0;      // measured read ceiling of all workers together
   std::vector<BurstPoint> cold_burst;  // rising in bytes
   // A hop, last product of the producer to first product of the consumer, is the sum of these four.
@@ -74,6 +77,9 @@ std::vector<std::string> machine_names();
 // unknown names, unreadable files, keys that are unknown, missing or out of range, a ring that does not fit
 // into shared memory. Every figure of a description carries its source.
 Result<Machine> load_machine(std::string_view name_or_path);
+
+// One from a description's text. `file`: what errors call it.
+Result<Machine> read_machine(std::string_view json, const std::string& file);
 
 // The default machine of a code generation target.
 Result<Machine> machine_for_target(std::string_view target);

@@ -1,6 +1,7 @@
 mkc_test(scheduler_place_test unit
   SOURCES
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_machine.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_native.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_place.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_prove.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/scheduler_prove_random.cc

@@ -49,10 +49,11 @@ TEST_CASE("a target's default machine is the first that has it") {
   CHECK(machine_for_target("sm_89").value().name == "rtx4090");
   CHECK(machine_for_target("sm_100a").value().name == "b200");
   CHECK(machine_for_target("sm_120").value().name == "rtx5090");
+  CHECK(machine_for_target("sm_121").value().name == "gb10");
   CHECK(machine_for_target("emulator").value().ring_stages == 6);
   CHECK(machine_for_target("sm_70").error().message ==
         "error: no machine description for target 'sm_70'; known targets: sm_90a, sm_80, sm_86, sm_89, "
-        "sm_100a, sm_120, emulator");
+        "sm_100a, sm_120, sm_121, emulator");
 }
 
 TEST_CASE("a cold burst takes the measured time at the measured sizes and never less than a smaller one") {
@@ -69,9 +70,8 @@ TEST_CASE("a cold burst takes the measured time at the measured sizes and never 
 
 TEST_CASE("faulty descriptions are refused with the key that is wrong") {
   CHECK(load_error("h10") ==
-        "error: unknown machine 'h10', did you mean 'h100'?; known: h100, h200, a100, rtx3090, rtx4090, "
-        "b200, rtx5090, "
-        "emulator");
+        "error: unknown machine 'h10', did you mean 'h100'?; known: h100, h200, h100-pcie, h100-nvl, a100, "
+        "a100-40, rtx3090, a10, rtx4090, l4, l40s, b200, rtx5090, gb10, emulator");
   CHECK(load_error("no/such.json") == "no/such.json: error: cannot be read");
   CHECK(load_error(changed_h100("{", "[")) == "changed_h100.json: error: not a JSON object");
   CHECK(load_error(changed_h100("\"target\"", "\"tarqet\"")) ==
