@@ -179,6 +179,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   m.config_hash = identity.config_hash;
   m.schedule_hash = identity.schedule_hash;
   m.target = identity.target;
+  m.without = identity.without;
   m.eos_ids = identity.eos_ids;
   m.bos_id = identity.bos_id;
   m.workers = schedule.workers;

@@ -17,6 +17,7 @@ struct ModelIdentity {
   std::vector<int32_t> eos_ids;
   int32_t bos_id = -1;
   Mode mode = Mode::kMegakernel;
+  std::vector<std::string> without{};  // parts that the code goes without
 };
 
 // Dynamic shared memory of a worker: its ring, barriers, lists of the step, and the bodies' scratch.

@@ -85,8 +85,9 @@ HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   auto context = std::make_unique<llvm::LLVMContext>();
   const Kinds kinds = find_kinds(schedule);
-  std::unique_ptr<llvm::Module> module = make_kernel_module(
-      *context, schedule, kinds, options.mode, {options.bulk_copy, options.bulk_copy}, parts_for(options));
+  const Engines engines = without({options.bulk_copy, options.bulk_copy}, options.without);
+  std::unique_ptr<llvm::Module> module =
+      make_kernel_module(*context, schedule, kinds, options.mode, engines, parts_for(options));
   if (options.edit) {
     options.edit(*module);
     simplify_bodies(*module);

@@ -22,6 +22,7 @@ struct HostOptions {
   bool race = false;  // report every access of global and shared memory to the emulator's race detector
   std::function<void(llvm::Module&)> edit;  // for fault injection: changes the kernel before it is optimised
   Mode mode = Mode::kMegakernel;
+  std::vector<std::string> without{};  // parts: see parse_without()
 };
 
 // Machine code in this process, for as long as the value lives. Immutable: threads may share it.

@@ -59,14 +59,15 @@ void LaunchCode::split(const std::function<void()>& consume, const std::function
   e_.ir.CreateCondBr(in_consumers, consumers, others);
   // Sums of warpgroups take more registers than each thread begins with.
   const auto ids = s_.program.grids.ids();
-  const bool wide =
-      std::any_of(ids.begin(), ids.end(), [&](GridId id) { return wide_from(s_, id, engines_) != 0; });
+  const bool moves = engines_.setmaxnreg && std::any_of(ids.begin(), ids.end(), [&](GridId id) {
+                       return wide_from(s_, id, engines_) != 0;
+                     });
   e_.ir.SetInsertPoint(consumers);
-  if (wide) e_.call("mk_take_registers", {});
+  if (moves) e_.call("mk_take_registers", {});
   consume();
   e_.ir.CreateBr(done);
   e_.ir.SetInsertPoint(others);
-  if (wide) e_.call("mk_leave_registers", {});
+  if (moves) e_.call("mk_leave_registers", {});
   llvm::Value* loads =
       e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads + mkrt::kLoaderThreads));
   e_.ir.CreateCondBr(loads, loader, done);

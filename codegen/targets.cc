@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <set>
+
 namespace mkc {
 
 // Shared memory: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", less the 1
@@ -15,8 +18,52 @@ std::span<const Target> targets() {
       {"sm_90a", "sm_90a", "+ptx87", "hopper", {true, true}, 227 * 1024},
       {"sm_100a", "sm_100a", "+ptx87", "hopper", {true, false}, 227 * 1024},
       {"sm_120", "sm_120", "+ptx87", "hopper", {true, false}, 99 * 1024},
+      {"sm_121", "sm_121", "+ptx88", "hopper", {true, false}, 99 * 1024},
   };
   return kTargets;
+}
+
+std::span<const std::string_view> parts_to_go_without() {
+  static constexpr std::string_view kParts[] = {"bulk", "setmaxnreg", "wgmma"};
+  return kParts;
+}
+
+Result<std::vector<std::string>> parse_without(std::string_view list) {
+  const std::vector<std::string> known(parts_to_go_without().begin(), parts_to_go_without().end());
+  std::set<std::string> parts;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string name(list.substr(begin, end - begin));
+    if (std::ranges::find(known, name) == known.end()) {
+      const std::string near = nearest_name(name, known);
+      return Error{fmt::format("found \"{}\"{}, expected some of {}", name,
+                               near.empty() ? "" : fmt::format(", did you mean {}?", near),
+                               fmt::join(known, ", "))};
+    }
+    parts.insert(name);
+    begin = end + 1;
+  }
+  return std::vector<std::string>(parts.begin(), parts.end());
+}
+
+Engines without(Engines engines, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    if (part == "bulk") engines.bulk_copy = false;
+    if (part == "setmaxnreg") engines.setmaxnreg = false;
+    if (part == "wgmma") engines.warpgroups = false;
+  }
+  return engines;
+}
+
+Result<Target> target_of_capability(uint32_t major, uint32_t minor) {
+  const std::string name = fmt::format("sm_{}{}", major, minor);
+  std::vector<std::string> known;
+  for (const Target& target : targets()) {
+    if (target.name == name || target.name == name + "a") return target;
+    known.push_back(target.name);
+  }
+  return Error{
+      fmt::format("no target for compute capability {}.{}; known: {}", major, minor, fmt::join(known, ", "))};
 }
 
 Result<Target> find_target(std::string_view name) {

@@ -15,7 +15,18 @@ namespace mkc {
 struct Engines {
   bool bulk_copy = false;   // cp.async.bulk; otherwise the loader uses cp.async
   bool warpgroups = false;  // wgmma
+  bool setmaxnreg = true;   // around the code of warpgroups
 };
+
+// Parts of a device that code can go without, and what does their work then: "wgmma" (mma.sync), "setmaxnreg"
+// (nothing: threads keep the registers they begin with, and may spill), "bulk" (cp.async of all lanes).
+std::span<const std::string_view> parts_to_go_without();
+
+// Of a list with commas between, sorted and each once. Errors: an unknown name, with the nearest; none.
+Result<std::vector<std::string>> parse_without(std::string_view list);
+
+// The engines less these parts.
+Engines without(Engines engines, const std::vector<std::string>& parts);
 
 struct Target {
   std::string name;      // "sm_90a"
@@ -30,5 +41,8 @@ std::span<const Target> targets();
 
 // Error: the name of no target, with the nearest one that is.
 Result<Target> find_target(std::string_view name);
+
+// That of a device's compute capability. Error: mkc has none, with those that it has.
+Result<Target> target_of_capability(uint32_t major, uint32_t minor);
 
 }  // namespace mkc

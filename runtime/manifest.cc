@@ -71,6 +71,7 @@ template <class V>
 void members(V& v, Manifest& m) {
   v("version", m.version), v("abi", m.abi), v("mkc_version", m.mkc_version), v("model", m.model);
   v("config_hash", m.config_hash), v("schedule_hash", m.schedule_hash), v("target", m.target);
+  v("without", m.without);
   v("workers", m.workers), v("threads", m.threads), v("shared_bytes", m.shared_bytes);
   v("ring_stages", m.ring_stages), v("event_cells", m.event_cells), v("weight_bytes", m.weight_bytes);
   v("workspace_bytes", m.workspace_bytes), v("caches", m.caches), v("vocab", m.vocab);

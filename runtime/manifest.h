@@ -11,7 +11,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kManifestVersion = 5;
+constexpr uint32_t kManifestVersion = 6;
 
 enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kI32 };
 uint32_t element_bytes(Element e);
@@ -115,15 +115,16 @@ constexpr const char* kProved = "proved";
 
 struct Manifest {
   uint32_t version = kManifestVersion;
-  uint32_t abi = 0;           // kAbiVersion
-  std::string mkc_version;    // of the compiler
-  std::string model;          // family
-  std::string config_hash;    // hash_hex() of the checkpoint's config.json
-  std::string schedule_hash;  // hash_hex() of the schedule's text
-  std::string target;         // "sm_90a", …, "emulator"
-  uint32_t workers = 0;       // CTAs of the cooperative launch
-  uint32_t threads = 0;       // of a worker
-  uint32_t shared_bytes = 0;  // dynamic, of a worker
+  uint32_t abi = 0;                  // kAbiVersion
+  std::string mkc_version;           // of the compiler
+  std::string model;                 // family
+  std::string config_hash;           // hash_hex() of the checkpoint's config.json
+  std::string schedule_hash;         // hash_hex() of the schedule's text
+  std::string target;                // "sm_90a", …, "emulator"
+  std::vector<std::string> without;  // parts of the target that the code does not use: "wgmma", …
+  uint32_t workers = 0;              // CTAs of the cooperative launch
+  uint32_t threads = 0;              // of a worker
+  uint32_t shared_bytes = 0;         // dynamic, of a worker
   uint32_t ring_stages = 0;
   uint32_t event_cells = 0;  // counters of one bank
   uint64_t weight_bytes = 0, workspace_bytes = 0;

@@ -43,6 +43,7 @@ std::string key_of(const Compilation& c, const Assembler& assembler) {
                       c.machine.json);
   text += fmt::format("ends {} begins {}\n", fmt::join(c.generation.end_ids, ","), c.generation.begin_id);
   text += fmt::format("{} {} {}\n", mode_name(c.mode), c.keep_activations, c.balance_grids);
+  text += fmt::format("without {}\n", fmt::join(c.without, ","));
   if (c.search) text += fmt::format("search {} {}\n", c.search->seconds, c.search->trials);
   if (c.checkpoint)
     for (const mkrt::StoredTensor& t : c.checkpoint->tensors)
@@ -68,6 +69,7 @@ ModelIdentity identify(const Compilation& c) {
   identity.schedule_hash = mkrt::hash_hex(print(c.schedule()));
   identity.target = c.request.target;
   identity.mode = c.mode;
+  identity.without = c.without;
   identity.eos_ids = c.generation.end_ids;
   identity.bos_id = c.generation.begin_id;
   return identity;
@@ -88,12 +90,19 @@ Result<HostArtefact> build_for_emulator(Compilation& c, const HostOptions& optio
   host.artefact = describe_for_emulator(c);
   HostOptions of_mode = options;
   of_mode.mode = c.mode;
+  of_mode.without = c.without;
   host.kernel = compile_for_host(c.schedule(), of_mode);
   return host;
 }
 
+Result<Target> target_of(const Compilation& c) {
+  Result<Target> target = find_target(c.request.target);
+  if (target.ok()) target.value().engines = without(target.value().engines, c.without);
+  return target;
+}
+
 Result<GpuBuild> build_ptx(Compilation& c) {
-  const Result<Target> target = find_target(c.request.target);
+  const Result<Target> target = target_of(c);
   if (!target.ok()) return target.error();
   const Timer timer(c, "ptx");
   GpuBuild build;

@@ -34,6 +34,8 @@ struct GpuBuild {
   std::vector<std::byte> plan;
   std::string ptx;  // without the manifest
 };
+// What the code is made for, less the parts that it goes without. Error: an unknown target.
+Result<Target> target_of(const Compilation& compilation);
 // The whole PTX file of a proved schedule, with certificate and a seal of what is no code.
 std::string finish_ptx(const Compilation& compilation, GpuBuild build);
 // PTX of a placed schedule. Error: an unknown target.

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <sstream>
 
+#include "codegen/targets.h"
 #include "runtime/temporaries.h"
 #include "tools/artefact.h"
 #include "tools/flags.h"
@@ -95,9 +96,24 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
       },
       "static: no tickets; dynamic: workers draw tasks wherever possible; auto: by cost; default auto");
   add_search_options(command, request.search);
-  command.add_option("--machine", request.machine, "machine description: a name or a JSON file");
+  command.add_option("--machine", request.machine,
+                     "machine description: a name, a JSON file, or native: that of the GPU that is there");
+  add_without_option(command, request.without);
+  command.add_flag("--ignore-measured", request.ignore_measured,
+                   "leave out what mkc doctor measured on the GPU that is there (docs/machines.md)");
   command.add_option("--family", o.family, "family file to use, whatever config.json says");
   command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones");
+}
+
+void add_without_option(CLI::App& command, std::vector<std::string>& parts) {
+  command.add_option_function<std::string>(
+      "--without",
+      [&parts](const std::string& list) {
+        Result<std::vector<std::string>> found = parse_without(list);
+        if (!found.ok()) throw CLI::ValidationError("--without", found.error().message);
+        parts = std::move(found.value());
+      },
+      "parts of the GPU to go without, with commas between: wgmma, setmaxnreg, bulk (docs/machines.md)");
 }
 
 CLI::Option* add_mode_option(CLI::App& command, Mode& mode) {

@@ -24,6 +24,9 @@ void add_trace(CLI::App& app, Action& action);
 // The options that choose and shape a model, shared by commands.
 void add_model_options(CLI::App& command, ModelRequest& request);
 
+// --without: parts of the GPU that are not used.
+void add_without_option(CLI::App& command, std::vector<std::string>& parts);
+
 // Of the commands that make code.
 CLI::Option* add_mode_option(CLI::App& command, Mode& mode);
 

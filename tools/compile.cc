@@ -98,7 +98,7 @@ Status emit_code(const CompileArguments& a, Compilation& c, const PassObserver& 
   GpuBuild build;
   const auto make = [&]() -> Status {
     if (a.emit == "llvm") {
-      const Result<Target> target = find_target(c.request.target);
+      const Result<Target> target = target_of(c);
       if (!target.ok()) return target.error();
       llvm = make_llvm_ir(c.schedule(), c.mode, target.value());
       return {};
@@ -153,6 +153,7 @@ Status compile(const CompileArguments& a) {
   Result<Compilation> opened = open_model(a.request, false);
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();
+  print_err("{}", c.machine_said);
   const auto observe = [&](const Pass& pass, const Compilation& now) {
     for (const std::string& name : a.print_after)
       if (name == pass.name || name == "all") {
@@ -175,8 +176,10 @@ void add_compile(CLI::App& app, Action& action) {
   auto a = std::make_shared<CompileArguments>();
   add_model_options(*command, a->request);
   command->add_option("-o", a->output, "file to write, - for standard output; default MODEL.cubin");
-  command->add_option("--target", a->request.options.target,
-                      "sm_80, sm_86, sm_89, sm_90a (default), sm_100a, sm_120");
+  command->add_option(
+      "--target", a->request.options.target,
+      "sm_80, sm_86, sm_89, sm_90a (default), sm_100a, sm_120, sm_121, or native: that of the GPU "
+      "that is there");
   command
       ->add_option(
           "--emit", a->emit,

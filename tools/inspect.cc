@@ -22,6 +22,7 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
   if (!m.launches.empty())
     print_out("  mode       kernels: {} launches a step, one after the other\n", m.launches.size());
   if (m.traced) print_out("  mode       traced\n");
+  if (!m.without.empty()) print_out("  without    {}\n", fmt::join(m.without, ", "));
   print_out("  plan       {} grids, {} events with {} cells, {} segments\n", m.grids.size(), m.events.size(),
             m.event_cells, plan.segments);
   print_out("  memory     weights {} bytes, workspace {}, {} a position of a request\n", m.weight_bytes,

@@ -8,6 +8,7 @@
 #include <future>
 
 #include "codegen/lists.h"
+#include "codegen/targets.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "scheduler/events.h"
@@ -15,6 +16,7 @@
 #include "scheduler/place.h"
 #include "scheduler/split.h"
 #include "tools/model_path.h"
+#include "tools/native.h"
 
 namespace mkc {
 namespace {
@@ -183,18 +185,32 @@ Status check_for_machine(const CompileRequest& request, const Machine& machine) 
 Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   const Result<std::string> model = find_model(request.model);
   if (!model.ok()) return model.error();
-  Result<CompileRequest> resolved = read_request(model.value(), request.options);
-  if (!resolved.ok()) return resolved.error();
   Compilation c;
+  ModelOptions options = request.options;
+  Result<Machine> machine = Error{""};
+  if (options.target == kNative || request.machine == kNative) {
+    Result<NativeMachine> native = native_machine(request.ignore_measured);
+    if (!native.ok()) return native.error();
+    if (options.target.value_or(kNative) == kNative) options.target = native.value().machine.target;
+    if (request.machine.empty() || request.machine == kNative) {
+      c.machine_said = std::move(native.value().said);
+      machine = std::move(native.value().machine);
+    }
+  }
+  Result<CompileRequest> resolved = read_request(model.value(), options);
+  if (!resolved.ok()) return resolved.error();
   c.request = std::move(resolved.value());
   Result<GenerationDefaults> generation = read_generation(c.request.checkpoint, c.request.config);
   if (!generation.ok()) return generation.error();
   c.generation = std::move(generation.value());
-  Result<Machine> machine =
-      request.machine.empty() ? machine_for_target(c.request.target) : load_machine(request.machine);
+  if (c.machine_said.empty())
+    machine = request.machine.empty() ? machine_for_target(c.request.target) : load_machine(request.machine);
   if (!machine.ok()) return machine.error();
   c.machine = std::move(machine.value());
   c.mode = request.mode;
+  c.without = request.without;
+  const Engines engines = without({c.machine.bulk_copy, c.machine.warpgroups}, c.without);
+  c.machine.bulk_copy = engines.bulk_copy, c.machine.warpgroups = engines.warpgroups;
   c.keep_activations = request.keep_activations;
   c.search = request.search;
   if (c.machine.target != c.request.target)

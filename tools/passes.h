@@ -30,7 +30,9 @@ struct Compilation {
   GenerationDefaults generation;
   std::optional<mkrt::Checkpoint> checkpoint;  // absent: from config.json alone
   Machine machine;
+  std::string machine_said;  // of a native machine: NativeMachine::said
   Mode mode = Mode::kMegakernel;
+  std::vector<std::string> without;                      // parts of the device
   bool balance_grids = false, keep_activations = false;  // of PlaceOptions
   Module module;                                         // the level reached
   std::vector<std::string> event_reasons;                // by EventId: why its granularity
@@ -69,15 +71,18 @@ Status run_passes(Compilation& compilation, const std::string& last = "", const 
 struct ModelRequest {
   std::string model;     // a checkpoint directory or a model.yaml
   ModelOptions options;  // win over the model.yaml
-  std::string machine;   // name or file; "": the target's default
+  std::string machine;   // name or file; "native": the device; "": the target's default
   Mode mode = Mode::kMegakernel;
   bool keep_activations = false;         // of PlaceOptions
   std::optional<SearchBudget> search{};  // of SearchOptions
+  bool ignore_measured = false;          // by mkc doctor, of a native machine
+  std::vector<std::string> without{};    // parts of the device that the code goes without: parse_without()
 };
 
 // Reads request, machine and, if there are any or `weights` is set, the checkpoint's headers.
-// Errors: those of find_model, read_request, read_generation, load_machine and open_checkpoint; a machine of
-// another target, settings out of its bounds.
+// A target or a machine "native" is that of the GPU that is there. Errors: those of find_model, read_request,
+// read_generation, load_machine, native_machine and open_checkpoint; a machine of another target, settings
+// out of its bounds.
 Result<Compilation> open_model(const ModelRequest& request, bool weights);
 
 }  // namespace mkc

@@ -43,7 +43,7 @@ Status check_sampling_flags(const SamplingFlags& flags) {
 
 void add_run_options(CLI::App& command, RunArguments& a) {
   add_model_options(command, a.request);
-  command.add_option("--target", a.request.options.target, "of a GPU; default sm_90a");
+  command.add_option("--target", a.request.options.target, "of a GPU; default: of the one that is there");
   CLI::Option* mode = add_mode_option(command, a.request.mode);
   command.add_option("--checkpoint", a.checkpoint, "directory of the weights, where MODEL is a cubin");
   command.add_option("--device", a.device, "auto (a GPU if there is one), cuda or emulator")
@@ -119,6 +119,8 @@ Status check_run(const RunArguments& a) {
   if (!a.checkpoint.empty() && !is_cubin(a.request.model))
     return Error{fmt::format("--checkpoint {}: error: is for cubins, {} has its own weights", a.checkpoint,
                              a.request.model)};
+  if (!a.request.without.empty() && is_cubin(a.request.model))
+    return Error{fmt::format("--without: error: {} is compiled already", a.request.model)};
   if (a.checkpoint.empty() && is_cubin(a.request.model))
     return Error{fmt::format("{}: error: a cubin holds no weights: name their checkpoint by --checkpoint",
                              a.request.model)};

@@ -1,10 +1,12 @@
 #include "tools/run_load.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "frontend/source.h"
 #include "runtime/faulty_weights.h"
 #include "runtime/weights.h"
+#include "tools/native.h"
 #include "tools/output.h"
 #include "tools/room.h"
 
@@ -30,13 +32,17 @@ Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint
 // Compiles for a device, which is opened already if it is a GPU.
 Status compile_for(const RunArguments& a, Loaded& loaded) {
   ModelRequest request = a.request;
-  if (!loaded.device) request.options.target = "emulator";
+  if (!loaded.device)
+    request.options.target = "emulator";
+  else if (!request.options.target)
+    request.options.target = kNative;
   // What a request gets then is what it gets alone, also by another call.
   if (!request.options.batch_invariant) request.options.batch_invariant = true;
   Result<Compilation> opened = open_model(request, true);
   if (!opened.ok()) return opened.error();
   Compilation& c = opened.value();
   loaded.directory = c.request.checkpoint;
+  if (isatty(STDERR_FILENO)) print_err("{}", c.machine_said);
   if (Status status = check_room(loaded.device.get(), *c.checkpoint); !status.ok()) return status;
   if (loaded.device) {
     const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);

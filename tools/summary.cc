@@ -42,6 +42,7 @@ json summarise(const Compilation& c, const GpuBuild& build) {
   json out;
   out["model"] = c.request.family.name;
   out["target"] = c.request.target;
+  out["without"] = c.without;
   out["mode"] = mode_name(c.mode);
   out["machine"] = c.machine.name;
   out["workers"] = s.workers;

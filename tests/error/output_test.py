@@ -161,7 +161,7 @@ class OutputTest(Command):
 
     def test_targets_of_all_machines(self):
         for target, machine in (("sm_80", "a100"), ("sm_86", "rtx3090"), ("sm_89", "rtx4090"), ("sm_90a", "h100"),
-                                ("sm_100a", "b200"), ("sm_120", "rtx5090")):
+                                ("sm_100a", "b200"), ("sm_120", "rtx5090"), ("sm_121", "gb10")):
             code, out, err = self.mkc("compile", FIXTURE, "--target", target, "--emit", "schedule")
             self.assertEqual((code, f'machine "{machine}" '.encode() in out), (0, True), err)
             code, out, err = self.mkc("compile", FIXTURE, "--target", target, "--emit", "ptx")

@@ -74,11 +74,26 @@ SOFTGPU_API cuDeviceGetName(char* name, int bytes, int) {
 }
 SOFTGPU_API cuDeviceGetAttribute(int* value, int attribute, int) {
   const Settings& s = driver().settings;
-  const std::map<int, uint32_t> values{
-      {1, 1024},      {10, 32},      {13, 1000000}, {16, s.sms}, {36, 1000000},
-      {38, 32 << 20}, {75, s.major}, {76, s.minor}, {95, 1},     {97, driver().most_shared()}};
+  const std::map<int, uint32_t> values{{1, 1024},
+                                       {10, 32},
+                                       {13, 1000000},
+                                       {16, s.sms},
+                                       {36, 1000000},
+                                       {37, s.bus_bits},
+                                       {38, static_cast<uint32_t>(s.l2_bytes)},
+                                       {75, s.major},
+                                       {76, s.minor},
+                                       {95, 1},
+                                       {97, driver().most_shared()}};
   const auto at = values.find(attribute);
   *value = at == values.end() ? 0 : static_cast<int>(at->second);
+  return kSuccess;
+}
+SOFTGPU_API cuDeviceGetUuid(unsigned char* uuid, int) {
+  const Settings& s = driver().settings;
+  std::memcpy(uuid, "software GPU   ", 16);
+  uuid[13] = static_cast<unsigned char>(s.major), uuid[14] = static_cast<unsigned char>(s.minor);
+  uuid[15] = static_cast<unsigned char>(s.sms);
   return kSuccess;
 }
 SOFTGPU_API cuDeviceTotalMem_v2(size_t* bytes, int) {

@@ -74,6 +74,8 @@ void add_float_forms(Forms& f) {
     };
     return u64{one(a >> 32, b >> 32, c >> 32)} << 32 | one(a, b, c);
   }>();
+  f["max.f32 of three"] =
+      map<+[](float a, float b, float c) { return greater(greater(a, b), c); }>();  // PTX ISA 8.8, sm_100 on
   f["max.f32"] = map<+[](float a, float b) { return greater(a, b); }>();
   f["min.f32"] = map<+[](float a, float b) { return lesser(a, b); }>();
   f["abs.f32"] = map<+[](float a) { return std::fabs(a); }>();

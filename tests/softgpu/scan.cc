@@ -1,5 +1,6 @@
 #include "tests/softgpu/scan.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace softgpu {
@@ -78,7 +79,8 @@ Statement Scanner::next() {
   }
   s.kind = Statement::Kind::kText;
   const bool line = ends_with_line(all.substr(begin));
-  const bool entry = all.substr(begin, 40).find(".entry") != all.npos;
+  const bool entry =
+      all.substr(begin, std::min<size_t>(40, all.find(';', begin) - begin)).find(".entry") != all.npos;
   end = all.find_first_of(line ? "\n" : entry ? ")" : ";", begin);
   if (end == all.npos) end = all.size();
   s.text = trim(all.substr(begin, end - begin));

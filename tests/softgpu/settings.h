@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace softgpu {
 
@@ -16,7 +17,10 @@ struct Settings {
   bool races = false;         // accesses that happens-before does not order are found
   bool keep_going = false;    // a race does not end the launch
   bool statistics = false;
-  bool exact_sums = true;  // matrix products are summed exactly and rounded once; else in f32, in order
+  std::string defect;            // defects.h
+  uint64_t l2_bytes = 32 << 20;  // what the driver says; there is no cache
+  uint32_t bus_bits = 1024;      // likewise, between device and memory
+  bool exact_sums = true;        // matrix products are summed exactly and rounded once; else in f32, in order
 };
 
 // From SOFTGPU_* variables.

@@ -116,6 +116,9 @@ TEST_CASE("every family assembles for every target, without spills") {
   check(test::qwen2_config(), "sm_90a", "h100");
   check(test::qwen3_config(), "sm_90a", "h200");
   check(test::mistral_config(), "sm_120", "rtx5090");
+  check(test::llama_config(), "sm_86", "a10");
+  check(test::qwen3_config(), "sm_121", "gb10");
+  check(test::llama_config(), "sm_100a", "b200");
   // Parts of products, and more tokens than go without warpgroups.
   const std::vector<SplitRule> parts{{"l*.down", 4, {}}};
   check(test::llama_config(), "sm_80", "a100", parts);
