@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <llvm/Bitcode/BitcodeReader.h>
+#include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
 
@@ -11,6 +12,7 @@
 #include "codegen/emit.h"
 #include "codegen/grid_kernels.h"
 #include "codegen/link.h"
+#include "codegen/optimise.h"
 #include "codegen/scaffold.h"
 
 namespace mkc {
@@ -72,6 +74,24 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
     link(*module, read_bitcode(context, part), Linked::kNeeded);
   keep_only(*module, kernels);
   module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+  verify(*module);
+  return module;
+}
+
+std::unique_ptr<llvm::Module> make_probe_module(llvm::LLVMContext& context, const Target& target) {
+  std::unique_ptr<llvm::Module> library = read_bitcode(context, target.library + "_untraced");
+  auto module = std::make_unique<llvm::Module>("probes", context);
+  module->setTargetTriple(library->getTargetTriple());
+  module->setDataLayout(library->getDataLayout());
+  for (const char* part : {"probe", "measure"}) link(*module, read_bitcode(context, part), Linked::kAll);
+  const auto leave_out = [&](const char* kernel) { module->getFunction(kernel)->eraseFromParent(); };
+  if (!target.engines.bulk_copy) leave_out("probe_bulk"), leave_out("read_by_copies");
+  if (!target.engines.warpgroups) leave_out("probe_wgmma"), leave_out("probe_setmaxnreg");
+  const std::vector<llvm::Function*> kernels = kernels_of(*module);
+  simplify_bodies(*module);
+  link(*module, std::move(library), Linked::kNeeded);
+  keep_only(*module, kernels);
+  llvm::StripDebugInfo(*module);
   verify(*module);
   return module;
 }

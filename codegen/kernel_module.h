@@ -22,6 +22,9 @@ std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, con
                                                  const Kinds& kinds, Mode mode, const Engines& engines,
                                                  std::span<const std::string> parts);
 
+// The kernels of probe.cc and measure.cc whose instructions a target has, with its primitives.
+std::unique_ptr<llvm::Module> make_probe_module(llvm::LLVMContext& context, const Target& target);
+
 // Those of a module that make_kernel_module made.
 std::vector<llvm::Function*> kernels_of(llvm::Module& module);
 }  // namespace mkc

@@ -71,6 +71,17 @@ GpuModule make_gpu_module(const Schedule& schedule, Mode mode, const Target& tar
   return gpu;
 }
 
+std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::SmallVector<char, 0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  const bool cannot =
+      machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
+  MKC_ASSERT(!cannot, "LLVM cannot emit PTX");
+  passes.run(module);
+  return {text.begin(), text.end()};
+}
+
 // A global of a PTX file. Requires whole words.
 std::string ptx_bytes(const char* name, std::span<const std::byte> bytes) {
   // In words: the assembler reads them several times faster than bytes.
@@ -95,17 +106,20 @@ std::string make_llvm_ir(const Schedule& schedule, Mode mode, const Target& targ
   return text;
 }
 
+std::string make_probe_ptx(const Target& target) {
+  const std::unique_ptr<llvm::TargetMachine> machine = gpu_machine(target);
+  llvm::LLVMContext context;
+  const std::unique_ptr<llvm::Module> module = make_probe_module(context, target);
+  for (llvm::Function* kernel : kernels_of(*module))
+    if (kernel->getName().starts_with("probe_")) make_kernel_entry(*kernel);
+  optimise(*module, *machine);
+  return emit_ptx(*module, *machine);
+}
+
 std::string make_ptx(const Schedule& schedule, Mode mode, std::span<const std::byte> plan,
                      const Target& target) {
   const GpuModule gpu = make_gpu_module(schedule, mode, target);
-  llvm::SmallVector<char, 0> text;
-  llvm::raw_svector_ostream stream(text);
-  llvm::legacy::PassManager passes;
-  const bool cannot =
-      gpu.machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
-  MKC_ASSERT(!cannot, "LLVM cannot emit PTX");
-  passes.run(*gpu.module);
-  std::string ptx(text.begin(), text.end());
+  std::string ptx = emit_ptx(*gpu.module, *gpu.machine);
   ptx += ptx_bytes("mk_plan", plan);
   const std::vector<std::string> faults = lint_ptx(ptx);
   MKC_ASSERT(faults.empty(), fmt::format("PTX is not acceptable:\n{}", fmt::join(faults, "\n")));

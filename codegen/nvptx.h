@@ -20,6 +20,9 @@ std::string make_llvm_ir(const Schedule& schedule, Mode mode, const Target& targ
 std::string make_ptx(const Schedule& schedule, Mode mode, std::span<const std::byte> plan,
                      const Target& target);
 
+// The kernels of codegen/device/probe.cc and measure.cc as PTX: those whose instructions the target has.
+std::string make_probe_ptx(const Target& target);
+
 // The same PTX with the global mk_manifest behind it. There is room for the certificate and the seals of a
 // manifest that has none yet.
 std::string add_manifest(std::string ptx, const mkrt::Manifest& manifest);

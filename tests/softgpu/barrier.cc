@@ -95,6 +95,7 @@ Flow await_grids(Warp& w, const Instruction&, uint32_t lanes) {
 
 void add_barrier_forms(Forms& f) {
   f["bar.sync"] = f["barrier.sync.aligned"] = {barrier<true, true>, "=ww", true};
+  f["bar.sync by all"] = {barrier<true, false>, "=w", true};
   f["bar.arrive"] = {barrier<false, true>, "=ww", true};
   f["setmaxnreg.inc.sync.aligned.u32"] = {set_registers<true>, "=n", true};
   f["setmaxnreg.dec.sync.aligned.u32"] = {set_registers<false>, "=n", true};

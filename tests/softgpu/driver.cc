@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/softgpu/cubin.h"
+#include "tests/softgpu/defects.h"
 
 namespace softgpu {
 namespace {
@@ -66,6 +67,7 @@ int Driver::load_module(const void* image, LoadedModule** module) {
     std::fprintf(stderr, "softgpu: error: PTX %s\n", e.what());
     return kInvalidImage;
   }
+  break_instructions(loaded->module, settings.defect);
   if (!runs_on(loaded->module.target, settings)) return kNoBinaryForGpu;
   for (auto& [name, kernel] : loaded->module.kernels) {
     if (const auto r = parts.registers.find(name); r != parts.registers.end())

@@ -56,6 +56,7 @@ struct Form {
 
 struct Instruction {
   Execute execute = nullptr;
+  Execute intact = nullptr;  // of one that was broken on purpose
   Kind kind = Kind::kPlain;
   bool converged = false, copies = false;
   bool late = false;  // writes its results after others went on

@@ -20,7 +20,8 @@ const std::string* intern(std::string_view name) {
 
 class KernelParser {
  public:
-  KernelParser(Scanner& scanner, std::string shared) : scanner_(scanner), shared_(std::move(shared)) {}
+  KernelParser(Scanner& scanner, std::set<std::string, std::less<>> shared)
+      : scanner_(scanner), shared_(std::move(shared)) {}
 
   Kernel parse(const Statement& head) {
     s_ = head;
@@ -180,7 +181,7 @@ class KernelParser {
 
   Operand value(std::string_view s, uint8_t bytes, bool result) {
     if (s == "_" && result) return fresh(bytes == kAnyBytes ? 8 : bytes);
-    if (s == shared_) return constant(kSharedBase, 8);
+    if (shared_.contains(s)) return constant(kSharedBase, 8);
     if (s.starts_with('%') || std::isalpha(static_cast<unsigned char>(s[0]))) {
       const Operand o = find_register(s);
       if (bytes == kAnyBytes ? o.bytes < least_bytes_ || o.bytes == 0 : o.bytes != bytes)
@@ -203,7 +204,7 @@ class KernelParser {
       displacement += p->second;
       return constant(0, 8);
     }
-    if (s == shared_) return constant(kSharedBase, 8);
+    if (shared_.contains(s)) return constant(kSharedBase, 8);
     if (std::isdigit(static_cast<unsigned char>(s[0]))) return constant(number(s), 8);
     const Operand o = find_register(s);
     if (o.bytes < 4) fail("an address of " + std::to_string(o.bytes) + " bytes");
@@ -248,6 +249,8 @@ class KernelParser {
   static std::string key_of(std::string_view mnemonic, const std::vector<std::string_view>& arguments) {
     std::string key(mnemonic);
     if (mnemonic.starts_with("mbarrier.arrive.shared") && arguments.size() == 3) return key + " counted";
+    if (mnemonic == "bar.sync" && arguments.size() == 1) return key + " by all";
+    if (mnemonic == "max.f32" && arguments.size() == 4) return key + " of three";
     if (!mnemonic.starts_with("mov.") || arguments.size() != 2) return key;
     if (arguments[0].starts_with('{')) return key + " unpack";
     if (arguments[1].starts_with('{')) return key + " pack";
@@ -301,7 +304,7 @@ class KernelParser {
   }
 
   Scanner& scanner_;
-  const std::string shared_;  // the name of dynamic shared memory
+  const std::set<std::string, std::less<>> shared_;  // names of dynamic shared memory
   Kernel k_;
   Statement s_;
   uint8_t least_bytes_ = 0;
@@ -320,13 +323,13 @@ class KernelParser {
 Module parse_ptx(std::string_view text) {
   Module m;
   Scanner scanner(text);
-  std::string shared;
+  std::set<std::string, std::less<>> shared;
   for (Statement s = scanner.next(); s.kind != Statement::Kind::kEnd; s = scanner.next()) {
     if (s.text.starts_with(".target")) {
       m.target = trim(s.text.substr(7));
     } else if (s.text.starts_with(".extern .shared")) {
       const size_t open = s.text.find('['), name = s.text.find_last_of(" \t", open);
-      shared = s.text.substr(name + 1, open - name - 1);
+      shared.emplace(s.text.substr(name + 1, open - name - 1));
     } else if (s.text.find(".entry") < 40) {
       Kernel k = KernelParser(scanner, shared).parse(s);
       m.kernels.emplace(k.name, std::move(k));

@@ -1,5 +1,6 @@
 // Kernels that measure what the GPU gives at best: reading at full speed, a signal from one worker to
-// another. Compiled to PTX by tools/gpu/bundle, loaded by measure.py. Nothing here waits without a bound.
+// another. mkc doctor links them for the device that is there; tools/gpu/bundle compiles them to PTX for
+// measure.py. Nothing here waits without a bound.
 using u32 = unsigned;
 using u64 = unsigned long long;
 #define GLOBAL __attribute__((address_space(1)))

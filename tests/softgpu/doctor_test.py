@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""mkc doctor on the software GPU: a sound one passes, and each seeded defect is named."""
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from native_test import LLAMA, OnDevice
+
+# What is broken (tests/softgpu/defects.h), the check that must fail, and the part to go without.
+DEFECTS = [
+    ("wgmma.mma_async", "wgmma (bf16)", "wgmma"),
+    ("wgmma.wait_group", "wgmma (bf16)", "wgmma"),
+    ("setmaxnreg", "setmaxnreg", "setmaxnreg"),
+    ("cp.async.bulk", "cp.async.bulk", "bulk"),
+    ("mbarrier.arrive.expect_tx", "cp.async.bulk", "bulk"),
+    ("cp.async.cg", "cp.async", ""),
+    ("cp.async.mbarrier", "cp.async", ""),
+    ("mbarrier.try_wait", "mbarrier", ""),
+    ("mbarrier.arrive.shared", "mbarrier", ""),
+    ("mma.sync", "mma.sync", ""),
+    ("bar.sync", "barrier.cta.sync", ""),
+    ("shfl", "shfl.sync, vote.sync", ""),
+    ("rsqrt", "rsqrt, rcp, ex2, cvt, prmt", ""),
+    ("cvt.rn.satfinite.e4m3x2", "cvt to and from e4m3", ""),
+    ("acquire", "release and acquire between blocks", ""),
+    ("release", "release and acquire between blocks", ""),
+    ("atom.relaxed.gpu.global.add", "atom.add, atom.cas, red", ""),
+    ("atom.relaxed.gpu.global.cas", "atom.add, atom.cas, red", ""),
+]
+
+
+class Doctor(OnDevice):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.kept = folder.name  # cubins of bodies take most of the time
+
+    def doctor(self, *arguments, **settings):
+        done = self.mkc("doctor", "--json", *arguments, **settings)
+        return done, json.loads(done.stdout)
+
+    def failed(self, found):
+        return [c["name"] for c in found["checks"] if not c["passed"]]
+
+    def test_a_sound_device_passes_and_is_measured(self):
+        done, found = self.doctor("--only", "primitive", "--only", "gated layer, bf16", "--only", "by warpgroups", "--only",
+                                  "measure", MKC_CACHE=self.kept, SOFTGPU_L2="65536")
+        self.assertEqual((done.returncode, self.failed(found)), (0, []), done.stdout + done.stderr)
+        self.assertEqual((found["gpu"], found["device"]["capability"]), ("software GPU sm_90", "9.0"))
+        self.assertEqual(len(found["checks"]), 16, found["checks"])
+        self.assertEqual(set(found["measured"]["seen"]), {"notify_ns", "stream_bytes_per_ns", "cold_burst"})
+        kept = json.loads(Path(found["measured_file"]).read_text())
+        self.assertEqual((kept["device"], kept["failed"]), ("software GPU sm_90", []))
+        self.assertEqual(set(kept["figures"]) | set(kept["left_out"]), set(kept["seen"]))
+        self.assertTrue(kept["figures"]["stream_bytes_per_ns"]["source"].startswith(
+            "measured by mkc doctor on software GPU sm_90, "), kept)
+        done = self.good("compile", LLAMA, "--target", "native", "--emit", "ops", MKC_CACHE=self.kept, SOFTGPU_L2="65536")
+        self.assertIn("  measured by mkc doctor on this device: ", done.stderr)
+
+    def test_fewer_checks_where_a_device_has_less(self):
+        done, found = self.doctor("--only", "primitive", SOFTGPU_CC="80")
+        self.assertEqual((done.returncode, self.failed(found)), (0, []), done.stdout + done.stderr)
+        names = [c["name"] for c in found["checks"]]
+        self.assertIn("primitive cp.async", names)
+        self.assertFalse({"primitive cp.async.bulk", "primitive wgmma (bf16)", "primitive setmaxnreg"} & set(names))
+
+    def test_what_was_measured_is_used(self):
+        path = self.folder / "cache/devices/software-GPU-sm-90-736f6674776172652047505520090004.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"figures": {"notify_ns": {"value": 1234, "source": "measured by mkc doctor"}}}))
+        said = "measured by mkc doctor on this device: notify_ns\n"
+        compile_ = ("compile", LLAMA, "--target", "native", "--emit", "ops")
+        self.assertIn(said, self.good(*compile_).stderr)
+        self.assertNotIn(said, self.good(*compile_, "--ignore-measured").stderr)
+        self.assertNotIn(said, self.good(*compile_, SOFTGPU_SMS="5").stderr)  # another device
+        done = self.good("doctor", "--no-checks")
+        self.assertIn(said, done.stdout)
+        path.write_text("{}")
+        self.refused("measured figures: error: not a file of mkc doctor\n", *compile_)
+
+    def test_defects_are_named(self):
+        for defect, check, part in DEFECTS:
+            with self.subTest(defect):
+                done, found = self.doctor("--only", "primitive", SOFTGPU_BREAK=defect)
+                self.assertIn("primitive " + check, self.failed(found), done.stderr)
+                self.assertEqual(done.returncode, 1)
+                self.assertEqual(found["go_without"], part, found)
+
+    def test_without_the_part_a_broken_device_passes(self):
+        done, found = self.doctor("--only", "primitive", "--without", "wgmma", SOFTGPU_BREAK="wgmma")
+        self.assertEqual((done.returncode, self.failed(found)), (0, []), done.stderr)
+
+    def test_a_broken_device_fails_in_a_body(self):
+        done, found = self.doctor("--only", "rsqrt", "--only", "gated layer, bf16", MKC_CACHE=self.kept,
+                                  SOFTGPU_BREAK="ex2")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(self.failed(found), ["primitive rsqrt, rcp, ex2, cvt, prmt", "body gated layer, bf16"])
+        self.assertIn("have relative errors up to", found["checks"][1]["fault"])
+
+    def test_devices_that_mkc_has_no_code_for(self):
+        done, found = self.doctor(SOFTGPU_CC="75")
+        self.assertIn("error: no target for compute capability 7.5", found["machine"])
+        self.assertNotIn("checks", found)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

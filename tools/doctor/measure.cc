@@ -1,0 +1,184 @@
+#include "tools/doctor/measure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+#include "scheduler/native.h"
+
+namespace mkc {
+namespace {
+
+constexpr uint32_t kThreads = 512, kRounds = 1000, kRepeats = 5;
+constexpr uint32_t kStages = 12, kPiece = 16384;  // of bulk copies, as in a worker's ring
+constexpr uint64_t kMega = uint64_t{1} << 20;
+constexpr uint64_t kLargest = uint64_t{2} << 30;
+constexpr double kPatience = 0.25;  // seconds of a pass over the buffer, from which on it does not grow
+constexpr uint64_t kCaches = 8;     // the buffer is so many times L2, or its rate is that of caches
+constexpr double kLeastShare = 0.3;
+constexpr double kLeastNotify = 100, kMostNotify = 5000;  // ns
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+template <class T>
+T median(std::vector<T> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[16] = "";
+  (void)std::strftime(text, sizeof(text), "%Y-%m-%d", &parts);
+  return text;
+}
+
+class Reader {
+ public:
+  Reader(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk) : gpu_(gpu), facts_(facts), bulk_(bulk) {}
+
+  // Takes the largest buffer that is passed over in little time.
+  Status open() {
+    const uint64_t most = std::min(kLargest, facts_.memory_bytes / 4) / kMega * kMega;
+    for (uint64_t bytes = std::min(kMega, most); bytes <= most; bytes *= 8) {
+      const Result<uint64_t> data = gpu_.allocate(bytes);
+      if (!data.ok()) return bytes_ == 0 ? Status(data.error()) : Status();
+      const auto begin = std::chrono::steady_clock::now();
+      data_ = data.value(), bytes_ = bytes;
+      if (Status s = gpu_.run({"fill", 4 * facts_.sms, kThreads, 0, {data_, bytes_ / 16}}); !s.ok()) return s;
+      if (seconds_since(begin) > kPatience) break;
+    }
+    const Result<uint64_t> sink = gpu_.allocate(4), times = gpu_.allocate(uint64_t{16} * 4 * facts_.sms);
+    if (!sink.ok() || !times.ok()) return (sink.ok() ? times : sink).error();
+    sink_ = sink.value(), times_ = times.value();
+    return {};
+  }
+
+  uint64_t bytes() const { return bytes_; }
+
+  // Bytes a nanosecond from the first block's begin to the last one's end; the median of some passes.
+  Result<double> rate(uint64_t offset, uint64_t size, bool by_copies, bool cold) {
+    std::vector<double> rates;
+    const auto begin = std::chrono::steady_clock::now();
+    for (uint32_t i = 0; i < kRepeats && (i == 0 || seconds_since(begin) < 2 * kPatience); ++i) {
+      const uint64_t places = std::max<uint64_t>(bytes_ / 2 / size, 1);
+      const uint64_t at = cold ? i % places * size : offset;
+      if (cold)  // what the caches held is the other half
+        if (Status s = pass(bytes_ / 2, bytes_ / 2, false); !s.ok()) return s.error();
+      if (Status s = pass(at, size, by_copies); !s.ok()) return s.error();
+      const uint32_t blocks = by_copies ? facts_.sms : 2 * facts_.sms;
+      std::vector<uint64_t> times(2 * blocks);
+      if (Status s = gpu_.read(std::as_writable_bytes(std::span(times)), times_); !s.ok()) return s.error();
+      uint64_t first = times[0], last = times[1];
+      for (uint32_t b = 0; b < blocks; ++b)
+        first = std::min(first, times[2 * b]), last = std::max(last, times[2 * b + 1]);
+      if (last > first) rates.push_back(static_cast<double>(size) / static_cast<double>(last - first));
+    }
+    if (rates.empty()) return Error{"the device's clock stood still"};
+    return median(rates);
+  }
+
+  // By loads or copies, whichever are faster.
+  Result<double> best(uint64_t size, bool cold) {
+    Result<double> loads = rate(0, size, false, cold);
+    if (!loads.ok() || !bulk_) return loads;
+    const Result<double> copied = rate(0, size / kPiece * kPiece, true, cold);
+    if (!copied.ok()) return copied;
+    return std::max(loads.value(), copied.value());
+  }
+
+ private:
+  Status pass(uint64_t offset, uint64_t size, bool by_copies) {
+    if (by_copies)
+      return gpu_.run({"read_by_copies",
+                       facts_.sms,
+                       32,
+                       kStages * (kPiece + 8),
+                       {data_ + offset, size / kPiece, kPiece, kStages, sink_, times_}});
+    return gpu_.run(
+        {"read_by_loads", 2 * facts_.sms, kThreads, 0, {data_ + offset, size / 16, sink_, times_}});
+  }
+
+  Gpu& gpu_;
+  const mkrt::DeviceFacts& facts_;
+  bool bulk_;
+  uint64_t data_ = 0, bytes_ = 0, sink_ = 0, times_ = 0;
+};
+
+// Nanoseconds of a signal between two blocks.
+Result<double> signal(Gpu& gpu) {
+  const Result<uint64_t> cells = gpu.allocate(256), out = gpu.allocate(16);
+  if (!cells.ok() || !out.ok()) return (cells.ok() ? out : cells).error();
+  std::vector<double> samples;
+  for (uint32_t i = 0; i < kRepeats; ++i) {
+    if (Status s = gpu.clear(cells.value(), 256); !s.ok()) return s.error();
+    if (Status s = gpu.run({"hop", 2, 32, 0, {cells.value(), kRounds, out.value()}}); !s.ok())
+      return s.error();
+    uint64_t found[2];
+    if (Status s = gpu.read(std::as_writable_bytes(std::span(found)), out.value()); !s.ok()) return s.error();
+    if (found[1] == 0) return Error{"a signal did not come"};
+    samples.push_back(static_cast<double>(found[0]) / (2.0 * (kRounds - 1)));
+  }
+  return median(samples);
+}
+
+double rounded(double value) {
+  return value < 100 ? static_cast<double>(static_cast<int64_t>(value * 100 + 0.5)) / 100
+                     : static_cast<double>(static_cast<int64_t>(value + 0.5));
+}
+
+}  // namespace
+
+Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk) {
+  Measurement m;
+  const std::string source = fmt::format("measured by mkc doctor on {}, {}", facts.name, today());
+  // A figure that may be believed is kept, another one is left out for the reason.
+  const auto put = [&](const char* key, const nlohmann::ordered_json& value, const std::string& what,
+                       const std::string& fault) {
+    m.seen[key] = value;
+    if (fault.empty())
+      m.figures[key] = {{"value", value}, {"source", fmt::format("{}: {}", source, what)}};
+    else
+      m.left_out[key] = fault;
+  };
+  const Result<double> notify = signal(gpu);
+  if (!notify.ok()) return notify.error();
+  put("notify_ns", rounded(notify.value()),
+      "release add to the acquire load that sees it, nothing outstanding",
+      notify.value() >= kLeastNotify && notify.value() <= kMostNotify
+          ? ""
+          : fmt::format("{:.0f} ns, expected {} to {}", notify.value(), kLeastNotify, kMostNotify));
+
+  Reader reader(gpu, facts, bulk);
+  if (Status s = reader.open(); !s.ok()) return s.error();
+  const Result<double> rate = reader.best(reader.bytes(), false);
+  if (!rate.ok()) return rate.error();
+  const double peak = peak_bytes_per_ns(facts), stream = rate.value();
+  std::string fault;
+  if (reader.bytes() < kCaches * facts.l2_bytes)
+    fault = fmt::format("{} MB read, expected {} times the {} MB of L2", reader.bytes() / kMega, kCaches,
+                        facts.l2_bytes / kMega);
+  else if (peak > 0 && (stream < kLeastShare * peak || stream > peak))
+    fault = fmt::format("{:.1f} bytes/ns, expected {:.1f} to {:.1f}, as memory clock and bus say", stream,
+                        kLeastShare * peak, peak);
+  put("stream_bytes_per_ns", rounded(stream), fmt::format("{} MB read by all SMs", reader.bytes() / kMega),
+      fault);
+
+  nlohmann::ordered_json bursts = nlohmann::ordered_json::array();
+  for (uint64_t size = 2 * kMega; size <= 256 * kMega && size <= reader.bytes() / 2; size *= 2) {
+    const Result<double> burst = reader.best(size, true);
+    if (!burst.ok()) return burst.error();
+    bursts.push_back({size, rounded(std::min(burst.value(), stream))});
+  }
+  if (fault.empty() && reader.bytes() < 512 * kMega) fault = "the buffer is too small for bursts of 256 MB";
+  put("cold_burst", bursts, "bursts that find nothing in the caches", fault);
+  return m;
+}
+
+}  // namespace mkc
