@@ -58,6 +58,18 @@ static void note(u64 GLOBAL* times, u64 begin) {
 
 KERNEL void empty() {}
 
+// Values of the device's clock as it changes: out[0, wanted). Zeros follow where it stands still for some
+// tens of milliseconds.
+KERNEL void ticks(u64 GLOBAL* out, u32 wanted) {
+  u64 last = 0;
+  for (u32 n = 0; n < wanted; ++n) {
+    u64 now = now_ns();
+    for (u32 polls = 0; now == last && polls < 1u << 20; ++polls) now = now_ns();
+    out[n] = now == last ? 0 : now;
+    last = now;
+  }
+}
+
 // Data without a pattern: reading zeros can be faster than reading weights.
 KERNEL void fill(Word4 GLOBAL* data, u64 count) {
   for (u64 i = u64{block()} * threads() + thread(); i < count; i += u64{blocks()} * threads()) {

@@ -50,6 +50,22 @@ class LinesTest(unittest.TestCase):
             list(kit.lines(python("import time; time.sleep(60)"), 0.3))
         self.assertLess(time.monotonic() - begin, 20)
 
+    def test_what_a_program_started_ends_with_it(self):
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            child = f"import os, subprocess, time; print('{{}}', flush=True); subprocess.run(['sh', '-c', 'echo $$ >{folder}/a; exec sleep 60'])"
+            for run in (lambda: list(kit.lines(python(child), 2)), lambda: kit.output(python(child), 2)):
+                with self.assertRaisesRegex(kit.Failed, "^stopped after 2 s"):
+                    run()
+                number = int((Path(folder) / "a").read_text())
+                status = Path(f"/proc/{number}/stat")
+                while status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] != "Z":  # until it is reaped
+                    self.assertLess(time.monotonic() - begin, 20)
+
+    def test_a_program_that_is_stopped_keeps_what_it_said(self):
+        with self.assertRaisesRegex(kit.Failed, "^stopped after 2 s: at line 3$"):
+            kit.output(python("import sys, time; print('at line 3', file=sys.stderr, flush=True); time.sleep(60)"), 2)
+
 
 class BytesTest(unittest.TestCase):
     def test_weights_are_the_published_parameters(self):
@@ -77,11 +93,12 @@ class BenchTest(unittest.TestCase):
         said = contextlib.redirect_stdout(io.StringIO())
         said.__enter__()
         self.addCleanup(said.__exit__, None, None, None)
-        self.out = Path(tempfile.mkdtemp()) / "result.json"
+        self.folder = Path(tempfile.mkdtemp())
+        self.out = self.folder / "gpu-bench.json"
         self.ran = []
 
     def bench(self, parts, minutes=5.0, only=""):
-        made = bench.Bench(Namespace(minutes=minutes, out=self.out, only=only, device="emulator", shapes=CONFIGS))
+        made = bench.Bench(Namespace(minutes=minutes, out=self.folder, only=only, device="emulator", shapes=CONFIGS))
         made.parts = lambda: [(name, "qwen3-0.6b", lambda kept, name=name, rows=rows: self.rows(name, kept, rows))
                               for name, rows in parts.items()]
         return made
@@ -124,11 +141,16 @@ class BenchTest(unittest.TestCase):
         part = json.loads(self.out.read_text())["parts"]["a"]
         self.assertEqual((part["state"], [r["context"] for r in part["rows"]]), ("complete", [128, 1024]))
 
+    def test_a_part_that_lacks_a_package_is_skipped(self):
+        self.assertTrue(self.bench({"limits": [], "a": [kit.Missing("Python's torch is not installed")]}).run({}))
+        self.assertEqual(self.state(), {"limits": "complete", "a": "skipped"})
+
     def test_peers_go_through_batches_contexts_and_chunks_once(self):
-        made = bench.Bench(Namespace(minutes=1, out=self.out, only="", device="emulator", shapes=CONFIGS, contexts=[1024, 128],
+        made = bench.Bench(Namespace(minutes=1, out=self.folder, only="", device="emulator", shapes=CONFIGS, contexts=[1024, 128],
                                      batches=[1, 8], mode="reduce-overhead", steps=3))
         asked = []
-        with unittest.mock.patch.object(bench, "lines", lambda command, _: asked.append(command[-1]) or []):
+        with unittest.mock.patch.object(bench, "lines", lambda command, _: asked.append(command[-1]) or []), \
+                unittest.mock.patch.object(bench, "need"):
             self.assertEqual(list(made.peer("qwen3-0.6b", "eager", [])), [])
             had = [{"context": 1024, "batch": 1, "us": []}, {"context": 1024, "batch": 8, "tokens": 1, "state": bench.TOO_LARGE}]
             self.assertEqual(list(made.peer("qwen3-0.6b", "eager", had)), had)
@@ -149,11 +171,11 @@ class BenchTest(unittest.TestCase):
 
     def test_bad_arguments_name_the_flag(self):
         self.out.write_text("{")
-        for flags, said in (([], f"--out {self.out} is no result to go on from: "),
+        for flags, said in (([], f"{self.out} is no result to go on from: "),
                             (["--contexts", "1,x"], "argument --contexts: invalid numbers value: '1,x'"),
-                            (["--out", f"{self.out}.none", "--shapes", "/none"], "--shapes /none: no such folder"),
+                            (["--out", f"{self.folder}/none", "--shapes", "/none"], "--shapes /none: no such folder"),
                             (["--mode", "fast"], "argument --mode: invalid choice: 'fast'")):
-            done = subprocess.run([sys.executable, ROOT / "tools" / "gpu" / "bench.py", "--out", self.out, *flags],
+            done = subprocess.run([sys.executable, ROOT / "tools" / "gpu" / "bench.py", "--out", self.folder, *flags],
                                   capture_output=True, text=True, timeout=120)
             self.assertEqual(done.returncode, 2)
             self.assertIn("bench.py: error: " + said, done.stderr)

@@ -13,24 +13,24 @@ newest=$(objdump -T "$out/mkrun" "$out/libmkrt.so" | grep -oE 'GLIBC_[0-9.]+' | 
 [[ $(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | tail -n 1) == GLIBC_2.34 ]] || { echo "needs $newest"; exit 1; }
 cd "$out"
 export PATH=$build/assembler/bin:$PATH
-python3 check.py --device emulator --mkc "$build/mkc" --out result.json
-cp result.json again.json
-python3 check.py --device emulator --mkc "$build/mkc" --out again.json --go-on --only stories >again.log
+python3 check.py --device emulator --mkc "$build/mkc" --out emulated
+cp -r emulated again
+python3 check.py --device emulator --mkc "$build/mkc" --out again --go-on --only stories >again.log
 if grep passed again.log; then echo "what had passed ran again"; exit 1; fi
 python3 - <<'PY'
 import json
-result = json.load(open("result.json"))
+result = json.load(open("emulated/gpu-check.json"))
 states = {c["check"]: c["state"] for c in result["checks"]}
 assert states["stories"] == "passed" and states["logits qwen3"] == "passed", states
 assert states["layers qwen3"] == "not run on a GPU", states
 (told,) = [c["parts_from"] for c in result["checks"] if c["check"] == "stories"]
 assert told["the emulator's"] == [None], told  # it is the emulator
-again = json.load(open("again.json"))["checks"]
+again = json.load(open("again/gpu-check.json"))["checks"]
 assert [c for c in again if c["state"] == "passed"] == [c for c in result["checks"] if c["state"] == "passed"], again
 assert states["fault"] == "not run on a GPU" and states["speed qwen3-8b"] == "not run on a GPU", states
 assert states["trace llama"] == "passed", result
-assert json.load(open("gpu-trace-llama.json"))["unit"] == "stamps"
-assert result["device"] == "emulator"
+assert json.load(open("emulated/gpu-trace-llama.json"))["unit"] == "stamps"
+assert result["device"] == "emulator" and result["rehearsal"] is True
 PY
 
 # bench.py, all but the models' sizes as on a GPU: mkrun and the measurements use a driver that keeps memory on the host.
@@ -39,15 +39,15 @@ torch=$(python3 -c 'import torch, transformers, safetensors; print(torch.__versi
   echo "SKIP peers: torch, transformers and safetensors are not installed"
 bench() {
   LD_LIBRARY_PATH=$out python3 bench.py --device emulator --shapes models --models qwen3,llama --contexts 32,96,200 \
-    --steps 4 --out bench.json "$@"
+    --steps 4 --out timed "$@"
 }
-bench --only mkc >bench.log || { cat bench.log; exit 1; }
+bench --only mkc --batches 1,2,4,8,16,32,64 >bench.log || { cat bench.log; exit 1; }
 bench --only trace >bench.log || { cat bench.log; exit 1; }
 [ -z "$torch" ] || bench --peers eager,transformers --batches 1,4 >peers.log || { cat peers.log; exit 1; }
 bench --only mkc >again.log || { cat again.log; exit 1; }
 python3 - <<'PY'
 import json
-result = json.load(open("bench.json"))
+result = json.load(open("timed/gpu-bench.json"))
 assert result["device"] == "rehearsal" and result["machine"]["sms"] == 4, result
 rows = result["parts"]["mkc qwen3"]["rows"]
 timed = [(r["batch"], r["tokens"], r["context"]) for r in rows if "us" in r]
@@ -75,7 +75,7 @@ fi
 
 # check.py against that driver, whose kernels compute nothing: what looks at results must say that they are wrong.
 for check in loads sessions draws repeats fault limits; do
-  FAKE_CUDA_DRAWS=1 LD_LIBRARY_PATH=$out python3 check.py --only "$check" --repeats 50 --out "fake $check.json" >>fake.log || :
+  FAKE_CUDA_DRAWS=1 LD_LIBRARY_PATH=$out python3 check.py --only "$check" --repeats 50 --out "fake $check" >>fake.log || :
 done
 python3 - <<'PY'
 import json
@@ -83,11 +83,11 @@ for name, state, words in (("loads", "failed", "64 registers and 0 bytes of loca
                            ("draws", "failed", "differ; the first, 0 by parameters 0: found 1, expected 0"),
                            ("sessions", "failed", "sessions: error: steps of "), ("repeats", "passed", ""),
                            ("fault", "failed", "exit 0, expected 1"), ("limits", "passed", "")):
-    (check,) = json.load(open(f"fake {name}.json"))["checks"]
+    (check,) = json.load(open(f"fake {name}/gpu-check.json"))["checks"]
     if check["state"] == "skipped":
         print("SKIP", name + ":", check["why"])
     else:
         assert check["state"] == state and words in check.get("why", ""), check
 PY
 # Where there is no driver every check of it fails, and says why.
-if ! python3 check.py --only repeats --out none.json >none.log; then grep -q "cuda: error: " none.log; fi
+if ! python3 check.py --only repeats --out none >none.log; then grep -q "cuda: error: " none.log; fi

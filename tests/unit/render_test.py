@@ -35,8 +35,8 @@ class RenderTest(unittest.TestCase):
         return subprocess.run([sys.executable, ROOT / "tools" / "bench" / "render", "--root", self.root, "--results",
                                self.root / "results", *more], capture_output=True, text=True, timeout=120)
 
-    def gpu_result(self, parts, device="NVIDIA H100", date="2026-12-01"):
-        result = {"benchmark": "gpu", "date": date, "device": device, "driver": "580.1", "commit": "abc", "parts": parts}
+    def gpu_result(self, parts, device="NVIDIA H100", date="2026-12-01", **more):
+        result = {"benchmark": "gpu", "date": date, "device": device, "driver": "580.1", "commit": "abc", **more, "parts": parts}
         (self.root / "results" / f"gpu-{date}.json").write_text(json.dumps(result))
 
     def line(self, begin, page="docs/performance.md"):
@@ -106,9 +106,10 @@ class RenderTest(unittest.TestCase):
         self.assertIn("| 2 | 0 | 1 | 4 | 27 | all |\n| 2 | 9 | 1 | 4 | 27 | b |\n", text)
 
     def test_a_rehearsal_is_no_result(self):
-        self.gpu_result({}, device="rehearsal")
-        self.assertEqual(self.render().stderr, "render: error: a result of 2026-12-01 is of a rehearsal: its figures mean "
-                                               "nothing\n")
+        for said in ({"device": "rehearsal"}, {"device": "software GPU sm_90", "rehearsal": True}):
+            self.gpu_result({}, **said)
+            self.assertEqual(self.render().stderr, "render: error: a result of 2026-12-01 is of a rehearsal: its figures mean "
+                                                   "nothing\n")
 
 
 unittest.main(argv=sys.argv[:1])

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Times mkc, the GPU's limits and mkc's peers: run it in a folder made by tools/gpu/bundle.
 
-Each part is a program of its own with a deadline; its rows are in RESULT.json before the next begins. A part that is
-complete there is not run again, and a peer's goes on from the rows that it has, so that several runs make one whole.
+Each part is a program of its own with a deadline; its rows are in FOLDER/gpu-bench.json before the next begins. A part
+that is complete there is not run again, and a peer's goes on from the rows that it has, so that several runs make one
+whole.
 Expected on an H100: the limits half a minute; mkc, its kernels and its longer launches half a minute to a minute and a
 half each for a model; a peer's point 20 to 40 seconds with torch.compile, a few without. So the first run has mkc beside
 its kernels for the dense models, the second the rest of mkc, the next five or six the peers at the points that
 docs/performance.md shows; the grids of all batches and contexts come last, at four minutes a part and run, and may be
-left out. Needs Python 3.9 and the CUDA driver; the peers need torch, one of them transformers.
+left out. Needs Python 3.9 and the CUDA driver; the peers need torch, one of them transformers. On a software GPU
+(docs/softgpu.md) and with --device emulator it is a rehearsal, whose figures mean nothing; the result says so.
 """
 import argparse
 import datetime
@@ -17,7 +19,8 @@ import time
 from functools import partial
 from pathlib import Path
 
-from kit import HERE, Failed, circumstances, lines, manifest, position_bytes, spread, symbols, traced, write
+from kit import (HERE, TRACE, Failed, Missing, circumstances, end_with_the_caller, lines, manifest, need, position_bytes,
+                 spread, symbols, traced, write)
 from shapes import read_shape
 
 # What matters most comes first; then whatever else the bundle has.
@@ -29,7 +32,10 @@ BATCHES = [1, 2, 4, 8, 16, 32, 64]
 CHUNKS = [16, 64]
 STEPS_PER_LAUNCH = 8
 TRACED_STEPS = 20
+MANY = {"contexts": CONTEXTS, "batches": BATCHES, "steps": 200}
+FEW = {"contexts": [64, 32], "batches": [1, 4], "steps": 2}  # of a rehearsal, where nothing else is asked for
 PAGE = 16  # positions of a page of mkrun's cache
+RESULT = "gpu-bench.json"
 UNSUPPORTED = "not supported by this artefact"
 TOO_LARGE = "does not fit this GPU"
 
@@ -37,17 +43,20 @@ TOO_LARGE = "does not fit this GPU"
 class Bench:
     def __init__(self, arguments):
         self.a = arguments
+        self.out = arguments.out / RESULT
         self.ceiling = None  # bytes per microsecond, measured in this run
         self.deadline = time.monotonic() + 60 * arguments.minutes
         self.result = {"benchmark": "gpu", **circumstances(), "parts": {}}
         if arguments.device == "emulator":
-            self.result["device"] = "rehearsal"
+            self.result.update(device="rehearsal", rehearsal=True)
+        self.rehearsal = "rehearsal" in self.result
 
     def shape(self, model):
         return read_shape(self.a.shapes / model)
 
     def measure(self, _):
-        for row in lines([sys.executable, HERE / "measure.py", HERE / "measure.ptx"], self.left(120)):
+        few = ["--few"] if self.rehearsal else []
+        for row in lines([sys.executable, HERE / "measure.py", HERE / "measure.ptx", *few], self.left(120)):
             if "device" in row:
                 self.result["machine"] = row["device"]
             elif row["what"] == "continuous":
@@ -89,7 +98,7 @@ class Bench:
         most = min(room, each * max(batches))
         for said in lines([HERE / "mkrun", cubin, "--steps", steps, "--contexts", joined(contexts), "--batch",
                            joined(batches), "--tokens", joined(tokens), "--cache-positions", most, "--steps-per-launch",
-                           launch], self.left(240)):
+                           launch, *self.warm_up()], self.left(240)):
             if "us" not in said:
                 continue
             if not said["finite"] or said["different"]:
@@ -97,11 +106,15 @@ class Bench:
                              f"{said['hash']}")
             yield said
 
+    def warm_up(self):
+        return ["--warm-up", 1, "--hash-every", self.a.steps] if self.rehearsal else []
+
     def trace(self, model, _):
         """Steps of one token by a kernel that stamps what it does, and a file of the last one's stamps."""
-        path = self.a.out.with_name(f"gpu-trace-{model}.json")
-        for said in lines([HERE / "mkrun", HERE / "cubins" / f"{model}-traced.cubin", "--steps", TRACED_STEPS, "--contexts",
-                           self.a.contexts[0], "--trace", path], self.left(120)):
+        path = self.out.with_name(TRACE.format(model))
+        steps = min(TRACED_STEPS, self.a.steps)
+        for said in lines([HERE / "mkrun", HERE / "cubins" / f"{model}-traced.cubin", "--steps", steps, "--contexts",
+                           self.a.contexts[0], "--trace", path, *self.warm_up()], self.left(120)):
             if "us" in said:
                 yield said
         yield traced(path)
@@ -123,8 +136,9 @@ class Bench:
         points = self.points(peer, rest)
         wanted = ",".join("x".join(map(str, point)) for point in points if point not in had)
         if wanted:
+            need("torch", *(["transformers"] if peer == "transformers" else []))
             yield from lines([sys.executable, HERE / "peers.py", peer, self.a.shapes / model, "--device",
-                              "cpu" if self.a.device == "emulator" else "cuda", "--mode", self.a.mode, "--steps",
+                              "cpu" if self.rehearsal else "cuda", "--mode", self.a.mode, "--steps",
                               self.a.steps, "--checks", HERE / "models", "--points", wanted], self.left(240))
 
     def left(self, most):
@@ -166,13 +180,15 @@ class Bench:
         try:
             for row in rows([row for row in kept if "us" in row or "state" in row]):
                 part["rows"].append(self.finished(row, model))
-                write(self.a.out, self.result)
+                write(self.out, self.result)
                 show(name, row)
             part["state"] = "complete"
+        except Missing as e:
+            part.update(state="skipped", why=str(e))
         except Exception as e:  # whatever it is, the next part still runs
             part.update(state="failed", why=f"{type(e).__name__}: {e}")
         part["seconds"] = round(time.monotonic() - began, 1)
-        write(self.a.out, self.result)
+        write(self.out, self.result)
         print(f"{part['state']:>10}  {name}  {part['seconds']} s  {part.get('why', '')}", flush=True)
 
     def run(self, earlier):
@@ -185,8 +201,8 @@ class Bench:
                 self.result["parts"].setdefault(name, {"state": "no time left", "rows": []})
             else:
                 self.run_part(name, model, rows, kept.get("rows", []))
-        write(self.a.out, self.result)
-        return all(part["state"] == "complete" for part in self.result["parts"].values())
+        write(self.out, self.result)
+        return all(part["state"] in ("complete", "skipped") for part in self.result["parts"].values())
 
 
 def show(name, row):
@@ -208,33 +224,40 @@ def numbers(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default="gpu-bench.json", help="result, and what to go on from")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", default="results",
+                        help="of gpu-bench.json, which is gone on from, and of traces")
     parser.add_argument("--minutes", type=float, default=9, help="of all parts together")
     parser.add_argument("--only", default="", help="run the parts whose names contain this, and the limits")
     parser.add_argument("--models", type=lambda text: text.split(","), help="default: those of the bundle")
     parser.add_argument("--peers", type=lambda text: text.split(","), default=PEERS)
-    parser.add_argument("--contexts", type=numbers, default=CONTEXTS)
-    parser.add_argument("--batches", type=numbers, default=BATCHES)
-    parser.add_argument("--steps", type=int, default=200, help="samples of each figure")
+    parser.add_argument("--contexts", type=numbers)
+    parser.add_argument("--batches", type=numbers)
+    parser.add_argument("--steps", type=int, help="samples of each figure; default: 200")
     parser.add_argument("--mode", choices=["reduce-overhead", "max-autotune"], default="reduce-overhead",
                         help="of torch.compile")
     parser.add_argument("--shapes", type=Path, default=HERE / "shapes", help="folder of the models' config.json")
     parser.add_argument("--device", choices=["cuda", "emulator"], default="cuda",
                         help="emulator: a rehearsal, the peers on the processor; its figures mean nothing")
     arguments = parser.parse_args()
+    end_with_the_caller()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    path = arguments.out / RESULT
     try:
-        earlier = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"parts": {}}
+        earlier = json.loads(path.read_text()) if path.exists() else {"parts": {}}
     except ValueError as e:
-        parser.error(f"--out {arguments.out} is no result to go on from: {e}")
+        parser.error(f"{path} is no result to go on from: {e}")
     if not arguments.shapes.is_dir():
         parser.error(f"--shapes {arguments.shapes}: no such folder")
     if arguments.models is None:
-        more = [path.name for path in sorted(arguments.shapes.iterdir()) if not path.name.startswith("body-")]
-        arguments.models = MODELS + [name for name in more if name not in MODELS]
+        has = [path.name for path in sorted(arguments.shapes.iterdir()) if not path.name.startswith("body-")]
+        arguments.models = [name for name in MODELS if name in has] + [name for name in has if name not in MODELS]
     bench = Bench(arguments)
+    for key, value in (FEW if bench.rehearsal else MANY).items():
+        if getattr(arguments, key) is None:
+            setattr(arguments, key, value)
     for key in ("device", "commit"):
         if earlier.get(key, bench.result[key]) != bench.result[key]:
-            parser.error(f"--out {arguments.out} is of {key} {earlier[key]}, not {bench.result[key]}")
+            parser.error(f"{path} is of {key} {earlier[key]}, not {bench.result[key]}")
     return 0 if bench.run(earlier["parts"]) else 1
 
 

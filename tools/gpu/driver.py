@@ -196,13 +196,16 @@ class Device:
 
 def main():
     """For each cubin of mkc: what the driver says of its kernels at most, and whether all workers can be resident where
-    they must be."""
+    they must be. Without cubins: about the device."""
     import json
     import sys
 
     from kit import kernels, manifest
     with Device() as gpu:
-        sms = gpu.about()["sms"]
+        about = gpu.about()
+        sms = about["sms"]
+        if not sys.argv[1:]:
+            print(json.dumps(about))
         for path in sys.argv[1:]:
             says = manifest(path)
             row = {"cubin": path, "workers": says["workers"], "threads": says["threads"],

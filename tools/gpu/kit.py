@@ -1,17 +1,23 @@
-"""What the scripts of this kit share: results that survive whatever comes next, and programs that report line by line."""
+"""What the scripts of this kit share: results that survive whatever comes next, and programs that end in time."""
+import contextlib
 import datetime
+import importlib.util
 import json
 import os
 import re
 import selectors
+import signal
 import statistics
 import subprocess
+import sys
 import tarfile
 import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+SOFTWARE = "software GPU"  # how the name of a software GPU begins
+TRACE = "gpu-trace-{}.json"  # of a model, in the folder of results
 
 
 def unpack(packed):
@@ -31,6 +37,12 @@ class Failed(Exception):
 
 class Missing(Exception):
     """Something that is not installed here."""
+
+
+def need(*packages):
+    for package in packages:
+        if not importlib.util.find_spec(package):
+            raise Missing(f"Python's {package} is not installed")
 
 
 def spread(samples):
@@ -68,16 +80,20 @@ def symbols(cubin):
 
 
 def circumstances():
-    """Where and of what: device and driver by nvidia-smi, None without it; the bundle's commit; the date."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    try:
-        said = subprocess.run(query, capture_output=True, text=True, timeout=20).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        said = ""
-    device, _, version = said.partition(", ")
+    """Where and of what: the device's name by its driver; the driver's version by nvidia-smi; the bundle's commit; the
+    date. None is what nobody says. A software GPU (docs/softgpu.md) names itself, and its results are a rehearsal."""
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    said = {}
+    for key, command in (("driver", query), ("device", [sys.executable, HERE / "driver.py"])):
+        try:
+            said[key] = output(command, 20).stdout.strip() or None
+        except (OSError, Failed):
+            said[key] = None
+    device = json.loads(said["device"])["name"] if said["device"] else None
     commit = HERE / "commit"
-    return {"date": datetime.date.today().isoformat(), "device": device or None, "driver": version or None,
-            "commit": commit.read_text().strip() if commit.exists() else None}
+    found = {"date": datetime.date.today().isoformat(), "device": device, "driver": said["driver"],
+             "commit": commit.read_text().strip() if commit.exists() else None}
+    return {**found, "rehearsal": True} if device and device.startswith(SOFTWARE) else found
 
 
 def traced(path):
@@ -99,19 +115,53 @@ def write(path, result):
     os.replace(partial, path)
 
 
+def end_with_the_caller():
+    """SIGTERM ends this program as an exception does, so that the programs that it started end, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
+@contextlib.contextmanager
+def started(command, **options):
+    """A program in a process group of its own. Behind the block the group is killed: whatever it started ends with it."""
+    process = subprocess.Popen([str(c) for c in command], start_new_session=True, **options)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # all of it has ended
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pipe in filter(None, (process.stdout, process.stderr)):
+            pipe.close()
+
+
+def result_of(process, seconds):
+    """Exit status and output of a program that was started with pipes for text. Failed, with what it said last, where it
+    lasts longer."""
+    try:
+        out, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired as e:
+        said = (e.stderr or b"").decode(errors="replace").strip()
+        raise Failed(f"stopped after {seconds:.0f} s{': ' if said else ''}{said[-800:]}") from None
+    return subprocess.CompletedProcess(process.args, process.returncode, out, errors)
+
+
+def output(command, seconds):
+    """Exit status and output of a program, as of result_of."""
+    with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        return result_of(process, seconds)
+
+
 def lines(command, seconds):
     """Runs a program that prints one JSON object a line and yields each as it comes. Failed, with what it said last,
     where it fails or lasts longer."""
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=errors)
-        try:
+        with started(command, stdout=subprocess.PIPE, stderr=errors) as process:
             yield from _until(process.stdout, deadline, seconds)
-            process.wait(max(1, deadline - time.monotonic()))
-        finally:
-            process.kill()  # nothing, where it has ended
-            process.wait()
-            process.stdout.close()
+            try:
+                process.wait(max(1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise Failed(f"stopped after {seconds:.0f} s") from None
         if process.returncode != 0:
             errors.seek(0)
             said = errors.read().decode(errors="replace").strip()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What the GPU gives at best: its reading rate, continuous and in cold bursts, and what a signal costs. Prints one JSON
-object a line, as it has them. Usage: measure.py MEASURE.PTX [continuous]
+"""What the GPU gives at best: its reading rate, continuous and in cold bursts, and what a signal costs; how often its clock
+ticks. Prints one JSON object a line, as it has them.
 """
+import argparse
 import json
 import struct
-import sys
 from ctypes import c_uint, c_uint64
 from pathlib import Path
 
@@ -16,20 +16,28 @@ PIECES = [(4, 16384), (8, 16384), (12, 16384), (6, 32768)]  # stages and bytes o
 BLOCKS_PER_SM = [1, 2, 4]
 BURST_MEGABYTES = [2, 4, 8, 16, 32, 64, 128, 256]
 ROUNDS = 1000
+TICKS = 256
+FEW_BYTES = 2 << 20  # of the buffer, with --few
+
+
+def shared_bytes(stages, piece):
+    """Of a block that reads by copies: a barrier for each stage."""
+    return stages * (piece + 8)
 
 
 class Reader:
     """Kernels that read one large buffer of data without a pattern."""
 
-    def __init__(self, gpu, image):
+    def __init__(self, gpu, image, most=1 << 32):
         self.gpu, self.facts = gpu, gpu.about()
         self.sms = self.facts["sms"]
-        self.bytes = min(1 << 32, self.facts["memory_bytes"] // 4) >> 20 << 20
+        self.bytes = min(most, self.facts["memory_bytes"] // 4) >> 20 << 20
         self.module = gpu.load(image)
         self.data = gpu.allocate(self.bytes)
         self.sink = gpu.allocate(4)
         self.times = gpu.allocate(16 * self.sms * max(BLOCKS_PER_SM))
         self.loads = gpu.function(self.module, "read_by_loads")
+        self.copies = gpu.function(self.module, "read_by_copies", max(shared_bytes(*shape) for shape in PIECES))
         gpu.launch(gpu.function(self.module, "fill"), 4 * self.sms, THREADS,
                    (c_uint64(self.data), c_uint64(self.bytes // 16)))
         gpu.synchronize()
@@ -39,11 +47,9 @@ class Reader:
         return self.sms * blocks_per_sm, lambda: self.gpu.launch(self.loads, self.sms * blocks_per_sm, THREADS, arguments)
 
     def by_copies(self, stages, piece, offset, size):
-        shared = stages * (piece + 8)
-        function = self.gpu.function(self.module, "read_by_copies", shared)
         arguments = (c_uint64(self.data + offset), c_uint64(size // piece), c_uint(piece), c_uint(stages),
                      c_uint64(self.sink), c_uint64(self.times))
-        return self.sms, lambda: self.gpu.launch(function, self.sms, 32, arguments, shared)
+        return self.sms, lambda: self.gpu.launch(self.copies, self.sms, 32, arguments, shared_bytes(stages, piece))
 
     def timed(self, blocks, start):
         """Microseconds by the driver's events, and from the first block's begin to the last one's end."""
@@ -69,12 +75,11 @@ def continuous(reader, repeats=7):
                "bytes_per_us": reader.bytes / us["median"]}
 
 
-def bursts(reader, repeats=11):
+def bursts(reader, repeats=11, megabytes=BURST_MEGABYTES):
     """The reading rate of a burst that finds nothing in the caches: kernel and launch, and inside the kernel."""
     half = reader.bytes // 2
     flush = reader.by_loads(2, half, half)
-    for megabytes in BURST_MEGABYTES:
-        size = megabytes << 20
+    for size in (count << 20 for count in megabytes):
         if size > half:
             return
         for how in ("loads", "copies"):
@@ -91,7 +96,7 @@ def bursts(reader, repeats=11):
                    "bytes_per_us": size / us["median"]}
 
 
-def signals(gpu, image, repeats=15):
+def signals(gpu, image, repeats=15, rounds=ROUNDS, launches=100):
     """Nanoseconds of a signal between two workers, of a barrier of all, and of a launch."""
     module, sms = gpu.load(image), gpu.about()["sms"]
     cells, out = gpu.allocate(256), gpu.allocate(16)
@@ -99,32 +104,49 @@ def signals(gpu, image, repeats=15):
         kernel, samples = gpu.function(module, what), []
         for _ in range(repeats):
             gpu.fill(cells, 0, 256)
-            gpu.launch(kernel, blocks, 32, (c_uint64(cells), c_uint(ROUNDS), c_uint64(out)), cooperative=True)
+            gpu.launch(kernel, blocks, 32, (c_uint64(cells), c_uint(rounds), c_uint64(out)), cooperative=True)
             gpu.synchronize()
             spent, all_came = struct.unpack("<2Q", gpu.read(out, 16))
             if not all_came:
                 raise RuntimeError(f"{what}: a signal did not come")
-            samples.append(spent / ((ROUNDS - 1) * per_round))
+            samples.append(spent / ((rounds - 1) * per_round))
         yield {"what": what, "ns": spread(samples)}
     empty = gpu.function(module, "empty")
-    many = [gpu.microseconds(lambda: [gpu.launch(empty, sms, 32, ()) for _ in range(100)]) for _ in range(repeats)]
-    yield {"what": "launch, one after another", "ns": spread([10 * us for us in many])}
+    many = [gpu.microseconds(lambda: [gpu.launch(empty, sms, 32, ()) for _ in range(launches)]) for _ in range(repeats)]
+    yield {"what": "launch, one after another", "ns": spread([1e3 * us / launches for us in many])}
 
 
-def measurements(gpu, image):
-    reader = Reader(gpu, image)
-    yield from continuous(reader)
-    yield from signals(gpu, image)
-    yield from bursts(reader)
+def clock(gpu, image):
+    """Nanoseconds between two values of the clock that kernels read: times inside a kernel are no finer."""
+    out = gpu.allocate(8 * TICKS)
+    gpu.launch(gpu.function(gpu.load(image), "ticks"), 1, 1, (c_uint64(out), c_uint(TICKS)))
+    gpu.synchronize()
+    values = struct.unpack(f"<{TICKS}Q", gpu.read(out, 8 * TICKS))
+    if 0 in values:
+        raise RuntimeError("the clock stands still")
+    yield {"what": "clock tick", "ns": spread([b - a for a, b in zip(values, values[1:])])}
+
+
+def measurements(gpu, image, few):
+    """All of them; few: on a small buffer, with few repeats."""
+    reader = Reader(gpu, image, FEW_BYTES) if few else Reader(gpu, image)
+    yield from continuous(reader, **({"repeats": 1} if few else {}))
+    yield from clock(gpu, image)
+    yield from signals(gpu, image, **({"repeats": 2, "rounds": 10, "launches": 3} if few else {}))
+    yield from bursts(reader, **({"repeats": 1, "megabytes": [1]} if few else {}))
 
 
 def main():
-    if len(sys.argv) < 2 or sys.argv[2:] not in ([], ["continuous"]):
-        sys.exit("usage: measure.py MEASURE.PTX [continuous]")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("image", type=Path, metavar="MEASURE.PTX")
+    parser.add_argument("--only", choices=["continuous"], help="the reading rate alone")
+    parser.add_argument("--few", action="store_true", help="few repeats on little data, for a rehearsal")
+    a = parser.parse_args()
     with Device() as gpu:
         print(json.dumps({"device": gpu.about()}), flush=True)
-        image = Path(sys.argv[1]).read_bytes()
-        for row in continuous(Reader(gpu, image)) if sys.argv[2:] else measurements(gpu, image):
+        for row in measurements(gpu, a.image.read_bytes(), a.few):
+            if a.only and row["what"] != a.only:
+                break
             print(json.dumps(row), flush=True)
 
 

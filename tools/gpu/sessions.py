@@ -3,7 +3,8 @@
 ragged batch those that each has alone; sessions beside each other, on streams of their own too, several steps in one
 launch and a graph give the tokens of single steps. Prints one JSON object a line.
 
-Usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…]; beside NAME.cubin lies NAME-broken.cubin of break_plan.py.
+Usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…] [--few]; beside NAME.cubin lies NAME-broken.cubin of break_plan.py.
+--few: some sizes, mixes and tokens, for a rehearsal.
 """
 import contextlib
 import json
@@ -14,17 +15,21 @@ import driver
 import mkrt
 
 WORST = 2e-2  # of a row's logits: bf16 in another order of sums
-INTERLEAVED = 24
+INTERLEAVED = 24  # tokens
+FEW = 5
 
 
 def error(row, wanted):
     return float(((row - wanted) ** 2).sum() ** 0.5 / (wanted ** 2).sum() ** 0.5)
 
 
-def every_step_size(session, ids):
+def every_step_size(session, ids, few=False):
     """One prompt by steps of 1, 2, … tokens; the rows of single tokens are what the others must have."""
     alone, equal, worst = [], 0, 0.0
-    for size in range(1, session.max_tokens + 1):
+    sizes = range(1, min(session.max_tokens, len(ids)) + 1)
+    if few:
+        sizes = [1, *(size for size in (5, 33) if size < len(ids) and size in sizes), sizes[-1]]
+    for size in sizes:
         session.rewind()
         rows = []
         for begin in range(0, len(ids), size):
@@ -36,22 +41,22 @@ def every_step_size(session, ids):
             sys.exit(f"sessions: error: steps of {size} tokens: relative error {found:.2e} of a row, expected at most "
                      f"{WORST}")
         worst = max(worst, found)
-    print(json.dumps({"check": "step sizes", "sizes": session.max_tokens, "with_equal_bits": equal, "worst_row": worst}),
+    print(json.dumps({"check": "step sizes", "sizes": len(sizes), "with_equal_bits": equal, "worst_row": worst}),
           flush=True)
 
 
-def two_sessions(opened, ids):
+def two_sessions(opened, ids, count=INTERLEAVED):
     """Steps of two sessions in turn, on one device; `opened` opens one."""
     prompts = ids, ids[::-1]
     with opened() as a, opened() as b:
         alone = []
         for session, prompt in zip((a, b), prompts):
-            alone.append(list(session.generate(prompt, INTERLEAVED)))
+            alone.append(list(session.generate(prompt, count)))
             session.rewind()
-        pairs = zip(*(session.generate(prompt, INTERLEAVED) for session, prompt in zip((a, b), prompts)))
+        pairs = zip(*(session.generate(prompt, count) for session, prompt in zip((a, b), prompts)))
         mixed = [list(tokens) for tokens in zip(*pairs)]
     expect(mixed, alone, "in turn")
-    print(json.dumps({"check": "two sessions", "tokens": INTERLEAVED}), flush=True)
+    print(json.dumps({"check": "two sessions", "tokens": count}), flush=True)
 
 
 def expect(found, wanted, what):
@@ -59,23 +64,23 @@ def expect(found, wanted, what):
         sys.exit(f"sessions: error: {what} {found}, alone {wanted}")
 
 
-def several_steps(session, ids):
+def several_steps(session, ids, count=INTERLEAVED):
     """Launches in which the kernel goes on by itself, of one request and of several."""
     session.rewind()
-    alone = list(session.generate(ids, INTERLEAVED))
-    for steps in (2, 7, INTERLEAVED):
+    alone = list(session.generate(ids, count))
+    for steps in (2, 7, count):
         session.rewind()
-        expect(list(session.generate(ids, INTERLEAVED, steps_per_launch=steps)), alone, f"{steps} steps a launch give")
+        expect(list(session.generate(ids, count, steps_per_launch=steps)), alone, f"{steps} steps a launch give")
     session.rewind()
     prompts = [ids[:n] for n in range(1, min(session.max_requests, len(ids), 6) + 1)]
     size = session.pages[1]
-    each = -(-(len(ids) + INTERLEAVED) // size)
+    each = -(-(len(ids) + count) // size)
     session.make_cache(size, each * len(prompts))
     pages = [list(range(n * each, (n + 1) * each)) for n in range(len(prompts))]
     drawn = {}
-    for steps in (1, INTERLEAVED):
+    for steps in (1, count):
         made, feed = [[] for _ in prompts], prompts
-        while len(made[0]) < INTERLEAVED:
+        while len(made[0]) < count:
             session.begin_step([(tokens, len(prompt) + len(had), of) for tokens, prompt, had, of
                                 in zip(feed, prompts, made, pages)], limit=steps)
             feed = []
@@ -83,8 +88,8 @@ def several_steps(session, ids):
                 had.extend(tokens)
                 feed.append(tokens[-1:])
         drawn[steps] = made
-    expect(drawn[INTERLEAVED], drawn[1], f"{INTERLEAVED} steps a launch of {len(prompts)} requests give")
-    print(json.dumps({"check": "several steps", "tokens": INTERLEAVED, "requests": len(prompts)}), flush=True)
+    expect(drawn[count], drawn[1], f"{count} steps a launch of {len(prompts)} requests give")
+    print(json.dumps({"check": "several steps", "tokens": count, "requests": len(prompts)}), flush=True)
 
 
 def begun(session, prompt, count, run=None):
@@ -119,35 +124,35 @@ def together(runs):
     return [made[n] for n in sorted(made)]
 
 
-def two_streams(opened, ids, streams):
+def two_streams(opened, ids, streams, count=INTERLEAVED):
     """Steps of two sessions under way at once."""
     prompts = ids, ids[::-1]
     with opened() as a, opened() as b:
         alone = []
         for session, prompt, stream in zip((a, b), prompts, streams):
-            alone.append(list(session.generate(prompt, INTERLEAVED)))
+            alone.append(list(session.generate(prompt, count)))
             session.set_stream(stream)
-        found = together([begun(session, prompt, INTERLEAVED) for session, prompt in zip((a, b), prompts)])
+        found = together([begun(session, prompt, count) for session, prompt in zip((a, b), prompts)])
     expect(found, alone, "on two streams")
-    print(json.dumps({"check": "two streams", "tokens": INTERLEAVED}), flush=True)
+    print(json.dumps({"check": "two streams", "tokens": count}), flush=True)
 
 
-def by_graph(session, ids, gpu, stream):
+def by_graph(session, ids, gpu, stream, count=INTERLEAVED):
     """Steps that a graph runs, captured once."""
-    alone = list(session.generate(ids, INTERLEAVED))
+    alone = list(session.generate(ids, count))
     session.set_stream(stream)
     with gpu.graph(stream, session.capture_step) as run:
         for prompt in (ids, ids[:-1], ids):
-            found = together([begun(session, prompt, INTERLEAVED, run)])[0]
+            found = together([begun(session, prompt, count, run)])[0]
     expect(found, alone, "by a graph")
     session.set_stream(0)
-    print(json.dumps({"check": "graph", "tokens": INTERLEAVED}), flush=True)
+    print(json.dumps({"check": "graph", "tokens": count}), flush=True)
 
 
-def after_a_fault(opened, broken, ids):
+def after_a_fault(opened, broken, ids, count=INTERLEAVED):
     """A session whose plan loses notifications ends with a fault, and the one beside it goes on; `broken` opens the first."""
     with opened() as session:
-        alone = list(session.generate(ids, INTERLEAVED))
+        alone = list(session.generate(ids, count))
         with broken() as faulty:
             faulty.set_timeout(500)
             try:
@@ -158,30 +163,30 @@ def after_a_fault(opened, broken, ids):
         if not all(word in message for word in ("worker", "waited for event", "seen", "expected")):
             sys.exit(f"sessions: error: the fault says: {message}")
         session.rewind()
-        expect(list(session.generate(ids, INTERLEAVED)), alone, "after a fault")
+        expect(list(session.generate(ids, count)), alone, "after a fault")
     print(json.dumps({"check": "fault", "message": message}), flush=True)
 
 
-def ragged(session, ids, seed=1):
+def ragged(session, ids, seed=1, few=False):
     """Random mixes of requests in pages dealt out at random, of every page size and form: each request has the logits that
     it has alone."""
     random = Random(seed)
     session.rewind()
     prompts = [ids[i:] + ids[:i] for i in range(0, len(ids), max(1, len(ids) // min(8, session.max_requests)))]
-    prompts = [prompt[:random.randint(1, len(prompt))] for prompt in prompts]
+    prompts = [prompt[:random.randint(1, len(prompt))] for prompt in (prompts[:3] if few else prompts)]
     alone = []
     for prompt in prompts:
         session.rewind()
         alone.append([session.step([token], logits=True)[1][0] for token in prompt])
     worst, steps = 0.0, 0
-    for page_size in (16, 32, 64):
-        for form in (mkrt.NHD, mkrt.HND, mkrt.PACKED):
-            for number, rows in enumerate(mixed(session, prompts, page_size, form, random)):
-                found = max(error(a, b) for a, b in zip(rows, alone[number]))
-                if len(rows) != len(prompts[number]) or not found <= WORST:
-                    sys.exit(f"sessions: error: request {number} of {len(prompts)} in pages of {page_size}, form {form}: "
-                             f"relative error {found:.2e} of a row, expected at most {WORST}")
-                worst, steps = max(worst, found), steps + len(rows)
+    forms = [(size, form) for size in (16, 32, 64) for form in (mkrt.NHD, mkrt.HND, mkrt.PACKED)]
+    for page_size, form in forms[::4] if few else forms:
+        for number, rows in enumerate(mixed(session, prompts, page_size, form, random)):
+            found = max(error(a, b) for a, b in zip(rows, alone[number]))
+            if len(rows) != len(prompts[number]) or not found <= WORST:
+                sys.exit(f"sessions: error: request {number} of {len(prompts)} in pages of {page_size}, form {form}: "
+                         f"relative error {found:.2e} of a row, expected at most {WORST}")
+            worst, steps = max(worst, found), steps + len(rows)
     print(json.dumps({"check": "ragged batches", "requests": len(prompts), "rows": steps, "worst_row": worst}), flush=True)
 
 
@@ -208,9 +213,12 @@ def mixed(session, prompts, page_size, form, random):
 
 
 def main():
-    if len(sys.argv) not in (4, 5):
-        sys.exit("usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…]")
-    cubin, checkpoint, ids = sys.argv[1], sys.argv[2], [int(n) for n in sys.argv[3].split(",")]
+    arguments = [a for a in sys.argv[1:] if a != "--few"]
+    few = len(arguments) < len(sys.argv) - 1
+    if len(arguments) not in (3, 4):
+        sys.exit("usage: sessions.py CUBIN CHECKPOINT ID,ID,… [CHECK,…] [--few]")
+    cubin, checkpoint, ids = arguments[0], arguments[1], [int(n) for n in arguments[2].split(",")]
+    count = FEW if few else INTERLEAVED
     with driver.Device() as gpu, mkrt.Device() as device, gpu.stream() as first, gpu.stream() as second:
         def opened():
             return device.open(cubin, checkpoint)
@@ -226,11 +234,12 @@ def main():
                 with other.open(f"{cubin[:-len('.cubin')]}-broken.cubin", checkpoint) as session:
                     yield session
 
-        checks = {"sizes": lambda: one(every_step_size), "ragged": lambda: one(ragged),
-                  "turns": lambda: two_sessions(opened, ids), "launches": lambda: one(several_steps),
-                  "streams": lambda: two_streams(opened, ids, (first, second)),
-                  "graph": lambda: one(by_graph, gpu, first), "fault": lambda: after_a_fault(opened, broken, ids)}
-        for name in sys.argv[4].split(",") if sys.argv[4:] else checks:
+        checks = {"sizes": lambda: one(every_step_size, few), "ragged": lambda: one(ragged, 1, few),
+                  "turns": lambda: two_sessions(opened, ids, count), "launches": lambda: one(several_steps, count),
+                  "streams": lambda: two_streams(opened, ids, (first, second), count),
+                  "graph": lambda: one(by_graph, gpu, first, count),
+                  "fault": lambda: after_a_fault(opened, broken, ids, count)}
+        for name in arguments[3].split(",") if arguments[3:] else checks:
             checks[name]()
 
 
