@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "tests/softgpu/api.h"
 
@@ -29,10 +30,24 @@ void print_statistics() {
       m.findings.size());
 }
 
+void write_coverage() {
+  const Machine& m = driver().machine;
+  std::ofstream file(m.settings.coverage);
+  for (size_t line = 0; line < m.executed.size(); ++line)
+    if (m.executed[line]) file << line << '\n';
+}
+
+// What is said at the end of the program.
+bool say_at_exit() {
+  if (driver().settings.statistics) std::atexit(print_statistics);
+  if (!driver().settings.coverage.empty()) std::atexit(write_coverage);
+  return true;
+}
+
 }  // namespace
 
 SOFTGPU_API cuInit(unsigned) {
-  static const bool once = driver().settings.statistics && std::atexit(print_statistics) == 0;
+  static const bool once = say_at_exit();
   return (void)once, kSuccess;
 }
 SOFTGPU_API cuDriverGetVersion(int* version) {

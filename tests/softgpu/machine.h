@@ -181,6 +181,7 @@ class Machine {
   DeviceMemory memory;
   Statistics statistics;
   std::map<std::string, uint64_t> findings;
+  std::vector<uint8_t> executed;  // by line of the PTX, where the settings ask for coverage
   std::string error;
 
  private:
@@ -195,6 +196,7 @@ class Machine {
   void finish_copies();
   void finish(const Copy& copy);
   void report_deadlock();
+  void cover(const Instruction& i);
   void end_run();
 
   uint64_t random_;

@@ -1,5 +1,6 @@
 #include "tests/softgpu/settings.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace softgpu {
@@ -23,11 +24,13 @@ Settings settings_of_environment() {
   s.seed = number("SOFTGPU_SEED", s.seed);
   s.quantum = word("SOFTGPU_QUANTUM", s.quantum);
   s.any_split = word("SOFTGPU_SPLITS", s.any_split);
+  s.hold_turns = std::max(1u, word("SOFTGPU_HOLD", s.hold_turns));
   s.copy_turns = word("SOFTGPU_COPIES", s.copy_turns);
   s.weak = word("SOFTGPU_WEAK", s.weak);
   s.races = word("SOFTGPU_RACES", s.races);
   s.keep_going = word("SOFTGPU_KEEP_GOING", s.keep_going);
   s.statistics = word("SOFTGPU_STATS", s.statistics);
+  if (const char* path = std::getenv("SOFTGPU_COVERAGE")) s.coverage = path;
   s.exact_sums = word("SOFTGPU_EXACT_SUMS", s.exact_sums);
   s.l2_bytes = number("SOFTGPU_L2", s.l2_bytes);
   s.bus_bits = word("SOFTGPU_BUS", s.bus_bits);

@@ -12,6 +12,7 @@ struct Settings {
   uint64_t seed = 1;
   uint32_t quantum = 200;     // instructions of a warp's turn at most
   uint32_t any_split = 16;    // one pick in so many takes any diverged lanes, not those furthest behind
+  uint32_t hold_turns = 8;    // turns of its warps after which a CTA gives some stores to memory, on average
   uint32_t copy_turns = 400;  // turns of warps that an asynchronous copy takes at most
   bool weak = true;           // stores are seen late by other CTAs, and loads may see old values
   bool races = false;         // accesses that happens-before does not order are found
@@ -20,7 +21,8 @@ struct Settings {
   std::string defect;            // defects.h
   uint64_t l2_bytes = 32 << 20;  // what the driver says; there is no cache
   uint32_t bus_bits = 1024;      // likewise, between device and memory
-  bool exact_sums = true;        // matrix products are summed exactly and rounded once; else in f32, in order
+  std::string coverage;    // a file for the PTX lines that were executed; "": none
+  bool exact_sums = true;  // matrix products are summed exactly and rounded once; else in f32, in order
 };
 
 // From SOFTGPU_* variables.

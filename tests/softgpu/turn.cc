@@ -105,9 +105,14 @@ void Machine::execute_return(Warp& w, uint32_t gone) {
   if (--w.cta->live == 0) end_cta(*w.cta);
 }
 
+void Machine::cover(const Instruction& i) {
+  if (executed.size() <= i.line) executed.resize(i.line + 1);
+  executed[i.line] = 1;
+}
+
 void Machine::turn(Warp& w) {
   const Kernel& k = *w.cta->grid->kernel;
-  if (!w.cta->stores.empty() && draw(8) == 0) drain_some(*w.cta);
+  if (!w.cta->stores.empty() && draw(settings.hold_turns) == 0) drain_some(*w.cta);
   if (!w.products.empty() && draw(4) == 0) complete_product(w);
   if (!pick(w)) {
     w.now = 0;
@@ -133,6 +138,7 @@ void Machine::turn(Warp& w) {
       lanes &= i.negated ? ~guard : guard;
     }
     w.lane_instructions += static_cast<uint32_t>(__builtin_popcount(lanes));
+    if (!settings.coverage.empty() && lanes != 0) cover(i);
     if (i.kind == Kind::kReturn) {
       if (lanes == 0) {
         ++s.pc;

@@ -83,6 +83,9 @@ Flow product(Warp& w, const Instruction& i, uint32_t lanes) {
   for (uint32_t n = 0; n < kB; n = n + 1 == kSums ? kA : n + 1)
     if (w.last_write[w.operand(i, n).reg] > w.fenced_at)
       m.fault(&w, &i, "operand " + std::to_string(n) + " was written since the last wgmma.fence");
+  const auto number = [&](uint32_t n) { return *w.at<uint32_t>(w.operand(i, kScaleD + n)); };
+  if (number(1) != 1 || number(2) != 1 || number(3) != 0)
+    m.fault(&w, &i, "negated or transposed operands, which are not modelled");
   const Descriptor d = read_descriptor(w, i);
   ++w.products_begun;
   w.products_hash = (w.products_hash * 31 + d.start) * 31 + d.stride;

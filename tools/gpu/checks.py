@@ -211,7 +211,7 @@ def sanitizer(runner, name):
     return {}
 
 
-def reference(runner, model, script="reference.py", family=None):
+def reference(runner, model, script="reference.py", family=None, seconds=180):
     """Random weights and a random prompt: every row of logits beside those that PyTorch computes."""
     need("numpy", "torch", "safetensors")
     folder = HERE / "shapes" / model
@@ -220,7 +220,7 @@ def reference(runner, model, script="reference.py", family=None):
     program = runner.command(model, "--prompt-ids", "{prompt}", "--logits-out", "{logits}", *more, checkpoint="{checkpoint}")
     device = "cpu" if runner.rehearsal else "cuda"
     try:
-        (row,) = lines([sys.executable, HERE / script, folder, "--device", device, "--", *program], runner.seconds(180))
+        (row,) = lines([sys.executable, HERE / script, folder, "--device", device, "--", *program], runner.seconds(seconds))
     except Failed as e:
         raise Failed(f"{e}; {blamed(runner, model)}") from None
     return row
@@ -252,7 +252,7 @@ def blamed(runner, model):
 
 def body(runner, name):
     """One operator behind attention, in float64: which rows and columns are wrong."""
-    return reference(runner, f"body-{name}", "bodies.py", HERE / "bodies.yaml")
+    return reference(runner, f"body-{name}", "bodies.py", HERE / "bodies.yaml", seconds=60)
 
 
 def limits(runner):
