@@ -83,12 +83,13 @@ class DriverTest(unittest.TestCase):
     def test_measurements_are_whole(self):
         with driver.Device(0, LIBRARY) as gpu:
             rows = list(measure.measurements(gpu, b".version"))
-        of = {what: [row for row in rows if row["what"] == what] for what in ("continuous", "hop", "barrier", "burst")}
+        of = {what: [row for row in rows if row["what"] == what] for what in ("continuous", "clock tick", "hop", "barrier", "burst")}
         self.assertEqual({row["by"] for row in of["continuous"]}, {"loads", "copies"})
         self.assertTrue(all(row["bytes"] == 16 << 20 and row["bytes_per_us"] == (16 << 20) / 500
                             for row in of["continuous"]))
         self.assertEqual([row["bytes"] >> 20 for row in of["burst"]], [2, 2, 4, 4, 8, 8])
         self.assertEqual(of["burst"][0]["us"]["median"], 50.007)  # from the first begin to the last end of 8 blocks
+        self.assertEqual(of["clock tick"][0]["ns"]["median"], 32)
         self.assertAlmostEqual(of["hop"][0]["ns"]["median"], 1e6 / 999 / 2)
         self.assertAlmostEqual(of["barrier"][0]["ns"]["median"], 1e6 / 999)
 

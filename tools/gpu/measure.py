@@ -127,7 +127,7 @@ def clock(gpu, image):
     yield {"what": "clock tick", "ns": spread([b - a for a, b in zip(values, values[1:])])}
 
 
-def measurements(gpu, image, few):
+def measurements(gpu, image, few=False):
     """All of them; few: on a small buffer, with few repeats."""
     reader = Reader(gpu, image, FEW_BYTES) if few else Reader(gpu, image)
     yield from continuous(reader, **({"repeats": 1} if few else {}))
