@@ -55,8 +55,9 @@ SASS = """
 """
 
 
-def way(instructions, global_loads, shared_loads, barriers):
-    found = {"instructions": instructions, "global_loads": global_loads, "shared_loads": shared_loads, "barriers": barriers}
+def way(instructions, global_loads, shared_loads, barriers, copies):
+    found = {"instructions": instructions, "global_loads": global_loads, "shared_loads": shared_loads, "barriers": barriers,
+             "copies": copies}
     return {"ways": 1, "shortest": found, "middle": found}
 
 
@@ -77,9 +78,9 @@ class LoopsTest(unittest.TestCase):
                           {"matrix": 0, "fma": 8, "shared": 0, "global": 0, "other": 1, "loops": 2}])
 
     def test_the_control_path_is_that_of_least_instructions(self):
-        self.assertEqual(printed("--sass", SASS), [{"instructions": 13, "copy_to_copy": way(5, 0, 1, 0),
-                                                    "dispatch_to_poll": way(3, 2, 0, 0),
-                                                    "poll_to_product": way(3, 0, 0, 1)}])
+        self.assertEqual(printed("--sass", SASS), [{"instructions": 13, "bulk_to_bulk": way(5, 0, 1, 0, 1), "rows_to_rows": {"ways": 0},
+                                                    "dispatch_to_poll": way(3, 2, 0, 0, 0),
+                                                    "poll_to_product": way(3, 0, 0, 1, 0)}])
 
 
 unittest.main(argv=sys.argv[:1])

@@ -11,7 +11,8 @@ LINE = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)\
 LABEL = re.compile(r"(\.L_x_\d+):")
 # Branches that only diverged lanes take.
 RARE = ("BRA.DIV", "BRA.U.ANY")
-GLOBAL, SHARED = re.compile(r"LDG|LD\.|ATOMG"), re.compile(r"LDS|LDSM")
+GLOBAL, SHARED = re.compile(r"LDG\.|LD\.|ATOMG"), re.compile(r"LDS|LDSM")
+COPY = re.compile("UBLKCP|LDGSTS")
 
 Instruction = collections.namedtuple("Instruction", "predicate opcode operands")
 
@@ -85,7 +86,8 @@ def counts(code, way):
         for r in registers(parts[0]):
             depth[r] = behind
     return {"instructions": len(way), "global_loads": deepest["global"], "shared_loads": deepest["shared"],
-            "barriers": sum(code[at].opcode.startswith("BAR") for at in way)}
+            "barriers": sum(code[at].opcode.startswith("BAR") for at in way),
+            "copies": sum(bool(COPY.match(code[at].opcode)) for at in way)}
 
 
 def where(code, pattern):
@@ -100,14 +102,18 @@ def summary(ways):
 
 def control_path(sass):
     code, following = instructions(sass)
-    copies, polls = where(code, "UBLKCP|LDGSTS"), {at - 1 for at in where(code, r"CCTL\.IVALL")}
+    copies, polls = where(code, COPY), {at - 1 for at in where(code, r"CCTL\.IVALL")}
+    faults = where(code, r"LDG\.\S*STRONG") - polls  # looked at while something is waited for
     products, dispatch = where(code, "HMMA|HGMMA"), where(code, "BRX")
     ends = {at + 1 for at in polls}
-    between = [counts(code, way) for at in sorted(copies) if (way := shortest(following, at, {at}))]
+    def between(pattern):
+        return summary([counts(code, way) for at in sorted(where(code, pattern)) if (way := shortest(following, at, {at}, faults))])
+
     to_poll = [counts(code, [to] + way) for at in sorted(dispatch) for to in following[at]
                if (way := shortest(following, to, ends, products | copies))]
     to_product = [counts(code, way) for at in sorted(ends) if (way := shortest(following, at, products, ends | copies))]
-    return {"instructions": len(code), "copy_to_copy": summary(between), "dispatch_to_poll": summary(to_poll),
+    return {"instructions": len(code), "bulk_to_bulk": between("UBLKCP"), "rows_to_rows": between("LDGSTS"),
+            "dispatch_to_poll": summary(to_poll),
             "poll_to_product": summary(to_product)}
 
 
