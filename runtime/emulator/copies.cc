@@ -40,6 +40,11 @@ void check(const Worker& worker, const char* name, const void* dst, const void* 
       return fmt::format("{} of {} bytes to {}: not in shared memory", name, bytes,
                          describe_address(worker, dst));
     });
+  // A source that is not there ends the launch here, by its thread, and not where the copy is made.
+  constexpr uint32_t kPageBytes = 4096;
+  const auto* from = static_cast<const volatile char*>(src);
+  for (uint32_t i = 0; i < bytes; i += kPageBytes) static_cast<void>(from[i]);
+  static_cast<void>(from[bytes - 1]);
 }
 
 void issue(Worker& worker, Copy copy) {

@@ -75,9 +75,9 @@ TEST_CASE("a manifest reads back equal") {
 
 TEST_CASE("a manifest of another version or with other keys is refused") {
   using nlohmann::json;
-  CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 5");
+  CHECK(refused([](json& m) { m["version"] = 1; }) == "manifest: error: version 1, expected 6");
   CHECK(refused([](json& m) { m["version"] = 1, m.erase("grids"); }) ==
-        "manifest: error: version 1, expected 5");
+        "manifest: error: version 1, expected 6");
   CHECK(refused([](json& m) { m["abi"] = 77; }) == "manifest: error: ABI version 77, expected 10");
   CHECK(refused([](json& m) { m["launches"] = {0, 2}; }) ==
         "manifest: error: launches are not the grids in their order");

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 MAGIC = struct.pack("<I", 0x326B6D70)  # kPlanMagic of runtime/abi.h
-HEADER, GRID = 96, 200
-WAITS, NOTIFIES, OPERANDS = 16, 24, range(40, 152, 8)  # offsets of wait_base, notify_base, operand in a grid's record
+HEADER, GRID, UNIT = 96, 144, 256  # UNIT: kOperandUnit
+WAITS, NOTIFIES, OPERANDS = 16, 24, range(40, 96, 4)  # offsets of wait_base, notify_base, operand in a grid's record
 MANIFEST = b'{"abi":'  # how a manifest begins
 
 
@@ -57,10 +57,10 @@ def misled(manifest, plan, grid, right, wrong):
     index = [g["name"] for g in says["grids"]].index(grid)
     operands = says["grids"][index]["operands"]
     record = data.find(MAGIC) + HEADER + GRID * index
-    places = [at for at in (record + n for n in OPERANDS) if struct.unpack_from("<Q", data, at)[0] == offsets[right]]
+    places = [at for at in (record + n for n in OPERANDS) if struct.unpack_from("<I", data, at)[0] * UNIT == offsets[right]]
     if len(places) != 1 or operands.count(right) != 1:
         raise ValueError(f"grid {grid}: {len(places)} operands are {right}, expected 1")
-    struct.pack_into("<Q", data, places[0], offsets[wrong])
+    struct.pack_into("<I", data, places[0], offsets[wrong] // UNIT)
     operands[operands.index(right)] = wrong
     return json.dumps(says).encode(), bytes(data)
 
