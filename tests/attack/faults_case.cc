@@ -98,7 +98,7 @@ const std::vector<FaultKind>& fault_kinds() {
       {"store dropped", Kind::kDrop, Place::kStore, Until::kTurns, FaultEnd::kEither},
       {"copy past the deadline", Kind::kDelay, Place::kCopy, Until::kDeadline, FaultEnd::kEither},
       {"copy lost", Kind::kDelay, Place::kCopy, Until::kStep, FaultEnd::kError},
-      {"copy announced early", Kind::kEarly, Place::kCopy, Until::kTurns, FaultEnd::kError},
+      {"copy announced early", Kind::kEarly, Place::kCopy, Until::kTurns, FaultEnd::kEither},
       {"worker stalled past the deadline", Kind::kStall, Place::kMoment, Until::kDeadline, FaultEnd::kEither},
       {"worker missing", Kind::kStop, Place::kMoment, Until::kTurns, FaultEnd::kError},
       {"worker stops", Kind::kStop, Place::kMoment, Until::kTurns, FaultEnd::kEither},
