@@ -7,12 +7,39 @@ namespace mk {
 
 namespace {
 
+constexpr u32 kHalvesAtOnce = 4;  // of which the places are read together
+
 // Where the positions of a piece that begins at `first` lie. All lanes have used those of the piece before:
 // each stage ends with a barrier.
 MK_INLINE void find_places(const Worker& w, const AttendArgs& a, const Rows& r, u32 first) {
   const u32 position = first + w.lane() * kHalf;
   if (w.lane() < kPlaces && position < r.kv_len) *w.place(w.lane()) = r.offset_of(a.cache, position);
   mk_warp_sync();
+}
+
+// Copies all positions of a stage, whose first is `first` of the piece: `vectors` is where this lane's bytes
+// of a half's first position lie. The places of several halves are read at once, and a lane's addresses lie
+// fixed distances apart.
+template <class C>
+MK_INLINE void load_all_rows(const Worker& w, AS1 const char* vectors, u64 stride, AS3 char* stage,
+                             u32 first) {
+  using S = StageRows<C>;
+  constexpr u32 kRows = kWarpLanes / S::kChunks;  // that the warp copies at once
+  const u32 row = w.lane() / S::kChunks, byte = w.lane() % S::kChunks * 16;
+  vectors += row * stride;
+  MK_ROLLED
+  for (u32 half = 0; half < S::kPositions; half += kHalvesAtOnce * kHalf) {
+    u64 places[kHalvesAtOnce];
+    MK_UNROLL
+    for (u32 i = 0; i < kHalvesAtOnce; ++i) places[i] = *w.place((first + half) / kHalf + i);
+    MK_UNROLL
+    for (u32 i = 0; i < kHalvesAtOnce; ++i) {
+      AS1 const char* from = vectors + places[i];
+      MK_UNROLL
+      for (u32 j = 0; j < kHalf; j += kRows, from += kRows * stride)
+        mk_async_load16(stage + (half + i * kHalf + j) * S::kPitch + S::at(row, byte ^ S::turn(j)), from);
+    }
+  }
 }
 
 // Fills a stage, whose first position is `first` of the piece, with its positions [from, to) from `column`
@@ -23,6 +50,10 @@ MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* c
   using S = StageRows<C>;
   const u32 byte = w.lane() % S::kChunks * 16, at = column * C::bytes + byte;
   const bool there = at < a.head_dim * C::bytes;
+  if (from == 0 && least(to, brought) >= S::kPositions) {
+    if (there) load_all_rows<C>(w, cache + at, a.cache.position_stride, stage, first);
+    return;
+  }
   MK_ROLLED
   for (u32 half = from / kHalf * kHalf; half < to; half += kHalf) {
     AS1 const char* vectors = cache + *w.place((first + half) / kHalf);
