@@ -167,8 +167,9 @@ mkrt::Element element_of(DType dtype) {
 }
 
 uint32_t shared_bytes(const Schedule& schedule) {
-  return schedule.ring.stages * schedule.ring.stage_bytes + mk::kBarrierBytes + mk::kListBytes +
-         mk::kScratchBytes;
+  constexpr uint32_t kBeside = mk::kBarrierBytes + mk::kListBytes + mk::kScratchBytes;
+  static_assert(kBeside <= kBesideRingBytes, "machine descriptions leave too little room beside the ring");
+  return schedule.ring.stages * schedule.ring.stage_bytes + kBeside;
 }
 
 mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity) {

@@ -67,6 +67,9 @@ struct Segment {
 };
 
 constexpr uint32_t kLeastRing = 4, kMostRing = 16;  // stages
+// A worker's shared memory holds the ring, and this: its barriers, lists of the step, and the bodies'
+// scratch.
+constexpr uint64_t kBesideRingBytes = 35 * 1024;
 
 struct RingPlan {
   uint32_t stages = 0;

@@ -12,6 +12,7 @@
 
 #include "ir/schedule.h"
 #include "runtime/packing.h"
+#include "scheduler/control_path.h"
 #include "scheduler/machine_data.h"
 
 namespace mkc {
@@ -101,15 +102,27 @@ class Reader {
     return nullptr;
   }
 
-  // The value of a sourced figure, {"value": …, "source": "…"}.
+  // The value of a sourced figure, {"value": …, "source": "…"}, perhaps with "range": [low, high].
   const json* figure(const char* key) {
     const json* entry = find(key);
     if (!entry) return nullptr;
-    if (entry->is_object() && entry->size() == 2 && entry->contains("value") && entry->contains("source") &&
-        (*entry)["source"].is_string())
+    if (entry->is_object() && entry->contains("value") && entry->contains("source") &&
+        (*entry)["source"].is_string() && entry->size() == 2 + entry->contains("range")) {
+      if (entry->contains("range")) check_range(key, *entry);
       return &(*entry)["value"];
-    fail(fmt::format("{} must be an object with a value and a source", key));
+    }
+    fail(fmt::format("{} must be an object with a value, a source and perhaps a range", key));
     return nullptr;
+  }
+
+  void check_range(const char* key, const json& figure) {
+    const json &range = figure["range"], &value = figure["value"];
+    if (!value.is_number() || value <= 0) return;  // whoever reads the value says so
+    const bool good = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number() &&
+                      0 < range[0] && range[0] <= value && value <= range[1];
+    if (!good)
+      fail(fmt::format("range of {} must be two positive numbers around its value, not {}", key,
+                       range.dump()));
   }
 
   const json& object_;
@@ -144,8 +157,11 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
   m.stream_bytes_per_ns = read.positive("stream_bytes_per_ns");
   m.cold_burst = read.bursts("cold_burst");
   m.reduce_ns = read.positive("reduce_ns");
+  m.store_ns = read.positive("store_ns");
   m.notify_ns = read.positive("notify_ns");
   m.barrier_ns = read.positive("barrier_ns");
+  m.instruction_ns = read.positive("instruction_ns");
+  m.shared_ns = read.positive("shared_ns");
   m.fetch_ns = read.positive("fetch_ns");
   m.task_ns = read.positive("task_ns");
   m.poll_ns = read.positive("poll_ns");
@@ -155,6 +171,8 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
   m.worker_l2_bytes_per_ns = read.positive("worker_l2_bytes_per_ns");
   m.shared_bytes_per_ns = read.positive("shared_bytes_per_ns");
   m.l2_ns = read.positive("l2_ns");
+  m.code_cache_bytes = read.positive("code_cache_bytes");
+  m.code_bytes_per_ns = read.positive("code_bytes_per_ns");
   m.activations_ns = read.positive("activations_ns");
   m.rounded_ns = read.positive("rounded_ns");
   m.wgmma_bytes_per_ns = read.positive("wgmma_bytes_per_ns");
@@ -164,7 +182,7 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
   m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");
   m.attend_bytes_per_ns = read.positive("attend_bytes_per_ns");
 
-  const uint64_t needed = uint64_t{m.ring_stages} * mkrt::kStageBytes + kRingBarrierBytes + kScratchBytes;
+  const uint64_t needed = uint64_t{m.ring_stages} * mkrt::kStageBytes + kBesideRingBytes;
   if (needed > m.shared_bytes)
     read.fail(fmt::format(
         "a ring of {} stages needs {} bytes of shared memory with barriers and scratch, {} are usable",
@@ -185,7 +203,19 @@ uint32_t max_workers(const Machine& m) {
 }
 
 double hop_ns(const Machine& m) {
-  return m.reduce_ns + m.notify_ns + m.barrier_ns + m.fetch_ns;
+  return m.reduce_ns + m.store_ns + m.notify_ns + m.barrier_ns + path_ns(m, kProductStart);
+}
+
+Result<Machine> machine_at(const Machine& machine, RangeEnd end) {
+  json description = json::parse(machine.json);
+  for (auto& [key, figure] : description.items()) {
+    if (!figure.is_object() || !figure.contains("range")) continue;
+    const bool is_time = key.ends_with("_ns") && !key.ends_with("_per_ns");
+    const bool low = is_time == (end == RangeEnd::kFast);
+    figure["value"] = figure["range"][low ? 0 : 1];
+  }
+  return read_machine(description.dump(), fmt::format("{}, its ranges at the {} end", machine.name,
+                                                      end == RangeEnd::kFast ? "fast" : "slow"));
 }
 
 double burst_ns(const Machine& m, double bytes) {

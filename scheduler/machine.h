@@ -9,10 +9,6 @@
 
 namespace mkc {
 
-// A worker's shared memory holds the ring, its barriers, lists of the step, and the bodies' scratch.
-constexpr uint64_t kRingBarrierBytes = 1024;
-constexpr uint64_t kScratchBytes = 34 * 1024;
-
 // Bandwidth reached by a read of `bytes` that starts with nothing in flight.
 struct BurstPoint {
   double bytes = 0;
@@ -36,12 +32,14 @@ struct Machine {
   double peak_bytes_per_ns = 0;        // between device and memory, by the data sheet
   double stream_bytes_per_ns = 0;      // measured read ceiling of all workers together
   std::vector<BurstPoint> cold_burst;  // rising in bytes
-  // A hop, last product of the producer to first product of the consumer, is the sum of these four.
-  double reduce_ns = 0;   // cross-warp reduction and store
-  double notify_ns = 0;   // release add to the poll that sees it
-  double barrier_ns = 0;  // worker barriers around notify and wait
-  double fetch_ns = 0;    // dependent operands
-  double task_ns = 0;     // of each task, beside its bytes
+  double reduce_ns = 0;                // cross-warp reduction and store
+  double store_ns = 0;                 // what a release waits for the stores before it
+  double notify_ns = 0;                // release add to the poll that sees it, with no store before it
+  double barrier_ns = 0;               // of a worker
+  double instruction_ns = 0;           // of a warp, from one of its instructions to the next
+  double shared_ns = 0;                // a load from shared memory
+  double fetch_ns = 0;                 // dependent operands
+  double task_ns = 0;                  // of each task, beside its bytes
   // Of the simulation alone (docs/simulate.md).
   double poll_ns = 0;                 // a wait whose cell is already complete
   double ticket_ns = 0;               // a ticket drawn to its number known
@@ -50,6 +48,8 @@ struct Machine {
   double worker_l2_bytes_per_ns = 0;  // most that one worker's plain loads bring from L2
   double shared_bytes_per_ns = 0;     // that one worker reads from its shared memory
   double l2_ns = 0;                   // a load that hits L2
+  double code_cache_bytes = 0;        // machine code that an SM keeps near
+  double code_bytes_per_ns = 0;       // at which it gets the rest from L2
   double activations_ns = 0;          // those of a tile loaded and rounded, for all strips of a block
   double rounded_ns = 0;              // the same of those that are rounded already
   // Weight bytes that one worker's consumers multiply with them, by the product's variant: of 8 tokens (of
@@ -64,7 +64,13 @@ struct Machine {
 // Workers that it runs at once: the emulator as many as a test may ask for, a GPU one for each SM.
 uint32_t max_workers(const Machine& machine);
 
+// From the last product of a producer to the first product of the consumer that waits for it.
 double hop_ns(const Machine& machine);
+
+// The machine with each figure at one end of its range. Figures without a range stay. Errors: ends that
+// contradict each other.
+enum class RangeEnd : uint8_t { kFast, kSlow };
+Result<Machine> machine_at(const Machine& machine, RangeEnd end);
 
 // Time to read `bytes` when the stream has stood still, by linear interpolation of the cold bursts;
 // beyond the last point the rest comes at the ceiling.
@@ -75,7 +81,7 @@ std::vector<std::string> machine_names();
 
 // A built-in description by name, or one from a JSON file (anything with a '/' or ending in ".json"). Errors:
 // unknown names, unreadable files, keys that are unknown, missing or out of range, a ring that does not fit
-// into shared memory. Every figure of a description carries its source.
+// into shared memory. Every figure of a description carries its source, an estimate its range, too.
 Result<Machine> load_machine(std::string_view name_or_path);
 
 // One from a description's text. `file`: what errors call it.

@@ -16,16 +16,15 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr double kShareOfPeak = 0.92;  // read in large streams, where the base says nothing better
-constexpr uint64_t kBesideRing = kRingBarrierBytes + kScratchBytes;
 
 // Times that pass in clocks of an SM, and rates by them.
-constexpr const char* kClockTimes[] = {"reduce_ns", "notify_ns",      "barrier_ns", "fetch_ns",
-                                       "task_ns",   "poll_ns",        "ticket_ns",  "load_ns",
-                                       "l2_ns",     "activations_ns", "rounded_ns"};
-constexpr const char* kClockRates[] = {
-    "worker_bytes_per_ns", "worker_l2_bytes_per_ns", "shared_bytes_per_ns",
-    "wgmma_bytes_per_ns",  "mma8_bytes_per_ns",      "mma16_bytes_per_ns",
-    "mma_per_ns",          "fma16_bytes_per_ns",     "attend_bytes_per_ns"};
+constexpr const char* kClockTimes[] = {
+    "reduce_ns", "store_ns", "notify_ns", "barrier_ns", "instruction_ns", "shared_ns",      "fetch_ns",
+    "task_ns",   "poll_ns",  "ticket_ns", "load_ns",    "l2_ns",          "activations_ns", "rounded_ns"};
+constexpr const char* kClockRates[] = {"worker_bytes_per_ns", "worker_l2_bytes_per_ns", "shared_bytes_per_ns",
+                                       "wgmma_bytes_per_ns",  "mma8_bytes_per_ns",      "mma16_bytes_per_ns",
+                                       "mma_per_ns",          "fma16_bytes_per_ns",     "attend_bytes_per_ns",
+                                       "code_bytes_per_ns"};
 
 double rounded(double value) {
   const double unit = std::pow(10, std::floor(std::log10(value)) - 3);  // four digits
@@ -37,6 +36,11 @@ json figure(double value, const std::string& source) {
 }
 json count(uint64_t value, const std::string& source) {
   return {{"value", value}, {"source", source}};
+}
+
+// A figure's range with its value scaled; the same rounding keeps the value within it.
+json scaled(const json& range, double by) {
+  return {rounded(range[0].get<double>() * by), rounded(range[1].get<double>() * by)};
 }
 
 // "NVIDIA GH200 480GB" gives "nvidia-gh200-480gb".
@@ -99,15 +103,16 @@ class Derivation {
   }
 
   Status size_ring() {
-    const uint64_t stages =
-        facts_.shared_bytes > kBesideRing ? (facts_.shared_bytes - kBesideRing) / mkrt::kStageBytes : 0;
+    const uint64_t room = facts_.shared_bytes - std::min<uint64_t>(facts_.shared_bytes, kBesideRingBytes);
+    const uint64_t stages = std::min<uint64_t>(room / mkrt::kStageBytes, kMostRing);
     if (stages < kLeastRing)
       return Error{fmt::format(
           "{}: error: a block may have {} bytes of shared memory, expected at least {} for a ring of {} "
           "stages",
-          facts_.name, facts_.shared_bytes, kLeastRing * mkrt::kStageBytes + kBesideRing, kLeastRing)};
-    out_["ring_stages"] = count(stages, fmt::format("({} - {}) / {}, rounded down", facts_.shared_bytes,
-                                                    kBesideRing, mkrt::kStageBytes));
+          facts_.name, facts_.shared_bytes, kLeastRing * mkrt::kStageBytes + kBesideRingBytes, kLeastRing)};
+    out_["ring_stages"] =
+        count(stages, fmt::format("({} - {}) / {}, rounded down, at most {}", facts_.shared_bytes,
+                                  kBesideRingBytes, mkrt::kStageBytes, kMostRing));
     return {};
   }
 
@@ -118,9 +123,11 @@ class Derivation {
         figure(clock, facts_.clock_mhz > 0 ? fmt::format("CUDA driver, {}: clock", facts_.name)
                                            : fmt::format("guess: {}'s; the driver gives none", base_.name));
     const auto scale = [&](const char* key, double by) {
-      const double was = out_[key]["value"].get<double>();
+      const json from = out_[key];
+      const double was = from["value"];
       out_[key] = figure(was * by, fmt::format("derived: {}'s {}, by clocks of {:.0f} and {:.0f} MHz",
                                                base_.name, was, base_.clock_mhz, clock));
+      if (from.contains("range")) out_[key]["range"] = scaled(from["range"], by);
     };
     for (const char* key : kClockTimes) scale(key, 1 / ratio);
     for (const char* key : kClockRates) scale(key, ratio);

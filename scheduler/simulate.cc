@@ -72,8 +72,10 @@ void Simulator::set_timer(double at_ns, Timer::Kind kind, uint32_t w) {
   timers_.push({at_ns, timers_made_++, kind, w});
 }
 
-void Simulator::read_later(Timer::Kind kind, uint32_t w) {
-  latencies_.push_back({std::max(now_ns_ + m_.load_ns, ramp_ns_), timers_made_++, kind, w});
+void Simulator::read_later(Timer::Kind kind, uint32_t w, double issued_ns) {
+  const double at_ns = std::max(issued_ns + m_.load_ns, ramp_ns_);
+  if (!latencies_.empty() && latencies_.back().at_ns > at_ns) return set_timer(at_ns, kind, w);
+  latencies_.push_back({at_ns, timers_made_++, kind, w});
 }
 
 const Simulator::Timer* Simulator::next_timer() const {

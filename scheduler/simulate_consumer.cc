@@ -42,7 +42,7 @@ bool Simulator::go_on(uint32_t w) {
       c.phase = Consumer::kBusy;
       result_.tasks[c.task].ready_ns = now_ns_;
       if (c.work.cold_bytes == 0) return true;
-      read_later(Timer::kCold, w);
+      read_later(Timer::kCold, w, now_ns_);
       return false;
     case Consumer::kBusy:
       c.phase = c.work.tiles * c.work.passes > 0 ? Consumer::kTake : Consumer::kEnd;
@@ -102,6 +102,7 @@ bool Simulator::next_task(uint32_t w) {
     const uint32_t place = begins ? 0 : c.place + 1, left = run.count - c.walk.next;
     const uint32_t block = begins ? std::min(works_.block(run.grid, run.first + c.walk.next), left) : c.block;
     begin_task(w, c.walk.take(step_), place, block);
+    return !c.first_of_run || !takes(w, works_.dispatch_ns());
   }
   return true;
 }
@@ -149,9 +150,9 @@ bool Simulator::begin_wait(uint32_t w) {
 }
 
 double Simulator::notified_ns(uint32_t cell) const {
-  if (options_.fused) return m_.notify_ns;
+  if (options_.fused) return m_.store_ns + m_.notify_ns;
   const GridId by = step_.grid_of[completed_by_[cell]];
-  return m_.notify_ns + riders(step_.schedule->program.grids[by]).after * hop_ns(m_);
+  return m_.store_ns + m_.notify_ns + riders(step_.schedule->program.grids[by]).after * hop_ns(m_);
 }
 
 // False: the stage is not filled yet.

@@ -46,6 +46,7 @@ struct Loader {
   uint32_t ticket = 0;
   std::deque<uint32_t> handed;  // tasks drawn for the consumers, kNone at the end of a grid
 
+  double free_ns = 0;       // when it has issued the last of its copies
   std::deque<Tile> issued;  // that have not arrived, in order
   uint32_t begun = 0;       // of these, those past the latency
   bool arriving = false;    // the first of them takes part in a bandwidth
@@ -93,9 +94,10 @@ class Simulator {
 
   uint32_t workers() const { return step_.schedule->workers; }
   void set_timer(double at_ns, Timer::Kind kind, uint32_t w);
-  void read_later(Timer::Kind kind, uint32_t w);  // after the latency of a read, and of the first ramp
-  const Timer* next_timer() const;                // null: none is set
-  Timer take_timer();                             // the next
+  // What a read that is issued then brings first, after its latency and that of the first ramp.
+  void read_later(Timer::Kind kind, uint32_t w, double issued_ns);
+  const Timer* next_timer() const;  // null: none is set
+  Timer take_timer();               // the next
   void add_span(uint32_t w, const Tile& tile);
   void fire(const Timer& timer);
   void pass_time(double to_ns);
@@ -139,7 +141,7 @@ class Simulator {
   double now_ns_ = 0;
   uint64_t timers_made_ = 0;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  std::deque<Timer> latencies_;  // of reads: all take as long, so they end in the order in which they began
+  std::deque<Timer> latencies_;  // of reads that end in the order in which they were issued, as most do
   Pipe memory_, l2_;
   std::vector<Loader> loaders_;
   std::vector<Consumer> consumers_;

@@ -28,7 +28,8 @@ void Simulator::issue_tiles(uint32_t w) {
     const bool last = l.tile + 1 == l.work.tiles;
     l.issued.push_back({l.task, l.work.tile_bytes(l.tile), l.pass > 0 || !l.work.cold});
     ++l.taken;
-    read_later(Timer::kTile, w);
+    l.free_ns = std::max(l.free_ns, now_ns_) + l.work.issue_ns;
+    read_later(Timer::kTile, w, l.free_ns);
     l.tile = last ? 0 : l.tile + 1;
     if (last) ++l.pass;
   }

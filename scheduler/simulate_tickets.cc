@@ -59,9 +59,10 @@ bool Simulator::draw_for_consumer(uint32_t w) {
   c.phase = Consumer::kDraw;
   c.drawing_since_ns = now_ns_;
   c.completed_by = kNone;
-  if (loader_draws(grid)) return !takes(w, m_.barrier_ns);
+  const double dispatch_ns = c.walk.next == 0 ? works_.dispatch_ns() : 0;
+  if (loader_draws(grid)) return !takes(w, dispatch_ns + m_.barrier_ns);
   c.ticket = tickets_[grid.index]++;
-  return !takes(w, m_.ticket_ns + m_.barrier_ns);
+  return !takes(w, dispatch_ns + m_.ticket_ns + m_.barrier_ns);
 }
 
 // False: the drawn task is not known yet.

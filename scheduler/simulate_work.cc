@@ -1,10 +1,12 @@
 #include "scheduler/simulate_work.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "runtime/abi.h"
 #include "scheduler/ceil.h"
+#include "scheduler/control_path.h"
 
 namespace mkc {
 namespace {
@@ -162,6 +164,14 @@ double sums_bytes(const TaskGrid& partial, int64_t tokens) {
                              dtype_bytes(DType::f32));
 }
 
+// Bodies that more than one grid has: those that layers come back to.
+uint32_t looped_bodies(const TaskProgram& program) {
+  std::map<BodyKind, uint32_t> grids;
+  for (const TaskGrid& grid : program.grids) ++grids[grid.body];
+  return static_cast<uint32_t>(
+      std::ranges::count_if(grids, [](const auto& body) { return body.second > 1; }));
+}
+
 }  // namespace
 
 Riders riders(const TaskGrid& grid) {
@@ -178,6 +188,7 @@ Riders riders(const TaskGrid& grid) {
 TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     : step_(step), machine_(machine), blocks_(step.schedule->program.grids.size(), 1) {
   const TaskProgram& program = step.schedule->program;
+  dispatch_ns_ = path_ns(machine, kDispatch) + code_miss_ns(machine, looped_bodies(program) + 1);
   for (GridId g : program.grids.ids()) {
     const TaskGrid& grid = program.grids[g];
     if (!multiplies_in_blocks(grid)) continue;
@@ -257,7 +268,8 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   if (squares && x_rows_of_step > mkrt::kFewTokens)  // few tokens' come beside the strips
     norm_bytes = static_cast<double>(normed * dtype_bytes(DType::f32) *
                                      evaluate(program.tensors[squares->tensor].shape[1], {}));
-  if (norm_bytes > 0) work.start_ns += machine_.fetch_ns + norm_bytes / l2_rate(grid);
+  work.start_ns = path_ns(machine_, kProductStart) + norm_bytes / l2_rate(grid);
+  work.issue_ns = weight_issue_ns(machine_, mkrt::kStageBytes);
   if (expert) work.lookup_ns = machine_.fetch_ns;  // where the rows of slots are
   work.pass_ns = by_groups ? 0 : machine_.l2_ns;
   work.pass_ns += parts > 1 ? sums_bytes(g, tokens) * strips / work.passes / l2_rate(grid)
@@ -306,6 +318,7 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   if (work.tiles > 0)
     work.tail_bytes = static_cast<uint32_t>(earlier - uint64_t{work.tiles - 1} * mkrt::kStageBytes);
   work.flowing_ns = work.still_ns = 1 / machine_.attend_bytes_per_ns;
+  work.issue_ns = cache_issue_ns(machine_, mkrt::kStageBytes);
   work.needed_bytes = work.cold ? earlier : 0;
   work.start_ns = machine_.fetch_ns;
   work.busy_ns = read_bytes(step_, task, is_computed) / l2_rate(grid);

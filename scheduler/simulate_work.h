@@ -20,8 +20,9 @@ struct TaskWork {
   uint64_t needed_bytes = 0;  // of cold tiles, padding left out
   uint64_t cold_bytes = 0;    // read from memory by the task itself: embedding rows
   bool starts_once = false;   // a segment
+  double issue_ns = 0;        // of the loader, for a tile that fills a stage
   double lookup_ns = 0;       // once a segment, after its lookup
-  double start_ns = 0;        // first operands, norms
+  double start_ns = 0;        // first operands, norms, and what leads to the first product
   double busy_ns = 0;         // after cold_bytes, before tiles
   double pass_ns = 0;         // after each pass of tiles, of a block's last strip
   double end_ns = 0;          // to the notification
@@ -48,6 +49,7 @@ class TaskWorks {
   TaskWorks(const Step& step, const Machine& machine);
   // `strips`: of the block that the task of a product is multiplied in.
   TaskWork of(uint32_t task, uint32_t strips = 1) const;
+  double dispatch_ns() const { return dispatch_ns_; }  // of a segment, before its first poll
   // How many strips of a product a worker multiplies together, at most, from this task on; 1 for other grids.
   uint32_t block(GridId grid, uint32_t first) const;
 
@@ -63,6 +65,7 @@ class TaskWorks {
   const Step& step_;
   const Machine& machine_;
   std::vector<uint32_t> blocks_;  // by GridId
+  double dispatch_ns_;
 };
 
 }  // namespace mkc

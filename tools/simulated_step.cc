@@ -90,6 +90,19 @@ Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<S
   return step;
 }
 
+Result<StepRange> simulate_range(const SimulatedStep& step, const SimulateOptions& options) {
+  StepRange range;
+  for (const RangeEnd end : {RangeEnd::kFast, RangeEnd::kSlow}) {
+    const Result<Machine> machine = machine_at(step.compilation.machine, end);
+    if (!machine.ok()) return machine.error();
+    Result<Simulation> simulated =
+        simulate(step.compilation.schedule(), machine.value(), step.symbols, options);
+    if (!simulated.ok()) return simulated.error();
+    (end == RangeEnd::kFast ? range.fast : range.slow) = std::move(simulated.value());
+  }
+  return range;
+}
+
 std::string symbols_text(const SimulatedStep& step) {
   const Symbols& symbols = step.compilation.schedule().program.symbols;
   std::string text;

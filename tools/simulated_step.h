@@ -24,8 +24,14 @@ struct SimulatedStep {
   Compilation compilation;       // with its schedule
   std::vector<int64_t> symbols;  // as evaluate() takes them
   int64_t context = 0;           // positions of the first request
-  Simulation simulation;
+  Simulation simulation;         // with the machine's figures as they are
 };
+
+// The same step where each figure of the machine lies at one end of its range.
+struct StepRange {
+  Simulation fast, slow;
+};
+Result<StepRange> simulate_range(const SimulatedStep& step, const SimulateOptions& options = {});
 
 // Errors: those of open_model and of the passes; a step beyond the schedule's limits, by its flag.
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options = {});

@@ -1,12 +1,14 @@
 """tools/bench/loops: the mix of a loop is that of its own instructions, the control path that of least instructions. Usage: loops_test.py ROOT"""
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-PROGRAM = Path(sys.argv[1]) / "tools" / "bench" / "loops"
+ROOT = Path(sys.argv[1])
+PROGRAM = ROOT / "tools" / "bench" / "loops"
 PTX = """
 .visible .entry mk_kernel()
 {
@@ -81,6 +83,20 @@ class LoopsTest(unittest.TestCase):
         self.assertEqual(printed("--sass", SASS), [{"instructions": 13, "bulk_to_bulk": way(5, 0, 1, 0, 1), "rows_to_rows": {"ways": 0},
                                                     "dispatch_to_poll": way(3, 2, 0, 0, 0),
                                                     "poll_to_product": way(3, 0, 0, 1, 0)}])
+
+    def test_the_simulator_has_the_newest_counts(self):
+        """Of each kind the longest of the models' ways in the middle; polls and what is behind them have figures elsewhere."""
+        newest = max(ROOT.glob("tools/bench/results/loops-*.json"))
+        models = json.loads(newest.read_text())["models"].values()
+        header = (ROOT / "scheduler" / "control_path.h").read_text()
+        for name, kind, elsewhere in (("kNextBulkCopy", "bulk_to_bulk", {}), ("kNextRowCopies", "rows_to_rows", {}),
+                                      ("kDispatch", "dispatch_to_poll", {"global_loads": 1}),
+                                      ("kProductStart", "poll_to_product", {"global_loads": 1, "barriers": 1})):
+            longest = max((m["control_path"][kind]["middle"] for m in models), key=lambda way: way["instructions"])
+            counted = {key: n - elsewhere.get(key, 0) for key, n in longest.items() if key != "copies"}
+            fields = re.search(name + r"\{(.*?)\};", header)[1]
+            said = {key: int(n) for key, n in re.findall(r"\.(\w+) = (\d+)", fields)}
+            self.assertEqual(said, {key: n for key, n in counted.items() if n > 0}, f"{name}, {newest.name}")
 
 
 unittest.main(argv=sys.argv[:1])

@@ -79,7 +79,7 @@ class RenderTest(unittest.TestCase):
         self.assertIn("1000 µs (990 to 1020), 50%", self.line("| decoding llama-3.2-1b", "README.md"))
 
     def test_simulated_figures_are_said_to_be_simulated(self):
-        step = {"us": 2000, "floor_us": 1000, "fraction": 0.5, "stream_idle_us": {"event": 700, "tail": 1},
+        step = {"us": 2000, "floor_us": 1000, "fraction": 0.5, "fraction_range": [0.5, 0.97], "stream_idle_us": {"event": 700, "tail": 1},
                 "critical_path_us": {"product": 1500, "finish": 500}}
         result = {"benchmark": "simulate", "date": "2026-12-01", "commit": "abc", "machine": "h100", "context": 1024,
                   "models": {"llama-3.2-1b": {"1 token": step, "1 token, no ring": {**step, "us": 3000},
@@ -89,7 +89,7 @@ class RenderTest(unittest.TestCase):
         text = (self.root / "docs" / "performance.md").read_text()
         section = text[text.index("## Simulated\n"):]
         self.assertTrue(section.startswith("## Simulated\n\n**not run on a GPU**: "), section)
-        self.assertIn("| llama-3.2-1b | 1 token | 2000 µs | 1000 µs | 0.50 | event 35% | product 75%, finish 25% |", section)
+        self.assertIn("| llama-3.2-1b | 1 token | 2000 µs | 1000 µs | 0.50 | 0.50 to 0.97 | event 35% | product 75%, finish 25% |", section)
         self.assertIn("| with all | no ring | no fuse |", section)
         self.assertIn("| llama-3.2-1b | 1 token | 2000 µs | 3000 µs, 1.50 |  |", section)
         self.assertIn("| llama-3.2-1b | 2 tokens | 2000 µs |  | 2000 µs, 1.00 |", section)

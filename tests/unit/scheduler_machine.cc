@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "runtime/packing.h"
@@ -68,6 +69,37 @@ TEST_CASE("a cold burst takes the measured time at the measured sizes and never 
   }
 }
 
+TEST_CASE("a machine at an end of its ranges has short times and high rates, or long ones and low ones") {
+  for (const std::string& name : machine_names()) {
+    CAPTURE(name);
+    const Machine m = load_machine(name).value();
+    const Machine fast = machine_at(m, RangeEnd::kFast).value(),
+                  slow = machine_at(m, RangeEnd::kSlow).value();
+    CHECK(fast.notify_ns <= m.notify_ns);
+    CHECK(m.notify_ns <= slow.notify_ns);
+    CHECK(fast.attend_bytes_per_ns >= m.attend_bytes_per_ns);
+    CHECK(m.attend_bytes_per_ns >= slow.attend_bytes_per_ns);
+    CHECK(fast.workers == slow.workers);
+    CHECK((hop_ns(fast) < hop_ns(slow)) == (m.target != "emulator"));
+  }
+  const Machine h100 = load_machine("h100").value(), slow = machine_at(h100, RangeEnd::kSlow).value();
+  CHECK(slow.notify_ns == 1000);
+  CHECK(slow.code_cache_bytes == 98304);
+  CHECK(machine_at(h100, RangeEnd::kFast).value().instruction_ns == 0.75);
+}
+
+TEST_CASE("every estimate of a GPU's description has a range") {
+  for (const std::string& name : machine_names()) {
+    const auto description = nlohmann::json::parse(load_machine(name).value().json);
+    if (description["target"] == "emulator") continue;
+    for (const auto& [key, figure] : description.items()) {
+      CAPTURE(name + ": " + key);
+      const bool is_time = key.ends_with("_ns") && !key.ends_with("bytes_per_ns");
+      if (is_time) CHECK(figure.contains("range"));
+    }
+  }
+}
+
 TEST_CASE("faulty descriptions are refused with the key that is wrong") {
   CHECK(load_error("h10") ==
         "error: unknown machine 'h10', did you mean 'h100'?; known: h100, h200, h100-pcie, h100-nvl, a100, "
@@ -81,7 +113,13 @@ TEST_CASE("faulty descriptions are refused with the key that is wrong") {
   CHECK(load_error(changed_h100("\"value\": 132", "\"value\": 0")) ==
         "changed_h100.json: error: workers must be a whole number from 1 to 4096, not 0");
   CHECK(load_error(changed_h100("\"value\": 132, \"source\"", "\"value\": 132, \"sauce\"")) ==
-        "changed_h100.json: error: workers must be an object with a value and a source");
+        "changed_h100.json: error: workers must be an object with a value, a source and perhaps a range");
+  CHECK(load_error(changed_h100("[500, 1000]", "[700, 1000]")) ==
+        "changed_h100.json: error: range of notify_ns must be two positive numbers around its value, not "
+        "[700,1000]");
+  CHECK(load_error(changed_h100("[500, 1000]", "[500]")) ==
+        "changed_h100.json: error: range of notify_ns must be two positive numbers around its value, not "
+        "[500]");
   CHECK(load_error(changed_h100("\"value\": 650", "\"value\": -1")) ==
         "changed_h100.json: error: notify_ns must be a positive number, not -1");
   CHECK(load_error(changed_h100("\"value\": 650", "\"value\": 0")) ==

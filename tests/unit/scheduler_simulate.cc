@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "runtime/packing.h"
+#include "scheduler/control_path.h"
 #include "scheduler/place.h"
 #include "scheduler/simulate.h"
 #include "scheduler/simulate_path.h"
@@ -42,6 +43,8 @@ Machine machine(uint32_t stages = 4) {
   m.attend_bytes_per_ns = 1e9;
   return m;
 }
+
+const double kDispatchNs = kDispatch.barriers * machine().barrier_ns;  // where nothing else takes time
 
 // Products in a chain: `strips` strips of 16 rows and `cols` columns each, all of a grid awaited by the next.
 TaskProgram chain(uint32_t grids, int64_t strips, int64_t cols) {
@@ -164,7 +167,7 @@ TEST_CASE("a dependent grid's weights come ahead, so that it costs a hop and its
 }
 
 TEST_CASE("without run-ahead a dependent grid's weights are asked for after the hop") {
-  const double first = 1000 + kLoad + kMultiply + kEnd;
+  const double first = kDispatchNs + 1000 + kLoad + kMultiply + kEnd;
   CHECK(simulated(chain(2, 1, 512), machine(), 1, {1}, {.run_ahead = false}).ns ==
         Approx(first + 500 + 7 + 1000 + kLoad + kMultiply + kEnd));
 }
@@ -254,7 +257,9 @@ TEST_CASE("of many tokens each chain's part of a block is multiplied, or comes t
   CHECK(took(33) == Approx(rest + 8 * (4 * 2048 * 5 + 33 * 128 * 3) / 160.0));
   m.shared_bytes_per_ns = 1e9;
   m.l2_ns = 3000;
-  CHECK(took(33) == Approx(rest - 8 * (10 + 7) - 70 + 9 * 3000));
+  // The first load of a segment's dispatch takes longer than the first tile.
+  const double later = 3000 + kDispatchNs - (1000 + kLoad);
+  CHECK(took(33) == Approx(rest + later - 8 * (10 + 7) - 70 + 9 * 3000));
 }
 
 TEST_CASE("of some tokens a tile of a block takes latencies, and strips are finished one by one") {
@@ -271,8 +276,9 @@ TEST_CASE("of some tokens a tile of a block takes latencies, and strips are fini
   const double rest_of_two = 1000 + kLoad + kEnd + m.reduce_ns;
   CHECK(of_two(17) == Approx(rest_of_two + 1 + 2 * kTile / 25 + 40));
   m.l2_ns = 3000;
-  CHECK(took(16) == Approx(rest + 3000 + 2 * 3000));
-  CHECK(of_two(32) == Approx(rest_of_two + 3000 + 4 * 3000));
+  const double later = 3000 + kDispatchNs - (1000 + kLoad);  // the first load of a segment's dispatch
+  CHECK(took(16) == Approx(rest + later + 3000 + 2 * 3000));
+  CHECK(of_two(32) == Approx(rest_of_two + later + 3000 + 4 * 3000));
 }
 
 TEST_CASE("a step that moves nothing has a floor of 0") {
@@ -285,7 +291,46 @@ TEST_CASE("a step that moves nothing has a floor of 0") {
   const Simulation s = simulated(p, machine(), 1, {1, 1});
   CHECK(s.bytes == 0);
   CHECK(s.floor_ns == 0);
-  CHECK(s.ns == Approx(40 + 10 + 7));
+  CHECK(s.ns == Approx(kDispatchNs + 40 + 10 + 7));
+}
+
+TEST_CASE("the loader takes a while for each copy, so that copies come no faster than it issues them") {
+  Machine m = machine(16);
+  m.bulk_copy = true;
+  m.instruction_ns = 10;
+  const double issue = path_ns(m, kNextBulkCopy);
+  REQUIRE(issue > kLoad);
+  const Simulation s = simulated(chain(1, 1, 16 * 512), m, 1);
+  CHECK(s.ns == Approx(1000 + 16 * issue + kLoad + kMultiply + kEnd));
+  CHECK(s.idle_ns[static_cast<size_t>(IdleCause::kLatency)] > 0);
+}
+
+TEST_CASE("a notification waits for the stores before it") {
+  Machine m = machine();
+  const double before = simulated(chain(2, 1, 512), m, 1).ns;
+  m.store_ns = 123;
+  CHECK(simulated(chain(2, 1, 512), m, 1).ns == Approx(before + 123));
+}
+
+TEST_CASE("what leads from a notification to the first product is taken once a segment") {
+  Machine m = machine();
+  m.bulk_copy = true;
+  const double before = simulated(chain(3, 8, 512), m, 1).ns;
+  m.instruction_ns = 0.5;
+  // Dispatches of the last two lie within their waits.
+  const double dispatch = kDispatch.instructions * 0.5, start = kProductStart.instructions * 0.5;
+  CHECK(simulated(chain(3, 8, 512), m, 1).ns <= before + dispatch + 3 * start + path_ns(m, kNextBulkCopy));
+  CHECK(simulated(chain(3, 8, 512), m, 1).ns >= before + start);
+}
+
+TEST_CASE("code that does not fit is fetched at the start of each segment") {
+  Machine m = machine();
+  m.code_bytes_per_ns = 4;
+  m.code_cache_bytes = kBodyCodeBytes * 2;  // products and the loader
+  const double fits = simulated(chain(3, 1, 512), m, 1).ns;
+  CHECK(fits == simulated(chain(3, 1, 512), machine(), 1).ns);
+  m.code_cache_bytes -= 1;
+  CHECK(simulated(chain(3, 1, 512), m, 1).ns > fits);
 }
 
 TEST_CASE("long hops make up the whole step") {

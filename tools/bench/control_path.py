@@ -111,7 +111,12 @@ def control_path(sass):
 
     to_poll = [counts(code, [to] + way) for at in sorted(dispatch) for to in following[at]
                if (way := shortest(following, to, ends, products | copies))]
-    to_product = [counts(code, way) for at in sorted(ends) if (way := shortest(following, at, products, ends | copies))]
+    # A product's own poll is the nearest: from others the way leads through the end of what they belong to.
+    nearest = {}
+    for at in sorted(ends):
+        if way := shortest(following, at, products, ends | copies):
+            nearest[way[-1]] = min(nearest.get(way[-1], way), way, key=len)
+    to_product = [counts(code, way) for way in nearest.values()]
     return {"instructions": len(code), "bulk_to_bulk": between("UBLKCP"), "rows_to_rows": between("LDGSTS"),
             "dispatch_to_poll": summary(to_poll),
             "poll_to_product": summary(to_product)}
