@@ -79,7 +79,8 @@ MK_INLINE u64 slot_of(const AttendArgs& a, const Rows& r, u32 part, u32 x) {
 // part have left there: 0 for a row that sees none of it.
 MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScratch& s, const Rows& r,
                          const Block& b, const Piece& piece, u32 first_row, u32 column, f32 scale) {
-  const u32 d = w.thread % kSumColumns;
+  // Lanes read in the order in which sums lie; each eight of them writes a sector.
+  const u32 four = w.thread % kSumColumns / 4, d = four % 4 * 16 + four / 4 * 4 + w.thread % 4;
   if (column + d >= a.head_dim) return;
   for (u32 row = first_row + w.thread / kSumColumns; row < least(first_row + kSumRows, b.count);
        row += kConsumerThreads / kSumColumns) {

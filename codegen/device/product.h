@@ -56,7 +56,7 @@ struct FmaF32 {
     MK_UNROLL
     for (u32 i = 0; i < Tokens * 2; ++i) {
       const f32 total = mk_quad_sum(sum[i]);
-      if (lane % 4 == 0) partial[i / 2 * kStripRows + i % 2 * 8 + lane / 4] = total;
+      if (lane % 4 == 0) partial[sum_place(i / 2 * kStripRows + i % 2 * 8 + lane / 4)] = total;
     }
   }
 };
@@ -93,14 +93,20 @@ struct Mma {
     MK_UNROLL
     for (u32 n = 0; n < Eights; ++n) W::mma(sum + n * 4, bits, o.x[n][0], o.x[n][1]);
   }
-  // Of as many tokens as there are.
-  template <class Sums>
-  MK_INLINE void store(u32 lane, Sums to, u32 there = tokens) const {
+  // The token and entry of [token][row] that a sum is of.
+  MK_INLINE static u32 token_of(u32 lane, u32 i) { return i / 4 * kFewTokens + lane % 4 * 2 + i % 2; }
+  MK_INLINE static u32 entry_of(u32 lane, u32 i) {
+    return token_of(lane, i) * kStripRows + i % 4 / 2 * 8 + lane / 4;
+  }
+  MK_INLINE void store(u32 lane, AS3 f32* to) const {
     MK_UNROLL
-    for (u32 i = 0; i < Eights * 4; ++i) {
-      const u32 token = i / 4 * kFewTokens + lane % 4 * 2 + i % 2;
-      if (token < there) to[token * kStripRows + i % 4 / 2 * 8 + lane / 4] = sum[i];
-    }
+    for (u32 i = 0; i < Eights * 4; ++i) to[sum_place(entry_of(lane, i))] = sum[i];
+  }
+  // In memory, of as many tokens as there are.
+  MK_INLINE void store(u32 lane, AS1 f32* to, u32 there) const {
+    MK_UNROLL
+    for (u32 i = 0; i < Eights * 4; ++i)
+      if (token_of(lane, i) < there) to[entry_of(lane, i)] = sum[i];
   }
 };
 

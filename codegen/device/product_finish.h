@@ -64,14 +64,15 @@ MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, b
   if (there && row == 0) e.next.squares[token * a.ends->all_strips + strip] = sum;
 }
 
-// The greatest logit of a strip and token, the lowest row on ties. `value`: of the rows.
-MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, AS3 const f32* value) {
+// The greatest logit of a strip and token, the lowest row on ties. `value(row)`: its logit.
+template <class Value>
+MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, const Value& value) {
   const u32 rows = least(a.ends->rows - strip * kStripRows, kStripRows);
   u32 best = 0;
   for (u32 row = 1; row < rows; ++row)
-    if (plain_logit(value[row]) > plain_logit(value[best])) best = row;
+    if (plain_logit(value(row)) > plain_logit(value(best))) best = row;
   const u32 at = token * a.ends->all_strips + strip;
-  a.ends->best_value[at] = value[best];
+  a.ends->best_value[at] = value(best);
   a.ends->best_index[at] = strip * kStripRows + best;
 }
 

@@ -133,7 +133,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
 
 // Drains the stages of a block for the pass from token `pass` on. For each strip of each warp: of a product
 // that is split, calls leave(chain, strip, token, sums) for each chain of the part; else leaves the sums in
-// `sums` [16 tokens][row], a place of the warp's own, and calls done(strip, token).
+// `sums` [16 tokens][row] (sum_place), a place of the warp's own, and calls done(strip, token).
 template <class W, u32 Strips, class In, class Leave, class Done>
 MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                           AS3 f32* sums, const Leave& leave, const Done& done) {

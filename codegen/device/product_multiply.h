@@ -122,7 +122,7 @@ MK_INLINE void finish_sums(const Worker& w, const ProductInput& in, const Sums& 
   consumer_barrier();
   const u32 entry = w.thread * kStripRows;
   if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
-    keep_best(a, sums.strip_of(entry), sums.token_of(entry), s.value + entry);
+    keep_best(a, sums.strip_of(entry), sums.token_of(entry), [&](u32 row) { return s.value[entry + row]; });
 }
 
 // Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
@@ -184,14 +184,15 @@ MK_INLINE void finish_own(const Worker& w, const ProductArgs& a, const ProductIn
     f32 v = 0;
     if (there)
       v = finish(a, strip, token, row, in.scale_of(token), beside,
-                 [&](u32 r) { return sums[entry - row + r]; });
-    if (there && a.ends->best_value) sums[entry] = v;
+                 [&](u32 r) { return sums[sum_place(entry - row + r)]; });
+    if (there && a.ends->best_value) sums[sum_place(entry)] = v;
     leave_next(a, strip, token, row, there, beside.norm, v);
   }
   mk_warp_sync();
   if (!a.ends->best_value) return;
   if (w.lane() < Tokens && first + w.lane() < a.tokens)
-    keep_best(a, strip, first + w.lane(), sums + w.lane() * kStripRows);
+    keep_best(a, strip, first + w.lane(),
+              [&](u32 row) { return sums[sum_place(w.lane() * kStripRows + row)]; });
   mk_warp_sync();
 }
 

@@ -44,10 +44,16 @@ struct ProductScratch {
         picked((AS3 uint8_t*)(scale + kMaxTokens)) {}
 };
 
+// Where a sum of [token][row] lies in shared memory. Eights of rows change places, so that what the lanes of
+// a matrix instruction store together lies in all banks.
+MK_INLINE u32 sum_place(u32 entry) {
+  return entry ^ entry / 32 % 4 * 8;
+}
+
 MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
   f32 sum = 0;
   MK_UNROLL
-  for (u32 i = 0; i < kConsumerWarps; ++i) sum += partial[i * kBlockSums + entry];
+  for (u32 i = 0; i < kConsumerWarps; ++i) sum += partial[i * kBlockSums + sum_place(entry)];
   return sum;
 }
 

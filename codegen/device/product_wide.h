@@ -42,7 +42,8 @@ MK_INLINE void store_wide(AS3 char* stage, u32 token, u32 piece, u32x4 bits) {
 }
 
 // Drains the stages of `strips` strips for the pass that begins at token `first`. For each 8 tokens of each
-// warp: leaves the sums in `sums` [8 tokens][row], a place of the warp's own, and calls done(strip, token).
+// warp: leaves the sums in `sums` [8 tokens][row] (sum_place), a place of the warp's own, and calls
+// done(strip, token).
 template <class W, class In, class Done>
 MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 first, u32 strips, AS3 f32* sums,
                           const Done& done) {
