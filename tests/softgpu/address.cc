@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tests/softgpu/banks.h"
+
 namespace softgpu {
 
 Addresses addresses_of(Warp& w, const Instruction& i, uint32_t n, uint32_t d, uint32_t lanes) {
@@ -45,6 +47,7 @@ void check_shared(Warp& w, const Instruction& i, Addresses& a, uint32_t lanes, u
     if (cta.holds_mbarrier[offset / 8]) w.machine().fault(&w, &i, "plain access to an mbarrier");
     a.at[l] = offset;
   });
+  if (!w.machine().settings.banks.empty()) count_banks(w, i, a, lanes, bytes);
 }
 
 }  // namespace softgpu

@@ -37,10 +37,18 @@ void write_coverage() {
     if (m.executed[line]) file << line << '\n';
 }
 
+void write_banks() {
+  const Machine& m = driver().machine;
+  std::ofstream file(m.settings.banks);
+  for (const auto& [line, count] : m.banks)
+    file << line << ' ' << count.accesses << ' ' << count.wavefronts << ' ' << count.least << '\n';
+}
+
 // What is said at the end of the program.
 bool say_at_exit() {
   if (driver().settings.statistics) std::atexit(print_statistics);
   if (!driver().settings.coverage.empty()) std::atexit(write_coverage);
+  if (!driver().settings.banks.empty()) std::atexit(write_banks);
   return true;
 }
 

@@ -151,6 +151,12 @@ struct Statistics {
   double seconds = 0;
 };
 
+// Of one line of the PTX. A wavefront serves each of 32 banks of 4 bytes once.
+struct BankCount {
+  uint64_t accesses = 0, wavefronts = 0;
+  uint64_t least = 0;  // wavefronts without a conflict
+};
+
 class Machine {
  public:
   explicit Machine(const Settings& given)
@@ -181,7 +187,8 @@ class Machine {
   DeviceMemory memory;
   Statistics statistics;
   std::map<std::string, uint64_t> findings;
-  std::vector<uint8_t> executed;  // by line of the PTX, where the settings ask for coverage
+  std::map<uint32_t, BankCount> banks;  // by line of the PTX, where the settings ask for them
+  std::vector<uint8_t> executed;        // by line of the PTX, where the settings ask for coverage
   std::string error;
 
  private:

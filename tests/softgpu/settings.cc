@@ -31,6 +31,7 @@ Settings settings_of_environment() {
   s.keep_going = word("SOFTGPU_KEEP_GOING", s.keep_going);
   s.statistics = word("SOFTGPU_STATS", s.statistics);
   if (const char* path = std::getenv("SOFTGPU_COVERAGE")) s.coverage = path;
+  if (const char* path = std::getenv("SOFTGPU_BANKS")) s.banks = path;
   s.exact_sums = word("SOFTGPU_EXACT_SUMS", s.exact_sums);
   s.l2_bytes = number("SOFTGPU_L2", s.l2_bytes);
   s.bus_bits = word("SOFTGPU_BUS", s.bus_bits);

@@ -22,6 +22,7 @@ struct Settings {
   uint64_t l2_bytes = 32 << 20;  // what the driver says; there is no cache
   uint32_t bus_bits = 1024;      // likewise, between device and memory
   std::string coverage;          // a file for the PTX lines that were executed; "": none
+  std::string banks;             // a file for the conflicts of shared memory's banks, by PTX line; "": none
   bool exact_sums = true;        // matrix products are summed exactly and rounded once; else in f32, in order
 };
 
