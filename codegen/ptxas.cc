@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <regex>
 
 #include "codegen/assembler.h"
@@ -16,35 +15,6 @@ extern char** environ;
 
 namespace mkc {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A directory that is removed with its files, also where a signal ends the process.
-class Scratch {
- public:
-  Scratch()
-      : path(make()),
-        folder_(path),
-        ptx_(path + "/kernel.ptx"),
-        cubin_(path + "/kernel.cubin"),
-        log_(path + "/log") {}
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path.empty()) fs::remove_all(path, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  const std::string path;  // empty: it could not be made
-
- private:
-  const mkrt::Temporary folder_, ptx_, cubin_, log_;
-  static std::string make() {
-    std::error_code failed;
-    std::string name = (fs::temp_directory_path(failed) / "mkc-XXXXXX").string();
-    return failed || !mkdtemp(name.data()) ? "" : name;
-  }
-};
 
 struct Outcome {
   int status = -1;  // of the program's exit
@@ -80,8 +50,8 @@ class Ptxas final : public Assembler {
   std::string name() const override { return fmt::format("ptxas {} ({})", version_, path_); }
 
   Result<Cubin> assemble(const std::string& ptx, const Target& target) const override {
-    const Scratch scratch;
-    if (scratch.path.empty()) return Error{"error: no directory for temporary files"};
+    const mkrt::TemporaryFolder scratch;
+    if (scratch.path.empty()) return Error{fmt::format("error: {}", mkrt::kNoTemporaryFolder)};
     const std::string in = scratch.path + "/kernel.ptx", out = scratch.path + "/kernel.cubin";
     if (Status written = mkrt::write_file(in, std::as_bytes(std::span(ptx))); !written.ok())
       return written.error();
@@ -104,8 +74,8 @@ class Ptxas final : public Assembler {
 }  // namespace
 
 Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path) {
-  const Scratch scratch;
-  if (scratch.path.empty()) return Error{"no directory for temporary files"};
+  const mkrt::TemporaryFolder scratch;
+  if (scratch.path.empty()) return Error{mkrt::kNoTemporaryFolder};
   const Result<Outcome> outcome = run({path, "--version"}, scratch.path + "/log");
   if (!outcome.ok()) return outcome.error();
   std::smatch release;

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """mkc doctor on the software GPU: a sound one passes, and each seeded defect is named."""
 import json
+import os
+import signal
+import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
-from native_test import LLAMA, OnDevice
+from native_test import BUILD, LIMIT_S, LLAMA, OnDevice
 
 # What is broken (tests/softgpu/defects.h), the check that must fail, and the part to go without.
 DEFECTS = [
@@ -98,6 +102,28 @@ class Doctor(OnDevice):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(self.failed(found), ["primitive rsqrt, rcp, ex2, cvt, prmt", "body gated layer, bf16"])
         self.assertIn("have relative errors up to", found["checks"][1]["fault"])
+
+    def test_nothing_is_left_where_a_signal_ends_it(self):
+        """The assembler that stands in makes the probes' cubin and never ends for a body's."""
+        slow, temporary, mark = self.folder / "ptxas", self.folder / "tmp", self.folder / "mark"
+        temporary.mkdir()
+        slow.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "Cuda compilation tools, release 13.0, V13.0.88"; exit; }\n'
+                        'for last; do :; done\necho half > "$last"\n[ -e "$MARK.probes" ] || exec touch "$MARK.probes"\n'
+                        'touch "$MARK"\nexec sleep 60\n')
+        slow.chmod(0o755)
+        environment = self.environment(MKC_ASSEMBLER=str(slow), TMPDIR=str(temporary), MARK=str(mark))
+        process = subprocess.Popen([BUILD / "mkc", "doctor"], env=environment, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(os.killpg, process.pid, signal.SIGKILL)
+        deadline = time.monotonic() + LIMIT_S
+        while not mark.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertTrue(mark.exists())
+        # Of doctor, of a body's model, and of its assembler; several bodies may be under way.
+        self.assertGreaterEqual(len(list(temporary.iterdir())), 3)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=LIMIT_S), -signal.SIGINT)
+        self.assertEqual(list(temporary.iterdir()), [])
 
     def test_devices_that_mkc_has_no_code_for(self):
         done, found = self.doctor(SOFTGPU_CC="75")

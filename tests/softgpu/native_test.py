@@ -22,13 +22,15 @@ class OnDevice(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def mkc(self, *arguments, gpu=True, **settings):
+    def environment(self, gpu=True, **settings):
         library = f"{BUILD}/tests/softgpu/lib:" if gpu else ""
-        environment = {**os.environ, "LD_LIBRARY_PATH": library + os.environ.get("LD_LIBRARY_PATH", ""),
-                       "MKC_ASSEMBLER": str(ROOT / "tests/softgpu/ptxas"), "MKC_CACHE": str(self.folder / "cache"),
-                       "SOFTGPU_CC": "90", "SOFTGPU_SMS": "4", **settings}
-        return subprocess.run([BUILD / "mkc", *map(str, arguments)], env=environment, capture_output=True, text=True,
-                              timeout=LIMIT_S)
+        return {**os.environ, "LD_LIBRARY_PATH": library + os.environ.get("LD_LIBRARY_PATH", ""),
+                "MKC_ASSEMBLER": str(ROOT / "tests/softgpu/ptxas"), "MKC_CACHE": str(self.folder / "cache"),
+                "SOFTGPU_CC": "90", "SOFTGPU_SMS": "4", **settings}
+
+    def mkc(self, *arguments, **settings):
+        return subprocess.run([BUILD / "mkc", *map(str, arguments)], env=self.environment(**settings), capture_output=True,
+                              text=True, timeout=LIMIT_S)
 
     def good(self, *arguments, **settings):
         done = self.mkc(*arguments, **settings)

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include <iterator>
 
 #include "runtime/file.h"
+#include "runtime/temporaries.h"
 #include "tests/unit/temp_dir.h"
 
 namespace mkrt {
@@ -83,6 +85,21 @@ TEST_CASE("a file that cannot be written whole leaves nothing, and what was ther
   CHECK(dir.without_path(status.error().message) == "out: error: cannot write: File too large");
   CHECK(contents(path) == "before");
   CHECK(std::distance(fs::directory_iterator(dir.path), {}) == 1);
+}
+
+TEST_CASE(
+    "folders for temporary files are removed with their files, at once where a signal ends the process") {
+  std::string path;
+  {
+    const TemporaryFolder folder;
+    path = folder.path;
+    REQUIRE(write_text(path + "/a", "x").ok());
+  }
+  CHECK_FALSE(fs::exists(path));
+  const TemporaryFolder folder;
+  for (int i = 0; i < 300; ++i) REQUIRE(write_text(fmt::format("{}/file-{}", folder.path, i), "x").ok());
+  remove_temporaries();
+  CHECK_FALSE(fs::exists(folder.path));
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 
 #include "runtime/file.h"
 #include "runtime/session.h"
+#include "runtime/temporaries.h"
 #include "tools/artefact.h"
 #include "tools/doctor/body_family.h"
 #include "tools/native.h"
@@ -15,32 +15,10 @@
 namespace mkc {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr double kWorst = 2e-2;  // of a row: both sides round activations between products
 constexpr uint64_t kSeed = 7;
 constexpr uint32_t kNew = 3;      // tokens behind the prompt: steps of one token
 constexpr int64_t kWorkers = 16;  // the products have as many strips or a few more
-
-// A folder with the files of one model.
-class Folder {
- public:
-  Folder() {
-    std::error_code failed;
-    path = (fs::temp_directory_path(failed) / "mkc-doctor-XXXXXX").string();
-    if (failed || !mkdtemp(path.data())) path.clear();
-  }
-  ~Folder() {
-    std::error_code ignored;
-    if (!path.empty()) fs::remove_all(path, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  Status put(const char* name, const std::string& text) const {
-    return mkrt::write_file(path + "/" + name, std::as_bytes(std::span(text)));
-  }
-  std::string path;
-};
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
@@ -138,13 +116,14 @@ std::vector<BodyCheck> body_checks(const Engines& engines) {
 
 std::string prepare_body(const BodyCheck& check, const std::vector<std::string>& without,
                          const std::string& assembler, const std::string& path) {
-  const Folder folder;
-  if (folder.path.empty()) return "no directory for temporary files";
+  const mkrt::TemporaryFolder folder;  // the files of one model
+  if (folder.path.empty()) return mkrt::kNoTemporaryFolder;
   const std::string config =
       replaced(replaced(kBodyConfig, "BODY", check.body), "\"bfloat16\"", fmt::format("\"{}\"", check.dtype));
   for (const auto& [name, text] :
        {std::pair("config.json", config), std::pair("bodies.yaml", std::string(kBodyFamily))})
-    if (Status s = folder.put(name, text); !s.ok()) return s.error().message;
+    if (Status s = mkrt::write_file(folder.path + "/" + name, std::as_bytes(std::span(text))); !s.ok())
+      return s.error().message;
   ModelRequest request;
   request.model = folder.path;
   request.options.family = folder.path + "/bodies.yaml";

@@ -14,13 +14,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "codegen/assembler.h"
 #include "codegen/nvptx.h"
 #include "runtime/file.h"
+#include "runtime/temporaries.h"
 #include "tools/doctor/bodies.h"
 #include "tools/doctor/measure.h"
 #include "tools/doctor/probes.h"
@@ -31,7 +31,6 @@ extern char** environ;
 namespace mkc {
 namespace {
 
-namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
@@ -251,14 +250,10 @@ Result<std::unique_ptr<Gpu>> open_gpu(const std::string& folder) {
 }  // namespace
 
 Result<CheckReport> check_device(const Target& target, const CheckOptions& options) {
-  std::error_code failed;
-  std::string folder = (fs::temp_directory_path(failed) / "mkc-doctor-XXXXXX").string();
-  if (failed || !mkdtemp(folder.data())) return Error{"error: no directory for temporary files"};
-  Status put = put_probes(folder, target, options.assembler);
-  Result<CheckReport> report = put.ok() ? Result<CheckReport>(Checks(target.engines, options, folder).run())
-                                        : Result<CheckReport>(put.error());
-  fs::remove_all(folder, failed);
-  return report;
+  const mkrt::TemporaryFolder folder;
+  if (folder.path.empty()) return Error{fmt::format("error: {}", mkrt::kNoTemporaryFolder)};
+  if (Status put = put_probes(folder.path, target, options.assembler); !put.ok()) return put.error();
+  return Checks(target.engines, options, folder.path).run();
 }
 
 Status run_checks(const std::string& folder, uint32_t first, const CheckOptions& options) {
