@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 from native_test import BUILD, LIMIT_S, LLAMA, OnDevice
+from software_gpu import require_assembler
 
 # What is broken (tests/softgpu/defects.h), the check that must fail, and the part to go without.
 DEFECTS = [
@@ -132,4 +133,5 @@ class Doctor(OnDevice):
 
 
 if __name__ == "__main__":
+    require_assembler()
     unittest.main(verbosity=1)

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SKIP = 77
+from software_gpu import ROOT, environment, require_assembler
+
 DEVICE = "software GPU sm_90"
 STORIES = ROOT / "models/tiny-stories"
 
@@ -25,12 +25,6 @@ STORIES = ROOT / "models/tiny-stories"
 def expect(condition, what):
     if not condition:
         raise AssertionError(what)
-
-
-def environment(build, **more):
-    library = build / "tests/softgpu/lib"
-    return {**os.environ, "LD_LIBRARY_PATH": f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-            "MKC_ASSEMBLER": str(ROOT / "tests/softgpu/ptxas"), "SOFTGPU_SMS": "4", **more}
 
 
 class Kit:
@@ -165,9 +159,7 @@ def main():
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("what", choices=["kit", "ways"])
     given = parser.parse_args()
-    if subprocess.run([ROOT / "tests/softgpu/ptxas", "--version"], capture_output=True, timeout=60).returncode != 0:
-        print("SKIP: no assembler for PTX")
-        return SKIP
+    require_assembler()
     with tempfile.TemporaryDirectory() as folder:
         {"kit": Kit, "ways": Ways}[given.what](given.build.resolve(), Path(folder)).test_all()
     return 0

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The device that is there: compiling for it, and around what fails there, on the software GPU."""
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from software_gpu import ROOT, environment, require_assembler
+
 BUILD = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else ROOT / "build"
 LLAMA = ROOT / "tests/fixtures/models/llama"
 EXPECTED = json.loads((LLAMA / "expected.json").read_text())
@@ -22,11 +22,8 @@ class OnDevice(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def environment(self, gpu=True, **settings):
-        library = f"{BUILD}/tests/softgpu/lib:" if gpu else ""
-        return {**os.environ, "LD_LIBRARY_PATH": library + os.environ.get("LD_LIBRARY_PATH", ""),
-                "MKC_ASSEMBLER": str(ROOT / "tests/softgpu/ptxas"), "MKC_CACHE": str(self.folder / "cache"),
-                "SOFTGPU_CC": "90", "SOFTGPU_SMS": "4", **settings}
+    def environment(self, **settings):
+        return environment(BUILD, **{"MKC_CACHE": str(self.folder / "cache"), "SOFTGPU_CC": "90", **settings})
 
     def mkc(self, *arguments, **settings):
         return subprocess.run([BUILD / "mkc", *map(str, arguments)], env=self.environment(**settings), capture_output=True,
@@ -117,4 +114,5 @@ class Without(OnDevice):
 
 
 if __name__ == "__main__":
+    require_assembler()
     unittest.main(verbosity=1)

@@ -6,7 +6,6 @@ A case is MODEL:TARGET[:OPTION,...]; options are those of mkc run. Skipped (77) 
 import argparse
 import array
 import json
-import os
 import struct
 import subprocess
 import sys
@@ -14,8 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SKIP = 77
+from software_gpu import ROOT, environment, require_assembler
 
 
 def rows_of_npy(path):
@@ -33,7 +31,7 @@ class Case:
         self.options = [o for part in options for o in part.split(",")]
         self.expected = json.loads((self.model / "expected.json").read_text())
 
-    def run(self, device, new_tokens, environment):
+    def run(self, device, new_tokens, env):
         """What mkc run prints as JSON, and its logits."""
         logits = self.folder / f"{device}.npy"
         ids = ",".join(map(str, self.expected["prompt_ids"]))
@@ -41,7 +39,7 @@ class Case:
         command += ["--prompt-ids", ids, "--max-new-tokens", str(new_tokens), "--logits-out", logits, *self.options]
         if device == "cuda":
             command += ["--target", self.target]
-        done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
         if done.returncode != 0:
             raise AssertionError(f"{self.name}: {done.stdout}{done.stderr}")
         return json.loads(done.stdout.splitlines()[-1]), rows_of_npy(logits), done.stderr
@@ -49,16 +47,9 @@ class Case:
     def check(self, settings, new_tokens, tolerance):
         since = time.monotonic()
         capability = self.target.removeprefix("sm_").removesuffix("a")
-        library = self.build / "tests/softgpu/lib"
-        environment = {
-            "LD_LIBRARY_PATH": f"{library}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-            "MKC_ASSEMBLER": str(ROOT / "tests/softgpu/ptxas"),
-            "SOFTGPU_CC": capability,
-            "SOFTGPU_STATS": "1",
-            **settings,
-        }
-        found, logits, said = self.run("cuda", new_tokens, environment)
-        wanted, reference, _ = self.run("emulator", new_tokens, {})
+        env = environment(self.build, SOFTGPU_CC=capability, SOFTGPU_STATS="1", **settings)
+        found, logits, said = self.run("cuda", new_tokens, env)
+        wanted, reference, _ = self.run("emulator", new_tokens, None)
         worst = max(abs(a - b) for a, b in zip(logits, reference))
         speed = next((line for line in said.splitlines() if "million" in line), "")
         print(f"{self.name} {settings}: logits within {worst:.3g}, {time.monotonic() - since:.1f} s; {speed}", flush=True)
@@ -81,10 +72,7 @@ def main():
     parser.add_argument("--seed", default="1")
     parser.add_argument("cases", nargs="+")
     given = parser.parse_args()
-    finder = subprocess.run([ROOT / "tests/softgpu/ptxas", "--version"], capture_output=True, timeout=60)
-    if finder.returncode != 0:
-        print("SKIP: no assembler for PTX")
-        return SKIP
+    require_assembler()
     settings = {"SOFTGPU_SEED": given.seed, "SOFTGPU_RACES": "1" if given.races else "0"}
     with tempfile.TemporaryDirectory() as folder:
         for text in given.cases:

@@ -1,0 +1,23 @@
+"""How tests reach the software GPU: the environment in which programs find it, and the assembler that it needs."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ASSEMBLER = ROOT / "tests/softgpu/ptxas"
+SKIP = 77
+
+
+def environment(build, gpu=True, **settings):
+    """Of a program that finds the GPU, or only the assembler, with settings over the defaults."""
+    library = f"{Path(build).resolve()}/tests/softgpu/lib:" if gpu else ""
+    return {**os.environ, "LD_LIBRARY_PATH": library + os.environ.get("LD_LIBRARY_PATH", ""),
+            "MKC_ASSEMBLER": str(ASSEMBLER), "SOFTGPU_SMS": "4", **settings}
+
+
+def require_assembler():
+    """Ends the program as skipped where NVIDIA's assembler is missing."""
+    if subprocess.run([ASSEMBLER, "--version"], capture_output=True, timeout=60).returncode != 0:
+        print("SKIP: no assembler for PTX")
+        sys.exit(SKIP)
