@@ -7,12 +7,6 @@
 namespace softgpu {
 namespace {
 
-using u16 = uint16_t;
-using u32 = uint32_t;
-using u64 = uint64_t;
-using s32 = int32_t;
-using s64 = int64_t;
-
 // A number wins against NaN, and +0 is greater than -0.
 float greater(float a, float b) {
   if (std::isnan(a)) return std::isnan(b) ? as_float(0x7fffffff) : b;

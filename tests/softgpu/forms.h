@@ -1,6 +1,7 @@
 // Tables of instructions; each part of the instruction set adds its own.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -10,6 +11,14 @@
 #include "tests/softgpu/machine.h"
 
 namespace softgpu {
+
+// Types of operands, by their names in PTX.
+using u16 = uint16_t;
+using u32 = uint32_t;
+using u64 = uint64_t;
+using s16 = int16_t;
+using s32 = int32_t;
+using s64 = int64_t;
 
 using Forms = std::unordered_map<std::string, Form>;
 

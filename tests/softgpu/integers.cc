@@ -6,13 +6,6 @@
 namespace softgpu {
 namespace {
 
-using u16 = uint16_t;
-using u32 = uint32_t;
-using u64 = uint64_t;
-using s16 = int16_t;
-using s32 = int32_t;
-using s64 = int64_t;
-
 // Shift amounts beyond the width count as the width.
 template <class T>
 T shift_left(T a, u32 n) {
