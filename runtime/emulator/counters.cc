@@ -1,6 +1,5 @@
 // Counters in global memory, and virtual time.
-#include <atomic>
-
+#include "runtime/emulator/atomic.h"
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"
 
@@ -10,10 +9,6 @@ namespace {
 
 // A fiber that polls this often without being suspended spins; it lets all others run.
 constexpr uint32_t kMaxPolls = 1 << 14;
-
-std::atomic_ref<uint32_t> atomic(const uint32_t* p) {
-  return std::atomic_ref<uint32_t>(*const_cast<uint32_t*>(p));
-}
 
 void note_poll(Fiber& fiber) {
   if (++fiber.polls >= kMaxPolls) suspend({Wait::Kind::kSpin, nullptr, 0});

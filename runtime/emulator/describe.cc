@@ -1,16 +1,14 @@
 // Messages about fibers: who they are and what they wait for.
 #include <fmt/format.h>
 
-#include <atomic>
-
+#include "runtime/emulator/atomic.h"
 #include "runtime/emulator/launch.h"
 
 namespace mkrt::emulator {
 namespace {
 
 uint32_t value_of(const void* counter) {
-  auto* word = const_cast<uint32_t*>(static_cast<const uint32_t*>(counter));
-  return std::atomic_ref<uint32_t>(*word).load(std::memory_order_relaxed);
+  return atomic(static_cast<const uint32_t*>(counter)).load(std::memory_order_relaxed);
 }
 
 std::string describe_wait(const Worker& worker, const Wait& wait) {

@@ -1,15 +1,9 @@
 #include "runtime/emulator/disturber.h"
 
+#include "runtime/emulator/atomic.h"
 #include "runtime/emulator/launch.h"
 
 namespace mkrt::emulator {
-namespace {
-
-std::atomic_ref<uint32_t> atomic(uint32_t* p) {
-  return std::atomic_ref<uint32_t>(*p);
-}
-
-}  // namespace
 
 Disturber::Disturber(Launch& launch) : launch_(launch), what_(launch.options.disturbance) {}
 

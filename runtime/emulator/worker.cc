@@ -1,11 +1,11 @@
 #include "runtime/emulator/worker.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <utility>
 
+#include "runtime/emulator/atomic.h"
 #include "runtime/emulator/launch.h"
 
 namespace mkrt::emulator {
@@ -20,8 +20,7 @@ constexpr uint32_t kSliceScales = 8;
 constexpr uint32_t kShuffleOneIn = 8;  // switches that take a random fiber, under a seed
 
 uint32_t load(const void* counter) {
-  auto* word = const_cast<uint32_t*>(static_cast<const uint32_t*>(counter));
-  return std::atomic_ref<uint32_t>(*word).load(std::memory_order_acquire);
+  return atomic(static_cast<const uint32_t*>(counter)).load(std::memory_order_acquire);
 }
 
 bool wake_satisfied(Worker& worker) {
