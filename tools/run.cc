@@ -22,6 +22,7 @@
 #include "tools/run_arguments.h"
 #include "tools/run_batch.h"
 #include "tools/run_load.h"
+#include "tools/seconds.h"
 #include "tools/token_text.h"
 
 namespace mkc {
@@ -177,7 +178,7 @@ Status run_prompt(const RunArguments& a, const Prepared& p, Loaded& loaded, mkrt
 
   const auto begin = std::chrono::steady_clock::now();
   const mkrt::Result<std::vector<int32_t>> tokens = mkrt::generate(session, p.prompt, options);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   if (!tokens.ok()) return tokens.error();
   if (Status status = write_trace(a, session); !status.ok()) return status;
   if (!a.logits_out.empty())

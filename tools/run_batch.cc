@@ -8,6 +8,7 @@
 #include "runtime/session_stepper.h"
 #include "tools/commands.h"
 #include "tools/output.h"
+#include "tools/seconds.h"
 
 namespace mkc {
 
@@ -30,7 +31,7 @@ Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   if (!engine.ok()) return engine.error();
   const auto begin = std::chrono::steady_clock::now();
   const BatchAnswers answers = answer_batch(batch.lines, engine.value(), batch.options);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   std::string text;
   for (const std::string& object : answers.objects) text += object + "\n";
   if (Status status = put_out("-", std::as_bytes(std::span(text)), true); !status.ok()) return status;

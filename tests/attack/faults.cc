@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/attack/faults_run.h"
+#include "tools/seconds.h"
 
 namespace mkc::attack {
 namespace {
@@ -35,10 +36,6 @@ struct Arguments {
   std::string report;
   bool quiet = false;
 };
-
-double seconds_since(Clock::time_point t) {
-  return std::chrono::duration<double>(Clock::now() - t).count();
-}
 
 void bump(ordered_json& at, uint64_t by = 1) {
   at = (at.is_null() ? 0 : at.get<uint64_t>()) + by;

@@ -22,6 +22,7 @@
 #include <regex>
 
 #include "tests/attack/models_run.h"
+#include "tools/seconds.h"
 
 namespace mkc::attack {
 namespace {
@@ -119,9 +120,6 @@ void print(const Totals& totals, const Arguments& arguments, double seconds) {
 
 int run(const Arguments& arguments) {
   using Clock = std::chrono::steady_clock;
-  const auto seconds_since = [](Clock::time_point t) {
-    return std::chrono::duration<double>(Clock::now() - t).count();
-  };
   const std::string directory =
       (std::filesystem::temp_directory_path() / fmt::format("attack_models.{}", getpid())).string();
   std::ofstream report;

@@ -25,6 +25,7 @@
 #include "tools/doctor/measure.h"
 #include "tools/doctor/probes.h"
 #include "tools/output.h"
+#include "tools/seconds.h"
 
 extern char** environ;
 
@@ -35,10 +36,6 @@ using json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kProbeSeconds = 5, kBodySeconds = 20, kMeasureSeconds = 20;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 struct Check {
   enum class Kind { kPrimitive, kBody, kMeasure };

@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "scheduler/native.h"
+#include "tools/seconds.h"
 
 namespace mkc {
 namespace {
@@ -19,10 +20,6 @@ constexpr double kPatience = 0.25;  // seconds of a pass over the buffer, from w
 constexpr uint64_t kCaches = 8;     // the buffer is so many times L2, or its rate is that of caches
 constexpr double kLeastShare = 0.3;
 constexpr double kLeastNotify = 100, kMostNotify = 5000;  // ns
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 template <class T>
 T median(std::vector<T> values) {

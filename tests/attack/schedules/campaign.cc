@@ -11,6 +11,7 @@
 
 #include "ir/print.h"
 #include "tests/attack/schedules/verdict.h"
+#include "tools/seconds.h"
 
 namespace mkc::attack {
 namespace {
@@ -219,7 +220,7 @@ void run_campaign(const Plan& plan, Totals& totals, const std::function<void(con
       }
       begun.begins = 0;
       count(record, false, classes, totals);
-      totals.seconds = before + std::chrono::duration<double>(Clock::now() - begin).count();
+      totals.seconds = before + seconds_since(begin);
       out_of_time = plan.seconds > 0 && totals.seconds - before > plan.seconds;
       each(totals);
     }

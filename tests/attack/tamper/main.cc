@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/attack/tamper/judge.h"
+#include "tools/seconds.h"
 
 namespace mkc::attack {
 namespace {
@@ -36,8 +37,7 @@ int run(const std::string& path, double seconds) {
       nlohmann::json& entry = report[name][edit->name()];
       if (entry.is_null()) entry = nlohmann::json::object();
       for (size_t at = entry.value("tried", size_t{0}); at < edit->count();) {
-        if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > seconds)
-          return !kept;
+        if (seconds_since(begin) > seconds) return !kept;
         Tally tally;
         const size_t end = std::min(edit->count(), at + kAtOnce);
         judge(target, *edit, at, end, 1, tally);
