@@ -69,12 +69,15 @@ struct FmaForm {
   }
 
   MK_INLINE void weigh(const Warp& x) {
+    f32x4 weight[kRows / 4];
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row) {
-      const f32 weight = part_weight(score[row], x.scratch.greatest_of_all(row)), total = mk_warp_sum(weight);
-      weights(x, x.lane())[row] = weight;
+      weight[row / 4][row % 4] = part_weight(score[row], x.scratch.greatest_of_all(row));
+      const f32 total = mk_warp_sum(weight[row / 4][row % 4]);
       if (x.lane() == 0) x.scratch.total(row)[x.warp()] = total;
     }
+    MK_UNROLL
+    for (u32 i = 0; i < kRows / 4; ++i) ((AS3 f32x4*)weights(x, x.lane()))[i] = weight[i];
     mk_warp_sync();
   }
 

@@ -16,10 +16,20 @@ from pathlib import Path
 from software_gpu import ROOT, environment, require_assembler
 
 
+MOST_CONFLICTS = 0.05  # of all wavefronts of shared memory; of sums of products alone it was 0.14 once
+
+
 def rows_of_npy(path):
     raw = Path(path).read_bytes()
     (header,) = struct.unpack_from("<H", raw, 8)
     return array.array("f", raw[10 + header :])
+
+
+def excess_wavefronts(path):
+    """The share of shared memory's wavefronts that conflicts of banks cost."""
+    counts = [tuple(map(int, line.split())) for line in path.read_text().splitlines()]
+    wavefronts = sum(count[2] for count in counts)
+    return (wavefronts - sum(count[3] for count in counts)) / wavefronts
 
 
 class Case:
@@ -47,18 +57,22 @@ class Case:
     def check(self, settings, new_tokens, tolerance):
         since = time.monotonic()
         capability = self.target.removeprefix("sm_").removesuffix("a")
-        env = environment(self.build, SOFTGPU_CC=capability, SOFTGPU_STATS="1", **settings)
+        banks = self.folder / "banks"
+        env = environment(self.build, SOFTGPU_CC=capability, SOFTGPU_STATS="1", SOFTGPU_BANKS=str(banks), **settings)
         found, logits, said = self.run("cuda", new_tokens, env)
+        excess = excess_wavefronts(banks)
         wanted, reference, _ = self.run("emulator", new_tokens, None)
         worst = max(abs(a - b) for a, b in zip(logits, reference))
         speed = next((line for line in said.splitlines() if "million" in line), "")
-        print(f"{self.name} {settings}: logits within {worst:.3g}, {time.monotonic() - since:.1f} s; {speed}", flush=True)
+        print(f"{self.name} {settings}: logits within {worst:.3g}, {excess:.1%} of wavefronts are bank conflicts, {time.monotonic() - since:.1f} s; {speed}", flush=True)
         if "software GPU" not in found["device"]:
             raise AssertionError(f"{self.name} ran on {found['device']}")
         if found["new_ids"] != wanted["new_ids"] or len(logits) != len(reference):
             raise AssertionError(f"{self.name}: tokens {found['new_ids']}, the emulator's are {wanted['new_ids']}")
         if found["new_ids"] != self.expected["new_ids"][:new_tokens]:
             raise AssertionError(f"{self.name}: tokens {found['new_ids']}, expected {self.expected['new_ids']}")
+        if excess > MOST_CONFLICTS:
+            raise AssertionError(f"{self.name}: {excess:.1%} of shared memory's wavefronts are bank conflicts, at most {MOST_CONFLICTS:.0%}")
         if not worst <= tolerance:
             raise AssertionError(f"{self.name}: logits differ from the emulator's by {worst}, at most {tolerance}")
 
