@@ -97,7 +97,7 @@ void Session::State::has_begun(StepMemory& step, const Batch& batch) {
 Status Session::State::begin(const Batch& batch) {
   StepMemory& step = steps[taken % kMaxUnderWay];
   if (Status status = step.fill(batch, step_of(batch)); !status.ok()) return status;
-  if (Status status = step.enqueue(options.stream, session_at, session.fault); !status.ok()) {
+  if (Status status = step.enqueue(options.stream, session_at); !status.ok()) {
     faulted = true;  // who knows what of it is on the stream
     return status;
   }
@@ -128,7 +128,7 @@ Status Session::capture_step(const Draws& most) {
   State& s = *state_;
   if (!s.device->capturing(s.options.stream)) return Error{"step: error: the stream is not being captured"};
   if (Status status = s.captured.settle(most); !status.ok()) return status;
-  return s.captured.enqueue(s.options.stream, s.session_at, s.session.fault);
+  return s.captured.enqueue(s.options.stream, s.session_at);
 }
 
 Status Session::fill_step(const Batch& batch) {

@@ -143,7 +143,7 @@ Status Session::State::make_arenas() {
   session.workers = manifest.workers;
   for (const auto& [bytes, address] : {std::pair{manifest.workspace_bytes, &session.workspace},
                                        {counter_bytes, &session.counters},
-                                       {uint64_t{sizeof(MkFault)}, &session.fault},
+                                       {result_bytes(limits), &session.fault},
                                        {uint64_t{sizeof(MkSession)}, &session_at}})
     if (Status status = allocate(bytes, *address); !status.ok()) return status;
   if (Status status = device->clear(session.counters, counter_bytes); !status.ok()) return status;
@@ -170,9 +170,10 @@ Status Session::State::open(const Artefact& artefact, const LoadWeight& load) {
 }
 
 Status Session::State::make_step() {
+  const ResultMemory results{session.fault, result_bytes(limits)};
   for (StepMemory& step : steps)
-    if (Status status = step.reserve(*device, limits); !status.ok()) return status;
-  if (Status status = captured.reserve(*device, limits); !status.ok()) return status;
+    if (Status status = step.reserve(*device, limits, results); !status.ok()) return status;
+  if (Status status = captured.reserve(*device, limits, results); !status.ok()) return status;
   return settle(session_at, bytes_of(session));
 }
 

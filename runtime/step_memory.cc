@@ -14,6 +14,12 @@ constexpr uint64_t kAlignment = 256;
 
 }  // namespace
 
+uint64_t result_bytes(const BatchLimits& limits) {
+  constexpr uint64_t words = 2;  // of a request: a count and a token
+  return kAlignment +
+         (words * limits.max_requests * sizeof(uint32_t) + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 StepMemory::DrawSizes StepMemory::sizes_of(const Draws& draws) {
   return {draws.limit > 1 ? draws.stop_ids.size() : 0, draws.seen.size(),
           draws.limit > 0 ? 1 + uint64_t{draws.limit} : 0, draws.sampling.logprobs > 0 ? draws.limit : 0};
@@ -58,9 +64,10 @@ Status StepMemory::grow(uint64_t bytes) {
   return {};
 }
 
-Status StepMemory::reserve(Device& device, const BatchLimits& limits) {
+Status StepMemory::reserve(Device& device, const BatchLimits& limits, const ResultMemory& results) {
   device_ = &device;
   limits_ = limits;
+  results_ = results;
   if (!mark_) {
     const Result<uint64_t> mark = device.make_mark();
     if (!mark.ok()) return mark.error();
@@ -92,9 +99,9 @@ StepMemory::Layout StepMemory::lay_out(uint64_t rows, uint64_t requests, const D
   l.stop_ids = take(draws.stop_ids);
   l.seen = take(draws.seen);
   l.page_index = take(limits_.pages);  // the last, for however many there are
+  l.fault = take(1, sizeof(MkFault));
   l.drawn = take(draws.drawn);
   l.logprobs = take(draws.logprobs, sizeof(MkLogprobs));
-  l.fault = take(1, sizeof(MkFault));
   l.end = end;
   return l;
 }
@@ -133,9 +140,9 @@ void StepMemory::bring_draws(const Batch& batch) {
         std::min<uint64_t>(limits_.context, pages_used(batch, limits_, b) * limits_.page_size));
     out.stops = static_cast<uint32_t>(sizes.stop_ids);
     out.stop_ids = memory_ + stop_ids;
-    out.drawn = memory_ + drawn;
+    out.drawn = address(drawn);
     if (sizes.seen > 0) out.seen = memory_ + seen;
-    if (sizes.logprobs > 0) out.logprobs = memory_ + logprobs;
+    if (sizes.logprobs > 0) out.logprobs = address(logprobs);
     std::copy_n(draws.stop_ids.begin(), sizes.stop_ids, at<int32_t>(stop_ids));
     std::copy(draws.seen.begin(), draws.seen.end(), at<uint32_t>(seen));
     stop_ids += sizes.stop_ids * sizeof(int32_t);
@@ -158,7 +165,7 @@ Status StepMemory::settle(const Draws& most) {
   at_ = l;
   settled_ = room;
   steps_ = steps;
-  brought_ = at_.drawn;
+  brought_ = at_.fault;
   return {};
 }
 
@@ -188,15 +195,17 @@ Status StepMemory::fill(const Batch& batch, MkStep step) {
   return {};
 }
 
-Status StepMemory::enqueue(uint64_t stream, uint64_t session, uint64_t fault) {
+Status StepMemory::enqueue(uint64_t stream, uint64_t session) {
   const std::span<std::byte> host(host_, at_.end);
-  if (Status s = device_->enqueue_write(stream, memory_, host.first(brought_)); !s.ok()) return s;
-  if (Status s = device_->launch(stream, session, memory_, steps_); !s.ok()) return s;
-  const std::span<std::byte> drawn = host.subspan(at_.drawn, at_.fault - at_.drawn);
-  if (Status s = device_->enqueue_read(stream, drawn, memory_ + at_.drawn); !s.ok()) return s;
-  if (Status s = device_->enqueue_read(stream, host.subspan(at_.fault, sizeof(MkFault)), fault); !s.ok())
-    return s;
-  return settled_ ? Status() : device_->enqueue_mark(stream, *mark_);
+  const std::span<std::byte> drawn = host.subspan(at_.drawn);
+  const std::span<std::byte> first =
+      together() ? host.subspan(at_.fault) : host.subspan(at_.fault, sizeof(MkFault));
+  Status s = device_->enqueue_write(stream, memory_, host.first(brought_));
+  if (s.ok()) s = device_->launch(stream, session, memory_, steps_);
+  if (s.ok()) s = device_->enqueue_read(stream, first, results_.fault);
+  if (s.ok() && !together()) s = device_->enqueue_read(stream, drawn, memory_ + at_.drawn);
+  if (s.ok() && !settled_) s = device_->enqueue_mark(stream, *mark_);
+  return s;
 }
 
 Status StepMemory::wait(uint64_t stream) {

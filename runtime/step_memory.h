@@ -1,5 +1,6 @@
 // A launch's memory on the device and, laid out alike, on the host: what the host brings, in one piece,
-// behind it what was drawn, and a fault.
+// behind it a fault and what was drawn, which come back in one piece if there is room for them beside the
+// session's fault.
 #pragma once
 
 #include <optional>
@@ -14,6 +15,13 @@ namespace mkrt {
 // Symbols of MkStep::lists.
 constexpr const char* kStepListNames[kStepLists] = {"q_len", "kv_len", "first_row"};
 
+// Memory of a session on the device: its fault, and behind it room for what a launch draws. Launches share
+// it: the next one begins when the copy of what the last one left is done.
+struct ResultMemory {
+  uint64_t fault = 0, bytes = 0;  // address, and with the room
+};
+uint64_t result_bytes(const BatchLimits& limits);  // for greedy draws of one step
+
 // Not thread-safe.
 class StepMemory {
  public:
@@ -23,8 +31,8 @@ class StepMemory {
   ~StepMemory();
 
   // Takes memory for greedy steps within the limits; other draws take more when they come. May be called
-  // again. The device must outlive this. Errors: no memory.
-  Status reserve(Device& device, const BatchLimits& limits);
+  // again. Device and results must outlive this. Errors: no memory.
+  Status reserve(Device& device, const BatchLimits& limits, const ResultMemory& results);
   // From now on what is enqueued serves every batch within the limits whose requests draw no more than
   // `most`, as a graph needs it. May be called again, for no more. Errors: no memory; more.
   Status settle(const Draws& most);
@@ -34,9 +42,9 @@ class StepMemory {
   // and serial; the rest is filled in. Errors: no memory; draws more than it was settled for.
   Status fill(const Batch& batch, MkStep step);
 
-  // Puts the batch on the stream: to the device, its launch, and back what was drawn and the fault at that
-  // address. Errors: the device's.
-  Status enqueue(uint64_t stream, uint64_t session, uint64_t fault);
+  // Puts the batch on the stream: to the device, its launch, and back the session's fault and what was drawn.
+  // Errors: the device's.
+  Status enqueue(uint64_t stream, uint64_t session);
   // Until the stream has done that; where it was settled, until the stream has done all. Errors: the
   // device's.
   Status wait(uint64_t stream);
@@ -55,11 +63,14 @@ class StepMemory {
   // Offsets of what a batch needs, and their end.
   struct Layout {
     uint64_t tokens, positions, lists, page_begin, slot, draws, stop_ids, seen, page_index;  // the host's
-    uint64_t drawn, logprobs;                                                                // the kernel's
-    uint64_t fault, end;
+    uint64_t fault, drawn, logprobs, end;                                                    // the kernel's
   };
   static DrawSizes sizes_of(const Draws& draws);
   Layout lay_out(uint64_t rows, uint64_t requests, const DrawSizes& draws) const;
+  bool together() const { return at_.end - at_.fault <= results_.bytes; }  // fault and draws
+  uint64_t address(uint64_t offset) const {                                // on the device, of what is drawn
+    return together() ? results_.fault + (offset - at_.fault) : memory_ + offset;
+  }
   Status grow(uint64_t bytes);
   void release();
   void bring_rows(const Batch& batch);
@@ -71,6 +82,7 @@ class StepMemory {
 
   Device* device_ = nullptr;
   BatchLimits limits_{};
+  ResultMemory results_;
   uint64_t memory_ = 0, bytes_ = 0;   // on the device
   std::byte* host_ = nullptr;         // as much
   std::optional<uint64_t> mark_;      // behind what was enqueued last
