@@ -59,6 +59,15 @@ void add_float_forms(Forms& f) {
     f["mul" + rounding + ".f32x2"] =
         map<+[](u64 a, u64 b) { return both<+[](float x, float y) { return x * y; }>(a, b); }>();
   }
+  // Operands of 16 bits beside a sum of 32 (PTX ISA 8.6, sm_100 on), which is exact before it is rounded.
+  for (const std::string& rounding : {"", ".rn"}) {
+    f["add" + rounding + ".f32.f16"] = map<+[](u16 a, float c) { return of_f16(a) + c; }>();
+    f["sub" + rounding + ".f32.f16"] = map<+[](u16 a, float c) { return of_f16(a) - c; }>();
+    f["add" + rounding + ".f32.bf16"] = map<+[](u16 a, float c) { return of_bf16(a) + c; }>();
+    f["sub" + rounding + ".f32.bf16"] = map<+[](u16 a, float c) { return of_bf16(a) - c; }>();
+  }
+  f["fma.rn.f32.f16"] = map<+[](u16 a, u16 b, float c) { return std::fma(of_f16(a), of_f16(b), c); }>();
+  f["fma.rn.f32.bf16"] = map<+[](u16 a, u16 b, float c) { return std::fma(of_bf16(a), of_bf16(b), c); }>();
   f["div.rn.f32"] = map<+[](float a, float b) { return a / b; }>();
   f["fma.rn.f32"] = map<+[](float a, float b, float c) { return std::fma(a, b, c); }>();
   f["fma.rn.f32x2"] = map<+[](u64 a, u64 b, u64 c) {

@@ -33,6 +33,10 @@ TEST_CASE("Registers: what nobody wrote may be moved, not used") {
   CHECK(has(error_of("mov.b32 %r0, %r1; add.s32 %r2, %r0, 1;"), "nobody wrote"));
   CHECK(has(error_of("setp.lt.u32 %p0, %t, 16; @%p0 mov.b32 %r0, 1; add.s32 %r2, %r0, 1;"),
             "lanes 0xffff0000"));
+  // Half of a vector that nobody defined, as LLVM writes it; but not of one that some path defines.
+  CHECK(error_of("and.b64 %d1, %d0, -4294967296; or.b64 %d2, %d1, 5;") == "");
+  CHECK(has(error_of("setp.lt.u32 %p0, %t, 16; @%p0 mov.b64 %d0, 1; and.b64 %d1, %d0, -4294967296;"),
+            "lanes 0xffff0000"));
 }
 
 TEST_CASE("Lanes: instructions for the whole warp need all of it") {

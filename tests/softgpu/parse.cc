@@ -36,6 +36,7 @@ class KernelParser {
       take_statement();
     }
     for (auto& [at, label] : branches_) resolve(k_.code[at], label);
+    define_masked();
     Instruction end;  // a kernel that runs off its end returns
     end.kind = Kind::kReturn;
     end.name = intern("ret");
@@ -114,6 +115,20 @@ class KernelParser {
     i.target = static_cast<uint32_t>(k_.tables.size());
     k_.tables.emplace_back();
     for (const std::string& to : targets_[label]) k_.tables.back().push_back(place(to));
+  }
+
+  // LLVM fills one half of a vector that nobody defined by masking it out of a register that no instruction
+  // writes. Such a half may be anything; here it is ones.
+  void define_masked() {
+    std::vector<bool> written(k_.registers);
+    for (const Operand& special : k_.specials) written[special.reg] = true;
+    for (const Instruction& i : k_.code)
+      for (uint32_t n = 0; n < i.results; ++n) written[k_.operands[i.first_operand + n].reg] = true;
+    for (const Instruction& i : k_.code) {
+      if (!i.name || *i.name != "and.b64") continue;
+      Operand &masked = k_.operands[i.first_operand + 1], &mask = k_.operands[i.first_operand + 2];
+      if (mask.constant && !masked.constant && !written[masked.reg]) masked = constant(~0ull, 8);
+    }
   }
 
   Operand fresh(uint8_t bytes) {

@@ -36,6 +36,12 @@ TEST_CASE("Floats: conversions round to even, saturate and order their halves") 
   CHECK(results("mov.b32 %r1, 0f461C4000; mov.b32 %r2, 0fC0000000; cvt.rn.satfinite.e4m3x2.f32 %h0, %r1, %r2;"
                 "cvt.u32.u16 %r0, %h0;")[0] == 0x7ec0);
   CHECK(results("mov.b32 %r1, 0fFFC00000; mov.b32 %r2, 0f40000000; max.f32 %r0, %r1, %r2;")[0] == 0x40000000);
+  CHECK(
+      results(
+          "mov.b32 %r1, 0x3c00; cvt.u16.u32 %h0, %r1; mov.b32 %r2, 0f34000000; add.rn.f32.f16 %r0, %h0, %r2;")
+          [0] == 0x3f800001);
+  CHECK(results("mov.b32 %r1, 0x3f80; cvt.u16.u32 %h0, %r1; mov.b32 %r2, 0f34000000; fma.rn.f32.bf16 %r0, "
+                "%h0, %h0, %r2;")[0] == 0x3f800001);
   CHECK(results("mov.b32 %r1, 0f7FC00000; cvt.rzi.u32.f32 %r0, %r1;")[0] == 0);
 }
 
