@@ -3,6 +3,7 @@
 #include <random>
 
 #include "ir/domain.h"
+#include "tests/unit/random_expr.h"
 
 namespace mkc {
 namespace {
@@ -42,25 +43,8 @@ Expr random_expr(std::mt19937& random, int depth) {
     return leaves[pick(6)];
   }
   const Expr a = random_expr(random, depth - 1), b = random_expr(random, depth - 1);
-  const int64_t divisor = 1 + pick(5);
-  switch (pick(8)) {
-    case 0:
-      return a + b;
-    case 1:
-      return a - b;
-    case 2:
-      return (pick(9) - 4) * a;
-    case 3:
-      return min(a, b);
-    case 4:
-      return max(a, b);
-    case 5:
-      return floor_div(a, divisor);
-    case 6:
-      return ceil_div(a, divisor);
-    default:
-      return mod(a, divisor);
-  }
+  const int64_t factor = pick(9) - 4, divisor = 1 + pick(5);
+  return test::random_operation(random, a, b, factor, divisor);
 }
 
 TEST_CASE("no value of a random expression lies outside its bounds") {

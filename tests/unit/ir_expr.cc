@@ -57,7 +57,7 @@ Expr random_expr(std::mt19937& rng, int depth) {
   }
   const Expr a = random_expr(rng, depth - 1), b = random_expr(rng, depth - 1);
   const int64_t divisor = static_cast<int64_t>(rng() % 5) + 1;
-  return test::random_operation(rng, a, b, divisor);
+  return test::random_operation(rng, a, b, b, divisor);
 }
 
 TEST_CASE("bounds enclose every value of random expressions") {

@@ -58,7 +58,7 @@ Expr random_expr(std::mt19937& random, int depth) {
   }
   const Expr a = random_expr(random, depth - 1), b = random_expr(random, depth - 1);
   const auto divisor = static_cast<int64_t>(random() % 5) + 1;
-  return test::random_operation(random, a, b, divisor);
+  return test::random_operation(random, a, b, b, divisor);
 }
 
 // Small expressions over few leaves, so that pairs of one form are common.

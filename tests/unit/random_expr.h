@@ -7,15 +7,16 @@
 
 namespace mkc::test {
 
-// One of the eight operators, drawn at random; `divisor` is that of divisions.
-inline Expr random_operation(std::mt19937& random, const Expr& a, const Expr& b, int64_t divisor) {
+// One of the eight operators, drawn at random: a + b, a * factor, a / divisor and so on.
+inline Expr random_operation(std::mt19937& random, const Expr& a, const Expr& b, const Expr& factor,
+                             int64_t divisor) {
   switch (random() % 8) {
     case 0:
       return a + b;
     case 1:
       return a - b;
     case 2:
-      return a * b;
+      return a * factor;
     case 3:
       return min(a, b);
     case 4:
