@@ -5,8 +5,6 @@
 //   attack_faults --seed 1 --only 17                                  the 17th case alone, with what it says
 //
 // A report that is there is gone on with. Exit status 1: findings.
-#define DOCTEST_CONFIG_IMPLEMENT
-#include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/attack/fatal_asserts.h"
 #include "tests/attack/faults_run.h"
 #include "tools/seconds.h"
 
@@ -169,9 +168,7 @@ int run(const Arguments& arguments) {
 }  // namespace mkc::attack
 
 int main(int argc, char** argv) {
-  doctest::Context context;  // the reference checks its files by doctest
-  context.setAsDefaultForAssertsOutOfTestCases();
-  context.setAssertHandler([](const doctest::AssertData&) { _exit(3); });
+  const mkc::attack::FatalAsserts asserts;
   mkc::attack::Arguments arguments;
   CLI::App app("launches on the emulator, with one thing that goes wrong in each");
   app.add_option("--seed", arguments.seed, "of all cases");

@@ -56,24 +56,16 @@ uint32_t pick(Dice& dice, const std::vector<uint32_t>& of) {
   return of[dice.below(of.size())];
 }
 
-enum ChangedWord { kCell, kTicketOrLog, kArrivals };
-
-// Which word a kind of change is about, by its place in fault_kinds().
-ChangedWord changed_word(const FaultKind& kind) {
-  const std::string_view name = kind.name;
-  return name == "event counter changed" ? kCell : name == "ticket or log changed" ? kTicketOrLog : kArrivals;
-}
-
 bool has_place(const Fixture& fixture, const FaultKind& kind, uint32_t launch) {
   const std::vector<Feed>& feeds = fixture.of.feeds;
   if (counted(fixture.counts[launch], kind.place) == 0) return false;
-  if (kind.kind != Kind::kChange) return true;
-  switch (changed_word(kind)) {
-    case kCell:
+  switch (kind.word) {
+    case ChangedWord::kNone:
+    case ChangedWord::kCell:
       return true;
-    case kTicketOrLog:
+    case ChangedWord::kTicketOrLog:
       return !fixture.others.empty();
-    case kArrivals:  // nobody looks at them in a launch of one step
+    case ChangedWord::kArrivals:  // nobody looks at them in a launch of one step
       return fixture.counts.size() == feeds.size() && feeds[launch].draws > 1;
   }
   return false;
@@ -100,12 +92,15 @@ const std::vector<FaultKind>& fault_kinds() {
       {"copy lost", Kind::kDelay, Place::kCopy, Until::kStep, FaultEnd::kError},
       {"copy announced early", Kind::kEarly, Place::kCopy, Until::kTurns, FaultEnd::kEither},
       {"worker stalled past the deadline", Kind::kStall, Place::kMoment, Until::kDeadline, FaultEnd::kEither},
-      {"worker missing", Kind::kStop, Place::kMoment, Until::kTurns, FaultEnd::kError},
+      {"worker missing", Kind::kStop, Place::kMoment, Until::kTurns, FaultEnd::kError, ChangedWord::kNone,
+       true},
       {"worker stops", Kind::kStop, Place::kMoment, Until::kTurns, FaultEnd::kEither},
-      {"event counter changed", Kind::kChange, Place::kMoment, Until::kTurns, FaultEnd::kEither},
-      {"ticket or log changed", Kind::kChange, Place::kMoment, Until::kTurns, FaultEnd::kEither},
+      {"event counter changed", Kind::kChange, Place::kMoment, Until::kTurns, FaultEnd::kEither,
+       ChangedWord::kCell},
+      {"ticket or log changed", Kind::kChange, Place::kMoment, Until::kTurns, FaultEnd::kEither,
+       ChangedWord::kTicketOrLog},
       {"count of workers at a step's end changed", Kind::kChange, Place::kMoment, Until::kTurns,
-       FaultEnd::kEither},
+       FaultEnd::kEither, ChangedWord::kArrivals},
   };
   return kinds;
 }
@@ -125,20 +120,12 @@ FaultCase make_fault(const Fixture& fixture, uint64_t seed, uint64_t number) {
   d.at = 1 + dice.below(counted(fixture.counts[d.launch], kind.place));
   d.turns = dice.below(2ull << dice.below(kTurnScales));
   d.worker = static_cast<uint32_t>(dice.below(static_cast<uint64_t>(fixture.of.setting.workers)));
-  const bool from_the_start = kind.kind == Kind::kStop && kind.name == std::string_view("worker missing");
-  if (from_the_start || (kind.kind == Kind::kStall && dice.one_in(4))) d.at = 0;
-  if (kind.kind == Kind::kChange) {
+  if (kind.from_the_start || (kind.kind == Kind::kStall && dice.one_in(4))) d.at = 0;
+  if (kind.word != ChangedWord::kNone) {
     const uint32_t bank = dice.below(2) != 0 ? fixture.counters : 0;
-    switch (changed_word(kind)) {
-      case kCell:
-        d.word = bank + pick(dice, fixture.cells);
-        break;
-      case kTicketOrLog:
-        d.word = bank + pick(dice, fixture.others);
-        break;
-      case kArrivals:
-        d.word = 2 * fixture.counters;
-    }
+    if (kind.word == ChangedWord::kCell) d.word = bank + pick(dice, fixture.cells);
+    if (kind.word == ChangedWord::kTicketOrLog) d.word = bank + pick(dice, fixture.others);
+    if (kind.word == ChangedWord::kArrivals) d.word = 2 * fixture.counters;
     change(dice, d);
   }
   // Only the race detector knows that bytes were not there.

@@ -14,6 +14,9 @@ enum class FaultEnd : uint8_t {
   kError,
 };
 
+// Which word of the device a disturbance changes.
+enum class ChangedWord : uint8_t { kNone, kCell, kTicketOrLog, kArrivals };
+
 // A way to disturb a launch.
 struct FaultKind {
   const char* name;
@@ -21,6 +24,8 @@ struct FaultKind {
   mkrt::Disturbance::Place place;
   mkrt::Disturbance::Until until;
   FaultEnd end;
+  ChangedWord word = ChangedWord::kNone;
+  bool from_the_start = false;
 };
 const std::vector<FaultKind>& fault_kinds();
 

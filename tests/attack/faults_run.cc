@@ -1,19 +1,15 @@
 #include "tests/attack/faults_run.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
+#include "tests/apart.h"
+
 namespace mkc::attack {
 namespace {
-
-constexpr uint32_t kBusy = 20;  // by how much others may slow a case down
 
 // What an error says, and who says so.
 constexpr std::array<std::pair<const char*, const char*>, 5> kReporters = {{
@@ -73,23 +69,6 @@ FaultResult run_here(const Fixture& fixture, const FaultCase& c) {
   return result;
 }
 
-[[noreturn]] void run_child(const Fixture& fixture, const FaultCase& c, uint32_t seconds, int out) {
-  for (const int crash : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) signal(crash, SIG_DFL);
-  const itimerval limit{{0, 0}, {seconds, 0}};
-  setitimer(ITIMER_PROF, &limit, nullptr);  // time of the processor, which a busy machine does not change
-  alarm(seconds * kBusy);                   // one that only waits
-  const FaultResult r = run_here(fixture, c);
-  const std::string text = fmt::format("{}\n{}\n{}", static_cast<int>(r.verdict), r.how, r.detail);
-  _exit(write(out, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
-}
-
-std::string read_all(int from) {
-  std::string text;
-  char part[4096];
-  for (ssize_t n; (n = read(from, part, sizeof part)) > 0;) text.append(part, static_cast<size_t>(n));
-  return text;
-}
-
 }  // namespace
 
 const char* verdict_name(FaultVerdict verdict) {
@@ -125,24 +104,14 @@ bool is_finding(FaultVerdict verdict) {
 }
 
 FaultResult run_fault(const Fixture& fixture, const FaultCase& c, uint32_t seconds) {
-  int ends[2];
-  if (pipe(ends) != 0) MKC_BUG("no pipe");
-  const pid_t child = fork();
-  if (child < 0) MKC_BUG("no process");
-  if (child == 0) run_child(fixture, c, seconds, ends[1]);
-  close(ends[1]);
-  const std::string text = read_all(ends[0]);
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFSIGNALED(status)) {
-    const int signal = WTERMSIG(status);
-    const bool late = signal == SIGPROF || signal == SIGALRM;
-    return {late ? FaultVerdict::kTimedOut : FaultVerdict::kCrashed, {}, fmt::format("signal {}", signal)};
-  }
+  const auto work = [&] {
+    const FaultResult r = run_here(fixture, c);
+    return fmt::format("{}\n{}\n{}", static_cast<int>(r.verdict), r.how, r.detail);
+  };
+  const auto [end, text] = test::run_apart(work, seconds);
+  if (end == test::ApartResult::End::kLate) return {FaultVerdict::kTimedOut, {}, text};
+  if (end == test::ApartResult::End::kCrashed) return {FaultVerdict::kCrashed, {}, text};
   const size_t first = text.find('\n'), second = text.find('\n', first + 1);
-  if (WEXITSTATUS(status) != 0 || second == std::string::npos)
-    return {FaultVerdict::kCrashed, {}, fmt::format("exit status {}", WEXITSTATUS(status))};
   return {static_cast<FaultVerdict>(std::stoi(text)), text.substr(first + 1, second - first - 1),
           text.substr(second + 1)};
 }

@@ -5,12 +5,8 @@
 //
 // The report gets a line of JSON for each case, and the summary says where to go on. Exit status 1: some case
 // was wrong, failed, crashed or timed out.
-#define DOCTEST_CONFIG_IMPLEMENT
-#include <doctest/doctest.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -21,13 +17,13 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "tests/apart.h"
+#include "tests/attack/fatal_asserts.h"
 #include "tests/attack/models_run.h"
 #include "tools/seconds.h"
 
 namespace mkc::attack {
 namespace {
-
-constexpr uint32_t kBusy = 20;  // by how much others may slow a case down
 
 struct Arguments {
   uint64_t seed = 1, count = 100, from = 0;
@@ -42,43 +38,27 @@ std::string read_all(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// In the child: the result as JSON in a file, diagnostics in another.
-[[noreturn]] void run_child(const ModelCase& c, const std::string& directory, uint32_t seconds) {
-  const itimerval limit{{0, 0}, {seconds, 0}};
-  setitimer(ITIMER_PROF, &limit, nullptr);  // time of the processor, which a busy machine does not change
-  alarm(seconds * kBusy);                   // one that only waits
+// In the process of the case. Diagnostics go to a file.
+std::string run_logged(const ModelCase& c, const std::string& directory) {
   const int log = open((directory + "/log").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
   dup2(log, STDERR_FILENO);
   const CaseResult r = run_case(c, directory);
-  std::ofstream(directory + "/result")
-      << nlohmann::json{{"verdict", r.verdict}, {"detail", r.detail},     {"refusal", r.refusal},
-                        {"rows", r.rows},       {"bit_rows", r.bit_rows}, {"worst", r.worst}};
-  _exit(0);
+  return nlohmann::json{{"verdict", r.verdict}, {"detail", r.detail},     {"refusal", r.refusal},
+                        {"rows", r.rows},       {"bit_rows", r.bit_rows}, {"worst", r.worst}}
+      .dump();
 }
 
-CaseResult result_of(int status, const std::string& directory) {
-  const std::string text = read_all(directory + "/result");
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !text.empty()) {
-    const auto j = nlohmann::json::parse(text);
-    return {j["verdict"], j["detail"],   j["refusal"],
-            j["rows"],    j["bit_rows"], j["worst"].is_null() ? INFINITY : j["worst"].get<double>()};
-  }
-  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (signal == SIGALRM || signal == SIGPROF) return {Verdict::kTimedOut};
-  const std::string log = read_all(directory + "/log"),
-                    end = WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
-                                              : fmt::format("exit status {}", WEXITSTATUS(status));
-  return {Verdict::kCrashed, end + ": " + log.substr(0, 400)};
-}
-
-CaseResult run_apart(const ModelCase& c, const std::string& directory, uint32_t seconds) {
+CaseResult run_case_apart(const ModelCase& c, const std::string& directory, uint32_t seconds) {
+  using End = test::ApartResult::End;
   std::filesystem::remove_all(directory);
   std::filesystem::create_directories(directory);
-  const pid_t child = fork();
-  if (child == 0) run_child(c, directory, seconds);
-  int status = 0;
-  waitpid(child, &status, 0);
-  return result_of(status, directory);
+  const test::ApartResult apart = test::run_apart([&] { return run_logged(c, directory); }, seconds);
+  if (apart.end == End::kLate) return {Verdict::kTimedOut};
+  if (apart.end == End::kCrashed)
+    return {Verdict::kCrashed, apart.text + ": " + read_all(directory + "/log").substr(0, 400)};
+  const auto j = nlohmann::json::parse(apart.text);
+  return {j["verdict"], j["detail"],   j["refusal"],
+          j["rows"],    j["bit_rows"], j["worst"].is_null() ? INFINITY : j["worst"].get<double>()};
 }
 
 // The error without its numbers and places, so that the same ones are counted together.
@@ -129,7 +109,7 @@ int run(const Arguments& arguments) {
   for (uint64_t number = arguments.from; number < arguments.from + arguments.count; ++number) {
     const ModelCase c = make_case(arguments.seed, number);
     const Clock::time_point case_begun = Clock::now();
-    const CaseResult r = run_apart(c, directory, arguments.seconds);
+    const CaseResult r = run_case_apart(c, directory, arguments.seconds);
     totals.add(c, r);
     const bool bad = r.verdict != Verdict::kRefused && r.verdict != Verdict::kRight;
     if (bad || !arguments.quiet)
@@ -161,9 +141,7 @@ int run(const Arguments& arguments) {
 }  // namespace mkc::attack
 
 int main(int argc, char** argv) {
-  doctest::Context context;  // the reference checks its files by doctest
-  context.setAsDefaultForAssertsOutOfTestCases();
-  context.setAssertHandler([](const doctest::AssertData&) { _exit(3); });
+  const mkc::attack::FatalAsserts asserts;
   mkc::attack::Arguments arguments;
   CLI::App app("random models and settings against float64, and against each other bit by bit");
   app.add_option("--seed", arguments.seed, "of all cases");

@@ -3,12 +3,9 @@
 
 #include <doctest/doctest.h>
 #include <llvm/IR/LLVMContext.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
 
 #include "codegen/kernel_module.h"
+#include "tests/apart.h"
 #include "tests/stress/tiny_model.h"
 
 namespace mkc::test {
@@ -55,30 +52,17 @@ bool is_caught(const Mutant& mutant, const std::string& error) {
   });
 }
 
-constexpr unsigned kSeconds = 120;  // of one run
+constexpr uint32_t kSeconds = 120;  // of the processor, for one run
 
 // What is wrong with a mutant's run, in a process of its own.
 std::string error_apart(const Compiled& compiled, const HostKernel& kernel, const RunOptions& options,
                         const Outcome& right) {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    for (const int crash : {SIGSEGV, SIGBUS, SIGABRT}) signal(crash, SIG_DFL);  // doctest would allocate
-    alarm(kSeconds);
+  const auto work = [&] {
     const Outcome outcome = run(compiled, kernel, options);
-    const std::string error = outcome.error.empty() && outcome != right ? kWrong : outcome.error;
-    _exit(write(ends[1], error.data(), error.size()) == static_cast<ssize_t>(error.size()) ? 0 : 1);
-  }
-  close(ends[1]);
-  std::string error;
-  char part[4096];
-  for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;) error.append(part, static_cast<size_t>(n));
-  close(ends[0]);
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return WIFSIGNALED(status) ? kCrash : error;
+    return outcome.error.empty() && outcome != right ? kWrong : outcome.error;
+  };
+  const ApartResult apart = run_apart(work, kSeconds);
+  return apart.end == ApartResult::End::kReturned ? apart.text : kCrash;
 }
 
 uint32_t selected = 0;  // the mutant that runs, from 1 on

@@ -1,17 +1,13 @@
 #include "tests/attack/schedules/verdict.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-
 #include "ir/verify.h"
 #include "scheduler/prove.h"
+#include "tests/apart.h"
 
 namespace mkc::attack {
 namespace {
 
-constexpr unsigned kSeconds = 120;
+constexpr uint32_t kSeconds = 120;  // of the processor
 
 }  // namespace
 
@@ -26,19 +22,10 @@ bool is_accepted(const Schedule& schedule, std::string* why) {
 }
 
 Verdict verdict_apart(const Schedule& schedule) {
-  constexpr int kRefusedCode = 3, kAcceptedCode = 4;
-  const pid_t child = fork();
-  if (child == 0) {
-    for (const int crash : {SIGSEGV, SIGBUS, SIGABRT}) signal(crash, SIG_DFL);
-    alarm(kSeconds);
-    _exit(is_accepted(schedule) ? kAcceptedCode : kRefusedCode);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (!WIFEXITED(status)) return Verdict::kCrashed;
-  return WEXITSTATUS(status) == kRefusedCode    ? Verdict::kRefused
-         : WEXITSTATUS(status) == kAcceptedCode ? Verdict::kAccepted
-                                                : Verdict::kCrashed;
+  const auto work = [&]() -> std::string { return is_accepted(schedule) ? "accepted" : "refused"; };
+  const test::ApartResult apart = test::run_apart(work, kSeconds);
+  if (apart.end != test::ApartResult::End::kReturned) return Verdict::kCrashed;
+  return apart.text == "accepted" ? Verdict::kAccepted : Verdict::kRefused;
 }
 
 }  // namespace mkc::attack
