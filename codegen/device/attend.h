@@ -225,7 +225,7 @@ MK_INLINE void put_rows(const Warp& x, u32 column, AS3 const char* fresh, AS3 ch
     MK_UNROLL
     for (u32 i = 0; i < kAtOnce; ++i) {
       chunk[i] = u32x4(0);
-      if (row(i) < to && at < bytes && *x.w.gave_up() == 0)
+      if (row(i) < to && at < bytes && !x.w.gave_up())
         chunk[i] = load_chunk((AS1 const char*)*(AS3 const u64*)(rows + S::at(row(i), 0)), at, bytes);
     }
     mk_warp_sync();

@@ -52,8 +52,8 @@ MK_INLINE bool wait_free(const Worker& w, AS3 u64* bar, u32 parity) {
   do free = try_phase(bar, parity);
   while (!free && !over(w));
   ring_wait_end(w, since);
-  if (!mk_warp_any(!free || *w.gave_up() != 0)) return true;
-  *w.gave_up() = 1;
+  if (!mk_warp_any(!free || w.gave_up())) return true;
+  w.give_up();
   return false;
 }
 

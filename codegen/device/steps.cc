@@ -79,7 +79,7 @@ MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
   if (w.lane() == 0) poll(w, w.begun(), kStepCell, w.step, 0);
   mk_warp_sync();
   if (mk_warp_any(over(w))) {
-    *w.gave_up() = 1;  // what it leaves out would be missing between the stages of other grids
+    w.give_up();  // what it leaves out would be missing between the stages of other grids
     return false;
   }
   w.known = w.step;

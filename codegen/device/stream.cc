@@ -139,7 +139,7 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const ProductArgs& p = a.product;
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
-  for (u32 task = first; task < first + count && !mk_warp_any(*w.gave_up() != 0); ++task) {
+  for (u32 task = first; task < first + count && !mk_warp_any(w.gave_up()); ++task) {
     const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]), strip = task / slots * a.strips;
     const u32 strips = least(a.strips, p.strips - strip);
     stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes, {strip, strips, p.tiles, tail_bytes},

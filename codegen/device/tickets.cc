@@ -55,7 +55,7 @@ MK_BODY u32 mkd_next_handed(Worker* w) {
     const u32 slot = w->handed % kHandedTasks;
     wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2, kDrawnCell, w->handed);
     if (faulted(*w))
-      *w->gave_up() = 1;
+      w->give_up();
     else
       task = *w->handed_task(slot);
     mk_mbar_arrive(w->handed_empty(slot));

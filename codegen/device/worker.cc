@@ -21,7 +21,7 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   w->grid = 0;
   w->task = 0;
   if (w->thread == 0) {
-    *w->gave_up() = 0;
+    *w->gave_up_word() = 0;
     for (u32 slot = 0; slot < stages; ++slot) {
       mk_mbar_init(w->full(slot), 1);
       mk_mbar_init(w->empty(slot), kConsumerWarps);

@@ -83,9 +83,11 @@ struct Worker {
   MK_INLINE AS3 u32* arrived_last() const { return told_task(2); }
   MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // by a lookup
   MK_INLINE AS3 u32* goes_on() const { return arrived_last() + 2; }
-  // Not 0 once a thread of the worker has given up a wait, after a fault: then nobody knows what stages,
-  // tables and lists hold.
-  MK_INLINE AS3 u32* gave_up() const { return arrived_last() + 3; }
+  // Once a thread of the worker has given up a wait, after a fault: then nobody knows what stages, tables and
+  // lists hold. Several may say so, while others look.
+  MK_INLINE AS3 u32* gave_up_word() const { return arrived_last() + 3; }
+  MK_INLINE bool gave_up() const { return __atomic_load_n(gave_up_word(), __ATOMIC_RELAXED) != 0; }
+  MK_INLINE void give_up() const { __atomic_store_n(gave_up_word(), 1, __ATOMIC_RELAXED); }
   // Of a traced kernel, for the thread that stamps: stamps so far; time waited for the ring in its task.
   MK_INLINE AS3 u32* stamped() const { return arrived_last() + 4 + thread / kConsumerThreads; }
   MK_INLINE AS3 u32* in_ring() const { return stamped() + kTracks; }
@@ -151,7 +153,7 @@ MK_INLINE bool gives_up(const Worker& w, u64& since, u64 timeout_ns, u32 cell, u
   const bool late = timeout_ns != 0 && now - since > timeout_ns;
   if (!late && !faulted(w)) return false;
   if (late) record_fault(w, cell, seen, expected);
-  *w.gave_up() = 1;
+  w.give_up();
   return true;
 }
 

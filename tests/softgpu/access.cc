@@ -150,6 +150,13 @@ void add_element(Forms& f, const std::string& type) {
     for (Form* form : {&ld, &st}) form->bytes = sizeof(T), form->count = count;
     f["ld." + space + vector + type] = ld;
     f["st." + space + vector + type] = st;
+    for (const char* scope : {"cta", "gpu", "sys"}) {  // nobody else sees it
+      if (!Shared) break;
+      Form relaxed_ld = ld, relaxed_st = st;
+      relaxed_ld.order = relaxed_st.order = Order::kRelaxed;
+      f[std::string("ld.relaxed.") + scope + ".shared" + vector + type] = relaxed_ld;
+      f[std::string("st.relaxed.") + scope + ".shared" + vector + type] = relaxed_st;
+    }
     if (Shared) continue;
     f["ld.global.nc" + vector + type] = ld;
     f["ld.global.L1::no_allocate" + vector + type] = ld;

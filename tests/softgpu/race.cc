@@ -193,13 +193,13 @@ void Race::hear(Warp& w, const Instruction& i, uint32_t lane, uint64_t at) {
 }
 
 void Race::load(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, uint32_t bytes, bool shared) {
-  if (i.order != Order::kWeak) hear(w, i, lane, at);
+  if (i.order != Order::kWeak && !shared) hear(w, i, lane, at);
   access(w, i, lane, at, bytes, shared, false, access_of(w, i, lane));
 }
 
 void Race::store(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, uint32_t bytes, bool shared) {
   access(w, i, lane, at, bytes, shared, true, access_of(w, i, lane));
-  if (i.order != Order::kWeak) tell(w, i, lane, at, true);
+  if (i.order != Order::kWeak && !shared) tell(w, i, lane, at, true);
 }
 
 void Race::update(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, uint32_t bytes) {

@@ -48,10 +48,10 @@ TEST_CASE("a read after an unordered write names both") {
 TEST_CASE("a write after an unordered read names both") {
   CHECK(first_report({"10finish_ownILj16E", "mk_warp_sync", 1, drop}, 40) ==
         fmt::format(
-            "unordered write after read of shared+0x1bc00: worker 0 thread 129, task l0.gate_up[0], {}; "
+            "unordered write after read of shared+0x1bc20: worker 0 thread 129, task l0.gate_up[0], {}; "
             "earlier worker 0 thread 128, task l0.gate_up[0], {}",
-            site("product.h", "if (token < there) to[token * kStripRows +"),
-            site("product_multiply.h", "return sums[entry - row + r]")));
+            site("product.h", "to[sum_place(entry_of(lane, i))] = sum[i]"),
+            site("product_multiply.h", "return sums[sum_place(entry - row + r)]")));
 }
 
 TEST_CASE("a write after an unordered write names both") {
@@ -79,7 +79,7 @@ TEST_CASE("an access outside shared memory names the task and the line") {
   CHECK(report.starts_with("access outside shared memory of shared+0x"));
   CHECK(report.substr(std::min(who, report.size())) ==
         fmt::format(": worker 2 thread 159, task l0.q[2], {}",
-                    site("product.h", "if (token < there) to[token * kStripRows +")));
+                    site("product.h", "to[sum_place(entry_of(lane, i))] = sum[i]")));
 }
 
 }  // namespace
