@@ -1,4 +1,6 @@
-"""Kernels of published shapes keep everything in registers, by what the assembler says."""
+"""Kernels of published shapes keep everything in registers, by what the assembler says. With --all: each shape on each target, at 64
+and 256 tokens a step; else each shape once, in turn on another target and at another number."""
+import itertools
 import json
 import sys
 import unittest
@@ -6,17 +8,20 @@ import unittest
 from command import ROOT, Command
 
 CONFIGS = [path for folder in ("tools/bench/configs", "tests/fixtures/configs") for path in sorted((ROOT / folder).iterdir())]
+WAYS = list(itertools.product(("64", "256"), ("sm_90a", "sm_80", "sm_89", "sm_120")))
+ALL = "--all" in sys.argv
 
 
 class Spills(Command):
-    def test_no_shape_spills_by_default(self):
-        for config in CONFIGS:
-            with self.subTest(config.name):
-                code, out, err = self.mkc("compile", config, "--json", "-o", "a.cubin")
-                self.assertEqual(code, 0, err)
-                if "no assembler" in err:
-                    self.skipTest("no assembler")
-                self.assertEqual(json.loads(out)["spill_bytes"], 0)
+    def test_no_shape_spills(self):
+        for n, config in enumerate(CONFIGS):
+            for tokens, target in WAYS if ALL else [WAYS[n % len(WAYS)]]:
+                with self.subTest(f"{config.name}, {tokens} tokens, {target}"):
+                    code, out, err = self.mkc("compile", config, "--target", target, "--max-tokens", tokens, "--json", "-o", "a.cubin")
+                    self.assertEqual(code, 0, err)
+                    if "no assembler" in err:
+                        self.skipTest("no assembler")
+                    self.assertEqual(json.loads(out)["spill_bytes"], 0)
 
 
 unittest.main(argv=sys.argv[:1], verbosity=1)
