@@ -74,6 +74,8 @@ struct EmulatorOptions {
   AccessRules* rules = nullptr;  // in race mode: an access of a task that breaks them ends the launch
   // By one thread of each worker that has run tasks of a grid together.
   std::function<void(uint32_t grid, uint32_t first, uint32_t count)> after_tasks{};
+  // Of the processor, that a thread of code made by a JIT may run without a switch; 0: any.
+  uint32_t patience_ms = 30'000;
   Disturbance disturbance{};  // with more than 1 OS thread: none, or one that drops something
 };
 
@@ -133,7 +135,8 @@ constexpr uint32_t kSiteBarrier = 0xfffffff2u;  // an mbarrier primitive
 // Runs one launch to its end. In race mode appends at most max_reports distinct races (by kind and pair of
 // sites) to `races`; `names` and `races` may be null.
 // Errors: bad options; a misused primitive, naming worker, thread and task; a launch in which nothing can
-// run any more although time passed every deadline, listing what each worker's threads wait for.
+// run any more although time passed every deadline, or that passes deadlines without end, listing what each
+// worker's threads wait for; a thread that runs on without waiting for anything.
 Result<EmulatorStats> emulate(const KernelCall& kernel, const MkSession* session, const MkStep* step,
                               const EmulatorOptions& options, const EmulatorNames* names,
                               std::vector<RaceReport>* races);

@@ -1,12 +1,17 @@
 #include "runtime/emulator/guard.h"
 
 #include <fmt/format.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
+#include <ctime>
 #include <mutex>
+#include <optional>
 
 #include "runtime/emulator/launch.h"
 
@@ -19,31 +24,113 @@ namespace {
 #endif
 #endif
 
-constexpr std::array kSignals = {SIGSEGV, SIGBUS};
+constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGVTALRM};
 constexpr size_t kStackBytes = 64 * 1024;
+constexpr uint32_t kTicks = 100;  // of a thread's patience
 
 std::array<struct sigaction, kSignals.size()> before;
-thread_local bool guarded = false;
-thread_local uintptr_t wild_address = 0;
 
-// Runs on the fiber's own stack, from its top on: nothing of the fiber is needed any more.
-void end_with_misuse() {
-  record_misuse(fmt::format("touches {:#x}, where there is no memory", wild_address));
+struct Range {
+  uintptr_t begin, end;
+};
+
+// Segments of the files that this process has loaded: kernels made by a JIT lie elsewhere.
+[[maybe_unused]] std::vector<Range> loaded_code() {
+  std::vector<Range> ranges;
+  const auto add = [](dl_phdr_info* file, size_t, void* to) {
+    for (size_t i = 0; i < file->dlpi_phnum; ++i) {
+      const auto& segment = file->dlpi_phdr[i];
+      const uintptr_t begin = file->dlpi_addr + segment.p_vaddr;
+      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0)
+        static_cast<std::vector<Range>*>(to)->push_back({begin, begin + segment.p_memsz});
+    }
+    return 0;
+  };
+  dl_iterate_phdr(add, &ranges);
+  return ranges;
+}
+
+}  // namespace
+
+struct Guard::State {
+  char* stack = nullptr;  // of the handler: the fiber's may be full
+  stack_t stack_before{};
+  uintptr_t wild_address = 0;
+
+  uint32_t patience_ms = 0;
+  std::vector<Range> loaded;
+  std::optional<timer_t> timer;
+  // The fiber that ran at the last tick: its worker, and how often that had switched.
+  const Worker* worker = nullptr;
+  uint64_t steps = 0;
+  uint32_t ticks = 0;
+};
+
+namespace {
+
+thread_local Guard::State* state = nullptr;
+
+// These run on the fiber's own stack, from its top on: nothing of the fiber is needed any more.
+void end_at_wild_address() {
+  record_misuse(fmt::format("touches {:#x}, where there is no memory", state->wild_address));
+  abandon();
+}
+void end_without_wait() {
+  record_misuse(fmt::format("waits for nothing during {} ms of the processor", state->patience_ms));
   abandon();
 }
 
-// Sends the fiber to end_with_misuse() once the handler has returned.
+// Sends the fiber to `end` once the handler has returned.
+void leave(const Fiber& fiber, void* context, void (*end)()) {
+  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  const auto top = reinterpret_cast<uintptr_t>(fiber.context.stack_bottom) + fiber.context.stack_bytes;
+  registers[REG_RSP] = static_cast<greg_t>(top / 16 * 16 - sizeof(void*));  // as a call would leave it
+  registers[REG_RIP] = reinterpret_cast<greg_t>(end);
+}
+
+// Primitives may hold locks: a fiber is left in its kernel alone, where some later tick finds it.
+bool is_in_kernel(const void* context) {
+  const auto at = static_cast<uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+  return std::ranges::none_of(state->loaded, [at](const Range& r) { return at >= r.begin && at < r.end; });
+}
+
+void tick(void* context) {
+  const Fiber* fiber = running_fiber();
+  const bool same =
+      fiber != nullptr && fiber->worker == state->worker && fiber->worker->steps == state->steps;
+  state->ticks = same ? state->ticks + 1 : 0;
+  if (fiber == nullptr) return;
+  state->worker = fiber->worker;
+  state->steps = fiber->worker->steps;
+  if (state->ticks >= kTicks && is_in_kernel(context)) leave(*fiber, context, end_without_wait);
+}
+
+// Gives a fault to whoever had the signal before: the access is made again, with that handler.
+void pass_fault(int number, const siginfo_t* info) {
+  sigaction(number, &before[number == kSignals[0] ? 0 : 1], nullptr);
+  if (info->si_code <= 0) raise(number);  // sent by a program
+}
+
+// The same of somebody else's timer, for which this handler stays.
+void pass_timer(int number, siginfo_t* info, void* context) {
+  const struct sigaction& other = before[2];
+  if ((other.sa_flags & SA_SIGINFO) != 0) return other.sa_sigaction(number, info, context);
+  if (other.sa_handler == SIG_IGN) return;
+  if (other.sa_handler != SIG_DFL) return other.sa_handler(number);
+  sigaction(number, &other, nullptr);
+  raise(number);
+}
+
 void handle(int number, siginfo_t* info, void* context) {
-  const Fiber* fiber = guarded ? running_fiber() : nullptr;
-  if (fiber == nullptr) {
-    sigaction(number, &before[number == kSignals[0] ? 0 : 1], nullptr);  // the access is made again
+  if (number == SIGVTALRM) {
+    if (info->si_code != SI_TIMER || info->si_ptr != &state) return pass_timer(number, info, context);
+    if (state != nullptr) tick(context);  // null: the guard of a late tick is gone
     return;
   }
-  wild_address = reinterpret_cast<uintptr_t>(info->si_addr);
-  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-  const auto top = reinterpret_cast<uintptr_t>(fiber->context.stack_bottom) + fiber->context.stack_bytes;
-  registers[REG_RSP] = static_cast<greg_t>(top / 16 * 16 - sizeof(void*));  // as a call would leave it
-  registers[REG_RIP] = reinterpret_cast<greg_t>(&end_with_misuse);
+  const Fiber* fiber = state != nullptr ? running_fiber() : nullptr;
+  if (fiber == nullptr) return pass_fault(number, info);
+  state->wild_address = reinterpret_cast<uintptr_t>(info->si_addr);
+  leave(*fiber, context, end_at_wild_address);
 }
 
 // Anew for each launch: the program may have set handlers of its own since.
@@ -52,7 +139,7 @@ void handle(int number, siginfo_t* info, void* context) {
   const std::lock_guard lock(mutex);
   struct sigaction ours{};
   ours.sa_sigaction = handle;
-  ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   sigemptyset(&ours.sa_mask);
   for (size_t i = 0; i < kSignals.size(); ++i) {
     struct sigaction now{};
@@ -63,24 +150,46 @@ void handle(int number, siginfo_t* info, void* context) {
   }
 }
 
+// Ticks of this thread's processor time, so that a busy machine changes nothing.
+[[maybe_unused]] std::optional<timer_t> start_ticks(uint32_t patience_ms) {
+  sigevent event{};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = SIGVTALRM;
+  event.sigev_value.sival_ptr = &state;
+  event._sigev_un._tid = gettid();
+  timer_t timer;
+  if (patience_ms == 0 || timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) != 0) return {};
+  const uint64_t ns = uint64_t{patience_ms} * 1'000'000 / kTicks;
+  const timespec period{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  const itimerspec ticks{period, period};
+  timer_settime(timer, 0, &ticks, nullptr);
+  return timer;
+}
+
 }  // namespace
 
-Guard::Guard() {
+Guard::Guard([[maybe_unused]] uint32_t patience_ms) {
 #ifndef MKRT_SANITIZED
-  install();
   void* mapped = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return;
-  stack_ = static_cast<char*>(mapped);
-  const stack_t stack{stack_, 0, kStackBytes};
-  guarded = sigaltstack(&stack, &before_) == 0;
+  state_ = std::make_unique<State>();
+  state_->stack = static_cast<char*>(mapped);
+  state_->patience_ms = patience_ms;
+  state_->loaded = loaded_code();
+  const stack_t stack{state_->stack, 0, kStackBytes};
+  sigaltstack(&stack, &state_->stack_before);
+  state = state_.get();
+  install();
+  state_->timer = start_ticks(patience_ms);
 #endif
 }
 
 Guard::~Guard() {
-  if (stack_ == nullptr) return;
-  if (guarded) sigaltstack(&before_, nullptr);
-  guarded = false;
-  munmap(stack_, kStackBytes);
+  if (!state_) return;
+  if (state_->timer) timer_delete(*state_->timer);
+  state = nullptr;
+  sigaltstack(&state_->stack_before, nullptr);
+  munmap(state_->stack, kStackBytes);
 }
 
 }  // namespace mkrt::emulator

@@ -1,22 +1,26 @@
-// Kernels that follow a wild address: an error of the launch, not the end of the process.
+// Kernels that follow a wild address or never end: an error of the launch, not of the process.
 #pragma once
 
-#include <csignal>
+#include <cstdint>
+#include <memory>
 
 namespace mkrt::emulator {
 
 // While it lives, a fiber of this OS thread that touches memory which is not there ends its launch with a
-// misuse that names the address. Other faults go where they went before. Sanitizers keep their own reports.
+// misuse that names the address. A fiber in code made by a JIT ends it, too, where it runs for `patience_ms`
+// of the processor without a switch; 0: never. Other signals go where they went before. Sanitizers keep their
+// own reports, and fibers run on.
 class Guard {
  public:
-  Guard();
+  explicit Guard(uint32_t patience_ms);
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
+  struct State;
+
  private:
-  char* stack_ = nullptr;  // of the handler: the fiber's may be full
-  stack_t before_{};
+  std::unique_ptr<State> state_;  // null: nothing is guarded
 };
 
 }  // namespace mkrt::emulator

@@ -1,5 +1,7 @@
 #include "runtime/emulator/launch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,6 +18,10 @@ uint64_t total_progress(const Launch& launch) {
   for (const auto& worker : launch.workers) total += worker->progress;
   return total;
 }
+
+// Jumps of time for each worker, beyond which a launch is taken to go round in a loop. Faults of small models
+// take 80 in all.
+constexpr uint64_t kMaxJumps = 10'000;
 
 // Lets virtual time pass the earliest deadline among the fibers that poll. A deadline is at most the step's
 // timeout after the fiber began to wait.
@@ -35,9 +41,17 @@ void jump_time(Launch& launch) {
   if (launch.disturber) launch.disturber->pass_deadline();
 }
 
+void end_stalled(Launch& launch, std::string failure) {
+  for (const auto& worker : launch.workers) failure += describe_waits(*worker);
+  launch.failure = std::move(failure);
+  launch.over = true;
+}
+
 // No fiber of any worker can run, and no OS thread but the caller does. Wakes those that poll, or gives up.
 void resolve_stall(Launch& launch) {
   if (launch.disturber && launch.disturber->release_stalled()) return;
+  if (launch.time_jumps >= kMaxJumps * launch.workers.size())
+    return end_stalled(launch, fmt::format("livelock: {} deadlines passed:", launch.time_jumps));
   const uint64_t progress = total_progress(launch);
   launch.fruitless = progress == launch.last_progress ? launch.fruitless + 1 : 0;
   uint32_t woken = 0;
@@ -49,10 +63,7 @@ void resolve_stall(Launch& launch) {
   }
   ++launch.changes;
   launch.last_progress = progress + 1;
-  if (woken != 0) return;
-  launch.failure = "deadlock:";
-  for (const auto& worker : launch.workers) launch.failure += describe_waits(*worker);
-  launch.over = true;
+  if (woken == 0) end_stalled(launch, "deadlock:");
 }
 
 // The calling OS thread found nothing to run after it saw change number `seen`. Returns when that may have
@@ -98,7 +109,7 @@ void run_workers(Launch& launch, uint32_t first, uint32_t stride) {
   std::vector<Worker*> mine;
   for (uint32_t id = first; id < launch.workers.size(); id += stride)
     mine.push_back(launch.workers[id].get());
-  const Guard guard;
+  const Guard guard(launch.options.patience_ms);
   Random random(launch.options.seed + first);
   while (!launch.over) {
     std::erase_if(mine, [](const Worker* worker) { return worker->live == 0; });

@@ -12,10 +12,11 @@ namespace mkc::attack {
 namespace {
 
 // What an error says, and who says so.
-constexpr std::array<std::pair<const char*, const char*>, 5> kReporters = {{
+constexpr std::array<std::pair<const char*, const char*>, 6> kReporters = {{
     {" races\n", "race"},
     {" of the launch ended with ", "counts"},
     {"deadlock:\n", "deadlock"},
+    {"livelock: ", "deadlock"},
     {" beyond ", "deadline"},
     {"worker ", "misuse"},
 }};

@@ -34,6 +34,18 @@ void forever(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   if (mk_thread() == 0) wait_for(&c.turn, 7, step);
 }
 
+// Gives up its wait and begins it anew, with some progress in between.
+void wait_again(const mkrt::MkSession* session, const mkrt::MkStep* step) {
+  auto& c = arguments_of<Circle>(session);
+  if (mk_thread() != 0) return;
+  auto* bar = reinterpret_cast<uint64_t*>(mk_shared());
+  mk_mbar_init(bar, 1);
+  for (;;) {
+    mk_mbar_arrive(bar);
+    wait_for(&c.turn, 7, step);
+  }
+}
+
 void spin(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& c = arguments_of<Circle>(session);
   while (mk_thread() == 0 && mk_load_relaxed(&c.turn) == 0) {
@@ -102,6 +114,18 @@ TEST_CASE("a wait without a deadline that nobody can satisfy is a deadlock, not 
     options.os_threads = os_threads;
     const Run run = launch(forever, c, options, 0);
     CHECK(run.error_has("deadlock:\n  worker 0 threads 0-0: wait for the counter at "));
+    CHECK(run.error_has("(seen 0, want 7)\n  worker 1 threads 0-0: wait for"));
+  }
+}
+
+TEST_CASE("a launch that passes deadlines without end is ended") {
+  for (uint32_t os_threads : {1u, 2u}) {
+    Circle c{};
+    auto options = options_for(2, 32);
+    options.os_threads = os_threads;
+    const Run run = launch(wait_again, c, options);
+    CHECK(
+        run.error_has("livelock: 20000 deadlines passed:\n  worker 0 threads 0-0: wait for the counter at "));
     CHECK(run.error_has("(seen 0, want 7)\n  worker 1 threads 0-0: wait for"));
   }
 }

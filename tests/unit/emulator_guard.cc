@@ -1,6 +1,9 @@
-// Kernels that touch memory which is not there.
+// Kernels that touch memory which is not there, or that never end.
 #include <fmt/format.h>
 #include <sys/mman.h>
+
+#include <csignal>
+#include <cstring>
 
 #include "tests/unit/emulator_fixtures.h"
 
@@ -21,6 +24,52 @@ struct Words {
   volatile uint32_t* wild;
   uint32_t sum;
 };
+
+// Machine code in memory of its own, as a JIT makes it.
+class MadeCode {
+ public:
+  explicit MadeCode(const std::vector<uint8_t>& bytes)
+      : at_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    REQUIRE(at_ != MAP_FAILED);
+    std::memcpy(at_, bytes.data(), bytes.size());
+    REQUIRE(mprotect(at_, kBytes, PROT_READ | PROT_EXEC) == 0);
+  }
+  ~MadeCode() { munmap(at_, kBytes); }
+  MadeCode(const MadeCode&) = delete;
+  MadeCode& operator=(const MadeCode&) = delete;
+  void (*entry() const)() { return reinterpret_cast<void (*)()>(at_); }
+
+ private:
+  static constexpr size_t kBytes = 4096;
+  void* at_;
+};
+
+// for (;;) {}
+std::vector<uint8_t> bare_loop() {
+  return {0xeb, 0xfe};
+}
+// for (;;) mk_thread();
+std::vector<uint8_t> calling_loop() {
+  std::vector<uint8_t> code = {0x53, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0, 0xeb, 0xf2};
+  const auto callee = reinterpret_cast<uintptr_t>(&mk_thread);
+  std::memcpy(&code[3], &callee, sizeof callee);
+  return code;
+}
+
+struct Calls {
+  void (*function)();
+  uint32_t returns;
+};
+
+// The fourth thread of the second worker calls, while others wait.
+void calls(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  auto& arguments = arguments_of<Calls>(session);
+  mk_barrier(1, kThreads);
+  if (mk_worker() == 1 && mk_thread() == 3) arguments.function(), ++arguments.returns;
+  mk_barrier(1, kThreads);
+}
+
+volatile sig_atomic_t foreign = 0;
 
 // The fourth thread of the second worker follows the address, while others wait.
 void follows(const mkrt::MkSession* session, const mkrt::MkStep*) {
@@ -51,4 +100,36 @@ TEST_CASE("a wild address ends the launch with its thread and address, and the n
   words.wild = &there;
   CHECK(launch(follows, words, options_for(2, kThreads)).error() == "");
   CHECK(words.sum == 12);
+}
+
+TEST_CASE("a loop without end ends the launch with its thread, and the next launch is right") {
+  if (!kGuarded) return;
+  for (const std::vector<uint8_t>& code : {bare_loop(), calling_loop()})
+    for (const uint32_t os_threads : {1u, 2u}) {
+      const MadeCode loop(code);
+      Calls arguments{loop.entry(), 0};
+      mkrt::EmulatorOptions options = options_for(2, kThreads);
+      options.os_threads = os_threads;
+      options.patience_ms = 200;
+      CHECK(launch(calls, arguments, options).error() ==
+            "worker 1 thread 3: waits for nothing during 200 ms of the processor");
+    }
+  const MadeCode nothing({0xc3});  // return
+  Calls arguments{nothing.entry(), 0};
+  CHECK(launch(calls, arguments, options_for(2, kThreads)).error() == "");
+  CHECK(arguments.returns == 1);
+}
+
+TEST_CASE("a program's own timer signal reaches its handler while a launch is guarded and after it") {
+  if (!kGuarded) return;
+  struct sigaction own{}, before{};
+  own.sa_handler = [](int) { foreign = foreign + 1; };
+  REQUIRE(sigaction(SIGVTALRM, &own, &before) == 0);
+  Calls arguments{[] { raise(SIGVTALRM); }, 0};
+  foreign = 0;
+  CHECK(launch(calls, arguments, options_for(2, kThreads)).error() == "");
+  CHECK(foreign == 1);
+  raise(SIGVTALRM);
+  CHECK(foreign == 2);
+  REQUIRE(sigaction(SIGVTALRM, &before, nullptr) == 0);
 }
