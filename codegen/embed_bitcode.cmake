@@ -1,14 +1,16 @@
-# Writes OUTPUT, a C++ file that holds the bitcode files FILES.
+# Writes OUTPUT, a C++ file that holds the bitcode files FILES. Their bytes are read when it is compiled. Their hashes
+# stand in it because ccache compares the text of a file, not what it embeds.
 set(arrays "")
 set(entries "")
 foreach(file ${FILES})
   cmake_path(GET file STEM name)
-  file(READ ${file} hex HEX)
-  string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
-  string(APPEND arrays "constexpr unsigned char k_${name}[] = {${bytes}};\n")
+  file(SHA256 ${file} hash)
+  string(APPEND arrays "// ${hash}\nconstexpr unsigned char k_${name}[] = {\n#embed \"${file}\"\n};\n")
   string(APPEND entries "    {\"${name}\", k_${name}},\n")
 endforeach()
 file(WRITE ${OUTPUT} "#include \"codegen/bitcode.h\"
+
+#pragma clang diagnostic ignored \"-Wc23-extensions\"
 
 namespace mkc {
 namespace {
