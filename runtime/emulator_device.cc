@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "runtime/device.h"
+#include "runtime/emulator/fiber.h"
 #include "runtime/emulator/spoil.h"
 #include "runtime/emulator/workspace.h"
 #include "runtime/plan.h"
@@ -193,7 +194,7 @@ class EmulatorDevice final : public Device {
     return options;
   }
 
-  EmulatorOptions launch_options() const {
+  EmulatorOptions launch_options() {
     EmulatorOptions options;
     options.workers = manifest_.workers;
     options.threads_per_worker = manifest_.threads;
@@ -202,6 +203,7 @@ class EmulatorDevice final : public Device {
     options.os_threads = options_.os_threads;
     options.race = options_.race;
     options.max_reports = options_.max_reports;
+    options.stacks = &stacks_;
     return options;
   }
 
@@ -266,6 +268,7 @@ class EmulatorDevice final : public Device {
   StepKernels kernels_;
   EmulatorDeviceOptions options_;
   emulator::Workspace workspace_;
+  emulator::StackPool stacks_;
   EmulatorNames names_;
   Manifest manifest_;
   std::vector<uint32_t> launch_kinds_;

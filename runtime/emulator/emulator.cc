@@ -33,7 +33,9 @@ Status check(const EmulatorOptions& options) {
 
 Status make_workers(Launch& launch) {
   for (uint32_t id = 0; id < launch.options.workers; ++id) {
-    auto stacks = emulator::Stacks::map(launch.options.threads_per_worker);
+    const uint32_t count = launch.options.threads_per_worker;
+    emulator::StackPool* pool = launch.options.stacks;
+    auto stacks = pool ? pool->take(count) : emulator::Stacks::map(count);
     if (!stacks.ok()) return stacks.error();
     launch.workers.push_back(std::make_unique<Worker>(launch, id, std::move(stacks).value()));
   }
@@ -48,6 +50,11 @@ void run(Launch& launch) {
     others.emplace_back(emulator::run_workers, std::ref(launch), i, os_threads);
   emulator::run_workers(launch, 0, os_threads);
   for (std::thread& other : others) other.join();
+}
+
+void leave_stacks(Launch& launch) {
+  if (!launch.options.stacks) return;
+  for (const auto& worker : launch.workers) launch.options.stacks->put(std::move(worker->stacks));
 }
 
 EmulatorStats total_stats(const Launch& launch) {
@@ -85,6 +92,7 @@ Result<EmulatorStats> emulate(const KernelCall& kernel, const MkSession* session
   if (disturbance.kind != Disturbance::Kind::kNone || disturbance.seen)
     launch.disturber = std::make_unique<emulator::Disturber>(launch);
   run(launch);
+  leave_stacks(launch);
   if (launch.disturber) launch.disturber->end_launch();
   if (!launch.failure.empty()) return Error{launch.failure};
   if (options.after_step && (!races || races->empty())) options.after_step();

@@ -16,6 +16,10 @@
 
 namespace mkrt {
 
+namespace emulator {
+class StackPool;
+}
+
 // The compiled mk_kernel, a mk_grid_<kind>, and mk_pack.
 using KernelEntry = void (*)(const MkSession*, const MkStep*);
 using GridEntry = void (*)(const MkSession*, const MkStep*, uint32_t grid);
@@ -76,7 +80,8 @@ struct EmulatorOptions {
   std::function<void(uint32_t grid, uint32_t first, uint32_t count)> after_tasks{};
   // Of the processor, that a thread of code made by a JIT may run without a switch; 0: any.
   uint32_t patience_ms = 30'000;
-  Disturbance disturbance{};  // with more than 1 OS thread: none, or one that drops something
+  emulator::StackPool* stacks = nullptr;  // where fibers' stacks are taken from and left; null: mapped anew
+  Disturbance disturbance{};              // with more than 1 OS thread: none, or one that drops something
 };
 
 struct EmulatorStats {

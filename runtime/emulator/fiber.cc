@@ -12,6 +12,7 @@
 #if __has_feature(address_sanitizer)
 #define MKRT_ASAN 1
 #include <pthread.h>
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if __has_feature(thread_sanitizer)
@@ -54,11 +55,8 @@ mkrt_switch_stack:
 namespace mkrt::emulator {
 namespace {
 
-#if defined(MKRT_ASAN) || defined(MKRT_TSAN)
+// Of which a thread touches little: HostOptions::quick and sanitizers make frames of more than 64 KB.
 constexpr size_t kStackBytes = 256 * 1024;
-#else
-constexpr size_t kStackBytes = 64 * 1024;
-#endif
 constexpr size_t kGuardBytes = 4096;
 constexpr size_t kPitch = kStackBytes + kGuardBytes;
 // Tops of the stacks are spread over this many bytes, so that they do not fall into the same cache sets.
@@ -85,12 +83,25 @@ Result<Stacks> Stacks::map(uint32_t count) {
 Stacks::Stacks(Stacks&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
+Stacks& Stacks::operator=(Stacks&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
 Stacks::~Stacks() {
   if (base_ != nullptr) munmap(base_, bytes_);
 }
 
+uint32_t Stacks::count() const {
+  return static_cast<uint32_t>(bytes_ / kPitch);
+}
+
 Context Stacks::prepare(uint32_t index, void (*entry)()) {
   char* bottom = base_ + index * kPitch + kGuardBytes;
+#ifdef MKRT_ASAN
+  __asan_unpoison_memory_region(bottom, kStackBytes);  // frames that an abandoned fiber left
+#endif
   char* top = bottom + kStackBytes - 64 - (index * kColourStep) % kColourBytes;
   auto** sp = reinterpret_cast<void**>(top);
   *--sp = nullptr;  // the entry's return address, which also aligns its frame
@@ -104,6 +115,17 @@ Context Stacks::prepare(uint32_t index, void (*entry)()) {
   context.tsan_fiber = __tsan_create_fiber(0);
 #endif
   return context;
+}
+
+Result<Stacks> StackPool::take(uint32_t count) {
+  for (Stacks& stacks : spare_) {
+    if (stacks.count() != count) continue;
+    std::swap(stacks, spare_.back());
+    Stacks taken = std::move(spare_.back());
+    spare_.pop_back();
+    return taken;
+  }
+  return Stacks::map(count);
 }
 
 Context thread_context() {

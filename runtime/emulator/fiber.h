@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "runtime/status.h"
 
@@ -23,11 +25,11 @@ class Stacks {
   static Result<Stacks> map(uint32_t count);
   Stacks(Stacks&& other) noexcept;
   ~Stacks();
-  Stacks(const Stacks&) = delete;
-  Stacks& operator=(const Stacks&) = delete;
+  Stacks& operator=(Stacks&& other) noexcept;
 
   // A context that starts `entry` on stack `index` at the first switch to it. `entry` must not return.
   Context prepare(uint32_t index, void (*entry)());
+  uint32_t count() const;
   bool contains(const void* p) const {
     return reinterpret_cast<uintptr_t>(p) - reinterpret_cast<uintptr_t>(base_) < bytes_;
   }
@@ -36,6 +38,17 @@ class Stacks {
   Stacks(char* base, size_t bytes) : base_(base), bytes_(bytes) {}
   char* base_;
   size_t bytes_;
+};
+
+// Stacks that one launch leaves for the next: mapping, guarding and touching them costs more than a short
+// launch. For one launch at a time.
+class StackPool {
+ public:
+  Result<Stacks> take(uint32_t count);
+  void put(Stacks stacks) { spare_.push_back(std::move(stacks)); }
+
+ private:
+  std::vector<Stacks> spare_;
 };
 
 // The context of the calling OS thread, to be switched away from.
