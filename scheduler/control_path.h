@@ -13,7 +13,7 @@ struct CodePath {
 // Counted in the machine code for sm_90a by tools/bench/loops (docs/performance.md): of the shapes in
 // tools/bench/configs, the longest of their ways in the middle. Polls, and the barrier behind one, have
 // figures of their own; so has a product's first load of activations.
-constexpr CodePath kNextBulkCopy{.instructions = 65, .shared_loads = 1};
+constexpr CodePath kNextBulkCopy{.instructions = 66, .shared_loads = 1};
 constexpr CodePath kNextRowCopies{.instructions = 66, .shared_loads = 1};  // of kRowCopiesBytes
 constexpr CodePath kDispatch{.instructions = 57, .global_loads = 1, .shared_loads = 1, .barriers = 3};
 constexpr CodePath kProductStart{.instructions = 232, .shared_loads = 1};
