@@ -31,8 +31,8 @@ std::string hash_of(std::span<const std::byte> entry) {
   return mkrt::hash_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-std::string path_of(const Cache& cache, const std::string& key) {
-  return fmt::format("{}/{}.cubin", cache.folder, key);
+std::string path_of(const Cache& cache, const std::string& name) {
+  return fmt::format("{}/{}", cache.folder, name);
 }
 
 void shrink(const Cache& cache) {
@@ -46,7 +46,8 @@ void shrink(const Cache& cache) {
   std::error_code failed;
   for (const fs::directory_entry& file : fs::directory_iterator(cache.folder, failed)) {
     const Entry entry{file.path(), file.last_write_time(failed), file.file_size(failed)};
-    if (failed || file.path().extension() != ".cubin") continue;
+    const fs::path extension = file.path().extension();
+    if (failed || (extension != ".cubin" && extension != ".o")) continue;
     total += entry.bytes;
     entries.push_back(entry);
   }
@@ -72,9 +73,9 @@ Cache default_cache() {
   return {};
 }
 
-std::optional<KeptCubin> find_cached(const Cache& cache, const std::string& key) {
-  if (cache.folder.empty() || key.empty()) return std::nullopt;
-  const std::string path = path_of(cache, key);
+std::optional<Kept> find_cached(const Cache& cache, const std::string& name) {
+  if (cache.folder.empty() || name.empty()) return std::nullopt;
+  const std::string path = path_of(cache, name);
   const mkrt::Result<mkrt::MappedFile> file = mkrt::map_file(path);
   Header header;
   if (!file.ok() || file.value().bytes.size() < sizeof(header)) return std::nullopt;
@@ -85,25 +86,24 @@ std::optional<KeptCubin> find_cached(const Cache& cache, const std::string& key)
     return std::nullopt;
   std::error_code ignored;
   fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
-  const auto summary = rest.first(header.summary_bytes), cubin = rest.subspan(header.summary_bytes);
-  return KeptCubin{{cubin.begin(), cubin.end()},
-                   {reinterpret_cast<const char*>(summary.data()), summary.size()}};
+  const auto summary = rest.first(header.summary_bytes), bytes = rest.subspan(header.summary_bytes);
+  return Kept{{bytes.begin(), bytes.end()}, {reinterpret_cast<const char*>(summary.data()), summary.size()}};
 }
 
-void keep_cached(const Cache& cache, const std::string& key, const KeptCubin& cubin) {
-  if (cache.folder.empty() || key.empty()) return;
+void keep_cached(const Cache& cache, const std::string& name, const Kept& kept) {
+  if (cache.folder.empty() || name.empty()) return;
   std::error_code failed;
   fs::create_directories(cache.folder, failed);
   if (failed) return;
   Header header;
-  header.summary_bytes = static_cast<uint32_t>(cubin.summary.size());
-  std::vector<std::byte> bytes(sizeof(header) + cubin.summary.size() + cubin.bytes.size());
+  header.summary_bytes = static_cast<uint32_t>(kept.summary.size());
+  std::vector<std::byte> bytes(sizeof(header) + kept.summary.size() + kept.bytes.size());
   std::byte* rest = bytes.data() + sizeof(header);
-  std::memcpy(rest, cubin.summary.data(), cubin.summary.size());
-  std::memcpy(rest + cubin.summary.size(), cubin.bytes.data(), cubin.bytes.size());
+  std::memcpy(rest, kept.summary.data(), kept.summary.size());
+  std::memcpy(rest + kept.summary.size(), kept.bytes.data(), kept.bytes.size());
   std::memcpy(bytes.data(), &header, sizeof(header));
   std::memcpy(bytes.data() + offsetof(Header, hash), hash_of(bytes).data(), sizeof(header.hash));
-  if (mkrt::write_file(path_of(cache, key), bytes).ok()) shrink(cache);
+  if (mkrt::write_file(path_of(cache, name), bytes).ok()) shrink(cache);
 }
 
 }  // namespace mkc

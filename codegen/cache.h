@@ -1,4 +1,4 @@
-// Cubins, kept by what they were made from.
+// Cubins and the emulator's machine code, kept by what they were made from.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace mkc {
 
-// A folder of cubins. Safe for several processes at once: entries are written whole, and what is damaged
-// counts as absent.
+// A folder of what was compiled. Safe for several processes at once: entries are written whole, and what is
+// damaged counts as absent.
 struct Cache {
   std::string folder;  // empty: nothing is kept or found
   uint64_t most_bytes = uint64_t{256} << 20;
@@ -19,16 +19,17 @@ struct Cache {
 // $MKC_CACHE, or mkc under $XDG_CACHE_HOME or ~/.cache. MKC_CACHE=off: none.
 Cache default_cache();
 
-struct KeptCubin {
+struct Kept {
   std::vector<std::byte> bytes;
-  std::string summary;  // what was said of it when it was made
+  std::string summary;  // a text that goes with them
 };
 
-// `key`: a name for everything the cubin depends on; "": nothing is found.
-std::optional<KeptCubin> find_cached(const Cache& cache, const std::string& key);
+// `name`: of the file, KEY.cubin or KEY.o, where KEY stands for everything the bytes depend on; "": nothing
+// is found.
+std::optional<Kept> find_cached(const Cache& cache, const std::string& name);
 
-// Keeps a cubin, then removes the least recently used ones beyond most_bytes. That a cubin cannot be kept is
-// no error; with the key "" it is not.
-void keep_cached(const Cache& cache, const std::string& key, const KeptCubin& cubin);
+// Keeps a file, then removes the least recently used ones beyond most_bytes. That it cannot be kept is no
+// error; with the name "" it is not.
+void keep_cached(const Cache& cache, const std::string& name, const Kept& kept);
 
 }  // namespace mkc

@@ -1,16 +1,21 @@
 #include "codegen/host_kernel.h"
 
 #include <fmt/format.h>
+#include <llvm/ExecutionEngine/Orc/CompileUtils.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/Support/TargetSelect.h>
 
 #include <mutex>
+#include <optional>
+#include <sstream>
 
 #include "codegen/declared.h"
 #include "codegen/kernel_module.h"
 #include "codegen/optimise.h"
 #include "codegen/race_hooks.h"
 #include "codegen/step_counts.h"
+#include "ir/print.h"
+#include "runtime/manifest.h"
 
 namespace mkc {
 namespace {
@@ -32,6 +37,7 @@ llvm::orc::JITTargetMachineBuilder host_machine() {
     llvm::InitializeNativeTargetAsmPrinter();
   });
   llvm::orc::JITTargetMachineBuilder machine = or_bug(llvm::orc::JITTargetMachineBuilder::detectHost());
+  machine.setRelocationModel(llvm::Reloc::PIC_).setCodeModel(llvm::CodeModel::Small);  // as LLJIT links it
   machine.setCodeGenOptLevel(llvm::CodeGenOptLevel::Less);
   return machine;
 }
@@ -78,28 +84,73 @@ std::vector<std::string> parts_for(const HostOptions& options) {
           "attend_load", "tokens",   "route",  "experts", "draw",    "steps",   "pack",   tracing};
 }
 
+struct Object {
+  std::unique_ptr<llvm::MemoryBuffer> file;
+  std::vector<std::string> sites;
+};
+
+Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptions& options,
+                   llvm::TargetMachine& machine) {
+  llvm::LLVMContext context;
+  const Engines engines = without({options.bulk_copy, options.bulk_copy}, options.without);
+  const std::unique_ptr<llvm::Module> module =
+      make_kernel_module(context, schedule, kinds, options.mode, engines, parts_for(options));
+  if (options.edit) {
+    options.edit(*module);
+    simplify_bodies(*module);
+  }
+  optimise(*module, machine);
+  Object object;
+  if (options.race) object.sites = add_race_hooks(*module);
+  object.file = or_bug(llvm::orc::SimpleCompiler(machine)(*module));
+  return object;
+}
+
+// In the cache: all that an object depends on. "": it is not kept.
+std::string name_of(const Schedule& schedule, const HostOptions& options,
+                    const llvm::TargetMachine& machine) {
+  if (options.cache.folder.empty() || options.program.empty() || options.edit) return "";
+  const std::string text =
+      fmt::format("{}{} {} {}\nbulk_copy {} race {} mode {} without {}\n{}", options.program,
+                  machine.getTargetTriple().str(), machine.getTargetCPU().str(),
+                  machine.getTargetFeatureString().str(), options.bulk_copy, options.race,
+                  mode_name(options.mode), fmt::join(options.without, ","), print(schedule));
+  return mkrt::hash_hex(text) + ".o";
+}
+
+Object find_or_make_object(const Schedule& schedule, const Kinds& kinds, const HostOptions& options,
+                           llvm::TargetMachine& machine) {
+  const std::string name = name_of(schedule, options, machine);
+  if (const std::optional<Kept> kept = find_cached(options.cache, name)) {
+    const llvm::StringRef bytes(reinterpret_cast<const char*>(kept->bytes.data()), kept->bytes.size());
+    Object object{llvm::MemoryBuffer::getMemBufferCopy(bytes), {}};
+    std::istringstream sites(kept->summary);
+    for (std::string site; std::getline(sites, site);) object.sites.push_back(site);
+    return object;
+  }
+  Object object = make_object(schedule, kinds, options, machine);
+  const std::span<const char> file(object.file->getBufferStart(), object.file->getBufferSize());
+  const std::span<const std::byte> bytes = std::as_bytes(file);
+  Kept kept{{bytes.begin(), bytes.end()}, {}};
+  for (const std::string& site : object.sites) kept.summary += site + "\n";
+  keep_cached(options.cache, name, kept);
+  return object;
+}
+
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
   llvm::orc::JITTargetMachineBuilder builder = host_machine();
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
-  auto context = std::make_unique<llvm::LLVMContext>();
   const Kinds kinds = find_kinds(schedule);
-  const Engines engines = without({options.bulk_copy, options.bulk_copy}, options.without);
-  std::unique_ptr<llvm::Module> module =
-      make_kernel_module(*context, schedule, kinds, options.mode, engines, parts_for(options));
-  if (options.edit) {
-    options.edit(*module);
-    simplify_bodies(*module);
-  }
-  optimise(*module, *machine);
+  Object object = find_or_make_object(schedule, kinds, options, *machine);
   HostKernel kernel;
-  if (options.race) kernel.sites = add_race_hooks(*module);
+  kernel.sites = std::move(object.sites);
 
   std::shared_ptr<llvm::orc::LLJIT> jit =
       or_bug(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(builder)).create());
   define_primitives(*jit);
-  or_bug(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context))));
+  or_bug(jit->addObjectFile(std::move(object.file)));
   kernel.entries = find_entries(*jit, schedule, kinds, options.mode);
   if (options.race) kernel.entries.rules = declared_regions(schedule);
   list_writes(schedule, kernel.entries);

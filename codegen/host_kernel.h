@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cache.h"
 #include "codegen/kinds.h"
 #include "codegen/mode.h"
 #include "runtime/emulator/emulator.h"
@@ -20,9 +21,12 @@ struct HostOptions {
   bool bulk_copy =
       true;           // load by the copy engine and multiply by warpgroups, as sm_90a; otherwise as before
   bool race = false;  // report every access of global and shared memory to the emulator's race detector
-  std::function<void(llvm::Module&)> edit;  // for fault injection: changes the kernel before it is optimised
+  std::function<void(llvm::Module&)>
+      edit{};  // for fault injection: changes the kernel before it is optimised
   Mode mode = Mode::kMegakernel;
   std::vector<std::string> without{};  // parts: see parse_without()
+  Cache cache{};                       // where code is looked for and kept, but that of an edit
+  std::string program{};               // a name for what compiles, as code depends on it; "": nothing is kept
 };
 
 // Machine code in this process, for as long as the value lives. Immutable: threads may share it.

@@ -34,7 +34,7 @@ class Timer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// A name for all that the cubin of an opened model and its summary depend on.
+// The name, in the cache, of the cubin of an opened model: of all that it and its summary depend on.
 std::string key_of(const Compilation& c, const Assembler& assembler) {
   const std::string program = build_ids();
   if (program.empty()) return "";
@@ -48,7 +48,7 @@ std::string key_of(const Compilation& c, const Assembler& assembler) {
   if (c.checkpoint)
     for (const mkrt::StoredTensor& t : c.checkpoint->tensors)
       text += fmt::format("{} {} {} {}\n", t.name, t.dtype, fmt::join(t.shape, ","), t.file);
-  return mkrt::hash_hex(text);
+  return mkrt::hash_hex(text) + ".cubin";
 }
 
 }  // namespace
@@ -91,6 +91,7 @@ Result<HostArtefact> build_for_emulator(Compilation& c, const HostOptions& optio
   HostOptions of_mode = options;
   of_mode.mode = c.mode;
   of_mode.without = c.without;
+  of_mode.program = build_ids();
   host.kernel = compile_for_host(c.schedule(), of_mode);
   return host;
 }
@@ -125,7 +126,7 @@ Result<BuiltCubin> build_cubin(Compilation& c, const Assembler& assembler, const
   {
     const Timer timer(c, "cache");
     key = cache.folder.empty() ? "" : key_of(c, assembler);
-    if (std::optional<KeptCubin> kept = find_cached(cache, key))
+    if (std::optional<Kept> kept = find_cached(cache, key))
       return BuiltCubin{std::move(kept->bytes), std::move(kept->summary), true};
   }
   GpuBuild build;
@@ -148,7 +149,7 @@ Result<BuiltCubin> build_cubin(Compilation& c, const Assembler& assembler, const
   cubin.bytes = std::move(sealed.value());
   nlohmann::json summary = summarise(c, build);
   add_cubin(summary, cubin, assembler);
-  KeptCubin kept{std::move(cubin.bytes), summary.dump()};
+  Kept kept{std::move(cubin.bytes), summary.dump()};
   keep_cached(cache, key, kept);
   return BuiltCubin{std::move(kept.bytes), std::move(kept.summary)};
 }

@@ -56,6 +56,7 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
     if (Status status = run_passes(c); !status.ok()) return status;
     HostOptions options;
     options.race = a.race;
+    options.cache = default_cache();
     Result<HostArtefact> host = build_for_emulator(c, options);
     if (!host.ok()) return host.error();
     loaded.artefact = std::move(host.value().artefact);

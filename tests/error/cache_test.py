@@ -90,6 +90,24 @@ class CacheTest(Command):
         machine.write_text(text.replace('"reduce_ns": {"value": 300', '"reduce_ns": {"value": 301'))
         self.assert_new(model, "--machine", machine)
 
+    def test_code_for_the_emulator_is_kept(self):
+        def run(*options):
+            code, out, err = self.mkc("run", FIXTURE, "--device", "emulator", "--prompt-ids", "3,1,4", "--max-new-tokens", 3,
+                                      "--logits-out", "l.npy", *options, **self.environment)
+            self.assertEqual(code, 0, err)
+            return out, (self.dir / "l.npy").read_bytes()
+        first = run()
+        (entry,) = self.entries()
+        self.assertEqual(entry.suffix, ".o")
+        made, whole = entry.stat().st_ino, entry.read_bytes()
+        self.assertEqual((run(), self.entries(), entry.stat().st_ino), (first, [entry], made))
+        entry.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+        self.assertEqual((run(), entry.read_bytes()), (first, whole))
+        self.assertEqual(run("--race"), first)
+        self.assertEqual((run("--race"), len(self.entries())), (first, 2))
+        run("--workers", 2)
+        self.assertEqual(len(self.entries()), 3)
+
     def test_another_assembler_makes_another(self):
         self.assert_new(FIXTURE)
         self.assemble_by(PTXAS.replace("V13.0.1", "V13.0.2"))

@@ -13,6 +13,7 @@ MKC = Path(sys.argv[1]).resolve()
 ROOT = Path(sys.argv[2]).resolve()
 TINY = ROOT / "models" / "tiny-stories"
 LIMIT_S = 120  # of a call
+CACHE = MKC.parent / "tests" / "cache"  # what one test has compiled serves the next
 FIXTURE = ROOT / "tests" / "fixtures" / "models" / "qwen3"
 
 
@@ -22,7 +23,7 @@ class Command(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir)
 
     def mkc(self, *arguments, cwd=None, program=None, **environment):
-        env = {**os.environ, "MKC_CACHE": "off", **environment}
+        env = {**os.environ, "MKC_CACHE": str(CACHE), **environment}
         done = subprocess.run([program or MKC, *map(str, arguments)], cwd=cwd or self.dir, env=env, capture_output=True,
                               timeout=LIMIT_S)
         return done.returncode, done.stdout, done.stderr.decode().replace(f"{self.dir}/", "")

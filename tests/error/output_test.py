@@ -8,7 +8,7 @@ import sys
 import time
 import unittest
 
-from command import FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
+from command import CACHE, FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
 
 COMMANDS = ("compile", "run", "check", "inspect", "doctor", "explain", "simulate", "trace")
 
@@ -29,7 +29,7 @@ class OutputTest(Command):
                 ("simulate", FIXTURE, "--json")]
 
     def spawn(self, arguments, **options):
-        return subprocess.run([MKC, *map(str, arguments)], cwd=self.dir, env={**os.environ, "MKC_CACHE": "off"},
+        return subprocess.run([MKC, *map(str, arguments)], cwd=self.dir, env={**os.environ, "MKC_CACHE": str(CACHE)},
                               timeout=LIMIT_S, stderr=subprocess.PIPE, **options)
 
     def test_output_that_cannot_be_written_is_an_error(self):

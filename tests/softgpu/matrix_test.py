@@ -79,7 +79,7 @@ def run(case, build, folder):
     results = []
     for device in ("cuda", "emulator"):
         capability = target.removeprefix("sm_").removesuffix("a")
-        env = environment(build, SOFTGPU_CC=capability, XDG_CACHE_HOME=str(folder / "cache"))
+        env = environment(build, SOFTGPU_CC=capability, MKC_CACHE=str(folder / "cache"))
         options = ["--target", target] if device == "cuda" else []
         options += ["--logits-out", f"{device}.npy"] if logits else []
         done = subprocess.run([*command, "--device", device, *options], cwd=folder, env=env, capture_output=True, text=True, timeout=300)

@@ -61,7 +61,7 @@ class Case:
         env = environment(self.build, SOFTGPU_CC=capability, SOFTGPU_STATS="1", SOFTGPU_BANKS=str(banks), **settings)
         found, logits, said = self.run("cuda", new_tokens, env)
         excess = excess_wavefronts(banks)
-        wanted, reference, _ = self.run("emulator", new_tokens, None)
+        wanted, reference, _ = self.run("emulator", new_tokens, environment(self.build, gpu=False))
         worst = max(abs(a - b) for a, b in zip(logits, reference))
         speed = next((line for line in said.splitlines() if "million" in line), "")
         print(f"{self.name} {settings}: logits within {worst:.3g}, {excess:.1%} of wavefronts are bank conflicts, {time.monotonic() - since:.1f} s; {speed}", flush=True)

@@ -10,10 +10,11 @@ SKIP = 77
 
 
 def environment(build, gpu=True, **settings):
-    """Of a program that finds the GPU, or only the assembler, with settings over the defaults."""
+    """Of a program that finds the GPU, or only the assembler, with settings over the defaults. Tests share a cache."""
     library = f"{Path(build).resolve()}/tests/softgpu/lib:" if gpu else ""
     return {**os.environ, "LD_LIBRARY_PATH": library + os.environ.get("LD_LIBRARY_PATH", ""),
-            "MKC_ASSEMBLER": str(ASSEMBLER), "SOFTGPU_SMS": "4", **settings}
+            "MKC_ASSEMBLER": str(ASSEMBLER), "SOFTGPU_SMS": "4",
+            "MKC_CACHE": f"{Path(build).resolve()}/tests/cache", **settings}
 
 
 def require_assembler():

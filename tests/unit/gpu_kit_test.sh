@@ -2,6 +2,7 @@
 # Rehearses tools/gpu on the emulator. Usage: gpu_kit_test.sh ROOT BUILD. Exit 77: skipped.
 set -euo pipefail
 root=$(realpath "$1") build=$(realpath "$2")
+export MKC_CACHE=$build/tests/cache
 timeout 120 "$build/mkc" doctor | grep -q ': used$' || { echo "skipped: no assembler"; exit 77; }
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
