@@ -30,7 +30,7 @@ void or_bug(llvm::Error error) {
   if (error) MKC_BUG("host code: " + llvm::toString(std::move(error)));
 }
 
-llvm::orc::JITTargetMachineBuilder host_machine() {
+llvm::orc::JITTargetMachineBuilder host_machine(bool quick) {
   static std::once_flag once;
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
@@ -38,7 +38,7 @@ llvm::orc::JITTargetMachineBuilder host_machine() {
   });
   llvm::orc::JITTargetMachineBuilder machine = or_bug(llvm::orc::JITTargetMachineBuilder::detectHost());
   machine.setRelocationModel(llvm::Reloc::PIC_).setCodeModel(llvm::CodeModel::Small);  // as LLJIT links it
-  machine.setCodeGenOptLevel(llvm::CodeGenOptLevel::Less);
+  machine.setCodeGenOptLevel(quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Less);
   return machine;
 }
 
@@ -111,9 +111,9 @@ std::string name_of(const Schedule& schedule, const HostOptions& options,
                     const llvm::TargetMachine& machine) {
   if (options.cache.folder.empty() || options.program.empty() || options.edit) return "";
   const std::string text =
-      fmt::format("{}{} {} {}\nbulk_copy {} race {} mode {} without {}\n{}", options.program,
+      fmt::format("{}{} {} {}\nquick {} bulk_copy {} race {} mode {} without {}\n{}", options.program,
                   machine.getTargetTriple().str(), machine.getTargetCPU().str(),
-                  machine.getTargetFeatureString().str(), options.bulk_copy, options.race,
+                  machine.getTargetFeatureString().str(), options.quick, options.bulk_copy, options.race,
                   mode_name(options.mode), fmt::join(options.without, ","), print(schedule));
   return mkrt::hash_hex(text) + ".o";
 }
@@ -140,7 +140,7 @@ Object find_or_make_object(const Schedule& schedule, const Kinds& kinds, const H
 }  // namespace
 
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options) {
-  llvm::orc::JITTargetMachineBuilder builder = host_machine();
+  llvm::orc::JITTargetMachineBuilder builder = host_machine(options.quick);
   const std::unique_ptr<llvm::TargetMachine> machine = or_bug(builder.createTargetMachine());
   const Kinds kinds = find_kinds(schedule);
   Object object = find_or_make_object(schedule, kinds, options, *machine);

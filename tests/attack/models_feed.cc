@@ -157,7 +157,8 @@ Result<Compiled> compile(const ModelCase& c, const Setting& setting, const std::
   compilation.request.placements = setting.placements;
   compilation.request.splits = setting.splits;
   if (Status status = run_passes(compilation); !status.ok()) return status.error();
-  auto host = build_for_emulator(compilation, {setting.bulk_copy, setting.race, {}});
+  auto host =
+      build_for_emulator(compilation, {.bulk_copy = setting.bulk_copy, .race = setting.race, .quick = true});
   if (!host.ok()) return host.error();
   std::string hash = host.value().artefact.manifest.config_hash;
   return Compiled{std::move(hash), std::move(*compilation.checkpoint), std::move(host.value())};

@@ -151,7 +151,7 @@ TEST_CASE("ragged batches match float64 in every family, page size and form of t
     CAPTURE(family);
     const Shape shape = small(family, Type::kF32);
     const reference::Model model = reference::random_model(shape, 31);
-    const Model compiled(model, Build{3, true, false, 40, 6});
+    const Model compiled(model, {.workers = 3, .max_tokens = 40, .max_requests = 6, .quick = false});
     for (const uint32_t page_size : {16u, 32u, 64u}) {
       CAPTURE(page_size);
       // Around the edges of pages, groups of tokens and pieces.
@@ -169,7 +169,7 @@ TEST_CASE("contexts of one position and of several pieces run in one step, with 
     shape.window = window;
     shape.layers = 1;
     const reference::Model model = reference::random_model(shape, 37);
-    const Model compiled(model, Build{5, true, false, 130, 8});
+    const Model compiled(model, {.workers = 5, .max_tokens = 130, .max_requests = 8, .quick = false});
     std::vector<Sequence> sequences = random_sequences({520, 1, 257, 256, 30}, shape.vocab);
     feed(compiled, sequences, {16, 0, mkrt::CacheForm::kHnd}, 128, 3);
     for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);

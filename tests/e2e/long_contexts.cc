@@ -91,7 +91,8 @@ TEST_CASE(
                                   .race = mode == Mode::kMegakernel,
                                   .max_tokens = 8,
                                   .context = kContext,
-                                  .mode = mode});
+                                  .mode = mode,
+                                  .quick = false});
     CHECK(part_of(model, alone) == kPiecePositions);
     CHECK(part_of(model, beside) == kSpanPieces * kPiecePositions);
     const std::vector<float> expected = run(model, alone).logits, found = run(model, beside).logits;
@@ -100,7 +101,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a launch whose contexts outgrow their slots goes on with larger parts") {
-  const Model model = model_of({.workers = 3, .max_tokens = 2, .max_requests = 2, .context = kContext});
+  const Model model =
+      model_of({.workers = 3, .max_tokens = 2, .max_requests = 2, .context = kContext, .quick = false});
   CHECK(part_of(model, {{1, kFine}, {1, kFine}}) == kPiecePositions);
   CHECK(part_of(model, {{1, kFine + 1}, {1, kFine}}) == kSpanPieces * kPiecePositions);
   const mkrt::StepResult together = run(model, {{1, kFine - 1, 4}, {1, kFine - 3, 4}}).drawn,

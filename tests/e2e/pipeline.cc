@@ -38,7 +38,8 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   c.request.splits = build.splits;
   const Status status = run_passes(c);
   if (!status.ok()) FAIL(status.error().message);
-  host_ = value_of(build_for_emulator(c, {build.bulk_copy, build.race, {}}));
+  host_ = value_of(
+      build_for_emulator(c, {.bulk_copy = build.bulk_copy, .race = build.race, .quick = build.quick}));
   config_hash_ = host_.artefact.manifest.config_hash;
   checkpoint_ = std::move(*c.checkpoint);
   schedule_ = c.schedule();

@@ -25,6 +25,7 @@ struct Build {
   std::vector<PlacementRule> placements{};
   std::vector<SplitRule> splits{};
   Mode mode = Mode::kMegakernel;
+  bool quick = true;  // false for many steps: see HostOptions
 };
 
 // A session and the device it runs on.

@@ -51,7 +51,7 @@ bool is_of_experts(const TaskGrid& grid) {
 
 void check_each_shrunk(const TinyModel& model, bool experts) {
   const Compiled compiled(model);
-  HostKernel kernel = compile_for_host(compiled.schedule, {true, true, {}});
+  HostKernel kernel = compile_for_host(compiled.schedule, {.race = true, .quick = true});
   REQUIRE(run(compiled, kernel, two_steps()).error == "");
   const TaskProgram& program = compiled.schedule.program;
   for (const Shrunk& shrunk : all_shrunk(program)) {
@@ -87,7 +87,7 @@ TEST_CASE("the same of experts, whose rows routing decides") {
 
 TEST_CASE("an access outside what is declared names thread, task, element, region and line") {
   const Compiled compiled(TinyModel{});
-  HostKernel kernel = compile_for_host(compiled.schedule, {true, true, {}});
+  HostKernel kernel = compile_for_host(compiled.schedule, {.race = true, .quick = true});
   Schedule schedule = compiled.schedule;
   for (TaskGrid& grid : schedule.program.grids)
     if (grid.name == "embed") grid.writes[0].region[1].size = 60;

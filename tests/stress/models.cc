@@ -10,7 +10,8 @@ namespace {
 void check_clean(const TinyModel& model, RunOptions options, std::initializer_list<uint64_t> seeds,
                  bool bulk_copy = true) {
   const Compiled compiled(model);
-  const HostKernel kernel = compile_for_host(compiled.schedule, {bulk_copy, true, {}});
+  const HostKernel kernel =
+      compile_for_host(compiled.schedule, {.bulk_copy = bulk_copy, .race = true, .quick = true});
   const Outcome plain = run(compiled, kernel, options);
   CHECK(plain.error == "");
   options.device.race = true;

@@ -14,7 +14,8 @@ namespace {
 // The first report of a launch of so many tokens by the changed kernel, in the fixed order.
 std::string first_report(const SiteEdit& change, uint32_t tokens = 2) {
   const Compiled compiled(TinyModel{});
-  const HostKernel kernel = compile_for_host(compiled.schedule, {true, true, always(change)});
+  const HostKernel kernel =
+      compile_for_host(compiled.schedule, {.race = true, .edit = always(change), .quick = true});
   RunOptions options;
   options.device.race = true;
   options.device.max_reports = 1;  // what runs on after it may take anything for an address
