@@ -130,6 +130,8 @@ TEST_CASE("text is well-formed UTF-8, and nothing else") {
                             "\xE0\x80\x80",
                             "\xE0\x9F\xBF",
                             "\xE1\x80",
+                            "\xE1\x41\x80",
+                            "\xF1\x41\x80\x80",
                             "\xED\xA0\x80",
                             "\xED\xBF\xBF",
                             "\xF0\x80\x80\x80",

@@ -56,6 +56,9 @@ TEST_CASE("windows that contradict themselves or are not known are refused") {
   CHECK(refused("  \"layer_types\": [\"chunked_attention\"],\n") ==
         "DIR/config.json:13:3: error: layer_types is \"chunked_attention\", the qwen2 family supports "
         "\"full_attention\" or \"sliding_attention\"");
+  CHECK(refused("  \"layer_types\": [\"full_attention\", \"chunked_attention\"],\n") ==
+        "DIR/config.json:13:3: error: layer_types is \"chunked_attention\", the qwen2 family supports "
+        "\"full_attention\" or \"sliding_attention\"");
 }
 
 }  // namespace

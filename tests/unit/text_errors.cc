@@ -118,6 +118,8 @@ TEST_CASE("a vocabulary that contradicts itself is an error") {
   CHECK(error_with("/model/vocab/new", "3") == ": error: model.vocab.new: id 3 belongs to another token");
   CHECK(error_with("/model/merges/0", "[\"a\", \"☃\"]") ==
         ": error: model.merges[0]: \"☃\" is not in model.vocab");
+  CHECK(error_with("/model/merges/0", "[\"a\", 1]") ==
+        ": error: model.merges[0]: found an array, expected [\"a\", \"b\"] or \"a b\"");
   CHECK(error_with("/model/merges/0", "\"a b c\"") ==
         ": error: model.merges[0]: found \"a b c\", expected [\"a\", \"b\"] or \"a b\"");
   CHECK(error_with("/model/unk_token", "\"<unk>\"") ==
