@@ -23,6 +23,7 @@ using test::Model;
 struct Sequence {
   std::vector<int32_t> ids;
   std::vector<int32_t> pages;
+  size_t in_chunks = 0;  // rows that are fed as many at a time as a step takes, before the others
   size_t fed = 0;
   std::vector<float> logits;  // [fed][vocab]
 };
@@ -55,7 +56,9 @@ void feed(const Model& model, std::vector<Sequence>& sequences, mkrt::CacheOptio
     for (const size_t i : chosen) {
       Sequence& s = sequences[i];
       const size_t room = limits.max_tokens - tokens.size() - (chosen.size() - kv_len.size() - 1);
-      size_t rows = std::min({size_t{1} + random() % most, room, s.ids.size() - s.fed});
+      const bool chunk = s.fed < s.in_chunks;
+      const size_t wanted = chunk ? s.in_chunks - s.fed : size_t{1} + random() % most;
+      const size_t rows = std::min({wanted, room, s.ids.size() - s.fed});
       tokens.insert(tokens.end(), s.ids.begin() + static_cast<ptrdiff_t>(s.fed),
                     s.ids.begin() + static_cast<ptrdiff_t>(s.fed + rows));
       row_begin.push_back(static_cast<int32_t>(tokens.size()));
@@ -238,7 +241,9 @@ TEST_CASE("a request's bits are those it gets alone, whatever runs beside it") {
     std::vector<Sequence> alone = random_sequences(lengths, shape.vocab);
     for (Sequence& s : alone) {
       std::vector<Sequence> one{s};
-      feed(compiled, one, {16, 0, mkrt::CacheForm::kNhd}, 1, 1);  // token by token
+      // The others go token by token: up to position 40, and from where a context has nearly two pieces.
+      if (s.ids.size() > 240) one[0].in_chunks = 240;
+      feed(compiled, one, {16, 0, mkrt::CacheForm::kNhd}, 1, 1);
       s.logits = one[0].logits;
     }
     for (const uint32_t seed : {1u, 2u}) {
