@@ -126,7 +126,7 @@ llvm::Value* embed_arguments(Emitter& e, const BodyCall& call) {
 
 llvm::Value* draw_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::DrawArgs;
-  static_assert(mkrt::kMaxVocab == kMostDrawn);
+  static_assert(mkrt::kMaxVocab == kMaxDrawn);
   Fields f{e, call, e.local(sizeof(A))};
   f.set_operand(offsetof(A, logits), "logits");
   f.set_operand(offsetof(A, best_value), "best_value");

@@ -53,7 +53,7 @@ void shrink(const Cache& cache) {
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
   for (const Entry& entry : entries) {
-    if (total <= cache.most_bytes) return;
+    if (total <= cache.max_bytes) return;
     fs::remove(entry.path, failed);
     total -= entry.bytes;
   }

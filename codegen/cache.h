@@ -13,7 +13,7 @@ namespace mkc {
 // damaged counts as absent.
 struct Cache {
   std::string folder;  // empty: nothing is kept or found
-  uint64_t most_bytes = uint64_t{256} << 20;
+  uint64_t max_bytes = uint64_t{256} << 20;
 };
 
 // $MKC_CACHE, or mkc under $XDG_CACHE_HOME or ~/.cache. MKC_CACHE=off: none.

@@ -36,7 +36,7 @@ struct Describer {
 
   const TaskProgram& program() const { return schedule.program; }
 
-  std::vector<uint64_t> most(const std::vector<Expr>& shape) const {
+  std::vector<uint64_t> max(const std::vector<Expr>& shape) const {
     std::vector<uint64_t> sizes;
     for (const Expr& size : shape) sizes.push_back(static_cast<uint64_t>(evaluate(size, limits)));
     return sizes;
@@ -45,13 +45,13 @@ struct Describer {
   mkrt::ManifestTensor place(TensorId id, mkrt::Arena arena) const {
     const Tensor& t = program().tensors[id];
     const Slot& slot = schedule.slots[id.index];
-    return {t.name, arena, element_of(t.dtype), slot.offset, slot.bytes, most(t.shape)};
+    return {t.name, arena, element_of(t.dtype), slot.offset, slot.bytes, max(t.shape)};
   }
 
   mkrt::ManifestWeight weight(TensorId id) const {
     const Tensor& t = program().tensors[id];
     const Slot& slot = schedule.slots[id.index];
-    std::vector<uint64_t> shape = most(t.shape);
+    std::vector<uint64_t> shape = max(t.shape);
     mkrt::ManifestWeight w;
     if (shape.size() == 3) {
       w.stack = shape[0];
@@ -85,7 +85,7 @@ struct Describer {
         break;
       case TensorKind::kCache: {
         const Tensor& t = program().tensors[id];
-        const std::vector<uint64_t> shape = most(t.shape);
+        const std::vector<uint64_t> shape = max(t.shape);
         manifest.caches.push_back({t.name, element_of(t.dtype), shape[1], shape[3], t.source});
         break;
       }
@@ -99,7 +99,7 @@ struct Describer {
 
   void add_ropes() {
     for (const RopeTable& rope : program().ropes) {
-      const std::vector<uint64_t> shape = most(program().tensors[rope.tensor].shape);
+      const std::vector<uint64_t> shape = max(program().tensors[rope.tensor].shape);
       manifest.ropes.push_back({program().tensors[rope.tensor].name, schedule.slots[rope.tensor.index].offset,
                                 shape[0], rope.inv_freq, rope.scale});
     }
@@ -108,7 +108,7 @@ struct Describer {
   void add_events() {
     for (EventId id : program().events.ids()) {
       const std::string& name = program().events[id].name;
-      const uint32_t first = schedule.event_base[id.index], cells = most_cells(program(), id);
+      const uint32_t first = schedule.event_base[id.index], cells = max_cells(program(), id);
       manifest.events.push_back({name, first, cells});
       if (keeps_log(schedule, id)) manifest.events.push_back({name + ".log", first + cells, 1 + cells});
     }

@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-static_assert(kMostRing == mk::kMaxStages);
+static_assert(kMaxRing == mk::kMaxStages);
 
 LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const Engines& engines,
                        LaunchValues& launch)
@@ -164,14 +164,14 @@ void LaunchCode::size_parts(const RowBlocks& blocks) {
   e_.call("mkd_size_parts",
           {launch_.worker, e_.constant(lists_.part), e_.constant(lists_.at(find_symbol(symbols, "q_len"))),
            e_.constant(lists_.at(find_symbol(symbols, "kv_len"))), e_.value(lists_.before_last->rows),
-           e_.constant(blocks.most_rows), e_.constant(part_slots(symbols))});
+           e_.constant(blocks.max_rows), e_.constant(part_slots(symbols))});
   e_.call("mkd_barrier", {});
 }
 
 void LaunchCode::cut_rows(const RowBlocks& blocks) {
   const Symbols& symbols = s_.program.symbols;
   std::vector<llvm::Value*> arguments = {launch_.worker, e_.constant(lists_.at(*lists_.before_last)),
-                                         e_.value(lists_.before_last->rows), e_.constant(blocks.most_rows)};
+                                         e_.value(lists_.before_last->rows), e_.constant(blocks.max_rows)};
   for (const char* given : {"q_len", "first_row", "kv_len"})
     arguments.push_back(e_.constant(lists_.at(find_symbol(symbols, given))));
   for (const SymbolId cut : {blocks.request, blocks.rows, blocks.first_row, blocks.kv_len})

@@ -60,7 +60,7 @@ StepLists lay_out(const TaskProgram& program) {
   lists.blocks = row_blocks(symbols);
   if (lists.blocks) {
     const SymbolId rows = find_symbol(symbols, "q_len");
-    const Expr blocks = ceil_div(element(rows, coord(0)), lists.blocks->most_rows);
+    const Expr blocks = ceil_div(element(rows, coord(0)), lists.blocks->max_rows);
     lists.before_last = {symbols[rows].length, blocks - 1};
     keep(*lists.before_last);
     if (lists.blocks->part.valid()) lists.part = take(1);

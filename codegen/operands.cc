@@ -40,8 +40,8 @@ size_t operand_place(BodyKind body, std::string_view role, bool written) {
   MKC_BUG("a body has no role " + std::string(role));
 }
 
-static_assert(kLeastWide == mkrt::kSomeTokens + 1);
-static_assert(kLeastRing >= mkrt::kBlockStrips);  // products of some tokens wait for a stage of each
+static_assert(kMinWide == mkrt::kSomeTokens + 1);
+static_assert(kMinRing >= mkrt::kBlockStrips);  // products of some tokens wait for a stage of each
 
 uint32_t wide_from(const Schedule& schedule, GridId id, const Engines& engines) {
   const TaskProgram& program = schedule.program;

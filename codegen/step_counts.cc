@@ -102,7 +102,7 @@ class Counter {
       if (expect != 0) completed.push_back(static_cast<uint32_t>(number) + 1);
     }
     if (!keeps_log(s_, id)) return;
-    const uint32_t log = base + most_cells(s_.program, id);
+    const uint32_t log = base + max_cells(s_.program, id);
     counts_.counters[log] = static_cast<uint32_t>(completed.size());
     std::copy(completed.begin(), completed.end(), counts_.counters.begin() + log + 1);
     counts_.logs.push_back({log + 1, static_cast<uint32_t>(completed.size())});

@@ -220,23 +220,23 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   }
   const Share tasks = share(id, record, segment);
   const bool in_blocks = multiplies_in_blocks(grid(id));
-  llvm::Value* most = e_.constant(1);
+  llvm::Value* max = e_.constant(1);
   if (in_blocks) {
     const auto bytes = static_cast<uint32_t>(elem_bytes(id));
-    most = e_.ir.CreateSelect(
+    max = e_.ir.CreateSelect(
         e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kSomeTokens / 2)),
         e_.constant(mkrt::block_strips(mkrt::kSomeTokens, bytes, mkrt::many_strips(engines_.warpgroups))),
         e_.constant(mkrt::block_strips(bytes)));
   }
-  const auto least = [&](llvm::Value* a, llvm::Value* b) {
+  const auto min = [&](llvm::Value* a, llvm::Value* b) {
     return e_.ir.CreateSelect(e_.ir.CreateICmpULT(a, b), a, b);
   };
   e_.striding_loop(tasks.first, tasks.last, [&](llvm::Value* task) {
-    llvm::Value* count = most;
-    if (in_blocks) count = least(e_.ir.CreateSub(tasks.last, task), count);
+    llvm::Value* count = max;
+    if (in_blocks) count = min(e_.ir.CreateSub(tasks.last, task), count);
     if (is_split(call)) {  // strips of one part
       llvm::Value* of_part = strips_of(record);
-      count = least(e_.ir.CreateSub(of_part, e_.ir.CreateURem(task, of_part)), count);
+      count = min(e_.ir.CreateSub(of_part, e_.ir.CreateURem(task, of_part)), count);
     }
     visit({task, count}, e_.ir.CreateICmpEQ(task, tasks.first));
     return count;

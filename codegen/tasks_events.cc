@@ -18,7 +18,7 @@ llvm::Value* TaskCode::cell_number(const Event& event, const std::vector<llvm::V
 }
 
 llvm::Value* TaskCode::log_of(llvm::Value* event_base, EventId event) {
-  return e_.ir.CreateAdd(event_base, e_.constant(most_cells(s_.program, event)));
+  return e_.ir.CreateAdd(event_base, e_.constant(max_cells(s_.program, event)));
 }
 
 std::pair<llvm::Value*, llvm::Value*> TaskCode::awaited(GridId id, llvm::Value* record, size_t i,

@@ -64,21 +64,21 @@ std::vector<int32_t> end_of_turn(const Document& tokenizer) {
 }
 
 struct Bounds {
-  double least, most;
-  bool above_least = false;
+  double min, max;
+  bool above_min = false;
 };
 
 // Nothing for a key that is missing or null.
 Result<std::optional<float>> number(const Document& document, const char* key, const Bounds& bounds) {
   const Node* node = find(document.root, key);
   if (!node || node->is(Kind::kNull)) return std::optional<float>();
-  const double value = node->is_number() ? node->number() : bounds.least - 1;
+  const double value = node->is_number() ? node->number() : bounds.min - 1;
   const bool within =
-      value >= bounds.least && value <= bounds.most && !(bounds.above_least && value == bounds.least);
+      value >= bounds.min && value <= bounds.max && !(bounds.above_min && value == bounds.min);
   if (within) return std::optional(static_cast<float>(value));
-  const std::string expected = bounds.above_least
-                                   ? fmt::format("more than {}, at most {}", bounds.least, bounds.most)
-                                   : fmt::format("{} to {}", bounds.least, bounds.most);
+  const std::string expected = bounds.above_min
+                                   ? fmt::format("more than {}, at most {}", bounds.min, bounds.max)
+                                   : fmt::format("{} to {}", bounds.min, bounds.max);
   return document.error(node->place, fmt::format("{} is {}, expected {}", key, describe(*node), expected));
 }
 

@@ -77,8 +77,8 @@ class GraphBuilder {
     const SymbolId requests = graph_.symbols.add({"B", {1, request_.max_requests}, place});
     graph_.symbols.add({"R", {1, request_.max_tokens}, place});
     const Expr count = symbol(requests);
-    const int64_t most_rows = std::min(request_.max_tokens, request_.context);
-    const SymbolId rows = graph_.symbols.add({"q_len", {1, most_rows}, place, count});
+    const int64_t max_rows = std::min(request_.max_tokens, request_.context);
+    const SymbolId rows = graph_.symbols.add({"q_len", {1, max_rows}, place, count});
     graph_.symbols.add({"kv_len", {1, request_.context}, place, count});
     graph_.symbols.add({"first_row", {0, request_.max_tokens - 1}, place, count, rows});
     for (const char* name : {"tokens", "positions"}) {

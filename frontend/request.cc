@@ -73,13 +73,13 @@ Result<T> read_choice(const Document& document, const Node& node, std::string_vi
                         fmt::format("{} is {}, expected {}", what, describe(node), fmt::join(names, ", ")));
 }
 
-Status read_within(const Document& document, const Node& map, const char* key, int64_t least, int64_t most,
+Status read_within(const Document& document, const Node& map, const char* key, int64_t min, int64_t max,
                    std::optional<int64_t>& to) {
   MKC_TRY(node, optional_field(document, map, key, Kind::kInt));
   if (!node) return {};
-  if (node->integer < least || node->integer > most)
+  if (node->integer < min || node->integer > max)
     return document.error(node->place,
-                          fmt::format("{} is {}, expected {} to {}", key, node->integer, least, most));
+                          fmt::format("{} is {}, expected {} to {}", key, node->integer, min, max));
   to = node->integer;
   return {};
 }
@@ -90,7 +90,7 @@ Status read_schedule(const Document& document, const Node& schedule, ModelOption
                  {"workers", "batch_invariant", "wide_from", "ring", "scheduler", "placement", "split"}));
   MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
   if (invariant) options.batch_invariant = invariant->boolean;
-  MKC_TRY_STATUS(read_within(document, schedule, "wide_from", kLeastWide, kWideFrom, options.wide_from));
+  MKC_TRY_STATUS(read_within(document, schedule, "wide_from", kMinWide, kWideFrom, options.wide_from));
   MKC_TRY_STATUS(read_setting(document, schedule, "ring", options.ring, options.places));
   MKC_TRY_STATUS(read_setting(document, schedule, "workers", options.workers, options.places));
   if (const Node* node = find(schedule, "scheduler")) {
@@ -155,15 +155,15 @@ void override_setting(ModelOptions& options, const char* key, std::optional<int6
 
 // What a setting may be, and a remark about its greatest value.
 struct Limits {
-  int64_t least, most;
+  int64_t min, max;
   std::string remark;
 };
 
 Status check_setting(const ModelOptions& options, const char* key, const char* flag, int64_t value,
                      const Limits& limits) {
-  if (value >= limits.least && value <= limits.most) return {};
+  if (value >= limits.min && value <= limits.max) return {};
   return setting_error(options.places, key, flag, value,
-                       fmt::format("{} to {}{}", limits.least, limits.most, limits.remark));
+                       fmt::format("{} to {}{}", limits.min, limits.max, limits.remark));
 }
 
 Result<Family> load_family(const Document& config, const ModelOptions& options) {
@@ -187,10 +187,10 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
     model_maximum = std::max(made_for, stretched);
   }
   const bool by_model = model_maximum <= kMaxContext;
-  const int64_t most = by_model ? model_maximum : kMaxContext;
-  request.context = options.context.value_or(std::min(most, kDefaultContext));
+  const int64_t max = by_model ? model_maximum : kMaxContext;
+  request.context = options.context.value_or(std::min(max, kDefaultContext));
   MKC_TRY_STATUS(check_setting(options, "context", "--context", request.context,
-                               {1, most, by_model ? ", the model's maximum" : ""}));
+                               {1, max, by_model ? ", the model's maximum" : ""}));
   // A step of one request never holds more tokens than the context, nor any step fewer than a token a
   // request.
   request.max_tokens = std::min(request.max_tokens, request.max_requests * request.context);

@@ -170,8 +170,8 @@ Result<int64_t> stretched_context(const RopeDecl& rope, const Scope& scope) {
   if (type != "yarn") return int64_t{0};
   MKC_TRY(factor, parameters.positive("factor"));
   MKC_TRY(original, parameters.original_context());
-  constexpr double kMost = 1e15;
-  return static_cast<int64_t>(std::min(factor * original, kMost));
+  constexpr double kMax = 1e15;
+  return static_cast<int64_t>(std::min(factor * original, kMax));
 }
 
 }  // namespace mkc

@@ -48,10 +48,10 @@ Error error_at(const Loc& loc, std::string_view message, std::string_view source
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
   std::string nearest;
-  size_t least = name.size() / 3 + 2;  // further away is another word, not a slip
+  size_t min = name.size() / 3 + 2;  // further away is another word, not a slip
   for (const std::string& candidate : known) {
     const size_t distance = edit_distance(name, candidate);
-    if (distance < least) least = distance, nearest = candidate;
+    if (distance < min) min = distance, nearest = candidate;
   }
   return nearest;
 }

@@ -113,8 +113,8 @@ int64_t upper_split(const Linear& sum, size_t at, const Domain& domain, int spli
     one.add(linear(i == 0 ? part_of(part, 0, split) : part_of(part, split, part.nodes.size() - 1)), factor);
     results[i] = upper(std::move(one), domain, splits - 1);
   }
-  const bool takes_least = (part.nodes.back().kind == ExprKind::kMin) == (factor > 0);
-  return takes_least ? std::min(results[0], results[1]) : std::max(results[0], results[1]);
+  const bool takes_min = (part.nodes.back().kind == ExprKind::kMin) == (factor > 0);
+  return takes_min ? std::min(results[0], results[1]) : std::max(results[0], results[1]);
 }
 
 int64_t upper(Linear sum, const Domain& domain, int splits) {
@@ -176,8 +176,8 @@ std::optional<std::string> leaf_fault(const ExprNode& node, const Domain& domain
 
 // Of a list's element; leaf_fault() has found nothing.
 std::optional<std::string> index_fault(const Expr& index, const ExprNode& node, const Domain& domain) {
-  if (const int64_t least = lower_bound(index, domain); least < 0)
-    return fmt::format("the index of symbol #{} may be {}", node.value, least);
+  if (const int64_t min = lower_bound(index, domain); min < 0)
+    return fmt::format("the index of symbol #{} may be {}", node.value, min);
   const Expr& length = domain.lengths[static_cast<size_t>(node.value)];
   if (const int64_t beyond = upper_bound(index - length, domain); beyond >= 0)
     return fmt::format("the index of symbol #{} may be {} beyond its last", node.value, beyond + 1);

@@ -32,7 +32,7 @@ struct ContextParts {
   Expr part;   // positions of one
   Expr first;  // the piece that the block's rows begin with
   Expr count;  // of block coordinate 1
-  Expr most;   // slots of a row
+  Expr max;    // slots of a row
 };
 // Requires the cut symbols. `window` 0: none.
 ContextParts context_parts(const TaskProgram& program, int64_t window);

@@ -10,9 +10,9 @@ namespace {
 
 // Pieces that the rows of a block look at. They see up to window + rows - 1 positions, of which n lie in up
 // to (n - 2) / piece + 2 pieces.
-int64_t most_pieces(int64_t context, int64_t window, int64_t most_rows) {
+int64_t max_pieces(int64_t context, int64_t window, int64_t max_rows) {
   const int64_t all = (context + kPiecePositions - 1) / kPiecePositions;
-  const int64_t seen = window + most_rows - 1;
+  const int64_t seen = window + max_rows - 1;
   return window == 0 ? all : std::min(all, (seen + kPiecePositions - 2) / kPiecePositions + 1);
 }
 
@@ -59,7 +59,7 @@ Region attended(const Lists& lists, const ContextParts& parts, const BodyOperand
   const Expr request = min(element(lists.blocks.request, coord(1)), dims[0] - 1),
              kv_len = element(lists.kv_len, request), q_len = element(lists.q_len, request),
              length = element(lists.blocks.kv_len, coord(1)), earlier = kv_len - q_len,
-             written = min(length, kv_len - (1 + mod(q_len - 1, lists.blocks.most_rows))),
+             written = min(length, kv_len - (1 + mod(q_len - 1, lists.blocks.max_rows))),
              begin = parts.part * (parts.first + coord(2)), end = begin + parts.part;
   if (operand.written) return cache_region(lists, dims, max(begin, written), min(end, length));
   if (operand.stream) return cache_region(lists, dims, begin, min(end, earlier));
@@ -70,17 +70,17 @@ Region attended(const Lists& lists, const ContextParts& parts, const BodyOperand
 
 ContextParts context_parts(const TaskProgram& program, int64_t window) {
   const Lists lists = *find_lists(program);
-  const int64_t context = program.symbols[lists.kv_len].bounds.hi, most_rows = lists.blocks.most_rows;
+  const int64_t context = program.symbols[lists.kv_len].bounds.hi, max_rows = lists.blocks.max_rows;
   const bool by_symbol = window == 0 && context > kPiecePositions && lists.blocks.part.valid();
   const Expr length = element(lists.blocks.kv_len, coord(1));
   ContextParts parts;
   parts.part = by_symbol ? symbol(lists.blocks.part) : Expr(kPiecePositions);
   parts.first = first_piece(element(lists.blocks.rows, coord(1)), length, window, kPiecePositions);
   const Expr all = ceil_div(length, parts.part);
-  const int64_t pieces = most_pieces(context, window, most_rows);
+  const int64_t pieces = max_pieces(context, window, max_rows);
   // With a window there is at least one and at most so many anyhow, which intervals alone do not show.
   parts.count = window == 0 ? all : min(pieces, max(1, all - parts.first));
-  parts.most = by_symbol ? floor_div(part_slots(program.symbols), symbol(lists.tokens)) : Expr(pieces);
+  parts.max = by_symbol ? floor_div(part_slots(program.symbols), symbol(lists.tokens)) : Expr(pieces);
   return parts;
 }
 
@@ -110,9 +110,9 @@ std::optional<Region> attention_footprint(const TaskProgram& program, const Task
   }
   const ContextParts parts = context_parts(program, int_attr(grid.attrs, "window", 0));
   if (is_cache) return attended(*lists, parts, operand, dims);
-  // There are no more than `most` parts anyhow, which intervals alone do not show.
+  // There are no more than `max` parts anyhow, which intervals alone do not show.
   const Expr first = operand.written ? coord(2) : Expr(0), count = operand.written ? Expr(1) : parts.count;
-  const Range slots{first, parts.most.is_const() ? count : min(count, parts.most - first)};
+  const Range slots{first, parts.max.is_const() ? count : min(count, parts.max - first)};
   const int64_t columns = group * (is("part_acc") ? head_dim : 2);
   return Region{slots, block_rows(*lists, dims[1]), {columns * coord(0), columns}};
 }

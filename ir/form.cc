@@ -115,14 +115,14 @@ Form Forms::min(const Form& a, const Form& b) {
   }
   std::sort(operands.begin(), operands.end());
   operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
-  std::vector<Form> least;
+  std::vector<Form> min;
   for (size_t i = 0; i < operands.size(); ++i) {
     const bool needed = std::none_of(operands.begin(), operands.end(), [&](const Form& other) {
       return other != operands[i] && never_above(other, operands[i]);
     });
-    if (needed) least.push_back(operands[i]);
+    if (needed) min.push_back(operands[i]);
   }
-  Form out = least.size() == 1 ? least[0] : atom({ExprKind::kMin, 0, std::move(least)});
+  Form out = min.size() == 1 ? min[0] : atom({ExprKind::kMin, 0, std::move(min)});
   out.exact &= exact;
   return out;
 }

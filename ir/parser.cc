@@ -93,25 +93,25 @@ size_t Parser::choice(const char* what, const std::vector<std::string>& known) {
   return 0;
 }
 
-uint64_t Parser::natural(uint64_t most) {
+uint64_t Parser::natural(uint64_t max) {
   if (peek().kind != TokenKind::kInt) {
     fail_expected("a whole number");
     return 0;
   }
-  return value_of(take(), most);
+  return value_of(take(), max);
 }
 
-uint64_t Parser::value_of(const Token& token, uint64_t most) {
+uint64_t Parser::value_of(const Token& token, uint64_t max) {
   uint64_t value = 0;
   const auto [end, code] = std::from_chars(token.text.data(), token.text.data() + token.text.size(), value);
-  if (code == std::errc() && value <= most) return value;
-  fail(token, fmt::format("number {} is too large, at most {}", token.text, most));
+  if (code == std::errc() && value <= max) return value;
+  fail(token, fmt::format("number {} is too large, at most {}", token.text, max));
   return 0;
 }
 
-int64_t Parser::integer(int64_t least, int64_t most) {
-  if (!accept("-")) return static_cast<int64_t>(natural(static_cast<uint64_t>(most)));
-  const uint64_t magnitude = natural(-static_cast<uint64_t>(least));
+int64_t Parser::integer(int64_t min, int64_t max) {
+  if (!accept("-")) return static_cast<int64_t>(natural(static_cast<uint64_t>(max)));
+  const uint64_t magnitude = natural(-static_cast<uint64_t>(min));
   return static_cast<int64_t>(-magnitude);
 }
 

@@ -47,9 +47,9 @@ struct Parser {
   std::string name(const char* what);  // plain or quoted
   std::string quoted(const char* what);
   size_t choice(const char* what, const std::vector<std::string>& known);  // position of the word
-  uint64_t natural(uint64_t most);                                         // at most `most`
+  uint64_t natural(uint64_t max);                                          // at most `max`
   uint32_t natural32() { return static_cast<uint32_t>(natural(UINT32_MAX)); }
-  int64_t integer(int64_t least, int64_t most);  // with an optional sign
+  int64_t integer(int64_t min, int64_t max);  // with an optional sign
   double real();
   TensorId tensor() { return {reference(TokenKind::kTensor, tensors)}; }
   GridId grid() { return {reference(TokenKind::kTensor, grids)}; }
@@ -75,7 +75,7 @@ struct Parser {
   void unknown_line(std::vector<std::string> keywords);
 
  private:
-  uint64_t value_of(const Token& digits, uint64_t most);
+  uint64_t value_of(const Token& digits, uint64_t max);
   uint32_t reference(TokenKind kind, const NameTable& table);
   uint32_t find(const Token& at, const NameTable& table);
   void declare_names();

@@ -34,7 +34,7 @@ const char* scheduler_name(Scheduler scheduler) {
   MKC_BUG("unknown scheduler");
 }
 
-uint32_t most_cells(const TaskProgram& program, EventId event) {
+uint32_t max_cells(const TaskProgram& program, EventId event) {
   const std::vector<Bounds> symbols = symbol_bounds(program.symbols);
   int64_t cells = 1;
   for (const Expr& dim : program.events[event].dims) cells *= std::max<int64_t>(0, bounds(dim, symbols).hi);

@@ -66,7 +66,7 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-constexpr uint32_t kLeastRing = 4, kMostRing = 16;  // stages
+constexpr uint32_t kMinRing = 4, kMaxRing = 16;  // stages
 // A worker's shared memory holds the ring, and this: its barriers, lists of the step, and the bodies'
 // scratch.
 constexpr uint64_t kBesideRingBytes = 35 * 1024;
@@ -106,7 +106,7 @@ inline uint32_t range_share(const Schedule& s, GridId grid, uint32_t worker) {
 }
 
 // Cells of the event at the symbols' upper bounds, each a counter.
-uint32_t most_cells(const TaskProgram& program, EventId event);
+uint32_t max_cells(const TaskProgram& program, EventId event);
 
 // Whether a ready grid waits for the event. Then its completed cells are logged, in the counters behind those
 // of its cells at the symbols' upper bounds: how many entries, then each cell's number + 1, in the order of

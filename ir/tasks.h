@@ -29,10 +29,10 @@ enum class BodyKind : uint8_t {
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;
-constexpr int64_t kMostStrips = 4;       // of a task of an expert
-constexpr int64_t kColumnChains = 8;     // of a weight's columns: each is added up, and then all in order
-constexpr int64_t kSumColumns = 512;     // of a task of expert_sum
-constexpr int64_t kMostDrawn = 1 << 18;  // entries of a vocabulary that draw takes
+constexpr int64_t kMaxStrips = 4;       // of a task of an expert
+constexpr int64_t kColumnChains = 8;    // of a weight's columns: each is added up, and then all in order
+constexpr int64_t kSumColumns = 512;    // of a task of expert_sum
+constexpr int64_t kMaxDrawn = 1 << 18;  // entries of a vocabulary that draw takes
 
 struct Access {
   std::string role;  // "x", "weight", "norm", "bias", "residual", "out", …
@@ -112,7 +112,7 @@ struct TaskProgram;
 // Rows that a product makes, whole or in part.
 const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid);
 // The tokens from which on warpgroups multiply at least, and where nothing else is asked for.
-constexpr uint32_t kLeastWide = 33, kWideFrom = 65;
+constexpr uint32_t kMinWide = 33, kWideFrom = 65;
 // The tokens from which on they multiply in a product, and would in one that is split, where there are such
 // instructions; 0: never, as its weights are not of 2 bytes in rows of whole 16-byte pieces, or sums are to
 // have one order for all numbers of tokens.

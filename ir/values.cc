@@ -29,9 +29,9 @@ std::vector<Bounds> symbol_bounds(const Symbols& symbols) {
 }
 
 std::vector<int64_t> upper_bounds(const Symbols& symbols) {
-  std::vector<int64_t> most;
-  for (const Symbol& s : symbols) most.push_back(s.bounds.hi);
-  return most;
+  std::vector<int64_t> max;
+  for (const Symbol& s : symbols) max.push_back(s.bounds.hi);
+  return max;
 }
 
 std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given) {
@@ -63,7 +63,7 @@ std::optional<RowBlocks> row_blocks(const Symbols& symbols) {
                    find_symbol(symbols, "block_rows"),   find_symbol(symbols, "block_first_row"),
                    find_symbol(symbols, "block_kv_len"), find_symbol(symbols, "part_positions")};
   if (!blocks.count.valid() || !symbols[blocks.count].cut) return std::nullopt;
-  if (blocks.rows.valid()) blocks.most_rows = symbols[blocks.rows].bounds.hi;
+  if (blocks.rows.valid()) blocks.max_rows = symbols[blocks.rows].bounds.hi;
   return blocks;
 }
 
@@ -87,12 +87,12 @@ int64_t part_slots(const Symbols& symbols) {
 }
 
 int64_t part_positions(const Symbols& symbols, std::span<const StepRequest> requests) {
-  const int64_t most_rows = row_blocks(symbols)->most_rows;
+  const int64_t max_rows = row_blocks(symbols)->max_rows;
   int64_t tokens = 0, longest = 0, spans = 0;
   for (const StepRequest& r : requests) {
     tokens += r.rows;
     longest = std::max(longest, r.kv_len);
-    spans += ceil_of(r.rows, most_rows) * ceil_of(r.kv_len, kSpanPositions);
+    spans += ceil_of(r.rows, max_rows) * ceil_of(r.kv_len, kSpanPositions);
   }
   const bool fits = ceil_of(longest, kPiecePositions) * tokens <= part_slots(symbols);
   return fits && spans < kBusySpans ? kPiecePositions : kSpanPositions;
@@ -106,8 +106,8 @@ void cut_rows(const Symbols& symbols, const RowBlocks& blocks, std::span<const S
   for (const bool last : {false, true}) {
     int64_t first_row = 0;
     for (size_t b = 0; b < requests.size(); first_row += requests[b].rows, ++b)
-      for (int64_t row = 0; row < requests[b].rows; row += blocks.most_rows) {
-        const int64_t rows = std::min(blocks.most_rows, requests[b].rows - row), end = row + rows;
+      for (int64_t row = 0; row < requests[b].rows; row += blocks.max_rows) {
+        const int64_t rows = std::min(blocks.max_rows, requests[b].rows - row), end = row + rows;
         if ((end == requests[b].rows) != last) continue;
         given[blocks.request.index].push_back(static_cast<int64_t>(b));
         given[blocks.rows.index].push_back(rows);

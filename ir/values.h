@@ -23,14 +23,14 @@ std::vector<Bounds> symbol_bounds(const Symbols& symbols);  // by SymbolId
 // By SymbolId: what shapes, which know no lists, are sized for.
 std::vector<int64_t> upper_bounds(const Symbols& symbols);
 
-// The rows of a step in blocks for attention: those of a request in turn, `most_rows` to a block and in its
+// The rows of a step in blocks for attention: those of a request in turn, `max_rows` to a block and in its
 // last block what is left. First come all that are no request's last, in the order of their rows, then the
 // last ones, a request each. Of each block its request, its rows, the first of these, and the positions in
 // the request's cache up to its last row.
 struct RowBlocks {
   SymbolId count, request, rows, first_row, kv_len;
   SymbolId part;  // positions of a part, see below; invalid: each piece is one
-  int64_t most_rows = 0;
+  int64_t max_rows = 0;
 };
 // The cut symbols of a program; nothing where it has none.
 std::optional<RowBlocks> row_blocks(const Symbols& symbols);

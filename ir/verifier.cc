@@ -80,11 +80,11 @@ void Verifier::check_names_and_symbols() {
 void Verifier::check_symbol(SymbolId id) {
   const Symbol& s = symbols[id];
   const Site site = symbol_site(id);
-  const int64_t least = s.is_list() ? 0 : 1;
-  if (s.bounds.lo < least || s.bounds.lo > s.bounds.hi || s.bounds.hi > kMaxSymbol)
+  const int64_t min = s.is_list() ? 0 : 1;
+  if (s.bounds.lo < min || s.bounds.lo > s.bounds.hi || s.bounds.hi > kMaxSymbol)
     report(3, site,
-           fmt::format("bounds [{}, {}], expected {} <= lower <= upper <= {}", s.bounds.lo, s.bounds.hi,
-                       least, kMaxSymbol));
+           fmt::format("bounds [{}, {}], expected {} <= lower <= upper <= {}", s.bounds.lo, s.bounds.hi, min,
+                       kMaxSymbol));
   if (s.sums.valid() && (s.sums >= id || !symbols[s.sums].is_list() || symbols[s.sums].length != s.length))
     report(3, site,
            "it sums " + reference(text.symbols, s.sums.index) + ", expected an earlier list as long");

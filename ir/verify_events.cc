@@ -26,14 +26,14 @@ void check_event(Verifier& v, const TaskProgram& program, EventId id) {
   const Site site = event_site(program, id);
   int64_t cells = 1;
   for (const Expr& dim : event.dims) {
-    if (const int64_t least = lower_bound(dim, v.at_symbols); least < 1)
-      v.report(23, site, fmt::format("dim {} may be {}, expected at least 1", v.text.expr(dim), least));
-    const int64_t most = std::max<int64_t>(1, upper_bound(dim, v.at_symbols));
-    if (most > kMaxCells / cells) return v.report(23, site, fmt::format("more than {} cells", kMaxCells));
-    cells *= most;
+    if (const int64_t min = lower_bound(dim, v.at_symbols); min < 1)
+      v.report(23, site, fmt::format("dim {} may be {}, expected at least 1", v.text.expr(dim), min));
+    const int64_t max = std::max<int64_t>(1, upper_bound(dim, v.at_symbols));
+    if (max > kMaxCells / cells) return v.report(23, site, fmt::format("more than {} cells", kMaxCells));
+    cells *= max;
   }
-  if (const int64_t least = lower_bound(event.expect, cells_of(v, event)); least < 0)
-    v.report(23, site, fmt::format("it may expect {}", least));
+  if (const int64_t min = lower_bound(event.expect, cells_of(v, event)); min < 0)
+    v.report(23, site, fmt::format("it may expect {}", min));
 }
 
 // V24 and V25.

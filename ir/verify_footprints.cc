@@ -113,8 +113,8 @@ std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
   if (s.routed && s.name == "slot_rows") return Bounds{1, t};
   if (s.routed && s.name == "slot_begin") return Bounds{0, routing.choices * t - 1};
   if (!s.cut || !requests || !context || !rows) return std::nullopt;
-  const int64_t b = std::min(requests->hi, t), most = rows->hi;
-  if (s.name == "blocks") return Bounds{1, std::min(t, (t + b * (most - 1)) / most)};
+  const int64_t b = std::min(requests->hi, t), max = rows->hi;
+  if (s.name == "blocks") return Bounds{1, std::min(t, (t + b * (max - 1)) / max)};
   if (s.name == "block_first_row") return Bounds{0, t - 1};
   if (s.name == "block_request") return Bounds{0, b - 1};
   if (s.name == "block_kv_len") return Bounds{1, context->hi};

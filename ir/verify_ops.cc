@@ -18,10 +18,10 @@ bool ends_optional(const std::vector<const char*>& roles) {
 bool check_counts(Verifier& v, const Op& op, const Site& site) {
   const OpSchema& schema = op_schema(op.kind);
   const auto fits_count = [&](const char* what, size_t count, const std::vector<const char*>& roles) {
-    const size_t least = roles.size() - (ends_optional(roles) ? 1 : 0);
-    if (count >= least && count <= roles.size()) return true;
+    const size_t min = roles.size() - (ends_optional(roles) ? 1 : 0);
+    if (count >= min && count <= roles.size()) return true;
     const std::string range =
-        least < roles.size() ? fmt::format("{} or {}", least, roles.size()) : std::to_string(least);
+        min < roles.size() ? fmt::format("{} or {}", min, roles.size()) : std::to_string(min);
     v.report(10, site, fmt::format("{} {}, expected {}", count, what, range));
     return false;
   };

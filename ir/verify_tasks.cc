@@ -41,8 +41,8 @@ void GridCheck::check() {
   check_coords();
   check_rows();
   check_rounding();
-  if (const int64_t from = int_attr(grid.attrs, "wide_from", UINT32_MAX); from < kLeastWide)
-    v.report(18, site, fmt::format("wide_from is {}, expected at least {}", from, kLeastWide));
+  if (const int64_t from = int_attr(grid.attrs, "wide_from", UINT32_MAX); from < kMinWide)
+    v.report(18, site, fmt::format("wide_from is {}, expected at least {}", from, kMinWide));
   if (multiplies(grid) || grid.body == BodyKind::kFinish) check_strips();
   if (grid.body == BodyKind::kPartial) check_parts();
   if (grid.body == BodyKind::kExpert) check_slots();
@@ -122,13 +122,12 @@ void GridCheck::check_coords() {
                       "the one before it",
                       c.name));
     const int64_t expected = grid.body == BodyKind::kAppend ? 0 : 1;  // a step may leave it nothing to do
-    if (const int64_t least = lower_bound(c.extent, domain); least < expected)
-      v.report(
-          19, site,
-          fmt::format("coordinate {} may have extent {}, expected at least {}", c.name, least, expected));
-    const int64_t most = std::max<int64_t>(1, upper_bound(c.extent, domain));
-    if (most > kMaxTasks / tasks) return v.report(19, site, fmt::format("more than {} tasks", kMaxTasks));
-    tasks *= most;
+    if (const int64_t min = lower_bound(c.extent, domain); min < expected)
+      v.report(19, site,
+               fmt::format("coordinate {} may have extent {}, expected at least {}", c.name, min, expected));
+    const int64_t max = std::max<int64_t>(1, upper_bound(c.extent, domain));
+    if (max > kMaxTasks / tasks) return v.report(19, site, fmt::format("more than {} tasks", kMaxTasks));
+    tasks *= max;
     const auto size = sizes.find(schema[i].dims[0]);
     if (size != sizes.end() && size->second != c.extent)
       v.report(19, site,
@@ -155,8 +154,8 @@ void GridCheck::check_strips() {
     v.report(17, site,
              fmt::format("{} weight rows make {} columns, out has {}", rows, rows / rows_of_column, columns));
   const int64_t strips = task_strips(grid);
-  if (strips < 1 || strips > kMostStrips)
-    return v.report(18, site, fmt::format("{} strips a task, expected 1 to {}", strips, kMostStrips));
+  if (strips < 1 || strips > kMaxStrips)
+    return v.report(18, site, fmt::format("{} strips a task, expected 1 to {}", strips, kMaxStrips));
   const int64_t tasks = (rows + strips * kTileRows - 1) / (strips * kTileRows);
   const size_t along = grid.body == BodyKind::kPartial ? 1 : 0;
   if (grid.coords.size() > along && !grid.coords[along].extent.is_const(tasks))

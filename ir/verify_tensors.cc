@@ -24,12 +24,12 @@ void check_size(Verifier& v, TensorId id) {
     return v.report(5, site, fmt::format("{} dims, at most {}", t.shape.size(), kMaxRank));
   int64_t elements = 1;
   for (size_t d = 0; d < t.shape.size(); ++d) {
-    if (const int64_t least = lower_bound(t.shape[d], v.at_symbols); least < 1)
-      v.report(5, site, fmt::format("dim {} may be {}, expected at least 1", d, least));
-    const int64_t most = std::max<int64_t>(1, upper_bound(t.shape[d], v.at_symbols));
-    if (most > kMaxElements / elements)
+    if (const int64_t min = lower_bound(t.shape[d], v.at_symbols); min < 1)
+      v.report(5, site, fmt::format("dim {} may be {}, expected at least 1", d, min));
+    const int64_t max = std::max<int64_t>(1, upper_bound(t.shape[d], v.at_symbols));
+    if (max > kMaxElements / elements)
       return v.report(5, site, fmt::format("more than {} elements", kMaxElements));
-    elements *= most;
+    elements *= max;
   }
 }
 

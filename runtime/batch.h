@@ -40,9 +40,9 @@ struct Batch {
   size_t requests() const { return kv_len.size(); }
   // Of the launch at most: as many as any request draws.
   uint32_t steps() const {
-    uint32_t most = 1;
-    for (const Draws& of : draws) most = std::max(most, of.limit);
-    return most;
+    uint32_t max = 1;
+    for (const Draws& of : draws) max = std::max(max, of.limit);
+    return max;
   }
   Draws draws_of(size_t request) const { return draws.empty() ? Draws{} : draws[request]; }
 };

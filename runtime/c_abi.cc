@@ -6,7 +6,7 @@ using mkrt::fail, mkrt::failed, mkrt::guarded, mkrt::missing;
 
 namespace {
 
-constexpr uint32_t kMostKernels = 1 << 16;
+constexpr uint32_t kMaxKernels = 1 << 16;
 
 mkrt_session* open_session(mkrt_device* device, const mkrt::Artefact& artefact,
                            const std::string& directory) {
@@ -98,9 +98,9 @@ mkrt_device* mkrt_open_emulator_kernels(void (*const* kernels)(const void*, cons
       [&]() -> mkrt_device* {
         if (missing(kernels, "kernels") || missing(reinterpret_cast<const void*>(pack), "pack"))
           return nullptr;
-        if (count == 0 || count > kMostKernels)
+        if (count == 0 || count > kMaxKernels)
           return fail<mkrt_device>(
-              {fmt::format("mkrt: error: {} kernels, expected 1 to {}", count, kMostKernels)});
+              {fmt::format("mkrt: error: {} kernels, expected 1 to {}", count, kMaxKernels)});
         mkrt::StepKernels entries;
         entries.pack = reinterpret_cast<mkrt::PackEntry>(pack);
         for (uint32_t kind = 0; kind < count; ++kind)
@@ -222,9 +222,9 @@ int mkrt_use_cache(mkrt_session* session, uint32_t page_size, uint32_t pages, ui
   return guarded(
       [&] {
         if (missing(session) || missing(base, "base")) return 1;
-        if (const size_t most = session->session.manifest().caches.size(); caches != most)
+        if (const size_t max = session->session.manifest().caches.size(); caches != max)
           return failed(
-              mkrt::Error{fmt::format("cache: error: {} addresses, the model has {} caches", caches, most)});
+              mkrt::Error{fmt::format("cache: error: {} addresses, the model has {} caches", caches, max)});
         mkrt::CacheOptions options;
         options.space = mkrt::CacheSpace{
             page_size, pages, {page_stride, position_stride, head_stride}, {base, base + caches}};

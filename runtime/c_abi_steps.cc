@@ -62,9 +62,9 @@ bool lacks_lists(const mkrt_batch& batch) {
 // False: something is missing, which is kept as the error.
 bool take(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws, mkrt::Batch& out) {
   if (missing(session) || missing(batch, "batch") || lacks_lists(*batch)) return false;
-  const size_t requests = batch->requests, most = session->session.limits().max_requests;
-  if (requests > most) {
-    mkrt::last_error = fmt::format("step: error: found {} requests, expected 1 to {}", requests, most);
+  const size_t requests = batch->requests, max = session->session.limits().max_requests;
+  if (requests > max) {
+    mkrt::last_error = fmt::format("step: error: found {} requests, expected 1 to {}", requests, max);
     return false;
   }
   session->draws.clear();
@@ -177,12 +177,11 @@ int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_draws* draws) {
       1);
 }
 
-int mkrt_capture_step(mkrt_session* session, const mkrt_draws* most) {
+int mkrt_capture_step(mkrt_session* session, const mkrt_draws* max) {
   return guarded(
       [&] {
-        if (missing(session) || (most && lacks_room(*most))) return 1;
-        return failed(
-            session->session.capture_step(most ? draws_of(session->session, *most) : mkrt::Draws{}));
+        if (missing(session) || (max && lacks_room(*max))) return 1;
+        return failed(session->session.capture_step(max ? draws_of(session->session, *max) : mkrt::Draws{}));
       },
       1);
 }

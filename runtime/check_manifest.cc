@@ -13,10 +13,10 @@
 namespace mkrt {
 namespace {
 
-constexpr uint64_t kMostHeads = 1 << 16;
-constexpr uint32_t kMostParts = 1 << 16;    // of a split product
-constexpr uint32_t kMostWorkers = 1 << 16;  // far beyond the multiprocessors of any GPU
-constexpr uint32_t kMostShared = 1 << 20;   // likewise, of a worker
+constexpr uint64_t kMaxHeads = 1 << 16;
+constexpr uint32_t kMaxParts = 1 << 16;    // of a split product
+constexpr uint32_t kMaxWorkers = 1 << 16;  // far beyond the multiprocessors of any GPU
+constexpr uint32_t kMaxShared = 1 << 20;   // likewise, of a worker
 
 Error refuse(const std::string& message) {
   return {fmt::format("manifest: error: {}", message)};
@@ -47,8 +47,8 @@ Status check_weight(const ManifestWeight& w, const Manifest& m) {
   if (w.layout == WeightLayout::kVector && (w.rows != 1 || w.sources.size() != 1))
     return refuse(fmt::format("vector {} has {} rows and {} sources, expected one of each", w.name, w.rows,
                               w.sources.size()));
-  constexpr uint64_t kMost = uint64_t{1} << 40;
-  if (w.rows == 0 || w.cols == 0 || w.rows > kMost || w.cols > kMost / w.rows / w.stack)
+  constexpr uint64_t kMax = uint64_t{1} << 40;
+  if (w.rows == 0 || w.cols == 0 || w.rows > kMax || w.cols > kMax / w.rows / w.stack)
     return refuse(fmt::format("weight {} has {} rows and {} columns", w.name, w.rows, w.cols));
   const uint64_t bytes = w.layout == WeightLayout::kVector
                              ? w.cols * sizeof(float)
@@ -86,7 +86,7 @@ Status check_product(const ManifestGrid& g, const Manifest& m) {
                     g.name, p.rows, p.cols, p.strips, p.tiles, p.tail_cols, weight->name, s.rows, s.cols,
                     s.strips, s.tiles, tail));
   if (p.out_cols > p.rows || p.silu_mul > 1 || p.out_rounded > 1 || p.picks > 1 || p.column_parts == 0 ||
-      p.column_parts > kMostParts || !std::isfinite(p.eps))
+      p.column_parts > kMaxParts || !std::isfinite(p.eps))
     return refuse(fmt::format("grid {}: a product's numbers are out of bounds", g.name));
   return {};
 }
@@ -171,9 +171,9 @@ Status check_manifest(const Manifest& m) {
   if (m.workers == 0 || m.threads != kWorkerThreads)
     return refuse(fmt::format("{} workers of {} threads, expected 1 or more of {}", m.workers, m.threads,
                               kWorkerThreads));
-  if (m.workers > kMostWorkers || m.shared_bytes > kMostShared)
+  if (m.workers > kMaxWorkers || m.shared_bytes > kMaxShared)
     return refuse(fmt::format("{} workers with {} bytes of shared memory, expected at most {} with {}",
-                              m.workers, m.shared_bytes, kMostWorkers, kMostShared));
+                              m.workers, m.shared_bytes, kMaxWorkers, kMaxShared));
   if (m.vocab > INT32_MAX)
     return refuse(fmt::format("a vocabulary of {}, expected at most {}", m.vocab, INT32_MAX));
   if (Status status = check_names(m); !status.ok()) return status;
@@ -187,8 +187,8 @@ Status check_manifest(const Manifest& m) {
     for (const ManifestTensor& t : *tensors)
       if (Status status = check_tensor(t, m); !status.ok()) return status;
   for (const ManifestCache& c : m.caches)
-    if (c.element == Element::kI32 || c.heads == 0 || c.heads > kMostHeads || c.head_dim == 0 ||
-        c.head_dim > kMostHeads)
+    if (c.element == Element::kI32 || c.heads == 0 || c.heads > kMaxHeads || c.head_dim == 0 ||
+        c.head_dim > kMaxHeads)
       return refuse(fmt::format("cache {} has {} heads of {} elements of {}", c.name, c.heads, c.head_dim,
                                 element_name(c.element)));
   for (const ManifestCache& c : m.caches)

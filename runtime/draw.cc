@@ -77,7 +77,7 @@ std::vector<Candidate> survivors(std::span<const float> logits, const MkSampling
   if (s.top_k > 0 || s.top_p < 1) std::sort(kept.begin(), kept.end(), goes_before);
   if (s.top_k > 0 && s.top_k < kept.size()) kept.resize(s.top_k);
   if (s.top_p < 1) keep_share(kept, s.top_p);
-  std::erase_if(kept, [&](const Candidate& c) { return c.mass < least_mass(s.min_p); });
+  std::erase_if(kept, [&](const Candidate& c) { return c.mass < min_mass(s.min_p); });
   std::sort(kept.begin(), kept.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
   return kept;
 }

@@ -64,12 +64,12 @@ Result<MappedFile> map_file(const std::string& path) {
   return MappedFile{path, {static_cast<const std::byte*>(at), size}, std::move(mapping)};
 }
 
-Result<std::string> read_text(const std::string& path, size_t most) {
+Result<std::string> read_text(const std::string& path, size_t max) {
   const Result<MappedFile> file = map_file(path);
   if (!file.ok()) return file.error();
   const std::span<const std::byte> bytes = file.value().bytes;
-  if (bytes.size() > most)
-    return Error{fmt::format("{}: error: has {} bytes, expected at most {}", path, bytes.size(), most)};
+  if (bytes.size() > max)
+    return Error{fmt::format("{}: error: has {} bytes, expected at most {}", path, bytes.size(), max)};
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 

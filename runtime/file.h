@@ -21,8 +21,8 @@ struct MappedFile {
 // Errors: not there, not readable, not a regular file.
 Result<MappedFile> map_file(const std::string& path);
 
-// Whole text of a small file. Errors: those of map_file; more than `most` bytes.
-Result<std::string> read_text(const std::string& path, size_t most);
+// Whole text of a small file. Errors: those of map_file; more than `max` bytes.
+Result<std::string> read_text(const std::string& path, size_t max);
 
 // Writes next to `path` and renames, so that nobody sees half a file; a link to a file gives way to the file.
 // What is there and is no file, as a device or a pipe, stays and gets the bytes. Errors: whatever the system

@@ -35,8 +35,8 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
   StepResult result;
   std::vector<float> rows;
   const auto feed = [&](std::span<const int32_t> tokens, uint64_t limit) -> Status {
-    const uint64_t most = options.logits ? 1 : std::max(1u, options.steps_per_launch);
-    Draws draws = sampler.next(static_cast<uint32_t>(std::min(limit, most)));
+    const uint64_t max = options.logits ? 1 : std::max(1u, options.steps_per_launch);
+    Draws draws = sampler.next(static_cast<uint32_t>(std::min(limit, max)));
     draws.stop_ids = options.stop_ids;
     rows.resize(options.logits ? tokens.size() * vocab : 0);
     const Status status = session.step(tokens, draws, result, rows.empty() ? nullptr : rows.data());

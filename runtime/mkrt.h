@@ -194,10 +194,10 @@ int mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_d
 int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_draws* draws);
 
 /* While the session's stream is being captured: puts a step into the graph. The graph serves any batch whose
- * requests draw no more than `most` (NULL: one token each, without log-probabilities; anything else takes
+ * requests draw no more than `max` (NULL: one token each, without log-probabilities; anything else takes
  * memory, which a relaxed capture allows). For each run of the graph: mkrt_fill_step, the graph on the
  * session's stream, mkrt_end_step. The session then keeps its cache. */
-int mkrt_capture_step(mkrt_session* session, const mkrt_draws* most);
+int mkrt_capture_step(mkrt_session* session, const mkrt_draws* max);
 int mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws);
 
 /* Device address of the last step's logits, float [requests, vocab]: of each request's last row, until the

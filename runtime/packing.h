@@ -106,12 +106,12 @@ constexpr PackedShape packed_shape(uint64_t rows, uint64_t cols, uint32_t elem_b
 // Byte offset of element (row, col) in the packed weight.
 constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t col) {
   const uint64_t chain = col / (s.padded_cols / kChains), in_chain = col % (s.padded_cols / kChains);
-  const uint64_t most = s.tile_cols / kChains;  // of a chain's columns, in a tile
-  const uint64_t tile = in_chain / most;
-  const uint64_t left = s.padded_cols / kChains - tile * most;
-  const uint64_t width = left < most ? left : most;
+  const uint64_t max = s.tile_cols / kChains;  // of a chain's columns, in a tile
+  const uint64_t tile = in_chain / max;
+  const uint64_t left = s.padded_cols / kChains - tile * max;
+  const uint64_t width = left < max ? left : max;
   const uint64_t step_cols = s.elem_bytes == 2 ? 16 : 8;
-  const uint64_t step = in_chain % most / step_cols;
+  const uint64_t step = in_chain % max / step_cols;
   const uint64_t k = in_chain % step_cols;
   const uint64_t r = row % kStripRows;
   const bool words = s.elem_bytes == 2;  // a lane has two of a row, else one

@@ -24,9 +24,9 @@ PagePool::PagePool(uint32_t page_size, uint32_t pages)
 Result<PagePool> PagePool::create(uint32_t page_size, uint64_t pages) {
   if (page_size != 16 && page_size != 32 && page_size != 64)
     return Error{fmt::format("page_size: error: found {}, supported: 16, 32, 64", page_size)};
-  constexpr uint64_t kMost = std::numeric_limits<int32_t>::max();
-  if (pages < 1 || pages > kMost)
-    return Error{fmt::format("pages: error: found {}, expected 1 to {}", pages, kMost)};
+  constexpr uint64_t kMax = std::numeric_limits<int32_t>::max();
+  if (pages < 1 || pages > kMax)
+    return Error{fmt::format("pages: error: found {}, expected 1 to {}", pages, kMax)};
   return PagePool(page_size, static_cast<uint32_t>(pages));
 }
 

@@ -152,16 +152,16 @@ class Segments {
         if (of_grid_[i].empty()) return refuse(fmt::format("grid {} is in no stream", g.name));
         continue;
       }
-      const uint64_t most = g.placement == GridPlacement::kTable ? g.tasks : m_.workers;
+      const uint64_t max = g.placement == GridPlacement::kTable ? g.tasks : m_.workers;
       std::ranges::sort(of_grid_[i]);
       uint64_t next = 0;
       for (const auto& [first, count] : of_grid_[i]) {
         if (first != next) break;
         next += count;
       }
-      if (next != most || count_of(i) != most)
+      if (next != max || count_of(i) != max)
         return refuse(fmt::format("grid {}: the segments hold task or share {} of {} twice or not at all",
-                                  g.name, next, most));
+                                  g.name, next, max));
     }
     return {};
   }
@@ -227,10 +227,10 @@ MkBounds bounds_of(const Manifest& m) {
   b.ring_stages = m.ring_stages;
   for (const ManifestGrid& g : m.grids) b.kinds = std::max(b.kinds, g.kind + 1);
   for (const ManifestSymbol& s : m.symbols) {
-    const auto most = static_cast<uint32_t>(s.hi);
-    if (s.name == "T") b.max_tokens = most;
-    if (s.name == "B") b.max_requests = most;
-    if (s.name == "kv_len") b.context = most;
+    const auto max = static_cast<uint32_t>(s.hi);
+    if (s.name == "T") b.max_tokens = max;
+    if (s.name == "B") b.max_requests = max;
+    if (s.name == "kv_len") b.context = max;
   }
   b.vocab = static_cast<uint32_t>(m.vocab);
   b.caches = static_cast<uint32_t>(m.caches.size());

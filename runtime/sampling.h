@@ -92,7 +92,7 @@ MKRT_SHARED uint64_t share_of(float share, uint64_t mass) {
 }
 
 // The least mass that min_p keeps: ceil(min_p * 2^44).
-MKRT_SHARED uint64_t least_mass(float min_p) {
+MKRT_SHARED uint64_t min_mass(float min_p) {
   const float exact = min_p * 0x1p44f;
   const uint64_t down = static_cast<uint64_t>(exact);
   return down + (static_cast<float>(down) < exact);

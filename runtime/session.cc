@@ -124,10 +124,10 @@ Status Session::begin_step(const Batch& batch) {
   return s.begin(batch);
 }
 
-Status Session::capture_step(const Draws& most) {
+Status Session::capture_step(const Draws& max) {
   State& s = *state_;
   if (!s.device->capturing(s.options.stream)) return Error{"step: error: the stream is not being captured"};
-  if (Status status = s.captured.settle(most); !status.ok()) return status;
+  if (Status status = s.captured.settle(max); !status.ok()) return status;
   return s.captured.enqueue(s.options.stream, s.session_at);
 }
 

@@ -84,9 +84,9 @@ class Session {
   Status begin_step(const Batch& batch);
   Status end_step(StepResult& result);
   // While the session's stream is being captured: puts a launch for any batch into the graph, whose requests
-  // draw no more than `most`. Before each run of the graph on that stream fill_step takes the batch, behind
+  // draw no more than `max`. Before each run of the graph on that stream fill_step takes the batch, behind
   // it end_step gives what it drew. Errors: nothing is captured; more draws than the first time.
-  Status capture_step(const Draws& most = {});
+  Status capture_step(const Draws& max = {});
   Status fill_step(const Batch& batch);
   // Device address of the last launch's logits, float [requests, vocab], or [rows, vocab] with
   // Batch::all_logits.

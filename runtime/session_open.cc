@@ -25,10 +25,10 @@ Status Session::State::find_names() {
     if (t.name == "logits") logits = &t;
   std::vector<std::string> lists;
   for (const ManifestSymbol& s : manifest.symbols) {
-    const auto most = static_cast<uint32_t>(s.hi);
-    if (s.name == "T") limits.max_tokens = most;
-    if (s.name == "B") limits.max_requests = most;
-    if (s.name == "kv_len") limits.context = most;
+    const auto max = static_cast<uint32_t>(s.hi);
+    if (s.name == "T") limits.max_tokens = max;
+    if (s.name == "B") limits.max_requests = max;
+    if (s.name == "kv_len") limits.context = max;
     if (s.list) lists.push_back(s.name);
   }
   limits.vocab = static_cast<uint32_t>(manifest.vocab);

@@ -152,10 +152,10 @@ void StepMemory::bring_draws(const Batch& batch) {
   }
 }
 
-Status StepMemory::settle(const Draws& most) {
+Status StepMemory::settle(const Draws& max) {
   DrawSizes room;
-  room.add(sizes_of(most), limits_.max_requests);
-  const uint32_t steps = std::max(1u, most.limit);
+  room.add(sizes_of(max), limits_.max_requests);
+  const uint32_t steps = std::max(1u, max.limit);
   if (settled_) {
     if (room.fits(*settled_) && steps <= steps_) return {};
     return Error{"step: error: more draws than the first step that was captured has room for"};

@@ -34,8 +34,8 @@ class StepMemory {
   // again. Device and results must outlive this. Errors: no memory.
   Status reserve(Device& device, const BatchLimits& limits, const ResultMemory& results);
   // From now on what is enqueued serves every batch within the limits whose requests draw no more than
-  // `most`, as a graph needs it. May be called again, for no more. Errors: no memory; more.
-  Status settle(const Draws& most);
+  // `max`, as a graph needs it. May be called again, for no more. Errors: no memory; more.
+  Status settle(const Draws& max);
   bool settled() const { return settled_.has_value(); }
 
   // Takes a batch that check_batch has passed, when the one before has ended. `step` has its symbols, timeout

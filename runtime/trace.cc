@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr size_t kNumbers = 5;  // of a stamp in a file: time, kind, grid, task, ring
 constexpr const char* kUnits[] = {"stamps", "ns"};
-constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
 
 // Lets times count from the first of all.
 void count_from_first(Trace& trace) {
@@ -31,7 +31,7 @@ void count_from_first(Trace& trace) {
 TraceTrack read_track(const JsonNode& from, size_t grids) {
   TraceTrack track;
   from.allow_keys({"lost", "stamps"});
-  track.lost = static_cast<uint32_t>(from.at("lost").integer(kMost));
+  track.lost = static_cast<uint32_t>(from.at("lost").integer(kMax));
   const JsonNode stamps = from.at("stamps");
   const json& numbers = stamps.raw();
   const auto fail = [&] {
@@ -43,8 +43,8 @@ TraceTrack read_track(const JsonNode& from, size_t grids) {
     return fail();
   for (size_t i = 0; i < numbers.size(); i += kNumbers) {
     const auto number = [&](size_t place) { return numbers[i + place].get<uint64_t>(); };
-    constexpr uint64_t kMost32 = std::numeric_limits<uint32_t>::max();
-    if (number(1) >= kStampKinds || number(2) >= grids || number(3) > kMost32 || number(4) > kMost32)
+    constexpr uint64_t kMax32 = std::numeric_limits<uint32_t>::max();
+    if (number(1) >= kStampKinds || number(2) >= grids || number(3) > kMax32 || number(4) > kMax32)
       return fail();
     track.stamps.push_back({number(0), static_cast<uint32_t>(number(3)), static_cast<uint16_t>(number(2)),
                             static_cast<uint16_t>(number(1)), static_cast<uint32_t>(number(4)), 0});
@@ -109,7 +109,7 @@ Result<Trace> parse_trace(std::string_view text, const std::string& file) {
   for (const JsonNode& grid : root.at("grids").items()) trace.grids.push_back(grid.string());
   for (const JsonNode& request : root.at("requests").items()) {
     request.allow_keys({"rows", "kv_len"});
-    trace.requests.push_back({request.at("rows").integer(kMost), request.at("kv_len").integer(kMost)});
+    trace.requests.push_back({request.at("rows").integer(kMax), request.at("kv_len").integer(kMax)});
   }
   const JsonNode tracks = root.at("tracks");
   for (const JsonNode& track : tracks.items()) trace.tracks.push_back(read_track(track, trace.grids.size()));

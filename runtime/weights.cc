@@ -105,14 +105,14 @@ Status WeightLoader::load(const ManifestWeight& weight, uint64_t to) {
 
 Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::string> sources, uint64_t to) {
   const uint64_t row_bytes = w.cols * element_bytes(w.element), rows = w.rows / sources.size(),
-                 most = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows);
-  if (Status status = reserve(kRows + most * row_bytes); !status.ok()) return status;
+                 max = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows);
+  if (Status status = reserve(kRows + max * row_bytes); !status.ok()) return status;
   MkPack pack{staging_ + kRows,        to, 0, 0, w.cols, w.rows, sources.size(), 0, w.group,
               element_bytes(w.element)};
   for (; pack.source < sources.size(); ++pack.source) {
     const std::span<const std::byte> from = checkpoint_.find(sources[pack.source])->bytes;
     for (pack.first = 0; pack.first < rows; pack.first += pack.rows) {
-      pack.rows = std::min(most, rows - pack.first);
+      pack.rows = std::min(max, rows - pack.first);
       if (Status status = device_.write(staging_, std::as_bytes(std::span(&pack, 1))); !status.ok())
         return status;
       if (Status status =

@@ -76,8 +76,8 @@ bool has_its_rows_alone(const TaskProgram& program, const TaskGrid& product) {
 
 // Whether some workers have to take many more strips of a product than others.
 bool is_uneven(const TaskGrid& product, uint32_t workers) {
-  const int64_t strips = product.coords[0].extent.constant(), most = (strips + workers - 1) / workers;
-  return static_cast<double>(most * workers) > kUneven * static_cast<double>(strips);
+  const int64_t strips = product.coords[0].extent.constant(), max = (strips + workers - 1) / workers;
+  return static_cast<double>(max * workers) > kUneven * static_cast<double>(strips);
 }
 
 }  // namespace
@@ -122,14 +122,14 @@ std::vector<Change> wide_changes(const TaskProgram& program, const Asked& asked)
                                [&](const TaskGrid& grid) { return wide_from(program, grid) != 0; });
   std::vector<Change> changes;
   if (can && !asked.wide_from)
-    changes.push_back({fmt::format("with wide_from: {}", kLeastWide), {.wide_from = kLeastWide}});
+    changes.push_back({fmt::format("with wide_from: {}", kMinWide), {.wide_from = kMinWide}});
   return changes;
 }
 
 std::vector<Change> ring_changes(uint32_t stages, const Asked& asked) {
   std::vector<Change> changes;
   for (const uint32_t ring : {stages * 5 / 6, stages * 2 / 3})
-    if (asked.ring == 0 && ring < stages && ring >= kLeastRing)
+    if (asked.ring == 0 && ring < stages && ring >= kMinRing)
       changes.push_back({fmt::format("with ring: {}", ring), {.ring = ring}});
   return changes;
 }

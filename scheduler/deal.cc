@@ -28,16 +28,16 @@ std::vector<std::vector<GridId>> event_notifiers(const TaskProgram& program) {
 class ByteBalance {
  public:
   // `most_behind`: bytes that a worker can catch up with.
-  ByteBalance(uint32_t workers, uint64_t most_behind)
-      : most_behind_(most_behind), streamed_(workers), order_(workers) {
+  ByteBalance(uint32_t workers, uint64_t max_behind)
+      : max_behind_(max_behind), streamed_(workers), order_(workers) {
     std::iota(order_.begin(), order_.end(), 0u);
   }
 
   // Before grids that start together.
   void start_together() {
     const auto by_step = [](const Streamed& a, const Streamed& b) { return a.step < b.step; };
-    const uint64_t most = std::max_element(streamed_.begin(), streamed_.end(), by_step)->step;
-    for (Streamed& s : streamed_) s = {0, std::max(s.step, most - std::min(most, most_behind_))};
+    const uint64_t max = std::max_element(streamed_.begin(), streamed_.end(), by_step)->step;
+    for (Streamed& s : streamed_) s = {0, std::max(s.step, max - std::min(max, max_behind_))};
   }
 
   // Number of tasks for each worker.
@@ -60,7 +60,7 @@ class ByteBalance {
   struct Streamed {
     uint64_t together = 0, step = 0;  // bytes of grids that start together, and of the step so far
   };
-  uint64_t most_behind_;
+  uint64_t max_behind_;
   std::vector<Streamed> streamed_;  // by worker
   std::vector<uint32_t> order_;     // workers, to be sorted by bytes
 };

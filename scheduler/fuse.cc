@@ -136,9 +136,9 @@ Status fuse_draw(Fusion& f, OpId id) {
   const GridId product = add_product(f, {{linear}, id, {}, f.out_name(linear)});
   const TensorId logits = f.use(op.inputs[0]), next = f.use(op.outputs[0]);
   const Expr vocab = f.program.tensors[logits].shape[1];
-  if (vocab.constant() > kMostDrawn)
+  if (vocab.constant() > kMaxDrawn)
     return f.misfit(id, fmt::format("its vocabulary has {} entries, at most {} are supported",
-                                    vocab.constant(), kMostDrawn));
+                                    vocab.constant(), kMaxDrawn));
   const Expr rows = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
   for (const char* list : {"first_row", "q_len"})
     if (const Result<SymbolId> found = f.request_list(id, list, requests); !found.ok()) return found.error();

@@ -100,13 +100,13 @@ RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   if (const std::optional<RowBlocks> known = row_blocks(symbols)) return *known;
   const std::vector<Bounds> limits = symbol_bounds(symbols);
   const int64_t tokens = bounds(p.tokens, limits).hi, requests = bounds(p.requests, limits).hi,
-                most_rows = std::max<int64_t>(1, kBlockRows * p.kv_heads / p.heads),
-                most_blocks = std::min(tokens, (tokens + requests * (most_rows - 1)) / most_rows);
-  const SymbolId count = symbols.add({"blocks", {1, most_blocks}, loc, 0, {}, false, true});
+                max_rows = std::max<int64_t>(1, kBlockRows * p.kv_heads / p.heads),
+                max_blocks = std::min(tokens, (tokens + requests * (max_rows - 1)) / max_rows);
+  const SymbolId count = symbols.add({"blocks", {1, max_blocks}, loc, 0, {}, false, true});
   const auto list = [&](const char* name, Bounds elements, SymbolId sums = {}) {
     return symbols.add({name, elements, loc, symbol(count), sums, false, true});
   };
-  const SymbolId rows = list("block_rows", {1, most_rows});
+  const SymbolId rows = list("block_rows", {1, max_rows});
   list("block_first_row", {0, tokens - 1}, rows);
   list("block_request", {0, requests - 1});
   list("block_kv_len", {1, p.context.constant()});
@@ -165,11 +165,11 @@ void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, O
 }
 
 // What attend leaves of each part of a row, and combine adds up.
-void hand_parts_over(Fusion& f, const AttentionPattern& p, GridId attend, GridId combine, const Expr& most,
+void hand_parts_over(Fusion& f, const AttentionPattern& p, GridId attend, GridId combine, const Expr& max,
                      const Loc& loc) {
   for (auto [role, width] : {std::pair{"part_acc", p.head_dim}, {"part_ml", int64_t{2}}}) {
     const TensorId tensor = f.add_activation(f.program.grids[attend].name + "." + role, DType::f32,
-                                             {most, p.tokens, p.heads * width}, loc);
+                                             {max, p.tokens, p.heads * width}, loc);
     f.write(attend, role, tensor);
     f.read(combine, role, tensor);
   }
@@ -199,7 +199,7 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const TensorId out = f.use(op.outputs[0]);
   const GridId combine =
       add_block_grid(f, p, BodyKind::kCombine, symbol(blocks.count), attention, {attention});
-  hand_parts_over(f, p, attend, combine, parts.most, op.loc);
+  hand_parts_over(f, p, attend, combine, parts.max, op.loc);
   f.write(combine, "out", out);
   for (GridId grid : {attend, combine}) {
     Attrs& attrs = f.program.grids[grid].attrs;

@@ -83,10 +83,10 @@ bool Fusion::add_slots(int64_t experts, int64_t choices, const Expr& tokens, con
   const Bounds found = {choices, experts};
   if (const SymbolId known = find_symbol(symbols, "slots"); known.valid())
     return symbols[known].routed && symbols[known].bounds == found;
-  const int64_t most_tokens = bounds(tokens, symbol_bounds(symbols)).hi;
+  const int64_t max_tokens = bounds(tokens, symbol_bounds(symbols)).hi;
   const SymbolId count = symbols.add({"slots", found, loc, {}, {}, true});
-  const SymbolId rows = symbols.add({"slot_rows", {1, most_tokens}, loc, symbol(count), {}, true});
-  symbols.add({"slot_begin", {0, choices * most_tokens - 1}, loc, symbol(count), rows, true});
+  const SymbolId rows = symbols.add({"slot_rows", {1, max_tokens}, loc, symbol(count), {}, true});
+  symbols.add({"slot_begin", {0, choices * max_tokens - 1}, loc, symbol(count), rows, true});
   return true;
 }
 

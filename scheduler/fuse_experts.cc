@@ -8,17 +8,17 @@ namespace mkc {
 namespace {
 
 constexpr int64_t kPairedRows = kTileRows / 2;  // of gate, then of up, in a strip of both
-static_assert(kMostStrips == mkrt::kBlockStrips);
+static_assert(kMaxStrips == mkrt::kBlockStrips);
 
 // Strips of a task: as many as are multiplied together, unless the worker that has most of them then has more
 // than with tasks of one strip, where the fewest experts have tokens.
 int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, DType weight) {
-  const auto most = [&](int64_t of_task) {
+  const auto max = [&](int64_t of_task) {
     return ceil_of(ceil_of(strips, of_task) * experts, workers) * of_task;
   };
   int64_t best = 1;
   for (int64_t n = 2; n <= mkrt::block_strips(static_cast<uint32_t>(dtype_bytes(weight))); ++n)
-    if (most(n) <= most(1)) best = n;
+    if (max(n) <= max(1)) best = n;
   return best;
 }
 

@@ -51,12 +51,12 @@ class Reader {
     return 0;
   }
 
-  uint64_t count(const char* key, uint64_t most) {
+  uint64_t count(const char* key, uint64_t max) {
     const json* value = figure(key);
     if (!value) return 0;
-    if (value->is_number_unsigned() && value->get<uint64_t>() >= 1 && value->get<uint64_t>() <= most)
+    if (value->is_number_unsigned() && value->get<uint64_t>() >= 1 && value->get<uint64_t>() <= max)
       return value->get<uint64_t>();
-    fail(fmt::format("{} must be a whole number from 1 to {}, not {}", key, most, value->dump()));
+    fail(fmt::format("{} must be a whole number from 1 to {}, not {}", key, max, value->dump()));
     return 0;
   }
 
@@ -146,8 +146,8 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
   m.workers = static_cast<uint32_t>(read.count("workers", 4096));
   m.shared_bytes = read.count("shared_bytes", 1u << 24);
   m.ring_stages = static_cast<uint32_t>(read.count("ring_stages", 1024));
-  if (m.ring_stages < kLeastRing || m.ring_stages > kMostRing)
-    read.fail(fmt::format("ring_stages must be {} to {}, not {}", kLeastRing, kMostRing, m.ring_stages));
+  if (m.ring_stages < kMinRing || m.ring_stages > kMaxRing)
+    read.fail(fmt::format("ring_stages must be {} to {}, not {}", kMinRing, kMaxRing, m.ring_stages));
   m.bulk_copy = read.flag("bulk_copy");
   m.warpgroups = read.flag("warpgroups");
   m.memory_bytes = read.count("memory_bytes", uint64_t{1} << 50);

@@ -104,15 +104,15 @@ class Derivation {
 
   Status size_ring() {
     const uint64_t room = facts_.shared_bytes - std::min<uint64_t>(facts_.shared_bytes, kBesideRingBytes);
-    const uint64_t stages = std::min<uint64_t>(room / mkrt::kStageBytes, kMostRing);
-    if (stages < kLeastRing)
+    const uint64_t stages = std::min<uint64_t>(room / mkrt::kStageBytes, kMaxRing);
+    if (stages < kMinRing)
       return Error{fmt::format(
           "{}: error: a block may have {} bytes of shared memory, expected at least {} for a ring of {} "
           "stages",
-          facts_.name, facts_.shared_bytes, kLeastRing * mkrt::kStageBytes + kBesideRingBytes, kLeastRing)};
+          facts_.name, facts_.shared_bytes, kMinRing * mkrt::kStageBytes + kBesideRingBytes, kMinRing)};
     out_["ring_stages"] =
         count(stages, fmt::format("({} - {}) / {}, rounded down, at most {}", facts_.shared_bytes,
-                                  kBesideRingBytes, mkrt::kStageBytes, kMostRing));
+                                  kBesideRingBytes, mkrt::kStageBytes, kMaxRing));
     return {};
   }
 

@@ -6,7 +6,7 @@
 namespace mkc {
 
 double Pipe::rate() const {
-  return ends_.empty() ? 0 : std::min(most_of_one_, ceiling_ / static_cast<double>(ends_.size()));
+  return ends_.empty() ? 0 : std::min(max_of_one_, ceiling_ / static_cast<double>(ends_.size()));
 }
 
 void Pipe::advance(double now_ns) {

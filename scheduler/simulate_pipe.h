@@ -11,7 +11,7 @@ namespace mkc {
 // Most are of one size, so that one that begins goes near the end of the queue.
 class Pipe {
  public:
-  Pipe(double bytes_per_ns, double most_of_one) : ceiling_(bytes_per_ns), most_of_one_(most_of_one) {}
+  Pipe(double bytes_per_ns, double max_of_one) : ceiling_(bytes_per_ns), max_of_one_(max_of_one) {}
 
   uint32_t reads() const { return static_cast<uint32_t>(ends_.size()); }
   double bytes_per_ns() const { return rate() * reads(); }  // now, of all together
@@ -25,7 +25,7 @@ class Pipe {
   void advance(double now_ns);
 
   using End = std::pair<double, uint32_t>;  // served_ at the end, reader
-  double ceiling_, most_of_one_;
+  double ceiling_, max_of_one_;
   double served_ = 0;  // bytes that a read in progress since the beginning would have got
   double at_ns_ = 0;
   std::deque<End> ends_;  // in order

@@ -79,7 +79,7 @@ struct Variant {
   int64_t group;
   double bytes_per_ns, x_rows, activations_ns;
   uint32_t strips, x_bytes = mkrt::kStageBytes;
-  double least_ns = 0;    // of a tile of all strips: what its loads take
+  double min_ns = 0;      // of a tile of all strips: what its loads take
   double barrier_ns = 0;  // of the same
   uint32_t finishes = 1;  // of a pass, one after the other
 };
@@ -106,7 +106,7 @@ Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
             m.activations_ns,
             strips,
             part};
-  v.least_ns = m.l2_ns;
+  v.min_ns = m.l2_ns;
   v.barrier_ns = m.barrier_ns;
   v.finishes = static_cast<uint32_t>(ceil_of(strips * pass, kEndsTogether));
   return v;
@@ -118,7 +118,7 @@ Variant some(const Machine& m, int64_t tokens, uint32_t strips) {
   const auto rows = static_cast<double>(ceil_of(tokens, mkrt::kFewTokens) * mkrt::kFewTokens);
   const double rate = half ? m.mma16_bytes_per_ns : 2 * m.mma_per_ns / mkrt::kSomeTokens;
   Variant v{mkrt::kSomeTokens, rate, rows, m.activations_ns, strips};
-  v.least_ns = (half ? 2 : 4) * m.l2_ns;
+  v.min_ns = (half ? 2 : 4) * m.l2_ns;
   v.finishes = strips;
   return v;
 }
@@ -256,7 +256,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   // By instructions, by what the loads take, or by what a weight's byte takes of L2, of which the stream has
   // its part while it flows.
   const double ns =
-      std::max(1 / variant.bytes_per_ns + x_ns, variant.least_ns / variant.x_bytes / variant.strips);
+      std::max(1 / variant.bytes_per_ns + x_ns, variant.min_ns / variant.x_bytes / variant.strips);
   work.flowing_ns = std::max(ns, x_bytes / l2_rate(grid));
   work.still_ns = std::max(
       {ns, x_bytes / machine_.worker_l2_bytes_per_ns, x_bytes * readers(grid) / machine_.l2_bytes_per_ns});

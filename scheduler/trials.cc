@@ -24,11 +24,11 @@ constexpr double kTolerated = 1.01;  // the time of any one step
 // Requests of one token and one length each: one, as many as may be, half of them; and as many of all
 // lengths, one of which brings what is left of the step's tokens.
 std::vector<SampleStep> sample_steps(const Symbols& symbols) {
-  const auto most = [&](const char* name) {
+  const auto max = [&](const char* name) {
     const SymbolId id = find_symbol(symbols, name);
     return id.valid() ? symbols[id].bounds.hi : 1;
   };
-  const int64_t requests = most("B"), context = std::min(kContext, most("kv_len")), tokens = most("T");
+  const int64_t requests = max("B"), context = std::min(kContext, max("kv_len")), tokens = max("T");
   std::vector<SampleStep> steps;
   for (int64_t count : {int64_t{1}, requests, requests / 2}) {
     if (count < 1 || (!steps.empty() && count == 1)) continue;
@@ -37,7 +37,7 @@ std::vector<SampleStep> sample_steps(const Symbols& symbols) {
   }
   std::vector<StepRequest> mixed;
   for (int64_t b = requests; b > 0; --b) mixed.push_back({1, std::max<int64_t>(1, context * b / requests)});
-  mixed[0].rows = std::min({tokens - requests + 1, context, most("q_len")});
+  mixed[0].rows = std::min({tokens - requests + 1, context, max("q_len")});
   if (requests > 1) steps.push_back({fmt::format("{} mixed", requests), step_values(symbols, mixed)});
   return steps;
 }
@@ -149,8 +149,8 @@ Result<std::vector<double>> Trials::ratios(Trial& trial, Trial& base) const {
   return ratios;
 }
 
-bool Trials::wins(const std::vector<double>& ratios, double most) const {
-  return ratios.size() == steps_.size() && ratios.back() <= kTolerated && mean(ratios) <= most;
+bool Trials::wins(const std::vector<double>& ratios, double max) const {
+  return ratios.size() == steps_.size() && ratios.back() <= kTolerated && mean(ratios) <= max;
 }
 
 std::string Trials::figures(const Trial& trial, const Trial& by) const {

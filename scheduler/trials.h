@@ -42,8 +42,8 @@ class Trials {
   // The times that a trial lacks, all at once.
   Status simulate_all(Trial& trial) const;
   bool has_all_steps(const Trial& trial) const { return trial.ns.size() == steps_.size(); }
-  // Whether no step takes too long, and the mean is at most `most`.
-  bool wins(const std::vector<double>& ratios, double most) const;
+  // Whether no step takes too long, and the mean is at most `max`.
+  bool wins(const std::vector<double>& ratios, double max) const;
   // Times of the trial's steps by those of another, "1 request 1.000, 16 mixed 0.871".
   std::string figures(const Trial& trial, const Trial& by) const;
 

@@ -11,10 +11,10 @@ namespace {
 
 using GridSet = boost::dynamic_bitset<>;
 
-uint64_t tensor_bytes(const Tensor& tensor, bool is_read, const std::vector<int64_t>& most) {
+uint64_t tensor_bytes(const Tensor& tensor, bool is_read, const std::vector<int64_t>& max) {
   uint64_t elements = 1;
   for (const Expr& dim : tensor.shape)
-    elements *= static_cast<uint64_t>(std::max<int64_t>(0, evaluate(dim, most)));
+    elements *= static_cast<uint64_t>(std::max<int64_t>(0, evaluate(dim, max)));
   const auto element_bytes = static_cast<uint64_t>(dtype_bytes(tensor.dtype));
   switch (tensor.kind) {
     case TensorKind::kInput:
@@ -210,20 +210,20 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
 }
 
 std::vector<uint64_t> slot_bytes(const TaskProgram& program) {
-  const std::vector<int64_t> most = upper_bounds(program.symbols);
+  const std::vector<int64_t> max = upper_bounds(program.symbols);
   std::vector<bool> is_read(program.tensors.size(), false);
   for (const TaskGrid& grid : program.grids)
     for (const Access& read : grid.reads) is_read[read.tensor.index] = true;
   std::vector<uint64_t> bytes;
   for (TensorId t : program.tensors.ids())
-    bytes.push_back(tensor_bytes(program.tensors[t], is_read[t.index], most));
+    bytes.push_back(tensor_bytes(program.tensors[t], is_read[t.index], max));
   return bytes;
 }
 
 std::vector<uint32_t> event_counters(const Schedule& schedule) {
   std::vector<uint32_t> counters;
   for (EventId e : schedule.program.events.ids()) {
-    const uint32_t cells = most_cells(schedule.program, e);
+    const uint32_t cells = max_cells(schedule.program, e);
     counters.push_back(keeps_log(schedule, e) ? cells + 1 + cells : cells);
   }
   return counters;

@@ -19,7 +19,7 @@ using mkrt::Error;
 using mkrt::Result;
 using mkrt::Status;
 
-constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
 
 // Keys that may be absent: the value stays then.
 void read(const mkrt::JsonNode& node, float& value) {
@@ -29,8 +29,8 @@ void read(const mkrt::JsonNode& node, float& value) {
   value = static_cast<float>(std::clamp(node.raw().get<double>(), -kLargest, kLargest));
 }
 
-void read(const mkrt::JsonNode& node, uint32_t& value, int32_t most = kMost) {
-  if (!node.is_null()) value = static_cast<uint32_t>(node.integer(most));
+void read(const mkrt::JsonNode& node, uint32_t& value, int32_t max = kMax) {
+  if (!node.is_null()) value = static_cast<uint32_t>(node.integer(max));
 }
 
 void read(const mkrt::JsonNode& node, uint64_t& value) {
@@ -67,7 +67,7 @@ Result<BatchLine> parse_line(std::string_view text, const std::string& name, con
   request.name = name;
   if (!prompt.is_null()) line.prompt = prompt.string();
   if (!ids.is_null())
-    for (const mkrt::JsonNode& id : ids.items()) request.prompt.push_back(id.integer(kMost));
+    for (const mkrt::JsonNode& id : ids.items()) request.prompt.push_back(id.integer(kMax));
   request.max_new_tokens = defaults.max_new_tokens;
   read(node.optional("max_new_tokens"), request.max_new_tokens);
   read(node.optional("arrive_at_step"), request.arrive_at_step);

@@ -13,21 +13,19 @@ namespace mkc {
 
 // The value of a flag, from the whole of `text`. Throws CLI::ValidationError.
 template <class T>
-T parse_flag(const std::string& flag, const std::string& text, T least, T most) {
+T parse_flag(const std::string& flag, const std::string& text, T min, T max) {
   T value{};
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (fault == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
-    return value;
-  throw CLI::ValidationError(flag, fmt::format("found {}, expected {} to {}", text, least, most));
+  if (fault == std::errc() && end == text.data() + text.size() && value >= min && value <= max) return value;
+  throw CLI::ValidationError(flag, fmt::format("found {}, expected {} to {}", text, min, max));
 }
 
 // A flag with a whole number within bounds. `to` is a T or an std::optional<T>.
 template <class T, class To>
-CLI::Option* add_integer(CLI::App& command, const std::string& flag, To& to, T least, T most,
+CLI::Option* add_integer(CLI::App& command, const std::string& flag, To& to, T min, T max,
                          const std::string& help) {
   return command.add_option_function<std::string>(
-      flag,
-      [&to, flag, least, most](const std::string& text) { to = parse_flag<T>(flag, text, least, most); },
+      flag, [&to, flag, min, max](const std::string& text) { to = parse_flag<T>(flag, text, min, max); },
       help);
 }
 

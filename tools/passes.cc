@@ -169,15 +169,15 @@ namespace {
 
 // Settings whose bounds are the machine's.
 Status check_for_machine(const CompileRequest& request, const Machine& machine) {
-  const auto check = [&](const char* key, const char* flag, std::optional<int64_t> value, int64_t least,
-                         int64_t most, const char* of) -> Status {
-    if (!value || (*value >= least && *value <= most)) return {};
+  const auto check = [&](const char* key, const char* flag, std::optional<int64_t> value, int64_t min,
+                         int64_t max, const char* of) -> Status {
+    if (!value || (*value >= min && *value <= max)) return {};
     return setting_error(request.places, key, flag, *value,
-                         fmt::format("{} to {}, the {} of machine {}", least, most, of, machine.name));
+                         fmt::format("{} to {}, the {} of machine {}", min, max, of, machine.name));
   };
   if (Status s = check("workers", "--workers", request.workers, 1, max_workers(machine), "workers"); !s.ok())
     return s;
-  return check("ring", "ring", request.ring, kLeastRing, std::min(machine.ring_stages, kMostRing), "stages");
+  return check("ring", "ring", request.ring, kMinRing, std::min(machine.ring_stages, kMaxRing), "stages");
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 namespace mkc {
 namespace {
 
-constexpr uint32_t kMost = 1u << 30;
-constexpr uint64_t kMostMs = 1'000'000'000;  // eleven days
+constexpr uint32_t kMax = 1u << 30;
+constexpr uint64_t kMaxMs = 1'000'000'000;  // eleven days
 
 void add_sampling_options(CLI::App& command, SamplingFlags& s) {
   add_number(command, "--temperature", s.temperature, "0: greedy; default: generation_config.json's, or 0");
@@ -52,17 +52,17 @@ void add_run_options(CLI::App& command, RunArguments& a) {
   command.add_option("--prompt-ids", a.prompt_ids, "token ids to go on from: 1,2,3");
   CLI::Option* batch =
       command.add_option("--batch-file", a.batch_file, "requests, one JSON object a line (docs/engine.md)");
-  add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMost,
+  add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMax,
                         "positions of a page of the cache: 16 (default), 32 or 64")
       ->needs(batch);
-  add_integer<uint32_t>(command, "--pages", a.pages, 1, kMost,
+  add_integer<uint32_t>(command, "--pages", a.pages, 1, kMax,
                         "of the cache; default: for all requests that can run at once, at their longest")
       ->needs(batch);
   command
       .add_flag("--recompute", a.recompute,
                 "let more requests run than pages can hold; the youngest are fed again later")
       ->needs(batch);
-  add_integer<uint32_t>(command, "--max-new-tokens", a.max_new_tokens, 1, kMost, "default 64");
+  add_integer<uint32_t>(command, "--max-new-tokens", a.max_new_tokens, 1, kMax, "default 64");
   add_integer<uint32_t>(command, "--steps-per-launch", a.steps_per_launch, 1, mkrt::kMaxSteps,
                         "let the kernel go on by itself for so many tokens; default 1");
   add_sampling_options(command, a.sampling);
@@ -80,7 +80,7 @@ void add_run_options(CLI::App& command, RunArguments& a) {
           "--trace", [&a](const std::string& file) { a.trace = file, a.request.mode = Mode::kTraced; },
           "write what the workers did in the last launch, for mkc trace (docs/trace.md)")
       ->excludes(mode);
-  add_integer<uint64_t>(command, "--timeout-ms", a.timeout_ms, 0, kMostMs,
+  add_integer<uint64_t>(command, "--timeout-ms", a.timeout_ms, 0, kMaxMs,
                         "of a wait inside the kernel; default 10000, 0: never");
   command.add_flag_callback(
       "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },

@@ -10,7 +10,7 @@
 namespace mkc {
 namespace {
 
-constexpr int64_t kMostTokens = 256, kMostRequests = 64;
+constexpr int64_t kMaxTokens = 256, kMaxRequests = 64;
 constexpr int64_t kDefaultContext = 1024;
 
 int64_t tokens_of(const StepOptions& o) {
@@ -20,18 +20,18 @@ int64_t tokens_of(const StepOptions& o) {
 // The tokens are shared out evenly among requests of one context, unless the last one has a chunk.
 Result<std::vector<StepRequest>> step_requests(const Symbols& symbols, const StepOptions& o) {
   const auto limit = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
-  const auto check = [](const char* flag, int64_t value, int64_t least, int64_t most) -> Status {
-    if (value >= least && value <= most) return {};
-    return Error{fmt::format("{}: error: found {}, expected {} to {}", flag, value, least, most)};
+  const auto check = [](const char* flag, int64_t value, int64_t min, int64_t max) -> Status {
+    if (value >= min && value <= max) return {};
+    return Error{fmt::format("{}: error: found {}, expected {} to {}", flag, value, min, max)};
   };
   const int64_t tokens = o.tokens != 0 ? o.tokens : tokens_of(o);
   const int64_t context = o.model.options.context.value_or(std::min(kDefaultContext, limit("kv_len")));
   if (Status s = check("--batch", o.batch, 1, limit("B")); !s.ok()) return s.error();
   if (Status s = check("--context", context, 1, limit("kv_len")); !s.ok()) return s.error();
-  const int64_t most = std::min(limit("T"), o.batch * std::min(context, limit("q_len")));
-  const int64_t most_chunk = std::min({limit("T") - o.batch + 1, context, limit("q_len")});
-  if (Status s = check("--chunk", o.chunk, 0, most_chunk); !s.ok()) return s.error();
-  if (Status s = check("--tokens", tokens, o.batch, most); !s.ok()) return s.error();
+  const int64_t max = std::min(limit("T"), o.batch * std::min(context, limit("q_len")));
+  const int64_t max_chunk = std::min({limit("T") - o.batch + 1, context, limit("q_len")});
+  if (Status s = check("--chunk", o.chunk, 0, max_chunk); !s.ok()) return s.error();
+  if (Status s = check("--tokens", tokens, o.batch, max); !s.ok()) return s.error();
   std::vector<StepRequest> requests;
   for (int64_t b = 0; b < o.batch; ++b)
     requests.push_back({o.chunk != 0 ? 1 : tokens / o.batch + (b < tokens % o.batch ? 1 : 0), context});
@@ -46,12 +46,12 @@ void add_step_options(CLI::App& command, StepOptions& request) {
   command.get_option("--context")
       ->description("positions of the request, this step's included; default 1024");
   command.add_option("--batch", request.batch, "requests of the step; default 1")
-      ->check(CLI::Range(int64_t{1}, kMostRequests));
+      ->check(CLI::Range(int64_t{1}, kMaxRequests));
   CLI::Option* tokens = command.add_option(
       "--tokens", request.tokens, "tokens of the step, shared out among the requests; default one each");
-  tokens->check(CLI::Range(int64_t{1}, kMostTokens));
+  tokens->check(CLI::Range(int64_t{1}, kMaxTokens));
   command.add_option("--chunk", request.chunk, "tokens of the last request, where the others have one")
-      ->check(CLI::Range(int64_t{1}, kMostTokens))
+      ->check(CLI::Range(int64_t{1}, kMaxTokens))
       ->excludes(tokens);
 }
 

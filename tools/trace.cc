@@ -17,7 +17,7 @@
 namespace mkc {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 30;
+constexpr size_t kMaxBytes = size_t{1} << 30;
 
 struct Options {
   ModelRequest model;
@@ -26,7 +26,7 @@ struct Options {
 };
 
 Result<mkrt::Trace> read_trace(const std::string& file) {
-  const mkrt::Result<std::string> text = mkrt::read_text(file, kMostBytes);
+  const mkrt::Result<std::string> text = mkrt::read_text(file, kMaxBytes);
   if (!text.ok()) return text.error();
   return mkrt::parse_trace(text.value(), file);
 }
@@ -54,14 +54,14 @@ Result<std::vector<StepRequest>> requests_of(const Options& o, const mkrt::Trace
                                              const Symbols& symbols) {
   std::vector<StepRequest> requests;
   int64_t tokens = 0;
-  const auto most = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
+  const auto max = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
   bool fits = true;
   for (const mkrt::TracedRequest& r : trace.requests) {
     requests.push_back({r.rows, r.kv_len});
     tokens += r.rows;
-    fits &= r.rows >= 1 && r.rows <= r.kv_len && r.kv_len <= most("kv_len");
+    fits &= r.rows >= 1 && r.rows <= r.kv_len && r.kv_len <= max("kv_len");
   }
-  if (fits && !requests.empty() && tokens <= most("T") && std::ssize(requests) <= most("B")) return requests;
+  if (fits && !requests.empty() && tokens <= max("T") && std::ssize(requests) <= max("B")) return requests;
   return Error{fmt::format("{}: error: {} requests of {} tokens do not fit the schedule", o.file,
                            requests.size(), tokens)};
 }

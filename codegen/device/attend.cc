@@ -82,7 +82,7 @@ MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScrat
   // Lanes read in the order in which sums lie; each eight of them writes a sector.
   const u32 four = w.thread % kSumColumns / 4, d = four % 4 * 16 + four / 4 * 4 + w.thread % 4;
   if (column + d >= a.head_dim) return;
-  for (u32 row = first_row + w.thread / kSumColumns; row < least(first_row + kSumRows, b.count);
+  for (u32 row = first_row + w.thread / kSumColumns; row < min(first_row + kSumRows, b.count);
        row += kConsumerThreads / kSumColumns) {
     f32 sum = 0;
     for (u32 warp = 0; warp < kConsumerWarps; ++warp) sum += s.sum(warp, row - first_row, d & ~3u)[d % 4];
@@ -204,7 +204,7 @@ MK_INLINE void merge_parts(const Worker& w, const AttendArgs& a, const Rows& r, 
   RowSum all;
   for (u32 p = from; p < to;) {
     const u32 span_end = (first + p * a.part) / kSpan * kSpan + kSpan,
-              end = least(to, (span_end - first) / a.part);
+              end = min(to, (span_end - first) / a.part);
     RowSum span;
     add_parts(w, a, r, x, p, end, span);
     all.add(span, a.head_dim);

@@ -126,10 +126,10 @@ struct Block {
   u32 first, count, group;
   u32 fresh;       // position of token 0
   u32 begin, end;  // positions that any of them sees
-  MK_INLINE Block(const AttendArgs& a, const Rows& r, u32 first_row, u32 most)
+  MK_INLINE Block(const AttendArgs& a, const Rows& r, u32 first_row, u32 max)
       : first(first_row), group(a.heads / a.kv_heads), fresh(r.fresh()) {
     const u32 left = r.count * group - first;
-    count = left < most ? left : most;
+    count = left < max ? left : max;
     begin = first_seen(a, fresh + token(0));
     end = fresh + token(count - 1) + 1;
   }
@@ -150,7 +150,7 @@ static_assert(kPiece == kPlaces * kHalf);
 template <class C>
 struct StageRows {
   static constexpr u32 kPitch = kSumColumns * C::bytes;  // from one position to the next
-  static constexpr u32 kPositions = least(kStageBytes / kPitch, kPiece);
+  static constexpr u32 kPositions = min(kStageBytes / kPitch, kPiece);
   static constexpr u32 kChunks = kPitch / 16;
   // Where a byte of a position lies. Chunks of 16 bytes change places, so that what lanes read together of
   // neighbouring positions lies in all banks.
@@ -210,7 +210,7 @@ MK_INLINE void put_rows(const Warp& x, u32 column, AS3 const char* fresh, AS3 ch
   using S = StageRows<C>;
   constexpr u32 kAtOnce = 4, kStep = kWarpLanes / S::kChunks;
   const u32 begin = x.b.begin > x.brought ? x.b.begin : x.brought, bytes = x.a.head_dim * C::bytes,
-            to = least(x.b.end - x.first, kWarpLanes), byte = x.lane() % S::kChunks * 16,
+            to = min(x.b.end - x.first, kWarpLanes), byte = x.lane() % S::kChunks * 16,
             at = column * C::bytes + byte;
   if (x.keeps_fresh) {
     const u32 row = x.b.fresh - x.first;

@@ -41,7 +41,7 @@ struct FmaForm {
 
   // Columns [column, column + kSumColumns) of keys.
   MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
-    const u32 position = x.first + x.lane(), columns = least(x.a.head_dim - column, kSumColumns);
+    const u32 position = x.first + x.lane(), columns = min(x.a.head_dim - column, kSumColumns);
     if (position < x.b.begin || position >= x.b.end) return;
     for (u32 i = 0; i < columns; i += 4) {
       const f32x4 k = load4(rows, x.lane(), i);
@@ -63,8 +63,8 @@ struct FmaForm {
   MK_INLINE void put_greatest(const Warp& x) {
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row) {
-      const f32 most = mk_warp_max(score[row]);
-      if (x.lane() == 0) x.scratch.greatest(row)[x.warp()] = most;
+      const f32 max = mk_warp_max(score[row]);
+      if (x.lane() == 0) x.scratch.greatest(row)[x.warp()] = max;
     }
   }
 

@@ -50,7 +50,7 @@ MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* c
   using S = StageRows<C>;
   const u32 byte = w.lane() % S::kChunks * 16, at = column * C::bytes + byte;
   const bool there = at < a.head_dim * C::bytes;
-  if (from == 0 && least(to, brought) >= S::kPositions) {
+  if (from == 0 && min(to, brought) >= S::kPositions) {
     if (there) load_all_rows<C>(w, cache + at, a.cache.position_stride, stage, first);
     return;
   }
@@ -67,7 +67,7 @@ MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* c
     const auto load_row = [&](u32 position, AS1 const char* vector) {
       if (there) mk_async_load16(stage + S::at(position, byte), vector + at);
     };
-    if (half >= from && half + kHalf <= least(to, brought)) {
+    if (half >= from && half + kHalf <= min(to, brought)) {
       for_rows(load_row);
       continue;
     }
@@ -92,7 +92,7 @@ MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 
     if (!wait_free_stage(w)) return false;
     const u32 slot = w.stage % w.stages;
     load_rows<C>(w, a, cache, w.stage_at(slot), from, column, b.begin > first ? b.begin - first : 0,
-                 least(b.end - first, S::kPositions), brought > first ? brought - first : 0);
+                 min(b.end - first, S::kPositions), brought > first ? brought - first : 0);
     Async::end(w, slot);
     ++w.stage;
   }

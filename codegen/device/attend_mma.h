@@ -56,7 +56,7 @@ struct MmaForm {
 
   // Columns [column, column + kSumColumns) of keys.
   MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
-    const u32 columns = least(x.a.head_dim - column, kSumColumns), turn = S::turn(g(x));
+    const u32 columns = min(x.a.head_dim - column, kSumColumns), turn = S::turn(g(x));
     AS3 const u32x4* query = (AS3 const u32x4*)x.scratch.q + column / kKeyStep * 2 * kWarpLanes + x.lane();
     rows += g(x) * S::kPitch;
     MK_ROLLED
@@ -95,13 +95,13 @@ struct MmaForm {
     MK_UNROLL
     for (u32 half = 0; half < 2; ++half) {
       if (!has(x, half)) continue;
-      f32 most = kNone;
+      f32 max = kNone;
       MK_UNROLL
       for (u32 j = 0; j < 4; ++j)
-        most = __builtin_fmaxf(most, __builtin_fmaxf(score[j][2 * half], score[j][2 * half + 1]));
-      most = __builtin_fmaxf(most, mk_shuffle_xor(most, 2));
-      most = __builtin_fmaxf(most, mk_shuffle_xor(most, 1));
-      if (t(x) == 0) x.scratch.greatest(g(x) + half * kSumRows)[x.warp()] = most;
+        max = __builtin_fmaxf(max, __builtin_fmaxf(score[j][2 * half], score[j][2 * half + 1]));
+      max = __builtin_fmaxf(max, mk_shuffle_xor(max, 2));
+      max = __builtin_fmaxf(max, mk_shuffle_xor(max, 1));
+      if (t(x) == 0) x.scratch.greatest(g(x) + half * kSumRows)[x.warp()] = max;
     }
   }
 

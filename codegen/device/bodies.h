@@ -236,8 +236,8 @@ void mkd_lists_made(Worker*);
 bool mkd_await_lists(Worker*, u32 number);
 u32 mkd_element(Worker*, u32 list, u32 index);
 u32 mkd_row_of(Worker*, u32 list, u32 count, u32 task);
-void mkd_size_parts(Worker*, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 most_rows, u32 slots);
-void mkd_cut_rows(Worker*, u32 before_last, u32 requests, u32 most_rows, u32 q_len, u32 first_row, u32 kv_len,
+void mkd_size_parts(Worker*, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows, u32 slots);
+void mkd_cut_rows(Worker*, u32 before_last, u32 requests, u32 max_rows, u32 q_len, u32 first_row, u32 kv_len,
                   u32 block_request, u32 block_rows, u32 block_first_row, u32 block_kv_len);
 void mkd_wait(Worker*, u32 cell, u32 expected);
 void mkd_notify(Worker*, u32 cell, u32 count);
@@ -265,8 +265,8 @@ void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*
                              u32 first, u32 count);
 void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
                               u32 first, u32 count);
-u32 mkd_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 most);
-u32 mkd_loader_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 most);
+u32 mkd_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max);
+u32 mkd_loader_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max);
 void mkd_stream_cache_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
 void mkd_stream_cache_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
 void mkd_stream_cache_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);

@@ -120,7 +120,7 @@ enum class Goal : u32 { kTotal, kTopK, kTopP, kDraw };
 struct Search {
   Goal goal;
   u64 cut;       // ranks below are out
-  u64 least;     // masses below are out
+  u64 min;       // masses below are out
   f32 greatest;  // logit
   f32 scale;
 
@@ -130,7 +130,7 @@ struct Search {
     if (rank < cut) return 0;
     if (goal == Goal::kTopK) return 1;
     const u64 mass = mass_of(logit_of(rank) - greatest, scale);
-    return mass < least ? 0 : mass;
+    return mass < min ? 0 : mass;
   }
 };
 
@@ -226,7 +226,7 @@ MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 
     if (total ? p->logprobs == 0 : p->temperature == 0) continue;
     if ((goal == Goal::kTopK && p->top_k == 0) || (goal == Goal::kTopP && p->top_p >= 1)) continue;
     row.seen = total ? nullptr : penalises;
-    const Search search{goal, cut, goal == Goal::kDraw ? least_mass(p->min_p) : 0,
+    const Search search{goal, cut, goal == Goal::kDraw ? min_mass(p->min_p) : 0,
                         logit_of(total ? likeliest : first), mass_scale(total ? 1 : p->temperature)};
     const u64 found = find(w, row, search, p, step);
     if (total)

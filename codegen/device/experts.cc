@@ -29,14 +29,14 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 slot) {
   const Scratch s(w);
   const u32 strip = block * a.strips;
   ProductArgs p = renewed(a.product);
-  p.tokens = least((u32)s.begin[slot + 1] - s.begin[slot], a.product.tokens);
-  const u32 begin = least(s.begin[slot], a.rows - p.tokens);
+  p.tokens = min((u32)s.begin[slot + 1] - s.begin[slot], a.product.tokens);
+  const u32 begin = min(s.begin[slot], a.rows - p.tokens);
   p.first_out = begin;
   p.gathers = a.picks;
   if (!a.picks) p.x = row_at(p.x, begin, p.cols, p.rounded);
   ProductInput in(w, p);
   in.picked += begin;
-  multiply_strips<W, true>(w, in, {strip, least(a.strips, p.strips - strip)});
+  multiply_strips<W, true>(w, in, {strip, min(a.strips, p.strips - strip)});
 }
 
 constexpr u32 kSummed = 8;  // choices of a token that are loaded together
@@ -50,7 +50,7 @@ MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 slots) {
   if (w->thread == 0) s.begin[slots] = (uint16_t)a->rows;
   if (a->picks)
     for (u32 i = w->thread; i < a->rows; i += kConsumerThreads)
-      s.picked[i] = (uint8_t)least(a->token[i], a->product.tokens - 1);
+      s.picked[i] = (uint8_t)min(a->token[i], a->product.tokens - 1);
   consumer_barrier();
 }
 
@@ -66,7 +66,7 @@ MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 block, u32 slot)
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {
   f32 squares = 0;
-  for (u32 col = block * kSumCols + w->thread; col < least(a->cols, (block + 1) * kSumCols);
+  for (u32 col = block * kSumCols + w->thread; col < min(a->cols, (block + 1) * kSumCols);
        col += kConsumerThreads) {
     f32 sum = 0;
     const f32 residual = a->residual ? a->residual[token * a->cols + col] : 0;
@@ -75,8 +75,8 @@ MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 bl
       f32 share[kSummed], x[kSummed];
       MK_UNROLL
       for (u32 i = 0; i < kSummed; ++i) {
-        const u32 choice = token * a->top_k + least(first + i, a->top_k - 1);
-        row[i] = least(a->row[choice], a->rows - 1);
+        const u32 choice = token * a->top_k + min(first + i, a->top_k - 1);
+        row[i] = min(a->row[choice], a->rows - 1);
         share[i] = a->share[choice];
       }
       MK_UNROLL

@@ -58,7 +58,7 @@ MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
 
 // Consumer threads: positions of a part (ir/values.h), from lengths that have been loaded; a consumer barrier
 // must follow.
-MK_BODY void mkd_size_parts(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 most_rows,
+MK_BODY void mkd_size_parts(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows,
                             u32 slots) {
   if (w->thread != 0) return;
   u32 tokens = 0, longest = 0, spans = 0;
@@ -66,24 +66,24 @@ MK_BODY void mkd_size_parts(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requ
     const u32 rows = w->list(q_len)[b], length = w->list(kv_len)[b];
     tokens += rows;
     longest = length > longest ? length : longest;
-    spans += (rows + most_rows - 1) / most_rows * ((length + kSpan - 1) / kSpan);
+    spans += (rows + max_rows - 1) / max_rows * ((length + kSpan - 1) / kSpan);
   }
   const bool fits = (longest + kPiece - 1) / kPiece * tokens <= slots;
   *w->list(word) = fits && spans < kBusySpans ? kPiece : kSpan;
 }
 
-// Consumer threads: the lists of row blocks (ir/values.h) of up to `most_rows` rows, a block by each thread.
+// Consumer threads: the lists of row blocks (ir/values.h) of up to `max_rows` rows, a block by each thread.
 // `before_last`: where those of each request begin among the blocks that are no request's last. Ends with a
 // barrier.
-MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 most_rows, u32 q_len, u32 first_row,
+MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 max_rows, u32 q_len, u32 first_row,
                           u32 kv_len, u32 block_request, u32 block_rows, u32 block_first_row,
                           u32 block_kv_len) {
   AS3 const u32* begin = w->list(before_last);
   const u32 k = w->thread, not_last = begin[requests];
   if (k < not_last + requests) {
     const u32 b = k < not_last ? row_of(begin, requests, k) : k - not_last;
-    const u32 row = (k < not_last ? k - begin[b] : begin[b + 1] - begin[b]) * most_rows;
-    const u32 left = w->list(q_len)[b] - row, rows = least(left, most_rows);
+    const u32 row = (k < not_last ? k - begin[b] : begin[b + 1] - begin[b]) * max_rows;
+    const u32 left = w->list(q_len)[b] - row, rows = min(left, max_rows);
     w->list(block_request)[k] = b;
     w->list(block_rows)[k] = rows;
     w->list(block_first_row)[k] = w->list(first_row)[b] + row;

@@ -167,7 +167,7 @@ struct ChainShare {
     const u32 parts = column_parts(a), chains = kChains / parts;
     chain = block.part(a) * chains + w.warp() % chains;
     stages = (block.strips + parts - 1) / parts;
-    strips = (block.strips - least(block.strips, side(w, a)) + parts - 1) / parts;
+    strips = (block.strips - min(block.strips, side(w, a)) + parts - 1) / parts;
   }
   // Which strip of a stage the warp has.
   MK_INLINE static u32 side(const Worker& w, const ProductArgs& a) {

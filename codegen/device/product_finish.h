@@ -67,7 +67,7 @@ MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, b
 // The greatest logit of a strip and token, the lowest row on ties. `value(row)`: its logit.
 template <class Value>
 MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, const Value& value) {
-  const u32 rows = least(a.ends->rows - strip * kStripRows, kStripRows);
+  const u32 rows = min(a.ends->rows - strip * kStripRows, kStripRows);
   u32 best = 0;
   for (u32 row = 1; row < rows; ++row)
     if (plain_logit(value(row)) > plain_logit(value(best))) best = row;

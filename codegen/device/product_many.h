@@ -48,7 +48,7 @@ struct Pieces {
 // pass, and strips first, first + apart, ... as many as `count`.
 template <u32 Strips>
 struct ManyShare {
-  static constexpr u32 most = Strips * kManyTokens / kWarpTokens / kConsumerWarps;
+  static constexpr u32 max = Strips * kManyTokens / kWarpTokens / kConsumerWarps;
   u32 token, first, apart, count;
   MK_INLINE ManyShare(const Worker& w, u32 tokens, u32 strips) {
     const u32 groups = warp_groups(tokens);
@@ -98,7 +98,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
   u32 turn = 0, taken = 0;  // tiles, in all and of the stage
   MK_ROLLED
   for (u32 chain = first; chain <= last; ++chain) {
-    Sums part[ManyShare<Strips>::most];
+    Sums part[ManyShare<Strips>::max];
     MK_UNROLL
     for (Sums& p : part) p.clear();
     AS3 const u32x4* stage = nullptr;
@@ -110,14 +110,14 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
       consumer_barrier();
       // Those of the next tile come while this one is multiplied; behind the last, its own again.
       const bool ends = tile + 1 == tiles;
-      load(ends ? least(chain + 1, last) : chain, ends ? 0 : tile + 1);
+      load(ends ? min(chain + 1, last) : chain, ends ? 0 : tile + 1);
       if (taken == 0) stage = (AS3 const u32x4*)acquire_stage(w);
       MK_UNROLL
       for (u32 i = 0; i < Shape::full_steps; ++i) {
         if (i >= steps) continue;
         const typename Sums::Operand operand = rows.operand<W>(w.lane(), share.token, i);
         MK_UNROLL
-        for (u32 s = 0; s < ManyShare<Strips>::most; ++s) {
+        for (u32 s = 0; s < ManyShare<Strips>::max; ++s) {
           if (s >= share.count) continue;
           part[s].step(stage[((share.first + s * share.apart) * steps + i) * kWarpLanes + w.lane()], operand);
         }
@@ -138,22 +138,22 @@ template <class W, u32 Strips, class In, class Leave, class Done>
 MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                           AS3 f32* sums, const Leave& leave, const Done& done) {
   using Sums = Mma<W, 2>;
-  using All = Sums[ManyShare<Strips>::most];
+  using All = Sums[ManyShare<Strips>::max];
   renew_thread(w);
-  const ManyShare<Strips> share(w, least(a.tokens - pass, kManyTokens), block.strips);
+  const ManyShare<Strips> share(w, min(a.tokens - pass, kManyTokens), block.strips);
   All total;
   MK_UNROLL
   for (Sums& t : total) t.clear();
   const auto leave_chain = [&](u32 chain, const All& of) {
     renew_thread(w);
-    const ManyShare<Strips> again(w, least(renewed(a).tokens - pass, kManyTokens), block.strips);
+    const ManyShare<Strips> again(w, min(renewed(a).tokens - pass, kManyTokens), block.strips);
     each_sum(of, again.count, [&](u32 s, const Sums& strip) {
       leave(chain, again.first + s * again.apart, pass + again.token, strip);
     });
   };
   const auto add_chain = [&](const All& of) {
     MK_UNROLL
-    for (u32 s = 0; s < ManyShare<Strips>::most; ++s) {
+    for (u32 s = 0; s < ManyShare<Strips>::max; ++s) {
       MK_UNROLL
       for (u32 i = 0; i < 8; ++i) total[s].sum[i] += of[s].sum[i];
     }

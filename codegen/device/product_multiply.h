@@ -52,9 +52,9 @@ struct Sums {
 };
 
 // What is beside a thread's entries of `Most` sums.
-template <u32 Most>
+template <u32 Max>
 struct AllBeside {
-  static constexpr u32 rounds = (Most + kConsumerThreads - 1) / kConsumerThreads;
+  static constexpr u32 rounds = (Max + kConsumerThreads - 1) / kConsumerThreads;
   Beside of[rounds];
   MK_INLINE AllBeside(const Worker& w, const ProductArgs& a, const Sums& sums) {
     sums.each<rounds>(w, a, [&](u32 round, u32, u32 strip, u32 token, u32 row, bool there) {
@@ -103,13 +103,13 @@ MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBloc
 }
 
 // Finishes sums whose parts all warps have left, each from `partial` on.
-template <u32 Most>
+template <u32 Max>
 MK_INLINE void finish_sums(const Worker& w, const ProductInput& in, const Sums& sums,
-                           const AllBeside<Most>& beside, AS3 const f32* partial) {
+                           const AllBeside<Max>& beside, AS3 const f32* partial) {
   const ProductScratch s(w);
   const ProductArgs& a = in.x.a;
   consumer_barrier();
-  sums.each<AllBeside<Most>::rounds>(
+  sums.each<AllBeside<Max>::rounds>(
       w, a, [&](u32 round, u32 entry, u32 strip, u32 token, u32 row, bool there) {
         f32 v = 0;
         if (there)
@@ -128,20 +128,20 @@ MK_INLINE void finish_sums(const Worker& w, const ProductInput& in, const Sums& 
 // Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
 template <class W, class Accumulator, u32 Strips>
 MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& block) {
-  constexpr u32 most = Accumulator::tokens * kStripRows;
-  static_assert(Strips * most <= kBlockSums);
+  constexpr u32 max = Accumulator::tokens * kStripRows;
+  static_assert(Strips * max <= kBlockSums);
   const ProductArgs& a = in.x.a;
   AS3 f32* partial = ProductScratch(w).partial;
   const ChainShare share(w, a, block);
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
     const Sums sums{block.strip(a), block.strips, first, Accumulator::tokens};
-    const AllBeside<Strips * most> beside(w, a, sums);
+    const AllBeside<Strips * max> beside(w, a, sums);
     const Squares squares(w, a, in);
     drain_chain<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
       if constexpr (W::bytes == 2)
         if (is_split(a)) return store_part(w, a, block, i, acc);
-      acc.store(w.lane(), partial + w.warp() * kBlockSums + i * most);
+      acc.store(w.lane(), partial + w.warp() * kBlockSums + i * max);
     });
     if (is_split(a)) return;
     squares.leave(w, a, in);

@@ -29,7 +29,7 @@ MK_INLINE void drain_some(Worker& w, const ProductArgs& a, const In& in, const C
   typename Sum::Operand x[kAhead<Sum>];
   MK_UNROLL
   for (u32 i = 0; i < kAhead<Sum>; ++i)
-    x[i] = Sum::load(w.lane(), rows, least(col + i * Shape::step_cols, last), 0);
+    x[i] = Sum::load(w.lane(), rows, min(col + i * Shape::step_cols, last), 0);
   MK_ROLLED
   for (u32 tile = 0; tile < a.tiles; ++tile) {
     const u32 steps = Shape::steps(a, tile);
@@ -46,7 +46,7 @@ MK_INLINE void drain_some(Worker& w, const ProductArgs& a, const In& in, const C
       MK_UNROLL
       for (u32 s = 0; s < Stages; ++s)
         if (s < share.strips) sums[s].step(stage[s][i * kWarpLanes], x[i % kAhead<Sum>]);
-      x[i % kAhead<Sum>] = Sum::load(w.lane(), rows, least(col + kAhead<Sum> * Shape::step_cols, last), 0);
+      x[i % kAhead<Sum>] = Sum::load(w.lane(), rows, min(col + kAhead<Sum> * Shape::step_cols, last), 0);
       col += Shape::step_cols;
     }
     MK_ROLLED

@@ -51,7 +51,7 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
   constexpr u32 steps = Shape::full_steps;
   static_assert(steps * Shape::step_cols * W::bytes == kRowBytes);
   renew_thread(w);
-  const u32 tokens = least(a.tokens - first, kWideTokens), parts = kChains * a.tiles;
+  const u32 tokens = min(a.tokens - first, kWideTokens), parts = kChains * a.tiles;
   const auto col = [&](u32 part) { return Shape::col(a, part / a.tiles, part % a.tiles); };
   Turns<Mma<W>, kWideTokens / kFewTokens> turns;
   turns.clear();
@@ -75,7 +75,7 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
     W::wgmma(low, (const u32*)weights, rows);
     W::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
     // Those of the next part come while this one is multiplied; behind the last, its own again.
-    load(least(part + 1, parts - 1));
+    load(min(part + 1, parts - 1));
     mk_wgmma_wait(low);
     mk_wgmma_wait(high);
     release_stage(w);

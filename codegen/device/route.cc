@@ -150,8 +150,8 @@ MK_BODY void mkb_route(Worker* w, const RouteArgs* a) {
   const u32 pairs = a->tokens * a->top_k;
   for (u32 pair = w->thread; pair < pairs; pair += kConsumerThreads) {
     // After a fault, others that ran ahead may have written over the choices.
-    const u32 token = pair / a->top_k, expert = least(a->row[pair], a->experts - 1);
-    const u32 row = least(s.begin[expert] + count_before(s, expert, token), pairs - 1);
+    const u32 token = pair / a->top_k, expert = min(a->row[pair], a->experts - 1);
+    const u32 row = min(s.begin[expert] + count_before(s, expert, token), pairs - 1);
     a->token[row] = token;
     a->row[pair] = row;
   }

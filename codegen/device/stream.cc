@@ -51,8 +51,8 @@ MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& st
       AS1 const char* from =
           weights + strips.first * strips.bytes() + (u64)tile * kStageBytes + strips.part * bytes;
       for (u32 strip = 0; goes_on && strip < strips.count; strip += strips.parts) {
-        goes_on = load_stage<Loader>(w, from, bytes, least(strips.parts, strips.count - strip),
-                                     strips.bytes(), strips.policy);
+        goes_on = load_stage<Loader>(w, from, bytes, min(strips.parts, strips.count - strip), strips.bytes(),
+                                     strips.policy);
         from += strips.parts * strips.bytes();
       }
     }
@@ -87,25 +87,25 @@ MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& stri
 // is room for. `lends`: of one, and behind each stage comes one for activations.
 template <class Loader>
 MK_INLINE bool stream_chains(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
-  const u32 chains = kChains / strips.parts, most = lends ? 1 : many_tiles(strips.count);
+  const u32 chains = kChains / strips.parts, max = lends ? 1 : many_tiles(strips.count);
   bool goes_on = true;
   for (u32 turn = 0; goes_on && turn < strips.passes * chains; ++turn) {
     const u32 chain = strips.part * chains + turn % chains;
     for (u32 tile = 0, together; goes_on && tile < strips.tiles; tile += together) {
-      together = least(strips.tiles - tile, most);
+      together = min(strips.tiles - tile, max);
       goes_on = load_parts<Loader>(w, weights, strips, chain, tile, together) && (!lends || lend_stage(w));
     }
   }
   return goes_on;
 }
 
-// Strips block after block, of `most` strips. `expert`: of its rows.
+// Strips block after block, of `max` strips. `expert`: of its rows.
 template <class Loader>
-MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips, u32 most, u32 tokens,
+MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips, u32 max, u32 tokens,
                               u32 elem_bytes, u32 wide_from, bool expert) {
   const u32 end = strips.first + strips.count;
   for (bool goes_on = true; goes_on && strips.first < end; strips.first += strips.count) {
-    strips.count = least(end - strips.first, most);
+    strips.count = min(end - strips.first, max);
     const bool many = is_many(tokens, elem_bytes, expert ? kExpert : strips.count);
     const bool wide = many && is_wide(tokens, wide_from);
     strips.passes = many              ? passes_of(tokens, wide ? kWideTokens : kManyTokens)
@@ -122,12 +122,12 @@ template <class Loader>
 MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArgs& a, u32 elem_bytes,
                             u32 first, u32 count) {
   const u32 tail_bytes = a.tail_cols * kStripRows * elem_bytes, tokens = same_in_lanes(a.tokens);
-  const u32 most = block_strips(tokens, elem_bytes, a.many_strips);
+  const u32 max = block_strips(tokens, elem_bytes, a.many_strips);
   for (u32 task = first, together; task < first + count; task += together) {
     const u32 part = a.streamed_parts == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
-    together = least(first + count - task, a.streamed_parts == 1 ? count : a.strips - strip);
-    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.streamed_parts},
-                           most, tokens, elem_bytes, a.streamed_parts == 1 ? a.wide_from : 0, false);
+    together = min(first + count - task, a.streamed_parts == 1 ? count : a.strips - strip);
+    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.streamed_parts}, max,
+                           tokens, elem_bytes, a.streamed_parts == 1 ? a.wide_from : 0, false);
   }
 }
 
@@ -141,7 +141,7 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
   for (u32 task = first; task < first + count && !mk_warp_any(w.gave_up()); ++task) {
     const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]), strip = task / slots * a.strips;
-    const u32 strips = least(a.strips, p.strips - strip);
+    const u32 strips = min(a.strips, p.strips - strip);
     stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes, {strip, strips, p.tiles, tail_bytes},
                            block_strips(elem_bytes), rows, elem_bytes, 0, true);
   }

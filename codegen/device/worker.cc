@@ -152,24 +152,24 @@ MK_INLINE void begin_look_up(Worker& w, u32 grid) {
 }
 
 // Consumer threads, for a grid, once a segment, whose first barrier keeps the word until all have read the
-// one before: what a word of a table says once the cell has `expected` notifications; any number up to `most`
+// one before: what a word of a table says once the cell has `expected` notifications; any number up to `max`
 // after a fault, the same for all of them.
-MK_BODY u32 mkd_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+MK_BODY u32 mkd_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max) {
   begin_look_up(*w, grid);
   if (w->thread == 0) {
     poll(*w, cell, expected);
-    *w->found() = least(*table, most);
+    *w->found() = min(*table, max);
   }
   consumer_barrier();
   return *w->found();
 }
 
 // The same for the loader.
-MK_BODY u32 mkd_loader_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 most) {
+MK_BODY u32 mkd_loader_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max) {
   begin_look_up(*w, grid);
   if (w->lane() == 0) poll(*w, cell, expected);
   mk_warp_sync();
-  return least(same_in_lanes(*table), most);
+  return min(same_in_lanes(*table), max);
 }
 
 // The loader, at the end: after a fault consumers leave stages behind, and a worker must not

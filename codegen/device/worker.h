@@ -258,7 +258,7 @@ MK_INLINE void release_written_stage(Worker& w) {
   release_stage(w);
 }
 
-MK_INLINE constexpr u32 least(u32 a, u32 b) {
+MK_INLINE constexpr u32 min(u32 a, u32 b) {
   return a < b ? a : b;
 }
 

@@ -25,9 +25,9 @@ std::optional<WrongCount> find_wrong_count(const StepCounts& expected, std::span
 }
 
 void TaskRuns::add(uint32_t grid, uint32_t first, uint32_t count) {
-  constexpr uint32_t kMostTasks = 1 << 22, kMostGrids = 1 << 16;  // beyond these numbers are wild
+  constexpr uint32_t kMaxTasks = 1 << 22, kMaxGrids = 1 << 16;  // beyond these numbers are wild
   const std::lock_guard lock(mutex_);
-  if (grid >= kMostGrids || first >= kMostTasks || count >= kMostTasks) return;
+  if (grid >= kMaxGrids || first >= kMaxTasks || count >= kMaxTasks) return;
   if (grid >= runs_.size()) runs_.resize(grid + 1);
   if (first + count > runs_[grid].size()) runs_[grid].resize(first + count);
   for (uint32_t task = first; task < first + count; ++task) ++runs_[grid][task];

@@ -159,8 +159,8 @@ class Batches {
     for (int64_t t = 0; t < tokens; ++t) {
       std::vector<size_t> chosen;
       while (chosen.size() < static_cast<size_t>(routing.choices)) {
-        const uint32_t most = 1 + random() % static_cast<uint32_t>(routing.experts);
-        const size_t expert = random() % most;
+        const uint32_t max = 1 + random() % static_cast<uint32_t>(routing.experts);
+        const size_t expert = random() % max;
         if (std::find(chosen.begin(), chosen.end(), expert) != chosen.end()) continue;
         chosen.push_back(expert);
         ++rows[expert];
@@ -183,9 +183,9 @@ class Batches {
 
   // One row each at the interesting lengths in turn; the last is a chunk of what room there is, if need be at
   // the start of a context.
-  std::vector<StepRequest> mixed(int64_t most) const {
+  std::vector<StepRequest> mixed(int64_t max) const {
     std::vector<StepRequest> requests;
-    const auto count = static_cast<size_t>(std::min(most, max_requests_));
+    const auto count = static_cast<size_t>(std::min(max, max_requests_));
     for (size_t i = 0; i < count; ++i) requests.push_back({1, lengths_[(i * 5 + 2) % lengths_.size()]});
     StepRequest& last = requests.back();
     last.rows = std::min({max_tokens_ - static_cast<int64_t>(count) + 1, max_rows_, context_});
@@ -199,8 +199,8 @@ class Batches {
     int64_t left = max_tokens_ - count;
     for (int64_t i = 0; i < count; ++i) {
       // Lengths spread over the orders of magnitude.
-      const int64_t most = std::max<int64_t>(1, context_ >> (random() % 12));
-      StepRequest r{1, 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(most))};
+      const int64_t max = std::max<int64_t>(1, context_ >> (random() % 12));
+      StepRequest r{1, 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(max))};
       const int64_t more = std::min({left, max_rows_ - 1, r.kv_len - 1});
       if (random() % 2 == 0) r.rows += more > 0 ? random() % static_cast<uint32_t>(more + 1) : 0;
       left -= r.rows - 1;

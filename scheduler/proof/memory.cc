@@ -22,7 +22,7 @@ uint64_t elements_at(const Tensor& tensor, const std::vector<int64_t>& symbols) 
 
 // The most elements that a tensor has at any values. A shape may shrink with a symbol, so that the symbols'
 // upper bounds do not tell: all their values are walked, or, where these are too many, each dim is bounded.
-uint64_t most_elements(const Context& c, const Tensor& tensor) {
+uint64_t max_elements(const Context& c, const Tensor& tensor) {
   std::set<uint32_t> symbols;
   for (const Expr& dim : tensor.shape)
     for (const ExprNode& node : dim.nodes)
@@ -41,15 +41,15 @@ uint64_t most_elements(const Context& c, const Tensor& tensor) {
   }
   std::vector<int64_t> at(c.at_symbols.symbols.size(), 0);
   for (const uint32_t s : symbols) at[s] = c.at_symbols.symbols[s].lo;
-  uint64_t most = 0;
+  uint64_t max = 0;
   for (int64_t value = 0; value < values; ++value) {
-    most = std::max(most, elements_at(tensor, at));
+    max = std::max(max, elements_at(tensor, at));
     for (const uint32_t s : symbols) {
       if (++at[s] <= c.at_symbols.symbols[s].hi) break;
       at[s] = c.at_symbols.symbols[s].lo;
     }
   }
-  return most;
+  return max;
 }
 
 uint64_t packed_bytes_of(const Tensor& weight) {
@@ -72,12 +72,12 @@ uint64_t bytes_needed(const Context& c, TensorId t, bool is_read) {
     case TensorKind::kWeight:
       if (!is_read) return 0;
       if (!tensor.packing.sources.empty()) return packed_bytes_of(tensor);
-      return most_elements(c, tensor) * (tensor.shape.size() < 2 ? 4 : element);
+      return max_elements(c, tensor) * (tensor.shape.size() < 2 ? 4 : element);
     case TensorKind::kTable:
-      return most_elements(c, tensor) * 4;
+      return max_elements(c, tensor) * 4;
     case TensorKind::kActivation:
     case TensorKind::kOutput:
-      return most_elements(c, tensor) * element;
+      return max_elements(c, tensor) * element;
   }
   MKC_BUG("tensor of unknown kind");
 }

@@ -22,6 +22,6 @@ Status check_lookups(Context& c, const Sources& sources);
 Status check_ring(const Context& c);
 
 // The least number of stages with which no worker deadlocks; 0: nothing streams.
-uint32_t least_stages(const TaskProgram& program);
+uint32_t min_stages(const TaskProgram& program);
 
 }  // namespace mkc::proof

@@ -23,24 +23,24 @@ uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid, int64_t t
 
 }  // namespace
 
-uint32_t least_stages(const TaskProgram& program) {
+uint32_t min_stages(const TaskProgram& program) {
   const SymbolId tokens = find_symbol(program.symbols, "T");
-  const int64_t most = tokens.valid() ? program.symbols[tokens].bounds.hi : INT32_MAX;
-  uint32_t least = 0;
+  const int64_t max = tokens.valid() ? program.symbols[tokens].bounds.hi : INT32_MAX;
+  uint32_t min = 0;
   for (const TaskGrid& grid : program.grids)
-    if (streams(grid)) least = std::max(least, stages_held(program, grid, most));
-  return least;
+    if (streams(grid)) min = std::max(min, stages_held(program, grid, max));
+  return min;
 }
 
 Status check_ring(const Context& c) {
-  const uint32_t least = least_stages(c.p);
-  if (least == 0) return {};
-  if (c.s.ring.stages < least)
+  const uint32_t min = min_stages(c.p);
+  if (min == 0) return {};
+  if (c.s.ring.stages < min)
     return Error{fmt::format("error: the ring has {} stages, expected at least {}: so many are held at once",
-                             c.s.ring.stages, least)};
-  if (c.s.ring.stages > kMostRing)
+                             c.s.ring.stages, min)};
+  if (c.s.ring.stages > kMaxRing)
     return Error{
-        fmt::format("error: the ring has {} stages, expected at most {}", c.s.ring.stages, kMostRing)};
+        fmt::format("error: the ring has {} stages, expected at most {}", c.s.ring.stages, kMaxRing)};
   if (c.s.ring.stage_bytes < mkrt::kStageBytes)
     return Error{fmt::format("error: a stage of the ring has {} bytes, expected at least {}, a tile",
                              c.s.ring.stage_bytes, mkrt::kStageBytes)};

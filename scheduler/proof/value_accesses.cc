@@ -42,13 +42,13 @@ struct GridAccess {
 
 void index_groups(GridAccess& access) {
   const size_t rank = access.groups.front().box.rank;
-  size_t most = 0;
+  size_t max = 0;
   for (size_t d = 0; d < rank; ++d) {
     std::vector<int64_t> lows;
     for (const BoxGroup& group : access.groups) lows.push_back(group.box.lo[d]);
     std::sort(lows.begin(), lows.end());
     const auto distinct = static_cast<size_t>(std::unique(lows.begin(), lows.end()) - lows.begin());
-    if (distinct > most) most = distinct, access.key_dim = d;
+    if (distinct > max) max = distinct, access.key_dim = d;
   }
   if (rank == 0) return;
   const size_t k = access.key_dim;

@@ -76,17 +76,17 @@ Edges dependence_edges(const Nodes& nodes) {
 
 Error cycle_error(const Nodes& nodes, const std::vector<uint32_t>& cycle) {
   // Begins with the smallest node, so that the text does not depend on the search.
-  std::vector<uint32_t> from_least = cycle;
-  std::rotate(from_least.begin(), std::min_element(from_least.begin(), from_least.end()), from_least.end());
-  from_least.push_back(from_least.front());
-  std::string text = nodes.name(from_least[0]);
-  for (size_t i = 1; i < from_least.size(); ++i) {
-    const bool notifies = from_least[i] >= nodes.cell_begin, waits = from_least[i - 1] >= nodes.cell_begin;
+  std::vector<uint32_t> from_min = cycle;
+  std::rotate(from_min.begin(), std::min_element(from_min.begin(), from_min.end()), from_min.end());
+  from_min.push_back(from_min.front());
+  std::string text = nodes.name(from_min[0]);
+  for (size_t i = 1; i < from_min.size(); ++i) {
+    const bool notifies = from_min[i] >= nodes.cell_begin, waits = from_min[i - 1] >= nodes.cell_begin;
     text += fmt::format(" -{}-> {}",
                         notifies ? "notify"
                         : waits  ? "wait"
                                  : "stream",
-                        nodes.name(from_least[i]));
+                        nodes.name(from_min[i]));
   }
   return step_error(nodes.step, "deadlock: " + text);
 }

@@ -136,8 +136,8 @@ class Fixtures {
 };
 
 int run(const Arguments& arguments) {
-  const uint64_t most = fault_models().size();
-  Report report(arguments, arguments.models == 0 ? most : std::min(arguments.models, most));
+  const uint64_t max = fault_models().size();
+  Report report(arguments, arguments.models == 0 ? max : std::min(arguments.models, max));
   Fixtures fixtures(report.models());
   const uint64_t first = arguments.only.value_or(report.next()),
                  end = first + (arguments.only ? 1 : arguments.count);

@@ -22,10 +22,10 @@ struct Dice {
     return choices[static_cast<size_t>(between(0, static_cast<int64_t>(choices.size()) - 1))];
   }
   // A width: beside the edges of tiles as often as anywhere.
-  int width(int most) {
-    if (one_in(2)) return static_cast<int>(between(2, most));
+  int width(int max) {
+    if (one_in(2)) return static_cast<int>(between(2, max));
     const int64_t edge = of<int64_t>({8, 16, 32, 64, 96, 128, 256, 512}) + between(-1, 1);
-    return static_cast<int>(std::min<int64_t>(edge, most));
+    return static_cast<int>(std::min<int64_t>(edge, max));
   }
 };
 
@@ -43,12 +43,12 @@ int head_dim(Dice& dice) {
 }
 
 void choose_attention(Dice& dice, uint64_t number, Shape& s) {
-  constexpr int kMostQuery = 6144;                      // columns of queries
+  constexpr int kMaxQuery = 6144;                       // columns of queries
   const int group = 1 + static_cast<int>(number % 32);  // every width in turn
   s.head_dim = head_dim(dice);
-  while (group * s.head_dim > kMostQuery) s.head_dim -= 16;
+  while (group * s.head_dim > kMaxQuery) s.head_dim -= 16;
   s.kv_heads = static_cast<int>(dice.between(1, 4));
-  while (s.kv_heads > 1 && group * s.kv_heads * s.head_dim > kMostQuery / 2) --s.kv_heads;
+  while (s.kv_heads > 1 && group * s.kv_heads * s.head_dim > kMaxQuery / 2) --s.kv_heads;
   s.heads = group * s.kv_heads;
   s.context = static_cast<int>(dice.of<int64_t>({40, 64, 130, 300, 600}));
   const bool may_have_window = s.family == "mistral" || s.family == "qwen2" || s.family == "qwen3";
@@ -84,8 +84,8 @@ std::vector<size_t> choose_lengths(Dice& dice, const Shape& s) {
   int64_t left = s.context > 256 && dice.one_in(3) ? 320 : 70;  // rows, which take the time
   const int64_t count = dice.between(1, 5);
   for (int64_t i = 0; i < count && left > 0; ++i) {
-    const int64_t most = std::min<int64_t>({left, s.context - 8, dice.one_in(2) ? left : 20});
-    lengths.push_back(static_cast<size_t>(dice.between(1, most)));
+    const int64_t max = std::min<int64_t>({left, s.context - 8, dice.one_in(2) ? left : 20});
+    lengths.push_back(static_cast<size_t>(dice.between(1, max)));
     left -= static_cast<int64_t>(lengths.back());
   }
   return lengths;
@@ -129,7 +129,7 @@ Setting choose_setting(Dice& dice) {
   s.page_size = dice.of<uint32_t>({16, 32, 64});
   s.form = dice.of<mkrt::CacheForm>({mkrt::CacheForm::kNhd, mkrt::CacheForm::kHnd, mkrt::CacheForm::kPacked});
   s.feed_seed = static_cast<uint32_t>(dice.between(1, 1 << 30));
-  s.most_rows = static_cast<size_t>(dice.between(1, s.max_tokens));
+  s.max_rows = static_cast<size_t>(dice.between(1, s.max_tokens));
   s.steps_per_launch = static_cast<uint32_t>(dice.between(1, 4));
   return s;
 }
@@ -145,7 +145,7 @@ nlohmann::json json_of(const Setting& s) {
                    {"device_seed", s.device_seed},
                    {"os_threads", s.os_threads},
                    {"page_size", s.page_size},
-                   {"most_rows", s.most_rows},
+                   {"max_rows", s.max_rows},
                    {"steps_per_launch", s.steps_per_launch}};
   for (const PlacementRule& rule : s.placements)
     j["placement"].push_back({rule.grids, placement_name(rule.kind)});

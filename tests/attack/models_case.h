@@ -26,7 +26,7 @@ struct Setting {
   uint32_t page_size = 16;
   mkrt::CacheForm form = mkrt::CacheForm::kNhd;
   uint32_t feed_seed = 0;         // which sequences go into which step, with how many rows
-  size_t most_rows = 16;          // of a sequence in a step
+  size_t max_rows = 16;           // of a sequence in a step
   uint32_t steps_per_launch = 1;  // of the tokens generated
 };
 

@@ -45,7 +45,7 @@ class Feeder {
     for (;;) {
       const Step step = next();
       if (step.chosen.empty()) break;
-      fed.most_rows = std::max(fed.most_rows, step.tokens.size());
+      fed.max_rows = std::max(fed.max_rows, step.tokens.size());
       mkrt::StepResult result;
       const mkrt::Batch batch{step.tokens, step.row_begin, step.kv_len, {step.page_begin, step.page_index}};
       if (Status status = session.step(batch, result, logits.data()); !status.ok()) return status;
@@ -82,7 +82,7 @@ class Feeder {
       Sequence& s = sequences_[step.chosen[b]];
       const size_t others = step.chosen.size() - b - 1,
                    room = static_cast<size_t>(setting_.max_tokens) - step.tokens.size() - others;
-      const size_t wanted = random_() % 2 == 0 ? setting_.most_rows : 1 + random_() % setting_.most_rows;
+      const size_t wanted = random_() % 2 == 0 ? setting_.max_rows : 1 + random_() % setting_.max_rows;
       const size_t rows = std::min({wanted, room, s.ids.size() - s.fed});
       const auto from = s.ids.begin() + static_cast<ptrdiff_t>(s.fed);
       step.tokens.insert(step.tokens.end(), from, from + static_cast<ptrdiff_t>(rows));

@@ -27,7 +27,7 @@ Result<Compiled> compile(const ModelCase& c, const Setting& setting, const std::
 
 struct Fed {
   std::vector<Sequence> sequences;
-  size_t most_rows = 0;         // of any step
+  size_t max_rows = 0;          // of any step
   std::vector<int32_t> tokens;  // generated behind the first sequence, by another session
 };
 // Errors: of a session or a step.

@@ -31,7 +31,7 @@ Rounding cache_rounding(const ModelCase& c) {
 }
 
 // By how much a router's choice must be clear, so that rounding makes no other.
-double least_margin(const ModelCase& c) {
+double min_margin(const ModelCase& c) {
   if (c.cache == DType::e4m3) return 0.5;
   return c.shape.type == Type::kF32 && cache_rounding(c) == Rounding::kNone ? 1e-3 : 0.1;
 }
@@ -49,8 +49,7 @@ Expected expect(const ModelCase& c, const reference::Model& model, const std::ve
   Expected expected;
   expected.exact = logits_of(plain, ids, Rounding::kNone, &routings);
   const auto unclear = [&](const auto& layers) {
-    return std::any_of(layers.begin(), layers.end(),
-                       [&](const auto& r) { return r.margin < least_margin(c); });
+    return std::any_of(layers.begin(), layers.end(), [&](const auto& r) { return r.margin < min_margin(c); });
   };
   const auto clear = std::find_if(routings.begin(), routings.end(), unclear) - routings.begin();
   expected.exact.resize(static_cast<size_t>(clear));
@@ -82,7 +81,7 @@ void check_rows(const ModelCase& c, const std::vector<Expected>& expected, const
 // Whether rows have the same bits whatever the setting (docs/batches.md).
 bool same_bits_promised(const ModelCase& c, const std::vector<Fed>& fed) {
   const bool narrow = std::all_of(fed.begin(), fed.end(), [&](const Fed& f) {
-    return f.most_rows < static_cast<size_t>(c.wide_from.value_or(65));
+    return f.max_rows < static_cast<size_t>(c.wide_from.value_or(65));
   });
   return c.shape.type == Type::kF32 || c.batch_invariant || narrow;
 }

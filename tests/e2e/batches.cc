@@ -28,9 +28,9 @@ struct Sequence {
   std::vector<float> logits;  // [fed][vocab]
 };
 
-// Feeds all sequences by random steps: some of them in each, in chunks of 1 to `most` rows, with pages handed
+// Feeds all sequences by random steps: some of them in each, in chunks of 1 to `max` rows, with pages handed
 // out in random order as they are needed.
-void feed(const Model& model, std::vector<Sequence>& sequences, mkrt::CacheOptions cache, size_t most,
+void feed(const Model& model, std::vector<Sequence>& sequences, mkrt::CacheOptions cache, size_t max,
           uint32_t seed) {
   std::mt19937 random(seed);
   const uint32_t page_size = cache.page_size;
@@ -57,7 +57,7 @@ void feed(const Model& model, std::vector<Sequence>& sequences, mkrt::CacheOptio
       Sequence& s = sequences[i];
       const size_t room = limits.max_tokens - tokens.size() - (chosen.size() - kv_len.size() - 1);
       const bool chunk = s.fed < s.in_chunks;
-      const size_t wanted = chunk ? s.in_chunks - s.fed : size_t{1} + random() % most;
+      const size_t wanted = chunk ? s.in_chunks - s.fed : size_t{1} + random() % max;
       const size_t rows = std::min({wanted, room, s.ids.size() - s.fed});
       tokens.insert(tokens.end(), s.ids.begin() + static_cast<ptrdiff_t>(s.fed),
                     s.ids.begin() + static_cast<ptrdiff_t>(s.fed + rows));
@@ -265,9 +265,9 @@ TEST_CASE("steps of more than 64 rows or as asked go by warpgroups, unless bits 
     const reference::Model model = reference::random_model(shape, 61);
     const std::vector<size_t> lengths{150, 3, 70};
     const mkrt::CacheOptions cache{16, 0, mkrt::CacheForm::kNhd};
-    const auto fed = [&](Build build, size_t most) {
+    const auto fed = [&](Build build, size_t max) {
       std::vector<Sequence> sequences = random_sequences(lengths, shape.vocab);
-      feed(Model(model, build), sequences, cache, most, 7);
+      feed(Model(model, build), sequences, cache, max, 7);
       return sequences;
     };
     Build build{3, true, false, 160, 4};

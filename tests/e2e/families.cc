@@ -44,11 +44,11 @@ bool is_clear(std::vector<double> row, double logit) {
 // The tokens before the first of which rounding could make a router choose otherwise; all later ones look
 // back at it.
 size_t tokens_of_clear_choice(const reference::Model& model, const std::vector<int32_t>& ids) {
-  const double least = model.shape.type == Type::kF32 ? 1e-4 : 0.05;
+  const double min = model.shape.type == Type::kF32 ? 1e-4 : 0.05;
   std::vector<std::vector<reference::Routing>> routings;
   logits_of(model, ids, Rounding::kNone, &routings);
   const auto unclear = [&](const auto& layers) {
-    return std::any_of(layers.begin(), layers.end(), [&](const auto& r) { return r.margin < least; });
+    return std::any_of(layers.begin(), layers.end(), [&](const auto& r) { return r.margin < min; });
   };
   return static_cast<size_t>(std::find_if(routings.begin(), routings.end(), unclear) - routings.begin());
 }

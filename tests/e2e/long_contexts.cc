@@ -16,7 +16,7 @@ namespace {
 using test::Model;
 
 constexpr int kContext = 4'500, kFine = kPartsOfRow * kPiecePositions;
-constexpr uint32_t kPageSize = 64, kPages = (kContext + kPageSize - 1) / kPageSize, kMostRequests = 3;
+constexpr uint32_t kPageSize = 64, kPages = (kContext + kPageSize - 1) / kPageSize, kMaxRequests = 3;
 
 Model model_of(const test::Build& build) {
   reference::Shape shape;
@@ -24,12 +24,12 @@ Model model_of(const test::Build& build) {
   return Model(reference::random_model(shape, 31), build);
 }
 
-// Keys and values of kMostRequests requests of the whole context, as if they had been fed.
+// Keys and values of kMaxRequests requests of the whole context, as if they had been fed.
 std::vector<std::byte> fed_caches(const mkrt::Manifest& manifest) {
   std::mt19937 random(3);
   std::vector<std::byte> memory(
       manifest.caches.size() *
-      mkrt::cache_piece_bytes(manifest, mkrt::CacheForm::kNhd, kPageSize, kMostRequests * kPages));
+      mkrt::cache_piece_bytes(manifest, mkrt::CacheForm::kNhd, kPageSize, kMaxRequests * kPages));
   for (size_t i = 0; i < memory.size(); i += sizeof(float)) {
     const float value = static_cast<float>(random() % 2001) / 1000.0f - 1;
     std::memcpy(&memory[i], &value, sizeof(value));
@@ -49,7 +49,7 @@ struct Output {
 
 // One launch; request b has the b-th part of the cache.
 Output run(const Model& model, const std::vector<Rows>& requests, mkrt::EmulatorDeviceOptions device = {}) {
-  std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, pages(kMostRequests * kPages);
+  std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, pages(kMaxRequests * kPages);
   std::iota(pages.begin(), pages.end(), 0);
   std::vector<mkrt::Draws> draws;
   uint32_t steps = 1;
@@ -65,7 +65,7 @@ Output run(const Model& model, const std::vector<Rows>& requests, mkrt::Emulator
   const mkrt::Manifest& manifest = opened.session.manifest();
   std::vector<std::byte> memory = fed_caches(manifest);
   mkrt::CacheOptions cache;
-  cache.space = mkrt::place_caches(manifest, mkrt::CacheForm::kNhd, kPageSize, kMostRequests * kPages,
+  cache.space = mkrt::place_caches(manifest, mkrt::CacheForm::kNhd, kPageSize, kMaxRequests * kPages,
                                    std::bit_cast<uint64_t>(memory.data()));
   REQUIRE(opened.session.use_cache(cache).ok());
   Output out;

@@ -41,7 +41,7 @@ void write_banks() {
   const Machine& m = driver().machine;
   std::ofstream file(m.settings.banks);
   for (const auto& [line, count] : m.banks)
-    file << line << ' ' << count.accesses << ' ' << count.wavefronts << ' ' << count.least << '\n';
+    file << line << ' ' << count.accesses << ' ' << count.wavefronts << ' ' << count.min << '\n';
 }
 
 // What is said at the end of the program.
@@ -107,7 +107,7 @@ SOFTGPU_API cuDeviceGetAttribute(int* value, int attribute, int) {
                                        {75, s.major},
                                        {76, s.minor},
                                        {95, 1},
-                                       {97, driver().most_shared()}};
+                                       {97, driver().max_shared()}};
   const auto at = values.find(attribute);
   *value = at == values.end() ? 0 : static_cast<int>(at->second);
   return kSuccess;
@@ -157,7 +157,7 @@ SOFTGPU_API cuFuncGetAttribute(int* value, int attribute, void* function) {
   return kSuccess;
 }
 SOFTGPU_API cuFuncSetAttribute(void* function, int attribute, int value) {
-  if (attribute != 8 || value < 0 || static_cast<uint32_t>(value) > driver().most_shared())
+  if (attribute != 8 || value < 0 || static_cast<uint32_t>(value) > driver().max_shared())
     return kInvalidValue;
   static_cast<Function*>(function)->dynamic_shared = static_cast<uint32_t>(value);
   return kSuccess;

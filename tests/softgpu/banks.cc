@@ -44,7 +44,7 @@ void count_banks(Warp& w, const Instruction& i, const Addresses& a, uint32_t lan
   BankCount& count = w.machine().banks[i.line];
   ++count.accesses;
   count.wavefronts += wavefronts(a, lanes, bytes);
-  count.least += active_groups(lanes, bytes);
+  count.min += active_groups(lanes, bytes);
 }
 
 }  // namespace softgpu

@@ -54,18 +54,18 @@ Flow set_registers(Warp& w, const Instruction& i, uint32_t) {
   if (wanted % 8 != 0 || wanted < 24 || wanted > 256)
     m.fault(&w, &i, std::to_string(wanted) + " registers: expected a multiple of 8 from 24 to 256");
   ++w.register_changes;
-  if (w.most_registers == 0) return Flow::kNext;  // the cubin does not say how many the kernel has
-  if (Increase ? wanted < w.most_registers : wanted > w.most_registers)
+  if (w.max_registers == 0) return Flow::kNext;  // the cubin does not say how many the kernel has
+  if (Increase ? wanted < w.max_registers : wanted > w.max_registers)
     m.fault(&w, &i,
-            "from " + std::to_string(w.most_registers) + " to " + std::to_string(wanted) + " registers");
-  const uint32_t change = 32 * (Increase ? wanted - w.most_registers : w.most_registers - wanted);
+            "from " + std::to_string(w.max_registers) + " to " + std::to_string(wanted) + " registers");
+  const uint32_t change = 32 * (Increase ? wanted - w.max_registers : w.max_registers - wanted);
   if (Increase && w.cta->free_registers < change) {
     --w.register_changes;
     m.sleep(w, 40);
     return Flow::kRetry;
   }
   w.cta->free_registers += Increase ? 0u - change : change;
-  w.most_registers = wanted;
+  w.max_registers = wanted;
   return Flow::kYield;
 }
 

@@ -79,7 +79,7 @@ int Driver::load_module(const void* image, LoadedModule** module) {
   return kSuccess;
 }
 
-uint32_t Driver::most_shared() const {
+uint32_t Driver::max_shared() const {
   return limits_of(settings).shared_bytes - 1024;
 }
 

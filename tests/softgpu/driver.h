@@ -73,7 +73,7 @@ class Driver {
 
   int load_module(const void* image, LoadedModule** module);
   // What the device can hold.
-  uint32_t most_shared() const;  // bytes of a CTA
+  uint32_t max_shared() const;  // bytes of a CTA
   uint32_t blocks_per_sm(const Function& f, uint32_t threads, uint32_t shared_bytes) const;
 
   // Puts work into a stream, or into the graph that it captures. Work of the default stream is done at once.

@@ -77,7 +77,7 @@ void Machine::begin_cta(Grid& grid) {
     w->live = l.threads - 32 * n >= 32 ? ~0u : (1u << (l.threads - 32 * n)) - 1;
     w->splits.push_back({0, w->live, false});
     w->seen.fill({grid.first_view, 0});
-    w->most_registers = k.registers_per_thread;
+    w->max_registers = k.registers_per_thread;
     for (uint32_t lane = 0; lane < 32; ++lane) {
       const uint32_t values[kSpecials] = {0, 32 * n + lane, cta->index, l.threads, l.blocks, lane};
       for (uint32_t s = kTid; s < kSpecials; ++s) w->at<uint32_t>(k.specials[s])[lane] = values[s];

@@ -66,7 +66,7 @@ struct Warp {
   uint64_t fenced_at = 0;            // instruction
   uint32_t groups = 0, products_begun = 0, products_hash = 0;
   // setmaxnreg
-  uint32_t most_registers = 0, register_changes = 0;
+  uint32_t max_registers = 0, register_changes = 0;
   uint64_t instructions = 0, lane_instructions = 0;
 
   Machine& machine() const;
@@ -154,7 +154,7 @@ struct Statistics {
 // Of one line of the PTX. A wavefront serves each of 32 banks of 4 bytes once.
 struct BankCount {
   uint64_t accesses = 0, wavefronts = 0;
-  uint64_t least = 0;  // wavefronts without a conflict
+  uint64_t min = 0;  // wavefronts without a conflict
 };
 
 class Machine {
@@ -175,7 +175,7 @@ class Machine {
   }
   uint64_t time_ns() const { return clock_ns_; }
   uint64_t turns() const { return turns_; }
-  void sleep(Warp& w, uint32_t most_turns) { w.asleep_until = turns_ + 1 + draw(most_turns); }
+  void sleep(Warp& w, uint32_t max_turns) { w.asleep_until = turns_ + 1 + draw(max_turns); }
   void wake(Warp& w);
   void begin_copy(const Copy& copy);
 

@@ -8,7 +8,7 @@
 namespace softgpu {
 namespace {
 
-constexpr uint32_t kMost = (1u << 20) - 1;  // of arrivals and of bytes
+constexpr uint32_t kMax = (1u << 20) - 1;  // of arrivals and of bytes
 
 Flow init(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
@@ -18,7 +18,7 @@ Flow init(Warp& w, const Instruction& i, uint32_t lanes) {
   const uint32_t* count = w.at<uint32_t>(w.operand(i, 1));
   each_lane(lanes, [&](uint32_t l) {
     if (cta.holds_mbarrier[a.at[l] / 8]) m.fault(&w, &i, "the mbarrier is initialised already");
-    if (count[l] == 0 || count[l] > kMost)
+    if (count[l] == 0 || count[l] > kMax)
       m.fault(&w, &i, "an mbarrier of " + std::to_string(count[l]) + " arrivals");
     cta.holds_mbarrier[a.at[l] / 8] = 1;
     MBarrier b;
@@ -48,7 +48,7 @@ Flow arrive(Warp& w, const Instruction& i, uint32_t lanes) {
   uint64_t* state = w.at<uint64_t>(w.operand(i, 0));
   each_lane(lanes, [&](uint32_t l) {
     const auto [b, offset] = find_mbarrier(w, i, a.at[l]);
-    if (n && n[l] > kMost) m.fault(&w, &i, std::to_string(n[l]) + " is more than an mbarrier counts");
+    if (n && n[l] > kMax) m.fault(&w, &i, std::to_string(n[l]) + " is more than an mbarrier counts");
     if (Race* race = w.cta->grid->race.get()) race->arrive(w, i, l, offset);
     state[l] = uint64_t{b->phase} << 63 | b->pending;
     b->gathered.join(known_to(w, l));
@@ -101,7 +101,7 @@ void change_mbarrier(Cta& cta, uint32_t offset, const Warp* w, const Instruction
   Machine& m = *cta.grid->machine;
   MBarrier& b = cta.mbarriers.at(offset);
   b.bytes += bytes;
-  if (b.bytes > static_cast<int32_t>(kMost) || b.bytes < -static_cast<int32_t>(kMost))
+  if (b.bytes > static_cast<int32_t>(kMax) || b.bytes < -static_cast<int32_t>(kMax))
     m.fault(w, i, "an mbarrier that expects " + std::to_string(b.bytes) + " bytes");
   if (arrivals > b.pending)
     m.fault(w, i,

@@ -16,7 +16,7 @@ inline uint32_t as_bits(float f) {
 
 // A format with `mantissa` bits whose smallest normal number is 2^least.
 struct SmallFormat {
-  int mantissa, least;
+  int mantissa, min;
 };
 constexpr SmallFormat kF16{10, -14}, kE4m3{3, -6};
 
@@ -24,14 +24,14 @@ constexpr SmallFormat kF16{10, -14}, kE4m3{3, -6};
 inline double small_value(uint32_t code, SmallFormat f) {
   const uint32_t exponent = code >> f.mantissa, fraction = code & ((1u << f.mantissa) - 1);
   const uint32_t whole = exponent ? fraction | 1u << f.mantissa : fraction;
-  return std::ldexp(whole, static_cast<int>(exponent ? exponent - 1 : 0) + f.least - f.mantissa);
+  return std::ldexp(whole, static_cast<int>(exponent ? exponent - 1 : 0) + f.min - f.mantissa);
 }
 // The code of the nearest magnitude, ties to even, as if exponents had no end.
 inline uint32_t small_code(double magnitude, SmallFormat f) {
   if (magnitude == 0) return 0;
-  const int exponent = std::max(std::ilogb(magnitude), f.least);
+  const int exponent = std::max(std::ilogb(magnitude), f.min);
   const double steps = std::nearbyint(std::ldexp(magnitude, f.mantissa - exponent));
-  return (static_cast<uint32_t>(exponent - f.least) << f.mantissa) + static_cast<uint32_t>(steps);
+  return (static_cast<uint32_t>(exponent - f.min) << f.mantissa) + static_cast<uint32_t>(steps);
 }
 
 inline float of_bf16(uint32_t h) {

@@ -199,7 +199,7 @@ class KernelParser {
     if (shared_.contains(s)) return constant(kSharedBase, 8);
     if (s.starts_with('%') || std::isalpha(static_cast<unsigned char>(s[0]))) {
       const Operand o = find_register(s);
-      if (bytes == kAnyBytes ? o.bytes < least_bytes_ || o.bytes == 0 : o.bytes != bytes)
+      if (bytes == kAnyBytes ? o.bytes < min_bytes_ || o.bytes == 0 : o.bytes != bytes)
         fail("a register of another size: " + std::string(s));
       return o;
     }
@@ -280,7 +280,7 @@ class KernelParser {
     i.converged = form->converged, i.copies = form->copies;
     i.order = form->order, i.scope = form->scope;
     i.bytes = form->bytes, i.count = form->count;
-    least_bytes_ = form->bytes;
+    min_bytes_ = form->bytes;
     std::vector<std::string_view> flat;
     for (const std::string_view a : arguments) {
       if (a == "%globaltimer") continue;
@@ -322,7 +322,7 @@ class KernelParser {
   const std::set<std::string, std::less<>> shared_;  // names of dynamic shared memory
   Kernel k_;
   Statement s_;
-  uint8_t least_bytes_ = 0;
+  uint8_t min_bytes_ = 0;
   std::string label_;
   std::unordered_map<std::string, uint32_t> parameters_, labels_;
   std::vector<std::unordered_map<std::string, Operand>> scopes_;

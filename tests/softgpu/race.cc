@@ -8,7 +8,7 @@ namespace softgpu {
 namespace {
 
 constexpr uint32_t kBulkAgents = 64;  // mbarriers of a CTA that bulk copies complete at
-constexpr uint64_t kMostWarps = 2048;
+constexpr uint64_t kMaxWarps = 2048;
 constexpr size_t kReads = 16;  // agents whose last read of a cell is remembered
 constexpr uint64_t kPage = 4096, kCell = 2;
 
@@ -42,7 +42,7 @@ Race::Race(Grid& grid) : grid_(grid) {
 }
 
 bool Race::can_watch(const Grid& grid) {
-  return uint64_t{grid.launch.blocks} * ((grid.launch.threads + 31) / 32) <= kMostWarps;
+  return uint64_t{grid.launch.blocks} * ((grid.launch.threads + 31) / 32) <= kMaxWarps;
 }
 
 uint32_t Race::number(const Warp& w) const {

@@ -32,7 +32,7 @@ std::vector<Mutant> wrong_cells(const Schedule& s) {
   for (Mutant& mutant : mutants) {
     SiteEdit& site = mutant.edits[0];
     const EventId event = s.program.grids[GridId{site.grid}].notifies[0].event;
-    site.edit = add_to(1, static_cast<int>(most_cells(s.program, event)));
+    site.edit = add_to(1, static_cast<int>(max_cells(s.program, event)));
   }
   return mutants;
 }

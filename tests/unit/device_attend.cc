@@ -149,7 +149,7 @@ struct Paged {
 std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t page_size = 16,
                        bool heads_outside = false, uint32_t block_tokens = kMaxTokens,
                        uint32_t part = kPiece) {
-  const uint32_t blocks = (c.tokens + block_tokens - 1) / block_tokens, most_parts = (c.kv_len + 255) / 256;
+  const uint32_t blocks = (c.tokens + block_tokens - 1) / block_tokens, max_parts = (c.kv_len + 255) / 256;
   const auto rows_of = [&](uint32_t k) { return std::min(block_tokens, c.tokens - k * block_tokens); };
   const auto end_of = [&](uint32_t k) { return c.kv_len - c.tokens + k * block_tokens + rows_of(k); };
   // As docs/ir.md has it: from the piece of the first position that a block's first token sees.
@@ -158,8 +158,8 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
     const uint32_t first_seen = c.window == 0 || first_token < c.window ? 0 : first_token + 1 - c.window;
     return (end_of(k) + part - 1) / part - first_seen / part;
   };
-  std::vector<float> acc(size_t{most_parts} * c.tokens * c.heads * c.head_dim, NAN);
-  std::vector<float> ml(size_t{most_parts} * c.tokens * c.heads * 2, NAN);
+  std::vector<float> acc(size_t{max_parts} * c.tokens * c.heads * c.head_dim, NAN);
+  std::vector<float> ml(size_t{max_parts} * c.tokens * c.heads * 2, NAN);
   std::vector<float> out(size_t{c.tokens} * c.heads * c.head_dim, NAN);
   AttendArgs a{};
   a.q = global(p.q.data());

@@ -7,8 +7,8 @@ namespace mk {
 namespace {
 
 // What `a` asks for, in parts: each of `a.strips` strips of each part, and then the strips' finish. In
-// segments of `most` tasks; blocks end with them and with parts.
-void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 most = ~0u) {
+// segments of `max` tasks; blocks end with them and with parts.
+void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u) {
   std::vector<float> sums(size_t{a.strips} * kChains * a.tokens * kStripRows, NAN);
   a.sums = global(sums.data());
   a.streamed_parts = a.column_parts = parts;
@@ -19,21 +19,20 @@ void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 most = ~0
   Sides s;
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
-    for (u32 task = 0; task < tasks; task += least(most, tasks))
-      stream(&w, global(p.packed.data()), &partial, 2, task, least(most, tasks - task));
+    for (u32 task = 0; task < tasks; task += min(max, tasks))
+      stream(&w, global(p.packed.data()), &partial, 2, task, min(max, tasks - task));
   };
   s.consume = [&](Worker& w) {
     const ProductArgs mine = with_ends(w, partial), finish = with_ends(w, a, 1);
     if (a.normed) mkb_product_norm(&w, &mine);
     for (u32 task = 0, count; task < tasks; task += count) {
-      const u32 of_part = a.strips - task % a.strips,
-                of_segment = least(most, tasks) - task % least(most, tasks);
-      count = least(least(block_strips(a.tokens, 2, a.many_strips), of_part), of_segment);
+      const u32 of_part = a.strips - task % a.strips, of_segment = min(max, tasks) - task % min(max, tasks);
+      count = min(min(block_strips(a.tokens, 2, a.many_strips), of_part), of_segment);
       mkb_product_bf16(&w, &mine, task, count);
       mkd_barrier();
     }
     for (u32 strip = 0, count; strip < a.strips; strip += count) {
-      count = least(3, a.strips - strip);
+      count = min(3, a.strips - strip);
       mkb_finish(&w, &finish, strip, count);
       mkd_barrier();
     }
@@ -121,8 +120,8 @@ TEST_CASE("bits of a product in parts do not depend on the blocks its strips are
     std::vector<float> alone(size_t{c.tokens} * c.rows, NAN), blocks(alone.size(), NAN);
     run_split(p, make_args(c, p, alone), 2, true, 1);
     for (const bool bulk : {true, false})
-      for (const u32 most : {3u, 7u, ~0u}) {
-        run_split(p, make_args(c, p, blocks), 2, bulk, most);
+      for (const u32 max : {3u, 7u, ~0u}) {
+        run_split(p, make_args(c, p, blocks), 2, bulk, max);
         CHECK(blocks == alone);
       }
   }

@@ -121,17 +121,17 @@ Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
   return l;
 }
 
-// In segments of `most` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
+// In segments of `max` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
 // picked, where args pick rows.
 inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 1, bool bulk = true,
-                u32 most = ~0u, const std::vector<u32>& q_len = {}) {
+                u32 max = ~0u, const std::vector<u32>& q_len = {}) {
   const u32 elem_bytes = p.shape.elem_bytes;
   const u32 block = block_strips(args.tokens, elem_bytes, args.many_strips);
   Sides s;
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
-    for (u32 strip = 0; strip < args.strips; strip += least(most, args.strips))
-      stream(&w, global(p.packed.data()), &args, elem_bytes, strip, least(most, args.strips - strip));
+    for (u32 strip = 0; strip < args.strips; strip += min(max, args.strips))
+      stream(&w, global(p.packed.data()), &args, elem_bytes, strip, min(max, args.strips - strip));
   };
   s.consume = [&](Worker& w) {
     ProductArgs a = with_ends(w, args);
@@ -145,7 +145,7 @@ inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 
     if (a.normed) mkb_product_norm(&w, &a);
     if (a.rounded && a.tokens > kFewTokens) mkb_product_squares(&w, &a);
     for (u32 strip = 0, strips; strip < a.strips; strip += strips) {
-      strips = least(least(block, most), a.strips - strip);
+      strips = min(min(block, max), a.strips - strip);
       c.bf16 ? mkb_product_bf16(&w, &a, strip, strips) : mkb_product_f32(&w, &a, strip, strips);
       mkd_barrier();
     }

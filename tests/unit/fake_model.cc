@@ -87,14 +87,14 @@ Status FakeModel::step(const Batch& batch, StepResult& result) {
     step.limits.push_back(draws.limit);
     MkSampling sampling = draws.sampling;
     SeenIds seen(draws.seen.begin(), draws.seen.end());
-    const size_t most = std::min<size_t>(limits_.context, pages_used(batch, limits_, b) * limits_.page_size);
+    const size_t max = std::min<size_t>(limits_.context, pages_used(batch, limits_, b) * limits_.page_size);
     for (uint32_t n = 0; n < draws.limit; ++n, ++sampling.position) {
       if (n > 0) history.push_back(slot(pages, history.size()) = result.ids.back());
       const Drawn drawn = draw(fake_logits(history, limits_.vocab), sampling, seen);
       add(drawn, result);
       result.steps = std::max(result.steps, n + 1);
       if (!seen.empty()) see(seen, static_cast<uint32_t>(drawn.id));
-      if (history.size() == most || std::ranges::count(draws.stop_ids, drawn.id) > 0) break;
+      if (history.size() == max || std::ranges::count(draws.stop_ids, drawn.id) > 0) break;
     }
     result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
   }

@@ -59,8 +59,8 @@ struct Generator {
     return e;
   }
   template <class T>
-  std::vector<T> list(uint32_t most, const std::function<T()>& make) {
-    std::vector<T> out(below(most + 1));
+  std::vector<T> list(uint32_t max, const std::function<T()>& make) {
+    std::vector<T> out(below(max + 1));
     for (T& item : out) item = make();
     return out;
   }

@@ -50,9 +50,9 @@ TEST_CASE("shares of a mass are rounded up") {
   CHECK(share_of(0.0f, 11) == 1);
   CHECK(share_of(0x1p-100f, 11) == 1);
   CHECK(share_of(0x1.fffffep-1f, uint64_t{1} << 62) == (uint64_t{1} << 62) - (uint64_t{1} << 38));
-  CHECK(least_mass(1) == uint64_t{1} << 44);
-  CHECK(least_mass(0) == 0);
-  CHECK(least_mass(0x1p-45f) == 1);
+  CHECK(min_mass(1) == uint64_t{1} << 44);
+  CHECK(min_mass(0) == 0);
+  CHECK(min_mass(0x1p-45f) == 1);
 }
 
 // From the definitions: probabilities of the ids that are left, by id.

@@ -244,8 +244,8 @@ TEST_CASE("counts that hold for some routings only are refused") {
 TEST_CASE("routings of the proof are what tokens may choose") {
   const TaskProgram program = program_of(two_layers());
   const Symbols& symbols = program.symbols;
-  std::set<int64_t> slots_of_most;
-  int64_t most = 0;
+  std::set<int64_t> slots_of_max;
+  int64_t max = 0;
   for (const std::vector<int64_t>& values : chosen_values(program)) {
     const auto value = [&](const char* name) { return values[find_symbol(symbols, name).index]; };
     const auto rows = values.begin() + value("slot_rows"), end = rows + value("slots");
@@ -253,12 +253,12 @@ TEST_CASE("routings of the proof are what tokens may choose") {
     CHECK(*std::min_element(rows, end) >= 1);
     CHECK(*std::max_element(rows, end) <= value("T"));
     CHECK(value("slots") <= 4);
-    if (value("T") > most) slots_of_most.clear();
-    most = std::max(most, value("T"));
-    if (value("T") == most) slots_of_most.insert(value("slots"));
+    if (value("T") > max) slots_of_max.clear();
+    max = std::max(max, value("T"));
+    if (value("T") == max) slots_of_max.insert(value("slots"));
   }
-  CHECK(most == 64);
-  CHECK(slots_of_most == std::set<int64_t>{2, 3, 4});  // the same experts for all, or all but one choice; all
+  CHECK(max == 64);
+  CHECK(slots_of_max == std::set<int64_t>{2, 3, 4});  // the same experts for all, or all but one choice; all
 }
 
 TEST_CASE("a look-up before what it looks up is a deadlock") {

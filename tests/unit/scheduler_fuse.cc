@@ -178,7 +178,7 @@ TEST_CASE("rows are cut into blocks of up to 16 queries of a head's group, each 
   const TaskProgram program = fused(test::llama_config());
   const std::optional<RowBlocks> blocks = row_blocks(program.symbols);
   REQUIRE(blocks);
-  CHECK(blocks->most_rows == 8);
+  CHECK(blocks->max_rows == 8);
   const std::vector<int64_t> values =
       step_values(program.symbols, std::vector<StepRequest>{{17, 20}, {1, 9}, {8, 8}, {9, 60}});
   const auto list = [&](SymbolId id) {
@@ -233,18 +233,18 @@ TEST_CASE("a part is a span where these keep all workers busy, or where there ar
 
 TEST_CASE("whatever a step, each of its rows has slots for its parts") {
   std::mt19937 random(1);
-  const auto draw = [&](int64_t most) {
-    return 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(most));
+  const auto draw = [&](int64_t max) {
+    return 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(max));
   };
   for (const int64_t context : {300, 4096, 40'960, 131'072, 1'000'000})
-    for (const int64_t most_tokens : {1, 3, 64, 256}) {
-      const Symbols symbols = fused_long(context, most_tokens).symbols;
+    for (const int64_t max_tokens : {1, 3, 64, 256}) {
+      const Symbols symbols = fused_long(context, max_tokens).symbols;
       const int64_t slots = part_slots(symbols);
-      REQUIRE(slots % most_tokens == 0);
+      REQUIRE(slots % max_tokens == 0);
       for (int step = 0; step < 1000; ++step) {
         std::vector<StepRequest> requests;
         int64_t tokens = 0, longest = 0;
-        for (int64_t left = draw(most_tokens); left > 0; left = most_tokens - tokens - draw(most_tokens)) {
+        for (int64_t left = draw(max_tokens); left > 0; left = max_tokens - tokens - draw(max_tokens)) {
           const int64_t kv_len = draw(context);
           requests.push_back({std::min(kv_len, draw(left)), kv_len});
           tokens += requests.back().rows;
@@ -369,12 +369,12 @@ TEST_CASE("attention with a window walks only the pieces that a block's first to
 }
 
 // The most pieces that the rows of a block look at, whatever the request's length.
-int64_t most_looked_at(int64_t context, int64_t window, int64_t most_rows) {
-  int64_t most = 0;
+int64_t max_looked_at(int64_t context, int64_t window, int64_t max_rows) {
+  int64_t max = 0;
   for (int64_t length = 1; length <= context; ++length)
-    for (int64_t rows = 1; rows <= std::min(length, most_rows); ++rows)
-      most = std::max(most, (length - 1) / 256 - std::max<int64_t>(0, length - rows + 1 - window) / 256 + 1);
-  return most;
+    for (int64_t rows = 1; rows <= std::min(length, max_rows); ++rows)
+      max = std::max(max, (length - 1) / 256 - std::max<int64_t>(0, length - rows + 1 - window) / 256 + 1);
+  return max;
 }
 
 TEST_CASE("attention with a window has parts for the pieces that it can look at, not for the context") {
@@ -384,10 +384,10 @@ TEST_CASE("attention with a window has parts for the pieces that it can look at,
     CAPTURE(window);
     const TaskProgram program =
         fused(edited(longer, "\"sliding_window\": null", fmt::format("\"sliding_window\": {}", window)));
-    const int64_t most_rows = row_blocks(program.symbols)->most_rows;
+    const int64_t max_rows = row_blocks(program.symbols)->max_rows;
     for (const Tensor& tensor : program.tensors)
       if (tensor.name == "l0.attend.part_acc")
-        CHECK(tensor.shape[0].constant() == most_looked_at(4096, window, most_rows));
+        CHECK(tensor.shape[0].constant() == max_looked_at(4096, window, max_rows));
   }
   const TaskProgram program = fused(edited(longer, "\"sliding_window\": null", "\"sliding_window\": 600"));
   CHECK(grids_of(program).find("l0.attend attend [2, blocks, min(4, max(1, block_kv_len[k] ceildiv 256 - ") !=

@@ -134,8 +134,8 @@ TEST_CASE(
           for (const Segment& segment : s.streams[w])
             if (segment.grid == order[i]) strips[w] += segment.count, bytes[w] += segment.count * strip;
       }
-      const auto [fewest, most] = std::minmax_element(strips.begin(), strips.end());
-      CHECK(*most - *fewest <= 1);
+      const auto [fewest, max] = std::minmax_element(strips.begin(), strips.end());
+      CHECK(*max - *fewest <= 1);
       const auto [low, high] = std::minmax_element(bytes.begin(), bytes.end());
       CHECK(*high - *low <= largest);
     }
@@ -145,7 +145,7 @@ TEST_CASE(
 TEST_CASE("grids that start together are dealt out as one: nobody has two strips while another has none") {
   const test::ModelShape shape{
       .layers = 3, .hidden = 512, .heads = 8, .kv_heads = 8, .head_dim = 64, .feed_forward = 2048};
-  const auto check = [&](uint32_t workers, uint32_t most_strips, uint32_t most_grids) {
+  const auto check = [&](uint32_t workers, uint32_t max_strips, uint32_t max_grids) {
     const Schedule s = placed(shape, workers);  // q, k and v have 32 strips each
     for (const auto& stream : s.streams)
       for (const char* layer : {"l0", "l1", "l2"}) {
@@ -154,8 +154,8 @@ TEST_CASE("grids that start together are dealt out as one: nobody has two strips
           for (const char* grid : {".q", ".k", ".v"})
             if (s.program.grids[segment.grid].name == std::string(layer) + grid)
               strips += segment.count, ++grids;
-        CHECK(strips <= most_strips);
-        CHECK(grids <= most_grids);
+        CHECK(strips <= max_strips);
+        CHECK(grids <= max_grids);
       }
   };
   check(100, 1, 1);  // down leaves 68 strips behind
@@ -179,8 +179,8 @@ TEST_CASE("attention's shares turn, so that over layers in a row workers differ 
           const uint32_t share = range_share(s, attends[layer], w);
           taken[w] += tasks * (share + 1) / kWorkers - tasks * share / kWorkers;
         }
-      const auto [least, most] = std::minmax_element(taken.begin(), taken.end());
-      CHECK(*most - *least <= 1);
+      const auto [min, max] = std::minmax_element(taken.begin(), taken.end());
+      CHECK(*max - *min <= 1);
     }
 }
 

@@ -158,14 +158,14 @@ TEST_CASE("memory is not taken from a tensor before all its readers are done, wh
 
 TEST_CASE("the ring has as many stages as products of some tokens hold at once") {
   Schedule s = schedule_of(test::llama_config());
-  CHECK(proof::least_stages(s.program) == 4);
+  CHECK(proof::min_stages(s.program) == 4);
   s.ring.stages = 3;
   CHECK(verdict(s) == "error: the ring has 3 stages, expected at least 4: so many are held at once");
   for (Symbol& symbol : s.program.symbols.items)
     if (symbol.name == "T") symbol.bounds.hi = 8;
-  CHECK(proof::least_stages(s.program) == 1);
+  CHECK(proof::min_stages(s.program) == 1);
   const Result<OpGraph> graph = test::graph_of(test::edited(test::llama_config(), "bfloat16", "float32"));
-  CHECK(proof::least_stages(fuse(graph.value()).value()) == 1);
+  CHECK(proof::min_stages(fuse(graph.value()).value()) == 1);
 }
 
 }  // namespace

@@ -66,10 +66,10 @@ std::string message(const Status& status) {
 
 TEST_CASE("memory that a grid without tasks takes is still that of who had it before") {
   // %b takes the memory of %a, and %c that of %b. Only the tasks of %middle lead from %first to %last.
-  for (const int64_t least : {0, 1}) {
-    CAPTURE(least);
+  for (const int64_t min : {0, 1}) {
+    CAPTURE(min);
     Rules r;
-    const Expr tasks = r.symbol_between("n", least, 4);
+    const Expr tasks = r.symbol_between("n", min, 4);
     const GridId first = r.grid("first", {{"i", 2}}), middle = r.grid("middle", {{"i", tasks}}),
                  last = r.grid("last", {{"i", 2}});
     r.write(first, r.tensor("a", TensorKind::kActivation, {0, 64}));
@@ -77,7 +77,7 @@ TEST_CASE("memory that a grid without tasks takes is still that of who had it be
     r.write(last, r.tensor("c", TensorKind::kActivation, {0, 64}));
     proof::Context c(r.s);
     const std::string found = message(proof::check_sharing(c, r.order({{}, {0}, {1}})));
-    CHECK(found == (least == 1
+    CHECK(found == (min == 1
                         ? ""
                         : "error: unproved: %a and %c share memory: %first is done with the first before "
                           "%last writes the second"));

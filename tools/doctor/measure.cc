@@ -18,8 +18,8 @@ constexpr uint64_t kMega = uint64_t{1} << 20;
 constexpr uint64_t kLargest = uint64_t{2} << 30;
 constexpr double kPatience = 0.25;  // seconds of a pass over the buffer, from which on it does not grow
 constexpr uint64_t kCaches = 8;     // the buffer is so many times L2, or its rate is that of caches
-constexpr double kLeastShare = 0.3;
-constexpr double kLeastNotify = 100, kMostNotify = 5000;  // ns
+constexpr double kMinShare = 0.3;
+constexpr double kMinNotify = 100, kMaxNotify = 5000;  // ns
 
 template <class T>
 T median(std::vector<T> values) {
@@ -42,8 +42,8 @@ class Reader {
 
   // Takes the largest buffer that is passed over in little time.
   Status open() {
-    const uint64_t most = std::min(kLargest, facts_.memory_bytes / 4) / kMega * kMega;
-    for (uint64_t bytes = std::min(kMega, most); bytes <= most; bytes *= 8) {
+    const uint64_t max = std::min(kLargest, facts_.memory_bytes / 4) / kMega * kMega;
+    for (uint64_t bytes = std::min(kMega, max); bytes <= max; bytes *= 8) {
       const Result<uint64_t> data = gpu_.allocate(bytes);
       if (!data.ok()) return bytes_ == 0 ? Status(data.error()) : Status();
       const auto begin = std::chrono::steady_clock::now();
@@ -148,9 +148,9 @@ Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk)
   if (!notify.ok()) return notify.error();
   put("notify_ns", rounded(notify.value()),
       "release add to the acquire load that sees it, nothing outstanding",
-      notify.value() >= kLeastNotify && notify.value() <= kMostNotify
+      notify.value() >= kMinNotify && notify.value() <= kMaxNotify
           ? ""
-          : fmt::format("{:.0f} ns, expected {} to {}", notify.value(), kLeastNotify, kMostNotify));
+          : fmt::format("{:.0f} ns, expected {} to {}", notify.value(), kMinNotify, kMaxNotify));
 
   Reader reader(gpu, facts, bulk);
   if (Status s = reader.open(); !s.ok()) return s.error();
@@ -161,9 +161,9 @@ Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk)
   if (reader.bytes() < kCaches * facts.l2_bytes)
     fault = fmt::format("{} MB read, expected {} times the {} MB of L2", reader.bytes() / kMega, kCaches,
                         facts.l2_bytes / kMega);
-  else if (peak > 0 && (stream < kLeastShare * peak || stream > peak))
+  else if (peak > 0 && (stream < kMinShare * peak || stream > peak))
     fault = fmt::format("{:.1f} bytes/ns, expected {:.1f} to {:.1f}, as memory clock and bus say", stream,
-                        kLeastShare * peak, peak);
+                        kMinShare * peak, peak);
   put("stream_bytes_per_ns", rounded(stream), fmt::format("{} MB read by all SMs", reader.bytes() / kMega),
       fault);
 

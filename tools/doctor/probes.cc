@@ -52,12 +52,12 @@ Probe lanes() {
   Probe p{.name = "shfl.sync, vote.sync", .kernel = "probe_lanes"};
   std::array<float, 32> v;
   for (uint32_t t = 0; t < 32; ++t) p.in.push_back(bits(v[t] = static_cast<float>(t * 37 % 64) - 20));
-  float sum = 0, most = v[0];
-  for (const float x : v) sum += x, most = std::max(most, x);
+  float sum = 0, max = v[0];
+  for (const float x : v) sum += x, max = std::max(max, x);
   Words expected;
   for (uint32_t t = 0; t < 32; ++t) {
     const uint32_t q = t / 4 * 4;
-    for (const float x : {v[t ^ 5], sum, most, v[q] + v[q + 1] + v[q + 2] + v[q + 3]})
+    for (const float x : {v[t ^ 5], sum, max, v[q] + v[q + 1] + v[q + 2] + v[q + 3]})
       expected.push_back(bits(x));
     expected.push_back(1);
   }

@@ -66,8 +66,8 @@ class Bench:
     def batches(self, model):
         """Those that mkc's artefact has."""
         cubin = HERE / "cubins" / f"{model}.cubin"
-        most = symbols(cubin).get("B", 1) if cubin.exists() else 1
-        return [batch for batch in self.a.batches if batch <= most]
+        limit = symbols(cubin).get("B", 1) if cubin.exists() else 1
+        return [batch for batch in self.a.batches if batch <= limit]
 
     def positions(self, cubin):
         """Of the caches of all requests, as many as fit beside the weights."""
@@ -95,9 +95,9 @@ class Bench:
 
     def runner(self, cubin, room, contexts, batches, tokens, steps, launch):
         each = -(-(max(contexts) + launch - 1) // PAGE) * PAGE
-        most = min(room, each * max(batches))
+        limit = min(room, each * max(batches))
         for said in lines([HERE / "mkrun", cubin, "--steps", steps, "--contexts", joined(contexts), "--batch",
-                           joined(batches), "--tokens", joined(tokens), "--cache-positions", most, "--steps-per-launch",
+                           joined(batches), "--tokens", joined(tokens), "--cache-positions", limit, "--steps-per-launch",
                            launch, *self.warm_up()], self.left(240)):
             if "us" not in said:
                 continue
@@ -141,8 +141,8 @@ class Bench:
                               "cpu" if self.rehearsal else "cuda", "--mode", self.a.mode, "--steps",
                               self.a.steps, "--checks", HERE / "models", "--points", wanted], self.left(240))
 
-    def left(self, most):
-        return max(1, min(most, self.deadline - time.monotonic()))
+    def left(self, limit):
+        return max(1, min(limit, self.deadline - time.monotonic()))
 
     def parts(self):
         """Name, model, what gives rows from those that an earlier run has timed; what matters most comes first."""

@@ -34,9 +34,9 @@ class Runner:
         self.ceiling = 0  # bytes per microsecond; 0: not measured
         self.deadline = time.monotonic() + 60 * arguments.minutes
 
-    def seconds(self, most):
+    def seconds(self, limit):
         """A program's deadline: what is left of the whole run's, at least a little."""
-        return max(10, min(most * (SLOWER if self.rehearsal else 1), self.deadline - time.monotonic()))
+        return max(10, min(limit * (SLOWER if self.rehearsal else 1), self.deadline - time.monotonic()))
 
     def trace(self, model):
         """The file of a trace."""
@@ -65,9 +65,9 @@ def all_checks(runner, arguments):
     """Name, function, whether the emulator can rehearse it. What says most comes first, then what takes long, then what
     may not come back: a kernel hangs where a barrier's count is wrong, and under a sanitizer for reasons of its own."""
     shapes = [name for name in SHAPES if name in HOLDS["shapes"]] or HOLDS["shapes"]
-    few = {"count": 1, "most": 12 if not runner.emulator else 24} if runner.rehearsal else {}
+    few = {"count": 1, "limit": 12 if not runner.emulator else 24} if runner.rehearsal else {}
     yield "loads", partial(checks.loads, runner), False
-    yield "first story", partial(checks.stories, runner, count=1, most=12), True
+    yield "first story", partial(checks.stories, runner, count=1, limit=12), True
     yield "wide steps", partial(checks.sessions, runner, "tiny-stories-wide", 200, ["sizes,ragged"], seconds=30), False
     for name in HOLDS["bodies"]:
         yield f"body {name}", partial(checks.body, runner, name), True

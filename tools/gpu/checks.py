@@ -79,8 +79,8 @@ def parted(found, wanted, margins, whose):
     return at
 
 
-def stories(runner, cubin="tiny-stories", count=None, most=None):
-    """Greedy tokens are those that transformers chose, and the emulator: they part at close choices only. most: tokens of
+def stories(runner, cubin="tiny-stories", count=None, limit=None):
+    """Greedy tokens are those that transformers chose, and the emulator: they part at close choices only. limit: tokens of
     each story."""
     folder = HERE / "models" / "tiny-stories"
     told = json.loads((folder / "greedy.json").read_text())[:count]
@@ -88,9 +88,9 @@ def stories(runner, cubin="tiny-stories", count=None, most=None):
     places = {"transformers'": [], "the emulator's": []}
     for story, on_emulator in zip(told, emulated):
         got = runner.run("tiny-stories", "--prompt-ids", ids(story["prompt_ids"]), "--max-new-tokens",
-                         str(len(story["new_ids"][:most])), cubin=cubin)["new_ids"]
+                         str(len(story["new_ids"][:limit])), cubin=cubin)["new_ids"]
         for whose, wanted in zip(places, (story["new_ids"], on_emulator)):
-            places[whose].append(parted(got, wanted[:most], story["margins"], whose))
+            places[whose].append(parted(got, wanted[:limit], story["margins"], whose))
     return {"stories": len(told), "parts_from": places}
 
 

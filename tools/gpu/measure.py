@@ -28,10 +28,10 @@ def shared_bytes(stages, piece):
 class Reader:
     """Kernels that read one large buffer of data without a pattern."""
 
-    def __init__(self, gpu, image, most=1 << 32):
+    def __init__(self, gpu, image, limit=1 << 32):
         self.gpu, self.facts = gpu, gpu.about()
         self.sms = self.facts["sms"]
-        self.bytes = min(most, self.facts["memory_bytes"] // 4) >> 20 << 20
+        self.bytes = min(limit, self.facts["memory_bytes"] // 4) >> 20 << 20
         self.module = gpu.load(image)
         self.data = gpu.allocate(self.bytes)
         self.sink = gpu.allocate(4)

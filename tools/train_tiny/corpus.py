@@ -7,7 +7,7 @@ what and who is where. It ends with a sentence that follows from them, such as "
 from story import Person, Story
 from words import COLOURS, FOOD, NUMBERS, PET_NAMES, PETS, PLACES, THINGS
 
-MOST = len(NUMBERS) - 1
+LIMIT = len(NUMBERS) - 1
 HELD_OUT = 2000  # the first seeds are kept from training
 SPOTS = ("under a tree", "in the grass", "behind a rock", "near the path")
 MOODS = ("The sun was warm.", "It was a fine day.", "The wind was soft.", "A bird sang a song.")
@@ -72,7 +72,7 @@ def meet(s: Story) -> None:
 
 def find(s: Story) -> None:
     person, number = someone_here(s), s.rng.randint(1, 5)
-    if person.count + number > MOST:
+    if person.count + number > LIMIT:
         return
     more = " more" if person.count else ""
     words = s.counted(number).replace(" ", f"{more} ", 1)
@@ -83,10 +83,10 @@ def find(s: Story) -> None:
 def give(s: Story) -> None:
     giver = someone_here(s)
     taker = s.friend if giver is s.hero else s.hero
-    most = min(4, giver.count, MOST - taker.count)
-    if not s.together() or most == 0:
+    limit = min(4, giver.count, LIMIT - taker.count)
+    if not s.together() or limit == 0:
         return
-    words = s.counted(number := s.rng.randint(1, most))
+    words = s.counted(number := s.rng.randint(1, limit))
     who = s.subject(giver)
     s.say(s.pick(f"{who} gave {words} to {taker.name}.", f"{who} gave {taker.him} {words}."))
     if s.chance(0.3):

@@ -9,7 +9,7 @@
 namespace mkc::attack {
 namespace {
 
-constexpr size_t kMostBytes = 1 << 16;
+constexpr size_t kMaxBytes = 1 << 16;
 
 constexpr const char* kNumbers[] = {"0",
                                     "-0",
@@ -253,7 +253,7 @@ std::string mutate(std::string text, Random& random) {
         change_token(text, random);
     }
   }
-  if (text.size() > kMostBytes) text.resize(kMostBytes);
+  if (text.size() > kMaxBytes) text.resize(kMaxBytes);
   return text;
 }
 

@@ -14,7 +14,7 @@ namespace mkc::attack {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
-constexpr uint32_t kMostStages = 32;  // barriers that a worker has room for
+constexpr uint32_t kMaxStages = 32;  // barriers that a worker has room for
 
 struct Extent {
   uint64_t begin, end;
@@ -89,7 +89,7 @@ void check_memory(const Schedule& s) {
 void check_counters(const Schedule& s) {
   std::vector<Extent> extents;
   for (EventId e : s.program.events.ids()) {
-    const uint64_t base = s.event_base[e.index], cells = most_cells(s.program, e);
+    const uint64_t base = s.event_base[e.index], cells = max_cells(s.program, e);
     extents.push_back(
         {base, base + (keeps_log(s, e) ? 2 * cells + 1 : cells), "@" + s.program.events[e].name});
   }
@@ -120,7 +120,7 @@ void check_streams(const Schedule& s, const TaskGrid& grid) {
     if (read.stream && read.role != "weight" && read.role != "k_cache" && read.role != "v_cache")
       fail("streams " + read.role);
   if (!first) return;
-  if (s.ring.stages == 0 || s.ring.stages > kMostStages)
+  if (s.ring.stages == 0 || s.ring.stages > kMaxStages)
     throw Finding{"ring", fmt::format("{} stages", s.ring.stages)};
   if (s.ring.stage_bytes < mkrt::kStageBytes)
     throw Finding{"ring", fmt::format("stages of {} bytes", s.ring.stage_bytes)};

@@ -9,7 +9,7 @@ std::optional<Finding> judge(const Schedule& s, const std::vector<Hint>& hints, 
                              Rng rng) {
   try {
     check_contract(s);
-    const Steps steps(s.program, hints, effort.most_tokens);
+    const Steps steps(s.program, hints, effort.max_tokens);
     const auto count = static_cast<uint32_t>(hints.size()) + effort.steps;
     for (uint32_t i = 0; i < count; ++i) {
       const std::optional<Step> step = steps.draw(i, rng);

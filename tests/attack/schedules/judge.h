@@ -9,9 +9,9 @@
 namespace mkc::attack {
 
 struct Effort {
-  uint32_t steps = 8;       // beside those of the hints
-  uint32_t orders = 2;      // of each
-  int64_t most_tokens = 0;  // of steps that are not of the hints; 0: as many as there may be
+  uint32_t steps = 8;      // beside those of the hints
+  uint32_t orders = 2;     // of each
+  int64_t max_tokens = 0;  // of steps that are not of the hints; 0: as many as there may be
 };
 
 // The first finding; nothing for a schedule that seems safe.

@@ -61,9 +61,9 @@ bool expect_floor_between(Edit& e) {
   for (Event& event : e.s.program.events)
     if (t.valid() && event.expect == symbol(t)) counted.push_back(&event);
   if (counted.empty()) return false;
-  const int64_t most = e.s.program.symbols[t].bounds.hi;
-  e.hints.push_back({"T", std::max<int64_t>(1, most / 2)});
-  e.rng.pick(counted)->expect = 1 + floor_div(symbol(t), most) * (most - 1);
+  const int64_t max = e.s.program.symbols[t].bounds.hi;
+  e.hints.push_back({"T", std::max<int64_t>(1, max / 2)});
+  e.rng.pick(counted)->expect = 1 + floor_div(symbol(t), max) * (max - 1);
   return true;
 }
 

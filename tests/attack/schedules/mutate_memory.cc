@@ -147,7 +147,7 @@ bool swap_bases(Edit& e) {
 
 bool base_at_end(Edit& e) {  // with room for all cells but one
   const EventId event{static_cast<uint32_t>(e.rng.below(e.s.program.events.size()))};
-  const uint32_t cells = most_cells(e.s.program, event);
+  const uint32_t cells = max_cells(e.s.program, event);
   e.s.event_base[event.index] = e.s.event_cells;
   e.s.event_cells += cells - (e.rng.one_in(2) ? 1 : 0);
   return true;

@@ -244,7 +244,7 @@ bool any_to_ready(Edit& e) {  // of those that may be, now and then with a log
   const TaskGrid& grid = e.grid(g);
   if (grid.waits.size() != 1 || e.s.placements[g.index].kind == PlacementKind::kReady) return false;
   if (e.rng.one_in(2)) {
-    const uint32_t cells = most_cells(e.s.program, grid.waits[0].event);
+    const uint32_t cells = max_cells(e.s.program, grid.waits[0].event);
     e.s.event_base[grid.waits[0].event.index] = e.s.event_cells;
     e.s.event_cells += 2 * cells + 1;
   }

@@ -30,7 +30,7 @@ void Prepared::prepare_events() {
   for (EventId e : s.program.events.ids()) {
     dims.emplace_back();
     for (const Expr& dim : s.program.events[e].dims) dims.back().push_back(step.at(dim));
-    log.push_back(keeps_log(s, e) ? s.event_base[e.index] + most_cells(s.program, e) : kNone);
+    log.push_back(keeps_log(s, e) ? s.event_base[e.index] + max_cells(s.program, e) : kNone);
   }
   for (const TaskGrid& grid : s.program.grids) inlined.push_back(inlined_behind(s, grid));
 }

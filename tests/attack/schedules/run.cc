@@ -141,7 +141,7 @@ bool Run::next_tasks(uint32_t w, GridId id, std::vector<int64_t>& tasks) {
   if (c.end > p_.tasks[id.index].count)
     throw Finding{"outside", fmt::format("worker {} has task {} of the {} of %{}, at {}", w, c.end - 1,
                                          p_.tasks[id.index].count, grid(id).name, to_text(p_.step))};
-  int64_t count = in_blocks(grid(id)) ? std::min(c.end - c.next, most_strips(p_.s, p_.step, grid(id))) : 1;
+  int64_t count = in_blocks(grid(id)) ? std::min(c.end - c.next, max_strips(p_.s, p_.step, grid(id))) : 1;
   if (grid(id).body == BodyKind::kPartial) {
     const int64_t strips = p_.tasks[id.index].within(1);
     count = std::min(count, strips - c.next % strips);

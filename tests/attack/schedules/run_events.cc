@@ -9,8 +9,8 @@
 namespace mkc::attack {
 namespace {
 
-constexpr uint32_t kMostDepth = 8;
-constexpr int64_t kMostNotified = 1 << 20;
+constexpr uint32_t kMaxDepth = 8;
+constexpr int64_t kMaxNotified = 1 << 20;
 
 }  // namespace
 
@@ -117,7 +117,7 @@ void Run::notify_box(uint32_t w, GridId id, const Notify& n, std::span<const int
     lo.push_back(p_.step.at(range.offset, coords));
     hi.push_back(lo.back() + p_.step.at(range.size, coords));
     if (hi.back() <= lo.back()) return;
-    if (hi.back() - lo.back() > kMostNotified) throw Finding{"cell", "too many cells notified"};
+    if (hi.back() - lo.back() > kMaxNotified) throw Finding{"cell", "too many cells notified"};
   }
   Worker& c = consumers_[w];
   std::vector<int64_t> cell = lo;
@@ -192,7 +192,7 @@ void Run::run_inline(uint32_t w, GridId id, const std::vector<int64_t>& cell) {
                     fmt::format("%{} runs inline beyond its tasks, at {}", g.name, to_text(p_.step))};
     task = task * extents[i] + value;
   }
-  if (++depth_ > kMostDepth) throw Finding{"inline", "inline tasks without end"};
+  if (++depth_ > kMaxDepth) throw Finding{"inline", "inline tasks without end"};
   run_tasks(w, id, {task}, false);
   notify(w, id, {task});
   --depth_;

@@ -26,7 +26,7 @@ int64_t Run::static_stages(uint32_t w, GridId id, const Segment& segment) const 
   int64_t taken = 0;
   std::vector<int64_t> coords;
   for (int64_t task = first, count; task < end; task += count) {
-    count = blocks ? std::min(end - task, most_strips(p_.s, p_.step, grid(id))) : 1;
+    count = blocks ? std::min(end - task, max_strips(p_.s, p_.step, grid(id))) : 1;
     if (grid(id).body == BodyKind::kPartial) {
       const int64_t strips = p_.tasks[id.index].within(1);
       count = std::min(count, strips - task % strips);

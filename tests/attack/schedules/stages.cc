@@ -82,7 +82,7 @@ bool has_warpgroups(const std::string& machine) {
   return machine == "h100" || machine == "h200" || machine == "emulator";
 }
 
-int64_t most_strips(const Schedule& s, const Step& step, const TaskGrid& grid) {
+int64_t max_strips(const Schedule& s, const Step& step, const TaskGrid& grid) {
   if (!find_operand(grid, "weight")) return 1;
   const Product p = product_of(s, step, grid);
   return mkrt::block_strips(static_cast<uint32_t>(p.tokens), static_cast<uint32_t>(p.bytes),

@@ -15,7 +15,7 @@ struct Stages {
 bool has_warpgroups(const std::string& machine);
 
 // Strips of a product, or of its part, that are multiplied together at most.
-int64_t most_strips(const Schedule& s, const Step& step, const TaskGrid& grid);
+int64_t max_strips(const Schedule& s, const Step& step, const TaskGrid& grid);
 
 // `count` tasks from one with these coordinates on, which are multiplied together; nothing for bodies that
 // stream nothing.

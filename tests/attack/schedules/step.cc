@@ -80,16 +80,16 @@ int64_t Step::element(const Symbols& symbols, const char* list, int64_t i) const
   return at(mkc::element(id, Expr(i)));
 }
 
-Steps::Steps(const TaskProgram& program, std::vector<Hint> hints, int64_t most_tokens)
+Steps::Steps(const TaskProgram& program, std::vector<Hint> hints, int64_t max_tokens)
     : program_(program),
       hints_(std::move(hints)),
       tokens_(bound("T", true, 1)),
       requests_(std::min(bound("B", true, 1), tokens_)),
       rows_(std::min(bound("q_len", true, 1), tokens_)),
       positions_(bound("kv_len", true, 1)),
-      least_tokens_(bound("T", false, 1)),
-      drawn_tokens_(most_tokens == 0 ? tokens_ : std::max(least_tokens_, std::min(tokens_, most_tokens))),
-      drawn_positions_(std::min<int64_t>(positions_, most_tokens == 0 ? 5000 : 1100)) {
+      min_tokens_(bound("T", false, 1)),
+      drawn_tokens_(max_tokens == 0 ? tokens_ : std::max(min_tokens_, std::min(tokens_, max_tokens))),
+      drawn_positions_(std::min<int64_t>(positions_, max_tokens == 0 ? 5000 : 1100)) {
   for (const TaskGrid& grid : program.grids) {
     const Access* logits = find_operand(grid, "logits");
     if (grid.body != BodyKind::kRoute || !logits) continue;
@@ -106,18 +106,18 @@ int64_t Steps::bound(const char* symbol, bool upper, int64_t fallback) const {
 }
 
 int64_t Steps::context(int64_t rows, Rng& rng) const {
-  const int64_t most = rng.one_in(16) && drawn_positions_ > 1100 ? positions_ : drawn_positions_;
+  const int64_t max = rng.one_in(16) && drawn_positions_ > 1100 ? positions_ : drawn_positions_;
   switch (rng.below(6)) {
     case 0:
       return rows;
     case 1:
-      return std::max(rows, most);
+      return std::max(rows, max);
     case 2:  // around a piece or a span
-      return std::clamp(256 * rng.between(1, 9) + rng.between(-1, 1), rows, std::max(rows, most));
+      return std::clamp(256 * rng.between(1, 9) + rng.between(-1, 1), rows, std::max(rows, max));
     case 3:
-      return std::clamp(rows + rng.below(20), rows, std::max(rows, most));
+      return std::clamp(rows + rng.below(20), rows, std::max(rows, max));
     default:
-      return rng.between(rows, std::max(rows, most));
+      return rng.between(rows, std::max(rows, max));
   }
 }
 
@@ -198,17 +198,17 @@ bool Steps::is_step(const Step& step) const {
 
 std::optional<Step> Steps::draw(uint32_t number, Rng& rng) const {
   Step step;
-  const int64_t most = std::min(requests_, drawn_tokens_);
+  const int64_t max = std::min(requests_, drawn_tokens_);
   if (number < hints_.size())
     step.requests = hinted(hints_[number], rng);
   else if (const size_t i = number - hints_.size(); i == 0)
-    step.requests = requests(1, std::max<int64_t>(1, least_tokens_), rng);
+    step.requests = requests(1, std::max<int64_t>(1, min_tokens_), rng);
   else if (i == 1)
     step.requests = requests(1, drawn_tokens_, rng);
   else if (i == 2)
-    step.requests = requests(most, rng.one_in(2) ? drawn_tokens_ : rng.between(most, drawn_tokens_), rng);
+    step.requests = requests(max, rng.one_in(2) ? drawn_tokens_ : rng.between(max, drawn_tokens_), rng);
   else {
-    const int64_t tokens = rng.between(std::max<int64_t>(1, least_tokens_), drawn_tokens_);
+    const int64_t tokens = rng.between(std::max<int64_t>(1, min_tokens_), drawn_tokens_);
     step.requests = requests(rng.between(1, std::min(tokens, requests_)), tokens, rng);
   }
   int64_t tokens = 0;

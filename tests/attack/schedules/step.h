@@ -35,7 +35,7 @@ struct Step {
 class Steps {
  public:
   // `most_tokens`: of steps that are not of the hints; 0: as many as there may be.
-  Steps(const TaskProgram& program, std::vector<Hint> hints, int64_t most_tokens);
+  Steps(const TaskProgram& program, std::vector<Hint> hints, int64_t max_tokens);
 
   // The `number`-th step: first those of the hints, then the ends of the bounds, then random ones.
   // Nothing where what came out is no step. Throws a Finding where a value that follows from the requests
@@ -53,7 +53,7 @@ class Steps {
 
   const TaskProgram& program_;
   std::vector<Hint> hints_;
-  int64_t tokens_, requests_, rows_, positions_, least_tokens_;
+  int64_t tokens_, requests_, rows_, positions_, min_tokens_;
   int64_t drawn_tokens_, drawn_positions_;  // of steps without a hint, mostly
   int64_t experts_ = 0, choices_ = 0;
 };

@@ -44,7 +44,7 @@ std::vector<GridTasks> tasks_of(const TaskProgram& program, const Step& step) {
         tasks.extents.push_back(step.at(extent));
         if (tasks.extents.back() < 0) throw Finding{"outside", "an extent below 0 of %" + grid.name};
         tasks.count *= tasks.extents.back();
-        if (tasks.count > kMostTasks) throw Finding{"outside", "too many tasks of %" + grid.name};
+        if (tasks.count > kMaxTasks) throw Finding{"outside", "too many tasks of %" + grid.name};
         continue;
       }
       if (i + 1 != grid.coords.size() || i == 0)
@@ -56,10 +56,10 @@ std::vector<GridTasks> tasks_of(const TaskProgram& program, const Step& step) {
         tasks.row_end.push_back(end += std::max<int64_t>(0, step.at(extent, coords)));
       if (rows == 0) tasks.row_end = {0};
       tasks.count = rows == 0 ? 0 : tasks.count / rows * end;
-      if (tasks.count > kMostTasks) throw Finding{"outside", "too many tasks of %" + grid.name};
+      if (tasks.count > kMaxTasks) throw Finding{"outside", "too many tasks of %" + grid.name};
     }
     base += tasks.count;
-    if (base > kMostTasks) throw Finding{"outside", "too many tasks"};
+    if (base > kMaxTasks) throw Finding{"outside", "too many tasks"};
     all.push_back(std::move(tasks));
   }
   return all;

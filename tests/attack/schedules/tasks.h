@@ -21,9 +21,9 @@ struct GridTasks {
   int64_t within(size_t coords) const;
 };
 
-constexpr int64_t kMostTasks = 1 << 21;
+constexpr int64_t kMaxTasks = 1 << 21;
 
-// Throws a Finding for extents below 0 or steps of more than kMostTasks tasks.
+// Throws a Finding for extents below 0 or steps of more than kMaxTasks tasks.
 std::vector<GridTasks> tasks_of(const TaskProgram& program, const Step& step);
 
 // Whether the regions that the grid declares cover what a task touches. Throws a Finding where they do not.

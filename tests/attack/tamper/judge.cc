@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kBatch = 256;  // mutants of a process
 constexpr std::chrono::seconds kPatience{300};
-constexpr size_t kMostBad = 20;
+constexpr size_t kMaxBad = 20;
 
 // Written by the child, read by its parent.
 struct Board {
@@ -80,7 +80,7 @@ void judge(const Target& target, const Edit& edit, size_t first, size_t end, siz
       const Verdict verdict = board->verdicts[i];
       ++tally.tried;
       ++tally.verdicts[static_cast<size_t>(verdict)];
-      if (!kept(edit, verdict) && tally.bad.size() < kMostBad)
+      if (!kept(edit, verdict) && tally.bad.size() < kMaxBad)
         tally.bad.push_back(fmt::format("{}: {}: {}: {}", target.name, edit.name(),
                                         edit.describe(begin + i * step),
                                         kVerdicts[static_cast<size_t>(verdict)]));
