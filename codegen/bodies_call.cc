@@ -68,7 +68,7 @@ void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments
   llvm::Value *rows = e.load32(arguments, offsetof(mk::ProductArgs, x_rows)),
               *parts =
                   e.load32(call.record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, parts));
-  e.if_then(e.ir.CreateICmpUGT(rows, e.constant(mkrt::kFewTokens)), [&] {
+  e.if_then(e.ir.CreateICmpUGT(rows, e.constant(mkrt::kMma8Tokens)), [&] {
     e.if_then(e.ir.CreateICmpUGT(parts, e.constant(0)),
               [&] { e.call("mkb_product_squares", {call.worker, arguments}); });
   });

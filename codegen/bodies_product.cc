@@ -38,8 +38,8 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, rounded), f.tensor(x).dtype == DType::bf16);
   f.set(offsetof(Args, gathers), int64_t{0});
   f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols)));
-  f.set(offsetof(Args, many_strips), mkrt::many_strips(f.call.engines.warpgroups));
-  f.set(offsetof(Args, wide_from), wide_from(f.call.schedule, f.call.grid, f.call.engines));
+  f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
+  f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
 }
 
 // What a product and the finish of its parts set alike.

@@ -49,7 +49,7 @@ class Signature {
                        dtype_name(weight.dtype), dtype_name(x.dtype), expr(x.shape[0]),
                        find_operand(grid, "norm") != nullptr,
                        static_cast<int>(mk::padding_of(static_cast<uint32_t>(weight.shape[1].constant()))),
-                       wide_from(schedule_.program, grid), waits, !grid.notifies.empty(),
+                       wgmma_from(schedule_.program, grid), waits, !grid.notifies.empty(),
                        static_cast<int>(schedule_.placements[id.index].kind));
   }
 

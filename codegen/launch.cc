@@ -60,7 +60,7 @@ void LaunchCode::split(const std::function<void()>& consume, const std::function
   // Sums of warpgroups take more registers than each thread begins with.
   const auto ids = s_.program.grids.ids();
   const bool moves = engines_.setmaxnreg && std::any_of(ids.begin(), ids.end(), [&](GridId id) {
-                       return wide_from(s_, id, engines_) != 0;
+                       return wgmma_from(s_, id, engines_) != 0;
                      });
   e_.ir.SetInsertPoint(consumers);
   if (moves) e_.call("mk_take_registers", {});

@@ -40,13 +40,13 @@ size_t operand_place(BodyKind body, std::string_view role, bool written) {
   MKC_BUG("a body has no role " + std::string(role));
 }
 
-static_assert(kMinWide == mkrt::kSomeTokens + 1);
+static_assert(kMinWgmmaFrom == mkrt::kMma32Tokens + 1);
 static_assert(kMinRing >= mkrt::kBlockStrips);  // products of some tokens wait for a stage of each
 
-uint32_t wide_from(const Schedule& schedule, GridId id, const Engines& engines) {
+uint32_t wgmma_from(const Schedule& schedule, GridId id, const Engines& engines) {
   const TaskProgram& program = schedule.program;
   const TaskGrid& grid = program.grids[id];
-  const uint32_t from = engines.warpgroups ? wide_from(program, grid) : 0;
+  const uint32_t from = engines.warpgroups ? wgmma_from(program, grid) : 0;
   if (from == 0) return 0;
   const Expr& rows = operand_tensor(program, grid, "x").shape[0];
   const bool reached = bounds(rows, symbol_bounds(program.symbols)).hi >= from;

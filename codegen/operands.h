@@ -23,6 +23,6 @@ Expr part_of(const TaskProgram& program, const TaskGrid& grid);
 size_t operand_place(BodyKind body, std::string_view role, bool written);
 
 // The tokens from which on warpgroups multiply in a product; 0: never, and for other grids.
-uint32_t wide_from(const Schedule& schedule, GridId grid, const Engines& engines);
+uint32_t wgmma_from(const Schedule& schedule, GridId grid, const Engines& engines);
 
 }  // namespace mkc

@@ -224,8 +224,8 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   if (in_blocks) {
     const auto bytes = static_cast<uint32_t>(elem_bytes(id));
     max = e_.ir.CreateSelect(
-        e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kSomeTokens / 2)),
-        e_.constant(mkrt::block_strips(mkrt::kSomeTokens, bytes, mkrt::many_strips(engines_.warpgroups))),
+        e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kMma32Tokens / 2)),
+        e_.constant(mkrt::block_strips(mkrt::kMma32Tokens, bytes, mkrt::mma64_strips(engines_.warpgroups))),
         e_.constant(mkrt::block_strips(bytes)));
   }
   const auto min = [&](llvm::Value* a, llvm::Value* b) {

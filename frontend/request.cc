@@ -87,10 +87,11 @@ Status read_within(const Document& document, const Node& map, const char* key, i
 Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options) {
   MKC_TRY_STATUS(
       check_keys(document, schedule, "schedule",
-                 {"workers", "batch_invariant", "wide_from", "ring", "scheduler", "placement", "split"}));
+                 {"workers", "batch_invariant", "wgmma_from", "ring", "scheduler", "placement", "split"}));
   MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
   if (invariant) options.batch_invariant = invariant->boolean;
-  MKC_TRY_STATUS(read_within(document, schedule, "wide_from", kMinWide, kWideFrom, options.wide_from));
+  MKC_TRY_STATUS(
+      read_within(document, schedule, "wgmma_from", kMinWgmmaFrom, kDefaultWgmmaFrom, options.wgmma_from));
   MKC_TRY_STATUS(read_setting(document, schedule, "ring", options.ring, options.places));
   MKC_TRY_STATUS(read_setting(document, schedule, "workers", options.workers, options.places));
   if (const Node* node = find(schedule, "scheduler")) {
@@ -236,7 +237,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   override_setting(options, "context", options.context, overrides.context);
   override_with(options.kv_dtype, overrides.kv_dtype);
   override_with(options.batch_invariant, overrides.batch_invariant);
-  override_with(options.wide_from, overrides.wide_from);
+  override_with(options.wgmma_from, overrides.wgmma_from);
   override_setting(options, "ring", options.ring, overrides.ring);
   override_setting(options, "workers", options.workers, overrides.workers);
   override_with(options.scheduler, overrides.scheduler);
@@ -253,7 +254,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.target = options.target.value_or("sm_90a");
   request.kv_dtype = options.kv_dtype;
   request.batch_invariant = options.batch_invariant.value_or(false);
-  request.wide_from = options.wide_from;
+  request.wgmma_from = options.wgmma_from;
   request.ring = options.ring;
   request.workers = options.workers;
   request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
@@ -274,7 +275,7 @@ Result<Scope> request_scope(const CompileRequest& request) {
 
 std::string schedule_yaml(const CompileRequest& request) {
   std::string schedule = fmt::format("batch_invariant: {}", request.batch_invariant);
-  if (request.wide_from) schedule += fmt::format(", wide_from: {}", *request.wide_from);
+  if (request.wgmma_from) schedule += fmt::format(", wgmma_from: {}", *request.wgmma_from);
   if (request.ring) schedule += fmt::format(", ring: {}", *request.ring);
   if (request.workers) schedule += fmt::format(", workers: {}", *request.workers);
   schedule += fmt::format(", scheduler: {}", scheduler_name(request.scheduler));

@@ -25,7 +25,7 @@ struct ModelOptions {
   std::optional<int64_t> context;         // positions; default min(the model's maximum, 4096)
   std::optional<DType> kv_dtype;          // default: the weights' dtype
   std::optional<bool> batch_invariant;    // default false: see CompileRequest
-  std::optional<int64_t> wide_from;       // default 65, or what -O3 finds: see CompileRequest
+  std::optional<int64_t> wgmma_from;      // default 65, or what -O3 finds: see CompileRequest
   std::optional<int64_t> ring;            // stages; default: as many as fit, or what -O3 finds
   std::optional<int64_t> workers;         // default: as many as the target has
   std::optional<Scheduler> scheduler;     // default auto
@@ -45,9 +45,10 @@ struct CompileRequest {
   int64_t max_requests = 0;
   int64_t context = 0;
   std::optional<DType> kv_dtype;
-  bool batch_invariant = false;      // a token's bits never depend on how many others are in its step
-  std::optional<int64_t> wide_from;  // tokens from which on products go by warpgroups, unless batch_invariant
-  std::optional<int64_t> ring;       // stages
+  bool batch_invariant = false;  // a token's bits never depend on how many others are in its step
+  std::optional<int64_t>
+      wgmma_from;               // tokens from which on products go by warpgroups, unless batch_invariant
+  std::optional<int64_t> ring;  // stages
   std::optional<int64_t> workers;
   Scheduler scheduler = Scheduler::kAuto;
   std::vector<PlacementRule> placements;

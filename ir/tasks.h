@@ -112,11 +112,11 @@ struct TaskProgram;
 // Rows that a product makes, whole or in part.
 const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid);
 // The tokens from which on warpgroups multiply at least, and where nothing else is asked for.
-constexpr uint32_t kMinWide = 33, kWideFrom = 65;
+constexpr uint32_t kMinWgmmaFrom = 33, kDefaultWgmmaFrom = 65;
 // The tokens from which on they multiply in a product, and would in one that is split, where there are such
 // instructions; 0: never, as its weights are not of 2 bytes in rows of whole 16-byte pieces, or sums are to
 // have one order for all numbers of tokens.
-uint32_t wide_from(const TaskProgram& program, const TaskGrid& grid);
+uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid);
 
 struct TaskProgram {
   std::string name;

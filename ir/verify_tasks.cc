@@ -41,8 +41,8 @@ void GridCheck::check() {
   check_coords();
   check_rows();
   check_rounding();
-  if (const int64_t from = int_attr(grid.attrs, "wide_from", UINT32_MAX); from < kMinWide)
-    v.report(18, site, fmt::format("wide_from is {}, expected at least {}", from, kMinWide));
+  if (const int64_t from = int_attr(grid.attrs, "wgmma_from", UINT32_MAX); from < kMinWgmmaFrom)
+    v.report(18, site, fmt::format("wgmma_from is {}, expected at least {}", from, kMinWgmmaFrom));
   if (multiplies(grid) || grid.body == BodyKind::kFinish) check_strips();
   if (grid.body == BodyKind::kPartial) check_parts();
   if (grid.body == BodyKind::kExpert) check_slots();

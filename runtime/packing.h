@@ -34,37 +34,38 @@ constexpr uint32_t kChains = 8;
 // are few, those of the next tiles.
 // More tokens, where warpgroups multiply: the same, of a tile each. Behind each such stage comes one that the
 // loader leaves empty, for the consumers' activations.
-constexpr uint32_t kFewTokens = 8;     // that one matrix instruction takes
-constexpr uint32_t kSomeTokens = 32;   // that a warp with a chain takes at most
-constexpr uint32_t kManyTokens = 64;   // of a group
-constexpr uint32_t kWideTokens = 128;  // of a group, where warpgroups multiply
-constexpr uint32_t kGroupTokens = 16;  // of f32 weights
-constexpr uint32_t kBlockStrips = 4;   // of 2-byte weights; of f32 weights 1
-constexpr uint32_t kManyStrips = 8;    // of many tokens, where its sums fit the registers; else as others
-constexpr uint32_t kSomeStrips = 2;    // of more than kSomeTokens / 2 tokens
+constexpr uint32_t kMma8Tokens = 8;     // that one matrix instruction takes
+constexpr uint32_t kMma32Tokens = 32;   // that a warp with a chain takes at most
+constexpr uint32_t kMma64Tokens = 64;   // of a group
+constexpr uint32_t kWgmmaTokens = 128;  // of a group, where warpgroups multiply
+constexpr uint32_t kGroupTokens = 16;   // of f32 weights
+constexpr uint32_t kBlockStrips = 4;    // of 2-byte weights; of f32 weights 1
+constexpr uint32_t kMma64Strips = 8;    // of many tokens, where its sums fit the registers; else as others
+constexpr uint32_t kMma32Strips = 2;    // of more than kMma32Tokens / 2 tokens
 // `strips`: of a block. Of an expert's rows, which are few or many, as its body has registers for no more,
 // they do not matter.
 constexpr uint32_t kExpert = ~0u;
-__attribute__((always_inline)) constexpr bool is_many(uint32_t tokens, uint32_t elem_bytes, uint32_t strips) {
+__attribute__((always_inline)) constexpr bool is_mma64(uint32_t tokens, uint32_t elem_bytes,
+                                                       uint32_t strips) {
   if (elem_bytes != 2) return false;
-  if (strips == kExpert) return tokens > kFewTokens;
-  return tokens > kSomeTokens || (tokens > kSomeTokens / 2 && strips > kSomeStrips);
+  if (strips == kExpert) return tokens > kMma8Tokens;
+  return tokens > kMma32Tokens || (tokens > kMma32Tokens / 2 && strips > kMma32Strips);
 }
-// `wide_from`: the tokens from which on warpgroups multiply; 0: they never do.
-__attribute__((always_inline)) constexpr bool is_wide(uint32_t tokens, uint32_t wide_from) {
-  return wide_from != 0 && tokens >= wide_from;
+// `wgmma_from`: the tokens from which on warpgroups multiply; 0: they never do.
+__attribute__((always_inline)) constexpr bool is_wgmma(uint32_t tokens, uint32_t wgmma_from) {
+  return wgmma_from != 0 && tokens >= wgmma_from;
 }
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t elem_bytes) {
   return elem_bytes == 4 ? 1 : kBlockStrips;
 }
 // Of a block of many tokens.
-__attribute__((always_inline)) constexpr uint32_t many_strips(bool warpgroups) {
-  return warpgroups ? kManyStrips : kBlockStrips;
+__attribute__((always_inline)) constexpr uint32_t mma64_strips(bool warpgroups) {
+  return warpgroups ? kMma64Strips : kBlockStrips;
 }
 // Of a product of so many tokens, that of no expert; `many`: of a block of many tokens.
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, uint32_t elem_bytes,
                                                                uint32_t many) {
-  return elem_bytes == 2 && tokens > kSomeTokens / 2 ? many : block_strips(elem_bytes);
+  return elem_bytes == 2 && tokens > kMma32Tokens / 2 ? many : block_strips(elem_bytes);
 }
 // Of many tokens a consumer warp has so many: how many groups of warps have the same ones.
 constexpr uint32_t kWarpTokens = 16;
@@ -72,8 +73,8 @@ __attribute__((always_inline)) constexpr uint32_t warp_groups(uint32_t tokens) {
   return tokens <= kWarpTokens ? 1 : tokens <= 2 * kWarpTokens ? 2 : 4;
 }
 // How many tiles' parts of a chain a stage has of many tokens, where a block has so many strips.
-__attribute__((always_inline)) constexpr uint32_t many_tiles(uint32_t strips) {
-  return kManyStrips / strips;
+__attribute__((always_inline)) constexpr uint32_t mma64_tiles(uint32_t strips) {
+  return kMma64Strips / strips;
 }
 
 struct PackedShape {

@@ -103,8 +103,8 @@ std::vector<Change> narrow_changes(const TaskProgram& program, const Asked& aske
   const auto is_narrow = [&](const TaskGrid& product) {
     const std::vector<Expr>& weight = program.tensors[find_operand(product, "weight")->tensor].shape;
     return weight[1].constant() > weight[0].constant() &&
-           product.coords[0].extent.constant() < int64_t{mkrt::kManyStrips} * workers &&
-           bounds(rows_made(program, product), limits).hi > int64_t{mkrt::kFewTokens};
+           product.coords[0].extent.constant() < int64_t{mkrt::kMma64Strips} * workers &&
+           bounds(rows_made(program, product), limits).hi > int64_t{mkrt::kMma8Tokens};
   };
   for (const Kind& kind : kinds_of(program, program, asked.splits)) {
     const std::string finish = kind.pattern + "_finish";
@@ -117,12 +117,12 @@ std::vector<Change> narrow_changes(const TaskProgram& program, const Asked& aske
   return changes;
 }
 
-std::vector<Change> wide_changes(const TaskProgram& program, const Asked& asked) {
+std::vector<Change> wgmma_changes(const TaskProgram& program, const Asked& asked) {
   const bool can = std::any_of(program.grids.begin(), program.grids.end(),
-                               [&](const TaskGrid& grid) { return wide_from(program, grid) != 0; });
+                               [&](const TaskGrid& grid) { return wgmma_from(program, grid) != 0; });
   std::vector<Change> changes;
-  if (can && !asked.wide_from)
-    changes.push_back({fmt::format("with wide_from: {}", kMinWide), {.wide_from = kMinWide}});
+  if (can && !asked.wgmma_from)
+    changes.push_back({fmt::format("with wgmma_from: {}", kMinWgmmaFrom), {.wgmma_from = kMinWgmmaFrom}});
   return changes;
 }
 

@@ -11,7 +11,7 @@ namespace mkc {
 
 // By the user.
 struct Asked {
-  bool wide_from = false;
+  bool wgmma_from = false;
   std::vector<SplitRule> splits{};
   std::vector<PlacementRule> placements{};
   uint32_t ring = 0;  // 0: for none
@@ -34,7 +34,7 @@ std::vector<Change> split_changes(const TaskProgram& program, const Asked& asked
 std::vector<Change> narrow_changes(const TaskProgram& program, const Asked& asked, uint32_t workers);
 
 // Warpgroups from the least number of tokens on, where some product may go by them.
-std::vector<Change> wide_changes(const TaskProgram& program, const Asked& asked);
+std::vector<Change> wgmma_changes(const TaskProgram& program, const Asked& asked);
 
 // Rings of 5/6 and 2/3 of a machine's stages: less run-ahead keeps loaders of many workers nearer together.
 std::vector<Change> ring_changes(uint32_t stages, const Asked& asked);

@@ -222,13 +222,13 @@ Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
   for (TaskGrid& grid : fusion.program.grids) declare_regions(fusion.program, grid);
   for (const RopeTable& rope : graph.ropes)
     fusion.program.ropes.push_back({fusion.use(rope.tensor), rope.inv_freq, rope.scale});
-  if (options.wide_from != 0) set_wide_from(fusion.program, options.wide_from);
+  if (options.wgmma_from != 0) set_wgmma_from(fusion.program, options.wgmma_from);
   return std::move(fusion.program);
 }
 
-void set_wide_from(TaskProgram& program, uint32_t wide_from) {
+void set_wgmma_from(TaskProgram& program, uint32_t wgmma_from) {
   for (TaskGrid& grid : program.grids)
-    if (grid.body == BodyKind::kProduct) set_attr(grid.attrs, "wide_from", int64_t{wide_from});
+    if (grid.body == BodyKind::kProduct) set_attr(grid.attrs, "wgmma_from", int64_t{wgmma_from});
 }
 
 }  // namespace mkc

@@ -8,7 +8,7 @@ namespace mkc {
 struct FuseOptions {
   uint32_t workers = 132;  // that share the tasks of experts
   // The tokens from which on warpgroups may multiply, which add up in another order; 0: never.
-  uint32_t wide_from = kWideFrom;
+  uint32_t wgmma_from = kDefaultWgmmaFrom;
 };
 
 // Requires: an op graph with the frontend's symbols. Ensures: every op is part of at least one grid; every
@@ -24,7 +24,7 @@ struct FuseOptions {
 // Errors: an op that fits no pattern, by its place.
 Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options = {});
 
-// FuseOptions::wide_from of products that are not split yet; not 0.
-void set_wide_from(TaskProgram& program, uint32_t wide_from);
+// FuseOptions::wgmma_from of products that are not split yet; not 0.
+void set_wgmma_from(TaskProgram& program, uint32_t wgmma_from);
 
 }  // namespace mkc

@@ -71,7 +71,7 @@ class Search {
 
   std::vector<Change> all_changes() const {
     std::vector<Change> changes;
-    if (machine_.warpgroups) changes = wide_changes(program_, options_.asked);
+    if (machine_.warpgroups) changes = wgmma_changes(program_, options_.asked);
     for (const std::vector<Change>& more :
          {ring_changes(machine_.ring_stages, options_.asked),
           split_changes(program_, options_.asked, {1, 2, 4, 8}),

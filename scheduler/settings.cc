@@ -5,7 +5,7 @@ namespace mkc {
 Settings with(const Settings& before, Settings later) {
   later.splits.insert(before.splits.begin(), before.splits.end());
   later.placements.insert(before.placements.begin(), before.placements.end());
-  if (later.wide_from == 0) later.wide_from = before.wide_from;
+  if (later.wgmma_from == 0) later.wgmma_from = before.wgmma_from;
   if (later.ring == 0) later.ring = before.ring;
   return later;
 }

@@ -13,8 +13,8 @@ namespace mkc {
 // so on).
 struct Settings {
   std::map<std::string, int64_t> splits{};  // parts of a product
-  uint32_t wide_from = 0;  // tokens from which on warpgroups multiply; 0: as the program has it
-  uint32_t ring = 0;       // stages; 0: all that the machine has room for
+  uint32_t wgmma_from = 0;  // tokens from which on warpgroups multiply; 0: as the program has it
+  uint32_t ring = 0;        // stages; 0: all that the machine has room for
   std::map<std::string, PlacementKind> placements{};
   bool operator==(const Settings&) const = default;
 };

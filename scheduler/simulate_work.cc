@@ -90,9 +90,9 @@ constexpr int64_t kEndsTogether = 128;
 // Of many tokens a warp has 16. A block's part of a tile is multiplied, and read from shared memory, by each
 // group of warps that have the same tokens; activations are put there once, and read by each warp of a group.
 // All comes through shared memory, into which the copies go too.
-Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
+Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
   constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kChains;
-  const int64_t pass = std::min<int64_t>(tokens, mkrt::kManyTokens);
+  const int64_t pass = std::min<int64_t>(tokens, mkrt::kMma64Tokens);
   const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(pass)),
                  sides = std::min(warps / groups, strips);
   const double x_bytes = static_cast<double>(pass * part / kTileRows);
@@ -100,7 +100,7 @@ Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
   const double shared_ns = shared_bytes / m.shared_bytes_per_ns;
   const double mma_ns =
       strips * part / 2 * groups * double{mkrt::kWarpTokens} / (m.mma_per_ns * groups * sides / warps);
-  Variant v{mkrt::kManyTokens,
+  Variant v{mkrt::kMma64Tokens,
             strips * part / std::max(shared_ns, mma_ns),
             static_cast<double>(pass),
             m.activations_ns,
@@ -113,25 +113,25 @@ Variant many(const Machine& m, int64_t tokens, uint32_t strips) {
 }
 
 // Of some tokens one or two of a tile's four loads of activations are under way.
-Variant some(const Machine& m, int64_t tokens, uint32_t strips) {
-  const bool half = tokens <= mkrt::kSomeTokens / 2;
-  const auto rows = static_cast<double>(ceil_of(tokens, mkrt::kFewTokens) * mkrt::kFewTokens);
-  const double rate = half ? m.mma16_bytes_per_ns : 2 * m.mma_per_ns / mkrt::kSomeTokens;
-  Variant v{mkrt::kSomeTokens, rate, rows, m.activations_ns, strips};
+Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
+  const bool half = tokens <= mkrt::kMma32Tokens / 2;
+  const auto rows = static_cast<double>(ceil_of(tokens, mkrt::kMma8Tokens) * mkrt::kMma8Tokens);
+  const double rate = half ? m.mma16_bytes_per_ns : 2 * m.mma_per_ns / mkrt::kMma32Tokens;
+  Variant v{mkrt::kMma32Tokens, rate, rows, m.activations_ns, strips};
   v.min_ns = (half ? 2 : 4) * m.l2_ns;
   v.finishes = strips;
   return v;
 }
 
-bool goes_wide(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
+bool uses_wgmma(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
   return m.warpgroups && column_parts(grid) == 1 &&
-         mkrt::is_wide(static_cast<uint32_t>(tokens), wide_from(program, grid));
+         mkrt::is_wgmma(static_cast<uint32_t>(tokens), wgmma_from(program, grid));
 }
 
 // By warpgroups: the consumers load activations once for the strips of a block.
-Variant wide(const Machine& m, int64_t tokens, uint32_t strips) {
-  const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kWideTokens));
-  return {mkrt::kWideTokens,
+Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips) {
+  const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kWgmmaTokens));
+  return {mkrt::kWgmmaTokens,
           m.wgmma_bytes_per_ns,
           rows,
           m.activations_ns,
@@ -151,11 +151,11 @@ void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
 Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint32_t strips, bool expert) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kGroupTokens));
   if (weight_bytes == 4 && tokens > 1) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0, strips};
-  if (tokens <= mkrt::kFewTokens)
-    return {mkrt::kFewTokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
-  return mkrt::is_many(static_cast<uint32_t>(tokens), 2, expert ? mkrt::kExpert : strips)
-             ? many(m, tokens, strips)
-             : some(m, tokens, strips);
+  if (tokens <= mkrt::kMma8Tokens)
+    return {mkrt::kMma8Tokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
+  return mkrt::is_mma64(static_cast<uint32_t>(tokens), 2, expert ? mkrt::kExpert : strips)
+             ? mma64(m, tokens, strips)
+             : mma32(m, tokens, strips);
 }
 
 // That a task of a part leaves.
@@ -193,9 +193,9 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
     const TaskGrid& grid = program.grids[g];
     if (!multiplies_in_blocks(grid)) continue;
     const DType weight = program.tensors[find_operand(grid, "weight")->tensor].dtype;
-    blocks_[g.index] =
-        mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)),
-                           static_cast<uint32_t>(dtype_bytes(weight)), mkrt::many_strips(machine.warpgroups));
+    blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)),
+                                          static_cast<uint32_t>(dtype_bytes(weight)),
+                                          mkrt::mma64_strips(machine.warpgroups));
   }
 }
 
@@ -230,8 +230,8 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
   const auto parts = static_cast<uint32_t>(column_parts(g));
-  Variant variant = goes_wide(machine_, program, g, tokens)
-                        ? wide(machine_, tokens, strips)
+  Variant variant = uses_wgmma(machine_, program, g, tokens)
+                        ? wgmma128(machine_, tokens, strips)
                         : variant_of(machine_, tokens, element, strips, g.body == BodyKind::kExpert);
   const bool norm = find_operand(g, "norm") != nullptr;
   const auto strip_bytes = static_cast<int64_t>(shape.strip_bytes / parts);
@@ -248,9 +248,9 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const double x_rows = variant.x_rows + (norm ? 1 : 0);
   if (activations.dtype == DType::bf16 && variant.activations_ns > 0)
     variant.activations_ns = machine_.rounded_ns;
-  const bool by_groups = variant.group == mkrt::kWideTokens;
+  const bool by_groups = variant.group == mkrt::kWgmmaTokens;
   variant.activations_ns += variant.barrier_ns + (by_groups ? machine_.l2_ns : 0);
-  if (variant.group <= mkrt::kSomeTokens && parts > 1) take_sides(variant, parts, strips);
+  if (variant.group <= mkrt::kMma32Tokens && parts > 1) take_sides(variant, parts, strips);
   const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / variant.strips;
   const double x_ns = variant.activations_ns / variant.x_bytes / variant.strips;
   // By instructions, by what the loads take, or by what a weight's byte takes of L2, of which the stream has
@@ -265,7 +265,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t normed = expert ? x_rows_of_step : tokens;
   double norm_bytes = norm ? static_cast<double>(normed * cols) * element_bytes : 0;
   const Access* squares = find_operand(g, "squares");
-  if (squares && x_rows_of_step > mkrt::kFewTokens)  // few tokens' come beside the strips
+  if (squares && x_rows_of_step > mkrt::kMma8Tokens)  // few tokens' come beside the strips
     norm_bytes = static_cast<double>(normed * dtype_bytes(DType::f32) *
                                      evaluate(program.tensors[squares->tensor].shape[1], {}));
   work.start_ns = path_ns(machine_, kProductStart) + norm_bytes / l2_rate(grid);

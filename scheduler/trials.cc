@@ -80,7 +80,7 @@ Result<TaskProgram> Trials::events(const Settings& settings) const {
   std::vector<SplitRule> rules = split_rules(settings);
   add_fitting(program_, options_.asked.splits, rules);
   TaskProgram program = program_;
-  if (settings.wide_from != 0) set_wide_from(program, settings.wide_from);
+  if (settings.wgmma_from != 0) set_wgmma_from(program, settings.wgmma_from);
   Result<TaskProgram> split = split_as_asked(std::move(program), rules);
   return split.ok() ? derive_events(std::move(split.value()), options_.costs) : split;
 }
@@ -88,7 +88,7 @@ Result<TaskProgram> Trials::events(const Settings& settings) const {
 Result<Trial> Trials::begin(Settings settings, const Trial* like) const {
   std::erase_if(settings.splits, [](const auto& rule) { return rule.second == 1; });
   const bool same =
-      like && like->settings.splits == settings.splits && like->settings.wide_from == settings.wide_from;
+      like && like->settings.splits == settings.splits && like->settings.wgmma_from == settings.wgmma_from;
   Result<TaskProgram> program = same ? like->schedule.program : events(settings);
   if (!program.ok()) return program.error();
   Result<std::vector<Placement>> placements = choose_placements(program.value(), options_.scheduler, {});

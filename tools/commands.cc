@@ -30,7 +30,8 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
           throw CLI::ValidationError(
               "-O", fmt::format("found {}, expected 3 or 3=SECONDS, at most {}", text, kMaxSeconds));
       },
-      "3 or 3=SECONDS: search for placements, products to split, wide_from and ring that simulated steps are "
+      "3 or 3=SECONDS: search for placements, products to split, wgmma_from and ring that simulated steps "
+      "are "
       "shorter with, 10 seconds at most");
   command
       .add_option_function<std::string>(

@@ -54,8 +54,8 @@ uint32_t workers_of(const Compilation& c) {
 }
 
 Status make_grids(Compilation& c) {
-  const int64_t wide_from = c.request.batch_invariant ? 0 : c.request.wide_from.value_or(kWideFrom);
-  return take(fuse(std::get<OpGraph>(c.module), {workers_of(c), static_cast<uint32_t>(wide_from)}), c);
+  const int64_t wgmma_from = c.request.batch_invariant ? 0 : c.request.wgmma_from.value_or(kDefaultWgmmaFrom);
+  return take(fuse(std::get<OpGraph>(c.module), {workers_of(c), static_cast<uint32_t>(wgmma_from)}), c);
 }
 
 EventCosts event_costs(const Compilation& c) {
@@ -67,7 +67,7 @@ Status find_settings(Compilation& c) {
   CompileRequest& request = c.request;
   const SearchOptions options{event_costs(c),
                               request.scheduler,
-                              {request.wide_from.has_value(), request.splits, request.placements,
+                              {request.wgmma_from.has_value(), request.splits, request.placements,
                                static_cast<uint32_t>(request.ring.value_or(0))},
                               c.search};
   Result<SearchReport> report = search(std::get<TaskProgram>(c.module), c.machine, options);
@@ -76,14 +76,14 @@ Status find_settings(Compilation& c) {
   std::ranges::copy(split_rules(c.found.found), std::back_inserter(request.splits));
   std::ranges::copy(placement_rules(c.found.found), std::back_inserter(request.placements));
   if (request.scheduler == Scheduler::kAuto) request.scheduler = Scheduler::kStatic;
-  if (c.found.found.wide_from != 0) request.wide_from = c.found.found.wide_from;
+  if (c.found.found.wgmma_from != 0) request.wgmma_from = c.found.found.wgmma_from;
   if (c.found.found.ring != 0) request.ring = c.found.found.ring;
   return {};
 }
 
 Status make_splits(Compilation& c) {
   auto& program = std::get<TaskProgram>(c.module);
-  if (c.found.found.wide_from != 0) set_wide_from(program, c.found.found.wide_from);
+  if (c.found.found.wgmma_from != 0) set_wgmma_from(program, c.found.found.wgmma_from);
   return take(split_as_asked(std::move(program), c.request.splits), c);
 }
 
@@ -136,7 +136,8 @@ std::span<const Pass> passes() {
       {"fuse", "tasks", "ops to task grids with the regions they read and write", make_grids},
       {"search", "", "settings that simulated steps are shorter with, where nobody asks for others",
        find_settings},
-      {"split", "tasks", "products split along their columns; wide_from, where it was searched", make_splits},
+      {"split", "tasks", "products split along their columns; wgmma_from, where it was searched",
+       make_splits},
       {"events", "tasks", "event tensors derived from the regions, coarsened by cost", make_events},
       {"place", "schedule", "grids to workers, tensors to memory, events to counters", make_placement},
       {"prove", "", "no deadlock, counts that match, reads and overwrites in order", make_proof},

@@ -82,13 +82,13 @@ struct ProductArgs {
   AS3 const u32* first_row;  // and the first of them, by which rows are picked
   u32 streamed_parts;        // column_parts, for the loader, which has no ends
   // Constants of the code.
-  u32 splits;       // it serves products that are split, too
-  u32 many_strips;  // of a block of many tokens
-  u32 wide_from;    // tokens from which on warpgroups multiply; 0: never
-  u32 normed;       // there is a norm
-  u32 rounded;      // x is bf16
-  u32 gathers;      // an expert's: its rows of x are picked
-  u32 padding;      // Padding
+  u32 splits;        // it serves products that are split, too
+  u32 mma64_strips;  // of a block of many tokens
+  u32 wgmma_from;    // tokens from which on warpgroups multiply; 0: never
+  u32 normed;        // there is a norm
+  u32 rounded;       // x is bf16
+  u32 gathers;       // an expert's: its rows of x are picked
+  u32 padding;       // Padding
 };
 
 // Where the keys and values of the requests lie: pages of 1 << page_shift positions, at least 16. Strides in

@@ -4,7 +4,7 @@
 // depends on nothing but the operands. Weight bytes reach a lane as one A fragment of mma.m16n8k16: rows g
 // and g + 8, lane = 4 g + t. Strips are multiplied in blocks that load their activations once, tokens in
 // groups; both fit the registers, and for each group the block streams through the ring anew. Here each
-// consumer warp has a chain; of many tokens each has tokens instead (product_many.h).
+// consumer warp has a chain; of many tokens each has tokens instead (product_mma64.h).
 #pragma once
 
 #include "codegen/device/product_rows.h"
@@ -64,14 +64,14 @@ struct FmaF32 {
 // Weights of two bytes: eights of tokens, each as the B operand of a matrix instruction.
 template <class W, u32 Eights = 1>
 struct Mma {
-  static constexpr u32 tokens = Eights * kFewTokens;
+  static constexpr u32 tokens = Eights * kMma8Tokens;
   template <class In>
   struct Rows {
     XRows x;
     u32 row[Eights];
     MK_INLINE Rows(u32 lane, const In& in, u32 first) : x(in.x) {
       MK_UNROLL
-      for (u32 n = 0; n < Eights; ++n) row[n] = in.row_of(first + n * kFewTokens + lane / 4);
+      for (u32 n = 0; n < Eights; ++n) row[n] = in.row_of(first + n * kMma8Tokens + lane / 4);
     }
   };
   struct Operand {
@@ -94,7 +94,7 @@ struct Mma {
     for (u32 n = 0; n < Eights; ++n) W::mma(sum + n * 4, bits, o.x[n][0], o.x[n][1]);
   }
   // The token and entry of [token][row] that a sum is of.
-  MK_INLINE static u32 token_of(u32 lane, u32 i) { return i / 4 * kFewTokens + lane % 4 * 2 + i % 2; }
+  MK_INLINE static u32 token_of(u32 lane, u32 i) { return i / 4 * kMma8Tokens + lane % 4 * 2 + i % 2; }
   MK_INLINE static u32 entry_of(u32 lane, u32 i) {
     return token_of(lane, i) * kStripRows + i % 4 / 2 * 8 + lane / 4;
   }

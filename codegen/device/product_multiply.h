@@ -4,9 +4,9 @@
 #pragma once
 
 #include "codegen/device/product_finish.h"
-#include "codegen/device/product_many.h"
-#include "codegen/device/product_some.h"
-#include "codegen/device/product_wide.h"
+#include "codegen/device/product_mma32.h"
+#include "codegen/device/product_mma64.h"
+#include "codegen/device/product_wgmma.h"
 
 namespace mk {
 
@@ -87,7 +87,7 @@ struct Squares {
 
  private:
   MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
-    return a.rounded && a.ends->parts != 0 && a.x_rows <= kFewTokens && w.warp() < a.tokens;
+    return a.rounded && a.ends->parts != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
   }
   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
     return a.ends->squares + in.row_of(w.warp()) * a.ends->parts;
@@ -152,14 +152,14 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
 // The same for up to Tokens of some tokens. There is room for the sums of one strip, and each thread finishes
 // one of them at a time.
 template <class W, u32 Tokens, u32 Strips>
-MK_INLINE void multiply_some(Worker& w, const ProductInput& in, const StripBlock& block) {
-  using Accumulator = Mma<W, Tokens / kFewTokens>;
+MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBlock& block) {
+  using Accumulator = Mma<W, Tokens / kMma8Tokens>;
   constexpr u32 at_once = kConsumerThreads / kStripRows;
   static_assert(Tokens * kStripRows <= kBlockSums);
   const ProductArgs& a = in.x.a;
   AS3 f32* partial = ProductScratch(w).partial;
   const ChainShare share(w, a, block);
-  drain_some<W, Accumulator, Strips>(w, a, in, share, [&](u32 i, const Accumulator& acc) {
+  drain_mma32<W, Accumulator, Strips>(w, a, in, share, [&](u32 i, const Accumulator& acc) {
     if (is_split(a)) return store_part(w, a, block, i, acc);
     if (i > 0) consumer_barrier();
     acc.store(w.lane(), partial + w.warp() * kBlockSums);
@@ -198,13 +198,13 @@ MK_INLINE void finish_own(const Worker& w, const ProductArgs& a, const ProductIn
 
 // The same for many tokens: each warp finishes its own.
 template <class W, u32 Strips>
-MK_INLINE void multiply_many(Worker& w, const ProductInput& in, const StripBlock& block) {
+MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kWarpTokens * kStripRows;
   MK_ROLLED
-  for (u32 pass = 0; pass < a.tokens; pass += kManyTokens) {
+  for (u32 pass = 0; pass < a.tokens; pass += kMma64Tokens) {
     if (pass > 0) consumer_barrier();
-    drain_many<W, Strips>(
+    drain_mma64<W, Strips>(
         w, a, in, pass, block, sums,
         [&](u32 chain, u32 of_block, u32 first, const Mma<W, 2>& part) {
           part.store(w.lane(), sums_of(a, block.strip(a) + of_block, chain, first), a.tokens - first);
@@ -217,13 +217,13 @@ MK_INLINE void multiply_many(Worker& w, const ProductInput& in, const StripBlock
 
 // The same for more, by warpgroups. No part goes so.
 template <class W>
-MK_INLINE void multiply_wide(Worker& w, const ProductInput& in, const StripBlock& block) {
+MK_INLINE void multiply_wgmma(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
-  AS3 f32* sums = ProductScratch(w).partial + w.warp() * kFewTokens * kStripRows;
+  AS3 f32* sums = ProductScratch(w).partial + w.warp() * kMma8Tokens * kStripRows;
   MK_ROLLED
-  for (u32 pass = 0; pass < a.tokens; pass += kWideTokens)
-    drain_wide<W>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
-      finish_own<kFewTokens>(w, a, in, block.strip(a) + of_block, first, sums);
+  for (u32 pass = 0; pass < a.tokens; pass += kWgmmaTokens)
+    drain_wgmma<W>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
+      finish_own<kMma8Tokens>(w, a, in, block.strip(a) + of_block, first, sums);
     });
 }
 
@@ -235,15 +235,15 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
     if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, block);
     multiply<W, FmaF32<kGroupTokens>, 1>(w, in, block);
   } else {
-    if (tokens <= kFewTokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, block);
-    if constexpr (Expert) return multiply_many<W, kBlockStrips>(w, in, block);
-    if (!is_many(tokens, W::bytes, block.strips)) {
-      if (tokens <= kSomeTokens / 2) return multiply_some<W, kSomeTokens / 2, kBlockStrips>(w, in, block);
-      return multiply_some<W, kSomeTokens, kSomeStrips>(w, in, block);
+    if (tokens <= kMma8Tokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, block);
+    if constexpr (Expert) return multiply_mma64<W, kBlockStrips>(w, in, block);
+    if (!is_mma64(tokens, W::bytes, block.strips)) {
+      if (tokens <= kMma32Tokens / 2) return multiply_mma32<W, kMma32Tokens / 2, kBlockStrips>(w, in, block);
+      return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
     }
-    if (!is_split(a) && is_wide(tokens, a.wide_from)) return multiply_wide<W>(w, in, block);
-    if (a.many_strips == kManyStrips) return multiply_many<W, kManyStrips>(w, in, block);
-    multiply_many<W, kBlockStrips>(w, in, block);
+    if (!is_split(a) && is_wgmma(tokens, a.wgmma_from)) return multiply_wgmma<W>(w, in, block);
+    if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, kMma64Strips>(w, in, block);
+    multiply_mma64<W, kBlockStrips>(w, in, block);
   }
 }
 

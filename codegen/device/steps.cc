@@ -148,7 +148,7 @@ MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
 }
 
 // Up to kGroupTokens weights of every type stream in one pass, by blocks of one size.
-static_assert(kGroupTokens <= kSomeTokens / 2);
+static_assert(kGroupTokens <= kMma32Tokens / 2);
 
 // The loader, after a step's segments: whether there is another step to load for. They may do so before
 // it has begun where weights stream the same way for any number of its tokens, which are no more than those

@@ -87,7 +87,7 @@ MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& stri
 // is room for. `lends`: of one, and behind each stage comes one for activations.
 template <class Loader>
 MK_INLINE bool stream_chains(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
-  const u32 chains = kChains / strips.parts, max = lends ? 1 : many_tiles(strips.count);
+  const u32 chains = kChains / strips.parts, max = lends ? 1 : mma64_tiles(strips.count);
   bool goes_on = true;
   for (u32 turn = 0; goes_on && turn < strips.passes * chains; ++turn) {
     const u32 chain = strips.part * chains + turn % chains;
@@ -102,13 +102,13 @@ MK_INLINE bool stream_chains(Worker& w, AS1 const char* weights, const Strips& s
 // Strips block after block, of `max` strips. `expert`: of its rows.
 template <class Loader>
 MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips, u32 max, u32 tokens,
-                              u32 elem_bytes, u32 wide_from, bool expert) {
+                              u32 elem_bytes, u32 wgmma_from, bool expert) {
   const u32 end = strips.first + strips.count;
   for (bool goes_on = true; goes_on && strips.first < end; strips.first += strips.count) {
     strips.count = min(end - strips.first, max);
-    const bool many = is_many(tokens, elem_bytes, expert ? kExpert : strips.count);
-    const bool wide = many && is_wide(tokens, wide_from);
-    strips.passes = many              ? passes_of(tokens, wide ? kWideTokens : kManyTokens)
+    const bool many = is_mma64(tokens, elem_bytes, expert ? kExpert : strips.count);
+    const bool wide = many && is_wgmma(tokens, wgmma_from);
+    strips.passes = many              ? passes_of(tokens, wide ? kWgmmaTokens : kMma64Tokens)
                     : elem_bytes == 4 ? passes_of(tokens, kGroupTokens)
                                       : 1;
     strips.policy = Loader::policy(strips.passes == 1);
@@ -122,12 +122,12 @@ template <class Loader>
 MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArgs& a, u32 elem_bytes,
                             u32 first, u32 count) {
   const u32 tail_bytes = a.tail_cols * kStripRows * elem_bytes, tokens = same_in_lanes(a.tokens);
-  const u32 max = block_strips(tokens, elem_bytes, a.many_strips);
+  const u32 max = block_strips(tokens, elem_bytes, a.mma64_strips);
   for (u32 task = first, together; task < first + count; task += together) {
     const u32 part = a.streamed_parts == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
     together = min(first + count - task, a.streamed_parts == 1 ? count : a.strips - strip);
     stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.streamed_parts}, max,
-                           tokens, elem_bytes, a.streamed_parts == 1 ? a.wide_from : 0, false);
+                           tokens, elem_bytes, a.streamed_parts == 1 ? a.wgmma_from : 0, false);
   }
 }
 

@@ -11,10 +11,10 @@ namespace {
 
 // Stages that a consumer warp holds at once for a task of the grid, of a step of at most `tokens`.
 //
-// Products of kFewTokens + 1 to kSomeTokens tokens acquire a tile of every strip of a block before they
-// release one (codegen/device/product_some.h). All others release a stage before they acquire the next.
+// Products of kMma8Tokens + 1 to kMma32Tokens tokens acquire a tile of every strip of a block before they
+// release one (codegen/device/product_mma32.h). All others release a stage before they acquire the next.
 uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
-  if (!multiplies_in_blocks(grid) || tokens <= mkrt::kFewTokens) return 1;
+  if (!multiplies_in_blocks(grid) || tokens <= mkrt::kMma8Tokens) return 1;
   const Access* weight = find_operand(grid, "weight");
   const auto bytes = static_cast<uint32_t>(dtype_bytes(program.tensors[weight->tensor].dtype));
   const auto parts = static_cast<uint32_t>(column_parts(grid));

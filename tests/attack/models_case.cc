@@ -165,7 +165,7 @@ ModelCase make_case(uint64_t seed, uint64_t number) {
   if (dice.one_in(2)) c.cache = dice.of<DType>({DType::f32, DType::bf16, DType::f16, DType::e4m3});
   c.shape.e4m3_cache = c.cache == DType::e4m3;
   c.batch_invariant = dice.one_in(4);
-  if (dice.one_in(4)) c.wide_from = dice.between(33, 65);
+  if (dice.one_in(4)) c.wgmma_from = dice.between(33, 65);
   c.lengths = choose_lengths(dice, c.shape);
   c.new_tokens = static_cast<uint32_t>(dice.between(1, 6));
   for (int i = 0; i < 2; ++i) c.settings.push_back(choose_setting(dice));
@@ -191,7 +191,7 @@ std::string to_json(const ModelCase& c) {
                    {"expert_ffn", s.expert_ffn},
                    {"cache", c.cache ? dtype_name(*c.cache) : "as weights"},
                    {"batch_invariant", c.batch_invariant},
-                   {"wide_from", c.wide_from.value_or(0)},
+                   {"wgmma_from", c.wgmma_from.value_or(0)},
                    {"lengths", c.lengths},
                    {"new_tokens", c.new_tokens}};
   for (const Setting& setting : c.settings) j["settings"].push_back(json_of(setting));

@@ -36,7 +36,7 @@ struct ModelCase {
   uint32_t weights_seed = 0;
   std::optional<DType> cache;  // as the weights without
   bool batch_invariant = false;
-  std::optional<int64_t> wide_from;
+  std::optional<int64_t> wgmma_from;
   std::vector<size_t> lengths;  // of sequences
   uint32_t new_tokens = 0;      // generated behind the first of them
   std::vector<Setting> settings;

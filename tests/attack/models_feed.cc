@@ -147,7 +147,7 @@ Result<Compiled> compile(const ModelCase& c, const Setting& setting, const std::
   request.options.max_tokens = setting.max_tokens;
   request.options.max_requests = setting.max_requests;
   request.options.batch_invariant = c.batch_invariant;
-  if (!c.batch_invariant) request.options.wide_from = c.wide_from;
+  if (!c.batch_invariant) request.options.wgmma_from = c.wgmma_from;
   request.options.kv_dtype = c.cache;
   request.options.ring = setting.ring;
   request.options.scheduler = setting.scheduler;

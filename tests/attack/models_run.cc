@@ -81,7 +81,7 @@ void check_rows(const ModelCase& c, const std::vector<Expected>& expected, const
 // Whether rows have the same bits whatever the setting (docs/batches.md).
 bool same_bits_promised(const ModelCase& c, const std::vector<Fed>& fed) {
   const bool narrow = std::all_of(fed.begin(), fed.end(), [&](const Fed& f) {
-    return f.max_rows < static_cast<size_t>(c.wide_from.value_or(65));
+    return f.max_rows < static_cast<size_t>(c.wgmma_from.value_or(65));
   });
   return c.shape.type == Type::kF32 || c.batch_invariant || narrow;
 }

@@ -281,7 +281,7 @@ TEST_CASE("steps of more than 64 rows or as asked go by warpgroups, unless bits 
     CHECK(!same_bits(invariant, wide));
     build.batch_invariant = false;
     CHECK(same_bits(invariant, fed(build, 40)));
-    build.wide_from = 33;
+    build.wgmma_from = 33;
     const std::vector<Sequence> early = fed(build, 40);
     CHECK(!same_bits(invariant, early));
     CHECK(row_errors(model, early)[errors.size() / 2] <= 1.2 * others[others.size() / 2]);

@@ -18,7 +18,7 @@ struct Build {
   int64_t max_tokens = 16;
   int64_t max_requests = 8;
   bool batch_invariant = false;
-  std::optional<int64_t> wide_from{};
+  std::optional<int64_t> wgmma_from{};
   std::optional<int64_t> context{};
   std::optional<DType> kv_dtype{};
   Scheduler scheduler = Scheduler::kStatic;

@@ -113,7 +113,7 @@ class SimulationTest(Command):
             return compiled("model.yaml")
         text = unfolded(self.mkc("explain", folder, "-O3=1000")[1].decode())
         schedule = re.search(r"^-O3: .*; schedule: (.*)$", text, re.M)[1]
-        for part in ("wide_from: ", "scheduler: static", 'placement: {"l*.', 'split: {"l*.down": '):
+        for part in ("wgmma_from: ", "scheduler: static", 'placement: {"l*.', 'split: {"l*.down": '):
             self.assertIn(part, schedule)
         self.assertEqual(asked(schedule), compiled(folder, "-O3=1000"))
         self.assertNotEqual(asked(schedule), compiled(folder))

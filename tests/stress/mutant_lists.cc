@@ -98,7 +98,7 @@ std::vector<Mutant> bulk_copy_mutants() {
 }
 
 std::vector<Mutant> warpgroup_mutants() {
-  const std::string drain = "10drain_wideI", lend = "10lend_stage", release = "release_stage";
+  const std::string drain = "11drain_wgmmaI", lend = "10lend_stage", release = "release_stage";
   return {
       {"no proxy fence", {{drain, "mk_fence_proxy_async", 0, drop}}, {kRace}},
       {"no barrier before the product", {{drain, "consumer_barrier", 0, drop}}, {kRace}},
@@ -117,7 +117,7 @@ std::vector<Mutant> warpgroup_mutants() {
 std::vector<Mutant> pass_mutants() {
   return {
       {"activations in the place of the sums before",
-       {{"13multiply_manyI", "consumer_barrier", kEvery, drop}},
+       {{"14multiply_mma64I", "consumer_barrier", kEvery, drop}},
        {kWriteTooEarly, kReadTooEarly}},
   };
 }
@@ -231,19 +231,23 @@ std::vector<Mutant> body_mutants() {
       {"embed: sums of squares", {{"leave_squares", barrier, 0, drop}}, {kReadTooEarly, kWriteTooEarly}},
       {"product: partial sums", {{"finish_sumsILj512E", barrier, 0, drop}}, {kReadTooEarly}},
       {"product: values of the strip", {{"finish_sumsILj512E", barrier, 1, drop}}, {kReadTooEarly}},
-      {"product of some: stages", {{"10drain_someI", "acquire_stage", kEvery, drop}}, {kRace, kNotAwaited}},
-      {"product of some: partial sums", {{"finish_sumsILj256E", barrier, 0, drop}}, {kReadTooEarly}},
-      {"product of some: values of the strip", {{"finish_sumsILj256E", barrier, 1, drop}}, {kReadTooEarly}},
-      {"product of some: sums of the strip before",
-       {{"13multiply_someI", barrier, kEvery, drop}},
+      {"product of 16 tokens: stages",
+       {{"11drain_mma32I", "acquire_stage", kEvery, drop}},
+       {kRace, kNotAwaited}},
+      {"product of 16 tokens: partial sums", {{"finish_sumsILj256E", barrier, 0, drop}}, {kReadTooEarly}},
+      {"product of 16 tokens: values of the strip",
+       {{"finish_sumsILj256E", barrier, 1, drop}},
+       {kReadTooEarly}},
+      {"product of 16 tokens: sums of the strip before",
+       {{"14multiply_mma32I", barrier, kEvery, drop}},
        {kWriteTooEarly}},
-      {"product of many: activations", {{"12drain_chainsI", barrier, kEvery, drop}}, {kReadTooEarly}},
-      {"product of many: stages", {{"12drain_chainsI", "acquire_stage", kEvery, drop}}, {kRace, kCrash}},
-      {"product of many: activations in the place of sums",
-       {{"10drain_manyI", barrier, kEvery, drop}},
+      {"product of 64 tokens: activations", {{"12drain_chainsI", barrier, kEvery, drop}}, {kReadTooEarly}},
+      {"product of 64 tokens: stages", {{"12drain_chainsI", "acquire_stage", kEvery, drop}}, {kRace, kCrash}},
+      {"product of 64 tokens: activations in the place of sums",
+       {{"11drain_mma64I", barrier, kEvery, drop}},
        {kWriteTooEarly}},
-      {"product of many: sums of the warp", {{"10finish_ownILj16E", sync, 0, drop}}, {kReadTooEarly}},
-      {"product of many: a warp's place", {{"10finish_ownILj16E", sync, 1, drop}}, {kWriteTooEarly}},
+      {"product of 64 tokens: sums of the warp", {{"10finish_ownILj16E", sync, 0, drop}}, {kReadTooEarly}},
+      {"product of 64 tokens: a warp's place", {{"10finish_ownILj16E", sync, 1, drop}}, {kWriteTooEarly}},
       {"draw: the warps' greatest", {{"8greatest", barrier, 1, drop}}, {kReadTooEarly}},
       {"attend: keys and queries", {{attend, barrier, 0, drop}}, {kReadTooEarly}},
       {"attend: greatest scores of the warps", {{attend, barrier, 1, drop}}, {kReadTooEarly}},

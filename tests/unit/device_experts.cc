@@ -220,7 +220,7 @@ void multiply(Worker& w, const Case& c, const AllArgs& args, u32 slots) {
   a.product.ends = leave_ends(w, args.ends);
   mkb_expert_rows(&w, &a, slots);
   if (c.gather && !c.rounded) mkb_product_norm(&w, &a.product);
-  if (c.gather && c.rounded && c.tokens > kFewTokens) mkb_product_squares(&w, &a.product);
+  if (c.gather && c.rounded && c.tokens > kMma8Tokens) mkb_product_squares(&w, &a.product);
   for (u32 block = 0; block * a.strips < a.product.strips; ++block)
     for (u32 slot = 0; slot < slots; ++slot) {
       (c.bf16 ? mkb_expert_bf16 : mkb_expert_f32)(&w, &a, block, slot);

@@ -27,7 +27,7 @@ void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u
     if (a.normed) mkb_product_norm(&w, &mine);
     for (u32 task = 0, count; task < tasks; task += count) {
       const u32 of_part = a.strips - task % a.strips, of_segment = min(max, tasks) - task % min(max, tasks);
-      count = min(min(block_strips(a.tokens, 2, a.many_strips), of_part), of_segment);
+      count = min(min(block_strips(a.tokens, 2, a.mma64_strips), of_part), of_segment);
       mkb_product_bf16(&w, &mine, task, count);
       mkd_barrier();
     }

@@ -21,8 +21,8 @@ const Case kWideCases[] = {{16, 512, 33, true},  {33, 600, 65, true},  {150, 102
 // check(case, problem, arguments with a residual, what they write)
 template <class Check>
 void for_all_cases(const Check& check) {
-  const auto each = [&](const Case& c, uint32_t wide_from) {
-    CAPTURE(wide_from);
+  const auto each = [&](const Case& c, uint32_t wgmma_from) {
+    CAPTURE(wgmma_from);
     CAPTURE(c.rows);
     CAPTURE(c.cols);
     CAPTURE(c.tokens);
@@ -30,7 +30,7 @@ void for_all_cases(const Check& check) {
     std::vector<float> out(size_t{c.tokens} * c.rows, NAN);
     AllArgs a = make_args(c, p, out);
     a.residual = global(p.residual.data());
-    a.wide_from = wide_from;
+    a.wgmma_from = wgmma_from;
     check(c, p, a, out);
   };
   for (const Case& c : kCases) each(c, 0);

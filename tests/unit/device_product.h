@@ -72,7 +72,7 @@ inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.x_rows = c.tokens;
   a.padding = padding_of(c.cols);
   a.streamed_parts = a.column_parts = 1;
-  a.many_strips = kManyStrips;
+  a.mma64_strips = kMma64Strips;
   a.eps = 1e-5f;
   return a;
 }
@@ -126,7 +126,7 @@ Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
 inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 1, bool bulk = true,
                 u32 max = ~0u, const std::vector<u32>& q_len = {}) {
   const u32 elem_bytes = p.shape.elem_bytes;
-  const u32 block = block_strips(args.tokens, elem_bytes, args.many_strips);
+  const u32 block = block_strips(args.tokens, elem_bytes, args.mma64_strips);
   Sides s;
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
@@ -143,7 +143,7 @@ inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 
       mkb_product_rows(&w, &a);
     }
     if (a.normed) mkb_product_norm(&w, &a);
-    if (a.rounded && a.tokens > kFewTokens) mkb_product_squares(&w, &a);
+    if (a.rounded && a.tokens > kMma8Tokens) mkb_product_squares(&w, &a);
     for (u32 strip = 0, strips; strip < a.strips; strip += strips) {
       strips = min(min(block, max), a.strips - strip);
       c.bf16 ? mkb_product_bf16(&w, &a, strip, strips) : mkb_product_f32(&w, &a, strip, strips);

@@ -16,9 +16,9 @@ TEST_CASE("a strip's bits do not depend on the block it is in, nor on who loads 
         std::vector<float> alone(size_t{c.tokens} * c.rows, NAN), blocks(alone.size(), NAN);
         run(c, p, make_args(c, p, alone), 1, true, 1);
         for (const bool bulk : {true, false})
-          for (const u32 many_strips : {kBlockStrips, kManyStrips}) {
+          for (const u32 mma64_strips : {kBlockStrips, kMma64Strips}) {
             AllArgs a = make_args(c, p, blocks);
-            a.many_strips = many_strips;
+            a.mma64_strips = mma64_strips;
             run(c, p, a, 1, bulk);
             CHECK(blocks == alone);
           }
@@ -27,17 +27,17 @@ TEST_CASE("a strip's bits do not depend on the block it is in, nor on who loads 
 
 TEST_CASE("what lies behind the last row of activations is not multiplied") {
   for (const uint32_t tokens : {3u, 12u, 20u, 40u, 80u})
-    for (const uint32_t wide_from : {0u, 33u}) {
+    for (const uint32_t wgmma_from : {0u, 33u}) {
       const Case c{40, 640, tokens, true};  // the last tile has a quarter of the columns
       CAPTURE(tokens);
-      CAPTURE(wide_from);
+      CAPTURE(wgmma_from);
       Problem p = make_problem(c);
       Rounded in = round_input(c, p, 5);
       const auto left = [&](uint16_t behind) {
         in.x.resize(p.x.size());
         in.x.resize(p.x.size() + 512, behind);
         return leave(c, p, in, [&](AllArgs a) {
-          a.wide_from = wide_from;
+          a.wgmma_from = wgmma_from;
           run(c, p, a);
         });
       };

@@ -53,7 +53,7 @@ Found search_for(const TaskProgram& p, const Machine& m, const SearchOptions& op
   how.rules = placement_rules(found.report.found);
   how.rules.insert(how.rules.end(), options.asked.placements.begin(), options.asked.placements.end());
   TaskProgram asked = p;
-  if (found.report.found.wide_from != 0) set_wide_from(asked, found.report.found.wide_from);
+  if (found.report.found.wgmma_from != 0) set_wgmma_from(asked, found.report.found.wgmma_from);
   asked = derive_events(split_as_asked(std::move(asked), splits).value(), options.costs).value();
   how.ring = std::max(found.report.found.ring, options.asked.ring);
   found.schedule = place(std::move(asked), m, how).value();
@@ -190,7 +190,7 @@ TEST_CASE("what is asked for is not searched") {
 TaskProgram wide_program() {
   TaskProgram p = test::without_events(
       model_program({.hidden = 512, .feed_forward = 2048, .context = 256, .tokens = 64}));
-  set_wide_from(p, 65);
+  set_wgmma_from(p, 65);
   Symbol rows{"q_len", {1, 64}, {}};
   rows.length = symbol(p.symbols.add({"B", {1, 4}, {}}));
   p.symbols.add(rows);
@@ -203,9 +203,9 @@ TEST_CASE("the search has warpgroups multiply from fewer tokens on where that is
     m.wgmma_bytes_per_ns = bytes_per_ns;
     const Found f =
         search_for(wide_program(), m, options_for(m, Scheduler::kStatic, SearchBudget{1e9, 3}, {asked}));
-    const uint32_t from = f.report.found.wide_from;
+    const uint32_t from = f.report.found.wgmma_from;
     const TaskGrid& grid = f.schedule.program.grids[test::find_grid(f.schedule.program, "l1.down")];
-    CHECK(int_attr(grid.attrs, "wide_from", 0) == (from == 0 ? 65 : from));
+    CHECK(int_attr(grid.attrs, "wgmma_from", 0) == (from == 0 ? 65 : from));
     return from;
   };
   CHECK(found(1e3, false) < 65);

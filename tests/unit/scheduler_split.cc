@@ -36,7 +36,7 @@ std::string lines_of(const TaskProgram& program, const std::string& grid) {
 TEST_CASE("a product in parts leaves sums, which another grid adds up for it") {
   const TaskProgram program = fused({{"l0.down", 2, {}}});
   CHECK(lines_of(program, "l0.down") ==
-        "grid %l0.down[p: 2, j: 2]: partial {wide_from = 65} layer 0\n"
+        "grid %l0.down[p: 2, j: 2]: partial {wgmma_from = 65} layer 0\n"
         "  read x %l0.act[0:+T, 0:+48]\n"
         "  read weight %l0.down.packed[16*j:+16, 64*p:+min(64, 48 - 64*p)] stream\n"
         "  write sums %l0.down.sums[j:+1, 4*p:+4, 0:+T, 0:+16]\n");
@@ -53,7 +53,7 @@ TEST_CASE("a product in parts leaves sums, which another grid adds up for it") {
 TEST_CASE("what scales a product goes to its finish") {
   const TaskProgram program = fused({{"*.gate_up", 4, {}}});
   CHECK(lines_of(program, "l0.gate_up") ==
-        "grid %l0.gate_up[p: 4, j: 6]: partial {wide_from = 65} layer 0\n"
+        "grid %l0.gate_up[p: 4, j: 6]: partial {wgmma_from = 65} layer 0\n"
         "  read x %l0.y.rounded[0:+T, 0:+32]\n"
         "  read weight %l0.gate_up.packed[16*j:+16, 32*p:+min(32, 32 - 32*p)] stream\n"
         "  write sums %l0.gate_up.sums[j:+1, 2*p:+2, 0:+T, 0:+16]\n");

@@ -84,7 +84,7 @@ std::vector<std::string> family_seeds() {
 std::vector<std::string> model_file_seeds() {
   return {
       "checkpoint: .\ntarget: sm_90a\nlimits: {tokens: 16, requests: 4, context: 64}\nkv: {dtype: e4m3}\n",
-      "checkpoint: .\nschedule:\n  workers: 4\n  batch_invariant: true\n  wide_from: 65\n  ring: 8\n"
+      "checkpoint: .\nschedule:\n  workers: 4\n  batch_invariant: true\n  wgmma_from: 65\n  ring: 8\n"
       "  scheduler: dynamic\n  placement: {\"l*.q\": range, \"l0.k\": queue}\n  split: {\"l*.down\": 2}\n"};
 }
 

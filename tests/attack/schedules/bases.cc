@@ -85,7 +85,7 @@ ModelRequest draw_request(Models models, const std::string& small, Rng& rng) {
   }
   o.target = any_of<std::string>(rng, {"sm_90a", "sm_90a", "sm_80", "emulator"});
   if (models == Models::kFixtures && rng.one_in(3)) o.ring = 4;
-  if (rng.one_in(4)) o.wide_from = rng.between(33, 65);
+  if (rng.one_in(4)) o.wgmma_from = rng.between(33, 65);
   if (rng.one_in(4)) o.kv_dtype = DType::e4m3;
   o.scheduler =
       any_of<Scheduler>(rng, {Scheduler::kStatic, Scheduler::kStatic, Scheduler::kDynamic, Scheduler::kAuto});

@@ -146,14 +146,14 @@ bool drop_attr(Edit& e) {
 }
 
 bool add_attr(Edit& e) {
-  static const std::vector<std::string> names = {"window", "silu_mul", "picks", "strips", "wide_from"};
+  static const std::vector<std::string> names = {"window", "silu_mul", "picks", "strips", "wgmma_from"};
   Attrs& attrs = e.grid(e.any_grid()).attrs;
   const std::string& name = e.rng.pick(names);
   if (find_attr(attrs, name)) return false;
   set_attr(attrs, name,
-           name == "window"      ? e.rng.between(1, 600)
-           : name == "wide_from" ? 33
-                                 : e.rng.between(1, 2));
+           name == "window"       ? e.rng.between(1, 600)
+           : name == "wgmma_from" ? 33
+                                  : e.rng.between(1, 2));
   return true;
 }
 

@@ -13,7 +13,7 @@ int64_t over(int64_t n, int64_t by) {
 }
 
 struct Product {
-  int64_t tokens, bytes, tiles, parts, wide_from;
+  int64_t tokens, bytes, tiles, parts, wgmma_from;
   bool expert;
 };
 
@@ -21,13 +21,13 @@ Stages of_strips(const Product& p, int64_t strips) {
   const auto tokens = static_cast<uint32_t>(p.tokens), bytes = static_cast<uint32_t>(p.bytes);
   const int64_t at_once = over(strips, p.parts);
   if (bytes == 4) return {over(p.tokens, mkrt::kGroupTokens) * p.tiles * at_once, 1};
-  if (!mkrt::is_many(tokens, bytes, p.expert ? mkrt::kExpert : static_cast<uint32_t>(strips)))
-    return {p.tiles * at_once, tokens <= mkrt::kFewTokens ? 1 : at_once};
+  if (!mkrt::is_mma64(tokens, bytes, p.expert ? mkrt::kExpert : static_cast<uint32_t>(strips)))
+    return {p.tiles * at_once, tokens <= mkrt::kMma8Tokens ? 1 : at_once};
   const int64_t chains = mkrt::kChains / p.parts;
-  if (mkrt::is_wide(tokens, static_cast<uint32_t>(p.wide_from)) && p.parts == 1)
-    return {2 * over(p.tokens, mkrt::kWideTokens) * chains * p.tiles, 1};
-  const int64_t together = std::max<int64_t>(1, mkrt::many_tiles(static_cast<uint32_t>(strips)));
-  return {over(p.tokens, mkrt::kManyTokens) * chains * over(p.tiles, together), 1};
+  if (mkrt::is_wgmma(tokens, static_cast<uint32_t>(p.wgmma_from)) && p.parts == 1)
+    return {2 * over(p.tokens, mkrt::kWgmmaTokens) * chains * p.tiles, 1};
+  const int64_t together = std::max<int64_t>(1, mkrt::mma64_tiles(static_cast<uint32_t>(strips)));
+  return {over(p.tokens, mkrt::kMma64Tokens) * chains * over(p.tiles, together), 1};
 }
 
 Stages of_attend(const Schedule& s, const Step& step, const TaskGrid& grid, std::span<const int64_t> coords) {
@@ -70,9 +70,9 @@ Product product_of(const Schedule& s, const Step& step, const TaskGrid& grid) {
                                static_cast<uint64_t>(step.at(weight.shape[rank - 1])),
                                static_cast<uint32_t>(p.bytes))
                 .tiles;
-  p.wide_from = has_warpgroups(s.machine) && step.at(weight.shape[rank - 1]) % 8 == 0
-                    ? int_attr(grid.attrs, "wide_from", 0)
-                    : 0;
+  p.wgmma_from = has_warpgroups(s.machine) && step.at(weight.shape[rank - 1]) % 8 == 0
+                     ? int_attr(grid.attrs, "wgmma_from", 0)
+                     : 0;
   return p;
 }
 
@@ -86,7 +86,7 @@ int64_t max_strips(const Schedule& s, const Step& step, const TaskGrid& grid) {
   if (!find_operand(grid, "weight")) return 1;
   const Product p = product_of(s, step, grid);
   return mkrt::block_strips(static_cast<uint32_t>(p.tokens), static_cast<uint32_t>(p.bytes),
-                            mkrt::many_strips(has_warpgroups(s.machine)));
+                            mkrt::mma64_strips(has_warpgroups(s.machine)));
 }
 
 Stages stages_of(const Schedule& s, const Step& step, const TaskGrid& grid, std::span<const int64_t> coords,

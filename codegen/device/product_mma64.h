@@ -12,8 +12,8 @@ namespace mk {
 constexpr u32 kRowBytes = 128;  // of a token, of a chain's part of a tile
 constexpr u32 kPieceBytes = 16;
 constexpr u32 kPieces = kRowBytes / kPieceBytes;
-constexpr u32 kManyBytes = kManyTokens * kRowBytes;
-static_assert(2 * kManyBytes <= kPartials * sizeof(f32));
+constexpr u32 kMma64ActivationBytes = kMma64Tokens * kRowBytes;
+static_assert(2 * kMma64ActivationBytes <= kPartials * sizeof(f32));
 
 // A thread's part of what the consumers bring to shared memory: one piece of each of some tokens.
 template <u32 Tokens>
@@ -47,10 +47,10 @@ struct Pieces {
 // What a warp multiplies of a pass over `strips` of at most Strips strips: tokens [token, token + 16) of the
 // pass, and strips first, first + apart, ... as many as `count`.
 template <u32 Strips>
-struct ManyShare {
-  static constexpr u32 max = Strips * kManyTokens / kWarpTokens / kConsumerWarps;
+struct Mma64Share {
+  static constexpr u32 max = Strips * kMma64Tokens / kWarpTokens / kConsumerWarps;
   u32 token, first, apart, count;
-  MK_INLINE ManyShare(const Worker& w, u32 tokens, u32 strips) {
+  MK_INLINE Mma64Share(const Worker& w, u32 tokens, u32 strips) {
     const u32 groups = warp_groups(tokens);
     token = w.warp() % groups * kWarpTokens;
     first = w.warp() / groups;
@@ -61,10 +61,10 @@ struct ManyShare {
 
 // The activations of a pass, in one of two places in turn: a token's row after the other's, of which piece i
 // lies at i ^ token % 4 * 2, so that neither side's accesses meet in a bank.
-struct ManyRows {
+struct SharedActivations {
   AS3 char* base;
-  MK_INLINE ManyRows(const Worker& w, u32 turn)
-      : base((AS3 char*)ProductScratch(w).partial + turn % 2 * kManyBytes) {}
+  MK_INLINE SharedActivations(const Worker& w, u32 turn)
+      : base((AS3 char*)ProductScratch(w).partial + turn % 2 * kMma64ActivationBytes) {}
   MK_INLINE AS3 char* at(u32 token, u32 piece) const {
     return base + token * kRowBytes + (piece ^ token % 4 * 2) * kPieceBytes;
   }
@@ -74,7 +74,7 @@ struct ManyRows {
     typename Mma<W, 2>::Operand o;
     MK_UNROLL
     for (u32 n = 0; n < 2; ++n)
-      o.x[n] = *(AS3 const u32x2*)(at(token + n * kFewTokens + lane / 4, step * 2 + lane % 4 / 2) +
+      o.x[n] = *(AS3 const u32x2*)(at(token + n * kMma8Tokens + lane / 4, step * 2 + lane % 4 / 2) +
                                    lane % 2 * (kPieceBytes / 2));
     return o;
   }
@@ -84,13 +84,13 @@ struct ManyRows {
 // each(chain, sums) with the sums of each chain, of all strips that a share may have.
 template <class W, u32 Strips, class In, class Each>
 MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
-                            const ManyShare<Strips>& share, const Each& each) {
+                            const Mma64Share<Strips>& share, const Each& each) {
   using Sums = Mma<W, 2>;
   using Shape = Chains<W>;
   static_assert(Shape::full_cols * W::bytes == kRowBytes);
-  const u32 strips = block.strips, together = many_tiles(strips), tiles = a.tiles;
+  const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
   const u32 chains = kChains / column_parts(a), first = block.part(a) * chains, last = first + chains - 1;
-  Pieces<kManyTokens> x(w, in, pass);
+  Pieces<kMma64Tokens> x(w, in, pass);
   const auto load = [&](u32 chain, u32 tile) {
     x.template load<W>(w, Shape::col(a, chain, tile), Shape::steps(a, tile));
   };
@@ -98,14 +98,14 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
   u32 turn = 0, taken = 0;  // tiles, in all and of the stage
   MK_ROLLED
   for (u32 chain = first; chain <= last; ++chain) {
-    Sums part[ManyShare<Strips>::max];
+    Sums part[Mma64Share<Strips>::max];
     MK_UNROLL
     for (Sums& p : part) p.clear();
     AS3 const u32x4* stage = nullptr;
     MK_ROLLED
     for (u32 tile = 0; tile < tiles; ++tile, ++turn) {
       const u32 steps = Shape::steps(a, tile);
-      const ManyRows rows(w, turn);
+      const SharedActivations rows(w, turn);
       x.each(w, [&](u32 token, u32 piece, u32x4 bits) { *(AS3 u32x4*)rows.at(token, piece) = bits; });
       consumer_barrier();
       // Those of the next tile come while this one is multiplied; behind the last, its own again.
@@ -117,7 +117,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
         if (i >= steps) continue;
         const typename Sums::Operand operand = rows.operand<W>(w.lane(), share.token, i);
         MK_UNROLL
-        for (u32 s = 0; s < ManyShare<Strips>::max; ++s) {
+        for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
           if (s >= share.count) continue;
           part[s].step(stage[((share.first + s * share.apart) * steps + i) * kWarpLanes + w.lane()], operand);
         }
@@ -135,25 +135,25 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
 // that is split, calls leave(chain, strip, token, sums) for each chain of the part; else leaves the sums in
 // `sums` [16 tokens][row] (sum_place), a place of the warp's own, and calls done(strip, token).
 template <class W, u32 Strips, class In, class Leave, class Done>
-MK_INLINE void drain_many(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
-                          AS3 f32* sums, const Leave& leave, const Done& done) {
+MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
+                           AS3 f32* sums, const Leave& leave, const Done& done) {
   using Sums = Mma<W, 2>;
-  using All = Sums[ManyShare<Strips>::max];
+  using All = Sums[Mma64Share<Strips>::max];
   renew_thread(w);
-  const ManyShare<Strips> share(w, min(a.tokens - pass, kManyTokens), block.strips);
+  const Mma64Share<Strips> share(w, min(a.tokens - pass, kMma64Tokens), block.strips);
   All total;
   MK_UNROLL
   for (Sums& t : total) t.clear();
   const auto leave_chain = [&](u32 chain, const All& of) {
     renew_thread(w);
-    const ManyShare<Strips> again(w, min(renewed(a).tokens - pass, kManyTokens), block.strips);
+    const Mma64Share<Strips> again(w, min(renewed(a).tokens - pass, kMma64Tokens), block.strips);
     each_sum(of, again.count, [&](u32 s, const Sums& strip) {
       leave(chain, again.first + s * again.apart, pass + again.token, strip);
     });
   };
   const auto add_chain = [&](const All& of) {
     MK_UNROLL
-    for (u32 s = 0; s < ManyShare<Strips>::max; ++s) {
+    for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
       MK_UNROLL
       for (u32 i = 0; i < 8; ++i) total[s].sum[i] += of[s].sum[i];
     }

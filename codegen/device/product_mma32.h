@@ -9,12 +9,12 @@ namespace mk {
 
 // K-steps whose activations are under way, or at work.
 template <class Sum>
-constexpr u32 kAhead = Sum::tokens == kSomeTokens ? 1 : 2;
+constexpr u32 kAhead = Sum::tokens == kMma32Tokens ? 1 : 2;
 
 // Drains the stages of a block as drain_chain() does, all of a tile's at once.
 template <class W, class Sum, u32 Stages, class In, class Done>
-MK_INLINE void drain_some(Worker& w, const ProductArgs& a, const In& in, const ChainShare& share,
-                          const Done& done) {
+MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const ChainShare& share,
+                           const Done& done) {
   using Shape = Chains<W>;
   constexpr u32 full_steps = Shape::full_steps;
   renew_thread(w);

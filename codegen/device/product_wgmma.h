@@ -8,13 +8,13 @@
 // A lane adds up all chains in the registers of the instruction.
 #pragma once
 
-#include "codegen/device/product_many.h"
+#include "codegen/device/product_mma64.h"
 
 namespace mk {
 
 constexpr u32 kHalfTokens = 64;  // of one instruction
-static_assert(kWideTokens == 2 * kHalfTokens && kWideTokens * kRowBytes == kStageBytes);
-static_assert(kManyStrips == kConsumerWarps);
+static_assert(kWgmmaTokens == 2 * kHalfTokens && kWgmmaTokens * kRowBytes == kStageBytes);
+static_assert(kMma64Strips == kConsumerWarps);
 
 // Accumulators of eights of tokens, of which the first is at work. They take turns by moving through
 // registers, which have no index at run time: one piece of code serves all.
@@ -35,7 +35,7 @@ struct Turns {
 };
 
 // A k-step is two pieces: 8 columns have halves of both.
-MK_INLINE void store_wide(AS3 char* stage, u32 token, u32 piece, u32x4 bits) {
+MK_INLINE void store_swizzled(AS3 char* stage, u32 token, u32 piece, u32x4 bits) {
   AS3 char* to = stage + token * kRowBytes + piece % 2 * (kPieceBytes / 2);
   *(AS3 u32x2*)(to + (piece / 2 * 2 ^ token % kPieces) * kPieceBytes) = u32x2{bits[0], bits[2]};
   *(AS3 u32x2*)(to + ((piece / 2 * 2 + 1) ^ token % kPieces) * kPieceBytes) = u32x2{bits[1], bits[3]};
@@ -45,18 +45,18 @@ MK_INLINE void store_wide(AS3 char* stage, u32 token, u32 piece, u32x4 bits) {
 // warp: leaves the sums in `sums` [8 tokens][row] (sum_place), a place of the warp's own, and calls
 // done(strip, token).
 template <class W, class In, class Done>
-MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 first, u32 strips, AS3 f32* sums,
-                          const Done& done) {
+MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 first, u32 strips,
+                           AS3 f32* sums, const Done& done) {
   using Shape = Chains<W>;
   constexpr u32 steps = Shape::full_steps;
   static_assert(steps * Shape::step_cols * W::bytes == kRowBytes);
   renew_thread(w);
-  const u32 tokens = min(a.tokens - first, kWideTokens), parts = kChains * a.tiles;
+  const u32 tokens = min(a.tokens - first, kWgmmaTokens), parts = kChains * a.tiles;
   const auto col = [&](u32 part) { return Shape::col(a, part / a.tiles, part % a.tiles); };
-  Turns<Mma<W>, kWideTokens / kFewTokens> turns;
+  Turns<Mma<W>, kWgmmaTokens / kMma8Tokens> turns;
   turns.clear();
-  f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kFewTokens].sum;
-  Pieces<kWideTokens> x(w, in, first);
+  f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kMma8Tokens].sum;
+  Pieces<kWgmmaTokens> x(w, in, first);
   const auto load = [&](u32 part) { x.template load<W>(w, col(part), Shape::steps(a, part % a.tiles)); };
   load(0);
   MK_ROLLED
@@ -68,7 +68,7 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
     for (u32 i = 0; i < steps; ++i) weights[i] = i < there && w.warp() < strips ? strip[i * kWarpLanes] : 0;
     release_stage(w);
     AS3 char* rows = (AS3 char*)acquire_stage(w);
-    x.each(w, [&](u32 token, u32 piece, u32x4 bits) { store_wide(rows, token, piece, bits); });
+    x.each(w, [&](u32 token, u32 piece, u32x4 bits) { store_swizzled(rows, token, piece, bits); });
     mk_fence_proxy_async();
     consumer_barrier();
     // Always all of it: on a path that depends on the thread the assembler waits for each instruction.
@@ -82,7 +82,7 @@ MK_INLINE void drain_wide(Worker& w, const ProductArgs& a, const In& in, u32 fir
   }
   renew_thread(w);
   MK_ROLLED
-  for (u32 token = 0; token < tokens; token += kFewTokens, turns.next()) {
+  for (u32 token = 0; token < tokens; token += kMma8Tokens, turns.next()) {
     if (w.warp() >= strips) continue;
     turns.sums[0].store(w.lane(), sums);
     done(w.warp(), first + token);
