@@ -211,7 +211,7 @@ bool looks_up(BodyKind kind, std::string_view role) {
 std::vector<NamedDim> dims_of(const Attrs& attrs) {
   const int64_t head_dim = int_attr(attrs, "head_dim", 0), heads = int_attr(attrs, "heads", 0),
                 kv_heads = int_attr(attrs, "kv_heads", 0);
-  std::vector<NamedDim> dims{{'1', 1}, {'c', kColumnChains}, {'r', kTileRows}};
+  std::vector<NamedDim> dims{{'1', 1}, {'c', kKSlices}, {'r', kTileRows}};
   if (head_dim != 0) dims.push_back({'h', head_dim});
   if (heads != 0) {
     dims.push_back({'G', kv_heads});

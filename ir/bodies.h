@@ -24,7 +24,7 @@ bool fits(OperandKind kind, const Tensor& tensor);
 const char* operand_text(OperandKind kind);  // "f32 activation or output", …
 
 // `dims`: a letter for each dim. One letter stands for one size in all operands of an op or a grid. Some are
-// known: 1, c the chains of a weight's columns, r the rows of a strip, and from attributes h head_dim, G
+// known: 1, c the K slices of a weight's columns, r the rows of a strip, and from attributes h head_dim, G
 // kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads, k top_k.
 struct OperandSchema {
   OperandKind kind;

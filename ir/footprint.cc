@@ -73,7 +73,7 @@ Region of_strip(const Shape& s) {
   return s.whole();
 }
 
-// Part coord(0) of strip coord(1): whole chains of the packed columns.
+// Part coord(0) of strip coord(1): whole K slices of the packed columns.
 Region of_partial(const Shape& s) {
   const int64_t parts = s.grid.coords[0].extent.constant();
   if (s.is("weight")) {
@@ -85,8 +85,8 @@ Region of_partial(const Shape& s) {
     return {s.strip(kTileRows, 0, 1),
             {offset, size * parts == columns ? Expr(size) : min(size, columns - offset)}};
   }
-  const int64_t chains = kColumnChains / parts;
-  if (s.is("sums")) return {each(1), {chains * coord(0), chains}, s.all(2), s.all(3)};
+  const int64_t k_slices = kKSlices / parts;
+  if (s.is("sums")) return {each(1), {k_slices * coord(0), k_slices}, s.all(2), s.all(3)};
   return s.whole();
 }
 

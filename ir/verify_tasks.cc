@@ -165,15 +165,15 @@ void GridCheck::check_strips() {
                          strips == 1 ? "" : fmt::format(" by {}", strips)));
 }
 
-// V19: a part has whole chains.
+// V19: a part has whole K slices.
 void GridCheck::check_parts() {
   if (grid.coords.empty()) return;
   const Expr& parts = grid.coords[0].extent;
-  const bool divide = parts.is_const() && parts.constant() > 1 && kColumnChains % parts.constant() == 0;
+  const bool divide = parts.is_const() && parts.constant() > 1 && kKSlices % parts.constant() == 0;
   if (!divide)
     v.report(19, site,
-             fmt::format("coordinate {} has extent {}, expected 2, 4 or 8, which share out {} chains",
-                         grid.coords[0].name, v.text.expr(parts), kColumnChains));
+             fmt::format("coordinate {} has extent {}, expected 2, 4 or 8, which share out {} K slices",
+                         grid.coords[0].name, v.text.expr(parts), kKSlices));
 }
 
 // V17: a row for each choice of each token.

@@ -62,7 +62,7 @@ std::vector<Kind> kinds_of(const TaskProgram& program, const TaskProgram& layers
 
 bool can_be_split(const TaskProgram& program, const std::string& pattern) {
   return std::all_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& grid) {
-    return !is_named(grid, pattern) || why_not_split(program, grid, kColumnChains).empty();
+    return !is_named(grid, pattern) || why_not_split(program, grid, kKSlices).empty();
   });
 }
 

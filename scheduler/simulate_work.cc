@@ -91,7 +91,7 @@ constexpr int64_t kEndsTogether = 128;
 // group of warps that have the same tokens; activations are put there once, and read by each warp of a group.
 // All comes through shared memory, into which the copies go too.
 Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
-  constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kChains;
+  constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kKSlices;
   const int64_t pass = std::min<int64_t>(tokens, mkrt::kMma64Tokens);
   const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(pass)),
                  sides = std::min(warps / groups, strips);
@@ -136,7 +136,7 @@ Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips) {
           rows,
           m.activations_ns,
           strips,
-          mkrt::kStageBytes / mkrt::kChains};
+          mkrt::kStageBytes / mkrt::kKSlices};
 }
 
 // Few tokens in a part of a product: warps take turns at as many strips as there are parts, each loads its
@@ -160,7 +160,7 @@ Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint3
 
 // That a task of a part leaves.
 double sums_bytes(const TaskGrid& partial, int64_t tokens) {
-  return static_cast<double>(kColumnChains / column_parts(partial) * kTileRows * tokens *
+  return static_cast<double>(kKSlices / column_parts(partial) * kTileRows * tokens *
                              dtype_bytes(DType::f32));
 }
 

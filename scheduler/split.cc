@@ -11,7 +11,7 @@
 namespace mkc {
 namespace {
 
-static_assert(kColumnChains == mkrt::kChains && kTileRows == mkrt::kStripRows);
+static_assert(kKSlices == mkrt::kKSlices && kTileRows == mkrt::kStripRows);
 
 bool is_prologue(const Access& read) {
   return read.role == "x" || read.role == "weight" || read.role == "norm";
@@ -49,8 +49,8 @@ TaskGrid finish_of(const TaskProgram& program, const TaskGrid& product) {
 
 std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int64_t parts) {
   if (grid.body != BodyKind::kProduct) return "it is no product";
-  if (parts < 2 || kColumnChains % parts != 0)
-    return fmt::format("parts are 2, 4 or 8, which share out {} chains", kColumnChains);
+  if (parts < 2 || kKSlices % parts != 0)
+    return fmt::format("parts are 2, 4 or 8, which share out {} K slices", kKSlices);
   if (dtype_bytes(program.tensors[find_operand(grid, "weight")->tensor].dtype) != 2)
     return "its weights have 4 bytes";
   if (find_operand(grid, "best_value", true)) return "it leaves the best logit of each strip";
@@ -66,7 +66,7 @@ TaskProgram split_product(TaskProgram program, GridId id, int64_t parts) {
   Tensor sums;
   sums.name = product.name + ".sums";
   sums.dtype = DType::f32;
-  sums.shape = {strips, kColumnChains, tokens, kTileRows};
+  sums.shape = {strips, kKSlices, tokens, kTileRows};
   sums.loc = product.loc;
   const TensorId tensor = program.tensors.add(std::move(sums));
   partial.writes.push_back({"sums", tensor, {}});

@@ -38,7 +38,7 @@ MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool rounded) {
 
 // What becomes of a product's sums: bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
 // or null. x that are rounded have sums of squares, squares [T, parts] or null. Of a product that is split
-// its parts write, and what finishes it reads, sums [strips, kChains, T, kStripRows].
+// its parts write, and what finishes it reads, sums [strips, kKSlices, T, kStripRows].
 struct ProductEnds {
   AS1 const f32* squares;
   AS1 const f32* bias;
@@ -55,7 +55,7 @@ struct ProductEnds {
   u32 out_rounded;   // out is bf16
   f32 eps;           // of the norm
   u32 all_strips;    // of the weight
-  u32 column_parts;  // that share out the chains: then tasks are strips of a part; 1: it is not split
+  u32 column_parts;  // that share out the K slices: then tasks are strips of a part; 1: it is not split
 };
 
 // The scratch of products: what they, and what runs inline within their segments, need at the ends of strips,

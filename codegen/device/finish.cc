@@ -1,4 +1,4 @@
-// Of products that are split: whoever finishes a strip adds up the sums that the parts left of its chains, in
+// Of products that are split: whoever finishes a strip adds up the sums that the parts left of its K slices, in
 // the order in which a product does.
 #include "codegen/device/product_multiply.h"
 
@@ -19,7 +19,7 @@ MK_BODY void mkb_finish(Worker* w, const ProductArgs* a, u32 strip, u32 strips) 
     const auto sum = [&](u32 r) {
       f32 total = 0;
       MK_UNROLL
-      for (u32 chain = 0; chain < kChains; ++chain) total += sums_of(*a, of, chain, token)[r];
+      for (u32 k_slice = 0; k_slice < kKSlices; ++k_slice) total += sums_of(*a, of, k_slice, token)[r];
       return total;
     };
     const f32 v = there ? finish(*a, of, token, row, in.scale_of(token), beside, sum) : 0;

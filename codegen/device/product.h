@@ -1,10 +1,10 @@
 // What products of strips of weights share: where activations come from, and the accumulators.
 //
-// Every product is added up chain by chain and then the chains in order (runtime/packing.h), so the result
+// Every product is added up K slice by K slice and then the K slices in order (runtime/packing.h), so the result
 // depends on nothing but the operands. Weight bytes reach a lane as one A fragment of mma.m16n8k16: rows g
 // and g + 8, lane = 4 g + t. Strips are multiplied in blocks that load their activations once, tokens in
 // groups; both fit the registers, and for each group the block streams through the ring anew. Here each
-// consumer warp has a chain; of many tokens each has tokens instead (product_mma64.h).
+// consumer warp has a K slice; of many tokens each has tokens instead (product_mma64.h).
 #pragma once
 
 #include "codegen/device/product_rows.h"
@@ -130,13 +130,13 @@ MK_INLINE void each_sum(const Accumulator (&sums)[Count], u32 count, const Done&
   }
 }
 
-// Where the parts of chains in a tile lie.
+// Where the parts of K slices in a tile lie.
 template <class W>
-struct Chains {
+struct TileKSlices {
   static constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
-  static constexpr u32 full_cols = kStageBytes / kStripRows / W::bytes / kChains;
+  static constexpr u32 full_cols = kStageBytes / kStripRows / W::bytes / kKSlices;
   static constexpr u32 full_steps = full_cols / step_cols;
-  // A chain's operands in a tile, of which there are `steps`; in the place of others is the first.
+  // A K slice's operands in a tile, of which there are `steps`; in the place of others is the first.
   template <class Accumulator, class Rows>
   MK_INLINE static void load(u32 lane, const Rows& rows, u32 col, u32 steps,
                              typename Accumulator::Operand (&to)[full_steps]) {
@@ -150,28 +150,28 @@ struct Chains {
       to[i] = Accumulator::load(lane, rows, col + (i < steps ? i * step_cols : 0), 0);
   }
   MK_INLINE static u32 steps(const ProductArgs& a, u32 tile) {
-    return tile + 1 == a.tiles ? a.tail_cols / kChains / step_cols : full_steps;
+    return tile + 1 == a.tiles ? a.tail_cols / kKSlices / step_cols : full_steps;
   }
-  MK_INLINE static u32 col(const ProductArgs& a, u32 chain, u32 tile) {
-    return chain * ((a.tiles - 1) * full_cols + a.tail_cols / kChains) + tile * full_cols;
+  MK_INLINE static u32 col(const ProductArgs& a, u32 k_slice, u32 tile) {
+    return k_slice * ((a.tiles - 1) * full_cols + a.tail_cols / kKSlices) + tile * full_cols;
   }
 };
-static_assert(kChains == kConsumerWarps);
+static_assert(kKSlices == kConsumerWarps);
 
-// What a warp multiplies of a block: a chain, and of each tile what the first `strips` of its `stages` stages
-// have for it. Of a product that is not split each warp has a chain of all strips. Of a part as many warps as
-// there are parts have a chain, and a stage has a strip for each of them.
-struct ChainShare {
-  u32 chain, stages, strips;
-  MK_INLINE ChainShare(const Worker& w, const ProductArgs& a, const StripBlock& block) {
-    const u32 parts = column_parts(a), chains = kChains / parts;
-    chain = block.part(a) * chains + w.warp() % chains;
+// What a warp multiplies of a block: a K slice, and of each tile what the first `strips` of its `stages` stages
+// have for it. Of a product that is not split each warp has a K slice of all strips. Of a part as many warps as
+// there are parts have a K slice, and a stage has a strip for each of them.
+struct WarpKSlice {
+  u32 k_slice, stages, strips;
+  MK_INLINE WarpKSlice(const Worker& w, const ProductArgs& a, const StripBlock& block) {
+    const u32 parts = column_parts(a), k_slices = kKSlices / parts;
+    k_slice = block.part(a) * k_slices + w.warp() % k_slices;
     stages = (block.strips + parts - 1) / parts;
-    strips = (block.strips - min(block.strips, side(w, a)) + parts - 1) / parts;
+    strips = (block.strips - min(block.strips, strip_in_stage(w, a)) + parts - 1) / parts;
   }
   // Which strip of a stage the warp has.
-  MK_INLINE static u32 side(const Worker& w, const ProductArgs& a) {
-    return is_split(a) ? w.warp() / (kChains / column_parts(a)) : 0;
+  MK_INLINE static u32 strip_in_stage(const Worker& w, const ProductArgs& a) {
+    return is_split(a) ? w.warp() / (kKSlices / column_parts(a)) : 0;
   }
 };
 
@@ -181,9 +181,9 @@ struct ChainShare {
 // The activations of a tile are loaded together, while the tile before is multiplied, where they are few;
 // all are set on every path, as what one leaves unset stays in registers through all code.
 template <class W, class Accumulator, u32 Stages, class In, class Done>
-MK_INLINE void drain_chain(Worker& w, const ProductArgs& a, const In& in, u32 token, const ChainShare& share,
+MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 token, const WarpKSlice& share,
                            const Done& done) {
-  using Shape = Chains<W>;
+  using Shape = TileKSlices<W>;
   using Operand = typename Accumulator::Operand;
   constexpr u32 full_steps = Shape::full_steps;
   constexpr bool kept = sizeof(Operand) <= kKeptOperand;
@@ -192,7 +192,7 @@ MK_INLINE void drain_chain(Worker& w, const ProductArgs& a, const In& in, u32 to
   MK_UNROLL
   for (Accumulator& sum : sums) sum.clear();
   const typename Accumulator::template Rows<In> rows(w.lane(), in, token);
-  const auto col = [&](u32 tile) { return Shape::col(a, share.chain, tile); };
+  const auto col = [&](u32 tile) { return Shape::col(a, share.k_slice, tile); };
   Operand operand[full_steps] = {}, next[full_steps] = {};
   const auto load_next = [&](u32 tile) {
     Shape::template load<Accumulator>(w.lane(), rows, col(tile), Shape::steps(a, tile), next);

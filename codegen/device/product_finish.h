@@ -9,9 +9,9 @@ MK_INLINE f32 silu(f32 v) {
   return v * mk_rcp(1.0f + mk_exp2(v * -1.4426950408889634f));
 }
 
-// Of a product that is split: the sums of a strip's chain from a token on.
-MK_INLINE AS1 f32* sums_of(const ProductArgs& a, u32 strip, u32 chain, u32 token) {
-  return a.ends->sums + ((strip * kChains + chain) * a.tokens + token) * kStripRows;
+// Of a product that is split: the sums of a strip's K slice from a token on.
+MK_INLINE AS1 f32* sums_of(const ProductArgs& a, u32 strip, u32 k_slice, u32 token) {
+  return a.ends->sums + ((strip * kKSlices + k_slice) * a.tokens + token) * kStripRows;
 }
 
 // What a row's sum is added to, and the row's weight of the norm that comes next.

@@ -1,4 +1,4 @@
-// Products of some tokens, up to 32: a consumer warp has a chain, as with few tokens, but multiplies a tile
+// Products of some tokens, up to 32: a consumer warp has a K slice, as with few tokens, but multiplies a tile
 // of all strips of the block at once, k-step after k-step: so it needs no more of the activations than those
 // of the next k-steps, and has registers for the sums of more tokens.
 #pragma once
@@ -11,19 +11,19 @@ namespace mk {
 template <class Sum>
 constexpr u32 kAhead = Sum::tokens == kMma32Tokens ? 1 : 2;
 
-// Drains the stages of a block as drain_chain() does, all of a tile's at once.
+// Drains the stages of a block as drain_mma8() does, all of a tile's at once.
 template <class W, class Sum, u32 Stages, class In, class Done>
-MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const ChainShare& share,
+MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const WarpKSlice& share,
                            const Done& done) {
-  using Shape = Chains<W>;
+  using Shape = TileKSlices<W>;
   constexpr u32 full_steps = Shape::full_steps;
   renew_thread(w);
   Sum sums[Stages];
   MK_UNROLL
   for (Sum& sum : sums) sum.clear();
   const typename Sum::template Rows<In> rows(w.lane(), in, 0);
-  // A chain's columns are one after the other.
-  u32 col = Shape::col(a, share.chain, 0);
+  // A K slice's columns are one after the other.
+  u32 col = Shape::col(a, share.k_slice, 0);
   const u32 last =
       col + (a.tiles - 1) * Shape::full_cols + (Shape::steps(a, a.tiles - 1) - 1) * Shape::step_cols;
   typename Sum::Operand x[kAhead<Sum>];

@@ -1,7 +1,7 @@
-// Products of many tokens: what a pass multiplies of a chain's part of a tile comes to shared memory once for
+// Products of many tokens: what a pass multiplies of a K slice's part of a tile comes to shared memory once for
 // all strips of a block, and a consumer warp multiplies 16 of the tokens with some of the strips.
 //
-// A lane adds up a chain's products in the registers of the matrix instruction, and then the chains, as the
+// A lane adds up a K slice's products in the registers of the matrix instruction, and then the K slices, as the
 // warps of few tokens do it together: bits are the same.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace mk {
 
-constexpr u32 kRowBytes = 128;  // of a token, of a chain's part of a tile
+constexpr u32 kRowBytes = 128;  // of a token, of a K slice's part of a tile
 constexpr u32 kPieceBytes = 16;
 constexpr u32 kPieces = kRowBytes / kPieceBytes;
 constexpr u32 kMma64ActivationBytes = kMma64Tokens * kRowBytes;
@@ -80,24 +80,24 @@ struct SharedActivations {
   }
 };
 
-// Drains the stages of a block for the pass from token `pass` on, chain after chain of its part. Calls
-// each(chain, sums) with the sums of each chain, of all strips that a share may have.
+// Drains the stages of a block for the pass from token `pass` on, K slice after K slice of its part. Calls
+// each(K slice, sums) with the sums of each K slice, of all strips that a share may have.
 template <class W, u32 Strips, class In, class Each>
-MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
+MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                             const Mma64Share<Strips>& share, const Each& each) {
   using Sums = Mma<W, 2>;
-  using Shape = Chains<W>;
+  using Shape = TileKSlices<W>;
   static_assert(Shape::full_cols * W::bytes == kRowBytes);
   const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
-  const u32 chains = kChains / column_parts(a), first = block.part(a) * chains, last = first + chains - 1;
+  const u32 k_slices = kKSlices / column_parts(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
   Pieces<kMma64Tokens> x(w, in, pass);
-  const auto load = [&](u32 chain, u32 tile) {
-    x.template load<W>(w, Shape::col(a, chain, tile), Shape::steps(a, tile));
+  const auto load = [&](u32 k_slice, u32 tile) {
+    x.template load<W>(w, Shape::col(a, k_slice, tile), Shape::steps(a, tile));
   };
   load(first, 0);
   u32 turn = 0, taken = 0;  // tiles, in all and of the stage
   MK_ROLLED
-  for (u32 chain = first; chain <= last; ++chain) {
+  for (u32 k_slice = first; k_slice <= last; ++k_slice) {
     Sums part[Mma64Share<Strips>::max];
     MK_UNROLL
     for (Sums& p : part) p.clear();
@@ -110,7 +110,7 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
       consumer_barrier();
       // Those of the next tile come while this one is multiplied; behind the last, its own again.
       const bool ends = tile + 1 == tiles;
-      load(ends ? min(chain + 1, last) : chain, ends ? 0 : tile + 1);
+      load(ends ? min(k_slice + 1, last) : k_slice, ends ? 0 : tile + 1);
       if (taken == 0) stage = (AS3 const u32x4*)acquire_stage(w);
       MK_UNROLL
       for (u32 i = 0; i < Shape::full_steps; ++i) {
@@ -127,12 +127,12 @@ MK_INLINE void drain_chains(Worker& w, const ProductArgs& a, const In& in, u32 p
       release_stage(w);
       taken = 0;
     }
-    each(chain, part);
+    each(k_slice, part);
   }
 }
 
 // Drains the stages of a block for the pass from token `pass` on. For each strip of each warp: of a product
-// that is split, calls leave(chain, strip, token, sums) for each chain of the part; else leaves the sums in
+// that is split, calls leave(K slice, strip, token, sums) for each K slice of the part; else leaves the sums in
 // `sums` [16 tokens][row] (sum_place), a place of the warp's own, and calls done(strip, token).
 template <class W, u32 Strips, class In, class Leave, class Done>
 MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
@@ -144,22 +144,22 @@ MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pa
   All total;
   MK_UNROLL
   for (Sums& t : total) t.clear();
-  const auto leave_chain = [&](u32 chain, const All& of) {
+  const auto store_k_slice = [&](u32 k_slice, const All& of) {
     renew_thread(w);
     const Mma64Share<Strips> again(w, min(renewed(a).tokens - pass, kMma64Tokens), block.strips);
     each_sum(of, again.count, [&](u32 s, const Sums& strip) {
-      leave(chain, again.first + s * again.apart, pass + again.token, strip);
+      leave(k_slice, again.first + s * again.apart, pass + again.token, strip);
     });
   };
-  const auto add_chain = [&](const All& of) {
+  const auto add_k_slice = [&](const All& of) {
     MK_UNROLL
     for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
       MK_UNROLL
       for (u32 i = 0; i < 8; ++i) total[s].sum[i] += of[s].sum[i];
     }
   };
-  drain_chains<W, Strips>(w, a, in, pass, block, share, [&](u32 chain, const All& of) {
-    is_split(a) ? leave_chain(chain, of) : add_chain(of);
+  drain_k_slices<W, Strips>(w, a, in, pass, block, share, [&](u32 k_slice, const All& of) {
+    is_split(a) ? store_k_slice(k_slice, of) : add_k_slice(of);
   });
   renew_thread(w);
   if (is_split(a)) return;

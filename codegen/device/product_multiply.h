@@ -1,5 +1,5 @@
 // Products of a block of strips with all rows of a step, or those of an expert: group after group of tokens
-// is drained and finished. A task of a part of a product that is split leaves the sums of its chains in
+// is drained and finished. A task of a part of a product that is split leaves the sums of its K slices in
 // memory instead, and whoever finishes a strip adds up all of them (finish.cc).
 #pragma once
 
@@ -98,8 +98,8 @@ struct Squares {
 template <class Accumulator>
 MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBlock& block, u32 i,
                           const Accumulator& sums) {
-  const u32 strip = block.strip(a) + i * column_parts(a) + ChainShare::side(w, a);
-  sums.store(w.lane(), sums_of(a, strip, ChainShare(w, a, block).chain, 0), a.tokens);
+  const u32 strip = block.strip(a) + i * column_parts(a) + WarpKSlice::strip_in_stage(w, a);
+  sums.store(w.lane(), sums_of(a, strip, WarpKSlice(w, a, block).k_slice, 0), a.tokens);
 }
 
 // Finishes sums whose parts all warps have left, each from `partial` on.
@@ -132,13 +132,13 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
   static_assert(Strips * max <= kBlockSums);
   const ProductArgs& a = in.x.a;
   AS3 f32* partial = ProductScratch(w).partial;
-  const ChainShare share(w, a, block);
+  const WarpKSlice share(w, a, block);
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
     const Sums sums{block.strip(a), block.strips, first, Accumulator::tokens};
     const AllBeside<Strips * max> beside(w, a, sums);
     const Squares squares(w, a, in);
-    drain_chain<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
+    drain_mma8<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
       if constexpr (W::bytes == 2)
         if (is_split(a)) return store_part(w, a, block, i, acc);
       acc.store(w.lane(), partial + w.warp() * kBlockSums + i * max);
@@ -158,7 +158,7 @@ MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBloc
   static_assert(Tokens * kStripRows <= kBlockSums);
   const ProductArgs& a = in.x.a;
   AS3 f32* partial = ProductScratch(w).partial;
-  const ChainShare share(w, a, block);
+  const WarpKSlice share(w, a, block);
   drain_mma32<W, Accumulator, Strips>(w, a, in, share, [&](u32 i, const Accumulator& acc) {
     if (is_split(a)) return store_part(w, a, block, i, acc);
     if (i > 0) consumer_barrier();
@@ -206,8 +206,8 @@ MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBloc
     if (pass > 0) consumer_barrier();
     drain_mma64<W, Strips>(
         w, a, in, pass, block, sums,
-        [&](u32 chain, u32 of_block, u32 first, const Mma<W, 2>& part) {
-          part.store(w.lane(), sums_of(a, block.strip(a) + of_block, chain, first), a.tokens - first);
+        [&](u32 k_slice, u32 of_block, u32 first, const Mma<W, 2>& part) {
+          part.store(w.lane(), sums_of(a, block.strip(a) + of_block, k_slice, first), a.tokens - first);
         },
         [&](u32 of_block, u32 first) {
           finish_own<kWarpTokens>(w, a, in, block.strip(a) + of_block, first, sums);

@@ -1,11 +1,11 @@
 // Products of more tokens by warpgroup matrix instructions. Each of the two warpgroups has four strips of a
 // block, a warp one of them, and multiplies them with up to 128 tokens at a time. Weights come to registers,
-// as the instruction's first operand. Its second are the activations of 64 columns, a chain's part of a tile,
+// as the instruction's first operand. Its second are the activations of 64 columns, a K slice's part of a tile,
 // in a stage that the loader leaves to the consumers: a token's 128 bytes after the other's, in the order of
 // columns that weights have (runtime/packing.h), of which the 16-byte piece i of token t lies at i ^ t % 8,
 // so that neither side's accesses meet in a bank.
 //
-// A lane adds up all chains in the registers of the instruction.
+// A lane adds up all K slices in the registers of the instruction.
 #pragma once
 
 #include "codegen/device/product_mma64.h"
@@ -47,11 +47,11 @@ MK_INLINE void store_swizzled(AS3 char* stage, u32 token, u32 piece, u32x4 bits)
 template <class W, class In, class Done>
 MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 first, u32 strips,
                            AS3 f32* sums, const Done& done) {
-  using Shape = Chains<W>;
+  using Shape = TileKSlices<W>;
   constexpr u32 steps = Shape::full_steps;
   static_assert(steps * Shape::step_cols * W::bytes == kRowBytes);
   renew_thread(w);
-  const u32 tokens = min(a.tokens - first, kWgmmaTokens), parts = kChains * a.tiles;
+  const u32 tokens = min(a.tokens - first, kWgmmaTokens), parts = kKSlices * a.tiles;
   const auto col = [&](u32 part) { return Shape::col(a, part / a.tiles, part % a.tiles); };
   Turns<Mma<W>, kWgmmaTokens / kMma8Tokens> turns;
   turns.clear();

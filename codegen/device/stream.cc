@@ -7,13 +7,13 @@ namespace mk {
 namespace {
 
 // A block of strips [first, first + count) of a packed weight: tiles of each, bytes of its last, and how
-// often they pass through the ring; and which part of the chains, of how many.
+// often they pass through the ring; and which part of the K slices, of how many.
 struct Strips {
   u32 first, count, tiles, tail_bytes, passes = 1, part = 0, parts = 1;
   u64 policy = 0;  // of L2
   MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : kStageBytes; }
   MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * kStageBytes + tail_bytes; }  // of a strip
-  MK_INLINE u32 chain_bytes(u32 tile) const { return tile_bytes(tile) / kChains; }
+  MK_INLINE u32 k_slice_bytes(u32 tile) const { return tile_bytes(tile) / kKSlices; }
 };
 
 MK_INLINE u32 passes_of(u32 tokens, u32 group) {
@@ -67,33 +67,33 @@ MK_INLINE bool lend_stage(Worker& w) {
   return true;
 }
 
-// The parts of a chain that `together` tiles from `tile` on have, of all strips, into one stage.
+// The parts of a K slice that `together` tiles from `tile` on have, of all strips, into one stage.
 template <class Loader>
-MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& strips, u32 chain, u32 tile,
+MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& strips, u32 k_slice, u32 tile,
                           u32 together) {
-  const u32 last = strips.chain_bytes(tile + together - 1);
-  const u32 all = strips.count * ((together - 1) * kStageBytes / kChains + last);
+  const u32 last = strips.k_slice_bytes(tile + together - 1);
+  const u32 all = strips.count * ((together - 1) * kStageBytes / kKSlices + last);
   return fill_stage<Loader>(w, all, [&](u32 slot) {
     for (u32 i = tile, at = 0; i < tile + together; ++i) {
-      const u32 bytes = strips.chain_bytes(i);
-      AS1 const char* from = weights + strips.first * strips.bytes() + (u64)i * kStageBytes + chain * bytes;
+      const u32 bytes = strips.k_slice_bytes(i);
+      AS1 const char* from = weights + strips.first * strips.bytes() + (u64)i * kStageBytes + k_slice * bytes;
       for (u32 strip = 0; strip < strips.count; ++strip, at += bytes, from += strips.bytes())
         Loader::copy(w, slot, at, from, bytes, strips.policy);
     }
   });
 }
 
-// The same for many tokens, chain by chain: a stage has the chain's parts of one tile, or of as many as there
+// The same for many tokens, K slice by K slice: a stage has the K slice's parts of one tile, or of as many as there
 // is room for. `lends`: of one, and behind each stage comes one for activations.
 template <class Loader>
-MK_INLINE bool stream_chains(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
-  const u32 chains = kChains / strips.parts, max = lends ? 1 : mma64_tiles(strips.count);
+MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
+  const u32 k_slices = kKSlices / strips.parts, max = lends ? 1 : mma64_tiles(strips.count);
   bool goes_on = true;
-  for (u32 turn = 0; goes_on && turn < strips.passes * chains; ++turn) {
-    const u32 chain = strips.part * chains + turn % chains;
+  for (u32 turn = 0; goes_on && turn < strips.passes * k_slices; ++turn) {
+    const u32 k_slice = strips.part * k_slices + turn % k_slices;
     for (u32 tile = 0, together; goes_on && tile < strips.tiles; tile += together) {
       together = min(strips.tiles - tile, max);
-      goes_on = load_parts<Loader>(w, weights, strips, chain, tile, together) && (!lends || lend_stage(w));
+      goes_on = load_parts<Loader>(w, weights, strips, k_slice, tile, together) && (!lends || lend_stage(w));
     }
   }
   return goes_on;
@@ -113,7 +113,7 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips,
                                       : 1;
     strips.policy = Loader::policy(strips.passes == 1);
     goes_on =
-        many ? stream_chains<Loader>(w, weights, strips, wide) : stream_tiles<Loader>(w, weights, strips);
+        many ? stream_k_slices<Loader>(w, weights, strips, wide) : stream_tiles<Loader>(w, weights, strips);
   }
 }
 

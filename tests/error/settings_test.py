@@ -91,7 +91,7 @@ class SettingsTest(Command):
                  "tasks is known at run time"),
                 ('placement: {"l9.q": table}', "2:24: error: no grid is named 'l9.q', did you mean 'l0.q'?"),
                 ('split: {"l0.q": 3}', "2:20: error: %l0.q cannot be split into 3 parts: parts are 2, 4 or 8, which share "
-                 "out 8 chains"),
+                 "out 8 K slices"),
                 ('split: {"l0.q": 0}', "2:28: error: the parts of l0.q are 0, expected an int of at least 1"),
                 ('split: {"l0.q": 9223372036854775807}', "2:20: error: %l0.q cannot be split into 9223372036854775807 "),
                 ('ring: 9223372036854775807', "2:18: error: ring is 9223372036854775807, expected "),

@@ -9,7 +9,7 @@ namespace {
 // What `a` asks for, in parts: each of `a.strips` strips of each part, and then the strips' finish. In
 // segments of `max` tasks; blocks end with them and with parts.
 void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u) {
-  std::vector<float> sums(size_t{a.strips} * kChains * a.tokens * kStripRows, NAN);
+  std::vector<float> sums(size_t{a.strips} * kKSlices * a.tokens * kStripRows, NAN);
   a.sums = global(sums.data());
   a.streamed_parts = a.column_parts = parts;
   a.splits = 1;

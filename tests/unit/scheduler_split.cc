@@ -83,7 +83,7 @@ TEST_CASE("what cannot be split is an error at its rule") {
   CHECK(error("l0.dow", 2) == "model.yaml:3:5: error: no grid is named 'l0.dow', did you mean 'l0.down'?");
   CHECK(error("l0.down", 3) ==
         "model.yaml:3:5: error: %l0.down cannot be split into 3 parts: parts are 2, 4 or 8, which share out "
-        "8 chains");
+        "8 K slices");
   CHECK(error("l0.attend", 2) ==
         "model.yaml:3:5: error: %l0.attend cannot be split into 2 parts: it is no product");
   CHECK(

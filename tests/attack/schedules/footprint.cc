@@ -23,7 +23,7 @@ bool Box::contains(const Box& other) const {
 namespace {
 
 constexpr int64_t kStrip = mkrt::kStripRows;
-constexpr int64_t kChainCount = mkrt::kChains;
+constexpr int64_t kSliceCount = mkrt::kKSlices;
 
 Span only(int64_t i) {
   return {i, i + 1};
@@ -84,18 +84,18 @@ void touch_product(TouchList& t, int64_t strip) {
 void touch_partial(TouchList& t, int64_t part, int64_t strip) {
   const Expr& extent = t.grid.coords[0].extent;
   const int64_t parts = extent.is_const() ? extent.constant() : 0;
-  if (parts != 2 && parts != 4 && parts != 8) throw Finding{"footprint", "parts that share out no 8 chains"};
-  const int64_t rows = t.dim("sums", 2, true), chains = kChainCount / parts;
+  if (parts != 2 && parts != 4 && parts != 8) throw Finding{"footprint", "parts that share out no 8 K slices"};
+  const int64_t rows = t.dim("sums", 2, true), k_slices = kSliceCount / parts;
   const Span cols = columns_of(t, part, parts);
   t.read("x", {up_to(rows), cols});
   t.read("weight", {block_of(strip, kStrip, t.dim("weight", 0)), cols}, Toucher::kStream);
   t.maybe_read("norm", {cols});
-  t.write("sums", {only(strip), {part * chains, (part + 1) * chains}, up_to(rows), up_to(kStrip)});
+  t.write("sums", {only(strip), {part * k_slices, (part + 1) * k_slices}, up_to(rows), up_to(kStrip)});
 }
 
 void touch_finish(TouchList& t, int64_t strip) {
   const int64_t rows = t.dim("sums", 2);
-  t.read("sums", {only(strip), up_to(kChainCount), up_to(rows), up_to(kStrip)});
+  t.read("sums", {only(strip), up_to(kSliceCount), up_to(rows), up_to(kStrip)});
   if (t.has("squares")) t.read("squares", {up_to(rows), up_to(t.dim("squares", 1))});
   touch_epilogue(t, strip, rows);
 }

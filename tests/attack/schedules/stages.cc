@@ -23,11 +23,11 @@ Stages of_strips(const Product& p, int64_t strips) {
   if (bytes == 4) return {over(p.tokens, mkrt::kGroupTokens) * p.tiles * at_once, 1};
   if (!mkrt::is_mma64(tokens, bytes, p.expert ? mkrt::kExpert : static_cast<uint32_t>(strips)))
     return {p.tiles * at_once, tokens <= mkrt::kMma8Tokens ? 1 : at_once};
-  const int64_t chains = mkrt::kChains / p.parts;
+  const int64_t k_slices = mkrt::kKSlices / p.parts;
   if (mkrt::is_wgmma(tokens, static_cast<uint32_t>(p.wgmma_from)) && p.parts == 1)
-    return {2 * over(p.tokens, mkrt::kWgmmaTokens) * chains * p.tiles, 1};
+    return {2 * over(p.tokens, mkrt::kWgmmaTokens) * k_slices * p.tiles, 1};
   const int64_t together = std::max<int64_t>(1, mkrt::mma64_tiles(static_cast<uint32_t>(strips)));
-  return {over(p.tokens, mkrt::kMma64Tokens) * chains * over(p.tiles, together), 1};
+  return {over(p.tokens, mkrt::kMma64Tokens) * k_slices * over(p.tiles, together), 1};
 }
 
 Stages of_attend(const Schedule& s, const Step& step, const TaskGrid& grid, std::span<const int64_t> coords) {
@@ -61,7 +61,7 @@ Product product_of(const Schedule& s, const Step& step, const TaskGrid& grid) {
   p.expert = grid.body == BodyKind::kExpert;
   p.parts = 1;
   if (grid.body == BodyKind::kPartial && grid.coords[0].extent.is_const())
-    p.parts = std::clamp<int64_t>(grid.coords[0].extent.constant(), 1, mkrt::kChains);
+    p.parts = std::clamp<int64_t>(grid.coords[0].extent.constant(), 1, mkrt::kKSlices);
   const Access* made = find_operand(grid, grid.body == BodyKind::kPartial ? "sums" : "out", true);
   if (made)
     p.tokens = step.at(s.program.tensors[made->tensor].shape[grid.body == BodyKind::kPartial ? 2 : 0]);
