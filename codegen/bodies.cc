@@ -170,10 +170,10 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
     case BodyKind::kEmbed:
       return embed_arguments(e, call);
     case BodyKind::kProduct:
-    case BodyKind::kPartial:
+    case BodyKind::kSplitKPartial:
       return product_arguments(e, call);
-    case BodyKind::kFinish:
-      return finish_arguments(e, call);
+    case BodyKind::kSplitKReduce:
+      return split_k_reduce_arguments(e, call);
     case BodyKind::kAppend:
     case BodyKind::kAttend:
     case BodyKind::kCombine:

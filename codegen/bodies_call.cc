@@ -49,7 +49,7 @@ void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value
 
 void emit_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
-  if (grid.body == BodyKind::kFinish) return finish_ends(e, call, arguments);
+  if (grid.body == BodyKind::kSplitKReduce) return split_k_reduce_epilogue(e, call, arguments);
   if (multiplies(grid)) product_ends(e, call, arguments);
 }
 
@@ -86,10 +86,10 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
     case BodyKind::kEmbed:
       return e.call(typed_body(call, "table").c_str(), {call.worker, arguments, coords[0]});
     case BodyKind::kProduct:
-    case BodyKind::kPartial:
+    case BodyKind::kSplitKPartial:
       return e.call(typed("mkb_product", call, "weight").c_str(), {call.worker, arguments, task, count});
-    case BodyKind::kFinish:
-      return e.call("mkb_finish", {call.worker, arguments, coords[0], count});
+    case BodyKind::kSplitKReduce:
+      return e.call("mkb_split_k_reduce", {call.worker, arguments, coords[0], count});
     case BodyKind::kAppend:
       return e.call(typed_body(call, "k_cache", true).c_str(),
                     {call.worker, arguments, coords[0], coords[1]});

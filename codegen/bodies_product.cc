@@ -104,10 +104,10 @@ void product_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const Bases& bases = call.bases;
   fill_ends(e, call, arguments, 0, [&](Fields& f) {
     set_end_operands(f);
-    const char* made = f.grid().body == BodyKind::kPartial ? "sums" : "out";  // in one place
+    const char* made = f.grid().body == BodyKind::kSplitKPartial ? "sums" : "out";  // in one place
     f.set_operand(offsetof(Ends, out), made, true);
     f.set_operand(offsetof(Ends, sums), made, true);
-    if (is_split(call)) f.set(offsetof(Ends, column_parts), call.parts);
+    if (is_split(call)) f.set(offsetof(Ends, split_k), call.parts);
     f.set_optional(offsetof(Ends, best_value), bases.workspace, "best_value", true);
     f.set_optional(offsetof(Ends, best_index), bases.workspace, "best_index", true);
     for (auto [to, from] : {std::pair{offsetof(Ends, rows), offsetof(P, rows)},
@@ -123,7 +123,7 @@ void product_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
 }
 
 // Sizes are constants: it shares its code with no other kind.
-llvm::Value* finish_arguments(Emitter& e, const BodyCall& call) {
+llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(Args))};
   const Tensor& sums = f.tensor("sums");
   f.set(offsetof(Args, cols), int_attr(f.grid().attrs, "columns", 0));
@@ -134,7 +134,7 @@ llvm::Value* finish_arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void finish_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   fill_ends(e, call, arguments, 1, [&](Fields& f) {
     const Tensor& out = f.tensor("out", true);
     set_end_operands(f);

@@ -6,11 +6,11 @@
 namespace mkc {
 
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call);  // whole, or a part
-llvm::Value* finish_arguments(Emitter& e, const BodyCall& call);
+llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call);
 llvm::Value* expert_arguments(Emitter& e, const BodyCall& call);
 
 // What the ends of their strips need, in shared memory.
 void product_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments);  // and of experts'
-void finish_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments);
+void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 
 }  // namespace mkc

@@ -26,7 +26,7 @@ Expr part_of(const TaskProgram& program, const TaskGrid& grid) {
 
 size_t operand_place(BodyKind body, std::string_view role, bool written) {
   // Products share their code with parts of products, which leave sums in the place of results.
-  if (body == BodyKind::kPartial)
+  if (body == BodyKind::kSplitKPartial)
     return operand_place(BodyKind::kProduct, role == "sums" ? "out" : role, written);
   const BodySchema& schema = body_schema(body);
   size_t place = written ? schema.reads.size() : 0;

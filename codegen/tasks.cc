@@ -58,10 +58,10 @@ llvm::Value* TaskCode::tokens_of(GridId id, llvm::Value* record) {
 llvm::Value* TaskCode::parts_of(GridId id, llvm::Value* record) {
   const std::vector<GridId>& code = code_of(id);
   const bool alike = std::all_of(code.begin(), code.end(), [&](GridId kind) {
-    return column_parts(grid(kind)) == column_parts(grid(id));
+    return split_k(grid(kind)) == split_k(grid(id));
   });
-  if (mode_ == Mode::kKernels || alike) return e_.constant(column_parts(grid(id)));
-  return e_.load32(record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, column_parts));
+  if (mode_ == Mode::kKernels || alike) return e_.constant(split_k(grid(id)));
+  return e_.load32(record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, split_k));
 }
 
 llvm::Value* TaskCode::strips_of(llvm::Value* record) {
@@ -171,7 +171,7 @@ void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
 // What runs inline between products keeps what their segment does.
 void TaskCode::leave_scratch(GridId id) {
   const bool of_product =
-      multiplies(grid(id)) || grid(id).body == BodyKind::kFinish || placement(id) == PlacementKind::kInline;
+      multiplies(grid(id)) || grid(id).body == BodyKind::kSplitKReduce || placement(id) == PlacementKind::kInline;
   e_.call("mkd_task_left", {launch_.worker, e_.constant(of_product ? mk::kEndsBytes : 0),
                             e_.constant(of_product ? mk::kProductSumBytes : mk::kScratchBytes)});
 }

@@ -74,7 +74,7 @@ Region of_strip(const Shape& s) {
 }
 
 // Part coord(0) of strip coord(1): whole K slices of the packed columns.
-Region of_partial(const Shape& s) {
+Region of_split_k_partial(const Shape& s) {
   const int64_t parts = s.grid.coords[0].extent.constant();
   if (s.is("weight")) {
     const auto packed = mkrt::packed_shape(
@@ -138,10 +138,10 @@ std::optional<Region> footprint(const TaskProgram& program, const TaskGrid& grid
     case BodyKind::kEmbed:
       return of_embed(s);
     case BodyKind::kProduct:
-    case BodyKind::kFinish:
+    case BodyKind::kSplitKReduce:
       return of_strip(s);
-    case BodyKind::kPartial:
-      return of_partial(s);
+    case BodyKind::kSplitKPartial:
+      return of_split_k_partial(s);
     case BodyKind::kAppend:
     case BodyKind::kAttend:
     case BodyKind::kCombine:

@@ -118,7 +118,7 @@ bool keeps_log(const Schedule& schedule, EventId event);
 // which.
 std::string why_not_ready(const TaskProgram& program, GridId grid);
 
-// Whose partial results a grid merges: attend of combine, partial of finish; nothing for other bodies.
+// Whose partial results a grid merges: attend of combine, split_k_partial of split_k_reduce; nothing for other bodies.
 std::optional<BodyKind> merged_body(const TaskGrid& grid);
 
 // What keeps the grid from running inline, for people; "": nothing. It merges partial results and waits for

@@ -24,10 +24,10 @@ const char* body_name(BodyKind kind) {
       return "expert";
     case BodyKind::kExpertSum:
       return "expert_sum";
-    case BodyKind::kPartial:
-      return "partial";
-    case BodyKind::kFinish:
-      return "finish";
+    case BodyKind::kSplitKPartial:
+      return "split_k_partial";
+    case BodyKind::kSplitKReduce:
+      return "split_k_reduce";
   }
   MKC_BUG("unknown body");
 }
@@ -47,11 +47,11 @@ bool multiplies(const TaskGrid& grid) {
 }
 
 bool multiplies_in_blocks(const TaskGrid& grid) {
-  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kPartial;
+  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kSplitKPartial;
 }
 
-int64_t column_parts(const TaskGrid& grid) {
-  return grid.body == BodyKind::kPartial ? grid.coords[0].extent.constant() : 1;
+int64_t split_k(const TaskGrid& grid) {
+  return grid.body == BodyKind::kSplitKPartial ? grid.coords[0].extent.constant() : 1;
 }
 
 int64_t task_strips(const TaskGrid& grid) {
@@ -65,7 +65,7 @@ const Access* multiplied_rows(const TaskGrid& grid) {
 }
 
 const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid) {
-  const bool split = grid.body == BodyKind::kPartial;
+  const bool split = grid.body == BodyKind::kSplitKPartial;
   const Access* made = find_operand(grid, split ? "sums" : "out", true);
   MKC_ASSERT(made, "grid " + grid.name + " makes nothing");
   return program.tensors[made->tensor].shape[split ? 2 : 0];

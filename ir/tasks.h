@@ -23,8 +23,8 @@ enum class BodyKind : uint8_t {
   kRoute,    // all tokens: each one's experts and shares; the experts that have tokens, and whose these are
   kExpert,   // some strips of 16 weight rows of an expert that has tokens, for these
   kExpertSum,  // some columns of one token row: the results of its experts, by their shares, and a residual
-  kPartial,    // of a product that is split: a strip, and the K slices of columns of one part: their sums
-  kFinish,     // of a product that is split: adds a strip's K slices in order; the product's epilogue
+  kSplitKPartial,    // of a product that is split: a strip, and the K slices of columns of one part: their sums
+  kSplitKReduce,     // of a product that is split: adds a strip's K slices in order; the product's epilogue
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
@@ -95,7 +95,7 @@ int64_t task_strips(const TaskGrid& grid);
 // Whether a worker takes strips that follow each other together: those of one part, where it is split.
 bool multiplies_in_blocks(const TaskGrid& grid);
 // Into how many parts a product is split; 1: it is not.
-int64_t column_parts(const TaskGrid& grid);
+int64_t split_k(const TaskGrid& grid);
 // The rows that they multiply, of all tokens or of an expert's; null where there are none.
 const Access* multiplied_rows(const TaskGrid& grid);
 

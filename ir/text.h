@@ -18,7 +18,7 @@ constexpr std::array kTensorKinds = {TensorKind::kInput, TensorKind::kWeight, Te
 constexpr std::array kBodyKinds = {BodyKind::kEmbed,   BodyKind::kProduct, BodyKind::kAppend,
                                    BodyKind::kAttend,  BodyKind::kCombine, BodyKind::kDraw,
                                    BodyKind::kRoute,   BodyKind::kExpert,  BodyKind::kExpertSum,
-                                   BodyKind::kPartial, BodyKind::kFinish};
+                                   BodyKind::kSplitKPartial, BodyKind::kSplitKReduce};
 const char* keyword(TensorKind kind);  // "input", "weight", …
 inline const char* keyword(DType type) {
   return dtype_name(type);

@@ -43,8 +43,8 @@ void GridCheck::check() {
   check_rounding();
   if (const int64_t from = int_attr(grid.attrs, "wgmma_from", UINT32_MAX); from < kMinWgmmaFrom)
     v.report(18, site, fmt::format("wgmma_from is {}, expected at least {}", from, kMinWgmmaFrom));
-  if (multiplies(grid) || grid.body == BodyKind::kFinish) check_strips();
-  if (grid.body == BodyKind::kPartial) check_parts();
+  if (multiplies(grid) || grid.body == BodyKind::kSplitKReduce) check_strips();
+  if (grid.body == BodyKind::kSplitKPartial) check_parts();
   if (grid.body == BodyKind::kExpert) check_slots();
 }
 
@@ -157,7 +157,7 @@ void GridCheck::check_strips() {
   if (strips < 1 || strips > kMaxStrips)
     return v.report(18, site, fmt::format("{} strips a task, expected 1 to {}", strips, kMaxStrips));
   const int64_t tasks = (rows + strips * kTileRows - 1) / (strips * kTileRows);
-  const size_t along = grid.body == BodyKind::kPartial ? 1 : 0;
+  const size_t along = grid.body == BodyKind::kSplitKPartial ? 1 : 0;
   if (grid.coords.size() > along && !grid.coords[along].extent.is_const(tasks))
     v.report(19, site,
              fmt::format("coordinate {} has extent {}, expected {}, the strips of {} weight rows{}",

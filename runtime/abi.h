@@ -33,7 +33,7 @@ struct MkProduct {
   uint32_t parts;             // sums of squares of a row of x, where these make the norm
   uint32_t out_rounded;       // to bf16
   uint32_t picks;             // of x the last row of each request is taken
-  uint32_t column_parts;      // each of which is a task of a strip; 1: it is not split
+  uint32_t split_k;      // each of which is a task of a strip; 1: it is not split
 };
 static_assert(sizeof(MkProduct) == 48);
 

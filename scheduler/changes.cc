@@ -14,7 +14,7 @@ namespace mkc {
 namespace {
 
 constexpr double kUneven = 1.1;  // strips of the busiest worker, of the mean
-constexpr int64_t kNarrowParts = 4;
+constexpr int64_t kNarrowSplitK = 4;
 
 bool in_all_layers_alike(const TaskProgram& program, const std::string& pattern) {
   const TaskGrid* first = nullptr;
@@ -107,12 +107,12 @@ std::vector<Change> narrow_changes(const TaskProgram& program, const Asked& aske
            bounds(rows_made(program, product), limits).hi > int64_t{mkrt::kMma8Tokens};
   };
   for (const Kind& kind : kinds_of(program, program, asked.splits)) {
-    const std::string finish = kind.pattern + "_finish";
+    const std::string reduce = kind.pattern + "_reduce";
     if (can_be_split(program, kind.pattern) && has_its_rows_alone(program, program.grids[kind.first]) &&
-        is_narrow(program.grids[kind.first]) && !is_asked(program, asked.placements, finish))
+        is_narrow(program.grids[kind.first]) && !is_asked(program, asked.placements, reduce))
       changes.push_back(
-          {fmt::format("in {} parts, finished by tasks of their own", kNarrowParts),
-           {.splits = {{kind.pattern, kNarrowParts}}, .placements = {{finish, PlacementKind::kTable}}}});
+          {fmt::format("in {} parts, added up by tasks of their own", kNarrowSplitK),
+           {.splits = {{kind.pattern, kNarrowSplitK}}, .placements = {{reduce, PlacementKind::kTable}}}});
   }
   return changes;
 }

@@ -29,7 +29,7 @@ std::vector<Change> split_changes(const TaskProgram& program, const Asked& asked
                                   const std::vector<int64_t>& parts, uint32_t uneven_among = 0);
 
 // Products that have their inputs to themselves, more columns than rows and fewer strips for each worker than
-// a block of many tokens has, in 4 parts, with finishes dealt out: a worker then loads the activations of its
+// a block of many tokens has, in 4 parts, with reductions assigned by table: a worker then loads the activations of its
 // parts' columns alone, which of many tokens are more bytes than its weights.
 std::vector<Change> narrow_changes(const TaskProgram& program, const Asked& asked, uint32_t workers);
 

@@ -29,7 +29,7 @@ TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machi
     if (read.stream && tensor.kind == TensorKind::kWeight && dims >= 2)
       cost.stream_bytes +=
           packed_bytes(tensor, static_cast<uint64_t>(evaluate(read.region[dims - 2].size, symbols, first))) /
-          static_cast<uint64_t>(column_parts(g));
+          static_cast<uint64_t>(split_k(g));
     else if (read.stream)
       cost.stream_bytes +=
           region_elements(read.region, symbols, first) * static_cast<uint64_t>(dtype_bytes(tensor.dtype));

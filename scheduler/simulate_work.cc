@@ -33,7 +33,7 @@ int64_t elements_read(const Step& step, const TaskGrid& grid, const Access& read
 // Rows that a product makes, or an expert of a task's slot.
 int64_t tokens_of(const Step& step, const TaskGrid& grid, std::span<const int64_t> coords = {}) {
   const Region& made = grid.writes[0].region;
-  return evaluate(made[grid.body == BodyKind::kPartial ? 2 : 0].size, step.symbols, coords);
+  return evaluate(made[grid.body == BodyKind::kSplitKPartial ? 2 : 0].size, step.symbols, coords);
 }
 
 // Bytes of the task's reads from tensors of the given kinds.
@@ -124,7 +124,7 @@ Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
 }
 
 bool uses_wgmma(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
-  return m.warpgroups && column_parts(grid) == 1 &&
+  return m.warpgroups && split_k(grid) == 1 &&
          mkrt::is_wgmma(static_cast<uint32_t>(tokens), wgmma_from(program, grid));
 }
 
@@ -160,7 +160,7 @@ Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint3
 
 // That a task of a part leaves.
 double sums_bytes(const TaskGrid& partial, int64_t tokens) {
-  return static_cast<double>(kKSlices / column_parts(partial) * kTileRows * tokens *
+  return static_cast<double>(kKSlices / split_k(partial) * kTileRows * tokens *
                              dtype_bytes(DType::f32));
 }
 
@@ -201,7 +201,7 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
 
 uint32_t TaskWorks::block(GridId grid, uint32_t first) const {
   const uint32_t tasks = step_.task_base[grid.index + 1] - step_.task_base[grid.index];
-  const uint32_t of_part = tasks / static_cast<uint32_t>(column_parts(step_.schedule->program.grids[grid]));
+  const uint32_t of_part = tasks / static_cast<uint32_t>(split_k(step_.schedule->program.grids[grid]));
   return std::min(blocks_[grid.index], of_part - first % of_part);
 }
 
@@ -229,7 +229,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t element = dtype_bytes(packed.dtype);
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
-  const auto parts = static_cast<uint32_t>(column_parts(g));
+  const auto parts = static_cast<uint32_t>(split_k(g));
   Variant variant = uses_wgmma(machine_, program, g, tokens)
                         ? wgmma128(machine_, tokens, strips)
                         : variant_of(machine_, tokens, element, strips, g.body == BodyKind::kExpert);
@@ -369,7 +369,7 @@ TaskWork TaskWorks::of(uint32_t task, uint32_t strips) const {
   const GridId grid = step_.grid_of[task];
   switch (step_.schedule->program.grids[grid].body) {
     case BodyKind::kProduct:
-    case BodyKind::kPartial:
+    case BodyKind::kSplitKPartial:
     case BodyKind::kExpert:
       return strip(task, strips);
     case BodyKind::kAttend:
@@ -380,7 +380,7 @@ TaskWork TaskWorks::of(uint32_t task, uint32_t strips) const {
     case BodyKind::kDraw:
     case BodyKind::kRoute:
     case BodyKind::kExpertSum:
-    case BodyKind::kFinish:
+    case BodyKind::kSplitKReduce:
       return other(task);
   }
   MKC_BUG("task of unknown body");

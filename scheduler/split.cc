@@ -20,7 +20,7 @@ bool is_prologue(const Access& read) {
 // Its sums are yet to be written.
 TaskGrid partial_of(const TaskGrid& product, int64_t parts) {
   TaskGrid grid = product;
-  grid.body = BodyKind::kPartial;
+  grid.body = BodyKind::kSplitKPartial;
   grid.coords.insert(grid.coords.begin(), {"p", parts});
   grid.writes.clear();
   std::erase_if(grid.reads, [](const Access& read) { return !is_prologue(read); });
@@ -31,10 +31,10 @@ TaskGrid partial_of(const TaskGrid& product, int64_t parts) {
 }
 
 // Its sums are yet to be read.
-TaskGrid finish_of(const TaskProgram& program, const TaskGrid& product) {
+TaskGrid reduce_of(const TaskProgram& program, const TaskGrid& product) {
   TaskGrid grid = product;
-  grid.name += "_finish";
-  grid.body = BodyKind::kFinish;
+  grid.name += "_reduce";
+  grid.body = BodyKind::kSplitKReduce;
   std::erase_if(grid.reads, is_prologue);
   std::erase_if(grid.attrs, [](const Attr& attr) { return attr.name != "silu_mul" && attr.name != "eps"; });
   const Tensor& weight = program.tensors[find_operand(product, "weight")->tensor];
@@ -61,7 +61,7 @@ std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int6
 TaskProgram split_product(TaskProgram program, GridId id, int64_t parts) {
   const TaskGrid product = program.grids[id];
   MKC_ASSERT(why_not_split(program, product, parts).empty(), "a product that cannot be split");
-  TaskGrid partial = partial_of(product, parts), finish = finish_of(program, product);
+  TaskGrid partial = partial_of(product, parts), reduce = reduce_of(program, product);
   const Expr tokens = rows_made(program, product), strips = product.coords[0].extent;
   Tensor sums;
   sums.name = product.name + ".sums";
@@ -70,10 +70,10 @@ TaskProgram split_product(TaskProgram program, GridId id, int64_t parts) {
   sums.loc = product.loc;
   const TensorId tensor = program.tensors.add(std::move(sums));
   partial.writes.push_back({"sums", tensor, {}});
-  finish.reads.insert(finish.reads.begin(), {"sums", tensor, {}});
-  for (TaskGrid* grid : {&partial, &finish}) declare_regions(program, *grid);
+  reduce.reads.insert(reduce.reads.begin(), {"sums", tensor, {}});
+  for (TaskGrid* grid : {&partial, &reduce}) declare_regions(program, *grid);
   program.grids[id] = std::move(partial);
-  program.grids.items.insert(program.grids.items.begin() + id.index + 1, std::move(finish));
+  program.grids.items.insert(program.grids.items.begin() + id.index + 1, std::move(reduce));
   return program;
 }
 

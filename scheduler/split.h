@@ -14,7 +14,7 @@ namespace mkc {
 std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int64_t parts);
 
 // In place of the product: a partial grid of its name, whose tasks multiply a strip with the columns of one
-// part, part by part in their order, and leave the sums of each K slice; and NAME_finish, which adds these in
+// part, part by part in their order, and leave the sums of each K slice; and NAME_reduce, which adds these in
 // order and does what the product did with its sums. Requires that nothing keeps it from being split.
 TaskProgram split_product(TaskProgram program, GridId product, int64_t parts);
 

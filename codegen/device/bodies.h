@@ -55,7 +55,7 @@ struct ProductEnds {
   u32 out_rounded;   // out is bf16
   f32 eps;           // of the norm
   u32 all_strips;    // of the weight
-  u32 column_parts;  // that share out the K slices: then tasks are strips of a part; 1: it is not split
+  u32 split_k;  // that share out the K slices: then tasks are strips of a part; 1: it is not split
 };
 
 // The scratch of products: what they, and what runs inline within their segments, need at the ends of strips,
@@ -80,7 +80,7 @@ struct ProductArgs {
   u32 x_rows;                // the step's tokens
   AS3 const u32* q_len;      // the tokens of each request,
   AS3 const u32* first_row;  // and the first of them, by which rows are picked
-  u32 streamed_parts;        // column_parts, for the loader, which has no ends
+  u32 streamed_parts;        // split_k, for the loader, which has no ends
   // Constants of the code.
   u32 splits;        // it serves products that are split, too
   u32 mma64_strips;  // of a block of many tokens
@@ -279,7 +279,7 @@ void mkb_product_squares(Worker*, const ProductArgs*);
 void mkb_product_f32(Worker*, const ProductArgs*, u32 task, u32 strips);
 void mkb_product_bf16(Worker*, const ProductArgs*, u32 task, u32 strips);
 void mkb_product_f16(Worker*, const ProductArgs*, u32 task, u32 strips);
-void mkb_finish(Worker*, const ProductArgs*, u32 strip, u32 strips);
+void mkb_split_k_reduce(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_f16(Worker*, const AttendArgs*, u32 head, u32 row_block);

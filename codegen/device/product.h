@@ -164,14 +164,14 @@ static_assert(kKSlices == kConsumerWarps);
 struct WarpKSlice {
   u32 k_slice, stages, strips;
   MK_INLINE WarpKSlice(const Worker& w, const ProductArgs& a, const StripBlock& block) {
-    const u32 parts = column_parts(a), k_slices = kKSlices / parts;
+    const u32 parts = split_k(a), k_slices = kKSlices / parts;
     k_slice = block.part(a) * k_slices + w.warp() % k_slices;
     stages = (block.strips + parts - 1) / parts;
     strips = (block.strips - min(block.strips, strip_in_stage(w, a)) + parts - 1) / parts;
   }
   // Which strip of a stage the warp has.
   MK_INLINE static u32 strip_in_stage(const Worker& w, const ProductArgs& a) {
-    return is_split(a) ? w.warp() / (kKSlices / column_parts(a)) : 0;
+    return is_split(a) ? w.warp() / (kKSlices / split_k(a)) : 0;
   }
 };
 

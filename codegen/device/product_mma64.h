@@ -89,7 +89,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
   using Shape = TileKSlices<W>;
   static_assert(Shape::full_cols * W::bytes == kRowBytes);
   const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
-  const u32 k_slices = kKSlices / column_parts(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
+  const u32 k_slices = kKSlices / split_k(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
   Pieces<kMma64Tokens> x(w, in, pass);
   const auto load = [&](u32 k_slice, u32 tile) {
     x.template load<W>(w, Shape::col(a, k_slice, tile), Shape::steps(a, tile));

@@ -1,9 +1,9 @@
 // Products of a block of strips with all rows of a step, or those of an expert: group after group of tokens
 // is drained and finished. A task of a part of a product that is split leaves the sums of its K slices in
-// memory instead, and whoever finishes a strip adds up all of them (finish.cc).
+// memory instead, and whoever finishes a strip adds up all of them (split_k_reduce.cc).
 #pragma once
 
-#include "codegen/device/product_finish.h"
+#include "codegen/device/epilogue.h"
 #include "codegen/device/product_mma32.h"
 #include "codegen/device/product_mma64.h"
 #include "codegen/device/product_wgmma.h"
@@ -98,7 +98,7 @@ struct Squares {
 template <class Accumulator>
 MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBlock& block, u32 i,
                           const Accumulator& sums) {
-  const u32 strip = block.strip(a) + i * column_parts(a) + WarpKSlice::strip_in_stage(w, a);
+  const u32 strip = block.strip(a) + i * split_k(a) + WarpKSlice::strip_in_stage(w, a);
   sums.store(w.lane(), sums_of(a, strip, WarpKSlice(w, a, block).k_slice, 0), a.tokens);
 }
 

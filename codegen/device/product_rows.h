@@ -16,12 +16,12 @@ MK_INLINE ProductArgs renewed(ProductArgs a) {
   return a;
 }
 
-MK_INLINE u32 column_parts(const ProductArgs& a) {
-  return a.splits ? a.ends->column_parts : 1;
+MK_INLINE u32 split_k(const ProductArgs& a) {
+  return a.splits ? a.ends->split_k : 1;
 }
 // Then tasks are strips of a part, and leave sums for others to finish.
 MK_INLINE bool is_split(const ProductArgs& a) {
-  return column_parts(a) != 1;
+  return split_k(a) != 1;
 }
 
 // Strips that follow each other, of a product or of one part of it, from a task on. What follows from the

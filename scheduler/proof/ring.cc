@@ -17,7 +17,7 @@ uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid, int64_t t
   if (!multiplies_in_blocks(grid) || tokens <= mkrt::kMma8Tokens) return 1;
   const Access* weight = find_operand(grid, "weight");
   const auto bytes = static_cast<uint32_t>(dtype_bytes(program.tensors[weight->tensor].dtype));
-  const auto parts = static_cast<uint32_t>(column_parts(grid));
+  const auto parts = static_cast<uint32_t>(split_k(grid));
   return bytes == 2 ? (mkrt::kBlockStrips + parts - 1) / parts : 1;
 }
 

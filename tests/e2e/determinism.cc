@@ -108,7 +108,7 @@ TEST_CASE("products in parts change no bit, whoever finishes them") {
                              true,
                              Scheduler::kStatic,
                              Mode::kMegakernel,
-                             {{"*_finish", PlacementKind::kTable, {}}}}}) {
+                             {{"*_reduce", PlacementKind::kTable, {}}}}}) {
     Build build{c.workers, c.bulk_copy, c.race, c.max_tokens};
     build.splits = c.splits;
     build.scheduler = c.scheduler;

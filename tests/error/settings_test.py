@@ -86,7 +86,7 @@ class SettingsTest(Command):
     def test_placements_and_splits_are_refused_at_their_line(self):
         for rule, fault in (
                 ('placement: {"l0.append": inline}', "2:24: error: %l0.append cannot be placed by inline: it is no combine "
-                 "or finish that only attend or partial tasks complete"),
+                 "or split_k_reduce that only attend or split_k_partial tasks complete"),
                 ('placement: {"l0.attend": table}', "2:24: error: %l0.attend cannot be placed by table: the number of its "
                  "tasks is known at run time"),
                 ('placement: {"l9.q": table}', "2:24: error: no grid is named 'l9.q', did you mean 'l0.q'?"),

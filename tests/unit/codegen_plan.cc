@@ -125,7 +125,7 @@ TEST_CASE("parts of a product share code with whole ones, and its record says ho
     if (!multiplies_in_blocks(s.program.grids[id])) continue;
     CAPTURE(name);
     CHECK(code_of(id) == code_of(GridId{1}));
-    CHECK(plan.grids[id.index].product.column_parts == (name.ends_with(".down") ? 2
+    CHECK(plan.grids[id.index].product.split_k == (name.ends_with(".down") ? 2
                                                         : name.ends_with(".o")  ? 4
                                                                                 : 1));
   }

@@ -11,7 +11,7 @@ namespace {
 void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u) {
   std::vector<float> sums(size_t{a.strips} * kKSlices * a.tokens * kStripRows, NAN);
   a.sums = global(sums.data());
-  a.streamed_parts = a.column_parts = parts;
+  a.streamed_parts = a.split_k = parts;
   a.splits = 1;
   AllArgs partial = a;
   partial.parts = 0;  // what the norm asks for comes behind the sums
@@ -33,7 +33,7 @@ void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u
     }
     for (u32 strip = 0, count; strip < a.strips; strip += count) {
       count = min(3, a.strips - strip);
-      mkb_finish(&w, &finish, strip, count);
+      mkb_split_k_reduce(&w, &finish, strip, count);
       mkd_barrier();
     }
   };

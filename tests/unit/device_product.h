@@ -71,7 +71,7 @@ inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.tokens = c.tokens;
   a.x_rows = c.tokens;
   a.padding = padding_of(c.cols);
-  a.streamed_parts = a.column_parts = 1;
+  a.streamed_parts = a.split_k = 1;
   a.mma64_strips = kMma64Strips;
   a.eps = 1e-5f;
   return a;

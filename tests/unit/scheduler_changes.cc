@@ -79,7 +79,7 @@ TEST_CASE("products of long rows and few strips are tried in parts with finishes
       REQUIRE(change.settings.splits.size() == 1);
       const std::string& grids = change.settings.splits.begin()->first;
       CHECK(change.settings.placements ==
-            std::map<std::string, PlacementKind>{{grids + "_finish", PlacementKind::kTable}});
+            std::map<std::string, PlacementKind>{{grids + "_reduce", PlacementKind::kTable}});
       out.push_back(grids);
     }
     return out;
@@ -89,7 +89,7 @@ TEST_CASE("products of long rows and few strips are tried in parts with finishes
   CHECK(patterns({}, 132) == std::vector<std::string>{"l*.down"});
   CHECK(patterns({}, 20).empty());
   CHECK(patterns({false, {{"*.down", 1, {}}}}, 132).empty());
-  CHECK(patterns({false, {}, {{"l0.down_finish", PlacementKind::kInline, {}}}}, 132).empty());
+  CHECK(patterns({false, {}, {{"l0.down_reduce", PlacementKind::kInline, {}}}}, 132).empty());
 }
 
 TEST_CASE("-O3 splits each of the layers' products, and places what comes of it") {
@@ -103,14 +103,14 @@ TEST_CASE("-O3 splits each of the layers' products, and places what comes of it"
   CHECK(patterns(split_changes(program, {}, {2})) ==
         std::vector<std::string>{"l*.q", "l*.k", "l*.v", "l*.o", "l*.gate_up", "l*.down"});
   const TaskProgram split = derive_events(split_as_asked(program, {{"l*.down", 2, {}}}).value(), {}).value();
-  const auto places_finish = [&](const Asked& asked) {
+  const auto places_reduce = [&](const Asked& asked) {
     const std::vector<Change> changes = placement_changes(program, split, asked);
     return std::any_of(changes.begin(), changes.end(), [](const Change& change) {
-      return change.settings.placements.contains("l*.down_finish");
+      return change.settings.placements.contains("l*.down_reduce");
     });
   };
-  CHECK(places_finish({}));
-  CHECK_FALSE(places_finish({false, {}, {{"l1.down_fin*", PlacementKind::kRange, {}}}}));
+  CHECK(places_reduce({}));
+  CHECK_FALSE(places_reduce({false, {}, {{"l1.down_red*", PlacementKind::kRange, {}}}}));
 }
 
 TEST_CASE("kinds of grids that cannot be split in all layers are not tried in parts") {

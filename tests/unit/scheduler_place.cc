@@ -82,8 +82,8 @@ TEST_CASE("rules that fit no grid or ask for what is impossible are errors at th
         "are ready");
   CHECK(
       error("l1.o", PlacementKind::kInline) ==
-      "model.yaml:3:5: error: %l1.o cannot be placed by inline: it is no combine or finish that only attend "
-      "or partial tasks complete");
+      "model.yaml:3:5: error: %l1.o cannot be placed by inline: it is no combine or split_k_reduce that only "
+      "attend or split_k_partial tasks complete");
 }
 
 TEST_CASE("an event that ready tasks wait for has a log, and drawn grids have a counter each") {

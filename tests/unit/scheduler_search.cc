@@ -175,7 +175,7 @@ TEST_CASE("what gained auto too little is tried again by -O3") {
 
 TEST_CASE("what is asked for is not searched") {
   const Asked asked{
-      false, {}, {{"l1.q", PlacementKind::kQueue, {}}, {"l5.k_finish", PlacementKind::kTable, {}}}};
+      false, {}, {{"l1.q", PlacementKind::kQueue, {}}, {"l5.k_reduce", PlacementKind::kTable, {}}}};
   for (const char* name : {"l*.q", "l*.k"}) {
     SearchReport report =
         search(program(), machine(1e6, 500), options_for(machine(1e6, 500), Scheduler::kDynamic, kAll, asked))

@@ -36,12 +36,12 @@ std::string lines_of(const TaskProgram& program, const std::string& grid) {
 TEST_CASE("a product in parts leaves sums, which another grid adds up for it") {
   const TaskProgram program = fused({{"l0.down", 2, {}}});
   CHECK(lines_of(program, "l0.down") ==
-        "grid %l0.down[p: 2, j: 2]: partial {wgmma_from = 65} layer 0\n"
+        "grid %l0.down[p: 2, j: 2]: split_k_partial {wgmma_from = 65} layer 0\n"
         "  read x %l0.act[0:+T, 0:+48]\n"
         "  read weight %l0.down.packed[16*j:+16, 64*p:+min(64, 48 - 64*p)] stream\n"
         "  write sums %l0.down.sums[j:+1, 4*p:+4, 0:+T, 0:+16]\n");
-  CHECK(lines_of(program, "l0.down_finish") ==
-        "grid %l0.down_finish[j: 2]: finish layer 0\n"
+  CHECK(lines_of(program, "l0.down_reduce") ==
+        "grid %l0.down_reduce[j: 2]: split_k_reduce layer 0\n"
         "  read sums %l0.down.sums[j:+1, 0:+8, 0:+T, 0:+16]\n"
         "  read residual %l0.y[0:+T, 16*j:+16]\n"
         "  read next_norm %final_norm[16*j:+16]\n"
@@ -53,12 +53,12 @@ TEST_CASE("a product in parts leaves sums, which another grid adds up for it") {
 TEST_CASE("what scales a product goes to its finish") {
   const TaskProgram program = fused({{"*.gate_up", 4, {}}});
   CHECK(lines_of(program, "l0.gate_up") ==
-        "grid %l0.gate_up[p: 4, j: 6]: partial {wgmma_from = 65} layer 0\n"
+        "grid %l0.gate_up[p: 4, j: 6]: split_k_partial {wgmma_from = 65} layer 0\n"
         "  read x %l0.y.rounded[0:+T, 0:+32]\n"
         "  read weight %l0.gate_up.packed[16*j:+16, 32*p:+min(32, 32 - 32*p)] stream\n"
         "  write sums %l0.gate_up.sums[j:+1, 2*p:+2, 0:+T, 0:+16]\n");
-  CHECK(lines_of(program, "l0.gate_up_finish") ==
-        "grid %l0.gate_up_finish[j: 6]: finish {columns = 32, eps = 1.0000000000000001e-05, silu_mul = 1} "
+  CHECK(lines_of(program, "l0.gate_up_reduce") ==
+        "grid %l0.gate_up_reduce[j: 6]: split_k_reduce {columns = 32, eps = 1.0000000000000001e-05, silu_mul = 1} "
         "layer 0\n"
         "  read sums %l0.gate_up.sums[j:+1, 0:+8, 0:+T, 0:+16]\n"
         "  read squares %l0.y.squares[0:+T, 0:+2]\n"
@@ -68,7 +68,7 @@ TEST_CASE("what scales a product goes to its finish") {
 TEST_CASE("the last rule that fits a product decides, and 1 leaves it whole") {
   const TaskProgram program = fused({{"l0.[od]*", 2, {}}, {"*.o", 8, {}}, {"*.down", 1, {}}});
   for (const TaskGrid& grid : program.grids) {
-    if (grid.name == "l0.o") CHECK(column_parts(grid) == 8);
+    if (grid.name == "l0.o") CHECK(split_k(grid) == 8);
     if (grid.name == "l0.down") CHECK(grid.body == BodyKind::kProduct);
   }
 }
@@ -99,13 +99,13 @@ TEST_CASE("the proof misses a part that a strip's finish does not wait for") {
       if (grid.name == "l0.down" && !all)
         grid.notifies[0].cells[0].size = 1 - coord(0);  // the first part alone
     for (Event& event : program.value().events)
-      if (event.name == "l0.down_finish_ready") event.expect = all ? 2 : 1;
+      if (event.name == "l0.down_reduce_ready") event.expect = all ? 2 : 1;
     const Result<ProofReport> proof = prove(place(program.value(), machine.value(), {3}).value());
     return proof.ok() ? "" : proof.error().message;
   };
   CHECK(proved(true) == "");
   CHECK(proved(false) ==
-        "error: unproved: %l0.down notifies @l0.down_finish_ready in a way that cannot be counted: its cells "
+        "error: unproved: %l0.down notifies @l0.down_reduce_ready in a way that cannot be counted: its cells "
         "move in no known way");
 }
 

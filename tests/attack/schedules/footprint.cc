@@ -81,7 +81,7 @@ void touch_product(TouchList& t, int64_t strip) {
   touch_epilogue(t, strip, rows);
 }
 
-void touch_partial(TouchList& t, int64_t part, int64_t strip) {
+void touch_split_k_partial(TouchList& t, int64_t part, int64_t strip) {
   const Expr& extent = t.grid.coords[0].extent;
   const int64_t parts = extent.is_const() ? extent.constant() : 0;
   if (parts != 2 && parts != 4 && parts != 8) throw Finding{"footprint", "parts that share out no 8 K slices"};
@@ -93,7 +93,7 @@ void touch_partial(TouchList& t, int64_t part, int64_t strip) {
   t.write("sums", {only(strip), {part * k_slices, (part + 1) * k_slices}, up_to(rows), up_to(kStrip)});
 }
 
-void touch_finish(TouchList& t, int64_t strip) {
+void touch_split_k_reduce(TouchList& t, int64_t strip) {
   const int64_t rows = t.dim("sums", 2);
   t.read("sums", {only(strip), up_to(kSliceCount), up_to(rows), up_to(kStrip)});
   if (t.has("squares")) t.read("squares", {up_to(rows), up_to(t.dim("squares", 1))});
@@ -185,10 +185,10 @@ void touches_of_task(const Schedule& s, const Step& step, GridId grid, std::span
       return touch_expert(t, c(0), c(1));
     case BodyKind::kExpertSum:
       return touch_expert_sum(t, c(0), c(1));
-    case BodyKind::kPartial:
-      return touch_partial(t, c(0), c(1));
-    case BodyKind::kFinish:
-      return touch_finish(t, c(0));
+    case BodyKind::kSplitKPartial:
+      return touch_split_k_partial(t, c(0), c(1));
+    case BodyKind::kSplitKReduce:
+      return touch_split_k_reduce(t, c(0));
   }
 }
 

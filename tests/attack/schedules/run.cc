@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t kChanges = 3;  // of priorities, in a run (Burckhardt et al. 2010, "PCT")
 
 bool in_blocks(const TaskGrid& grid) {
-  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kPartial;
+  return grid.body == BodyKind::kProduct || grid.body == BodyKind::kSplitKPartial;
 }
 
 // Waits that name no coordinate are a segment's, where it notifies somebody.
@@ -142,7 +142,7 @@ bool Run::next_tasks(uint32_t w, GridId id, std::vector<int64_t>& tasks) {
     throw Finding{"outside", fmt::format("worker {} has task {} of the {} of %{}, at {}", w, c.end - 1,
                                          p_.tasks[id.index].count, grid(id).name, to_text(p_.step))};
   int64_t count = in_blocks(grid(id)) ? std::min(c.end - c.next, max_strips(p_.s, p_.step, grid(id))) : 1;
-  if (grid(id).body == BodyKind::kPartial) {
+  if (grid(id).body == BodyKind::kSplitKPartial) {
     const int64_t strips = p_.tasks[id.index].within(1);
     count = std::min(count, strips - c.next % strips);
   }

@@ -27,7 +27,7 @@ int64_t Run::static_stages(uint32_t w, GridId id, const Segment& segment) const 
   std::vector<int64_t> coords;
   for (int64_t task = first, count; task < end; task += count) {
     count = blocks ? std::min(end - task, max_strips(p_.s, p_.step, grid(id))) : 1;
-    if (grid(id).body == BodyKind::kPartial) {
+    if (grid(id).body == BodyKind::kSplitKPartial) {
       const int64_t strips = p_.tasks[id.index].within(1);
       count = std::min(count, strips - task % strips);
     }

@@ -60,11 +60,11 @@ Product product_of(const Schedule& s, const Step& step, const TaskGrid& grid) {
   p.bytes = dtype_bytes(weight.dtype);
   p.expert = grid.body == BodyKind::kExpert;
   p.parts = 1;
-  if (grid.body == BodyKind::kPartial && grid.coords[0].extent.is_const())
+  if (grid.body == BodyKind::kSplitKPartial && grid.coords[0].extent.is_const())
     p.parts = std::clamp<int64_t>(grid.coords[0].extent.constant(), 1, mkrt::kKSlices);
-  const Access* made = find_operand(grid, grid.body == BodyKind::kPartial ? "sums" : "out", true);
+  const Access* made = find_operand(grid, grid.body == BodyKind::kSplitKPartial ? "sums" : "out", true);
   if (made)
-    p.tokens = step.at(s.program.tensors[made->tensor].shape[grid.body == BodyKind::kPartial ? 2 : 0]);
+    p.tokens = step.at(s.program.tensors[made->tensor].shape[grid.body == BodyKind::kSplitKPartial ? 2 : 0]);
   const size_t rank = weight.shape.size();
   p.tiles = mkrt::packed_shape(static_cast<uint64_t>(step.at(weight.shape[rank - 2])),
                                static_cast<uint64_t>(step.at(weight.shape[rank - 1])),

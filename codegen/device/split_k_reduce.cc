@@ -4,7 +4,7 @@
 
 namespace mk {
 
-MK_BODY void mkb_finish(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
+MK_BODY void mkb_split_k_reduce(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
   const ProductInput in(*w, *a);
   if (a->ends->parts != 0) {
     consumer_barrier();  // others may still read those of the strips before
