@@ -37,7 +37,7 @@ llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view 
 llvm::Value* emit_arguments(Emitter& e, const BodyCall& call);
 
 // Consumers: of products, fills what the ends of their strips need, and notes in the arguments where.
-void emit_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments);
+void emit_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 
 // Which rows the tasks of a segment have, once after its lookup.
 void emit_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments);

@@ -47,10 +47,10 @@ void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value
 
 }  // namespace
 
-void emit_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+void emit_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
   if (grid.body == BodyKind::kSplitKReduce) return split_k_reduce_epilogue(e, call, arguments);
-  if (multiplies(grid)) product_ends(e, call, arguments);
+  if (multiplies(grid)) product_epilogue(e, call, arguments);
 }
 
 void emit_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments) {

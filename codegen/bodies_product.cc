@@ -12,7 +12,7 @@ namespace mkc {
 namespace {
 
 using Args = mk::ProductArgs;
-using Ends = mk::ProductEnds;
+using Epilogue = mk::EpilogueArgs;
 
 llvm::Value* of_record(Fields& f, size_t field) {
   return f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + field);
@@ -45,18 +45,18 @@ void fill_product(Fields& f, llvm::Value* tokens) {
 // What a product and the finish of its parts set alike.
 void set_end_operands(Fields& f) {
   const Bases& bases = f.call.bases;
-  f.set_optional(offsetof(Ends, squares), bases.workspace, "squares");
-  f.set_optional(offsetof(Ends, bias), bases.weights, "bias");
-  f.set_optional(offsetof(Ends, residual), bases.workspace, "residual");
-  f.set_next(offsetof(Ends, next));
+  f.set_optional(offsetof(Epilogue, squares), bases.workspace, "squares");
+  f.set_optional(offsetof(Epilogue, bias), bases.weights, "bias");
+  f.set_optional(offsetof(Epilogue, residual), bases.workspace, "residual");
+  f.set_next(offsetof(Epilogue, next));
 }
 
 // Has the first lane of each warp fill what the ends of strips need; `depth`: of a segment's tasks, or of
 // what runs inline behind them.
 void fill_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments, int64_t depth,
                const std::function<void(Fields&)>& fill) {
-  Fields f{e, call, e.call("mkd_product_ends", e.shared_ptr, {call.worker, e.constant(depth)})};
-  e.ir.CreateStore(f.base, e.at(arguments, offsetof(Args, ends)));
+  Fields f{e, call, e.call("mkd_epilogue_args", e.shared_ptr, {call.worker, e.constant(depth)})};
+  e.ir.CreateStore(f.base, e.at(arguments, offsetof(Args, epilogue)));
   llvm::Value* thread = e.load32(call.worker, offsetof(mk::Worker, thread));
   llvm::Value* lane = e.ir.CreateURem(thread, e.constant(mk::kWarpLanes));
   e.if_then(e.ir.CreateICmpEQ(lane, e.constant(0)), [&] { fill(f); });
@@ -99,25 +99,25 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-void product_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   using P = mkrt::MkProduct;
   const Bases& bases = call.bases;
   fill_ends(e, call, arguments, 0, [&](Fields& f) {
     set_end_operands(f);
     const char* made = f.grid().body == BodyKind::kSplitKPartial ? "sums" : "out";  // in one place
-    f.set_operand(offsetof(Ends, out), made, true);
-    f.set_operand(offsetof(Ends, sums), made, true);
-    if (is_split(call)) f.set(offsetof(Ends, split_k), call.parts);
-    f.set_optional(offsetof(Ends, best_value), bases.workspace, "best_value", true);
-    f.set_optional(offsetof(Ends, best_index), bases.workspace, "best_index", true);
-    for (auto [to, from] : {std::pair{offsetof(Ends, rows), offsetof(P, rows)},
-                            {offsetof(Ends, out_cols), offsetof(P, out_cols)},
-                            {offsetof(Ends, all_strips), offsetof(P, strips)},
-                            {offsetof(Ends, picks), offsetof(P, picks)},
-                            {offsetof(Ends, silu_mul), offsetof(P, silu_mul)},
-                            {offsetof(Ends, parts), offsetof(P, parts)},
-                            {offsetof(Ends, out_rounded), offsetof(P, out_rounded)},
-                            {offsetof(Ends, eps), offsetof(P, eps)}})
+    f.set_operand(offsetof(Epilogue, out), made, true);
+    f.set_operand(offsetof(Epilogue, sums), made, true);
+    if (is_split(call)) f.set(offsetof(Epilogue, split_k), call.parts);
+    f.set_optional(offsetof(Epilogue, best_value), bases.workspace, "best_value", true);
+    f.set_optional(offsetof(Epilogue, best_index), bases.workspace, "best_index", true);
+    for (auto [to, from] : {std::pair{offsetof(Epilogue, rows), offsetof(P, rows)},
+                            {offsetof(Epilogue, out_cols), offsetof(P, out_cols)},
+                            {offsetof(Epilogue, all_strips), offsetof(P, strips)},
+                            {offsetof(Epilogue, picks), offsetof(P, picks)},
+                            {offsetof(Epilogue, silu_mul), offsetof(P, silu_mul)},
+                            {offsetof(Epilogue, parts), offsetof(P, parts)},
+                            {offsetof(Epilogue, out_rounded), offsetof(P, out_rounded)},
+                            {offsetof(Epilogue, eps), offsetof(P, eps)}})
       f.set(to, of_record(f, from));
   });
 }
@@ -138,16 +138,16 @@ void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* argu
   fill_ends(e, call, arguments, 1, [&](Fields& f) {
     const Tensor& out = f.tensor("out", true);
     set_end_operands(f);
-    f.set_operand(offsetof(Ends, out), "out", true);
-    f.set_operand(offsetof(Ends, sums), "sums");
-    f.set(offsetof(Ends, rows), f.extent(out, 1));
-    f.set(offsetof(Ends, all_strips), f.extent(f.tensor("sums"), 0));
-    f.set(offsetof(Ends, out_cols), f.extent(out, 1));
-    f.set(offsetof(Ends, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
-    f.set(offsetof(Ends, parts), find_operand(f.grid(), "squares") ? f.extent(f.tensor("squares"), 1) : 0);
-    f.set(offsetof(Ends, out_rounded), out.dtype == DType::bf16);
-    f.set(offsetof(Ends, picks), int64_t{0});
-    f.set_float(offsetof(Ends, eps), float_attr(f.grid().attrs, "eps", 0));
+    f.set_operand(offsetof(Epilogue, out), "out", true);
+    f.set_operand(offsetof(Epilogue, sums), "sums");
+    f.set(offsetof(Epilogue, rows), f.extent(out, 1));
+    f.set(offsetof(Epilogue, all_strips), f.extent(f.tensor("sums"), 0));
+    f.set(offsetof(Epilogue, out_cols), f.extent(out, 1));
+    f.set(offsetof(Epilogue, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
+    f.set(offsetof(Epilogue, parts), find_operand(f.grid(), "squares") ? f.extent(f.tensor("squares"), 1) : 0);
+    f.set(offsetof(Epilogue, out_rounded), out.dtype == DType::bf16);
+    f.set(offsetof(Epilogue, picks), int64_t{0});
+    f.set_float(offsetof(Epilogue, eps), float_attr(f.grid().attrs, "eps", 0));
   });
 }
 

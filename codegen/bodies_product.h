@@ -10,7 +10,7 @@ llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call);
 llvm::Value* expert_arguments(Emitter& e, const BodyCall& call);
 
 // What the ends of their strips need, in shared memory.
-void product_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments);  // and of experts'
+void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments);  // and of experts'
 void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 
 }  // namespace mkc

@@ -160,7 +160,7 @@ void TaskCode::run_inline(GridId id, llvm::Value* notifier, const std::vector<ll
   begin_task(record, task);
   e_.call("mkd_task_ready", {launch_.worker, count});
   llvm::Value* arguments = emit_arguments(e_, call);
-  emit_ends(e_, call, arguments);
+  emit_epilogue(e_, call, arguments);
   run_task(call, arguments, coords, {task, count});
 }
 
@@ -172,7 +172,7 @@ void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
 void TaskCode::leave_scratch(GridId id) {
   const bool of_product =
       multiplies(grid(id)) || grid(id).body == BodyKind::kSplitKReduce || placement(id) == PlacementKind::kInline;
-  e_.call("mkd_task_left", {launch_.worker, e_.constant(of_product ? mk::kEndsBytes : 0),
+  e_.call("mkd_task_left", {launch_.worker, e_.constant(of_product ? mk::kEpilogueBytes : 0),
                             e_.constant(of_product ? mk::kProductSumBytes : mk::kScratchBytes)});
 }
 
@@ -252,7 +252,7 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
   const BodyCall call = body_call(id, record);
   look_up(id, record, "mkd_look_up");
   llvm::Value* arguments = emit_arguments(e_, call);
-  emit_ends(e_, call, arguments);
+  emit_epilogue(e_, call, arguments);
   emit_rows(e_, call, arguments);
   for_each_block(call, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
     begin_task(record, tasks.first);

@@ -74,7 +74,7 @@ bool is_computed(TensorKind kind) {
 }
 
 // How a product goes: tokens of a pass, the rate at which weights are multiplied, rows of activations that a
-// pass of a block loads, what that takes beside it, and the strips and bytes of each that one load serves.
+// pass of a block loads, what that takes operands it, and the strips and bytes of each that one load serves.
 struct Variant {
   int64_t group;
   double bytes_per_ns, x_rows, activations_ns;
@@ -85,7 +85,7 @@ struct Variant {
 };
 
 // Tokens times strips whose ends take reduce_ns: estimate, of about 40 instructions for each of their rows.
-constexpr int64_t kEndsTogether = 128;
+constexpr int64_t kEpilogueElements = 128;
 
 // Of many tokens a warp has 16. A block's part of a tile is multiplied, and read from shared memory, by each
 // group of warps that have the same tokens; activations are put there once, and read by each warp of a group.
@@ -108,7 +108,7 @@ Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
             part};
   v.min_ns = m.l2_ns;
   v.barrier_ns = m.barrier_ns;
-  v.finishes = static_cast<uint32_t>(ceil_of(strips * pass, kEndsTogether));
+  v.finishes = static_cast<uint32_t>(ceil_of(strips * pass, kEpilogueElements));
   return v;
 }
 
@@ -265,7 +265,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t normed = expert ? x_rows_of_step : tokens;
   double norm_bytes = norm ? static_cast<double>(normed * cols) * element_bytes : 0;
   const Access* squares = find_operand(g, "squares");
-  if (squares && x_rows_of_step > mkrt::kMma8Tokens)  // few tokens' come beside the strips
+  if (squares && x_rows_of_step > mkrt::kMma8Tokens)  // few tokens' come operands the strips
     norm_bytes = static_cast<double>(normed * dtype_bytes(DType::f32) *
                                      evaluate(program.tensors[squares->tensor].shape[1], {}));
   work.start_ns = path_ns(machine_, kProductStart) + norm_bytes / l2_rate(grid);

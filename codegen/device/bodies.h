@@ -39,7 +39,7 @@ MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool rounded) {
 // What becomes of a product's sums: bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
 // or null. x that are rounded have sums of squares, squares [T, parts] or null. Of a product that is split
 // its parts write, and what finishes it reads, sums [strips, kKSlices, T, kStripRows].
-struct ProductEnds {
+struct EpilogueArgs {
   AS1 const f32* squares;
   AS1 const f32* bias;
   AS1 const f32* residual;
@@ -61,7 +61,7 @@ struct ProductEnds {
 // The scratch of products: what they, and what runs inline within their segments, need at the ends of strips,
 // a warp's own, so that nothing but its own lanes has to be waited for; a task's sums; what a segment keeps.
 constexpr u32 kEndsDepth = 2;
-constexpr u32 kEndsBytes = kEndsDepth * kConsumerWarps * sizeof(ProductEnds);
+constexpr u32 kEpilogueBytes = kEndsDepth * kConsumerWarps * sizeof(EpilogueArgs);
 constexpr u32 kBlockSums =
     kStripRows * 32;  // a warp's: rows of a block's strips times tokens of a group, at most
 constexpr u32 kPartials = kConsumerWarps * kBlockSums;
@@ -72,7 +72,7 @@ constexpr u32 kProductSumBytes = (kPartials + kBlockSums) * sizeof(f32);
 struct ProductArgs {
   AS1 const f32* x;
   AS1 const f32* norm;
-  AS3 const ProductEnds* ends;
+  AS3 const EpilogueArgs* epilogue;
   u32 cols, strips;
   u32 tiles, tail_cols;      // of a strip; columns of its last tile
   u32 tokens;                // rows of out,
@@ -231,7 +231,7 @@ void mkd_load_list(Worker*, AS1 const MkStep*, u32 number, u32 list, u32 count);
 void mkd_set_element(Worker*, u32 list, u32 index, u32 value);
 void mkd_sum_list(Worker*, u32 list, u32 count);
 AS3 u32* mkd_list(Worker*, u32 list);
-AS3 ProductEnds* mkd_product_ends(Worker*, u32 depth);
+AS3 EpilogueArgs* mkd_epilogue_args(Worker*, u32 depth);
 void mkd_lists_made(Worker*);
 bool mkd_await_lists(Worker*, u32 number);
 u32 mkd_element(Worker*, u32 list, u32 index);

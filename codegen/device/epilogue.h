@@ -11,18 +11,18 @@ MK_INLINE f32 silu(f32 v) {
 
 // Of a product that is split: the sums of a strip's K slice from a token on.
 MK_INLINE AS1 f32* sums_of(const ProductArgs& a, u32 strip, u32 k_slice, u32 token) {
-  return a.ends->sums + ((strip * kKSlices + k_slice) * a.tokens + token) * kStripRows;
+  return a.epilogue->sums + ((strip * kKSlices + k_slice) * a.tokens + token) * kStripRows;
 }
 
 // What a row's sum is added to, and the row's weight of the norm that comes next.
-struct Beside {
+struct EpilogueOperands {
   f32 bias = 0, residual = 0, norm = 0;
 };
 
 // Issues loads; `there`: whether there is such a row.
-MK_INLINE Beside load_beside(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there) {
-  Beside b;
-  AS3 const ProductEnds& e = *a.ends;
+MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there) {
+  EpilogueOperands b;
+  AS3 const EpilogueArgs& e = *a.epilogue;
   const u32 col = strip * kStripRows + row;
   if (!there || col >= e.rows) return b;
   if (e.bias) b.bias = e.bias[col];
@@ -33,9 +33,9 @@ MK_INLINE Beside load_beside(const ProductArgs& a, u32 strip, u32 token, u32 row
 
 // Row `row` of a strip for a token, from sum(row) times `scale`; returns it.
 template <class Sum>
-MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale, const Beside& beside,
+MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale, const EpilogueOperands& operands,
                      const Sum& sum) {
-  AS3 const ProductEnds& e = *a.ends;
+  AS3 const EpilogueArgs& e = *a.epilogue;
   const u64 out_row = (u64)(a.first_out + token) * e.out_cols;
   if (e.silu_mul) {
     const u32 col = strip * (kStripRows / 2) + row;
@@ -47,33 +47,33 @@ MK_INLINE f32 finish(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 sc
   if (col >= e.rows) return 0;
   // In one: left apart, the assembler may join them in the code for some numbers of tokens and not for
   // others.
-  const f32 v = __builtin_fmaf(sum(row), scale, beside.bias + beside.residual);
+  const f32 v = __builtin_fmaf(sum(row), scale, operands.bias + operands.residual);
   store_out(e.out, out_row + col, v, e.out_rounded);
   return v;
 }
 
 // By whole warps, of which 16 lanes have the rows of a strip for a token; others' are not `there`.
 MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm, f32 v) {
-  AS3 const ProductEnds& e = *a.ends;
+  AS3 const EpilogueArgs& e = *a.epilogue;
   if (!e.next.norm) return;
   const u32 col = strip * kStripRows + row;
   if (there && col < e.rows) Bf16::store(e.next.rounded + (token * e.out_cols + col) * Bf16::bytes, v * norm);
   f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
   MK_UNROLL
   for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
-  if (there && row == 0) e.next.squares[token * a.ends->all_strips + strip] = sum;
+  if (there && row == 0) e.next.squares[token * a.epilogue->all_strips + strip] = sum;
 }
 
 // The greatest logit of a strip and token, the lowest row on ties. `value(row)`: its logit.
 template <class Value>
 MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, const Value& value) {
-  const u32 rows = min(a.ends->rows - strip * kStripRows, kStripRows);
+  const u32 rows = min(a.epilogue->rows - strip * kStripRows, kStripRows);
   u32 best = 0;
   for (u32 row = 1; row < rows; ++row)
     if (plain_logit(value(row)) > plain_logit(value(best))) best = row;
-  const u32 at = token * a.ends->all_strips + strip;
-  a.ends->best_value[at] = value(best);
-  a.ends->best_index[at] = strip * kStripRows + best;
+  const u32 at = token * a.epilogue->all_strips + strip;
+  a.epilogue->best_value[at] = value(best);
+  a.epilogue->best_index[at] = strip * kStripRows + best;
 }
 
 }  // namespace mk

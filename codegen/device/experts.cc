@@ -12,7 +12,7 @@ struct Scratch : ProductScratch {
   MK_INLINE explicit Scratch(const Worker& w)
       : ProductScratch(w), begin((AS3 uint16_t*)(picked + kMaxTokens * kMaxTopK)) {}
 };
-static_assert(kEndsBytes + (kPartials + kMaxTokens + kBlockSums) * 4 + kMaxTokens * kMaxTopK +
+static_assert(kEpilogueBytes + (kPartials + kMaxTokens + kBlockSums) * 4 + kMaxTokens * kMaxTopK +
                   (kMaxExperts + 1) * 2 <=
               kScratchBytes);
 

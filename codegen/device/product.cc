@@ -7,14 +7,14 @@ using Scratch = ProductScratch;
 
 // Where the ends of a warp's products are, or at depth 1 of what runs inline behind them. Its first lane may
 // fill them, and all may read them behind the next mk_warp_sync().
-MK_BODY AS3 ProductEnds* mkd_product_ends(Worker* w, u32 depth) {
+MK_BODY AS3 EpilogueArgs* mkd_epilogue_args(Worker* w, u32 depth) {
   mk_warp_sync();
-  return (AS3 ProductEnds*)w->scratch() + depth * kConsumerWarps + w->warp();
+  return (AS3 EpilogueArgs*)w->scratch() + depth * kConsumerWarps + w->warp();
 }
 
 // Which rows of x are multiplied: all, or the last of each request. Once before the first strip of a segment.
 MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
-  if (!a->ends->picks) return;
+  if (!a->epilogue->picks) return;
   const u32 i = w->thread;
   if (i < a->tokens)
     Scratch(*w).picked[i] = (uint8_t)(a->tokens == a->x_rows ? i : a->first_row[i] + a->q_len[i] - 1);
@@ -44,11 +44,11 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
 }
 
 // The same from the sums of squares that the writers of x left. A product of few tokens has no need of it: it
-// adds them up beside its strips.
+// adds them up operands its strips.
 MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   const ProductInput in(*w, *a);
-  AS1 const f32* squares = a->ends->squares;
-  const u32 parts = a->ends->parts;
+  AS1 const f32* squares = a->epilogue->squares;
+  const u32 parts = a->epilogue->parts;
   for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) {
     const u32 row = in.row_of(token);
     f32 sum = 0;

@@ -18,14 +18,14 @@ struct ProductInput {
       : x{a, ProductScratch(w).scale}, picked(ProductScratch(w).picked) {}
   MK_INLINE u32 row_of(u32 token) const {
     if (token >= x.a.tokens) return kNoRow;
-    return x.a.gathers || x.a.ends->picks ? picked[token] : token;
+    return x.a.gathers || x.a.epilogue->picks ? picked[token] : token;
   }
   MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
 };
 
 // 1 / the root mean square of a row, from its sum of squares.
 MK_INLINE f32 scale_of(const ProductArgs& a, f32 squares) {
-  return mk_rsqrt(squares / (f32)a.cols + a.ends->eps);
+  return mk_rsqrt(squares / (f32)a.cols + a.epilogue->eps);
 }
 // By a warp whose lanes have parts of the sum.
 MK_INLINE void leave_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32 squares) {
@@ -51,14 +51,14 @@ struct Sums {
   }
 };
 
-// What is beside a thread's entries of `Most` sums.
+// What is operands a thread's entries of `Most` sums.
 template <u32 Max>
-struct AllBeside {
+struct ThreadEpilogueOperands {
   static constexpr u32 rounds = (Max + kConsumerThreads - 1) / kConsumerThreads;
-  Beside of[rounds];
-  MK_INLINE AllBeside(const Worker& w, const ProductArgs& a, const Sums& sums) {
+  EpilogueOperands of[rounds];
+  MK_INLINE ThreadEpilogueOperands(const Worker& w, const ProductArgs& a, const Sums& sums) {
     sums.each<rounds>(w, a, [&](u32 round, u32, u32 strip, u32 token, u32 row, bool there) {
-      of[round] = load_beside(a, strip, token, row, there);
+      of[round] = load_epilogue_operands(a, strip, token, row, there);
     });
   }
 };
@@ -72,7 +72,7 @@ struct Squares {
     MK_UNROLL
     for (u32 i = 0; i < 8; ++i) {
       const u32 at = w.lane() + i * kWarpLanes;
-      if (at < a.ends->parts) part[i] = row(w, a, in)[at];
+      if (at < a.epilogue->parts) part[i] = row(w, a, in)[at];
     }
   }
   // As mkb_product_squares.
@@ -81,16 +81,16 @@ struct Squares {
     f32 sum = 0;
     MK_UNROLL
     for (f32 p : part) sum += p;
-    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.ends->parts; at += kWarpLanes) sum += row(w, a, in)[at];
+    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.epilogue->parts; at += kWarpLanes) sum += row(w, a, in)[at];
     leave_scale(w, a, in.row_of(w.warp()), sum);
   }
 
  private:
   MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
-    return a.rounded && a.ends->parts != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
+    return a.rounded && a.epilogue->parts != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
   }
   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
-    return a.ends->squares + in.row_of(w.warp()) * a.ends->parts;
+    return a.epilogue->squares + in.row_of(w.warp()) * a.epilogue->parts;
   }
 };
 
@@ -104,21 +104,21 @@ MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBloc
 
 // Finishes sums whose parts all warps have left, each from `partial` on.
 template <u32 Max>
-MK_INLINE void finish_sums(const Worker& w, const ProductInput& in, const Sums& sums,
-                           const AllBeside<Max>& beside, AS3 const f32* partial) {
+MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const Sums& sums,
+                           const ThreadEpilogueOperands<Max>& operands, AS3 const f32* partial) {
   const ProductScratch s(w);
   const ProductArgs& a = in.x.a;
   consumer_barrier();
-  sums.each<AllBeside<Max>::rounds>(
+  sums.each<ThreadEpilogueOperands<Max>::rounds>(
       w, a, [&](u32 round, u32 entry, u32 strip, u32 token, u32 row, bool there) {
         f32 v = 0;
         if (there)
-          v = finish(a, strip, token, row, in.scale_of(token), beside.of[round],
+          v = epilogue(a, strip, token, row, in.scale_of(token), operands.of[round],
                      [&](u32 r) { return add_warps(partial, entry - row + r); });
-        if (there && a.ends->best_value) s.value[entry] = v;
-        leave_next(a, strip, token, row, there, beside.of[round].norm, v);
+        if (there && a.epilogue->best_value) s.value[entry] = v;
+        leave_next(a, strip, token, row, there, operands.of[round].norm, v);
       });
-  if (!a.ends->best_value) return;
+  if (!a.epilogue->best_value) return;
   consumer_barrier();
   const u32 entry = w.thread * kStripRows;
   if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
@@ -136,7 +136,7 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
     if (first > 0) consumer_barrier();
     const Sums sums{block.strip(a), block.strips, first, Accumulator::tokens};
-    const AllBeside<Strips * max> beside(w, a, sums);
+    const ThreadEpilogueOperands<Strips * max> operands(w, a, sums);
     const Squares squares(w, a, in);
     drain_mma8<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
       if constexpr (W::bytes == 2)
@@ -145,7 +145,7 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
     });
     if (is_split(a)) return;
     squares.leave(w, a, in);
-    finish_sums(w, in, sums, beside, partial);
+    epilogue_of_sums(w, in, sums, operands, partial);
   }
 }
 
@@ -166,30 +166,30 @@ MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBloc
     MK_ROLLED
     for (u32 token = 0; token < a.tokens; token += at_once) {
       const Sums sums{block.strip(a) + i, 1, token, at_once};
-      finish_sums(w, in, sums, AllBeside<kConsumerThreads>(w, a, sums), partial + token * kStripRows);
+      epilogue_of_sums(w, in, sums, ThreadEpilogueOperands<kConsumerThreads>(w, a, sums), partial + token * kStripRows);
     }
   });
 }
 
 // What a warp left of a strip in `sums` [Tokens][row], a place of its own, for the tokens from `first` on.
 template <u32 Tokens>
-MK_INLINE void finish_own(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip, u32 first,
+MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip, u32 first,
                           AS3 f32* sums) {
   mk_warp_sync();
   MK_ROLLED
   for (u32 entry = w.lane(); entry < Tokens * kStripRows; entry += kWarpLanes) {
     const u32 row = entry % kStripRows, token = first + entry / kStripRows;
     const bool there = token < a.tokens;
-    const Beside beside = load_beside(a, strip, token, row, there);
+    const EpilogueOperands operands = load_epilogue_operands(a, strip, token, row, there);
     f32 v = 0;
     if (there)
-      v = finish(a, strip, token, row, in.scale_of(token), beside,
+      v = epilogue(a, strip, token, row, in.scale_of(token), operands,
                  [&](u32 r) { return sums[sum_place(entry - row + r)]; });
-    if (there && a.ends->best_value) sums[sum_place(entry)] = v;
-    leave_next(a, strip, token, row, there, beside.norm, v);
+    if (there && a.epilogue->best_value) sums[sum_place(entry)] = v;
+    leave_next(a, strip, token, row, there, operands.norm, v);
   }
   mk_warp_sync();
-  if (!a.ends->best_value) return;
+  if (!a.epilogue->best_value) return;
   if (w.lane() < Tokens && first + w.lane() < a.tokens)
     keep_best(a, strip, first + w.lane(),
               [&](u32 row) { return sums[sum_place(w.lane() * kStripRows + row)]; });
@@ -210,7 +210,7 @@ MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBloc
           part.store(w.lane(), sums_of(a, block.strip(a) + of_block, k_slice, first), a.tokens - first);
         },
         [&](u32 of_block, u32 first) {
-          finish_own<kWarpTokens>(w, a, in, block.strip(a) + of_block, first, sums);
+          warp_epilogue<kWarpTokens>(w, a, in, block.strip(a) + of_block, first, sums);
         });
   }
 }
@@ -223,7 +223,7 @@ MK_INLINE void multiply_wgmma(Worker& w, const ProductInput& in, const StripBloc
   MK_ROLLED
   for (u32 pass = 0; pass < a.tokens; pass += kWgmmaTokens)
     drain_wgmma<W>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
-      finish_own<kMma8Tokens>(w, a, in, block.strip(a) + of_block, first, sums);
+      warp_epilogue<kMma8Tokens>(w, a, in, block.strip(a) + of_block, first, sums);
     });
 }
 

@@ -10,14 +10,14 @@ static_assert(kPartials >= kMaxTokens * kConsumerWarps);  // as mkb_product_norm
 static_assert(kMaxTokens <= 256);  // the number of a row is a byte
 
 // The same arguments, of which nothing is computed before: else it would be hoisted out of the loop over a
-// segment's blocks, and stay in registers beside their sums.
+// segment's blocks, and stay in registers operands their sums.
 MK_INLINE ProductArgs renewed(ProductArgs a) {
   asm volatile("" : "+r"(a.cols), "+r"(a.tail_cols), "+r"(a.tokens));
   return a;
 }
 
 MK_INLINE u32 split_k(const ProductArgs& a) {
-  return a.splits ? a.ends->split_k : 1;
+  return a.splits ? a.epilogue->split_k : 1;
 }
 // Then tasks are strips of a part, and leave sums for others to finish.
 MK_INLINE bool is_split(const ProductArgs& a) {
@@ -28,8 +28,8 @@ MK_INLINE bool is_split(const ProductArgs& a) {
 // task is computed where it is needed: registers are for sums.
 struct StripBlock {
   u32 task, strips;
-  MK_INLINE u32 part(const ProductArgs& a) const { return is_split(a) ? task / a.ends->all_strips : 0; }
-  MK_INLINE u32 strip(const ProductArgs& a) const { return is_split(a) ? task % a.ends->all_strips : task; }
+  MK_INLINE u32 part(const ProductArgs& a) const { return is_split(a) ? task / a.epilogue->all_strips : 0; }
+  MK_INLINE u32 strip(const ProductArgs& a) const { return is_split(a) ? task % a.epilogue->all_strips : task; }
 };
 
 struct ProductScratch {
@@ -38,7 +38,7 @@ struct ProductScratch {
   AS3 f32* scale;       // of a segment, [row of x]: 1 / its root mean square
   AS3 uint8_t* picked;  // of a segment, [token]: its row of x, where rows are picked
   MK_INLINE explicit ProductScratch(const Worker& w)
-      : partial((AS3 f32*)(w.scratch() + kEndsBytes)),
+      : partial((AS3 f32*)(w.scratch() + kEpilogueBytes)),
         value(partial + kPartials),
         scale(value + kBlockSums),
         picked((AS3 uint8_t*)(scale + kMaxTokens)) {}
@@ -112,7 +112,7 @@ struct XRows {
             packed_at<W>(row, col, 6)};
   }
   // What the products of a row are yet to be multiplied with.
-  MK_INLINE f32 scale_of(u32 row) const { return a.rounded && a.ends->parts != 0 ? scale[row] : 1; }
+  MK_INLINE f32 scale_of(u32 row) const { return a.rounded && a.epilogue->parts != 0 ? scale[row] : 1; }
 };
 
 }  // namespace mk

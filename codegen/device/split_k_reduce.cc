@@ -6,7 +6,7 @@ namespace mk {
 
 MK_BODY void mkb_split_k_reduce(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
   const ProductInput in(*w, *a);
-  if (a->ends->parts != 0) {
+  if (a->epilogue->parts != 0) {
     consumer_barrier();  // others may still read those of the strips before
     mkb_product_squares(w, a);
   }
@@ -15,15 +15,15 @@ MK_BODY void mkb_split_k_reduce(Worker* w, const ProductArgs* a, u32 strip, u32 
     const u32 entry = first + w->thread, row = entry % kStripRows, token = entry / kStripRows % a->tokens,
               of = strip + entry / kStripRows / a->tokens;
     const bool there = entry < entries;
-    const Beside beside = load_beside(*a, of, token, row, there);
+    const EpilogueOperands operands = load_epilogue_operands(*a, of, token, row, there);
     const auto sum = [&](u32 r) {
       f32 total = 0;
       MK_UNROLL
       for (u32 k_slice = 0; k_slice < kKSlices; ++k_slice) total += sums_of(*a, of, k_slice, token)[r];
       return total;
     };
-    const f32 v = there ? finish(*a, of, token, row, in.scale_of(token), beside, sum) : 0;
-    leave_next(*a, of, token, row, there, beside.norm, v);
+    const f32 v = there ? epilogue(*a, of, token, row, in.scale_of(token), operands, sum) : 0;
+    leave_next(*a, of, token, row, there, operands.norm, v);
   }
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("a read after an unordered write names both") {
 }
 
 TEST_CASE("a write after an unordered read names both") {
-  CHECK(first_report({"10finish_ownILj16E", "mk_warp_sync", 1, drop}, 40) ==
+  CHECK(first_report({"13warp_epilogueILj16E", "mk_warp_sync", 1, drop}, 40) ==
         fmt::format(
             "unordered write after read of shared+0x1bc20: worker 0 thread 129, task l0.gate_up[0], {}; "
             "earlier worker 0 thread 128, task l0.gate_up[0], {}",

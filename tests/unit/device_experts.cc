@@ -178,7 +178,7 @@ Problem make_problem(const Case& c) {
 }
 
 struct AllArgs : ExpertArgs {
-  ProductEnds ends;
+  EpilogueArgs epilogue;
 };
 
 AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
@@ -186,23 +186,23 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.x = global(p.x.data());
   a.product.norm = c.gather ? global(p.norm.data()) : nullptr;
   a.product.normed = c.gather;
-  a.ends.out = global(out.data());
-  a.ends.rows = c.rows;
+  a.epilogue.out = global(out.data());
+  a.epilogue.rows = c.rows;
   a.product.cols = c.cols;
-  a.ends.out_cols = c.silu ? c.rows / 2 : c.rows;
+  a.epilogue.out_cols = c.silu ? c.rows / 2 : c.rows;
   a.product.strips = static_cast<u32>(p.shape.strips);
   a.product.tiles = p.shape.tiles;
   a.product.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
   a.product.tokens = a.product.x_rows = c.tokens;
   a.product.padding = padding_of(c.cols);
-  a.ends.silu_mul = c.silu;
-  a.ends.eps = 1e-5f;
+  a.epilogue.silu_mul = c.silu;
+  a.epilogue.eps = 1e-5f;
   if (c.rounded) {
     a.product.x = global(reinterpret_cast<float*>(p.rounded.data()));
     a.product.rounded = 1;
     a.product.normed = 0;
-    a.ends.squares = global(p.squares.data());
-    a.ends.parts = c.gather;
+    a.epilogue.squares = global(p.squares.data());
+    a.epilogue.parts = c.gather;
   }
   a.expert = global(p.routed.expert.data());
   a.slot_rows = global(p.routed.slot_rows.data());
@@ -217,7 +217,7 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
 // What a worker's consumers do of the segment that has all tasks.
 void multiply(Worker& w, const Case& c, const AllArgs& args, u32 slots) {
   ExpertArgs a = args;
-  a.product.ends = leave_ends(w, args.ends);
+  a.product.epilogue = put_epilogue_args(w, args.epilogue);
   mkb_expert_rows(&w, &a, slots);
   if (c.gather && !c.rounded) mkb_product_norm(&w, &a.product);
   if (c.gather && c.rounded && c.tokens > kMma8Tokens) mkb_product_squares(&w, &a.product);

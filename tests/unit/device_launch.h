@@ -19,10 +19,10 @@ AS1 T* global(T* p) {
 }
 
 // Leaves in shared memory what the ends of products need.
-inline AS3 const ProductEnds* leave_ends(Worker& w, const ProductEnds& ends, u32 depth = 0) {
-  AS3 ProductEnds* to = mkd_product_ends(&w, depth);
+inline AS3 const EpilogueArgs* put_epilogue_args(Worker& w, const EpilogueArgs& epilogue, u32 depth = 0) {
+  AS3 EpilogueArgs* to = mkd_epilogue_args(&w, depth);
   if (w.lane() == 0)
-    std::memcpy(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(to)), &ends, sizeof(ends));
+    std::memcpy(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(to)), &epilogue, sizeof(epilogue));
   mk_warp_sync();
   return to;
 }

@@ -23,7 +23,7 @@ void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u
       stream(&w, global(p.packed.data()), &partial, 2, task, min(max, tasks - task));
   };
   s.consume = [&](Worker& w) {
-    const ProductArgs mine = with_ends(w, partial), finish = with_ends(w, a, 1);
+    const ProductArgs mine = with_epilogue(w, partial), finish = with_epilogue(w, a, 1);
     if (a.normed) mkb_product_norm(&w, &mine);
     for (u32 task = 0, count; task < tasks; task += count) {
       const u32 of_part = a.strips - task % a.strips, of_segment = min(max, tasks) - task % min(max, tasks);

@@ -70,7 +70,7 @@ std::vector<double> scaled_product(const Case& c, const Problem& p, const Rounde
 TEST_CASE("rows that came rounded are scaled behind the product, and what the next norm takes is left") {
   for_all_cases([](const Case& c, Problem& p, AllArgs a, const std::vector<float>& out) {
     if (!c.bf16) return;
-    const uint32_t parts = c.cols > 600 ? c.cols / 2 : 1;  // more than a warp keeps beside its strips
+    const uint32_t parts = c.cols > 600 ? c.cols / 2 : 1;  // more than a warp keeps operands its strips
     Rounded in = round_input(c, p, parts);
     const std::vector<float> next = random_floats(c.rows, 6);
     take_rounded(a, in, parts);

@@ -49,12 +49,12 @@ inline Problem make_problem(const Case& c) {
   return p;
 }
 
-struct AllArgs : ProductArgs, ProductEnds {};
+struct AllArgs : ProductArgs, EpilogueArgs {};
 
 // The arguments of one thread, whose warp has the ends in shared memory.
-inline ProductArgs with_ends(Worker& w, const AllArgs& a, u32 depth = 0) {
+inline ProductArgs with_epilogue(Worker& w, const AllArgs& a, u32 depth = 0) {
   ProductArgs mine = a;
-  mine.ends = leave_ends(w, a, depth);
+  mine.epilogue = put_epilogue_args(w, a, depth);
   return mine;
 }
 
@@ -134,7 +134,7 @@ inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 
       stream(&w, global(p.packed.data()), &args, elem_bytes, strip, min(max, args.strips - strip));
   };
   s.consume = [&](Worker& w) {
-    ProductArgs a = with_ends(w, args);
+    ProductArgs a = with_epilogue(w, args);
     if (args.picks) {
       for (u32 b = 0, row = 0; b < q_len.size(); row += q_len[b++])
         if (w.thread == b) mkd_set_element(&w, 0, b, q_len[b]), mkd_set_element(&w, kMaxRequests, b, row);

@@ -51,7 +51,7 @@ TEST_CASE(
   const SearchReport report = searched(h100());
   CHECK(splits_tried(report) ==
         std::vector<std::string>{"l*.o in 2 parts", "l*.o in 4 parts", "l*.down in 2 parts",
-                                 "l*.down in 4 parts", "l*.down in 4 parts, finished by tasks of their own"});
+                                 "l*.down in 4 parts", "l*.down in 4 parts, added up by tasks of their own"});
   CHECK(report.found.splits.contains("l*.down"));
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("what a rule fits is not tried, nor are strips that are dealt out even
   Machine even = h100();
   even.workers = 160;
   for (const std::string& tried : splits_tried(searched(even)))
-    CHECK(tried.ends_with("in 4 parts, finished by tasks of their own"));
+    CHECK(tried.ends_with("in 4 parts, added up by tasks of their own"));
 }
 
 TEST_CASE("products of long rows and few strips are tried in parts with finishes that are dealt out") {
