@@ -44,7 +44,7 @@ struct AssemblerSearch {
 };
 
 // Looks at the flag's value (a path of libnvJitLink.so or ptxas), MKC_ASSEMBLER, CUDA_HOME and CUDA_PATH, the
-// folder `assembler` operands the running program, the usual folders, PATH. In each folder ptxas goes before
+// folder `assembler` beside the running program, the usual folders, PATH. In each folder ptxas goes before
 // nvJitLink, which assembles relocatable code: that takes up to 26 registers more and spills on sm_80 to
 // sm_89 (both of CUDA 13.0). A flag or MKC_ASSEMBLER ends the search, and is listed even if it names nothing.
 AssemblerSearch search_assemblers(const std::string& flag);

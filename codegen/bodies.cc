@@ -45,7 +45,7 @@ llvm::Value* expert_sum_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, row), "row");
   f.set_operand(offsetof(A, residual), "residual");
   f.set_operand(offsetof(A, out), "out", true);
-  f.set_next(offsetof(A, next));
+  f.set_norm_outputs(offsetof(A, norm_outputs));
   f.set(offsetof(A, cols), f.extent(x, 1));
   f.set(offsetof(A, rows), e.value(x.shape[0]));
   f.set(offsetof(A, top_k), f.extent(f.tensor("share"), 1));
@@ -95,7 +95,7 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
     f.set(offsetof(A, tokens), e.value(f.tensor("part_acc", attend).shape[1]));
     f.set(offsetof(A, part), e.value(part_of(program, f.grid())));
   }
-  f.set(offsetof(A, out_rounded), body == BodyKind::kCombine && f.tensor("out", true).dtype == DType::bf16);
+  f.set(offsetof(A, out_bf16), body == BodyKind::kCombine && f.tensor("out", true).dtype == DType::bf16);
   f.set_list(offsetof(A, request), "block_request");
   f.set_list(offsetof(A, first_row), "block_first_row");
   f.set_list(offsetof(A, rows), "block_rows");
@@ -118,7 +118,7 @@ llvm::Value* embed_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, tokens), "tokens");
   f.set_operand(offsetof(A, table), "table");
   f.set_operand(offsetof(A, out), "out", true);
-  f.set_next(offsetof(A, next));
+  f.set_norm_outputs(offsetof(A, norm_outputs));
   f.set(offsetof(A, vocab), f.extent(f.tensor("table"), 0));
   f.set(offsetof(A, cols), f.extent(f.tensor("table"), 1));
   return f.base;

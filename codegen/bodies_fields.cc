@@ -49,11 +49,11 @@ void Fields::set_list(size_t offset, std::string_view name) {
   set(offset, e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(call.lists.at(list))}));
 }
 
-void Fields::set_next(size_t offset) {
-  using N = mk::NextArgs;
+void Fields::set_norm_outputs(size_t offset) {
+  using N = mk::NormOutputs;
   set_optional(offset + offsetof(N, norm), call.bases.weights, "next_norm");
-  set_optional(offset + offsetof(N, rounded), call.bases.workspace, "rounded", true);
-  set_optional(offset + offsetof(N, squares), call.bases.workspace, "squares", true);
+  set_optional(offset + offsetof(N, x_bf16), call.bases.workspace, "x_bf16", true);
+  set_optional(offset + offsetof(N, sum_squares), call.bases.workspace, "sum_squares", true);
 }
 
 }  // namespace mkc

@@ -32,8 +32,8 @@ struct Fields {
   void set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written = false);
   // Where a list of the step lies in the worker's shared memory.
   void set_list(size_t offset, std::string_view name);
-  // mk::NextArgs: what the next norm's products take.
-  void set_next(size_t offset);
+  // mk::NormOutputs: what the next norm's products take.
+  void set_norm_outputs(size_t offset);
 };
 
 }  // namespace mkc

@@ -35,7 +35,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, streamed_parts), f.call.parts ? f.call.parts : f.e.constant(1));
   f.set(offsetof(Args, splits), is_split(f.call));
   f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
-  f.set(offsetof(Args, rounded), f.tensor(x).dtype == DType::bf16);
+  f.set(offsetof(Args, x_bf16), f.tensor(x).dtype == DType::bf16);
   f.set(offsetof(Args, gathers), int64_t{0});
   f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols)));
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
@@ -45,10 +45,10 @@ void fill_product(Fields& f, llvm::Value* tokens) {
 // What a product and the finish of its parts set alike.
 void set_end_operands(Fields& f) {
   const Bases& bases = f.call.bases;
-  f.set_optional(offsetof(Epilogue, squares), bases.workspace, "squares");
+  f.set_optional(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
   f.set_optional(offsetof(Epilogue, bias), bases.weights, "bias");
   f.set_optional(offsetof(Epilogue, residual), bases.workspace, "residual");
-  f.set_next(offsetof(Epilogue, next));
+  f.set_norm_outputs(offsetof(Epilogue, norm_outputs));
 }
 
 // Has the first lane of each warp fill what the ends of strips need; `depth`: of a segment's tasks, or of
@@ -116,7 +116,7 @@ void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) 
                             {offsetof(Epilogue, picks), offsetof(P, picks)},
                             {offsetof(Epilogue, silu_mul), offsetof(P, silu_mul)},
                             {offsetof(Epilogue, parts), offsetof(P, parts)},
-                            {offsetof(Epilogue, out_rounded), offsetof(P, out_rounded)},
+                            {offsetof(Epilogue, out_bf16), offsetof(P, out_bf16)},
                             {offsetof(Epilogue, eps), offsetof(P, eps)}})
       f.set(to, of_record(f, from));
   });
@@ -129,7 +129,7 @@ llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call) {
   f.set(offsetof(Args, cols), int_attr(f.grid().attrs, "columns", 0));
   f.set(offsetof(Args, tokens), e.value(sums.shape[2]));
   f.set(offsetof(Args, first_out), int64_t{0});
-  f.set(offsetof(Args, rounded), int64_t{1});
+  f.set(offsetof(Args, x_bf16), int64_t{1});
   f.set(offsetof(Args, gathers), int64_t{0});
   return f.base;
 }
@@ -144,8 +144,8 @@ void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* argu
     f.set(offsetof(Epilogue, all_strips), f.extent(f.tensor("sums"), 0));
     f.set(offsetof(Epilogue, out_cols), f.extent(out, 1));
     f.set(offsetof(Epilogue, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
-    f.set(offsetof(Epilogue, parts), find_operand(f.grid(), "squares") ? f.extent(f.tensor("squares"), 1) : 0);
-    f.set(offsetof(Epilogue, out_rounded), out.dtype == DType::bf16);
+    f.set(offsetof(Epilogue, parts), find_operand(f.grid(), "sum_squares") ? f.extent(f.tensor("sum_squares"), 1) : 0);
+    f.set(offsetof(Epilogue, out_bf16), out.dtype == DType::bf16);
     f.set(offsetof(Epilogue, picks), int64_t{0});
     f.set_float(offsetof(Epilogue, eps), float_attr(f.grid().attrs, "eps", 0));
   });

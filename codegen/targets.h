@@ -11,7 +11,7 @@
 
 namespace mkc {
 
-// What a worker has operands its threads.
+// What a worker has beside its threads.
 struct Engines {
   bool bulk_copy = false;   // cp.async.bulk; otherwise the loader uses cp.async
   bool warpgroups = false;  // wgmma

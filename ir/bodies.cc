@@ -31,20 +31,20 @@ const std::vector<BodySchema>& body_table() {
   static const std::vector<BodySchema> table = {
       {{{"t", "T"}},
        {{"tokens", {kStep, "T"}}, {"table", {kWeight, "VD"}}, {"next_norm?", {kVector, "D"}}},
-       {{"out", {kValue, "TD"}}, {"rounded?", {kRounded, "TD"}}, {"squares?", {kValue, "T1"}}},
+       {{"out", {kValue, "TD"}}, {"x_bf16?", {kBf16Value, "TD"}}, {"sum_squares?", {kValue, "T1"}}},
        {},
        {}},
       {{{"j", "S"}},
        {{"x", {kEither, "XK"}},
         {"weight", {kWeight, "NK"}},
         {"norm?", {kVector, "K"}},
-        {"squares?", {kValue, "XP"}},
+        {"sum_squares?", {kValue, "XP"}},
         {"bias?", {kVector, "N"}},
         {"residual?", {kValue, "TO"}},
         {"next_norm?", {kVector, "O"}}},
        {{"out", {kEither, "TO"}},
-        {"rounded?", {kRounded, "TO"}},
-        {"squares?", {kValue, "TS"}},
+        {"x_bf16?", {kBf16Value, "TO"}},
+        {"sum_squares?", {kValue, "TS"}},
         {"best_value?", {kValue, "TS"}},
         {"best_index?", {kIndex, "TS"}}},
        {"picks?", "silu_mul?", "wgmma_from?"},
@@ -100,7 +100,7 @@ const std::vector<BodySchema>& body_table() {
         {"rows?", {kEither, "RK"}},
         {"weight", {kWeight, "XNK"}},
         {"norm?", {kVector, "K"}},
-        {"squares?", {kValue, "TP"}},
+        {"sum_squares?", {kValue, "TP"}},
         {"slots", {kIndex, "1"}},
         {"expert", {kIndex, "X"}},
         {"slot_rows", {kIndex, "X"}},
@@ -116,7 +116,7 @@ const std::vector<BodySchema>& body_table() {
         {"row", {kIndex, "Tk"}},
         {"residual?", {kValue, "TD"}},
         {"next_norm?", {kVector, "D"}}},
-       {{"out", {kValue, "TD"}}, {"rounded?", {kRounded, "TD"}}, {"squares?", {kValue, "TP"}}},
+       {{"out", {kValue, "TD"}}, {"x_bf16?", {kBf16Value, "TD"}}, {"sum_squares?", {kValue, "TP"}}},
        {},
        {}},
       {{{"p", ""}, {"j", "S"}},
@@ -126,11 +126,11 @@ const std::vector<BodySchema>& body_table() {
        {"eps?"}},
       {{{"j", "S"}},
        {{"sums", {kValue, "ScTr"}},
-        {"squares?", {kValue, "TP"}},
+        {"sum_squares?", {kValue, "TP"}},
         {"bias?", {kVector, "O"}},
         {"residual?", {kValue, "TO"}},
         {"next_norm?", {kVector, "O"}}},
-       {{"out", {kEither, "TO"}}, {"rounded?", {kRounded, "TO"}}, {"squares?", {kValue, "TS"}}},
+       {{"out", {kEither, "TO"}}, {"x_bf16?", {kBf16Value, "TO"}}, {"sum_squares?", {kValue, "TS"}}},
        {"columns?", "silu_mul?"},
        {"eps?"}},
   };
@@ -150,10 +150,10 @@ bool fits(OperandKind kind, const Tensor& t) {
   switch (kind) {
     case kValue:
       return is_computed(t.kind) && t.dtype == DType::f32;
-    case kRounded:
+    case kBf16Value:
       return t.kind == TensorKind::kActivation && t.dtype == DType::bf16;
     case kEither:
-      return fits(kValue, t) || fits(kRounded, t);
+      return fits(kValue, t) || fits(kBf16Value, t);
     case kIndex:
       return is_computed(t.kind) && t.dtype == DType::i32;
     case kStep:
@@ -174,7 +174,7 @@ const char* operand_text(OperandKind kind) {
   switch (kind) {
     case kValue:
       return "f32 activation or output";
-    case kRounded:
+    case kBf16Value:
       return "bf16 activation";
     case kEither:
       return "f32 or bf16 activation";

@@ -11,7 +11,7 @@ namespace mkc {
 
 enum class OperandKind : uint8_t {
   kValue,    // f32 activation or output
-  kRounded,  // bf16 activation
+  kBf16Value,  // bf16 activation
   kEither,   // either of these
   kIndex,    // i32 activation or output
   kStep,     // i32 input

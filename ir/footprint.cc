@@ -56,18 +56,18 @@ int64_t strip_columns(const TaskGrid& grid) {
 
 Region of_embed(const Shape& s) {
   if (s.is("tokens")) return {each(0)};
-  if (s.is("out") || s.is("rounded") || s.is("squares")) return {each(0), s.all(1)};
+  if (s.is("out") || s.is("x_bf16") || s.is("sum_squares")) return {each(0), s.all(1)};
   return s.whole();
 }
 
 // A product whole, or the sums of a split one: coordinate 0 is the strip.
 Region of_strip(const Shape& s) {
-  const bool columns = s.is("out") || s.is("rounded") || s.is("residual");
+  const bool columns = s.is("out") || s.is("x_bf16") || s.is("residual");
   if (columns) return {s.all(0), s.strip(strip_columns(s.grid), 1)};
   if (s.is("weight")) return {s.strip(kTileRows, 0), s.all(1)};
   if (s.is("bias")) return {s.strip(kTileRows, 0)};
   if (s.is("next_norm")) return {s.strip(strip_columns(s.grid), 0)};
-  const bool a_strip = s.is("best_value") || s.is("best_index") || (s.is("squares") && s.operand.written);
+  const bool a_strip = s.is("best_value") || s.is("best_index") || (s.is("sum_squares") && s.operand.written);
   if (a_strip) return {s.all(0), each(0)};
   if (s.is("sums")) return {each(0), s.all(1), s.all(2), s.all(3)};
   return s.whole();
@@ -119,7 +119,7 @@ std::optional<Region> of_expert(const Shape& s) {
 
 Region of_expert_sum(const Shape& s) {
   if (s.is("share") || s.is("row")) return {each(0), s.all(1)};
-  if (s.is("squares")) return {each(0), each(1)};
+  if (s.is("sum_squares")) return {each(0), each(1)};
   if (s.is("next_norm")) return {s.strip(kSumColumns, 0, 1)};
   if (s.is("x")) return {s.all(0), s.strip(kSumColumns, 1, 1)};
   if (s.is("slots")) return s.whole();

@@ -25,8 +25,8 @@
 //   V14 an op reads what an earlier one wrote; it writes activations and outputs that none has written, and
 //       caches; every output is written
 // Tasks
-//   V15 a grid's accesses have the roles of its body, each once, and once streamed; next_norm, rounded
-//       and squares go together, as do rows that are rounded and squares, others and a norm
+//   V15 a grid's accesses have the roles of its body, each once, and once streamed; next_norm, x_bf16
+//       and sum_squares go together, as do bf16 rows and sum_squares, others and a norm
 //   V16 accessed tensors are of the kind and dtype the role asks for
 //   V17 they have the shapes the roles ask for
 //   V18 attributes are those of the body, of its types, within 0 and 2^24

@@ -76,16 +76,16 @@ void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
 
 // V15.
 void GridCheck::check_rounding() {
-  const bool next = find_operand(grid, "next_norm"), rounded = find_operand(grid, "rounded", true);
-  if (next != rounded || next != (find_operand(grid, "squares", true) != nullptr))
-    v.report(15, site, "it has some of next_norm, rounded and squares, expected all or none");
+  const bool next = find_operand(grid, "next_norm"), x_bf16 = find_operand(grid, "x_bf16", true);
+  if (next != x_bf16 || next != (find_operand(grid, "sum_squares", true) != nullptr))
+    v.report(15, site, "it has some of next_norm, x_bf16 and sum_squares, expected all or none");
   const Access* x = multiplied_rows(grid);
   if (!x) return;
-  const bool is_rounded = v.tensors[x->tensor].dtype == DType::bf16;
-  if (is_rounded && find_operand(grid, "norm"))
-    v.report(15, site, fmt::format("it reads a norm, expected squares, as {} is rounded", x->role));
-  if (!is_rounded && find_operand(grid, "squares"))
-    v.report(15, site, fmt::format("it reads squares, expected a norm, as {} is not rounded", x->role));
+  const bool is_bf16 = v.tensors[x->tensor].dtype == DType::bf16;
+  if (is_bf16 && find_operand(grid, "norm"))
+    v.report(15, site, fmt::format("it reads a norm, expected sum_squares, as {} is bf16", x->role));
+  if (!is_bf16 && find_operand(grid, "sum_squares"))
+    v.report(15, site, fmt::format("it reads sum_squares, expected a norm, as {} is not bf16", x->role));
 }
 
 // V22.

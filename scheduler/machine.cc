@@ -174,7 +174,7 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
   m.code_cache_bytes = read.positive("code_cache_bytes");
   m.code_bytes_per_ns = read.positive("code_bytes_per_ns");
   m.activations_ns = read.positive("activations_ns");
-  m.rounded_ns = read.positive("rounded_ns");
+  m.bf16_activations_ns = read.positive("bf16_activations_ns");
   m.wgmma_bytes_per_ns = read.positive("wgmma_bytes_per_ns");
   m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
   m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");

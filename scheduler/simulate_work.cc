@@ -74,7 +74,7 @@ bool is_computed(TensorKind kind) {
 }
 
 // How a product goes: tokens of a pass, the rate at which weights are multiplied, rows of activations that a
-// pass of a block loads, what that takes operands it, and the strips and bytes of each that one load serves.
+// pass of a block loads, what that takes beside it, and the strips and bytes of each that one load serves.
 struct Variant {
   int64_t group;
   double bytes_per_ns, x_rows, activations_ns;
@@ -180,7 +180,7 @@ Riders riders(const TaskGrid& grid) {
   if (grid.body == BodyKind::kAttend || grid.body == BodyKind::kAppend)
     r.before = has("k_norm") + has("rope") + 1;
   else
-    r.before = has("norm") || has("squares");
+    r.before = has("norm") || has("sum_squares");
   r.after = int_attr(grid.attrs, "silu_mul", 0) != 0 || has("residual");
   return r;
 }
@@ -247,7 +247,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const double element_bytes = static_cast<double>(dtype_bytes(activations.dtype));
   const double x_rows = variant.x_rows + (norm ? 1 : 0);
   if (activations.dtype == DType::bf16 && variant.activations_ns > 0)
-    variant.activations_ns = machine_.rounded_ns;
+    variant.activations_ns = machine_.bf16_activations_ns;
   const bool by_groups = variant.group == mkrt::kWgmmaTokens;
   variant.activations_ns += variant.barrier_ns + (by_groups ? machine_.l2_ns : 0);
   if (variant.group <= mkrt::kMma32Tokens && parts > 1) take_sides(variant, parts, strips);
@@ -264,10 +264,10 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t x_rows_of_step = evaluate(activations.shape[0], step_.symbols);
   const int64_t normed = expert ? x_rows_of_step : tokens;
   double norm_bytes = norm ? static_cast<double>(normed * cols) * element_bytes : 0;
-  const Access* squares = find_operand(g, "squares");
-  if (squares && x_rows_of_step > mkrt::kMma8Tokens)  // few tokens' come operands the strips
+  const Access* sum_squares = find_operand(g, "sum_squares");
+  if (sum_squares && x_rows_of_step > mkrt::kMma8Tokens)  // few tokens' come beside the strips
     norm_bytes = static_cast<double>(normed * dtype_bytes(DType::f32) *
-                                     evaluate(program.tensors[squares->tensor].shape[1], {}));
+                                     evaluate(program.tensors[sum_squares->tensor].shape[1], {}));
   work.start_ns = path_ns(machine_, kProductStart) + norm_bytes / l2_rate(grid);
   work.issue_ns = weight_issue_ns(machine_, mkrt::kStageBytes);
   if (expert) work.lookup_ns = machine_.fetch_ns;  // where the rows of slots are

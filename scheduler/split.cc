@@ -38,7 +38,7 @@ TaskGrid reduce_of(const TaskProgram& program, const TaskGrid& product) {
   std::erase_if(grid.reads, is_prologue);
   std::erase_if(grid.attrs, [](const Attr& attr) { return attr.name != "silu_mul" && attr.name != "eps"; });
   const Tensor& weight = program.tensors[find_operand(product, "weight")->tensor];
-  if (find_operand(product, "squares"))
+  if (find_operand(product, "sum_squares"))
     set_attr(grid.attrs, "columns", weight.shape[1].constant());
   else
     std::erase_if(grid.attrs, [](const Attr& attr) { return attr.name == "eps"; });

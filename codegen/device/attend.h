@@ -3,7 +3,7 @@
 //
 // A piece is kPiece positions from a multiple of kPiece on. Consumer warp w owns 32 of them. Query rows go in
 // blocks, each with the group's heads of a token one after the other. What a row gets depends on its position
-// and the cache alone: not on the rows operands it, nor on the rest of the batch, nor on how a prompt was cut,
+// and the cache alone: not on the rows beside it, nor on the rest of the batch, nor on how a prompt was cut,
 // nor on where the pages lie. So its pieces are added up one after the other to spans, of kSpan positions,
 // and these to all, whether a task leaves a piece as a part, or all that its rows see of a span.
 #pragma once

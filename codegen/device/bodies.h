@@ -20,39 +20,39 @@ MK_INLINE constexpr Padding padding_of(u32 cols) {
 }
 
 // Of rows that a norm and products read next: what these take of them. norm [cols] or null, then nothing is
-// left; rounded [T, cols] bf16: a row's elements times the norm's; squares [T, parts]: the sums of squares of
+// left; rounded [T, cols] bf16: a row's elements times the norm's; sum_squares [T, parts]: the sums of sum_squares of
 // its parts.
-struct NextArgs {
+struct NormOutputs {
   AS1 const f32* norm;
-  AS1 char* rounded;
-  AS1 f32* squares;
+  AS1 char* x_bf16;
+  AS1 f32* sum_squares;
 };
 
 // Element i of what is f32, or bf16 where it is rounded.
-MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool rounded) {
-  if (rounded)
+MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool x_bf16) {
+  if (x_bf16)
     Bf16::store((AS1 char*)out + i * Bf16::bytes, v);
   else
     out[i] = v;
 }
 
 // What becomes of a product's sums: bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
-// or null. x that are rounded have sums of squares, squares [T, parts] or null. Of a product that is split
+// or null. x that are rounded have sums of sum_squares, sum_squares [T, parts] or null. Of a product that is split
 // its parts write, and what finishes it reads, sums [strips, kKSlices, T, kStripRows].
 struct EpilogueArgs {
-  AS1 const f32* squares;
+  AS1 const f32* sum_squares;
   AS1 const f32* bias;
   AS1 const f32* residual;
   AS1 f32* out;
   AS1 f32* sums;
-  NextArgs next;
+  NormOutputs norm_outputs;
   AS1 f32* best_value;
   AS1 u32* best_index;
   u32 rows, out_cols;
   u32 picks;         // as many rows of x are picked as out has (mkb_product_rows)
   u32 silu_mul;      // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
-  u32 parts;         // of a row of x, whose sums of squares are given; 0: they are not
-  u32 out_rounded;   // out is bf16
+  u32 parts;         // of a row of x, whose sums of sum_squares are given; 0: they are not
+  u32 out_bf16;   // out is bf16
   f32 eps;           // of the norm
   u32 all_strips;    // of the weight
   u32 split_k;  // that share out the K slices: then tasks are strips of a part; 1: it is not split
@@ -86,7 +86,7 @@ struct ProductArgs {
   u32 mma64_strips;  // of a block of many tokens
   u32 wgmma_from;    // tokens from which on warpgroups multiply; 0: never
   u32 normed;        // there is a norm
-  u32 rounded;       // x is bf16
+  u32 x_bf16;       // x is bf16
   u32 gathers;       // an expert's: its rows of x are picked
   u32 padding;       // Padding
 };
@@ -129,7 +129,7 @@ struct AttendArgs {
   AS3 const u32* step_rows;
   u32 tokens;
   u32 part;         // its positions (ir/values.h)
-  u32 out_rounded;  // out is bf16
+  u32 out_bf16;  // out is bf16
   u32 window;       // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
   f32 q_eps, k_eps;
@@ -185,7 +185,7 @@ struct ExpertSumArgs {
   AS1 const u32* row;
   AS1 const f32* residual;
   AS1 f32* out;
-  NextArgs next;
+  NormOutputs norm_outputs;
   u32 cols, rows, top_k;
 };
 constexpr u32 kSumCols = 2 * kConsumerThreads;  // of out, a task's
@@ -195,7 +195,7 @@ struct EmbedArgs {
   AS1 const u32* tokens;
   AS1 const char* table;
   AS1 f32* out;
-  NextArgs next;
+  NormOutputs norm_outputs;
   u32 vocab, cols;
 };
 

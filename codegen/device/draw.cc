@@ -267,7 +267,7 @@ MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request) {
     AS1 u32* drawn = (AS1 u32*)draw->drawn;
     drawn[0] = drawn_before + 1;
     drawn[1 + drawn_before] = choice.id;
-    a->next[request] = choice.id;
+    a->norm_outputs[request] = choice.id;
     if (seen) seen[choice.id / 32] |= 1u << choice.id % 32;
     if (p->logprobs) logprobs->drawn = plain_logit(row.logits[choice.id]) - top - choice.log_total;
   }

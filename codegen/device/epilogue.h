@@ -27,7 +27,7 @@ MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 stri
   if (!there || col >= e.rows) return b;
   if (e.bias) b.bias = e.bias[col];
   if (e.residual) b.residual = e.residual[token * e.out_cols + col];
-  if (e.next.norm) b.norm = e.next.norm[col];
+  if (e.norm_outputs.norm) b.norm = e.norm_outputs.norm[col];
   return b;
 }
 
@@ -40,7 +40,7 @@ MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 
   if (e.silu_mul) {
     const u32 col = strip * (kStripRows / 2) + row;
     if (row < kStripRows / 2 && col < e.out_cols)
-      store_out(e.out, out_row + col, silu(sum(row) * scale) * (sum(row + 8) * scale), e.out_rounded);
+      store_out(e.out, out_row + col, silu(sum(row) * scale) * (sum(row + 8) * scale), e.out_bf16);
     return 0;
   }
   const u32 col = strip * kStripRows + row;
@@ -48,20 +48,20 @@ MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 
   // In one: left apart, the assembler may join them in the code for some numbers of tokens and not for
   // others.
   const f32 v = __builtin_fmaf(sum(row), scale, operands.bias + operands.residual);
-  store_out(e.out, out_row + col, v, e.out_rounded);
+  store_out(e.out, out_row + col, v, e.out_bf16);
   return v;
 }
 
 // By whole warps, of which 16 lanes have the rows of a strip for a token; others' are not `there`.
-MK_INLINE void leave_next(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm, f32 v) {
+MK_INLINE void store_norm_outputs(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm, f32 v) {
   AS3 const EpilogueArgs& e = *a.epilogue;
-  if (!e.next.norm) return;
+  if (!e.norm_outputs.norm) return;
   const u32 col = strip * kStripRows + row;
-  if (there && col < e.rows) Bf16::store(e.next.rounded + (token * e.out_cols + col) * Bf16::bytes, v * norm);
+  if (there && col < e.rows) Bf16::store(e.norm_outputs.x_bf16 + (token * e.out_cols + col) * Bf16::bytes, v * norm);
   f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
   MK_UNROLL
   for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
-  if (there && row == 0) e.next.squares[token * a.epilogue->all_strips + strip] = sum;
+  if (there && row == 0) e.norm_outputs.sum_squares[token * a.epilogue->all_strips + strip] = sum;
 }
 
 // The greatest logit of a strip and token, the lowest row on ties. `value(row)`: its logit.

@@ -1,5 +1,5 @@
 // Experts: products of the rows that route gave each of them, and the sums of each token's.
-#include "codegen/device/next.h"
+#include "codegen/device/norm_outputs.h"
 #include "codegen/device/product_multiply.h"
 
 namespace mk {
@@ -18,8 +18,8 @@ static_assert(kEpilogueBytes + (kPartials + kMaxTokens + kBlockSums) * 4 + kMaxT
 
 // Row `row` of an array of rows of f32, or bf16 where they are rounded.
 template <class T>
-MK_INLINE T* row_at(T* rows, u32 row, u32 cols, bool rounded) {
-  return (T*)((AS1 char*)rows + (u64)row * cols * (rounded ? Bf16::bytes : sizeof(f32)));
+MK_INLINE T* row_at(T* rows, u32 row, u32 cols, bool x_bf16) {
+  return (T*)((AS1 char*)rows + (u64)row * cols * (x_bf16 ? Bf16::bytes : sizeof(f32)));
 }
 
 // The strips of a task, with the rows of its slot. Where a fault let this task run ahead of route these are
@@ -33,7 +33,7 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 slot) {
   const u32 begin = min(s.begin[slot], a.rows - p.tokens);
   p.first_out = begin;
   p.gathers = a.picks;
-  if (!a.picks) p.x = row_at(p.x, begin, p.cols, p.rounded);
+  if (!a.picks) p.x = row_at(p.x, begin, p.cols, p.x_bf16);
   ProductInput in(w, p);
   in.picked += begin;
   multiply_strips<W, true>(w, in, {strip, min(a.strips, p.strips - strip)});
@@ -65,7 +65,7 @@ MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 block, u32 slot)
 }
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {
-  f32 squares = 0;
+  f32 sum_squares = 0;
   for (u32 col = block * kSumCols + w->thread; col < min(a->cols, (block + 1) * kSumCols);
        col += kConsumerThreads) {
     f32 sum = 0;
@@ -87,9 +87,9 @@ MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 bl
     }
     if (a->residual) sum = residual + sum;
     a->out[token * a->cols + col] = sum;
-    squares = leave_rounded(a->next, token * a->cols, col, sum, squares);
+    sum_squares = store_x_bf16(a->norm_outputs, token * a->cols, col, sum, sum_squares);
   }
-  leave_squares(*w, a->next, token * ((a->cols + kSumCols - 1) / kSumCols) + block, squares);
+  store_sum_squares(*w, a->norm_outputs, token * ((a->cols + kSumCols - 1) / kSumCols) + block, sum_squares);
 }
 
 }  // namespace mk

@@ -43,17 +43,17 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-// The same from the sums of squares that the writers of x left. A product of few tokens has no need of it: it
-// adds them up operands its strips.
+// The same from the sums of sum_squares that the writers of x left. A product of few tokens has no need of it: it
+// adds them up beside its strips.
 MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   const ProductInput in(*w, *a);
-  AS1 const f32* squares = a->epilogue->squares;
+  AS1 const f32* sum_squares = a->epilogue->sum_squares;
   const u32 parts = a->epilogue->parts;
   for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) {
     const u32 row = in.row_of(token);
     f32 sum = 0;
-    for (u32 i = w->lane(); i < parts; i += kWarpLanes) sum += squares[row * parts + i];
-    leave_scale(*w, *a, row, sum);
+    for (u32 i = w->lane(); i < parts; i += kWarpLanes) sum += sum_squares[row * parts + i];
+    store_scale(*w, *a, row, sum);
   }
   consumer_barrier();
 }

@@ -24,12 +24,12 @@ struct ProductInput {
 };
 
 // 1 / the root mean square of a row, from its sum of squares.
-MK_INLINE f32 scale_of(const ProductArgs& a, f32 squares) {
-  return mk_rsqrt(squares / (f32)a.cols + a.epilogue->eps);
+MK_INLINE f32 scale_of(const ProductArgs& a, f32 sum_squares) {
+  return mk_rsqrt(sum_squares / (f32)a.cols + a.epilogue->eps);
 }
 // By a warp whose lanes have parts of the sum.
-MK_INLINE void leave_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32 squares) {
-  const f32 sum = mk_warp_sum(squares);
+MK_INLINE void store_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32 sum_squares) {
+  const f32 sum = mk_warp_sum(sum_squares);
   if (w.lane() == 0) ProductScratch(w).scale[x_row] = scale_of(a, sum);
 }
 
@@ -63,7 +63,7 @@ struct ThreadEpilogueOperands {
   }
 };
 
-// The sum of squares of a row of x, of which each of a few warps has one: its parts are loaded before a block
+// The sum of sum_squares of a row of x, of which each of a few warps has one: its parts are loaded before a block
 // is drained and added up after, so that nothing waits for them.
 struct Squares {
   f32 part[8] = {};
@@ -82,15 +82,15 @@ struct Squares {
     MK_UNROLL
     for (f32 p : part) sum += p;
     for (u32 at = w.lane() + 8 * kWarpLanes; at < a.epilogue->parts; at += kWarpLanes) sum += row(w, a, in)[at];
-    leave_scale(w, a, in.row_of(w.warp()), sum);
+    store_scale(w, a, in.row_of(w.warp()), sum);
   }
 
  private:
   MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
-    return a.rounded && a.epilogue->parts != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
+    return a.x_bf16 && a.epilogue->parts != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
   }
   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
-    return a.epilogue->squares + in.row_of(w.warp()) * a.epilogue->parts;
+    return a.epilogue->sum_squares + in.row_of(w.warp()) * a.epilogue->parts;
   }
 };
 
@@ -116,7 +116,7 @@ MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const S
           v = epilogue(a, strip, token, row, in.scale_of(token), operands.of[round],
                      [&](u32 r) { return add_warps(partial, entry - row + r); });
         if (there && a.epilogue->best_value) s.value[entry] = v;
-        leave_next(a, strip, token, row, there, operands.of[round].norm, v);
+        store_norm_outputs(a, strip, token, row, there, operands.of[round].norm, v);
       });
   if (!a.epilogue->best_value) return;
   consumer_barrier();
@@ -137,7 +137,7 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
     if (first > 0) consumer_barrier();
     const Sums sums{block.strip(a), block.strips, first, Accumulator::tokens};
     const ThreadEpilogueOperands<Strips * max> operands(w, a, sums);
-    const Squares squares(w, a, in);
+    const Squares sum_squares(w, a, in);
     drain_mma8<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
       if constexpr (W::bytes == 2)
         if (is_split(a)) return store_part(w, a, block, i, acc);
@@ -186,7 +186,7 @@ MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const Produc
       v = epilogue(a, strip, token, row, in.scale_of(token), operands,
                  [&](u32 r) { return sums[sum_place(entry - row + r)]; });
     if (there && a.epilogue->best_value) sums[sum_place(entry)] = v;
-    leave_next(a, strip, token, row, there, operands.norm, v);
+    store_norm_outputs(a, strip, token, row, there, operands.norm, v);
   }
   mk_warp_sync();
   if (!a.epilogue->best_value) return;

@@ -10,7 +10,7 @@ static_assert(kPartials >= kMaxTokens * kConsumerWarps);  // as mkb_product_norm
 static_assert(kMaxTokens <= 256);  // the number of a row is a byte
 
 // The same arguments, of which nothing is computed before: else it would be hoisted out of the loop over a
-// segment's blocks, and stay in registers operands their sums.
+// segment's blocks, and stay in registers beside their sums.
 MK_INLINE ProductArgs renewed(ProductArgs a) {
   asm volatile("" : "+r"(a.cols), "+r"(a.tail_cols), "+r"(a.tokens));
   return a;
@@ -78,7 +78,7 @@ struct XRows {
   // `ahead`: columns further on; where it is a constant, a part of the load's address.
   template <class W>
   MK_INLINE u32 packed_at(u32 row, u32 col, u32 ahead) const {
-    if (a.rounded) {
+    if (a.x_bf16) {
       AS1 const uint16_t* from = (AS1 const uint16_t*)a.x + (row * a.cols + col);
       return padded(col + ahead) ? 0 : *(AS1 const u32*)(from + ahead);
     }
@@ -88,7 +88,7 @@ struct XRows {
   template <class W>
   MK_INLINE u32x2 four_at(u32 row, u32 col, u32 ahead) const {
     if (a.padding != kNoPadding) return {packed_at<W>(row, col, ahead), packed_at<W>(row, col, ahead + 2)};
-    if (a.rounded) return *(AS1 const u32x2*)((AS1 const uint16_t*)a.x + (row * a.cols + col) + ahead);
+    if (a.x_bf16) return *(AS1 const u32x2*)((AS1 const uint16_t*)a.x + (row * a.cols + col) + ahead);
     f32x4 v = *(AS1 const f32x4*)(a.x + (row * a.cols + col) + ahead);
     if (a.normed) v = v * scale[row] * *(AS1 const f32x4*)(a.norm + col + ahead);
     return {W::pack(v[0], v[1]), W::pack(v[2], v[3])};
@@ -106,13 +106,13 @@ struct XRows {
   template <class W>
   MK_INLINE u32x4 piece(u32 row, u32 col) const {
     if (row == kNoRow) return 0;
-    if (a.rounded && a.padding == kNoPadding)
+    if (a.x_bf16 && a.padding == kNoPadding)
       return *(AS1 const u32x4*)((AS1 const uint16_t*)a.x + row * a.cols + col);
     return {packed_at<W>(row, col, 0), packed_at<W>(row, col, 2), packed_at<W>(row, col, 4),
             packed_at<W>(row, col, 6)};
   }
   // What the products of a row are yet to be multiplied with.
-  MK_INLINE f32 scale_of(u32 row) const { return a.rounded && a.epilogue->parts != 0 ? scale[row] : 1; }
+  MK_INLINE f32 scale_of(u32 row) const { return a.x_bf16 && a.epilogue->parts != 0 ? scale[row] : 1; }
 };
 
 }  // namespace mk

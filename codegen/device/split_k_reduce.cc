@@ -23,7 +23,7 @@ MK_BODY void mkb_split_k_reduce(Worker* w, const ProductArgs* a, u32 strip, u32 
       return total;
     };
     const f32 v = there ? epilogue(*a, of, token, row, in.scale_of(token), operands, sum) : 0;
-    leave_next(*a, of, token, row, there, operands.norm, v);
+    store_norm_outputs(*a, of, token, row, there, operands.norm, v);
   }
 }
 

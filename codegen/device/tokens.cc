@@ -1,5 +1,5 @@
 // A step's beginning: tokens to rows of the embedding table.
-#include "codegen/device/next.h"
+#include "codegen/device/norm_outputs.h"
 
 namespace mk {
 
@@ -9,13 +9,13 @@ template <class W>
 MK_INLINE void embed(const Worker& w, const EmbedArgs& a, u32 token) {
   const PackedShape shape = packed_shape(a.vocab, a.cols, W::bytes);
   const u32 row = a.tokens[token];
-  f32 squares = 0;
+  f32 sum_squares = 0;
   for (u32 col = w.thread; col < a.cols; col += kConsumerThreads) {
     const f32 v = W::load(a.table + packed_offset(shape, row, col));
     a.out[token * a.cols + col] = v;
-    squares = leave_rounded(a.next, token * a.cols, col, v, squares);
+    sum_squares = store_x_bf16(a.norm_outputs, token * a.cols, col, v, sum_squares);
   }
-  leave_squares(w, a.next, token, squares);
+  store_sum_squares(w, a.norm_outputs, token, sum_squares);
 }
 
 }  // namespace

@@ -39,11 +39,11 @@ std::string site(const std::string& file, const std::string& text) {
 
 TEST_CASE("a read after an unordered write names both") {
   CHECK(first_report({"mkd_release", "mk_fence_release", 0, drop}) ==
-        fmt::format("unordered read after write of %x.rounded[0, 12]: worker 2 thread 31, task l0.q[2], {}; "
+        fmt::format("unordered read after write of %x.x_bf16[0, 12]: worker 2 thread 31, task l0.q[2], {}; "
                     "earlier worker "
                     "1 thread 13, task embed[0], {}",
                     site("product_rows.h", "return padded(col + ahead) ? 0"),
-                    site("next.h", "Bf16::store(next.rounded")));
+                    site("norm_outputs.h", "Bf16::store(to.x_bf16")));
 }
 
 TEST_CASE("a write after an unordered read names both") {

@@ -217,7 +217,7 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   for (uint32_t i = 0; i < mkrt_vocab(c.session); ++i)
     CHECK(reinterpret_cast<const float*>(mkrt_logits(c.session))[i] <= top);
 
-  // Three more in one launch, operands another request.
+  // Three more in one launch, beside another request.
   const int32_t rows[] = {next, 5, 17}, row_begin[] = {0, 1, 3}, kv_len[] = {4, 2};
   const mkrt_batch both{rows, row_begin, kv_len, begin, pages, 2};
   mkrt_draws of_both[] = {draws, none};

@@ -8,10 +8,10 @@ TEST_CASE("embedding rows are read from the packed table, and left as the next n
   Problem p = make_problem(c);
   std::vector<u32> tokens = {49, 0, 17};
   std::vector<float> out(tokens.size() * c.cols);
-  std::vector<uint16_t> rounded(out.size());
-  std::vector<float> squares(tokens.size());
-  const NextArgs next{global(p.norm.data()), global(reinterpret_cast<char*>(rounded.data())),
-                      global(squares.data())};
+  std::vector<uint16_t> x_bf16(out.size());
+  std::vector<float> sum_squares(tokens.size());
+  const NormOutputs next{global(p.norm.data()), global(reinterpret_cast<char*>(x_bf16.data())),
+                      global(sum_squares.data())};
   const EmbedArgs a{global(tokens.data()), global(p.packed.data()), global(out.data()), next, c.rows, c.cols};
   Sides s;
   s.consume = [&](Worker& w) {
@@ -26,10 +26,10 @@ TEST_CASE("embedding rows are read from the packed table, and left as the next n
     for (uint32_t k = 0; k < c.cols; ++k) {
       const float v = out[t * c.cols + k];
       CHECK(v == p.weight[tokens[t] * c.cols + k]);
-      CHECK(rounded[t * c.cols + k] == to_bf16(v * p.norm[k]));
+      CHECK(x_bf16[t * c.cols + k] == to_bf16(v * p.norm[k]));
       sum += double{v} * v;
     }
-    CHECK(squares[t] == doctest::Approx(sum).epsilon(1e-5));
+    CHECK(sum_squares[t] == doctest::Approx(sum).epsilon(1e-5));
   }
 }
 

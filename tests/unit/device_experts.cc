@@ -134,7 +134,7 @@ struct Case {
   u32 tokens, experts, top_k, rows, cols;
   bool bf16, silu, gather;
   std::vector<float> pull;  // added to the experts' logits
-  bool rounded = false;     // x: times the norm's weights, in bf16
+  bool x_bf16 = false;     // x: times the norm's weights, in bf16
   u32 strips = 1;           // of a task
 };
 
@@ -145,8 +145,8 @@ struct Problem {
   std::vector<double> weight;  // [expert][row][col], as stored
   std::vector<float> x, norm;
   Routed routed;
-  std::vector<uint16_t> rounded;
-  std::vector<float> squares;  // of each row of x, in one part
+  std::vector<uint16_t> x_bf16;
+  std::vector<float> sum_squares;  // of each row of x, in one part
 };
 
 Problem make_problem(const Case& c) {
@@ -166,10 +166,10 @@ Problem make_problem(const Case& c) {
   }
   p.x = random_floats(size_t{c.cols} * (c.gather ? c.tokens : p.routed.rows()), 2);
   p.norm = random_floats(c.cols, 3);
-  p.squares.resize(p.x.size() / c.cols);
+  p.sum_squares.resize(p.x.size() / c.cols);
   for (size_t i = 0; i < p.x.size(); ++i) {
-    p.rounded.push_back(to_bf16(p.x[i] * (c.gather ? p.norm[i % c.cols] : 1)));
-    p.squares[i / c.cols] += p.x[i] * p.x[i];
+    p.x_bf16.push_back(to_bf16(p.x[i] * (c.gather ? p.norm[i % c.cols] : 1)));
+    p.sum_squares[i / c.cols] += p.x[i] * p.x[i];
   }
   std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] += c.pull.empty() ? 0 : c.pull[i % c.experts];
@@ -197,11 +197,11 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.padding = padding_of(c.cols);
   a.epilogue.silu_mul = c.silu;
   a.epilogue.eps = 1e-5f;
-  if (c.rounded) {
-    a.product.x = global(reinterpret_cast<float*>(p.rounded.data()));
-    a.product.rounded = 1;
+  if (c.x_bf16) {
+    a.product.x = global(reinterpret_cast<float*>(p.x_bf16.data()));
+    a.product.x_bf16 = 1;
     a.product.normed = 0;
-    a.epilogue.squares = global(p.squares.data());
+    a.epilogue.sum_squares = global(p.sum_squares.data());
     a.epilogue.parts = c.gather;
   }
   a.expert = global(p.routed.expert.data());
@@ -219,8 +219,8 @@ void multiply(Worker& w, const Case& c, const AllArgs& args, u32 slots) {
   ExpertArgs a = args;
   a.product.epilogue = put_epilogue_args(w, args.epilogue);
   mkb_expert_rows(&w, &a, slots);
-  if (c.gather && !c.rounded) mkb_product_norm(&w, &a.product);
-  if (c.gather && c.rounded && c.tokens > kMma8Tokens) mkb_product_squares(&w, &a.product);
+  if (c.gather && !c.x_bf16) mkb_product_norm(&w, &a.product);
+  if (c.gather && c.x_bf16 && c.tokens > kMma8Tokens) mkb_product_squares(&w, &a.product);
   for (u32 block = 0; block * a.strips < a.product.strips; ++block)
     for (u32 slot = 0; slot < slots; ++slot) {
       (c.bf16 ? mkb_expert_bf16 : mkb_expert_f32)(&w, &a, block, slot);
@@ -251,9 +251,9 @@ std::vector<double> product_input(const Case& c, const Problem& p, u32 row) {
   double sum = 0;
   for (const double v : in) sum += v * v;
   for (u32 k = 0; k < c.cols; ++k) {
-    if (c.rounded) in[k] = from_bf16(p.rounded[from * c.cols + k]) / (c.gather ? p.norm[k] : 1);
+    if (c.x_bf16) in[k] = from_bf16(p.x_bf16[from * c.cols + k]) / (c.gather ? p.norm[k] : 1);
     if (c.gather) in[k] *= p.norm[k] / std::sqrt(sum / c.cols + 1e-5);
-    if (c.rounded) continue;
+    if (c.x_bf16) continue;
     if (c.bf16) in[k] = from_bf16(to_bf16(static_cast<float>(in[k])));
   }
   return in;
@@ -338,15 +338,15 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
   const std::vector<float> norm = random_floats(cols, 11);
   std::array<double, 2> part{};
   for (const bool add : {true, false}) {
-    std::vector<float> out(tokens * cols, NAN), squares(tokens * 2, NAN);
-    std::vector<uint16_t> rounded(out.size());
+    std::vector<float> out(tokens * cols, NAN), sum_squares(tokens * 2, NAN);
+    std::vector<uint16_t> x_bf16(out.size());
     const ExpertSumArgs a{
         global(x.data()),
         global(r.share.data()),
         global(r.row.data()),
         add ? global(residual.data()) : nullptr,
         global(out.data()),
-        {global(norm.data()), global(reinterpret_cast<char*>(rounded.data())), global(squares.data())},
+        {global(norm.data()), global(reinterpret_cast<char*>(x_bf16.data())), global(sum_squares.data())},
         cols,
         r.rows(),
         top_k};
@@ -366,10 +366,10 @@ TEST_CASE("a token's rows are added by their shares to the residual, the first c
         for (u32 i = 0; i < top_k; ++i)
           sum = std::fma(r.share[t * top_k + i], x[r.row[t * top_k + i] * cols + col], sum);
         CHECK(out[t * cols + col] == (add ? residual[t * cols + col] + sum : sum));
-        CHECK(rounded[t * cols + col] == to_bf16(out[t * cols + col] * norm[col]));
+        CHECK(x_bf16[t * cols + col] == to_bf16(out[t * cols + col] * norm[col]));
         part[col / kSumCols] += double{out[t * cols + col]} * out[t * cols + col];
         if (col == cols - 1)
-          for (u32 i = 0; i < 2; ++i) CHECK(squares[t * 2 + i] == doctest::Approx(part[i]).epsilon(1e-5));
+          for (u32 i = 0; i < 2; ++i) CHECK(sum_squares[t * 2 + i] == doctest::Approx(part[i]).epsilon(1e-5));
       }
   }
 }

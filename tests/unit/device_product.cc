@@ -70,24 +70,24 @@ std::vector<double> scaled_product(const Case& c, const Problem& p, const Rounde
 TEST_CASE("rows that came rounded are scaled behind the product, and what the next norm takes is left") {
   for_all_cases([](const Case& c, Problem& p, AllArgs a, const std::vector<float>& out) {
     if (!c.bf16) return;
-    const uint32_t parts = c.cols > 600 ? c.cols / 2 : 1;  // more than a warp keeps operands its strips
+    const uint32_t parts = c.cols > 600 ? c.cols / 2 : 1;  // more than a warp keeps beside its strips
     Rounded in = round_input(c, p, parts);
     const std::vector<float> next = random_floats(c.rows, 6);
     take_rounded(a, in, parts);
-    std::vector<uint16_t> rounded(out.size());
-    std::vector<float> squares(size_t{c.tokens} * a.strips, NAN);
-    a.next = {global(next.data()), global(reinterpret_cast<char*>(rounded.data())), global(squares.data())};
+    std::vector<uint16_t> x_bf16(out.size());
+    std::vector<float> sum_squares(size_t{c.tokens} * a.strips, NAN);
+    a.norm_outputs = {global(next.data()), global(reinterpret_cast<char*>(x_bf16.data())), global(sum_squares.data())};
     run(c, p, a);
     for (uint32_t t = 0; t < c.tokens; ++t) {
       std::vector<double> want = scaled_product(c, p, in, t);
       for (uint32_t r = 0; r < c.rows; ++r) want[r] += p.residual[t * c.rows + r];
       const float* row = &out[t * c.rows];
       CHECK(row_error(row, want.data(), c.rows) < 1e-5);
-      for (uint32_t r = 0; r < c.rows; ++r) CHECK(rounded[t * c.rows + r] == to_bf16(row[r] * next[r]));
+      for (uint32_t r = 0; r < c.rows; ++r) CHECK(x_bf16[t * c.rows + r] == to_bf16(row[r] * next[r]));
       for (uint32_t i = 0; i < a.strips; ++i) {
         double sum = 0;
         for (uint32_t r = i * 16; r < std::min(c.rows, i * 16 + 16); ++r) sum += double{row[r]} * row[r];
-        CHECK(squares[t * a.strips + i] == doctest::Approx(sum).epsilon(1e-5));
+        CHECK(sum_squares[t * a.strips + i] == doctest::Approx(sum).epsilon(1e-5));
       }
     }
   });
@@ -104,9 +104,9 @@ TEST_CASE("gate times up is rounded where only products read it") {
     a.silu_mul = 1;
     a.out_cols = c.rows / 2;
     run(c, p, a);
-    std::vector<uint16_t> rounded(exact.size());
-    a.out = global(reinterpret_cast<float*>(rounded.data()));
-    a.out_rounded = 1;
+    std::vector<uint16_t> x_bf16(exact.size());
+    a.out = global(reinterpret_cast<float*>(x_bf16.data()));
+    a.out_bf16 = 1;
     run(c, p, a);
     for (uint32_t t = 0; t < tokens; ++t) {
       const std::vector<double> products = scaled_product(c, p, in, t);
@@ -117,7 +117,7 @@ TEST_CASE("gate times up is rounded where only products read it") {
       }
       CHECK(row_error(&exact[t * a.out_cols], want.data(), a.out_cols) < 1e-5);
     }
-    for (size_t i = 0; i < exact.size(); ++i) CHECK(rounded[i] == to_bf16(exact[i]));
+    for (size_t i = 0; i < exact.size(); ++i) CHECK(x_bf16[i] == to_bf16(exact[i]));
   }
 }
 

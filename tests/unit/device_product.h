@@ -80,7 +80,7 @@ inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
 // x times the norm's weights in bf16, and the sums of squares of x in `parts` parts.
 struct Rounded {
   std::vector<uint16_t> x;
-  std::vector<float> squares;
+  std::vector<float> sum_squares;
 };
 
 inline Rounded round_input(const Case& c, const Problem& p, uint32_t parts) {
@@ -88,22 +88,22 @@ inline Rounded round_input(const Case& c, const Problem& p, uint32_t parts) {
   for (size_t i = 0; i < p.x.size(); ++i) {
     const size_t token = i / c.cols, col = i % c.cols;
     r.x[i] = to_bf16(p.x[i] * p.norm[col]);
-    r.squares[token * parts + col * parts / c.cols] += p.x[i] * p.x[i];
+    r.sum_squares[token * parts + col * parts / c.cols] += p.x[i] * p.x[i];
   }
   return r;
 }
 
 inline void take_rounded(AllArgs& a, Rounded& r, uint32_t parts) {
   a.x = global(reinterpret_cast<float*>(r.x.data()));
-  a.squares = global(r.squares.data());
+  a.sum_squares = global(r.sum_squares.data());
   a.parts = parts;
-  a.rounded = 1;
+  a.x_bf16 = 1;
 }
 
 // What a product with a residual and a next norm leaves.
 struct Left {
-  std::vector<float> out, squares;
-  std::vector<uint16_t> rounded;
+  std::vector<float> out, sum_squares;
+  std::vector<uint16_t> x_bf16;
   bool operator==(const Left&) const = default;
 };
 
@@ -116,7 +116,7 @@ Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
   AllArgs a = make_args(c, p, l.out);
   take_rounded(a, in, 5);
   a.residual = global(p.residual.data());
-  a.next = {global(next.data()), global(reinterpret_cast<char*>(l.rounded.data())), global(l.squares.data())};
+  a.norm_outputs = {global(next.data()), global(reinterpret_cast<char*>(l.x_bf16.data())), global(l.sum_squares.data())};
   run(a);
   return l;
 }
@@ -143,7 +143,7 @@ inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 
       mkb_product_rows(&w, &a);
     }
     if (a.normed) mkb_product_norm(&w, &a);
-    if (a.rounded && a.tokens > kMma8Tokens) mkb_product_squares(&w, &a);
+    if (a.x_bf16 && a.tokens > kMma8Tokens) mkb_product_squares(&w, &a);
     for (u32 strip = 0, strips; strip < a.strips; strip += strips) {
       strips = min(min(block, max), a.strips - strip);
       c.bf16 ? mkb_product_bf16(&w, &a, strip, strips) : mkb_product_f32(&w, &a, strip, strips);

@@ -70,8 +70,8 @@ TEST_CASE("nor do they of rows that came rounded, nor those of what the next nor
   for (const uint32_t tokens : {2u, 3u, 8u, 9u, 17u, 33u, 64u}) {
     const Left some = left(tokens);
     CHECK(std::equal(some.out.begin(), some.out.end(), all.out.begin()));
-    CHECK(std::equal(some.squares.begin(), some.squares.end(), all.squares.begin()));
-    CHECK(std::equal(some.rounded.begin(), some.rounded.end(), all.rounded.begin()));
+    CHECK(std::equal(some.sum_squares.begin(), some.sum_squares.end(), all.sum_squares.begin()));
+    CHECK(std::equal(some.x_bf16.begin(), some.x_bf16.end(), all.x_bf16.begin()));
   }
 }
 

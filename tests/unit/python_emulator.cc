@@ -1,4 +1,4 @@
-// A kernel for the emulator, compiled in the process that loads this library operands the C interface: what
+// A kernel for the emulator, compiled in the process that loads this library beside the C interface: what
 // python_mkrt_test.py steps through.
 #include <deque>
 

@@ -154,7 +154,7 @@ TEST_CASE("a request's context comes from memory once, however many blocks its r
     const std::vector<StepRequest> step{request};
     return simulate(schedule, machine, step_values(schedule.program.symbols, step)).value().bytes;
   };
-  // The last block has one row in both; operands it a chunk has an embedding of 72 times 2 bytes a token.
+  // The last block has one row in both; beside it a chunk has an embedding of 72 times 2 bytes a token.
   CHECK(bytes({17, 316}) == bytes({1, 300}) + 16 * 72 * 2);
 }
 

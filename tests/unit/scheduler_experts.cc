@@ -81,14 +81,14 @@ TEST_CASE("a layer of experts is a route, two grids over strips and experts with
   write token %l0.choice.token[0:+2*T]
   write row %l0.choice.row[0:+T, 0:+2]
 grid %l0.gate_up[j: 3, s: slots]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, top_k = 2}
-  read x %l0.y.rounded[0:+T, 0:+32]
+  read x %l0.y.x_bf16[0:+T, 0:+32]
   read token %l0.choice.token[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s])]
   read weight %l0.gate_up.packed[0:+4, 16*j:+16, 0:+32] stream
   read slots %l0.choice.slots[0:+1]
   read expert %l0.choice.expert[0:+4]
   read slot_rows %l0.choice.slot_rows[0:+4]
   read slot_begin %l0.choice.slot_begin[0:+4]
-  read squares %l0.y.squares[0:+T, 0:+2]
+  read sum_squares %l0.y.sum_squares[0:+T, 0:+2]
   write out %l0.act[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s]), 8*j:+8]
 grid %l0.expert_down[j: 2, s: slots]: expert {top_k = 2}
   read rows %l0.act[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s]), 0:+24]
@@ -106,8 +106,8 @@ grid %l0.down[t: T, c: 1]: expert_sum
   read residual %l0.y[t:+1, 512*c:+min(512, 32 - 512*c)]
   read next_norm %l1.input_norm[512*c:+min(512, 32 - 512*c)]
   write out %l0.x[t:+1, 512*c:+min(512, 32 - 512*c)]
-  write rounded %l0.x.rounded[t:+1, 512*c:+min(512, 32 - 512*c)]
-  write squares %l0.x.squares[t:+1, c:+1]
+  write x_bf16 %l0.x.x_bf16[t:+1, 512*c:+min(512, 32 - 512*c)]
+  write sum_squares %l0.x.sum_squares[t:+1, c:+1]
 )");
 }
 

@@ -79,17 +79,17 @@ TaskProgram fused(const std::string& config) {
 TEST_CASE("a Llama step becomes one grid for each product, and three for attention") {
   CHECK(
       grids_of(fused(test::llama_config())) ==
-      R"(embed embed [T] tokens=tokens table=embed.packed next_norm=l0.input_norm -> out=x rounded=x.rounded squares=x.squares
-l0.q product [2] x=x.rounded weight=l0.q.packed squares=x.squares -> out=l0.q
-l0.k product [1] x=x.rounded weight=l0.k.packed squares=x.squares -> out=l0.k
-l0.v product [1] x=x.rounded weight=l0.v.packed squares=x.squares -> out=l0.v
+      R"(embed embed [T] tokens=tokens table=embed.packed next_norm=l0.input_norm -> out=x x_bf16=x.x_bf16 sum_squares=x.sum_squares
+l0.q product [2] x=x.x_bf16 weight=l0.q.packed sum_squares=x.sum_squares -> out=l0.q
+l0.k product [1] x=x.x_bf16 weight=l0.k.packed sum_squares=x.sum_squares -> out=l0.k
+l0.v product [1] x=x.x_bf16 weight=l0.v.packed sum_squares=x.sum_squares -> out=l0.v
 l0.append append [2, max(0, blocks - B)] k=l0.k v=l0.v positions=positions rope=rope -> k_cache=l0.k_cache v_cache=l0.v_cache
 l0.attend attend [2, blocks, block_kv_len[k] ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml
 l0.combine combine [2, blocks] part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml -> out=l0.attended
-l0.o product [2] x=l0.attended weight=l0.o.packed residual=x next_norm=l0.post_norm -> out=l0.y rounded=l0.y.rounded squares=l0.y.squares
-l0.gate_up product [6] x=l0.y.rounded weight=l0.gate_up.packed squares=l0.y.squares -> out=l0.act
-l0.down product [2] x=l0.act weight=l0.down.packed residual=l0.y next_norm=final_norm -> out=l0.x rounded=l0.x.rounded squares=l0.x.squares
-logits product [7] x=l0.x.rounded weight=logits.packed squares=l0.x.squares -> out=logits best_value=logits.best_value best_index=logits.best_index
+l0.o product [2] x=l0.attended weight=l0.o.packed residual=x next_norm=l0.post_norm -> out=l0.y x_bf16=l0.y.x_bf16 sum_squares=l0.y.sum_squares
+l0.gate_up product [6] x=l0.y.x_bf16 weight=l0.gate_up.packed sum_squares=l0.y.sum_squares -> out=l0.act
+l0.down product [2] x=l0.act weight=l0.down.packed residual=l0.y next_norm=final_norm -> out=l0.x x_bf16=l0.x.x_bf16 sum_squares=l0.x.sum_squares
+logits product [7] x=l0.x.x_bf16 weight=logits.packed sum_squares=l0.x.sum_squares -> out=logits best_value=logits.best_value best_index=logits.best_index
 draw draw [B] logits=logits best_value=logits.best_value best_index=logits.best_index -> next=next
 )");
 }
@@ -102,12 +102,12 @@ TEST_CASE("what only products read is rounded in place, and f32 weights take f32
     return found == tensors.end() ? "none" : dtype_name(found->dtype);
   };
   const TaskProgram bf16 = fused(test::llama_config());
-  for (const char* name : {"l0.attended", "l0.act", "l0.y.rounded"}) CHECK(dtype(bf16, name) == "bf16");
+  for (const char* name : {"l0.attended", "l0.act", "l0.y.x_bf16"}) CHECK(dtype(bf16, name) == "bf16");
   for (const char* name : {"l0.q", "l0.y", "l0.x", "logits"}) CHECK(dtype(bf16, name) == "f32");
   for (const char* other : {"float32", "float16"}) {
     const TaskProgram program = fused(edited(test::llama_config(), "bfloat16", other));
     for (const char* name : {"l0.attended", "l0.act", "l0.y"}) CHECK(dtype(program, name) == "f32");
-    CHECK(dtype(program, "l0.y.rounded") == "none");
+    CHECK(dtype(program, "l0.y.x_bf16") == "none");
     CHECK(region_of(program, "l0.gate_up", "norm", false) == "[0:+32]");
   }
 }

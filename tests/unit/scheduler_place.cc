@@ -264,7 +264,7 @@ TEST_CASE("activations of different layers share memory, those alive together do
   };
   CHECK(apart("x0", "l0.q"));       // x0 is q's operand
   CHECK(apart("x0", "l0.x2"));      // x0 is still read by o, which writes x2
-  CHECK(apart("l0.q", "l0.attn"));  // combine of one head runs operands attend of another
+  CHECK(apart("l0.q", "l0.attn"));  // combine of one head runs beside attend of another
 }
 
 TEST_CASE("activations that are kept share no memory") {

@@ -46,22 +46,22 @@ TEST_CASE("a product in parts leaves sums, which another grid adds up for it") {
         "  read residual %l0.y[0:+T, 16*j:+16]\n"
         "  read next_norm %final_norm[16*j:+16]\n"
         "  write out %l0.x[0:+T, 16*j:+16]\n"
-        "  write rounded %l0.x.rounded[0:+T, 16*j:+16]\n"
-        "  write squares %l0.x.squares[0:+T, j:+1]\n");
+        "  write x_bf16 %l0.x.x_bf16[0:+T, 16*j:+16]\n"
+        "  write sum_squares %l0.x.sum_squares[0:+T, j:+1]\n");
 }
 
 TEST_CASE("what scales a product goes to its finish") {
   const TaskProgram program = fused({{"*.gate_up", 4, {}}});
   CHECK(lines_of(program, "l0.gate_up") ==
         "grid %l0.gate_up[p: 4, j: 6]: split_k_partial {wgmma_from = 65} layer 0\n"
-        "  read x %l0.y.rounded[0:+T, 0:+32]\n"
+        "  read x %l0.y.x_bf16[0:+T, 0:+32]\n"
         "  read weight %l0.gate_up.packed[16*j:+16, 32*p:+min(32, 32 - 32*p)] stream\n"
         "  write sums %l0.gate_up.sums[j:+1, 2*p:+2, 0:+T, 0:+16]\n");
   CHECK(lines_of(program, "l0.gate_up_reduce") ==
         "grid %l0.gate_up_reduce[j: 6]: split_k_reduce {columns = 32, eps = 1.0000000000000001e-05, silu_mul = 1} "
         "layer 0\n"
         "  read sums %l0.gate_up.sums[j:+1, 0:+8, 0:+T, 0:+16]\n"
-        "  read squares %l0.y.squares[0:+T, 0:+2]\n"
+        "  read sum_squares %l0.y.sum_squares[0:+T, 0:+2]\n"
         "  write out %l0.act[0:+T, 8*j:+8]\n");
 }
 

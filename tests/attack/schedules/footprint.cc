@@ -42,8 +42,8 @@ void touch_embed(TouchList& t, int64_t token) {
   t.read("table", {up_to(t.dim("table", 0)), up_to(cols)});  // the host says which row
   t.maybe_read("next_norm", {up_to(cols)});
   t.write("out", {only(token), up_to(cols)});
-  t.maybe_write("rounded", {only(token), up_to(cols)});
-  t.maybe_write("squares", {only(token), only(0)});
+  t.maybe_write("x_bf16", {only(token), up_to(cols)});
+  t.maybe_write("sum_squares", {only(token), only(0)});
 }
 
 // What is added to a strip's sums, and what becomes of them.
@@ -55,8 +55,8 @@ void touch_epilogue(TouchList& t, int64_t strip, int64_t rows) {
   t.maybe_read("residual", {up_to(rows), made});
   t.maybe_read("next_norm", {made});
   t.write("out", {up_to(rows), made});
-  t.maybe_write("rounded", {up_to(rows), made});
-  t.maybe_write("squares", {up_to(rows), only(strip)});
+  t.maybe_write("x_bf16", {up_to(rows), made});
+  t.maybe_write("sum_squares", {up_to(rows), only(strip)});
   t.maybe_write("best_value", {up_to(rows), only(strip)});
   t.maybe_write("best_index", {up_to(rows), only(strip)});
 }
@@ -77,7 +77,7 @@ void touch_product(TouchList& t, int64_t strip) {
   t.read("x", {up_to(taken), up_to(cols)});
   t.read("weight", {block_of(strip, kStrip, t.dim("weight", 0)), up_to(cols)}, Toucher::kStream);
   t.maybe_read("norm", {up_to(cols)});
-  if (t.has("squares")) t.read("squares", {up_to(taken), up_to(t.dim("squares", 1))});
+  if (t.has("sum_squares")) t.read("sum_squares", {up_to(taken), up_to(t.dim("sum_squares", 1))});
   touch_epilogue(t, strip, rows);
 }
 
@@ -96,7 +96,7 @@ void touch_split_k_partial(TouchList& t, int64_t part, int64_t strip) {
 void touch_split_k_reduce(TouchList& t, int64_t strip) {
   const int64_t rows = t.dim("sums", 2);
   t.read("sums", {only(strip), up_to(kSliceCount), up_to(rows), up_to(kStrip)});
-  if (t.has("squares")) t.read("squares", {up_to(rows), up_to(t.dim("squares", 1))});
+  if (t.has("sum_squares")) t.read("sum_squares", {up_to(rows), up_to(t.dim("sum_squares", 1))});
   touch_epilogue(t, strip, rows);
 }
 
@@ -137,7 +137,7 @@ void touch_expert(TouchList& t, int64_t block, int64_t slot) {
          {up_to(t.dim("weight", 0)), block_of(block, kStrip * strips, t.dim("weight", 1)), up_to(cols)},
          Toucher::kStream);
   t.maybe_read("norm", {up_to(cols)});
-  if (t.has("squares")) t.read("squares", {up_to(t.dim("squares", 0)), up_to(t.dim("squares", 1))});
+  if (t.has("sum_squares")) t.read("sum_squares", {up_to(t.dim("sum_squares", 0)), up_to(t.dim("sum_squares", 1))});
   t.read("slots", {only(0)});
   for (const char* table : {"expert", "slot_rows", "slot_begin"}) t.read(table, {only(slot)});
   t.maybe_read("token", {rows});
@@ -154,8 +154,8 @@ void touch_expert_sum(TouchList& t, int64_t token, int64_t block) {
   t.maybe_read("residual", {only(token), cols});
   t.maybe_read("next_norm", {cols});
   t.write("out", {only(token), cols});
-  t.maybe_write("rounded", {only(token), cols});
-  t.maybe_write("squares", {only(token), only(block)});
+  t.maybe_write("x_bf16", {only(token), cols});
+  t.maybe_write("sum_squares", {only(token), only(block)});
 }
 
 }  // namespace

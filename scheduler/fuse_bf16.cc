@@ -68,16 +68,16 @@ void round_through_norm(Fusion& f, TensorId x, TensorId norm, const Uses& uses) 
   const std::optional<Expr> parts = parts_of(p.grids[writer]);
   if (!parts) return;
   const Tensor from = p.tensors[x];
-  const TensorId rounded = f.add_activation(from.name + ".rounded", DType::bf16, from.shape, from.loc);
-  const TensorId squares =
-      f.add_activation(from.name + ".squares", DType::f32, {from.shape[0], *parts}, from.loc);
+  const TensorId x_bf16 = f.add_activation(from.name + ".x_bf16", DType::bf16, from.shape, from.loc);
+  const TensorId sum_squares =
+      f.add_activation(from.name + ".sum_squares", DType::f32, {from.shape[0], *parts}, from.loc);
   f.read(writer, "next_norm", norm);
-  f.write(writer, "rounded", rounded);
-  f.write(writer, "squares", squares);
+  f.write(writer, "x_bf16", x_bf16);
+  f.write(writer, "sum_squares", sum_squares);
   for (GridId id : uses.products)
     for (Access& read : p.grids[id].reads) {
-      if (read.tensor == x && read.role == "x") read.tensor = rounded;
-      if (read.role == "norm") read = {"squares", squares, {}};
+      if (read.tensor == x && read.role == "x") read.tensor = x_bf16;
+      if (read.role == "norm") read = {"sum_squares", sum_squares, {}};
     }
 }
 
