@@ -67,7 +67,7 @@ void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments
   if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
   llvm::Value *rows = e.load32(arguments, offsetof(mk::ProductArgs, x_rows)),
               *parts =
-                  e.load32(call.record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, parts));
+                  e.load32(call.record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, sumsq_partials));
   e.if_then(e.ir.CreateICmpUGT(rows, e.constant(mkrt::kMma8Tokens)), [&] {
     e.if_then(e.ir.CreateICmpUGT(parts, e.constant(0)),
               [&] { e.call("mkb_product_squares", {call.worker, arguments}); });

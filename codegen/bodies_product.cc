@@ -32,7 +32,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
     f.set(to, of_record(f, from));
   f.set(offsetof(Args, tokens), tokens);
   f.set(offsetof(Args, first_out), int64_t{0});
-  f.set(offsetof(Args, streamed_parts), f.call.parts ? f.call.parts : f.e.constant(1));
+  f.set(offsetof(Args, streamed_split_k), f.call.split_k ? f.call.split_k : f.e.constant(1));
   f.set(offsetof(Args, splits), is_split(f.call));
   f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(Args, x_bf16), f.tensor(x).dtype == DType::bf16);
@@ -66,8 +66,8 @@ void fill_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments, int64_t
 }  // namespace
 
 bool is_split(const BodyCall& call) {
-  const auto* parts = llvm::dyn_cast_or_null<llvm::ConstantInt>(call.parts);
-  return call.parts && !(parts && parts->isOne());
+  const auto* parts = llvm::dyn_cast_or_null<llvm::ConstantInt>(call.split_k);
+  return call.split_k && !(parts && parts->isOne());
 }
 
 llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
@@ -107,7 +107,7 @@ void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) 
     const char* made = f.grid().body == BodyKind::kSplitKPartial ? "sums" : "out";  // in one place
     f.set_operand(offsetof(Epilogue, out), made, true);
     f.set_operand(offsetof(Epilogue, sums), made, true);
-    if (is_split(call)) f.set(offsetof(Epilogue, split_k), call.parts);
+    if (is_split(call)) f.set(offsetof(Epilogue, split_k), call.split_k);
     f.set_optional(offsetof(Epilogue, best_value), bases.workspace, "best_value", true);
     f.set_optional(offsetof(Epilogue, best_index), bases.workspace, "best_index", true);
     for (auto [to, from] : {std::pair{offsetof(Epilogue, rows), offsetof(P, rows)},
@@ -115,7 +115,7 @@ void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) 
                             {offsetof(Epilogue, all_strips), offsetof(P, strips)},
                             {offsetof(Epilogue, picks), offsetof(P, picks)},
                             {offsetof(Epilogue, silu_mul), offsetof(P, silu_mul)},
-                            {offsetof(Epilogue, parts), offsetof(P, parts)},
+                            {offsetof(Epilogue, sumsq_partials), offsetof(P, sumsq_partials)},
                             {offsetof(Epilogue, out_bf16), offsetof(P, out_bf16)},
                             {offsetof(Epilogue, eps), offsetof(P, eps)}})
       f.set(to, of_record(f, from));
@@ -144,7 +144,7 @@ void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* argu
     f.set(offsetof(Epilogue, all_strips), f.extent(f.tensor("sums"), 0));
     f.set(offsetof(Epilogue, out_cols), f.extent(out, 1));
     f.set(offsetof(Epilogue, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
-    f.set(offsetof(Epilogue, parts), find_operand(f.grid(), "sum_squares") ? f.extent(f.tensor("sum_squares"), 1) : 0);
+    f.set(offsetof(Epilogue, sumsq_partials), find_operand(f.grid(), "sum_squares") ? f.extent(f.tensor("sum_squares"), 1) : 0);
     f.set(offsetof(Epilogue, out_bf16), out.dtype == DType::bf16);
     f.set(offsetof(Epilogue, picks), int64_t{0});
     f.set_float(offsetof(Epilogue, eps), float_attr(f.grid().attrs, "eps", 0));

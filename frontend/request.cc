@@ -285,7 +285,7 @@ std::string schedule_yaml(const CompileRequest& request) {
   if (!rules.empty()) schedule += fmt::format(", placement: {{{}}}", fmt::join(rules, ", "));
   std::vector<std::string> splits;
   for (const SplitRule& rule : request.splits)
-    splits.push_back(fmt::format("{}: {}", quoted(rule.grids), rule.parts));
+    splits.push_back(fmt::format("{}: {}", quoted(rule.grids), rule.split_k));
   if (!splits.empty()) schedule += fmt::format(", split: {{{}}}", fmt::join(splits, ", "));
   return "{" + schedule + "}";
 }

@@ -44,7 +44,7 @@ struct PlacementRule {
 // Into how many parts the user asks a product to be split; 1: not at all.
 struct SplitRule {
   std::string grids;  // as in PlacementRule
-  int64_t parts = 1;
+  int64_t split_k = 1;
   Loc loc;
   bool operator==(const SplitRule&) const = default;
 };

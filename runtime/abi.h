@@ -30,7 +30,7 @@ struct MkProduct {
   uint32_t tiles, tail_cols;  // of a strip; columns of its last tile
   uint32_t silu_mul;          // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
   float eps;                  // of the norm
-  uint32_t parts;             // sums of squares of a row of x, where these make the norm
+  uint32_t sumsq_partials;             // sums of squares of a row of x, where these make the norm
   uint32_t out_bf16;       // to bf16
   uint32_t picks;             // of x the last row of each request is taken
   uint32_t split_k;      // each of which is a task of a strip; 1: it is not split

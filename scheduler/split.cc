@@ -84,11 +84,11 @@ Result<TaskProgram> split_as_asked(TaskProgram program, const std::vector<SplitR
     if (!grids.ok()) return grids.error();
     for (GridId id : grids.value()) {
       const TaskGrid& grid = program.grids[id];
-      if (const std::string reason = why_not_split(program, grid, rule.parts);
-          rule.parts != 1 && !reason.empty())
+      if (const std::string reason = why_not_split(program, grid, rule.split_k);
+          rule.split_k != 1 && !reason.empty())
         return error_at(rule.loc,
-                        fmt::format("%{} cannot be split into {} parts: {}", grid.name, rule.parts, reason));
-      parts[id.index] = rule.parts;
+                        fmt::format("%{} cannot be split into {} parts: {}", grid.name, rule.split_k, reason));
+      parts[id.index] = rule.split_k;
     }
   }
   for (size_t i = parts.size(); i-- > 0;)  // what is behind a grid moves

@@ -51,7 +51,7 @@ struct EpilogueArgs {
   u32 rows, out_cols;
   u32 picks;         // as many rows of x are picked as out has (mkb_product_rows)
   u32 silu_mul;      // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
-  u32 parts;         // of a row of x, whose sums of sum_squares are given; 0: they are not
+  u32 sumsq_partials;  // partial sums of squares of a row of x that are given; 0: none are
   u32 out_bf16;   // out is bf16
   f32 eps;           // of the norm
   u32 all_strips;    // of the weight
@@ -80,7 +80,7 @@ struct ProductArgs {
   u32 x_rows;                // the step's tokens
   AS3 const u32* q_len;      // the tokens of each request,
   AS3 const u32* first_row;  // and the first of them, by which rows are picked
-  u32 streamed_parts;        // split_k, for the loader, which has no ends
+  u32 streamed_split_k;        // split_k, for the loader, which has no ends
   // Constants of the code.
   u32 splits;        // it serves products that are split, too
   u32 mma64_strips;  // of a block of many tokens

@@ -48,7 +48,7 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
 MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   const ProductInput in(*w, *a);
   AS1 const f32* sum_squares = a->epilogue->sum_squares;
-  const u32 parts = a->epilogue->parts;
+  const u32 parts = a->epilogue->sumsq_partials;
   for (u32 token = w->warp(); token < a->tokens; token += kConsumerWarps) {
     const u32 row = in.row_of(token);
     f32 sum = 0;

@@ -72,7 +72,7 @@ struct Squares {
     MK_UNROLL
     for (u32 i = 0; i < 8; ++i) {
       const u32 at = w.lane() + i * kWarpLanes;
-      if (at < a.epilogue->parts) part[i] = row(w, a, in)[at];
+      if (at < a.epilogue->sumsq_partials) part[i] = row(w, a, in)[at];
     }
   }
   // As mkb_product_squares.
@@ -81,16 +81,16 @@ struct Squares {
     f32 sum = 0;
     MK_UNROLL
     for (f32 p : part) sum += p;
-    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.epilogue->parts; at += kWarpLanes) sum += row(w, a, in)[at];
+    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.epilogue->sumsq_partials; at += kWarpLanes) sum += row(w, a, in)[at];
     store_scale(w, a, in.row_of(w.warp()), sum);
   }
 
  private:
   MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
-    return a.x_bf16 && a.epilogue->parts != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
+    return a.x_bf16 && a.epilogue->sumsq_partials != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
   }
   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
-    return a.epilogue->sum_squares + in.row_of(w.warp()) * a.epilogue->parts;
+    return a.epilogue->sum_squares + in.row_of(w.warp()) * a.epilogue->sumsq_partials;
   }
 };
 

@@ -112,7 +112,7 @@ struct XRows {
             packed_at<W>(row, col, 6)};
   }
   // What the products of a row are yet to be multiplied with.
-  MK_INLINE f32 scale_of(u32 row) const { return a.x_bf16 && a.epilogue->parts != 0 ? scale[row] : 1; }
+  MK_INLINE f32 scale_of(u32 row) const { return a.x_bf16 && a.epilogue->sumsq_partials != 0 ? scale[row] : 1; }
 };
 
 }  // namespace mk

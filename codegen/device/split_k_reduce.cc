@@ -6,7 +6,7 @@ namespace mk {
 
 MK_BODY void mkb_split_k_reduce(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
   const ProductInput in(*w, *a);
-  if (a->epilogue->parts != 0) {
+  if (a->epilogue->sumsq_partials != 0) {
     consumer_barrier();  // others may still read those of the strips before
     mkb_product_squares(w, a);
   }

@@ -9,7 +9,7 @@ namespace {
 // A block of strips [first, first + count) of a packed weight: tiles of each, bytes of its last, and how
 // often they pass through the ring; and which part of the K slices, of how many.
 struct Strips {
-  u32 first, count, tiles, tail_bytes, passes = 1, part = 0, parts = 1;
+  u32 first, count, tiles, tail_bytes, passes = 1, part = 0, split_k = 1;
   u64 policy = 0;  // of L2
   MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : kStageBytes; }
   MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * kStageBytes + tail_bytes; }  // of a strip
@@ -47,13 +47,13 @@ MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& st
   bool goes_on = true;
   for (u32 pass = 0; goes_on && pass < strips.passes; ++pass)
     for (u32 tile = 0; goes_on && tile < strips.tiles; ++tile) {
-      const u32 bytes = strips.tile_bytes(tile) / strips.parts;
+      const u32 bytes = strips.tile_bytes(tile) / strips.split_k;
       AS1 const char* from =
           weights + strips.first * strips.bytes() + (u64)tile * kStageBytes + strips.part * bytes;
-      for (u32 strip = 0; goes_on && strip < strips.count; strip += strips.parts) {
-        goes_on = load_stage<Loader>(w, from, bytes, min(strips.parts, strips.count - strip), strips.bytes(),
+      for (u32 strip = 0; goes_on && strip < strips.count; strip += strips.split_k) {
+        goes_on = load_stage<Loader>(w, from, bytes, min(strips.split_k, strips.count - strip), strips.bytes(),
                                      strips.policy);
-        from += strips.parts * strips.bytes();
+        from += strips.split_k * strips.bytes();
       }
     }
   return goes_on;
@@ -87,7 +87,7 @@ MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& stri
 // is room for. `lends`: of one, and behind each stage comes one for activations.
 template <class Loader>
 MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
-  const u32 k_slices = kKSlices / strips.parts, max = lends ? 1 : mma64_tiles(strips.count);
+  const u32 k_slices = kKSlices / strips.split_k, max = lends ? 1 : mma64_tiles(strips.count);
   bool goes_on = true;
   for (u32 turn = 0; goes_on && turn < strips.passes * k_slices; ++turn) {
     const u32 k_slice = strips.part * k_slices + turn % k_slices;
@@ -124,10 +124,10 @@ MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArg
   const u32 tail_bytes = a.tail_cols * kStripRows * elem_bytes, tokens = same_in_lanes(a.tokens);
   const u32 max = block_strips(tokens, elem_bytes, a.mma64_strips);
   for (u32 task = first, together; task < first + count; task += together) {
-    const u32 part = a.streamed_parts == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
-    together = min(first + count - task, a.streamed_parts == 1 ? count : a.strips - strip);
-    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.streamed_parts}, max,
-                           tokens, elem_bytes, a.streamed_parts == 1 ? a.wgmma_from : 0, false);
+    const u32 part = a.streamed_split_k == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
+    together = min(first + count - task, a.streamed_split_k == 1 ? count : a.strips - strip);
+    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.streamed_split_k}, max,
+                           tokens, elem_bytes, a.streamed_split_k == 1 ? a.wgmma_from : 0, false);
   }
 }
 

@@ -149,7 +149,7 @@ nlohmann::json json_of(const Setting& s) {
                    {"steps_per_launch", s.steps_per_launch}};
   for (const PlacementRule& rule : s.placements)
     j["placement"].push_back({rule.grids, placement_name(rule.kind)});
-  for (const SplitRule& rule : s.splits) j["split"].push_back({rule.grids, rule.parts});
+  for (const SplitRule& rule : s.splits) j["split"].push_back({rule.grids, rule.split_k});
   if (s.ring) j["ring"] = *s.ring;
   return j;
 }

@@ -42,7 +42,7 @@ TEST_CASE("a model file's options hold, and its resolved form reads back the sam
   CHECK(first.value().placements[1].loc.line == 5);
   REQUIRE(first.value().splits.size() == 1);
   CHECK(first.value().splits[0].grids == "l*.o");
-  CHECK(first.value().splits[0].parts == 4);
+  CHECK(first.value().splits[0].split_k == 4);
   const std::string resolved = resolved_yaml(first.value());
   const auto second = read_request(dir.write("resolved.yaml", resolved));
   REQUIRE(second.ok());

@@ -202,7 +202,7 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
     a.product.x_bf16 = 1;
     a.product.normed = 0;
     a.epilogue.sum_squares = global(p.sum_squares.data());
-    a.epilogue.parts = c.gather;
+    a.epilogue.sumsq_partials = c.gather;
   }
   a.expert = global(p.routed.expert.data());
   a.slot_rows = global(p.routed.slot_rows.data());

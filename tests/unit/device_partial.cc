@@ -11,10 +11,10 @@ namespace {
 void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u) {
   std::vector<float> sums(size_t{a.strips} * kKSlices * a.tokens * kStripRows, NAN);
   a.sums = global(sums.data());
-  a.streamed_parts = a.split_k = parts;
+  a.streamed_split_k = a.split_k = parts;
   a.splits = 1;
   AllArgs partial = a;
-  partial.parts = 0;  // what the norm asks for comes behind the sums
+  partial.sumsq_partials = 0;  // what the norm asks for comes behind the sums
   const u32 tasks = a.strips * parts;
   Sides s;
   s.load = [&](Worker& w) {

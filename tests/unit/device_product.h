@@ -71,7 +71,7 @@ inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.tokens = c.tokens;
   a.x_rows = c.tokens;
   a.padding = padding_of(c.cols);
-  a.streamed_parts = a.split_k = 1;
+  a.streamed_split_k = a.split_k = 1;
   a.mma64_strips = kMma64Strips;
   a.eps = 1e-5f;
   return a;
@@ -96,7 +96,7 @@ inline Rounded round_input(const Case& c, const Problem& p, uint32_t parts) {
 inline void take_rounded(AllArgs& a, Rounded& r, uint32_t parts) {
   a.x = global(reinterpret_cast<float*>(r.x.data()));
   a.sum_squares = global(r.sum_squares.data());
-  a.parts = parts;
+  a.sumsq_partials = parts;
   a.x_bf16 = 1;
 }
 

@@ -13,18 +13,18 @@ int64_t over(int64_t n, int64_t by) {
 }
 
 struct Product {
-  int64_t tokens, bytes, tiles, parts, wgmma_from;
+  int64_t tokens, bytes, tiles, split_k, wgmma_from;
   bool expert;
 };
 
 Stages of_strips(const Product& p, int64_t strips) {
   const auto tokens = static_cast<uint32_t>(p.tokens), bytes = static_cast<uint32_t>(p.bytes);
-  const int64_t at_once = over(strips, p.parts);
+  const int64_t at_once = over(strips, p.split_k);
   if (bytes == 4) return {over(p.tokens, mkrt::kGroupTokens) * p.tiles * at_once, 1};
   if (!mkrt::is_mma64(tokens, bytes, p.expert ? mkrt::kExpert : static_cast<uint32_t>(strips)))
     return {p.tiles * at_once, tokens <= mkrt::kMma8Tokens ? 1 : at_once};
-  const int64_t k_slices = mkrt::kKSlices / p.parts;
-  if (mkrt::is_wgmma(tokens, static_cast<uint32_t>(p.wgmma_from)) && p.parts == 1)
+  const int64_t k_slices = mkrt::kKSlices / p.split_k;
+  if (mkrt::is_wgmma(tokens, static_cast<uint32_t>(p.wgmma_from)) && p.split_k == 1)
     return {2 * over(p.tokens, mkrt::kWgmmaTokens) * k_slices * p.tiles, 1};
   const int64_t together = std::max<int64_t>(1, mkrt::mma64_tiles(static_cast<uint32_t>(strips)));
   return {over(p.tokens, mkrt::kMma64Tokens) * k_slices * over(p.tiles, together), 1};
@@ -59,9 +59,9 @@ Product product_of(const Schedule& s, const Step& step, const TaskGrid& grid) {
   Product p{};
   p.bytes = dtype_bytes(weight.dtype);
   p.expert = grid.body == BodyKind::kExpert;
-  p.parts = 1;
+  p.split_k = 1;
   if (grid.body == BodyKind::kSplitKPartial && grid.coords[0].extent.is_const())
-    p.parts = std::clamp<int64_t>(grid.coords[0].extent.constant(), 1, mkrt::kKSlices);
+    p.split_k = std::clamp<int64_t>(grid.coords[0].extent.constant(), 1, mkrt::kKSlices);
   const Access* made = find_operand(grid, grid.body == BodyKind::kSplitKPartial ? "sums" : "out", true);
   if (made)
     p.tokens = step.at(s.program.tensors[made->tensor].shape[grid.body == BodyKind::kSplitKPartial ? 2 : 0]);
