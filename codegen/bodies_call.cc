@@ -62,7 +62,7 @@ void emit_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = grid_of(call);
   if (!multiplies(grid)) return;
-  if (multiplies_in_blocks(grid) && may_pick(call.schedule.program))
+  if (multiplies_in_blocks(grid) && may_gather_rows(call.schedule.program))
     e.call("mkb_product_rows", {call.worker, arguments});
   if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
   llvm::Value *rows = e.load32(arguments, offsetof(mk::ProductArgs, x_rows)),

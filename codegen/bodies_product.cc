@@ -36,7 +36,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, splits), is_split(f.call));
   f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(Args, x_bf16), f.tensor(x).dtype == DType::bf16);
-  f.set(offsetof(Args, gathers), int64_t{0});
+  f.set(offsetof(Args, gather_expert_rows), int64_t{0});
   f.set(offsetof(Args, padding), static_cast<int64_t>(mk::padding_of(cols)));
   f.set(offsetof(Args, mma64_strips), mkrt::mma64_strips(f.call.engines.warpgroups));
   f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
@@ -74,7 +74,7 @@ llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(Args))};
   fill_product(f, call.tokens);
   f.set(offsetof(Args, x_rows), e.value(f.tensor("x").shape[0]));
-  if (may_pick(call.schedule.program)) {
+  if (may_gather_rows(call.schedule.program)) {
     f.set_list(offsetof(Args, q_len), "q_len");
     f.set_list(offsetof(Args, first_row), "first_row");
   }
@@ -95,7 +95,7 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, token), "token");
   f.set(offsetof(A, rows), e.value(rows));
   f.set(offsetof(A, strips), task_strips(f.grid()));
-  f.set(offsetof(A, picks), find_operand(f.grid(), "token") != nullptr);
+  f.set(offsetof(A, gather_rows), find_operand(f.grid(), "token") != nullptr);
   return f.base;
 }
 
@@ -113,7 +113,7 @@ void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) 
     for (auto [to, from] : {std::pair{offsetof(Epilogue, rows), offsetof(P, rows)},
                             {offsetof(Epilogue, out_cols), offsetof(P, out_cols)},
                             {offsetof(Epilogue, all_strips), offsetof(P, strips)},
-                            {offsetof(Epilogue, picks), offsetof(P, picks)},
+                            {offsetof(Epilogue, gather_rows), offsetof(P, gather_rows)},
                             {offsetof(Epilogue, silu_mul), offsetof(P, silu_mul)},
                             {offsetof(Epilogue, sumsq_partials), offsetof(P, sumsq_partials)},
                             {offsetof(Epilogue, out_bf16), offsetof(P, out_bf16)},
@@ -130,7 +130,7 @@ llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call) {
   f.set(offsetof(Args, tokens), e.value(sums.shape[2]));
   f.set(offsetof(Args, first_out), int64_t{0});
   f.set(offsetof(Args, x_bf16), int64_t{1});
-  f.set(offsetof(Args, gathers), int64_t{0});
+  f.set(offsetof(Args, gather_expert_rows), int64_t{0});
   return f.base;
 }
 
@@ -146,7 +146,7 @@ void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* argu
     f.set(offsetof(Epilogue, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
     f.set(offsetof(Epilogue, sumsq_partials), find_operand(f.grid(), "sum_squares") ? f.extent(f.tensor("sum_squares"), 1) : 0);
     f.set(offsetof(Epilogue, out_bf16), out.dtype == DType::bf16);
-    f.set(offsetof(Epilogue, picks), int64_t{0});
+    f.set(offsetof(Epilogue, gather_rows), int64_t{0});
     f.set_float(offsetof(Epilogue, eps), float_attr(f.grid().attrs, "eps", 0));
   });
 }

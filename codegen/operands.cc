@@ -15,7 +15,7 @@ const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, s
   return program.tensors[operand->tensor];
 }
 
-bool may_pick(const TaskProgram& program) {
+bool may_gather_rows(const TaskProgram& program) {
   return find_symbol(program.symbols, "q_len").valid();
 }
 

@@ -14,7 +14,7 @@ const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, s
                              bool written = false);
 
 // Whether a product may take the last rows of the requests: a program without their lists has none.
-bool may_pick(const TaskProgram& program);
+bool may_gather_rows(const TaskProgram& program);
 
 // Positions of a part of attention.
 Expr part_of(const TaskProgram& program, const TaskGrid& grid);

@@ -111,7 +111,7 @@ mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
   const Tensor& out = operand_tensor(s.program, grid, "out", true);
   p.out_cols = size(out, 1);
   p.out_bf16 = out.dtype == DType::bf16;
-  p.picks = static_cast<uint32_t>(int_attr(grid.attrs, "picks", 0));
+  p.gather_rows = static_cast<uint32_t>(int_attr(grid.attrs, "gather_rows", 0));
   return p;
 }
 

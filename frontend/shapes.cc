@@ -50,8 +50,8 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
   };
   // Of an operand that has all rows of the step, or those that were picked.
   const auto rows_in = [&](size_t i) {
-    const bool picked = inputs[i].shape.size() == 2 && dim(i, 0) == wanted_rows;
-    return picked ? wanted_rows : tokens;
+    const bool gathered = inputs[i].shape.size() == 2 && dim(i, 0) == wanted_rows;
+    return gathered ? wanted_rows : tokens;
   };
   const int64_t head_dim = int_attr(attrs, "head_dim", 0);
 
@@ -105,7 +105,7 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
       MKC_TRY_STATUS(check(0, {any, any}));
       MKC_TRY_STATUS(check(1, inputs[0].shape));
       return std::vector<Typed>{{DType::f32, inputs[0].shape}};
-    case OpKind::kPick:
+    case OpKind::kGatherRows:
       MKC_TRY_STATUS(check(0, {tokens, any}));
       return std::vector<Typed>{{DType::f32, {wanted_rows, dim(0, 1)}}};
     case OpKind::kDraw:

@@ -47,7 +47,7 @@ const std::vector<BodySchema>& body_table() {
         {"sum_squares?", {kValue, "TS"}},
         {"best_value?", {kValue, "TS"}},
         {"best_index?", {kIndex, "TS"}}},
-       {"picks?", "silu_mul?", "wgmma_from?"},
+       {"gather_rows?", "silu_mul?", "wgmma_from?"},
        {"eps?"}},
       {{{"g", "G"}, {"k", ""}},
        {{"k", {kValue, "TE"}},

@@ -20,7 +20,7 @@ const std::vector<OpSchema>& schemas() {
        {"scale"}},
       {OpKind::kAdd, "add", {"a", "b"}, {"out"}, {}, {}},
       {OpKind::kSiluMul, "silu_mul", {"gate", "up"}, {"out"}, {}, {}},
-      {OpKind::kPick, "pick", {"x"}, {"out"}, {}, {}},
+      {OpKind::kGatherRows, "gather_rows", {"x"}, {"out"}, {}, {}},
       {OpKind::kDraw, "draw", {"logits"}, {"out"}, {}, {}},
       {OpKind::kRoute, "route", {"logits"}, {"choice", "share"}, {"norm_topk", "top_k"}, {}},
       {OpKind::kExpertLinear, "expert_linear", {"x", "choice", "weight"}, {"out"}, {}, {}},

@@ -28,7 +28,7 @@ enum class OpKind : uint8_t {
                //                                                            window (0: all earlier positions)
   kAdd,        // a[T, D], b[T, D]                        -> out[T, D]
   kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]
-  kPick,   // x[T, D]                                 -> out[R, D]       the rows for which logits are wanted
+  kGatherRows,   // x[T, D]                                 -> out[R, D]       the rows for which logits are wanted
   kDraw,   // logits[R, V]                            -> out[B] i32      a token for each request, from its
            //                                                            last row (docs/sampling.md)
   kRoute,  // logits[T, X]                            -> choice[T, k] i32, share[T, k]

@@ -137,13 +137,13 @@ void GridCheck::check_coords() {
 }
 
 // V17 to V19: a product has a task for each strip of its weight, or an expert for some; a column of `out` for
-// each row or pair of rows, and, unless it picks rows of x, all of these.
+// each row or pair of rows, and, unless it gathers rows of x, all of these.
 void GridCheck::check_strips() {
   const auto size = [&](char letter) {
     const auto at = sizes.find(letter);
     return at != sizes.end() && at->second.is_const() ? at->second.constant() : 0;
   };
-  if (grid.body == BodyKind::kProduct && int_attr(grid.attrs, "picks", 0) == 0 && sizes.contains('X') &&
+  if (grid.body == BodyKind::kProduct && int_attr(grid.attrs, "gather_rows", 0) == 0 && sizes.contains('X') &&
       sizes.contains('T') && sizes['X'] != sizes['T'])
     v.report(17, site,
              fmt::format("x has {} rows, out has {}", v.text.expr(sizes['X']), v.text.expr(sizes['T'])));

@@ -32,7 +32,7 @@ struct MkProduct {
   float eps;                  // of the norm
   uint32_t sumsq_partials;             // sums of squares of a row of x, where these make the norm
   uint32_t out_bf16;       // to bf16
-  uint32_t picks;             // of x the last row of each request is taken
+  uint32_t gather_rows;             // of x the last row of each request is taken
   uint32_t split_k;      // each of which is a task of a strip; 1: it is not split
 };
 static_assert(sizeof(MkProduct) == 48);

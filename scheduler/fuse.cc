@@ -31,9 +31,9 @@ GridId add_product(Fusion& f, const ProductPattern& p) {
     source = f.graph.ops[id].inputs[0];
     return id;
   };
-  OpId pick = take(OpKind::kPick);
+  OpId gather = take(OpKind::kGatherRows);
   const OpId norm = take(OpKind::kRmsNorm);
-  if (!pick.valid()) pick = take(OpKind::kPick);
+  if (!gather.valid()) gather = take(OpKind::kGatherRows);
   if (p.epilogue.valid()) ops.push_back(p.epilogue);
   const Op& last = f.graph.ops[ops.back()];
 
@@ -52,7 +52,7 @@ GridId add_product(Fusion& f, const ProductPattern& p) {
     set_attr(f.program.grids[grid].attrs, "eps", float_attr(f.graph.ops[norm].attrs, "eps", 0));
   }
   if (linear.inputs.size() == 3) f.read(grid, "bias", f.use_vector(linear.inputs[2]));
-  if (pick.valid()) set_attr(f.program.grids[grid].attrs, "picks", int64_t{1});
+  if (gather.valid()) set_attr(f.program.grids[grid].attrs, "gather_rows", int64_t{1});
   if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
 
   const TensorId graph_out = last.kind == OpKind::kDraw ? last.inputs[0] : last.outputs[0];
@@ -180,7 +180,7 @@ Status fuse_op(Fusion& f, OpId id) {
                  : fuse_expert_linears(f, {id}, {}, f.out_name(id));
     case OpKind::kExpertSum:
       return f.sole_reader_of(id, OpKind::kAdd).valid() ? Status() : fuse_expert_sum(f, id, {});
-    case OpKind::kPick:
+    case OpKind::kGatherRows:
     case OpKind::kRmsNorm:
     case OpKind::kHeadNorm:
     case OpKind::kRope:

@@ -54,7 +54,7 @@ std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int6
   if (dtype_bytes(program.tensors[find_operand(grid, "weight")->tensor].dtype) != 2)
     return "its weights have 4 bytes";
   if (find_operand(grid, "best_value", true)) return "it leaves the best logit of each strip";
-  if (int_attr(grid.attrs, "picks", 0) != 0) return "it picks rows";
+  if (int_attr(grid.attrs, "gather_rows", 0) != 0) return "it gathers rows";
   return "";
 }
 

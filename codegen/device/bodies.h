@@ -49,7 +49,7 @@ struct EpilogueArgs {
   AS1 f32* best_value;
   AS1 u32* best_index;
   u32 rows, out_cols;
-  u32 picks;         // as many rows of x are picked as out has (mkb_product_rows)
+  u32 gather_rows;         // as many rows of x are picked as out has (mkb_product_rows)
   u32 silu_mul;      // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
   u32 sumsq_partials;  // partial sums of squares of a row of x that are given; 0: none are
   u32 out_bf16;   // out is bf16
@@ -87,7 +87,7 @@ struct ProductArgs {
   u32 wgmma_from;    // tokens from which on warpgroups multiply; 0: never
   u32 normed;        // there is a norm
   u32 x_bf16;       // x is bf16
-  u32 gathers;       // an expert's: its rows of x are picked
+  u32 gather_expert_rows;       // an expert's: its rows of x are picked
   u32 padding;       // Padding
 };
 
@@ -165,7 +165,7 @@ struct RouteArgs {
 
 // The product of each slot's rows with its expert's weights. `product`: its weight is [experts][rows, cols],
 // its out [rows, out_cols], its tokens the step's; it has no bias, residual, next or best, and picks nothing.
-// token [rows]: the row of product.x of each row, if `picks`; else product.x is [rows, cols]. The rest as
+// token [rows]: the row of product.x of each row, if `gather_rows`; else product.x is [rows, cols]. The rest as
 // route writes it.
 struct ExpertArgs {
   ProductArgs product;
@@ -174,7 +174,7 @@ struct ExpertArgs {
   AS1 const u32* slot_begin;
   AS1 const u32* token;
   u32 rows;           // of all slots
-  u32 strips, picks;  // of a task; constants of the code
+  u32 strips, gather_rows;  // of a task; constants of the code
 };
 
 // out [T, cols] = residual [T, cols] or 0, plus the rows of x [rows, cols] of a token's choices times its

@@ -10,7 +10,7 @@ namespace {
 struct Scratch : ProductScratch {
   AS3 uint16_t* begin;  // [slot]: its first row, and behind the last slot all rows; `picked` is of rows
   MK_INLINE explicit Scratch(const Worker& w)
-      : ProductScratch(w), begin((AS3 uint16_t*)(picked + kMaxTokens * kMaxTopK)) {}
+      : ProductScratch(w), begin((AS3 uint16_t*)(gathered + kMaxTokens * kMaxTopK)) {}
 };
 static_assert(kEpilogueBytes + (kPartials + kMaxTokens + kBlockSums) * 4 + kMaxTokens * kMaxTopK +
                   (kMaxExperts + 1) * 2 <=
@@ -32,10 +32,10 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 slot) {
   p.tokens = min((u32)s.begin[slot + 1] - s.begin[slot], a.product.tokens);
   const u32 begin = min(s.begin[slot], a.rows - p.tokens);
   p.first_out = begin;
-  p.gathers = a.picks;
-  if (!a.picks) p.x = row_at(p.x, begin, p.cols, p.x_bf16);
+  p.gather_expert_rows = a.gather_rows;
+  if (!a.gather_rows) p.x = row_at(p.x, begin, p.cols, p.x_bf16);
   ProductInput in(w, p);
-  in.picked += begin;
+  in.gathered += begin;
   multiply_strips<W, true>(w, in, {strip, min(a.strips, p.strips - strip)});
 }
 
@@ -48,9 +48,9 @@ MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 slots) {
   const Scratch s(*w);
   for (u32 i = w->thread; i < slots; i += kConsumerThreads) s.begin[i] = (uint16_t)a->slot_begin[i];
   if (w->thread == 0) s.begin[slots] = (uint16_t)a->rows;
-  if (a->picks)
+  if (a->gather_rows)
     for (u32 i = w->thread; i < a->rows; i += kConsumerThreads)
-      s.picked[i] = (uint8_t)min(a->token[i], a->product.tokens - 1);
+      s.gathered[i] = (uint8_t)min(a->token[i], a->product.tokens - 1);
   consumer_barrier();
 }
 

@@ -14,10 +14,10 @@ MK_BODY AS3 EpilogueArgs* mkd_epilogue_args(Worker* w, u32 depth) {
 
 // Which rows of x are multiplied: all, or the last of each request. Once before the first strip of a segment.
 MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
-  if (!a->epilogue->picks) return;
+  if (!a->epilogue->gather_rows) return;
   const u32 i = w->thread;
   if (i < a->tokens)
-    Scratch(*w).picked[i] = (uint8_t)(a->tokens == a->x_rows ? i : a->first_row[i] + a->q_len[i] - 1);
+    Scratch(*w).gathered[i] = (uint8_t)(a->tokens == a->x_rows ? i : a->first_row[i] + a->q_len[i] - 1);
   consumer_barrier();
 }
 

@@ -13,12 +13,12 @@ namespace mk {
 // The tokens of a step are the rows of x, or some of them are picked.
 struct ProductInput {
   XRows x;
-  AS3 const uint8_t* picked;
+  AS3 const uint8_t* gathered;
   MK_INLINE ProductInput(const Worker& w, const ProductArgs& a)
-      : x{a, ProductScratch(w).scale}, picked(ProductScratch(w).picked) {}
+      : x{a, ProductScratch(w).scale}, gathered(ProductScratch(w).gathered) {}
   MK_INLINE u32 row_of(u32 token) const {
     if (token >= x.a.tokens) return kNoRow;
-    return x.a.gathers || x.a.epilogue->picks ? picked[token] : token;
+    return x.a.gather_expert_rows || x.a.epilogue->gather_rows ? gathered[token] : token;
   }
   MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
 };

@@ -36,12 +36,12 @@ struct ProductScratch {
   AS3 f32* partial;     // [warp][strip of the block][token of the group][row]
   AS3 f32* value;       // [strip of the block][token of the group][row]
   AS3 f32* scale;       // of a segment, [row of x]: 1 / its root mean square
-  AS3 uint8_t* picked;  // of a segment, [token]: its row of x, where rows are picked
+  AS3 uint8_t* gathered;  // of a segment, [token]: its row of x, where rows are picked
   MK_INLINE explicit ProductScratch(const Worker& w)
       : partial((AS3 f32*)(w.scratch() + kEpilogueBytes)),
         value(partial + kPartials),
         scale(value + kBlockSums),
-        picked((AS3 uint8_t*)(scale + kMaxTokens)) {}
+        gathered((AS3 uint8_t*)(scale + kMaxTokens)) {}
 };
 
 // Where a sum of [token][row] lies in shared memory. Eights of rows change places, so that what the lanes of

@@ -210,7 +210,7 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.token = c.gather ? global(p.routed.token.data()) : nullptr;
   a.rows = p.routed.rows();
   a.strips = c.strips;
-  a.picks = c.gather;
+  a.gather_rows = c.gather;
   return a;
 }
 

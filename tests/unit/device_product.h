@@ -135,7 +135,7 @@ inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 
   };
   s.consume = [&](Worker& w) {
     ProductArgs a = with_epilogue(w, args);
-    if (args.picks) {
+    if (args.gather_rows) {
       for (u32 b = 0, row = 0; b < q_len.size(); row += q_len[b++])
         if (w.thread == b) mkd_set_element(&w, 0, b, q_len[b]), mkd_set_element(&w, kMaxRequests, b, row);
       mkd_barrier();

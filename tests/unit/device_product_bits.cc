@@ -80,18 +80,18 @@ TEST_CASE("rows that are picked have the bits that they have among all") {
   for (const bool bf16 : {false, true}) {
     const Case c{40, 700, 83, bf16};
     Problem p = make_problem(c);
-    std::vector<float> all(size_t{c.tokens} * c.rows), picked(q_len.size() * c.rows);
+    std::vector<float> all(size_t{c.tokens} * c.rows), gathered(q_len.size() * c.rows);
     AllArgs a = make_args(c, p, all);
     a.norm = global(p.norm.data());
     a.normed = 1;
     run(c, p, a);
-    a.out = global(picked.data());
+    a.out = global(gathered.data());
     a.tokens = static_cast<u32>(q_len.size());
-    a.picks = 1;
+    a.gather_rows = 1;
     run(c, p, a, 1, true, ~0u, q_len);
     for (size_t b = 0, row = 0; b < q_len.size(); ++b) {
       row += q_len[b];
-      CHECK(std::equal(picked.data() + b * c.rows, picked.data() + (b + 1) * c.rows,
+      CHECK(std::equal(gathered.data() + b * c.rows, gathered.data() + (b + 1) * c.rows,
                        all.data() + (row - 1) * c.rows));
     }
     // As many as there are: all of them.

@@ -73,7 +73,7 @@ Span columns_of(TouchList& t, int64_t part, int64_t parts) {
 
 void touch_product(TouchList& t, int64_t strip) {
   const int64_t rows = t.dim("out", 0, true), cols = t.dim("weight", 1);
-  const int64_t taken = t.attr("picks", 0) != 0 ? t.dim("x", 0) : rows;
+  const int64_t taken = t.attr("gather_rows", 0) != 0 ? t.dim("x", 0) : rows;
   t.read("x", {up_to(taken), up_to(cols)});
   t.read("weight", {block_of(strip, kStrip, t.dim("weight", 0)), up_to(cols)}, Toucher::kStream);
   t.maybe_read("norm", {up_to(cols)});
