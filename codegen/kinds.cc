@@ -89,7 +89,7 @@ GridId inline_grid_of(const Schedule& schedule, GridId grid) {
 
 namespace {
 
-// Whoever draws ready tasks reads the log of one event.
+// Whoever claims ready tasks reads the log of one event.
 bool shares_code(const Schedule& schedule, GridId id) {
   return multiplies_in_blocks(schedule.program.grids[id]) &&
          schedule.placements[id.index].kind != PlacementKind::kReady;

@@ -109,7 +109,7 @@ class Counter {
   }
 
   void count_tickets(GridId id) {
-    if (!draws_tickets(s_.placements[id.index].kind)) return;
+    if (!claims_by_ticket(s_.placements[id.index].kind)) return;
     counts_.counters[s_.placements[id.index].tickets] = counts_.tasks[id.index] + s_.workers;
   }
 

@@ -12,7 +12,7 @@ namespace mkc {
 std::vector<uint32_t> looked_up_tensors(const Schedule& schedule);
 
 // Each event's cells have what they expect, each log every cell that expects something, and of each grid
-// that is drawn every worker has one ticket beyond the last. Kernels of grids leave all counters at 0. Each
+// that is claimed every worker has one ticket beyond the last. Kernels of grids leave all counters at 0. Each
 // task of a grid is run once.
 mkrt::CountStep step_counts(const Schedule& schedule, Mode mode);
 

@@ -212,9 +212,9 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
                               const std::function<void(const TaskBlock&, llvm::Value*)>& visit) {
   const GridId id = call.grid;
   llvm::Value* record = call.record;
-  if (draws(id)) {
+  if (claims(id)) {
     llvm::Value* tasks = tasks_of(id, record);
-    e_.drawing_loop([&] { return next_task(id, record, tasks); }, tasks,
+    e_.claim_loop([&] { return next_task(id, record, tasks); }, tasks,
                     [&](llvm::Value* task, llvm::Value* first) { visit({task, e_.constant(1)}, first); });
     return;
   }

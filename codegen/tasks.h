@@ -50,7 +50,7 @@ class TaskCode {
   llvm::Value* strips_of(llvm::Value* record);             // of a product
   const Access* streamed(GridId id) const;                 // operand; null where there is none
   PlacementKind placement(GridId id) const { return s_.placements[id.index].kind; }
-  bool draws(GridId id) const { return mode_ == Mode::kMegakernel && draws_tickets(placement(id)); }
+  bool claims(GridId id) const { return mode_ == Mode::kMegakernel && claims_by_ticket(placement(id)); }
   const std::vector<GridId>& code_of(GridId id) const;  // its kinds
   // Emits what depends on the kind within a code: emit(grid) for each, of which the record's runs. Returns
   // what that one does.
@@ -62,7 +62,7 @@ class TaskCode {
   void for_each_block(const BodyCall& call, llvm::Value* segment,
                       const std::function<void(const TaskBlock& tasks, llvm::Value* first)>& visit);
   void for_each_task(const TaskBlock& tasks, const std::function<void(llvm::Value* task)>& visit);
-  // Consumer threads: the task drawn next, or a greater number than there are tasks.
+  // Consumer threads: the task claimed next, or a greater number than there are tasks.
   llvm::Value* next_task(GridId id, llvm::Value* record, llvm::Value* tasks);
   std::vector<llvm::Value*> coords_of(GridId id, llvm::Value* task);
   llvm::Value* tasks_of(const RaggedRows& ragged);  // of all rows of a ragged grid

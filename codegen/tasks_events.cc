@@ -49,7 +49,7 @@ void TaskCode::emit_waits(GridId id, llvm::Value* record, Waits waits, llvm::Val
 void TaskCode::wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks, llvm::Value* first) {
   // The barrier of a wait also keeps a task's scratch memory from the next one.
   if (mode_ == Mode::kKernels) return e_.call("mkd_barrier", {});
-  if (draws(id) && placement(id) == PlacementKind::kReady) return;
+  if (claims(id) && placement(id) == PlacementKind::kReady) return;
   for_each_task(tasks, [&](llvm::Value* task) { emit_waits(id, record, Waits::kOwn, task); });
   e_.if_then(first, [&] { emit_waits(id, record, Waits::kShared, nullptr); });
 }

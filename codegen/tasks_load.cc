@@ -28,7 +28,7 @@ bool TaskCode::loads_by_lists(GridId id) const {
 }
 
 bool TaskCode::loads_in_step(GridId id) const {
-  return draws(id) || loads_by_lists(id) ||
+  return claims(id) || loads_by_lists(id) ||
          std::any_of(grid(id).waits.begin(), grid(id).waits.end(), [](const Wait& w) { return w.lookup; });
 }
 
@@ -80,7 +80,7 @@ void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment
     bring(first, count);
     e_.call("mkd_load_end", {launch_.worker, number, e_.ir.CreateAdd(first, count)});
   };
-  if (!draws(id)) {
+  if (!claims(id)) {
     const Share tasks = share(id, record, segment);
     load(tasks.first, e_.ir.CreateSub(tasks.last, tasks.first));
     return;
@@ -91,7 +91,7 @@ void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment
     return e_.call(handed_back ? "mkd_next_handed_back" : "mkd_hand_over", e_.ir.getInt32Ty(),
                    handed_back ? std::vector{launch_.worker} : std::vector{launch_.worker, tickets});
   };
-  e_.drawing_loop(next, tasks_of(id, record),
+  e_.claim_loop(next, tasks_of(id, record),
                   [&](llvm::Value* task, llvm::Value*) { load(task, e_.constant(1)); });
 }
 

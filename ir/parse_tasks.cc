@@ -54,7 +54,7 @@ bool grid_part(Parser& p, TaskGrid& grid, uint32_t index, Schedule* schedule) {
   } else if (schedule && begins("place", Part::kPlace, 0)) {
     Placement placement;
     placement.kind = static_cast<PlacementKind>(p.choice("a placement", names_of(kPlacementKinds)));
-    if (draws_tickets(placement.kind)) {
+    if (claims_by_ticket(placement.kind)) {
       p.expect("tickets");
       placement.tickets = p.natural32();
     }

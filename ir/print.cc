@@ -40,7 +40,7 @@ void add_grid(Printer& p, const TaskGrid& grid, const std::vector<std::string>& 
     p.out += fmt::format("  notify @{}{}\n", reference(events, notify.event.index), p.region(notify.cells));
   if (placement)
     p.out += fmt::format("  place {} {}{}{}\n", keyword(placement->kind),
-                         draws_tickets(placement->kind) ? fmt::format("tickets {} ", placement->tickets) : "",
+                         claims_by_ticket(placement->kind) ? fmt::format("tickets {} ", placement->tickets) : "",
                          placement->turn != 0 ? fmt::format("turn {} ", placement->turn) : "",
                          spell_string(placement->reason));
   p.coords.clear();

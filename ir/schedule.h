@@ -14,16 +14,16 @@ enum class PlacementKind : uint8_t {
   kTable,   // the worker's stream says which tasks
   kRange,   // extent known at run time: of worker w of W, tasks [n*p/W, n*(p+1)/W), p = (w + turn) mod W
   kInline,  // run by the worker whose notification completes the task's cell ("last arriver")
-  kQueue,   // workers that are free draw task after task, in their order; each waits for its cell
-  kReady,   // workers that are free draw task after task, in the order in which their cells are completed
+  kQueue,   // workers that are free claim task after task, in their order; each waits for its cell
+  kReady,   // workers that are free claim task after task, in the order in which their cells are completed
 };
 
 constexpr std::array kPlacementKinds = {PlacementKind::kTable, PlacementKind::kRange, PlacementKind::kInline,
                                         PlacementKind::kQueue, PlacementKind::kReady};
 const char* placement_name(PlacementKind kind);  // "table", "range", "inline", "queue", "ready"
 
-// Whether workers draw the grid's tasks by tickets.
-constexpr bool draws_tickets(PlacementKind kind) {
+// Whether workers claim the grid's tasks by tickets.
+constexpr bool claims_by_ticket(PlacementKind kind) {
   return kind == PlacementKind::kQueue || kind == PlacementKind::kReady;
 }
 
@@ -52,7 +52,7 @@ struct SplitRule {
 struct Placement {
   PlacementKind kind = PlacementKind::kTable;
   std::string reason;    // why this kind, for people
-  uint32_t tickets = 0;  // of kQueue and kReady: the counter that says how many tickets have been drawn
+  uint32_t tickets = 0;  // of kQueue and kReady: the counter that says how many tickets have been claimed
   uint32_t turn = 0;     // of kRange: by how many workers the shares are turned
   bool operator==(const Placement&) const = default;
 };

@@ -43,7 +43,7 @@
 // Schedules
 //   V27 there are workers, each with a stream, and a placement, slot and counter base for each grid, tensor
 //       and event
-//   V28 a segment of a table grid holds tasks of the grid, one of a range or drawn grid says 0 of 0, and
+//   V28 a segment of a table grid holds tasks of the grid, one of a range or claimed grid says 0 of 0, and
 //       inline grids have none
 //   V29 slots begin at multiples of 256 bytes and lie in the arena of their kind; inputs and caches have
 //       none

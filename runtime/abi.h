@@ -101,7 +101,7 @@ struct MkFault {
 static_assert(sizeof(MkFault) == 32);
 constexpr uint32_t kLookUpTask = 0xffffffffu;  // before the first: the worker looks up which tasks there are
 constexpr uint32_t kRingCell = 0xffffffffu;    // a stage of the ring
-constexpr uint32_t kDrawnCell = 0xfffffffdu;   // a task drawn by the loader: `seen` have come
+constexpr uint32_t kClaimedCell = 0xfffffffdu;   // a task drawn by the loader: `seen` have come
 constexpr uint32_t kStepCell =
     0xfffffffeu;  // the next step's begin: `seen` has begun, `expected` was awaited
 

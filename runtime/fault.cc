@@ -26,9 +26,9 @@ Status check_fault(const MkFault& fault, const Manifest& manifest, const std::st
     return Error{
         fmt::format("{}: error: worker {} at task {}[{}] waited for stage {} of its ring beyond {} ms",
                     device, fault.worker, grid, fault.task, fault.seen, timeout_ns / 1'000'000)};
-  if (fault.cell == kDrawnCell)
+  if (fault.cell == kClaimedCell)
     return Error{fmt::format(
-        "{}: error: worker {} after task {}[{}] waited for task {} that its loader draws beyond {} ms",
+        "{}: error: worker {} after task {}[{}] waited for task {} that its loader claims beyond {} ms",
         device, fault.worker, grid, fault.task, fault.seen, timeout_ns / 1'000'000)};
   if (fault.task == kLookUpTask)
     return Error{

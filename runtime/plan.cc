@@ -143,7 +143,7 @@ class Segments {
     return {};
   }
 
-  // Each task of a table, and each share of a range, is held once; a drawn grid has a stream that draws.
+  // Each task of a table, and each share of a range, is held once; a claimed grid has a stream that claims.
   Status check_whole() {
     for (size_t i = 0; i < of_grid_.size(); ++i) {
       const ManifestGrid& g = m_.grids[i];

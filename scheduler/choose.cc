@@ -42,8 +42,8 @@ Placement by_tickets(const TaskProgram& program, GridId id) {
   const TaskGrid& grid = program.grids[id];
   if (why_not_inline(program, id).empty()) return without_tickets(program, id);
   if (why_not_ready(program, id).empty() && !program.events[grid.waits[0].event].dims.empty())
-    return {PlacementKind::kReady, "drawn as the cells of its event are completed"};
-  return {PlacementKind::kQueue, "drawn by workers that are free"};
+    return {PlacementKind::kReady, "claimed as the cells of its event are completed"};
+  return {PlacementKind::kQueue, "claimed by workers that are free"};
 }
 
 Result<std::vector<Placement>> choose_placements(const TaskProgram& program, Scheduler scheduler,

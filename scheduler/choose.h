@@ -10,7 +10,7 @@ namespace mkc {
 Result<std::vector<Placement>> choose_placements(const TaskProgram& program, Scheduler scheduler,
                                                  const std::vector<PlacementRule>& rules);
 
-// Of a grid whose tasks are to be drawn, where they can be.
+// Of a grid whose tasks are to be claimed, where they can be.
 Placement by_tickets(const TaskProgram& program, GridId id);
 
 }  // namespace mkc

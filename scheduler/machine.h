@@ -42,7 +42,7 @@ struct Machine {
   double task_ns = 0;                  // of each task, beside its bytes
   // Of the simulation alone (docs/simulate.md).
   double poll_ns = 0;                 // a wait whose cell is already complete
-  double ticket_ns = 0;               // a ticket drawn to its number known
+  double ticket_ns = 0;               // a ticket claimed to its number known
   double load_ns = 0;                 // a copy's issue to its first byte
   double worker_bytes_per_ns = 0;     // most of the stream that one worker takes
   double worker_l2_bytes_per_ns = 0;  // most that one worker's plain loads bring from L2

@@ -17,7 +17,7 @@ struct ProofReport {
 };
 
 // Requires a schedule that verify() accepts. Refuses, with an error that names what it is about:
-//   1. tasks that no stream holds, or more than one; inline and drawn grids that nothing starts
+//   1. tasks that no stream holds, or more than one; inline and claimed grids that nothing starts
 //   2. slots that are too small, leave their arena or overlap where nothing is ever shared; counters likewise
 //   3. a ring with fewer stages than a worker holds at once; look-ups before what they look up is written
 //   4. cells that expect another number than they are notified

@@ -41,7 +41,7 @@ struct SearchReport {
 };
 
 // kAuto tries to split products that are dealt out unevenly, or have too few strips for blocks of many
-// tokens, and then to draw the attend, the expert and the product grids of the layers. A change is kept if
+// tokens, and then to claim the attend, the expert and the product grids of the layers. A change is kept if
 // the mean of the steps of scheduler/trials.h gets shorter by 0.005 of the time before the search, and none
 // takes more than 1.01 of it. With a budget, all changes of scheduler/changes.h are tried in turn by the same
 // rule, for 0.001, until none gains. All of these together are then held against what was there before them

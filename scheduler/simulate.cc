@@ -154,7 +154,7 @@ Simulation Simulator::run() {
     if (consumers_[w].phase != Consumer::kDone)
       MKC_BUG(fmt::format("worker {} of the simulation waits forever at {}", w,
                           task_name(step_, consumers_[w].task)));
-  result_.ns = now_ns_;  // the last tickets are drawn when no task is left
+  result_.ns = now_ns_;  // the last tickets are claimed when no task is left
   return std::move(result_);
 }
 
@@ -168,7 +168,7 @@ namespace {
 // By IdleCause.
 constexpr std::array<std::pair<const char*, const char*>, kIdleCauses> kCauses = {{
     {"ramp", "the step's first bytes are on their way"},
-    {"latency", "the ring is empty, copies are issued; or the loader draws a task"},
+    {"latency", "the ring is empty, copies are issued; or the loader claims a task"},
     {"lookup", "the loaders wait to learn which experts' weights to bring"},
     {"event", "the ring is full, the consumers wait for an event"},
     {"consumers", "the ring is full, the consumers are at work"},

@@ -15,7 +15,7 @@ namespace mkc {
 // Why a worker's share of the stream stands still.
 enum class IdleCause : uint8_t {
   kRamp,       // the step's first bytes are on their way
-  kLatency,    // its ring is empty, copies are issued; or its loader draws a task
+  kLatency,    // its ring is empty, copies are issued; or its loader claims a task
   kLookup,     // its loader waits to learn which experts' weights to bring
   kEvent,      // its ring is full, and its consumers wait for an event
   kConsumers,  // its ring is full, and its consumers are at work

@@ -30,8 +30,8 @@ bool Simulator::go_on(uint32_t w) {
   switch (c.phase) {
     case Consumer::kNext:
       return next_task(w);
-    case Consumer::kDraw:
-      return take_drawn(w);
+    case Consumer::kClaim:
+      return take_claimed(w);
     case Consumer::kWait:
       return !begin_wait(w);
     case Consumer::kStart:
@@ -93,7 +93,7 @@ bool Simulator::next_task(uint32_t w) {
   } else if (c.walk.done()) {
     c.phase = Consumer::kDone;
     return false;
-  } else if (c.walk.at(step_).drawn) {
+  } else if (c.walk.at(step_).claimed) {
     return draw_for_consumer(w);
   } else {
     c.first_of_run = c.walk.next == 0;

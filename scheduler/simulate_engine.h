@@ -11,14 +11,14 @@
 
 namespace mkc {
 
-// The tasks of a worker's runs, one after the other; those of a drawn run come from tickets.
+// The tasks of a worker's runs, one after the other; those of a claimed run come from tickets.
 struct TaskWalk {
   size_t run = 0, last_run = 0;
-  uint32_t next = 0;  // of the run; of a drawn one, how many were drawn
+  uint32_t next = 0;  // of the run; of a claimed one, how many were claimed
 
   bool done() const { return run == last_run; }
   const Run& at(const Step& step) const { return step.runs[run]; }  // requires !done()
-  uint32_t take(const Step& step);                                  // requires a run that is not drawn
+  uint32_t take(const Step& step);                                  // requires a run that is not claimed
   void leave_run() { ++run, next = 0; }
 };
 
@@ -42,9 +42,9 @@ struct Loader {
   uint32_t pass = 0, tile = 0;  // of the task, next to be issued
   bool done = false;
   bool for_event = false;                     // looks up what the task streams, once others have written it
-  bool for_ticket = false, for_told = false;  // of a task that it draws, or that its consumers do
+  bool for_ticket = false, for_told = false;  // of a task that it claims, or that its consumers do
   uint32_t ticket = 0;
-  std::deque<uint32_t> handed;  // tasks drawn for the consumers, kNone at the end of a grid
+  std::deque<uint32_t> handed;  // tasks claimed for the consumers, kNone at the end of a grid
 
   double free_ns = 0;       // when it has issued the last of its copies
   std::deque<Tile> issued;  // that have not arrived, in order
@@ -57,7 +57,7 @@ struct Loader {
 
 // One task after the other, each through these phases.
 struct Consumer {
-  enum Phase : uint8_t { kNext, kDraw, kWait, kStart, kCold, kBusy, kTake, kRelease, kEnd, kNotify, kDone };
+  enum Phase : uint8_t { kNext, kClaim, kWait, kStart, kCold, kBusy, kTake, kRelease, kEnd, kNotify, kDone };
   Phase phase = kNext;
   bool for_event = false, for_stage = false, for_task = false;  // what it waits for
   uint32_t ticket = 0;
@@ -119,14 +119,14 @@ class Simulator {
   double notified_ns(uint32_t cell) const;  // from the end of the task that completed it
   bool take_stage(uint32_t w);
   void release_stage(uint32_t w);
-  // By tickets, for drawn runs.
+  // By tickets, for claimed runs.
   bool is_ready(GridId grid) const;
   bool loader_draws(GridId grid) const;
   void draw_for_loader(uint32_t w);
   void hand_over(uint32_t w);
   void hand_back(uint32_t w, uint32_t task);
   bool draw_for_consumer(uint32_t w);
-  bool take_drawn(uint32_t w);
+  bool take_claimed(uint32_t w);
   bool look_in_log(uint32_t w, uint32_t& task);
   void enter_in_log(uint32_t cell);
 
@@ -151,7 +151,7 @@ class Simulator {
   std::vector<std::vector<uint32_t>> lookups_;  // by cell: workers whose loaders wait
   std::vector<uint32_t> lookup_cell_;           // by GridId: that its loaders wait for, or kNone
   std::vector<uint32_t> inline_task_;           // by cell, or kNone
-  std::vector<uint32_t> tickets_;               // by GridId: drawn so far
+  std::vector<uint32_t> tickets_;               // by GridId: claimed so far
   std::vector<std::vector<uint32_t>> logs_;     // by EventId: cells in the order of their completion
   std::vector<std::vector<uint32_t>> drawers_;  // by EventId: workers that wait for its log
   std::vector<uint32_t> reads_;                 // by worker: from memory, in progress

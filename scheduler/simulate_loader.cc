@@ -16,7 +16,7 @@ void Simulator::issue_tiles(uint32_t w) {
     if (l.work.tiles == 0 || l.pass == l.work.passes) {
       l.done = l.walk.done();
       if (l.done) return;
-      if (l.walk.at(step_).drawn) {
+      if (l.walk.at(step_).claimed) {
         draw_for_loader(w);
         continue;
       }

@@ -1,4 +1,4 @@
-// Tasks that workers draw: who gets which follows from who asks first.
+// Tasks that workers claim: who gets which follows from who asks first.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,7 @@ bool Simulator::is_ready(GridId grid) const {
   return step_.schedule->placements[grid.index].kind == PlacementKind::kReady;
 }
 
-// The loader draws the tasks of grids that it brings something for, and hands them to its consumers; of those
+// The loader claims the tasks of grids that it brings something for, and hands them to its consumers; of those
 // that are ready it hears from them.
 bool Simulator::loader_draws(GridId grid) const {
   return streams(step_.schedule->program.grids[grid]) && !is_ready(grid);
@@ -52,11 +52,11 @@ void Simulator::hand_back(uint32_t w, uint32_t task) {
   issue_tiles(w);
 }
 
-// Draws for itself, or is told what the loader has drawn.
+// Claims for itself, or is told what the loader has claimed.
 bool Simulator::draw_for_consumer(uint32_t w) {
   Consumer& c = consumers_[w];
   const GridId grid = c.walk.at(step_).grid;
-  c.phase = Consumer::kDraw;
+  c.phase = Consumer::kClaim;
   c.drawing_since_ns = now_ns_;
   c.completed_by = kNone;
   const double dispatch_ns = c.walk.next == 0 ? works_.dispatch_ns() : 0;
@@ -65,8 +65,8 @@ bool Simulator::draw_for_consumer(uint32_t w) {
   return !takes(w, dispatch_ns + m_.ticket_ns + m_.barrier_ns);
 }
 
-// False: the drawn task is not known yet.
-bool Simulator::take_drawn(uint32_t w) {
+// False: the claimed task is not known yet.
+bool Simulator::take_claimed(uint32_t w) {
   Consumer& c = consumers_[w];
   Loader& l = loaders_[w];
   const Run& run = c.walk.at(step_);

@@ -49,8 +49,8 @@ Status lay_out_runs(Step& step) {
       const uint32_t base = step.task_base[segment.grid.index];
       const uint64_t tasks = step.task_base[segment.grid.index + 1] - base;
       const PlacementKind kind = s.placements[segment.grid.index].kind;
-      Run run{w, segment.grid, segment.first, segment.count, draws_tickets(kind)};
-      if (run.drawn) {
+      Run run{w, segment.grid, segment.first, segment.count, claims_by_ticket(kind)};
+      if (run.claimed) {
         run.count = static_cast<uint32_t>(tasks);
         if (tasks != 0) step.runs.push_back(run);
         continue;
@@ -74,12 +74,12 @@ Status lay_out_runs(Step& step) {
   for (uint32_t t = 0; t < seen.size(); ++t) {
     const PlacementKind kind = s.placements[step.grid_of[t].index].kind;
     if (kind == PlacementKind::kInline) step.inline_tasks.push_back(t);
-    if (!seen[t] && kind != PlacementKind::kInline && !draws_tickets(kind))
+    if (!seen[t] && kind != PlacementKind::kInline && !claims_by_ticket(kind))
       return step_error(step, fmt::format("no stream runs {}", task_name(step, t)));
   }
   for (GridId g : s.program.grids.ids())
-    if (draws_tickets(s.placements[g.index].kind) && step.spaces[g.index].count() > 0)
-      step.drawn_grids.push_back(g);
+    if (claims_by_ticket(s.placements[g.index].kind) && step.spaces[g.index].count() > 0)
+      step.claimed_grids.push_back(g);
   return {};
 }
 
@@ -155,11 +155,11 @@ Status check_counts(const Step& step) {
       return step_error(step, fmt::format("{} runs inline, but nobody completes {}", task_name(step, task),
                                           cell_name(step, cell)));
   }
-  for (GridId g : step.drawn_grids) {
+  for (GridId g : step.claimed_grids) {
     if (step.schedule->placements[g.index].kind != PlacementKind::kReady) continue;
     for (uint32_t task = step.task_base[g.index]; task < step.task_base[g.index + 1]; ++task)
       if (const uint32_t cell = step.waits.cells[step.waits.begin[task]]; found[cell] == 0)
-        return step_error(step, fmt::format("{} is drawn once it is ready, but nobody completes {}",
+        return step_error(step, fmt::format("{} is claimed once it is ready, but nobody completes {}",
                                             task_name(step, task), cell_name(step, cell)));
   }
   return {};

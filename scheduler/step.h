@@ -8,14 +8,14 @@
 
 namespace mkc {
 
-// Consecutive tasks of one grid on one worker; or, where `drawn`, all tasks of a grid, of which any worker
+// Consecutive tasks of one grid on one worker; or, where `claimed`, all tasks of a grid, of which any worker
 // runs any: then each worker has such a run.
 struct Run {
   uint32_t worker = 0;
   GridId grid;
   uint32_t first = 0;
   uint32_t count = 0;
-  bool drawn = false;
+  bool claimed = false;
 };
 
 // Lists of cells for each task: those of task t are cells[begin[t]] .. cells[begin[t + 1] - 1].
@@ -33,7 +33,7 @@ struct Step {
   std::vector<GridId> grid_of;      // by task
   std::vector<Run> runs;            // by worker, in stream order
   std::vector<uint32_t> inline_tasks;
-  std::vector<GridId> drawn_grids;  // those with tasks
+  std::vector<GridId> claimed_grids;  // those with tasks
   TaskCells waits, notifies;
 };
 

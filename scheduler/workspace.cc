@@ -261,7 +261,7 @@ void plan_counters(Schedule& schedule) {
     schedule.event_cells += counters;
   }
   for (Placement& placement : schedule.placements)
-    if (draws_tickets(placement.kind)) placement.tickets = schedule.event_cells++;
+    if (claims_by_ticket(placement.kind)) placement.tickets = schedule.event_cells++;
 }
 
 }  // namespace mkc

@@ -257,7 +257,7 @@ PROBE probe_messages(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   if (mk_worker() == 1) out[lane] = sum;
 }
 
-// Every thread draws `rounds` tickets of each of two counters and marks them, and adds to a third by compare
+// Every thread claims `rounds` tickets of each of two counters and marks them, and adds to a third by compare
 // and swap. The last of all blocks to arrive adds up what the others left. out: 4 counters, 128 bytes apart;
 // the sum; from word 256 on a word for each block, from 512 on marks; all zero before.
 PROBE probe_atomics(AS1 const u32* in, AS1 u32* out, u32 rounds) {

@@ -1,4 +1,4 @@
-// Tickets: workers that are free draw the tasks of a grid one by one. A ticket is one addition to a counter;
+// Tickets: workers that are free claim the tasks of a grid one by one. A ticket is one addition to a counter;
 // tickets beyond the last task end the worker's part of the grid.
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
@@ -7,10 +7,10 @@ namespace mk {
 namespace {
 
 constexpr u32 kNoTask = 0xffffffffu;
-// The consumer thread that draws: not of the warp that notifies, so that the next task is drawn meanwhile.
+// The consumer thread that claims: not of the warp that notifies, so that the next task is claimed meanwhile.
 constexpr u32 kDrawer = kConsumerThreads - kWarpLanes;
 
-// Consumer threads: what the drawing one has drawn.
+// Consumer threads: what the claiming one has claimed.
 MK_INLINE u32 tell_all(Worker& w, u32 task) {
   AS3 u32* word = w.told_task(w.told++ % 2);  // some may still read the other one
   if (w.thread == kDrawer) *word = task;
@@ -30,7 +30,7 @@ MK_BODY u32 mkd_next_queued(Worker* w, u32 tickets) {
 }
 
 // Consumer threads: the next task by the log of the awaited event, once its cell is complete. A cell has
-// `per_cell` of the tasks. The drawing thread's acquire and the barrier order what the notifiers wrote
+// `per_cell` of the tasks. The claiming thread's acquire and the barrier order what the notifiers wrote
 // before what any thread reads next.
 MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log, u32 per_cell) {
   u32 task = kNoTask;
@@ -47,13 +47,13 @@ MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log,
   return tell_all(*w, task);
 }
 
-// Consumer threads: the next task that the loader has drawn. After a fault there is none; but the loader may
+// Consumer threads: the next task that the loader has claimed. After a fault there is none; but the loader may
 // have brought what it needs, so that stages no longer hold what is taken from them next.
 MK_BODY u32 mkd_next_handed(Worker* w) {
   u32 task = kNoTask;
   if (w->thread == kDrawer) {
     const u32 slot = w->handed % kHandedTasks;
-    wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2, kDrawnCell, w->handed);
+    wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2, kClaimedCell, w->handed);
     if (faulted(*w))
       w->give_up();
     else
@@ -64,18 +64,18 @@ MK_BODY u32 mkd_next_handed(Worker* w) {
   return tell_all(*w, task);
 }
 
-// Consumer threads: tells the loader which task they have drawn.
+// Consumer threads: tells the loader which task they have claimed.
 MK_BODY void mkd_hand_back(Worker* w, u32 task) {
   const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
   if (w->thread == kDrawer) {
-    wait_phase(*w, w->handed_empty(slot), (round + 1) % 2, kDrawnCell, w->handed);
+    wait_phase(*w, w->handed_empty(slot), (round + 1) % 2, kClaimedCell, w->handed);
     *w->handed_task(slot) = task;
     mk_mbar_arrive(w->handed_full(slot));
   }
   ++w->handed;
 }
 
-// The loader: the next task that the consumers have drawn.
+// The loader: the next task that the consumers have claimed.
 MK_BODY u32 mkd_next_handed_back(Worker* w) {
   const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
   ++w->handed;
@@ -86,8 +86,8 @@ MK_BODY u32 mkd_next_handed_back(Worker* w) {
   return task;
 }
 
-// The loader: draws a task of the grid whose operands it brings, and hands it to the consumers. Not ahead of
-// need: whoever draws early draws too much.
+// The loader: claims a task of the grid whose operands it brings, and hands it to the consumers. Not ahead of
+// need: whoever claims early claims too much.
 MK_BODY u32 mkd_hand_over(Worker* w, u32 tickets) {
   const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
   ++w->handed;

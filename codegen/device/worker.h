@@ -23,7 +23,7 @@ constexpr u32 kListBytes = 7328;  // behind the barriers: lists of the step, of 
 constexpr u32 kScratchBytes = 26624;  // behind the lists; a task's own, free at its end
 constexpr u32 kMaxStages = 16;
 constexpr u32 kNoGrid = ~0u;
-constexpr u32 kHandedTasks = 16;  // that the loader has drawn and the consumers have not begun
+constexpr u32 kHandedTasks = 16;  // that the loader has claimed and the consumers have not begun
 constexpr u32 kPlaces = 16;       // of groups of positions that a task reads of a cache
 constexpr u32 kMaxTokens = 256;   // T of a step
 

@@ -115,7 +115,7 @@ Status check_counters(const Context& c) {
     counters.push_back({base, base + all, "@" + c.p.events[e].name});
   }
   for (GridId g : c.p.grids.ids())
-    if (const Placement& p = c.s.placements[g.index]; draws_tickets(p.kind))
+    if (const Placement& p = c.s.placements[g.index]; claims_by_ticket(p.kind))
       counters.push_back({p.tickets, uint64_t{p.tickets} + 1, "tickets of %" + c.p.grids[g].name});
   return check_apart(std::move(counters), c.s.event_cells, "counters");
 }

@@ -183,7 +183,7 @@ Status check_starts(Context& c, const Sources& sources) {
     if (kind == PlacementKind::kInline)
       if (Status status = check_inline(c, sources, waiters, g); !status.ok()) return status;
     if (kind == PlacementKind::kReady && !all_completed(c, sources, grid.waits[0].event))
-      return unproved(fmt::format("%{} is drawn once it is ready: somebody completes every cell of @{}",
+      return unproved(fmt::format("%{} is claimed once it is ready: somebody completes every cell of @{}",
                                   grid.name, c.p.events[grid.waits[0].event].name));
   }
   return {};

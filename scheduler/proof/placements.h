@@ -6,7 +6,7 @@
 namespace mkc::proof {
 
 // Every task runs once: table grids have constant extents and stand in streams once task by task; range and
-// drawn grids stand in each stream once; inline grids in none.
+// claimed grids stand in each stream once; inline grids in none.
 Status check_streams(const Context& c);
 
 // Inline tasks are started by the cell of their own coordinates, which somebody completes; ready tasks by the

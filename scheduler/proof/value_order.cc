@@ -9,33 +9,33 @@
 namespace mkc {
 namespace {
 
-// Nodes of the dependence graph: runs, then grids whose tasks are drawn, then inline tasks, then cells. Any
-// worker may run a drawn task, so all of a grid are one node: after each worker's run before the grid, and
+// Nodes of the dependence graph: runs, then grids whose tasks are claimed, then inline tasks, then cells. Any
+// worker may run a claimed task, so all of a grid are one node: after each worker's run before the grid, and
 // before each one's run behind it.
 struct Nodes {
   const Step& step;
-  uint32_t drawn_begin, inline_begin, cell_begin, count;
+  uint32_t claimed_begin, inline_begin, cell_begin, count;
 
   explicit Nodes(const Step& s)
       : step(s),
-        drawn_begin(static_cast<uint32_t>(s.runs.size())),
-        inline_begin(drawn_begin + static_cast<uint32_t>(s.drawn_grids.size())),
+        claimed_begin(static_cast<uint32_t>(s.runs.size())),
+        inline_begin(claimed_begin + static_cast<uint32_t>(s.claimed_grids.size())),
         cell_begin(inline_begin + static_cast<uint32_t>(s.inline_tasks.size())),
         count(cell_begin + s.cell_base.back()) {}
 
-  // First task and number of tasks of a node below cell_begin; a drawn run has none of its own.
+  // First task and number of tasks of a node below cell_begin; a claimed run has none of its own.
   std::pair<uint32_t, uint32_t> tasks(uint32_t node) const {
     if (node >= inline_begin) return {step.inline_tasks[node - inline_begin], 1};
-    const GridId grid = node >= drawn_begin ? step.drawn_grids[node - drawn_begin] : step.runs[node].grid;
+    const GridId grid = node >= claimed_begin ? step.claimed_grids[node - claimed_begin] : step.runs[node].grid;
     const uint32_t first = step.task_base[grid.index];
-    if (node >= drawn_begin) return {first, step.task_base[grid.index + 1] - first};
+    if (node >= claimed_begin) return {first, step.task_base[grid.index + 1] - first};
     const Run& run = step.runs[node];
-    return {first + run.first, run.drawn ? 0 : run.count};
+    return {first + run.first, run.claimed ? 0 : run.count};
   }
 
-  uint32_t drawn_node(GridId grid) const {
-    const auto at = std::lower_bound(step.drawn_grids.begin(), step.drawn_grids.end(), grid);
-    return drawn_begin + static_cast<uint32_t>(at - step.drawn_grids.begin());
+  uint32_t claimed_node(GridId grid) const {
+    const auto at = std::lower_bound(step.claimed_grids.begin(), step.claimed_grids.end(), grid);
+    return claimed_begin + static_cast<uint32_t>(at - step.claimed_grids.begin());
   }
 
   std::string name(uint32_t node) const {
@@ -45,7 +45,7 @@ struct Nodes {
     const std::string last =
         count_of_node > 1 ? fmt::format("..{}", task_name(step, first + count_of_node - 1)) : "";
     const std::string tasks_text = task_name(step, first) + last;
-    if (node >= drawn_begin) return fmt::format("{} on any worker", tasks_text);
+    if (node >= claimed_begin) return fmt::format("{} on any worker", tasks_text);
     return fmt::format("{} on worker {}", tasks_text, step.runs[node].worker);
   }
 };
@@ -64,11 +64,11 @@ Edges dependence_edges(const Nodes& nodes) {
       add(nodes.cell_begin + step.waits.cells[i], node);
     for (uint32_t i = step.notifies.begin[first]; i < step.notifies.begin[first + count]; ++i)
       add(node, nodes.cell_begin + step.notifies.cells[i]);
-    if (node >= nodes.drawn_begin) continue;
+    if (node >= nodes.claimed_begin) continue;
     const Run& run = step.runs[node];
-    const uint32_t end = run.drawn ? nodes.drawn_node(run.grid) : node;
-    if (run.drawn) add(node, end);
-    const bool continues = node + 1 < nodes.drawn_begin && step.runs[node + 1].worker == run.worker;
+    const uint32_t end = run.claimed ? nodes.claimed_node(run.grid) : node;
+    if (run.claimed) add(node, end);
+    const bool continues = node + 1 < nodes.claimed_begin && step.runs[node + 1].worker == run.worker;
     if (continues) add(end, node + 1);
   }
   return edges;
@@ -129,7 +129,7 @@ class Historian {
   // Tasks [first, end) that any worker may run: ordered by their events alone. Those with the same waits and
   // notifications have the same place on a chain: whoever sees one of them done, by a cell they all notify,
   // sees all of them done.
-  void run_drawn(uint32_t first, uint32_t end) {
+  void run_claimed(uint32_t first, uint32_t end) {
     while (first < end) {
       uint32_t group_end = first + 1;
       while (group_end < end && same_cells(step_.waits, first, group_end) &&
@@ -204,8 +204,8 @@ Result<HappensBefore> order_tasks(const Step& step) {
   for (uint32_t node : sorted.order) {
     if (node >= nodes.cell_begin) continue;
     const auto [first, count] = nodes.tasks(node);
-    if (node >= nodes.drawn_begin) {
-      historian.run_drawn(first, first + count);
+    if (node >= nodes.claimed_begin) {
+      historian.run_claimed(first, first + count);
       continue;
     }
     for (uint32_t t = first; t < first + count; ++t) historian.run_task(t, step.runs[node].worker);

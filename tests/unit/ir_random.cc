@@ -151,7 +151,7 @@ struct Generator {
     const uint32_t grids = s.program.grids.size();
     for (uint32_t i = 0; i < grids; ++i) {
       const auto kind = static_cast<PlacementKind>(below(5));
-      s.placements.push_back({kind, name("reason", i), draws_tickets(kind) ? below(99) : 0,
+      s.placements.push_back({kind, name("reason", i), claims_by_ticket(kind) ? below(99) : 0,
                               kind == PlacementKind::kRange ? below(9) : 0});
     }
     for (uint32_t w = 0; w < below(4); ++w)

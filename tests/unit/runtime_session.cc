@@ -237,9 +237,9 @@ TEST_CASE("a fault in the kernel names worker, task, event and counts, and ends 
   CHECK(error_of(other.step(std::vector<int32_t>{1})) ==
         "fake: error: worker 0 at task l0.q[3] waited for stage 14 of its ring beyond 10000 ms");
   Session third = opened(device);
-  device.fault = {2, 1, 0, 3, kDrawnCell, 5, 0, 0};
+  device.fault = {2, 1, 0, 3, kClaimedCell, 5, 0, 0};
   CHECK(error_of(third.step(std::vector<int32_t>{1})) ==
-        "fake: error: worker 1 after task l0.q[3] waited for task 5 that its loader draws beyond 10000 ms");
+        "fake: error: worker 1 after task l0.q[3] waited for task 5 that its loader claims beyond 10000 ms");
 }
 
 TEST_CASE("a step whose logits cannot be read ends the session") {

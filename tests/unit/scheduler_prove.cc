@@ -88,29 +88,29 @@ TEST_CASE("an inline grid with two waits, or in a stream, is refused") {
   CHECK(proof_error(s) == "error: %l0.combine runs inline, but is in the stream of worker 0");
 }
 
-Schedule drawn(uint32_t workers = 3) {
+Schedule claimed(uint32_t workers = 3) {
   PlaceOptions options{workers};
   options.scheduler = Scheduler::kDynamic;
   return place(model_program(), load_machine("emulator").value(), options).value();
 }
 
 TEST_CASE("grids whose tasks are drawn are accepted") {
-  CHECK(proof_error(drawn()) == "");
+  CHECK(proof_error(claimed()) == "");
 }
 
 TEST_CASE("a drawn grid that a worker's stream leaves out is refused") {
-  Schedule s = drawn();
+  Schedule s = claimed();
   std::erase_if(s.streams[1], [&](const Segment& x) { return x.grid == find_grid(s.program, "l0.o"); });
   CHECK(proof_error(s) ==
         "error: %l0.o is placed by queue, but the stream of worker 1 has 0 segments of it, expected 1");
 }
 
 TEST_CASE("a log without room for every cell, and tickets that are another's counter, are refused") {
-  Schedule s = drawn();
+  Schedule s = claimed();
   const EventId next{find_event(s.program, "l0.qkv_ready").index + 1};
   s.event_base[next.index] -= 1;
   CHECK(proof_error(s) == "error: @l0.qkv_ready and @l0.combined overlap in the counters");
-  s = drawn();
+  s = claimed();
   const uint32_t tickets = s.placements[find_grid(s.program, "l0.q").index].tickets;
   s.placements[find_grid(s.program, "l0.k").index].tickets = tickets;
   CHECK(proof_error(s) == "error: tickets of %l0.q and tickets of %l0.k overlap in the counters");
@@ -120,33 +120,33 @@ TEST_CASE("a log without room for every cell, and tickets that are another's cou
 }
 
 TEST_CASE("ready tasks whose cell nobody completes are refused") {
-  Schedule s = drawn();
+  Schedule s = claimed();
   s.program.events[find_event(s.program, "l0.qkv_ready")].expect = 0;
   for (const char* grid : {"l0.q", "l0.k", "l0.v"})
     s.program.grids[find_grid(s.program, grid)].notifies.clear();
   CHECK(proof_error(s) ==
-        "error: %l0.attend[0, 0] is drawn once it is ready, but nobody completes @l0.qkv_ready[0] (at T = 1, "
+        "error: %l0.attend[0, 0] is claimed once it is ready, but nobody completes @l0.qkv_ready[0] (at T = 1, "
         "kv_len = 1)");
 }
 
 TEST_CASE("a grid whose tasks do not follow from the cells is not ready") {
-  Schedule s = drawn();
+  Schedule s = claimed();
   const auto refused = [&](const char* grid) {
     s.placements[find_grid(s.program, grid).index].kind = PlacementKind::kReady;
     return proof_error(s);
   };
   CHECK(refused("l0.o") ==
         "error: %l0.o is placed by ready, but its loader must know the tasks before they are ready");
-  s = drawn();
+  s = claimed();
   CHECK(refused("embed") == "error: %embed is placed by ready, but its tasks wait for 0 events");
-  s = drawn();
+  s = claimed();
   s.program.grids[find_grid(s.program, "l0.attend")].waits[0].cell[0] = coord(1);
   CHECK(proof_error(s) ==
         "error: %l0.attend is placed by ready, but the cells of @l0.qkv_ready are not its first coordinates");
 }
 
 TEST_CASE("a drawn task is not ordered by the stream of the worker that happens to run it") {
-  Schedule by_table = placed({}, 1), s = drawn(1);
+  Schedule by_table = placed({}, 1), s = claimed(1);
   for (Schedule* schedule : {&by_table, &s})
     schedule->program.grids[find_grid(s.program, "l0.down")].waits.clear();
   CHECK(proof_error(by_table) == "");

@@ -147,7 +147,7 @@ struct Walk {
   const Schedule& s;
   Interpreter& interpreter;
   std::vector<Walker> walkers = std::vector<Walker>(s.workers);
-  std::map<uint32_t, int64_t> drawn{};  // by grid
+  std::map<uint32_t, int64_t> claimed{};  // by grid
 
   int64_t tasks(GridId g) const { return task_count(s.program.grids[g], interpreter.symbols); }
 
@@ -182,8 +182,8 @@ struct Walk {
       const Segment& segment = s.streams[w][walker.segment];
       const int64_t n = tasks(segment.grid);
       const PlacementKind kind = s.placements[segment.grid.index].kind;
-      if (draws_tickets(kind)) {
-        if (!walker.has_ticket) walker.ticket = drawn[segment.grid.index]++;
+      if (claims_by_ticket(kind)) {
+        if (!walker.has_ticket) walker.ticket = claimed[segment.grid.index]++;
         walker.has_ticket = walker.ticket < n;
         if (walker.has_ticket) return true;
         continue;
@@ -199,7 +199,7 @@ struct Walk {
   void run(uint32_t w, int64_t task) {
     Walker& walker = walkers[w];
     walker.has_ticket = false;
-    if (!draws_tickets(s.placements[s.streams[w][walker.segment].grid.index].kind)) ++walker.next;
+    if (!claims_by_ticket(s.placements[s.streams[w][walker.segment].grid.index].kind)) ++walker.next;
     interpreter.run(s.streams[w][walker.segment].grid, task);
   }
 };

@@ -81,11 +81,11 @@ constexpr SearchBudget kAll{1e9};
 TEST_CASE("where tickets cost most of all, -O3 leaves none in the layers") {
   const Machine m = machine(1e6, 500);
   for (const auto& [name, kind] : kinds_of(search_for(m, Scheduler::kDynamic, {}).schedule))
-    CHECK((draws_tickets(kind) || name.ends_with(".combine")));
+    CHECK((claims_by_ticket(kind) || name.ends_with(".combine")));
   const Found found = search_for(m, Scheduler::kDynamic, kAll, kNoSplits);
   for (const auto& [name, kind] : kinds_of(found.schedule)) {
     CAPTURE(name);
-    CHECK(draws_tickets(kind) == (name.find('.') == std::string::npos));
+    CHECK(claims_by_ticket(kind) == (name.find('.') == std::string::npos));
   }
   CHECK(found.report.complete);
   CHECK(found.report.found.placements.size() == 7);  // q, k, v, attend, o, gate_up, down; combine was inline

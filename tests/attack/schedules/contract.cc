@@ -94,7 +94,7 @@ void check_counters(const Schedule& s) {
         {base, base + (keeps_log(s, e) ? 2 * cells + 1 : cells), "@" + s.program.events[e].name});
   }
   for (GridId g : s.program.grids.ids())
-    if (const Placement& p = s.placements[g.index]; draws_tickets(p.kind))
+    if (const Placement& p = s.placements[g.index]; claims_by_ticket(p.kind))
       extents.push_back({p.tickets, uint64_t{p.tickets} + 1, "tickets of %" + s.program.grids[g].name});
   require_apart(extents, s.event_cells, "counter");
 }

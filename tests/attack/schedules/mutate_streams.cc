@@ -205,7 +205,7 @@ bool range_to_table(Edit& e) {
 }
 
 bool drawn_to_table(Edit& e) {
-  const GridId g = e.placed_where([](const Placement& p) { return draws_tickets(p.kind); });
+  const GridId g = e.placed_where([](const Placement& p) { return claims_by_ticket(p.kind); });
   if (!g.valid()) return false;
   e.s.placements[g.index].kind = PlacementKind::kTable;
   return true;
@@ -274,15 +274,15 @@ bool change_turn(Edit& e) {
 }
 
 bool share_tickets(Edit& e) {
-  const auto drawn = [](const Placement& p) { return draws_tickets(p.kind); };
-  const GridId a = e.placed_where(drawn), b = e.placed_where(drawn);
+  const auto claimed = [](const Placement& p) { return claims_by_ticket(p.kind); };
+  const GridId a = e.placed_where(claimed), b = e.placed_where(claimed);
   if (!a.valid() || a == b) return false;
   e.s.placements[a.index].tickets = e.s.placements[b.index].tickets;
   return true;
 }
 
 bool put_tickets_elsewhere(Edit& e) {
-  const GridId g = e.placed_where([](const Placement& p) { return draws_tickets(p.kind); });
+  const GridId g = e.placed_where([](const Placement& p) { return claims_by_ticket(p.kind); });
   if (!g.valid()) return false;
   e.s.placements[g.index].tickets = static_cast<uint32_t>(e.rng.below(int64_t{e.s.event_cells} + 2));
   return true;

@@ -87,9 +87,9 @@ void Run::step_consumer(uint32_t w) {
   if (!wait_for(w, id, tasks) || !wait_ring(w, id)) return;
   require_stages(id, tasks);
   c.ticket.reset();
-  const bool drawn = draws_tickets(p_.s.placements[id.index].kind);
-  run_tasks(w, id, tasks, !drawn);
-  if (!drawn && !c.first && tasks.back() + 1 == c.end)  // what all tasks read is read until the last
+  const bool claimed = claims_by_ticket(p_.s.placements[id.index].kind);
+  run_tasks(w, id, tasks, !claimed);
+  if (!claimed && !c.first && tasks.back() + 1 == c.end)  // what all tasks read is read until the last
     for (const Use& use : c.read_once) p_.memory.read(use, {w, c.clocks[w]}, c.clocks, kNone, id.index);
   free_stages(w, id, tasks);
   c.next = tasks.back() + 1;
@@ -136,7 +136,7 @@ void Run::end_segment(uint32_t w) {
 // The next tasks that are done together; none at the segment's end. False: blocked.
 bool Run::next_tasks(uint32_t w, GridId id, std::vector<int64_t>& tasks) {
   Worker& c = consumers_[w];
-  if (draws_tickets(p_.s.placements[id.index].kind)) return draw_task(w, id, tasks);
+  if (claims_by_ticket(p_.s.placements[id.index].kind)) return claim_task(w, id, tasks);
   if (c.next >= c.end) return true;
   if (c.end > p_.tasks[id.index].count)
     throw Finding{"outside", fmt::format("worker {} has task {} of the {} of %{}, at {}", w, c.end - 1,
@@ -150,7 +150,7 @@ bool Run::next_tasks(uint32_t w, GridId id, std::vector<int64_t>& tasks) {
   return true;
 }
 
-bool Run::draw_task(uint32_t w, GridId id, std::vector<int64_t>& tasks) {
+bool Run::claim_task(uint32_t w, GridId id, std::vector<int64_t>& tasks) {
   Worker& c = consumers_[w];
   const Placement& placement = p_.s.placements[id.index];
   const int64_t count = p_.tasks[id.index].count;
