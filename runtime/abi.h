@@ -42,7 +42,7 @@ struct MkGrid {
   uint32_t kind;         // case of the kernel's dispatch
   uint32_t id;           // GridId, for faults and traces
   uint32_t inline_grid;  // the grid run by whoever completes its cell through this grid's first notify
-  uint32_t tickets;      // counter of the tasks drawn, where workers draw them; else 0
+  uint32_t tickets;      // counter of the tasks claimed, where workers claim them; else 0
   uint32_t wait_base[kMaxWaits];       // first counter of each awaited event, in wait order
   uint32_t notify_base[kMaxNotifies];  // first counter of each notified event, in notify order
   // By the roles of the body (ir/bodies.h), reads, then writes: the operand's offset in its arena, in units
@@ -101,7 +101,7 @@ struct MkFault {
 static_assert(sizeof(MkFault) == 32);
 constexpr uint32_t kLookUpTask = 0xffffffffu;  // before the first: the worker looks up which tasks there are
 constexpr uint32_t kRingCell = 0xffffffffu;    // a stage of the ring
-constexpr uint32_t kClaimedCell = 0xfffffffdu;   // a task drawn by the loader: `seen` have come
+constexpr uint32_t kClaimedCell = 0xfffffffdu;   // a task claimed by the loader: `seen` have come
 constexpr uint32_t kStepCell =
     0xfffffffeu;  // the next step's begin: `seen` has begun, `expected` was awaited
 

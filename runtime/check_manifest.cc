@@ -96,8 +96,8 @@ Status check_grid(const ManifestGrid& g, const Manifest& m) {
   if (g.waits.size() > kMaxWaits || g.notifies.size() > kMaxNotifies || g.operands.size() > kMaxOperands)
     return refuse(fmt::format("grid {} has {} waits, {} notifications and {} operands", g.name,
                               g.waits.size(), g.notifies.size(), g.operands.size()));
-  const bool draws = g.placement == GridPlacement::kQueue || g.placement == GridPlacement::kReady;
-  if (draws ? g.tickets >= m.event_cells : g.tickets != 0)
+  const bool claims = g.placement == GridPlacement::kQueue || g.placement == GridPlacement::kReady;
+  if (claims ? g.tickets >= m.event_cells : g.tickets != 0)
     return refuse(
         fmt::format("grid {} has its tickets in counter {} of {}", g.name, g.tickets, m.event_cells));
   if ((g.placement == GridPlacement::kTable) != (g.tasks != 0))

@@ -188,9 +188,9 @@ std::vector<Mutant> step_mutants() {
 std::vector<Mutant> ticket_mutants() {
   const std::string logged = "mkd_notify_logged", queued = "mkd_next_queued", handed = "mkd_next_handed";
   return {
-      {"every task is drawn twice", {{queued, "take_ticket", 0, halve_result}}, {kRace, kFault}, true},
-      {"every other task is drawn", {{"take_ticket", "mk_add_relaxed", 0, twice}}, {kFault}},
-      {"no barrier before the drawn task is known",
+      {"every task is claimed twice", {{queued, "take_ticket", 0, halve_result}}, {kRace, kFault}, true},
+      {"every other task is claimed", {{"take_ticket", "mk_add_relaxed", 0, twice}}, {kFault}},
+      {"no barrier before the claimed task is known",
        {{"tell_all", "consumer_barrier", 0, drop}},
        {kReadTooEarly, kWriteTooEarly, kDeadlock, kDiverged}},
       {"a cell is entered before it is complete",

@@ -38,7 +38,7 @@ RunOptions small_run() {
   return options;
 }
 
-// Of a model whose tasks are drawn.
+// Of a model whose tasks are claimed.
 TinyModel drawn_model() {
   TinyModel model = small_model();
   model.scheduler = Scheduler::kDynamic;

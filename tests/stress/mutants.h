@@ -44,7 +44,7 @@ std::vector<Mutant> pass_mutants();  // of more tokens than go together
 std::vector<Mutant> async_copy_mutants();
 std::vector<Mutant> event_mutants();
 std::vector<Mutant> step_mutants();
-std::vector<Mutant> ticket_mutants();  // of a model whose tasks are drawn
+std::vector<Mutant> ticket_mutants();  // of a model whose tasks are claimed
 std::vector<Mutant> body_mutants();
 std::vector<Mutant> lookup_mutants();
 std::vector<Mutant> fault_mutants();

@@ -14,7 +14,7 @@ void put(std::vector<std::byte>& plan, uint64_t at, const T& value) {
 }
 
 // The plan that the manifest describes: range grids have a share of each worker, table grids all their tasks
-// on worker 0, drawn grids a segment of each worker.
+// on worker 0, claimed grids a segment of each worker.
 inline std::vector<std::byte> plan_of(const Manifest& m) {
   std::vector<std::vector<MkSegment>> streams(m.workers);
   for (uint32_t g = 0; g < m.grids.size(); ++g)

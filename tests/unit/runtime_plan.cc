@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-// A table of 5 tasks, shares of a range, and drawn tasks.
+// A table of 5 tasks, shares of a range, and claimed tasks.
 Manifest three_grids() {
   Manifest m = manifest();
   m.event_cells = 6;

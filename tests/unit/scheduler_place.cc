@@ -42,7 +42,7 @@ Result<Schedule> placed_by(Scheduler scheduler, std::vector<PlacementRule> rules
   return place(model_program(), machine(), options);
 }
 
-TEST_CASE("the dynamic scheduler has all tasks drawn, but for those run inline") {
+TEST_CASE("the dynamic scheduler has all tasks claimed, but for those run inline") {
   const Schedule s = placed_by(Scheduler::kDynamic, {}).value();
   for (GridId g : s.program.grids.ids()) {
     const std::string& name = s.program.grids[g].name;
@@ -86,7 +86,7 @@ TEST_CASE("rules that fit no grid or ask for what is impossible are errors at th
       "attend or split_k_partial tasks complete");
 }
 
-TEST_CASE("an event that ready tasks wait for has a log, and drawn grids have a counter each") {
+TEST_CASE("an event that ready tasks wait for has a log, and claimed grids have a counter each") {
   const Schedule fixed = placed_by(Scheduler::kStatic, {}).value();
   const Schedule s = placed_by(Scheduler::kStatic, {{"l0.attend", PlacementKind::kReady, {}},
                                                     {"l1.o", PlacementKind::kQueue, {}}})

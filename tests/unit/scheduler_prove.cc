@@ -94,11 +94,11 @@ Schedule claimed(uint32_t workers = 3) {
   return place(model_program(), load_machine("emulator").value(), options).value();
 }
 
-TEST_CASE("grids whose tasks are drawn are accepted") {
+TEST_CASE("grids whose tasks are claimed are accepted") {
   CHECK(proof_error(claimed()) == "");
 }
 
-TEST_CASE("a drawn grid that a worker's stream leaves out is refused") {
+TEST_CASE("a claimed grid that a worker's stream leaves out is refused") {
   Schedule s = claimed();
   std::erase_if(s.streams[1], [&](const Segment& x) { return x.grid == find_grid(s.program, "l0.o"); });
   CHECK(proof_error(s) ==
@@ -145,7 +145,7 @@ TEST_CASE("a grid whose tasks do not follow from the cells is not ready") {
         "error: %l0.attend is placed by ready, but the cells of @l0.qkv_ready are not its first coordinates");
 }
 
-TEST_CASE("a drawn task is not ordered by the stream of the worker that happens to run it") {
+TEST_CASE("a claimed task is not ordered by the stream of the worker that happens to run it") {
   Schedule by_table = placed({}, 1), s = claimed(1);
   for (Schedule* schedule : {&by_table, &s})
     schedule->program.grids[find_grid(s.program, "l0.down")].waits.clear();

@@ -138,7 +138,7 @@ Reads sequential_reads(const Schedule& s, const std::vector<int64_t>& symbols) {
 struct Walker {
   size_t segment = 0;
   int64_t next = 0;         // task of the segment
-  bool has_ticket = false;  // of a drawn grid
+  bool has_ticket = false;  // of a claimed grid
   int64_t ticket = 0;
 };
 

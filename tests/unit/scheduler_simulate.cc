@@ -128,7 +128,7 @@ TEST_CASE("one tile takes the latency, its bytes, the product, the reduction and
   CHECK(s.floor_ns == Approx(kLoad));
 }
 
-TEST_CASE("a drawn strip waits for its ticket, and its worker learns at the end that none is left") {
+TEST_CASE("a claimed strip waits for its ticket, and its worker learns at the end that none is left") {
   const Simulation s = simulated(chain(1, 1, 512), machine(), 1, {1}, {}, Scheduler::kDynamic);
   CHECK(s.ns == Approx(20 + 1000 + kLoad + kMultiply + kEnd + 7));
 }
@@ -139,7 +139,7 @@ TEST_CASE("a dependent grid's strips are drawn ahead of its event") {
         Approx(first + 500 + 7 + kMultiply + kEnd + 7));
 }
 
-TEST_CASE("every task is drawn once, whoever runs it") {
+TEST_CASE("every task is claimed once, whoever runs it") {
   const TaskProgram program = test::model_program({.layers = 3});
   for (const uint32_t workers : {1u, 2u, 7u}) {
     const Simulation s = simulated(program, machine(), workers, {3, 50}, {}, Scheduler::kDynamic);

@@ -66,7 +66,7 @@ class Run {
     size_t segment = 0;
     bool begun = false;
     int64_t issued = 0, freed = 0, left = 0;  // stages; of the segment or task
-    std::deque<int64_t> handed;               // tasks drawn; -1: no more
+    std::deque<int64_t> handed;               // tasks claimed; -1: no more
     Blocked blocked;
   };
 

@@ -10,7 +10,7 @@ namespace mkc::attack {
 namespace {
 
 constexpr const char* kFull = "for its consumers";
-constexpr size_t kHanded = 16;  // tasks that a loader has drawn and its consumers have not begun
+constexpr size_t kHanded = 16;  // tasks that a loader has claimed and its consumers have not begun
 
 }  // namespace
 
