@@ -124,15 +124,15 @@ llvm::Value* embed_arguments(Emitter& e, const BodyCall& call) {
   return f.base;
 }
 
-llvm::Value* draw_arguments(Emitter& e, const BodyCall& call) {
-  using A = mk::DrawArgs;
-  static_assert(mkrt::kMaxVocab == kMaxDrawn);
+llvm::Value* sample_arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::SampleArgs;
+  static_assert(mkrt::kMaxVocab == kMaxSampled);
   Fields f{e, call, e.local(sizeof(A))};
   f.set_operand(offsetof(A, logits), "logits");
   f.set_operand(offsetof(A, best_value), "best_value");
   f.set_operand(offsetof(A, best_index), "best_index");
   f.set_operand(offsetof(A, next), "next", true);
-  f.set(offsetof(A, draws), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, draws)));
+  f.set(offsetof(A, samples), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, samples)));
   f.set(offsetof(A, slot), e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, slot)));
   const Table<SymbolId, Symbol>& symbols = call.schedule.program.symbols;
   f.set_list(offsetof(A, first_row), "first_row");
@@ -178,8 +178,8 @@ llvm::Value* emit_arguments(Emitter& e, const BodyCall& call) {
     case BodyKind::kAttend:
     case BodyKind::kCombine:
       return attend_arguments(e, call);
-    case BodyKind::kDraw:
-      return draw_arguments(e, call);
+    case BodyKind::kSample:
+      return sample_arguments(e, call);
     case BodyKind::kRoute:
       return route_arguments(e, call);
     case BodyKind::kExpert:

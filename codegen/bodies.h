@@ -23,8 +23,8 @@ struct BodyCall {
   llvm::Value* record;  // MkGrid
   const Bases& bases;
   llvm::Value* worker;
-  llvm::Value* tokens;  // of a product or its part: the rows that it makes; else null
-  llvm::Value* split_k;   // of the same: those that its columns are split into
+  llvm::Value* tokens;   // of a product or its part: the rows that it makes; else null
+  llvm::Value* split_k;  // of the same: those that its columns are split into
 };
 
 // Whether it is of code that serves products that are split.

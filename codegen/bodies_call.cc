@@ -66,8 +66,8 @@ void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments
     e.call("mkb_product_rows", {call.worker, arguments});
   if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
   llvm::Value *rows = e.load32(arguments, offsetof(mk::ProductArgs, x_rows)),
-              *parts =
-                  e.load32(call.record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, sumsq_partials));
+              *parts = e.load32(call.record,
+                                offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, sumsq_partials));
   e.if_then(e.ir.CreateICmpUGT(rows, e.constant(mkrt::kMma8Tokens)), [&] {
     e.if_then(e.ir.CreateICmpUGT(parts, e.constant(0)),
               [&] { e.call("mkb_product_squares", {call.worker, arguments}); });
@@ -97,8 +97,8 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
       return emit_attend(e, call, coords);
     case BodyKind::kCombine:
       return e.call("mkb_combine", {call.worker, arguments, coords[0], coords[1]});
-    case BodyKind::kDraw:
-      return e.call("mkb_draw", {call.worker, arguments, coords[0]});
+    case BodyKind::kSample:
+      return e.call("mkb_sample", {call.worker, arguments, coords[0]});
     case BodyKind::kRoute:
       return e.call("mkb_route", {call.worker, arguments});
     case BodyKind::kExpert:

@@ -144,7 +144,8 @@ void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* argu
     f.set(offsetof(Epilogue, all_strips), f.extent(f.tensor("sums"), 0));
     f.set(offsetof(Epilogue, out_cols), f.extent(out, 1));
     f.set(offsetof(Epilogue, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
-    f.set(offsetof(Epilogue, sumsq_partials), find_operand(f.grid(), "sum_squares") ? f.extent(f.tensor("sum_squares"), 1) : 0);
+    f.set(offsetof(Epilogue, sumsq_partials),
+          find_operand(f.grid(), "sum_squares") ? f.extent(f.tensor("sum_squares"), 1) : 0);
     f.set(offsetof(Epilogue, out_bf16), out.dtype == DType::bf16);
     f.set(offsetof(Epilogue, gather_rows), int64_t{0});
     f.set_float(offsetof(Epilogue, eps), float_attr(f.grid().attrs, "eps", 0));

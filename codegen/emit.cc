@@ -81,8 +81,8 @@ void Emitter::striding_loop(llvm::Value* first, llvm::Value* last,
 }
 
 void Emitter::claim_loop(const std::function<llvm::Value*()>& next, llvm::Value* last,
-                           const std::function<void(llvm::Value*, llvm::Value*)>& body) {
-  llvm::BasicBlock *before = ir.GetInsertBlock(), *test = block("drawing"), *inside = block("body"),
+                         const std::function<void(llvm::Value*, llvm::Value*)>& body) {
+  llvm::BasicBlock *before = ir.GetInsertBlock(), *test = block("claiming"), *inside = block("body"),
                    *after = block("end");
   ir.CreateBr(test);
   ir.SetInsertPoint(test);

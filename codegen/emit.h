@@ -57,7 +57,7 @@ struct Emitter {
   }
   // for (bool first = true; (i = next()) < last; first = false) body(i, first), unsigned
   void claim_loop(const std::function<llvm::Value*()>& next, llvm::Value* last,
-                    const std::function<void(llvm::Value* i, llvm::Value* first)>& body);
+                  const std::function<void(llvm::Value* i, llvm::Value* first)>& body);
 
   // Value of an expression under this->symbols and the given coordinates.
   llvm::Value* value(const Expr& e, const std::vector<llvm::Value*>& coords = {});

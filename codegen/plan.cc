@@ -105,7 +105,8 @@ mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
   p.tail_cols = static_cast<uint32_t>(shape.padded_cols) - (shape.tiles - 1) * shape.tile_cols;
   p.silu_mul = static_cast<uint32_t>(int_attr(grid.attrs, "silu_mul", 0));
   p.eps = static_cast<float>(float_attr(grid.attrs, "eps", 0));
-  if (find_operand(grid, "sum_squares")) p.sumsq_partials = size(operand_tensor(s.program, grid, "sum_squares"), 1);
+  if (find_operand(grid, "sum_squares"))
+    p.sumsq_partials = size(operand_tensor(s.program, grid, "sum_squares"), 1);
   p.split_k = static_cast<uint32_t>(split_k(grid));
   if (grid.body == BodyKind::kSplitKPartial) return p;
   const Tensor& out = operand_tensor(s.program, grid, "out", true);

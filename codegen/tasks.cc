@@ -57,9 +57,8 @@ llvm::Value* TaskCode::tokens_of(GridId id, llvm::Value* record) {
 
 llvm::Value* TaskCode::parts_of(GridId id, llvm::Value* record) {
   const std::vector<GridId>& code = code_of(id);
-  const bool alike = std::all_of(code.begin(), code.end(), [&](GridId kind) {
-    return split_k(grid(kind)) == split_k(grid(id));
-  });
+  const bool alike = std::all_of(code.begin(), code.end(),
+                                 [&](GridId kind) { return split_k(grid(kind)) == split_k(grid(id)); });
   if (mode_ == Mode::kKernels || alike) return e_.constant(split_k(grid(id)));
   return e_.load32(record, offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, split_k));
 }
@@ -170,8 +169,8 @@ void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
 
 // What runs inline between products keeps what their segment does.
 void TaskCode::leave_scratch(GridId id) {
-  const bool of_product =
-      multiplies(grid(id)) || grid(id).body == BodyKind::kSplitKReduce || placement(id) == PlacementKind::kInline;
+  const bool of_product = multiplies(grid(id)) || grid(id).body == BodyKind::kSplitKReduce ||
+                          placement(id) == PlacementKind::kInline;
   e_.call("mkd_task_left", {launch_.worker, e_.constant(of_product ? mk::kEpilogueBytes : 0),
                             e_.constant(of_product ? mk::kProductSumBytes : mk::kScratchBytes)});
 }
@@ -215,7 +214,7 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   if (claims(id)) {
     llvm::Value* tasks = tasks_of(id, record);
     e_.claim_loop([&] { return next_task(id, record, tasks); }, tasks,
-                    [&](llvm::Value* task, llvm::Value* first) { visit({task, e_.constant(1)}, first); });
+                  [&](llvm::Value* task, llvm::Value* first) { visit({task, e_.constant(1)}, first); });
     return;
   }
   const Share tasks = share(id, record, segment);

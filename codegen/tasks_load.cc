@@ -92,7 +92,7 @@ void TaskCode::load_segment(GridId id, llvm::Value* record, llvm::Value* segment
                    handed_back ? std::vector{launch_.worker} : std::vector{launch_.worker, tickets});
   };
   e_.claim_loop(next, tasks_of(id, record),
-                  [&](llvm::Value* task, llvm::Value*) { load(task, e_.constant(1)); });
+                [&](llvm::Value* task, llvm::Value*) { load(task, e_.constant(1)); });
 }
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// What a checkpoint says of generation: which tokens end a text, and how tokens are drawn by default.
+// What a checkpoint says of generation: which tokens end a text, and how tokens are sampled by default.
 #pragma once
 
 #include <cstdint>

@@ -108,7 +108,7 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
     case OpKind::kGatherRows:
       MKC_TRY_STATUS(check(0, {tokens, any}));
       return std::vector<Typed>{{DType::f32, {wanted_rows, dim(0, 1)}}};
-    case OpKind::kDraw:
+    case OpKind::kSample:
       MKC_TRY_STATUS(check(0, {wanted_rows, any}));
       return std::vector<Typed>{{DType::i32, {requests}}};
     case OpKind::kRoute: {

@@ -18,7 +18,7 @@ const std::vector<OpShapes>& op_table() {
       {{{kValue, "TD"}, {kValue, "TD"}}, {{kValue, "TD"}}},                                    // add
       {{{kValue, "TF"}, {kValue, "TF"}}, {{kValue, "TF"}}},                                    // silu_mul
       {{{kValue, "TD"}}, {{kValue, "RD"}}},                                                    // pick
-      {{{kValue, "RV"}}, {{kIndex, "B"}}},                                                     // draw
+      {{{kValue, "RV"}}, {{kIndex, "B"}}},                                                     // sample
       {{{kValue, "TX"}}, {{kIndex, "Tk"}, {kValue, "Tk"}}},                                    // route
       {{{kValue, "RK"}, {kIndex, "Tk"}, {kWeight, "XNK"}}, {{kValue, "PN"}}},  // expert_linear
       {{{kValue, "PD"}, {kValue, "Tk"}}, {{kValue, "TD"}}},                    // expert_sum

@@ -90,7 +90,7 @@ Region of_split_k_partial(const Shape& s) {
   return s.whole();
 }
 
-std::optional<Region> of_draw(const Shape& s) {
+std::optional<Region> of_sample(const Shape& s) {
   if (s.is("next")) return Region{each(0)};
   const std::optional<Range> own = request_rows(s.program, s.dims[0], 0);
   if (!own) return std::nullopt;
@@ -146,8 +146,8 @@ std::optional<Region> footprint(const TaskProgram& program, const TaskGrid& grid
     case BodyKind::kAttend:
     case BodyKind::kCombine:
       return attention_footprint(program, grid, operand);
-    case BodyKind::kDraw:
-      return of_draw(s);
+    case BodyKind::kSample:
+      return of_sample(s);
     case BodyKind::kRoute:
       return s.whole();
     case BodyKind::kExpert:

@@ -21,7 +21,7 @@ const std::vector<OpSchema>& schemas() {
       {OpKind::kAdd, "add", {"a", "b"}, {"out"}, {}, {}},
       {OpKind::kSiluMul, "silu_mul", {"gate", "up"}, {"out"}, {}, {}},
       {OpKind::kGatherRows, "gather_rows", {"x"}, {"out"}, {}, {}},
-      {OpKind::kDraw, "draw", {"logits"}, {"out"}, {}, {}},
+      {OpKind::kSample, "sample", {"logits"}, {"out"}, {}, {}},
       {OpKind::kRoute, "route", {"logits"}, {"choice", "share"}, {"norm_topk", "top_k"}, {}},
       {OpKind::kExpertLinear, "expert_linear", {"x", "choice", "weight"}, {"out"}, {}, {}},
       {OpKind::kExpertSum, "expert_sum", {"x", "share"}, {"out"}, {}, {}},

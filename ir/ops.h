@@ -28,13 +28,14 @@ enum class OpKind : uint8_t {
                //                                                            window (0: all earlier positions)
   kAdd,        // a[T, D], b[T, D]                        -> out[T, D]
   kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]
-  kGatherRows,   // x[T, D]                                 -> out[R, D]       the rows for which logits are wanted
-  kDraw,   // logits[R, V]                            -> out[B] i32      a token for each request, from its
-           //                                                            last row (docs/sampling.md)
-  kRoute,  // logits[T, X]                            -> choice[T, k] i32, share[T, k]
-           //                                            attrs top_k, norm_topk: the k greatest of a softmax,
-           //                                            greatest first (ties: the lowest expert), and their
-           //                                            probabilities, made to add up to 1 where norm_topk
+  kGatherRows,  // x[T, D]                                 -> out[R, D]       the rows for which logits are
+                // wanted
+  kSample,  // logits[R, V]                            -> out[B] i32      a token for each request, from its
+            //                                                            last row (docs/sampling.md)
+  kRoute,   // logits[T, X]                            -> choice[T, k] i32, share[T, k]
+            //                                            attrs top_k, norm_topk: the k greatest of a softmax,
+            //                                            greatest first (ties: the lowest expert), and their
+            //                                            probabilities, made to add up to 1 where norm_topk
   kExpertLinear,  // x[T or T*k, K], choice[T, k], weight[X, N, K] -> out[T*k, N], by each pair's expert
   kExpertSum,     // x[T*k, D], share[T, k]               -> out[T, D]       (in the order of the choices)
 };

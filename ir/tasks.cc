@@ -16,8 +16,8 @@ const char* body_name(BodyKind kind) {
       return "attend";
     case BodyKind::kCombine:
       return "combine";
-    case BodyKind::kDraw:
-      return "draw";
+    case BodyKind::kSample:
+      return "sample";
     case BodyKind::kRoute:
       return "route";
     case BodyKind::kExpert:

@@ -19,20 +19,20 @@ enum class BodyKind : uint8_t {
   kAttend,   // one piece of a request's context for one key/value head and a block of its rows: partial max,
              // sum and weighted values
   kCombine,  // merges the pieces of one key/value head of a block in piece order
-  kDraw,     // one request: the token that follows its last row, as it asks (docs/sampling.md)
+  kSample,   // one request: the token that follows its last row, as it asks (docs/sampling.md)
   kRoute,    // all tokens: each one's experts and shares; the experts that have tokens, and whose these are
   kExpert,   // some strips of 16 weight rows of an expert that has tokens, for these
   kExpertSum,  // some columns of one token row: the results of its experts, by their shares, and a residual
-  kSplitKPartial,    // of a product that is split: a strip, and the K slices of columns of one part: their sums
-  kSplitKReduce,     // of a product that is split: adds a strip's K slices in order; the product's epilogue
+  kSplitKPartial,  // of a product that is split: a strip, and the K slices of columns of one part: their sums
+  kSplitKReduce,   // of a product that is split: adds a strip's K slices in order; the product's epilogue
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;
-constexpr int64_t kMaxStrips = 4;       // of a task of an expert
-constexpr int64_t kKSlices = 8;    // of a weight's columns: each is added up, and then all in order
-constexpr int64_t kSumColumns = 512;    // of a task of expert_sum
-constexpr int64_t kMaxDrawn = 1 << 18;  // entries of a vocabulary that draw takes
+constexpr int64_t kMaxStrips = 4;         // of a task of an expert
+constexpr int64_t kKSlices = 8;           // of a weight's columns: each is added up, and then all in order
+constexpr int64_t kSumColumns = 512;      // of a task of expert_sum
+constexpr int64_t kMaxSampled = 1 << 18;  // entries of a vocabulary that sample takes
 
 struct Access {
   std::string role;  // "x", "weight", "norm", "bias", "residual", "out", …

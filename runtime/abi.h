@@ -30,10 +30,10 @@ struct MkProduct {
   uint32_t tiles, tail_cols;  // of a strip; columns of its last tile
   uint32_t silu_mul;          // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
   float eps;                  // of the norm
-  uint32_t sumsq_partials;             // sums of squares of a row of x, where these make the norm
-  uint32_t out_bf16;       // to bf16
-  uint32_t gather_rows;             // of x the last row of each request is taken
-  uint32_t split_k;      // each of which is a task of a strip; 1: it is not split
+  uint32_t sumsq_partials;    // sums of squares of a row of x, where these make the norm
+  uint32_t out_bf16;          // to bf16
+  uint32_t gather_rows;       // of x the last row of each request is taken
+  uint32_t split_k;           // each of which is a task of a strip; 1: it is not split
 };
 static_assert(sizeof(MkProduct) == 48);
 
@@ -55,7 +55,7 @@ constexpr uint32_t kNoOperand = 0xffffffffu;
 constexpr uint64_t kOperandUnit = 256;
 
 // `count` consecutive tasks of one grid, from `first`; count kRangeCount: the worker takes share `first` of
-// as many as there are workers, or draws task after task.
+// as many as there are workers, or samples task after task.
 struct MkSegment {
   uint32_t grid;
   uint32_t first;
@@ -99,9 +99,9 @@ struct MkFault {
   uint32_t reserved;
 };
 static_assert(sizeof(MkFault) == 32);
-constexpr uint32_t kLookUpTask = 0xffffffffu;  // before the first: the worker looks up which tasks there are
-constexpr uint32_t kRingCell = 0xffffffffu;    // a stage of the ring
-constexpr uint32_t kClaimedCell = 0xfffffffdu;   // a task claimed by the loader: `seen` have come
+constexpr uint32_t kLookUpTask = 0xffffffffu;   // before the first: the worker looks up which tasks there are
+constexpr uint32_t kRingCell = 0xffffffffu;     // a stage of the ring
+constexpr uint32_t kClaimedCell = 0xfffffffdu;  // a task claimed by the loader: `seen` have come
 constexpr uint32_t kStepCell =
     0xfffffffeu;  // the next step's begin: `seen` has begun, `expected` was awaited
 
@@ -170,28 +170,28 @@ struct MkSession {
 };
 static_assert(sizeof(MkSession) == 112);
 
-// Log-probabilities of one token drawn and of the likeliest, as far as sampling.logprobs asks.
+// Log-probabilities of one token sampled and of the likeliest, as far as sampling.logprobs asks.
 struct MkLogprobs {
-  float drawn;
+  float sampled;
   float top[kMaxTop];  // the likeliest first
   uint32_t top_id[kMaxTop];
 };
 static_assert(sizeof(MkLogprobs) == 164);
 
-// What one request of a launch draws. Device addresses as integers.
-struct MkDraw {
-  MkSampling sampling;  // position: of the first draw of the launch
+// What one request of a launch samples. Device addresses as integers.
+struct MkSample {
+  MkSampling sampling;  // position: of the first sample of the launch
   uint64_t seen;        // uint32_t[ceil(vocab / 32)]: ids that the penalty applies to, bit id % 32 of word
-                        // id / 32; what is drawn is added. 0: there is no penalty
-  uint64_t drawn;       // uint32_t[1 + limit]: how many tokens were drawn, and these
+                        // id / 32; what is sampled is added. 0: there is no penalty
+  uint64_t sampled;     // uint32_t[1 + limit]: how many tokens were sampled, and these
   uint64_t logprobs;    // MkLogprobs[limit]; 0: not asked for
   uint64_t stop_ids;    // int32_t[stops]: the request ends with one of these,
   uint32_t stops;
-  uint32_t limit;      // after so many tokens (0: nothing is drawn, its prompt goes on in another launch),
+  uint32_t limit;      // after so many tokens (0: nothing is sampled, its prompt goes on in another launch),
   uint32_t positions;  // or where the next token's position is beyond these, which its pages hold
   uint32_t reserved;
 };
-static_assert(sizeof(MkDraw) == 88);
+static_assert(sizeof(MkSample) == 88);
 
 // A launch: its first step, from which the kernel makes the others in place, until `steps` or until every
 // request has ended. Requests that end leave a step; the others keep their order.
@@ -202,7 +202,7 @@ struct MkStep {
   uint64_t page_begin;          // int32_t[]: a request's first entry of page_index
   uint64_t page_index;          // int32_t[]: pages of the requests in the order of their positions
   uint64_t slot;                // uint32_t[]: the number of a request among those of the launch
-  uint64_t draws;               // MkDraw[], of the launch's requests
+  uint64_t samples;             // MkSample[], of the launch's requests
   uint64_t timeout_ns;          // a wait that lasts longer is a fault; 0: never
   uint32_t serial;              // of the first step among those of the session; a step counts in bank
                                 // serial & 1 and clears the other

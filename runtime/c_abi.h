@@ -20,9 +20,9 @@ struct mkrt_device {
 struct mkrt_session {
   std::shared_ptr<mkrt::Device> device;  // outlives the session, whichever handle is closed first
   mkrt::Session session;
-  mkrt::StepResult result{};         // of the last step, used again
-  std::vector<mkrt::Draws> draws{};  // of the next one
-  std::string trace{};               // given out last
+  mkrt::StepResult result{};             // of the last step, used again
+  std::vector<mkrt::Samples> samples{};  // of the next one
+  std::string trace{};                   // given out last
 };
 
 namespace mkrt {

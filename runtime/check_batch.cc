@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/draw.h"
 #include "runtime/pages.h"
+#include "runtime/sample.h"
 
 namespace mkrt {
 namespace {
@@ -33,8 +33,8 @@ Status check_sizes(const Batch& batch, const BatchLimits& limits) {
                  requests + 1, requests);
   if (batch.tokens.size() > limits.max_tokens)
     return fault("tokens: found {} rows, expected 1 to {}", batch.tokens.size(), limits.max_tokens);
-  if (!batch.draws.empty() && batch.draws.size() != requests)
-    return fault("draws: found {} entries, expected none or {}, one for each request", batch.draws.size(),
+  if (!batch.samples.empty() && batch.samples.size() != requests)
+    return fault("samples: found {} entries, expected none or {}, one for each request", batch.samples.size(),
                  requests);
   if (batch.row_begin[0] != 0) return fault_of(0, "row_begin: found {}, expected 0", batch.row_begin[0]);
   return {};
@@ -100,28 +100,28 @@ Status check_pages(const Batch& batch, const BatchLimits& limits, size_t b, Page
   return {};
 }
 
-Status check_draws(const Batch& batch, const BatchLimits& limits, size_t b) {
-  const Draws draws = batch.draws_of(b);
-  if (const Status status = check_sampling(draws.sampling); !status.ok()) {
+Status check_samples(const Batch& batch, const BatchLimits& limits, size_t b) {
+  const Samples samples = batch.samples_of(b);
+  if (const Status status = check_sampling(samples.sampling); !status.ok()) {
     std::string message = status.error().message;
     return fault_of(b, "{}", message.replace(message.find(": error"), 7, ""));
   }
-  const size_t words = draws.sampling.repetition_penalty != 1 ? (limits.vocab + size_t{31}) / 32 : 0;
-  if (draws.seen.size() != words)
-    return fault_of(b, "seen: found {} words, expected {}{}", draws.seen.size(), words,
+  const size_t words = samples.sampling.repetition_penalty != 1 ? (limits.vocab + size_t{31}) / 32 : 0;
+  if (samples.seen.size() != words)
+    return fault_of(b, "seen: found {} words, expected {}{}", samples.seen.size(), words,
                     words == 0 ? " without a repetition_penalty" : ", a bit for each id");
-  if (draws.limit > kMaxSteps)
-    return fault_of(b, "limit: found {}, expected at most {}", draws.limit, kMaxSteps);
-  if (draws.stop_ids.size() > limits.vocab)
+  if (samples.limit > kMaxSteps)
+    return fault_of(b, "limit: found {}, expected at most {}", samples.limit, kMaxSteps);
+  if (samples.stop_ids.size() > limits.vocab)
     return fault_of(b, "stop_ids: found {}, expected at most {}, the ids that there are",
-                    draws.stop_ids.size(), limits.vocab);
+                    samples.stop_ids.size(), limits.vocab);
   return {};
 }
 
 }  // namespace
 
 uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b) {
-  const uint64_t length = static_cast<uint64_t>(batch.kv_len[b]), limit = batch.draws_of(b).limit;
+  const uint64_t length = static_cast<uint64_t>(batch.kv_len[b]), limit = batch.samples_of(b).limit;
   const uint64_t positions = std::min<uint64_t>(limits.context, length + (limit > 1 ? limit - 1 : 0));
   const auto given = static_cast<uint64_t>(batch.pages.begin[b + 1] - batch.pages.begin[b]);
   return std::min(given, pages_for(positions, limits.page_size));
@@ -137,7 +137,7 @@ Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& see
     if (Status status = check_rows(batch, limits, b); !status.ok()) return status;
     if (Status status = check_length(batch, limits, b); !status.ok()) return status;
     if (Status status = check_pages(batch, limits, b, seen); !status.ok()) return status;
-    if (Status status = check_draws(batch, limits, b); !status.ok()) return status;
+    if (Status status = check_samples(batch, limits, b); !status.ok()) return status;
   }
   return {};
 }

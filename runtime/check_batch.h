@@ -28,8 +28,8 @@ struct PagesSeen {
   uint8_t now = 0;
 };
 
-// Pages of request b that a launch may use: those of its kv_len positions and of the tokens that it draws and
-// feeds, as far as they are given and the context goes. Requires a batch that has been checked.
+// Pages of request b that a launch may use: those of its kv_len positions and of the tokens that it samples
+// and feeds, as far as they are given and the context goes. Requires a batch that has been checked.
 uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b);
 
 // Looks at every row and at the pages that the launch may use; entries of the table past those are not read.
@@ -37,7 +37,7 @@ uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b);
 // the request, the field, what was found and what is expected: no requests, or more than the limit; lists
 // whose lengths do not agree; rows that do not rise from 0 or exceed the limit; kv_len less than the
 // request's rows, beyond its pages or beyond the context; ids outside the vocabulary; pages outside the
-// cache, or used twice in the step; draws outside the ranges of MkSampling; seen ids that are missing, or
+// cache, or used twice in the step; samples outside the ranges of MkSampling; seen ids that are missing, or
 // that no penalty applies to.
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen);
 

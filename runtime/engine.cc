@@ -38,7 +38,7 @@ Result<uint32_t> longest_of(const Request& request, const BatchLimits& limits) {
 Outcome outcome_of(Sequence& request, FinishReason reason, std::string error = {}) {
   return {.id = request.id,
           .new_ids = {request.tokens.begin() + request.prompt, request.tokens.end()},
-          .draws = std::move(request.draws),
+          .samples = std::move(request.samples),
           .reason = reason,
           .error = std::move(error)};
 }
@@ -63,7 +63,7 @@ Engine::Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limit
   for (std::vector<int32_t>* list : {&row_begin_, &kv_len_, &page_begin_})
     list->reserve(limits.max_requests + 1);
   page_index_.reserve(limits.pages);
-  draws_.reserve(limits.max_requests);
+  samples_.reserve(limits.max_requests);
   result_.begin.reserve(limits.max_requests + 1);
   result_.ids.reserve(limits.max_requests);
 }
@@ -86,7 +86,7 @@ uint64_t Engine::submit(Request request) {
   Result<uint32_t> longest = longest_of(request, limits_);
   if (fault_ && longest.ok()) longest = *fault_;
   if (!longest.ok()) {
-    outcomes_.push_back({.id = id, .new_ids = {}, .draws = {}, .error = longest.error().message});
+    outcomes_.push_back({.id = id, .new_ids = {}, .samples = {}, .error = longest.error().message});
     return id;
   }
   Sequence sequence;
@@ -139,7 +139,7 @@ uint32_t Engine::steps_of_launch() const {
   return static_cast<uint32_t>(steps);
 }
 
-// Lays the planned rows out one request after the other, and gives each that draws more than one token the
+// Lays the planned rows out one request after the other, and gives each that samples more than one token the
 // pages for them, as long as there are any.
 Result<Batch> Engine::fill_batch() {
   const uint32_t steps = steps_of_launch();
@@ -148,7 +148,7 @@ Result<Batch> Engine::fill_batch() {
   kv_len_.clear();
   page_begin_.assign(1, 0);
   page_index_.clear();
-  draws_.clear();
+  samples_.clear();
   for (size_t i = 0; i < roster_.running; ++i) {
     Sequence& r = roster_.requests[i];
     const uint32_t limit = r.pending() == r.rows ? std::min(steps, r.longest + 1 - r.fed - r.rows) : 0;
@@ -160,29 +160,29 @@ Result<Batch> Engine::fill_batch() {
     kv_len_.push_back(static_cast<int32_t>(r.fed + r.rows));
     page_index_.insert(page_index_.end(), r.pages.begin(), r.pages.end());
     page_begin_.push_back(static_cast<int32_t>(page_index_.size()));
-    draws_.push_back(r.sampler.next(limit));
-    draws_.back().stop_ids = options_.stop_ids;
+    samples_.push_back(r.sampler.next(limit));
+    samples_.back().stop_ids = options_.stop_ids;
   }
-  return Batch{tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, draws_};
+  return Batch{tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, samples_};
 }
 
 // Each request whose tokens are all fed gets its next one; those that end with it leave.
 Status Engine::take_tokens() {
   size_t i = 0;
-  const size_t requests = draws_.size();
+  const size_t requests = samples_.size();
   for (size_t b = 0; b < requests; ++b) {
     Sequence& r = roster_.requests[i++];
     r.fed += r.rows;
     if (r.pending() > 0) continue;
-    const std::span<const int32_t> drawn = result_.of(b);
-    const auto further = static_cast<uint32_t>(drawn.size()) - 1;  // the last one is not fed yet
+    const std::span<const int32_t> sampled = result_.of(b);
+    const auto further = static_cast<uint32_t>(sampled.size()) - 1;  // the last one is not fed yet
     r.fed += further;
     stats_.rows += further;
-    r.tokens.insert(r.tokens.end(), drawn.begin(), drawn.end());
-    const int32_t token = drawn.back();
+    r.tokens.insert(r.tokens.end(), sampled.begin(), sampled.end());
+    const int32_t token = sampled.back();
     if (const MkSampling& sampling = r.sampler.sampling(); sampling.logprobs > 0)
-      add_draws(result_, b, sampling, limits_.vocab, r.draws);
-    r.sampler.took(drawn);
+      add_samples(result_, b, sampling, limits_.vocab, r.samples);
+    r.sampler.took(sampled);
     const bool stop = std::ranges::find(options_.stop_ids, token) != options_.stop_ids.end();
     const bool ends = stop || r.fed == r.longest;
     if (Status status = ends ? forget(r, pool_) : trim(r, pool_); !status.ok()) return status;

@@ -16,7 +16,7 @@ class Stepper {
   virtual ~Stepper() = default;
   // Must stay the same.
   virtual BatchLimits limits() const = 0;
-  // Feeds the rows of every request, and draws; the keys and values of earlier positions are in the pages
+  // Feeds the rows of every request, and samples; the keys and values of earlier positions are in the pages
   // already. After an error nothing is fed again.
   virtual Status step(const Batch& batch, StepResult& result) = 0;
 };
@@ -25,7 +25,7 @@ struct Request {
   std::string name;  // in errors; empty: "request ID"
   std::vector<int32_t> prompt;
   uint32_t max_new_tokens = 16;
-  MkSampling sampling;          // position: of the first draw
+  MkSampling sampling;          // position: of the first sample
   uint64_t arrive_at_step = 0;  // on the engine's clock; one that has passed: now
 };
 
@@ -37,7 +37,7 @@ const char* finish_reason_name(FinishReason reason);
 struct Outcome {
   uint64_t id = 0;
   std::vector<int32_t> new_ids;  // a stop id that ended them is the last
-  std::vector<Drawn> draws;      // of new_ids, where log-probabilities were asked for
+  std::vector<Sampled> samples;  // of new_ids, where log-probabilities were asked for
   FinishReason reason = FinishReason::kError;
   std::string error;  // `NAME: error: FIELD: …`, or what the stepper said
 };
@@ -95,7 +95,7 @@ class Engine {
   EngineStats stats_;
   uint64_t clock_ = 0, next_id_ = 0;
   std::vector<int32_t> tokens_, row_begin_, kv_len_, page_begin_, page_index_;  // of the step
-  std::vector<Draws> draws_;
+  std::vector<Samples> samples_;
   StepResult result_;
 };
 

@@ -36,10 +36,10 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
   std::vector<float> rows;
   const auto feed = [&](std::span<const int32_t> tokens, uint64_t limit) -> Status {
     const uint64_t max = options.logits ? 1 : std::max(1u, options.steps_per_launch);
-    Draws draws = sampler.next(static_cast<uint32_t>(std::min(limit, max)));
-    draws.stop_ids = options.stop_ids;
+    Samples samples = sampler.next(static_cast<uint32_t>(std::min(limit, max)));
+    samples.stop_ids = options.stop_ids;
     rows.resize(options.logits ? tokens.size() * vocab : 0);
-    const Status status = session.step(tokens, draws, result, rows.empty() ? nullptr : rows.data());
+    const Status status = session.step(tokens, samples, result, rows.empty() ? nullptr : rows.data());
     if (status.ok() && options.logits)
       options.logits->insert(options.logits->end(), rows.begin(), rows.end());
     return status;
@@ -56,9 +56,9 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
       tokens.push_back(result.ids[wanted++]);
       more = !options.on_token || options.on_token(tokens.back());
     }
-    if (options.draws) {
-      add_draws(result, 0, options.sampling, vocab, *options.draws);
-      options.draws->resize(tokens.size());
+    if (options.samples) {
+      add_samples(result, 0, options.sampling, vocab, *options.samples);
+      options.samples->resize(tokens.size());
     }
     session.set_position(session.position() - static_cast<uint32_t>(result.ids.size() - wanted));
     const bool stop = std::ranges::find(options.stop_ids, tokens.back()) != options.stop_ids.end();

@@ -75,7 +75,7 @@ int mkrt_rewind(mkrt_session* session, uint32_t position);
  */
 int mkrt_step(mkrt_session* session, const int32_t* tokens, uint32_t count, float* logits, int32_t* next);
 
-/* Draws, and several steps in one launch (docs/sampling.md). */
+/* Samples, and several steps in one launch (docs/sampling.md). */
 
 typedef struct mkrt_sampling {
   float repetition_penalty; /* 0.001 to 1000; 1: none */
@@ -83,40 +83,40 @@ typedef struct mkrt_sampling {
   uint32_t top_k;           /* 0: all */
   float top_p;              /* above 0, at most 1: all */
   float min_p;              /* 0 (all) to 1 */
-  uint32_t logprobs;        /* 0: none; 1 + n: of the token drawn and of the n likeliest, n <= 20 */
+  uint32_t logprobs;        /* 0: none; 1 + n: of the token sampled and of the n likeliest, n <= 20 */
   uint64_t seed;
-  uint32_t position; /* tokens that the request has drawn before */
+  uint32_t position; /* tokens that the request has sampled before */
   uint32_t reserved; /* 0 */
 } mkrt_sampling;
 
-/* Greedy draws without log-probabilities. Never fails. */
+/* Greedy samples without log-probabilities. Never fails. */
 mkrt_sampling mkrt_greedy(void);
 
-/* Of a token drawn, and of the n likeliest, the likeliest first. */
+/* Of a token sampled, and of the n likeliest, the likeliest first. */
 typedef struct mkrt_logprobs {
-  float drawn;
+  float sampled;
   float top[20];
   uint32_t top_id[20];
 } mkrt_logprobs;
 
-/* Tokens that one request draws, each in a step of its own that feeds the one before: until one is a stop id,
- * there are `limit`, or the next one's position is beyond the request's pages or the context. The last one is
- * not fed. */
-typedef struct mkrt_draws {
+/* Tokens that one request samples, each in a step of its own that feeds the one before: until one is a stop
+ * id, there are `limit`, or the next one's position is beyond the request's pages or the context. The last
+ * one is not fed. */
+typedef struct mkrt_samples {
   mkrt_sampling sampling;
   const int32_t* stop_ids; /* [stops] */
   const uint32_t* seen;    /* with a repetition penalty: [ceil(vocab / 32)], bit id % 32 of word id / 32 for
-                              each id that it applies to; what a launch draws it adds for itself */
+                              each id that it applies to; what a launch samples it adds for itself */
   int32_t* ids;            /* [limit], gets the tokens */
   mkrt_logprobs* logprobs; /* [limit], gets what sampling.logprobs asks for */
   uint32_t stops;
   uint32_t limit; /* 0: none, as the prompt goes on in the next step */
-  uint32_t count; /* gets how many were drawn */
+  uint32_t count; /* gets how many were sampled */
   uint32_t reserved;
-} mkrt_draws;
+} mkrt_samples;
 
-/* As mkrt_step, and draws what follows the last token. The position is then behind all that was fed. */
-int mkrt_draw(mkrt_session* session, const int32_t* tokens, uint32_t count, mkrt_draws* draws);
+/* As mkrt_step, and samples what follows the last token. The position is then behind all that was fed. */
+int mkrt_sample(mkrt_session* session, const int32_t* tokens, uint32_t count, mkrt_samples* samples);
 
 /* Steps of several requests (docs/batches.md). */
 
@@ -160,8 +160,8 @@ typedef struct mkrt_batch {
  * vocab floats. Errors as of mkrt_step; those of the batch name request and field. */
 int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logits, int32_t* next);
 
-/* The same with draws: [requests]. */
-int mkrt_draw_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_draws* draws);
+/* The same with samples: [requests]. */
+int mkrt_sample_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_samples* samples);
 
 /* Copies the first bytes of a tensor of the last step, by the manifest's name ("l0.attended", float [rows,
  * columns]). Of a cubin made with --keep-activations each has memory of its own; else later ones lie in the
@@ -183,22 +183,22 @@ int mkrt_set_stream(mkrt_session* session, void* stream);
 /* A wait inside the kernel that lasts longer is a fault; 0: it never is. A new session has 10000. */
 int mkrt_set_timeout(mkrt_session* session, uint32_t milliseconds);
 
-/* A step of several requests in two parts, with up to two under way, or one that draws more than one token.
+/* A step of several requests in two parts, with up to two under way, or one that samples more than one token.
  * The first call puts copies and launch on the stream and returns; it waits for nothing, allocates only for
- * draws that need more memory than any before, and needs its arguments no longer. draws: [requests], or NULL:
- * each draws one token greedily. The second call waits for the oldest step. next: NULL, or [requests], gets
- * the last token of each, -1 where none was drawn; draws: NULL, or [requests] as before. Errors, faults too,
- * as of mkrt_draw_batch.
+ * samples that need more memory than any before, and needs its arguments no longer. samples: [requests], or
+ * NULL: each samples one token greedily. The second call waits for the oldest step. next: NULL, or
+ * [requests], gets the last token of each, -1 where none was sampled; samples: NULL, or [requests] as before.
+ * Errors, faults too, as of mkrt_sample_batch.
  */
-int mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws);
-int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_draws* draws);
+int mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_samples* samples);
+int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_samples* samples);
 
 /* While the session's stream is being captured: puts a step into the graph. The graph serves any batch whose
- * requests draw no more than `max` (NULL: one token each, without log-probabilities; anything else takes
+ * requests sample no more than `max` (NULL: one token each, without log-probabilities; anything else takes
  * memory, which a relaxed capture allows). For each run of the graph: mkrt_fill_step, the graph on the
  * session's stream, mkrt_end_step. The session then keeps its cache. */
-int mkrt_capture_step(mkrt_session* session, const mkrt_draws* max);
-int mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_draws* draws);
+int mkrt_capture_step(mkrt_session* session, const mkrt_samples* max);
+int mkrt_fill_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_samples* samples);
 
 /* Device address of the last step's logits, float [requests, vocab]: of each request's last row, until the
  * next step begins on the stream. */

@@ -17,15 +17,15 @@ void Sampler::took(std::span<const int32_t> ids) {
   sampling_.position += static_cast<uint32_t>(ids.size());
 }
 
-void add_draws(const StepResult& result, size_t b, const MkSampling& sampling, size_t vocab,
-               std::vector<Drawn>& to) {
+void add_samples(const StepResult& result, size_t b, const MkSampling& sampling, size_t vocab,
+                 std::vector<Sampled>& to) {
   for (size_t i = result.begin[b]; i < result.begin[b + 1]; ++i) {
-    Drawn& drawn = to.emplace_back(Drawn{result.ids[i], 0, {}});
+    Sampled& sampled = to.emplace_back(Sampled{result.ids[i], 0, {}});
     if (sampling.logprobs == 0) continue;
     const MkLogprobs& of = result.logprobs[i];
-    drawn.logprob = of.drawn;
+    sampled.logprob = of.sampled;
     for (size_t n = 0; n < std::min<size_t>(sampling.logprobs - 1, vocab); ++n)
-      drawn.top.push_back({static_cast<int32_t>(of.top_id[n]), of.top[n]});
+      sampled.top.push_back({static_cast<int32_t>(of.top_id[n]), of.top[n]});
   }
 }
 

@@ -1,21 +1,22 @@
-// What a request's draws go by, from one launch to the next.
+// What a request's samples go by, from one launch to the next.
 #pragma once
 
 #include "runtime/batch.h"
-#include "runtime/draw.h"
+#include "runtime/sample.h"
 
 namespace mkrt {
 
 class Sampler {
  public:
   Sampler() = default;  // greedy
-  // The draws count up from sampling.position. Requires check_sampling, and ids of the prompt below `vocab`.
+  // The samples count up from sampling.position. Requires check_sampling, and ids of the prompt below
+  // `vocab`.
   Sampler(const MkSampling& sampling, std::span<const int32_t> prompt, size_t vocab);
 
-  // Its next draws, at most `limit`. Valid as long as this and until took().
-  Draws next(uint32_t limit) const { return {sampling_, limit, seen_}; }
+  // Its next samples, at most `limit`. Valid as long as this and until took().
+  Samples next(uint32_t limit) const { return {sampling_, limit, seen_}; }
 
-  // These were drawn.
+  // These were sampled.
   void took(std::span<const int32_t> ids);
 
   const MkSampling& sampling() const { return sampling_; }
@@ -25,8 +26,8 @@ class Sampler {
   SeenIds seen_;  // where there is a penalty
 };
 
-// Adds request b's draws of a launch, with the log-probabilities that `sampling` asked for.
-void add_draws(const StepResult& result, size_t b, const MkSampling& sampling, size_t vocab,
-               std::vector<Drawn>& to);
+// Adds request b's samples of a launch, with the log-probabilities that `sampling` asked for.
+void add_samples(const StepResult& result, size_t b, const MkSampling& sampling, size_t vocab,
+                 std::vector<Sampled>& to);
 
 }  // namespace mkrt

@@ -1,5 +1,6 @@
-// How a request's tokens are drawn, and the arithmetic that makes host, emulator and GPU draw the same ones.
-// Compiled for the device too: no includes but <cstdint>'s names. docs/sampling.md says what is drawn.
+// How a request's tokens are sampled, and the arithmetic that makes host, emulator and GPU sample the same
+// ones. Compiled for the device too: no includes but <cstdint>'s names. docs/sampling.md says what is
+// sampled.
 //
 // Bits are the same everywhere because probabilities are integers, whose sums do not depend on their order,
 // and because floats are rounded at the same places: a product that is added to something is an explicit
@@ -15,7 +16,7 @@ constexpr uint32_t kMaxVocab = 1u << 18;  // ids are 18 bits
 constexpr uint32_t kMassBits = 44;        // the likeliest token has the mass 2^44; all together, at most 2^62
 constexpr float kMaxLogit = 3.40282347e+38f;
 
-// One request's draw. The filters apply in the order of the fields. The bounds of penalty and temperature
+// One request's sample. The filters apply in the order of the fields. The bounds of penalty and temperature
 // keep masked tokens at no mass.
 struct MkSampling {
   float repetition_penalty = 1;  // 0.001 to 1000; of ids seen: logits above 0 divided, others multiplied
@@ -23,9 +24,9 @@ struct MkSampling {
   uint32_t top_k = 0;            // keeps the k greatest logits, of equal ones the lowest ids; 0: all
   float top_p = 1;               // (0, 1]; keeps the likeliest until their share reaches it; 1: all
   float min_p = 0;               // [0, 1]; drops what is less likely than this times the likeliest
-  uint32_t logprobs = 0;         // 0: none; 1 + n: of the token drawn and of the n likeliest, n <= kMaxTop
+  uint32_t logprobs = 0;         // 0: none; 1 + n: of the token sampled and of the n likeliest, n <= kMaxTop
   uint64_t seed = 0;
-  uint32_t position = 0;  // how many tokens the request has drawn before
+  uint32_t position = 0;  // how many tokens the request has sampled before
   uint32_t reserved = 0;
 };
 static_assert(sizeof(MkSampling) == 40);
@@ -114,8 +115,8 @@ MKRT_SHARED PhiloxWords philox(PhiloxWords counter, uint32_t key0, uint32_t key1
   return counter;
 }
 
-// A draw below `mass`: 64 random bits, the same for a seed and position, times the mass.
-MKRT_SHARED uint64_t draw_below(uint64_t mass, uint64_t seed, uint32_t position) {
+// A sample below `mass`: 64 random bits, the same for a seed and position, times the mass.
+MKRT_SHARED uint64_t sample_below(uint64_t mass, uint64_t seed, uint32_t position) {
   const PhiloxWords r =
       philox({{position, 0, 0, 0}}, static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
   const uint64_t bits = uint64_t{r.word[1]} << 32 | r.word[0];

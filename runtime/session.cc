@@ -124,7 +124,7 @@ Status Session::begin_step(const Batch& batch) {
   return s.begin(batch);
 }
 
-Status Session::capture_step(const Draws& max) {
+Status Session::capture_step(const Samples& max) {
   State& s = *state_;
   if (!s.device->capturing(s.options.stream)) return Error{"step: error: the stream is not being captured"};
   if (Status status = s.captured.settle(max); !status.ok()) return status;
@@ -180,11 +180,11 @@ Status Session::step(const Batch& given, StepResult& result, float* logits) {
   batch.all_logits |= logits != nullptr;
   if (s.begun != s.ended) return is_under_way();
   if (Status status = s.check_step(batch); !status.ok()) return status;
-  for (size_t b = 0; b < batch.draws.size() && logits; ++b)
-    if (batch.draws[b].limit > 1)
+  for (size_t b = 0; b < batch.samples.size() && logits; ++b)
+    if (batch.samples[b].limit > 1)
       return Error{
           fmt::format("step: error: request {}: limit: found {}, expected 0 or 1 where logits are read", b,
-                      batch.draws[b].limit)};
+                      batch.samples[b].limit)};
   if (Status status = s.begin(batch); !status.ok()) return status;
   if (Status status = s.end(result); !status.ok() || !logits) return status;
   const std::span<float> rows(logits, batch.tokens.size() * s.manifest.vocab);
@@ -193,7 +193,8 @@ Status Session::step(const Batch& given, StepResult& result, float* logits) {
   return status;
 }
 
-Status Session::step(std::span<const int32_t> tokens, const Draws& draws, StepResult& result, float* logits) {
+Status Session::step(std::span<const int32_t> tokens, const Samples& samples, StepResult& result,
+                     float* logits) {
   State& s = *state_;
   if (s.faulted) return Error{"step: error: the session had a fault and cannot go on"};
   const auto count = static_cast<int64_t>(tokens.size());
@@ -209,7 +210,7 @@ Status Session::step(std::span<const int32_t> tokens, const Draws& draws, StepRe
   const int32_t row_begin[] = {0, static_cast<int32_t>(count)};
   const auto kv_len = static_cast<int32_t>(s.position + count);
   const int32_t page_begin[] = {0, static_cast<int32_t>(s.all_pages.size())};
-  const Batch batch{tokens, row_begin, {&kv_len, 1}, {page_begin, s.all_pages}, {&draws, 1}};
+  const Batch batch{tokens, row_begin, {&kv_len, 1}, {page_begin, s.all_pages}, {&samples, 1}};
   if (Status status = step(batch, result, logits); !status.ok()) return status;
   s.position += count + (result.ids.empty() ? 0 : static_cast<int64_t>(result.ids.size()) - 1);
   return {};
@@ -217,8 +218,8 @@ Status Session::step(std::span<const int32_t> tokens, const Draws& draws, StepRe
 
 Result<int32_t> Session::step(std::span<const int32_t> tokens, float* logits) {
   StepResult& result = state_->own_result;
-  if (Status status = step(tokens, Draws{}, result, logits); !status.ok()) return status.error();
-  if (result.ids.empty()) return Error{"step: error: the kernel has drawn nothing"};
+  if (Status status = step(tokens, Samples{}, result, logits); !status.ok()) return status.error();
+  if (result.ids.empty()) return Error{"step: error: the kernel has sampled nothing"};
   return result.ids[0];
 }
 

@@ -9,9 +9,9 @@
 #include "runtime/artefact.h"
 #include "runtime/check_batch.h"
 #include "runtime/device.h"
-#include "runtime/draw.h"
 #include "runtime/kv_cache.h"
 #include "runtime/safetensors.h"
+#include "runtime/sample.h"
 #include "runtime/trace.h"
 
 namespace mkrt {
@@ -72,21 +72,21 @@ class Session {
   Status use_scales(std::span<const float> scales);
 
   // A launch for several requests, whose pages the caller gives out: as many steps as the longest takes to
-  // draw its tokens. `logits`: null, or [rows, vocab] to fill, where nobody draws more than one token.
+  // sample its tokens. `logits`: null, or [rows, vocab] to fill, where nobody samples more than one token.
   // Errors: those of check_batch, after which nothing has changed; a fault in the kernel, which names worker,
   // task, event, seen and expected counts: the session cannot go on.
   Status step(const Batch& batch, StepResult& result, float* logits = nullptr);
 
   // The same in two parts, with up to kMaxUnderWay launches under way, or one of several steps. begin_step
   // puts copies and launch on the session's stream and returns: it waits for nothing, and allocates only for
-  // draws that need more memory than any before. end_step waits for the oldest launch and gives what it drew.
-  // Errors: as of step; too many are under way, or none.
+  // samples that need more memory than any before. end_step waits for the oldest launch and gives what it
+  // drew. Errors: as of step; too many are under way, or none.
   Status begin_step(const Batch& batch);
   Status end_step(StepResult& result);
   // While the session's stream is being captured: puts a launch for any batch into the graph, whose requests
-  // draw no more than `max`. Before each run of the graph on that stream fill_step takes the batch, behind
-  // it end_step gives what it drew. Errors: nothing is captured; more draws than the first time.
-  Status capture_step(const Draws& max = {});
+  // sample no more than `max`. Before each run of the graph on that stream fill_step takes the batch, behind
+  // it end_step gives what it drew. Errors: nothing is captured; more samples than the first time.
+  Status capture_step(const Samples& max = {});
   Status fill_step(const Batch& batch);
   // Device address of the last launch's logits, float [requests, vocab], or [rows, vocab] with
   // Batch::all_logits.
@@ -107,13 +107,13 @@ class Session {
   // The next token fed goes to this position; those before it that were never fed hold whatever the cache
   // does. Requires position <= context().
   void set_position(uint32_t position);
-  // Feeds tokens, at most max_tokens(), at the positions that follow, and draws what follows them; all but
-  // the last of these are fed, too. `logits`: null, or [tokens, vocab] to fill, for at most one draw. Errors:
-  // no tokens or too many, an id outside the vocabulary, a full cache, those of check_batch: nothing has
-  // changed then; a fault.
-  Status step(std::span<const int32_t> tokens, const Draws& draws, StepResult& result,
+  // Feeds tokens, at most max_tokens(), at the positions that follow, and samples what follows them; all but
+  // the last of these are fed, too. `logits`: null, or [tokens, vocab] to fill, for at most one sample.
+  // Errors: no tokens or too many, an id outside the vocabulary, a full cache, those of check_batch: nothing
+  // has changed then; a fault.
+  Status step(std::span<const int32_t> tokens, const Samples& samples, StepResult& result,
               float* logits = nullptr);
-  // The same for one greedy draw, which is returned.
+  // The same for one greedy sample, which is returned.
   Result<int32_t> step(std::span<const int32_t> tokens, float* logits = nullptr);
 
  private:
@@ -124,12 +124,12 @@ class Session {
 
 struct GenerateOptions {
   uint32_t max_new_tokens = 16;
-  uint32_t steps_per_launch = 1;          // at most; logits are read from launches of one step
-  std::vector<int32_t> stop_ids;          // ends generation; the id itself is kept
-  MkSampling sampling;                    // position: of the first draw; it counts up with each
-  std::function<bool(int32_t)> on_token;  // called with each new token; false ends generation
-  std::vector<float>* logits = nullptr;   // gets one row of the vocabulary for every token fed
-  std::vector<Drawn>* draws = nullptr;    // gets one for every new token
+  uint32_t steps_per_launch = 1;            // at most; logits are read from launches of one step
+  std::vector<int32_t> stop_ids;            // ends generation; the id itself is kept
+  MkSampling sampling;                      // position: of the first sample; it counts up with each
+  std::function<bool(int32_t)> on_token;    // called with each new token; false ends generation
+  std::vector<float>* logits = nullptr;     // gets one row of the vocabulary for every token fed
+  std::vector<Sampled>* samples = nullptr;  // gets one for every new token
 };
 
 // Feeds the prompt in steps of at most max_tokens() and generates. Returns the new tokens.

@@ -20,14 +20,14 @@ enum class Eviction : uint8_t {
 // A request that has arrived and is not finished.
 struct Sequence {
   uint64_t id = 0;
-  std::vector<int32_t> tokens;  // its prompt, then the new ones
-  uint32_t prompt = 0;          // tokens of the prompt
-  uint32_t longest = 0;         // positions it can come to need: the last new token is never fed
-  uint32_t fed = 0;             // tokens in the cache
-  uint32_t rows = 0;            // of the planned step: tokens [fed, fed + rows)
-  std::vector<int32_t> pages;   // those of positions [0, fed + rows), in order
-  Sampler sampler;              // of its next token
-  std::vector<Drawn> draws;     // of the new tokens, where log-probabilities are wanted
+  std::vector<int32_t> tokens;   // its prompt, then the new ones
+  uint32_t prompt = 0;           // tokens of the prompt
+  uint32_t longest = 0;          // positions it can come to need: the last new token is never fed
+  uint32_t fed = 0;              // tokens in the cache
+  uint32_t rows = 0;             // of the planned step: tokens [fed, fed + rows)
+  std::vector<int32_t> pages;    // those of positions [0, fed + rows), in order
+  Sampler sampler;               // of its next token
+  std::vector<Sampled> samples;  // of the new tokens, where log-probabilities are wanted
 
   uint32_t pending() const { return static_cast<uint32_t>(tokens.size()) - fed; }
 };

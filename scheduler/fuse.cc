@@ -55,7 +55,7 @@ GridId add_product(Fusion& f, const ProductPattern& p) {
   if (gather.valid()) set_attr(f.program.grids[grid].attrs, "gather_rows", int64_t{1});
   if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
 
-  const TensorId graph_out = last.kind == OpKind::kDraw ? last.inputs[0] : last.outputs[0];
+  const TensorId graph_out = last.kind == OpKind::kSample ? last.inputs[0] : last.outputs[0];
   const TensorId out = f.use(graph_out);
   if (p.residual.valid()) f.read(grid, "residual", f.use(p.residual));
   f.write(grid, "out", out);
@@ -88,7 +88,7 @@ bool has_epilogue(const Fusion& f, OpId linear) {
   const TensorId out = f.graph.ops[linear].outputs[0];
   for (OpId reader : f.readers[out.index]) {
     const Op& op = f.graph.ops[reader];
-    if (op.kind == OpKind::kSiluMul || op.kind == OpKind::kDraw) return true;
+    if (op.kind == OpKind::kSiluMul || op.kind == OpKind::kSample) return true;
     if (const size_t i = op.kind == OpKind::kAdd ? summand(f, reader) : 2; i < 2 && op.inputs[i] == out)
       return true;
   }
@@ -127,8 +127,8 @@ Status fuse_silu_mul(Fusion& f, OpId id) {
 }
 
 // The product that computes the logits also leaves the best value and index of each strip, with which a
-// greedy draw does without the rest.
-Status fuse_draw(Fusion& f, OpId id) {
+// greedy sample does without the rest.
+Status fuse_sample(Fusion& f, OpId id) {
   const Op& op = f.graph.ops[id];
   const OpId linear = f.producer_of(op.inputs[0], OpKind::kLinear);
   if (!linear.valid() || f.readers[op.inputs[0].index].size() != 1)
@@ -136,9 +136,9 @@ Status fuse_draw(Fusion& f, OpId id) {
   const GridId product = add_product(f, {{linear}, id, {}, f.out_name(linear)});
   const TensorId logits = f.use(op.inputs[0]), next = f.use(op.outputs[0]);
   const Expr vocab = f.program.tensors[logits].shape[1];
-  if (vocab.constant() > kMaxDrawn)
+  if (vocab.constant() > kMaxSampled)
     return f.misfit(id, fmt::format("its vocabulary has {} entries, at most {} are supported",
-                                    vocab.constant(), kMaxDrawn));
+                                    vocab.constant(), kMaxSampled));
   const Expr rows = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
   for (const char* list : {"first_row", "q_len"})
     if (const Result<SymbolId> found = f.request_list(id, list, requests); !found.ok()) return found.error();
@@ -146,13 +146,13 @@ Status fuse_draw(Fusion& f, OpId id) {
   const std::string name = f.program.grids[product].name;
   const TensorId value = f.add_activation(name + ".best_value", DType::f32, {rows, strips}, op.loc);
   const TensorId index = f.add_activation(name + ".best_index", DType::i32, {rows, strips}, op.loc);
-  const GridId draw = f.add_grid("draw", BodyKind::kDraw, {{"b", requests}}, {id});
-  f.read(draw, "logits", logits);
+  const GridId sample = f.add_grid("sample", BodyKind::kSample, {{"b", requests}}, {id});
+  f.read(sample, "logits", logits);
   for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}}) {
     f.write(product, role, t);
-    f.read(draw, role, t);
+    f.read(sample, role, t);
   }
-  f.write(draw, "next", next);
+  f.write(sample, "next", next);
   return {};
 }
 
@@ -170,8 +170,8 @@ Status fuse_op(Fusion& f, OpId id) {
       return fuse_silu_mul(f, id);
     case OpKind::kAttention:
       return fuse_attention(f, id);
-    case OpKind::kDraw:
-      return fuse_draw(f, id);
+    case OpKind::kSample:
+      return fuse_sample(f, id);
     case OpKind::kRoute:
       return fuse_route(f, id);
     case OpKind::kExpertLinear:

@@ -51,7 +51,7 @@ Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOpt
       inline_task_(missing_.size(), kNone),
       tickets_(step.schedule->program.grids.size(), 0),
       logs_(step.schedule->program.events.size()),
-      drawers_(logs_.size()),
+      claimers_(logs_.size()),
       reads_(workers(), 0),
       span_(workers(), SIZE_MAX),
       stream_(workers(), static_cast<uint8_t>(IdleCause::kRamp)) {

@@ -94,7 +94,7 @@ bool Simulator::next_task(uint32_t w) {
     c.phase = Consumer::kDone;
     return false;
   } else if (c.walk.at(step_).claimed) {
-    return draw_for_consumer(w);
+    return claim_for_consumer(w);
   } else {
     c.first_of_run = c.walk.next == 0;
     const Run& run = c.walk.at(step_);

@@ -61,7 +61,7 @@ struct Consumer {
   Phase phase = kNext;
   bool for_event = false, for_stage = false, for_task = false;  // what it waits for
   uint32_t ticket = 0;
-  double drawing_since_ns = 0;
+  double claiming_since_ns = 0;
   uint32_t completed_by = TaskTime::kNone;  // the cell of the ticket, if it was waited for
   TaskWalk walk;
   std::deque<uint32_t> inline_tasks;  // before the next of the walk
@@ -121,11 +121,11 @@ class Simulator {
   void release_stage(uint32_t w);
   // By tickets, for claimed runs.
   bool is_ready(GridId grid) const;
-  bool loader_draws(GridId grid) const;
-  void draw_for_loader(uint32_t w);
+  bool loader_claims(GridId grid) const;
+  void claim_for_loader(uint32_t w);
   void hand_over(uint32_t w);
   void hand_back(uint32_t w, uint32_t task);
-  bool draw_for_consumer(uint32_t w);
+  bool claim_for_consumer(uint32_t w);
   bool take_claimed(uint32_t w);
   bool look_in_log(uint32_t w, uint32_t& task);
   void enter_in_log(uint32_t cell);
@@ -145,18 +145,18 @@ class Simulator {
   Pipe memory_, l2_;
   std::vector<Loader> loaders_;
   std::vector<Consumer> consumers_;
-  std::vector<uint32_t> missing_;               // by cell: notifications that it still expects
-  std::vector<uint32_t> completed_by_;          // by cell: task
-  std::vector<std::vector<uint32_t>> waiting_;  // by cell: workers
-  std::vector<std::vector<uint32_t>> lookups_;  // by cell: workers whose loaders wait
-  std::vector<uint32_t> lookup_cell_;           // by GridId: that its loaders wait for, or kNone
-  std::vector<uint32_t> inline_task_;           // by cell, or kNone
-  std::vector<uint32_t> tickets_;               // by GridId: claimed so far
-  std::vector<std::vector<uint32_t>> logs_;     // by EventId: cells in the order of their completion
-  std::vector<std::vector<uint32_t>> drawers_;  // by EventId: workers that wait for its log
-  std::vector<uint32_t> reads_;                 // by worker: from memory, in progress
-  std::vector<size_t> span_;                    // by worker: its last, of result_.stream
-  std::vector<uint8_t> stream_;                 // by worker: IdleCause, or kFlows
+  std::vector<uint32_t> missing_;                // by cell: notifications that it still expects
+  std::vector<uint32_t> completed_by_;           // by cell: task
+  std::vector<std::vector<uint32_t>> waiting_;   // by cell: workers
+  std::vector<std::vector<uint32_t>> lookups_;   // by cell: workers whose loaders wait
+  std::vector<uint32_t> lookup_cell_;            // by GridId: that its loaders wait for, or kNone
+  std::vector<uint32_t> inline_task_;            // by cell, or kNone
+  std::vector<uint32_t> tickets_;                // by GridId: claimed so far
+  std::vector<std::vector<uint32_t>> logs_;      // by EventId: cells in the order of their completion
+  std::vector<std::vector<uint32_t>> claimers_;  // by EventId: workers that wait for its log
+  std::vector<uint32_t> reads_;                  // by worker: from memory, in progress
+  std::vector<size_t> span_;                     // by worker: its last, of result_.stream
+  std::vector<uint8_t> stream_;                  // by worker: IdleCause, or kFlows
   std::array<uint32_t, kIdleCauses + 1> stream_count_{};
   Simulation result_;
 

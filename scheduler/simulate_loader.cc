@@ -17,7 +17,7 @@ void Simulator::issue_tiles(uint32_t w) {
       l.done = l.walk.done();
       if (l.done) return;
       if (l.walk.at(step_).claimed) {
-        draw_for_loader(w);
+        claim_for_loader(w);
         continue;
       }
       l.begin(l.walk.take(step_), works_);

@@ -10,13 +10,13 @@ bool Simulator::is_ready(GridId grid) const {
   return step_.schedule->placements[grid.index].kind == PlacementKind::kReady;
 }
 
-// The loader claims the tasks of grids that it brings something for, and hands them to its consumers; of those
-// that are ready it hears from them.
-bool Simulator::loader_draws(GridId grid) const {
+// The loader claims the tasks of grids that it brings something for, and hands them to its consumers; of
+// those that are ready it hears from them.
+bool Simulator::loader_claims(GridId grid) const {
   return streams(step_.schedule->program.grids[grid]) && !is_ready(grid);
 }
 
-void Simulator::draw_for_loader(uint32_t w) {
+void Simulator::claim_for_loader(uint32_t w) {
   Loader& l = loaders_[w];
   const GridId grid = l.walk.at(step_).grid;
   if (!streams(step_.schedule->program.grids[grid])) return l.walk.leave_run();
@@ -53,14 +53,14 @@ void Simulator::hand_back(uint32_t w, uint32_t task) {
 }
 
 // Claims for itself, or is told what the loader has claimed.
-bool Simulator::draw_for_consumer(uint32_t w) {
+bool Simulator::claim_for_consumer(uint32_t w) {
   Consumer& c = consumers_[w];
   const GridId grid = c.walk.at(step_).grid;
   c.phase = Consumer::kClaim;
-  c.drawing_since_ns = now_ns_;
+  c.claiming_since_ns = now_ns_;
   c.completed_by = kNone;
   const double dispatch_ns = c.walk.next == 0 ? works_.dispatch_ns() : 0;
-  if (loader_draws(grid)) return !takes(w, dispatch_ns + m_.barrier_ns);
+  if (loader_claims(grid)) return !takes(w, dispatch_ns + m_.barrier_ns);
   c.ticket = tickets_[grid.index]++;
   return !takes(w, dispatch_ns + m_.ticket_ns + m_.barrier_ns);
 }
@@ -72,7 +72,7 @@ bool Simulator::take_claimed(uint32_t w) {
   const Run& run = c.walk.at(step_);
   const bool ready = is_ready(run.grid);
   uint32_t task = kNone;
-  if (loader_draws(run.grid)) {
+  if (loader_claims(run.grid)) {
     c.for_task = l.handed.empty();
     if (c.for_task) return false;
     task = l.handed.front();
@@ -89,7 +89,7 @@ bool Simulator::take_claimed(uint32_t w) {
   }
   c.first_of_run = c.walk.next++ == 0;
   begin_task(w, task);
-  result_.tasks[task].reached_ns = c.drawing_since_ns;
+  result_.tasks[task].reached_ns = c.claiming_since_ns;
   if (ready) result_.tasks[task].awaited = c.completed_by;
   c.phase = ready ? Consumer::kStart : Consumer::kWait;
   return true;
@@ -104,7 +104,7 @@ bool Simulator::look_in_log(uint32_t w, uint32_t& task) {
   const uint32_t first_cell = step_.cell_base[event], cells = step_.cell_base[event + 1] - first_cell;
   const uint32_t per_cell = c.walk.at(step_).count / cells, entry = c.ticket / per_cell;
   if (entry >= logs_[event].size()) {
-    drawers_[event].push_back(w);
+    claimers_[event].push_back(w);
     c.for_event = true;
     return false;
   }
@@ -123,7 +123,7 @@ void Simulator::enter_in_log(uint32_t cell) {
   const auto after = std::upper_bound(step_.cell_base.begin(), step_.cell_base.end(), cell);
   const size_t event = static_cast<size_t>(after - step_.cell_base.begin()) - 1;
   logs_[event].push_back(cell);
-  for (uint32_t worker : std::exchange(drawers_[event], {})) set_timer(now_ns_, Timer::kConsumer, worker);
+  for (uint32_t worker : std::exchange(claimers_[event], {})) set_timer(now_ns_, Timer::kConsumer, worker);
 }
 
 }  // namespace mkc

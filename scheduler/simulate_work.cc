@@ -160,8 +160,7 @@ Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint3
 
 // That a task of a part leaves.
 double sums_bytes(const TaskGrid& partial, int64_t tokens) {
-  return static_cast<double>(kKSlices / split_k(partial) * kTileRows * tokens *
-                             dtype_bytes(DType::f32));
+  return static_cast<double>(kKSlices / split_k(partial) * kTileRows * tokens * dtype_bytes(DType::f32));
 }
 
 // Bodies that more than one grid has: those that layers come back to.
@@ -377,7 +376,7 @@ TaskWork TaskWorks::of(uint32_t task, uint32_t strips) const {
     case BodyKind::kAppend:
     case BodyKind::kCombine:
     case BodyKind::kEmbed:
-    case BodyKind::kDraw:
+    case BodyKind::kSample:
     case BodyKind::kRoute:
     case BodyKind::kExpertSum:
     case BodyKind::kSplitKReduce:

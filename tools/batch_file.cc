@@ -94,7 +94,7 @@ std::string answer(const mkrt::Outcome& outcome, const BatchOptions& options) {
                         {"text", nullptr},
                         {"finish_reason", mkrt::finish_reason_name(outcome.reason)}};
   if (outcome.reason == mkrt::FinishReason::kError) object["error"] = outcome.error;
-  if (!outcome.draws.empty()) object["logprobs"] = logprobs_json(outcome.draws);
+  if (!outcome.samples.empty()) object["logprobs"] = logprobs_json(outcome.samples);
   if (options.tokenizer) object["text"] = text_of(*options.tokenizer, outcome.new_ids);
   // A message may quote bytes of a line that are no text.
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -136,7 +136,7 @@ BatchAnswers answer_batch(const std::vector<Result<BatchLine>>& lines, mkrt::Eng
     if (request.ok())
       line_of[engine.submit(std::move(request.value()))] = i;
     else
-      answers.objects[i] = answer({.new_ids = {}, .draws = {}, .error = request.error().message}, options);
+      answers.objects[i] = answer({.new_ids = {}, .samples = {}, .error = request.error().message}, options);
   }
   while (!engine.idle() && answers.fault.ok()) answers.fault = engine.step();
   for (const mkrt::Outcome& outcome : engine.take_outcomes()) {

@@ -4,11 +4,11 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "runtime/draw.h"
+#include "runtime/sample.h"
 
 namespace mkc {
 
 // [{"id", "logprob", "top": [{"id", "logprob"}, …]}, …]
-nlohmann::json logprobs_json(const std::vector<mkrt::Drawn>& draws);
+nlohmann::json logprobs_json(const std::vector<mkrt::Sampled>& samples);
 
 }  // namespace mkc

@@ -167,8 +167,8 @@ Status run_prompt(const RunArguments& a, const Prepared& p, Loaded& loaded, mkrt
   options.steps_per_launch = a.steps_per_launch;
   options.stop_ids = loaded.artefact.manifest.eos_ids;
   options.sampling = sampling_of(a.sampling, p.defaults);
-  std::vector<mkrt::Drawn> draws;
-  if (a.logprobs) options.sampling.logprobs = 1 + *a.logprobs, options.draws = &draws;
+  std::vector<mkrt::Sampled> samples;
+  if (a.logprobs) options.sampling.logprobs = 1 + *a.logprobs, options.samples = &samples;
   if (!a.logits_out.empty()) options.logits = &logits;
   Printer printer(tokenizer);
   bool readable = true;
@@ -187,7 +187,7 @@ Status run_prompt(const RunArguments& a, const Prepared& p, Loaded& loaded, mkrt
   if (a.json) {
     nlohmann::json out{
         {"prompt_ids", p.prompt}, {"new_ids", tokens.value()}, {"device", loaded.device->name()}};
-    if (a.logprobs) out["logprobs"] = logprobs_json(draws);
+    if (a.logprobs) out["logprobs"] = logprobs_json(samples);
     return print_json(std::move(out), tokens.value(), tokenizer);
   }
   if (!readable || !printer.finish()) return Error{"mkc: error: cannot write to standard output"};

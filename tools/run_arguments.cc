@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "runtime/check_batch.h"
-#include "runtime/draw.h"
 #include "runtime/kv_cache.h"
+#include "runtime/sample.h"
 #include "tools/flags.h"
 
 namespace mkc {
@@ -28,7 +28,7 @@ void add_sampling_options(CLI::App& command, SamplingFlags& s) {
   add_number(command, "--repetition-penalty", s.repetition_penalty,
              "of tokens in prompt and output: above 1 makes them less likely; default: "
              "generation_config.json's, or 1");
-  add_integer<uint64_t>(command, "--seed", s.seed, 0, UINT64_MAX, "of the draws, with a temperature");
+  add_integer<uint64_t>(command, "--seed", s.seed, 0, UINT64_MAX, "of the samples, with a temperature");
 }
 
 Status check_sampling_flags(const SamplingFlags& flags) {

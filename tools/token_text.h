@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// Text as its tokens come, without the special ones. A model may draw an id that its tokenizer has no token
+// Text as its tokens come, without the special ones. A model may sample an id that its tokenizer has no token
 // for, as vocabularies are padded: that is "<id>".
 class TokenText {
  public:

@@ -214,8 +214,7 @@ MK_INLINE void merge_parts(const Worker& w, const AttendArgs& a, const Rows& r, 
   MK_UNROLL
   for (u32 c = 0; c < RowSum::kColumns; ++c)
     if (c * kWarpLanes + w.lane() < a.head_dim)
-      store_out(a.out, row * a.head_dim + c * kWarpLanes + w.lane(), all.column[c] / all.total,
-                a.out_bf16);
+      store_out(a.out, row * a.head_dim + c * kWarpLanes + w.lane(), all.column[c] / all.total, a.out_bf16);
 }
 
 }  // namespace

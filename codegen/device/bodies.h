@@ -20,8 +20,8 @@ MK_INLINE constexpr Padding padding_of(u32 cols) {
 }
 
 // Of rows that a norm and products read next: what these take of them. norm [cols] or null, then nothing is
-// left; rounded [T, cols] bf16: a row's elements times the norm's; sum_squares [T, parts]: the sums of sum_squares of
-// its parts.
+// left; rounded [T, cols] bf16: a row's elements times the norm's; sum_squares [T, parts]: the sums of
+// sum_squares of its parts.
 struct NormOutputs {
   AS1 const f32* norm;
   AS1 char* x_bf16;
@@ -37,8 +37,8 @@ MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool x_bf16) {
 }
 
 // What becomes of a product's sums: bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
-// or null. x that are rounded have sums of sum_squares, sum_squares [T, parts] or null. Of a product that is split
-// its parts write, and what finishes it reads, sums [strips, kKSlices, T, kStripRows].
+// or null. x that are rounded have sums of sum_squares, sum_squares [T, parts] or null. Of a product that is
+// split its parts write, and what finishes it reads, sums [strips, kKSlices, T, kStripRows].
 struct EpilogueArgs {
   AS1 const f32* sum_squares;
   AS1 const f32* bias;
@@ -49,13 +49,13 @@ struct EpilogueArgs {
   AS1 f32* best_value;
   AS1 u32* best_index;
   u32 rows, out_cols;
-  u32 gather_rows;         // as many rows of x are picked as out has (mkb_product_rows)
-  u32 silu_mul;      // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  u32 gather_rows;     // as many rows of x are picked as out has (mkb_product_rows)
+  u32 silu_mul;        // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
   u32 sumsq_partials;  // partial sums of squares of a row of x that are given; 0: none are
-  u32 out_bf16;   // out is bf16
-  f32 eps;           // of the norm
-  u32 all_strips;    // of the weight
-  u32 split_k;  // that share out the K slices: then tasks are strips of a part; 1: it is not split
+  u32 out_bf16;        // out is bf16
+  f32 eps;             // of the norm
+  u32 all_strips;      // of the weight
+  u32 split_k;         // that share out the K slices: then tasks are strips of a part; 1: it is not split
 };
 
 // The scratch of products: what they, and what runs inline within their segments, need at the ends of strips,
@@ -80,15 +80,15 @@ struct ProductArgs {
   u32 x_rows;                // the step's tokens
   AS3 const u32* q_len;      // the tokens of each request,
   AS3 const u32* first_row;  // and the first of them, by which rows are picked
-  u32 streamed_split_k;        // split_k, for the loader, which has no ends
+  u32 streamed_split_k;      // split_k, for the loader, which has no ends
   // Constants of the code.
-  u32 splits;        // it serves products that are split, too
-  u32 mma64_strips;  // of a block of many tokens
-  u32 wgmma_from;    // tokens from which on warpgroups multiply; 0: never
-  u32 normed;        // there is a norm
-  u32 x_bf16;       // x is bf16
-  u32 gather_expert_rows;       // an expert's: its rows of x are picked
-  u32 padding;       // Padding
+  u32 splits;              // it serves products that are split, too
+  u32 mma64_strips;        // of a block of many tokens
+  u32 wgmma_from;          // tokens from which on warpgroups multiply; 0: never
+  u32 normed;              // there is a norm
+  u32 x_bf16;              // x is bf16
+  u32 gather_expert_rows;  // an expert's: its rows of x are picked
+  u32 padding;             // Padding
 };
 
 // Where the keys and values of the requests lie: pages of 1 << page_shift positions, at least 16. Strides in
@@ -128,9 +128,9 @@ struct AttendArgs {
   AS3 const u32* context;
   AS3 const u32* step_rows;
   u32 tokens;
-  u32 part;         // its positions (ir/values.h)
+  u32 part;      // its positions (ir/values.h)
   u32 out_bf16;  // out is bf16
-  u32 window;       // positions that a token sees, its own included; 0: all
+  u32 window;    // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
   f32 q_eps, k_eps;
   f32 scale;  // of the scores, times log2(e)
@@ -165,15 +165,15 @@ struct RouteArgs {
 
 // The product of each slot's rows with its expert's weights. `product`: its weight is [experts][rows, cols],
 // its out [rows, out_cols], its tokens the step's; it has no bias, residual, next or best, and picks nothing.
-// token [rows]: the row of product.x of each row, if `gather_rows`; else product.x is [rows, cols]. The rest as
-// route writes it.
+// token [rows]: the row of product.x of each row, if `gather_rows`; else product.x is [rows, cols]. The rest
+// as route writes it.
 struct ExpertArgs {
   ProductArgs product;
   AS1 const u32* expert;
   AS1 const u32* slot_rows;
   AS1 const u32* slot_begin;
   AS1 const u32* token;
-  u32 rows;           // of all slots
+  u32 rows;                 // of all slots
   u32 strips, gather_rows;  // of a task; constants of the code
 };
 
@@ -199,16 +199,16 @@ struct EmbedArgs {
   u32 vocab, cols;
 };
 
-// One draw of each request that is to have one, from its last row of the step.
+// One sample of each request that is to have one, from its last row of the step.
 // logits [T, vocab], vocab at most kMaxVocab, not changed; best_* [T, ceil(vocab / 16)]: the greatest logit
-// of each strip and its id, the lowest on ties; next [requests]: the token drawn, of others not set. By
-// request of the step: first_row, rows, and its slot, the number it has in the launch and in `draws`.
-struct DrawArgs {
+// of each strip and its id, the lowest on ties; next [requests]: the token sampled, of others not set. By
+// request of the step: first_row, rows, and its slot, the number it has in the launch and in `samples`.
+struct SampleArgs {
   AS1 const f32* logits;
   AS1 const f32* best_value;
   AS1 const u32* best_index;
   AS1 u32* next;
-  AS1 const MkDraw* draws;
+  AS1 const MkSample* samples;
   AS1 const u32* slot;
   AS3 const u32* first_row;
   AS3 const u32* rows;
@@ -300,7 +300,7 @@ void mkb_expert_f32(Worker*, const ExpertArgs*, u32 block, u32 slot);
 void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 block, u32 slot);
 void mkb_expert_f16(Worker*, const ExpertArgs*, u32 block, u32 slot);
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
-void mkb_draw(Worker*, const DrawArgs*, u32 request);
+void mkb_sample(Worker*, const SampleArgs*, u32 request);
 
 // All threads of a kernel of `workers` times `threads`: packs rows of a weight.
 void mkd_pack(AS1 const MkPack*, u32 workers, u32 threads);

@@ -20,7 +20,8 @@ struct EpilogueOperands {
 };
 
 // Issues loads; `there`: whether there is such a row.
-MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there) {
+MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 strip, u32 token, u32 row,
+                                                  bool there) {
   EpilogueOperands b;
   AS3 const EpilogueArgs& e = *a.epilogue;
   const u32 col = strip * kStripRows + row;
@@ -33,8 +34,8 @@ MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 stri
 
 // Row `row` of a strip for a token, from sum(row) times `scale`; returns it.
 template <class Sum>
-MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale, const EpilogueOperands& operands,
-                     const Sum& sum) {
+MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale,
+                       const EpilogueOperands& operands, const Sum& sum) {
   AS3 const EpilogueArgs& e = *a.epilogue;
   const u64 out_row = (u64)(a.first_out + token) * e.out_cols;
   if (e.silu_mul) {
@@ -53,11 +54,13 @@ MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 
 }
 
 // By whole warps, of which 16 lanes have the rows of a strip for a token; others' are not `there`.
-MK_INLINE void store_norm_outputs(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm, f32 v) {
+MK_INLINE void store_norm_outputs(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm,
+                                  f32 v) {
   AS3 const EpilogueArgs& e = *a.epilogue;
   if (!e.norm_outputs.norm) return;
   const u32 col = strip * kStripRows + row;
-  if (there && col < e.rows) Bf16::store(e.norm_outputs.x_bf16 + (token * e.out_cols + col) * Bf16::bytes, v * norm);
+  if (there && col < e.rows)
+    Bf16::store(e.norm_outputs.x_bf16 + (token * e.out_cols + col) * Bf16::bytes, v * norm);
   f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
   MK_UNROLL
   for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);

@@ -73,8 +73,8 @@ MK_BODY void mkd_size_parts(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requ
 }
 
 // Consumer threads: the lists of row blocks (ir/values.h) of up to `max_rows` rows, a block by each thread.
-// `before_last`: where those of each request begin among the blocks that are no request's last. Epilogue with a
-// barrier.
+// `before_last`: where those of each request begin among the blocks that are no request's last. Epilogue with
+// a barrier.
 MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 max_rows, u32 q_len, u32 first_row,
                           u32 kv_len, u32 block_request, u32 block_rows, u32 block_first_row,
                           u32 block_kv_len) {

@@ -12,7 +12,8 @@ MK_INLINE f32 store_x_bf16(const NormOutputs& to, u32 begin, u32 col, f32 v, f32
   return __builtin_fmaf(v, v, sum_squares);
 }
 
-// The sum of the threads' sum_squares, as `part`. The barrier that follows a task keeps the scratch until then.
+// The sum of the threads' sum_squares, as `part`. The barrier that follows a task keeps the scratch until
+// then.
 MK_INLINE void store_sum_squares(const Worker& w, const NormOutputs& to, u32 part, f32 sum_squares) {
   if (!to.norm) return;
   AS3 f32* sums = (AS3 f32*)w.scratch();

@@ -43,8 +43,8 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-// The same from the sums of sum_squares that the writers of x left. A product of few tokens has no need of it: it
-// adds them up beside its strips.
+// The same from the sums of sum_squares that the writers of x left. A product of few tokens has no need of
+// it: it adds them up beside its strips.
 MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   const ProductInput in(*w, *a);
   AS1 const f32* sum_squares = a->epilogue->sum_squares;

@@ -1,9 +1,9 @@
 // What products of strips of weights share: where activations come from, and the accumulators.
 //
-// Every product is added up K slice by K slice and then the K slices in order (runtime/packing.h), so the result
-// depends on nothing but the operands. Weight bytes reach a lane as one A fragment of mma.m16n8k16: rows g
-// and g + 8, lane = 4 g + t. Strips are multiplied in blocks that load their activations once, tokens in
-// groups; both fit the registers, and for each group the block streams through the ring anew. Here each
+// Every product is added up K slice by K slice and then the K slices in order (runtime/packing.h), so the
+// result depends on nothing but the operands. Weight bytes reach a lane as one A fragment of mma.m16n8k16:
+// rows g and g + 8, lane = 4 g + t. Strips are multiplied in blocks that load their activations once, tokens
+// in groups; both fit the registers, and for each group the block streams through the ring anew. Here each
 // consumer warp has a K slice; of many tokens each has tokens instead (product_mma64.h).
 #pragma once
 
@@ -158,9 +158,9 @@ struct TileKSlices {
 };
 static_assert(kKSlices == kConsumerWarps);
 
-// What a warp multiplies of a block: a K slice, and of each tile what the first `strips` of its `stages` stages
-// have for it. Of a product that is not split each warp has a K slice of all strips. Of a part as many warps as
-// there are parts have a K slice, and a stage has a strip for each of them.
+// What a warp multiplies of a block: a K slice, and of each tile what the first `strips` of its `stages`
+// stages have for it. Of a product that is not split each warp has a K slice of all strips. Of a part as many
+// warps as there are parts have a K slice, and a stage has a strip for each of them.
 struct WarpKSlice {
   u32 k_slice, stages, strips;
   MK_INLINE WarpKSlice(const Worker& w, const ProductArgs& a, const StripBlock& block) {
@@ -182,7 +182,7 @@ struct WarpKSlice {
 // all are set on every path, as what one leaves unset stays in registers through all code.
 template <class W, class Accumulator, u32 Stages, class In, class Done>
 MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 token, const WarpKSlice& share,
-                           const Done& done) {
+                          const Done& done) {
   using Shape = TileKSlices<W>;
   using Operand = typename Accumulator::Operand;
   constexpr u32 full_steps = Shape::full_steps;

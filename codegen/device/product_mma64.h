@@ -1,8 +1,8 @@
-// Products of many tokens: what a pass multiplies of a K slice's part of a tile comes to shared memory once for
-// all strips of a block, and a consumer warp multiplies 16 of the tokens with some of the strips.
+// Products of many tokens: what a pass multiplies of a K slice's part of a tile comes to shared memory once
+// for all strips of a block, and a consumer warp multiplies 16 of the tokens with some of the strips.
 //
-// A lane adds up a K slice's products in the registers of the matrix instruction, and then the K slices, as the
-// warps of few tokens do it together: bits are the same.
+// A lane adds up a K slice's products in the registers of the matrix instruction, and then the K slices, as
+// the warps of few tokens do it together: bits are the same.
 #pragma once
 
 #include "codegen/device/product.h"
@@ -83,8 +83,8 @@ struct SharedActivations {
 // Drains the stages of a block for the pass from token `pass` on, K slice after K slice of its part. Calls
 // each(K slice, sums) with the sums of each K slice, of all strips that a share may have.
 template <class W, u32 Strips, class In, class Each>
-MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
-                            const Mma64Share<Strips>& share, const Each& each) {
+MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32 pass,
+                              const StripBlock& block, const Mma64Share<Strips>& share, const Each& each) {
   using Sums = Mma<W, 2>;
   using Shape = TileKSlices<W>;
   static_assert(Shape::full_cols * W::bytes == kRowBytes);
@@ -132,8 +132,8 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
 }
 
 // Drains the stages of a block for the pass from token `pass` on. For each strip of each warp: of a product
-// that is split, calls leave(K slice, strip, token, sums) for each K slice of the part; else leaves the sums in
-// `sums` [16 tokens][row] (sum_place), a place of the warp's own, and calls done(strip, token).
+// that is split, calls leave(K slice, strip, token, sums) for each K slice of the part; else leaves the sums
+// in `sums` [16 tokens][row] (sum_place), a place of the warp's own, and calls done(strip, token).
 template <class W, u32 Strips, class In, class Leave, class Done>
 MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                            AS3 f32* sums, const Leave& leave, const Done& done) {

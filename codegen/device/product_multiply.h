@@ -63,8 +63,8 @@ struct ThreadEpilogueOperands {
   }
 };
 
-// The sum of sum_squares of a row of x, of which each of a few warps has one: its parts are loaded before a block
-// is drained and added up after, so that nothing waits for them.
+// The sum of sum_squares of a row of x, of which each of a few warps has one: its parts are loaded before a
+// block is drained and added up after, so that nothing waits for them.
 struct Squares {
   f32 part[8] = {};
   MK_INLINE Squares(const Worker& w, const ProductArgs& a, const ProductInput& in) {
@@ -81,7 +81,8 @@ struct Squares {
     f32 sum = 0;
     MK_UNROLL
     for (f32 p : part) sum += p;
-    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.epilogue->sumsq_partials; at += kWarpLanes) sum += row(w, a, in)[at];
+    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.epilogue->sumsq_partials; at += kWarpLanes)
+      sum += row(w, a, in)[at];
     store_scale(w, a, in.row_of(w.warp()), sum);
   }
 
@@ -105,7 +106,7 @@ MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBloc
 // Finishes sums whose parts all warps have left, each from `partial` on.
 template <u32 Max>
 MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const Sums& sums,
-                           const ThreadEpilogueOperands<Max>& operands, AS3 const f32* partial) {
+                                const ThreadEpilogueOperands<Max>& operands, AS3 const f32* partial) {
   const ProductScratch s(w);
   const ProductArgs& a = in.x.a;
   consumer_barrier();
@@ -114,7 +115,7 @@ MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const S
         f32 v = 0;
         if (there)
           v = epilogue(a, strip, token, row, in.scale_of(token), operands.of[round],
-                     [&](u32 r) { return add_warps(partial, entry - row + r); });
+                       [&](u32 r) { return add_warps(partial, entry - row + r); });
         if (there && a.epilogue->best_value) s.value[entry] = v;
         store_norm_outputs(a, strip, token, row, there, operands.of[round].norm, v);
       });
@@ -166,15 +167,16 @@ MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBloc
     MK_ROLLED
     for (u32 token = 0; token < a.tokens; token += at_once) {
       const Sums sums{block.strip(a) + i, 1, token, at_once};
-      epilogue_of_sums(w, in, sums, ThreadEpilogueOperands<kConsumerThreads>(w, a, sums), partial + token * kStripRows);
+      epilogue_of_sums(w, in, sums, ThreadEpilogueOperands<kConsumerThreads>(w, a, sums),
+                       partial + token * kStripRows);
     }
   });
 }
 
 // What a warp left of a strip in `sums` [Tokens][row], a place of its own, for the tokens from `first` on.
 template <u32 Tokens>
-MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip, u32 first,
-                          AS3 f32* sums) {
+MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip,
+                             u32 first, AS3 f32* sums) {
   mk_warp_sync();
   MK_ROLLED
   for (u32 entry = w.lane(); entry < Tokens * kStripRows; entry += kWarpLanes) {
@@ -184,7 +186,7 @@ MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const Produc
     f32 v = 0;
     if (there)
       v = epilogue(a, strip, token, row, in.scale_of(token), operands,
-                 [&](u32 r) { return sums[sum_place(entry - row + r)]; });
+                   [&](u32 r) { return sums[sum_place(entry - row + r)]; });
     if (there && a.epilogue->best_value) sums[sum_place(entry)] = v;
     store_norm_outputs(a, strip, token, row, there, operands.norm, v);
   }

@@ -29,13 +29,15 @@ MK_INLINE bool is_split(const ProductArgs& a) {
 struct StripBlock {
   u32 task, strips;
   MK_INLINE u32 part(const ProductArgs& a) const { return is_split(a) ? task / a.epilogue->all_strips : 0; }
-  MK_INLINE u32 strip(const ProductArgs& a) const { return is_split(a) ? task % a.epilogue->all_strips : task; }
+  MK_INLINE u32 strip(const ProductArgs& a) const {
+    return is_split(a) ? task % a.epilogue->all_strips : task;
+  }
 };
 
 struct ProductScratch {
-  AS3 f32* partial;     // [warp][strip of the block][token of the group][row]
-  AS3 f32* value;       // [strip of the block][token of the group][row]
-  AS3 f32* scale;       // of a segment, [row of x]: 1 / its root mean square
+  AS3 f32* partial;       // [warp][strip of the block][token of the group][row]
+  AS3 f32* value;         // [strip of the block][token of the group][row]
+  AS3 f32* scale;         // of a segment, [row of x]: 1 / its root mean square
   AS3 uint8_t* gathered;  // of a segment, [token]: its row of x, where rows are picked
   MK_INLINE explicit ProductScratch(const Worker& w)
       : partial((AS3 f32*)(w.scratch() + kEpilogueBytes)),
@@ -112,7 +114,9 @@ struct XRows {
             packed_at<W>(row, col, 6)};
   }
   // What the products of a row are yet to be multiplied with.
-  MK_INLINE f32 scale_of(u32 row) const { return a.x_bf16 && a.epilogue->sumsq_partials != 0 ? scale[row] : 1; }
+  MK_INLINE f32 scale_of(u32 row) const {
+    return a.x_bf16 && a.epilogue->sumsq_partials != 0 ? scale[row] : 1;
+  }
 };
 
 }  // namespace mk

@@ -1,9 +1,9 @@
 // Products of more tokens by warpgroup matrix instructions. Each of the two warpgroups has four strips of a
 // block, a warp one of them, and multiplies them with up to 128 tokens at a time. Weights come to registers,
-// as the instruction's first operand. Its second are the activations of 64 columns, a K slice's part of a tile,
-// in a stage that the loader leaves to the consumers: a token's 128 bytes after the other's, in the order of
-// columns that weights have (runtime/packing.h), of which the 16-byte piece i of token t lies at i ^ t % 8,
-// so that neither side's accesses meet in a bank.
+// as the instruction's first operand. Its second are the activations of 64 columns, a K slice's part of a
+// tile, in a stage that the loader leaves to the consumers: a token's 128 bytes after the other's, in the
+// order of columns that weights have (runtime/packing.h), of which the 16-byte piece i of token t lies at i ^
+// t % 8, so that neither side's accesses meet in a bank.
 //
 // A lane adds up all K slices in the registers of the instruction.
 #pragma once

@@ -1,5 +1,5 @@
-// Of products that are split: whoever finishes a strip adds up the sums that the parts left of its K slices, in
-// the order in which a product does.
+// Of products that are split: whoever finishes a strip adds up the sums that the parts left of its K slices,
+// in the order in which a product does.
 #include "codegen/device/product_multiply.h"
 
 namespace mk {

@@ -1,6 +1,6 @@
 // Several steps in one launch: how workers go from one to the next (docs/events.md).
 //
-// Consumers of all workers meet between steps. The last to arrive makes the next step from what was drawn,
+// Consumers of all workers meet between steps. The last to arrive makes the next step from what was sampled,
 // in the memory of the one before, and lets everybody go on. The loader does not wait for that: what it
 // brings does not depend on the step as long as one pass over the weights serves all tokens, and requests
 // only leave during a launch. So the ring is full when a step begins.
@@ -19,12 +19,12 @@ MK_INLINE void use_bank(Worker& w, AS1 const MkSession* session, AS1 const MkSte
   w.counters = (AS1 u32*)session->counters + (step->serial + w.step) % 2 * session->event_cells;
 }
 
-// Whether a request goes on after the `drawn`-th token of the launch, which takes the position `length`.
-MK_INLINE bool goes_on(AS1 const MkDraw& draw, u32 drawn, u32 length) {
-  if (drawn >= draw.limit || length >= draw.positions) return false;
-  const u32 id = ((AS1 const u32*)draw.drawn)[drawn];
-  AS1 const u32* stop_ids = (AS1 const u32*)draw.stop_ids;
-  for (u32 i = 0; i < draw.stops; ++i)
+// Whether a request goes on after the `sampled`-th token of the launch, which takes the position `length`.
+MK_INLINE bool goes_on(AS1 const MkSample& sample, u32 sampled, u32 length) {
+  if (sampled >= sample.limit || length >= sample.positions) return false;
+  const u32 id = ((AS1 const u32*)sample.sampled)[sampled];
+  AS1 const u32* stop_ids = (AS1 const u32*)sample.stop_ids;
+  for (u32 i = 0; i < sample.stops; ++i)
     if (stop_ids[i] == id) return false;
   return true;
 }
@@ -40,7 +40,7 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
   u32 slot = 0, length = 0, page = 0;
   if (b < requests) {
     slot = slots[b], length = lengths[b], page = page_begin[b];
-    stays[b] = goes_on(((AS1 const MkDraw*)step->draws)[slot], next, length);
+    stays[b] = goes_on(((AS1 const MkSample*)step->samples)[slot], next, length);
   }
   consumer_barrier();       // everything of the step before has been read
   u32 place = 0, left = 0;  // at most `requests`, whatever is found
@@ -50,7 +50,7 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
   }
   if (b < requests && stays[b]) {
     ((AS1 u32*)step->input[kTokensInput])[place] =
-        ((AS1 const u32*)((AS1 const MkDraw*)step->draws)[slot].drawn)[next];
+        ((AS1 const u32*)((AS1 const MkSample*)step->samples)[slot].sampled)[next];
     ((AS1 u32*)step->input[kPositionsInput])[place] = length;
     rows[place] = 1;
     lengths[place] = length + 1;

@@ -51,8 +51,8 @@ MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& st
       AS1 const char* from =
           weights + strips.first * strips.bytes() + (u64)tile * kStageBytes + strips.part * bytes;
       for (u32 strip = 0; goes_on && strip < strips.count; strip += strips.split_k) {
-        goes_on = load_stage<Loader>(w, from, bytes, min(strips.split_k, strips.count - strip), strips.bytes(),
-                                     strips.policy);
+        goes_on = load_stage<Loader>(w, from, bytes, min(strips.split_k, strips.count - strip),
+                                     strips.bytes(), strips.policy);
         from += strips.split_k * strips.bytes();
       }
     }
@@ -83,8 +83,8 @@ MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& stri
   });
 }
 
-// The same for many tokens, K slice by K slice: a stage has the K slice's parts of one tile, or of as many as there
-// is room for. `lends`: of one, and behind each stage comes one for activations.
+// The same for many tokens, K slice by K slice: a stage has the K slice's parts of one tile, or of as many as
+// there is room for. `lends`: of one, and behind each stage comes one for activations.
 template <class Loader>
 MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
   const u32 k_slices = kKSlices / strips.split_k, max = lends ? 1 : mma64_tiles(strips.count);
@@ -126,8 +126,8 @@ MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArg
   for (u32 task = first, together; task < first + count; task += together) {
     const u32 part = a.streamed_split_k == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
     together = min(first + count - task, a.streamed_split_k == 1 ? count : a.strips - strip);
-    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.streamed_split_k}, max,
-                           tokens, elem_bytes, a.streamed_split_k == 1 ? a.wgmma_from : 0, false);
+    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.streamed_split_k},
+                           max, tokens, elem_bytes, a.streamed_split_k == 1 ? a.wgmma_from : 0, false);
   }
 }
 

@@ -8,12 +8,12 @@ namespace {
 
 constexpr u32 kNoTask = 0xffffffffu;
 // The consumer thread that claims: not of the warp that notifies, so that the next task is claimed meanwhile.
-constexpr u32 kDrawer = kConsumerThreads - kWarpLanes;
+constexpr u32 kClaimer = kConsumerThreads - kWarpLanes;
 
 // Consumer threads: what the claiming one has claimed.
 MK_INLINE u32 tell_all(Worker& w, u32 task) {
   AS3 u32* word = w.told_task(w.told++ % 2);  // some may still read the other one
-  if (w.thread == kDrawer) *word = task;
+  if (w.thread == kClaimer) *word = task;
   consumer_barrier();
   return *word;
 }
@@ -26,7 +26,7 @@ MK_INLINE u32 take_ticket(const Worker& w, u32 tickets) {
 
 // Consumer threads: the next of the grid's tasks, in their order.
 MK_BODY u32 mkd_next_queued(Worker* w, u32 tickets) {
-  return tell_all(*w, w->thread == kDrawer ? take_ticket(*w, tickets) : 0);
+  return tell_all(*w, w->thread == kClaimer ? take_ticket(*w, tickets) : 0);
 }
 
 // Consumer threads: the next task by the log of the awaited event, once its cell is complete. A cell has
@@ -34,7 +34,7 @@ MK_BODY u32 mkd_next_queued(Worker* w, u32 tickets) {
 // before what any thread reads next.
 MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log, u32 per_cell) {
   u32 task = kNoTask;
-  if (w->thread == kDrawer) {
+  if (w->thread == kClaimer) {
     const u32 ticket = take_ticket(*w, tickets);
     if (ticket < tasks) {
       w->grid = grid;
@@ -47,11 +47,11 @@ MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log,
   return tell_all(*w, task);
 }
 
-// Consumer threads: the next task that the loader has claimed. After a fault there is none; but the loader may
-// have brought what it needs, so that stages no longer hold what is taken from them next.
+// Consumer threads: the next task that the loader has claimed. After a fault there is none; but the loader
+// may have brought what it needs, so that stages no longer hold what is taken from them next.
 MK_BODY u32 mkd_next_handed(Worker* w) {
   u32 task = kNoTask;
-  if (w->thread == kDrawer) {
+  if (w->thread == kClaimer) {
     const u32 slot = w->handed % kHandedTasks;
     wait_phase(*w, w->handed_full(slot), w->handed / kHandedTasks % 2, kClaimedCell, w->handed);
     if (faulted(*w))
@@ -67,7 +67,7 @@ MK_BODY u32 mkd_next_handed(Worker* w) {
 // Consumer threads: tells the loader which task they have claimed.
 MK_BODY void mkd_hand_back(Worker* w, u32 task) {
   const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
-  if (w->thread == kDrawer) {
+  if (w->thread == kClaimer) {
     wait_phase(*w, w->handed_empty(slot), (round + 1) % 2, kClaimedCell, w->handed);
     *w->handed_task(slot) = task;
     mk_mbar_arrive(w->handed_full(slot));

@@ -31,7 +31,7 @@ _SIGNATURES = {
     "mkrt_position": (c_uint32, c_void_p),
     "mkrt_rewind": (c_int, c_void_p, c_uint32),
     "mkrt_step": (c_int, c_void_p, POINTER(c_int32), c_uint32, c_void_p, POINTER(c_int32)),
-    "mkrt_draw": (c_int, c_void_p, POINTER(c_int32), c_uint32, c_void_p),
+    "mkrt_sample": (c_int, c_void_p, POINTER(c_int32), c_uint32, c_void_p),
     "mkrt_max_requests": (c_uint32, c_void_p),
     "mkrt_page_size": (c_uint32, c_void_p),
     "mkrt_pages": (c_uint32, c_void_p),
@@ -57,7 +57,7 @@ _TOP = 20  # tokens whose log-probabilities may be asked for
 
 
 class Sampling(ctypes.Structure):
-    """How tokens are drawn (docs/sampling.md); greedily, unless a field is given."""
+    """How tokens are sampled (docs/sampling.md); greedily, unless a field is given."""
     _fields_ = [("repetition_penalty", c_float), ("temperature", c_float), ("top_k", c_uint32), ("top_p", c_float),
                 ("min_p", c_float), ("logprobs", c_uint32), ("seed", c_uint64), ("position", c_uint32),
                 ("reserved", c_uint32)]
@@ -67,10 +67,10 @@ class Sampling(ctypes.Structure):
 
 
 class _Logprobs(ctypes.Structure):
-    _fields_ = [("drawn", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP)]
+    _fields_ = [("sampled", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP)]
 
 
-class _Draws(ctypes.Structure):
+class _Samples(ctypes.Structure):
     _fields_ = [("sampling", Sampling), ("stop_ids", POINTER(c_int32)), ("seen", POINTER(c_uint32)),
                 ("ids", POINTER(c_int32)), ("logprobs", POINTER(_Logprobs)), ("stops", c_uint32), ("limit", c_uint32),
                 ("count", c_uint32), ("reserved", c_uint32)]
@@ -222,29 +222,29 @@ class Session(_Handle):
             raise Error(self._library.mkrt_error().decode())
         return (following.value, rows) if logits else following.value
 
-    def draw(self, tokens, limit=1, stop=(), seen=(), logprobs=None, **sampling):
-        """Feeds tokens and draws up to `limit` that follow, in one launch, which ends with one of `stop`; all but the last
+    def sample(self, tokens, limit=1, stop=(), seen=(), logprobs=None, **sampling):
+        """Feeds tokens and samples up to `limit` that follow, in one launch, which ends with one of `stop`; all but the last
         are fed. sampling: fields of Sampling; seen: the ids that a repetition penalty applies to. The tokens; with
         logprobs, a number n: also, for each, its log-probability and pairs (id, log-probability) of the n likeliest."""
-        draws = self._draws(limit, stop, seen, logprobs, sampling)
-        self._check(self._library.mkrt_draw(self._open(), _ints(tokens), len(tokens), byref(draws)))
-        ids = draws.ids[:draws.count]
+        samples = self._samples(limit, stop, seen, logprobs, sampling)
+        self._check(self._library.mkrt_sample(self._open(), _ints(tokens), len(tokens), byref(samples)))
+        ids = samples.ids[:samples.count]
         if logprobs is None:
             return ids
-        return ids, [(of.drawn, list(zip(of.top_id, of.top))[:min(logprobs, self.vocab)])
-                     for of in draws.logprobs[:draws.count]]
+        return ids, [(of.sampled, list(zip(of.top_id, of.top))[:min(logprobs, self.vocab)])
+                     for of in samples.logprobs[:samples.count]]
 
-    def _draws(self, limit=1, stop=(), seen=(), logprobs=None, sampling={}):
-        draws = _Draws(Sampling(**sampling), limit=limit, stops=len(stop))
+    def _samples(self, limit=1, stop=(), seen=(), logprobs=None, sampling={}):
+        samples = _Samples(Sampling(**sampling), limit=limit, stops=len(stop))
         if logprobs is not None:
-            draws.sampling.logprobs = 1 + logprobs
-        if draws.sampling.repetition_penalty != 1:
-            draws.seen = (c_uint32 * ((self.vocab + 31) // 32))()
+            samples.sampling.logprobs = 1 + logprobs
+        if samples.sampling.repetition_penalty != 1:
+            samples.seen = (c_uint32 * ((self.vocab + 31) // 32))()
             for token in map(int, seen):
-                draws.seen[token // 32] |= 1 << token % 32
-        draws.stop_ids, draws.ids = _ints(stop), (c_int32 * max(1, limit))()
-        draws.logprobs = (_Logprobs * max(1, limit))()
-        return draws
+                samples.seen[token // 32] |= 1 << token % 32
+        samples.stop_ids, samples.ids = _ints(stop), (c_int32 * max(1, limit))()
+        samples.logprobs = (_Logprobs * max(1, limit))()
+        return samples
 
     @property
     def max_requests(self):
@@ -312,42 +312,42 @@ class Session(_Handle):
 
     def begin_step(self, requests, limit=1, stop=(), **sampling):
         """Puts a step of requests, as step_batch takes them, on the stream and returns: two may be under way, or one that
-        draws more than one token. Each request draws up to `limit` by fields of Sampling."""
-        draws = self._draws_of(requests, limit, stop, sampling)
-        self._check(self._library.mkrt_begin_step(self._open(), byref(_batch(requests)), draws))
-        self._under_way.append(draws)
+        samples more than one token. Each request samples up to `limit` by fields of Sampling."""
+        samples = self._samples_of(requests, limit, stop, sampling)
+        self._check(self._library.mkrt_begin_step(self._open(), byref(_batch(requests)), samples))
+        self._under_way.append(samples)
 
     def end_step(self):
-        """Waits for the oldest step that was begun, or was filled in and run; the tokens that each request has drawn."""
-        draws = self._under_way.popleft() if self._under_way else None
-        self._check(self._library.mkrt_end_step(self._open(), None, draws))
-        return [of.ids[:of.count] for of in draws]
+        """Waits for the oldest step that was begun, or was filled in and run; the tokens that each request has sampled."""
+        samples = self._under_way.popleft() if self._under_way else None
+        self._check(self._library.mkrt_end_step(self._open(), None, samples))
+        return [of.ids[:of.count] for of in samples]
 
     def capture_step(self, limit=1, stops=0):
-        """While the stream is being captured: puts a step into the graph, for any requests that draw no more than `limit`
+        """While the stream is being captured: puts a step into the graph, for any requests that sample no more than `limit`
         tokens each, with at most so many stop ids. For each run of the graph: fill_step, the graph, end_step."""
-        self._check(self._library.mkrt_capture_step(self._open(), byref(self._draws(limit, [0] * stops))))
+        self._check(self._library.mkrt_capture_step(self._open(), byref(self._samples(limit, [0] * stops))))
 
     def fill_step(self, requests, limit=1, stop=(), **sampling):
         """What the next run of the graph does."""
-        draws = self._draws_of(requests, limit, stop, sampling)
-        self._check(self._library.mkrt_fill_step(self._open(), byref(_batch(requests)), draws))
-        self._under_way.append(draws)
+        samples = self._samples_of(requests, limit, stop, sampling)
+        self._check(self._library.mkrt_fill_step(self._open(), byref(_batch(requests)), samples))
+        self._under_way.append(samples)
 
     @property
     def logits_address(self):
         """On the device, of the last step's: float32 [rows, vocab], until the next begins on the stream."""
         return self._library.mkrt_logits(self._open())
 
-    def _draws_of(self, requests, limit, stop, sampling):
-        return (_Draws * len(requests))(*(self._draws(limit, tuple(stop), sampling=sampling) for _ in requests))
+    def _samples_of(self, requests, limit, stop, sampling):
+        return (_Samples * len(requests))(*(self._samples(limit, tuple(stop), sampling=sampling) for _ in requests))
 
     def _check(self, failed):
         if failed:
             raise Error(self._library.mkrt_error().decode())
 
     def generate(self, tokens, count, stop=(), chunk=None, steps_per_launch=1, **sampling):
-        """Feeds tokens, `chunk` a step, and yields up to `count` new ones, drawn greedily or by fields of Sampling; ends
+        """Feeds tokens, `chunk` a step, and yields up to `count` new ones, sampled greedily or by fields of Sampling; ends
         before one of `stop`. The kernel goes on by itself for up to steps_per_launch of them."""
         tokens, chunk = list(tokens), chunk or self.max_tokens
         if not tokens:
@@ -355,16 +355,16 @@ class Session(_Handle):
         seen, first = set(tokens), sampling.pop("position", 0)
         *before, feed = (tokens[begin:begin + chunk] for begin in range(0, len(tokens), chunk))
         for part in before:
-            self.draw(part, 0)
+            self.sample(part, 0)
         made = 0
         while made < count:
-            drawn = self.draw(feed, min(count - made, steps_per_launch), tuple(stop), seen, position=first + made, **sampling)
-            for token in drawn:
+            sampled = self.sample(feed, min(count - made, steps_per_launch), tuple(stop), seen, position=first + made, **sampling)
+            for token in sampled:
                 if token in stop:
                     return
                 yield token
-            made, feed = made + len(drawn), drawn[-1:]
-            seen.update(drawn)
+            made, feed = made + len(sampled), sampled[-1:]
+            seen.update(sampled)
 
     def close(self):
         if self._handle:

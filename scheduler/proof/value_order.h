@@ -6,9 +6,9 @@
 namespace mkc {
 
 // Tasks lie on chains, on each of which those at different places are ordered: one chain for each worker, and
-// further ones for inline and claimed tasks, whose worker is not known ahead. Drawn tasks that nobody can tell
-// apart share a place. A task's history says how far along every chain the
-// tasks are that happened before it; tasks that start with the same history share it.
+// further ones for inline and claimed tasks, whose worker is not known ahead. Sampled tasks that nobody can
+// tell apart share a place. A task's history says how far along every chain the tasks are that happened
+// before it; tasks that start with the same history share it.
 struct HappensBefore {
   std::vector<uint32_t> chain;                   // by task
   std::vector<uint32_t> place;                   // by task: on its chain, from 1

@@ -66,7 +66,7 @@ bool has_place(const Fixture& fixture, const FaultKind& kind, uint32_t launch) {
     case ChangedWord::kTicketOrLog:
       return !fixture.others.empty();
     case ChangedWord::kArrivals:  // nobody looks at them in a launch of one step
-      return fixture.counts.size() == feeds.size() && feeds[launch].draws > 1;
+      return fixture.counts.size() == feeds.size() && feeds[launch].samples > 1;
   }
   return false;
 }

@@ -40,7 +40,7 @@ std::vector<Feed> ragged() {
 // The last launch is of two steps.
 std::vector<Feed> ragged_steps() {
   std::vector<Feed> feeds = ragged();
-  feeds.back().draws = 2;
+  feeds.back().samples = 2;
   return feeds;
 }
 // Several steps of a launch.
@@ -129,20 +129,20 @@ Outcome feed_all(const Fixture& fixture, mkrt::Session& session) {
   std::mt19937 random(3);
   for (const Feed& feed : fixture.of.feeds) {
     std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
-    std::vector<mkrt::Draws> draws;
+    std::vector<mkrt::Samples> samples;
     for (const Feed::Part& part : feed.parts) {
       for (uint32_t i = 0; i < part.rows; ++i) tokens.push_back(static_cast<int32_t>(random() % vocab));
       row_begin.push_back(static_cast<int32_t>(tokens.size()));
       kv_len.push_back(static_cast<int32_t>(fed[part.sequence] += part.rows));
-      fed[part.sequence] += feed.draws - 1;
+      fed[part.sequence] += feed.samples - 1;
       for (uint32_t i = 0; i < kPages; ++i)
         page_index.push_back(static_cast<int32_t>(part.sequence * kPages + i));
       page_begin.push_back(static_cast<int32_t>(page_index.size()));
-      draws.emplace_back().limit = feed.draws;
+      samples.emplace_back().limit = feed.samples;
     }
-    std::vector<float> logits(feed.draws == 1 ? tokens.size() * vocab : 0);
+    std::vector<float> logits(feed.samples == 1 ? tokens.size() * vocab : 0);
     mkrt::StepResult result;
-    const mkrt::Batch batch{tokens, row_begin, kv_len, {page_begin, page_index}, draws};
+    const mkrt::Batch batch{tokens, row_begin, kv_len, {page_begin, page_index}, samples};
     const mkrt::Status status = session.step(batch, result, logits.empty() ? nullptr : logits.data());
     if (!status.ok()) {
       outcome.error = status.error().message;

@@ -15,7 +15,7 @@ struct Feed {
     uint32_t sequence = 0, rows = 1;
   };
   std::vector<Part> parts;
-  uint32_t draws = 1;  // of each sequence; with more than one no logits are read
+  uint32_t samples = 1;  // of each sequence; with more than one no logits are read
 };
 
 struct FaultModel {

@@ -48,7 +48,7 @@ TEST_CASE("workers, threads, seeds, the kind of copies and quick code change no 
   }
 }
 
-TEST_CASE("who draws which task changes no bit") {
+TEST_CASE("who claims which task changes no bit") {
   const PlacementRule combines{"*combine", PlacementKind::kQueue, {}},
       attends{"*attend", PlacementKind::kReady, {}};
   const std::vector<PlacementRule> found{{"*combine", PlacementKind::kRange, {}},  // as -O3 finds them

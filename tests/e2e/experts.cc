@@ -109,9 +109,9 @@ TEST_CASE("workers, seeds, copies, race mode and cuts of a prompt change no bit 
     CHECK(same_bits(test::Model(model, {3, true, true, 16}).generate(kIds, 3), expected));
     CHECK(same_bits(test::Model(model, {3, true, false, 4}).generate(kIds, 3), expected));
     for (const bool bulk_copy : {true, false}) {
-      test::Build drawn{3, bulk_copy, bulk_copy, 16};
-      drawn.scheduler = Scheduler::kDynamic;
-      CHECK(same_bits(test::Model(model, drawn).generate(kIds, 3), expected));
+      test::Build claimed{3, bulk_copy, bulk_copy, 16};
+      claimed.scheduler = Scheduler::kDynamic;
+      CHECK(same_bits(test::Model(model, claimed).generate(kIds, 3), expected));
     }
   }
 }

@@ -44,21 +44,21 @@ struct Rows {
 
 struct Output {
   std::vector<float> logits;  // of all rows, of launches of one step
-  mkrt::StepResult drawn;
+  mkrt::StepResult sampled;
 };
 
 // One launch; request b has the b-th part of the cache.
 Output run(const Model& model, const std::vector<Rows>& requests, mkrt::EmulatorDeviceOptions device = {}) {
   std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, pages(kMaxRequests * kPages);
   std::iota(pages.begin(), pages.end(), 0);
-  std::vector<mkrt::Draws> draws;
+  std::vector<mkrt::Samples> samples;
   uint32_t steps = 1;
   for (const Rows& r : requests) {
     for (int32_t i = 0; i < r.rows; ++i) tokens.push_back((i * 7 + r.kv_len) % 100);
     row_begin.push_back(static_cast<int32_t>(tokens.size()));
     kv_len.push_back(r.kv_len);
     page_begin.push_back(page_begin.back() + static_cast<int32_t>(kPages));
-    draws.push_back({.sampling = {.logprobs = 1}, .limit = r.limit});
+    samples.push_back({.sampling = {.logprobs = 1}, .limit = r.limit});
     steps = std::max(steps, r.limit);
   }
   test::Opened opened = model.open({}, device);
@@ -70,8 +70,8 @@ Output run(const Model& model, const std::vector<Rows>& requests, mkrt::Emulator
   REQUIRE(opened.session.use_cache(cache).ok());
   Output out;
   if (steps == 1) out.logits.resize(tokens.size() * model.vocab());
-  mkrt::Batch batch{tokens, row_begin, kv_len, {page_begin, pages}, draws, steps == 1};
-  const Status status = opened.session.step(batch, out.drawn, steps == 1 ? out.logits.data() : nullptr);
+  mkrt::Batch batch{tokens, row_begin, kv_len, {page_begin, pages}, samples, steps == 1};
+  const Status status = opened.session.step(batch, out.sampled, steps == 1 ? out.logits.data() : nullptr);
   if (!status.ok()) FAIL(status.error().message);
   return out;
 }
@@ -105,13 +105,13 @@ TEST_CASE("a launch whose contexts outgrow their slots goes on with larger parts
       model_of({.workers = 3, .max_tokens = 2, .max_requests = 2, .context = kContext, .quick = false});
   CHECK(part_of(model, {{1, kFine}, {1, kFine}}) == kPiecePositions);
   CHECK(part_of(model, {{1, kFine + 1}, {1, kFine}}) == kSpanPieces * kPiecePositions);
-  const mkrt::StepResult together = run(model, {{1, kFine - 1, 4}, {1, kFine - 3, 4}}).drawn,
-                         alone = run(model, {{1, kFine - 1, 4}}).drawn;
+  const mkrt::StepResult together = run(model, {{1, kFine - 1, 4}, {1, kFine - 3, 4}}).sampled,
+                         alone = run(model, {{1, kFine - 1, 4}}).sampled;
   CHECK(together.ids.size() == 8);
   CHECK(std::ranges::equal(together.of(0), alone.ids));
   for (size_t i = 0; i < alone.ids.size(); ++i) {
-    CHECK(together.logprobs[i].drawn == alone.logprobs[i].drawn);
-    CHECK(together.logprobs[i].drawn < 0);
+    CHECK(together.logprobs[i].sampled == alone.logprobs[i].sampled);
+    CHECK(together.logprobs[i].sampled < 0);
   }
 }
 

@@ -1,4 +1,5 @@
-// Tokens drawn inside the kernel: those that the host draws from the kernel's logits, alone and in a batch.
+// Tokens sampled inside the kernel: those that the host samples from the kernel's logits, alone and in a
+// batch.
 #include <doctest/doctest.h>
 
 #include "runtime/engine.h"
@@ -29,18 +30,18 @@ reference::Model weights(bool experts, reference::Type type = reference::Type::k
   return reference::random_model(shape, 31);
 }
 
-TEST_CASE("the kernel draws what the host draws from its logits") {
+TEST_CASE("the kernel samples what the host samples from its logits") {
   const test::Model model(weights(false), {.workers = 3, .race = true, .max_tokens = 5});
   const uint64_t vocab = model.vocab();
   for (const MkSampling& sampling : kSamplings) {
     CAPTURE(sampling.seed);
     test::Opened opened = model.open({}, {.seed = 1, .race = true});
     std::vector<float> logits;
-    std::vector<mkrt::Drawn> draws;
+    std::vector<mkrt::Sampled> samples;
     mkrt::GenerateOptions options;
     options.max_new_tokens = 4;
     options.sampling = sampling;
-    options.logits = &logits, options.draws = &draws;
+    options.logits = &logits, options.samples = &samples;
     const std::vector<int32_t> prompt = test::prompt_of(7, vocab);
     const auto tokens = mkrt::generate(opened.session, prompt, options);
     REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
@@ -48,37 +49,37 @@ TEST_CASE("the kernel draws what the host draws from its logits") {
     for (const int32_t id : prompt) mkrt::see(seen, static_cast<uint32_t>(id));
     for (size_t i = 0; i < 4; ++i, ++options.sampling.position) {
       const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
-      CHECK(draws[i] == mkrt::draw(row, options.sampling, seen));
-      CHECK(tokens.value()[i] == draws[i].id);
-      mkrt::see(seen, static_cast<uint32_t>(draws[i].id));
+      CHECK(samples[i] == mkrt::sample(row, options.sampling, seen));
+      CHECK(tokens.value()[i] == samples[i].id);
+      mkrt::see(seen, static_cast<uint32_t>(samples[i].id));
     }
   }
 }
 
-TEST_CASE("what is drawn does not depend on whether logits of all rows are wanted, or only of the last") {
+TEST_CASE("what is sampled does not depend on whether logits of all rows are wanted, or only of the last") {
   for (const auto type : {reference::Type::kF32, reference::Type::kBf16}) {
     CAPTURE(reference::type_name(type));
     const test::Model model(weights(false, type), {.workers = 3, .race = true, .max_tokens = 40});
     for (const size_t length : {1, 7, 20, 33, 61}) {
       CAPTURE(length);
       std::vector<float> logits;
-      std::vector<mkrt::Drawn> all, last;
+      std::vector<mkrt::Sampled> all, last;
       mkrt::GenerateOptions options;
       options.max_new_tokens = 3;
       options.sampling = kSamplings[2];
-      options.draws = &last;
+      options.samples = &last;
       test::Opened one = model.open({}, {.race = true}), other = model.open({}, {.race = true});
       const std::vector<int32_t> prompt = test::prompt_of(length, model.vocab());
       const auto tokens = mkrt::generate(one.session, prompt, options);
       REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
-      options.logits = &logits, options.draws = &all;
+      options.logits = &logits, options.samples = &all;
       CHECK(mkrt::generate(other.session, prompt, options).value() == tokens.value());
       CHECK(all == last);
     }
   }
 }
 
-TEST_CASE("requests of a batch draw what each draws alone, and log-probabilities are the same") {
+TEST_CASE("requests of a batch sample what each samples alone, and log-probabilities are the same") {
   const test::Model model(weights(true), {.workers = 3, .max_tokens = 8});
   test::Opened opened = model.open();
   mkrt::SessionStepper stepper(opened.session);
@@ -97,13 +98,13 @@ TEST_CASE("requests of a batch draw what each draws alone, and log-probabilities
     CAPTURE(outcome.id);
     const mkrt::Request& r = requests[outcome.id];
     test::Opened alone = model.open();
-    std::vector<mkrt::Drawn> draws;
+    std::vector<mkrt::Sampled> samples;
     mkrt::GenerateOptions options;
     options.max_new_tokens = r.max_new_tokens;
     options.sampling = r.sampling;
-    options.draws = &draws;
+    options.samples = &samples;
     CHECK(outcome.new_ids == mkrt::generate(alone.session, r.prompt, options).value());
-    if (r.sampling.logprobs > 0) CHECK(outcome.draws == draws);
+    if (r.sampling.logprobs > 0) CHECK(outcome.samples == samples);
   }
 }
 

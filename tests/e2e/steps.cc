@@ -28,7 +28,7 @@ reference::Model weights(const char* family, reference::Type type) {
 
 struct Generated {
   std::vector<int32_t> tokens;
-  std::vector<mkrt::Drawn> draws;
+  std::vector<mkrt::Sampled> samples;
   uint32_t position = 0;
   bool operator==(const Generated&) const = default;
 };
@@ -37,7 +37,7 @@ Generated generate(const test::Model& model, mkrt::GenerateOptions options, uint
                    const mkrt::EmulatorDeviceOptions& device = {}) {
   test::Opened opened = model.open({}, device);
   Generated out;
-  options.draws = &out.draws;
+  options.samples = &out.samples;
   options.steps_per_launch = steps;
   const auto tokens = mkrt::generate(opened.session, test::prompt_of(11, model.vocab()), options);
   REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
@@ -85,7 +85,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a kernel for each grid, launched as often, draws the tokens of one launch, and stops where it does") {
+    "a kernel for each grid, launched as often, samples the tokens of one launch, and stops where it does") {
   const test::Model one(weights("qwen3_moe", reference::Type::kBf16), {.workers = 3, .max_tokens = 8});
   const test::Model many(weights("qwen3_moe", reference::Type::kBf16),
                          {.workers = 3, .race = true, .max_tokens = 8, .mode = Mode::kKernels});
@@ -118,7 +118,7 @@ TEST_CASE("requests of a launch stop each at its own end, and the others go on")
   const uint64_t vocab = model.vocab();
   mkrt::SessionOptions session_options;
   session_options.cache.pages = 16;
-  const auto launch = [&](const std::vector<mkrt::Draws>& draws, size_t pages_of_third) {
+  const auto launch = [&](const std::vector<mkrt::Samples>& samples, size_t pages_of_third) {
     test::Opened opened = model.open(session_options);
     std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
     for (const size_t rows : {5, 1, 14, 17}) {
@@ -132,22 +132,22 @@ TEST_CASE("requests of a launch stop each at its own end, and the others go on")
     }
     mkrt::StepResult result;
     const mkrt::Status status =
-        opened.session.step({tokens, row_begin, kv_len, {page_begin, page_index}, draws}, result);
+        opened.session.step({tokens, row_begin, kv_len, {page_begin, page_index}, samples}, result);
     REQUIRE_MESSAGE(status.ok(), status.error().message);
     return result;
   };
-  std::vector<mkrt::Draws> draws(4);
-  for (mkrt::Draws& d : draws) d.limit = 9, d.sampling = kWarm;
-  const mkrt::StepResult all = launch(draws, 3);
+  std::vector<mkrt::Samples> samples(4);
+  for (mkrt::Samples& d : samples) d.limit = 9, d.sampling = kWarm;
+  const mkrt::StepResult all = launch(samples, 3);
   CHECK(all.ids.size() == 4 * 9);
   CHECK(all.steps == 9);
 
   // The first at a stop id, the second before it begins, the third at the end of its page, the last at its
   // limit. With 2-byte weights a step of one row alone may have other last bits: none is here.
   const std::vector<int32_t> stop_ids{-7, all.of(0)[3]};
-  draws[0].stop_ids = stop_ids;
-  draws[1].limit = 0;
-  const mkrt::StepResult some = launch(draws, 1);
+  samples[0].stop_ids = stop_ids;
+  samples[1].limit = 0;
+  const mkrt::StepResult some = launch(samples, 1);
   const auto begins = [&](size_t b, size_t count) {
     const std::span<const int32_t> got = some.of(b), full = all.of(b);
     CHECK(got.size() == count);
@@ -196,7 +196,7 @@ TEST_CASE("the engine gives the same outcomes for any number of steps a launch")
       REQUIRE(outcomes.size() == expected.size());
       for (size_t i = 0; i < outcomes.size(); ++i) {
         CHECK(outcomes[i].new_ids == expected[i].new_ids);
-        CHECK(outcomes[i].draws == expected[i].draws);
+        CHECK(outcomes[i].samples == expected[i].samples);
         CHECK(outcomes[i].reason == expected[i].reason);
       }
     }

@@ -26,7 +26,7 @@ mkrt::Trace traced(const mkrt::Session& session) {
   return trace.value();
 }
 
-// A launch for requests of so many rows, each in two pages of its own, which draw `limit` tokens.
+// A launch for requests of so many rows, each in two pages of its own, which sample `limit` tokens.
 mkrt::StepResult run(mkrt::Session& session, const std::vector<int32_t>& rows, uint32_t limit) {
   std::vector<int32_t> tokens, row_begin{0}, page_begin{0}, page_index;
   for (const int32_t count : rows) {
@@ -36,9 +36,9 @@ mkrt::StepResult run(mkrt::Session& session, const std::vector<int32_t>& rows, u
     for (int page = 0; page < 2; ++page) page_index.push_back(static_cast<int32_t>(page_index.size()));
     page_begin.push_back(static_cast<int32_t>(page_index.size()));
   }
-  const std::vector<mkrt::Draws> draws(rows.size(), {.limit = limit});
+  const std::vector<mkrt::Samples> samples(rows.size(), {.limit = limit});
   mkrt::StepResult result;
-  const Status status = session.step({tokens, row_begin, rows, {page_begin, page_index}, draws}, result);
+  const Status status = session.step({tokens, row_begin, rows, {page_begin, page_index}, samples}, result);
   REQUIRE_MESSAGE(status.ok(), status.error().message);
   return result;
 }

@@ -1,4 +1,4 @@
-"""mkc run from outside: text, tokens, draws and batch files. Usage: generation_test.py MKC ROOT"""
+"""mkc run from outside: text, tokens, samples and batch files. Usage: generation_test.py MKC ROOT"""
 import json
 import re
 import subprocess
@@ -110,16 +110,16 @@ class GenerationTest(Command):
             self.assertEqual(len(entry["top"]), 3)
             self.assertEqual(entry["top"][0], {"id": entry["id"], "logprob": entry["logprob"]})
         filters = ("--temperature", 50, "--top-k", 60, "--top-p", 0.99, "--min-p", 0.01)
-        drawn = run(*filters, "--seed", 5)["new_ids"]
-        self.assertEqual(run(*filters, "--seed", 5)["new_ids"], drawn)
-        self.assertNotEqual(run(*filters, "--seed", 6)["new_ids"], drawn)
+        sampled = run(*filters, "--seed", 5)["new_ids"]
+        self.assertEqual(run(*filters, "--seed", 5)["new_ids"], sampled)
+        self.assertNotEqual(run(*filters, "--seed", 6)["new_ids"], sampled)
         keys = {"temperature": 50, "top_k": 60, "top_p": 0.99, "min_p": 0.01, "seed": 5}
         lines = run_lines([{"logprobs": 3}, keys, {"max_new_tokens": 2}])
-        self.assertEqual([line["new_ids"] for line in lines], [greedy["new_ids"], drawn, greedy["new_ids"][:2]])
+        self.assertEqual([line["new_ids"] for line in lines], [greedy["new_ids"], sampled, greedy["new_ids"][:2]])
         self.assertEqual(lines[0]["logprobs"], greedy["logprobs"])
         self.assertNotIn("logprobs", lines[1])
         lines = run_lines([{}, {"temperature": 0}], *filters, "--seed", 5)
-        self.assertEqual([line["new_ids"] for line in lines], [drawn, greedy["new_ids"]])
+        self.assertEqual([line["new_ids"] for line in lines], [sampled, greedy["new_ids"]])
         self.assertEqual(run("--temperature", 50, "--top-k", 1)["new_ids"], greedy["new_ids"])
         penalised = run("--repetition-penalty", 1000)["new_ids"]
         self.assertEqual(len({3, 1, 4, *penalised}), 9)  # none comes twice

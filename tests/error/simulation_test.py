@@ -58,13 +58,13 @@ class SimulationTest(Command):
         hops = sum(hop["count"] for hop in told["hops"])
         self.assertIn(f"\n{hops} hops take ", text)
 
-    def test_explains_who_draws_tasks_and_why(self):
+    def test_explains_who_claims_tasks_and_why(self):
         def placements(*options):
             code, out, err = self.mkc("explain", *options, "--workers", 3, "--context", 40, "--json")
             self.assertEqual(code, 0, err)
             return {grid["grid"]: (grid["placement"], grid["reason"]) for grid in json.loads(out)["grids"]}
-        drawn = placements(FIXTURE, "--scheduler", "dynamic")
-        self.assertEqual({placement for placement, _ in drawn.values()}, {"queue", "ready", "inline"})
+        claimed = placements(FIXTURE, "--scheduler", "dynamic")
+        self.assertEqual({placement for placement, _ in claimed.values()}, {"queue", "ready", "inline"})
         self.assertRegex(placements(FIXTURE)["l0.attend"][1], r"1 request \d\.\d{3}(, |$)")
         model = self.dir / "model.yaml"
         model.write_text(f'checkpoint: "{FIXTURE}"\nschedule:\n  scheduler: static\n  placement: {{"l0.*nd": queue}}\n')
@@ -78,7 +78,7 @@ class SimulationTest(Command):
 
     def test_searches_for_settings(self):
         machine = json.loads((ROOT / "scheduler" / "machines" / "h100.json").read_text())
-        machine["ticket_ns"] = {"value": 1e6, "source": "so that nothing should be drawn"}
+        machine["ticket_ns"] = {"value": 1e6, "source": "so that nothing should be claimed"}
         (self.dir / "slow.json").write_text(json.dumps(machine))
         step = (FIXTURE, "--workers", 3, "--context", 40, "--machine", self.dir / "slow.json", "--scheduler", "dynamic")
         def compiled(*options):

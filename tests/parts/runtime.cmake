@@ -1,9 +1,9 @@
 mkc_test(runtime_test unit
   SOURCES
-    ${CMAKE_CURRENT_LIST_DIR}/../unit/mkrun_draws.cc
-    ${CMAKE_SOURCE_DIR}/tools/mkrun/draws.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/mkrun_samples.cc
+    ${CMAKE_SOURCE_DIR}/tools/mkrun/samples.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/emulator_device.cc
-    ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_draw.cc
+    ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_sample.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_file.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_manifest.cc
     ${CMAKE_CURRENT_LIST_DIR}/../unit/runtime_safetensors.cc

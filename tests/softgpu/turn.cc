@@ -112,7 +112,7 @@ void Machine::cover(const Instruction& i) {
 
 void Machine::turn(Warp& w) {
   const Kernel& k = *w.cta->grid->kernel;
-  if (!w.cta->stores.empty() && draw(settings.hold_turns) == 0) drain_mma32(*w.cta);
+  if (!w.cta->stores.empty() && draw(settings.hold_turns) == 0) drain_some(*w.cta);
   if (!w.products.empty() && draw(4) == 0) complete_product(w);
   if (!pick(w)) {
     w.now = 0;

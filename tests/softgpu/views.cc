@@ -59,7 +59,7 @@ void drain_bytes(Cta& cta, uint64_t address, uint32_t bytes) {
   });
 }
 
-void drain_mma32(Cta& cta) {
+void drain_some(Cta& cta) {
   Machine& m = *cta.grid->machine;
   const bool full = cta.stores.size() > kBuffered;
   cta.stores.drain(m.memory, cta.id, m.turns(),

@@ -21,7 +21,7 @@ void release_memory(Warp& w, uint32_t lane, Scope scope);
 // Stores of the CTA to these bytes reach memory.
 void drain_bytes(Cta& cta, uint64_t address, uint32_t bytes);
 // Some stores that nobody asked for reach memory.
-void drain_mma32(Cta& cta);
+void drain_some(Cta& cta);
 
 // Up to 16 bytes as a lane with this view may see them.
 void read_memory(Cta& cta, uint32_t view, uint64_t address, uint32_t bytes, uint8_t* out);

@@ -19,8 +19,8 @@ mkrt::Status feed(mkrt::Session& session, std::span<const int32_t> tokens, const
   const auto count = static_cast<int32_t>(tokens.size() / options.requests);
   const auto pages = static_cast<int32_t>(session.limits().pages / options.requests);
   std::vector<int32_t> row_begin{0}, kv_len, page_begin{0}, page_index;
-  std::vector<mkrt::Draws> draws(options.requests);
-  for (mkrt::Draws& d : draws) {
+  std::vector<mkrt::Samples> draws(options.requests);
+  for (mkrt::Samples& d : draws) {
     d.limit = options.draws;
     row_begin.push_back(row_begin.back() + count);
     kv_len.push_back(static_cast<int32_t>(position) + count);

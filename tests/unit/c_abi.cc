@@ -133,20 +133,20 @@ TEST_CASE("batches run over a cache of the session's own and over the caller's, 
   CHECK(std::string(mkrt_error()) == "cache: error: found 1 scales, the model has no caches of e4m3");
 }
 
-TEST_CASE("draws come with a step, several in one launch, alone and in a batch") {
+TEST_CASE("samples come with a step, several in one launch, alone and in a batch") {
   const Opened c;
   const std::vector<int32_t> prompt{5, 17, 3};
   const std::vector<int32_t> alone = test::Model(kDirectory).generate(prompt, 6).tokens;
   std::vector<int32_t> ids(8);
-  mkrt_draws draws{};
-  draws.sampling = mkrt_greedy();
-  draws.ids = ids.data();
-  draws.limit = 6;
-  REQUIRE_MESSAGE(mkrt_draw(c.session, prompt.data(), 3, &draws) == 0, mkrt_error());
-  CHECK(std::vector(ids.begin(), ids.begin() + draws.count) == alone);
+  mkrt_samples samples{};
+  samples.sampling = mkrt_greedy();
+  samples.ids = ids.data();
+  samples.limit = 6;
+  REQUIRE_MESSAGE(mkrt_sample(c.session, prompt.data(), 3, &samples) == 0, mkrt_error());
+  CHECK(std::vector(ids.begin(), ids.begin() + samples.count) == alone);
   CHECK(mkrt_position(c.session) == 3 + 5);
 
-  mkrt_draws two[2] = {draws, draws};
+  mkrt_samples two[2] = {samples, samples};
   std::vector<int32_t> others(8);
   std::vector<mkrt_logprobs> logprobs(8);
   two[1].sampling.temperature = 1;
@@ -158,17 +158,17 @@ TEST_CASE("draws come with a step, several in one launch, alone and in a batch")
   const std::vector<int32_t> tokens{5, 17, 3, 5, 17, 3}, row_begin{0, 3, 6}, kv_len{3, 3}, begin{0, 1, 2},
       index{4, 2};
   const mkrt_batch batch{tokens.data(), row_begin.data(), kv_len.data(), begin.data(), index.data(), 2};
-  REQUIRE_MESSAGE(mkrt_draw_batch(c.session, &batch, two) == 0, mkrt_error());
+  REQUIRE_MESSAGE(mkrt_sample_batch(c.session, &batch, two) == 0, mkrt_error());
   CHECK(two[0].count == std::find(alone.begin(), alone.end(), alone[2]) - alone.begin() + 1);
   CHECK(std::equal(ids.begin(), ids.begin() + two[0].count, alone.begin()));
   CHECK(two[1].count == 6);
   for (size_t i = 0; i < 6; ++i) {
-    CHECK(logprobs[i].drawn <= logprobs[i].top[0]);
+    CHECK(logprobs[i].sampled <= logprobs[i].top[0]);
     CHECK(logprobs[i].top[1] <= logprobs[i].top[0]);
   }
   CHECK(logprobs[0].top_id[0] == static_cast<uint32_t>(alone[0]));
   two[1].logprobs = nullptr;
-  CHECK(mkrt_draw_batch(c.session, &batch, two) == 1);
+  CHECK(mkrt_sample_batch(c.session, &batch, two) == 1);
   CHECK(std::string(mkrt_error()) == "mkrt: error: logprobs is NULL");
 }
 
@@ -196,14 +196,14 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   const std::vector<int32_t> alone = test::Model(kDirectory).generate(prompt, 4).tokens;
   const int32_t begin[] = {0, 1, 2}, one[] = {0, 1}, pages[] = {4, 2};
   const int32_t first_rows[] = {5, 17}, first_len[] = {2}, last_len[] = {3}, two_rows[] = {0, 2};
-  // The prompt in two steps, of which the first draws nothing.
+  // The prompt in two steps, of which the first samples nothing.
   const mkrt_batch first{first_rows, two_rows, first_len, one, pages, 1};
   const mkrt_batch last{&prompt[2], one, last_len, one, pages, 1};
-  mkrt_draws none{}, draws{};
-  none.sampling = draws.sampling = mkrt_greedy();
+  mkrt_samples none{}, samples{};
+  none.sampling = samples.sampling = mkrt_greedy();
   std::vector<int32_t> ids(3);
-  draws.ids = ids.data();
-  draws.limit = 3;
+  samples.ids = ids.data();
+  samples.limit = 3;
   int32_t next = 7;
   REQUIRE_MESSAGE(mkrt_begin_step(c.session, &first, &none) == 0, mkrt_error());
   REQUIRE_MESSAGE(mkrt_begin_step(c.session, &last, nullptr) == 0, mkrt_error());
@@ -220,23 +220,23 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   // Three more in one launch, beside another request.
   const int32_t rows[] = {next, 5, 17}, row_begin[] = {0, 1, 3}, kv_len[] = {4, 2};
   const mkrt_batch both{rows, row_begin, kv_len, begin, pages, 2};
-  mkrt_draws of_both[] = {draws, none};
+  mkrt_samples of_both[] = {samples, none};
   REQUIRE_MESSAGE(mkrt_begin_step(c.session, &both, of_both) == 0, mkrt_error());
   CHECK(mkrt_begin_step(c.session, &last, nullptr) == 1);
   of_both[0].limit = 2;
   CHECK(mkrt_end_step(c.session, nullptr, of_both) == 1);
-  CHECK(std::string(mkrt_error()) == "mkrt: error: request 0 has drawn 3 tokens, there is room for 2");
+  CHECK(std::string(mkrt_error()) == "mkrt: error: request 0 has sampled 3 tokens, there is room for 2");
   REQUIRE(mkrt_begin_step(c.session, &both, nullptr) == 0);
   mkrt_logprobs untouched{};  // log-probabilities are what the begin asked for
   std::vector<int32_t> second(1);
-  for (mkrt_draws& of : of_both) {
+  for (mkrt_samples& of : of_both) {
     of.limit = of.sampling.logprobs = 1;
     of.ids = second.data();
     of.logprobs = &untouched;
   }
   REQUIRE(mkrt_end_step(c.session, nullptr, of_both) == 0);
   CHECK(of_both[0].count == 1);
-  CHECK(untouched.drawn == 0.0f);
+  CHECK(untouched.sampled == 0.0f);
   CHECK(mkrt_end_step(c.session, nullptr, nullptr) == 1);
   CHECK(std::string(mkrt_error()) == "step: error: no step is under way");
   CHECK(mkrt_capture_step(c.session, nullptr) == 1);

@@ -1,5 +1,5 @@
 """libmkrt.so from outside: its symbols, the libraries it needs, and docs/c-abi.md's example as C99.
-Usage: c_abi_test.py LIBRARY ROOT COMPILER [CUBIN CHECKPOINT]; with these two the examples run on a driver that draws
+Usage: c_abi_test.py LIBRARY ROOT COMPILER [CUBIN CHECKPOINT]; with these two the examples run on a driver that samples
 the token 1 each time."""
 import ctypes
 import os
@@ -54,7 +54,7 @@ class CAbiTest(unittest.TestCase):
             print("SKIP examples with a cubin: none is given")
 
     def run_example(self, folder, cubin, checkpoint):
-        environment = {**os.environ, "LD_LIBRARY_PATH": folder, "FAKE_CUDA_DRAWS": "1"}
+        environment = {**os.environ, "LD_LIBRARY_PATH": folder, "FAKE_CUDA_SAMPLES": "1"}
         done = subprocess.run([f"{folder}/example", cubin, checkpoint], capture_output=True, text=True, timeout=60,
                               env=environment)
         return done.returncode, done.stdout, done.stderr

@@ -161,7 +161,7 @@ TEST_CASE("a stop id ends a request and is kept") {
   CHECK(engine.free_pages() == kLimits.pages);
 }
 
-TEST_CASE("each request is drawn by its own parameters, and only once its prompt is fed") {
+TEST_CASE("each request is sampled by its own parameters, and only once its prompt is fed") {
   FakeModel model(kLimits);
   Engine engine = Engine::open(model).value();
   std::vector<Request> requests(3, request(12, 5));
@@ -172,15 +172,15 @@ TEST_CASE("each request is drawn by its own parameters, and only once its prompt
   for (size_t i = 0; i < 3; ++i)
     CHECK(outcomes[i].new_ids ==
           fake_generate(requests[i].prompt, 5, {}, kLimits.vocab, requests[i].sampling));
-  CHECK(outcomes[0].draws.empty());
-  CHECK(outcomes[2].draws.empty());
-  REQUIRE(outcomes[1].draws.size() == 5);
+  CHECK(outcomes[0].samples.empty());
+  CHECK(outcomes[2].samples.empty());
+  REQUIRE(outcomes[1].samples.size() == 5);
   std::vector<int32_t> history = requests[1].prompt;
   for (uint32_t n = 0; n < 5; ++n) {
     MkSampling now = requests[1].sampling;
     now.position += n;
-    CHECK(outcomes[1].draws[n] == draw(fake_logits(history, kLimits.vocab), now));
-    CHECK(outcomes[1].draws[n].top.size() == 2);
+    CHECK(outcomes[1].samples[n] == sample(fake_logits(history, kLimits.vocab), now));
+    CHECK(outcomes[1].samples[n].top.size() == 2);
     history.push_back(outcomes[1].new_ids[n]);
   }
   // Rows: 8; 4 and 4; 1 and 7; 1, 1 and 6; then all three decode, and the greedy one is the first to leave.
@@ -235,9 +235,9 @@ TEST_CASE("a request that can never run is refused at once, by its name and fiel
   CHECK(refusal(ids) == "request 0: error: prompt: token 2 has the id 1000, expected 0 to 999");
   ids.prompt[1] = -4;
   CHECK(refusal(ids) == "request 0: error: prompt: token 1 has the id -4, expected 0 to 999");
-  Request drawn = request(1, 1);
-  drawn.sampling.top_p = 0;
-  CHECK(refusal(drawn) == "request 0: error: top_p: is 0, expected more than 0, at most 1");
+  Request sampled = request(1, 1);
+  sampled.sampling.top_p = 0;
+  CHECK(refusal(sampled) == "request 0: error: top_p: is 0, expected more than 0, at most 1");
   CHECK(refusal(request(60, 6)) ==
         "request 0: error: prompt: 60 tokens and 6 new ones need 65 positions, the context has 64");
   BatchLimits limits = kLimits;

@@ -21,11 +21,11 @@ struct Lists {
   std::vector<int32_t> kv_len = {33, 4, 16};
   std::vector<int32_t> begin = {0, 3, 4, 6};
   std::vector<int32_t> index = {9, 0, 4, 5, 1, -1};
-  std::vector<Draws> draws = {};
+  std::vector<Samples> samples = {};
 };
 
 Status check(const Lists& lists, PagesSeen& seen) {
-  return check_batch({lists.tokens, lists.row_begin, lists.kv_len, {lists.begin, lists.index}, lists.draws},
+  return check_batch({lists.tokens, lists.row_begin, lists.kv_len, {lists.begin, lists.index}, lists.samples},
                      kLimits, seen);
 }
 
@@ -65,37 +65,37 @@ TEST_CASE("entries of the table beyond kv_len are not looked at") {
         "step: error: request 2: pages.index: entry 1 is page -1, expected 0 to 9");
 }
 
-TEST_CASE("the pages of tokens that are drawn and fed are looked at, as far as the context goes") {
-  const auto drawn = [](size_t request, uint32_t limit) {
+TEST_CASE("the pages of tokens that are sampled and fed are looked at, as far as the context goes") {
+  const auto sampled = [](size_t request, uint32_t limit) {
     return error_of([&](Lists& b) {
-      b.draws.resize(3);
-      b.draws[request].limit = limit;
+      b.samples.resize(3);
+      b.samples[request].limit = limit;
     });
   };
-  CHECK(drawn(2, 1) == "");
-  CHECK(drawn(2, 2) == "step: error: request 2: pages.index: entry 1 is page -1, expected 0 to 9");
-  CHECK(drawn(1, kMaxSteps) == "");  // it has one page, and ends there
-  CHECK(drawn(0, kMaxSteps) == "");
-  CHECK(drawn(0, 5000) == "step: error: request 0: limit: found 5000, expected at most 4096");
+  CHECK(sampled(2, 1) == "");
+  CHECK(sampled(2, 2) == "step: error: request 2: pages.index: entry 1 is page -1, expected 0 to 9");
+  CHECK(sampled(1, kMaxSteps) == "");  // it has one page, and ends there
+  CHECK(sampled(0, kMaxSteps) == "");
+  CHECK(sampled(0, 5000) == "step: error: request 0: limit: found 5000, expected at most 4096");
 }
 
-TEST_CASE("draws that nothing can come of are refused") {
+TEST_CASE("samples that nothing can come of are refused") {
   static const std::vector<uint32_t> seen(2);
-  const auto drawn = [](auto edit) {
+  const auto sampled = [](auto edit) {
     return error_of([&](Lists& b) {
-      b.draws.resize(3);
-      edit(b.draws[1]);
+      b.samples.resize(3);
+      edit(b.samples[1]);
     });
   };
-  CHECK(drawn([](Draws& d) { d.sampling.top_p = 0; }) ==
+  CHECK(sampled([](Samples& d) { d.sampling.top_p = 0; }) ==
         "step: error: request 1: top_p: is 0, expected more than 0, at most 1");
-  CHECK(drawn([](Draws& d) { d.sampling.repetition_penalty = 2; }) ==
+  CHECK(sampled([](Samples& d) { d.sampling.repetition_penalty = 2; }) ==
         "step: error: request 1: seen: found 0 words, expected 2, a bit for each id");
-  CHECK(drawn([](Draws& d) { d.seen = seen; }) ==
+  CHECK(sampled([](Samples& d) { d.seen = seen; }) ==
         "step: error: request 1: seen: found 2 words, expected 0 without a repetition_penalty");
-  CHECK(drawn([](Draws& d) { d.sampling.repetition_penalty = 2, d.seen = seen; }) == "");
-  CHECK(error_of([](Lists& b) { b.draws.resize(2); }) ==
-        "step: error: draws: found 2 entries, expected none or 3, one for each request");
+  CHECK(sampled([](Samples& d) { d.sampling.repetition_penalty = 2, d.seen = seen; }) == "");
+  CHECK(error_of([](Lists& b) { b.samples.resize(2); }) ==
+        "step: error: samples: found 2 entries, expected none or 3, one for each request");
 }
 
 TEST_CASE("lists that do not agree are refused") {

@@ -38,8 +38,8 @@ class Constant final : public Stepper {
     result.begin.assign(1, 0);
     result.ids.clear();
     result.steps = 1;
-    for (const Draws& draws : batch.draws) {
-      if (draws.limit > 0) result.ids.push_back(7);
+    for (const Samples& samples : batch.samples) {
+      if (samples.limit > 0) result.ids.push_back(7);
       result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
     }
     return check_batch(batch, limits(), seen_);

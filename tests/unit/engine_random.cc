@@ -8,7 +8,7 @@
 namespace mkrt {
 namespace {
 
-uint32_t draw(std::mt19937& random, uint32_t low, uint32_t high) {
+uint32_t sample(std::mt19937& random, uint32_t low, uint32_t high) {
   return low + random() % (high - low + 1);
 }
 
@@ -21,24 +21,24 @@ struct Workload {
   explicit Workload(uint32_t seed) {
     std::mt19937 random(seed);
     limits.page_size = 16u << random() % 3;
-    limits.context = draw(random, 1, 200);
-    limits.max_tokens = random() % 4 ? draw(random, 1, 40) : draw(random, 100, 256);
-    limits.max_requests = draw(random, 1, 12);
+    limits.context = sample(random, 1, 200);
+    limits.max_tokens = random() % 4 ? sample(random, 1, 40) : sample(random, 100, 256);
+    limits.max_requests = sample(random, 1, 12);
     const bool sampled = seed % 8 == 0;
-    limits.vocab = sampled ? draw(random, 2, 40) : draw(random, 2, 3000);
+    limits.vocab = sampled ? sample(random, 2, 40) : sample(random, 2, 3000);
     const auto longest = static_cast<uint32_t>(pages_for(limits.context, limits.page_size));
-    limits.pages = draw(random, longest, longest * (random() % 2 ? 2 : 8));
+    limits.pages = sample(random, longest, longest * (random() % 2 ? 2 : 8));
     options.eviction = random() % 2 ? Eviction::kRecompute : Eviction::kNone;
     options.steps_per_launch = seed % 3 ? 1 + seed % 11 : 1;
-    for (uint32_t stops = draw(random, 0, 2); stops > 0; --stops)
+    for (uint32_t stops = sample(random, 0, 2); stops > 0; --stops)
       options.stop_ids.push_back(static_cast<int32_t>(random() % limits.vocab));
     const uint32_t spread = random() % 3 ? 20 : 0;
-    for (uint32_t count = draw(random, 1, 20); count > 0; --count) {
+    for (uint32_t count = sample(random, 1, 20); count > 0; --count) {
       Request r;
-      r.prompt.resize(draw(random, 1, random() % 2 ? limits.context : 1 + limits.context / 8));
+      r.prompt.resize(sample(random, 1, random() % 2 ? limits.context : 1 + limits.context / 8));
       for (int32_t& token : r.prompt) token = static_cast<int32_t>(random() % limits.vocab);
-      r.max_new_tokens = draw(random, 1, limits.context - static_cast<uint32_t>(r.prompt.size()) + 1);
-      r.arrive_at_step = draw(random, 0, spread);
+      r.max_new_tokens = sample(random, 1, limits.context - static_cast<uint32_t>(r.prompt.size()) + 1);
+      r.arrive_at_step = sample(random, 0, spread);
       if (sampled && random() % 3) {
         r.sampling.temperature = static_cast<float>(random() % 3);
         r.sampling.repetition_penalty = random() % 2 ? 1.5f : 1.0f;

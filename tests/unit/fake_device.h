@@ -87,25 +87,25 @@ struct FakeDevice final : Device {
         logits[i * 10 + v] = v == (tokens[i] + positions[i]) % 10 ? 50.0f : 0.0f;
     const auto* lists = reinterpret_cast<const int32_t*>(now->lists);
     for (int32_t b = 0; b < now->symbol[0]; ++b)
-      draw_one(reinterpret_cast<const MkDraw*>(now->draws)[b],
-               {logits + (lists[2 * kMaxRequests + static_cast<uint32_t>(b)] + lists[b] - 1) * 10, 10});
+      sample_one(reinterpret_cast<const MkSample*>(now->samples)[b],
+                 {logits + (lists[2 * kMaxRequests + static_cast<uint32_t>(b)] + lists[b] - 1) * 10, 10});
     std::memcpy(reinterpret_cast<void*>(s->fault), &fault, sizeof(fault));
     return {};
   }
 
-  void draw_one(const MkDraw& wanted, std::span<const float> row) {
+  void sample_one(const MkSample& wanted, std::span<const float> row) {
     if (wanted.limit == 0) return;
     const std::span seen(reinterpret_cast<const uint32_t*>(wanted.seen), wanted.seen != 0);
-    const Drawn drawn = draw(row, wanted.sampling, seen);
-    auto* out = reinterpret_cast<uint32_t*>(wanted.drawn);
+    const Sampled sampled = sample(row, wanted.sampling, seen);
+    auto* out = reinterpret_cast<uint32_t*>(wanted.sampled);
     out[0] = counted;
-    out[1] = static_cast<uint32_t>((drawn.id + off_by) % 10);
+    out[1] = static_cast<uint32_t>((sampled.id + off_by) % 10);
     if (wanted.logprobs == 0) return;
     auto* logprobs = reinterpret_cast<MkLogprobs*>(wanted.logprobs);
-    logprobs->drawn = drawn.logprob;
-    for (size_t i = 0; i < drawn.top.size(); ++i) {
-      logprobs->top[i] = drawn.top[i].logprob;
-      logprobs->top_id[i] = static_cast<uint32_t>(drawn.top[i].id);
+    logprobs->sampled = sampled.logprob;
+    for (size_t i = 0; i < sampled.top.size(); ++i) {
+      logprobs->top[i] = sampled.top[i].logprob;
+      logprobs->top_id[i] = static_cast<uint32_t>(sampled.top[i].id);
     }
   }
 };

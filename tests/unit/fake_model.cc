@@ -17,7 +17,7 @@ uint64_t hash_of(std::span<const int32_t> history) {
   return hash;
 }
 
-void add(const Drawn& drawn, StepResult& result) {
+void add(const Sampled& drawn, StepResult& result) {
   MkLogprobs logprobs{drawn.logprob, {}, {}};
   for (size_t i = 0; i < drawn.top.size(); ++i) {
     logprobs.top[i] = drawn.top[i].logprob;
@@ -83,14 +83,14 @@ Status FakeModel::step(const Batch& batch, StepResult& result) {
       if (p >= length - rows.size()) slot(pages, p) = rows[p - (length - rows.size())];
       history.push_back(slot(pages, p));
     }
-    const Draws draws = batch.draws_of(b);
+    const Samples draws = batch.samples_of(b);
     step.limits.push_back(draws.limit);
     MkSampling sampling = draws.sampling;
     SeenIds seen(draws.seen.begin(), draws.seen.end());
     const size_t max = std::min<size_t>(limits_.context, pages_used(batch, limits_, b) * limits_.page_size);
     for (uint32_t n = 0; n < draws.limit; ++n, ++sampling.position) {
       if (n > 0) history.push_back(slot(pages, history.size()) = result.ids.back());
-      const Drawn drawn = draw(fake_logits(history, limits_.vocab), sampling, seen);
+      const Sampled drawn = draw(fake_logits(history, limits_.vocab), sampling, seen);
       add(drawn, result);
       result.steps = std::max(result.steps, n + 1);
       if (!seen.empty()) see(seen, static_cast<uint32_t>(drawn.id));

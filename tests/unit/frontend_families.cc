@@ -20,8 +20,8 @@ const char* const kRestOfLayer =
     "0 add l0.y l0.down -> l0.x\n"
     "-1 gather_rows l0.x -> wanted\n"
     "-1 rms_norm wanted final_norm -> final eps=1e-05\n";
-const std::string kUntiedHead = "-1 linear final lm_head -> logits\n-1 draw logits -> next\n";
-const std::string kTiedHead = "-1 linear final embed -> logits\n-1 draw logits -> next\n";
+const std::string kUntiedHead = "-1 linear final lm_head -> logits\n-1 sample logits -> next\n";
+const std::string kTiedHead = "-1 linear final embed -> logits\n-1 sample logits -> next\n";
 
 OpGraph graph(const std::string& config) {
   auto result = graph_of(config);

@@ -66,7 +66,7 @@ PY
 python3 "$root/tests/unit/c_abi_test.py" "$build/libmkrt.so" "$root" clang-22 cubins/tiny-stories.cubin models/tiny-stories
 
 # Sessions on streams and by a graph, on that driver.
-FAKE_CUDA_DRAWS=1 LD_LIBRARY_PATH=$out python3 sessions.py cubins/tiny-stories.cubin models/tiny-stories 5,9,3,3,7 streams,graph >streams.log
+FAKE_CUDA_SAMPLES=1 LD_LIBRARY_PATH=$out python3 sessions.py cubins/tiny-stories.cubin models/tiny-stories 5,9,3,3,7 streams,graph >streams.log
 [[ $(wc -l <streams.log) == 2 ]]
 
 if [ -n "$torch" ]; then  # kernels that do nothing leave even the embedding at 0
@@ -76,7 +76,7 @@ fi
 
 # check.py against that driver, whose kernels compute nothing: what looks at results must say that they are wrong.
 for check in loads sessions draws repeats fault limits; do
-  FAKE_CUDA_DRAWS=1 LD_LIBRARY_PATH=$out python3 check.py --only "$check" --repeats 50 --out "fake $check" >>fake.log || :
+  FAKE_CUDA_SAMPLES=1 LD_LIBRARY_PATH=$out python3 check.py --only "$check" --repeats 50 --out "fake $check" >>fake.log || :
 done
 python3 - <<'PY'
 import json

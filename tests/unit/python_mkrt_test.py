@@ -87,27 +87,27 @@ class MkrtTest(unittest.TestCase):
 
     def test_draws_are_the_same_whatever_the_steps_of_a_launch(self):
         for sampling in ({}, {"temperature": 1.5, "top_p": 0.9, "seed": 7}, {"repetition_penalty": 1.5, "position": 3}):
-            drawn = list(self.session.generate(PROMPT, 9, **sampling))
-            self.assertEqual(len(drawn), 9)
+            sampled = list(self.session.generate(PROMPT, 9, **sampling))
+            self.assertEqual(len(sampled), 9)
             for steps in (2, 16):
                 self.session.rewind()
-                self.assertEqual(list(self.session.generate(PROMPT, 9, steps_per_launch=steps, **sampling)), drawn)
+                self.assertEqual(list(self.session.generate(PROMPT, 9, steps_per_launch=steps, **sampling)), sampled)
                 self.assertEqual(self.session.position, len(PROMPT) + 8)
             self.session.rewind()
-            self.assertEqual(list(self.session.generate(PROMPT, 9, stop={drawn[5]}, steps_per_launch=16, **sampling)),
-                             drawn[:drawn.index(drawn[5])])
+            self.assertEqual(list(self.session.generate(PROMPT, 9, stop={sampled[5]}, steps_per_launch=16, **sampling)),
+                             sampled[:sampled.index(sampled[5])])
             self.session.rewind()
 
     def test_log_probabilities_come_with_the_tokens(self):
-        ids, logprobs = self.session.draw(PROMPT, 3, logprobs=80 - 60)
+        ids, logprobs = self.session.sample(PROMPT, 3, logprobs=80 - 60)
         self.assertEqual(ids, NEW[:3])
-        for token, (drawn, top) in zip(ids, logprobs):
+        for token, (sampled, top) in zip(ids, logprobs):
             self.assertEqual((top[0][0], len(top)), (token, 20))
-            self.assertEqual(drawn, top[0][1])
+            self.assertEqual(sampled, top[0][1])
             self.assertEqual([p for _, p in top], sorted((p for _, p in top), reverse=True))
             self.assertLess(sum(math.exp(p) for _, p in top), 1)
         with self.assertRaisesRegex(mkrt.Error, "^step: error: request 0: temperature: is -1, expected 0 to 1000000$"):
-            self.session.draw([1], temperature=-1)
+            self.session.sample([1], temperature=-1)
 
     @unittest.skipUnless(np, "needs numpy")
     def test_arrays_of_any_integers_are_tokens(self):

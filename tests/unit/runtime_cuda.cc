@@ -177,10 +177,10 @@ TEST_CASE("what has no room beside the fault is copied apart") {
   Log log;
   Streamed s({});
   log.take({});
-  Draws draws;
-  draws.limit = 1000;
+  Samples samples;
+  samples.limit = 1000;
   Batch batch = s.batch;
-  batch.draws = {&draws, 1};
+  batch.samples = {&samples, 1};
   REQUIRE(s.session.begin_step(batch).ok());
   CHECK(log.take({"cuMemcpyDtoHAsync"}) == Lines{"cuMemcpyDtoHAsync_v2 -1", "cuMemcpyDtoHAsync_v2 -1"});
   StepResult result;

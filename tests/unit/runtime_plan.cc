@@ -18,7 +18,7 @@ Manifest three_grids() {
   m.grids.resize(3);
   m.grids[0].placement = GridPlacement::kTable;
   m.grids[0].tasks = 5;
-  m.grids[2].name = "draw";
+  m.grids[2].name = "sample";
   m.grids[2].placement = GridPlacement::kQueue;
   m.grids[2].tickets = 5;
   return m;

@@ -52,7 +52,7 @@ TEST_CASE("generation ends at a stop id, which is kept, or when told to") {
   CHECK(generate(session, std::vector<int32_t>{1}, options).value() == std::vector<int32_t>{1, 2, 4});
 }
 
-TEST_CASE("sampling with a low temperature is greedy, and a seed gives the same draws") {
+TEST_CASE("sampling with a low temperature is greedy, and a seed gives the same samples") {
   FakeDevice device;
   GenerateOptions options;
   options.max_new_tokens = 5;
@@ -66,24 +66,24 @@ TEST_CASE("sampling with a low temperature is greedy, and a seed gives the same 
   CHECK(once != std::vector<int32_t>{1, 2, 4, 7, 1});
 }
 
-TEST_CASE("each new token is drawn from the logits before it, at its position, with all before it seen") {
+TEST_CASE("each new token is sampled from the logits before it, at its position, with all before it seen") {
   FakeDevice device;
   Session session = opened(device);
   std::vector<float> logits;
-  std::vector<Drawn> draws;
+  std::vector<Sampled> samples;
   GenerateOptions options;
   options.max_new_tokens = 5;
   options.sampling = {1.5f, 30, 8, 0.95f, 0.01f, 1 + 3, 7, 100};
-  options.logits = &logits, options.draws = &draws;
+  options.logits = &logits, options.samples = &samples;
   const std::vector<int32_t> prompt{1, 2, 3, 4, 5};
   const std::vector<int32_t> tokens = generate(session, prompt, options).value();
-  REQUIRE(draws.size() == 5);
+  REQUIRE(samples.size() == 5);
   SeenIds seen{0b111110};
   for (size_t i = 0; i < 5; ++i, ++options.sampling.position) {
     const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * kVocab, kVocab);
-    CHECK(draws[i] == draw(row, options.sampling, seen));
-    CHECK(draws[i].top.size() == 3);
-    CHECK(tokens[i] == draws[i].id);
+    CHECK(samples[i] == sample(row, options.sampling, seen));
+    CHECK(samples[i].top.size() == 3);
+    CHECK(tokens[i] == samples[i].id);
     see(seen, static_cast<uint32_t>(tokens[i]));
   }
 }
@@ -132,31 +132,31 @@ TEST_CASE("a step of several requests gives each the successor of its last row")
   CHECK(device.steps.size() == 1);
 }
 
-TEST_CASE("each request of a step is drawn as it asks, and one whose prompt goes on is not") {
+TEST_CASE("each request of a step is sampled as it asks, and one whose prompt goes on is not") {
   FakeDevice device;
   SessionOptions options;
   options.cache.pages = 4;
   Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
   REQUIRE(session.ok());
   const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
-  std::vector<Draws> draws(2);
-  draws[0].limit = 0;
+  std::vector<Samples> samples(2);
+  samples[0].limit = 0;
   const SeenIds seen{1u << 1};
-  draws[1].sampling.repetition_penalty = 1000;
-  draws[1].sampling.logprobs = 1 + 2;
-  draws[1].seen = seen;
+  samples[1].sampling.repetition_penalty = 1000;
+  samples[1].sampling.logprobs = 1 + 2;
+  samples[1].seen = seen;
   StepResult result;
-  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}, draws}, result).ok());
+  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}, samples}, result).ok());
   CHECK(result.begin == std::vector<uint32_t>{0, 0, 1});
   CHECK(result.ids == std::vector<int32_t>{1});  // 0.05 is still the greatest
   std::vector<float> row(kVocab);
   row[1] = 50;
-  std::vector<Drawn> drawn;
-  add_draws(result, 1, draws[1].sampling, kVocab, drawn);
-  CHECK(drawn == std::vector{draw(row, draws[1].sampling, seen)});
-  draws.pop_back();
-  CHECK(session.value().step({tokens, row_begin, kv_len, {begin, index}, draws}, result).error().message ==
-        "step: error: draws: found 1 entries, expected none or 2, one for each request");
+  std::vector<Sampled> sampled;
+  add_samples(result, 1, samples[1].sampling, kVocab, sampled);
+  CHECK(sampled == std::vector{sample(row, samples[1].sampling, seen)});
+  samples.pop_back();
+  CHECK(session.value().step({tokens, row_begin, kv_len, {begin, index}, samples}, result).error().message ==
+        "step: error: samples: found 1 entries, expected none or 2, one for each request");
 }
 
 TEST_CASE("a cache that overlaps itself, or has too few addresses, is refused") {

@@ -10,8 +10,8 @@ using namespace test;
 struct OneToken {
   int32_t token, kv_len;
   const int32_t row_begin[2] = {0, 1}, page_begin[2] = {0, 1}, page = 0;
-  Batch batch(std::span<const Draws> draws = {}) const {
-    return {{&token, 1}, row_begin, {&kv_len, 1}, {page_begin, {&page, 1}}, draws};
+  Batch batch(std::span<const Samples> samples = {}) const {
+    return {{&token, 1}, row_begin, {&kv_len, 1}, {page_begin, {&page, 1}}, samples};
   }
 };
 
@@ -42,7 +42,7 @@ TEST_CASE("a launch of several steps is alone: the next one's number is not know
   Session session = opened(device);
   StepResult result;
   const OneToken first{3, 1}, second{5, 2};
-  Draws several;
+  Samples several;
   several.limit = 3;
   const std::string alone =
       "step: error: beside a launch of several steps there can be no other: end it first";
@@ -63,10 +63,10 @@ TEST_CASE("a captured step is run by its graph, each time for another batch") {
   CHECK(error_of(session.fill_step(one.batch())) == "step: error: no step was captured");
   device.captures = true;
   REQUIRE(session.capture_step().ok());
-  Draws more;
+  Samples more;
   more.limit = 2;
   CHECK(error_of(session.capture_step(more)) ==
-        "step: error: more draws than the first step that was captured has room for");
+        "step: error: more samples than the first step that was captured has room for");
   device.captures = false;
   CHECK(device.steps.empty());
 
@@ -85,7 +85,7 @@ TEST_CASE("a captured step is run by its graph, each time for another batch") {
   CHECK(result.ids == std::vector{5});
   REQUIRE(session.step(one.batch(), result).ok());  // by itself in between
   CHECK(error_of(session.fill_step(one.batch({&more, 1}))) ==
-        "step: error: more draws than the step that was captured has room for");
+        "step: error: more samples than the step that was captured has room for");
   REQUIRE(session.fill_step(one.batch()).ok());
   device.run_graph();
   REQUIRE(session.end_step(result).ok());
@@ -116,10 +116,10 @@ TEST_CASE("a tensor of the last step is read by its name") {
   CHECK(read("logits") == "tensor logits: error: has 160 bytes, 164 are asked for");
 }
 
-TEST_CASE("what a kernel says of its draws is not believed blindly") {
+TEST_CASE("what a kernel says of its samples is not believed blindly") {
   for (const auto& [counted, message] :
-       {std::pair{2u, "step: error: request 0: the kernel says 2 tokens were drawn, expected at most 1"},
-        {0u, "step: error: the kernel has drawn nothing"}}) {
+       {std::pair{2u, "step: error: request 0: the kernel says 2 tokens were sampled, expected at most 1"},
+        {0u, "step: error: the kernel has sampled nothing"}}) {
     FakeDevice device;
     Session session = opened(device);
     device.counted = counted;

@@ -90,7 +90,7 @@ l0.o product [2] x=l0.attended weight=l0.o.packed residual=x next_norm=l0.post_n
 l0.gate_up product [6] x=l0.y.x_bf16 weight=l0.gate_up.packed sum_squares=l0.y.sum_squares -> out=l0.act
 l0.down product [2] x=l0.act weight=l0.down.packed residual=l0.y next_norm=final_norm -> out=l0.x x_bf16=l0.x.x_bf16 sum_squares=l0.x.sum_squares
 logits product [7] x=l0.x.x_bf16 weight=logits.packed sum_squares=l0.x.sum_squares -> out=logits best_value=logits.best_value best_index=logits.best_index
-draw draw [B] logits=logits best_value=logits.best_value best_index=logits.best_index -> next=next
+sample sample [B] logits=logits best_value=logits.best_value best_index=logits.best_index -> next=next
 )");
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("strips end with the weight and tied embeddings share one packed tenso
                    "\"torch_dtype\"", "\"tie_word_embeddings\": true, \"torch_dtype\""));
   CHECK(region_of(program, "logits", "weight", false) == "[16*j:+min(16, 1009 - 16*j)][0:+32]");
   CHECK(region_of(program, "logits", "out", true) == "[0:+R][16*j:+min(16, 1009 - 16*j)]");
-  CHECK(region_of(program, "draw", "logits", false) ==
+  CHECK(region_of(program, "sample", "logits", false) ==
         "[b:+first_row[b] + min(q_len[b], R - first_row[b]) - b][0:+1009]");
   CHECK(region_of(program, "l0.gate_up", "out", true) == "[0:+T][8*j:+8]");
   const auto operand = [&](uint32_t grid, size_t i) { return program.grids[GridId{grid}].reads[i].tensor; };
@@ -325,14 +325,15 @@ block_kv_len [1, 64]
 }
 
 TEST_CASE("an op that fits no pattern is an error at its place") {
-  CHECK(error_after([](OpGraph& g) {
-          Op norm = op_of_kind(g, OpKind::kRmsNorm);
-          norm.inputs[0] = op_of_kind(g, OpKind::kDraw).inputs[0];
-          norm.outputs[0] = g.tensors.add(Tensor{});
-          norm.loc.line = 7;
-          g.ops.add(norm);
-        }) ==
-        "m.yaml:1:1: error: draw fits no task: its operand is not a linear's result that no other op reads");
+  CHECK(
+      error_after([](OpGraph& g) {
+        Op norm = op_of_kind(g, OpKind::kRmsNorm);
+        norm.inputs[0] = op_of_kind(g, OpKind::kSample).inputs[0];
+        norm.outputs[0] = g.tensors.add(Tensor{});
+        norm.loc.line = 7;
+        g.ops.add(norm);
+      }) ==
+      "m.yaml:1:1: error: sample fits no task: its operand is not a linear's result that no other op reads");
   CHECK(error_after([](OpGraph& g) {
           g.tensors[op_of_kind(g, OpKind::kRope).outputs[0]].kind = TensorKind::kOutput;
         }) ==

@@ -108,7 +108,7 @@ TEST_CASE("each grid gets its kind of placement with a reason") {
   CHECK(kind("l0.q") == PlacementKind::kTable);
   CHECK(kind("l0.attend") == PlacementKind::kRange);
   CHECK(kind("l0.combine") == PlacementKind::kInline);
-  CHECK(kind("draw") == PlacementKind::kTable);
+  CHECK(kind("sample") == PlacementKind::kTable);
   for (const Placement& p : s.placements) CHECK_FALSE(p.reason.empty());
 }
 

@@ -189,10 +189,10 @@ TaskProgram model_program(const ModelShape& s) {
   const EventId logits_ready = b.event("logits_ready", {}, ceil_div(s.vocab, kTileRows));
   b.wait(head, ready);
   b.notify(head, logits_ready);
-  const GridId draw = b.grid("draw", BodyKind::kDraw, {{"b", 1}});
-  b.read(draw, "logits", logits, {{0, b.tokens}, {0, s.vocab}});
-  b.write(draw, "next", next, {{coord(0), 1}});
-  b.wait(draw, logits_ready);
+  const GridId sample = b.grid("sample", BodyKind::kSample, {{"b", 1}});
+  b.read(sample, "logits", logits, {{0, b.tokens}, {0, s.vocab}});
+  b.write(sample, "next", next, {{coord(0), 1}});
+  b.wait(sample, logits_ready);
   return b.program;
 }
 

@@ -139,8 +139,8 @@ TEST_CASE("grids without one order are refused with the cycle") {
       return std::find_if(stream.begin(), stream.end(),
                           [&](const Segment& x) { return s.program.grids[x.grid].name == name; });
     };
-    if (find("embed") != stream.end() && find("draw") != stream.end())
-      std::swap(*find("embed"), *find("draw"));
+    if (find("embed") != stream.end() && find("sample") != stream.end())
+      std::swap(*find("embed"), *find("sample"));
   }
   CHECK(verdict(s).starts_with("error: deadlock: "));
 }

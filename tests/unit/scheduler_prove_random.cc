@@ -241,7 +241,7 @@ test::ModelShape random_shape(Random& random) {
 PlaceOptions random_options(Random& random, uint32_t workers) {
   PlaceOptions options{workers};
   options.scheduler = below(random, 2) ? Scheduler::kDynamic : Scheduler::kStatic;
-  for (const char* grids : {"*attend", "*combine", "*.[qkvo]", "draw"})
+  for (const char* grids : {"*attend", "*combine", "*.[qkvo]", "sample"})
     for (const PlacementKind kind : {PlacementKind::kQueue, PlacementKind::kReady, PlacementKind::kRange})
       if (below(random, 8) == 0 && !(kind == PlacementKind::kReady && std::string(grids) == "*.[qkvo]"))
         options.rules.push_back({grids, kind, {}});

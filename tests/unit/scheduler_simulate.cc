@@ -133,7 +133,7 @@ TEST_CASE("a claimed strip waits for its ticket, and its worker learns at the en
   CHECK(s.ns == Approx(20 + 1000 + kLoad + kMultiply + kEnd + 7));
 }
 
-TEST_CASE("a dependent grid's strips are drawn ahead of its event") {
+TEST_CASE("a dependent grid's strips are claimed ahead of its event") {
   const double first = 20 + 1000 + kLoad + kMultiply + kEnd;
   CHECK(simulated(chain(2, 1, 512), machine(), 1, {1}, {}, Scheduler::kDynamic).ns ==
         Approx(first + 500 + 7 + kMultiply + kEnd + 7));
@@ -286,7 +286,7 @@ TEST_CASE("a step that moves nothing has a floor of 0") {
   TaskProgram p;
   p.symbols = model.symbols;
   p.tensors = model.tensors;
-  p.grids.add(model.grids[test::find_grid(model, "draw")]);
+  p.grids.add(model.grids[test::find_grid(model, "sample")]);
   p.grids.items[0].waits.clear();
   const Simulation s = simulated(p, machine(), 1, {1, 1});
   CHECK(s.bytes == 0);

@@ -86,7 +86,7 @@ def all_checks(runner, arguments):
     if not HOLDS["small"]:
         yield "kernels stories", partial(checks.stories, runner, "tiny-stories-kernels", **few), True
     yield "sessions", partial(checks.sessions, runner), False
-    yield "draws", partial(checks.draws, runner), False
+    yield "samples", partial(checks.samples, runner), False
     yield "repeats", partial(checks.repeats, runner, arguments.repeats), False
     yield "fault", partial(checks.fault, runner), False
     yield "two at once", partial(checks.two_at_once, runner), True

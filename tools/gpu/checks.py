@@ -115,7 +115,7 @@ def kernels(runner, name):
 
 
 def trace(runner, name):
-    """A kernel that stamps what it does draws the same tokens, and no stamp is lost."""
+    """A kernel that stamps what it does samples the same tokens, and no stamp is lost."""
     _, tokens, _ = fed(runner, name)
     path = runner.trace(name)
     _, found, _ = fed(runner, name, "--trace", str(path), cubin=f"{name}-traced")
@@ -156,13 +156,13 @@ def sessions(runner, cubin="tiny-stories", length=32, only=(), seconds=120):
     return {"rows": list(lines([*command, ids(prompt), *only, *few], runner.seconds(seconds))), **without}
 
 
-def draws(runner):
-    """Tokens drawn by temperature, filters and penalty are those that the host draws from the same logits."""
+def samples(runner):
+    """Tokens sampled by temperature, filters and penalty are those that the host samples from the same logits."""
     got = runner.run("tiny-stories", "--prompt-ids", "0,359,336", "--max-new-tokens", "6" if runner.rehearsal else "100",
-                     "--compare-draws")
-    expect(got["different"] == 0, f"{got['different']} of {got['draws']} differ; the first, {got.get('number')} by parameters "
+                     "--compare-samples")
+    expect(got["different"] == 0, f"{got['different']} of {got['samples']} differ; the first, {got.get('number')} by parameters "
                                   f"{got.get('sampling')}: found {got.get('found')}, expected {got.get('expected')}")
-    return {"draws": got["draws"]}
+    return {"samples": got["samples"]}
 
 
 def repeats(runner, steps):

@@ -77,7 +77,7 @@ def several_steps(session, ids, count=INTERLEAVED):
     each = -(-(len(ids) + count) // size)
     session.make_cache(size, each * len(prompts))
     pages = [list(range(n * each, (n + 1) * each)) for n in range(len(prompts))]
-    drawn = {}
+    sampled = {}
     for steps in (1, count):
         made, feed = [[] for _ in prompts], prompts
         while len(made[0]) < count:
@@ -87,8 +87,8 @@ def several_steps(session, ids, count=INTERLEAVED):
             for had, tokens in zip(made, session.end_step()):
                 had.extend(tokens)
                 feed.append(tokens[-1:])
-        drawn[steps] = made
-    expect(drawn[count], drawn[1], f"{count} steps a launch of {len(prompts)} requests give")
+        sampled[steps] = made
+    expect(sampled[count], sampled[1], f"{count} steps a launch of {len(prompts)} requests give")
     print(json.dumps({"check": "several steps", "tokens": count, "requests": len(prompts)}), flush=True)
 
 

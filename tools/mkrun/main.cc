@@ -11,7 +11,7 @@
 #include "runtime/npy.h"
 #include "runtime/pages.h"
 #include "runtime/session.h"
-#include "tools/mkrun/draws.h"
+#include "tools/mkrun/samples.h"
 
 namespace mkrt {
 namespace {
@@ -20,7 +20,7 @@ struct Arguments {
   std::string cubin, checkpoint, logits_out, trace;
   std::vector<int32_t> prompt;
   uint32_t max_new_tokens = 64, steps_per_launch = 1;
-  bool compare_draws = false;
+  bool compare_samples = false;
   uint64_t timeout_ms = 10'000;
   uint64_t random_seed = 1;
   int device = 0;
@@ -108,23 +108,23 @@ std::vector<int32_t> some_tokens(uint32_t count, uint64_t vocab, uint32_t first 
 // Requests of as many rows at the same positions, each in pages of its own, for launches of so many steps.
 struct EqualRequests {
   std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
-  std::vector<Draws> draws;
+  std::vector<Samples> samples;
   StepResult result;
 
   EqualRequests(const Session& session, uint32_t requests, uint32_t rows, uint32_t context,
                 uint32_t steps = 1)
-      : tokens(some_tokens(requests * rows, session.manifest().vocab, context)), draws(requests) {
+      : tokens(some_tokens(requests * rows, session.manifest().vocab, context)), samples(requests) {
     const auto pages = static_cast<int32_t>(pages_for(context + steps - 1, session.limits().page_size));
     const auto apart = static_cast<int32_t>(session.limits().pages / requests);
     for (uint32_t b = 0; b < requests; ++b) {
       row_begin.push_back(static_cast<int32_t>((b + 1) * rows));
       kv_len.push_back(static_cast<int32_t>(context));
-      draws[b].limit = steps;
+      samples[b].limit = steps;
       for (int32_t p = 0; p < pages; ++p) page_index.push_back(static_cast<int32_t>(b) * apart + p);
       page_begin.push_back(static_cast<int32_t>(page_index.size()));
     }
   }
-  Batch batch() const { return {tokens, row_begin, kv_len, {page_begin, page_index}, draws}; }
+  Batch batch() const { return {tokens, row_begin, kv_len, {page_begin, page_index}, samples}; }
 };
 
 // The same launch again and again: times of its steps by the host's clock around it, and one hash of the
@@ -211,10 +211,10 @@ Status work(const Arguments& a) {
                      {"workers", m.workers},
                      {"steps_per_launch", a.steps_per_launch},
                      {"weight_bytes", m.weight_bytes}};
-  if (!a.prompt.empty() && !a.compare_draws)
+  if (!a.prompt.empty() && !a.compare_samples)
     if (Status status = run(a, session.value(), out); !status.ok()) return status;
-  if (a.compare_draws) {
-    Result<nlohmann::json> compared = compare_draws(session.value(), a.prompt, a.max_new_tokens);
+  if (a.compare_samples) {
+    Result<nlohmann::json> compared = compare_samples(session.value(), a.prompt, a.max_new_tokens);
     if (!compared.ok()) return compared.error();
     out.update(compared.value());
   }
@@ -242,8 +242,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, mkrt::kMaxSteps));
   app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy");
   app.add_option("--trace", a.trace, "write what the workers did in the last launch, of a traced cubin");
-  app.add_flag("--compare-draws", a.compare_draws,
-               "draw after the prompt by parameters of every kind, and count what the host draws otherwise");
+  app.add_flag(
+      "--compare-samples", a.compare_samples,
+      "sample after the prompt by parameters of every kind, and count what the host samples otherwise");
   app.add_flag_callback(
       "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
       "run a cubin whose seal is broken, or whose schedule was not proved");

@@ -112,7 +112,7 @@ std::vector<Call> device_calls() {
 std::vector<Call> step_calls() {
   static Step s;
   static mkrt_batch batch = s.batch();
-  static mkrt_draws draws = s.draws();
+  static mkrt_samples samples = s.samples();
   const int32_t* tokens = s.tokens.data();
   int32_t* next = s.next.data();
   return {
@@ -125,12 +125,12 @@ std::vector<Call> step_calls() {
        [=](const Opened& o) { return mkrt_step(o.session, tokens, 1, nullptr, next) != 0; }},
       {"mkrt_step", "next",
        [=](const Opened& o) { return mkrt_step(o.session, tokens, 1, nullptr, nullptr) != 0; }},
-      {"mkrt_draw", "session", [=](const Opened&) { return mkrt_draw(nullptr, tokens, 1, &draws) != 0; },
-       null_of("session")},
-      {"mkrt_draw", "tokens", [=](const Opened& o) { return mkrt_draw(o.session, nullptr, 1, &draws) != 0; },
-       null_of("tokens")},
-      {"mkrt_draw", "draws", [=](const Opened& o) { return mkrt_draw(o.session, tokens, 1, nullptr) != 0; },
-       null_of("draws")},
+      {"mkrt_sample", "session",
+       [=](const Opened&) { return mkrt_sample(nullptr, tokens, 1, &samples) != 0; }, null_of("session")},
+      {"mkrt_sample", "tokens",
+       [=](const Opened& o) { return mkrt_sample(o.session, nullptr, 1, &samples) != 0; }, null_of("tokens")},
+      {"mkrt_sample", "draws",
+       [=](const Opened& o) { return mkrt_sample(o.session, tokens, 1, nullptr) != 0; }, null_of("draws")},
       {"mkrt_use_cache", "session",
        [](const Opened&) { return mkrt_use_cache(nullptr, 16, 1, 1, 1, 1, nullptr, 0) != 0; },
        null_of("session")},
@@ -152,12 +152,13 @@ std::vector<Call> step_calls() {
       {"mkrt_step_batch", "next",
        [=](const Opened& o) { return mkrt_step_batch(o.session, &batch, nullptr, nullptr) != 0; },
        null_of("next")},
-      {"mkrt_draw_batch", "session",
-       [=](const Opened&) { return mkrt_draw_batch(nullptr, &batch, &draws) != 0; }, null_of("session")},
-      {"mkrt_draw_batch", "batch",
-       [=](const Opened& o) { return mkrt_draw_batch(o.session, nullptr, &draws) != 0; }, null_of("batch")},
-      {"mkrt_draw_batch", "draws",
-       [=](const Opened& o) { return mkrt_draw_batch(o.session, &batch, nullptr) != 0; }, null_of("draws")},
+      {"mkrt_sample_batch", "session",
+       [=](const Opened&) { return mkrt_sample_batch(nullptr, &batch, &samples) != 0; }, null_of("session")},
+      {"mkrt_sample_batch", "batch",
+       [=](const Opened& o) { return mkrt_sample_batch(o.session, nullptr, &samples) != 0; },
+       null_of("batch")},
+      {"mkrt_sample_batch", "draws",
+       [=](const Opened& o) { return mkrt_sample_batch(o.session, &batch, nullptr) != 0; }, null_of("draws")},
       {"mkrt_read_tensor", "session",
        [=](const Opened&) { return mkrt_read_tensor(nullptr, "logits", next, 4) != 0; }, null_of("session")},
       {"mkrt_read_tensor", "name",
@@ -254,14 +255,14 @@ TEST_CASE("NULL lists of a batch and of draws are named") {
   MKC_REFUSED(without(&mkrt_batch::page_begin), null_of("page_begin"));
   MKC_REFUSED(without(&mkrt_batch::page_index), null_of("page_index"));
   const auto draw = [&](auto edit) {
-    mkrt_draws draws = s.draws();
-    edit(draws);
-    return mkrt_draw(o.session, s.tokens.data(), 3, &draws);
+    mkrt_samples samples = s.samples();
+    edit(samples);
+    return mkrt_sample(o.session, s.tokens.data(), 3, &samples);
   };
-  MKC_REFUSED(draw([](mkrt_draws& d) { d.ids = nullptr; }), null_of("ids"));
-  MKC_REFUSED(draw([](mkrt_draws& d) { d.stops = 1; }), null_of("stop_ids"));
-  MKC_REFUSED(draw([](mkrt_draws& d) { d.sampling.logprobs = 1; }), null_of("logprobs"));
-  MKC_REFUSED(draw([](mkrt_draws& d) { d.sampling.repetition_penalty = 2; }),
+  MKC_REFUSED(draw([](mkrt_samples& d) { d.ids = nullptr; }), null_of("ids"));
+  MKC_REFUSED(draw([](mkrt_samples& d) { d.stops = 1; }), null_of("stop_ids"));
+  MKC_REFUSED(draw([](mkrt_samples& d) { d.sampling.logprobs = 1; }), null_of("logprobs"));
+  MKC_REFUSED(draw([](mkrt_samples& d) { d.sampling.repetition_penalty = 2; }),
               "step: error: request 0: seen: found 0 words, expected 3, a bit for each id");
 }
 

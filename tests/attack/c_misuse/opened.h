@@ -45,8 +45,8 @@ struct Step {
   mkrt_batch batch() const {
     return {tokens.data(), row_begin.data(), kv_len.data(), page_begin.data(), page_index.data(), 1};
   }
-  mkrt_draws draws() {
-    mkrt_draws d{};
+  mkrt_samples samples() {
+    mkrt_samples d{};
     d.sampling = mkrt_greedy();
     d.ids = ids.data();
     d.limit = 1;

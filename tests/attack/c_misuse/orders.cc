@@ -16,14 +16,14 @@ TEST_CASE("a closed session is refused by every function, and closed once") {
   mkrt_close_session(s);
   Step step;
   const mkrt_batch batch = step.batch();
-  mkrt_draws draws = step.draws();
+  mkrt_samples samples = step.samples();
   const int32_t* tokens = step.tokens.data();
   const uint64_t base = 16;
   const float scale = 1;
   MKC_REFUSED(mkrt_step(s, tokens, 1, nullptr, nullptr), kClosedSession);
-  MKC_REFUSED(mkrt_draw(s, tokens, 1, &draws), kClosedSession);
+  MKC_REFUSED(mkrt_sample(s, tokens, 1, &samples), kClosedSession);
   MKC_REFUSED(mkrt_step_batch(s, &batch, nullptr, step.next.data()), kClosedSession);
-  MKC_REFUSED(mkrt_draw_batch(s, &batch, &draws), kClosedSession);
+  MKC_REFUSED(mkrt_sample_batch(s, &batch, &samples), kClosedSession);
   MKC_REFUSED(mkrt_begin_step(s, &batch, nullptr), kClosedSession);
   MKC_REFUSED(mkrt_end_step(s, nullptr, nullptr), kClosedSession);
   MKC_REFUSED(mkrt_capture_step(s, nullptr), kClosedSession);
@@ -167,17 +167,17 @@ TEST_CASE("draws out of range are refused") {
   const Opened o;
   const auto refuse = [&](auto edit, const std::string& expected) {
     Step s;
-    mkrt_draws draws = s.draws();
-    edit(s, draws);
-    MKC_REFUSED(mkrt_draw(o.session, s.tokens.data(), 3, &draws), "step: error: request 0: " + expected);
+    mkrt_samples samples = s.samples();
+    edit(s, samples);
+    MKC_REFUSED(mkrt_sample(o.session, s.tokens.data(), 3, &samples), "step: error: request 0: " + expected);
   };
-  refuse([](Step&, mkrt_draws& d) { d.limit = UINT32_MAX; },
+  refuse([](Step&, mkrt_samples& d) { d.limit = UINT32_MAX; },
          "limit: found 4294967295, expected at most 4096");
-  refuse([](Step& s, mkrt_draws& d) { d.stop_ids = s.stop_ids.data(), d.stops = UINT32_MAX; },
+  refuse([](Step& s, mkrt_samples& d) { d.stop_ids = s.stop_ids.data(), d.stops = UINT32_MAX; },
          "stop_ids: found 4294967295, expected at most 96, the ids that there are");
-  refuse([](Step&, mkrt_draws& d) { d.sampling.temperature = -1; },
+  refuse([](Step&, mkrt_samples& d) { d.sampling.temperature = -1; },
          "temperature: is -1, expected 0 to 1000000");
-  refuse([](Step& s, mkrt_draws& d) { d.logprobs = s.logprobs.data(), d.sampling.logprobs = 99; },
+  refuse([](Step& s, mkrt_samples& d) { d.logprobs = s.logprobs.data(), d.sampling.logprobs = 99; },
          "logprobs: is 98, expected at most 20");
 }
 

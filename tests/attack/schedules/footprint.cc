@@ -84,7 +84,8 @@ void touch_product(TouchList& t, int64_t strip) {
 void touch_split_k_partial(TouchList& t, int64_t part, int64_t strip) {
   const Expr& extent = t.grid.coords[0].extent;
   const int64_t parts = extent.is_const() ? extent.constant() : 0;
-  if (parts != 2 && parts != 4 && parts != 8) throw Finding{"footprint", "parts that share out no 8 K slices"};
+  if (parts != 2 && parts != 4 && parts != 8)
+    throw Finding{"footprint", "parts that share out no 8 K slices"};
   const int64_t rows = t.dim("sums", 2, true), k_slices = kSliceCount / parts;
   const Span cols = columns_of(t, part, parts);
   t.read("x", {up_to(rows), cols});
@@ -100,7 +101,7 @@ void touch_split_k_reduce(TouchList& t, int64_t strip) {
   touch_epilogue(t, strip, rows);
 }
 
-void touch_draw(TouchList& t, int64_t b) {
+void touch_sample(TouchList& t, int64_t b) {
   const Symbols& symbols = t.s.program.symbols;
   const int64_t wanted = t.dim("logits", 0), tokens = t.step.at(symbol(find_symbol(symbols, "T")));
   const int64_t row = wanted == tokens
@@ -137,7 +138,8 @@ void touch_expert(TouchList& t, int64_t block, int64_t slot) {
          {up_to(t.dim("weight", 0)), block_of(block, kStrip * strips, t.dim("weight", 1)), up_to(cols)},
          Toucher::kStream);
   t.maybe_read("norm", {up_to(cols)});
-  if (t.has("sum_squares")) t.read("sum_squares", {up_to(t.dim("sum_squares", 0)), up_to(t.dim("sum_squares", 1))});
+  if (t.has("sum_squares"))
+    t.read("sum_squares", {up_to(t.dim("sum_squares", 0)), up_to(t.dim("sum_squares", 1))});
   t.read("slots", {only(0)});
   for (const char* table : {"expert", "slot_rows", "slot_begin"}) t.read(table, {only(slot)});
   t.maybe_read("token", {rows});
@@ -177,8 +179,8 @@ void touches_of_task(const Schedule& s, const Step& step, GridId grid, std::span
     case BodyKind::kCombine:
       c(1);
       return touch_attention(t, coords);
-    case BodyKind::kDraw:
-      return touch_draw(t, c(0));
+    case BodyKind::kSample:
+      return touch_sample(t, c(0));
     case BodyKind::kRoute:
       return touch_route(t);
     case BodyKind::kExpert:

@@ -75,7 +75,7 @@ class Run {
   bool begin_segment(uint32_t w, GridId id);
   void end_segment(uint32_t w);
   bool next_tasks(uint32_t w, GridId id, std::vector<int64_t>& tasks);
-  bool draw_task(uint32_t w, GridId id, std::vector<int64_t>& tasks);
+  bool claim_task(uint32_t w, GridId id, std::vector<int64_t>& tasks);
   bool wait_for(uint32_t w, GridId id, const std::vector<int64_t>& tasks);
   void require_stages(GridId id, const std::vector<int64_t>& tasks);
   bool wait_ring(uint32_t w, GridId id);

@@ -53,8 +53,8 @@ void Run::require_stages(GridId id, const std::vector<int64_t>& tasks) {
 bool Run::wait_ring(uint32_t w, GridId id) {
   if (!loads_ || !streams(grid(id))) return true;
   const Loader& loader = loaders_[w];
-  const bool drawn = p_.s.placements[id.index].kind == PlacementKind::kReady;
-  const bool there = drawn ? loader.segment >= consumers_[w].segment : loader.issued > loader.freed;
+  const bool claimed = p_.s.placements[id.index].kind == PlacementKind::kReady;
+  const bool there = claimed ? loader.segment >= consumers_[w].segment : loader.issued > loader.freed;
   if (!there) consumers_[w].blocked = {kNone, "for its loader"};
   return there;
 }
@@ -129,7 +129,7 @@ bool Run::load_segment(uint32_t w, GridId id) {
     std::vector<int64_t> coords;
     p_.tasks[id.index].coords_of(task, coords);
     loader.left = stages_of(p_.s, p_.step, grid(id), coords, 1).taken;
-    ready_.push_back(workers_ + w);  // others draw meanwhile
+    ready_.push_back(workers_ + w);  // others claim meanwhile
     return false;
   }
 }

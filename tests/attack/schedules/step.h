@@ -31,7 +31,7 @@ struct Step {
   int64_t element(const Symbols& symbols, const char* list, int64_t i) const;
 };
 
-// Draws steps within the bounds of what a host says of a batch: T, B, R, q_len and kv_len.
+// Samples steps within the bounds of what a host says of a batch: T, B, R, q_len and kv_len.
 class Steps {
  public:
   // `most_tokens`: of steps that are not of the hints; 0: as many as there may be.

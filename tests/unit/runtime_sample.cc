@@ -1,4 +1,4 @@
-// Draws on the host against their definitions in float64, and against their distribution.
+// Samples on the host against their definitions in float64, and against their distribution.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "runtime/draw.h"
+#include "runtime/sample.h"
 
 namespace mkrt {
 namespace {
@@ -148,10 +148,10 @@ TEST_CASE("top-p stops at the id with which its share is reached, also where it 
   CHECK(ids(survivors(std::vector<float>{0, 9, 0, 9}, {1, 1, 3})) == std::vector<uint32_t>{0, 1, 3});
 }
 
-// Pearson's statistic of draws against expected probabilities is below its quantile at 1 - 1e-5 (the
+// Pearson's statistic of samples against expected probabilities is below its quantile at 1 - 1e-5 (the
 // approximation of Wilson and Hilferty 1931). Outcomes expected fewer than 5 times are taken together.
 void check_distribution(const std::map<uint32_t, double>& want, const std::map<uint32_t, uint32_t>& counts,
-                        uint32_t draws) {
+                        uint32_t samples) {
   double statistic = 0, rare = 0, freedom = -1;
   int64_t rare_count = 0, accounted = 0;
   const auto add = [&](double expected, double count) {
@@ -161,20 +161,20 @@ void check_distribution(const std::map<uint32_t, double>& want, const std::map<u
   for (const auto& [id, p] : want) {
     const uint32_t count = counts.contains(id) ? counts.at(id) : 0;
     accounted += count;
-    if (p * draws >= 5)
-      add(p * draws, count);
+    if (p * samples >= 5)
+      add(p * samples, count);
     else
-      rare += p * draws, rare_count += count;
+      rare += p * samples, rare_count += count;
   }
-  CHECK(accounted == draws);  // nothing that the filters drop
+  CHECK(accounted == samples);  // nothing that the filters drop
   if (rare >= 5) add(rare, static_cast<double>(rare_count));
   REQUIRE(freedom > 0);
   const double spread = 2 / (9 * freedom);
   CHECK(statistic < freedom * std::pow(1 - spread + 4.265 * std::sqrt(spread), 3));
 }
 
-TEST_CASE("draws have the distribution that the filters leave, over positions of a seed and over seeds") {
-  constexpr uint32_t draws = 100'000;
+TEST_CASE("samples have the distribution that the filters leave, over positions of a seed and over seeds") {
+  constexpr uint32_t samples = 100'000;
   const MkSampling settings[] = {{1, 1.0f},
                                  {1, 3.0f},
                                  {1, 1.5f, 7},
@@ -186,43 +186,44 @@ TEST_CASE("draws have the distribution that the filters leave, over positions of
     CAPTURE(++seed);
     const Row row = random_row(48, seed);
     std::map<uint32_t, uint32_t> by_position, by_seed;
-    for (uint32_t i = 0; i < draws; ++i) {
+    for (uint32_t i = 0; i < samples; ++i) {
       s.seed = seed, s.position = i;
-      ++by_position[static_cast<uint32_t>(draw(row.logits, s, row.seen).id)];
+      ++by_position[static_cast<uint32_t>(sample(row.logits, s, row.seen).id)];
       s.seed = i, s.position = seed;
-      ++by_seed[static_cast<uint32_t>(draw(row.logits, s, row.seen).id)];
+      ++by_seed[static_cast<uint32_t>(sample(row.logits, s, row.seen).id)];
     }
     const std::map<uint32_t, double> want = by_definition(row.logits, s, row.seen);
-    check_distribution(want, by_position, draws);
-    check_distribution(want, by_seed, draws);
+    check_distribution(want, by_position, samples);
+    check_distribution(want, by_seed, samples);
   }
 }
 
 TEST_CASE("log-probabilities are those of the logits as they are, whatever the filters") {
   const Row row = random_row(300, 3);
   const std::map<uint32_t, double> want = by_definition(row.logits, {1, 1}, {});
-  const Drawn drawn = draw(row.logits, {1.3f, 0.5f, 5, 0.5f, 0, 1 + 20, 9}, row.seen);
+  const Sampled sampled = sample(row.logits, {1.3f, 0.5f, 5, 0.5f, 0, 1 + 20, 9}, row.seen);
   const auto check = [&](int32_t id, float logprob) {
     CHECK(std::abs(logprob - std::log(want.at(static_cast<uint32_t>(id)))) < 3e-6);
   };
-  check(drawn.id, drawn.logprob);
-  REQUIRE(drawn.top.size() == 20);
+  check(sampled.id, sampled.logprob);
+  REQUIRE(sampled.top.size() == 20);
   for (size_t i = 0; i < 20; ++i) {
-    check(drawn.top[i].id, drawn.top[i].logprob);
+    check(sampled.top[i].id, sampled.top[i].logprob);
     if (i == 0) continue;
-    const TokenLogprob &a = drawn.top[i - 1], &b = drawn.top[i];
+    const TokenLogprob &a = sampled.top[i - 1], &b = sampled.top[i];
     CHECK((a.logprob > b.logprob || (a.logprob == b.logprob && a.id < b.id)));
   }
 }
 
-TEST_CASE("greedy takes the lowest of equal ids; what is masked out is never drawn while anything is left") {
-  CHECK(draw(std::vector<float>{1, 3, -INFINITY, 3}, {}).id == 1);
-  CHECK(draw(std::vector<float>{-INFINITY, NAN, -5, -INFINITY}, {1, 1e6f}).id == 2);
-  CHECK(draw(std::vector<float>{-0.0f, 0.0f}, {}).id == 0);
-  CHECK(draw(std::vector<float>{0, INFINITY, 9}, {1, 1}).id == 1);
-  CHECK(draw(std::vector<float>{-INFINITY, -INFINITY}, {}).id == 0);
-  CHECK(draw(std::vector<float>{2, 1.5f}, {2}, SeenIds{1}).id == 1);  // 2 / 2 against 1.5
-  CHECK(draw(std::vector<float>{-2, -3}, {2}, SeenIds{1}).id == 1);   // -2 * 2 against -3
+TEST_CASE(
+    "greedy takes the lowest of equal ids; what is masked out is never sampled while anything is left") {
+  CHECK(sample(std::vector<float>{1, 3, -INFINITY, 3}, {}).id == 1);
+  CHECK(sample(std::vector<float>{-INFINITY, NAN, -5, -INFINITY}, {1, 1e6f}).id == 2);
+  CHECK(sample(std::vector<float>{-0.0f, 0.0f}, {}).id == 0);
+  CHECK(sample(std::vector<float>{0, INFINITY, 9}, {1, 1}).id == 1);
+  CHECK(sample(std::vector<float>{-INFINITY, -INFINITY}, {}).id == 0);
+  CHECK(sample(std::vector<float>{2, 1.5f}, {2}, SeenIds{1}).id == 1);  // 2 / 2 against 1.5
+  CHECK(sample(std::vector<float>{-2, -3}, {2}, SeenIds{1}).id == 1);   // -2 * 2 against -3
 }
 
 TEST_CASE("values outside their ranges are refused by name") {

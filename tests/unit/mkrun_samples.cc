@@ -1,19 +1,19 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/fake_device.h"
-#include "tools/mkrun/draws.h"
+#include "tools/mkrun/samples.h"
 
 namespace mkrt {
 namespace {
 
 using namespace test;
 
-TEST_CASE("a kernel's draws are held beside the host's, by parameters of every kind") {
+TEST_CASE("a kernel's samples are held beside the host's, by parameters of every kind") {
   FakeDevice device;
   Session session = opened(device);
   const std::vector<int32_t> prompt{1, 2, 3, 4, 5};
-  const auto compared = [&] { return compare_draws(session, prompt, 6).value(); };
-  CHECK(compared() == nlohmann::json{{"draws", 48}, {"different", 0}});
+  const auto compared = [&] { return compare_samples(session, prompt, 6).value(); };
+  CHECK(compared() == nlohmann::json{{"samples", 48}, {"different", 0}});
   device.off_by = 1;
   const nlohmann::json wrong = compared();
   CHECK(wrong["different"] == 48);
@@ -21,7 +21,7 @@ TEST_CASE("a kernel's draws are held beside the host's, by parameters of every k
   CHECK(wrong["number"] == 0);
   CHECK(wrong["found"] == (wrong["expected"].get<int>() + 1) % 10);
   device.off_by = 0;
-  CHECK(error_of(compare_draws(session, prompt, 9)) ==
+  CHECK(error_of(compare_samples(session, prompt, 9)) ==
         "prompt: error: 5 tokens and 9 new ones need 13 positions, the context has 12");
 }
 

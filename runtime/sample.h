@@ -1,4 +1,4 @@
-// Draws tokens on the host, as the kernel does (codegen/device/draw.cc): the same id, bit for bit.
+// Samples tokens on the host, as the kernel does (codegen/device/sample.cc): the same id, bit for bit.
 #pragma once
 
 #include <span>
@@ -25,17 +25,18 @@ struct TokenLogprob {
   bool operator==(const TokenLogprob&) const = default;
 };
 
-struct Drawn {
+struct Sampled {
   int32_t id;
   float logprob = 0;              // where asked for
   std::vector<TokenLogprob> top;  // the likeliest first, of equal ones the lowest id
 
-  bool operator==(const Drawn&) const = default;
+  bool operator==(const Sampled&) const = default;
 };
 
-// One draw from a row of 1 to kMaxVocab logits. `seen` may be empty: nothing is penalised.
+// One sample from a row of 1 to kMaxVocab logits. `seen` may be empty: nothing is penalised.
 // Requires check_sampling.
-Drawn draw(std::span<const float> logits, const MkSampling& sampling, std::span<const uint32_t> seen = {});
+Sampled sample(std::span<const float> logits, const MkSampling& sampling,
+               std::span<const uint32_t> seen = {});
 
 // What the filters leave: ids in ascending order with their masses. Requires a temperature above 0.
 struct Candidate {

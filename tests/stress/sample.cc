@@ -1,6 +1,6 @@
-// The body that draws tokens, as kernels have it, alone under race detection: no report, the host's tokens,
+// The body that samples tokens, as kernels have it, alone under race detection: no report, the host's tokens,
 // and a report for each barrier that is left out.
-#include "runtime/draw.h"
+#include "runtime/sample.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -27,14 +27,14 @@ namespace {
 
 constexpr uint32_t kRequests = 4, kStages = 1;
 
-// DrawArgs are where the step's first input points, but for the lists: row i is request i's only one.
+// SampleArgs are where the step's first input points, but for the lists: row i is request i's only one.
 const std::string kKernel = fmt::format(
     R"(
 declare void @mkd_begin(ptr, ptr addrspace(1), ptr addrspace(1), i32)
 declare void @mkd_barrier()
 declare void @mkd_set_element(ptr, i32, i32, i32)
 declare ptr addrspace(3) @mkd_list(ptr, i32)
-declare void @mkb_draw(ptr, ptr, i32)
+declare void @mkb_sample(ptr, ptr, i32)
 declare i32 @mk_thread()
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define void @mk_kernel(ptr addrspace(1) %session, ptr addrspace(1) %step) {{
@@ -63,22 +63,23 @@ list:
   br label %listed
 listed:
   call void @mkd_barrier()
-  br label %draw
-draw:
-  %i = phi i32 [ 0, %listed ], [ %next, %draw ]
-  call void @mkb_draw(ptr %worker, ptr %arguments, i32 %i)
+  br label %sample
+sample:
+  %i = phi i32 [ 0, %listed ], [ %next, %sample ]
+  call void @mkb_sample(ptr %worker, ptr %arguments, i32 %i)
   call void @mkd_barrier()
   %next = add i32 %i, 1
   %more = icmp ult i32 %next, {requests}
-  br i1 %more, label %draw, label %end
+  br i1 %more, label %sample, label %end
 end:
   ret void
 }}
 )",
-    fmt::arg("worker", sizeof(mk::Worker)), fmt::arg("arguments", sizeof(mk::DrawArgs)),
+    fmt::arg("worker", sizeof(mk::Worker)), fmt::arg("arguments", sizeof(mk::SampleArgs)),
     fmt::arg("stages", kStages), fmt::arg("input", offsetof(mkrt::MkStep, input)),
-    fmt::arg("first_row", offsetof(mk::DrawArgs, first_row)), fmt::arg("rows", offsetof(mk::DrawArgs, rows)),
-    fmt::arg("consumers", mkrt::kConsumerThreads), fmt::arg("requests", kRequests));
+    fmt::arg("first_row", offsetof(mk::SampleArgs, first_row)),
+    fmt::arg("rows", offsetof(mk::SampleArgs, rows)), fmt::arg("consumers", mkrt::kConsumerThreads),
+    fmt::arg("requests", kRequests));
 
 template <class T>
 T checked(llvm::Expected<T> value) {
@@ -92,7 +93,7 @@ std::unique_ptr<llvm::Module> kernel_module(llvm::LLVMContext& context) {
   REQUIRE_MESSAGE(module, fault.getMessage().str());
   for (const Bitcode& file : device_bitcode()) {
     const std::string_view name = file.name;
-    if (name != "worker" && name != "lists" && name != "draw" && name != "untraced") continue;
+    if (name != "worker" && name != "lists" && name != "sample" && name != "untraced") continue;
     const llvm::StringRef bytes(reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size());
     std::unique_ptr<llvm::Module> part = checked(llvm::parseBitcodeFile({bytes, file.name}, context));
     for (llvm::Function& f : *part)
@@ -139,20 +140,20 @@ AS1 T* global(std::vector<T>& v) {
 }
 
 struct Outcome {
-  std::vector<mkrt::Drawn> drawn, wanted;
+  std::vector<mkrt::Sampled> sampled, wanted;
   size_t races;
 };
 
-// One worker draws for all requests, one after the other.
+// One worker samples for all requests, one after the other.
 Outcome run(const Kernel& kernel, uint64_t seed) {
   const uint32_t vocab = 4100, strips = (vocab + 15) / 16, words = (vocab + 31) / 32;
   std::vector<mkrt::MkSampling> sampling = {
       {1.2f, 0.8f, 100, 0.9f, 0.01f, 4, 1}, {1, 0, 0, 1, 0, 4}, {1.2f, 0}, {1, 2, 0, 0.5f, 0, 0, 2}};
   std::vector<float> logits(kRequests * vocab), best(kRequests * strips);
   std::vector<uint32_t> index(best.size()), seen(kRequests * words, 0x10101u), next(kRequests),
-      drawn(2 * kRequests), slot(kRequests);
+      sampled(2 * kRequests), slot(kRequests);
   std::vector<mkrt::MkLogprobs> logprobs(kRequests);
-  std::vector<mkrt::MkDraw> draws(kRequests);
+  std::vector<mkrt::MkSample> samples(kRequests);
   std::mt19937 rng(3);
   std::normal_distribution<float> normal(0, 3);
   for (float& v : logits) v = std::round(normal(rng) * 8) / 8;
@@ -164,20 +165,20 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
   }
   Outcome out;
   for (uint32_t i = 0; i < kRequests; ++i)
-    out.wanted.push_back(mkrt::draw(std::span(logits).subspan(i * vocab, vocab), sampling[i],
-                                    std::span(seen).subspan(i * words, words)));
+    out.wanted.push_back(mkrt::sample(std::span(logits).subspan(i * vocab, vocab), sampling[i],
+                                      std::span(seen).subspan(i * words, words)));
   const auto address = [](auto& of) { return reinterpret_cast<uint64_t>(&of); };
   for (uint32_t i = 0; i < kRequests; ++i) {
     slot[i] = i;
-    draws[i].sampling = sampling[i];
-    if (sampling[i].repetition_penalty != 1) draws[i].seen = address(seen[i * words]);
-    draws[i].drawn = address(drawn[2 * i]);
-    draws[i].logprobs = address(logprobs[i]);
-    draws[i].limit = 1;
+    samples[i].sampling = sampling[i];
+    if (sampling[i].repetition_penalty != 1) samples[i].seen = address(seen[i * words]);
+    samples[i].sampled = address(sampled[2 * i]);
+    samples[i].logprobs = address(logprobs[i]);
+    samples[i].limit = 1;
   }
-  const mk::DrawArgs arguments{global(logits), global(best), global(index), global(next), global(draws),
-                               global(slot),   nullptr,      nullptr,       kRequests,    0,
-                               vocab};
+  const mk::SampleArgs arguments{global(logits), global(best), global(index), global(next), global(samples),
+                                 global(slot),   nullptr,      nullptr,       kRequests,    0,
+                                 vocab};
   mkrt::MkFault fault{};
   std::vector<uint32_t> counters(8);
   mkrt::MkSession session{};
@@ -195,8 +196,8 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
   for (uint32_t i = 0; i < kRequests; ++i) {
     const uint32_t asked = sampling[i].logprobs;
     const mkrt::MkLogprobs& of = logprobs[i];
-    mkrt::Drawn& d =
-        out.drawn.emplace_back(mkrt::Drawn{static_cast<int32_t>(next[i]), asked ? of.drawn : 0, {}});
+    mkrt::Sampled& d =
+        out.sampled.emplace_back(mkrt::Sampled{static_cast<int32_t>(next[i]), asked ? of.sampled : 0, {}});
     for (uint32_t k = 0; k + 1 < asked; ++k) d.top.push_back({static_cast<int32_t>(of.top_id[k]), of.top[k]});
   }
   out.races = races.size();
@@ -214,7 +215,7 @@ TEST_CASE("drawing has no race, as each of its barriers left out has") {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     const Outcome outcome = run(kernel, seed);
     CHECK(outcome.races == 0);
-    CHECK(outcome.drawn == outcome.wanted);
+    CHECK(outcome.sampled == outcome.wanted);
   }
   for (selected = 1; selected <= mutants.size(); ++selected) {
     CAPTURE(selected);

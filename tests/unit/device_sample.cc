@@ -1,9 +1,9 @@
-// The kernel's draws against the host's, exactly.
+// The kernel's samples against the host's, exactly.
 #include <cmath>
 #include <numeric>
 
 #include "device_launch.h"
-#include "runtime/draw.h"
+#include "runtime/sample.h"
 
 namespace mk {
 namespace {
@@ -30,8 +30,8 @@ void add_best(const std::vector<float>& row, std::vector<float>& value, std::vec
   }
 }
 
-struct Draws {
-  std::vector<Drawn> drawn;
+struct Samples {
+  std::vector<Sampled> sampled;
   std::vector<SeenIds> seen;
 };
 
@@ -43,16 +43,16 @@ struct RunOptions {
 };
 
 // Rows lie in reverse order of the requests.
-Draws run(const Problem& p, const RunOptions& options = {}) {
+Samples run(const Problem& p, const RunOptions& options = {}) {
   const size_t n = p.sampling.size();
   const u32 limit = options.step + 1;
   std::vector<float> logits, value;
-  std::vector<u32> index, next(n, ~0u), drawn(n * (1 + limit), ~0u);
+  std::vector<u32> index, next(n, ~0u), sampled(n * (1 + limit), ~0u);
   MkLogprobs none{NAN, {}, {}};
   std::fill_n(none.top_id, kMaxTop, ~0u);
   std::vector<MkLogprobs> logprobs(n * limit, none);
   std::vector<SeenIds> seen = p.seen;
-  std::vector<MkDraw> draws(n);
+  std::vector<MkSample> samples(n);
   std::vector<u32> slot(n);
   std::iota(slot.begin(), slot.end(), 0);
   for (size_t i = n; i-- > 0;) {
@@ -62,11 +62,11 @@ Draws run(const Problem& p, const RunOptions& options = {}) {
   for (float& v : value) v += options.best_shift;
   for (size_t i = 0; i < n; ++i) {
     const auto address = [](auto& of) { return reinterpret_cast<uint64_t>(&of); };
-    draws[i].sampling = p.sampling[i];
-    draws[i].drawn = address(drawn[i * (1 + limit)]);
-    draws[i].logprobs = address(logprobs[i * limit]);
-    draws[i].limit = limit;
-    if (p.sampling[i].repetition_penalty != 1) draws[i].seen = address(seen[i][0]);
+    samples[i].sampling = p.sampling[i];
+    samples[i].sampled = address(sampled[i * (1 + limit)]);
+    samples[i].logprobs = address(logprobs[i * limit]);
+    samples[i].limit = limit;
+    if (p.sampling[i].repetition_penalty != 1) samples[i].seen = address(seen[i][0]);
   }
   Sides s;
   s.consume = [&](Worker& w) {
@@ -74,33 +74,33 @@ Draws run(const Problem& p, const RunOptions& options = {}) {
     for (u32 i = w.thread; i < n; i += kConsumerThreads)
       first_row[i] = static_cast<u32>(n) - 1 - i, rows[i] = 1;
     mkd_barrier();
-    const DrawArgs a{options.scan ? global(logits.data()) : nullptr,
-                     global(value.data()),
-                     global(index.data()),
-                     global(next.data()),
-                     global(draws.data()),
-                     global(slot.data()),
-                     first_row,
-                     rows,
-                     static_cast<u32>(n),
-                     static_cast<u32>(n),
-                     p.vocab};
+    const SampleArgs a{options.scan ? global(logits.data()) : nullptr,
+                       global(value.data()),
+                       global(index.data()),
+                       global(next.data()),
+                       global(samples.data()),
+                       global(slot.data()),
+                       first_row,
+                       rows,
+                       static_cast<u32>(n),
+                       static_cast<u32>(n),
+                       p.vocab};
     w.step = options.step;
     for (u32 i = mk_worker(); i < n; i += 2) {
-      mkb_draw(&w, &a, i);
+      mkb_sample(&w, &a, i);
       mkd_barrier();
     }
   };
   launch(s, 2, options.seed);
-  Draws out;
+  Samples out;
   for (size_t i = 0; i < n; ++i) {
-    CHECK(drawn[i * (1 + limit)] == limit);
-    CHECK(drawn[i * (1 + limit) + limit] == next[i]);
+    CHECK(sampled[i * (1 + limit)] == limit);
+    CHECK(sampled[i * (1 + limit) + limit] == next[i]);
     const MkLogprobs& of = logprobs[i * limit + options.step];
-    Drawn d{static_cast<int32_t>(next[i]), p.sampling[i].logprobs ? of.drawn : 0, {}};
+    Sampled d{static_cast<int32_t>(next[i]), p.sampling[i].logprobs ? of.sampled : 0, {}};
     for (size_t j = 0; j < kMaxTop && of.top_id[j] != ~0u; ++j)
       d.top.push_back({static_cast<int32_t>(of.top_id[j]), of.top[j]});
-    out.drawn.push_back(d);
+    out.sampled.push_back(d);
   }
   out.seen = seen;
   return out;
@@ -139,20 +139,20 @@ Problem all_filters(uint32_t vocab) {
   return p;
 }
 
-void check_same(const Problem& p, const Draws& got) {
+void check_same(const Problem& p, const Samples& got) {
   for (size_t i = 0; i < p.sampling.size(); ++i) {
     CAPTURE(i);
-    const Drawn want = draw(p.logits[i], p.sampling[i], p.seen[i]);
-    CHECK(got.drawn[i].id == want.id);
-    CHECK(got.drawn[i].logprob == want.logprob);
-    CHECK(got.drawn[i].top == want.top);
+    const Sampled want = sample(p.logits[i], p.sampling[i], p.seen[i]);
+    CHECK(got.sampled[i].id == want.id);
+    CHECK(got.sampled[i].logprob == want.logprob);
+    CHECK(got.sampled[i].top == want.top);
     SeenIds seen = p.seen[i];
     if (p.sampling[i].repetition_penalty != 1) see(seen, static_cast<uint32_t>(want.id));
     CHECK(got.seen[i] == seen);
   }
 }
 
-TEST_CASE("the kernel draws what the host draws, under every combination of filters") {
+TEST_CASE("the kernel samples what the host samples, under every combination of filters") {
   for (const uint32_t vocab : {1u, 15u, 4097u}) {
     CAPTURE(vocab);
     const Problem p = all_filters(vocab);
@@ -160,7 +160,7 @@ TEST_CASE("the kernel draws what the host draws, under every combination of filt
   }
 }
 
-TEST_CASE("the kernel draws what the host draws from a vocabulary of 152064, and from the largest") {
+TEST_CASE("the kernel samples what the host samples from a vocabulary of 152064, and from the largest") {
   for (const uint32_t vocab : {152064u, kMaxVocab}) {
     Problem p{vocab, {}, {}, {}};
     p.sampling = {{1, 1, 0, 1, 0, 1 + kMaxTop},    {1, 30, 0, 0.95f}, {1.2f, 1, 1000, 1, 0.001f, 6},
@@ -188,7 +188,7 @@ TEST_CASE("the kernel and the host agree on rows of one value, of infinities and
   check_same(p, run(p));
 }
 
-TEST_CASE("a greedy draw without log-probabilities reads no logits") {
+TEST_CASE("a greedy sample without log-probabilities reads no logits") {
   Problem p{4097, {}, {}, {}};
   for (uint32_t i = 0; i < 4; ++i) {
     p.sampling.push_back({1, 0, 7, 0.5f, 0.5f, 0, i});
@@ -198,17 +198,17 @@ TEST_CASE("a greedy draw without log-probabilities reads no logits") {
   check_same(p, run(p, {1, false}));
 }
 
-TEST_CASE("in later steps of a launch the draws are those of later positions") {
+TEST_CASE("in later steps of a launch the samples are those of later positions") {
   Problem p = all_filters(40);
-  const Draws got = run(p, {1, true, 3});
+  const Samples got = run(p, {1, true, 3});
   for (MkSampling& s : p.sampling) s.position += 3;
   check_same(p, got);
 }
 
-TEST_CASE("draws do not depend on the order in which threads run") {
+TEST_CASE("samples do not depend on the order in which threads run") {
   const Problem p = all_filters(300);
-  const Draws first = run(p), second = run(p, {99});
-  CHECK(first.drawn == second.drawn);
+  const Samples first = run(p), second = run(p, {99});
+  CHECK(first.sampled == second.sampled);
   CHECK(first.seen == second.seen);
 }
 
@@ -219,48 +219,48 @@ float logit_of_mass(uint64_t mass) {
   return logit;
 }
 
-TEST_CASE("a draw at exactly the running sum goes to the next id") {
+TEST_CASE("a sample at exactly the running sum goes to the next id") {
   constexpr uint64_t likeliest = uint64_t{1} << 44;
   uint32_t cases = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    // Ids before the likeliest, with the mass that is drawn.
+    // Ids before the likeliest, with the mass that is sampled.
     uint64_t before = likeliest;
-    for (int i = 0; i < 100; ++i) before = draw_below(before + likeliest, seed, 0);
-    if (before > likeliest || draw_below(before + likeliest, seed, 0) != before) continue;
+    for (int i = 0; i < 100; ++i) before = sample_below(before + likeliest, seed, 0);
+    if (before > likeliest || sample_below(before + likeliest, seed, 0) != before) continue;
     std::vector<float> row;
     for (uint64_t left = before; left > 0; left -= mass_of(row.back(), mass_scale(1)))
       row.push_back(logit_of_mass(left));
     row.push_back(0);
     const auto vocab = static_cast<uint32_t>(row.size());
     const Problem p{vocab, {row}, {SeenIds(1)}, {{1, 1, 0, 1, 0, 0, seed}}};
-    const Draws got = run(p);
-    CHECK(got.drawn[0].id == static_cast<int32_t>(vocab) - 1);
+    const Samples got = run(p);
+    CHECK(got.sampled[0].id == static_cast<int32_t>(vocab) - 1);
     check_same(p, got);
     ++cases;
   }
   CHECK(cases > 5);
 }
 
-TEST_CASE("what is drawn after a fault, from strips that never were, is still in the vocabulary") {
+TEST_CASE("what is sampled after a fault, from strips that never were, is still in the vocabulary") {
   const Problem p{40, {random_logits(40, 1, true)}, {SeenIds(2)}, {{1, 1}}};
   for (const float shift : {1e30f, -1e30f, INFINITY, -INFINITY, NAN}) {
-    const int32_t id = run(p, {1, true, 0, shift}).drawn[0].id;
+    const int32_t id = run(p, {1, true, 0, shift}).sampled[0].id;
     CHECK((id >= 0 && id < 40));
   }
 }
 
-// Pearson's statistic of 1000 draws of 8 ids; 7 degrees of freedom, 1 - 1e-5: 35.3 at most.
-TEST_CASE("the kernel's draws have the distribution of the softmax") {
-  constexpr uint32_t draws = 1000;
+// Pearson's statistic of 1000 samples of 8 ids; 7 degrees of freedom, 1 - 1e-5: 35.3 at most.
+TEST_CASE("the kernel's samples have the distribution of the softmax") {
+  constexpr uint32_t samples = 1000;
   const std::vector<float> row = {0, 1, -1, 0.5f, 0.5f, 2, -0.3f, 1.5f};
-  Problem p{8, std::vector(draws, row), std::vector(draws, SeenIds{0}), {}};
-  for (uint32_t i = 0; i < draws; ++i) p.sampling.push_back({1, 2, 0, 1, 0, 0, 5, i});
+  Problem p{8, std::vector(samples, row), std::vector(samples, SeenIds{0}), {}};
+  for (uint32_t i = 0; i < samples; ++i) p.sampling.push_back({1, 2, 0, 1, 0, 0, 5, i});
   std::vector<double> counts(8), weight(8);
-  for (const Drawn& d : run(p).drawn) ++counts[static_cast<size_t>(d.id)];
+  for (const Sampled& d : run(p).sampled) ++counts[static_cast<size_t>(d.id)];
   double total = 0, statistic = 0;
   for (size_t i = 0; i < 8; ++i) total += weight[i] = std::exp(row[i] / 2);
   for (size_t i = 0; i < 8; ++i) {
-    const double expected = weight[i] / total * draws;
+    const double expected = weight[i] / total * samples;
     statistic += (counts[i] - expected) * (counts[i] - expected) / expected;
   }
   CHECK(statistic < 35.3);

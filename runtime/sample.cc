@@ -1,4 +1,4 @@
-#include "runtime/draw.h"
+#include "runtime/sample.h"
 
 #include <fmt/format.h>
 
@@ -42,16 +42,16 @@ void keep_share(std::vector<Candidate>& sorted, float share) {
   sorted.resize(kept);
 }
 
-void add_logprobs(std::span<const float> logits, size_t top, Drawn& drawn) {
+void add_logprobs(std::span<const float> logits, size_t top, Sampled& sampled) {
   std::vector<Candidate> all = candidates(logits, 1, {});
   weigh(all, 1);
   const float log_total = log_of_mass(total(all));
-  const float logit = all[static_cast<size_t>(drawn.id)].logit;
+  const float logit = all[static_cast<size_t>(sampled.id)].logit;
   std::sort(all.begin(), all.end(), goes_before);
   const auto logprob = [&](float of) { return of - all.front().logit - log_total; };
-  drawn.logprob = logprob(logit);
+  sampled.logprob = logprob(logit);
   for (size_t i = 0; i < std::min(top, all.size()); ++i)
-    drawn.top.push_back({static_cast<int32_t>(all[i].id), logprob(all[i].logit)});
+    sampled.top.push_back({static_cast<int32_t>(all[i].id), logprob(all[i].logit)});
 }
 
 }  // namespace
@@ -82,22 +82,22 @@ std::vector<Candidate> survivors(std::span<const float> logits, const MkSampling
   return kept;
 }
 
-Drawn draw(std::span<const float> logits, const MkSampling& s, std::span<const uint32_t> seen) {
-  Drawn drawn{};
+Sampled sample(std::span<const float> logits, const MkSampling& s, std::span<const uint32_t> seen) {
+  Sampled sampled{};
   if (s.temperature == 0) {
     const std::vector<Candidate> all = candidates(logits, s.repetition_penalty, seen);
-    drawn.id = static_cast<int32_t>(std::min_element(all.begin(), all.end(), goes_before)->id);
+    sampled.id = static_cast<int32_t>(std::min_element(all.begin(), all.end(), goes_before)->id);
   } else {
     const std::vector<Candidate> kept = survivors(logits, s, seen);
-    const uint64_t at = draw_below(total(kept), s.seed, s.position);
+    const uint64_t at = sample_below(total(kept), s.seed, s.position);
     uint64_t below = 0;
     for (const Candidate& c : kept) {
-      drawn.id = static_cast<int32_t>(c.id);
+      sampled.id = static_cast<int32_t>(c.id);
       if ((below += c.mass) > at) break;
     }
   }
-  if (s.logprobs > 0) add_logprobs(logits, s.logprobs - 1, drawn);
-  return drawn;
+  if (s.logprobs > 0) add_logprobs(logits, s.logprobs - 1, sampled);
+  return sampled;
 }
 
 }  // namespace mkrt

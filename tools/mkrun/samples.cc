@@ -1,4 +1,4 @@
-#include "tools/mkrun/draws.h"
+#include "tools/mkrun/samples.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -32,7 +32,7 @@ std::vector<MkSampling> some_samplings() {
   return all;
 }
 
-bool same(const Drawn& a, const Drawn& b) {
+bool same(const Sampled& a, const Sampled& b) {
   const auto near = [](float x, float y) { return std::fabs(x - y) <= kLogprobError * (1 + std::fabs(y)); };
   bool equal = a.id == b.id && near(a.logprob, b.logprob) && a.top.size() == b.top.size();
   for (size_t i = 0; equal && i < a.top.size(); ++i)
@@ -42,33 +42,33 @@ bool same(const Drawn& a, const Drawn& b) {
 
 }  // namespace
 
-Result<nlohmann::json> compare_draws(Session& session, std::span<const int32_t> prompt, uint32_t count) {
+Result<nlohmann::json> compare_samples(Session& session, std::span<const int32_t> prompt, uint32_t count) {
   const size_t vocab = session.manifest().vocab;
   const std::vector<MkSampling> samplings = some_samplings();
-  uint32_t different = 0, draws = 0;
+  uint32_t different = 0, samples = 0;
   nlohmann::json out;
   for (size_t s = 0; s < samplings.size(); ++s) {
     std::vector<float> logits;
-    std::vector<Drawn> found;
+    std::vector<Sampled> found;
     GenerateOptions options;
     options.max_new_tokens = count;
     options.sampling = samplings[s];
     options.logits = &logits;
-    options.draws = &found;
+    options.samples = &found;
     session.set_position(0);
     const Result<std::vector<int32_t>> tokens = generate(session, prompt, options);
     if (!tokens.ok()) return tokens.error();
     Sampler sampler(samplings[s], prompt, vocab);
-    for (size_t i = 0; i < found.size(); ++i, ++draws) {
+    for (size_t i = 0; i < found.size(); ++i, ++samples) {
       const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
-      const Draws next = sampler.next(1);
-      const Drawn wanted = draw(row, next.sampling, next.seen);
+      const Samples next = sampler.next(1);
+      const Sampled wanted = sample(row, next.sampling, next.seen);
       if (!same(found[i], wanted) && different++ == 0)
         out = {{"sampling", s}, {"number", i}, {"found", found[i].id}, {"expected", wanted.id}};
       sampler.took({&found[i].id, 1});
     }
   }
-  out["draws"] = draws;
+  out["samples"] = samples;
   out["different"] = different;
   return out;
 }

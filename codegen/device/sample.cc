@@ -1,9 +1,9 @@
-// From a row of logits to a token (docs/sampling.md); the same as runtime/draw.cc, without sorting.
+// From a row of logits to a token (docs/sampling.md); the same as runtime/sample.cc, without sorting.
 //
 // All that is looked for is an element at which a running sum reaches a target: the k-th greatest logit, the
-// last one of the nucleus, the token drawn. One radix search finds each of them: a pass over the row adds up
-// what each digit would take, digits from the greatest down; the digit in which the target falls is the next
-// of the element's code. Sums are of integers, so that it does not matter who adds what.
+// last one of the nucleus, the token sampled. One radix search finds each of them: a pass over the row adds
+// up what each digit would take, digits from the greatest down; the digit in which the target falls is the
+// next of the element's code. Sums are of integers, so that it does not matter who adds what.
 #include "codegen/device/bodies.h"
 
 namespace mk {
@@ -114,7 +114,7 @@ MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
   return best;
 }
 
-enum class Goal : u32 { kTotal, kTopK, kTopP, kDraw };
+enum class Goal : u32 { kTotal, kTopK, kTopP, kSample };
 
 // What a search adds up. By id, codes are the ids counted from the last; else they are ranks.
 struct Search {
@@ -181,7 +181,7 @@ MK_INLINE void total_bins(const Worker& w) {
 MK_INLINE u64 target_of(Goal goal, AS1 const MkSampling* p, u32 step, u64 all) {
   if (goal == Goal::kTopK) return p->top_k;
   if (goal == Goal::kTopP) return share_of(p->top_p, all);
-  return draw_below(all, p->seed, p->position + step) + 1;
+  return sample_below(all, p->seed, p->position + step) + 1;
 }
 
 // The code of the element, from the greatest code down, with which the running sum reaches its target; the
@@ -220,18 +220,18 @@ MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 
   Choice choice{id_of(first), 0};
   AS1 const u32* penalises = row.seen;
   u64 cut = 0;
-  for (u32 i = 0; i <= (u32)Goal::kDraw; ++i) {
+  for (u32 i = 0; i <= (u32)Goal::kSample; ++i) {
     const Goal goal = (Goal)i;
     const bool total = goal == Goal::kTotal;
     if (total ? p->logprobs == 0 : p->temperature == 0) continue;
     if ((goal == Goal::kTopK && p->top_k == 0) || (goal == Goal::kTopP && p->top_p >= 1)) continue;
     row.seen = total ? nullptr : penalises;
-    const Search search{goal, cut, goal == Goal::kDraw ? min_mass(p->min_p) : 0,
+    const Search search{goal, cut, goal == Goal::kSample ? min_mass(p->min_p) : 0,
                         logit_of(total ? likeliest : first), mass_scale(total ? 1 : p->temperature)};
     const u64 found = find(w, row, search, p, step);
     if (total)
       choice.log_total = log_of_mass(found);
-    else if (goal == Goal::kDraw)
+    else if (goal == Goal::kSample)
       choice.id = id_of(found);
     else
       cut = found;
@@ -242,12 +242,12 @@ MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 
 
 }  // namespace
 
-MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request) {
-  AS1 const MkDraw* draw = a->draws + a->slot[request];
-  if (draw->limit == 0) return;
-  const u32 drawn_before = w->step;  // one in each step of the launch
-  AS1 const MkSampling* p = &draw->sampling;
-  AS1 u32* seen = (AS1 u32*)draw->seen;
+MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
+  AS1 const MkSample* sample = a->samples + a->slot[request];
+  if (sample->limit == 0) return;
+  const u32 sampled_before = w->step;  // one in each step of the launch
+  AS1 const MkSampling* p = &sample->sampling;
+  AS1 u32* seen = (AS1 u32*)sample->seen;
   const u64 row_index = a->logit_rows == a->tokens ? a->first_row[request] + a->rows[request] - 1 : request;
   const u32 strips = (a->vocab + kStripRows - 1) / kStripRows;
   Row row{a->logits + row_index * a->vocab,
@@ -259,17 +259,17 @@ MK_BODY void mkb_draw(Worker* w, const DrawArgs* a, u32 request) {
   const u64 likeliest = greatest(*w, row, ~(u64)0);
   row.seen = seen;
   const u64 first = seen ? greatest(*w, row, ~(u64)0) : likeliest;
-  const Choice choice = choose(*w, row, likeliest, first, p, drawn_before);
+  const Choice choice = choose(*w, row, likeliest, first, p, sampled_before);
 
-  AS1 MkLogprobs* logprobs = (AS1 MkLogprobs*)draw->logprobs + drawn_before;
+  AS1 MkLogprobs* logprobs = (AS1 MkLogprobs*)sample->logprobs + sampled_before;
   const f32 top = logit_of(likeliest);
   if (w->thread == 0) {
-    AS1 u32* drawn = (AS1 u32*)draw->drawn;
-    drawn[0] = drawn_before + 1;
-    drawn[1 + drawn_before] = choice.id;
+    AS1 u32* sampled = (AS1 u32*)sample->sampled;
+    sampled[0] = sampled_before + 1;
+    sampled[1 + sampled_before] = choice.id;
     a->norm_outputs[request] = choice.id;
     if (seen) seen[choice.id / 32] |= 1u << choice.id % 32;
-    if (p->logprobs) logprobs->drawn = plain_logit(row.logits[choice.id]) - top - choice.log_total;
+    if (p->logprobs) logprobs->sampled = plain_logit(row.logits[choice.id]) - top - choice.log_total;
   }
   row.seen = nullptr;
   u64 rank = likeliest;
