@@ -80,14 +80,14 @@ CellMap notify_meeting(const Strips& from, const Strips& to) {
   }
   // Strips [a, a + m) and [b, b + n) meet where a < b + n and b < a + m. Where both cover the dim each meets
   // at least one, which interval arithmetic alone would not show.
-  const int64_t min = map.complete ? 1 : 0;
+  const int64_t min_met = map.complete ? 1 : 0;
   const Expr at = from.step * j + from.start, wanted = to.step * cell + to.start;
   const Expr first_cell = max(0, floor_div(at - to.start - to.size, to.step) + 1);
   const Expr end_cell = min(to.extent, ceil_div(at + from.size - to.start, to.step));
   const Expr first_task = max(0, floor_div(wanted - from.start - from.size, from.step) + 1);
   const Expr end_task = min(from.extent, ceil_div(wanted + to.size - from.start, from.step));
-  map.cells = {first_cell, max(min, end_cell - first_cell)};
-  map.values = max(min, end_task - first_task);
+  map.cells = {first_cell, max(min_met, end_cell - first_cell)};
+  map.values = max(min_met, end_task - first_task);
   map.cells_per_task = std::max(1.0, static_cast<double>(from.size + to.size) / static_cast<double>(to.step));
   return map;
 }

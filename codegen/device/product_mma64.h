@@ -123,7 +123,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
         }
       }
       stage += strips * steps * kWarpLanes;
-      if (++taken != together && !epilogue) continue;
+      if (++taken != together && !ends) continue;
       release_stage(w);
       taken = 0;
     }

@@ -65,9 +65,9 @@ struct ThreadEpilogueOperands {
 
 // The sum of sum_squares of a row of x, of which each of a few warps has one: its parts are loaded before a
 // block is drained and added up after, so that nothing waits for them.
-struct Squares {
+struct SumSquares {
   f32 part[8] = {};
-  MK_INLINE Squares(const Worker& w, const ProductArgs& a, const ProductInput& in) {
+  MK_INLINE SumSquares(const Worker& w, const ProductArgs& a, const ProductInput& in) {
     if (!of(w, a)) return;
     MK_UNROLL
     for (u32 i = 0; i < 8; ++i) {
@@ -76,7 +76,7 @@ struct Squares {
     }
   }
   // As mkb_product_squares.
-  MK_INLINE void leave(const Worker& w, const ProductArgs& a, const ProductInput& in) const {
+  MK_INLINE void store(const Worker& w, const ProductArgs& a, const ProductInput& in) const {
     if (!of(w, a)) return;
     f32 sum = 0;
     MK_UNROLL
@@ -138,14 +138,14 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
     if (first > 0) consumer_barrier();
     const Sums sums{block.strip(a), block.strips, first, Accumulator::tokens};
     const ThreadEpilogueOperands<Strips * max> operands(w, a, sums);
-    const Squares sum_squares(w, a, in);
+    const SumSquares sum_squares(w, a, in);
     drain_mma8<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
       if constexpr (W::bytes == 2)
         if (is_split(a)) return store_part(w, a, block, i, acc);
       acc.store(w.lane(), partial + w.warp() * kBlockSums + i * max);
     });
     if (is_split(a)) return;
-    squares.leave(w, a, in);
+    sum_squares.store(w, a, in);
     epilogue_of_sums(w, in, sums, operands, partial);
   }
 }

@@ -155,7 +155,7 @@ TEST_CASE("log-probabilities are in the answers of lines that ask for them") {
       "{\"prompt_ids\": [1], \"max_new_tokens\": 2, \"logprobs\": 1, \"seed\": 3, \"temperature\": 4}\n"
       "{\"prompt_ids\": [1]}");
   const mkrt::MkSampling sampling = {.temperature = 4, .logprobs = 2, .seed = 3};
-  const mkrt::Sampled first = mkrt::draw(mkrt::fake_logits(std::vector{1}, kLimits.vocab), sampling);
+  const mkrt::Sampled first = mkrt::sample(mkrt::fake_logits(std::vector{1}, kLimits.vocab), sampling);
   REQUIRE(answers[0]["logprobs"].size() == 2);
   CHECK(answers[0]["logprobs"][0] ==
         json{{"id", first.id},

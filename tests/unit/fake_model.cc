@@ -17,13 +17,13 @@ uint64_t hash_of(std::span<const int32_t> history) {
   return hash;
 }
 
-void add(const Sampled& drawn, StepResult& result) {
-  MkLogprobs logprobs{drawn.logprob, {}, {}};
-  for (size_t i = 0; i < drawn.top.size(); ++i) {
-    logprobs.top[i] = drawn.top[i].logprob;
-    logprobs.top_id[i] = static_cast<uint32_t>(drawn.top[i].id);
+void add(const Sampled& sampled, StepResult& result) {
+  MkLogprobs logprobs{sampled.logprob, {}, {}};
+  for (size_t i = 0; i < sampled.top.size(); ++i) {
+    logprobs.top[i] = sampled.top[i].logprob;
+    logprobs.top_id[i] = static_cast<uint32_t>(sampled.top[i].id);
   }
-  result.ids.push_back(drawn.id);
+  result.ids.push_back(sampled.id);
   result.logprobs.push_back(logprobs);
 }
 
@@ -49,7 +49,7 @@ std::vector<int32_t> fake_generate(std::vector<int32_t> history, uint32_t max_ne
   MkSampling now = sampling;
   std::vector<int32_t> tokens;
   while (tokens.size() < max_new_tokens) {
-    tokens.push_back(draw(fake_logits(history, vocab), now, seen).id);
+    tokens.push_back(sample(fake_logits(history, vocab), now, seen).id);
     ++now.position;
     see(seen, static_cast<uint32_t>(tokens.back()));
     history.push_back(tokens.back());
@@ -83,18 +83,18 @@ Status FakeModel::step(const Batch& batch, StepResult& result) {
       if (p >= length - rows.size()) slot(pages, p) = rows[p - (length - rows.size())];
       history.push_back(slot(pages, p));
     }
-    const Samples draws = batch.samples_of(b);
-    step.limits.push_back(draws.limit);
-    MkSampling sampling = draws.sampling;
-    SeenIds seen(draws.seen.begin(), draws.seen.end());
+    const Samples samples = batch.samples_of(b);
+    step.limits.push_back(samples.limit);
+    MkSampling sampling = samples.sampling;
+    SeenIds seen(samples.seen.begin(), samples.seen.end());
     const size_t max = std::min<size_t>(limits_.context, pages_used(batch, limits_, b) * limits_.page_size);
-    for (uint32_t n = 0; n < draws.limit; ++n, ++sampling.position) {
+    for (uint32_t n = 0; n < samples.limit; ++n, ++sampling.position) {
       if (n > 0) history.push_back(slot(pages, history.size()) = result.ids.back());
-      const Sampled drawn = draw(fake_logits(history, limits_.vocab), sampling, seen);
-      add(drawn, result);
+      const Sampled sampled = sample(fake_logits(history, limits_.vocab), sampling, seen);
+      add(sampled, result);
       result.steps = std::max(result.steps, n + 1);
-      if (!seen.empty()) see(seen, static_cast<uint32_t>(drawn.id));
-      if (history.size() == max || std::ranges::count(draws.stop_ids, drawn.id) > 0) break;
+      if (!seen.empty()) see(seen, static_cast<uint32_t>(sampled.id));
+      if (history.size() == max || std::ranges::count(samples.stop_ids, sampled.id) > 0) break;
     }
     result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
   }

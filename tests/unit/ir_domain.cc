@@ -24,7 +24,7 @@ Bounds by_search(const Expr& e, const Domain& domain) {
   for (int64_t t = 1; t <= 5; ++t)
     for (int64_t len = 1; len <= 20; ++len) {
       const std::vector<int64_t> symbols = {t, len};
-      std::vector<int64_t> epilogue;
+      std::vector<int64_t> ends;
       for (const Expr& extent : domain.extents) ends.push_back(evaluate(extent, symbols));
       for (int64_t a = 0; a < ends[0]; ++a)
         for (int64_t b = 0; b < ends[1]; ++b)

@@ -204,7 +204,7 @@ struct Walk {
   }
 };
 
-// Whether one random interleaving epilogue, with every task reading what it reads in the sequential program.
+// Whether one random interleaving ends, with every task reading what it reads in the sequential program.
 bool runs_well(const Schedule& s, const std::vector<int64_t>& symbols, const Reads& expected,
                Random& random) {
   Interpreter interpreter{s, symbols};

@@ -12,7 +12,7 @@ namespace {
 std::vector<std::string> pieces_of(const mkrt::Pieces& pieces) {
   std::vector<std::string> result;
   size_t begin = 0;
-  for (const size_t end : pieces.epilogue) {
+  for (const size_t end : pieces.ends) {
     result.push_back(pieces.text.substr(begin, end - begin));
     begin = end;
   }
