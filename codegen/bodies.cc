@@ -12,8 +12,8 @@
 
 namespace mkc {
 
-static_assert(kBlockRows == mk::kBlockRows && kPiecePositions == mk::kPiece && kSpanPositions == mk::kSpan &&
-              kBusySpans == mk::kBusySpans);
+static_assert(kBlockRows == mk::kBlockRows && kKvTilePositions == mk::kKvTile && kKvChunkPositions == mk::kKvChunk &&
+              kBusyKvChunks == mk::kBusyKvChunks);
 
 namespace {
 
@@ -88,12 +88,12 @@ llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, k_norm), "k_norm");
   if (body != BodyKind::kCombine) cache_arguments(f, offsetof(A, cache));
   const bool attend = body == BodyKind::kAttend;
-  f.set_operand(offsetof(A, part_acc), "part_acc", attend);
-  f.set_operand(offsetof(A, part_ml), "part_ml", attend);
+  f.set_operand(offsetof(A, partial_acc), "partial_acc", attend);
+  f.set_operand(offsetof(A, partial_ml), "partial_ml", attend);
   f.set_operand(offsetof(A, out), "out", true);
   if (body != BodyKind::kAppend) {
-    f.set(offsetof(A, tokens), e.value(f.tensor("part_acc", attend).shape[1]));
-    f.set(offsetof(A, part), e.value(part_of(program, f.grid())));
+    f.set(offsetof(A, tokens), e.value(f.tensor("partial_acc", attend).shape[1]));
+    f.set(offsetof(A, partial_positions), e.value(partial_positions_of(program, f.grid())));
   }
   f.set(offsetof(A, out_bf16), body == BodyKind::kCombine && f.tensor("out", true).dtype == DType::bf16);
   f.set_list(offsetof(A, request), "block_request");

@@ -25,7 +25,7 @@ std::string typed_body(const BodyCall& call, std::string_view role, bool written
   return typed(fmt::format("mkb_{}", body_name(grid_of(call).body)), call, role, written);
 }
 
-// As many query rows at a time as go through a piece together, each time with operands read anew: kept, they
+// As many query rows at a time as go through a kv_tile together, each time with operands read anew: kept, they
 // would fill registers.
 void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value*>& coords) {
   const TaskGrid& grid = grid_of(call);
@@ -34,15 +34,15 @@ void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value
   const int64_t group = int_attr(grid.attrs, "heads", 0) / int_attr(grid.attrs, "kv_heads", 1);
   const Expr rows = group * element(find_symbol(program.symbols, "block_rows"), coord(1));
   const Expr blocks = ceil_div(rows, f32 ? mk::kBlockRowsF32 : mk::kBlockRows),
-             pieces = floor_div(part_of(program, grid), kPiecePositions);
-  const auto each_block = [&](llvm::Value* piece) {
+             kv_tiles = floor_div(partial_positions_of(program, grid), kKvTilePositions);
+  const auto each_block = [&](llvm::Value* kv_tile) {
     e.loop(e.constant(0), e.value(blocks, coords), [&](llvm::Value* block) {
       e.call(typed_body(call, "k_cache").c_str(),
-             {call.worker, emit_arguments(e, call), coords[0], coords[1], coords[2], piece, block});
+             {call.worker, emit_arguments(e, call), coords[0], coords[1], coords[2], kv_tile, block});
     });
   };
-  if (pieces.is_const()) return each_block(e.constant(0));  // one
-  e.loop(e.constant(0), e.value(pieces), each_block);
+  if (kv_tiles.is_const()) return each_block(e.constant(0));  // one
+  e.loop(e.constant(0), e.value(kv_tiles), each_block);
 }
 
 }  // namespace

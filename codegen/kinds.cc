@@ -97,15 +97,15 @@ bool shares_code(const Schedule& schedule, GridId id) {
 
 std::vector<std::vector<GridId>> find_codes(const Schedule& schedule, const std::vector<GridId>& kinds) {
   const Signature signature(schedule);
-  std::vector<std::vector<GridId>> codes;
+  std::vector<std::vector<GridId>> shared_code_groups;
   std::map<std::string, size_t> known;
   for (const GridId kind : kinds) {
-    size_t code = codes.size();
+    size_t code = shared_code_groups.size();
     if (shares_code(schedule, kind)) code = known.emplace(signature.code_of(kind), code).first->second;
-    if (code == codes.size()) codes.emplace_back();
-    codes[code].push_back(kind);
+    if (code == shared_code_groups.size()) shared_code_groups.emplace_back();
+    shared_code_groups[code].push_back(kind);
   }
-  return codes;
+  return shared_code_groups;
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ Kinds find_kinds(const Schedule& schedule) {
     if (is_new) kinds.first.push_back(id);
     kinds.of_grid.push_back(at->second);
   }
-  kinds.codes = find_codes(schedule, kinds.first);
+  kinds.shared_code_groups = find_codes(schedule, kinds.first);
   return kinds;
 }
 

@@ -13,7 +13,7 @@ struct Kinds {
   std::vector<GridId> first;      // by kind: the grid that stands for it
   // The kinds that share one piece of code in the one kernel, as the grids that stand for them; each kind is
   // in one. What depends on the kind within it is chosen at run time.
-  std::vector<std::vector<GridId>> codes;
+  std::vector<std::vector<GridId>> shared_code_groups;
 };
 
 // Two grids are of one kind if they have the same body, attributes, coordinates, placement, and operands of

@@ -48,7 +48,7 @@ void LaunchCode::load_values() {
   const RowBlocks& blocks = *lists_.blocks;
   e_.symbols[blocks.count.index] =
       e_.ir.CreateAdd(requests, element(lists_.at(*lists_.before_last), requests));
-  if (blocks.part.valid()) e_.symbols[blocks.part.index] = element(lists_.part, e_.constant(0));
+  if (blocks.partial_positions.valid()) e_.symbols[blocks.partial_positions.index] = element(lists_.partial_positions, e_.constant(0));
 }
 
 void LaunchCode::split(const std::function<void()>& consume, const std::function<void()>& load) {
@@ -159,12 +159,12 @@ void LaunchCode::sum_rows(const RaggedRows& ragged) {
   e_.call("mkd_sum_list", {launch_.worker, list, rows});
 }
 
-void LaunchCode::size_parts(const RowBlocks& blocks) {
+void LaunchCode::size_partials(const RowBlocks& blocks) {
   const Symbols& symbols = s_.program.symbols;
-  e_.call("mkd_size_parts",
-          {launch_.worker, e_.constant(lists_.part), e_.constant(lists_.at(find_symbol(symbols, "q_len"))),
+  e_.call("mkd_size_partials",
+          {launch_.worker, e_.constant(lists_.partial_positions), e_.constant(lists_.at(find_symbol(symbols, "q_len"))),
            e_.constant(lists_.at(find_symbol(symbols, "kv_len"))), e_.value(lists_.before_last->rows),
-           e_.constant(blocks.max_rows), e_.constant(part_slots(symbols))});
+           e_.constant(blocks.max_rows), e_.constant(partial_slots(symbols))});
   e_.call("mkd_barrier", {});
 }
 
@@ -190,7 +190,7 @@ void LaunchCode::make_lists() {
   if (!lists_.given.empty() && !lists_.blocks && lists_.ragged.empty()) e_.call("mkd_barrier", {});
   if (lists_.blocks) {
     sum_rows(*lists_.before_last);
-    if (lists_.blocks->part.valid()) size_parts(*lists_.blocks);
+    if (lists_.blocks->partial_positions.valid()) size_partials(*lists_.blocks);
     load_values();  // with the number of blocks and the size of parts
     cut_rows(*lists_.blocks);
   }

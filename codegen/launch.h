@@ -57,7 +57,7 @@ class LaunchCode {
   // finds where the rows of ragged grids begin.
   void make_lists();
   void sum_rows(const RaggedRows& ragged);
-  void size_parts(const RowBlocks& blocks);
+  void size_partials(const RowBlocks& blocks);
   void cut_rows(const RowBlocks& blocks);
 
   Emitter& e_;

@@ -63,7 +63,7 @@ StepLists lay_out(const TaskProgram& program) {
     const Expr blocks = ceil_div(element(rows, coord(0)), lists.blocks->max_rows);
     lists.before_last = {symbols[rows].length, blocks - 1};
     keep(*lists.before_last);
-    if (lists.blocks->part.valid()) lists.part = take(1);
+    if (lists.blocks->partial_positions.valid()) lists.partial_positions = take(1);
   }
   for (const TaskGrid& grid : program.grids) {
     const std::optional<RaggedRows> rows = ragged_rows(grid);

@@ -19,9 +19,9 @@ bool may_gather_rows(const TaskProgram& program) {
   return find_symbol(program.symbols, "q_len").valid();
 }
 
-Expr part_of(const TaskProgram& program, const TaskGrid& grid) {
-  const SymbolId part = find_symbol(program.symbols, "part_positions");
-  return part.valid() && int_attr(grid.attrs, "window", 0) == 0 ? symbol(part) : Expr(kPiecePositions);
+Expr partial_positions_of(const TaskProgram& program, const TaskGrid& grid) {
+  const SymbolId part = find_symbol(program.symbols, "partial_positions");
+  return part.valid() && int_attr(grid.attrs, "window", 0) == 0 ? symbol(part) : Expr(kKvTilePositions);
 }
 
 size_t operand_place(BodyKind body, std::string_view role, bool written) {

@@ -17,7 +17,7 @@ const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, s
 bool may_gather_rows(const TaskProgram& program);
 
 // Positions of a part of attention.
-Expr part_of(const TaskProgram& program, const TaskGrid& grid);
+Expr partial_positions_of(const TaskProgram& program, const TaskGrid& grid);
 
 // Place of a role in MkGrid::operand.
 size_t operand_place(BodyKind body, std::string_view role, bool written);

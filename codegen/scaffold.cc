@@ -56,7 +56,7 @@ class Scaffold {
                 const std::function<void(GridId)>& body) {
     llvm::BasicBlock* after = e_.block("kinds_end");
     llvm::SwitchInst* chosen = e_.ir.CreateSwitch(e_.load32(record, offsetof(mkrt::MkGrid, kind)), after);
-    for (const std::vector<GridId>& code : kinds_.codes) {
+    for (const std::vector<GridId>& code : kinds_.shared_code_groups) {
       if (!serves(code.front())) continue;
       llvm::BasicBlock* here = e_.block("code");
       for (const GridId kind : code) chosen->addCase(e_.ir.getInt32(kinds_.of_grid[kind.index]), here);

@@ -22,7 +22,7 @@ llvm::Value* TaskCode::inline_record_of(llvm::Value* notifier) {
 
 const std::vector<GridId>& TaskCode::code_of(GridId id) const {
   const GridId first = kinds_.first[kinds_.of_grid[id.index]];  // an inline grid need not be its kind's first
-  return *std::find_if(kinds_.codes.begin(), kinds_.codes.end(), [&](const auto& kinds) {
+  return *std::find_if(kinds_.shared_code_groups.begin(), kinds_.shared_code_groups.end(), [&](const auto& kinds) {
     return std::find(kinds.begin(), kinds.end(), first) != kinds.end();
   });
 }

@@ -70,14 +70,14 @@ const std::vector<BodySchema>& body_table() {
         {"v_cache", {kCache, "BGCh"}}},
        {{"k_cache", {kCache, "BGCh"}},
         {"v_cache", {kCache, "BGCh"}},
-        {"part_acc", {kValue, "PTQ"}},
-        {"part_ml", {kValue, "PTM"}}},
-       {"head_dim", "heads", "kv_heads", "piece", "window?"},
+        {"partial_acc", {kValue, "PTQ"}},
+        {"partial_ml", {kValue, "PTM"}}},
+       {"head_dim", "heads", "kv_heads", "kv_tile", "window?"},
        {"k_eps?", "q_eps?", "scale"}},
       {{{"g", "G"}, {"k", ""}},
-       {{"part_acc", {kValue, "PTQ"}}, {"part_ml", {kValue, "PTM"}}},
+       {{"partial_acc", {kValue, "PTQ"}}, {"partial_ml", {kValue, "PTM"}}},
        {{"out", {kEither, "TQ"}}},
-       {"head_dim", "heads", "kv_heads", "piece", "window?"},
+       {"head_dim", "heads", "kv_heads", "kv_tile", "window?"},
        {}},
       {{{"b", "B"}},
        {{"logits", {kValue, "TV"}}, {"best_value", {kValue, "TS"}}, {"best_index", {kIndex, "TS"}}},
@@ -223,9 +223,9 @@ std::vector<NamedDim> dims_of(const Attrs& attrs) {
   return dims;
 }
 
-Expr first_piece(const Expr& rows, const Expr& kv_len, int64_t window, int64_t piece) {
+Expr first_kv_tile(const Expr& rows, const Expr& kv_len, int64_t window, int64_t kv_tile) {
   if (window == 0) return 0;
-  return floor_div(max(0, kv_len - rows + 1 - window), piece);
+  return floor_div(max(0, kv_len - rows + 1 - window), kv_tile);
 }
 
 }  // namespace mkc

@@ -58,13 +58,13 @@ const BodySchema& body_schema(BodyKind kind);
 // at any time after the grid's lookup, tasks or not.
 bool looks_up(BodyKind kind, std::string_view role);
 
-// Query rows of attention that go through a piece together: those of as many tokens as have no more in the
+// Query rows of attention that go through a kv_tile together: those of as many tokens as have no more in the
 // group of a key/value head, and of one token at least.
 constexpr int64_t kBlockRows = 16;
 
-// The first piece of a request's context that its last `rows` rows look at, of which each sees its own
+// The first kv_tile of a request's context that its last `rows` rows look at, of which each sees its own
 // position and the window - 1 before it; window 0: all.
-Expr first_piece(const Expr& rows, const Expr& kv_len, int64_t window, int64_t piece);
+Expr first_kv_tile(const Expr& rows, const Expr& kv_len, int64_t window, int64_t kv_tile);
 
 // The size of a letter, where it is known from the attributes alone.
 struct NamedDim {

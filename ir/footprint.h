@@ -28,13 +28,13 @@ std::vector<std::optional<Expr>> coordinate_extents(const TaskProgram& program, 
 void declare_regions(const TaskProgram& program, TaskGrid& grid);
 
 // The parts of a row block's context, and the most that there are: docs/batches.md.
-struct ContextParts {
-  Expr part;   // positions of one
+struct ContextPartials {
+  Expr positions;   // positions of one
   Expr first;  // the piece that the block's rows begin with
   Expr count;  // of block coordinate 1
   Expr max;    // slots of a row
 };
 // Requires the cut symbols. `window` 0: none.
-ContextParts context_parts(const TaskProgram& program, int64_t window);
+ContextPartials context_partials(const TaskProgram& program, int64_t window);
 
 }  // namespace mkc

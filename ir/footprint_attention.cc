@@ -9,11 +9,11 @@ namespace mkc {
 namespace {
 
 // Pieces that the rows of a block look at. They see up to window + rows - 1 positions, of which n lie in up
-// to (n - 2) / piece + 2 pieces.
-int64_t max_pieces(int64_t context, int64_t window, int64_t max_rows) {
-  const int64_t all = (context + kPiecePositions - 1) / kPiecePositions;
+// to (n - 2) / KV tile + 2 KV tiles.
+int64_t max_kv_tiles(int64_t context, int64_t window, int64_t max_rows) {
+  const int64_t all = (context + kKvTilePositions - 1) / kKvTilePositions;
   const int64_t seen = window + max_rows - 1;
-  return window == 0 ? all : std::min(all, (seen + kPiecePositions - 2) / kPiecePositions + 1);
+  return window == 0 ? all : std::min(all, (seen + kKvTilePositions - 2) / kKvTilePositions + 1);
 }
 
 // The lists that attention goes by.
@@ -52,15 +52,15 @@ Region appended(const Lists& lists, const std::vector<Expr>& dims) {
   return cache_region(lists, dims, max(0, end - element(lists.blocks.rows, coord(1))), end);
 }
 
-// Of part coord(2) of the block: what was in the cache before the step is streamed, what append writes is
+// Of partial coord(2) of the block: what was in the cache before the step is streamed, what append writes is
 // read, and what is left to the request's last block is written. Each may be empty.
-Region attended(const Lists& lists, const ContextParts& parts, const BodyOperand& operand,
+Region attended(const Lists& lists, const ContextPartials& partials, const BodyOperand& operand,
                 const std::vector<Expr>& dims) {
   const Expr request = min(element(lists.blocks.request, coord(1)), dims[0] - 1),
              kv_len = element(lists.kv_len, request), q_len = element(lists.q_len, request),
              length = element(lists.blocks.kv_len, coord(1)), earlier = kv_len - q_len,
              written = min(length, kv_len - (1 + mod(q_len - 1, lists.blocks.max_rows))),
-             begin = parts.part * (parts.first + coord(2)), end = begin + parts.part;
+             begin = partials.positions * (partials.first + coord(2)), end = begin + partials.positions;
   if (operand.written) return cache_region(lists, dims, max(begin, written), min(end, length));
   if (operand.stream) return cache_region(lists, dims, begin, min(end, earlier));
   return cache_region(lists, dims, max(begin, earlier), min(end, written));
@@ -68,20 +68,20 @@ Region attended(const Lists& lists, const ContextParts& parts, const BodyOperand
 
 }  // namespace
 
-ContextParts context_parts(const TaskProgram& program, int64_t window) {
+ContextPartials context_partials(const TaskProgram& program, int64_t window) {
   const Lists lists = *find_lists(program);
   const int64_t context = program.symbols[lists.kv_len].bounds.hi, max_rows = lists.blocks.max_rows;
-  const bool by_symbol = window == 0 && context > kPiecePositions && lists.blocks.part.valid();
+  const bool by_symbol = window == 0 && context > kKvTilePositions && lists.blocks.partial_positions.valid();
   const Expr length = element(lists.blocks.kv_len, coord(1));
-  ContextParts parts;
-  parts.part = by_symbol ? symbol(lists.blocks.part) : Expr(kPiecePositions);
-  parts.first = first_piece(element(lists.blocks.rows, coord(1)), length, window, kPiecePositions);
-  const Expr all = ceil_div(length, parts.part);
-  const int64_t pieces = max_pieces(context, window, max_rows);
+  ContextPartials partials;
+  partials.positions = by_symbol ? symbol(lists.blocks.partial_positions) : Expr(kKvTilePositions);
+  partials.first = first_kv_tile(element(lists.blocks.rows, coord(1)), length, window, kKvTilePositions);
+  const Expr all = ceil_div(length, partials.positions);
+  const int64_t kv_tiles = max_kv_tiles(context, window, max_rows);
   // With a window there is at least one and at most so many anyhow, which intervals alone do not show.
-  parts.count = window == 0 ? all : min(pieces, max(1, all - parts.first));
-  parts.max = by_symbol ? floor_div(part_slots(program.symbols), symbol(lists.tokens)) : Expr(pieces);
-  return parts;
+  partials.count = window == 0 ? all : min(kv_tiles, max(1, all - partials.first));
+  partials.max = by_symbol ? floor_div(partial_slots(program.symbols), symbol(lists.tokens)) : Expr(kv_tiles);
+  return partials;
 }
 
 std::optional<Region> attention_footprint(const TaskProgram& program, const TaskGrid& grid,
@@ -103,17 +103,17 @@ std::optional<Region> attention_footprint(const TaskProgram& program, const Task
     if (operand.stream || !operand.written) return std::nullopt;
     return appended(*lists, dims);
   }
-  if (!is_cache && !is("part_acc") && !is("part_ml")) {  // norms and the rope table
+  if (!is_cache && !is("partial_acc") && !is("partial_ml")) {  // norms and the rope table
     Region whole;
     for (const Expr& dim : dims) whole.push_back({0, dim});
     return whole;
   }
-  const ContextParts parts = context_parts(program, int_attr(grid.attrs, "window", 0));
-  if (is_cache) return attended(*lists, parts, operand, dims);
-  // There are no more than `max` parts anyhow, which intervals alone do not show.
-  const Expr first = operand.written ? coord(2) : Expr(0), count = operand.written ? Expr(1) : parts.count;
-  const Range slots{first, parts.max.is_const() ? count : min(count, parts.max - first)};
-  const int64_t columns = group * (is("part_acc") ? head_dim : 2);
+  const ContextPartials partials = context_partials(program, int_attr(grid.attrs, "window", 0));
+  if (is_cache) return attended(*lists, partials, operand, dims);
+  // There are no more than `max` partials anyhow, which intervals alone do not show.
+  const Expr first = operand.written ? coord(2) : Expr(0), count = operand.written ? Expr(1) : partials.count;
+  const Range slots{first, partials.max.is_const() ? count : min(count, partials.max - first)};
+  const int64_t columns = group * (is("partial_acc") ? head_dim : 2);
   return Region{slots, block_rows(*lists, dims[1]), {columns * coord(0), columns}};
 }
 
@@ -125,7 +125,7 @@ void add_attention_extents(const TaskProgram& program, const TaskGrid& grid,
   const Expr blocks = symbol(lists->blocks.count);
   extents[1] = grid.body == BodyKind::kAppend ? max(0, blocks - symbol(requests)) : blocks;
   if (grid.body == BodyKind::kAttend && extents.size() == 3)
-    extents[2] = context_parts(program, int_attr(grid.attrs, "window", 0)).count;
+    extents[2] = context_partials(program, int_attr(grid.attrs, "window", 0)).count;
 }
 
 }  // namespace mkc

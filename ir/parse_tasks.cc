@@ -58,7 +58,7 @@ bool grid_part(Parser& p, TaskGrid& grid, uint32_t index, Schedule* schedule) {
       p.expect("tickets");
       placement.tickets = p.natural32();
     }
-    if (placement.kind == PlacementKind::kRange && p.accept("turn")) placement.turn = p.natural32();
+    if (placement.kind == PlacementKind::kRange && p.accept("rotation")) placement.rotation = p.natural32();
     placement.reason = p.quoted("the reason");
     schedule->placements.push_back(std::move(placement));
     p.end_line();

@@ -41,7 +41,7 @@ void add_grid(Printer& p, const TaskGrid& grid, const std::vector<std::string>& 
   if (placement)
     p.out += fmt::format("  place {} {}{}{}\n", keyword(placement->kind),
                          claims_by_ticket(placement->kind) ? fmt::format("tickets {} ", placement->tickets) : "",
-                         placement->turn != 0 ? fmt::format("turn {} ", placement->turn) : "",
+                         placement->rotation != 0 ? fmt::format("rotation {} ", placement->rotation) : "",
                          spell_string(placement->reason));
   p.coords.clear();
 }

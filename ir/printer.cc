@@ -49,9 +49,9 @@ std::string Printer::expr(const Expr& e) const {
   Expr numbered = e;  // with its names numbered in order, so that each has a spelling
   std::vector<std::string> names;
   for (ExprNode& node : numbered.nodes) {
-    const bool is_named =
+    const bool has_name =
         node.kind == ExprKind::kSymbol || node.kind == ExprKind::kCoord || node.kind == ExprKind::kElement;
-    if (!is_named) continue;
+    if (!has_name) continue;
     names.push_back(leaf(node));
     if (is_leaf(node.kind)) node.kind = ExprKind::kCoord;
     node.value = static_cast<int64_t>(names.size() - 1);

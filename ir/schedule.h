@@ -12,7 +12,7 @@ namespace mkc {
 
 enum class PlacementKind : uint8_t {
   kTable,   // the worker's stream says which tasks
-  kRange,   // extent known at run time: of worker w of W, tasks [n*p/W, n*(p+1)/W), p = (w + turn) mod W
+  kRange,   // extent known at run time: of worker w of W, tasks [n*p/W, n*(p+1)/W), p = (w + rotation) mod W
   kInline,  // run by the worker whose notification completes the task's cell ("last arriver")
   kQueue,   // workers that are free claim task after task, in their order; each waits for its cell
   kReady,   // workers that are free claim task after task, in the order in which their cells are completed
@@ -53,7 +53,7 @@ struct Placement {
   PlacementKind kind = PlacementKind::kTable;
   std::string reason;    // why this kind, for people
   uint32_t tickets = 0;  // of kQueue and kReady: the counter that says how many tickets have been claimed
-  uint32_t turn = 0;     // of kRange: by how many workers the shares are turned
+  uint32_t rotation = 0;     // of kRange: by how many workers the shares are rotated
   bool operator==(const Placement&) const = default;
 };
 
@@ -102,7 +102,7 @@ struct Schedule {
 
 // Of a kRange grid: which of the W shares a worker takes.
 inline uint32_t range_share(const Schedule& s, GridId grid, uint32_t worker) {
-  return (worker + s.placements[grid.index].turn) % s.workers;
+  return (worker + s.placements[grid.index].rotation) % s.workers;
 }
 
 // Cells of the event at the symbols' upper bounds, each a counter.

@@ -61,7 +61,7 @@ std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<st
 std::optional<RowBlocks> row_blocks(const Symbols& symbols) {
   RowBlocks blocks{find_symbol(symbols, "blocks"),       find_symbol(symbols, "block_request"),
                    find_symbol(symbols, "block_rows"),   find_symbol(symbols, "block_first_row"),
-                   find_symbol(symbols, "block_kv_len"), find_symbol(symbols, "part_positions")};
+                   find_symbol(symbols, "block_kv_len"), find_symbol(symbols, "partial_positions")};
   if (!blocks.count.valid() || !symbols[blocks.count].cut) return std::nullopt;
   if (blocks.rows.valid()) blocks.max_rows = symbols[blocks.rows].bounds.hi;
   return blocks;
@@ -80,22 +80,22 @@ std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t
   return spread;
 }
 
-int64_t part_slots(const Symbols& symbols) {
+int64_t partial_slots(const Symbols& symbols) {
   const int64_t tokens = symbols[find_symbol(symbols, "T")].bounds.hi,
-                pieces = ceil_of(symbols[find_symbol(symbols, "kv_len")].bounds.hi, kPiecePositions);
-  return tokens * std::max(std::min(pieces, kPartsOfRow), ceil_of(pieces, kSpanPieces));
+                pieces = ceil_of(symbols[find_symbol(symbols, "kv_len")].bounds.hi, kKvTilePositions);
+  return tokens * std::max(std::min(pieces, kPartialsOfRow), ceil_of(pieces, kKvChunkTiles));
 }
 
-int64_t part_positions(const Symbols& symbols, std::span<const StepRequest> requests) {
+int64_t partial_positions(const Symbols& symbols, std::span<const StepRequest> requests) {
   const int64_t max_rows = row_blocks(symbols)->max_rows;
   int64_t tokens = 0, longest = 0, spans = 0;
   for (const StepRequest& r : requests) {
     tokens += r.rows;
     longest = std::max(longest, r.kv_len);
-    spans += ceil_of(r.rows, max_rows) * ceil_of(r.kv_len, kSpanPositions);
+    spans += ceil_of(r.rows, max_rows) * ceil_of(r.kv_len, kKvChunkPositions);
   }
-  const bool fits = ceil_of(longest, kPiecePositions) * tokens <= part_slots(symbols);
-  return fits && spans < kBusySpans ? kPiecePositions : kSpanPositions;
+  const bool fits = ceil_of(longest, kKvTilePositions) * tokens <= partial_slots(symbols);
+  return fits && spans < kBusyKvChunks ? kKvTilePositions : kKvChunkPositions;
 }
 
 namespace {
@@ -116,7 +116,7 @@ void cut_rows(const Symbols& symbols, const RowBlocks& blocks, std::span<const S
       }
   }
   given[blocks.count.index] = {static_cast<int64_t>(given[blocks.rows.index].size())};
-  if (blocks.part.valid()) given[blocks.part.index] = {part_positions(symbols, requests)};
+  if (blocks.partial_positions.valid()) given[blocks.partial_positions.index] = {partial_positions(symbols, requests)};
 }
 
 }  // namespace

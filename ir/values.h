@@ -29,7 +29,7 @@ std::vector<int64_t> upper_bounds(const Symbols& symbols);
 // the request's cache up to its last row.
 struct RowBlocks {
   SymbolId count, request, rows, first_row, kv_len;
-  SymbolId part;  // positions of a part, see below; invalid: each piece is one
+  SymbolId partial_positions;  // positions of a part, see below; invalid: each piece is one
   int64_t max_rows = 0;
 };
 // The cut symbols of a program; nothing where it has none.
@@ -38,18 +38,18 @@ std::optional<RowBlocks> row_blocks(const Symbols& symbols);
 // Attention adds a row up over pieces of its context, spans of so many pieces, and these together, whatever
 // its tasks. A task goes through a part, with a slot in memory for each row: a piece, or a span, in all of a
 // step alike.
-constexpr int64_t kPiecePositions = 256;
-constexpr int64_t kSpanPieces = 8;
-constexpr int64_t kSpanPositions = kSpanPieces * kPiecePositions;
+constexpr int64_t kKvTilePositions = 256;
+constexpr int64_t kKvChunkTiles = 8;
+constexpr int64_t kKvChunkPositions = kKvChunkTiles * kKvTilePositions;
 
 // The slots there are, the same number for each of the most tokens: enough for all spans of any step, and for
 // all pieces where rows have up to kPartsOfRow. Requires symbols of requests.
-constexpr int64_t kPartsOfRow = 16;
-int64_t part_slots(const Symbols& symbols);
+constexpr int64_t kPartialsOfRow = 16;
+int64_t partial_slots(const Symbols& symbols);
 // Positions of a part: a span's where a step has so many that spans keep all workers busy, or where pieces
 // would be more than there are slots.
-constexpr int64_t kBusySpans = 16;  // of each key/value head
-int64_t part_positions(const Symbols& symbols, std::span<const StepRequest> requests);
+constexpr int64_t kBusyKvChunks = 16;  // of each key/value head
+int64_t partial_positions(const Symbols& symbols, std::span<const StepRequest> requests);
 
 // As evaluate() takes them: by SymbolId, then the elements of the lists. `given`, by SymbolId: one value of a
 // symbol, the elements of a list; of a list of sums that is not cut nothing.

@@ -105,7 +105,7 @@ void Verifier::check_cut_symbols() {
   std::vector<SymbolId> expected;
   if (blocks) {
     expected = {blocks->count, blocks->request, blocks->rows, blocks->first_row, blocks->kv_len};
-    if (blocks->part.valid()) expected.push_back(blocks->part);
+    if (blocks->partial_positions.valid()) expected.push_back(blocks->partial_positions);
     if (const SymbolId tokens = find_symbol(symbols, "T"); !tokens.valid() || symbols[tokens].is_list())
       report(32, symbol_site(blocks->count), "there is no number T of rows to cut");
     for (const char* name : {"q_len", "kv_len", "first_row"})
@@ -120,8 +120,8 @@ void Verifier::check_cut_symbols() {
       return report(32, symbol_site(blocks->count), "not all symbols of its blocks are there and cut");
     const Symbol& s = symbols[id];
     const SymbolId sums = id == blocks->first_row ? blocks->rows : SymbolId{};
-    const bool is_list = id != blocks->count && id != blocks->part;
-    const bool other_parts = id == blocks->part && s.bounds != Bounds{kPiecePositions, kSpanPositions};
+    const bool is_list = id != blocks->count && id != blocks->partial_positions;
+    const bool other_parts = id == blocks->partial_positions && s.bounds != Bounds{kKvTilePositions, kKvChunkPositions};
     if (s.length != (is_list ? symbol(blocks->count) : Expr(0)) || s.sums != sums || other_parts)
       report(32, symbol_site(id), "it does not fit the others that rows are cut into");
   }

@@ -118,7 +118,7 @@ std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
   if (s.name == "block_first_row") return Bounds{0, t - 1};
   if (s.name == "block_request") return Bounds{0, b - 1};
   if (s.name == "block_kv_len") return Bounds{1, context->hi};
-  if (s.name == "part_positions") return Bounds{kPiecePositions, kSpanPositions};
+  if (s.name == "partial_positions") return Bounds{kKvTilePositions, kKvChunkPositions};
   return std::nullopt;
 }
 

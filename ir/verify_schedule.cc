@@ -31,8 +31,8 @@ std::string segment_fault(const Schedule& s, const Segment& segment, const Domai
   const TaskGrid& grid = s.program.grids[segment.grid];
   switch (s.placements[segment.grid.index].kind) {
     case PlacementKind::kRange:
-      if (s.placements[segment.grid.index].turn >= s.workers)
-        return fmt::format("is of a grid turned by {} of {} workers", s.placements[segment.grid.index].turn,
+      if (s.placements[segment.grid.index].rotation >= s.workers)
+        return fmt::format("is of a grid rotated by {} of {} workers", s.placements[segment.grid.index].rotation,
                            s.workers);
       [[fallthrough]];
     case PlacementKind::kQueue:

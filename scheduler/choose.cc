@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "scheduler/named.h"
+#include "scheduler/grid_pattern.h"
 
 namespace mkc {
 namespace {
@@ -24,7 +24,7 @@ Placement without_tickets(const TaskProgram& program, GridId id) {
 }
 
 Status apply(const PlacementRule& rule, const TaskProgram& program, std::vector<Placement>& placements) {
-  const Result<std::vector<GridId>> grids = grids_named(program, rule.grids, rule.loc);
+  const Result<std::vector<GridId>> grids = matching_grids(program, rule.grids, rule.loc);
   if (!grids.ok()) return grids.error();
   for (GridId id : grids.value()) {
     if (const std::string reason = why_not_placed(program, id, rule.kind); !reason.empty())

@@ -113,12 +113,12 @@ RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   return *row_blocks(symbols);
 }
 
-// Adds the cut symbol part_positions where it is not there yet: with a window, and in a context of one piece,
-// a part is a piece.
+// Adds the cut symbol partial_positions where it is not there yet: with a window, and in a context of one KV tile,
+// a partial is a KV tile.
 void use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   Symbols& symbols = f.program.symbols;
-  if (p.window != 0 || p.context.constant() <= kPiecePositions || row_blocks(symbols)->part.valid()) return;
-  symbols.add({"part_positions", {kPiecePositions, kSpanPositions}, loc, 0, {}, false, true});
+  if (p.window != 0 || p.context.constant() <= kKvTilePositions || row_blocks(symbols)->partial.valid()) return;
+  symbols.add({"partial_positions", {kKvTilePositions, kKvChunkPositions}, loc, 0, {}, false, true});
 }
 
 enum class CacheUse { kStream, kRead, kWrite };
@@ -164,10 +164,10 @@ void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, O
   access_caches(f, append, attention, CacheUse::kWrite);
 }
 
-// What attend leaves of each part of a row, and combine adds up.
-void hand_parts_over(Fusion& f, const AttentionPattern& p, GridId attend, GridId combine, const Expr& max,
+// What attend leaves of each partial of a row, and combine adds up.
+void hand_partials_over(Fusion& f, const AttentionPattern& p, GridId attend, GridId combine, const Expr& max,
                      const Loc& loc) {
-  for (auto [role, width] : {std::pair{"part_acc", p.head_dim}, {"part_ml", int64_t{2}}}) {
+  for (auto [role, width] : {std::pair{"partial_acc", p.head_dim}, {"partial_ml", int64_t{2}}}) {
     const TensorId tensor = f.add_activation(f.program.grids[attend].name + "." + role, DType::f32,
                                              {max, p.tokens, p.heads * width}, loc);
     f.write(attend, role, tensor);
@@ -184,12 +184,12 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const Op& op = f.graph.ops[attention];
   const RowBlocks blocks = use_row_blocks(f, p, op.loc);
   use_parts(f, p, op.loc);
-  const ContextParts parts = context_parts(f.program, p.window);
+  const ContextPartials partials = context_partials(f.program, p.window);
   add_append(f, p, blocks, attention);
 
   const GridId attend = add_block_grid(f, p, BodyKind::kAttend, symbol(blocks.count), attention,
                                        in_order({p.q.norm, p.q.rope, attention}));
-  f.program.grids[attend].coords.push_back({"p", parts.count});
+  f.program.grids[attend].coords.push_back({"p", partials.count});
   f.read(attend, "q", f.use(p.q.x));
   read_fresh(f, attend, p);
   read_head_norm(f, attend, "q_norm", "q_eps", p.q.norm);
@@ -199,11 +199,11 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const TensorId out = f.use(op.outputs[0]);
   const GridId combine =
       add_block_grid(f, p, BodyKind::kCombine, symbol(blocks.count), attention, {attention});
-  hand_parts_over(f, p, attend, combine, parts.max, op.loc);
+  hand_partials_over(f, p, attend, combine, partials.max, op.loc);
   f.write(combine, "out", out);
   for (GridId grid : {attend, combine}) {
     Attrs& attrs = f.program.grids[grid].attrs;
-    set_attr(attrs, "piece", kPiecePositions);
+    set_attr(attrs, "kv_tile", kKvTilePositions);
     if (p.window != 0) set_attr(attrs, "window", p.window);
     if (grid == attend) set_attr(attrs, "scale", float_attr(op.attrs, "scale", 1));
   }

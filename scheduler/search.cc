@@ -6,8 +6,8 @@
 #include <chrono>
 #include <future>
 
-#include "scheduler/named.h"
-#include "scheduler/trials.h"
+#include "scheduler/grid_pattern.h"
+#include "scheduler/evaluate.h"
 
 namespace mkc {
 namespace {
@@ -27,7 +27,7 @@ class Search {
         layers_(first_layers(program), machine, options) {}
 
   Result<SearchReport> run(bool is_auto) {
-    Result<Trial> base = layers_.begin({});
+    Result<Evaluation> base = layers_.begin({});
     if (!base.ok()) return base.error();
     path_.push_back(std::move(base.value()));
     Status status = is_auto ? choose() : Status();
@@ -43,10 +43,10 @@ class Search {
   // What kAuto tries.
   Status choose() {
     const Asked& asked = options_.asked;
-    Status status = try_each(split_changes(program_, asked, {2, 4}, options_.costs.workers), kAutoGain);
-    if (status.ok()) status = try_each(narrow_changes(program_, asked, options_.costs.workers), kAutoGain);
+    Status status = try_each(split_candidates(program_, asked, {2, 4}, options_.costs.workers), kAutoGain);
+    if (status.ok()) status = try_each(narrow_candidates(program_, asked, options_.costs.workers), kAutoGain);
     if (status.ok())
-      status = try_each(ticket_changes(program_, path_.back().schedule.program, asked), kAutoGain);
+      status = try_each(ticket_candidates(program_, path_.back().schedule.program, asked), kAutoGain);
     return status;
   }
 
@@ -56,68 +56,68 @@ class Search {
     base_ = path_.size() - 1;
     mean_ = 1;
     known_ = {path_.back().settings};  // less of a gain is enough now
-    const Trials whole(program_, machine_, options_);
-    Result<Trial> base = whole.begin(path_[base_].settings);
+    const Evaluator whole(program_, machine_, options_);
+    Result<Evaluation> base = whole.begin(path_[base_].settings);
     if (!base.ok()) return base.error();
     if (Status status = whole.simulate_all(base.value()); !status.ok()) return status;
     whole_seconds_ = spent_seconds();
     for (size_t before = 0; path_.size() != before && !is_over_;) {
       before = path_.size();
-      if (Status status = try_each(all_changes(), kGain); !status.ok()) return status;
+      if (Status status = try_each(all_candidates(), kGain); !status.ok()) return status;
     }
     report_.complete = !is_over_;
     return check_whole(whole, base.value());
   }
 
-  std::vector<Change> all_changes() const {
-    std::vector<Change> changes;
-    if (machine_.warpgroups) changes = wgmma_changes(program_, options_.asked);
-    for (const std::vector<Change>& more :
-         {ring_changes(machine_.ring_stages, options_.asked),
-          split_changes(program_, options_.asked, {1, 2, 4, 8}),
-          placement_changes(program_, path_.back().schedule.program, options_.asked)})
-      changes.insert(changes.end(), more.begin(), more.end());
-    return changes;
+  std::vector<Candidate> all_candidates() const {
+    std::vector<Candidate> candidates;
+    if (machine_.warpgroups) candidates = wgmma_candidates(program_, options_.asked);
+    for (const std::vector<Candidate>& more :
+         {ring_candidates(machine_.ring_stages, options_.asked),
+          split_candidates(program_, options_.asked, {1, 2, 4, 8}),
+          placement_candidates(program_, path_.back().schedule.program, options_.asked)})
+      candidates.insert(candidates.end(), more.begin(), more.end());
+    return candidates;
   }
 
   // A change over the best settings, as far as it got.
   struct Attempt {
-    std::optional<Trial> trial;  // nothing: what it asks for cannot be, or was tried before
+    std::optional<Evaluation> evaluation;  // nothing: what it asks for cannot be, or was tried before
     Result<std::vector<double>> ratios = std::vector<double>();
   };
 
-  Attempt attempt(const Change& change, const std::vector<Settings>& known) {
-    Result<Trial> begun = layers_.begin(with(path_.back().settings, change.settings), &path_.back());
+  Attempt attempt(const Candidate& candidate, const std::vector<Settings>& known) {
+    Result<Evaluation> begun = layers_.begin(with(path_.back().settings, candidate.settings), &path_.back());
     if (!begun.ok() || std::find(known.begin(), known.end(), begun.value().settings) != known.end())
       return {};
     Attempt made{std::move(begun.value())};
-    made.ratios = layers_.ratios(*made.trial, path_[base_]);
+    made.ratios = layers_.ratios(*made.evaluation, path_[base_]);
     return made;
   }
 
   // Each over the best settings, which it becomes a part of if it wins. What was tried before, or cannot be,
   // is passed over. Beside each the next one is tried, as if this one did not win, once the base has all
   // steps, so that nobody changes it.
-  Status try_each(const std::vector<Change>& changes, double gain) {
+  Status try_each(const std::vector<Candidate>& candidates, double gain) {
     std::future<Attempt> next;
-    for (size_t i = 0; i < changes.size(); ++i) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
       std::future<Attempt> ahead = std::move(next);
-      if (i + 1 < changes.size() && layers_.has_all_steps(path_[base_]))
-        next = std::async(std::launch::async, [this, &change = changes[i + 1], known = known_] {
-          return attempt(change, known);
+      if (i + 1 < candidates.size() && layers_.has_all_steps(path_[base_]))
+        next = std::async(std::launch::async, [this, &candidate = candidates[i + 1], known = known_] {
+          return attempt(candidate, known);
         });
-      Attempt made = ahead.valid() ? ahead.get() : attempt(changes[i], known_);
-      if (!made.trial || std::find(known_.begin(), known_.end(), made.trial->settings) != known_.end())
+      Attempt made = ahead.valid() ? ahead.get() : attempt(candidates[i], known_);
+      if (!made.evaluation || std::find(known_.begin(), known_.end(), made.evaluation->settings) != known_.end())
         continue;
       if (begin_ && is_over()) return {};
-      known_.push_back(made.trial->settings);
+      known_.push_back(made.evaluation->settings);
       if (!made.ratios.ok()) return made.ratios.error();
-      note(changes[i], layers_.figures(*made.trial, path_.back()));
+      note(candidates[i], layers_.figures(*made.evaluation, path_.back()));
       if (!layers_.wins(made.ratios.value(), mean_ - gain)) continue;
       if (next.valid()) next.wait();  // it reads the path
       next = {};
       mean_ = mean(made.ratios.value());
-      path_.push_back(std::move(*made.trial));
+      path_.push_back(std::move(*made.evaluation));
     }
     return {};
   }
@@ -127,31 +127,31 @@ class Search {
   bool is_over() {
     const SearchBudget& budget = *options_.budget;
     is_over_ =
-        report_.trials == budget.trials || spent_seconds() + kReserved * whole_seconds_ >= budget.seconds;
-    report_.trials += !is_over_;
+        report_.evaluations == budget.evaluations || spent_seconds() + kReserved * whole_seconds_ >= budget.seconds;
+    report_.evaluations += !is_over_;
     return is_over_;
   }
 
-  void note(const Change& change, std::string figures) {
-    std::erase_if(report_.tried, [&](const Tried& tried) { return tried.change == change; });
-    report_.tried.push_back({change, std::move(figures)});
+  void note(const Candidate& candidate, std::string figures) {
+    std::erase_if(report_.tried, [&](const Tried& tried) { return tried.candidate == candidate; });
+    report_.tried.push_back({candidate, std::move(figures)});
   }
 
   // What was found last is left out while steps of the whole model take too long with it, or less without,
   // and there is time to look.
-  Status check_whole(const Trials& whole, Trial& base) {
+  Status check_whole(const Evaluator& whole, Evaluation& base) {
     double best = 1;
     for (size_t i = path_.size() - 1; i > base_ && path_.size() - i <= kWholeTrials; --i) {
       if (i + 1 < path_.size() && spent_seconds() + whole_seconds_ >= options_.budget->seconds) return {};
-      Result<Trial> trial = whole.begin(path_[i].settings);
-      if (!trial.ok()) continue;  // some later layer cannot have it
-      if (Status status = whole.simulate_all(trial.value()); !status.ok()) return status;
-      const Result<std::vector<double>> ratios = whole.ratios(trial.value(), base);
+      Result<Evaluation> evaluation = whole.begin(path_[i].settings);
+      if (!evaluation.ok()) continue;  // some later layer cannot have it
+      if (Status status = whole.simulate_all(evaluation.value()); !status.ok()) return status;
+      const Result<std::vector<double>> ratios = whole.ratios(evaluation.value(), base);
       if (!ratios.ok()) return ratios.error();
       if (whole.wins(ratios.value(), best)) {
         best = mean(ratios.value());
         report_.found = path_[i].settings;
-        report_.figures = whole.figures(trial.value(), base);
+        report_.figures = whole.figures(evaluation.value(), base);
       } else if (!report_.figures.empty()) {
         return {};
       }
@@ -162,8 +162,8 @@ class Search {
   const TaskProgram& program_;
   const Machine& machine_;
   const SearchOptions& options_;
-  const Trials layers_;
-  std::vector<Trial> path_;                  // each with a change more than the one before
+  const Evaluator layers_;
+  std::vector<Evaluation> path_;                  // each with a change more than the one before
   size_t base_ = 0;                          // in path_: whose steps no trial may take much longer than
   double mean_ = 1;                          // of the last of path_, by the base's
   std::vector<Settings> known_{Settings{}};  // that were tried
@@ -193,16 +193,16 @@ void add_reasons(const SearchReport& report, Schedule& schedule) {
       reason += fmt::format("; split into {} parts", split->second);
     const char* before = "; simulated steps to those before ";
     for (const Tried& tried : report.tried) {
-      const Settings& s = tried.change.settings;
+      const Settings& s = tried.candidate.settings;
       if (!s.splits.contains(pattern) && !s.placements.contains(pattern)) continue;
-      reason += fmt::format("{}{}: {}", before, tried.change.how, tried.figures);
+      reason += fmt::format("{}{}: {}", before, tried.candidate.how, tried.figures);
       before = "; ";
     }
   }
 }
 
 std::string to_string(const SearchReport& report) {
-  return fmt::format("-O3: {} trial{}, {}; {}", report.trials, report.trials == 1 ? "" : "s",
+  return fmt::format("-O3: {} trial{}, {}; {}", report.evaluations, report.evaluations == 1 ? "" : "s",
                      report.complete ? "no other change gains more" : "the budget is spent",
                      report.figures.empty() ? "nothing is better than without it"
                                             : "simulated steps to those without it: " + report.figures);

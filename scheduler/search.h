@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/changes.h"
+#include "scheduler/candidates.h"
 #include "scheduler/events.h"
 #include "scheduler/machine.h"
 
@@ -28,7 +28,7 @@ struct SearchOptions {
 };
 
 struct Tried {
-  Change change;
+  Candidate change;
   std::string figures;  // steps with it, when it was tried last, by those before
 };
 
@@ -40,10 +40,10 @@ struct SearchReport {
   std::string figures;       // steps of the whole model by those without -O3; "": it found nothing
 };
 
-// kAuto tries to split products that are dealt out unevenly, or have too few strips for blocks of many
+// kAuto tries to split products that are grid_share out unevenly, or have too few strips for blocks of many
 // tokens, and then to claim the attend, the expert and the product grids of the layers. A change is kept if
-// the mean of the steps of scheduler/trials.h gets shorter by 0.005 of the time before the search, and none
-// takes more than 1.01 of it. With a budget, all changes of scheduler/changes.h are tried in turn by the same
+// the mean of the steps of scheduler/evaluate.h gets shorter by 0.005 of the time before the search, and none
+// takes more than 1.01 of it. With a budget, all changes of scheduler/candidates.h are tried in turn by the same
 // rule, for 0.001, until none gains. All of these together are then held against what was there before them
 // by steps of the whole model: what was found last is left out while one takes more than 1.01, or the mean is
 // less without; all, where that takes more than three. Seconds are looked at between trials alone: what is

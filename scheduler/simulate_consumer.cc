@@ -137,7 +137,7 @@ bool Simulator::begin_wait(uint32_t w) {
   if (waits_once(grid, wait) && !c.first_of_run) return begin_wait(w);
   c.for_event = true;
   c.seen_ns = m_.barrier_ns + (wait.lookup ? c.work.lookup_ns : 0);
-  if (!options_.fused) c.seen_ns += riders(grid).before * hop_ns(m_);
+  if (!options_.fused) c.seen_ns += fused_stages(grid).before * hop_ns(m_);
   const uint32_t cell = step_.waits.cells[at];
   if (missing_[cell] > 0) {
     waiting_[cell].push_back(w);
@@ -152,7 +152,7 @@ bool Simulator::begin_wait(uint32_t w) {
 double Simulator::notified_ns(uint32_t cell) const {
   if (options_.fused) return m_.store_ns + m_.notify_ns;
   const GridId by = step_.grid_of[completed_by_[cell]];
-  return m_.store_ns + m_.notify_ns + riders(step_.schedule->program.grids[by]).after * hop_ns(m_);
+  return m_.store_ns + m_.notify_ns + fused_stages(step_.schedule->program.grids[by]).after * hop_ns(m_);
 }
 
 // False: the stage is not filled yet.

@@ -173,9 +173,9 @@ uint32_t looped_bodies(const TaskProgram& program) {
 
 }  // namespace
 
-Riders riders(const TaskGrid& grid) {
+FusedStages fused_stages(const TaskGrid& grid) {
   const auto has = [&](const char* role) { return find_operand(grid, role) != nullptr; };
-  Riders r;
+  FusedStages r;
   if (grid.body == BodyKind::kAttend || grid.body == BodyKind::kAppend)
     r.before = has("k_norm") + has("rope") + 1;
   else
@@ -304,11 +304,11 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   const bool f32 = keys.dtype == DType::f32;
   const double stepped = cache_bytes(step_, task, false);
   const auto earlier = static_cast<uint64_t>(cache_bytes(step_, task, true));
-  const int64_t piece_bytes = 2 * kPiecePositions * keys.shape.back().constant() * dtype_bytes(keys.dtype);
-  const int64_t pieces = std::max<int64_t>(
-      1, ceil_of(static_cast<int64_t>(earlier) + static_cast<int64_t>(stepped), piece_bytes));
+  const int64_t kv_tile_bytes = 2 * kKvTilePositions * keys.shape.back().constant() * dtype_bytes(keys.dtype);
+  const int64_t kv_tiles = std::max<int64_t>(
+      1, ceil_of(static_cast<int64_t>(earlier) + static_cast<int64_t>(stepped), kv_tile_bytes));
   const int64_t blocks = ceil_of(rows, f32 ? kMergedRows : 2 * kMergedRows);
-  const int64_t sums = pieces * (blocks + ceil_of(rows, kMergedRows) * columns);
+  const int64_t sums = kv_tiles * (blocks + ceil_of(rows, kMergedRows) * columns);
 
   TaskWork work;
   work.tiles = static_cast<uint32_t>((earlier + mkrt::kStageBytes - 1) / mkrt::kStageBytes);
@@ -321,7 +321,7 @@ TaskWork TaskWorks::attend(uint32_t task) const {
   work.needed_bytes = work.cold ? earlier : 0;
   work.start_ns = machine_.fetch_ns;
   work.busy_ns = read_bytes(step_, task, is_computed) / l2_rate(grid);
-  const bool kept = !f32 && tokens == 1 && static_cast<int64_t>(stepped) <= piece_bytes / kPiecePositions;
+  const bool kept = !f32 && tokens == 1 && static_cast<int64_t>(stepped) <= kv_tile_bytes / kKvTilePositions;
   if (stepped > 0)
     work.busy_ns +=
         static_cast<double>(blocks) * ((kept ? 0 : static_cast<double>(2 * columns) * machine_.poll_ns) +

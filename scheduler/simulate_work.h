@@ -38,10 +38,10 @@ struct TaskWork {
 
 // Ops that go in a grid's tasks with its own, one after the other: norms, rotation and what is written to the
 // cache before it; gates and residuals after it.
-struct Riders {
+struct FusedStages {
   int before = 0, after = 0;
 };
-Riders riders(const TaskGrid& grid);
+FusedStages fused_stages(const TaskGrid& grid);
 
 // Works of the tasks of a step.
 class TaskWorks {

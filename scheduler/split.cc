@@ -6,7 +6,7 @@
 
 #include "ir/footprint.h"
 #include "runtime/packing.h"
-#include "scheduler/named.h"
+#include "scheduler/grid_pattern.h"
 
 namespace mkc {
 namespace {
@@ -80,7 +80,7 @@ TaskProgram split_product(TaskProgram program, GridId id, int64_t parts) {
 Result<TaskProgram> split_as_asked(TaskProgram program, const std::vector<SplitRule>& rules) {
   std::vector<int64_t> parts(program.grids.size(), 1);
   for (const SplitRule& rule : rules) {
-    const Result<std::vector<GridId>> grids = grids_named(program, rule.grids, rule.loc);
+    const Result<std::vector<GridId>> grids = matching_grids(program, rule.grids, rule.loc);
     if (!grids.ok()) return grids.error();
     for (GridId id : grids.value()) {
       const TaskGrid& grid = program.grids[id];

@@ -1,5 +1,5 @@
-// Attention with split keys (Dao 2023, "Flash-Decoding"): a task takes one part of a request's context for
-// one key/value head and the query rows of its group in a row block; combine merges the parts in order. The
+// Attention with split keys (Dao 2023, "Flash-Decoding"): a task takes one partial of a request's context for
+// one key/value head and the query rows of its group in a row block; combine merges the partials in order. The
 // keys and values of a request's last block come into the cache by the tasks that read them, those of others
 // before by append.
 #include "codegen/device/attend_fma.h"
@@ -68,17 +68,17 @@ MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, 
   }
 }
 
-// Where row x of a row block, counted over its tokens and the group's heads, has what a part leaves of it.
-MK_INLINE u64 slot_of(const AttendArgs& a, const Rows& r, u32 part, u32 x) {
+// Where row x of a row block, counted over its tokens and the group's heads, has what a partial leaves of it.
+MK_INLINE u64 slot_of(const AttendArgs& a, const Rows& r, u32 partial, u32 x) {
   const u32 group = a.heads / a.kv_heads;
-  return ((u64)part * a.tokens + r.first + x / group) * a.heads + r.head * group + x % group;
+  return ((u64)partial * a.tokens + r.first + x / group) * a.heads + r.head * group + x % group;
 }
 
 // Adds up what the warps have put down, in warp order, for rows [row, row + kSumRows) and columns
-// [column, column + kSumColumns), and leaves it in the rows' slots, or adds it to what earlier pieces of the
-// part have left there: 0 for a row that sees none of it.
+// [column, column + kSumColumns), and leaves it in the rows' slots, or adds it to what earlier KV tiles of the
+// partial have left there: 0 for a row that sees none of it.
 MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScratch& s, const Rows& r,
-                         const Block& b, const Piece& piece, u32 first_row, u32 column, f32 scale) {
+                         const Block& b, const KvTile& kv_tile, u32 first_row, u32 column, f32 scale) {
   // Lanes read in the order in which sums lie; each eight of them writes a sector.
   const u32 four = w.thread % kSumColumns / 4, d = four % 4 * 16 + four / 4 * 4 + w.thread % 4;
   if (column + d >= a.head_dim) return;
@@ -86,77 +86,77 @@ MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScrat
        row += kConsumerThreads / kSumColumns) {
     f32 sum = 0;
     for (u32 warp = 0; warp < kConsumerWarps; ++warp) sum += s.sum(warp, row - first_row, d & ~3u)[d % 4];
-    const u64 slot = slot_of(a, r, piece.part, b.first + row);
-    AS1 f32& left = a.part_acc[slot * a.head_dim + column + d];
-    left = piece.first ? sum * scale : Merge(a.part_ml[slot * 2], s.greatest_of_all(row))(left, sum * scale);
+    const u64 slot = slot_of(a, r, kv_tile.partial, b.first + row);
+    AS1 f32& left = a.partial_acc[slot * a.head_dim + column + d];
+    left = kv_tile.first ? sum * scale : Merge(a.partial_ml[slot * 2], s.greatest_of_all(row))(left, sum * scale);
   }
 }
 
 MK_INLINE void add_totals(const Worker& w, const AttendArgs& a, const AttendScratch& s, const Rows& r,
-                          const Block& b, const Piece& piece) {
+                          const Block& b, const KvTile& kv_tile) {
   const u32 row = w.thread;
   if (row >= b.count) return;
   f32 total = 0;
   for (u32 warp = 0; warp < kConsumerWarps; ++warp) total += s.total(row)[warp];
-  AS1 f32* left = a.part_ml + slot_of(a, r, piece.part, b.first + row) * 2;
-  const Merge merge(piece.first ? kNone : left[0], s.greatest_of_all(row));
-  left[1] = merge(piece.first ? 0 : left[1], total);
+  AS1 f32* left = a.partial_ml + slot_of(a, r, kv_tile.partial, b.first + row) * 2;
+  const Merge merge(kv_tile.first ? kNone : left[0], s.greatest_of_all(row));
+  left[1] = merge(kv_tile.first ? 0 : left[1], total);
   left[0] = merge.greatest;
 }
 
 template <class C, class Form>
 MK_INLINE void attend_block(Worker& w, const AttendArgs& a, const Rows& r, const Block& b,
-                            const Piece& piece) {
-  renew_thread(w);
+                            const KvTile& kv_tile) {
+  launder_thread(w);
   const AttendScratch s(w);
   put_queries<Form>(w, a, r, b, s.q);
   consumer_barrier();  // queries and keys are written; what was put down for the last block has been read
-  renew_thread(w);
-  const Warp x{w, a, s, b, piece.begin + w.warp() * kWarpLanes, brought_to<C>(a, r), keeps_fresh<C>(a, r)};
+  launder_thread(w);
+  const Warp x{w, a, s, b, kv_tile.begin + w.warp() * kWarpLanes, brought_to<C>(a, r), keeps_fresh<C>(a, r)};
   Form form;
   form.begin();
   MK_ROLLED
   for (u32 column = 0; column < a.head_dim; column += kSumColumns) {
-    renew_thread(w);
+    launder_thread(w);
     take_rows<C, Form>(x, column, s.fresh, [&](AS3 const char* rows) { form.add_keys(x, rows, column); });
   }
-  renew_thread(w);
+  launder_thread(w);
   form.hide_unseen(x, a.scale * (kScaled<C> ? a.cache.k_scale[r.head] : 1));
-  renew_thread(w);
+  launder_thread(w);
   form.put_greatest(x);
   consumer_barrier();
-  renew_thread(w);
+  launder_thread(w);
   form.weigh(x);
   MK_ROLLED
   for (u32 column = 0; column < a.head_dim; column += kSumColumns) {
-    renew_thread(w);
+    launder_thread(w);
     form.begin_sums();
     take_rows<C, Form>(x, column, s.fresh + AttendScratch::kFreshBytes,
                        [&](AS3 const char* rows) { form.add_values(x, rows, column); });
     for (u32 half = 0; half * kSumRows < b.count; ++half) {
       form.put_sums(x, half);
       consumer_barrier();
-      add_warps(w, a, s, r, b, piece, half * kSumRows, column, kScaled<C> ? a.cache.v_scale[r.head] : 1);
+      add_warps(w, a, s, r, b, kv_tile, half * kSumRows, column, kScaled<C> ? a.cache.v_scale[r.head] : 1);
       consumer_barrier();
     }
   }
-  add_totals(w, a, s, r, b, piece);
+  add_totals(w, a, s, r, b, kv_tile);
 }
 
 template <class C, class Form>
-MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 part, u32 piece_of_part,
+MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 partial, u32 kv_tile_of_partial,
                       u32 block) {
-  renew_thread(w);
+  launder_thread(w);
   const Rows r(a, row_block, head);
-  const Piece piece(a, r, part, piece_of_part);
-  if (block == 0 && r.written_by_attend(a)) write_cache<C>(w, a, r, piece.begin, piece.begin + kPiece);
+  const KvTile kv_tile(a, r, partial, kv_tile_of_partial);
+  if (block == 0 && r.written_by_attend(a)) write_cache<C>(w, a, r, kv_tile.begin, kv_tile.begin + kKvTile);
   const Block b(a, r, block * Form::kRows, Form::kRows);
-  if (b.sees(piece.begin, piece.begin + kPiece)) attend_block<C, Form>(w, a, r, b, piece);
+  if (b.sees(kv_tile.begin, kv_tile.begin + kKvTile)) attend_block<C, Form>(w, a, r, b, kv_tile);
 }
 
 template <class C>
 MK_INLINE void append(Worker& w, const AttendArgs& a, u32 head, u32 row_block) {
-  renew_thread(w);
+  launder_thread(w);
   write_cache<C>(w, a, Rows(a, row_block, head), 0, ~0u);
 }
 
@@ -175,39 +175,39 @@ struct RowSum {
   }
 };
 
-// Adds parts [from, to) of row x of a row block to what a warp has of it, in their order.
-MK_INLINE void add_parts(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to,
+// Adds partials [from, to) of row x of a row block to what a warp has of it, in their order.
+MK_INLINE void add_partials(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to,
                          RowSum& sum) {
   constexpr u32 kAtOnce = 4;
   for (u32 p = from; p < to; p += kAtOnce) {
-    RowSum part[kAtOnce];
+    RowSum partial[kAtOnce];
     MK_UNROLL
     for (u32 k = 0; k < kAtOnce; ++k) {
       const u64 slot = slot_of(a, r, p + k < to ? p + k : p, x);
-      part[k].greatest = a.part_ml[slot * 2];
-      part[k].total = a.part_ml[slot * 2 + 1];
+      partial[k].greatest = a.partial_ml[slot * 2];
+      partial[k].total = a.partial_ml[slot * 2 + 1];
       MK_UNROLL
       for (u32 c = 0; c < RowSum::kColumns; ++c) {
         const u32 d = c * kWarpLanes + w.lane();
-        if (d < a.head_dim) part[k].column[c] = a.part_acc[slot * a.head_dim + d];
+        if (d < a.head_dim) partial[k].column[c] = a.partial_acc[slot * a.head_dim + d];
       }
     }
     MK_UNROLL
     for (u32 k = 0; k < kAtOnce; ++k)
-      if (p + k < to) sum.add(part[k], a.head_dim);
+      if (p + k < to) sum.add(partial[k], a.head_dim);
   }
 }
 
-// The result of row x of a row block, whose parts are [from, to): span by span. By one warp.
-MK_INLINE void merge_parts(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to) {
-  const u32 first = first_piece(a, r) * kPiece;
+// The result of row x of a row block, whose partials are [from, to): KV chunk by KV chunk. By one warp.
+MK_INLINE void merge_partials(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to) {
+  const u32 first = first_kv_tile(a, r) * kKvTile;
   RowSum all;
   for (u32 p = from; p < to;) {
-    const u32 span_end = (first + p * a.part) / kSpan * kSpan + kSpan,
-              end = min(to, (span_end - first) / a.part);
-    RowSum span;
-    add_parts(w, a, r, x, p, end, span);
-    all.add(span, a.head_dim);
+    const u32 kv_chunk_end = (first + p * a.partial_positions) / kKvChunk * kKvChunk + kKvChunk,
+              end = min(to, (kv_chunk_end - first) / a.partial_positions);
+    RowSum kv_chunk;
+    add_partials(w, a, r, x, p, end, kv_chunk);
+    all.add(kv_chunk, a.head_dim);
     p = end;
   }
   const u64 row = slot_of(a, r, 0, x);
@@ -232,30 +232,30 @@ MK_BODY void mkb_append_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_b
   append<E4m3>(*w, *a, head, row_block);
 }
 
-MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part, u32 piece,
+MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
                             u32 block) {
-  attend<F32, FmaForm>(*w, *a, head, row_block, part, piece, block);
+  attend<F32, FmaForm>(*w, *a, head, row_block, partial, kv_tile, block);
 }
-MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part, u32 piece,
+MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
                              u32 block) {
-  attend<Bf16, MmaForm<Bf16>>(*w, *a, head, row_block, part, piece, block);
+  attend<Bf16, MmaForm<Bf16>>(*w, *a, head, row_block, partial, kv_tile, block);
 }
-MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part, u32 piece,
+MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
                             u32 block) {
-  attend<F16, MmaForm<F16>>(*w, *a, head, row_block, part, piece, block);
+  attend<F16, MmaForm<F16>>(*w, *a, head, row_block, partial, kv_tile, block);
 }
-MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part, u32 piece,
+MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
                              u32 block) {
-  attend<E4m3, MmaForm<E4m3>>(*w, *a, head, row_block, part, piece, block);
+  attend<E4m3, MmaForm<E4m3>>(*w, *a, head, row_block, partial, kv_tile, block);
 }
 
-// One key/value head of a row block: each row has the parts that it sees.
+// One key/value head of a row block: each row has the partials that it sees.
 MK_BODY void mkb_combine(Worker* w, const AttendArgs* a, u32 head, u32 row_block) {
   const Rows r(*a, row_block, head);
-  const u32 group = a->heads / a->kv_heads, first = first_piece(*a, r) * kPiece;
+  const u32 group = a->heads / a->kv_heads, first = first_kv_tile(*a, r) * kKvTile;
   for (u32 x = w->warp(); x < r.count * group; x += kConsumerWarps) {
-    const u32 last = r.fresh() + x / group, from = first_seen(*a, last) / kPiece * kPiece;
-    merge_parts(*w, *a, r, x, (from - first) / a->part, (last - first) / a->part + 1);
+    const u32 last = r.fresh() + x / group, from = first_seen(*a, last) / kKvTile * kKvTile;
+    merge_partials(*w, *a, r, x, (from - first) / a->partial_positions, (last - first) / a->partial_positions + 1);
   }
 }
 

@@ -1,11 +1,11 @@
 // What the forms of attention share: where a request's rows and its cache lie, how keys get into the cache,
-// and how the warps of a worker put their parts together.
+// and how the warps of a worker put their partials together.
 //
-// A piece is kPiece positions from a multiple of kPiece on. Consumer warp w owns 32 of them. Query rows go in
+// A KV tile is kKvTile positions from a multiple of kKvTile on. Consumer warp w owns 32 of them. Query rows go in
 // blocks, each with the group's heads of a token one after the other. What a row gets depends on its position
 // and the cache alone: not on the rows beside it, nor on the rest of the batch, nor on how a prompt was cut,
-// nor on where the pages lie. So its pieces are added up one after the other to spans, of kSpan positions,
-// and these to all, whether a task leaves a piece as a part, or all that its rows see of a span.
+// nor on where the pages lie. So its KV tiles are added up one after the other to KV chunks, of kKvChunk positions,
+// and these to all, whether a task leaves a KV tile as a partial, or all that its rows see of a KV chunk.
 #pragma once
 
 #include "codegen/device/rotate.h"
@@ -50,8 +50,8 @@ static_assert(AttendScratch::kQueryBytes + 2 * AttendScratch::kFreshBytes +
                   (2 * kBlockRows + kSumRows * kSumColumns) * kConsumerWarps * sizeof(f32) <=
               kScratchBytes);
 
-// Weight of a score, or of a part with greatest score m, in a whole with greatest score `all`.
-MK_INLINE f32 part_weight(f32 m, f32 all) {
+// Weight of a score, or of a partial with greatest score m, in a whole with greatest score `all`.
+MK_INLINE f32 partial_weight(f32 m, f32 all) {
   return m == kNone ? 0 : mk_exp2(m - all);
 }
 
@@ -61,8 +61,8 @@ struct Merge {
   f32 greatest, before, more;
   MK_INLINE Merge(f32 greatest_before, f32 greatest_more)
       : greatest(__builtin_fmaxf(greatest_before, greatest_more)),
-        before(part_weight(greatest_before, greatest)),
-        more(part_weight(greatest_more, greatest)) {}
+        before(partial_weight(greatest_before, greatest)),
+        more(partial_weight(greatest_more, greatest)) {}
   MK_INLINE f32 operator()(f32 sum, f32 other) const { return __builtin_fmaf(other, more, sum * before); }
 };
 
@@ -98,19 +98,19 @@ struct Rows {
 MK_INLINE u32 first_seen(const AttendArgs& a, u32 last) {
   return a.window != 0 && last + 1 > a.window ? last + 1 - a.window : 0;
 }
-// The first piece that the rows look at: parts are numbered from there.
-MK_INLINE u32 first_piece(const AttendArgs& a, const Rows& r) {
-  return first_seen(a, r.fresh()) / kPiece;
+// The first KV tile that the rows look at: partials are numbered from there.
+MK_INLINE u32 first_kv_tile(const AttendArgs& a, const Rows& r) {
+  return first_seen(a, r.fresh()) / kKvTile;
 }
 
-// A piece, and the part it belongs to.
-struct Piece {
+// A KV tile, and the partial it belongs to.
+struct KvTile {
   u32 begin;   // its first position
-  u32 part;    // of the block's
-  bool first;  // of the part
-  MK_INLINE Piece(const AttendArgs& a, const Rows& r, u32 part_number, u32 number)
-      : begin(first_piece(a, r) * kPiece + part_number * a.part + number * kPiece),
-        part(part_number),
+  u32 partial;    // of the block's
+  bool first;  // of the partial
+  MK_INLINE KvTile(const AttendArgs& a, const Rows& r, u32 partial_number, u32 number)
+      : begin(first_kv_tile(a, r) * kKvTile + partial_number * a.partial_positions + number * kKvTile),
+        partial(partial_number),
         first(number == 0) {}
 };
 
@@ -120,7 +120,7 @@ struct Seen {
   MK_INLINE bool operator()(u32 position) const { return position - first < count; }
 };
 
-// Query rows [first, first + count) of a row block, as many as go through a piece together: row x is head x %
+// Query rows [first, first + count) of a row block, as many as go through a KV tile together: row x is head x %
 // group of token x / group.
 struct Block {
   u32 first, count, group;
@@ -143,20 +143,20 @@ struct Block {
 };
 
 constexpr u32 kHalf = 16;  // positions that lie within a page
-static_assert(kPiece == kPlaces * kHalf);
+static_assert(kKvTile == kPlaces * kHalf);
 
 // Keys and values come through the ring: for each kSumColumns columns of the keys, and then of the values, a
-// block takes the stages of its piece's positions that any of its rows sees.
+// block takes the stages of its KV tile's positions that any of its rows sees.
 template <class C>
 struct StageRows {
   static constexpr u32 kPitch = kSumColumns * C::bytes;  // from one position to the next
-  static constexpr u32 kPositions = min(kStageBytes / kPitch, kPiece);
+  static constexpr u32 kPositions = min(kStageBytes / kPitch, kKvTile);
   static constexpr u32 kChunks = kPitch / 16;
   // Where a byte of a position lies. Chunks of 16 bytes change places, so that what lanes read together of
   // neighbouring positions lies in all banks.
-  MK_INLINE static u32 at(u32 position, u32 byte) { return position * kPitch + (byte ^ turn(position)); }
+  MK_INLINE static u32 at(u32 position, u32 byte) { return position * kPitch + (byte ^ swizzle(position)); }
   // By what: of a sum of positions without a bit in common, what theirs come to by xor; 0 of multiples of 8.
-  MK_INLINE static u32 turn(u32 position) {
+  MK_INLINE static u32 swizzle(u32 position) {
     return ((position & 1) * 4 ^ (position & 2) ^ (position >> 2 & 1) * 5) * 16 & (kPitch - 1);
   }
 };
@@ -235,12 +235,12 @@ MK_INLINE void put_rows(const Warp& x, u32 column, AS3 const char* fresh, AS3 ch
   }
 }
 
-// Lets the stages of [from, to) of a piece go by, which others read.
+// Lets the stages of [from, to) of a KV tile go by, which others read.
 template <class C>
 MK_INLINE void pass_stages(const Warp& x, u32 from, u32 to) {
-  const u32 piece = x.first - x.warp() * kWarpLanes;
+  const u32 kv_tile = x.first - x.warp() * kWarpLanes;
   MK_ROLLED
-  for (u32 first = piece + from; first < piece + to; first += StageRows<C>::kPositions) {
+  for (u32 first = kv_tile + from; first < kv_tile + to; first += StageRows<C>::kPositions) {
     if (!x.b.sees(first, first + StageRows<C>::kPositions)) continue;
     acquire_stage(x.w);
     release_stage(x.w);
@@ -253,7 +253,7 @@ template <class C, class Form, class Use>
 MK_INLINE void take_rows(const Warp& x, u32 column, AS3 const char* fresh, Use use) {
   using S = StageRows<C>;
   const u32 mine = x.warp() * kWarpLanes / S::kPositions * S::kPositions;
-  pass_stages<C>(x, 0, x.sees() ? mine : kPiece);
+  pass_stages<C>(x, 0, x.sees() ? mine : kKvTile);
   if (!x.sees()) return;
   AS3 char* rows = acquire_stage(x.w) + (x.warp() * kWarpLanes - mine) * S::kPitch;
   put_rows<C>(x, column, fresh, rows);
@@ -261,7 +261,7 @@ MK_INLINE void take_rows(const Warp& x, u32 column, AS3 const char* fresh, Use u
   mk_warp_sync();
   use(rows);
   release_written_stage(x.w);
-  pass_stages<C>(x, mine + S::kPositions, kPiece);
+  pass_stages<C>(x, mine + S::kPositions, kKvTile);
 }
 
 }  // namespace mk

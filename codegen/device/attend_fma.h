@@ -72,7 +72,7 @@ struct FmaForm {
     f32x4 weight[kRows / 4];
     MK_UNROLL
     for (u32 row = 0; row < kRows; ++row) {
-      weight[row / 4][row % 4] = part_weight(score[row], x.scratch.greatest_of_all(row));
+      weight[row / 4][row % 4] = partial_weight(score[row], x.scratch.greatest_of_all(row));
       const f32 total = mk_warp_sum(weight[row / 4][row % 4]);
       if (x.lane() == 0) x.scratch.total(row)[x.warp()] = total;
     }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr u32 kHalvesAtOnce = 4;  // of which the places are read together
 
-// Where the positions of a piece that begins at `first` lie. All lanes have used those of the piece before:
+// Where the positions of a KV tile that begins at `first` lie. All lanes have used those of the KV tile before:
 // each stage ends with a barrier.
 MK_INLINE void find_places(const Worker& w, const AttendArgs& a, const Rows& r, u32 first) {
   const u32 position = first + w.lane() * kHalf;
@@ -17,7 +17,7 @@ MK_INLINE void find_places(const Worker& w, const AttendArgs& a, const Rows& r, 
   mk_warp_sync();
 }
 
-// Copies all positions of a stage, whose first is `first` of the piece: `vectors` is where this lane's bytes
+// Copies all positions of a stage, whose first is `first` of the KV tile: `vectors` is where this lane's bytes
 // of a half's first position lie. The places of several halves are read at once, and a lane's addresses lie
 // fixed distances apart.
 template <class C>
@@ -37,12 +37,12 @@ MK_INLINE void load_all_rows(const Worker& w, AS1 const char* vectors, u64 strid
       AS1 const char* from = vectors + places[i];
       MK_UNROLL
       for (u32 j = 0; j < kHalf; j += kRows, from += kRows * stride)
-        mk_async_load16(stage + (half + i * kHalf + j) * S::kPitch + S::at(row, byte ^ S::turn(j)), from);
+        mk_async_load16(stage + (half + i * kHalf + j) * S::kPitch + S::at(row, byte ^ S::swizzle(j)), from);
     }
   }
 }
 
-// Fills a stage, whose first position is `first` of the piece, with its positions [from, to) from `column`
+// Fills a stage, whose first position is `first` of the KV tile, with its positions [from, to) from `column`
 // on: with the vectors of those below `brought`, and the addresses of the others.
 template <class C>
 MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* cache, AS3 char* stage,
@@ -81,13 +81,13 @@ MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* c
 
 // The stages of a block of query rows, of keys or values. False: the launch is over.
 template <class C>
-MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 const char* cache, u32 piece,
+MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 const char* cache, u32 kv_tile,
                             u32 brought) {
   using S = StageRows<C>;
   MK_ROLLED
   for (u32 column = 0; column < a.head_dim; column += kSumColumns) MK_ROLLED
-  for (u32 from = 0; from < kPiece; from += S::kPositions) {
-    const u32 first = piece + from;
+  for (u32 from = 0; from < kKvTile; from += S::kPositions) {
+    const u32 first = kv_tile + from;
     if (!b.sees(first, first + S::kPositions)) continue;
     if (!wait_free_stage(w)) return false;
     const u32 slot = w.stage % w.stages;
@@ -99,38 +99,38 @@ MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 
   return true;
 }
 
-// Piece by piece of a part, as attend takes them.
+// KvTile by KV tile of a partial, as attend takes them.
 template <class C>
-MK_INLINE void stream_cache(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 part,
+MK_INLINE void stream_cache(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 partial,
                             u32 block_rows) {
   const Rows r(a, row_block, head);
   const u32 brought = brought_to<C>(a, r), rows = r.count * (a.heads / a.kv_heads);
   MK_ROLLED
-  for (u32 number = 0; number < a.part / kPiece; ++number) {
-    const Piece piece(a, r, part, number);
-    find_places(w, a, r, piece.begin);
+  for (u32 number = 0; number < a.partial_positions / kKvTile; ++number) {
+    const KvTile kv_tile(a, r, partial, number);
+    find_places(w, a, r, kv_tile.begin);
     MK_ROLLED
     for (u32 row = 0; row < rows; row += block_rows) {
       const Block b(a, r, row, block_rows);
-      if (!stream_block<C>(w, a, b, a.cache.k, piece.begin, brought)) return;
-      if (!stream_block<C>(w, a, b, a.cache.v, piece.begin, brought)) return;
+      if (!stream_block<C>(w, a, b, a.cache.k, kv_tile.begin, brought)) return;
+      if (!stream_block<C>(w, a, b, a.cache.v, kv_tile.begin, brought)) return;
     }
   }
 }
 
 }  // namespace
 
-MK_BODY void mkd_stream_cache_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part) {
-  stream_cache<F32>(*w, *a, head, row_block, part, kBlockRowsF32);
+MK_BODY void mkd_stream_cache_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial) {
+  stream_cache<F32>(*w, *a, head, row_block, partial, kBlockRowsF32);
 }
-MK_BODY void mkd_stream_cache_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part) {
-  stream_cache<Bf16>(*w, *a, head, row_block, part, kBlockRows);
+MK_BODY void mkd_stream_cache_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial) {
+  stream_cache<Bf16>(*w, *a, head, row_block, partial, kBlockRows);
 }
-MK_BODY void mkd_stream_cache_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part) {
-  stream_cache<F16>(*w, *a, head, row_block, part, kBlockRows);
+MK_BODY void mkd_stream_cache_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial) {
+  stream_cache<F16>(*w, *a, head, row_block, partial, kBlockRows);
 }
-MK_BODY void mkd_stream_cache_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 part) {
-  stream_cache<E4m3>(*w, *a, head, row_block, part, kBlockRows);
+MK_BODY void mkd_stream_cache_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial) {
+  stream_cache<E4m3>(*w, *a, head, row_block, partial, kBlockRows);
 }
 
 }  // namespace mk

@@ -56,12 +56,12 @@ struct MmaForm {
 
   // Columns [column, column + kSumColumns) of keys.
   MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
-    const u32 columns = min(x.a.head_dim - column, kSumColumns), turn = S::turn(g(x));
+    const u32 columns = min(x.a.head_dim - column, kSumColumns), swizzle = S::swizzle(g(x));
     AS3 const u32x4* query = (AS3 const u32x4*)x.scratch.q + column / kKeyStep * 2 * kWarpLanes + x.lane();
     rows += g(x) * S::kPitch;
     MK_ROLLED
     for (u32 step = 0; step < columns; step += kKeyStep, query += 2 * kWarpLanes) {
-      AS3 const char* at = rows + ((step + 8 * t(x)) * C::bytes ^ turn);
+      AS3 const char* at = rows + ((step + 8 * t(x)) * C::bytes ^ swizzle);
       const u32x4 low = query[0], high = query[kWarpLanes];
       u32x4 k[4];
       MK_UNROLL
@@ -116,7 +116,7 @@ struct MmaForm {
       MK_UNROLL
       for (u32 j = 0; j < 4; ++j) {
         const u32 pair =
-            Half::pack(part_weight(score[j][2 * half], all), part_weight(score[j][2 * half + 1], all));
+            Half::pack(partial_weight(score[j][2 * half], all), partial_weight(score[j][2 * half + 1], all));
         weight[j / 2][j % 2 * 2 + half] = pair;
         total += Half::low(pair) + Half::high(pair);
       }
@@ -135,7 +135,7 @@ struct MmaForm {
     AS3 const char* at[2];  // of even positions, and of odd ones
     MK_UNROLL
     for (u32 i = 0; i < 2; ++i)
-      at[i] = rows + S::at(2 * t(x), 8 * g(x) * C::bytes ^ S::turn(i)) + i * S::kPitch;
+      at[i] = rows + S::at(2 * t(x), 8 * g(x) * C::bytes ^ S::swizzle(i)) + i * S::kPitch;
     MK_UNROLL
     for (u32 step = 0; step < 2; ++step) {
       u32x4 value[4];  // of positions 2t, 2t + 1, 2t + 8 and 2t + 9 of 16

@@ -105,8 +105,8 @@ struct PagedCache {
 };
 
 // q [T, heads*head_dim], k and v [T, kv_heads*head_dim] f32 as projected; rope [positions, head_dim]:
-// cosines, then sines; q_norm, k_norm [head_dim] or null; of each part part_acc [T, heads*head_dim] and
-// part_ml [T, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim]. By row block (ir/values.h):
+// cosines, then sines; q_norm, k_norm [head_dim] or null; of each part partial_acc [T, heads*head_dim] and
+// partial_ml [T, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim]. By row block (ir/values.h):
 // its request, first_row and rows of the step, kv_len positions in the cache up to its last row. By request:
 // context, the positions with all its rows of the step, which are step_rows.
 struct AttendArgs {
@@ -118,8 +118,8 @@ struct AttendArgs {
   AS1 const f32* q_norm;
   AS1 const f32* k_norm;
   PagedCache cache;
-  AS1 f32* part_acc;
-  AS1 f32* part_ml;
+  AS1 f32* partial_acc;
+  AS1 f32* partial_ml;
   AS1 f32* out;
   AS3 const u32* request;
   AS3 const u32* first_row;
@@ -128,7 +128,7 @@ struct AttendArgs {
   AS3 const u32* context;
   AS3 const u32* step_rows;
   u32 tokens;
-  u32 part;      // its positions (ir/values.h)
+  u32 partial_positions;      // its positions (ir/values.h)
   u32 out_bf16;  // out is bf16
   u32 window;    // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
@@ -137,9 +137,9 @@ struct AttendArgs {
 };
 
 // Positions of a context that attention adds up to pieces, and these to spans (ir/values.h).
-constexpr u32 kPiece = kConsumerThreads;
-constexpr u32 kSpan = 8 * kPiece;
-constexpr u32 kBusySpans = 16;
+constexpr u32 kKvTile = kConsumerThreads;
+constexpr u32 kKvChunk = 8 * kKvTile;
+constexpr u32 kBusyKvChunks = 16;
 // Query rows that the warps of a worker take through a piece together.
 constexpr u32 kBlockRows = 16;
 constexpr u32 kBlockRowsF32 = 8;  // with f32 caches
@@ -236,7 +236,7 @@ void mkd_lists_made(Worker*);
 bool mkd_await_lists(Worker*, u32 number);
 u32 mkd_element(Worker*, u32 list, u32 index);
 u32 mkd_row_of(Worker*, u32 list, u32 count, u32 task);
-void mkd_size_parts(Worker*, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows, u32 slots);
+void mkd_size_partials(Worker*, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows, u32 slots);
 void mkd_cut_rows(Worker*, u32 before_last, u32 requests, u32 max_rows, u32 q_len, u32 first_row, u32 kv_len,
                   u32 block_request, u32 block_rows, u32 block_first_row, u32 block_kv_len);
 void mkd_wait(Worker*, u32 cell, u32 expected);
@@ -267,10 +267,10 @@ void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs
                               u32 first, u32 count);
 u32 mkd_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max);
 u32 mkd_loader_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max);
-void mkd_stream_cache_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
-void mkd_stream_cache_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
-void mkd_stream_cache_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
-void mkd_stream_cache_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part);
+void mkd_stream_cache_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial);
+void mkd_stream_cache_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial);
+void mkd_stream_cache_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial);
+void mkd_stream_cache_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial);
 void mkd_loader_end(Worker*);
 
 void mkb_product_rows(Worker*, const ProductArgs*);
@@ -284,12 +284,12 @@ void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_f16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block);
-// `piece`: of the part; `block`: of the query rows that go through a piece together. The first one, of a
+// `kv_tile`: of the partial; `block`: of the query rows that go through a piece together. The first one, of a
 // request's last row block, stores that block's keys and values.
-void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part, u32 piece, u32 block);
-void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part, u32 piece, u32 block);
-void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part, u32 piece, u32 block);
-void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 part, u32 piece, u32 block);
+void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
+void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
+void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
+void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
 void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);

@@ -28,7 +28,7 @@ template <class W>
 MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 slot) {
   const Scratch s(w);
   const u32 strip = block * a.strips;
-  ProductArgs p = renewed(a.product);
+  ProductArgs p = laundered(a.product);
   p.tokens = min((u32)s.begin[slot + 1] - s.begin[slot], a.product.tokens);
   const u32 begin = min(s.begin[slot], a.rows - p.tokens);
   p.first_out = begin;

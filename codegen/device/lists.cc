@@ -58,18 +58,18 @@ MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
 
 // Consumer threads: positions of a part (ir/values.h), from lengths that have been loaded; a consumer barrier
 // must follow.
-MK_BODY void mkd_size_parts(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows,
+MK_BODY void mkd_size_partials(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows,
                             u32 slots) {
   if (w->thread != 0) return;
-  u32 tokens = 0, longest = 0, spans = 0;
+  u32 tokens = 0, longest = 0, kv_chunks = 0;
   for (u32 b = 0; b < requests; ++b) {
     const u32 rows = w->list(q_len)[b], length = w->list(kv_len)[b];
     tokens += rows;
     longest = length > longest ? length : longest;
-    spans += (rows + max_rows - 1) / max_rows * ((length + kSpan - 1) / kSpan);
+    kv_chunks += (rows + max_rows - 1) / max_rows * ((length + kKvChunk - 1) / kKvChunk);
   }
-  const bool fits = (longest + kPiece - 1) / kPiece * tokens <= slots;
-  *w->list(word) = fits && spans < kBusySpans ? kPiece : kSpan;
+  const bool fits = (longest + kKvTile - 1) / kKvTile * tokens <= slots;
+  *w->list(word) = fits && kv_chunks < kBusyKvChunks ? kKvTile : kKvChunk;
 }
 
 // Consumer threads: the lists of row blocks (ir/values.h) of up to `max_rows` rows, a block by each thread.

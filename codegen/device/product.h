@@ -187,7 +187,7 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
   using Operand = typename Accumulator::Operand;
   constexpr u32 full_steps = Shape::full_steps;
   constexpr bool kept = sizeof(Operand) <= kKeptOperand;
-  renew_thread(w);
+  launder_thread(w);
   Accumulator sums[Stages];
   MK_UNROLL
   for (Accumulator& sum : sums) sum.clear();
@@ -226,7 +226,7 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
       release_stage(w);
     }
   }
-  renew_thread(w);
+  launder_thread(w);
   each_sum(sums, share.strips, done);
 }
 

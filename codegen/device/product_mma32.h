@@ -17,7 +17,7 @@ MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const 
                            const Done& done) {
   using Shape = TileKSlices<W>;
   constexpr u32 full_steps = Shape::full_steps;
-  renew_thread(w);
+  launder_thread(w);
   Sum sums[Stages];
   MK_UNROLL
   for (Sum& sum : sums) sum.clear();
@@ -52,7 +52,7 @@ MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const 
     MK_ROLLED
     for (u32 s = 0; s < share.stages; ++s) release_stage(w);
   }
-  renew_thread(w);
+  launder_thread(w);
   each_sum(sums, share.strips, done);
 }
 

@@ -139,14 +139,14 @@ MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pa
                            AS3 f32* sums, const Leave& leave, const Done& done) {
   using Sums = Mma<W, 2>;
   using All = Sums[Mma64Share<Strips>::max];
-  renew_thread(w);
+  launder_thread(w);
   const Mma64Share<Strips> share(w, min(a.tokens - pass, kMma64Tokens), block.strips);
   All total;
   MK_UNROLL
   for (Sums& t : total) t.clear();
   const auto store_k_slice = [&](u32 k_slice, const All& of) {
-    renew_thread(w);
-    const Mma64Share<Strips> again(w, min(renewed(a).tokens - pass, kMma64Tokens), block.strips);
+    launder_thread(w);
+    const Mma64Share<Strips> again(w, min(laundered(a).tokens - pass, kMma64Tokens), block.strips);
     each_sum(of, again.count, [&](u32 s, const Sums& strip) {
       leave(k_slice, again.first + s * again.apart, pass + again.token, strip);
     });
@@ -161,7 +161,7 @@ MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pa
   drain_k_slices<W, Strips>(w, a, in, pass, block, share, [&](u32 k_slice, const All& of) {
     is_split(a) ? store_k_slice(k_slice, of) : add_k_slice(of);
   });
-  renew_thread(w);
+  launder_thread(w);
   if (is_split(a)) return;
   consumer_barrier();  // sums take the place of activations
   each_sum(total, share.count, [&](u32 s, const Sums& strip) {

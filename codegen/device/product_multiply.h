@@ -252,7 +252,7 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
 // Tasks of a product, or of its parts, which have all strips one part after the other.
 template <class W>
 MK_INLINE void multiply_tasks(Worker& w, const ProductArgs& a, u32 task, u32 strips) {
-  const ProductArgs args = renewed(a);
+  const ProductArgs args = laundered(a);
   multiply_strips<W>(w, ProductInput(w, args), {task, strips});
 }
 

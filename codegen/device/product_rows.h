@@ -11,7 +11,7 @@ static_assert(kMaxTokens <= 256);  // the number of a row is a byte
 
 // The same arguments, of which nothing is computed before: else it would be hoisted out of the loop over a
 // segment's blocks, and stay in registers beside their sums.
-MK_INLINE ProductArgs renewed(ProductArgs a) {
+MK_INLINE ProductArgs laundered(ProductArgs a) {
   asm volatile("" : "+r"(a.cols), "+r"(a.tail_cols), "+r"(a.tokens));
   return a;
 }

@@ -50,7 +50,7 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
   using Shape = TileKSlices<W>;
   constexpr u32 steps = Shape::full_steps;
   static_assert(steps * Shape::step_cols * W::bytes == kRowBytes);
-  renew_thread(w);
+  launder_thread(w);
   const u32 tokens = min(a.tokens - first, kWgmmaTokens), parts = kKSlices * a.tiles;
   const auto col = [&](u32 part) { return Shape::col(a, part / a.tiles, part % a.tiles); };
   Turns<Mma<W>, kWgmmaTokens / kMma8Tokens> turns;
@@ -80,7 +80,7 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
     mk_wgmma_wait(high);
     release_stage(w);
   }
-  renew_thread(w);
+  launder_thread(w);
   MK_ROLLED
   for (u32 token = 0; token < tokens; token += kMma8Tokens, turns.next()) {
     if (w.warp() >= strips) continue;

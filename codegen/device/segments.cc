@@ -18,16 +18,16 @@ MK_INLINE void bring(const Worker& w, Names names, u32 at, u32 first, u32 last) 
   const u32 lane = w.lane(), slot = w.segments % 2, grid = names->grid, inlined = names->inline_grid;
   AS1 const char* segments = (AS1 const char*)w.arenas()->segments;
   AS1 const char* grids = (AS1 const char*)w.arenas()->grids;
-  constexpr u32 kPiece = 16, kOfGrid = sizeof(MkGrid) / kPiece;
-  static_assert(sizeof(MkSegment) == kPiece && kOfGrid * kPiece == sizeof(MkGrid) && 2 + 2 * kOfGrid <= 32);
+  constexpr u32 kKvTile = 16, kOfGrid = sizeof(MkGrid) / kKvTile;
+  static_assert(sizeof(MkSegment) == kKvTile && kOfGrid * kKvTile == sizeof(MkGrid) && 2 + 2 * kOfGrid <= 32);
   AS1 const char* from = nullptr;
-  if (lane == 0) from = segments + (u64)at * kPiece;
-  if (lane == 1) from = segments + (u64)(at + 1 == last ? first : at + 1) * kPiece;
-  if (lane >= 2) from = grids + (u64)grid * sizeof(MkGrid) + (lane - 2) * kPiece;
+  if (lane == 0) from = segments + (u64)at * kKvTile;
+  if (lane == 1) from = segments + (u64)(at + 1 == last ? first : at + 1) * kKvTile;
+  if (lane >= 2) from = grids + (u64)grid * sizeof(MkGrid) + (lane - 2) * kKvTile;
   const bool second = lane >= 2 + kOfGrid;
-  if (second) from = grids + (u64)inlined * sizeof(MkGrid) + (lane - 2 - kOfGrid) * kPiece;
+  if (second) from = grids + (u64)inlined * sizeof(MkGrid) + (lane - 2 - kOfGrid) * kKvTile;
   const bool there = lane < 2 + kOfGrid || (consumes(w) && lane < 2 + 2 * kOfGrid && inlined != kNoGrid);
-  if (there) mk_async_load16((AS3 char*)w.ahead(slot) + lane * kPiece, from);
+  if (there) mk_async_load16((AS3 char*)w.ahead(slot) + lane * kKvTile, from);
   mk_async_arrive(w.brought(slot));
   mk_warp_sync();  // all arrivals are counted before the last of them can be made
   if (lane == 0) mk_mbar_arrive(w.brought(slot));
@@ -55,7 +55,7 @@ MK_BODY void mkd_segments_begin(Worker* w, u32 first, u32 last) {
 // All threads of a role, before each segment: what is known of the `at`-th, and begins to bring the next; the
 // first comes after the last, in the next step.
 MK_BODY AS3 const SegmentAhead* mkd_segment_begin(Worker* w, u32 at, u32 first, u32 last) {
-  renew_thread(*w);
+  launder_thread(*w);
   AS3 const SegmentAhead* ahead = w->ahead(w->segments % 2);
   if (brings(*w)) await_brought(*w);
   if (consumes(*w)) {

@@ -93,7 +93,7 @@ MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
 // Consumer threads, before a step's tasks: clears the counters of the next step's bank, which nobody reads in
 // this one.
 MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step) {
-  renew_thread(*w);
+  launder_thread(*w);
   use_bank(*w, session, step);
   stamp(*w, kStepBegun, 0, w->step);
   mk_spoil((AS3 char*)w->list(0), kListBytes);
@@ -113,7 +113,7 @@ MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* 
                            u32 requests_symbol, u32 logit_rows_symbol) {
   const u32 next = w->step + 1;
   if (next >= step->steps) return false;
-  renew_thread(*w);
+  launder_thread(*w);
   consumer_barrier();
   if (w->thread == 0) {
     wait_phase(*w, w->loaded(), w->step % 2, kRingCell, w->stage);

@@ -112,7 +112,7 @@ static_assert((2 * kMaxStages + 2 + 2 * kHandedTasks + 4 + kPlaces) * sizeof(u64
 
 // What is computed from the thread's number lives in registers up to the next call only: not for the whole
 // launch, as it would be hoisted out of loops over segments and steps.
-MK_INLINE void renew_thread(Worker& w) {
+MK_INLINE void launder_thread(Worker& w) {
   asm volatile("" : "+r"(w.thread));
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using test::Model;
 
-constexpr int kContext = 4'500, kFine = kPartsOfRow * kPiecePositions;
+constexpr int kContext = 4'500, kFine = kPartsOfRow * kKvTilePositions;
 constexpr uint32_t kPageSize = 64, kPages = (kContext + kPageSize - 1) / kPageSize, kMaxRequests = 3;
 
 Model model_of(const test::Build& build) {
@@ -93,8 +93,8 @@ TEST_CASE(
                                   .context = kContext,
                                   .mode = mode,
                                   .quick = false});
-    CHECK(part_of(model, alone) == kPiecePositions);
-    CHECK(part_of(model, beside) == kSpanPieces * kPiecePositions);
+    CHECK(part_of(model, alone) == kKvTilePositions);
+    CHECK(part_of(model, beside) == kKvChunkTiles * kKvTilePositions);
     const std::vector<float> expected = run(model, alone).logits, found = run(model, beside).logits;
     CHECK(std::memcmp(found.data(), expected.data(), expected.size() * sizeof(float)) == 0);
   }
@@ -103,8 +103,8 @@ TEST_CASE(
 TEST_CASE("a launch whose contexts outgrow their slots goes on with larger parts") {
   const Model model =
       model_of({.workers = 3, .max_tokens = 2, .max_requests = 2, .context = kContext, .quick = false});
-  CHECK(part_of(model, {{1, kFine}, {1, kFine}}) == kPiecePositions);
-  CHECK(part_of(model, {{1, kFine + 1}, {1, kFine}}) == kSpanPieces * kPiecePositions);
+  CHECK(part_of(model, {{1, kFine}, {1, kFine}}) == kKvTilePositions);
+  CHECK(part_of(model, {{1, kFine + 1}, {1, kFine}}) == kKvChunkTiles * kKvTilePositions);
   const mkrt::StepResult together = run(model, {{1, kFine - 1, 4}, {1, kFine - 3, 4}}).sampled,
                          alone = run(model, {{1, kFine - 1, 4}}).sampled;
   CHECK(together.ids.size() == 8);

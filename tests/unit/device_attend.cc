@@ -148,7 +148,7 @@ struct Paged {
 // every part, of a piece or of a span, then combine.
 std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t page_size = 16,
                        bool heads_outside = false, uint32_t block_tokens = kMaxTokens,
-                       uint32_t part = kPiece) {
+                       uint32_t part = kKvTile) {
   const uint32_t blocks = (c.tokens + block_tokens - 1) / block_tokens, max_parts = (c.kv_len + 255) / 256;
   const auto rows_of = [&](uint32_t k) { return std::min(block_tokens, c.tokens - k * block_tokens); };
   const auto end_of = [&](uint32_t k) { return c.kv_len - c.tokens + k * block_tokens + rows_of(k); };
@@ -182,8 +182,8 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   a.cache.page_begin = global(page_begin);
   a.cache.page_index = global(k_cache.index.data());
   a.cache.page_shift = static_cast<u32>(std::countr_zero(page_size));
-  a.part_acc = global(acc.data());
-  a.part_ml = global(ml.data());
+  a.partial_acc = global(acc.data());
+  a.partial_ml = global(ml.data());
   a.out = global(out.data());
   a.tokens = c.tokens, a.part = part, a.window = c.window;
   a.heads = c.heads, a.kv_heads = c.kv_heads, a.head_dim = c.head_dim;
@@ -223,7 +223,7 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
     for (u32 g = 0; g < c.kv_heads; ++g)
       for (u32 k = 0; k < blocks; ++k)
         for (u32 number = 0; number < parts_of(k); ++number) {
-          for (u32 piece = 0; piece < part / kPiece; ++piece)
+          for (u32 kv_tile = 0; piece < part / kKvTile; ++piece)
             for (u32 block = 0; block * form.block_rows < rows_of(k) * (c.heads / c.kv_heads); ++block)
               form.attend(&w, &mine, g, k, number, piece, block);
           mkd_barrier();
@@ -291,8 +291,8 @@ TEST_CASE("a row's bits do not depend on whether a task goes through a piece or 
       CAPTURE(c.kv_len);
       Problem pieces = make_problem(c), spans = pieces;
       const std::vector<float> out = run(c, form, pieces);
-      CHECK(run(c, form, spans, 16, false, kMaxTokens, kSpan) == out);
-      CHECK(run(c, form, spans = make_problem(c), 16, false, 2, kSpan) == out);
+      CHECK(run(c, form, spans, 16, false, kMaxTokens, kKvChunk) == out);
+      CHECK(run(c, form, spans = make_problem(c), 16, false, 2, kKvChunk) == out);
     }
 }
 

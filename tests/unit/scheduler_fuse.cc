@@ -25,7 +25,7 @@ const std::vector<std::string> kNames{"T",
                                       "block_first_row",
                                       "block_request",
                                       "block_kv_len",
-                                      "part_positions"};
+                                      "partial_positions"};
 
 // One grid a line: "name body [extents] reads -> writes", accesses as role=tensor.
 std::string grids_of(const TaskProgram& program) {
@@ -84,8 +84,8 @@ l0.q product [2] x=x.x_bf16 weight=l0.q.packed sum_squares=x.sum_squares -> out=
 l0.k product [1] x=x.x_bf16 weight=l0.k.packed sum_squares=x.sum_squares -> out=l0.k
 l0.v product [1] x=x.x_bf16 weight=l0.v.packed sum_squares=x.sum_squares -> out=l0.v
 l0.append append [2, max(0, blocks - B)] k=l0.k v=l0.v positions=positions rope=rope -> k_cache=l0.k_cache v_cache=l0.v_cache
-l0.attend attend [2, blocks, block_kv_len[k] ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml
-l0.combine combine [2, blocks] part_acc=l0.attend.part_acc part_ml=l0.attend.part_ml -> out=l0.attended
+l0.attend attend [2, blocks, block_kv_len[k] ceildiv 256] q=l0.q k=l0.k v=l0.v positions=positions rope=rope k_cache=l0.k_cache v_cache=l0.v_cache k_cache=l0.k_cache v_cache=l0.v_cache -> k_cache=l0.k_cache v_cache=l0.v_cache partial_acc=l0.attend.partial_acc partial_ml=l0.attend.partial_ml
+l0.combine combine [2, blocks] partial_acc=l0.attend.partial_acc partial_ml=l0.attend.partial_ml -> out=l0.attended
 l0.o product [2] x=l0.attended weight=l0.o.packed residual=x next_norm=l0.post_norm -> out=l0.y x_bf16=l0.y.x_bf16 sum_squares=l0.y.sum_squares
 l0.gate_up product [6] x=l0.y.x_bf16 weight=l0.gate_up.packed sum_squares=l0.y.sum_squares -> out=l0.act
 l0.down product [2] x=l0.act weight=l0.down.packed residual=l0.y next_norm=final_norm -> out=l0.x x_bf16=l0.x.x_bf16 sum_squares=l0.x.sum_squares
@@ -169,7 +169,7 @@ TEST_CASE(
         head + "[" + appended + ":+min(256*p + 256, " + kWritten + ") - " + appended + "][0:+8]");
   CHECK(region_of(program, "l0.attend", "k_cache", true) ==
         head + "[" + own + ":+min(256*p + 256, block_kv_len[k]) - " + own + "][0:+8]");
-  CHECK(region_of(program, "l0.combine", "part_ml", false) ==
+  CHECK(region_of(program, "l0.combine", "partial_ml", false) ==
         "[0:+block_kv_len[k] ceildiv 256][block_first_row[k]:+min(block_rows[k], T - "
         "block_first_row[k])][4*g:+4]");
 }
@@ -205,21 +205,21 @@ TaskProgram fused_long(int64_t context, int64_t tokens) {
 TEST_CASE("in contexts of several pieces attention leaves parts that its step has slots for") {
   CHECK(!row_blocks(fused_long(256, 64).symbols)->part.valid());
   const TaskProgram program = fused_long(131'072, 64);
-  const std::string parts = "block_kv_len[k] ceildiv part_positions";
+  const std::string parts = "block_kv_len[k] ceildiv partial_positions";
   CHECK(grids_of(program).find("l0.attend attend [2, blocks, " + parts + "] ") != std::string::npos);
-  CHECK(region_of(program, "l0.attend", "part_ml", true) ==
+  CHECK(region_of(program, "l0.attend", "partial_ml", true) ==
         "[p:+min(1, 4096 floordiv T - p)][block_first_row[k]:+min(block_rows[k], T - block_first_row[k])]"
         "[4*g:+4]");
-  CHECK(region_of(program, "l0.combine", "part_ml", false) ==
+  CHECK(region_of(program, "l0.combine", "partial_ml", false) ==
         "[0:+min(" + parts +
             ", 4096 floordiv T)][block_first_row[k]:+min(block_rows[k], T - block_first_row[k])][4*g:+4]");
-  CHECK(region_of(program, "l0.attend", "k_cache", true).find("[max(part_positions*p, ") !=
+  CHECK(region_of(program, "l0.attend", "k_cache", true).find("[max(partial_positions*p, ") !=
         std::string::npos);
 }
 
 TEST_CASE("a part is a span where these keep all workers busy, or where there are no slots for pieces") {
   const Symbols symbols = fused_long(131'072, 64).symbols;  // blocks of 8 rows, 4096 slots
-  const auto part = [&](const std::vector<StepRequest>& step) { return part_positions(symbols, step); };
+  const auto part = [&](const std::vector<StepRequest>& step) { return partial_positions(symbols, step); };
   CHECK(part({{1, 15 * 2048}}) == 256);
   CHECK(part({{1, 15 * 2048 + 1}}) == 2048);
   CHECK(part(std::vector<StepRequest>(15, {1, 1})) == 256);
@@ -227,8 +227,8 @@ TEST_CASE("a part is a span where these keep all workers busy, or where there ar
   CHECK(part({{8, 7 * 2048}, {8, 7 * 2048}, {8, 300}}) == 256);
   CHECK(part({{8, 7 * 2048}, {8, 7 * 2048}, {9, 300}}) == 2048);
   const Symbols few = fused_long(4500, 8).symbols;  // 128 slots
-  CHECK(part_positions(few, std::vector<StepRequest>{{3, 4400}, {4, 4}}) == 256);
-  CHECK(part_positions(few, std::vector<StepRequest>{{3, 4400}, {5, 5}}) == 2048);
+  CHECK(partial_positions(few, std::vector<StepRequest>{{3, 4400}, {4, 4}}) == 256);
+  CHECK(partial_positions(few, std::vector<StepRequest>{{3, 4400}, {5, 5}}) == 2048);
 }
 
 TEST_CASE("whatever a step, each of its rows has slots for its parts") {
@@ -239,7 +239,7 @@ TEST_CASE("whatever a step, each of its rows has slots for its parts") {
   for (const int64_t context : {300, 4096, 40'960, 131'072, 1'000'000})
     for (const int64_t max_tokens : {1, 3, 64, 256}) {
       const Symbols symbols = fused_long(context, max_tokens).symbols;
-      const int64_t slots = part_slots(symbols);
+      const int64_t slots = partial_slots(symbols);
       REQUIRE(slots % max_tokens == 0);
       for (int step = 0; step < 1000; ++step) {
         std::vector<StepRequest> requests;
@@ -250,15 +250,15 @@ TEST_CASE("whatever a step, each of its rows has slots for its parts") {
           tokens += requests.back().rows;
           longest = std::max(longest, kv_len);
         }
-        const int64_t part = part_positions(symbols, requests);
+        const int64_t part = partial_positions(symbols, requests);
         REQUIRE((longest + part - 1) / part <= slots / tokens);
       }
     }
 }
 
 // The error of fusing a Llama graph after `change`.
-template <class Change>
-std::string error_after(Change change) {
+template <class Candidate>
+std::string error_after(Candidate change) {
   OpGraph graph = graph_of(test::llama_config()).value();
   for (Op& op : graph.ops) op.loc = {"m.yaml", 1, 1};
   change(graph);
@@ -362,7 +362,7 @@ TEST_CASE("attention with a window walks only the pieces that a block's first to
   CHECK(region_of(program, "l0.attend", "k_cache", true) == "[" + kRequest + ":+1][g:+1][" + own + ":+min(" +
                                                                 begin + " + 256, block_kv_len[k]) - " + own +
                                                                 "][0:+8]");
-  CHECK(region_of(program, "l0.combine", "part_acc", false) ==
+  CHECK(region_of(program, "l0.combine", "partial_acc", false) ==
         "[0:+" + pieces + "][block_first_row[k]:+min(block_rows[k], T - block_first_row[k])][16*g:+16]");
   // One that reaches past the cache is none.
   CHECK(fused(edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 64")).grids ==
@@ -387,7 +387,7 @@ TEST_CASE("attention with a window has parts for the pieces that it can look at,
         fused(edited(longer, "\"sliding_window\": null", fmt::format("\"sliding_window\": {}", window)));
     const int64_t max_rows = row_blocks(program.symbols)->max_rows;
     for (const Tensor& tensor : program.tensors)
-      if (tensor.name == "l0.attend.part_acc")
+      if (tensor.name == "l0.attend.partial_acc")
         CHECK(tensor.shape[0].constant() == max_looked_at(4096, window, max_rows));
   }
   const TaskProgram program = fused(edited(longer, "\"sliding_window\": null", "\"sliding_window\": 600"));

@@ -305,7 +305,7 @@ TEST_CASE("a model of 36 layers on 132 workers is placed") {
                                .feed_forward = 12288,
                                .vocab = 151936,
                                .context = 4096,
-                               .piece = 256,
+                               .kv_tile = 256,
                                .tokens = 16};
   const TaskProgram program = model_program(shape);
   const Machine h100 = load_machine("h100").value();

@@ -94,7 +94,7 @@ TensorId Builder::attention(TensorId q, TensorId k, TensorId v, EventId q_ready,
       tensor(layer + "k_cache", TensorKind::kCache, DType::bf16, {s.kv_heads, s.context, s.head_dim});
   const TensorId v_cache =
       tensor(layer + "v_cache", TensorKind::kCache, DType::bf16, {s.kv_heads, s.context, s.head_dim});
-  const TensorId part = tensor(layer + "part_acc", TensorKind::kActivation, DType::f32,
+  const TensorId part = tensor(layer + "partial_acc", TensorKind::kActivation, DType::f32,
                                {s.kv_heads, pieces, group * s.head_dim * tokens});
   const TensorId out = activation("attn", s.heads * s.head_dim);
   const EventId parts = event("parts", {s.kv_heads}, pieces);
@@ -111,12 +111,12 @@ TensorId Builder::attention(TensorId q, TensorId k, TensorId v, EventId q_ready,
     read(a, role, t, {{coord(0), 1}, {from, split - from}, {0, s.head_dim}}, true);
     write(a, role, t, {{coord(0), 1}, {split, to - split}, {0, s.head_dim}});
   }
-  write(a, "part_acc", part, {{coord(0), 1}, {coord(1), 1}, {0, group * s.head_dim * tokens}});
+  write(a, "partial_acc", part, {{coord(0), 1}, {coord(1), 1}, {0, group * s.head_dim * tokens}});
   wait(a, q_ready, {coord(0)});
   notify(a, parts, {{coord(0), 1}});
 
   const GridId c = grid("combine", BodyKind::kCombine, {{"g", s.kv_heads}});
-  read(c, "part_acc", part, {{coord(0), 1}, {0, pieces}, {0, group * s.head_dim * tokens}});
+  read(c, "partial_acc", part, {{coord(0), 1}, {0, pieces}, {0, group * s.head_dim * tokens}});
   write(c, "out", out, rows_and(group * s.head_dim * coord(0), group * s.head_dim));
   wait(c, parts, {coord(0)});
   notify(c, combined);

@@ -15,7 +15,7 @@ struct ModelShape {
   int64_t feed_forward = 96;
   int64_t vocab = 160;
   int64_t context = 64;
-  int64_t piece = 16;
+  int64_t kv_tile = 16;
   int64_t tokens = 4;
 };
 

@@ -258,7 +258,7 @@ TEST_CASE("slots that are too small, outside or on top of each other are refused
   CHECK(proof_error(s) == "error: the slot of %logits has 2556 bytes, it needs 2560");
   s = placed();
   s.slots[find_tensor(s.program, "logits").index].offset = 0;
-  CHECK(proof_error(s) == "error: %logits and %l0.part_acc overlap in the workspace");
+  CHECK(proof_error(s) == "error: %logits and %l0.partial_acc overlap in the workspace");
   s = placed();
   Tensor& logits = s.program.tensors[find_tensor(s.program, "logits")];
   logits.shape[0] = 8 - logits.shape[0];  // fewer rows, the more tokens there are

@@ -234,7 +234,7 @@ test::ModelShape random_shape(Random& random) {
   shape.heads = shape.kv_heads * (1 + below(random, 2));
   shape.feed_forward = 8 * (1 + below(random, 6));
   shape.vocab = 16 * (1 + below(random, 4));
-  shape.context = 24, shape.piece = 8, shape.tokens = 2;
+  shape.context = 24, shape.kv_tile = 8, shape.tokens = 2;
   return shape;
 }
 

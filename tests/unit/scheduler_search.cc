@@ -127,7 +127,7 @@ TEST_CASE("what was found last is left out where some later layer cannot have it
   const SearchReport report = search(p, m, options_for(m, Scheduler::kDynamic, kAll, kNoSplits)).value();
   CHECK(report.found.placements.at("l*.gate_up") == PlacementKind::kTable);
   CHECK(std::any_of(report.tried.begin(), report.tried.end(),
-                    [](const Tried& tried) { return tried.change.settings.placements.contains("l*.down"); }));
+                    [](const Tried& tried) { return tried.candidate.settings.placements.contains("l*.down"); }));
   CHECK(report.found.placements.size() == 6);
   CHECK_FALSE(report.figures.empty());
 }
@@ -135,17 +135,17 @@ TEST_CASE("what was found last is left out where some later layer cannot have it
 TEST_CASE("a search of as many trials finds the same, and of none no more than auto") {
   const Machine m = machine(1e6, 500);
   const Found whole = search_for(m, Scheduler::kDynamic, kAll);
-  for (uint32_t trials : {0u, 1u, 5u, whole.report.trials}) {
-    const SearchBudget budget{1e9, trials};
+  for (uint32_t evaluations : {0u, 1u, 5u, whole.report.evaluations}) {
+    const SearchBudget budget{1e9, evaluations};
     const Found once = search_for(m, Scheduler::kDynamic, budget),
                 again = search_for(m, Scheduler::kDynamic, budget);
     CHECK(once.report.found == again.report.found);
-    CHECK(once.report.trials == trials);
-    CHECK(once.report.complete == (trials == whole.report.trials));
-    if (trials == 0) CHECK(once.report.found == Settings{});
-    if (trials == whole.report.trials) CHECK(once.report.found == whole.report.found);
+    CHECK(once.report.evaluations == evaluations);
+    CHECK(once.report.complete == (evaluations == whole.report.evaluations));
+    if (evaluations == 0) CHECK(once.report.found == Settings{});
+    if (evaluations == whole.report.evaluations) CHECK(once.report.found == whole.report.found);
   }
-  CHECK(search_for(m, Scheduler::kDynamic, SearchBudget{1e-9}).report.trials == 0);
+  CHECK(search_for(m, Scheduler::kDynamic, SearchBudget{1e-9}).report.evaluations == 0);
 }
 
 TEST_CASE("auto tries tickets up to the first step that takes longer, and counts no trials") {
@@ -157,7 +157,7 @@ TEST_CASE("auto tries tickets up to the first step that takes longer, and counts
     CHECK(reason.find("; simulated steps to those before with tickets: 1 request ") != std::string::npos);
     CHECK(reason.find("requests") == std::string::npos);
     CHECK(found.report.found.placements.empty());
-    CHECK(found.report.trials == 0);
+    CHECK(found.report.evaluations == 0);
   }
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("what gained auto too little is tried again by -O3") {
   const Found found = search_for(machine(1e6, 500), Scheduler::kAuto, kAll, all_but_attend);
   const auto tries = [&](const char* how) {
     return std::any_of(found.report.tried.begin(), found.report.tried.end(), [&](const Tried& tried) {
-      return tried.change == Change{how, {.placements = {{"l*.attend", PlacementKind::kReady}}}};
+      return tried.candidate == Candidate{how, {.placements = {{"l*.attend", PlacementKind::kReady}}}};
     });
   };
   CHECK(tries("with tickets"));
@@ -182,7 +182,7 @@ TEST_CASE("what is asked for is not searched") {
             .value();
     CHECK(report.found.placements.contains(name) == (std::string(name) == "l*.k"));
     for (const Tried& tried : report.tried)
-      CHECK((!tried.change.settings.placements.contains("l*.q") || name != std::string("l*.q")));
+      CHECK((!tried.candidate.settings.placements.contains("l*.q") || name != std::string("l*.q")));
   }
 }
 
@@ -223,7 +223,7 @@ TEST_CASE("the search tries shorter rings, unless one is asked for, and keeps no
     CHECK(f.report.found.ring == 0);
     std::vector<uint32_t> tried;
     for (const Tried& t : f.report.tried)
-      if (t.change.settings.ring != 0) tried.push_back(t.change.settings.ring);
+      if (t.candidate.settings.ring != 0) tried.push_back(t.candidate.settings.ring);
     return tried;
   };
   CHECK(rings(0, 12) == std::vector<uint32_t>{10, 8});
@@ -232,9 +232,9 @@ TEST_CASE("the search tries shorter rings, unless one is asked for, and keeps no
 
 TEST_CASE("a report of a search says what it was good for") {
   SearchReport report;
-  report.trials = 1;
+  report.evaluations = 1;
   CHECK(to_string(report) == "-O3: 1 trial, the budget is spent; nothing is better than without it");
-  report.trials = 12;
+  report.evaluations = 12;
   report.complete = true;
   report.figures = "1 request 0.900";
   CHECK(to_string(report) ==

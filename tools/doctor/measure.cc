@@ -13,7 +13,7 @@ namespace mkc {
 namespace {
 
 constexpr uint32_t kThreads = 512, kRounds = 1000, kRepeats = 5;
-constexpr uint32_t kStages = 12, kPiece = 16384;  // of bulk copies, as in a worker's ring
+constexpr uint32_t kStages = 12, kKvTile = 16384;  // of bulk copies, as in a worker's ring
 constexpr uint64_t kMega = uint64_t{1} << 20;
 constexpr uint64_t kLargest = uint64_t{2} << 30;
 constexpr double kPatience = 0.25;  // seconds of a pass over the buffer, from which on it does not grow
@@ -85,7 +85,7 @@ class Reader {
   Result<double> best(uint64_t size, bool cold) {
     Result<double> loads = rate(0, size, false, cold);
     if (!loads.ok() || !bulk_) return loads;
-    const Result<double> copied = rate(0, size / kPiece * kPiece, true, cold);
+    const Result<double> copied = rate(0, size / kKvTile * kKvTile, true, cold);
     if (!copied.ok()) return copied;
     return std::max(loads.value(), copied.value());
   }
@@ -96,8 +96,8 @@ class Reader {
       return gpu_.run({"read_by_copies",
                        facts_.sms,
                        32,
-                       kStages * (kPiece + 8),
-                       {data_ + offset, size / kPiece, kPiece, kStages, sink_, times_}});
+                       kStages * (kKvTile + 8),
+                       {data_ + offset, size / kKvTile, kKvTile, kStages, sink_, times_}});
     return gpu_.run(
         {"read_by_loads", 2 * facts_.sms, kThreads, 0, {data_ + offset, size / 16, sink_, times_}});
   }

@@ -165,12 +165,12 @@ void check_symbols(const TaskProgram& p) {
       throw Finding{"symbol", fmt::format("{} is not {}", name, what)};
   };
   for (const char* name :
-       {"blocks", "block_request", "block_rows", "block_first_row", "block_kv_len", "part_positions"})
+       {"blocks", "block_request", "block_rows", "block_first_row", "block_kv_len", "partial_positions"})
     require(name, &Symbol::cut, "cut");
   for (const char* name : {"slots", "slot_rows", "slot_begin"}) require(name, &Symbol::routed, "routed");
   for (const Symbol& symbol : p.symbols) {
     if (symbol.cut && symbol.name != "blocks" && !symbol.name.starts_with("block_") &&
-        symbol.name != "part_positions")
+        symbol.name != "partial_positions")
       throw Finding{"symbol", symbol.name + " is cut"};
     if (symbol.routed && !symbol.name.starts_with("slot"))
       throw Finding{"symbol", symbol.name + " is routed"};

@@ -58,7 +58,7 @@ struct RowBlock {
   static int64_t first_seen(int64_t position, int64_t window) {
     return window != 0 && position + 1 > window ? position + 1 - window : 0;
   }
-  int64_t first_piece(int64_t window) const { return first_seen(fresh(), window) / kPiecePositions; }
+  int64_t first_kv_tile(int64_t window) const { return first_seen(fresh(), window) / kKvTilePositions; }
 };
 RowBlock row_block(const Schedule& s, const Step& step, int64_t k);
 

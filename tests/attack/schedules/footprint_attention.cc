@@ -36,19 +36,19 @@ void touch_part(TouchList& t, const RowBlock& b, int64_t head, Span parts, Span 
   const Span acc{head * group * h, (head + 1) * group * h}, ml{head * group * 2, (head + 1) * group * 2};
   const Span at{b.first_row + rows.lo, b.first_row + rows.hi};
   if (writes) {
-    t.write("part_acc", {parts, at, acc});
-    t.write("part_ml", {parts, at, ml});
+    t.write("partial_acc", {parts, at, acc});
+    t.write("partial_ml", {parts, at, ml});
     return;
   }
-  t.read("part_acc", {parts, at, acc});
-  t.read("part_ml", {parts, at, ml});
+  t.read("partial_acc", {parts, at, acc});
+  t.read("partial_ml", {parts, at, ml});
 }
 
 void touch_attend(TouchList& t, const RowBlock& b, int64_t head, int64_t part) {
   const int64_t window = t.attr("window", 0), size = part_positions_of(t.s, t.step, t.grid);
   const int64_t h = t.attr("head_dim", 0),
                 group = t.attr("heads", 0) / std::max<int64_t>(1, t.attr("kv_heads", 1));
-  const int64_t begin = b.first_piece(window) * kPiecePositions + part * size;
+  const int64_t begin = b.first_kv_tile(window) * kKvTilePositions + part * size;
   const int64_t seen = std::max(begin, RowBlock::first_seen(b.fresh(), window)),
                 end = std::min(begin + size, b.kv_len);
   if (end <= seen) throw Finding{"outside", "a part of attention that no row sees"};
@@ -73,10 +73,10 @@ void touch_combine(TouchList& t, const RowBlock& b, int64_t head) {
   const int64_t window = t.attr("window", 0), size = part_positions_of(t.s, t.step, t.grid);
   const int64_t h = t.attr("head_dim", 0),
                 group = t.attr("heads", 0) / std::max<int64_t>(1, t.attr("kv_heads", 1));
-  const int64_t first = b.first_piece(window) * kPiecePositions;
+  const int64_t first = b.first_kv_tile(window) * kKvTilePositions;
   const auto parts_of = [&](int64_t row) {
     const int64_t last = b.fresh() + row,
-                  from = RowBlock::first_seen(last, window) / kPiecePositions * kPiecePositions;
+                  from = RowBlock::first_seen(last, window) / kKvTilePositions * kKvTilePositions;
     return Span{(from - first) / size, (last - first) / size + 1};
   };
   for (int64_t row = 0, end; row < b.rows; row = end) {  // rows of the same parts together
@@ -91,8 +91,8 @@ void touch_combine(TouchList& t, const RowBlock& b, int64_t head) {
 }  // namespace
 
 int64_t part_positions_of(const Schedule& s, const Step& step, const TaskGrid& grid) {
-  const SymbolId part = find_symbol(s.program.symbols, "part_positions");
-  return part.valid() && int_attr(grid.attrs, "window", 0) == 0 ? step.values[part.index] : kPiecePositions;
+  const SymbolId part = find_symbol(s.program.symbols, "partial_positions");
+  return part.valid() && int_attr(grid.attrs, "window", 0) == 0 ? step.values[part.index] : kKvTilePositions;
 }
 
 RowBlock row_block(const Schedule& s, const Step& step, int64_t k) {

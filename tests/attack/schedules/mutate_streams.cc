@@ -269,7 +269,7 @@ bool ready_to_queue(Edit& e) {
 bool change_turn(Edit& e) {
   const GridId g = placed_as(e, PlacementKind::kRange);
   if (!g.valid()) return false;
-  e.s.placements[g.index].turn = static_cast<uint32_t>(e.rng.below(int64_t{e.s.workers} + 2));
+  e.s.placements[g.index].rotation = static_cast<uint32_t>(e.rng.below(int64_t{e.s.workers} + 2));
   return true;
 }
 

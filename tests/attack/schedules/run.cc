@@ -101,7 +101,7 @@ void Run::step_consumer(uint32_t w) {
 std::pair<int64_t, int64_t> Run::share(uint32_t w, GridId id, const Segment& segment) const {
   const Placement& placement = p_.s.placements[id.index];
   if (placement.kind == PlacementKind::kTable) return {segment.first, int64_t{segment.first} + segment.count};
-  const int64_t n = p_.tasks[id.index].count, part = (w + placement.turn) % workers_;
+  const int64_t n = p_.tasks[id.index].count, part = (w + placement.rotation) % workers_;
   return {n * part / workers_, n * (part + 1) / workers_};
 }
 

@@ -38,11 +38,11 @@ Stages of_attend(const Schedule& s, const Step& step, const TaskGrid& grid, std:
                 group = int_attr(grid.attrs, "heads", 1) /
                         std::max<int64_t>(1, int_attr(grid.attrs, "kv_heads", 1));
   constexpr int64_t kColumns = 64;  // of keys or values in a stage
-  const int64_t positions = std::min<int64_t>(mkrt::kStageBytes / (kColumns * bytes), kPiecePositions),
+  const int64_t positions = std::min<int64_t>(mkrt::kStageBytes / (kColumns * bytes), kKvTilePositions),
                 rows_at_once = bytes == 4 ? 8 : 16;
   const RowBlock b = row_block(s, step, coords[1]);
   const int64_t part = part_positions_of(s, step, grid),
-                begin = b.first_piece(window) * kPiecePositions + coords[2] * part;
+                begin = b.first_kv_tile(window) * kKvTilePositions + coords[2] * part;
   int64_t taken = 0;
   for (int64_t row = 0; row < b.rows * group; row += rows_at_once) {
     const int64_t last_row = std::min(row + rows_at_once, b.rows * group) - 1;

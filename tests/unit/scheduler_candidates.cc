@@ -42,7 +42,7 @@ SearchReport searched(const Machine& machine, std::vector<SplitRule> rules = {})
 std::vector<std::string> splits_tried(const SearchReport& report) {
   std::vector<std::string> tried;
   for (const Tried& t : report.tried)
-    for (const auto& [grids, parts] : t.change.settings.splits) tried.push_back(grids + " " + t.change.how);
+    for (const auto& [grids, parts] : t.candidate.settings.splits) tried.push_back(grids + " " + t.candidate.how);
   return tried;
 }
 
@@ -75,10 +75,10 @@ TEST_CASE("products of long rows and few strips are tried in parts with finishes
   const TaskProgram program = layers();
   const auto patterns = [&](const Asked& asked, uint32_t workers) {
     std::vector<std::string> out;
-    for (const Change& change : narrow_changes(program, asked, workers)) {
-      REQUIRE(change.settings.splits.size() == 1);
-      const std::string& grids = change.settings.splits.begin()->first;
-      CHECK(change.settings.placements ==
+    for (const Candidate& candidate : narrow_candidates(program, asked, workers)) {
+      REQUIRE(candidate.settings.splits.size() == 1);
+      const std::string& grids = candidate.settings.splits.begin()->first;
+      CHECK(candidate.settings.placements ==
             std::map<std::string, PlacementKind>{{grids + "_reduce", PlacementKind::kTable}});
       out.push_back(grids);
     }
@@ -94,19 +94,19 @@ TEST_CASE("products of long rows and few strips are tried in parts with finishes
 
 TEST_CASE("-O3 splits each of the layers' products, and places what comes of it") {
   const TaskProgram program = layers();
-  const auto patterns = [](const std::vector<Change>& changes) {
+  const auto patterns = [](const std::vector<Candidate>& candidates) {
     std::vector<std::string> out;
-    for (const Change& change : changes)
-      for (const auto& [grids, parts] : change.settings.splits) out.push_back(grids);
+    for (const Candidate& candidate : candidates)
+      for (const auto& [grids, parts] : candidate.settings.splits) out.push_back(grids);
     return out;
   };
-  CHECK(patterns(split_changes(program, {}, {2})) ==
+  CHECK(patterns(split_candidates(program, {}, {2})) ==
         std::vector<std::string>{"l*.q", "l*.k", "l*.v", "l*.o", "l*.gate_up", "l*.down"});
   const TaskProgram split = derive_events(split_as_asked(program, {{"l*.down", 2, {}}}).value(), {}).value();
   const auto places_reduce = [&](const Asked& asked) {
-    const std::vector<Change> changes = placement_changes(program, split, asked);
-    return std::any_of(changes.begin(), changes.end(), [](const Change& change) {
-      return change.settings.placements.contains("l*.down_reduce");
+    const std::vector<Candidate> candidates = placement_candidates(program, split, asked);
+    return std::any_of(candidates.begin(), candidates.end(), [](const Candidate& candidate) {
+      return candidate.settings.placements.contains("l*.down_reduce");
     });
   };
   CHECK(places_reduce({}));
@@ -119,10 +119,10 @@ TEST_CASE("kinds of grids that cannot be split in all layers are not tried in pa
     if (grid.name == "l1.o") grid.body = BodyKind::kExpert;
     if (grid.name == "l1.down") program.tensors[find_operand(grid, "weight")->tensor].dtype = DType::f32;
   }
-  for (const Change& change : split_changes(program, {}, {2}))
-    for (const char* grids : {"l*.o", "l*.down"}) CHECK_FALSE(change.settings.splits.contains(grids));
-  for (const Change& change : placement_changes(program, derive_events(layers(), {}).value(), {}))
-    CHECK_FALSE(change.settings.placements.contains("l*.o"));
+  for (const Candidate& candidate : split_candidates(program, {}, {2}))
+    for (const char* grids : {"l*.o", "l*.down"}) CHECK_FALSE(candidate.settings.splits.contains(grids));
+  for (const Candidate& candidate : placement_candidates(program, derive_events(layers(), {}).value(), {}))
+    CHECK_FALSE(candidate.settings.placements.contains("l*.o"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "scheduler/deal.h"
+#include "scheduler/assign.h"
 
 #include <fmt/format.h>
 
@@ -41,7 +41,7 @@ class ByteBalance {
   }
 
   // Number of tasks for each worker.
-  std::vector<uint32_t> deal(uint32_t tasks, uint64_t task_bytes) {
+  std::vector<uint32_t> assign(uint32_t tasks, uint64_t task_bytes) {
     const auto workers = static_cast<uint32_t>(streamed_.size());
     std::vector<uint32_t> share(workers, tasks / workers);
     std::sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
@@ -81,24 +81,24 @@ bool start_together(const TaskGrid& a, const TaskGrid& b) {
 // Turns the shares of attention by one worker more from layer to layer: of as many tasks in each of any
 // layers in a row, no two workers then take numbers that differ by more than one. What they stream depends on
 // the contexts, so that no share can be weighed here.
-void turn_attention(Schedule& schedule, const std::vector<GridId>& order) {
-  uint32_t turn = 0;
+void rotate_attention(Schedule& schedule, const std::vector<GridId>& order) {
+  uint32_t rotation = 0;
   for (GridId g : order)
     if (schedule.program.grids[g].body == BodyKind::kAttend &&
         schedule.placements[g.index].kind == PlacementKind::kRange)
-      schedule.placements[g.index].turn = turn++ % schedule.workers;
+      schedule.placements[g.index].rotation = rotation++ % schedule.workers;
 }
 
-// A grid whose tasks are dealt out by number.
-struct Dealt {
+// A grid whose tasks are grid_share out by number.
+struct GridShare {
   GridId grid;
   uint32_t tasks;
   uint64_t task_bytes;  // that each streams
 };
 
-// Appends the segments of grids whose tasks are dealt out as those of one: a worker has tasks that follow
+// Appends the segments of grids whose tasks are grid_share out as those of one: a worker has tasks that follow
 // each other, of as few of the grids as can be.
-void add_segments(Schedule& schedule, const std::vector<Dealt>& grids, const std::vector<uint32_t>& share) {
+void add_segments(Schedule& schedule, const std::vector<GridShare>& grids, const std::vector<uint32_t>& share) {
   size_t at = 0;
   uint32_t first = 0;
   for (uint32_t w = 0; w < schedule.workers; ++w)
@@ -120,8 +120,8 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
   const ByteBalance fresh(schedule.workers, uint64_t{schedule.ring.stages} * schedule.ring.stage_bytes / 2);
   ByteBalance balance = fresh;
   const TaskGrid* before = nullptr;
-  const auto dealt = [&](GridId g) {
-    return Dealt{g, static_cast<uint32_t>(task_count(program.grids[g], symbols)),
+  const auto grid_share = [&](GridId g) {
+    return GridShare{g, static_cast<uint32_t>(task_count(program.grids[g], symbols)),
                  task_cost(program, g, machine, symbols).stream_bytes};
   };
   const auto kind = [&](GridId g) { return schedule.placements[g.index].kind; };
@@ -133,13 +133,13 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
       for (auto& stream : schedule.streams) stream.push_back({g, 0, 0});
       continue;
     }
-    std::vector<Dealt> together{dealt(g)};
+    std::vector<GridShare> together{grid_share(g)};
     uint32_t tasks = together[0].tasks;
     const uint64_t bytes = together[0].task_bytes;
     for (; !balance_grids && bytes != 0 && i + 1 < order.size(); ++i) {
       const GridId id = order[i + 1];
       if (kind(id) != PlacementKind::kTable || !start_together(program.grids[g], program.grids[id])) break;
-      const Dealt next = dealt(id);
+      const GridShare next = grid_share(id);
       if (next.task_bytes != bytes) break;
       together.push_back(next);
       tasks += next.tasks;
@@ -148,7 +148,7 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
     if (!before || !start_together(*before, program.grids[g])) balance.start_together();
     before = &program.grids[g];
     add_segments(schedule, together,
-                 bytes == 0 ? even_shares(tasks, schedule.workers) : balance.deal(tasks, bytes));
+                 bytes == 0 ? even_shares(tasks, schedule.workers) : balance.assign(tasks, bytes));
   }
 }
 
@@ -191,7 +191,7 @@ Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, cons
   return order;
 }
 
-Result<Schedule> deal(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
+Result<Schedule> assign(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
                       const DealOptions& options) {
   Result<std::vector<GridId>> order = critical_path_order(program, machine);
   if (!order.ok()) return order.error();
@@ -201,7 +201,7 @@ Result<Schedule> deal(TaskProgram program, std::vector<Placement> placements, co
   schedule.workers = options.workers != 0 ? options.workers : machine.workers;
   schedule.placements = std::move(placements);
   schedule.ring = {options.ring != 0 ? options.ring : machine.ring_stages, mkrt::kStageBytes};
-  if (!options.balance_grids) turn_attention(schedule, order.value());
+  if (!options.balance_grids) rotate_attention(schedule, order.value());
   fill_streams(schedule, machine, order.value(), options.balance_grids);
   return schedule;
 }

@@ -1,4 +1,4 @@
-// The workers' streams: grids in one order, and the tasks of table grids dealt out. Internal to place.
+// The workers' streams: grids in one order, and the tasks of table grids grid_share out. Internal to place.
 #pragma once
 
 #include "ir/schedule.h"
@@ -19,7 +19,7 @@ struct DealOptions {
 
 // A schedule with placements, streams and ring, but no plan of memory and counters. Errors: those of
 // critical_path_order.
-Result<Schedule> deal(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
+Result<Schedule> assign(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
                       const DealOptions& options);
 
 }  // namespace mkc

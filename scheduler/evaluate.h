@@ -18,7 +18,7 @@ struct SampleStep {
 };
 
 // Settings, without such as change nothing, the schedule they make, and the times of its first steps.
-struct Trial {
+struct Evaluation {
   Settings settings;
   Schedule schedule;
   std::vector<double> ns;
@@ -28,28 +28,28 @@ double mean(const std::vector<double>& ratios);
 
 // Steps of a program without events: of one request of one token, of as many as may be, of half of them; and
 // of all with mixed lengths, one of which brings what is left of the step's tokens.
-class Trials {
+class Evaluator {
  public:
-  Trials(TaskProgram program, const Machine& machine, const SearchOptions& options);
+  Evaluator(TaskProgram program, const Machine& machine, const SearchOptions& options);
 
   // With what is asked for of the program's grids, as far as place() goes without memory and counters.
   // `like`: a trial whose events can be taken where products are the same. Errors: settings or rules that are
-  // impossible; those of derive_events and deal.
-  Result<Trial> begin(Settings settings, const Trial* like = nullptr) const;
+  // impossible; those of derive_events and assign.
+  Result<Evaluation> begin(Settings settings, const Evaluation* like = nullptr) const;
   // Times of the trial's steps by those of the base, up to the first that the trial may not take so long for.
   // The base gets those that it lacks. Errors: those of simulate().
-  Result<std::vector<double>> ratios(Trial& trial, Trial& base) const;
+  Result<std::vector<double>> ratios(Evaluation& evaluation, Evaluation& base) const;
   // The times that a trial lacks, all at once.
-  Status simulate_all(Trial& trial) const;
-  bool has_all_steps(const Trial& trial) const { return trial.ns.size() == steps_.size(); }
+  Status simulate_all(Evaluation& evaluation) const;
+  bool has_all_steps(const Evaluation& evaluation) const { return evaluation.ns.size() == steps_.size(); }
   // Whether no step takes too long, and the mean is at most `max`.
   bool wins(const std::vector<double>& ratios, double max) const;
   // Times of the trial's steps by those of another, "1 request 1.000, 16 mixed 0.871".
-  std::string figures(const Trial& trial, const Trial& by) const;
+  std::string figures(const Evaluation& evaluation, const Evaluation& by) const;
 
  private:
   Result<TaskProgram> events(const Settings& settings) const;
-  Status simulate_steps(Trial& trial, size_t count) const;
+  Status simulate_steps(Evaluation& evaluation, size_t count) const;
 
   const TaskProgram program_;
   const Machine& machine_;

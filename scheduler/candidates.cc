@@ -1,4 +1,4 @@
-#include "scheduler/changes.h"
+#include "scheduler/candidates.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "ir/values.h"
 #include "runtime/packing.h"
 #include "scheduler/choose.h"
-#include "scheduler/named.h"
+#include "scheduler/grid_pattern.h"
 #include "scheduler/split.h"
 
 namespace mkc {
@@ -19,7 +19,7 @@ constexpr int64_t kNarrowSplitK = 4;
 bool in_all_layers_alike(const TaskProgram& program, const std::string& pattern) {
   const TaskGrid* first = nullptr;
   for (const TaskGrid& grid : program.grids) {
-    if (!is_named(grid, pattern)) continue;
+    if (!matches(grid, pattern)) continue;
     if (first && first->body != grid.body) return false;
     first = &grid;
   }
@@ -35,7 +35,7 @@ bool is_asked(const TaskProgram& program, const std::vector<Rule>& rules, const 
   for (int32_t layer = 0; !rules.empty() && layer < layers; ++layer) {
     grid.name = fmt::format("l{}{}", layer, pattern.substr(pattern.find('.')));
     for (const Rule& rule : rules)
-      if (is_named(grid, rule.grids)) return true;
+      if (matches(grid, rule.grids)) return true;
   }
   return false;
 }
@@ -62,7 +62,7 @@ std::vector<Kind> kinds_of(const TaskProgram& program, const TaskProgram& layers
 
 bool can_be_split(const TaskProgram& program, const std::string& pattern) {
   return std::all_of(program.grids.begin(), program.grids.end(), [&](const TaskGrid& grid) {
-    return !is_named(grid, pattern) || why_not_split(program, grid, kKSlices).empty();
+    return !matches(grid, pattern) || why_not_split(program, grid, kKSlices).empty();
   });
 }
 
@@ -82,23 +82,23 @@ bool is_uneven(const TaskGrid& product, uint32_t workers) {
 
 }  // namespace
 
-std::vector<Change> split_changes(const TaskProgram& program, const Asked& asked,
+std::vector<Candidate> split_candidates(const TaskProgram& program, const Asked& asked,
                                   const std::vector<int64_t>& parts, uint32_t uneven_among) {
-  std::vector<Change> changes;
+  std::vector<Candidate> candidates;
   for (const Kind& kind : kinds_of(program, program, asked.splits)) {
     const TaskGrid& first = program.grids[kind.first];
     if (!can_be_split(program, kind.pattern)) continue;
     if (uneven_among != 0 && !(has_its_rows_alone(program, first) && is_uneven(first, uneven_among)))
       continue;
     for (int64_t n : parts)
-      changes.push_back(
+      candidates.push_back(
           {n == 1 ? "in one part" : fmt::format("in {} parts", n), {.splits = {{kind.pattern, n}}}});
   }
-  return changes;
+  return candidates;
 }
 
-std::vector<Change> narrow_changes(const TaskProgram& program, const Asked& asked, uint32_t workers) {
-  std::vector<Change> changes;
+std::vector<Candidate> narrow_candidates(const TaskProgram& program, const Asked& asked, uint32_t workers) {
+  std::vector<Candidate> candidates;
   const std::vector<Bounds> limits = symbol_bounds(program.symbols);
   const auto is_narrow = [&](const TaskGrid& product) {
     const std::vector<Expr>& weight = program.tensors[find_operand(product, "weight")->tensor].shape;
@@ -110,52 +110,52 @@ std::vector<Change> narrow_changes(const TaskProgram& program, const Asked& aske
     const std::string reduce = kind.pattern + "_reduce";
     if (can_be_split(program, kind.pattern) && has_its_rows_alone(program, program.grids[kind.first]) &&
         is_narrow(program.grids[kind.first]) && !is_asked(program, asked.placements, reduce))
-      changes.push_back(
+      candidates.push_back(
           {fmt::format("in {} parts, added up by tasks of their own", kNarrowSplitK),
            {.splits = {{kind.pattern, kNarrowSplitK}}, .placements = {{reduce, PlacementKind::kTable}}}});
   }
-  return changes;
+  return candidates;
 }
 
-std::vector<Change> wgmma_changes(const TaskProgram& program, const Asked& asked) {
+std::vector<Candidate> wgmma_candidates(const TaskProgram& program, const Asked& asked) {
   const bool can = std::any_of(program.grids.begin(), program.grids.end(),
                                [&](const TaskGrid& grid) { return wgmma_from(program, grid) != 0; });
-  std::vector<Change> changes;
+  std::vector<Candidate> candidates;
   if (can && !asked.wgmma_from)
-    changes.push_back({fmt::format("with wgmma_from: {}", kMinWgmmaFrom), {.wgmma_from = kMinWgmmaFrom}});
-  return changes;
+    candidates.push_back({fmt::format("with wgmma_from: {}", kMinWgmmaFrom), {.wgmma_from = kMinWgmmaFrom}});
+  return candidates;
 }
 
-std::vector<Change> ring_changes(uint32_t stages, const Asked& asked) {
-  std::vector<Change> changes;
+std::vector<Candidate> ring_candidates(uint32_t stages, const Asked& asked) {
+  std::vector<Candidate> candidates;
   for (const uint32_t ring : {stages * 5 / 6, stages * 2 / 3})
     if (asked.ring == 0 && ring < stages && ring >= kMinRing)
-      changes.push_back({fmt::format("with ring: {}", ring), {.ring = ring}});
-  return changes;
+      candidates.push_back({fmt::format("with ring: {}", ring), {.ring = ring}});
+  return candidates;
 }
 
-std::vector<Change> ticket_changes(const TaskProgram& program, const TaskProgram& layers,
+std::vector<Candidate> ticket_candidates(const TaskProgram& program, const TaskProgram& layers,
                                    const Asked& asked) {
-  std::vector<Change> changes;
+  std::vector<Candidate> candidates;
   const std::vector<Kind> kinds = kinds_of(program, layers, asked.placements);
   for (BodyKind body : {BodyKind::kAttend, BodyKind::kExpert, BodyKind::kProduct}) {
-    Change change{"with tickets", {}};
+    Candidate candidate{"with tickets", {}};
     for (const Kind& kind : kinds)
       if (layers.grids[kind.first].body == body)
-        change.settings.placements[kind.pattern] = by_tickets(layers, kind.first).kind;
-    if (!change.settings.placements.empty()) changes.push_back(std::move(change));
+        candidate.settings.placements[kind.pattern] = by_tickets(layers, kind.first).kind;
+    if (!candidate.settings.placements.empty()) candidates.push_back(std::move(candidate));
   }
-  return changes;
+  return candidates;
 }
 
-std::vector<Change> placement_changes(const TaskProgram& program, const TaskProgram& layers,
+std::vector<Candidate> placement_candidates(const TaskProgram& program, const TaskProgram& layers,
                                       const Asked& asked) {
-  std::vector<Change> changes;
+  std::vector<Candidate> candidates;
   for (const Kind& kind : kinds_of(program, layers, asked.placements))
     for (PlacementKind placement : kPlacementKinds)
-      changes.push_back(
+      candidates.push_back(
           {fmt::format("by {}", placement_name(placement)), {.placements = {{kind.pattern, placement}}}});
-  return changes;
+  return candidates;
 }
 
 }  // namespace mkc

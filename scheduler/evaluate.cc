@@ -1,4 +1,4 @@
-#include "scheduler/trials.h"
+#include "scheduler/evaluate.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 
 #include "ir/values.h"
 #include "scheduler/choose.h"
-#include "scheduler/deal.h"
+#include "scheduler/assign.h"
 #include "scheduler/fuse.h"
-#include "scheduler/named.h"
+#include "scheduler/grid_pattern.h"
 #include "scheduler/simulate.h"
 #include "scheduler/split.h"
 
@@ -47,7 +47,7 @@ template <class Rule>
 void add_fitting(const TaskProgram& program, const std::vector<Rule>& rules, std::vector<Rule>& out) {
   const auto fits = [&](const Rule& rule) {
     return std::any_of(program.grids.begin(), program.grids.end(),
-                       [&](const TaskGrid& grid) { return is_named(grid, rule.grids); });
+                       [&](const TaskGrid& grid) { return matches(grid, rule.grids); });
   };
   std::copy_if(rules.begin(), rules.end(), std::back_inserter(out), fits);
 }
@@ -70,13 +70,13 @@ double mean(const std::vector<double>& ratios) {
   return std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size());
 }
 
-Trials::Trials(TaskProgram program, const Machine& machine, const SearchOptions& options)
+Evaluator::Evaluator(TaskProgram program, const Machine& machine, const SearchOptions& options)
     : program_(std::move(program)),
       machine_(machine),
       options_(options),
       steps_(sample_steps(program_.symbols)) {}
 
-Result<TaskProgram> Trials::events(const Settings& settings) const {
+Result<TaskProgram> Evaluator::events(const Settings& settings) const {
   std::vector<SplitRule> rules = split_rules(settings);
   add_fitting(program_, options_.asked.splits, rules);
   TaskProgram program = program_;
@@ -85,7 +85,7 @@ Result<TaskProgram> Trials::events(const Settings& settings) const {
   return split.ok() ? derive_events(std::move(split.value()), options_.costs) : split;
 }
 
-Result<Trial> Trials::begin(Settings settings, const Trial* like) const {
+Result<Evaluation> Evaluator::begin(Settings settings, const Evaluation* like) const {
   std::erase_if(settings.splits, [](const auto& rule) { return rule.second == 1; });
   const bool same =
       like && like->settings.splits == settings.splits && like->settings.wgmma_from == settings.wgmma_from;
@@ -94,7 +94,7 @@ Result<Trial> Trials::begin(Settings settings, const Trial* like) const {
   Result<std::vector<Placement>> placements = choose_placements(program.value(), options_.scheduler, {});
   const auto changes_nothing = [&](const auto& rule) {
     for (GridId g : program.value().grids.ids())
-      if (is_named(program.value().grids[g], rule.first) && placements.value()[g.index].kind != rule.second)
+      if (matches(program.value().grids[g], rule.first) && placements.value()[g.index].kind != rule.second)
         return false;
     return true;
   };
@@ -104,59 +104,59 @@ Result<Trial> Trials::begin(Settings settings, const Trial* like) const {
   placements = choose_placements(program.value(), options_.scheduler, rules);
   if (!placements.ok()) return placements.error();
   const DealOptions how{options_.costs.workers, settings.ring != 0 ? settings.ring : options_.asked.ring};
-  Result<Schedule> schedule = deal(std::move(program.value()), std::move(placements.value()), machine_, how);
+  Result<Schedule> schedule = assign(std::move(program.value()), std::move(placements.value()), machine_, how);
   if (!schedule.ok()) return schedule.error();
-  return Trial{std::move(settings), std::move(schedule.value()), {}};
+  return Evaluation{std::move(settings), std::move(schedule.value()), {}};
 }
 
-Status Trials::simulate_all(Trial& trial) const {
+Status Evaluator::simulate_all(Evaluation& evaluation) const {
   std::vector<std::future<Result<Simulation>>> steps;
-  for (size_t step = trial.ns.size(); step < steps_.size(); ++step)
+  for (size_t step = evaluation.ns.size(); step < steps_.size(); ++step)
     steps.push_back(std::async(
-        std::launch::async, [&, step] { return simulate(trial.schedule, machine_, steps_[step].values); }));
+        std::launch::async, [&, step] { return simulate(evaluation.schedule, machine_, steps_[step].values); }));
   Status status;
   for (std::future<Result<Simulation>>& step : steps) {
     const Result<Simulation> simulated = step.get();
     if (simulated.ok())
-      trial.ns.push_back(simulated.value().ns);
+      evaluation.ns.push_back(simulated.value().ns);
     else
       status = simulated.error();
   }
   return status;
 }
 
-Status Trials::simulate_steps(Trial& trial, size_t count) const {
-  while (trial.ns.size() < count) {
-    Result<Simulation> step = simulate(trial.schedule, machine_, steps_[trial.ns.size()].values);
+Status Evaluator::simulate_steps(Evaluation& evaluation, size_t count) const {
+  while (evaluation.ns.size() < count) {
+    Result<Simulation> step = simulate(evaluation.schedule, machine_, steps_[evaluation.ns.size()].values);
     if (!step.ok()) return step.error();
-    trial.ns.push_back(step.value().ns);
+    evaluation.ns.push_back(step.value().ns);
   }
   return {};
 }
 
-Result<std::vector<double>> Trials::ratios(Trial& trial, Trial& base) const {
+Result<std::vector<double>> Evaluator::ratios(Evaluation& evaluation, Evaluation& base) const {
   std::vector<double> ratios;
   while (ratios.size() < steps_.size() && (ratios.empty() || ratios.back() <= kTolerated)) {
     const size_t step = ratios.size();
     std::future<Status> of_base;
     if (base.ns.size() <= step)
       of_base = std::async(std::launch::async, [&] { return simulate_steps(base, step + 1); });
-    if (Status mine = simulate_steps(trial, step + 1); !mine.ok()) return mine.error();
+    if (Status mine = simulate_steps(evaluation, step + 1); !mine.ok()) return mine.error();
     if (of_base.valid())
       if (Status status = of_base.get(); !status.ok()) return status.error();
-    ratios.push_back(trial.ns[step] / base.ns[step]);
+    ratios.push_back(evaluation.ns[step] / base.ns[step]);
   }
   return ratios;
 }
 
-bool Trials::wins(const std::vector<double>& ratios, double max) const {
+bool Evaluator::wins(const std::vector<double>& ratios, double max) const {
   return ratios.size() == steps_.size() && ratios.back() <= kTolerated && mean(ratios) <= max;
 }
 
-std::string Trials::figures(const Trial& trial, const Trial& by) const {
+std::string Evaluator::figures(const Evaluation& evaluation, const Evaluation& by) const {
   std::string text;
-  for (size_t i = 0; i < std::min(trial.ns.size(), by.ns.size()); ++i)
-    text += fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", steps_[i].name, trial.ns[i] / by.ns[i]);
+  for (size_t i = 0; i < std::min(evaluation.ns.size(), by.ns.size()); ++i)
+    text += fmt::format("{}{} {:.3f}", text.empty() ? "" : ", ", steps_[i].name, evaluation.ns[i] / by.ns[i]);
   return text;
 }
 

@@ -1,11 +1,11 @@
-#include "scheduler/named.h"
+#include "scheduler/grid_pattern.h"
 
 #include <fmt/format.h>
 #include <fnmatch.h>
 
 namespace mkc {
 
-bool is_named(const TaskGrid& grid, const std::string& pattern) {
+bool matches(const TaskGrid& grid, const std::string& pattern) {
   return fnmatch(pattern.c_str(), grid.name.c_str(), 0) == 0;
 }
 
@@ -14,13 +14,13 @@ std::string layer_pattern(const TaskGrid& grid) {
   return grid.layer < 0 || dot == std::string::npos ? "" : "l*" + grid.name.substr(dot);
 }
 
-Result<std::vector<GridId>> grids_named(const TaskProgram& program, const std::string& pattern,
+Result<std::vector<GridId>> matching_grids(const TaskProgram& program, const std::string& pattern,
                                         const Loc& loc) {
   std::vector<GridId> grids;
   std::vector<std::string> names;
   for (GridId id : program.grids.ids()) {
     names.push_back(program.grids[id].name);
-    if (is_named(program.grids[id], pattern)) grids.push_back(id);
+    if (matches(program.grids[id], pattern)) grids.push_back(id);
   }
   if (!grids.empty()) return grids;
   const std::string near = nearest_name(pattern, names);
