@@ -12,8 +12,8 @@
 
 namespace mkc {
 
-static_assert(kBlockRows == mk::kBlockRows && kKvTilePositions == mk::kKvTile && kKvChunkPositions == mk::kKvChunk &&
-              kBusyKvChunks == mk::kBusyKvChunks);
+static_assert(kBlockRows == mk::kBlockRows && kKvTilePositions == mk::kKvTile &&
+              kKvChunkPositions == mk::kKvChunk && kBusyKvChunks == mk::kBusyKvChunks);
 
 namespace {
 
@@ -22,10 +22,10 @@ llvm::Value* route_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(A))};
   f.set_operand(offsetof(A, logits), "logits");
   f.set_operand(offsetof(A, share), "share", true);
-  f.set_operand(offsetof(A, slots), "slots", true);
+  f.set_operand(offsetof(A, active_experts), "active_experts", true);
   f.set_operand(offsetof(A, expert), "expert", true);
-  f.set_operand(offsetof(A, slot_rows), "slot_rows", true);
-  f.set_operand(offsetof(A, slot_begin), "slot_begin", true);
+  f.set_operand(offsetof(A, active_expert_rows), "active_expert_rows", true);
+  f.set_operand(offsetof(A, active_expert_begin), "active_expert_begin", true);
   f.set_operand(offsetof(A, token), "token", true);
   f.set_operand(offsetof(A, row), "row", true);
   f.set(offsetof(A, tokens), e.value(f.tensor("logits").shape[0]));

@@ -90,8 +90,8 @@ llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
   fill_product(f, tokens);
   f.set(offsetof(Args, x_rows), tokens);
   f.set_operand(offsetof(A, expert), "expert");
-  f.set_operand(offsetof(A, slot_rows), "slot_rows");
-  f.set_operand(offsetof(A, slot_begin), "slot_begin");
+  f.set_operand(offsetof(A, active_expert_rows), "active_expert_rows");
+  f.set_operand(offsetof(A, active_expert_begin), "active_expert_begin");
   f.set_operand(offsetof(A, token), "token");
   f.set(offsetof(A, rows), e.value(rows));
   f.set(offsetof(A, strips), task_strips(f.grid()));

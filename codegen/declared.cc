@@ -78,18 +78,18 @@ class DeclaredRegions final : public mkrt::AccessRules {
   const TaskProgram& program() const { return schedule_.program; }
 
   // What routing said, read from the tables that the grid looks up.
-  std::optional<std::vector<int64_t>> slot_rows_of(const TaskGrid& grid) const {
+  std::optional<std::vector<int64_t>> active_expert_rows_of(const TaskGrid& grid) const {
     std::vector<int64_t> rows;
     const auto word = [&](const Access& access, int64_t i) {
       return reinterpret_cast<const int32_t*>(addresses_.begin_of(access.tensor))[i];
     };
-    const Access* slots = find_operand(grid, "slots");
-    const Access* slot_rows = find_operand(grid, "slot_rows");
-    if (slots == nullptr || slot_rows == nullptr) return rows;
-    const Bounds bounds = program().symbols[find_symbol(program().symbols, "slots")].bounds;
-    const int64_t count = word(*slots, 0);
+    const Access* active_experts = find_operand(grid, "active_experts");
+    const Access* active_expert_rows = find_operand(grid, "active_expert_rows");
+    if (active_experts == nullptr || active_expert_rows == nullptr) return rows;
+    const Bounds bounds = program().symbols[find_symbol(program().symbols, "active_experts")].bounds;
+    const int64_t count = word(*active_experts, 0);
     if (count < bounds.lo || bounds.hi < count) return std::nullopt;
-    for (int64_t i = 0; i < count; ++i) rows.push_back(word(*slot_rows, i));
+    for (int64_t i = 0; i < count; ++i) rows.push_back(word(*active_expert_rows, i));
     return rows;
   }
 
@@ -97,7 +97,7 @@ class DeclaredRegions final : public mkrt::AccessRules {
     const auto [found, added] = grids_.try_emplace(grid);
     if (!added) return found->second ? &*found->second : nullptr;
     const TaskGrid& g = program().grids[GridId{grid}];
-    const std::optional<std::vector<int64_t>> rows = slot_rows_of(g);
+    const std::optional<std::vector<int64_t>> rows = active_expert_rows_of(g);
     if (!rows) return nullptr;
     std::vector<int64_t> values = given_values(program().symbols, given_, *rows);
     const TaskSpace space(g, values);

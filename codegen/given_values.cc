@@ -5,7 +5,7 @@
 namespace mkc {
 
 std::vector<int64_t> given_values(const Symbols& symbols, const mkrt::StepGiven& given,
-                                  std::span<const int64_t> slot_rows) {
+                                  std::span<const int64_t> active_expert_rows) {
   uint32_t place = 0;
   int64_t requests = 1, tokens = 1;
   std::vector<std::pair<SymbolId, int64_t>> plain;
@@ -24,7 +24,7 @@ std::vector<int64_t> given_values(const Symbols& symbols, const mkrt::StepGiven&
   else
     for (int64_t b = 0; b < requests; ++b)
       of_step.push_back({given.rows[static_cast<size_t>(b)], given.lengths[static_cast<size_t>(b)]});
-  std::vector<int64_t> values = step_values(symbols, of_step, slot_rows);
+  std::vector<int64_t> values = step_values(symbols, of_step, active_expert_rows);
   for (const auto& [id, value] : plain) values[id.index] = value;
   return values;
 }

@@ -10,8 +10,8 @@
 
 namespace mkc {
 
-// As evaluate() takes them. `slot_rows`: see step_values().
+// As evaluate() takes them. `active_expert_rows`: see step_values().
 std::vector<int64_t> given_values(const Symbols& symbols, const mkrt::StepGiven& given,
-                                  std::span<const int64_t> slot_rows = {});
+                                  std::span<const int64_t> active_expert_rows = {});
 
 }  // namespace mkc

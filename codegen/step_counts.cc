@@ -10,7 +10,7 @@
 namespace mkc {
 namespace {
 
-constexpr const char* kSlots = "slots";  // the routed symbol
+constexpr const char* kActiveExperts = "active_experts";  // the routed symbol
 
 bool mentions(const Expr& e, SymbolId symbol) {
   return std::any_of(e.nodes.begin(), e.nodes.end(), [&](const ExprNode& node) {
@@ -18,9 +18,10 @@ bool mentions(const Expr& e, SymbolId symbol) {
   });
 }
 
-bool is_routed(const Event& event, SymbolId slots) {
-  return mentions(event.expect, slots) ||
-         std::any_of(event.dims.begin(), event.dims.end(), [&](const Expr& e) { return mentions(e, slots); });
+bool is_routed(const Event& event, SymbolId active_experts) {
+  return mentions(event.expect, active_experts) ||
+         std::any_of(event.dims.begin(), event.dims.end(),
+                     [&](const Expr& e) { return mentions(e, active_experts); });
 }
 
 // By event: a grid that has its number of experts from the table that all grids of the event have it from.
@@ -28,7 +29,7 @@ std::vector<GridId> routed_grids(const TaskProgram& program) {
   std::vector<GridId> grids(program.events.size());
   for (GridId id : program.grids.ids()) {
     const TaskGrid& grid = program.grids[id];
-    if (!find_operand(grid, kSlots)) continue;
+    if (!find_operand(grid, kActiveExperts)) continue;
     for (const Wait& wait : grid.waits)
       if (!wait.lookup) grids[wait.event.index] = id;
     for (const Notify& notify : grid.notifies)
@@ -42,18 +43,19 @@ class Values {
  public:
   Values(const Schedule& schedule, const mkrt::StepGiven& given)
       : symbols_(schedule.program.symbols),
-        slots_(find_symbol(symbols_, kSlots)),
+        active_experts_(find_symbol(symbols_, kActiveExperts)),
         values_(given_values(symbols_, given)) {}
 
   // With so many experts that have tokens; their rows do not matter to events.
-  const std::vector<int64_t>& with_slots(uint32_t slots) {
-    if (slots_.valid()) values_[slots_.index] = std::min<int64_t>(slots, symbols_[slots_].bounds.hi);
+  const std::vector<int64_t>& with_active_experts(uint32_t active_experts) {
+    if (active_experts_.valid())
+      values_[active_experts_.index] = std::min<int64_t>(active_experts, symbols_[active_experts_].bounds.hi);
     return values_;
   }
 
  private:
   const Symbols& symbols_;
-  SymbolId slots_;
+  SymbolId active_experts_;
   std::vector<int64_t> values_;
 };
 
@@ -67,12 +69,12 @@ class Counter {
   mkrt::StepCounts count(Mode mode) {
     for (GridId id : s_.program.grids.ids())
       counts_.tasks.push_back(static_cast<uint32_t>(
-          TaskSpace(s_.program.grids[id], values_.with_slots(looked_up_[id.index])).count()));
+          TaskSpace(s_.program.grids[id], values_.with_active_experts(looked_up_[id.index])).count()));
     if (mode == Mode::kKernels) return std::move(counts_);
-    const SymbolId slots = find_symbol(s_.program.symbols, kSlots);
+    const SymbolId active_experts = find_symbol(s_.program.symbols, kActiveExperts);
     const std::vector<GridId> routed = routed_grids(s_.program);
     for (EventId id : s_.program.events.ids()) {
-      const bool depends = slots.valid() && is_routed(s_.program.events[id], slots);
+      const bool depends = active_experts.valid() && is_routed(s_.program.events[id], active_experts);
       count_event(id, depends ? looked_up_[routed[id.index].index] : 0);
     }
     for (GridId id : s_.program.grids.ids()) count_tickets(id);
@@ -80,9 +82,9 @@ class Counter {
   }
 
  private:
-  void count_event(EventId id, uint32_t slots) {
+  void count_event(EventId id, uint32_t active_experts) {
     const Event& event = s_.program.events[id];
-    const std::vector<int64_t>& values = values_.with_slots(slots);
+    const std::vector<int64_t>& values = values_.with_active_experts(active_experts);
     std::vector<int64_t> extents;
     int64_t cells = 1;
     for (const Expr& dim : event.dims) {
@@ -124,7 +126,7 @@ class Counter {
 std::vector<uint32_t> looked_up_tensors(const Schedule& schedule) {
   std::vector<uint32_t> tensors;
   for (const TaskGrid& grid : schedule.program.grids) {
-    const Access* table = find_operand(grid, kSlots);
+    const Access* table = find_operand(grid, kActiveExperts);
     tensors.push_back(table ? table->tensor.index : mkrt::kNotLookedUp);
   }
   return tensors;

@@ -35,10 +35,10 @@ bool TaskCode::loads_in_step(GridId id) const {
 TaskCode::Load TaskCode::experts_loader(const BodyCall& call) {
   llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
               *arguments = emit_arguments(e_, call), *bytes = e_.constant(elem_bytes(call.grid));
-  llvm::Value* slots = e_.value(grid(call.grid).coords[1].extent);
+  llvm::Value* active_experts = e_.value(grid(call.grid).coords[1].extent);
   return [=, this](llvm::Value* first, llvm::Value* count) {
     e_.call(engines_.bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
-            {launch_.worker, weights, arguments, slots, bytes, first, count});
+            {launch_.worker, weights, arguments, active_experts, bytes, first, count});
   };
 }
 

@@ -87,10 +87,10 @@ const std::vector<BodySchema>& body_table() {
       {{},
        {{"logits", {kValue, "TX"}}},
        {{"share", {kValue, "Tk"}},
-        {"slots", {kIndex, "1"}},
+        {"active_experts", {kIndex, "1"}},
         {"expert", {kIndex, "X"}},
-        {"slot_rows", {kIndex, "X"}},
-        {"slot_begin", {kIndex, "X"}},
+        {"active_expert_rows", {kIndex, "X"}},
+        {"active_expert_begin", {kIndex, "X"}},
         {"token", {kIndex, "R"}},
         {"row", {kIndex, "Tk"}}},
        {"norm_topk", "top_k"},
@@ -101,10 +101,10 @@ const std::vector<BodySchema>& body_table() {
         {"weight", {kWeight, "XNK"}},
         {"norm?", {kVector, "K"}},
         {"sum_squares?", {kValue, "TP"}},
-        {"slots", {kIndex, "1"}},
+        {"active_experts", {kIndex, "1"}},
         {"expert", {kIndex, "X"}},
-        {"slot_rows", {kIndex, "X"}},
-        {"slot_begin", {kIndex, "X"}},
+        {"active_expert_rows", {kIndex, "X"}},
+        {"active_expert_begin", {kIndex, "X"}},
         {"token?", {kIndex, "R"}}},
        {{"out", {kEither, "RO"}}},
        {"silu_mul?", "strips?", "top_k"},
@@ -112,7 +112,7 @@ const std::vector<BodySchema>& body_table() {
       {{{"t", "T"}, {"c", ""}},
        {{"x", {kValue, "RD"}},
         {"share", {kValue, "Tk"}},
-        {"slots", {kIndex, "1"}},
+        {"active_experts", {kIndex, "1"}},
         {"row", {kIndex, "Tk"}},
         {"residual?", {kValue, "TD"}},
         {"next_norm?", {kVector, "D"}}},
@@ -203,9 +203,10 @@ const BodySchema& body_schema(BodyKind kind) {
 }
 
 bool looks_up(BodyKind kind, std::string_view role) {
-  if (kind == BodyKind::kExpertSum) return role == "slots";
-  return kind == BodyKind::kExpert && (role == "slots" || role == "expert" || role == "slot_rows" ||
-                                       role == "slot_begin" || role == "token");
+  if (kind == BodyKind::kExpertSum) return role == "active_experts";
+  return kind == BodyKind::kExpert &&
+         (role == "active_experts" || role == "expert" || role == "active_expert_rows" ||
+          role == "active_expert_begin" || role == "token");
 }
 
 std::vector<NamedDim> dims_of(const Attrs& attrs) {

@@ -99,9 +99,9 @@ std::optional<Region> of_sample(const Shape& s) {
 }
 
 // The rows of slot coord(1).
-std::optional<Range> slot_rows(const Shape& s) {
-  const SymbolId begin = find_symbol(s.program.symbols, "slot_begin"),
-                 rows = find_symbol(s.program.symbols, "slot_rows");
+std::optional<Range> active_expert_rows(const Shape& s) {
+  const SymbolId begin = find_symbol(s.program.symbols, "active_expert_begin"),
+                 rows = find_symbol(s.program.symbols, "active_expert_rows");
   if (!begin.valid() || !rows.valid()) return std::nullopt;
   const Expr start = element(begin, coord(1));
   return Range{start, min(element(rows, coord(1)), s.dims[0] - start)};
@@ -111,7 +111,7 @@ std::optional<Region> of_expert(const Shape& s) {
   const int64_t strips = task_strips(s.grid);
   if (s.is("weight")) return Region{s.all(0), s.strip(strips * kTileRows, 1), s.all(2)};
   if (!s.is("out") && !s.is("rows") && !s.is("token")) return s.whole();
-  const std::optional<Range> rows = slot_rows(s);
+  const std::optional<Range> rows = active_expert_rows(s);
   if (!rows) return std::nullopt;
   if (s.is("token")) return Region{*rows};
   return Region{*rows, s.is("out") ? s.strip(strips * strip_columns(s.grid), 1) : s.all(1)};
@@ -122,7 +122,7 @@ Region of_expert_sum(const Shape& s) {
   if (s.is("sum_squares")) return {each(0), each(1)};
   if (s.is("next_norm")) return {s.strip(kSumColumns, 0, 1)};
   if (s.is("x")) return {s.all(0), s.strip(kSumColumns, 1, 1)};
-  if (s.is("slots")) return s.whole();
+  if (s.is("active_experts")) return s.whole();
   return {each(0), s.strip(kSumColumns, 1, 1)};
 }
 

@@ -18,8 +18,8 @@ const char* dtype_name(DType t);                // "f32", "f16", "bf16", "e4m3",
 Result<DType> parse_dtype(std::string_view s);  // the same names
 
 // A size known at run time, or a list of such: "T" tokens in this step, "B" requests, "kv_len[B]" positions
-// of each request in the cache including this step's, "slots" experts that have tokens. The step's values lie
-// within [bounds.lo, bounds.hi].
+// of each request in the cache including this step's, "active_experts" experts that have tokens. The step's
+// values lie within [bounds.lo, bounds.hi].
 struct Symbol {
   std::string name;
   Bounds bounds;  // of each element of a list

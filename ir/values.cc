@@ -68,7 +68,7 @@ std::optional<RowBlocks> row_blocks(const Symbols& symbols) {
 }
 
 Routing routing_of(const Symbols& symbols) {
-  const SymbolId slots = find_symbol(symbols, "slots");
+  const SymbolId slots = find_symbol(symbols, "active_experts");
   if (!slots.valid() || !symbols[slots].routed) return {};
   return {symbols[slots].bounds.lo, symbols[slots].bounds.hi};
 }
@@ -116,17 +116,18 @@ void cut_rows(const Symbols& symbols, const RowBlocks& blocks, std::span<const S
       }
   }
   given[blocks.count.index] = {static_cast<int64_t>(given[blocks.rows.index].size())};
-  if (blocks.partial_positions.valid()) given[blocks.partial_positions.index] = {partial_positions(symbols, requests)};
+  if (blocks.partial_positions.valid())
+    given[blocks.partial_positions.index] = {partial_positions(symbols, requests)};
 }
 
 }  // namespace
 
 std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepRequest> requests,
-                                 std::span<const int64_t> slot_rows) {
+                                 std::span<const int64_t> active_expert_rows) {
   int64_t tokens = 0;
   for (const StepRequest& r : requests) tokens += r.rows;
   const Routing routing = routing_of(symbols);
-  std::vector<int64_t> routed(slot_rows.begin(), slot_rows.end());
+  std::vector<int64_t> routed(active_expert_rows.begin(), active_expert_rows.end());
   if (routed.empty() && routing.choices != 0)
     routed = spread_rows(routing, tokens, std::min(routing.experts, routing.choices * tokens));
   std::vector<std::vector<int64_t>> given(symbols.size());

@@ -57,19 +57,19 @@ std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<st
 
 // Of a step with these requests, by the names that the frontend gives: T rows in all, B requests, and for
 // each request q_len rows and kv_len positions. A symbol kv_len that is no list is the first request's; all
-// others are at their lower bounds. `slot_rows`: rows of each expert that has some, where experts are routed;
-// empty: as spread_rows() has it, over as many experts as may have some.
+// others are at their lower bounds. `active_expert_rows`: rows of each expert that has some, where experts
+// are routed; empty: as spread_rows() has it, over as many experts as may have some.
 std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepRequest> requests,
-                                 std::span<const int64_t> slot_rows = {});
+                                 std::span<const int64_t> active_expert_rows = {});
 
 // How the tokens of a step choose experts, all alike: `choices` each, of `experts`.
 struct Routing {
   int64_t choices = 0, experts = 0;
 };
-// By the bounds of the routed symbol slots; no choices where there is none.
+// By the bounds of the routed symbol active_experts; no choices where there is none.
 Routing routing_of(const Symbols& symbols);
-// The rows of `slots` experts, evenly, of tokens that choose as many each as the routing says; requires slots
-// from its choices to the lesser of its experts and of all choices.
+// The rows of `active_experts` experts, evenly, of tokens that choose as many each as the routing says;
+// requires slots from its choices to the lesser of its experts and of all choices.
 std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t slots);
 
 // All symbols and elements at their lower bounds: a decode step at the start of a context, for which plans

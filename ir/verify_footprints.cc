@@ -65,7 +65,7 @@ struct Footprints {
     const int64_t choices = int_attr(grid.attrs, "top_k", 0);
     if (found.choices != choices || !experts.is_const(found.experts))
       v.report(34, site,
-               fmt::format("slots is {} to {}, expected {} choices to {} experts", found.choices,
+               fmt::format("active_experts is {} to {}, expected {} choices to {} experts", found.choices,
                            found.experts, choices, v.text.expr(experts)));
   }
 
@@ -110,8 +110,8 @@ std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
     if (s.name == counted) return Bounds{1, s.bounds.hi};
   if (s.name == "first_row" && s.sums.valid()) return Bounds{0, t - 1};
   const Routing routing = routing_of(symbols);
-  if (s.routed && s.name == "slot_rows") return Bounds{1, t};
-  if (s.routed && s.name == "slot_begin") return Bounds{0, routing.choices * t - 1};
+  if (s.routed && s.name == "active_expert_rows") return Bounds{1, t};
+  if (s.routed && s.name == "active_expert_begin") return Bounds{0, routing.choices * t - 1};
   if (!s.cut || !requests || !context || !rows) return std::nullopt;
   const int64_t b = std::min(requests->hi, t), max = rows->hi;
   if (s.name == "blocks") return Bounds{1, std::min(t, (t + b * (max - 1)) / max)};
@@ -126,7 +126,7 @@ std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
 const char* summed_by(const Symbol& s) {
   if (s.name == "first_row") return "q_len";
   if (s.name == "block_first_row" && s.cut) return "block_rows";
-  return s.name == "slot_begin" && s.routed ? "slot_rows" : nullptr;
+  return s.name == "active_expert_begin" && s.routed ? "active_expert_rows" : nullptr;
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ bool check_tables(Verifier& v, const Schedule& s) {
   if (s.workers == 0) v.report(27, site, "no workers");
   check("streams", s.streams.size(), s.workers);
   const bool placed = check("placements", s.placements.size(), p.grids.size());
-  const bool slots = check("slots", s.slots.size(), p.tensors.size());
+  const bool slots = check("active_experts", s.slots.size(), p.tensors.size());
   return check("counter bases", s.event_base.size(), p.events.size()) && placed && slots;
 }
 
@@ -32,8 +32,8 @@ std::string segment_fault(const Schedule& s, const Segment& segment, const Domai
   switch (s.placements[segment.grid.index].kind) {
     case PlacementKind::kRange:
       if (s.placements[segment.grid.index].rotation >= s.workers)
-        return fmt::format("is of a grid rotated by {} of {} workers", s.placements[segment.grid.index].rotation,
-                           s.workers);
+        return fmt::format("is of a grid rotated by {} of {} workers",
+                           s.placements[segment.grid.index].rotation, s.workers);
       [[fallthrough]];
     case PlacementKind::kQueue:
     case PlacementKind::kReady:

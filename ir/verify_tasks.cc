@@ -188,12 +188,12 @@ void GridCheck::check_rows() {
 
 // V19: a task for each expert that has tokens.
 void GridCheck::check_slots() {
-  const SymbolId slots = find_symbol(program.symbols, "slots");
+  const SymbolId slots = find_symbol(program.symbols, "active_experts");
   const bool counted = slots.valid() && program.symbols[slots].routed;
   if (grid.coords.size() == 2 && (!counted || grid.coords[1].extent != symbol(slots)))
     v.report(19, site,
-             fmt::format("coordinate {} has extent {}, expected slots, which is routed", grid.coords[1].name,
-                         v.text.expr(grid.coords[1].extent)));
+             fmt::format("coordinate {} has extent {}, expected active_experts, which is routed",
+                         grid.coords[1].name, v.text.expr(grid.coords[1].extent)));
 }
 
 // V21.

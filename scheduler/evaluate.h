@@ -33,18 +33,18 @@ class Evaluator {
   Evaluator(TaskProgram program, const Machine& machine, const SearchOptions& options);
 
   // With what is asked for of the program's grids, as far as place() goes without memory and counters.
-  // `like`: a trial whose events can be taken where products are the same. Errors: settings or rules that are
-  // impossible; those of derive_events and assign.
+  // `like`: an evaluation whose events can be taken where products are the same. Errors: settings or rules
+  // that are impossible; those of derive_events and assign.
   Result<Evaluation> begin(Settings settings, const Evaluation* like = nullptr) const;
-  // Times of the trial's steps by those of the base, up to the first that the trial may not take so long for.
-  // The base gets those that it lacks. Errors: those of simulate().
+  // Times of the evaluation's steps by those of the base, up to the first that the evaluation may not take so
+  // long for. The base gets those that it lacks. Errors: those of simulate().
   Result<std::vector<double>> ratios(Evaluation& evaluation, Evaluation& base) const;
-  // The times that a trial lacks, all at once.
+  // The times that an evaluation lacks, all at once.
   Status simulate_all(Evaluation& evaluation) const;
   bool has_all_steps(const Evaluation& evaluation) const { return evaluation.ns.size() == steps_.size(); }
   // Whether no step takes too long, and the mean is at most `max`.
   bool wins(const std::vector<double>& ratios, double max) const;
-  // Times of the trial's steps by those of another, "1 request 1.000, 16 mixed 0.871".
+  // Times of the evaluation's steps by those of another, "1 request 1.000, 16 mixed 0.871".
   std::string figures(const Evaluation& evaluation, const Evaluation& by) const;
 
  private:

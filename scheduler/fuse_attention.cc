@@ -113,11 +113,13 @@ RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   return *row_blocks(symbols);
 }
 
-// Adds the cut symbol partial_positions where it is not there yet: with a window, and in a context of one KV tile,
-// a partial is a KV tile.
+// Adds the cut symbol partial_positions where it is not there yet: with a window, and in a context of one KV
+// tile, a partial is a KV tile.
 void use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   Symbols& symbols = f.program.symbols;
-  if (p.window != 0 || p.context.constant() <= kKvTilePositions || row_blocks(symbols)->partial.valid()) return;
+  if (p.window != 0 || p.context.constant() <= kKvTilePositions ||
+      row_blocks(symbols)->partial_positions.valid())
+    return;
   symbols.add({"partial_positions", {kKvTilePositions, kKvChunkPositions}, loc, 0, {}, false, true});
 }
 
@@ -166,7 +168,7 @@ void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, O
 
 // What attend leaves of each partial of a row, and combine adds up.
 void hand_partials_over(Fusion& f, const AttentionPattern& p, GridId attend, GridId combine, const Expr& max,
-                     const Loc& loc) {
+                        const Loc& loc) {
   for (auto [role, width] : {std::pair{"partial_acc", p.head_dim}, {"partial_ml", int64_t{2}}}) {
     const TensorId tensor = f.add_activation(f.program.grids[attend].name + "." + role, DType::f32,
                                              {max, p.tokens, p.heads * width}, loc);

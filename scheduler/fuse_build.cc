@@ -81,17 +81,17 @@ bool Fusion::add_slots(int64_t experts, int64_t choices, const Expr& tokens, con
   Symbols& symbols = program.symbols;
   // A token's choices differ, so that there are as many experts with tokens as one has choices.
   const Bounds found = {choices, experts};
-  if (const SymbolId known = find_symbol(symbols, "slots"); known.valid())
+  if (const SymbolId known = find_symbol(symbols, "active_experts"); known.valid())
     return symbols[known].routed && symbols[known].bounds == found;
   const int64_t max_tokens = bounds(tokens, symbol_bounds(symbols)).hi;
-  const SymbolId count = symbols.add({"slots", found, loc, {}, {}, true});
-  const SymbolId rows = symbols.add({"slot_rows", {1, max_tokens}, loc, symbol(count), {}, true});
-  symbols.add({"slot_begin", {0, choices * max_tokens - 1}, loc, symbol(count), rows, true});
+  const SymbolId count = symbols.add({"active_experts", found, loc, {}, {}, true});
+  const SymbolId rows = symbols.add({"active_expert_rows", {1, max_tokens}, loc, symbol(count), {}, true});
+  symbols.add({"active_expert_begin", {0, choices * max_tokens - 1}, loc, symbol(count), rows, true});
   return true;
 }
 
-Expr Fusion::slots() const {
-  return symbol(find_symbol(program.symbols, "slots"));
+Expr Fusion::active_experts() const {
+  return symbol(find_symbol(program.symbols, "active_experts"));
 }
 
 GridId Fusion::add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops) {

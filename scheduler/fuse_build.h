@@ -9,7 +9,7 @@ namespace mkc {
 
 // What a route grid tells its layer's experts: the program's tensors.
 struct RouteTables {
-  TensorId slots, expert, slot_rows, slot_begin, token, row;
+  TensorId active_experts, expert, active_expert_rows, active_expert_begin, token, row;
 };
 
 struct Fusion {
@@ -39,10 +39,11 @@ struct Fusion {
   // The packed weight made of these weights of the graph; one for all its users.
   TensorId use_packed(const std::vector<TensorId>& sources, int64_t group, const std::string& name);
   TensorId add_activation(const std::string& name, DType dtype, std::vector<Expr> shape, const Loc& loc);
-  // The routed symbols of a program: `slots` experts that have tokens, slot_rows and slot_begin of each.
-  // Added at their first use, for as many experts and choices; false where they were for others.
+  // The routed symbols of a program: `active_experts` experts that have tokens, active_expert_rows and
+  // active_expert_begin of each. Added at their first use, for as many experts and choices; false where they
+  // were for others.
   bool add_slots(int64_t experts, int64_t choices, const Expr& tokens, const Loc& loc);
-  Expr slots() const;
+  Expr active_experts() const;
 
   // Adds a grid for `ops`, whose last gives layer and place; `name` gets a number where it is taken.
   GridId add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops);

@@ -43,18 +43,18 @@ Status fuse_route(Fusion& f, OpId id) {
   f.program.grids[grid].attrs = op.attrs;
   RouteTables tables;
   const Expr rows = top_k * tokens;
-  tables.slots = f.add_activation(name + ".slots", DType::i32, {1}, op.loc);
+  tables.active_experts = f.add_activation(name + ".active_experts", DType::i32, {1}, op.loc);
   tables.expert = f.add_activation(name + ".expert", DType::i32, {experts}, op.loc);
-  tables.slot_rows = f.add_activation(name + ".slot_rows", DType::i32, {experts}, op.loc);
-  tables.slot_begin = f.add_activation(name + ".slot_begin", DType::i32, {experts}, op.loc);
+  tables.active_expert_rows = f.add_activation(name + ".active_expert_rows", DType::i32, {experts}, op.loc);
+  tables.active_expert_begin = f.add_activation(name + ".active_expert_begin", DType::i32, {experts}, op.loc);
   tables.token = f.add_activation(name + ".token", DType::i32, {rows}, op.loc);
   tables.row = f.add_activation(name + ".row", DType::i32, {tokens, top_k}, op.loc);
   f.read(grid, "logits", logits);
   for (auto [role, t] : {std::pair{"share", share},
-                         {"slots", tables.slots},
+                         {"active_experts", tables.active_experts},
                          {"expert", tables.expert},
-                         {"slot_rows", tables.slot_rows},
-                         {"slot_begin", tables.slot_begin},
+                         {"active_expert_rows", tables.active_expert_rows},
+                         {"active_expert_begin", tables.active_expert_begin},
                          {"token", tables.token},
                          {"row", tables.row}})
     f.write(grid, role, t);
@@ -86,8 +86,9 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
   const int64_t top_k = f.tensor(linear.inputs[1]).shape[1].constant();
   const int64_t strips = strips_of_task(ceil_of(shape[1].constant(), kTileRows), top_k, f.workers,
                                         f.program.tensors[weight].dtype);
-  const GridId grid = f.add_grid(name, BodyKind::kExpert,
-                                 {{"j", ceil_div(shape[1], strips * kTileRows)}, {"s", f.slots()}}, ops);
+  const GridId grid =
+      f.add_grid(name, BodyKind::kExpert,
+                 {{"j", ceil_div(shape[1], strips * kTileRows)}, {"s", f.active_experts()}}, ops);
   if (of_tokens) {
     const TensorId x = f.use(norm.valid() ? f.graph.ops[norm].inputs[0] : linear.inputs[0]);
     f.read(grid, "x", x);
@@ -96,10 +97,10 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
     f.read(grid, "rows", f.use(linear.inputs[0]));
   }
   f.read(grid, "weight", weight, true);
-  for (auto [role, t] : {std::pair{"slots", tables.slots},
+  for (auto [role, t] : {std::pair{"active_experts", tables.active_experts},
                          {"expert", tables.expert},
-                         {"slot_rows", tables.slot_rows},
-                         {"slot_begin", tables.slot_begin}})
+                         {"active_expert_rows", tables.active_expert_rows},
+                         {"active_expert_begin", tables.active_expert_begin}})
     f.read(grid, role, t);
   if (norm.valid()) {
     f.read(grid, "norm", f.use_vector(f.graph.ops[norm].inputs[1]));
@@ -127,7 +128,7 @@ Status fuse_expert_sum(Fusion& f, OpId sum, OpId add) {
                                  add.valid() ? std::vector{sum, add} : std::vector{sum});
   f.read(grid, "x", f.use(op.inputs[0]));
   f.read(grid, "share", f.use(op.inputs[1]));
-  f.read(grid, "slots", tables.slots);
+  f.read(grid, "active_experts", tables.active_experts);
   f.read(grid, "row", tables.row);
   if (add.valid()) {
     const std::vector<TensorId>& inputs = f.graph.ops[add].inputs;

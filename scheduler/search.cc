@@ -6,8 +6,8 @@
 #include <chrono>
 #include <future>
 
-#include "scheduler/grid_pattern.h"
 #include "scheduler/evaluate.h"
+#include "scheduler/grid_pattern.h"
 
 namespace mkc {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 // Of the mean of the steps' times, that a change must bring.
 constexpr double kAutoGain = 0.005, kGain = 0.001;
 constexpr size_t kWholeTrials = 4;  // of what was found, each without what was found last before
-constexpr double kReserved = 2;     // whole trials that there is time for when the search ends
+constexpr double kReserved = 2;     // whole evaluations that there is time for when the search ends
 
 class Search {
  public:
@@ -107,7 +107,8 @@ class Search {
           return attempt(candidate, known);
         });
       Attempt made = ahead.valid() ? ahead.get() : attempt(candidates[i], known_);
-      if (!made.evaluation || std::find(known_.begin(), known_.end(), made.evaluation->settings) != known_.end())
+      if (!made.evaluation ||
+          std::find(known_.begin(), known_.end(), made.evaluation->settings) != known_.end())
         continue;
       if (begin_ && is_over()) return {};
       known_.push_back(made.evaluation->settings);
@@ -126,8 +127,8 @@ class Search {
 
   bool is_over() {
     const SearchBudget& budget = *options_.budget;
-    is_over_ =
-        report_.evaluations == budget.evaluations || spent_seconds() + kReserved * whole_seconds_ >= budget.seconds;
+    is_over_ = report_.evaluations == budget.evaluations ||
+               spent_seconds() + kReserved * whole_seconds_ >= budget.seconds;
     report_.evaluations += !is_over_;
     return is_over_;
   }
@@ -163,12 +164,12 @@ class Search {
   const Machine& machine_;
   const SearchOptions& options_;
   const Evaluator layers_;
-  std::vector<Evaluation> path_;                  // each with a change more than the one before
-  size_t base_ = 0;                          // in path_: whose steps no trial may take much longer than
+  std::vector<Evaluation> path_;             // each with a change more than the one before
+  size_t base_ = 0;                          // in path_: whose steps no evaluation may take much longer than
   double mean_ = 1;                          // of the last of path_, by the base's
   std::vector<Settings> known_{Settings{}};  // that were tried
   std::optional<Clock::time_point> begin_;   // of -O3
-  double whole_seconds_ = 0;                 // that a trial of the whole model takes
+  double whole_seconds_ = 0;                 // that an evaluation of the whole model takes
   bool is_over_ = false;
   SearchReport report_;
 };
@@ -202,8 +203,8 @@ void add_reasons(const SearchReport& report, Schedule& schedule) {
 }
 
 std::string to_string(const SearchReport& report) {
-  return fmt::format("-O3: {} trial{}, {}; {}", report.evaluations, report.evaluations == 1 ? "" : "s",
-                     report.complete ? "no other change gains more" : "the budget is spent",
+  return fmt::format("-O3: {} evaluation{}, {}; {}", report.evaluations, report.evaluations == 1 ? "" : "s",
+                     report.complete ? "no other candidate gains more" : "the budget is spent",
                      report.figures.empty() ? "nothing is better than without it"
                                             : "simulated steps to those without it: " + report.figures);
 }

@@ -16,8 +16,8 @@ namespace mkc {
 
 // Of -O3.
 struct SearchBudget {
-  double seconds = 10;  // for all trials
-  uint32_t trials = UINT32_MAX;
+  double seconds = 10;  // for all evaluations
+  uint32_t evaluations = UINT32_MAX;
 };
 
 struct SearchOptions {
@@ -28,14 +28,14 @@ struct SearchOptions {
 };
 
 struct Tried {
-  Candidate change;
+  Candidate candidate;
   std::string figures;  // steps with it, when it was tried last, by those before
 };
 
 struct SearchReport {
   Settings found;            // over placements without tickets, or by kDynamic with
   std::vector<Tried> tried;  // in their order; what is tried again stands last
-  uint32_t trials = 0;       // of -O3, made; with a budget of as many, the same is found again
+  uint32_t evaluations = 0;  // of -O3, made; with a budget of as many, the same is found again
   bool complete = false;     // none of its changes would gain more
   std::string figures;       // steps of the whole model by those without -O3; "": it found nothing
 };
@@ -43,18 +43,18 @@ struct SearchReport {
 // kAuto tries to split products that are grid_share out unevenly, or have too few strips for blocks of many
 // tokens, and then to claim the attend, the expert and the product grids of the layers. A change is kept if
 // the mean of the steps of scheduler/evaluate.h gets shorter by 0.005 of the time before the search, and none
-// takes more than 1.01 of it. With a budget, all changes of scheduler/candidates.h are tried in turn by the same
-// rule, for 0.001, until none gains. All of these together are then held against what was there before them
-// by steps of the whole model: what was found last is left out while one takes more than 1.01, or the mean is
-// less without; all, where that takes more than three. Seconds are looked at between trials alone: what is
-// found depends on their number only. Errors: what is asked for is impossible; grids that wait for each other
-// in a cycle.
+// takes more than 1.01 of it. With a budget, all changes of scheduler/candidates.h are tried in turn by the
+// same rule, for 0.001, until none gains. All of these together are then held against what was there before
+// them by steps of the whole model: what was found last is left out while one takes more than 1.01, or the
+// mean is less without; all, where that takes more than three. Seconds are looked at between evaluations
+// alone: what is found depends on their number only. Errors: what is asked for is impossible; grids that wait
+// for each other in a cycle.
 Result<SearchReport> search(const TaskProgram& program, const Machine& machine, const SearchOptions& options);
 
 // To the reasons of grids that changes were about: what was tried, and chosen.
 void add_reasons(const SearchReport& report, Schedule& schedule);
 
-// "-O3: 14 trials, no other change gains more; …" for people.
+// "-O3: 14 evaluations, no other candidate gains more; …" for people.
 std::string to_string(const SearchReport& report);
 
 }  // namespace mkc

@@ -44,7 +44,7 @@ std::string key_of(const Compilation& c, const Assembler& assembler) {
   text += fmt::format("ends {} begins {}\n", fmt::join(c.generation.end_ids, ","), c.generation.begin_id);
   text += fmt::format("{} {} {}\n", mode_name(c.mode), c.keep_activations, c.balance_grids);
   text += fmt::format("without {}\n", fmt::join(c.without, ","));
-  if (c.search) text += fmt::format("search {} {}\n", c.search->seconds, c.search->trials);
+  if (c.search) text += fmt::format("search {} {}\n", c.search->seconds, c.search->evaluations);
   if (c.checkpoint)
     for (const mkrt::StoredTensor& t : c.checkpoint->tensors)
       text += fmt::format("{} {} {} {}\n", t.name, t.dtype, fmt::join(t.shape, ","), t.file);

@@ -16,9 +16,9 @@ namespace mkc {
 namespace {
 
 constexpr double kMaxSeconds = 86400;
-constexpr uint32_t kMaxTrials = 1'000'000'000;
+constexpr uint32_t kMaxEvaluations = 1'000'000'000;
 
-// -O3 and --trials.
+// -O3 and --evaluations.
 void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) {
   CLI::Option* level = command.add_option_function<std::string>(
       "-O",
@@ -35,10 +35,10 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
       "shorter with, 10 seconds at most");
   command
       .add_option_function<std::string>(
-          "--trials",
+          "--evaluations",
           [&search](const std::string& text) {
-            const auto trials = parse_flag<uint32_t>("--trials", text, 1, kMaxTrials);
-            if (search) search->trials = trials;
+            const auto evaluations = parse_flag<uint32_t>("--evaluations", text, 1, kMaxEvaluations);
+            if (search) search->evaluations = evaluations;
           },
           "end the search of -O3 after as many")
       ->needs(level);

@@ -79,10 +79,10 @@ Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<S
   const Symbols& symbols = step.compilation.schedule().program.symbols;
   int64_t tokens = 0;
   for (const StepRequest& request : requests) tokens += request.rows;
-  std::vector<int64_t> slot_rows;
+  std::vector<int64_t> active_expert_rows;
   if (const Routing routing = routing_of(symbols); routing.choices != 0)
-    slot_rows = spread_rows(routing, tokens, expected_slots(routing, tokens));
-  step.symbols = step_values(symbols, requests, slot_rows);
+    active_expert_rows = spread_rows(routing, tokens, expected_slots(routing, tokens));
+  step.symbols = step_values(symbols, requests, active_expert_rows);
   Result<Simulation> simulated =
       simulate(step.compilation.schedule(), step.compilation.machine, step.symbols, options);
   if (!simulated.ok()) return simulated.error();

@@ -23,7 +23,7 @@ uint64_t tasks_of(const Schedule& schedule) {
 }
 
 json search_summary(const Compilation& c) {
-  json out{{"trials", c.found.trials},
+  json out{{"evaluations", c.found.evaluations},
            {"complete", c.found.complete},
            {"figures", c.found.figures},
            {"text", search_text(c)}};

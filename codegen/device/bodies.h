@@ -106,9 +106,9 @@ struct PagedCache {
 
 // q [T, heads*head_dim], k and v [T, kv_heads*head_dim] f32 as projected; rope [positions, head_dim]:
 // cosines, then sines; q_norm, k_norm [head_dim] or null; of each part partial_acc [T, heads*head_dim] and
-// partial_ml [T, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim]. By row block (ir/values.h):
-// its request, first_row and rows of the step, kv_len positions in the cache up to its last row. By request:
-// context, the positions with all its rows of the step, which are step_rows.
+// partial_ml [T, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim]. By row block
+// (ir/values.h): its request, first_row and rows of the step, kv_len positions in the cache up to its last
+// row. By request: context, the positions with all its rows of the step, which are step_rows.
 struct AttendArgs {
   AS1 const f32* q;
   AS1 const f32* k;
@@ -128,9 +128,9 @@ struct AttendArgs {
   AS3 const u32* context;
   AS3 const u32* step_rows;
   u32 tokens;
-  u32 partial_positions;      // its positions (ir/values.h)
-  u32 out_bf16;  // out is bf16
-  u32 window;    // positions that a token sees, its own included; 0: all
+  u32 partial_positions;  // its positions (ir/values.h)
+  u32 out_bf16;           // out is bf16
+  u32 window;             // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
   f32 q_eps, k_eps;
   f32 scale;  // of the scores, times log2(e)
@@ -148,16 +148,16 @@ constexpr u32 kMaxExperts = 512;
 constexpr u32 kMaxTopK = 16;
 
 // logits [T, experts]; share [T, top_k]. The experts that any token chose are numbered, in order, as slots:
-// slots [1]: how many; expert, slot_rows and slot_begin [experts]: of each slot, its expert, its tokens and
-// those of the slots before it. token [T * top_k]: the tokens of each slot, in order, slot by slot. row [T,
-// top_k]: the place of each of a token's choices among these.
+// slots [1]: how many; expert, active_expert_rows and active_expert_begin [experts]: of each slot, its
+// expert, its tokens and those of the slots before it. token [T * top_k]: the tokens of each slot, in order,
+// slot by slot. row [T, top_k]: the place of each of a token's choices among these.
 struct RouteArgs {
   AS1 const f32* logits;
   AS1 f32* share;
-  AS1 u32* slots;
+  AS1 u32* active_experts;
   AS1 u32* expert;
-  AS1 u32* slot_rows;
-  AS1 u32* slot_begin;
+  AS1 u32* active_expert_rows;
+  AS1 u32* active_expert_begin;
   AS1 u32* token;
   AS1 u32* row;
   u32 tokens, experts, top_k, norm_topk;
@@ -170,8 +170,8 @@ struct RouteArgs {
 struct ExpertArgs {
   ProductArgs product;
   AS1 const u32* expert;
-  AS1 const u32* slot_rows;
-  AS1 const u32* slot_begin;
+  AS1 const u32* active_expert_rows;
+  AS1 const u32* active_expert_begin;
   AS1 const u32* token;
   u32 rows;                 // of all slots
   u32 strips, gather_rows;  // of a task; constants of the code
@@ -261,10 +261,10 @@ void mkd_stream_bulk(Worker*, AS1 const char* weights, const ProductArgs*, u32 e
                      u32 count);
 void mkd_stream_async(Worker*, AS1 const char* weights, const ProductArgs*, u32 elem_bytes, u32 first,
                       u32 count);
-void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
-                             u32 first, u32 count);
-void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 slots, u32 elem_bytes,
-                              u32 first, u32 count);
+void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*, u32 active_experts,
+                             u32 elem_bytes, u32 first, u32 count);
+void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 active_experts,
+                              u32 elem_bytes, u32 first, u32 count);
 u32 mkd_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max);
 u32 mkd_loader_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max);
 void mkd_stream_cache_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial);
@@ -287,18 +287,20 @@ void mkb_append_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block);
 // `kv_tile`: of the partial; `block`: of the query rows that go through a piece together. The first one, of a
 // request's last row block, stores that block's keys and values.
 void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
-void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
+void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
+                     u32 block);
 void mkb_attend_f16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
-void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
+void mkb_attend_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
+                     u32 block);
 void mkb_combine(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
 void mkb_route(Worker*, const RouteArgs*);
 void mkb_expert_rows(Worker*, const ExpertArgs*, u32 slots);
-void mkb_expert_f32(Worker*, const ExpertArgs*, u32 block, u32 slot);
-void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 block, u32 slot);
-void mkb_expert_f16(Worker*, const ExpertArgs*, u32 block, u32 slot);
+void mkb_expert_f32(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
+void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
+void mkb_expert_f16(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_sample(Worker*, const SampleArgs*, u32 request);
 

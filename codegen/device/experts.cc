@@ -25,12 +25,12 @@ MK_INLINE T* row_at(T* rows, u32 row, u32 cols, bool x_bf16) {
 // The strips of a task, with the rows of its slot. Where a fault let this task run ahead of route these are
 // any, within bounds, and the same for all threads.
 template <class W>
-MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 slot) {
+MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 active_expert) {
   const Scratch s(w);
   const u32 strip = block * a.strips;
   ProductArgs p = laundered(a.product);
-  p.tokens = min((u32)s.begin[slot + 1] - s.begin[slot], a.product.tokens);
-  const u32 begin = min(s.begin[slot], a.rows - p.tokens);
+  p.tokens = min((u32)s.begin[active_expert + 1] - s.begin[active_expert], a.product.tokens);
+  const u32 begin = min(s.begin[active_expert], a.rows - p.tokens);
   p.first_out = begin;
   p.gather_expert_rows = a.gather_rows;
   if (!a.gather_rows) p.x = row_at(p.x, begin, p.cols, p.x_bf16);
@@ -44,24 +44,25 @@ constexpr u32 kSummed = 8;  // choices of a token that are loaded together
 }  // namespace
 
 // Which rows each slot has, and of x, once a segment after its lookup.
-MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 slots) {
+MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 active_experts) {
   const Scratch s(*w);
-  for (u32 i = w->thread; i < slots; i += kConsumerThreads) s.begin[i] = (uint16_t)a->slot_begin[i];
-  if (w->thread == 0) s.begin[slots] = (uint16_t)a->rows;
+  for (u32 i = w->thread; i < active_experts; i += kConsumerThreads)
+    s.begin[i] = (uint16_t)a->active_expert_begin[i];
+  if (w->thread == 0) s.begin[active_experts] = (uint16_t)a->rows;
   if (a->gather_rows)
     for (u32 i = w->thread; i < a->rows; i += kConsumerThreads)
       s.gathered[i] = (uint8_t)min(a->token[i], a->product.tokens - 1);
   consumer_barrier();
 }
 
-MK_BODY void mkb_expert_f32(Worker* w, const ExpertArgs* a, u32 block, u32 slot) {
-  run<F32>(*w, *a, block, slot);
+MK_BODY void mkb_expert_f32(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) {
+  run<F32>(*w, *a, block, active_expert);
 }
-MK_BODY void mkb_expert_bf16(Worker* w, const ExpertArgs* a, u32 block, u32 slot) {
-  run<Bf16>(*w, *a, block, slot);
+MK_BODY void mkb_expert_bf16(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) {
+  run<Bf16>(*w, *a, block, active_expert);
 }
-MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 block, u32 slot) {
-  run<F16>(*w, *a, block, slot);
+MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) {
+  run<F16>(*w, *a, block, active_expert);
 }
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {

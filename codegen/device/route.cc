@@ -124,14 +124,14 @@ MK_INLINE void count_group(const RouteArgs& a, const Scratch& s, u32 group, u32 
 MK_INLINE void fill_slot(const RouteArgs& a, const Scratch& s, u32 expert) {
   u32 before = s.begin[expert];
   for (u32 group = 0; group < expert / kWarpLanes; ++group) before += s.group[group];
-  const u32 slot = before / kOneSlot, begin = before % kOneSlot, rows = s.count[expert] % kOneSlot;
+  const u32 active_expert = before / kOneSlot, begin = before % kOneSlot, rows = s.count[expert] % kOneSlot;
   s.begin[expert] = begin;
   if (rows != 0) {
-    a.expert[slot] = expert;
-    a.slot_rows[slot] = rows;
-    a.slot_begin[slot] = begin;
+    a.expert[active_expert] = expert;
+    a.active_expert_rows[active_expert] = rows;
+    a.active_expert_begin[active_expert] = begin;
   }
-  if (expert + 1 == a.experts) *a.slots = slot + (rows != 0);
+  if (expert + 1 == a.experts) *a.active_experts = active_expert + (rows != 0);
 }
 
 }  // namespace

@@ -134,13 +134,14 @@ MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArg
 // Tasks [first, first + count) of a grid over blocks of strips and `slots` slots: a product of the slot's
 // rows and its expert's strips. Reads what route wrote, so it comes after a lookup.
 template <class Loader>
-MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 slots,
+MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 active_experts,
                               u32 elem_bytes, u32 first, u32 count) {
   const ProductArgs& p = a.product;
   const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
   const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
   for (u32 task = first; task < first + count && !mk_warp_any(w.gave_up()); ++task) {
-    const u32 slot = task % slots, rows = same_in_lanes(a.slot_rows[slot]), strip = task / slots * a.strips;
+    const u32 slot = task % active_experts, rows = same_in_lanes(a.active_expert_rows[slot]),
+              strip = task / active_experts * a.strips;
     const u32 strips = min(a.strips, p.strips - strip);
     stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes, {strip, strips, p.tiles, tail_bytes},
                            block_strips(elem_bytes), rows, elem_bytes, 0, true);
@@ -154,9 +155,9 @@ MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, const ProductAr
                              u32 first, u32 count) {
   stream_tasks<Bulk>(*w, weights, *a, elem_bytes, first, count);
 }
-MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
-                                     u32 elem_bytes, u32 first, u32 count) {
-  stream_experts<Bulk>(*w, weights, *a, slots, elem_bytes, first, count);
+MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a,
+                                     u32 active_experts, u32 elem_bytes, u32 first, u32 count) {
+  stream_experts<Bulk>(*w, weights, *a, active_experts, elem_bytes, first, count);
 }
 
 // The same for targets without a copy engine.
@@ -164,9 +165,9 @@ MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, const ProductA
                               u32 first, u32 count) {
   stream_tasks<Async>(*w, weights, *a, elem_bytes, first, count);
 }
-MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a, u32 slots,
-                                      u32 elem_bytes, u32 first, u32 count) {
-  stream_experts<Async>(*w, weights, *a, slots, elem_bytes, first, count);
+MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a,
+                                      u32 active_experts, u32 elem_bytes, u32 first, u32 count) {
+  stream_experts<Async>(*w, weights, *a, active_experts, elem_bytes, first, count);
 }
 
 }  // namespace mk

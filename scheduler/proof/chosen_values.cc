@@ -143,7 +143,7 @@ class Batches {
   enum Choices { kSpread, kTogether, kAllButOne, kDrawn };
 
   // Rows of the experts that have some.
-  std::vector<int64_t> slot_rows(int64_t tokens, Choices choices, std::mt19937* random) const {
+  std::vector<int64_t> active_expert_rows(int64_t tokens, Choices choices, std::mt19937* random) const {
     const Routing routing = routing_of(symbols_);
     if (choices == kSpread || routing.choices == 0) return {};
     std::vector<int64_t> rows(static_cast<size_t>(routing.choices), tokens);
@@ -173,7 +173,8 @@ class Batches {
   void add(std::vector<StepRequest> requests, Choices choices, std::mt19937* random = nullptr) {
     int64_t tokens = 0;
     for (const StepRequest& r : requests) tokens += r.rows;
-    std::vector<int64_t> values = step_values(symbols_, requests, slot_rows(tokens, choices, random));
+    std::vector<int64_t> values =
+        step_values(symbols_, requests, active_expert_rows(tokens, choices, random));
     // Logits of the last rows in one step, of all in the next.
     const SymbolId logit_rows = find_symbol(symbols_, "R");
     if (logit_rows.valid() && values_.size() % 2 == 1) values[logit_rows.index] = tokens;

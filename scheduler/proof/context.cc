@@ -60,7 +60,7 @@ bool find_spans(const Symbols& symbols, SymbolId starts, Spans& spans) {
   if (lengths.name == "q_len" && !lengths.cut && !lengths.routed) return true;
   if (lengths.name == "block_rows" && lengths.cut) return true;
   const Routing routing = routing_of(symbols);
-  if (lengths.name != "slot_rows" || !lengths.routed || routing.choices == 0) return false;
+  if (lengths.name != "active_expert_rows" || !lengths.routed || routing.choices == 0) return false;
   spans.total = routing.choices * symbol(tokens);
   return true;
 }
@@ -75,7 +75,7 @@ bool may_be(const Symbols& symbols, const std::vector<int64_t>& values, const st
     return !a || !b || *a <= *b;
   };
   const std::optional<int64_t> tokens = value("T"), requests = value("B"), blocks = value("blocks"),
-                               rows = value("R"), slots = value("slots");
+                               rows = value("R"), slots = value("active_experts");
   if (!at_most(requests, tokens) || !at_most(requests, blocks) || !at_most(blocks, tokens)) return false;
   if (!at_most(rows, tokens) || !at_most(requests, rows)) return false;
   if (rows && tokens && requests && *rows != *tokens && *rows != *requests) return false;

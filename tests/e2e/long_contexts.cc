@@ -15,7 +15,7 @@ namespace {
 
 using test::Model;
 
-constexpr int kContext = 4'500, kFine = kPartsOfRow * kKvTilePositions;
+constexpr int kContext = 4'500, kFine = kPartialsOfRow * kKvTilePositions;
 constexpr uint32_t kPageSize = 64, kPages = (kContext + kPageSize - 1) / kPageSize, kMaxRequests = 3;
 
 Model model_of(const test::Build& build) {
@@ -80,7 +80,7 @@ int64_t part_of(const Model& model, const std::vector<Rows>& requests) {
   const Symbols& symbols = model.schedule().program.symbols;
   std::vector<StepRequest> step;
   for (const Rows& r : requests) step.push_back({r.rows, r.kv_len});
-  return step_values(symbols, step)[row_blocks(symbols)->part.index];
+  return step_values(symbols, step)[row_blocks(symbols)->partial_positions.index];
 }
 
 TEST_CASE(

@@ -58,8 +58,8 @@ class CacheTest(Command):
         model = self.checkpoint()
         self.assert_new(model)
         self.assertTrue(self.compile(model)[0])
-        for option in (["--max-tokens", 8], ["--workers", 5], ["--keep-activations"], ["--trace"], ["-O3", "--trials", 1],
-                       ["-O3", "--trials", 2], ["--batch-invariant"], ["--scheduler", "static"], ["--target", "sm_90a"]):
+        for option in (["--max-tokens", 8], ["--workers", 5], ["--keep-activations"], ["--trace"], ["-O3", "--evaluations", 1],
+                       ["-O3", "--evaluations", 2], ["--batch-invariant"], ["--scheduler", "static"], ["--target", "sm_90a"]):
             with self.subTest(option):
                 served = option == ["--target", "sm_90a"]  # the default
                 self.assertEqual(self.compile(model, *option)[0], served)

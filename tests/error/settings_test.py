@@ -56,8 +56,8 @@ class SettingsTest(Command):
                 ("--steps-per-launch", 4097, "1 to 4096"), ("--emulator-threads", 257, "1 to 256"),
                 ("--timeout-ms", 2**62, "0 to 1000000000"), ("--timeout-ms", -1, "0 to 1000000000"),
                 ("--seed", -1, "0 to 18446744073709551615"), ("--top-k", -3, "0 to 4294967295"),
-                ("--trials", 0, "1 to 1000000000")):
-            more = ("-O3",) if flag == "--trials" else ()
+                ("--evaluations", 0, "1 to 1000000000")):
+            more = ("-O3",) if flag == "--evaluations" else ()
             self.refuses(f"mkc: error: {flag}: found {found}, expected {expected}\n", *run, f"{flag}={found}", *more)
         for found in (0, 2**31, -1):
             self.refuses(f"mkc: error: --pages: found {found}, expected 1 to 1073741824\n", "run", FIXTURE, "--batch-file",

@@ -87,15 +87,15 @@ class SimulationTest(Command):
             return out.decode()
         plain, found = compiled(), compiled("-O3=1000")
         self.assertIn("queue tickets", plain)
-        self.refuses("mkc: error: --trials: found 0, expected 1 to 1000000000\n", "compile", *step, "-O3=1000", "--trials", 0)
-        self.assertNotEqual(compiled("-O3=1000", "--trials", 4), found)
+        self.refuses("mkc: error: --evaluations: found 0, expected 1 to 1000000000\n", "compile", *step, "-O3=1000", "--evaluations", 0)
+        self.assertNotEqual(compiled("-O3=1000", "--evaluations", 4), found)
         text = unfolded(self.mkc("explain", *step, "-O3=1000")[1].decode())
-        self.assertRegex(text, r'-O3: \d+ trials, no other change gains more; simulated steps to those without it: 1 request 0\.\d{3}.*'
+        self.assertRegex(text, r'-O3: \d+ evaluations, no other candidate gains more; simulated steps to those without it: 1 request 0\.\d{3}.*'
                                r'; schedule: {.*scheduler: dynamic, placement: {.*"l\*\.down": table')
         self.assertRegex(text, r"l0\.down .* table .* found by simulated steps; simulated steps to those before .*by table: 1 request 0\.\d{3}")
         self.refuses("mkc: error: -O: found 2, expected 3 or 3=SECONDS", "explain", FIXTURE, "-O2")
         self.refuses("mkc: error: -O: found 3=0, expected 3 or 3=SECONDS", "explain", FIXTURE, "-O3=0")
-        self.refuses("mkc: error: --trials requires -O", "explain", FIXTURE, "--trials", 3)
+        self.refuses("mkc: error: --evaluations requires -O", "explain", FIXTURE, "--evaluations", 3)
 
     def test_what_a_search_finds_can_be_asked_for(self):
         # Two layers whose o and down have 136 strips, four more than there are workers.

@@ -111,7 +111,7 @@ TEST_CASE("batches run over a cache of the session's own and over the caller's, 
   }
   // An engine's: all layers of a page together, keys and values apart.
   const mkrt::Manifest& m = c.host.artefact.manifest;
-  const uint64_t vector = m.caches[0].head_dim * 2, kv_tile = 16 * m.caches[0].heads * vector;
+  const uint64_t vector = m.caches[0].head_dim * 2, piece = 16 * m.caches[0].heads * vector;
   const auto caches = static_cast<uint32_t>(m.caches.size());
   std::vector<std::byte> memory(6 * caches * piece);
   std::vector<uint64_t> base;

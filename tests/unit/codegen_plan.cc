@@ -90,7 +90,7 @@ TEST_CASE("grids of one kind differ in numbers alone") {
 // Of each code, how many kinds share it and the first one's grid.
 std::vector<std::pair<size_t, std::string>> shared_code(const Schedule& s) {
   std::vector<std::pair<size_t, std::string>> shared;
-  for (const std::vector<GridId>& code : find_kinds(s).codes)
+  for (const std::vector<GridId>& code : find_kinds(s).shared_code_groups)
     if (code.size() > 1) shared.emplace_back(code.size(), s.program.grids[code.front()].name);
   return shared;
 }
@@ -100,7 +100,7 @@ TEST_CASE("products share code with a norm and without, the one that picks rows,
       edited(test::llama_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
   const Schedule s = scheduled(two_layers);
   size_t kinds = 0;
-  for (const std::vector<GridId>& code : find_kinds(s).codes) kinds += code.size();
+  for (const std::vector<GridId>& code : find_kinds(s).shared_code_groups) kinds += code.size();
   CHECK(kinds == find_kinds(s).first.size());
   CHECK(shared_code(s) == std::vector<std::pair<size_t, std::string>>{{8, "l0.q"}});
   // Those of rows of 128 weights load their activations without asking where padding begins.
@@ -116,7 +116,7 @@ TEST_CASE("parts of a product share code with whole ones, and its record says ho
   const Kinds kinds = find_kinds(s);
   const Plan plan(make_plan(s, kinds));
   const auto code_of = [&](GridId id) {
-    return std::ranges::find_if(kinds.codes, [&](const std::vector<GridId>& code) {
+    return std::ranges::find_if(kinds.shared_code_groups, [&](const std::vector<GridId>& code) {
       return std::ranges::count(code, kinds.first[kinds.of_grid[id.index]]) != 0;
     });
   };
@@ -126,8 +126,8 @@ TEST_CASE("parts of a product share code with whole ones, and its record says ho
     CAPTURE(name);
     CHECK(code_of(id) == code_of(GridId{1}));
     CHECK(plan.grids[id.index].product.split_k == (name.ends_with(".down") ? 2
-                                                        : name.ends_with(".o")  ? 4
-                                                                                : 1));
+                                                   : name.ends_with(".o")  ? 4
+                                                                           : 1));
   }
   CHECK(s.program.grids[GridId{1}].name == "l0.q");
 }

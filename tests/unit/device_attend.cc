@@ -185,7 +185,7 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   a.partial_acc = global(acc.data());
   a.partial_ml = global(ml.data());
   a.out = global(out.data());
-  a.tokens = c.tokens, a.part = part, a.window = c.window;
+  a.tokens = c.tokens, a.partial_positions = part, a.window = c.window;
   a.heads = c.heads, a.kv_heads = c.kv_heads, a.head_dim = c.head_dim;
   a.q_eps = a.k_eps = 1e-6f;
   a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(c.head_dim));
@@ -223,9 +223,9 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
     for (u32 g = 0; g < c.kv_heads; ++g)
       for (u32 k = 0; k < blocks; ++k)
         for (u32 number = 0; number < parts_of(k); ++number) {
-          for (u32 kv_tile = 0; piece < part / kKvTile; ++piece)
+          for (u32 kv_tile = 0; kv_tile < part / kKvTile; ++kv_tile)
             for (u32 block = 0; block * form.block_rows < rows_of(k) * (c.heads / c.kv_heads); ++block)
-              form.attend(&w, &mine, g, k, number, piece, block);
+              form.attend(&w, &mine, g, k, number, kv_tile, block);
           mkd_barrier();
         }
     for (u32 g = 0; g < c.kv_heads; ++g)
@@ -289,8 +289,8 @@ TEST_CASE("a row's bits do not depend on whether a task goes through a piece or 
                           {2, 2, 64, 3, 2400, false, 0, 2400}}) {
       CAPTURE(&form - kForms);
       CAPTURE(c.kv_len);
-      Problem pieces = make_problem(c), spans = pieces;
-      const std::vector<float> out = run(c, form, pieces);
+      Problem kv_tiles = make_problem(c), spans = kv_tiles;
+      const std::vector<float> out = run(c, form, kv_tiles);
       CHECK(run(c, form, spans, 16, false, kMaxTokens, kKvChunk) == out);
       CHECK(run(c, form, spans = make_problem(c), 16, false, 2, kKvChunk) == out);
     }

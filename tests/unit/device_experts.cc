@@ -11,26 +11,26 @@ namespace {
 
 // What route writes.
 struct Routed {
-  u32 tokens, experts, top_k, slots = ~0u;
+  u32 tokens, experts, top_k, active_experts = ~0u;
   std::vector<float> share;
-  std::vector<u32> expert, slot_rows, slot_begin, token, row;
+  std::vector<u32> expert, active_expert_rows, active_expert_begin, token, row;
   Routed(u32 t, u32 e, u32 k)
       : tokens(t),
         experts(e),
         top_k(k),
         share(t * k, NAN),
         expert(e, ~0u),
-        slot_rows(e, ~0u),
-        slot_begin(e, ~0u),
+        active_expert_rows(e, ~0u),
+        active_expert_begin(e, ~0u),
         token(t * k, ~0u),
         row(t * k, ~0u) {}
   RouteArgs args(const std::vector<float>& logits, bool norm) {
     return {global(logits.data()),
             global(share.data()),
-            global(&slots),
+            global(&active_experts),
             global(expert.data()),
-            global(slot_rows.data()),
-            global(slot_begin.data()),
+            global(active_expert_rows.data()),
+            global(active_expert_begin.data()),
             global(token.data()),
             global(row.data()),
             tokens,
@@ -83,15 +83,15 @@ void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 
   for (u32 e = 0; e < experts; ++e) {
     if (tokens_of[e].empty()) continue;
     CHECK(r.expert[slot] == e);
-    CHECK(r.slot_rows[slot] == tokens_of[e].size());
-    CHECK(r.slot_begin[slot++] == row);
+    CHECK(r.active_expert_rows[slot] == tokens_of[e].size());
+    CHECK(r.active_expert_begin[slot++] == row);
     for (const u32 t : tokens_of[e]) {
       CHECK(r.token[row] == t);
       const auto choice = std::find(chosen[t].begin(), chosen[t].end(), e) - chosen[t].begin();
       CHECK(r.row[t * top_k + static_cast<u32>(choice)] == row++);
     }
   }
-  CHECK(r.slots == slot);
+  CHECK(r.active_experts == slot);
 }
 
 TEST_CASE("route chooses the greatest of a softmax and sorts pairs by expert and token") {
@@ -125,7 +125,7 @@ TEST_CASE("logits that are no numbers still choose experts there are") {
     CAPTURE(odd);
     const Routed r = route(std::vector<float>(3 * 5, odd), 3, 5, 2, true);
     CHECK(std::vector<u32>(r.expert.begin(), r.expert.begin() + 2) == std::vector<u32>{0, 1});
-    CHECK(r.slots == 2);
+    CHECK(r.active_experts == 2);
     CHECK(r.token == std::vector<u32>{0, 1, 2, 0, 1, 2});
   }
 }
@@ -134,7 +134,7 @@ struct Case {
   u32 tokens, experts, top_k, rows, cols;
   bool bf16, silu, gather;
   std::vector<float> pull;  // added to the experts' logits
-  bool x_bf16 = false;     // x: times the norm's weights, in bf16
+  bool x_bf16 = false;      // x: times the norm's weights, in bf16
   u32 strips = 1;           // of a task
 };
 
@@ -205,8 +205,8 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
     a.epilogue.sumsq_partials = c.gather;
   }
   a.expert = global(p.routed.expert.data());
-  a.slot_rows = global(p.routed.slot_rows.data());
-  a.slot_begin = global(p.routed.slot_begin.data());
+  a.active_expert_rows = global(p.routed.active_expert_rows.data());
+  a.active_expert_begin = global(p.routed.active_expert_begin.data());
   a.token = c.gather ? global(p.routed.token.data()) : nullptr;
   a.rows = p.routed.rows();
   a.strips = c.strips;
@@ -215,14 +215,14 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
 }
 
 // What a worker's consumers do of the segment that has all tasks.
-void multiply(Worker& w, const Case& c, const AllArgs& args, u32 slots) {
+void multiply(Worker& w, const Case& c, const AllArgs& args, u32 active_experts) {
   ExpertArgs a = args;
   a.product.epilogue = put_epilogue_args(w, args.epilogue);
-  mkb_expert_rows(&w, &a, slots);
+  mkb_expert_rows(&w, &a, active_experts);
   if (c.gather && !c.x_bf16) mkb_product_norm(&w, &a.product);
   if (c.gather && c.x_bf16 && c.tokens > kMma8Tokens) mkb_product_squares(&w, &a.product);
   for (u32 block = 0; block * a.strips < a.product.strips; ++block)
-    for (u32 slot = 0; slot < slots; ++slot) {
+    for (u32 slot = 0; slot < active_experts; ++slot) {
       (c.bf16 ? mkb_expert_bf16 : mkb_expert_f32)(&w, &a, block, slot);
       mkd_barrier();
     }
@@ -232,14 +232,15 @@ void multiply(Worker& w, const Case& c, const AllArgs& args, u32 slots) {
 std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
   std::vector<float> out(size_t{p.routed.rows()} * (c.silu ? c.rows / 2 : c.rows), 0.0f);
   const AllArgs a = make_args(c, p, out);
-  const u32 slots = p.routed.slots, blocks = (a.product.strips + a.strips - 1) / a.strips,
-            tasks = blocks * slots, half = tasks / 2 + 1;
+  const u32 active_experts = p.routed.active_experts, blocks = (a.product.strips + a.strips - 1) / a.strips,
+            tasks = blocks * active_experts, half = tasks / 2 + 1;
   Sides s;
   s.load = [&](Worker& w) {
-    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, c.bf16 ? 2 : 4, 0, half);
-    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, c.bf16 ? 2 : 4, half, tasks - half);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, c.bf16 ? 2 : 4, 0, half);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, c.bf16 ? 2 : 4, half,
+                            tasks - half);
   };
-  s.consume = [&](Worker& w) { multiply(w, c, a, slots); };
+  s.consume = [&](Worker& w) { multiply(w, c, a, active_experts); };
   launch(s, 1, seed);
   return out;
 }
@@ -269,7 +270,7 @@ void check_product(const Case& c) {
   const std::vector<float> out = run(c, p);
   const u32 out_cols = c.silu ? c.rows / 2 : c.rows;
   for (u32 row = 0, slot = 0; row < p.routed.rows(); ++row) {
-    while (row >= p.routed.slot_begin[slot] + p.routed.slot_rows[slot]) ++slot;
+    while (row >= p.routed.active_expert_begin[slot] + p.routed.active_expert_rows[slot]) ++slot;
     const std::vector<double> in = product_input(c, p, row);
     const auto dot = [&](u32 r) {
       const double* w = &p.weight[(size_t{p.routed.expert[slot]} * c.rows + r) * c.cols];
@@ -324,7 +325,8 @@ TEST_CASE("a row's bits do not depend on the rows beside it") {
   const std::vector<float> some = run(c, mixed), all = run(c, together);
   u32 slot = 0, same = 0;
   while (mixed.routed.expert[slot] != 2) ++slot;
-  for (u32 row = mixed.routed.slot_begin[slot]; same < mixed.routed.slot_rows[slot]; ++row, ++same)
+  for (u32 row = mixed.routed.active_expert_begin[slot]; same < mixed.routed.active_expert_rows[slot];
+       ++row, ++same)
     CHECK(std::equal(&some[row * c.rows], &some[row * c.rows] + c.rows,
                      &all[mixed.routed.token[row] * c.rows]));
   CHECK(same > 3);
@@ -383,18 +385,19 @@ TEST_CASE("loader and consumers look up what the route found once it is there") 
   std::vector<float> out(want.size(), 0.0f);
   const AllArgs a = make_args(c, p, out);
   const RouteArgs routing = p.routed.args(logits, true);
-  const AS1 u32* found = global(&p.routed.slots);
+  const AS1 u32* found = global(&p.routed.active_experts);
   Sides s;
   s.load = [&](Worker& w) {
-    const u32 slots = mkd_loader_look_up(&w, 0, 7, 1, found, c.experts);
-    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, slots, 2, 0, slots * a.product.strips);
+    const u32 active_experts = mkd_loader_look_up(&w, 0, 7, 1, found, c.experts);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, 2, 0,
+                            active_experts * a.product.strips);
   };
   s.consume = [&](Worker& w) {
     mkb_route(&w, &routing);
     mkd_barrier();
     mkd_notify(&w, 7, 1);
-    const u32 slots = mkd_look_up(&w, 0, 7, 1, found, c.experts);
-    multiply(w, c, a, slots);
+    const u32 active_experts = mkd_look_up(&w, 0, 7, 1, found, c.experts);
+    multiply(w, c, a, active_experts);
   };
   launch(s);
   CHECK(out == want);

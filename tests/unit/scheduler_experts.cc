@@ -74,34 +74,34 @@ TEST_CASE("a layer of experts is a route, two grids over strips and experts with
   CHECK(grids == R"(grid %l0.choice[]: route {norm_topk = 0, top_k = 2}
   read logits %l0.router_logits[0:+T, 0:+4]
   write share %l0.share[0:+T, 0:+2]
-  write slots %l0.choice.slots[0:+1]
+  write active_experts %l0.choice.active_experts[0:+1]
   write expert %l0.choice.expert[0:+4]
-  write slot_rows %l0.choice.slot_rows[0:+4]
-  write slot_begin %l0.choice.slot_begin[0:+4]
+  write active_expert_rows %l0.choice.active_expert_rows[0:+4]
+  write active_expert_begin %l0.choice.active_expert_begin[0:+4]
   write token %l0.choice.token[0:+2*T]
   write row %l0.choice.row[0:+T, 0:+2]
-grid %l0.gate_up[j: 3, s: slots]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, top_k = 2}
+grid %l0.gate_up[j: 3, s: active_experts]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, top_k = 2}
   read x %l0.y.x_bf16[0:+T, 0:+32]
-  read token %l0.choice.token[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s])]
+  read token %l0.choice.token[active_expert_begin[s]:+min(active_expert_rows[s], 2*T - active_expert_begin[s])]
   read weight %l0.gate_up.packed[0:+4, 16*j:+16, 0:+32] stream
-  read slots %l0.choice.slots[0:+1]
+  read active_experts %l0.choice.active_experts[0:+1]
   read expert %l0.choice.expert[0:+4]
-  read slot_rows %l0.choice.slot_rows[0:+4]
-  read slot_begin %l0.choice.slot_begin[0:+4]
+  read active_expert_rows %l0.choice.active_expert_rows[0:+4]
+  read active_expert_begin %l0.choice.active_expert_begin[0:+4]
   read sum_squares %l0.y.sum_squares[0:+T, 0:+2]
-  write out %l0.act[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s]), 8*j:+8]
-grid %l0.expert_down[j: 2, s: slots]: expert {top_k = 2}
-  read rows %l0.act[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s]), 0:+24]
+  write out %l0.act[active_expert_begin[s]:+min(active_expert_rows[s], 2*T - active_expert_begin[s]), 8*j:+8]
+grid %l0.expert_down[j: 2, s: active_experts]: expert {top_k = 2}
+  read rows %l0.act[active_expert_begin[s]:+min(active_expert_rows[s], 2*T - active_expert_begin[s]), 0:+24]
   read weight %l0.expert_down.packed[0:+4, 16*j:+16, 0:+24] stream
-  read slots %l0.choice.slots[0:+1]
+  read active_experts %l0.choice.active_experts[0:+1]
   read expert %l0.choice.expert[0:+4]
-  read slot_rows %l0.choice.slot_rows[0:+4]
-  read slot_begin %l0.choice.slot_begin[0:+4]
-  write out %l0.expert_down[slot_begin[s]:+min(slot_rows[s], 2*T - slot_begin[s]), 16*j:+16]
+  read active_expert_rows %l0.choice.active_expert_rows[0:+4]
+  read active_expert_begin %l0.choice.active_expert_begin[0:+4]
+  write out %l0.expert_down[active_expert_begin[s]:+min(active_expert_rows[s], 2*T - active_expert_begin[s]), 16*j:+16]
 grid %l0.down[t: T, c: 1]: expert_sum
   read x %l0.expert_down[0:+2*T, 512*c:+min(512, 32 - 512*c)]
   read share %l0.share[t:+1, 0:+2]
-  read slots %l0.choice.slots[0:+1]
+  read active_experts %l0.choice.active_experts[0:+1]
   read row %l0.choice.row[t:+1, 0:+2]
   read residual %l0.y[t:+1, 512*c:+min(512, 32 - 512*c)]
   read next_norm %l1.input_norm[512*c:+min(512, 32 - 512*c)]
@@ -128,14 +128,15 @@ TEST_CASE("a task has as many strips of an expert as leave no worker more of the
   CHECK(strips(1, test::edited(two_layers(), "bfloat16", "float32")) == std::pair<int64_t, int64_t>{1, 1});
   const std::string text = print(program_of(two_layers(), 4));
   for (const char* part :
-       {"grid %l0.gate_up[j: 2, s: slots]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, strips = 2, "
+       {"grid %l0.gate_up[j: 2, s: active_experts]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, "
+        "strips = 2, "
         "top_k = 2}",
         "read weight %l0.gate_up.packed[0:+4, 32*j:+min(32, 48 - 32*j), 0:+32] stream",
-        "min(slot_rows[s], 2*T - slot_begin[s]), 16*j:+min(16, 24 - 16*j)]"})
+        "min(active_expert_rows[s], 2*T - active_expert_begin[s]), 16*j:+min(16, 24 - 16*j)]"})
     CHECK_MESSAGE(text.find(part) != std::string::npos, part);
 }
 
-TEST_CASE("which rows slots have is fetched between the lookup and the wait for rows") {
+TEST_CASE("which rows active_experts have is fetched between the lookup and the wait for rows") {
   const TaskProgram program = program_of(test::qwen3_moe_config(), 1);
   Machine machine = load_machine("emulator").value();
   machine.fetch_ns = 1e6;
@@ -186,8 +187,8 @@ TEST_CASE("grids of experts look up what the route found, and count by it") {
   for (const char* begin : {"event @l0.gate_up_ready", "event @l0.expert_down_ready", "event @l0.down_ready"})
     found += text.substr(text.find(begin), text.find(" loc(", text.find(begin)) - text.find(begin)) + "\n";
   CHECK(found == R"(event @l0.gate_up_ready[] expect 1
-event @l0.expert_down_ready[slots] expect 3
-event @l0.down_ready[] expect 2*slots
+event @l0.expert_down_ready[active_experts] expect 3
+event @l0.down_ready[] expect 2*active_experts
 )");
   for (const char* name : {"l0.gate_up", "l0.expert_down", "l0.down"}) {
     const std::vector<Wait>& waits = grid(program, name).waits;
@@ -201,7 +202,8 @@ TEST_CASE("a lookup of what may not be there yet, or no longer, is refused") {
   Schedule s = schedule_of(two_layers());
   CHECK(error_of(s) == "");
   grid(s.program, "l0.expert_down").waits[0].lookup = false;
-  CHECK(error_of(s) == "error: %l0.expert_down looks up %l0.choice.slots without a lookup after %l0.choice");
+  CHECK(error_of(s) ==
+        "error: %l0.expert_down looks up %l0.choice.active_experts without a lookup after %l0.choice");
   s = schedule_of(two_layers());
   const auto slot = [&](const std::string& name) -> Slot& {
     for (TensorId t : s.program.tensors.ids())
@@ -209,11 +211,11 @@ TEST_CASE("a lookup of what may not be there yet, or no longer, is refused") {
     FAIL(name);
     return s.slots[0];
   };
-  slot("l1.choice.expert").offset = slot("l0.choice.slot_rows").offset;
-  CHECK(
-      error_of(s) ==
-      "error: %l0.choice.slot_rows and %l1.choice.expert share memory, but the first may be looked up until "
-      "the step ends");
+  slot("l1.choice.expert").offset = slot("l0.choice.active_expert_rows").offset;
+  CHECK(error_of(s) ==
+        "error: %l0.choice.active_expert_rows and %l1.choice.expert share memory, but the first may be "
+        "looked up until "
+        "the step ends");
   s = schedule_of(two_layers());
   slot("l1.choice.expert").offset = slot("l0.choice.token").offset;
   CHECK(
@@ -233,7 +235,8 @@ TEST_CASE("counts that hold for some routings only are refused") {
   expect("l0.down_ready") = 4;  // right for a step of one token
   CHECK(error_of(s) ==
         "error: @l0.down_ready[] expects 4 notifications, 6 tasks notify it (at T = 64, B = 8, R = 64, q_len "
-        "= [1, 1, 1, 1, 1, 1, 1, 57], kv_len = [3, 16, 4, 64, 7, 1, 8, 57], slots = 3, slot_rows = [64, 63, "
+        "= [1, 1, 1, 1, 1, 1, 1, 57], kv_len = [3, 16, 4, 64, 7, 1, 8, 57], active_experts = 3, "
+        "active_expert_rows = [64, 63, "
         "1])");
   s = schedule_of(two_layers());
   expect("l1.expert_down_ready") = 2;
@@ -248,14 +251,14 @@ TEST_CASE("routings of the proof are what tokens may choose") {
   int64_t max = 0;
   for (const std::vector<int64_t>& values : chosen_values(program)) {
     const auto value = [&](const char* name) { return values[find_symbol(symbols, name).index]; };
-    const auto rows = values.begin() + value("slot_rows"), end = rows + value("slots");
+    const auto rows = values.begin() + value("active_expert_rows"), end = rows + value("active_experts");
     CHECK(std::accumulate(rows, end, int64_t{0}) == 2 * value("T"));
     CHECK(*std::min_element(rows, end) >= 1);
     CHECK(*std::max_element(rows, end) <= value("T"));
-    CHECK(value("slots") <= 4);
+    CHECK(value("active_experts") <= 4);
     if (value("T") > max) slots_of_max.clear();
     max = std::max(max, value("T"));
-    if (value("T") == max) slots_of_max.insert(value("slots"));
+    if (value("T") == max) slots_of_max.insert(value("active_experts"));
   }
   CHECK(max == 64);
   CHECK(slots_of_max == std::set<int64_t>{2, 3, 4});  // the same experts for all, or all but one choice; all

@@ -203,7 +203,7 @@ TaskProgram fused_long(int64_t context, int64_t tokens) {
 }
 
 TEST_CASE("in contexts of several pieces attention leaves parts that its step has slots for") {
-  CHECK(!row_blocks(fused_long(256, 64).symbols)->part.valid());
+  CHECK(!row_blocks(fused_long(256, 64).symbols)->partial_positions.valid());
   const TaskProgram program = fused_long(131'072, 64);
   const std::string parts = "block_kv_len[k] ceildiv partial_positions";
   CHECK(grids_of(program).find("l0.attend attend [2, blocks, " + parts + "] ") != std::string::npos);

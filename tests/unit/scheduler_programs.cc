@@ -88,7 +88,7 @@ struct Builder {
 
 TensorId Builder::attention(TensorId q, TensorId k, TensorId v, EventId q_ready, EventId combined) {
   const auto& s = shape;
-  const Expr pieces = ceil_div(kv_len, s.piece);
+  const Expr pieces = ceil_div(kv_len, s.kv_tile);
   const int64_t group = s.heads / s.kv_heads;
   const TensorId k_cache =
       tensor(layer + "k_cache", TensorKind::kCache, DType::bf16, {s.kv_heads, s.context, s.head_dim});
@@ -104,8 +104,8 @@ TensorId Builder::attention(TensorId q, TensorId k, TensorId v, EventId q_ready,
   for (auto [role, t] : {std::pair{"k", k}, {"v", v}})
     read(a, role, t, rows_and(s.head_dim * coord(0), s.head_dim));
   // A piece's own positions: those before this step stream, this step's are written.
-  const Expr from = s.piece * coord(1);
-  const Expr to = min(from + s.piece, kv_len);
+  const Expr from = s.kv_tile * coord(1);
+  const Expr to = min(from + s.kv_tile, kv_len);
   const Expr split = min(max(kv_len - tokens, from), to);
   for (auto [role, t] : {std::pair{"k_cache", k_cache}, {"v_cache", v_cache}}) {
     read(a, role, t, {{coord(0), 1}, {from, split - from}, {0, s.head_dim}}, true);

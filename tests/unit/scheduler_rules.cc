@@ -139,7 +139,7 @@ TEST_CASE("what tasks are known to notify: every cell, some cell, and every cell
 TEST_CASE("a step may have those values that no relation of known symbols forbids") {
   Rules r;
   for (const char* name : {"T", "B", "blocks", "R"}) r.symbol_between(name, 1, 4);
-  Symbol slots{"slots", {2, 8}, {}};  // each token has 2 choices
+  Symbol slots{"active_experts", {2, 8}, {}};  // each token has 2 choices
   slots.routed = true;
   r.p.symbols.add(slots);
   enum { T, B, kBlocks, R, kSlots };

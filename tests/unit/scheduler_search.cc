@@ -126,13 +126,14 @@ TEST_CASE("what was found last is left out where some later layer cannot have it
   const Machine m = machine(1e6, 500);
   const SearchReport report = search(p, m, options_for(m, Scheduler::kDynamic, kAll, kNoSplits)).value();
   CHECK(report.found.placements.at("l*.gate_up") == PlacementKind::kTable);
-  CHECK(std::any_of(report.tried.begin(), report.tried.end(),
-                    [](const Tried& tried) { return tried.candidate.settings.placements.contains("l*.down"); }));
+  CHECK(std::any_of(report.tried.begin(), report.tried.end(), [](const Tried& tried) {
+    return tried.candidate.settings.placements.contains("l*.down");
+  }));
   CHECK(report.found.placements.size() == 6);
   CHECK_FALSE(report.figures.empty());
 }
 
-TEST_CASE("a search of as many trials finds the same, and of none no more than auto") {
+TEST_CASE("a search of as many evaluations finds the same, and of none no more than auto") {
   const Machine m = machine(1e6, 500);
   const Found whole = search_for(m, Scheduler::kDynamic, kAll);
   for (uint32_t evaluations : {0u, 1u, 5u, whole.report.evaluations}) {
@@ -148,7 +149,7 @@ TEST_CASE("a search of as many trials finds the same, and of none no more than a
   CHECK(search_for(m, Scheduler::kDynamic, SearchBudget{1e-9}).report.evaluations == 0);
 }
 
-TEST_CASE("auto tries tickets up to the first step that takes longer, and counts no trials") {
+TEST_CASE("auto tries tickets up to the first step that takes longer, and counts no evaluations") {
   for (const char* grid : {"l0.attend", "l1.q"}) {
     Machine m = machine(1e6, 1e6);
     m.barrier_ns = 1e6;
@@ -233,12 +234,13 @@ TEST_CASE("the search tries shorter rings, unless one is asked for, and keeps no
 TEST_CASE("a report of a search says what it was good for") {
   SearchReport report;
   report.evaluations = 1;
-  CHECK(to_string(report) == "-O3: 1 trial, the budget is spent; nothing is better than without it");
+  CHECK(to_string(report) == "-O3: 1 evaluation, the budget is spent; nothing is better than without it");
   report.evaluations = 12;
   report.complete = true;
   report.figures = "1 request 0.900";
   CHECK(to_string(report) ==
-        "-O3: 12 trials, no other change gains more; simulated steps to those without it: 1 request 0.900");
+        "-O3: 12 evaluations, no other candidate gains more; simulated steps to those without it: 1 request "
+        "0.900");
 }
 
 }  // namespace

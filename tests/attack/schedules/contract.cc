@@ -167,7 +167,8 @@ void check_symbols(const TaskProgram& p) {
   for (const char* name :
        {"blocks", "block_request", "block_rows", "block_first_row", "block_kv_len", "partial_positions"})
     require(name, &Symbol::cut, "cut");
-  for (const char* name : {"slots", "slot_rows", "slot_begin"}) require(name, &Symbol::routed, "routed");
+  for (const char* name : {"active_experts", "active_expert_rows", "active_expert_begin"})
+    require(name, &Symbol::routed, "routed");
   for (const Symbol& symbol : p.symbols) {
     if (symbol.cut && symbol.name != "blocks" && !symbol.name.starts_with("block_") &&
         symbol.name != "partial_positions")
@@ -176,7 +177,9 @@ void check_symbols(const TaskProgram& p) {
       throw Finding{"symbol", symbol.name + " is routed"};
   }
   constexpr std::array<std::array<const char*, 2>, 3> kSums = {
-      {{"first_row", "q_len"}, {"block_first_row", "block_rows"}, {"slot_begin", "slot_rows"}}};
+      {{"first_row", "q_len"},
+       {"block_first_row", "block_rows"},
+       {"active_expert_begin", "active_expert_rows"}}};
   for (const auto& [sum, of] : kSums)
     if (const SymbolId id = find_symbol(p.symbols, sum);
         id.valid() && p.symbols[id].sums != find_symbol(p.symbols, of))

@@ -116,21 +116,22 @@ void touch_sample(TouchList& t, int64_t b) {
 
 void touch_route(TouchList& t) {
   const int64_t rows = t.dim("logits", 0), choices = t.attr("top_k", 0);
-  const auto slots = static_cast<int64_t>(t.step.slot_rows.size());
+  const auto slots = static_cast<int64_t>(t.step.active_expert_rows.size());
   t.read("logits", {up_to(rows), up_to(t.dim("logits", 1))});
   t.write("share", {up_to(rows), up_to(choices)});
   t.write("row", {up_to(rows), up_to(choices)});
-  t.write("slots", {only(0)});
-  for (const char* table : {"expert", "slot_rows", "slot_begin"}) t.write(table, {up_to(slots)});
+  t.write("active_experts", {only(0)});
+  for (const char* table : {"expert", "active_expert_rows", "active_expert_begin"})
+    t.write(table, {up_to(slots)});
   t.write("token", {up_to(rows * choices)});
 }
 
 void touch_expert(TouchList& t, int64_t block, int64_t slot) {
-  if (slot >= static_cast<int64_t>(t.step.slot_rows.size()))
+  if (slot >= static_cast<int64_t>(t.step.active_expert_rows.size()))
     throw Finding{"outside", "an expert without rows"};
   int64_t begin = 0;
-  for (int64_t i = 0; i < slot; ++i) begin += t.step.slot_rows[static_cast<size_t>(i)];
-  const Span rows{begin, begin + t.step.slot_rows[static_cast<size_t>(slot)]};
+  for (int64_t i = 0; i < slot; ++i) begin += t.step.active_expert_rows[static_cast<size_t>(i)];
+  const Span rows{begin, begin + t.step.active_expert_rows[static_cast<size_t>(slot)]};
   const int64_t cols = t.dim("weight", 2), strips = t.attr("strips", 1);
   if (t.has("x")) t.read("x", {up_to(t.dim("x", 0)), up_to(cols)});  // the router says which rows
   t.maybe_read("rows", {rows, up_to(cols)});
@@ -140,8 +141,9 @@ void touch_expert(TouchList& t, int64_t block, int64_t slot) {
   t.maybe_read("norm", {up_to(cols)});
   if (t.has("sum_squares"))
     t.read("sum_squares", {up_to(t.dim("sum_squares", 0)), up_to(t.dim("sum_squares", 1))});
-  t.read("slots", {only(0)});
-  for (const char* table : {"expert", "slot_rows", "slot_begin"}) t.read(table, {only(slot)});
+  t.read("active_experts", {only(0)});
+  for (const char* table : {"expert", "active_expert_rows", "active_expert_begin"})
+    t.read(table, {only(slot)});
   t.maybe_read("token", {rows});
   const int64_t width = t.attr("silu_mul", 0) != 0 ? kStrip / 2 : kStrip;
   t.write("out", {rows, block_of(block, width * strips, t.dim("out", 1, true))});
@@ -196,12 +198,12 @@ void touches_of_task(const Schedule& s, const Step& step, GridId grid, std::span
 
 void touches_of_lookup(const Schedule& s, const Step& step, GridId grid, std::vector<Touch>& out) {
   TouchList t(s, step, grid, out);
-  const auto slots = static_cast<int64_t>(step.slot_rows.size());
+  const auto slots = static_cast<int64_t>(step.active_expert_rows.size());
   if (t.grid.body != BodyKind::kExpert && t.grid.body != BodyKind::kExpertSum) return;
-  t.read("slots", {only(0)}, Toucher::kLookup);
+  t.read("active_experts", {only(0)}, Toucher::kLookup);
   if (t.grid.body != BodyKind::kExpert) return;
-  t.read("slots", {only(0)}, Toucher::kTable);
-  t.read("slot_begin", {up_to(slots)}, Toucher::kLookup);
+  t.read("active_experts", {only(0)}, Toucher::kTable);
+  t.read("active_expert_begin", {up_to(slots)}, Toucher::kLookup);
   if (t.has("token")) t.read("token", {up_to(t.dim("token", 0))}, Toucher::kLookup);
 }
 

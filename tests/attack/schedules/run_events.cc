@@ -85,7 +85,7 @@ bool Run::poll(std::vector<uint32_t>& clocks, Blocked& blocked, const Wait& wait
 
 // A grid without a table of slots looks nothing up: its lookup waits for nobody.
 bool Run::look_up(std::vector<uint32_t>& clocks, Blocked& blocked, GridId id) {
-  if (!find_operand(grid(id), "slots")) return true;
+  if (!find_operand(grid(id), "active_experts")) return true;
   for (const Wait& wait : grid(id).waits)
     if (wait.lookup && !poll(clocks, blocked, wait, {}, id)) return false;
   return true;

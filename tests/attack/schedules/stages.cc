@@ -95,7 +95,7 @@ Stages stages_of(const Schedule& s, const Step& step, const TaskGrid& grid, std:
   if (!multiplies(grid) || !find_operand(grid, "weight")) return {};
   Product p = product_of(s, step, grid);
   if (!p.expert) return of_strips(p, count);
-  p.tokens = step.slot_rows.at(static_cast<size_t>(coords[1]));
+  p.tokens = step.active_expert_rows.at(static_cast<size_t>(coords[1]));
   const int64_t strips = int_attr(grid.attrs, "strips", 1);
   const Tensor& weight = s.program.tensors[find_operand(grid, "weight")->tensor];
   const int64_t all = over(step.at(weight.shape[weight.shape.size() - 2]), mkrt::kStripRows);

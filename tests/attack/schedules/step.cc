@@ -213,10 +213,10 @@ std::optional<Step> Steps::draw(uint32_t number, Rng& rng) const {
   }
   int64_t tokens = 0;
   for (const StepRequest& r : step.requests) tokens += r.rows;
-  step.slot_rows = route(tokens, rng);
+  step.active_expert_rows = route(tokens, rng);
   step.all_rows =
       number < hints_.size() && hints_[number].symbol == "R" ? hints_[number].value == tokens : rng.one_in(3);
-  step.values = step_values(program_.symbols, step.requests, step.slot_rows);
+  step.values = step_values(program_.symbols, step.requests, step.active_expert_rows);
   set_rows_wanted(step);
   for (const Symbol& s : program_.symbols)
     step.length.push_back(s.is_list() ? evaluate(s.length, step.values) : -1);
@@ -228,7 +228,7 @@ std::string to_text(const Step& step) {
   for (const StepRequest& r : step.requests)
     text += fmt::format("{}({}, {})", text.size() > 1 ? ", " : "", r.rows, r.kv_len);
   text += step.all_rows ? "], all rows" : "]";
-  if (!step.slot_rows.empty()) text += fmt::format(", {} slots", step.slot_rows.size());
+  if (!step.active_expert_rows.empty()) text += fmt::format(", {} slots", step.active_expert_rows.size());
   return text;
 }
 

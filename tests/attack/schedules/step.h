@@ -20,10 +20,10 @@ struct Hint {
 
 struct Step {
   std::vector<StepRequest> requests;
-  std::vector<int64_t> slot_rows;  // where experts are routed
-  bool all_rows = false;           // logits of all rows are wanted
-  std::vector<int64_t> values;     // by SymbolId, then the elements of the lists
-  std::vector<int64_t> length;     // by SymbolId; -1: no list
+  std::vector<int64_t> active_expert_rows;  // where experts are routed
+  bool all_rows = false;                    // logits of all rows are wanted
+  std::vector<int64_t> values;              // by SymbolId, then the elements of the lists
+  std::vector<int64_t> length;              // by SymbolId; -1: no list
 
   // Throws a Finding where a list ends before its index, a divisor is not positive or a number leaves 2^60.
   int64_t at(const Expr& e, std::span<const int64_t> coords = {}) const;
