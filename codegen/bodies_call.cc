@@ -25,8 +25,8 @@ std::string typed_body(const BodyCall& call, std::string_view role, bool written
   return typed(fmt::format("mkb_{}", body_name(grid_of(call).body)), call, role, written);
 }
 
-// As many query rows at a time as go through a kv_tile together, each time with operands read anew: kept, they
-// would fill registers.
+// As many query rows at a time as go through a kv_tile together, each time with operands read anew: kept,
+// they would fill registers.
 void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value*>& coords) {
   const TaskGrid& grid = grid_of(call);
   const TaskProgram& program = call.schedule.program;

@@ -48,7 +48,8 @@ void LaunchCode::load_values() {
   const RowBlocks& blocks = *lists_.blocks;
   e_.symbols[blocks.count.index] =
       e_.ir.CreateAdd(requests, element(lists_.at(*lists_.before_last), requests));
-  if (blocks.partial_positions.valid()) e_.symbols[blocks.partial_positions.index] = element(lists_.partial_positions, e_.constant(0));
+  if (blocks.partial_positions.valid())
+    e_.symbols[blocks.partial_positions.index] = element(lists_.partial_positions, e_.constant(0));
 }
 
 void LaunchCode::split(const std::function<void()>& consume, const std::function<void()>& load) {
@@ -162,7 +163,8 @@ void LaunchCode::sum_rows(const RaggedRows& ragged) {
 void LaunchCode::size_partials(const RowBlocks& blocks) {
   const Symbols& symbols = s_.program.symbols;
   e_.call("mkd_size_partials",
-          {launch_.worker, e_.constant(lists_.partial_positions), e_.constant(lists_.at(find_symbol(symbols, "q_len"))),
+          {launch_.worker, e_.constant(lists_.partial_positions),
+           e_.constant(lists_.at(find_symbol(symbols, "q_len"))),
            e_.constant(lists_.at(find_symbol(symbols, "kv_len"))), e_.value(lists_.before_last->rows),
            e_.constant(blocks.max_rows), e_.constant(partial_slots(symbols))});
   e_.call("mkd_barrier", {});

@@ -21,7 +21,7 @@ struct StepLists {
   // Cut from these, and of each request the blocks before its last, likewise counted as tasks.
   std::optional<RowBlocks> blocks;
   std::optional<RaggedRows> before_last;
-  uint32_t partial_positions = 0;               // where the positions of a partial are, if these are cut, too
+  uint32_t partial_positions = 0;  // where the positions of a partial are, if these are cut, too
   std::vector<RaggedRows> ragged;  // of grids, each once
 
   // Where each list begins, in words from the first one.

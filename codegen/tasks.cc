@@ -22,9 +22,9 @@ llvm::Value* TaskCode::inline_record_of(llvm::Value* notifier) {
 
 const std::vector<GridId>& TaskCode::code_of(GridId id) const {
   const GridId first = kinds_.first[kinds_.of_grid[id.index]];  // an inline grid need not be its kind's first
-  return *std::find_if(kinds_.shared_code_groups.begin(), kinds_.shared_code_groups.end(), [&](const auto& kinds) {
-    return std::find(kinds.begin(), kinds.end(), first) != kinds.end();
-  });
+  return *std::find_if(
+      kinds_.shared_code_groups.begin(), kinds_.shared_code_groups.end(),
+      [&](const auto& kinds) { return std::find(kinds.begin(), kinds.end(), first) != kinds.end(); });
 }
 
 std::vector<llvm::Value*> TaskCode::by_kind(GridId id, llvm::Value* record,

@@ -10,15 +10,15 @@
 namespace mkc {
 
 enum class OperandKind : uint8_t {
-  kValue,    // f32 activation or output
+  kValue,      // f32 activation or output
   kBf16Value,  // bf16 activation
-  kEither,   // either of these
-  kIndex,    // i32 activation or output
-  kStep,     // i32 input
-  kWeight,   // weight of any floating-point dtype
-  kVector,   // f32 weight
-  kTable,    // f32 table
-  kCache,    // cache of any floating-point dtype
+  kEither,     // either of these
+  kIndex,      // i32 activation or output
+  kStep,       // i32 input
+  kWeight,     // weight of any floating-point dtype
+  kVector,     // f32 weight
+  kTable,      // f32 table
+  kCache,      // cache of any floating-point dtype
 };
 bool fits(OperandKind kind, const Tensor& tensor);
 const char* operand_text(OperandKind kind);  // "f32 activation or output", …

@@ -29,10 +29,10 @@ void declare_regions(const TaskProgram& program, TaskGrid& grid);
 
 // The parts of a row block's context, and the most that there are: docs/batches.md.
 struct ContextPartials {
-  Expr positions;   // positions of one
-  Expr first;  // the piece that the block's rows begin with
-  Expr count;  // of block coordinate 1
-  Expr max;    // slots of a row
+  Expr positions;  // positions of one
+  Expr first;      // the piece that the block's rows begin with
+  Expr count;      // of block coordinate 1
+  Expr max;        // slots of a row
 };
 // Requires the cut symbols. `window` 0: none.
 ContextPartials context_partials(const TaskProgram& program, int64_t window);

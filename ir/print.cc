@@ -39,10 +39,11 @@ void add_grid(Printer& p, const TaskGrid& grid, const std::vector<std::string>& 
   for (const Notify& notify : grid.notifies)
     p.out += fmt::format("  notify @{}{}\n", reference(events, notify.event.index), p.region(notify.cells));
   if (placement)
-    p.out += fmt::format("  place {} {}{}{}\n", keyword(placement->kind),
-                         claims_by_ticket(placement->kind) ? fmt::format("tickets {} ", placement->tickets) : "",
-                         placement->rotation != 0 ? fmt::format("rotation {} ", placement->rotation) : "",
-                         spell_string(placement->reason));
+    p.out +=
+        fmt::format("  place {} {}{}{}\n", keyword(placement->kind),
+                    claims_by_ticket(placement->kind) ? fmt::format("tickets {} ", placement->tickets) : "",
+                    placement->rotation != 0 ? fmt::format("rotation {} ", placement->rotation) : "",
+                    spell_string(placement->reason));
   p.coords.clear();
 }
 

@@ -51,9 +51,9 @@ struct SplitRule {
 
 struct Placement {
   PlacementKind kind = PlacementKind::kTable;
-  std::string reason;    // why this kind, for people
-  uint32_t tickets = 0;  // of kQueue and kReady: the counter that says how many tickets have been claimed
-  uint32_t rotation = 0;     // of kRange: by how many workers the shares are rotated
+  std::string reason;     // why this kind, for people
+  uint32_t tickets = 0;   // of kQueue and kReady: the counter that says how many tickets have been claimed
+  uint32_t rotation = 0;  // of kRange: by how many workers the shares are rotated
   bool operator==(const Placement&) const = default;
 };
 
@@ -118,7 +118,8 @@ bool keeps_log(const Schedule& schedule, EventId event);
 // which.
 std::string why_not_ready(const TaskProgram& program, GridId grid);
 
-// Whose partial results a grid merges: attend of combine, split_k_partial of split_k_reduce; nothing for other bodies.
+// Whose partial results a grid merges: attend of combine, split_k_partial of split_k_reduce; nothing for
+// other bodies.
 std::optional<BodyKind> merged_body(const TaskGrid& grid);
 
 // What keeps the grid from running inline, for people; "": nothing. It merges partial results and waits for

@@ -121,7 +121,8 @@ void Verifier::check_cut_symbols() {
     const Symbol& s = symbols[id];
     const SymbolId sums = id == blocks->first_row ? blocks->rows : SymbolId{};
     const bool is_list = id != blocks->count && id != blocks->partial_positions;
-    const bool other_parts = id == blocks->partial_positions && s.bounds != Bounds{kKvTilePositions, kKvChunkPositions};
+    const bool other_parts =
+        id == blocks->partial_positions && s.bounds != Bounds{kKvTilePositions, kKvChunkPositions};
     if (s.length != (is_list ? symbol(blocks->count) : Expr(0)) || s.sums != sums || other_parts)
       report(32, symbol_site(id), "it does not fit the others that rows are cut into");
   }

@@ -4,9 +4,9 @@
 // one bulk copy brings into one ring stage. Every tile spans kTileRows rows and `tile_cols` columns but the
 // last of a strip, which may be narrower (a multiple of `col_quantum`); columns and rows past the weight's
 // are zero. A strip's columns are kKSlices K slices of equal length, and every tile has the next ones of each
-// K slice, K slice by K slice, in k-steps of 16 columns (2-byte types) or 8 (f32). Every product is added up K slice
-// by K slice, in the order of columns, and then the K slices, whoever multiplies what when. A k-step is 512
-// bytes: lane l = 4*g + t holds 16 of them,
+// K slice, K slice by K slice, in k-steps of 16 columns (2-byte types) or 8 (f32). Every product is added up
+// K slice by K slice, in the order of columns, and then the K slices, whoever multiplies what when. A k-step
+// is 512 bytes: lane l = 4*g + t holds 16 of them,
 //   2-byte: (row g, cols 4t, 4t+1) (row g+8, same cols) (row g, cols 4t+2, 4t+3) (row g+8, same cols)
 //   f32:    (row g, cols 2t, 2t+1) (row g+8, same cols)
 // which is the A operand of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16") in one 16-byte read a
@@ -30,10 +30,9 @@ constexpr uint32_t kKSlices = 8;
 // tile strip by strip.
 // Some tokens, of 2-byte weights: the same; with more than half of them, of blocks of few strips.
 // Many tokens, of 2-byte weights: each warp has tokens, and some of a block's strips. A pass brings a block
-// K slice by K slice; a stage has a tile's part of the K slice, of all strips one after the other, and where these
-// are few, those of the next tiles.
-// More tokens, where warpgroups multiply: the same, of a tile each. Behind each such stage comes one that the
-// loader leaves empty, for the consumers' activations.
+// K slice by K slice; a stage has a tile's part of the K slice, of all strips one after the other, and where
+// these are few, those of the next tiles. More tokens, where warpgroups multiply: the same, of a tile each.
+// Behind each such stage comes one that the loader leaves empty, for the consumers' activations.
 constexpr uint32_t kMma8Tokens = 8;     // that one matrix instruction takes
 constexpr uint32_t kMma32Tokens = 32;   // that a warp with a K slice takes at most
 constexpr uint32_t kMma64Tokens = 64;   // of a group
@@ -118,8 +117,8 @@ constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t co
   const bool words = s.elem_bytes == 2;  // a lane has two of a row, else one
   const uint64_t lane = (r % 8) * 4 + (words ? k / 4 : k / 2);
   const uint64_t pair = (words ? k % 4 / 2 : 0) * 2 + r / 8;  // which pair of the lane's 16 bytes
-  return row / kStripRows * s.strip_bytes + tile * kStageBytes + (k_slice * (width / step_cols) + step) * 512 +
-         lane * 16 + (pair * 2 + k % 2) * s.elem_bytes;
+  return row / kStripRows * s.strip_bytes + tile * kStageBytes +
+         (k_slice * (width / step_cols) + step) * 512 + lane * 16 + (pair * 2 + k % 2) * s.elem_bytes;
 }
 
 }  // namespace mkrt

@@ -96,9 +96,10 @@ struct GridShare {
   uint64_t task_bytes;  // that each streams
 };
 
-// Appends the segments of grids whose tasks are grid_share out as those of one: a worker has tasks that follow
-// each other, of as few of the grids as can be.
-void add_segments(Schedule& schedule, const std::vector<GridShare>& grids, const std::vector<uint32_t>& share) {
+// Appends the segments of grids whose tasks are grid_share out as those of one: a worker has tasks that
+// follow each other, of as few of the grids as can be.
+void add_segments(Schedule& schedule, const std::vector<GridShare>& grids,
+                  const std::vector<uint32_t>& share) {
   size_t at = 0;
   uint32_t first = 0;
   for (uint32_t w = 0; w < schedule.workers; ++w)
@@ -122,7 +123,7 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
   const TaskGrid* before = nullptr;
   const auto grid_share = [&](GridId g) {
     return GridShare{g, static_cast<uint32_t>(task_count(program.grids[g], symbols)),
-                 task_cost(program, g, machine, symbols).stream_bytes};
+                     task_cost(program, g, machine, symbols).stream_bytes};
   };
   const auto kind = [&](GridId g) { return schedule.placements[g.index].kind; };
   schedule.streams.assign(schedule.workers, {});
@@ -192,7 +193,7 @@ Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, cons
 }
 
 Result<Schedule> assign(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
-                      const DealOptions& options) {
+                        const DealOptions& options) {
   Result<std::vector<GridId>> order = critical_path_order(program, machine);
   if (!order.ok()) return order.error();
   Schedule schedule;

@@ -20,6 +20,6 @@ struct DealOptions {
 // A schedule with placements, streams and ring, but no plan of memory and counters. Errors: those of
 // critical_path_order.
 Result<Schedule> assign(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
-                      const DealOptions& options);
+                        const DealOptions& options);
 
 }  // namespace mkc

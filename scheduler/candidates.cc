@@ -83,7 +83,7 @@ bool is_uneven(const TaskGrid& product, uint32_t workers) {
 }  // namespace
 
 std::vector<Candidate> split_candidates(const TaskProgram& program, const Asked& asked,
-                                  const std::vector<int64_t>& parts, uint32_t uneven_among) {
+                                        const std::vector<int64_t>& parts, uint32_t uneven_among) {
   std::vector<Candidate> candidates;
   for (const Kind& kind : kinds_of(program, program, asked.splits)) {
     const TaskGrid& first = program.grids[kind.first];
@@ -135,7 +135,7 @@ std::vector<Candidate> ring_candidates(uint32_t stages, const Asked& asked) {
 }
 
 std::vector<Candidate> ticket_candidates(const TaskProgram& program, const TaskProgram& layers,
-                                   const Asked& asked) {
+                                         const Asked& asked) {
   std::vector<Candidate> candidates;
   const std::vector<Kind> kinds = kinds_of(program, layers, asked.placements);
   for (BodyKind body : {BodyKind::kAttend, BodyKind::kExpert, BodyKind::kProduct}) {
@@ -149,7 +149,7 @@ std::vector<Candidate> ticket_candidates(const TaskProgram& program, const TaskP
 }
 
 std::vector<Candidate> placement_candidates(const TaskProgram& program, const TaskProgram& layers,
-                                      const Asked& asked) {
+                                            const Asked& asked) {
   std::vector<Candidate> candidates;
   for (const Kind& kind : kinds_of(program, layers, asked.placements))
     for (PlacementKind placement : kPlacementKinds)

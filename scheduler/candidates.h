@@ -26,11 +26,11 @@ struct Candidate {
 // Products in each of these numbers of parts. `uneven_among`: only those that have their inputs to themselves
 // and whose busiest worker, of so many, has more than 1.1 times the mean of strips; 0: all.
 std::vector<Candidate> split_candidates(const TaskProgram& program, const Asked& asked,
-                                  const std::vector<int64_t>& parts, uint32_t uneven_among = 0);
+                                        const std::vector<int64_t>& parts, uint32_t uneven_among = 0);
 
 // Products that have their inputs to themselves, more columns than rows and fewer strips for each worker than
-// a block of many tokens has, in 4 parts, with reductions assigned by table: a worker then loads the activations of its
-// parts' columns alone, which of many tokens are more bytes than its weights.
+// a block of many tokens has, in 4 parts, with reductions assigned by table: a worker then loads the
+// activations of its parts' columns alone, which of many tokens are more bytes than its weights.
 std::vector<Candidate> narrow_candidates(const TaskProgram& program, const Asked& asked, uint32_t workers);
 
 // Warpgroups from the least number of tokens on, where some product may go by them.
@@ -41,10 +41,11 @@ std::vector<Candidate> ring_candidates(uint32_t stages, const Asked& asked);
 
 // Tickets for the layers' grids of a body, wherever possible. `layers`: the program's first layers, with
 // events and as they are split.
-std::vector<Candidate> ticket_candidates(const TaskProgram& program, const TaskProgram& layers, const Asked& asked);
+std::vector<Candidate> ticket_candidates(const TaskProgram& program, const TaskProgram& layers,
+                                         const Asked& asked);
 
 // Each kind of the layers' grids in each placement.
 std::vector<Candidate> placement_candidates(const TaskProgram& program, const TaskProgram& layers,
-                                      const Asked& asked);
+                                            const Asked& asked);
 
 }  // namespace mkc

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "ir/values.h"
-#include "scheduler/choose.h"
 #include "scheduler/assign.h"
+#include "scheduler/choose.h"
 #include "scheduler/fuse.h"
 #include "scheduler/grid_pattern.h"
 #include "scheduler/simulate.h"
@@ -104,7 +104,8 @@ Result<Evaluation> Evaluator::begin(Settings settings, const Evaluation* like) c
   placements = choose_placements(program.value(), options_.scheduler, rules);
   if (!placements.ok()) return placements.error();
   const DealOptions how{options_.costs.workers, settings.ring != 0 ? settings.ring : options_.asked.ring};
-  Result<Schedule> schedule = assign(std::move(program.value()), std::move(placements.value()), machine_, how);
+  Result<Schedule> schedule =
+      assign(std::move(program.value()), std::move(placements.value()), machine_, how);
   if (!schedule.ok()) return schedule.error();
   return Evaluation{std::move(settings), std::move(schedule.value()), {}};
 }
@@ -112,8 +113,9 @@ Result<Evaluation> Evaluator::begin(Settings settings, const Evaluation* like) c
 Status Evaluator::simulate_all(Evaluation& evaluation) const {
   std::vector<std::future<Result<Simulation>>> steps;
   for (size_t step = evaluation.ns.size(); step < steps_.size(); ++step)
-    steps.push_back(std::async(
-        std::launch::async, [&, step] { return simulate(evaluation.schedule, machine_, steps_[step].values); }));
+    steps.push_back(std::async(std::launch::async, [&, step] {
+      return simulate(evaluation.schedule, machine_, steps_[step].values);
+    }));
   Status status;
   for (std::future<Result<Simulation>>& step : steps) {
     const Result<Simulation> simulated = step.get();

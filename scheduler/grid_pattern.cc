@@ -15,7 +15,7 @@ std::string layer_pattern(const TaskGrid& grid) {
 }
 
 Result<std::vector<GridId>> matching_grids(const TaskProgram& program, const std::string& pattern,
-                                        const Loc& loc) {
+                                           const Loc& loc) {
   std::vector<GridId> grids;
   std::vector<std::string> names;
   for (GridId id : program.grids.ids()) {

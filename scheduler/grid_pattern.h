@@ -16,6 +16,6 @@ std::string layer_pattern(const TaskGrid& grid);
 
 // Those that it fits. Errors: none, at the place of what asks for them.
 Result<std::vector<GridId>> matching_grids(const TaskProgram& program, const std::string& pattern,
-                                        const Loc& loc);
+                                           const Loc& loc);
 
 }  // namespace mkc

@@ -51,7 +51,7 @@ struct Machine {
   double code_cache_bytes = 0;        // machine code that an SM keeps near
   double code_bytes_per_ns = 0;       // at which it gets the rest from L2
   double activations_ns = 0;          // those of a tile loaded and rounded, for all strips of a block
-  double bf16_activations_ns = 0;              // the same of those that are rounded already
+  double bf16_activations_ns = 0;     // the same of those that are rounded already
   // Weight bytes that one worker's consumers multiply with them, by the product's variant: of 8 tokens (of
   // f32 weights one) by matrix instructions; f32 weights in groups of up to 16, their loads included.
   double wgmma_bytes_per_ns = 0;  // of a block, 128 tokens at a time by warpgroups

@@ -18,9 +18,10 @@ using json = nlohmann::ordered_json;
 constexpr double kShareOfPeak = 0.92;  // read in large streams, where the base says nothing better
 
 // Times that pass in clocks of an SM, and rates by them.
-constexpr const char* kClockTimes[] = {
-    "reduce_ns", "store_ns", "notify_ns", "barrier_ns", "instruction_ns", "shared_ns",      "fetch_ns",
-    "task_ns",   "poll_ns",  "ticket_ns", "load_ns",    "l2_ns",          "activations_ns", "bf16_activations_ns"};
+constexpr const char* kClockTimes[] = {"reduce_ns",      "store_ns",           "notify_ns", "barrier_ns",
+                                       "instruction_ns", "shared_ns",          "fetch_ns",  "task_ns",
+                                       "poll_ns",        "ticket_ns",          "load_ns",   "l2_ns",
+                                       "activations_ns", "bf16_activations_ns"};
 constexpr const char* kClockRates[] = {"worker_bytes_per_ns", "worker_l2_bytes_per_ns", "shared_bytes_per_ns",
                                        "wgmma_bytes_per_ns",  "mma8_bytes_per_ns",      "mma16_bytes_per_ns",
                                        "mma_per_ns",          "fma16_bytes_per_ns",     "attend_bytes_per_ns",

@@ -86,8 +86,8 @@ Result<TaskProgram> split_as_asked(TaskProgram program, const std::vector<SplitR
       const TaskGrid& grid = program.grids[id];
       if (const std::string reason = why_not_split(program, grid, rule.split_k);
           rule.split_k != 1 && !reason.empty())
-        return error_at(rule.loc,
-                        fmt::format("%{} cannot be split into {} parts: {}", grid.name, rule.split_k, reason));
+        return error_at(
+            rule.loc, fmt::format("%{} cannot be split into {} parts: {}", grid.name, rule.split_k, reason));
       parts[id.index] = rule.split_k;
     }
   }

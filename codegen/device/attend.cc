@@ -1,7 +1,7 @@
 // Attention with split keys (Dao 2023, "Flash-Decoding"): a task takes one partial of a request's context for
-// one key/value head and the query rows of its group in a row block; combine merges the partials in order. The
-// keys and values of a request's last block come into the cache by the tasks that read them, those of others
-// before by append.
+// one key/value head and the query rows of its group in a row block; combine merges the partials in order.
+// The keys and values of a request's last block come into the cache by the tasks that read them, those of
+// others before by append.
 #include "codegen/device/attend_fma.h"
 #include "codegen/device/attend_mma.h"
 
@@ -75,8 +75,8 @@ MK_INLINE u64 slot_of(const AttendArgs& a, const Rows& r, u32 partial, u32 x) {
 }
 
 // Adds up what the warps have put down, in warp order, for rows [row, row + kSumRows) and columns
-// [column, column + kSumColumns), and leaves it in the rows' slots, or adds it to what earlier KV tiles of the
-// partial have left there: 0 for a row that sees none of it.
+// [column, column + kSumColumns), and leaves it in the rows' slots, or adds it to what earlier KV tiles of
+// the partial have left there: 0 for a row that sees none of it.
 MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScratch& s, const Rows& r,
                          const Block& b, const KvTile& kv_tile, u32 first_row, u32 column, f32 scale) {
   // Lanes read in the order in which sums lie; each eight of them writes a sector.
@@ -88,7 +88,8 @@ MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScrat
     for (u32 warp = 0; warp < kConsumerWarps; ++warp) sum += s.sum(warp, row - first_row, d & ~3u)[d % 4];
     const u64 slot = slot_of(a, r, kv_tile.partial, b.first + row);
     AS1 f32& left = a.partial_acc[slot * a.head_dim + column + d];
-    left = kv_tile.first ? sum * scale : Merge(a.partial_ml[slot * 2], s.greatest_of_all(row))(left, sum * scale);
+    left = kv_tile.first ? sum * scale
+                         : Merge(a.partial_ml[slot * 2], s.greatest_of_all(row))(left, sum * scale);
   }
 }
 
@@ -144,8 +145,8 @@ MK_INLINE void attend_block(Worker& w, const AttendArgs& a, const Rows& r, const
 }
 
 template <class C, class Form>
-MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 partial, u32 kv_tile_of_partial,
-                      u32 block) {
+MK_INLINE void attend(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 partial,
+                      u32 kv_tile_of_partial, u32 block) {
   launder_thread(w);
   const Rows r(a, row_block, head);
   const KvTile kv_tile(a, r, partial, kv_tile_of_partial);
@@ -177,7 +178,7 @@ struct RowSum {
 
 // Adds partials [from, to) of row x of a row block to what a warp has of it, in their order.
 MK_INLINE void add_partials(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to,
-                         RowSum& sum) {
+                            RowSum& sum) {
   constexpr u32 kAtOnce = 4;
   for (u32 p = from; p < to; p += kAtOnce) {
     RowSum partial[kAtOnce];
@@ -236,16 +237,16 @@ MK_BODY void mkb_attend_f32(Worker* w, const AttendArgs* a, u32 head, u32 row_bl
                             u32 block) {
   attend<F32, FmaForm>(*w, *a, head, row_block, partial, kv_tile, block);
 }
-MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                             u32 block) {
+MK_BODY void mkb_attend_bf16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial,
+                             u32 kv_tile, u32 block) {
   attend<Bf16, MmaForm<Bf16>>(*w, *a, head, row_block, partial, kv_tile, block);
 }
 MK_BODY void mkb_attend_f16(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
                             u32 block) {
   attend<F16, MmaForm<F16>>(*w, *a, head, row_block, partial, kv_tile, block);
 }
-MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial, u32 kv_tile,
-                             u32 block) {
+MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_block, u32 partial,
+                             u32 kv_tile, u32 block) {
   attend<E4m3, MmaForm<E4m3>>(*w, *a, head, row_block, partial, kv_tile, block);
 }
 
@@ -255,7 +256,8 @@ MK_BODY void mkb_combine(Worker* w, const AttendArgs* a, u32 head, u32 row_block
   const u32 group = a->heads / a->kv_heads, first = first_kv_tile(*a, r) * kKvTile;
   for (u32 x = w->warp(); x < r.count * group; x += kConsumerWarps) {
     const u32 last = r.fresh() + x / group, from = first_seen(*a, last) / kKvTile * kKvTile;
-    merge_partials(*w, *a, r, x, (from - first) / a->partial_positions, (last - first) / a->partial_positions + 1);
+    merge_partials(*w, *a, r, x, (from - first) / a->partial_positions,
+                   (last - first) / a->partial_positions + 1);
   }
 }
 

@@ -1,11 +1,12 @@
 // What the forms of attention share: where a request's rows and its cache lie, how keys get into the cache,
 // and how the warps of a worker put their partials together.
 //
-// A KV tile is kKvTile positions from a multiple of kKvTile on. Consumer warp w owns 32 of them. Query rows go in
-// blocks, each with the group's heads of a token one after the other. What a row gets depends on its position
-// and the cache alone: not on the rows beside it, nor on the rest of the batch, nor on how a prompt was cut,
-// nor on where the pages lie. So its KV tiles are added up one after the other to KV chunks, of kKvChunk positions,
-// and these to all, whether a task leaves a KV tile as a partial, or all that its rows see of a KV chunk.
+// A KV tile is kKvTile positions from a multiple of kKvTile on. Consumer warp w owns 32 of them. Query rows
+// go in blocks, each with the group's heads of a token one after the other. What a row gets depends on its
+// position and the cache alone: not on the rows beside it, nor on the rest of the batch, nor on how a prompt
+// was cut, nor on where the pages lie. So its KV tiles are added up one after the other to KV chunks, of
+// kKvChunk positions, and these to all, whether a task leaves a KV tile as a partial, or all that its rows
+// see of a KV chunk.
 #pragma once
 
 #include "codegen/device/rotate.h"
@@ -105,9 +106,9 @@ MK_INLINE u32 first_kv_tile(const AttendArgs& a, const Rows& r) {
 
 // A KV tile, and the partial it belongs to.
 struct KvTile {
-  u32 begin;   // its first position
-  u32 partial;    // of the block's
-  bool first;  // of the partial
+  u32 begin;    // its first position
+  u32 partial;  // of the block's
+  bool first;   // of the partial
   MK_INLINE KvTile(const AttendArgs& a, const Rows& r, u32 partial_number, u32 number)
       : begin(first_kv_tile(a, r) * kKvTile + partial_number * a.partial_positions + number * kKvTile),
         partial(partial_number),
@@ -120,8 +121,8 @@ struct Seen {
   MK_INLINE bool operator()(u32 position) const { return position - first < count; }
 };
 
-// Query rows [first, first + count) of a row block, as many as go through a KV tile together: row x is head x %
-// group of token x / group.
+// Query rows [first, first + count) of a row block, as many as go through a KV tile together: row x is head x
+// % group of token x / group.
 struct Block {
   u32 first, count, group;
   u32 fresh;       // position of token 0

@@ -9,17 +9,17 @@ namespace {
 
 constexpr u32 kHalvesAtOnce = 4;  // of which the places are read together
 
-// Where the positions of a KV tile that begins at `first` lie. All lanes have used those of the KV tile before:
-// each stage ends with a barrier.
+// Where the positions of a KV tile that begins at `first` lie. All lanes have used those of the KV tile
+// before: each stage ends with a barrier.
 MK_INLINE void find_places(const Worker& w, const AttendArgs& a, const Rows& r, u32 first) {
   const u32 position = first + w.lane() * kHalf;
   if (w.lane() < kPlaces && position < r.kv_len) *w.place(w.lane()) = r.offset_of(a.cache, position);
   mk_warp_sync();
 }
 
-// Copies all positions of a stage, whose first is `first` of the KV tile: `vectors` is where this lane's bytes
-// of a half's first position lie. The places of several halves are read at once, and a lane's addresses lie
-// fixed distances apart.
+// Copies all positions of a stage, whose first is `first` of the KV tile: `vectors` is where this lane's
+// bytes of a half's first position lie. The places of several halves are read at once, and a lane's addresses
+// lie fixed distances apart.
 template <class C>
 MK_INLINE void load_all_rows(const Worker& w, AS1 const char* vectors, u64 stride, AS3 char* stage,
                              u32 first) {
@@ -81,8 +81,8 @@ MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* c
 
 // The stages of a block of query rows, of keys or values. False: the launch is over.
 template <class C>
-MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 const char* cache, u32 kv_tile,
-                            u32 brought) {
+MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 const char* cache,
+                            u32 kv_tile, u32 brought) {
   using S = StageRows<C>;
   MK_ROLLED
   for (u32 column = 0; column < a.head_dim; column += kSumColumns) MK_ROLLED

@@ -59,7 +59,7 @@ MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
 // Consumer threads: positions of a part (ir/values.h), from lengths that have been loaded; a consumer barrier
 // must follow.
 MK_BODY void mkd_size_partials(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows,
-                            u32 slots) {
+                               u32 slots) {
   if (w->thread != 0) return;
   u32 tokens = 0, longest = 0, kv_chunks = 0;
   for (u32 b = 0; b < requests; ++b) {

@@ -26,7 +26,8 @@ struct Nodes {
   // First task and number of tasks of a node below cell_begin; a claimed run has none of its own.
   std::pair<uint32_t, uint32_t> tasks(uint32_t node) const {
     if (node >= inline_begin) return {step.inline_tasks[node - inline_begin], 1};
-    const GridId grid = node >= claimed_begin ? step.claimed_grids[node - claimed_begin] : step.runs[node].grid;
+    const GridId grid =
+        node >= claimed_begin ? step.claimed_grids[node - claimed_begin] : step.runs[node].grid;
     const uint32_t first = step.task_base[grid.index];
     if (node >= claimed_begin) return {first, step.task_base[grid.index + 1] - first};
     const Run& run = step.runs[node];

@@ -11,7 +11,7 @@ TEST_CASE("embedding rows are read from the packed table, and left as the next n
   std::vector<uint16_t> x_bf16(out.size());
   std::vector<float> sum_squares(tokens.size());
   const NormOutputs next{global(p.norm.data()), global(reinterpret_cast<char*>(x_bf16.data())),
-                      global(sum_squares.data())};
+                         global(sum_squares.data())};
   const EmbedArgs a{global(tokens.data()), global(p.packed.data()), global(out.data()), next, c.rows, c.cols};
   Sides s;
   s.consume = [&](Worker& w) {

@@ -76,7 +76,8 @@ TEST_CASE("rows that came rounded are scaled behind the product, and what the ne
     take_rounded(a, in, parts);
     std::vector<uint16_t> x_bf16(out.size());
     std::vector<float> sum_squares(size_t{c.tokens} * a.strips, NAN);
-    a.norm_outputs = {global(next.data()), global(reinterpret_cast<char*>(x_bf16.data())), global(sum_squares.data())};
+    a.norm_outputs = {global(next.data()), global(reinterpret_cast<char*>(x_bf16.data())),
+                      global(sum_squares.data())};
     run(c, p, a);
     for (uint32_t t = 0; t < c.tokens; ++t) {
       std::vector<double> want = scaled_product(c, p, in, t);

@@ -116,7 +116,8 @@ Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
   AllArgs a = make_args(c, p, l.out);
   take_rounded(a, in, 5);
   a.residual = global(p.residual.data());
-  a.norm_outputs = {global(next.data()), global(reinterpret_cast<char*>(l.x_bf16.data())), global(l.sum_squares.data())};
+  a.norm_outputs = {global(next.data()), global(reinterpret_cast<char*>(l.x_bf16.data())),
+                    global(l.sum_squares.data())};
   run(a);
   return l;
 }

@@ -42,7 +42,8 @@ SearchReport searched(const Machine& machine, std::vector<SplitRule> rules = {})
 std::vector<std::string> splits_tried(const SearchReport& report) {
   std::vector<std::string> tried;
   for (const Tried& t : report.tried)
-    for (const auto& [grids, parts] : t.candidate.settings.splits) tried.push_back(grids + " " + t.candidate.how);
+    for (const auto& [grids, parts] : t.candidate.settings.splits)
+      tried.push_back(grids + " " + t.candidate.how);
   return tried;
 }
 

@@ -124,9 +124,10 @@ TEST_CASE("ready tasks whose cell nobody completes are refused") {
   s.program.events[find_event(s.program, "l0.qkv_ready")].expect = 0;
   for (const char* grid : {"l0.q", "l0.k", "l0.v"})
     s.program.grids[find_grid(s.program, grid)].notifies.clear();
-  CHECK(proof_error(s) ==
-        "error: %l0.attend[0, 0] is claimed once it is ready, but nobody completes @l0.qkv_ready[0] (at T = 1, "
-        "kv_len = 1)");
+  CHECK(
+      proof_error(s) ==
+      "error: %l0.attend[0, 0] is claimed once it is ready, but nobody completes @l0.qkv_ready[0] (at T = 1, "
+      "kv_len = 1)");
 }
 
 TEST_CASE("a grid whose tasks do not follow from the cells is not ready") {
