@@ -223,7 +223,7 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   if (in_blocks) {
     const auto bytes = static_cast<uint32_t>(elem_bytes(id));
     max = e_.ir.CreateSelect(
-        e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kMma32Tokens / 2)),
+        e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kMma16Tokens)),
         e_.constant(mkrt::block_strips(mkrt::kMma32Tokens, bytes, mkrt::mma64_strips(engines_.warpgroups))),
         e_.constant(mkrt::block_strips(bytes)));
   }

@@ -23,48 +23,70 @@ constexpr uint32_t kStripRows = 16;
 constexpr uint32_t kStageBytes = 16384;  // a full tile
 constexpr uint32_t kKSlices = 8;
 
-// How packed weights are multiplied, and so the order in which they stream. Tokens go in groups, and a strip
-// passes through the ring once for each. Strips go in blocks, whose activations are loaded once.
+// A product multiplies blocks of strips with groups of tokens. A block loads its activations once. A block's
+// strips pass through the ring once for each group of tokens.
 //
-// Few tokens, and f32 weights: each consumer warp has a K slice. A pass brings a block tile by tile, in each
-// tile strip by strip.
-// Some tokens, of 2-byte weights: the same; with more than half of them, of blocks of few strips.
-// Many tokens, of 2-byte weights: each warp has tokens, and some of a block's strips. A pass brings a block
-// K slice by K slice; a stage has a tile's part of the K slice, of all strips one after the other, and where
-// these are few, those of the next tiles. More tokens, where warpgroups multiply: the same, of a tile each.
-// Behind each such stage comes one that the loader leaves empty, for the consumers' activations.
-constexpr uint32_t kMma8Tokens = 8;     // that one matrix instruction takes
-constexpr uint32_t kMma32Tokens = 32;   // that a warp with a K slice takes at most
-constexpr uint32_t kMma64Tokens = 64;   // of a group
-constexpr uint32_t kWgmmaTokens = 128;  // of a group, where warpgroups multiply
-constexpr uint32_t kGroupTokens = 16;   // of f32 weights
-constexpr uint32_t kBlockStrips = 4;    // of 2-byte weights; of f32 weights 1
-constexpr uint32_t kMma64Strips = 8;    // of many tokens, where its sums fit the registers; else as others
-constexpr uint32_t kMma32Strips = 2;    // of more than kMma32Tokens / 2 tokens
-// `strips`: of a block. Of an expert's rows, which are few or many, as its body has registers for no more,
-// they do not matter.
-constexpr uint32_t kExpert = ~0u;
-__attribute__((always_inline)) constexpr bool is_mma64(uint32_t tokens, uint32_t elem_bytes,
-                                                       uint32_t strips) {
-  if (elem_bytes != 2) return false;
-  if (strips == kExpert) return tokens > kMma8Tokens;
-  return tokens > kMma32Tokens || (tokens > kMma32Tokens / 2 && strips > kMma32Strips);
+// kFma: f32 weights, by multiply-adds. Each consumer warp has one K slice. A pass brings a block tile by
+// tile,
+//   and each tile strip by strip.
+// kMma8: 2-byte weights and the tokens of one matrix instruction. Work and order of bytes are those of kFma.
+// kMma32: a warp has one K slice of all strips of the block at once. Order of bytes is that of kFma.
+// kMma64: each warp has 16 tokens and some of a block's strips. A pass brings a block K slice by K slice. A
+//   stage holds a tile's part of one K slice, of all strips one after the other. Where strips are few, a
+//   stage holds the parts of the next tiles too.
+// kWgmma128: warpgroups multiply. A stage holds one tile's part of a K slice of all strips. The loader leaves
+//   the stage behind each such stage empty, for the consumers' activations.
+enum class ProductVariant : uint32_t { kFma, kMma8, kMma32, kMma64, kWgmma128 };
+
+constexpr uint32_t kFmaTokens = 16;     // of a group of kFma
+constexpr uint32_t kMma8Tokens = 8;     // of one matrix instruction, and most of kMma8
+constexpr uint32_t kMma16Tokens = 16;   // most tokens for which kMma32 has registers for a block of any size
+constexpr uint32_t kMma32Tokens = 32;   // most of kMma32, then in blocks of kMma32Strips
+constexpr uint32_t kMma64Tokens = 64;   // of a group of kMma64
+constexpr uint32_t kWgmmaTokens = 128;  // of a group of kWgmma128
+constexpr uint32_t kBlockStrips = 4;    // of a block of 2-byte weights; a block of f32 weights has 1
+constexpr uint32_t kMma64Strips = 8;    // of a block of kMma64 where its sums fit the registers
+constexpr uint32_t kMma32Strips = 2;    // most strips of a block of kMma32 beyond kMma16Tokens
+constexpr uint32_t kExpert = ~0u;       // in place of strips: an expert's rows, which go by kMma8 or kMma64
+
+// The variant that multiplies `tokens` tokens with a block of `strips` strips. `wgmma_from`: the tokens from
+// which on warpgroups multiply; 0 where they never do, as in a product that is split.
+__attribute__((always_inline)) constexpr ProductVariant product_variant(uint32_t tokens, uint32_t elem_bytes,
+                                                                        uint32_t strips,
+                                                                        uint32_t wgmma_from) {
+  if (elem_bytes != 2) return ProductVariant::kFma;
+  if (tokens <= kMma8Tokens) return ProductVariant::kMma8;
+  const uint32_t max = strips <= kMma32Strips ? kMma32Tokens : kMma16Tokens;
+  if (strips != kExpert && tokens <= max) return ProductVariant::kMma32;
+  return wgmma_from != 0 && tokens >= wgmma_from ? ProductVariant::kWgmma128 : ProductVariant::kMma64;
 }
-// `wgmma_from`: the tokens from which on warpgroups multiply; 0: they never do.
-__attribute__((always_inline)) constexpr bool is_wgmma(uint32_t tokens, uint32_t wgmma_from) {
-  return wgmma_from != 0 && tokens >= wgmma_from;
+// Tokens of a group: each group is one pass of a block's strips through the ring.
+__attribute__((always_inline)) constexpr uint32_t group_tokens(ProductVariant variant) {
+  switch (variant) {
+    case ProductVariant::kFma:
+      return kFmaTokens;
+    case ProductVariant::kMma8:
+      return kMma8Tokens;
+    case ProductVariant::kMma32:
+      return kMma32Tokens;
+    case ProductVariant::kMma64:
+      return kMma64Tokens;
+    case ProductVariant::kWgmma128:
+      return kWgmmaTokens;
+  }
+  return kFmaTokens;
 }
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t elem_bytes) {
   return elem_bytes == 4 ? 1 : kBlockStrips;
 }
-// Of a block of many tokens.
+// Strips of a block of kMma64 and kWgmma128.
 __attribute__((always_inline)) constexpr uint32_t mma64_strips(bool warpgroups) {
   return warpgroups ? kMma64Strips : kBlockStrips;
 }
-// Of a product of so many tokens, that of no expert; `many`: of a block of many tokens.
+// Most strips of a block of a product that is no expert's. `mma64`: mma64_strips() of the target.
 __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, uint32_t elem_bytes,
-                                                               uint32_t many) {
-  return elem_bytes == 2 && tokens > kMma32Tokens / 2 ? many : block_strips(elem_bytes);
+                                                               uint32_t mma64) {
+  return elem_bytes == 2 && tokens > kMma16Tokens ? mma64 : block_strips(elem_bytes);
 }
 // Of many tokens a consumer warp has so many: how many groups of warps have the same ones.
 constexpr uint32_t kWarpTokens = 16;

@@ -123,11 +123,6 @@ Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
   return v;
 }
 
-bool uses_wgmma(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
-  return m.warpgroups && split_k(grid) == 1 &&
-         mkrt::is_wgmma(static_cast<uint32_t>(tokens), wgmma_from(program, grid));
-}
-
 // By warpgroups: the consumers load activations once for the strips of a block.
 Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kWgmmaTokens));
@@ -148,14 +143,27 @@ void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
   variant.activations_ns *= parts;
 }
 
-Variant variant_of(const Machine& m, int64_t tokens, int64_t weight_bytes, uint32_t strips, bool expert) {
-  const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kGroupTokens));
-  if (weight_bytes == 4 && tokens > 1) return {mkrt::kGroupTokens, m.fma16_bytes_per_ns, rows, 0, strips};
-  if (tokens <= mkrt::kMma8Tokens)
-    return {mkrt::kMma8Tokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
-  return mkrt::is_mma64(static_cast<uint32_t>(tokens), 2, expert ? mkrt::kExpert : strips)
-             ? mma64(m, tokens, strips)
-             : mma32(m, tokens, strips);
+Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens,
+                   int64_t weight_bytes, uint32_t strips) {
+  const bool warpgroups = m.warpgroups && grid.body != BodyKind::kExpert && split_k(grid) == 1;
+  const mkrt::ProductVariant variant = mkrt::product_variant(
+      static_cast<uint32_t>(tokens), static_cast<uint32_t>(weight_bytes),
+      grid.body == BodyKind::kExpert ? mkrt::kExpert : strips, warpgroups ? wgmma_from(program, grid) : 0);
+  const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kFmaTokens));
+  switch (variant) {
+    case mkrt::ProductVariant::kFma:
+      if (tokens > 1) return {mkrt::kFmaTokens, m.fma16_bytes_per_ns, rows, 0, strips};
+      [[fallthrough]];
+    case mkrt::ProductVariant::kMma8:
+      return {mkrt::kMma8Tokens, m.mma8_bytes_per_ns, rows, m.activations_ns, strips};
+    case mkrt::ProductVariant::kMma32:
+      return mma32(m, tokens, strips);
+    case mkrt::ProductVariant::kMma64:
+      return mma64(m, tokens, strips);
+    case mkrt::ProductVariant::kWgmma128:
+      return wgmma128(m, tokens, strips);
+  }
+  MKC_BUG("a product of no variant");
 }
 
 // That a task of a part leaves.
@@ -229,9 +237,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
                                         static_cast<uint32_t>(element));
   const auto parts = static_cast<uint32_t>(split_k(g));
-  Variant variant = uses_wgmma(machine_, program, g, tokens)
-                        ? wgmma128(machine_, tokens, strips)
-                        : variant_of(machine_, tokens, element, strips, g.body == BodyKind::kExpert);
+  Variant variant = variant_of(machine_, program, g, tokens, element, strips);
   const bool norm = find_operand(g, "norm") != nullptr;
   const auto strip_bytes = static_cast<int64_t>(shape.strip_bytes / parts);
 

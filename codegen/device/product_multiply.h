@@ -235,15 +235,17 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
   const u32 tokens = a.tokens;
   if constexpr (W::bytes == 4) {
     if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, block);
-    multiply<W, FmaF32<kGroupTokens>, 1>(w, in, block);
+    multiply<W, FmaF32<kFmaTokens>, 1>(w, in, block);
   } else {
-    if (tokens <= kMma8Tokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, block);
+    const ProductVariant variant =
+        product_variant(tokens, W::bytes, Expert ? kExpert : block.strips, is_split(a) ? 0 : a.wgmma_from);
+    if (variant == ProductVariant::kMma8) return multiply<W, Mma<W>, kBlockStrips>(w, in, block);
     if constexpr (Expert) return multiply_mma64<W, kBlockStrips>(w, in, block);
-    if (!is_mma64(tokens, W::bytes, block.strips)) {
-      if (tokens <= kMma32Tokens / 2) return multiply_mma32<W, kMma32Tokens / 2, kBlockStrips>(w, in, block);
+    if (variant == ProductVariant::kMma32) {
+      if (tokens <= kMma16Tokens) return multiply_mma32<W, kMma16Tokens, kBlockStrips>(w, in, block);
       return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
     }
-    if (!is_split(a) && is_wgmma(tokens, a.wgmma_from)) return multiply_wgmma<W>(w, in, block);
+    if (variant == ProductVariant::kWgmma128) return multiply_wgmma<W>(w, in, block);
     if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, kMma64Strips>(w, in, block);
     multiply_mma64<W, kBlockStrips>(w, in, block);
   }

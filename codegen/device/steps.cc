@@ -147,8 +147,8 @@ MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
   return join(*w, step, symbols);
 }
 
-// Up to kGroupTokens weights of every type stream in one pass, by blocks of one size.
-static_assert(kGroupTokens <= kMma32Tokens / 2);
+// Up to kFmaTokens weights of every type stream in one pass, by blocks of one size.
+static_assert(kFmaTokens <= kMma16Tokens);
 
 // The loader, after a step's segments: whether there is another step to load for. They may do so before
 // it has begun where weights stream the same way for any number of its tokens, which are no more than those
@@ -159,7 +159,7 @@ MK_BODY bool mkd_loader_next_step(Worker* w, AS1 const MkSession* session, AS1 c
   mk_mbar_arrive(w->loaded());
   ++w->step;
   use_bank(*w, session, step);
-  return symbols[tokens_symbol] <= kGroupTokens || join(*w, step, symbols);
+  return symbols[tokens_symbol] <= kFmaTokens || join(*w, step, symbols);
 }
 
 }  // namespace mk

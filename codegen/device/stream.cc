@@ -106,14 +106,13 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips,
   const u32 end = strips.first + strips.count;
   for (bool goes_on = true; goes_on && strips.first < end; strips.first += strips.count) {
     strips.count = min(end - strips.first, max);
-    const bool many = is_mma64(tokens, elem_bytes, expert ? kExpert : strips.count);
-    const bool wide = many && is_wgmma(tokens, wgmma_from);
-    strips.passes = many              ? passes_of(tokens, wide ? kWgmmaTokens : kMma64Tokens)
-                    : elem_bytes == 4 ? passes_of(tokens, kGroupTokens)
-                                      : 1;
+    const ProductVariant variant =
+        product_variant(tokens, elem_bytes, expert ? kExpert : strips.count, wgmma_from);
+    strips.passes = passes_of(tokens, group_tokens(variant));
     strips.policy = Loader::policy(strips.passes == 1);
-    goes_on =
-        many ? stream_k_slices<Loader>(w, weights, strips, wide) : stream_tiles<Loader>(w, weights, strips);
+    goes_on = variant >= ProductVariant::kMma64
+                  ? stream_k_slices<Loader>(w, weights, strips, variant == ProductVariant::kWgmma128)
+                  : stream_tiles<Loader>(w, weights, strips);
   }
 }
 

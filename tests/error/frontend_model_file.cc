@@ -73,7 +73,7 @@ TEST_CASE("unknown keys and values out of range in a model file are refused") {
     CHECK(model_error(std::string("checkpoint: .\nschedule: {wgmma_from: ") + wide + "}\n") == "");
   for (const char* wide : {"32", "66"})
     CHECK(model_error(std::string("checkpoint: .\nschedule: {wgmma_from: ") + wide + "}\n") ==
-          std::string("DIR/model.yaml:2:23: error: wgmma_from is ") + wide + ", expected 33 to 65");
+          std::string("DIR/model.yaml:2:24: error: wgmma_from is ") + wide + ", expected 33 to 65");
   CHECK(model_error("checkpoint: .\nlimits: {tokens: 257}\n") ==
         "DIR/model.yaml:2:18: error: tokens is 257, expected 1 to 256");
   CHECK(model_error("checkpoint: .\nlimits: {context: 0}\n") ==

@@ -95,7 +95,7 @@ class SettingsTest(Command):
                 ('split: {"l0.q": 0}', "2:28: error: the parts of l0.q are 0, expected an int of at least 1"),
                 ('split: {"l0.q": 9223372036854775807}', "2:20: error: %l0.q cannot be split into 9223372036854775807 "),
                 ('ring: 9223372036854775807', "2:18: error: ring is 9223372036854775807, expected "),
-                ('wgmma_from: 0', "2:23: error: wgmma_from is 0, expected 33 to 65")):
+                ('wgmma_from: 0', "2:24: error: wgmma_from is 0, expected 33 to 65")):
             self.refuses_file(f"model.yaml:{fault}", f"checkpoint: {LLAMA}\nschedule: {{{rule}}}\n")
 
 

@@ -61,7 +61,7 @@ class Kit:
             print(f"{entry['state']:>8}  {entry['seconds']:6.1f} s  {name}  {entry.get('why', '')}", flush=True)
             expect(entry["state"] == "passed" or (entry["state"] == "skipped" and "installed" in entry["why"]), entry)
         for name in ("loads", "first story", "kernels llama", "limits", "speed llama", "logits llama", "trace llama", "sessions",
-                     "draws", "repeats", "fault", "two at once"):
+                     "samples", "repeats", "fault", "two at once"):
             expect(found[name]["state"] == "passed", found[name])
         expect(found["fault"]["message"].count("waited for event") == 1, found["fault"])
         expect((self.folder / "results/gpu-trace-llama.json").exists(), "no trace beside the results")

@@ -62,7 +62,7 @@ TEST_CASE("a write after an unordered write names both") {
           "unordered write after write of %x[13, 32]: worker 1 thread 32, task embed[13], {}; earlier worker "
           "0 thread 67, task logits[0], {}",
           site("tokens.cc", "a.out[token * a.cols + col] ="),
-          site("epilogue.h", "a.ends->best_index[at] =")));
+          site("epilogue.h", "a.epilogue->best_index[at] =")));
 }
 
 TEST_CASE("a copy over a stage that is being read names the copy and the reader") {

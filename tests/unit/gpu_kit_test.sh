@@ -75,13 +75,13 @@ if [ -n "$torch" ]; then  # kernels that do nothing leave even the embedding at 
 fi
 
 # check.py against that driver, whose kernels compute nothing: what looks at results must say that they are wrong.
-for check in loads sessions draws repeats fault limits; do
+for check in loads sessions samples repeats fault limits; do
   FAKE_CUDA_SAMPLES=1 LD_LIBRARY_PATH=$out python3 check.py --only "$check" --repeats 50 --out "fake $check" >>fake.log || :
 done
 python3 - <<'PY'
 import json
 for name, state, words in (("loads", "failed", "64 registers and 0 bytes of local memory, compiled with "),
-                           ("draws", "failed", "differ; the first, 0 by parameters 0: found 1, expected 0"),
+                           ("samples", "failed", "differ; the first, 0 by parameters 0: found 1, expected 0"),
                            ("sessions", "failed", "sessions: error: "), ("repeats", "passed", ""),
                            ("fault", "failed", "exit 0, expected 1"), ("limits", "passed", "")):
     (check,) = json.load(open(f"fake {name}/gpu-check.json"))["checks"]

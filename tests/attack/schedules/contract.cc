@@ -138,7 +138,7 @@ void check_grid(const Schedule& s, GridId id) {
   const bool looks_up =
       std::any_of(grid.waits.begin(), grid.waits.end(), [](const Wait& w) { return w.lookup; });
   const bool needs = grid.body == BodyKind::kExpert || grid.body == BodyKind::kExpertSum;
-  if (needs && !looks_up) fail("lookup", "does not look up its slots");
+  if (needs && !looks_up) fail("lookup", "does not look up its active experts");
   for (const Wait& wait : grid.waits)
     if (wait.lookup && std::any_of(wait.cell.begin(), wait.cell.end(), uses_coord))
       fail("lookup", "looks up after another cell for each task");
@@ -173,7 +173,7 @@ void check_symbols(const TaskProgram& p) {
     if (symbol.cut && symbol.name != "blocks" && !symbol.name.starts_with("block_") &&
         symbol.name != "partial_positions")
       throw Finding{"symbol", symbol.name + " is cut"};
-    if (symbol.routed && !symbol.name.starts_with("slot"))
+    if (symbol.routed && !symbol.name.starts_with("active_expert"))
       throw Finding{"symbol", symbol.name + " is routed"};
   }
   constexpr std::array<std::array<const char*, 2>, 3> kSums = {

@@ -20,14 +20,16 @@ struct Product {
 Stages of_strips(const Product& p, int64_t strips) {
   const auto tokens = static_cast<uint32_t>(p.tokens), bytes = static_cast<uint32_t>(p.bytes);
   const int64_t at_once = over(strips, p.split_k);
-  if (bytes == 4) return {over(p.tokens, mkrt::kGroupTokens) * p.tiles * at_once, 1};
-  if (!mkrt::is_mma64(tokens, bytes, p.expert ? mkrt::kExpert : static_cast<uint32_t>(strips)))
-    return {p.tiles * at_once, tokens <= mkrt::kMma8Tokens ? 1 : at_once};
+  const mkrt::ProductVariant variant =
+      mkrt::product_variant(tokens, bytes, p.expert ? mkrt::kExpert : static_cast<uint32_t>(strips),
+                            p.split_k == 1 ? static_cast<uint32_t>(p.wgmma_from) : 0);
+  const int64_t passes = over(p.tokens, mkrt::group_tokens(variant));
+  if (variant < mkrt::ProductVariant::kMma64)
+    return {passes * p.tiles * at_once, variant == mkrt::ProductVariant::kMma32 ? at_once : 1};
   const int64_t k_slices = mkrt::kKSlices / p.split_k;
-  if (mkrt::is_wgmma(tokens, static_cast<uint32_t>(p.wgmma_from)) && p.split_k == 1)
-    return {2 * over(p.tokens, mkrt::kWgmmaTokens) * k_slices * p.tiles, 1};
+  if (variant == mkrt::ProductVariant::kWgmma128) return {2 * passes * k_slices * p.tiles, 1};
   const int64_t together = std::max<int64_t>(1, mkrt::mma64_tiles(static_cast<uint32_t>(strips)));
-  return {over(p.tokens, mkrt::kMma64Tokens) * k_slices * over(p.tiles, together), 1};
+  return {passes * k_slices * over(p.tiles, together), 1};
 }
 
 Stages of_attend(const Schedule& s, const Step& step, const TaskGrid& grid, std::span<const int64_t> coords) {
