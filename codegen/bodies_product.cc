@@ -114,7 +114,7 @@ void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) 
                             {offsetof(Epilogue, out_cols), offsetof(P, out_cols)},
                             {offsetof(Epilogue, all_strips), offsetof(P, strips)},
                             {offsetof(Epilogue, gather_rows), offsetof(P, gather_rows)},
-                            {offsetof(Epilogue, silu_mul), offsetof(P, silu_mul)},
+                            {offsetof(Epilogue, gate), offsetof(P, gate)},
                             {offsetof(Epilogue, sumsq_partials), offsetof(P, sumsq_partials)},
                             {offsetof(Epilogue, out_bf16), offsetof(P, out_bf16)},
                             {offsetof(Epilogue, eps), offsetof(P, eps)}})
@@ -143,7 +143,7 @@ void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* argu
     f.set(offsetof(Epilogue, rows), f.extent(out, 1));
     f.set(offsetof(Epilogue, all_strips), f.extent(f.tensor("sums"), 0));
     f.set(offsetof(Epilogue, out_cols), f.extent(out, 1));
-    f.set(offsetof(Epilogue, silu_mul), int_attr(f.grid().attrs, "silu_mul", 0));
+    f.set(offsetof(Epilogue, gate), int_attr(f.grid().attrs, "gate", 0));
     f.set(offsetof(Epilogue, sumsq_partials),
           find_operand(f.grid(), "sum_squares") ? f.extent(f.tensor("sum_squares"), 1) : 0);
     f.set(offsetof(Epilogue, out_bf16), out.dtype == DType::bf16);

@@ -103,7 +103,7 @@ mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
   p.strips = static_cast<uint32_t>(shape.strips);
   p.tiles = shape.tiles;
   p.tail_cols = static_cast<uint32_t>(shape.padded_cols) - (shape.tiles - 1) * shape.tile_cols;
-  p.silu_mul = static_cast<uint32_t>(int_attr(grid.attrs, "silu_mul", 0));
+  p.gate = static_cast<uint32_t>(int_attr(grid.attrs, "gate", 0));
   p.eps = static_cast<float>(float_attr(grid.attrs, "eps", 0));
   if (find_operand(grid, "sum_squares"))
     p.sumsq_partials = size(operand_tensor(s.program, grid, "sum_squares"), 1);

@@ -17,7 +17,7 @@ const std::vector<OpShapes>& op_table() {
       {{{kValue, "TQ"}, {kCache, "BGCh"}, {kCache, "BGCh"}, {kStep, "T"}}, {{kValue, "TQ"}}},  // attention
       {{{kValue, "TD"}, {kValue, "TD"}}, {{kValue, "TD"}}},                                    // add
       {{{kValue, "TF"}, {kValue, "TF"}}, {{kValue, "TF"}}},                                    // silu_mul
-      {{{kValue, "TD"}}, {{kValue, "RD"}}},                                                    // pick
+      {{{kValue, "TD"}}, {{kValue, "RD"}}},                                                    // gather_rows
       {{{kValue, "RV"}}, {{kIndex, "B"}}},                                                     // sample
       {{{kValue, "TX"}}, {{kIndex, "Tk"}, {kValue, "Tk"}}},                                    // route
       {{{kValue, "RK"}, {kIndex, "Tk"}, {kWeight, "XNK"}}, {{kValue, "PN"}}},  // expert_linear
@@ -47,7 +47,7 @@ const std::vector<BodySchema>& body_table() {
         {"sum_squares?", {kValue, "TS"}},
         {"best_value?", {kValue, "TS"}},
         {"best_index?", {kIndex, "TS"}}},
-       {"gather_rows?", "silu_mul?", "wgmma_from?"},
+       {"gather_rows?", "gate?", "wgmma_from?"},
        {"eps?"}},
       {{{"g", "G"}, {"k", ""}},
        {{"k", {kValue, "TE"}},
@@ -107,7 +107,7 @@ const std::vector<BodySchema>& body_table() {
         {"active_expert_begin", {kIndex, "X"}},
         {"token?", {kIndex, "R"}}},
        {{"out", {kEither, "RO"}}},
-       {"silu_mul?", "strips?", "top_k"},
+       {"gate?", "strips?", "top_k"},
        {"eps?"}},
       {{{"t", "T"}, {"c", ""}},
        {{"x", {kValue, "RD"}},
@@ -131,7 +131,7 @@ const std::vector<BodySchema>& body_table() {
         {"residual?", {kValue, "TO"}},
         {"next_norm?", {kVector, "O"}}},
        {{"out", {kEither, "TO"}}, {"x_bf16?", {kBf16Value, "TO"}}, {"sum_squares?", {kValue, "TS"}}},
-       {"columns?", "silu_mul?"},
+       {"columns?", "gate?"},
        {"eps?"}},
   };
   return table;

@@ -51,7 +51,7 @@ Range each(uint32_t coordinate) {
 
 // Columns of `out` that a strip of weight rows makes: gate and up make one together.
 int64_t strip_columns(const TaskGrid& grid) {
-  return int_attr(grid.attrs, "silu_mul", 0) != 0 ? kTileRows / 2 : kTileRows;
+  return int_attr(grid.attrs, "gate", 0) != 0 ? kTileRows / 2 : kTileRows;
 }
 
 Region of_embed(const Shape& s) {

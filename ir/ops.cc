@@ -41,6 +41,10 @@ const OpSchema* find_op_schema(std::string_view name) {
   return nullptr;
 }
 
+mkrt::Gate gate_of(OpKind kind) {
+  return kind == OpKind::kSiluMul ? mkrt::Gate::kSilu : mkrt::Gate::kNone;
+}
+
 std::string_view role_name(std::string_view role) {
   if (role.ends_with('?')) role.remove_suffix(1);
   return role;

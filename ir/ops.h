@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/tensor.h"
+#include "runtime/packing.h"
 
 namespace mkc {
 
@@ -27,7 +28,7 @@ enum class OpKind : uint8_t {
                // scale,
                //                                                            window (0: all earlier positions)
   kAdd,        // a[T, D], b[T, D]                        -> out[T, D]
-  kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]
+  kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]       Gate::kSilu, see gate_of()
   kGatherRows,  // x[T, D]                                 -> out[R, D]       the rows for which logits are
                 // wanted
   kSample,  // logits[R, V]                            -> out[B] i32      a token for each request, from its
@@ -52,6 +53,11 @@ struct OpSchema {
 const OpSchema& op_schema(OpKind kind);
 const OpSchema* find_op_schema(std::string_view name);  // nullptr where unknown
 std::vector<std::string> op_names();
+// The gate of ops that multiply an activation of `gate` with `up`; Gate::kNone of others.
+mkrt::Gate gate_of(OpKind kind);
+inline bool is_gated(OpKind kind) {
+  return gate_of(kind) != mkrt::Gate::kNone;
+}
 std::string_view role_name(std::string_view role);  // without the mark of an optional one
 
 struct Op {

@@ -14,7 +14,7 @@ namespace mkc {
 enum class BodyKind : uint8_t {
   kEmbed,    // one token row: out[t, :] = table[tokens[t], :]
   kProduct,  // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
-             // silu·mul, residual, best logit of the strip)
+             // gate, residual, best logit of the strip)
   kAppend,   // keys and values of a block of a request's rows, one key/value head, to the cache
   kAttend,   // one piece of a request's context for one key/value head and a block of its rows: partial max,
              // sum and weighted values

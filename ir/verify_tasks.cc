@@ -147,7 +147,7 @@ void GridCheck::check_strips() {
       sizes.contains('T') && sizes['X'] != sizes['T'])
     v.report(17, site,
              fmt::format("x has {} rows, out has {}", v.text.expr(sizes['X']), v.text.expr(sizes['T'])));
-  const int64_t rows_of_column = int_attr(grid.attrs, "silu_mul", 0) != 0 ? 2 : 1, columns = size('O'),
+  const int64_t rows_of_column = int_attr(grid.attrs, "gate", 0) != 0 ? 2 : 1, columns = size('O'),
                 rows = size('N') != 0 ? size('N') : columns * rows_of_column;
   if (rows == 0) return;  // reported by another rule
   if (columns != 0 && rows != columns * rows_of_column)

@@ -28,7 +28,7 @@ constexpr uint32_t kMaxRequests = 64;  // of a step, and elements of its lists
 struct MkProduct {
   uint32_t rows, cols, out_cols, strips;
   uint32_t tiles, tail_cols;  // of a strip; columns of its last tile
-  uint32_t silu_mul;          // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  uint32_t gate;              // mkrt::Gate (runtime/packing.h)
   float eps;                  // of the norm
   uint32_t sumsq_partials;    // sums of squares of a row of x, where these make the norm
   uint32_t out_bf16;          // to bf16

@@ -53,7 +53,7 @@ GridId add_product(Fusion& f, const ProductPattern& p) {
   }
   if (linear.inputs.size() == 3) f.read(grid, "bias", f.use_vector(linear.inputs[2]));
   if (gather.valid()) set_attr(f.program.grids[grid].attrs, "gather_rows", int64_t{1});
-  if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
+  if (paired) set_attr(f.program.grids[grid].attrs, "gate", static_cast<int64_t>(gate_of(last.kind)));
 
   const TensorId graph_out = last.kind == OpKind::kSample ? last.inputs[0] : last.outputs[0];
   const TensorId out = f.use(graph_out);
@@ -88,7 +88,7 @@ bool has_epilogue(const Fusion& f, OpId linear) {
   const TensorId out = f.graph.ops[linear].outputs[0];
   for (OpId reader : f.readers[out.index]) {
     const Op& op = f.graph.ops[reader];
-    if (op.kind == OpKind::kSiluMul || op.kind == OpKind::kSample) return true;
+    if (is_gated(op.kind) || op.kind == OpKind::kSample) return true;
     if (const size_t i = op.kind == OpKind::kAdd ? summand(f, reader) : 2; i < 2 && op.inputs[i] == out)
       return true;
   }
@@ -107,7 +107,7 @@ Status fuse_add(Fusion& f, OpId id) {
   return {};
 }
 
-Status fuse_silu_mul(Fusion& f, OpId id) {
+Status fuse_gated(Fusion& f, OpId id) {
   const std::vector<TensorId>& inputs = f.graph.ops[id].inputs;
   const bool experts = f.producer_of(inputs[0], OpKind::kExpertLinear).valid();
   const OpKind kind = experts ? OpKind::kExpertLinear : OpKind::kLinear;
@@ -167,7 +167,7 @@ Status fuse_op(Fusion& f, OpId id) {
     case OpKind::kAdd:
       return fuse_add(f, id);
     case OpKind::kSiluMul:
-      return fuse_silu_mul(f, id);
+      return fuse_gated(f, id);
     case OpKind::kAttention:
       return fuse_attention(f, id);
     case OpKind::kSample:
@@ -175,9 +175,7 @@ Status fuse_op(Fusion& f, OpId id) {
     case OpKind::kRoute:
       return fuse_route(f, id);
     case OpKind::kExpertLinear:
-      return f.sole_reader_of(id, OpKind::kSiluMul).valid()
-                 ? Status()
-                 : fuse_expert_linears(f, {id}, {}, f.out_name(id));
+      return f.sole_gated_reader_of(id).valid() ? Status() : fuse_expert_linears(f, {id}, {}, f.out_name(id));
     case OpKind::kExpertSum:
       return f.sole_reader_of(id, OpKind::kAdd).valid() ? Status() : fuse_expert_sum(f, id, {});
     case OpKind::kGatherRows:

@@ -16,9 +16,9 @@ struct FuseOptions {
 //
 // Patterns are shapes of the graph, never names:
 //   embed                                          -> embed
-//   rms_norm? + linear (+ add | + silu_mul)        -> product; silu_mul joins two linears of the same input
+//   rms_norm? + linear (+ add | + gated op)        -> product; a gated op joins two linears of the same input
 //   rms_norm? + linear + sample                      -> product with the best of each strip, and sample
-//   rms_norm? + expert_linear (+ silu_mul)         -> expert; tasks of as many strips as workers can share
+//   rms_norm? + expert_linear (+ gated op)         -> expert; tasks of as many strips as workers can share
 //   head_norm? + rope + kv_write + attention       -> attend and combine
 // A norm is computed again by each product that reads it, so its result must be read by nothing else.
 // Errors: an op that fits no pattern, by its place.

@@ -53,7 +53,7 @@ std::optional<Expr> parts_of(const TaskGrid& writer) {
     case BodyKind::kEmbed:
       return 1;
     case BodyKind::kProduct:
-      if (int_attr(writer.attrs, "silu_mul", 0) != 0 || find_operand(writer, "best_value", true)) return {};
+      if (int_attr(writer.attrs, "gate", 0) != 0 || find_operand(writer, "best_value", true)) return {};
       return writer.coords[0].extent;
     case BodyKind::kExpertSum:
       return writer.coords[1].extent;

@@ -33,12 +33,20 @@ OpId Fusion::sole_producer_of(TensorId t, OpKind kind) const {
   return vanishes ? producer_of(t, kind) : OpId{};
 }
 
-OpId Fusion::sole_reader_of(OpId op, OpKind kind) const {
+OpId Fusion::sole_reader_of(OpId op) const {
   const TensorId out = graph.ops[op].outputs[0];
   const OpId reader = readers[out.index].size() == 1 ? readers[out.index][0] : OpId{};
-  return reader.valid() && graph.ops[reader].kind == kind && sole_producer_of(out, graph.ops[op].kind) == op
-             ? reader
-             : OpId{};
+  return reader.valid() && sole_producer_of(out, graph.ops[op].kind) == op ? reader : OpId{};
+}
+
+OpId Fusion::sole_reader_of(OpId op, OpKind kind) const {
+  const OpId reader = sole_reader_of(op);
+  return reader.valid() && graph.ops[reader].kind == kind ? reader : OpId{};
+}
+
+OpId Fusion::sole_gated_reader_of(OpId op) const {
+  const OpId reader = sole_reader_of(op);
+  return reader.valid() && is_gated(graph.ops[reader].kind) ? reader : OpId{};
 }
 
 TensorId Fusion::use(TensorId graph_tensor) {

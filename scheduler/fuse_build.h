@@ -29,6 +29,9 @@ struct Fusion {
   OpId sole_producer_of(TensorId tensor, OpKind kind) const;
   // The op of this kind that alone reads the first result of `op`; an invalid id where there is none.
   OpId sole_reader_of(OpId op, OpKind kind) const;
+  OpId sole_reader_of(OpId op) const;
+  // The same, of any gated op.
+  OpId sole_gated_reader_of(OpId op) const;
 
   // Whether the program has the graph's tensor.
   bool keeps(TensorId graph_tensor) const { return kept_[graph_tensor.index].valid(); }
@@ -63,10 +66,10 @@ struct Fusion {
   std::map<std::vector<TensorId>, TensorId> packed_;
 };
 
-// The patterns of experts: a route; one or two expert_linears, the latter with the silu_mul that reads them;
+// The patterns of experts: a route; one or two expert_linears, the latter with the gated op that reads them;
 // an expert_sum, with the add that reads it if that is valid.
 Status fuse_route(Fusion& fusion, OpId route);
-Status fuse_expert_linears(Fusion& fusion, const std::vector<OpId>& linears, OpId silu_mul,
+Status fuse_expert_linears(Fusion& fusion, const std::vector<OpId>& linears, OpId gated,
                            const std::string& name);
 Status fuse_expert_sum(Fusion& fusion, OpId sum, OpId add);
 

@@ -26,7 +26,7 @@ int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, DType w
 bool has_rows_of_slots(const Fusion& f, TensorId t) {
   const OpId op = f.producer[t.index];
   if (!op.valid() || f.graph.ops[op].kind == OpKind::kExpertLinear) return op.valid();
-  return f.graph.ops[op].kind == OpKind::kSiluMul && has_rows_of_slots(f, f.graph.ops[op].inputs[0]);
+  return is_gated(f.graph.ops[op].kind) && has_rows_of_slots(f, f.graph.ops[op].inputs[0]);
 }
 
 }  // namespace
@@ -62,10 +62,9 @@ Status fuse_route(Fusion& f, OpId id) {
   return {};
 }
 
-Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId silu_mul,
-                           const std::string& name) {
+Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId gated, const std::string& name) {
   const Op& linear = f.graph.ops[linears[0]];
-  const OpId last = silu_mul.valid() ? silu_mul : linears[0];
+  const OpId last = gated.valid() ? gated : linears[0];
   for (const OpId op : linears)
     if (f.graph.ops[op].inputs[1] != linear.inputs[1])
       return f.misfit(last, "its linears follow different choices");
@@ -76,11 +75,11 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
   const OpId norm = of_tokens ? f.producer_of(linear.inputs[0], OpKind::kRmsNorm) : OpId{};
   std::vector<OpId> ops = linears;
   if (norm.valid()) ops.insert(ops.begin(), norm);
-  if (silu_mul.valid()) ops.push_back(silu_mul);
+  if (gated.valid()) ops.push_back(gated);
 
   std::vector<TensorId> sources;
   for (const OpId op : linears) sources.push_back(f.graph.ops[op].inputs[2]);
-  const bool paired = silu_mul.valid();
+  const bool paired = gated.valid();
   const TensorId weight = f.use_packed(sources, paired ? kPairedRows : 0, name);
   const std::vector<Expr> shape = f.program.tensors[weight].shape;
   const int64_t top_k = f.tensor(linear.inputs[1]).shape[1].constant();
@@ -108,7 +107,8 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId sil
   }
   set_attr(f.program.grids[grid].attrs, "top_k", top_k);
   if (strips > 1) set_attr(f.program.grids[grid].attrs, "strips", strips);
-  if (paired) set_attr(f.program.grids[grid].attrs, "silu_mul", int64_t{1});
+  if (paired)
+    set_attr(f.program.grids[grid].attrs, "gate", static_cast<int64_t>(gate_of(f.graph.ops[gated].kind)));
   f.write(grid, "out", f.use(f.graph.ops[last].outputs[0]));
   return {};
 }

@@ -188,7 +188,7 @@ FusedStages fused_stages(const TaskGrid& grid) {
     r.before = has("k_norm") + has("rope") + 1;
   else
     r.before = has("norm") || has("sum_squares");
-  r.after = int_attr(grid.attrs, "silu_mul", 0) != 0 || has("residual");
+  r.after = int_attr(grid.attrs, "gate", 0) != 0 || has("residual");
   return r;
 }
 

@@ -36,7 +36,7 @@ TaskGrid reduce_of(const TaskProgram& program, const TaskGrid& product) {
   grid.name += "_reduce";
   grid.body = BodyKind::kSplitKReduce;
   std::erase_if(grid.reads, is_prologue);
-  std::erase_if(grid.attrs, [](const Attr& attr) { return attr.name != "silu_mul" && attr.name != "eps"; });
+  std::erase_if(grid.attrs, [](const Attr& attr) { return attr.name != "gate" && attr.name != "eps"; });
   const Tensor& weight = program.tensors[find_operand(product, "weight")->tensor];
   if (find_operand(product, "sum_squares"))
     set_attr(grid.attrs, "columns", weight.shape[1].constant());

@@ -50,7 +50,7 @@ struct EpilogueArgs {
   AS1 u32* best_index;
   u32 rows, out_cols;
   u32 gather_rows;     // as many rows of x are picked as out has (mkb_product_rows)
-  u32 silu_mul;        // rows 0..7 of a strip are gate rows, 8..15 the matching up rows
+  Gate gate;           // whether rows are pairs of gate and up rows, and what joins them
   u32 sumsq_partials;  // partial sums of squares of a row of x that are given; 0: none are
   u32 out_bf16;        // out is bf16
   f32 eps;             // of the norm

@@ -38,7 +38,7 @@ MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 
                        const EpilogueOperands& operands, const Sum& sum) {
   AS3 const EpilogueArgs& e = *a.epilogue;
   const u64 out_row = (u64)(a.first_out + token) * e.out_cols;
-  if (e.silu_mul) {
+  if (e.gate != Gate::kNone) {
     const u32 col = strip * (kStripRows / 2) + row;
     if (row < kStripRows / 2 && col < e.out_cols)
       store_out(e.out, out_row + col, silu(sum(row) * scale) * (sum(row + 8) * scale), e.out_bf16);

@@ -148,12 +148,12 @@ TEST_CASE("the record of a product has its sizes") {
   CHECK(gate_up.strips == 6);
   CHECK(gate_up.tiles == 1);
   CHECK(gate_up.tail_cols == 128);
-  CHECK(gate_up.silu_mul == 1);
+  CHECK(gate_up.gate == 1);
   CHECK(gate_up.eps == 1e-5f);
   CHECK(gate_up.gather_rows == 0);
   CHECK(product("logits").strips == 7);
   CHECK(product("logits").gather_rows == 1);
-  CHECK(product("l0.down").silu_mul == 0);
+  CHECK(product("l0.down").gate == 0);
   CHECK(product("l0.attend").rows == 0);
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("gate times up is rounded where only products read it") {
     std::vector<float> exact(size_t{tokens} * c.rows / 2, NAN);
     AllArgs a = make_args(c, p, exact);
     take_rounded(a, in, 3);
-    a.silu_mul = 1;
+    a.gate = Gate::kSilu;
     a.out_cols = c.rows / 2;
     run(c, p, a);
     std::vector<uint16_t> x_bf16(exact.size());
@@ -127,7 +127,7 @@ TEST_CASE("gate and up rows of a strip give silu(gate) * up") {
   Problem p = make_problem(c);
   std::vector<float> out(size_t{c.tokens} * c.rows / 2, NAN);
   AllArgs a = make_args(c, p, out);
-  a.silu_mul = 1;
+  a.gate = Gate::kSilu;
   a.out_cols = c.rows / 2;
   run(c, p, a);
   for (uint32_t t = 0; t < c.tokens; ++t) {

@@ -80,7 +80,7 @@ TEST_CASE("a layer of experts is a route, two grids over strips and experts with
   write active_expert_begin %l0.choice.active_expert_begin[0:+4]
   write token %l0.choice.token[0:+2*T]
   write row %l0.choice.row[0:+T, 0:+2]
-grid %l0.gate_up[j: 3, s: active_experts]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, top_k = 2}
+grid %l0.gate_up[j: 3, s: active_experts]: expert {eps = 1.0000000000000001e-05, gate = 1, top_k = 2}
   read x %l0.y.x_bf16[0:+T, 0:+32]
   read token %l0.choice.token[active_expert_begin[s]:+min(active_expert_rows[s], 2*T - active_expert_begin[s])]
   read weight %l0.gate_up.packed[0:+4, 16*j:+16, 0:+32] stream
@@ -128,7 +128,7 @@ TEST_CASE("a task has as many strips of an expert as leave no worker more of the
   CHECK(strips(1, test::edited(two_layers(), "bfloat16", "float32")) == std::pair<int64_t, int64_t>{1, 1});
   const std::string text = print(program_of(two_layers(), 4));
   for (const char* part :
-       {"grid %l0.gate_up[j: 2, s: active_experts]: expert {eps = 1.0000000000000001e-05, silu_mul = 1, "
+       {"grid %l0.gate_up[j: 2, s: active_experts]: expert {eps = 1.0000000000000001e-05, gate = 1, "
         "strips = 2, "
         "top_k = 2}",
         "read weight %l0.gate_up.packed[0:+4, 32*j:+min(32, 48 - 32*j), 0:+32] stream",

@@ -178,7 +178,7 @@ TEST_CASE("without fusion what rides in a task costs a hop before it or behind i
   };
   TaskProgram p = chain(2, 1, 512);
   CHECK(took(p, false) == took(p, true));
-  set_attr(p.grids.items[0].attrs, "silu_mul", int64_t{1});
+  set_attr(p.grids.items[0].attrs, "gate", int64_t{1});
   const double gated = took(p, true), hop = hop_ns(machine());
   CHECK(took(p, false) == Approx(gated + hop));
   Access norm = p.grids.items[1].reads[0];

@@ -58,7 +58,7 @@ TEST_CASE("what scales a product goes to its finish") {
         "  read weight %l0.gate_up.packed[16*j:+16, 32*p:+min(32, 32 - 32*p)] stream\n"
         "  write sums %l0.gate_up.sums[j:+1, 2*p:+2, 0:+T, 0:+16]\n");
   CHECK(lines_of(program, "l0.gate_up_reduce") ==
-        "grid %l0.gate_up_reduce[j: 6]: split_k_reduce {columns = 32, eps = 1.0000000000000001e-05, silu_mul "
+        "grid %l0.gate_up_reduce[j: 6]: split_k_reduce {columns = 32, eps = 1.0000000000000001e-05, gate "
         "= 1} "
         "layer 0\n"
         "  read sums %l0.gate_up.sums[j:+1, 0:+8, 0:+T, 0:+16]\n"

@@ -49,7 +49,7 @@ void touch_embed(TouchList& t, int64_t token) {
 // What is added to a strip's sums, and what becomes of them.
 void touch_epilogue(TouchList& t, int64_t strip, int64_t rows) {
   const int64_t cols = t.dim("out", 1, true);
-  const bool gated = t.attr("silu_mul", 0) != 0;
+  const bool gated = t.attr("gate", 0) != 0;
   const Span made = block_of(strip, gated ? kStrip / 2 : kStrip, cols);
   t.maybe_read("bias", {made});
   t.maybe_read("residual", {up_to(rows), made});
@@ -145,7 +145,7 @@ void touch_expert(TouchList& t, int64_t block, int64_t slot) {
   for (const char* table : {"expert", "active_expert_rows", "active_expert_begin"})
     t.read(table, {only(slot)});
   t.maybe_read("token", {rows});
-  const int64_t width = t.attr("silu_mul", 0) != 0 ? kStrip / 2 : kStrip;
+  const int64_t width = t.attr("gate", 0) != 0 ? kStrip / 2 : kStrip;
   t.write("out", {rows, block_of(block, width * strips, t.dim("out", 1, true))});
 }
 

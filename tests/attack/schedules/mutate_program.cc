@@ -146,7 +146,7 @@ bool drop_attr(Edit& e) {
 }
 
 bool add_attr(Edit& e) {
-  static const std::vector<std::string> names = {"window", "silu_mul", "gather_rows", "strips", "wgmma_from"};
+  static const std::vector<std::string> names = {"window", "gate", "gather_rows", "strips", "wgmma_from"};
   Attrs& attrs = e.grid(e.any_grid()).attrs;
   const std::string& name = e.rng.pick(names);
   if (find_attr(attrs, name)) return false;
