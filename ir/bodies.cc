@@ -5,27 +5,6 @@ namespace {
 
 using enum OperandKind;
 
-// In the order of OpKind.
-const std::vector<OpShapes>& op_table() {
-  static const std::vector<OpShapes> table = {
-      {{{kStep, "T"}, {kWeight, "VD"}}, {{kValue, "TD"}}},                                     // embed
-      {{{kValue, "TD"}, {kWeight, "D"}}, {{kValue, "TD"}}},                                    // rms_norm
-      {{{kValue, "TK"}, {kWeight, "NK"}, {kWeight, "N"}}, {{kValue, "TN"}}},                   // linear
-      {{{kValue, "TX"}, {kWeight, "h"}}, {{kValue, "TX"}}},                                    // head_norm
-      {{{kValue, "TX"}, {kStep, "T"}, {kTable, "Ch"}}, {{kValue, "TX"}}},                      // rope
-      {{{kValue, "TE"}, {kValue, "TE"}, {kStep, "T"}}, {{kCache, "BGCh"}, {kCache, "BGCh"}}},  // kv_write
-      {{{kValue, "TQ"}, {kCache, "BGCh"}, {kCache, "BGCh"}, {kStep, "T"}}, {{kValue, "TQ"}}},  // attention
-      {{{kValue, "TD"}, {kValue, "TD"}}, {{kValue, "TD"}}},                                    // add
-      {{{kValue, "TF"}, {kValue, "TF"}}, {{kValue, "TF"}}},                                    // silu_mul
-      {{{kValue, "TD"}}, {{kValue, "RD"}}},                                                    // gather_rows
-      {{{kValue, "RV"}}, {{kIndex, "B"}}},                                                     // sample
-      {{{kValue, "TX"}}, {{kIndex, "Tk"}, {kValue, "Tk"}}},                                    // route
-      {{{kValue, "RK"}, {kIndex, "Tk"}, {kWeight, "XNK"}}, {{kValue, "PN"}}},  // expert_linear
-      {{{kValue, "PD"}, {kValue, "Tk"}}, {{kValue, "TD"}}},                    // expert_sum
-  };
-  return table;
-}
-
 // In the order of BodyKind.
 const std::vector<BodySchema>& body_table() {
   static const std::vector<BodySchema> table = {
@@ -192,10 +171,6 @@ const char* operand_text(OperandKind kind) {
       return "floating-point cache";
   }
   MKC_BUG("operand of unknown kind");
-}
-
-const OpShapes& op_shapes(OpKind kind) {
-  return op_table()[static_cast<size_t>(kind)];
 }
 
 const BodySchema& body_schema(BodyKind kind) {

@@ -9,33 +9,8 @@
 
 namespace mkc {
 
-enum class OperandKind : uint8_t {
-  kValue,      // f32 activation or output
-  kBf16Value,  // bf16 activation
-  kEither,     // either of these
-  kIndex,      // i32 activation or output
-  kStep,       // i32 input
-  kWeight,     // weight of any floating-point dtype
-  kVector,     // f32 weight
-  kTable,      // f32 table
-  kCache,      // cache of any floating-point dtype
-};
 bool fits(OperandKind kind, const Tensor& tensor);
 const char* operand_text(OperandKind kind);  // "f32 activation or output", …
-
-// `dims`: a letter for each dim. One letter stands for one size in all operands of an op or a grid. Some are
-// known: 1, c the K slices of a weight's columns, r the rows of a strip, and from attributes h head_dim, G
-// kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads, k top_k.
-struct OperandSchema {
-  OperandKind kind;
-  const char* dims;
-};
-
-// By the op's roles, in the order of its OpSchema.
-struct OpShapes {
-  std::vector<OperandSchema> inputs, outputs;
-};
-const OpShapes& op_shapes(OpKind kind);
 
 struct RoleSchema {
   const char* name;  // a trailing '?' marks an optional role

@@ -41,20 +41,40 @@ enum class OpKind : uint8_t {
   kExpertSum,     // x[T*k, D], share[T, k]               -> out[T, D]       (in the order of the choices)
 };
 
-// Operand roles, in order, and attributes of an op kind; the reader, the parser and the verifier all use it.
+enum class OperandKind : uint8_t {
+  kValue,      // f32 activation or output
+  kBf16Value,  // bf16 activation
+  kEither,     // either of these
+  kIndex,      // i32 activation or output
+  kStep,       // i32 input
+  kWeight,     // weight of any floating-point dtype
+  kVector,     // f32 weight
+  kTable,      // f32 table
+  kCache,      // cache of any floating-point dtype
+};
+// Shape of an operand: a letter for each dim. One letter stands for one size in all operands of an op or a
+// grid. Some letters are known: 1; c the K slices of a weight's columns; r the rows of a strip. Attributes
+// give h head_dim, G kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads and k top_k.
+struct OperandSchema {
+  OperandKind kind;
+  const char* dims;
+};
+
+// All that an op kind is: the reader, the parser, the verifier and fusion use it.
 struct OpSchema {
   OpKind kind;
   const char* name;                 // "rms_norm"
-  std::vector<const char*> inputs;  // a trailing '?' marks an optional last input
+  std::vector<const char*> inputs;  // roles in order; a trailing '?' marks an optional last input
   std::vector<const char*> outputs;
   std::vector<const char*> int_attrs;
   std::vector<const char*> float_attrs;
+  std::vector<OperandSchema> input_shapes, output_shapes;  // in the order of the roles
+  mkrt::Gate gate = mkrt::Gate::kNone;  // of ops that multiply an activation of `gate` with `up`
 };
 const OpSchema& op_schema(OpKind kind);
 const OpSchema* find_op_schema(std::string_view name);  // nullptr where unknown
 std::vector<std::string> op_names();
-// The gate of ops that multiply an activation of `gate` with `up`; Gate::kNone of others.
-mkrt::Gate gate_of(OpKind kind);
+mkrt::Gate gate_of(OpKind kind);  // OpSchema::gate
 inline bool is_gated(OpKind kind) {
   return gate_of(kind) != mkrt::Gate::kNone;
 }

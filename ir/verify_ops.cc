@@ -76,7 +76,6 @@ void check_pairs(Verifier& v, const Op& op, const Site& site) {
 // V11 and V12. Requires what V10 and V13 ask for.
 void check_operands(Verifier& v, const Op& op, const Site& site) {
   const OpSchema& schema = op_schema(op.kind);
-  const OpShapes& shapes = op_shapes(op.kind);
   Sizes sizes;
   for (const NamedDim& dim : dims_of(op.attrs)) sizes.emplace(dim.letter, dim.size);
   bool fit = true;
@@ -85,8 +84,8 @@ void check_operands(Verifier& v, const Op& op, const Site& site) {
     for (size_t i = 0; i < ids.size(); ++i)
       fit &= v.check_operand(11, role_name(roles[i]), ids[i], wanted[i], sizes, site);
   };
-  check(schema.inputs, op.inputs, shapes.inputs);
-  check(schema.outputs, op.outputs, shapes.outputs);
+  check(schema.inputs, op.inputs, schema.input_shapes);
+  check(schema.outputs, op.outputs, schema.output_shapes);
   if (fit) check_heads(v, op, site);
   if (fit) check_pairs(v, op, site);
 }
