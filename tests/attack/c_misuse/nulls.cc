@@ -129,8 +129,8 @@ std::vector<Call> step_calls() {
        [=](const Opened&) { return mkrt_sample(nullptr, tokens, 1, &samples) != 0; }, null_of("session")},
       {"mkrt_sample", "tokens",
        [=](const Opened& o) { return mkrt_sample(o.session, nullptr, 1, &samples) != 0; }, null_of("tokens")},
-      {"mkrt_sample", "draws",
-       [=](const Opened& o) { return mkrt_sample(o.session, tokens, 1, nullptr) != 0; }, null_of("draws")},
+      {"mkrt_sample", "samples",
+       [=](const Opened& o) { return mkrt_sample(o.session, tokens, 1, nullptr) != 0; }, null_of("samples")},
       {"mkrt_use_cache", "session",
        [](const Opened&) { return mkrt_use_cache(nullptr, 16, 1, 1, 1, 1, nullptr, 0) != 0; },
        null_of("session")},
@@ -157,8 +157,8 @@ std::vector<Call> step_calls() {
       {"mkrt_sample_batch", "batch",
        [=](const Opened& o) { return mkrt_sample_batch(o.session, nullptr, &samples) != 0; },
        null_of("batch")},
-      {"mkrt_sample_batch", "draws",
-       [=](const Opened& o) { return mkrt_sample_batch(o.session, &batch, nullptr) != 0; }, null_of("draws")},
+      {"mkrt_sample_batch", "samples",
+       [=](const Opened& o) { return mkrt_sample_batch(o.session, &batch, nullptr) != 0; }, null_of("samples")},
       {"mkrt_read_tensor", "session",
        [=](const Opened&) { return mkrt_read_tensor(nullptr, "logits", next, 4) != 0; }, null_of("session")},
       {"mkrt_read_tensor", "name",
@@ -181,7 +181,7 @@ std::vector<Call> stream_calls() {
        [](const Opened&) { return mkrt_begin_step(nullptr, &batch, nullptr) != 0; }, null_of("session")},
       {"mkrt_begin_step", "batch",
        [](const Opened& o) { return mkrt_begin_step(o.session, nullptr, nullptr) != 0; }, null_of("batch")},
-      {"mkrt_begin_step", "draws",
+      {"mkrt_begin_step", "samples",
        [](const Opened& o) {
          return mkrt_begin_step(o.session, &batch, nullptr) != 0 ||
                 mkrt_end_step(o.session, nullptr, nullptr) != 0;
@@ -193,7 +193,7 @@ std::vector<Call> stream_calls() {
          return mkrt_begin_step(o.session, &batch, nullptr) != 0 ||
                 mkrt_end_step(o.session, nullptr, nullptr) != 0;
        }},
-      {"mkrt_end_step", "draws",
+      {"mkrt_end_step", "samples",
        [](const Opened& o) {
          return mkrt_begin_step(o.session, &batch, nullptr) != 0 ||
                 mkrt_end_step(o.session, nullptr, nullptr) != 0;
@@ -206,7 +206,7 @@ std::vector<Call> stream_calls() {
        [](const Opened&) { return mkrt_fill_step(nullptr, &batch, nullptr) != 0; }, null_of("session")},
       {"mkrt_fill_step", "batch",
        [](const Opened& o) { return mkrt_fill_step(o.session, nullptr, nullptr) != 0; }, null_of("batch")},
-      {"mkrt_fill_step", "draws",
+      {"mkrt_fill_step", "samples",
        [](const Opened& o) { return mkrt_fill_step(o.session, &batch, nullptr) != 0; }, nothing}};
 }
 

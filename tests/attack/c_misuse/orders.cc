@@ -163,7 +163,7 @@ TEST_CASE("lists of a batch out of range are refused by request and field") {
            "request 0: pages.index: entry 0 is page " + std::to_string(page) + ", expected 0 to 7");
 }
 
-TEST_CASE("draws out of range are refused") {
+TEST_CASE("samples out of range are refused") {
   const Opened o;
   const auto refuse = [&](auto edit, const std::string& expected) {
     Step s;
