@@ -18,6 +18,13 @@ llvm::Value* of_record(Fields& f, size_t field) {
   return f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + field);
 }
 
+// Bit g: a grid of the program has Gate g.
+int64_t gates_of(const TaskProgram& program) {
+  int64_t gates = 0;
+  for (const TaskGrid& grid : program.grids) gates |= int64_t{1} << int_attr(grid.attrs, "gate", 0);
+  return gates;
+}
+
 // Of a product, or of the product of an expert. Sizes are the record's, so that products share their code.
 void fill_product(Fields& f, llvm::Value* tokens) {
   using P = mkrt::MkProduct;
@@ -34,6 +41,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, first_out), int64_t{0});
   f.set(offsetof(Args, streamed_split_k), f.call.split_k ? f.call.split_k : f.e.constant(1));
   f.set(offsetof(Args, splits), is_split(f.call));
+  f.set(offsetof(Args, gates), gates_of(f.call.schedule.program));
   f.set(offsetof(Args, normed), find_operand(f.grid(), "norm") != nullptr);
   f.set(offsetof(Args, x_bf16), f.tensor(x).dtype == DType::bf16);
   f.set(offsetof(Args, gather_expert_rows), int64_t{0});

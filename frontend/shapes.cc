@@ -102,6 +102,8 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
     }
     case OpKind::kAdd:
     case OpKind::kSiluMul:
+    case OpKind::kGeluMul:
+    case OpKind::kGeluTanhMul:
       MKC_TRY_STATUS(check(0, {any, any}));
       MKC_TRY_STATUS(check(1, inputs[0].shape));
       return std::vector<Typed>{{DType::f32, inputs[0].shape}};

@@ -29,8 +29,10 @@ enum class OpKind : uint8_t {
                //                                                            window (0: all earlier positions)
   kAdd,        // a[T, D], b[T, D]                        -> out[T, D]
   kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]       Gate::kSilu, see gate_of()
-  kGatherRows,  // x[T, D]                                 -> out[R, D]       the rows for which logits are
-                // wanted
+  kGeluMul,    // of the same operands, Gate::kGelu
+  kGeluTanhMul,  // of the same operands, Gate::kGeluTanh
+  kGatherRows,   // x[T, D]                                 -> out[R, D]       the rows for which logits are
+                 // wanted
   kSample,  // logits[R, V]                            -> out[B] i32      a token for each request, from its
             //                                                            last row (docs/sampling.md)
   kRoute,   // logits[T, X]                            -> choice[T, k] i32, share[T, k]

@@ -23,8 +23,8 @@ constexpr uint32_t kStripRows = 16;
 
 // What a product makes of pairs of rows. kNone: rows are results. Else rows 0 to 7 of a strip are gate rows
 // g, rows 8 to 15 the up rows u, and results are gate(g) * u.
-enum class Gate : uint32_t { kNone, kSilu };
-constexpr Gate kLastGate = Gate::kSilu;
+enum class Gate : uint32_t { kNone, kSilu, kGelu, kGeluTanh };
+constexpr Gate kLastGate = Gate::kGeluTanh;
 constexpr uint32_t kStageBytes = 16384;  // a full tile
 constexpr uint32_t kKSlices = 8;
 

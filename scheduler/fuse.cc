@@ -167,6 +167,8 @@ Status fuse_op(Fusion& f, OpId id) {
     case OpKind::kAdd:
       return fuse_add(f, id);
     case OpKind::kSiluMul:
+    case OpKind::kGeluMul:
+    case OpKind::kGeluTanhMul:
       return fuse_gated(f, id);
     case OpKind::kAttention:
       return fuse_attention(f, id);

@@ -83,6 +83,7 @@ struct ProductArgs {
   u32 streamed_split_k;      // split_k, for the loader, which has no ends
   // Constants of the code.
   u32 splits;              // it serves products that are split, too
+  u32 gates;               // bit g: some product of the kernel has Gate g; a constant of the code
   u32 mma64_strips;        // of a block of many tokens
   u32 wgmma_from;          // tokens from which on warpgroups multiply; 0: never
   u32 normed;              // there is a norm

@@ -128,6 +128,15 @@ void check_family(const char* family) {
 TEST_CASE("llama matches float64") {
   check_family("llama");
 }
+TEST_CASE("gates of GELU match float64") {
+  for (const char* act : {"gelu", "gelu_pytorch_tanh"})
+    for (const Type type : {Type::kF32, Type::kBf16}) {
+      Shape shape = awkward("llama", type);
+      shape.act = act;
+      shape.layers = 1;
+      check_model(shape, {{1, 2}, {33, 1}});
+    }
+}
 TEST_CASE("qwen2 matches float64") {
   check_family("qwen2");
 }

@@ -109,7 +109,7 @@ json config_of(const Shape& s) {
       {"mistral", "Mistral"}, {"qwen3_moe", "Qwen3Moe"}, {"mixtral", "Mixtral"}};
   json c{{"architectures", {kNames.at(s.family) + "ForCausalLM"}},
          {"model_type", s.family},
-         {"hidden_act", "silu"},
+         {"hidden_act", s.act},
          {"hidden_size", s.hidden},
          {"intermediate_size", s.ffn},
          {"max_position_embeddings", s.context},

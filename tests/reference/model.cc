@@ -134,12 +134,21 @@ Vector attend(const Shape& s, size_t window, const Vector& q, const std::vector<
   return out;
 }
 
-// Shazeer, 2020: down(silu(gate(x)) * up(x)), by the names of the three weights.
+// silu: Elfwing et al. 2017. gelu: Hendrycks and Gimpel 2016, with the error function, or their formula with
+// tanh.
+double activation(const std::string& act, double v) {
+  if (act == "gelu") return v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
+  if (act == "gelu_pytorch_tanh")
+    return v / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+  return v / (1 + std::exp(-v));
+}
+
+// Shazeer, 2020: down(act(gate(x)) * up(x)), by the names of the three weights.
 Vector feed_forward(const Model& m, const std::string& gate_name, const std::string& up_name,
                     const std::string& down_name, const Vector& x, Rounding rounding) {
   Vector gate = linear(m, gate_name, x, rounding);
   const Vector up = linear(m, up_name, x, rounding);
-  for (size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+  for (size_t i = 0; i < gate.size(); ++i) gate[i] = activation(m.shape.act, gate[i]) * up[i];
   return linear(m, down_name, gate, rounding);
 }
 

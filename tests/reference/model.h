@@ -18,6 +18,7 @@ struct Shape {
   int context = 128;
   Type type = Type::kF32;
   bool tied = false;
+  std::string act = "silu";  // hidden_act: silu, gelu, gelu_pytorch_tanh
   bool llama3_rope = false;  // the frequencies of Llama 3.1
   bool yarn_rope = false;    // those of the seed_oss fixture
   int window = 0;            // positions that a token sees, its own included; 0: all

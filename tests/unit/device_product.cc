@@ -1,6 +1,7 @@
 #include "device_product.h"
 
 #include <cmath>
+#include <numbers>
 
 namespace mk {
 namespace {
@@ -122,12 +123,20 @@ TEST_CASE("gate times up is rounded where only products read it") {
   }
 }
 
-TEST_CASE("gate and up rows of a strip give silu(gate) * up") {
+// Elfwing et al. 2017; Hendrycks and Gimpel 2016, by the error function and by tanh.
+double gate_of(Gate gate, double v) {
+  if (gate == Gate::kGelu) return v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
+  if (gate == Gate::kGeluTanh)
+    return v / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
+  return v / (1 + std::exp(-v));
+}
+
+void check_gate(Gate kind, uint32_t gates) {
   const Case c{48, 200, 5, true};
   Problem p = make_problem(c);
   std::vector<float> out(size_t{c.tokens} * c.rows / 2, NAN);
   AllArgs a = make_args(c, p, out);
-  a.gate = Gate::kSilu;
+  a.gate = kind, a.gates = gates;
   a.out_cols = c.rows / 2;
   run(c, p, a);
   for (uint32_t t = 0; t < c.tokens; ++t) {
@@ -135,10 +144,16 @@ TEST_CASE("gate and up rows of a strip give silu(gate) * up") {
     std::vector<double> want(a.out_cols);
     for (uint32_t i = 0; i < a.out_cols; ++i) {
       const double gate = dot(c, p, in, i / 8 * 16 + i % 8), up = dot(c, p, in, i / 8 * 16 + 8 + i % 8);
-      want[i] = gate / (1 + std::exp(-gate)) * up;
+      want[i] = gate_of(kind, gate) * up;
     }
     CHECK(row_error(&out[t * a.out_cols], want.data(), a.out_cols) < 1e-5);
   }
+}
+
+TEST_CASE("gate and up rows of a strip give gate(g) * u") {
+  constexpr uint32_t kAll = 0b1111;
+  for (const Gate gate : {Gate::kSilu, Gate::kGelu, Gate::kGeluTanh})
+    for (const uint32_t gates : {1u << static_cast<uint32_t>(gate), kAll}) check_gate(gate, gates);
 }
 
 // `nans`: rows of the weight whose products are no numbers.
