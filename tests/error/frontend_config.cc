@@ -66,7 +66,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
             "\"dynamic\", "
             "\"llama3\" or \"yarn\"");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"yarn\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:42:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:43:15");
   CHECK(changed("\"hidden_act\"",
                 "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}, \"hidden_act\"") ==
         kFile + ":4:49: error: rope_scaling.truncate is 1, expected a bool");
@@ -80,7 +80,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
                 "\"hidden_act\"") ==
         kFile + ":4:3: error: rope_scaling differs from rope_parameters, expected one of them");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:42:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:43:15");
   CHECK(
       changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}, \"hidden_act\"") ==
       kFile + ":4:38: error: rope_scaling.factor is 0, expected more than 0");

@@ -200,7 +200,7 @@ std::vector<Call> stream_calls() {
        }},
       {"mkrt_capture_step", "session", [](const Opened&) { return mkrt_capture_step(nullptr, nullptr) != 0; },
        null_of("session")},
-      {"mkrt_capture_step", "most",
+      {"mkrt_capture_step", "max",
        [](const Opened& o) { return mkrt_capture_step(o.session, nullptr) != 0; }, uncaptured},
       {"mkrt_fill_step", "session",
        [](const Opened&) { return mkrt_fill_step(nullptr, &batch, nullptr) != 0; }, null_of("session")},
