@@ -1,5 +1,5 @@
-// What every op and every task body is made of: the operands' roles, kinds, dtypes and shapes, attributes and
-// coordinates. One table for the verifier and for docs/ir.md.
+// Schemas of ops and task bodies: roles, kinds, dtypes and shapes of operands, attributes and coordinates.
+// The verifier and docs/ir.md share this one table.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace mkc {
 enum class OperandKind : uint8_t {
   kValue,      // f32 activation or output
   kBf16Value,  // bf16 activation
-  kEither,     // either of these
+  kEither,     // f32 or bf16 activation, or f32 output
   kIndex,      // i32 activation or output
   kStep,       // i32 input
   kWeight,     // weight of any floating-point dtype
@@ -23,15 +23,16 @@ enum class OperandKind : uint8_t {
 bool fits(OperandKind kind, const Tensor& tensor);
 const char* operand_text(OperandKind kind);  // "f32 activation or output", …
 
-// `dims`: a letter for each dim. One letter stands for one size in all operands of an op or a grid. Some are
-// known: 1, c the K slices of a weight's columns, r the rows of a strip, and from attributes h head_dim, G
-// kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads, k top_k.
+// `dims` has one letter per dim. One letter stands for one size in all operands of an op or a grid.
+//
+// Some sizes are known: 1, c (K slices of a weight's columns) and r (rows of a strip). Attributes give h
+// head_dim, G kv_heads, Q heads * head_dim, E kv_heads * head_dim, M 2 * heads and k top_k.
 struct OperandSchema {
   OperandKind kind;
   const char* dims;
 };
 
-// By the op's roles, in the order of its OpSchema.
+// Operand schemas by the op's roles, in the order of its OpSchema.
 struct OpShapes {
   std::vector<OperandSchema> inputs, outputs;
 };
@@ -54,19 +55,19 @@ struct BodySchema {
 };
 const BodySchema& body_schema(BodyKind kind);
 
-// Whether workers look up in this operand which tasks they have, what these stream or which rows they take:
-// at any time after the grid's lookup, tasks or not.
+// Tells whether workers look up in this operand which tasks they have, what these stream or which rows they
+// take. Workers may read it at any time after the grid's lookup, even where they have no task.
 bool looks_up(BodyKind kind, std::string_view role);
 
-// Query rows of attention that go through a kv_tile together: those of as many tokens as have no more in the
-// group of a key/value head, and of one token at least.
+// Query rows of attention that a KV tile is multiplied with at once. A block takes as many tokens as have no
+// more query rows in the group of a key/value head, and at least one token.
 constexpr int64_t kBlockRows = 16;
 
-// The first kv_tile of a request's context that its last `rows` rows look at, of which each sees its own
-// position and the window - 1 before it; window 0: all.
+// Returns the first KV tile of a request's context that its last `rows` rows see. A row sees its own position
+// and the window - 1 positions before it. A window of 0 means all earlier positions.
 Expr first_kv_tile(const Expr& rows, const Expr& kv_len, int64_t window, int64_t kv_tile);
 
-// The size of a letter, where it is known from the attributes alone.
+// The size of a letter that the attributes alone determine.
 struct NamedDim {
   char letter;
   int64_t size;

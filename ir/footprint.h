@@ -1,5 +1,5 @@
-// What a task's body touches of its operands: the one definition that fusion declares, the verifier requires
-// (V33) and the emulator checks.
+// The region of each operand that a task's body touches. This is the one definition: fusion declares it, the
+// verifier requires it (V33) and the emulator checks it.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,8 @@
 
 namespace mkc {
 
-// One operand of a body's task. Several operands of a role differ in `written` and `stream`.
+// One operand of a body's task. Operands of one role differ in `written` or `stream`.
+//
 struct BodyOperand {
   std::string_view role;
   TensorId tensor;
