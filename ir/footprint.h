@@ -30,9 +30,9 @@ void declare_regions(const TaskProgram& program, TaskGrid& grid);
 
 // The parts of a row block's context, and the most that there are: docs/batches.md.
 struct ContextPartials {
-  Expr positions;  // positions of one
-  Expr first;      // the piece that the block's rows begin with
-  Expr count;      // of block coordinate 1
+  Expr positions;  // first partial of the block's context, which a window may move past 0
+  Expr first;      // number of partials of the block that coordinate 1 names
+  Expr count;      // partial slots of a row
   Expr max;        // slots of a row
 };
 // Requires the cut symbols. `window` 0: none.

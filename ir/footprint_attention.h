@@ -1,4 +1,4 @@
-// What attention's bodies touch. Internal to footprint.
+// Footprints of attention's bodies: append, attend and combine. Internal to footprint.
 #pragma once
 
 #include "ir/footprint.h"

@@ -1,4 +1,4 @@
-// What parsing the levels has in common. Internal to parse.
+// Parsing that the levels share. Internal to parse.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 
 namespace mkc {
 
-// The objects of one kind, by name, known before the first line is read.
+// The objects of one kind by name. The table is complete before the first line is parsed.
 struct NameTable {
   const char* what;   // "tensor", …
   const char* sigil;  // "%", "@" or ""
   std::vector<std::string> names{};
-  std::unordered_map<std::string, uint32_t> index{};  // of the first of a name
+  std::unordered_map<std::string, uint32_t> index{};  // index of the first object of a name
 
   void add(const std::string& name) {
     index.emplace(name, static_cast<uint32_t>(names.size()));
@@ -24,14 +24,14 @@ struct NameTable {
   }
 };
 
-// After the first error the parser stands at the end of the text, and everything it is asked for is a
-// default: callers need not look for errors until they are done.
+// A parser stands at the end of the text after its first error. It answers every request with a default from
+// then on. Callers therefore need not look for errors until they are done.
 struct Parser {
   Parser(std::vector<Token> tokens, std::string_view text, const std::string& file, Places* places);
 
   std::optional<Error> error;
   NameTable symbols{"symbol", ""}, tensors{"tensor", "%"}, grids{"grid", "%"}, events{"event", "@"};
-  std::vector<std::string> coords;  // of the grid being read
+  std::vector<std::string> coords;  // coordinates of the grid being read
 
   const Token& peek() const { return tokens_[next_]; }
   bool at_end() const { return peek().kind == TokenKind::kEnd; }
@@ -40,7 +40,7 @@ struct Parser {
   void expect(std::string_view word);
   void fail(const Token& where, const std::string& message);
   void fail_expected(const std::string& what);  // "expected WHAT, found …" at the next token
-  // The line that begins here describes this part.
+  // Records that the line which begins here describes `subject`.
   void mark(Subject subject);
   void end_line();
 
@@ -65,13 +65,13 @@ struct Parser {
   int32_t layer();  // "layer n" if it stands here
   Loc loc();        // "loc(…)" if it stands here
 
-  // Lines that all levels have; false where another begins here.
+  // Parse lines that all levels have. Return false where another line begins here.
   bool file_line();
   bool symbol_line(Table<SymbolId, Symbol>& table);
   bool rope_line(std::vector<RopeTable>& ropes);
-  // `slots`: of a schedule's tensors, grows with `table`; null at other levels.
+  // `slots` belong to a schedule's tensors and grow with `table`. They are null at other levels.
   bool tensor_line(Table<TensorId, Tensor>& table, std::vector<Slot>* slots);
-  // Refuses a line that no other function takes; `keywords` begin lines of the level.
+  // Refuses a line that no other function takes. `keywords` begin the lines of the level.
   void unknown_line(std::vector<std::string> keywords);
 
  private:
@@ -94,15 +94,16 @@ struct Parser {
   std::map<std::string, std::string> files_;  // by label
 };
 
-// The lines after the header. Errors are left in the parser.
+// Parse the lines after the header. Errors are left in the parser.
 OpGraph parse_ops(Parser& p, const std::string& name);
 TaskProgram parse_tasks(Parser& p, const std::string& name);
 Schedule parse_schedule(Parser& p, const std::string& name);
 
-// Lines of a task program; false where another begins here. `schedule`: of which it is part, or null.
+// Parses the lines of a task program. Returns false where another line begins here. `schedule` is the
+// schedule that the program is part of, or null.
 bool program_lines(Parser& p, TaskProgram& program, Schedule* schedule);
 
-// Names of the values of an enum, in order.
+// Returns the names of the values of an enum, in order.
 template <class Kinds>
 std::vector<std::string> names_of(const Kinds& kinds) {
   std::vector<std::string> names;
