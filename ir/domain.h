@@ -25,7 +25,7 @@ struct Domain {
 void add_coord(Domain& domain, const Expr& extent);
 
 // Returns bounds of `e`. Errors: leaves beyond the domain, lists without an index, an index that may be
-// beyond its list's length, a divisor that may be less than 1, values beyond kMaxValue. Functions that
+// beyond its list's length, a divisor that may be less than 1; values beyond kMaxValue. Functions that
 // require a checked expression require that this call succeeds.
 Result<Bounds> checked_bounds(const Expr& e, const Domain& domain);
 

@@ -11,19 +11,21 @@ namespace mkc {
 
 // Op kinds with their inputs, outputs and attributes. Elements are floating-point where no i32 stands.
 //
-// kind           inputs                                           outputs attributes kEmbed         tokens[T]
-// i32, table[V, D]                       out[T, D] kRmsNorm       x[T, D], weight[D] out[T, D] eps kLinear
-// x[T, K], weight[N, K], bias[N]?                  out[T, N] kHeadNorm      x[T, H*hd], weight[hd] out[T,
-// H*hd]                      eps, head_dim kRope          x[T, H*hd], positions[T], table[C, hd] out[T, H*hd]
-// head_dim kKvWrite       k[T, G*hd], v[T, G*hd], positions[T]             k_cache, v_cache: [B, G, C, hd]
-// kAttention     q[T, H*hd], k_cache, v_cache, positions          out[T, H*hd]                      see below
-// kAdd           a[T, D], b[T, D]                                 out[T, D]
-// kSiluMul       gate[T, F], up[T, F]                             out[T, F]
-// kGatherRows    x[T, D]                                          out[R, D]
-// kSample        logits[R, V]                                     out[B] i32
-// kRoute         logits[T, X]                                     choice[T, k] i32, share[T, k]     top_k,
-// norm_topk kExpertLinear  x[T or T*k, K], choice[T, k], weight[X, N, K]    out[T*k, N] kExpertSum     x[T*k,
-// D], share[T, k]                           out[T, D]
+// kind          inputs                                        outputs                       attributes
+// kEmbed        tokens[T] i32, table[V, D]                    out[T, D]
+// kRmsNorm      x[T, D], weight[D]                            out[T, D]                     eps
+// kLinear       x[T, K], weight[N, K], bias[N]?               out[T, N]
+// kHeadNorm     x[T, H*hd], weight[hd]                        out[T, H*hd]                  eps, head_dim
+// kRope         x[T, H*hd], positions[T], table[C, hd]        out[T, H*hd]                  head_dim
+// kKvWrite      k[T, G*hd], v[T, G*hd], positions[T]          k_cache, v_cache [B, G, C, hd]
+// kAttention    q[T, H*hd], k_cache, v_cache, positions       out[T, H*hd]                  see below
+// kAdd          a[T, D], b[T, D]                              out[T, D]
+// kSiluMul      gate[T, F], up[T, F]                          out[T, F]
+// kGatherRows   x[T, D]                                       out[R, D]
+// kSample       logits[R, V]                                  out[B] i32
+// kRoute        logits[T, X]                                  choice[T, k] i32, share[T, k] top_k, norm_topk
+// kExpertLinear x[T or T*k, K], choice[T, k], weight[X, N, K] out[T*k, N]
+// kExpertSum    x[T*k, D], share[T, k]                        out[T, D]
 //
 // Sizes:
 // - T is the number of tokens of the step and B its number of requests.
