@@ -14,7 +14,7 @@ struct Asked {
   bool wgmma_from = false;
   std::vector<SplitRule> splits{};
   std::vector<PlacementRule> placements{};
-  uint32_t ring = 0;  // 0: for none
+  uint32_t ring = 0;  // ring stages; 0: no request
 };
 
 struct Candidate {

@@ -27,8 +27,8 @@ struct ProofReport {
 //   6. reads of elements that are not written before, elements written twice, outputs not written whole
 //   7. memory that one tensor takes while another is in use
 //   8. caches that not every step fills at its positions, or that two layers share
-// Statements that it can neither prove nor refute are refused as `unproved: …`. It looks for values at which
-// they are wrong first.
+// A statement that is not proved is checked at chosen values first, to find values at which it is wrong. It
+// is refused as `unproved: …` where there are none.
 Result<ProofReport> prove(const Schedule& schedule);
 
 // Returns one line for people.

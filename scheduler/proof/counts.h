@@ -1,24 +1,25 @@
-// Rule: every cell expects as many notifications as its event's grids give it. Internal to prove.
+// Rule: every cell expects as many notifications as the grids of its event give it. Internal to prove.
 #pragma once
 
 #include "scheduler/proof/along.h"
 
 namespace mkc::proof {
 
-// A notification of one grid, as its tasks' boxes move along the dims of the event.
+// The notifications of one grid for one event, by the movement of its tasks' boxes along the dims of the
+// event.
 struct Source {
   GridId grid;
   std::vector<Along> dims;  // by dim of the event
   bool every_cell = false;  // each task notifies every cell
   bool some_cell = false;   // each task notifies at least one cell
-  bool each_heard = false;  // every cell is notified by at least one of its tasks
+  bool each_heard = false;  // at least one of its tasks notifies every cell
 };
 
-// By EventId: who notifies it.
+// by EventId: the grids that notify it
 using Sources = std::vector<std::vector<Source>>;
 
-// Finds the sources of all events, and shows that the counts agree for all values. Cells lie within their
-// events by V24 and V25 of the verifier.
+// Finds the sources of all events and proves that the counts agree for all values. V24 and V25 of the
+// verifier ensure that cells lie within their events.
 Result<Sources> check_counts(Context& c);
 
 }  // namespace mkc::proof
