@@ -60,8 +60,8 @@ struct Machine {
   double wgmma_bytes_per_ns = 0;  // a block, 128 tokens at a time, by warpgroups
   double mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
   double mma_per_ns = 0;  // multiply-adds of one worker by mma.sync
-  double attend_bytes_per_ns =
-      0;  // keys and values that one worker goes through, for one block of query rows
+  // The rate at which one worker goes through keys and values, for one block of query rows.
+  double attend_bytes_per_ns = 0;
 };
 
 // Returns the number of workers that the machine runs at once. A GPU runs one per SM. The emulator runs as

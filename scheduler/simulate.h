@@ -53,6 +53,7 @@ struct Simulation {
   double floor_ns = 0;         // time of the bytes at the stream ceiling; never above ns
   uint64_t bytes = 0;          // bytes that must move: weights that are read, keys and values of the context
   uint64_t padding_bytes = 0;  // bytes that move in addition: padding of packed tiles
+  // Idle time of the stream, by IdleCause. With the time of the moved bytes it makes up ns.
   std::array<double, kIdleCauses> idle_ns{};
   std::vector<TaskTime> tasks;     // by task, as expand_step numbers them
   std::vector<StreamSpan> stream;  // in the order of their ends; kept on request

@@ -10,6 +10,8 @@ namespace mkc {
 // A task of the chain, and the reason why it began when it did.
 struct PathTask {
   uint32_t task = 0;
+  // true: the task waited for the task before it in the chain. false: the task before it in the chain ran
+  // before it on its worker.
   bool by_event = false;
 };
 
