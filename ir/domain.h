@@ -13,7 +13,7 @@ namespace mkc {
 constexpr int64_t kMaxValue = int64_t{1} << 60;
 
 // Symbols lie within their bounds. Coordinate i runs over [0, extents[i]). An extent is an expression over
-// symbols and earlier coordinates. It may be more than its coordinate ever needs.
+// symbols and earlier coordinates. An extent may be more than its coordinate ever needs.
 struct Domain {
   std::vector<Bounds> symbols;
   std::vector<Expr> extents;
@@ -30,8 +30,8 @@ void add_coord(Domain& domain, const Expr& extent);
 Result<Bounds> checked_bounds(const Expr& e, const Domain& domain);
 
 // upper_bound returns a value that no value of `e` exceeds, lower_bound one that no value of `e` is below.
-// Both are sound. Both are exact for sums of symbols and coordinates, even where a coordinate's extent is a
-// symbol of the sum, and through min and max. Requires checked expressions.
+// The bounds are sound. The bounds are exact for sums of symbols and coordinates, even where a coordinate's
+// extent is a symbol of the sum. The bounds are also exact through min and max. Requires checked expressions.
 int64_t upper_bound(const Expr& e, const Domain& domain);
 int64_t lower_bound(const Expr& e, const Domain& domain);
 

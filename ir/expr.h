@@ -26,7 +26,7 @@ enum class ExprKind : uint8_t {
 };
 
 // One step of an expression in postfix order. `value` is the constant, the index of the symbol or list, or
-// the position of the coordinate. It is 0 for other operators.
+// the position of the coordinate. `value` is 0 for other operators.
 struct ExprNode {
   ExprKind kind = ExprKind::kConst;
   int64_t value = 0;
@@ -35,7 +35,7 @@ struct ExprNode {
 
 // An expression is a value and is compared structurally. The functions below build it; they fold constants
 // and drop neutral elements. Divisions and remainders round towards minus infinity, ceil_div towards plus
-// infinity. Their divisor must be a positive constant or have a positive lower bound.
+// infinity. A divisor must be a positive constant or have a positive lower bound.
 struct Expr {
   std::vector<ExprNode> nodes{{ExprKind::kConst, 0}};
 
@@ -73,8 +73,8 @@ struct Bounds {
   bool operator==(const Bounds&) const = default;
 };
 
-// Returns bounds by interval arithmetic. They enclose every value of `e` but are not always tight. The bounds
-// of a list are those of each element.
+// Returns bounds by interval arithmetic. The bounds enclose every value of `e` but are not always tight. The
+// bounds of a list are those of each element.
 Bounds bounds(const Expr& e, std::span<const Bounds> symbols, std::span<const Bounds> coords = {});
 
 // Returns `e` with coordinate i replaced by coords[i].

@@ -26,7 +26,7 @@ struct Form {
 // The forms of one program and the atoms that they share.
 //
 // Products are multiplied out. Floordiv and min express ceildiv, mod and max. Multiples of a constant divisor
-// are taken out of a division. A minimum keeps each operand once. It keeps the least of operands that differ
+// are taken out of a division. A minimum keeps each operand once, and only the least of operands that differ
 // by a constant.
 class Forms {
  public:

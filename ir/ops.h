@@ -29,8 +29,7 @@ namespace mkc {
 //
 // Sizes:
 // - T is the number of tokens of the step and B its number of requests.
-// - R is the number of rows for which logits are wanted: all rows (R = T), or the last row of each request (R
-//   = B).
+// - R is the number of rows that need logits: all rows (R = T) or each request's last row (R = B).
 // - D, N, K and F are feature sizes, V is the size of the vocabulary.
 // - H query heads and G key/value heads have width hd. C is the number of cache positions.
 // - X experts exist, of which each token chooses k. Pair p of the T*k pairs is token p / k and choice p mod
@@ -43,8 +42,8 @@ namespace mkc {
 //   earlier positions.
 // - kGatherRows picks the rows for which logits are wanted.
 // - kSample picks a token for each request from its last row (docs/sampling.md).
-// - kRoute chooses the k greatest entries of a softmax, greatest first (ties: the lowest expert). Their
-//   probabilities are the shares. norm_topk scales the shares to a sum of 1.
+// - kRoute chooses the k greatest entries of a softmax, greatest first (ties: the lowest expert). The
+//   probabilities of the chosen experts are the shares. norm_topk scales the shares to a sum of 1.
 // - kExpertLinear multiplies each pair's row with the weight of the pair's expert.
 // - kExpertSum adds the results of a token in the order of its choices.
 enum class OpKind : uint8_t {

@@ -24,8 +24,8 @@ struct NameTable {
   }
 };
 
-// A parser stands at the end of the text after its first error. It answers every request with a default from
-// then on. Callers therefore need not look for errors until they are done.
+// A parser stands at the end of the text after its first error. The parser answers every request with a
+// default from then on. Callers therefore need not look for errors until they are done.
 struct Parser {
   Parser(std::vector<Token> tokens, std::string_view text, const std::string& file, Places* places);
 
@@ -69,7 +69,7 @@ struct Parser {
   bool file_line();
   bool symbol_line(Table<SymbolId, Symbol>& table);
   bool rope_line(std::vector<RopeTable>& ropes);
-  // `slots` belong to a schedule's tensors and grow with `table`. They are null at other levels.
+  // `slots` belong to a schedule's tensors and grow with `table`. `slots` is null at other levels.
   bool tensor_line(Table<TensorId, Tensor>& table, std::vector<Slot>* slots);
   // Refuses a line that no other function takes. `keywords` begin the lines of the level.
   void unknown_line(std::vector<std::string> keywords);

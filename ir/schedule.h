@@ -1,5 +1,5 @@
-// Level 3: the schedule. It says which worker runs which task, in what order, and where everything lies in
-// memory.
+// Level 3: the schedule. A schedule says which worker runs which task, in what order, and where everything
+// lies in memory.
 #pragma once
 
 #include <array>
@@ -55,7 +55,7 @@ struct SplitRule {
 struct Placement {
   PlacementKind kind = PlacementKind::kTable;
   std::string reason;  // why this kind was chosen, for people
-  // Claimed grids (kQueue, kReady) have a counter of the tickets claimed so far. This is its index.
+  // Index of the counter of tickets claimed so far, for claimed grids (kQueue, kReady).
   uint32_t tickets = 0;
   uint32_t rotation = 0;  // Range grids (kRange) have their grid shares rotated by this many workers.
   bool operator==(const Placement&) const = default;
@@ -71,8 +71,8 @@ struct Segment {
 };
 
 constexpr uint32_t kMinRing = 4, kMaxRing = 16;  // ring stages
-// A worker's shared memory holds the ring and these bytes. They hold its barriers, its lists of the step and
-// the scratch of bodies.
+// Bytes of a worker's shared memory beside the ring: its barriers, its lists of the step and the scratch of
+// bodies.
 constexpr uint64_t kBesideRingBytes = 35 * 1024;
 
 struct RingPlan {

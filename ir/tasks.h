@@ -25,16 +25,18 @@ enum class BodyKind : uint8_t {
   kCombine,
   // A sample task picks the token after a request's last row, by the request's settings (docs/sampling.md).
   kSample,
-  // A route task chooses experts and their shares for all tokens. It also lists the active experts and the
-  // rows of each.
+  // A route task chooses experts and their shares for all tokens. A route task also lists the active experts
+  // and the rows of each.
   kRoute,
   // An expert task multiplies some strips of 16 weight rows of one active expert with the rows of that
   // expert.
   kExpert,
-  // An expert_sum task computes some columns of one token row. It adds the token's expert results, weighted
-  // by their shares, and a residual.
+  // An expert_sum task computes some columns of one token row. The task adds the token's expert results,
+  // weighted by their shares, and a residual.
   kExpertSum,
-  kSplitKPartial,  // A split_k_partial task sums one strip of a split product over the K slices of one part.
+  // A split_k_partial task multiplies one strip of a split product and leaves the sums of the K slices of one
+  // part.
+  kSplitKPartial,
   // A split_k_reduce task adds the K slices of one strip in order and applies the product's epilogue.
   kSplitKReduce,
 };
@@ -50,7 +52,7 @@ constexpr int64_t kMaxSampled = 1 << 18;  // largest vocabulary that a sample ta
 struct Access {
   std::string role;  // "x", "weight", "norm", "bias", "residual", "out", …
   TensorId tensor;
-  Region region;  // expression over the grid's coordinates and symbols
+  Region region;  // over the grid's coordinates and symbols
   // The loader brings a streamed operand in ahead of events: no task writes it in the same step. Parts of the
   // operand that tasks of the step do write are a separate read.
   bool stream = false;
@@ -91,7 +93,7 @@ struct TaskGrid {
   std::vector<Access> writes;
   std::vector<Wait> waits;
   std::vector<Notify> notifies;
-  Attrs attrs;            // eps, head_dim, piece, …
+  Attrs attrs;            // eps, head_dim, kv_tile, …
   std::vector<OpId> ops;  // ops that the grid implements, as indices into the op graph
   int32_t layer = -1;
   Loc loc;
@@ -135,7 +137,7 @@ const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid);
 // applies where the user asks for nothing else.
 constexpr uint32_t kMinWgmmaFrom = 33, kDefaultWgmmaFrom = 65;
 // Returns the number of tokens from which warpgroups multiply in this product, on targets that have such
-// instructions. A split product has the number that it would have unsplit.
+// instructions. A split product does not use them; its number is the one that it would have unsplit.
 //
 // 0 means never. Weights without 2-byte elements in rows of whole 16-byte pieces cannot use the instructions.
 // Batch-invariant programs do not use them either: their sums have one order for all numbers of tokens.

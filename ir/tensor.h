@@ -26,11 +26,11 @@ struct Symbol {
   Loc loc;
   Expr length{};  // length of a list, over earlier symbols that are no lists; 0: no list
   // `sums` names an earlier list of interval lengths; this list then holds the starts of the intervals. The
-  // intervals lie end to end from 0 on. They lie in list order, so that element i is the sum of the lengths
-  // before i. Cut lists are the exception: their intervals lie in another order. An invalid id means that the
-  // list is given and not summed.
+  // intervals lie end to end from 0 on, in list order, so that element i is the sum of the lengths before i.
+  // Cut lists are the exception: their intervals lie in another order. An invalid id means that the list is
+  // given and not summed.
   SymbolId sums{};
-  // The values of a routed symbol are found within the step. Its values at a grid are those of the route
+  // The values of a routed symbol are found within the step. The values at a grid are those of the route
   // whose tables the grid reads. The table of a symbol is the operand whose role is the symbol's name.
   bool routed = false;
   // Every worker computes the values of a cut symbol when a step begins. Cut symbols describe the blocks that

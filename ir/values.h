@@ -41,7 +41,7 @@ struct RowBlocks {
 std::optional<RowBlocks> row_blocks(const Symbols& symbols);
 
 // Attention sums a row over KV tiles of its context, sums kKvChunkTiles tiles to a KV chunk, and sums the
-// chunks. This order does not depend on how tasks are formed.
+// chunks. The order of sums does not depend on how tasks are formed.
 //
 // One task computes one partial, which has a slot in memory for each row. A partial covers one KV tile or one
 // KV chunk, and all partials of a step cover the same.
@@ -50,8 +50,8 @@ constexpr int64_t kKvChunkTiles = 8;
 constexpr int64_t kKvChunkPositions = kKvChunkTiles * kKvTilePositions;
 
 // Returns the number of partial slots. Every token of the largest step has the same number of slots. The
-// slots suffice for all KV chunks of any step. They suffice for all KV tiles where rows have up to
-// kPartialsOfRow of them. Requires the symbols of requests.
+// slots suffice for all KV chunks of any step. The slots suffice for all KV tiles where rows have up to
+// kPartialsOfRow tiles. Requires the symbols of requests.
 constexpr int64_t kPartialsOfRow = 16;
 int64_t partial_slots(const Symbols& symbols);
 // Returns the positions that one partial covers in a step with these requests. A partial covers a KV chunk

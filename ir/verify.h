@@ -1,22 +1,22 @@
 // Rules that a program must satisfy before a pass may rely on it.
 //
 // Every level
-//   V1  Names are not empty and unique in their table. A grid's coordinates differ from each other and from
+//   V1  Names are given and unique in their table. A grid's coordinates differ from each other and from
 //       symbols.
 //   V2  Ids lie in their tables.
 //   V3  Symbols have 1 <= lower bound <= upper bound < 2^31; lists have 0 <= lower bound. The length of a
 //       list is over earlier symbols and lies in 1 to 2^16. A list sums an earlier list of the same length,
 //       or none.
 //   V4  Expressions name what exists: shapes and event dims name symbols only, extents name earlier
-//       coordinates too. They index lists within their lengths and divide by 1 or more. They stay within 2^60
-//       for all values, all their parts included.
+//       coordinates too. Expressions index lists within their lengths and divide by 1 or more. Expressions
+//       and all their parts stay within 2^60 for all values.
 //   V5  Tensors have at most 4 dims, each at least 1, and at most 2^40 elements.
 //   V6  Weights and tables have constant shapes. A weight, and nothing else, is either packed or from the
 //       checkpoint. A weight that is named for each expert has 3 dims. Only caches are e4m3, and only e4m3
 //       caches may have scales from the checkpoint.
 //   V7  A packed weight and its sources are matrices. The sources are weights of the checkpoint, all of one
-//       shape. They have the dtype and the columns of the packed weight, and their rows add up to its rows.
-//       The groups of several sources make a strip of 16 rows.
+//       shape. The dtype and the columns of the packed weight are those of its sources, and its rows are the
+//       sum of their rows. The groups of several sources make a strip of 16 rows.
 //   V8  A rope line names an f32 table of 2 columns for each frequency. Each table has one rope line. The
 //       scale and the frequencies are positive and finite.
 //   V9  Attributes are sorted by name, each once.
@@ -26,8 +26,8 @@
 //   V11 Operands are of the kind and dtype that their role asks for.
 //   V12 Operands have the shapes that their roles ask for.
 //   V13 Attributes are those of the op, of its types, within 0 and 2^24.
-//   V14 An op reads what an earlier op wrote. It writes activations and outputs that no other op has written,
-//       and caches. Every output is written.
+//   V14 An op reads what an earlier op wrote. An op writes activations and outputs that no other op has
+//       written, and caches. Every output is written.
 //
 // Tasks
 //   V15 A grid's accesses have the roles of its body, each once, and once more where a part streams. The
@@ -36,10 +36,11 @@
 //   V16 Accessed tensors are of the kind and dtype that the role asks for.
 //   V17 Accessed tensors have the shapes that the roles ask for.
 //   V18 Attributes are those of the body, of its types, within 0 and 2^24.
-//   V19 Coordinates are as many as the body has, with the extents of the body. Extents are at least 1, of
-//       append 0. A grid has at most 2^24 tasks. Only the last extent may depend on a coordinate, and only on
-//       the one before it.
-//   V20 Regions have a range for each dim of the tensor. They lie within it for all values or are empty.
+//   V19 Coordinates are as many as the body has, with the extents of the body. Extents are at least 1, or at
+//       least 0 for append. A grid has at most 2^24 tasks. Only the last extent may depend on a coordinate,
+//       and only on the one before it.
+//   V20 Regions have a range for each dim of the tensor. Regions lie within the tensor for all values or are
+//       empty.
 //   V21 An activation or output that a grid reads is written by an earlier grid.
 //   V22 Only weights and caches stream, and only into reads.
 //   V23 Events have dims of at least 1, at most 2^24 cells, and expect 0 or more.

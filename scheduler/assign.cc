@@ -73,7 +73,7 @@ std::vector<uint32_t> even_shares(uint32_t tasks, uint32_t workers) {
   return share;
 }
 
-// Tells whether both grids wait for the same events. Such grids start together.
+// Tells whether both grids wait for the same events. Grids with the same events start together.
 bool start_together(const TaskGrid& a, const TaskGrid& b) {
   return std::equal(a.waits.begin(), a.waits.end(), b.waits.begin(), b.waits.end(),
                     [](const Wait& x, const Wait& y) { return x.event == y.event; });

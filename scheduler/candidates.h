@@ -24,15 +24,15 @@ struct Candidate {
 };
 
 // Returns candidates that split products into each of these numbers of parts. `uneven_among` is a number of
-// workers; 0 selects all products. It selects products that are the only consumer of their inputs and uneven.
-// The busiest worker of an uneven product has more than 1.1 times the mean of strips.
+// workers; 0 selects all products. Other numbers select uneven products that are the only consumer of their
+// inputs. The busiest worker of an uneven product has more than 1.1 times the mean of strips.
 std::vector<Candidate> split_candidates(const TaskProgram& program, const Asked& asked,
                                         const std::vector<int64_t>& parts, uint32_t uneven_among = 0);
 
 // Returns candidates that split narrow products into 4 parts, with reductions assigned by table. A narrow
-// product is the only consumer of its inputs and has more columns than rows. It has fewer strips per worker
-// than a block of many tokens. A worker of a split product loads only the activations of its part's columns.
-// Activations of many tokens are more bytes than the product's weights.
+// product is the only consumer of its inputs and has more columns than rows. A narrow product also has fewer
+// strips per worker than a block of many tokens. A worker of a split product loads only the activations of
+// its part's columns. Activations of many tokens are more bytes than the product's weights.
 std::vector<Candidate> narrow_candidates(const TaskProgram& program, const Asked& asked, uint32_t workers);
 
 // Returns the candidate in which warpgroups multiply from kMinWgmmaFrom tokens on, where some product can use

@@ -22,8 +22,8 @@ TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machi
 // Returns the number of tasks of a grid under the given symbol values.
 int64_t task_count(const TaskGrid& grid, std::span<const int64_t> symbols);
 
-// Returns the symbols' lower bounds. They describe a decode step at the start of a context; plans are tuned
-// for it.
+// Returns the symbols' lower bounds. The values describe a decode step at the start of a context, for which
+// plans are tuned.
 std::vector<int64_t> decode_symbols(const TaskProgram& program);
 
 // Returns the expected number of active experts if each token chooses evenly at random among all experts.

@@ -1,10 +1,10 @@
 // Events, derived from the regions that tasks read and write.
 //
-// The pass requires grids with regions and no events. It ensures that place() makes a schedule which prove()
-// accepts. A task waits, directly or through other tasks, for all earlier tasks that write what it reads or
-// overwrites. It also waits for all earlier tasks that read what it overwrites. The expected count of each
-// cell is the number of tasks that notify the cell. The pass runs after fuse and before place. docs/events.md
-// describes the model.
+// The pass requires grids with regions and no events. The pass ensures that place() makes a schedule which
+// prove() accepts. A task waits, directly or through other tasks, for all earlier tasks that write what it
+// reads or overwrites. A task also waits for all earlier tasks that read what it overwrites. The expected
+// count of each cell is the number of tasks that notify the cell. The pass runs after fuse and before place.
+// docs/events.md describes the model.
 #pragma once
 
 #include <string>

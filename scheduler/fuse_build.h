@@ -37,7 +37,7 @@ struct Fusion {
   bool keeps(TensorId graph_tensor) const { return kept_[graph_tensor.index].valid(); }
   // Returns the program's tensor for one of the graph. The tensor is added at its first use.
   TensorId use(TensorId graph_tensor);
-  // Returns use() for a vector of weights. Such a vector is converted to f32 when it is loaded.
+  // Returns use() for a vector of weights. A vector of weights is converted to f32 when it is loaded.
   TensorId use_vector(TensorId graph_tensor);
   // Returns the packed weight made of these weights of the graph. All users of these weights share it.
   TensorId use_packed(const std::vector<TensorId>& sources, int64_t group, const std::string& name);
@@ -51,7 +51,7 @@ struct Fusion {
   // Adds a grid for `ops`. The last op gives the grid its layer and place. A `name` that is taken gets a
   // number.
   GridId add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops);
-  // Adds an operand. Its region is set once all grids exist (ir/footprint.h).
+  // Adds an operand. The operand's region is set once all grids exist (ir/footprint.h).
   void read(GridId grid, const char* role, TensorId tensor, bool stream = false);
   void write(GridId grid, const char* role, TensorId tensor);
 

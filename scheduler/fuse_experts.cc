@@ -12,7 +12,7 @@ constexpr int64_t kPairedRows = kTileRows / 2;
 static_assert(kMaxStrips == mkrt::kBlockStrips);
 
 // Returns the strips of a task: as many as are multiplied together. Larger tasks must not give the busiest
-// worker more strips than tasks of one strip would. This is measured with the fewest experts active.
+// worker more strips than tasks of one strip would, with the fewest experts active.
 int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, DType weight) {
   const auto max = [&](int64_t of_task) {
     return ceil_of(ceil_of(strips, of_task) * experts, workers) * of_task;

@@ -1,5 +1,5 @@
-// Machine descriptions. They hold every hardware number that the scheduler uses and are loaded from data
-// (scheduler/machines/).
+// Machine descriptions hold every hardware number that the scheduler uses. Machine descriptions are loaded
+// from data (scheduler/machines/).
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@ double peak_bytes_per_ns(const mkrt::DeviceFacts& facts);
 
 struct NativeMachine {
   Machine machine;
-  // Lines for people. They say which description was kept, or which figures were derived by which formula.
+  // Lines for people about which description was kept, or which figures were derived by which formula.
   std::string said;
 };
 

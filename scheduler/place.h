@@ -1,7 +1,7 @@
 // Placement turns a task program with events into a schedule.
 //
-// The pass requires a verified program with events. It ensures a schedule that prove() accepts. It runs after
-// events and before prove and codegen.
+// The pass requires a verified program with events. The pass ensures a schedule that prove() accepts. The
+// pass runs after events and before prove and codegen.
 #pragma once
 
 #include "ir/schedule.h"

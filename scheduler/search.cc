@@ -100,8 +100,8 @@ class Search {
 
   // Evaluates each candidate over the best settings and adds it to them if it wins. Skips candidates that
   // were evaluated before or are impossible. Each candidate is evaluated beside the next one, which assumes
-  // that the first does not win. This starts once the base has all its steps, so that no evaluation changes
-  // the base.
+  // that the first does not win. The parallel evaluation starts once the base has all its steps, so that no
+  // evaluation changes the base.
   Status try_each(const std::vector<Candidate>& candidates, double gain) {
     std::future<Attempt> next;
     for (size_t i = 0; i < candidates.size(); ++i) {

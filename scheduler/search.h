@@ -1,8 +1,8 @@
 // Search for settings that make simulated steps faster.
 //
-// The search requires grids with regions and no events. It leaves the program as it is. Rules can ask for the
-// settings that it finds, and the schedule is the same then. The search runs after fuse and before split and
-// all other passes that follow settings.
+// The search requires grids with regions and no events. The search leaves the program as it is. Rules can ask
+// for the settings that it finds, and the schedule is the same then. The search runs after fuse and before
+// split and all other passes that follow settings.
 #pragma once
 
 #include <optional>
@@ -49,11 +49,11 @@ struct SearchReport {
 //
 // kAuto first tries to split two kinds of products. Products of the first kind have unevenly assigned strips,
 // products of the second kind too few strips for blocks of many tokens. kAuto then tries to claim the attend,
-// expert and product grids of the layers by ticket. A candidate is accepted if it meets two conditions. It
-// lowers the mean of the steps of scheduler/evaluate.h by 0.005 of the time before the search. No step takes
+// expert and product grids of the layers by ticket. A candidate is accepted if it meets two conditions. The
+// mean of the steps of scheduler/evaluate.h is shorter by 0.005 of the time before the search. No step takes
 // more than 1.01 of that time.
 //
-// A budget adds the search of -O3. It evaluates all candidates of scheduler/candidates.h in turn by the same
+// A budget adds the search of -O3. -O3 evaluates all candidates of scheduler/candidates.h in turn by the same
 // rule, for a gain of 0.001, until none gains. The accepted candidates are then compared together, on steps
 // of the whole model, with the settings before them. Candidates are reverted newest first while a step
 // regresses by more than 1%, or while the mean is lower without them. All candidates are reverted where more

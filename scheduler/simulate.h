@@ -28,8 +28,8 @@ const char* idle_cause_name(IdleCause cause);  // "ramp", "latency", …
 const char* idle_cause_text(IdleCause cause);  // the description above, for people
 
 // The times of one task on its worker. A task is reached when its worker comes to it and begun when its waits
-// are over. It is ready when its first operands are there and worked when its last product is done. It
-// notifies when it has ended. A hop leads from `worked` of a producer to `ready` of the consumer.
+// are over. A task is ready when its first operands are there and worked when its last product is done. A
+// task notifies when it has ended. A hop leads from `worked` of a producer to `ready` of the consumer.
 struct TaskTime {
   static constexpr uint32_t kNone = UINT32_MAX;
   GridId grid;

@@ -24,7 +24,8 @@ uint32_t consecutive(const std::deque<uint32_t>& tasks) {
 
 }  // namespace
 
-// Does the first part of the phase. Returns false where a timer or another worker will resume the worker.
+// Does the work that the phase begins with. Returns false where a timer or another worker will resume the
+// worker.
 bool Simulator::go_on(uint32_t w) {
   Consumer& c = consumers_[w];
   switch (c.phase) {

@@ -7,7 +7,7 @@
 
 namespace mkc {
 
-// All reads progress at one rate. They therefore end in the order of (bytes served before they began + their
+// All reads progress at one rate. Reads therefore end in the order of (bytes served before they began + their
 // own bytes). Most reads have one size, so a read that begins is inserted near the end of the queue.
 class Pipe {
  public:

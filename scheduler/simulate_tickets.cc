@@ -10,8 +10,8 @@ bool Simulator::is_ready(GridId grid) const {
   return step_.schedule->placements[grid.index].kind == PlacementKind::kReady;
 }
 
-// The loader claims the tasks of grids that stream something and hands them to its consumers. It learns the
-// tasks of ready grids from its consumers.
+// The loader claims the tasks of grids that stream something and hands them to its consumers. The loader
+// learns the tasks of ready grids from its consumers.
 bool Simulator::loader_claims(GridId grid) const {
   return streams(step_.schedule->program.grids[grid]) && !is_ready(grid);
 }

@@ -90,9 +90,9 @@ struct Variant {
 // Tokens times strips whose finishes take reduce_ns. Estimate: about 40 instructions for each of their rows.
 constexpr int64_t kEpilogueElements = 128;
 
-// A warp has 16 of many tokens. Each group of warps that have the same tokens multiplies a block's part of a
-// tile and reads it from shared memory. Activations are written to shared memory once, and each warp of a
-// group reads them. The copies use the bandwidth of shared memory, too.
+// Many tokens are multiplied with 16 tokens per warp. Each group of warps that have the same tokens
+// multiplies a block's part of a tile and reads it from shared memory. Activations are written to shared
+// memory once, and each warp of a group reads them. The copies use the bandwidth of shared memory, too.
 Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
   constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kKSlices;
   const int64_t pass = std::min<int64_t>(tokens, mkrt::kMma64Tokens);
@@ -142,8 +142,8 @@ Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips) {
           mkrt::kStageBytes / mkrt::kKSlices};
 }
 
-// Few tokens in a part of a split product: warps take turns at as many strips as there are parts. Each warp
-// loads its K slice's activations. Warps without a strip rest.
+// Warps take turns at as many strips as there are parts, where a part of a split product has few tokens. Each
+// warp loads its K slice's activations. Warps without a strip rest.
 void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
   const uint32_t stages = (strips + parts - 1) / parts;
   variant.bytes_per_ns *= static_cast<double>(strips) / (stages * parts);
@@ -292,9 +292,9 @@ bool TaskWorks::brings_context(const TaskGrid& attend, std::span<const int64_t> 
          evaluate(attend.coords[1].extent - symbols[find_symbol(symbols, "q_len")].length, step_.symbols);
 }
 
-// Keys and values of earlier positions come through the ring. They come from memory for a request's last row
-// block. They come from L2 for its other blocks, and for all passes after the first. Keys and values of the
-// step come from L2, as each column of a stage is taken. A decode's own are in shared memory.
+// Keys and values of earlier positions come through the ring. A request's last row block gets them from
+// memory. Its other blocks, and all passes after the first, get them from L2. Keys and values of the step
+// come from L2, as each column of a stage is taken. A decode's own are in shared memory.
 TaskWork TaskWorks::attend(uint32_t task) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];

@@ -13,9 +13,10 @@ namespace mkc {
 // Returns what keeps a grid from being split into this many parts, for people; "" where nothing does.
 std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int64_t parts);
 
-// Replaces a product by two grids. The partial grid keeps the product's name. Its tasks multiply a strip with
-// the columns of one part and leave the sum of each K slice. Parts come in their order. The grid NAME_reduce
-// adds these sums in order and applies the product's epilogue. Requires that why_not_split returns "".
+// Replaces a product by two grids. The partial grid keeps the product's name. The tasks of the partial grid
+// multiply a strip with the columns of one part and leave the sum of each K slice. The tasks are ordered part
+// by part. The grid NAME_reduce adds these sums in order and applies the product's epilogue. Requires that
+// why_not_split returns "".
 TaskProgram split_product(TaskProgram program, GridId product, int64_t parts);
 
 // Splits every product as the last rule that fits it asks. Errors, at the rule: no grid fits the name, or a

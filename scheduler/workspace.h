@@ -26,7 +26,7 @@ void plan_memory(Schedule& schedule, bool keep_activations);
 void plan_counters(Schedule& schedule);
 
 // Returns, by GridId b, the grids all of whose tasks happen before every task of b. The result holds for all
-// values of the symbols, by the events alone. It is sound but not complete.
+// values of the symbols, by the events alone. The order is sound but not complete.
 std::vector<boost::dynamic_bitset<>> grids_before(const TaskProgram& program);
 
 }  // namespace mkc

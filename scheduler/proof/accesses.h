@@ -7,8 +7,8 @@
 namespace mkc::proof {
 
 // Checks activations, outputs, inputs, weights and tables. One grid writes each activation and output, no
-// element twice. That grid writes elements before they are read, and outputs whole. No task writes inputs,
-// weights and tables.
+// element twice. The writing grid writes elements before they are read, and outputs whole. No task writes
+// inputs, weights and tables.
 Status check_accesses(Context& c, const Sources& sources, const Order& order);
 
 // Checks caches. One append grid and one attend grid use each cache, both as their bodies do (V33 of the

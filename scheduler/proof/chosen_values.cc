@@ -94,8 +94,8 @@ std::vector<std::vector<int64_t>> scalar_values(const TaskProgram& program) {
 }
 
 // Returns lengths of a context around which the program's expressions change. The result has 1 and the
-// context. It has the neighbours and the double of each constant in an expression with a list element. It has
-// those of the bounds of a cut symbol in such an expression, too.
+// context. Each constant in an expression with a list element adds itself, its neighbours and its double.
+// Each bound of a cut symbol in an expression with a list element adds the same.
 std::vector<int64_t> interesting_lengths(const TaskProgram& program, int64_t context) {
   std::set<int64_t> lengths{1, context};
   const auto add = [&](int64_t n) {
@@ -186,7 +186,7 @@ class Batches {
   }
 
   // Returns requests of one row each, at the interesting lengths in turn. The last request is a chunk that
-  // fills the remaining room. It lies at the start of a context if necessary.
+  // fills the remaining room. The chunk lies at the start of a context if necessary.
   std::vector<StepRequest> mixed(int64_t max) const {
     std::vector<StepRequest> requests;
     const auto count = static_cast<size_t>(std::min(max, max_requests_));

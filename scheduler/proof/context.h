@@ -47,8 +47,8 @@ bool find_spans(const Symbols& symbols, SymbolId starts, Spans& spans);
 // Tells whether a step may have these values of the symbols that are no lists, by SymbolId. Only names of
 // symbols and values of `known` symbols count.
 //
-// A step has no more requests than tokens or blocks, and no more blocks than tokens. It has logits of all
-// rows or of each request's last row. It has no more active experts than choices.
+// A step has no more requests than tokens or blocks, and no more blocks than tokens. A step has logits of all
+// rows or of each request's last row. A step has no more active experts than choices.
 bool may_be(const Symbols& symbols, const std::vector<int64_t>& values, const std::vector<bool>& known);
 
 }  // namespace mkc::proof

@@ -20,8 +20,8 @@ bool is_empty(const Interval& i) {
   return i.first >= i.second;
 }
 
-// The notifications that a source gives to a cell. They are a product: a number for each walked dim, times
-// the extents of the coordinates that no dim decides.
+// The notifications that a source gives to a cell. Their number is a product: a number for each walked dim,
+// times the extents of the coordinates that no dim decides.
 struct Share {
   const Source* source = nullptr;
   // by dim: number of tasks by cell; empty where the dim is not walked

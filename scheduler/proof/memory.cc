@@ -233,7 +233,7 @@ bool meets(const std::vector<Interval>& left, const Slot& slot) {
 
 // Each tenant is checked only against the tenants that take its memory next. Let tenants a, b and c take the
 // same memory in this order, where the writer of b has a task. Accesses of a precede all writes of b, which
-// precede all writes of c. They therefore precede all writes of c.
+// precede all writes of c. Accesses of a therefore precede all writes of c.
 Status check_sharing(Context& c, const Order& order) {
   const std::vector<Tenant> tenants = tenants_of(c, order);
   for (size_t i = 0; i < tenants.size(); ++i) {

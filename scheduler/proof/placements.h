@@ -18,8 +18,8 @@ Status check_starts(Context& c, const Sources& sources);
 Status check_lookups(Context& c, const Sources& sources);
 
 // Checks that the ring has as many stages as a worker holds at once, each of a full tile. The loader then
-// never waits for ever. It fills stages in stream order. Consumers free stages in that order before they wait
-// for anything but events of earlier grids. No task of the step writes what streams, caches apart.
+// never waits for ever. The loader fills stages in stream order. Consumers free stages in that order before
+// they wait for anything but events of earlier grids. No task of the step writes what streams, caches apart.
 Status check_ring(const Context& c);
 
 // Returns the least number of stages with which no worker deadlocks; 0 where nothing streams.
