@@ -20,6 +20,7 @@ enum class OperandKind : uint8_t {
   kTable,      // f32 table
   kCache,      // cache of any floating-point dtype
 };
+// Tells whether the tensor is of this kind.
 bool fits(OperandKind kind, const Tensor& tensor);
 const char* operand_text(OperandKind kind);  // "f32 activation or output", …
 
@@ -36,6 +37,7 @@ struct OperandSchema {
 struct OpShapes {
   std::vector<OperandSchema> inputs, outputs;
 };
+// Returns the operand schemas of an op kind.
 const OpShapes& op_shapes(OpKind kind);
 
 struct RoleSchema {
@@ -53,6 +55,7 @@ struct BodySchema {
   std::vector<RoleSchema> reads, writes;
   std::vector<const char*> int_attrs, float_attrs;  // a trailing '?' marks optional ones
 };
+// Returns the coordinates, operands and attributes of a body.
 const BodySchema& body_schema(BodyKind kind);
 
 // Tells whether workers look up in this operand which tasks they have, what these stream or which rows they
@@ -72,6 +75,7 @@ struct NamedDim {
   char letter;
   int64_t size;
 };
+// Returns the sizes of all letters that the attributes determine.
 std::vector<NamedDim> dims_of(const Attrs& attrs);
 
 }  // namespace mkc

@@ -47,10 +47,13 @@ struct Expr {
   bool operator==(const Expr&) const = default;
 };
 
+// Tells whether a node of this kind has no operands.
 bool is_leaf(ExprKind kind);
 // Returns the number of operands of an operator: 1 or 2.
 size_t operand_count(ExprKind kind);
 
+// The functions below build expressions: a symbol, an element of a list, a coordinate by position, and
+// operators.
 Expr symbol(SymbolId id);
 Expr element(SymbolId list, const Expr& index);
 Expr coord(uint32_t position);
@@ -79,6 +82,7 @@ Bounds bounds(const Expr& e, std::span<const Bounds> symbols, std::span<const Bo
 
 // Returns `e` with coordinate i replaced by coords[i].
 Expr substitute(const Expr& e, std::span<const Expr> coords);
+// Tell whether the expression mentions a symbol (lists included) or a coordinate.
 bool uses_symbol(const Expr& e);
 bool uses_coord(const Expr& e);
 

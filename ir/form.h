@@ -37,6 +37,8 @@ class Forms {
   bool equal(const Expr& a, const Expr& b) { return equal(of(a), of(b)); }
   static bool equal(const Form& a, const Form& b) { return a.exact && b.exact && a == b; }
 
+  // The functions below build forms of a constant, of a coordinate and of operators. sum() returns a +
+  // factor_of_b * b.
   static Form constant(int64_t value);
   Form coord(uint32_t position);
   static Form sum(const Form& a, const Form& b, int64_t factor_of_b = 1);

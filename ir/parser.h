@@ -35,13 +35,18 @@ struct Parser {
 
   const Token& peek() const { return tokens_[next_]; }
   bool at_end() const { return peek().kind == TokenKind::kEnd; }
+  // Returns the next token and moves past it, except at the end of the text.
   Token take();
+  // Moves past the next token if it is `word`, and tells whether it was.
   bool accept(std::string_view word);
+  // Moves past `word`. Errors: another token.
   void expect(std::string_view word);
+  // Records the error if it is the first, at `where`, and moves to the end of the text.
   void fail(const Token& where, const std::string& message);
   void fail_expected(const std::string& what);  // "expected WHAT, found …" at the next token
   // Records that the line which begins here describes `subject`.
   void mark(Subject subject);
+  // Moves past the end of the line. Errors: another token.
   void end_line();
 
   std::string name(const char* what);  // plain or quoted
@@ -50,6 +55,7 @@ struct Parser {
   uint64_t natural(uint64_t max);                                          // at most `max`
   uint32_t natural32() { return static_cast<uint32_t>(natural(UINT32_MAX)); }
   int64_t integer(int64_t min, int64_t max);  // with an optional sign
+  // Returns a floating-point number with an optional sign, inf or nan.
   double real();
   TensorId tensor() { return {reference(TokenKind::kTensor, tensors)}; }
   GridId grid() { return {reference(TokenKind::kTensor, grids)}; }
@@ -76,8 +82,11 @@ struct Parser {
 
  private:
   uint64_t value_of(const Token& digits, uint64_t max);
+  // Returns the index of the object that the next token names or numbers.
   uint32_t reference(TokenKind kind, const NameTable& table);
+  // Returns the index of the object of a name. Errors: unknown names, with the nearest known one.
   uint32_t find(const Token& at, const NameTable& table);
+  // Fills the name tables from the first words of all lines, before any line is parsed.
   void declare_names();
   void operand(Expr& out, int depth);
   void operators(Expr& out, int depth, int least_precedence);

@@ -13,6 +13,7 @@
 namespace mkc {
 
 enum class DType : uint8_t { f32, f16, bf16, e4m3, i32 };  // only caches are e4m3
+// Returns the bytes of one element.
 int64_t dtype_bytes(DType t);
 const char* dtype_name(DType t);                // "f32", "f16", "bf16", "e4m3", "i32"
 Result<DType> parse_dtype(std::string_view s);  // accepts the names of dtype_name
@@ -100,8 +101,10 @@ struct Attr {
 };
 using Attrs = std::vector<Attr>;
 const Attr* find_attr(const Attrs& attrs, std::string_view name);  // nullptr where absent
+// Return the attribute's value, or `fallback` where it is absent.
 int64_t int_attr(const Attrs& attrs, std::string_view name, int64_t fallback);
 double float_attr(const Attrs& attrs, std::string_view name, double fallback);
+// Set the attribute, and keep attributes sorted by name.
 void set_attr(Attrs& attrs, std::string_view name, int64_t value);
 void set_attr(Attrs& attrs, std::string_view name, double value);
 

@@ -49,15 +49,15 @@ constexpr int64_t kKvTilePositions = 256;
 constexpr int64_t kKvChunkTiles = 8;
 constexpr int64_t kKvChunkPositions = kKvChunkTiles * kKvTilePositions;
 
+constexpr int64_t kPartialsOfRow = 16;  // KV tiles of a row for which there are always slots
 // Returns the number of partial slots. Every token of the largest step has the same number of slots. The
 // slots suffice for all KV chunks of any step. The slots suffice for all KV tiles where rows have up to
 // kPartialsOfRow tiles. Requires the symbols of requests.
-constexpr int64_t kPartialsOfRow = 16;
 int64_t partial_slots(const Symbols& symbols);
+constexpr int64_t kBusyKvChunks = 16;  // KV chunks per key/value head that keep all workers busy
 // Returns the positions that one partial covers in a step with these requests. A partial covers a KV chunk
 // where the step has enough chunks to keep all workers busy, or where KV tiles would exceed the slots. A
 // partial covers a KV tile otherwise. Requires the cut symbols.
-constexpr int64_t kBusyKvChunks = 16;  // KV chunks per key/value head that keep all workers busy
 int64_t partial_positions(const Symbols& symbols, std::span<const StepRequest> requests);
 
 // Lays the values out as evaluate() takes them: one entry per SymbolId, then the elements of the lists.

@@ -34,10 +34,12 @@ struct Verifier {
   Domain at_symbols;  // no coordinates
   std::vector<Error> errors;
 
+  // Records a violation of rule V`rule` at `site`.
   void report(int rule, const Site& site, const std::string& message);
 
   // Checks V1 to V4 of objects that all levels have. The caller checks its other objects.
   void check_names_and_symbols();
+  // Checks V3 of one symbol.
   void check_symbol(SymbolId id);
   template <class Items>
   void check_names(const Items& items, std::string_view what, Part part);
@@ -70,6 +72,7 @@ struct Verifier {
   // Checks V34.
   void check_symbol_bounds();
 
+  // Return the site of a symbol or of a tensor.
   Site symbol_site(SymbolId id) const;
   Site tensor_site(TensorId id) const;
 };

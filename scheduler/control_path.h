@@ -29,6 +29,7 @@ constexpr double kWarpCopyBytes = 512;    // bytes of one cp.async of all lanes 
 constexpr double kBodyCodeBytes = 12 * 1024;
 constexpr double kInstructionBytes = 16;
 
+// Returns the time of a path: its instructions, loads and barriers, each at the machine's time.
 double path_ns(const Machine& machine, const CodePath& path);
 
 // Return the time of the loader to issue a tile of weights, or of keys and values, without the copy itself.

@@ -25,6 +25,7 @@ struct Evaluation {
   std::vector<double> ns;
 };
 
+// Returns the arithmetic mean. Requires at least one ratio.
 double mean(const std::vector<double>& ratios);
 
 // Evaluates settings on steps of a program without events. The first three steps have requests of one token
@@ -50,7 +51,9 @@ class Evaluator {
   std::string figures(const Evaluation& evaluation, const Evaluation& by) const;
 
  private:
+  // Returns the program with the splits of `settings`, those that the user asks for, and events.
   Result<TaskProgram> events(const Settings& settings) const;
+  // Simulates steps until the evaluation has `count` of them.
   Status simulate_steps(Evaluation& evaluation, size_t count) const;
 
   const TaskProgram program_;

@@ -21,6 +21,7 @@ struct FuseOptions {
 //   rms_norm? + linear + sample                    -> product with the best of each strip, and sample
 //   rms_norm? + expert_linear (+ silu_mul)         -> expert; tasks of as many strips as workers can share
 //   head_norm? + rope + kv_write + attention       -> attend and combine
+//
 // Each product computes the norm of its input again, so only such products may read a norm's result.
 //
 // Errors: an op that fits no pattern, by its place.

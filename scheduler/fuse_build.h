@@ -41,11 +41,13 @@ struct Fusion {
   TensorId use_vector(TensorId graph_tensor);
   // Returns the packed weight made of these weights of the graph. All users of these weights share it.
   TensorId use_packed(const std::vector<TensorId>& sources, int64_t group, const std::string& name);
+  // Adds an activation that the graph does not have.
   TensorId add_activation(const std::string& name, DType dtype, std::vector<Expr> shape, const Loc& loc);
   // Adds the routed symbols of a program at their first use: active_experts, active_expert_rows and
   // active_expert_begin. active_experts counts the experts that have tokens; the lists are by active expert.
   // Returns false where the symbols exist for other numbers of experts or choices.
   bool add_slots(int64_t experts, int64_t choices, const Expr& tokens, const Loc& loc);
+  // Returns the symbol active_experts. Requires add_slots().
   Expr active_experts() const;
 
   // Adds a grid for `ops`. The last op gives the grid its layer and place. A `name` that is taken gets a
@@ -60,6 +62,7 @@ struct Fusion {
 
   const Tensor& tensor(TensorId graph_tensor) const { return graph.tensors[graph_tensor]; }
   const std::string& out_name(OpId op) const { return tensor(graph.ops[op].outputs[0]).name; }
+  // Returns the error of an op that fits no pattern, at the op's place.
   Error misfit(OpId op, const std::string& why) const;
 
  private:

@@ -26,9 +26,11 @@ struct ProofReport {
 //   5. grids without one order, as a step might deadlock
 //   6. reads of elements that are not written before, elements written twice, outputs not written whole
 //   7. memory that one tensor takes while another is in use
-//   8. caches that not every step fills at its positions, or that two layers share A statement that is not
-//      proved is checked at chosen values, to find values at which it is wrong. The schedule is refused as
-//      `unproved: …` where no such values are found.
+//   8. caches that not every step fills at its positions, or that two layers share
+//
+// A statement that is not proved is checked at chosen values, to find values at which it is wrong. A schedule
+// of few values is accepted if it is right at all of them. Other schedules are refused as `unproved: …` where
+// no such values are found.
 Result<ProofReport> prove(const Schedule& schedule);
 
 // Returns one line for people.

@@ -82,6 +82,7 @@ struct Consumer {
 class Simulator {
  public:
   Simulator(const Step& step, const Machine& machine, const SimulateOptions& options);
+  // Simulates the step to its end.
   Simulation run();
 
  private:
@@ -105,19 +106,26 @@ class Simulator {
   Timer take_timer();               // removes and returns the next timer
   void add_span(uint32_t w, const Tile& tile);
   void fire(const Timer& timer);
+  // Advances the clock and charges the unused bandwidth to the idle causes.
   void pass_time(double to_ns);
   IdleCause idle_cause(uint32_t w) const;
   // is called after every change that may affect the state of a worker's loader
   void note_stream(uint32_t w);
 
+  // Tells whether the loader may issue now. Without run_ahead it waits until the task's waits are over.
   bool may_issue(uint32_t w) const;
+  // Issues tiles until the ring is full or the loader has to wait.
   void issue_tiles(uint32_t w);
+  // Begins the wait of a loader for its lookup. Returns false where there is none.
   bool begin_lookup(uint32_t w);
+  // Begins the arrival of the loader's first tile that is past its latency.
   void begin_tile(uint32_t w);
+  // Moves the tile that has arrived to a filled stage.
   void end_tile(uint32_t w);
 
   void resume(uint32_t w);  // runs until the consumer spends time or has to wait
   bool go_on(uint32_t w);
+  // Sets a timer for a consumer that is busy for `ns`. Returns false where `ns` is 0.
   bool takes(uint32_t w, double ns);
   bool next_task(uint32_t w);
   void begin_task(uint32_t w, uint32_t task, uint32_t place = 0, uint32_t block = 1);
@@ -129,13 +137,17 @@ class Simulator {
   bool is_ready(GridId grid) const;
   bool loader_claims(GridId grid) const;
   void claim_for_loader(uint32_t w);
+  // Hands the loader's ticket to the consumers: its task, or kNone where no task is left.
   void hand_over(uint32_t w);
+  // Tells the loader the task that its consumers have claimed, or kNone where no task is left.
   void hand_back(uint32_t w, uint32_t task);
   bool claim_for_consumer(uint32_t w);
   bool take_claimed(uint32_t w);
+  // Finds the task of the consumer's ticket in the log. Returns false where the entry is not there yet.
   bool look_in_log(uint32_t w, uint32_t& task);
   void enter_in_log(uint32_t cell);
 
+  // Returns the time of a task from its last product to its notification.
   double end_ns(const Consumer& c) const;
   void notify(uint32_t w, uint32_t task);  // notifies for each task of the block that ends
 

@@ -26,6 +26,7 @@ struct PathTimes {
   std::map<BodyKind, double> work_ns;  // the rest of the work, by body
   double finish_ns = 0;                // reductions, stores, barriers
 };
+// Returns the times of the critical path.
 PathTimes path_times(const Simulation& simulation, const TaskProgram& program);
 
 }  // namespace mkc

@@ -16,12 +16,15 @@ class Pipe {
   uint32_t reads() const { return static_cast<uint32_t>(ends_.size()); }
   double bytes_per_ns() const { return rate() * reads(); }  // current rate of all reads together
 
+  // Begins a read of `bytes` for a reader.
   void begin(double now_ns, uint32_t reader, double bytes);
   double next_end_ns() const;      // infinite where no read is in progress
   uint32_t finish(double now_ns);  // returns the reader whose read ends next; `now_ns` is next_end_ns()
 
  private:
+  // Returns the current rate of each read.
   double rate() const;
+  // Serves all reads up to `now_ns`.
   void advance(double now_ns);
 
   using End = std::pair<double, uint32_t>;  // served_ at the end, reader

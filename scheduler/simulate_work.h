@@ -42,6 +42,7 @@ struct TaskWork {
 struct FusedStages {
   int before = 0, after = 0;
 };
+// Returns the number of fused stages before and after the grid's own op.
 FusedStages fused_stages(const TaskGrid& grid);
 
 // The costs of the tasks of a step.
@@ -61,7 +62,9 @@ class TaskWorks {
   TaskWork attend(uint32_t task) const;
   bool brings_context(const TaskGrid& attend, std::span<const int64_t> coords) const;
   TaskWork other(uint32_t task) const;
+  // Returns the number of workers that run tasks of the grid at the same time.
   double readers(GridId grid) const;
+  // Returns the rate of one worker's plain loads from L2 beside the stream.
   double l2_rate(GridId grid) const;
 
   const Step& step_;

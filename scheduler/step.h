@@ -40,6 +40,7 @@ struct Step {
 // Expands the schedule and checks rules 1 and 4 of prove.h.
 Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols);
 
+// Returns the coordinates of a task in `coords`.
 void task_coords(const Step& step, uint32_t task, std::vector<int64_t>& coords);
 std::string task_name(const Step& step, uint32_t task);          // "%o[3]"
 std::string cell_name(const Step& step, uint32_t cell);          // "@o_done[2]"
