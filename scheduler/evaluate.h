@@ -18,7 +18,7 @@ struct SampleStep {
   std::vector<int64_t> values;  // values of the symbols
 };
 
-// Settings that change something, the schedule that they make, and the times of its first steps.
+// Settings without those that change nothing, the schedule that they make, and the times of its first steps.
 struct Evaluation {
   Settings settings;
   Schedule schedule;

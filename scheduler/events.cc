@@ -94,7 +94,7 @@ class Deriver {
   }
 
   // Returns the dependences of the grid except those that its lookup or other dependences imply. In every
-  // plan, at least one task of each kept producer notifies each cell.
+  // plan, each cell is notified by at least one task of each kept producer.
   std::vector<Dependence> direct(GridId g) const {
     std::vector<Dependence> all;
     const auto collect = [&](const Access& later, bool writes) {
@@ -254,7 +254,7 @@ class Deriver {
       GridSet with_producer = flows_[p];
       with_producer.set(p);
       if (!map.partial) before |= with_producer;
-      // A task of this grid awaits every cell, and each task of the producer notifies one.
+      // Every cell is awaited by a task of this grid, and each task of the producer notifies one.
       if (map.complete && at_least_one_task(g)) flows |= with_producer;
     }
   }

@@ -56,7 +56,7 @@ struct Simulation {
   // Idle time of the stream, by IdleCause. With the time of the moved bytes it makes up ns.
   std::array<double, kIdleCauses> idle_ns{};
   std::vector<TaskTime> tasks;     // by task, as expand_step numbers them
-  std::vector<StreamSpan> stream;  // in the order of their ends; kept on request
+  std::vector<StreamSpan> stream;  // by the end of each span's first tile; kept on request
 };
 
 struct SimulateOptions {

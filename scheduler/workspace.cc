@@ -42,8 +42,8 @@ uint64_t append(Slot& slot, uint64_t end) {
   return align(end + slot.bytes);
 }
 
-// Tells whether some task of `grid` waits for each cell of the event. A different coordinate must walk each
-// dim, in steps of one cell or of blocks.
+// Tells whether each cell of the event is awaited by some task of `grid`. A different coordinate must walk
+// each dim, in steps of one cell or of blocks.
 bool waits_for_every_cell(const TaskGrid& grid, const Wait& wait, const Event& event) {
   std::vector<bool> used(grid.coords.size(), false);
   for (size_t d = 0; d < event.dims.size(); ++d) {

@@ -12,7 +12,7 @@ struct Source {
   std::vector<Along> dims;  // by dim of the event
   bool every_cell = false;  // each task notifies every cell
   bool some_cell = false;   // each task notifies at least one cell
-  bool each_heard = false;  // at least one of its tasks notifies every cell
+  bool each_heard = false;  // every cell is notified by at least one of its tasks
 };
 
 // by EventId: the grids that notify it

@@ -9,7 +9,8 @@
 namespace mkc::proof {
 namespace {
 
-// Tells whether a task of the grid awaits each cell of the event. A different coordinate must walk each dim.
+// Tells whether each cell of the event is awaited by some task of the grid. A different coordinate must walk
+// each dim.
 bool awaits_every_cell(Context& c, GridId g, const Wait& wait) {
   const TaskGrid& grid = c.p.grids[g];
   const Event& event = c.p.events[wait.event];

@@ -119,7 +119,7 @@ bool cells_are_tasks(Context& c, GridId g, const Wait& wait) {
   return dim == event.dims.size();
 }
 
-// Tells whether some task completes every cell.
+// Tells whether every cell is completed by some task.
 bool all_completed(const Context& c, const Sources& sources, EventId e) {
   return !sources[e.index].empty() && lower_bound(c.p.events[e].expect, c.cells[e.index]) >= 1;
 }

@@ -267,9 +267,9 @@ struct Checker {
                        const std::vector<std::vector<GridId>>& writers);
 };
 
-// Checks the tenants of the workspace in the order in which they move in. Only neighbours need a check. If
-// each access of a precedes each write of b, and each access of b each write of c, then each access of a
-// precedes each write of c.
+// Checks the tenants of the workspace in the order in which they move in. Only neighbours need a check.
+// Suppose that each access of a precedes each write of b, and each access of b each write of c. Each access
+// of a then precedes each write of c.
 Status Checker::check_sharing(const std::vector<std::vector<GridId>>& accessors,
                               const std::vector<std::vector<GridId>>& writers) {
   std::vector<TensorId> tenants;
