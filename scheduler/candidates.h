@@ -19,7 +19,7 @@ struct Asked {
 
 struct Candidate {
   std::string how;    // "in 2 parts", for people
-  Settings settings;  // settings that override the best settings so far
+  Settings settings;  // override the best settings so far
   bool operator==(const Candidate&) const = default;
 };
 

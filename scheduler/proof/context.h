@@ -1,4 +1,4 @@
-// Data that all rules of the proof share. Internal to prove.
+// Data and functions that all rules of the proof share. Internal to prove.
 #pragma once
 
 #include <string>
@@ -32,7 +32,8 @@ struct Context {
   std::string cell_text(const Expr& e) const;
 };
 
-// Returns the error of a rule that refuses: what is wrong at values that it names, or what it cannot decide.
+// Returns `error: unproved: WHAT`, for a rule that cannot decide. A rule that finds values at which the
+// schedule is wrong returns an error that names them.
 Error unproved(const std::string& what);
 
 // Lists whose elements start intervals that lie end to end, and the range that the intervals fill
