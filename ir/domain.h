@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// largest absolute value of an expression and of all its parts
+// The largest absolute value that an expression and all its parts may take.
 constexpr int64_t kMaxValue = int64_t{1} << 60;
 
 // Symbols lie within their bounds. Coordinate i runs over [0, extents[i]). An extent is an expression over

@@ -44,7 +44,7 @@ const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;
 constexpr int64_t kMaxStrips = 4;  // most strips of one task of an expert
-// K slices of a weight: each is summed alone, then the slices are added in order
+// A weight's columns are cut into K slices. Each K slice is summed alone, then the slices are added in order.
 constexpr int64_t kKSlices = 8;
 constexpr int64_t kSumColumns = 512;      // columns of one task of expert_sum
 constexpr int64_t kMaxSampled = 1 << 18;  // largest vocabulary that a sample task takes

@@ -15,7 +15,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// share of the peak that large streams read, where the base has no better figure
+// The share of the peak that large streams read, where the base has no better figure.
 constexpr double kShareOfPeak = 0.92;
 
 // Times that scale with the clock of an SM, and rates that scale with it.

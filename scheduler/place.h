@@ -13,7 +13,7 @@ struct PlaceOptions {
   uint32_t workers = 0;                      // 0: as many as the machine has
   bool balance_grids = false;                // level the bytes of each grid alone, for comparison
   Scheduler scheduler = Scheduler::kStatic;  // kStatic or kDynamic; scheduler/search.h decides kAuto
-  // no activation shares memory with another, so that all can be read after a step
+  // No activation shares memory with another, so that all can be read after a step.
   bool keep_activations = false;
   // Rules win over the scheduler. The last rule that fits a grid wins over the others.
   std::vector<PlacementRule> rules{};

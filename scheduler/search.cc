@@ -57,7 +57,7 @@ class Search {
     begin_ = Clock::now();
     base_ = path_.size() - 1;
     mean_ = 1;
-    // a smaller gain is enough now, so all other settings may be evaluated again
+    // A smaller gain is enough now, so all other settings may be evaluated again.
     known_ = {path_.back().settings};
     const Evaluator whole(program_, machine_, options_);
     Result<Evaluation> base = whole.begin(path_[base_].settings);

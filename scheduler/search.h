@@ -30,7 +30,7 @@ struct SearchOptions {
 
 struct Tried {
   Candidate candidate;
-  // times of the steps with the candidate, relative to those before it, at its last evaluation
+  // Times of the steps with the candidate, relative to those before it, at its last evaluation.
   std::string figures;
 };
 

@@ -42,8 +42,8 @@ struct Loader {
   uint32_t pass = 0, tile = 0;  // next tile of the task to be issued
   bool done = false;
   bool for_event = false;  // waits to look up what the task streams, until other tasks have written it
-  // for_ticket: the loader waits for a ticket that it claims. for_told: it waits until the consumers tell it
-  // the task that they claim.
+  // for_ticket: the loader waits for a ticket that it claims. for_told: the loader waits until the consumers
+  // tell it the task that they claim.
   bool for_ticket = false, for_told = false;
   uint32_t ticket = 0;
   std::deque<uint32_t> handed;  // tasks claimed for the consumers; kNone at the end of a grid
@@ -64,14 +64,14 @@ struct Consumer {
   bool for_event = false, for_stage = false, for_task = false;  // what the consumer waits for
   uint32_t ticket = 0;
   double claiming_since_ns = 0;
-  // the task that completed the cell of the ticket, if the consumer waited for it
+  // The task that completed the cell of the ticket, if the consumer waited for that cell.
   uint32_t completed_by = TaskTime::kNone;
   TaskWalk walk;
   std::deque<uint32_t> inline_tasks;  // tasks that run before the next task of the walk
   uint32_t task = TaskTime::kNone;    // the previous task, between tasks
   TaskWork work;
   bool first_of_run = false;
-  // position of the task in its block of strips, and number of strips in the block
+  // The position of the task in its block of strips, and the number of strips in the block.
   uint32_t place = 0, block = 1;
   bool ends_block() const { return place + 1 == block; }
   uint32_t wait = 0, pass = 0, tile = 0;
@@ -109,7 +109,7 @@ class Simulator {
   // Advances the clock and charges the unused bandwidth to the idle causes.
   void pass_time(double to_ns);
   IdleCause idle_cause(uint32_t w) const;
-  // is called after every change that may affect the state of a worker's loader
+  // note_stream must be called after every change that may affect the state of a worker's loader.
   void note_stream(uint32_t w);
 
   // Tells whether the loader may issue now. Without run_ahead it waits until the task's waits are over.

@@ -268,7 +268,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t normed = expert ? x_rows_of_step : tokens;
   double norm_bytes = norm ? static_cast<double>(normed * cols) * element_bytes : 0;
   const Access* sum_squares = find_operand(g, "sum_squares");
-  // few tokens' sums of squares are loaded beside the strips
+  // Sums of squares of few tokens are loaded beside the strips.
   if (sum_squares && x_rows_of_step > mkrt::kMma8Tokens)
     norm_bytes = static_cast<double>(normed * dtype_bytes(DType::f32) *
                                      evaluate(program.tensors[sum_squares->tensor].shape[1], {}));

@@ -12,7 +12,7 @@ using Interval = std::pair<int64_t, int64_t>;  // half open
 struct Along {
   enum class Kind : uint8_t {
     kWhole,  // the whole dim, for every task
-    // an interval for each value of `coord`, or one interval for all tasks where there is no coordinate
+    // An interval for each value of `coord`, or one interval for all tasks where there is no coordinate.
     kTable,
     kEach,    // element coord of the dim
     kRagged,  // element coord of the dim, where the extent of coord depends on the coordinate before it
@@ -25,7 +25,7 @@ struct Along {
   uint32_t coord = kNone;
   std::vector<Interval> intervals{};  // kTable: by value of coord, cut to the dim
   Spans spans{};                      // kSpans
-  // kSpans of routed lists: tables that the grid reads the lists from
+  // The tables that the grid reads the lists from (kSpans of routed lists).
   TensorId starts_table{}, lengths_table{};
 
   bool moves() const { return coord != kNone; }

@@ -24,7 +24,7 @@ bool is_empty(const Interval& i) {
 // times the extents of the coordinates that no dim decides.
 struct Share {
   const Source* source = nullptr;
-  // by dim: number of tasks by cell; empty where the dim is not walked
+  // The number of tasks by cell, for each dim; empty where the dim is not walked.
   std::vector<std::vector<int64_t>> tables;
   Expr rest = 1;  // over the coordinates of the cell
 };

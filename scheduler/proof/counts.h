@@ -15,7 +15,7 @@ struct Source {
   bool each_heard = false;  // every cell is notified by at least one of its tasks
 };
 
-// by EventId: the grids that notify it
+// The grids that notify each event, by EventId.
 using Sources = std::vector<std::vector<Source>>;
 
 // Finds the sources of all events and proves that the counts agree for all values. V24 and V25 of the

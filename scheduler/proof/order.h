@@ -12,7 +12,7 @@ using GridSet = boost::dynamic_bitset<>;
 // The order that events guarantee once counts are right. Workers' streams guarantee more, but no rule relies
 // on that.
 struct Order {
-  // the grids' numbers; a grid follows the grids before it in events and streams
+  // The grids' numbers. A grid follows the grids before it in events and streams.
   std::vector<uint32_t> sorted;
   std::vector<GridSet> before;   // by GridId b: grids each task of which happens before each task of b
   std::vector<GridSet> reaches;  // by GridId b: grids each task of which happens before some task of b

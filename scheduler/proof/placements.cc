@@ -124,7 +124,7 @@ bool all_completed(const Context& c, const Sources& sources, EventId e) {
   return !sources[e.index].empty() && lower_bound(c.p.events[e].expect, c.cells[e.index]) >= 1;
 }
 
-// by EventId: the grids that wait for it
+// The grids that wait for each event, by EventId.
 using Waiters = std::vector<std::vector<GridId>>;
 
 Waiters waiters_of(const Context& c) {
