@@ -1,5 +1,5 @@
-// What every op and every task body is made of: the operands' roles, kinds, dtypes and shapes, attributes and
-// coordinates. One table for the verifier and for docs/ir.md.
+// Schemas of ops and task bodies: roles, kinds, dtypes and shapes of operands, attributes and coordinates.
+// The verifier and docs/ir.md share this one table.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 
 namespace mkc {
 
+// Tells whether the tensor is of this kind.
 bool fits(OperandKind kind, const Tensor& tensor);
 const char* operand_text(OperandKind kind);  // "f32 activation or output", …
 
@@ -27,25 +28,27 @@ struct BodySchema {
   std::vector<RoleSchema> reads, writes;
   std::vector<const char*> int_attrs, float_attrs;  // a trailing '?' marks optional ones
 };
+// Returns the coordinates, operands and attributes of a body.
 const BodySchema& body_schema(BodyKind kind);
 
-// Whether workers look up in this operand which tasks they have, what these stream or which rows they take:
-// at any time after the grid's lookup, tasks or not.
+// Tells whether workers look up in this operand which tasks they have, what these stream or which rows they
+// take. Workers may read it at any time after the grid's lookup, even where they have no task.
 bool looks_up(BodyKind kind, std::string_view role);
 
-// Query rows of attention that go through a kv_tile together: those of as many tokens as have no more in the
-// group of a key/value head, and of one token at least.
+// Query rows of attention that a KV tile is multiplied with at once. A block takes as many tokens as have no
+// more query rows in the group of a key/value head, and at least one token.
 constexpr int64_t kBlockRows = 16;
 
-// The first kv_tile of a request's context that its last `rows` rows look at, of which each sees its own
-// position and the window - 1 before it; window 0: all.
+// Returns the first KV tile of a request's context that its last `rows` rows see. A row sees its own position
+// and the window - 1 positions before it. A window of 0 means all earlier positions.
 Expr first_kv_tile(const Expr& rows, const Expr& kv_len, int64_t window, int64_t kv_tile);
 
-// The size of a letter, where it is known from the attributes alone.
+// The size of a letter that the attributes alone determine.
 struct NamedDim {
   char letter;
   int64_t size;
 };
+// Returns the sizes of all letters that the attributes determine.
 std::vector<NamedDim> dims_of(const Attrs& attrs);
 
 }  // namespace mkc

@@ -14,8 +14,8 @@ using mkrt::Error;
 using mkrt::Result;
 using mkrt::Status;
 
-// A place in an input file; line and col count from 1, line 0 means "no place known".
-// `file` is the path as the user wrote it.
+// A place in an input file. `line` and `col` count from 1, a line of 0 means "no place known". `file` is the
+// path as the user wrote it.
 struct Loc {
   std::string file;
   uint32_t line = 0;
@@ -24,11 +24,12 @@ struct Loc {
   bool operator==(const Loc&) const = default;
 };
 
-// "file:line:col: error: message", followed by the source line and a caret where `source` (the whole text of
-// the file) is given. Message: lower case, no full stop, actual and required values.
+// Returns "file:line:col: error: message". The source line and a caret follow where `source` (the whole text
+// of the file) is given. Messages are in lower case, have no full stop, and name the actual and the required
+// values.
 Error error_at(const Loc& loc, std::string_view message, std::string_view source = {});
 
-// The entry of `known` nearest to `name` by edit distance, or "" when none is near.
+// Returns the entry of `known` nearest to `name` by edit distance, or "" when none is near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 // Reports a compiler bug on standard error with file, line and message and exits with code 70.

@@ -1,4 +1,4 @@
-// Which values an expression may take, for all values of symbols and coordinates.
+// The values that an expression may take, for all values of symbols and coordinates.
 #pragma once
 
 #include <string>
@@ -9,27 +9,29 @@
 
 namespace mkc {
 
-constexpr int64_t kMaxValue = int64_t{1} << 60;  // of an expression and all its parts, either sign
+// The largest absolute value that an expression and all its parts may take.
+constexpr int64_t kMaxValue = int64_t{1} << 60;
 
-// Symbols lie within their bounds; coordinate i runs over [0, extents[i]), where the extent is an expression
-// over symbols and earlier coordinates, and may be more than its coordinate ever needs.
+// Symbols lie within their bounds. Coordinate i runs over [0, extents[i]). An extent is an expression over
+// symbols and earlier coordinates. An extent may be more than its coordinate ever needs.
 struct Domain {
   std::vector<Bounds> symbols;
   std::vector<Expr> extents;
-  std::vector<Bounds> coords;   // of each coordinate, from its extent
+  std::vector<Bounds> coords;   // bounds of each coordinate, from its extent
   std::vector<Expr> lengths{};  // by symbol: 0 where it is no list; empty: there are no lists
 };
 
-// The domain with a coordinate added. Requires a checked extent.
+// Adds a coordinate to the domain. Requires a checked extent.
 void add_coord(Domain& domain, const Expr& extent);
 
-// Bounds of `e`. Errors: leaves beyond the domain, lists without an index or with one that may be beyond
-// their length, a divisor that may be less than 1, values beyond kMaxValue. Functions that ask for a checked
-// expression ask that this succeeds.
+// Returns bounds of `e`. Errors: leaves beyond the domain, lists without an index, an index that may be
+// beyond its list's length, a divisor that may be less than 1; values beyond kMaxValue. Functions that
+// require a checked expression require that this call succeeds.
 Result<Bounds> checked_bounds(const Expr& e, const Domain& domain);
 
-// No value of `e` is greater (less). Sound; exact for sums of symbols and coordinates, also where one
-// coordinate's extent is a symbol of the sum, and through min and max. Requires checked expressions.
+// upper_bound returns a value that no value of `e` exceeds, lower_bound one that no value of `e` is below.
+// The bounds are sound. The bounds are exact for sums of symbols and coordinates, even where a coordinate's
+// extent is a symbol of the sum. The bounds are also exact through min and max. Requires checked expressions.
 int64_t upper_bound(const Expr& e, const Domain& domain);
 int64_t lower_bound(const Expr& e, const Domain& domain);
 

@@ -22,20 +22,20 @@ enum class ExprKind : uint8_t {
   kMod,
   kMin,
   kMax,
-  kElement  // of a list symbol, at the one operand
+  kElement  // element of a list symbol, at the one operand
 };
 
-// One step of an expression in postfix order. `value`: the constant, the index of the symbol or list, or the
-// coordinate's position; 0 for other operators.
+// One step of an expression in postfix order. `value` is the constant, the index of the symbol or list, or
+// the position of the coordinate. `value` is 0 for other operators.
 struct ExprNode {
   ExprKind kind = ExprKind::kConst;
   int64_t value = 0;
   bool operator==(const ExprNode&) const = default;
 };
 
-// A value, compared structurally. Built by the functions below, which fold constants and drop neutral
-// elements. Divisions and remainders round towards minus infinity (ceil_div towards plus infinity); their
-// divisor must be a positive constant or have a positive lower bound.
+// An expression is a value and is compared structurally. The functions below build it; they fold constants
+// and drop neutral elements. Divisions and remainders round towards minus infinity, ceil_div towards plus
+// infinity. A divisor must be a positive constant or have a positive lower bound.
 struct Expr {
   std::vector<ExprNode> nodes{{ExprKind::kConst, 0}};
 
@@ -47,10 +47,13 @@ struct Expr {
   bool operator==(const Expr&) const = default;
 };
 
+// Tells whether a node of this kind has no operands.
 bool is_leaf(ExprKind kind);
-// Operands of an operator: 1 or 2.
+// Returns the number of operands of an operator: 1 or 2.
 size_t operand_count(ExprKind kind);
 
+// The functions below build expressions: a symbol, an element of a list, a coordinate by position, and
+// operators.
 Expr symbol(SymbolId id);
 Expr element(SymbolId list, const Expr& index);
 Expr coord(uint32_t position);
@@ -63,8 +66,8 @@ Expr mod(const Expr& a, const Expr& b);
 Expr min(const Expr& a, const Expr& b);
 Expr max(const Expr& a, const Expr& b);
 
-// Value under the given symbol values (by symbol index; a list's entry says where in `symbols` its elements
-// begin, see ir/values.h) and coordinate values.
+// Returns the value of `e` under the given values of symbols and coordinates. `symbols` is by symbol index. A
+// list's entry says where in `symbols` its elements begin (ir/values.h).
 int64_t evaluate(const Expr& e, std::span<const int64_t> symbols, std::span<const int64_t> coords = {});
 
 // Inclusive bounds.
@@ -73,17 +76,18 @@ struct Bounds {
   bool operator==(const Bounds&) const = default;
 };
 
-// Interval arithmetic: a sound, not always tight, enclosure of every value `e` takes. A list's bounds are
-// those of each element.
+// Returns bounds by interval arithmetic. The bounds enclose every value of `e` but are not always tight. The
+// bounds of a list are those of each element.
 Bounds bounds(const Expr& e, std::span<const Bounds> symbols, std::span<const Bounds> coords = {});
 
-// `e` with coordinate i replaced by coords[i].
+// Returns `e` with coordinate i replaced by coords[i].
 Expr substitute(const Expr& e, std::span<const Expr> coords);
+// Tell whether the expression mentions a symbol (lists included) or a coordinate.
 bool uses_symbol(const Expr& e);
 bool uses_coord(const Expr& e);
 
-// Infix text with minimal parentheses: `16*j + 8`, `kv_len[b] ceildiv 256`, `min(a, b)`, `a floordiv 2`, `a
-// mod 2`.
+// Returns infix text with minimal parentheses: `16*j + 8`, `kv_len[b] ceildiv 256`, `min(a, b)`, `a floordiv
+// 2`, `a mod 2`.
 std::string to_string(const Expr& e, std::span<const std::string> symbol_names,
                       std::span<const std::string> coord_names = {});
 

@@ -1,5 +1,5 @@
-// What a task's body touches of its operands: the one definition that fusion declares, the verifier requires
-// (V33) and the emulator checks.
+// The region of each operand that a task's body touches. No other definition exists: fusion declares this
+// region, the verifier requires it (V33) and the emulator checks it.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// One operand of a body's task. Several operands of a role differ in `written` and `stream`.
+// One operand of a body's task. Operands of one role differ in `written` or `stream`.
 struct BodyOperand {
   std::string_view role;
   TensorId tensor;
@@ -16,25 +16,26 @@ struct BodyOperand {
   bool stream = false;
 };
 
-// The region that a task of the grid touches of the operand, over the grid's coordinates. Nothing where its
-// body has no such operand, or the program lacks the symbols that its body goes by. Requires roles, ranks,
-// attributes and coordinates as the verifier has them (V15 to V19).
+// Returns the region of the operand that a task of the grid touches, over the grid's coordinates. Returns
+// nothing where the body has no such operand, or where the program lacks symbols that the body uses. Requires
+// roles, ranks, attributes and coordinates as the verifier requires them (V15 to V19).
 std::optional<Region> footprint(const TaskProgram& program, const TaskGrid& grid, const BodyOperand& operand);
 
-// The extents of the grid's coordinates as its body has them; an entry is empty where other rules say it.
+// Returns the extents that the grid's coordinates must have by its body. An entry is empty where other rules
+// determine the extent.
 std::vector<std::optional<Expr>> coordinate_extents(const TaskProgram& program, const TaskGrid& grid);
 
-// Gives all accesses of a grid their footprints. Requires that they have one.
+// Sets the region of every access of a grid to its footprint. Requires that each access has one.
 void declare_regions(const TaskProgram& program, TaskGrid& grid);
 
-// The parts of a row block's context, and the most that there are: docs/batches.md.
+// The partials of a row block's context and their upper bound (docs/batches.md).
 struct ContextPartials {
-  Expr positions;  // positions of one
-  Expr first;      // the piece that the block's rows begin with
-  Expr count;      // of block coordinate 1
-  Expr max;        // slots of a row
+  Expr positions;  // positions that one partial covers
+  Expr first;      // first partial of the block's rows; 0 without a window
+  Expr count;      // number of partials of the block that coordinate 1 names
+  Expr max;        // partial slots of a row
 };
-// Requires the cut symbols. `window` 0: none.
+// Requires the cut symbols. A `window` of 0 means no window.
 ContextPartials context_partials(const TaskProgram& program, int64_t window);
 
 }  // namespace mkc

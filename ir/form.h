@@ -1,4 +1,4 @@
-// Canonical forms of expressions: two expressions of one form are equal for all values.
+// Canonical forms of expressions. Two expressions of one form are equal for all values.
 #pragma once
 
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace mkc {
 
-// A sum of integer multiples of products of atoms. An atom is a symbol, a coordinate, a list element, a
-// floor division or a minimum; Forms numbers them.
+// A form is a sum of integer multiples of products of atoms. An atom is a symbol, a coordinate, a list
+// element, a floor division or a minimum. Forms numbers the atoms.
 struct Form {
   using Product = std::vector<uint32_t>;           // atoms in ascending order; empty: the constant
   std::vector<std::pair<Product, int64_t>> terms;  // in ascending order, no factor is 0
-  bool exact = true;                               // false: a factor left 64 bits, the form equals nothing
+  bool exact = true;  // false: a factor left 64 bits, and the form equals nothing
 
   bool is_const() const { return exact && (terms.empty() || (terms.size() == 1 && terms[0].first.empty())); }
   bool is_const(int64_t value) const { return is_const() && constant() == value; }
@@ -23,20 +23,22 @@ struct Form {
   auto operator<=>(const Form&) const = default;
 };
 
-// The forms of one program, with the atoms that they share.
+// The forms of one program and the atoms that they share.
 //
-// Products are multiplied out. ceildiv, mod and max are written by floordiv and min. Multiples of a constant
-// divisor leave a division. A minimum keeps each operand once, and of operands that differ by a constant the
-// least.
+// Products are multiplied out. Floordiv and min express ceildiv, mod and max. Multiples of a constant divisor
+// are taken out of a division. A minimum keeps each operand once, and only the least of operands that differ
+// by a constant.
 class Forms {
  public:
-  // With coordinate i replaced by coords[i], where coords has so many.
+  // Returns the form of `e` with coordinate i replaced by coords[i], for each i within coords.
   Form of(const Expr& e, std::span<const Form> coords = {});
 
-  // False says nothing: the expressions may still be equal.
+  // False leaves the question open: the expressions may still be equal.
   bool equal(const Expr& a, const Expr& b) { return equal(of(a), of(b)); }
   static bool equal(const Form& a, const Form& b) { return a.exact && b.exact && a == b; }
 
+  // The functions below build forms of a constant, of a coordinate and of operators. sum() returns a +
+  // factor_of_b * b.
   static Form constant(int64_t value);
   Form coord(uint32_t position);
   static Form sum(const Form& a, const Form& b, int64_t factor_of_b = 1);
@@ -47,7 +49,7 @@ class Forms {
  private:
   struct Atom {
     ExprKind kind = ExprKind::kConst;
-    int64_t value = 0;  // as of ExprNode
+    int64_t value = 0;  // as in ExprNode
     std::vector<Form> operands{};
     auto operator<=>(const Atom&) const = default;
   };

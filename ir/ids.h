@@ -1,4 +1,4 @@
-// Typed 32-bit ids and the tables they index: every IR object lives in a vector and is named by its id.
+// Typed 32-bit ids and the tables they index. Every IR object lives in a vector and is named by its id.
 #pragma once
 
 #include <compare>
@@ -22,7 +22,7 @@ using OpId = Id<struct OpTag>;
 using GridId = Id<struct GridTag>;
 using EventId = Id<struct EventTag>;
 
-// A vector addressed by Key. Iterate with `for (Key id : table.ids())` where the id is needed.
+// A vector addressed by Key. Loops that need the id are written `for (Key id : table.ids())`.
 template <class Key, class T>
 struct Table {
   std::vector<T> items;

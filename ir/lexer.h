@@ -1,4 +1,4 @@
-// Words of the text form. Internal to parse.
+// Tokens of the text form. Internal to parse.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace mkc {
 constexpr size_t kMaxWordBytes = 4096;
 
 enum class TokenKind : uint8_t {
-  kEnd,      // of the text
+  kEnd,      // end of the text
   kNewline,  // one for any number of empty lines
   kWord,     // plain name or keyword
   kString,   // "…", a quoted name or text
@@ -25,7 +25,7 @@ enum class TokenKind : uint8_t {
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  std::string text{};      // of names and strings without sigil, quotes and escapes
+  std::string text{};      // names and strings stand without sigil, quotes and escapes
   bool is_number = false;  // %#7: `text` is "7"
   uint32_t line = 0, col = 0;
 
@@ -34,11 +34,11 @@ struct Token {
   }
 };
 
-// "'text'" or what stands for it ("end of line"), for messages.
+// Returns "'text'" or a description such as "end of line", for messages.
 std::string describe(const Token& token);
 
-// The tokens of a text, the last of kind kEnd. Comments run from // to the end of the line.
-// Errors: characters that begin no token, unfinished strings, words longer than kMaxWordBytes.
+// Returns the tokens of a text; the last is kEnd. Comments run from // to the end of the line. Errors:
+// characters that begin no token, unfinished strings, words longer than kMaxWordBytes.
 Result<std::vector<Token>> tokenize(std::string_view text, const std::string& file);
 
 }  // namespace mkc

@@ -10,37 +10,60 @@
 
 namespace mkc {
 
-// T: tokens of the step, of B requests, and R of its rows for which logits are wanted (R = T: all rows;
-// otherwise R = B: the last of each request); D, N, K: feature sizes; H query heads and G key/value heads of
-// width hd; C: cache positions; X experts, of which k are chosen for each token: pair p = T*k of them is
-// token p / k and choice p mod k.
+// Op kinds with their inputs, outputs and attributes. Elements are floating-point where no i32 stands.
+//
+// kind          inputs                                        outputs                       attributes
+// kEmbed        tokens[T] i32, table[V, D]                    out[T, D]
+// kRmsNorm      x[T, D], weight[D]                            out[T, D]                     eps
+// kLinear       x[T, K], weight[N, K], bias[N]?               out[T, N]
+// kHeadNorm     x[T, H*hd], weight[hd]                        out[T, H*hd]                  eps, head_dim
+// kRope         x[T, H*hd], positions[T], table[C, hd]        out[T, H*hd]                  head_dim
+// kKvWrite      k[T, G*hd], v[T, G*hd], positions[T]          k_cache, v_cache [B, G, C, hd]
+// kAttention    q[T, H*hd], k_cache, v_cache, positions       out[T, H*hd]                  see below
+// kAdd          a[T, D], b[T, D]                              out[T, D]
+// kSiluMul      gate[T, F], up[T, F]                          out[T, F]
+// kGatherRows   x[T, D]                                       out[R, D]
+// kSample       logits[R, V]                                  out[B] i32
+// kRoute        logits[T, X]                                  choice[T, k] i32, share[T, k] top_k, norm_topk
+// kExpertLinear x[T or T*k, K], choice[T, k], weight[X, N, K] out[T*k, N]
+// kExpertSum    x[T*k, D], share[T, k]                        out[T, D]
+//
+// Sizes:
+// - T is the number of tokens of the step and B its number of requests.
+// - R is the number of rows that need logits: all rows (R = T) or each request's last row (R = B).
+// - D, N, K and F are feature sizes, V is the size of the vocabulary.
+// - H query heads and G key/value heads have width hd. C is the number of cache positions.
+// - X experts exist, of which each token chooses k. Pair p of the T*k pairs is token p / k and choice p mod
+//   k.
+//
+// Notes:
+// - kRope: a row of the table is hd/2 cosines, then hd/2 sines. The halves of a head are rotated together, as
+//   in the HF form of Llama.
+// - kAttention: the attributes are head_dim, heads, kv_heads, scale and window. A window of 0 means all
+//   earlier positions.
+// - kGatherRows picks the rows for which logits are wanted.
+// - kSample picks a token for each request from its last row (docs/sampling.md).
+// - kRoute chooses the k greatest entries of a softmax, greatest first (ties: the lowest expert). The
+//   probabilities of the chosen experts are the shares. norm_topk scales the shares to a sum of 1.
+// - kExpertLinear multiplies each pair's row with the weight of the pair's expert.
+// - kExpertSum adds the results of a token in the order of its choices.
 enum class OpKind : uint8_t {
-  kEmbed,     // tokens[T] i32, table[V, D]              -> out[T, D]
-  kRmsNorm,   // x[T, D], weight[D]                      -> out[T, D]       attr eps
-  kLinear,    // x[T, K], weight[N, K], bias[N]?         -> out[T, N]
-  kHeadNorm,  // x[T, H*hd], weight[hd]                  -> out[T, H*hd]    attrs eps, head_dim
-  kRope,      // x[T, H*hd], positions[T], table[C, hd]  -> out[T, H*hd]    attr head_dim; row = hd/2 cos then
-              // hd/2 sin,
-  //                                                            halves rotated together (as in Llama's
-  //                                                            HF form)
-  kKvWrite,    // k[T, G*hd], v[T, G*hd], positions[T]    -> k_cache[B, G, C, hd], v_cache[B, G, C, hd]
-  kAttention,  // q[T, H*hd], k_cache, v_cache, positions -> out[T, H*hd]    attrs head_dim, heads, kv_heads,
-               // scale,
-               //                                                            window (0: all earlier positions)
-  kAdd,        // a[T, D], b[T, D]                        -> out[T, D]
-  kSiluMul,    // gate[T, F], up[T, F]                    -> out[T, F]       Gate::kSilu, see gate_of()
-  kGeluMul,    // of the same operands, Gate::kGelu
-  kGeluTanhMul,  // of the same operands, Gate::kGeluTanh
-  kGatherRows,   // x[T, D]                                 -> out[R, D]       the rows for which logits are
-                 // wanted
-  kSample,  // logits[R, V]                            -> out[B] i32      a token for each request, from its
-            //                                                            last row (docs/sampling.md)
-  kRoute,   // logits[T, X]                            -> choice[T, k] i32, share[T, k]
-            //                                            attrs top_k, norm_topk: the k greatest of a softmax,
-            //                                            greatest first (ties: the lowest expert), and their
-            //                                            probabilities, made to add up to 1 where norm_topk
-  kExpertLinear,  // x[T or T*k, K], choice[T, k], weight[X, N, K] -> out[T*k, N], by each pair's expert
-  kExpertSum,     // x[T*k, D], share[T, k]               -> out[T, D]       (in the order of the choices)
+  kEmbed,
+  kRmsNorm,
+  kLinear,
+  kHeadNorm,
+  kRope,
+  kKvWrite,
+  kAttention,
+  kAdd,
+  kSiluMul,
+  kGeluMul,
+  kGeluTanhMul,
+  kGatherRows,
+  kSample,
+  kRoute,
+  kExpertLinear,
+  kExpertSum,
 };
 
 enum class OperandKind : uint8_t {
@@ -80,7 +103,7 @@ mkrt::Gate gate_of(OpKind kind);  // OpSchema::gate
 inline bool is_gated(OpKind kind) {
   return gate_of(kind) != mkrt::Gate::kNone;
 }
-std::string_view role_name(std::string_view role);  // without the mark of an optional one
+std::string_view role_name(std::string_view role);  // returns the role without the mark of an optional one
 
 struct Op {
   OpKind kind = OpKind::kAdd;
@@ -92,8 +115,8 @@ struct Op {
   bool operator==(const Op&) const = default;
 };
 
-// Cosine and sine table of rotary embeddings: entry [p, i] = scale * cos(p * inv_freq[i]), [p, hd/2 + i] the
-// sine.
+// Cosine and sine table of rotary embeddings. Entry [p, i] is scale * cos(p * inv_freq[i]), entry [p, hd/2 +
+// i] is the sine of the same angle with the same scale.
 struct RopeTable {
   TensorId tensor;
   std::vector<double> inv_freq;  // hd/2

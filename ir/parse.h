@@ -12,7 +12,7 @@ namespace mkc {
 
 using Module = std::variant<OpGraph, TaskProgram, Schedule>;
 
-// What a line, or a segment within one, of the text describes.
+// The kind of object that a line of the text, or a segment within a line, describes.
 enum class Part : uint8_t {
   kHeader,
   kMachine,
@@ -40,15 +40,16 @@ struct Subject {
   auto operator<=>(const Subject&) const = default;
 };
 
-// Where the text describes each part, for messages about it.
+// The place of each part in the text, for messages about it.
 struct Places {
   std::string text;
   std::map<Subject, Loc> at;
 };
 
-// Ids follow the order of the lines. Whatever print() writes is read back to an equal value; what is read
-// need not be valid (see verify.h). Objects may be named before their line; of several with one name the
-// first is meant. `places`: filled if given. Errors: the first one, located in `file`, with its line.
+// Parses the text form. Ids follow the order of the lines. The text of print() is read back to an equal
+// value. The result need not be valid (verify.h). Objects may be named before their line. A name that several
+// objects have means the first. Fills `places` if given. Errors: the first one, located in `file`, with its
+// line.
 Result<Module> parse_mkir(std::string_view text, const std::string& file, Places* places = nullptr);
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// What parsing the levels has in common. Internal to parse.
+// Parsing that the levels share. Internal to parse.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 
 namespace mkc {
 
-// The objects of one kind, by name, known before the first line is read.
+// The objects of one kind by name. The table is complete before the first line is parsed.
 struct NameTable {
   const char* what;   // "tensor", …
   const char* sigil;  // "%", "@" or ""
   std::vector<std::string> names{};
-  std::unordered_map<std::string, uint32_t> index{};  // of the first of a name
+  std::unordered_map<std::string, uint32_t> index{};  // index of the first object of a name
 
   void add(const std::string& name) {
     index.emplace(name, static_cast<uint32_t>(names.size()));
@@ -24,24 +24,29 @@ struct NameTable {
   }
 };
 
-// After the first error the parser stands at the end of the text, and everything it is asked for is a
-// default: callers need not look for errors until they are done.
+// A parser stands at the end of the text after its first error. The parser answers every request with a
+// default from then on. Callers therefore need not look for errors until they are done.
 struct Parser {
   Parser(std::vector<Token> tokens, std::string_view text, const std::string& file, Places* places);
 
   std::optional<Error> error;
   NameTable symbols{"symbol", ""}, tensors{"tensor", "%"}, grids{"grid", "%"}, events{"event", "@"};
-  std::vector<std::string> coords;  // of the grid being read
+  std::vector<std::string> coords;  // coordinates of the grid being read
 
   const Token& peek() const { return tokens_[next_]; }
   bool at_end() const { return peek().kind == TokenKind::kEnd; }
+  // Returns the next token and moves past it, except at the end of the text.
   Token take();
+  // Moves past the next token if it is `word`, and tells whether it was.
   bool accept(std::string_view word);
+  // Moves past `word`. Errors: another token.
   void expect(std::string_view word);
+  // Records the error if it is the first, at `where`, and moves to the end of the text.
   void fail(const Token& where, const std::string& message);
   void fail_expected(const std::string& what);  // "expected WHAT, found …" at the next token
-  // The line that begins here describes this part.
+  // Records that the line which begins here describes `subject`.
   void mark(Subject subject);
+  // Moves past the end of the line. Errors: another token.
   void end_line();
 
   std::string name(const char* what);  // plain or quoted
@@ -50,6 +55,7 @@ struct Parser {
   uint64_t natural(uint64_t max);                                          // at most `max`
   uint32_t natural32() { return static_cast<uint32_t>(natural(UINT32_MAX)); }
   int64_t integer(int64_t min, int64_t max);  // with an optional sign
+  // Returns a floating-point number with an optional sign, inf or nan.
   double real();
   TensorId tensor() { return {reference(TokenKind::kTensor, tensors)}; }
   GridId grid() { return {reference(TokenKind::kTensor, grids)}; }
@@ -65,19 +71,22 @@ struct Parser {
   int32_t layer();  // "layer n" if it stands here
   Loc loc();        // "loc(…)" if it stands here
 
-  // Lines that all levels have; false where another begins here.
+  // Parse lines that all levels have. Return false where another line begins here.
   bool file_line();
   bool symbol_line(Table<SymbolId, Symbol>& table);
   bool rope_line(std::vector<RopeTable>& ropes);
-  // `slots`: of a schedule's tensors, grows with `table`; null at other levels.
+  // `slots` belong to a schedule's tensors and grow with `table`. `slots` is null at other levels.
   bool tensor_line(Table<TensorId, Tensor>& table, std::vector<Slot>* slots);
-  // Refuses a line that no other function takes; `keywords` begin lines of the level.
+  // Refuses a line that no other function takes. `keywords` begin the lines of the level.
   void unknown_line(std::vector<std::string> keywords);
 
  private:
   uint64_t value_of(const Token& digits, uint64_t max);
+  // Returns the index of the object that the next token names or numbers.
   uint32_t reference(TokenKind kind, const NameTable& table);
+  // Returns the index of the object of a name. Errors: unknown names, with the nearest known one.
   uint32_t find(const Token& at, const NameTable& table);
+  // Fills the name tables from the first words of all lines, before any line is parsed.
   void declare_names();
   void operand(Expr& out, int depth);
   void operators(Expr& out, int depth, int least_precedence);
@@ -94,15 +103,16 @@ struct Parser {
   std::map<std::string, std::string> files_;  // by label
 };
 
-// The lines after the header. Errors are left in the parser.
+// Parse the lines after the header. Errors are left in the parser.
 OpGraph parse_ops(Parser& p, const std::string& name);
 TaskProgram parse_tasks(Parser& p, const std::string& name);
 Schedule parse_schedule(Parser& p, const std::string& name);
 
-// Lines of a task program; false where another begins here. `schedule`: of which it is part, or null.
+// Parses the lines of a task program. Returns false where another line begins here. `schedule` is the
+// schedule that the program is part of, or null.
 bool program_lines(Parser& p, TaskProgram& program, Schedule* schedule);
 
-// Names of the values of an enum, in order.
+// Returns the names of the values of an enum, in order.
 template <class Kinds>
 std::vector<std::string> names_of(const Kinds& kinds) {
   std::vector<std::string> names;

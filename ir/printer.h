@@ -1,4 +1,4 @@
-// What printing the levels has in common. Internal to print.
+// Printing that the levels share. Internal to print.
 #pragma once
 
 #include <map>
@@ -12,7 +12,8 @@
 
 namespace mkc {
 
-// How the objects of a table are referred to: by name, or by number where the name is an earlier object's.
+// Returns how the objects of a table are referred to: by name, or by number where an earlier object has the
+// name.
 template <class Items>
 std::vector<std::string> reference_names(const Items& items) {
   std::vector<std::string> names;
@@ -29,7 +30,7 @@ struct Printer {
 
   std::string out;  // the lines after the file table
   std::vector<std::string> symbols, tensors;
-  std::vector<std::string> coords;  // of the grid being printed, as expressions spell them
+  std::vector<std::string> coords;  // coordinates of the grid being printed, as expressions spell them
   void add_coord(const Coord& coord);
   void set_coords(const TaskGrid& grid);
 
@@ -44,23 +45,23 @@ struct Printer {
   void add_tensors(const Table<TensorId, Tensor>& table, const std::vector<Slot>* slots);
   void add_ropes(const std::vector<RopeTable>& ropes);
 
-  // The whole text. `facts`: lines that follow the header.
+  // Returns the whole text. `facts` are lines that follow the header.
   std::string finish(std::string_view level, std::string_view name, std::string_view facts = {}) const;
 
  private:
   bool is_coord(const std::string& name) const;
-  std::string leaf(const ExprNode& node) const;  // of a symbol or coordinate
+  std::string leaf(const ExprNode& node) const;  // spells a symbol or a coordinate
 
   std::map<std::string, size_t> file_numbers_;
   std::vector<std::string> files_;
 };
 
-// The name of object `index`, or its number where there is none.
+// Returns the name of object `index`, or its number where there is no such object.
 std::string reference(const std::vector<std::string>& names, uint32_t index);
 
-// " {name = value, …}"; "" where there are none.
+// Returns " {name = value, …}", or "" where there are no attributes.
 std::string spell_attrs(const Attrs& attrs);
-// " layer n"; "" outside the layers.
+// Returns " layer n", or "" outside the layers.
 std::string spell_layer(int32_t layer);
 
 }  // namespace mkc

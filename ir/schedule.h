@@ -1,4 +1,5 @@
-// Level 3: who runs what, when, and where everything lies.
+// Level 3: the schedule. A schedule says which worker runs which task, in what order, and where everything
+// lies in memory.
 #pragma once
 
 #include <array>
@@ -11,23 +12,25 @@
 namespace mkc {
 
 enum class PlacementKind : uint8_t {
-  kTable,   // the worker's stream says which tasks
-  kRange,   // extent known at run time: of worker w of W, tasks [n*p/W, n*(p+1)/W), p = (w + rotation) mod W
-  kInline,  // run by the worker whose notification completes the task's cell ("last arriver")
-  kQueue,   // workers that are free claim task after task, in their order; each waits for its cell
-  kReady,   // workers that are free claim task after task, in the order in which their cells are completed
+  kTable,  // The worker's stream lists its tasks.
+  // The extent is known at run time. Worker w of W runs tasks [n*p/W, n*(p+1)/W), where p = (w + rotation)
+  // mod W.
+  kRange,
+  kInline,  // A task runs on the worker whose notification completes the task's cell ("last arriver").
+  kQueue,   // Free workers claim the tasks one by one in task order. Each task then waits for its cell.
+  kReady,   // Free workers claim the tasks one by one in the order in which their cells are completed.
 };
 
 constexpr std::array kPlacementKinds = {PlacementKind::kTable, PlacementKind::kRange, PlacementKind::kInline,
                                         PlacementKind::kQueue, PlacementKind::kReady};
 const char* placement_name(PlacementKind kind);  // "table", "range", "inline", "queue", "ready"
 
-// Whether workers claim the grid's tasks by tickets.
+// Tells whether workers claim the grid's tasks by ticket.
 constexpr bool claims_by_ticket(PlacementKind kind) {
   return kind == PlacementKind::kQueue || kind == PlacementKind::kReady;
 }
 
-// How the kinds of placement are chosen: without tickets, by tickets wherever possible, or by cost.
+// How placements are chosen: never by ticket, by ticket wherever possible, or by cost.
 enum class Scheduler : uint8_t { kStatic, kDynamic, kAuto };
 
 constexpr std::array kSchedulers = {Scheduler::kStatic, Scheduler::kDynamic, Scheduler::kAuto};
@@ -35,15 +38,15 @@ const char* scheduler_name(Scheduler scheduler);  // "static", "dynamic", "auto"
 
 // A placement that the user asks for.
 struct PlacementRule {
-  std::string grids;  // name, or pattern with *, ? and [...]
+  std::string grids;  // name, or a pattern with *, ? and [...]
   PlacementKind kind = PlacementKind::kTable;
   Loc loc;
   bool operator==(const PlacementRule&) const = default;
 };
 
-// Into how many parts the user asks a product to be split; 1: not at all.
+// A number of parts that the user asks a product to be split into; 1 asks for no split.
 struct SplitRule {
-  std::string grids;  // as in PlacementRule
+  std::string grids;  // name or pattern, as in PlacementRule
   int64_t split_k = 1;
   Loc loc;
   bool operator==(const SplitRule&) const = default;
@@ -51,14 +54,15 @@ struct SplitRule {
 
 struct Placement {
   PlacementKind kind = PlacementKind::kTable;
-  std::string reason;     // why this kind, for people
-  uint32_t tickets = 0;   // of kQueue and kReady: the counter that says how many tickets have been claimed
-  uint32_t rotation = 0;  // of kRange: by how many workers the shares are rotated
+  std::string reason;  // why this kind was chosen, for people
+  // Index of the counter of tickets claimed so far, for claimed grids (kQueue, kReady).
+  uint32_t tickets = 0;
+  uint32_t rotation = 0;  // Range grids (kRange) have their grid shares rotated by this many workers.
   bool operator==(const Placement&) const = default;
 };
 
-// `count` consecutive tasks of a grid on one worker; first = count = 0 where the worker finds its tasks on
-// the device: kRange, kQueue, kReady.
+// `count` consecutive tasks of a grid on one worker. Workers find their tasks of kRange, kQueue and kReady on
+// the device: first = count = 0 there.
 struct Segment {
   GridId grid;
   uint32_t first = 0;
@@ -66,9 +70,9 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-constexpr uint32_t kMinRing = 4, kMaxRing = 16;  // stages
-// A worker's shared memory holds the ring, and this: its barriers, lists of the step, and the bodies'
-// scratch.
+constexpr uint32_t kMinRing = 4, kMaxRing = 16;  // ring stages
+// Bytes of a worker's shared memory beside the ring: its barriers, its lists of the step and the scratch of
+// bodies.
 constexpr uint64_t kBesideRingBytes = 35 * 1024;
 
 struct RingPlan {
@@ -77,12 +81,12 @@ struct RingPlan {
   bool operator==(const RingPlan&) const = default;
 };
 
-// Where a tensor lies: byte offset in the arena of its kind (weights and tables; workspace for activations
-// and outputs; inputs and caches are bound at run time). Tensors with disjoint lifetimes may overlap in the
-// workspace.
+// A slot says where a tensor lies, as a byte offset in the arena of the tensor's kind. One arena holds
+// weights and tables. The workspace holds activations and outputs. Inputs and caches are bound at run time.
+// Tensors with disjoint lifetimes may overlap in the workspace.
 struct Slot {
   uint64_t offset = 0;
-  uint64_t bytes = 0;  // at the symbols' upper bounds
+  uint64_t bytes = 0;  // size at the symbols' upper bounds
   bool operator==(const Slot&) const = default;
 };
 
@@ -93,40 +97,47 @@ struct Schedule {
   std::vector<Placement> placements;          // by GridId
   std::vector<std::vector<Segment>> streams;  // by worker, in execution order
   RingPlan ring;
-  std::vector<Slot> slots;  // by TensorId; bytes 0: takes no arena space (unpacked weight sources, inputs)
-  std::vector<uint32_t> event_base;  // by EventId: index of its first counter
-  uint32_t event_cells = 0;  // counters of one bank, at the symbols' upper bounds: cells, logs, tickets
+  // Slots are by TensorId. Slots of 0 bytes take no arena space: unpacked weight sources, inputs.
+  std::vector<Slot> slots;
+  std::vector<uint32_t> event_base;  // by EventId: index of the event's first counter
+  // event_cells counts the counters of one bank at the symbols' upper bounds: cells, logs and tickets.
+  uint32_t event_cells = 0;
   uint64_t weight_bytes = 0, workspace_bytes = 0;
   bool operator==(const Schedule&) const = default;
 };
 
-// Of a kRange grid: which of the W shares a worker takes.
+// Returns which of the W grid shares of a kRange grid a worker takes.
 inline uint32_t range_share(const Schedule& s, GridId grid, uint32_t worker) {
   return (worker + s.placements[grid.index].rotation) % s.workers;
 }
 
-// Cells of the event at the symbols' upper bounds, each a counter.
+// Returns the number of cells of the event at the symbols' upper bounds. Each cell is one counter.
 uint32_t max_cells(const TaskProgram& program, EventId event);
 
-// Whether a ready grid waits for the event. Then its completed cells are logged, in the counters behind those
-// of its cells at the symbols' upper bounds: how many entries, then each cell's number + 1, in the order of
-// their completion.
+// Tells whether a ready grid waits for the event. The completed cells of such an event are logged.
+//
+// The log's counters follow the counters of the event's cells, at the symbols' upper bounds. The first
+// counter of the log is its number of entries. Each further counter is the number of a cell + 1, in the order
+// of completion.
 bool keeps_log(const Schedule& schedule, EventId event);
 
-// What keeps the grid from being placed as ready, for people; "": nothing. The tasks of cell c must be [c *
-// n, (c + 1) * n) of the grid's, and whoever completes a cell must know what it expects without looking up
-// which.
+// Returns what keeps the grid from being placed as ready, for people; "" where nothing does.
+//
+// A ready grid has exactly the tasks [c * n, (c + 1) * n) for cell c. The worker that completes a cell must
+// know the expected count without a lookup.
 std::string why_not_ready(const TaskProgram& program, GridId grid);
 
-// Whose partial results a grid merges: attend of combine, split_k_partial of split_k_reduce; nothing for
-// other bodies.
+// Returns the body whose partial results a grid merges: attend for combine, split_k_partial for
+// split_k_reduce. Other bodies merge nothing.
 std::optional<BodyKind> merged_body(const TaskGrid& grid);
 
-// What keeps the grid from running inline, for people; "": nothing. It merges partial results and waits for
-// one event, which nobody else awaits; only the tasks that it merges notify it, each a single cell.
+// Returns what keeps the grid from running inline, for people; "" where nothing does.
+//
+// An inline grid merges partial results and waits for one event that no other grid awaits. Only the tasks
+// whose results it merges notify this event, each a single cell.
 std::string why_not_inline(const TaskProgram& program, GridId grid);
 
-// What keeps the grid from being placed so, for people; "": nothing.
+// Returns what keeps the grid from being placed as `kind`, for people; "" where nothing does.
 std::string why_not_placed(const TaskProgram& program, GridId grid, PlacementKind kind);
 
 }  // namespace mkc

@@ -9,53 +9,72 @@
 
 namespace mkc {
 
-// What one task of a grid computes. Operand roles (Access::role) of each are listed in docs/ir.md and checked
-// by the verifier; activations are f32 but for those that only products read.
+// What one task of a grid computes. docs/ir.md lists the operand roles (Access::role) of each body, and the
+// verifier checks them. Activations are f32, except those that only products read.
 enum class BodyKind : uint8_t {
-  kEmbed,    // one token row: out[t, :] = table[tokens[t], :]
-  kProduct,  // a strip of kTileRows weight rows for all T tokens: prologue (norm), x·wT, epilogue (bias,
-             // gate, residual, best logit of the strip)
-  kAppend,   // keys and values of a block of a request's rows, one key/value head, to the cache
-  kAttend,   // one piece of a request's context for one key/value head and a block of its rows: partial max,
-             // sum and weighted values
-  kCombine,  // merges the pieces of one key/value head of a block in piece order
-  kSample,   // one request: the token that follows its last row, as it asks (docs/sampling.md)
-  kRoute,    // all tokens: each one's experts and shares; the experts that have tokens, and whose these are
-  kExpert,   // some strips of 16 weight rows of an expert that has tokens, for these
-  kExpertSum,  // some columns of one token row: the results of its experts, by their shares, and a residual
-  kSplitKPartial,  // of a product that is split: a strip, and the K slices of columns of one part: their sums
-  kSplitKReduce,   // of a product that is split: adds a strip's K slices in order; the product's epilogue
+  kEmbed,  // one token row: out[t, :] = table[tokens[t], :]
+  // A product task multiplies a strip of kTileRows weight rows with all T tokens: prologue (norm), x·wT,
+  // epilogue. The epilogue holds bias, gate, residual and the best logit of the strip.
+  kProduct,
+  // An append task writes keys and values to the cache: one block of a request's rows, one key/value head.
+  kAppend,
+  // An attend task computes one partial of attention for one key/value head and one block of rows. A partial
+  // is the maximum, the sum and the weighted values over one part of a request's context.
+  kAttend,
+  // A combine task merges the partials of one key/value head and one block in the order of their positions.
+  kCombine,
+  // A sample task picks the token after a request's last row, by the request's settings (docs/sampling.md).
+  kSample,
+  // A route task chooses experts and their shares for all tokens. A route task also lists the active experts
+  // and the rows of each.
+  kRoute,
+  // An expert task multiplies some strips of 16 weight rows of one active expert with the rows of that
+  // expert.
+  kExpert,
+  // An expert_sum task computes some columns of one token row. The task adds the token's expert results,
+  // weighted by their shares, and a residual.
+  kExpertSum,
+  // A split_k_partial task multiplies one strip of a split product and leaves the sums of the K slices of one
+  // part.
+  kSplitKPartial,
+  // A split_k_reduce task adds the K slices of one strip in order and applies the product's epilogue.
+  kSplitKReduce,
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;
-constexpr int64_t kMaxStrips = 4;         // of a task of an expert
-constexpr int64_t kKSlices = 8;           // of a weight's columns: each is added up, and then all in order
-constexpr int64_t kSumColumns = 512;      // of a task of expert_sum
-constexpr int64_t kMaxSampled = 1 << 18;  // entries of a vocabulary that sample takes
+constexpr int64_t kMaxStrips = 4;  // most strips of one task of an expert
+// A weight's columns are cut into K slices. Each K slice is summed alone, then the slices are added in order.
+constexpr int64_t kKSlices = 8;
+constexpr int64_t kSumColumns = 512;      // columns of one task of expert_sum
+constexpr int64_t kMaxSampled = 1 << 18;  // largest vocabulary that a sample task takes
 
 struct Access {
   std::string role;  // "x", "weight", "norm", "bias", "residual", "out", …
   TensorId tensor;
   Region region;  // over the grid's coordinates and symbols
-  // Brought in by the loader ahead of events: no task writes it in the same step. What others write of the
-  // same operand is another read.
+  // The loader brings a streamed operand in ahead of events: no task writes it in the same step. Parts of the
+  // operand that tasks of the step do write are a separate read.
   bool stream = false;
   bool operator==(const Access&) const = default;
 };
 
 struct Coord {
   std::string name;
-  Expr extent;  // over symbols and, of the last, the coordinate before it; the coordinate runs from 0
+  // The extent is an expression over symbols. The last coordinate's extent may also use the coordinate before
+  // it. A coordinate runs from 0.
+  Expr extent;
   bool operator==(const Coord&) const = default;
 };
 
-// The task waits until the cell is complete. A lookup is done once for all tasks of a worker, by its loader
-// and its consumers, since the tables that are there then say which tasks these are and what they stream.
+// A task waits until the cell is complete.
+//
+// A lookup is done once for all tasks of a worker, by its loader and by its consumers. The tables that the
+// lookup makes available say which tasks the worker has and what they stream.
 struct Wait {
   EventId event;
-  std::vector<Expr> cell;  // one per event dim, over the grid's coordinates
-  bool lookup = false;     // then the cell is the same for all tasks
+  std::vector<Expr> cell;  // one expression per event dim, over the grid's coordinates
+  bool lookup = false;     // a lookup has the same cell for all tasks
   bool operator==(const Wait&) const = default;
 };
 
@@ -74,55 +93,63 @@ struct TaskGrid {
   std::vector<Access> writes;
   std::vector<Wait> waits;
   std::vector<Notify> notifies;
-  Attrs attrs;            // eps, head_dim, piece, …
-  std::vector<OpId> ops;  // the ops it stands for, as indices into the op graph
+  Attrs attrs;            // eps, head_dim, kv_tile, …
+  std::vector<OpId> ops;  // ops that the grid implements, as indices into the op graph
   int32_t layer = -1;
   Loc loc;
   bool operator==(const TaskGrid&) const = default;
 };
 
-// The operand of a role; null where the grid has none. `written`: of the role among the writes.
+// Returns the operand of a role, or null where the grid has none. `written` selects among the writes instead
+// of the reads.
 const Access* find_operand(const TaskGrid& grid, std::string_view role, bool written = false);
 
-// Whether a loader brings something for its tasks ahead of events.
+// Tells whether the loader brings an operand of the grid's tasks in ahead of events.
 bool streams(const TaskGrid& grid);
 
-// Whether its tasks multiply with weights: of a product or its part, or of an expert's.
+// Tells whether the grid's tasks multiply with weights: product, split_k_partial and expert.
 bool multiplies(const TaskGrid& grid);
 
-// Strips of 16 weight rows that a task of it multiplies: `strips` of an expert, or 1.
+// Returns the number of 16-row strips that one task multiplies: the attribute `strips` of an expert, else 1.
 int64_t task_strips(const TaskGrid& grid);
-// Whether a worker takes strips that follow each other together: those of one part, where it is split.
+// Tells whether a worker takes consecutive strips together: product and split_k_partial. Strips taken
+// together lie in one part of a split product.
 bool multiplies_in_blocks(const TaskGrid& grid);
-// Into how many parts a product is split; 1: it is not.
+// Returns the number of parts that a product is split into; 1 means that it is not split.
 int64_t split_k(const TaskGrid& grid);
-// The rows that they multiply, of all tokens or of an expert's; null where there are none.
+// Returns the rows that the grid multiplies: of all tokens, or of an expert. The result is null where there
+// are none.
 const Access* multiplied_rows(const TaskGrid& grid);
 
-// Array of counters. A cell is complete when `expect` notifications have reached it.
+// An event is an array of counters. A cell is complete when `expect` notifications have reached it.
 struct Event {
   std::string name;        // unique; printed as @name
-  std::vector<Expr> dims;  // over symbols; empty: one cell
+  std::vector<Expr> dims;  // one expression per dim, over symbols; empty: one cell
   Expr expect;             // over the cell's coordinates and symbols
   Loc loc;
   bool operator==(const Event&) const = default;
 };
 
 struct TaskProgram;
-// Rows that a product makes, whole or in part.
+// Returns the number of rows of a product's result, whether the grid makes all of each sum or a part of it.
 const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid);
-// The tokens from which on warpgroups multiply at least, and where nothing else is asked for.
+// kMinWgmmaFrom is the smallest number of tokens from which warpgroups may multiply. kDefaultWgmmaFrom
+// applies where the user asks for nothing else.
 constexpr uint32_t kMinWgmmaFrom = 33, kDefaultWgmmaFrom = 65;
-// The tokens from which on they multiply in a product, and would in one that is split, where there are such
-// instructions; 0: never, as its weights are not of 2 bytes in rows of whole 16-byte pieces, or sums are to
-// have one order for all numbers of tokens.
+// Returns the number of tokens from which warpgroups multiply in this product, on targets that have such
+// instructions. A split product does not use them; its number is the one that it would have unsplit.
+//
+// 0 means never. Weights without 2-byte elements in rows of whole 16-byte pieces cannot use the instructions.
+// Batch-invariant programs do not use them either: their sums have one order for all numbers of tokens.
 uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid);
 
 struct TaskProgram {
   std::string name;
   Table<SymbolId, Symbol> symbols;
   Table<TensorId, Tensor> tensors;
-  Table<GridId, TaskGrid> grids;  // in program order: the sequential execution of the grids is the meaning
+  // The grids are in program order. The meaning of a program is the sequential execution of its grids in this
+  // order.
+  Table<GridId, TaskGrid> grids;
   Table<EventId, Event> events;
   std::vector<RopeTable> ropes;
   bool operator==(const TaskProgram&) const = default;

@@ -1,4 +1,4 @@
-// Spelling of names, strings, numbers and keywords in the text form: what print and parse share. Internal to
+// Spelling of names, strings, numbers and keywords in the text form, which print and parse share. Internal to
 // ir.
 #pragma once
 
@@ -30,15 +30,15 @@ inline const char* keyword(BodyKind kind) {
   return body_name(kind);
 }
 
-// A letter or '_', then letters, digits, '_' and '.'.
+// A plain name is a letter or '_', then letters, digits, '_' and '.'.
 bool starts_name(char c);
 bool continues_name(char c);
 
-// The name itself, or quoted where it is no plain name or an operator of expressions.
+// Returns the name itself, quoted where it is no plain name or is an operator of expressions.
 std::string spell_name(std::string_view name);
-// In double quotes; '"', '\' and control characters escaped.
+// Returns the text in double quotes, with '"', '\' and control characters escaped.
 std::string spell_string(std::string_view text);
-// Reads back to the same double and never as an integer.
+// Returns text that reads back to the same double and never as an integer.
 std::string spell_double(double value);
 
 }  // namespace mkc

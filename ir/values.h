@@ -1,4 +1,4 @@
-// Values of a program's symbols at one step, and the tasks that its grids have then.
+// Values of a program's symbols in one step, and the tasks that its grids have at these values.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,8 @@
 
 namespace mkc {
 
-// The rows of one request in a step, and the positions in its cache with them.
+// `rows` are the rows of one request in a step. `kv_len` counts the positions in the request's cache,
+// including these rows.
 struct StepRequest {
   int64_t rows = 1, kv_len = 1;
   bool operator==(const StepRequest&) const = default;
@@ -20,70 +21,84 @@ using Symbols = Table<SymbolId, Symbol>;
 SymbolId find_symbol(const Symbols& symbols, std::string_view name);  // invalid where there is none
 
 std::vector<Bounds> symbol_bounds(const Symbols& symbols);  // by SymbolId
-// By SymbolId: what shapes, which know no lists, are sized for.
+// Returns the symbols' upper bounds, by SymbolId. Shapes are sized for them; shapes never depend on lists.
 std::vector<int64_t> upper_bounds(const Symbols& symbols);
 
-// The rows of a step in blocks for attention: those of a request in turn, `max_rows` to a block and in its
-// last block what is left. First come all that are no request's last, in the order of their rows, then the
-// last ones, a request each. Of each block its request, its rows, the first of these, and the positions in
-// the request's cache up to its last row.
+// Attention cuts the rows of a step into blocks. Each block holds `max_rows` consecutive rows of one request;
+// a request's last block holds the remainder.
+//
+// The blocks that are not their request's last come first, in the order of their rows. The last blocks
+// follow, one per request. Each block has its request, its number of rows, its first row, and the positions
+// in the request's cache up to its last row.
 struct RowBlocks {
   SymbolId count, request, rows, first_row, kv_len;
-  SymbolId partial_positions;  // positions of a part, see below; invalid: each piece is one
+  // Positions of one partial (see partial_positions below). An invalid id means that each KV tile is a
+  // partial.
+  SymbolId partial_positions;
   int64_t max_rows = 0;
 };
-// The cut symbols of a program; nothing where it has none.
+// Returns the cut symbols of a program, or nothing where it has none.
 std::optional<RowBlocks> row_blocks(const Symbols& symbols);
 
-// Attention adds a row up over pieces of its context, spans of so many pieces, and these together, whatever
-// its tasks. A task goes through a part, with a slot in memory for each row: a piece, or a span, in all of a
-// step alike.
+// Attention sums a row over KV tiles of its context, sums kKvChunkTiles tiles to a KV chunk, and sums the
+// chunks. The order of sums does not depend on how tasks are formed.
+//
+// One task computes one partial, which has a slot in memory for each row. A partial covers one KV tile or one
+// KV chunk, and all partials of a step cover the same.
 constexpr int64_t kKvTilePositions = 256;
 constexpr int64_t kKvChunkTiles = 8;
 constexpr int64_t kKvChunkPositions = kKvChunkTiles * kKvTilePositions;
 
-// The slots there are, the same number for each of the most tokens: enough for all spans of any step, and for
-// all pieces where rows have up to kPartsOfRow. Requires symbols of requests.
-constexpr int64_t kPartialsOfRow = 16;
+constexpr int64_t kPartialsOfRow = 16;  // KV tiles of a row for which there are always slots
+// Returns the number of partial slots. Every token of the largest step has the same number of slots. The
+// slots suffice for all KV chunks of any step. The slots suffice for all KV tiles where rows have up to
+// kPartialsOfRow tiles. Requires the symbols of requests.
 int64_t partial_slots(const Symbols& symbols);
-// Positions of a part: a span's where a step has so many that spans keep all workers busy, or where pieces
-// would be more than there are slots.
-constexpr int64_t kBusyKvChunks = 16;  // of each key/value head
+constexpr int64_t kBusyKvChunks = 16;  // KV chunks per key/value head that keep all workers busy
+// Returns the positions that one partial covers in a step with these requests. A partial covers a KV chunk
+// where the step has enough chunks to keep all workers busy, or where KV tiles would exceed the slots. A
+// partial covers a KV tile otherwise. Requires the cut symbols.
 int64_t partial_positions(const Symbols& symbols, std::span<const StepRequest> requests);
 
-// As evaluate() takes them: by SymbolId, then the elements of the lists. `given`, by SymbolId: one value of a
-// symbol, the elements of a list; of a list of sums that is not cut nothing.
+// Lays the values out as evaluate() takes them: one entry per SymbolId, then the elements of the lists.
+// `given` is by SymbolId: the one value of a symbol, or the elements of a list. A list of sums that is not
+// cut is given nothing.
 std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<std::vector<int64_t>>& given);
 
-// Of a step with these requests, by the names that the frontend gives: T rows in all, B requests, and for
-// each request q_len rows and kv_len positions. A symbol kv_len that is no list is the first request's; all
-// others are at their lower bounds. `active_expert_rows`: rows of each expert that has some, where experts
-// are routed; empty: as spread_rows() has it, over as many experts as may have some.
+// Returns the values of a step with these requests. Symbols are found by the names that the frontend gives. T
+// is the number of all rows and B the number of requests. Each request has q_len rows and kv_len positions.
+//
+// A symbol kv_len that is no list takes the first request's value. All other symbols take their lower bounds.
+//
+// `active_expert_rows` gives the rows of each active expert, where experts are routed. An empty
+// `active_expert_rows` stands for spread_rows() over as many active experts as the step can have.
 std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepRequest> requests,
                                  std::span<const int64_t> active_expert_rows = {});
 
-// How the tokens of a step choose experts, all alike: `choices` each, of `experts`.
+// Each token of a step chooses `choices` of `experts` experts.
 struct Routing {
   int64_t choices = 0, experts = 0;
 };
-// By the bounds of the routed symbol active_experts; no choices where there is none.
+// Returns the routing by the bounds of the routed symbol active_experts; it has no choices where there is
+// none.
 Routing routing_of(const Symbols& symbols);
-// The rows of `active_experts` experts, evenly, of tokens that choose as many each as the routing says;
-// requires slots from its choices to the lesser of its experts and of all choices.
+// Returns the rows of each of `slots` active experts: the choices of all tokens, spread evenly. Requires
+// choices <= slots <= min(experts, choices * tokens).
 std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t slots);
 
-// All symbols and elements at their lower bounds: a decode step at the start of a context, for which plans
-// are tuned.
+// Returns all symbols and list elements at their lower bounds. The values describe a decode step at the start
+// of a context. Plans are tuned for such a step.
 std::vector<int64_t> lowest_values(const Symbols& symbols);
 
-// "T = 2, kv_len = [7, 300]"; sums and what is cut are left out.
+// Returns text such as "T = 2, kv_len = [7, 300]". The text leaves out sums and cut symbols.
 std::string values_text(const Symbols& symbols, std::span<const int64_t> values);
 
-// Bounds of a grid's coordinates under bounds of the symbols, and whether it has a task for all values.
+// coord_bounds returns the bounds of a grid's coordinates under bounds of the symbols. never_empty tells
+// whether the grid has a task for all values within these bounds.
 std::vector<Bounds> coord_bounds(const TaskGrid& grid, const std::vector<Bounds>& symbols);
 bool never_empty(const TaskGrid& grid, const std::vector<Bounds>& symbols);
 
-// The tasks of a grid at given values, numbered from 0 with the last coordinate fastest.
+// The tasks of a grid at given values. Tasks are numbered from 0 with the last coordinate fastest.
 class TaskSpace {
  public:
   TaskSpace(const TaskGrid& grid, std::span<const int64_t> values);
@@ -91,9 +106,9 @@ class TaskSpace {
   void coords_of(int64_t task, std::vector<int64_t>& coords) const;  // requires task < count()
 
  private:
-  std::vector<int64_t> extents_;  // of the coordinates that are not ragged
-  // Where the last extent depends on the coordinate before it: the first task of each of that one's values,
-  // and of all; else empty.
+  std::vector<int64_t> extents_;  // extents of the coordinates that are not ragged
+  // The last extent may depend on the coordinate before it. begin_ then holds the first task of each value of
+  // that coordinate, and last their total. begin_ is empty otherwise.
   std::vector<int64_t> begin_;
   int64_t count_ = 1;
 };

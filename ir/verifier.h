@@ -1,4 +1,4 @@
-// What verifying the levels has in common. Internal to verify.
+// Verification that the levels share. Internal to verify.
 #pragma once
 
 #include <map>
@@ -12,14 +12,14 @@
 
 namespace mkc {
 
-// An object a message is about.
+// The object that a message is about.
 struct Site {
   Subject subject;
   std::string name;  // "grid %l0.q"
-  const Loc* loc;    // null: none of its own
+  const Loc* loc;    // null: the object has no place of its own
 };
 
-// Sizes that the letters of OperandSchema stand for.
+// Sizes of the letters of OperandSchema.
 using Sizes = std::map<char, Expr>;
 
 struct Verifier {
@@ -34,61 +34,65 @@ struct Verifier {
   Domain at_symbols;  // no coordinates
   std::vector<Error> errors;
 
+  // Records a violation of rule V`rule` at `site`.
   void report(int rule, const Site& site, const std::string& message);
 
-  // V1 to V4 of what all levels have; the caller adds what else it has.
+  // Checks V1 to V4 of objects that all levels have. The caller checks its other objects.
   void check_names_and_symbols();
+  // Checks V3 of one symbol.
   void check_symbol(SymbolId id);
   template <class Items>
   void check_names(const Items& items, std::string_view what, Part part);
   void check_id(bool known, const Site& site, std::string_view what);  // V2
-  // V4; whether it holds.
+  // Checks V4 and returns whether it holds.
   bool check_expr(const Expr& e, const Domain& domain, const Site& site, std::string_view what);
   void check_shapes();
   void check_rope_ids(const std::vector<RopeTable>& ropes);
 
-  // V5 to V9.
+  // Checks V5 to V9.
   void check_tensors(const std::vector<RopeTable>& ropes);
   void check_attr_order(const Attrs& attrs, const Site& site);
 
-  // V13, V18. Whether the attributes are those of the lists, where '?' marks optional ones.
+  // Checks V13 or V18. Returns whether the attributes are those of the lists, where '?' marks optional ones.
   bool check_attrs(int rule, const Attrs& attrs, const std::vector<const char*>& ints,
                    const std::vector<const char*>& floats, const Site& site);
-  // V11 and V12, or V16 and V17. `sizes` learns the letters it does not know. Whether the shape fits.
+  // Checks V11 and V12, or V16 and V17. Returns whether the shape fits. Adds letters that `sizes` lacks.
   bool check_operand(int kind_rule, std::string_view role, TensorId operand, const OperandSchema& schema,
                      Sizes& sizes, const Site& site);
 
-  // V20, V24, V25: the box has a range for each of `dims`, and lies within them or is empty. `name`: of what
-  // has the dims.
+  // Checks V20, V24 or V25: the box has a range for each of `dims`, and lies within them or is empty. `name`
+  // is the object that has the dims.
   void check_box(int rule, const Region& box, const std::vector<Expr>& dims, const Domain& domain,
                  const std::string& name, const Site& site);
 
-  // V31 of symbols and shapes.
+  // Checks V31 for symbols and shapes.
   void check_routed_symbols();
-  // V32.
+  // Checks V32.
   void check_cut_symbols();
-  // V34.
+  // Checks V34.
   void check_symbol_bounds();
 
+  // Return the site of a symbol or of a tensor.
   Site symbol_site(SymbolId id) const;
   Site tensor_site(TensorId id) const;
 };
 
 std::string kind_text(const Tensor& tensor);  // "f32 weight"
-bool is_computed(TensorKind kind);            // within the step: activations and outputs
+bool is_computed(TensorKind kind);  // whether the kind is computed within the step: activations and outputs
 
-// A read, write, wait or notification of a grid.
+// Returns the site of a read, write, wait or notification of a grid.
 Site part_site(const TaskProgram& program, GridId grid, Part part, uint32_t position);
 
-// V1 to V4, then V15 to V26 and V31; whether the first hold.
+// Checks V1 to V4, then V15 to V26 and V31. Returns whether V1 to V4 hold.
 bool check_program(Verifier& v, const TaskProgram& program);
 
-// V4, and V23 to V26. `domains`: of each grid's coordinates.
+// check_event_exprs checks V4 of events. check_events checks V23 to V26; `domains` are those of each grid's
+// coordinates.
 void check_event_exprs(Verifier& v, const TaskProgram& program);
 void check_events(Verifier& v, const TaskProgram& program, const std::vector<Domain>& domains);
-// V31 of grids and events; requires that each grid's operands have their shapes.
+// Checks V31 of grids and events. Requires that each grid's operands have their shapes.
 void check_routed(Verifier& v, const TaskProgram& program);
-// V33; requires that all rules before it hold.
+// Checks V33. Requires that all rules before it hold.
 void check_footprints(Verifier& v, const TaskProgram& program);
 
 template <class Items>

@@ -13,7 +13,7 @@
 namespace mkc {
 namespace {
 
-// Grids that notify each event.
+// Returns the grids that notify each event.
 std::vector<std::vector<GridId>> event_notifiers(const TaskProgram& program) {
   std::vector<std::vector<GridId>> notifiers(program.events.size());
   for (GridId g : program.grids.ids())
@@ -21,26 +21,27 @@ std::vector<std::vector<GridId>> event_notifiers(const TaskProgram& program) {
   return notifiers;
 }
 
-// Deals tasks out so that all workers get as many of a grid, give or take one, since the next grid waits for
-// the slowest. Tasks left over go to the workers that have streamed the fewest bytes of the grids that start
-// together, whose slowest is waited for just so; then of the step, so that what is left over of one grid
-// evens out another's.
+// Assigns tasks to workers. All workers get the same number of a grid's tasks, give or take one, as the next
+// grid waits for the slowest worker. Remaining tasks go to the workers that have streamed the fewest bytes of
+// the grids that start together. The slowest worker of these grids is waited for as well. Ties go to the
+// workers that have streamed the fewest bytes of the step. The remainder of one grid thus evens out that of
+// another.
 class ByteBalance {
  public:
-  // `most_behind`: bytes that a worker can catch up with.
+  // `max_behind` is the number of bytes that a worker can catch up with.
   ByteBalance(uint32_t workers, uint64_t max_behind)
       : max_behind_(max_behind), streamed_(workers), order_(workers) {
     std::iota(order_.begin(), order_.end(), 0u);
   }
 
-  // Before grids that start together.
+  // Must be called before the first of several grids that start together.
   void start_together() {
     const auto by_step = [](const Streamed& a, const Streamed& b) { return a.step < b.step; };
     const uint64_t max = std::max_element(streamed_.begin(), streamed_.end(), by_step)->step;
     for (Streamed& s : streamed_) s = {0, std::max(s.step, max - std::min(max, max_behind_))};
   }
 
-  // Number of tasks for each worker.
+  // Returns the number of tasks of each worker.
   std::vector<uint32_t> assign(uint32_t tasks, uint64_t task_bytes) {
     const auto workers = static_cast<uint32_t>(streamed_.size());
     std::vector<uint32_t> share(workers, tasks / workers);
@@ -62,7 +63,7 @@ class ByteBalance {
   };
   uint64_t max_behind_;
   std::vector<Streamed> streamed_;  // by worker
-  std::vector<uint32_t> order_;     // workers, to be sorted by bytes
+  std::vector<uint32_t> order_;     // workers, sorted by bytes in assign()
 };
 
 std::vector<uint32_t> even_shares(uint32_t tasks, uint32_t workers) {
@@ -72,15 +73,15 @@ std::vector<uint32_t> even_shares(uint32_t tasks, uint32_t workers) {
   return share;
 }
 
-// Whether they wait for the same events.
+// Tells whether both grids wait for the same events. Grids with the same events start together.
 bool start_together(const TaskGrid& a, const TaskGrid& b) {
   return std::equal(a.waits.begin(), a.waits.end(), b.waits.begin(), b.waits.end(),
                     [](const Wait& x, const Wait& y) { return x.event == y.event; });
 }
 
-// Turns the shares of attention by one worker more from layer to layer: of as many tasks in each of any
-// layers in a row, no two workers then take numbers that differ by more than one. What they stream depends on
-// the contexts, so that no share can be weighed here.
+// Rotates the grid shares of attention by one worker more from layer to layer. Consider layers in a row with
+// the same number of tasks each. No two workers then take totals that differ by more than one. The bytes that
+// attention streams depend on the contexts, so no share can be weighed here.
 void rotate_attention(Schedule& schedule, const std::vector<GridId>& order) {
   uint32_t rotation = 0;
   for (GridId g : order)
@@ -89,15 +90,15 @@ void rotate_attention(Schedule& schedule, const std::vector<GridId>& order) {
       schedule.placements[g.index].rotation = rotation++ % schedule.workers;
 }
 
-// A grid whose tasks are grid_share out by number.
+// A grid whose tasks are assigned by number.
 struct GridShare {
   GridId grid;
   uint32_t tasks;
-  uint64_t task_bytes;  // that each streams
+  uint64_t task_bytes;  // bytes that each task streams
 };
 
-// Appends the segments of grids whose tasks are grid_share out as those of one: a worker has tasks that
-// follow each other, of as few of the grids as can be.
+// Appends the segments of grids that are assigned as one contiguous list. A worker gets consecutive tasks of
+// as few of the grids as possible.
 void add_segments(Schedule& schedule, const std::vector<GridShare>& grids,
                   const std::vector<uint32_t>& share) {
   size_t at = 0;
@@ -116,7 +117,7 @@ void fill_streams(Schedule& schedule, const Machine& machine, const std::vector<
                   bool balance_grids) {
   const TaskProgram& program = schedule.program;
   const std::vector<int64_t> symbols = decode_symbols(program);
-  // A worker that has none of a grid fills its ring and stands still until the grid is done. In simulated
+  // A worker without a task of a grid fills its ring and then waits until the grid is done. In simulated
   // steps it catches up with half a ring.
   const ByteBalance fresh(schedule.workers, uint64_t{schedule.ring.stages} * schedule.ring.stage_bytes / 2);
   ByteBalance balance = fresh;
@@ -173,7 +174,8 @@ Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, cons
                              program.grids.items[sorted.cycle.front()].name)};
   }
 
-  // Time from a grid's start to the end of the step, were every grid to begin with an idle stream.
+  // to_end_ns is the time from a grid's start to the end of the step, if every grid began with an idle
+  // stream.
   const std::vector<int64_t> symbols = decode_symbols(program);
   std::vector<double> to_end_ns(program.grids.size(), 0);
   for (auto it = sorted.order.rbegin(); it != sorted.order.rend(); ++it) {

@@ -13,7 +13,7 @@
 namespace mkc {
 namespace {
 
-constexpr double kUneven = 1.1;  // strips of the busiest worker, of the mean
+constexpr double kUneven = 1.1;  // strips of the busiest worker, relative to the mean
 constexpr int64_t kNarrowSplitK = 4;
 
 bool in_all_layers_alike(const TaskProgram& program, const std::string& pattern) {
@@ -26,7 +26,8 @@ bool in_all_layers_alike(const TaskProgram& program, const std::string& pattern)
   return true;
 }
 
-// Whether a rule fits the grid of some layer, be it in the program or only once products are split.
+// Tells whether a rule fits the grid of some layer. The grid may be in the program already, or only once
+// products are split.
 template <class Rule>
 bool is_asked(const TaskProgram& program, const std::vector<Rule>& rules, const std::string& pattern) {
   int32_t layers = 0;
@@ -40,7 +41,8 @@ bool is_asked(const TaskProgram& program, const std::vector<Rule>& rules, const 
   return false;
 }
 
-// Kinds of the layers' grids in their order, each with its first; of `program` all must be alike.
+// The kinds of the layers' grids in their order, each with its first grid. Grids of one kind must be alike in
+// all of `program`.
 struct Kind {
   std::string pattern;
   GridId first;
@@ -74,7 +76,7 @@ bool has_its_rows_alone(const TaskProgram& program, const TaskGrid& product) {
   });
 }
 
-// Whether some workers have to take many more strips of a product than others.
+// Tells whether some workers must take many more strips of a product than others.
 bool is_uneven(const TaskGrid& product, uint32_t workers) {
   const int64_t strips = product.coords[0].extent.constant(), max = (strips + workers - 1) / workers;
   return static_cast<double>(max * workers) > kUneven * static_cast<double>(strips);

@@ -37,7 +37,7 @@ Status apply(const PlacementRule& rule, const TaskProgram& program, std::vector<
 
 }  // namespace
 
-// In the order in which cells are completed, where there is more than one.
+// Ready placements follow the order in which cells are completed, so they need more than one cell.
 Placement by_tickets(const TaskProgram& program, GridId id) {
   const TaskGrid& grid = program.grids[id];
   if (why_not_inline(program, id).empty()) return without_tickets(program, id);

@@ -1,16 +1,16 @@
-// Which kind of placement every grid gets, and why. Internal to place and search.
+// The choice of a placement kind for every grid, with its reason. Internal to place and search.
 #pragma once
 
 #include "ir/schedule.h"
 
 namespace mkc {
 
-// By GridId: as the last rule that fits asks, or else the scheduler, which is not kAuto. Errors: those of
-// place() about rules.
+// Returns the placements by GridId. The last rule that fits a grid decides, else the scheduler. Requires a
+// scheduler other than kAuto. Errors: those of place() about rules.
 Result<std::vector<Placement>> choose_placements(const TaskProgram& program, Scheduler scheduler,
                                                  const std::vector<PlacementRule>& rules);
 
-// Of a grid whose tasks are to be claimed, where they can be.
+// Returns a placement by ticket where the grid allows one.
 Placement by_tickets(const TaskProgram& program, GridId id);
 
 }  // namespace mkc

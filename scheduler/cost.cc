@@ -25,7 +25,7 @@ TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machi
   TaskCost cost;
   for (const Access& read : g.reads) {
     const Tensor& tensor = program.tensors[read.tensor];
-    const size_t dims = read.region.size();  // of a stack, a strip of one of its matrices
+    const size_t dims = read.region.size();  // the region of a stack is a strip of one of its matrices
     if (read.stream && tensor.kind == TensorKind::kWeight && dims >= 2)
       cost.stream_bytes +=
           packed_bytes(tensor, static_cast<uint64_t>(evaluate(read.region[dims - 2].size, symbols, first))) /
@@ -37,7 +37,8 @@ TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machi
       cost.fetch_bytes +=
           region_elements(read.region, symbols, first) * static_cast<uint64_t>(dtype_bytes(tensor.dtype));
   }
-  // Operands that one task fetches are usually fetched by all: they come from L2 unless they exceed it.
+  // All tasks usually fetch the operands that one task fetches. The operands come from L2 unless they exceed
+  // it.
   const double fetch_rate =
       cost.fetch_bytes <= machine.l2_bytes ? machine.l2_bytes_per_ns : machine.stream_bytes_per_ns;
   cost.ns = machine.task_ns +

@@ -1,4 +1,4 @@
-// What one task costs on a machine: the bytes it streams and the time it holds its worker.
+// The cost of one task on a machine: the bytes it streams and the time it holds its worker.
 #pragma once
 
 #include <span>
@@ -9,30 +9,33 @@
 namespace mkc {
 
 struct TaskCost {
-  uint64_t stream_bytes = 0;  // brought in by the loader, padding of packed tiles included
+  uint64_t stream_bytes = 0;  // brought in by the loader, with the padding of packed tiles
   uint64_t fetch_bytes = 0;   // read by the task itself: activations, cache, norms
   double ns = 0;              // while every worker streams at its share of the ceiling
 };
 
-// Cost of the grid's first task; the tasks of a grid differ by at most a ragged end. `symbols` by SymbolId.
+// Returns the cost of the grid's first task. Tasks of a grid differ by at most a ragged end. `symbols` are by
+// SymbolId.
 TaskCost task_cost(const TaskProgram& program, GridId grid, const Machine& machine,
                    std::span<const int64_t> symbols);
 
-// Number of tasks of a grid under the given symbol values.
+// Returns the number of tasks of a grid under the given symbol values.
 int64_t task_count(const TaskGrid& grid, std::span<const int64_t> symbols);
 
-// The symbols' lower bounds: a decode step at the start of a context, for which plans are tuned.
+// Returns the symbols' lower bounds. The values describe a decode step at the start of a context, for which
+// plans are tuned.
 std::vector<int64_t> decode_symbols(const TaskProgram& program);
 
-// How many experts tokens choose, where each chooses evenly at random among all: as many as are expected.
+// Returns the expected number of active experts if each token chooses evenly at random among all experts.
 int64_t expected_slots(const Routing& routing, int64_t tokens);
 
-// Bytes of keys and values that a request has for each position, over all layers.
+// Returns the bytes of keys and values of one position of a request, over all layers.
 uint64_t position_bytes(const TaskProgram& program);
 
-// Packed bytes of `rows` rows, at most the tensor's, of a matrix, or of one of a stack.
+// Returns the packed bytes of `rows` rows of a matrix, or of one matrix of a stack. `rows` are at most the
+// tensor's.
 uint64_t packed_bytes(const Tensor& weight, uint64_t rows);
-// Of all rows and matrices.
+// Returns the packed bytes of all rows of all matrices.
 uint64_t packed_stack_bytes(const Tensor& weight);
 
 }  // namespace mkc

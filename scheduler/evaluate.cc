@@ -19,10 +19,11 @@ namespace {
 
 constexpr int32_t kLayers = 3;
 constexpr int64_t kContext = 1024;
-constexpr double kTolerated = 1.01;  // the time of any one step
+constexpr double kTolerated = 1.01;  // longest time of any step, relative to the base
 
-// Requests of one token and one length each: one, as many as may be, half of them; and as many of all
-// lengths, one of which brings what is left of the step's tokens.
+// Returns the steps. Requests of the first steps have one token and one length each: one request, the most
+// requests, and half of the most. The last step has the most requests with all lengths; one request brings
+// the rest of the step's tokens.
 std::vector<SampleStep> sample_steps(const Symbols& symbols) {
   const auto max = [&](const char* name) {
     const SymbolId id = find_symbol(symbols, name);
@@ -42,7 +43,7 @@ std::vector<SampleStep> sample_steps(const Symbols& symbols) {
   return steps;
 }
 
-// Appends the rules that fit some grid: others are about layers or parts that are not there.
+// Appends the rules that fit some grid. Other rules concern layers or parts that this program lacks.
 template <class Rule>
 void add_fitting(const TaskProgram& program, const std::vector<Rule>& rules, std::vector<Rule>& out) {
   const auto fits = [&](const Rule& rule) {

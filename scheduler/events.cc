@@ -15,18 +15,18 @@ namespace {
 
 using GridSet = boost::dynamic_bitset<>;
 
-// An access of an earlier grid that the consumer must come after, and the consumer's own.
+// An access of an earlier grid that must precede the consumer's access `later`.
 struct Dependence {
   GridId producer;
   const Access* earlier = nullptr;
   const Access* later = nullptr;
 };
 
-// One awaited event, before it has a name: cells, and who notifies them.
+// One awaited event before it has a name: its cells, and the grids that notify them.
 struct EventPlan {
   std::vector<Expr> dims;
-  std::vector<Expr> cell;       // that a task of the consumer waits for
-  std::vector<NotifyMap> maps;  // one for each producer
+  std::vector<Expr> cell;       // cell that a task of the consumer waits for
+  std::vector<NotifyMap> maps;  // one map per producer
   std::string reason;
 };
 
@@ -79,9 +79,9 @@ class Deriver {
 
   TaskProgram program_;
   const EventCosts& costs_;
-  std::vector<int64_t> lowest_;  // values of the symbols: all at their lower bounds
+  std::vector<int64_t> lowest_;  // values of the symbols, all at their lower bounds
   std::vector<Bounds> symbol_bounds_;
-  std::vector<std::vector<Use>> uses_;  // by TensorId, of the grids so far
+  std::vector<std::vector<Use>> uses_;  // by TensorId: uses by the grids so far
   std::vector<GridSet> before_;         // by GridId b: grids all of whose tasks precede every task of b
   std::vector<GridSet> flows_;          // by GridId b: grids each task of which precedes some task of b
   std::vector<EventPlan> plans_;        // by EventId
@@ -93,8 +93,8 @@ class Deriver {
     for (const Access& a : program_.grids[g].writes) uses_[a.tensor.index].push_back({g, &a, true});
   }
 
-  // All dependences of the grid but those that its lookup or others imply: in every plan each cell hears of
-  // at least one task of each producer that is kept.
+  // Returns the dependences of the grid except those that its lookup or other dependences imply. In every
+  // plan, each cell is notified by at least one task of each kept producer.
   std::vector<Dependence> direct(GridId g) const {
     std::vector<Dependence> all;
     const auto collect = [&](const Access& later, bool writes) {
@@ -117,7 +117,7 @@ class Deriver {
 
   int64_t at_least(const Expr& e) const { return std::max<int64_t>(1, evaluate(e, lowest_)); }
 
-  // What a producer's tasks notify if the consumer's coordinate `k` tells cells apart.
+  // Returns what a producer's tasks notify if the consumer's coordinate `k` tells cells apart.
   CellMap map_by(uint32_t k, GridId producer, GridId consumer, const std::vector<Dependence>& needed) const {
     const TaskGrid &from_grid = program_.grids[producer], &to_grid = program_.grids[consumer];
     const CellMap everything = notify_all(to_grid.coords[k].extent);
@@ -150,7 +150,7 @@ class Deriver {
     return out;
   }
 
-  // On those who write what tells which tasks there are and what they stream.
+  // Returns the dependences on grids that write the lookup tables of this grid.
   std::vector<Dependence> looked_up(GridId g) const {
     std::vector<Dependence> found;
     for (const Access& a : program_.grids[g].reads)
@@ -160,8 +160,8 @@ class Deriver {
     return found;
   }
 
-  // Cells told apart by these coordinates of the consumer, and what they gain; nothing where that gains
-  // nothing for any producer, or the tasks cannot be counted.
+  // Returns the event whose cells these coordinates of the consumer tell apart, and its gain. Returns nothing
+  // where a coordinate gains nothing for any producer, or the tasks cannot be counted.
   std::optional<EventPlan> plan_by(const std::vector<uint32_t>& ks, GridId g,
                                    const std::vector<GridId>& producers,
                                    const std::vector<Dependence>& needed, double& gain_ns) const {
@@ -202,8 +202,9 @@ class Deriver {
     return plan;
   }
 
-  // A cell for each value of a coordinate, or of two, where that lets tasks start sooner than it costs, else
-  // one cell. Nothing where the producers' tasks cannot be counted.
+  // Returns an event with a cell for each value of one coordinate, or of two, where tasks then start sooner
+  // by more than it costs. Returns an event with one cell otherwise. Returns nothing where the producers'
+  // tasks cannot be counted.
   std::optional<EventPlan> plan(GridId g, const std::vector<Dependence>& needed) const {
     const TaskGrid& grid = program_.grids[g];
     const std::vector<GridId> producers = producers_of(needed);

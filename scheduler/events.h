@@ -1,9 +1,10 @@
 // Events, derived from the regions that tasks read and write.
 //
-// Requires: grids with regions, no events. Ensures: what place() turns into a schedule that prove() accepts:
-// a task waits, directly or by way of others, for all earlier tasks that write what it reads or overwrites,
-// or read what it overwrites; each cell's expect is the number of tasks that notify it. Stands after fuse,
-// before place. The model: docs/events.md.
+// The pass requires grids with regions and no events. The pass ensures that place() makes a schedule which
+// prove() accepts. A task waits, directly or through other tasks, for all earlier tasks that write what it
+// reads or overwrites. A task also waits for all earlier tasks that read what it overwrites. The expected
+// count of each cell is the number of tasks that notify the cell. The pass runs after fuse and before place.
+// docs/events.md describes the model.
 #pragma once
 
 #include <string>
@@ -13,15 +14,15 @@
 
 namespace mkc {
 
-// What an event's granularity costs and gains.
+// Costs and gains of an event's granularity.
 struct EventCosts {
-  double task_ns = 1000;   // a typical task of a producer
-  double notify_ns = 50;   // each further cell that a task notifies
-  uint32_t workers = 132;  // that share the producers' tasks
+  double task_ns = 1000;   // time of a typical producer task
+  double notify_ns = 50;   // time of each further cell that a task notifies
+  uint32_t workers = 132;  // workers that share the producers' tasks
 };
 
-// `reasons`, if given: by EventId, the granularity and why it was chosen.
-// Errors: a grid that more than 4 events would have to hear of.
+// Derives the events. `reasons`, if given, receives the granularity of each event and why it was chosen, by
+// EventId. Errors: a grid that would notify more than 4 events.
 Result<TaskProgram> derive_events(TaskProgram program, const EventCosts& costs,
                                   std::vector<std::string>* reasons = nullptr);
 

@@ -5,7 +5,7 @@
 namespace mkc {
 namespace {
 
-// The factor of an expression `factor * c`, c * factor or c.
+// Returns the factor of an expression `factor * c`, `c * factor` or `c`.
 std::optional<int64_t> linear_factor(const Expr& e, uint32_t& position) {
   if (e.nodes.size() == 1 && e.nodes[0].kind == ExprKind::kCoord) {
     position = static_cast<uint32_t>(e.nodes[0].value);
@@ -20,7 +20,7 @@ std::optional<int64_t> linear_factor(const Expr& e, uint32_t& position) {
   return std::nullopt;
 }
 
-// Whether the strips cover the dim from end to end without gaps, and each has a part of it.
+// Tells whether the strips cover the dim from end to end without gaps, and each strip contains a part of it.
 bool cover(const Strips& s) {
   if (!s.extent.is_const() || !s.dim.is_const()) return false;
   const int64_t last = s.step * (s.extent.constant() - 1) + s.start, dim = s.dim.constant();
@@ -33,7 +33,7 @@ std::optional<Strips> strips_of(const Range& range, const TaskGrid& grid, const 
   Strips s;
   s.extent = Expr(0);
   s.dim = dim;
-  // offset = factor * c, or factor * c + constant
+  // The offset is factor * c, or factor * c + constant.
   Expr moving = range.offset;
   const auto& nodes = range.offset.nodes;
   if (nodes.size() >= 3 && nodes.back().kind == ExprKind::kAdd &&
@@ -49,7 +49,7 @@ std::optional<Strips> strips_of(const Range& range, const TaskGrid& grid, const 
     s.size = range.size.constant();
   else if (dim.is_const() && range.size.nodes[0].kind == ExprKind::kConst &&
            range.size == min(range.size.nodes[0].value, dim - range.offset))
-    s.size = range.size.nodes[0].value;  // cut off at the end of the dim
+    s.size = range.size.nodes[0].value;  // the strip is cut off at the end of the dim
   else
     return std::nullopt;
   return s.size >= 1 ? std::optional(s) : std::nullopt;
@@ -78,8 +78,8 @@ CellMap notify_meeting(const Strips& from, const Strips& to) {
     map.values = ratio;
     return map;
   }
-  // Strips [a, a + m) and [b, b + n) meet where a < b + n and b < a + m. Where both cover the dim each meets
-  // at least one, which interval arithmetic alone would not show.
+  // Strips [a, a + m) and [b, b + n) overlap where a < b + n and b < a + m. Where both sets of strips cover
+  // the dim, each strip overlaps at least one other. Interval arithmetic alone would not show that.
   const int64_t min_met = map.complete ? 1 : 0;
   const Expr at = from.step * j + from.start, wanted = to.step * cell + to.start;
   const Expr first_cell = max(0, floor_div(at - to.start - to.size, to.step) + 1);
@@ -94,7 +94,8 @@ CellMap notify_meeting(const Strips& from, const Strips& to) {
 
 std::optional<CellMap> notify_same(const Symbols& symbols, const Range& from, const TaskGrid& from_grid,
                                    const Range& to, const TaskGrid& to_grid, uint32_t to_coord) {
-  // offset = starts[c], size = lengths[c] or the least of that and something: starts sums lengths.
+  // The offset is starts[c], where `starts` sums `lengths`. The size is lengths[c], or the minimum of
+  // lengths[c] and another value.
   const auto& offset = from.offset.nodes;
   if (offset.size() != 2 || offset[0].kind != ExprKind::kCoord || offset[1].kind != ExprKind::kElement)
     return std::nullopt;
@@ -123,7 +124,7 @@ std::optional<NotifyMap> join_maps(const TaskProgram& program, GridId grid, std:
   NotifyMap map;
   map.grid = grid;
   map.expect = 1;
-  std::vector<std::optional<uint32_t>> decides(coords.size());  // which dim
+  std::vector<std::optional<uint32_t>> decides(coords.size());  // by coordinate: the dim that it decides
   for (uint32_t d = 0; d < dims.size(); ++d) {
     const CellMap& dim = dims[d];
     map.cells.push_back(dim.cells);
@@ -138,7 +139,7 @@ std::optional<NotifyMap> join_maps(const TaskProgram& program, GridId grid, std:
   for (uint32_t c = 0; c < coords.size(); ++c) {
     if (decides[c]) continue;
     Expr extent = coords[c].extent;
-    if (uses_coord(extent)) {  // on the coordinate before it, which must be known from the cell
+    if (uses_coord(extent)) {  // the extent uses the coordinate before it, which the cell must determine
       const std::optional<uint32_t> d = c == 0 ? std::nullopt : decides[c - 1];
       if (!d || dims[*d].cells != Range{coord(c - 1), 1}) return std::nullopt;
       std::vector<Expr> cell(coords.size());

@@ -8,14 +8,15 @@
 namespace mkc {
 namespace {
 
-constexpr int64_t kPairedRows = kTileRows / 2;  // of gate, then of up, in a strip of both
+// kPairedRows rows of gate, then as many of up, make one strip of a gate/up weight.
+constexpr int64_t kPairedRows = kTileRows / 2;
 
-// A product of the weights of `linears`, which share their input. `epilogue`: the op that reads their
-// results, or an invalid id. Its grid's `out` is the result of the last of them.
+// A product of the weights of `linears`, which share their input. `epilogue` is the op that reads their
+// results, or an invalid id. The `out` of its grid is the result of the last of its ops.
 struct ProductPattern {
   std::vector<OpId> linears;
   OpId epilogue;
-  TensorId residual;  // invalid: none
+  TensorId residual;  // invalid where there is none
   std::string name;
 };
 
@@ -23,7 +24,7 @@ GridId add_product(Fusion& f, const ProductPattern& p) {
   const Op& linear = f.graph.ops[p.linears[0]];
   std::vector<OpId> ops = p.linears;
   TensorId source = linear.inputs[0];
-  // An op whose work the product does on what it reads, in whatever order.
+  // Takes an op that the product applies to its input. gather_rows and the norm may come in any order.
   const auto take = [&](OpKind kind) {
     const OpId id = f.producer_of(source, kind);
     if (!id.valid()) return id;
@@ -74,8 +75,8 @@ void fuse_embed(Fusion& f, OpId id) {
   f.write(grid, "out", out);
 }
 
-// The operand of an add that a product can add up in its epilogue: the result of a linear that only the add
-// reads, the second operand first. 2: neither.
+// Returns the operand of an add that a product can add in its epilogue: the result of a linear that only the
+// add reads. The second operand is preferred. 2 means neither operand.
 size_t summand(const Fusion& f, OpId add) {
   const std::vector<TensorId>& inputs = f.graph.ops[add].inputs;
   for (size_t i : {1, 0})
@@ -83,7 +84,7 @@ size_t summand(const Fusion& f, OpId add) {
   return 2;
 }
 
-// Whether the result of a linear is an operand of another op's pattern.
+// Tells whether the result of a linear is an operand of another op's pattern.
 bool has_epilogue(const Fusion& f, OpId linear) {
   const TensorId out = f.graph.ops[linear].outputs[0];
   for (OpId reader : f.readers[out.index]) {
@@ -126,8 +127,8 @@ Status fuse_gated(Fusion& f, OpId id) {
   return {};
 }
 
-// The product that computes the logits also leaves the best value and index of each strip, with which a
-// greedy sample does without the rest.
+// The product that computes the logits also leaves the best value and index of each strip. A greedy sample
+// needs no other logits.
 Status fuse_sample(Fusion& f, OpId id) {
   const Op& op = f.graph.ops[id];
   const OpId linear = f.producer_of(op.inputs[0], OpKind::kLinear);
@@ -185,12 +186,12 @@ Status fuse_op(Fusion& f, OpId id) {
     case OpKind::kHeadNorm:
     case OpKind::kRope:
     case OpKind::kKvWrite:
-      return {};  // taken by an op that reads their results
+      return {};  // ops that read their results take them into their grids
   }
   MKC_BUG("op of unknown kind");
 }
 
-// Every op is part of a grid, and nothing that was fused away is needed.
+// Checks that every op is part of a grid, and that no grid needs a tensor that was fused away.
 Status check_complete(const Fusion& f) {
   std::vector<bool> written(f.program.tensors.size(), false);
   for (const TaskGrid& grid : f.program.grids) {

@@ -1,4 +1,4 @@
-// Fusion: from the operator graph to task grids with region maps.
+// Fusion turns the operator graph into task grids with region maps.
 #pragma once
 
 #include "ir/tasks.h"
@@ -6,25 +6,29 @@
 namespace mkc {
 
 struct FuseOptions {
-  uint32_t workers = 132;  // that share the tasks of experts
-  // The tokens from which on warpgroups may multiply, which add up in another order; 0: never.
+  uint32_t workers = 132;  // workers that share the tasks of experts
+  // Warpgroups may multiply from this number of tokens on; 0: never. Warpgroups add up in another order.
   uint32_t wgmma_from = kDefaultWgmmaFrom;
 };
 
-// Requires: an op graph with the frontend's symbols. Ensures: every op is part of at least one grid; every
-// activation that a grid reads is written by an earlier one; no events. First pass of the scheduler.
+// Requires an op graph with the frontend's symbols. Ensures that every op is part of at least one grid.
+// Ensures that an earlier grid writes every activation that a grid reads. The result has no events. Fusion is
+// the first pass of the scheduler.
 //
 // Patterns are shapes of the graph, never names:
 //   embed                                          -> embed
 //   rms_norm? + linear (+ add | + gated op)        -> product; a gated op joins two linears of the same input
-//   rms_norm? + linear + sample                      -> product with the best of each strip, and sample
+//   rms_norm? + linear + sample                    -> product with the best of each strip, and sample
 //   rms_norm? + expert_linear (+ gated op)         -> expert; tasks of as many strips as workers can share
 //   head_norm? + rope + kv_write + attention       -> attend and combine
-// A norm is computed again by each product that reads it, so its result must be read by nothing else.
+//
+// Each product computes the norm of its input again, so only such products may read a norm's result.
+//
 // Errors: an op that fits no pattern, by its place.
 Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options = {});
 
-// FuseOptions::wgmma_from of products that are not split yet; not 0.
+// Sets the attribute of FuseOptions::wgmma_from in all products that are not split yet. Requires a number
+// other than 0.
 void set_wgmma_from(TaskProgram& program, uint32_t wgmma_from);
 
 }  // namespace mkc

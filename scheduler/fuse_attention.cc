@@ -11,10 +11,10 @@
 namespace mkc {
 namespace {
 
-// The ops between a projection and the attention: head_norm?, then rope.
+// The ops between a projection and the attention: an optional head_norm, then a rope.
 struct Rotated {
   TensorId x;  // the projection's result
-  OpId norm;   // invalid: none
+  OpId norm;   // invalid where there is none
   OpId rope;
 };
 
@@ -23,7 +23,7 @@ struct AttentionPattern {
   TensorId v;
   OpId kv_write;
   int64_t heads, kv_heads, head_dim;
-  int64_t window;  // 0: no position is left out
+  int64_t window;  // 0: every earlier position is visible
   Expr tokens, context;
   Expr requests;
 };
@@ -39,7 +39,7 @@ Result<Rotated> find_rotated(const Fusion& f, TensorId roped, OpId reader) {
   return r;
 }
 
-// The write of this step's keys and values to the caches that the attention reads.
+// Finds the op that writes this step's keys and values to the caches that the attention reads.
 Result<OpId> find_kv_write(const Fusion& f, OpId attention) {
   const std::vector<TensorId>& inputs = f.graph.ops[attention].inputs;
   const OpId write = f.producer_of(inputs[1], OpKind::kKvWrite);
@@ -80,7 +80,7 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   return p;
 }
 
-// Without those that are not there, in order.
+// Returns the valid ids in order.
 std::vector<OpId> in_order(std::vector<OpId> ops) {
   std::erase_if(ops, [](OpId op) { return !op.valid(); });
   std::sort(ops.begin(), ops.end());
@@ -93,8 +93,8 @@ void read_head_norm(Fusion& f, GridId grid, const char* role, const char* eps, O
   set_attr(f.program.grids[grid].attrs, eps, float_attr(f.graph.ops[norm].attrs, "eps", 0));
 }
 
-// The cut symbols of the program, added where they are not there yet: then the first attention decides how
-// many tokens make a block.
+// Returns the cut symbols of the program and adds them where they are missing. The first attention thus
+// decides how many tokens make a block.
 RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   Symbols& symbols = f.program.symbols;
   if (const std::optional<RowBlocks> known = row_blocks(symbols)) return *known;
@@ -113,8 +113,8 @@ RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   return *row_blocks(symbols);
 }
 
-// Adds the cut symbol partial_positions where it is not there yet: with a window, and in a context of one KV
-// tile, a partial is a KV tile.
+// Adds the cut symbol partial_positions where it is missing. A partial is always a KV tile with a window, or
+// in a context of one KV tile; no symbol is needed then.
 void use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   Symbols& symbols = f.program.symbols;
   if (p.window != 0 || p.context.constant() <= kKvTilePositions ||
@@ -134,7 +134,7 @@ void access_caches(Fusion& f, GridId grid, OpId attention, CacheUse use) {
   }
 }
 
-// The keys and values of a block's rows, and what turns keys into those of the cache.
+// Reads the keys and values of a block's rows, and the operands that turn keys into those of the cache.
 void read_fresh(Fusion& f, GridId grid, const AttentionPattern& p) {
   f.read(grid, "k", f.use(p.k.x));
   f.read(grid, "v", f.use(p.v));
@@ -144,7 +144,7 @@ void read_fresh(Fusion& f, GridId grid, const AttentionPattern& p) {
   read_head_norm(f, grid, "k_norm", "k_eps", p.k.norm);
 }
 
-// A grid of tasks for key/value heads and blocks, with the attributes that all of these have.
+// Adds a grid of tasks for key/value heads and blocks, with the attributes that all such grids have.
 GridId add_block_grid(Fusion& f, const AttentionPattern& p, BodyKind body, const Expr& blocks, OpId attention,
                       std::vector<OpId> ops) {
   const int32_t layer = f.graph.ops[attention].layer;
@@ -158,7 +158,8 @@ GridId add_block_grid(Fusion& f, const AttentionPattern& p, BodyKind body, const
   return grid;
 }
 
-// Later blocks of a request read what all but its last one append, so that comes before any attention.
+// Append writes all blocks of a request except its last one. Later blocks of the request read them, so append
+// comes before any attention.
 void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, OpId attention) {
   const GridId append = add_block_grid(f, p, BodyKind::kAppend, max(0, symbol(blocks.count) - p.requests),
                                        attention, in_order({p.k.norm, p.k.rope, p.kv_write}));
@@ -166,7 +167,7 @@ void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, O
   access_caches(f, append, attention, CacheUse::kWrite);
 }
 
-// What attend leaves of each partial of a row, and combine adds up.
+// Adds the tensors in which attend leaves the partials of each row and from which combine merges them.
 void hand_partials_over(Fusion& f, const AttentionPattern& p, GridId attend, GridId combine, const Expr& max,
                         const Loc& loc) {
   for (auto [role, width] : {std::pair{"partial_acc", p.head_dim}, {"partial_ml", int64_t{2}}}) {

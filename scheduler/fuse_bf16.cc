@@ -1,9 +1,10 @@
-// Activations that only matrix products read, or that these read through a norm, are rounded to the weights'
-// bf16 by whoever computes them, instead of by every worker that multiplies them.
+// Rounding of activations to the weights' bf16. The task that computes an activation rounds it, so that not
+// every worker that multiplies it has to. The pass takes activations that only matrix products read, directly
+// or through a norm.
 //
-// Of a row x, n norm weights: the products of (x * n / rms(x)) are those of (x * n) divided by rms(x). So x *
-// n is what is rounded, and the square root waits until the products are added up: the writer's tasks leave
-// the sums of their squares.
+// Let x be a row and n the norm's weights. The products of (x * n / rms(x)) equal those of (x * n), divided
+// by rms(x). The writer therefore rounds x * n. The square root waits until the products are summed, and the
+// writer's tasks leave the sums of squares for it.
 #include <algorithm>
 #include <optional>
 
@@ -12,10 +13,10 @@
 namespace mkc {
 namespace {
 
-// Who uses a tensor, as far as it matters here.
+// The users of a tensor.
 struct Uses {
-  std::vector<GridId> writers, products;  // the latter: those with bf16 weights
-  bool others = false;                    // that read it
+  std::vector<GridId> writers, products;  // `products` are those with bf16 weights.
+  bool others = false;                    // other grids read the tensor
 };
 
 std::vector<Uses> uses_of(const TaskProgram& program) {
@@ -35,7 +36,8 @@ std::vector<Uses> uses_of(const TaskProgram& program) {
   return uses;
 }
 
-// The norm that all of the products share, an invalid id where they have none; nothing where they differ.
+// Returns the norm that all of the products share, or an invalid id where they have none. Returns nothing
+// where the products differ.
 std::optional<TensorId> shared_norm(const TaskProgram& program, const std::vector<GridId>& products) {
   std::optional<TensorId> shared;
   for (GridId id : products) {
@@ -47,7 +49,8 @@ std::optional<TensorId> shared_norm(const TaskProgram& program, const std::vecto
   return shared;
 }
 
-// How many sums of squares the writer's tasks leave of a row; nothing where its body leaves none.
+// Returns how many sums of squares the writer's tasks leave of a row. Returns nothing where its body leaves
+// none.
 std::optional<Expr> parts_of(const TaskGrid& writer) {
   switch (writer.body) {
     case BodyKind::kEmbed:
@@ -89,7 +92,7 @@ void round_activations(Fusion& f) {
     const TensorId x{i};
     const Tensor& t = f.program.tensors[x];
     if (t.kind != TensorKind::kActivation || t.dtype != DType::f32 || t.shape.size() != 2) continue;
-    // Two neighbouring columns are loaded together.
+    // Products load two neighbouring columns together.
     if (uses[i].products.empty() || uses[i].writers.size() != 1 || !t.shape[1].is_const() ||
         t.shape[1].constant() % 2 != 0)
       continue;

@@ -87,7 +87,7 @@ TensorId Fusion::add_activation(const std::string& name, DType dtype, std::vecto
 
 bool Fusion::add_slots(int64_t experts, int64_t choices, const Expr& tokens, const Loc& loc) {
   Symbols& symbols = program.symbols;
-  // A token's choices differ, so that there are as many experts with tokens as one has choices.
+  // The choices of a token differ, so at least as many experts have tokens as one token has choices.
   const Bounds found = {choices, experts};
   if (const SymbolId known = find_symbol(symbols, "active_experts"); known.valid())
     return symbols[known].routed && symbols[known].bounds == found;

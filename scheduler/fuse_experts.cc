@@ -7,11 +7,12 @@
 namespace mkc {
 namespace {
 
-constexpr int64_t kPairedRows = kTileRows / 2;  // of gate, then of up, in a strip of both
+// kPairedRows rows of gate, then as many of up, make one strip of a gate/up weight.
+constexpr int64_t kPairedRows = kTileRows / 2;
 static_assert(kMaxStrips == mkrt::kBlockStrips);
 
-// Strips of a task: as many as are multiplied together, unless the worker that has most of them then has more
-// than with tasks of one strip, where the fewest experts have tokens.
+// Returns the strips of a task: as many as are multiplied together. Larger tasks must not give the busiest
+// worker more strips than tasks of one strip would, with the fewest experts active.
 int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, DType weight) {
   const auto max = [&](int64_t of_task) {
     return ceil_of(ceil_of(strips, of_task) * experts, workers) * of_task;
@@ -22,7 +23,7 @@ int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, DType w
   return best;
 }
 
-// Whether experts computed the tensor, so that it has their rows.
+// Tells whether experts computed the tensor, so that it has a row for each pair of token and choice.
 bool has_rows_of_slots(const Fusion& f, TensorId t) {
   const OpId op = f.producer[t.index];
   if (!op.valid() || f.graph.ops[op].kind == OpKind::kExpertLinear) return op.valid();

@@ -1,4 +1,4 @@
-// Grids by name.
+// Grids selected by name.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace mkc {
 
-// Whether a name or a pattern with *, ? and [...] fits the grid.
+// Tells whether a name, or a pattern with *, ? and [...], fits the grid.
 bool matches(const TaskGrid& grid, const std::string& pattern);
 
-// "l*.attend" for "l3.attend", the kind of a layer's grids; "" for grids of no layer.
+// Returns the kind of a layer's grid: "l*.attend" for "l3.attend". Returns "" for grids of no layer.
 std::string layer_pattern(const TaskGrid& grid);
 
-// Those that it fits. Errors: none, at the place of what asks for them.
+// Returns the grids that the pattern fits. Errors, at `loc`: no grid fits.
 Result<std::vector<GridId>> matching_grids(const TaskProgram& program, const std::string& pattern,
                                            const Loc& loc);
 

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// Reads the members of one description and remembers the first error.
+// Reads the members of one description and keeps the first error.
 class Reader {
  public:
   Reader(const json& object, std::string file) : object_(object), file_(std::move(file)) {}
@@ -102,7 +102,8 @@ class Reader {
     return nullptr;
   }
 
-  // The value of a sourced figure, {"value": …, "source": "…"}, perhaps with "range": [low, high].
+  // Returns the value of a sourced figure, {"value": …, "source": "…"}, with an optional "range": [low,
+  // high].
   const json* figure(const char* key) {
     const json* entry = find(key);
     if (!entry) return nullptr;
@@ -117,7 +118,7 @@ class Reader {
 
   void check_range(const char* key, const json& figure) {
     const json &range = figure["range"], &value = figure["value"];
-    if (!value.is_number() || value <= 0) return;  // whoever reads the value says so
+    if (!value.is_number() || value <= 0) return;  // the reader of the value reports this
     const bool good = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number() &&
                       0 < range[0] && range[0] <= value && value <= range[1];
     if (!good)
@@ -222,7 +223,7 @@ double burst_ns(const Machine& m, double bytes) {
   if (bytes <= 0) return 0;
   const BurstPoint& first = m.cold_burst.front();
   const BurstPoint& last = m.cold_burst.back();
-  // Below the first point a burst is all latency: it takes as long as the first.
+  // A burst below the first point is all latency and takes as long as the first point.
   if (bytes <= first.bytes) return first.bytes / first.bytes_per_ns;
   for (size_t i = 1; i < m.cold_burst.size(); ++i) {
     const BurstPoint &a = m.cold_burst[i - 1], &b = m.cold_burst[i];

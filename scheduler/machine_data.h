@@ -11,6 +11,7 @@ struct MachineData {
   std::string_view json;
 };
 
+// Returns the built-in descriptions.
 std::span<const MachineData> machine_data();
 
 }  // namespace mkc

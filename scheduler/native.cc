@@ -15,9 +15,10 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr double kShareOfPeak = 0.92;  // read in large streams, where the base says nothing better
+// The share of the peak that large streams read, where the base has no better figure.
+constexpr double kShareOfPeak = 0.92;
 
-// Times that pass in clocks of an SM, and rates by them.
+// Times that scale with the clock of an SM, and rates that scale with it.
 constexpr const char* kClockTimes[] = {"reduce_ns",      "store_ns",           "notify_ns", "barrier_ns",
                                        "instruction_ns", "shared_ns",          "fetch_ns",  "task_ns",
                                        "poll_ns",        "ticket_ns",          "load_ns",   "l2_ns",
@@ -39,7 +40,7 @@ json count(uint64_t value, const std::string& source) {
   return {{"value", value}, {"source", source}};
 }
 
-// A figure's range with its value scaled; the same rounding keeps the value within it.
+// Scales a range with its value. The same rounding keeps the value within the range.
 json scaled(const json& range, double by) {
   return {rounded(range[0].get<double>() * by), rounded(range[1].get<double>() * by)};
 }
@@ -72,11 +73,11 @@ Result<Machine> base_of(const mkrt::DeviceFacts& facts, std::string_view target,
     if (kept) return machine;
     if (!nearest || distance(m, facts) < distance(*nearest, facts)) nearest = m;
   }
-  if (!nearest) return machine_for_target(target);  // an error, which names the targets
+  if (!nearest) return machine_for_target(target);  // returns an error that names the targets
   return *std::move(nearest);
 }
 
-// What the driver says, and the base's figures by ratios.
+// Derives a description from the driver's facts and the base's figures, scaled by ratios.
 class Derivation {
  public:
   Derivation(const Machine& base, const mkrt::DeviceFacts& facts)
@@ -152,7 +153,7 @@ class Derivation {
     double stream = share * peak;
     out_["peak_bytes_per_ns"] = figure(peak, "derived: " + formula);
     out_["stream_bytes_per_ns"] = figure(stream, fmt::format("derived: {:.2f} of {:.0f}", share, peak));
-    // The simulator asks for more from L2 than from memory.
+    // The simulator requires a higher rate from L2 than from memory.
     if (const double l2 = out_["l2_bytes_per_ns"]["value"].get<double>(); l2 <= stream)
       out_["l2_bytes_per_ns"] = figure(
           1.33 * stream, fmt::format("guess: a third more than the stream; by SMs it would be {}", l2));
@@ -170,7 +171,7 @@ class Derivation {
   std::string said_;
 };
 
-// Figures of a file that doctor wrote, over those of the description.
+// Returns the description with the figures of a file that doctor wrote.
 Result<std::string> with_measured(const std::string& description, std::string_view measured,
                                   std::string& said) {
   const json file = json::parse(measured, nullptr, false);

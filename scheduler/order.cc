@@ -11,7 +11,8 @@ namespace {
 using Graph = boost::compressed_sparse_row_graph<boost::directedS>;
 using Node = boost::graph_traits<Graph>::vertex_descriptor;
 
-// Collects nodes as they finish; keeps the path to the node in work to name the cycle a back edge closes.
+// Collects nodes as they finish. Keeps the path to the current node, to name the cycle that a back edge
+// closes.
 struct OrderVisitor : boost::default_dfs_visitor {
   std::vector<uint32_t>* finished;
   std::vector<uint32_t>* path;

@@ -1,4 +1,4 @@
-// Topological order of a plain graph, or a cycle that denies it.
+// The topological order of a plain graph, or a cycle that prevents one.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct TopologicalOrder {
   std::vector<uint32_t> cycle;  // v0, v1, …: edges v0 -> v1 -> … -> v0
 };
 
-// Nodes are 0 .. nodes - 1. The same input gives the same answer.
+// Sorts the nodes 0 .. nodes - 1. The same input gives the same answer.
 TopologicalOrder topological_order(uint32_t nodes, const std::vector<std::pair<uint32_t, uint32_t>>& edges);
 
 }  // namespace mkc

@@ -14,7 +14,7 @@ namespace {
 
 using namespace proof;
 
-// Rules that hold or fail whatever the values are.
+// Checks the rules that do not depend on values.
 Status check_static(const Context& c) {
   for (auto rule : {check_streams, check_memory, check_ring})
     if (Status status = rule(c); !status.ok()) return status;
@@ -40,7 +40,7 @@ Result<ProofReport> prove(const Schedule& schedule) {
   if (Status status = check_static(c); !status.ok()) return status.error();
   const Status status = check_all_values(c);
   if (status.ok()) return c.report;
-  // Values at which the schedule is wrong say more than what could not be shown.
+  // Values at which the schedule is wrong tell more than a statement that is not proved.
   const Result<ValuesChecked> walked = check_at_values(schedule);
   if (!walked.ok()) return walked.error();
   if (!walked.value().all) return status.error();

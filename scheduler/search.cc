@@ -12,14 +12,16 @@
 namespace mkc {
 namespace {
 
-// Of the mean of the steps' times, that a change must bring.
+// Gains that a candidate must bring, as parts of the mean of the steps' times.
 constexpr double kAutoGain = 0.005, kGain = 0.001;
-constexpr size_t kWholeTrials = 4;  // of what was found, each without what was found last before
-constexpr double kReserved = 2;     // whole evaluations that there is time for when the search ends
+// Evaluations of the whole model: all accepted candidates, then each time without the newest one.
+constexpr size_t kWholeTrials = 4;
+// kReserved is the number of whole-model evaluations that fit in the time left when the search ends.
+constexpr double kReserved = 2;
 
 class Search {
  public:
-  // Without kAuto.
+  // Requires a scheduler other than kAuto.
   Search(const TaskProgram& program, const Machine& machine, const SearchOptions& options)
       : program_(program),
         machine_(machine),
@@ -40,7 +42,7 @@ class Search {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // What kAuto tries.
+  // Evaluates the candidates of kAuto.
   Status choose() {
     const Asked& asked = options_.asked;
     Status status = try_each(split_candidates(program_, asked, {2, 4}, options_.costs.workers), kAutoGain);
@@ -50,12 +52,13 @@ class Search {
     return status;
   }
 
-  // What -O3 tries, until a round gains nothing.
+  // Evaluates the candidates of -O3 until a round gains nothing.
   Status improve() {
     begin_ = Clock::now();
     base_ = path_.size() - 1;
     mean_ = 1;
-    known_ = {path_.back().settings};  // less of a gain is enough now
+    // A smaller gain is enough now, so all other settings may be evaluated again.
+    known_ = {path_.back().settings};
     const Evaluator whole(program_, machine_, options_);
     Result<Evaluation> base = whole.begin(path_[base_].settings);
     if (!base.ok()) return base.error();
@@ -80,9 +83,9 @@ class Search {
     return candidates;
   }
 
-  // A change over the best settings, as far as it got.
+  // A candidate over the best settings, as far as its evaluation got.
   struct Attempt {
-    std::optional<Evaluation> evaluation;  // nothing: what it asks for cannot be, or was tried before
+    std::optional<Evaluation> evaluation;  // nothing: the settings are impossible or were evaluated before
     Result<std::vector<double>> ratios = std::vector<double>();
   };
 
@@ -95,9 +98,10 @@ class Search {
     return made;
   }
 
-  // Each over the best settings, which it becomes a part of if it wins. What was tried before, or cannot be,
-  // is passed over. Beside each the next one is tried, as if this one did not win, once the base has all
-  // steps, so that nobody changes it.
+  // Evaluates each candidate over the best settings and adds it to them if it wins. Skips candidates that
+  // were evaluated before or are impossible. Each candidate is evaluated beside the next one, which assumes
+  // that the first does not win. The parallel evaluation starts once the base has all its steps, so that no
+  // evaluation changes the base.
   Status try_each(const std::vector<Candidate>& candidates, double gain) {
     std::future<Attempt> next;
     for (size_t i = 0; i < candidates.size(); ++i) {
@@ -115,7 +119,7 @@ class Search {
       if (!made.ratios.ok()) return made.ratios.error();
       note(candidates[i], layers_.figures(*made.evaluation, path_.back()));
       if (!layers_.wins(made.ratios.value(), mean_ - gain)) continue;
-      if (next.valid()) next.wait();  // it reads the path
+      if (next.valid()) next.wait();  // the next evaluation reads path_
       next = {};
       mean_ = mean(made.ratios.value());
       path_.push_back(std::move(*made.evaluation));
@@ -138,14 +142,14 @@ class Search {
     report_.tried.push_back({candidate, std::move(figures)});
   }
 
-  // What was found last is left out while steps of the whole model take too long with it, or less without,
-  // and there is time to look.
+  // Reverts the newest candidate while steps of the whole model take too long with it, or less time without
+  // it. Stops when the time is over.
   Status check_whole(const Evaluator& whole, Evaluation& base) {
     double best = 1;
     for (size_t i = path_.size() - 1; i > base_ && path_.size() - i <= kWholeTrials; --i) {
       if (i + 1 < path_.size() && spent_seconds() + whole_seconds_ >= options_.budget->seconds) return {};
       Result<Evaluation> evaluation = whole.begin(path_[i].settings);
-      if (!evaluation.ok()) continue;  // some later layer cannot have it
+      if (!evaluation.ok()) continue;  // a later layer cannot have these settings
       if (Status status = whole.simulate_all(evaluation.value()); !status.ok()) return status;
       const Result<std::vector<double>> ratios = whole.ratios(evaluation.value(), base);
       if (!ratios.ok()) return ratios.error();
@@ -164,12 +168,13 @@ class Search {
   const Machine& machine_;
   const SearchOptions& options_;
   const Evaluator layers_;
-  std::vector<Evaluation> path_;             // each with a change more than the one before
-  size_t base_ = 0;                          // in path_: whose steps no evaluation may take much longer than
-  double mean_ = 1;                          // of the last of path_, by the base's
-  std::vector<Settings> known_{Settings{}};  // that were tried
-  std::optional<Clock::time_point> begin_;   // of -O3
-  double whole_seconds_ = 0;                 // that an evaluation of the whole model takes
+  std::vector<Evaluation> path_;  // each with one candidate more than the one before
+  // Index in path_ of the evaluation whose steps no other may exceed by more than the tolerance.
+  size_t base_ = 0;
+  double mean_ = 1;                          // mean of the last of path_, relative to the base
+  std::vector<Settings> known_{Settings{}};  // settings that were evaluated
+  std::optional<Clock::time_point> begin_;   // start of -O3
+  double whole_seconds_ = 0;                 // time of one evaluation of the whole model
   bool is_over_ = false;
   SearchReport report_;
 };

@@ -1,4 +1,4 @@
-// What a search decides: settings that a model.yaml's `schedule` could ask for.
+// Settings that a search decides. The `schedule` of a model.yaml can ask for each of them.
 #pragma once
 
 #include <map>
@@ -9,20 +9,20 @@
 
 namespace mkc {
 
-// Splits and placements are of kinds of a layer's grids, by pattern ("l*.down" for "l0.down", "l1.down" and
-// so on).
+// Splits and placements are by kind of a layer's grids. A kind is a pattern: "l*.down" stands for "l0.down",
+// "l1.down" and so on.
 struct Settings {
-  std::map<std::string, int64_t> splits{};  // parts of a product
-  uint32_t wgmma_from = 0;  // tokens from which on warpgroups multiply; 0: as the program has it
-  uint32_t ring = 0;        // stages; 0: all that the machine has room for
+  std::map<std::string, int64_t> splits{};  // number of parts of a product
+  uint32_t wgmma_from = 0;                  // tokens from which warpgroups multiply; 0: as in the program
+  uint32_t ring = 0;                        // ring stages; 0: all that the machine has room for
   std::map<std::string, PlacementKind> placements{};
   bool operator==(const Settings&) const = default;
 };
 
-// `later` over `before`.
+// Returns `later`, completed by the settings of `before` that it leaves open.
 Settings with(const Settings& before, Settings later);
 
-// As the user would write them, without a place.
+// Return the rules as the user would write them, without a place.
 std::vector<SplitRule> split_rules(const Settings& settings);
 std::vector<PlacementRule> placement_rules(const Settings& settings);
 

@@ -18,7 +18,8 @@ uint32_t TaskWalk::take(const Step& step) {
 
 namespace {
 
-// The cell that the loaders of a grid wait for, the same for all tasks; TaskTime::kNone: none.
+// Returns the cell that the loaders of a grid wait for, which all tasks share. Returns TaskTime::kNone where
+// there is none.
 uint32_t loader_cell(const Step& step, GridId grid) {
   const TaskProgram& program = step.schedule->program;
   for (const Wait& wait : program.grids[grid].waits) {
@@ -165,7 +166,7 @@ double ramp_ns(const Machine& m) {
 
 namespace {
 
-// By IdleCause.
+// Names and descriptions by IdleCause.
 constexpr std::array<std::pair<const char*, const char*>, kIdleCauses> kCauses = {{
     {"ramp", "the step's first bytes are on their way"},
     {"latency", "the ring is empty, copies are issued; or the loader claims a task"},

@@ -1,7 +1,7 @@
 // Discrete-event simulation of one step: the schedule, task by task, on a machine description.
 //
-// Requires: a proved schedule. The model, its parameters and what was not validated: docs/simulate.md. The
-// same input gives the same answer.
+// The simulation requires a proved schedule. docs/simulate.md has the model, its parameters and what was not
+// validated. The same input gives the same answer.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@
 
 namespace mkc {
 
-// Why a worker's share of the stream stands still.
+// The reasons why a worker's share of the stream stands still.
 enum class IdleCause : uint8_t {
   kRamp,       // the step's first bytes are on their way
-  kLatency,    // its ring is empty, copies are issued; or its loader claims a task
+  kLatency,    // its ring is empty and copies are issued, or its loader claims a task
   kLookup,     // its loader waits to learn which experts' weights to bring
   kEvent,      // its ring is full, and its consumers wait for an event
   kConsumers,  // its ring is full, and its consumers are at work
@@ -25,20 +25,20 @@ enum class IdleCause : uint8_t {
 };
 constexpr size_t kIdleCauses = 8;
 const char* idle_cause_name(IdleCause cause);  // "ramp", "latency", …
-const char* idle_cause_text(IdleCause cause);  // what the above says of it
+const char* idle_cause_text(IdleCause cause);  // the description above, for people
 
-// One task on its worker: reached; begun, its waits are over; ready, its first operands are there; worked,
-// its last product is done; ended, it notifies. From `worked` of a producer to `ready` of the consumer is a
-// hop.
+// The times of one task on its worker. A task is reached when its worker comes to it and begun when its waits
+// are over. A task is ready when its first operands are there and worked when its last product is done. A
+// task notifies when it has ended. A hop leads from `worked` of a producer to `ready` of the consumer.
 struct TaskTime {
   static constexpr uint32_t kNone = UINT32_MAX;
   GridId grid;
   uint32_t worker = 0;
-  uint64_t bytes = 0;         // that it must move: Simulation::bytes is their sum
-  uint32_t previous = kNone;  // task on the same worker
-  uint32_t awaited = kNone;   // task whose notification it stood still for, the last of them
+  uint64_t bytes = 0;         // bytes that the task must move; Simulation::bytes is their sum
+  uint32_t previous = kNone;  // the task before it on the same worker
+  uint32_t awaited = kNone;   // the task whose notification it waited for last
   double reached_ns = 0, begin_ns = 0, ready_ns = 0, worked_ns = 0, end_ns = 0;
-  double starved_ns = 0;  // of ready to worked: for tiles that had not arrived
+  double starved_ns = 0;  // time between ready and worked in which it waits for tiles
 };
 
 // Tiles of one task that arrive at a worker without a break.
@@ -49,26 +49,27 @@ struct StreamSpan {
 };
 
 struct Simulation {
-  double ns = 0;               // of the step
-  double floor_ns = 0;         // bytes at the stream ceiling; never above ns
-  uint64_t bytes = 0;          // that must move: weights that are read, keys and values of the context
-  uint64_t padding_bytes = 0;  // moved beside them: padding of packed tiles
-  std::array<double, kIdleCauses>
-      idle_ns{};                   // of the stream, by IdleCause; with the moved bytes it makes up ns
+  double ns = 0;               // time of the step
+  double floor_ns = 0;         // time of the bytes at the stream ceiling; never above ns
+  uint64_t bytes = 0;          // bytes that must move: weights that are read, keys and values of the context
+  uint64_t padding_bytes = 0;  // bytes that move in addition: padding of packed tiles
+  // Idle time of the stream, by IdleCause. With the time of the moved bytes it makes up ns.
+  std::array<double, kIdleCauses> idle_ns{};
   std::vector<TaskTime> tasks;     // by task, as expand_step numbers them
-  std::vector<StreamSpan> stream;  // by its end, where asked for
+  std::vector<StreamSpan> stream;  // by the end of each span's first tile; kept on request
 };
 
 struct SimulateOptions {
   bool stream = false;    // keep the spans of the stream
   bool run_ahead = true;  // false: a task's copies are issued once its waits are over
-  bool fused = true;  // false: ops that ride in others' tasks would each cost a hop, as grids of their own
+  // Fused stages run in the tasks of other ops. Without fusion each would cost a hop, as a grid of its own.
+  bool fused = true;
 };
 
-// When the first bytes of a stream that has stood still come, by the smallest of the cold bursts.
+// Returns when the first bytes of a stream that has stood still arrive, by the smallest of the cold bursts.
 double ramp_ns(const Machine& machine);
 
-// `symbols` by SymbolId. Errors: those of rules 1 and 4 of prove.h at these values.
+// Simulates one step. `symbols` are by SymbolId. Errors: those of rules 1 and 4 of prove.h at these values.
 Result<Simulation> simulate(const Schedule& schedule, const Machine& machine, std::vector<int64_t> symbols,
                             const SimulateOptions& options = {});
 

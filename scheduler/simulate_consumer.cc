@@ -1,4 +1,4 @@
-// The consumers: waits, work and notifications of the tasks.
+// The consumers: waits, work and notifications of their tasks.
 #include <algorithm>
 
 #include "ir/waits.h"
@@ -24,7 +24,8 @@ uint32_t consecutive(const std::deque<uint32_t>& tasks) {
 
 }  // namespace
 
-// Does what the phase begins with. False: a timer or another worker will resume this one.
+// Does the work that the phase begins with. Returns false where a timer or another worker will resume the
+// worker.
 bool Simulator::go_on(uint32_t w) {
   Consumer& c = consumers_[w];
   switch (c.phase) {
@@ -77,8 +78,8 @@ bool Simulator::takes(uint32_t w, double ns) {
   return ns > 0;
 }
 
-// Inline tasks have nothing to wait for: their cell was completed by this worker. Those that follow each
-// other are one block.
+// Inline tasks have nothing to wait for, as this worker completed their cell. Consecutive inline tasks are
+// one block.
 bool Simulator::next_task(uint32_t w) {
   Consumer& c = consumers_[w];
   c.phase = Consumer::kWait;
@@ -123,7 +124,8 @@ void Simulator::begin_task(uint32_t w, uint32_t task, uint32_t place, uint32_t b
   time.reached_ns = time.begin_ns = now_ns_;
 }
 
-// False: nothing is left to wait for. The first task of a run has waited for what is the same for all.
+// Returns false where nothing is left to wait for. The first task of a run has waited for the cells that all
+// its tasks share.
 bool Simulator::begin_wait(uint32_t w) {
   Consumer& c = consumers_[w];
   const uint32_t at = step_.waits.begin[c.task] + c.wait;
@@ -155,7 +157,7 @@ double Simulator::notified_ns(uint32_t cell) const {
   return m_.store_ns + m_.notify_ns + fused_stages(step_.schedule->program.grids[by]).after * hop_ns(m_);
 }
 
-// False: the stage is not filled yet.
+// Returns false where the stage is not filled yet.
 bool Simulator::take_stage(uint32_t w) {
   Consumer& c = consumers_[w];
   if (loaders_[w].filled == 0) return false;
@@ -176,7 +178,7 @@ void Simulator::release_stage(uint32_t w) {
   if (++c.pass == c.work.passes) c.phase = Consumer::kEnd;
 }
 
-// A task that may have to run another inline learns first whether it was the last to arrive.
+// A task that may have to run another task inline first learns whether it was the last to arrive.
 double Simulator::end_ns(const Consumer& c) const {
   const auto first = step_.notifies.cells.begin();
   const bool asks =

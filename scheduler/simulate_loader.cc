@@ -1,4 +1,4 @@
-// The stream: tiles on their way into the rings, and why it stands still.
+// The stream: tiles on their way into the rings, and the reasons why it stands still.
 #include <algorithm>
 
 #include "scheduler/simulate_engine.h"
@@ -35,7 +35,7 @@ void Simulator::issue_tiles(uint32_t w) {
   }
 }
 
-// False: there is nothing to wait for.
+// Returns false where there is nothing to wait for.
 bool Simulator::begin_lookup(uint32_t w) {
   const uint32_t cell = lookup_cell_[step_.grid_of[loaders_[w].task].index];
   if (cell == kNone) return false;
@@ -99,7 +99,8 @@ void Simulator::note_stream(uint32_t w) {
   stream_[w] = state;
 }
 
-// What the reads in progress leave of the ceiling is lost to the workers that have none, in equal parts.
+// The reads in progress leave a part of the ceiling unused. Workers without a read lose that part, in equal
+// shares.
 void Simulator::pass_time(double to_ns) {
   const double used = std::min(1.0, memory_.bytes_per_ns() / m_.stream_bytes_per_ns);
   const double lost_ns = (to_ns - now_ns_) * (1 - used);

@@ -1,4 +1,4 @@
-// The chain of tasks that made a simulated step as long as it was.
+// The chain of tasks that determines the length of a simulated step.
 #pragma once
 
 #include <map>
@@ -7,24 +7,26 @@
 
 namespace mkc {
 
-// A task of the chain, and how it came to begin when it did.
+// A task of the chain, and the reason why it began when it did.
 struct PathTask {
   uint32_t task = 0;
-  bool by_event =
-      false;  // it stood still for the task before it in the chain; else that ran before it on its worker
+  // true: the task waited for the task before it in the chain. false: the task before it in the chain ran
+  // before it on its worker.
+  bool by_event = false;
 };
 
-// From the step's first task to the one that ended last.
+// Returns the chain from the step's first task to the task that ended last.
 std::vector<PathTask> critical_path(const Simulation& simulation);
 
-// Where the time of the path went; the parts make up the step.
+// Times of the path by cause. The parts make up the step.
 struct PathTimes {
   double signal_ns = 0;                // notifications, polls, tickets
   double start_ns = 0;                 // first operands, norms
   double starved_ns = 0;               // products without a tile
-  std::map<BodyKind, double> work_ns;  // the rest of the work
+  std::map<BodyKind, double> work_ns;  // the rest of the work, by body
   double finish_ns = 0;                // reductions, stores, barriers
 };
+// Returns the times of the critical path.
 PathTimes path_times(const Simulation& simulation, const TaskProgram& program);
 
 }  // namespace mkc

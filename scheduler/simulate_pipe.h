@@ -1,4 +1,4 @@
-// A bandwidth shared equally by the reads in progress. Internal to simulate.
+// A bandwidth that the reads in progress share equally. Internal to simulate.
 #pragma once
 
 #include <cstdint>
@@ -7,28 +7,31 @@
 
 namespace mkc {
 
-// All reads progress at one rate, so they end in the order of (bytes served before they began + their own).
-// Most are of one size, so that one that begins goes near the end of the queue.
+// All reads progress at one rate. Reads therefore end in the order of (bytes served before they began + their
+// own bytes). Most reads have one size, so a read that begins is inserted near the end of the queue.
 class Pipe {
  public:
   Pipe(double bytes_per_ns, double max_of_one) : ceiling_(bytes_per_ns), max_of_one_(max_of_one) {}
 
   uint32_t reads() const { return static_cast<uint32_t>(ends_.size()); }
-  double bytes_per_ns() const { return rate() * reads(); }  // now, of all together
+  double bytes_per_ns() const { return rate() * reads(); }  // current rate of all reads together
 
+  // Begins a read of `bytes` for a reader.
   void begin(double now_ns, uint32_t reader, double bytes);
-  double next_end_ns() const;      // infinite where nothing is in progress
-  uint32_t finish(double now_ns);  // the reader whose read ends next; `now_ns` is next_end_ns()
+  double next_end_ns() const;      // infinite where no read is in progress
+  uint32_t finish(double now_ns);  // returns the reader whose read ends next; `now_ns` is next_end_ns()
 
  private:
+  // Returns the current rate of each read.
   double rate() const;
+  // Serves all reads up to `now_ns`.
   void advance(double now_ns);
 
   using End = std::pair<double, uint32_t>;  // served_ at the end, reader
   double ceiling_, max_of_one_;
-  double served_ = 0;  // bytes that a read in progress since the beginning would have got
+  double served_ = 0;  // bytes that a read in progress since the beginning would have received
   double at_ns_ = 0;
-  std::deque<End> ends_;  // in order
+  std::deque<End> ends_;  // in ascending order
 };
 
 }  // namespace mkc

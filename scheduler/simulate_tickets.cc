@@ -1,4 +1,4 @@
-// Tasks that workers claim: who gets which follows from who asks first.
+// Tasks that workers claim. The order of the requests determines which worker gets which task.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +10,8 @@ bool Simulator::is_ready(GridId grid) const {
   return step_.schedule->placements[grid.index].kind == PlacementKind::kReady;
 }
 
-// The loader claims the tasks of grids that it brings something for, and hands them to its consumers; of
-// those that are ready it hears from them.
+// The loader claims the tasks of grids that stream something and hands them to its consumers. The loader
+// learns the tasks of ready grids from its consumers.
 bool Simulator::loader_claims(GridId grid) const {
   return streams(step_.schedule->program.grids[grid]) && !is_ready(grid);
 }
@@ -52,7 +52,7 @@ void Simulator::hand_back(uint32_t w, uint32_t task) {
   issue_tiles(w);
 }
 
-// Claims for itself, or is told what the loader has claimed.
+// The consumer claims a task itself, or the loader tells it the task that it has claimed.
 bool Simulator::claim_for_consumer(uint32_t w) {
   Consumer& c = consumers_[w];
   const GridId grid = c.walk.at(step_).grid;
@@ -65,7 +65,7 @@ bool Simulator::claim_for_consumer(uint32_t w) {
   return !takes(w, dispatch_ns + m_.ticket_ns + m_.barrier_ns);
 }
 
-// False: the claimed task is not known yet.
+// Returns false where the claimed task is not known yet.
 bool Simulator::take_claimed(uint32_t w) {
   Consumer& c = consumers_[w];
   Loader& l = loaders_[w];
@@ -95,8 +95,9 @@ bool Simulator::take_claimed(uint32_t w) {
   return true;
 }
 
-// The task of the worker's ticket by the log of the event it waits for. False: its cell is not complete, or
-// nobody has heard of that: whoever completes a cell learns so first, and then enters it.
+// Finds the task of the worker's ticket in the log of the event that it waits for. Returns false where its
+// cell is not complete, or where the completion is not in the log yet. The worker that completes a cell
+// learns of it first and then enters it.
 bool Simulator::look_in_log(uint32_t w, uint32_t& task) {
   Consumer& c = consumers_[w];
   const GridId grid = step_.grid_of[task];

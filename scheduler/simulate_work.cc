@@ -11,8 +11,8 @@
 namespace mkc {
 namespace {
 
-constexpr int64_t kMergedRows = 8;      // query rows that the warps of an attend task add up at a time
-constexpr int64_t kMergedColumns = 64;  // and columns
+constexpr int64_t kMergedRows = 8;      // query rows that the warps of an attend task merge at a time
+constexpr int64_t kMergedColumns = 64;  // columns that they merge at a time
 
 int64_t region_elements(const Step& step, const Region& region, std::span<const int64_t> coords) {
   int64_t elements = 1;
@@ -21,7 +21,8 @@ int64_t region_elements(const Step& step, const Region& region, std::span<const 
   return elements;
 }
 
-// What a task reads of an operand: of experts' rows to add up, those that its token chose.
+// Returns the elements of an operand that a task reads. An expert_sum task reads only the rows of the experts
+// that its token chose.
 int64_t elements_read(const Step& step, const TaskGrid& grid, const Access& read,
                       std::span<const int64_t> coords) {
   const int64_t elements = region_elements(step, read.region, coords);
@@ -30,13 +31,13 @@ int64_t elements_read(const Step& step, const TaskGrid& grid, const Access& read
   return elements / evaluate(read.region[0].size, step.symbols) * choices;
 }
 
-// Rows that a product makes, or an expert of a task's slot.
+// Returns the rows that a product makes, or the rows of the expert that a task belongs to.
 int64_t tokens_of(const Step& step, const TaskGrid& grid, std::span<const int64_t> coords = {}) {
   const Region& made = grid.writes[0].region;
   return evaluate(made[grid.body == BodyKind::kSplitKPartial ? 2 : 0].size, step.symbols, coords);
 }
 
-// Bytes of the task's reads from tensors of the given kinds.
+// Returns the bytes of the task's reads from tensors of the wanted kinds.
 template <class Wanted>
 double read_bytes(const Step& step, uint32_t task, Wanted wanted) {
   const TaskProgram& program = step.schedule->program;
@@ -52,7 +53,8 @@ double read_bytes(const Step& step, uint32_t task, Wanted wanted) {
   return bytes;
 }
 
-// Bytes of keys and values that were in the cache before the step, or that others and the task itself write.
+// Returns bytes of keys and values. With `earlier` they were in the cache before the step. Otherwise tasks of
+// the step write them, this task included.
 double cache_bytes(const Step& step, uint32_t task, bool earlier) {
   const TaskProgram& program = step.schedule->program;
   std::vector<int64_t> coords;
@@ -73,23 +75,24 @@ bool is_computed(TensorKind kind) {
   return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
 }
 
-// How a product goes: tokens of a pass, the rate at which weights are multiplied, rows of activations that a
-// pass of a block loads, what that takes beside it, and the strips and bytes of each that one load serves.
+// How a product is multiplied: the tokens of a pass, the rate at which weights are multiplied, and the rows
+// of activations that a pass of a block loads. activations_ns is the time of these loads in addition. One
+// load serves `strips` strips with x_bytes of each.
 struct Variant {
   int64_t group;
   double bytes_per_ns, x_rows, activations_ns;
   uint32_t strips, x_bytes = mkrt::kStageBytes;
-  double min_ns = 0;      // of a tile of all strips: what its loads take
-  double barrier_ns = 0;  // of the same
-  uint32_t finishes = 1;  // of a pass, one after the other
+  double min_ns = 0;      // least time of a tile of all strips: the time of its loads
+  double barrier_ns = 0;  // barriers of a tile of all strips
+  uint32_t finishes = 1;  // finishes of a pass, one after the other
 };
 
-// Tokens times strips whose ends take reduce_ns: estimate, of about 40 instructions for each of their rows.
+// Tokens times strips whose finishes take reduce_ns. Estimate: about 40 instructions for each of their rows.
 constexpr int64_t kEpilogueElements = 128;
 
-// Of many tokens a warp has 16. A block's part of a tile is multiplied, and read from shared memory, by each
-// group of warps that have the same tokens; activations are put there once, and read by each warp of a group.
-// All comes through shared memory, into which the copies go too.
+// Many tokens are multiplied with 16 tokens per warp. Each group of warps that have the same tokens
+// multiplies a block's part of a tile and reads it from shared memory. Activations are written to shared
+// memory once, and each warp of a group reads them. The copies use the bandwidth of shared memory, too.
 Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
   constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kKSlices;
   const int64_t pass = std::min<int64_t>(tokens, mkrt::kMma64Tokens);
@@ -112,7 +115,7 @@ Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
   return v;
 }
 
-// Of some tokens one or two of a tile's four loads of activations are under way.
+// One or two of a tile's four loads of activations are in flight with this number of tokens.
 Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
   const bool half = tokens <= mkrt::kMma32Tokens / 2;
   const auto rows = static_cast<double>(ceil_of(tokens, mkrt::kMma8Tokens) * mkrt::kMma8Tokens);
@@ -123,7 +126,7 @@ Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
   return v;
 }
 
-// By warpgroups: the consumers load activations once for the strips of a block.
+// Warpgroups multiply. The consumers load activations once for the strips of a block.
 Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips) {
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kWgmmaTokens));
   return {mkrt::kWgmmaTokens,
@@ -134,8 +137,8 @@ Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips) {
           mkrt::kStageBytes / mkrt::kKSlices};
 }
 
-// Few tokens in a part of a product: warps take turns at as many strips as there are parts, each loads its
-// chain's activations, and those without a strip rest.
+// Warps take turns at as many strips as there are parts, where a part of a split product has few tokens. Each
+// warp loads its K slice's activations. Warps without a strip rest.
 void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
   const uint32_t stages = (strips + parts - 1) / parts;
   variant.bytes_per_ns *= static_cast<double>(strips) / (stages * parts);
@@ -166,12 +169,12 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
   MKC_BUG("a product of no variant");
 }
 
-// That a task of a part leaves.
+// Returns the bytes of sums that a task of a part leaves.
 double sums_bytes(const TaskGrid& partial, int64_t tokens) {
   return static_cast<double>(kKSlices / split_k(partial) * kTileRows * tokens * dtype_bytes(DType::f32));
 }
 
-// Bodies that more than one grid has: those that layers come back to.
+// Returns the number of bodies that more than one grid has. Layers come back to these bodies.
 uint32_t looped_bodies(const TaskProgram& program) {
   std::map<BodyKind, uint32_t> grids;
   for (const TaskGrid& grid : program.grids) ++grids[grid.body];
@@ -212,19 +215,20 @@ uint32_t TaskWorks::block(GridId grid, uint32_t first) const {
   return std::min(blocks_[grid.index], of_part - first % of_part);
 }
 
-// Workers that run tasks of the grid at the same time.
+// Returns the number of workers that run tasks of the grid at the same time.
 double TaskWorks::readers(GridId grid) const {
   return std::clamp(step_.task_base[grid.index + 1] - step_.task_base[grid.index], 1u,
                     step_.schedule->workers);
 }
 
-// Of one worker's plain loads that keep no step with the stream: what that leaves of L2 at its ceiling.
+// Returns the rate of one worker's plain loads that do not keep pace with the stream. The stream leaves them
+// the rest of L2's ceiling.
 double TaskWorks::l2_rate(GridId grid) const {
   return std::min(machine_.worker_l2_bytes_per_ns,
                   (machine_.l2_bytes_per_ns - machine_.stream_bytes_per_ns) / readers(grid));
 }
 
-// Of `tokens` rows of activations, which `strips` strips load together.
+// Returns the cost of a product of `tokens` rows of activations, which `strips` strips load together.
 TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const {
   const TaskProgram& program = step_.schedule->program;
   const TaskGrid& g = program.grids[grid];
@@ -258,8 +262,8 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   if (variant.group <= mkrt::kMma32Tokens && parts > 1) take_sides(variant, parts, strips);
   const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / variant.strips;
   const double x_ns = variant.activations_ns / variant.x_bytes / variant.strips;
-  // By instructions, by what the loads take, or by what a weight's byte takes of L2, of which the stream has
-  // its part while it flows.
+  // The time per byte follows from the instructions, from the loads, or from the L2 traffic per byte of
+  // weight. The stream takes its part of L2 while it flows.
   const double ns =
       std::max(1 / variant.bytes_per_ns + x_ns, variant.min_ns / variant.x_bytes / variant.strips);
   work.flowing_ns = std::max(ns, x_bytes / l2_rate(grid));
@@ -270,12 +274,13 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const int64_t normed = expert ? x_rows_of_step : tokens;
   double norm_bytes = norm ? static_cast<double>(normed * cols) * element_bytes : 0;
   const Access* sum_squares = find_operand(g, "sum_squares");
-  if (sum_squares && x_rows_of_step > mkrt::kMma8Tokens)  // few tokens' come beside the strips
+  // Sums of squares of few tokens are loaded beside the strips.
+  if (sum_squares && x_rows_of_step > mkrt::kMma8Tokens)
     norm_bytes = static_cast<double>(normed * dtype_bytes(DType::f32) *
                                      evaluate(program.tensors[sum_squares->tensor].shape[1], {}));
   work.start_ns = path_ns(machine_, kProductStart) + norm_bytes / l2_rate(grid);
   work.issue_ns = weight_issue_ns(machine_, mkrt::kStageBytes);
-  if (expert) work.lookup_ns = machine_.fetch_ns;  // where the rows of slots are
+  if (expert) work.lookup_ns = machine_.fetch_ns;  // lookup of where the expert's rows are
   work.pass_ns = by_groups ? 0 : machine_.l2_ns;
   work.pass_ns += parts > 1 ? sums_bytes(g, tokens) * strips / work.passes / l2_rate(grid)
                             : variant.finishes * machine_.reduce_ns;
@@ -283,8 +288,8 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   return work;
 }
 
-// Whether the task is of a request's last row block, which there are as many of as requests, after all
-// others.
+// Tells whether the task belongs to a request's last row block. The last blocks are as many as the requests
+// and follow all other blocks.
 bool TaskWorks::brings_context(const TaskGrid& attend, std::span<const int64_t> coords) const {
   const Symbols& symbols = step_.schedule->program.symbols;
   const std::optional<RowBlocks> blocks = row_blocks(symbols);
@@ -293,9 +298,9 @@ bool TaskWorks::brings_context(const TaskGrid& attend, std::span<const int64_t> 
          evaluate(attend.coords[1].extent - symbols[find_symbol(symbols, "q_len")].length, step_.symbols);
 }
 
-// Keys and values of earlier positions come through the ring: from memory for a request's last row block, and
-// from L2 for its others and for whatever rows go through the piece after the first. Those of the step come
-// from L2 as each column of a stage is taken, but for a decode's own, which are in shared memory.
+// Keys and values of earlier positions come through the ring. A request's last row block gets them from
+// memory. Its other blocks, and all passes after the first, get them from L2. Keys and values of the step
+// come from L2, as each column of a stage is taken. A decode's own are in shared memory.
 TaskWork TaskWorks::attend(uint32_t task) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];
@@ -351,7 +356,8 @@ TaskWork TaskWorks::other(uint32_t task) const {
   return work;
 }
 
-// A task of a product or its part, or of an expert: all its strips with the rows of its slot.
+// Returns the cost of a task of a product, of a part or of an expert. An expert's task multiplies all its
+// strips with the rows of its expert.
 TaskWork TaskWorks::strip(uint32_t task, uint32_t strips) const {
   const GridId grid = step_.grid_of[task];
   const TaskGrid& g = step_.schedule->program.grids[grid];

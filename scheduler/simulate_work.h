@@ -1,4 +1,5 @@
-// What one task asks of a machine, in bytes and times. Internal to simulate; the model: docs/simulate.md.
+// The bytes and times that one task costs on a machine. Internal to simulate. docs/simulate.md describes the
+// model.
 #pragma once
 
 #include "runtime/packing.h"
@@ -8,24 +9,24 @@
 namespace mkc {
 
 struct TaskWork {
-  // Tiles of its strips, or of keys and values, which pass through the ring once for each group of tokens:
-  // the first time from memory, if they are cold, and then from L2.
+  // Tiles of the task's strips, or of its keys and values. The tiles pass through the ring once for each
+  // group of tokens. The first pass reads cold tiles from memory; further passes read from L2.
   uint32_t tiles = 0, passes = 0;
   bool cold = true;
-  uint32_t strips = 1;      // as many tiles of each
-  uint32_t tail_bytes = 0;  // of the last tile of each; others fill a stage
-  // To multiply a byte of a tile, while the worker's stream flows and while it stands still.
+  uint32_t strips = 1;      // strips of the task, each with the same number of tiles
+  uint32_t tail_bytes = 0;  // bytes of the last tile of each strip; other tiles fill a stage
+  // Time to multiply a byte of a tile, while the worker's stream flows and while it stands still.
   double flowing_ns = 0, still_ns = 0;
 
-  uint64_t needed_bytes = 0;  // of cold tiles, padding left out
-  uint64_t cold_bytes = 0;    // read from memory by the task itself: embedding rows
-  bool starts_once = false;   // a segment
-  double issue_ns = 0;        // of the loader, for a tile that fills a stage
-  double lookup_ns = 0;       // once a segment, after its lookup
-  double start_ns = 0;        // first operands, norms, and what leads to the first product
-  double busy_ns = 0;         // after cold_bytes, before tiles
-  double pass_ns = 0;         // after each pass of tiles, of a block's last strip
-  double end_ns = 0;          // to the notification
+  uint64_t needed_bytes = 0;  // bytes of cold tiles without padding
+  uint64_t cold_bytes = 0;    // bytes that the task itself reads from memory: embedding rows
+  bool starts_once = false;   // start_ns is spent once per segment
+  double issue_ns = 0;        // time of the loader for a tile that fills a stage
+  double lookup_ns = 0;       // time once per segment, after its lookup
+  double start_ns = 0;        // time of first operands, norms, and the path to the first product
+  double busy_ns = 0;         // time after cold_bytes and before tiles
+  double pass_ns = 0;         // time after each pass of tiles, at a block's last strip
+  double end_ns = 0;          // time to the notification
 
   uint32_t tile_bytes(uint32_t tile) const {
     return (tile + 1) % (tiles / strips) == 0 ? tail_bytes : mkrt::kStageBytes;
@@ -36,21 +37,23 @@ struct TaskWork {
   }
 };
 
-// Ops that go in a grid's tasks with its own, one after the other: norms, rotation and what is written to the
-// cache before it; gates and residuals after it.
+// Fused stages are ops that run in a grid's tasks in addition to its own op. The stages before are norms,
+// rotation and the write to the cache. The stages after are gates and residuals.
 struct FusedStages {
   int before = 0, after = 0;
 };
+// Returns the number of fused stages before and after the grid's own op.
 FusedStages fused_stages(const TaskGrid& grid);
 
-// Works of the tasks of a step.
+// The costs of the tasks of a step.
 class TaskWorks {
  public:
   TaskWorks(const Step& step, const Machine& machine);
-  // `strips`: of the block that the task of a product is multiplied in.
+  // `strips` is the size of the block in which the task of a product is multiplied.
   TaskWork of(uint32_t task, uint32_t strips = 1) const;
-  double dispatch_ns() const { return dispatch_ns_; }  // of a segment, before its first poll
-  // How many strips of a product a worker multiplies together, at most, from this task on; 1 for other grids.
+  double dispatch_ns() const { return dispatch_ns_; }  // time of a segment before its first poll
+  // Returns the most strips of a product that a worker multiplies together from this task on; 1 for other
+  // grids.
   uint32_t block(GridId grid, uint32_t first) const;
 
  private:
@@ -59,7 +62,9 @@ class TaskWorks {
   TaskWork attend(uint32_t task) const;
   bool brings_context(const TaskGrid& attend, std::span<const int64_t> coords) const;
   TaskWork other(uint32_t task) const;
+  // Returns the number of workers that run tasks of the grid at the same time.
   double readers(GridId grid) const;
+  // Returns the rate of one worker's plain loads from L2 beside the stream.
   double l2_rate(GridId grid) const;
 
   const Step& step_;

@@ -17,7 +17,7 @@ bool is_prologue(const Access& read) {
   return read.role == "x" || read.role == "weight" || read.role == "norm";
 }
 
-// Its sums are yet to be written.
+// Returns the partial grid; the caller adds its write of sums.
 TaskGrid partial_of(const TaskGrid& product, int64_t parts) {
   TaskGrid grid = product;
   grid.body = BodyKind::kSplitKPartial;
@@ -30,7 +30,7 @@ TaskGrid partial_of(const TaskGrid& product, int64_t parts) {
   return grid;
 }
 
-// Its sums are yet to be read.
+// Returns the reduce grid; the caller adds its read of sums.
 TaskGrid reduce_of(const TaskProgram& program, const TaskGrid& product) {
   TaskGrid grid = product;
   grid.name += "_reduce";
@@ -91,7 +91,7 @@ Result<TaskProgram> split_as_asked(TaskProgram program, const std::vector<SplitR
       parts[id.index] = rule.split_k;
     }
   }
-  for (size_t i = parts.size(); i-- > 0;)  // what is behind a grid moves
+  for (size_t i = parts.size(); i-- > 0;)  // from the last grid on, as a split shifts the ids of later grids
     if (parts[i] != 1)
       program = split_product(std::move(program), GridId{static_cast<uint32_t>(i)}, parts[i]);
   return program;

@@ -1,7 +1,7 @@
 // Products split along their columns.
 //
-// Requires: grids with regions, no events. Ensures: the same, with the same results to the bit: what is added
-// up K slice by K slice is so in parts too. Stands after fuse, before events.
+// The pass requires grids with regions and no events, and ensures the same. Results stay the same to the bit:
+// a product sums K slice by K slice, whether or not it is split. The pass runs after fuse and before events.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace mkc {
 
-// What keeps a grid from being split into this many parts, for people; "": nothing.
+// Returns what keeps a grid from being split into this many parts, for people; "" where nothing does.
 std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int64_t parts);
 
-// In place of the product: a partial grid of its name, whose tasks multiply a strip with the columns of one
-// part, part by part in their order, and leave the sums of each K slice; and NAME_reduce, which adds these in
-// order and does what the product did with its sums. Requires that nothing keeps it from being split.
+// Replaces a product by two grids. The partial grid keeps the product's name. The tasks of the partial grid
+// multiply a strip with the columns of one part and leave the sum of each K slice. The tasks are ordered part
+// by part. The grid NAME_reduce adds these sums in order and applies the product's epilogue. Requires that
+// why_not_split returns "".
 TaskProgram split_product(TaskProgram program, GridId product, int64_t parts);
 
-// Every product as the last rule that fits it asks. Errors, at the rule: no grid has the name, or one that
-// does cannot be split.
+// Splits every product as the last rule that fits it asks. Errors, at the rule: no grid fits the name, or a
+// grid that fits cannot be split.
 Result<TaskProgram> split_as_asked(TaskProgram program, const std::vector<SplitRule>& rules);
 
 }  // namespace mkc

@@ -40,7 +40,7 @@ void number_tasks_and_cells(Step& step) {
   }
 }
 
-// Rule 1: the streams hold every task once.
+// Checks rule 1: the streams hold every task once.
 Status lay_out_runs(Step& step) {
   const Schedule& s = *step.schedule;
   std::vector<uint8_t> seen(step.grid_of.size(), 0);
@@ -83,7 +83,7 @@ Status lay_out_runs(Step& step) {
   return {};
 }
 
-// Flat cell index of `at`, or an error for cells outside the event.
+// Returns the flat cell index of `at`, or an error for cells outside the event.
 Result<uint32_t> cell_index(const Step& step, uint32_t task, const char* verb, EventId event,
                             const std::vector<int64_t>& dims, const std::vector<int64_t>& at) {
   uint64_t index = 0;
@@ -134,7 +134,7 @@ Status collect_notifies(Step& step, uint32_t task, std::span<const int64_t> coor
   return {};
 }
 
-// Rule 4: each cell gets as many notifications as it expects.
+// Checks rule 4: each cell gets as many notifications as it expects.
 Status check_counts(const Step& step) {
   const TaskProgram& program = step.schedule->program;
   std::vector<uint32_t> found(step.cell_base.back(), 0);

@@ -1,4 +1,4 @@
-// A schedule under given symbol values: every task and every counter, one by one.
+// A schedule under given symbol values, with every task and every counter.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace mkc {
 
-// Consecutive tasks of one grid on one worker; or, where `claimed`, all tasks of a grid, of which any worker
-// runs any: then each worker has such a run.
+// Consecutive tasks of one grid on one worker. A claimed run holds all tasks of a grid, of which any worker
+// may run any. Each worker then has such a run.
 struct Run {
   uint32_t worker = 0;
   GridId grid;
@@ -18,7 +18,7 @@ struct Run {
   bool claimed = false;
 };
 
-// Lists of cells for each task: those of task t are cells[begin[t]] .. cells[begin[t + 1] - 1].
+// Lists of cells for each task. The cells of task t are cells[begin[t]] .. cells[begin[t + 1] - 1].
 struct TaskCells {
   std::vector<uint32_t> begin;
   std::vector<uint32_t> cells;
@@ -27,19 +27,20 @@ struct TaskCells {
 struct Step {
   const Schedule* schedule = nullptr;
   std::vector<int64_t> symbols;     // by SymbolId
-  std::vector<uint32_t> task_base;  // by GridId, and the number of tasks at the end
-  std::vector<uint32_t> cell_base;  // by EventId, and the number of cells at the end
+  std::vector<uint32_t> task_base;  // by GridId, with the number of tasks at the end
+  std::vector<uint32_t> cell_base;  // by EventId, with the number of cells at the end
   std::vector<TaskSpace> spaces;    // by GridId
   std::vector<GridId> grid_of;      // by task
   std::vector<Run> runs;            // by worker, in stream order
   std::vector<uint32_t> inline_tasks;
-  std::vector<GridId> claimed_grids;  // those with tasks
+  std::vector<GridId> claimed_grids;  // claimed grids that have tasks
   TaskCells waits, notifies;
 };
 
 // Expands the schedule and checks rules 1 and 4 of prove.h.
 Result<Step> expand_step(const Schedule& schedule, std::vector<int64_t> symbols);
 
+// Returns the coordinates of a task in `coords`.
 void task_coords(const Step& step, uint32_t task, std::vector<int64_t>& coords);
 std::string task_name(const Step& step, uint32_t task);          // "%o[3]"
 std::string cell_name(const Step& step, uint32_t cell);          // "@o_done[2]"

@@ -42,8 +42,8 @@ uint64_t append(Slot& slot, uint64_t end) {
   return align(end + slot.bytes);
 }
 
-// Whether one task of `grid` waits for each cell of the event: every dim is walked by a coordinate of its
-// own, in steps of one cell or of blocks.
+// Tells whether each cell of the event is awaited by some task of `grid`. A different coordinate must walk
+// each dim, in steps of one cell or of blocks.
 bool waits_for_every_cell(const TaskGrid& grid, const Wait& wait, const Event& event) {
   std::vector<bool> used(grid.coords.size(), false);
   for (size_t d = 0; d < event.dims.size(); ++d) {
@@ -69,7 +69,7 @@ bool has_one_cell(const Event& event) {
   return std::all_of(event.dims.begin(), event.dims.end(), [](const Expr& dim) { return dim.is_const(1); });
 }
 
-// Whether each task of the grid adds to at least one cell.
+// Tells whether each task of the grid notifies at least one cell.
 bool always_notifies(const TaskGrid& grid, const Notify& notify, const std::vector<Bounds>& symbols) {
   const std::vector<Bounds> coords = coord_bounds(grid, symbols);
   return std::all_of(notify.cells.begin(), notify.cells.end(),
@@ -85,7 +85,8 @@ bool never_expects_zero(const Event& event, const std::vector<Bounds>& symbols) 
 struct Lifetime {
   GridSet accessors;  // grids that read or write the tensor
   GridSet writers;
-  bool looked_up = false;  // also by workers without a task, which no event orders before a later overwrite
+  // Workers without a task look the tensor up too. No event orders these reads before a later overwrite.
+  bool looked_up = false;
 };
 
 std::vector<Lifetime> lifetimes(const TaskProgram& program) {
@@ -104,7 +105,7 @@ std::vector<Lifetime> lifetimes(const TaskProgram& program) {
   return out;
 }
 
-// after[a]: the grids that a precedes, by before[b]: those that precede b.
+// Returns after[a], the grids that a precedes. before[b] are the grids that precede b.
 std::vector<GridSet> transposed(const std::vector<GridSet>& before) {
   std::vector<GridSet> after(before.size(), GridSet(before.size()));
   for (size_t b = 0; b < before.size(); ++b)
@@ -112,9 +113,9 @@ std::vector<GridSet> transposed(const std::vector<GridSet>& before) {
   return after;
 }
 
-// When an activation begins and ends, so that two are compared in time of the second's writers.
+// The begin and the end of an activation. Two activations are compared in time of the second's writers.
 struct Ends {
-  GridSet after;  // the grids that all accessors of the activation precede
+  GridSet after;  // grids that all accessors of the activation precede
   std::vector<uint32_t> writers;
 };
 
@@ -129,14 +130,14 @@ Ends ends_of(const Lifetime& life, const std::vector<GridSet>& after) {
   return ends;
 }
 
-// Whether `first` is dead before anybody writes `second`.
+// Tells whether `first` is dead before any grid writes `second`.
 bool ends_before(const Ends& first, const Ends& second) {
   return !second.writers.empty() && std::all_of(second.writers.begin(), second.writers.end(),
                                                 [&](uint32_t w) { return first.after.test(w); });
 }
 
-// Places activations, largest first, each at the lowest offset where nothing is alive at the same time, or
-// nothing ever is. Returns the end of the arena.
+// Places activations, largest first. Each gets the lowest offset where no other activation is alive at the
+// same time. With `apart`, activations never share memory. Returns the end of the arena.
 uint64_t place_activations(const TaskProgram& program, bool apart, std::vector<Slot>& slots) {
   const std::vector<GridSet> after = transposed(grids_before(program));
   std::vector<Ends> lives;
@@ -182,8 +183,9 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
       sources[n.event.index].push_back(
           {g, always_notifies(program.grids[g], n, symbols), never_empty(program.grids[g], symbols)});
 
-  // before[b]: grids that precede every task of b. flows[b]: grids each task of which precedes some task of
-  // b. In program order a grid's sources come first; what is not known yet counts as unordered.
+  // before[b] holds the grids that precede every task of b. flows[b] holds the grids each task of which
+  // precedes some task of b. A grid's sources come first in program order. Grids that are not processed yet
+  // count as unordered.
   std::vector<GridSet> before(grids, GridSet(grids)), flows(grids, GridSet(grids));
   for (GridId b : program.grids.ids()) {
     const TaskGrid& grid = program.grids[b];
@@ -202,7 +204,7 @@ std::vector<GridSet> grids_before(const TaskProgram& program) {
         if (one_cell && a.always && a.exists) before[b.index] |= before[a.grid.index];
         if (every_cell && a.always) flows[b.index] |= flows_to_a;
       }
-      // Whichever source completes the cell, these come before it.
+      // The grids before every source precede the cell, whichever source completes it.
       if (!sources[wait.event.index].empty()) before[b.index] |= before_any_source;
     }
   }

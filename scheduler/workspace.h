@@ -1,4 +1,4 @@
-// Where every tensor lies, and which counters each event has.
+// The memory of every tensor and the counters of every event.
 #pragma once
 
 #include <boost/dynamic_bitset.hpp>
@@ -9,24 +9,24 @@ namespace mkc {
 
 constexpr uint64_t kSlotAlignment = 256;
 
-// Bytes each tensor needs, at the symbols' upper bounds. Weights that no grid reads and inputs take none;
-// plain weights of rank 1 are kept in f32, those of rank 2 in their own type, packed ones as
-// runtime/packing.h lays them out.
+// Returns the bytes that each tensor needs, at the symbols' upper bounds. Inputs take none, and neither do
+// weights that no grid reads. Plain weights of rank 1 are kept in f32, those of rank 2 in their own type.
+// Packed weights are laid out as in runtime/packing.h.
 std::vector<uint64_t> slot_bytes(const TaskProgram& program);
 
-// Counters each event needs, at the symbols' upper bounds: of its cells, and of their log where it keeps one.
-// Needs the placements.
+// Returns the counters that each event needs, at the symbols' upper bounds: its cells, and its log where it
+// keeps one. Requires the placements.
 std::vector<uint32_t> event_counters(const Schedule& schedule);
 
-// Fills slots and arena sizes. Activations share memory where the events already keep them apart (see
-// grids_before), unless all are to be kept until the step has ended.
+// Fills slots and arena sizes. Activations share memory where the events already keep them apart
+// (grids_before). `keep_activations` keeps all activations until the step has ended.
 void plan_memory(Schedule& schedule, bool keep_activations);
 
-// Fills event_base, the tickets of the placements, and event_cells.
+// Fills event_base, event_cells and the ticket counters of the placements.
 void plan_counters(Schedule& schedule);
 
-// By GridId b: the grids all of whose tasks happen before every task of b, for all values of the symbols,
-// by the events alone. Sound, not complete.
+// Returns, by GridId b, the grids all of whose tasks happen before every task of b. The result holds for all
+// values of the symbols, by the events alone. The order is sound but not complete.
 std::vector<boost::dynamic_bitset<>> grids_before(const TaskProgram& program);
 
 }  // namespace mkc

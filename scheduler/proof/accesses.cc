@@ -15,7 +15,7 @@ struct Use {
   std::vector<Along> dims;
 };
 
-// Accesses of one tensor, in program order.
+// The accesses of one tensor, in program order.
 struct Uses {
   std::vector<Use> reads, writes;
 };
@@ -50,7 +50,7 @@ std::string tensor_name(const Context& c, TensorId t) {
   return "%" + c.p.tensors[t].name;
 }
 
-// Whether two tasks of a grid never write one element: each coordinate decides a dim.
+// Checks that two tasks of a grid never write one element: each coordinate decides a dim.
 Status check_written_once(Context& c, TensorId t, const Use& write) {
   const TaskGrid& grid = c.p.grids[write.grid];
   for (uint32_t by = 0; by < grid.coords.size(); ++by) {
@@ -66,7 +66,7 @@ Status check_written_once(Context& c, TensorId t, const Use& write) {
   return {};
 }
 
-// The intervals of a table lie one behind the other from 0 to the dim's end, in whatever order.
+// Tells whether the intervals of a table cover the dim from 0 to its end without gaps, in any order.
 bool covers(const Along& table, int64_t dim) {
   std::vector<Interval> sorted = table.intervals;
   std::sort(sorted.begin(), sorted.end());
@@ -79,15 +79,15 @@ bool covers(const Along& table, int64_t dim) {
   return end >= dim;
 }
 
-// What a reader asks for along a ragged dim: elements [0, parts) of the value of the coordinate before, which
-// `to` has along another dim.
+// Tells whether a reader asks for elements [0, parts) along a ragged dim. `parts` belongs to the value of the
+// coordinate before, which `to` has along another dim.
 bool reads_all_parts(Context& c, const Use& write, const Along& ragged, const Use& read, size_t dim) {
   const uint32_t row = ragged.coord - 1;
   const TaskGrid &writer = c.p.grids[write.grid], &reader = c.p.grids[read.grid];
   for (size_t d = 0; d < write.dims.size(); ++d) {
     const Along &from = write.dims[d], &to = read.dims[d];
     if (!from.moves() || from.coord != row || !to.moves() || !meet_only_if_equal(from, to)) continue;
-    // The extent, with the writer's row as the reader knows it.
+    // The extent is that of the writer's row, expressed in the reader's coordinates.
     std::vector<Form> rows(writer.coords.size(), c.forms.coord(UINT32_MAX));
     rows[row] = c.forms.coord(to.coord);
     const Form parts = c.forms.of(writer.coords[ragged.coord].extent, rows);
@@ -103,7 +103,7 @@ bool reads_all_parts(Context& c, const Use& write, const Along& ragged, const Us
   return false;
 }
 
-// Whether the writer's tasks have written, all together, what a reader's task asks for along one dim.
+// Tells whether all tasks of the writer together have written what a reader's task asks for along one dim.
 bool covered_along(Context& c, const Use& write, const Use* read, size_t d) {
   const TensorId t = write.access->tensor;
   const Expr& dim = c.p.tensors[t].shape[d];
@@ -126,7 +126,7 @@ bool covered_along(Context& c, const Use& write, const Use* read, size_t d) {
   MKC_BUG("dim of unknown kind");
 }
 
-// `read` null: the whole tensor.
+// Checks that the writer covers what `read` reads. A null `read` stands for the whole tensor.
 Status check_covered(Context& c, TensorId t, const Use& write, const Use* read) {
   const std::string who = read ? fmt::format("{} reads", grid_name(c, read->grid)) : "the host reads";
   const auto fail = [&](const std::string& why) {
@@ -217,7 +217,7 @@ Result<CacheUsers> users_of(const Context& c, TensorId cache) {
   return users;
 }
 
-// Whether a grid has the cache in the same roles, reads and writes.
+// Tells whether a grid uses the cache in this role and in no other, in reads and writes.
 bool uses_alike(const TaskGrid& grid, TensorId cache, std::string_view role) {
   const auto alike = [&](const Access& a) { return (a.tensor == cache) == (a.role == role); };
   return std::all_of(grid.reads.begin(), grid.reads.end(), alike) &&

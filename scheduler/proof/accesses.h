@@ -1,16 +1,19 @@
-// Rule: what tasks read has been written, and nothing is overwritten that is still read. Internal to prove.
+// Rule: a task reads only what is written before, and overwrites nothing that is still read. Internal to
+// prove.
 #pragma once
 
 #include "scheduler/proof/order.h"
 
 namespace mkc::proof {
 
-// Of each activation and output: one grid writes it, no element twice; what is read has been written before,
-// by that grid, and an output is written whole. Of inputs, weights and tables: nothing writes them.
+// Checks activations, outputs, inputs, weights and tables. One grid writes each activation and output, no
+// element twice. The writing grid writes elements before they are read, and outputs whole. No task writes
+// inputs, weights and tables.
 Status check_accesses(Context& c, const Sources& sources, const Order& order);
 
-// Of each cache: one append grid and one attend grid use it, both as their bodies do (V33 of the verifier),
-// so that every step writes all its positions, once; the second comes after the first where they meet.
+// Checks caches. One append grid and one attend grid use each cache, both as their bodies do (V33 of the
+// verifier). Every step therefore writes all its positions once. The attend grid comes after the append grid
+// where their regions overlap.
 Status check_caches(Context& c, const Sources& sources, const Order& order);
 
 }  // namespace mkc::proof

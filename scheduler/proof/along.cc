@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMaxWalked = 1 << 20;
 
-// Whether the expression mentions no symbol, and no coordinate but `coord`.
+// Tells whether the expression mentions no symbol, and no coordinate except `coord`.
 bool depends_only_on(const Expr& e, uint32_t coord) {
   return std::all_of(e.nodes.begin(), e.nodes.end(), [&](const ExprNode& node) {
     if (node.kind == ExprKind::kSymbol || node.kind == ExprKind::kElement) return false;
@@ -44,13 +44,13 @@ std::optional<Along> as_table(const TaskGrid& grid, const Range& range, const Ex
   return out;
 }
 
-// The operand of a role that is the name of a routed list.
+// Returns the operand whose role is the name of a routed list.
 TensorId table_of(const TaskGrid& grid, const Symbol& list) {
   const Access* table = list.routed ? find_operand(grid, list.name) : nullptr;
   return table ? table->tensor : TensorId{};
 }
 
-// Offset starts[c], size lengths[c] or what of it lies within the dim.
+// Matches ranges with offset starts[c] and size lengths[c]. The size may be cut off at the end of the dim.
 std::optional<Along> as_spans(Context& c, const TaskGrid& grid, const Range& range, const Expr& dim) {
   const auto& nodes = range.offset.nodes;
   if (nodes.size() != 2 || nodes[0].kind != ExprKind::kCoord || nodes[1].kind != ExprKind::kElement)

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kFewValues = 256;
 
-// All values of the symbols; nothing where there are lists, caches or too many values.
+// Returns all values of the symbols. Returns nothing where there are lists, caches or too many values.
 std::vector<std::vector<int64_t>> few_values(const TaskProgram& program) {
   for (const Tensor& t : program.tensors)
     if (t.kind == TensorKind::kCache) return {};

@@ -9,7 +9,7 @@
 namespace mkc {
 namespace {
 
-// Every expression of the program that may mention symbols.
+// Visits every expression of the program that may mention symbols.
 template <class Visit>
 void for_each_expr(const TaskProgram& program, Visit visit) {
   const auto region = [&](const Region& r) {
@@ -29,7 +29,7 @@ void for_each_expr(const TaskProgram& program, Visit visit) {
   }
 }
 
-// By symbol: its bounds, the other symbols' bounds, and the first and last boundary of each divisor.
+// Returns, by symbol, its bounds, the other symbols' bounds, and the first and last boundary of each divisor.
 std::vector<std::vector<int64_t>> interesting_values(const TaskProgram& program) {
   std::set<int64_t> bounds_of_all, divisors;
   for (const Symbol& s : program.symbols) bounds_of_all.insert({s.bounds.lo, s.bounds.hi});
@@ -51,7 +51,7 @@ std::vector<std::vector<int64_t>> interesting_values(const TaskProgram& program)
   return values;
 }
 
-// Corners first, then one symbol at a time at its interesting values with the others at a corner.
+// Returns corners first. One symbol at a time follows at its interesting values, with the others at a corner.
 std::vector<std::vector<int64_t>> scalar_values(const TaskProgram& program) {
   const uint32_t count = program.symbols.size();
   std::vector<std::vector<int64_t>> samples;
@@ -78,7 +78,8 @@ std::vector<std::vector<int64_t>> scalar_values(const TaskProgram& program) {
         at[s] = value;
         add(at);
       }
-  // Symbols may be tied to each other (kv_len >= T): values that make a region's size negative mean no step.
+  // Symbols may be tied to each other (kv_len >= T). Values that make a region's size negative belong to no
+  // step.
   std::erase_if(samples, [&](const std::vector<int64_t>& at) {
     bool negative = false;
     const auto look = [&](const std::vector<Access>& accesses) {
@@ -92,8 +93,9 @@ std::vector<std::vector<int64_t>> scalar_values(const TaskProgram& program) {
   return samples;
 }
 
-// Lengths of a context around which the program's expressions change: 1, and each constant that stands in one
-// with a list, or is a bound of a cut symbol there, its neighbours and its double.
+// Returns lengths of a context around which the program's expressions change. The result has 1 and the
+// context. Each constant in an expression with a list element adds itself, its neighbours and its double.
+// Each bound of a cut symbol in an expression with a list element adds the same.
 std::vector<int64_t> interesting_lengths(const TaskProgram& program, int64_t context) {
   std::set<int64_t> lengths{1, context};
   const auto add = [&](int64_t n) {
@@ -138,11 +140,12 @@ class Batches {
   }
 
  private:
-  // Where tokens go that choose experts: to as many as may be; all to the same; all but one choice of one
-  // token to the same; at random, to experts of different weight.
+  // How tokens choose experts. kSpread uses as many experts as possible. kTogether gives all tokens the same
+  // experts. kAllButOne gives one choice of one token another expert. kDrawn chooses at random, among experts
+  // of different weight.
   enum Choices { kSpread, kTogether, kAllButOne, kDrawn };
 
-  // Rows of the experts that have some.
+  // Returns the rows of each active expert.
   std::vector<int64_t> active_expert_rows(int64_t tokens, Choices choices, std::mt19937* random) const {
     const Routing routing = routing_of(symbols_);
     if (choices == kSpread || routing.choices == 0) return {};
@@ -175,15 +178,15 @@ class Batches {
     for (const StepRequest& r : requests) tokens += r.rows;
     std::vector<int64_t> values =
         step_values(symbols_, requests, active_expert_rows(tokens, choices, random));
-    // Logits of the last rows in one step, of all in the next.
+    // One step has logits of the last rows, the next step logits of all rows.
     const SymbolId logit_rows = find_symbol(symbols_, "R");
     if (logit_rows.valid() && values_.size() % 2 == 1) values[logit_rows.index] = tokens;
     if (std::find(values_.begin(), values_.end(), values) == values_.end())
       values_.push_back(std::move(values));
   }
 
-  // One row each at the interesting lengths in turn; the last is a chunk of what room there is, if need be at
-  // the start of a context.
+  // Returns requests of one row each, at the interesting lengths in turn. The last request is a chunk that
+  // fills the remaining room. The chunk lies at the start of a context if necessary.
   std::vector<StepRequest> mixed(int64_t max) const {
     std::vector<StepRequest> requests;
     const auto count = static_cast<size_t>(std::min(max, max_requests_));
@@ -199,7 +202,7 @@ class Batches {
     const int64_t count = 1 + random() % static_cast<uint32_t>(std::min<int64_t>(max_requests_, 8));
     int64_t left = max_tokens_ - count;
     for (int64_t i = 0; i < count; ++i) {
-      // Lengths spread over the orders of magnitude.
+      // The lengths spread over the orders of magnitude.
       const int64_t max = std::max<int64_t>(1, context_ >> (random() % 12));
       StepRequest r{1, 1 + static_cast<int64_t>(random() % static_cast<uint32_t>(max))};
       const int64_t more = std::min({left, max_rows_ - 1, r.kv_len - 1});

@@ -1,4 +1,4 @@
-// What all rules of the proof have in common. Internal to prove.
+// Data and functions that all rules of the proof share. Internal to prove.
 #pragma once
 
 #include <string>
@@ -18,33 +18,38 @@ struct Context {
   const Schedule& s;
   const TaskProgram& p;
   Forms forms;
-  Domain at_symbols;          // no coordinates
-  std::vector<Domain> tasks;  // by GridId: its coordinates
-  std::vector<Domain> cells;  // by EventId: the coordinates of its cells
+  Domain at_symbols;          // domain without coordinates
+  std::vector<Domain> tasks;  // by GridId: the domain of its coordinates
+  std::vector<Domain> cells;  // by EventId: the domain of its cells' coordinates
   ProofReport report;
 
   Form form(SymbolId id) { return forms.of(symbol(id)); }
-  // Whether the grid has a task for all values.
+  // Tells whether the grid has a task for all values.
   bool never_empty(GridId g) const;
-  // The coordinates' names of a grid, and those of an event's cells, in the text of an expression.
+  // Return the text of an expression with the names of a grid's coordinates, or of the coordinates of an
+  // event's cells.
   std::string text(const Expr& e, const TaskGrid& grid) const;
   std::string cell_text(const Expr& e) const;
 };
 
-// Why a rule refuses: what is wrong at values that it names, or what it cannot decide.
+// Returns `error: unproved: WHAT`, for a rule that cannot decide. A rule that finds values at which the
+// schedule is wrong returns an error that names them.
 Error unproved(const std::string& what);
 
-// The lists whose elements begin intervals that lie end to end, and what these fill: docs/proof.md, lemma 1.
+// Lists whose elements start intervals that lie end to end, and the range that the intervals fill
+// (docs/proof.md, lemma 1).
 struct Spans {
   SymbolId starts, lengths;
-  Expr total;  // the intervals [starts[i], starts[i] + lengths[i]) are those of [0, total), each once
+  Expr total;  // the intervals [starts[i], starts[i] + lengths[i]) cover [0, total), each element once
 };
-// Nothing where `starts` sums no list that the host or the device is known to fill so.
+// Returns false where `starts` sums no list that the host or the device is known to fill like this.
 bool find_spans(const Symbols& symbols, SymbolId starts, Spans& spans);
 
-// Whether a step may have these values of the symbols that are no lists, by SymbolId, as far as their names
-// tell: no more requests than tokens or blocks, no more blocks than tokens, logits of all rows or of each
-// request's last, no more experts than choices. Values of `known` symbols count alone.
+// Tells whether a step may have these values of the symbols that are no lists, by SymbolId. Only names of
+// symbols and values of `known` symbols count.
+//
+// A step has no more requests than tokens or blocks, and no more blocks than tokens. A step has logits of all
+// rows or of each request's last row. A step has no more active experts than choices.
 bool may_be(const Symbols& symbols, const std::vector<int64_t>& values, const std::vector<bool>& known);
 
 }  // namespace mkc::proof

@@ -20,15 +20,16 @@ bool is_empty(const Interval& i) {
   return i.first >= i.second;
 }
 
-// What a source gives to a cell: the product of a number for each walked dim and of the extents of the
-// coordinates that no dim decides.
+// The notifications that a source gives to a cell. Their number is a product: a number for each walked dim,
+// times the extents of the coordinates that no dim decides.
 struct Share {
   const Source* source = nullptr;
-  std::vector<std::vector<int64_t>> tables;  // by dim: tasks by cell; empty where the dim is not walked
-  Expr rest = 1;                             // over the coordinates of the cell
+  // The number of tasks by cell, for each dim; empty where the dim is not walked.
+  std::vector<std::vector<int64_t>> tables;
+  Expr rest = 1;  // over the coordinates of the cell
 };
 
-// Tasks whose interval holds a cell, for each cell of a constant dim.
+// Returns, for each cell of a constant dim, the number of tasks whose interval holds it.
 std::vector<int64_t> tasks_by_cell(const Along& along, int64_t cells) {
   std::vector<int64_t> change(static_cast<size_t>(cells) + 1, 0);
   for (const Interval& i : along.intervals) {
@@ -41,7 +42,7 @@ std::vector<int64_t> tasks_by_cell(const Along& along, int64_t cells) {
   return change;
 }
 
-// The number of tasks that differ in coordinates which no dim of the event decides.
+// Returns the number of tasks that differ only in coordinates which no dim of the event decides.
 std::optional<Expr> undecided_tasks(const TaskGrid& grid, const Source& source) {
   Expr rest = 1;
   for (uint32_t coord_index = 0; coord_index < grid.coords.size(); ++coord_index) {
@@ -52,7 +53,7 @@ std::optional<Expr> undecided_tasks(const TaskGrid& grid, const Source& source) 
     if (decides(coord_index) != source.dims.end()) continue;
     Expr extent = grid.coords[coord_index].extent;
     if (uses_coord(extent)) {
-      // Cells must know the coordinate before it: then its value is the cell's.
+      // The cell must determine the coordinate before it; the coordinate's value is then the cell's.
       const auto before = coord_index == 0 ? source.dims.end() : decides(coord_index - 1);
       if (before == source.dims.end() || before->kind != Along::Kind::kEach) return std::nullopt;
       std::vector<Expr> cell(grid.coords.size());
@@ -64,7 +65,7 @@ std::optional<Expr> undecided_tasks(const TaskGrid& grid, const Source& source) 
   return rest;
 }
 
-// One dim's part of a share; false where its notifications cannot be counted.
+// Counts one dim's part of a share. Returns false where its notifications cannot be counted.
 bool count_along(Context& c, const TaskGrid& grid, const Along& along, const Expr& dim,
                  std::vector<int64_t>& table) {
   switch (along.kind) {
@@ -84,7 +85,7 @@ bool count_along(Context& c, const TaskGrid& grid, const Along& along, const Exp
   MKC_BUG("dim of unknown kind");
 }
 
-// What a source is known to do to every cell, from its share.
+// Sets what a source is known to do to every cell, from its share.
 void describe(const Context& c, const Share& share, Source& source) {
   source.every_cell = source.some_cell = source.each_heard = true;
   for (size_t d = 0; d < source.dims.size(); ++d) {
@@ -131,13 +132,13 @@ Result<Share> share_of(Context& c, EventId e, Source& source, const Notify& noti
   return share;
 }
 
-// One event's walk over the cells of its walked dims.
+// The walk of one event over the cells of its walked dims.
 struct Walk {
   Context& c;
   EventId id;
   const Event& event;
   const std::vector<Share>& shares;
-  std::vector<int64_t> cell;  // of the walked dims
+  std::vector<int64_t> cell;  // values of the walked dims
   std::vector<std::string> names{};
 
   std::vector<Expr> coords() const {

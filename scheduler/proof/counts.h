@@ -1,11 +1,12 @@
-// Rule: every cell expects as many notifications as its event's grids give it. Internal to prove.
+// Rule: every cell expects as many notifications as the grids of its event give it. Internal to prove.
 #pragma once
 
 #include "scheduler/proof/along.h"
 
 namespace mkc::proof {
 
-// A notification of one grid, as its tasks' boxes move along the dims of the event.
+// The notifications of one grid for one event, by the movement of its tasks' boxes along the dims of the
+// event.
 struct Source {
   GridId grid;
   std::vector<Along> dims;  // by dim of the event
@@ -14,11 +15,11 @@ struct Source {
   bool each_heard = false;  // every cell is notified by at least one of its tasks
 };
 
-// By EventId: who notifies it.
+// The grids that notify each event, by EventId.
 using Sources = std::vector<std::vector<Source>>;
 
-// Finds the sources of all events, and shows that the counts agree for all values. Cells lie within their
-// events by V24 and V25 of the verifier.
+// Finds the sources of all events and proves that the counts agree for all values. V24 and V25 of the
+// verifier ensure that cells lie within their events.
 Result<Sources> check_counts(Context& c);
 
 }  // namespace mkc::proof

@@ -19,7 +19,8 @@ struct Variable {
   }
 };
 
-// Nothing where a list is mentioned or the box is too large.
+// Returns the variables of both expressions. Returns nothing where a list is mentioned or the box is too
+// large.
 std::optional<std::vector<Variable>> variables_of(const Expr& a, const Expr& b, const Domain& domain) {
   std::set<Variable> found;
   for (const Expr* e : {&a, &b})

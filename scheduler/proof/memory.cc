@@ -20,8 +20,9 @@ uint64_t elements_at(const Tensor& tensor, const std::vector<int64_t>& symbols) 
   return elements;
 }
 
-// The most elements that a tensor has at any values. A shape may shrink with a symbol, so that the symbols'
-// upper bounds do not tell: all their values are walked, or, where these are too many, each dim is bounded.
+// Returns the most elements that a tensor has at any values. A shape may shrink with a symbol, so the
+// symbols' upper bounds do not suffice. All values of the symbols are walked. Each dim is bounded instead
+// where the values are too many.
 uint64_t max_elements(const Context& c, const Tensor& tensor) {
   std::set<uint32_t> symbols;
   for (const Expr& dim : tensor.shape)
@@ -61,7 +62,7 @@ uint64_t packed_bytes_of(const Tensor& weight) {
              .bytes;
 }
 
-// Bytes of the slot that a tensor needs.
+// Returns the bytes of a tensor's slot that the tensor needs.
 uint64_t bytes_needed(const Context& c, TensorId t, bool is_read) {
   const Tensor& tensor = c.p.tensors[t];
   const auto element = static_cast<uint64_t>(dtype_bytes(tensor.dtype));
@@ -110,7 +111,7 @@ Status check_counters(const Context& c) {
     uint64_t cells = 1;
     for (const Expr& dim : c.p.events[e].dims)
       cells *= static_cast<uint64_t>(std::max<int64_t>(0, upper_bound(dim, c.at_symbols)));
-    // A log has a counter of its entries, and an entry for each cell.
+    // A log has one counter of its entries, and an entry for each cell.
     const uint64_t all = keeps_log(c.s, e) ? 2 * cells + 1 : cells, base = c.s.event_base[e.index];
     counters.push_back({base, base + all, "@" + c.p.events[e].name});
   }
@@ -142,7 +143,8 @@ Status check_memory(const Context& c) {
     if (tensor.kind != TensorKind::kInput && tensor.kind != TensorKind::kCache)
       kind.push_back({slot.offset, slot.offset + slot.bytes, "%" + tensor.name});
   }
-  // An output outlives the step: it shares with nothing, as if all activations were one.
+  // An output outlives the step, so it shares with nothing. Activations are each checked against it, as if
+  // all of them were one.
   for (const Extent& output : outputs)
     for (const Extent& activation : activations)
       if (Status status = check_apart({output, activation}, c.s.workspace_bytes, "workspace"); !status.ok())
@@ -159,13 +161,14 @@ Status check_memory(const Context& c) {
 
 namespace {
 
-// A tensor in the workspace, and who uses it.
+// A tensor in the workspace and its users.
 struct Tenant {
   TensorId tensor;
   Slot slot;
   GridId writer;
   std::vector<GridId> users;
-  bool looked_up = false;  // also by workers without a task, which no event orders before a later write
+  // Workers without a task look the tensor up too. No event orders these reads before a later write.
+  bool looked_up = false;
 };
 
 std::vector<Tenant> tenants_of(const Context& c, const Order& order) {
@@ -209,7 +212,7 @@ Status check_pair(Context& c, const Order& order, const Tenant& first, const Ten
   return {};
 }
 
-// The part of a tenant that later ones have not taken yet, as intervals.
+// Removes `slot` from `left`, the intervals of a tenant that later tenants have not taken yet.
 void take(std::vector<Interval>& left, const Slot& slot) {
   const auto begin = static_cast<int64_t>(slot.offset), end = begin + static_cast<int64_t>(slot.bytes);
   std::vector<Interval> rest;
@@ -228,8 +231,9 @@ bool meets(const std::vector<Interval>& left, const Slot& slot) {
 
 }  // namespace
 
-// Of each tenant, only those that move in next need a look: where the writer of b has a task, what comes
-// before all of b's writes, which come before all of c's, comes before all of c's.
+// Each tenant is checked only against the tenants that take its memory next. Let tenants a, b and c take the
+// same memory in this order, where the writer of b has a task. Accesses of a precede all writes of b, which
+// precede all writes of c. Accesses of a therefore precede all writes of c.
 Status check_sharing(Context& c, const Order& order) {
   const std::vector<Tenant> tenants = tenants_of(c, order);
   for (size_t i = 0; i < tenants.size(); ++i) {

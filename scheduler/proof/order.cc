@@ -9,7 +9,8 @@
 namespace mkc::proof {
 namespace {
 
-// Whether each cell of the event is awaited by a task of the grid: a coordinate of its own walks each dim.
+// Tells whether each cell of the event is awaited by some task of the grid. A different coordinate must walk
+// each dim.
 bool awaits_every_cell(Context& c, GridId g, const Wait& wait) {
   const TaskGrid& grid = c.p.grids[g];
   const Event& event = c.p.events[wait.event];
@@ -34,7 +35,7 @@ bool awaits_every_cell(Context& c, GridId g, const Wait& wait) {
   return true;
 }
 
-// Adds what one wait of b guarantees. Sources of its event have been looked at before.
+// Adds the guarantees of one wait of b. The sources of its event must have been processed before.
 void add_wait(Context& c, const Sources& sources, GridId b, const Wait& wait, Order& order) {
   const bool every = awaits_every_cell(c, b, wait);
   const bool heard = lower_bound(c.p.events[wait.event].expect, c.cells[wait.event.index]) >= 1;
@@ -50,7 +51,7 @@ void add_wait(Context& c, const Sources& sources, GridId b, const Wait& wait, Or
     if (has_task) order.before[b.index] |= order.before[a];
     if (every && source.some_cell) order.reaches[b.index] |= reaches_a;
   }
-  // Whoever completes the cell, these came before.
+  // The grids before every source precede the cell, whichever source completes it.
   if (heard && !sources[wait.event.index].empty()) order.before[b.index] |= before_all;
 }
 
@@ -64,8 +65,8 @@ Error cycle_error(const Context& c, const std::vector<uint32_t>& cycle) {
   return unproved("the grids have no one order, so that a step may deadlock: " + text);
 }
 
-// Whether the cells that tasks of a notify along a dim hold those that tasks of b wait for, wherever the
-// tasks' regions meet.
+// Tells whether a task of a notifies, along a dim, the cell that a task of b waits for, wherever their
+// regions overlap.
 bool cells_follow(Context& c, const Along& notified, GridId b, const Expr& awaited, const Expr& dim,
                   const std::vector<Along>& from, const std::vector<Along>& to) {
   if (notified.kind == Along::Kind::kWhole) return true;

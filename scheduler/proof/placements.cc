@@ -15,7 +15,7 @@ std::string name_of(const Context& c, GridId g) {
   return "%" + c.p.grids[g].name;
 }
 
-// Of a table grid: by task, how often the streams hold it.
+// Checks that the streams hold each task of a table grid once.
 Status check_table(const Context& c, GridId g, const std::vector<Segment>& segments) {
   const TaskGrid& grid = c.p.grids[g];
   int64_t tasks = 1;
@@ -41,7 +41,7 @@ Status check_table(const Context& c, GridId g, const std::vector<Segment>& segme
   return {};
 }
 
-// Segments of each grid, and of each worker how many it has of each.
+// The segments of each grid, and the workers that have them.
 struct Segments {
   std::vector<std::vector<Segment>> of_grid;
   std::vector<std::vector<uint32_t>> workers;  // by grid: the workers of its segments
@@ -105,8 +105,8 @@ Status check_streams(const Context& c) {
 
 namespace {
 
-// Whether the waited cells are the grid's coordinates in their order, each once; those of one value may be
-// left out.
+// Tells whether the awaited cells are the grid's coordinates in their order, each once. Coordinates of one
+// value may be left out.
 bool cells_are_tasks(Context& c, GridId g, const Wait& wait) {
   const TaskGrid& grid = c.p.grids[g];
   const Event& event = c.p.events[wait.event];
@@ -119,12 +119,12 @@ bool cells_are_tasks(Context& c, GridId g, const Wait& wait) {
   return dim == event.dims.size();
 }
 
-// Whether every cell is completed by somebody.
+// Tells whether every cell is completed by some task.
 bool all_completed(const Context& c, const Sources& sources, EventId e) {
   return !sources[e.index].empty() && lower_bound(c.p.events[e].expect, c.cells[e.index]) >= 1;
 }
 
-// By EventId: the grids that wait for it.
+// The grids that wait for each event, by EventId.
 using Waiters = std::vector<std::vector<GridId>>;
 
 Waiters waiters_of(const Context& c) {

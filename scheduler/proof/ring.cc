@@ -9,10 +9,11 @@
 namespace mkc::proof {
 namespace {
 
-// Stages that a consumer warp holds at once for a task of the grid, of a step of at most `tokens`.
+// Returns the stages that a consumer warp holds at once for a task of the grid, in steps of at most `tokens`
+// tokens.
 //
 // Products of kMma8Tokens + 1 to kMma32Tokens tokens acquire a tile of every strip of a block before they
-// release one (codegen/device/product_mma32.h). All others release a stage before they acquire the next.
+// release one (codegen/device/product_mma32.h). All other tasks release a stage before they acquire the next.
 uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
   if (!multiplies_in_blocks(grid) || tokens <= mkrt::kMma8Tokens) return 1;
   const Access* weight = find_operand(grid, "weight");

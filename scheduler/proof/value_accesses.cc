@@ -23,7 +23,7 @@ int64_t shared_elements(const Box& a, const Box& b) {
   return elements;
 }
 
-// Tasks of one grid that access the same box; ranges of consecutive tasks.
+// Consecutive tasks of one grid that access the same box.
 struct BoxGroup {
   Box box;
   uint32_t first = 0, count = 0;  // tasks
@@ -34,7 +34,8 @@ struct GridAccess {
   GridId grid;
   bool writes = false, streams = false;
   std::vector<BoxGroup> groups;
-  // The groups by their low end in the dim where they differ most, and the largest extent there.
+  // by_key sorts the groups by their low end in key_dim, the dim with the most distinct low ends. key_extent
+  // is the largest extent there.
   size_t key_dim = 0;
   int64_t key_extent = 0;
   std::vector<uint32_t> by_key;
@@ -61,7 +62,7 @@ void index_groups(GridAccess& access) {
   });
 }
 
-// Calls visit(group, shared elements) for each group of `access` that meets the box.
+// Calls visit(group, shared elements) for each group of `access` that overlaps the box.
 template <class Visit>
 void for_each_meeting(const GridAccess& access, const Box& box, Visit visit) {
   if (box.rank == 0) {  // a scalar
@@ -107,7 +108,7 @@ GridAccess evaluate_access(const Step& step, GridId grid, const Access& access, 
   return out;
 }
 
-// The tasks that must have happened: the last of them on each chain.
+// The tasks that must have happened, as the last of them on each chain.
 class Needed {
  public:
   explicit Needed(const HappensBefore& order) : order_(order) {}
@@ -124,11 +125,13 @@ class Needed {
       if (order_.place[task] > order_.place[last_[chain]]) last_[chain] = task;
     }
   }
-  // First of the tasks `first` .. that does not come after all needed ones, with one it misses; kNobody else.
+  // Returns the first of the tasks from `first` on that does not follow all needed tasks, and one needed task
+  // that it misses. Returns kNobody twice where there is none.
   std::pair<uint32_t, uint32_t> find_unordered(uint32_t first, uint32_t count, uint64_t& orderings) const {
     uint32_t checked_chain = kNobody, checked_history = kNobody;
     for (uint32_t task = first; task < first + count; ++task) {
-      // No earlier on the same chain with the same history: nothing less has happened.
+      // A task at the same or a later place of the same chain, with the same history, follows at least the
+      // same tasks.
       const bool later = task > first && order_.chain[task] == checked_chain &&
                          order_.history[task] == checked_history &&
                          order_.place[task] >= order_.place[task - 1];
@@ -151,7 +154,7 @@ class Needed {
  private:
   const HappensBefore& order_;
   std::vector<uint32_t> last_;    // by chain
-  std::vector<uint32_t> chains_;  // those with a last task
+  std::vector<uint32_t> chains_;  // chains with a last task
 };
 
 struct Checker {
@@ -163,7 +166,7 @@ struct Checker {
   const Schedule& schedule() const { return *step.schedule; }
   const Tensor& tensor(TensorId t) const { return schedule().program.tensors[t]; }
 
-  // Tasks of one grid run in no order: none may write what another accesses.
+  // Checks one grid. Tasks of one grid run in no order, so none may write what another accesses.
   Status check_within_grid(TensorId t, const GridAccess& write, const GridAccess& other) {
     for (const BoxGroup& group : other.groups) {
       Status status;
@@ -180,7 +183,7 @@ struct Checker {
     return {};
   }
 
-  // What loaders bring without waiting, nobody may write.
+  // Checks that no task writes what loaders bring without waiting.
   Status check_streamed(TensorId t, const GridAccess& write, const GridAccess& streamed) {
     for (const BoxGroup& group : streamed.groups) {
       Status status;
@@ -195,8 +198,8 @@ struct Checker {
     return {};
   }
 
-  // `later` comes after `earlier` in the program, and one of them writes. Adds to covered, by group of
-  // `later`, the elements that earlier ones wrote.
+  // Checks two accesses of which one writes; `later` follows `earlier` in the program. Adds to `covered`, by
+  // group of `later`, the elements that `earlier` wrote.
   Status check_between_grids(TensorId t, const GridAccess& earlier, const GridAccess& later,
                              std::vector<int64_t>& covered) {
     for (size_t i = 0; i < later.groups.size(); ++i) {
@@ -242,7 +245,7 @@ struct Checker {
     return {};
   }
 
-  // Every access of `first` must come before every write of `second`, which lies in the same memory.
+  // Checks that every access of `first` precedes every write of `second`, which lies in the same memory.
   Status check_shared_memory(TensorId first, TensorId second,
                              const std::vector<std::vector<GridId>>& accessors,
                              const std::vector<std::vector<GridId>>& writers) {
@@ -264,8 +267,9 @@ struct Checker {
                        const std::vector<std::vector<GridId>>& writers);
 };
 
-// Tenants of the workspace in the order they move in. Only neighbours need a look: if each access of a comes
-// before each write of b, and each of b before each write of c, then so do those of a and c.
+// Checks the tenants of the workspace in the order in which they move in. Only neighbours need a check.
+// Suppose that each access of a precedes each write of b, and each access of b each write of c. Each access
+// of a then precedes each write of c.
 Status Checker::check_sharing(const std::vector<std::vector<GridId>>& accessors,
                               const std::vector<std::vector<GridId>>& writers) {
   std::vector<TensorId> tenants;

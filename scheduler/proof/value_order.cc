@@ -9,9 +9,9 @@
 namespace mkc {
 namespace {
 
-// Nodes of the dependence graph: runs, then grids whose tasks are claimed, then inline tasks, then cells. Any
-// worker may run a claimed task, so all of a grid are one node: after each worker's run before the grid, and
-// before each one's run behind it.
+// The nodes of the dependence graph: runs, then claimed grids, then inline tasks, then cells. Any worker may
+// run a claimed task, so all tasks of a claimed grid are one node. The node of a claimed grid follows the run
+// of each worker before the grid and precedes the run of each worker behind it.
 struct Nodes {
   const Step& step;
   uint32_t claimed_begin, inline_begin, cell_begin, count;
@@ -23,7 +23,8 @@ struct Nodes {
         cell_begin(inline_begin + static_cast<uint32_t>(s.inline_tasks.size())),
         count(cell_begin + s.cell_base.back()) {}
 
-  // First task and number of tasks of a node below cell_begin; a claimed run has none of its own.
+  // Returns the first task and the number of tasks of a node below cell_begin. A claimed run has no tasks of
+  // its own.
   std::pair<uint32_t, uint32_t> tasks(uint32_t node) const {
     if (node >= inline_begin) return {step.inline_tasks[node - inline_begin], 1};
     const GridId grid =
@@ -76,7 +77,7 @@ Edges dependence_edges(const Nodes& nodes) {
 }
 
 Error cycle_error(const Nodes& nodes, const std::vector<uint32_t>& cycle) {
-  // Begins with the smallest node, so that the text does not depend on the search.
+  // The cycle begins with its smallest node, so that the text does not depend on the search.
   std::vector<uint32_t> from_min = cycle;
   std::rotate(from_min.begin(), std::min_element(from_min.begin(), from_min.end()), from_min.end());
   from_min.push_back(from_min.front());
@@ -92,7 +93,7 @@ Error cycle_error(const Nodes& nodes, const std::vector<uint32_t>& cycle) {
   return step_error(nodes.step, "deadlock: " + text);
 }
 
-// Takes everything of `from` into `into`; false if it was there already.
+// Merges `from` into `into`. Returns false if `into` already contained all of it.
 bool join(std::vector<uint32_t>& into, const std::vector<uint32_t>& from) {
   if (into.size() < from.size()) into.resize(from.size(), 0);
   bool grew = false;
@@ -127,9 +128,9 @@ class Historian {
     put(task, worker, current_[worker]);
   }
 
-  // Tasks [first, end) that any worker may run: ordered by their events alone. Those with the same waits and
-  // notifications have the same place on a chain: whoever sees one of them done, by a cell they all notify,
-  // sees all of them done.
+  // Tasks [first, end) may run on any worker, so only their events order them. Tasks with the same waits and
+  // notifications share a place on a chain. A task that sees one of them done does so by a cell that they all
+  // notify, so it sees all of them done.
   void run_claimed(uint32_t first, uint32_t end) {
     while (first < end) {
       uint32_t group_end = first + 1;
@@ -167,7 +168,7 @@ class Historian {
     return std::equal(at(a), at(a + 1), at(b), at(b + 1));
   }
 
-  // Whether the worker's last wait was for this cell.
+  // Tells whether the worker's last wait was for this cell.
   bool joined_history(uint32_t cell, uint32_t worker) {
     if (last_wait_.size() < step_.schedule->workers) last_wait_.resize(step_.schedule->workers, UINT32_MAX);
     return std::exchange(last_wait_[worker], cell) == cell;
@@ -188,11 +189,11 @@ class Historian {
 
   const Step& step_;
   HappensBefore order_;
-  std::vector<std::vector<uint32_t>> cells_;  // what has happened once the cell is complete
-  std::vector<Notifier> joined_;              // by cell: whose history was joined last
-  std::vector<uint32_t> tail_;                // by chain: number of tasks on it
-  std::vector<uint32_t> current_;             // by worker: its history now
-  std::vector<uint32_t> last_wait_;           // by worker: cell
+  std::vector<std::vector<uint32_t>> cells_;  // by cell: what has happened once the cell is complete
+  std::vector<Notifier> joined_;              // by cell: the task whose history was merged last
+  std::vector<uint32_t> tail_;                // by chain: number of places on it
+  std::vector<uint32_t> current_;             // by worker: its current history
+  std::vector<uint32_t> last_wait_;           // by worker: cell of its last wait
 };
 
 }  // namespace

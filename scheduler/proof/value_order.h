@@ -1,24 +1,24 @@
-// Which tasks happen before which, under given symbol values. Internal to prove.
+// The order in which tasks happen, under given symbol values. Internal to prove.
 #pragma once
 
 #include "scheduler/step.h"
 
 namespace mkc {
 
-// Tasks lie on chains, on each of which those at different places are ordered: one chain for each worker, and
-// further ones for inline and claimed tasks, whose worker is not known ahead. Sampled tasks that nobody can
-// tell apart share a place. A task's history says how far along every chain the tasks are that happened
-// before it; tasks that start with the same history share it.
+// Tasks lie on chains. Tasks at different places of one chain are ordered. Each worker has a chain. Further
+// chains hold inline and claimed tasks, whose worker is not known ahead. Claimed tasks that no other task can
+// tell apart share a place. The history of a task holds, for every chain, the last place that happened before
+// the task. Tasks that start with the same history share it.
 struct HappensBefore {
   std::vector<uint32_t> chain;                   // by task
-  std::vector<uint32_t> place;                   // by task: on its chain, from 1
+  std::vector<uint32_t> place;                   // by task: position on its chain, from 1
   std::vector<uint32_t> history;                 // by task: index into histories
   std::vector<std::vector<uint32_t>> histories;  // by chain: last place that happened; 0 past the end
 };
 
-// Rule 5 of prove.h, and the order that follows from stream order and events. A run's notifications may be
-// added up, so for the cycle check a run waits for all that its tasks wait for before it notifies anything;
-// the order counts only on what each task's own notification guarantees.
+// Checks rule 5 of prove.h and derives the order from streams and events. A run may add its notifications up.
+// In the cycle check a run therefore waits for all cells of its tasks before it notifies. The order relies
+// only on the guarantee of each task's own notification.
 Result<HappensBefore> order_tasks(const Step& step);
 
 }  // namespace mkc
