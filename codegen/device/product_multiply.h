@@ -1,6 +1,6 @@
 // Product of a block of strips with all rows of a step, or with the rows of one expert. Each group of tokens
-// is drained from the ring and goes through the epilogue. A task of a split_k product writes its K slices'
-// sums to memory instead. split_k_reduce.cc adds all K slices of a strip and runs the epilogue.
+// is drained from the ring and goes through the epilogue. A task of a split product writes its K slices' sums
+// to memory instead. mkb_split_k_reduce() adds all K slices of a strip and runs the epilogue.
 #pragma once
 
 #include "codegen/device/epilogue.h"
@@ -65,201 +65,201 @@ struct ThreadEpilogueOperands {
   }
 };
 
-// SumSquares adds the partial sums of squares of one row of x in each of the first `tokens` warps, for steps
-// of up to 8 tokens. The partial sums load
- before a block is drained and are added afterwards, so nothing waits for them.
+// SumSquares adds the partial sums of squares of x, in steps of up to 8 tokens. Each of the first `tokens`
+// warps has one row. The partial sums load before a block is drained and are added afterwards, so nothing
+// waits for them.
 struct SumSquares {
-   f32 part[8] = {};
-   MK_INLINE SumSquares(const Worker& w, const ProductArgs& a, const ProductInput& in) {
-     if (!of(w, a)) return;
-     MK_UNROLL
-     for (u32 i = 0; i < 8; ++i) {
-       const u32 at = w.lane() + i * kWarpLanes;
-       if (at < a.epilogue->sumsq_partials) part[i] = row(w, a, in)[at];
-     }
-   }
-   // store() adds in the order of mkb_product_squares(), so the bits are the same.
-   MK_INLINE void store(const Worker& w, const ProductArgs& a, const ProductInput& in) const {
-     if (!of(w, a)) return;
-     f32 sum = 0;
-     MK_UNROLL
-     for (f32 p : part) sum += p;
-     for (u32 at = w.lane() + 8 * kWarpLanes; at < a.epilogue->sumsq_partials; at += kWarpLanes)
-       sum += row(w, a, in)[at];
-     store_scale(w, a, in.row_of(w.warp()), sum);
-   }
+  f32 part[8] = {};
+  MK_INLINE SumSquares(const Worker& w, const ProductArgs& a, const ProductInput& in) {
+    if (!of(w, a)) return;
+    MK_UNROLL
+    for (u32 i = 0; i < 8; ++i) {
+      const u32 at = w.lane() + i * kWarpLanes;
+      if (at < a.epilogue->sumsq_partials) part[i] = row(w, a, in)[at];
+    }
+  }
+  // store() adds in the order of mkb_product_squares(), so the bits are the same.
+  MK_INLINE void store(const Worker& w, const ProductArgs& a, const ProductInput& in) const {
+    if (!of(w, a)) return;
+    f32 sum = 0;
+    MK_UNROLL
+    for (f32 p : part) sum += p;
+    for (u32 at = w.lane() + 8 * kWarpLanes; at < a.epilogue->sumsq_partials; at += kWarpLanes)
+      sum += row(w, a, in)[at];
+    store_scale(w, a, in.row_of(w.warp()), sum);
+  }
 
-  private:
-   MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
-     return a.x_bf16 && a.epilogue->sumsq_partials != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
-   }
-   MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
-     return a.epilogue->sum_squares + in.row_of(w.warp()) * a.epilogue->sumsq_partials;
-   }
- };
+ private:
+  MK_INLINE static bool of(const Worker& w, const ProductArgs& a) {
+    return a.x_bf16 && a.epilogue->sumsq_partials != 0 && a.x_rows <= kMma8Tokens && w.warp() < a.tokens;
+  }
+  MK_INLINE static AS1 const f32* row(const Worker& w, const ProductArgs& a, const ProductInput& in) {
+    return a.epilogue->sum_squares + in.row_of(w.warp()) * a.epilogue->sumsq_partials;
+  }
+};
 
- // store_part() writes the warp's sums of its i-th strip (WarpKSlice) to global memory.
- template <class Accumulator>
- MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBlock& block, u32 i,
-                           const Accumulator& sums) {
-   const u32 strip = block.strip(a) + i * split_k(a) + WarpKSlice::strip_in_stage(w, a);
-   sums.store(w.lane(), sums_of(a, strip, WarpKSlice(w, a, block).k_slice, 0), a.tokens);
- }
+// store_part() writes the warp's sums of its i-th strip (WarpKSlice) to global memory.
+template <class Accumulator>
+MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBlock& block, u32 i,
+                          const Accumulator& sums) {
+  const u32 strip = block.strip(a) + i * split_k(a) + WarpKSlice::strip_in_stage(w, a);
+  sums.store(w.lane(), sums_of(a, strip, WarpKSlice(w, a, block).k_slice, 0), a.tokens);
+}
 
- // epilogue_of_sums() adds the sums that all warps have stored from `partial` on, and runs the epilogue.
- template <u32 Max>
- MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const Sums& sums,
-                                 const ThreadEpilogueOperands<Max>& operands, AS3 const f32* partial) {
-   const ProductScratch s(w);
-   const ProductArgs& a = in.x.a;
-   consumer_barrier();
-   sums.each<ThreadEpilogueOperands<Max>::rounds>(
-       w, a, [&](u32 round, u32 entry, u32 strip, u32 token, u32 row, bool there) {
-         f32 v = 0;
-         if (there)
-           v = epilogue(a, strip, token, row, in.scale_of(token), operands.of[round],
-                        [&](u32 r) { return add_warps(partial, entry - row + r); });
-         if (there && a.epilogue->best_value) s.value[entry] = v;
-         store_norm_outputs(a, strip, token, row, there, operands.of[round].norm, v);
-       });
-   if (!a.epilogue->best_value) return;
-   consumer_barrier();
-   const u32 entry = w.thread * kStripRows;
-   if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
-     keep_best(a, sums.strip_of(entry), sums.token_of(entry), [&](u32 row) { return s.value[entry + row]; });
- }
+// epilogue_of_sums() adds the sums that all warps have stored from `partial` on, and runs the epilogue.
+template <u32 Max>
+MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const Sums& sums,
+                                const ThreadEpilogueOperands<Max>& operands, AS3 const f32* partial) {
+  const ProductScratch s(w);
+  const ProductArgs& a = in.x.a;
+  consumer_barrier();
+  sums.each<ThreadEpilogueOperands<Max>::rounds>(
+      w, a, [&](u32 round, u32 entry, u32 strip, u32 token, u32 row, bool there) {
+        f32 v = 0;
+        if (there)
+          v = epilogue(a, strip, token, row, in.scale_of(token), operands.of[round],
+                       [&](u32 r) { return add_warps(partial, entry - row + r); });
+        if (there && a.epilogue->best_value) s.value[entry] = v;
+        store_norm_outputs(a, strip, token, row, there, operands.of[round].norm, v);
+      });
+  if (!a.epilogue->best_value) return;
+  consumer_barrier();
+  const u32 entry = w.thread * kStripRows;
+  if (entry < sums.entries() && sums.token_of(entry) < a.tokens)
+    keep_best(a, sums.strip_of(entry), sums.token_of(entry), [&](u32 row) { return s.value[entry + row]; });
+}
 
- // multiply() serves Mma8 and f32 weights. multiply() drains a block's stages and runs the epilogue once for
- // each group of Accumulator::tokens tokens.
- template <class W, class Accumulator, u32 Strips>
- MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& block) {
-   constexpr u32 max = Accumulator::tokens * kStripRows;
-   static_assert(Strips * max <= kBlockSums);
-   const ProductArgs& a = in.x.a;
-   AS3 f32* partial = ProductScratch(w).partial;
-   const WarpKSlice share(w, a, block);
-   for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
-     if (first > 0) consumer_barrier();
-     const Sums sums{block.strip(a), block.strips, first, Accumulator::tokens};
-     const ThreadEpilogueOperands<Strips * max> operands(w, a, sums);
-     const SumSquares sum_squares(w, a, in);
-     drain_mma8<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
-       if constexpr (W::bytes == 2)
-         if (is_split(a)) return store_part(w, a, block, i, acc);
-       acc.store(w.lane(), partial + w.warp() * kBlockSums + i * max);
-     });
-     if (is_split(a)) return;
-     sum_squares.store(w, a, in);
-     epilogue_of_sums(w, in, sums, operands, partial);
-   }
- }
+// multiply() serves Mma8 and f32 weights. multiply() drains a block's stages and runs the epilogue once for
+// each group of Accumulator::tokens tokens.
+template <class W, class Accumulator, u32 Strips>
+MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& block) {
+  constexpr u32 max = Accumulator::tokens * kStripRows;
+  static_assert(Strips * max <= kBlockSums);
+  const ProductArgs& a = in.x.a;
+  AS3 f32* partial = ProductScratch(w).partial;
+  const WarpKSlice share(w, a, block);
+  for (u32 first = 0; first < a.tokens; first += Accumulator::tokens) {
+    if (first > 0) consumer_barrier();
+    const Sums sums{block.strip(a), block.strips, first, Accumulator::tokens};
+    const ThreadEpilogueOperands<Strips * max> operands(w, a, sums);
+    const SumSquares sum_squares(w, a, in);
+    drain_mma8<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
+      if constexpr (W::bytes == 2)
+        if (is_split(a)) return store_part(w, a, block, i, acc);
+      acc.store(w.lane(), partial + w.warp() * kBlockSums + i * max);
+    });
+    if (is_split(a)) return;
+    sum_squares.store(w, a, in);
+    epilogue_of_sums(w, in, sums, operands, partial);
+  }
+}
 
- // multiply_mma32() serves Mma32, for up to `Tokens` tokens. The scratch has room for the sums of one strip
- // only. Each thread runs the epilogue for one sum of that strip at a time.
- template <class W, u32 Tokens, u32 Strips>
- MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBlock& block) {
-   using Accumulator = Mma<W, Tokens / kMma8Tokens>;
-   constexpr u32 at_once = kConsumerThreads / kStripRows;
-   static_assert(Tokens * kStripRows <= kBlockSums);
-   const ProductArgs& a = in.x.a;
-   AS3 f32* partial = ProductScratch(w).partial;
-   const WarpKSlice share(w, a, block);
-   drain_mma32<W, Accumulator, Strips>(w, a, in, share, [&](u32 i, const Accumulator& acc) {
-     if (is_split(a)) return store_part(w, a, block, i, acc);
-     if (i > 0) consumer_barrier();
-     acc.store(w.lane(), partial + w.warp() * kBlockSums);
-     MK_ROLLED
-     for (u32 token = 0; token < a.tokens; token += at_once) {
-       const Sums sums{block.strip(a) + i, 1, token, at_once};
-       epilogue_of_sums(w, in, sums, ThreadEpilogueOperands<kConsumerThreads>(w, a, sums),
-                        partial + token * kStripRows);
-     }
-   });
- }
+// multiply_mma32() serves Mma32, for up to `Tokens` tokens. The scratch has room for the sums of one strip
+// only. Each thread runs the epilogue for one sum of that strip at a time.
+template <class W, u32 Tokens, u32 Strips>
+MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBlock& block) {
+  using Accumulator = Mma<W, Tokens / kMma8Tokens>;
+  constexpr u32 at_once = kConsumerThreads / kStripRows;
+  static_assert(Tokens * kStripRows <= kBlockSums);
+  const ProductArgs& a = in.x.a;
+  AS3 f32* partial = ProductScratch(w).partial;
+  const WarpKSlice share(w, a, block);
+  drain_mma32<W, Accumulator, Strips>(w, a, in, share, [&](u32 i, const Accumulator& acc) {
+    if (is_split(a)) return store_part(w, a, block, i, acc);
+    if (i > 0) consumer_barrier();
+    acc.store(w.lane(), partial + w.warp() * kBlockSums);
+    MK_ROLLED
+    for (u32 token = 0; token < a.tokens; token += at_once) {
+      const Sums sums{block.strip(a) + i, 1, token, at_once};
+      epilogue_of_sums(w, in, sums, ThreadEpilogueOperands<kConsumerThreads>(w, a, sums),
+                       partial + token * kStripRows);
+    }
+  });
+}
 
- // warp_epilogue() runs the epilogue on one strip's sums [Tokens][row], for the tokens from `first` on.
- // `sums` belongs to this warp alone, so warp barriers suffice.
- template <u32 Tokens>
- MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip,
-                              u32 first, AS3 f32* sums) {
-   mk_warp_sync();
-   MK_ROLLED
-   for (u32 entry = w.lane(); entry < Tokens * kStripRows; entry += kWarpLanes) {
-     const u32 row = entry % kStripRows, token = first + entry / kStripRows;
-     const bool there = token < a.tokens;
-     const EpilogueOperands operands = load_epilogue_operands(a, strip, token, row, there);
-     f32 v = 0;
-     if (there)
-       v = epilogue(a, strip, token, row, in.scale_of(token), operands,
-                    [&](u32 r) { return sums[sum_place(entry - row + r)]; });
-     if (there && a.epilogue->best_value) sums[sum_place(entry)] = v;
-     store_norm_outputs(a, strip, token, row, there, operands.norm, v);
-   }
-   mk_warp_sync();
-   if (!a.epilogue->best_value) return;
-   if (w.lane() < Tokens && first + w.lane() < a.tokens)
-     keep_best(a, strip, first + w.lane(),
-               [&](u32 row) { return sums[sum_place(w.lane() * kStripRows + row)]; });
-   mk_warp_sync();
- }
+// warp_epilogue() runs the epilogue on one strip's sums [Tokens][row], for the tokens from `first` on.
+// `sums` belongs to this warp alone, so warp barriers suffice.
+template <u32 Tokens>
+MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip,
+                             u32 first, AS3 f32* sums) {
+  mk_warp_sync();
+  MK_ROLLED
+  for (u32 entry = w.lane(); entry < Tokens * kStripRows; entry += kWarpLanes) {
+    const u32 row = entry % kStripRows, token = first + entry / kStripRows;
+    const bool there = token < a.tokens;
+    const EpilogueOperands operands = load_epilogue_operands(a, strip, token, row, there);
+    f32 v = 0;
+    if (there)
+      v = epilogue(a, strip, token, row, in.scale_of(token), operands,
+                   [&](u32 r) { return sums[sum_place(entry - row + r)]; });
+    if (there && a.epilogue->best_value) sums[sum_place(entry)] = v;
+    store_norm_outputs(a, strip, token, row, there, operands.norm, v);
+  }
+  mk_warp_sync();
+  if (!a.epilogue->best_value) return;
+  if (w.lane() < Tokens && first + w.lane() < a.tokens)
+    keep_best(a, strip, first + w.lane(),
+              [&](u32 row) { return sums[sum_place(w.lane() * kStripRows + row)]; });
+  mk_warp_sync();
+}
 
- // multiply_mma64() serves Mma64. Each warp runs the epilogue for its own tokens.
- template <class W, u32 Strips>
- MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBlock& block) {
-   const ProductArgs& a = in.x.a;
-   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kWarpTokens * kStripRows;
-   MK_ROLLED
-   for (u32 pass = 0; pass < a.tokens; pass += kMma64Tokens) {
-     if (pass > 0) consumer_barrier();
-     drain_mma64<W, Strips>(
-         w, a, in, pass, block, sums,
-         [&](u32 k_slice, u32 of_block, u32 first, const Mma<W, 2>& part) {
-           part.store(w.lane(), sums_of(a, block.strip(a) + of_block, k_slice, first), a.tokens - first);
-         },
-         [&](u32 of_block, u32 first) {
-           warp_epilogue<kWarpTokens>(w, a, in, block.strip(a) + of_block, first, sums);
-         });
-   }
- }
+// multiply_mma64() serves Mma64. Each warp runs the epilogue for its own tokens.
+template <class W, u32 Strips>
+MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBlock& block) {
+  const ProductArgs& a = in.x.a;
+  AS3 f32* sums = ProductScratch(w).partial + w.warp() * kWarpTokens * kStripRows;
+  MK_ROLLED
+  for (u32 pass = 0; pass < a.tokens; pass += kMma64Tokens) {
+    if (pass > 0) consumer_barrier();
+    drain_mma64<W, Strips>(
+        w, a, in, pass, block, sums,
+        [&](u32 k_slice, u32 of_block, u32 first, const Mma<W, 2>& part) {
+          part.store(w.lane(), sums_of(a, block.strip(a) + of_block, k_slice, first), a.tokens - first);
+        },
+        [&](u32 of_block, u32 first) {
+          warp_epilogue<kWarpTokens>(w, a, in, block.strip(a) + of_block, first, sums);
+        });
+  }
+}
 
- // multiply_wgmma() serves Wgmma128. Split products never come here.
- template <class W>
- MK_INLINE void multiply_wgmma(Worker& w, const ProductInput& in, const StripBlock& block) {
-   const ProductArgs& a = in.x.a;
-   AS3 f32* sums = ProductScratch(w).partial + w.warp() * kMma8Tokens * kStripRows;
-   MK_ROLLED
-   for (u32 pass = 0; pass < a.tokens; pass += kWgmmaTokens)
-     drain_wgmma<W>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
-       warp_epilogue<kMma8Tokens>(w, a, in, block.strip(a) + of_block, first, sums);
-     });
- }
+// multiply_wgmma() serves Wgmma128. Split products never come here.
+template <class W>
+MK_INLINE void multiply_wgmma(Worker& w, const ProductInput& in, const StripBlock& block) {
+  const ProductArgs& a = in.x.a;
+  AS3 f32* sums = ProductScratch(w).partial + w.warp() * kMma8Tokens * kStripRows;
+  MK_ROLLED
+  for (u32 pass = 0; pass < a.tokens; pass += kWgmmaTokens)
+    drain_wgmma<W>(w, a, in, pass, block.strips, sums, [&](u32 of_block, u32 first) {
+      warp_epilogue<kMma8Tokens>(w, a, in, block.strip(a) + of_block, first, sums);
+    });
+}
 
- template <class W, bool Expert = false>
- MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlock& block) {
-   const ProductArgs& a = in.x.a;
-   const u32 tokens = a.tokens;
-   if constexpr (W::bytes == 4) {
-     if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, block);
-     multiply<W, FmaF32<kGroupTokens>, 1>(w, in, block);
-   } else {
-     if (tokens <= kMma8Tokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, block);
-     if constexpr (Expert) return multiply_mma64<W, kBlockStrips>(w, in, block);
-     if (!is_mma64(tokens, W::bytes, block.strips)) {
-       if (tokens <= kMma32Tokens / 2) return multiply_mma32<W, kMma32Tokens / 2, kBlockStrips>(w, in, block);
-       return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
-     }
-     if (!is_split(a) && is_wgmma(tokens, a.wgmma_from)) return multiply_wgmma<W>(w, in, block);
-     if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, kMma64Strips>(w, in, block);
-     multiply_mma64<W, kBlockStrips>(w, in, block);
-   }
- }
+template <class W, bool Expert = false>
+MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlock& block) {
+  const ProductArgs& a = in.x.a;
+  const u32 tokens = a.tokens;
+  if constexpr (W::bytes == 4) {
+    if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, block);
+    multiply<W, FmaF32<kGroupTokens>, 1>(w, in, block);
+  } else {
+    if (tokens <= kMma8Tokens) return multiply<W, Mma<W>, kBlockStrips>(w, in, block);
+    if constexpr (Expert) return multiply_mma64<W, kBlockStrips>(w, in, block);
+    if (!is_mma64(tokens, W::bytes, block.strips)) {
+      if (tokens <= kMma32Tokens / 2) return multiply_mma32<W, kMma32Tokens / 2, kBlockStrips>(w, in, block);
+      return multiply_mma32<W, kMma32Tokens, kMma32Strips>(w, in, block);
+    }
+    if (!is_split(a) && is_wgmma(tokens, a.wgmma_from)) return multiply_wgmma<W>(w, in, block);
+    if (a.mma64_strips == kMma64Strips) return multiply_mma64<W, kMma64Strips>(w, in, block);
+    multiply_mma64<W, kBlockStrips>(w, in, block);
+  }
+}
 
- // multiply_tasks() multiplies consecutive tasks of a product. The tasks of a split product are all strips of
- // one part, then all strips of the next part.
- template <class W>
- MK_INLINE void multiply_tasks(Worker& w, const ProductArgs& a, u32 task, u32 strips) {
-   const ProductArgs args = laundered(a);
-   multiply_strips<W>(w, ProductInput(w, args), {task, strips});
- }
+// multiply_tasks() multiplies consecutive tasks of a product. The tasks of a split product are all strips of
+// one part, then all strips of the next part.
+template <class W>
+MK_INLINE void multiply_tasks(Worker& w, const ProductArgs& a, u32 task, u32 strips) {
+  const ProductArgs args = laundered(a);
+  multiply_strips<W>(w, ProductInput(w, args), {task, strips});
+}
 
- }  // namespace mk
+}  // namespace mk
