@@ -202,7 +202,7 @@ MK_INLINE void add_partials(const Worker& w, const AttendArgs& a, const Rows& r,
 }
 
 // merge_partials() computes the result of row x of a row block from partials [from, to), KV chunk by KV
-// chunk. One warp computes a row.
+// chunk. The caller is one warp.
 MK_INLINE void merge_partials(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to) {
   const u32 first = first_kv_tile(a, r) * kKvTile;
   RowSum all;

@@ -150,8 +150,9 @@ struct AttendArgs {
 };
 
 // A KV tile is kKvTile positions, a KV chunk kKvChunk. Attention adds positions up to KV tiles, KV tiles to
-// KV chunks, and KV chunks to a row (ir/values.h). A partial is one KV tile, or one whole KV chunk in steps
-// of at least kBusyKvChunks of them (mkd_size_partials).
+// KV chunks, and KV chunks to a row (ir/values.h). A partial is what a row sees of one KV tile. A partial is
+// of one KV chunk in steps with at least kBusyKvChunks of them, or with too many KV tiles for the slots
+// (mkd_size_partials). Attention with a window has partials of KV tiles only.
 constexpr u32 kKvTile = kConsumerThreads;
 constexpr u32 kKvChunk = 8 * kKvTile;
 constexpr u32 kBusyKvChunks = 16;

@@ -15,8 +15,8 @@ constexpr u32 kRounds = kMaxTokens / kConsumerWarps;
 struct Scratch {
   AS3 u32* chosen;  // [expert][warp]: bit i: the i-th token of the warp goes there
   AS3 u32* count;   // [expert]: its tokens, plus kOneSlot if it has some
-  AS3 u32* begin;  // [expert]: the sum of `count` before it in its group of 32; later, where its tokens begin
-  AS3 u32* group;  // [group of 32 experts]: the sum of their `count`
+  AS3 u32* begin;   // [expert]: sum of `count` before it in its group of 32; later, where its tokens begin
+  AS3 u32* group;   // [group of 32 experts]: the sum of their `count`
   MK_INLINE explicit Scratch(const Worker& w)
       : chosen((AS3 u32*)w.scratch()),
         count(chosen + kMaxExperts * kConsumerWarps),
@@ -62,8 +62,8 @@ struct Logits {
   }
 };
 
-// choose() finds a token's choices and shares, of a softmax over all experts. One warp calls it. `row` holds
-// the chosen experts until mkb_route() overwrites them.
+// choose() finds a token's choices and shares, of a softmax over all experts. The caller is one warp. `row`
+// holds the chosen experts until mkb_route() overwrites them.
 MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane) {
   Logits logits(a.logits + token * a.experts, a.experts, lane);
   f32 all = 0, chosen = 0, greatest = 0, mine = 0;  // `mine` and `expert` of lane i are of choice i
@@ -105,8 +105,8 @@ MK_INLINE u32 count_before(const Scratch& s, u32 expert, u32 token) {
   return count;
 }
 
-// count_group() counts the tokens of a group's experts: those before each expert, and all. One warp calls it.
-// Shuffles take floats; all counts are whole numbers below 2^24, so floats are exact.
+// count_group() counts the tokens of a group's experts: those before each expert, and all. The caller is one
+// warp. Shuffles take floats; all counts are whole numbers below 2^24, so floats are exact.
 MK_INLINE void count_group(const RouteArgs& a, const Scratch& s, u32 group, u32 lane) {
   const u32 expert = group * kWarpLanes + lane, tokens = expert < a.experts ? count_tokens(s, expert) : 0,
             count = tokens == 0 ? 0 : kOneSlot + tokens;
@@ -122,8 +122,8 @@ MK_INLINE void count_group(const RouteArgs& a, const Scratch& s, u32 group, u32 
   if (lane == 0) s.group[group] = (u32)all;
 }
 
-// fill_slot() numbers an expert among the active ones, behind the active experts before it. One thread calls
-// it for each expert.
+// fill_slot() numbers an expert among the active ones, behind the active experts before it. The caller is one
+// thread for each expert.
 MK_INLINE void fill_slot(const RouteArgs& a, const Scratch& s, u32 expert) {
   u32 before = s.begin[expert];
   for (u32 group = 0; group < expert / kWarpLanes; ++group) before += s.group[group];

@@ -8,7 +8,7 @@ namespace {
 
 // Strips is a block of strips [first, first + count) of a packed weight. `tiles` are the tiles of a strip,
 // and `tail_bytes` the bytes of its last tile. The block passes through the ring `passes` times. `part` is
-// which of the `split_k` parts of the K slices passes.
+// the part of the K slices that passes, of `split_k` parts.
 struct Strips {
   u32 first, count, tiles, tail_bytes, passes = 1, part = 0, split_k = 1;
   u64 policy = 0;  // policy of L2 (mk_l2_policy)

@@ -51,8 +51,8 @@ MK_BODY AS3 const Arenas* mkd_arenas(Worker* w) {
 }
 
 // mkd_wait() returns once the cell has `expected` notifications, or after a fault. All consumer threads call
-// it, and one thread polls. Its acquire and the barrier order everything the notifiers wrote before what any
-// thread reads next.
+// it, and one thread polls. The poll's acquire and the barrier order everything the notifiers wrote before
+// what any thread reads next.
 MK_BODY void mkd_wait(Worker* w, u32 cell, u32 expected) {
   if (w->thread == 0) poll(*w, cell, expected);
   consumer_barrier();
