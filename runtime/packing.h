@@ -29,27 +29,29 @@ constexpr uint32_t kKSlices = 8;
 
 // The order in which packed weights stream follows from how they are multiplied. Tokens go in groups, and a
 // strip passes through the ring once for each group. Strips go in blocks, whose activations are loaded once.
-// The variants of a product are: Mma8: up to 8 tokens, and all groups of f32 weights. Each consumer warp has
-// a K slice. A pass brings a
-//   block tile by tile, in each tile strip by strip.
-// Mma32: up to 32 tokens of 2-byte weights. The order is that of Mma8. Blocks of more than 16 tokens have at
-//   most kMma32Strips strips.
-// Mma64: up to 64 tokens per pass, 2-byte weights. Each warp has 16 tokens and some of a block's strips. A
-//   pass brings a block K slice by K slice. A stage has a tile's part of the K slice, of all strips one after
-//   the other. A stage of a block of few strips also has the parts of the next tiles.
-// Wgmma128: up to 128 tokens per pass, by warpgroups. The order is that of Mma64, with one tile in a stage. A
-//   second stage follows each such stage. The loader leaves it empty for the consumers' activations.
+//
+// Mma8 multiplies up to 8 tokens, and all groups of f32 weights. Each consumer warp has a K slice. A pass
+// brings a block tile by tile, in each tile strip by strip.
+//
+// Mma32 multiplies up to 32 tokens of 2-byte weights. The order is that of Mma8. Blocks of more than 16
+// tokens have at most kMma32Strips strips.
+//
+// Mma64 multiplies up to 64 tokens per pass, of 2-byte weights. Each warp has 16 tokens and some of a block's
+// strips. A pass brings a block K slice by K slice. A stage has a tile's part of the K slice, of all strips
+// one after the other. A stage of a block of few strips also has the parts of the next tiles.
+//
+// Wgmma128 multiplies up to 128 tokens per pass, by warpgroups. The order is that of Mma64, with one tile in
+// a stage. A second stage follows each such stage. The loader leaves it empty for the consumers' activations.
 constexpr uint32_t kMma8Tokens = 8;     // tokens that one matrix instruction takes
 constexpr uint32_t kMma32Tokens = 32;   // most tokens of a warp with a K slice
 constexpr uint32_t kMma64Tokens = 64;   // tokens of a pass of Mma64
 constexpr uint32_t kWgmmaTokens = 128;  // tokens of a pass of Wgmma128
 constexpr uint32_t kGroupTokens = 16;   // tokens of a group with f32 weights
 constexpr uint32_t kBlockStrips = 4;    // strips of a block of 2-byte weights; blocks of f32 weights have 1
-// kMma64Strips is the strips of a block of many tokens, where its sums fit the registers; else kBlockStrips
-// is.
+// kMma64Strips is the strips of a block of many tokens where its sums fit the registers. Blocks have
+// kBlockStrips strips elsewhere.
 constexpr uint32_t kMma64Strips = 8;
-constexpr uint32_t kMma32Strips =
-    2;  // most strips of a block of Mma32 with more than kMma32Tokens / 2 tokens
+constexpr uint32_t kMma32Strips = 2;  // most strips of an Mma32 block of more than 16 tokens
 // is_mma64() is true where Mma64 or Wgmma128 multiply, else Mma8 or Mma32 do. `strips` are those of the
 // block, or kExpert for an expert's rows. Experts use Mma8 and Mma64 only, because their body has registers
 // for no more variants.

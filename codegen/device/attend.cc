@@ -24,8 +24,8 @@ struct Place {
 // write_cache() rotates and stores the keys, and stores the values, of the block's rows at positions [begin,
 // end). The last warps begin, because the first ones have queries.
 //
-// Rows share values, and a weight of 0 does not hide a value that is not finite. Such a value is stored as 0,
-// and its key as NaN. The NaN reaches the rows that see the position, and no others.
+// Rows share values, and a weight of 0 does not hide a value that is not finite. A value that is not finite
+// is stored as 0, and its key as NaN. The NaN reaches the rows that see the position, and no others.
 template <class C>
 MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, u32 begin, u32 end) {
   const AttendScratch s(w);

@@ -23,6 +23,7 @@ MK_INLINE constexpr Padding padding_of(u32 cols) {
 }
 
 // NormOutputs are what a norm and its products need of the rows that a task writes.
+//
 // norm [cols]: the weights of the norm; null: the task leaves no norm outputs.
 // x_bf16 [T, cols]: the elements of a row times the weights of the norm, as bf16.
 // sum_squares [T, parts]: partial sums of squares of a row.
@@ -41,6 +42,7 @@ MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool x_bf16) {
 }
 
 // EpilogueArgs say what a product does with its sums.
+//
 // bias [rows] or null; residual (or null) and out [T, out_cols].
 // best_value, best_index [T, strips] or null.
 // sum_squares [T, sumsq_partials] or null: partial sums of squares of the rows of a bf16 x.
@@ -113,15 +115,18 @@ struct PagedCache {
 };
 
 // AttendArgs are shared by append, attend and combine.
+//
 // q [T, heads * head_dim], k and v [T, kv_heads * head_dim]: f32, as projected.
 // rope [positions, head_dim]: cosines, then sines. q_norm, k_norm [head_dim] or null.
 // partial_acc [partials, T, heads * head_dim]: weighted sums of values.
 // partial_ml [partials, T, 2 * heads]: the greatest score (base 2) and the sum of weights.
 // out [T, heads * head_dim].
-// request, first_row, rows and kv_len are lists by row block (ir/values.h).
-// first_row and rows count rows of the step; kv_len counts the request's positions up to the block's last
-// row. context and step_rows are lists by request. context counts its positions, rows of the step included;
-// step_rows counts its rows of the step.
+//
+// request, first_row, rows and kv_len are lists by row block (ir/values.h). first_row and rows are rows of
+// the step. kv_len counts the request's positions up to the last row of the block.
+//
+// context and step_rows are lists by request. context counts the request's positions, rows of the step
+// included. step_rows counts its rows of the step.
 struct AttendArgs {
   AS1 const f32* q;
   AS1 const f32* k;
@@ -150,9 +155,9 @@ struct AttendArgs {
 };
 
 // A KV tile is kKvTile positions, a KV chunk kKvChunk. Attention adds positions up to KV tiles, KV tiles to
-// KV chunks, and KV chunks to a row (ir/values.h). A partial is what a row sees of one KV tile. A partial is
-// of one KV chunk in steps with at least kBusyKvChunks of them, or with too many KV tiles for the slots
-// (mkd_size_partials). Attention with a window has partials of KV tiles only.
+// KV chunks, and KV chunks to a row (ir/values.h). A partial is what a row sees of one KV tile, or of one KV
+// chunk. The partials of a step are KV chunks if it has at least kBusyKvChunks of them, or more KV tiles than
+// slots (mkd_size_partials). Partials of attention with a window are always KV tiles.
 constexpr u32 kKvTile = kConsumerThreads;
 constexpr u32 kKvChunk = 8 * kKvTile;
 constexpr u32 kBusyKvChunks = 16;
@@ -165,10 +170,12 @@ constexpr u32 kMaxTopK = 16;
 
 // An active expert is one that some token chose. Active experts are numbered in the order of their expert
 // numbers.
+//
 // logits [T, experts]; share [T, top_k].
 // active_experts [1]: the number of active experts.
-// expert [experts]: the number of each active expert.
-// active_expert_rows, active_expert_begin [experts]: its tokens, and the tokens of all active experts before.
+// expert [experts]: the number of each active expert among the experts.
+// active_expert_rows [experts]: how many tokens each active expert has.
+// active_expert_begin [experts]: how many tokens the active experts before it have.
 // token [T * top_k]: the tokens of each active expert, in order, one expert after the other.
 // row [T, top_k]: the index in `token` of each choice of a token.
 struct RouteArgs {
@@ -184,10 +191,11 @@ struct RouteArgs {
 };
 
 // An expert task multiplies the rows of an active expert with the weights of that expert.
+//
 // product: weight [experts][rows, cols], out [rows, out_cols]; `tokens` is the step's.
-// product.epilogue has no bias, residual, norm_outputs or best_*, and gathers no rows.
+// product.epilogue: no bias, residual, norm_outputs or best_*; gathers no rows.
 // token [rows]: the row of product.x for each row if gather_rows is set; else product.x is [rows, cols].
-// expert, active_expert_rows and active_expert_begin are outputs of route (RouteArgs).
+// expert, active_expert_rows, active_expert_begin: outputs of route (RouteArgs).
 struct ExpertArgs {
   ProductArgs product;
   AS1 const u32* expert;
@@ -221,11 +229,12 @@ struct EmbedArgs {
 };
 
 // A task samples one token for a request that wants a sample, from the logits of its last row of the step.
+//
 // logits [T, vocab]: not changed; vocab is at most kMaxVocab.
 // best_value [T, ceil(vocab / 16)]: the greatest logit of each strip; best_index: its id, the lowest on ties.
 // next [requests]: the token sampled; unset for requests without a sample.
-// first_row, rows and slot are lists by request of the step.
-// slot is the number of the request in the launch and in `samples`.
+// first_row, rows, slot: lists by request of the step.
+// slot: the number of the request in the launch and in `samples`.
 struct SampleArgs {
   AS1 const f32* logits;
   AS1 const f32* best_value;

@@ -6,8 +6,8 @@ namespace mk {
 
 namespace {
 
-// The elements that a lane has of a k-step of one row are contiguous in the checkpoint. They are two words,
-// of one or two columns each.
+// The elements that a lane has of a k-step of one row are contiguous in the checkpoint. These elements are
+// two words, of one or two columns each.
 template <u32 ElemBytes>
 MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
   constexpr u32 word_cols = 4 / ElemBytes, cols = 2 * word_cols, apart = ElemBytes == 2 ? 8 : 4;

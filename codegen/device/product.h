@@ -17,7 +17,8 @@ namespace mk {
 
 constexpr u32 kKeptOperand = 16;  // most bytes of one k-step's activations that a lane prefetches
 
-// An accumulator holds a lane's sums of one strip, for `tokens` tokens. All accumulators have:
+// An accumulator holds a lane's sums of one strip, for `tokens` tokens. All accumulators have these members.
+//
 // `Rows`: the activation rows this lane reads; `in.row_of` maps the group's tokens to them.
 // `Operand`: this lane's activations of one k-step, shared by all strips of the block.
 // load() reads the operand at column `col + ahead`.
