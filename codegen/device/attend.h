@@ -1,5 +1,5 @@
-// The parts that both forms of attention, MmaForm and FmaForm, share: where a request's rows and cache lie,
-// stages of keys and values, and the scratch.
+// Shared parts of both forms of attention, MmaForm and FmaForm: where a request's rows and cache lie, stages
+// of keys and values, and the scratch.
 //
 // A KV tile is kKvTile positions from a multiple of kKvTile on. Each consumer warp has 32 of these positions.
 // Query rows go through a KV tile in blocks. The heads of a token's group follow each other in a block.

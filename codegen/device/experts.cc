@@ -8,7 +8,8 @@ namespace {
 
 // Scratch adds to ProductScratch what the products of experts keep for a segment.
 struct Scratch : ProductScratch {
-  // [active expert]: its first row; all rows are behind the last active expert. `gathered` is by row here.
+  // [active expert]: its first row; the element behind the last one is the number of all rows. `gathered` is
+  // by row here.
   AS3 uint16_t* begin;
   MK_INLINE explicit Scratch(const Worker& w)
       : ProductScratch(w), begin((AS3 uint16_t*)(gathered + kMaxTokens * kMaxTopK)) {}

@@ -1,5 +1,5 @@
-// The lists in a worker's shared memory: those of the step, those of its row blocks, and the first tasks of
-// each row of ragged grids. A list is named by its first word.
+// The lists in shared memory: those of the step, those of its row blocks, and the first tasks of each row of
+// ragged grids. A list is named by its first word.
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
 

@@ -7,7 +7,7 @@
 // Weights reach a lane as one 16-byte A fragment of mma.m16n8k16: rows g and g + 8, where lane = 4 g + t. A
 // block is a run of strips that share one load of their activations. Tokens are multiplied in groups.
 // Registers limit the size of blocks and groups. The ring streams a block's weights again for each group of
-// tokens. In Mma8 each consumer warp has one K slice. Mma64 gives each warp some of the tokens instead
+// tokens. Each consumer warp of Mma8 has one K slice. Mma64 gives each warp some of the tokens instead
 // (product_mma64.h).
 #pragma once
 

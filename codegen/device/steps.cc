@@ -1,7 +1,7 @@
 // Several steps in one launch: how workers go from one step to the next (docs/events.md).
 //
 // Consumers of all workers meet between steps. The last worker to arrive makes the next step from the sampled
-// tokens, in the memory of the step before, and lets all workers go on. The loader does not wait for that.
+// tokens, in the memory of the step before. All workers go on then. The loader does not wait for that.
 // Weights stream the same way for each step if one pass over them serves all tokens, and requests only leave
 // during a launch. The ring is therefore full when a step begins.
 #include "codegen/device/bodies.h"
