@@ -257,7 +257,7 @@ PROBE probe_messages(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   if (mk_worker() == 1) out[lane] = sum;
 }
 
-// Every thread claims `rounds` tickets of each of two counters and marks them. It also adds to a third
+// Every thread claims `rounds` tickets of each of two counters and marks them. Each also adds to a third
 // counter by compare and swap. The last of all blocks to arrive adds up what the others left. out is 4
 // counters, 128 bytes apart, and the sum. A word for each block lies from word 256 on, and marks from 512 on.
 // All of out is zero before.
