@@ -22,6 +22,8 @@ namespace mkc {
 // kAttention    q[T, H*hd], k_cache, v_cache, positions       out[T, H*hd]                  see below
 // kAdd          a[T, D], b[T, D]                              out[T, D]
 // kSiluMul      gate[T, F], up[T, F]                          out[T, F]
+// kGeluMul      gate[T, F], up[T, F]                          out[T, F]
+// kGeluTanhMul  gate[T, F], up[T, F]                          out[T, F]
 // kGatherRows   x[T, D]                                       out[R, D]
 // kSample       logits[R, V]                                  out[B] i32
 // kRoute        logits[T, X]                                  choice[T, k] i32, share[T, k] top_k, norm_topk
@@ -41,6 +43,7 @@ namespace mkc {
 //   in the HF form of Llama.
 // - kAttention: the attributes are head_dim, heads, kv_heads, scale and window. A window of 0 means all
 //   earlier positions.
+// - kSiluMul, kGeluMul and kGeluTanhMul multiply an activation of `gate` with `up` (OpSchema::gate).
 // - kGatherRows picks the rows for which logits are wanted.
 // - kSample picks a token for each request from its last row (docs/sampling.md).
 // - kRoute chooses the k greatest entries of a softmax, greatest first (ties: the lowest expert). The

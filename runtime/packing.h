@@ -1,18 +1,22 @@
 // The packed weight layout: one layout for every number of tokens, made once at load.
 //
-// A packed weight is a sequence of strips of kTileRows rows; a strip is a sequence of tiles; a tile is what
-// one bulk copy brings into one ring stage. Every tile spans kTileRows rows and `tile_cols` columns but the
-// last of a strip, which may be narrower (a multiple of `col_quantum`); columns and rows past the weight's
-// are zero. A strip's columns are kKSlices K slices of equal length, and every tile has the next ones of each
-// K slice, K slice by K slice, in k-steps of 16 columns (2-byte types) or 8 (f32). Every product is added up
-// K slice by K slice, in the order of columns, and then the K slices, whoever multiplies what when. A k-step
-// is 512 bytes: lane l = 4*g + t holds 16 of them,
+// A packed weight is a sequence of strips of kStripRows rows. A strip is a sequence of tiles. A tile is what
+// one bulk copy brings into one ring stage. Every tile spans kStripRows rows and `tile_cols` columns. The
+// last tile of a strip may be narrower (a multiple of `col_quantum`). Columns and rows past the weight's are
+// zero.
+//
+// A strip's columns are kKSlices K slices of equal length. Every tile has the next columns of each K slice, K
+// slice by K slice, in k-steps of 16 columns (2-byte types) or 8 (f32). Products sum each K slice in the
+// order of its columns, and then add the K slices in order. This order does not depend on which warp
+// multiplies what when. Wgmma128 alone keeps one running sum over all K slices.
+//
+// A k-step is 512 bytes. Lane l = 4*g + t holds 16 of them:
 //   2-byte: (row g, cols 4t, 4t+1) (row g+8, same cols) (row g, cols 4t+2, 4t+3) (row g+8, same cols)
 //   f32:    (row g, cols 2t, 2t+1) (row g+8, same cols)
-// which is the A operand of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16") in one 16-byte read a
-// lane, free of bank conflicts, with columns 4t+2 and 4t+3 for 2t+8 and 2t+9 of the operand, and 4t for 2t: a
-// sum may run over columns in any order, and in this one a lane's columns of the other operand lie together,
-// too. Tile bytes: [k_slice][k-step][lane][16].
+// The 2-byte form is the A operand of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"). One
+// 16-byte read per lane fetches it, free of bank conflicts. Columns 4t+2 and 4t+3 take the place of 2t+8 and
+// 2t+9 of the operand, and 4t that of 2t. A sum may run over columns in any order. The columns that a lane
+// needs of the other operand are contiguous in this order. Tile bytes are [k_slice][k-step][lane][16].
 #pragma once
 
 #include <stdint.h>
@@ -32,8 +36,7 @@ constexpr uint32_t kKSlices = 8;
 // strips pass through the ring once for each group of tokens.
 //
 // kFma: f32 weights, by multiply-adds. Each consumer warp has one K slice. A pass brings a block tile by
-// tile,
-//   and each tile strip by strip.
+//   tile, and each tile strip by strip.
 // kMma8: 2-byte weights and the tokens of one matrix instruction. Work and order of bytes are those of kFma.
 // kMma32: a warp has one K slice of all strips of the block at once. Order of bytes is that of kFma.
 // kMma64: each warp has 16 tokens and some of a block's strips. A pass brings a block K slice by K slice. A
@@ -93,19 +96,20 @@ __attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, 
                                                                uint32_t mma64) {
   return elem_bytes == 2 && tokens > kMma16Tokens ? mma64 : block_strips(elem_bytes);
 }
-// Of many tokens a consumer warp has so many: how many groups of warps have the same ones.
+// kWarpTokens is the tokens of a consumer warp in Mma64. warp_groups() is how many groups of so many tokens
+// the warps are divided among.
 constexpr uint32_t kWarpTokens = 16;
 __attribute__((always_inline)) constexpr uint32_t warp_groups(uint32_t tokens) {
   return tokens <= kWarpTokens ? 1 : tokens <= 2 * kWarpTokens ? 2 : 4;
 }
-// How many tiles' parts of a K slice a stage has of many tokens, where a block has so many strips.
+// mma64_tiles() is how many tiles' parts of a K slice a stage of Mma64 has, in a block of `strips` strips.
 __attribute__((always_inline)) constexpr uint32_t mma64_tiles(uint32_t strips) {
   return kMma64Strips / strips;
 }
 
 struct PackedShape {
   uint32_t elem_bytes;   // 2 or 4
-  uint64_t rows, cols;   // of the weight (all sources together)
+  uint64_t rows, cols;   // size of the weight (all sources together)
   uint32_t tile_cols;    // 512 or 256
   uint32_t col_quantum;  // 128 or 64
   uint32_t tiles;        // tiles of a strip
@@ -130,10 +134,10 @@ constexpr PackedShape packed_shape(uint64_t rows, uint64_t cols, uint32_t elem_b
   return s;
 }
 
-// Byte offset of element (row, col) in the packed weight.
+// packed_offset() is the byte offset of element (row, col) in the packed weight.
 constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t col) {
   const uint64_t k_slice = col / (s.padded_cols / kKSlices), in_k_slice = col % (s.padded_cols / kKSlices);
-  const uint64_t max = s.tile_cols / kKSlices;  // of a K slice's columns, in a tile
+  const uint64_t max = s.tile_cols / kKSlices;  // columns of a K slice in a full tile
   const uint64_t tile = in_k_slice / max;
   const uint64_t left = s.padded_cols / kKSlices - tile * max;
   const uint64_t width = left < max ? left : max;
@@ -141,9 +145,9 @@ constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t co
   const uint64_t step = in_k_slice % max / step_cols;
   const uint64_t k = in_k_slice % step_cols;
   const uint64_t r = row % kStripRows;
-  const bool words = s.elem_bytes == 2;  // a lane has two of a row, else one
+  const bool words = s.elem_bytes == 2;  // a lane has two column pairs of a row, else one
   const uint64_t lane = (r % 8) * 4 + (words ? k / 4 : k / 2);
-  const uint64_t pair = (words ? k % 4 / 2 : 0) * 2 + r / 8;  // which pair of the lane's 16 bytes
+  const uint64_t pair = (words ? k % 4 / 2 : 0) * 2 + r / 8;  // index of the pair in the lane's 16 bytes
   return row / kStripRows * s.strip_bytes + tile * kStageBytes +
          (k_slice * (width / step_cols) + step) * 512 + lane * 16 + (pair * 2 + k % 2) * s.elem_bytes;
 }

@@ -1,7 +1,7 @@
-// Attention with split keys (Dao 2023, "Flash-Decoding"): a task takes one partial of a request's context for
-// one key/value head and the query rows of its group in a row block; combine merges the partials in order.
-// The keys and values of a request's last block come into the cache by the tasks that read them, those of
-// others before by append.
+// Attention with split keys (Dao 2023, "Flash-Decoding"). An attend task takes one partial of a request's
+// context, for one key/value head and the query rows of its group in a row block. Combine merges the partials
+// in order. The attend tasks of a request's last row block store its keys and values in the cache. Append
+// stores those of all other row blocks before.
 #include "codegen/device/attend_fma.h"
 #include "codegen/device/attend_mma.h"
 
@@ -9,7 +9,7 @@ namespace mk {
 
 namespace {
 
-// A vector's place in the cache, and in shared memory where a later product finds it there.
+// Place is where a vector goes: to the cache, and to shared memory if this task reads it there later.
 template <class C>
 struct Place {
   AS1 char* cache;
@@ -21,10 +21,11 @@ struct Place {
   }
 };
 
-// Rotates and stores the keys, and stores the values, of the block's rows at positions [begin, end); by the
-// last warps first, as the first have queries. Rows share values, and a weight of 0 hides none that is not
-// finite: such a one is stored as 0, and the key as no number, which reaches the rows that see it and no
-// others.
+// write_cache() rotates and stores the keys, and stores the values, of the block's rows at positions [begin,
+// end). The last warps begin, because the first ones have queries.
+//
+// Rows share values, and a weight of 0 does not hide a value that is not finite. A value that is not finite
+// is stored as 0, and its key as NaN. The NaN reaches the rows that see the position, and no others.
 template <class C>
 MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, u32 begin, u32 end) {
   const AttendScratch s(w);
@@ -68,18 +69,19 @@ MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, 
   }
 }
 
-// Where row x of a row block, counted over its tokens and the group's heads, has what a partial leaves of it.
+// slot_of() is the index of row x of a row block in a partial. Rows count the tokens of the row block and the
+// heads of the group.
 MK_INLINE u64 slot_of(const AttendArgs& a, const Rows& r, u32 partial, u32 x) {
   const u32 group = a.heads / a.kv_heads;
   return ((u64)partial * a.tokens + r.first + x / group) * a.heads + r.head * group + x % group;
 }
 
-// Adds up what the warps have put down, in warp order, for rows [row, row + kSumRows) and columns
-// [column, column + kSumColumns), and leaves it in the rows' slots, or adds it to what earlier KV tiles of
-// the partial have left there: 0 for a row that sees none of it.
+// add_warps() adds the warps' sums in warp order, for rows [first_row, first_row + kSumRows) and columns
+// [column, column + kSumColumns). The first KV tile of a partial stores the sum, and later ones add to it. A
+// row that sees none of the KV tile adds 0.
 MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScratch& s, const Rows& r,
                          const Block& b, const KvTile& kv_tile, u32 first_row, u32 column, f32 scale) {
-  // Lanes read in the order in which sums lie; each eight of them writes a sector.
+  // Lanes read in the order in which sums lie. Each eight of them write a sector.
   const u32 four = w.thread % kSumColumns / 4, d = four % 4 * 16 + four / 4 * 4 + w.thread % 4;
   if (column + d >= a.head_dim) return;
   for (u32 row = first_row + w.thread / kSumColumns; row < min(first_row + kSumRows, b.count);
@@ -111,7 +113,7 @@ MK_INLINE void attend_block(Worker& w, const AttendArgs& a, const Rows& r, const
   launder_thread(w);
   const AttendScratch s(w);
   put_queries<Form>(w, a, r, b, s.q);
-  consumer_barrier();  // queries and keys are written; what was put down for the last block has been read
+  consumer_barrier();  // queries and keys are written; the sums of the last block have been read
   launder_thread(w);
   const Warp x{w, a, s, b, kv_tile.begin + w.warp() * kWarpLanes, brought_to<C>(a, r), keeps_fresh<C>(a, r)};
   Form form;
@@ -161,7 +163,7 @@ MK_INLINE void append(Worker& w, const AttendArgs& a, u32 head, u32 row_block) {
   write_cache<C>(w, a, Rows(a, row_block, head), 0, ~0u);
 }
 
-// What some positions come to for a row: a lane has every 32nd column.
+// RowSum is a row's result over some positions. Each lane has every 32nd column.
 struct RowSum {
   static constexpr u32 kColumns = kMaxHeadDim / kWarpLanes;
   f32 greatest = kNone, total = 0, column[kColumns] = {};
@@ -176,7 +178,7 @@ struct RowSum {
   }
 };
 
-// Adds partials [from, to) of row x of a row block to what a warp has of it, in their order.
+// add_partials() adds partials [from, to) of row x of a row block to a warp's `sum`, in their order.
 MK_INLINE void add_partials(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to,
                             RowSum& sum) {
   constexpr u32 kAtOnce = 4;
@@ -199,7 +201,8 @@ MK_INLINE void add_partials(const Worker& w, const AttendArgs& a, const Rows& r,
   }
 }
 
-// The result of row x of a row block, whose partials are [from, to): KV chunk by KV chunk. By one warp.
+// merge_partials() computes the result of row x of a row block from partials [from, to), KV chunk by KV
+// chunk. The caller is one warp.
 MK_INLINE void merge_partials(const Worker& w, const AttendArgs& a, const Rows& r, u32 x, u32 from, u32 to) {
   const u32 first = first_kv_tile(a, r) * kKvTile;
   RowSum all;
@@ -250,7 +253,7 @@ MK_BODY void mkb_attend_e4m3(Worker* w, const AttendArgs* a, u32 head, u32 row_b
   attend<E4m3, MmaForm<E4m3>>(*w, *a, head, row_block, partial, kv_tile, block);
 }
 
-// One key/value head of a row block: each row has the partials that it sees.
+// mkb_combine() takes one key/value head of a row block. Each row has the partials that it sees.
 MK_BODY void mkb_combine(Worker* w, const AttendArgs* a, u32 head, u32 row_block) {
   const Rows r(*a, row_block, head);
   const u32 group = a->heads / a->kv_heads, first = first_kv_tile(*a, r) * kKvTile;

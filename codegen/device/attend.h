@@ -1,12 +1,13 @@
-// What the forms of attention share: where a request's rows and its cache lie, how keys get into the cache,
-// and how the warps of a worker put their partials together.
+// Shared parts of both forms of attention, MmaForm and FmaForm: where a request's rows and cache lie, stages
+// of keys and values, and the scratch.
 //
-// A KV tile is kKvTile positions from a multiple of kKvTile on. Consumer warp w owns 32 of them. Query rows
-// go in blocks, each with the group's heads of a token one after the other. What a row gets depends on its
-// position and the cache alone: not on the rows beside it, nor on the rest of the batch, nor on how a prompt
-// was cut, nor on where the pages lie. So its KV tiles are added up one after the other to KV chunks, of
-// kKvChunk positions, and these to all, whether a task leaves a KV tile as a partial, or all that its rows
-// see of a KV chunk.
+// A KV tile is kKvTile positions from a multiple of kKvTile on. Each consumer warp has 32 of these positions.
+// Query rows go through a KV tile in blocks. The heads of a token's group follow each other in a block.
+//
+// A row's result depends on its position and the cache alone. The rows beside it, the rest of the batch, the
+// cuts of a prompt and the places of pages do not change its bits. KV tiles are therefore always added in
+// order to KV chunks of kKvChunk positions. KV chunks are added in order to the whole. The order is the same
+// whether a partial is a KV tile or all that its rows see of a KV chunk.
 #pragma once
 
 #include "codegen/device/rotate.h"
@@ -15,7 +16,7 @@ namespace mk {
 
 constexpr f32 kNone = -__builtin_inff();
 
-// 8 query rows and 64 columns of values are what the warps add up at a time.
+// The warps add up 8 query rows and 64 columns of values at a time.
 constexpr u32 kSumRows = 8;
 constexpr u32 kSumColumns = 64;
 static_assert(kBlockRows == 2 * kSumRows && kBlockRowsF32 == kSumRows);
@@ -23,17 +24,17 @@ static_assert(kBlockRows == 2 * kSumRows && kBlockRowsF32 == kSumRows);
 struct AttendScratch {
   static constexpr u32 kQueryBytes = kBlockRows * 2 * kMaxHeadDim;
   static constexpr u32 kFreshBytes = kMaxHeadDim * 2;
-  AS3 char* q;      // queries, as a form likes them
-  AS3 char* fresh;  // a key, and kFreshBytes behind it a value: see Fresh
+  AS3 char* q;      // queries, in the layout of the form
+  AS3 char* fresh;  // a key, and a value kFreshBytes behind it: see keeps_fresh()
   AS3 f32* base;
 
   MK_INLINE explicit AttendScratch(const Worker& w)
       : q(w.scratch()), fresh(q + kQueryBytes), base((AS3 f32*)(fresh + 2 * kFreshBytes)) {}
-  // Of a row, by warp: the greatest score, and the sum of weights.
+  // greatest() and total() are a row's greatest score and its sum of weights, [warp].
   MK_INLINE AS3 f32* greatest(u32 row) const { return base + row * kConsumerWarps; }
   MK_INLINE AS3 f32* total(u32 row) const { return greatest(kBlockRows + row); }
-  // What a warp adds to 4 neighbouring columns, from a multiple of 4 on. The order of these spreads over all
-  // banks what 8 lanes write at a time.
+  // sum() is what a warp adds to 4 neighbouring columns, from a multiple of 4 on. The order of these fours
+  // spreads over all banks what 8 lanes write at a time.
   MK_INLINE AS3 f32* sum(u32 warp, u32 row, u32 column) const {
     const u32 four = (column / 16 + column / 4 % 4 * 4) ^ row % 2 * 4;
     return greatest(2 * kBlockRows) + (warp * kSumRows + row) * kSumColumns + four * 4;
@@ -51,12 +52,13 @@ static_assert(AttendScratch::kQueryBytes + 2 * AttendScratch::kFreshBytes +
                   (2 * kBlockRows + kSumRows * kSumColumns) * kConsumerWarps * sizeof(f32) <=
               kScratchBytes);
 
-// Weight of a score, or of a partial with greatest score m, in a whole with greatest score `all`.
+// partial_weight() is the weight of a score m, or of a partial with greatest score m, in a whole with
+// greatest score `all`.
 MK_INLINE f32 partial_weight(f32 m, f32 all) {
   return m == kNone ? 0 : mk_exp2(m - all);
 }
 
-// A sum over some positions, which `more` of others comes to: how much either weighs in the greatest score of
+// Merge adds two sums over different positions. `before` and `more` scale either sum to the greatest score of
 // both.
 struct Merge {
   f32 greatest, before, more;
@@ -70,10 +72,10 @@ struct Merge {
 template <class C>
 constexpr bool kScaled = __is_same(C, E4m3);
 
-// A row block, for one head.
+// Rows is a row block, for one key/value head.
 struct Rows {
-  u32 first, count;  // rows of the step
-  u32 kv_len;        // positions of the request up to the last of them
+  u32 first, count;  // rows [first, first + count) of the step
+  u32 kv_len;        // positions of the request up to the last of these rows
   u32 request, head;
   MK_INLINE Rows(const AttendArgs& a, u32 block, u32 head_number)
       : first(a.first_row[block]),
@@ -81,13 +83,13 @@ struct Rows {
         kv_len(a.kv_len[block]),
         request(a.request[block]),
         head(head_number) {}
-  MK_INLINE u32 fresh() const { return kv_len - count; }  // position of the first row
-  // Positions in the cache that no row of the step has.
+  MK_INLINE u32 fresh() const { return kv_len - count; }  // the position of the first row
+  // earlier() counts the positions that were in the cache before the step.
   MK_INLINE u32 earlier(const AttendArgs& a) const { return a.context[request] - a.step_rows[request]; }
-  // The tasks that attend to these rows write their keys and values themselves; append writes those of
-  // others.
+  // written_by_attend() is true for a request's last row block. The tasks that attend to it write its keys
+  // and values; append writes those of other row blocks.
   MK_INLINE bool written_by_attend(const AttendArgs& a) const { return kv_len == a.context[request]; }
-  // Bytes from the beginning of a cache to a position, which has a page.
+  // offset_of() is the byte offset of a position in a cache. The position must have a page.
   MK_INLINE u64 offset_of(const PagedCache& c, u32 position) const {
     const u32 page = c.page_index[c.page_begin[request] + (position >> c.page_shift)];
     return page * c.page_stride + (position & ((1u << c.page_shift) - 1)) * c.position_stride +
@@ -95,38 +97,38 @@ struct Rows {
   }
 };
 
-// The first position that the row at `last` sees.
+// first_seen() is the first position that the row at position `last` sees.
 MK_INLINE u32 first_seen(const AttendArgs& a, u32 last) {
   return a.window != 0 && last + 1 > a.window ? last + 1 - a.window : 0;
 }
-// The first KV tile that the rows look at: partials are numbered from there.
+// first_kv_tile() is the first KV tile that the rows see. Partials are numbered from this KV tile on.
 MK_INLINE u32 first_kv_tile(const AttendArgs& a, const Rows& r) {
   return first_seen(a, r.fresh()) / kKvTile;
 }
 
-// A KV tile, and the partial it belongs to.
+// KvTile is a KV tile and the partial it belongs to.
 struct KvTile {
-  u32 begin;    // its first position
-  u32 partial;  // of the block's
-  bool first;   // of the partial
+  u32 begin;    // the first position
+  u32 partial;  // the number of the partial in the row block
+  bool first;   // whether this is the first KV tile of the partial
   MK_INLINE KvTile(const AttendArgs& a, const Rows& r, u32 partial_number, u32 number)
       : begin(first_kv_tile(a, r) * kKvTile + partial_number * a.partial_positions + number * kKvTile),
         partial(partial_number),
         first(number == 0) {}
 };
 
-// The positions that a row sees.
+// Seen is the range of positions that a row sees.
 struct Seen {
   u32 first, count;
   MK_INLINE bool operator()(u32 position) const { return position - first < count; }
 };
 
-// Query rows [first, first + count) of a row block, as many as go through a KV tile together: row x is head x
-// % group of token x / group.
+// Block is the query rows [first, first + count) of a row block, which go through a KV tile together. Row x
+// of the row block is head x % group of token x / group.
 struct Block {
   u32 first, count, group;
-  u32 fresh;       // position of token 0
-  u32 begin, end;  // positions that any of them sees
+  u32 fresh;       // the position of token 0
+  u32 begin, end;  // positions [begin, end) that some row sees
   MK_INLINE Block(const AttendArgs& a, const Rows& r, u32 first_row, u32 max)
       : first(first_row), group(a.heads / a.kv_heads), fresh(r.fresh()) {
     const u32 left = r.count * group - first;
@@ -135,7 +137,7 @@ struct Block {
     end = fresh + token(count - 1) + 1;
   }
   MK_INLINE u32 token(u32 row) const { return (first + row) / group; }
-  MK_INLINE u32 head(u32 row) const { return (first + row) % group; }  // of the group
+  MK_INLINE u32 head(u32 row) const { return (first + row) % group; }  // head number in the group
   MK_INLINE Seen seen_by(const AttendArgs& a, u32 row) const {
     const u32 last = fresh + token(row), first_of_row = first_seen(a, last);
     return {first_of_row, row < count ? last + 1 - first_of_row : 0};
@@ -143,34 +145,36 @@ struct Block {
   MK_INLINE bool sees(u32 from, u32 to) const { return from < end && to > begin; }
 };
 
-constexpr u32 kHalf = 16;  // positions that lie within a page
+constexpr u32 kHalf = 16;  // positions that always share a page
 static_assert(kKvTile == kPlaces * kHalf);
 
-// Keys and values come through the ring: for each kSumColumns columns of the keys, and then of the values, a
-// block takes the stages of its KV tile's positions that any of its rows sees.
+// Keys and values come through the ring. A block takes the keys first, kSumColumns columns at a time, and
+// then the values. Stages whose positions no row of the block sees are left out.
 template <class C>
 struct StageRows {
-  static constexpr u32 kPitch = kSumColumns * C::bytes;  // from one position to the next
+  static constexpr u32 kPitch = kSumColumns * C::bytes;  // bytes from one position to the next
   static constexpr u32 kPositions = min(kStageBytes / kPitch, kKvTile);
   static constexpr u32 kChunks = kPitch / 16;
-  // Where a byte of a position lies. Chunks of 16 bytes change places, so that what lanes read together of
-  // neighbouring positions lies in all banks.
+  // at() is where a byte of a position lies. Chunks of 16 bytes are swizzled, so that lanes that read
+  // neighbouring positions together use all banks.
   MK_INLINE static u32 at(u32 position, u32 byte) { return position * kPitch + (byte ^ swizzle(position)); }
-  // By what: of a sum of positions without a bit in common, what theirs come to by xor; 0 of multiples of 8.
+  // swizzle() is an XOR swizzle of the byte offset, linear over disjoint bits of `position`. The swizzle of a
+  // multiple of 8 is 0.
   MK_INLINE static u32 swizzle(u32 position) {
     return ((position & 1) * 4 ^ (position & 2) ^ (position >> 2 & 1) * 5) * 16 & (kPitch - 1);
   }
 };
 
-// The loader brings what was in the cache before the step, if that lies in whole chunks: the positions below
-// this. Of others it leaves the address of the head's vector, and consumers put them into the stages.
+// brought_to() is the end of the positions whose vectors the loader brings: those in the cache before the
+// step. The end is 0 if a head's vector is not a multiple of 16 bytes. The loader leaves only the address of
+// a head's vector for other positions, and put_rows() copies the vector into the stage.
 template <class C>
 MK_INLINE u32 brought_to(const AttendArgs& a, const Rows& r) {
   return a.head_dim * C::bytes % 16 == 0 ? r.earlier(a) : 0;
 }
 
-// Whether the task that attends to a block of one row has its key and value in shared memory, as they are in
-// the cache. The task has written them itself, and the loader has brought all other positions. Vectors of f32
+// keeps_fresh() tells whether a block of one row finds its key and value in shared memory, rounded as in the
+// cache. The task has written them itself, and the loader has brought all other positions. Vectors of f32
 // would not fit.
 template <class C>
 MK_INLINE bool keeps_fresh(const AttendArgs& a, const Rows& r) {
@@ -178,23 +182,25 @@ MK_INLINE bool keeps_fresh(const AttendArgs& a, const Rows& r) {
          a.head_dim * C::bytes % 16 == 0;
 }
 
-// What a warp works on. The forms of attention hold nothing but numbers, so that these stay in registers.
+// Warp is the context of a warp's work. The forms of attention hold numbers only, so that these stay in
+// registers.
 struct Warp {
   Worker& w;
   const AttendArgs& a;
   const AttendScratch& scratch;
   const Block& b;
-  u32 first;         // of its 32 positions
-  u32 brought;       // brought_to()
-  bool keeps_fresh;  // see there
+  u32 first;         // the first of the warp's 32 positions
+  u32 brought;       // result of brought_to()
+  bool keeps_fresh;  // result of keeps_fresh()
   MK_INLINE u32 lane() const { return w.lane(); }
   MK_INLINE u32 warp() const { return w.warp(); }
-  // Whether any row sees any of its positions, or some row each of them.
+  // sees(): some row sees some position of the warp. sees_all(): each position of the warp is seen by some
+  // row.
   MK_INLINE bool sees() const { return b.sees(first, first + kWarpLanes); }
   MK_INLINE bool sees_all() const { return b.begin <= first && first + kWarpLanes <= b.end; }
 };
 
-// Bytes [byte, byte + 16) of a row of `bytes`, zeros from its end on.
+// load_chunk() reads bytes [byte, byte + 16) of a row of `bytes` bytes, and zeros from the end of the row on.
 MK_INLINE u32x4 load_chunk(AS1 const char* row, u32 byte, u32 bytes) {
   if (bytes % 16 == 0) return *(AS1 const u32x4*)(row + byte);
   u32x4 words = u32x4(0);
@@ -204,8 +210,8 @@ MK_INLINE u32x4 load_chunk(AS1 const char* row, u32 byte, u32 bytes) {
   return words;
 }
 
-// Puts the warp's rows that the loader has not brought in the place of their addresses, some at a time.
-// `fresh`: see keeps_fresh().
+// put_rows() replaces the addresses in a stage by the vectors they point to, some rows at a time. `fresh` is
+// the step's own vector (keeps_fresh()).
 template <class C>
 MK_INLINE void put_rows(const Warp& x, u32 column, AS3 const char* fresh, AS3 char* rows) {
   using S = StageRows<C>;
@@ -236,7 +242,7 @@ MK_INLINE void put_rows(const Warp& x, u32 column, AS3 const char* fresh, AS3 ch
   }
 }
 
-// Lets the stages of [from, to) of a KV tile go by, which others read.
+// pass_stages() acquires and releases the stages of [from, to) of a KV tile, which other warps read.
 template <class C>
 MK_INLINE void pass_stages(const Warp& x, u32 from, u32 to) {
   const u32 kv_tile = x.first - x.warp() * kWarpLanes;
@@ -248,8 +254,8 @@ MK_INLINE void pass_stages(const Warp& x, u32 from, u32 to) {
   }
 }
 
-// Takes the stages of `column` of keys or values, of which `fresh` is the step's own: use(rows) gets those of
-// the warp's positions, if any of its rows sees one.
+// take_rows() takes the stages of `column` of keys or values. use(rows) gets the warp's positions if some row
+// sees one of them. `fresh` is the step's own vector (keeps_fresh()).
 template <class C, class Form, class Use>
 MK_INLINE void take_rows(const Warp& x, u32 column, AS3 const char* fresh, Use use) {
   using S = StageRows<C>;

@@ -1,4 +1,4 @@
-// Attention by multiply-adds, for caches of f32: each lane has one position's key, and two columns of all
+// Attention by multiply-adds, for f32 caches. Each lane has the key of one position, and two columns of all
 // values.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace mk {
 
-// Elements [i, i + 4) of a position in a stage; zeros are behind a row.
+// load4() reads elements [i, i + 4) of a position in a stage. Zeros lie behind the end of a row.
 MK_INLINE f32x4 load4(AS3 const char* rows, u32 position, u32 i) {
   return *(AS3 const f32x4*)(rows + StageRows<F32>::at(position, i * sizeof(f32)));
 }
@@ -14,10 +14,11 @@ MK_INLINE f32x4 load4(AS3 const char* rows, u32 position, u32 i) {
 struct FmaForm {
   static constexpr u32 kRows = kBlockRowsF32;
 
-  f32 score[kRows];  // of this lane's position
-  f32x2 sum[kRows];  // of columns 2 * lane and the next
+  f32 score[kRows];  // score of this lane's position
+  f32x2 sum[kRows];  // columns 2 * lane and 2 * lane + 1
 
-  // In the place of the queries, once nobody needs them: of one of the warp's positions, by row.
+  // weights() are the weights of one of the warp's positions, by row. The array overlaps the queries, which
+  // nobody needs by then.
   MK_INLINE static AS3 f32* weights(const Warp& x, u32 index) {
     return (AS3 f32*)x.scratch.q + (x.warp() * kWarpLanes + index) * kRows;
   }
@@ -26,12 +27,12 @@ struct FmaForm {
   MK_INLINE static void put_query(AS3 char* q, u32 row, u32 i, f32 value) {
     ((AS3 f32*)q)[row * kMaxHeadDim + i] = value;
   }
-  // What lies behind a query meets zeros, and must be a number.
+  // end_query() clears the elements behind a query. The keys are 0 there, and NaN times 0 would be NaN.
   MK_INLINE static void end_query(const Worker& w, AS3 char* q, u32 row, u32 head_dim) {
     if (head_dim % 4 != 0 && w.lane() < 2) put_query(q, row, head_dim + w.lane(), 0);
   }
 
-  // Looks at no others.
+  // FmaForm reads no unseen positions, so it clears none.
   MK_INLINE static void clear_unseen(const Warp&, u32, AS3 char*) {}
 
   MK_INLINE void begin() {
@@ -39,7 +40,7 @@ struct FmaForm {
     for (u32 row = 0; row < kRows; ++row) score[row] = 0;
   }
 
-  // Columns [column, column + kSumColumns) of keys.
+  // add_keys() multiplies columns [column, column + kSumColumns) of the keys.
   MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
     const u32 position = x.first + x.lane(), columns = min(x.a.head_dim - column, kSumColumns);
     if (position < x.b.begin || position >= x.b.end) return;

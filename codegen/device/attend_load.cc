@@ -1,5 +1,6 @@
-// What the loader brings for attention: keys and values of positions that were in the cache before the step,
-// in the order in which attend takes them. It needs the step's lists and waits for no event.
+// The loader's side of attention: keys and values of positions that were in the cache before the step. The
+// stages are in the order in which attend takes them. The loader needs the step's lists and waits for no
+// event.
 #include "codegen/device/attend.h"
 #include "codegen/device/loaders.h"
 
@@ -7,24 +8,24 @@ namespace mk {
 
 namespace {
 
-constexpr u32 kHalvesAtOnce = 4;  // of which the places are read together
+constexpr u32 kHalvesAtOnce = 4;  // groups of kHalf positions whose places are read together
 
-// Where the positions of a KV tile that begins at `first` lie. All lanes have used those of the KV tile
-// before: each stage ends with a barrier.
+// find_places() stores where the positions of the KV tile at `first` lie. All lanes have used the places of
+// the KV tile before, because each stage ends with a barrier.
 MK_INLINE void find_places(const Worker& w, const AttendArgs& a, const Rows& r, u32 first) {
   const u32 position = first + w.lane() * kHalf;
   if (w.lane() < kPlaces && position < r.kv_len) *w.place(w.lane()) = r.offset_of(a.cache, position);
   mk_warp_sync();
 }
 
-// Copies all positions of a stage, whose first is `first` of the KV tile: `vectors` is where this lane's
-// bytes of a half's first position lie. The places of several halves are read at once, and a lane's addresses
-// lie fixed distances apart.
+// load_all_rows() copies all positions of a stage. `first` is the stage's first position in the KV tile.
+// `vectors` is where this lane's bytes of a half's first position lie. The places of several halves are read
+// at once. The addresses of a lane are fixed distances apart.
 template <class C>
 MK_INLINE void load_all_rows(const Worker& w, AS1 const char* vectors, u64 stride, AS3 char* stage,
                              u32 first) {
   using S = StageRows<C>;
-  constexpr u32 kRows = kWarpLanes / S::kChunks;  // that the warp copies at once
+  constexpr u32 kRows = kWarpLanes / S::kChunks;  // positions that the warp copies at once
   const u32 row = w.lane() / S::kChunks, byte = w.lane() % S::kChunks * 16;
   vectors += row * stride;
   MK_ROLLED
@@ -42,8 +43,8 @@ MK_INLINE void load_all_rows(const Worker& w, AS1 const char* vectors, u64 strid
   }
 }
 
-// Fills a stage, whose first position is `first` of the KV tile, with its positions [from, to) from `column`
-// on: with the vectors of those below `brought`, and the addresses of the others.
+// load_rows() fills positions [from, to) of a stage, from `column` on. `first` is the stage's first position
+// in the KV tile. Positions below `brought` get their vectors, and the others the addresses of theirs.
 template <class C>
 MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* cache, AS3 char* stage,
                          u32 first, u32 column, u32 from, u32 to, u32 brought) {
@@ -79,7 +80,8 @@ MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* c
   }
 }
 
-// The stages of a block of query rows, of keys or values. False: the launch is over.
+// stream_block() fills the stages of keys or values for a block of query rows. The result is false once the
+// launch is over.
 template <class C>
 MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 const char* cache,
                             u32 kv_tile, u32 brought) {
@@ -99,7 +101,7 @@ MK_INLINE bool stream_block(Worker& w, const AttendArgs& a, const Block& b, AS1 
   return true;
 }
 
-// KvTile by KV tile of a partial, as attend takes them.
+// stream_cache() brings a partial, KV tile by KV tile, as attend takes them.
 template <class C>
 MK_INLINE void stream_cache(Worker& w, const AttendArgs& a, u32 head, u32 row_block, u32 partial,
                             u32 block_rows) {

@@ -1,7 +1,7 @@
-// Attention on matrix instructions (m16n8k16), for caches of 2 bytes an element and less: rows of queries are
-// those of the first operand, 16 at a time. The products' inner index and the values' columns may go in any
-// order, so each lane gets 8 neighbouring elements of a key or value by one load, and none move between
-// lanes: lane 4g + t has elements 8t of a key's 32, and columns 8g of a value's 64.
+// Attention by mma.m16n8k16, for caches of at most 2 bytes per element. Query rows are the rows of the A
+// operand, 16 at a time. The inner index of the products and the columns of values may go in any order. Each
+// lane therefore gets 8 neighbouring elements of a key or value by one load, and none move between lanes.
+// Lane 4g + t has elements 8t .. 8t + 7 of each 32 of a key, and columns 8g .. 8g + 7 of each 64 of a value.
 #pragma once
 
 #include "codegen/device/attend.h"
@@ -16,29 +16,30 @@ struct MmaForm {
   using Half = typename C::Half;
   using S = StageRows<C>;
 
-  f32 score[4][4];  // of positions 8j + 2t and 8j + 2t + 1: row g, then row g + 8
-  u32x4 weight[2];  // of 16 positions each, as first operands
+  f32 score[4][4];  // positions 8j + 2t and 8j + 2t + 1: row g, then row g + 8
+  u32x4 weight[2];  // A operands of 16 positions each
   f32 sum[8][4];    // columns 16t + j and 16t + 8 + j: row g, then row g + 8
 
   MK_INLINE static u32 g(const Warp& x) { return x.lane() / 4; }
   MK_INLINE static u32 t(const Warp& x) { return x.lane() % 4; }
 
   MK_INLINE static u32 padded(u32 head_dim) { return (head_dim + kKeyStep - 1) / kKeyStep * kKeyStep; }
-  // First operands as lanes take them, 16 bytes each, of half a key step after the other: elements 8t to 8t +
-  // 3 or the 4 behind them, two of row g, two of row g + 8, and so on.
+  // put_query() stores queries as A operands: 16 bytes for each lane, half a key step after the other. An
+  // operand has elements 8t to 8t + 3 of a key step, or the 4 behind them. The words of a lane alternate
+  // between two elements of row g and two of row g + 8.
   MK_INLINE static void put_query(AS3 char* q, u32 row, u32 i, f32 value) {
     const u32 operand = i / kKeyStep * 2 + i % 8 / 4, lane = row % kSumRows * 4 + i % kKeyStep / 8,
               word = i % 4 / 2 * 2 + row / kSumRows;
     *(AS3 uint16_t*)(q + (operand * kWarpLanes + lane) * 16 + word * 4 + i % 2 * 2) =
         (uint16_t)Half::pack(value, 0);
   }
-  // What lies behind a query meets zeros, and must be a number.
+  // end_query() clears the elements behind a query. The keys are 0 there, and NaN times 0 would be NaN.
   MK_INLINE static void end_query(const Worker& w, AS3 char* q, u32 row, u32 head_dim) {
     for (u32 i = head_dim + w.lane(); i < padded(head_dim); i += kWarpLanes) put_query(q, row, i, 0);
   }
 
-  // Clears what no row sees of the warp's positions in a stage, and the columns behind the head's end, so
-  // that whatever was there meets weights and queries of 0 as numbers.
+  // clear_unseen() clears the warp's positions that no row sees, and the columns behind the head's end. Stale
+  // bytes would meet weights and queries of 0, and NaN times 0 would be NaN.
   MK_INLINE static void clear_unseen(const Warp& x, u32 column, AS3 char* rows) {
     if (x.sees_all() && column + kSumColumns <= x.a.head_dim) return;
     const u32 byte = x.lane() % S::kChunks * 16;
@@ -54,7 +55,7 @@ struct MmaForm {
     for (u32 i = 0; i < 4; ++i) score[j][i] = 0;
   }
 
-  // Columns [column, column + kSumColumns) of keys.
+  // add_keys() multiplies columns [column, column + kSumColumns) of the keys.
   MK_INLINE void add_keys(const Warp& x, AS3 const char* rows, u32 column) {
     const u32 columns = min(x.a.head_dim - column, kSumColumns), swizzle = S::swizzle(g(x));
     AS3 const u32x4* query = (AS3 const u32x4*)x.scratch.q + column / kKeyStep * 2 * kWarpLanes + x.lane();
@@ -74,7 +75,8 @@ struct MmaForm {
     }
   }
 
-  // Whether there are rows 8 and up: with groups of 8 heads and less a token alone has none.
+  // has() tells whether a half has rows. The second half, rows 8 and up, is empty for one token of a group of
+  // at most 8 heads.
   MK_INLINE static bool has(const Warp& x, u32 half) { return half * kSumRows < x.b.count; }
 
   MK_INLINE void hide_unseen(const Warp& x, f32 scale) {
@@ -105,7 +107,7 @@ struct MmaForm {
     }
   }
 
-  // Rounded, as they are multiplied; so is their total.
+  // weigh() rounds the weights as they are multiplied. The total is that of the rounded weights.
   MK_INLINE void weigh(const Warp& x) {
     weight[0] = weight[1] = u32x4(0);
     MK_UNROLL
@@ -132,13 +134,13 @@ struct MmaForm {
   }
 
   MK_INLINE void add_values(const Warp& x, AS3 const char* rows, u32) {
-    AS3 const char* at[2];  // of even positions, and of odd ones
+    AS3 const char* at[2];  // the first even position, and the first odd one
     MK_UNROLL
     for (u32 i = 0; i < 2; ++i)
       at[i] = rows + S::at(2 * t(x), 8 * g(x) * C::bytes ^ S::swizzle(i)) + i * S::kPitch;
     MK_UNROLL
     for (u32 step = 0; step < 2; ++step) {
-      u32x4 value[4];  // of positions 2t, 2t + 1, 2t + 8 and 2t + 9 of 16
+      u32x4 value[4];  // positions 2t, 2t + 1, 2t + 8 and 2t + 9 of 16
       MK_UNROLL
       for (u32 i = 0; i < 4; ++i) value[i] = C::load8(at[i % 2] + (kHalf * step + i / 2 * 8) * S::kPitch);
       MK_UNROLL

@@ -1,10 +1,11 @@
-// Task bodies and their arguments. The scaffold fills the arguments from a grid's operands and sizes. Most
-// sizes are constants there, so a body is specialised by inlining; those of products come from the grid's
-// record, so that they share one piece of code.
+// Task bodies and their arguments. The scaffold (codegen/scaffold.cc) fills the arguments from a grid's
+// operands and sizes. Most sizes are constants of the generated code, so inlining specialises a body. Sizes
+// of products come from the grid's record (MkGrid), so all products share one piece of code.
 //
-// Activations are row-major, and f32 but for those that only products read. The suffix of a body is the type
-// of the weights (product, embed) or of the cache (attend). All consumer threads of a worker call a body
-// together; consumer_barrier() comes before and, where something waits for the task, after.
+// Activations are row-major and f32; those that only products read may be bf16. A body's suffix is the type
+// of its weights (product, expert, embed) or of its cache (attend, append). All consumer threads of a worker
+// call a body together. consumer_barrier() comes before a body. Another one follows where something waits for
+// the task.
 #pragma once
 
 #include "codegen/device/worker.h"
@@ -12,33 +13,40 @@
 
 namespace mk {
 
-// Of the rows of weights behind `cols`. A constant of the code: loads of activations need no branches then.
-constexpr u32 kPaddedCols = 128;  // rows of weights are padded to a multiple of it, or of a divisor of it
+// Padding describes the columns behind `cols` in a row of weights. The value is a constant of the code, so
+// that loads of activations need no branches. Rows of weights are padded to a multiple of kPaddedCols, or of
+// a divisor of it.
+constexpr u32 kPaddedCols = 128;
 enum Padding : u32 { kNoPadding, kPadding, kPaddingOfOdd };
 MK_INLINE constexpr Padding padding_of(u32 cols) {
   return cols % 2 != 0 ? kPaddingOfOdd : cols % kPaddedCols != 0 ? kPadding : kNoPadding;
 }
 
-// Of rows that a norm and products read next: what these take of them. norm [cols] or null, then nothing is
-// left; rounded [T, cols] bf16: a row's elements times the norm's; sum_squares [T, parts]: the sums of
-// sum_squares of its parts.
+// NormOutputs are what a norm and its products need of the rows that a task writes.
+//
+// norm [cols]: the weights of the norm; null: the task leaves no norm outputs.
+// x_bf16 [T, cols]: the elements of a row times the weights of the norm, as bf16.
+// sum_squares [T, parts]: partial sums of squares of a row.
 struct NormOutputs {
   AS1 const f32* norm;
   AS1 char* x_bf16;
   AS1 f32* sum_squares;
 };
 
-// Element i of what is f32, or bf16 where it is rounded.
-MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool x_bf16) {
-  if (x_bf16)
+// store_out() writes element i as f32, or as bf16 if `x_bf16`.
+MK_INLINE void store_out(AS1 f32* out, u64 i, f32 v, bool out_bf16) {
+  if (out_bf16)
     Bf16::store((AS1 char*)out + i * Bf16::bytes, v);
   else
     out[i] = v;
 }
 
-// What becomes of a product's sums: bias [rows] or null, residual and out [T, out_cols], best_* [T, strips]
-// or null. x that are rounded have sums of sum_squares, sum_squares [T, parts] or null. Of a product that is
-// split its parts write, and what finishes it reads, sums [strips, kKSlices, T, kStripRows].
+// EpilogueArgs say what a product does with its sums.
+//
+// bias [rows] or null; residual (or null) and out [T, out_cols].
+// best_value, best_index [T, strips] or null.
+// sum_squares [T, sumsq_partials] or null: partial sums of squares of the rows of a bf16 x.
+// sums [strips, kKSlices, T, kStripRows]: written by tasks of split products, read by mkb_split_k_reduce().
 struct EpilogueArgs {
   AS1 const f32* sum_squares;
   AS1 const f32* bias;
@@ -49,67 +57,77 @@ struct EpilogueArgs {
   AS1 f32* best_value;
   AS1 u32* best_index;
   u32 rows, out_cols;
-  u32 gather_rows;     // as many rows of x are picked as out has (mkb_product_rows)
-  Gate gate;           // whether rows are pairs of gate and up rows, and what joins them
-  u32 sumsq_partials;  // partial sums of squares of a row of x that are given; 0: none are
+  u32 gather_rows;     // rows of x are gathered, as many as out has (mkb_product_rows)
+  Gate gate;           // what joins pairs of gate and up rows; kNone: rows are no pairs
+  u32 sumsq_partials;  // partial sums of squares for each row of x; 0: there are none
   u32 out_bf16;        // out is bf16
-  f32 eps;             // of the norm
-  u32 all_strips;      // of the weight
-  u32 split_k;         // that share out the K slices: then tasks are strips of a part; 1: it is not split
+  f32 eps;             // epsilon of the norm
+  u32 all_strips;      // strips of the weight
+  u32 split_k;         // parts that share the K slices; a task is one strip of a part; 1: not split
 };
 
-// The scratch of products: what they, and what runs inline within their segments, need at the ends of strips,
-// a warp's own, so that nothing but its own lanes has to be waited for; a task's sums; what a segment keeps.
+// The scratch of products holds EpilogueArgs, the sums of a task, and what a segment keeps. Each warp has its
+// own EpilogueArgs for the product and for what runs inline in its segment. A warp thus waits for its own
+// lanes only.
 constexpr u32 kEndsDepth = 2;
 constexpr u32 kEpilogueBytes = kEndsDepth * kConsumerWarps * sizeof(EpilogueArgs);
-constexpr u32 kBlockSums =
-    kStripRows * 32;  // a warp's: rows of a block's strips times tokens of a group, at most
+// kBlockSums is the most sums of a warp: rows of a block's strips times tokens of a group.
+constexpr u32 kBlockSums = kStripRows * 32;
 constexpr u32 kPartials = kConsumerWarps * kBlockSums;
 constexpr u32 kProductSumBytes = (kPartials + kBlockSums) * sizeof(f32);
 
-// x [T, cols], norm [cols] or null. Activations f32, row-major; x that are rounded are bf16, and have been
-// multiplied with the norm. What only ends of strips need is in shared memory: registers are for sums.
+// x is [T, cols], row-major; norm is [cols] or null. x is f32, or bf16 that has been multiplied with the
+// weights of the norm. Values that only the epilogue needs are in shared memory, because registers are
+// reserved for accumulators.
 struct ProductArgs {
   AS1 const f32* x;
   AS1 const f32* norm;
   AS3 const EpilogueArgs* epilogue;
   u32 cols, strips;
-  u32 tiles, tail_cols;      // of a strip; columns of its last tile
-  u32 tokens;                // rows of out,
-  u32 first_out;             // from this one on
-  u32 x_rows;                // the step's tokens
-  AS3 const u32* q_len;      // the tokens of each request,
-  AS3 const u32* first_row;  // and the first of them, by which rows are picked
-  u32 streamed_split_k;      // split_k, for the loader, which has no ends
-  // Constants of the code.
-  u32 splits;              // it serves products that are split, too
-  u32 gates;               // bit g: some product of the kernel has Gate g; a constant of the code
-  u32 mma64_strips;        // of a block of many tokens
-  u32 wgmma_from;          // tokens from which on warpgroups multiply; 0: never
+  u32 tiles, tail_cols;      // tiles of a strip; columns of its last tile
+  u32 tokens;                // rows of out
+  u32 first_out;             // the first row of out
+  u32 x_rows;                // tokens of the step
+  AS3 const u32* q_len;      // [request]: its rows of x, for gathering
+  AS3 const u32* first_row;  // [request]: its first row of x, for gathering
+  u32 streamed_split_k;      // split_k for the loader, which has no EpilogueArgs
+  // The fields below are constants of the code.
+  u32 splits;              // the code serves split products, too
+  u32 gates;               // bit g: some product of the kernel has Gate g
+  u32 mma64_strips;        // strips of a block of more than kMma16Tokens tokens
+  u32 wgmma_from;          // fewest tokens of Wgmma128; 0: never
   u32 normed;              // there is a norm
   u32 x_bf16;              // x is bf16
-  u32 gather_expert_rows;  // an expert's: its rows of x are picked
-  u32 padding;             // Padding
+  u32 gather_expert_rows;  // rows of x are gathered for an expert
+  u32 padding;             // a value of Padding
 };
 
-// Where the keys and values of the requests lie: pages of 1 << page_shift positions, at least 16. Strides in
-// bytes; a head's elements lie together.
+// PagedCache says where the keys and values of the requests lie. A page has 1 << page_shift positions, at
+// least 16. Strides are in bytes. The elements of a head are contiguous.
 struct PagedCache {
   AS1 char* k;
   AS1 char* v;
-  AS1 const f32* k_scale;  // by head; of caches of E4m3
+  AS1 const f32* k_scale;  // [head]; caches of E4m3 only
   AS1 const f32* v_scale;
   u64 page_stride, position_stride, head_stride;
-  AS1 const u32* page_begin;  // by request: its first entry of page_index
+  AS1 const u32* page_begin;  // [request]: its first entry of page_index
   AS1 const u32* page_index;
   u32 page_shift;
 };
 
-// q [T, heads*head_dim], k and v [T, kv_heads*head_dim] f32 as projected; rope [positions, head_dim]:
-// cosines, then sines; q_norm, k_norm [head_dim] or null; of each part partial_acc [T, heads*head_dim] and
-// partial_ml [T, 2*heads]: greatest score (base 2) and sum; out [T, heads*head_dim]. By row block
-// (ir/values.h): its request, first_row and rows of the step, kv_len positions in the cache up to its last
-// row. By request: context, the positions with all its rows of the step, which are step_rows.
+// AttendArgs are shared by append, attend and combine.
+//
+// q [T, heads * head_dim], k and v [T, kv_heads * head_dim]: f32, as projected.
+// rope [positions, head_dim]: cosines, then sines. q_norm, k_norm [head_dim] or null.
+// partial_acc [partials, T, heads * head_dim]: weighted sums of values.
+// partial_ml [partials, T, 2 * heads]: the greatest score (base 2) and the sum of weights.
+// out [T, heads * head_dim].
+//
+// request, first_row, rows and kv_len are lists by row block (ir/values.h). first_row and rows are rows of
+// the step. kv_len counts the request's positions up to the last row of the block.
+//
+// context and step_rows are lists by request. context counts the request's positions, rows of the step
+// included. step_rows counts its rows of the step.
 struct AttendArgs {
   AS1 const f32* q;
   AS1 const f32* k;
@@ -129,29 +147,38 @@ struct AttendArgs {
   AS3 const u32* context;
   AS3 const u32* step_rows;
   u32 tokens;
-  u32 partial_positions;  // its positions (ir/values.h)
+  u32 partial_positions;  // positions of a partial: kKvTile or kKvChunk (ir/values.h)
   u32 out_bf16;           // out is bf16
   u32 window;             // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
   f32 q_eps, k_eps;
-  f32 scale;  // of the scores, times log2(e)
+  f32 scale;  // factor of the scores, times log2(e)
 };
 
-// Positions of a context that attention adds up to pieces, and these to spans (ir/values.h).
+// A KV tile is kKvTile positions, a KV chunk kKvChunk. Attention adds positions up to KV tiles, KV tiles to
+// KV chunks, and KV chunks to a row (ir/values.h). A partial is what a row sees of one KV tile, or of one KV
+// chunk. The partials of a step are KV chunks if it has at least kBusyKvChunks of them, or more KV tiles than
+// slots (mkd_size_partials). Partials of attention with a window are always KV tiles.
 constexpr u32 kKvTile = kConsumerThreads;
 constexpr u32 kKvChunk = 8 * kKvTile;
 constexpr u32 kBusyKvChunks = 16;
-// Query rows that the warps of a worker take through a piece together.
+// Query rows that the warps of a worker take through a KV tile together.
 constexpr u32 kBlockRows = 16;
-constexpr u32 kBlockRowsF32 = 8;  // with f32 caches
+constexpr u32 kBlockRowsF32 = 8;  // query rows with f32 caches
 
 constexpr u32 kMaxExperts = 512;
 constexpr u32 kMaxTopK = 16;
 
-// logits [T, experts]; share [T, top_k]. The experts that any token chose are numbered, in order, as slots:
-// slots [1]: how many; expert, active_expert_rows and active_expert_begin [experts]: of each slot, its
-// expert, its tokens and those of the slots before it. token [T * top_k]: the tokens of each slot, in order,
-// slot by slot. row [T, top_k]: the place of each of a token's choices among these.
+// An active expert is one that some token chose. Active experts are numbered in the order of their expert
+// numbers.
+//
+// logits [T, experts]; share [T, top_k].
+// active_experts [1]: the number of active experts.
+// expert [experts]: the number of each active expert among the experts.
+// active_expert_rows [experts]: how many tokens each active expert has.
+// active_expert_begin [experts]: how many tokens the active experts before it have.
+// token [T * top_k]: the tokens of each active expert, in order, one expert after the other.
+// row [T, top_k]: the index in `token` of each choice of a token.
 struct RouteArgs {
   AS1 const f32* logits;
   AS1 f32* share;
@@ -164,22 +191,24 @@ struct RouteArgs {
   u32 tokens, experts, top_k, norm_topk;
 };
 
-// The product of each slot's rows with its expert's weights. `product`: its weight is [experts][rows, cols],
-// its out [rows, out_cols], its tokens the step's; it has no bias, residual, next or best, and picks nothing.
-// token [rows]: the row of product.x of each row, if `gather_rows`; else product.x is [rows, cols]. The rest
-// as route writes it.
+// An expert task multiplies the rows of an active expert with the weights of that expert.
+//
+// product: weight [experts][rows, cols], out [rows, out_cols]; `tokens` is the step's.
+// product.epilogue: no bias, residual, norm_outputs or best_*; gathers no rows.
+// token [rows]: the row of product.x for each row if gather_rows is set; else product.x is [rows, cols].
+// expert, active_expert_rows, active_expert_begin: outputs of route (RouteArgs).
 struct ExpertArgs {
   ProductArgs product;
   AS1 const u32* expert;
   AS1 const u32* active_expert_rows;
   AS1 const u32* active_expert_begin;
   AS1 const u32* token;
-  u32 rows;                 // of all slots
-  u32 strips, gather_rows;  // of a task; constants of the code
+  u32 rows;                 // rows of all active experts
+  u32 strips, gather_rows;  // strips of a task; both are constants of the code
 };
 
-// out [T, cols] = residual [T, cols] or 0, plus the rows of x [rows, cols] of a token's choices times its
-// shares, in the order of the choices; share and row as route writes them.
+// ExpertSumArgs: out [T, cols] is residual [T, cols] or 0, plus the token's rows of x [rows, cols] times its
+// shares. A token's choices are added in their order. share and row are outputs of route (RouteArgs).
 struct ExpertSumArgs {
   AS1 const f32* x;
   AS1 const f32* share;
@@ -189,7 +218,7 @@ struct ExpertSumArgs {
   NormOutputs norm_outputs;
   u32 cols, rows, top_k;
 };
-constexpr u32 kSumCols = 2 * kConsumerThreads;  // of out, a task's
+constexpr u32 kSumCols = 2 * kConsumerThreads;  // columns of out in a task
 
 // tokens [T]; table: a packed weight [vocab, cols]; out [T, cols] f32.
 struct EmbedArgs {
@@ -200,10 +229,13 @@ struct EmbedArgs {
   u32 vocab, cols;
 };
 
-// One sample of each request that is to have one, from its last row of the step.
-// logits [T, vocab], vocab at most kMaxVocab, not changed; best_* [T, ceil(vocab / 16)]: the greatest logit
-// of each strip and its id, the lowest on ties; next [requests]: the token sampled, of others not set. By
-// request of the step: first_row, rows, and its slot, the number it has in the launch and in `samples`.
+// A task samples one token for a request that wants a sample, from the logits of its last row of the step.
+//
+// logits [T, vocab]: not changed; vocab is at most kMaxVocab.
+// best_value [T, ceil(vocab / 16)]: the greatest logit of each strip; best_index: its id, the lowest on ties.
+// next [requests]: the token sampled; unset for requests without a sample.
+// first_row, rows, slot: lists by request of the step.
+// slot: the number of the request in the launch and in `samples`.
 struct SampleArgs {
   AS1 const f32* logits;
   AS1 const f32* best_value;
@@ -213,7 +245,7 @@ struct SampleArgs {
   AS1 const u32* slot;
   AS3 const u32* first_row;
   AS3 const u32* rows;
-  u32 logit_rows, tokens;  // as many, or else each request has one row
+  u32 logit_rows, tokens;  // equal if each token has logits; else each request has one row
   u32 vocab;
 };
 
@@ -285,8 +317,9 @@ void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_f16(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_e4m3(Worker*, const AttendArgs*, u32 head, u32 row_block);
-// `kv_tile`: of the partial; `block`: of the query rows that go through a piece together. The first one, of a
-// request's last row block, stores that block's keys and values.
+// `kv_tile` is the number of a KV tile in the partial. `block` is the number of a block of query rows that go
+// through a KV tile together. Block 0 of a request's last row block also stores that row block's keys and
+// values.
 void mkb_attend_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile, u32 block);
 void mkb_attend_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial, u32 kv_tile,
                      u32 block);
@@ -298,14 +331,14 @@ void mkb_embed_f32(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
 void mkb_route(Worker*, const RouteArgs*);
-void mkb_expert_rows(Worker*, const ExpertArgs*, u32 slots);
+void mkb_expert_rows(Worker*, const ExpertArgs*, u32 active_experts);
 void mkb_expert_f32(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
 void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
 void mkb_expert_f16(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_sample(Worker*, const SampleArgs*, u32 request);
 
-// All threads of a kernel of `workers` times `threads`: packs rows of a weight.
+// mkd_pack() packs rows of a weight; all threads of a kernel of `workers` times `threads` call it.
 void mkd_pack(AS1 const MkPack*, u32 workers, u32 threads);
 }
 

@@ -1,4 +1,4 @@
-// What becomes of a product's sums.
+// The epilogue of products: scale, bias, residual, silu_mul, norm outputs and the greatest logit.
 #pragma once
 
 #include "codegen/device/product.h"
@@ -35,17 +35,17 @@ MK_INLINE f32 gated(u32 gates, Gate gate, f32 v) {
   return silu(v);
 }
 
-// Of a product that is split: the sums of a strip's K slice from a token on.
+// sums_of() addresses a split product's sums of one strip and K slice, from token `token` on.
 MK_INLINE AS1 f32* sums_of(const ProductArgs& a, u32 strip, u32 k_slice, u32 token) {
   return a.epilogue->sums + ((strip * kKSlices + k_slice) * a.tokens + token) * kStripRows;
 }
 
-// What a row's sum is added to, and the row's weight of the norm that comes next.
+// EpilogueOperands are the values added to a row's sum, and the row's weight in the next norm.
 struct EpilogueOperands {
   f32 bias = 0, residual = 0, norm = 0;
 };
 
-// Issues loads; `there`: whether there is such a row.
+// load_epilogue_operands() issues loads. `there` tells whether the token and row exist.
 MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 strip, u32 token, u32 row,
                                                   bool there) {
   EpilogueOperands b;
@@ -58,7 +58,7 @@ MK_INLINE EpilogueOperands load_epilogue_operands(const ProductArgs& a, u32 stri
   return b;
 }
 
-// Row `row` of a strip for a token, from sum(row) times `scale`; returns it.
+// epilogue() writes row `row` of a strip for a token, from sum(row) times `scale`, and returns the value.
 template <class Sum>
 MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 scale,
                        const EpilogueOperands& operands, const Sum& sum) {
@@ -73,14 +73,15 @@ MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 
   }
   const u32 col = strip * kStripRows + row;
   if (col >= e.rows) return 0;
-  // In one: left apart, the assembler may join them in the code for some numbers of tokens and not for
-  // others.
+  // An explicit fma gives the same bits in all variants. The assembler may fuse a separate multiply and add
+  // in some variants and not in others.
   const f32 v = __builtin_fmaf(sum(row), scale, operands.bias + operands.residual);
   store_out(e.out, out_row + col, v, e.out_bf16);
   return v;
 }
 
-// By whole warps, of which 16 lanes have the rows of a strip for a token; others' are not `there`.
+// store_norm_outputs() is called by whole warps. Each 16 lanes have the rows of one strip for one token.
+// `there` is false in lanes without a row.
 MK_INLINE void store_norm_outputs(const ProductArgs& a, u32 strip, u32 token, u32 row, bool there, f32 norm,
                                   f32 v) {
   AS3 const EpilogueArgs& e = *a.epilogue;
@@ -88,13 +89,14 @@ MK_INLINE void store_norm_outputs(const ProductArgs& a, u32 strip, u32 token, u3
   const u32 col = strip * kStripRows + row;
   if (there && col < e.rows)
     Bf16::store(e.norm_outputs.x_bf16 + (token * e.out_cols + col) * Bf16::bytes, v * norm);
-  f32 sum = __builtin_fmaf(v, v, 0.0f);  // as above
+  f32 sum = __builtin_fmaf(v, v, 0.0f);  // one explicit fma, as in epilogue()
   MK_UNROLL
   for (u32 mask = kStripRows / 2; mask > 0; mask /= 2) sum += mk_shuffle_xor(sum, mask);
   if (there && row == 0) e.norm_outputs.sum_squares[token * a.epilogue->all_strips + strip] = sum;
 }
 
-// The greatest logit of a strip and token, the lowest row on ties. `value(row)`: its logit.
+// keep_best() stores the greatest logit of a strip and token, of the lowest row on ties. `value(row)` is a
+// row's logit.
 template <class Value>
 MK_INLINE void keep_best(const ProductArgs& a, u32 strip, u32 token, const Value& value) {
   const u32 rows = min(a.epilogue->rows - strip * kStripRows, kStripRows);

@@ -1,4 +1,4 @@
-// Experts: products of the rows that route gave each of them, and the sums of each token's.
+// Experts: products of the rows that route gave to each active expert, and the sum of each token's choices.
 #include "codegen/device/norm_outputs.h"
 #include "codegen/device/product_multiply.h"
 
@@ -6,9 +6,11 @@ namespace mk {
 
 namespace {
 
-// Of a segment, behind what its products use.
+// Scratch adds to ProductScratch what the products of experts keep for a segment.
 struct Scratch : ProductScratch {
-  AS3 uint16_t* begin;  // [slot]: its first row, and behind the last slot all rows; `picked` is of rows
+  // [active expert]: its first row; the element behind the last one is the number of all rows. `gathered` is
+  // by row here.
+  AS3 uint16_t* begin;
   MK_INLINE explicit Scratch(const Worker& w)
       : ProductScratch(w), begin((AS3 uint16_t*)(gathered + kMaxTokens * kMaxTopK)) {}
 };
@@ -16,14 +18,14 @@ static_assert(kEpilogueBytes + (kPartials + kMaxTokens + kBlockSums) * 4 + kMaxT
                   (kMaxExperts + 1) * 2 <=
               kScratchBytes);
 
-// Row `row` of an array of rows of f32, or bf16 where they are rounded.
+// row_at() is row `row` of an array of rows of f32, or of bf16 if `x_bf16`.
 template <class T>
 MK_INLINE T* row_at(T* rows, u32 row, u32 cols, bool x_bf16) {
   return (T*)((AS1 char*)rows + (u64)row * cols * (x_bf16 ? Bf16::bytes : sizeof(f32)));
 }
 
-// The strips of a task, with the rows of its slot. Where a fault let this task run ahead of route these are
-// any, within bounds, and the same for all threads.
+// run() multiplies the strips of a task with the rows of its active expert. A fault may let this task run
+// ahead of route. The rows are then any, within bounds, and the same for all threads.
 template <class W>
 MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 active_expert) {
   const Scratch s(w);
@@ -39,11 +41,12 @@ MK_INLINE void run(Worker& w, const ExpertArgs& a, u32 block, u32 active_expert)
   multiply_strips<W, true>(w, in, {strip, min(a.strips, p.strips - strip)});
 }
 
-constexpr u32 kSummed = 8;  // choices of a token that are loaded together
+constexpr u32 kSummed = 8;  // choices of a token whose rows are loaded together
 
 }  // namespace
 
-// Which rows each slot has, and of x, once a segment after its lookup.
+// mkb_expert_rows() stores which rows each active expert has, and which rows of x these are. The body runs
+// once a segment, after the segment's lookup.
 MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 active_experts) {
   const Scratch s(*w);
   for (u32 i = w->thread; i < active_experts; i += kConsumerThreads)

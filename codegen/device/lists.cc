@@ -1,15 +1,16 @@
-// The lists in a worker's shared memory: those of the step, what rows are cut into, and where the tasks of
-// the rows of ragged grids begin. A list is named by its first word.
+// The lists in shared memory: those of the step, those of its row blocks, and the first tasks of each row of
+// ragged grids. A list is named by its first word.
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
 
 namespace mk {
 namespace {
 
-// Where begin[i] is the first task of row i, and begin[count] the number of all tasks: the row of a task.
+// row_of() is the row of a task. begin[i] is the first task of row i, and begin[count] the number of all
+// tasks.
 MK_INLINE u32 row_of(AS3 const u32* begin, u32 count, u32 task) {
   u32 row = 0;
-  for (u32 left = count; left > 1;) {  // the row is one of `left` from `row` on
+  for (u32 left = count; left > 1;) {  // the row is one of the `left` rows from `row` on
     const u32 half = left / 2;
     if (begin[row + half] <= task) row += half;
     left -= half;
@@ -19,8 +20,8 @@ MK_INLINE u32 row_of(AS3 const u32* begin, u32 count, u32 task) {
 
 }  // namespace
 
-// Consumer threads: brings a list of the step, of `count` elements, into shared memory; a consumer barrier
-// must follow.
+// mkd_load_list() brings a list of the step, of `count` elements, into shared memory. Consumer threads call
+// it, and a consumer barrier must follow.
 MK_BODY void mkd_load_list(Worker* w, AS1 const MkStep* step, u32 number, u32 list, u32 count) {
   AS1 const u32* from = (AS1 const u32*)step->lists + number * kMaxRequests;
   for (u32 i = w->thread; i < count; i += kConsumerThreads) w->list(list)[i] = from[i];
@@ -30,8 +31,8 @@ MK_BODY void mkd_set_element(Worker* w, u32 list, u32 index, u32 value) {
   w->list(list)[index] = value;
 }
 
-// Consumer threads: element i becomes the sum of the elements before it, for i up to `count`, of which there
-// are no more than threads.
+// mkd_sum_list() replaces element i by the sum of the elements before it, for i up to `count`. `count` is at
+// most the number of consumer threads, which call it.
 MK_BODY void mkd_sum_list(Worker* w, u32 list, u32 count) {
   AS3 u32* elements = w->list(list);
   consumer_barrier();
@@ -51,13 +52,13 @@ MK_BODY u32 mkd_element(Worker* w, u32 list, u32 index) {
   return w->list(list)[index];
 }
 
-// The row of a task, of those that row_of() takes.
+// mkd_row_of() is row_of() for a list.
 MK_BODY u32 mkd_row_of(Worker* w, u32 list, u32 count, u32 task) {
   return row_of(w->list(list), count, task);
 }
 
-// Consumer threads: positions of a part (ir/values.h), from lengths that have been loaded; a consumer barrier
-// must follow.
+// mkd_size_partials() chooses the positions of a partial (ir/values.h) from lengths that have been loaded.
+// Consumer threads call it, and a consumer barrier must follow.
 MK_BODY void mkd_size_partials(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 requests, u32 max_rows,
                                u32 slots) {
   if (w->thread != 0) return;
@@ -72,9 +73,9 @@ MK_BODY void mkd_size_partials(Worker* w, u32 word, u32 q_len, u32 kv_len, u32 r
   *w->list(word) = fits && kv_chunks < kBusyKvChunks ? kKvTile : kKvChunk;
 }
 
-// Consumer threads: the lists of row blocks (ir/values.h) of up to `max_rows` rows, a block by each thread.
-// `before_last`: where those of each request begin among the blocks that are no request's last. Epilogue with
-// a barrier.
+// mkd_cut_rows() makes the lists of row blocks (ir/values.h) of up to `max_rows` rows. Each consumer thread
+// makes one block. Element b of `before_last` is where the blocks of request b begin among all blocks that
+// are no request's last. A consumer barrier ends this function.
 MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 max_rows, u32 q_len, u32 first_row,
                           u32 kv_len, u32 block_request, u32 block_rows, u32 block_first_row,
                           u32 block_kv_len) {
@@ -92,11 +93,13 @@ MK_BODY void mkd_cut_rows(Worker* w, u32 before_last, u32 requests, u32 max_rows
   consumer_barrier();
 }
 
-// Consumer threads, after the barrier that ends the lists: the loader may read them, up to its step's end.
+// mkd_lists_made() tells the loader that it may read the lists up to the end of its step. Consumer threads
+// call it after the barrier that ends the lists.
 MK_BODY void mkd_lists_made(Worker* w) {
   if (w->thread == 0) mk_mbar_arrive(w->listed());
 }
-// The loader: whether the lists that are the kernel's `number`-th have been made; false after a fault.
+// mkd_await_lists() waits in the loader for the lists that are the kernel's `number`-th. The result is false
+// after a fault.
 MK_BODY bool mkd_await_lists(Worker* w, u32 number) {
   return wait_free(*w, w->listed(), number % 2);
 }

@@ -1,20 +1,20 @@
-// How the loader warp fills stages.
+// The loader warp's ways to fill stages of the ring.
 #pragma once
 
 #include "codegen/device/worker.h"
 
 namespace mk {
 
-// One value for all lanes, which go through the loader's code together: what they read may be in the making
-// after a fault.
+// same_in_lanes() gives all lanes one value, because they run the loader's code together. The value that they
+// read may be in the making after a fault.
 MK_INLINE u32 same_in_lanes(u32 v) {
   return (u32)mk_warp_max((f32)v);
 }
 
-// Each fills a stage with `bytes`, in one or more copies between begin() and end(), under a policy for L2. A
-// full barrier counts one arrival of the lane that leads.
+// Bulk and Async fill a stage with `bytes` bytes, by copies between begin() and end(), under a policy for L2.
+// A full barrier counts one arrival, that of lane 0.
 //
-// By the copy engine.
+// Bulk copies by the copy engine (cp.async.bulk).
 struct Bulk {
   MK_INLINE static u64 policy(bool once) { return mk_l2_policy(once); }
   MK_INLINE static void begin(const Worker& w, u32 slot, u32 bytes) {
@@ -26,7 +26,7 @@ struct Bulk {
   MK_INLINE static void end(const Worker&, u32) {}
 };
 
-// By all lanes, for targets without one.
+// Async copies by all lanes (cp.async), for targets without a copy engine.
 struct Async {
   MK_INLINE static u64 policy(bool) { return 0; }
   MK_INLINE static void begin(const Worker&, u32, u32) {}
@@ -36,16 +36,17 @@ struct Async {
   }
   MK_INLINE static void end(const Worker& w, u32 slot) {
     mk_async_arrive(w.full(slot));
-    mk_warp_sync();  // all arrivals are counted before the last of them can be made
+    mk_warp_sync();  // all lanes' arrivals are counted before lane 0's can complete the phase
     if (w.lane() == 0) mk_mbar_arrive(w.full(slot));
   }
 };
 
-// Waits until the consumers have freed something, by the phase of `bar`; their deadlines tell more than one
-// here would. False, to all lanes and from then on, where the launch is over before, or where a thread of
-// this worker gave up a wait: what the loader reads to know what to bring, and what stages hold, is then in
-// the making. What is free costs no load from global memory: whoever gives up says so in shared memory,
-// before it frees anything.
+// wait_free() waits until the consumers have freed something, by the phase of `bar`. wait_free() has no
+// deadline, because the consumers' deadlines tell more about a fault.
+//
+// The result is false for all lanes, from then on, once the launch is over or a thread of this worker gave up
+// a wait. The values that the loader reads, and the contents of stages, are then in the making. A free stage
+// costs no load from global memory. Whoever gives up says so in shared memory before it frees anything.
 MK_INLINE bool wait_free(const Worker& w, AS3 u64* bar, u32 parity) {
   bool free;
   const u64 since = mk_tracing() ? ring_wait_begin(w, bar, parity) : 0;
@@ -57,7 +58,7 @@ MK_INLINE bool wait_free(const Worker& w, AS3 u64* bar, u32 parity) {
   return false;
 }
 
-// The same for the next stage of the ring.
+// wait_free_stage() waits for the next stage of the ring.
 MK_INLINE bool wait_free_stage(const Worker& w) {
   return wait_free(w, w.empty(w.stage % w.stages), (w.stage / w.stages + 1) % 2);
 }

@@ -1,6 +1,6 @@
-// Kernels that measure what the GPU gives at best: reading at full speed, a signal from one worker to
-// another. mkc doctor links them for the device that is there; tools/gpu/bundle compiles them to PTX for
-// measure.py. Nothing here waits without a bound.
+// Kernels that measure what the GPU gives at best: reads at full speed, and a signal from one worker to
+// another. mkc doctor links them for the device that is there. tools/gpu/bundle compiles them to PTX for
+// measure.py. No wait here is without a bound.
 using u32 = unsigned;
 using u64 = unsigned long long;
 #define GLOBAL __attribute__((address_space(1)))
@@ -10,7 +10,7 @@ struct alignas(16) Word4 {
   u32 x, y, z, w;
 };
 
-// 16 bytes for copies, 8 for barriers.
+// Copies need an alignment of 16 bytes, barriers one of 8.
 extern __attribute__((address_space(3))) char shared[] __attribute__((aligned(128)));
 
 static u64 now_ns() {
@@ -41,14 +41,15 @@ static void add_release(u32 GLOBAL* at) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(at) : "memory");
 }
 
-// Waits until *at is `wanted` or more; false after some tens of milliseconds.
+// reaches() waits until *at is `wanted` or more. The result is false after some tens of milliseconds.
 static bool reaches(const u32 GLOBAL* at, u32 wanted) {
   for (u32 polls = 0; polls < 1u << 17; ++polls)
     if (load_acquire(at) >= wanted) return true;
   return false;
 }
 
-// Start and end of each block, in nanoseconds of the device's clock: times[2 * block()].
+// times[2 * block()] and the word behind it are start and end of each block, in nanoseconds of the device's
+// clock.
 static void note(u64 GLOBAL* times, u64 begin) {
   __syncthreads();
   if (thread() != 0) return;
@@ -58,8 +59,8 @@ static void note(u64 GLOBAL* times, u64 begin) {
 
 KERNEL void empty() {}
 
-// Values of the device's clock as it changes: out[0, wanted). Zeros follow where it stands still for some
-// tens of milliseconds.
+// out[0, wanted) gets values of the device's clock as it changes. Zeros follow where the clock stands still
+// for some tens of milliseconds.
 KERNEL void ticks(u64 GLOBAL* out, u32 wanted) {
   u64 last = 0;
   for (u32 n = 0; n < wanted; ++n) {
@@ -70,7 +71,7 @@ KERNEL void ticks(u64 GLOBAL* out, u32 wanted) {
   }
 }
 
-// Data without a pattern: reading zeros can be faster than reading weights.
+// The data have no pattern, because reads of zeros can be faster than reads of weights.
 KERNEL void fill(Word4 GLOBAL* data, u64 count) {
   for (u64 i = u64{block()} * threads() + thread(); i < count; i += u64{blocks()} * threads()) {
     const u64 a = (i + 1) * 0x9e3779b97f4a7c15, b = (a ^ a >> 29) * 0xbf58476d1ce4e5b9;
@@ -79,7 +80,7 @@ KERNEL void fill(Word4 GLOBAL* data, u64 count) {
   }
 }
 
-// Reads data[0, count) with wide loads, eight in flight for each thread.
+// The kernel reads data[0, count) with wide loads, eight in flight for each thread.
 KERNEL void read_by_loads(const Word4 GLOBAL* data, u64 count, u32 GLOBAL* sink, u64 GLOBAL* times) {
   constexpr u32 kInFlight = 8;
   const u64 begin = now_ns();
@@ -97,7 +98,7 @@ KERNEL void read_by_loads(const Word4 GLOBAL* data, u64 count, u32 GLOBAL* sink,
 #pragma unroll
     for (u32 k = 0; k < kInFlight; ++k) sum ^= got[k].x ^ got[k].y ^ got[k].z ^ got[k].w;
   }
-  if (sum == 0x9e3779b9) *sink = sum;  // practically never, but the loads are needed
+  if (sum == 0x9e3779b9) *sink = sum;  // true practically never, but the loads are needed
   note(times, begin);
 }
 
@@ -110,9 +111,9 @@ static bool try_wait(u32 barrier, u32 parity) {
   return done != 0;
 }
 
-// Reads data[0, pieces * piece_bytes) with bulk copies to shared memory, `stages` in flight for each block,
-// as a megakernel's loader does. Shared memory: stages * (piece_bytes + 8). sink: set where a copy does not
-// end.
+// The kernel reads data[0, pieces * piece_bytes) with bulk copies to shared memory, as a megakernel's loader
+// does. Each block has `stages` copies in flight. Shared memory is stages * (piece_bytes + 8) bytes. sink is
+// set where a copy does not end.
 KERNEL void read_by_copies(const char GLOBAL* data, u64 pieces, u32 piece_bytes, u32 stages, u32 GLOBAL* sink,
                            u64 GLOBAL* times) {
   const u64 begin = now_ns();
@@ -147,8 +148,8 @@ KERNEL void read_by_copies(const char GLOBAL* data, u64 pieces, u32 piece_bytes,
   note(times, begin);
 }
 
-// Two blocks signal each other in turn, `rounds` times each. cells: two counters, 128 bytes apart, at 0.
-// out[0]: nanoseconds; out[1]: whether every signal came.
+// Two blocks signal each other in turn, `rounds` times each. cells are two counters, 128 bytes apart, at 0.
+// out[0] gets nanoseconds, and out[1] whether every signal came.
 KERNEL void hop(u32 GLOBAL* cells, u32 rounds, u64 GLOBAL* out) {
   if (thread() != 0) return;
   u32 GLOBAL* mine = cells + 32 * block();
@@ -159,14 +160,14 @@ KERNEL void hop(u32 GLOBAL* cells, u32 rounds, u64 GLOBAL* out) {
     if (block() == 1) all = reaches(other, i);
     add_release(mine);
     if (block() == 0) all = reaches(other, i);
-    if (i == 1) begin = now_ns();  // behind the first round both run
+    if (i == 1) begin = now_ns();  // both blocks run after the first round
   }
   if (block() != 0) return;
   out[0] = now_ns() - begin;
   out[1] = all;
 }
 
-// All blocks wait for each other `rounds` times. cell: at 0. out: as in hop.
+// All blocks wait for each other `rounds` times. cell is at 0. out is as in hop.
 KERNEL void barrier(u32 GLOBAL* cell, u32 rounds, u64 GLOBAL* out) {
   bool all = true;
   u64 begin = 0;

@@ -1,19 +1,20 @@
-// Of tasks that make rows for a norm and products: what these take of them (NormOutputs).
+// Norm outputs of tasks that write rows of x. The next norm and its products read them (NormOutputs).
 #pragma once
 
 #include "codegen/device/bodies.h"
 
 namespace mk {
 
-// Of column `col` of the row that begins at element `begin`: leaves it rounded, adds its square.
+// store_x_bf16() stores column `col`, times its norm weight, as bf16. The row begins at element `begin`. The
+// result is sum_squares plus the square of `v`.
 MK_INLINE f32 store_x_bf16(const NormOutputs& to, u32 begin, u32 col, f32 v, f32 sum_squares) {
   if (!to.norm) return 0;
   Bf16::store(to.x_bf16 + (begin + col) * Bf16::bytes, v * to.norm[col]);
   return __builtin_fmaf(v, v, sum_squares);
 }
 
-// The sum of the threads' sum_squares, as `part`. The barrier that follows a task keeps the scratch until
-// then.
+// store_sum_squares() adds the threads' sums of squares and stores the result as element `part`. The barrier
+// that follows a task protects the scratch until thread 0 has read it.
 MK_INLINE void store_sum_squares(const Worker& w, const NormOutputs& to, u32 part, f32 sum_squares) {
   if (!to.norm) return;
   AS3 f32* sums = (AS3 f32*)w.scratch();

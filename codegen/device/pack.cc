@@ -1,12 +1,13 @@
-// From rows as a checkpoint has them to the packed layout (runtime/packing.h), once when a session is opened.
+// Pack converts rows as a checkpoint has them to the packed layout (runtime/packing.h). Each session does so
+// once, when it is opened.
 #include "codegen/device/bodies.h"
 
 namespace mk {
 
 namespace {
 
-// What a lane has of a k-step of one row lies next to each other in the checkpoint: two words, of one or two
-// columns each.
+// The elements that a lane has of a k-step of one row are contiguous in the checkpoint. These elements are
+// two words, of one or two columns each.
 template <u32 ElemBytes>
 MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
   constexpr u32 word_cols = 4 / ElemBytes, cols = 2 * word_cols, apart = ElemBytes == 2 ? 8 : 4;

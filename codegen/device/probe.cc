@@ -1,6 +1,6 @@
-// Kernels for mkc doctor, each of which uses one primitive of mk.h: probe_NAME(in, out, rounds). What they
-// must leave in `out` is computed again by the host (tools/doctor/). A wait ends after kPolls; what `out`
-// then holds is wrong.
+// Kernels for mkc doctor, each of which uses one primitive of mk.h: probe_NAME(in, out, rounds). The host
+// computes again what they must leave in `out` (tools/doctor/). A wait ends after kPolls, and `out` is wrong
+// then.
 #include "codegen/device/worker.h"
 
 #define PROBE extern "C" __attribute__((device_kernel)) void
@@ -31,7 +31,7 @@ MK_INLINE AS3 u64* barriers(u32 offset) {
 
 using namespace mk;
 
-// Collectives of a warp. 32 threads; in: a word each; out: 5 words each.
+// Collectives of a warp of 32 threads. in is a word each; out is 5 words each.
 PROBE probe_lanes(AS1 const u32* in, AS1 u32* out, u32) {
   const u32 t = mk_thread();
   const f32 v = as_f32(in[t]);
@@ -42,7 +42,7 @@ PROBE probe_lanes(AS1 const u32* in, AS1 u32* out, u32) {
   out[5 * t + 4] = (mk_warp_any(t == 19) ? 1 : 0) | (mk_warp_any(t == 32) ? 2 : 0);
 }
 
-// in: two positive numbers for each thread; out: 8 words each.
+// in is two positive numbers for each thread; out is 8 words each.
 PROBE probe_numbers(AS1 const u32* in, AS1 u32* out, u32) {
   const u32 t = mk_thread();
   const f32 a = as_f32(in[2 * t]), b = as_f32(in[2 * t + 1]);
@@ -57,15 +57,15 @@ PROBE probe_numbers(AS1 const u32* in, AS1 u32* out, u32) {
   to[7] = mk_high_halves(bits_of(a), bits_of(b));
 }
 
-// in: two numbers for each thread; out: their codes, and the f16 of the two codes that the thread's number
-// has.
+// in is two numbers for each thread. out is their codes, and the f16 of the two codes that the thread's
+// number has.
 PROBE probe_e4m3(AS1 const u32* in, AS1 u32* out, u32) {
   const u32 t = mk_thread();
   out[2 * t] = mk_pack_e4m3(as_f32(in[2 * t]), as_f32(in[2 * t + 1]));
   out[2 * t + 1] = mk_unpack_e4m3((t & 0x7f) << 8 | (t & 0xff));
 }
 
-// Named barriers of 128 threads each, and one of all 256. in: a word each; out: a word each.
+// Named barriers of 128 threads each, and one of all 256. in is a word each; out is a word each.
 PROBE probe_barriers(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 t = mk_thread(), group = t / 128;
   AS3 u32* words = (AS3 u32*)mk_shared();
@@ -79,7 +79,7 @@ PROBE probe_barriers(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   out[t] = sum;
 }
 
-// A warp hands words to another by mbarriers, two slots in turn. in: 32 words; out: 32.
+// A warp hands words to another by mbarriers, two slots in turn. in is 32 words; out is 32 words.
 PROBE probe_mbarrier(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 t = mk_thread(), lane = t % 32;
   AS3 u64 *full = barriers(0), *empty = full + 2;
@@ -101,8 +101,8 @@ PROBE probe_mbarrier(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   }
 }
 
-// Pieces of 1024 bytes by cp.async of one warp, kSlots in turn, as the loader does without bulk copies.
-// in: `rounds` pieces; out: 32 words.
+// Pieces of 1024 bytes by cp.async of one warp, kSlots in turn, as the loader copies without bulk copies. in
+// is `rounds` pieces; out is 32 words.
 PROBE probe_async(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 lane = mk_thread();
   AS3 u64* full = barriers(0);
@@ -127,8 +127,8 @@ PROBE probe_async(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   out[lane] = sum;
 }
 
-// Pieces of 4096 bytes by cp.async.bulk of one lane to another warp, as the loader does.
-// in: `rounds` pieces; out: 32 words.
+// Pieces of 4096 bytes by cp.async.bulk of one lane to another warp, as the loader copies. in is `rounds`
+// pieces; out is 32 words.
 PROBE probe_bulk(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 t = mk_thread(), lane = t % 32;
   AS3 u64 *full = barriers(0), *empty = full + kSlots;
@@ -155,8 +155,8 @@ PROBE probe_bulk(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   if (t >= 32) out[lane] = sum;
 }
 
-// One product of each type by mma.sync. in: 6 words of bf16 pairs and 6 of f16 pairs for each lane, as the
-// PTX ISA lays a and b out; out: 8 floats each.
+// One product of each type by mma.sync. in is 6 words of bf16 pairs and 6 of f16 pairs for each lane, as the
+// PTX ISA lays a and b out. out is 8 floats each.
 PROBE probe_mma(AS1 const u32* in, AS1 u32* out, u32) {
   const u32 lane = mk_thread();
   AS1 const u32* x = in + 12 * lane;
@@ -169,8 +169,8 @@ PROBE probe_mma(AS1 const u32* in, AS1 u32* out, u32) {
   for (u32 i = 0; i < 4; ++i) out[8 * lane + i] = bits_of(d[i]), out[8 * lane + 4 + i] = bits_of(e[i]);
 }
 
-// d += a * b, 64 by 64 by 64, by a warpgroup. in: 16 words of a for each thread, then b by columns of 32
-// words; out: 32 floats each. `type`: 0 of bf16, 1 of f16.
+// A warpgroup computes d += a * b, 64 by 64 by 64. in is 16 words of a for each thread, then b by columns of
+// 32 words. out is 32 floats each. `type` is 0 for bf16, 1 for f16.
 PROBE probe_wgmma(AS1 const u32* in, AS1 u32* out, u32 type) {
   const u32 t = mk_thread();
   AS3 char* b = mk_shared();
@@ -195,8 +195,8 @@ PROBE probe_wgmma(AS1 const u32* in, AS1 u32* out, u32 type) {
   for (u32 i = 0; i < 32; ++i) out[32 * t + i] = bits_of(d[i]);
 }
 
-// A warpgroup leaves registers and two take them, as in a kernel whose products go by warpgroups, and keep
-// many values meanwhile. in: a word each; out: a word each.
+// A warpgroup leaves registers and two take them, as in a kernel whose products go by warpgroups. All keep
+// many values meanwhile. in is a word each; out is a word each.
 PROBE probe_setmaxnreg(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   constexpr u32 kValues = 128;
   const u32 t = mk_thread();
@@ -220,8 +220,8 @@ PROBE probe_setmaxnreg(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   out[t] = sum;
 }
 
-// Block 0 writes words and tells block 1, which reads them and answers; `rounds` times. out: 32 sums of block
-// 1's lanes; 32 words of data; two counters, 128 bytes apart; all zero before.
+// Block 0 writes words and tells block 1, which reads them and answers; `rounds` times. out is 32 sums of
+// block 1's lanes, 32 words of data, and two counters, 128 bytes apart. All of out is zero before.
 PROBE probe_messages(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 lane = mk_thread();
   AS1 u32 *data = out + 32, *told = out + 64, *heard = out + 96;
@@ -257,9 +257,10 @@ PROBE probe_messages(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   if (mk_worker() == 1) out[lane] = sum;
 }
 
-// Every thread claims `rounds` tickets of each of two counters and marks them, and adds to a third by compare
-// and swap. The last of all blocks to arrive adds up what the others left. out: 4 counters, 128 bytes apart;
-// the sum; from word 256 on a word for each block, from 512 on marks; all zero before.
+// Every thread claims `rounds` tickets of each of two counters and marks them. Each also adds to a third
+// counter by compare and swap. The last of all blocks to arrive adds up what the others left. out is 4
+// counters, 128 bytes apart, and the sum. A word for each block lies from word 256 on, and marks from 512 on.
+// All of out is zero before.
 PROBE probe_atomics(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   const u32 t = mk_thread(), blocks = in[0], threads = in[1], all = blocks * threads * rounds;
   AS1 u32* marks = out + 512;
@@ -279,8 +280,8 @@ PROBE probe_atomics(AS1 const u32* in, AS1 u32* out, u32 rounds) {
   out[128] = sum;
 }
 
-// Times that the device's clock shows while it is read `rounds` times: first, last, how many differ, and
-// whether any went back. One thread.
+// Times that the device's clock shows while one thread reads it `rounds` times: first, last, how many differ,
+// and whether any went back.
 PROBE probe_clock(AS1 const u32*, AS1 u32* out, u32 rounds) {
   const u64 first = mk_time_ns();
   u64 last = first;

@@ -1,18 +1,19 @@
-// Product: a block of strips of kStripRows weight rows times up to kMaxTokens activation rows.
+// Product bodies: a block of strips of kStripRows weight rows times up to kMaxTokens activation rows.
 #include "codegen/device/product_multiply.h"
 
 namespace mk {
 
 using Scratch = ProductScratch;
 
-// Where the ends of a warp's products are, or at depth 1 of what runs inline behind them. Its first lane may
-// fill them, and all may read them behind the next mk_warp_sync().
+// mkd_epilogue_args() returns the warp's EpilogueArgs. Depth 1 is for the grid that runs inline behind the
+// product. The first lane of the warp may fill them. All lanes may read them after the next mk_warp_sync().
 MK_BODY AS3 EpilogueArgs* mkd_epilogue_args(Worker* w, u32 depth) {
   mk_warp_sync();
   return (AS3 EpilogueArgs*)w->scratch() + depth * kConsumerWarps + w->warp();
 }
 
-// Which rows of x are multiplied: all, or the last of each request. Once before the first strip of a segment.
+// mkb_product_rows() lists the rows of x to multiply: all, or the last of each request. This body runs once,
+// before the first strip of a segment.
 MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
   if (!a->epilogue->gather_rows) return;
   const u32 i = w->thread;
@@ -21,7 +22,8 @@ MK_BODY void mkb_product_rows(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-// Root mean square of each row of x (Zhang and Sennrich 2019), once before the first strip of a segment.
+// mkb_product_norm() finds the root mean square of each row of x (Zhang and Sennrich 2019). This body runs
+// once, before the first strip of a segment.
 MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   const Scratch s(*w);
   const ProductInput in(*w, *a);
@@ -43,8 +45,8 @@ MK_BODY void mkb_product_norm(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-// The same from the sums of sum_squares that the writers of x left. A product of few tokens has no need of
-// it: it adds them up beside its strips.
+// mkb_product_squares() finds the root mean square of each row from the sum_squares that the writers of x
+// left. Products of steps of up to 8 tokens do not need it: SumSquares adds them beside the strips.
 MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   const ProductInput in(*w, *a);
   AS1 const f32* sum_squares = a->epilogue->sum_squares;

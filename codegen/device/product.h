@@ -1,24 +1,32 @@
-// What products of strips of weights share: where activations come from, and the accumulators.
+// The parts that all product variants share: accumulators, operand loads, and the Mma8 loop.
 //
-// Every product is added up K slice by K slice and then the K slices in order (runtime/packing.h), so the
-// result depends on nothing but the operands. Weight bytes reach a lane as one A fragment of mma.m16n8k16:
-// rows g and g + 8, lane = 4 g + t. Strips are multiplied in blocks that load their activations once, tokens
-// in groups; both fit the registers, and for each group the block streams through the ring anew. Here each
-// consumer warp has a K slice; of many tokens each has tokens instead (product_mma64.h).
+// A product multiplies strips of 16 weight rows with the activation rows of a step. Mma8, Mma32 and Mma64 sum
+// each K slice and then add the K slices in order (runtime/packing.h). Their results depend on the operands
+// alone, not on the variant. Wgmma128 differs: it has one running sum over all K slices.
+//
+// Weights reach a lane as one 16-byte A fragment of mma.m16n8k16: rows g and g + 8, where lane = 4 g + t. A
+// block is a run of strips that share one load of their activations. Tokens are multiplied in groups.
+// Registers limit the size of blocks and groups. The ring streams a block's weights again for each group of
+// tokens. Each consumer warp of Mma8 has one K slice. Mma64 gives each warp some of the tokens instead
+// (product_mma64.h).
 #pragma once
 
 #include "codegen/device/product_rows.h"
 
 namespace mk {
 
-constexpr u32 kKeptOperand = 16;  // bytes of a k-step's activations that a lane keeps for a block, at most
+constexpr u32 kKeptOperand = 16;  // most bytes of one k-step's activations that a lane prefetches
 
-// Accumulators of one strip. Rows are the lane's of x: those that `in.row_of` says the tokens from one on
-// have. Operand is what it multiplies one k-step of its warp's columns with, the same for all strips: load()
-// brings it, of a column and some ahead of it. step() adds the products of the k-step; store() leaves the
-// warp's sums.
+// An accumulator holds a lane's sums of one strip, for `tokens` tokens. All accumulators have these members.
 //
-// f32 weights: multiply-adds. All sizes add up in the same order.
+// `Rows`: the activation rows this lane reads; `in.row_of` maps the group's tokens to them.
+// `Operand`: this lane's activations of one k-step, shared by all strips of the block.
+// load() reads the operand at column `col + ahead`.
+// step() adds the products of one k-step.
+// store() writes the warp's sums.
+//
+// FmaF32 multiplies f32 weights by fused multiply-adds. The order of additions is the same for every
+// `Tokens`.
 template <u32 Tokens>
 struct FmaF32 {
   static constexpr u32 tokens = Tokens;
@@ -61,7 +69,8 @@ struct FmaF32 {
   }
 };
 
-// Weights of two bytes: eights of tokens, each as the B operand of a matrix instruction.
+// Mma multiplies 2-byte weights by mma.m16n8k16. Each group of 8 tokens is one B operand; `Eights` counts
+// them.
 template <class W, u32 Eights = 1>
 struct Mma {
   static constexpr u32 tokens = Eights * kMma8Tokens;
@@ -93,7 +102,7 @@ struct Mma {
     MK_UNROLL
     for (u32 n = 0; n < Eights; ++n) W::mma(sum + n * 4, bits, o.x[n][0], o.x[n][1]);
   }
-  // The token and entry of [token][row] that a sum is of.
+  // token_of() is the token of sum i. entry_of() is the index of sum i in [token][row].
   MK_INLINE static u32 token_of(u32 lane, u32 i) { return i / 4 * kMma8Tokens + lane % 4 * 2 + i % 2; }
   MK_INLINE static u32 entry_of(u32 lane, u32 i) {
     return token_of(lane, i) * kStripRows + i % 4 / 2 * 8 + lane / 4;
@@ -102,7 +111,7 @@ struct Mma {
     MK_UNROLL
     for (u32 i = 0; i < Eights * 4; ++i) to[sum_place(entry_of(lane, i))] = sum[i];
   }
-  // In memory, of as many tokens as there are.
+  // The store to global memory writes the first `there` tokens only.
   MK_INLINE void store(u32 lane, AS1 f32* to, u32 there) const {
     MK_UNROLL
     for (u32 i = 0; i < Eights * 4; ++i)
@@ -110,7 +119,8 @@ struct Mma {
   }
 };
 
-// Calls use(index) by code of its own for each index below Count: registers have none at run time.
+// at_index() calls use(i) for i == index, with i a constant. Registers have no run-time index, so each i
+// below Count has its own copy of the code.
 template <u32 Count, class Use>
 MK_INLINE void at_index(u32 index, const Use& use) {
   MK_UNROLL
@@ -118,8 +128,8 @@ MK_INLINE void at_index(u32 index, const Use& use) {
     if (index == i) use(i);
 }
 
-// Calls done(i, sum) for each of the first `count` of a warp's sums, Count at most. `sum` is set on every
-// path: what one leaves unset stays in registers through all code.
+// each_sum() calls done(i, sum) for the first `count` of a warp's sums; `count` is at most Count. `sum` is
+// set on every path. PTX has no undef: a value left unset on one path stays live through the whole kernel.
 template <class Accumulator, u32 Count, class Done>
 MK_INLINE void each_sum(const Accumulator (&sums)[Count], u32 count, const Done& done) {
   MK_ROLLED
@@ -130,13 +140,14 @@ MK_INLINE void each_sum(const Accumulator (&sums)[Count], u32 count, const Done&
   }
 }
 
-// Where the parts of K slices in a tile lie.
+// TileKSlices locates the columns of each K slice in the tiles of a strip.
 template <class W>
 struct TileKSlices {
   static constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
   static constexpr u32 full_cols = kStageBytes / kStripRows / W::bytes / kKSlices;
   static constexpr u32 full_steps = full_cols / step_cols;
-  // A K slice's operands in a tile, of which there are `steps`; in the place of others is the first.
+  // load() reads the operands of a K slice's `steps` k-steps in one tile. Operands beyond `steps` repeat the
+  // first one, because the row may end there.
   template <class Accumulator, class Rows>
   MK_INLINE static void load(u32 lane, const Rows& rows, u32 col, u32 steps,
                              typename Accumulator::Operand (&to)[full_steps]) {
@@ -158,9 +169,12 @@ struct TileKSlices {
 };
 static_assert(kKSlices == kConsumerWarps);
 
-// What a warp multiplies of a block: a K slice, and of each tile what the first `strips` of its `stages`
-// stages have for it. Of a product that is not split each warp has a K slice of all strips. Of a part as many
-// warps as there are parts have a K slice, and a stage has a strip for each of them.
+// WarpKSlice is one warp's work in a block: its K slice and its strips. Each tile of the block fills `stages`
+// ring stages. The first `strips` of these stages hold a strip for this warp.
+//
+// Without split_k each warp has a K slice of its own, and a stage holds one strip. A task of a product with
+// split_k = p covers 8 / p K slices, and a stage holds p strips. Each K slice then has p warps, one for each
+// strip of the stage.
 struct WarpKSlice {
   u32 k_slice, stages, strips;
   MK_INLINE WarpKSlice(const Worker& w, const ProductArgs& a, const StripBlock& block) {
@@ -169,17 +183,19 @@ struct WarpKSlice {
     stages = (block.strips + parts - 1) / parts;
     strips = (block.strips - min(block.strips, strip_in_stage(w, a)) + parts - 1) / parts;
   }
-  // Which strip of a stage the warp has.
+  // strip_in_stage() is the index of the warp's strip in a stage.
   MK_INLINE static u32 strip_in_stage(const Worker& w, const ProductArgs& a) {
     return is_split(a) ? w.warp() / (kKSlices / split_k(a)) : 0;
   }
 };
 
-// Drains the stages of a block, at most Stages of each tile, for the tokens from `token` on: tile by tile, in
-// each one stage after the other. Calls done(i, accumulator) for the i-th strip of the warp.
+// drain_mma8() drains a block's ring stages for the group of tokens that begins at `token`. drain_mma8() goes
+// tile by tile, and through at most `Stages` stages of each tile. done(i, accumulator) receives the sums of
+// the warp's i-th strip.
 //
-// The activations of a tile are loaded together, while the tile before is multiplied, where they are few;
-// all are set on every path, as what one leaves unset stays in registers through all code.
+// Operands of at most kKeptOperand bytes are prefetched: a tile's activations load while the tile before is
+// multiplied. `operand` and `next` are set on every path. PTX has no undef: a value left unset on one path
+// stays live through the whole kernel.
 template <class W, class Accumulator, u32 Stages, class In, class Done>
 MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 token, const WarpKSlice& share,
                           const Done& done) {

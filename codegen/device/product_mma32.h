@@ -1,17 +1,17 @@
-// Products of some tokens, up to 32: a consumer warp has a K slice, as with few tokens, but multiplies a tile
-// of all strips of the block at once, k-step after k-step: so it needs no more of the activations than those
-// of the next k-steps, and has registers for the sums of more tokens.
+// Mma32: products of up to 32 tokens. Each consumer warp has one K slice, as in Mma8. The warp multiplies a
+// tile of all strips of the block at once, k-step after k-step. The warp holds the activations of the next
+// k-steps only. The registers saved hold the sums of more tokens.
 #pragma once
 
 #include "codegen/device/product.h"
 
 namespace mk {
 
-// K-steps whose activations are under way, or at work.
+// kAhead is the number of k-steps whose activations are loading or in use.
 template <class Sum>
 constexpr u32 kAhead = Sum::tokens == kMma32Tokens ? 1 : 2;
 
-// Drains the stages of a block as drain_mma8() does, all of a tile's at once.
+// drain_mma32() drains a block's stages like drain_mma8(), but takes all stages of a tile at once.
 template <class W, class Sum, u32 Stages, class In, class Done>
 MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const WarpKSlice& share,
                            const Done& done) {
@@ -22,7 +22,7 @@ MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const 
   MK_UNROLL
   for (Sum& sum : sums) sum.clear();
   const typename Sum::template Rows<In> rows(w.lane(), in, 0);
-  // A K slice's columns are one after the other.
+  // The columns of a K slice are contiguous in x, across tiles.
   u32 col = Shape::col(a, share.k_slice, 0);
   const u32 last =
       col + (a.tiles - 1) * Shape::full_cols + (Shape::steps(a, a.tiles - 1) - 1) * Shape::step_cols;

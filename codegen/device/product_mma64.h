@@ -1,25 +1,26 @@
-// Products of many tokens: what a pass multiplies of a K slice's part of a tile comes to shared memory once
-// for all strips of a block, and a consumer warp multiplies 16 of the tokens with some of the strips.
+// Mma64: products of many tokens, up to 64 per pass. The activations of a K slice's part of a tile are copied
+// to shared memory once for all strips of a block. Each consumer warp multiplies 16 of the tokens with some
+// of the strips.
 //
-// A lane adds up a K slice's products in the registers of the matrix instruction, and then the K slices, as
-// the warps of few tokens do it together: bits are the same.
+// A lane sums one K slice in its accumulators and then adds that sum to its total. Mma8 adds the K slices of
+// its warps in the same order, so the bits are the same.
 #pragma once
 
 #include "codegen/device/product.h"
 
 namespace mk {
 
-constexpr u32 kRowBytes = 128;  // of a token, of a K slice's part of a tile
+constexpr u32 kRowBytes = 128;  // bytes of one token: its columns in one K slice's part of a tile
 constexpr u32 kPieceBytes = 16;
 constexpr u32 kPieces = kRowBytes / kPieceBytes;
 constexpr u32 kMma64ActivationBytes = kMma64Tokens * kRowBytes;
 static_assert(2 * kMma64ActivationBytes <= kPartials * sizeof(f32));
 
-// A thread's part of what the consumers bring to shared memory: one piece of each of some tokens.
+// Pieces is one thread's share of the copy to shared memory: one 16-byte piece of each of `count` tokens.
 template <u32 Tokens>
 struct Pieces {
   static constexpr u32 count = Tokens * kPieces / kConsumerThreads;
-  static constexpr u32 apart = kConsumerThreads / kPieces;  // tokens
+  static constexpr u32 apart = kConsumerThreads / kPieces;  // tokens from one piece to the thread's next
   XRows x;
   u32 row[count];
   u32x4 bits[count];
@@ -29,14 +30,15 @@ struct Pieces {
     MK_UNROLL
     for (u32 i = 0; i < count; ++i) row[i] = in.row_of(first + w.thread / kPieces + i * apart);
   }
-  // Of `steps` k-steps from a column on; in the place of others is the first, as behind them may be nothing.
+  // load() reads the thread's pieces of `steps` k-steps from column `col` on. Pieces beyond `steps` repeat
+  // the first one, because the row may end there.
   template <class W>
   MK_INLINE void load(const Worker& w, u32 col, u32 steps) {
     const u32 piece = w.thread % kPieces;
     MK_UNROLL
     for (u32 i = 0; i < count; ++i) bits[i] = x.piece<W>(row[i], col + (piece < 2 * steps ? piece * 8 : 0));
   }
-  // Calls store(token, piece, bits) for each.
+  // each() calls store(token, piece, bits) for each piece of the thread.
   template <class Store>
   MK_INLINE void each(const Worker& w, const Store& store) const {
     MK_UNROLL
@@ -44,8 +46,8 @@ struct Pieces {
   }
 };
 
-// What a warp multiplies of a pass over `strips` of at most Strips strips: tokens [token, token + 16) of the
-// pass, and strips first, first + apart, ... as many as `count`.
+// Mma64Share is one warp's work in a pass over `strips` strips, at most Strips of them. The warp multiplies
+// tokens [token, token + 16) of the pass. The warp's strips are first, first + apart, ... (`count` strips).
 template <u32 Strips>
 struct Mma64Share {
   static constexpr u32 max = Strips * kMma64Tokens / kWarpTokens / kConsumerWarps;
@@ -59,8 +61,9 @@ struct Mma64Share {
   }
 };
 
-// The activations of a pass, in one of two places in turn: a token's row after the other's, of which piece i
-// lies at i ^ token % 4 * 2, so that neither side's accesses meet in a bank.
+// SharedActivations is one of two buffers for activations, which take turns. Tokens have consecutive rows of
+// 128 bytes. Piece i of token t lies at index i ^ t % 4 * 2. Neither the stores nor the operand loads have
+// bank conflicts in this order.
 struct SharedActivations {
   AS3 char* base;
   MK_INLINE SharedActivations(const Worker& w, u32 turn)
@@ -68,7 +71,7 @@ struct SharedActivations {
   MK_INLINE AS3 char* at(u32 token, u32 piece) const {
     return base + token * kRowBytes + (piece ^ token % 4 * 2) * kPieceBytes;
   }
-  // What a lane multiplies of a k-step, for 16 tokens.
+  // operand() is a lane's B operand of one k-step, for 16 tokens.
   template <class W>
   MK_INLINE typename Mma<W, 2>::Operand operand(u32 lane, u32 token, u32 step) const {
     typename Mma<W, 2>::Operand o;
@@ -80,8 +83,9 @@ struct SharedActivations {
   }
 };
 
-// Drains the stages of a block for the pass from token `pass` on, K slice after K slice of its part. Calls
-// each(K slice, sums) with the sums of each K slice, of all strips that a share may have.
+// drain_k_slices() drains a block's stages for the pass that begins at token `pass`. The loop takes the K
+// slices of the block's part one after the other. each(k_slice, sums) receives the sums of one K slice, for
+// all strips that a share may have.
 template <class W, u32 Strips, class In, class Each>
 MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32 pass,
                               const StripBlock& block, const Mma64Share<Strips>& share, const Each& each) {
@@ -95,7 +99,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
     x.template load<W>(w, Shape::col(a, k_slice, tile), Shape::steps(a, tile));
   };
   load(first, 0);
-  u32 turn = 0, taken = 0;  // tiles, in all and of the stage
+  u32 turn = 0, taken = 0;  // `turn`: tiles so far; `taken`: tiles of the current stage
   MK_ROLLED
   for (u32 k_slice = first; k_slice <= last; ++k_slice) {
     Sums part[Mma64Share<Strips>::max];
@@ -108,7 +112,8 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
       const SharedActivations rows(w, turn);
       x.each(w, [&](u32 token, u32 piece, u32x4 bits) { *(AS3 u32x4*)rows.at(token, piece) = bits; });
       consumer_barrier();
-      // Those of the next tile come while this one is multiplied; behind the last, its own again.
+      // The activations of the next tile load while this one is multiplied. The very last tile loads its K
+      // slice's first tile again, which nobody uses.
       const bool ends = tile + 1 == tiles;
       load(ends ? min(k_slice + 1, last) : k_slice, ends ? 0 : tile + 1);
       if (taken == 0) stage = (AS3 const u32x4*)acquire_stage(w);
@@ -131,9 +136,10 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
   }
 }
 
-// Drains the stages of a block for the pass from token `pass` on. For each strip of each warp: of a product
-// that is split, calls leave(K slice, strip, token, sums) for each K slice of the part; else leaves the sums
-// in `sums` [16 tokens][row] (sum_place), a place of the warp's own, and calls done(strip, token).
+// drain_mma64() drains a block's stages for the pass that begins at token `pass`. A split product calls
+// leave(k_slice, strip, token, sums) for each strip of the warp and each K slice of the part. Other products
+// store a strip's sums to `sums` [16 tokens][row] (sum_place) and call done(strip, token). `sums` belongs to
+// this warp alone.
 template <class W, u32 Strips, class In, class Leave, class Done>
 MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                            AS3 f32* sums, const Leave& leave, const Done& done) {
@@ -163,7 +169,7 @@ MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pa
   });
   launder_thread(w);
   if (is_split(a)) return;
-  consumer_barrier();  // sums take the place of activations
+  consumer_barrier();  // `sums` overlaps the activations
   each_sum(total, share.count, [&](u32 s, const Sums& strip) {
     strip.store(w.lane(), sums);
     done(share.first + s * share.apart, pass + share.token);

@@ -1,6 +1,6 @@
-// Products of a block of strips with all rows of a step, or those of an expert: group after group of tokens
-// is drained and finished. A task of a part of a product that is split leaves the sums of its K slices in
-// memory instead, and whoever finishes a strip adds up all of them (split_k_reduce.cc).
+// Product of a block of strips with all rows of a step, or with the rows of one expert. Each group of tokens
+// is drained from the ring and goes through the epilogue. A task of a split product writes its K slices' sums
+// to memory instead. mkb_split_k_reduce() adds all K slices of a strip and runs the epilogue.
 #pragma once
 
 #include "codegen/device/epilogue.h"
@@ -10,7 +10,7 @@
 
 namespace mk {
 
-// The tokens of a step are the rows of x, or some of them are picked.
+// ProductInput maps tokens to rows of x: to the row of the same number, or by the list `gathered`.
 struct ProductInput {
   XRows x;
   AS3 const uint8_t* gathered;
@@ -23,24 +23,25 @@ struct ProductInput {
   MK_INLINE f32 scale_of(u32 token) const { return x.scale_of(row_of(token)); }
 };
 
-// 1 / the root mean square of a row, from its sum of squares.
+// scale_of() is 1 / the root mean square of a row, from its sum of squares.
 MK_INLINE f32 scale_of(const ProductArgs& a, f32 sum_squares) {
   return mk_rsqrt(sum_squares / (f32)a.cols + a.epilogue->eps);
 }
-// By a warp whose lanes have parts of the sum.
+// store_scale() is called by one warp, whose lanes hold parts of the row's sum of squares.
 MK_INLINE void store_scale(const Worker& w, const ProductArgs& a, u32 x_row, f32 sum_squares) {
   const f32 sum = mk_warp_sum(sum_squares);
   if (w.lane() == 0) ProductScratch(w).scale[x_row] = scale_of(a, sum);
 }
 
-// Of `strips` strips from `strip` on, and of the group of `tokens` that begins at `first`: no more than have
-// room among the partial sums.
+// Sums is a rectangle of sums: `strips` strips from `strip` on, and `tokens` tokens from `first` on. The
+// worker's partial sums have room for it.
 struct Sums {
   u32 strip, strips, first, tokens;
   MK_INLINE u32 strip_of(u32 entry) const { return strip + entry / kStripRows / tokens; }
   MK_INLINE u32 token_of(u32 entry) const { return first + entry / kStripRows % tokens; }
   MK_INLINE u32 entries() const { return strips * tokens * kStripRows; }
-  // Calls visit(round, entry, strip, token, row, there) for each entry of a thread.
+  // each() calls visit(round, entry, strip, token, row, there) for each entry of this thread. `there` is
+  // false for entries that do not exist.
   template <u32 Rounds, class Visit>
   MK_INLINE void each(const Worker& w, const ProductArgs& a, const Visit& visit) const {
     MK_UNROLL
@@ -51,7 +52,8 @@ struct Sums {
   }
 };
 
-// What is operands a thread's entries of `Most` sums.
+// ThreadEpilogueOperands holds the epilogue operands of one thread's entries, for at most `Max` sums of the
+// worker.
 template <u32 Max>
 struct ThreadEpilogueOperands {
   static constexpr u32 rounds = (Max + kConsumerThreads - 1) / kConsumerThreads;
@@ -63,8 +65,9 @@ struct ThreadEpilogueOperands {
   }
 };
 
-// The sum of sum_squares of a row of x, of which each of a few warps has one: its parts are loaded before a
-// block is drained and added up after, so that nothing waits for them.
+// SumSquares adds the partial sums of squares of x, in steps of up to 8 tokens. Each of the first `tokens`
+// warps has one row. The partial sums load before a block is drained and are added afterwards, so nothing
+// waits for them.
 struct SumSquares {
   f32 part[8] = {};
   MK_INLINE SumSquares(const Worker& w, const ProductArgs& a, const ProductInput& in) {
@@ -75,7 +78,7 @@ struct SumSquares {
       if (at < a.epilogue->sumsq_partials) part[i] = row(w, a, in)[at];
     }
   }
-  // As mkb_product_squares.
+  // store() adds in the order of mkb_product_squares(), so the bits are the same.
   MK_INLINE void store(const Worker& w, const ProductArgs& a, const ProductInput& in) const {
     if (!of(w, a)) return;
     f32 sum = 0;
@@ -95,7 +98,7 @@ struct SumSquares {
   }
 };
 
-// What a warp has of the i-th strip that its share gives it, into memory.
+// store_part() writes the warp's sums of its i-th strip (WarpKSlice) to global memory.
 template <class Accumulator>
 MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBlock& block, u32 i,
                           const Accumulator& sums) {
@@ -103,7 +106,7 @@ MK_INLINE void store_part(const Worker& w, const ProductArgs& a, const StripBloc
   sums.store(w.lane(), sums_of(a, strip, WarpKSlice(w, a, block).k_slice, 0), a.tokens);
 }
 
-// Finishes sums whose parts all warps have left, each from `partial` on.
+// epilogue_of_sums() adds the sums that all warps have stored from `partial` on, and runs the epilogue.
 template <u32 Max>
 MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const Sums& sums,
                                 const ThreadEpilogueOperands<Max>& operands, AS3 const f32* partial) {
@@ -126,7 +129,8 @@ MK_INLINE void epilogue_of_sums(const Worker& w, const ProductInput& in, const S
     keep_best(a, sums.strip_of(entry), sums.token_of(entry), [&](u32 row) { return s.value[entry + row]; });
 }
 
-// Drains a block's stages for each group of tokens of an accumulator's size, and finishes it.
+// multiply() serves Mma8 and f32 weights. multiply() drains a block's stages and runs the epilogue once for
+// each group of Accumulator::tokens tokens.
 template <class W, class Accumulator, u32 Strips>
 MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& block) {
   constexpr u32 max = Accumulator::tokens * kStripRows;
@@ -150,8 +154,8 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
   }
 }
 
-// The same for up to Tokens of some tokens. There is room for the sums of one strip, and each thread finishes
-// one of them at a time.
+// multiply_mma32() serves Mma32, for up to `Tokens` tokens. The scratch has room for the sums of one strip
+// only. Each thread runs the epilogue for one sum of that strip at a time.
 template <class W, u32 Tokens, u32 Strips>
 MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBlock& block) {
   using Accumulator = Mma<W, Tokens / kMma8Tokens>;
@@ -173,7 +177,8 @@ MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBloc
   });
 }
 
-// What a warp left of a strip in `sums` [Tokens][row], a place of its own, for the tokens from `first` on.
+// warp_epilogue() runs the epilogue on one strip's sums [Tokens][row], for the tokens from `first` on.
+// `sums` belongs to this warp alone, so warp barriers suffice.
 template <u32 Tokens>
 MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const ProductInput& in, u32 strip,
                              u32 first, AS3 f32* sums) {
@@ -198,7 +203,7 @@ MK_INLINE void warp_epilogue(const Worker& w, const ProductArgs& a, const Produc
   mk_warp_sync();
 }
 
-// The same for many tokens: each warp finishes its own.
+// multiply_mma64() serves Mma64. Each warp runs the epilogue for its own tokens.
 template <class W, u32 Strips>
 MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
@@ -217,7 +222,7 @@ MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBloc
   }
 }
 
-// The same for more, by warpgroups. No part goes so.
+// multiply_wgmma() serves Wgmma128. Split products never come here.
 template <class W>
 MK_INLINE void multiply_wgmma(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
@@ -251,7 +256,8 @@ MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlo
   }
 }
 
-// Tasks of a product, or of its parts, which have all strips one part after the other.
+// multiply_tasks() multiplies consecutive tasks of a product. The tasks of a split product are all strips of
+// one part, then all strips of the next part.
 template <class W>
 MK_INLINE void multiply_tasks(Worker& w, const ProductArgs& a, u32 task, u32 strips) {
   const ProductArgs args = laundered(a);

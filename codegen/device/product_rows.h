@@ -1,16 +1,18 @@
-// Rows of activations as products take them, and a product's scratch memory.
+// Activation rows as products read them, and the scratch memory of a product.
 #pragma once
 
 #include "codegen/device/bodies.h"
 
 namespace mk {
 
-static_assert(kPartials >= kMaxTokens * kConsumerWarps);  // as mkb_product_norm uses them
+// mkb_product_norm keeps one partial sum for each token and warp.
+static_assert(kPartials >= kMaxTokens * kConsumerWarps);
 
-static_assert(kMaxTokens <= 256);  // the number of a row is a byte
+static_assert(kMaxTokens <= 256);  // `gathered` stores a row number in one byte
 
-// The same arguments, of which nothing is computed before: else it would be hoisted out of the loop over a
-// segment's blocks, and stay in registers beside their sums.
+// laundered() returns its arguments through opaque assembly. LLVM would otherwise hoist values derived from
+// them out of the loop over a segment's blocks. Hoisted values would occupy registers beside the
+// accumulators.
 MK_INLINE ProductArgs laundered(ProductArgs a) {
   asm volatile("" : "+r"(a.cols), "+r"(a.tail_cols), "+r"(a.tokens));
   return a;
@@ -19,13 +21,14 @@ MK_INLINE ProductArgs laundered(ProductArgs a) {
 MK_INLINE u32 split_k(const ProductArgs& a) {
   return a.splits ? a.epilogue->split_k : 1;
 }
-// Then tasks are strips of a part, and leave sums for others to finish.
+// A task of a split product multiplies one strip over some of the K slices. The sums wait in memory for
+// mkb_split_k_reduce().
 MK_INLINE bool is_split(const ProductArgs& a) {
   return split_k(a) != 1;
 }
 
-// Strips that follow each other, of a product or of one part of it, from a task on. What follows from the
-// task is computed where it is needed: registers are for sums.
+// StripBlock is a run of consecutive strips of a product, or of one of its split_k parts. The run begins at
+// task `task`. Part and strip are computed on use, because registers are reserved for accumulators.
 struct StripBlock {
   u32 task, strips;
   MK_INLINE u32 part(const ProductArgs& a) const { return is_split(a) ? task / a.epilogue->all_strips : 0; }
@@ -37,8 +40,8 @@ struct StripBlock {
 struct ProductScratch {
   AS3 f32* partial;       // [warp][strip of the block][token of the group][row]
   AS3 f32* value;         // [strip of the block][token of the group][row]
-  AS3 f32* scale;         // of a segment, [row of x]: 1 / its root mean square
-  AS3 uint8_t* gathered;  // of a segment, [token]: its row of x, where rows are picked
+  AS3 f32* scale;         // [row of x]: 1 / its root mean square; kept for a segment
+  AS3 uint8_t* gathered;  // [token]: its row of x if rows are gathered; kept for a segment
   MK_INLINE explicit ProductScratch(const Worker& w)
       : partial((AS3 f32*)(w.scratch() + kEpilogueBytes)),
         value(partial + kPartials),
@@ -46,8 +49,8 @@ struct ProductScratch {
         gathered((AS3 uint8_t*)(scale + kMaxTokens)) {}
 };
 
-// Where a sum of [token][row] lies in shared memory. Eights of rows change places, so that what the lanes of
-// a matrix instruction store together lies in all banks.
+// sum_place() swizzles the index [token][row] of a sum in shared memory. Groups of 8 rows change places by
+// XOR. The lanes of a matrix instruction then store their sums to all banks.
 MK_INLINE u32 sum_place(u32 entry) {
   return entry ^ entry / 32 % 4 * 8;
 }
@@ -61,7 +64,7 @@ MK_INLINE f32 add_warps(AS3 const f32* partial, u32 entry) {
 
 constexpr u32 kNoRow = ~0u;
 
-// Rows of x as a product takes them: normalised, and 0 past the last column.
+// XRows reads rows of x as a product needs them: normalised, and 0 past the last column.
 struct XRows {
   const ProductArgs& a;
   AS3 const f32* scale;
@@ -77,7 +80,7 @@ struct XRows {
     const f32x2 v = *(AS1 const f32x2*)(a.x + row * a.cols + col);
     return a.normed ? v * scale[row] * *(AS1 const f32x2*)(a.norm + col) : v;
   }
-  // `ahead`: columns further on; where it is a constant, a part of the load's address.
+  // `ahead` is a column offset. A constant `ahead` becomes part of the load's address.
   template <class W>
   MK_INLINE u32 packed_at(u32 row, u32 col, u32 ahead) const {
     if (a.x_bf16) {
@@ -95,16 +98,16 @@ struct XRows {
     if (a.normed) v = v * scale[row] * *(AS1 const f32x4*)(a.norm + col + ahead);
     return {W::pack(v[0], v[1]), W::pack(v[2], v[3])};
   }
-  // Of an even column and the next: by one load where rows are of even length. A token that is not there gets
-  // the first row, which reaches no other token: to choose zeros would wait for what has been loaded ahead.
+  // pair() reads an even column and the next one, by one load if rows have even length. A missing token reads
+  // row 0, which affects no other token's sums. A selection of zeros would wait for prefetched loads.
   MK_INLINE f32x2 pair(u32 row, u32 col) const { return pair_at(row == kNoRow ? 0 : row, col); }
-  // Of a multiple of 4 and the next three, as values of type W: where they are rounded already, without the
-  // scale; by one load where rows are of whole k-steps.
+  // four() reads 4 columns from a multiple of 4 on, as values of type W. Rows of bf16 lack the norm's scale,
+  // which scale_of() gives. One load suffices if rows are whole k-steps (kNoPadding).
   template <class W>
   MK_INLINE u32x2 four(u32 row, u32 col, u32 ahead) const {
     return four_at<W>(row == kNoRow ? 0 : row, col, ahead);
   }
-  // 8 columns from a multiple of 8 on; of a token that is not there zeros.
+  // piece() reads 8 columns from a multiple of 8 on. A missing token reads zeros.
   template <class W>
   MK_INLINE u32x4 piece(u32 row, u32 col) const {
     if (row == kNoRow) return 0;
@@ -113,7 +116,8 @@ struct XRows {
     return {packed_at<W>(row, col, 0), packed_at<W>(row, col, 2), packed_at<W>(row, col, 4),
             packed_at<W>(row, col, 6)};
   }
-  // What the products of a row are yet to be multiplied with.
+  // scale_of() is the factor that a row's sums still lack: 1 / root mean square for rows of bf16 that have
+  // sum_squares.
   MK_INLINE f32 scale_of(u32 row) const {
     return a.x_bf16 && a.epilogue->sumsq_partials != 0 ? scale[row] : 1;
   }

@@ -1,23 +1,24 @@
-// Products of more tokens by warpgroup matrix instructions. Each of the two warpgroups has four strips of a
-// block, a warp one of them, and multiplies them with up to 128 tokens at a time. Weights come to registers,
-// as the instruction's first operand. Its second are the activations of 64 columns, a K slice's part of a
-// tile, in a stage that the loader leaves to the consumers: a token's 128 bytes after the other's, in the
-// order of columns that weights have (runtime/packing.h), of which the 16-byte piece i of token t lies at i ^
-// t % 8, so that neither side's accesses meet in a bank.
+// Wgmma128: products of many tokens by warpgroup matrix instructions, up to 128 tokens per pass. Each of the
+// two warpgroups has four strips of a block, one for each warp. Weights are the A operand, in registers.
+// Activations are the B operand: 64 columns, which are one K slice's part of a tile. The B operand lies in a
+// ring stage that the loader leaves empty for the consumers. Tokens have consecutive rows of 128 bytes there.
+// The columns of a row are in the order of the weights (runtime/packing.h). The 16-byte piece i of token t
+// lies at index i ^ t % 8. Neither the stores nor the instruction's reads have bank conflicts in this order.
 //
-// A lane adds up all K slices in the registers of the instruction.
+// A lane sums all K slices in the accumulators of the instruction. The other variants sum each K slice by
+// itself, so their bits may differ.
 #pragma once
 
 #include "codegen/device/product_mma64.h"
 
 namespace mk {
 
-constexpr u32 kHalfTokens = 64;  // of one instruction
+constexpr u32 kHalfTokens = 64;  // tokens of one instruction (N)
 static_assert(kWgmmaTokens == 2 * kHalfTokens && kWgmmaTokens * kRowBytes == kStageBytes);
 static_assert(kMma64Strips == kConsumerWarps);
 
-// Accumulators of eights of tokens, of which the first is at work. They take turns by moving through
-// registers, which have no index at run time: one piece of code serves all.
+// Turns holds the accumulators of `Eights` groups of 8 tokens; the current one is sums[0]. Registers have no
+// run-time index. Rotation through registers lets one piece of code serve all groups.
 template <class Accumulator, u32 Eights>
 struct Turns {
   Accumulator sums[Eights];
@@ -25,7 +26,7 @@ struct Turns {
     MK_UNROLL
     for (Accumulator& a : sums) a.clear();
   }
-  // After as many calls as there are eights each is at its place again.
+  // next() rotates by one; `Eights` calls restore the order.
   MK_INLINE void next() {
     const Accumulator first = sums[0];
     MK_UNROLL
@@ -34,16 +35,16 @@ struct Turns {
   }
 };
 
-// A k-step is two pieces: 8 columns have halves of both.
+// A k-step is two 16-byte pieces. 8 columns of x fill one half of each piece.
 MK_INLINE void store_swizzled(AS3 char* stage, u32 token, u32 piece, u32x4 bits) {
   AS3 char* to = stage + token * kRowBytes + piece % 2 * (kPieceBytes / 2);
   *(AS3 u32x2*)(to + (piece / 2 * 2 ^ token % kPieces) * kPieceBytes) = u32x2{bits[0], bits[2]};
   *(AS3 u32x2*)(to + ((piece / 2 * 2 + 1) ^ token % kPieces) * kPieceBytes) = u32x2{bits[1], bits[3]};
 }
 
-// Drains the stages of `strips` strips for the pass that begins at token `first`. For each 8 tokens of each
-// warp: leaves the sums in `sums` [8 tokens][row] (sum_place), a place of the warp's own, and calls
-// done(strip, token).
+// drain_wgmma() drains the stages of `strips` strips for the pass that begins at token `first`. The sums of
+// each 8 tokens of a warp go to `sums` [8 tokens][row] (sum_place). done(strip, token) follows each such
+// store. `sums` belongs to this warp alone.
 template <class W, class In, class Done>
 MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 first, u32 strips,
                            AS3 f32* sums, const Done& done) {
@@ -71,10 +72,12 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
     x.each(w, [&](u32 token, u32 piece, u32x4 bits) { store_swizzled(rows, token, piece, bits); });
     mk_fence_proxy_async();
     consumer_barrier();
-    // Always all of it: on a path that depends on the thread the assembler waits for each instruction.
+    // Both instructions run whatever the thread has to do. ptxas waits after each wgmma on a path that
+    // depends on the thread.
     W::wgmma(low, (const u32*)weights, rows);
     W::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
-    // Those of the next part come while this one is multiplied; behind the last, its own again.
+    // The activations of the next part load while this one is multiplied. The last part loads its own again,
+    // which nobody uses.
     load(min(part + 1, parts - 1));
     mk_wgmma_wait(low);
     mk_wgmma_wait(high);

@@ -1,4 +1,4 @@
-// Head vectors of queries and keys: their norm and their rotation.
+// Head vectors of queries and keys: norm and rotation.
 #pragma once
 
 #include "codegen/device/bodies.h"
@@ -7,8 +7,8 @@ namespace mk {
 
 constexpr u32 kMaxHeadDim = 256;
 
-// A lane's part of a head vector's halves: elements lane, lane + 32 and so on of each. All loads are on their
-// way before the first is needed.
+// HeadPairs is a lane's part of the two halves of a head vector: elements lane, lane + 32 and so on of each
+// half. All loads are issued before the first value is needed.
 struct HeadPairs {
   static constexpr u32 kCount = kMaxHeadDim / 2 / kWarpLanes;
   f32 low[kCount], high[kCount];
@@ -23,8 +23,8 @@ struct HeadPairs {
   }
 };
 
-// One head vector, by one warp: optional norm over the head, then rotation of its halves (Su et al. 2021, in
-// the half-split form). store(i, value) gets each element once.
+// rotate_head() is called by one warp for one head vector. An optional norm over the head comes first. The
+// halves are then rotated (Su et al. 2021, in the half-split form). store(i, value) gets each element once.
 template <class Store>
 MK_INLINE void rotate_head(const Worker& w, AS1 const f32* x, AS1 const f32* norm, f32 eps,
                            AS1 const f32* rope, u32 head_dim, Store store) {

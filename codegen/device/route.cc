@@ -1,4 +1,4 @@
-// Route: which experts each token of a step goes to, and which tokens each expert gets.
+// Route decides which experts each token of a step goes to, and which tokens each expert gets.
 #include "codegen/device/bodies.h"
 
 namespace mk {
@@ -14,9 +14,9 @@ constexpr u32 kRounds = kMaxTokens / kConsumerWarps;
 
 struct Scratch {
   AS3 u32* chosen;  // [expert][warp]: bit i: the i-th token of the warp goes there
-  AS3 u32* count;   // [expert]: its tokens, and kOneSlot if it has some
-  AS3 u32* begin;   // [expert]: the counts before it of its group; then where its tokens begin
-  AS3 u32* group;   // [32 experts]: their counts
+  AS3 u32* count;   // [expert]: its tokens, plus kOneSlot if it has some
+  AS3 u32* begin;   // [expert]: sum of `count` before it in its group of 32; later, where its tokens begin
+  AS3 u32* group;   // [group of 32 experts]: the sum of their `count`
   MK_INLINE explicit Scratch(const Worker& w)
       : chosen((AS3 u32*)w.scratch()),
         count(chosen + kMaxExperts * kConsumerWarps),
@@ -28,7 +28,8 @@ static_assert(kRounds <= 32 && kMaxTokens * kMaxTopK < kOneSlot && kMaxExperts <
 static_assert((kMaxExperts * (kConsumerWarps + 2) + kMaxExperts / kWarpLanes) * 4 <= kScratchBytes);
 static_assert(kWarpLanes * (kOneSlot + kMaxTokens) <= 1 << 24 && kMaxTopK <= kWarpLanes);
 
-// One token's logits in a warp: expert i * 32 + lane. What is no number counts as the least.
+// Logits are one token's logits in a warp: value[i] of a lane is that of expert i * 32 + lane. NaN counts as
+// the least logit.
 struct Logits {
   f32 value[kLaneLogits];
   u32 open = 0;  // bit i: expert i * 32 + lane exists and is not chosen
@@ -46,7 +47,7 @@ struct Logits {
     f32 value;
     u32 expert;
   };
-  // Takes the greatest open logit of the warp, the lowest expert on ties. All lanes get it.
+  // take() takes the greatest open logit of the warp, that of the lowest expert on ties. All lanes get it.
   MK_INLINE Best take(u32 lane) {
     f32 best = -__builtin_inff();
     u32 at = kNone;
@@ -61,10 +62,11 @@ struct Logits {
   }
 };
 
-// One warp: the token's choices and shares, of a softmax over all experts. Leaves the choices in `row`.
+// choose() finds a token's choices and shares, of a softmax over all experts. The caller is one warp. `row`
+// holds the chosen experts until mkb_route() overwrites them.
 MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane) {
   Logits logits(a.logits + token * a.experts, a.experts, lane);
-  f32 all = 0, chosen = 0, greatest = 0, mine = 0;  // lane i has choice i
+  f32 all = 0, chosen = 0, greatest = 0, mine = 0;  // `mine` and `expert` of lane i are of choice i
   u32 expert = 0;
   for (u32 i = 0; i < a.top_k; ++i) {
     const Logits::Best best = logits.take(lane);
@@ -86,7 +88,7 @@ MK_INLINE void choose(const RouteArgs& a, const Scratch& s, u32 token, u32 lane)
   a.share[token * a.top_k + lane] = mine * mk_rcp(a.norm_topk ? chosen : all);
 }
 
-// Tokens of an expert: all of them, or those before `token`.
+// count_tokens() counts all tokens of an expert. count_before() counts those before `token`.
 MK_INLINE u32 count_tokens(const Scratch& s, u32 expert) {
   u32 count = 0;
   for (u32 i = 0; i < kConsumerWarps; ++i)
@@ -103,12 +105,12 @@ MK_INLINE u32 count_before(const Scratch& s, u32 expert, u32 token) {
   return count;
 }
 
-// One warp: counts of a group's experts, before each of them and of all. Floats, as shuffles are of these;
-// all are whole numbers below 2^24.
+// count_group() counts the tokens of a group's experts: those before each expert, and all. The caller is one
+// warp. Shuffles take floats; all counts are whole numbers below 2^24, so floats are exact.
 MK_INLINE void count_group(const RouteArgs& a, const Scratch& s, u32 group, u32 lane) {
   const u32 expert = group * kWarpLanes + lane, tokens = expert < a.experts ? count_tokens(s, expert) : 0,
             count = tokens == 0 ? 0 : kOneSlot + tokens;
-  f32 before = 0, all = (f32)count;  // of the lanes within 2 * mask
+  f32 before = 0, all = (f32)count;  // sums over the lanes that share lane / (2 * mask)
   MK_UNROLL
   for (u32 mask = 1; mask < kWarpLanes; mask *= 2) {
     const f32 others = mk_shuffle_xor(all, mask);
@@ -120,7 +122,8 @@ MK_INLINE void count_group(const RouteArgs& a, const Scratch& s, u32 group, u32 
   if (lane == 0) s.group[group] = (u32)all;
 }
 
-// One thread for an expert: its slot, behind those of the experts before it.
+// fill_slot() numbers an expert among the active ones, behind the active experts before it. The caller is one
+// thread for each expert.
 MK_INLINE void fill_slot(const RouteArgs& a, const Scratch& s, u32 expert) {
   u32 before = s.begin[expert];
   for (u32 group = 0; group < expert / kWarpLanes; ++group) before += s.group[group];
@@ -149,7 +152,7 @@ MK_BODY void mkb_route(Worker* w, const RouteArgs* a) {
   consumer_barrier();
   const u32 pairs = a->tokens * a->top_k;
   for (u32 pair = w->thread; pair < pairs; pair += kConsumerThreads) {
-    // After a fault, others that ran ahead may have written over the choices.
+    // Workers that ran ahead after a fault may have overwritten the choices.
     const u32 token = pair / a->top_k, expert = min(a->row[pair], a->experts - 1);
     const u32 row = min(s.begin[expert] + count_before(s, expert, token), pairs - 1);
     a->token[row] = token;

@@ -1,9 +1,11 @@
-// From a row of logits to a token (docs/sampling.md); the same as runtime/sample.cc, without sorting.
+// Sampling: from a row of logits to a token (docs/sampling.md). The tokens are those of runtime/sample.cc;
+// this code does not sort.
 //
-// All that is looked for is an element at which a running sum reaches a target: the k-th greatest logit, the
-// last one of the nucleus, the token sampled. One radix search finds each of them: a pass over the row adds
-// up what each digit would take, digits from the greatest down; the digit in which the target falls is the
-// next of the element's code. Sums are of integers, so that it does not matter who adds what.
+// Each search looks for the element at which a running sum reaches a target. These elements are the k-th
+// greatest logit, the last token of the nucleus, and the token sampled. One radix search finds each of them.
+// A pass over the row adds up the elements of each digit, from the greatest digit down. The digit in which
+// the target falls is the next digit of the element's code. Sums are of integers, so their order does not
+// matter.
 #include "codegen/device/bodies.h"
 
 namespace mk {
@@ -14,25 +16,26 @@ constexpr u32 kIdBits = 18;
 constexpr u32 kLastId = kMaxVocab - 1;
 constexpr u32 kDigitBits = 3;
 constexpr u32 kDigits = 1u << kDigitBits;
-constexpr u32 kLoads = 8;        // logits that a thread has under way at once
-constexpr u32 kStripLoads = 4;   // and strips' best
-constexpr u32 kBlockIds = 4096;  // a search notes for each block of the row whether it is worth reading
+constexpr u32 kLoads = 8;       // logits that a thread loads at once
+constexpr u32 kStripLoads = 4;  // strips' greatest logits that a thread loads at once
+// kBlockIds is the size of a block of ids. A search notes for each block whether it is worth reading.
+constexpr u32 kBlockIds = 4096;
 static_assert(kMaxVocab == 1u << kIdBits && kMaxVocab / kBlockIds <= 64);
 static_assert(kBlockIds % (kLoads * kConsumerThreads) == 0);
 static_assert(kDigits == kConsumerWarps);
 
-// Scratch.
+// Bins are the scratch of a search.
 struct Bins {
-  AS3 u64* sum;    // [kDigits, kConsumerThreads]: what each thread adds
-  AS3 u64* total;  // [kDigits]
-  AS3 u64* best;   // [kConsumerWarps]
+  AS3 u64* sum;    // [kDigits, kConsumerThreads]: sum of each thread
+  AS3 u64* total;  // [kDigits]: sum of all threads
+  AS3 u64* best;   // [kConsumerWarps]: greatest rank of each warp
   MK_INLINE explicit Bins(const Worker& w)
       : sum((AS3 u64*)w.scratch()), total(sum + kDigits * kConsumerThreads), best(total + kDigits) {}
 };
 static_assert((kDigits * kConsumerThreads + kDigits + kConsumerWarps) * sizeof(u64) <= kScratchBytes);
 
-// A logit and its id as one number, in the order of likelihood: greater logits are greater, and of equal ones
-// the lower id is. 0 is below all.
+// rank_of() joins a logit and its id to one number, in the order of likelihood. Greater logits have greater
+// ranks, and of equal logits the lower id has. All ranks are greater than 0.
 MK_INLINE u64 rank_of(f32 logit, u32 id) {
   const u32 bits = __builtin_bit_cast(u32, logit);
   const u32 order = bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -52,7 +55,7 @@ MK_INLINE u64 shuffle_xor(u64 v, u32 mask) {
   return (u64)hi << 32 | lo;
 }
 
-// One request's row. `seen` is null where nothing is penalised.
+// Row is one request's row of logits. `seen` is null where nothing is penalised.
 struct Row {
   AS1 const f32* logits;
   AS1 const f32* best_value;
@@ -79,13 +82,13 @@ MK_INLINE u64 greatest_of_strip(const Row& row, u32 strip, u64 below) {
   return best;
 }
 
-// The greatest rank below a bound, to all threads. Of the logits it reads only those of strips whose best
-// does not count: it lies beyond the bound, or the strip has penalised ids.
+// greatest() is the greatest rank below a bound, for all threads. Logits are read only in strips whose
+// best_value does not count: it is not below the bound, or the strip has penalised ids.
 MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
   const Bins bins(w);
   u64 best = 0;
   for (u32 first = w.thread; first * kStripRows < row.vocab; first += kStripLoads * kConsumerThreads) {
-    u32 again = 0;  // strips to read, a bit each
+    u32 again = 0;  // strips whose logits are read, a bit each
     MK_UNROLL
     for (u32 i = 0; i < kStripLoads; ++i) {
       const u32 strip = first + i * kConsumerThreads;
@@ -106,7 +109,7 @@ MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
     const u64 other = shuffle_xor(best, mask);
     if (other > best) best = other;
   }
-  consumer_barrier();  // the search before has been read
+  consumer_barrier();  // all threads have read the result of the search before
   if (w.lane() == 0) bins.best[w.warp()] = best;
   consumer_barrier();
   for (u32 i = 0; i < kConsumerWarps; ++i)
@@ -116,16 +119,17 @@ MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
 
 enum class Goal : u32 { kTotal, kTopK, kTopP, kSample };
 
-// What a search adds up. By id, codes are the ids counted from the last; else they are ranks.
+// Search is what a search adds up. Codes of a search by rank are ranks. Codes of a search by id are ids,
+// counted from the last.
 struct Search {
   Goal goal;
-  u64 cut;       // ranks below are out
-  u64 min;       // masses below are out
-  f32 greatest;  // logit
+  u64 cut;       // ranks below do not count
+  u64 min;       // masses below do not count
+  f32 greatest;  // greatest logit
   f32 scale;
 
   MK_INLINE bool by_rank() const { return goal == Goal::kTopK || goal == Goal::kTopP; }
-  // 0: out.
+  // measure() is what an element adds to the sum; 0: the element does not count.
   MK_INLINE u64 measure(u64 rank) const {
     if (rank < cut) return 0;
     if (goal == Goal::kTopK) return 1;
@@ -134,8 +138,8 @@ struct Search {
   }
 };
 
-// One pass: adds each element whose code begins with the prefix to the bin of its next digit. Returns the
-// blocks of this thread's that had any; the others need not be read again.
+// add_up() is one pass. Each element whose code begins with the prefix is added to the bin of its next digit.
+// The result is the set of this thread's blocks that have such elements. Other blocks need not be read again.
 MK_INLINE u64 add_up(const Worker& w, const Row& row, const Search& s, u64 prefix, u32 shift, u64 blocks) {
   AS3 u64* sum = Bins(w).sum + w.thread;
   for (u32 digit = 0; digit < kDigits; ++digit) sum[digit * kConsumerThreads] = 0;
@@ -165,7 +169,7 @@ MK_INLINE u64 add_up(const Worker& w, const Row& row, const Search& s, u64 prefi
   return found;
 }
 
-// The sums of all threads, a warp for each digit.
+// total_bins() adds the sums of all threads, one warp for each digit.
 MK_INLINE void total_bins(const Worker& w) {
   const Bins bins(w);
   consumer_barrier();
@@ -177,15 +181,15 @@ MK_INLINE void total_bins(const Worker& w) {
   consumer_barrier();
 }
 
-// Where the sum stands that is looked for, of all that there is.
+// target_of() is the running sum that is looked for, where `all` is the sum of all elements.
 MK_INLINE u64 target_of(Goal goal, AS1 const MkSampling* p, u32 step, u64 all) {
   if (goal == Goal::kTopK) return p->top_k;
   if (goal == Goal::kTopP) return share_of(p->top_p, all);
   return sample_below(all, p->seed, p->position + step) + 1;
 }
 
-// The code of the element, from the greatest code down, with which the running sum reaches its target; the
-// lowest code's if it never does. For kTotal the sum of all.
+// find() is the code of the element with which the running sum reaches its target, from the greatest code
+// down. The lowest code is the result if no element does. The result for kTotal is the sum of all elements.
 MK_INLINE u64 find(const Worker& w, const Row& row, const Search& s, AS1 const MkSampling* p, u32 step) {
   const Bins bins(w);
   const u32 digits = s.by_rank() ? (32 + kIdBits + kDigitBits - 1) / kDigitBits : kIdBits / kDigitBits;
@@ -211,10 +215,11 @@ MK_INLINE u64 find(const Worker& w, const Row& row, const Search& s, AS1 const M
 
 struct Choice {
   u32 id;
-  f32 log_total;  // of the unmodified softmax, where log-probabilities are asked for
+  f32 log_total;  // log of the unmodified softmax's sum, where log-probabilities are asked for
 };
 
-// The searches that the request asks for, one after the other. `first`: the rank of the greedy choice.
+// choose() runs the searches that the request asks for, one after the other. `first` is the rank of the
+// greedy choice.
 MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 const MkSampling* p,
                         u32 step) {
   Choice choice{id_of(first), 0};
@@ -245,7 +250,7 @@ MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 
 MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
   AS1 const MkSample* sample = a->samples + a->slot[request];
   if (sample->limit == 0) return;
-  const u32 sampled_before = w->step;  // one in each step of the launch
+  const u32 sampled_before = w->step;  // each step of the launch samples one token
   AS1 const MkSampling* p = &sample->sampling;
   AS1 u32* seen = (AS1 u32*)sample->seen;
   const u64 row_index = a->logit_rows == a->tokens ? a->first_row[request] + a->rows[request] - 1 : request;

@@ -1,5 +1,5 @@
-// Of products that are split: whoever finishes a strip adds up the sums that the parts left of its K slices,
-// in the order in which a product does.
+// mkb_split_k_reduce() finishes strips of split products. The sums of all K slices are added in the order of
+// an unsplit product.
 #include "codegen/device/product_multiply.h"
 
 namespace mk {
@@ -7,7 +7,7 @@ namespace mk {
 MK_BODY void mkb_split_k_reduce(Worker* w, const ProductArgs* a, u32 strip, u32 strips) {
   const ProductInput in(*w, *a);
   if (a->epilogue->sumsq_partials != 0) {
-    consumer_barrier();  // others may still read those of the strips before
+    consumer_barrier();  // others may still read the scales of the strips before
     mkb_product_squares(w, a);
   }
   const u32 entries = strips * a->tokens * kStripRows;

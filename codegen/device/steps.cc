@@ -1,16 +1,16 @@
-// Several steps in one launch: how workers go from one to the next (docs/events.md).
+// Several steps in one launch: how workers go from one step to the next (docs/events.md).
 //
-// Consumers of all workers meet between steps. The last to arrive makes the next step from what was sampled,
-// in the memory of the one before, and lets everybody go on. The loader does not wait for that: what it
-// brings does not depend on the step as long as one pass over the weights serves all tokens, and requests
-// only leave during a launch. So the ring is full when a step begins.
+// Consumers of all workers meet between steps. The last worker to arrive makes the next step from the sampled
+// tokens, in the memory of the step before. All workers go on then. The loader does not wait for that.
+// Weights stream the same way for each step if one pass over them serves all tokens, and requests only leave
+// during a launch. The ring is therefore full when a step begins.
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
 
 namespace mk {
 namespace {
 
-// Symbols of a step by their places in MkStep.
+// StepSymbols are indices of symbols in MkStep::symbol.
 struct StepSymbols {
   u32 tokens, requests, logit_rows;
 };
@@ -19,7 +19,8 @@ MK_INLINE void use_bank(Worker& w, AS1 const MkSession* session, AS1 const MkSte
   w.counters = (AS1 u32*)session->counters + (step->serial + w.step) % 2 * session->event_cells;
 }
 
-// Whether a request goes on after the `sampled`-th token of the launch, which takes the position `length`.
+// goes_on() tells whether a request goes on after the `sampled`-th token of the launch. The token takes
+// position `length`.
 MK_INLINE bool goes_on(AS1 const MkSample& sample, u32 sampled, u32 length) {
   if (sampled >= sample.limit || length >= sample.positions) return false;
   const u32 id = ((AS1 const u32*)sample.sampled)[sampled];
@@ -29,7 +30,8 @@ MK_INLINE bool goes_on(AS1 const MkSample& sample, u32 sampled, u32 length) {
   return true;
 }
 
-// Makes step `next` in the memory of the step before, whose readers have all ended, and lets it begin.
+// make_step() makes step `next` in the memory of the step before, whose readers have all ended, and lets it
+// begin.
 MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols, u32 next) {
   const u32 requests = (u32)step->symbol[symbols.requests], b = w.thread;
   AS1 u32* lists = (AS1 u32*)step->lists;
@@ -42,8 +44,8 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
     slot = slots[b], length = lengths[b], page = page_begin[b];
     stays[b] = goes_on(((AS1 const MkSample*)step->samples)[slot], next, length);
   }
-  consumer_barrier();       // everything of the step before has been read
-  u32 place = 0, left = 0;  // at most `requests`, whatever is found
+  consumer_barrier();       // all values of the step before have been read
+  u32 place = 0, left = 0;  // both at most `requests`, whatever memory holds
   for (u32 i = 0; i < requests; ++i) {
     place += i < b && stays[i] != 0 ? 1 : 0;
     left += stays[i] != 0 ? 1 : 0;
@@ -65,21 +67,21 @@ MK_INLINE void make_step(const Worker& w, AS1 MkStep* step, StepSymbols symbols,
   if (b == 0) mk_store_release(&step->begun, left > 0 ? next : kLaunchOver);
 }
 
-// The address of `arrived`, computed where it is used. It is the same for all steps of a launch: hoisted out
-// of their loop it would hold two registers through every task.
+// arrived_of() is the address of `arrived`, computed where it is used. The address is the same for all steps
+// of a launch. LLVM would hoist it out of their loop, and it would hold two registers through every task.
 MK_INLINE AS1 u32* arrived_of(AS1 MkStep* step) {
   u32 at = __builtin_offsetof(MkStep, arrived);
   asm volatile("" : "+r"(at));
   return (AS1 u32*)((AS1 char*)step + at);
 }
 
-// Waits for the step that the loader is at, and takes its symbols.
+// join() waits for the step that the loader is at, and takes its symbols.
 MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
   if (w.known == w.step) return true;
   if (w.lane() == 0) poll(w, w.begun(), kStepCell, w.step, 0);
   mk_warp_sync();
   if (mk_warp_any(over(w))) {
-    w.give_up();  // what it leaves out would be missing between the stages of other grids
+    w.give_up();  // stages that the loader leaves out would be missing between those of other grids
     return false;
   }
   w.known = w.step;
@@ -90,8 +92,8 @@ MK_INLINE bool join(Worker& w, AS1 const MkStep* step, u32* symbols) {
 
 }  // namespace
 
-// Consumer threads, before a step's tasks: clears the counters of the next step's bank, which nobody reads in
-// this one.
+// mkd_step_begin() begins a step. Consumer threads call it before the step's tasks. The function clears the
+// counters of the next step's bank, which nobody reads in this step.
 MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step) {
   launder_thread(*w);
   use_bank(*w, session, step);
@@ -103,12 +105,14 @@ MK_BODY void mkd_step_begin(Worker* w, AS1 const MkSession* session, AS1 const M
   for (u32 i = mk_worker() * kConsumerThreads + w->thread; i < cells;
        i += session->workers * kConsumerThreads)
     next[i] = 0;
-  consumer_barrier();  // the symbols are there
+  consumer_barrier();  // the symbols have been written
 }
 
-// Consumer threads, after a step's tasks: whether there is another step, which has then begun. A worker
-// arrives once its loader has looked up all that it needs of this step; one that has arrived lately tells
-// more about a fault than one that waits for it here, so these wait for twice the time.
+// mkd_next_step() tells whether there is another step, which has then begun. Consumer threads call it after a
+// step's tasks. A worker arrives once its loader has looked up all that it needs of this step.
+//
+// The wait here lasts twice the timeout. A worker that has arrived lately tells more about a fault than a
+// worker that waits for it here.
 MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* step, u32 tokens_symbol,
                            u32 requests_symbol, u32 logit_rows_symbol) {
   const u32 next = w->step + 1;
@@ -130,11 +134,12 @@ MK_BODY bool mkd_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* 
   return *w->goes_on();
 }
 
-// Kernels of grids: consumer threads, at the end of a step's last kernel: the last worker to arrive makes the
-// step that the host launches next, with no requests where all have ended.
+// mkd_leave_next_step() serves mode `kernels`. Consumer threads call it at the end of a step's last kernel.
+// The last worker to arrive makes the step that the host launches next. That step has no requests if all have
+// ended.
 MK_BODY void mkd_leave_next_step(Worker* w, AS1 const MkSession* session, AS1 MkStep* step, u32 tokens_symbol,
                                  u32 requests_symbol, u32 logit_rows_symbol) {
-  const u32 next = mk_load_relaxed(&step->begun) + 1;  // 0 once all have ended
+  const u32 next = mk_load_relaxed(&step->begun) + 1;  // 0 once all requests have ended
   if (next == 0 || next >= step->steps) return;
   consumer_barrier();
   if (w->thread == 0) *w->arrived_last() = mk_add_acq_rel(&step->arrived, 1) + 1 == session->workers * next;
@@ -142,17 +147,18 @@ MK_BODY void mkd_leave_next_step(Worker* w, AS1 const MkSession* session, AS1 Mk
   if (*w->arrived_last()) make_step(*w, step, {tokens_symbol, requests_symbol, logit_rows_symbol}, next);
 }
 
-// The loader, before what depends on the step: whether it has begun; its symbols.
+// mkd_loader_join() waits for the step before anything that depends on it, and gives its symbols. The result
+// tells the loader whether the step has begun.
 MK_BODY bool mkd_loader_join(Worker* w, AS1 const MkStep* step, u32* symbols) {
   return join(*w, step, symbols);
 }
 
-// Up to kFmaTokens weights of every type stream in one pass, by blocks of one size.
+// Weights of every type stream in one pass, by blocks of one size, for up to kFmaTokens tokens.
 static_assert(kFmaTokens <= kMma16Tokens);
 
-// The loader, after a step's segments: whether there is another step to load for. They may do so before
-// it has begun where weights stream the same way for any number of its tokens, which are no more than those
-// of the step before.
+// mkd_loader_next_step() tells the loader, after a step's segments, whether there is another step to load
+// for. The loader may go on before that step has begun if weights stream the same way for any number of
+// tokens. A step never has more tokens than the step before.
 MK_BODY bool mkd_loader_next_step(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step,
                                   u32* symbols, u32 tokens_symbol) {
   if (!join(*w, step, symbols) || w->step + 1 >= step->steps) return false;

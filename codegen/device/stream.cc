@@ -1,4 +1,4 @@
-// The loader's side of products: strips of packed weights through the ring, in the order in which the
+// The loader's side of products. Strips of packed weights go through the ring in the order in which the
 // consumers take them (runtime/packing.h).
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
@@ -6,13 +6,14 @@
 namespace mk {
 namespace {
 
-// A block of strips [first, first + count) of a packed weight: tiles of each, bytes of its last, and how
-// often they pass through the ring; and which part of the K slices, of how many.
+// Strips is a block of strips [first, first + count) of a packed weight. `tiles` are the tiles of a strip,
+// and `tail_bytes` the bytes of its last tile. The block passes through the ring `passes` times. `part` is
+// the part of the K slices that passes, of `split_k` parts.
 struct Strips {
   u32 first, count, tiles, tail_bytes, passes = 1, part = 0, split_k = 1;
-  u64 policy = 0;  // of L2
+  u64 policy = 0;  // policy of L2 (mk_l2_policy)
   MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : kStageBytes; }
-  MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * kStageBytes + tail_bytes; }  // of a strip
+  MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * kStageBytes + tail_bytes; }  // bytes of a strip
   MK_INLINE u32 k_slice_bytes(u32 tile) const { return tile_bytes(tile) / kKSlices; }
 };
 
@@ -20,7 +21,8 @@ MK_INLINE u32 passes_of(u32 tokens, u32 group) {
   return (tokens + group - 1) / group;
 }
 
-// Once a stage is free: copies `bytes` into it, as copy(slot) asks for them. False: the launch is over.
+// fill_stage() fills the next stage with `bytes` bytes, once it is free. copy(slot) issues the copies. The
+// result is false once the launch is over.
 template <class Loader, class Copy>
 MK_INLINE bool fill_stage(Worker& w, u32 bytes, const Copy& copy) {
   if (!wait_free_stage(w)) return false;
@@ -32,7 +34,7 @@ MK_INLINE bool fill_stage(Worker& w, u32 bytes, const Copy& copy) {
   return true;
 }
 
-// `count` pieces of `bytes` each, `stride` apart.
+// load_stage() fills a stage with `count` pieces of `bytes` bytes each, which lie `stride` bytes apart.
 template <class Loader>
 MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count, u64 stride, u64 policy) {
   return fill_stage<Loader>(w, count * bytes, [&](u32 slot) {
@@ -40,8 +42,9 @@ MK_INLINE bool load_stage(Worker& w, AS1 const char* from, u32 bytes, u32 count,
   });
 }
 
-// Loads every tile of the strips, as often as they are passed over. A stage has a tile, or the parts of as
-// many strips' as there are parts. False: the launch is over; so below.
+// stream_tiles() streams every tile of the strips, pass by pass. A stage holds one tile. A stage of a split
+// product holds the part's bytes of one tile from each of `split_k` strips. The result is false once the
+// launch is over.
 template <class Loader>
 MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& strips) {
   bool goes_on = true;
@@ -59,7 +62,7 @@ MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& st
   return goes_on;
 }
 
-// Leaves a stage to the consumers, once it is free. False: the launch is over.
+// lend_stage() leaves a stage to the consumers once it is free. The result is false once the launch is over.
 MK_INLINE bool lend_stage(Worker& w) {
   if (!wait_free_stage(w)) return false;
   if (w.lane() == 0) mk_mbar_arrive(w.full(w.stage % w.stages));
@@ -67,7 +70,7 @@ MK_INLINE bool lend_stage(Worker& w) {
   return true;
 }
 
-// The parts of a K slice that `together` tiles from `tile` on have, of all strips, into one stage.
+// load_parts() fills a stage with a K slice's parts of `together` tiles from `tile` on, of all strips.
 template <class Loader>
 MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& strips, u32 k_slice, u32 tile,
                           u32 together) {
@@ -83,8 +86,9 @@ MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& stri
   });
 }
 
-// The same for many tokens, K slice by K slice: a stage has the K slice's parts of one tile, or of as many as
-// there is room for. `lends`: of one, and behind each stage comes one for activations.
+// stream_k_slices() streams strips for Mma64 and Wgmma128, K slice by K slice. A stage has the K slice's
+// parts of as many tiles as there is room for. `lends` is set for Wgmma128: a stage has the part of one tile,
+// and a stage for activations follows.
 template <class Loader>
 MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips& strips, bool lends) {
   const u32 k_slices = kKSlices / strips.split_k, max = lends ? 1 : mma64_tiles(strips.count);
@@ -99,7 +103,8 @@ MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips&
   return goes_on;
 }
 
-// Strips block after block, of `max` strips. `expert`: of its rows.
+// stream_product() streams strips block after block, in blocks of at most `max` strips. `expert` tells
+// whether the tokens are rows of an expert.
 template <class Loader>
 MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips, u32 max, u32 tokens,
                               u32 elem_bytes, u32 wgmma_from, bool expert) {
@@ -116,7 +121,8 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips,
   }
 }
 
-// Tasks [first, first + count) of a product, or of its parts, which have all strips one part after the other.
+// stream_tasks() streams tasks [first, first + count) of a product. The tasks of a split product are all
+// strips of one part, then all strips of the next part.
 template <class Loader>
 MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArgs& a, u32 elem_bytes,
                             u32 first, u32 count) {
@@ -130,8 +136,9 @@ MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArg
   }
 }
 
-// Tasks [first, first + count) of a grid over blocks of strips and `slots` slots: a product of the slot's
-// rows and its expert's strips. Reads what route wrote, so it comes after a lookup.
+// stream_experts() streams tasks [first, first + count) of a grid over blocks of strips and active experts.
+// Each task multiplies an active expert's rows with a block of its strips. The lookup of route's results must
+// come before, because this function reads them.
 template <class Loader>
 MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 active_experts,
                               u32 elem_bytes, u32 first, u32 count) {
@@ -149,7 +156,8 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
 
 }  // namespace
 
-// The loader: brings strips of a packed weight through the ring, waiting for nothing but free stages.
+// mkd_stream_bulk() and mkd_stream_experts_bulk() bring strips of a packed weight through the ring by the
+// copy engine. The loader waits for free stages only.
 MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, const ProductArgs* a, u32 elem_bytes,
                              u32 first, u32 count) {
   stream_tasks<Bulk>(*w, weights, *a, elem_bytes, first, count);
@@ -159,7 +167,7 @@ MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const E
   stream_experts<Bulk>(*w, weights, *a, active_experts, elem_bytes, first, count);
 }
 
-// The same for targets without a copy engine.
+// mkd_stream_async() and mkd_stream_experts_async() serve targets without a copy engine.
 MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, const ProductArgs* a, u32 elem_bytes,
                               u32 first, u32 count) {
   stream_tasks<Async>(*w, weights, *a, elem_bytes, first, count);

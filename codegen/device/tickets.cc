@@ -1,5 +1,5 @@
-// Tickets: workers that are free claim the tasks of a grid one by one. A ticket is one addition to a counter;
-// tickets beyond the last task end the worker's part of the grid.
+// Tickets let free workers claim the tasks of a grid one by one. A ticket is one addition to a counter. A
+// ticket beyond the last task ends the worker's part of the grid.
 #include "codegen/device/bodies.h"
 #include "codegen/device/loaders.h"
 
@@ -7,12 +7,12 @@ namespace mk {
 namespace {
 
 constexpr u32 kNoTask = 0xffffffffu;
-// The consumer thread that claims: not of the warp that notifies, so that the next task is claimed meanwhile.
+// kClaimer is the consumer thread that claims. Another warp notifies, so the next task is claimed meanwhile.
 constexpr u32 kClaimer = kConsumerThreads - kWarpLanes;
 
-// Consumer threads: what the claiming one has claimed.
+// tell_all() gives all consumer threads what the claiming one has claimed.
 MK_INLINE u32 tell_all(Worker& w, u32 task) {
-  AS3 u32* word = w.told_task(w.told++ % 2);  // some may still read the other one
+  AS3 u32* word = w.told_task(w.told++ % 2);  // some threads may still read the other word
   if (w.thread == kClaimer) *word = task;
   consumer_barrier();
   return *word;
@@ -24,14 +24,14 @@ MK_INLINE u32 take_ticket(const Worker& w, u32 tickets) {
 
 }  // namespace
 
-// Consumer threads: the next of the grid's tasks, in their order.
+// mkd_next_queued() claims the next of the grid's tasks, in their order. Consumer threads call it.
 MK_BODY u32 mkd_next_queued(Worker* w, u32 tickets) {
   return tell_all(*w, w->thread == kClaimer ? take_ticket(*w, tickets) : 0);
 }
 
-// Consumer threads: the next task by the log of the awaited event, once its cell is complete. A cell has
-// `per_cell` of the tasks. The claiming thread's acquire and the barrier order what the notifiers wrote
-// before what any thread reads next.
+// mkd_next_ready() claims the next task by the log of the awaited event, once its cell is complete. A cell
+// has `per_cell` of the tasks. Consumer threads call it. The claiming thread's acquire and the barrier order
+// what the notifiers wrote before what any thread reads next.
 MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log, u32 per_cell) {
   u32 task = kNoTask;
   if (w->thread == kClaimer) {
@@ -41,14 +41,15 @@ MK_BODY u32 mkd_next_ready(Worker* w, u32 tickets, u32 tasks, u32 grid, u32 log,
       w->task = ticket;
       poll(*w, log + 1 + ticket / per_cell, 1);
       const u32 entry = mk_load_relaxed(w->counters + log + 1 + ticket / per_cell);
-      if (entry != 0) task = (entry - 1) * per_cell + ticket % per_cell;  // 0: after a fault
+      if (entry != 0) task = (entry - 1) * per_cell + ticket % per_cell;  // an entry is 0 only after a fault
     }
   }
   return tell_all(*w, task);
 }
 
-// Consumer threads: the next task that the loader has claimed. After a fault there is none; but the loader
-// may have brought what it needs, so that stages no longer hold what is taken from them next.
+// mkd_next_handed() is the next task that the loader has claimed. Consumer threads call it. No task follows a
+// fault, but the loader may have brought operands of one. Stages then no longer hold what consumers take from
+// them next.
 MK_BODY u32 mkd_next_handed(Worker* w) {
   u32 task = kNoTask;
   if (w->thread == kClaimer) {
@@ -64,7 +65,7 @@ MK_BODY u32 mkd_next_handed(Worker* w) {
   return tell_all(*w, task);
 }
 
-// Consumer threads: tells the loader which task they have claimed.
+// mkd_hand_back() tells the loader which task the consumers have claimed. Consumer threads call it.
 MK_BODY void mkd_hand_back(Worker* w, u32 task) {
   const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
   if (w->thread == kClaimer) {
@@ -75,7 +76,7 @@ MK_BODY void mkd_hand_back(Worker* w, u32 task) {
   ++w->handed;
 }
 
-// The loader: the next task that the consumers have claimed.
+// mkd_next_handed_back() is, for the loader, the next task that the consumers have claimed.
 MK_BODY u32 mkd_next_handed_back(Worker* w) {
   const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
   ++w->handed;
@@ -86,8 +87,8 @@ MK_BODY u32 mkd_next_handed_back(Worker* w) {
   return task;
 }
 
-// The loader: claims a task of the grid whose operands it brings, and hands it to the consumers. Not ahead of
-// need: whoever claims early claims too much.
+// mkd_hand_over() claims a task of the grid for the loader, which brings its operands, and hands it to the
+// consumers. The loader does not claim ahead of need: a worker that claims early claims too much.
 MK_BODY u32 mkd_hand_over(Worker* w, u32 tickets) {
   const u32 slot = w->handed % kHandedTasks, round = w->handed / kHandedTasks;
   ++w->handed;

@@ -1,4 +1,4 @@
-// A step's beginning: tokens to rows of the embedding table.
+// Embed: copies rows of the embedding table for the tokens of a step.
 #include "codegen/device/norm_outputs.h"
 
 namespace mk {

@@ -1,6 +1,6 @@
-// The primitives of warpgroups (PTX ISA, wgmma and setmaxnreg). LLVM knows nothing of what goes on between a
-// product and its wait: so each is one piece of assembly with its fence, and accumulators pass through the
-// wait.
+// The primitives of warpgroups (PTX ISA, wgmma and setmaxnreg). LLVM does not know that a product runs on
+// until its wait. Each product is therefore one piece of assembly with its fence. The accumulators pass
+// through the wait, so LLVM does not touch them earlier.
 #include "codegen/device/worker.h"
 
 #define EIGHT_SUMS(d, i)                                                                      \
@@ -9,7 +9,7 @@
 #define SUMS(d) EIGHT_SUMS(d, 0), EIGHT_SUMS(d, 8), EIGHT_SUMS(d, 16), EIGHT_SUMS(d, 24)
 #define FOUR_WORDS(a, i) "r"(a[i]), "r"(a[i + 1]), "r"(a[i + 2]), "r"(a[i + 3])
 
-// One step: its words of a are operands `words`, its descriptor of b is operand `b`.
+// STEP is one step. `words` are its words of a, and `b` is its descriptor of b.
 #define STEP(type, words, b)                                                                \
   "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                               \
   " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17,"       \
@@ -27,7 +27,7 @@
 namespace mk {
 namespace {
 
-// Descriptors count in 16 bytes.
+// Descriptors count in units of 16 bytes.
 constexpr u64 kStepBytes = 32 / 16;    // from one step's columns to the next
 constexpr u64 kEightRows = 1024 / 16;  // from 8 rows of 128 bytes to the next
 constexpr u64 kSwizzle128 = (u64)1 << 62;

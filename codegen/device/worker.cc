@@ -4,14 +4,14 @@
 
 namespace mk {
 
-// All threads of the worker, at the kernel's start: fills *w and initialises the barriers.
+// mkd_begin() fills *w and initialises the barriers. All threads of the worker call it at the kernel's start.
 MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep* step, u32 stages) {
   w->thread = mk_thread();
   w->shared = mk_shared();
   w->session = session;
   w->launch = step;
   w->counters = (AS1 u32*)session->counters + step->serial % 2 * session->event_cells;
-  w->step = step->begun;  // 0 but for the kernels of later steps
+  w->step = step->begun;  // 0, except in mode `kernels`, which launches later steps anew
   w->known = ~0u;
   w->stages = stages;
   w->stage = 0;
@@ -45,33 +45,36 @@ MK_BODY void mkd_begin(Worker* w, AS1 const MkSession* session, AS1 const MkStep
   mk_barrier(0, kWorkerThreads);
 }
 
-// All threads, at any time.
+// mkd_arenas() may be called by all threads at any time.
 MK_BODY AS3 const Arenas* mkd_arenas(Worker* w) {
   return w->arenas();
 }
 
-// Consumer threads: returns once the cell has `expected` notifications, or after a fault. One thread polls;
-// its acquire and the barrier order everything the notifiers wrote before what any thread reads next.
+// mkd_wait() returns once the cell has `expected` notifications, or after a fault. All consumer threads call
+// it, and one thread polls. The poll's acquire and the barrier order everything the notifiers wrote before
+// what any thread reads next.
 MK_BODY void mkd_wait(Worker* w, u32 cell, u32 expected) {
   if (w->thread == 0) poll(*w, cell, expected);
   consumer_barrier();
 }
 
-// Consumer threads, after consumer_barrier(), once for all notifications that follow: it waits until what was
-// written is seen everywhere, and each further release would wait for the additions before. `cells`: of the
-// mkd_notify() that has most, or a warp's lanes where that is not known or more.
+// mkd_release() is called by consumer threads after consumer_barrier(), once for all notifications that
+// follow. The fence waits until all writes so far are visible everywhere. A release at each notification
+// would wait for the additions before it. `cells` is the most cells of any mkd_notify() that follows. `cells`
+// is a warp's lanes where that number is unknown or greater.
 MK_BODY void mkd_release(Worker* w, u32 cells) {
   if (w->thread < cells) mk_fence_release();
 }
 
-// Consumer threads, after mkd_release(): adds 1 to each of `count` cells.
+// mkd_notify() adds 1 to each of `count` cells. Consumer threads call it after mkd_release().
 MK_BODY void mkd_notify(Worker* w, u32 cell, u32 count) {
   if (w->warp() != 0) return;
   for (u32 i = w->lane(); i < count; i += kWarpLanes) mk_red_relaxed(w->counters + cell + i, 1);
 }
 
-// Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells, a stage's strips at most, and
-// tells all of them which that completed, bit by bit; then the caller may go on as these cells' waiter.
+// mkd_notify_last() adds 1 to each of `count` cells, at most as many as a stage has strips. Consumer threads
+// call it after consumer_barrier(). Bit i of the result tells whether this addition completed cell i. The
+// caller may then go on as the waiter of these cells.
 MK_BODY u32 mkd_notify_last(Worker* w, u32 cell, u32 count, u32 expected) {
   if (w->warp() == 0) {
     const u32 i = w->lane();
@@ -83,7 +86,7 @@ MK_BODY u32 mkd_notify_last(Worker* w, u32 cell, u32 count, u32 expected) {
   return *w->arrived_last();
 }
 
-// The same where no later launch clears the cells.
+// mkd_notify_last_and_clear() also clears the cells that it completes, where no later launch clears them.
 MK_BODY u32 mkd_notify_last_and_clear(Worker* w, u32 cell, u32 count, u32 expected) {
   const u32 completed = mkd_notify_last(w, cell, count, expected);
   if (w->thread < count && (completed >> w->thread & 1) != 0)
@@ -91,15 +94,15 @@ MK_BODY u32 mkd_notify_last_and_clear(Worker* w, u32 cell, u32 count, u32 expect
   return completed;
 }
 
-// How many bits of the mask are set from a bit on without a gap.
+// mkd_ones_from() counts the bits of the mask that are set from `bit` on without a gap.
 MK_BODY u32 mkd_ones_from(u32 mask, u32 bit) {
   u32 ones = 0;
   while ((mask >> (bit + ones) & 1) != 0) ++ones;
   return ones;
 }
 
-// Consumer threads, after consumer_barrier(): adds 1 to each of `count` cells, from cell `number` of its
-// event. Whoever completes one enters it in the event's log.
+// mkd_notify_logged() adds 1 to each of `count` cells, from cell `number` of its event on. Consumer threads
+// call it after consumer_barrier(). Whoever completes a cell enters it in the event's log.
 MK_BODY void mkd_notify_logged(Worker* w, u32 cell, u32 count, u32 expected, u32 log, u32 number) {
   for (u32 i = w->thread; i < count; i += kConsumerThreads) {
     if (mk_add_acq_rel(w->counters + cell + i, 1) + 1 != expected) continue;
@@ -112,30 +115,31 @@ MK_BODY void mkd_barrier() {
   consumer_barrier();
 }
 
-// Consumer threads: names the task in faults and traces, before it waits for events.
+// mkd_task_begin() names the task in faults and traces, before it waits for events. Consumer threads call it.
 MK_BODY void mkd_task_begin(Worker* w, u32 grid, u32 task) {
   w->grid = grid;
   w->task = task;
   if (w->lane() == 0) mk_task_begin(grid, task);
   stamp(*w, kTaskReached, grid, task);
 }
-// After its waits.
+// mkd_task_ready() follows the waits of a task.
 MK_BODY void mkd_task_ready(Worker* w, u32 tasks) {
   stamp(*w, kTaskBegun, w->grid, w->task);
   mk_task_ready(w->grid, w->task, tasks);
 }
-// After its work, or that of `tasks` from it on, and before they notify.
+// mkd_task_end() follows the work of `tasks` tasks, before they notify.
 MK_BODY void mkd_task_end(Worker* w, u32 tasks) {
   mk_task_end(w->grid, w->task, tasks);
   stamp(*w, kTaskEnded, w->grid, w->task + tasks);
 }
 
-// Behind the barrier after a task: what its body alone uses of the scratch.
+// mkd_task_left() spoils the scratch that the task's body alone uses. A barrier after the task comes first.
 MK_BODY void mkd_task_left(Worker* w, u32 begin, u32 bytes) {
   mk_spoil(w->scratch() + begin, bytes);
 }
 
-// The loader, around what it brings for `count` tasks of a grid, the last of them before `end`.
+// mkd_load_begin() and mkd_load_end() enclose what the loader brings for `count` tasks of a grid. `end` is
+// the number behind the last of them.
 MK_BODY void mkd_load_begin(Worker* w, u32 grid, u32 first, u32 count) {
   stamp(*w, kTaskBegun, grid, first);
   mk_load_begin(grid, first, count);
@@ -145,15 +149,15 @@ MK_BODY void mkd_load_end(Worker* w, u32 grid, u32 end) {
   stamp(*w, kTaskEnded, grid, end);
 }
 
-// Names who waits, in faults.
+// begin_look_up() names in faults who waits.
 MK_INLINE void begin_look_up(Worker& w, u32 grid) {
   w.grid = grid;
   w.task = kLookUpTask;
 }
 
-// Consumer threads, for a grid, once a segment, whose first barrier keeps the word until all have read the
-// one before: what a word of a table says once the cell has `expected` notifications; any number up to `max`
-// after a fault, the same for all of them.
+// mkd_look_up() reads a word of a table once the cell has `expected` notifications. Consumer threads call it
+// for a grid, once a segment. The result after a fault is any number up to `max`, the same for all threads.
+// The first barrier of a segment keeps the word until all threads have read the one before.
 MK_BODY u32 mkd_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max) {
   begin_look_up(*w, grid);
   if (w->thread == 0) {
@@ -164,7 +168,7 @@ MK_BODY u32 mkd_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u
   return *w->found();
 }
 
-// The same for the loader.
+// mkd_loader_look_up() is mkd_look_up() for the loader.
 MK_BODY u32 mkd_loader_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max) {
   begin_look_up(*w, grid);
   if (w->lane() == 0) poll(*w, cell, expected);
@@ -172,8 +176,8 @@ MK_BODY u32 mkd_loader_look_up(Worker* w, u32 grid, u32 cell, u32 expected, AS1 
   return min(same_in_lanes(*table), max);
 }
 
-// The loader, at the end: after a fault consumers leave stages behind, and a worker must not
-// exit while copies into its shared memory are under way.
+// mkd_loader_end() waits for all copies that are under way. A worker must not exit before they have reached
+// its shared memory. Consumers leave filled stages behind after a fault.
 MK_BODY void mkd_loader_end(Worker* w) {
   const u32 begun = w->stage;
   for (u32 i = begun > w->stages ? begun - w->stages : 0; i < begun; ++i)

@@ -1,14 +1,15 @@
-// What every task body and the kernel's scaffold share: the worker's shared memory, its ring of stages and
-// its fault handling. Everything is forced inline, so the struct below lives in registers.
+// A worker is one thread block: 8 consumer warps, which run task bodies, and one loader warp, which fills the
+// ring. Task bodies and the kernel's scaffold share its shared memory, its ring of stages and its fault
+// handling. Everything is forced inline, so that struct Worker lives in registers.
 #pragma once
 
 #include "codegen/device/mk.h"
 #include "runtime/packing.h"
 
 #define MK_INLINE __attribute__((always_inline)) inline
-// Before loops over arrays that must stay in registers.
+// MK_UNROLL precedes loops over arrays that must stay in registers.
 #define MK_UNROLL _Pragma("clang loop unroll(full)")
-// Before loops that must stay loops.
+// MK_ROLLED precedes loops that must stay loops.
 #define MK_ROLLED _Pragma("clang loop unroll(disable)")
 #define MK_BODY extern "C" __attribute__((always_inline, used))
 
@@ -18,22 +19,23 @@ using namespace mkrt;
 
 constexpr u32 kWarpLanes = 32;
 constexpr u32 kConsumerBarrier = 1;  // named barrier of the consumer warps
-constexpr u32 kBarrierBytes = 1888;  // behind the stages: mbarriers, words that threads share, segments
-constexpr u32 kListBytes = 7328;  // behind the barriers: lists of the step, of its row blocks, and of tasks
-constexpr u32 kScratchBytes = 26624;  // behind the lists; a task's own, free at its end
+constexpr u32 kBarrierBytes = 1888;  // bytes behind the stages: mbarriers, words that threads share, segments
+constexpr u32 kListBytes = 7328;  // bytes behind the barriers: lists of the step, of row blocks and of tasks
+constexpr u32 kScratchBytes = 26624;  // bytes behind the lists: a task's own, free at its end
 constexpr u32 kMaxStages = 16;
 constexpr u32 kNoGrid = ~0u;
-constexpr u32 kHandedTasks = 16;  // that the loader has claimed and the consumers have not begun
-constexpr u32 kPlaces = 16;       // of groups of positions that a task reads of a cache
-constexpr u32 kMaxTokens = 256;   // T of a step
+constexpr u32 kHandedTasks = 16;  // most tasks that one role has claimed and the other has not begun
+constexpr u32 kPlaces = 16;       // groups of 16 positions in a KV tile
+constexpr u32 kMaxTokens = 256;   // most tokens T of a step
 
-// What segments need of the session and of the step.
+// Arenas are what segments need of the session and of the step.
 struct alignas(16) Arenas {
   u64 weights, workspace, caches, segments, grids;  // as in MkSession
-  u32 symbol[kMaxSymbols];                          // of the consumers' step, as in MkStep
+  u32 symbol[kMaxSymbols];                          // symbols of the consumers' step, as in MkStep
 };
 
-// A segment of a role and the one behind it, the first one's grid and, for consumers, what that runs inline.
+// SegmentAhead is a segment of a role (consumers or loader), the next segment, and the first one's grid.
+// Consumers also have the grid that runs inline in the first one.
 struct SegmentAhead {
   MkSegment segment, next;
   MkGrid grid, inlined;
@@ -41,24 +43,25 @@ struct SegmentAhead {
 constexpr u32 kLoaderAheadBytes = __builtin_offsetof(SegmentAhead, inlined);
 constexpr u32 kAheadBytes = 2 * sizeof(SegmentAhead) + 2 * kLoaderAheadBytes;
 
-// State of one thread of a worker. Shared memory: stages, barriers, lists, scratch.
+// Worker is the state of one thread of a worker. Shared memory holds stages, barriers, lists and scratch, in
+// this order.
 struct Worker {
-  u32 thread;  // in the worker
+  u32 thread;  // thread number in the worker
   AS3 char* shared;
   AS1 const MkSession* session;
   AS1 const MkStep* launch;
-  AS1 u32* counters;  // this step's bank
-  u32 step;           // of the launch, that this thread's role is at
-  u32 known;          // of the loader: the newest step that they know to have begun
+  AS1 u32* counters;  // counters of this step's bank
+  u32 step;           // the step of the launch that this thread's role is at
+  u32 known;          // the newest step that the loader knows to have begun
   u32 stages;
   u32 stage;     // stages acquired so far by this thread's role
-  u32 handed;    // tasks that the loader handed over, likewise
-  u32 told;      // tasks that one consumer thread drew and told the others
-  u32 segments;  // begun so far by this thread's role
-  u32 grid;      // what runs now, for faults
+  u32 handed;    // tasks passed between the roles so far, as this thread's role counts them
+  u32 told;      // tasks that one consumer thread claimed and told the others
+  u32 segments;  // segments begun so far by this thread's role
+  u32 grid;      // the grid that runs now, for faults
   u32 task;
 
-  // What is looked at while waiting only is no state: it would fill registers.
+  // Values that only waits need are no members, because members would fill registers.
   MK_INLINE AS1 MkFault* fault() const { return (AS1 MkFault*)session->fault; }
   MK_INLINE AS1 const u32* begun() const { return &launch->begun; }
   MK_INLINE u64 timeout_ns() const { return launch->timeout_ns; }
@@ -68,33 +71,34 @@ struct Worker {
   MK_INLINE AS3 char* stage_at(u32 slot) const { return shared + slot * kStageBytes; }
   MK_INLINE AS3 u64* full(u32 slot) const { return (AS3 u64*)(shared + stages * kStageBytes) + slot; }
   MK_INLINE AS3 u64* empty(u32 slot) const { return full(kMaxStages + slot); }
-  MK_INLINE AS3 u64* loaded() const { return full(2 * kMaxStages); }  // a phase for each step
-  MK_INLINE AS3 u64* listed() const { return loaded() + 1; }          // likewise, once its lists are made
+  MK_INLINE AS3 u64* loaded() const { return full(2 * kMaxStages); }  // one phase a step
+  MK_INLINE AS3 u64* listed() const { return loaded() + 1; }          // one phase a step: lists are made
   MK_INLINE AS3 u64* handed_full(u32 slot) const { return listed() + 1 + slot; }
   MK_INLINE AS3 u64* handed_empty(u32 slot) const { return handed_full(kHandedTasks + slot); }
-  // A role's: once a segment ahead is there.
+  // brought() is the role's barrier for the segment ahead in a slot.
   MK_INLINE AS3 u64* brought(u32 slot) const {
     return handed_full(2 * kHandedTasks) + thread / kConsumerThreads * 2 + slot;
   }
-  // The loader's, of what it brings of a cache: where groups of positions lie.
+  // place() is where a group of 16 positions lies in a cache. The loader alone uses it.
   MK_INLINE AS3 u64* place(u32 group) const { return handed_full(2 * kHandedTasks) + 4 + group; }
   MK_INLINE AS3 u32* handed_task(u32 slot) const { return (AS3 u32*)place(kPlaces) + slot; }
   MK_INLINE AS3 u32* told_task(u32 slot) const { return handed_task(kHandedTasks) + slot; }
   MK_INLINE AS3 u32* arrived_last() const { return told_task(2); }
-  MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // by a lookup
+  MK_INLINE AS3 u32* found() const { return arrived_last() + 1; }  // the result of a lookup
   MK_INLINE AS3 u32* goes_on() const { return arrived_last() + 2; }
-  // Once a thread of the worker has given up a wait, after a fault: then nobody knows what stages, tables and
-  // lists hold. Several may say so, while others look.
+  // gave_up_word() is set once a thread of the worker has given up a wait after a fault. Nobody knows then
+  // what stages, tables and lists hold. Several threads may set it while others read it.
   MK_INLINE AS3 u32* gave_up_word() const { return arrived_last() + 3; }
   MK_INLINE bool gave_up() const { return __atomic_load_n(gave_up_word(), __ATOMIC_RELAXED) != 0; }
   MK_INLINE void give_up() const { __atomic_store_n(gave_up_word(), 1, __ATOMIC_RELAXED); }
-  // Of a traced kernel, for the thread that stamps: stamps so far; time waited for the ring in its task.
+  // stamped() and in_ring() belong to the thread that stamps a traced kernel. stamped() counts its stamps so
+  // far. in_ring() sums the time that its task has waited for the ring.
   MK_INLINE AS3 u32* stamped() const { return arrived_last() + 4 + thread / kConsumerThreads; }
   MK_INLINE AS3 u32* in_ring() const { return stamped() + kTracks; }
   MK_INLINE AS3 Arenas* arenas() const {
     return (AS3 Arenas*)(shared + stages * kStageBytes + kBarrierBytes - sizeof(Arenas));
   }
-  // Two slots of consumers, then two of the loader.
+  // ahead() has two slots of the consumers, then two of the loader.
   MK_INLINE AS3 SegmentAhead* ahead(u32 slot) const {
     const u32 at = thread < kConsumerThreads ? slot * (u32)sizeof(SegmentAhead)
                                              : 2 * (u32)sizeof(SegmentAhead) + slot * kLoaderAheadBytes;
@@ -110,8 +114,9 @@ static_assert((2 * kMaxStages + 2 + 2 * kHandedTasks + 4 + kPlaces) * sizeof(u64
                   (kHandedTasks + 2 + 4 + 2 * kTracks) * sizeof(u32) + kAheadBytes + sizeof(Arenas) <=
               kBarrierBytes);
 
-// What is computed from the thread's number lives in registers up to the next call only: not for the whole
-// launch, as it would be hoisted out of loops over segments and steps.
+// launder_thread() hides the thread's number from LLVM. Values computed from it then live up to the next call
+// only. LLVM would otherwise hoist them out of the loops over segments and steps, and they would live for the
+// whole launch.
 MK_INLINE void launder_thread(Worker& w) {
   asm volatile("" : "+r"(w.thread));
 }
@@ -123,12 +128,12 @@ MK_INLINE bool faulted(const Worker& w) {
   return mk_load_relaxed(&w.fault()->state) != 0;
 }
 
-// Whether the launch has ended early, or by a fault. Others may not have seen it yet.
+// over() tells whether the launch has ended, early or by a fault. Other threads may not have seen it yet.
 MK_INLINE bool over(const Worker& w) {
   return faulted(w) || mk_load_relaxed(w.begun()) == kLaunchOver;
 }
 
-// Records the first fault of the launch; every later one is dropped.
+// record_fault() records the first fault of the launch and drops every later one.
 MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
   AS1 MkFault* fault = w.fault();
   if (mk_cas_relaxed(&fault->state, 0, 1) != 0) return;
@@ -141,12 +146,13 @@ MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
   mk_store_release(&fault->state, 2);
 }
 
-// Between two looks at faults and at the clock: these read what lies behind pointers, and take as long as
-// some polls, in which a notification would go unseen.
+// kPollsAtOnce is the number of polls between two checks for faults and deadlines. A check reads through
+// pointers and takes as long as some polls. A notification would go unseen meanwhile.
 constexpr u32 kPollsAtOnce = 8;
 
-// Whether a wait that began at `since` (0: now) is given up: beyond its deadline, which is then a fault, or
-// after another one. The worker has then given up. `cell`, `seen`, `expected`: of a fault here.
+// gives_up() tells whether a wait is given up; `since` is when it began (0: now). A wait beyond its deadline
+// is a fault. Another fault ends a wait, too. The worker has given up in both cases. `cell`, `seen` and
+// `expected` describe a fault of this wait.
 MK_INLINE bool gives_up(const Worker& w, u64& since, u64 timeout_ns, u32 cell, u32 seen, u32 expected) {
   const u64 now = mk_time_ns();
   if (since == 0) since = now;
@@ -157,8 +163,8 @@ MK_INLINE bool gives_up(const Worker& w, u64& since, u64 timeout_ns, u32 cell, u
   return true;
 }
 
-// Waits until the counter has what is expected; after a fault it falls through, and the worker has given up.
-// `cell`: its name in faults.
+// poll() waits until the counter is at least `expected`. poll() falls through after a fault, and the worker
+// has given up. `cell` names the counter in faults.
 MK_INLINE void poll(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
   u64 since = 0;
   for (;;) {
@@ -176,7 +182,7 @@ MK_INLINE void poll(const Worker& w, u32 cell, u32 expected) {
   poll(w, w.counters + cell, cell, expected, w.timeout_ns());
 }
 
-// Whether the phase is over, by some tries: each suspends the thread for a while by itself.
+// try_phase() tells whether the phase is over, by some tries. Each try suspends the thread for a while.
 MK_INLINE bool try_phase(AS3 u64* bar, u32 parity) {
   constexpr u32 kTriesAtOnce = 4;
   MK_ROLLED
@@ -185,15 +191,15 @@ MK_INLINE bool try_phase(AS3 u64* bar, u32 parity) {
   return false;
 }
 
-// Waits for the phase; after a fault it falls through, so that control flow stays uniform to the end. `cell`
-// and `seen`: of a fault here.
+// wait_phase() waits for the phase. wait_phase() falls through after a fault, so that control flow stays
+// uniform to the end. `cell` and `seen` describe a fault of this wait.
 MK_INLINE void wait_phase(const Worker& w, AS3 u64* bar, u32 parity, u32 cell, u32 seen) {
   u64 since = 0;
   while (!try_phase(bar, parity))
     if (gives_up(w, since, w.timeout_ns(), cell, seen, 0)) return;
 }
 
-// Of a traced kernel: whether this thread stamps for its role, and where.
+// stamps() tells whether this thread stamps a traced kernel for its role. track_of() is where the stamps go.
 MK_INLINE bool stamps(const Worker& w) {
   return mk_tracing() && w.thread % kConsumerThreads == 0;
 }
@@ -202,7 +208,7 @@ MK_INLINE AS1 MkTrack* track_of(const Worker& w) {
   return (AS1 MkTrack*)(w.session->trace + (mk_worker() * kTracks + w.thread / kConsumerThreads) * bytes);
 }
 
-// All threads: the tracks are those of this launch.
+// begin_track() empties the tracks for this launch. All threads call it.
 MK_INLINE void begin_track(const Worker& w) {
   if (!stamps(w)) return;
   *w.stamped() = 0;
@@ -225,7 +231,8 @@ MK_INLINE void stamp(const Worker& w, MkStampKind kind, u32 grid, u32 task) {
   to.ring = kind == kTaskEnded ? *w.in_ring() : 0;
 }
 
-// Around a wait for a stage of the ring: when it began, 0 where it is over before or not traced.
+// ring_wait_begin() and ring_wait_end() enclose a wait for a stage of the ring. `since` is when the wait
+// began, or 0 if the stage is ready or the kernel is not traced.
 MK_INLINE u64 ring_wait_begin(const Worker& w, AS3 u64* bar, u32 parity) {
   return !stamps(w) || mk_mbar_test(bar, parity) ? 0 : mk_stamp_time();
 }
@@ -233,8 +240,8 @@ MK_INLINE void ring_wait_end(const Worker& w, u64 since) {
   if (since != 0) *w.in_ring() += (u32)(mk_stamp_time() - since);
 }
 
-// The next filled stage, or one `ahead` of it; every consumer warp acquires and releases each stage once, in
-// order.
+// acquire_stage() waits for the next filled stage, or the stage `ahead` of it. Every consumer warp acquires
+// and releases each stage once, in order.
 MK_INLINE AS3 char* acquire_stage(const Worker& w, u32 ahead = 0) {
   const u32 stage = w.stage + ahead, slot = stage % w.stages, parity = stage / w.stages % 2;
   const u64 since = mk_tracing() ? ring_wait_begin(w, w.full(slot), parity) : 0;
@@ -251,7 +258,8 @@ MK_INLINE void release_stage(Worker& w) {
   ++w.stage;
 }
 
-// The same of a stage that threads have written: what comes next may be a copy of the engine.
+// release_written_stage() releases a stage that threads have written. The next write to it may be a bulk copy
+// of the async proxy, so a proxy fence comes first.
 MK_INLINE void release_written_stage(Worker& w) {
   mk_warp_sync();
   if (w.lane() == 0) mk_fence_proxy_async();
@@ -262,13 +270,14 @@ MK_INLINE constexpr u32 min(u32 a, u32 b) {
   return a < b ? a : b;
 }
 
-// By value: clang 22's __builtin_bit_cast of a vector's element takes element 0 whatever the index.
+// as_f32() takes its argument by value. clang 22's __builtin_bit_cast of a vector's element takes element 0
+// whatever the index.
 MK_INLINE f32 as_f32(u32 bits) {
   return __builtin_bit_cast(f32, bits);
 }
 
-// Storage types of weights and caches: `word` is two values, the low half first. load8: 8 values of a stage
-// as matrix instructions of the type Half take them.
+// Storage types of weights and caches. A `word` is two values, the first in the low half. load8() reads 8
+// values of a stage as matrix instructions of the type Half take them.
 struct F32 {
   static constexpr u32 bytes = 4;
   MK_INLINE static f32 round(f32 v) { return v; }
@@ -309,7 +318,7 @@ struct F16 {
   MK_INLINE static void store(AS3 char* p, f32 v) { *(AS3 uint16_t*)p = (uint16_t)pack(v, 0); }
 };
 
-// Stored divided by a scale, which whoever loads it multiplies by.
+// E4m3 values are stored divided by a scale. Whoever loads a value multiplies it by the scale.
 struct E4m3 {
   using Half = F16;
   static constexpr u32 bytes = 1;
