@@ -94,6 +94,29 @@ TEST_CASE("a count of list elements that is wrong for one number of tokens is re
   CHECK(verdict(s).starts_with("error: @l0.combine_ready["));
 }
 
+TEST_CASE("a count of list elements in another form is unproved, with the cell that it is of") {
+  Schedule s = schedule_of(test::llama_config());
+  Event& parts = event(s, "l0.combine_ready");
+  parts.expect = floor_div(parts.expect * parts.expect, parts.expect);
+  CHECK(verdict(s).starts_with("error: unproved: @l0.combine_ready[0, $1] expects "));
+}
+
+TEST_CASE("tasks whose number depends on a coordinate that no cell tells cannot be counted") {
+  Schedule s = schedule_of(test::llama_config());
+  for (Symbol& symbol : s.program.symbols.items)
+    if (symbol.name.ends_with("kv_len")) symbol.bounds.hi = 200;  // a piece of attention holds as many
+  const auto wait =
+      std::find_if(grid(s, "l0.o").waits.begin(), grid(s, "l0.o").waits.end(),
+                   [&](const Wait& w) { return s.program.events[w.event].name == "l0.o_ready"; });
+  s.program.events[wait->event].expect = 4 * symbol_named(s, "blocks");
+  grid(s, "l0.attend").notifies.push_back({wait->event, {}});
+  const Result<ProofReport> report = prove(s);
+  REQUIRE_FALSE(report.ok());
+  CHECK(report.error().message ==
+        "error: unproved: %l0.attend notifies @l0.o_ready in a way that cannot be counted: the number of its "
+        "tasks depends on a coordinate that its cells do not tell");
+}
+
 TEST_CASE("a cell that is missed for one value is unproved") {
   Schedule s = schedule_of(test::llama_config());
   const Expr t = symbol_named(s, "T");

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "scheduler/place.h"
 #include "scheduler/proof/check_values.h"
 #include "scheduler/prove.h"
@@ -152,6 +154,42 @@ TEST_CASE("a drawn task is not ordered by the stream of the worker that happens 
   CHECK(proof_error(by_table) == "");
   CHECK(proof_error(s) ==
         "error: %l0.down[0] may read %l0.x2 before %l0.o[0] has written it (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("a grid of which only some tasks are ordered is refused at the first that is not") {
+  // Worker 0 alone waits for all of gate_up, before it begins with down.
+  Schedule s = placed();
+  const GridId down = find_grid(s.program, "l0.down");
+  TaskGrid hears;
+  hears.name = "hears";
+  hears.coords = {{"t", 1}};
+  hears.waits = std::exchange(s.program.grids[down].waits, {});
+  const GridId added = s.program.grids.add(hears);
+  s.placements.emplace_back();
+  std::vector<Segment>& stream = s.streams[0];
+  const auto at =
+      std::find_if(stream.begin(), stream.end(), [&](const Segment& x) { return x.grid == down; });
+  REQUIRE(at != stream.end());
+  REQUIRE((at->first == 0 && at->count == 2));
+  stream.insert(at, {added, 0, 1});
+  CHECK(proof_error(s) ==
+        "error: %l0.down[2] may read %l0.act before %l0.gate_up[3] has written it (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("a task that waits for a cell by symbol is refused where another task filled it") {
+  Schedule s = placed();
+  const EventId ready = find_event(s.program, "l0.act_ready");
+  s.program.events[ready].dims = {4}, s.program.events[ready].expect = 3;
+  s.program.grids[find_grid(s.program, "l0.gate_up")].notifies[0].cells = {{floor_div(coord(0), 3), 1}};
+  TaskGrid& down = s.program.grids[find_grid(s.program, "l0.down")];
+  down.waits[0].cell = {symbol(SymbolId{0}) - 1};
+  for (Access& read : down.reads)
+    if (read.role == "x") read.region[1] = {0, 24};
+  for (uint32_t& base : s.event_base)
+    if (base > s.event_base[ready.index]) base += 3;
+  s.event_cells += 3;
+  CHECK(proof_error(s) ==
+        "error: %l0.down[2] may read %l0.act before %l0.gate_up[2] has written it (at T = 4, kv_len = 64)");
 }
 
 TEST_CASE("a dropped wait is refused as an unordered read") {
