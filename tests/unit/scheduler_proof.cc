@@ -117,6 +117,31 @@ TEST_CASE("tasks whose number depends on a coordinate that no cell tells cannot 
         "tasks depends on a coordinate that its cells do not tell");
 }
 
+TEST_CASE("a coordinate that decides two dims of the cells leaves most of them without a notification") {
+  Schedule s = schedule_of(test::llama_config());
+  const GridId notifier{static_cast<uint32_t>(&grid(s, "l0.gate_up") - s.program.grids.items.data())};
+  const Expr tasks = s.program.grids[notifier].coords[0].extent;
+  Event diagonal;
+  diagonal.name = "diagonal";
+  diagonal.dims = {tasks, tasks};
+  diagonal.expect = 1;
+  s.event_base.push_back(s.event_cells);
+  s.event_cells += static_cast<uint32_t>(tasks.constant() * tasks.constant());
+  s.program.grids[notifier].notifies.push_back(
+      {s.program.events.add(diagonal), {{coord(0), 1}, {coord(0), 1}}});
+  CHECK(prove(s).error().message.starts_with(
+      "error: @diagonal[0, 1] expects 1 notifications, 0 tasks notify it"));
+}
+
+TEST_CASE("experts that all write the rows of the second one are refused") {
+  Schedule s = schedule_of(test::qwen3_moe_config());
+  const Expr starts = element(find_symbol(s.program.symbols, "slot_begin"), Expr(1));
+  Range& rows = grid(s, "l0.expert_down").writes[0].region[0];
+  rows.offset = starts;
+  rows.size = element(find_symbol(s.program.symbols, "slot_rows"), coord(1));
+  CHECK_FALSE(prove(s).ok());
+}
+
 TEST_CASE("a cell that is missed for one value is unproved") {
   Schedule s = schedule_of(test::llama_config());
   const Expr t = symbol_named(s, "T");

@@ -84,6 +84,10 @@ TEST_CASE("what a file holds and we do not support is an error with its path") {
         ": error: pre_tokenizer.pretokenizers[0].pattern.Regex: bad pattern (a: missing closing parenthesis "
         "at byte 2");
   CHECK(
+      error_with("/pre_tokenizer/pretokenizers/0/pattern/Regex", R"("a{,2}")") ==
+      ": error: pre_tokenizer.pretokenizers[0].pattern.Regex: unsupported {, at byte 1 of the pattern: write "
+      "the lower bound");
+  CHECK(
       error_with("/pre_tokenizer/pretokenizers/1",
                  R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "split": true})") ==
       ": error: pre_tokenizer.pretokenizers[1].prepend_scheme: \"first\" is supported in the first "
