@@ -250,6 +250,21 @@ TEST_CASE("segments swapped against their dependence are refused with the cycle"
       "-notify-> @l0.x2_ready[] -wait-> %l0.gate_up[0]..%l0.gate_up[5] on worker 0 (at T = 1, kv_len = 1)");
 }
 
+TEST_CASE("a drawn grid in a cycle is named with all its tasks") {
+  Schedule s = drawn();
+  std::vector<Segment>& stream = s.streams[0];
+  const auto place = [&](const char* grid) {
+    return std::find_if(stream.begin(), stream.end(),
+                        [&](const Segment& x) { return x.grid == find_grid(s.program, grid); });
+  };
+  REQUIRE(place("l0.q") < place("l0.o"));
+  std::iter_swap(place("l0.q"), place("l0.o"));
+  const std::string error = proof_error(s);
+  CAPTURE(error);
+  CHECK(error.starts_with("error: deadlock: "));
+  CHECK(error.find("%l0.q[0]..%l0.q[3] on any worker") != error.npos);
+}
+
 TEST_CASE("memory shared by tensors that are alive together is refused") {
   Schedule s = placed();
   s.slots[find_tensor(s.program, "l0.x2").index].offset = s.slots[find_tensor(s.program, "x0").index].offset;
