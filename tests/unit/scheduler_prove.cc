@@ -4,6 +4,7 @@
 
 #include "scheduler/place.h"
 #include "scheduler/proof/check_values.h"
+#include "scheduler/proof/chosen_values.h"
 #include "scheduler/prove.h"
 #include "tests/unit/scheduler_programs.h"
 
@@ -32,6 +33,19 @@ TEST_CASE("placed models are accepted at chosen values on any number of workers"
     const Result<proof::ValuesChecked> checked = proof::check_at_values(placed({.layers = 3}, workers));
     REQUIRE_MESSAGE(checked.ok(), checked.error().message);
     CHECK(checked.value().values.size() >= 8);
+  }
+}
+
+TEST_CASE("values without lists are those around each divisor, and both ends of the bounds") {
+  for (const auto& divide : {floor_div, ceil_div, mod}) {
+    TaskProgram program;
+    const Expr n = symbol(program.symbols.add({"n", {1, 100}, {}}));
+    Event event;
+    event.expect = divide(n, 7);
+    program.events.add(event);
+    const std::vector<std::vector<int64_t>> values = chosen_values(program);
+    for (const int64_t wanted : {1, 7, 8, 98, 99, 100})
+      CHECK(std::find(values.begin(), values.end(), std::vector{wanted}) != values.end());
   }
 }
 
