@@ -167,6 +167,30 @@ TEST_CASE("a region that is not what the body touches is refused") {
         std::string::npos);
 }
 
+TEST_CASE("a cell that only another grid notifies orders nothing of the grids before the first") {
+  // down waits for the cell that v alone completes, and reads what o writes: gate_up, which waits for o, does
+  // not notify that cell.
+  Result<OpGraph> graph = test::graph_of(test::llama_config());
+  Result<TaskProgram> program = derive_events(fuse(graph.value()).value(), {});
+  PlaceOptions options{3};
+  options.keep_activations = true;
+  Schedule s = place(program.value(), load_machine("emulator").value(), options).value();
+  REQUIRE(verdict(s) == "proved");
+  TaskGrid &gate_up = grid(s, "l0.gate_up"), &down = grid(s, "l0.down"), &v = grid(s, "l0.v");
+  const EventId ready = down.waits[0].event;
+  Event& cells = s.program.events[ready];
+  const auto tasks_of = [](const TaskGrid& g) { return g.coords[0].extent.constant(); };
+  cells.expect = tasks_of(gate_up) + (tasks_of(v) - tasks_of(gate_up)) * coord(0);
+  cells.dims = {2};
+  gate_up.notifies[0].cells = {{0, 1}};
+  v.notifies.push_back({ready, {{1, 1}}});
+  down.waits[0].cell = {1};
+  std::erase_if(down.reads, [](const Access& a) { return a.role == "x"; });
+  for (size_t e = ready.index + 1; e < s.event_base.size(); ++e) ++s.event_base[e];
+  ++s.event_cells;
+  CHECK(prove(s).error().message == "error: unproved: %l0.down reads %l0.y after %l0.o has written it");
+}
+
 TEST_CASE("an attention that does not wait for what is appended is refused") {
   Schedule s = schedule_of(test::llama_config());
   Event& ready = event(s, "l0.attend_ready");
