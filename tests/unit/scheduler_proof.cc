@@ -14,13 +14,15 @@
 namespace mkc {
 namespace {
 
-Schedule schedule_of(const std::string& config, Scheduler scheduler = Scheduler::kStatic) {
+Schedule schedule_of(const std::string& config, Scheduler scheduler = Scheduler::kStatic,
+                     bool keep_activations = false) {
   const Result<OpGraph> graph = test::graph_of(config);
   REQUIRE_MESSAGE(graph.ok(), graph.error().message);
   Result<TaskProgram> program = derive_events(fuse(graph.value()).value(), {});
   REQUIRE(program.ok());
   PlaceOptions options{3};
   options.scheduler = scheduler;
+  options.keep_activations = keep_activations;
   return place(program.value(), load_machine("emulator").value(), options).value();
 }
 
@@ -170,12 +172,7 @@ TEST_CASE("a region that is not what the body touches is refused") {
 TEST_CASE("a cell that only another grid notifies orders nothing of the grids before the first") {
   // down waits for the cell that v alone completes, and reads what o writes: gate_up, which waits for o, does
   // not notify that cell.
-  Result<OpGraph> graph = test::graph_of(test::llama_config());
-  Result<TaskProgram> program = derive_events(fuse(graph.value()).value(), {});
-  PlaceOptions options{3};
-  options.keep_activations = true;
-  Schedule s = place(program.value(), load_machine("emulator").value(), options).value();
-  REQUIRE(verdict(s) == "proved");
+  Schedule s = schedule_of(test::llama_config(), Scheduler::kStatic, true);
   TaskGrid &gate_up = grid(s, "l0.gate_up"), &down = grid(s, "l0.down"), &v = grid(s, "l0.v");
   const EventId ready = down.waits[0].event;
   Event& cells = s.program.events[ready];
@@ -189,6 +186,20 @@ TEST_CASE("a cell that only another grid notifies orders nothing of the grids be
   for (size_t e = ready.index + 1; e < s.event_base.size(); ++e) ++s.event_base[e];
   ++s.event_cells;
   CHECK(prove(s).error().message == "error: unproved: %l0.down reads %l0.y after %l0.o has written it");
+}
+
+TEST_CASE("what a cell's one notifier has waited for is there for whoever waits for the cell") {
+  Schedule s = schedule_of(test::llama_config(), Scheduler::kStatic, true);
+  const TensorId x = grid(s, "embed").writes[0].tensor;
+  const std::vector<Expr>& shape = s.program.tensors[x].shape;
+  grid(s, "l0.combine").reads.push_back({"x", x, {{0, shape[0]}, {0, shape[1]}}, false});
+  const auto said = [&] {
+    const Result<ProofReport> report = prove(s);
+    return report.ok() ? "" : report.error().message;
+  };
+  CHECK(said() == "");
+  grid(s, "l0.attend").waits.clear();
+  CHECK(said() != "");
 }
 
 TEST_CASE("an attention that does not wait for what is appended is refused") {

@@ -271,12 +271,19 @@ TEST_CASE("a drawn grid in a cycle is named with all its tasks") {
     return std::find_if(stream.begin(), stream.end(),
                         [&](const Segment& x) { return x.grid == find_grid(s.program, grid); });
   };
+  REQUIRE(place("embed") < place("l0.q"));
   REQUIRE(place("l0.q") < place("l0.o"));
-  std::iter_swap(place("l0.q"), place("l0.o"));
-  const std::string error = proof_error(s);
-  CAPTURE(error);
-  CHECK(error.starts_with("error: deadlock: "));
-  CHECK(error.find("%l0.q[0]..%l0.q[3] on any worker") != error.npos);
+  const auto deadlock_names = [&](const char* first, const char* second, const char* named) {
+    Schedule edited = s;
+    std::iter_swap(edited.streams[0].begin() + (place(first) - stream.begin()),
+                   edited.streams[0].begin() + (place(second) - stream.begin()));
+    const std::string error = proof_error(edited);
+    CAPTURE(error);
+    CHECK(error.starts_with("error: deadlock: "));
+    CHECK(error.find(named) != error.npos);
+  };
+  deadlock_names("l0.q", "l0.o", "%l0.q[0]..%l0.q[3] on any worker");
+  deadlock_names("embed", "l0.q", "%embed[0] on any worker");
 }
 
 TEST_CASE("memory shared by tensors that are alive together is refused") {
