@@ -49,7 +49,7 @@ OPENING = {")": "(", "]": "[", "}": "{"}
 
 def masked(text):
     """The text with comments, strings, macros and static assertions as blanks of the same length."""
-    return SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0][0] not in "\"'R" else '"' + "_" * (len(m[0]) - 2) + '"', text)
+    return SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0][0] not in "\"'R" else '"' + re.sub(r"[^\n]", "_", m[0][1:-1]) + '"', text)
 
 
 def opening_of(text, close):

@@ -147,6 +147,12 @@ TEST_CASE("text is well-formed UTF-8, and nothing else") {
                             "\x7F"})
     CHECK_FALSE_MESSAGE(accepted(bytes), bytes);
   CHECK_FALSE(check_text({"f", "a\xC2"}).ok());
+  // What is wrong is said of the first byte of a sequence.
+  CHECK(check_text({"f", "a\xED\xA0\x80"}).error().message == "f:1:2: error: byte 0xed is not valid UTF-8");
+  CHECK(check_text({"f", "a\xE0\x80\x80"}).error().message == "f:1:2: error: byte 0xe0 is not valid UTF-8");
+  CHECK(check_text({"f", "a\xF4\x90\x80\x80"}).error().message ==
+        "f:1:2: error: byte 0xf4 is not valid UTF-8");
+  CHECK(check_text({"f", "a\xE1\x80"}).error().message == "f:1:2: error: byte 0xe1 is not valid UTF-8");
   CHECK_FALSE(check_text({"f", std::string(1, '\0')}).ok());
   CHECK(check_text({"f", "ab\n\xC3\xA9\x01"}).error().message ==
         "f:2:3: error: byte 0x01 is a control character, expected text");

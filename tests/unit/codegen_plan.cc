@@ -8,6 +8,7 @@
 #include "codegen/lists.h"
 #include "codegen/operands.h"
 #include "codegen/plan.h"
+#include "codegen/targets.h"
 #include "runtime/plan.h"
 #include "tests/unit/codegen_fixtures.h"
 
@@ -274,6 +275,21 @@ TEST_CASE("the manifest accounts for every byte that the kernel addresses") {
     cells += e.cells;
   }
   CHECK(cells == m.event_cells);
+}
+
+TEST_CASE("each part of a GPU that is gone without is one engine less, and no other") {
+  const auto left = [&](std::string_view list) {
+    const Engines e = without({true, true, true}, parse_without(list).value());
+    return std::vector<bool>{e.bulk_copy, e.setmaxnreg, e.warpgroups};
+  };
+  CHECK(left("bulk") == std::vector<bool>{false, true, true});
+  CHECK(left("setmaxnreg") == std::vector<bool>{true, false, true});
+  CHECK(left("wgmma") == std::vector<bool>{true, true, false});
+  CHECK(left("wgmma,bulk,wgmma") == std::vector<bool>{false, true, false});
+  CHECK(parse_without("wgmma,bulk,wgmma").value() == std::vector<std::string>{"bulk", "wgmma"});
+  CHECK(parse_without("bulk,").error().message == "found \"\", expected some of bulk, setmaxnreg, wgmma");
+  CHECK(parse_without("bulk,wgma").error().message ==
+        "found \"wgma\", did you mean wgmma?, expected some of bulk, setmaxnreg, wgmma");
 }
 
 }  // namespace

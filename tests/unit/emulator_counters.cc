@@ -61,6 +61,19 @@ void spin_for_other(const mkrt::MkSession* session, const mkrt::MkStep*) {
   }
 }
 
+// Worker 1 spins for a while, with worker 0 in a wait for what it does then.
+void spin_then_notify(const mkrt::MkSession* session, const mkrt::MkStep* step) {
+  auto& c = arguments_of<Circle>(session);
+  if (mk_thread() != 0) return;
+  if (mk_worker() == 0) {
+    c.timed_out[0] = !wait_for(&c.turn, 1, step);
+    return;
+  }
+  mk_red_relaxed(&c.next, 1);
+  for (uint32_t i = 0; i < 20'000; ++i) mk_load_relaxed(&c.value);
+  add_release(&c.turn);
+}
+
 void arrival_order(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& c = arguments_of<Circle>(session);
   for (int i = 0; i < 3; ++i) mk_warp_sum(1.0f);
@@ -135,6 +148,14 @@ TEST_CASE("spinning without a pause neither hangs the launch nor starves other w
   CHECK(launch(spin, c, options_for(1, 32)).error() == "deadlock:\n  worker 0 threads 0-0: spin");
   c = {};
   CHECK(launch(spin_for_other, c, options_for(2, 32)).error() == "");
+}
+
+TEST_CASE("a wait ends with what it is for, although another worker span until then") {
+  Circle c{};
+  const Run run = launch(spin_then_notify, c, options_for(2, 32), 1'000'000'000);
+  REQUIRE(run.error() == "");
+  CHECK_FALSE(c.timed_out[0]);
+  CHECK(run.stats.value().time_jumps == 0);
 }
 
 TEST_CASE("the order of threads follows the seed alone") {

@@ -120,3 +120,15 @@ TEST_CASE("a task that was not run once is found, and one that there should not 
   runs.add(0, 1, 1);
   CHECK(wrong({2, 1})->runs == 2);
 }
+
+TEST_CASE("runs by wild numbers of grids and tasks are not counted") {
+  constexpr uint32_t grids = 1 << 16, tasks = 1 << 22;  // the first that are wild
+  mkrt::TaskRuns runs;
+  runs.add(0, 0, 2);
+  runs.add(0, tasks, 1);
+  runs.add(0, 0, tasks);
+  runs.add(grids, 0, 1);
+  std::vector<uint32_t> expected(grids + 1, 0);
+  expected[0] = 2;
+  CHECK_FALSE(runs.find_wrong(expected).has_value());
+}

@@ -4,7 +4,9 @@
 
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
+#include "runtime/emulator/fiber.h"
 #include "tests/unit/emulator_fixtures.h"
 
 using namespace emulator_tests;
@@ -132,4 +134,36 @@ TEST_CASE("a program's own timer signal reaches its handler while a launch is gu
   raise(SIGVTALRM);
   CHECK(foreign == 2);
   REQUIRE(sigaction(SIGVTALRM, &before, nullptr) == 0);
+}
+
+namespace {
+
+void nothing(const mkrt::MkSession*, const mkrt::MkStep*) {}
+
+// Of the process, mapped or not.
+uint64_t address_space_bytes() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * 4096;
+}
+
+}  // namespace
+
+TEST_CASE("stacks are given back after a launch, or used again where a pool keeps them") {
+  constexpr uint64_t of_a_thread = 256 * 1024;
+  mkrt::emulator::StackPool pool;
+  for (mkrt::emulator::StackPool* stacks : {static_cast<mkrt::emulator::StackPool*>(nullptr), &pool}) {
+    uint32_t arguments = 0;
+    const auto launch_each = [&] {
+      for (const uint32_t threads : {32u, 64u, 96u}) {
+        auto options = options_for(1, threads);
+        options.stacks = stacks;
+        REQUIRE(launch(nothing, arguments, options).ok());
+      }
+    };
+    launch_each();
+    const uint64_t before = address_space_bytes();
+    for (int i = 0; i < 4; ++i) launch_each();
+    CHECK(address_space_bytes() < before + 32 * of_a_thread);
+  }
 }

@@ -213,6 +213,22 @@ void atomics(const mkrt::MkSession* session, const mkrt::MkStep*) {
   mk_load_relaxed(&cells.flag);
 }
 
+// Of two threads that read a word, only the second is in the warp whose sync comes before the write.
+void two_readers(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  auto& cells = arguments_of<Cells>(session);
+  if (mk_thread() == 0 || mk_thread() == 32) read(&cells.words[0], 1);
+  if (mk_thread() >= 32) mk_warp_sync();
+  if (mk_thread() == 33) write(&cells.words[0], 1u, 2);
+}
+
+// A word is written, then the one before it, then the first is read: each by another thread.
+void beside(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  auto& cells = arguments_of<Cells>(session);
+  if (mk_thread() == 0) write(&cells.words[1], 1u, 1);
+  if (mk_thread() == 1) write(&cells.words[0], 1u, 2);
+  if (mk_thread() == 2) read(&cells.words[1], 3);
+}
+
 void past_the_end(const mkrt::MkSession*, const mkrt::MkStep*) {
   if (mk_thread() == 0) mk_race_read(mk_shared() + 16384 - 8, 16, 9);
 }
@@ -265,6 +281,16 @@ TEST_CASE("barriers and warp syncs order memory, shuffles do not") {
   CHECK(!run_cells(neighbours, 3).races.empty());
 }
 
+TEST_CASE("a write after the second of two reads races with the first") {
+  Cells cells{};
+  auto options = options_for(1, 64);
+  options.race = true;
+  const Run run = launch(two_readers, cells, options);
+  REQUIRE(run.races.size() == 1);
+  CHECK(run.races[0].kind == RaceKind::kWriteAfterRead);
+  CHECK(run.races[0].earlier.thread == 0);
+}
+
 TEST_CASE("what a thread does behind a release is not ordered by it") {
   for (const By by : {By::kFence, By::kAdd, By::kStore, By::kBarrier, By::kWarpSync})
     for (const bool behind : {false, true}) {
@@ -277,6 +303,13 @@ TEST_CASE("what a thread does behind a release is not ordered by it") {
       options.race = true;
       CHECK(launch(late, l, options).races.size() == (behind ? 1 : 0));
     }
+}
+
+TEST_CASE("a write leaves what is known of the word behind it") {
+  const Run run = run_cells(beside, 0);
+  REQUIRE(run.races.size() == 1);
+  CHECK(run.races[0].kind == RaceKind::kReadAfterWrite);
+  CHECK(run.races[0].earlier.thread == 0);
 }
 
 TEST_CASE("neighbouring 16-bit values do not race") {

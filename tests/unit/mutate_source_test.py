@@ -38,6 +38,10 @@ def edits(operator):
 
 
 class MutateSourceTest(unittest.TestCase):
+    def test_lines_behind_a_string_of_several_lines(self):
+        (edit,) = [e for e in sites('f(R"(\na < b\n)");\nif (a < b) g();\n') if e.operator == "< <="]
+        self.assertEqual((edit.line, edit.before), (4, "<"))
+
     def test_each_operator_changes_its_places_and_no_others(self):
         self.assertEqual(edits("< <="), [(9, "<", "<="), (13, "<", "<=")])
         self.assertEqual(edits("> >="), [(9, ">=", ">"), (20, ">", ">=")])

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <functional>
 
 #include "runtime/cuda_driver.h"
 #include "runtime/plan.h"
@@ -94,6 +95,42 @@ TEST_CASE("a kernel for each grid: captured once in their order, each but the fi
   CHECK(log.take({"cuStreamBeginCapture", "cuGraphLaunch"}).size() == 2);
   device.reset();
   CHECK(log.take({"cuGraphExecDestroy"}).size() == 2);
+}
+
+TEST_CASE("every call sets the device's context first, as its thread may have another") {
+  Log log;
+  const auto device = open_device();
+  REQUIRE(device->load(artefact({})).ok());
+  const uint64_t memory = device->allocate(64).value(), mark = device->make_mark().value();
+  std::byte* const host = device->allocate_host(64).value();
+  const std::span<std::byte> bytes(host, 64);
+  const std::vector<std::function<bool()>> calls{
+      [&] { return device->allocate(8).ok(); },
+      [&] { return device->write(memory, bytes).ok(); },
+      [&] { return device->read(bytes, memory).ok(); },
+      [&] { return device->clear(memory, 64).ok(); },
+      [&] { return device->pack(memory).ok(); },
+      [&] { return device->enqueue_write(0, memory, bytes).ok(); },
+      [&] { return device->enqueue_read(0, bytes, memory).ok(); },
+      [&] { return device->launch(0, memory, memory, 1).ok(); },
+      [&] { return device->allocate_host(8).ok(); },
+      [&] { return device->make_mark().ok(); },
+      [&] { return device->enqueue_mark(0, mark).ok(); },
+      [&] { return device->wait_for_mark(mark).ok(); },
+      [&] { return device->wait_for_stream(0).ok(); },
+      [&] { return !device->capturing(0); },
+      [&] { return device->release_mark(mark), true; },
+      [&] { return device->release_host(host), true; },
+      [&] { return device->release(memory), true; },
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    CAPTURE(i);
+    log.take({});
+    CHECK(calls[i]());
+    const Lines lines = log.take({""});
+    REQUIRE(!lines.empty());
+    CHECK(lines[0] == "cuCtxSetCurrent 1");
+  }
 }
 
 TEST_CASE("where not all workers are resident at once, one kernel is refused and kernels are not") {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <future>
 #include <iterator>
+#include <thread>
 
 #include "runtime/file.h"
 #include "runtime/temporaries.h"
@@ -58,6 +59,28 @@ TEST_CASE("a pipe gets the bytes and stays a pipe, under its name or by a link")
     CHECK(status.ok());
     CHECK(got.get() == "through the pipe");
   }
+}
+
+TEST_CASE("a write that signals interrupt goes on") {
+  const test::TempDir dir;
+  const std::string pipe = dir.path + "/pipe", text(1 << 20, 'x');  // more than a pipe holds
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  struct sigaction noted{}, before;
+  noted.sa_handler = [](int) {};  // without SA_RESTART
+  REQUIRE(sigaction(SIGUSR1, &noted, &before) == 0);
+  const pthread_t writer = pthread_self();
+  std::future<std::string> got = std::async(std::launch::async, [&] {
+    std::ifstream in(pipe, std::ios::binary);
+    for (int i = 0; i < 20; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      pthread_kill(writer, SIGUSR1);
+    }
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  });
+  const Status status = write_text(pipe, text);
+  CHECK(got.get() == text);
+  CHECK(status.ok());
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST_CASE("what cannot be written says why") {

@@ -54,6 +54,35 @@ TEST_CASE("a launch of several steps is alone: the next one's number is not know
   CHECK(device.steps[1].serial == 1);  // the device has made one
 }
 
+TEST_CASE("the next launch's number is behind all steps that the kernel has made of the one before") {
+  FakeDevice device;
+  Session session = opened(device);
+  StepResult result;
+  Draws several;
+  several.limit = 3;
+  device.counted = 3;
+  REQUIRE(session.step(OneToken{3, 1}.batch({&several, 1}), result).ok());
+  CHECK(result.steps == 3);
+  CHECK(result.ids.size() == 3);
+  device.counted = 1;
+  REQUIRE(session.step(OneToken{5, 4}.batch(), result).ok());
+  CHECK(result.steps == 1);
+  CHECK(device.steps[1].serial == 3);
+}
+
+TEST_CASE("a step that the device has no memory for is refused, and the next one runs") {
+  FakeDevice device;
+  Session session = opened(device);
+  const OneToken first{3, 1};
+  Draws many;
+  many.limit = 4096;  // ids, each a word
+  device.most = 4 * 4096;
+  CHECK(error_of(session.begin_step(first.batch({&many, 1}))) == "fake: error: no memory");
+  StepResult result;
+  REQUIRE(session.step(first.batch(), result).ok());
+  CHECK(result.ids == std::vector{3});
+}
+
 TEST_CASE("a captured step is run by its graph, each time for another batch") {
   FakeDevice device;
   Session session = opened(device);

@@ -67,8 +67,10 @@ TEST_CASE("a file that is no trace is refused") {
   CHECK(refused([](json& t) { t.erase("grids"); }) == "t.json: error: key \"grids\" is missing");
   CHECK(refused([](json& t) { t["tracks"].erase(3); }) ==
         "t.json: error: tracks: has 3 tracks, expected 2 for each worker");
-  for (const json& wrong :
-       {json{1, 2, 3, 0}, json{1, kStampKinds, 0, 0, 0}, json{1, 0, 2, 0, 0}, json{-1, 0, 0, 0, 0}})
+  constexpr uint64_t most = UINT32_MAX;  // of a task's and a ring's number
+  CHECK(refused([&](json& t) { t["tracks"][2]["stamps"] = {1, kStampKinds - 1, 1, most, most}; }) == "");
+  for (const json& wrong : {json{1, 2, 3, 0}, json{1, kStampKinds, 0, 0, 0}, json{1, 0, 2, 0, 0},
+                            json{-1, 0, 0, 0, 0}, json{1, 0, 0, most + 1, 0}, json{1, 0, 0, 0, most + 1}})
     CHECK(refused([&](json& t) { t["tracks"][2]["stamps"] = wrong; }) ==
           "t.json: error: tracks[2].stamps: found an array, expected time, kind, grid, task and ring" +
               stamps);

@@ -14,13 +14,15 @@
 namespace mkc {
 namespace {
 
-Schedule schedule_of(const std::string& config, Scheduler scheduler = Scheduler::kStatic) {
+Schedule schedule_of(const std::string& config, Scheduler scheduler = Scheduler::kStatic,
+                     bool keep_activations = false) {
   const Result<OpGraph> graph = test::graph_of(config);
   REQUIRE_MESSAGE(graph.ok(), graph.error().message);
   Result<TaskProgram> program = derive_events(fuse(graph.value()).value(), {});
   REQUIRE(program.ok());
   PlaceOptions options{3};
   options.scheduler = scheduler;
+  options.keep_activations = keep_activations;
   return place(program.value(), load_machine("emulator").value(), options).value();
 }
 
@@ -94,6 +96,54 @@ TEST_CASE("a count of list elements that is wrong for one number of tokens is re
   CHECK(verdict(s).starts_with("error: @l0.combine_ready["));
 }
 
+TEST_CASE("a count of list elements in another form is unproved, with the cell that it is of") {
+  Schedule s = schedule_of(test::llama_config());
+  Event& parts = event(s, "l0.combine_ready");
+  parts.expect = floor_div(parts.expect * parts.expect, parts.expect);
+  CHECK(verdict(s).starts_with("error: unproved: @l0.combine_ready[0, $1] expects "));
+}
+
+TEST_CASE("tasks whose number depends on a coordinate that no cell tells cannot be counted") {
+  Schedule s = schedule_of(test::llama_config());
+  for (Symbol& symbol : s.program.symbols.items)
+    if (symbol.name.ends_with("kv_len")) symbol.bounds.hi = 200;  // a piece of attention holds as many
+  const auto wait =
+      std::find_if(grid(s, "l0.o").waits.begin(), grid(s, "l0.o").waits.end(),
+                   [&](const Wait& w) { return s.program.events[w.event].name == "l0.o_ready"; });
+  s.program.events[wait->event].expect = 4 * symbol_named(s, "blocks");
+  grid(s, "l0.attend").notifies.push_back({wait->event, {}});
+  const Result<ProofReport> report = prove(s);
+  REQUIRE_FALSE(report.ok());
+  CHECK(report.error().message ==
+        "error: unproved: %l0.attend notifies @l0.o_ready in a way that cannot be counted: the number of its "
+        "tasks depends on a coordinate that its cells do not tell");
+}
+
+TEST_CASE("a coordinate that decides two dims of the cells leaves most of them without a notification") {
+  Schedule s = schedule_of(test::llama_config());
+  const GridId notifier{static_cast<uint32_t>(&grid(s, "l0.gate_up") - s.program.grids.items.data())};
+  const Expr tasks = s.program.grids[notifier].coords[0].extent;
+  Event diagonal;
+  diagonal.name = "diagonal";
+  diagonal.dims = {tasks, tasks};
+  diagonal.expect = 1;
+  s.event_base.push_back(s.event_cells);
+  s.event_cells += static_cast<uint32_t>(tasks.constant() * tasks.constant());
+  s.program.grids[notifier].notifies.push_back(
+      {s.program.events.add(diagonal), {{coord(0), 1}, {coord(0), 1}}});
+  CHECK(prove(s).error().message.starts_with(
+      "error: @diagonal[0, 1] expects 1 notifications, 0 tasks notify it"));
+}
+
+TEST_CASE("experts that all write the rows of the second one are refused") {
+  Schedule s = schedule_of(test::qwen3_moe_config());
+  const Expr starts = element(find_symbol(s.program.symbols, "slot_begin"), Expr(1));
+  Range& rows = grid(s, "l0.expert_down").writes[0].region[0];
+  rows.offset = starts;
+  rows.size = element(find_symbol(s.program.symbols, "slot_rows"), coord(1));
+  CHECK_FALSE(prove(s).ok());
+}
+
 TEST_CASE("a cell that is missed for one value is unproved") {
   Schedule s = schedule_of(test::llama_config());
   const Expr t = symbol_named(s, "T");
@@ -117,6 +167,39 @@ TEST_CASE("a region that is not what the body touches is refused") {
   grid(s, "l0.attend").writes[1].region[3].size = 0;
   CHECK(verdict(s).find("V33: grid %l0.attend writes v_cache: dim 3 is 0:+0, its body touches 0:+") !=
         std::string::npos);
+}
+
+TEST_CASE("a cell that only another grid notifies orders nothing of the grids before the first") {
+  // down waits for the cell that v alone completes, and reads what o writes: gate_up, which waits for o, does
+  // not notify that cell.
+  Schedule s = schedule_of(test::llama_config(), Scheduler::kStatic, true);
+  TaskGrid &gate_up = grid(s, "l0.gate_up"), &down = grid(s, "l0.down"), &v = grid(s, "l0.v");
+  const EventId ready = down.waits[0].event;
+  Event& cells = s.program.events[ready];
+  const auto tasks_of = [](const TaskGrid& g) { return g.coords[0].extent.constant(); };
+  cells.expect = tasks_of(gate_up) + (tasks_of(v) - tasks_of(gate_up)) * coord(0);
+  cells.dims = {2};
+  gate_up.notifies[0].cells = {{0, 1}};
+  v.notifies.push_back({ready, {{1, 1}}});
+  down.waits[0].cell = {1};
+  std::erase_if(down.reads, [](const Access& a) { return a.role == "x"; });
+  for (size_t e = ready.index + 1; e < s.event_base.size(); ++e) ++s.event_base[e];
+  ++s.event_cells;
+  CHECK(prove(s).error().message == "error: unproved: %l0.down reads %l0.y after %l0.o has written it");
+}
+
+TEST_CASE("what a cell's one notifier has waited for is there for whoever waits for the cell") {
+  Schedule s = schedule_of(test::llama_config(), Scheduler::kStatic, true);
+  const TensorId x = grid(s, "embed").writes[0].tensor;
+  const std::vector<Expr>& shape = s.program.tensors[x].shape;
+  grid(s, "l0.combine").reads.push_back({"x", x, {{0, shape[0]}, {0, shape[1]}}, false});
+  const auto said = [&] {
+    const Result<ProofReport> report = prove(s);
+    return report.ok() ? "" : report.error().message;
+  };
+  CHECK(said() == "");
+  grid(s, "l0.attend").waits.clear();
+  CHECK(said() != "");
 }
 
 TEST_CASE("an attention that does not wait for what is appended is refused") {

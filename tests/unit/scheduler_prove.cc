@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "scheduler/place.h"
 #include "scheduler/proof/check_values.h"
+#include "scheduler/proof/chosen_values.h"
 #include "scheduler/prove.h"
 #include "tests/unit/scheduler_programs.h"
 
@@ -30,6 +33,19 @@ TEST_CASE("placed models are accepted at chosen values on any number of workers"
     const Result<proof::ValuesChecked> checked = proof::check_at_values(placed({.layers = 3}, workers));
     REQUIRE_MESSAGE(checked.ok(), checked.error().message);
     CHECK(checked.value().values.size() >= 8);
+  }
+}
+
+TEST_CASE("values without lists are those around each divisor, and both ends of the bounds") {
+  for (const auto& divide : {floor_div, ceil_div, mod}) {
+    TaskProgram program;
+    const Expr n = symbol(program.symbols.add({"n", {1, 100}, {}}));
+    Event event;
+    event.expect = divide(n, 7);
+    program.events.add(event);
+    const std::vector<std::vector<int64_t>> values = chosen_values(program);
+    for (const int64_t wanted : {1, 7, 8, 98, 99, 100})
+      CHECK(std::find(values.begin(), values.end(), std::vector{wanted}) != values.end());
   }
 }
 
@@ -155,6 +171,42 @@ TEST_CASE("a claimed task is not ordered by the stream of the worker that happen
         "error: %l0.down[0] may read %l0.x2 before %l0.o[0] has written it (at T = 1, kv_len = 1)");
 }
 
+TEST_CASE("a grid of which only some tasks are ordered is refused at the first that is not") {
+  // Worker 0 alone waits for all of gate_up, before it begins with down.
+  Schedule s = placed();
+  const GridId down = find_grid(s.program, "l0.down");
+  TaskGrid hears;
+  hears.name = "hears";
+  hears.coords = {{"t", 1}};
+  hears.waits = std::exchange(s.program.grids[down].waits, {});
+  const GridId added = s.program.grids.add(hears);
+  s.placements.emplace_back();
+  std::vector<Segment>& stream = s.streams[0];
+  const auto at =
+      std::find_if(stream.begin(), stream.end(), [&](const Segment& x) { return x.grid == down; });
+  REQUIRE(at != stream.end());
+  REQUIRE((at->first == 0 && at->count == 2));
+  stream.insert(at, {added, 0, 1});
+  CHECK(proof_error(s) ==
+        "error: %l0.down[2] may read %l0.act before %l0.gate_up[3] has written it (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("a task that waits for a cell by symbol is refused where another task filled it") {
+  Schedule s = placed();
+  const EventId ready = find_event(s.program, "l0.act_ready");
+  s.program.events[ready].dims = {4}, s.program.events[ready].expect = 3;
+  s.program.grids[find_grid(s.program, "l0.gate_up")].notifies[0].cells = {{floor_div(coord(0), 3), 1}};
+  TaskGrid& down = s.program.grids[find_grid(s.program, "l0.down")];
+  down.waits[0].cell = {symbol(SymbolId{0}) - 1};
+  for (Access& read : down.reads)
+    if (read.role == "x") read.region[1] = {0, 24};
+  for (uint32_t& base : s.event_base)
+    if (base > s.event_base[ready.index]) base += 3;
+  s.event_cells += 3;
+  CHECK(proof_error(s) ==
+        "error: %l0.down[2] may read %l0.act before %l0.gate_up[2] has written it (at T = 4, kv_len = 64)");
+}
+
 TEST_CASE("a dropped wait is refused as an unordered read") {
   Schedule s = placed();
   s.program.grids[find_grid(s.program, "l0.down")].waits.clear();
@@ -211,6 +263,28 @@ TEST_CASE("segments swapped against their dependence are refused with the cycle"
       proof_error(s) ==
       "error: deadlock: %l0.gate_up[0]..%l0.gate_up[5] on worker 0 -stream-> %l0.o[0]..%l0.o[1] on worker 0 "
       "-notify-> @l0.x2_ready[] -wait-> %l0.gate_up[0]..%l0.gate_up[5] on worker 0 (at T = 1, kv_len = 1)");
+}
+
+TEST_CASE("a drawn grid in a cycle is named with all its tasks") {
+  Schedule s = drawn();
+  std::vector<Segment>& stream = s.streams[0];
+  const auto place = [&](const char* grid) {
+    return std::find_if(stream.begin(), stream.end(),
+                        [&](const Segment& x) { return x.grid == find_grid(s.program, grid); });
+  };
+  REQUIRE(place("embed") < place("l0.q"));
+  REQUIRE(place("l0.q") < place("l0.o"));
+  const auto deadlock_names = [&](const char* first, const char* second, const char* named) {
+    Schedule edited = s;
+    std::iter_swap(edited.streams[0].begin() + (place(first) - stream.begin()),
+                   edited.streams[0].begin() + (place(second) - stream.begin()));
+    const std::string error = proof_error(edited);
+    CAPTURE(error);
+    CHECK(error.starts_with("error: deadlock: "));
+    CHECK(error.find(named) != error.npos);
+  };
+  deadlock_names("l0.q", "l0.o", "%l0.q[0]..%l0.q[3] on any worker");
+  deadlock_names("embed", "l0.q", "%embed[0] on any worker");
 }
 
 TEST_CASE("memory shared by tensors that are alive together is refused") {

@@ -84,6 +84,10 @@ TEST_CASE("what a file holds and we do not support is an error with its path") {
         ": error: pre_tokenizer.pretokenizers[0].pattern.Regex: bad pattern (a: missing closing parenthesis "
         "at byte 2");
   CHECK(
+      error_with("/pre_tokenizer/pretokenizers/0/pattern/Regex", R"("a{,2}")") ==
+      ": error: pre_tokenizer.pretokenizers[0].pattern.Regex: unsupported {, at byte 1 of the pattern: write "
+      "the lower bound");
+  CHECK(
       error_with("/pre_tokenizer/pretokenizers/1",
                  R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "split": true})") ==
       ": error: pre_tokenizer.pretokenizers[1].prepend_scheme: \"first\" is supported in the first "
@@ -172,4 +176,24 @@ TEST_CASE("an id without a token is an error") {
   CHECK(decode_error(1001) == "token id 1001 is out of range: the tokenizer has ids 0 to 1000");
   CHECK(decode_error(-1) == "token id -1 is out of range: the tokenizer has ids 0 to 1000");
   CHECK(decode_error(999) == "token id 999 belongs to no token");
+}
+
+TEST_CASE("a token of a byte has two hexadecimal digits of whatever case, others stand for themselves") {
+  nlohmann::json document = read_json_fixture("mistral_metaspace.json");
+  nlohmann::json& vocab = document["model"]["vocab"];
+  const auto rename = [&](const char* from, const char* to) {
+    const int32_t id = vocab.at(from);
+    vocab.erase(from);
+    vocab[to] = id;
+    return id;
+  };
+  const std::vector<int32_t> bytes{rename("<0xEF>", "<0xef>"), rename("<0xAC>", "<0xac>"),
+                                   rename("<0x9A>", "<0x9a>")};
+  const std::vector<int32_t> others{rename("<0x01>", "<0xg1>"), rename("<0x02>", "<0x`2>"),
+                                    rename("<0x03>", "<0x/3>"), rename("<0x04>", "<0x:4>"),
+                                    rename("<0x05>", "<0x@5>"), rename("<0x06>", "<0xG6>")};
+  const ScratchFile file(document.dump());
+  const mkrt::Tokenizer tokenizer = expect_ok(mkrt::load_tokenizer(file.path()));
+  CHECK(expect_ok(mkrt::decode(tokenizer, bytes, false)) == "\xef\xac\x9a");
+  CHECK(expect_ok(mkrt::decode(tokenizer, others, false)) == "<0xg1><0x`2><0x/3><0x:4><0x@5><0xG6>");
 }

@@ -205,6 +205,10 @@ TEST_CASE("artefacts of no bytes, of other bytes and of impossible sizes are ref
   MKC_REFUSED(!mkrt_open_emulator_kernels(none, 0, c.pack, 0), "mkrt: error: 0 kernels, expected 1 to 65536");
   MKC_REFUSED(!mkrt_open_emulator_kernels(none, UINT32_MAX, c.pack, 0),
               "mkrt: error: 4294967295 kernels, expected 1 to 65536");
+  const std::vector<void (*)(const void*, const void*, uint32_t)> most(65536, nullptr);
+  mkrt_device* device = mkrt_open_emulator_kernels(most.data(), 65536, c.pack, 0);
+  CHECK(device);
+  mkrt_close_device(device);
   CHECK(!mkrt_open_session(o.device, "", kCheckpoint.c_str()));
   CHECK(!mkrt_open_session(o.device, "/", kCheckpoint.c_str()));
   CHECK(!mkrt_open_cuda(-1));
