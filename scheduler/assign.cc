@@ -195,7 +195,7 @@ Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, cons
 }
 
 Result<Schedule> assign(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
-                        const DealOptions& options) {
+                        const AssignOptions& options) {
   Result<std::vector<GridId>> order = critical_path_order(program, machine);
   if (!order.ok()) return order.error();
   Schedule schedule;

@@ -12,7 +12,7 @@ namespace mkc {
 Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, const Machine& machine);
 
 // The fields have the meaning that they have in PlaceOptions.
-struct DealOptions {
+struct AssignOptions {
   uint32_t workers = 0;
   uint32_t ring = 0;
   bool balance_grids = false;
@@ -21,6 +21,6 @@ struct DealOptions {
 // Returns a schedule with placements, streams and ring, but without a plan of memory and counters. Errors:
 // those of critical_path_order.
 Result<Schedule> assign(TaskProgram program, std::vector<Placement> placements, const Machine& machine,
-                        const DealOptions& options);
+                        const AssignOptions& options);
 
 }  // namespace mkc

@@ -104,7 +104,7 @@ Result<Evaluation> Evaluator::begin(Settings settings, const Evaluation* like) c
   add_fitting(program.value(), options_.asked.placements, rules);
   placements = choose_placements(program.value(), options_.scheduler, rules);
   if (!placements.ok()) return placements.error();
-  const DealOptions how{options_.costs.workers, settings.ring != 0 ? settings.ring : options_.asked.ring};
+  const AssignOptions how{options_.costs.workers, settings.ring != 0 ? settings.ring : options_.asked.ring};
   Result<Schedule> schedule =
       assign(std::move(program.value()), std::move(placements.value()), machine_, how);
   if (!schedule.ok()) return schedule.error();

@@ -228,7 +228,8 @@ std::string to_text(const Step& step) {
   for (const StepRequest& r : step.requests)
     text += fmt::format("{}({}, {})", text.size() > 1 ? ", " : "", r.rows, r.kv_len);
   text += step.all_rows ? "], all rows" : "]";
-  if (!step.active_expert_rows.empty()) text += fmt::format(", {} active experts", step.active_expert_rows.size());
+  if (!step.active_expert_rows.empty())
+    text += fmt::format(", {} active experts", step.active_expert_rows.size());
   return text;
 }
 
