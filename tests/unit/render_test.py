@@ -56,6 +56,14 @@ class RenderTest(unittest.TestCase):
         self.assertEqual(self.render("--check").stderr,
                          f"render: error: {page} is not what tools/bench/render makes of the results\n")
 
+    def test_a_section_without_a_measurement_is_one_line(self):
+        for result in (self.root / "results").glob("gpu-*.json"):
+            result.unlink()
+        self.assertEqual(self.render().returncode, 0)
+        text = (self.root / "docs" / "performance.md").read_text()
+        self.assertIn("**not run on a GPU**: 128 positions, 1024 positions, ", text)
+        self.assertNotRegex(text, r"(?m)^\|.*\| not run on a GPU \|")
+
     def test_figures_are_those_of_the_newest_result(self):
         self.gpu_result({"mkc llama-3.2-1b": part(row(1024, 9999))}, date="2026-11-30")
         self.gpu_result({"limits": part({"what": "continuous", "by": "copies", "bytes_per_us": 3.1e6, "us": spread(1)}),
