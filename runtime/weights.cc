@@ -9,7 +9,7 @@
 #include <random>
 #include <utility>
 
-#include "runtime/emulator/half.h"
+#include "runtime/half.h"
 #include "runtime/packing.h"
 #include "runtime/session.h"
 
@@ -33,7 +33,7 @@ float value_at(const StoredTensor& t, uint64_t i) {
   }
   uint16_t bits;
   std::memcpy(&bits, t.bytes.data() + 2 * i, sizeof(bits));
-  return t.dtype == "F16" ? emulator::f16_to_f32(bits) : emulator::bf16_to_f32(bits);
+  return t.dtype == "F16" ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
 constexpr uint64_t kRows = 256;  // of staging memory, behind its MkPack
@@ -147,9 +147,9 @@ WeightSource random_weights(uint64_t seed) {
     for (size_t i = 0; i < block.size() / size; ++i) {
       const float v = mean + scale * values[i];
       const uint32_t bits = size == 4                     ? std::bit_cast<uint32_t>(v)
-                            : w.element == Element::kE4m3 ? emulator::f32_to_e4m3(v)
-                            : w.element == Element::kF16  ? emulator::f32_to_f16(v)
-                                                          : emulator::f32_to_bf16(v);
+                            : w.element == Element::kE4m3 ? f32_to_e4m3(v)
+                            : w.element == Element::kF16  ? f32_to_f16(v)
+                                                          : f32_to_bf16(v);
       std::memcpy(block.data() + i * size, &bits, size);
     }
     for (size_t at = block.size(); at < out.size(); at += block.size())

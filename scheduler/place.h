@@ -26,8 +26,4 @@ struct PlaceOptions {
 // other in a cycle; rules that fit no grid or ask for the impossible.
 Result<Schedule> place(TaskProgram program, const Machine& machine, const PlaceOptions& options = {});
 
-// Returns the grids in an order in which each follows the grids it waits for. Grids with the longest path to
-// the end of the step come first.
-Result<std::vector<GridId>> critical_path_order(const TaskProgram& program, const Machine& machine);
-
 }  // namespace mkc

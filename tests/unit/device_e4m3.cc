@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/device/e4m3.h"
-#include "runtime/emulator/half.h"
+#include "runtime/half.h"
 
 namespace mk {
 namespace {
@@ -22,7 +22,7 @@ struct Vectors {
 };
 
 float from_f16(u32 bits) {
-  return mkrt::emulator::f16_to_f32(bits);
+  return mkrt::f16_to_f32(bits);
 }
 
 TEST_CASE("each of the 256 codes is the number that torch has for it, in either half of a word") {

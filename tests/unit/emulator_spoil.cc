@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/emulator/half.h"
 #include "runtime/emulator/spoil.h"
 #include "runtime/emulator/workspace.h"
+#include "runtime/half.h"
 #include "tests/unit/emulator_fixtures.h"
 
 using namespace emulator_tests;
@@ -68,11 +68,11 @@ TEST_CASE("spoilt memory is NaN in every floating-point type, and no index") {
   mkrt::spoil(words, 15);
   CHECK(words[3] == 0x00ff7fff);  // nothing behind the end
   CHECK(std::isnan(__builtin_bit_cast(float, words[0])));
-  CHECK(std::isnan(mkrt::emulator::bf16_to_f32(words[0] & 0xffff)));
-  CHECK(std::isnan(mkrt::emulator::bf16_to_f32(words[0] >> 16)));
-  CHECK(std::isnan(mkrt::emulator::f16_to_f32(words[0] & 0xffff)));
-  CHECK(std::isnan(mkrt::emulator::e4m3_to_f32(words[0] & 0xff)));
-  CHECK(std::isnan(mkrt::emulator::e4m3_to_f32(words[0] >> 8 & 0xff)));
+  CHECK(std::isnan(mkrt::bf16_to_f32(words[0] & 0xffff)));
+  CHECK(std::isnan(mkrt::bf16_to_f32(words[0] >> 16)));
+  CHECK(std::isnan(mkrt::f16_to_f32(words[0] & 0xffff)));
+  CHECK(std::isnan(mkrt::e4m3_to_f32(words[0] & 0xff)));
+  CHECK(std::isnan(mkrt::e4m3_to_f32(words[0] >> 8 & 0xff)));
   CHECK(static_cast<int32_t>(words[0]) > 1 << 30);
 }
 

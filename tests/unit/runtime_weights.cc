@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/emulator/half.h"
 #include "runtime/faulty_weights.h"
+#include "runtime/half.h"
 #include "runtime/packing.h"
 #include "runtime/session.h"
 #include "runtime/weights.h"
@@ -42,9 +42,9 @@ TEST_CASE("random weights have the spread that keeps activations in range, in ev
       uint32_t bits = 0;
       std::memcpy(&bits, &bytes[i * width], width);
       const double x = width == 4                         ? std::bit_cast<float>(bits)
-                       : weight.element == Element::kE4m3 ? emulator::e4m3_to_f32(bits)
-                       : weight.element == Element::kF16  ? emulator::f16_to_f32(bits)
-                                                          : emulator::bf16_to_f32(bits);
+                       : weight.element == Element::kE4m3 ? mkrt::e4m3_to_f32(bits)
+                       : weight.element == Element::kF16  ? mkrt::f16_to_f32(bits)
+                                                          : mkrt::bf16_to_f32(bits);
       sum += x, squares += x * x;
     }
     return std::pair(sum / count, std::sqrt(squares / count - sum / count * (sum / count)));

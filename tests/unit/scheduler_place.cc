@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 
+#include "scheduler/assign.h"
 #include "scheduler/cost.h"
 #include "scheduler/place.h"
 #include "scheduler/workspace.h"

@@ -6,12 +6,12 @@
 #include <bit>
 #include <cmath>
 
-#include "runtime/emulator/half.h"
+#include "runtime/half.h"
 
 namespace mkc {
 namespace {
 
-namespace half = mkrt::emulator;
+namespace half = mkrt;
 
 uint32_t mixed(uint32_t sum, uint32_t word) {
   return (sum ^ word) * 0x9e3779b1u;

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace mkrt::emulator {
+namespace mkrt {
 
 inline float bf16_to_f32(uint32_t bits) {
   return std::bit_cast<float>(bits << 16);
@@ -58,4 +58,4 @@ inline uint32_t f32_to_e4m3(float x) {
   return sign | (static_cast<uint32_t>(spacing + 9) * 8 + steps);
 }
 
-}  // namespace mkrt::emulator
+}  // namespace mkrt
