@@ -4,7 +4,7 @@
 #include "runtime/emulator/primitives.h"
 #include "runtime/half.h"
 
-using namespace mkrt::emulator;
+using namespace mkrt;
 
 extern "C" {
 

@@ -144,6 +144,7 @@ void mma(Collective collective, float* d, const MmaFragment& operands, ToFloat t
 }  // namespace
 }  // namespace mkrt::emulator
 
+using namespace mkrt;
 using namespace mkrt::emulator;
 
 extern "C" {

@@ -117,6 +117,7 @@ void begin(const char* name, Collective collective, float* d, const uint32_t* a,
 }  // namespace
 }  // namespace mkrt::emulator
 
+using namespace mkrt;
 using namespace mkrt::emulator;
 
 extern "C" {

@@ -26,11 +26,11 @@ struct FakeDevice final : Device {
   uint32_t counted = 1;           // what the kernel says of its draws
   int32_t off_by = 0;             // how much higher than right the ids are that it draws
   uint64_t failing = UINT64_MAX;  // reads of so many bytes fail
-  uint64_t most = 1 << 20;        // bytes of a block of memory
+  uint64_t max_bytes = 1 << 20;   // bytes of a block of memory
 
   std::string name() const override { return "fake"; }
   Result<uint64_t> allocate(uint64_t bytes) override {
-    if (bytes > most) return Error{"fake: error: no memory"};
+    if (bytes > max_bytes) return Error{"fake: error: no memory"};
     blocks.emplace_back(bytes);
     return reinterpret_cast<uint64_t>(blocks.back().data());
   }

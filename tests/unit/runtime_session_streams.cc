@@ -58,7 +58,7 @@ TEST_CASE("the next launch's number is behind all steps that the kernel has made
   FakeDevice device;
   Session session = opened(device);
   StepResult result;
-  Draws several;
+  Samples several;
   several.limit = 3;
   device.counted = 3;
   REQUIRE(session.step(OneToken{3, 1}.batch({&several, 1}), result).ok());
@@ -74,9 +74,9 @@ TEST_CASE("a step that the device has no memory for is refused, and the next one
   FakeDevice device;
   Session session = opened(device);
   const OneToken first{3, 1};
-  Draws many;
+  Samples many;
   many.limit = 4096;  // ids, each a word
-  device.most = 4 * 4096;
+  device.max_bytes = 4 * 4096;
   CHECK(error_of(session.begin_step(first.batch({&many, 1}))) == "fake: error: no memory");
   StepResult result;
   REQUIRE(session.step(first.batch(), result).ok());

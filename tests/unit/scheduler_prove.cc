@@ -265,8 +265,8 @@ TEST_CASE("segments swapped against their dependence are refused with the cycle"
       "-notify-> @l0.x2_ready[] -wait-> %l0.gate_up[0]..%l0.gate_up[5] on worker 0 (at T = 1, kv_len = 1)");
 }
 
-TEST_CASE("a drawn grid in a cycle is named with all its tasks") {
-  Schedule s = drawn();
+TEST_CASE("a claimed grid in a cycle is named with all its tasks") {
+  Schedule s = claimed();
   std::vector<Segment>& stream = s.streams[0];
   const auto place = [&](const char* grid) {
     return std::find_if(stream.begin(), stream.end(),
