@@ -70,7 +70,7 @@ TEST_CASE("whichever notification of a launch of two steps is lost, it ends with
   const Compiled compiled(model);
   const HostKernel kernel = compile_for_host(compiled.schedule, {.quick = true});
   RunOptions options = one_step();
-  options.draws = 2;
+  options.samples = 2;
   const Outcome clean = run(compiled, kernel, options);
   REQUIRE(clean.next.size() == 2);
   int events = 0, steps = 0, miscounted = 0;

@@ -145,7 +145,7 @@ TEST_CASE("a bug between the steps of a launch is caught") {
   model.max_requests = 2;
   RunOptions options = small_run();
   options.requests = 2;
-  options.draws = 3;
+  options.samples = 3;
   options.steps = {1, 20, 1};
   check_caught({step_mutants()}, true, model, options);
 }

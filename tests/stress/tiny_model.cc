@@ -19,15 +19,15 @@ mkrt::Status feed(mkrt::Session& session, std::span<const int32_t> tokens, const
   const auto count = static_cast<int32_t>(tokens.size() / options.requests);
   const auto pages = static_cast<int32_t>(session.limits().pages / options.requests);
   std::vector<int32_t> row_begin{0}, kv_len, page_begin{0}, page_index;
-  std::vector<mkrt::Samples> draws(options.requests);
-  for (mkrt::Samples& d : draws) {
-    d.limit = options.draws;
+  std::vector<mkrt::Samples> samples(options.requests);
+  for (mkrt::Samples& d : samples) {
+    d.limit = options.samples;
     row_begin.push_back(row_begin.back() + count);
     kv_len.push_back(static_cast<int32_t>(position) + count);
     for (int32_t i = 0; i < pages; ++i) page_index.push_back(static_cast<int32_t>(page_index.size()));
     page_begin.push_back(page_begin.back() + pages);
   }
-  return session.step({tokens, row_begin, kv_len, {page_begin, page_index}, draws}, result, logits);
+  return session.step({tokens, row_begin, kv_len, {page_begin, page_index}, samples}, result, logits);
 }
 
 }  // namespace
@@ -65,11 +65,11 @@ Outcome run(const Compiled& compiled, const HostKernel& kernel, const RunOptions
   for (const uint32_t count : options.steps) {
     std::vector<int32_t> tokens(count * options.requests);
     for (int32_t& token : tokens) token = static_cast<int32_t>(random() % manifest.vocab);
-    std::vector<float> logits(options.draws == 1 ? tokens.size() * manifest.vocab : 0);
+    std::vector<float> logits(options.samples == 1 ? tokens.size() * manifest.vocab : 0);
     mkrt::StepResult result;
     const mkrt::Status status =
         feed(session, tokens, options, position, result, logits.empty() ? nullptr : logits.data());
-    position += count + options.draws - 1;
+    position += count + options.samples - 1;
     if (!status.ok()) {
       outcome.error = status.error().message;
       break;

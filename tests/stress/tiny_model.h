@@ -48,7 +48,7 @@ struct RunOptions {
   mkrt::EmulatorDeviceOptions device;
   uint32_t requests = 1;
   std::vector<uint32_t> steps;  // tokens of each request in each launch
-  uint32_t draws = 1;           // of each launch; with more than one there are no logits
+  uint32_t samples = 1;         // of each launch; with more than one there are no logits
   uint32_t first_position = 0;  // of the first step, over a cache of zeros
   uint64_t timeout_ns = 10'000'000'000;
 };
