@@ -1,0 +1,71 @@
+"""cmake --install: what a user builds against libmkrt finds. Usage: install_test.py BUILD CC"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD, CC = sys.argv[1:3]
+PROGRAM = """#include <mkrt.h>
+#include <stdio.h>
+int main(void) { return printf("%s\\n", mkrt_version()) < 0; }
+"""
+PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES C)
+find_package(mkrt 0.1 REQUIRED)
+add_executable(user user.c)
+target_link_libraries(user PRIVATE mkrt::mkrt)
+"""
+
+
+def run(*command, **more):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, **more)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    return done.stdout
+
+
+class InstallTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.root = Path(cls.folder.name)
+        cls.prefix = cls.root / "prefix"
+        run("cmake", "--install", BUILD, "--prefix", cls.prefix)
+        (cls.root / "user.c").write_text(PROGRAM)
+        cls.version = run(cls.prefix / "bin" / "mkc", "--version").split()[1]
+        cls.found = next(cls.prefix.glob("lib*/**/pkgconfig"))
+        cls.environment = {**os.environ, "LD_LIBRARY_PATH": str(cls.found.parent)}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_a_program_builds_by_pkg_config(self):
+        flags = run("pkg-config", "--cflags", "--libs", "mkrt", env={**os.environ, "PKG_CONFIG_PATH": str(self.found)}).split()
+        run(CC, self.root / "user.c", "-o", self.root / "user", *flags)
+        self.assertIn(run(self.root / "user", env=self.environment).strip(), self.version)
+
+    def test_a_program_builds_by_find_package(self):
+        project = self.root / "project"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text(PROJECT)
+        (project / "user.c").write_text(PROGRAM)
+        run("cmake", "-G", "Ninja", "-B", project / "build", "-S", project, f"-DCMAKE_C_COMPILER={CC}",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", project / "build")
+        self.assertIn(run(project / "build" / "user").strip(), self.version)
+
+    def test_python_finds_the_library(self):
+        modules = next(self.prefix.glob("lib/python3/dist-packages"))
+        program = "import mkrt; print(mkrt._load(None).mkrt_version().decode())"
+        found = run(sys.executable, "-c", program, env={**self.environment, "PYTHONPATH": str(modules)})
+        self.assertIn(found.strip(), self.version)
+
+    def test_families_and_docs_are_there(self):
+        self.assertTrue((self.prefix / "share" / "mkc" / "models" / "llama.yaml").is_file())
+        self.assertTrue(list(self.prefix.glob("share/doc/*/README.md")))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
