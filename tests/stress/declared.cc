@@ -49,7 +49,8 @@ bool data_decide(const Access& access, size_t dim) {
 
 // Tables that a segment of experts reads before its first task: nobody's regions are known then.
 bool no_task_reads(const TaskGrid& grid, const Access& access, bool written) {
-  const bool once = access.role == "slots" || access.role == "slot_begin" || access.role == "token";
+  const bool once =
+      access.role == "active_experts" || access.role == "active_expert_begin" || access.role == "token";
   return once && !written && (grid.body == BodyKind::kExpert || grid.body == BodyKind::kExpertSum);
 }
 
@@ -221,12 +222,12 @@ TEST_CASE("where the tables of routing hold what they cannot, nothing is said of
   Memory memory(schedule, 1);
   const std::shared_ptr<mkrt::AccessRules> rules = declared_regions(schedule);
   const TaskProgram& program = schedule.program;
-  const Bounds found = program.symbols[find_symbol(program.symbols, "slots")].bounds;
+  const Bounds found = program.symbols[find_symbol(program.symbols, "active_experts")].bounds;
   for (const GridId id : program.grids.ids()) {
-    const Access* slots = find_operand(program.grids[id], "slots");
-    if (slots == nullptr || find_operand(program.grids[id], "slot_rows") == nullptr) continue;
+    const Access* active = find_operand(program.grids[id], "active_experts");
+    if (active == nullptr || find_operand(program.grids[id], "active_expert_rows") == nullptr) continue;
     auto* const count =
-        reinterpret_cast<int32_t*>(&memory.workspace[schedule.slots[slots->tensor.index].offset]);
+        reinterpret_cast<int32_t*>(&memory.workspace[schedule.slots[active->tensor.index].offset]);
     const auto said = [&](int64_t word) {
       *count = static_cast<int32_t>(word);
       rules->begin_step(memory.session, memory.step);

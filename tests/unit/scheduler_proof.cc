@@ -137,10 +137,10 @@ TEST_CASE("a coordinate that decides two dims of the cells leaves most of them w
 
 TEST_CASE("experts that all write the rows of the second one are refused") {
   Schedule s = schedule_of(test::qwen3_moe_config());
-  const Expr starts = element(find_symbol(s.program.symbols, "slot_begin"), Expr(1));
+  const Expr starts = element(find_symbol(s.program.symbols, "active_expert_begin"), Expr(1));
   Range& rows = grid(s, "l0.expert_down").writes[0].region[0];
   rows.offset = starts;
-  rows.size = element(find_symbol(s.program.symbols, "slot_rows"), coord(1));
+  rows.size = element(find_symbol(s.program.symbols, "active_expert_rows"), coord(1));
   CHECK_FALSE(prove(s).ok());
 }
 
