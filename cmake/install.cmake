@@ -4,7 +4,7 @@ install(TARGETS mkc mkrun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 set_target_properties(mkrt_shared PROPERTIES EXPORT_NAME mkrt)
 target_include_directories(mkrt_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 install(TARGETS mkrt_shared EXPORT mkrt LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${CMAKE_SOURCE_DIR}/runtime/mkrt.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/runtime/c_api/mkrt.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # find_package(mkrt) gives the target mkrt::mkrt.
 install(EXPORT mkrt NAMESPACE mkrt:: FILE mkrtConfig.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mkrt)
 include(CMakePackageConfigHelpers)

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "runtime/file.h"
-#include "runtime/manifest.h"
+#include "runtime/artefact/manifest.h"
+#include "runtime/base/file.h"
 
 namespace mkc {
 namespace {

@@ -11,7 +11,7 @@
 #include "codegen/given_values.h"
 #include "codegen/tensor_addresses.h"
 #include "ir/values.h"
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 namespace mkc {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "codegen/mode.h"
 #include "ir/schedule.h"
-#include "runtime/manifest.h"
+#include "runtime/artefact/manifest.h"
 
 namespace mkc {
 

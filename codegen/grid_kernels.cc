@@ -7,7 +7,7 @@
 
 #include "codegen/launch.h"
 #include "codegen/tasks.h"
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 namespace mkc {
 namespace {

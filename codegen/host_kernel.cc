@@ -15,7 +15,7 @@
 #include "codegen/race_hooks.h"
 #include "codegen/step_counts.h"
 #include "ir/print.h"
-#include "runtime/manifest.h"
+#include "runtime/artefact/manifest.h"
 
 namespace mkc {
 namespace {

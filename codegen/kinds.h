@@ -1,4 +1,4 @@
-// Kinds: grids that one piece of code serves, up to the numbers of a grid record (runtime/abi.h).
+// Kinds: grids that one piece of code serves, up to the numbers of a grid record (runtime/abi/abi.h).
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@
 #include "codegen/kernel_module.h"
 #include "codegen/lint_ptx.h"
 #include "codegen/optimise.h"
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 namespace mkc {
 namespace {

@@ -8,7 +8,7 @@
 #include "codegen/kinds.h"
 #include "codegen/mode.h"
 #include "codegen/targets.h"
-#include "runtime/manifest.h"
+#include "runtime/artefact/manifest.h"
 
 namespace mkc {
 

@@ -3,8 +3,8 @@
 #include "ir/bodies.h"
 #include "ir/schedule.h"
 #include "ir/values.h"
-#include "runtime/abi.h"
-#include "runtime/packing.h"
+#include "runtime/abi/abi.h"
+#include "runtime/abi/packing.h"
 
 namespace mkc {
 

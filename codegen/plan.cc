@@ -6,7 +6,7 @@
 #include "codegen/describe.h"
 #include "codegen/operands.h"
 #include "ir/values.h"
-#include "runtime/packing.h"
+#include "runtime/abi/packing.h"
 
 namespace mkc {
 namespace {

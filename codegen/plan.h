@@ -1,4 +1,4 @@
-// The plan: what the kernel reads to know its work, as laid out in runtime/abi.h.
+// The plan: what the kernel reads to know its work, as laid out in runtime/abi/abi.h.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 #include "codegen/kinds.h"
 #include "codegen/mode.h"
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 namespace mkc {
 

@@ -8,8 +8,8 @@
 #include <regex>
 
 #include "codegen/assembler.h"
-#include "runtime/file.h"
-#include "runtime/temporaries.h"
+#include "runtime/base/file.h"
+#include "runtime/base/temporaries.h"
 
 extern char** environ;
 

@@ -6,7 +6,7 @@
 #include "codegen/device/bodies.h"
 #include "codegen/launch.h"
 #include "codegen/tasks.h"
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 namespace mkc {
 namespace {

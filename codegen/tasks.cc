@@ -5,8 +5,8 @@
 
 #include "codegen/device/bodies.h"
 #include "ir/values.h"
-#include "runtime/abi.h"
-#include "runtime/packing.h"
+#include "runtime/abi/abi.h"
+#include "runtime/abi/packing.h"
 
 namespace mkc {
 

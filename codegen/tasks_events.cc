@@ -6,7 +6,7 @@
 #include "codegen/tasks.h"
 #include "ir/values.h"
 #include "ir/waits.h"
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 namespace mkc {
 

@@ -4,8 +4,8 @@
 
 #include "codegen/operands.h"
 #include "codegen/tasks.h"
-#include "runtime/abi.h"
-#include "runtime/packing.h"
+#include "runtime/abi/abi.h"
+#include "runtime/abi/packing.h"
 
 namespace mkc {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/values.h"
-#include "runtime/packing.h"
+#include "runtime/abi/packing.h"
 
 namespace mkc {
 namespace {

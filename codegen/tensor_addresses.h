@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/schedule.h"
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 namespace mkc {
 

@@ -5,7 +5,7 @@
 #include "ir/bodies.h"
 #include "ir/footprint_attention.h"
 #include "ir/values.h"
-#include "runtime/packing.h"
+#include "runtime/abi/packing.h"
 
 namespace mkc {
 namespace {

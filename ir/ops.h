@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/tensor.h"
-#include "runtime/packing.h"
+#include "runtime/abi/packing.h"
 
 namespace mkc {
 

@@ -52,7 +52,7 @@ enum class TensorKind : uint8_t {
 
 // How a weight operand of a product is laid out for the loader. Rows are taken `group` at a time from each
 // source in turn; one source keeps its order. The rows are zero-padded to a multiple of kTileRows and cut
-// into tiles of kTileRows x tile columns. See docs/packing.md and runtime/packing.h.
+// into tiles of kTileRows x tile columns. See docs/packing.md and runtime/abi/packing.h.
 struct Packing {
   std::vector<TensorId> sources;  // [rows, cols] each, all of one dtype and shape
   int64_t group = 0;              // 0 with one source; 8 for gate/up

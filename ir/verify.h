@@ -74,7 +74,7 @@
 //       the body's extents (footprint.h).
 //   V34 Symbols that the host or the device fills have the bounds that their values reach.
 //
-// The prover checks cycles, counts and the order of reads and writes (scheduler/prove.h).
+// The prover checks cycles, counts and the order of reads and writes (scheduler/proof/prove.h).
 #pragma once
 
 #include <vector>

@@ -9,7 +9,7 @@
 #include "codegen/nvptx.h"
 #include "codegen/plan.h"
 #include "ir/print.h"
-#include "runtime/seal.h"
+#include "runtime/artefact/seal.h"
 #include "tools/build_ids.h"
 #include "tools/certificate.h"
 #include "tools/summary.h"

@@ -5,7 +5,7 @@
 #include "codegen/cache.h"
 #include "codegen/describe.h"
 #include "codegen/host_kernel.h"
-#include "runtime/artefact.h"
+#include "runtime/artefact/artefact.h"
 #include "tools/passes.h"
 
 namespace mkc {

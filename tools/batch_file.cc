@@ -7,8 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "runtime/file.h"
-#include "runtime/json_text.h"
+#include "runtime/base/file.h"
+#include "runtime/base/json_text.h"
 #include "tools/logprobs.h"
 #include "tools/token_text.h"
 

@@ -1,7 +1,7 @@
 // The certificate that an artefact carries: what was proved of its schedule.
 #pragma once
 
-#include "runtime/manifest.h"
+#include "runtime/artefact/manifest.h"
 #include "tools/passes.h"
 
 namespace mkc {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/verify.h"
-#include "runtime/file.h"
-#include "scheduler/prove.h"
+#include "runtime/base/file.h"
+#include "scheduler/proof/prove.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "codegen/targets.h"
-#include "runtime/temporaries.h"
+#include "runtime/base/temporaries.h"
 #include "tools/artefact.h"
 #include "tools/flags.h"
 #include "tools/output.h"

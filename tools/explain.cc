@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scheduler/cost.h"
+#include "scheduler/machine/cost.h"
 #include "tools/hops.h"
 #include "tools/output.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "scheduler/simulate_path.h"
+#include "scheduler/simulate/simulate_path.h"
 
 namespace mkc {
 

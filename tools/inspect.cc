@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "runtime/artefact.h"
-#include "runtime/kv_cache.h"
-#include "runtime/plan.h"
+#include "runtime/artefact/artefact.h"
+#include "runtime/artefact/plan.h"
+#include "runtime/session/kv_cache.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 

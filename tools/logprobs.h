@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "runtime/sample.h"
+#include "runtime/session/sample.h"
 
 namespace mkc {
 

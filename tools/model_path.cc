@@ -9,7 +9,7 @@
 #include <fstream>
 #include <vector>
 
-#include "runtime/file_kind.h"
+#include "runtime/base/file_kind.h"
 
 namespace mkc {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "codegen/cache.h"
 #include "codegen/targets.h"
-#include "runtime/file.h"
+#include "runtime/base/file.h"
 
 namespace mkc {
 

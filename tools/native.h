@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "runtime/device_facts.h"
-#include "scheduler/native.h"
+#include "runtime/device/device_facts.h"
+#include "scheduler/machine/native.h"
 
 namespace mkc {
 

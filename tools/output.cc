@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/file.h"
+#include "runtime/base/file.h"
 
 namespace mkc {
 namespace {

@@ -11,10 +11,10 @@
 #include "frontend/generation.h"
 #include "frontend/op_graph.h"
 #include "ir/parse.h"
-#include "runtime/safetensors.h"
-#include "scheduler/machine.h"
-#include "scheduler/prove.h"
-#include "scheduler/search.h"
+#include "runtime/artefact/safetensors.h"
+#include "scheduler/machine/machine.h"
+#include "scheduler/proof/prove.h"
+#include "scheduler/search/search.h"
 
 namespace mkc {
 

@@ -9,9 +9,9 @@
 
 #include "frontend/json.h"
 #include "frontend/source.h"
-#include "runtime/kv_cache.h"
-#include "runtime/npy.h"
-#include "runtime/session.h"
+#include "runtime/base/npy.h"
+#include "runtime/session/kv_cache.h"
+#include "runtime/session/session.h"
 #include "runtime/text/tokenizer.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "runtime/check_batch.h"
-#include "runtime/kv_cache.h"
-#include "runtime/sample.h"
+#include "runtime/session/check_batch.h"
+#include "runtime/session/kv_cache.h"
+#include "runtime/session/sample.h"
 #include "tools/flags.h"
 
 namespace mkc {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "frontend/generation.h"
-#include "runtime/artefact.h"
-#include "runtime/sampling.h"
+#include "runtime/abi/sampling.h"
+#include "runtime/artefact/artefact.h"
 #include "tools/commands.h"
 
 namespace mkc {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "runtime/session_stepper.h"
+#include "runtime/engine/session_stepper.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/seconds.h"

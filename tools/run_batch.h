@@ -1,7 +1,7 @@
 // mkc run --batch-file.
 #pragma once
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tools/batch_file.h"
 
 namespace mkc {

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "frontend/source.h"
-#include "runtime/faulty_weights.h"
-#include "runtime/weights.h"
+#include "runtime/session/faulty_weights.h"
+#include "runtime/session/weights.h"
 #include "tools/native.h"
 #include "tools/output.h"
 #include "tools/room.h"

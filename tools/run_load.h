@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tools/artefact.h"
 #include "tools/run_arguments.h"
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scheduler/simulate_path.h"
+#include "scheduler/simulate/simulate_path.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
 #include "tools/room.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scheduler/cost.h"
+#include "scheduler/machine/cost.h"
 
 namespace mkc {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "ir/values.h"
-#include "scheduler/simulate.h"
+#include "scheduler/simulate/simulate.h"
 #include "tools/commands.h"
 
 namespace mkc {

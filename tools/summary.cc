@@ -6,8 +6,8 @@
 
 #include "codegen/describe.h"
 #include "codegen/kinds.h"
-#include "runtime/packing.h"
-#include "scheduler/cost.h"
+#include "runtime/abi/packing.h"
+#include "scheduler/machine/cost.h"
 
 namespace mkc {
 namespace {

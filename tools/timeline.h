@@ -1,7 +1,7 @@
 // What workers do when, simulated or measured, in one form.
 #pragma once
 
-#include "runtime/trace.h"
+#include "runtime/session/trace.h"
 #include "tools/simulated_step.h"
 
 namespace mkc {

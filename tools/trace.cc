@@ -6,7 +6,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "runtime/file.h"
+#include "runtime/base/file.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
 #include "tools/model_path.h"

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "codegen/device/worker.h"
-#include "runtime/sampling.h"
+#include "runtime/abi/sampling.h"
 
 namespace mk {
 

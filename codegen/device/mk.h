@@ -5,7 +5,7 @@
 // instructions.
 #pragma once
 
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 #define AS1 __attribute__((address_space(1)))
 #define AS3 __attribute__((address_space(3)))

@@ -1,5 +1,5 @@
-// Pack converts rows as a checkpoint has them to the packed layout (runtime/packing.h). Each session does so
-// once, when it is opened.
+// Pack converts rows as a checkpoint has them to the packed layout (runtime/abi/packing.h). Each session does
+// so once, when it is opened.
 #include "codegen/device/bodies.h"
 
 namespace mk {

@@ -1,8 +1,8 @@
 // The parts that all product variants share: accumulators, operand loads, and the Mma8 loop.
 //
 // A product multiplies strips of 16 weight rows with the activation rows of a step. Mma8, Mma32 and Mma64 sum
-// each K slice and then add the K slices in order (runtime/packing.h). Their results depend on the operands
-// alone, not on the variant. Wgmma128 differs: it has one running sum over all K slices.
+// each K slice and then add the K slices in order (runtime/abi/packing.h). Their results depend on the
+// operands alone, not on the variant. Wgmma128 differs: it has one running sum over all K slices.
 //
 // Weights reach a lane as one 16-byte A fragment of mma.m16n8k16: rows g and g + 8, where lane = 4 g + t. A
 // block is a run of strips that share one load of their activations. Tokens are multiplied in groups.

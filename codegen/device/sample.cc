@@ -1,5 +1,5 @@
-// Sampling: from a row of logits to a token (docs/sampling.md). The tokens are those of runtime/sample.cc;
-// this code does not sort.
+// Sampling: from a row of logits to a token (docs/sampling.md). The tokens are those of
+// runtime/session/sample.cc; this code does not sort.
 //
 // Each search looks for the element at which a running sum reaches a target. These elements are the k-th
 // greatest logit, the last token of the nucleus, and the token sampled. One radix search finds each of them.

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "codegen/device/mk.h"
-#include "runtime/packing.h"
+#include "runtime/abi/packing.h"
 
 #define MK_INLINE __attribute__((always_inline)) inline
 // MK_UNROLL precedes loops over arrays that must stay in registers.

@@ -1,8 +1,8 @@
 // Arithmetic whose GPU form is an instruction, to f32 accuracy.
 #include <cmath>
 
+#include "runtime/base/half.h"
 #include "runtime/emulator/primitives.h"
-#include "runtime/half.h"
 
 using namespace mkrt;
 

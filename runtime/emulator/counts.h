@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 namespace mkrt {
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
+#include "runtime/base/status.h"
 #include "runtime/emulator/counts.h"
 #include "runtime/emulator/disturbance.h"
-#include "runtime/status.h"
 
 namespace mkrt {
 

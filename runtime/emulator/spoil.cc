@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"
 

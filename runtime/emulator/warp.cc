@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/base/half.h"
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"
-#include "runtime/half.h"
 
 namespace mkrt::emulator {
 

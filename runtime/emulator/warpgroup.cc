@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "runtime/base/half.h"
 #include "runtime/emulator/launch.h"
 #include "runtime/emulator/primitives.h"
-#include "runtime/half.h"
 
 namespace mkrt::emulator {
 namespace {

@@ -1,4 +1,4 @@
-"""libmkrt from Python: load a cubin that mkc made, bind a checkpoint, run steps. runtime/mkrt.h says what each call does.
+"""libmkrt from Python: load a cubin that mkc made, bind a checkpoint, run steps. runtime/c_api/mkrt.h says what each call does.
 
     with mkrt.Device(0) as device, device.open("model.cubin", "checkpoint") as session:
         for token in session.generate([0, 359, 336], 16):

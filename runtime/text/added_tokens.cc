@@ -5,7 +5,7 @@
 
 #include <unordered_set>
 
-#include "runtime/json_node.h"
+#include "runtime/base/json_node.h"
 #include "runtime/text/bpe.h"
 #include "runtime/text/utf8.h"
 

@@ -7,7 +7,7 @@
 #include <queue>
 #include <unordered_set>
 
-#include "runtime/json_node.h"
+#include "runtime/base/json_node.h"
 #include "runtime/text/utf8.h"
 
 namespace mkrt {

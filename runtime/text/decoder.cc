@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/json_node.h"
+#include "runtime/base/json_node.h"
 #include "runtime/text/added_tokens.h"
 #include "runtime/text/bpe.h"
 #include "runtime/text/byte_alphabet.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <tuple>
 
-#include "runtime/json_node.h"
+#include "runtime/base/json_node.h"
 #include "runtime/text/utf8.h"
 
 namespace mkrt {

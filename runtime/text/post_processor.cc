@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runtime/json_node.h"
+#include "runtime/base/json_node.h"
 #include "runtime/text/bpe.h"
 
 namespace mkrt {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "runtime/json_node.h"
+#include "runtime/base/json_node.h"
 #include "runtime/text/byte_alphabet.h"
 
 namespace mkrt {

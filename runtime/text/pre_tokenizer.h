@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 #include "runtime/text/normalizer.h"
 #include "runtime/text/regex.h"
 

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "runtime/file_kind.h"
-#include "runtime/json_node.h"
+#include "runtime/base/file_kind.h"
+#include "runtime/base/json_node.h"
 #include "runtime/text/utf8.h"
 
 namespace mkrt {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/status.h"
+#include "runtime/base/status.h"
 #include "runtime/text/added_tokens.h"
 #include "runtime/text/bpe.h"
 #include "runtime/text/decoder.h"

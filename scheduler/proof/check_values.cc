@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "scheduler/cost.h"
+#include "scheduler/machine/cost.h"
+#include "scheduler/place/step.h"
 #include "scheduler/proof/chosen_values.h"
 #include "scheduler/proof/value_accesses.h"
 #include "scheduler/proof/value_order.h"
-#include "scheduler/step.h"
 
 namespace mkc::proof {
 namespace {

@@ -8,7 +8,7 @@
 #include "ir/form.h"
 #include "ir/schedule.h"
 #include "ir/values.h"
-#include "scheduler/prove.h"
+#include "scheduler/proof/prove.h"
 
 namespace mkc::proof {
 

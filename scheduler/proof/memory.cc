@@ -6,7 +6,7 @@
 #include <set>
 
 #include "ir/bodies.h"
-#include "runtime/packing.h"
+#include "runtime/abi/packing.h"
 
 namespace mkc::proof {
 namespace {

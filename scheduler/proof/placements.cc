@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "ir/bodies.h"
-#include "runtime/abi.h"
+#include "runtime/abi/abi.h"
 
 namespace mkc::proof {
 namespace {

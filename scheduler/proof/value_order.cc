@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "scheduler/order.h"
+#include "scheduler/machine/order.h"
 
 namespace mkc {
 namespace {

@@ -1,7 +1,7 @@
 // The order in which tasks happen, under given symbol values. Internal to prove.
 #pragma once
 
-#include "scheduler/step.h"
+#include "scheduler/place/step.h"
 
 namespace mkc {
 

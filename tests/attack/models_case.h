@@ -7,7 +7,7 @@
 
 #include "codegen/mode.h"
 #include "frontend/request.h"
-#include "runtime/kv_cache.h"
+#include "runtime/session/kv_cache.h"
 #include "tests/reference/model.h"
 
 namespace mkc::attack {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "runtime/pages.h"
+#include "runtime/session/pages.h"
 #include "tools/passes.h"
 
 namespace mkc::attack {

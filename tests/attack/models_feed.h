@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/attack/models_case.h"
 #include "tools/artefact.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "runtime/pages.h"
+#include "runtime/session/pages.h"
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/distance.h"
 #include "tests/reference/model.h"

@@ -1,11 +1,11 @@
 // The engine over a kernel: requests in a batch get what they get alone.
-#include "runtime/engine.h"
+#include "runtime/engine/engine.h"
 
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "runtime/session_stepper.h"
+#include "runtime/engine/session_stepper.h"
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/model.h"
 

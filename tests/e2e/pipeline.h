@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/reference/model.h"
 #include "tools/artefact.h"
 

@@ -2,9 +2,9 @@
 // batch.
 #include <doctest/doctest.h>
 
-#include "runtime/engine.h"
-#include "runtime/sampler.h"
-#include "runtime/session_stepper.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/sampler.h"
+#include "runtime/engine/session_stepper.h"
 #include "tests/e2e/pipeline.h"
 #include "tests/reference/model.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "scheduler/step.h"
+#include "scheduler/place/step.h"
 #include "tests/e2e/pipeline.h"
 
 namespace mkc {

@@ -84,7 +84,7 @@ class CacheTest(Command):
         self.assert_new(model, "--family", family)
 
         machine = self.dir / "machine.json"
-        text = (ROOT / "scheduler" / "machines" / "h100.json").read_text()
+        text = (ROOT / "scheduler" / "machine" / "h100.json").read_text()
         machine.write_text(text)
         self.assertTrue(self.compile(model, "--machine", machine)[0])  # the default's text
         machine.write_text(text.replace('"reduce_ns": {"value": 300', '"reduce_ns": {"value": 301'))

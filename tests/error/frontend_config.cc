@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "frontend/source.h"
-#include "tests/unit/frontend_fixtures.h"
+#include "tests/unit/frontend/fixtures.h"
 
 using namespace mkc;
 using namespace mkc::test;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "frontend/yaml.h"
-#include "tests/unit/frontend_fixtures.h"
+#include "tests/unit/frontend/fixtures.h"
 
 using namespace mkc;
 using namespace mkc::test;

@@ -77,7 +77,7 @@ class SimulationTest(Command):
                      "greedy")
 
     def test_searches_for_settings(self):
-        machine = json.loads((ROOT / "scheduler" / "machines" / "h100.json").read_text())
+        machine = json.loads((ROOT / "scheduler" / "machine" / "h100.json").read_text())
         machine["ticket_ns"] = {"value": 1e6, "source": "so that nothing should be claimed"}
         (self.dir / "slow.json").write_text(json.dumps(machine))
         step = (FIXTURE, "--workers", 3, "--context", 40, "--machine", self.dir / "slow.json", "--scheduler", "dynamic")

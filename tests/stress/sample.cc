@@ -1,6 +1,6 @@
 // The body that samples tokens, as kernels have it, alone under race detection: no report, the host's tokens,
 // and a report for each barrier that is left out.
-#include "runtime/sample.h"
+#include "runtime/session/sample.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "codegen/host_kernel.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/reference/model.h"
 #include "tests/unit/temp_dir.h"
 

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "runtime/pages.h"
-#include "runtime/session_stepper.h"
+#include "runtime/engine/session_stepper.h"
+#include "runtime/session/pages.h"
 
 namespace mkrt {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/file.h"
-#include "runtime/session.h"
-#include "runtime/temporaries.h"
+#include "runtime/base/file.h"
+#include "runtime/base/temporaries.h"
+#include "runtime/session/session.h"
 #include "tools/artefact.h"
 #include "tools/doctor/body_family.h"
 #include "tools/native.h"

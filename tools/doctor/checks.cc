@@ -19,8 +19,8 @@
 
 #include "codegen/assembler.h"
 #include "codegen/nvptx.h"
-#include "runtime/file.h"
-#include "runtime/temporaries.h"
+#include "runtime/base/file.h"
+#include "runtime/base/temporaries.h"
 #include "tools/doctor/bodies.h"
 #include "tools/doctor/measure.h"
 #include "tools/doctor/probes.h"

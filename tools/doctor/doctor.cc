@@ -10,7 +10,7 @@
 #include "codegen/assembler.h"
 #include "codegen/cache.h"
 #include "codegen/nvptx.h"
-#include "runtime/file.h"
+#include "runtime/base/file.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
 #include "tools/doctor/checks.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/cuda_driver.h"
+#include "runtime/device/cuda_driver.h"
 
 namespace mkc {
 

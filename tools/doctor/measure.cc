@@ -6,7 +6,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "scheduler/native.h"
+#include "scheduler/machine/native.h"
 #include "tools/seconds.h"
 
 namespace mkc {

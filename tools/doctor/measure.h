@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "runtime/device_facts.h"
+#include "runtime/device/device_facts.h"
 #include "tools/doctor/gpu.h"
 
 namespace mkc {

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cmath>
 
-#include "runtime/half.h"
+#include "runtime/base/half.h"
 
 namespace mkc {
 namespace {

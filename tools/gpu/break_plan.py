@@ -6,7 +6,7 @@ import struct
 import sys
 from pathlib import Path
 
-MAGIC = struct.pack("<I", 0x326B6D70)  # kPlanMagic of runtime/abi.h
+MAGIC = struct.pack("<I", 0x326B6D70)  # kPlanMagic of runtime/abi/abi.h
 HEADER, GRID, UNIT = 96, 144, 256  # UNIT: kOperandUnit
 WAITS, NOTIFIES, OPERANDS = 16, 24, range(40, 96, 4)  # offsets of wait_base, notify_base, operand in a grid's record
 MANIFEST = b'{"abi":'  # how a manifest begins

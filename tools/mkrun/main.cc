@@ -7,10 +7,10 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "runtime/file.h"
-#include "runtime/npy.h"
-#include "runtime/pages.h"
-#include "runtime/session.h"
+#include "runtime/base/file.h"
+#include "runtime/base/npy.h"
+#include "runtime/session/pages.h"
+#include "runtime/session/session.h"
 #include "tools/mkrun/samples.h"
 
 namespace mkrt {

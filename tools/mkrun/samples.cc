@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "runtime/sampler.h"
+#include "runtime/engine/sampler.h"
 
 namespace mkrt {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace mkrt {
 

@@ -12,7 +12,7 @@ namespace {
 
 // Pointers by function, as the header declares them: "mkrt_step" -> {"session", "tokens", "logits", "next"}.
 std::map<std::string, std::set<std::string>> declared_pointers() {
-  std::ifstream in(MKC_SOURCE_DIR "/runtime/mkrt.h");
+  std::ifstream in(MKC_SOURCE_DIR "/runtime/c_api/mkrt.h");
   std::string text((std::istreambuf_iterator<char>(in)), {});
   text = std::regex_replace(text, std::regex(R"(/\*[^]*?\*/)"), "");
   // Functions as arguments: their names alone.

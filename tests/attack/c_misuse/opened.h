@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/mkrt.h"
+#include "runtime/c_api/mkrt.h"
 #include "tools/artefact.h"
 
 namespace mkc::attack {

@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "runtime/artefact.h"
+#include "runtime/artefact/artefact.h"
 #include "tests/attack/fuzz/parsers.h"
-#include "tests/unit/made_artefact.h"
+#include "tests/unit/runtime/made_artefact.h"
 
 namespace mkc::attack {
 namespace {

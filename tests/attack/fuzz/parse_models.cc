@@ -5,8 +5,8 @@
 #include "frontend/yaml.h"
 #include "ir/print.h"
 #include "ir/verify.h"
-#include "scheduler/machine.h"
-#include "scheduler/prove.h"
+#include "scheduler/machine/machine.h"
+#include "scheduler/proof/prove.h"
 #include "tests/attack/fuzz/parsers.h"
 
 namespace mkc::attack {
@@ -74,7 +74,7 @@ std::vector<std::string> generation_seeds() {
 }
 
 std::vector<std::string> machine_seeds() {
-  return files_of("scheduler/machines", ".json");
+  return files_of("scheduler/machine", ".json");
 }
 
 std::vector<std::string> family_seeds() {

@@ -1,10 +1,10 @@
 // Parsers of what libmkrt reads.
 #include <cstring>
 
-#include "runtime/abi.h"
-#include "runtime/safetensors.h"
+#include "runtime/abi/abi.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/session/trace.h"
 #include "runtime/text/tokenizer.h"
-#include "runtime/trace.h"
 #include "tests/attack/fuzz/parsers.h"
 #include "tools/batch_file.h"
 

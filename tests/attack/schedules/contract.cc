@@ -6,8 +6,8 @@
 #include <array>
 
 #include "ir/values.h"
-#include "runtime/abi.h"
-#include "runtime/packing.h"
+#include "runtime/abi/abi.h"
+#include "runtime/abi/packing.h"
 #include "tests/attack/schedules/finding.h"
 
 namespace mkc::attack {

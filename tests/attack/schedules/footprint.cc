@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/packing.h"
+#include "runtime/abi/packing.h"
 #include "tests/attack/schedules/footprint_touch.h"
 
 namespace mkc::attack {

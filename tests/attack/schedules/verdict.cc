@@ -1,7 +1,7 @@
 #include "tests/attack/schedules/verdict.h"
 
 #include "ir/verify.h"
-#include "scheduler/prove.h"
+#include "scheduler/proof/prove.h"
 #include "tests/apart.h"
 
 namespace mkc::attack {

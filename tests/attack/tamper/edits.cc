@@ -6,7 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "runtime/plan.h"
+#include "runtime/artefact/plan.h"
 
 namespace mkc::attack {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/seal.h"
-#include "runtime/session.h"
+#include "runtime/artefact/seal.h"
+#include "runtime/session/session.h"
 
 namespace mkc::attack {
 namespace {

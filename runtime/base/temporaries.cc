@@ -1,0 +1,85 @@
+#include "runtime/base/temporaries.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace mkrt {
+namespace {
+
+enum State { kFree, kTaken, kNoted };
+
+// Handlers of signals may neither lock nor allocate.
+struct Slot {
+  std::atomic<int> state = kFree;
+  char path[4096];
+};
+std::array<Slot, 64> slots;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+// Other threads may put a file into a folder while a handler empties it.
+constexpr int kTries = 16;
+
+// By system calls alone: opendir() allocates.
+void remove_files(const char* folder) {
+  const int number = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (number < 0) return;
+  alignas(dirent64) char entries[4096];
+  for (ssize_t bytes; (bytes = getdents64(number, entries, sizeof(entries))) > 0;)
+    for (ssize_t at = 0; at < bytes;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+      unlinkat(number, entry->d_name, 0);  // "." and ".." are refused
+      at += entry->d_reclen;
+    }
+  close(number);
+}
+
+void remove(const char* path) {
+  if (unlink(path) == 0) return;
+  for (int i = 0; i < kTries && rmdir(path) != 0 && errno == ENOTEMPTY; ++i) remove_files(path);
+}
+
+std::string make_folder() {
+  std::error_code failed;
+  std::string name = (std::filesystem::temp_directory_path(failed) / "mkc-XXXXXX").string();
+  return failed || mkdtemp(name.data()) == nullptr ? "" : name;
+}
+
+}  // namespace
+
+Temporary::Temporary(const std::string& path) : slot_(-1) {
+  if (path.size() >= sizeof(Slot::path)) return;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    int free = kFree;
+    if (!slots[i].state.compare_exchange_strong(free, kTaken)) continue;
+    std::memcpy(slots[i].path, path.c_str(), path.size() + 1);
+    slots[i].state = kNoted;
+    slot_ = static_cast<int>(i);
+    return;
+  }
+}
+
+Temporary::~Temporary() {
+  if (slot_ >= 0) slots[static_cast<size_t>(slot_)].state = kFree;
+}
+
+TemporaryFolder::TemporaryFolder() : path(make_folder()), noted_(path) {}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  if (!path.empty()) std::filesystem::remove_all(path, ignored);
+}
+
+void remove_temporaries() {
+  for (size_t i = slots.size(); i-- > 0;)
+    if (slots[i].state == kNoted) remove(slots[i].path);
+}
+
+}  // namespace mkrt

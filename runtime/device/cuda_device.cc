@@ -1,0 +1,304 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "runtime/artefact/plan.h"
+#include "runtime/device/cuda_driver.h"
+#include "runtime/device/device.h"
+
+namespace mkrt {
+namespace {
+
+constexpr uint32_t kPackers = 4;  // blocks of mk_pack for each multiprocessor
+
+class CudaDevice final : public Device {
+ public:
+  static Result<std::unique_ptr<Device>> open(const Driver& driver, int ordinal) {
+    std::unique_ptr<CudaDevice> device(new CudaDevice(driver));
+    int count = 0;
+    if (Status s = device->check(driver.device_count(&count), "cuDeviceGetCount"); !s.ok()) return s.error();
+    if (ordinal < 0 || ordinal >= count)
+      return Error{fmt::format("cuda: error: no device {}, the driver has {}", ordinal, count)};
+    if (Status s = device->start(ordinal); !s.ok()) return s.error();
+    return std::unique_ptr<Device>(std::move(device));
+  }
+
+  ~CudaDevice() override {
+    if (!context_) return;
+    use();
+    for (const auto& [addresses, executable] : graphs_) driver_.executable_destroy(executable);
+    if (module_) driver_.module_unload(module_);
+    for (const uint64_t address : blocks_) driver_.memory_free(address);
+    driver_.context_release(device_);
+  }
+
+  std::string name() const override { return name_; }
+  uint64_t memory_bytes() const override {
+    size_t bytes = 0;
+    return driver_.device_memory(&bytes, device_) == 0 ? bytes : 0;
+  }
+
+  Result<uint64_t> allocate(uint64_t bytes) override {
+    use();
+    CUdeviceptr address = 0;
+    const CUresult result = driver_.memory_alloc(&address, bytes == 0 ? 1 : bytes);
+    if (Status s = check(result, fmt::format("allocating {} bytes", bytes)); !s.ok()) return s.error();
+    blocks_.insert(address);
+    return uint64_t{address};
+  }
+  void release(uint64_t address) override {
+    use();
+    driver_.memory_free(address);
+    blocks_.erase(address);
+  }
+  Status write(uint64_t to, std::span<const std::byte> from) override {
+    use();
+    return from.empty() ? Status()
+                        : check(driver_.copy_in(to, from.data(), from.size()), "copying to the device");
+  }
+  Status read(std::span<std::byte> to, uint64_t from) override {
+    use();
+    return to.empty() ? Status()
+                      : check(driver_.copy_out(to.data(), from, to.size()), "copying from the device");
+  }
+  Status clear(uint64_t at, uint64_t bytes) override {
+    use();
+    return bytes == 0 ? Status() : check(driver_.fill(at, 0, bytes), "clearing memory");
+  }
+
+  Status load(const Artefact& artefact) override {
+    const Manifest& m = artefact.manifest;
+    if (artefact.image.empty()) return fail("the artefact holds no cubin: it was compiled for " + m.target);
+    if (loaded_.workers != 0) return loaded_ == m ? Status() : has_other_kernel(name_, loaded_, m);
+    use();
+    if (Status s =
+            check(driver_.module_load(&module_, artefact.image.data()),
+                  fmt::format("loading a cubin of {} on a device of sm_{}{}", m.target, major_, minor_));
+        !s.ok())
+      return s;
+    if (Status s = check(driver_.module_function(&pack_, module_, "mk_pack"), "finding mk_pack"); !s.ok())
+      return s;
+    const Status status = m.launches.empty() ? take_kernel(m) : take_grid_kernels(artefact);
+    if (!status.ok()) return status;
+    loaded_ = m;
+    return {};
+  }
+
+  Status pack(uint64_t pack) override {
+    use();
+    uint32_t workers = static_cast<uint32_t>(sms_) * kPackers, threads = loaded_.threads;
+    void* arguments[] = {&pack, &workers, &threads};
+    const LaunchConfig config{workers, 1, 1, threads, 1, 1, 0, nullptr, nullptr, 0};
+    return check(driver_.launch(&config, pack_, arguments, nullptr), "launching mk_pack");
+  }
+
+  Status enqueue_write(uint64_t stream, uint64_t to, std::span<const std::byte> from) override {
+    use();
+    return from.empty() ? Status()
+                        : check(driver_.copy_in_async(to, from.data(), from.size(), handle(stream)),
+                                "copying to the device");
+  }
+  Status enqueue_read(uint64_t stream, std::span<std::byte> to, uint64_t from) override {
+    use();
+    return to.empty() ? Status()
+                      : check(driver_.copy_out_async(to.data(), from, to.size(), handle(stream)),
+                              "copying from the device");
+  }
+  Status launch(uint64_t stream, uint64_t session, uint64_t step, uint32_t steps) override {
+    use();
+    if (launches_.empty()) return launch_kernel(session, step, handle(stream));
+    const bool captured = capturing(stream);  // no graph can be launched into another
+    for (uint32_t i = 0; i < steps; ++i) {
+      const Status status = captured ? launch_grids(session, step, handle(stream))
+                                     : launch_graph(session, step, handle(stream));
+      if (!status.ok()) return status;
+    }
+    return {};
+  }
+
+  Result<std::byte*> allocate_host(uint64_t bytes) override {
+    use();
+    void* memory = nullptr;
+    const CUresult result = driver_.host_alloc(&memory, bytes);
+    if (Status s = check(result, fmt::format("allocating {} bytes of the host", bytes)); !s.ok())
+      return s.error();
+    return static_cast<std::byte*>(memory);
+  }
+  void release_host(std::byte* memory) override {
+    use();
+    driver_.host_free(memory);
+  }
+
+  Result<uint64_t> make_mark() override {
+    use();
+    Handle event = nullptr;
+    if (Status s = check(driver_.event_create(&event, kEventNoTiming), "making an event"); !s.ok())
+      return s.error();
+    return reinterpret_cast<uint64_t>(event);
+  }
+  void release_mark(uint64_t mark) override {
+    use();
+    driver_.event_destroy(handle(mark));
+  }
+  Status enqueue_mark(uint64_t stream, uint64_t mark) override {
+    use();
+    return check(driver_.event_record(handle(mark), handle(stream)), "recording an event");
+  }
+  Status wait_for_mark(uint64_t mark) override {
+    use();
+    return check(driver_.event_wait(handle(mark)), "running the kernel");
+  }
+  Status wait_for_stream(uint64_t stream) override {
+    use();
+    return check(driver_.stream_wait(handle(stream)), "running the kernel");
+  }
+  bool capturing(uint64_t stream) override {
+    use();
+    int status = 0;  // of the default stream, which nobody captures, it may not be asked
+    return stream != 0 && driver_.stream_capturing(handle(stream), &status) == 0 && status != 0;
+  }
+
+ private:
+  explicit CudaDevice(const Driver& driver) : driver_(driver) {}
+
+  static Handle handle(uint64_t number) { return reinterpret_cast<Handle>(number); }
+
+  // Whichever thread calls, and whatever device it used before.
+  void use() const { driver_.context_set(context_); }
+
+  Status start(int ordinal) {
+    if (Status s = check(driver_.device_get(&device_, ordinal), "cuDeviceGet"); !s.ok()) return s;
+    char name[256] = "";
+    driver_.device_name(name, sizeof(name), device_);
+    name_ = name;
+    for (const auto& [attribute, value] :
+         {std::pair{kAttributeSms, &sms_}, {kAttributeMajor, &major_}, {kAttributeMinor, &minor_}})
+      if (Status s = check(driver_.device_attribute(value, attribute, device_), "cuDeviceGetAttribute");
+          !s.ok())
+        return s;
+    if (Status s = check(driver_.context_retain(&context_, device_), "cuDevicePrimaryCtxRetain"); !s.ok())
+      return s;
+    return check(driver_.context_set(context_), "cuCtxSetCurrent");
+  }
+
+  Status take_function(const Manifest& m, const std::string& name, Handle& function) {
+    if (Status s = check(driver_.module_function(&function, module_, name.c_str()), "finding " + name);
+        !s.ok())
+      return s;
+    return check(driver_.function_set(function, kFunctionDynamicShared, static_cast<int>(m.shared_bytes)),
+                 fmt::format("asking for {} bytes of shared memory", m.shared_bytes));
+  }
+
+  Status take_kernel(const Manifest& m) {
+    if (Status s = take_function(m, "mk_kernel", kernel_); !s.ok()) return s;
+    int blocks = 0;
+    if (Status s = check(driver_.occupancy(&blocks, kernel_, static_cast<int>(m.threads), m.shared_bytes),
+                         "asking for the occupancy");
+        !s.ok())
+      return s;
+    // Workers wait for each other, so all must be resident.
+    if (uint64_t{m.workers} > static_cast<uint64_t>(blocks) * static_cast<uint64_t>(sms_))
+      return fail(
+          fmt::format("{} workers, but {} multiprocessors hold {} each; compile with --workers {}, or with "
+                      "--mode=kernels, whose workers need not run at once",
+                      m.workers, sms_, blocks, blocks * sms_));
+    return {};
+  }
+
+  Status take_grid_kernels(const Artefact& artefact) {
+    const Manifest& m = artefact.manifest;
+    const std::vector<uint32_t> kinds = launch_kinds(m);
+    std::map<uint32_t, Handle> functions;
+    for (const uint32_t kind : kinds)
+      if (const auto [at, is_new] = functions.emplace(kind, nullptr); is_new)
+        if (Status s = take_function(m, fmt::format("mk_grid_{}", kind), at->second); !s.ok()) return s;
+    for (size_t i = 0; i < kinds.size(); ++i) launches_.push_back({functions[kinds[i]], m.launches[i]});
+    return {};
+  }
+
+  Status launch_kernel(uint64_t session, uint64_t step, Handle stream) {
+    void* arguments[] = {&session, &step};
+    const CUresult result = driver_.launch_cooperative(kernel_, loaded_.workers, 1, 1, loaded_.threads, 1, 1,
+                                                       loaded_.shared_bytes, stream, arguments);
+    return check(result, result == kTooManyBlocks
+                             ? "launching (compile with fewer --workers or with --mode=kernels)"
+                             : "launching");
+  }
+
+  // Each kernel may begin while the one before it runs; how far it goes then is its own affair.
+  Status launch_grids(uint64_t session, uint64_t step, Handle stream) {
+    const LaunchAttribute overlap{kMayOverlap, 0, {1}};
+    for (const GridLaunch& launch : launches_) {
+      uint32_t grid = launch.grid;
+      void* arguments[] = {&session, &step, &grid};
+      const unsigned attributes = major_ >= 9 && &launch != &launches_.front() ? 1 : 0;
+      const LaunchConfig config{loaded_.workers,      1,      1,        loaded_.threads, 1, 1,
+                                loaded_.shared_bytes, stream, &overlap, attributes};
+      if (Status s = check(driver_.launch(&config, launch.function, arguments, nullptr),
+                           "launching " + loaded_.grids[grid].name);
+          !s.ok())
+        return s;
+    }
+    return {};
+  }
+
+  // What the kernels read is found by these two addresses, so one graph serves every step there.
+  Status launch_graph(uint64_t session, uint64_t step, Handle stream) {
+    Handle& executable = graphs_[{session, step}];
+    if (!executable)
+      if (Status s = capture(session, step, executable); !s.ok()) return s;
+    return check(driver_.graph_launch(executable, stream), "launching the graph");
+  }
+
+  Status capture(uint64_t session, uint64_t step, Handle& executable) {
+    Handle stream = nullptr, graph = nullptr;
+    if (Status s = check(driver_.stream_create(&stream, kStreamNonBlocking), "making a stream"); !s.ok())
+      return s;
+    Status status = check(driver_.capture_begin(stream, kCaptureOfThread), "beginning a capture");
+    if (status.ok()) {
+      status = launch_grids(session, step, stream);
+      const Status ended = check(driver_.capture_end(stream, &graph), "ending a capture");
+      if (status.ok()) status = ended;
+    }
+    if (status.ok()) status = check(driver_.graph_instantiate(&executable, graph, 0), "making a graph");
+    if (graph) driver_.graph_destroy(graph);
+    driver_.stream_destroy(stream);
+    return status;
+  }
+
+  Status fail(const std::string& message) const {
+    return Error{fmt::format("{}: error: {}", name_.empty() ? "cuda" : name_, message)};
+  }
+  Status check(CUresult result, const std::string& doing) const {
+    if (result == 0) return {};
+    const char* name = nullptr;
+    driver_.error_name(result, &name);
+    return fail(fmt::format("{} gave {}", doing, name ? name : std::to_string(result)));
+  }
+
+  const Driver& driver_;
+  CUdevice device_ = 0;
+  Handle context_ = nullptr, module_ = nullptr, kernel_ = nullptr, pack_ = nullptr;
+  std::string name_;
+  int sms_ = 0, major_ = 0, minor_ = 0;
+  struct GridLaunch {
+    Handle function;
+    uint32_t grid;
+  };
+  std::vector<GridLaunch> launches_;                        // none: mk_kernel runs the step
+  std::map<std::pair<uint64_t, uint64_t>, Handle> graphs_;  // by the addresses of session and step
+  Manifest loaded_;                                         // no workers: nothing is loaded
+  std::set<uint64_t> blocks_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_cuda(int ordinal) {
+  const Result<const Driver*> driver = load_driver();
+  if (!driver.ok()) return driver.error();
+  return CudaDevice::open(*driver.value(), ordinal);
+}
+
+}  // namespace mkrt

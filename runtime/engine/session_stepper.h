@@ -1,0 +1,20 @@
+// A session as what the engine drives.
+#pragma once
+
+#include "runtime/engine/engine.h"
+#include "runtime/session/session.h"
+
+namespace mkrt {
+
+// The session must outlive it; nobody else feeds it meanwhile.
+class SessionStepper final : public Stepper {
+ public:
+  explicit SessionStepper(Session& session) : session_(&session) {}
+  BatchLimits limits() const override { return session_->limits(); }
+  Status step(const Batch& batch, StepResult& result) override { return session_->step(batch, result); }
+
+ private:
+  Session* session_;
+};
+
+}  // namespace mkrt

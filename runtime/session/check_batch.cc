@@ -1,0 +1,145 @@
+#include "runtime/session/check_batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/session/pages.h"
+#include "runtime/session/sample.h"
+
+namespace mkrt {
+namespace {
+
+template <class... Args>
+Error fault(fmt::format_string<Args...> format, Args&&... args) {
+  return Error{"step: error: " + fmt::format(format, std::forward<Args>(args)...)};
+}
+
+template <class... Args>
+Error fault_of(size_t request, fmt::format_string<Args...> format, Args&&... args) {
+  return fault("request {}: {}", request, fmt::format(format, std::forward<Args>(args)...));
+}
+
+Status check_sizes(const Batch& batch, const BatchLimits& limits) {
+  const size_t requests = batch.kv_len.size();
+  if (requests < 1 || requests > limits.max_requests)
+    return fault("kv_len: found {} requests, expected 1 to {}", requests, limits.max_requests);
+  if (batch.row_begin.size() != requests + 1)
+    return fault("row_begin: found {} entries, expected {} for {} requests", batch.row_begin.size(),
+                 requests + 1, requests);
+  if (batch.pages.begin.size() != requests + 1)
+    return fault("pages.begin: found {} entries, expected {} for {} requests", batch.pages.begin.size(),
+                 requests + 1, requests);
+  if (batch.tokens.size() > limits.max_tokens)
+    return fault("tokens: found {} rows, expected 1 to {}", batch.tokens.size(), limits.max_tokens);
+  if (!batch.samples.empty() && batch.samples.size() != requests)
+    return fault("samples: found {} entries, expected none or {}, one for each request", batch.samples.size(),
+                 requests);
+  if (batch.row_begin[0] != 0) return fault_of(0, "row_begin: found {}, expected 0", batch.row_begin[0]);
+  return {};
+}
+
+// Requires check_sizes. Afterwards the rows of requests 0 to b lie within tokens.
+Status check_rows(const Batch& batch, const BatchLimits& limits, size_t b) {
+  const int32_t begin = batch.row_begin[b], end = batch.row_begin[b + 1];
+  const auto rows = static_cast<int64_t>(batch.tokens.size());
+  const bool last = b + 1 == batch.kv_len.size();
+  if (end <= begin)
+    return fault_of(b, "row_begin: ends at {}, expected at least {}", end, begin + int64_t{1});
+  if (end > rows || (last && end != rows))
+    return fault_of(b, "row_begin: ends at {}, expected {}{}, the rows of tokens", end,
+                    last ? "" : "at most ", rows);
+  for (int32_t row = begin; row < end; ++row) {
+    const int32_t id = batch.tokens[static_cast<size_t>(row)];
+    if (id < 0 || static_cast<uint32_t>(id) >= limits.vocab)
+      return fault_of(b, "tokens: row {} has the id {}, expected 0 to {}", row - begin, id, limits.vocab - 1);
+  }
+  return {};
+}
+
+// Requires check_rows. Afterwards b's pages hold its positions.
+Status check_length(const Batch& batch, const BatchLimits& limits, size_t b) {
+  const int64_t begin = batch.pages.begin[b], end = batch.pages.begin[b + 1];
+  const auto entries = static_cast<int64_t>(batch.pages.index.size());
+  if (begin < 0 || end < begin || end > entries)
+    return fault_of(b, "pages.begin: found {} to {}, expected to rise from 0 to at most {}", begin, end,
+                    entries);
+  const int64_t length = batch.kv_len[b], rows = batch.row_begin[b + 1] - batch.row_begin[b];
+  if (length < rows) return fault_of(b, "kv_len: found {}, expected at least {}, its rows", length, rows);
+  if (length > limits.context)
+    return fault_of(b, "kv_len: found {}, expected at most {}, the context", length, limits.context);
+  if (length > (end - begin) * limits.page_size)
+    return fault_of(b, "kv_len: found {}, expected at most {}, the positions of its {} pages", length,
+                    (end - begin) * limits.page_size, end - begin);
+  return {};
+}
+
+// The first request that uses a page. Requires check_length of the requests up to it.
+size_t first_user(const Batch& batch, const BatchLimits& limits, int32_t page) {
+  for (size_t b = 0; b < batch.kv_len.size(); ++b) {
+    const auto used =
+        batch.pages.index.subspan(static_cast<size_t>(batch.pages.begin[b]), pages_used(batch, limits, b));
+    if (std::find(used.begin(), used.end(), page) != used.end()) return b;
+  }
+  return 0;
+}
+
+Status check_pages(const Batch& batch, const BatchLimits& limits, size_t b, PagesSeen& seen) {
+  const uint64_t pages = pages_used(batch, limits, b);
+  const auto index = batch.pages.index.subspan(static_cast<size_t>(batch.pages.begin[b]), pages);
+  for (size_t i = 0; i < pages; ++i) {
+    if (index[i] < 0 || static_cast<uint32_t>(index[i]) >= limits.pages)
+      return fault_of(b, "pages.index: entry {} is page {}, expected 0 to {}", i, index[i], limits.pages - 1);
+    uint8_t& step = seen.step[static_cast<size_t>(index[i])];
+    if (step == seen.now)
+      return fault_of(b, "pages.index: entry {} is page {}, which request {} has already, expected another",
+                      i, index[i], first_user(batch, limits, index[i]));
+    step = seen.now;
+  }
+  return {};
+}
+
+Status check_samples(const Batch& batch, const BatchLimits& limits, size_t b) {
+  const Samples samples = batch.samples_of(b);
+  if (const Status status = check_sampling(samples.sampling); !status.ok()) {
+    std::string message = status.error().message;
+    return fault_of(b, "{}", message.replace(message.find(": error"), 7, ""));
+  }
+  const size_t words = samples.sampling.repetition_penalty != 1 ? (limits.vocab + size_t{31}) / 32 : 0;
+  if (samples.seen.size() != words)
+    return fault_of(b, "seen: found {} words, expected {}{}", samples.seen.size(), words,
+                    words == 0 ? " without a repetition_penalty" : ", a bit for each id");
+  if (samples.limit > kMaxSteps)
+    return fault_of(b, "limit: found {}, expected at most {}", samples.limit, kMaxSteps);
+  if (samples.stop_ids.size() > limits.vocab)
+    return fault_of(b, "stop_ids: found {}, expected at most {}, the ids that there are",
+                    samples.stop_ids.size(), limits.vocab);
+  return {};
+}
+
+}  // namespace
+
+uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b) {
+  const uint64_t length = static_cast<uint64_t>(batch.kv_len[b]), limit = batch.samples_of(b).limit;
+  const uint64_t positions = std::min<uint64_t>(limits.context, length + (limit > 1 ? limit - 1 : 0));
+  const auto given = static_cast<uint64_t>(batch.pages.begin[b + 1] - batch.pages.begin[b]);
+  return std::min(given, pages_for(positions, limits.page_size));
+}
+
+Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen) {
+  if (seen.step.size() != limits.pages || ++seen.now == 0) {
+    seen.step.assign(limits.pages, 0);
+    seen.now = 1;
+  }
+  if (Status status = check_sizes(batch, limits); !status.ok()) return status;
+  for (size_t b = 0; b < batch.kv_len.size(); ++b) {
+    if (Status status = check_rows(batch, limits, b); !status.ok()) return status;
+    if (Status status = check_length(batch, limits, b); !status.ok()) return status;
+    if (Status status = check_pages(batch, limits, b, seen); !status.ok()) return status;
+    if (Status status = check_samples(batch, limits, b); !status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace mkrt

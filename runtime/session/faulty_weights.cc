@@ -1,0 +1,48 @@
+#include "runtime/session/faulty_weights.h"
+
+#include <cstring>
+#include <set>
+
+namespace mkrt {
+namespace {
+
+// Elements of one width are not a number where all exponent bits and some other bit are set.
+template <class Bits>
+void count_nans(std::span<const std::byte> bytes, Bits exponent, FaultyTensor& tensor) {
+  constexpr size_t kBlock = 4096;  // one sum, without branches
+  constexpr auto kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+  const size_t elements = bytes.size() / sizeof(Bits);
+  const auto is_nan = [&](size_t i) {
+    Bits bits;
+    std::memcpy(&bits, bytes.data() + i * sizeof(Bits), sizeof(Bits));
+    return static_cast<Bits>(bits & ~kSign) > exponent;
+  };
+  for (size_t begin = 0; begin < elements; begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, elements);
+    uint32_t found = 0;
+    for (size_t i = begin; i < end; ++i) found += is_nan(i);
+    for (size_t i = begin; i < end && found != 0 && tensor.count == 0; ++i)
+      if (is_nan(i)) tensor.first = i, tensor.count = found, found = 0;
+    tensor.count += found;
+  }
+}
+
+}  // namespace
+
+std::vector<FaultyTensor> find_faulty(const Manifest& manifest, const Checkpoint& checkpoint) {
+  std::vector<FaultyTensor> faulty;
+  std::set<std::string> seen;
+  for (const ManifestWeight& weight : manifest.weights)
+    for (const std::string& name : weight.sources) {
+      if (!seen.insert(name).second) continue;
+      const StoredTensor& stored = *checkpoint.find(name);
+      FaultyTensor tensor{name, stored.file};
+      if (stored.dtype == "F32") count_nans<uint32_t>(stored.bytes, 0x7f800000, tensor);
+      if (stored.dtype == "F16") count_nans<uint16_t>(stored.bytes, 0x7c00, tensor);
+      if (stored.dtype == "BF16") count_nans<uint16_t>(stored.bytes, 0x7f80, tensor);
+      if (tensor.count != 0) faulty.push_back(std::move(tensor));
+    }
+  return faulty;
+}
+
+}  // namespace mkrt

@@ -1,0 +1,103 @@
+#include "runtime/session/sample.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mkrt {
+namespace {
+
+// Greatest logits first, of equal ones the lowest id.
+bool goes_before(const Candidate& a, const Candidate& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+std::vector<Candidate> candidates(std::span<const float> logits, float penalty,
+                                  std::span<const uint32_t> seen) {
+  std::vector<Candidate> out(logits.size());
+  for (uint32_t id = 0; id < logits.size(); ++id) {
+    const bool is_seen = !seen.empty() && (seen[id / 32] >> id % 32 & 1);
+    out[id] = {id, is_seen ? penalised(logits[id], penalty) : plain_logit(logits[id]), 0};
+  }
+  return out;
+}
+
+void weigh(std::vector<Candidate>& all, float temperature) {
+  const float greatest = std::min_element(all.begin(), all.end(), goes_before)->logit;
+  for (Candidate& c : all) c.mass = mass_of(c.logit - greatest, mass_scale(temperature));
+}
+
+uint64_t total(const std::vector<Candidate>& all) {
+  uint64_t sum = 0;
+  for (const Candidate& c : all) sum += c.mass;
+  return sum;
+}
+
+// The likeliest whose predecessors have not reached the share of the total mass.
+void keep_share(std::vector<Candidate>& sorted, float share) {
+  const uint64_t wanted = share_of(share, total(sorted));
+  uint64_t before = 0;
+  size_t kept = 0;
+  while (kept < sorted.size() && before < wanted) before += sorted[kept++].mass;
+  sorted.resize(kept);
+}
+
+void add_logprobs(std::span<const float> logits, size_t top, Sampled& sampled) {
+  std::vector<Candidate> all = candidates(logits, 1, {});
+  weigh(all, 1);
+  const float log_total = log_of_mass(total(all));
+  const float logit = all[static_cast<size_t>(sampled.id)].logit;
+  std::sort(all.begin(), all.end(), goes_before);
+  const auto logprob = [&](float of) { return of - all.front().logit - log_total; };
+  sampled.logprob = logprob(logit);
+  for (size_t i = 0; i < std::min(top, all.size()); ++i)
+    sampled.top.push_back({static_cast<int32_t>(all[i].id), logprob(all[i].logit)});
+}
+
+}  // namespace
+
+Status check_sampling(const MkSampling& s) {
+  const auto fault = [](const char* field, auto value, const char* expected) {
+    return Error{fmt::format("{}: error: is {}, expected {}", field, value, expected)};
+  };
+  if (!(s.repetition_penalty >= 0.001f && s.repetition_penalty <= 1000))
+    return fault("repetition_penalty", s.repetition_penalty, "0.001 to 1000");
+  if (!(s.temperature >= 0 && s.temperature <= 1e6f))
+    return fault("temperature", s.temperature, "0 to 1000000");
+  if (!(s.top_p > 0 && s.top_p <= 1)) return fault("top_p", s.top_p, "more than 0, at most 1");
+  if (!(s.min_p >= 0 && s.min_p <= 1)) return fault("min_p", s.min_p, "0 to 1");
+  if (s.logprobs > 1 + kMaxTop) return fault("logprobs", s.logprobs - 1, "at most 20");
+  return {};
+}
+
+std::vector<Candidate> survivors(std::span<const float> logits, const MkSampling& s,
+                                 std::span<const uint32_t> seen) {
+  std::vector<Candidate> kept = candidates(logits, s.repetition_penalty, seen);
+  weigh(kept, s.temperature);
+  if (s.top_k > 0 || s.top_p < 1) std::sort(kept.begin(), kept.end(), goes_before);
+  if (s.top_k > 0 && s.top_k < kept.size()) kept.resize(s.top_k);
+  if (s.top_p < 1) keep_share(kept, s.top_p);
+  std::erase_if(kept, [&](const Candidate& c) { return c.mass < min_mass(s.min_p); });
+  std::sort(kept.begin(), kept.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  return kept;
+}
+
+Sampled sample(std::span<const float> logits, const MkSampling& s, std::span<const uint32_t> seen) {
+  Sampled sampled{};
+  if (s.temperature == 0) {
+    const std::vector<Candidate> all = candidates(logits, s.repetition_penalty, seen);
+    sampled.id = static_cast<int32_t>(std::min_element(all.begin(), all.end(), goes_before)->id);
+  } else {
+    const std::vector<Candidate> kept = survivors(logits, s, seen);
+    const uint64_t at = sample_below(total(kept), s.seed, s.position);
+    uint64_t below = 0;
+    for (const Candidate& c : kept) {
+      sampled.id = static_cast<int32_t>(c.id);
+      if ((below += c.mass) > at) break;
+    }
+  }
+  if (s.logprobs > 0) add_logprobs(logits, s.logprobs - 1, sampled);
+  return sampled;
+}
+
+}  // namespace mkrt

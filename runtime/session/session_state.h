@@ -1,0 +1,78 @@
+// What a session keeps: session_open.cc makes it, session.cc runs steps with it.
+#pragma once
+
+#include <array>
+
+#include "runtime/session/session.h"
+#include "runtime/session/step_memory.h"
+
+namespace mkrt {
+
+struct Session::State {
+  Manifest manifest;
+  Device* device = nullptr;
+  SessionOptions options;
+  std::vector<uint64_t> owned, cache_memory;  // device memory
+  MkSession session{};
+  uint64_t session_at = 0;
+  uint64_t scales_at = 0;                      // float[caches][heads]; 0: the caches have none
+  std::array<StepMemory, kMaxUnderWay> steps;  // taken in turn,
+  uint64_t taken = 0;                          // so often
+  StepMemory captured;                         // of graphs
+  std::array<StepMemory*, kMaxUnderWay> under_way{};
+  uint64_t begun = 0, ended = 0;      // launches
+  bool several_steps = false;         // in the launch begun last
+  std::vector<TracedRequest> traced;  // of the launch begun last, where the kernel is traced
+  StepResult own_result;              // of the session's own sequence
+  const ManifestTensor* logits = nullptr;
+  BatchLimits limits;
+  CacheSpace cache;
+  PagesSeen seen;
+  std::vector<int32_t> all_pages;  // 0, 1, …: of a session's own sequence
+  int64_t position = 0;
+  uint32_t serial = 0;  // of the next launch's first step, once launches of several have ended
+  bool faulted = false;
+
+  State(Device& on, const SessionOptions& with) : device(&on), options(with) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    for (; ended != begun; ++ended) (void)under_way[ended % kMaxUnderWay]->wait(options.stream);
+    for (const uint64_t address : owned) device->release(address);
+    for (const uint64_t address : cache_memory) device->release(address);
+  }
+
+  // Allocates memory that lives as long as the session.
+  Status allocate(uint64_t bytes, uint64_t& address) {
+    const Result<uint64_t> got = device->allocate(bytes);
+    if (!got.ok()) return got.error();
+    owned.push_back(address = got.value());
+    return {};
+  }
+
+  // Writes, and waits until it and all written before is there, for whatever stream the next launch is on.
+  Status settle(uint64_t to, std::span<const std::byte> from) {
+    Status status = device->write(to, from);
+    return status.ok() ? device->wait_for_stream(0) : status;
+  }
+
+  Status find_names();
+  // Brings one weight to its place.
+  using LoadWeight = std::function<Status(const ManifestWeight& weight, uint64_t to)>;
+  Status load_weights(const LoadWeight& load);
+  Status open(const Artefact& artefact, const LoadWeight& load);
+  Status load_plan(std::span<const std::byte> plan);
+  Status make_scales();
+  Status make_cache(const CacheOptions& options);
+  void take_cache(CacheSpace space, uint64_t table);
+  Status make_arenas();
+  Status make_step();
+  MkStep step_of(const Batch& batch);
+  Status check_step(const Batch& batch);
+  Status begin(const Batch& batch);
+  void has_begun(StepMemory& step, const Batch& batch);
+  Status end(StepResult& result);
+  uint64_t logits_at() const { return session.workspace + logits->offset; }
+};
+
+}  // namespace mkrt

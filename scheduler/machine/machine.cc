@@ -1,0 +1,273 @@
+#include "scheduler/machine/machine.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "ir/schedule.h"
+#include "runtime/abi/packing.h"
+#include "scheduler/machine/control_path.h"
+#include "scheduler/machine/machine_data.h"
+
+namespace mkc {
+namespace {
+
+using nlohmann::json;
+
+// Reads the members of one description and keeps the first error.
+class Reader {
+ public:
+  Reader(const json& object, std::string file) : object_(object), file_(std::move(file)) {}
+
+  std::string text(const char* key) {
+    const json* value = find(key);
+    if (value && value->is_string()) return value->get<std::string>();
+    if (value) fail(fmt::format("{} must be a string", key));
+    return {};
+  }
+
+  std::vector<std::string> texts(const char* key) {
+    std::vector<std::string> list;
+    const json* value = find(key);
+    if (!value) return list;
+    bool good = value->is_array();
+    for (size_t i = 0; good && i < value->size(); ++i)
+      if (good = (*value)[i].is_string(); good) list.push_back((*value)[i]);
+    if (!good) fail(fmt::format("{} must be a list of strings", key));
+    return list;
+  }
+
+  double positive(const char* key) {
+    const json* value = figure(key);
+    if (!value) return 0;
+    if (value->is_number() && value->get<double>() > 0) return value->get<double>();
+    fail(fmt::format("{} must be a positive number, not {}", key, value->dump()));
+    return 0;
+  }
+
+  uint64_t count(const char* key, uint64_t max) {
+    const json* value = figure(key);
+    if (!value) return 0;
+    if (value->is_number_unsigned() && value->get<uint64_t>() >= 1 && value->get<uint64_t>() <= max)
+      return value->get<uint64_t>();
+    fail(fmt::format("{} must be a whole number from 1 to {}, not {}", key, max, value->dump()));
+    return 0;
+  }
+
+  bool flag(const char* key) {
+    const json* value = figure(key);
+    if (value && !value->is_boolean())
+      fail(fmt::format("{} must be true or false, not {}", key, value->dump()));
+    return value && value->is_boolean() && value->get<bool>();
+  }
+
+  std::vector<BurstPoint> bursts(const char* key) {
+    std::vector<BurstPoint> points;
+    const json* value = figure(key);
+    if (!value) return points;
+    const auto is_positive = [](const json& x) { return x.is_number() && x.get<double>() > 0; };
+    bool good = value->is_array() && !value->empty();
+    for (size_t i = 0; good && i < value->size(); ++i) {
+      const json& pair = (*value)[i];
+      good = pair.is_array() && pair.size() == 2 && is_positive(pair[0]) && is_positive(pair[1]);
+      if (good) points.push_back({pair[0].get<double>(), pair[1].get<double>()});
+      if (good && i > 0) good = points[i - 1].bytes < points[i].bytes;
+    }
+    if (!good) fail(fmt::format("{} must be a list of [bytes, bytes_per_ns] pairs, rising in bytes", key));
+    return points;
+  }
+
+  void fail(const std::string& message) {
+    if (!error_) error_ = Error{fmt::format("{}: error: {}", file_, message)};
+  }
+
+  std::optional<Error> finish() {
+    for (const auto& [key, value] : object_.items())
+      if (!seen_.contains(key)) fail(fmt::format("unknown key '{}'", key));
+    return error_;
+  }
+
+ private:
+  const json* find(const char* key) {
+    seen_.insert(key);
+    const auto it = object_.find(key);
+    if (it != object_.end()) return &*it;
+    fail(fmt::format("missing key '{}'", key));
+    return nullptr;
+  }
+
+  // Returns the value of a sourced figure, {"value": …, "source": "…"}, with an optional "range": [low,
+  // high].
+  const json* figure(const char* key) {
+    const json* entry = find(key);
+    if (!entry) return nullptr;
+    if (entry->is_object() && entry->contains("value") && entry->contains("source") &&
+        (*entry)["source"].is_string() && entry->size() == 2 + entry->contains("range")) {
+      if (entry->contains("range")) check_range(key, *entry);
+      return &(*entry)["value"];
+    }
+    fail(fmt::format("{} must be an object with a value, a source and perhaps a range", key));
+    return nullptr;
+  }
+
+  void check_range(const char* key, const json& figure) {
+    const json &range = figure["range"], &value = figure["value"];
+    if (!value.is_number() || value <= 0) return;  // the reader of the value reports this
+    const bool good = range.is_array() && range.size() == 2 && range[0].is_number() && range[1].is_number() &&
+                      0 < range[0] && range[0] <= value && value <= range[1];
+    if (!good)
+      fail(fmt::format("range of {} must be two positive numbers around its value, not {}", key,
+                       range.dump()));
+  }
+
+  const json& object_;
+  std::string file_;
+  std::set<std::string> seen_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<Machine> read_machine(std::string_view text, const std::string& file) {
+  const json object = json::parse(text, nullptr, false);
+  if (!object.is_object()) return Error{fmt::format("{}: error: not a JSON object", file)};
+  Reader read(object, file);
+  Machine m;
+  m.json = text;
+  m.name = read.text("name");
+  m.target = read.text("target");
+  m.devices = read.texts("devices");
+  m.clock_mhz = read.positive("clock_mhz");
+  m.workers = static_cast<uint32_t>(read.count("workers", 4096));
+  m.shared_bytes = read.count("shared_bytes", 1u << 24);
+  m.ring_stages = static_cast<uint32_t>(read.count("ring_stages", 1024));
+  if (m.ring_stages < kMinRing || m.ring_stages > kMaxRing)
+    read.fail(fmt::format("ring_stages must be {} to {}, not {}", kMinRing, kMaxRing, m.ring_stages));
+  m.bulk_copy = read.flag("bulk_copy");
+  m.warpgroups = read.flag("warpgroups");
+  m.memory_bytes = read.count("memory_bytes", uint64_t{1} << 50);
+  m.l2_bytes = read.count("l2_bytes", uint64_t{1} << 40);
+  m.l2_bytes_per_ns = read.positive("l2_bytes_per_ns");
+  m.peak_bytes_per_ns = read.positive("peak_bytes_per_ns");
+  m.stream_bytes_per_ns = read.positive("stream_bytes_per_ns");
+  m.cold_burst = read.bursts("cold_burst");
+  m.reduce_ns = read.positive("reduce_ns");
+  m.store_ns = read.positive("store_ns");
+  m.notify_ns = read.positive("notify_ns");
+  m.barrier_ns = read.positive("barrier_ns");
+  m.instruction_ns = read.positive("instruction_ns");
+  m.shared_ns = read.positive("shared_ns");
+  m.fetch_ns = read.positive("fetch_ns");
+  m.task_ns = read.positive("task_ns");
+  m.poll_ns = read.positive("poll_ns");
+  m.ticket_ns = read.positive("ticket_ns");
+  m.load_ns = read.positive("load_ns");
+  m.worker_bytes_per_ns = read.positive("worker_bytes_per_ns");
+  m.worker_l2_bytes_per_ns = read.positive("worker_l2_bytes_per_ns");
+  m.shared_bytes_per_ns = read.positive("shared_bytes_per_ns");
+  m.l2_ns = read.positive("l2_ns");
+  m.code_cache_bytes = read.positive("code_cache_bytes");
+  m.code_bytes_per_ns = read.positive("code_bytes_per_ns");
+  m.activations_ns = read.positive("activations_ns");
+  m.bf16_activations_ns = read.positive("bf16_activations_ns");
+  m.wgmma_bytes_per_ns = read.positive("wgmma_bytes_per_ns");
+  m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
+  m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");
+  m.mma_per_ns = read.positive("mma_per_ns");
+  m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");
+  m.attend_bytes_per_ns = read.positive("attend_bytes_per_ns");
+
+  const uint64_t needed = uint64_t{m.ring_stages} * mkrt::kStageBytes + kBesideRingBytes;
+  if (needed > m.shared_bytes)
+    read.fail(fmt::format(
+        "a ring of {} stages needs {} bytes of shared memory with barriers and scratch, {} are usable",
+        m.ring_stages, needed, m.shared_bytes));
+  if (m.l2_bytes_per_ns <= m.stream_bytes_per_ns)
+    read.fail(fmt::format("l2_bytes_per_ns must exceed stream_bytes_per_ns, {}, not {}",
+                          m.stream_bytes_per_ns, m.l2_bytes_per_ns));
+  if (m.stream_bytes_per_ns > m.peak_bytes_per_ns)
+    read.fail(fmt::format("stream_bytes_per_ns must not exceed peak_bytes_per_ns, {}, but is {}",
+                          m.peak_bytes_per_ns, m.stream_bytes_per_ns));
+  if (auto error = read.finish()) return *error;
+  return m;
+}
+
+uint32_t max_workers(const Machine& m) {
+  constexpr uint32_t kMaxEmulated = 1024;
+  return m.target == "emulator" ? std::max(m.workers, kMaxEmulated) : m.workers;
+}
+
+double hop_ns(const Machine& m) {
+  return m.reduce_ns + m.store_ns + m.notify_ns + m.barrier_ns + path_ns(m, kProductStart);
+}
+
+Result<Machine> machine_at(const Machine& machine, RangeEnd end) {
+  json description = json::parse(machine.json);
+  for (auto& [key, figure] : description.items()) {
+    if (!figure.is_object() || !figure.contains("range")) continue;
+    const bool is_time = key.ends_with("_ns") && !key.ends_with("_per_ns");
+    const bool low = is_time == (end == RangeEnd::kFast);
+    figure["value"] = figure["range"][low ? 0 : 1];
+  }
+  return read_machine(description.dump(), fmt::format("{}, its ranges at the {} end", machine.name,
+                                                      end == RangeEnd::kFast ? "fast" : "slow"));
+}
+
+double burst_ns(const Machine& m, double bytes) {
+  if (bytes <= 0) return 0;
+  const BurstPoint& first = m.cold_burst.front();
+  const BurstPoint& last = m.cold_burst.back();
+  // A burst below the first point is all latency and takes as long as the first point.
+  if (bytes <= first.bytes) return first.bytes / first.bytes_per_ns;
+  for (size_t i = 1; i < m.cold_burst.size(); ++i) {
+    const BurstPoint &a = m.cold_burst[i - 1], &b = m.cold_burst[i];
+    if (bytes > b.bytes) continue;
+    const double share = (bytes - a.bytes) / (b.bytes - a.bytes);
+    const double from = a.bytes / a.bytes_per_ns, to = b.bytes / b.bytes_per_ns;
+    return from + share * (to - from);
+  }
+  return last.bytes / last.bytes_per_ns + (bytes - last.bytes) / m.stream_bytes_per_ns;
+}
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names;
+  for (const MachineData& data : machine_data()) names.emplace_back(data.name);
+  return names;
+}
+
+Result<Machine> load_machine(std::string_view name_or_path) {
+  for (const MachineData& data : machine_data())
+    if (data.name == name_or_path) return read_machine(data.json, fmt::format("{}.json", data.name));
+
+  const std::string path(name_or_path);
+  if (path.find('/') == std::string::npos && !path.ends_with(".json")) {
+    const std::string near = nearest_name(path, machine_names());
+    return Error{fmt::format("error: unknown machine '{}'{}; known: {}", path,
+                             near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
+                             fmt::join(machine_names(), ", "))};
+  }
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) return Error{fmt::format("{}: error: cannot be read", path)};
+  return read_machine(text.str(), path);
+}
+
+Result<Machine> machine_for_target(std::string_view target) {
+  std::vector<std::string> targets;
+  for (const std::string& name : machine_names()) {
+    Result<Machine> machine = load_machine(name);
+    if (!machine.ok() || machine.value().target == target) return machine;
+    targets.push_back(machine.value().target);
+  }
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  return Error{fmt::format("error: no machine description for target '{}'; known targets: {}", target,
+                           fmt::join(targets, ", "))};
+}
+
+}  // namespace mkc

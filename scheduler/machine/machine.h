@@ -1,0 +1,99 @@
+// Machine descriptions hold every hardware number that the scheduler uses. Machine descriptions are loaded
+// from data (scheduler/machine/).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/diag.h"
+
+namespace mkc {
+
+// The bandwidth of a read of `bytes` that starts with nothing in flight.
+struct BurstPoint {
+  double bytes = 0;
+  double bytes_per_ns = 0;
+};
+
+struct Machine {
+  std::string json;  // text of the description
+  std::string name;
+  std::string target;                // "sm_90a", …; "emulator"
+  std::vector<std::string> devices;  // names that the CUDA driver gives to the devices described
+  double clock_mhz = 0;              // largest clock of an SM
+  uint32_t workers = 0;              // one worker per SM
+  uint64_t shared_bytes = 0;         // shared memory that one worker can use
+  uint32_t ring_stages = 0;          // stages of mkrt::kStageBytes each
+  bool bulk_copy = false;            // cp.async.bulk exists; otherwise the loader uses cp.async
+  bool warpgroups = false;           // wgmma exists
+  uint64_t memory_bytes = 0;         // memory of a device for weights, caches and all else
+  uint64_t l2_bytes = 0;
+  double l2_bytes_per_ns = 0;          // L2 bandwidth of all workers together
+  double peak_bytes_per_ns = 0;        // bandwidth between device and memory, by the data sheet
+  double stream_bytes_per_ns = 0;      // measured read ceiling of all workers together
+  std::vector<BurstPoint> cold_burst;  // in ascending order of bytes
+  double reduce_ns = 0;                // cross-warp reduction and store
+  double store_ns = 0;                 // wait of a release for the stores before it
+  double notify_ns = 0;                // from a release add to the poll that sees it, with no store before it
+  double barrier_ns = 0;               // a barrier of a worker
+  double instruction_ns = 0;           // from one instruction of a warp to its next
+  double shared_ns = 0;                // a load from shared memory
+  double fetch_ns = 0;                 // fetch of dependent operands
+  double task_ns = 0;                  // fixed time of each task, beside its bytes
+  // The figures from here on serve only the simulation (docs/simulate.md).
+  double poll_ns = 0;                 // a wait whose cell is already complete
+  double ticket_ns = 0;               // from the claim of a ticket to its number known
+  double load_ns = 0;                 // from a copy's issue to its first byte
+  double worker_bytes_per_ns = 0;     // highest rate at which one worker takes the stream
+  double worker_l2_bytes_per_ns = 0;  // highest rate of one worker's plain loads from L2
+  double shared_bytes_per_ns = 0;     // rate at which one worker reads its shared memory
+  double l2_ns = 0;                   // a load that hits L2
+  double code_cache_bytes = 0;        // machine code that an SM keeps in its instruction cache
+  double code_bytes_per_ns = 0;       // rate at which an SM gets other code from L2
+  double activations_ns = 0;          // load and rounding of a tile's activations, for all strips of a block
+  double bf16_activations_ns = 0;     // activations_ns of activations that are rounded already
+  // The next figures are weight bytes per ns that one worker's consumers multiply, by the product's variant.
+  // mma8 multiplies 8 tokens by matrix instructions, or one token of f32 weights. mma16 multiplies up to 16
+  // tokens by matrix instructions. fma16 multiplies f32 weights in groups of up to 16 tokens, including its
+  // loads.
+  double wgmma_bytes_per_ns = 0;  // a block, 128 tokens at a time, by warpgroups
+  double mma8_bytes_per_ns = 0, mma16_bytes_per_ns = 0, fma16_bytes_per_ns = 0;
+  double mma_per_ns = 0;  // multiply-adds of one worker by mma.sync
+  // The rate at which one worker goes through keys and values, for one block of query rows.
+  double attend_bytes_per_ns = 0;
+};
+
+// Returns the number of workers that the machine runs at once. A GPU runs one per SM. The emulator runs as
+// many as a test asks for.
+uint32_t max_workers(const Machine& machine);
+
+// Returns the time from the last product of a producer to the first product of the consumer that waits for
+// it.
+double hop_ns(const Machine& machine);
+
+// Returns the machine with each figure at one end of its range. Figures without a range stay. Errors: ends
+// that contradict each other.
+enum class RangeEnd : uint8_t { kFast, kSlow };
+Result<Machine> machine_at(const Machine& machine, RangeEnd end);
+
+// Returns the time to read `bytes` when the stream has stood still. Interpolates the cold bursts linearly.
+// Bytes beyond the last point come at the ceiling.
+double burst_ns(const Machine& machine, double bytes);
+
+// Returns the names of the built-in descriptions. The first description of a target is the target's default.
+std::vector<std::string> machine_names();
+
+// Loads a built-in description by name, or one from a JSON file (a name with a '/' or ending in ".json").
+// Every figure of a description carries its source; an estimate also carries its range. Errors: unknown
+// names, unreadable files, a ring that does not fit into shared memory; keys that are unknown, missing or out
+// of range.
+Result<Machine> load_machine(std::string_view name_or_path);
+
+// Reads a description from its text. Errors call it `file`.
+Result<Machine> read_machine(std::string_view json, const std::string& file);
+
+// Returns the default machine of a code generation target.
+Result<Machine> machine_for_target(std::string_view target);
+
+}  // namespace mkc

@@ -1,0 +1,40 @@
+// The machine description of the installed device.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "runtime/device/device_facts.h"
+#include "scheduler/machine/machine.h"
+
+namespace mkc {
+
+// Returns the bytes per nanosecond between device and memory by clock and bus: 2 * memory_mhz * bus_bits / 8
+// / 1000. Returns 0 where the driver does not give these.
+double peak_bytes_per_ns(const mkrt::DeviceFacts& facts);
+
+struct NativeMachine {
+  Machine machine;
+  // Lines for people about which description was kept, or which figures were derived by which formula.
+  std::string said;
+};
+
+// Returns the description of `target` for a device that the driver describes by `facts`.
+//
+// A built-in description that lists the device's name is kept where the number of multiprocessors agrees.
+// Otherwise a description is derived from a built-in description of the target. The base is the one whose
+// multiprocessors and read rate are nearest. docs/machines.md has the formulas, and the source of each
+// derived figure says its own.
+//
+// `measured` is the text of the figures that `mkc doctor` measured on this device (docs/machines.md); ""
+// where there are none. Measured figures override all others.
+//
+// Errors: no description of the target; shared memory that holds no ring; a measured file that doctor did not
+// write.
+Result<NativeMachine> machine_of_device(const mkrt::DeviceFacts& facts, std::string_view target,
+                                        std::string_view measured = "");
+
+// Tells whether doctor may measure this figure of a description.
+bool is_measurable(std::string_view key);
+
+}  // namespace mkc

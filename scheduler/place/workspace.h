@@ -1,0 +1,32 @@
+// The memory of every tensor and the counters of every event.
+#pragma once
+
+#include <boost/dynamic_bitset.hpp>
+
+#include "ir/schedule.h"
+
+namespace mkc {
+
+constexpr uint64_t kSlotAlignment = 256;
+
+// Returns the bytes that each tensor needs, at the symbols' upper bounds. Inputs take none, and neither do
+// weights that no grid reads. Plain weights of rank 1 are kept in f32, those of rank 2 in their own type.
+// Packed weights are laid out as in runtime/abi/packing.h.
+std::vector<uint64_t> slot_bytes(const TaskProgram& program);
+
+// Returns the counters that each event needs, at the symbols' upper bounds: its cells, and its log where it
+// keeps one. Requires the placements.
+std::vector<uint32_t> event_counters(const Schedule& schedule);
+
+// Fills slots and arena sizes. Activations share memory where the events already keep them apart
+// (grids_before). `keep_activations` keeps all activations until the step has ended.
+void plan_memory(Schedule& schedule, bool keep_activations);
+
+// Fills event_base, event_cells and the ticket counters of the placements.
+void plan_counters(Schedule& schedule);
+
+// Returns, by GridId b, the grids all of whose tasks happen before every task of b. The result holds for all
+// values of the symbols, by the events alone. The order is sound but not complete.
+std::vector<boost::dynamic_bitset<>> grids_before(const TaskProgram& program);
+
+}  // namespace mkc

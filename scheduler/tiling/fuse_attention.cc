@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/bodies.h"
+#include "ir/footprint.h"
+#include "ir/values.h"
+#include "scheduler/tiling/fuse.h"
+#include "scheduler/tiling/fuse_build.h"
+
+namespace mkc {
+namespace {
+
+// The ops between a projection and the attention: an optional head_norm, then a rope.
+struct Rotated {
+  TensorId x;  // the projection's result
+  OpId norm;   // invalid where there is none
+  OpId rope;
+};
+
+struct AttentionPattern {
+  Rotated q, k;
+  TensorId v;
+  OpId kv_write;
+  int64_t heads, kv_heads, head_dim;
+  int64_t window;  // 0: every earlier position is visible
+  Expr tokens, context;
+  Expr requests;
+};
+
+Result<Rotated> find_rotated(const Fusion& f, TensorId roped, OpId reader) {
+  Rotated r;
+  r.rope = f.sole_producer_of(roped, OpKind::kRope);
+  if (!r.rope.valid())
+    return f.misfit(reader, "%" + f.tensor(roped).name + " is not a rope's result that nothing else reads");
+  r.x = f.graph.ops[r.rope].inputs[0];
+  r.norm = f.sole_producer_of(r.x, OpKind::kHeadNorm);
+  if (r.norm.valid()) r.x = f.graph.ops[r.norm].inputs[0];
+  return r;
+}
+
+// Finds the op that writes this step's keys and values to the caches that the attention reads.
+Result<OpId> find_kv_write(const Fusion& f, OpId attention) {
+  const std::vector<TensorId>& inputs = f.graph.ops[attention].inputs;
+  const OpId write = f.producer_of(inputs[1], OpKind::kKvWrite);
+  if (!write.valid() || write > attention || f.graph.ops[write].outputs != std::vector{inputs[1], inputs[2]})
+    return f.misfit(attention, "no kv_write before it fills its caches");
+  return write;
+}
+
+Result<AttentionPattern> match(const Fusion& f, OpId attention) {
+  const Op& op = f.graph.ops[attention];
+  AttentionPattern p;
+  Result<OpId> write = find_kv_write(f, attention);
+  if (!write.ok()) return write.error();
+  p.kv_write = write.value();
+  const Op& kv = f.graph.ops[p.kv_write];
+  Result<Rotated> q = find_rotated(f, op.inputs[0], attention);
+  if (!q.ok()) return q.error();
+  Result<Rotated> k = find_rotated(f, kv.inputs[0], p.kv_write);
+  if (!k.ok()) return k.error();
+  p.q = q.value(), p.k = k.value(), p.v = kv.inputs[1];
+
+  const std::vector<TensorId>&q_rope = f.graph.ops[p.q.rope].inputs, &k_rope = f.graph.ops[p.k.rope].inputs;
+  const TensorId positions = op.inputs[3];
+  if (q_rope[1] != positions || k_rope[1] != positions || kv.inputs[2] != positions)
+    return f.misfit(attention, "its queries and keys have different positions");
+  if (q_rope[2] != k_rope[2]) return f.misfit(attention, "its queries and keys have different rope tables");
+  p.heads = int_attr(op.attrs, "heads", 0);
+  p.kv_heads = int_attr(op.attrs, "kv_heads", 0);
+  p.head_dim = int_attr(op.attrs, "head_dim", 0);
+  p.tokens = f.tensor(op.inputs[0]).shape[0];
+  p.requests = f.tensor(op.inputs[1]).shape[0];
+  p.context = f.tensor(op.inputs[1]).shape[2];
+  const int64_t window = int_attr(op.attrs, "window", 0);
+  p.window = window < p.context.constant() ? window : 0;
+  for (const char* list : {"first_row", "q_len", "kv_len"})
+    if (const Result<SymbolId> found = f.request_list(attention, list, p.requests); !found.ok())
+      return found.error();
+  return p;
+}
+
+// Returns the valid ids in order.
+std::vector<OpId> in_order(std::vector<OpId> ops) {
+  std::erase_if(ops, [](OpId op) { return !op.valid(); });
+  std::sort(ops.begin(), ops.end());
+  return ops;
+}
+
+void read_head_norm(Fusion& f, GridId grid, const char* role, const char* eps, OpId norm) {
+  if (!norm.valid()) return;
+  f.read(grid, role, f.use_vector(f.graph.ops[norm].inputs[1]));
+  set_attr(f.program.grids[grid].attrs, eps, float_attr(f.graph.ops[norm].attrs, "eps", 0));
+}
+
+// Returns the cut symbols of the program and adds them where they are missing. The first attention thus
+// decides how many tokens make a block.
+RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
+  Symbols& symbols = f.program.symbols;
+  if (const std::optional<RowBlocks> known = row_blocks(symbols)) return *known;
+  const std::vector<Bounds> limits = symbol_bounds(symbols);
+  const int64_t tokens = bounds(p.tokens, limits).hi, requests = bounds(p.requests, limits).hi,
+                max_rows = std::max<int64_t>(1, kBlockRows * p.kv_heads / p.heads),
+                max_blocks = std::min(tokens, (tokens + requests * (max_rows - 1)) / max_rows);
+  const SymbolId count = symbols.add({"blocks", {1, max_blocks}, loc, 0, {}, false, true});
+  const auto list = [&](const char* name, Bounds elements, SymbolId sums = {}) {
+    return symbols.add({name, elements, loc, symbol(count), sums, false, true});
+  };
+  const SymbolId rows = list("block_rows", {1, max_rows});
+  list("block_first_row", {0, tokens - 1}, rows);
+  list("block_request", {0, requests - 1});
+  list("block_kv_len", {1, p.context.constant()});
+  return *row_blocks(symbols);
+}
+
+// Adds the cut symbol partial_positions where it is missing. A partial is always a KV tile with a window, or
+// in a context of one KV tile; no symbol is needed then.
+void use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
+  Symbols& symbols = f.program.symbols;
+  if (p.window != 0 || p.context.constant() <= kKvTilePositions ||
+      row_blocks(symbols)->partial_positions.valid())
+    return;
+  symbols.add({"partial_positions", {kKvTilePositions, kKvChunkPositions}, loc, 0, {}, false, true});
+}
+
+enum class CacheUse { kStream, kRead, kWrite };
+void access_caches(Fusion& f, GridId grid, OpId attention, CacheUse use) {
+  const std::vector<TensorId>& inputs = f.graph.ops[attention].inputs;
+  for (auto [role, cache] : {std::pair{"k_cache", inputs[1]}, {"v_cache", inputs[2]}}) {
+    if (use == CacheUse::kWrite)
+      f.write(grid, role, f.use(cache));
+    else
+      f.read(grid, role, f.use(cache), use == CacheUse::kStream);
+  }
+}
+
+// Reads the keys and values of a block's rows, and the operands that turn keys into those of the cache.
+void read_fresh(Fusion& f, GridId grid, const AttentionPattern& p) {
+  f.read(grid, "k", f.use(p.k.x));
+  f.read(grid, "v", f.use(p.v));
+  const std::vector<TensorId>& rope = f.graph.ops[p.k.rope].inputs;
+  f.read(grid, "positions", f.use(rope[1]));
+  f.read(grid, "rope", f.use(rope[2]));
+  read_head_norm(f, grid, "k_norm", "k_eps", p.k.norm);
+}
+
+// Adds a grid of tasks for key/value heads and blocks, with the attributes that all such grids have.
+GridId add_block_grid(Fusion& f, const AttentionPattern& p, BodyKind body, const Expr& blocks, OpId attention,
+                      std::vector<OpId> ops) {
+  const int32_t layer = f.graph.ops[attention].layer;
+  const std::string prefix = layer < 0 ? "" : "l" + std::to_string(layer) + ".";
+  const GridId grid =
+      f.add_grid(prefix + body_name(body), body, {{"g", p.kv_heads}, {"k", blocks}}, std::move(ops));
+  Attrs& attrs = f.program.grids[grid].attrs;
+  set_attr(attrs, "heads", p.heads);
+  set_attr(attrs, "kv_heads", p.kv_heads);
+  set_attr(attrs, "head_dim", p.head_dim);
+  return grid;
+}
+
+// Append writes all blocks of a request except its last one. Later blocks of the request read them, so append
+// comes before any attention.
+void add_append(Fusion& f, const AttentionPattern& p, const RowBlocks& blocks, OpId attention) {
+  const GridId append = add_block_grid(f, p, BodyKind::kAppend, max(0, symbol(blocks.count) - p.requests),
+                                       attention, in_order({p.k.norm, p.k.rope, p.kv_write}));
+  read_fresh(f, append, p);
+  access_caches(f, append, attention, CacheUse::kWrite);
+}
+
+// Adds the tensors in which attend leaves the partials of each row and from which combine merges them.
+void hand_partials_over(Fusion& f, const AttentionPattern& p, GridId attend, GridId combine, const Expr& max,
+                        const Loc& loc) {
+  for (auto [role, width] : {std::pair{"partial_acc", p.head_dim}, {"partial_ml", int64_t{2}}}) {
+    const TensorId tensor = f.add_activation(f.program.grids[attend].name + "." + role, DType::f32,
+                                             {max, p.tokens, p.heads * width}, loc);
+    f.write(attend, role, tensor);
+    f.read(combine, role, tensor);
+  }
+}
+
+}  // namespace
+
+Status fuse_attention(Fusion& f, OpId attention) {
+  Result<AttentionPattern> matched = match(f, attention);
+  if (!matched.ok()) return matched.error();
+  const AttentionPattern& p = matched.value();
+  const Op& op = f.graph.ops[attention];
+  const RowBlocks blocks = use_row_blocks(f, p, op.loc);
+  use_parts(f, p, op.loc);
+  const ContextPartials partials = context_partials(f.program, p.window);
+  add_append(f, p, blocks, attention);
+
+  const GridId attend = add_block_grid(f, p, BodyKind::kAttend, symbol(blocks.count), attention,
+                                       in_order({p.q.norm, p.q.rope, attention}));
+  f.program.grids[attend].coords.push_back({"p", partials.count});
+  f.read(attend, "q", f.use(p.q.x));
+  read_fresh(f, attend, p);
+  read_head_norm(f, attend, "q_norm", "q_eps", p.q.norm);
+  for (const CacheUse use : {CacheUse::kStream, CacheUse::kRead, CacheUse::kWrite})
+    access_caches(f, attend, attention, use);
+
+  const TensorId out = f.use(op.outputs[0]);
+  const GridId combine =
+      add_block_grid(f, p, BodyKind::kCombine, symbol(blocks.count), attention, {attention});
+  hand_partials_over(f, p, attend, combine, partials.max, op.loc);
+  f.write(combine, "out", out);
+  for (GridId grid : {attend, combine}) {
+    Attrs& attrs = f.program.grids[grid].attrs;
+    set_attr(attrs, "kv_tile", kKvTilePositions);
+    if (p.window != 0) set_attr(attrs, "window", p.window);
+    if (grid == attend) set_attr(attrs, "scale", float_attr(op.attrs, "scale", 1));
+  }
+  return {};
+}
+
+}  // namespace mkc

@@ -1,8 +1,0 @@
-set(tamper ${CMAKE_SOURCE_DIR}/tests/attack/tamper)
-add_library(tamper_judge STATIC EXCLUDE_FROM_ALL ${tamper}/target.cc ${tamper}/edits.cc ${tamper}/judge.cc)
-target_compile_definitions(tamper_judge PRIVATE MKC_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-target_link_libraries(tamper_judge PUBLIC mkc_tool PRIVATE nlohmann_json::nlohmann_json fmt::fmt)
-mkc_test(tamper_test stress SOURCES ${tamper}/slice.cc LIBS tamper_judge fmt::fmt)
-set_tests_properties(tamper_test PROPERTIES TIMEOUT 1200)
-add_executable(tamper EXCLUDE_FROM_ALL ${tamper}/main.cc)
-target_link_libraries(tamper PRIVATE tamper_judge nlohmann_json::nlohmann_json fmt::fmt)

@@ -1,0 +1,407 @@
+// Route, the products of experts and the sums of their rows against double loops over tokens and choices.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "tests/unit/device/launch.h"
+
+namespace mk {
+namespace {
+
+// What route writes.
+struct Routed {
+  u32 tokens, experts, top_k, active_experts = ~0u;
+  std::vector<float> share;
+  std::vector<u32> expert, active_expert_rows, active_expert_begin, token, row;
+  Routed(u32 t, u32 e, u32 k)
+      : tokens(t),
+        experts(e),
+        top_k(k),
+        share(t * k, NAN),
+        expert(e, ~0u),
+        active_expert_rows(e, ~0u),
+        active_expert_begin(e, ~0u),
+        token(t * k, ~0u),
+        row(t * k, ~0u) {}
+  RouteArgs args(const std::vector<float>& logits, bool norm) {
+    return {global(logits.data()),
+            global(share.data()),
+            global(&active_experts),
+            global(expert.data()),
+            global(active_expert_rows.data()),
+            global(active_expert_begin.data()),
+            global(token.data()),
+            global(row.data()),
+            tokens,
+            experts,
+            top_k,
+            norm};
+  }
+  u32 rows() const { return top_k * tokens; }
+};
+
+Routed route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 top_k, bool norm) {
+  Routed r(tokens, experts, top_k);
+  const RouteArgs a = r.args(logits, norm);
+  Sides s;
+  s.consume = [&](Worker& w) { mkb_route(&w, &a); };
+  launch(s);
+  return r;
+}
+
+// The experts of a token, the greatest logits first, the lowest expert on ties.
+std::vector<u32> choices_of(const float* logits, u32 experts, u32 top_k) {
+  std::vector<u32> order(experts);
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(),
+            [&](u32 a, u32 b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
+  order.resize(top_k);
+  return order;
+}
+
+void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 top_k, bool norm) {
+  CAPTURE(tokens);
+  CAPTURE(experts);
+  CAPTURE(top_k);
+  const Routed r = route(logits, tokens, experts, top_k, norm);
+  std::vector<std::vector<u32>> tokens_of(experts);  // of each expert, in order
+  std::vector<std::vector<u32>> chosen;
+  for (u32 t = 0; t < tokens; ++t) {
+    const float* l = &logits[t * experts];
+    chosen.push_back(choices_of(l, experts, top_k));
+    double all = 0, kept = 0;
+    for (u32 e = 0; e < experts; ++e) all += std::exp(double{l[e]} - l[chosen[t][0]]);
+    for (const u32 e : chosen[t]) kept += std::exp(double{l[e]} - l[chosen[t][0]]);
+    for (u32 i = 0; i < top_k; ++i) {
+      tokens_of[chosen[t][i]].push_back(t);
+      const double want = std::exp(double{l[chosen[t][i]]} - l[chosen[t][0]]) / (norm ? kept : all);
+      CHECK(std::abs(r.share[t * top_k + i] - want) < 2e-6);
+    }
+  }
+  u32 slot = 0, row = 0;
+  for (u32 e = 0; e < experts; ++e) {
+    if (tokens_of[e].empty()) continue;
+    CHECK(r.expert[slot] == e);
+    CHECK(r.active_expert_rows[slot] == tokens_of[e].size());
+    CHECK(r.active_expert_begin[slot++] == row);
+    for (const u32 t : tokens_of[e]) {
+      CHECK(r.token[row] == t);
+      const auto choice = std::find(chosen[t].begin(), chosen[t].end(), e) - chosen[t].begin();
+      CHECK(r.row[t * top_k + static_cast<u32>(choice)] == row++);
+    }
+  }
+  CHECK(r.active_experts == slot);
+}
+
+TEST_CASE("route chooses the greatest of a softmax and sorts pairs by expert and token") {
+  const struct {
+    u32 tokens, experts, top_k;
+    bool norm;
+  } cases[] = {{1, 8, 2, true},    {1, 128, 8, true},   {5, 4, 4, false},   {9, 1, 1, false},
+               {64, 128, 8, true}, {256, 60, 4, false}, {3, 512, 16, true}, {256, 512, 16, false}};
+  for (const auto& c : cases)
+    check_route(random_floats(size_t{c.tokens} * c.experts, c.experts, 2), c.tokens, c.experts, c.top_k,
+                c.norm);
+}
+
+TEST_CASE("route takes the lowest expert of equal logits") {
+  std::vector<float> logits = random_floats(40 * 70, 3);
+  for (float& v : logits) v = std::round(v);
+  check_route(logits, 40, 70, 6, true);
+  check_route(std::vector<float>(7 * 70, -3.5f), 7, 70, 6, false);
+}
+
+TEST_CASE("route sends all tokens to one expert, and none to others") {
+  std::vector<float> logits = random_floats(100 * 16, 4);
+  for (size_t t = 0; t < 100; ++t)
+    for (size_t e = 0; e < 16; ++e) logits[t * 16 + e] += e == 11 ? 30.0f : e % 3 == 0 ? -30.0f : 0.0f;
+  check_route(logits, 100, 16, 1, true);
+  check_route(logits, 100, 16, 3, true);
+}
+
+TEST_CASE("logits that are no numbers still choose experts there are") {
+  for (const float odd : {NAN, INFINITY, -INFINITY}) {
+    CAPTURE(odd);
+    const Routed r = route(std::vector<float>(3 * 5, odd), 3, 5, 2, true);
+    CHECK(std::vector<u32>(r.expert.begin(), r.expert.begin() + 2) == std::vector<u32>{0, 1});
+    CHECK(r.active_experts == 2);
+    CHECK(r.token == std::vector<u32>{0, 1, 2, 0, 1, 2});
+  }
+}
+
+struct Case {
+  u32 tokens, experts, top_k, rows, cols;
+  bool bf16, silu, gather;
+  std::vector<float> pull;  // added to the experts' logits
+  bool x_bf16 = false;      // x: times the norm's weights, in bf16
+  u32 strips = 1;           // of a task
+};
+
+// Weights of each expert, packed one behind the other, and a step's choices.
+struct Problem {
+  PackedShape shape;
+  std::vector<char> packed;
+  std::vector<double> weight;  // [expert][row][col], as stored
+  std::vector<float> x, norm;
+  Routed routed;
+  std::vector<uint16_t> x_bf16;
+  std::vector<float> sum_squares;  // of each row of x, in one part
+};
+
+Problem make_problem(const Case& c) {
+  const std::vector<float> weight = random_floats(size_t{c.experts} * c.rows * c.cols, 1, 0.1f);
+  Problem p{packed_shape(c.rows, c.cols, c.bf16 ? 2 : 4), {}, {}, {}, {},
+            Routed(c.tokens, c.experts, c.top_k),         {}, {}};
+  p.packed.resize(p.shape.bytes * c.experts);
+  for (size_t i = 0; i < weight.size(); ++i) {
+    const size_t expert = i / (c.rows * c.cols), row = i / c.cols % c.rows, col = i % c.cols;
+    char* at = &p.packed[expert * p.shape.bytes + packed_offset(p.shape, row, col)];
+    const uint16_t stored = to_bf16(weight[i]);
+    if (c.bf16)
+      std::memcpy(at, &stored, 2);
+    else
+      std::memcpy(at, &weight[i], 4);
+    p.weight.push_back(c.bf16 ? from_bf16(stored) : weight[i]);
+  }
+  p.x = random_floats(size_t{c.cols} * (c.gather ? c.tokens : p.routed.rows()), 2);
+  p.norm = random_floats(c.cols, 3);
+  p.sum_squares.resize(p.x.size() / c.cols);
+  for (size_t i = 0; i < p.x.size(); ++i) {
+    p.x_bf16.push_back(to_bf16(p.x[i] * (c.gather ? p.norm[i % c.cols] : 1)));
+    p.sum_squares[i / c.cols] += p.x[i] * p.x[i];
+  }
+  std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6);
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] += c.pull.empty() ? 0 : c.pull[i % c.experts];
+  p.routed = route(logits, c.tokens, c.experts, c.top_k, true);
+  return p;
+}
+
+struct AllArgs : ExpertArgs {
+  EpilogueArgs epilogue;
+};
+
+AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
+  AllArgs a{};
+  a.product.x = global(p.x.data());
+  a.product.norm = c.gather ? global(p.norm.data()) : nullptr;
+  a.product.normed = c.gather;
+  a.epilogue.out = global(out.data());
+  a.epilogue.rows = c.rows;
+  a.product.cols = c.cols;
+  a.epilogue.out_cols = c.silu ? c.rows / 2 : c.rows;
+  a.product.strips = static_cast<u32>(p.shape.strips);
+  a.product.tiles = p.shape.tiles;
+  a.product.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
+  a.product.tokens = a.product.x_rows = c.tokens;
+  a.product.padding = padding_of(c.cols);
+  a.epilogue.gate = c.silu ? Gate::kSilu : Gate::kNone;
+  a.epilogue.eps = 1e-5f;
+  if (c.x_bf16) {
+    a.product.x = global(reinterpret_cast<float*>(p.x_bf16.data()));
+    a.product.x_bf16 = 1;
+    a.product.normed = 0;
+    a.epilogue.sum_squares = global(p.sum_squares.data());
+    a.epilogue.sumsq_partials = c.gather;
+  }
+  a.expert = global(p.routed.expert.data());
+  a.active_expert_rows = global(p.routed.active_expert_rows.data());
+  a.active_expert_begin = global(p.routed.active_expert_begin.data());
+  a.token = c.gather ? global(p.routed.token.data()) : nullptr;
+  a.rows = p.routed.rows();
+  a.strips = c.strips;
+  a.gather_rows = c.gather;
+  return a;
+}
+
+// What a worker's consumers do of the segment that has all tasks.
+void multiply(Worker& w, const Case& c, const AllArgs& args, u32 active_experts) {
+  ExpertArgs a = args;
+  a.product.epilogue = put_epilogue_args(w, args.epilogue);
+  mkb_expert_rows(&w, &a, active_experts);
+  if (c.gather && !c.x_bf16) mkb_product_norm(&w, &a.product);
+  if (c.gather && c.x_bf16 && c.tokens > kMma8Tokens) mkb_product_squares(&w, &a.product);
+  for (u32 block = 0; block * a.strips < a.product.strips; ++block)
+    for (u32 slot = 0; slot < active_experts; ++slot) {
+      (c.bf16 ? mkb_expert_bf16 : mkb_expert_f32)(&w, &a, block, slot);
+      mkd_barrier();
+    }
+}
+
+// All strips and slots, by one worker, whose loader brings them in two parts.
+std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
+  std::vector<float> out(size_t{p.routed.rows()} * (c.silu ? c.rows / 2 : c.rows), 0.0f);
+  const AllArgs a = make_args(c, p, out);
+  const u32 active_experts = p.routed.active_experts, blocks = (a.product.strips + a.strips - 1) / a.strips,
+            tasks = blocks * active_experts, half = tasks / 2 + 1;
+  Sides s;
+  s.load = [&](Worker& w) {
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, c.bf16 ? 2 : 4, 0, half);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, c.bf16 ? 2 : 4, half,
+                            tasks - half);
+  };
+  s.consume = [&](Worker& w) { multiply(w, c, a, active_experts); };
+  launch(s, 1, seed);
+  return out;
+}
+
+// x of a row as the product takes it.
+std::vector<double> product_input(const Case& c, const Problem& p, u32 row) {
+  const u32 from = c.gather ? p.routed.token[row] : row;
+  std::vector<double> in(p.x.begin() + from * c.cols, p.x.begin() + (from + 1) * c.cols);
+  double sum = 0;
+  for (const double v : in) sum += v * v;
+  for (u32 k = 0; k < c.cols; ++k) {
+    if (c.x_bf16) in[k] = from_bf16(p.x_bf16[from * c.cols + k]) / (c.gather ? p.norm[k] : 1);
+    if (c.gather) in[k] *= p.norm[k] / std::sqrt(sum / c.cols + 1e-5);
+    if (c.x_bf16) continue;
+    if (c.bf16) in[k] = from_bf16(to_bf16(static_cast<float>(in[k])));
+  }
+  return in;
+}
+
+void check_product(const Case& c) {
+  CAPTURE(c.tokens);
+  CAPTURE(c.strips);
+  CAPTURE(c.rows);
+  CAPTURE(c.bf16);
+  CAPTURE(c.silu);
+  Problem p = make_problem(c);
+  const std::vector<float> out = run(c, p);
+  const u32 out_cols = c.silu ? c.rows / 2 : c.rows;
+  for (u32 row = 0, slot = 0; row < p.routed.rows(); ++row) {
+    while (row >= p.routed.active_expert_begin[slot] + p.routed.active_expert_rows[slot]) ++slot;
+    const std::vector<double> in = product_input(c, p, row);
+    const auto dot = [&](u32 r) {
+      const double* w = &p.weight[(size_t{p.routed.expert[slot]} * c.rows + r) * c.cols];
+      return std::inner_product(in.begin(), in.end(), w, 0.0);
+    };
+    std::vector<double> want(out_cols);
+    for (u32 i = 0; i < out_cols; ++i) {
+      if (!c.silu) {
+        want[i] = dot(i);
+        continue;
+      }
+      const double gate = dot(i / 8 * 16 + i % 8), up = dot(i / 8 * 16 + 8 + i % 8);
+      want[i] = gate / (1 + std::exp(-gate)) * up;
+    }
+    CHECK(row_error(&out[row * out_cols], want.data(), out_cols) < (c.bf16 ? c.gather ? 2e-3 : 1e-5 : 3e-6));
+  }
+}
+
+const std::vector<float> kAllToOne{0, 0, 40, 0, 0}, kSome{40, -40, 40, -40, 0};
+
+TEST_CASE("each row is multiplied with its expert's weights") {
+  for (const bool bf16 : {false, true})
+    for (const bool silu : {false, true})
+      for (const u32 tokens : {1u, 2u, 9u, 40u})
+        for (const bool gather : {false, true}) {
+          check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, {}});
+          check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne});
+          check_product({tokens, 5, 2, silu ? 48u : 40u, 600, bf16, silu, gather, kSome});
+          if (bf16) check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, kSome, true});
+        }
+}
+
+TEST_CASE("a task's strips are multiplied together, whatever rows its slot has") {
+  for (const u32 tokens : {1u, 8u, 9u, 40u, 70u})
+    for (const bool gather : {false, true}) {
+      Case c{tokens, 5, 1, gather ? 112u : 108u, 300, true, gather, gather, kAllToOne, true};
+      Problem p = make_problem(c);
+      const std::vector<float> alone = run(c, p);
+      for (const u32 strips : {3u, 4u}) {
+        c.strips = strips;
+        check_product(c);
+        CHECK(run(c, p) == alone);
+      }
+    }
+}
+
+TEST_CASE("a row's bits do not depend on the rows beside it") {
+  Case c{50, 5, 1, 40, 300, true, false, true, {}};
+  Problem mixed = make_problem(c);
+  c.pull = kAllToOne;
+  Problem together = make_problem(c);
+  const std::vector<float> some = run(c, mixed), all = run(c, together);
+  u32 slot = 0, same = 0;
+  while (mixed.routed.expert[slot] != 2) ++slot;
+  for (u32 row = mixed.routed.active_expert_begin[slot]; same < mixed.routed.active_expert_rows[slot];
+       ++row, ++same)
+    CHECK(std::equal(&some[row * c.rows], &some[row * c.rows] + c.rows,
+                     &all[mixed.routed.token[row] * c.rows]));
+  CHECK(same > 3);
+  CHECK(run(c, mixed, 77) == some);
+}
+
+TEST_CASE("a token's rows are added by their shares to the residual, the first choice first") {
+  const u32 tokens = 11, top_k = 3, cols = kSumCols + 40;
+  const Routed r = route(random_floats(tokens * 7, 8), tokens, 7, top_k, false);
+  const std::vector<float> x = random_floats(r.rows() * cols, 9), residual = random_floats(tokens * cols, 10);
+  const std::vector<float> norm = random_floats(cols, 11);
+  std::array<double, 2> part{};
+  for (const bool add : {true, false}) {
+    std::vector<float> out(tokens * cols, NAN), sum_squares(tokens * 2, NAN);
+    std::vector<uint16_t> x_bf16(out.size());
+    const ExpertSumArgs a{
+        global(x.data()),
+        global(r.share.data()),
+        global(r.row.data()),
+        add ? global(residual.data()) : nullptr,
+        global(out.data()),
+        {global(norm.data()), global(reinterpret_cast<char*>(x_bf16.data())), global(sum_squares.data())},
+        cols,
+        r.rows(),
+        top_k};
+    Sides s;
+    s.consume = [&](Worker& w) {
+      for (u32 t = 0; t < tokens; ++t)
+        for (u32 block = 0; block < 2; ++block) {
+          mkb_expert_sum(&w, &a, t, block);
+          mkd_barrier();
+        }
+    };
+    launch(s);
+    for (u32 t = 0; t < tokens; ++t)
+      for (u32 col = 0; col < cols; ++col) {
+        if (col == 0) part = {0, 0};
+        float sum = 0;
+        for (u32 i = 0; i < top_k; ++i)
+          sum = std::fma(r.share[t * top_k + i], x[r.row[t * top_k + i] * cols + col], sum);
+        CHECK(out[t * cols + col] == (add ? residual[t * cols + col] + sum : sum));
+        CHECK(x_bf16[t * cols + col] == to_bf16(out[t * cols + col] * norm[col]));
+        part[col / kSumCols] += double{out[t * cols + col]} * out[t * cols + col];
+        if (col == cols - 1)
+          for (u32 i = 0; i < 2; ++i) CHECK(sum_squares[t * 2 + i] == doctest::Approx(part[i]).epsilon(1e-5));
+      }
+  }
+}
+
+TEST_CASE("loader and consumers look up what the route found once it is there") {
+  const Case c{6, 5, 2, 48, 130, true, false, true, {}};
+  Problem p = make_problem(c);
+  const std::vector<float> logits = random_floats(size_t{c.tokens} * c.experts, 6), want = run(c, p);
+  Routed late(c.tokens, c.experts, c.top_k);
+  std::swap(p.routed, late);
+  std::vector<float> out(want.size(), 0.0f);
+  const AllArgs a = make_args(c, p, out);
+  const RouteArgs routing = p.routed.args(logits, true);
+  const AS1 u32* found = global(&p.routed.active_experts);
+  Sides s;
+  s.load = [&](Worker& w) {
+    const u32 active_experts = mkd_loader_look_up(&w, 0, 7, 1, found, c.experts);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, 2, 0,
+                            active_experts * a.product.strips);
+  };
+  s.consume = [&](Worker& w) {
+    mkb_route(&w, &routing);
+    mkd_barrier();
+    mkd_notify(&w, 7, 1);
+    const u32 active_experts = mkd_look_up(&w, 0, 7, 1, found, c.experts);
+    multiply(w, c, a, active_experts);
+  };
+  launch(s);
+  CHECK(out == want);
+}
+
+}  // namespace
+}  // namespace mk

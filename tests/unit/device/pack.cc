@@ -1,0 +1,120 @@
+// Weights of a checkpoint on the device, packed by the kernel that packs them.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "codegen/device/bodies.h"
+#include "runtime/abi/packing.h"
+#include "runtime/device/device.h"
+#include "runtime/session/weights.h"
+#include "tests/unit/runtime/memory_checkpoint.h"
+
+namespace mkrt {
+namespace {
+
+void pack_kernel(const MkPack* pack, uint32_t workers, uint32_t threads) {
+  mk::mkd_pack((AS1 const MkPack*)reinterpret_cast<uintptr_t>(pack), workers, threads);
+}
+
+// What a loader leaves of a weight, in memory that held something else.
+std::vector<std::byte> loaded(const ManifestWeight& w, const Checkpoint& checkpoint, uint64_t bytes,
+                              uint64_t piece_bytes) {
+  const std::unique_ptr<Device> device = open_emulator({nullptr, {}, pack_kernel}, {});
+  std::vector<std::byte> out(bytes, std::byte{0xee});
+  const uint64_t at = device->allocate(bytes).value();
+  REQUIRE(device->write(at, out).ok());
+  REQUIRE(WeightLoader(*device, checkpoint, piece_bytes).load(w, at).ok());
+  REQUIRE(device->read(out, at).ok());
+  return out;
+}
+
+// Every element of the packed weight is where packed_offset says, and all else is zero.
+void check_packed(ManifestWeight w, const Memory& memory) {
+  const PackedShape shape = packed_shape(w.rows, w.cols, element_bytes(w.element));
+  std::vector<std::byte> expected(shape.bytes, std::byte{0});
+  w.bytes = shape.bytes;
+  const uint64_t sources = w.sources.size();
+  for (uint64_t row = 0; row < w.rows; ++row) {
+    const uint64_t group = sources == 1 ? w.rows : w.group;
+    const uint64_t source = row / group % sources, in_source = row / (group * sources) * group + row % group;
+    const std::byte* from = memory.storage[source].data() + in_source * w.cols * shape.elem_bytes;
+    for (uint64_t col = 0; col < w.cols; ++col)
+      std::memcpy(expected.data() + packed_offset(shape, row, col), from + col * shape.elem_bytes,
+                  shape.elem_bytes);
+  }
+  for (const uint64_t piece : {uint64_t{1}, 3 * w.cols * shape.elem_bytes, uint64_t{1} << 20})
+    CHECK(loaded(w, memory.checkpoint, shape.bytes, piece) == expected);
+}
+
+TEST_CASE("packing puts every element where the layout says and pads with zeros") {
+  for (const Element element : {Element::kBf16, Element::kF16, Element::kF32})
+    for (const int64_t rows : {1, 16, 40})
+      for (const int64_t cols : {1, 2, 7, 64, 100, 128, 513, 1024}) {
+        const Memory memory({{"w", element == Element::kF32 ? "F32" : "F16", {rows, cols}, "", {}}});
+        ManifestWeight w;
+        w.element = element;
+        w.rows = static_cast<uint64_t>(rows);
+        w.cols = static_cast<uint64_t>(cols);
+        w.sources = {"w"};
+        check_packed(w, memory);
+      }
+}
+
+TEST_CASE("gate and up rows are packed in turns of eight") {
+  const Memory memory({{"gate", "BF16", {24, 70}, "", {}}, {"up", "BF16", {24, 70}, "", {}}});
+  ManifestWeight w;
+  w.rows = 48;
+  w.cols = 70;
+  w.group = 8;
+  w.sources = {"gate", "up"};
+  check_packed(w, memory);
+}
+
+TEST_CASE("a stack is one packed matrix behind the other, each of its own sources") {
+  const Memory memory({{"gate0", "BF16", {24, 70}, "", {}},
+                       {"gate1", "BF16", {24, 70}, "", {}},
+                       {"up0", "BF16", {24, 70}, "", {}},
+                       {"up1", "BF16", {24, 70}, "", {}}});
+  ManifestWeight w;
+  w.rows = 48;
+  w.cols = 70;
+  w.group = 8;
+  w.stack = 2;
+  w.sources = {"gate0", "up0", "gate1", "up1"};
+  const uint64_t bytes = packed_shape(48, 70, 2).bytes;
+  w.bytes = 2 * bytes;
+  const std::vector<std::byte> out = loaded(w, memory.checkpoint, w.bytes, 1000);
+  w.stack = 1;
+  w.bytes = bytes;
+  for (const size_t i : {0u, 1u}) {
+    w.sources = i == 0 ? std::vector<std::string>{"gate0", "up0"} : std::vector<std::string>{"gate1", "up1"};
+    const std::vector<std::byte> expected = loaded(w, memory.checkpoint, bytes, 1000);
+    CHECK(std::memcmp(out.data() + i * bytes, expected.data(), bytes) == 0);
+  }
+}
+
+TEST_CASE("norms become f32") {
+  const Memory memory({{"n", "F16", {100}, "", {}}});
+  ManifestWeight w;
+  w.layout = WeightLayout::kVector;
+  w.element = Element::kF32;
+  w.rows = 1;
+  w.cols = 100;
+  w.sources = {"n"};
+  const std::vector<std::byte> out = loaded(w, memory.checkpoint, 400, 1);
+  for (size_t i = 0; i < 100; ++i) {
+    uint16_t bits;
+    float value;
+    std::memcpy(&bits, memory.storage[0].data() + 2 * i, 2);
+    std::memcpy(&value, out.data() + 4 * i, 4);
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    if (exponent == 31) continue;
+    const double magnitude =
+        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    CHECK(static_cast<double>(value) == (bits >> 15 ? -magnitude : magnitude));
+  }
+}
+
+}  // namespace
+}  // namespace mkrt

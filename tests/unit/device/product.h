@@ -1,0 +1,178 @@
+// Products of packed weights, for tests of their bodies on the emulator.
+#pragma once
+
+#include <cmath>
+
+#include "tests/unit/device/launch.h"
+
+namespace mk {
+
+struct Case {
+  uint32_t rows, cols, tokens;
+  bool bf16;
+};
+
+// Packs rows [rows, cols] element by element as runtime/abi/packing.h defines.
+template <class T>
+std::vector<char> pack(const PackedShape& shape, const std::vector<T>& weight) {
+  std::vector<char> out(shape.bytes, 0);
+  for (uint64_t r = 0; r < shape.rows; ++r)
+    for (uint64_t c = 0; c < shape.cols; ++c)
+      *reinterpret_cast<T*>(&out[packed_offset(shape, r, c)]) = weight[r * shape.cols + c];
+  return out;
+}
+
+struct Problem {
+  PackedShape shape;
+  std::vector<char> packed;
+  std::vector<double> weight;  // as stored
+  std::vector<float> x, norm, bias, residual;
+};
+
+inline Problem make_problem(const Case& c) {
+  Problem p;
+  p.shape = packed_shape(c.rows, c.cols, c.bf16 ? 2 : 4);
+  const std::vector<float> weight = random_floats(size_t{c.rows} * c.cols, 1, 0.1f);
+  if (c.bf16) {
+    std::vector<uint16_t> stored;
+    for (float v : weight) stored.push_back(to_bf16(v));
+    p.packed = pack(p.shape, stored);
+    for (uint16_t v : stored) p.weight.push_back(from_bf16(v));
+  } else {
+    p.packed = pack(p.shape, weight);
+    p.weight.assign(weight.begin(), weight.end());
+  }
+  p.x = random_floats(size_t{c.tokens} * c.cols, 2);
+  p.norm = random_floats(c.cols, 3);
+  p.bias = random_floats(c.rows, 4);
+  p.residual = random_floats(size_t{c.tokens} * c.rows, 5);
+  return p;
+}
+
+struct AllArgs : ProductArgs, EpilogueArgs {};
+
+// The arguments of one thread, whose warp has the ends in shared memory.
+inline ProductArgs with_epilogue(Worker& w, const AllArgs& a, u32 depth = 0) {
+  ProductArgs mine = a;
+  mine.epilogue = put_epilogue_args(w, a, depth);
+  return mine;
+}
+
+inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
+  AllArgs a{};
+  a.x = global(p.x.data());
+  a.out = global(out.data());
+  a.rows = c.rows;
+  a.cols = c.cols;
+  a.out_cols = c.rows;
+  a.strips = a.all_strips = static_cast<u32>(p.shape.strips);
+  a.tiles = p.shape.tiles;
+  a.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
+  a.tokens = c.tokens;
+  a.x_rows = c.tokens;
+  a.padding = padding_of(c.cols);
+  a.streamed_split_k = a.split_k = 1;
+  a.mma64_strips = kMma64Strips;
+  a.eps = 1e-5f;
+  return a;
+}
+
+// x times the norm's weights in bf16, and the sums of squares of x in `parts` parts.
+struct Rounded {
+  std::vector<uint16_t> x;
+  std::vector<float> sum_squares;
+};
+
+inline Rounded round_input(const Case& c, const Problem& p, uint32_t parts) {
+  Rounded r{std::vector<uint16_t>(p.x.size()), std::vector<float>(size_t{c.tokens} * parts)};
+  for (size_t i = 0; i < p.x.size(); ++i) {
+    const size_t token = i / c.cols, col = i % c.cols;
+    r.x[i] = to_bf16(p.x[i] * p.norm[col]);
+    r.sum_squares[token * parts + col * parts / c.cols] += p.x[i] * p.x[i];
+  }
+  return r;
+}
+
+inline void take_rounded(AllArgs& a, Rounded& r, uint32_t parts) {
+  a.x = global(reinterpret_cast<float*>(r.x.data()));
+  a.sum_squares = global(r.sum_squares.data());
+  a.sumsq_partials = parts;
+  a.x_bf16 = 1;
+}
+
+// What a product with a residual and a next norm leaves.
+struct Left {
+  std::vector<float> out, sum_squares;
+  std::vector<uint16_t> x_bf16;
+  bool operator==(const Left&) const = default;
+};
+
+// Of rows that came rounded, in 5 parts of sums of squares; `run` runs the product.
+template <class Run>
+Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
+  const std::vector<float> next = random_floats(c.rows, 6);
+  Left l{std::vector<float>(size_t{c.tokens} * c.rows), std::vector<float>(c.tokens * p.shape.strips),
+         std::vector<uint16_t>(size_t{c.tokens} * c.rows)};
+  AllArgs a = make_args(c, p, l.out);
+  take_rounded(a, in, 5);
+  a.residual = global(p.residual.data());
+  a.norm_outputs = {global(next.data()), global(reinterpret_cast<char*>(l.x_bf16.data())),
+                    global(l.sum_squares.data())};
+  run(a);
+  return l;
+}
+
+// In segments of `max` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
+// picked, where args pick rows.
+inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 1, bool bulk = true,
+                u32 max = ~0u, const std::vector<u32>& q_len = {}) {
+  const u32 elem_bytes = p.shape.elem_bytes;
+  const u32 block = block_strips(args.tokens, elem_bytes, args.mma64_strips);
+  Sides s;
+  s.load = [&](Worker& w) {
+    const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
+    for (u32 strip = 0; strip < args.strips; strip += min(max, args.strips))
+      stream(&w, global(p.packed.data()), &args, elem_bytes, strip, min(max, args.strips - strip));
+  };
+  s.consume = [&](Worker& w) {
+    ProductArgs a = with_epilogue(w, args);
+    if (args.gather_rows) {
+      for (u32 b = 0, row = 0; b < q_len.size(); row += q_len[b++])
+        if (w.thread == b) mkd_set_element(&w, 0, b, q_len[b]), mkd_set_element(&w, kMaxRequests, b, row);
+      mkd_barrier();
+      a.q_len = mkd_list(&w, 0), a.first_row = mkd_list(&w, kMaxRequests);
+      mkb_product_rows(&w, &a);
+    }
+    if (a.normed) mkb_product_norm(&w, &a);
+    if (a.x_bf16 && a.tokens > kMma8Tokens) mkb_product_squares(&w, &a);
+    for (u32 strip = 0, strips; strip < a.strips; strip += strips) {
+      strips = min(min(block, max), a.strips - strip);
+      c.bf16 ? mkb_product_bf16(&w, &a, strip, strips) : mkb_product_f32(&w, &a, strip, strips);
+      mkd_barrier();
+    }
+  };
+  launch(s, 1, seed);
+}
+
+// Normalised as in Zhang and Sennrich 2019, in double; rounded to the weights' type where the product takes
+// it.
+inline std::vector<double> product_input(const Case& c, const Problem& p, bool norm, uint32_t token) {
+  std::vector<double> in(p.x.begin() + token * c.cols, p.x.begin() + (token + 1) * c.cols);
+  if (norm) {
+    double sum = 0;
+    for (double v : in) sum += v * v;
+    const double scale = 1 / std::sqrt(sum / c.cols + 1e-5);
+    for (uint32_t k = 0; k < c.cols; ++k) in[k] *= scale * p.norm[k];
+  }
+  if (c.bf16)
+    for (double& v : in) v = from_bf16(to_bf16(static_cast<float>(v)));
+  return in;
+}
+
+inline double dot(const Case& c, const Problem& p, const std::vector<double>& in, uint32_t row) {
+  double sum = 0;
+  for (uint32_t k = 0; k < c.cols; ++k) sum += in[k] * p.weight[row * c.cols + k];
+  return sum;
+}
+
+}  // namespace mk

@@ -1,0 +1,126 @@
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/unit/emulator/fixtures.h"
+
+using namespace emulator_tests;
+
+namespace {
+
+struct Sums {
+  uint32_t value[64];
+  uint32_t sum[64];
+};
+
+void exchange(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  auto& sums = arguments_of<Sums>(session);
+  const uint32_t me = mk_thread();
+  for (uint32_t round = 0; round < 3; ++round) {
+    sums.value[me] = me * (round + 1);
+    mk_barrier(1, 64);
+    uint32_t sum = 0;
+    for (uint32_t v : sums.value) sum += v;
+    sums.sum[me] = sum;
+    mk_barrier(2, 64);
+  }
+}
+
+void mismatched(const mkrt::MkSession*, const mkrt::MkStep*) {
+  mk_barrier(3, mk_thread() < 32 ? 64 : 32);
+}
+
+void one_warp_missing(const mkrt::MkSession*, const mkrt::MkStep*) {
+  mk_task_begin(5, 17);
+  if (mk_thread() < 32) mk_barrier(0, 64);
+}
+
+void odd_count(const mkrt::MkSession*, const mkrt::MkStep*) {
+  mk_barrier(0, 33);
+}
+
+void bad_id(const mkrt::MkSession*, const mkrt::MkStep*) {
+  mk_barrier(16, 64);
+}
+
+void poisoned(const mkrt::MkSession* session, const mkrt::MkStep*) {
+  auto& sums = arguments_of<Sums>(session);
+  const auto* shared = reinterpret_cast<const unsigned char*>(mk_shared());
+  sums.value[mk_thread()] = shared[mk_thread() * 256];
+  sums.sum[mk_thread()] = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(shared) % 1024);
+}
+
+}  // namespace
+
+TEST_CASE("threads see each other's writes after a named barrier, for any seed") {
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    Sums sums{};
+    auto options = options_for(1, 64);
+    options.seed = seed;
+    const Run run = launch(exchange, sums, options);
+    REQUIRE(run.error() == "");
+    CHECK(run.stats.value().barriers == 6);
+    for (uint32_t sum : sums.sum) CHECK(sum == 3 * 63 * 64 / 2);
+  }
+}
+
+TEST_CASE("one barrier with two thread counts is an error") {
+  Sums sums{};
+  CHECK(launch(mismatched, sums, options_for(1, 64)).error() ==
+        "worker 0 thread 32: mk_barrier 3 of 32 threads, but thread 0 came to it with 64");
+}
+
+TEST_CASE("a barrier that a warp misses ends in an error that names who waits and its task") {
+  Sums sums{};
+  mkrt::EmulatorNames names;
+  names.grid = [](uint32_t grid) { return "%grid" + std::to_string(grid); };
+  const Run run = launch(one_warp_missing, sums, options_for(2, 64), 1000, &names);
+  CHECK(run.error() ==
+        "deadlock:\n  worker 0 threads 0-31, task %grid5[17]: wait in barrier 0 (32 of 64 threads arrived)"
+        "\n  worker 1 threads 0-31, task %grid5[17]: wait in barrier 0 (32 of 64 threads arrived)");
+}
+
+TEST_CASE("barrier ids and counts out of range are errors") {
+  Sums sums{};
+  CHECK(launch(odd_count, sums, options_for(1, 64)).error() ==
+        "worker 0 thread 0: mk_barrier 0 of 33 threads: must be a multiple of 32 up to 64");
+  CHECK(launch(bad_id, sums, options_for(1, 64)).error() == "worker 0 thread 0: mk_barrier 16 is above 15");
+}
+
+TEST_CASE("shared memory starts poisoned and aligned") {
+  Sums sums{};
+  REQUIRE(launch(poisoned, sums, options_for(1, 64)).ok());
+  for (uint32_t byte : sums.value) CHECK(byte == 0xff);
+  for (uint32_t misalignment : sums.sum) CHECK(misalignment == 0);
+}
+
+TEST_CASE("options that make no sense are errors") {
+  Sums sums{};
+  CHECK(launch(exchange, sums, options_for(1, 33)).error() ==
+        "threads per worker must be a multiple of 32 up to 1024, not 33");
+  CHECK(launch(exchange, sums, options_for(0, 64)).error() == "the emulator needs at least 1 worker");
+  auto options = options_for(2, 64);
+  options.race = true;
+  options.os_threads = 2;
+  CHECK(launch(exchange, sums, options).error() == "race mode runs on 1 OS thread, not 2");
+  options.race = false;
+  options.os_threads = 0;
+  CHECK(launch(exchange, sums, options).error() == "the emulator needs at least 1 OS thread");
+}
+
+#if !__has_feature(address_sanitizer) && \
+    !__has_feature(thread_sanitizer)  // these take most of the address space
+TEST_CASE("stacks that do not fit into memory are an error") {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  const rlimit little{pages * static_cast<size_t>(getpagesize()) + (16 << 20), before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_AS, &little) == 0);
+  Sums sums{};
+  const Run run = launch(exchange, sums, options_for(1, 1024));
+  REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
+  CHECK(run.error() == "cannot map 1024 emulator stacks: Cannot allocate memory");
+}
+#endif

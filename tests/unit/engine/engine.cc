@@ -1,0 +1,306 @@
+#include "runtime/engine/engine.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/unit/engine/fake_model.h"
+
+namespace mkrt {
+namespace {
+
+constexpr BatchLimits kLimits = {
+    .max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 1000, .page_size = 16, .pages = 8};
+
+Request request(size_t prompt, uint32_t max_new_tokens, uint64_t arrive_at_step = 0) {
+  Request r;
+  r.prompt.resize(prompt);
+  std::iota(r.prompt.begin(), r.prompt.end(), static_cast<int32_t>(10 * arrive_at_step));
+  r.max_new_tokens = max_new_tokens;
+  r.arrive_at_step = arrive_at_step;
+  return r;
+}
+
+// Runs until idle; outcomes by id.
+std::vector<Outcome> run(Engine& engine) {
+  for (int step = 0; !engine.idle(); ++step) {
+    REQUIRE(step < 1000);
+    REQUIRE(engine.step().ok());
+  }
+  std::vector<Outcome> outcomes = engine.take_outcomes();
+  std::ranges::sort(outcomes, {}, &Outcome::id);
+  return outcomes;
+}
+
+// Rows of each request in each step.
+std::vector<std::vector<int32_t>> rows(const FakeModel& model) {
+  std::vector<std::vector<int32_t>> steps;
+  for (const FakeModel::Step& step : model.steps) {
+    steps.emplace_back();
+    for (size_t b = 0; b + 1 < step.row_begin.size(); ++b)
+      steps.back().push_back(step.row_begin[b + 1] - step.row_begin[b]);
+  }
+  return steps;
+}
+
+std::string refusal(const Request& r, const BatchLimits& limits = kLimits) {
+  FakeModel model(limits);
+  Engine engine = Engine::open(model).value();
+  engine.submit(r);
+  CHECK(engine.idle());
+  const std::vector<Outcome> outcomes = engine.take_outcomes();
+  REQUIRE(outcomes.size() == 1);
+  CHECK(outcomes[0].reason == FinishReason::kError);
+  return outcomes[0].error;
+}
+
+TEST_CASE("prompts are cut into chunks beside decodes, which come first") {
+  FakeModel model(kLimits);
+  Engine engine = Engine::open(model).value();
+  engine.submit(request(3, 4));
+  engine.submit(request(20, 2));
+  run(engine);
+  CHECK(rows(model) == std::vector<std::vector<int32_t>>{{3, 5}, {1, 7}, {1, 7}, {1, 1}, {1}});
+  CHECK(engine.stats().steps == 5);
+  CHECK(engine.stats().rows == 27);
+}
+
+TEST_CASE("requests join at their step, and idle steps are skipped") {
+  FakeModel model(kLimits);
+  Engine engine = Engine::open(model).value();
+  engine.submit(request(1, 2, 30));
+  engine.submit(request(2, 3, 1));
+  engine.submit(request(1, 4, 0));
+  const std::vector<Outcome> outcomes = run(engine);
+  CHECK(rows(model) == std::vector<std::vector<int32_t>>{{1}, {1, 2}, {1, 1}, {1, 1}, {1}, {1}});
+  CHECK(engine.clock() == 32);
+  for (const Outcome& outcome : outcomes) CHECK(outcome.reason == FinishReason::kLength);
+}
+
+TEST_CASE("a request that comes between steps joins the next one, behind those that were there before") {
+  FakeModel model(kLimits);
+  Engine engine = Engine::open(model).value();
+  engine.submit(request(1, 3));
+  engine.submit(request(3, 1, 1));
+  REQUIRE(engine.step().ok());
+  CHECK(engine.submit(request(2, 1, 0)) == 2);
+  run(engine);
+  CHECK(rows(model) == std::vector<std::vector<int32_t>>{{1}, {1, 3, 2}, {1}});
+}
+
+TEST_CASE("no more requests run than the limits of requests and of tokens allow") {
+  for (const auto& [max_tokens, max_requests] : {std::pair{8u, 2u}, {2u, 4u}}) {
+    BatchLimits limits = kLimits;
+    limits.max_tokens = max_tokens;
+    limits.max_requests = max_requests;
+    FakeModel model(limits);
+    Engine engine = Engine::open(model).value();
+    for (int i = 0; i < 3; ++i) engine.submit(request(1, 2));
+    run(engine);
+    CHECK(rows(model) == std::vector<std::vector<int32_t>>{{1, 1}, {1, 1}, {1}, {1}});
+  }
+}
+
+std::vector<std::vector<uint32_t>> draw_limits(const FakeModel& model) {
+  std::vector<std::vector<uint32_t>> limits;
+  for (const FakeModel::Step& step : model.steps) limits.push_back(step.limits);
+  return limits;
+}
+
+TEST_CASE("a launch has several steps once no prompt waits, none beyond what a request wants") {
+  FakeModel model(kLimits);
+  Engine engine = Engine::open(model, {.steps_per_launch = 4}).value();
+  engine.submit(request(3, 7));
+  engine.submit(request(20, 6));
+  const std::vector<Outcome> outcomes = run(engine);
+  for (const Outcome& outcome : outcomes) {
+    const Request r = outcome.id ? request(20, 6) : request(3, 7);
+    CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, kLimits.vocab));
+  }
+  // Rows: 3 and 5; 1 and 7; 1 and 7; then the prompt's last one.
+  CHECK(draw_limits(model) == std::vector<std::vector<uint32_t>>{{1, 0}, {1, 0}, {1, 0}, {4, 4}, {2}});
+  CHECK(engine.clock() == 3 + 4 + 2);
+  CHECK(engine.stats().launches == 5);
+  CHECK(engine.stats().steps == 9);
+  CHECK(engine.stats().rows == 3 + 6 + 20 + 5);
+}
+
+TEST_CASE("a launch ends where a request arrives, or at the free pages, which are given back") {
+  FakeModel model(kLimits);
+  Engine engine = Engine::open(model, {.steps_per_launch = 8}).value();
+  engine.submit(request(1, 9));
+  engine.submit(request(1, 1, 5));
+  run(engine);
+  CHECK(draw_limits(model) == std::vector<std::vector<uint32_t>>{{5}, {4, 1}});
+
+  BatchLimits limits = kLimits;
+  limits.pages = 3;
+  FakeModel narrow(limits);
+  Engine recomputing =
+      Engine::open(narrow, {.eviction = Eviction::kRecompute, .steps_per_launch = 30}).value();
+  recomputing.submit(request(8, 40));
+  recomputing.submit(request(8, 12));
+  for (const Outcome& outcome : run(recomputing)) {
+    const Request r = outcome.id ? request(8, 12) : request(8, 40);
+    CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, limits.vocab));
+  }
+  CHECK(recomputing.free_pages() == 3);
+}
+
+TEST_CASE("a stop id ends a request and is kept") {
+  FakeModel model(kLimits);
+  const Request r = request(5, 9);
+  const std::vector<int32_t> free = fake_generate(r.prompt, 9, {}, kLimits.vocab);
+  Engine engine = Engine::open(model, {.stop_ids = {-1, free[3]}}).value();
+  engine.submit(r);
+  const Outcome outcome = run(engine).at(0);
+  CHECK(outcome.new_ids == std::vector(free.begin(), free.begin() + 4));
+  CHECK(outcome.reason == FinishReason::kStop);
+  CHECK(outcome.error == "");
+  CHECK(engine.free_pages() == kLimits.pages);
+}
+
+TEST_CASE("each request is sampled by its own parameters, and only once its prompt is fed") {
+  FakeModel model(kLimits);
+  Engine engine = Engine::open(model).value();
+  std::vector<Request> requests(3, request(12, 5));
+  requests[1].sampling = {.temperature = 2, .logprobs = 1 + 2, .seed = 7, .position = 3};
+  requests[2].sampling = {.repetition_penalty = 100};
+  for (const Request& r : requests) engine.submit(r);
+  const std::vector<Outcome> outcomes = run(engine);
+  for (size_t i = 0; i < 3; ++i)
+    CHECK(outcomes[i].new_ids ==
+          fake_generate(requests[i].prompt, 5, {}, kLimits.vocab, requests[i].sampling));
+  CHECK(outcomes[0].samples.empty());
+  CHECK(outcomes[2].samples.empty());
+  REQUIRE(outcomes[1].samples.size() == 5);
+  std::vector<int32_t> history = requests[1].prompt;
+  for (uint32_t n = 0; n < 5; ++n) {
+    MkSampling now = requests[1].sampling;
+    now.position += n;
+    CHECK(outcomes[1].samples[n] == sample(fake_logits(history, kLimits.vocab), now));
+    CHECK(outcomes[1].samples[n].top.size() == 2);
+    history.push_back(outcomes[1].new_ids[n]);
+  }
+  // Rows: 8; 4 and 4; 1 and 7; 1, 1 and 6; then all three decode, and the greedy one is the first to leave.
+  for (size_t i = 0; i < 3; ++i) CHECK(model.steps[i].limits.back() == 0);
+  CHECK(model.steps[1].limits == std::vector<uint32_t>{1, 0});
+  CHECK(model.steps[4].limits == std::vector<uint32_t>{1, 1, 1});
+}
+
+TEST_CASE("without eviction a request waits for pages of its longest, and those after it wait with it") {
+  BatchLimits limits = kLimits;
+  limits.pages = 4;
+  FakeModel model(limits);
+  Engine engine = Engine::open(model).value();
+  engine.submit(request(2, 47));  // 48 positions: 3 pages
+  engine.submit(request(2, 16));  // 17 positions: 2 pages
+  engine.submit(request(2, 1));
+  run(engine);
+  CHECK(model.steps.size() == 47 + 16);
+  CHECK(rows(model)[46] == std::vector<int32_t>{1});
+  CHECK(rows(model)[47] == std::vector<int32_t>{2, 2});
+  CHECK(engine.stats().evictions == 0);
+}
+
+TEST_CASE("with recomputing the youngest gives up its pages, and is fed again with its tokens so far") {
+  BatchLimits limits = kLimits;
+  limits.pages = 3;
+  FakeModel model(limits);
+  Engine engine = Engine::open(model, {.eviction = Eviction::kRecompute}).value();
+  engine.submit(request(14, 20));  // positions 0 to 32
+  engine.submit(request(3, 18));   // positions 0 to 19
+  const std::vector<Outcome> outcomes = run(engine);
+  CHECK(engine.stats().evictions == 1);
+  CHECK(engine.free_pages() == limits.pages);
+  for (const Outcome& outcome : outcomes) {
+    const Request r = outcome.id ? request(3, 18) : request(14, 20);
+    CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, limits.vocab));
+  }
+  // The second needs another page for its position 16, and the first has the two others. It is fed
+  // again after the first has left: its prompt and the 14 tokens it had, in chunks.
+  const auto steps = rows(model);
+  const auto again = std::find(steps.begin() + 1, steps.end(), std::vector<int32_t>{8});
+  CHECK(std::vector(again, steps.end()) == std::vector<std::vector<int32_t>>{{8}, {8}, {1}, {1}, {1}, {1}});
+}
+
+TEST_CASE("a request that can never run is refused at once, by its name and field") {
+  Request named = request(0, 1);
+  named.name = "f.jsonl:7";
+  CHECK(refusal(named) == "f.jsonl:7: error: prompt: is empty, expected at least one token");
+  CHECK(refusal(request(2, 0)) == "request 0: error: max_new_tokens: found 0, expected 1 or more");
+  Request ids = request(3, 1);
+  ids.prompt[2] = 1000;
+  CHECK(refusal(ids) == "request 0: error: prompt: token 2 has the id 1000, expected 0 to 999");
+  ids.prompt[1] = -4;
+  CHECK(refusal(ids) == "request 0: error: prompt: token 1 has the id -4, expected 0 to 999");
+  Request sampled = request(1, 1);
+  sampled.sampling.top_p = 0;
+  CHECK(refusal(sampled) == "request 0: error: top_p: is 0, expected more than 0, at most 1");
+  CHECK(refusal(request(60, 6)) ==
+        "request 0: error: prompt: 60 tokens and 6 new ones need 65 positions, the context has 64");
+  BatchLimits limits = kLimits;
+  limits.pages = 2;
+  CHECK(refusal(request(30, 4), limits) ==
+        "request 0: error: prompt: 30 tokens and 4 new ones need 3 pages of 16 positions, the cache has 2");
+  CHECK(
+      refusal(request(1, UINT32_MAX)) ==
+      "request 0: error: prompt: 1 tokens and 4294967295 new ones need 4294967295 positions, the context has "
+      "64");
+}
+
+TEST_CASE("requests beside a refused one go on; one that fills context or cache exactly runs") {
+  BatchLimits limits = kLimits;
+  limits.pages = 4;
+  FakeModel model(limits);
+  Engine engine = Engine::open(model).value();
+  engine.submit(request(64, 2));
+  engine.submit(request(60, 5));
+  engine.submit(request(64, 1));
+  const std::vector<Outcome> outcomes = run(engine);
+  CHECK(outcomes[0].reason == FinishReason::kError);
+  CHECK(outcomes[1].new_ids.size() == 5);
+  CHECK(outcomes[2].new_ids.size() == 1);
+}
+
+TEST_CASE("a step that fails ends all requests with its error, and those to come") {
+  FakeModel model(kLimits);
+  model.fail_at = 2;
+  Engine engine = Engine::open(model).value();
+  engine.submit(request(1, 1));
+  engine.submit(request(1, 5));
+  engine.submit(request(1, 5, 40));
+  REQUIRE(engine.step().ok());
+  REQUIRE(engine.step().ok());
+  CHECK(engine.step().error().message == "fake: error: worker 3 waited");
+  CHECK(engine.idle());
+  engine.submit(request(1, 1));
+  CHECK(engine.step().ok());
+  CHECK(engine.free_pages() == kLimits.pages);
+  const std::vector<Outcome> outcomes = engine.take_outcomes();
+  REQUIRE(outcomes.size() == 4);
+  CHECK(outcomes[0].reason == FinishReason::kLength);
+  for (size_t i = 1; i < 4; ++i) {
+    CHECK(outcomes[i].id == i);
+    CHECK(outcomes[i].reason == FinishReason::kError);
+    CHECK(outcomes[i].error == "fake: error: worker 3 waited");
+    CHECK(outcomes[i].new_ids.size() == (i == 1 ? 2 : 0));
+  }
+}
+
+TEST_CASE("limits that no step can keep are refused") {
+  const auto error = [](BatchLimits limits) {
+    FakeModel model(limits);
+    return Engine::open(model).error().message;
+  };
+  BatchLimits limits = kLimits;
+  limits.max_requests = 0;
+  CHECK(error(limits) == "max_requests: error: found 0, expected 1 or more");
+  limits = kLimits;
+  limits.page_size = 24;
+  CHECK(error(limits) == "page_size: error: found 24, supported: 16, 32, 64");
+}
+
+}  // namespace
+}  // namespace mkrt

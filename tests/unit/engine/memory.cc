@@ -1,0 +1,70 @@
+// Counts what the whole process allocates, and so is a program of its own.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "runtime/engine/engine.h"
+
+namespace {
+
+size_t allocations = 0;
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  std::abort();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace mkrt {
+namespace {
+
+// Checks its steps and always says the same.
+class Constant final : public Stepper {
+ public:
+  BatchLimits limits() const override {
+    return {.max_tokens = 64, .max_requests = 64, .context = 400, .vocab = 9, .page_size = 16, .pages = 1600};
+  }
+  Status step(const Batch& batch, StepResult& result) override {
+    result.begin.assign(1, 0);
+    result.ids.clear();
+    result.steps = 1;
+    for (const Samples& samples : batch.samples) {
+      if (samples.limit > 0) result.ids.push_back(7);
+      result.begin.push_back(static_cast<uint32_t>(result.ids.size()));
+    }
+    return check_batch(batch, limits(), seen_);
+  }
+
+ private:
+  PagesSeen seen_;
+};
+
+TEST_CASE("a step in which nobody comes or goes allocates no memory") {
+  Constant model;
+  Engine engine = Engine::open(model).value();
+  for (int i = 0; i < 64; ++i) {
+    Request request;
+    request.prompt.assign(100, 3);
+    request.max_new_tokens = 300;
+    engine.submit(std::move(request));
+  }
+  REQUIRE(engine.step().ok());  // all arrive
+  const size_t before = allocations;
+  while (engine.clock() < 250) REQUIRE(engine.step().ok());
+  CHECK(allocations == before);
+  CHECK(engine.take_outcomes().empty());  // nobody has finished
+  CHECK(before > 0);
+}
+
+}  // namespace
+}  // namespace mkrt

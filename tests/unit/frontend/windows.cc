@@ -1,0 +1,64 @@
+// Sliding windows of the Qwen families against the masks that transformers makes of the same config.json.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/frontend/fixtures.h"
+
+using namespace mkc;
+using namespace mkc::test;
+
+namespace {
+
+// The first position that each token sees in each layer.
+std::vector<std::vector<int64_t>> first_seen(const OpGraph& graph, int64_t tokens) {
+  std::vector<std::vector<int64_t>> layers;
+  for (const Op& op : graph.ops) {
+    if (op.kind != OpKind::kAttention) continue;
+    const int64_t window = int_attr(op.attrs, "window", -1);
+    std::vector<int64_t>& first = layers.emplace_back();
+    for (int64_t t = 0; t < tokens; ++t)
+      first.push_back(window == 0 ? 0 : std::max<int64_t>(0, t + 1 - window));
+  }
+  return layers;
+}
+
+TEST_CASE("layers see what transformers' masks let them see, whichever keys of config.json say it") {
+  std::ifstream file(MKC_SOURCE_DIR "/tests/oracle/windows/vectors.json");
+  const nlohmann::json cases = nlohmann::json::parse(file);
+  REQUIRE(cases.size() == 21);
+  for (const nlohmann::json& c : cases) {
+    CAPTURE(c["config"].dump());
+    const auto graph = graph_of(c["config"].dump(1));
+    REQUIRE(graph.ok() == !c["first"].is_null());
+    if (!graph.ok()) continue;
+    const auto expected = c["first"].get<std::vector<std::vector<int64_t>>>();
+    CHECK(first_seen(graph.value(), static_cast<int64_t>(expected[0].size())) == expected);
+  }
+}
+
+std::string refused(const std::string& keys) {
+  return headline(
+      graph_of(edited(qwen2_config(), "  \"use_sliding_window\": false,\n  \"sliding_window\": 8,\n", keys)));
+}
+
+TEST_CASE("windows that contradict themselves or are not known are refused") {
+  CHECK(refused("  \"use_sliding_window\": true,\n") ==
+        "DIR/config.json: error: missing key \"sliding_window\", needed by models/qwen2.yaml:19:19");
+  CHECK(refused("  \"use_sliding_window\": true,\n  \"sliding_window\": \"all\",\n") ==
+        "DIR/config.json:14:3: error: sliding_window is \"all\", expected an int");
+  CHECK(refused("  \"sliding_window\": 8,\n  \"layer_types\": [\"sliding_attention\"],\n") ==
+        "DIR/config.json:14:3: error: layer_types has sliding_attention, but use_sliding_window is not true");
+  CHECK(refused("  \"layer_types\": [\"full_attention\", \"full_attention\"],\n") ==
+        "DIR/config.json:13:3: error: layer_types does not have an element for each of the 1 layers");
+  CHECK(refused("  \"layer_types\": [\"chunked_attention\"],\n") ==
+        "DIR/config.json:13:3: error: layer_types is \"chunked_attention\", the qwen2 family supports "
+        "\"full_attention\" or \"sliding_attention\"");
+  CHECK(refused("  \"layer_types\": [\"full_attention\", \"chunked_attention\"],\n") ==
+        "DIR/config.json:13:3: error: layer_types is \"chunked_attention\", the qwen2 family supports "
+        "\"full_attention\" or \"sliding_attention\"");
+}
+
+}  // namespace

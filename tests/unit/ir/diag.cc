@@ -1,0 +1,59 @@
+#include "ir/diag.h"
+
+#include <doctest/doctest.h>
+
+#include "ir/ops.h"
+#include "ir/tensor.h"
+
+namespace mkc {
+namespace {
+
+TEST_CASE("an error shows its line with a caret") {
+  const Error e = error_at({"a.yaml", 2, 3}, "bad key 'x'", "one\ntwo\nthree");
+  CHECK(e.message == "a.yaml:2:3: error: bad key 'x'\ntwo\n  ^");
+}
+
+TEST_CASE("an error without a known line names the file alone") {
+  CHECK(error_at({"a.yaml", 0, 0}, "cannot open").message == "a.yaml: error: cannot open");
+}
+
+TEST_CASE("the nearest name is suggested only where it is near") {
+  const std::vector<std::string> known = {"limits", "target"};
+  CHECK(nearest_name("limitz", known) == "limits");
+  CHECK(nearest_name("schedule", known).empty());
+  // A letter more, less, or another one is one slip each; as many as a third of the letters and one are near.
+  for (const char* near : {"abcdef", "abXcdef", "abdef", "abXdef", "bcdef", "abcde", "Xabcdef", "abcdefX",
+                           "XbcdeX", "abc", "abcXYdef"})
+    CHECK_MESSAGE(nearest_name(near, {"abcdef"}) == (std::string(near) == "abc" ? "" : "abcdef"), near);
+  CHECK(nearest_name("abXYZf", {"abcdef"}) == "abcdef");
+  CHECK(nearest_name("aWXYZf", {"abcdef"}).empty());
+  CHECK(nearest_name("abd", {"abcdef", "abde", "abcd"}) == "abde");  // the first of those that are nearest
+}
+
+TEST_CASE("attributes stay sorted and are replaced in place") {
+  Attrs attrs;
+  set_attr(attrs, "heads", int64_t{4});
+  set_attr(attrs, "eps", 1e-5);
+  set_attr(attrs, "heads", int64_t{8});
+  REQUIRE(attrs.size() == 2);
+  CHECK(attrs[0].name == "eps");
+  CHECK(int_attr(attrs, "heads", 0) == 8);
+  CHECK(float_attr(attrs, "scale", 2.0) == 2.0);
+}
+
+TEST_CASE("every op kind finds its own schema by name") {
+  for (const std::string& name : op_names()) {
+    const OpSchema* schema = find_op_schema(name);
+    REQUIRE(schema);
+    CHECK(op_schema(schema->kind).name == name);
+  }
+  CHECK(find_op_schema("conv") == nullptr);
+}
+
+TEST_CASE("dtype names read back") {
+  CHECK(parse_dtype("bf16").value() == DType::bf16);
+  CHECK(parse_dtype("f64").error().message == "unknown dtype 'f64', expected f32, f16, bf16, e4m3 or i32");
+}
+
+}  // namespace
+}  // namespace mkc

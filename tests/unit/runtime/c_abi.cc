@@ -1,0 +1,292 @@
+// The C interface on the emulator, linked with the compiler into one process.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/artefact/seal.h"
+#include "runtime/c_api/mkrt.h"
+#include "tests/e2e/pipeline.h"
+
+namespace mkc {
+namespace {
+
+const std::string kDirectory = MKC_SOURCE_DIR "/tests/fixtures/models/llama";
+
+// A model compiled in this process, and a device and session for it through the C interface.
+struct Opened {
+  HostArtefact host;
+  mkrt_device* device = nullptr;
+  mkrt_session* session = nullptr;
+
+  explicit Opened(Mode mode = Mode::kMegakernel) {
+    ModelRequest request{kDirectory, {}, ""};
+    request.options.target = "emulator";
+    request.mode = mode;
+    Result<Compilation> c = open_model(request, true);
+    REQUIRE(c.ok());
+    REQUIRE(run_passes(c.value()).ok());
+    host = std::move(build_for_emulator(c.value()).value());
+    const mkrt::StepKernels& kernels = host.kernel.entries;
+    const auto pack = reinterpret_cast<void (*)(const void*, uint32_t, uint32_t)>(kernels.pack);
+    device =
+        mode == Mode::kKernels
+            ? mkrt_open_emulator_kernels(
+                  reinterpret_cast<void (*const*)(const void*, const void*, uint32_t)>(kernels.grids.data()),
+                  static_cast<uint32_t>(kernels.grids.size()), pack, 0)
+            : mkrt_open_emulator(reinterpret_cast<void (*)(const void*, const void*)>(kernels.step), pack, 0);
+    REQUIRE(device);
+    session = open(kDirectory.c_str());
+    REQUIRE_MESSAGE(session, mkrt_error());
+  }
+  ~Opened() {
+    mkrt_close_session(session);
+    mkrt_close_device(device);
+  }
+  mkrt_session* open(const char* checkpoint) const {
+    const std::string manifest = mkrt::to_json(host.artefact.manifest);
+    return mkrt_open_session_from_memory(device, manifest.data(), manifest.size(), host.artefact.plan.data(),
+                                         host.artefact.plan.size(), nullptr, 0, checkpoint);
+  }
+};
+
+TEST_CASE("steps through the C interface are those of a session, and can be taken back") {
+  const Opened c;
+  CHECK(std::string(mkrt_device_name(c.device)) == "emulator");
+  const std::vector<int32_t> prompt{5, 17, 3};
+  const test::Model::Output expected = test::Model(kDirectory).generate(prompt, 3);
+  const uint32_t vocab = mkrt_vocab(c.session);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<float> logits(prompt.size() * vocab);
+    int32_t next = -1;
+    REQUIRE_MESSAGE(mkrt_step(c.session, prompt.data(), 3, logits.data(), &next) == 0, mkrt_error());
+    CHECK(next == expected.tokens[0]);
+    CHECK(std::memcmp(logits.data(), expected.logits.data(), logits.size() * sizeof(float)) == 0);
+    REQUIRE(mkrt_step(c.session, &next, 1, nullptr, &next) == 0);
+    CHECK(next == expected.tokens[1]);
+    CHECK(mkrt_position(c.session) == 4);
+    CHECK(mkrt_rewind(c.session, 0) == 0);
+  }
+}
+
+// Two prompts side by side, then two tokens each, by pages in odd order; the tokens that come.
+std::vector<int32_t> run_batch(mkrt_session* session, const std::vector<std::vector<int32_t>>& prompts) {
+  std::vector<std::vector<int32_t>> fed = prompts;
+  std::vector<int32_t> all;
+  for (int step = 0; step < 3; ++step) {
+    std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index, next(prompts.size());
+    for (size_t b = 0; b < prompts.size(); ++b) {
+      tokens.insert(tokens.end(), step == 0 ? fed[b].begin() : fed[b].end() - 1, fed[b].end());
+      row_begin.push_back(static_cast<int32_t>(tokens.size()));
+      kv_len.push_back(static_cast<int32_t>(fed[b].size()));
+      for (int32_t page : {5, 2}) page_index.push_back(page - static_cast<int32_t>(b));
+      page_begin.push_back(static_cast<int32_t>(page_index.size()));
+    }
+    const mkrt_batch batch{tokens.data(),     row_begin.data(),  kv_len.data(),
+                           page_begin.data(), page_index.data(), static_cast<uint32_t>(prompts.size())};
+    std::vector<float> logits(tokens.size() * mkrt_vocab(session));
+    REQUIRE_MESSAGE(mkrt_step_batch(session, &batch, logits.data(), next.data()) == 0, mkrt_error());
+    for (size_t b = 0; b < prompts.size(); ++b) fed[b].push_back(next[b]);
+    all.insert(all.end(), next.begin(), next.end());
+  }
+  return all;
+}
+
+TEST_CASE("batches run over a cache of the session's own and over the caller's, in every form") {
+  const Opened c;
+  const std::vector<std::vector<int32_t>> prompts{{5, 17, 3}, {9, 1, 33, 70, 12, 8}};
+  std::vector<std::vector<int32_t>> alone;
+  for (const auto& prompt : prompts) alone.push_back(test::Model(kDirectory).generate(prompt, 3).tokens);
+  std::vector<int32_t> expected;
+  for (size_t i = 0; i < 3; ++i)
+    for (const auto& tokens : alone) expected.push_back(tokens[i]);
+  CHECK(mkrt_page_size(c.session) == 16);
+  CHECK(mkrt_pages(c.session) == 128 / 16);
+  CHECK(run_batch(c.session, prompts) == expected);
+  for (const mkrt_form form : {MKRT_NHD, MKRT_HND, MKRT_PACKED}) {
+    REQUIRE_MESSAGE(mkrt_make_cache(c.session, 32, 6, form) == 0, mkrt_error());
+    CHECK(mkrt_page_size(c.session) == 32);
+    CHECK(mkrt_pages(c.session) == 6);
+    CHECK(run_batch(c.session, prompts) == expected);
+  }
+  // An engine's: all layers of a page together, keys and values apart.
+  const mkrt::Manifest& m = c.host.artefact.manifest;
+  const uint64_t vector = m.caches[0].head_dim * 2, piece = 16 * m.caches[0].heads * vector;
+  const auto caches = static_cast<uint32_t>(m.caches.size());
+  std::vector<std::byte> memory(6 * caches * piece);
+  std::vector<uint64_t> base;
+  for (uint32_t i = 0; i < caches; ++i) base.push_back(reinterpret_cast<uint64_t>(memory.data()) + i * piece);
+  CHECK(caches == mkrt_caches(c.session));
+  REQUIRE_MESSAGE(mkrt_use_cache(c.session, 16, 6, caches * piece, m.caches[0].heads * vector, vector,
+                                 base.data(), caches) == 0,
+                  mkrt_error());
+  CHECK(run_batch(c.session, prompts) == expected);
+  CHECK(std::any_of(memory.begin(), memory.end(), [](std::byte b) { return b != std::byte{0}; }));
+  CHECK(mkrt_use_cache(c.session, 16, 6, caches * piece, m.caches[0].heads * vector, vector, base.data(),
+                       caches - 1) == 1);
+  CHECK(mkrt_make_cache(c.session, 17, 6, MKRT_NHD) == 1);
+  CHECK(std::string(mkrt_error()) == "cache: error: the page size is 17, expected 16, 32 or 64");
+  CHECK(mkrt_make_cache(c.session, 16, 0, MKRT_NHD) == 1);
+  CHECK(run_batch(c.session, prompts) == expected);  // as it was
+  const float scale = 1;
+  CHECK(mkrt_use_scales(c.session, &scale, 1) == 1);
+  CHECK(std::string(mkrt_error()) == "cache: error: found 1 scales, the model has no caches of e4m3");
+}
+
+TEST_CASE("samples come with a step, several in one launch, alone and in a batch") {
+  const Opened c;
+  const std::vector<int32_t> prompt{5, 17, 3};
+  const std::vector<int32_t> alone = test::Model(kDirectory).generate(prompt, 6).tokens;
+  std::vector<int32_t> ids(8);
+  mkrt_samples samples{};
+  samples.sampling = mkrt_greedy();
+  samples.ids = ids.data();
+  samples.limit = 6;
+  REQUIRE_MESSAGE(mkrt_sample(c.session, prompt.data(), 3, &samples) == 0, mkrt_error());
+  CHECK(std::vector(ids.begin(), ids.begin() + samples.count) == alone);
+  CHECK(mkrt_position(c.session) == 3 + 5);
+
+  mkrt_samples two[2] = {samples, samples};
+  std::vector<int32_t> others(8);
+  std::vector<mkrt_logprobs> logprobs(8);
+  two[1].sampling.temperature = 1;
+  two[1].sampling.logprobs = 1 + 2;
+  two[1].ids = others.data();
+  two[1].logprobs = logprobs.data();
+  two[0].stop_ids = &alone[2];
+  two[0].stops = 1;
+  const std::vector<int32_t> tokens{5, 17, 3, 5, 17, 3}, row_begin{0, 3, 6}, kv_len{3, 3}, begin{0, 1, 2},
+      index{4, 2};
+  const mkrt_batch batch{tokens.data(), row_begin.data(), kv_len.data(), begin.data(), index.data(), 2};
+  REQUIRE_MESSAGE(mkrt_sample_batch(c.session, &batch, two) == 0, mkrt_error());
+  CHECK(two[0].count == std::find(alone.begin(), alone.end(), alone[2]) - alone.begin() + 1);
+  CHECK(std::equal(ids.begin(), ids.begin() + two[0].count, alone.begin()));
+  CHECK(two[1].count == 6);
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(logprobs[i].sampled <= logprobs[i].top[0]);
+    CHECK(logprobs[i].top[1] <= logprobs[i].top[0]);
+  }
+  CHECK(logprobs[0].top_id[0] == static_cast<uint32_t>(alone[0]));
+  two[1].logprobs = nullptr;
+  CHECK(mkrt_sample_batch(c.session, &batch, two) == 1);
+  CHECK(std::string(mkrt_error()) == "mkrt: error: logprobs is NULL");
+}
+
+TEST_CASE("kernels of grids give what the one kernel does") {
+  const Opened c(Mode::kKernels);
+  const std::vector<int32_t> prompt{5, 17, 3};
+  const test::Model::Output expected = test::Model(kDirectory).generate(prompt, 2);
+  std::vector<float> logits(prompt.size() * mkrt_vocab(c.session));
+  int32_t next = -1;
+  REQUIRE_MESSAGE(mkrt_step(c.session, prompt.data(), 3, logits.data(), &next) == 0, mkrt_error());
+  CHECK(next == expected.tokens[0]);
+  CHECK(std::memcmp(logits.data(), expected.logits.data(), logits.size() * sizeof(float)) == 0);
+  void (*const none[1])(const void*, const void*, uint32_t) = {nullptr};
+  mkrt_device* empty = mkrt_open_emulator_kernels(none, 1, [](const void*, uint32_t, uint32_t) {}, 0);
+  const std::string manifest = mkrt::to_json(c.host.artefact.manifest);
+  CHECK(!mkrt_open_session_from_memory(empty, manifest.data(), manifest.size(), c.host.artefact.plan.data(),
+                                       c.host.artefact.plan.size(), nullptr, 0, kDirectory.c_str()));
+  CHECK(std::string(mkrt_error()).starts_with("emulator: error: no kernel for grids of kind "));
+  mkrt_close_device(empty);
+}
+
+TEST_CASE("a step in two parts gives what it gives in one, two of them under way") {
+  const Opened c;
+  const std::vector<int32_t> prompt{5, 17, 3};
+  const std::vector<int32_t> alone = test::Model(kDirectory).generate(prompt, 4).tokens;
+  const int32_t begin[] = {0, 1, 2}, one[] = {0, 1}, pages[] = {4, 2};
+  const int32_t first_rows[] = {5, 17}, first_len[] = {2}, last_len[] = {3}, two_rows[] = {0, 2};
+  // The prompt in two steps, of which the first samples nothing.
+  const mkrt_batch first{first_rows, two_rows, first_len, one, pages, 1};
+  const mkrt_batch last{&prompt[2], one, last_len, one, pages, 1};
+  mkrt_samples none{}, samples{};
+  none.sampling = samples.sampling = mkrt_greedy();
+  std::vector<int32_t> ids(3);
+  samples.ids = ids.data();
+  samples.limit = 3;
+  int32_t next = 7;
+  REQUIRE_MESSAGE(mkrt_begin_step(c.session, &first, &none) == 0, mkrt_error());
+  REQUIRE_MESSAGE(mkrt_begin_step(c.session, &last, nullptr) == 0, mkrt_error());
+  CHECK(mkrt_set_stream(c.session, nullptr) == 1);
+  REQUIRE(mkrt_end_step(c.session, &next, &none) == 0);
+  CHECK(next == -1);
+  REQUIRE(mkrt_end_step(c.session, &next, nullptr) == 0);
+  CHECK(next == alone[0]);
+  float top = 0;
+  std::memcpy(&top, reinterpret_cast<const float*>(mkrt_logits(c.session)) + next, sizeof(top));
+  for (uint32_t i = 0; i < mkrt_vocab(c.session); ++i)
+    CHECK(reinterpret_cast<const float*>(mkrt_logits(c.session))[i] <= top);
+
+  // Three more in one launch, beside another request.
+  const int32_t rows[] = {next, 5, 17}, row_begin[] = {0, 1, 3}, kv_len[] = {4, 2};
+  const mkrt_batch both{rows, row_begin, kv_len, begin, pages, 2};
+  mkrt_samples of_both[] = {samples, none};
+  REQUIRE_MESSAGE(mkrt_begin_step(c.session, &both, of_both) == 0, mkrt_error());
+  CHECK(mkrt_begin_step(c.session, &last, nullptr) == 1);
+  of_both[0].limit = 2;
+  CHECK(mkrt_end_step(c.session, nullptr, of_both) == 1);
+  CHECK(std::string(mkrt_error()) == "mkrt: error: request 0 has sampled 3 tokens, there is room for 2");
+  REQUIRE(mkrt_begin_step(c.session, &both, nullptr) == 0);
+  mkrt_logprobs untouched{};  // log-probabilities are what the begin asked for
+  std::vector<int32_t> second(1);
+  for (mkrt_samples& of : of_both) {
+    of.limit = of.sampling.logprobs = 1;
+    of.ids = second.data();
+    of.logprobs = &untouched;
+  }
+  REQUIRE(mkrt_end_step(c.session, nullptr, of_both) == 0);
+  CHECK(of_both[0].count == 1);
+  CHECK(untouched.sampled == 0.0f);
+  CHECK(mkrt_end_step(c.session, nullptr, nullptr) == 1);
+  CHECK(std::string(mkrt_error()) == "step: error: no step is under way");
+  CHECK(mkrt_capture_step(c.session, nullptr) == 1);
+  CHECK(std::string(mkrt_error()) == "step: error: the stream is not being captured");
+  CHECK(mkrt_fill_step(c.session, &last, nullptr) == 1);
+  CHECK(std::string(mkrt_error()) == "step: error: no step was captured");
+}
+
+TEST_CASE("what cannot be done is an error with a message, and changes nothing") {
+  const Opened c;
+  const auto fails = [&](bool failed, const std::string& message) {
+    CHECK(failed);
+    CHECK(std::string(mkrt_error()) == message);
+  };
+  const int32_t bad = static_cast<int32_t>(mkrt_vocab(c.session)), good = 1;
+  fails(mkrt_step(c.session, &bad, 1, nullptr, nullptr),
+        "step: error: token 0 has the id 96, expected 0 to 95");
+  fails(mkrt_step(c.session, &good, 0, nullptr, nullptr), "step: error: 0 tokens, expected 1 to 64");
+  fails(mkrt_step(c.session, nullptr, 1, nullptr, nullptr), "mkrt: error: tokens is NULL");
+  fails(mkrt_step(nullptr, &good, 1, nullptr, nullptr), "mkrt: error: session is NULL");
+  fails(mkrt_rewind(c.session, 1), "mkrt: error: cannot go back to position 1, the session is at 0");
+  fails(!mkrt_open_emulator(nullptr, nullptr, 0), "mkrt: error: kernel is NULL");
+  fails(!mkrt_open_emulator([](const void*, const void*) {}, nullptr, 0), "mkrt: error: pack is NULL");
+  fails(!c.open("/none"), "/none/model.safetensors: error: cannot open: No such file or directory");
+  fails(!mkrt_open_session(c.device, "/none.cubin", kDirectory.c_str()),
+        "/none.cubin: error: cannot open: No such file or directory");
+  CHECK(!c.open((std::string(MKC_SOURCE_DIR) + "/tests/fixtures/models/qwen2").c_str()));
+  CHECK(std::string(mkrt_error()).find("config.json: error: has the hash ") != std::string::npos);
+  mkrt::Artefact other = c.host.artefact;
+  other.manifest.schedule_hash = "77";
+  const auto open_other = [&] {
+    const std::string manifest = mkrt::to_json(other.manifest);
+    return mkrt_open_session_from_memory(c.device, manifest.data(), manifest.size(), other.plan.data(),
+                                         other.plan.size(), nullptr, 0, kDirectory.c_str());
+  };
+  CHECK(!open_other());
+  CHECK(std::string(mkrt_error()).starts_with("seal: error: manifest and plan have the hash "));
+  REQUIRE(mkrt_accept_unsealed(c.device, 1) == 0);
+  CHECK(!open_other());  // the device has a kernel already
+  REQUIRE(mkrt_accept_unsealed(c.device, 0) == 0);
+  mkrt::seal(other);
+  CHECK(!open_other());
+  CHECK(std::string(mkrt_error()).ends_with("loaded, not 77: open another device for it"));
+  CHECK(mkrt_position(c.session) == 0);
+  CHECK(mkrt_step(c.session, &good, 1, nullptr, nullptr) == 0);
+  CHECK(mkrt_max_tokens(c.session) == 64);
+  CHECK(mkrt_context(c.session) == 128);
+  mkrt_close_session(nullptr);
+  mkrt_close_device(nullptr);
+}
+
+}  // namespace
+}  // namespace mkc

@@ -1,0 +1,130 @@
+#include "runtime/base/file.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <future>
+#include <iterator>
+#include <thread>
+
+#include "runtime/base/temporaries.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status write_text(const std::string& path, std::string_view text) {
+  return write_file(path, std::as_bytes(std::span(text)));
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST_CASE("a file is replaced as a whole, and nothing is left beside it") {
+  const test::TempDir dir;
+  const std::string path = dir.write("out", "what was there before");
+  REQUIRE(write_text(path, "new").ok());
+  CHECK(contents(path) == "new");
+  CHECK(std::distance(fs::directory_iterator(dir.path), {}) == 1);
+}
+
+TEST_CASE("a link to a file gives way to the file") {
+  const test::TempDir dir;
+  const std::string target = dir.write("target", "kept"), link = dir.path + "/link";
+  fs::create_symlink(target, link);
+  REQUIRE(write_text(link, "new").ok());
+  CHECK(fs::symlink_status(link).type() == fs::file_type::regular);
+  CHECK(contents(link) == "new");
+  CHECK(contents(target) == "kept");
+}
+
+TEST_CASE("a pipe gets the bytes and stays a pipe, under its name or by a link") {
+  const test::TempDir dir;
+  const std::string pipe = dir.path + "/pipe", link = dir.path + "/link";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  fs::create_symlink(pipe, link);
+  for (const std::string& path : {pipe, link}) {
+    std::future<std::string> got = std::async(std::launch::async, [&] { return contents(pipe); });
+    const Status status = write_text(path, "through the pipe");
+    const bool still = fs::is_fifo(pipe) && fs::is_fifo(path);
+    if (!still) std::ofstream(pipe).close();  // lets the reader go
+    REQUIRE(still);
+    CHECK(status.ok());
+    CHECK(got.get() == "through the pipe");
+  }
+}
+
+TEST_CASE("a write that signals interrupt goes on") {
+  const test::TempDir dir;
+  const std::string pipe = dir.path + "/pipe", text(1 << 20, 'x');  // more than a pipe holds
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  struct sigaction noted{}, before;
+  noted.sa_handler = [](int) {};  // without SA_RESTART
+  REQUIRE(sigaction(SIGUSR1, &noted, &before) == 0);
+  const pthread_t writer = pthread_self();
+  std::future<std::string> got = std::async(std::launch::async, [&] {
+    std::ifstream in(pipe, std::ios::binary);
+    for (int i = 0; i < 20; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      pthread_kill(writer, SIGUSR1);
+    }
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  });
+  const Status status = write_text(pipe, text);
+  CHECK(got.get() == text);
+  CHECK(status.ok());
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+TEST_CASE("what cannot be written says why") {
+  const test::TempDir dir;
+  const auto refused = [&](const std::string& path) {
+    return dir.without_path(write_text(path, "x").error().message);
+  };
+  CHECK(refused(dir.path + "/none/out") == "none/out: error: cannot create: No such file or directory");
+  fs::create_directory(dir.path + "/folder");
+  CHECK(refused(dir.path + "/folder") == "folder: error: cannot write: Is a directory");
+}
+
+TEST_CASE("a file that cannot be written whole leaves nothing, and what was there before") {
+  const test::TempDir dir;
+  const std::string path = dir.write("out", "before");
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{1000, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &little) == 0);
+  const Status status = write_text(path, std::string(2000, 'x'));
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  signal(SIGXFSZ, handler);
+  REQUIRE(!status.ok());
+  CHECK(dir.without_path(status.error().message) == "out: error: cannot write: File too large");
+  CHECK(contents(path) == "before");
+  CHECK(std::distance(fs::directory_iterator(dir.path), {}) == 1);
+}
+
+TEST_CASE(
+    "folders for temporary files are removed with their files, at once where a signal ends the process") {
+  std::string path;
+  {
+    const TemporaryFolder folder;
+    path = folder.path;
+    REQUIRE(write_text(path + "/a", "x").ok());
+  }
+  CHECK_FALSE(fs::exists(path));
+  const TemporaryFolder folder;
+  for (int i = 0; i < 300; ++i) REQUIRE(write_text(fmt::format("{}/file-{}", folder.path, i), "x").ok());
+  remove_temporaries();
+  CHECK_FALSE(fs::exists(folder.path));
+}
+
+}  // namespace
+}  // namespace mkrt

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "runtime/artefact/safetensors.h"
+
+namespace mkrt {
+
+// A checkpoint in memory: tensors of random bits.
+struct Memory {
+  Checkpoint checkpoint;
+  std::vector<std::vector<std::byte>> storage;
+
+  explicit Memory(const std::vector<StoredTensor>& tensors) {
+    std::mt19937 random(3);
+    for (StoredTensor t : tensors) {
+      uint64_t bytes = t.dtype == "F32" ? 4 : 2;
+      for (int64_t size : t.shape) bytes *= static_cast<uint64_t>(size);
+      std::vector<std::byte>& data = storage.emplace_back(bytes);
+      for (std::byte& b : data) b = static_cast<std::byte>(random());
+      t.bytes = data;
+      checkpoint.tensors.push_back(t);
+    }
+  }
+};
+
+}  // namespace mkrt

@@ -1,0 +1,398 @@
+#include "runtime/session/session.h"
+
+#include <doctest/doctest.h>
+#include <elf.h>
+
+#include <cstring>
+
+#include "runtime/artefact/cubin.h"
+#include "runtime/artefact/plan.h"
+#include "runtime/base/npy.h"
+#include "runtime/engine/sampler.h"
+#include "tests/unit/runtime/fake_device.h"
+#include "tests/unit/temp_dir.h"
+
+namespace mkrt {
+namespace {
+
+using namespace test;
+
+TEST_CASE("a prompt goes in by chunks at growing positions, then one token a step") {
+  FakeDevice device;
+  Session session = opened(device);
+  GenerateOptions options;
+  options.max_new_tokens = 3;
+  std::vector<float> logits;
+  options.logits = &logits;
+  std::vector<int32_t> seen;
+  options.on_token = [&](int32_t token) { return seen.push_back(token), true; };
+  const std::vector<int32_t> prompt{1, 2, 3, 4, 5, 6};
+  const auto tokens = generate(session, prompt, options);
+  REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
+  CHECK(tokens.value() == std::vector<int32_t>{1, 7, 4});  // (6+5), (1+6), (7+7) mod 10
+  CHECK(seen == tokens.value());
+  REQUIRE(device.steps.size() == 4);
+  const std::vector<std::pair<int32_t, int32_t>> expected{{4, 4}, {2, 6}, {1, 7}, {1, 8}};  // T, kv_len
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(device.steps[i].symbol[1] == expected[i].first);
+    CHECK(device.steps[i].symbol[0] == 1);
+    CHECK(device.lengths[i] == expected[i].second);
+    CHECK(device.steps[i].serial == i);
+  }
+  CHECK(logits.size() == (prompt.size() + 3 - 1) * kVocab);
+  CHECK(logits[7 * kVocab + 4] == 50.0f);
+  CHECK(session.position() == 8);
+}
+
+TEST_CASE("generation ends at a stop id, which is kept, or when told to") {
+  FakeDevice device;
+  Session session = opened(device);
+  GenerateOptions options;
+  options.max_new_tokens = 8;
+  options.stop_ids = {4};
+  CHECK(generate(session, std::vector<int32_t>{1}, options).value() == std::vector<int32_t>{1, 2, 4});
+}
+
+TEST_CASE("sampling with a low temperature is greedy, and a seed gives the same samples") {
+  FakeDevice device;
+  GenerateOptions options;
+  options.max_new_tokens = 5;
+  options.sampling.temperature = 0.1f;
+  Session a = opened(device);
+  CHECK(generate(a, std::vector<int32_t>{1}, options).value() == std::vector<int32_t>{1, 2, 4, 7, 1});
+  options.sampling.temperature = 1000;
+  Session b = opened(device), c = opened(device);
+  const auto once = generate(b, std::vector<int32_t>{1}, options).value();
+  CHECK(generate(c, std::vector<int32_t>{1}, options).value() == once);
+  CHECK(once != std::vector<int32_t>{1, 2, 4, 7, 1});
+}
+
+TEST_CASE("each new token is sampled from the logits before it, at its position, with all before it seen") {
+  FakeDevice device;
+  Session session = opened(device);
+  std::vector<float> logits;
+  std::vector<Sampled> samples;
+  GenerateOptions options;
+  options.max_new_tokens = 5;
+  options.sampling = {1.5f, 30, 8, 0.95f, 0.01f, 1 + 3, 7, 100};
+  options.logits = &logits, options.samples = &samples;
+  const std::vector<int32_t> prompt{1, 2, 3, 4, 5};
+  const std::vector<int32_t> tokens = generate(session, prompt, options).value();
+  REQUIRE(samples.size() == 5);
+  SeenIds seen{0b111110};
+  for (size_t i = 0; i < 5; ++i, ++options.sampling.position) {
+    const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * kVocab, kVocab);
+    CHECK(samples[i] == sample(row, options.sampling, seen));
+    CHECK(samples[i].top.size() == 3);
+    CHECK(tokens[i] == samples[i].id);
+    see(seen, static_cast<uint32_t>(tokens[i]));
+  }
+}
+
+TEST_CASE("what cannot be fed is refused before anything runs") {
+  FakeDevice device;
+  Session session = opened(device);
+  CHECK(error_of(session.step({})) == "step: error: 0 tokens, expected 1 to 4");
+  CHECK(error_of(session.step(std::vector<int32_t>(5))) == "step: error: 5 tokens, expected 1 to 4");
+  CHECK(error_of(session.step(std::vector<int32_t>{1, 10})) ==
+        "step: error: token 1 has the id 10, expected 0 to 9");
+  CHECK(error_of(session.step(std::vector<int32_t>{-1})) ==
+        "step: error: token 0 has the id -1, expected 0 to 9");
+  GenerateOptions options;
+  CHECK(error_of(generate(session, {}, options)) == "prompt: error: is empty, expected at least one token");
+  options.max_new_tokens = 4;
+  CHECK(error_of(generate(session, std::vector<int32_t>(10), options)) ==
+        "prompt: error: 10 tokens and 4 new ones need 13 positions, the context has 12");
+  options.sampling.temperature = -1;
+  CHECK(error_of(generate(session, std::vector<int32_t>(1), options)) ==
+        "temperature: error: is -1, expected 0 to 1000000");
+  CHECK(device.steps.empty());
+  CHECK(session.step(std::vector<int32_t>(4)).ok());
+  CHECK(session.step(std::vector<int32_t>(4)).ok());
+  CHECK(session.step(std::vector<int32_t>(4)).ok());
+  CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
+        "step: error: 1 tokens at position 12 exceed the context of 12");
+}
+
+TEST_CASE("a step of several requests gives each the successor of its last row") {
+  FakeDevice device;
+  SessionOptions options;
+  options.cache.pages = 4;
+  Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
+  REQUIRE(session.ok());
+  const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
+  StepResult result;
+  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}}, result).ok());
+  CHECK(result.ids == std::vector<int32_t>{(2 + 4) % 10, (9 + 2) % 10});
+  CHECK(result.begin == std::vector<uint32_t>{0, 1, 2});
+  CHECK(device.pages == std::vector<int32_t>{3});
+  const std::vector<int32_t> twice{3, 3};
+  const Status refused = session.value().step({tokens, row_begin, kv_len, {begin, twice}}, result);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().message.find("page") != std::string::npos);
+  CHECK(device.steps.size() == 1);
+}
+
+TEST_CASE("each request of a step is sampled as it asks, and one whose prompt goes on is not") {
+  FakeDevice device;
+  SessionOptions options;
+  options.cache.pages = 4;
+  Result<Session> session = Session::open(artefact(), {}, "c0", device, options);
+  REQUIRE(session.ok());
+  const std::vector<int32_t> tokens{1, 2, 9}, row_begin{0, 2, 3}, kv_len{5, 3}, begin{0, 1, 2}, index{3, 1};
+  std::vector<Samples> samples(2);
+  samples[0].limit = 0;
+  const SeenIds seen{1u << 1};
+  samples[1].sampling.repetition_penalty = 1000;
+  samples[1].sampling.logprobs = 1 + 2;
+  samples[1].seen = seen;
+  StepResult result;
+  REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}, samples}, result).ok());
+  CHECK(result.begin == std::vector<uint32_t>{0, 0, 1});
+  CHECK(result.ids == std::vector<int32_t>{1});  // 0.05 is still the greatest
+  std::vector<float> row(kVocab);
+  row[1] = 50;
+  std::vector<Sampled> sampled;
+  add_samples(result, 1, samples[1].sampling, kVocab, sampled);
+  CHECK(sampled == std::vector{sample(row, samples[1].sampling, seen)});
+  samples.pop_back();
+  CHECK(session.value().step({tokens, row_begin, kv_len, {begin, index}, samples}, result).error().message ==
+        "step: error: samples: found 1 entries, expected none or 2, one for each request");
+}
+
+TEST_CASE("a cache that overlaps itself, or has too few addresses, is refused") {
+  FakeDevice device;
+  const auto opened_with = [&](auto edit) {
+    SessionOptions options;
+    CacheSpace space{16, 2, {16 * 2 * 16, 2 * 16, 16}, {4096, 8192}};
+    edit(space);
+    options.cache.space = space;
+    return error_of(Session::open(artefact(), {}, "c0", device, options));
+  };
+  CHECK(opened_with([](CacheSpace&) {}) == "");
+  CHECK(opened_with([](CacheSpace& s) { s.page_size = 8; }) ==
+        "cache: error: the page size is 8, expected 16, 32 or 64");
+  CHECK(opened_with([](CacheSpace& s) { s.base.pop_back(); }) ==
+        "cache: error: 1 addresses, the model has 2 caches");
+  CHECK(opened_with([](CacheSpace& s) {
+          s.strides.head = 12;
+        }).starts_with("cache: error: strides of 512 bytes"));
+  CHECK(opened_with([](CacheSpace& s) { s.strides.page = 508; }).starts_with("cache: error: strides of 508"));
+  CHECK(opened_with([](CacheSpace& s) { s.strides.page = 514; }) ==
+        "cache: error: a stride is 514 bytes, expected a multiple of 16");
+  CHECK(opened_with([](CacheSpace& s) { s.base[1] = 4104; }) ==
+        "cache: error: the address of v is 4104, expected a multiple of 16 that is not 0");
+  CHECK(opened_with([](CacheSpace& s) { s.base[1] = 0; }) ==
+        "cache: error: the address of v is 0, expected a multiple of 16 that is not 0");
+}
+
+TEST_CASE("scales of an 8-bit cache are the checkpoint's, 1 where it has none, or the caller's") {
+  FakeDevice device;
+  Manifest of_e4m3 = manifest();
+  of_e4m3.caches = {{"k", Element::kE4m3, 2, 4, "ks"}, {"v", Element::kE4m3, 2, 4, "vs"}};
+  const Artefact a = made_artefact(of_e4m3);
+  const std::vector<float> stored{0.5f, 0.25f};
+  const auto opened_with = [&](const std::vector<int64_t>& shape, size_t count, const char* dtype = "F32") {
+    const std::span bytes = std::as_bytes(std::span(stored)).first(count * sizeof(float));
+    return Session::open(a, Checkpoint{"dir", {{"vs", dtype, shape, "f", bytes}}, {}}, "c0", device);
+  };
+  const auto scales_of = [&](Session& session) {
+    REQUIRE(session.step(std::vector<int32_t>{1}).ok());
+    const auto* records = reinterpret_cast<const MkCache*>(device.session.caches);
+    const auto* k = reinterpret_cast<const float*>(records[0].scales);
+    const auto* v = reinterpret_cast<const float*>(records[1].scales);
+    return std::vector<float>{k[0], k[1], v[0], v[1]};
+  };
+  Result<Session> each = opened_with({2}, 2), common = opened_with({}, 1);
+  REQUIRE(each.ok());
+  REQUIRE(common.ok());
+  CHECK(scales_of(each.value()) == std::vector<float>{1, 1, 0.5f, 0.25f});
+  CHECK(scales_of(common.value()) == std::vector<float>{1, 1, 0.5f, 0.5f});
+  const std::vector<float> own{4, 3, 2, 1}, bad{4, 3, 0, 1};
+  REQUIRE(each.value().use_scales(own).ok());
+  CHECK(each.value().use_scales(bad).error().message ==
+        "cache: error: the scale of head 0 of v is 0, expected a positive number");
+  CHECK(each.value().use_scales(std::span(own).first(3)).error().message ==
+        "cache: error: found 3 scales, expected 2 caches of 2 heads");
+  CHECK(scales_of(each.value()) == own);
+  REQUIRE(each.value().use_cache({32, 2, CacheForm::kHnd, {}}).ok());
+  CHECK(scales_of(each.value()) == own);
+  CHECK(error_of(opened_with({3}, 2)) == "f: error: tensor \"vs\" is F32 [3], expected 1 or 2 scales");
+  CHECK(error_of(opened_with({2}, 2, "I32")) == "f: error: tensor \"vs\" is I32 [2], expected 1 or 2 scales");
+  Session plain = opened(device);
+  CHECK(plain.use_scales(own).error().message ==
+        "cache: error: found 4 scales, the model has no caches of e4m3");
+}
+
+TEST_CASE("a fault in the kernel names worker, task, event and counts, and ends the session") {
+  FakeDevice device;
+  Session session = opened(device);
+  device.fault = {2, 1, 1, 7, 3, 5, 6, 0};
+  CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
+        "fake: error: worker 1 task l0.attend[7] waited for event l0.parts[1] beyond 10000 ms: seen 5, "
+        "expected 6");
+  CHECK(error_of(session.step(std::vector<int32_t>{1})) ==
+        "step: error: the session had a fault and cannot go on");
+  Session other = opened(device);
+  device.fault = {2, 0, 0, 3, kRingCell, 14, 0, 0};
+  CHECK(error_of(other.step(std::vector<int32_t>{1})) ==
+        "fake: error: worker 0 at task l0.q[3] waited for stage 14 of its ring beyond 10000 ms");
+  Session third = opened(device);
+  device.fault = {2, 1, 0, 3, kClaimedCell, 5, 0, 0};
+  CHECK(error_of(third.step(std::vector<int32_t>{1})) ==
+        "fake: error: worker 1 after task l0.q[3] waited for task 5 that its loader claims beyond 10000 ms");
+}
+
+TEST_CASE("a step whose logits cannot be read ends the session") {
+  FakeDevice device;
+  Session session = opened(device);
+  const std::vector<int32_t> tokens{1, 2, 3};
+  std::vector<float> logits(tokens.size() * kVocab);
+  StepResult result;
+  REQUIRE(session.step(tokens, {}, result, logits.data()).ok());
+  device.failing = logits.size() * sizeof(float);
+  CHECK(error_of(session.step(tokens, {}, result, logits.data())) == "fake: error: cannot read");
+  device.failing = UINT64_MAX;
+  CHECK(error_of(session.step(tokens)) == "step: error: the session had a fault and cannot go on");
+}
+
+TEST_CASE("an artefact that does not fit the checkpoint, the runtime or itself is refused") {
+  FakeDevice device;
+  const auto open_with = [&](auto edit, SealCheck seal = SealCheck::kRequired) {
+    Artefact a = artefact();
+    edit(a);
+    SessionOptions options;
+    options.seal = seal;
+    return error_of(Session::open(a, Checkpoint{"dir", {}, {}}, "c0", device, options));
+  };
+  const auto made_with = [&](auto edit) {
+    Manifest m = manifest();
+    edit(m);
+    return error_of(Session::open(made_artefact(m), Checkpoint{"dir", {}, {}}, "c0", device));
+  };
+  CHECK(made_with([](Manifest& m) { m.config_hash = "77"; }) ==
+        "dir/config.json: error: has the hash c0, the artefact was made for 77");
+  CHECK(made_with([](Manifest& m) { m.outputs.pop_back(); }).starts_with("manifest: error: expected"));
+  CHECK(made_with([](Manifest& m) { m.workspace_bytes = 1 << 21; }) == "fake: error: no memory");
+  const auto unsealed = SealCheck::kSkipped;
+  const auto change = [](Artefact& a) { a.plan[0] = std::byte{0}; };
+  CHECK(open_with(change).starts_with("seal: error: manifest and plan have the hash "));
+  CHECK(open_with(change, unsealed) == "plan: error: does not begin with a plan's header");
+  CHECK(open_with([](Artefact& a) { a.manifest.model = "x"; }).starts_with("seal: error: manifest and plan"));
+  CHECK(open_with([](Artefact& a) { a.manifest.model = "x"; }, unsealed) == "");
+  CHECK(device.blocks.size() > 0);
+}
+
+TEST_CASE("logits are written as NumPy reads them") {
+  const test::TempDir dir;
+  const std::vector<float> values{1, 2, 3, 4, 5, 6};
+  REQUIRE(write_npy(dir.path + "/a.npy", values, 3).ok());
+  std::ifstream file(dir.path + "/a.npy", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  REQUIRE(bytes.size() == 128 + 24);
+  CHECK(bytes.substr(0, 8) == std::string("\x93NUMPY\x01\x00", 8));
+  CHECK(bytes.find("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }") == 10);
+  CHECK(bytes[127] == '\n');
+  CHECK(std::memcmp(bytes.data() + 128, values.data(), 24) == 0);
+  CHECK(!write_npy(dir.path + "/none/a.npy", values, 3).ok());
+}
+
+TEST_CASE("a cubin is an ELF file with a manifest") {
+  const test::TempDir dir;
+  const auto refused = [&](std::string_view bytes) {
+    return dir.without_path(error_of(load_artefact(dir.write("f.cubin", bytes))));
+  };
+  CHECK(refused("") == "f.cubin: error: not a cubin: expected a 64-bit ELF file");
+  CHECK(refused(std::string(100, 'x')) == "f.cubin: error: not a cubin: expected a 64-bit ELF file");
+  std::string elf(
+      "\x7f"
+      "ELF\x02\x01\x01",
+      7);
+  elf.resize(64);
+  CHECK(refused(elf) == "f.cubin: error: truncated: its headers speak of bytes outside the file");
+  elf[0x3a] = 64;  // the size of a section header
+  CHECK(refused(elf) == "f.cubin: error: has no mk_manifest: expected a cubin made by mkc");
+}
+
+// An ELF file of one symbol table, its names and two sections of data, with symbols {name, section, at,
+// size}.
+struct Symbol {
+  const char* name;
+  uint16_t section;
+  uint64_t at, size;
+};
+std::string elf_of(const std::vector<Symbol>& symbols, uint32_t type_of_data = SHT_PROGBITS) {
+  std::string names(1, '\0'), table;
+  for (const Symbol& s : symbols) {
+    Elf64_Sym entry{};
+    entry.st_name = static_cast<Elf64_Word>(names.size());
+    entry.st_shndx = s.section;
+    entry.st_value = s.at;
+    entry.st_size = s.size;
+    names += s.name;
+    names += '\0';
+    table.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+  }
+  const std::string parts[] = {table, names, "0123456789", "abcdef"};
+  const uint32_t types[] = {SHT_SYMTAB, SHT_STRTAB, type_of_data, type_of_data};
+  std::vector<Elf64_Shdr> sections(5);
+  std::string file(sizeof(Elf64_Ehdr), '\0');
+  for (size_t i = 0; i < 4; ++i) {
+    sections[i + 1].sh_type = types[i];
+    sections[i + 1].sh_offset = file.size();
+    sections[i + 1].sh_size = parts[i].size();
+    sections[i + 1].sh_link = i == 0 ? 2 : 0;
+    file += parts[i];
+  }
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 5;
+  header.e_shoff = file.size();
+  file.append(reinterpret_cast<const char*>(sections.data()), sections.size() * sizeof(Elf64_Shdr));
+  std::memcpy(file.data(), &header, sizeof header);
+  return file;
+}
+
+TEST_CASE("a cubin's manifest and plan are the bytes of the symbols of these names") {
+  const auto objects = [](const std::string& file) {
+    const Result<CubinObjects> found = find_objects(std::as_bytes(std::span(file)), "f");
+    if (!found.ok()) return found.error().message;
+    const auto text = [](std::span<const std::byte> bytes) {
+      return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    };
+    return text(found.value().manifest) + "|" + text(found.value().plan);
+  };
+  const std::string no_manifest = "f: error: has no mk_manifest: expected a cubin made by mkc",
+                    no_plan = "f: error: has no mk_plan: expected a cubin made by mkc";
+  const Symbol plan{"mk_plan", 4, 0, 6};
+  CHECK(objects(elf_of({{"mk_manifest", 3, 2, 3}, plan})) == "234|abcdef");
+  CHECK(objects(elf_of({plan, {"other", 3, 0, 10}, {"mk_manifest", 3, 0, 10}})) == "0123456789|abcdef");
+  CHECK(objects(
+            elf_of({{"mk_manifest_2", 3, 0, 1}, {"mk_manifes", 3, 0, 1}, {"mk_manifest", 3, 9, 1}, plan})) ==
+        "9|abcdef");
+  CHECK(objects(elf_of({{"mk_manifest", 3, 10, 0}, plan})) == "|abcdef");
+  CHECK(objects(elf_of({plan})) == no_manifest);
+  CHECK(objects(elf_of({{"mk_manifest", 3, 0, 4}})) == no_plan);
+  CHECK(objects(elf_of({})) == no_manifest);
+  // Beyond its section, or in one that is not there or holds no bytes.
+  CHECK(objects(elf_of({{"mk_manifest", 3, 0, 11}, plan})) == no_manifest);
+  CHECK(objects(elf_of({{"mk_manifest", 3, 11, 0}, plan})) == no_manifest);
+  CHECK(objects(elf_of({{"mk_manifest", 3, 5, 6}, plan})) == no_manifest);
+  CHECK(objects(elf_of({{"mk_manifest", 3, UINT64_MAX, 2}, plan})) == no_manifest);
+  CHECK(objects(elf_of({{"mk_manifest", 5, 0, 1}, plan})) == no_manifest);
+  CHECK(objects(elf_of({{"mk_manifest", 3, 0, 1}, plan}, SHT_NOBITS)) == no_manifest);
+  const std::string whole = elf_of({{"mk_manifest", 3, 2, 3}, plan});
+  for (size_t size = 0; size < whole.size(); ++size)
+    CHECK(objects(whole.substr(0, size))
+              .starts_with(size < sizeof(Elf64_Ehdr) ? "f: error: not a cubin" : "f: error: truncated"));
+  for (const size_t at : {EI_MAG0, EI_MAG3, EI_CLASS}) {
+    std::string other = whole;
+    other[at] ^= 3;
+    CHECK(objects(other) == "f: error: not a cubin: expected a 64-bit ELF file");
+  }
+}
+
+}  // namespace
+}  // namespace mkrt

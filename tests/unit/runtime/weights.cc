@@ -1,0 +1,149 @@
+#include "runtime/session/weights.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "runtime/abi/packing.h"
+#include "runtime/base/half.h"
+#include "runtime/session/faulty_weights.h"
+#include "runtime/session/session.h"
+#include "tests/unit/runtime/memory_checkpoint.h"
+
+namespace mkrt {
+namespace {
+
+TEST_CASE("one k-step of the layout is the A operand of mma.m16n8k16") {
+  // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": a_i of lane l, g = l / 4, t = l
+  // % 4.
+  const PackedShape shape = packed_shape(16, 128, 2);  // eight warps of one k-step each
+  for (uint64_t lane = 0; lane < 32; ++lane)
+    for (uint64_t i = 0; i < 8; ++i) {
+      const uint64_t row = i % 4 < 2 ? lane / 4 : lane / 4 + 8;
+      const uint64_t col = lane % 4 * 2 + i % 2 + (i < 4 ? 0 : 8), t = col % 8 / 2;
+      // Columns change places, with activations as well: what a lane has of both lies together.
+      const uint64_t from = 4 * t + col / 8 * 2 + col % 2;
+      CHECK(packed_offset(shape, row, 16 * 5 + from) == 5 * 512 + lane * 16 + i * 2);
+    }
+}
+
+TEST_CASE("random weights have the spread that keeps activations in range, in every type") {
+  const WeightSource source = random_weights(1), other = random_weights(2);
+  const auto spread = [](const ManifestWeight& weight, const WeightSource& from) {
+    const size_t width = weight.layout == WeightLayout::kVector ? 4 : element_bytes(weight.element),
+                 count = 1 << 16;
+    std::vector<std::byte> bytes(count * width);
+    REQUIRE(from(weight, bytes).ok());
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < count; ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, &bytes[i * width], width);
+      const double x = width == 4                         ? std::bit_cast<float>(bits)
+                       : weight.element == Element::kE4m3 ? mkrt::e4m3_to_f32(bits)
+                       : weight.element == Element::kF16  ? mkrt::f16_to_f32(bits)
+                                                          : mkrt::bf16_to_f32(bits);
+      sum += x, squares += x * x;
+    }
+    return std::pair(sum / count, std::sqrt(squares / count - sum / count * (sum / count)));
+  };
+  ManifestWeight matrix;
+  matrix.cols = 64;
+  for (const Element element : {Element::kF32, Element::kBf16, Element::kF16, Element::kE4m3}) {
+    CAPTURE(static_cast<int>(element));
+    matrix.element = element;
+    CHECK(spread(matrix, source).first == doctest::Approx(0).epsilon(0.002));
+    CHECK(spread(matrix, source).second == doctest::Approx(0.125).epsilon(0.02));
+  }
+  ManifestWeight vector = matrix;
+  vector.layout = WeightLayout::kVector;
+  CHECK(spread(vector, source).first == doctest::Approx(1).epsilon(0.002));
+  CHECK(spread(vector, source).second == doctest::Approx(0.1).epsilon(0.02));
+  CHECK(spread(matrix, source) != spread(matrix, other));
+  // One block of 2^20 elements is repeated, the last time in part.
+  matrix.element = Element::kBf16;
+  std::vector<uint16_t> values((2 << 20) + 5);
+  REQUIRE(source(matrix, std::as_writable_bytes(std::span(values))).ok());
+  CHECK(std::equal(values.begin(), values.end() - (1 << 20), values.begin() + (1 << 20)));
+  CHECK(values.back() == values[4]);
+  CHECK(values[0] != values[1 << 19]);
+}
+
+TEST_CASE("rope tables hold cosines, then sines") {
+  const ManifestRope rope{"rope", 0, 50, {1.0, 0.01}, 2.0};
+  std::vector<float> table(200);
+  fill_rope(rope, table);
+  CHECK(table[0] == 2.0f);
+  CHECK(table[2] == 0.0f);
+  CHECK(table[49 * 4 + 1] == static_cast<float>(2 * std::cos(0.49)));
+  CHECK(table[49 * 4 + 2] == static_cast<float>(2 * std::sin(49.0)));
+}
+
+TEST_CASE("a checkpoint that the kernel was not compiled for is refused") {
+  Manifest m;
+  ManifestWeight w;
+  w.rows = 8;
+  w.cols = 4;
+  w.sources = {"w"};
+  m.weights = {w};
+  const auto error_with = [&](std::vector<StoredTensor> tensors) {
+    Memory memory(tensors);
+    memory.checkpoint.directory = "dir";
+    const Status status = check_weights(m, memory.checkpoint);
+    return status.ok() ? "" : status.error().message;
+  };
+  CHECK(error_with({{"w", "BF16", {8, 4}, "f", {}}}) == "");
+  CHECK(error_with({{"v", "BF16", {8, 4}, "f", {}}}) == "dir: error: tensor \"w\" is missing");
+  CHECK(error_with({{"w", "F16", {8, 4}, "f", {}}}) ==
+        "f: error: tensor \"w\" is F16 [8, 4], expected BF16 [8, 4]");
+  CHECK(error_with({{"w", "BF16", {4, 8}, "f", {}}}) ==
+        "f: error: tensor \"w\" is BF16 [4, 8], expected BF16 [8, 4]");
+}
+
+TEST_CASE("elements that are not a number are counted in each tensor once, and infinities are numbers") {
+  // Tensors of one row, all 0 but for some elements' bits.
+  struct Element {
+    size_t at;
+    uint32_t bits;
+  };
+  struct Case {
+    const char* dtype;
+    std::vector<Element> elements;
+    uint64_t count, first;
+  };
+  const Case cases[] = {{"F32", {{0, 0x7f800000}, {1, 0xff800000}, {2, 0x7f7fffff}, {3, 0x80000000}}, 0, 0},
+                        {"F32", {{5, 0x7f800001}, {9, 0xffffffff}}, 2, 5},
+                        {"F16", {{0, 0x7c00}, {1, 0xfc00}, {2, 0x7bff}, {3, 0x8000}}, 0, 0},
+                        {"F16", {{0, 0x7c01}}, 1, 0},
+                        {"BF16", {{0, 0x7f80}, {1, 0xff80}, {2, 0x7f7f}, {3, 0x8000}}, 0, 0},
+                        {"BF16", {{4095, 0xff81}, {4096, 0x7fc0}, {9999, 0x7fff}}, 3, 4095},
+                        {"BF16", {{9998, 0x7fff}}, 1, 9998},
+                        {"I32", {{0, 0xffffffff}}, 0, 0}};
+  std::vector<StoredTensor> tensors;
+  Manifest m;
+  for (const Case& c : cases) {
+    const std::string name = "w" + std::to_string(tensors.size());
+    tensors.push_back({name, c.dtype, {10000}, "f of " + name, {}});
+    ManifestWeight weight;
+    weight.sources = {"w0", name, name};  // tied weights have one source, and every tensor is looked at
+    m.weights.push_back(weight);
+  }
+  Memory memory(tensors);
+  std::vector<std::string> expected, found;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::fill(memory.storage[i].begin(), memory.storage[i].end(), std::byte{0});
+    const size_t width = memory.storage[i].size() / 10000;
+    for (const Element& e : cases[i].elements) std::memcpy(&memory.storage[i][e.at * width], &e.bits, width);
+    if (cases[i].count != 0)
+      expected.push_back(fmt::format("w{} f of w{} {} {}", i, i, cases[i].count, cases[i].first));
+  }
+  for (const FaultyTensor& t : find_faulty(m, memory.checkpoint))
+    found.push_back(fmt::format("{} {} {} {}", t.name, t.file, t.count, t.first));
+  CHECK(found == expected);
+}
+
+}  // namespace
+}  // namespace mkrt

@@ -1,0 +1,140 @@
+#include "scheduler/machine/machine.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "runtime/abi/packing.h"
+
+namespace mkc {
+namespace {
+
+// The h100 description with one piece of text replaced, as a file.
+std::string changed_h100(const std::string& from, const std::string& to) {
+  std::ifstream in(MKC_SOURCE_DIR "/scheduler/machine/h100.json");
+  std::stringstream text;
+  text << in.rdbuf();
+  std::string changed = text.str();
+  REQUIRE(changed.find(from) != std::string::npos);
+  changed.replace(changed.find(from), from.size(), to);
+  const std::string path = MKC_BINARY_DIR "/changed_h100.json";
+  std::ofstream(path) << changed;
+  return path;
+}
+
+std::string load_error(const std::string& name_or_path) {
+  const Result<Machine> machine = load_machine(name_or_path);
+  REQUIRE_FALSE(machine.ok());
+  std::string message = machine.error().message;
+  const std::string folder = MKC_BINARY_DIR "/";
+  if (message.starts_with(folder)) message.erase(0, folder.size());
+  return message;
+}
+
+TEST_CASE("every built-in machine loads and its ring fits beside barriers and scratch") {
+  for (const std::string& name : machine_names()) {
+    CAPTURE(name);
+    const Result<Machine> machine = load_machine(name);
+    REQUIRE(machine.ok());
+    CHECK(machine.value().name == name);
+    CHECK(machine.value().ring_stages * mkrt::kStageBytes + 35 * 1024 <= machine.value().shared_bytes);
+  }
+}
+
+TEST_CASE("a target's default machine is the first that has it") {
+  CHECK(machine_for_target("sm_90a").value().name == "h100");
+  CHECK(machine_for_target("sm_80").value().name == "a100");
+  CHECK(machine_for_target("sm_86").value().name == "rtx3090");
+  CHECK(machine_for_target("sm_89").value().name == "rtx4090");
+  CHECK(machine_for_target("sm_100a").value().name == "b200");
+  CHECK(machine_for_target("sm_120").value().name == "rtx5090");
+  CHECK(machine_for_target("sm_121").value().name == "gb10");
+  CHECK(machine_for_target("emulator").value().ring_stages == 6);
+  CHECK(machine_for_target("sm_70").error().message ==
+        "error: no machine description for target 'sm_70'; known targets: sm_90a, sm_80, sm_86, sm_89, "
+        "sm_100a, sm_120, sm_121, emulator");
+}
+
+TEST_CASE("a cold burst takes the measured time at the measured sizes and never less than a smaller one") {
+  const Machine h100 = load_machine("h100").value();
+  CHECK(burst_ns(h100, 0) == 0);
+  CHECK(burst_ns(h100, 32e6) == doctest::Approx(32e6 / 2100));
+  CHECK(burst_ns(h100, 512e6) == doctest::Approx(256e6 / 2950 + 256e6 / 3140));
+  double before_ns = 0;
+  for (double bytes = 1e5; bytes < 1e9; bytes *= 1.3) {
+    CHECK(burst_ns(h100, bytes) >= before_ns);
+    before_ns = burst_ns(h100, bytes);
+  }
+}
+
+TEST_CASE("a machine at an end of its ranges has short times and high rates, or long ones and low ones") {
+  for (const std::string& name : machine_names()) {
+    CAPTURE(name);
+    const Machine m = load_machine(name).value();
+    const Machine fast = machine_at(m, RangeEnd::kFast).value(),
+                  slow = machine_at(m, RangeEnd::kSlow).value();
+    CHECK(fast.notify_ns <= m.notify_ns);
+    CHECK(m.notify_ns <= slow.notify_ns);
+    CHECK(fast.attend_bytes_per_ns >= m.attend_bytes_per_ns);
+    CHECK(m.attend_bytes_per_ns >= slow.attend_bytes_per_ns);
+    CHECK(fast.workers == slow.workers);
+    CHECK((hop_ns(fast) < hop_ns(slow)) == (m.target != "emulator"));
+  }
+  const Machine h100 = load_machine("h100").value(), slow = machine_at(h100, RangeEnd::kSlow).value();
+  CHECK(slow.notify_ns == 1000);
+  CHECK(slow.code_cache_bytes == 98304);
+  CHECK(machine_at(h100, RangeEnd::kFast).value().instruction_ns == 0.75);
+}
+
+TEST_CASE("every estimate of a GPU's description has a range") {
+  for (const std::string& name : machine_names()) {
+    const auto description = nlohmann::json::parse(load_machine(name).value().json);
+    if (description["target"] == "emulator") continue;
+    for (const auto& [key, figure] : description.items()) {
+      CAPTURE(name + ": " + key);
+      const bool is_time = key.ends_with("_ns") && !key.ends_with("bytes_per_ns");
+      if (is_time) CHECK(figure.contains("range"));
+    }
+  }
+}
+
+TEST_CASE("faulty descriptions are refused with the key that is wrong") {
+  CHECK(load_error("h10") ==
+        "error: unknown machine 'h10', did you mean 'h100'?; known: h100, h200, h100-pcie, h100-nvl, a100, "
+        "a100-40, rtx3090, a10, rtx4090, l4, l40s, b200, rtx5090, gb10, emulator");
+  CHECK(load_error("no/such.json") == "no/such.json: error: cannot be read");
+  CHECK(load_error(changed_h100("{", "[")) == "changed_h100.json: error: not a JSON object");
+  CHECK(load_error(changed_h100("\"target\"", "\"tarqet\"")) ==
+        "changed_h100.json: error: missing key 'target'");
+  CHECK(load_error(changed_h100("\"name\"", "\"size\": 1, \"name\"")) ==
+        "changed_h100.json: error: unknown key 'size'");
+  CHECK(load_error(changed_h100("\"value\": 132", "\"value\": 0")) ==
+        "changed_h100.json: error: workers must be a whole number from 1 to 4096, not 0");
+  CHECK(load_error(changed_h100("\"value\": 132, \"source\"", "\"value\": 132, \"sauce\"")) ==
+        "changed_h100.json: error: workers must be an object with a value, a source and perhaps a range");
+  CHECK(load_error(changed_h100("[500, 1000]", "[700, 1000]")) ==
+        "changed_h100.json: error: range of notify_ns must be two positive numbers around its value, not "
+        "[700,1000]");
+  CHECK(load_error(changed_h100("[500, 1000]", "[500]")) ==
+        "changed_h100.json: error: range of notify_ns must be two positive numbers around its value, not "
+        "[500]");
+  CHECK(load_error(changed_h100("\"value\": 650", "\"value\": -1")) ==
+        "changed_h100.json: error: notify_ns must be a positive number, not -1");
+  CHECK(load_error(changed_h100("\"value\": 650", "\"value\": 0")) ==
+        "changed_h100.json: error: notify_ns must be a positive number, not 0");
+  CHECK(
+      load_error(changed_h100("[8000000", "[1000000")) ==
+      "changed_h100.json: error: cold_burst must be a list of [bytes, bytes_per_ns] pairs, rising in bytes");
+  CHECK(load_error(changed_h100("\"value\": 12,", "\"value\": 3,")) ==
+        "changed_h100.json: error: ring_stages must be 4 to 16, not 3");
+  CHECK(load_error(changed_h100("\"value\": 12,", "\"value\": 13,")) ==
+        "changed_h100.json: error: a ring of 13 stages needs 248832 bytes of shared memory with barriers and "
+        "scratch, "
+        "232448 are usable");
+}
+
+}  // namespace
+}  // namespace mkc

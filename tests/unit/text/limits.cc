@@ -1,0 +1,52 @@
+// Long and hostile texts: these tests would not end if a step took quadratic time.
+#include "runtime/base/json_node.h"
+#include "tests/unit/text/fixtures.h"
+
+namespace {
+
+std::string repeat(std::string_view unit, size_t bytes) {
+  std::string text;
+  while (text.size() < bytes) text += unit;
+  return text;
+}
+
+constexpr size_t kMegabyte = 1'000'000;
+
+}  // namespace
+
+TEST_CASE("a megabyte without a place to cut is encoded and decoded") {
+  for (const std::string name : {"llama3.json", "mistral_prepend.json"}) {
+    CAPTURE(name);
+    const mkrt::Tokenizer tokenizer = load_fixture(name);
+    for (const std::string_view unit : {"a", "the", " ", " \n", "<|"}) {
+      CAPTURE(unit);
+      const std::string text = repeat(unit, kMegabyte);
+      const std::vector<int32_t> ids = expect_ok(mkrt::encode(tokenizer, text, false));
+      CHECK(expect_ok(mkrt::decode(tokenizer, ids, false)) == text);
+    }
+  }
+}
+
+TEST_CASE("a megabyte of combining marks out of order is normalized") {
+  const mkrt::Tokenizer tokenizer = load_fixture("qwen2.json");
+  const size_t half = kMegabyte / 2;
+  const std::string ids_text = "e" + repeat("\u0301", half) + repeat("\u0316", half);
+  const std::vector<int32_t> ids = expect_ok(mkrt::encode(tokenizer, ids_text, false));
+  const std::string ordered = "e" + repeat("\u0316", half) + repeat("\u0301", half);
+  // The first acute accent goes into the letter: the marks below are no obstacle to it.
+  CHECK(expect_ok(mkrt::decode(tokenizer, ids, false)) ==
+        "\u00e9" + repeat("\u0316", half) + repeat("\u0301", half - 2));
+}
+
+TEST_CASE("a pattern that backtracks without end is an error") {
+  const std::string file = "f.json";
+  const auto spec = nlohmann::json::parse(
+      R"({"type": "Split", "pattern": {"Regex": "(a*)*b"}, "behavior": "Isolated", "invert": false})");
+  mkrt::Status status;
+  const auto steps = mkrt::read_pre_tokenizer(mkrt::JsonNode(spec, file, status));
+  REQUIRE(status.ok());
+  const mkrt::Result<mkrt::Pieces> pieces = mkrt::pre_tokenize(steps, repeat("a", 50) + "! b", true);
+  REQUIRE(!pieces.ok());
+  CHECK(pieces.error().message ==
+        "no match within the limits from byte 0 of a text of 53: match limit exceeded");
+}

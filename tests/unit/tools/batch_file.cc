@@ -1,0 +1,189 @@
+#include "tools/batch_file.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/engine/fake_model.h"
+
+namespace mkc {
+namespace {
+
+using nlohmann::json;
+
+constexpr mkrt::BatchLimits kLimits = {
+    .max_tokens = 8, .max_requests = 4, .context = 64, .vocab = 100, .page_size = 16, .pages = 8};
+
+std::string error_of(const std::string& line) {
+  const auto lines = parse_batch_file(line, "f.jsonl", {});
+  REQUIRE(lines.size() == 1);
+  return lines[0].ok() ? "" : lines[0].error().message;
+}
+
+std::vector<json> answers_of(const std::string& text, const BatchOptions& options = {},
+                             const BatchDefaults& defaults = {}) {
+  mkrt::FakeModel model(kLimits);
+  mkrt::Engine engine = mkrt::Engine::open(model).value();
+  const BatchAnswers answers = answer_batch(parse_batch_file(text, "f.jsonl", defaults), engine, options);
+  CHECK(answers.fault.ok());
+  std::vector<json> objects;
+  for (const std::string& object : answers.objects) objects.push_back(json::parse(object));
+  return objects;
+}
+
+json refused(const std::string& error) {
+  return {{"new_ids", json::array()}, {"text", nullptr}, {"finish_reason", "error"}, {"error", error}};
+}
+
+TEST_CASE("a line has a prompt as text or ids, and may say how long, when and how it is drawn") {
+  const auto lines = parse_batch_file(
+      "{\"prompt_ids\": [1, 2], \"max_new_tokens\": 3, \"arrive_at_step\": 4, \"temperature\": 0.5, "
+      "\"top_k\": 6, \"top_p\": 0.75, \"min_p\": 0.125, \"repetition_penalty\": 2, "
+      "\"seed\": 18446744073709551615, \"logprobs\": 0}\r\n"
+      "  \n"
+      "{\"prompt\": \"Once \\u00e4\", \"prompt_ids\": null}",
+      "dir/f.jsonl", {7, {.temperature = 3, .seed = 8}});
+  REQUIRE(lines.size() == 2);
+  const mkrt::Request& ids = lines[0].value().request;
+  CHECK(ids.name == "dir/f.jsonl:1");
+  CHECK(!lines[0].value().prompt);
+  CHECK(ids.prompt == std::vector<int32_t>{1, 2});
+  CHECK(ids.max_new_tokens == 3);
+  CHECK(ids.arrive_at_step == 4);
+  CHECK(ids.sampling.temperature == 0.5f);
+  CHECK(ids.sampling.top_k == 6);
+  CHECK(ids.sampling.top_p == 0.75f);
+  CHECK(ids.sampling.min_p == 0.125f);
+  CHECK(ids.sampling.repetition_penalty == 2);
+  CHECK(ids.sampling.seed == UINT64_MAX);
+  CHECK(ids.sampling.logprobs == 1);
+  const mkrt::Request& text = lines[1].value().request;
+  CHECK(text.name == "dir/f.jsonl:3");
+  CHECK(lines[1].value().prompt == "Once ä");
+  CHECK(text.prompt.empty());
+  CHECK(text.max_new_tokens == 7);
+  CHECK(text.arrive_at_step == 0);
+  CHECK(text.sampling.temperature == 3);
+  CHECK(text.sampling.seed == 8);
+  CHECK(text.sampling.logprobs == 0);
+  CHECK(parse_batch_file("\n\n", "f", {}).empty());
+}
+
+TEST_CASE("a bad line is named with its key, what was found and what is expected") {
+  CHECK(error_of("[1]") == "f.jsonl:1: error: found an array, expected an object");
+  CHECK(error_of(R"({"prompt_ids": [1], "max_tokens": 2})") ==
+        "f.jsonl:1: error: unknown key \"max_tokens\", known: prompt, prompt_ids, max_new_tokens, "
+        "arrive_at_step, temperature, top_k, top_p, min_p, repetition_penalty, seed, logprobs");
+  CHECK(error_of(R"({"prompt": "a", "temperature": "1"})") ==
+        "f.jsonl:1: error: temperature: found \"1\", expected a number");
+  CHECK(error_of(R"({"prompt": "a", "seed": -1})") ==
+        "f.jsonl:1: error: seed: found -1, expected an integer from 0 to 2^64 - 1");
+  CHECK(error_of(R"({"prompt": "a", "logprobs": 21})") ==
+        "f.jsonl:1: error: logprobs: found 21, expected an integer from 0 to 20");
+  CHECK(error_of(R"({"prompt": "a", "prompt": "b"})") == "f.jsonl:1: error: key \"prompt\" is given twice");
+  CHECK(error_of(R"({"max_new_tokens": 1})") ==
+        "f.jsonl:1: error: found neither of the keys prompt and prompt_ids, expected one of them");
+  CHECK(error_of(R"({"prompt": "a", "prompt_ids": [1]})") ==
+        "f.jsonl:1: error: found both of the keys prompt and prompt_ids, expected one of them");
+  CHECK(error_of(R"({"prompt": 7})") == "f.jsonl:1: error: prompt: found 7, expected a string");
+  CHECK(error_of(R"({"prompt_ids": "1,2"})") ==
+        "f.jsonl:1: error: prompt_ids: found \"1,2\", expected an array");
+  CHECK(error_of(R"({"prompt_ids": [1, -2]})") ==
+        "f.jsonl:1: error: prompt_ids[1]: found -2, expected an integer from 0 to 2147483647");
+  CHECK(error_of(R"({"prompt_ids": [1, 2.5]})") ==
+        "f.jsonl:1: error: prompt_ids[1]: found 2.5, expected an integer from 0 to 2147483647");
+  CHECK(error_of(R"({"prompt_ids": [1], "max_new_tokens": "9"})") ==
+        "f.jsonl:1: error: max_new_tokens: found \"9\", expected an integer from 0 to 2147483647");
+  CHECK(error_of(R"({"prompt_ids": [1], "arrive_at_step": 1.5})") ==
+        "f.jsonl:1: error: arrive_at_step: found 1.5, expected an integer from 0 to 2^64 - 1");
+  CHECK(error_of(R"({"prompt_ids": [1)").find("f.jsonl:1: error: not JSON: ") == 0);
+  CHECK(error_of("\xff\xfe").find("f.jsonl:1: error: not JSON: ") == 0);
+}
+
+TEST_CASE("answers come in the order of the lines, and bad lines do not touch the others") {
+  const std::vector<json> answers = answers_of(
+      R"({"prompt_ids": [1, 2, 3], "max_new_tokens": 4, "arrive_at_step": 9}
+{"prompt_ids": [1, 2, 3], "max_new_tokens": "4"}
+{"prompt_ids": [], "max_new_tokens": 4}
+{"prompt_ids": [5, 100]}
+{"prompt": "Once"}
+
+{"prompt_ids": [7], "max_new_tokens": 2}
+{"prompt_ids": [7], "max_new_tokens": 0}
+{"prompt_ids": [7], "temperature": 1e300}
+{"prompt_ids": [7]}
+)",
+      {}, {.max_new_tokens = 5, .sampling = {}});
+  const auto alone = [](std::vector<int32_t> prompt, uint32_t count) {
+    return json{{"new_ids", mkrt::fake_generate(std::move(prompt), count, {}, kLimits.vocab)},
+                {"text", nullptr},
+                {"finish_reason", "length"}};
+  };
+  REQUIRE(answers.size() == 9);
+  CHECK(answers[0] == alone({1, 2, 3}, 4));
+  CHECK(answers[1] == refused("f.jsonl:2: error: max_new_tokens: found \"4\", expected an integer from 0 to "
+                              "2147483647"));
+  CHECK(answers[2] == refused("f.jsonl:3: error: prompt: is empty, expected at least one token"));
+  CHECK(answers[3] == refused("f.jsonl:4: error: prompt: token 1 has the id 100, expected 0 to 99"));
+  CHECK(answers[4] ==
+        refused("f.jsonl:5: error: prompt: found text, expected prompt_ids: there is no tokenizer.json"));
+  CHECK(answers[5] == alone({7}, 2));
+  CHECK(answers[6] == refused("f.jsonl:8: error: max_new_tokens: found 0, expected 1 or more"));
+  CHECK(answers[7] == refused("f.jsonl:9: error: temperature: is 3.4028235e+38, expected 0 to 1000000"));
+  CHECK(answers[8] == alone({7}, 5));
+}
+
+TEST_CASE("a prompt as text is one as the tokenizer's ids, and answers have their text") {
+  const auto tokenizer = mkrt::load_tokenizer(MKC_SOURCE_DIR "/models/tiny-stories/tokenizer.json");
+  REQUIRE(tokenizer.ok());
+  const std::vector<int32_t> ids = mkrt::encode(tokenizer.value(), "Hi", true).value();
+  REQUIRE(*std::ranges::max_element(ids) < static_cast<int32_t>(kLimits.vocab));
+  const std::vector<json> answers = answers_of("{\"prompt\": \"Hi\", \"max_new_tokens\": 6}\n" +
+                                                   json{{"prompt_ids", ids}, {"max_new_tokens", 6}}.dump() +
+                                                   "\n" + "{\"prompt\": \"\\ud800\"}",
+                                               {.tokenizer = &tokenizer.value()});
+  REQUIRE(answers.size() == 3);
+  CHECK(answers[0] == answers[1]);
+  const std::vector<int32_t> new_ids = mkrt::fake_generate(ids, 6, {}, kLimits.vocab);
+  CHECK(answers[0]["text"] == mkrt::decode(tokenizer.value(), new_ids, true).value());
+  CHECK(answers[2]["finish_reason"] == "error");
+}
+
+TEST_CASE("log-probabilities are in the answers of lines that ask for them") {
+  const std::vector<json> answers = answers_of(
+      "{\"prompt_ids\": [1], \"max_new_tokens\": 2, \"logprobs\": 1, \"seed\": 3, \"temperature\": 4}\n"
+      "{\"prompt_ids\": [1]}");
+  const mkrt::MkSampling sampling = {.temperature = 4, .logprobs = 2, .seed = 3};
+  const mkrt::Sampled first = mkrt::sample(mkrt::fake_logits(std::vector{1}, kLimits.vocab), sampling);
+  REQUIRE(answers[0]["logprobs"].size() == 2);
+  CHECK(answers[0]["logprobs"][0] ==
+        json{{"id", first.id},
+             {"logprob", first.logprob},
+             {"top", {{{"id", first.top[0].id}, {"logprob", first.top[0].logprob}}}}});
+  CHECK(answers[0]["new_ids"][0] == first.id);
+  CHECK(!answers[1].contains("logprobs"));
+}
+
+TEST_CASE("a fault is told by every request that it ends") {
+  mkrt::FakeModel model(kLimits);
+  model.fail_at = 1;
+  mkrt::Engine engine = mkrt::Engine::open(model).value();
+  const auto lines = parse_batch_file(
+      "{\"prompt_ids\": [1], \"max_new_tokens\": 1}\n{\"prompt_ids\": [1], \"max_new_tokens\": 2}", "f.jsonl",
+      {});
+  const BatchAnswers answers = answer_batch(lines, engine, {});
+  CHECK(answers.fault.error().message == "fake: error: worker 3 waited");
+  CHECK(json::parse(answers.objects.at(0))["finish_reason"] == "length");
+  const json second = json::parse(answers.objects.at(1));
+  CHECK(second["error"] == "fake: error: worker 3 waited");
+  CHECK(second["new_ids"].size() == 1);
+}
+
+TEST_CASE("text whose bytes are none is quoted in a valid answer") {
+  const std::vector<json> answers = answers_of("{\"prompt_ids\": \"\xff\"}\n{\"\xff\": 1}\n\xc3");
+  for (const json& answer : answers) CHECK(answer["finish_reason"] == "error");
+}
+
+}  // namespace
+}  // namespace mkc
