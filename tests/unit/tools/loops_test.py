@@ -88,7 +88,7 @@ class LoopsTest(unittest.TestCase):
         """Of each kind the longest of the models' ways in the middle; polls and what is behind them have figures elsewhere."""
         newest = max(ROOT.glob("tools/bench/results/loops-*.json"))
         models = json.loads(newest.read_text())["models"].values()
-        header = (ROOT / "scheduler" / "control_path.h").read_text()
+        header = (ROOT / "scheduler/machine/control_path.h").read_text()
         for name, kind, elsewhere in (("kNextBulkCopy", "bulk_to_bulk", {}), ("kNextRowCopies", "rows_to_rows", {}),
                                       ("kDispatch", "dispatch_to_poll", {"global_loads": 1}),
                                       ("kProductStart", "poll_to_product", {"global_loads": 1, "barriers": 1})):
