@@ -59,7 +59,7 @@ const T* at(const std::vector<T>* items, uint32_t index) {
   return items && index < items->size() ? &(*items)[index] : nullptr;
 }
 
-// Level 2, with what level 3 adds to its objects where `schedule` is given.
+// Prints level 2. With `schedule`, level 3's facts about each object are added.
 void add_program(Printer& p, const TaskProgram& program, const Schedule* schedule) {
   const std::vector<std::string> events = reference_names(program.events);
   p.add_symbols(program.symbols);
