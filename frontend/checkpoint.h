@@ -23,11 +23,11 @@ struct CheckpointTensor {
 class Checkpoint {
  public:
   // Returns a checkpoint of which no tensor is taken yet. `directory` names the checkpoint in errors. The
-  // checkpoint refers to `tensors`. Errors: a name given twice; a dtype in the config that no weight can
+  // checkpoint refers to `tensors`. Errors: a name given twice, a dtype in the config that no weight can
   // have.
   //
-  // With empty `tensors` the config alone is compiled. Every weight is then taken to exist, in the config's
-  // dtype.
+  // Empty `tensors` mean that the config alone is compiled. Every weight is then taken to exist, in the
+  // config's dtype.
   static Result<Checkpoint> open(std::span<const CheckpointTensor> tensors, const Scope& scope,
                                  const std::string& directory);
 

@@ -16,6 +16,7 @@ std::span<const BuiltinFamily> builtin_families();  // generated from models/*.y
 
 // Returns the family that lists the config's first architecture. A config without architectures is matched by
 // its model_type. Errors: a config that names neither, no family for it, a model_type of another family.
+// Family files that are tried must be readable and well-formed.
 //
 // `models_dir` is "" or a folder. Its *.yaml files are tried before the built-in families, in the order of
 // their names.

@@ -16,8 +16,8 @@ Result<std::optional<Formula>> optional_formula(const Document& document, const 
 // Returns the block in `map`, from the keys `prefix`, `weights`, `caches` (all optional) and `ops`. Errors:
 // those of read_family().
 //
-// With `layers_at`, the entry `layers` must stand once among the ops. *layers_at receives the index of the op
-// after it.
+// The entry `layers` must stand once among the ops if `layers_at` is given. *layers_at then receives the
+// index of the op after it.
 Result<Block> read_block(const Document& document, const Node& map, std::string_view what, size_t* layers_at);
 
 }  // namespace mkc
