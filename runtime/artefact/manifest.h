@@ -20,9 +20,9 @@ const char* element_name(Element e);  // "f32", "f16", "bf16", "e4m3", "i32"
 // A symbol is a size that each step sets. The symbol's index in the manifest is also its index in
 // MkStep::symbol.
 struct ManifestSymbol {
-  std::string name;        // bounds; of a list: of each element
-  int64_t lo = 0, hi = 0;  // one value for each request of a step
-  bool list = false;       // over the requests of a step
+  std::string name;
+  int64_t lo = 0, hi = 0;  // bounds; of a list: of each element
+  bool list = false;       // one value for each request of a step
   bool operator==(const ManifestSymbol&) const = default;
 };
 

@@ -12,7 +12,7 @@ namespace mkrt {
 std::string foreign_format(std::span<const std::byte> bytes);
 
 // Returns the first file of a directory, by name, that holds weights which are not read: "pytorch_model.bin,
-// …". The name comes with advice. Returns "" where there is none.
+// …". The text behind the name says what the file is, or what to do. Returns "" where there is none.
 std::string foreign_weights(const std::string& directory);
 
 }  // namespace mkrt

@@ -30,8 +30,7 @@ inline bool knows(const ClockRef& clock, AgentEpoch epoch) {
   return clock != nullptr && (*clock)[epoch.agent] >= epoch.clock;
 }
 
-// Returns the join of two clocks. The result is the other clock where one is null, or both are the same
-// object.
+// Returns the join of two clocks. The result is one of the two where the other is null or the same object.
 ClockRef join(const ClockRef& a, const ClockRef& b);
 // Returns `clock` with `epoch` known, too. `agents` is the size of a clock.
 ClockRef with(const ClockRef& clock, AgentEpoch epoch, uint32_t agents);

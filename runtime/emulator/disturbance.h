@@ -1,5 +1,4 @@
-// A disturbance: one thing that goes wrong in a launch, for tests and for an attacker's view
-// (docs/emulator.md).
+// A disturbance is one thing that goes wrong in a launch, for tests and attacks (docs/emulator.md).
 #pragma once
 
 #include <array>
@@ -16,7 +15,7 @@ struct Disturbance {
     kDouble,  // an addition is made twice
     kDelay,   // an addition, store or copy takes effect late
     kEarly,   // a copy is announced as complete before its bytes are there
-    kStall,   // a worker stands still for some turns
+    kStall,   // a worker stands still for a while
     kStop,    // a worker stands still for ever
     kChange,  // a word changes
   };
@@ -32,7 +31,7 @@ struct Disturbance {
   // Until says how long an effect is late. A delay of kTurns ends early where nothing else can run.
   enum class Until : uint8_t {
     kTurns,     // turns of workers, but not beyond the end of the step of its worker
-    kDeadline,  // until a wait for it passes its deadline
+    kDeadline,  // until nothing can run after a wait passed its deadline
     kStep,      // until the launch's next step, or the launch's end
   };
 

@@ -1,6 +1,6 @@
 // The emulator runs a megakernel on the CPU. Every GPU thread is a fiber. The primitives of
 // codegen/device/mk.h have their real semantics, including late copies. docs/emulator.md says what is
-// modelled.
+// modelled and what is not.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace emulator {
 class StackPool;
 }
 
-// The types of the compiled kernels: mk_kernel, mk_grid_<kind> and mk_pack.
+// The entry types belong to the compiled kernels mk_kernel, mk_grid_<kind> and mk_pack.
 using KernelEntry = void (*)(const MkSession*, const MkStep*);
 using GridEntry = void (*)(const MkSession*, const MkStep*, uint32_t grid);
 using PackEntry = void (*)(const MkPack*, uint32_t workers, uint32_t threads);

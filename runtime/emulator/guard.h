@@ -6,8 +6,8 @@
 
 namespace mkrt::emulator {
 
-// Guard ends the launch of a fiber of this OS thread that touches unmapped memory. The error is a misuse that
-// names the address.
+// Guard ends, while the object lives, the launch of a fiber of this OS thread that touches unmapped memory.
+// The error is a misuse that names the address.
 //
 // A fiber in JIT code also ends its launch after `patience_ms` of processor time without a switch; 0 means
 // never. Other signals go to their earlier handlers.

@@ -47,8 +47,8 @@ void end_stalled(Launch& launch, std::string failure) {
   launch.over = true;
 }
 
-// Called when no fiber of any worker can run and only the calling OS thread does. Wakes the fibers that poll,
-// or ends the launch.
+// Called when no fiber of any worker can run and all other OS threads wait. Wakes the fibers that poll, or
+// ends the launch.
 void resolve_stall(Launch& launch) {
   if (launch.disturber && launch.disturber->release_stalled()) return;
   if (launch.time_jumps >= kMaxJumps * launch.workers.size())
