@@ -167,7 +167,8 @@ Result<Batch> Engine::fill_batch() {
   return Batch{tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, samples_};
 }
 
-// Gives each request without tokens left to feed its sampled tokens. Requests that end with them leave.
+// Hands the sampled tokens to each request whose earlier tokens are all fed. Requests that end with these
+// tokens leave.
 Status Engine::take_tokens() {
   size_t i = 0;
   const size_t requests = samples_.size();

@@ -47,7 +47,7 @@ struct Outcome {
 struct EngineOptions {
   Eviction eviction = Eviction::kNone;
   std::vector<int32_t> stop_ids = {};  // each ends a request
-  uint32_t steps_per_launch = 1;       // at most; 1 while a prompt is fed; fewer until a request arrives
+  uint32_t steps_per_launch = 1;       // at most; 1 while a prompt is fed; fewer if a request arrives before
 };
 
 struct EngineStats {

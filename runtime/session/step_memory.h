@@ -67,8 +67,8 @@ class StepMemory {
   };
   // The layout has the offsets of a batch's data, and their end.
   struct Layout {
-    uint64_t tokens, positions, lists, page_begin, slot, samples, stop_ids, seen, page_index;  // by host
-    uint64_t fault, sampled, logprobs, end;                                                    // by kernel
+    uint64_t tokens, positions, lists, page_begin, slot, samples, stop_ids, seen, page_index;  // host writes
+    uint64_t fault, sampled, logprobs, end;  // kernel writes
   };
   static SampleSizes sizes_of(const Samples& samples);
   Layout lay_out(uint64_t rows, uint64_t requests, const SampleSizes& samples) const;
