@@ -20,12 +20,12 @@ Result<DType> config_dtype(const Scope& scope) {
       fmt::format("{} is {}, expected \"bfloat16\", \"float16\" or \"float32\"", node.path, describe(node)));
 }
 
-// As the file calls it.
+// Returns the name that the file has for the tensor's type.
 std::string type_of(const CheckpointTensor& tensor) {
   return tensor.stored.empty() ? dtype_name(tensor.dtype) : tensor.stored;
 }
 
-// `*` stands for any text.
+// Tells whether the text fits the pattern. `*` stands for any text.
 bool matches(std::string_view pattern, std::string_view text) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == text;

@@ -1,4 +1,4 @@
-// Matches the tensors of a checkpoint against the weights a family declares.
+// The match between the tensors of a checkpoint and the weights that a family declares.
 #pragma once
 
 #include <map>
@@ -15,24 +15,28 @@ struct CheckpointTensor {
   std::string name;
   DType dtype = DType::f32;
   std::vector<int64_t> shape;
-  std::string file;      // that holds it, for errors
-  std::string stored{};  // its type as the file calls it, for errors; "": the dtype's name
+  std::string file;      // the file that holds the tensor, for errors
+  std::string stored{};  // the type's name in the file, for errors; "": the dtype's name
 };
 
-// Hands out the tensors of one checkpoint by name and knows which were not asked for.
+// Checkpoint hands out the tensors of one checkpoint by name. It records which of them were taken.
 class Checkpoint {
  public:
-  // `tensors` empty: compile from the config alone; every weight is then taken to exist, in the config's
-  // dtype. Errors: a name given twice.
+  // Returns a checkpoint of which no tensor is taken yet. `directory` names the checkpoint in errors. The
+  // checkpoint refers to `tensors`. Errors: a name given twice, a dtype in the config that no weight can
+  // have.
+  //
+  // Empty `tensors` mean that the config alone is compiled. Every weight is then taken to exist, in the
+  // config's dtype.
   static Result<Checkpoint> open(std::span<const CheckpointTensor> tensors, const Scope& scope,
                                  const std::string& directory);
 
-  // Checks and marks the tensor as used. All weights have one dtype: that of the first taken.
-  // Errors: missing, another shape, another dtype or none a weight can have.
+  // Checks a tensor and marks it as taken. All weights have one dtype: that of the first one taken. Errors: a
+  // missing tensor, another shape, another dtype, a dtype that no weight can have.
   Status take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at);
 
-  // The same for the scales of a cache, which may be missing, are of any float type and either one number or
-  // one for each head.
+  // Checks the scales of a cache and marks them as taken. Scales may be missing and may have any float type.
+  // They are one number, or one for each head. Errors: another type or number of elements.
   Status take_scales(const std::string& name, int64_t heads);
 
   // Fails for a tensor that was not taken and that the family does not declare as ignored.
@@ -46,7 +50,7 @@ class Checkpoint {
   std::map<std::string, size_t> by_name_;
   std::vector<bool> used_;
   DType dtype_ = DType::bf16;
-  std::string dtype_from_;  // the tensor whose dtype all others must have
+  std::string dtype_from_;  // the tensor whose dtype all others must have; "" before the first is taken
 };
 
 }  // namespace mkc

@@ -32,7 +32,7 @@ Result<std::vector<Source>> family_sources(const std::string& models_dir) {
   return sources;
 }
 
-// The config key that decides, and the name it gives.
+// Returns the name by which a config's family is found. Its path is the config key that gives the name.
 Result<Node> deciding_key(const Document& config) {
   const Node architectures = config_value(config, "architectures");
   const bool named = architectures.is(Kind::kList) && !architectures.items.empty();

@@ -1,4 +1,4 @@
-// A family of models, as declared by a file of models/ (the language: docs/families.md).
+// A family of models, as a file of models/ declares it. docs/families.md defines the language.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ namespace mkc {
 
 struct ParamDecl {
   std::string name;
-  Node::Kind type = Node::Kind::kInt;  // int, float, bool, string, or list: of ints
+  Node::Kind type = Node::Kind::kInt;  // int, float, bool, string, or list (of ints)
   Formula value;
-  std::optional<double> min, max;  // of a list: of each element
+  std::optional<double> min, max;  // inclusive; in a list they bound each element
   Place place;
   bool operator==(const ParamDecl&) const = default;
 };
 
-// The config key must have one of these values; where it is a list, each of its elements must.
+// The config key must have one of these values. If the value is a list, each element must have one.
 struct OnlyDecl {
   std::string key;
   std::vector<Node> allowed;
@@ -29,15 +29,15 @@ struct OnlyDecl {
 struct Requirement {
   Formula that;
   std::string key;   // the config key at fault, for the error's place
-  std::string says;  // `{name}` stands for the value of a name
+  std::string says;  // the message; `{name}` stands for the value of a name
   bool operator==(const Requirement&) const = default;
 };
 
 struct RopeDecl {
   std::string name;
   Formula dim, theta;
-  std::optional<Formula> parameters;        // the config's map of what scales it; none or null: nothing does
-  std::optional<Formula> original_context;  // where the map does not say
+  std::optional<Formula> parameters;        // the config's map of RoPE scaling; none or null: no scaling
+  std::optional<Formula> original_context;  // context before scaling; used if the map gives none
   Place place;
   bool operator==(const RopeDecl&) const = default;
 };
@@ -46,7 +46,7 @@ struct WeightDecl {
   std::string name;
   std::string source;  // the checkpoint's name, without the block's prefix; `{e}` stands for the expert
   std::vector<Formula> shape;
-  std::optional<Formula> stack;  // experts whose tensors of this shape are one weight, [stack, shape…]
+  std::optional<Formula> stack;  // number of experts; their tensors form one weight, [stack, shape…]
   std::optional<Formula> when;
   Place place;
   bool operator==(const WeightDecl&) const = default;
@@ -56,12 +56,12 @@ struct CacheDecl {
   std::string name;
   std::vector<Formula> shape;
   std::string
-      scales;  // the checkpoint's name of its scales, without the block's prefix; "" where it has none
+      scales;  // the checkpoint's name of the scales, without the block's prefix; "" for a cache without any
   Place place;
   bool operator==(const CacheDecl&) const = default;
 };
 
-// An operand: the name of a weight, a cache, an input or a value computed earlier.
+// An operand names a weight, a cache, an input, or a value computed earlier.
 struct Operand {
   std::string name;  // "" for an optional operand that is not given
   Place place;
@@ -86,14 +86,15 @@ struct OpDecl {
 };
 
 struct Block {
-  std::string prefix;  // of its weights' checkpoint names; `{n}` stands for the layer
+  std::string prefix;  // prefix of the block's checkpoint names; `{n}` stands for the layer
   std::vector<WeightDecl> weights;
   std::vector<CacheDecl> caches;
   std::vector<OpDecl> ops;
   bool operator==(const Block&) const = default;
 };
 
-// Checkpoint tensors that may be there and are not used; `*` in the name stands for any text.
+// A checkpoint may hold tensors of this name although no weight uses them. `*` in the name stands for any
+// text.
 struct IgnoreDecl {
   std::string name;
   std::optional<Formula> when;
@@ -103,7 +104,7 @@ struct IgnoreDecl {
 struct Family {
   std::string name;
   Document document;
-  Place place;  // of the name
+  Place place;  // the place of the name
   std::vector<std::string> architectures;
   std::vector<std::string> model_types;
   std::vector<ParamDecl> params;
@@ -114,15 +115,15 @@ struct Family {
   Block model;
   Block layer;
   Formula layer_count;
-  std::vector<ParamDecl> layer_params;  // evaluated for each layer, which they see as `n`
-  size_t layers_at = 0;                 // the layers stand before model.ops[layers_at]
+  std::vector<ParamDecl> layer_params;  // evaluated for each layer, whose number they see as `n`
+  size_t layers_at = 0;                 // the layers run before model.ops[layers_at]
   std::vector<Operand> outputs;
   std::vector<IgnoreDecl> ignore;
   bool operator==(const Family&) const = default;
 };
 
-// Reads a family from its YAML. Errors: unknown or missing keys, unknown ops and roles, malformed
-// expressions.
+// Returns the family that a YAML document declares. Errors: unknown or missing keys, unknown ops and roles,
+// malformed expressions.
 Result<Family> read_family(Document document);
 
 }  // namespace mkc

@@ -84,7 +84,7 @@ Status read_attrs(const Document& document, const Node& fields, const OpSchema& 
   return {};
 }
 
-// `- rms_norm: {x: h, …}`, with `when:` beside it where it is conditional.
+// Reads `- rms_norm: {x: h, …}`. A conditional op has a `when:` beside its name.
 Result<OpDecl> read_op(const Document& document, const Node& entry) {
   OpDecl op;
   const Node* fields = nullptr;

@@ -1,12 +1,14 @@
-// The expressions of family files: over config keys and parameters, evaluated once per compile.
+// The expressions of family files. They refer to config keys and parameters and are evaluated once per
+// compile.
 //
 //   a if c else b | or | and | not | == != < <= > >= in | ?? | + - | * / % | - | literal, name,
 //   config.key.key, list[i], size(list), sqrt(…), ( … )
 //
-// listed from loosest to tightest. `a ?? b` is b where a is null; a config key that is missing is null.
-// `a in b`: whether the list b has an element a. Of `a if c else b` only the one wanted is
-// evaluated. Integer division must leave no remainder. Strings stand in
+// The operators are listed from the loosest to the tightest. A missing config key is null. Strings stand in
 // single quotes.
+//
+// `a ?? b` is b if a is null. `a in b` tells whether the list b has an element equal to a. `a if c else b`
+// evaluates only the operand that it returns. Integer division must leave no remainder.
 #pragma once
 
 #include <map>
@@ -47,7 +49,7 @@ enum class FormulaOp : uint8_t {
 struct FormulaNode {
   FormulaOp op = FormulaOp::kLiteral;
   Node literal;      // kLiteral
-  std::string name;  // kName; kConfig: the dotted key without "config."
+  std::string name;  // kName: the name; kConfig: the dotted key without "config."
   size_t lhs = 0, rhs = 0;
   Place place;
   size_t condition = 0;  // kIf
@@ -57,32 +59,34 @@ struct FormulaNode {
 struct Formula {
   std::string text;
   Place place;
-  std::vector<FormulaNode> nodes;  // operands before operators; the last is the root
+  std::vector<FormulaNode> nodes;  // operands before operators; the last node is the root
   bool operator==(const Formula&) const = default;
 };
 
-// `node`: a scalar of `document`; a string is parsed, any other scalar is a literal.
+// Returns the formula of a scalar `node` of `document`. A string is parsed; any other scalar is a literal.
+// Errors: a list or map, a malformed expression.
 Result<Formula> parse_formula(const Document& document, const Node& node);
 
-// What a formula can see. The documents outlive the scope.
+// Scope is what a formula can read. The documents outlive the scope.
 struct Scope {
   const Document* family = nullptr;
   const Document* config = nullptr;
   std::map<std::string, Node, std::less<>> names;
 };
 
-// The value; one that was read from a config key as it is keeps the key's place and path.
-// Errors: unknown names and wrong operand types at their place in the family file, missing config keys in the
-// config file.
+// Returns the value of a formula. A value read unchanged from a config key keeps the key's place and path.
+//
+// Errors: unknown names and wrong operand types, at their place in the family file. Faults of a config value
+// are reported in the config file: a missing key, a wrong type, a bad index, a remainder.
 Result<Node> evaluate(const Formula& formula, const Scope& scope);
-// The same for formulas that must give a bool, or an int.
+// Return the value of a formula that must give a bool, or an int. Errors: those of evaluate(), another type.
 Result<bool> evaluate_bool(const Formula& formula, const Scope& scope);
 Result<int64_t> evaluate_int(const Formula& formula, const Scope& scope);
 
-// The value at a dotted key of config.json; null with that path where there is none.
+// Returns the value at a dotted key of config.json, with that path. The value of a missing key is null.
 Node config_value(const Document& config, std::string_view path);
 
-// "missing key "k", needed by FAMILY:LINE:COL", in the config file.
+// Returns the error "missing key "k", needed by FAMILY:LINE:COL" in the config file.
 Error missing_key(const Scope& scope, const std::string& path, Place needed_at);
 
 }  // namespace mkc

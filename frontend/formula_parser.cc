@@ -71,7 +71,7 @@ class Parser {
     return true;
   }
 
-  // Parses one subexpression, whose root is then last().
+  // Parses one subexpression. Afterwards last() is its root.
   Status nested(auto parse_inner) {
     if (++nesting_ > kMaxNesting) return fail(fmt::format("nested deeper than {} levels", kMaxNesting));
     MKC_TRY_STATUS(parse_inner());

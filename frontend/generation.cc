@@ -14,7 +14,7 @@ namespace {
 
 using Kind = Node::Kind;
 
-// Nothing where there is no such file.
+// Returns the JSON document of a file, or nothing if there is no such file.
 Result<std::optional<Document>> read_optional(const std::string& path) {
   std::error_code failed;
   if (!std::filesystem::exists(path, failed)) return std::optional<Document>();
@@ -23,7 +23,7 @@ Result<std::optional<Document>> read_optional(const std::string& path) {
   return std::optional(std::move(document));
 }
 
-// The ids of a key: null, one id, or a list.
+// Returns the ids of a key: null or missing (no id), one id, or a list.
 Result<std::vector<int32_t>> token_ids(const Document& document, std::string_view key) {
   std::vector<int32_t> ids;
   const Node* node = find(document.root, key);
@@ -42,13 +42,14 @@ void add_once(std::vector<int32_t>& ids, const std::vector<int32_t>& more) {
     if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
 }
 
-// The text of a token that is a string, or a map with its content.
+// Returns the text of a token: a string, or the `content` of a map. Returns "" for anything else.
 std::string token_text(const Node* node) {
   if (node && node->is(Kind::kMap)) node = find(*node, "content");
   return node && node->is(Kind::kString) ? node->string : "";
 }
 
-// The id of tokenizer_config.json's eos_token, by its added_tokens_decoder; none where that does not have it.
+// Returns the id of tokenizer_config.json's eos_token, found in added_tokens_decoder. Returns no id if the
+// token is not there.
 std::vector<int32_t> end_of_turn(const Document& tokenizer) {
   const std::string text = token_text(find(tokenizer.root, "eos_token"));
   const Node* added = find(tokenizer.root, "added_tokens_decoder");
@@ -68,7 +69,7 @@ struct Bounds {
   bool above_min = false;
 };
 
-// Nothing for a key that is missing or null.
+// Returns the number of a key, or nothing for a key that is missing or null.
 Result<std::optional<float>> number(const Document& document, const char* key, const Bounds& bounds) {
   const Node* node = find(document.root, key);
   if (!node || node->is(Kind::kNull)) return std::optional<float>();
@@ -93,7 +94,7 @@ Status read_sampling(const Document& document, GenerationDefaults& to) {
   MKC_TRY(top_k, number(document, "top_k", {0, 1 << 20}));
   MKC_TRY(top_p, number(document, "top_p", {0, 1, true}));
   MKC_TRY(min_p, number(document, "min_p", {0, 1}));
-  constexpr uint32_t kDefaultTopK = 50;  // of transformers, where the file does not say
+  constexpr uint32_t kDefaultTopK = 50;  // default of transformers if the file has no top_k
   to.temperature = temperature.value_or(1);
   to.top_k = top_k ? static_cast<uint32_t>(*top_k) : kDefaultTopK;
   to.top_p = top_p;

@@ -11,7 +11,8 @@
 namespace mkc {
 namespace {
 
-// Walks the text and lets the handler see how far the lexer has come: the parser reports values, not places.
+// TrackedIterator walks the text and records how far the lexer has read. The parser reports values, not
+// places.
 struct TrackedIterator {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -67,7 +68,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception& e) override {
-    // "[json.exception.…] parse error at line L, column C: what": only the last part is not known otherwise.
+    // Messages read "[json.exception.…] parse error at line L, column C: what". Only the last part is kept:
+    // the place is computed here.
     std::string what = e.what();
     if (const size_t colon = what.find(": "); colon != std::string::npos) what.erase(0, colon + 2);
     return fail(place_of(source_.text, position == 0 ? 0 : position - 1), what);
@@ -80,7 +82,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   };
 
   const Source& source_;
-  const char* const& consumed_;  // just behind the last character the lexer read
+  const char* const& consumed_;  // just behind the last character that the lexer read
   std::vector<Frame> frames_;
   uint32_t nodes_ = 0;
   size_t placed_ = 0;  // place_ is the place of this offset
@@ -102,8 +104,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     return place_;
   }
 
-  // The lexer stands behind the key's closing quote; the opening one is the nearest that no backslash
-  // escapes.
+  // The lexer stands behind the key's closing quote. The opening quote is the nearest one before it that no
+  // backslash escapes.
   Place place_before_key() {
     size_t at = last_read();
     do {

@@ -9,7 +9,7 @@
 
 namespace mkc {
 
-// One value. Equality compares the values, not their places.
+// Node is one value. Equality compares the values, not their places. An int equals a float of the same value.
 struct Node {
   enum class Kind : uint8_t { kNull, kBool, kInt, kFloat, kString, kList, kMap };
 
@@ -18,10 +18,10 @@ struct Node {
   int64_t integer = 0;
   double real = 0;
   std::string string;
-  std::vector<Node> items;  // elements of a list, or values of a map by the position of their key
+  std::vector<Node> items;  // elements of a list, or values of a map in the order of their keys
   std::vector<std::string> keys;
   std::vector<Place> key_places;
-  Place place;          // of the value in YAML; of its key in JSON
+  Place place;          // YAML: the value's; JSON: its key's, or the list's for an element
   bool quoted = false;  // a YAML scalar in quotes
   std::string path;     // dotted key of config.json that a formula read this value from
 
@@ -31,8 +31,8 @@ struct Node {
   bool operator==(const Node& other) const;
 };
 
-constexpr uint32_t kMaxDepth = 32;       // of nested lists and maps
-constexpr uint32_t kMaxNodes = 1 << 15;  // of a document, aliases expanded
+constexpr uint32_t kMaxDepth = 32;       // levels of nested lists and maps
+constexpr uint32_t kMaxNodes = 1 << 15;  // values of a document, aliases expanded
 
 Node null_node();
 Node bool_node(bool value);
@@ -40,14 +40,14 @@ Node int_node(int64_t value);
 Node float_node(double value);
 Node string_node(std::string value);
 
-// The value of `key` in a map; nullptr where there is none or `node` is no map.
+// Returns the value of `key` in a map, or nullptr if there is none or `node` is not a map.
 const Node* find(const Node& node, std::string_view key);
 const char* kind_name(Node::Kind kind);    // "null", "bool", "int", "float", "string", "list", "map"
-std::string kind_phrase(Node::Kind kind);  // with its article: "an int"
-// A value as an error message shows it: null, true, 12, 0.5, "silu", a list, a map.
+std::string kind_phrase(Node::Kind kind);  // the name with its article: "an int"
+// Returns a value as an error message shows it: null, true, 12, 0.5, "silu", a list, a map.
 std::string describe(const Node& node);
 
-// A file and the tree read from it.
+// Document is a file and the tree read from it.
 struct Document {
   Source source;
   Node root;

@@ -14,7 +14,7 @@
 namespace mkc {
 namespace {
 
-// The name with the first `mark` in it, if any, replaced by the number.
+// Returns the name with the first `mark` in it, if any, replaced by the number.
 std::string with_number(std::string name, std::string_view mark, int64_t number) {
   if (const size_t at = name.find(mark); at != std::string::npos)
     name.replace(at, mark.size(), std::to_string(number));
@@ -50,7 +50,7 @@ class GraphBuilder {
   Checkpoint checkpoint_;
   OpGraph graph_;
   int32_t layer_ = -1;
-  std::map<std::string, TensorId, std::less<>> names_;  // what a name in the family file stands for here
+  std::map<std::string, TensorId, std::less<>> names_;  // meaning of the family file's names at this point
   std::set<std::string, std::less<>> set_here_;         // names set in this layer, or outside the layers
   std::set<std::string, std::less<>> absent_;           // weights whose `when` is false
 
@@ -61,8 +61,8 @@ class GraphBuilder {
     return layer_ < 0 ? name : fmt::format("l{}.{}", layer_, name);
   }
 
-  // Adds a tensor that `name` stands for from here on. A layer may take over a name from before it, which is
-  // how values are handed from layer to layer, but sets each name once.
+  // Adds a tensor that `name` stands for from here on. Each name is set once in a layer. A layer may set a
+  // name again that was set before the layer. Values so pass from layer to layer.
   Status define(const std::string& name, Tensor tensor, Place place) {
     if (!set_here_.insert(name).second) return fail(place, fmt::format("\"{}\" is set a second time", name));
     tensor.name = scoped_name(name);
@@ -115,12 +115,12 @@ class GraphBuilder {
     return evaluate_bool(*when, scope_);
   }
 
-  // Prefix and name with `{n}` replaced by the layer.
+  // Returns prefix and name with `{n}` replaced by the layer.
   std::string source_name(const Block& block, const std::string& name) const {
     return with_number(block.prefix + name, "{n}", layer_);
   }
 
-  // Takes the weight's tensors of the checkpoint. Returns its shape.
+  // Takes the weight's tensors from the checkpoint. Returns the weight's shape.
   Result<std::vector<int64_t>> take(const WeightDecl& weight, const std::string& source) {
     MKC_TRY(shape, evaluate_shape(weight.shape));
     const Loc place = loc(weight.place);
@@ -140,7 +140,7 @@ class GraphBuilder {
       MKC_TRY(present, applies(weight.when));
       if (!present) {
         absent_.insert(weight.name);
-        names_.erase(weight.name);  // of an earlier layer
+        names_.erase(weight.name);  // the weight may come from an earlier layer
         continue;
       }
       absent_.erase(weight.name);
@@ -162,7 +162,7 @@ class GraphBuilder {
       Tensor tensor;
       tensor.kind = TensorKind::kCache;
       tensor.dtype = request_.kv_dtype.value_or(checkpoint_.dtype());
-      tensor.shape = {symbol(find_symbol(graph_.symbols, "B"))};  // a cache holds every request's
+      tensor.shape = {symbol(find_symbol(graph_.symbols, "B"))};  // a cache holds every request's positions
       tensor.shape.insert(tensor.shape.end(), shape.begin(), shape.end());
       if (!cache.scales.empty()) {
         const std::string source = source_name(block, cache.scales);
@@ -211,7 +211,7 @@ class GraphBuilder {
                             suggestion(operand.name, known)));
   }
 
-  // An optional operand is left out where it is not given or where its weight is not there in this model.
+  // Tells whether an optional operand is left out: it is not given, or its weight is not there in this model.
   bool left_out(const OpSchema& schema, const Operand& operand, size_t position) const {
     const bool optional = std::string_view(schema.inputs[position]).ends_with('?');
     return optional && (operand.name.empty() || absent_.contains(operand.name));

@@ -1,4 +1,4 @@
-// Builds level 1 from a resolved request.
+// The builder of level 1, the op graph, from a resolved request.
 #pragma once
 
 #include <span>
@@ -9,11 +9,15 @@
 
 namespace mkc {
 
-// The ops of one step, in the family's order with the layers unrolled.
-// Symbols: T in [1, max_tokens], kv_len in [1, context]. Inputs: tokens[T], positions[T]. Tensors of layer n
-// are named "ln.NAME". Every checkpoint tensor is used, or declared as ignored by the family. `tensors`: of
-// the whole checkpoint; empty: compile from config.json alone. Errors: those of Checkpoint, and family files
-// whose ops do not fit together.
+// Returns the ops of one step, in the family's order, with the layers unrolled. Tensors of layer n are named
+// "ln.NAME". Errors: those of Checkpoint, and family files whose ops do not fit together.
+//
+// Symbols are T and R in [1, max_tokens] and B in [1, max_requests]. Inputs are tokens[T] and positions[T].
+// List symbols have one value for each request: q_len in [1, min(max_tokens, context)] and kv_len in [1,
+// context]. The list first_row sums q_len.
+//
+// `tensors` are those of the whole checkpoint. Each of them must be used, or declared as ignored by the
+// family. Empty `tensors` mean that config.json alone is compiled.
 Result<OpGraph> build_op_graph(const CompileRequest& request, std::span<const CheckpointTensor> tensors);
 
 }  // namespace mkc

@@ -41,14 +41,14 @@ Status check_only(const OnlyDecl& only, const Document& config, const std::strin
   return {};
 }
 
-// Whether a number is within the bounds of a parameter: "", or what is expected.
+// Returns what is expected of a number outside a parameter's bounds, or "" for a number within them.
 std::string out_of_bounds(const ParamDecl& param, const Node& value) {
   if (param.min && !(value.number() >= *param.min)) return fmt::format("at least {}", *param.min);
   if (param.max && !(value.number() <= *param.max)) return fmt::format("at most {}", *param.max);
   return "";
 }
 
-// A list of ints within the bounds of the parameter; none is an empty one.
+// Returns a list of ints within the bounds of the parameter. A null value gives an empty list.
 Result<Node> bind_list(const ParamDecl& param, const Scope& scope, Node value) {
   if (value.is(Kind::kNull)) value.kind = Kind::kList;
   if (!value.is(Kind::kList)) {
@@ -65,7 +65,7 @@ Result<Node> bind_list(const ParamDecl& param, const Scope& scope, Node value) {
   return value;
 }
 
-// "{name}" replaced by the value of that name.
+// Returns the text with each "{name}" replaced by the value of that name.
 std::string fill_in(std::string text, const Scope& scope) {
   for (const auto& [name, value] : scope.names) {
     const std::string mark = "{" + name + "}";

@@ -20,7 +20,7 @@ namespace {
 
 using Kind = Node::Kind;
 
-constexpr int64_t kMaxTokens = 256;  // what the task bodies are made for
+constexpr int64_t kMaxTokens = 256;  // limit of the task bodies
 constexpr int64_t kDefaultTokens = 64;
 constexpr int64_t kMaxRequests = 64;
 constexpr int64_t kDefaultRequests = 16;
@@ -32,12 +32,13 @@ struct ModelFile {
   ModelOptions options;
 };
 
-// A path written in a file is relative to that file.
+// Returns a path written in `file` as a path from the current directory. Written paths are relative to the
+// file.
 std::string beside(const std::string& file, const std::string& path) {
   return (std::filesystem::path(file).parent_path() / path).lexically_normal().string();
 }
 
-// The integer at `map`.`key`, whose bounds are looked at later; a missing one is left out.
+// Reads the integer at `map`.`key` into `out`. A missing key leaves `out` as it is. Bounds are checked later.
 Status read_setting(const Document& document, const Node& map, const std::string& key,
                     std::optional<int64_t>& out, SettingPlaces& places) {
   MKC_TRY(node, optional_field(document, map, key, Kind::kInt));
@@ -60,7 +61,7 @@ Status read_kv(const Document& document, const Node& kv, ModelOptions& options) 
   return {};
 }
 
-// The value whose name the node is.
+// Returns the choice whose name the node holds. Errors: any other value.
 template <class T, size_t N>
 Result<T> read_choice(const Document& document, const Node& node, std::string_view what,
                       const std::array<T, N>& choices, const char* (*name)(T)) {
@@ -147,14 +148,14 @@ void override_with(std::optional<T>& value, const std::optional<T>& winner) {
   if (winner) value = winner;
 }
 
-// Of a setting that has a place in `options`.
+// Overrides a setting whose place is in `options`. The command line's value has no place.
 void override_setting(ModelOptions& options, const char* key, std::optional<int64_t>& value,
                       const std::optional<int64_t>& winner) {
   if (winner) options.places.erase(key);
   override_with(value, winner);
 }
 
-// What a setting may be, and a remark about its greatest value.
+// The range of a setting, and a remark about its greatest value.
 struct Limits {
   int64_t min, max;
   std::string remark;
@@ -192,15 +193,14 @@ Status resolve_limits(const ModelOptions& options, CompileRequest& request) {
   request.context = options.context.value_or(std::min(max, kDefaultContext));
   MKC_TRY_STATUS(check_setting(options, "context", "--context", request.context,
                                {1, max, by_model ? ", the model's maximum" : ""}));
-  // A step of one request never holds more tokens than the context, nor any step fewer than a token a
-  // request.
+  // A step of one request holds at most `context` tokens. A step has at least one token for each request.
   request.max_tokens = std::min(request.max_tokens, request.max_requests * request.context);
   request.max_requests = std::min(request.max_requests, request.max_tokens);
   MKC_TRY_STATUS(request_scope(request));
   return {};
 }
 
-// A double-quoted YAML scalar.
+// Returns a double-quoted YAML scalar.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {

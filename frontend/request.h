@@ -1,4 +1,4 @@
-// What to compile: a checkpoint directory or a model.yaml, resolved against its family and its config.json.
+// The compile request: a checkpoint directory or a model.yaml, resolved against its family and config.json.
 #pragma once
 
 #include <map>
@@ -10,14 +10,16 @@
 
 namespace mkc {
 
-// Where a model.yaml gives a setting, by its key: "workers".
+// The places of a model.yaml's settings, by key, such as "workers".
 using SettingPlaces = std::map<std::string, Loc>;
 
-// A setting that is out of bounds: at its place in the model.yaml, else as the flag that gave it.
+// Returns the error of a setting that is out of bounds. Its place is in the model.yaml if `places` has the
+// key. Otherwise the error names the flag that gave the setting.
 Error setting_error(const SettingPlaces& places, const std::string& key, const std::string& flag,
                     int64_t found, const std::string& expected);
 
-// What a model.yaml or the command line may set; unset members take the defaults named here.
+// ModelOptions holds what a model.yaml or the command line may set. Unset members take the defaults named
+// here.
 struct ModelOptions {
   std::optional<std::string> target;      // default "sm_90a"
   std::optional<int64_t> max_tokens;      // per step; default 64
@@ -29,15 +31,15 @@ struct ModelOptions {
   std::optional<int64_t> ring;            // stages; default: as many as fit, or what -O3 finds
   std::optional<int64_t> workers;         // default: as many as the target has
   std::optional<Scheduler> scheduler;     // default auto
-  std::vector<PlacementRule> placements;  // of a model.yaml
-  std::vector<SplitRule> splits;          // likewise
+  std::vector<PlacementRule> placements;  // from a model.yaml only
+  std::vector<SplitRule> splits;          // from a model.yaml only
   std::optional<std::string> family;      // path of a family file; default: matched by config.json
   std::optional<std::string> models_dir;  // folder of family files that go before the built-in ones
-  SettingPlaces places;                   // of what a model.yaml gives and the command line does not
+  SettingPlaces places;                   // settings that a model.yaml gives and the command line does not
 };
 
 struct CompileRequest {
-  std::string checkpoint;  // directory of config.json and, where weights are needed, of the safetensors
+  std::string checkpoint;  // directory of config.json and, if weights are needed, of the safetensors
   Document config;
   Family family;
   std::string target;
@@ -47,27 +49,32 @@ struct CompileRequest {
   std::optional<DType> kv_dtype;
   bool batch_invariant = false;  // a token's bits never depend on how many others are in its step
   std::optional<int64_t>
-      wgmma_from;               // tokens from which on products go by warpgroups, unless batch_invariant
+      wgmma_from;  // number of tokens from which products run on warpgroups, unless batch_invariant
   std::optional<int64_t> ring;  // stages
   std::optional<int64_t> workers;
   Scheduler scheduler = Scheduler::kAuto;
   std::vector<PlacementRule> placements;
   std::vector<SplitRule> splits;
-  SettingPlaces places;  // of what a model.yaml has decided
+  SettingPlaces places;  // settings that the model.yaml decided
 };
 
-// `path`: a checkpoint directory, or a model.yaml whose `checkpoint` is relative to it. `overrides` win over
-// the file. Errors: unreadable files, unknown keys, values out of range, no family for the model, and
-// whatever the family demands of config.json.
+// Returns the request for `path`: a checkpoint directory, or a model.yaml whose `checkpoint` is relative to
+// it. `overrides` win over the file.
+//
+// Errors: unreadable files, unknown keys, values out of range, no family for the model, and whatever the
+// family demands of config.json.
 Result<CompileRequest> read_request(const std::string& path, const ModelOptions& overrides = {});
 
-// The request as a model.yaml that gives the same request again, with the bound parameters as comments.
+// Returns the text of a model.yaml that gives the same request again. Its comments hold the bound parameters.
+// Relative paths in it hold if the file is stored in the current directory.
 std::string resolved_yaml(const CompileRequest& request);
 
-// Its `schedule`: "{batch_invariant: false, scheduler: static, split: {"l*.down": 2}}".
+// Returns the value of `schedule` in that file. Example:
+// {batch_invariant: false, scheduler: static, split: {"l*.down": 2}}
 std::string schedule_yaml(const CompileRequest& request);
 
-// The parameters of the request's family, with `context` and `max_tokens`. Refers to `request`.
+// Returns the parameters of the request's family, with `context` and `max_tokens`. The scope refers to
+// `request`. Errors: those of bind_params() and check_requirements().
 Result<Scope> request_scope(const CompileRequest& request);
 
 }  // namespace mkc

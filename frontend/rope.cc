@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Node::Kind;
 
-// The map of the config that holds the parameters, or an empty one.
+// The config's map of RoPE parameters, or null if there is none.
 struct Parameters {
   const RopeDecl& rope;
   const Scope& scope;
@@ -27,7 +27,8 @@ struct Parameters {
     return scope.config->error(
         node.place, fmt::format("{}.{} is {}, expected {}", map.path, key, describe(node), expected));
   }
-  // More than 0; `fallback` where the config says nothing.
+  // Returns a number above 0, or `fallback` if the config has none. Errors: a missing value without fallback,
+  // any other value.
   Result<double> positive(const std::string& key, std::optional<double> fallback = {}) const {
     const Node* node = find_value(key);
     if (!node && fallback) return *fallback;
@@ -61,7 +62,7 @@ Result<Parameters> parameters_of(const RopeDecl& rope, const Scope& scope) {
   return scope.config->error(map.place, fmt::format("{} is {}, expected a map", map.path, describe(map)));
 }
 
-// Its name, with the keys that it may have.
+// Returns the name of the RoPE type. Errors: an unknown type, keys that the type does not have.
 Result<std::string> type_of(const Parameters& p) {
   const std::string key = find(p.map, "rope_type") ? "rope_type" : "type";
   const Node* node = p.find_value(key);
@@ -83,7 +84,8 @@ Result<std::string> type_of(const Parameters& p) {
   return type;
 }
 
-// Long wavelengths are stretched by `factor`, short ones kept, those between blended.
+// Scales frequencies as Llama 3.1 does. Long wavelengths are stretched by `factor`. Short ones are kept, and
+// those between are blended.
 Status scale_llama3(const Parameters& p, std::vector<double>& frequencies) {
   MKC_TRY(factor, p.positive("factor"));
   MKC_TRY(low, p.positive("low_freq_factor"));
@@ -100,8 +102,10 @@ Status scale_llama3(const Parameters& p, std::vector<double>& frequencies) {
   return {};
 }
 
-// Frequencies that turn often within the original context are kept, slow ones divided by `factor`, those
-// between blended by their index. Returns the scale of cosines and sines.
+// Scales frequencies as YaRN does. Returns the factor of cosines and sines.
+//
+// Frequencies that turn often within the original context are kept. Slow ones are divided by `factor`, and
+// those between are blended by their index.
 Result<double> scale_yarn(const Parameters& p, double theta, std::vector<double>& frequencies) {
   MKC_TRY(factor, p.positive("factor"));
   MKC_TRY(original, p.original_context());

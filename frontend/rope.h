@@ -6,17 +6,20 @@
 namespace mkc {
 
 struct RopeValues {
-  std::vector<double> inv_freq;  // [dim / 2]
-  double scale = 1;              // of cosines and sines
+  std::vector<double> inv_freq;  // [dim / 2], radians per position
+  double scale = 1;              // factor of cosines and sines
 };
 
-// In double precision, for the types default, linear, dynamic, llama3 (the formulas of the Llama 3.1 release)
-// and yarn (Peng et al. 2023, with the defaults of transformers). dynamic changes nothing up to the positions
-// that the model was made for. Errors: another type, a key that the type does not have, missing factors or
-// such that are not positive, odd dim.
+// Returns frequencies and scale, computed in double precision. Errors: an unknown type, a key that the type
+// does not have, missing factors, factors that are not positive, odd dim.
+//
+// Type names are default, linear, dynamic, llama3 and yarn. Formulas of llama3 are those of the Llama 3.1
+// release. Formulas of yarn are those of Peng et al. 2023, with the defaults of transformers. Type dynamic
+// changes nothing up to the positions that the model was made for.
 Result<RopeValues> rope_values(const RopeDecl& rope, const Scope& scope);
 
-// The positions that yarn stretches the model to; 0 for other types. Errors: those of rope_values.
+// Returns the number of positions that yarn stretches the model to; 0 for other types. Errors: those of
+// rope_values() about the parameters.
 Result<int64_t> stretched_context(const RopeDecl& rope, const Scope& scope);
 
 }  // namespace mkc

@@ -16,7 +16,7 @@ std::string text_of(const std::vector<Expr>& shape) {
   return "[" + text + "]";
 }
 
-// What an operand must be; a dim of -1 may have any size.
+// Fails unless an operand has the wanted shape. A dim of -1 may have any size.
 Status expect(const OpSchema& schema, const char* role, const Tensor& operand,
               const std::vector<Expr>& wanted) {
   bool fits = operand.shape.size() == wanted.size();
@@ -48,7 +48,7 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
   const auto rows_of = [&](const Expr& columns) {
     return std::vector<Typed>{{DType::f32, {tokens, columns}}};
   };
-  // Of an operand that has all rows of the step, or those that were picked.
+  // Returns the rows of an operand: all rows of the step, or those that gather_rows picked.
   const auto rows_in = [&](size_t i) {
     const bool gathered = inputs[i].shape.size() == 2 && dim(i, 0) == wanted_rows;
     return gathered ? wanted_rows : tokens;

@@ -1,4 +1,4 @@
-// Shape inference of the ops of ir/ops.h.
+// Shape inference for the ops of ir/ops.h.
 #pragma once
 
 #include <string>
@@ -13,9 +13,11 @@ struct Typed {
   std::vector<Expr> shape;
 };
 
-// Type and shape of each output of an op. `inputs` in schema order; an absent optional one is left out.
-// `outputs` of kv_write are its caches, which exist before. Activations are f32. Errors: an operand of
-// another rank or size than the op takes; the message carries no place.
+// Returns the type and shape of each output of an op. Activations are f32. Errors: an operand of another rank
+// or size than the op takes. The message carries no place.
+//
+// `inputs` are in schema order; an absent optional one is left out. `caches` are the outputs of kv_write,
+// which exist before the op.
 Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>& inputs,
                                          const std::vector<Tensor>& caches, const Attrs& attrs);
 

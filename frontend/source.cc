@@ -15,7 +15,7 @@ bool is_continuation(std::string_view text, size_t i) {
   return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80;
 }
 
-// Length of the well-formed UTF-8 sequence at `i` (Unicode 15, table 3-7), or 0.
+// Returns the length of the well-formed UTF-8 sequence at `i` (Unicode 15, table 3-7), or 0.
 size_t sequence_length(std::string_view text, size_t i) {
   const auto lead = static_cast<unsigned char>(text[i]);
   if (lead < 0x80) return 1;
@@ -57,7 +57,7 @@ Status check_text(const Source& source) {
     length = sequence_length(text, i);
     if (length != 0 && !control) continue;
     const Place place = place_of(text, i);
-    // No source line is shown: its bytes are what is wrong with it.
+    // The message shows no source line, because its bytes are at fault.
     return error_at({source.path, place.line, place.col},
                     fmt::format("byte 0x{:02x} {}", static_cast<unsigned char>(c),
                                 control ? "is a control character, expected text" : "is not valid UTF-8"));

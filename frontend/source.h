@@ -1,4 +1,4 @@
-// Input files as text that was checked to be readable, of bounded size and valid UTF-8.
+// Input files as text that is readable, of bounded size and valid UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace mkc {
 
-// Leaves the function with the error of `expression`, or names its value.
+// Returns the error of `expression` from the enclosing function, or binds its value to `name`.
 #define MKC_TRY(name, expression)                        \
   auto name##_result = (expression);                     \
   if (!name##_result.ok()) return name##_result.error(); \
   auto& name = name##_result.value()
 
-// Leaves the function with the error of the status `expression`, if it has one.
+// Returns the error of the status `expression` from the enclosing function, if it has one.
 #define MKC_TRY_STATUS(expression) \
   if (auto status = (expression); !status.ok()) return status.error()
 
@@ -31,13 +31,16 @@ constexpr size_t kMaxSourceBytes = 1 << 20;
 // Reads a regular file. Errors: unreadable, larger than kMaxSourceBytes, or not text (see check_text).
 Result<Source> read_source(const std::string& path);
 
-// Refuses invalid UTF-8 and control characters other than tab, line feed and carriage return, at their place.
+// Fails for invalid UTF-8 and for control characters other than tab, line feed and carriage return. The error
+// has the place of the byte.
 Status check_text(const Source& source);
 
-// "path:line:col: error: message" with the source line and a caret; line 0 gives "path: error: message".
+// Returns "path:line:col: error: message" with the source line and a caret. Line 0 gives "path: error:
+// message".
 Error error_in(const Source& source, uint32_t line, uint32_t col, std::string_view message);
 
-// The line and column, counted from 1, of the byte at `offset`.
+// A place is a line and a column in bytes, both counted from 1. place_of() returns the place of the byte at
+// `offset`.
 struct Place {
   uint32_t line = 0, col = 0;
   bool operator==(const Place&) const = default;

@@ -7,13 +7,13 @@
 namespace mkc {
 namespace {
 
-// What a key may be without changing anything, beside null.
+// A key of config.json with the value, besides null, that leaves the computation unchanged.
 struct UnreadKey {
   const char* key;
   Node neutral;
 };
 
-// Keys of published configs, by what they change.
+// Returns keys of published configs, grouped by what they change.
 std::vector<UnreadKey> unread_keys() {
   const Node off = bool_node(false), none = null_node(), zero = int_node(0), one = int_node(1);
   return {
@@ -68,7 +68,8 @@ bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// In an expression, or as a key of `only`.
+// Tells whether the family's file mentions the key: as "config.KEY" anywhere in its text, or as a key of
+// `only`.
 bool reads(const Family& family, std::string_view key) {
   if (std::any_of(family.only.begin(), family.only.end(), [&](const OnlyDecl& o) { return o.key == key; }))
     return true;

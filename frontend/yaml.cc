@@ -15,7 +15,7 @@
 namespace mkc {
 namespace {
 
-// Carries an error out of the parser's callbacks, which cannot return one.
+// Stop carries an error out of the parser's callbacks, which cannot return one.
 struct Stop {
   Error error;
 };
@@ -32,7 +32,8 @@ std::optional<T> whole_number(const std::string& text) {
   return value;
 }
 
-// YAML 1.2 core schema, section 10.3.2, without octal, hexadecimal, infinities and NaN.
+// Returns the value of a plain scalar by the core schema of YAML 1.2 (section 10.3.2). Octal and hexadecimal
+// numbers, infinities and NaN are left out: they stay strings.
 Node plain_scalar(const std::string& text) {
   if (text == "true" || text == "false") return bool_node(text == "true");
   if (text.find_first_not_of("+-.0123456789eE") == std::string::npos) {

@@ -5,7 +5,7 @@ namespace {
 
 using enum OperandKind;
 
-// In the order of BodyKind.
+// The table is in the order of BodyKind.
 const std::vector<BodySchema>& body_table() {
   static const std::vector<BodySchema> table = {
       {{{"t", "T"}},

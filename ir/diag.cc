@@ -10,7 +10,7 @@
 namespace mkc {
 namespace {
 
-// Line `number` (from 1) of `text` without its end; "" where there is none.
+// Returns line `number` (from 1) of `text` without its end, or "" if there is no such line.
 std::string_view line_of(std::string_view text, uint32_t number) {
   for (; number > 1; --number) {
     const size_t end = text.find('\n');
@@ -20,7 +20,7 @@ std::string_view line_of(std::string_view text, uint32_t number) {
   return text.substr(0, text.find('\n'));
 }
 
-// Least number of single-character insertions, deletions and substitutions (Levenshtein 1966).
+// Returns the smallest number of single-character insertions, deletions and substitutions (Levenshtein 1966).
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -48,7 +48,7 @@ Error error_at(const Loc& loc, std::string_view message, std::string_view source
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
   std::string nearest;
-  size_t min = name.size() / 3 + 2;  // further away is another word, not a slip
+  size_t min = name.size() / 3 + 2;  // a greater distance means another word, not a slip
   for (const std::string& candidate : known) {
     const size_t distance = edit_distance(name, candidate);
     if (distance < min) min = distance, nearest = candidate;

@@ -8,8 +8,8 @@
 namespace mkc {
 namespace {
 
-constexpr int kMaxSplits = 8;                     // min and max taken apart on one path
-constexpr int64_t kMaxFactor = int64_t{1} << 50;  // beyond: no bound is found
+constexpr int kMaxSplits = 8;                     // most min and max operators split on one path
+constexpr int64_t kMaxFactor = int64_t{1} << 50;  // no bound is found for larger factors
 
 bool is_division(ExprKind kind) {
   return kind == ExprKind::kFloorDiv || kind == ExprKind::kCeilDiv || kind == ExprKind::kMod;
@@ -22,7 +22,7 @@ Expr part_of(const Expr& e, size_t begin, size_t end) {
   return out;
 }
 
-// Where the second operand of the operator at the end of [.., end) begins.
+// Returns the first node of the second operand. The operator is the last node before `end`.
 size_t second_operand(const Expr& e, size_t end) {
   size_t at = end - 1;
   for (size_t wanted = 1; wanted > 0;) {
@@ -33,7 +33,7 @@ size_t second_operand(const Expr& e, size_t end) {
   return at;
 }
 
-// Sum of factor * part, with parts that are neither sums nor multiples, plus a constant.
+// Linear is a constant plus a sum of factor * part. A part is neither a sum nor a constant multiple.
 struct Linear {
   std::vector<std::pair<Expr, int64_t>> terms;
   int64_t constant = 0;
@@ -89,7 +89,7 @@ int64_t clamp(__int128 value) {
   return static_cast<int64_t>(std::clamp<__int128>(value, INT64_MIN, INT64_MAX));
 }
 
-// Each part by itself.
+// Returns an upper bound of the sum. Each part is bounded by itself.
 int64_t upper_of_parts(const Linear& sum, const Domain& domain) {
   __int128 total = sum.constant;
   for (const auto& [part, factor] : sum.terms) {
@@ -102,7 +102,8 @@ int64_t upper_of_parts(const Linear& sum, const Domain& domain) {
 
 int64_t upper(Linear sum, const Domain& domain, int splits);
 
-// `sum` with its term at `at`, a min or max, replaced by either operand.
+// Returns an upper bound of the sum, whose term at `at` is a min or max. Each operand takes the term's place
+// once, and the two bounds are combined.
 int64_t upper_split(const Linear& sum, size_t at, const Domain& domain, int splits) {
   const auto& [part, factor] = sum.terms[at];
   const size_t split = second_operand(part, part.nodes.size());
@@ -124,7 +125,7 @@ int64_t upper(Linear sum, const Domain& domain, int splits) {
     const ExprKind kind = sum.terms[i].first.nodes.back().kind;
     if (kind == ExprKind::kMin || kind == ExprKind::kMax) return upper_split(sum, i, domain, splits);
   }
-  // The last coordinate first: its extent may depend on those before it.
+  // The last coordinate goes first, because its extent may depend on the coordinates before it.
   for (size_t c = domain.extents.size(); c-- > 0;) {
     const auto at = std::find_if(sum.terms.begin(), sum.terms.end(), [&](const auto& term) {
       return term.first == coord(static_cast<uint32_t>(c));
@@ -133,7 +134,7 @@ int64_t upper(Linear sum, const Domain& domain, int splits) {
     const auto i = static_cast<size_t>(at - sum.terms.begin());
     const auto [part, factor] = sum.terms[i];
     sum.terms.erase(sum.terms.begin() + static_cast<ptrdiff_t>(i));
-    if (factor > 0) {  // at its greatest; else at 0
+    if (factor > 0) {  // the coordinate's largest value is extent - 1, its smallest is 0
       sum.add(linear(domain.extents[c]), factor);
       sum.add_constant(-factor);
     }
@@ -142,7 +143,8 @@ int64_t upper(Linear sum, const Domain& domain, int splits) {
   return upper_of_parts(sum, domain);
 }
 
-// Bounds of an operator's result, the operands' and the divisor being sound.
+// Returns the bounds of an operator's result. Requires sound bounds of the operands and a divisor of at least
+// 1.
 Bounds combine(ExprKind kind, Bounds a, Bounds b) {
   Expr e;
   e.nodes = {{ExprKind::kSymbol, 0}, {ExprKind::kSymbol, 1}, {kind, 0}};
@@ -150,7 +152,7 @@ Bounds combine(ExprKind kind, Bounds a, Bounds b) {
 }
 
 bool too_large(ExprKind kind, Bounds a, Bounds b) {
-  if (kind != ExprKind::kMul) return false;  // sums of two are below 2^62
+  if (kind != ExprKind::kMul) return false;  // a sum or difference stays below 2^62
   const auto magnitude = [](Bounds x) { return std::max(-x.lo, x.hi); };
   return static_cast<__int128>(magnitude(a)) * magnitude(b) > kMaxValue;
 }
@@ -174,7 +176,7 @@ std::optional<std::string> leaf_fault(const ExprNode& node, const Domain& domain
   return std::nullopt;
 }
 
-// Of a list's element; leaf_fault() has found nothing.
+// Returns the fault of a list element's index. Requires that leaf_fault() found nothing.
 std::optional<std::string> index_fault(const Expr& index, const ExprNode& node, const Domain& domain) {
   if (const int64_t min = lower_bound(index, domain); min < 0)
     return fmt::format("the index of symbol #{} may be {}", node.value, min);
@@ -193,7 +195,7 @@ void add_coord(Domain& domain, const Expr& extent) {
 
 Result<Bounds> checked_bounds(const Expr& e, const Domain& domain) {
   struct Operand {
-    size_t begin;  // its first node
+    size_t begin;  // index of the operand's first node
     Bounds bounds;
   };
   std::vector<Operand> stack;

@@ -9,7 +9,7 @@
 namespace mkc {
 namespace {
 
-// In double quotes; line breaks as \n.
+// Returns the text in double quotes, with line breaks as \n.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
@@ -34,7 +34,7 @@ struct Dot {
   void edge(const std::string& from, const std::string& to, const std::string& label) {
     out += fmt::format("  {} -> {} [label={}];\n", from, to, quoted(label));
   }
-  // Nodes 0 to count - 1 in order, those of one layer in a box.
+  // Adds nodes 0 to count - 1 in order. Consecutive nodes of one layer share a box.
   void nodes(uint32_t count, const std::function<int32_t(uint32_t)>& layer_of,
              const std::function<void(uint32_t)>& add) {
     int32_t layer = -1;
@@ -50,7 +50,7 @@ struct Dot {
   std::string finish() { return out + "}\n"; }
 };
 
-// The last object that wrote each tensor.
+// Writers holds the last object that wrote each tensor.
 struct Writers {
   std::vector<uint32_t> last;
   std::string stem;

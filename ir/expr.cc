@@ -42,7 +42,8 @@ int64_t apply(ExprKind kind, int64_t a, int64_t b) {
   MKC_BUG("not an operator");
 }
 
-// The operand an operator leaves as it is, where the other is neutral.
+// Returns the result of an operator that needs no node, such as a + 0, a * 0 or min(a, a). Returns nothing
+// for other operands.
 std::optional<Expr> without_neutral(ExprKind kind, const Expr& a, const Expr& b) {
   if (kind == ExprKind::kAdd && a.is_const(0)) return b;
   if ((kind == ExprKind::kAdd || kind == ExprKind::kSub) && b.is_const(0)) return a;
@@ -83,8 +84,8 @@ Bounds apply_bounds(ExprKind kind, Bounds a, Bounds b) {
   return {*lo, *hi};
 }
 
-// Runs the postfix program: `leaf_value(node)` gives a leaf, `element_of(node, index)` a list's element,
-// `combine(kind, a, b)` another operator's value.
+// Evaluates the postfix expression. `leaf_value(node)` returns a leaf's value, `element_of(node, index)` that
+// of a list element. `combine(kind, a, b)` returns the value of any other operator.
 template <class Value, class LeafValue, class ElementOf, class Combine>
 Value fold(const Expr& e, LeafValue leaf_value, ElementOf element_of, Combine combine) {
   std::vector<Value> stack;
@@ -108,7 +109,7 @@ Value fold(const Expr& e, LeafValue leaf_value, ElementOf element_of, Combine co
 }
 
 struct Operator {
-  const char* text;  // between the operands, or the name of a function
+  const char* text;  // text between the operands, or the name of a function
   int precedence;    // higher binds tighter; 0: a function
 };
 

@@ -10,14 +10,15 @@
 namespace mkc {
 namespace {
 
-// [size * coordinate, size), cut to the dim where its end is not even.
+// Returns the range of `size` elements from size * coordinate on. The range is cut to the dim, unless `size`
+// divides a constant dim.
 Range strip_range(int64_t size, const Expr& dim, uint32_t coordinate) {
   const Expr offset = size * coord(coordinate);
   const bool even = dim.is_const() && dim.constant() % size == 0;
   return {offset, even ? Expr(size) : min(size, dim - offset)};
 }
 
-// The rows of the step that a request has, cut to the rows of a tensor.
+// Returns the rows of a request in the step, cut to the rows of a tensor.
 std::optional<Range> request_rows(const TaskProgram& program, const Expr& rows, uint32_t coordinate) {
   const SymbolId first = find_symbol(program.symbols, "first_row"),
                  count = find_symbol(program.symbols, "q_len");
@@ -26,7 +27,7 @@ std::optional<Range> request_rows(const TaskProgram& program, const Expr& rows, 
   return Range{start, min(element(count, coord(coordinate)), rows - start)};
 }
 
-// What all the cases below need of one operand.
+// Shape holds what the functions below need to know about one operand.
 struct Shape {
   const TaskProgram& program;
   const TaskGrid& grid;
@@ -49,7 +50,8 @@ Range each(uint32_t coordinate) {
   return {coord(coordinate), 1};
 }
 
-// Columns of `out` that a strip of weight rows makes: gate and up make one together.
+// Returns the columns of `out` that a strip of weight rows makes. A gate row and an up row make one column
+// together.
 int64_t strip_columns(const TaskGrid& grid) {
   return int_attr(grid.attrs, "gate", 0) != 0 ? kTileRows / 2 : kTileRows;
 }
@@ -60,7 +62,7 @@ Region of_embed(const Shape& s) {
   return s.whole();
 }
 
-// A product whole, or the sums of a split one: coordinate 0 is the strip.
+// Returns the region of a product or split_k_reduce. Coordinate 0 is the strip.
 Region of_strip(const Shape& s) {
   const bool columns = s.is("out") || s.is("x_bf16") || s.is("residual");
   if (columns) return {s.all(0), s.strip(strip_columns(s.grid), 1)};
@@ -73,7 +75,8 @@ Region of_strip(const Shape& s) {
   return s.whole();
 }
 
-// Part coord(0) of strip coord(1): whole K slices of the packed columns.
+// Returns the region of a split_k_partial task: part coord(0) of strip coord(1). A part is some whole K
+// slices of the packed columns.
 Region of_split_k_partial(const Shape& s) {
   const int64_t parts = s.grid.coords[0].extent.constant();
   if (s.is("weight")) {
@@ -94,11 +97,12 @@ std::optional<Region> of_sample(const Shape& s) {
   if (s.is("next")) return Region{each(0)};
   const std::optional<Range> own = request_rows(s.program, s.dims[0], 0);
   if (!own) return std::nullopt;
-  // A request's row is row b where rows were picked, and its last row where they were not.
+  // Gathered logits have the row of request b at index b. Otherwise the row is the request's last one. The
+  // region covers both cases.
   return Region{{coord(0), own->offset + own->size - coord(0)}, s.all(1)};
 }
 
-// The rows of slot coord(1).
+// Returns the rows of active expert coord(1).
 std::optional<Range> active_expert_rows(const Shape& s) {
   const SymbolId begin = find_symbol(s.program.symbols, "active_expert_begin"),
                  rows = find_symbol(s.program.symbols, "active_expert_rows");

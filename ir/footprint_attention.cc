@@ -8,15 +8,15 @@
 namespace mkc {
 namespace {
 
-// Pieces that the rows of a block look at. They see up to window + rows - 1 positions, of which n lie in up
-// to (n - 2) / KV tile + 2 KV tiles.
+// Returns the largest number of KV tiles that the rows of a block see. The rows see up to window + rows - 1
+// positions. A run of n positions lies in up to (n - 2) / kKvTilePositions + 2 KV tiles.
 int64_t max_kv_tiles(int64_t context, int64_t window, int64_t max_rows) {
   const int64_t all = (context + kKvTilePositions - 1) / kKvTilePositions;
   const int64_t seen = window + max_rows - 1;
   return window == 0 ? all : std::min(all, (seen + kKvTilePositions - 2) / kKvTilePositions + 1);
 }
 
-// The lists that attention goes by.
+// Lists holds the symbols that attention's regions depend on.
 struct Lists {
   RowBlocks blocks;
   SymbolId tokens, q_len, kv_len;
@@ -33,27 +33,29 @@ std::optional<Lists> find_lists(const TaskProgram& program) {
   return lists;
 }
 
-// Of row block coord(1): the rows of a tensor of `rows`.
+// Returns the rows of row block coord(1), cut to a tensor of `rows` rows.
 Range block_rows(const Lists& lists, const Expr& rows) {
   const Expr start = element(lists.blocks.first_row, coord(1));
   return {start, min(element(lists.blocks.rows, coord(1)), rows - start)};
 }
 
-// Positions [begin, end) of the block's request and head coord(0) in a cache [requests, heads, context,
-// head_dim].
+// Returns positions [begin, end) of the block's request and of head coord(0). The cache has dims [requests,
+// heads, context, head_dim].
 Region cache_region(const Lists& lists, const std::vector<Expr>& dims, const Expr& begin, const Expr& end) {
   const Expr request = min(element(lists.blocks.request, coord(1)), dims[0] - 1);
   return {{request, 1}, {coord(0), 1}, {begin, end - begin}, {0, dims[3]}};
 }
 
-// What append writes: the positions of a block's rows.
+// Returns the region that append writes: the positions of a block's rows.
 Region appended(const Lists& lists, const std::vector<Expr>& dims) {
   const Expr end = element(lists.blocks.kv_len, coord(1));
   return cache_region(lists, dims, max(0, end - element(lists.blocks.rows, coord(1))), end);
 }
 
-// Of partial coord(2) of the block: what was in the cache before the step is streamed, what append writes is
-// read, and what is left to the request's last block is written. Each may be empty.
+// Returns the cache region of partial coord(2) of the block. Each of the three regions may be empty.
+//
+// Positions in the cache before the step are streamed. Positions that append writes are read. Positions left
+// to the request's last block are written.
 Region attended(const Lists& lists, const ContextPartials& partials, const BodyOperand& operand,
                 const std::vector<Expr>& dims) {
   const Expr request = min(element(lists.blocks.request, coord(1)), dims[0] - 1),
@@ -78,7 +80,8 @@ ContextPartials context_partials(const TaskProgram& program, int64_t window) {
   partials.first = first_kv_tile(element(lists.blocks.rows, coord(1)), length, window, kKvTilePositions);
   const Expr all = ceil_div(length, partials.positions);
   const int64_t kv_tiles = max_kv_tiles(context, window, max_rows);
-  // With a window there is at least one and at most so many anyhow, which intervals alone do not show.
+  // A windowed block has at least one partial and at most `kv_tiles`. The explicit bounds let interval
+  // arithmetic see this.
   partials.count = window == 0 ? all : min(kv_tiles, max(1, all - partials.first));
   partials.max = by_symbol ? floor_div(partial_slots(program.symbols), symbol(lists.tokens)) : Expr(kv_tiles);
   return partials;
@@ -110,7 +113,7 @@ std::optional<Region> attention_footprint(const TaskProgram& program, const Task
   }
   const ContextPartials partials = context_partials(program, int_attr(grid.attrs, "window", 0));
   if (is_cache) return attended(*lists, partials, operand, dims);
-  // There are no more than `max` partials anyhow, which intervals alone do not show.
+  // A block never has more than `max` partials. The explicit bound lets interval arithmetic see this.
   const Expr first = operand.written ? coord(2) : Expr(0), count = operand.written ? Expr(1) : partials.count;
   const Range slots{first, partials.max.is_const() ? count : min(count, partials.max - first)};
   const int64_t columns = group * (is("partial_acc") ? head_dim : 2);

@@ -11,7 +11,7 @@ int64_t floor_of(int64_t a, int64_t b) {
   return a / b - (a % b < 0 ? 1 : 0);
 }
 
-// Sorts the terms and adds up those of one product.
+// Sorts the terms and adds up the factors of equal products.
 Form collect(std::vector<std::pair<Form::Product, int64_t>> terms, bool exact) {
   std::sort(terms.begin(), terms.end());
   Form out;
@@ -30,7 +30,7 @@ Form negated(const Form& a) {
   return Forms::sum(Form{}, a, -1);
 }
 
-// Whether b - a is a constant of at least 0.
+// Tells whether b - a is a constant of at least 0.
 bool never_above(const Form& a, const Form& b) {
   const Form difference = Forms::sum(b, a, -1);
   return difference.is_const() && difference.constant() >= 0;
@@ -96,7 +96,7 @@ Form Forms::floor_div(const Form& a, const Form& b) {
       rest.terms.emplace_back(product, factor);
     }
   }
-  if (rest.is_const()) return whole;  // it lies in [0, divisor)
+  if (rest.is_const()) return whole;  // a constant rest lies in [0, divisor): its quotient is 0
   return sum(whole, atom({ExprKind::kFloorDiv, 0, {rest, b}}));
 }
 

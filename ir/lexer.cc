@@ -14,7 +14,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// -1: no hexadecimal digit.
+// Returns the value of a hexadecimal digit (lower case), or -1 for any other character.
 int hex_value(char c) {
   if (is_digit(c)) return c - '0';
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;

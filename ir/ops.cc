@@ -5,7 +5,7 @@ namespace {
 
 using enum OperandKind;
 
-// In the order of OpKind.
+// The table is in the order of OpKind.
 const std::vector<OpSchema>& schemas() {
   static const std::vector<OpSchema> table = {
       {OpKind::kEmbed,

@@ -7,8 +7,8 @@
 namespace mkc {
 namespace {
 
-constexpr int kMaxDepth = 100;      // of parentheses
-constexpr size_t kMaxNodes = 1000;  // of one expression
+constexpr int kMaxDepth = 100;      // nested parentheses
+constexpr size_t kMaxNodes = 1000;  // nodes of one expression
 
 struct Operator {
   const char* text;
@@ -29,7 +29,8 @@ const Operator* operator_at(const Token& token) {
 
 }  // namespace
 
-// Nodes are appended as they are written, not folded: the value equals the one that was printed.
+// Parses an expression. Nodes are appended as written, without folding, so that the value equals the printed
+// one.
 Expr Parser::expr() {
   Expr out;
   out.nodes.clear();
@@ -40,7 +41,8 @@ Expr Parser::expr() {
   return error ? Expr(0) : out;
 }
 
-// Operands joined by operators that bind at least so tightly; those of one precedence group to the left.
+// Parses operands joined by operators of at least `least_precedence`. Operators of one precedence group to
+// the left.
 void Parser::operators(Expr& out, int depth, int least_precedence) {
   operand(out, depth);
   for (const Operator* op = operator_at(peek()); op && op->precedence >= least_precedence;
@@ -74,7 +76,7 @@ void Parser::operand(Expr& out, int depth) {
     symbol_operand(out, depth, find(token, symbols));
 }
 
-// A symbol, or an element of a list where an index follows.
+// Parses the rest of a symbol operand. An index in brackets makes it a list element.
 void Parser::symbol_operand(Expr& out, int depth, uint32_t symbol) {
   if (!accept("[")) return out.nodes.push_back({ExprKind::kSymbol, int64_t{symbol}});
   operators(out, depth + 1, 1);

@@ -32,7 +32,7 @@ Access access(Parser& p) {
   return a;
 }
 
-// One of the lines below a grid's; false where it is none.
+// Parses one of the lines below a grid's first line. Returns false after the grid's last line.
 bool grid_part(Parser& p, TaskGrid& grid, uint32_t index, Schedule* schedule) {
   const auto begins = [&](const char* keyword, Part part, size_t position) {
     if (!p.peek().is(keyword)) return false;
@@ -62,7 +62,7 @@ bool grid_part(Parser& p, TaskGrid& grid, uint32_t index, Schedule* schedule) {
     placement.reason = p.quoted("the reason");
     schedule->placements.push_back(std::move(placement));
     p.end_line();
-    return false;  // the last line of a grid
+    return false;  // `place` is the last line of a grid
   } else {
     if (schedule) p.fail_expected("'read', 'write', 'wait', 'notify' or 'place'");
     return false;

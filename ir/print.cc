@@ -59,7 +59,7 @@ const T* at(const std::vector<T>* items, uint32_t index) {
   return items && index < items->size() ? &(*items)[index] : nullptr;
 }
 
-// Level 2, with what level 3 adds to its objects where `schedule` is given.
+// Prints level 2. `schedule`, if given, adds the facts of level 3 to each object.
 void add_program(Printer& p, const TaskProgram& program, const Schedule* schedule) {
   const std::vector<std::string> events = reference_names(program.events);
   p.add_symbols(program.symbols);

@@ -46,7 +46,7 @@ std::string Printer::leaf(const ExprNode& node) const {
 }
 
 std::string Printer::expr(const Expr& e) const {
-  Expr numbered = e;  // with its names numbered in order, so that each has a spelling
+  Expr numbered = e;  // copy whose names are numbered in order, so that each has a spelling
   std::vector<std::string> names;
   for (ExprNode& node : numbered.nodes) {
     const bool has_name =

@@ -60,7 +60,7 @@ std::string why_not_ready(const TaskProgram& program, GridId id) {
   for (uint32_t i = 0; i < wait.cell.size(); ++i)
     if (wait.cell[i] != coord(i) || grid.coords[i].extent != event.dims[i] || uses_coord(event.dims[i]))
       return "the cells of @" + event.name + " are not its first coordinates";
-  // Of a ragged grid, rows have different numbers of tasks.
+  // Each row of a ragged grid has its own number of tasks.
   if (!grid.coords.empty() && uses_coord(grid.coords.back().extent) &&
       wait.cell.size() + 1 >= grid.coords.size())
     return "the cells of @" + event.name + " have different numbers of its tasks";
@@ -84,8 +84,8 @@ bool depends_on_symbols(const TaskGrid& grid) {
                      [](const Coord& c) { return uses_symbol(c.extent) || uses_coord(c.extent); });
 }
 
-// Whether each task of `source` notifies one cell; strips that are taken together, cells that follow each
-// other.
+// Tells whether each task of `source` notifies one cell. Strips that are taken together must notify
+// consecutive cells.
 bool notifies_single_cells(const TaskGrid& source, const Notify& notify) {
   for (const Range& range : notify.cells)
     if (!range.size.is_const(1)) return false;
@@ -103,7 +103,8 @@ bool is_awaited_by_others(const TaskProgram& program, GridId id, EventId event) 
   return false;
 }
 
-// Its task follows from the cell: each coordinate is one of the cell's, or is only ever 0.
+// Tells whether a cell determines the task that waits for it. Each coordinate then is one of the cell's, or
+// is always 0.
 bool follows_from_cell(const TaskGrid& grid) {
   const std::vector<Expr>& cell = grid.waits[0].cell;
   for (uint32_t i = 0; i < grid.coords.size(); ++i)

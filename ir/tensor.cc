@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::array kDTypes = {DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::i32};
 
-// The attribute of that name, added in its place where absent.
+// Returns the attribute of that name. A missing attribute is added at its sorted position.
 Attr& attr_slot(Attrs& attrs, std::string_view name) {
   auto at = std::lower_bound(attrs.begin(), attrs.end(), name,
                              [](const Attr& a, std::string_view n) { return a.name < n; });

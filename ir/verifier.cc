@@ -19,7 +19,7 @@ std::vector<Expr> lengths_of(const Table<SymbolId, Symbol>& symbols) {
   return out;
 }
 
-// The schema's entry for a name; "" where there is none.
+// Returns the schema's entry for a name, or "" if there is none.
 std::string_view find_name(const std::vector<const char*>& list, std::string_view name) {
   for (std::string_view entry : list)
     if (entry == name || role_name(entry) == name) return entry;
@@ -76,7 +76,7 @@ void Verifier::check_names_and_symbols() {
       check_id(tensors.contains(source), tensor_site(id), "tensor " + text.tensor(source));
 }
 
-// V3.
+// Checks V3 of one symbol.
 void Verifier::check_symbol(SymbolId id) {
   const Symbol& s = symbols[id];
   const Site site = symbol_site(id);
@@ -227,7 +227,7 @@ void Verifier::check_box(int rule, const Region& box, const std::vector<Expr>& d
   if (box.size() != dims.size())
     return report(rule, site, fmt::format("{} dims, {} has {}", box.size(), name, dims.size()));
   for (size_t d = 0; d < dims.size(); ++d) {
-    if (upper_bound(box[d].size, domain) <= 0) return;  // never more than empty
+    if (upper_bound(box[d].size, domain) <= 0) return;  // the box is always empty
     const int64_t begin = lower_bound(box[d].offset, domain);
     const int64_t excess = upper_bound(box[d].offset + box[d].size - dims[d], domain);
     if (begin < 0) report(rule, site, fmt::format("dim {} of {} may begin at {}", d, name, begin));

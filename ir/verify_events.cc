@@ -13,14 +13,14 @@ Site event_site(const TaskProgram& program, EventId id) {
   return {{Part::kEvent, id.index}, "event @" + spell_name(program.events[id].name), &program.events[id].loc};
 }
 
-// An event's cells as a domain; requires checked dims.
+// Returns the domain of an event's cells. Requires checked dims.
 Domain cells_of(const Verifier& v, const Event& event) {
   Domain cells = v.at_symbols;
   for (const Expr& dim : event.dims) add_coord(cells, dim);
   return cells;
 }
 
-// V23.
+// Checks V23.
 void check_event(Verifier& v, const TaskProgram& program, EventId id) {
   const Event& event = program.events[id];
   const Site site = event_site(program, id);
@@ -36,7 +36,7 @@ void check_event(Verifier& v, const TaskProgram& program, EventId id) {
     v.report(23, site, fmt::format("it may expect {}", min));
 }
 
-// V24 and V25.
+// Checks V24 and V25.
 void check_signals(Verifier& v, const TaskProgram& program, GridId id, const Domain& domain) {
   const TaskGrid& grid = program.grids[id];
   const auto check = [&](int rule, const Region& box, EventId e, Part part, uint32_t position) {
@@ -58,7 +58,7 @@ void check_signals(Verifier& v, const TaskProgram& program, GridId id, const Dom
     check(25, grid.notifies[i].cells, grid.notifies[i].event, Part::kNotify, i);
 }
 
-// V26.
+// Checks V26.
 void check_users(Verifier& v, const TaskProgram& program) {
   std::vector<bool> awaited(program.events.size(), false), notified(program.events.size(), false);
   for (const TaskGrid& grid : program.grids) {

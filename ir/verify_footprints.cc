@@ -1,4 +1,4 @@
-// V33 and V34.
+// Checks of V33 and V34: the regions of accesses, and the bounds of symbols.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace mkc {
 namespace {
 
-// Whether two sizes are one where a range begins at `offset` of a dim: a size that its tasks never cut may be
-// written with or without the cut.
+// Tells whether two sizes are equal for a range that begins at the expected offset of a dim. A size that
+// never exceeds the dim may be written with or without the cut to the dim.
 bool same_size(Forms& forms, const Range& found, const Range& expected, const Expr& dim) {
   return forms.equal(found.size, expected.size) ||
          forms.equal(found.size, min(expected.size, dim - expected.offset));
@@ -46,7 +46,7 @@ struct Footprints {
     }
   }
 
-  // The caches of attention are read twice: what was there before the step, and what the step appends.
+  // Attention reads its caches twice: positions from before the step, and positions that the step appends.
   void check_complete(GridId id, const Site& site) {
     const TaskGrid& grid = program.grids[id];
     if (grid.body != BodyKind::kAttend) return;
@@ -58,7 +58,7 @@ struct Footprints {
                    fmt::format("it reads no {} that {}", role, stream ? "streams" : "the step appends"));
   }
 
-  // V34: as many experts have tokens as one has choices, or more, up to all.
+  // Checks V34 of active_experts. At least as many experts are active as one token chooses, and at most all.
   void check_route(const TaskGrid& grid, const Site& site) {
     const Expr& experts = program.tensors[find_operand(grid, "logits")->tensor].shape[1];
     const Routing found = routing_of(program.symbols);
@@ -96,7 +96,7 @@ void check_footprints(Verifier& v, const TaskProgram& program) {
 
 namespace {
 
-// Bounds that a symbol's values may reach; nothing for a name without a meaning.
+// Returns the bounds that a symbol's values reach, or nothing for a name without a meaning.
 std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
   const auto bounds_of = [&](const char* name) -> std::optional<Bounds> {
     const SymbolId id = find_symbol(symbols, name);
@@ -122,7 +122,7 @@ std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
   return std::nullopt;
 }
 
-// The list that a list of this name sums; nothing for a name without a meaning.
+// Returns the list that a list of this name sums, or nullptr for a name without a meaning.
 const char* summed_by(const Symbol& s) {
   if (s.name == "first_row") return "q_len";
   if (s.name == "block_first_row" && s.cut) return "block_rows";

@@ -14,7 +14,7 @@ bool ends_optional(const std::vector<const char*>& roles) {
   return !roles.empty() && std::string_view(roles.back()).ends_with('?');
 }
 
-// V10.
+// Checks V10.
 bool check_counts(Verifier& v, const Op& op, const Site& site) {
   const OpSchema& schema = op_schema(op.kind);
   const auto fits_count = [&](const char* what, size_t count, const std::vector<const char*>& roles) {
@@ -29,7 +29,7 @@ bool check_counts(Verifier& v, const Op& op, const Site& site) {
   return fits_count("outputs", op.outputs.size(), schema.outputs) && inputs;
 }
 
-// Heads of whole width, which letters alone do not say.
+// Checks that heads have whole width (V12, V13). The letters of OperandSchema cannot say this.
 void check_heads(Verifier& v, const Op& op, const Site& site) {
   if (op.kind == OpKind::kHeadNorm || op.kind == OpKind::kRope) {
     const Expr& columns = v.tensors[op.inputs[0]].shape[1];
@@ -50,7 +50,8 @@ void check_heads(Verifier& v, const Op& op, const Site& site) {
     v.report(13, site, fmt::format("{} heads share {} kv_heads", int_attr(op.attrs, "heads", 0), kv_heads));
 }
 
-// Rows by pairs of a token and one of its choices, which letters alone do not say.
+// Checks that rows are pairs of a token and one of its choices (V12, V13). The letters of OperandSchema
+// cannot say this.
 void check_pairs(Verifier& v, const Op& op, const Site& site) {
   const auto shape = [&](TensorId t) { return v.tensors[t].shape; };
   const auto check_rows = [&](const char* role, TensorId t, const std::vector<Expr>& choices,
@@ -73,7 +74,7 @@ void check_pairs(Verifier& v, const Op& op, const Site& site) {
     v.report(13, site, fmt::format("it chooses {} of {} experts", top_k, v.text.expr(experts)));
 }
 
-// V11 and V12. Requires what V10 and V13 ask for.
+// Checks V11 and V12, and V13 of heads and experts. Requires the counts of V10 and the attributes of V13.
 void check_operands(Verifier& v, const Op& op, const Site& site) {
   const OpSchema& schema = op_schema(op.kind);
   Sizes sizes;
@@ -90,7 +91,7 @@ void check_operands(Verifier& v, const Op& op, const Site& site) {
   if (fit) check_pairs(v, op, site);
 }
 
-// V14.
+// Checks V14.
 void check_order(Verifier& v, const OpGraph& graph) {
   std::vector<bool> written(graph.tensors.size(), false);
   for (OpId id : graph.ops.ids()) {
@@ -112,7 +113,7 @@ void check_order(Verifier& v, const OpGraph& graph) {
       v.report(14, v.tensor_site(t), "no op writes this output");
 }
 
-// V1 to V4.
+// Checks V1 to V4 of an op graph.
 void check_form(Verifier& v, const OpGraph& graph) {
   v.check_names_and_symbols();
   for (OpId id : graph.ops.ids())

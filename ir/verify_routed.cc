@@ -29,7 +29,7 @@ SymbolSet mentioned_by(const Verifier& v, const Event& event) {
   return symbols;
 }
 
-// By what tells a grid's tasks apart, and its cells.
+// Returns the routed symbols in the grid's extents, in its cells, and in the events of these cells.
 SymbolSet mentioned_by_tasks(const Verifier& v, const TaskProgram& program, const TaskGrid& grid) {
   SymbolSet symbols;
   for (const Coord& c : grid.coords) mention(v, c.extent, symbols);
@@ -44,7 +44,7 @@ SymbolSet mentioned_by_tasks(const Verifier& v, const TaskProgram& program, cons
   return symbols;
 }
 
-// The table that the grid reads a routed symbol from; null: none.
+// Returns the table that the grid reads a routed symbol from, or null if there is none.
 const Access* table_of(const Verifier& v, const TaskGrid& grid, SymbolId symbol) {
   for (const Access& read : grid.reads)
     if (read.role == v.symbols[symbol].name) return &read;
@@ -81,12 +81,12 @@ void check_grid(Verifier& v, const TaskProgram& program, GridId id) {
       v.report(31, part_site(program, id, Part::kWait, i), "the event of a lookup depends on what is routed");
 }
 
-// All grids of an event that mentions a routed symbol have it from one table.
+// Checks that all grids of an event read a routed symbol of the event from the same table.
 void check_event(Verifier& v, const TaskProgram& program, EventId event, SymbolId symbol) {
   const Access* first = nullptr;
   const auto check = [&](GridId g, EventId other, Part part, uint32_t i) {
     const Access* table = other == event ? table_of(v, program.grids[g], symbol) : nullptr;
-    if (!table) return;  // or reported already
+    if (!table) return;  // another event, or a missing table that is reported elsewhere
     if (!first) first = table;
     if (table->tensor != first->tensor)
       v.report(31, part_site(program, g, part, i),

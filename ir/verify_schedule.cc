@@ -11,7 +11,7 @@ Site machine_site(const Schedule& s) {
   return {{Part::kMachine}, "schedule for " + s.machine, nullptr};
 }
 
-// V27. Whether the tables have an entry for each object.
+// Checks V27. Returns whether the tables have an entry for each object.
 bool check_tables(Verifier& v, const Schedule& s) {
   const TaskProgram& p = s.program;
   const Site site = machine_site(s);
@@ -26,7 +26,7 @@ bool check_tables(Verifier& v, const Schedule& s) {
   return check("counter bases", s.event_base.size(), p.events.size()) && placed && slots;
 }
 
-// V28.
+// Returns how a segment violates V28, or "".
 std::string segment_fault(const Schedule& s, const Segment& segment, const Domain& at_symbols) {
   const TaskGrid& grid = s.program.grids[segment.grid];
   switch (s.placements[segment.grid.index].kind) {
@@ -46,14 +46,14 @@ std::string segment_fault(const Schedule& s, const Segment& segment, const Domai
     case PlacementKind::kTable:
       break;
   }
-  int64_t tasks = 1;  // at most, within V19's limit
+  int64_t tasks = 1;  // upper bound, which V19 limits
   for (const Coord& c : grid.coords) tasks *= upper_bound(c.extent, at_symbols);
   if (segment.count == 0) return "holds no task";
   const int64_t end = int64_t{segment.first} + segment.count;
   return end <= tasks ? "" : fmt::format("ends at task {} of {}", end, tasks);
 }
 
-// V35, of one grid, which is noted by the event that it waits for if it runs inline.
+// Checks V35 of one grid. A grid that may run inline is recorded under the event that it waits for.
 void check_placement(Verifier& v, const Schedule& s, GridId id, std::vector<GridId>& inline_grids) {
   const PlacementKind kind = s.placements[id.index].kind;
   const TaskGrid& grid = s.program.grids[id];
@@ -64,7 +64,7 @@ void check_placement(Verifier& v, const Schedule& s, GridId id, std::vector<Grid
     inline_grids[grid.waits[0].event.index] = id;
 }
 
-// V35. Codegen lets the notifications of a grid run one inline grid.
+// Checks V35. Code generation lets the notifications of one grid run at most one inline grid.
 void check_placements(Verifier& v, const Schedule& s) {
   const TaskProgram& p = s.program;
   std::vector<GridId> inline_grids(p.events.size());  // by EventId
@@ -111,7 +111,7 @@ uint64_t arena_bytes(const Schedule& s, TensorKind kind) {
   MKC_BUG("tensor of unknown kind");
 }
 
-// V29.
+// Checks V29.
 void check_slots(Verifier& v, const Schedule& s) {
   for (TensorId t : s.program.tensors.ids()) {
     const Slot& slot = s.slots[t.index];
@@ -129,11 +129,11 @@ void check_slots(Verifier& v, const Schedule& s) {
   }
 }
 
-// V30.
+// Checks V30.
 void check_counters(Verifier& v, const Schedule& s) {
   for (EventId e : s.program.events.ids()) {
     const Event& event = s.program.events[e];
-    int64_t cells = 1;  // at most, within V23's limit
+    int64_t cells = 1;  // upper bound, which V23 limits
     for (const Expr& dim : event.dims) cells *= upper_bound(dim, v.at_symbols);
     const int64_t log = keeps_log(s, e) ? 1 + cells : 0;
     const int64_t end = int64_t{s.event_base[e.index]} + cells + log;
@@ -143,7 +143,7 @@ void check_counters(Verifier& v, const Schedule& s) {
   }
 }
 
-// V2.
+// Checks V2 of segments.
 bool check_grid_ids(Verifier& v, const Schedule& s) {
   for (uint32_t w = 0; w < s.streams.size(); ++w)
     for (uint32_t i = 0; i < s.streams[w].size(); ++i)
@@ -159,10 +159,11 @@ std::vector<Error> verify(const Schedule& s, const Places* places) {
   Verifier v(s.program.name, s.program.symbols, s.program.tensors, places);
   const bool has_form = check_program(v, s.program);
   const bool has_tables = check_tables(v, s);
-  // The rest counts tasks and cells, which V19 and V23 keep small.
+  // The checks below count tasks and cells. V19 and V23 limit these counts.
   if (!has_form || !has_tables || !v.errors.empty() || !check_grid_ids(v, s)) return v.errors;
   check_placements(v, s);
-  if (!v.errors.empty()) return v.errors;  // tables hold a number of tasks that is known
+  // check_streams() needs table grids with a constant number of tasks.
+  if (!v.errors.empty()) return v.errors;
   check_streams(v, s);
   check_slots(v, s);
   check_counters(v, s);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMaxTasks = 1 << 24;
 
-// V15 to V22 of one grid.
+// GridCheck checks V15 to V20 and V22 of one grid.
 struct GridCheck {
   Verifier& v;
   const TaskProgram& program;
@@ -74,7 +74,7 @@ void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
       v.report(15, site, fmt::format("it {} no {}", part == Part::kRead ? "reads" : "writes", role.name));
 }
 
-// V15.
+// Checks V15 of the roles next_norm, x_bf16, sum_squares and norm.
 void GridCheck::check_rounding() {
   const bool next = find_operand(grid, "next_norm"), x_bf16 = find_operand(grid, "x_bf16", true);
   if (next != x_bf16 || next != (find_operand(grid, "sum_squares", true) != nullptr))
@@ -88,7 +88,7 @@ void GridCheck::check_rounding() {
     v.report(15, site, fmt::format("it reads sum_squares, expected a norm, as {} is not bf16", x->role));
 }
 
-// V22.
+// Checks V22.
 void GridCheck::check_stream(Part part, const Access& access, const Site& at) {
   const TensorKind kind = v.tensors[access.tensor].kind;
   const bool may = kind == TensorKind::kWeight || kind == TensorKind::kCache;
@@ -98,14 +98,14 @@ void GridCheck::check_stream(Part part, const Access& access, const Site& at) {
                          v.text.tensor(access.tensor)));
 }
 
-// Whether the extent of coordinate i depends on one that is not just before it.
+// Tells whether the extent of coordinate i depends on a coordinate other than i - 1.
 bool depends_before(const Expr& extent, size_t i) {
   return std::any_of(extent.nodes.begin(), extent.nodes.end(), [&](const ExprNode& node) {
     return node.kind == ExprKind::kCoord && static_cast<size_t>(node.value) + 1 != i;
   });
 }
 
-// V19.
+// Checks V19.
 void GridCheck::check_coords() {
   const std::vector<CoordSchema>& schema = body_schema(grid.body).coords;
   if (grid.coords.size() != schema.size())
@@ -121,7 +121,7 @@ void GridCheck::check_coords() {
           fmt::format("the extent of coordinate {} depends on another, expected of the last coordinate, on "
                       "the one before it",
                       c.name));
-    const int64_t expected = grid.body == BodyKind::kAppend ? 0 : 1;  // a step may leave it nothing to do
+    const int64_t expected = grid.body == BodyKind::kAppend ? 0 : 1;  // a step may have nothing to append
     if (const int64_t min = lower_bound(c.extent, domain); min < expected)
       v.report(19, site,
                fmt::format("coordinate {} may have extent {}, expected at least {}", c.name, min, expected));
@@ -136,8 +136,11 @@ void GridCheck::check_coords() {
   }
 }
 
-// V17 to V19: a product has a task for each strip of its weight, or an expert for some; a column of `out` for
-// each row or pair of rows, and, unless it gathers rows of x, all of these.
+// Checks V17 to V19 of the strips. A product has one task per strip of its weight. A task of an expert may
+// take several strips.
+//
+// `out` has a column for each weight row, or for each pair of rows with a gate. `out` has as many rows as x,
+// unless the product gathers rows of x.
 void GridCheck::check_strips() {
   const auto size = [&](char letter) {
     const auto at = sizes.find(letter);
@@ -149,7 +152,7 @@ void GridCheck::check_strips() {
              fmt::format("x has {} rows, out has {}", v.text.expr(sizes['X']), v.text.expr(sizes['T'])));
   const int64_t rows_of_column = int_attr(grid.attrs, "gate", 0) != 0 ? 2 : 1, columns = size('O'),
                 rows = size('N') != 0 ? size('N') : columns * rows_of_column;
-  if (rows == 0) return;  // reported by another rule
+  if (rows == 0) return;  // another rule reports the missing size
   if (columns != 0 && rows != columns * rows_of_column)
     v.report(17, site,
              fmt::format("{} weight rows make {} columns, out has {}", rows, rows / rows_of_column, columns));
@@ -165,7 +168,7 @@ void GridCheck::check_strips() {
                          strips == 1 ? "" : fmt::format(" by {}", strips)));
 }
 
-// V19: a part has whole K slices.
+// Checks V19 of a split product: each part has the same number of whole K slices.
 void GridCheck::check_parts() {
   if (grid.coords.empty()) return;
   const Expr& parts = grid.coords[0].extent;
@@ -176,7 +179,7 @@ void GridCheck::check_parts() {
                          grid.coords[0].name, v.text.expr(parts), kKSlices));
 }
 
-// V17: a row for each choice of each token.
+// Checks V17 of rows of experts: one row for each choice of each token.
 void GridCheck::check_rows() {
   for (const char letter : {'R', 'T', 'k'})
     if (!sizes.contains(letter)) return;
@@ -186,7 +189,7 @@ void GridCheck::check_rows() {
         fmt::format("it has {} rows of experts, expected {}", v.text.expr(sizes['R']), v.text.expr(wanted)));
 }
 
-// V19: a task for each expert that has tokens.
+// Checks V19 of an expert grid: coordinate 1 runs over the active experts.
 void GridCheck::check_slots() {
   const SymbolId slots = find_symbol(program.symbols, "active_experts");
   const bool counted = slots.valid() && program.symbols[slots].routed;
@@ -196,7 +199,7 @@ void GridCheck::check_slots() {
                          grid.coords[1].name, v.text.expr(grid.coords[1].extent)));
 }
 
-// V21.
+// Checks V21.
 void check_order(Verifier& v, const TaskProgram& program) {
   std::vector<bool> written(program.tensors.size(), false);
   for (GridId g : program.grids.ids()) {
@@ -211,7 +214,7 @@ void check_order(Verifier& v, const TaskProgram& program) {
   }
 }
 
-// V1 and V2 of a grid.
+// Checks V1 and V2 of a grid.
 void check_grid_names(Verifier& v, const TaskProgram& program, GridId id, const Site& site) {
   const TaskGrid& grid = program.grids[id];
   std::set<std::string_view> taken;
@@ -235,7 +238,7 @@ void check_grid_names(Verifier& v, const TaskProgram& program, GridId id, const 
                "the event");
 }
 
-// V4 of a grid, whose coordinates are added to `domain`.
+// Checks V4 of a grid. Its coordinates are added to `domain`.
 void check_grid_exprs(Verifier& v, const TaskProgram& program, GridId id, const Site& site, Domain& domain) {
   const TaskGrid& grid = program.grids[id];
   v.text.coords.clear();

@@ -16,7 +16,7 @@ bool is_constant(const Tensor& t) {
   return true;
 }
 
-// V5.
+// Checks V5.
 void check_size(Verifier& v, TensorId id) {
   const Tensor& t = v.tensors[id];
   const Site site = v.tensor_site(id);
@@ -33,7 +33,7 @@ void check_size(Verifier& v, TensorId id) {
   }
 }
 
-// V6.
+// Checks V6.
 void check_kind(Verifier& v, TensorId id) {
   const Tensor& t = v.tensors[id];
   const Site site = v.tensor_site(id);
@@ -58,7 +58,7 @@ void check_kind(Verifier& v, TensorId id) {
   }
 }
 
-// V7.
+// Checks V7.
 void check_packing(Verifier& v, TensorId id) {
   const Tensor& t = v.tensors[id];
   if (t.packing.sources.empty() || t.kind != TensorKind::kWeight) return;
@@ -92,7 +92,7 @@ bool is_positive(double value) {
   return std::isfinite(value) && value > 0;
 }
 
-// V8.
+// Checks V8.
 void check_ropes(Verifier& v, const std::vector<RopeTable>& ropes) {
   std::vector<uint32_t> described(v.tensors.size(), 0);
   for (uint32_t i = 0; i < ropes.size(); ++i) {

@@ -24,7 +24,7 @@ Result<Artefact> make_artefact(std::string_view text, std::span<const std::byte>
   Result<Manifest> parsed = parse_manifest(text);
   if (!parsed.ok()) return parsed.error();
   Artefact artefact{std::move(parsed.value()), {plan.begin(), plan.end()}, {image.begin(), image.end()}};
-  // The seal is of the value, which other texts have, too.
+  // The seal covers the parsed value, and other texts have this value, too.
   const std::string written = to_json(artefact.manifest);
   const bool plain = text.starts_with(written) && text.find_first_not_of(' ', written.size()) == text.npos;
   if (seal == SealCheck::kRequired && !plain) return Error{"manifest: error: is not as mkc writes it"};

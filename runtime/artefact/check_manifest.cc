@@ -14,9 +14,9 @@ namespace mkrt {
 namespace {
 
 constexpr uint64_t kMaxHeads = 1 << 16;
-constexpr uint32_t kMaxParts = 1 << 16;    // of a split product
+constexpr uint32_t kMaxParts = 1 << 16;    // parts of a split product
 constexpr uint32_t kMaxWorkers = 1 << 16;  // far beyond the multiprocessors of any GPU
-constexpr uint32_t kMaxShared = 1 << 20;   // likewise, of a worker
+constexpr uint32_t kMaxShared = 1 << 20;   // bytes of a worker; far beyond the shared memory of any GPU
 
 Error refuse(const std::string& message) {
   return {fmt::format("manifest: error: {}", message)};
@@ -58,13 +58,13 @@ Status check_weight(const ManifestWeight& w, const Manifest& m) {
                               bytes, w.offset, w.bytes, m.weight_bytes));
   const uint64_t sources = w.sources.size() / w.stack;
   if (sources == 0 || w.rows % sources != 0 || (sources > 1) != (w.group > 0) ||
-      (w.group > 0 && w.group * sources != kStripRows))  // so that every group lies within the strips
+      (w.group > 0 && w.group * sources != kStripRows))  // every group must lie within the strips
     return refuse(
         fmt::format("weight {}: {} rows of {} sources in groups of {}", w.name, w.rows, sources, w.group));
   return {};
 }
 
-// A product is by a packed weight among its operands, in whose sizes its record agrees.
+// Checks that a product has a packed weight among its operands, and that its record has this weight's sizes.
 Status check_product(const ManifestGrid& g, const Manifest& m) {
   if (g.product.empty()) return {};
   MkProduct p{};
@@ -109,7 +109,7 @@ Status check_grid(const ManifestGrid& g, const Manifest& m) {
   return check_product(g, m);
 }
 
-// Counters of events, and of tickets, are nobody else's.
+// Checks that no two events or ticket counters share a counter.
 Status check_counters(const Manifest& m) {
   struct Range {
     uint64_t first, end;
@@ -133,7 +133,7 @@ Status check_counters(const Manifest& m) {
   return {};
 }
 
-// Kernels of grids run in the order of the program.
+// Checks that kernels of grids are launched in the order of the program.
 Status check_launches(const Manifest& m) {
   if (m.launches.empty()) return {};
   std::vector<uint32_t> expected;
@@ -143,7 +143,7 @@ Status check_launches(const Manifest& m) {
   return refuse("launches are not the grids in their order");
 }
 
-// Names that others refer to are given once.
+// Checks that a name that others refer to is given once.
 Status check_names(const Manifest& m) {
   std::set<std::string_view> names, events;
   const auto add = [](std::set<std::string_view>& to, std::string_view name) {

@@ -12,7 +12,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-// The T at `offset`, if it lies within the bytes.
+// Returns the T at `offset`, or nothing where it does not lie within the bytes.
 template <class T>
 std::optional<T> value_at(Bytes bytes, uint64_t offset) {
   if (offset > bytes.size() || sizeof(T) > bytes.size() - offset) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<Bytes> part(Bytes bytes, uint64_t offset, uint64_t size) {
   return bytes.subspan(offset, size);
 }
 
-// A 64-bit ELF file, looked at with every bound checked.
+// Elf is a 64-bit ELF file, read with every bound checked.
 struct Elf {
   Bytes bytes;
   Elf64_Ehdr header;
@@ -36,7 +36,7 @@ struct Elf {
     return value_at<Elf64_Shdr>(bytes, header.e_shoff + index * sizeof(Elf64_Shdr));
   }
 
-  // Whether everything that the headers speak of is there.
+  // Tells whether the file holds everything that its headers refer to.
   bool whole() const {
     if (header.e_shentsize != sizeof(Elf64_Shdr) ||
         !part(bytes, header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr)) ||
@@ -50,7 +50,7 @@ struct Elf {
     return true;
   }
 
-  // The bytes of the data object `name`.
+  // Returns the bytes of the data object `name`.
   std::optional<Bytes> object(std::string_view name) const {
     for (uint64_t i = 0; i < header.e_shnum; ++i) {
       const auto table = section(i);

@@ -20,9 +20,9 @@ using nlohmann::json;
 constexpr const char* kArenaNames[] = {"input", "weights", "workspace"};
 constexpr const char* kLayoutNames[] = {"packed", "vector"};
 constexpr const char* kPlacementNames[] = {"table", "range", "inline", "queue", "ready"};
-constexpr const char* kFile = "manifest";  // what errors call it
+constexpr const char* kFile = "manifest";  // file name in errors
 
-// One visit describes a struct for writing and for reading: visit(key, member).
+// One members() for each struct serves writing and reading: it calls visit(key, member) for each member.
 template <class V>
 void members(V& v, ManifestSymbol& s) {
   v("name", s.name), v("lo", s.lo), v("hi", s.hi), v("list", s.list);
@@ -122,7 +122,7 @@ struct Reader {
     read(node.at(key), member);
   }
 
-  // After all members were visited: the object has no others.
+  // Refuses further keys of the object. All members must have been visited before.
   void check_keys() const {
     if (!node.failed() && node.raw().size() != keys) node.fail("has unknown keys");
   }
@@ -198,7 +198,7 @@ const char* element_name(Element e) {
 
 std::string to_json(const Manifest& manifest) {
   Writer writer;
-  Manifest copy = manifest;  // members() takes what it visits as writable
+  Manifest copy = manifest;  // members() takes a mutable object
   members(writer, copy);
   return writer.object.dump();
 }
@@ -210,7 +210,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   const std::string file = kFile;
   const JsonNode root(document.value(), file, status);
   Manifest manifest;
-  // The version decides what other keys mean, so it is looked at first.
+  // The version is read first, because it decides what other keys mean.
   Reader{root}("version", manifest.version);
   if (status.ok() && manifest.version != kManifestVersion) return check_manifest(manifest).error();
   Reader reader{root};

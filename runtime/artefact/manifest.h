@@ -1,5 +1,5 @@
-// What an artefact says about itself: everything the runtime needs to bind a checkpoint to a kernel, and the
-// names that its errors use. Kept as JSON in the cubin's global `mk_manifest`.
+// The manifest: everything the runtime needs to bind a checkpoint to a kernel, and the names for its errors.
+// The manifest is kept as JSON in the cubin's global `mk_manifest`.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,12 @@ enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kI32 };
 uint32_t element_bytes(Element e);
 const char* element_name(Element e);  // "f32", "f16", "bf16", "e4m3", "i32"
 
-// A size that each step sets; its position in the manifest is its position in MkStep::symbol.
+// A symbol is a size that each step sets. The symbol's index in the manifest is also its index in
+// MkStep::symbol.
 struct ManifestSymbol {
   std::string name;
-  int64_t lo = 0, hi = 0;  // of each element of a list
-  bool list = false;       // over the requests of a step
+  int64_t lo = 0, hi = 0;  // bounds; of a list: of each element
+  bool list = false;       // one value for each request of a step
   bool operator==(const ManifestSymbol&) const = default;
 };
 
@@ -30,20 +31,21 @@ enum class WeightLayout : uint8_t {
   kVector,  // one row, kept as f32 whatever float type the checkpoint has
 };
 
-// One weight in the weights arena, made from checkpoint tensors of one shape and type.
+// A weight in the weights arena is made from checkpoint tensors of one shape and type.
 struct ManifestWeight {
   std::string name;
   uint64_t offset = 0, bytes = 0;
   WeightLayout layout = WeightLayout::kPacked;
-  Element element = Element::kBf16;  // in the arena; a packed weight's sources have it too
+  Element element = Element::kBf16;  // in the arena; sources of a packed weight have the same type
   uint64_t rows = 0, cols = 0;       // of a matrix's sources together; a vector has one row
   uint64_t group = 0;                // rows taken from each source in turn; 0 with one source
-  std::vector<std::string> sources;  // names in the checkpoint, those of each matrix of the stack together
-  uint64_t stack = 1;                // packed matrices of rows x cols, one behind the other
+  std::vector<std::string> sources;  // names in the checkpoint, matrix after matrix of the stack
+  uint64_t stack = 1;                // number of packed matrices of rows x cols, one behind the other
   bool operator==(const ManifestWeight&) const = default;
 };
 
-// Cosines, then sines, of positions x frequencies: [positions, dim] f32, dim/2 of each, times `scale`.
+// A rope table is [positions, dim] f32: dim / 2 cosines and then dim / 2 sines of position * frequency. All
+// are multiplied by `scale`.
 struct ManifestRope {
   std::string name;
   uint64_t offset = 0;  // in the weights arena
@@ -55,8 +57,8 @@ struct ManifestRope {
 
 enum class Arena : uint8_t { kInput, kWeights, kWorkspace };
 
-// A tensor's place; `shape` at the symbols' upper bounds, row-major. Inputs have no offset: their address is
-// MkStep::input at their position among the inputs.
+// A tensor's place in an arena. `shape` is row-major, at the symbols' upper bounds. Inputs have no offset:
+// input i lies at the address MkStep::input[i].
 struct ManifestTensor {
   std::string name;
   Arena arena = Arena::kWorkspace;
@@ -66,13 +68,13 @@ struct ManifestTensor {
   bool operator==(const ManifestTensor&) const = default;
 };
 
-// Keys or values of one layer: for each position of a request, `heads` vectors of head_dim elements. Where
-// they lie is said at run time; a cache is known by its place in the list.
+// A cache holds keys or values of one layer: for each position of a request, `heads` vectors of head_dim
+// elements. The address is given at run time. A cache is identified by its index in the list.
 struct ManifestCache {
   std::string name;
   Element element = Element::kBf16;
   uint64_t heads = 0, head_dim = 0;
-  std::string scales{};  // of kE4m3: the checkpoint's name for them, where it may have some
+  std::string scales{};  // kE4m3 only: name of the scales in the checkpoint, which may lack them
   bool operator==(const ManifestCache&) const = default;
 };
 
@@ -84,21 +86,21 @@ struct ManifestEvent {
 
 enum class GridPlacement : uint8_t { kTable, kRange, kInline, kQueue, kReady };
 
-// What a grid's record in the plan says, by name.
+// A grid of the manifest has the facts of its record in the plan, with names.
 struct ManifestGrid {
   std::string name;
-  uint32_t kind = 0;  // of code
+  uint32_t kind = 0;  // case of the kernel's dispatch
   GridPlacement placement = GridPlacement::kRange;
-  uint32_t tasks = 0;        // of kTable, each in one segment; else 0: they are counted at run time
-  uint32_t tickets = 0;      // of kQueue and kReady: their counter
-  int32_t inline_grid = -1;  // run by notifications of this grid; -1: none
+  uint32_t tasks = 0;        // kTable: tasks, each in one segment; else 0, and tasks are counted at run time
+  uint32_t tickets = 0;      // kQueue and kReady: index of the counter of claimed tasks
+  int32_t inline_grid = -1;  // grid that this grid's notifications run; -1: none
   std::vector<std::string> waits, notifies;  // events, in order
-  std::vector<std::string> operands;         // tensors by their place; "": none; others there are none
-  std::vector<uint32_t> product;             // the words of its MkProduct; empty: it does not multiply
+  std::vector<std::string> operands;  // tensors by MkGrid::operand; "": none; missing ones are none, too
+  std::vector<uint32_t> product;      // words of MkProduct; empty: the grid does not multiply
   bool operator==(const ManifestGrid&) const = default;
 };
 
-// What was proved of the schedule before the artefact was made.
+// The certificate says what was proved of the schedule before the artefact was made.
 struct Certificate {
   std::string version;  // of mkc
   std::string verdict;  // "proved", or "unproved"
@@ -107,8 +109,8 @@ struct Certificate {
     int64_t lo = 0, hi = 0;
     bool operator==(const Bounds&) const = default;
   };
-  std::vector<Bounds> symbols;                // for which it was proved
-  std::string symbolic, enumeration, lemmas;  // what was proved how, for people
+  std::vector<Bounds> symbols;                // bounds for which the schedule was proved
+  std::string symbolic, enumeration, lemmas;  // what was proved by which method, for people
   bool operator==(const Certificate&) const = default;
 };
 constexpr const char* kProved = "proved";
@@ -124,13 +126,13 @@ struct Manifest {
   std::vector<std::string> without;  // parts of the target that the code does not use: "wgmma", …
   uint32_t workers = 0;              // CTAs of the cooperative launch
   uint32_t threads = 0;              // of a worker
-  uint32_t shared_bytes = 0;         // dynamic, of a worker
+  uint32_t shared_bytes = 0;         // dynamic shared memory of a worker
   uint32_t ring_stages = 0;
   uint32_t event_cells = 0;  // counters of one bank
   uint64_t weight_bytes = 0, workspace_bytes = 0;
   uint64_t vocab = 0;
-  std::vector<int32_t> eos_ids;         // empty: none given
-  int32_t bos_id = -1;                  // -1: none given
+  std::vector<int32_t> eos_ids;         // empty: not given
+  int32_t bos_id = -1;                  // -1: not given
   std::vector<ManifestSymbol> symbols;  // "T", "B", "R", "q_len", "kv_len", "first_row"
   std::vector<ManifestTensor> inputs;   // "tokens", "positions"
   std::vector<ManifestTensor> outputs;  // "logits" [R, vocab] f32, "next" [T] i32
@@ -139,27 +141,32 @@ struct Manifest {
   std::vector<ManifestCache> caches;
   std::vector<ManifestTensor> tensors;  // activations, for names in reports
   std::vector<ManifestGrid> grids;      // by MkGrid::id
-  // Grids in the order in which their kernels, mk_grid_<kind>, are launched; empty: mk_kernel runs all.
+  // Grids in the order in which their kernels, mk_grid_<kind>, are launched. An empty list means that
+  // mk_kernel runs all grids.
   std::vector<uint32_t> launches;
-  bool traced = false;  // the kernel stamps what it does (runtime/session/trace.h)
+  bool traced = false;  // the kernel stamps its tasks (runtime/session/trace.h)
   std::vector<ManifestEvent> events;
   Certificate certificate;
   std::string seal, code_seal;  // runtime/artefact/seal.h
   bool operator==(const Manifest&) const = default;
 };
 
-// JSON text, keys sorted, no white space; parse_manifest gives the equal value.
+// Returns JSON text with sorted keys and no white space. parse_manifest returns the equal value for it.
 std::string to_json(const Manifest& manifest);
 
-// Errors, each naming the key, what was found and what is expected: text that is no JSON, missing, unknown
-// or wrongly typed keys, versions other than this runtime's, sizes that contradict each other, slots outside
-// their arena.
+// Returns the manifest of a JSON text. Errors name the key, the value found and the value expected. The text
+// may be no JSON. Keys may be missing, unknown or of a wrong type.
+//
+// Versions other than this runtime's, sizes that contradict each other, and slots outside their arena are
+// errors, too.
 Result<Manifest> parse_manifest(std::string_view json);
 
-// Errors of parse_manifest that do not come from the text: versions, sizes, slots, names that nothing has.
+// Checks a manifest for the errors of parse_manifest that do not come from the text. Such errors concern
+// versions, sizes, slots, and names that refer to nothing.
 Status check_manifest(const Manifest& manifest);
 
-// 32 hexadecimal digits: XXH3-128 of the bytes. For identity, not for security.
+// Returns the XXH3-128 hash of the bytes as 32 hexadecimal digits. The hash identifies the bytes but does not
+// protect them.
 std::string hash_hex(std::string_view bytes);
 
 }  // namespace mkrt

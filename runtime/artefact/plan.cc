@@ -13,13 +13,13 @@ namespace {
 
 using Places = std::unordered_map<std::string_view, uint64_t>;
 
-// Where an operand lies; kNoOperand: at no place that a record can name.
+// Returns an operand's offset in units of kOperandUnit, or kNoOperand where a record cannot express it.
 uint64_t unit_of(uint64_t offset) {
   const bool named = offset % kOperandUnit == 0 && offset / kOperandUnit < kNoOperand;
   return named ? offset / kOperandUnit : kNoOperand;
 }
 
-// What a record has for an operand of each name.
+// Returns the entry of MkGrid::operand for each name.
 Places operand_places(const Manifest& m) {
   Places places;
   for (const auto* tensors : {&m.inputs, &m.outputs, &m.tensors})
@@ -40,7 +40,7 @@ Error refuse(const std::string& message) {
   return {"plan: error: " + message};
 }
 
-// Fills `to` with what the names stand for.
+// Fills `to` with the values of the names; the element of an empty name stays.
 template <class T, size_t N>
 Status look_up(const ManifestGrid& g, const char* what, const std::vector<std::string>& names,
                const Places& places, T (&to)[N]) {
@@ -64,7 +64,7 @@ struct Number {
   uint64_t found, expected;
 };
 
-// "grid l0.q: kind is 3, expected 2" for the first that differs.
+// Returns an error such as "grid l0.q: kind is 3, expected 2" for the first number that differs.
 Status compare(const std::string& record, std::initializer_list<Number> numbers) {
   for (const Number& n : numbers)
     if (n.found != n.expected)
@@ -120,7 +120,7 @@ Status compare_record(const std::string& name, const MkGrid& found, const MkGrid
   return compare_all(record, "product word", words, wanted);
 }
 
-// What of a grid's tasks the segments hold.
+// Segments collects which of each grid's tasks the segments hold.
 class Segments {
  public:
   explicit Segments(const Manifest& manifest) : m_(manifest), of_grid_(manifest.grids.size()) {}
@@ -143,7 +143,8 @@ class Segments {
     return {};
   }
 
-  // Each task of a table, and each share of a range, is held once; a claimed grid has a stream that claims.
+  // Checks that segments hold each task of a table, and each share of a range, once. A claimed grid must be
+  // in a stream.
   Status check_whole() {
     for (size_t i = 0; i < of_grid_.size(); ++i) {
       const ManifestGrid& g = m_.grids[i];
@@ -207,7 +208,7 @@ Status check_streams(const Manifest& m, const MkPlanHeader& header, std::span<co
   return segments.check_whole();
 }
 
-// Bytes between the parts.
+// Checks the bytes between the plan's parts.
 Status check_padding(const MkPlanHeader& header, std::span<const std::byte> plan) {
   const PlanLayout layout = plan_layout(header);
   const uint64_t end = layout.stream_begin + (uint64_t{header.workers} + 1) * sizeof(uint32_t);

@@ -1,4 +1,4 @@
-// The parts of a plan blob (runtime/abi/abi.h).
+// The layout of a plan blob (runtime/abi/abi.h), and its checks.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace mkrt {
 
-// Byte offsets of a plan's parts.
+// The members are byte offsets of a plan's parts, and its size.
 struct PlanLayout {
   uint64_t grids = 0, stream_begin = 0, segments = 0, bytes = 0;
 };
@@ -25,18 +25,20 @@ constexpr PlanLayout plan_layout(const MkPlanHeader& header) {
   return layout;
 }
 
-// What the manifest says of the sizes that the code was compiled for.
+// Returns the manifest's values of the sizes that the code was compiled for.
 MkBounds bounds_of(const Manifest& manifest);
 
-// The records of the manifest's grids. Errors: names of tensors and events that the manifest lacks.
+// Returns the records of the manifest's grids. Errors: a tensor or event name that the manifest lacks; a
+// place that a record cannot hold.
 Result<std::vector<MkGrid>> records_of(const Manifest& manifest);
 
-// The plan is whole and the manifest's: its bounds and records are those of bounds_of and records_of,
-// segments hold each task of a table once and are otherwise as the grid's placement asks. Errors name the
-// record and its field. Requires check_manifest.
+// Checks that the plan is whole and belongs to the manifest. Bounds and records must equal those of bounds_of
+// and records_of. Segments must hold each task of a table once, and fit the placement of other grids.
+//
+// Errors name the record and its field. Requires check_manifest.
 Status check_plan(const Manifest& manifest, std::span<const std::byte> plan);
 
-// The kinds of the manifest's launches, in their order. Requires check_manifest.
+// Returns the kind of each of the manifest's launches, in their order. Requires check_manifest.
 std::vector<uint32_t> launch_kinds(const Manifest& manifest);
 
 }  // namespace mkrt

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr size_t kMaxIndexBytes = 64 << 20;
 
-// Bytes of an element; 0 for unknown types.
+// Returns the bytes of an element, or 0 for unknown types.
 uint64_t dtype_bytes(const std::string& dtype) {
   static const std::map<std::string, uint64_t> kBytes = {
       {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
@@ -27,7 +27,7 @@ uint64_t dtype_bytes(const std::string& dtype) {
   return found == kBytes.end() ? 0 : found->second;
 }
 
-// An integer from 0 to 2^63 - 1.
+// Returns an integer from 0 to 2^63 - 1.
 uint64_t size_of(const JsonNode& node) {
   const nlohmann::json& value = node.raw();
   if (value.is_number_unsigned() && value.get<uint64_t>() <= INT64_MAX) return value.get<uint64_t>();
@@ -35,7 +35,7 @@ uint64_t size_of(const JsonNode& node) {
   return 0;
 }
 
-// Reads one entry of a header; `data` is the file's bytes behind the header.
+// Reads one entry of a header. `data` is the file's bytes behind the header.
 StoredTensor read_entry(const std::string& name, const JsonNode& entry, const MappedFile& file,
                         std::span<const std::byte> data) {
   entry.allow_keys({"dtype", "shape", "data_offsets"});
@@ -66,7 +66,7 @@ StoredTensor read_entry(const std::string& name, const JsonNode& entry, const Ma
   return tensor;
 }
 
-// The tensors in order of their data must fill it: no gap, no overlap.
+// Checks that the tensors, in the order of their data, fill it without gap or overlap.
 Status check_filled(std::vector<StoredTensor> tensors, const std::string& path,
                     std::span<const std::byte> data) {
   std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
@@ -123,7 +123,7 @@ Result<std::vector<StoredTensor>> read_header(const MappedFile& file) {
 }
 
 struct Index {
-  std::map<std::string, std::string> shard_of;  // by tensor
+  std::map<std::string, std::string> shard_of;  // by tensor name
   std::set<std::string> shards;
 };
 
@@ -149,7 +149,7 @@ Result<Index> read_index(const std::string& path) {
   return index;
 }
 
-// Every tensor of the index lies in its shard, and no shard holds others.
+// Checks that every tensor of the index lies in its shard, and that no shard holds other tensors.
 Status check_index(const Index& index, const Checkpoint& checkpoint, const std::string& path) {
   for (const StoredTensor& t : checkpoint.tensors) {
     const auto entry = index.shard_of.find(t.name);

@@ -1,4 +1,4 @@
-// Checkpoints in safetensors form, read by mmap. Format: github.com/huggingface/safetensors, "Format".
+// Checkpoints in safetensors form, read by mmap (github.com/huggingface/safetensors, "Format").
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct StoredTensor {
   std::span<const std::byte> bytes;
 };
 
-// The tensors of one checkpoint; their bytes live as long as this does.
+// Checkpoint holds the tensors of one checkpoint. The tensors' bytes live as long as the object does.
 struct Checkpoint {
   std::string directory;
   std::vector<StoredTensor> tensors;  // sorted by name
@@ -30,10 +30,15 @@ struct Checkpoint {
 };
 
 // Opens model.safetensors, or every shard that model.safetensors.index.json names. Headers are validated in
-// full: the tensors of a file must fill its data without gap or overlap.
-// Errors, each naming file and tensor: missing or unreadable files; a header that is truncated, too large, no
-// JSON or has other keys; unknown dtypes; sizes that overflow, or differ from what shape and dtype say; names
-// given twice; an index whose shards are not plain file names, or do not hold what it says.
+// full: a file's tensors must fill its data without gap or overlap.
+//
+// Errors name file and tensor:
+// - a file that is missing or unreadable
+// - a header that is truncated, too large, no JSON, or has other keys
+// - an unknown dtype
+// - a size that overflows, or differs from that of shape and dtype
+// - a name given twice
+// - an index whose shards are not plain file names, or hold other tensors than it says
 Result<Checkpoint> open_checkpoint(const std::string& directory);
 
 }  // namespace mkrt

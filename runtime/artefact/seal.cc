@@ -12,7 +12,7 @@
 namespace mkrt {
 namespace {
 
-// XXH3-128 of parts, each with its length before it.
+// Hash is the XXH3-128 of a list of parts. The length of each part is hashed before its bytes.
 class Hash {
  public:
   Hash() { XXH3_128bits_reset(&state_); }
@@ -30,7 +30,7 @@ class Hash {
   XXH3_state_t state_;
 };
 
-// An image that holds no manifest is covered as a whole.
+// Returns the hash of the image without its manifest. An image that holds no manifest is hashed as a whole.
 std::string code_hash(std::span<const std::byte> image) {
   Hash hash;
   const Result<CubinObjects> objects = find_objects(image, "image");
@@ -54,7 +54,7 @@ Error refuse(const std::string& message) {
   return {"seal: error: " + message};
 }
 
-// What was proved covers what the manifest lets run.
+// Checks that the certificate covers all symbol values that the manifest allows.
 Status check_certificate(const Manifest& m) {
   const Certificate& c = m.certificate;
   if (c.verdict != kProved)

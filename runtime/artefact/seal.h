@@ -1,22 +1,24 @@
-// The seal of an artefact: whether anything of it has changed since mkc wrote it.
+// The seal of an artefact shows whether any of it changed after mkc wrote it.
 //
-// Two hashes (XXH3-128) in the manifest: `code_seal` of the image without its manifest, `seal` of the plan
-// and of the manifest with all but `seal` itself. They tell damage, not forgery: whoever can write the file
-// can hash it anew (docs/trust.md).
+// A seal is two XXH3-128 hashes in the manifest. `code_seal` covers the image without its manifest. `seal`
+// covers the plan, and the manifest with all but `seal` itself.
+//
+// The hashes detect damage, not forgery: whoever can write the file can also hash it anew (docs/trust.md).
 #pragma once
 
 #include "runtime/artefact/artefact.h"
 
 namespace mkrt {
 
-// Fills in both hashes.
+// Sets both hashes of the artefact's manifest.
 void seal(Artefact& artefact);
 
-// Puts the manifest into a cubin in place of the one it has, both sealed. Errors: those of find_objects; the
-// manifest takes more bytes than there are.
+// Seals the manifest and writes it over the one in the cubin. Errors: those of find_objects; the manifest has
+// more bytes than the cubin has room for.
 Result<std::vector<std::byte>> seal_cubin(std::vector<std::byte> cubin, Manifest manifest);
 
-// Errors: a hash differs; the certificate does not say that the schedule was proved, or not for these bounds.
+// Checks hashes and certificate. Errors: a seal is missing or differs. The certificate names another version
+// of mkc, is not "proved", or covers less than the manifest's bounds.
 Status check_seal(const Artefact& artefact);
 
 }  // namespace mkrt

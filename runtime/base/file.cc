@@ -29,7 +29,7 @@ struct Descriptor {
   }
 };
 
-// The number of the error, or 0.
+// Returns the number of the error, or 0.
 int write_all(int descriptor, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor, bytes.data(), bytes.size());
@@ -50,7 +50,7 @@ Status write_in_place(const std::string& path, std::span<const std::byte> bytes)
 }  // namespace
 
 Result<MappedFile> map_file(const std::string& path) {
-  // Opening a pipe would wait for its writer.
+  // A blocking open of a pipe would wait for its writer.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number < 0) return system_error(path, "cannot open", errno);
   struct stat info;

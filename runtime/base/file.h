@@ -1,4 +1,4 @@
-// Files: read-only mappings, and writing that leaves the whole file or none.
+// Files: read-only mappings, and writes that leave the whole file or none.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,26 @@
 
 namespace mkrt {
 
-// Contents of a file, mapped for as long as a copy of the value lives. Another process that shortens the file
-// meanwhile makes reads of it fault, as with any mapping.
+// MappedFile is the contents of a file. The mapping lives as long as a copy of the value. Reads fault if
+// another process shortens the file meanwhile, as with any mapping.
 struct MappedFile {
   std::string path;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> mapping;
 };
 
-// Errors: not there, not readable, not a regular file.
+// Returns a read-only mapping of the file. Errors: the path does not exist, cannot be read, or is no regular
+// file.
 Result<MappedFile> map_file(const std::string& path);
 
-// Whole text of a small file. Errors: those of map_file; more than `max` bytes.
+// Returns the whole text of a small file. Errors: those of map_file; the file has more than `max` bytes.
 Result<std::string> read_text(const std::string& path, size_t max);
 
-// Writes next to `path` and renames, so that nobody sees half a file; a link to a file gives way to the file.
-// What is there and is no file, as a device or a pipe, stays and gets the bytes. Errors: whatever the system
-// says; then there is no new file.
+// Writes a temporary file next to `path` and renames it, so that no reader sees half a file. A link to a file
+// is replaced by the file.
+//
+// An existing path that is no regular file, such as a device or a pipe, stays and gets the bytes. Errors:
+// what the system reports; a failed write makes no new file.
 Status write_file(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace mkrt

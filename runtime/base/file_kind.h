@@ -1,4 +1,4 @@
-// What a file is that is not what was expected, by its first bytes and its name.
+// Names of file formats that mkc does not read, recognised by first bytes or by name.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,12 @@
 
 namespace mkrt {
 
-// "a Git LFS pointer, …", with what to do about it; "" for bytes that begin like no known other format.
+// Returns the format of the bytes and what to do about it, such as "a Git LFS pointer, …". Returns "" for
+// bytes of no known other format.
 std::string foreign_format(std::span<const std::byte> bytes);
 
-// The files of a directory that hold weights in a form which is not read, "pytorch_model.bin, a pickle: …";
-// "" where there are none.
+// Returns the first file of a directory, by name, that holds weights which are not read: "pytorch_model.bin,
+// …". The text behind the name says what the file is, or what to do. Returns "" where there is none.
 std::string foreign_weights(const std::string& directory);
 
 }  // namespace mkrt

@@ -1,4 +1,4 @@
-// 16-bit and 8-bit floats as bits of a word, from its lowest on.
+// Conversions between f32 and the 16-bit and 8-bit floats, which lie in the low bits of a word.
 #pragma once
 
 #include <algorithm>
@@ -12,21 +12,21 @@ inline float bf16_to_f32(uint32_t bits) {
   return std::bit_cast<float>(bits << 16);
 }
 
-// Exact. The exponent is rebased by a product, which also makes subnormals right.
+// Returns the exact value. A product rebases the exponent, which also makes subnormals right.
 inline float f16_to_f32(uint32_t bits) {
   const float magnitude = std::bit_cast<float>((bits & 0x7fff) << 13) * 0x1p112f;
   const uint32_t special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0u;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | special | (bits & 0x8000) << 16);
 }
 
-// Round to nearest even; NaN becomes 0x7fff, as on the GPU.
+// Rounds to nearest even. NaN becomes 0x7fff, as on the GPU.
 inline uint32_t f32_to_bf16(float x) {
   if (std::isnan(x)) return 0x7fff;
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
-// Likewise; what lies above the largest f16 becomes infinity.
+// Rounds to nearest even. NaN becomes 0x7fff, and values that round beyond the largest f16 become infinity.
 inline uint32_t f32_to_f16(float x) {
   if (std::isnan(x)) return 0x7fff;
   const uint32_t bits = std::bit_cast<uint32_t>(x), sign = bits >> 16 & 0x8000;
@@ -38,7 +38,8 @@ inline uint32_t f32_to_f16(float x) {
   return sign | (rebased + 0xfff + (rebased >> 13 & 1)) >> 13;
 }
 
-// E4M3 of the OCP 8-bit floating point specification: no infinity, one NaN of each sign.
+// Returns the value of a code in E4M3 of the OCP 8-bit floating point specification. E4M3 has no infinity and
+// one NaN of each sign.
 inline float e4m3_to_f32(uint32_t code) {
   const int exponent = static_cast<int>(code >> 3 & 15), mantissa = static_cast<int>(code & 7);
   const float magnitude = exponent == 15 && mantissa == 7 ? NAN
@@ -47,12 +48,12 @@ inline float e4m3_to_f32(uint32_t code) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// Round to nearest even; beyond the largest to the largest; NaN becomes 0x7f.
+// Rounds to nearest even. Values beyond the largest E4M3 number become that number, and NaN becomes 0x7f.
 inline uint32_t f32_to_e4m3(float x) {
   if (std::isnan(x)) return 0x7f;
   const uint32_t sign = std::signbit(x) ? 0x80 : 0;
   const float magnitude = std::fmin(std::fabs(x), 448.0f);
-  // Spacing of the numbers around it, 2^-9 below 2^-5.
+  // The spacing of E4M3 numbers around `magnitude` is 2^spacing: 2^-9 below 2^-5.
   const int spacing = std::max(std::ilogb(magnitude), -6) - 3;
   const auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, -spacing)));
   return sign | (static_cast<uint32_t>(spacing + 9) * 8 + steps);

@@ -14,7 +14,7 @@ const nlohmann::json& null_value() {
   return null;
 }
 
-// The value itself where it is short, else its kind.
+// Returns the JSON text of a value of at most 80 bytes, else the kind of the value.
 std::string shown(const nlohmann::json& value) {
   constexpr size_t kLongest = 80;
   if (value.is_structured()) return fmt::format("an {}", value.type_name());
@@ -106,7 +106,7 @@ bool JsonNode::boolean_or(bool if_null) const {
 
 int32_t JsonNode::integer(int32_t max) const {
   if (value_->is_number_integer()) {
-    // A negative value is out of range as an unsigned one too.
+    // A negative value is out of range as an unsigned one, too.
     const auto value = value_->get<uint64_t>();
     if (value <= static_cast<uint64_t>(max)) return static_cast<int32_t>(value);
   }

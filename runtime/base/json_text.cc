@@ -12,12 +12,12 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 
-// Thrown out of the parser's callback: the rest of the text is not worth reading.
+// Refused is thrown out of the parser's callback, because the rest of the text is not worth reading.
 struct Refused {
   std::string why;
 };
 
-// Called for every value of a document that begins or ends.
+// Watch is called at the begin and the end of every value of a document, and for every key.
 class Watch {
  public:
   bool operator()(int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
@@ -31,7 +31,7 @@ class Watch {
   }
 
  private:
-  // Of the open objects. Shared, since the parser copies its callback.
+  // The keys of each open object are shared, because the parser copies its callback.
   std::shared_ptr<std::vector<std::set<std::string>>> keys_ =
       std::make_shared<std::vector<std::set<std::string>>>();
 };

@@ -1,4 +1,4 @@
-// JSON text to values, strictly.
+// Strict parsing of JSON text into values.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +9,8 @@
 
 namespace mkrt {
 
-// Errors, naming the file: syntax with its byte, keys given twice, more than 64 levels.
+// Returns the document's value. Errors name the file: bad syntax with its byte, a key given twice, more than
+// 64 levels.
 Result<nlohmann::json> parse_json_text(std::string_view text, const std::string& file);
 
 }  // namespace mkrt

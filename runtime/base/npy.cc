@@ -10,7 +10,8 @@
 namespace mkrt {
 
 Status write_npy(const std::string& path, std::span<const float> values, uint64_t cols) {
-  constexpr size_t kPrefix = 10, kAlignment = 64;  // magic, version, length of the header; of the data
+  // The prefix is magic, version and length of the header. The data begins at a multiple of kAlignment bytes.
+  constexpr size_t kPrefix = 10, kAlignment = 64;
   std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
                                    values.size() / cols, cols);
   header.resize((kPrefix + header.size() + 1 + kAlignment - 1) / kAlignment * kAlignment - kPrefix - 1, ' ');

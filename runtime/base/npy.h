@@ -1,4 +1,4 @@
-// NumPy's file format, version 1.0 (numpy.org, "NEP 1").
+// Writing of NumPy's file format, version 1.0 (numpy.org, "NEP 1").
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace mkrt {
 
-// Writes a float32 matrix [rows, cols], C order. Requires values.size() to be a multiple of cols.
-// Errors: those of write_file.
+// Writes a float32 matrix [values.size() / cols, cols] in C order. Requires values.size() to be a multiple of
+// `cols`. Errors: those of write_file.
 Status write_npy(const std::string& path, std::span<const float> values, uint64_t cols);
 
 }  // namespace mkrt

@@ -1,4 +1,4 @@
-// Errors of the runtime as values: no exception crosses a function of mkrt.
+// Errors of the runtime as values. No exception crosses a function of mkrt.
 #pragma once
 
 #include <cassert>
@@ -9,14 +9,13 @@
 
 namespace mkrt {
 
-// What went wrong, in lower case and without a final period, with the actual and the required value.
-// A fault in a file reads `FILE: error: …`.
+// An error message is in lower case, has no final period, and gives the actual and the required value. A
+// fault in a file reads `FILE: error: …`.
 struct Error {
   std::string message;
 };
 
-// A value, or why there is none.
-// value() requires ok(), error() requires !ok().
+// Result is a value, or the error that prevented it. value() requires ok(), and error() requires !ok().
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -46,7 +45,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// Success, or what went wrong.
+// Result<void> is success or an error.
 template <>
 class [[nodiscard]] Result<void> {
  public:

@@ -16,7 +16,7 @@ namespace {
 
 enum State { kFree, kTaken, kNoted };
 
-// Handlers of signals may neither lock nor allocate.
+// Slots are a fixed array of atomics and paths, because a signal handler may neither lock nor allocate.
 struct Slot {
   std::atomic<int> state = kFree;
   char path[4096];
@@ -24,10 +24,10 @@ struct Slot {
 std::array<Slot, 64> slots;
 static_assert(std::atomic<int>::is_always_lock_free);
 
-// Other threads may put a file into a folder while a handler empties it.
+// Removing a folder is tried more than once: other threads may add a file while a handler empties it.
 constexpr int kTries = 16;
 
-// By system calls alone: opendir() allocates.
+// Removes a folder's files by system calls alone, because opendir() allocates.
 void remove_files(const char* folder) {
   const int number = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (number < 0) return;

@@ -1,12 +1,12 @@
-// Files and folders that are there for a while, and are to be gone when the process ends by a signal.
+// Temporary files and folders, which must be gone even when a signal ends the process.
 #pragma once
 
 #include <string>
 
 namespace mkrt {
 
-// A path noted while this lives, as a file or as a folder of files. Whoever makes one removes the path;
-// noting more than 64 at a time, or longer than 4095 bytes, notes nothing.
+// Temporary lists a path, of a file or a folder of files, while the object lives. The code that makes the
+// path also removes it. Nothing is listed beyond 64 paths at a time, or for a path of more than 4095 bytes.
 class Temporary {
  public:
   explicit Temporary(const std::string& path);
@@ -18,8 +18,8 @@ class Temporary {
   int slot_;
 };
 
-// A new folder in the one for temporary files ($TMPDIR), noted while it lives and then removed with its
-// files.
+// TemporaryFolder is a new folder in the directory for temporary files ($TMPDIR). The path is listed while
+// the object lives, and then removed with its files.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -27,15 +27,15 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  const std::string path;  // empty: it could not be made
+  const std::string path;  // empty: the folder could not be made
 
  private:
   const Temporary noted_;
 };
 inline constexpr const char* kNoTemporaryFolder = "no directory for temporary files";
 
-// Removes what is noted, the last first, and folders with the files in them. May be called by a signal's
-// handler.
+// Removes the listed paths, the last slot first, and folders with the files in them. A signal handler may
+// call it.
 void remove_temporaries();
 
 }  // namespace mkrt

@@ -37,7 +37,7 @@ mkrt_device* open_emulator(mkrt::StepKernels kernels, uint64_t seed) {
   return given_out(mkrt::open_emulator(std::move(kernels), options));
 }
 
-// No array has so many bytes.
+// Tells whether a size is larger than any array, and keeps the error.
 bool too_large(size_t bytes, const char* name) {
   if (bytes <= PTRDIFF_MAX) return false;
   mkrt::last_error =

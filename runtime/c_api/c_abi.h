@@ -1,4 +1,4 @@
-// What the functions of mkrt.h have in common: handles, and errors as results.
+// The parts that all functions of mkrt.h share: handles, and errors as results.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,22 +14,23 @@
 struct mkrt_device {
   std::shared_ptr<mkrt::Device> device;
   std::string name;
-  mkrt::SealCheck seal = mkrt::SealCheck::kRequired;  // of sessions that are opened on it
+  mkrt::SealCheck seal = mkrt::SealCheck::kRequired;  // for sessions opened on the device
 };
 
 struct mkrt_session {
   std::shared_ptr<mkrt::Device> device;  // outlives the session, whichever handle is closed first
   mkrt::Session session;
-  mkrt::StepResult result{};             // of the last step, used again
-  std::vector<mkrt::Samples> samples{};  // of the next one
-  std::string trace{};                   // given out last
+  mkrt::StepResult result{};             // of the newest step; reused
+  std::vector<mkrt::Samples> samples{};  // of the next step
+  std::string trace{};                   // the text that mkrt_trace() returned last
 };
 
 namespace mkrt {
 
 inline thread_local std::string last_error;
 
-// Runs f and keeps what it throws, or the error it returns: nothing may leave a C function.
+// Runs `f` and returns its result, or `failed` after an exception, whose text is kept as the error. Nothing
+// may be thrown out of a C function.
 template <class F>
 auto guarded(F f, decltype(f()) failed) -> decltype(f()) {
   try {
@@ -47,14 +48,14 @@ inline bool missing(const void* argument, const char* name) {
   return !argument;
 }
 
-// Handles that were given out and not closed. A handle is not looked into before it is found here.
+// Handles holds the open handles. A handle is dereferenced only after it is found here.
 class Handles {
  public:
   void add(const void* handle) {
     const std::lock_guard lock(mutex_);
     open_.insert(handle);
   }
-  // False: it was not open.
+  // Removes a handle. Returns false if it was not open.
   bool remove(const void* handle) {
     const std::lock_guard lock(mutex_);
     return open_.erase(handle) != 0;
@@ -90,7 +91,7 @@ T* fail(const Error& error) {
   return nullptr;
 }
 
-// 0, or 1 and the error kept.
+// Returns 0 for success, and 1 for an error, which it keeps.
 inline int failed(const Status& status) {
   if (!status.ok()) last_error = status.error().message;
   return status.ok() ? 0 : 1;

@@ -29,7 +29,7 @@ mkrt::Samples samples_of(const mkrt::Session& session, const mkrt_samples& sampl
   return out;
 }
 
-// What a step has sampled for one request.
+// Copies one request's samples of a step to the caller.
 Status give(const mkrt::StepResult& result, uint32_t b, mkrt_samples& to) {
   const std::span<const int32_t> ids = result.of(b);
   if (ids.size() > to.limit)
@@ -37,12 +37,13 @@ Status give(const mkrt::StepResult& result, uint32_t b, mkrt_samples& to) {
                                    ids.size(), to.limit)};
   std::copy(ids.begin(), ids.end(), to.ids);
   to.count = static_cast<uint32_t>(ids.size());
-  if (to.sampling.logprobs > 0 && to.count > 0 && !result.logprobs.empty())  // as the step was begun
+  if (to.sampling.logprobs > 0 && to.count > 0 && !result.logprobs.empty())  // as when the step was begun
     std::memcpy(to.logprobs, &result.logprobs[result.begin[b]], to.count * sizeof(mkrt_logprobs));
   return {};
 }
 
-// The same for all requests: `next` gets the last token of each, -1 where there is none. Either may be NULL.
+// Copies the samples of all requests. `next` gets the last token of each request, or -1 for none. `next` and
+// `samples` may be NULL.
 int give_all(const mkrt::StepResult& result, int32_t* next, mkrt_samples* samples) {
   const auto requests = static_cast<uint32_t>(result.begin.size() - 1);
   for (uint32_t b = 0; b < requests; ++b) {
@@ -58,8 +59,8 @@ bool lacks_lists(const mkrt_batch& batch) {
          missing(batch.page_index, "page_index");
 }
 
-// The session's form of a batch and its samples (NULL: one token each, greedily); valid until the next one.
-// False: something is missing, which is kept as the error.
+// Converts a batch and its samples to the session's form, valid until the next call. NULL samples mean one
+// greedy token each. Returns false, and keeps the error, if an argument is missing.
 bool take(mkrt_session* session, const mkrt_batch* batch, const mkrt_samples* samples, mkrt::Batch& out) {
   if (missing(session) || missing(batch, "batch") || lacks_lists(*batch)) return false;
   const size_t requests = batch->requests, max = session->session.limits().max_requests;
@@ -90,7 +91,7 @@ int step_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_samples* sam
   return give_all(session->result, next, samples);
 }
 
-// Passes a batch on to what does not wait for its result.
+// Passes a batch to a function that does not wait for its result.
 int pass(mkrt_session* session, const mkrt_batch* batch, const mkrt_samples* samples,
          Status (mkrt::Session::*to)(const mkrt::Batch&)) {
   return guarded(

@@ -11,7 +11,7 @@
 namespace mkrt {
 namespace {
 
-constexpr uint32_t kPackers = 4;  // blocks of mk_pack for each multiprocessor
+constexpr uint32_t kPackers = 4;  // blocks of mk_pack per multiprocessor
 
 class CudaDevice final : public Device {
  public:
@@ -109,7 +109,7 @@ class CudaDevice final : public Device {
   Status launch(uint64_t stream, uint64_t session, uint64_t step, uint32_t steps) override {
     use();
     if (launches_.empty()) return launch_kernel(session, step, handle(stream));
-    const bool captured = capturing(stream);  // no graph can be launched into another
+    const bool captured = capturing(stream);  // a graph cannot be launched into another graph
     for (uint32_t i = 0; i < steps; ++i) {
       const Status status = captured ? launch_grids(session, step, handle(stream))
                                      : launch_graph(session, step, handle(stream));
@@ -156,7 +156,7 @@ class CudaDevice final : public Device {
   }
   bool capturing(uint64_t stream) override {
     use();
-    int status = 0;  // of the default stream, which nobody captures, it may not be asked
+    int status = 0;  // the driver may not be asked about the default stream, which nobody captures
     return stream != 0 && driver_.stream_capturing(handle(stream), &status) == 0 && status != 0;
   }
 
@@ -165,7 +165,7 @@ class CudaDevice final : public Device {
 
   static Handle handle(uint64_t number) { return reinterpret_cast<Handle>(number); }
 
-  // Whichever thread calls, and whatever device it used before.
+  // Makes the context current. Any thread may call, and may have used another device before.
   void use() const { driver_.context_set(context_); }
 
   Status start(int ordinal) {
@@ -198,7 +198,7 @@ class CudaDevice final : public Device {
                          "asking for the occupancy");
         !s.ok())
       return s;
-    // Workers wait for each other, so all must be resident.
+    // Workers wait for each other, so all must be resident at once.
     if (uint64_t{m.workers} > static_cast<uint64_t>(blocks) * static_cast<uint64_t>(sms_))
       return fail(
           fmt::format("{} workers, but {} multiprocessors hold {} each; compile with --workers {}, or with "
@@ -227,7 +227,8 @@ class CudaDevice final : public Device {
                              : "launching");
   }
 
-  // Each kernel may begin while the one before it runs; how far it goes then is its own affair.
+  // Launches the kernels of grids. Each kernel may begin while the one before it runs, and decides itself how
+  // far it goes then.
   Status launch_grids(uint64_t session, uint64_t step, Handle stream) {
     const LaunchAttribute overlap{kMayOverlap, 0, {1}};
     for (const GridLaunch& launch : launches_) {
@@ -244,7 +245,8 @@ class CudaDevice final : public Device {
     return {};
   }
 
-  // What the kernels read is found by these two addresses, so one graph serves every step there.
+  // Launches the graph of these two addresses. All data that the kernels read is reached from them, so one
+  // graph serves every step.
   Status launch_graph(uint64_t session, uint64_t step, Handle stream) {
     Handle& executable = graphs_[{session, step}];
     if (!executable)
@@ -287,9 +289,9 @@ class CudaDevice final : public Device {
     Handle function;
     uint32_t grid;
   };
-  std::vector<GridLaunch> launches_;                        // none: mk_kernel runs the step
+  std::vector<GridLaunch> launches_;                        // empty: mk_kernel runs the step
   std::map<std::pair<uint64_t, uint64_t>, Handle> graphs_;  // by the addresses of session and step
-  Manifest loaded_;                                         // no workers: nothing is loaded
+  Manifest loaded_;                                         // 0 workers: nothing is loaded
   std::set<uint64_t> blocks_;
 };
 

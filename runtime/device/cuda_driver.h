@@ -1,4 +1,4 @@
-// The CUDA driver, looked up when it is first asked for.
+// The functions of the CUDA driver, which is looked up at first use.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace mkrt {
 
-// The driver API as its documentation declares it (CUDA Driver API, "Modules"), by opaque handles.
+// The driver API as its documentation declares it (CUDA Driver API, "Modules"). Handles are opaque.
 using CUresult = int;
 using CUdevice = int;
 using CUdeviceptr = unsigned long long;
@@ -23,7 +23,7 @@ constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
 constexpr int kCaptureOfThread = 1;     // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
-struct LaunchAttribute {  // CUlaunchAttribute, of an attribute that is one int
+struct LaunchAttribute {  // CUlaunchAttribute, with a value of one int
   int id;
   int pad;
   int value[16];
@@ -45,8 +45,8 @@ struct Driver {
   CUresult (*device_name)(char* name, int bytes, CUdevice);
   CUresult (*device_attribute)(int* value, int attribute, CUdevice);
   CUresult (*device_memory)(size_t* bytes, CUdevice);
-  CUresult (*device_uuid)(unsigned char* uuid, CUdevice);  // of 16 bytes; may be null
-  CUresult (*driver_version)(int*);                        // may be null
+  CUresult (*device_uuid)(unsigned char* uuid, CUdevice);  // 16 bytes; the function may be null
+  CUresult (*driver_version)(int*);                        // the function may be null
   CUresult (*context_retain)(Handle* context, CUdevice);
   CUresult (*context_release)(CUdevice);
   CUresult (*context_set)(Handle context);
@@ -84,7 +84,7 @@ struct Driver {
   CUresult (*executable_destroy)(Handle executable);
 };
 
-// The process's one driver. Errors: there is none, it is too old, it cannot start.
+// Returns the process's one driver. Errors: no driver, a driver that is too old, a driver that cannot start.
 Result<const Driver*> load_driver();
 
 }  // namespace mkrt

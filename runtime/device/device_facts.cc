@@ -19,7 +19,7 @@ Result<DeviceFacts> ask_cuda(int ordinal) {
   char name[256] = "";
   driver.device_name(name, sizeof(name), device);
   facts.name = name;
-  // One that the driver does not know is 0.
+  // ask() returns 0 for an attribute that the driver does not know.
   const auto ask = [&](int attribute) {
     int value = 0;
     return driver.device_attribute(&value, attribute, device) == 0 && value > 0 ? static_cast<uint32_t>(value)

@@ -22,7 +22,7 @@ struct Freed {
   void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t(kAlignment)); }
 };
 
-// "%name[3, 17]" of an element by its offset from the tensor's first.
+// Returns "%name[3, 17]" for the element at a byte offset from the tensor's first element.
 std::string element_of(const ManifestTensor& t, uint64_t offset) {
   uint64_t element = offset / element_bytes(t.element);
   std::string text;
@@ -47,7 +47,7 @@ class EmulatorDevice final : public Device {
   }
 
   std::string name() const override { return "emulator"; }
-  uint64_t memory_bytes() const override {  // this machine's
+  uint64_t memory_bytes() const override {  // memory of the host
     const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
     return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
   }
@@ -91,7 +91,7 @@ class EmulatorDevice final : public Device {
     return {};
   }
 
-  // By one warp: fibers take longer to make than most weights to pack.
+  // One warp packs: making more fibers takes longer than most weights take to pack.
   Status pack(uint64_t pack) override {
     if (!kernels_.pack) return Error{"emulator: error: the kernels given lack the one that packs weights"};
     EmulatorOptions options = launch_options();
@@ -134,8 +134,8 @@ class EmulatorDevice final : public Device {
     if (kernels_.counts) given_ = given_of(*step_);
   }
 
-  // Holds the counters of the step that began last against the schedule, once. After a fault waits fall
-  // through, and counters may hold anything.
+  // Compares the counters of the newest step with the schedule, once for each step. Nothing is compared after
+  // a fault: waits then fall through, and counters may hold anything.
   void end_step() {
     if (!given_ || !wrong_count_.ok() || reinterpret_cast<const MkFault*>(session_->fault)->state != 0)
       return;
@@ -236,7 +236,7 @@ class EmulatorDevice final : public Device {
     return {};
   }
 
-  // "%l0.k_cache[page 3, position 5, head 1]"; "" outside the caches.
+  // Returns "%l0.k_cache[page 3, position 5, head 1]", or "" for addresses outside the caches.
   std::string cache_at(uint64_t address) const {
     const auto block = blocks_.upper_bound(address);
     if (block == blocks_.begin()) return {};
@@ -252,7 +252,7 @@ class EmulatorDevice final : public Device {
       const uint64_t outer = heads_inside ? session_->position_stride : session_->head_stride;
       const uint64_t inner = heads_inside ? session_->head_stride : session_->position_stride;
       const uint64_t at_outer = in_page / outer, at_inner = in_page % outer / inner;
-      if (in_page % outer % inner >= c.head_dim * element_bytes(c.element)) continue;  // of another cache
+      if (in_page % outer % inner >= c.head_dim * element_bytes(c.element)) continue;  // another cache's
       return fmt::format("%{}[page {}, position {}, head {}]", c.name,
                          (address - base) / session_->page_stride, heads_inside ? at_outer : at_inner,
                          heads_inside ? at_inner : at_outer);
@@ -274,11 +274,11 @@ class EmulatorDevice final : public Device {
   std::vector<uint32_t> launch_kinds_;
   const MkSession* session_ = nullptr;
   const MkStep* step_ = nullptr;    // of the launch
-  uint32_t steps_begun_ = 0;        // of the launch
-  std::optional<StepGiven> given_;  // of the step under way, where its counters are checked
-  TaskRuns runs_;                   // of the step under way
+  uint32_t steps_begun_ = 0;        // in the launch
+  std::optional<StepGiven> given_;  // of the current step, if its counters are checked
+  TaskRuns runs_;                   // of the current step
   uint32_t launches_ = 0;
-  Status wrong_count_;                // of the launch's first step with one
+  Status wrong_count_;                // of the launch's first step with a wrong counter
   std::map<uint64_t, Block> blocks_;  // by address
 };
 

@@ -17,7 +17,7 @@ void check_access(const Fiber& fiber, const void* p, uint32_t bytes, uint32_t si
     return rules->check(tasks.grid, tasks.first, tasks.count, reinterpret_cast<uint64_t>(p), bytes, write);
   };
   if (broken().empty()) return;
-  fail([&] {  // nothing is destroyed behind it, so no string may live here
+  fail([&] {  // fail() never returns and destroys nothing, so no string may live here
     const std::string at = site != kNoSite && launch.names.site ? launch.names.site(site) : std::string();
     return broken() + (at.empty() ? at : ", at " + at);
   });

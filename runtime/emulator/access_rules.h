@@ -1,4 +1,4 @@
-// Accesses of task bodies and of the loader, held against what their tasks declare.
+// The check of accesses by task bodies and loaders against the accesses that their tasks declare.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@ namespace mkrt::emulator {
 
 constexpr uint32_t kNoSite = ~0u;
 
-// Ends the launch where a thread that works for tasks touches what they do not declare. `site`: the line of
-// the access, as the kernel numbers them. After a fault nothing is checked: waits fall through, and tables
-// may say anything.
+// Ends the launch if a thread that works for tasks touches bytes that they do not declare. `site` is the
+// kernel's number of the access's source line. Nothing is checked after a fault: waits fall through then, and
+// tables may hold anything.
 void check_access(const Fiber& fiber, const void* p, uint32_t bytes, uint32_t site, bool write);
 
 }  // namespace mkrt::emulator

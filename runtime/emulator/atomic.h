@@ -1,4 +1,4 @@
-// Words that threads of a launch share: counters of events, tickets and logs.
+// Atomic access to the words that threads of a launch share: counters of events, tickets and logs.
 #pragma once
 
 #include <atomic>

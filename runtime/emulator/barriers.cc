@@ -1,4 +1,4 @@
-// Named barriers of a worker (PTX ISA, barrier.cta), and who and where a thread is.
+// Named barriers of a worker (PTX ISA, barrier.cta), and the position of a thread in worker and launch.
 #include <fmt/format.h>
 
 #include "runtime/emulator/launch.h"
@@ -47,7 +47,7 @@ void mk_barrier(uint32_t id, uint32_t threads) noexcept {
   barrier.arrived.clear();
 }
 
-// Launches come one after the other.
+// Launches never overlap on the emulator.
 void mk_start_next() noexcept {}
 void mk_await_kernels() noexcept {}
 

@@ -1,5 +1,5 @@
-// Vector clocks of the race detector. A clock is shared by all who know the same, and never changed while
-// shared: after a barrier of 256 threads, all hold one clock.
+// Vector clocks of the race detector. Agents with equal knowledge share one clock, and a shared clock is
+// never changed. After a barrier of 256 threads all hold one clock.
 #pragma once
 
 #include <array>
@@ -9,18 +9,18 @@
 
 namespace mkrt::emulator {
 
-// agent -> the last of its epochs that is known.
+// A Clock maps an agent to the newest of its epochs that is known.
 using Clock = std::vector<uint32_t>;
-using ClockRef = std::shared_ptr<const Clock>;  // null: knows nothing
+using ClockRef = std::shared_ptr<const Clock>;  // null: nothing is known
 
-// What a thread knows of the others, or what a synchronisation object passes on. `proxied`: the part that a
-// proxy fence has made visible to bulk copies.
+// SyncClock is a thread's knowledge of other agents, or the knowledge that a synchronisation object passes
+// on. `proxied` is the part that a proxy fence has made visible to bulk copies.
 struct SyncClock {
   ClockRef all;
   ClockRef proxied;
 };
 
-// A moment of an agent: an access at it is known to clocks that reach it.
+// AgentEpoch is a moment of an agent. An access at that moment is known to clocks that reach it.
 struct AgentEpoch {
   uint32_t agent = 0;
   uint32_t clock = 0;
@@ -30,12 +30,13 @@ inline bool knows(const ClockRef& clock, AgentEpoch epoch) {
   return clock != nullptr && (*clock)[epoch.agent] >= epoch.clock;
 }
 
-// The join of two clocks: one of them where it holds the other.
+// Returns the join of two clocks. The result is one of the two where the other is null or the same object.
 ClockRef join(const ClockRef& a, const ClockRef& b);
-// `clock` with `epoch` known too; `agents` is the size of a clock.
+// Returns `clock` with `epoch` known, too. `agents` is the size of a clock.
 ClockRef with(const ClockRef& clock, AgentEpoch epoch, uint32_t agents);
 
-// Joins, remembering the last few: threads that know the same and learn the same go on sharing one clock.
+// JoinCache joins clocks and remembers the newest joins. Threads with equal clocks that learn the same clock
+// thus continue to share one.
 class JoinCache {
  public:
   ClockRef join(const ClockRef& a, const ClockRef& b);

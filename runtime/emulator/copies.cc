@@ -14,7 +14,7 @@ namespace mkrt::emulator {
 namespace {
 
 constexpr uint32_t kFixedDelaySteps = 64;
-// Under a seed a delay is random at a random scale: copies may end at once or after several tasks.
+// A delay under a seed is random at a random scale. Copies may end at once or after several tasks.
 constexpr uint32_t kSmallestDelaySteps = 512;
 constexpr uint32_t kDelayScales = 9;  // each twice the one before
 
@@ -40,7 +40,8 @@ void check(const Worker& worker, const char* name, const void* dst, const void* 
       return fmt::format("{} of {} bytes to {}: not in shared memory", name, bytes,
                          describe_address(worker, dst));
     });
-  // A source that is not there ends the launch here, by its thread, and not where the copy is made.
+  // The source is read here, so that a source that is not mapped ends the launch by the thread that issued
+  // the copy.
   constexpr uint32_t kPageBytes = 4096;
   const auto* from = static_cast<const volatile char*>(src);
   for (uint32_t i = 0; i < bytes; i += kPageBytes) static_cast<void>(from[i]);
@@ -72,8 +73,8 @@ void arrive_async(Worker& worker, const AsyncArrival& arrival) {
   arrive(worker, bar);
 }
 
-// Whether bytes are missing that the mbarrier has counted. The race detector knows copies on one mbarrier by
-// the last of them, which would pass for the missing one.
+// Tells whether the mbarrier has counted bytes that are not there yet. The race detector knows the copies on
+// one mbarrier by their newest, which would stand for the missing copy.
 bool announced_early(const Worker& worker, uint32_t mbarrier) {
   return worker.launch.disturber &&
          std::any_of(worker.copies.in_flight.begin(), worker.copies.in_flight.end(),
@@ -184,7 +185,7 @@ void mk_async_arrive(uint64_t* word) noexcept {
   for (const Copy& copy : worker.copies.in_flight) {
     if (copy.mbarrier != kNoMbarrier || copy.thread != fiber.thread) continue;
     if (copy.early)
-      arrival.epoch = {};  // nobody who waits for it knows that the bytes are there
+      arrival.epoch = {};  // no waiter knows that the bytes are there
     else
       ++arrival.missing;
   }

@@ -1,4 +1,4 @@
-// The copy engine of a worker: copies that complete some time after their issue.
+// The copy engine of a worker. Copies complete some time after their issue.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,24 @@ struct Copy {
   char* destination;
   const char* source;  // read when the copy completes
   uint32_t bytes;
-  uint32_t mbarrier;  // index; kNoMbarrier: a 16-byte copy, waited for by mk_async_arrive
+  uint32_t mbarrier;  // index; kNoMbarrier: a 16-byte copy, which mk_async_arrive waits for
   uint32_t thread;    // issuer
+  // The copy is due at this number of switches of the worker.
   uint64_t due_step;
   AgentEpoch epoch;     // race mode
-  uint64_t serial = 0;  // of 16-byte copies
-  bool held = false;    // by a disturbance: it does not complete by itself
-  bool early = false;   // it was announced as complete
+  uint64_t serial = 0;  // number among 16-byte copies
+  bool held = false;    // by a disturbance: the copy does not complete by itself
+  bool early = false;   // announced as complete before it is
 };
 constexpr uint32_t kNoMbarrier = 0xffffffffu;
 
-// An arrival that takes place once the thread's `missing` earlier 16-byte copies are complete.
+// An AsyncArrival takes place once the thread's `missing` earlier 16-byte copies are complete.
 struct AsyncArrival {
   uint32_t thread;
   uint32_t mbarrier;
   uint32_t missing;
   AgentEpoch epoch;     // race mode
-  uint64_t serial = 0;  // of the last 16-byte copy before it
+  uint64_t serial = 0;  // of the newest 16-byte copy before it
 };
 
 struct CopyEngine {
@@ -41,11 +42,11 @@ struct CopyEngine {
   uint64_t next_due = std::numeric_limits<uint64_t>::max();
 };
 
-// Completes the copies due at the worker's step.
+// Completes the copies that are due at the worker's number of switches.
 void complete_due_copies(Worker& worker);
-// Fails the launch if the worker ends before its copies do, or without a wait that would have made sure.
+// Fails the launch if the worker ends before its copies do, or if no thread waited for all of them.
 void check_copies_awaited(const Worker& worker);
-// Completes the earliest copy in flight. False if there is none.
+// Completes the earliest copy in flight. Returns false if there is none, or if a disturbance holds it.
 bool complete_next_copy(Worker& worker);
 
 }  // namespace mkrt::emulator

@@ -7,7 +7,7 @@ using namespace mkrt::emulator;
 
 namespace {
 
-// A fiber that polls this often without being suspended spins; it lets all others run.
+// A fiber spins after this many polls without being suspended, and lets all others run.
 constexpr uint32_t kMaxPolls = 1 << 14;
 
 void note_poll(Fiber& fiber) {
@@ -26,7 +26,7 @@ Disturber* disturber_of(const Fiber& fiber) {
   return fiber.worker->launch.disturber.get();
 }
 
-// Before a thread looks at a counter.
+// Called before a thread reads a counter.
 void note_look(Fiber& fiber) {
   note_poll(fiber);
   if (Disturber* disturber = disturber_of(fiber)) disturber->moment();
@@ -121,7 +121,7 @@ void mk_store_release(uint32_t* p, uint32_t v) noexcept {
   }
   note_access(fiber, p, Access::kAtomicWrite);
   if (Race* race = race_of(fiber)) {
-    race->counter(p) = {};  // a plain store ends the release sequence before it
+    race->counter(p) = {};  // a plain store ends the earlier release sequence
     race->release_device(fiber.agent, race->counter(p));
   }
   if (launch.disturber && !launch.disturber->stores(p, v)) return;

@@ -25,7 +25,7 @@ std::optional<WrongCount> find_wrong_count(const StepCounts& expected, std::span
 }
 
 void TaskRuns::add(uint32_t grid, uint32_t first, uint32_t count) {
-  constexpr uint32_t kMaxTasks = 1 << 22, kMaxGrids = 1 << 16;  // beyond these numbers are wild
+  constexpr uint32_t kMaxTasks = 1 << 22, kMaxGrids = 1 << 16;  // larger numbers are wild
   const std::lock_guard lock(mutex_);
   if (grid >= kMaxGrids || first >= kMaxTasks || count >= kMaxTasks) return;
   if (grid >= runs_.size()) runs_.resize(grid + 1);

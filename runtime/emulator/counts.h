@@ -1,4 +1,4 @@
-// What the counters of a step must hold at its end, by the schedule, and the check that they do.
+// The values that a step's counters must have at its end by the schedule, and the comparison with them.
 #pragma once
 
 #include <array>
@@ -13,41 +13,43 @@
 
 namespace mkrt {
 
-// What the host, or the step before, says of a step.
+// StepGiven is what the host, or the step before, sets for a step.
 struct StepGiven {
   std::array<int32_t, kMaxSymbols> symbol{};
   std::array<int32_t, kMaxRequests> rows{},
-      lengths{};  // of each request; positions in the cache with these rows
+      lengths{};  // per request: rows; positions in the cache with these rows
 };
+// Returns the sizes that a MkStep sets.
 StepGiven given_of(const MkStep& step);
 
-// What a step leaves: a bank of counters, of which those of a log hold their numbers in any order; and tasks,
-// each run once.
+// StepCounts is the result of a correct step: a bank of counters, and the number of tasks. Each task runs
+// once. Counters of a log hold their numbers in any order.
 struct StepCounts {
   struct Log {
     uint32_t first = 0, entries = 0;
   };
   std::vector<uint32_t> counters;
   std::vector<Log> logs;
-  std::vector<uint32_t> tasks;  // of each grid
+  std::vector<uint32_t> tasks;  // tasks of each grid
 };
 
-// Makes the counts of a step. `looked_up`, by grid: the word that its tasks were looked up by, 0 where none
-// has begun.
+// CountStep returns the counts of a step. `looked_up` has, by grid, the word with which its tasks were looked
+// up. The word is 0 if no task has begun.
 using CountStep = std::function<StepCounts(const StepGiven& given, std::span<const uint32_t> looked_up)>;
 
-// The first counter that does not hold what it must.
+// WrongCount is the first counter with another value than expected.
 struct WrongCount {
   uint32_t counter = 0, found = 0, expected = 0;
 };
+// Returns the first wrong counter of a bank, or nothing.
 std::optional<WrongCount> find_wrong_count(const StepCounts& expected, std::span<const uint32_t> bank);
 
-// How often each task of a step was run.
+// TaskRuns counts how often each task of a step ran.
 class TaskRuns {
  public:
   void clear() { runs_.clear(); }
-  void add(uint32_t grid, uint32_t first, uint32_t count);  // from any thread
-  // The first task that was not run once, or that there should not be.
+  void add(uint32_t grid, uint32_t first, uint32_t count);  // any thread may call
+  // Wrong is the first task that did not run exactly once, or that should not exist.
   struct Wrong {
     uint32_t grid = 0, task = 0, runs = 0, expected = 0;
   };

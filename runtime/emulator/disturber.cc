@@ -49,7 +49,7 @@ bool Disturber::stores(uint32_t* p, uint32_t v) {
 
 bool Disturber::takes(Place place, uint32_t* p, uint32_t n) {
   moment();
-  // What a worker has added is seen when it arrives at the end of a step.
+  // A worker's additions are visible when the worker arrives at the end of a step.
   if (p == &launch_.step->arrived && holds_ == self().worker && word_ && what_.until == Until::kTurns)
     release();
   if (!strikes(place)) return true;
@@ -79,7 +79,7 @@ void Disturber::moment() {
 
 void Disturber::halt(Worker& worker) {
   worker.halted = true;
-  worker.slice = 1;  // it gives way at its next switch
+  worker.slice = 1;  // the worker gives way at its next switch
   hold(worker);
 }
 

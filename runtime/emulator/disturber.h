@@ -1,4 +1,4 @@
-// Makes the disturbance of a launch happen. A launch without one has no disturber.
+// The disturber of a launch makes its disturbance happen. A launch without a disturbance has no disturber.
 #pragma once
 
 #include <array>
@@ -22,22 +22,27 @@ class Disturber {
   Disturber(const Disturber&) = delete;
   Disturber& operator=(const Disturber&) = delete;
 
-  // Before an addition whose result nobody takes, and a store. False: it is lost, or made later.
+  // adds() and stores() are called before an addition whose result is not used, and before a store. Both
+  // return false if the effect is lost or made later.
   bool adds(uint32_t* p, uint32_t n);
   bool stores(uint32_t* p, uint32_t v);
-  // Before an addition whose result the running fiber takes; it may be held back. False: it is lost.
+  // Called before an addition whose result the running fiber uses. The fiber may be held back. Returns false
+  // if the addition is lost.
   bool takes(Place place, uint32_t* p, uint32_t n);
-  // At the issue of a copy: whether it is held, and announced early.
+  // Called at the issue of a copy. Sets whether the copy is held, and announced early.
   void issues(Worker& worker, Copy& copy);
+  // Called at each disturbable operation and each read of a counter.
   void moment();
 
-  // A worker's turn begins.
+  // Called when a worker's turn begins.
   void turn();
-  // A deadline has passed.
+  // Called when a deadline has passed.
   void pass_deadline() { deadline_passed_ = true; }
-  // Nothing can run: lets go of what is held back. False: there is nothing that may be let go.
+  // Called when nothing can run. Releases the held effect. Returns false if there is none that may be
+  // released.
   bool release_stalled();
-  // The launch is over; a step is over, and its counters have been looked at.
+  // end_launch() is called at the end of the launch. end_step() is called at the end of a step, after its
+  // counters were checked.
   void end_launch();
   void end_step();
 
@@ -55,10 +60,10 @@ class Disturber {
   Disturbance what_;
   std::array<std::atomic<uint64_t>, kDisturbancePlaces> counted_{};
   std::atomic<bool> happened_{false};
-  uint64_t turns_ = 0;  // since something is held back
+  uint64_t turns_ = 0;  // turns since the effect is held
   bool deadline_passed_ = false;
-  // What is held back: something of this worker; null: nothing. One of a word, a fiber, a copy, all of the
-  // worker.
+  // The worker whose effect is held back; null means none. The effect is one of a word, a fiber, a copy, or
+  // the whole worker.
   Worker* holds_ = nullptr;
   Fiber* fiber_ = nullptr;
   uint32_t* word_ = nullptr;

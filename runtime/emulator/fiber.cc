@@ -25,8 +25,8 @@
 #error "the emulator switches fibers on x86-64 only"
 #endif
 
-// void mkrt_switch_stack(void** save, void* to): pushes what the System V ABI has a callee keep, swaps
-// stacks. The floating-point control words are left alone: no kernel changes them.
+// void mkrt_switch_stack(void** save, void* to) pushes the callee-saved registers of the System V ABI and
+// swaps stacks. Floating-point control words are not saved, because no kernel changes them.
 extern "C" void mkrt_switch_stack(void** save, void* to);
 asm(R"(
   .text
@@ -55,11 +55,11 @@ mkrt_switch_stack:
 namespace mkrt::emulator {
 namespace {
 
-// Of which a thread touches little: HostOptions::quick and sanitizers make frames of more than 64 KB.
+// A thread touches little of its stack, but HostOptions::quick and sanitizers make frames of more than 64 KB.
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kGuardBytes = 4096;
 constexpr size_t kPitch = kStackBytes + kGuardBytes;
-// Tops of the stacks are spread over this many bytes, so that they do not fall into the same cache sets.
+// The tops of stacks are spread over this many bytes, so that they do not share cache sets.
 constexpr size_t kColourBytes = 8192;
 constexpr size_t kColourStep = 448;
 constexpr int kSavedRegisters = 6;

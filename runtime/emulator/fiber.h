@@ -1,4 +1,4 @@
-// Contexts of execution with stacks of their own, and the switch between them.
+// Fibers' contexts of execution, their stacks, and the switch between them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace mkrt::emulator {
 
-// Where a suspended execution goes on. The fields beyond `sp` tell the sanitizers about its stack.
+// Context is where a suspended execution continues. The fields beyond `sp` describe its stack to the
+// sanitizers.
 struct Context {
   void* sp = nullptr;
   const void* stack_bottom = nullptr;
@@ -19,15 +20,18 @@ struct Context {
   void* tsan_fiber = nullptr;
 };
 
-// Stacks of `count` fibers, each with a guard page below it. Freed with the object.
+// Stacks holds the stacks of `count` fibers, each with a guard page below it. The object's destructor frees
+// the stacks.
 class Stacks {
  public:
+  // Maps the stacks. Errors: no memory.
   static Result<Stacks> map(uint32_t count);
   Stacks(Stacks&& other) noexcept;
   ~Stacks();
   Stacks& operator=(Stacks&& other) noexcept;
 
-  // A context that starts `entry` on stack `index` at the first switch to it. `entry` must not return.
+  // Returns a context that starts `entry` on stack `index` at the first switch to it. `entry` must not
+  // return.
   Context prepare(uint32_t index, void (*entry)());
   uint32_t count() const;
   bool contains(const void* p) const {
@@ -40,8 +44,8 @@ class Stacks {
   size_t bytes_;
 };
 
-// Stacks that one launch leaves for the next: mapping, guarding and touching them costs more than a short
-// launch. For one launch at a time.
+// StackPool keeps stacks of one launch for the next. Mapping, guarding and touching stacks costs more than a
+// short launch. One launch at a time may use a pool.
 class StackPool {
  public:
   Result<Stacks> take(uint32_t count);
@@ -51,17 +55,17 @@ class StackPool {
   std::vector<Stacks> spare_;
 };
 
-// The context of the calling OS thread, to be switched away from.
+// Returns the context of the calling OS thread, for a switch away from it.
 Context thread_context();
 
-// Saves the running execution in `from` and goes on with `to`; returns when something switches to `from`.
-// `last`: the running execution never goes on.
+// Saves the running execution in `from` and continues `to`. Returns when a switch to `from` occurs. `last`
+// says that the running execution never continues.
 void switch_context(Context& from, Context& to, bool last = false);
 
-// To be called first by an `entry`.
+// Must be the first call of an `entry`.
 void finish_first_switch();
 
-// Tells the thread sanitizer that the context is gone.
+// Tells the thread sanitizer that the context no longer exists.
 void discard_context(Context& context);
 
 }  // namespace mkrt::emulator

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGVTALRM};
 constexpr size_t kStackBytes = 64 * 1024;
-constexpr uint32_t kTicks = 100;  // of a thread's patience
+constexpr uint32_t kTicks = 100;  // ticks in a thread's patience
 
 std::array<struct sigaction, kSignals.size()> before;
 
@@ -34,7 +34,7 @@ struct Range {
   uintptr_t begin, end;
 };
 
-// Segments of the files that this process has loaded: kernels made by a JIT lie elsewhere.
+// Returns the segments of files that this process has loaded. JIT code lies outside of them.
 [[maybe_unused]] std::vector<Range> loaded_code() {
   std::vector<Range> ranges;
   const auto add = [](dl_phdr_info* file, size_t, void* to) {
@@ -53,14 +53,14 @@ struct Range {
 }  // namespace
 
 struct Guard::State {
-  char* stack = nullptr;  // of the handler: the fiber's may be full
+  char* stack = nullptr;  // of the signal handler, because the fiber's stack may be full
   stack_t stack_before{};
   uintptr_t wild_address = 0;
 
   uint32_t patience_ms = 0;
   std::vector<Range> loaded;
   std::optional<timer_t> timer;
-  // The fiber that ran at the last tick: its worker, and how often that had switched.
+  // The fiber at the last tick, by its worker and the worker's number of switches.
   const Worker* worker = nullptr;
   uint64_t steps = 0;
   uint32_t ticks = 0;
@@ -70,7 +70,8 @@ namespace {
 
 thread_local Guard::State* state = nullptr;
 
-// These run on the fiber's own stack, from its top on: nothing of the fiber is needed any more.
+// The two functions run on the fiber's own stack, from its top on: the fiber's frames are not needed any
+// more.
 void end_at_wild_address() {
   record_misuse(fmt::format("touches {:#x}, where there is no memory", state->wild_address));
   abandon();
@@ -80,7 +81,7 @@ void end_without_wait() {
   abandon();
 }
 
-// Sends the fiber to `end` once the handler has returned.
+// Makes the fiber run `end` after the handler returns.
 void leave(const Fiber& fiber, void* context, void (*end)()) {
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const auto top = reinterpret_cast<uintptr_t>(fiber.context.stack_bottom) + fiber.context.stack_bytes;
@@ -88,7 +89,8 @@ void leave(const Fiber& fiber, void* context, void (*end)()) {
   registers[REG_RIP] = reinterpret_cast<greg_t>(end);
 }
 
-// Primitives may hold locks: a fiber is left in its kernel alone, where some later tick finds it.
+// Tells whether the fiber runs kernel code. A fiber is ended only there, because primitives may hold locks. A
+// later tick finds it there.
 bool is_in_kernel(const void* context) {
   const auto at = static_cast<uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
   return std::ranges::none_of(state->loaded, [at](const Range& r) { return at >= r.begin && at < r.end; });
@@ -105,13 +107,13 @@ void tick(void* context) {
   if (state->ticks >= kTicks && is_in_kernel(context)) leave(*fiber, context, end_without_wait);
 }
 
-// Gives a fault to whoever had the signal before: the access is made again, with that handler.
+// Passes a fault to the earlier handler. The access is made again and reaches that handler.
 void pass_fault(int number, const siginfo_t* info) {
   sigaction(number, &before[number == kSignals[0] ? 0 : 1], nullptr);
   if (info->si_code <= 0) raise(number);  // sent by a program
 }
 
-// The same of somebody else's timer, for which this handler stays.
+// Passes another timer's signal to the earlier handler. The emulator's handler stays installed.
 void pass_timer(int number, siginfo_t* info, void* context) {
   const struct sigaction& other = before[2];
   if ((other.sa_flags & SA_SIGINFO) != 0) return other.sa_sigaction(number, info, context);
@@ -124,7 +126,7 @@ void pass_timer(int number, siginfo_t* info, void* context) {
 void handle(int number, siginfo_t* info, void* context) {
   if (number == SIGVTALRM) {
     if (info->si_code != SI_TIMER || info->si_ptr != &state) return pass_timer(number, info, context);
-    if (state != nullptr) tick(context);  // null: the guard of a late tick is gone
+    if (state != nullptr) tick(context);  // null: the guard of a late tick no longer exists
     return;
   }
   const Fiber* fiber = state != nullptr ? running_fiber() : nullptr;
@@ -133,7 +135,7 @@ void handle(int number, siginfo_t* info, void* context) {
   leave(*fiber, context, end_at_wild_address);
 }
 
-// Anew for each launch: the program may have set handlers of its own since.
+// Installs the handlers for each launch anew, because the program may have set its own since the last.
 [[maybe_unused]] void install() {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -150,7 +152,7 @@ void handle(int number, siginfo_t* info, void* context) {
   }
 }
 
-// Ticks of this thread's processor time, so that a busy machine changes nothing.
+// Starts ticks of this thread's processor time. The load of the machine thus changes nothing.
 [[maybe_unused]] std::optional<timer_t> start_ticks(uint32_t patience_ms) {
   sigevent event{};
   event.sigev_notify = SIGEV_THREAD_ID;

@@ -1,4 +1,4 @@
-// Kernels that follow a wild address or never end: an error of the launch, not of the process.
+// The guard turns a kernel's wild address or endless loop into an error of the launch, not of the process.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,13 @@
 
 namespace mkrt::emulator {
 
-// While it lives, a fiber of this OS thread that touches memory which is not there ends its launch with a
-// misuse that names the address. A fiber in code made by a JIT ends it, too, where it runs for `patience_ms`
-// of the processor without a switch; 0: never. Other signals go where they went before. Sanitizers keep their
-// own reports, and fibers run on.
+// Guard ends, while the object lives, the launch of a fiber of this OS thread that touches unmapped memory.
+// The error is a misuse that names the address.
+//
+// A fiber in JIT code also ends its launch after `patience_ms` of processor time without a switch; 0 means
+// never. Other signals go to their earlier handlers.
+//
+// Nothing is guarded under sanitizers, which make their own reports.
 class Guard {
  public:
   explicit Guard(uint32_t patience_ms);

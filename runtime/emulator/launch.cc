@@ -10,7 +10,7 @@
 namespace mkrt::emulator {
 namespace {
 
-// Stalls in a row that jumps of time may fail to move before the launch counts as deadlocked.
+// The number of consecutive stalls without progress after which the launch counts as deadlocked.
 constexpr uint32_t kMaxFruitless = 16;
 
 uint64_t total_progress(const Launch& launch) {
@@ -19,12 +19,12 @@ uint64_t total_progress(const Launch& launch) {
   return total;
 }
 
-// Jumps of time for each worker, beyond which a launch is taken to go round in a loop. Faults of small models
-// take 80 in all.
+// The number of time jumps per worker after which a launch counts as a livelock. Faults of small models take
+// 80 jumps in all.
 constexpr uint64_t kMaxJumps = 10'000;
 
-// Lets virtual time pass the earliest deadline among the fibers that poll. A deadline is at most the step's
-// timeout after the fiber began to wait.
+// Advances virtual time past the earliest deadline of the fibers that poll. A deadline is at most the step's
+// timeout after the begin of a fiber's wait.
 void jump_time(Launch& launch) {
   const uint64_t timeout = launch.step->timeout_ns;
   uint64_t jump = timeout + 1;
@@ -47,7 +47,8 @@ void end_stalled(Launch& launch, std::string failure) {
   launch.over = true;
 }
 
-// No fiber of any worker can run, and no OS thread but the caller does. Wakes those that poll, or gives up.
+// Called when no fiber of any worker can run and all other OS threads wait. Wakes the fibers that poll, or
+// ends the launch.
 void resolve_stall(Launch& launch) {
   if (launch.disturber && launch.disturber->release_stalled()) return;
   if (launch.time_jumps >= kMaxJumps * launch.workers.size())
@@ -66,8 +67,8 @@ void resolve_stall(Launch& launch) {
   if (woken == 0) end_stalled(launch, "deadlock:");
 }
 
-// The calling OS thread found nothing to run after it saw change number `seen`. Returns when that may have
-// changed.
+// Called when the OS thread found nothing to run after it saw change number `seen`. Returns when there may be
+// something to run.
 void wait_for_change(Launch& launch, uint64_t seen) {
   std::unique_lock lock(launch.mutex);
   if (launch.changes != seen || launch.over) return;
@@ -123,7 +124,7 @@ void run_workers(Launch& launch, uint32_t first, uint32_t stride) {
   }
   const std::lock_guard lock(launch.mutex);
   --launch.active;
-  ++launch.changes;  // so that the others count again who is idle
+  ++launch.changes;  // makes the other OS threads count anew which are idle
   launch.changed.notify_all();
 }
 

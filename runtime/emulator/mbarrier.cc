@@ -8,7 +8,7 @@
 namespace mkrt::emulator {
 namespace {
 
-constexpr uint64_t kTag = 0x6d62617272696572;  // plus the index: what an intact mbarrier's word holds
+constexpr uint64_t kTag = 0x6d62617272696572;  // plus the index: word of an intact mbarrier
 constexpr uint32_t kMaxArrivals = (1u << 20) - 1;
 
 void complete_phase_if_due(Worker& worker, Mbarrier& bar) {
@@ -29,7 +29,7 @@ uint32_t* slot_of(Worker& worker, const uint64_t* word) {
   return &worker.mbarriers.by_word[slot];
 }
 
-// The mbarrier, its use ordered after its initialisation.
+// Returns the mbarrier. The use is ordered after the initialisation.
 Mbarrier& use(Fiber& fiber, const uint64_t* word) {
   Mbarrier& bar = find_mbarrier(*fiber.worker, word);
   if (Race* race = fiber.worker->launch.race.get())
@@ -129,7 +129,7 @@ bool mk_mbar_test(uint64_t* word, uint32_t parity) noexcept {
 
 bool mk_mbar_try_wait(uint64_t* word, uint32_t parity) noexcept {
   Fiber& fiber = self();
-  // Looked up anew after the wait: another mbarrier made meanwhile moves the table.
+  // The mbarrier is looked up again after the wait, because a newly made mbarrier moves the table.
   const auto passed = [&] { return (use(fiber, word).phase & 1) != parity; };
   if (parity > 1) fail([&] { return fmt::format("mk_mbar_try_wait for parity {}: must be 0 or 1", parity); });
   if (!passed()) {

@@ -1,5 +1,5 @@
-// The primitives of codegen/device/mk.h as host functions, without address spaces. They may only be called
-// from a kernel that emulate() runs.
+// The primitives of codegen/device/mk.h as host functions, without address spaces. No code but a kernel that
+// emulate() runs may call the primitives.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,7 @@ float mk_f16_to_f32(uint32_t half_bits) noexcept;
 uint32_t mk_pack_e4m3(float lo, float hi) noexcept;
 uint32_t mk_unpack_e4m3(uint32_t codes) noexcept;
 
-bool mk_tracing() noexcept;  // of bodies compiled for the host: no. A kernel has its own
+bool mk_tracing() noexcept;  // false for bodies compiled for the host; a kernel has its own
 uint64_t mk_stamp_time() noexcept;
 void mk_task_begin(uint32_t grid, uint32_t task) noexcept;
 void mk_task_end(uint32_t grid, uint32_t first, uint32_t count) noexcept;
@@ -74,7 +74,8 @@ void mk_load_end() noexcept;
 void mk_spoil(char* p, uint32_t bytes) noexcept;
 void mk_spoil_last(char* p, uint32_t bytes) noexcept;
 
-// Put before every plain load and store of `bytes` bytes at p by the JIT in race mode. Nothing otherwise.
+// The JIT puts these calls before every plain load and store of `bytes` bytes in race mode. Outside race mode
+// the calls do nothing.
 void mk_race_read(const void* p, uint32_t bytes, uint32_t site) noexcept;
 void mk_race_write(const void* p, uint32_t bytes, uint32_t site) noexcept;
 }

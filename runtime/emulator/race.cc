@@ -1,4 +1,4 @@
-// Knowledge: who learns what from whom.
+// The knowledge of agents about each other, and the events that pass it on.
 #include "runtime/emulator/race.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace mkrt::emulator {
 namespace {
 
-constexpr uint32_t kMbarrierAgents = 32;  // of a worker; more mbarriers share them
+constexpr uint32_t kMbarrierAgents = 32;  // per worker; further mbarriers share them
 constexpr uint32_t kAsyncAgents = kLanes;
 
 }  // namespace

@@ -1,6 +1,8 @@
-// The race detector: happens-before by vector clocks, after FastTrack (Flanagan and Freund, PLDI 2009).
-// Agents are the threads, the copy engine per mbarrier, and the 16-byte copies per lane. Edges:
-// docs/emulator.md.
+// The race detector. Happens-before is tracked by vector clocks, after FastTrack (Flanagan and Freund, PLDI
+// 2009).
+//
+// Agents are the threads, the copy engine per mbarrier, and the 16-byte copies per lane. docs/emulator.md
+// lists the edges.
 #pragma once
 
 #include <cstdint>
@@ -28,35 +30,38 @@ class Race {
     return worker * agents_per_worker_ + thread;
   }
 
-  // All `fibers` learn what each knew.
+  // Gives all `fibers` the knowledge of each of them.
   void synchronise(const std::vector<Fiber*>& fibers);
   void synchronise_warp(uint32_t agent);
-  // The object learns what the agent knows; within the worker, what a proxy fence ordered stays so.
+  // release() gives the agent's knowledge to an object of its worker, including the order made by proxy
+  // fences. release_device() leaves that order out.
   void release(uint32_t agent, SyncClock& object);
   void release_device(uint32_t agent, SyncClock& object);
-  // What the agent knows now is what it passes on by release_fenced until its next fence; before it, nothing.
+  // fence_release() stores the agent's knowledge. release_fenced() passes on the stored knowledge, which is
+  // none before the first fence.
   void fence_release(uint32_t agent);
   void release_fenced(uint32_t agent, SyncClock& object);
   void acquire(uint32_t agent, const SyncClock& object);
   void fence_proxy(uint32_t agent);
-  // What releases to the counter at p passed on.
+  // Returns the knowledge that releases to the counter at `p` passed on.
   SyncClock& counter(const uint32_t* p) { return counters_[p]; }
 
-  // Checks an access by a thread, and remembers it.
+  // Checks an access by a thread, and remembers the access.
   void access(const Fiber& fiber, const void* p, uint32_t bytes, uint32_t site, Access kind);
 
-  // A copy begins: its accesses last until whoever waits for `mbarrier` knows the returned epoch.
+  // begin_bulk() and begin_async() begin a copy. The copy's accesses last until a thread that waits for the
+  // copy knows the returned epoch.
   AgentEpoch begin_bulk(uint32_t issuer, uint32_t mbarrier, const void* dst, const void* src, uint32_t bytes);
   AgentEpoch begin_async(uint32_t issuer, const void* dst, const void* src, uint32_t bytes);
-  // The last 16-byte copy of the issuer's lane.
+  // Returns the newest 16-byte copy of the issuer's lane.
   AgentEpoch async_epoch(uint32_t issuer) const;
   void complete(SyncClock& object, AgentEpoch epoch);
 
   void note_task(uint32_t agent, uint32_t grid, uint32_t task);
 
  private:
-  // An access being checked: by `agent` at its clock, with the knowledge of the thread that does or issues
-  // it.
+  // Actor is the side of an access that is being checked. The access is by `agent` at its clock, with the
+  // knowledge of the thread that makes or issues it.
   struct Actor {
     AgentEpoch epoch;
     uint32_t knower;  // thread agent
@@ -88,12 +93,12 @@ class Race {
   uint32_t agents_per_worker_;
   uint32_t agents_;
   std::vector<uint32_t> warp_clocks_;
-  std::vector<SyncClock> known_;  // per agent, without the agent's own epoch
-  std::vector<ClockRef> fenced_;  // per agent, with its own
+  std::vector<SyncClock> known_;  // by agent, without the agent's own epoch
+  std::vector<ClockRef> fenced_;  // by agent, with the agent's own epoch
   JoinCache joins_;
   std::unordered_map<const uint32_t*, SyncClock> counters_;
   Shadow shadow_;
-  std::vector<std::vector<TaskChange>> tasks_;  // per warp
+  std::vector<std::vector<TaskChange>> tasks_;  // by warp
   std::set<std::tuple<RaceKind, uint32_t, uint32_t>> reported_;
 };
 

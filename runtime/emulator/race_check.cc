@@ -1,4 +1,4 @@
-// Accesses: each is checked against what its cells remember, then remembered itself.
+// The check of accesses. Each is compared with the record of its cells and then recorded itself.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ bool is_bulk(Access kind) {
   return kind == Access::kBulkRead || kind == Access::kBulkWrite;
 }
 
-// Whether accesses of these bytes touch a common byte and are not both atomic.
+// Tells whether two accesses touch a common byte and are not both atomic.
 bool conflict(uint32_t a, uint32_t b) {
   return (a & b & kAllBytes) != 0 && ((a | b) & kPlain) != 0;
 }
@@ -111,7 +111,8 @@ void Race::remember_read(const Actor& actor, Cell& cell, uint32_t bytes) {
   };
   if (joins(cell.read)) return;
   if (cell.reads != nullptr && std::any_of(cell.reads->begin(), cell.reads->end(), joins)) return;
-  // A read that this one comes after is covered by it: whoever is ordered after this is so after that.
+  // The new read covers a read that is ordered before it: whatever is ordered after the new read is ordered
+  // after both.
   const auto covered = [&](const Read& read) {
     return read.lanes == 0 || ((read.bytes & ~bytes) == 0 && all_ordered(actor, read));
   };
@@ -162,7 +163,7 @@ void Race::report(RaceKind kind, const Actor& actor, AgentEpoch earlier, uint32_
                   uintptr_t address) {
   if (reports_ == nullptr || reported_.size() >= launch_.options.max_reports) return;
   const auto* fault = reinterpret_cast<const MkFault*>(launch_.session->fault);
-  if (fault != nullptr && fault->state != 0) return;  // after a fault waits fall through
+  if (fault != nullptr && fault->state != 0) return;  // waits fall through after a fault
   if (!reported_.emplace(kind, actor.site, earlier_site).second) return;
   RaceReport found;
   found.kind = kind;

@@ -1,4 +1,4 @@
-// What the race detector remembers of every 4 bytes that a launch touches.
+// The race detector's record of every 4 bytes that a launch touches.
 #pragma once
 
 #include <array>
@@ -13,23 +13,23 @@ namespace mkrt::emulator {
 
 constexpr uint32_t kCellBytes = 4;
 
-// Reads of a cell by lanes of one warp at one clock. Lanes share their warp's clock, so that a warp that
-// reads together needs one record.
+// Read is the reads of a cell by lanes of one warp at one clock. Lanes share their warp's clock, so that a
+// warp's joint read needs one record.
 struct Read {
   uint32_t warp = 0;
   uint32_t clock = 0;
   uint32_t lanes = 0;  // 0: no read
   uint32_t site = 0;
-  uint32_t bytes = 0;  // bit per byte of the cell, and kPlain
+  uint32_t bytes = 0;  // one bit per byte of the cell, and kPlain
 };
 constexpr uint32_t kPlain = 1u << kCellBytes;  // not by an atomic primitive
 
 struct Cell {
   AgentEpoch write;  // clock 0: never written
   uint32_t write_site = 0;
-  uint32_t write_bytes = 0;                  // as Read::bytes
-  Read read;                                 // the latest
-  std::unique_ptr<std::vector<Read>> reads;  // those before it that it does not come after
+  uint32_t write_bytes = 0;                  // like Read::bytes
+  Read read;                                 // the newest
+  std::unique_ptr<std::vector<Read>> reads;  // earlier reads that are not ordered before `read`
 };
 
 class Shadow {
@@ -46,7 +46,7 @@ class Shadow {
   static constexpr size_t kRecent = 256;
   using Page = std::array<Cell, kPageBytes / kCellBytes>;
   struct Recent {
-    uintptr_t page = 0;  // no memory lies there
+    uintptr_t page = 0;  // no memory lies at page 0
     Page* cells = nullptr;
   };
 
@@ -57,7 +57,7 @@ class Shadow {
   }
 
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
-  std::array<Recent, kRecent> recent_;  // of each remainder the page last used
+  std::array<Recent, kRecent> recent_;  // by remainder: the page used last
 };
 
 }  // namespace mkrt::emulator

@@ -10,7 +10,8 @@
 namespace mkrt {
 
 void spoil(void* p, size_t bytes) {
-  // Halves are NaN as f16 and bf16, words NaN as f32, all bytes but the sign's NaN as e4m3.
+  // The pattern is NaN as f16 and bf16 halves and as f32 words. Each byte is NaN as e4m3, because 0x7f and
+  // 0xff differ only in the sign.
   constexpr unsigned char kSpoilt[] = {0xff, 0x7f, 0xff, 0x7f};
   auto* to = static_cast<unsigned char*>(p);
   if (bytes == 0) return;
@@ -36,7 +37,7 @@ extern "C" {
 void mk_spoil(char* p, uint32_t bytes) noexcept {
   Fiber& fiber = self();
   SpoilState& state = fiber.worker->spoil;
-  if (++fiber.spoils <= state.spoils) return;  // somebody came first
+  if (++fiber.spoils <= state.spoils) return;  // another thread came first
   state.spoils = fiber.spoils;
   if (state.between_tasks) mkrt::spoil(p, bytes);
 }

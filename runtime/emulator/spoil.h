@@ -1,5 +1,5 @@
-// Memory that nobody may read before it is written holds NaN in every floating-point type, and integers that
-// are no index: what a task reads of it shows in its results.
+// Spoilt memory, which no task may read before it is written. Spoilt memory holds NaN in every floating-point
+// type, and integers that are no index. A task that reads it therefore has visibly wrong results.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,22 @@
 
 namespace mkrt {
 
+// Spoils the bytes.
 void spoil(void* p, size_t bytes);
 
 namespace emulator {
 
 struct Worker;
 
-// What a worker knows of memory that its tasks have left.
+// SpoilState is a worker's knowledge of memory that its tasks have left.
 struct SpoilState {
-  // A barrier lies behind all tasks that have begun: what they left is read by nobody.
+  // Set when a barrier lies behind all tasks that have begun: no task reads what they left.
   bool between_tasks = false;
-  uint32_t spoils = 0;                                // calls of mk_spoil, of the thread that has most
+  uint32_t spoils = 0;                                // calls of mk_spoil by the thread with the most calls
   std::unordered_map<const char*, uint32_t> readers;  // by address: calls of mk_spoil_last
 };
 
-// Threads of the worker have met.
+// Records that threads of the worker have met at a barrier.
 void note_barrier(Worker& worker);
 
 }  // namespace emulator

@@ -56,7 +56,7 @@ Lane this_lane() {
   return {fiber, fiber.worker->warps[fiber.thread / kLanes], fiber.thread % kLanes};
 }
 
-// Arrives at a collective and returns when all lanes have; the last one calls complete(warp) before.
+// Arrives at a collective and returns when all lanes have arrived. The last lane calls complete(warp) first.
 template <class Complete>
 void join(const Lane& lane, Collective collective, uint32_t parameter, Complete complete) {
   Warp& warp = lane.warp;
@@ -90,7 +90,7 @@ float exchange(float v, Collective collective, uint32_t parameter, Complete comp
   return lane.warp.out[lane.index];
 }
 
-// All lanes of a butterfly over an operation that commutes get the same bits: those of lane 0.
+// A butterfly over a commutative operation gives all lanes equal bits, so lane 0's result serves all.
 template <class Combine>
 void reduce_warp(Warp& warp, Combine combine) {
   float v[kLanes];
@@ -102,8 +102,8 @@ void reduce_warp(Warp& warp, Combine combine) {
 
 constexpr int kRows = 16, kInner = 16, kColumns = 8;
 
-// d += a * b from the fragments of all lanes (PTX ISA, matrix fragments for mma.m16n8k16): products are exact
-// in f32 and are added to the accumulator in the order of the inner index.
+// Computes d += a * b from the fragments of all lanes (PTX ISA, matrix fragments for mma.m16n8k16). Products
+// are exact in f32. The accumulator adds the products in the order of the inner index.
 template <class ToFloat>
 void multiply(Warp& warp, ToFloat to_float) {
   float a[kRows][kInner], b[kInner][kColumns], d[kRows][kColumns];

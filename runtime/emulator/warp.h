@@ -1,4 +1,4 @@
-// A warp's collectives: all 32 lanes arrive, the last one computes, each takes its result.
+// The collectives of a warp. All 32 lanes arrive, the last one computes, and each takes its result.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ enum class Collective : uint8_t {
   kQuadSum,
   kMmaBf16,
   kMmaF16,
-  kWgmmaBf16,  // of a warpgroup
+  kWgmmaBf16,  // of a warpgroup, as are the next two
   kWgmmaF16,
   kWgmmaWait,
 };
 
-const char* collective_name(Collective collective);  // as the kernel calls it
+const char* collective_name(Collective collective);  // the kernel's name for it
 
 struct MmaFragment {
   uint32_t a[4];
@@ -33,12 +33,12 @@ constexpr uint32_t kLanes = 32;
 struct Warp {
   uint32_t arrived = 0;
   Collective collective = Collective::kNone;
-  uint32_t parameter = 0;                           // of the collective: the shuffle's mask
-  uint32_t first_lane = 0;                          // the lane that chose it
-  uint32_t grid = 0xffffffffu, task = 0xffffffffu;  // what its lanes run
-  bool in_task = false;                             // begun and not ended
+  uint32_t parameter = 0;                           // parameter of the collective: the shuffle's mask
+  uint32_t first_lane = 0;                          // lane that arrived first
+  uint32_t grid = 0xffffffffu, task = 0xffffffffu;  // task that the lanes run
+  bool in_task = false;                             // the task has begun and not ended
   float in[kLanes];                                 // written on arrival
-  float out[kLanes];  // written by the last to arrive, read before the lane's next arrival
+  float out[kLanes];  // written by the last lane to arrive, read before the lane's next arrival
   MmaFragment fragment[kLanes];
 };
 

@@ -12,8 +12,8 @@ namespace mkrt::emulator {
 namespace {
 
 constexpr uint32_t kSize = 64;         // of m, n and k
-constexpr uint32_t kRowBytes = 128;    // of b: a column of k
-constexpr uint32_t kAtomBytes = 1024;  // 8 rows, over which the swizzle repeats
+constexpr uint32_t kRowBytes = 128;    // bytes of one column of b, whose elements run along k
+constexpr uint32_t kAtomBytes = 1024;  // 8 rows, after which the swizzle repeats
 using Matrix = std::array<std::array<float, kSize>, kSize>;
 
 struct Place {
@@ -30,7 +30,8 @@ Place this_place(const char* name) {
   return {fiber, fiber.worker->warpgroups[group], fiber.thread % kGroupThreads};
 }
 
-// As join() of a warp.
+// Arrives at a collective of the warpgroup and returns when all threads have. The last thread calls
+// complete() first.
 template <class Complete>
 void join(const Place& place, Collective collective, Complete complete) {
   WarpGroup& group = place.group;
@@ -50,14 +51,14 @@ void join(const Place& place, Collective collective, Complete complete) {
     if (i != place.thread) wake(first[i]);
 }
 
-// One thread of each warp stands for the engine, which reads for the warp.
+// Records a read of b. One thread of each warp stands for the engine, which reads for the warp.
 void note_read(const Place& place, const char* b) {
   Race* race = place.fiber.worker->launch.race.get();
   if (race && place.thread % kLanes == 0)
     race->access(place.fiber, b, kSize * kRowBytes, kSiteWgmma, Access::kBulkRead);
 }
 
-// Fragments as the PTX ISA lays out those of wgmma.m64nNk16: each warp has 16 rows of a and d.
+// The fragments are those of wgmma.m64nNk16 (PTX ISA): each warp has 16 rows of a and d.
 uint32_t row_of(uint32_t thread, uint32_t half) {
   return thread / kLanes * 16 + thread % kLanes / 4 + half * 8;
 }
@@ -81,7 +82,7 @@ void multiply(const GroupProduct& p, ToFloat to_float) {
     }
   for (uint32_t n = 0; n < kSize; ++n)
     for (uint32_t k = 0; k < kSize; ++k) {
-      // Bits 7 to 9 of an address swap its bits 4 to 6.
+      // The swizzle XORs bits 7 to 9 of an address into its bits 4 to 6.
       const uintptr_t plain = reinterpret_cast<uintptr_t>(p.b) + n * kRowBytes + k * 2;
       b[k][n] = to_float(*reinterpret_cast<const uint16_t*>(plain ^ (plain >> 3 & 0x70)));
     }
@@ -130,7 +131,7 @@ void mk_wgmma_f16(float* d, const uint32_t* a, const void* b) noexcept {
   begin("mk_wgmma_f16", Collective::kWgmmaF16, d, a, b);
 }
 
-// There are registers for all.
+// The emulator has registers for all threads.
 void mk_take_registers() noexcept {}
 void mk_leave_registers() noexcept {}
 

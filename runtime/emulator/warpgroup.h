@@ -1,4 +1,5 @@
-// Products of a warpgroup: begun by all of its 128 threads, done when they wait for them.
+// Products of a warpgroup. All 128 threads of the group begin a product, and the product is done when the
+// threads wait for it.
 #pragma once
 
 #include <array>
@@ -11,7 +12,7 @@ namespace mkrt::emulator {
 
 constexpr uint32_t kGroupThreads = 128;
 
-// d += a * b, m64n64k64. b is read and d written as late as may be: at the wait.
+// GroupProduct is d += a * b, m64n64k64. The emulator reads b and writes d as late as possible: at the wait.
 struct GroupProduct {
   bool f16 = false;
   const char* b = nullptr;
@@ -22,7 +23,7 @@ struct GroupProduct {
 struct WarpGroup {
   uint32_t arrived = 0;
   Collective collective = Collective::kNone;
-  GroupProduct next;  // filled by those who arrive
+  GroupProduct next;  // filled by threads that arrive
   std::vector<GroupProduct> begun;
 };
 

@@ -17,7 +17,7 @@ constexpr uint64_t kStepsPerNs = 64;
 constexpr uint32_t kSharedAlignment = 1024;
 constexpr uint32_t kMaxSlice = 4096;
 constexpr uint32_t kSliceScales = 8;
-constexpr uint32_t kShuffleOneIn = 8;  // switches that take a random fiber, under a seed
+constexpr uint32_t kShuffleOneIn = 8;  // one switch in so many takes a random fiber, under a seed
 
 uint32_t load(const void* counter) {
   return atomic(static_cast<const uint32_t*>(counter)).load(std::memory_order_acquire);
@@ -40,7 +40,7 @@ Fiber* pick(Worker& worker) {
   return worker.ready.pop();
 }
 
-// Leaves the running fiber, which something else has put where it will be woken from.
+// Leaves the running fiber. The caller has put the fiber where it will be woken from.
 void dispatch(Worker& worker, bool last = false) {
   Fiber& from = *worker.current;
   ++worker.steps;

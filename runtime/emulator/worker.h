@@ -1,4 +1,4 @@
-// One emulated worker: its fibers, what they wait for, and the order in which they run.
+// One emulated worker: its fibers, their waits, and the order in which they run.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace mkrt::emulator {
 struct Launch;
 struct Worker;
 
-// What a suspended fiber waits for. `object` and the numbers depend on the kind.
+// Wait is what a suspended fiber waits for. The meaning of `object` and `number` depends on the kind.
 struct Wait {
   enum class Kind { kNone, kBarrier, kCollective, kCounter, kMbarrier, kSpin, kHeld, kDone };
   Kind kind = Kind::kNone;
@@ -27,7 +27,7 @@ struct Wait {
   uint32_t number = 0;           // barrier id, awaited count or parity
 };
 
-// Tasks [first, first + count) of a grid.
+// TaskRange is tasks [first, first + count) of a grid.
 struct TaskRange {
   uint32_t grid = 0, first = 0, count = 0;
 };
@@ -41,10 +41,10 @@ struct Fiber {
   uint32_t spoils = 0;  // calls of mk_spoil
   TaskRange works_for;  // between mk_task_ready and mk_task_end, mk_load_begin and mk_load_end
   Wait wait;
-  uint64_t waits_since_ns = 0;  // when it first waited for `wait`, kept while it polls the same thing
+  uint64_t waits_since_ns = 0;  // time of the first wait for `wait`; kept while the fiber polls it
 };
 
-// Threads ready to run, first in, first out.
+// ReadyQueue holds threads that are ready to run, first in, first out.
 class ReadyQueue {
  public:
   explicit ReadyQueue(uint32_t capacity);
@@ -52,7 +52,7 @@ class ReadyQueue {
   uint32_t size() const { return tail_ - head_; }
   void push(Fiber* fiber) { slots_[tail_++ & mask_] = fiber; }
   Fiber* pop() { return slots_[head_++ & mask_]; }
-  // Brings the n-th in line to the front.
+  // Moves the n-th thread to the front.
   void promote(uint32_t n) { std::swap(slots_[head_ & mask_], slots_[(head_ + n) & mask_]); }
 
  private:
@@ -84,7 +84,7 @@ struct Worker {
 
   Launch& launch;
   uint32_t id;
-  std::vector<char> shared_storage;  // with margins that catch accesses next to shared memory
+  std::vector<char> shared_storage;  // has margins that detect accesses next to shared memory
   char* shared;
   Stacks stacks;
   std::vector<Fiber> fibers;
@@ -92,54 +92,55 @@ struct Worker {
   Context main;  // of the OS thread
   Fiber* current = nullptr;
   uint32_t live;
-  uint32_t slice = 0;           // switches until the worker gives way to others
+  uint32_t slice = 0;           // switches left in the worker's turn
   uint64_t steps = 0;           // switches so far
-  uint64_t progress = 0;        // events after which a stalled launch counts as moving again
+  uint64_t progress = 0;        // events that count as progress of a stalled launch
   std::vector<Fiber*> polling;  // fibers in Wait::kCounter
   Random random;
-  uint32_t max_slice;   // under a seed, of random size: some workers are far slower than others
+  uint32_t max_slice;   // random under a seed: some workers are far slower than others
   bool halted = false;  // by a disturbance: no fiber runs
-  bool impatient;       // the first mk_mbar_try_wait for a phase does not wait for it
+  bool impatient;       // the first mk_mbar_try_wait for a phase does not wait
   std::array<NamedBarrier, kNamedBarriers> barriers;
   std::vector<Warp> warps;
-  std::vector<WarpGroup> warpgroups;  // whole ones
+  std::vector<WarpGroup> warpgroups;  // whole warpgroups only
   MbarrierTable mbarriers;
   CopyEngine copies;
   SpoilState spoil;
   EmulatorStats stats;
 };
 
-// The fiber that runs on this OS thread.
+// Returns the fiber that runs on this OS thread.
 Fiber& self();
 Fiber* running_fiber();  // null: this OS thread runs none
 
 uint64_t now_ns(const Worker& worker);
 void wake(Fiber& fiber);
-// Suspends the running fiber until somebody wakes it.
+// Suspends the running fiber until wake() is called for it.
 void suspend(Wait wait);
-// Runs the worker's fibers until none can run or its slice is over. True if any ran.
+// Runs the worker's fibers until none can run or the turn's slice is over. Returns true if any ran.
 bool run_slice(Worker& worker);
-// Puts every fiber that polls a counter or an mbarrier, or only the spinning ones, back in line.
+// Makes every fiber ready that polls a counter or an mbarrier, or spins. `spinning_only` leaves out those
+// that poll. Returns how many.
 uint32_t wake_pollers(Worker& worker, bool spinning_only);
 
-// Keeps the error of the running fiber for the end of the launch: `message` after who it is.
+// Keeps `message`, behind a description of the running fiber, as the launch's error.
 void record_misuse(const std::string& message);
-// Leaves the running fiber for good. Its frames are not unwound.
+// Leaves the running fiber for ever. The fiber's frames are not unwound.
 [[noreturn]] void abandon();
-// Ends the launch with the error that `message()` returns. The message is made here and not by the caller,
-// since nothing that the caller's frame holds would be freed.
+// Ends the launch with the error that `message()` returns. The message is made here, because objects in the
+// caller's frame would never be freed.
 template <class Message>
 [[noreturn]] void fail(Message message) {
   record_misuse(message());
   abandon();
 }
-// "worker 1 thread 32, task %down[3]"
+// Returns a fiber's description, such as "worker 1 thread 32, task %down[3]".
 std::string describe(const Fiber& fiber);
-// ", task %down[3]", or nothing where no task runs.
+// Returns ", task %down[3]", or "" where no task runs.
 std::string describe_task(const EmulatorNames& names, uint32_t grid, uint32_t task);
-// Offset into shared memory or address, e.g. "shared+0x40".
+// Returns an offset into shared memory such as "shared+0x40", or an address.
 std::string describe_address(const Worker& worker, const void* p);
-// What every group of threads of the worker waits for, one line each.
+// Returns what every group of the worker's threads waits for, one line each.
 std::string describe_waits(const Worker& worker);
 
 constexpr uint32_t kSharedMargin = 64 * 1024;

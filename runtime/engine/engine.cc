@@ -7,7 +7,7 @@
 namespace mkrt {
 namespace {
 
-// Why a request can never run. Returns the positions it can come to need.
+// Returns the most positions that a request may need, or the error of a request that can never run.
 Result<uint32_t> longest_of(const Request& request, const BatchLimits& limits) {
   const auto error = [&](std::string_view field, const std::string& message) {
     return Error{fmt::format("{}: error: {}: {}", request.name, field, message)};
@@ -130,7 +130,8 @@ Status Engine::launch() {
   return take_tokens();
 }
 
-// A prompt that is not fed to its end waits for no more than a step, and so does a request that arrives.
+// Returns the number of steps of the next launch. A prompt with rows left, and a request that arrives, wait
+// for one step at most.
 uint32_t Engine::steps_of_launch() const {
   uint64_t steps = std::max(1u, options_.steps_per_launch);
   if (!later_.empty()) steps = std::min(steps, later_.begin()->first - clock_);
@@ -139,8 +140,8 @@ uint32_t Engine::steps_of_launch() const {
   return static_cast<uint32_t>(steps);
 }
 
-// Lays the planned rows out one request after the other, and gives each that samples more than one token the
-// pages for them, as long as there are any.
+// Lays out the planned rows, request after request. A request that samples several tokens gets the pages for
+// them, as far as pages are free.
 Result<Batch> Engine::fill_batch() {
   const uint32_t steps = steps_of_launch();
   tokens_.clear();
@@ -166,7 +167,8 @@ Result<Batch> Engine::fill_batch() {
   return Batch{tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, samples_};
 }
 
-// Each request whose tokens are all fed gets its next one; those that end with it leave.
+// Hands the sampled tokens to each request whose earlier tokens are all fed. Requests that end with these
+// tokens leave.
 Status Engine::take_tokens() {
   size_t i = 0;
   const size_t requests = samples_.size();
@@ -199,7 +201,7 @@ void Engine::fail_all(const Error& error) {
   for (auto& [step, request] : later_) roster_.requests.push_back(std::move(request));
   later_.clear();
   for (Sequence& r : roster_.requests) {
-    (void)forget(r, pool_);  // the first error is the one to tell
+    (void)forget(r, pool_);  // the first error is the one to report
     outcomes_.push_back(outcome_of(r, FinishReason::kError, error.message));
   }
   roster_ = {};

@@ -1,4 +1,4 @@
-// A session as what the engine drives.
+// The stepper that runs steps on a session.
 #pragma once
 
 #include "runtime/engine/engine.h"
@@ -6,7 +6,7 @@
 
 namespace mkrt {
 
-// The session must outlive it; nobody else feeds it meanwhile.
+// The session must outlive the stepper, and only the stepper may feed it.
 class SessionStepper final : public Stepper {
  public:
   explicit SessionStepper(Session& session) : session_(&session) {}

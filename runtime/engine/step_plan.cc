@@ -5,13 +5,13 @@
 namespace mkrt {
 namespace {
 
-// Pages that are kept for a running request.
+// Returns the number of pages kept for a running request.
 uint64_t claim(const Sequence& request, const PagePool& pool, Eviction eviction) {
   const uint64_t positions = eviction == Eviction::kNone ? request.longest : request.tokens.size();
   return pages_for(positions, pool.page_size());
 }
 
-// Gives a request rows, at most so many, and the pages for them.
+// Gives a request at most `rows` rows, and the pages for them.
 Status extend(Sequence& request, uint32_t rows, PagePool& pool) {
   request.rows = std::min(request.pending(), rows);
   const uint64_t pages = pages_for(uint64_t{request.fed} + request.rows, pool.page_size());

@@ -1,5 +1,5 @@
-// One launch's work on the host's side: rows of several requests, where their keys and values lie, and what
-// is sampled after them.
+// The host's description of one launch: rows of several requests, the pages of their keys and values, and
+// their samples.
 #pragma once
 
 #include <algorithm>
@@ -11,35 +11,37 @@
 
 namespace mkrt {
 
-// Pages of the cache by request, in the order of their positions: request b's are index[begin[b]] to
-// index[begin[b + 1] - 1] (CSR). A dense table [requests, width] is the same with begin[b] = b * width.
+// PageTable has the cache's pages by request, in the order of their positions (CSR). Request b has pages
+// index[begin[b]] to index[begin[b + 1] - 1]. A dense table [requests, width] has begin[b] = b * width.
 struct PageTable {
   std::span<const int32_t> begin;  // [requests + 1]
   std::span<const int32_t> index;
 };
 
-// What one request samples in a launch: tokens, each in a step of its own that feeds the one before, until
-// one is a stop id, there are `limit`, or the next one's position is beyond the request's pages or the
-// context.
+// Samples says what one request samples in a launch. Each token is sampled in its own step, which feeds the
+// token before.
+//
+// Sampling ends at a stop id or after `limit` tokens. Sampling also ends when the next token's position is
+// beyond the request's pages or the context.
 struct Samples {
-  MkSampling sampling{};                // position: of the first sample
-  uint32_t limit = 1;                   // tokens; 0: none, as its prompt goes on in the next launch
-  std::span<const uint32_t> seen{};     // with a repetition penalty: [ceil(vocab / 32)], as SeenIds has them
-  std::span<const int32_t> stop_ids{};  // the last token sampled may be one of these
+  MkSampling sampling{};             // position: of the first sample
+  uint32_t limit = 1;                // most tokens; 0: none, because the prompt goes on in the next launch
+  std::span<const uint32_t> seen{};  // with a repetition penalty: [ceil(vocab / 32)], laid out like SeenIds
+  std::span<const int32_t> stop_ids{};  // the last sampled token may be one of these
 };
 
-// Requests one after the other: rows [row_begin[b], row_begin[b + 1]) are b's next tokens, at the positions
-// up to kv_len[b] - 1. A decode has one row, a chunk of a prompt several.
+// Batch has requests one after the other. Rows [row_begin[b], row_begin[b + 1]) are request b's next tokens,
+// and the last of them has position kv_len[b] - 1. A decode has one row, and a chunk of a prompt several.
 struct Batch {
   std::span<const int32_t> tokens;     // [rows]
   std::span<const int32_t> row_begin;  // [requests + 1], from 0
-  std::span<const int32_t> kv_len;     // [requests], positions in the cache with this step's
+  std::span<const int32_t> kv_len;     // [requests], positions in the cache, including this step's
   PageTable pages;
   std::span<const Samples> samples{};  // [requests]; empty: each samples one token greedily
-  bool all_logits = false;             // are computed of every row, not only of each request's last
+  bool all_logits = false;             // logits are computed for every row, not only for each request's last
 
   size_t requests() const { return kv_len.size(); }
-  // Of the launch at most: as many as any request samples.
+  // Returns the most steps that the launch may take: the largest `limit` of a request, and at least 1.
   uint32_t steps() const {
     uint32_t max = 1;
     for (const Samples& of : samples) max = std::max(max, of.limit);
@@ -48,13 +50,13 @@ struct Batch {
   Samples samples_of(size_t request) const { return samples.empty() ? Samples{} : samples[request]; }
 };
 
-// What the requests of a launch have sampled, the last of it fed by nobody yet. One that is used again and
-// again allocates nothing anew.
+// StepResult has the tokens that a launch's requests sampled. No step has fed the last token of a request
+// yet. A reused StepResult allocates no new memory.
 struct StepResult {
-  std::vector<uint32_t> begin;       // [requests + 1]: request b's are ids[begin[b]] to ids[begin[b + 1] - 1]
+  std::vector<uint32_t> begin;       // [requests + 1]: request b has ids[begin[b]] to ids[begin[b + 1] - 1]
   std::vector<int32_t> ids;          // in the order in which they were sampled
-  std::vector<MkLogprobs> logprobs;  // of each id, as far as its request asks; empty where none does
-  uint32_t steps = 0;                // that the launch has run
+  std::vector<MkLogprobs> logprobs;  // one for each id, as far as its request asks; empty if none asks
+  uint32_t steps = 0;                // steps that the launch ran
 
   std::span<const int32_t> of(size_t request) const {
     return std::span(ids).subspan(begin[request], begin[request + 1] - begin[request]);

@@ -40,7 +40,7 @@ Status check_sizes(const Batch& batch, const BatchLimits& limits) {
   return {};
 }
 
-// Requires check_sizes. Afterwards the rows of requests 0 to b lie within tokens.
+// Checks request b's rows. Requires check_sizes. Afterwards the rows of requests 0 to b lie within `tokens`.
 Status check_rows(const Batch& batch, const BatchLimits& limits, size_t b) {
   const int32_t begin = batch.row_begin[b], end = batch.row_begin[b + 1];
   const auto rows = static_cast<int64_t>(batch.tokens.size());
@@ -58,7 +58,7 @@ Status check_rows(const Batch& batch, const BatchLimits& limits, size_t b) {
   return {};
 }
 
-// Requires check_rows. Afterwards b's pages hold its positions.
+// Checks request b's kv_len. Requires check_rows. Afterwards b's pages hold its positions.
 Status check_length(const Batch& batch, const BatchLimits& limits, size_t b) {
   const int64_t begin = batch.pages.begin[b], end = batch.pages.begin[b + 1];
   const auto entries = static_cast<int64_t>(batch.pages.index.size());
@@ -75,7 +75,7 @@ Status check_length(const Batch& batch, const BatchLimits& limits, size_t b) {
   return {};
 }
 
-// The first request that uses a page. Requires check_length of the requests up to it.
+// Returns the first request that uses a page. Requires check_length of the requests up to it.
 size_t first_user(const Batch& batch, const BatchLimits& limits, int32_t page) {
   for (size_t b = 0; b < batch.kv_len.size(); ++b) {
     const auto used =

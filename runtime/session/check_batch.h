@@ -1,4 +1,4 @@
-// Whether a step can run, before anything of it does.
+// Checks of a batch, made before any part of its launch runs.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace mkrt {
 
-constexpr uint32_t kMaxSteps = 4096;  // of a launch
+constexpr uint32_t kMaxSteps = 4096;  // most steps of a launch
 
-// What steps a kernel and its cache can take.
+// BatchLimits says which batches a kernel and its cache can take.
 struct BatchLimits {
   uint32_t max_tokens = 0;    // rows of a step
   uint32_t max_requests = 0;  // of a step
@@ -21,24 +21,32 @@ struct BatchLimits {
   uint32_t pages = 0;      // of the cache
 };
 
-// Memory that check_batch keeps between steps, for one cache: the step in which each page was last seen.
-// Steps count from 1 to 255 and round again: with a byte a page, what a step needs stays near the processor.
+// PagesSeen is memory that check_batch keeps between steps, for one cache. `step` has, for each page, the
+// number of the step in which it was last seen. Numbers run from 1 to 255 and start again at 1. One byte per
+// page keeps the memory of a check small enough for the processor's caches.
 struct PagesSeen {
   std::vector<uint8_t> step;
   uint8_t now = 0;
 };
 
-// Pages of request b that a launch may use: those of its kv_len positions and of the tokens that it samples
-// and feeds, as far as they are given and the context goes. Requires a batch that has been checked.
+// Returns how many pages of request b a launch may use. The pages hold the request's kv_len positions and the
+// tokens that it samples and feeds. The given pages and the context limit the number. Requires a batch that
+// has been checked.
 uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b);
 
-// Looks at every row and at the pages that the launch may use; entries of the table past those are not read.
-// Takes time by rows and pages of the step, and memory only in the first call of `seen`. Errors, each with
-// the request, the field, what was found and what is expected: no requests, or more than the limit; lists
-// whose lengths do not agree; rows that do not rise from 0 or exceed the limit; kv_len less than the
-// request's rows, beyond its pages or beyond the context; ids outside the vocabulary; pages outside the
-// cache, or used twice in the step; samples outside the ranges of MkSampling; seen ids that are missing, or
-// that no penalty applies to.
+// Checks every row and the pages that the launch may use; later entries of the page table are not read. The
+// time grows with the step's rows and pages. The first call with a `seen` allocates memory, and later calls
+// do not.
+//
+// Errors name the request, the field, the value found and the value expected:
+// - no requests, or more than the limit
+// - lists whose lengths do not agree
+// - rows that do not rise from 0, or exceed the limit
+// - kv_len below the request's rows, beyond its pages, or beyond the context
+// - ids outside the vocabulary
+// - pages outside the cache, or used twice in the step
+// - samples outside the ranges of MkSampling
+// - seen ids that are missing, or that no penalty applies to
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen);
 
 }  // namespace mkrt

@@ -1,4 +1,4 @@
-// What a fault inside the kernel says.
+// The translation of a kernel's fault into an error.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace mkrt {
 
-// The error that a fault stands for: it names worker, task, event, seen and expected counts. `timeout_ns`: of
-// the step. No error where there was none.
+// Returns the fault as an error that names worker, task, event, seen and expected counts. `timeout_ns` is the
+// step's timeout. Returns success where there was no fault.
 Status check_fault(const MkFault& fault, const Manifest& manifest, const std::string& device,
                    uint64_t timeout_ns);
 

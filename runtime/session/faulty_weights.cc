@@ -6,10 +6,11 @@
 namespace mkrt {
 namespace {
 
-// Elements of one width are not a number where all exponent bits and some other bit are set.
+// Counts the elements of one width that are not a number. All exponent bits of a NaN are set, and at least
+// one mantissa bit is.
 template <class Bits>
 void count_nans(std::span<const std::byte> bytes, Bits exponent, FaultyTensor& tensor) {
-  constexpr size_t kBlock = 4096;  // one sum, without branches
+  constexpr size_t kBlock = 4096;  // a block's count is one sum without branches
   constexpr auto kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
   const size_t elements = bytes.size() / sizeof(Bits);
   const auto is_nan = [&](size_t i) {

@@ -1,4 +1,4 @@
-// Weights that are not a number.
+// The search for weights that are not a number.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace mkrt {
 
 struct FaultyTensor {
   std::string name, file;
-  uint64_t count = 0;  // of its elements that are not a number
-  uint64_t first = 0;  // the first of them, counted along the stored tensor
+  uint64_t count = 0;  // elements that are not a number
+  uint64_t first = 0;  // index of the first of them in the stored tensor
 };
 
-// Those that the manifest takes weights from, in its order, each once. Infinities are numbers. Reads every
-// byte of the weights. Requires check_weights.
+// Returns the checkpoint's tensors with such elements, each once, in the order of the manifest's weights.
+// Infinities are numbers. Reads every byte of the weights. Requires check_weights.
 std::vector<FaultyTensor> find_faulty(const Manifest& manifest, const Checkpoint& checkpoint);
 
 }  // namespace mkrt

@@ -8,7 +8,7 @@
 namespace mkrt {
 namespace {
 
-// Bytes of one head at one position.
+// Returns the bytes of one head at one position.
 uint64_t vector_bytes(const Manifest& m) {
   return m.caches[0].head_dim * element_bytes(m.caches[0].element);
 }

@@ -1,4 +1,4 @@
-// Where keys and values lie in device memory: pages of a fixed number of positions, all layers alike.
+// The layout of keys and values in device memory: pages of a fixed number of positions, alike in all layers.
 #pragma once
 
 #include <span>
@@ -8,20 +8,22 @@
 
 namespace mkrt {
 
-// How one page of a layer is laid out, from the outer to the inner dim; elements of a head lie together.
+// CacheForm is the order of the dims in one page of a layer, from the outer to the inner one. Elements of a
+// head are contiguous.
 enum class CacheForm : uint8_t {
   kNhd,     // position, head
   kHnd,     // head, position
-  kPacked,  // position, head, keys and then values: both caches of a layer lie in one piece of memory
+  kPacked,  // position, head, keys then values: a layer's two caches share one piece of memory
 };
 
-// Bytes from one to the next, the same for every cache of a model.
+// The strides are bytes from one page, position or head to the next. All caches of a model have equal
+// strides.
 struct CacheStrides {
   uint64_t page = 0, position = 0, head = 0;
   bool operator==(const CacheStrides&) const = default;
 };
 
-// The caches of a model in device memory, which belongs to whoever allocated it.
+// CacheSpace describes a model's caches in device memory. The memory belongs to whoever allocated it.
 struct CacheSpace {
   uint32_t page_size = 16;  // positions: 16, 32 or 64
   uint32_t pages = 0;
@@ -31,23 +33,30 @@ struct CacheSpace {
 
 Status check_page_size(uint32_t positions);  // 16, 32 or 64
 
-// Errors: a page size other than 16, 32 or 64, strides that let elements overlap or are not multiples of the
-// 16 bytes that the kernel loads at a time (of less where a head's vector is no multiple of that), a number
-// of addresses other than the model's caches, caches of different shapes.
+// Checks a cache for the kernel. Errors:
+// - a page size other than 16, 32 or 64, or a number of pages that no positive int32 holds
+// - strides that let elements overlap
+// - an address of 0, or strides or addresses that are not multiples of the kernel's loads of 16 bytes
+// - a number of addresses other than the model's caches
+// - caches of different shapes
+//
+// Multiples of fewer bytes suffice where the vector of a head is no multiple of 16 bytes.
 Status check_cache(const Manifest& manifest, const CacheSpace& space);
 
-// A scale for each head of each cache, [caches, heads]: of e4m3 caches only, positive and finite.
+// Checks the scales [caches, heads] of a model's caches. Scales must be positive and finite, and only e4m3
+// caches may have them.
 Status check_scales(const Manifest& manifest, std::span<const float> scales);
 
-// Bytes of keys and values that a request has for each position, over all layers.
+// Returns the bytes of keys and values that a request has for each position, over all layers.
 uint64_t position_bytes(const Manifest& manifest);
 
-// Strides of a form, and the bytes of all pages of one piece of memory: one cache, or with kPacked one layer.
-// Requires a manifest whose caches are alike.
+// cache_strides() returns the strides of a form. cache_piece_bytes() returns the bytes of all pages of one
+// piece of memory: a cache, or with kPacked a layer. Both functions require a manifest whose caches are
+// alike.
 CacheStrides cache_strides(const Manifest& manifest, CacheForm form, uint32_t page_size);
 uint64_t cache_piece_bytes(const Manifest& manifest, CacheForm form, uint32_t page_size, uint32_t pages);
 
-// Gives each cache its address in pieces that lie one after the other from `memory` on.
+// Returns caches whose pieces of memory lie one after the other from `memory` on.
 CacheSpace place_caches(const Manifest& manifest, CacheForm form, uint32_t page_size, uint32_t pages,
                         uint64_t memory);
 

@@ -7,7 +7,7 @@
 namespace mkrt {
 namespace {
 
-// Greatest logits first, of equal ones the lowest id.
+// Orders candidates by descending logit, and equal logits by ascending id.
 bool goes_before(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
@@ -33,7 +33,8 @@ uint64_t total(const std::vector<Candidate>& all) {
   return sum;
 }
 
-// The likeliest whose predecessors have not reached the share of the total mass.
+// Keeps the likeliest candidates. A candidate is kept if those before it have less than `share` of the total
+// mass.
 void keep_share(std::vector<Candidate>& sorted, float share) {
   const uint64_t wanted = share_of(share, total(sorted));
   uint64_t before = 0;

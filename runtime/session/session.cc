@@ -60,7 +60,7 @@ void Session::set_position(uint32_t position) {
   state_->position = position;
 }
 
-// Everything of a MkStep that does not lie in the launch's memory.
+// Returns the parts of a MkStep that do not lie in the launch's memory.
 MkStep Session::State::step_of(const Batch& batch) {
   MkStep out{};
   for (size_t i = 0; i < manifest.symbols.size(); ++i) {
@@ -87,7 +87,7 @@ Status Session::State::check_step(const Batch& batch) {
 void Session::State::has_begun(StepMemory& step, const Batch& batch) {
   under_way[begun++ % kMaxUnderWay] = &step;
   several_steps = batch.steps() > 1;
-  if (!several_steps) ++serial;  // of several it is not known yet how many there will be
+  if (!several_steps) ++serial;  // the number of several steps is known when they end
   if (!manifest.traced) return;
   traced.clear();
   for (size_t b = 0; b < batch.requests(); ++b)
@@ -98,7 +98,7 @@ Status Session::State::begin(const Batch& batch) {
   StepMemory& step = steps[taken % kMaxUnderWay];
   if (Status status = step.fill(batch, step_of(batch)); !status.ok()) return status;
   if (Status status = step.enqueue(options.stream, session_at); !status.ok()) {
-    faulted = true;  // who knows what of it is on the stream
+    faulted = true;  // the stream may have some of the work
     return status;
   }
   ++taken;

@@ -1,4 +1,4 @@
-// A model on a device: a kernel bound to weights, with a cache for its requests.
+// A session: a model on a device, that is, a kernel bound to weights, with a cache for its requests.
 #pragma once
 
 #include <functional>
@@ -16,41 +16,42 @@
 
 namespace mkrt {
 
-// The cache of a session: the caller's, or of its own in pages of a form.
+// CacheOptions describes a session's cache: memory of the caller, or the session's own pages in a form.
 struct CacheOptions {
   uint32_t page_size = 16;  // positions: 16, 32 or 64
-  uint32_t pages = 0;       // 0: as many as hold one request of the whole context
+  uint32_t pages = 0;       // 0: as many as one request of the whole context needs
   CacheForm form = CacheForm::kNhd;
   std::optional<CacheSpace>
-      space{};  // the caller's, which must outlive the session; the others are unused then
+      space{};  // the caller's, which must outlive the session; replaces the other options
 };
 
 struct SessionOptions {
-  uint64_t timeout_ns = 10'000'000'000;  // a wait inside the kernel that lasts longer is a fault; 0: never
-  uint64_t stream = 0;                   // of its launches: a CUstream as an integer; 0: the default one
+  uint64_t timeout_ns = 10'000'000'000;  // a longer wait inside the kernel is a fault; 0: never
+  uint64_t stream = 0;                   // for launches: a CUstream as an integer; 0: the default stream
   CacheOptions cache{};
-  uint32_t trace_stamps = 8192;  // that a traced kernel keeps of each track; there are two for each worker
+  uint32_t trace_stamps = 8192;  // stamps that a traced kernel keeps of each track; a worker has two tracks
   SealCheck seal = SealCheck::kRequired;
 };
 
-constexpr uint32_t kMaxUnderWay = 2;  // launches of a session
+constexpr uint32_t kMaxUnderWay = 2;  // most launches of a session that have begun and not ended
 
-// Gives the bytes of one weight as its manifest entry lays them out.
+// WeightSource writes the bytes of one weight, laid out as its manifest entry says.
 using WeightSource = std::function<Status(const ManifestWeight& weight, std::span<std::byte> out)>;
 
-// Random weights of a model that is at hand as an artefact only, for timings: normal values, the same for a
-// seed, small enough that activations stay finite.
+// Returns a source of random weights, for timings of a model without its checkpoint. Values are normal, equal
+// for equal seeds, and so small that activations stay finite.
 WeightSource random_weights(uint64_t seed);
 
-// Not thread-safe. The device must outlive it; the checkpoint may be closed once it is open.
+// A session is not thread-safe. The device must outlive it. The checkpoint may be closed after open().
 class Session {
  public:
-  // Loads kernel and weights. Errors: those of check_artefact and check_weights; `config_hash` (of the
-  // checkpoint's config.json) other than the manifest's; no memory; what the device says.
+  // Loads kernel and weights. Errors: those of check_artefact and check_weights; a `config_hash` other than
+  // the manifest's; no memory; those of the device. `config_hash` is hash_hex() of the checkpoint's
+  // config.json.
   static Result<Session> open(const Artefact& artefact, const Checkpoint& checkpoint,
                               const std::string& config_hash, Device& device,
                               const SessionOptions& options = {});
-  // The same with weights from elsewhere.
+  // Loads the kernel, and the weights from a source other than a checkpoint.
   static Result<Session> open(const Artefact& artefact, const WeightSource& weights, Device& device,
                               const SessionOptions& options = {});
   Session(Session&&) noexcept;
@@ -62,58 +63,73 @@ class Session {
   uint32_t max_tokens() const { return limits().max_tokens; }  // of one step
   uint32_t context() const { return limits().context; }        // positions of a request
 
-  // Takes another cache; what was in the old one is forgotten. Errors: those of check_cache, no memory for
-  // it: nothing has changed then. No memory for a step of so many pages: the session cannot go on.
+  // Takes another cache; the contents of the old one are lost. Errors: those of check_cache, no memory for
+  // the cache, a step under way, a captured step; nothing has changed then.
+  //
+  // The session cannot go on if there is no memory for a step of so many pages.
   Status use_cache(const CacheOptions& options);
 
-  // Takes other scales of an e4m3 cache, [caches, heads], than the checkpoint's (1 where it has none). Keys
-  // and values that are there are read with them too. Errors: those of check_scales: nothing has changed
-  // then.
+  // Takes scales [caches, heads] of e4m3 caches in place of the checkpoint's, which are 1 where it has none.
+  // The scales also apply to keys and values already in the cache. Errors: those of check_scales; nothing has
+  // changed then.
   Status use_scales(std::span<const float> scales);
 
-  // A launch for several requests, whose pages the caller gives out: as many steps as the longest takes to
-  // sample its tokens. `logits`: null, or [rows, vocab] to fill, where nobody samples more than one token.
-  // Errors: those of check_batch, after which nothing has changed; a fault in the kernel, which names worker,
-  // task, event, seen and expected counts: the session cannot go on.
+  // Makes a launch for several requests, whose pages the caller assigns. The launch has as many steps as the
+  // longest request takes to sample its tokens.
+  //
+  // `logits` is null, or [rows, vocab] to fill, if no request samples more than one token. Errors: those of
+  // check_batch, after which nothing has changed; a fault in the kernel.
+  //
+  // The error of a fault names worker, task, event, seen and expected counts. The session cannot go on after
+  // it.
   Status step(const Batch& batch, StepResult& result, float* logits = nullptr);
 
-  // The same in two parts, with up to kMaxUnderWay launches under way, or one of several steps. begin_step
-  // puts copies and launch on the session's stream and returns: it waits for nothing, and allocates only for
-  // samples that need more memory than any before. end_step waits for the oldest launch and gives what it
-  // drew. Errors: as of step; too many are under way, or none.
+  // begin_step() and end_step() are step() in two parts. Up to kMaxUnderWay launches may be under way, or one
+  // launch of several steps.
+  //
+  // begin_step() puts copies and launch on the session's stream and does not wait. begin_step() allocates
+  // only for samples that need more memory than all before. end_step() waits for the oldest launch and
+  // returns its samples.
+  //
+  // Errors: those of step(); too many launches are under way, or none.
   Status begin_step(const Batch& batch);
   Status end_step(StepResult& result);
-  // While the session's stream is being captured: puts a launch for any batch into the graph, whose requests
-  // sample no more than `max`. Before each run of the graph on that stream fill_step takes the batch, behind
-  // it end_step gives what it drew. Errors: nothing is captured; more samples than the first time.
+  // capture_step() puts a launch into the graph that is captured on the session's stream. The launch fits any
+  // batch whose requests sample no more than `max`.
+  //
+  // fill_step() takes the batch before each run of the graph on that stream. end_step() returns the samples
+  // after the run. Errors: no capture is going on; more samples than the first captured step has room for.
   Status capture_step(const Samples& max = {});
   Status fill_step(const Batch& batch);
-  // Device address of the last launch's logits, float [requests, vocab], or [rows, vocab] with
+  // Returns the device address of the last launch's logits: float [requests, vocab], or [rows, vocab] with
   // Batch::all_logits.
   uint64_t logits_address() const;
-  // The first bytes of a tensor of the workspace (the manifest's name) as the last step left it: its rows
-  // where each activation has memory of its own (mkc compile --keep-activations), else those of whatever was
-  // there last. Errors: no such tensor, or a smaller one; a step is under way.
+  // Reads the first bytes of a workspace tensor, by the manifest's name, after the last step. The bytes are
+  // the tensor's rows if each activation has memory of its own (mkc compile --keep-activations). Without that
+  // option the bytes may be those of a later activation in the same memory.
+  //
+  // Errors: no such tensor, or a smaller one; a step is under way.
   Status read_tensor(const std::string& name, std::span<std::byte> to) const;
-  // What the last launch stamped, also one that ended by a fault. Errors: the kernel is not traced; a step is
-  // under way.
+  // Returns the stamps of the last launch, also of one that ended by a fault. Errors: the kernel is not
+  // traced; a step is under way.
   Result<Trace> read_trace() const;
-  // From the next launch on. Error: one is under way.
+  // Sets the stream from the next launch on. Errors: a launch is under way.
   Status set_stream(uint64_t stream);
   void set_timeout(uint64_t timeout_ns);
 
-  // A session also keeps one sequence of its own, in the first pages of the cache.
-  uint32_t position() const;  // tokens fed to it so far
-  // The next token fed goes to this position; those before it that were never fed hold whatever the cache
-  // does. Requires position <= context().
+  // A session also keeps a sequence of its own, in the first pages of the cache.
+  uint32_t position() const;  // tokens fed to the sequence so far
+  // Sets the position of the next token fed. Earlier positions that were never fed hold whatever the cache
+  // holds there. Requires position <= context().
   void set_position(uint32_t position);
-  // Feeds tokens, at most max_tokens(), at the positions that follow, and samples what follows them; all but
-  // the last of these are fed, too. `logits`: null, or [tokens, vocab] to fill, for at most one sample.
-  // Errors: no tokens or too many, an id outside the vocabulary, a full cache, those of check_batch: nothing
-  // has changed then; a fault.
+  // Feeds at most max_tokens() tokens at the next positions, and samples the tokens that follow. All sampled
+  // tokens but the last are fed, too. `logits` is null, or [tokens, vocab] to fill, for at most one sample.
+  //
+  // Errors: no tokens or too many, an id outside the vocabulary, a full cache, those of check_batch; nothing
+  // has changed then. A fault is an error, too.
   Status step(std::span<const int32_t> tokens, const Samples& samples, StepResult& result,
               float* logits = nullptr);
-  // The same for one greedy sample, which is returned.
+  // Feeds tokens and returns one greedy sample.
   Result<int32_t> step(std::span<const int32_t> tokens, float* logits = nullptr);
 
  private:
@@ -124,17 +140,17 @@ class Session {
 
 struct GenerateOptions {
   uint32_t max_new_tokens = 16;
-  uint32_t steps_per_launch = 1;            // at most; logits are read from launches of one step
-  std::vector<int32_t> stop_ids;            // ends generation; the id itself is kept
-  MkSampling sampling;                      // position: of the first sample; it counts up with each
+  uint32_t steps_per_launch = 1;            // at most; 1 where logits are read
+  std::vector<int32_t> stop_ids;            // an id that ends generation; the id itself is kept
+  MkSampling sampling;                      // position: of the first sample; counts up with each sample
   std::function<bool(int32_t)> on_token;    // called with each new token; false ends generation
-  std::vector<float>* logits = nullptr;     // gets one row of the vocabulary for every token fed
-  std::vector<Sampled>* samples = nullptr;  // gets one for every new token
+  std::vector<float>* logits = nullptr;     // receives one row [vocab] for every token fed
+  std::vector<Sampled>* samples = nullptr;  // receives one for every new token
 };
 
-// Feeds the prompt in steps of at most max_tokens() and generates. Returns the new tokens.
-// Errors: an empty prompt; prompt and new tokens that exceed the context, values of `sampling` outside their
-// ranges, before anything has run; those of Session::step.
+// Feeds the prompt in steps of at most max_tokens(), generates, and returns the new tokens. Errors before any
+// launch: an empty prompt, ids outside the vocabulary, prompt and new tokens that exceed the context, values
+// of `sampling` outside their ranges. Later errors: those of Session::step.
 Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t> prompt,
                                       const GenerateOptions& options);
 

@@ -19,7 +19,7 @@ std::span<const std::byte> bytes_of(const T& value) {
 
 }  // namespace
 
-// What the runtime needs to know by name.
+// Finds the tensors and symbols that the runtime needs by name.
 Status Session::State::find_names() {
   for (const ManifestTensor& t : manifest.outputs)
     if (t.name == "logits") logits = &t;
@@ -77,7 +77,7 @@ Status Session::State::make_scales() {
   return device->write(scales_at, std::as_bytes(std::span(ones)));
 }
 
-// The caller's memory, or memory of the session's own. Leaves everything as it was where it fails.
+// Takes the caller's cache or allocates the session's own. A failure leaves everything unchanged.
 Status Session::State::make_cache(const CacheOptions& o) {
   CacheSpace space;
   std::vector<uint64_t> added;

@@ -1,4 +1,4 @@
-// What a session keeps: session_open.cc makes it, session.cc runs steps with it.
+// The state of a session. session_open.cc makes it, and session.cc runs steps with it.
 #pragma once
 
 #include <array>
@@ -16,21 +16,21 @@ struct Session::State {
   MkSession session{};
   uint64_t session_at = 0;
   uint64_t scales_at = 0;                      // float[caches][heads]; 0: the caches have none
-  std::array<StepMemory, kMaxUnderWay> steps;  // taken in turn,
-  uint64_t taken = 0;                          // so often
-  StepMemory captured;                         // of graphs
+  std::array<StepMemory, kMaxUnderWay> steps;  // used in turn
+  uint64_t taken = 0;                          // launches that have used `steps`
+  StepMemory captured;                         // for captured graphs
   std::array<StepMemory*, kMaxUnderWay> under_way{};
   uint64_t begun = 0, ended = 0;      // launches
-  bool several_steps = false;         // in the launch begun last
-  std::vector<TracedRequest> traced;  // of the launch begun last, where the kernel is traced
-  StepResult own_result;              // of the session's own sequence
+  bool several_steps = false;         // in the newest launch
+  std::vector<TracedRequest> traced;  // of the newest launch, if the kernel is traced
+  StepResult own_result;              // for the session's own sequence
   const ManifestTensor* logits = nullptr;
   BatchLimits limits;
   CacheSpace cache;
   PagesSeen seen;
-  std::vector<int32_t> all_pages;  // 0, 1, …: of a session's own sequence
+  std::vector<int32_t> all_pages;  // 0, 1, …: for the session's own sequence
   int64_t position = 0;
-  uint32_t serial = 0;  // of the next launch's first step, once launches of several have ended
+  uint32_t serial = 0;  // of the next launch's first step; a launch of several steps counts when it ends
   bool faulted = false;
 
   State(Device& on, const SessionOptions& with) : device(&on), options(with) {}
@@ -50,14 +50,14 @@ struct Session::State {
     return {};
   }
 
-  // Writes, and waits until it and all written before is there, for whatever stream the next launch is on.
+  // Writes, and waits for this and all earlier writes, so that a launch on any stream sees them.
   Status settle(uint64_t to, std::span<const std::byte> from) {
     Status status = device->write(to, from);
     return status.ok() ? device->wait_for_stream(0) : status;
   }
 
   Status find_names();
-  // Brings one weight to its place.
+  // LoadWeight loads one weight to its address.
   using LoadWeight = std::function<Status(const ManifestWeight& weight, uint64_t to)>;
   Status load_weights(const LoadWeight& load);
   Status open(const Artefact& artefact, const LoadWeight& load);

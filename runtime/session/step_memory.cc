@@ -15,7 +15,7 @@ constexpr uint64_t kAlignment = 256;
 }  // namespace
 
 uint64_t result_bytes(const BatchLimits& limits) {
-  constexpr uint64_t words = 2;  // of a request: a count and a token
+  constexpr uint64_t words = 2;  // per request: a count and a token
   return kAlignment +
          (words * limits.max_requests * sizeof(uint32_t) + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -100,7 +100,7 @@ StepMemory::Layout StepMemory::lay_out(uint64_t rows, uint64_t requests, const S
   l.samples = take(requests, sizeof(MkSample));
   l.stop_ids = take(samples.stop_ids);
   l.seen = take(samples.seen);
-  l.page_index = take(limits_.pages);  // the last, for however many there are
+  l.page_index = take(limits_.pages);  // last, because room for all pages is taken but fewer may be used
   l.fault = take(1, sizeof(MkFault));
   l.sampled = take(samples.sampled);
   l.logprobs = take(samples.logprobs, sizeof(MkLogprobs));

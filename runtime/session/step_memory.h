@@ -1,6 +1,7 @@
-// A launch's memory on the device and, laid out alike, on the host: what the host brings, in one piece,
-// behind it a fault and what was sampled, which come back in one piece if there is room for them beside the
-// session's fault.
+// The memory of a launch, laid out alike on the device and on the host. The host's data comes first and is
+// copied in one piece. A fault and the samples follow.
+//
+// Fault and samples come back in one copy if there is room for the samples behind the session's fault.
 #pragma once
 
 #include <optional>
@@ -12,17 +13,18 @@
 
 namespace mkrt {
 
-// Symbols of MkStep::lists.
+// Names of the symbols in MkStep::lists.
 constexpr const char* kStepListNames[kStepLists] = {"q_len", "kv_len", "first_row"};
 
-// Memory of a session on the device: its fault, and behind it room for what a launch samples. Launches share
-// it: the next one begins when the copy of what the last one left is done.
+// ResultMemory is a session's memory on the device: its fault, and behind it room for a launch's samples.
+// Launches share the memory. The next launch begins after the results of the one before are copied.
 struct ResultMemory {
-  uint64_t fault = 0, bytes = 0;  // address, and with the room
+  uint64_t fault = 0, bytes = 0;  // address of the fault; size with the room behind it
 };
-uint64_t result_bytes(const BatchLimits& limits);  // for greedy samples of one step
+// result_bytes() returns the size of that memory for greedy samples of one step.
+uint64_t result_bytes(const BatchLimits& limits);
 
-// Not thread-safe.
+// StepMemory is not thread-safe.
 class StepMemory {
  public:
   StepMemory() = default;
@@ -30,45 +32,48 @@ class StepMemory {
   StepMemory& operator=(const StepMemory&) = delete;
   ~StepMemory();
 
-  // Takes memory for greedy steps within the limits; other samples take more when they come. May be called
-  // again. Device and results must outlive this. Errors: no memory.
+  // Reserves memory for greedy steps within the limits; other samples take more memory later. May be called
+  // again. Device and results must outlive the object. Errors: no memory.
   Status reserve(Device& device, const BatchLimits& limits, const ResultMemory& results);
-  // From now on what is enqueued serves every batch within the limits whose requests sample no more than
-  // `max`, as a graph needs it. May be called again, for no more. Errors: no memory; more.
+  // Fixes the layout, so that the enqueued work serves every batch within the limits whose requests sample no
+  // more than `max`. A graph needs this. May be called again with a `max` that fits. Errors: no memory; a
+  // `max` that does not fit.
   Status settle(const Samples& max);
   bool settled() const { return settled_.has_value(); }
 
-  // Takes a batch that check_batch has passed, when the one before has ended. `step` has its symbols, timeout
-  // and serial; the rest is filled in. Errors: no memory; samples more than it was settled for.
+  // Takes a batch that check_batch has passed, after the one before has ended. `step` has its symbols,
+  // timeout and serial, and fill() sets the rest. Errors: no memory; more samples than settle() fixed.
   Status fill(const Batch& batch, MkStep step);
 
-  // Puts the batch on the stream: to the device, its launch, and back the session's fault and what was
-  // sampled. Errors: the device's.
+  // Puts the batch on the stream: copies to the device, the launch, and copies of the session's fault and the
+  // samples back. Errors: the device's.
   Status enqueue(uint64_t stream, uint64_t session);
-  // Until the stream has done that; where it was settled, until the stream has done all. Errors: the
-  // device's.
+  // Waits until the stream has done that work, or with a settled layout until the stream has done all work.
+  // Errors: the device's.
   Status wait(uint64_t stream);
 
-  // Of a batch that has ended.
+  // fault() and read() return the results of a batch that has ended. read() fails if the kernel reports more
+  // samples than asked for.
   MkFault fault() const { return *at<MkFault>(at_.fault); }
-  Status read(StepResult& result) const;  // error: more than was asked for
+  Status read(StepResult& result) const;
 
  private:
-  // What samples take: words of stop ids, seen ids and tokens, entries of log-probabilities.
+  // SampleSizes counts what samples take: words of stop ids, seen ids and tokens, and entries of
+  // log-probabilities.
   struct SampleSizes {
     uint64_t stop_ids = 0, seen = 0, sampled = 0, logprobs = 0;
     void add(const SampleSizes& other, uint64_t times = 1);
     bool fits(const SampleSizes& room) const;
   };
-  // Offsets of what a batch needs, and their end.
+  // The layout has the offsets of a batch's data, and their end.
   struct Layout {
-    uint64_t tokens, positions, lists, page_begin, slot, samples, stop_ids, seen, page_index;  // the host's
-    uint64_t fault, sampled, logprobs, end;                                                    // the kernel's
+    uint64_t tokens, positions, lists, page_begin, slot, samples, stop_ids, seen, page_index;  // host writes
+    uint64_t fault, sampled, logprobs, end;  // kernel writes
   };
   static SampleSizes sizes_of(const Samples& samples);
   Layout lay_out(uint64_t rows, uint64_t requests, const SampleSizes& samples) const;
-  bool together() const { return at_.end - at_.fault <= results_.bytes; }  // fault and samples
-  uint64_t address(uint64_t offset) const {  // on the device, of what is sampled
+  bool together() const { return at_.end - at_.fault <= results_.bytes; }  // fault and samples in one copy
+  uint64_t address(uint64_t offset) const {  // device address of the fault or of samples
     return together() ? results_.fault + (offset - at_.fault) : memory_ + offset;
   }
   Status grow(uint64_t bytes);
@@ -84,13 +89,13 @@ class StepMemory {
   BatchLimits limits_{};
   ResultMemory results_;
   uint64_t memory_ = 0, bytes_ = 0;     // on the device
-  std::byte* host_ = nullptr;           // as much
-  std::optional<uint64_t> mark_;        // behind what was enqueued last
-  std::optional<SampleSizes> settled_;  // of all requests
+  std::byte* host_ = nullptr;           // as many bytes on the host
+  std::optional<uint64_t> mark_;        // passed when the newest enqueued work is done
+  std::optional<SampleSizes> settled_;  // all requests together
   uint32_t steps_ = 1;                  // of the launch
-  Layout at_{};                         // of the batch filled in last,
-  uint64_t brought_ = 0;                // what of it goes to the device,
-  std::vector<SampleSizes> sizes_;      // and what each of its requests samples
+  Layout at_{};                         // of the newest batch
+  uint64_t brought_ = 0;                // bytes of the batch that are copied to the device
+  std::vector<SampleSizes> sizes_;      // of each request of the newest batch
 };
 
 }  // namespace mkrt

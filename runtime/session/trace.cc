@@ -15,11 +15,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kNumbers = 5;  // of a stamp in a file: time, kind, grid, task, ring
+constexpr size_t kNumbers = 5;  // numbers of a stamp in a file: time, kind, grid, task, ring
 constexpr const char* kUnits[] = {"stamps", "ns"};
 constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
 
-// Lets times count from the first of all.
+// Subtracts the time of the earliest stamp from all times.
 void count_from_first(Trace& trace) {
   uint64_t first = std::numeric_limits<uint64_t>::max();
   for (const TraceTrack& track : trace.tracks)

@@ -1,4 +1,4 @@
-// What the workers of a traced kernel stamped in one launch (docs/trace.md), and the file that holds it.
+// The stamps that a traced kernel's workers made in one launch (docs/trace.md), and the file that holds them.
 #pragma once
 
 #include <cstdint>
@@ -18,36 +18,37 @@ inline bool operator==(const MkStamp& a, const MkStamp& b) {
 }
 
 struct TraceTrack {
-  uint32_t lost = 0;  // stamps behind these, for which there was no room
+  uint32_t lost = 0;  // stamps that there was no room for
   std::vector<MkStamp> stamps;
   bool operator==(const TraceTrack&) const = default;
 };
 
-// A request of the launch's first step.
+// A traced request is a request of the launch's first step.
 struct TracedRequest {
   int32_t rows = 0, kv_len = 0;
   bool operator==(const TracedRequest&) const = default;
 };
 
 struct Trace {
-  std::string device, model, target, schedule_hash;  // of the device and of its kernel's manifest
-  bool timed = false;              // stamps are ns since the first of them; else they count stamps
+  std::string device, model, target, schedule_hash;  // names of the device and from its kernel's manifest
+  bool timed = false;              // times are ns since the launch's first stamp; else they count stamps
   std::vector<std::string> grids;  // by MkStamp::grid
   std::vector<TracedRequest> requests;
-  std::vector<TraceTrack> tracks;  // kTracks of each worker in turn
+  std::vector<TraceTrack> tracks;  // kTracks of each worker, worker after worker
   bool operator==(const Trace&) const = default;
 };
 
-// Bytes of all tracks of so many stamps each.
+// Returns the bytes of all workers' tracks with `stamps` stamps each.
 uint64_t trace_bytes(uint32_t workers, uint32_t stamps);
 
-// Names, and the tracks out of a device's memory.
+// Returns a trace of names and of the tracks in a copy of the device's memory.
 Trace make_trace(const Manifest& manifest, const std::string& device, std::vector<TracedRequest> requests,
                  uint32_t stamps, const std::vector<std::byte>& memory);
 
 std::string to_json(const Trace& trace);
 
-// Errors, naming the file and the key: what is no such text, or does not fit together.
+// Parses a trace file. Errors name the file and the key: text of another form, parts that do not fit
+// together.
 Result<Trace> parse_trace(std::string_view json, const std::string& file);
 
 }  // namespace mkrt

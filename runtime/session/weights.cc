@@ -24,7 +24,7 @@ bool is_float(const StoredTensor& t) {
   return t.dtype == "F32" || t.dtype == "F16" || t.dtype == "BF16";
 }
 
-// Element i of a float tensor.
+// Returns element i of a float tensor.
 float value_at(const StoredTensor& t, uint64_t i) {
   if (t.dtype == "F32") {
     float value;
@@ -36,7 +36,7 @@ float value_at(const StoredTensor& t, uint64_t i) {
   return t.dtype == "F16" ? f16_to_f32(bits) : bf16_to_f32(bits);
 }
 
-constexpr uint64_t kRows = 256;  // of staging memory, behind its MkPack
+constexpr uint64_t kRows = 256;  // bytes before the rows in staging memory, for the MkPack
 static_assert(sizeof(MkPack) <= kRows);
 
 }  // namespace
@@ -133,7 +133,7 @@ Status WeightLoader::load_vector(const ManifestWeight& weight, uint64_t to) {
 }
 
 WeightSource random_weights(uint64_t seed) {
-  // One block of values is repeated: a generator would be slower than the copy to the device by far.
+  // One block of values is repeated, because a generator would be far slower than the copy to the device.
   constexpr size_t kBlock = size_t{1} << 20;
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;

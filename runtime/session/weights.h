@@ -1,4 +1,4 @@
-// From checkpoint tensors to the weights arena.
+// Loading of checkpoint tensors into the weights arena.
 #pragma once
 
 #include "runtime/artefact/manifest.h"
@@ -7,27 +7,28 @@
 
 namespace mkrt {
 
-// The checkpoint has every tensor that the manifest names, in the type and shape that the kernel was compiled
-// for. Errors name the tensor, what was found and what is expected.
+// Checks that the checkpoint has every tensor that the manifest names, in the type and shape that the kernel
+// was compiled for. Errors name the tensor, what was found and what is expected.
 Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint);
 
-// The scales of e4m3 caches that the checkpoint has, [caches, heads]: one number for all heads, or one for
-// each; 1 where it has none. Empty for caches of other types. Errors: a tensor of another type or size.
+// Returns the checkpoint's scales of e4m3 caches, [caches, heads]. The checkpoint has one scale for all heads
+// or one for each head, and a missing scale is 1. The result is empty for caches of other types. Errors: a
+// tensor of another type or size.
 Result<std::vector<float>> cache_scales(const Manifest& manifest, const Checkpoint& checkpoint);
 
-// Brings a checkpoint's tensors to the device and has its kernel lay them out, some rows of one at a time.
-// Requires check_weights, and that the device has taken the kernel.
+// WeightLoader copies a checkpoint's tensors to the device, where the kernel lays them out, some rows of one
+// tensor at a time. Requires check_weights, and that the device has loaded the kernel.
 class WeightLoader {
  public:
-  // `piece_bytes`: of rows at a time, and no less than one row.
+  // `piece_bytes` limits the rows of one copy; a copy has at least one row.
   WeightLoader(Device& device, const Checkpoint& checkpoint, uint64_t piece_bytes = kPieceBytes)
       : device_(device), checkpoint_(checkpoint), piece_bytes_(piece_bytes) {}
   ~WeightLoader();
   WeightLoader(const WeightLoader&) = delete;
   WeightLoader& operator=(const WeightLoader&) = delete;
 
-  // Lays one weight out at `to` as its manifest entry says. It is there once the device's default stream is
-  // done.
+  // Lays one weight out at `to` as its manifest entry says. The weight is complete once the device's default
+  // stream is done.
   Status load(const ManifestWeight& weight, uint64_t to);
 
  private:
@@ -40,7 +41,7 @@ class WeightLoader {
   Device& device_;
   const Checkpoint& checkpoint_;
   uint64_t piece_bytes_;
-  uint64_t staging_ = 0, staging_bytes_ = 0;  // an MkPack, and rows behind it
+  uint64_t staging_ = 0, staging_bytes_ = 0;  // an MkPack with rows behind it
 };
 
 // Computes a rope table in float64. Requires out.size() == positions * 2 * inv_freq.size().

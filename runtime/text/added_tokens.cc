@@ -16,7 +16,7 @@ uint64_t edge(uint32_t node, char byte) {
   return uint64_t{node} << 8 | static_cast<unsigned char>(byte);
 }
 
-// Of two tokens with the same content the first one stays.
+// Inserts a token. The first of two tokens with equal content stays.
 void insert(TokenTree& tree, std::string_view content, uint32_t token) {
   uint32_t node = 0;
   for (const char byte : content) {
@@ -45,7 +45,8 @@ std::optional<Match> longest_match(const TokenTree& tree, std::string_view text)
   return longest;
 }
 
-// \w of Unicode Technical Standard 18, annex C: Alphabetic, M, Nd, Pc, Join_Control.
+// Tells whether a code point is in \w of Unicode Technical Standard 18, annex C: Alphabetic, M, Nd, Pc,
+// Join_Control.
 bool is_word_character(char32_t c) {
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
     case UTF8PROC_CATEGORY_LU:
@@ -60,7 +61,7 @@ bool is_word_character(char32_t c) {
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_PC:
       return true;
-    case UTF8PROC_CATEGORY_SO:  // the letters in circles and squares are Alphabetic too
+    case UTF8PROC_CATEGORY_SO:  // letters in circles and squares are Alphabetic, too
       return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
              (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
     default:
@@ -68,7 +69,7 @@ bool is_word_character(char32_t c) {
   }
 }
 
-// The property White_Space.
+// Tells whether a code point has the property White_Space.
 bool is_white_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
@@ -112,7 +113,8 @@ AddedToken read_added_token(const JsonNode& node) {
   return token;
 }
 
-// Ids and contents must be those of the model where it has them, and stand for one token only.
+// IdCheck checks that an added token has the model's id, if the model has its content. An id or content must
+// stand for one token only.
 class IdCheck {
  public:
   explicit IdCheck(const Bpe& model) : model_(model) {
@@ -151,7 +153,7 @@ AddedTokens read_added_tokens(const JsonNode& node, const Bpe& model,
     if (item.failed()) return {};
     if (token.normalized) token.content = normalize(normalizers, token.content);
   }
-  // Where two contents become the same by normalization, a special token comes first.
+  // Two contents may become equal by normalization. A special token is inserted first and so wins.
   for (const bool special : {true, false}) {
     for (size_t i = 0; i < added.tokens.size(); ++i) {
       const AddedToken& token = added.tokens[i];
@@ -177,7 +179,7 @@ std::vector<Segment> split_at_added_tokens(const AddedTokens& added, const Token
     const AddedToken& token = added.tokens[match->token];
     size_t begin = at;
     size_t end = at + match->size;
-    // The search goes on behind the content, even inside of white space that rstrip takes in.
+    // The search continues behind the content, even inside white space that rstrip includes.
     at = end;
     if (token.single_word && !stands_alone(text.substr(0, begin), text.substr(end))) continue;
     if (token.lstrip) begin = size_without_trailing_space(text.substr(0, begin));

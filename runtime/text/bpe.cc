@@ -32,7 +32,7 @@ struct MergePair {
   std::string left, right;
 };
 
-// A merge is ["a", "b"], or "a b" in older files.
+// Reads a merge, which is ["a", "b"], or "a b" in older files.
 MergePair read_merge_pair(const JsonNode& node) {
   const nlohmann::json& value = node.raw();
   if (value.is_array() && value.size() == 2 && value[0].is_string() && value[1].is_string())
@@ -80,7 +80,7 @@ void expect_none(const JsonNode& node) {
 
 // --- encoding ------------------------------------------------------------------------------------
 
-// The tokens of a piece before any merge.
+// Appends the tokens of a piece's characters, before any merge.
 Status split_into_characters(const Bpe& bpe, std::string_view piece, std::vector<int32_t>& tokens) {
   bool has_unknown = false;  // an unknown token that is not appended yet
   while (!piece.empty()) {
@@ -110,7 +110,8 @@ Status split_into_characters(const Bpe& bpe, std::string_view piece, std::vector
   return {};
 }
 
-// Tokens in a doubly linked list over their first positions, with a queue of the merges that are possible.
+// MergeQueue holds the tokens in a linked list over their first positions, and the possible merges in a
+// queue.
 class MergeQueue {
  public:
   MergeQueue(const Bpe& bpe, std::vector<int32_t>& tokens)
@@ -149,7 +150,7 @@ class MergeQueue {
     uint32_t rank;
     uint32_t left;
     int32_t id;
-    // The queue gives the greatest first: the lowest rank, then the leftmost.
+    // The queue returns the greatest element first: the lowest rank, then the leftmost.
     bool operator<(const Candidate& other) const {
       return rank != other.rank ? rank > other.rank : left > other.left;
     }
@@ -166,7 +167,8 @@ class MergeQueue {
     if (const Merge* merge = merge_at(left)) queue_.push({merge->rank, left, merge->id});
   }
 
-  // Whether the pair still merges into the same token, since an earlier merge may have changed it.
+  // Tells whether the pair still merges into the candidate's token. An earlier merge may have changed the
+  // pair.
   bool is_current(const Candidate& candidate) const {
     const Merge* merge = merge_at(candidate.left);
     return merge != nullptr && merge->id == candidate.id;

@@ -7,12 +7,13 @@
 
 namespace mkrt {
 
-// Appends the character that stands for each byte. Printable characters of Latin-1 stand for themselves; the
-// other bytes, in order, are U+0100, U+0101, … (as GPT-2 defined it: a space becomes U+0120, a newline
-// U+010A).
+// Appends the character that stands for each byte. Printable characters of Latin-1 stand for themselves. The
+// other bytes, in order, are U+0100, U+0101, … (GPT-2's alphabet). A space becomes U+0120, and a newline
+// U+010A.
 void append_byte_alphabet(std::string_view bytes, std::string& text);
 
-// The bytes that text stands for; nothing if some character is not of the alphabet. Requires valid UTF-8.
+// Returns the bytes that a text stands for, or nothing if a character is not of the alphabet. Requires valid
+// UTF-8.
 std::optional<std::string> bytes_of_alphabet(std::string_view text);
 
 }  // namespace mkrt

@@ -16,7 +16,7 @@
 namespace mkrt {
 namespace {
 
-// Moves the whole characters out of bytes; what cannot become a character is replaced.
+// Moves the whole characters out of `bytes`. Bytes that cannot become a character are replaced.
 std::string take_whole_characters(std::string& bytes) {
   std::string text;
   std::string_view rest = bytes;
@@ -32,7 +32,8 @@ std::string take_whole_characters(std::string& bytes) {
 
 // --- reading -------------------------------------------------------------------------------------
 
-// Bytes for a token of the byte-level alphabet; other tokens, such as added ones, stand for themselves.
+// Returns the bytes of a token of the byte-level alphabet. Other tokens, such as added ones, stand for
+// themselves.
 DecodedToken decode_byte_level(std::string_view token) {
   std::optional<std::string> bytes = bytes_of_alphabet(token);
   return {TokenKind::kBytes, false, bytes ? *std::move(bytes) : std::string(token)};
@@ -45,7 +46,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-// The byte of a token <0x..>.
+// Returns the byte of a token <0x..>.
 std::optional<char> byte_of_token(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
   const int high = hex_digit(token[3]);
@@ -84,7 +85,7 @@ void read_strip(const JsonNode& node, Decoder& decoder) {
   if (decoder.strip.empty()) node.at("content").fail_expected("a character");
 }
 
-// Replace …, ByteFallback, Fuse, and Strip or not. Returns what the Replace steps do.
+// Reads the steps Replace …, ByteFallback, Fuse, and an optional Strip. Returns the Replace steps.
 std::vector<ReplaceText> read_sentence_piece(const JsonNode& node, const std::vector<JsonNode>& steps,
                                              Decoder& decoder) {
   constexpr std::string_view kSupported = "ByteLevel, or a Sequence of Replace …, ByteFallback, Fuse, Strip";
@@ -128,7 +129,7 @@ StreamDecoder::StreamDecoder(const Decoder& decoder, bool skip_special)
 
 Result<std::string> StreamDecoder::push(int32_t id) {
   const std::vector<DecodedToken>& tokens = decoder_->tokens;
-  // A negative id is too large as an unsigned one.
+  // A negative id is too large as an unsigned number.
   if (static_cast<size_t>(id) >= tokens.size())
     return Error{fmt::format("token id {} is out of range: the tokenizer has ids 0 to {}", id,
                              static_cast<int64_t>(tokens.size()) - 1)};
@@ -150,7 +151,7 @@ Result<std::string> StreamDecoder::push(int32_t id) {
 }
 
 std::string StreamDecoder::flush() {
-  // In a byte-level text only the start of one character can be left.
+  // A byte-level text can leave only the begin of one character.
   std::string text = pending_is_run_ ? strip_front(take_run_of_bytes())
                                      : std::string(pending_.empty() ? "" : kReplacementCharacter);
   *this = StreamDecoder(*decoder_, skip_special_);

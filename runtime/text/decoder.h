@@ -1,4 +1,4 @@
-// Decoders: turn ids back into text, at once or as they come.
+// Decoders, which turn ids back into text, at once or id by id.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class TokenKind : uint8_t {
   kNone,       // no token has this id
   kBytes,      // bytes that may be part of a character
   kText,       // whole characters
-  kRunOfBytes  // a byte <0x..>: a run of these is text only as a whole
+  kRunOfBytes  // a byte <0x..>; only a whole run of these is text
 };
 
 struct DecodedToken {
@@ -29,24 +29,24 @@ struct DecodedToken {
 
 struct Decoder {
   std::vector<DecodedToken> tokens;  // by id
-  std::string strip;                 // a character to be taken off the front of a text,
-  int32_t strip_count = 0;           // so many times at most
+  std::string strip;                 // a character that is removed from the front of a text,
+  int32_t strip_count = 0;           // at most this many times
 };
 
-// Supported: ByteLevel, and the decoder of SentencePiece models: Sequence of Replace, ByteFallback, Fuse,
-// Strip.
+// Reads the decoder section of tokenizer.json. Supported: ByteLevel, and the decoder of SentencePiece models:
+// Sequence of Replace, ByteFallback, Fuse, Strip.
 Decoder read_decoder(const JsonNode& node, const Bpe& model, const AddedTokens& added);
 
-// Decodes ids one by one. The outputs of all calls, one behind the other, are the text of all ids. Only whole
-// characters are put out; bytes that are no UTF-8 become U+FFFD.
+// StreamDecoder decodes ids one by one. The outputs of all calls together are the text of all ids. A call
+// returns whole characters only. Bytes that are no UTF-8 become U+FFFD.
 class StreamDecoder {
  public:
-  // The decoder must outlive it. skip_special leaves out the special tokens.
+  // The decoder must outlive the StreamDecoder. `skip_special` omits the special tokens.
   StreamDecoder(const Decoder& decoder, bool skip_special);
 
-  // The characters that are complete now, perhaps none. An error if no token has this id.
+  // Returns the characters that are complete now, perhaps none. Errors: no token has this id.
   Result<std::string> push(int32_t id);
-  // What is left at the end. The decoder is then as new.
+  // Returns the text that is left at the end, and resets the StreamDecoder.
   std::string flush();
 
  private:
@@ -55,9 +55,9 @@ class StreamDecoder {
 
   const Decoder* decoder_;
   bool skip_special_;
-  std::string pending_;          // the start of a character, or a run of bytes
-  bool pending_is_run_ = false;  // which of these it is; a decoder has only one of the two
-  int32_t strips_left_;          // characters that may still be taken off the front
+  std::string pending_;          // the begin of a character, or a run of bytes
+  bool pending_is_run_ = false;  // `pending_` is a run of bytes; a decoder has only one of the two forms
+  int32_t strips_left_;          // characters that may still be removed from the front
 };
 
 }  // namespace mkrt

@@ -22,7 +22,7 @@ int combining_class(utf8proc_int32_t code_point) {
   return utf8proc_get_property(code_point)->combining_class;
 }
 
-// The canonical decomposition of a text, its combining marks not yet in order.
+// Returns the canonical decomposition of a text, with its combining marks not yet in order.
 std::vector<utf8proc_int32_t> decompose(std::string_view text) {
   constexpr int kLongest = 4;  // code points of a canonical decomposition
   std::vector<utf8proc_int32_t> code_points;
@@ -39,7 +39,7 @@ std::vector<utf8proc_int32_t> decompose(std::string_view text) {
   return code_points;
 }
 
-// Sorts a run of combining marks by class; marks of one class keep their order.
+// Sorts a run of combining marks by class. Marks of one class keep their order.
 void order_run(std::span<utf8proc_int32_t> run) {
   struct Mark {
     int combining_class;
@@ -55,7 +55,7 @@ void order_run(std::span<utf8proc_int32_t> run) {
   std::transform(marks.begin(), marks.end(), run.begin(), [](const Mark& mark) { return mark.code_point; });
 }
 
-// utf8proc_decompose orders marks as well, but in time quadratic in a run.
+// Orders the marks of each run. utf8proc_decompose orders marks, too, but takes time quadratic in a run.
 void order_marks(std::vector<utf8proc_int32_t>& code_points) {
   const auto is_mark = [](utf8proc_int32_t code_point) { return combining_class(code_point) != 0; };
   auto begin = code_points.begin();

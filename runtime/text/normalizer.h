@@ -1,4 +1,4 @@
-// Normalizers: what happens to a text before it is cut.
+// Normalizers, which change a text before it is cut into pieces.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ namespace mkrt {
 
 class JsonNode;
 
-// Canonical composition (Unicode Standard Annex 15).
+// Nfc is canonical composition (Unicode Standard Annex 15).
 struct Nfc {};
 
-// Puts a string before a text that is not empty.
+// PrependText puts a string before a text that is not empty.
 struct PrependText {
   std::string text;
 };
 
-// Replaces all occurrences of a string that is not empty.
+// ReplaceText replaces all occurrences of a string that is not empty.
 struct ReplaceText {
   std::string from;
   std::string to;
@@ -26,12 +26,13 @@ struct ReplaceText {
 
 using Normalizer = std::variant<Nfc, PrependText, ReplaceText>;
 
+// Reads the normalizer section of tokenizer.json.
 std::vector<Normalizer> read_normalizers(const JsonNode& node);
 
-// Requires valid UTF-8, and gives valid UTF-8.
+// Returns the text after all normalizers, in valid UTF-8. Requires valid UTF-8.
 std::string normalize(const std::vector<Normalizer>& normalizers, std::string_view text);
 
-// Reads {"type": "Replace", "pattern": {"String": …}, "content": …}, of a normalizer or a decoder.
+// Reads {"type": "Replace", "pattern": {"String": …}, "content": …} of a normalizer or a decoder.
 ReplaceText read_replace(const JsonNode& node);
 std::string replace_all(const ReplaceText& replace, std::string_view text);
 

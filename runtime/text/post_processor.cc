@@ -8,7 +8,7 @@
 namespace mkrt {
 namespace {
 
-// {"SpecialToken": {"id": NAME, "type_id": …}}, with the ids of NAME under special_tokens.
+// Reads {"SpecialToken": {"id": NAME, "type_id": …}}, and returns the ids of NAME under special_tokens.
 std::vector<int32_t> read_special_token(const JsonNode& node, const JsonNode& special_tokens) {
   node.allow_keys({"id", "type_id"});
   const JsonNode special_token = special_tokens.at(node.at("id").string());
@@ -49,7 +49,7 @@ PostProcessor read_post_processor(const JsonNode& node) {
       step.allow_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
       continue;
     }
-    // A later template goes around what the earlier ones made.
+    // A later template goes around the ids of earlier ones.
     const PostProcessor outer = read_template(step);
     all.before.insert(all.before.begin(), outer.before.begin(), outer.before.end());
     all.behind.insert(all.behind.end(), outer.behind.begin(), outer.behind.end());

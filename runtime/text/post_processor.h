@@ -1,4 +1,4 @@
-// Post-processors: the special tokens that a model expects around a text.
+// Post-processors, which add the special tokens that a model expects around a text.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ struct PostProcessor {
   std::vector<int32_t> behind;
 };
 
-// Templates for one text are read; those for a pair of texts are not needed. ByteLevel changes no ids.
+// Reads the post-processor section of tokenizer.json. Templates for one text are read, and those for a pair
+// of texts are not needed. ByteLevel changes no ids.
 PostProcessor read_post_processor(const JsonNode& node);
 
 }  // namespace mkrt

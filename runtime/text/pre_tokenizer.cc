@@ -30,7 +30,7 @@ void find_literal(std::string_view text, std::string_view literal, std::vector<S
     spans.push_back({at, at + literal.size()});
 }
 
-// A part of a piece: a delimiter, or what lies between two.
+// A Part of a piece is a delimiter or the text between two delimiters.
 struct Part {
   Span span;
   bool is_delimiter;
@@ -48,7 +48,7 @@ std::vector<Part> parts_of(size_t size, const std::vector<Span>& matches, bool i
   return parts;
 }
 
-// Whether a part joins the part before it. `before` is null for the first part.
+// Tells whether a part joins the part before it. `before` is null for the first part.
 bool joins_previous(const Part* before, const Part& part, SplitBehavior behavior) {
   if (before == nullptr) return false;
   switch (behavior) {
@@ -76,7 +76,7 @@ void append_parts(std::string_view piece, const std::vector<Part>& parts, SplitB
   end_piece(out);
 }
 
-// Applies a step to all pieces.
+// ApplyStep applies a step to all pieces.
 struct ApplyStep {
   const Pieces& in;
   bool at_start_of_text;
@@ -169,7 +169,7 @@ void read_split(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
 }
 
 void read_byte_level(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
-  // trim_offsets concerns positions in the text, which we do not report.
+  // trim_offsets concerns positions in the text, which are not reported.
   node.allow_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
   if (node.at("add_prefix_space").boolean()) steps.push_back(PrefixPieces{" ", false});
   if (node.optional("use_regex").boolean_or(true))
@@ -177,7 +177,7 @@ void read_byte_level(const JsonNode& node, std::vector<PreTokenizerStep>& steps)
   steps.push_back(MapBytes{});
 }
 
-// Older files say add_prefix_space, which must agree with the scheme.
+// Returns the prepend scheme. Older files have add_prefix_space instead, which must agree with the scheme.
 std::string read_scheme(const JsonNode& node) {
   const JsonNode scheme = node.optional("prepend_scheme");
   const std::string name = scheme.is_null() ? "always" : scheme.one_of({"always", "first", "never"});
@@ -188,11 +188,11 @@ std::string read_scheme(const JsonNode& node) {
 }
 
 void read_metaspace(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
-  // str_rep repeats the replacement.
+  // str_rep is the replacement, repeated.
   node.allow_keys({"type", "replacement", "prepend_scheme", "split", "add_prefix_space", "str_rep"});
   const std::string replacement = node.at("replacement").string();
   const std::string scheme = read_scheme(node);
-  // Behind a step that cuts or drops text, the first piece need not be the start of the text.
+  // Steps before this one may cut or drop text. The first piece is then not always the start of the text.
   if (scheme == "first" && !steps.empty())
     node.at("prepend_scheme").fail("\"first\" is supported in the first pre-tokenizer only");
   steps.push_back(ReplaceText{" ", replacement});
@@ -201,14 +201,14 @@ void read_metaspace(const JsonNode& node, std::vector<PreTokenizerStep>& steps) 
     steps.push_back(SplitPieces{replacement, SplitBehavior::kMergedWithNext, false});
 }
 
-// Characters of Unicode's number categories, one by one or as runs.
+// Isolates characters of Unicode's number categories, one by one or in runs.
 void read_digits(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   node.allow_keys({"type", "individual_digits"});
   const bool each = node.optional("individual_digits").boolean_or(false);
   steps.push_back(split_by_regex(node, each ? R"(\p{N})" : R"(\p{N}+)", SplitBehavior::kIsolated, false));
 }
 
-// Unicode's punctuation, and ASCII's signs and symbols.
+// Unicode's punctuation, and the signs and symbols of ASCII.
 constexpr std::string_view kPunctuation = R"([\p{P}$+<=>\^`|~])";
 
 void read_punctuation(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
@@ -223,7 +223,7 @@ void read_whitespace_split(const JsonNode& node, std::vector<PreTokenizerStep>& 
   steps.push_back(split_by_regex(node, R"(\s)", SplitBehavior::kRemoved, false));
 }
 
-// Words, and what is neither word nor space.
+// Keeps words, and runs of characters that are neither word nor space.
 void read_whitespace(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   constexpr std::string_view kPattern =
       R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\s]+)";

@@ -1,4 +1,4 @@
-// Pre-tokenizers: cut a text into pieces that no token crosses.
+// Pre-tokenizers, which cut a text into pieces. No token crosses the end of a piece.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,41 @@
 
 namespace mkrt {
 
-// Pieces of a text, one behind the other; piece i ends at byte ends[i]. No piece is empty.
+// Pieces has the pieces of a text, one behind the other. Piece i ends at byte ends[i]. No piece is empty.
 struct Pieces {
   std::string text;
   std::vector<size_t> ends;
 };
 
-// Puts a prefix before a piece that does not start with it.
+// PrefixPieces puts a prefix before a piece that does not start with it.
 struct PrefixPieces {
   std::string prefix;
   bool only_at_start_of_text;
 };
 
-// What becomes of the matches (delimiters) when a piece is cut at them.
+// SplitBehavior says where the matches (delimiters) go when a piece is cut at them.
 enum class SplitBehavior : uint8_t { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 struct SplitPieces {
   std::variant<std::string, Regex> pattern;  // an empty string matches nowhere
   SplitBehavior behavior;
-  bool invert;  // the delimiters are what lies between the matches
+  bool invert;  // the delimiters are the text between the matches
 };
 
-// Writes every byte as its character of the byte-level alphabet.
+// MapBytes writes every byte as its character of the byte-level alphabet.
 struct MapBytes {};
 
-// The steps that the pre-tokenizers of tokenizer.json are made of:
+// The pre-tokenizers of tokenizer.json consist of these steps:
 //   ByteLevel = PrefixPieces (a space), SplitPieces (the pattern of GPT-2), MapBytes
 //   Metaspace = ReplaceText (spaces), PrefixPieces, SplitPieces
 //   all others = SplitPieces: Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, …
 using PreTokenizerStep = std::variant<PrefixPieces, ReplaceText, SplitPieces, MapBytes>;
 
+// Reads the pre-tokenizer section of tokenizer.json.
 std::vector<PreTokenizerStep> read_pre_tokenizer(const JsonNode& node);
 
-// Requires valid UTF-8. at_start_of_text: no character comes before this text in what the caller was given.
-// An error if a pattern exceeds its limits.
+// Returns the pieces of a text after all steps. `at_start_of_text`: no character of the caller's text comes
+// before this text. Requires valid UTF-8. Errors: a pattern exceeds its limits.
 Result<Pieces> pre_tokenize(const std::vector<PreTokenizerStep>& steps, std::string_view text,
                             bool at_start_of_text);
 

@@ -1,4 +1,4 @@
-// Regular expressions over UTF-8, by PCRE2 with Unicode properties.
+// Regular expressions over UTF-8, matched by PCRE2 with Unicode properties.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,17 @@ struct pcre2_real_code_8;
 
 namespace mkrt {
 
-// Bytes [begin, end) of a text.
+// A Span is the bytes [begin, end) of a text.
 struct Span {
   size_t begin;
   size_t end;
 };
 
-// A compiled pattern; immutable, so that threads may share it.
+// Regex is a compiled pattern. A Regex is immutable, so that threads may share it.
 class Regex {
  public:
-  // The pattern is of the dialect that tokenizer.json is written in: see regex_dialect.h.
+  // Compiles a pattern in the dialect of tokenizer.json (regex_dialect.h). Errors: an unsupported or bad
+  // pattern.
   static Result<Regex> compile(std::string_view pattern);
 
  private:
@@ -34,15 +35,15 @@ class Regex {
   std::unique_ptr<pcre2_real_code_8, Free> code_;
 };
 
-// The working memory of one thread for matching one pattern, which must outlive it.
+// RegexMatcher is one thread's working memory for one pattern. The pattern must outlive it.
 class RegexMatcher {
  public:
   explicit RegexMatcher(const Regex& regex);
   ~RegexMatcher();
 
-  // Sets spans to all matches, left to right and not overlapping; an empty match directly behind another
-  // match is left out. Requires valid UTF-8. An error if the pattern needs more steps or memory than a match
-  // is given.
+  // Sets `spans` to all matches, left to right and without overlap. An empty match directly behind another
+  // match is omitted. Requires valid UTF-8. Errors: the pattern needs more steps or memory than a match may
+  // use.
   Status find_all(std::string_view text, std::vector<Span>& spans);
 
  private:

@@ -18,14 +18,14 @@ bool is_ascii_punctuation(char c) {
   return c >= ' ' && c <= '~' && !is_alphanumeric;
 }
 
-// Appends what the escape at `at` is for PCRE2, and moves `at` past it.
+// Appends PCRE2's form of the escape at `at`, and moves `at` past it.
 Status translate_escape(std::string_view pattern, size_t& at, std::string& out) {
   const std::string_view rest = pattern.substr(at);
   if (rest.size() == 1) return unsupported("\\", at, "nothing follows it");
   const char escaped = rest[1];
   size_t size = 2;
   if (escaped == 's' || escaped == 'S') {
-    // \s of PCRE2 holds U+180E, which is no white space in Unicode.
+    // PCRE2's \s includes U+180E, which is no white space in Unicode.
     out += escaped == 's' ? R"(\p{White_Space})" : R"(\P{White_Space})";
   } else if (rest.starts_with("\\p{") || rest.starts_with("\\P{")) {
     const size_t brace = rest.find('}');
@@ -44,7 +44,7 @@ Status translate_escape(std::string_view pattern, size_t& at, std::string& out) 
   return {};
 }
 
-// Faults outside of a class: groups and quantifiers that the two dialects read differently.
+// Refuses groups and quantifiers, outside of a class, that the two dialects read differently.
 Status check_outside_class(std::string_view rest, size_t at) {
   if (rest.starts_with("(*")) return unsupported("(*", at, "no verbs");
   if (rest.starts_with("(?")) {
@@ -59,7 +59,7 @@ Status check_outside_class(std::string_view rest, size_t at) {
   return {};
 }
 
-// Faults inside of a class: set operations and nested classes, which only Oniguruma has.
+// Refuses set operations and nested classes, which only Oniguruma has.
 Status check_inside_class(std::string_view rest, size_t at) {
   if (rest.starts_with("&&")) return unsupported("&&", at, "no intersection of classes");
   if (rest.starts_with("[")) return unsupported("[", at, "no class inside a class");

@@ -1,4 +1,4 @@
-// Patterns of tokenizer.json are written for Oniguruma (Ruby syntax); we match with PCRE2.
+// The translation of tokenizer.json's patterns, which are written for Oniguruma (Ruby syntax), to PCRE2.
 #pragma once
 
 #include <string>
@@ -8,10 +8,12 @@
 
 namespace mkrt {
 
-// The same pattern for PCRE2. Only what is known to mean the same in both, or can be rewritten so that it
-// does, is let through: literals, classes, \p{…}, \s, \d, groups without options inside, look-around,
-// quantifiers. Anything else is an error that names it and its byte offset. ^ and $ are those of lines:
-// compile with PCRE2_MULTILINE.
+// Returns the equivalent pattern for PCRE2. Supported are literals, classes, \p{…}, \s, \d, groups without
+// options inside, look-around and quantifiers. Such constructs mean the same in both dialects or can be
+// rewritten.
+//
+// Errors name an unsupported construct and its byte offset. ^ and $ match at lines, so the result must be
+// compiled with PCRE2_MULTILINE.
 Result<std::string> to_pcre2(std::string_view pattern);
 
 }  // namespace mkrt

@@ -61,7 +61,7 @@ Tokenizer read_tokenizer(const JsonNode& root) {
   return tokenizer;
 }
 
-// Appends the ids of a part of the text that holds no added token.
+// Appends the ids of a part of the normalized text that holds no added token.
 Status encode_plain(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text,
                     std::vector<int32_t>& ids) {
   const Result<Pieces> pieces = pre_tokenize(tokenizer.pre_tokenizer, text, at_start_of_text);
@@ -76,7 +76,8 @@ Status encode_plain(const Tokenizer& tokenizer, std::string_view text, bool at_s
   return {};
 }
 
-// The same for a part that holds no added token of those to be looked for before normalization.
+// Appends the ids of a part of the text. The part holds none of the added tokens that are searched before
+// normalization.
 Status encode_unnormalized(const Tokenizer& tokenizer, std::string_view text, bool at_start_of_text,
                            std::vector<int32_t>& ids) {
   const std::string normalized = normalize(tokenizer.normalizers, text);

@@ -1,5 +1,4 @@
-// A tokenizer as Hugging Face's tokenizer.json describes it: byte-level BPE, and the BPE of SentencePiece
-// models.
+// Tokenizers described by Hugging Face's tokenizer.json: byte-level BPE, and the BPE of SentencePiece models.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@
 
 namespace mkrt {
 
-// Immutable once loaded: threads may share it.
+// A loaded Tokenizer is immutable, so that threads may share it.
 struct Tokenizer {
   AddedTokens added;
   std::vector<Normalizer> normalizers;
@@ -28,16 +27,18 @@ struct Tokenizer {
   Decoder decoder;
 };
 
-// Reads a tokenizer.json. Whatever it holds that is not supported is an error with its path in the document.
+// Reads a tokenizer.json. Errors: an unsupported part, with its path in the document.
 Result<Tokenizer> load_tokenizer(const std::string& path);
 
-// The ids of a text. add_special adds what the post-processor puts around it (e.g. the token that begins a
-// text); added tokens inside of the text are always found. Errors: text that is not UTF-8 (with the byte
-// offset) or is larger than 256 MiB, a character without a token, a pattern that exceeds its limits.
+// Returns the ids of a text. `add_special` adds the post-processor's ids around it, such as the token that
+// begins a text. Added tokens inside the text are always found.
+//
+// Errors: text that is not UTF-8, with the byte offset; text of more than 256 MiB. Also errors: a character
+// without a token; a pattern that exceeds its limits.
 Result<std::vector<int32_t>> encode(const Tokenizer& tokenizer, std::string_view text, bool add_special);
 
-// The text of ids; bytes that are no UTF-8 become U+FFFD. For ids that come one by one use StreamDecoder on
-// tokenizer.decoder. An error if no token has one of the ids.
+// Returns the text of ids. Bytes that are no UTF-8 become U+FFFD. Ids that arrive one by one need a
+// StreamDecoder on tokenizer.decoder. Errors: no token has one of the ids.
 Result<std::string> decode(const Tokenizer& tokenizer, std::span<const int32_t> ids, bool skip_special);
 
 }  // namespace mkrt

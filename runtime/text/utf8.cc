@@ -9,7 +9,7 @@ struct ByteRange {
   unsigned char low, high;
 };
 
-// Bytes that follow a lead byte: how many, and the range of the first of them (Unicode 15, table 3-7).
+// The bytes that follow a lead byte: their number, and the range of the first (Unicode 15, table 3-7).
 struct Followers {
   size_t count;
   ByteRange first;

@@ -1,4 +1,4 @@
-// UTF-8, one character at a time.
+// UTF-8 decoding and encoding, one character at a time.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,25 @@ namespace mkrt {
 enum class Utf8State : uint8_t {
   kComplete,    // the bytes start with a whole character
   kBroken,      // the bytes cannot start a character, whatever follows
-  kIncomplete,  // all bytes together are the start of a character
+  kIncomplete,  // all bytes together are the begin of a character
 };
 
-// What stands at the front of a byte string. A broken front is as long as the standard's "maximal subpart"
-// (Unicode 15, section 3.9), so that one replacement character stands for it.
+// Utf8Front describes the front of a byte string. A broken front is as long as the standard's "maximal
+// subpart" (Unicode 15, section 3.9). One replacement character stands for it.
 struct Utf8Front {
   Utf8State state;
   size_t size;
 };
 
-// Requires bytes not to be empty. Surrogates, overlong forms and values past U+10FFFF are broken.
+// Returns the front of `bytes`, which must not be empty. Surrogates, overlong forms and values past U+10FFFF
+// are broken.
 Utf8Front scan_utf8(std::string_view bytes);
 
-// The offset of the first byte that is not part of a valid character.
+// Returns the offset of the first byte that is not part of a valid character, or nothing.
 std::optional<size_t> find_invalid_utf8(std::string_view bytes);
 
-// The code point of the first character, and of the last one. Require valid UTF-8, not empty.
+// The two functions return the code point of the first and of the last character. Both functions require
+// valid UTF-8 that is not empty.
 char32_t first_code_point(std::string_view text);
 char32_t last_code_point(std::string_view text);
 
