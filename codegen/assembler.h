@@ -44,8 +44,9 @@ struct AssemblerSearch {
 };
 
 // Returns the assemblers in order of preference. The flag, or else MKC_ASSEMBLER, names libnvJitLink.so or
-// ptxas and ends the search. Its path is listed even if no file has that path. The places after these are
-// CUDA_HOME, CUDA_PATH, the folder `assembler` next to the running program, the usual folders, and PATH.
+// ptxas and ends the search. The path that they give is listed even if no such file exists. The places after
+// these are CUDA_HOME, CUDA_PATH, the folder `assembler` next to the running program, the usual folders, and
+// PATH.
 //
 // ptxas precedes nvJitLink in each toolkit folder, because nvJitLink assembles relocatable code. Relocatable
 // code takes up to 26 registers more and spills on sm_80 to sm_89 (both assemblers from CUDA 13.0).

@@ -27,8 +27,8 @@ struct BodyCall {
   llvm::Value* split_k;  // parts that the columns of such a grid are split into; else null
 };
 
-// Tells whether the code serves split products. The number of parts is then a run-time value, or a constant
-// other than 1.
+// Tells whether the code serves split products. A number of parts that is a run-time value, or a constant
+// other than 1, means that it does.
 bool is_split(const BodyCall& call);
 
 // Returns the global address of an operand. Requires that the grid has the operand, and that it is no cache.

@@ -9,7 +9,8 @@ llvm::Value* product_arguments(Emitter& e, const BodyCall& call);  // product or
 llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call);
 llvm::Value* expert_arguments(Emitter& e, const BodyCall& call);
 
-// These two fill the epilogue's arguments in shared memory. product_epilogue() also serves experts.
+// The two functions below fill the epilogue's arguments in shared memory. product_epilogue() also serves
+// experts.
 void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 

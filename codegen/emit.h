@@ -28,7 +28,7 @@ struct Emitter {
   // Creates the kernel `name`, which returns nothing, and sets the insertion point to its entry.
   void begin_kernel(const std::string& name, const std::vector<llvm::Type*>& parameters);
   llvm::Value* constant(int64_t value) { return ir.getInt32(static_cast<uint32_t>(value)); }
-  // Returns the address of a local variable of `bytes` bytes, aligned to 8. Its alloca is in the entry block.
+  // Returns the address of a local variable of `bytes` bytes, aligned to 8. The alloca is in the entry block.
   llvm::Value* local(uint64_t bytes);
   llvm::Value* at(llvm::Value* base, uint64_t bytes);                       // base + bytes
   llvm::Value* at(llvm::Value* base, llvm::Value* index, uint64_t stride);  // base + index * stride, in bytes

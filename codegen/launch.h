@@ -29,12 +29,12 @@ class LaunchCode {
   // Runs on all threads. Makes the worker and loads the values that are fixed for the launch.
   void load(llvm::Value* session, llvm::Value* step);
 
-  // Loads the symbols and the arenas' addresses again. These values, and values computed from them, then
+  // Loads the symbols and the arenas' addresses again. The loaded values, and values computed from them,
   // occupy registers only until the next call.
   void load_values();
 
   // Runs `consume` on the consumer threads, after they have made the step's lists. Runs `load` on the loader
-  // warp. Both end in the kernel's return.
+  // warp. The two roles end in the kernel's return.
   void by_role(const std::function<void()>& consume, const std::function<void()>& load);
   // Runs the two roles for each step of the launch. `around(steps)` emits each role's code before and after
   // all steps, and calls steps() between.

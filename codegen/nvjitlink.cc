@@ -6,7 +6,7 @@
 namespace mkc {
 namespace {
 
-// These declarations follow the "nvJitLink API Reference" of the CUDA documentation.
+// The declarations follow the "nvJitLink API Reference" of the CUDA documentation.
 using Handle = void*;
 constexpr int kInputPtx = 2;  // NVJITLINK_INPUT_PTX
 

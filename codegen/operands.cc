@@ -25,7 +25,8 @@ Expr partial_positions_of(const TaskProgram& program, const TaskGrid& grid) {
 }
 
 size_t operand_place(BodyKind body, std::string_view role, bool written) {
-  // split_k_partial grids share code with products. Their `sums` take the entry of a product's `out`.
+  // split_k_partial grids share code with products. The `sums` of a split_k_partial grid take the entry of a
+  // product's `out`.
   if (body == BodyKind::kSplitKPartial)
     return operand_place(BodyKind::kProduct, role == "sums" ? "out" : role, written);
   const BodySchema& schema = body_schema(body);

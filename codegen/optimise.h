@@ -6,8 +6,8 @@
 
 namespace mkc {
 
-// Simplifies task bodies: inlines their helpers and unrolls their marked loops. This is done once, not for
-// every kind of grid that inlines a body. Bodies for GPUs are simplified when mkc is built.
+// Simplifies task bodies: inlines their helpers and unrolls their marked loops. A body is simplified once,
+// not for every kind of grid that inlines it. Bodies for GPUs are simplified when mkc is built.
 void simplify_bodies(llvm::Module& module);
 
 // Optimises kernels for a machine, with simplified bodies inlined. Requires that all functions except the

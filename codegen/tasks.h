@@ -105,8 +105,8 @@ class TaskCode {
   // Returns the coordinates of the inline task whose cell is `cell`. Each coordinate equals one index of the
   // cell, or has extent 1 and is 0.
   std::vector<llvm::Value*> inline_coords(GridId id, const std::vector<llvm::Value*>& cell);
-  // Runs `count` tasks of the inline grid `id`. This worker has just completed their cells, `cell` and the
-  // following ones.
+  // Runs `count` tasks of the inline grid `id`. Requires that this worker has just completed the cells of
+  // these tasks, `cell` and the following ones.
   void run_inline(GridId id, llvm::Value* notifier, const std::vector<llvm::Value*>& cell,
                   llvm::Value* count);
   // Spoils the scratch memory that only the task's body uses, for the emulator to find late reads. Requires a
