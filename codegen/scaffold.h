@@ -12,7 +12,8 @@ namespace mkc {
 // kernel once a launch.
 //
 // Consumer warps walk the worker's stream of segments and run the tasks. The loader warp walks the stream too
-// and fills the ring, by bulk copies or by 16-byte copies. Loads of weights do not wait for events.
+// and fills the ring, by bulk copies or by 16-byte copies. Loads wait for lookups, but not for the other
+// events of a task.
 //
 // Bodies and primitives stay declarations, to be linked in. Requires a proved schedule. Ensures that code
 // size grows with the kinds, not with the grids.
