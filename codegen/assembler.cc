@@ -20,7 +20,7 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-// Collects candidates, each file once.
+// Search collects candidates and lists each file once.
 struct Search : AssemblerSearch {
   void add(const std::string& path, const std::string& origin) {
     std::error_code ignored;
@@ -36,7 +36,7 @@ struct Search : AssemblerSearch {
       for (size_t i = 0; i < matches.gl_pathc; ++i) add(matches.gl_pathv[i], origin);
     globfree(&matches);
   }
-  // A toolkit's folder, or one that Python's packages were installed into.
+  // Adds the assemblers of a folder: a CUDA toolkit, or the place where Python packages are installed.
   void add_toolkit(const std::string& folder, const std::string& origin) {
     for (const char* programs : {"bin", "nvidia/*/bin"})
       add_matches(fmt::format("{}/{}/ptxas", folder, programs), origin);

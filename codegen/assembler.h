@@ -1,4 +1,4 @@
-// NVIDIA's assembler: where it is found, and how it is called.
+// The search for NVIDIA's PTX assembler, and calls of it.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace mkc {
 
-// What the assembler says of a kernel.
+// Resources of one kernel, as the assembler's log reports them.
 struct Resources {
   std::string kernel;
   uint32_t registers = 0;
@@ -21,45 +21,49 @@ struct Resources {
 
 struct Cubin {
   std::vector<std::byte> bytes;
-  std::string log;  // the assembler's, with the resources of each kernel
+  std::string log;  // log of the assembler, with the resources of each kernel
 };
 
 class Assembler {
  public:
   virtual ~Assembler() = default;
   virtual std::string name() const = 0;  // "nvJitLink 13.0 (/usr/…/libnvJitLink.so)"
-  // Errors: what the assembler reports, with the lines of the PTX.
+  // Assembles PTX into a cubin for the target. Errors: the assembler's messages, with the lines of the PTX.
   virtual Result<Cubin> assemble(const std::string& ptx, const Target& target) const = 0;
 };
 
-// A file that is there, or that a flag names.
+// A file that exists, or that a flag or a variable names.
 struct AssemblerCandidate {
   std::string path;
-  std::string origin;  // why there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
+  std::string origin;  // reason to look there: "--assembler", "MKC_ASSEMBLER", "CUDA_HOME", "PATH", …
 };
 
 struct AssemblerSearch {
   std::vector<AssemblerCandidate> found;  // in order of preference
-  std::vector<std::string> looked_at;     // patterns of paths, each with its origin
+  std::vector<std::string> looked_at;     // path patterns that were tried, each with its origin
 };
 
-// Looks at the flag's value (a path of libnvJitLink.so or ptxas), MKC_ASSEMBLER, CUDA_HOME and CUDA_PATH, the
-// folder `assembler` beside the running program, the usual folders, PATH. In each folder ptxas goes before
-// nvJitLink, which assembles relocatable code: that takes up to 26 registers more and spills on sm_80 to
-// sm_89 (both of CUDA 13.0). A flag or MKC_ASSEMBLER ends the search, and is listed even if it names nothing.
+// Returns the assemblers in order of preference. The flag, or else MKC_ASSEMBLER, names libnvJitLink.so or
+// ptxas and ends the search. The path that they give is listed even if no such file exists. The places after
+// these are CUDA_HOME, CUDA_PATH, the folder `assembler` next to the running program, the usual folders, and
+// PATH.
+//
+// ptxas precedes nvJitLink in each toolkit folder, because nvJitLink assembles relocatable code. Relocatable
+// code takes up to 26 registers more and spills on sm_80 to sm_89 (both assemblers from CUDA 13.0).
 AssemblerSearch search_assemblers(const std::string& flag);
 
-// Opens libnvJitLink by dlopen, or a ptxas program, by the path's name. Errors: it cannot be opened, or is
-// too old for the PTX that mkc writes (CUDA 12.8).
+// Opens an assembler: libnvJitLink by dlopen if the file name begins with "libnvJitLink", else ptxas as a
+// program. Errors: the file cannot be opened, or is older than CUDA 12.8, which mkc's PTX needs.
 Result<std::unique_ptr<Assembler>> open_assembler(const std::string& path);
 Result<std::unique_ptr<Assembler>> open_nvjitlink(const std::string& path);
 Result<std::unique_ptr<Assembler>> open_ptxas(const std::string& path);
 
-// The first that opens; none after it is tried. Error: none; the message says where it looked and how to get
-// one.
+// Returns the first assembler of the search that opens. A flag or MKC_ASSEMBLER that names one which does not
+// open is an error. Errors: no assembler opens; the message names each candidate with its fault, and tells
+// how to get one.
 Result<std::unique_ptr<Assembler>> find_assembler(const std::string& flag);
 
-// Registers, stack and spills of each kernel, in the order of an assembler's verbose log.
+// Returns registers, stack bytes and spill bytes of each kernel, in the order of an assembler's verbose log.
 std::vector<Resources> read_resources(const std::string& log);
 
 }  // namespace mkc

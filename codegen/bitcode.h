@@ -1,6 +1,6 @@
-// The task bodies of codegen/device/, compiled to LLVM bitcode when mkc was built: each as it is, for the
-// emulator and tests, and libraries of all with the primitives of one kind of GPU, traced and not,
-// simplified.
+// The task bodies of codegen/device/, compiled to LLVM bitcode when mkc is built. Single files serve the
+// emulator and tests. Libraries hold all bodies, simplified, with the primitives of one kind of GPU, traced
+// or untraced.
 #pragma once
 
 #include <span>
@@ -8,10 +8,11 @@
 namespace mkc {
 
 struct Bitcode {
-  const char* name;  // of the source, without its extension: "product"; of the library: "hopper_untraced"
+  const char* name;  // source file without its extension ("product"), or library ("hopper_untraced")
   std::span<const unsigned char> bytes;
 };
 
+// Returns all embedded bitcode files. The memory is static.
 std::span<const Bitcode> device_bitcode();
 
 }  // namespace mkc

@@ -73,7 +73,7 @@ void cache_arguments(Fields& f, size_t offset) {
   f.set(offset + offsetof(C, page_shift), e.load32(bases.session, offsetof(Session, page_shift)));
 }
 
-// Append, attend and combine share their arguments; each leaves what only the others need null.
+// Fills the arguments that append, attend and combine share. Pointers that a body does not need are null.
 llvm::Value* attend_arguments(Emitter& e, const BodyCall& call) {
   using A = mk::AttendArgs;
   Fields f{e, call, e.local(sizeof(A))};

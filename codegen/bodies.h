@@ -1,4 +1,4 @@
-// Calls of task bodies: arguments from a grid's operands and sizes.
+// Code that calls task bodies, with arguments made from a grid's operands and sizes.
 #pragma once
 
 #include "codegen/emit.h"
@@ -8,13 +8,13 @@
 
 namespace mkc {
 
-// Where the kernel's memory lies, loaded once a launch.
+// Base addresses of the kernel's memory.
 struct Bases {
   llvm::Value *weights, *workspace, *caches;  // global pointers
   llvm::Value *session, *step;
 };
 
-// A task body being called: the grid that stands for its kind, and the record that says which one runs.
+// One call of a task body. `grid` stands for all grids of its kind, and `record` tells which of them runs.
 struct BodyCall {
   const Schedule& schedule;
   const StepLists& lists;
@@ -23,33 +23,35 @@ struct BodyCall {
   llvm::Value* record;  // MkGrid
   const Bases& bases;
   llvm::Value* worker;
-  llvm::Value* tokens;   // of a product or its part: the rows that it makes; else null
-  llvm::Value* split_k;  // of the same: those that its columns are split into
+  llvm::Value* tokens;   // rows that a product or split_k_partial makes; else null
+  llvm::Value* split_k;  // parts that the columns of such a grid are split into; else null
 };
 
-// Whether it is of code that serves products that are split.
+// Tells whether the code serves split products. A number of parts that is a run-time value, or a constant
+// other than 1, means that it does.
 bool is_split(const BodyCall& call);
 
-// Global address of an operand, which the grid has.
+// Returns the global address of an operand. Requires that the grid has the operand, and that it is no cache.
 llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view role, bool written = false);
 
-// Fills the body's arguments; they hold for all tasks of a segment. Returns their address.
+// Fills the body's arguments, which hold for all tasks of a segment. Returns their address.
 llvm::Value* emit_arguments(Emitter& e, const BodyCall& call);
 
-// Consumers: of products, fills what the ends of their strips need, and notes in the arguments where.
+// Consumers only: fills the epilogue's arguments of a grid that multiplies or adds K slices, and stores their
+// address in `arguments`. Emits nothing for other grids.
 void emit_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 
-// Which rows the tasks of a segment have, once after its lookup.
+// Finds the rows of an expert grid's tasks, once after the segment's lookup. Emits nothing for other bodies.
 void emit_rows(Emitter& e, const BodyCall& call, llvm::Value* arguments);
-// What runs once, before a segment's first task and after its first wait.
+// Emits the code that runs once per segment, after its first wait and before its first task.
 void emit_segment_start(Emitter& e, const BodyCall& call, llvm::Value* arguments);
 
-// What the loader brings for one task of attention.
+// Loads the keys and values of one attend task through the ring.
 void emit_load(Emitter& e, const BodyCall& call, llvm::Value* arguments,
                const std::vector<llvm::Value*>& coords);
 
-// One task; of a product `count` of them, from this one on. Its writes are complete for the worker's
-// other threads after the next consumer barrier.
+// Runs one task. Products and split_k_reduce run `count` consecutive tasks from this one. The writes are
+// visible to the worker's other threads after the next consumer barrier.
 void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
                const std::vector<llvm::Value*>& coords, llvm::Value* task, llvm::Value* count);
 

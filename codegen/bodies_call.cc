@@ -1,4 +1,4 @@
-// What a grid's tasks call of their body.
+// Code that calls the entry points of a grid's task body.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -16,7 +16,7 @@ const TaskGrid& grid_of(const BodyCall& call) {
   return call.schedule.program.grids[call.grid];
 }
 
-// "NAME_bf16": the code for the dtype of one of the grid's operands.
+// Returns "NAME_DTYPE", the entry point for the dtype of one of the grid's operands.
 std::string typed(std::string_view name, const BodyCall& call, std::string_view role, bool written = false) {
   const DType dtype = operand_tensor(call.schedule.program, grid_of(call), role, written).dtype;
   return fmt::format("{}_{}", name, dtype_name(dtype));
@@ -25,8 +25,8 @@ std::string typed_body(const BodyCall& call, std::string_view role, bool written
   return typed(fmt::format("mkb_{}", body_name(grid_of(call).body)), call, role, written);
 }
 
-// As many query rows at a time as go through a kv_tile together, each time with operands read anew: kept,
-// they would fill registers.
+// Calls the attend body once per KV tile and block of query rows. A block is the rows that one call takes
+// together. Arguments are loaded again for each call, because they would fill registers.
 void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value*>& coords) {
   const TaskGrid& grid = grid_of(call);
   const TaskProgram& program = call.schedule.program;
@@ -41,7 +41,7 @@ void emit_attend(Emitter& e, const BodyCall& call, const std::vector<llvm::Value
              {call.worker, emit_arguments(e, call), coords[0], coords[1], coords[2], kv_tile, block});
     });
   };
-  if (kv_tiles.is_const()) return each_block(e.constant(0));  // one
+  if (kv_tiles.is_const()) return each_block(e.constant(0));  // exactly one KV tile
   e.loop(e.constant(0), e.value(kv_tiles), each_block);
 }
 

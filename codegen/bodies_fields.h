@@ -1,4 +1,4 @@
-// Filling an argument struct of the bodies. Internal to the files of bodies.
+// Code that fills an argument struct of a task body. Internal to codegen/bodies*.
 #pragma once
 
 #include <string_view>
@@ -7,13 +7,13 @@
 
 namespace mkc {
 
-// Of an operand, what the record says.
+// Returns the record's entry for an operand (MkGrid::operand).
 llvm::Value* operand_word(Emitter& e, const BodyCall& call, std::string_view role, bool written);
-// Where an operand lies in its arena.
+// Returns the address of an operand in the arena that begins at `base`.
 llvm::Value* in_arena(Emitter& e, const BodyCall& call, llvm::Value* base, std::string_view role,
                       bool written);
 
-// Writes fields at their C++ offsets.
+// Fields writes members of an argument struct at their C++ offsets.
 struct Fields {
   Emitter& e;
   const BodyCall& call;
@@ -26,13 +26,14 @@ struct Fields {
   void set(size_t offset, llvm::Value* value);
   void set(size_t offset, int64_t value);
   void set_float(size_t offset, double value);
-  // The operand's address; null where the grid has no such operand.
+  // Writes the operand's address, or null where the grid has no such operand.
   void set_operand(size_t offset, std::string_view role, bool written = false);
-  // The same of an operand that not all products that share the code have.
+  // Writes the address of an operand that some products of shared code lack. The record tells at run time
+  // whether the grid has it.
   void set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written = false);
-  // Where a list of the step lies in the worker's shared memory.
+  // Writes the address of a list of the step in the worker's shared memory.
   void set_list(size_t offset, std::string_view name);
-  // mk::NormOutputs: what the next norm's products take.
+  // Writes an mk::NormOutputs: the operands that the products behind the next norm read.
   void set_norm_outputs(size_t offset);
 };
 

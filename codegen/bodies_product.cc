@@ -18,14 +18,15 @@ llvm::Value* of_record(Fields& f, size_t field) {
   return f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + field);
 }
 
-// Bit g: a grid of the program has Gate g.
+// Returns a mask of the program's gates. Bit g is set if a grid has Gate g.
 int64_t gates_of(const TaskProgram& program) {
   int64_t gates = 0;
   for (const TaskGrid& grid : program.grids) gates |= int64_t{1} << int_attr(grid.attrs, "gate", 0);
   return gates;
 }
 
-// Of a product, or of the product of an expert. Sizes are the record's, so that products share their code.
+// Fills the arguments of a product or of an expert's product. Sizes come from the record, so that products
+// can share their code.
 void fill_product(Fields& f, llvm::Value* tokens) {
   using P = mkrt::MkProduct;
   const auto cols = static_cast<uint32_t>(f.tensor("weight").shape.back().constant());
@@ -50,7 +51,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
   f.set(offsetof(Args, wgmma_from), wgmma_from(f.call.schedule, f.call.grid, f.call.engines));
 }
 
-// What a product and the finish of its parts set alike.
+// Sets the epilogue operands that product and split_k_reduce have in common.
 void set_end_operands(Fields& f) {
   const Bases& bases = f.call.bases;
   f.set_optional(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
@@ -59,8 +60,8 @@ void set_end_operands(Fields& f) {
   f.set_norm_outputs(offsetof(Epilogue, norm_outputs));
 }
 
-// Has the first lane of each warp fill what the ends of strips need; `depth`: of a segment's tasks, or of
-// what runs inline behind them.
+// Fills the epilogue's arguments on the first lane of each warp. `depth` is 0 for tasks of a segment, 1 for
+// inline tasks that run after them.
 void fill_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments, int64_t depth,
                const std::function<void(Fields&)>& fill) {
   Fields f{e, call, e.call("mkd_epilogue_args", e.shared_ptr, {call.worker, e.constant(depth)})};
@@ -112,7 +113,7 @@ void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) 
   const Bases& bases = call.bases;
   fill_ends(e, call, arguments, 0, [&](Fields& f) {
     set_end_operands(f);
-    const char* made = f.grid().body == BodyKind::kSplitKPartial ? "sums" : "out";  // in one place
+    const char* made = f.grid().body == BodyKind::kSplitKPartial ? "sums" : "out";  // share one record entry
     f.set_operand(offsetof(Epilogue, out), made, true);
     f.set_operand(offsetof(Epilogue, sums), made, true);
     if (is_split(call)) f.set(offsetof(Epilogue, split_k), call.split_k);
@@ -130,7 +131,7 @@ void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) 
   });
 }
 
-// Sizes are constants: it shares its code with no other kind.
+// Fills the arguments of split_k_reduce. Sizes are constants, because its code is shared with no other kind.
 llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call) {
   Fields f{e, call, e.local(sizeof(Args))};
   const Tensor& sums = f.tensor("sums");

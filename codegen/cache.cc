@@ -18,14 +18,14 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kFormat = 3;
 
-// What an entry begins with; the summary and the cubin follow.
+// The header of an entry. The summary and the bytes follow it.
 struct Header {
   uint32_t format = kFormat;
-  char hash[32];  // of what follows
+  char hash[32];  // hash_of() the entry
   uint32_t summary_bytes = 0;
 };
 
-// Of what follows the hash in an entry.
+// Returns the hash of all bytes behind the hash field of an entry.
 std::string hash_of(std::span<const std::byte> entry) {
   const auto bytes = entry.subspan(offsetof(Header, summary_bytes));
   return mkrt::hash_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

@@ -1,4 +1,4 @@
-// Cubins and the emulator's machine code, kept by what they were made from.
+// A disk cache of cubins and of the emulator's machine code, keyed by everything that they depend on.
 #pragma once
 
 #include <cstddef>
@@ -9,27 +9,29 @@
 
 namespace mkc {
 
-// A folder of what was compiled. Safe for several processes at once: entries are written whole, and what is
-// damaged counts as absent.
+// A folder of compiled files. Several processes may use it at once: entries are written whole, and a damaged
+// entry counts as absent.
 struct Cache {
-  std::string folder;  // empty: nothing is kept or found
+  std::string folder;  // empty: no entry is kept or found
   uint64_t max_bytes = uint64_t{256} << 20;
 };
 
-// $MKC_CACHE, or mkc under $XDG_CACHE_HOME or ~/.cache. MKC_CACHE=off: none.
+// Returns the cache at $MKC_CACHE, else at $XDG_CACHE_HOME/mkc, else at ~/.cache/mkc. MKC_CACHE=off gives a
+// cache without a folder.
 Cache default_cache();
 
 struct Kept {
   std::vector<std::byte> bytes;
-  std::string summary;  // a text that goes with them
+  std::string summary;  // text kept with the bytes
 };
 
-// `name`: of the file, KEY.cubin or KEY.o, where KEY stands for everything the bytes depend on; "": nothing
-// is found.
+// Returns the entry of a file name, or nothing where there is none. The name is KEY.cubin or KEY.o, where KEY
+// is a hash of everything that the bytes depend on. An entry that is found counts as used now. The name ""
+// finds nothing.
 std::optional<Kept> find_cached(const Cache& cache, const std::string& name);
 
-// Keeps a file, then removes the least recently used ones beyond most_bytes. That it cannot be kept is no
-// error; with the name "" it is not.
+// Writes an entry, then removes the least recently used entries beyond max_bytes. A failed write is no error.
+// The name "" keeps nothing.
 void keep_cached(const Cache& cache, const std::string& name, const Kept& kept);
 
 }  // namespace mkc

@@ -69,7 +69,7 @@ class DeclaredRegions final : public mkrt::AccessRules {
     uint32_t bytes;
     std::string error;
   };
-  // What a grid's regions are evaluated with; nothing where its tables hold what they cannot.
+  // The symbol values and tasks with which a grid's regions are evaluated.
   struct GridValues {
     std::vector<int64_t> values;
     TaskSpace space;
@@ -77,7 +77,8 @@ class DeclaredRegions final : public mkrt::AccessRules {
 
   const TaskProgram& program() const { return schedule_.program; }
 
-  // What routing said, read from the tables that the grid looks up.
+  // Returns the rows of each active expert, from the tables that the grid looks up. The list is empty for
+  // grids that do not look up experts. Returns nothing if the tables hold an impossible number of experts.
   std::optional<std::vector<int64_t>> active_expert_rows_of(const TaskGrid& grid) const {
     std::vector<int64_t> rows;
     const auto word = [&](const Access& access, int64_t i) {
@@ -131,7 +132,7 @@ class DeclaredRegions final : public mkrt::AccessRules {
                                tasks)};
     Elements& at = at_;
     uint32_t found = 0;
-    // Tasks that are taken together touch their regions in order: the last that matched is likely again.
+    // Tasks taken together touch their regions in order, so the search begins at the last task that matched.
     const uint32_t hint = last_ - task < count ? last_ - task : 0;
     for (uint32_t n = 0; n < count; ++n) {
       const uint32_t i = task + (hint + n) % count;
@@ -148,11 +149,11 @@ class DeclaredRegions final : public mkrt::AccessRules {
       if (addresses_.find(t, address, at))
         return {at.bytes,
                 fmt::format("{} {}, of which it declares nothing", verb(write), element(t, at.first))};
-    return {16 - static_cast<uint32_t>(address % 16), ""};  // no tensor's: counters, lists, padding
+    return {16 - static_cast<uint32_t>(address % 16), ""};  // no tensor: counters, lists or padding
   }
 
   std::string outside(uint32_t grid, uint32_t task, uint32_t count, uint64_t address, bool write) {
-    constexpr uint32_t kNamed = 4;  // of regions
+    constexpr uint32_t kNamed = 4;  // most regions that the message names
     Elements at;
     std::string first, regions;
     uint32_t named = 0;
@@ -176,11 +177,11 @@ class DeclaredRegions final : public mkrt::AccessRules {
   const SymbolId requests_;
   TensorAddresses addresses_;
   mkrt::StepGiven given_;
-  bool has_requests_ = false;  // else nothing is checked in the step
+  bool has_requests_ = false;  // a step without requests is not checked
   std::map<uint32_t, std::optional<GridValues>> grids_;
   std::unordered_map<uint64_t, std::vector<Box>> boxes_;  // by grid and task
-  Elements at_;                                           // of the address in hand
-  uint32_t last_ = 0;                                     // the task whose region matched last
+  Elements at_;                                           // elements at the checked address
+  uint32_t last_ = 0;                                     // task whose region matched last
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What the tasks of a schedule declare to read and write, for the emulator to hold their accesses against.
+// The regions that a schedule's tasks declare to read and write. The emulator checks each access against
+// them.
 #pragma once
 
 #include <memory>
@@ -8,8 +9,11 @@
 
 namespace mkc {
 
-// The regions of a schedule's grids, at each step's values and at what its routing chose. A task may read
-// what it declares to write. Of a packed weight the rows r and r + 8 of a strip are read together.
+// Returns rules that check accesses against the regions of a schedule's grids. Regions are evaluated with
+// each step's symbol values and with the experts that its routing chose.
+//
+// A task may read elements that it declares to write. Rows r and r + 8 of a packed weight's strip are read
+// together.
 std::shared_ptr<mkrt::AccessRules> declared_regions(const Schedule& schedule);
 
 }  // namespace mkc

@@ -28,11 +28,11 @@ mkrt::GridPlacement placement_of(PlacementKind kind) {
   MKC_BUG("unknown placement");
 }
 
-// Fills a manifest from a schedule.
+// Describer fills a manifest from a schedule.
 struct Describer {
   const Schedule& schedule;
   mkrt::Manifest& manifest;
-  std::vector<int64_t> limits;  // the most of each symbol
+  std::vector<int64_t> limits;  // upper bound of each symbol
 
   const TaskProgram& program() const { return schedule.program; }
 
@@ -93,7 +93,7 @@ struct Describer {
         manifest.outputs.push_back(place(id, mkrt::Arena::kWorkspace));
         break;
       case TensorKind::kTable:
-        break;  // with its frequencies, in `ropes`
+        break;  // add_ropes() adds tables, with their frequencies
     }
   }
 

@@ -1,4 +1,4 @@
-// The manifest of a schedule: what the runtime needs to know of the kernel.
+// The manifest of a schedule, which tells the runtime how to run the kernel.
 #pragma once
 
 #include "codegen/mode.h"
@@ -7,7 +7,7 @@
 
 namespace mkc {
 
-// What the manifest says beyond the schedule.
+// Facts of the manifest that are not in the schedule.
 struct ModelIdentity {
   std::string mkc_version;
   std::string family;
@@ -17,17 +17,18 @@ struct ModelIdentity {
   std::vector<int32_t> eos_ids;
   int32_t bos_id = -1;
   Mode mode = Mode::kMegakernel;
-  std::vector<std::string> without{};  // parts that the code goes without
+  std::vector<std::string> without{};  // device parts that the code does not use: parse_without()
 };
 
-// Dynamic shared memory of a worker: its ring, barriers, lists of the step, and the bodies' scratch.
+// Returns a worker's dynamic shared memory in bytes: ring, barriers, lists of the step, and scratch memory of
+// the bodies.
 uint32_t shared_bytes(const Schedule& schedule);
 
-// How the runtime calls a type.
+// Returns the runtime's name of a dtype.
 mkrt::Element element_of(DType dtype);
 
-// The certificate and the seals are left empty. Requires a proved schedule of a graph whose outputs are
-// logits [T, vocab] and next [T].
+// Returns the manifest, with the certificate and the seals left empty. Requires a proved schedule of a graph
+// whose outputs are logits [T, vocab] and next [T].
 mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity);
 
 }  // namespace mkc

@@ -14,7 +14,7 @@ void Emitter::begin_kernel(const std::string& name, const std::vector<llvm::Type
   function = llvm::Function::Create(llvm::FunctionType::get(ir.getVoidTy(), parameters, false),
                                     llvm::Function::ExternalLinkage, name, module);
   function->addFnAttr(llvm::Attribute::NoUnwind);
-  function->addFnAttr("no-builtins");  // as the bodies, which could not be inlined otherwise
+  function->addFnAttr("no-builtins");  // bodies have it, and could not be inlined without it
   ir.SetInsertPoint(block("entry"));
 }
 

@@ -1,4 +1,4 @@
-// Small helpers over IRBuilder for the kernel's scaffold.
+// Helpers over llvm::IRBuilder that emit the kernel's code.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -12,7 +12,8 @@
 
 namespace mkc {
 
-// Emits into one function of one module. Values are i32 unless said otherwise; pointers are opaque.
+// Emitter emits into one function of a module at a time. Values are i32 unless a comment gives another type.
+// Pointers are opaque.
 struct Emitter {
   explicit Emitter(llvm::Module& module);
 
@@ -21,25 +22,25 @@ struct Emitter {
   llvm::Function* function = nullptr;
   llvm::PointerType* global_ptr;      // address space 1
   llvm::PointerType* shared_ptr;      // address space 3
-  std::vector<llvm::Value*> symbols;  // null for lists and what is not looked up
+  std::vector<llvm::Value*> symbols;  // by SymbolId; null for lists and for symbols without a value yet
   std::function<llvm::Value*(SymbolId list, llvm::Value* index)> element;
 
-  // Starts `name` and sets the insertion point to its entry.
+  // Creates the kernel `name`, which returns nothing, and sets the insertion point to its entry.
   void begin_kernel(const std::string& name, const std::vector<llvm::Type*>& parameters);
   llvm::Value* constant(int64_t value) { return ir.getInt32(static_cast<uint32_t>(value)); }
-  // A function-local variable of `bytes` bytes, aligned to 8, placed in the entry block.
+  // Returns the address of a local variable of `bytes` bytes, aligned to 8. The alloca is in the entry block.
   llvm::Value* local(uint64_t bytes);
-  llvm::Value* at(llvm::Value* base, uint64_t bytes);  // base + constant offset
-  llvm::Value* at(llvm::Value* base, llvm::Value* index, uint64_t stride);
+  llvm::Value* at(llvm::Value* base, uint64_t bytes);                       // base + bytes
+  llvm::Value* at(llvm::Value* base, llvm::Value* index, uint64_t stride);  // base + index * stride, in bytes
   llvm::Value* load32(llvm::Value* base, uint64_t bytes) {
     return ir.CreateLoad(ir.getInt32Ty(), at(base, bytes));
   }
   llvm::Value* load64(llvm::Value* base, uint64_t bytes) {
     return ir.CreateLoad(ir.getInt64Ty(), at(base, bytes));
   }
-  llvm::Value* load_ptr(llvm::Value* base, uint64_t bytes);  // a global address held as an integer
-  // Calls a primitive or body, declaring it as needed. Everything is convergent: the loader and consumers
-  // meet in barriers inside.
+  llvm::Value* load_ptr(llvm::Value* base, uint64_t bytes);  // global address that memory holds as an integer
+  // Calls a primitive or body, and declares it if it is not yet declared. Every call is convergent, because
+  // primitives and bodies contain barriers.
   llvm::Value* call(const char* name, llvm::Type* result, std::vector<llvm::Value*> args);
   void call(const char* name, std::vector<llvm::Value*> args) { call(name, ir.getVoidTy(), std::move(args)); }
 
@@ -59,7 +60,8 @@ struct Emitter {
   void claim_loop(const std::function<llvm::Value*()>& next, llvm::Value* last,
                   const std::function<void(llvm::Value* i, llvm::Value* first)>& body);
 
-  // Value of an expression under this->symbols and the given coordinates.
+  // Returns the value of an expression. Uses this->symbols, this->element for lists, and the given
+  // coordinates.
   llvm::Value* value(const Expr& e, const std::vector<llvm::Value*>& coords = {});
 
  private:

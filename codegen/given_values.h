@@ -1,4 +1,4 @@
-// Values of a step's symbols and lists from what the emulator's device was given for it.
+// Values of a step's symbols and lists, from the step that the emulator was given.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace mkc {
 
-// As evaluate() takes them. `active_expert_rows`: see step_values().
+// Returns the values in the form that evaluate() takes. `active_expert_rows` is that of step_values().
 std::vector<int64_t> given_values(const Symbols& symbols, const mkrt::StepGiven& given,
                                   std::span<const int64_t> active_expert_rows = {});
 

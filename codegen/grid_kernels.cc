@@ -55,7 +55,7 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
     const GridId id = kinds.first[kind];
     if (is_inline(schedule, id)) continue;
     e.begin_kernel(fmt::format("mk_grid_{}", kind), {e.global_ptr, e.global_ptr, e.ir.getInt32Ty()});
-    // Read before the worker's first barrier, and so before anybody can make the next step.
+    // `begun` is loaded before the worker's first barrier, and so before any worker can make the next step.
     llvm::Value* begun = e.load32(e.function->getArg(1), offsetof(mkrt::MkStep, begun));
     start.load(e.function->getArg(0), e.function->getArg(1));
     llvm::BasicBlock *ended = e.block("ended"), *goes_on = e.block("goes_on");
@@ -66,7 +66,8 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
     e.call("mk_start_next", {});
     llvm::Value* record = tasks.record_of(e.function->getArg(2));
     start.by_role(
-        // Also where the share is empty: the next kernel relies on this one to outlast all before it.
+        // Workers with an empty share wait, too. The next kernel relies on this one to end after all before
+        // it.
         [&] {
           e.call("mk_await_kernels", {});
           tasks.run_segment(id, record, nullptr);

@@ -37,7 +37,7 @@ llvm::orc::JITTargetMachineBuilder host_machine(bool quick) {
     llvm::InitializeNativeTargetAsmPrinter();
   });
   llvm::orc::JITTargetMachineBuilder machine = or_bug(llvm::orc::JITTargetMachineBuilder::detectHost());
-  machine.setRelocationModel(llvm::Reloc::PIC_).setCodeModel(llvm::CodeModel::Small);  // as LLJIT links it
+  machine.setRelocationModel(llvm::Reloc::PIC_).setCodeModel(llvm::CodeModel::Small);  // needed by LLJIT
   machine.setCodeGenOptLevel(quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Less);
   return machine;
 }
@@ -76,7 +76,8 @@ void list_writes(const Schedule& schedule, mkrt::StepKernels& entries) {
   }
 }
 
-// The library of simplified bodies, or for an edit each as it is.
+// Returns the bitcode files to link: the library of simplified bodies, or the single files where an edit
+// follows.
 std::vector<std::string> parts_for(const HostOptions& options) {
   const std::string tracing = tracing_of(options.mode);
   if (!options.edit) return {(options.race ? "host_lines_" : "host_") + tracing};
@@ -106,7 +107,8 @@ Object make_object(const Schedule& schedule, const Kinds& kinds, const HostOptio
   return object;
 }
 
-// In the cache: all that an object depends on. "": it is not kept.
+// Returns the object's name in the cache, a hash of everything that it depends on. "" means that the object
+// is not kept.
 std::string name_of(const Schedule& schedule, const HostOptions& options,
                     const llvm::TargetMachine& machine) {
   if (options.cache.folder.empty() || options.program.empty() || options.edit) return "";

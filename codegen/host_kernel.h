@@ -1,4 +1,4 @@
-// The kernel as host code, for the emulator.
+// The kernel compiled to host code, for the emulator.
 #pragma once
 
 #include <functional>
@@ -19,26 +19,28 @@ namespace mkc {
 
 struct HostOptions {
   bool bulk_copy =
-      true;           // load by the copy engine and multiply by warpgroups, as sm_90a; otherwise as before
-  bool race = false;  // report every access of global and shared memory to the emulator's race detector
+      true;  // loads by bulk copies, multiplies by warpgroups (sm_90a); else by cp.async and mma.sync
+  bool race = false;  // reports every access of global and shared memory to the emulator's race detector
   std::function<void(llvm::Module&)>
-      edit{};  // for fault injection: changes the kernel before it is optimised
+      edit{};  // for fault injection: changes the kernel's module before it is optimised
   Mode mode = Mode::kMegakernel;
-  std::vector<std::string> without{};  // parts: see parse_without()
-  bool quick = false;     // for few steps: compiles in a sixth of the time, runs two to three times slower
-  Cache cache{};          // where code is looked for and kept, but that of an edit
-  std::string program{};  // a name for what compiles, as code depends on it; "": nothing is kept
+  std::vector<std::string> without{};  // device parts that the code does not use: parse_without()
+  // quick suits runs of few steps: code compiles in a sixth of the time and runs two to three times slower.
+  bool quick = false;
+  Cache cache{};          // holds compiled code; edited kernels are neither looked up nor kept
+  std::string program{};  // identity of the compiling program, part of the cache key; "": nothing is kept
 };
 
-// Machine code in this process, for as long as the value lives. Immutable: threads may share it.
+// HostKernel is machine code in this process. The code lives as long as the value or a copy of it. The value
+// is immutable, and threads may share it.
 struct HostKernel {
   mkrt::StepKernels entries;
-  std::vector<std::string> sites;  // "file:line" by the number that the race detector is given
+  std::vector<std::string> sites;  // "file:line", by the site number of race reports
   std::shared_ptr<void> code;
 };
 
-// The same module that a GPU gets, up to its primitives, which are the emulator's.
-// Requires a proved schedule.
+// Compiles the kernel module that a GPU gets, with the emulator's primitives in place of the GPU's. Requires
+// a proved schedule.
 HostKernel compile_for_host(const Schedule& schedule, const HostOptions& options = {});
 
 }  // namespace mkc

@@ -29,7 +29,7 @@ std::unique_ptr<llvm::Module> read_bitcode(llvm::LLVMContext& context, const std
   MKC_BUG("no embedded bitcode " + name);
 }
 
-// mk_pack(pack, workers, threads), the same for all models.
+// Emits mk_pack(pack, workers, threads), whose code is equal for all models.
 void emit_pack_kernel(llvm::Module& module) {
   Emitter e(module);
   e.begin_kernel("mk_pack", {e.global_ptr, e.ir.getInt32Ty(), e.ir.getInt32Ty()});

@@ -14,17 +14,21 @@
 
 namespace mkc {
 
-// Emits the kernels of a mode, and mk_pack, and links what they need of the named bitcode files (see
-// device_bitcode), in this order; primitives found in none of them stay declarations. Everything but the
-// kernels is internal, and no function is bound to the processor that its bitcode was made for. `engines`: of
-// the GPU, or those that the emulator is to stand for. Requires a schedule that can be proved.
+// Returns a module with the kernels of a mode and mk_pack. `parts` names bitcode files (see device_bitcode).
+// The functions that the kernels need are linked from these files in their order. Primitives that no file has
+// stay declarations.
+//
+// Every function except the kernels is internal. No function is bound to the processor that its bitcode was
+// made for. `engines` are those of the GPU, or of the GPU that the emulator imitates. Requires a schedule
+// that can be proved.
 std::unique_ptr<llvm::Module> make_kernel_module(llvm::LLVMContext& context, const Schedule& schedule,
                                                  const Kinds& kinds, Mode mode, const Engines& engines,
                                                  std::span<const std::string> parts);
 
-// The kernels of probe.cc and measure.cc whose instructions a target has, with its primitives.
+// Returns the kernels of probe.cc and measure.cc, with the target's primitives. Kernels whose instructions
+// the target lacks are left out.
 std::unique_ptr<llvm::Module> make_probe_module(llvm::LLVMContext& context, const Target& target);
 
-// Those of a module that make_kernel_module made.
+// Returns the kernels of a module: its defined functions with external linkage.
 std::vector<llvm::Function*> kernels_of(llvm::Module& module);
 }  // namespace mkc

@@ -11,7 +11,8 @@
 namespace mkc {
 namespace {
 
-// The parts of a signature are expressions with positions for names; `$0`, `#0` cannot be confused.
+// Signature makes texts that are equal for grids of one kind. Expressions name symbols and coordinates by
+// their positions, `$0` and `#0`.
 class Signature {
  public:
   explicit Signature(const Schedule& s) : schedule_(s) {
@@ -38,7 +39,8 @@ class Signature {
     return text;
   }
 
-  // What the code of a product, or of its parts, depends on, beyond its record and what is chosen by kind.
+  // Returns a text of everything that the code of a product or split_k_partial depends on. Numbers of the
+  // record and parts chosen by kind at run time are left out.
   std::string code_of(GridId id) const {
     const TaskGrid& grid = schedule_.program.grids[id];
     const Tensor &x = operand_tensor(schedule_.program, grid, "x"),
@@ -55,7 +57,8 @@ class Signature {
 
  private:
   std::string expr(const Expr& e) const { return to_string(e, symbols_, coords_); }
-  // Inputs are bound one by one for each step, so which it is matters; other tensors only lie elsewhere.
+  // Returns the text of an operand. Only an input's text has its id, because each input has its own address
+  // field in MkStep. Other tensors differ only in their record entries.
   std::string operand(const Access& access) const {
     const Tensor& t = schedule_.program.tensors[access.tensor];
     std::string text = fmt::format("{} {} {} {}", access.role, static_cast<int>(t.kind), dtype_name(t.dtype),
@@ -89,7 +92,8 @@ GridId inline_grid_of(const Schedule& schedule, GridId grid) {
 
 namespace {
 
-// Whoever claims ready tasks reads the log of one event.
+// Tells whether a kind may share its code. Kinds placed kReady may not, because their code reads the log of
+// one event.
 bool shares_code(const Schedule& schedule, GridId id) {
   return multiplies_in_blocks(schedule.program.grids[id]) &&
          schedule.placements[id.index].kind != PlacementKind::kReady;

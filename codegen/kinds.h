@@ -1,4 +1,5 @@
-// Kinds: grids that one piece of code serves, up to the numbers of a grid record (runtime/abi/abi.h).
+// Kinds of grids. One piece of code serves all grids of a kind, which differ only in the numbers of their
+// records (MkGrid in runtime/abi/abi.h).
 #pragma once
 
 #include <cstdint>
@@ -10,24 +11,23 @@ namespace mkc {
 
 struct Kinds {
   std::vector<uint32_t> of_grid;  // by GridId
-  std::vector<GridId> first;      // by kind: the grid that stands for it
-  // The kinds that share one piece of code in the one kernel, as the grids that stand for them; each kind is
-  // in one. What depends on the kind within it is chosen at run time.
+  std::vector<GridId> first;      // by kind: its first grid, which stands for it
+  // Each group holds kinds that share one piece of code in the megakernel, named by their first grids. Each
+  // kind is in exactly one group. The shared code chooses at run time between parts that differ by kind.
   std::vector<std::vector<GridId>> shared_code_groups;
 };
 
-// Two grids are of one kind if they have the same body, attributes, coordinates, placement, and operands of
-// the same roles, types and shapes in the same kinds of memory, and wait for and notify events of the same
-// dims and counts by the same maps, logged or not; and, where one's notifications run an inline grid, those
-// grids are of one kind too. Layers of a model so share their code.
+// Returns the kinds of a schedule's grids, in O(grids log grids). Layers of a model share their kinds.
 //
-// Products and parts of products share code where they differ in sizes, in what is done with their sums, and
-// in their events alone.
+// Two grids have one kind if they agree in body, attributes, coordinates, placement, operands, waits and
+// notifications. Operands agree if they have equal roles, types and shapes, and lie in equal kinds of memory.
+// Waits and notifications agree if they have equal maps, and their events equal dims, counts and logging.
+// Inline grids that notifications run must be of one kind, too.
 //
-// O(grids log grids).
+// Kinds of product and split_k_partial grids share code if they differ only in sizes, epilogues and events.
 Kinds find_kinds(const Schedule& schedule);
 
-// The inline grid that a grid's notifications run; an invalid id where there is none.
+// Returns the inline grid that a grid's notifications run, or an invalid id where there is none.
 GridId inline_grid_of(const Schedule& schedule, GridId grid);
 
 }  // namespace mkc

@@ -33,14 +33,15 @@ void LaunchCode::load_values() {
   bases.workspace = e_.load_ptr(launch_.arenas, offsetof(mk::Arenas, workspace));
   bases.caches = e_.load_ptr(launch_.arenas, offsetof(mk::Arenas, caches));
   e_.symbols.clear();
-  uint32_t given = 0;  // in the manifest
+  uint32_t given = 0;  // index in the manifest's symbols
   for (const Symbol& s : s_.program.symbols) {
     const bool is_given = !s.routed && !s.cut;
     e_.symbols.push_back(is_given && !s.is_list() ? e_.load32(launch_.symbols, 4 * given) : nullptr);
     given += is_given ? 1 : 0;
   }
   if (!lists_.blocks) return;
-  // For consumers, who make the lists, and loaders that have waited for these.
+  // The values below are valid for consumers, which make the lists, and for loaders that have waited for the
+  // lists.
   llvm::Value* requests = e_.value(lists_.before_last->rows);
   const auto element = [&](uint32_t list, llvm::Value* index) {
     return e_.call("mkd_element", e_.ir.getInt32Ty(), {launch_.worker, e_.constant(list), index});
@@ -58,7 +59,7 @@ void LaunchCode::split(const std::function<void()>& consume, const std::function
   llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
   llvm::Value* in_consumers = e_.ir.CreateICmpULT(thread, e_.constant(mkrt::kConsumerThreads));
   e_.ir.CreateCondBr(in_consumers, consumers, others);
-  // Sums of warpgroups take more registers than each thread begins with.
+  // The sums of warpgroups need more registers than a thread has at the kernel's start.
   const auto ids = s_.program.grids.ids();
   const bool moves = engines_.setmaxnreg && std::any_of(ids.begin(), ids.end(), [&](GridId id) {
                        return wgmma_from(s_, id, engines_) != 0;
@@ -106,7 +107,7 @@ void LaunchCode::each_step_by_role(const std::function<void(const Body& steps)>&
       },
       [&] {
         launch_.symbols = e_.local(sizeof(uint32_t) * mkrt::kMaxSymbols);
-        for (uint32_t i = 0; i < mkrt::kMaxSymbols; ++i)  // an undefined value would keep its register
+        for (uint32_t i = 0; i < mkrt::kMaxSymbols; ++i)  // PTX has no undef: unset values stay live
           e_.ir.CreateStore(e_.constant(0), e_.at(launch_.symbols, 4 * i));
         in_step([] {});
         around([&] {
@@ -181,8 +182,8 @@ void LaunchCode::cut_rows(const RowBlocks& blocks) {
   e_.call("mkd_cut_rows", std::move(arguments));
 }
 
-// The thread that brought or made element i of every list finds the extent of row i, so no barrier is needed
-// before; summing up ends with one.
+// Thread i loads or makes element i of every list, and also computes the extent of row i. No barrier is
+// needed between the two. mkd_sum_list ends with a barrier.
 void LaunchCode::make_lists() {
   load_values();
   for (uint32_t i = 0; i < lists_.given.size(); ++i)
@@ -193,7 +194,7 @@ void LaunchCode::make_lists() {
   if (lists_.blocks) {
     sum_rows(*lists_.before_last);
     if (lists_.blocks->partial_positions.valid()) size_partials(*lists_.blocks);
-    load_values();  // with the number of blocks and the size of parts
+    load_values();  // reads the number of blocks and the positions of a partial
     cut_rows(*lists_.blocks);
   }
   for (const RaggedRows& ragged : lists_.ragged) sum_rows(ragged);

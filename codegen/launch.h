@@ -1,4 +1,4 @@
-// What every kernel's code begins with: the launch's values, the step's lists, the roles of a worker's
+// The code at the start of every kernel: values of the launch, lists of the step, roles of a worker's
 // threads.
 #pragma once
 
@@ -11,50 +11,52 @@
 
 namespace mkc {
 
-// What all code of a kernel refers to, loaded at its start.
+// Values that all code of a kernel refers to, loaded at the kernel's start.
 struct LaunchValues {
   Bases bases{};
   llvm::Value* worker = nullptr;        // mk::Worker of this thread
-  llvm::Value* worker_index = nullptr;  // of all workers
+  llvm::Value* worker_index = nullptr;  // index among all workers
   llvm::Value* arenas = nullptr;        // mk::Arenas of the worker
-  llvm::Value* symbols = nullptr;       // int32[]: of the step that this thread's role is at
+  llvm::Value* symbols = nullptr;       // int32[]: symbols of the step that this thread's role has reached
 };
 
-// Emits at the insertion point of a kernel that has begun. `launch` holds what `load` found from then on.
+// LaunchCode emits at the insertion point of a kernel that has begun. load() fills `launch`.
 class LaunchCode {
  public:
   LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const Engines& engines,
              LaunchValues& launch);
 
-  // All threads: makes the worker and loads what is fixed for the launch.
+  // Runs on all threads. Makes the worker and loads the values that are fixed for the launch.
   void load(llvm::Value* session, llvm::Value* step);
 
-  // Reads symbols and the arenas' addresses anew, from shared memory: they, and what is computed from them,
-  // then live in registers up to the next call only.
+  // Loads the symbols and the arenas' addresses again. The loaded values, and values computed from them,
+  // occupy registers only until the next call.
   void load_values();
 
-  // Sends consumer threads through one, with the step's lists made, the loader warp through the other;
-  // both end in the kernel's return.
+  // Runs `consume` on the consumer threads, after they have made the step's lists. Runs `load` on the loader
+  // warp. The two roles end in the kernel's return.
   void by_role(const std::function<void()>& consume, const std::function<void()>& load);
-  // The same, for each step of the launch. `around(steps)` emits what each role does before and behind them.
+  // Runs the two roles for each step of the launch. `around(steps)` emits each role's code before and after
+  // all steps, and calls steps() between.
   using Body = std::function<void()>;
   void each_step_by_role(const std::function<void(const Body& steps)>& around, const Body& consume,
                          const Body& load);
 
-  // Arguments of what goes from one step to the next.
+  // Returns the arguments of mkd_next_step and mkd_leave_next_step.
   std::vector<llvm::Value*> next_step();
 
-  // The loader: emits what needs the step to have begun, or the lists that are the kernel's `number`-th.
+  // Loader only. in_step() emits code that needs the step to have begun. with_lists() emits code that needs
+  // the kernel's `number`-th lists. The code does not run if the launch is over or has a fault.
   void in_step(const std::function<void()>& body);
   void with_lists(llvm::Value* number, const std::function<void()>& body);
 
  private:
-  llvm::Value* place_of(const char* symbol);  // in MkStep::symbol
-  // do body(); while (next(arguments));
+  llvm::Value* place_of(const char* symbol);  // index in MkStep::symbol
+  // Emits `do body(); while (next(arguments));`.
   void each_step(const char* next, std::vector<llvm::Value*> arguments, const std::function<void()>& body);
   void split(const std::function<void()>& consume, const std::function<void()>& load);
-  // Consumer threads: brings the step's lists to shared memory, sizes parts, cuts rows into blocks, and
-  // finds where the rows of ragged grids begin.
+  // Runs on consumer threads. Loads the step's lists to shared memory, sizes partials, cuts rows into blocks,
+  // and finds the first task of each row of ragged grids.
   void make_lists();
   void sum_rows(const RaggedRows& ragged);
   void size_partials(const RowBlocks& blocks);

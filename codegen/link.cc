@@ -7,7 +7,7 @@
 namespace mkc {
 namespace {
 
-// What clang noted for the processor it compiled for; the target machine knows better.
+// Drops clang's attributes for the processor that it compiled for. The target machine replaces them.
 void forget_processor(llvm::Module& module) {
   for (llvm::Function& f : module)
     for (const char* attribute :

@@ -1,4 +1,4 @@
-// Modules of device code put together.
+// The linker of device code modules.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -9,8 +9,8 @@ namespace mkc {
 
 enum class Linked { kAll, kNeeded };
 
-// Moves a part into the module: all of it, or what the module lacks. Its functions are then bound to no
-// processor that clang noted for them, and none is kept for its own sake.
+// Moves a part into the module: all functions, or those that the module declares and lacks. Clang's processor
+// attributes and its lists of used globals are dropped.
 void link(llvm::Module& module, std::unique_ptr<llvm::Module> part, Linked what);
 
 }  // namespace mkc

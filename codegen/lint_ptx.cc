@@ -9,8 +9,8 @@
 namespace mkc {
 namespace {
 
-// The mnemonic of a statement: "@%p1 ld.global.b32 …" gives "ld.global.b32", ".visible .local …" gives
-// ".local".
+// Returns the mnemonic of a statement: "ld.global.b32" for "@%p1 ld.global.b32 …", ".local" for ".visible
+// .local …".
 std::string_view mnemonic(std::string_view statement) {
   for (;;) {
     statement.remove_prefix(std::min(statement.find_first_not_of(" \t"), statement.size()));
@@ -53,7 +53,7 @@ std::vector<std::string> lint_ptx(const std::string& ptx) {
   std::string line;
   for (size_t number = 1; std::getline(lines, line); ++number) {
     if (line.starts_with("//")) continue;
-    for (size_t begin = 0; begin < line.size();) {  // inline assembly has several statements on a line
+    for (size_t begin = 0; begin < line.size();) {  // inline assembly puts several statements on a line
       const size_t end = std::min(line.find_first_of(";{}", begin), line.size());
       if (const char* fault = fault_of(mnemonic(std::string_view(line).substr(begin, end - begin))))
         faults.push_back(

@@ -1,4 +1,4 @@
-// What PTX may not contain, whatever it was made from.
+// A check for instructions that mkc's PTX may not contain.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace mkc {
 
-// One line for each fault, "line N: text: why":
+// Returns one line for each fault, "line N: text: why". The faults are:
 //   atom, red without an order and scope (.relaxed, .acquire, .release, .acq_rel; .gpu, .cta), or on floats
 //   local memory: .local, ld.local, st.local
-//   ld.global.nc, ldu: such loads may miss what this launch wrote
-//   call, .func: everything is inlined
-//   volatile accesses, membar: synchronisation goes through the primitives
+//   ld.global.nc, ldu: such loads may miss writes of this launch
+//   call, .func: all functions must be inlined
+//   volatile accesses, membar: only the primitives synchronise
 std::vector<std::string> lint_ptx(const std::string& ptx);
 
 }  // namespace mkc

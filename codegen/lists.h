@@ -1,5 +1,5 @@
-// The lists that a worker keeps in shared memory: those of the step, its row blocks, and where the rows of
-// ragged grids begin.
+// The lists that a worker keeps in shared memory. StepLists places the lists of the step, the row blocks, and
+// the first task of each row of ragged grids.
 #pragma once
 
 #include <optional>
@@ -9,22 +9,23 @@
 
 namespace mkc {
 
-// Tasks of grids whose last extent depends on the coordinate before it.
+// The task counts of a ragged grid: the extent of its last coordinate depends on the coordinate before it,
+// the row.
 struct RaggedRows {
-  Expr rows;    // extent of that coordinate
-  Expr extent;  // of the last one, over coordinate 0: the row
+  Expr rows;    // extent of the row coordinate
+  Expr extent;  // extent of the last coordinate; coordinate 0 stands for the row
   bool operator==(const RaggedRows&) const = default;
 };
 
 struct StepLists {
-  std::vector<SymbolId> given;  // in the manifest's order
-  // Cut from these, and of each request the blocks before its last, likewise counted as tasks.
-  std::optional<RowBlocks> blocks;
+  std::vector<SymbolId> given;      // lists that the host writes, in the manifest's order
+  std::optional<RowBlocks> blocks;  // row blocks that are cut from the given lists
+  // before_last counts each request's blocks before its last one. Requests are the rows.
   std::optional<RaggedRows> before_last;
-  uint32_t partial_positions = 0;  // where the positions of a partial are, if these are cut, too
-  std::vector<RaggedRows> ragged;  // of grids, each once
+  uint32_t partial_positions = 0;  // word that holds the positions of a partial, if these are cut
+  std::vector<RaggedRows> ragged;  // ragged grids, each row count once
 
-  // Where each list begins, in words from the first one.
+  // The places give the first word of each list.
   std::vector<std::pair<SymbolId, uint32_t>> symbol_places;
   std::vector<std::pair<RaggedRows, uint32_t>> ragged_places;
   uint32_t words = 0;
@@ -32,13 +33,13 @@ struct StepLists {
   uint32_t at(const RaggedRows& rows) const;  // requires before_last or one of `ragged`
 };
 
-// Nothing for grids that are not ragged.
+// Returns the task counts of a ragged grid, or nothing for other grids.
 std::optional<RaggedRows> ragged_rows(const TaskGrid& grid);
 
-// Requires a valid program that check_lists passes.
+// Returns the lists of a program and their places. Requires a valid program that check_lists() accepts.
 StepLists find_lists(const TaskProgram& program);
 
-// Error: a worker has no room for the lists of the largest steps.
+// Checks that the lists of the largest step fit in a worker's shared memory. Error: they do not.
 Status check_lists(const TaskProgram& program);
 
 }  // namespace mkc

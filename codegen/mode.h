@@ -1,4 +1,4 @@
-// How a step runs on a device.
+// The ways to run a step on a device.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace mkc {
 
 enum class Mode : uint8_t {
   kMegakernel,  // one kernel, mk_kernel, whose tasks wait for each other by events
-  kTraced,      // the same, which stamps what it does when (docs/trace.md)
-  kKernels,     // a kernel for each grid, mk_grid_<kind>, in the order of launches_of
+  kTraced,      // one kernel that also stamps the times of its tasks (docs/trace.md)
+  kKernels,     // one kernel mk_grid_<kind> per grid, launched in the order of launches_of()
 };
 
 const char* mode_name(Mode mode);  // "megakernel", "traced", "kernels"
 
-// The bitcode that answers mk_tracing(): "untraced", "traced".
+// Returns the name of the bitcode that defines mk_tracing(): "untraced" or "traced".
 const char* tracing_of(Mode mode);
 
-// The grids in program order, which is the meaning of a program; inline grids run in their notifiers'
-// kernels.
+// Returns the grids that are launched, in program order. Inline grids are left out: they run in their
+// notifiers' kernels.
 std::vector<GridId> launches_of(const Schedule& schedule);
 
 }  // namespace mkc

@@ -6,7 +6,7 @@
 namespace mkc {
 namespace {
 
-// As the nvJitLink documentation declares it ("nvJitLink API Reference").
+// The declarations follow the "nvJitLink API Reference" of the CUDA documentation.
 using Handle = void*;
 constexpr int kInputPtx = 2;  // NVJITLINK_INPUT_PTX
 
@@ -24,7 +24,7 @@ struct Library {
   int (*info_log)(Handle, char*);
 };
 
-// The text of one of a link's two logs.
+// Returns the text of one of a link's two logs.
 std::string read_log(Handle link, int (*size_of)(Handle, size_t*), int (*read)(Handle, char*)) {
   size_t size = 0;
   if (size_of(link, &size) != 0 || size == 0) return {};
@@ -75,7 +75,7 @@ class NvJitLink final : public Assembler {
 }  // namespace
 
 Result<std::unique_ptr<Assembler>> open_nvjitlink(const std::string& path) {
-  // Never closed: it keeps threads of its own.
+  // The library is never closed, because it keeps threads of its own.
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return Error{fmt::format("cannot be opened: {}", dlerror())};
   Library library{};

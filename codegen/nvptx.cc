@@ -21,7 +21,7 @@
 namespace mkc {
 namespace {
 
-constexpr size_t kSealBytes = 4096;  // of a certificate and seals, as JSON
+constexpr size_t kSealBytes = 4096;  // bytes reserved for a certificate and seals, as JSON
 
 std::unique_ptr<llvm::TargetMachine> gpu_machine(const Target& target) {
   static std::once_flag once;
@@ -30,8 +30,8 @@ std::unique_ptr<llvm::TargetMachine> gpu_machine(const Target& target) {
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    // Its loop strength reduction adds up addresses in registers of their own, which kernels of so many loops
-    // lack, and takes a third of the time. There is no other way to leave it out.
+    // Loop strength reduction keeps each address in a register of its own. Kernels with many loops lack these
+    // registers, and the pass takes a third of the compile time. Only this option disables it.
     const char* options[] = {"mkc", "-disable-lsr"};
     llvm::cl::ParseCommandLineOptions(std::size(options), options);
   });
@@ -41,20 +41,21 @@ std::unique_ptr<llvm::TargetMachine> gpu_machine(const Target& target) {
   MKC_ASSERT(nvptx, "LLVM without NVPTX: " + error);
   llvm::TargetOptions options;
   options.AllowFPOpFusion =
-      llvm::FPOpFusion::Fast;  // f32 multiply-adds are fused, as the bodies' figures say
+      llvm::FPOpFusion::Fast;  // f32 multiplications and additions are fused to multiply-adds
   return std::unique_ptr<llvm::TargetMachine>(nvptx->createTargetMachine(triple, target.cpu, target.features,
                                                                          options, std::nullopt, std::nullopt,
                                                                          llvm::CodeGenOptLevel::Default));
 }
 
-// Every thread of the grid is resident at once, so a worker may use a whole SM's registers.
+// Gives a kernel its calling convention and launch bounds. All threads of the launch are resident at once,
+// one worker per SM, so a worker may use all registers of the SM.
 void make_kernel_entry(llvm::Function& kernel) {
   kernel.setCallingConv(llvm::CallingConv::PTX_Kernel);
   kernel.addFnAttr("nvvm.maxntid", std::to_string(mkrt::kWorkerThreads));
   kernel.addFnAttr("nvvm.minctasm", "1");
 }
 
-// The optimised module and what it needs to live.
+// The optimised module, with the machine and the context that it depends on.
 struct GpuModule {
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::LLVMContext> context;
@@ -82,9 +83,9 @@ std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
   return {text.begin(), text.end()};
 }
 
-// A global of a PTX file. Requires whole words.
+// Returns the definition of a global with these bytes, as PTX. Requires whole 8-byte words.
 std::string ptx_bytes(const char* name, std::span<const std::byte> bytes) {
-  // In words: the assembler reads them several times faster than bytes.
+  // The assembler reads words several times faster than bytes.
   MKC_ASSERT(bytes.size() % sizeof(uint64_t) == 0, "data of a cubin is not whole words");
   const size_t words = bytes.size() / sizeof(uint64_t);
   std::string text = fmt::format("\n.visible .global .align 16 .b64 {}[{}] = {{", name, words);

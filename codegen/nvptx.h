@@ -1,4 +1,4 @@
-// A step as PTX.
+// PTX of the kernels.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,23 @@
 
 namespace mkc {
 
-// The optimised kernels as LLVM IR text. Requires a proved schedule.
+// Returns the optimised kernels as LLVM IR text. Requires a proved schedule.
 std::string make_llvm_ir(const Schedule& schedule, Mode mode, const Target& target);
 
-// The kernels as PTX, with `plan` in the global mk_plan. Requires a proved schedule. What lint_ptx refuses is
-// a bug of mkc.
+// Returns the kernels as PTX, with `plan` in the global mk_plan. Requires a proved schedule. PTX that
+// lint_ptx() refuses is a bug of mkc.
 std::string make_ptx(const Schedule& schedule, Mode mode, std::span<const std::byte> plan,
                      const Target& target);
 
-// The kernels of codegen/device/probe.cc and measure.cc as PTX: those whose instructions the target has.
+// Returns the kernels of codegen/device/probe.cc and measure.cc as PTX. Kernels whose instructions the target
+// lacks are left out.
 std::string make_probe_ptx(const Target& target);
 
-// The same PTX with the global mk_manifest behind it. There is room for the certificate and the seals of a
-// manifest that has none yet.
+// Appends the global mk_manifest to the PTX and returns the result. A manifest without certificate and seals
+// gets 4096 spare bytes for them.
 std::string add_manifest(std::string ptx, const mkrt::Manifest& manifest);
 
-// "22.1.8"
+// Returns LLVM's version, such as "22.1.8".
 std::string llvm_version();
 
 }  // namespace mkc

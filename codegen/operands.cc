@@ -25,7 +25,8 @@ Expr partial_positions_of(const TaskProgram& program, const TaskGrid& grid) {
 }
 
 size_t operand_place(BodyKind body, std::string_view role, bool written) {
-  // Products share their code with parts of products, which leave sums in the place of results.
+  // split_k_partial grids share code with products. The `sums` of a split_k_partial grid take the entry of a
+  // product's `out`.
   if (body == BodyKind::kSplitKPartial)
     return operand_place(BodyKind::kProduct, role == "sums" ? "out" : role, written);
   const BodySchema& schema = body_schema(body);
@@ -41,7 +42,7 @@ size_t operand_place(BodyKind body, std::string_view role, bool written) {
 }
 
 static_assert(kMinWgmmaFrom == mkrt::kMma32Tokens + 1);
-static_assert(kMinRing >= mkrt::kBlockStrips);  // products of some tokens wait for a stage of each
+static_assert(kMinRing >= mkrt::kBlockStrips);  // Mma32 waits for one stage of each strip
 
 uint32_t wgmma_from(const Schedule& schedule, GridId id, const Engines& engines) {
   const TaskProgram& program = schedule.program;

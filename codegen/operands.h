@@ -1,4 +1,4 @@
-// The operands of a grid by their roles.
+// Access to the operands of a grid by their roles.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,22 @@
 
 namespace mkc {
 
-// The tensor of an operand that the grid has.
+// Returns the tensor of an operand. Requires that the grid has the operand.
 const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, std::string_view role,
                              bool written = false);
 
-// Whether a product may take the last rows of the requests: a program without their lists has none.
+// Tells whether products of the program may gather the last rows of the requests. A program without the
+// requests' lists cannot.
 bool may_gather_rows(const TaskProgram& program);
 
-// Positions of a part of attention.
+// Returns the positions that one partial of an attend grid covers.
 Expr partial_positions_of(const TaskProgram& program, const TaskGrid& grid);
 
-// Place of a role in MkGrid::operand.
+// Returns the index of a role in MkGrid::operand.
 size_t operand_place(BodyKind body, std::string_view role, bool written);
 
-// The tokens from which on warpgroups multiply in a product; 0: never, and for other grids.
+// Returns the number of tokens from which warpgroups multiply in a product. The result is 0 if they never do,
+// and for other grids.
 uint32_t wgmma_from(const Schedule& schedule, GridId grid, const Engines& engines);
 
 }  // namespace mkc

@@ -5,15 +5,15 @@
 namespace mkc {
 namespace {
 
-// Values do not leave loops here: in a kernel with many bodies that costs registers, and its own passes do so
-// where it pays.
+// kSimplify does not hoist values out of loops, because that costs registers in a kernel with many bodies.
+// kOptimise hoists where it pays.
 constexpr const char* kSimplify =
     "globaldce,always-inline,function("
     "sroa<modify-cfg>,early-cse<memssa>,simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "loop(loop-rotate,loop-unroll-full),simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"
     "sccp,instcombine<max-iterations=1;no-verify-fixpoint>,adce,simplifycfg)";
 
-// What the sizes of a model make constant in its bodies.
+// kOptimise inlines the bodies and folds values that are constant for the model's sizes.
 constexpr const char* kOptimise =
     "always-inline,globaldce,function("
     "sroa<modify-cfg>,early-cse<memssa>,sccp,simplifycfg,instcombine<max-iterations=1;no-verify-fixpoint>,"

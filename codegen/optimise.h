@@ -1,4 +1,4 @@
-// LLVM's passes over bodies and kernels.
+// The LLVM pass pipelines for bodies and kernels.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -6,11 +6,12 @@
 
 namespace mkc {
 
-// Brings task bodies to a simple form, with their helpers inlined and their marked loops unrolled: once,
-// instead of once for every kind of grid that they are inlined for. Those of GPUs are so when mkc is built.
+// Simplifies task bodies: inlines their helpers and unrolls their marked loops. A body is simplified once,
+// not for every kind of grid that inlines it. Bodies for GPUs are simplified when mkc is built.
 void simplify_bodies(llvm::Module& module);
 
-// Inlines simple bodies into the kernels, to which everything else is internal, for a machine.
+// Optimises kernels for a machine, with simplified bodies inlined. Requires that all functions except the
+// kernels are internal.
 void optimise(llvm::Module& module, llvm::TargetMachine& machine);
 
 }  // namespace mkc

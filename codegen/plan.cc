@@ -11,7 +11,8 @@
 namespace mkc {
 namespace {
 
-// A cache has an entry among the session's caches.
+// Returns the entry of MkGrid::operand for a tensor: the index of a cache, or the offset of another tensor in
+// units of kOperandUnit.
 uint32_t operand_word(const Schedule& s, TensorId tensor) {
   if (s.program.tensors[tensor].kind == TensorKind::kCache)
     return static_cast<uint32_t>(number_in_kind(s.program.tensors, tensor));

@@ -1,4 +1,4 @@
-// The plan: what the kernel reads to know its work, as laid out in runtime/abi/abi.h.
+// The plan, from which the kernel reads its work. runtime/abi/abi.h has the layout.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace mkc {
 
-// Header, grid records, stream bounds and segments as one blob, 16-byte aligned parts.
+// Returns header, grid records, stream bounds and segments as one blob. Each part is aligned to 16 bytes.
 // Requires a proved schedule whose grids keep within kMaxWaits and kMaxNotifies.
 std::vector<std::byte> make_plan(const Schedule& schedule, const Kinds& kinds, Mode mode = Mode::kMegakernel);
 
-// The record of a grid that multiplies.
+// Returns the product record of a grid. Requires multiplies(grid).
 mkrt::MkProduct product_record(const Schedule& schedule, const TaskGrid& grid);
 
 }  // namespace mkc

@@ -17,11 +17,11 @@ namespace mkc {
 namespace {
 
 struct Outcome {
-  int status = -1;  // of the program's exit
+  int status = -1;  // exit status, or 128 + the signal's number
   std::string log;  // standard output and error
 };
 
-// Runs a program without a shell. Errors: it cannot be started.
+// Runs a program without a shell, and waits for its end. Errors: the program cannot be started.
 Result<Outcome> run(std::vector<std::string> command, const std::string& log_path) {
   std::vector<char*> arguments;
   for (std::string& argument : command) arguments.push_back(argument.data());

@@ -39,7 +39,7 @@ struct Hooks {
     const auto size = [&](llvm::Type* type) {
       return llvm::ConstantInt::get(word, module.getDataLayout().getTypeStoreSize(type).getFixedValue());
     };
-    if (i.isAtomic()) return;  // of a word that threads may change while others look
+    if (i.isAtomic()) return;  // atomics may touch words that other threads access at the same time
     if (auto* load = llvm::dyn_cast<llvm::LoadInst>(&i)) {
       call(read, i, load->getPointerOperand(), size(load->getType()));
     } else if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&i)) {
@@ -51,8 +51,8 @@ struct Hooks {
     }
   }
 
-  // The optimiser drops the line of an access that it merges or moves. Then the line is that of the value's
-  // first user, or of the nearest instruction before.
+  // Returns the source line of an access. The optimiser drops the line of an access that it merges or moves.
+  // The result is then the line of the value's first user, or of the nearest instruction before.
   static llvm::DebugLoc line_of(const llvm::Instruction& i) {
     const auto has_line = [](const llvm::Instruction* at) {
       return at != nullptr && at->getDebugLoc() && at->getDebugLoc().getLine() != 0;
@@ -68,7 +68,7 @@ struct Hooks {
   uint32_t site_of(const llvm::Instruction& i) {
     llvm::DebugLoc at = line_of(i);
     if (!at) return 0;
-    // What all bodies share is named by its caller.
+    // An access in worker.h, which all bodies share, gets the line of its caller.
     while (at->getFilename().ends_with("/worker.h") && at->getInlinedAt()) at = at->getInlinedAt();
     const std::string file = at->getFilename().str();
     const std::string name = fmt::format("{}:{}", file.substr(file.rfind('/') + 1), at.getLine());

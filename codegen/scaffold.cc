@@ -51,7 +51,7 @@ class Scaffold {
     });
   }
 
-  // Dispatches on the record's kind to the code of kinds that `serves` holds for; others fall through.
+  // Dispatches on the record's kind to code for the kinds that `serves` accepts. Other kinds run no code.
   void dispatch(llvm::Value* record, const std::function<bool(GridId)>& serves,
                 const std::function<void(GridId)>& body) {
     llvm::BasicBlock* after = e_.block("kinds_end");

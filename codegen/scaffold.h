@@ -1,4 +1,4 @@
-// The kernel's scaffold: dispatch, waits, notifications and the loader, built around the task bodies.
+// The megakernel's scaffold around the task bodies: dispatch, waits, notifications and the loader.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -8,11 +8,15 @@
 
 namespace mkc {
 
-// Adds `mk_kernel(session, step)` (runtime/abi/abi.h) to the module: every thread of every worker runs it
-// once a step. Consumer warps walk the worker's stream of segments and run the tasks; the loader warp walks
-// the same stream and fills the ring without waiting for events: by bulk copies or by 16-byte ones. Bodies
-// and primitives stay declarations, to be linked in. Requires a proved schedule. Ensures: code size grows
-// with the kinds, not with the grids.
+// Adds `mk_kernel(session, step)` (runtime/abi/abi.h) to the module. Every thread of every worker runs the
+// kernel once a launch.
+//
+// Consumer warps walk the worker's stream of segments and run the tasks. The loader warp walks the stream too
+// and fills the ring, by bulk copies or by 16-byte copies. Loads wait for lookups, but not for the other
+// events of a task.
+//
+// Bodies and primitives stay declarations, to be linked in. Requires a proved schedule. Ensures that code
+// size grows with the kinds, not with the grids.
 void emit_kernel(llvm::Module& module, const Schedule& schedule, const Kinds& kinds, const Engines& engines);
 
 }  // namespace mkc

@@ -10,7 +10,7 @@
 namespace mkc {
 namespace {
 
-constexpr const char* kActiveExperts = "active_experts";  // the routed symbol
+constexpr const char* kActiveExperts = "active_experts";  // routed symbol, and role of its table
 
 bool mentions(const Expr& e, SymbolId symbol) {
   return std::any_of(e.nodes.begin(), e.nodes.end(), [&](const ExprNode& node) {
@@ -24,7 +24,8 @@ bool is_routed(const Event& event, SymbolId active_experts) {
                      [&](const Expr& e) { return mentions(e, active_experts); });
 }
 
-// By event: a grid that has its number of experts from the table that all grids of the event have it from.
+// Returns, by event, a grid that reads its number of active experts from a table. All grids of an event that
+// read such a table read one and the same table.
 std::vector<GridId> routed_grids(const TaskProgram& program) {
   std::vector<GridId> grids(program.events.size());
   for (GridId id : program.grids.ids()) {
@@ -38,7 +39,7 @@ std::vector<GridId> routed_grids(const TaskProgram& program) {
   return grids;
 }
 
-// Values of the symbols of one step.
+// The values of the symbols of one step.
 class Values {
  public:
   Values(const Schedule& schedule, const mkrt::StepGiven& given)
@@ -46,7 +47,7 @@ class Values {
         active_experts_(find_symbol(symbols_, kActiveExperts)),
         values_(given_values(symbols_, given)) {}
 
-  // With so many experts that have tokens; their rows do not matter to events.
+  // Returns the values for this number of active experts. The rows of experts do not matter to events.
   const std::vector<int64_t>& with_active_experts(uint32_t active_experts) {
     if (active_experts_.valid())
       values_[active_experts_.index] = std::min<int64_t>(active_experts, symbols_[active_experts_].bounds.hi);

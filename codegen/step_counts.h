@@ -1,4 +1,5 @@
-// What a step's counters hold at its end, by the schedule alone: the emulator holds every run against it.
+// The counter values at the end of a step, computed from the schedule alone. The emulator checks every run
+// against them.
 #pragma once
 
 #include "codegen/mode.h"
@@ -7,13 +8,15 @@
 
 namespace mkc {
 
-// By grid: the tensor whose first word says how many experts have tokens, where the grid's tasks or events
-// depend on it; else mkrt::kNotLookedUp.
+// Returns, by grid, the tensor whose first word is the number of active experts. The entry is
+// mkrt::kNotLookedUp for grids that do not read such a tensor.
 std::vector<uint32_t> looked_up_tensors(const Schedule& schedule);
 
-// Each event's cells have what they expect, each log every cell that expects something, and of each grid
-// that is claimed every worker has one ticket beyond the last. Kernels of grids leave all counters at 0. Each
-// task of a grid is run once.
+// Returns a function that computes a step's final counters and task counts. Each cell holds its expected
+// number. Each log holds every cell that expects notifications. The ticket counter of a claimed grid holds
+// its tasks plus one ticket per worker.
+//
+// Each task of a grid runs once. Mode kKernels leaves all counters at 0.
 mkrt::CountStep step_counts(const Schedule& schedule, Mode mode);
 
 }  // namespace mkc

@@ -8,8 +8,8 @@
 
 namespace mkc {
 
-// Shared memory: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", less the 1
-// KiB that the driver keeps of each block's.
+// The sizes of shared memory are from the CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability". The 1 KiB that the driver keeps of each block is subtracted.
 std::span<const Target> targets() {
   static const Target kTargets[] = {
       {"sm_80", "sm_80", "+ptx87", "ampere", {}, 163 * 1024},

@@ -1,4 +1,4 @@
-// The capability table of code generation: what each GPU target has, and with what its code is made.
+// The capability table of code generation: the engines of each GPU target, and LLVM's names for it.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +11,41 @@
 
 namespace mkc {
 
-// What a worker has beside its threads.
+// Hardware engines that a worker can use.
 struct Engines {
   bool bulk_copy = false;   // cp.async.bulk; otherwise the loader uses cp.async
   bool warpgroups = false;  // wgmma
-  bool setmaxnreg = true;   // around the code of warpgroups
+  bool setmaxnreg = true;   // setmaxnreg around the code of warpgroups
 };
 
-// Parts of a device that code can go without, and what does their work then: "wgmma" (mma.sync), "setmaxnreg"
-// (nothing: threads keep the registers they begin with, and may spill), "bulk" (cp.async of all lanes).
+// Returns the names of the device parts that code can do without. "wgmma" is replaced by mma.sync, and "bulk"
+// by cp.async of all lanes. "setmaxnreg" has no replacement: threads keep their initial registers and may
+// spill.
 std::span<const std::string_view> parts_to_go_without();
 
-// Of a list with commas between, sorted and each once. Errors: an unknown name, with the nearest; none.
+// Returns the parts of a comma-separated list, sorted and without duplicates. Errors: an unknown name, with
+// the nearest known one; an empty list.
 Result<std::vector<std::string>> parse_without(std::string_view list);
 
-// The engines less these parts.
+// Returns the engines without these parts.
 Engines without(Engines engines, const std::vector<std::string>& parts);
 
 struct Target {
   std::string name;      // "sm_90a"
-  std::string cpu;       // LLVM's name
-  std::string features;  // LLVM's: the PTX version
-  std::string library;   // of task bodies with its primitives: begins a name of device_bitcode
+  std::string cpu;       // LLVM's name of the processor
+  std::string features;  // LLVM's feature string: the PTX version
+  std::string library;   // name prefix of the target's libraries in device_bitcode()
   Engines engines;
-  uint32_t shared_bytes = 0;  // that one block may have
+  uint32_t shared_bytes = 0;  // most dynamic shared memory of one block
 };
 
 std::span<const Target> targets();
 
-// Error: the name of no target, with the nearest one that is.
+// Returns the target with this name. Error: an unknown name, with the nearest known one.
 Result<Target> find_target(std::string_view name);
 
-// That of a device's compute capability. Error: mkc has none, with those that it has.
+// Returns the target of a compute capability. Error: mkc has no such target; the message lists the known
+// ones.
 Result<Target> target_of_capability(uint32_t major, uint32_t minor);
 
 }  // namespace mkc

@@ -167,7 +167,7 @@ void TaskCode::begin_task(llvm::Value* record, llvm::Value* task) {
   e_.call("mkd_task_begin", {launch_.worker, e_.load32(record, offsetof(mkrt::MkGrid, id)), task});
 }
 
-// What runs inline between products keeps what their segment does.
+// Inline tasks run within a segment of products, so they leave the scratch memory of that segment alone.
 void TaskCode::leave_scratch(GridId id) {
   const bool of_product = multiplies(grid(id)) || grid(id).body == BodyKind::kSplitKReduce ||
                           placement(id) == PlacementKind::kInline;
@@ -180,7 +180,7 @@ void TaskCode::run_task(const BodyCall& call, llvm::Value* arguments, const std:
   emit_task(e_, call, arguments, coords, tasks.first, tasks.count);
   e_.call("mkd_task_end", {launch_.worker, tasks.count});
   if (grid(call.grid).notifies.empty()) return;
-  // What is looked up is so before the barrier, and not between the task's last store and its notification.
+  // The bases are loaded before the barrier, so that no load delays the notification after the last store.
   by_kind(call.grid, call.record, [&](GridId kind) {
     const std::vector<llvm::Value*> bases = notify_bases(kind, call.record);
     e_.call("mkd_barrier", {});
@@ -233,7 +233,7 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   e_.striding_loop(tasks.first, tasks.last, [&](llvm::Value* task) {
     llvm::Value* count = max;
     if (in_blocks) count = min(e_.ir.CreateSub(tasks.last, task), count);
-    if (is_split(call)) {  // strips of one part
+    if (is_split(call)) {  // a block lies within one part
       llvm::Value* of_part = strips_of(record);
       count = min(e_.ir.CreateSub(of_part, e_.ir.CreateURem(task, of_part)), count);
     }
@@ -243,7 +243,7 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
 }
 
 void TaskCode::for_each_task(const TaskBlock& tasks, const std::function<void(llvm::Value*)>& visit) {
-  if (llvm::isa<llvm::Constant>(tasks.count)) return visit(tasks.first);  // one
+  if (llvm::isa<llvm::Constant>(tasks.count)) return visit(tasks.first);  // a constant count is 1
   e_.loop(tasks.first, e_.ir.CreateAdd(tasks.first, tasks.count), visit);
 }
 

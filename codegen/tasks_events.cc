@@ -1,4 +1,4 @@
-// What a grid's tasks wait for, look up and notify.
+// Code for the waits, lookups and notifications of a grid's tasks.
 #include <algorithm>
 #include <cstddef>
 
@@ -28,7 +28,7 @@ std::pair<llvm::Value*, llvm::Value*> TaskCode::awaited(GridId id, llvm::Value* 
   std::vector<llvm::Value*> cell;
   for (const Expr& at : wait.cell) cell.push_back(e_.value(at, coords));
   llvm::Value* base = e_.load32(record, offsetof(mkrt::MkGrid, wait_base) + 4 * i);
-  // Kernels of grids are launched in an order in which everything has happened by then.
+  // Mode kKernels launches kernels in program order, so producers have ended by now.
   llvm::Value* expect = mode_ == Mode::kKernels ? e_.constant(0) : e_.value(event.expect, cell);
   return {e_.ir.CreateAdd(base, cell_number(event, cell)), expect};
 }
@@ -47,7 +47,8 @@ void TaskCode::emit_waits(GridId id, llvm::Value* record, Waits waits, llvm::Val
 }
 
 void TaskCode::wait_for(GridId id, llvm::Value* record, const TaskBlock& tasks, llvm::Value* first) {
-  // The barrier of a wait also keeps a task's scratch memory from the next one.
+  // The barrier keeps the next tasks from overwriting scratch memory that threads still read. A wait has such
+  // a barrier, too.
   if (mode_ == Mode::kKernels) return e_.call("mkd_barrier", {});
   if (claims(id) && placement(id) == PlacementKind::kReady) return;
   for_each_task(tasks, [&](llvm::Value* task) { emit_waits(id, record, Waits::kOwn, task); });
@@ -141,8 +142,8 @@ std::optional<size_t> TaskCode::inlining_notify(GridId id) const {
   return {};
 }
 
-// Tasks that a body takes together notify cells that follow each other, and those that are completed so run
-// together.
+// Tasks that a body takes together notify consecutive cells. The inline tasks of consecutive completed cells
+// run together.
 void TaskCode::notify_and_run(GridId id, llvm::Value* record, const std::vector<llvm::Value*>& bases,
                               const TaskBlock& tasks) {
   const std::optional<size_t> inlining = inlining_notify(id);

@@ -1,4 +1,4 @@
-// The loader's side of a grid's tasks: what it brings through the ring, and how.
+// Code of the loader for a grid's tasks: loads of streamed operands through the ring.
 #include <algorithm>
 #include <cstddef>
 

@@ -8,9 +8,9 @@
 namespace mkc {
 namespace {
 
-constexpr uint64_t kLaneBytes = 16;  // what a lane reads of a packed weight at once
+constexpr uint64_t kLaneBytes = 16;  // bytes of a packed weight that a lane reads at once
 
-// Plain weights of rank 1 are kept in f32.
+// Returns the bytes of one element in memory. Weights of rank 1 are stored as f32.
 uint64_t element_bytes(const Tensor& tensor) {
   const bool is_vector = tensor.kind == TensorKind::kWeight && tensor.shape.size() < 2;
   return is_vector ? 4 : static_cast<uint64_t>(dtype_bytes(tensor.dtype));
@@ -22,7 +22,7 @@ uint64_t bytes_of(const Tensor& tensor, std::span<const int64_t> shape) {
   return bytes;
 }
 
-// A packed weight's rows and columns; those of each expert where it stacks several.
+// Returns the packed shape of a weight, or of one expert where the weight stacks several.
 mkrt::PackedShape packed_shape_of(const Tensor& tensor, std::span<const int64_t> shape) {
   const size_t rank = shape.size();
   return mkrt::packed_shape(static_cast<uint64_t>(shape[rank - 2]), static_cast<uint64_t>(shape[rank - 1]),
@@ -104,7 +104,7 @@ const std::vector<TensorAddresses::Place>& TensorAddresses::strip_places(TensorI
   if (!added) return places;
   const mkrt::PackedShape shape = packed_shape_of(schedule_.program.tensors[id], shapes_[id.index]);
   places.resize(shape.strip_bytes / kLaneBytes);
-  const auto lane_cols = static_cast<uint32_t>(kLaneBytes / shape.elem_bytes / 2);  // of each of two rows
+  const auto lane_cols = static_cast<uint32_t>(kLaneBytes / shape.elem_bytes / 2);  // columns of each row
   for (uint32_t row = 0; row < mkrt::kStripRows / 2; ++row)
     for (uint32_t col = 0; col < shape.padded_cols; col += lane_cols)
       places[mkrt::packed_offset(shape, row, col) / kLaneBytes] = {row, col, true};

@@ -1,4 +1,4 @@
-// Which element of which tensor lies at an address of a step, for checks on the emulator.
+// The map from addresses of a step to tensor elements, for checks on the emulator.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,27 @@
 
 namespace mkc {
 
-// The elements whose bytes begin at an address: one, or of a packed weight those of 16 bytes. `first` and
-// `last` are their smallest and largest index in each dim.
+// The elements at an address: one element, or the elements of 16 bytes of a packed weight. `first` and `last`
+// are their smallest and largest index in each dim.
 struct Elements {
   std::vector<int64_t> first, last;
-  uint32_t bytes = 0;  // from the address to their end
+  uint32_t bytes = 0;  // bytes from the address to the end of these elements
 };
 
 class TensorAddresses {
  public:
-  // `schedule` outlives this.
+  // Requires that `schedule` outlives this object.
   explicit TensorAddresses(const Schedule& schedule);
 
-  // Before each step: `values` are its symbols' and lists', as evaluate() takes them; routed ones may be any.
+  // Prepares for a step. `values` are the step's symbols and lists, in the form that evaluate() takes. Routed
+  // symbols may have any value. Requires that `session` and `step` outlive the step.
   void begin_step(const mkrt::MkSession& session, const mkrt::MkStep& step, std::span<const int64_t> values);
 
-  // Whether the tensor has bytes at the address; `found` is then what lies there. Padding has no elements.
+  // Tells whether elements of the tensor lie at the address, and sets `found` to them. Padding has no
+  // elements.
   bool find(TensorId tensor, uint64_t address, Elements& found);
 
-  // Where a tensor begins in this step; of caches their first page.
+  // Returns the first address of a tensor in this step. A cache begins at its first page.
   uint64_t begin_of(TensorId tensor) const { return extents_[tensor.index].begin; }
 
  private:
@@ -54,11 +56,12 @@ class TensorAddresses {
   const Schedule& schedule_;
   const mkrt::MkSession* session_ = nullptr;
   const mkrt::MkStep* step_ = nullptr;
-  std::vector<std::vector<int64_t>> shapes_;       // by TensorId
-  std::vector<Extent> extents_;                    // by TensorId
-  std::unordered_map<uint64_t, Page> pages_;       // by the page's number in the cache
-  uint64_t pages_end_ = 0;                         // behind the last page
-  std::map<uint32_t, std::vector<Place>> strips_;  // of packed weights: what 16 bytes of a strip hold
+  std::vector<std::vector<int64_t>> shapes_;  // by TensorId
+  std::vector<Extent> extents_;               // by TensorId
+  std::unordered_map<uint64_t, Page> pages_;  // by the page's number in the cache
+  uint64_t pages_end_ = 0;                    // one beyond the last page
+  // strips_ holds, by packed weight, the element at each 16 bytes of a strip.
+  std::map<uint32_t, std::vector<Place>> strips_;
 };
 
 }  // namespace mkc

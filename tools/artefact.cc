@@ -17,7 +17,7 @@
 namespace mkc {
 namespace {
 
-// Adds the time of a step to the compilation's when it ends.
+// Timer adds the time of its own life to the compilation's times, under the name `step`.
 class Timer {
  public:
   Timer(Compilation& c, const char* step) : compilation_(c), step_(step) {}
@@ -34,7 +34,8 @@ class Timer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// The name, in the cache, of the cubin of an opened model: of all that it and its summary depend on.
+// Returns the name of a model's cubin in the cache, a hash of everything that the cubin and its summary
+// depend on. Returns "" if the running program has no build id.
 std::string key_of(const Compilation& c, const Assembler& assembler) {
   const std::string program = build_ids();
   if (program.empty()) return "";

@@ -1,4 +1,4 @@
-// From an opened model to something that runs.
+// Builds of an opened model: the emulator's kernel, PTX and cubins.
 #pragma once
 
 #include "codegen/assembler.h"
@@ -11,34 +11,36 @@
 namespace mkc {
 
 const char* version();
-const char* commit();        // of the sources, with -dirty where they were changed since; "": not known
+const char* commit();        // commit of the sources, with -dirty if they were changed since; "": unknown
 std::string version_text();  // "mkc 0.1.0 (4c9436c1d2e3)"
 
-// What the manifest says of the model. `schedule_hash`: of the schedule's text.
+// Returns the model's part of the manifest. `schedule_hash` is the hash of the schedule's text.
 ModelIdentity identify(const Compilation& compilation);
 
-// The emulator's artefact, and the code that is its kernel.
+// HostArtefact is an artefact for the emulator, with the host code of its kernel.
 struct HostArtefact {
   mkrt::Artefact artefact;
   HostKernel kernel;
 };
-// Of a proved schedule. The compilation's mode goes before that of `options`.
+// Compiles a proved schedule for the emulator. The mode and device parts are those of the compilation, not of
+// `options`.
 Result<HostArtefact> build_for_emulator(Compilation& compilation, const HostOptions& options = {});
 
-// Manifest and plan for the emulator, sealed. Requires what build_for_emulator does.
+// Returns sealed manifest and plan for the emulator. Requires a proved schedule.
 mkrt::Artefact describe_for_emulator(const Compilation& compilation);
 
-// A kernel for a GPU on its way to a cubin.
+// GpuBuild is a GPU kernel before assembly.
 struct GpuBuild {
   mkrt::Manifest manifest;  // without its certificate and seals
   std::vector<std::byte> plan;
   std::string ptx;  // without the manifest
 };
-// What the code is made for, less the parts that it goes without. Error: an unknown target.
+// Returns the target of the code, without the engines that the code does not use. Error: an unknown target.
 Result<Target> target_of(const Compilation& compilation);
-// The whole PTX file of a proved schedule, with certificate and a seal of what is no code.
+// Returns the complete PTX file of a proved schedule. The manifest has its certificate, and a seal of plan
+// and manifest.
 std::string finish_ptx(const Compilation& compilation, GpuBuild build);
-// PTX of a placed schedule. Error: an unknown target.
+// Makes PTX of a placed schedule. Error: an unknown target.
 Result<GpuBuild> build_ptx(Compilation& compilation);
 
 struct BuiltCubin {
@@ -46,10 +48,12 @@ struct BuiltCubin {
   std::string summary;  // JSON: see tools/summary.h
   bool cached = false;
 };
-// The cubin of an opened model: one that was kept of the same request, machine, mkc and assembler, or else by
-// all passes, `observer` being called after each, code generation and the assembler; then it is kept. Times
-// are added to the compilation, which has a module in the second case only. Errors: those of the passes, of
-// build_ptx and of the assembler.
+// Returns the cubin of an opened model. A cached cubin of an equal request, machine, mkc and assembler is
+// returned at once. Without one, all passes, code generation and the assembler run, and the cubin is cached.
+// `observer` is called after each pass.
+//
+// Times are added to the compilation. The compilation has no module if the cubin was cached. Errors: those of
+// the passes, of build_ptx and of the assembler.
 Result<BuiltCubin> build_cubin(Compilation& compilation, const Assembler& assembler, const Cache& cache,
                                const PassObserver& observer = {});
 

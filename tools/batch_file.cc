@@ -21,7 +21,7 @@ using mkrt::Status;
 
 constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
 
-// Keys that may be absent: the value stays then.
+// The read() functions set `value` from an optional key. An absent key leaves `value` as it is.
 void read(const mkrt::JsonNode& node, float& value) {
   if (node.is_null()) return;
   if (!node.raw().is_number()) return node.fail_expected("a number");
@@ -77,7 +77,8 @@ Result<BatchLine> parse_line(std::string_view text, const std::string& name, con
   return line;
 }
 
-// The request with its prompt as ids.
+// Returns the request with its prompt as ids. Errors: a text prompt without a tokenizer, or one that cannot
+// be encoded.
 Result<mkrt::Request> request_of(const BatchLine& line, const BatchOptions& options) {
   mkrt::Request request = line.request;
   if (!line.prompt) return request;
@@ -96,7 +97,7 @@ std::string answer(const mkrt::Outcome& outcome, const BatchOptions& options) {
   if (outcome.reason == mkrt::FinishReason::kError) object["error"] = outcome.error;
   if (!outcome.samples.empty()) object["logprobs"] = logprobs_json(outcome.samples);
   if (options.tokenizer) object["text"] = text_of(*options.tokenizer, outcome.new_ids);
-  // A message may quote bytes of a line that are no text.
+  // Error messages may quote bytes of a line that are not UTF-8.
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -130,7 +131,7 @@ BatchAnswers answer_batch(const std::vector<Result<BatchLine>>& lines, mkrt::Eng
                           const BatchOptions& options) {
   BatchAnswers answers;
   answers.objects.resize(lines.size());
-  std::map<uint64_t, size_t> line_of;  // by the request's id
+  std::map<uint64_t, size_t> line_of;  // index in `lines`, by request id
   for (size_t i = 0; i < lines.size(); ++i) {
     Result<mkrt::Request> request = lines[i].ok() ? request_of(lines[i].value(), options) : lines[i].error();
     if (request.ok())

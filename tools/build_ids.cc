@@ -13,7 +13,8 @@ constexpr size_t align_note(size_t bytes) {
   return (bytes + 3) / 4 * 4;
 }
 
-// The build id among the notes of a segment, as System V ABI and GNU's linkers lay them out; "" if none is.
+// Returns the build id among the notes of a segment, or "" if there is none. The layout of notes is from the
+// System V ABI and the GNU linker.
 std::string build_id(std::span<const unsigned char> notes) {
   ElfW(Nhdr) note;
   while (notes.size() >= sizeof(note)) {
@@ -36,7 +37,8 @@ struct Ids {
   bool first = true, whole = true;
 };
 
-// The first is the program. What the kernel maps into every process says nothing of what mkc does.
+// Adds a line for a loaded object. The first object is the program. The vdso is left out, because mkc's
+// output does not depend on it.
 int add_object(dl_phdr_info* object, size_t, void* into) {
   Ids& ids = *static_cast<Ids*>(into);
   std::string id;

@@ -1,12 +1,12 @@
-// Which program this is, to the bit.
+// The exact identity of the running program.
 #pragma once
 
 #include <string>
 
 namespace mkc {
 
-// Hexadecimal build ids of the running program and of the libraries it has loaded, one a line; "" if the
-// linker left the program none.
+// Returns the hexadecimal build ids of the running program and of its loaded libraries, one per line. Returns
+// "" if the program has no build id.
 std::string build_ids();
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// The certificate that an artefact carries: what was proved of its schedule.
+// The certificate of an artefact, which states the proof of its schedule.
 #pragma once
 
 #include "runtime/artefact/manifest.h"
@@ -6,7 +6,7 @@
 
 namespace mkc {
 
-// Requires that all passes have run.
+// Returns the certificate of a compilation. Requires that all passes have run.
 mkrt::Certificate certify(const Compilation& compilation);
 
 }  // namespace mkc

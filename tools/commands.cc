@@ -18,7 +18,7 @@ namespace {
 constexpr double kMaxSeconds = 86400;
 constexpr uint32_t kMaxEvaluations = 1'000'000'000;
 
-// -O3 and --evaluations.
+// Adds -O3 and --evaluations.
 void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) {
   CLI::Option* level = command.add_option_function<std::string>(
       "-O",
@@ -44,16 +44,16 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
       ->needs(level);
 }
 
-// Ends as the signal would have, without what was there for a while.
+// Removes temporary files and ends the process by the signal's default action.
 void end_by_signal(int signal) {
   mkrt::remove_temporaries();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
 
-// A signal that the caller has switched off stays off.
+// Installs handlers. A signal that the caller ignores stays ignored.
 void handle_signals() {
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of write()
+  std::signal(SIGPIPE, SIG_IGN);  // write() reports a closed pipe as an error
   for (const int signal : {SIGINT, SIGTERM, SIGHUP})
     if (std::signal(signal, end_by_signal) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
@@ -65,14 +65,14 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
   command
       .add_option("MODEL", request.model, "checkpoint directory (config.json, *.safetensors) or model.yaml")
       ->required();
-  // Their bounds depend on model and machine.
+  // Bounds of these flags depend on model and machine, and are checked later.
   const auto add = [&](const char* flag, std::optional<int64_t>& to, const char* help) {
     add_integer<int64_t>(command, flag, to, INT64_MIN, INT64_MAX, help);
   };
   add("--workers", o.workers, "workers (CTAs) of the kernel; default: the machine's");
   add("--max-tokens", o.max_tokens, "tokens of one step at most; default 64");
   add("--max-requests", o.max_requests, "requests of one step at most; default 16");
-  // Not bound to the optional: CLI11 would set it to false where neither flag is given.
+  // A callback sets the optional, because CLI11 would set a bound variable to false if neither flag is given.
   command.add_flag_function(
       "--batch-invariant,!--no-batch-invariant", [&o](int64_t count) { o.batch_invariant = count > 0; },
       "a token's bits never depend on how many others are in its step");

@@ -1,5 +1,5 @@
-// The subcommands of mkc. Each adds its options to the command line; the one that was given sets `action`,
-// which does the work and returns its error.
+// The subcommands of mkc. Each add_…() adds a command and its options to the command line. The command that
+// the user gives sets `action`, which does the work and returns its error.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,17 +21,17 @@ void add_explain(CLI::App& app, Action& action);
 void add_simulate(CLI::App& app, Action& action);
 void add_trace(CLI::App& app, Action& action);
 
-// The options that choose and shape a model, shared by commands.
+// Adds MODEL and the options of its compilation, which several commands share.
 void add_model_options(CLI::App& command, ModelRequest& request);
 
-// --without: parts of the GPU that are not used.
+// Adds --without, the device parts that the code does not use.
 void add_without_option(CLI::App& command, std::vector<std::string>& parts);
 
-// Of the commands that make code.
+// Adds --mode, for commands that make code.
 CLI::Option* add_mode_option(CLI::App& command, Mode& mode);
 
-// The whole command line. Returns the exit code: 0, 1 for errors, which are printed; bugs end the process
-// with 70.
+// Runs the command line. Returns the exit code, 0 or 1. Errors are printed and give 1. A bug of mkc ends the
+// process with 70.
 int run_command(int argc, char** argv);
 
 }  // namespace mkc

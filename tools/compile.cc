@@ -40,7 +40,7 @@ Status put_text(const std::string& output, const std::string& text) {
   return put_out(output.empty() ? "-" : output, std::as_bytes(std::span(text)), true);
 }
 
-// "models/tiny/" and "tiny.yaml" give "tiny".
+// Returns the name of a model: "tiny" for "models/tiny/" and "tiny.yaml".
 std::string model_name(const std::string& model) {
   std::filesystem::path path = std::filesystem::path(model).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
@@ -58,7 +58,7 @@ void print_times(const Compilation& c) {
   print_err("{:>10.1f} ms  in all\n", total);
 }
 
-// Of what was written to `output`. `summary`: tools/summary.h.
+// Prints times, warnings and the summary (tools/summary.h) of the file written to `output`.
 Status report(const CompileArguments& a, const Compilation& c, nlohmann::json summary,
               const std::string& output, bool cached = false) {
   if (a.time_passes) print_times(c);
@@ -76,7 +76,7 @@ Status report(const CompileArguments& a, const Compilation& c, nlohmann::json su
   return {};
 }
 
-// What ends before a GPU's code: `yaml` and the levels.
+// Writes output that needs no GPU code: yaml, dot, and the IR levels.
 Status emit_level(const CompileArguments& a, Compilation& c) {
   if (a.emit == "yaml") return put_text(a.output, resolved_yaml(c.request));
   if (a.emit == "dot") {
@@ -91,7 +91,7 @@ Status emit_level(const CompileArguments& a, Compilation& c) {
   return put_text(a.output, text_of(c.module));
 }
 
-// PTX, or what leads to it.
+// Runs all passes and writes LLVM IR, manifest or PTX.
 Status emit_code(const CompileArguments& a, Compilation& c, const PassObserver& observer,
                  const std::string& output) {
   std::string llvm;
@@ -119,12 +119,12 @@ Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver&
   const std::string output = a.output.empty() ? model_name(a.request.model) + ".cubin" : a.output;
   const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
   if (!assembler.ok()) {
-    // Asked for nothing in particular, PTX is better than nothing: a driver can compile it.
+    // PTX is written instead, unless --emit, --assembler or `-o -` was given. A driver can compile PTX.
     if (!a.emit.empty() || !a.assembler.empty() || a.output == "-") return assembler.error();
     print_err("{}\nno cubin was made\n", assembler.error().message);
     return emit_code(a, c, observer, std::filesystem::path(output).replace_extension(".ptx").string());
   }
-  // A kept cubin has no passes to print after.
+  // A cached cubin would run no passes, so --print-after bypasses the cache.
   const Cache cache = a.no_cache || !a.print_after.empty() ? Cache{} : default_cache();
   const Result<BuiltCubin> cubin = build_cubin(c, *assembler.value(), cache, observer);
   if (!cubin.ok()) return cubin.error();
@@ -132,7 +132,7 @@ Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver&
   return report(a, c, nlohmann::json::parse(cubin.value().summary), output, cubin.value().cached);
 }
 
-// The last pass that the output needs; "" for all.
+// Returns the last pass that the output needs, or "" for all passes.
 std::string last_pass(const std::string& emit, bool searches) {
   if (emit == "yaml") return searches ? "search" : "ops";
   if (emit == "ops") return "ops";

@@ -27,7 +27,7 @@ struct GridRow {
   const Placement* placement = nullptr;
   uint32_t grids = 1;
   int64_t tasks = 0;
-  uint64_t bytes = 0;  // from memory
+  uint64_t bytes = 0;  // bytes read from memory
   std::vector<EventRow> in, out;
 };
 
@@ -43,7 +43,7 @@ EventRow event_row(const SimulatedStep& step, EventId id) {
   return row;
 }
 
-// Every grid, in program order.
+// Returns a row for every grid, in program order.
 std::vector<GridRow> grid_rows(const SimulatedStep& step) {
   const Schedule& schedule = step.compilation.schedule();
   std::vector<GridRow> rows;
@@ -62,7 +62,7 @@ std::vector<GridRow> grid_rows(const SimulatedStep& step) {
   return rows;
 }
 
-// Grids of one kind as one row, under the name of their first.
+// Returns a row for every kind of grid. The row has the name of the kind's first grid.
 std::vector<GridRow> kind_rows(const std::vector<GridRow>& grids, const Kinds& kinds) {
   std::vector<GridRow> rows;
   for (GridId first : kinds.first) rows.push_back(grids[first.index]);

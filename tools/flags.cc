@@ -19,7 +19,8 @@ std::string suggested(const std::string& name, const std::vector<std::string>& k
   throw CLI::ParseError(message, CLI::ExitCodes::ExtrasError);
 }
 
-// "--flag" of "--flag=value", "-o" of "-ofile"; "" for what is no flag.
+// Returns the flag of an argument: "--flag" for "--flag=value", "-o" for "-ofile", "" for an argument without
+// a flag.
 std::string flag_of(std::string_view argument) {
   if (argument.starts_with("--") && argument.size() > 2)
     return std::string(argument.substr(0, argument.find('=')));

@@ -1,4 +1,4 @@
-// Flags of the command line whose errors name the flag, what was found and what is expected.
+// Helpers for command line flags. Errors name the flag, the value found and the values expected.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,8 @@
 
 namespace mkc {
 
-// The value of a flag, from the whole of `text`. Throws CLI::ValidationError.
+// Returns the value of a flag, parsed from all of `text`. Throws CLI::ValidationError if `text` is no number
+// from min to max.
 template <class T>
 T parse_flag(const std::string& flag, const std::string& text, T min, T max) {
   T value{};
@@ -20,7 +21,7 @@ T parse_flag(const std::string& flag, const std::string& text, T min, T max) {
   throw CLI::ValidationError(flag, fmt::format("found {}, expected {} to {}", text, min, max));
 }
 
-// A flag with a whole number within bounds. `to` is a T or an std::optional<T>.
+// Adds a flag that takes an integer from min to max. `to` is a T or a std::optional<T>.
 template <class T, class To>
 CLI::Option* add_integer(CLI::App& command, const std::string& flag, To& to, T min, T max,
                          const std::string& help) {
@@ -29,7 +30,8 @@ CLI::Option* add_integer(CLI::App& command, const std::string& flag, To& to, T m
       help);
 }
 
-// A flag with a number; its bounds are looked at later.
+// Adds a flag that takes a number. The caller checks the bounds later. A number outside the range of f32
+// becomes infinity.
 inline CLI::Option* add_number(CLI::App& command, const std::string& flag, std::optional<float>& to,
                                const std::string& help) {
   return command.add_option_function<std::string>(
@@ -44,8 +46,8 @@ inline CLI::Option* add_number(CLI::App& command, const std::string& flag, std::
       help);
 }
 
-// Refuses command lines that name no command, or a flag that the command does not have. The message has the
-// nearest name.
+// Throws CLI::ParseError for an empty command line, and for unknown commands and flags. The message suggests
+// the nearest name.
 void check_names(const CLI::App& app, int argc, char** argv);
 
 }  // namespace mkc

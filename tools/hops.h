@@ -1,4 +1,4 @@
-// The hops of a simulated step that nothing hid.
+// The exposed hops of a simulated step, which lie on its critical path.
 #pragma once
 
 #include "codegen/kinds.h"
@@ -6,9 +6,9 @@
 
 namespace mkc {
 
-// Hops from tasks of one kind of grid to those of another, on the critical path; times are sums over them.
+// HopRow sums the hops on the critical path from tasks of one kind of grid to tasks of another.
 struct HopRow {
-  GridId from, to;  // each the first of its kind
+  GridId from, to;  // first grids of the two kinds
   uint32_t count = 0;
   double finish_ns = 0;  // reduction, stores, barrier
   double signal_ns = 0;  // notification, poll, barrier
@@ -16,7 +16,7 @@ struct HopRow {
   double ns() const { return finish_ns + signal_ns + start_ns; }
 };
 
-// In the order in which the path first takes them.
+// Returns the rows in the order in which the critical path first takes them.
 std::vector<HopRow> critical_hops(const SimulatedStep& step, const Kinds& kinds);
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// Log-probabilities as commands print them.
+// The JSON form of log-probabilities, which commands print.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +8,7 @@
 
 namespace mkc {
 
-// [{"id", "logprob", "top": [{"id", "logprob"}, …]}, …]
+// Returns [{"id", "logprob", "top": [{"id", "logprob"}, …]}, …], one object per sample.
 nlohmann::json logprobs_json(const std::vector<mkrt::Sampled>& samples);
 
 }  // namespace mkc

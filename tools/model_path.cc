@@ -25,7 +25,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, failed);
 }
 
-// By its first bytes.
+// Returns the foreign format of a file, by its first bytes, or "".
 std::string format_of(const fs::path& file) {
   std::array<char, 512> head{};
   std::ifstream stream(file, std::ios::binary);
@@ -43,7 +43,7 @@ std::vector<std::string> folders_in(const fs::path& directory, const std::string
   return names;
 }
 
-// Of a model's folder in the cache: the one that refs/main names, or the only one.
+// Returns the snapshot of a model's folder in the cache: the one that refs/main names, or the only one.
 Result<std::string> find_snapshot(const fs::path& folder) {
   std::string main;
   std::ifstream(folder / "refs" / "main") >> main;
@@ -75,7 +75,7 @@ Result<std::string> find_in_directory(const fs::path& directory) {
   return fault(directory, "has no config.json" + (weights.empty() ? "" : ", but " + weights));
 }
 
-// What checkpoints consist of, beside which mkc may write what it makes.
+// Tells whether a file may belong to a checkpoint. mkc may write other files into the checkpoint's directory.
 bool is_of_checkpoints(const fs::path& file) {
   static constexpr std::array kEndings = {".json", ".safetensors", ".model", ".txt", ".bin",
                                           ".gguf", ".jinja",       ".md",    ".yaml"};
@@ -105,7 +105,7 @@ Result<std::string> find_model(const std::string& path) {
   if (!is_there(file) && std::count(path.begin(), path.end(), '/') == 1 && path.front() != '/' &&
       path.front() != '.')
     return fault(file, "no such file or directory: mkc downloads nothing, expected a checkpoint's directory");
-  if (!fs::is_regular_file(file, failed)) return path;  // says so when it is read
+  if (!fs::is_regular_file(file, failed)) return path;  // the reader of the path reports the error
   const std::string name = file.filename().string();
   const std::string directory = file.has_parent_path() ? file.parent_path().string() : ".";
   if (name == "config.json")

@@ -1,4 +1,4 @@
-// What a MODEL on the command line is.
+// The interpretation of MODEL on the command line.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace mkc {
 
-// The checkpoint directory or model.yaml that is meant: `path` itself, or the one snapshot of a folder of
-// Hugging Face's cache (models--org--name). Errors: what is something else, by its name, with what is
-// expected.
+// Returns the checkpoint directory or model.yaml that `path` means. The result is `path`, or a snapshot of a
+// model's folder in Hugging Face's cache (models--org--name). Errors: other files and directories; the
+// message names the kind found and the kind expected.
 Result<std::string> find_model(const std::string& path);
 
-// Refuses to write over a file that the model is read from: its model.yaml, or what checkpoints consist of in
-// its directory, by whichever path or link. A model that cannot be read refuses nothing here.
+// Refuses an output path that is a file of the model: its model.yaml, or a checkpoint file in its directory.
+// Links to such a file are refused, too. A model that cannot be read is no error here.
 Status check_output(const std::string& path, const ModelRequest& model);
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// The GPU that is there, as a target and a machine to compile for.
+// The installed GPU as a target and a machine to compile for.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 
 namespace mkc {
 
-// What --target and --machine call it.
+// The name of the installed GPU in --target and --machine.
 constexpr const char* kNative = "native";
 
-// Where doctor keeps what it measured on a device: devices/NAME-UUID.json in the cache. "": there is no
-// cache.
+// Returns the file of doctor's measurements of a device: devices/NAME-UUID.json in the cache. Returns "" if
+// there is no cache.
 std::string measured_path(const mkrt::DeviceFacts& facts);
 
-// Asks the driver. Unless `ignore_measured`, with what doctor measured. Errors: no device, one that mkc has
-// no target for, those of machine_of_device.
+// Returns the machine of the installed GPU, from the driver's facts. Doctor's measurements are used unless
+// `ignore_measured` is set. Errors: no device; a device that mkc has no target for; those of
+// machine_of_device.
 Result<NativeMachine> native_machine(bool ignore_measured);
 
 }  // namespace mkc

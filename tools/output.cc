@@ -18,7 +18,7 @@ std::string fold_line(std::string_view line, size_t indent) {
   while (line.size() > kColumns) {
     const size_t first = line.find_first_not_of(' ');
     const size_t space = line.rfind(' ', kColumns);
-    if (space == line.npos || space <= first + 1) break;  // one word
+    if (space == line.npos || space <= first + 1) break;  // a single word is not broken
     out += std::string(line.substr(0, space)) + "\n";
     line.remove_prefix(space + 1);
     const std::string rest = std::string(indent, ' ') + std::string(line);
@@ -70,7 +70,7 @@ Status put_out(const std::string& path, std::span<const std::byte> bytes, bool t
 
 void reserve_standard_streams() {
   for (int descriptor = 0; descriptor <= 2; ++descriptor)
-    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);  // takes the lowest number
+    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);  // open() takes the lowest free number
 }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {

@@ -1,4 +1,4 @@
-// What commands print, and the files that they write.
+// Output of commands: standard streams and files.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,11 +12,11 @@
 
 namespace mkc {
 
-constexpr size_t kColumns = 120;  // of lines for people
+constexpr size_t kColumns = 120;  // longest line for people
 
-// Prints to standard output. Nothing throws: a stream that fails remembers it, and finish_output says so.
+// Prints to standard output, and does not throw. finish_output() reports a stream that failed.
 void put_stdout(std::string_view text);
-// Prints to standard error, whether anybody reads it or not.
+// Prints to standard error. Failures are ignored.
 void put_stderr(std::string_view text);
 
 template <class... Args>
@@ -28,7 +28,7 @@ void print_err(fmt::format_string<Args...> format, Args&&... args) {
   put_stderr(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Lines of at most kColumns, broken at spaces; what goes on in the next line begins with `indent` spaces.
+// Breaks lines at spaces to at most kColumns columns. Continued lines begin with `indent` spaces.
 std::string folded(std::string_view text, size_t indent = 2);
 
 template <class... Args>
@@ -36,20 +36,22 @@ void print_folded(size_t indent, fmt::format_string<Args...> format, Args&&... a
   put_stdout(folded(fmt::format(format, std::forward<Args>(args)...), indent));
 }
 
-// The exit code of a command that succeeded: 1 if what it printed did not arrive.
+// Returns the exit code of a command that succeeded: `code`, or 1 with a message if its output was not
+// written.
 int finish_output(int code);
 
-// An error that does not name a file says which program it is from.
+// Prints an error to standard error. The program's name is added to errors that name no place.
 void print_error(const std::string& message);
 
 // Writes to a file, or to standard output for "-". Errors: those of mkrt::write_file; standard output that is
-// closed, or a terminal where the bytes are not text.
+// closed; a terminal, if the bytes are not text.
 Status put_out(const std::string& path, std::span<const std::byte> bytes, bool text);
 
-// Descriptors 0 to 2 that are closed are opened on /dev/null, so that no file becomes standard output.
+// Opens /dev/null for each of the descriptors 0 to 2 that is closed, so that no later file gets their
+// numbers.
 void reserve_standard_streams();
 
-// CLI11's help in lines that fit.
+// HelpFormatter folds the lines of CLI11's help.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;

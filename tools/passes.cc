@@ -21,7 +21,8 @@
 namespace mkc {
 namespace {
 
-// Tensors of other types may be ignored by the family, so they are reported by name only where they are used.
+// Returns the checkpoint's tensors. Tensors of unknown types are no error here, because the family may not
+// use them.
 std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
   std::vector<CheckpointTensor> tensors;
   for (const mkrt::StoredTensor& t : checkpoint.tensors) {
@@ -35,7 +36,7 @@ std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
   return tensors;
 }
 
-// Puts the value into the compilation, or gives the error back.
+// Stores the value in the compilation, or returns the error.
 template <class T>
 Status take(Result<T> value, Compilation& c) {
   if (!value.ok()) return value.error();
@@ -62,7 +63,7 @@ EventCosts event_costs(const Compilation& c) {
   return {c.machine.task_ns, c.machine.notify_ns, workers_of(c)};
 }
 
-// What is found becomes a part of the request, as if it had been asked for.
+// Searches for settings and adds them to the request, as if the user had asked for them.
 Status find_settings(Compilation& c) {
   CompileRequest& request = c.request;
   const SearchOptions options{event_costs(c),
@@ -108,7 +109,8 @@ Status make_proof(Compilation& c) {
   return {};
 }
 
-// Errors of the verifier as one.
+// Verifies the module. Returns all errors as one if the pass is the first, and reports a bug for other
+// passes.
 Status check_module(const Pass& pass, const Compilation& c) {
   const std::vector<Error> errors = verify(c.module);
   if (errors.empty()) return {};
@@ -168,7 +170,7 @@ Status run_passes(Compilation& c, const std::string& last, const PassObserver& o
 
 namespace {
 
-// Settings whose bounds are the machine's.
+// Checks the settings whose bounds depend on the machine.
 Status check_for_machine(const CompileRequest& request, const Machine& machine) {
   const auto check = [&](const char* key, const char* flag, std::optional<int64_t> value, int64_t min,
                          int64_t max, const char* of) -> Status {

@@ -1,4 +1,4 @@
-// From a request to a proved schedule, by the one ordered list of passes.
+// The ordered list of passes that turn a request into a proved schedule.
 #pragma once
 
 #include <functional>
@@ -21,68 +21,71 @@ namespace mkc {
 struct PassTime {
   std::string pass;
   double ms = 0;
-  bool beside = false;  // on another thread than the others, at the same time
+  bool beside = false;  // the pass ran on a thread of its own, at the same time as others
 };
 
-// A model on its way through the passes; each fills what it makes.
+// Compilation is a model in the passes. Each pass fills the members that it makes.
 struct Compilation {
   CompileRequest request;
   GenerationDefaults generation;
-  std::optional<mkrt::Checkpoint> checkpoint;  // absent: from config.json alone
+  std::optional<mkrt::Checkpoint> checkpoint;  // absent: compiled from config.json alone
   Machine machine;
-  std::string machine_said;  // of a native machine: NativeMachine::said
+  std::string machine_said;  // NativeMachine::said of a native machine
   Mode mode = Mode::kMegakernel;
-  std::vector<std::string> without;                      // parts of the device
-  bool balance_grids = false, keep_activations = false;  // of PlaceOptions
-  Module module;                                         // the level reached
-  std::vector<std::string> event_reasons;                // by EventId: why its granularity
-  std::optional<SearchBudget> search;                    // of SearchOptions: -O3
-  SearchReport found;                                    // which the request asks for since
+  std::vector<std::string> without;                      // device parts that the code does not use
+  bool balance_grids = false, keep_activations = false;  // PlaceOptions
+  Module module;                                         // IR of the level reached
+  std::vector<std::string> event_reasons;                // by EventId: reason of its granularity
+  std::optional<SearchBudget> search;                    // SearchOptions::budget, set by -O3
+  SearchReport found;                                    // settings that the search added to the request
   ProofReport proof;
-  std::vector<PassTime> times;  // of every pass, verification included
+  std::vector<PassTime> times;  // time of every pass, verification included
 
   const Schedule& schedule() const { return std::get<Schedule>(module); }
 };
 
 struct Pass {
   const char* name;
-  const char* makes;  // "ops", "tasks" or "schedule"; "": it leaves the module as it is
+  const char* makes;  // "ops", "tasks" or "schedule"; "": the pass does not change the module
   const char* does;
   Status (*run)(Compilation&);
 };
 
-// Every pass, in order.
+// Returns all passes, in order.
 std::span<const Pass> passes();
 
-// What -O3 found, with the `schedule` of a model.yaml that asks for it; for people.
+// Returns the search's findings for people, with the `schedule` of a model.yaml that asks for these settings.
 std::string search_text(const Compilation& compilation);
 
-// Called after each pass, with the module verified.
+// A PassObserver is called after each pass, with a verified module.
 using PassObserver = std::function<void(const Pass&, const Compilation&)>;
 
-// Runs the passes up to and with `last` ("" for all), and the verifier after each that makes something. What
-// the first pass makes may be invalid by the fault of a family file, and is then an error; a later pass that
-// makes an invalid module is a bug. `beside` is called while the last of all passes, the proof, which changes
-// nothing but the report, runs on another thread. Errors: those of the passes and of `beside`.
+// Runs the passes up to and including `last` ("" for all). The verifier runs after each pass that makes a
+// module. An invalid module of the first pass is an error, because a family file may cause it. An invalid
+// module of a later pass is a bug.
+//
+// The last pass, the proof, runs on a thread of its own while `beside` is called. The proof changes only its
+// report. Errors: those of the passes and of `beside`.
 Status run_passes(Compilation& compilation, const std::string& last = "", const PassObserver& observer = {},
                   const std::function<Status()>& beside = {});
 
-// What to compile, and for which machine.
+// ModelRequest names the model to compile, its options and the machine.
 struct ModelRequest {
   std::string model;     // a checkpoint directory or a model.yaml
-  ModelOptions options;  // win over the model.yaml
-  std::string machine;   // name or file; "native": the device; "": the target's default
+  ModelOptions options;  // override the model.yaml
+  std::string machine;   // name or file; "native": the installed GPU; "": the target's default
   Mode mode = Mode::kMegakernel;
-  bool keep_activations = false;         // of PlaceOptions
-  std::optional<SearchBudget> search{};  // of SearchOptions
-  bool ignore_measured = false;          // by mkc doctor, of a native machine
-  std::vector<std::string> without{};    // parts of the device that the code goes without: parse_without()
+  bool keep_activations = false;         // PlaceOptions::keep_activations
+  std::optional<SearchBudget> search{};  // SearchOptions::budget
+  bool ignore_measured = false;          // a native machine ignores the measurements of mkc doctor
+  std::vector<std::string> without{};    // device parts that the code does not use: parse_without()
 };
 
-// Reads request, machine and, if there are any or `weights` is set, the checkpoint's headers.
-// A target or a machine "native" is that of the GPU that is there. Errors: those of find_model, read_request,
-// read_generation, load_machine, native_machine and open_checkpoint; a machine of another target, settings
-// out of its bounds.
+// Reads request, generation defaults and machine. Reads the headers of the checkpoint's weights if there are
+// any; `weights` makes their absence an error. Target or machine "native" is that of the installed GPU.
+//
+// Errors: those of find_model, read_request, read_generation, load_machine, native_machine and
+// open_checkpoint; a machine of another target; settings beyond the machine's bounds.
 Result<Compilation> open_model(const ModelRequest& request, bool weights);
 
 }  // namespace mkc

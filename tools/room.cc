@@ -5,7 +5,7 @@
 namespace mkc {
 namespace {
 
-// In GB of 10^9 bytes: whole ones, or tenths below ten.
+// Returns a size in GB of 10^9 bytes, with one decimal below 10 GB.
 std::string gigabytes(uint64_t bytes) {
   const double gb = static_cast<double>(bytes) / 1e9;
   return gb < 9.95 ? fmt::format("{:.1f} GB", gb) : fmt::format("{:.0f} GB", gb);

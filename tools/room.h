@@ -1,4 +1,4 @@
-// Whether weights and caches fit in a memory.
+// A check that weights and caches fit in a memory.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 
 namespace mkc {
 
-// "139 GB of weights do not fit in the 80 GB of h100"; "" where they do, or where the memory is 0: not known.
+// Returns a fault such as "139 GB of weights do not fit in the 80 GB of h100". Returns "" if the bytes fit,
+// and if memory_bytes is 0, which means unknown.
 std::string why_no_room(uint64_t bytes, const std::string& what, uint64_t memory_bytes,
                         const std::string& of);
 

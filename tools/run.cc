@@ -43,7 +43,8 @@ Result<std::vector<int32_t>> parse_ids(const std::string& text) {
   return ids;
 }
 
-// What needs a tokenizer, and what to give instead; "" where all prompts are ids.
+// Returns the first text prompt that needs a tokenizer, with the alternative, for a message. Returns "" if
+// all prompts are ids.
 std::string text_given(const RunArguments& a, const std::vector<Result<BatchLine>>& lines) {
   if (a.prompt) return "--prompt; --prompt-ids needs none";
   for (const Result<BatchLine>& line : lines)
@@ -52,7 +53,8 @@ std::string text_given(const RunArguments& a, const std::vector<Result<BatchLine
   return "";
 }
 
-// None where there is no file and no text to encode.
+// Returns the tokenizer of a directory, or nothing if there is no file and no `text` needs it. Error: `text`
+// needs a tokenizer that does not exist.
 Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directory, const std::string& text) {
   const std::string path = directory + "/tokenizer.json";
   std::error_code ignored;
@@ -67,7 +69,7 @@ Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directo
   return std::optional(std::move(loaded.value()));
 }
 
-// The prompt as ids.
+// Returns the prompt as ids.
 Result<std::vector<int32_t>> prompt_of(const RunArguments& a,
                                        const std::optional<mkrt::Tokenizer>& tokenizer) {
   if (!a.prompt) return parse_ids(*a.prompt_ids);
@@ -76,13 +78,13 @@ Result<std::vector<int32_t>> prompt_of(const RunArguments& a,
   return ids;
 }
 
-// Prints text as its tokens come, or ids where there is no tokenizer.
+// Printer prints the text of each token at once, or ids if there is no tokenizer.
 class Printer {
  public:
   explicit Printer(const mkrt::Tokenizer* tokenizer)
       : text_(tokenizer ? std::optional<TokenText>(*tokenizer) : std::nullopt) {}
 
-  // False once nobody reads.
+  // Prints a token. Returns false once standard output is closed.
   bool add(int32_t token) {
     return put(text_ ? text_->add(token) : fmt::format("{}{}", first_ ? "" : ",", token));
   }
@@ -104,7 +106,7 @@ Status print_json(nlohmann::json out, const std::vector<int32_t>& tokens, const 
   return put_out("-", std::as_bytes(std::span(line)), true);
 }
 
-// Of the last launch, where it is asked for.
+// Writes the trace of the last launch, if --trace asks for it.
 Status write_trace(const RunArguments& a, const mkrt::Session& session) {
   if (a.trace.empty()) return {};
   const mkrt::Result<mkrt::Trace> trace = session.read_trace();
@@ -113,9 +115,9 @@ Status write_trace(const RunArguments& a, const mkrt::Session& session) {
   return mkrt::write_file(a.trace, std::as_bytes(std::span(text)));
 }
 
-// What is read before anything is compiled.
+// Prepared holds the inputs that are read before compilation.
 struct Prepared {
-  std::string directory;  // of the checkpoint
+  std::string directory;  // directory of the checkpoint
   GenerationDefaults defaults;
   std::optional<mkrt::Tokenizer> tokenizer;
   std::vector<int32_t> prompt;
@@ -195,7 +197,8 @@ Status run_prompt(const RunArguments& a, const Prepared& p, Loaded& loaded, mkrt
   return {};
 }
 
-// With the weights, which lie beside them. A single prompt has pages for its context, which is far less.
+// Checks that the cache's pages fit in memory together with weights and workspace. The pages of a single
+// prompt are not counted, because its context needs far less.
 Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {
   const mkrt::Manifest& m = loaded.artefact.manifest;
   const uint64_t bytes =

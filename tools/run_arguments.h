@@ -1,4 +1,4 @@
-// What mkc run is asked for, and its flags.
+// The arguments of mkc run and their flags.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace mkc {
 
-// As flags give it; what none gives is the checkpoint's default.
+// SamplingFlags are the sampling parameters given by flags. The checkpoint's defaults stand for the others.
 struct SamplingFlags {
   std::optional<float> temperature, top_p, min_p, repetition_penalty;
   std::optional<uint32_t> top_k;
@@ -20,7 +20,7 @@ struct SamplingFlags {
 
 struct RunArguments {
   ModelRequest request;
-  std::string checkpoint;  // of a cubin
+  std::string checkpoint;  // directory of the weights, if the model is a cubin
   std::string device = "auto";
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_ids;
@@ -43,10 +43,11 @@ struct RunArguments {
 
 void add_run_options(CLI::App& command, RunArguments& arguments);
 
-// Flags that exclude each other, or are out of bounds.
+// Checks the arguments. Errors: flags that exclude each other; values out of bounds.
 Status check_run(const RunArguments& arguments);
 
-// Flags go before what the checkpoint says. A temperature of 0 by a flag is greedy.
+// Returns the sampling parameters. Flags override the checkpoint's defaults. A temperature flag of 0 means
+// greedy sampling.
 mkrt::MkSampling sampling_of(const SamplingFlags& flags, const GenerationDefaults& defaults);
 
 bool is_cubin(const std::string& path);

@@ -1,4 +1,4 @@
-// mkc run --batch-file.
+// The command mkc run --batch-file.
 #pragma once
 
 #include "runtime/session/session.h"
@@ -12,15 +12,15 @@ struct BatchRun {
   std::vector<int32_t> stop_ids;
   mkrt::Eviction eviction = mkrt::Eviction::kNone;
   uint32_t steps_per_launch = 1;
-  std::string device;  // its name, to tell what the run took; empty: nothing is told
+  std::string device;  // name of the device, for a line of statistics; empty: no such line
 };
 
-// Pages of a size for as many requests of the whole context as there are, or as can run at once.
+// Returns the pages of `page_size` positions that the requests need at full context. Requests beyond the
+// limit of one step need none, because they wait.
 uint32_t pages_of_batch(const mkrt::Manifest& manifest, uint32_t page_size, uint64_t requests);
 
-// Runs the requests and prints their answers. Errors: a fault of the
-// device, after the answers; standard output that is closed. An answer may be an error without that being
-// one of the run.
+// Runs the requests and prints their answers. Errors: a fault of the device, after the answers; standard
+// output that is closed. An answer that is an error is no error of the run.
 mkrt::Status run_batch(const BatchRun& batch, mkrt::Session& session);
 
 }  // namespace mkc

@@ -19,7 +19,8 @@ void warn_of_faulty_weights(const Loaded& loaded) {
               t.file, t.name, t.count, t.first);
 }
 
-// Of the device, or where there is none of the emulator, which has this machine's memory.
+// Checks that the weights fit in the device's memory. A null device stands for the emulator, whose memory is
+// that of this machine.
 Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint) {
   uint64_t bytes = 0;
   for (const mkrt::StoredTensor& t : checkpoint.tensors) bytes += t.bytes.size();
@@ -29,14 +30,14 @@ Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint
   return fault.empty() ? Status() : Status(Error{fmt::format("{}: error: {}", checkpoint.directory, fault)});
 }
 
-// Compiles for a device, which is opened already if it is a GPU.
+// Compiles for the GPU that is already opened, or for the emulator, which is opened here.
 Status compile_for(const RunArguments& a, Loaded& loaded) {
   ModelRequest request = a.request;
   if (!loaded.device)
     request.options.target = "emulator";
   else if (!request.options.target)
     request.options.target = kNative;
-  // What a request gets then is what it gets alone, also by another call.
+  // Batch invariance gives a request equal results alone, in a batch, and in another call.
   if (!request.options.batch_invariant) request.options.batch_invariant = true;
   Result<Compilation> opened = open_model(request, true);
   if (!opened.ok()) return opened.error();
@@ -82,7 +83,7 @@ Status load_cubin(const RunArguments& a, Loaded& loaded) {
   loaded.artefact = std::move(artefact.value());
   loaded.checkpoint = std::move(checkpoint.value());
   loaded.directory = a.checkpoint;
-  // Refused before a device is looked for: a mismatch is one on every device.
+  // Weights that do not match are refused before a device is opened, because they match on no device.
   return mkrt::check_weights(loaded.artefact.manifest, loaded.checkpoint);
 }
 
@@ -96,7 +97,7 @@ Result<Loaded> load(const RunArguments& a) {
   if (cubin && !a.trace.empty() && !loaded.artefact.manifest.traced)
     return Error{
         fmt::format("{}: error: is not traced, expected a cubin of mkc compile --trace", a.request.model)};
-  if (a.device != "emulator" && !a.race) {  // only the emulator sees races
+  if (a.device != "emulator" && !a.race) {  // only the emulator can find races
     mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
     if (gpu.ok())
       loaded.device = std::move(gpu.value());

@@ -1,4 +1,4 @@
-// Everything that generation needs, whichever device runs it.
+// The inputs of generation: checkpoint, artefact and device.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace mkc {
 
 struct Loaded {
-  std::string directory;  // of the checkpoint
+  std::string directory;  // directory of the checkpoint
   mkrt::Checkpoint checkpoint;
   mkrt::Artefact artefact;
   std::string config_hash;
@@ -19,9 +19,11 @@ struct Loaded {
   std::unique_ptr<mkrt::Device> device;
 };
 
-// Opens the device, and compiles for it what is no cubin. Prints a warning for each tensor that holds values
-// that are not a number. Errors: those of compiling, of the checkpoint and of the device; weights that the
-// device has no memory for, before anything is compiled.
+// Opens the device and compiles a model for it, or loads a cubin. Prints a warning for each tensor that holds
+// NaN values.
+//
+// Errors: those of compiling, of the checkpoint and of the device; weights that do not fit in the device's
+// memory. The check of memory comes before any compilation.
 Result<Loaded> load(const RunArguments& arguments);
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// How long something takes.
+// Elapsed wall-clock time.
 #pragma once
 
 #include <chrono>

@@ -17,7 +17,8 @@ int64_t tokens_of(const StepOptions& o) {
   return o.chunk != 0 ? o.batch - 1 + o.chunk : std::max(o.tokens, o.batch);
 }
 
-// The tokens are shared out evenly among requests of one context, unless the last one has a chunk.
+// Returns the requests of a step, all with one context. Tokens are divided evenly among the requests, or the
+// last request has a chunk and the others one token.
 Result<std::vector<StepRequest>> step_requests(const Symbols& symbols, const StepOptions& o) {
   const auto limit = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
   const auto check = [](const char* flag, int64_t value, int64_t min, int64_t max) -> Status {
@@ -56,7 +57,8 @@ void add_step_options(CLI::App& command, StepOptions& request) {
 }
 
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options) {
-  // The limits of the step are at least what is simulated; that of the cache is --context itself.
+  // The compiled limits of tokens and requests are raised to those of the simulated step, unless flags set
+  // them. --context is itself the limit of the cache.
   ModelOptions& limits = request.model.options;
   const int64_t tokens = tokens_of(request);
   if (!limits.max_tokens && tokens > 64) limits.max_tokens = tokens;

@@ -1,4 +1,4 @@
-// A step to be simulated, as the command line gives it, and its result.
+// A step to simulate, with the options of the command line, and the simulation's result.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,35 +12,41 @@ namespace mkc {
 struct StepOptions {
   ModelRequest model;
   int64_t batch = 1;
-  int64_t tokens = 0;          // of the step; 0: one a request
-  int64_t chunk = 0;           // of the last request, where the others have one; 0: none has so many
-  bool balance_grids = false;  // of PlaceOptions
+  int64_t tokens = 0;          // tokens of the step; 0: one per request
+  int64_t chunk = 0;           // tokens of the last request, the others having one; 0: no such request
+  bool balance_grids = false;  // PlaceOptions::balance_grids
 };
 
-// Adds the options of the model and --batch, --tokens and --chunk; --context is the request's positions.
+// Adds the options of the model, and --batch, --tokens and --chunk. --context gives the positions of each
+// request.
 void add_step_options(CLI::App& command, StepOptions& request);
 
 struct SimulatedStep {
-  Compilation compilation;       // with its schedule
-  std::vector<int64_t> symbols;  // as evaluate() takes them
+  Compilation compilation;       // compilation that has its schedule
+  std::vector<int64_t> symbols;  // values in the form that evaluate() takes
   int64_t context = 0;           // positions of the first request
-  Simulation simulation;         // with the machine's figures as they are
+  Simulation simulation;         // uses the machine's plain figures, not an end of their ranges
 };
 
-// The same step where each figure of the machine lies at one end of its range.
+// StepRange holds two simulations of a step. `fast` and `slow` use the fast and the slow end of the range of
+// each machine figure.
 struct StepRange {
   Simulation fast, slow;
 };
 Result<StepRange> simulate_range(const SimulatedStep& step, const SimulateOptions& options = {});
 
-// Errors: those of open_model and of the passes; a step beyond the schedule's limits, by its flag.
+// Compiles the model and simulates the step. Errors: those of open_model and of the passes; a step beyond the
+// schedule's limits, named by its flag.
 Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& options = {});
 
-// The same for a compilation with its schedule and the given requests, within its limits.
+// Simulates a step of these requests for a compilation that has its schedule. Requires requests within the
+// schedule's limits.
 Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<StepRequest>& requests,
                                     const SimulateOptions& options = {});
 
-std::string symbols_text(const SimulatedStep& step);  // "T = 1, B = 1, q_len = [1], kv_len = [1024]"
+// Returns the symbols that are neither lists nor cut, and the context: "T = 1, B = 1, 1024 positions a
+// request".
+std::string symbols_text(const SimulatedStep& step);
 nlohmann::ordered_json symbols_json(const SimulatedStep& step);
 
 }  // namespace mkc

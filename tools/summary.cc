@@ -87,7 +87,7 @@ std::string to_string(const json& summary, const std::string& output, bool cache
   if (!summary.contains("cubin_bytes"))
     return text + fmt::format("wrote {}: {} bytes of PTX for {}\n", output,
                               summary["ptx_bytes"].get<uint64_t>(), target);
-  const size_t kernels =  // of a step
+  const size_t kernels =  // kernels of a step, without mk_pack
       summary.contains("kernels") ? summary["kernels"].size() - summary["kernels"].count("mk_pack") : 0;
   text += fmt::format("assembled by {}\n", summary["assembler"].get<std::string>());
   return text + fmt::format("wrote {}: {} bytes for {}, {}{} registers, {} bytes spilled{}\n", output,

@@ -1,4 +1,4 @@
-// What mkc compile says of what it made.
+// The summary that mkc compile prints of its result.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,13 +8,13 @@
 
 namespace mkc {
 
-// The model, its schedule and its PTX.
+// Returns a summary of the model, its schedule and its PTX.
 nlohmann::json summarise(const Compilation& compilation, const GpuBuild& build);
 
-// Adds a cubin: its bytes, and the resources that the assembler's log names.
+// Adds a cubin to the summary: its size, and the resources from the assembler's log.
 void add_cubin(nlohmann::json& summary, const Cubin& cubin, const Assembler& assembler);
 
-// Lines for people: what the search found, the proof, and what was written where.
+// Returns the summary as lines for people: findings of the search, the proof, and the file written.
 std::string to_string(const nlohmann::json& summary, const std::string& output, bool cached);
 
 }  // namespace mkc

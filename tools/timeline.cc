@@ -57,11 +57,11 @@ class Writer {
     append("}}}}");
   }
 
-  std::vector<std::string> names_, waits_;  // by GridId, quoted
+  std::vector<std::string> names_, waits_;  // by GridId, as JSON strings
   std::string events_;
 };
 
-// Spans of one track out of its stamps.
+// Adds the spans of one track, made from its stamps. `us` is the length of a stamp's unit in microseconds.
 void add_track(const mkrt::TraceTrack& track, uint32_t number, double us, std::vector<TimelineSpan>& spans) {
   const uint32_t worker = number / mkrt::kTracks;
   const bool loader = number % mkrt::kTracks != 0;
@@ -83,7 +83,7 @@ void add_track(const mkrt::TraceTrack& track, uint32_t number, double us, std::v
 Timeline timeline_of(const SimulatedStep& step) {
   Timeline timeline{"simulated step", step.compilation.schedule().workers, {}};
   const std::vector<TaskTime>& tasks = step.simulation.tasks;
-  std::vector<uint32_t> number;  // by task, in its grid
+  std::vector<uint32_t> number;  // by simulated task: its number in its grid
   for (const TaskTime& task : tasks) {
     const bool next = !number.empty() && tasks[number.size() - 1].grid == task.grid;
     number.push_back(next ? number.back() + 1 : 0);

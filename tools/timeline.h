@@ -1,4 +1,4 @@
-// What workers do when, simulated or measured, in one form.
+// Timelines of workers, simulated or measured, in one form.
 #pragma once
 
 #include "runtime/session/trace.h"
@@ -9,11 +9,11 @@ namespace mkc {
 struct TimelineSpan {
   uint32_t worker = 0;
   bool loader = false;
-  bool waits = false;  // consumers wait for events before a task; else they work, or a loader brings
+  bool waits = false;  // consumers wait for events before a task; else they work, or a loader loads
   GridId grid;
   uint32_t first = 0, tasks = 1;
-  double begin_us = 0, end_us = 0;  // of a launch that was counted: stamps
-  double ring_us = 0;               // of this: consumers wait for full stages, a loader for free ones
+  double begin_us = 0, end_us = 0;  // microseconds; on the emulator, readings of its clock
+  double ring_us = 0;               // waits within the span: consumers for full stages, loaders for free ones
 };
 
 struct Timeline {
@@ -22,13 +22,14 @@ struct Timeline {
   std::vector<TimelineSpan> spans;
 };
 
-// Of a simulation, which kept its stream: for loaders, when the bytes came.
+// Returns the timeline of a simulated step. Spans of loaders are the times at which bytes arrived. Requires
+// SimulateOptions::stream for them.
 Timeline timeline_of(const SimulatedStep& step);
-// Of a launch. What was under way when the stamps end is left out.
+// Returns the timeline of a traced launch. Spans that have no end stamp are left out.
 Timeline timeline_of(const mkrt::Trace& trace);
 
-// Chrome's trace event format (JSON object form), which Perfetto opens: a process for each timeline, and in
-// it for each worker a track of its consumers and one of its loader.
+// Returns the timelines in Chrome's trace event format (JSON object form), which Perfetto opens. Each
+// timeline is a process. Each worker has a track of its consumers and a track of its loader.
 std::string chrome_trace(const std::vector<Timeline>& timelines, const TaskProgram& program);
 
 }  // namespace mkc

@@ -1,4 +1,4 @@
-// The text of tokens as people and programs get it.
+// The text of tokens, for people and programs.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace mkc {
 
-// Text as its tokens come, without the special ones. A model may sample an id that its tokenizer has no token
-// for, as vocabularies are padded: that is "<id>".
+// TokenText decodes tokens one at a time and leaves out special tokens. An id without a token becomes "<id>":
+// vocabularies are padded, so a model may sample such an id.
 class TokenText {
  public:
   explicit TokenText(const mkrt::Tokenizer& tokenizer) : decoder_(tokenizer.decoder, true) {}
@@ -20,7 +20,7 @@ class TokenText {
   mkrt::StreamDecoder decoder_;
 };
 
-// All at once.
+// Returns the text of all tokens.
 std::string text_of(const mkrt::Tokenizer& tokenizer, std::span<const int32_t> ids);
 
 }  // namespace mkc

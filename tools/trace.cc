@@ -31,12 +31,12 @@ Result<mkrt::Trace> read_trace(const std::string& file) {
   return mkrt::parse_trace(text.value(), file);
 }
 
-// The schedule that was traced.
+// Compiles the model to the schedule that was traced. Error: the schedule is another one.
 Result<Compilation> compile_again(const Options& o, const mkrt::Trace& trace) {
   ModelRequest request = o.model;
   ModelOptions& options = request.options;
   options.target = trace.target;
-  // As mkc run has it, and nothing else runs there.
+  // mkc run compiles for the emulator with this default, and no other command makes traces there.
   if (trace.target == "emulator" && !options.batch_invariant) options.batch_invariant = true;
   Result<Compilation> opened = open_model(request, false);
   if (!opened.ok()) return opened.error();
@@ -49,7 +49,7 @@ Result<Compilation> compile_again(const Options& o, const mkrt::Trace& trace) {
   return opened;
 }
 
-// Errors: more or longer requests than the schedule has room for.
+// Returns the requests of the traced step. Errors: more or longer requests than the schedule allows.
 Result<std::vector<StepRequest>> requests_of(const Options& o, const mkrt::Trace& trace,
                                              const Symbols& symbols) {
   std::vector<StepRequest> requests;
@@ -66,7 +66,7 @@ Result<std::vector<StepRequest>> requests_of(const Options& o, const mkrt::Trace
                            requests.size(), tokens)};
 }
 
-// Where the time of consumers went, the mean of all workers.
+// Times divides the time of consumers by purpose, in microseconds, as the mean of all workers.
 struct Times {
   double all = 0, events = 0, ring = 0;
   std::map<BodyKind, double> work;
@@ -90,7 +90,7 @@ uint32_t lost_stamps(const mkrt::Trace& trace) {
                          [](uint32_t sum, const mkrt::TraceTrack& t) { return sum + t.lost; });
 }
 
-// Rows of a name, the time found and the one predicted, in microseconds.
+// A Row has a name, the time found and the time predicted, in microseconds.
 using Row = std::tuple<std::string, double, double>;
 
 std::vector<Row> rows_of(const Times& found, const Times& predicted) {

@@ -1,5 +1,5 @@
-// Makes one library of task bodies and primitives, when mkc is built: library lines|no_lines OUT.bc IN.bc...
-// Bodies are simplified in it, and with lines of the source or without.
+// A program that the build runs to make one library of task bodies and primitives: library lines|no_lines
+// OUT.bc IN.bc... The bodies are simplified. `lines` keeps their source lines.
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/Bitcode/BitcodeWriter.h>
 #include <llvm/IR/DebugInfo.h>

@@ -1,5 +1,7 @@
-// What a step costs the host: the engine's planning, the check of the batch, the step's memory and what is
-// read back, on a device that runs nothing. Usage: host_step CUBIN [options of Google Benchmark]
+// A benchmark of the host's cost of a step, on a device that runs nothing. The cost covers planning by the
+// engine, the check of the batch, writes of the step's memory, and reads of results.
+//
+// Usage: host_step CUBIN [options of Google Benchmark]
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
@@ -11,7 +13,7 @@
 namespace mkrt {
 namespace {
 
-// Takes what a step brings, as a copy to a GPU would, forgets it, and reads back as zero.
+// Nowhere is a device that copies a step's data like a copy to a GPU, and drops it. Reads give zeros.
 class Nowhere final : public Device {
  public:
   std::string name() const override { return "nowhere"; }
@@ -31,14 +33,14 @@ class Nowhere final : public Device {
   Status pack(uint64_t) override { return {}; }
   Status launch(uint64_t, uint64_t, uint64_t, uint32_t) override { return {}; }
 
-  uint64_t step_bytes = 0;  // of the last write
+  uint64_t step_bytes = 0;  // size of the last write
 
  private:
   uint64_t next_ = 0;
   std::byte taken_[1 << 20];
 };
 
-// A decode step of `requests` with `context` positions each.
+// Measures a decode step of `requests` requests with `context` positions each.
 void decode(benchmark::State& state, const Artefact& artefact) {
   const auto requests = static_cast<uint32_t>(state.range(0)),
              context = static_cast<uint32_t>(state.range(1));
@@ -57,7 +59,7 @@ void decode(benchmark::State& state, const Artefact& artefact) {
   for (uint32_t b = 0; b < requests; ++b) {
     row_begin.push_back(static_cast<int32_t>(b) + 1);
     for (int32_t page = 0; page < pages;
-         ++page)  // as they come to lie after a while: not one after the other
+         ++page)  // a request's pages are not contiguous, like those of a server that has run for a while
       page_index.push_back(page * static_cast<int32_t>(requests) + static_cast<int32_t>(b));
     page_begin.push_back(static_cast<int32_t>(page_index.size()));
   }

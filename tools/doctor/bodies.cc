@@ -15,10 +15,10 @@
 namespace mkc {
 namespace {
 
-constexpr double kWorst = 2e-2;  // of a row: both sides round activations between products
+constexpr double kWorst = 2e-2;  // relative error of a row; both sides round activations between products
 constexpr uint64_t kSeed = 7;
-constexpr uint32_t kNew = 3;      // tokens behind the prompt: steps of one token
-constexpr int64_t kWorkers = 16;  // the products have as many strips or a few more
+constexpr uint32_t kNew = 3;      // new tokens, which are made in steps of one token
+constexpr int64_t kWorkers = 16;  // products have this many strips or a few more
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
@@ -56,7 +56,7 @@ std::vector<int32_t> prompt_of(const BodyCheck& check) {
   return prompt;
 }
 
-// A file of new tokens and logits.
+// put() writes a file of new tokens and logits, and take() reads one. put() returns the error, or "".
 std::string put(const Answer& a, const std::string& path) {
   std::vector<std::byte> bytes(4 * (a.tokens.size() + a.logits.size()));
   std::memcpy(bytes.data(), a.tokens.data(), 4 * a.tokens.size());
@@ -77,7 +77,8 @@ Result<Answer> take(const std::string& path, size_t vocab) {
   return a;
 }
 
-// Rows up to the first token that differs: behind it they follow another one.
+// Compares logits row by row and returns the wrong rows, or "". Rows after the first different token are left
+// out, because their inputs differ.
 std::string compare(const Answer& device, const Answer& host, size_t prompt) {
   std::string wrong;
   double worst = 0;
@@ -116,7 +117,7 @@ std::vector<BodyCheck> body_checks(const Engines& engines) {
 
 std::string prepare_body(const BodyCheck& check, const std::vector<std::string>& without,
                          const std::string& assembler, const std::string& path) {
-  const mkrt::TemporaryFolder folder;  // the files of one model
+  const mkrt::TemporaryFolder folder;  // files of the check's model
   if (folder.path.empty()) return mkrt::kNoTemporaryFolder;
   const std::string config =
       replaced(replaced(kBodyConfig, "BODY", check.body), "\"bfloat16\"", fmt::format("\"{}\"", check.dtype));

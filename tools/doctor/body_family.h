@@ -1,9 +1,10 @@
-// tools/gpu/bodies.yaml and bodies.json, as mkc was built with them: models of one body each.
+// The texts of tools/gpu/bodies.yaml and bodies.json, embedded when mkc is built. The files describe models
+// of one body each.
 #pragma once
 
 namespace mkc {
 
 extern const char* const kBodyFamily;
-extern const char* const kBodyConfig;  // with BODY in place of the body's name
+extern const char* const kBodyConfig;  // has BODY in place of the body's name
 
 }  // namespace mkc

@@ -40,12 +40,12 @@ constexpr double kProbeSeconds = 5, kBodySeconds = 20, kMeasureSeconds = 20;
 struct Check {
   enum class Kind { kPrimitive, kBody, kMeasure };
   Kind kind;
-  size_t index;  // among those of its kind
+  size_t index;  // index among the checks of its kind, before `only` selects some
   std::string name, without;
   double limit_s;
 };
 
-// Both processes know them by their numbers.
+// Returns the checks in a fixed order. The two processes name a check by its index in this list.
 std::vector<Check> list_checks(const Engines& engines, const CheckOptions& options) {
   std::vector<Check> checks;
   const auto add = [&](Check::Kind kind, size_t index, const std::string& name, const std::string& without,
@@ -73,7 +73,7 @@ void tell(const json& object) {
   std::fflush(stdout);
 }
 
-// Lines of a process as they come, until a deadline.
+// Worker is a process that runs checks. hear() waits for its next JSON line, its end, or a deadline.
 class Worker {
  public:
   Worker() = default;
@@ -123,7 +123,7 @@ class Worker {
     }
   }
 
-  // Of a process that ended.
+  // Tells how the process ended. Requires that it has closed its output.
   std::string how_it_ended() {
     const int status = wait();
     return WIFSIGNALED(status) ? fmt::format("its process ended by signal {}", WTERMSIG(status))
@@ -160,7 +160,7 @@ class Checks {
   }
 
  private:
-  // Compiles the bodies' models, as many at once as there are processors: most of the time that doctor takes.
+  // Compiles the models of body checks, one thread per processor. Compilation takes most of doctor's time.
   void prepare(const std::vector<BodyCheck>& bodies) {
     std::atomic<size_t> next = 0;
     unprepared_.resize(checks_.size());
@@ -185,7 +185,8 @@ class Checks {
     ++next_;
   }
 
-  // Goes on from the next check; the fault of the one that ended the process.
+  // Runs checks from the next one on in a new process. Returns the fault of a check that ended the process or
+  // exceeded its limit, else "".
   std::string run_worker() {
     if (!unprepared_[next_].empty()) return unprepared_[next_];
     std::vector<std::string> command{"mkc", "doctor", "--worker", folder_, "--first", std::to_string(next_)};
@@ -218,16 +219,16 @@ class Checks {
   std::vector<Check> checks_;
   const CheckOptions& options_;
   std::string folder_;
-  std::vector<std::string> unprepared_;  // why a check cannot run
+  std::vector<std::string> unprepared_;  // by check: reason why it cannot run; "": none
   size_t next_ = 0;
   CheckReport report_;
 };
 
-// The kernels of the primitives in the folder: as a cubin, or as PTX where there is no assembler.
+// Writes the probes' kernels to the folder, as a cubin, or as PTX if there is no assembler.
 Status put_probes(const std::string& folder, const Target& target, const std::string& flag) {
   const std::string ptx = make_probe_ptx(target);
   const Result<std::unique_ptr<Assembler>> assembler = find_assembler(flag);
-  std::vector<std::byte> image(ptx.size() + 1);  // PTX ends with a zero
+  std::vector<std::byte> image(ptx.size() + 1);  // the driver reads PTX up to a terminating zero
   std::memcpy(image.data(), ptx.c_str(), image.size());
   if (assembler.ok()) {
     Result<Cubin> cubin = assembler.value()->assemble(ptx, target);

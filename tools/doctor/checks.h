@@ -1,5 +1,5 @@
-// All checks of a device, in a process of their own, so that one that hangs or breaks the device's context
-// costs nothing but itself.
+// All checks of a device. The checks run in a process of their own. A check that hangs or breaks the device's
+// context does not affect the others.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,31 +11,31 @@
 namespace mkc {
 
 struct CheckOptions {
-  std::vector<std::string> without;  // parts that are neither checked nor used
-  std::string assembler;             // a flag's value
-  std::vector<std::string> only;     // parts of names: checks that have none of them are left out; empty: all
+  std::vector<std::string> without;  // device parts that are neither checked nor used
+  std::string assembler;             // value of --assembler
+  std::vector<std::string> only;     // substrings, one of which a check's name must have; empty: all checks
 };
 
 struct CheckOutcome {
   std::string name;
-  std::string fault;    // "": it passed
-  std::string without;  // part to go without where it fails; "": none would help
+  std::string fault;    // "": the check passed
+  std::string without;  // device part not to use if the check fails; "": no part helps
   double seconds = 0;
 };
 
 struct CheckReport {
   std::vector<CheckOutcome> checks;
   nlohmann::ordered_json measured;  // Measurement as an object; null: nothing was measured
-  std::string measured_fault;       // why not
+  std::string measured_fault;       // reason why nothing was measured
   double seconds = 0;
 };
 
-// Runs the checks of the device, which is of this target, then measures. Errors: the target's probes cannot
-// be assembled.
+// Runs the checks of device 0, then measures it. Requires that the device is of this target. Errors: the
+// target's probes cannot be assembled.
 Result<CheckReport> check_device(const Target& target, const CheckOptions& options);
 
-// The other process: runs checks from number `first` on with what is in `folder`, and prints a JSON object
-// behind each; ends with the first that fails.
+// Runs checks from number `first` on, in the process of the checks, with the files in `folder`. Prints a JSON
+// object after each check. Ends after the first check that fails.
 Status run_checks(const std::string& folder, uint32_t first, const CheckOptions& options);
 
 }  // namespace mkc

@@ -25,27 +25,27 @@ using json = nlohmann::ordered_json;
 struct DoctorArguments {
   CheckOptions checks;
   bool json = false, no_checks = false, ignore_measured = false;
-  std::string worker;  // of the other process
+  std::string worker;  // folder of the checks; set only in the process that runs them
   uint32_t first = 0;
 };
 
-// What it looks for, and what is there.
+// Findings are everything that doctor looked for and found.
 struct Findings {
   struct Candidate {
-    std::string path, origin, state;  // "used", "usable", or why not
+    std::string path, origin, state;  // state: "used", "usable", or the reason why not
   };
   std::vector<Candidate> assemblers;
   std::vector<std::string> looked_at;
   std::string cache, gpu;
   bool has_assembler = false;
-  std::optional<mkrt::DeviceFacts> facts;  // of the GPU
-  std::string machine;                     // what is compiled for it, or why nothing can be
+  std::optional<mkrt::DeviceFacts> facts;  // facts of the GPU, if there is one
+  std::string machine;                     // text on the GPU's target and machine, or the error
   std::optional<CheckReport> checked;
-  std::string not_checked;  // why
-  std::string kept;         // file of what was measured
+  std::string not_checked;  // reason why the GPU was not checked
+  std::string kept;         // file of the measurements
 };
 
-// Keeps what was measured where native_machine() looks for it.
+// Writes the measurements to the file that native_machine() reads.
 void keep_measured(Findings& f) {
   const std::string path = measured_path(*f.facts);
   if (path.empty() || f.checked->measured.is_null()) return;
@@ -116,7 +116,8 @@ size_t failures(const CheckReport& report) {
       std::ranges::count_if(report.checks, [](const CheckOutcome& c) { return !c.fault.empty(); }));
 }
 
-// Parts to go without, with commas between; "" where that would not mend all.
+// Returns the comma-separated device parts whose omission avoids all failures. Returns "" if no parts do, or
+// nothing failed.
 std::string parts_that_fail(const CheckReport& report) {
   std::set<std::string> parts;
   for (const CheckOutcome& c : report.checks) {
@@ -235,7 +236,7 @@ void add_doctor(CLI::App& app, Action& action) {
   command->add_flag("--ignore-measured", a->ignore_measured, "show the machine without what was measured");
   add_without_option(*command, a->checks.without);
   command->add_option("--assembler", a->checks.assembler, "libnvJitLink.so or ptxas; default: found");
-  command->add_option("--worker", a->worker)->group("");  // of doctor itself
+  command->add_option("--worker", a->worker)->group("");  // hidden: doctor passes it to its own process
   command->add_option("--first", a->first)->group("");
   command->callback([a, &action] {
     action = [a]() -> Status {

@@ -16,7 +16,7 @@ struct Gpu::State {
 
 Gpu::Gpu(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-// Memory and module go with the process.
+// Memory and module are freed when the process ends.
 Gpu::~Gpu() = default;
 
 Status Gpu::check(int result, const std::string& doing) const {

@@ -1,4 +1,4 @@
-// A GPU by the CUDA driver, for kernels that belong to no artefact.
+// A GPU through the CUDA driver, for kernels that belong to no artefact.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace mkc {
 
 class Gpu {
  public:
-  // Device 0 with the kernels of `image`: a cubin, or PTX, which the driver compiles. Errors: those of the
-  // driver.
+  // Opens device 0 and loads the kernels of `image`, a cubin or PTX. The driver compiles PTX. Errors: those
+  // of the driver.
   static Result<std::unique_ptr<Gpu>> open(std::string image);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
-  // Memory that is 0; lives as long as the Gpu.
+  // Returns the address of zeroed memory, which is freed when the process ends.
   Result<uint64_t> allocate(uint64_t bytes);
   Status clear(uint64_t at, uint64_t bytes);
   Status write(uint64_t to, std::span<const uint32_t> from);
@@ -31,9 +31,9 @@ class Gpu {
   struct Launch {
     std::string kernel;
     uint32_t blocks = 1, threads = 32, shared_bytes = 0;
-    std::vector<uint64_t> arguments;  // each read with as many bytes as the kernel declares
+    std::vector<uint64_t> arguments;  // the kernel reads as many bytes of each as it declares
   };
-  // Runs a kernel to its end.
+  // Runs a kernel and waits for its end.
   Status run(const Launch& launch);
 
  private:

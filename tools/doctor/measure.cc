@@ -13,13 +13,13 @@ namespace mkc {
 namespace {
 
 constexpr uint32_t kThreads = 512, kRounds = 1000, kRepeats = 5;
-constexpr uint32_t kStages = 12, kKvTile = 16384;  // of bulk copies, as in a worker's ring
+constexpr uint32_t kStages = 12, kKvTile = 16384;  // stages of the bulk copies and their bytes, like a ring's
 constexpr uint64_t kMega = uint64_t{1} << 20;
 constexpr uint64_t kLargest = uint64_t{2} << 30;
-constexpr double kPatience = 0.25;  // seconds of a pass over the buffer, from which on it does not grow
-constexpr uint64_t kCaches = 8;     // the buffer is so many times L2, or its rate is that of caches
+constexpr double kPatience = 0.25;  // the buffer stops growing once a pass over it takes longer, in seconds
+constexpr uint64_t kCaches = 8;     // smallest ratio of buffer to L2 for which the rate is that of memory
 constexpr double kMinShare = 0.3;
-constexpr double kMinNotify = 100, kMaxNotify = 5000;  // ns
+constexpr double kMinNotify = 100, kMaxNotify = 5000;  // plausible times of a signal, in ns
 
 template <class T>
 T median(std::vector<T> values) {
@@ -40,7 +40,8 @@ class Reader {
  public:
   Reader(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk) : gpu_(gpu), facts_(facts), bulk_(bulk) {}
 
-  // Takes the largest buffer that is passed over in little time.
+  // Allocates buffers of growing size until a pass over one takes longer than kPatience. The last one is
+  // used.
   Status open() {
     const uint64_t max = std::min(kLargest, facts_.memory_bytes / 4) / kMega * kMega;
     for (uint64_t bytes = std::min(kMega, max); bytes <= max; bytes *= 8) {
@@ -59,14 +60,15 @@ class Reader {
 
   uint64_t bytes() const { return bytes_; }
 
-  // Bytes a nanosecond from the first block's begin to the last one's end; the median of some passes.
+  // Returns the read rate in bytes per ns, the median of some passes. The time of a pass is from the first
+  // block's begin to the last block's end.
   Result<double> rate(uint64_t offset, uint64_t size, bool by_copies, bool cold) {
     std::vector<double> rates;
     const auto begin = std::chrono::steady_clock::now();
     for (uint32_t i = 0; i < kRepeats && (i == 0 || seconds_since(begin) < 2 * kPatience); ++i) {
       const uint64_t places = std::max<uint64_t>(bytes_ / 2 / size, 1);
       const uint64_t at = cold ? i % places * size : offset;
-      if (cold)  // what the caches held is the other half
+      if (cold)  // a pass over the other half of the buffer fills the caches
         if (Status s = pass(bytes_ / 2, bytes_ / 2, false); !s.ok()) return s.error();
       if (Status s = pass(at, size, by_copies); !s.ok()) return s.error();
       const uint32_t blocks = by_copies ? facts_.sms : 2 * facts_.sms;
@@ -81,7 +83,7 @@ class Reader {
     return median(rates);
   }
 
-  // By loads or copies, whichever are faster.
+  // Returns the greater of the rates by loads and by bulk copies.
   Result<double> best(uint64_t size, bool cold) {
     Result<double> loads = rate(0, size, false, cold);
     if (!loads.ok() || !bulk_) return loads;
@@ -108,7 +110,7 @@ class Reader {
   uint64_t data_ = 0, bytes_ = 0, sink_ = 0, times_ = 0;
 };
 
-// Nanoseconds of a signal between two blocks.
+// Returns the time in ns of a signal between two blocks, the median of some runs.
 Result<double> signal(Gpu& gpu) {
   const Result<uint64_t> cells = gpu.allocate(256), out = gpu.allocate(16);
   if (!cells.ok() || !out.ok()) return (cells.ok() ? out : cells).error();
@@ -135,7 +137,8 @@ double rounded(double value) {
 Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk) {
   Measurement m;
   const std::string source = fmt::format("measured by mkc doctor on {}, {}", facts.name, today());
-  // A figure that may be believed is kept, another one is left out for the reason.
+  // An empty `fault` makes the value a figure. A value with a fault is left out, with the fault as its
+  // reason.
   const auto put = [&](const char* key, const nlohmann::ordered_json& value, const std::string& what,
                        const std::string& fault) {
     m.seen[key] = value;

@@ -1,4 +1,4 @@
-// What a device gives at best, for its machine description: codegen/device/measure.cc run and read.
+// Measurements of a device for its machine description, by the kernels of codegen/device/measure.cc.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,16 +10,18 @@
 namespace mkc {
 
 struct Measurement {
-  // Of a description, {"value": …, "source": …}, where what was measured may be believed.
+  // figures holds the plausible measurements by key of a machine description: {"value": …, "source": …}.
   nlohmann::ordered_json figures = nlohmann::ordered_json::object();
   nlohmann::ordered_json left_out =
-      nlohmann::ordered_json::object();  // other figures: what came out, and why not
-  nlohmann::ordered_json seen = nlohmann::ordered_json::object();  // all, for people
+      nlohmann::ordered_json::object();  // reasons why other measurements are not plausible, by key
+  nlohmann::ordered_json seen = nlohmann::ordered_json::object();  // all measured values, for people
 };
 
-// The reading rate, cold bursts (the ramp) and what a signal between two blocks costs. `bulk`: with bulk
-// copies, too. Ends within some seconds: buffers grow as long as a pass over them takes little time, and
-// figures that a small one gives are left out. Errors: the driver's.
+// Measures the read rate of memory, cold bursts (the ramp), and the latency of a signal between two blocks.
+// `bulk` also measures reads by bulk copies. Errors: those of the driver.
+//
+// The measurement takes some seconds. Buffers grow until a pass over them takes too long. Values from too
+// small a buffer are left out.
 Result<Measurement> measure(Gpu& gpu, const mkrt::DeviceFacts& facts, bool bulk);
 
 }  // namespace mkc

@@ -23,18 +23,18 @@ float number(uint32_t word) {
   return std::bit_cast<float>(word);
 }
 
-// Words without a pattern.
+// Returns pseudo-random words.
 Words some_words(size_t count, uint32_t seed) {
   Words words(count);
   for (size_t i = 0; i < count; ++i) words[i] = mixed(mixed(seed, static_cast<uint32_t>(i)), 0x85ebca6b) >> 1;
   return words;
 }
-// Small whole numbers, whose products and sums are exact in every type.
+// Returns a number from -4 to 4. Products and sums of such numbers are exact in every type.
 int small(uint32_t i) {
   return static_cast<int>(mixed(17, i) >> 16) % 9 - 4;
 }
 
-// Words of `out` from the first on against what is expected.
+// Compares the first words of `out` with the expected ones. Returns the fault, or "".
 std::string compare(const Words& out, const Words& expected) {
   size_t wrong = 0, first = 0;
   for (size_t i = 0; i < expected.size(); ++i)
@@ -68,7 +68,7 @@ Probe lanes() {
 
 Probe numbers() {
   constexpr uint32_t kThreads = 256;
-  constexpr double kWorst = 0x1p-21;  // twice what mk.h asks for
+  constexpr double kWorst = 0x1p-21;  // relative error, twice the one that mk.h allows
   Probe p{.name = "rsqrt, rcp, ex2, cvt, prmt", .kernel = "probe_numbers", .threads = kThreads};
   for (uint32_t t = 0; t < kThreads; ++t)
     for (const float x :
@@ -153,7 +153,8 @@ Probe mbarrier() {
   return p;
 }
 
-// Pieces of so many words for each lane; the same sum for both kinds of copies.
+// Completes a probe of copies in pieces of `words` words per lane. The expected sum does not depend on the
+// kind of copy.
 Probe copies(Probe p, uint32_t words) {
   p.argument = 40;
   p.shared_bytes = 1024 + 4 * 128 * words;
@@ -165,13 +166,13 @@ Probe copies(Probe p, uint32_t words) {
   return p;
 }
 
-// The word at (row, 2 * pair) of matrix `seed`, as two halves.
+// Returns elements (row, column) and (row, column + 1) of matrix `seed`, as the halves of a word.
 uint32_t pair_of(uint32_t seed, uint32_t row, uint32_t column, uint32_t (*convert)(float)) {
   const auto at = [&](uint32_t c) { return convert(static_cast<float>(small(seed + row * 64 + c))); };
   return at(column) | at(column + 1) << 16;
 }
 
-constexpr uint32_t kA = 0, kB = 1u << 20;  // where the numbers of each begin
+constexpr uint32_t kA = 0, kB = 1u << 20;  // seeds of the matrices a and b
 
 float product_at(uint32_t row, uint32_t column, uint32_t depth) {
   int sum = 0;
@@ -179,7 +180,7 @@ float product_at(uint32_t row, uint32_t column, uint32_t depth) {
   return static_cast<float>(sum);
 }
 
-// The four words of a that a lane has of rows [row, row + 16) and columns [k, k + 16).
+// Appends a lane's four words of matrix a for rows [row, row + 16) and columns [k, k + 16).
 void put_a(Words& in, uint32_t row, uint32_t k, uint32_t lane, uint32_t (*convert)(float)) {
   const uint32_t g = lane / 4, q = lane % 4 * 2;
   for (const uint32_t word : {0u, 1u, 2u, 3u})
@@ -205,7 +206,7 @@ Probe mma() {
 
 Probe wgmma(bool f16) {
   Probe p{.name = f16 ? "wgmma (f16)" : "wgmma (bf16)", .kernel = "probe_wgmma", .threads = 128};
-  p.shared_bytes = 64 * 128 + 1024;  // a descriptor begins up to 96 bytes into the first column
+  p.shared_bytes = 64 * 128 + 1024;  // reserve: a descriptor begins up to 96 bytes into the first column
   p.argument = f16 ? 1 : 0;
   p.without = "wgmma";
   uint32_t (*convert)(float) = f16 ? half::f32_to_f16 : half::f32_to_bf16;

@@ -1,5 +1,5 @@
-// One check for each primitive that kernels are made of: a kernel of codegen/device/probe.cc, and the host's
-// own answer.
+// Checks of the primitives that kernels consist of. Each check compares a kernel of codegen/device/probe.cc
+// with the result of the host.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,20 @@ namespace mkc {
 using Words = std::vector<uint32_t>;
 
 struct Probe {
-  std::string name;  // the instruction, as people know it
+  std::string name;  // name of the instruction, for people
   std::string kernel;
   uint32_t blocks = 1, threads = 32, shared_bytes = 0;
-  uint32_t argument = 0;  // rounds, as a rule
+  uint32_t argument = 0;  // third argument of the kernel, mostly a number of rounds
   Words in{};
   size_t out_words = 0;
-  std::function<std::string(const Words& out)> check{};  // what is wrong; "": nothing
-  std::string without{};                                 // part to go without where it fails
+  std::function<std::string(const Words& out)> check{};  // returns the fault; "": none
+  std::string without{};                                 // device part not to use if the check fails
 };
 
-// Those of a target.
+// Returns the probes for a target with these engines.
 std::vector<Probe> probes_of(const Engines& engines);
 
-// Runs one. The fault: of the driver, or what is wrong; "": it passed.
+// Runs a probe. Returns the driver's error or the fault found, or "" if the probe passed.
 std::string run_probe(Gpu& gpu, const Probe& probe);
 
 }  // namespace mkc

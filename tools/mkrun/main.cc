@@ -1,5 +1,5 @@
-// Runs a cubin with libmkrt alone: no compiler, no LLVM, nothing but the CUDA driver. For machines that only
-// serve, and for checks and timings on them (tools/gpu).
+// The program mkrun, which runs a cubin with libmkrt and the CUDA driver alone, without a compiler or LLVM.
+// mkrun suits machines that only serve, and checks and timings on them (tools/gpu).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,16 +24,16 @@ struct Arguments {
   uint64_t timeout_ms = 10'000;
   uint64_t random_seed = 1;
   int device = 0;
-  // Timings.
+  // The members below are for timings.
   uint32_t steps = 0, warm_up = 10, hash_every = 16;
   std::vector<uint32_t> tokens{1}, batches{1}, contexts{128};
   SealCheck seal = SealCheck::kRequired;
-  uint64_t positions = 0;  // of the cache; 0: as many as any timed step needs
+  uint64_t positions = 0;  // positions of the cache; 0: as many as the largest timed step needs
 };
 
 constexpr uint32_t kPageSize = CacheOptions{}.page_size;
 
-// Of one request of a timed launch.
+// Returns the pages that one request of a timed launch needs.
 uint64_t request_pages(const Arguments& a, uint32_t context) {
   return pages_for(uint64_t{context} + a.steps_per_launch - 1, kPageSize);
 }
@@ -44,7 +44,8 @@ uint64_t cache_pages(const Arguments& a) {
          request_pages(a, *std::max_element(a.contexts.begin(), a.contexts.end()));
 }
 
-// Timed steps read random keys and values: zeros could be faster. The device frees them.
+// Returns a cache of random keys and values for timed steps, because steps on zeros could be faster. The
+// device frees the memory.
 Result<CacheSpace> random_cache(const Arguments& a, const Manifest& m, Device& device) {
   const auto pages = static_cast<uint32_t>(cache_pages(a));
   const uint64_t bytes = cache_piece_bytes(m, CacheForm::kNhd, kPageSize, pages) * m.caches.size();
@@ -62,7 +63,7 @@ Result<CacheSpace> random_cache(const Arguments& a, const Manifest& m, Device& d
   return place_caches(m, CacheForm::kNhd, kPageSize, pages, memory.value());
 }
 
-// Opens a session with the checkpoint's weights, or random ones.
+// Opens a session with the checkpoint's weights, or with random ones if there is no checkpoint.
 Result<Session> open(const Arguments& a, const Artefact& artefact, Device& device) {
   SessionOptions options;
   options.timeout_ns = a.timeout_ms * 1'000'000;
@@ -105,7 +106,8 @@ std::vector<int32_t> some_tokens(uint32_t count, uint64_t vocab, uint32_t first 
   return tokens;
 }
 
-// Requests of as many rows at the same positions, each in pages of its own, for launches of so many steps.
+// EqualRequests is a batch of requests with equal numbers of rows, equal positions, and separate pages. The
+// pages suffice for launches of `steps` steps.
 struct EqualRequests {
   std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
   std::vector<Samples> samples;
@@ -127,8 +129,8 @@ struct EqualRequests {
   Batch batch() const { return {tokens, row_begin, kv_len, {page_begin, page_index}, samples}; }
 };
 
-// The same launch again and again: times of its steps by the host's clock around it, and one hash of the
-// logits, of a step of its own after every hash_every launches.
+// Repeats one launch and returns the times of its steps, by the host's clock around each launch. A separate
+// single step after every hash_every launches gives a hash of the logits.
 Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t batch, uint32_t count,
                                   uint32_t context) {
   const uint32_t vocab = static_cast<uint32_t>(session.manifest().vocab);
@@ -152,7 +154,7 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
     if (!stepped.ok()) return stepped.error();
     if (i >= a.warm_up)
       us.push_back(std::chrono::duration<double, std::micro>(end - begin).count() / a.steps_per_launch);
-    // Reading all logits each time would take longer than the step.
+    // Logits are not read after every launch, because the read takes longer than the step.
     if (i % a.hash_every != 0 && i + 1 != a.warm_up + a.steps) continue;
     if (Status again = session.step(single.batch(), single.result, logits.data()); !again.ok())
       return again.error();
@@ -172,7 +174,7 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
                         {"finite", finite}};
 }
 
-// A line as soon as it is known: who reads it may have to stop this program.
+// Prints a line and flushes it, because its reader may have to stop this program.
 void say(const nlohmann::json& line) {
   fmt::print("{}\n", line.dump());
   std::fflush(stdout);
@@ -190,7 +192,7 @@ Status time_all(const Arguments& a, Session& session) {
   return {};
 }
 
-// Of the last launch.
+// Writes the trace of the last launch.
 Status write_trace(const Arguments& a, const Session& session) {
   const Result<Trace> trace = session.read_trace();
   if (!trace.ok()) return trace.error();

@@ -8,9 +8,10 @@
 namespace mkrt {
 namespace {
 
-constexpr float kLogprobError = 1e-5f;  // both are within 3e-6 of exact arithmetic
+constexpr float kLogprobError = 1e-5f;  // kernel and host are within 3e-6 of exact arithmetic
 
-// Greedy, alone and with a penalty; a temperature, alone and with each filter and all of them.
+// Returns parameters of every kind: greedy sampling without and with a penalty, then a temperature. The
+// temperature is used without filters, with each filter, and with all filters.
 std::vector<MkSampling> some_samplings() {
   std::vector<MkSampling> all(8);
   for (size_t i = 0; i < all.size(); ++i) {

@@ -1,4 +1,4 @@
-// What the kernel samples, beside what the host samples from the same logits.
+// A comparison of the kernel's samples with those that the host takes from the kernel's logits.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,9 +7,9 @@
 
 namespace mkrt {
 
-// Samples `count` tokens after a prompt by parameters of every kind. {"samples", "different"}, of the first
-// that differs also "sampling" (which of the parameters), "number", "found" and "expected". Errors: those of
-// generate.
+// Samples `count` tokens after a prompt, by parameters of every kind. Returns {"samples", "different"}. The
+// first difference adds "sampling" (index of the parameters), "number", "found" and "expected". Errors: those
+// of generate.
 Result<nlohmann::json> compare_samples(Session& session, std::span<const int32_t> prompt, uint32_t count);
 
 }  // namespace mkrt
