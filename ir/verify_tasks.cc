@@ -26,6 +26,8 @@ struct GridCheck {
   void check_parts();
   void check_rows();
   void check_slots();
+  void check_rotation();
+  void check_row();
   void check_rounding();
   void check_accesses(Part part, const std::vector<Access>& accesses, const std::vector<RoleSchema>& roles);
   void check_stream(Part part, const Access& access, const Site& at);
@@ -46,6 +48,8 @@ void GridCheck::check() {
   if (multiplies(grid) || grid.body == BodyKind::kSplitKReduce) check_strips();
   if (grid.body == BodyKind::kSplitKPartial) check_parts();
   if (grid.body == BodyKind::kExpert) check_slots();
+  check_rotation();
+  if (grid.body == BodyKind::kRow) check_row();
 }
 
 void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
@@ -194,6 +198,68 @@ void GridCheck::check_slots() {
     v.report(19, site,
              fmt::format("coordinate {} has extent {}, expected active_experts, which is routed",
                          grid.coords[1].name, v.text.expr(grid.coords[1].extent)));
+}
+
+// V15: a rotation has positions and a table.
+void GridCheck::check_rotation() {
+  const bool positions = find_operand(grid, "positions"), rope = find_operand(grid, "rope");
+  if (positions != rope)
+    v.report(15, site,
+             fmt::format("it reads {} alone, expected positions and rope, or neither",
+                         rope ? "rope" : "positions"));
+}
+
+// V15 to V18: steps follow each other, have the operands that they need, and a norm takes rows or heads.
+void GridCheck::check_row() {
+  bool ended = false;
+  uint32_t operands = 0;
+  for (uint32_t i = 0; i < mkrt::kMaxRowSteps; ++i) {
+    const std::string name = fmt::format("step{}", i);
+    const int64_t kind = int_attr(grid.attrs, name, 0);
+    const bool known = kind > 0 && kind < mkrt::kRowStepKinds;
+    if (find_attr(grid.attrs, name) && (!known || ended))
+      v.report(18, site,
+               fmt::format("{} is {}, expected 1 to {}, after steps from step0 on", name, kind,
+                           mkrt::kRowStepKinds - 1));
+    ended |= !known;
+    const auto step = known ? static_cast<mkrt::RowStep>(kind) : mkrt::RowStep::kNone;
+    operands += has_operand(step);
+    if ((find_attr(grid.attrs, fmt::format("value{}", i)) != nullptr) != has_value(step))
+      v.report(18, site, fmt::format("value{} and {} do not belong together", i, name));
+  }
+  for (uint32_t i = 0; i < mkrt::kMaxRowOperands; ++i)
+    if ((find_operand(grid, fmt::format("operand{}", i)) != nullptr) != (i < operands))
+      v.report(15, site,
+               fmt::format("{} of its steps have operands, expected operand0 to that number", operands));
+  if (operands > mkrt::kMaxRowOperands)
+    v.report(
+        15, site,
+        fmt::format("{} of its steps have operands, expected at most {}", operands, mkrt::kMaxRowOperands));
+  const auto has = [&](const char* role) { return find_operand(grid, role) != nullptr; };
+  const int64_t head = int_attr(grid.attrs, "head_dim", 0);
+  const bool sized = sizes.contains('D') && sizes['D'].is_const();
+  const int64_t columns = sized ? sizes['D'].constant() : 0;
+  if (!sized) return v.report(17, site, "its rows have no constant number of columns");
+  if (has("rope") != (find_attr(grid.attrs, "head_dim") != nullptr) ||
+      (has("rope") && (head < 2 || columns % head != 0)))
+    v.report(
+        18, site,
+        fmt::format("head_dim is {}, expected a divisor of {} where it rotates, else none", head, columns));
+  if (has("norm") != (find_attr(grid.attrs, "eps") != nullptr) || (has("norm_bias") && !has("norm")))
+    v.report(15, site, "it has some of norm and eps, or norm_bias alone");
+  if (sizes.contains('N') && (!sizes['N'].is_const() || (sizes['N'].constant() != columns &&
+                                                         (columns % sizes['N'].constant() != 0 ||
+                                                          (has("rope") && sizes['N'].constant() != head)))))
+    v.report(17, site,
+             fmt::format("its norm has {} columns, expected {} or heads of them", v.text.expr(sizes['N']),
+                         columns));
+  if (const bool gathers = int_attr(grid.attrs, "gather_rows", 0) != 0;
+      !gathers && sizes.contains('X') && sizes.contains('T') && sizes['X'] != sizes['T'])
+    v.report(17, site,
+             fmt::format("x has {} rows, out has {}", v.text.expr(sizes['X']), v.text.expr(sizes['T'])));
+  const bool by_heads = has("rope") || (sizes.contains('N') && sizes['N'] != sizes['D']);
+  if (by_heads && find_operand(grid, "best_value", true))
+    v.report(15, site, "it writes best_value, expected of rows without heads");
 }
 
 // V21.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,9 +36,10 @@ struct Compilation {
   std::vector<std::string> without;                      // parts of the device
   bool balance_grids = false, keep_activations = false;  // of PlaceOptions
   Module module;                                         // the level reached
-  std::vector<std::string> event_reasons;                // by EventId: why its granularity
-  std::optional<SearchBudget> search;                    // of SearchOptions: -O3
-  SearchReport found;                                    // which the request asks for since
+  std::map<std::string, std::string> unfused;  // row grids by name: why no pattern of fusion holds them
+  std::vector<std::string> event_reasons;      // by EventId: why its granularity
+  std::optional<SearchBudget> search;          // of SearchOptions: -O3
+  SearchReport found;                          // which the request asks for since
   ProofReport proof;
   std::vector<PassTime> times;  // of every pass, verification included
 
