@@ -105,6 +105,8 @@ void emit_task(Emitter& e, const BodyCall& call, llvm::Value* arguments,
       return e.call(typed_body(call, "weight").c_str(), {call.worker, arguments, coords[0], coords[1]});
     case BodyKind::kExpertSum:
       return e.call("mkb_expert_sum", {call.worker, arguments, coords[0], coords[1]});
+    case BodyKind::kRow:
+      return e.call("mkb_row", {call.worker, arguments, coords[0], coords[1]});
   }
   MKC_BUG("unknown body");
 }

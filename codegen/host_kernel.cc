@@ -81,8 +81,9 @@ void list_writes(const Schedule& schedule, mkrt::StepKernels& entries) {
 std::vector<std::string> parts_for(const HostOptions& options) {
   const std::string tracing = tracing_of(options.mode);
   if (!options.edit) return {(options.race ? "host_lines_" : "host_") + tracing};
-  return {"worker",      "segments", "stream", "lists",   "tickets", "product", "split_k_reduce", "attend",
-          "attend_load", "tokens",   "route",  "experts", "sample",  "steps",   "pack",           tracing};
+  return {"worker", "segments",    "stream", "lists", "tickets", "product", "split_k_reduce",
+          "attend", "attend_load", "tokens", "route", "experts", "row",     "sample",
+          "steps",  "pack",        tracing};
 }
 
 struct Object {

@@ -100,7 +100,21 @@ Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>&
       MKC_TRY_STATUS(check(3, {tokens}));
       return rows_of(columns);
     }
+    case OpKind::kLayerNorm:
+      MKC_TRY_STATUS(check(0, {any, any}));
+      for (size_t i = 1; i < inputs.size(); ++i) MKC_TRY_STATUS(check(i, {dim(0, 1)}));
+      return std::vector<Typed>{{DType::f32, inputs[0].shape}};
+    case OpKind::kScale:
+    case OpKind::kSilu:
+    case OpKind::kGelu:
+    case OpKind::kGeluTanh:
+    case OpKind::kSigmoid:
+    case OpKind::kClamp:
+    case OpKind::kSoftCap:
+      MKC_TRY_STATUS(check(0, {any, any}));
+      return std::vector<Typed>{{DType::f32, inputs[0].shape}};
     case OpKind::kAdd:
+    case OpKind::kMul:
     case OpKind::kSiluMul:
     case OpKind::kGeluMul:
     case OpKind::kGeluTanhMul:

@@ -1,5 +1,7 @@
 #include "ir/bodies.h"
 
+#include <algorithm>
+
 namespace mkc {
 namespace {
 
@@ -31,8 +33,8 @@ const std::vector<BodySchema>& body_table() {
       {{{"g", "G"}, {"k", ""}},
        {{"k", {kValue, "TE"}},
         {"v", {kValue, "TE"}},
-        {"positions", {kStep, "T"}},
-        {"rope", {kTable, "Rh"}},
+        {"positions?", {kStep, "T"}},
+        {"rope?", {kTable, "Rh"}},
         {"k_norm?", {kVector, "h"}}},
        {{"k_cache", {kCache, "BGCh"}}, {"v_cache", {kCache, "BGCh"}}},
        {"head_dim", "heads", "kv_heads"},
@@ -41,8 +43,8 @@ const std::vector<BodySchema>& body_table() {
        {{"q", {kValue, "TQ"}},
         {"k", {kValue, "TE"}},
         {"v", {kValue, "TE"}},
-        {"positions", {kStep, "T"}},
-        {"rope", {kTable, "Rh"}},
+        {"positions?", {kStep, "T"}},
+        {"rope?", {kTable, "Rh"}},
         {"q_norm?", {kVector, "h"}},
         {"k_norm?", {kVector, "h"}},
         {"k_cache", {kCache, "BGCh"}},
@@ -112,6 +114,22 @@ const std::vector<BodySchema>& body_table() {
        {{"out", {kEither, "TO"}}, {"x_bf16?", {kBf16Value, "TO"}}, {"sum_squares?", {kValue, "TS"}}},
        {"columns?", "gate?"},
        {"eps?"}},
+      {{{"t", "T"}, {"c", ""}},
+       {{"x", {kValue, "XD"}},
+        {"norm?", {kVector, "N"}},
+        {"norm_bias?", {kVector, "N"}},
+        {"positions?", {kStep, "T"}},
+        {"rope?", {kTable, "Rh"}},
+        {"operand0?", {kValue, "TD"}},
+        {"operand1?", {kValue, "TD"}},
+        {"next_norm?", {kVector, "D"}}},
+       {{"out", {kEither, "TD"}},
+        {"x_bf16?", {kBf16Value, "TD"}},
+        {"sum_squares?", {kValue, "TP"}},
+        {"best_value?", {kValue, "TS"}},
+        {"best_index?", {kIndex, "TS"}}},
+       {"centered?", "gather_rows?", "head_dim?", "step0?", "step1?", "step2?", "step3?"},
+       {"eps?", "value0?", "value1?", "value2?", "value3?"}},
   };
   return table;
 }
@@ -182,6 +200,19 @@ bool looks_up(BodyKind kind, std::string_view role) {
   return kind == BodyKind::kExpert &&
          (role == "active_experts" || role == "expert" || role == "active_expert_rows" ||
           role == "active_expert_begin" || role == "token");
+}
+
+int64_t norm_columns(const TaskProgram& program, const TaskGrid& row) {
+  const Access* norm = find_operand(row, "norm");
+  return norm ? program.tensors[norm->tensor].shape[0].constant() : 0;
+}
+
+int64_t row_columns(const TaskProgram& program, const TaskGrid& row) {
+  const int64_t cols = program.tensors[find_operand(row, "out", true)->tensor].shape[1].constant(),
+                normed = norm_columns(program, row),
+                head = std::max(normed, int_attr(row.attrs, "head_dim", 0));
+  if (normed == cols || head == 0) return normed == 0 ? kRowColumns : cols;
+  return std::max<int64_t>(1, kRowColumns / head) * head;
 }
 
 std::vector<NamedDim> dims_of(const Attrs& attrs) {

@@ -43,6 +43,12 @@ constexpr int64_t kBlockRows = 16;
 // and the window - 1 positions before it. A window of 0 means all earlier positions.
 Expr first_kv_tile(const Expr& rows, const Expr& kv_len, int64_t window, int64_t kv_tile);
 
+// Returns the columns that the norm of a row grid takes together, or 0 where it has none. They are the whole
+// row or a head.
+int64_t norm_columns(const TaskProgram& program, const TaskGrid& row);
+// Returns the columns of a task of a row grid: the whole row where the norm is the row's, else whole heads.
+int64_t row_columns(const TaskProgram& program, const TaskGrid& row);
+
 // The size of a letter that the attributes alone determine.
 struct NamedDim {
   char letter;

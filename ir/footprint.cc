@@ -130,6 +130,21 @@ Region of_expert_sum(const Shape& s) {
   return {each(0), s.strip(kSumColumns, 1, 1)};
 }
 
+Region of_row(const Shape& s) {
+  const int64_t columns = row_columns(s.program, s.grid);
+  const Expr& cols = s.program.tensors[find_operand(s.grid, "out", true)->tensor].shape[1];
+  const Range block =
+      cols.is_const() && cols.constant() <= columns ? Range{0, cols} : strip_range(columns, cols, 1);
+  if (s.is("norm") || s.is("norm_bias") || s.is("rope")) return s.whole();
+  if (s.is("x") && int_attr(s.grid.attrs, "gather_rows", 0) != 0) return {s.all(0), block};
+  if (s.is("positions")) return {each(0)};
+  if (s.is("next_norm")) return {block};
+  if (s.is("sum_squares")) return {each(0), each(1)};
+  if (s.is("best_value") || s.is("best_index"))
+    return {each(0), cols.constant() <= columns ? s.all(1) : strip_range(columns / kTileRows, s.dims[1], 1)};
+  return {each(0), block};
+}
+
 }  // namespace
 
 std::optional<Region> footprint(const TaskProgram& program, const TaskGrid& grid,
@@ -158,6 +173,8 @@ std::optional<Region> footprint(const TaskProgram& program, const TaskGrid& grid
       return of_expert(s);
     case BodyKind::kExpertSum:
       return of_expert_sum(s);
+    case BodyKind::kRow:
+      return of_row(s);
   }
   MKC_BUG("body of unknown kind");
 }
@@ -167,6 +184,9 @@ std::vector<std::optional<Expr>> coordinate_extents(const TaskProgram& program, 
   if (grid.body == BodyKind::kExpertSum && extents.size() == 2)
     if (const Access* out = find_operand(grid, "out", true))
       extents[1] = ceil_div(program.tensors[out->tensor].shape[1], kSumColumns);
+  if (grid.body == BodyKind::kRow && extents.size() == 2)
+    if (const Access* out = find_operand(grid, "out", true))
+      extents[1] = ceil_div(program.tensors[out->tensor].shape[1], row_columns(program, grid));
   const bool attends =
       grid.body == BodyKind::kAppend || grid.body == BodyKind::kAttend || grid.body == BodyKind::kCombine;
   if (attends) add_attention_extents(program, grid, extents);

@@ -7,6 +7,7 @@
 
 #include "ir/tensor.h"
 #include "runtime/abi/packing.h"
+#include "runtime/abi/row_steps.h"
 
 namespace mkc {
 
@@ -20,7 +21,16 @@ namespace mkc {
 // kRope         x[T, H*hd], positions[T], table[C, hd]        out[T, H*hd]                  head_dim
 // kKvWrite      k[T, G*hd], v[T, G*hd], positions[T]          k_cache, v_cache [B, G, C, hd]
 // kAttention    q[T, H*hd], k_cache, v_cache, positions       out[T, H*hd]                  see below
+// kLayerNorm    x[T, D], weight[D], bias[D]?                  out[T, D]                     eps
 // kAdd          a[T, D], b[T, D]                              out[T, D]
+// kMul          a[T, D], b[T, D]                              out[T, D]
+// kScale        x[T, D]                                       out[T, D]                     by
+// kSilu         x[T, D]                                       out[T, D]
+// kGelu         x[T, D]                                       out[T, D]
+// kGeluTanh     x[T, D]                                       out[T, D]
+// kSigmoid      x[T, D]                                       out[T, D]
+// kClamp        x[T, D]                                       out[T, D]                     max, min
+// kSoftCap      x[T, D]                                       out[T, D]                     cap
 // kSiluMul      gate[T, F], up[T, F]                          out[T, F]
 // kGeluMul      gate[T, F], up[T, F]                          out[T, F]
 // kGeluTanhMul  gate[T, F], up[T, F]                          out[T, F]
@@ -44,6 +54,8 @@ namespace mkc {
 // - kAttention: the attributes are head_dim, heads, kv_heads, scale and window. A window of 0 means all
 //   earlier positions.
 // - kSiluMul, kGeluMul and kGeluTanhMul multiply an activation of `gate` with `up` (OpSchema::gate).
+// - kLayerNorm subtracts the mean of a row and divides by its standard deviation.
+// - kSoftCap is cap * tanh(x / cap).
 // - kGatherRows picks the rows for which logits are wanted.
 // - kSample picks a token for each request from its last row (docs/sampling.md).
 // - kRoute chooses the k greatest entries of a softmax, greatest first (ties: the lowest expert). The
@@ -58,7 +70,16 @@ enum class OpKind : uint8_t {
   kRope,
   kKvWrite,
   kAttention,
+  kLayerNorm,
   kAdd,
+  kMul,
+  kScale,
+  kSilu,
+  kGelu,
+  kGeluTanh,
+  kSigmoid,
+  kClamp,
+  kSoftCap,
   kSiluMul,
   kGeluMul,
   kGeluTanhMul,
@@ -98,6 +119,9 @@ struct OpSchema {
   std::vector<const char*> float_attrs;
   std::vector<OperandSchema> input_shapes, output_shapes;  // in the order of the roles
   mkrt::Gate gate = mkrt::Gate::kNone;  // of ops that multiply an activation of `gate` with `up`
+  // The steps of a row grid that are the op, where there are any. A step with an operand reads the op's last
+  // input. A step with a constant has the float attribute of the same index.
+  std::vector<mkrt::RowStep> row_steps{};
 };
 const OpSchema& op_schema(OpKind kind);
 const OpSchema* find_op_schema(std::string_view name);  // nullptr where unknown

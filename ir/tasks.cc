@@ -28,6 +28,8 @@ const char* body_name(BodyKind kind) {
       return "split_k_partial";
     case BodyKind::kSplitKReduce:
       return "split_k_reduce";
+    case BodyKind::kRow:
+      return "row";
   }
   MKC_BUG("unknown body");
 }

@@ -39,6 +39,9 @@ enum class BodyKind : uint8_t {
   kSplitKPartial,
   // A split_k_reduce task adds the K slices of one strip in order and applies the product's epilogue.
   kSplitKReduce,
+  // A row task computes some columns of one row: an optional norm, an optional rotation of heads, then steps
+  // for each element (runtime/abi/row_steps.h).
+  kRow,
 };
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
@@ -47,6 +50,7 @@ constexpr int64_t kMaxStrips = 4;  // most strips of one task of an expert
 // A weight's columns are cut into K slices. Each K slice is summed alone, then the slices are added in order.
 constexpr int64_t kKSlices = 8;
 constexpr int64_t kSumColumns = 512;      // columns of one task of expert_sum
+constexpr int64_t kRowColumns = 512;      // columns of one task of a row grid without a norm of whole rows
 constexpr int64_t kMaxSampled = 1 << 18;  // largest vocabulary that a sample task takes
 
 struct Access {

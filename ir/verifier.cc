@@ -31,9 +31,13 @@ std::string attr_fault(const Attr& attr, bool wants_float) {
     return wants_float ? "an integer, expected a number with a fraction or an exponent"
                        : "no integer, expected one";
   const double value = attr.is_float ? attr.f : static_cast<double>(attr.i);
-  if (value >= 0 && value <= kMaxAttr) return {};
-  return fmt::format("{}, expected 0 to {}", attr.is_float ? spell_double(attr.f) : std::to_string(attr.i),
-                     kMaxAttr);
+  // Factors and limits of elements may be negative.
+  const bool is_signed =
+      attr.name == "by" || attr.name == "min" || attr.name == "max" || attr.name.starts_with("value");
+  const int64_t min = is_signed ? -kMaxAttr : 0;
+  if (value >= static_cast<double>(min) && value <= kMaxAttr) return {};
+  return fmt::format("{}, expected {} to {}", attr.is_float ? spell_double(attr.f) : std::to_string(attr.i),
+                     min, kMaxAttr);
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ bool is_computed(TensorKind kind);  // whether the kind is computed within the s
 // Returns the site of a read, write, wait or notification of a grid.
 Site part_site(const TaskProgram& program, GridId grid, Part part, uint32_t position);
 
-// Checks V1 to V4, then V15 to V26 and V31. Returns whether V1 to V4 hold.
+// Checks V1 to V9, V15 to V26, V31, V32 and V34. Returns whether V1 to V4 hold.
 bool check_program(Verifier& v, const TaskProgram& program);
 
 // check_event_exprs checks V4 of events. check_events checks V23 to V26; `domains` are those of each grid's
@@ -94,6 +94,8 @@ void check_events(Verifier& v, const TaskProgram& program, const std::vector<Dom
 void check_routed(Verifier& v, const TaskProgram& program);
 // Checks V33. Requires that all rules before it hold.
 void check_footprints(Verifier& v, const TaskProgram& program);
+// Checks what a row grid's steps, norm and rotation need of each other.
+void check_row_grid(Verifier& v, const TaskGrid& grid, const Sizes& sizes, const Site& site);
 
 template <class Items>
 void Verifier::check_names(const Items& items, std::string_view what, Part part) {

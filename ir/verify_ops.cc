@@ -5,6 +5,8 @@
 namespace mkc {
 namespace {
 
+constexpr double kMinSoftCap = 1e-6;  // smaller ones overflow when divided by
+
 Site op_site(const OpGraph& graph, OpId id) {
   const Op& op = graph.ops[id];
   return {{Part::kOp, id.index}, fmt::format("op {} ({})", id.index, op_schema(op.kind).name), &op.loc};
@@ -124,6 +126,19 @@ void check_form(Verifier& v, const OpGraph& graph) {
   if (v.errors.empty()) v.check_shapes();
 }
 
+// V13: a soft cap is more than 0, and limits are in order.
+void check_values(Verifier& v, const Op& op, const Site& site) {
+  if (op.kind == OpKind::kSoftCap && float_attr(op.attrs, "cap", 0) < kMinSoftCap)
+    v.report(13, site,
+             fmt::format("attribute cap is {}, expected at least {}",
+                         spell_double(float_attr(op.attrs, "cap", 0)), kMinSoftCap));
+  const double min = float_attr(op.attrs, "min", 0), max = float_attr(op.attrs, "max", 0);
+  if (op.kind == OpKind::kClamp && min > max)
+    v.report(
+        13, site,
+        fmt::format("attribute min is {}, expected at most max, {}", spell_double(min), spell_double(max)));
+}
+
 }  // namespace
 
 std::vector<Error> verify(const OpGraph& graph, const Places* places) {
@@ -142,6 +157,7 @@ std::vector<Error> verify(const OpGraph& graph, const Places* places) {
     v.check_attr_order(op.attrs, site);
     const OpSchema& schema = op_schema(op.kind);
     const bool attrs = v.check_attrs(13, op.attrs, schema.int_attrs, schema.float_attrs, site);
+    if (attrs) check_values(v, op, site);
     if (check_counts(v, op, site) && attrs) check_operands(v, op, site);
   }
   check_order(v, graph);

@@ -22,7 +22,7 @@ bool check_tables(Verifier& v, const Schedule& s) {
   if (s.workers == 0) v.report(27, site, "no workers");
   check("streams", s.streams.size(), s.workers);
   const bool placed = check("placements", s.placements.size(), p.grids.size());
-  const bool slots = check("active_experts", s.slots.size(), p.tensors.size());
+  const bool slots = check("slots", s.slots.size(), p.tensors.size());
   return check("counter bases", s.event_base.size(), p.events.size()) && placed && slots;
 }
 

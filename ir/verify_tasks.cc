@@ -26,6 +26,7 @@ struct GridCheck {
   void check_parts();
   void check_rows();
   void check_slots();
+  void check_rotation();
   void check_rounding();
   void check_accesses(Part part, const std::vector<Access>& accesses, const std::vector<RoleSchema>& roles);
   void check_stream(Part part, const Access& access, const Site& at);
@@ -46,6 +47,8 @@ void GridCheck::check() {
   if (multiplies(grid) || grid.body == BodyKind::kSplitKReduce) check_strips();
   if (grid.body == BodyKind::kSplitKPartial) check_parts();
   if (grid.body == BodyKind::kExpert) check_slots();
+  check_rotation();
+  if (grid.body == BodyKind::kRow) check_row_grid(v, grid, sizes, site);
 }
 
 void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
@@ -197,6 +200,15 @@ void GridCheck::check_slots() {
     v.report(19, site,
              fmt::format("coordinate {} has extent {}, expected active_experts, which is routed",
                          grid.coords[1].name, v.text.expr(grid.coords[1].extent)));
+}
+
+// Checks V15: a rotation has positions and a table.
+void GridCheck::check_rotation() {
+  const bool positions = find_operand(grid, "positions"), rope = find_operand(grid, "rope");
+  if (positions != rope)
+    v.report(15, site,
+             fmt::format("it reads {} alone, expected positions and rope, or neither",
+                         rope ? "rope" : "positions"));
 }
 
 // Checks V21.

@@ -10,7 +10,6 @@ namespace mkc {
 //
 // Grids that notify nothing are excluded: the barriers of their waits are the only barriers between one task
 // and the next.
-//
 bool waits_once(const TaskGrid& grid, const Wait& wait);
 
 }  // namespace mkc

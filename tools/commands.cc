@@ -95,7 +95,7 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
           throw CLI::ValidationError("--scheduler", "found " + name + ", expected static, dynamic or auto");
         o.scheduler = *chosen;
       },
-      "static: no tickets; dynamic: workers sample tasks wherever possible; auto: by cost; default auto");
+      "static: no tickets; dynamic: workers claim tasks wherever possible; auto: by cost; default auto");
   add_search_options(command, request.search);
   command.add_option("--machine", request.machine,
                      "machine description: a name, a JSON file, or native: that of the GPU that is there");

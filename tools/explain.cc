@@ -24,6 +24,7 @@ struct EventRow {
 
 struct GridRow {
   std::string name;
+  std::string unfused;  // why it is a row grid; "" for other grids
   const Placement* placement = nullptr;
   uint32_t grids = 1;
   int64_t tasks = 0;
@@ -52,6 +53,8 @@ std::vector<GridRow> grid_rows(const SimulatedStep& step) {
     const TaskGrid& grid = schedule.program.grids[id];
     GridRow row;
     row.name = grid.name;
+    if (const auto at = step.compilation.unfused.find(grid.name); at != step.compilation.unfused.end())
+      row.unfused = at->second;
     row.placement = &schedule.placements[id.index];
     row.tasks = task_count(grid, step.symbols);
     for (int64_t i = 0; i < row.tasks; ++i) row.bytes += step.simulation.tasks[task++].bytes;
@@ -84,6 +87,7 @@ void print_grids(const std::vector<GridRow>& rows) {
   for (const GridRow& row : rows) {
     print_folded(59, "{:<16} {:>6} {:<9} {:>8} {:>14}  {}\n", row.name, row.grids,
                  placement_name(row.placement->kind), row.tasks, row.bytes, row.placement->reason);
+    if (!row.unfused.empty()) print_folded(6, "  not fused: {}\n", row.unfused);
     for (const EventRow& e : row.in)
       print_folded(6, "  waits for {}: {} cell{} of {}; {}\n", e.name, e.cells, e.cells == 1 ? "" : "s",
                    e.expects, e.reason);
@@ -125,7 +129,7 @@ ordered_json to_json(const SimulatedStep& step, const std::vector<GridRow>& rows
                      const std::vector<HopRow>& hops) {
   const TaskProgram& program = step.compilation.schedule().program;
   ordered_json grids = ordered_json::array(), hop_rows = ordered_json::array();
-  for (const GridRow& row : rows)
+  for (const GridRow& row : rows) {
     grids.push_back({{"grid", row.name},
                      {"placement", placement_name(row.placement->kind)},
                      {"reason", row.placement->reason},
@@ -133,6 +137,8 @@ ordered_json to_json(const SimulatedStep& step, const std::vector<GridRow>& rows
                      {"bytes", row.bytes},
                      {"in", events_json(row.in)},
                      {"out", events_json(row.out)}});
+    if (!row.unfused.empty()) grids.back()["not fused"] = row.unfused;
+  }
   for (const HopRow& hop : hops)
     hop_rows.push_back({{"from", program.grids[hop.from].name},
                         {"to", program.grids[hop.to].name},

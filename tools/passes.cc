@@ -56,7 +56,8 @@ uint32_t workers_of(const Compilation& c) {
 
 Status make_grids(Compilation& c) {
   const int64_t wgmma_from = c.request.batch_invariant ? 0 : c.request.wgmma_from.value_or(kDefaultWgmmaFrom);
-  return take(fuse(std::get<OpGraph>(c.module), {workers_of(c), static_cast<uint32_t>(wgmma_from)}), c);
+  const FuseOptions options{workers_of(c), static_cast<uint32_t>(wgmma_from)};
+  return take(fuse(std::get<OpGraph>(c.module), options, &c.unfused), c);
 }
 
 EventCosts event_costs(const Compilation& c) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ struct Compilation {
   std::vector<std::string> without;                      // device parts that the code does not use
   bool balance_grids = false, keep_activations = false;  // PlaceOptions
   Module module;                                         // IR of the level reached
+  std::map<std::string, std::string> unfused;            // row grids by name: why no pattern holds them
   std::vector<std::string> event_reasons;                // by EventId: reason of its granularity
   std::optional<SearchBudget> search;                    // SearchOptions::budget, set by -O3
   SearchReport found;                                    // settings that the search added to the request

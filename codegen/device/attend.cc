@@ -21,6 +21,11 @@ struct Place {
   }
 };
 
+// rope_of() is the row of the rope table for a token. Without a rotation it is null.
+MK_INLINE AS1 const f32* rope_of(const AttendArgs& a, u32 token) {
+  return a.rotated ? a.rope + (u64)a.positions[token] * a.head_dim : nullptr;
+}
+
 // write_cache() rotates and stores the keys, and stores the values, of the block's rows at positions [begin,
 // end). The last warps begin, because the first ones have queries.
 //
@@ -39,8 +44,8 @@ MK_INLINE void write_cache(const Worker& w, const AttendArgs& a, const Rows& r, 
     const Place<C> key{a.cache.k + offset, s.fresh, keeps},
         value{a.cache.v + offset, s.fresh + AttendScratch::kFreshBytes, keeps};
     const HeadPairs v(w, a.v + of_head, a.head_dim);
-    rotate_head(w, a.k + of_head, a.k_norm, a.k_eps, a.rope + (u64)a.positions[token] * a.head_dim,
-                a.head_dim, [&](u32 i, f32 element) { key.store(i, element / k_scale); });
+    rotate_head(w, a.k + of_head, a.k_norm, a.k_eps, a.rotated, rope_of(a, token), a.head_dim,
+                [&](u32 i, f32 element) { key.store(i, element / k_scale); });
     bool finite = true;
     const auto store = [&](u32 i, f32 element) {
       const bool number = C::round(element) * 0 == 0;
@@ -62,9 +67,8 @@ template <class Form>
 MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, const Block& b, AS3 char* q) {
   for (u32 row = w.warp(); row < b.count; row += kConsumerWarps) {
     const u32 token = r.first + b.token(row), q_head = r.head * b.group + b.head(row);
-    rotate_head(w, a.q + (token * a.heads + q_head) * a.head_dim, a.q_norm, a.q_eps,
-                a.rope + (u64)a.positions[token] * a.head_dim, a.head_dim,
-                [&](u32 i, f32 value) { Form::put_query(q, row, i, value); });
+    rotate_head(w, a.q + (token * a.heads + q_head) * a.head_dim, a.q_norm, a.q_eps, a.rotated,
+                rope_of(a, token), a.head_dim, [&](u32 i, f32 value) { Form::put_query(q, row, i, value); });
     Form::end_query(w, q, row, a.head_dim);
   }
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "codegen/device/worker.h"
+#include "runtime/abi/row_steps.h"
 #include "runtime/abi/sampling.h"
 
 namespace mk {
@@ -149,6 +150,7 @@ struct AttendArgs {
   u32 tokens;
   u32 partial_positions;  // positions of a partial: kKvTile or kKvChunk (ir/values.h)
   u32 out_bf16;           // out is bf16
+  u32 rotated;            // queries and keys are rotated; a constant of the code
   u32 window;             // positions that a token sees, its own included; 0: all
   u32 heads, kv_heads, head_dim;
   f32 q_eps, k_eps;
@@ -219,6 +221,40 @@ struct ExpertSumArgs {
   u32 cols, rows, top_k;
 };
 constexpr u32 kSumCols = 2 * kConsumerThreads;  // columns of out in a task
+
+// RowArgs: out [rows, cols] is x [x_rows, cols] after an optional norm, an optional rotation of heads, and
+// steps.
+//
+// norm, norm_bias [norm_cols] or null; norm_cols is cols, or the width of a head.
+// positions [rows] and rope [positions, head_dim]: as in AttendArgs; head_dim is 0 where nothing is rotated.
+// operand [rows, cols]: of steps that have one.
+// best_value, best_index [rows, ceil(cols / 16)] or null: as in SampleArgs.
+// first_row and q_len are lists by request, for gathering: row t of out is the last row of request t.
+struct RowArgs {
+  AS1 const f32* x;
+  AS1 const f32* norm;
+  AS1 const f32* norm_bias;
+  AS1 const u32* positions;
+  AS1 const f32* rope;
+  AS1 const f32* operand[kMaxRowOperands];
+  AS1 f32* out;
+  NormOutputs norm_outputs;
+  AS1 f32* best_value;
+  AS1 u32* best_index;
+  AS3 const u32* first_row;
+  AS3 const u32* q_len;
+  u32 rows, x_rows;
+  // The fields below are constants of the code.
+  u32 gather_rows;
+  u32 cols, block_cols;  // columns of a row and of a task
+  u32 norm_cols, head_dim;
+  u32 centered;  // the norm subtracts the mean first
+  u32 out_bf16;
+  f32 eps;
+  RowStep step[kMaxRowSteps];
+  f32 value[kMaxRowSteps];
+};
+constexpr u32 kRowCols = 2 * kConsumerThreads;
 
 // tokens [T]; table: a packed weight [vocab, cols]; out [T, cols] f32.
 struct EmbedArgs {
@@ -336,6 +372,7 @@ void mkb_expert_f32(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
 void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
 void mkb_expert_f16(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
+void mkb_row(Worker*, const RowArgs*, u32 row, u32 block);
 void mkb_sample(Worker*, const SampleArgs*, u32 request);
 
 // mkd_pack() packs rows of a weight; all threads of a kernel of `workers` times `threads` call it.

@@ -24,11 +24,13 @@ struct HeadPairs {
 };
 
 // rotate_head() is called by one warp for one head vector. An optional norm over the head comes first. The
-// halves are then rotated (Su et al. 2021, in the half-split form). store(i, value) gets each element once.
+// halves are then rotated (Su et al. 2021, in the half-split form), unless `rotated` is false; `rope` may be
+// anything then. store(i, value) gets each element once.
 template <class Store>
-MK_INLINE void rotate_head(const Worker& w, AS1 const f32* x, AS1 const f32* norm, f32 eps,
+MK_INLINE void rotate_head(const Worker& w, AS1 const f32* x, AS1 const f32* norm, f32 eps, bool rotated,
                            AS1 const f32* rope, u32 head_dim, Store store) {
-  const HeadPairs head(w, x, head_dim), turn(w, rope, head_dim), weight(w, norm ? norm : x, head_dim);
+  const HeadPairs head(w, x, head_dim), turn(w, rotated ? rope : x, head_dim),
+      weight(w, norm ? norm : x, head_dim);
   f32 scale = 1;
   if (norm) {
     f32 sum = 0;
@@ -43,6 +45,10 @@ MK_INLINE void rotate_head(const Worker& w, AS1 const f32* x, AS1 const f32* nor
     if (i >= head_dim / 2) continue;
     f32 low = head.low[k] * scale, high = head.high[k] * scale;
     if (norm) low *= weight.low[k], high *= weight.high[k];
+    if (!rotated) {
+      store(i, low), store(head_dim / 2 + i, high);
+      continue;
+    }
     store(i, low * turn.low[k] - high * turn.high[k]);
     store(head_dim / 2 + i, high * turn.low[k] + low * turn.high[k]);
   }

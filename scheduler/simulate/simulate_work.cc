@@ -392,6 +392,7 @@ TaskWork TaskWorks::of(uint32_t task, uint32_t strips) const {
     case BodyKind::kRoute:
     case BodyKind::kExpertSum:
     case BodyKind::kSplitKReduce:
+    case BodyKind::kRow:
       return other(task);
   }
   MKC_BUG("task of unknown body");

@@ -84,12 +84,41 @@ size_t summand(const Fusion& f, OpId add) {
   return 2;
 }
 
-// Tells whether the result of a linear is an operand of another op's pattern.
+// Returns the two linears of a gated op that one grid can compute with it: plain ones of one input, or of the
+// same experts, whose results nothing else reads. The ids are invalid where there are none.
+std::pair<OpId, OpId> gated_linears(const Fusion& f, OpId gated) {
+  const std::vector<TensorId>& inputs = f.graph.ops[gated].inputs;
+  const bool experts = f.producer_of(inputs[0], OpKind::kExpertLinear).valid();
+  const OpKind kind = experts ? OpKind::kExpertLinear : OpKind::kLinear;
+  const OpId gate = f.sole_producer_of(inputs[0], kind), up = f.sole_producer_of(inputs[1], kind);
+  if (!gate.valid() || !up.valid()) return {};
+  const Op &a = f.graph.ops[gate], &b = f.graph.ops[up];
+  if (a.inputs[0] != b.inputs[0]) return {};
+  if (experts ? a.inputs[1] != b.inputs[1] : a.inputs.size() != 2 || b.inputs.size() != 2) return {};
+  return {gate, up};
+}
+
+// Returns the product whose epilogue finds the best of each strip for a sample, or an invalid id where there
+// is none.
+OpId sampled_linear(const Fusion& f, OpId sample) {
+  const TensorId logits = f.graph.ops[sample].inputs[0];
+  return f.readers[logits.index].size() == 1 ? f.producer_of(logits, OpKind::kLinear) : OpId{};
+}
+
+// Returns the expert_sum that an add takes in, or an invalid id where there is none.
+OpId summed_experts(const Fusion& f, OpId add) {
+  for (const TensorId t : f.graph.ops[add].inputs)
+    if (const OpId sum = f.sole_producer_of(t, OpKind::kExpertSum); sum.valid()) return sum;
+  return {};
+}
+
+// Tells whether another op's pattern computes the linear.
 bool has_epilogue(const Fusion& f, OpId linear) {
   const TensorId out = f.graph.ops[linear].outputs[0];
   for (OpId reader : f.readers[out.index]) {
     const Op& op = f.graph.ops[reader];
-    if (is_gated(op.kind) || op.kind == OpKind::kSample) return true;
+    if (is_gated(op.kind) && gated_linears(f, reader).first.valid()) return true;
+    if (op.kind == OpKind::kSample && sampled_linear(f, reader) == linear) return true;
     if (const size_t i = op.kind == OpKind::kAdd ? summand(f, reader) : 2; i < 2 && op.inputs[i] == out)
       return true;
   }
@@ -97,11 +126,9 @@ bool has_epilogue(const Fusion& f, OpId linear) {
 }
 
 Status fuse_add(Fusion& f, OpId id) {
-  for (const TensorId t : f.graph.ops[id].inputs)
-    if (const OpId sum = f.sole_producer_of(t, OpKind::kExpertSum); sum.valid())
-      return fuse_expert_sum(f, sum, id);
+  if (const OpId sum = summed_experts(f, id); sum.valid()) return fuse_expert_sum(f, sum, id);
   const size_t i = summand(f, id);
-  if (i == 2) return f.misfit(id, "neither operand is a linear's result that nothing else reads");
+  if (i == 2) return {};
   const std::vector<TensorId>& inputs = f.graph.ops[id].inputs;
   const OpId linear = f.producer[inputs[i].index];
   add_product(f, {{linear}, id, inputs[1 - i], f.out_name(linear)});
@@ -109,20 +136,13 @@ Status fuse_add(Fusion& f, OpId id) {
 }
 
 Status fuse_gated(Fusion& f, OpId id) {
-  const std::vector<TensorId>& inputs = f.graph.ops[id].inputs;
-  const bool experts = f.producer_of(inputs[0], OpKind::kExpertLinear).valid();
-  const OpKind kind = experts ? OpKind::kExpertLinear : OpKind::kLinear;
-  const OpId gate = f.sole_producer_of(inputs[0], kind), up = f.sole_producer_of(inputs[1], kind);
-  if (!gate.valid() || !up.valid())
-    return f.misfit(id, "its operands are not results of linears that nothing else reads");
-  const Op &a = f.graph.ops[gate], &b = f.graph.ops[up];
-  if (a.inputs[0] != b.inputs[0]) return f.misfit(id, "its linears read different inputs");
+  const auto [gate, up] = gated_linears(f, id);
+  if (!gate.valid()) return {};
   const std::string& up_name = f.out_name(up);
   const size_t dot = up_name.find_last_of('.');
   const std::string last_part = dot == std::string::npos ? up_name : up_name.substr(dot + 1);
   const std::string name = f.out_name(gate) + "_" + last_part;
-  if (experts) return fuse_expert_linears(f, {gate, up}, id, name);
-  if (a.inputs.size() != 2 || b.inputs.size() != 2) return f.misfit(id, "its linears have biases");
+  if (f.graph.ops[gate].kind == OpKind::kExpertLinear) return fuse_expert_linears(f, {gate, up}, id, name);
   add_product(f, {{gate, up}, id, {}, name});
   return {};
 }
@@ -131,10 +151,8 @@ Status fuse_gated(Fusion& f, OpId id) {
 // needs no other logits.
 Status fuse_sample(Fusion& f, OpId id) {
   const Op& op = f.graph.ops[id];
-  const OpId linear = f.producer_of(op.inputs[0], OpKind::kLinear);
-  if (!linear.valid() || f.readers[op.inputs[0].index].size() != 1)
-    return f.misfit(id, "its operand is not a linear's result that no other op reads");
-  const GridId product = add_product(f, {{linear}, id, {}, f.out_name(linear)});
+  const OpId linear = sampled_linear(f, id);
+  const GridId product = linear.valid() ? add_product(f, {{linear}, id, {}, f.out_name(linear)}) : GridId{};
   const TensorId logits = f.use(op.inputs[0]), next = f.use(op.outputs[0]);
   const Expr vocab = f.program.tensors[logits].shape[1];
   if (vocab.constant() > kMaxSampled)
@@ -143,16 +161,17 @@ Status fuse_sample(Fusion& f, OpId id) {
   const Expr rows = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
   for (const char* list : {"first_row", "q_len"})
     if (const Result<SymbolId> found = f.request_list(id, list, requests); !found.ok()) return found.error();
-  const Expr strips = f.program.grids[product].coords[0].extent;
-  const std::string name = f.program.grids[product].name;
+  const Expr strips = ceil_div(vocab, kTileRows);
+  const std::string name = product.valid() ? f.program.grids[product].name : f.tensor(op.inputs[0]).name;
   const TensorId value = f.add_activation(name + ".best_value", DType::f32, {rows, strips}, op.loc);
   const TensorId index = f.add_activation(name + ".best_index", DType::i32, {rows, strips}, op.loc);
   const GridId sample = f.add_grid("sample", BodyKind::kSample, {{"b", requests}}, {id});
   f.read(sample, "logits", logits);
   for (auto [role, t] : {std::pair{"best_value", value}, {"best_index", index}}) {
-    f.write(product, role, t);
+    if (product.valid()) f.write(product, role, t);
     f.read(sample, role, t);
   }
+  if (!product.valid()) f.best[id] = {value, index};
   f.write(sample, "next", next);
   return {};
 }
@@ -178,15 +197,30 @@ Status fuse_op(Fusion& f, OpId id) {
     case OpKind::kRoute:
       return fuse_route(f, id);
     case OpKind::kExpertLinear:
-      return f.sole_gated_reader_of(id).valid() ? Status() : fuse_expert_linears(f, {id}, {}, f.out_name(id));
+      if (const OpId gated = f.sole_gated_reader_of(id);
+          gated.valid() && gated_linears(f, gated).first.valid())
+        return {};
+      return fuse_expert_linears(f, {id}, {}, f.out_name(id));
     case OpKind::kExpertSum:
-      return f.sole_reader_of(id, OpKind::kAdd).valid() ? Status() : fuse_expert_sum(f, id, {});
+      if (const OpId add = f.sole_reader_of(id, OpKind::kAdd); add.valid() && summed_experts(f, add) == id)
+        return {};
+      return fuse_expert_sum(f, id, {});
     case OpKind::kGatherRows:
     case OpKind::kRmsNorm:
     case OpKind::kHeadNorm:
     case OpKind::kRope:
     case OpKind::kKvWrite:
       return {};  // ops that read their results take them into their grids
+    case OpKind::kLayerNorm:
+    case OpKind::kMul:
+    case OpKind::kScale:
+    case OpKind::kSilu:
+    case OpKind::kGelu:
+    case OpKind::kGeluTanh:
+    case OpKind::kSigmoid:
+    case OpKind::kClamp:
+    case OpKind::kSoftCap:
+      return {};  // row grids take them
   }
   MKC_BUG("op of unknown kind");
 }
@@ -214,11 +248,19 @@ Status check_complete(const Fusion& f) {
 
 }  // namespace
 
-Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options) {
+Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options,
+                         std::map<std::string, std::string>* unfused) {
   Fusion fusion(graph, options.workers);
-  for (OpId op : graph.ops.ids())
+  for (OpId op : graph.ops.ids()) {
+    fusion.current = op;
     if (Status s = fuse_op(fusion, op); !s.ok()) return s.error();
+  }
+  if (Status s = fuse_rows(fusion); !s.ok()) return s.error();
+  if (unfused) *unfused = fusion.unfused;
   if (Status s = check_complete(fusion); !s.ok()) return s.error();
+  // Callers bind every input of the graph, whether a task reads it or not.
+  for (const TensorId t : graph.tensors.ids())
+    if (graph.tensors[t].kind == TensorKind::kInput) fusion.use(t);
   round_activations(fusion);
   for (TaskGrid& grid : fusion.program.grids) declare_regions(fusion.program, grid);
   for (const RopeTable& rope : graph.ropes)

@@ -1,6 +1,9 @@
 // Fusion turns the operator graph into task grids with region maps.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "ir/tasks.h"
 
 namespace mkc {
@@ -20,12 +23,16 @@ struct FuseOptions {
 //   rms_norm? + linear (+ add | + gated op)        -> product; a gated op joins two linears of the same input
 //   rms_norm? + linear + sample                    -> product with the best of each strip, and sample
 //   rms_norm? + expert_linear (+ gated op)         -> expert; tasks of as many strips as workers can share
-//   head_norm? + rope + kv_write + attention       -> attend and combine
+//   head_norm? + rope? + kv_write + attention      -> append, attend and combine
+//   ops on rows that none of these holds           -> row; chains of norm?, rope? and elementwise steps
 //
-// Each product computes the norm of its input again, so only such products may read a norm's result.
+// Each product computes the norm of its input again. A row grid computes the norm for other readers.
 //
-// Errors: an op that fits no pattern, by its place.
-Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options = {});
+// `unfused` gets the row grids by name, each with the reason why no pattern holds its last op.
+//
+// Errors: an op that fits no task, by its place.
+Result<TaskProgram> fuse(const OpGraph& graph, const FuseOptions& options = {},
+                         std::map<std::string, std::string>* unfused = nullptr);
 
 // Sets the attribute of FuseOptions::wgmma_from in all products that are not split yet. Requires a number
 // other than 0.

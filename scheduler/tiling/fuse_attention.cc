@@ -11,11 +11,11 @@
 namespace mkc {
 namespace {
 
-// The ops between a projection and the attention: an optional head_norm, then a rope.
+// The ops between a projection and the attention that attention's tasks apply: an optional head_norm, then an
+// optional rope. The ids are invalid where there are none.
 struct Rotated {
-  TensorId x;  // the projection's result
-  OpId norm;   // invalid where there is none
-  OpId rope;
+  TensorId x;  // what the tasks read
+  OpId norm, rope;
 };
 
 struct AttentionPattern {
@@ -28,15 +28,27 @@ struct AttentionPattern {
   Expr requests;
 };
 
-Result<Rotated> find_rotated(const Fusion& f, TensorId roped, OpId reader) {
+// Returns what comes before `given`, the queries or keys of an attention. With `roped` the rope is the last
+// of it.
+Rotated find_rotated(const Fusion& f, TensorId given, bool roped) {
   Rotated r;
-  r.rope = f.sole_producer_of(roped, OpKind::kRope);
-  if (!r.rope.valid())
-    return f.misfit(reader, "%" + f.tensor(roped).name + " is not a rope's result that nothing else reads");
-  r.x = f.graph.ops[r.rope].inputs[0];
+  r.x = given;
+  if (roped) {
+    r.rope = f.sole_producer_of(given, OpKind::kRope);
+    r.x = f.graph.ops[r.rope].inputs[0];
+  }
   r.norm = f.sole_producer_of(r.x, OpKind::kHeadNorm);
   if (r.norm.valid()) r.x = f.graph.ops[r.norm].inputs[0];
   return r;
+}
+
+// Tells whether attention's tasks can rotate both queries and keys: by one table and the attention's
+// positions.
+bool rotates_both(const Fusion& f, TensorId q, TensorId k, TensorId positions) {
+  const OpId of_q = f.sole_producer_of(q, OpKind::kRope), of_k = f.sole_producer_of(k, OpKind::kRope);
+  if (!of_q.valid() || !of_k.valid()) return false;
+  const std::vector<TensorId>&a = f.graph.ops[of_q].inputs, &b = f.graph.ops[of_k].inputs;
+  return a[1] == positions && b[1] == positions && a[2] == b[2];
 }
 
 // Finds the op that writes this step's keys and values to the caches that the attention reads.
@@ -55,17 +67,12 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   if (!write.ok()) return write.error();
   p.kv_write = write.value();
   const Op& kv = f.graph.ops[p.kv_write];
-  Result<Rotated> q = find_rotated(f, op.inputs[0], attention);
-  if (!q.ok()) return q.error();
-  Result<Rotated> k = find_rotated(f, kv.inputs[0], p.kv_write);
-  if (!k.ok()) return k.error();
-  p.q = q.value(), p.k = k.value(), p.v = kv.inputs[1];
-
-  const std::vector<TensorId>&q_rope = f.graph.ops[p.q.rope].inputs, &k_rope = f.graph.ops[p.k.rope].inputs;
-  const TensorId positions = op.inputs[3];
-  if (q_rope[1] != positions || k_rope[1] != positions || kv.inputs[2] != positions)
+  if (kv.inputs[2] != op.inputs[3])
     return f.misfit(attention, "its queries and keys have different positions");
-  if (q_rope[2] != k_rope[2]) return f.misfit(attention, "its queries and keys have different rope tables");
+  const bool roped = rotates_both(f, op.inputs[0], kv.inputs[0], op.inputs[3]);
+  p.q = find_rotated(f, op.inputs[0], roped);
+  p.k = find_rotated(f, kv.inputs[0], roped);
+  p.v = kv.inputs[1];
   p.heads = int_attr(op.attrs, "heads", 0);
   p.kv_heads = int_attr(op.attrs, "kv_heads", 0);
   p.head_dim = int_attr(op.attrs, "head_dim", 0);
@@ -138,9 +145,11 @@ void access_caches(Fusion& f, GridId grid, OpId attention, CacheUse use) {
 void read_fresh(Fusion& f, GridId grid, const AttentionPattern& p) {
   f.read(grid, "k", f.use(p.k.x));
   f.read(grid, "v", f.use(p.v));
-  const std::vector<TensorId>& rope = f.graph.ops[p.k.rope].inputs;
-  f.read(grid, "positions", f.use(rope[1]));
-  f.read(grid, "rope", f.use(rope[2]));
+  if (p.k.rope.valid()) {
+    const std::vector<TensorId>& rope = f.graph.ops[p.k.rope].inputs;
+    f.read(grid, "positions", f.use(rope[1]));
+    f.read(grid, "rope", f.use(rope[2]));
+  }
   read_head_norm(f, grid, "k_norm", "k_eps", p.k.norm);
 }
 

@@ -58,6 +58,9 @@ std::optional<Expr> parts_of(const TaskGrid& writer) {
     case BodyKind::kProduct:
       if (int_attr(writer.attrs, "gate", 0) != 0 || find_operand(writer, "best_value", true)) return {};
       return writer.coords[0].extent;
+    case BodyKind::kRow:
+      if (find_operand(writer, "best_value", true)) return {};
+      return writer.coords[1].extent;
     case BodyKind::kExpertSum:
       return writer.coords[1].extent;
     default:

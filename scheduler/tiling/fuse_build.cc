@@ -117,10 +117,11 @@ GridId Fusion::add_grid(std::string name, BodyKind body, std::vector<Coord> coor
   grid.loc = graph.ops[ops.back()].loc;
   for (OpId op : ops) taken[op.index] = true;
   grid.ops = std::move(ops);
+  made_for.push_back(current);
   return program.grids.add(std::move(grid));
 }
 
-void Fusion::read(GridId grid, const char* role, TensorId t, bool stream) {
+void Fusion::read(GridId grid, const std::string& role, TensorId t, bool stream) {
   program.grids[grid].reads.push_back({role, t, {}, stream});
 }
 

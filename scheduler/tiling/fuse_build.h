@@ -23,6 +23,11 @@ struct Fusion {
   std::vector<bool> taken;                 // by OpId: part of a grid
   TaskProgram program;
   std::map<TensorId, RouteTables> routes;  // by the graph's tensor `choice`
+  OpId current;                            // the op that fuse() visits
+  std::vector<OpId> made_for;              // by GridId: the op that was visited when the grid was added
+  // By sample: the best value and index of each strip, where a row grid finds them.
+  std::map<OpId, std::pair<TensorId, TensorId>> best;
+  std::map<std::string, std::string> unfused;  // by name of a row grid: why no pattern holds its last op
 
   // Returns the op of this kind that computes the tensor, or an invalid id where there is none.
   OpId producer_of(TensorId tensor, OpKind kind) const;
@@ -57,7 +62,7 @@ struct Fusion {
   // number.
   GridId add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops);
   // Adds an operand. The operand's region is set once all grids exist (ir/footprint.h).
-  void read(GridId grid, const char* role, TensorId tensor, bool stream = false);
+  void read(GridId grid, const std::string& role, TensorId tensor, bool stream = false);
   void write(GridId grid, const char* role, TensorId tensor);
 
   // Returns the list over the requests. Errors, at `op`: the graph has no such list.
@@ -83,6 +88,12 @@ Status fuse_expert_sum(Fusion& fusion, OpId sum, OpId add);
 
 // Matches the attention pattern around an attention op.
 Status fuse_attention(Fusion& fusion, OpId attention);
+
+// Tells whether a row grid can compute the op.
+bool is_row_op(OpKind kind);
+// Adds row grids for ops on rows that no grid holds, and for those whose results a grid reads that no grid
+// writes. Puts all grids in the order of their ops.
+Status fuse_rows(Fusion& fusion);
 
 // Rounds activations that only products read, in the form in which products read them. Runs once all grids
 // exist.

@@ -27,7 +27,7 @@ int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, DType w
 bool has_rows_of_slots(const Fusion& f, TensorId t) {
   const OpId op = f.producer[t.index];
   if (!op.valid() || f.graph.ops[op].kind == OpKind::kExpertLinear) return op.valid();
-  return is_gated(f.graph.ops[op].kind) && has_rows_of_slots(f, f.graph.ops[op].inputs[0]);
+  return is_row_op(f.graph.ops[op].kind) && has_rows_of_slots(f, f.graph.ops[op].inputs[0]);
 }
 
 }  // namespace

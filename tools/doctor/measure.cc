@@ -13,7 +13,8 @@ namespace mkc {
 namespace {
 
 constexpr uint32_t kThreads = 512, kRounds = 1000, kRepeats = 5;
-constexpr uint32_t kStages = 12, kKvTile = 16384;  // stages of the bulk copies and their bytes, like a ring's
+constexpr uint32_t kStages = 12,
+                   kCopyBytes = 16384;  // stages of the bulk copies and their bytes, like a ring's
 constexpr uint64_t kMega = uint64_t{1} << 20;
 constexpr uint64_t kLargest = uint64_t{2} << 30;
 constexpr double kPatience = 0.25;  // the buffer stops growing once a pass over it takes longer, in seconds
@@ -87,7 +88,7 @@ class Reader {
   Result<double> best(uint64_t size, bool cold) {
     Result<double> loads = rate(0, size, false, cold);
     if (!loads.ok() || !bulk_) return loads;
-    const Result<double> copied = rate(0, size / kKvTile * kKvTile, true, cold);
+    const Result<double> copied = rate(0, size / kCopyBytes * kCopyBytes, true, cold);
     if (!copied.ok()) return copied;
     return std::max(loads.value(), copied.value());
   }
@@ -98,8 +99,8 @@ class Reader {
       return gpu_.run({"read_by_copies",
                        facts_.sms,
                        32,
-                       kStages * (kKvTile + 8),
-                       {data_ + offset, size / kKvTile, kKvTile, kStages, sink_, times_}});
+                       kStages * (kCopyBytes + 8),
+                       {data_ + offset, size / kCopyBytes, kCopyBytes, kStages, sink_, times_}});
     return gpu_.run(
         {"read_by_loads", 2 * facts_.sms, kThreads, 0, {data_ + offset, size / 16, sink_, times_}});
   }

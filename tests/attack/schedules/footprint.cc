@@ -162,6 +162,27 @@ void touch_expert_sum(TouchList& t, int64_t token, int64_t block) {
   t.maybe_write("sum_squares", {only(token), only(block)});
 }
 
+// A block has whole heads where a norm or a rotation takes heads, and a row where a norm takes rows.
+void touch_row(TouchList& t, int64_t row, int64_t block) {
+  const int64_t cols = t.dim("out", 1, true), normed = t.has("norm") ? t.dim("norm", 0) : 0,
+                head = std::max(t.attr("head_dim", 0), normed);
+  int64_t width = 512;
+  if (head != 0) width = normed == cols ? cols : std::max<int64_t>(1, width / head) * head;
+  const Span span = block_of(block, width, cols);
+  const int64_t rows = t.dim("x", 0);
+  t.read("x", {t.attr("gather_rows", 0) != 0 ? up_to(rows) : only(row), span});
+  for (const char* role : {"norm", "norm_bias"}) t.maybe_read(role, {up_to(normed)});
+  t.maybe_read("positions", {only(row)});
+  if (t.has("rope")) t.read("rope", {up_to(t.dim("rope", 0)), up_to(t.dim("rope", 1))});
+  for (const char* role : {"operand0", "operand1"}) t.maybe_read(role, {only(row), span});
+  t.maybe_read("next_norm", {span});
+  t.write("out", {only(row), span});
+  t.maybe_write("x_bf16", {only(row), span});
+  t.maybe_write("sum_squares", {only(row), only(block)});
+  const Span strips{span.lo / kStrip, (span.hi + kStrip - 1) / kStrip};
+  for (const char* role : {"best_value", "best_index"}) t.maybe_write(role, {only(row), strips});
+}
+
 }  // namespace
 
 void touches_of_task(const Schedule& s, const Step& step, GridId grid, std::span<const int64_t> coords,
@@ -193,6 +214,8 @@ void touches_of_task(const Schedule& s, const Step& step, GridId grid, std::span
       return touch_split_k_partial(t, c(0), c(1));
     case BodyKind::kSplitKReduce:
       return touch_split_k_reduce(t, c(0));
+    case BodyKind::kRow:
+      return touch_row(t, c(0), c(1));
   }
 }
 

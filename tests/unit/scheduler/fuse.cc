@@ -290,8 +290,9 @@ TEST_CASE("attention fits a task only where all of its operands belong together"
   const std::string positions =
       "m.yaml:1:1: error: attention fits no task: its queries and keys have different positions";
   CHECK(with(OpKind::kRope, 0, 1, "positions").empty());
-  CHECK(with(OpKind::kRope, 0, 1, "tokens") == positions);
-  CHECK(with(OpKind::kRope, 1, 1, "tokens") == positions);
+  // A rotation by other positions becomes a row grid of its own.
+  CHECK(with(OpKind::kRope, 0, 1, "tokens").empty());
+  CHECK(with(OpKind::kRope, 1, 1, "tokens").empty());
   CHECK(with(OpKind::kKvWrite, 0, 2, "tokens") == positions);
   CHECK(with(OpKind::kAttention, 0, 3, "tokens") == positions);
   const std::string caches =
@@ -325,31 +326,59 @@ block_kv_len [1, 64]
 )");
 }
 
-TEST_CASE("an op that fits no pattern is an error at its place") {
-  CHECK(
-      error_after([](OpGraph& g) {
-        Op norm = op_of_kind(g, OpKind::kRmsNorm);
-        norm.inputs[0] = op_of_kind(g, OpKind::kSample).inputs[0];
-        norm.outputs[0] = g.tensors.add(Tensor{});
-        norm.loc.line = 7;
-        g.ops.add(norm);
-      }) ==
-      "m.yaml:1:1: error: sample fits no task: its operand is not a linear's result that no other op reads");
+TEST_CASE("an op that fits no task is an error at its place") {
   CHECK(error_after([](OpGraph& g) {
+          Op norm = op_of_kind(g, OpKind::kRmsNorm);
+          norm.outputs[0] = g.tensors.add(Tensor{});
+          norm.loc.line = 7;
+          g.ops.add(norm);
+        }) == "m.yaml:7:1: error: rms_norm fits no task: its rows have no constant number of columns");
+  CHECK(error_after([](OpGraph& g) {
+          Op write = op_of_kind(g, OpKind::kKvWrite);
+          g.ops.add(write);
+        }) == "m.yaml:1:1: error: attention fits no task: no kv_write before it fills its caches");
+}
+
+// The row grids of a Llama graph after `change`, with their operands, and why they are there.
+template <class Candidate>
+std::string row_grids_after(Candidate change) {
+  OpGraph graph = graph_of(test::llama_config()).value();
+  change(graph);
+  std::map<std::string, std::string> unfused;
+  const Result<TaskProgram> program = fuse(graph, {}, &unfused);
+  if (!program.ok()) return program.error().message;
+  std::string out;
+  for (const TaskGrid& grid : program.value().grids) {
+    CHECK(unfused.contains(grid.name) == (grid.body == BodyKind::kRow));
+    if (grid.body != BodyKind::kRow) continue;
+    out += grid.name + ":";
+    for (const Access& a : grid.reads)
+      out += fmt::format(" {}={}", a.role, program.value().tensors[a.tensor].name);
+    out += "; " + unfused[grid.name] + "\n";
+  }
+  return out;
+}
+
+TEST_CASE("ops that no pattern holds become row grids, each with the reason") {
+  CHECK(row_grids_after([](OpGraph&) {}) == "");
+  CHECK(row_grids_after([](OpGraph& g) {
           g.tensors[op_of_kind(g, OpKind::kRope).outputs[0]].kind = TensorKind::kOutput;
         }) ==
-        "m.yaml:1:1: error: attention fits no task: %l0.q_roped is not a rope's result that nothing else "
-        "reads");
-  CHECK(error_after([](OpGraph& g) {
+        "l0.q_roped: x=l0.q positions=positions rope=rope; no attention takes queries and keys with the same "
+        "positions "
+        "and table from it\n"
+        "l0.k_roped: x=l0.k positions=positions rope=rope; no attention takes queries and keys with the same "
+        "positions "
+        "and table from it\n");
+  CHECK(row_grids_after([](OpGraph& g) {
           Op& add = op_of_kind(g, OpKind::kAdd);
           add.inputs[1] = add.inputs[0];
-          add.loc.line = 9;
         }) ==
-        "m.yaml:9:1: error: add fits no task: neither operand is a linear's result that nothing else reads");
-  CHECK(error_after([](OpGraph& g) {
-          Op& norm = op_of_kind(g, OpKind::kRmsNorm);
-          op_of_kind(g, OpKind::kAdd).inputs[0] = norm.outputs[0];
-        }) == "m.yaml:1:1: error: add fits no task: no task before it writes its operand %l0.h");
+        "l0.y: x=x operand0=x next_norm=l0.post_norm; neither operand is a linear's result that nothing else "
+        "reads\n");
+  CHECK(row_grids_after([](OpGraph& g) {
+          op_of_kind(g, OpKind::kAdd).inputs[0] = op_of_kind(g, OpKind::kRmsNorm).outputs[0];
+        }) == "l0.h: x=x norm=l0.input_norm; not only products read its result\n");
 }
 
 TEST_CASE("attention with a window walks only the pieces that a block's first token can see") {

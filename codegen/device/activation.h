@@ -1,0 +1,40 @@
+// Activation functions.
+#pragma once
+
+#include "codegen/device/worker.h"
+
+namespace mk {
+
+constexpr f32 kLog2E = 1.4426950408889634f;
+
+// times_sigmoid() is v times the logistic function of `by`.
+MK_INLINE f32 times_sigmoid(f32 v, f32 by) {
+  return v * mk_rcp(1.0f + mk_exp2(by * -kLog2E));
+}
+MK_INLINE f32 silu(f32 v) {
+  return times_sigmoid(v, v);
+}
+// GELU with tanh (Hendrycks and Gimpel 2016): v / 2 * (1 + tanh(y)) is v * sigmoid(2 y).
+MK_INLINE f32 gelu_tanh(f32 v) {
+  const f32 y = 0.7978845608028654f * (v + 0.044715f * v * v * v);
+  return times_sigmoid(v, 2 * y);
+}
+// GELU: v times the normal distribution's cumulative function. The complementary error function is formula
+// 7.1.26 of Abramowitz and Stegun, with an absolute error of 1.5e-7.
+MK_INLINE f32 gelu(f32 v) {
+  const f32 x = __builtin_fabsf(v) * 0.7071067811865476f, t = mk_rcp(1.0f + 0.3275911f * x);
+  const f32 poly =
+      t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+  const f32 erfc = poly * mk_exp2(x * x * -kLog2E);
+  return v * (v < 0 ? 0.5f * erfc : 1.0f - 0.5f * erfc);
+}
+// tanh(v), within 3e-7 of its size. Near 0 the series takes the place of a difference of two equal numbers.
+MK_INLINE f32 hyperbolic_tangent(f32 v) {
+  const f32 square = v * v;
+  if (square < 0.04f)
+    return v * (1.0f + square * (-1 / 3.0f +
+                                 square * (2 / 15.0f + square * (-17 / 315.0f + square * (62 / 2835.0f)))));
+  return 2 * times_sigmoid(1.0f, 2 * v) - 1.0f;
+}
+
+}  // namespace mk

@@ -1,0 +1,22 @@
+// An operator graph in float64, op by op, for one request from its first token on. Of mkc it uses the structs
+// of the graph alone.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/ops.h"
+
+namespace reference {
+
+using Rows = std::vector<std::vector<double>>;
+
+// Returns the graph's tensors [tokens][columns] by name, after a causal pass over the tokens in which all
+// rows are wanted. `weights` are by the checkpoint's names, row-major. Requires a graph without experts and
+// samples.
+std::map<std::string, Rows> values_of(const mkc::OpGraph& graph,
+                                      const std::map<std::string, std::vector<double>>& weights,
+                                      const std::vector<int32_t>& tokens);
+
+}  // namespace reference
