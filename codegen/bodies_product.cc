@@ -18,7 +18,7 @@ llvm::Value* of_record(Fields& f, size_t field) {
   return f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + field);
 }
 
-// Returns a mask of the program's gates. Bit g is set if a grid has Gate g.
+// Returns a mask of the program's gates. Bit g is set if a grid has Activation g.
 int64_t gates_of(const TaskProgram& program) {
   int64_t gates = 0;
   for (const TaskGrid& grid : program.grids) gates |= int64_t{1} << int_attr(grid.attrs, "gate", 0);

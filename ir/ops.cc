@@ -4,6 +4,7 @@ namespace mkc {
 namespace {
 
 using enum OperandKind;
+using mkrt::Activation;
 using mkrt::RowStep;
 
 // The table is in the order of OpKind.
@@ -81,7 +82,6 @@ const std::vector<OpSchema>& schemas() {
        {},
        {{kValue, "TD"}, {kValue, "TD"}},
        {{kValue, "TD"}},
-       mkrt::Gate::kNone,
        {RowStep::kAdd}},
       {OpKind::kMul,
        "mul",
@@ -91,7 +91,6 @@ const std::vector<OpSchema>& schemas() {
        {},
        {{kValue, "TD"}, {kValue, "TD"}},
        {{kValue, "TD"}},
-       mkrt::Gate::kNone,
        {RowStep::kMul}},
       {OpKind::kScale,
        "scale",
@@ -101,7 +100,6 @@ const std::vector<OpSchema>& schemas() {
        {"by"},
        {{kValue, "TD"}},
        {{kValue, "TD"}},
-       mkrt::Gate::kNone,
        {RowStep::kScale}},
       {OpKind::kSilu,
        "silu",
@@ -111,8 +109,7 @@ const std::vector<OpSchema>& schemas() {
        {},
        {{kValue, "TD"}},
        {{kValue, "TD"}},
-       mkrt::Gate::kNone,
-       {RowStep::kSilu}},
+       {step_of(Activation::kSilu)}},
       {OpKind::kGelu,
        "gelu",
        {"x"},
@@ -121,8 +118,7 @@ const std::vector<OpSchema>& schemas() {
        {},
        {{kValue, "TD"}},
        {{kValue, "TD"}},
-       mkrt::Gate::kNone,
-       {RowStep::kGelu}},
+       {step_of(Activation::kGelu)}},
       {OpKind::kGeluTanh,
        "gelu_tanh",
        {"x"},
@@ -131,8 +127,7 @@ const std::vector<OpSchema>& schemas() {
        {},
        {{kValue, "TD"}},
        {{kValue, "TD"}},
-       mkrt::Gate::kNone,
-       {RowStep::kGeluTanh}},
+       {step_of(Activation::kGeluTanh)}},
       {OpKind::kSigmoid,
        "sigmoid",
        {"x"},
@@ -141,8 +136,7 @@ const std::vector<OpSchema>& schemas() {
        {},
        {{kValue, "TD"}},
        {{kValue, "TD"}},
-       mkrt::Gate::kNone,
-       {RowStep::kSigmoid}},
+       {step_of(Activation::kSigmoid)}},
       {OpKind::kClamp,
        "clamp",
        {"x"},
@@ -151,7 +145,6 @@ const std::vector<OpSchema>& schemas() {
        {"max", "min"},
        {{kValue, "TD"}},
        {{kValue, "TD"}},
-       mkrt::Gate::kNone,
        {RowStep::kMin, RowStep::kMax}},
       {OpKind::kSoftCap,
        "soft_cap",
@@ -161,7 +154,6 @@ const std::vector<OpSchema>& schemas() {
        {"cap"},
        {{kValue, "TD"}},
        {{kValue, "TD"}},
-       mkrt::Gate::kNone,
        {RowStep::kSoftCap}},
       {OpKind::kSiluMul,
        "silu_mul",
@@ -171,8 +163,7 @@ const std::vector<OpSchema>& schemas() {
        {},
        {{kValue, "TF"}, {kValue, "TF"}},
        {{kValue, "TF"}},
-       mkrt::Gate::kSilu,
-       {RowStep::kSilu, RowStep::kMul}},
+       {step_of(Activation::kSilu), RowStep::kMul}},
       {OpKind::kGeluMul,
        "gelu_mul",
        {"gate", "up"},
@@ -181,8 +172,7 @@ const std::vector<OpSchema>& schemas() {
        {},
        {{kValue, "TF"}, {kValue, "TF"}},
        {{kValue, "TF"}},
-       mkrt::Gate::kGelu,
-       {RowStep::kGelu, RowStep::kMul}},
+       {step_of(Activation::kGelu), RowStep::kMul}},
       {OpKind::kGeluTanhMul,
        "gelu_tanh_mul",
        {"gate", "up"},
@@ -191,8 +181,7 @@ const std::vector<OpSchema>& schemas() {
        {},
        {{kValue, "TF"}, {kValue, "TF"}},
        {{kValue, "TF"}},
-       mkrt::Gate::kGeluTanh,
-       {RowStep::kGeluTanh, RowStep::kMul}},
+       {step_of(Activation::kGeluTanh), RowStep::kMul}},
       {OpKind::kGatherRows, "gather_rows", {"x"}, {"out"}, {}, {}, {{kValue, "TD"}}, {{kValue, "RD"}}},
       {OpKind::kSample, "sample", {"logits"}, {"out"}, {}, {}, {{kValue, "RV"}}, {{kIndex, "B"}}},
       {OpKind::kRoute,
@@ -235,8 +224,10 @@ const OpSchema* find_op_schema(std::string_view name) {
   return nullptr;
 }
 
-mkrt::Gate gate_of(OpKind kind) {
-  return op_schema(kind).gate;
+mkrt::Activation gate_of(OpKind kind) {
+  const std::vector<RowStep>& steps = op_schema(kind).row_steps;
+  const bool gated = steps.size() == 2 && is_activation(steps[0]) && steps[1] == RowStep::kMul;
+  return gated ? static_cast<Activation>(steps[0]) : Activation::kNone;
 }
 
 std::string_view role_name(std::string_view role) {

@@ -53,7 +53,7 @@ namespace mkc {
 //   in the HF form of Llama.
 // - kAttention: the attributes are head_dim, heads, kv_heads, scale and window. A window of 0 means all
 //   earlier positions.
-// - kSiluMul, kGeluMul and kGeluTanhMul multiply an activation of `gate` with `up` (OpSchema::gate).
+// - kSiluMul, kGeluMul and kGeluTanhMul multiply an activation of `gate` with `up` (gate_of).
 // - kLayerNorm subtracts the mean of a row and divides by its standard deviation.
 // - kSoftCap is cap * tanh(x / cap).
 // - kGatherRows picks the rows for which logits are wanted.
@@ -118,7 +118,6 @@ struct OpSchema {
   std::vector<const char*> int_attrs;
   std::vector<const char*> float_attrs;
   std::vector<OperandSchema> input_shapes, output_shapes;  // in the order of the roles
-  mkrt::Gate gate = mkrt::Gate::kNone;  // of ops that multiply an activation of `gate` with `up`
   // The steps of a row grid that are the op, where there are any. A step with an operand reads the op's last
   // input. A step with a constant has the float attribute of the same index.
   std::vector<mkrt::RowStep> row_steps{};
@@ -126,9 +125,10 @@ struct OpSchema {
 const OpSchema& op_schema(OpKind kind);
 const OpSchema* find_op_schema(std::string_view name);  // nullptr where unknown
 std::vector<std::string> op_names();
-mkrt::Gate gate_of(OpKind kind);  // OpSchema::gate
+// Returns the activation of an op that multiplies an activation of `gate` with `up`, kNone for other ops.
+mkrt::Activation gate_of(OpKind kind);
 inline bool is_gated(OpKind kind) {
-  return gate_of(kind) != mkrt::Gate::kNone;
+  return gate_of(kind) != mkrt::Activation::kNone;
 }
 std::string_view role_name(std::string_view role);  // returns the role without the mark of an optional one
 

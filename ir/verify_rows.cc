@@ -26,12 +26,12 @@ struct RowCheck {
   mkrt::RowStep check_step(uint32_t i, bool ended) const {
     const std::string name = fmt::format("step{}", i), value = fmt::format("value{}", i);
     const int64_t kind = int_attr(grid.attrs, name, 0);
-    const bool known = kind > 0 && kind < mkrt::kRowStepKinds;
+    const bool known = is_known(static_cast<mkrt::RowStep>(kind));
     const auto step = known ? static_cast<mkrt::RowStep>(kind) : mkrt::RowStep::kNone;
     if (has_attr(name) && (!known || ended))
       v.report(18, site,
-               fmt::format("{} is {}, expected 1 to {}, in steps numbered from 0 on", name, kind,
-                           mkrt::kRowStepKinds - 1));
+               fmt::format("{} is {}, expected a step of runtime/abi/row_steps.h, numbered from 0 on", name,
+                           kind));
     if (has_attr(value) != has_value(step))
       v.report(18, site,
                fmt::format("it has {}{}, its {} has {}", has_attr(value) ? "" : "no ", value, name,

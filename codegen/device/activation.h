@@ -28,6 +28,21 @@ MK_INLINE f32 gelu(f32 v) {
   const f32 erfc = poly * mk_exp2(x * x * -kLog2E);
   return v * (v < 0 ? 0.5f * erfc : 1.0f - 0.5f * erfc);
 }
+MK_INLINE f32 activated(Activation activation, f32 v) {
+  switch (activation) {
+    case Activation::kNone:
+      return v;
+    case Activation::kSilu:
+      return silu(v);
+    case Activation::kGelu:
+      return gelu(v);
+    case Activation::kGeluTanh:
+      return gelu_tanh(v);
+    case Activation::kSigmoid:
+      return times_sigmoid(1.0f, v);
+  }
+  return v;
+}
 // tanh(v), within 3e-7 of its size. Near 0 the series takes the place of a difference of two equal numbers.
 MK_INLINE f32 hyperbolic_tangent(f32 v) {
   const f32 square = v * v;

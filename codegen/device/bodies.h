@@ -59,7 +59,7 @@ struct EpilogueArgs {
   AS1 u32* best_index;
   u32 rows, out_cols;
   u32 gather_rows;     // rows of x are gathered, as many as out has (mkb_product_rows)
-  Gate gate;           // what joins pairs of gate and up rows; kNone: rows are no pairs
+  Activation gate;     // what joins pairs of gate and up rows; kNone: rows are no pairs
   u32 sumsq_partials;  // partial sums of squares for each row of x; 0: there are none
   u32 out_bf16;        // out is bf16
   f32 eps;             // epsilon of the norm
@@ -94,7 +94,7 @@ struct ProductArgs {
   u32 streamed_split_k;      // split_k for the loader, which has no EpilogueArgs
   // The fields below are constants of the code.
   u32 splits;              // the code serves split products, too
-  u32 gates;               // bit g: some product of the kernel has Gate g
+  u32 gates;               // bit g: some product of the kernel has Activation g
   u32 mma64_strips;        // strips of a block of more than kMma16Tokens tokens
   u32 wgmma_from;          // fewest tokens of Wgmma128; 0: never
   u32 normed;              // there is a norm

@@ -7,9 +7,10 @@
 namespace mk {
 
 // Gates that no product of the kernel has cost no code: `gates` is a constant.
-MK_INLINE f32 gated(u32 gates, Gate gate, f32 v) {
-  if ((gates >> (u32)Gate::kGelu & 1) != 0 && gate == Gate::kGelu) return gelu(v);
-  if ((gates >> (u32)Gate::kGeluTanh & 1) != 0 && gate == Gate::kGeluTanh) return gelu_tanh(v);
+MK_INLINE f32 gated(u32 gates, Activation gate, f32 v) {
+  MK_UNROLL
+  for (u32 other = (u32)Activation::kSilu + 1; other <= (u32)kLastActivation; ++other)
+    if ((gates >> other & 1) != 0 && (u32)gate == other) return activated((Activation)other, v);
   return silu(v);
 }
 
@@ -42,7 +43,7 @@ MK_INLINE f32 epilogue(const ProductArgs& a, u32 strip, u32 token, u32 row, f32 
                        const EpilogueOperands& operands, const Sum& sum) {
   AS3 const EpilogueArgs& e = *a.epilogue;
   const u64 out_row = (u64)(a.first_out + token) * e.out_cols;
-  if (e.gate != Gate::kNone) {
+  if (e.gate != Activation::kNone) {
     const u32 col = strip * (kStripRows / 2) + row;
     if (row < kStripRows / 2 && col < e.out_cols)
       store_out(e.out, out_row + col, gated(a.gates, e.gate, sum(row) * scale) * (sum(row + 8) * scale),

@@ -7,6 +7,7 @@ namespace mk {
 namespace {
 
 MK_INLINE f32 stepped(RowStep step, f32 v, f32 operand, f32 value) {
+  if (is_activation(step)) return activated((Activation)step, v);
   switch (step) {
     case RowStep::kNone:
       return v;
@@ -14,14 +15,6 @@ MK_INLINE f32 stepped(RowStep step, f32 v, f32 operand, f32 value) {
       return v + operand;
     case RowStep::kMul:
       return v * operand;
-    case RowStep::kSilu:
-      return silu(v);
-    case RowStep::kGelu:
-      return gelu(v);
-    case RowStep::kGeluTanh:
-      return gelu_tanh(v);
-    case RowStep::kSigmoid:
-      return times_sigmoid(1.0f, v);
     case RowStep::kScale:
       return v * value;
     case RowStep::kMin:

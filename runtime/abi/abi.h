@@ -29,7 +29,7 @@ constexpr uint32_t kMaxRequests = 64;  // most requests of a step, and elements 
 struct MkProduct {
   uint32_t rows, cols, out_cols, strips;
   uint32_t tiles, tail_cols;  // tiles of a strip; columns of its last tile
-  uint32_t gate;              // mkrt::Gate (runtime/abi/packing.h)
+  uint32_t gate;              // mkrt::Activation (runtime/abi/packing.h)
   float eps;                  // epsilon of the norm
   uint32_t sumsq_partials;    // partial sums of squares of a row of x, where these make the norm; else 0
   uint32_t out_bf16;          // out is bf16

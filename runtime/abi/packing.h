@@ -25,10 +25,10 @@ namespace mkrt {
 
 constexpr uint32_t kStripRows = 16;
 
-// What a product makes of pairs of rows. kNone: rows are results. Else rows 0 to 7 of a strip are gate rows
-// g, rows 8 to 15 the up rows u, and results are gate(g) * u.
-enum class Gate : uint32_t { kNone, kSilu, kGelu, kGeluTanh };
-constexpr Gate kLastGate = Gate::kGeluTanh;
+// An activation function. A product of pairs of rows has one as its gate. Rows 0 to 7 of its strips are gate
+// rows g, rows 8 to 15 up rows u, and results are gate(g) * u. A gate of kNone means that rows are results.
+enum class Activation : uint32_t { kNone, kSilu, kGelu, kGeluTanh, kSigmoid };
+constexpr Activation kLastActivation = Activation::kSigmoid;
 constexpr uint32_t kStageBytes = 16384;  // a full tile
 constexpr uint32_t kKSlices = 8;
 

@@ -3,24 +3,31 @@
 
 #include <stdint.h>
 
+#include "runtime/abi/packing.h"
+
 namespace mkrt {
 
 // A step maps an element v to a value. `operand` is the element of the step's operand at the same place.
 // `value` is the step's constant. The operands of a grid's steps are numbered in their order.
+// Numbers below kAdd are those of Activation: v becomes its activation.
 enum class RowStep : uint32_t {
   kNone,      // there is no step
-  kAdd,       // v + operand
+  kAdd = 16,  // v + operand
   kMul,       // v * operand
-  kSilu,      // v * sigmoid(v)
-  kGelu,      // v * Phi(v)
-  kGeluTanh,  // Phi approximated by tanh
-  kSigmoid,   // 1 / (1 + exp(-v))
   kScale,     // v * value
   kMin,       // min(v, value)
   kMax,       // max(v, value)
   kSoftCap,   // value * tanh(v / value)
 };
-constexpr uint32_t kRowStepKinds = 11;
+constexpr RowStep step_of(Activation activation) {
+  return static_cast<RowStep>(activation);
+}
+constexpr bool is_activation(RowStep step) {
+  return step != RowStep::kNone && step <= step_of(kLastActivation);
+}
+constexpr bool is_known(RowStep step) {
+  return is_activation(step) || (step >= RowStep::kAdd && step <= RowStep::kSoftCap);
+}
 constexpr bool has_operand(RowStep step) {
   return step == RowStep::kAdd || step == RowStep::kMul;
 }

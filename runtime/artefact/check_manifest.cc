@@ -85,7 +85,7 @@ Status check_product(const ManifestGrid& g, const Manifest& m) {
                     "{} is {}x{} in {} of {}, the last of {}",
                     g.name, p.rows, p.cols, p.strips, p.tiles, p.tail_cols, weight->name, s.rows, s.cols,
                     s.strips, s.tiles, tail));
-  if (p.out_cols > p.rows || p.gate > static_cast<uint32_t>(kLastGate) || p.out_bf16 > 1 ||
+  if (p.out_cols > p.rows || p.gate > static_cast<uint32_t>(kLastActivation) || p.out_bf16 > 1 ||
       p.gather_rows > 1 || p.split_k == 0 || p.split_k > kMaxParts || !std::isfinite(p.eps))
     return refuse(fmt::format("grid {}: a product's numbers are out of bounds", g.name));
   return {};

@@ -186,10 +186,6 @@ Status fuse_op(Fusion& f, OpId id) {
       return {};
     case OpKind::kAdd:
       return fuse_add(f, id);
-    case OpKind::kSiluMul:
-    case OpKind::kGeluMul:
-    case OpKind::kGeluTanhMul:
-      return fuse_gated(f, id);
     case OpKind::kAttention:
       return fuse_attention(f, id);
     case OpKind::kSample:
@@ -212,17 +208,11 @@ Status fuse_op(Fusion& f, OpId id) {
     case OpKind::kKvWrite:
       return {};  // ops that read their results take them into their grids
     case OpKind::kLayerNorm:
-    case OpKind::kMul:
-    case OpKind::kScale:
-    case OpKind::kSilu:
-    case OpKind::kGelu:
-    case OpKind::kGeluTanh:
-    case OpKind::kSigmoid:
-    case OpKind::kClamp:
-    case OpKind::kSoftCap:
-      return {};  // row grids take them
+      return {};  // a row grid takes it
+    default:
+      MKC_ASSERT(is_row_op(f.graph.ops[id].kind), "op of unknown kind");
+      return is_gated(f.graph.ops[id].kind) ? fuse_gated(f, id) : Status();
   }
-  MKC_BUG("op of unknown kind");
 }
 
 // Checks that every op is part of a grid, and that no grid needs a tensor that was fused away.

@@ -167,6 +167,7 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   a.v = global(p.v.data());
   a.positions = global(p.positions.data());
   a.rope = global(p.rope.data());
+  a.rotated = 1;
   if (c.norm) a.q_norm = global(p.q_norm.data()), a.k_norm = global(p.k_norm.data());
   Paged k_cache(c, form, form.k_scale, page_size, heads_outside, p.k_cache);
   Paged v_cache(c, form, form.v_scale, page_size, heads_outside, p.v_cache);

@@ -195,7 +195,7 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.product.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
   a.product.tokens = a.product.x_rows = c.tokens;
   a.product.padding = padding_of(c.cols);
-  a.epilogue.gate = c.silu ? Gate::kSilu : Gate::kNone;
+  a.epilogue.gate = c.silu ? Activation::kSilu : Activation::kNone;
   a.epilogue.eps = 1e-5f;
   if (c.x_bf16) {
     a.product.x = global(reinterpret_cast<float*>(p.x_bf16.data()));

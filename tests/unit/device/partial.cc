@@ -103,7 +103,7 @@ TEST_CASE("gate times up is finished from the parts of both") {
     std::vector<uint16_t> whole(size_t{tokens} * c.rows / 2), split(whole.size());
     std::vector<float> none;
     AllArgs a = make_args(c, p, none);
-    a.gate = Gate::kSilu, a.out_bf16 = 1;
+    a.gate = Activation::kSilu, a.out_bf16 = 1;
     a.out_cols = c.rows / 2;
     a.out = global(reinterpret_cast<float*>(whole.data()));
     run(c, p, a);

@@ -103,7 +103,7 @@ TEST_CASE("gate times up is rounded where only products read it") {
     std::vector<float> exact(size_t{tokens} * c.rows / 2, NAN);
     AllArgs a = make_args(c, p, exact);
     take_rounded(a, in, 3);
-    a.gate = Gate::kSilu;
+    a.gate = Activation::kSilu;
     a.out_cols = c.rows / 2;
     run(c, p, a);
     std::vector<uint16_t> x_bf16(exact.size());
@@ -124,14 +124,14 @@ TEST_CASE("gate times up is rounded where only products read it") {
 }
 
 // Elfwing et al. 2017; Hendrycks and Gimpel 2016, by the error function and by tanh.
-double gate_of(Gate gate, double v) {
-  if (gate == Gate::kGelu) return v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
-  if (gate == Gate::kGeluTanh)
+double gate_of(Activation gate, double v) {
+  if (gate == Activation::kGelu) return v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
+  if (gate == Activation::kGeluTanh)
     return v / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (v + 0.044715 * v * v * v)));
   return v / (1 + std::exp(-v));
 }
 
-void check_gate(Gate kind, uint32_t gates) {
+void check_gate(Activation kind, uint32_t gates) {
   const Case c{48, 200, 5, true};
   Problem p = make_problem(c);
   std::vector<float> out(size_t{c.tokens} * c.rows / 2, NAN);
@@ -152,7 +152,7 @@ void check_gate(Gate kind, uint32_t gates) {
 
 TEST_CASE("gate and up rows of a strip give gate(g) * u") {
   constexpr uint32_t kAll = 0b1111;
-  for (const Gate gate : {Gate::kSilu, Gate::kGelu, Gate::kGeluTanh})
+  for (const Activation gate : {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh})
     for (const uint32_t gates : {1u << static_cast<uint32_t>(gate), kAll}) check_gate(gate, gates);
 }
 
