@@ -113,6 +113,22 @@ class RenderTest(unittest.TestCase):
         text = (self.root / "docs" / "performance.md").read_text()
         self.assertIn("| 2 | 0 | 1 | 4 | 27 | all |\n| 2 | 9 | 1 | 4 | 27 | b |\n", text)
 
+    def test_the_timeline_has_a_bar_for_each_run_of_tasks_and_says_that_it_is_simulated(self):
+        def span(track, begin, us, name):
+            return {"ph": "X", "pid": 0, "tid": track, "ts": begin, "dur": us, "name": name}
+        trace = {"traceEvents": [{"ph": "M", "pid": 0, "name": "process_name", "args": {"name": "simulated step"}},
+                                 span(0, 0, 4, "wait for l0.q"), span(0, 4, 1, "l0.q"), span(0, 5, 1, "l0.q"), span(0, 8, 2, "l1.q"),
+                                 span(1, 1, 1, "l0.q"), {**span(0, 0, 9, "l0.q"), "pid": 1}]}
+        (self.root / "trace.json").write_text(json.dumps(trace))
+        done = subprocess.run([sys.executable, ROOT / "tools" / "bench" / "timeline", "--trace", self.root / "trace.json", "-o",
+                               self.root / "timeline.svg"], capture_output=True, text=True, timeout=120)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        text = (self.root / "timeline.svg").read_text()
+        self.assertIn("<title>simulated step</title>", text)
+        bars = re.findall(r'<rect x="([0-9.]+)" y="[0-9]+" width="([0-9.]+)" height="(?:16|7)" fill="#4e79a7"/>', text)
+        self.assertEqual(bars, [("434.0", "180.0"), ("794.0", "180.0"), ("164.0", "90.0")])
+        self.assertIn("simulated, not run on a GPU", (ROOT / "docs" / "timeline.svg").read_text())
+
     def test_a_rehearsal_is_no_result(self):
         for said in ({"device": "rehearsal"}, {"device": "software GPU sm_90", "rehearsal": True}):
             self.gpu_result({}, **said)
