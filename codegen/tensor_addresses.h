@@ -58,7 +58,7 @@ class TensorAddresses {
   std::vector<Extent> extents_;                    // by TensorId
   std::unordered_map<uint64_t, Page> pages_;       // by the page's number in the cache
   uint64_t pages_end_ = 0;                         // behind the last page
-  std::map<uint32_t, std::vector<Place>> strips_;  // of packed weights: what 16 bytes of a strip hold
+  std::map<uint32_t, std::vector<Place>> strips_;  // of packed weights: what a lane's shares of a strip hold
 };
 
 }  // namespace mkc

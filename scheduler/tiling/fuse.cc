@@ -117,6 +117,8 @@ Status fuse_gated(Fusion& f, OpId id) {
     return f.misfit(id, "its operands are not results of linears that nothing else reads");
   const Op &a = f.graph.ops[gate], &b = f.graph.ops[up];
   if (a.inputs[0] != b.inputs[0]) return f.misfit(id, "its linears read different inputs");
+  if (f.tensor(a.inputs[1]).dtype != f.tensor(b.inputs[1]).dtype)
+    return f.misfit(id, "the weights of its linears are of different dtypes");
   const std::string& up_name = f.out_name(up);
   const size_t dot = up_name.find_last_of('.');
   const std::string last_part = dot == std::string::npos ? up_name : up_name.substr(dot + 1);
