@@ -100,10 +100,10 @@ mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
   mkrt::MkProduct p{};
   p.rows = size(weight, 2);
   p.cols = size(weight, 1);
-  const auto shape = mkrt::packed_shape(p.rows, p.cols, static_cast<uint32_t>(dtype_bytes(weight.dtype)));
+  const auto shape = mkrt::packed_shape(p.rows, p.cols, weight_type(weight));
   p.strips = static_cast<uint32_t>(shape.strips);
   p.tiles = shape.tiles;
-  p.tail_cols = static_cast<uint32_t>(shape.padded_cols) - (shape.tiles - 1) * shape.tile_cols;
+  p.tail_cols = shape.tail_cols;
   p.gate = static_cast<uint32_t>(int_attr(grid.attrs, "gate", 0));
   p.eps = static_cast<float>(float_attr(grid.attrs, "eps", 0));
   if (find_operand(grid, "sum_squares"))

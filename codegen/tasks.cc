@@ -221,11 +221,11 @@ void TaskCode::for_each_block(const BodyCall& call, llvm::Value* segment,
   const bool in_blocks = multiplies_in_blocks(grid(id));
   llvm::Value* max = e_.constant(1);
   if (in_blocks) {
-    const auto bytes = static_cast<uint32_t>(elem_bytes(id));
+    const mkrt::WeightType type = streamed_type(id);
     max = e_.ir.CreateSelect(
         e_.ir.CreateICmpUGT(call.tokens, e_.constant(mkrt::kMma16Tokens)),
-        e_.constant(mkrt::block_strips(mkrt::kMma32Tokens, bytes, mkrt::mma64_strips(engines_.warpgroups))),
-        e_.constant(mkrt::block_strips(bytes)));
+        e_.constant(mkrt::block_strips(mkrt::kMma32Tokens, type, mkrt::mma64_strips(engines_.warpgroups))),
+        e_.constant(mkrt::weight_format(type).block_strips));
   }
   const auto min = [&](llvm::Value* a, llvm::Value* b) {
     return e_.ir.CreateSelect(e_.ir.CreateICmpULT(a, b), a, b);

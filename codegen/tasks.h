@@ -123,7 +123,7 @@ class TaskCode {
   Load experts_loader(const BodyCall& call);
   Load cache_loader(const BodyCall& call);
   Load loader(const BodyCall& call);
-  int64_t elem_bytes(GridId id) const;  // element size of the streamed operand
+  mkrt::WeightType streamed_type(GridId id) const;  // of the streamed weight
 
   Emitter& e_;
   const Schedule& s_;

@@ -19,8 +19,8 @@ bool TaskCode::streams(GridId id) const {
   return streamed(id) != nullptr;
 }
 
-int64_t TaskCode::elem_bytes(GridId id) const {
-  return dtype_bytes(s_.program.tensors[streamed(id)->tensor].dtype);
+mkrt::WeightType TaskCode::streamed_type(GridId id) const {
+  return weight_type(s_.program.tensors[streamed(id)->tensor]);
 }
 
 bool TaskCode::loads_by_lists(GridId id) const {
@@ -34,20 +34,22 @@ bool TaskCode::loads_in_step(GridId id) const {
 
 TaskCode::Load TaskCode::experts_loader(const BodyCall& call) {
   llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
-              *arguments = emit_arguments(e_, call), *bytes = e_.constant(elem_bytes(call.grid));
+              *arguments = emit_arguments(e_, call),
+              *type = e_.constant(static_cast<uint32_t>(streamed_type(call.grid)));
   llvm::Value* active_experts = e_.value(grid(call.grid).coords[1].extent);
   return [=, this](llvm::Value* first, llvm::Value* count) {
     e_.call(engines_.bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
-            {launch_.worker, weights, arguments, active_experts, bytes, first, count});
+            {launch_.worker, weights, arguments, active_experts, type, first, count});
   };
 }
 
 TaskCode::Load TaskCode::strips_loader(const BodyCall& call) {
   llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
-              *arguments = emit_arguments(e_, call), *bytes = e_.constant(elem_bytes(call.grid));
+              *arguments = emit_arguments(e_, call),
+              *type = e_.constant(static_cast<uint32_t>(streamed_type(call.grid)));
   return [=, this](llvm::Value* first, llvm::Value* count) {
     e_.call(engines_.bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
-            {launch_.worker, weights, arguments, bytes, first, count});
+            {launch_.worker, weights, arguments, type, first, count});
   };
 }
 

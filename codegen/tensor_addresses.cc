@@ -8,9 +8,7 @@
 namespace mkc {
 namespace {
 
-constexpr uint64_t kLaneBytes = 16;  // bytes of a packed weight that a lane reads at once
-
-// Returns the bytes of one element in memory. Weights of rank 1 are stored as f32.
+// Plain weights of rank 1 are kept in f32.
 uint64_t element_bytes(const Tensor& tensor) {
   const bool is_vector = tensor.kind == TensorKind::kWeight && tensor.shape.size() < 2;
   return is_vector ? 4 : static_cast<uint64_t>(dtype_bytes(tensor.dtype));
@@ -26,8 +24,17 @@ uint64_t bytes_of(const Tensor& tensor, std::span<const int64_t> shape) {
 mkrt::PackedShape packed_shape_of(const Tensor& tensor, std::span<const int64_t> shape) {
   const size_t rank = shape.size();
   return mkrt::packed_shape(static_cast<uint64_t>(shape[rank - 2]), static_cast<uint64_t>(shape[rank - 1]),
-                            static_cast<uint32_t>(dtype_bytes(tensor.dtype)));
+                            weight_type(tensor));
 }
+
+// A lane reads so many bytes of a packed weight at once, of two rows and some columns.
+struct LaneShare {
+  uint64_t bytes;
+  uint32_t cols;
+  explicit LaneShare(const mkrt::WeightFormat& format)
+      : bytes(format.bytes_of(mkrt::kLaneOperandBytes)),
+        cols(static_cast<uint32_t>(bytes * 8 / format.bits / 2)) {}
+};
 
 }  // namespace
 
@@ -103,11 +110,16 @@ const std::vector<TensorAddresses::Place>& TensorAddresses::strip_places(TensorI
   std::vector<Place>& places = entry->second;
   if (!added) return places;
   const mkrt::PackedShape shape = packed_shape_of(schedule_.program.tensors[id], shapes_[id.index]);
-  places.resize(shape.strip_bytes / kLaneBytes);
-  const auto lane_cols = static_cast<uint32_t>(kLaneBytes / shape.elem_bytes / 2);  // columns of each row
+  const LaneShare lane(shape.format);
+  places.resize(shape.strip_bytes / lane.bytes);
   for (uint32_t row = 0; row < mkrt::kStripRows / 2; ++row)
-    for (uint32_t col = 0; col < shape.padded_cols; col += lane_cols)
-      places[mkrt::packed_offset(shape, row, col) / kLaneBytes] = {row, col, true};
+    for (uint32_t col = 0; col < shape.padded_cols; col += lane.cols)
+      places[mkrt::packed_offset(shape, row, col) / lane.bytes] = {row, col, true};
+  // The scales behind a K slice belong to all its columns and to all rows of the strip.
+  for (uint32_t k_slice = 0; k_slice < mkrt::kKSlices && shape.format.scale_bytes != 0; ++k_slice)
+    for (uint64_t at = 0; at < shape.format.scale_bytes; at += lane.bytes)
+      places[(mkrt::scale_offset(shape, 0, k_slice) + at) / lane.bytes] = {
+          0, static_cast<uint32_t>(k_slice * shape.padded_cols / mkrt::kKSlices), true};
   return places;
 }
 
@@ -117,13 +129,13 @@ bool TensorAddresses::find_packed(TensorId id, uint64_t address, Elements& found
   const mkrt::PackedShape shape = packed_shape_of(tensor, extents);
   const uint64_t offset = address - begin_of(id), in_matrix = offset % shape.bytes;
   const uint64_t strip = in_matrix / shape.strip_bytes;
-  const Place place = strip_places(id)[in_matrix % shape.strip_bytes / kLaneBytes];
+  const LaneShare lane(shape.format);
+  const Place place = strip_places(id)[in_matrix % shape.strip_bytes / lane.bytes];
   const auto row = static_cast<int64_t>(strip * mkrt::kStripRows + place.row);
-  const auto lane_cols = static_cast<int64_t>(kLaneBytes / shape.elem_bytes / 2);
-  found.bytes = static_cast<uint32_t>(kLaneBytes - offset % kLaneBytes);
+  found.bytes = static_cast<uint32_t>(lane.bytes - offset % lane.bytes);
   found.first = {row, place.col};
   found.last = {std::min<int64_t>(row + mkrt::kStripRows / 2, static_cast<int64_t>(shape.rows) - 1),
-                std::min<int64_t>(place.col + lane_cols, static_cast<int64_t>(shape.cols)) - 1};
+                std::min<int64_t>(place.col + lane.cols, static_cast<int64_t>(shape.cols)) - 1};
   if (extents.size() > 2) {
     const auto expert = static_cast<int64_t>(offset / shape.bytes);
     found.first.insert(found.first.begin(), expert);

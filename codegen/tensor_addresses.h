@@ -56,12 +56,11 @@ class TensorAddresses {
   const Schedule& schedule_;
   const mkrt::MkSession* session_ = nullptr;
   const mkrt::MkStep* step_ = nullptr;
-  std::vector<std::vector<int64_t>> shapes_;  // by TensorId
-  std::vector<Extent> extents_;               // by TensorId
-  std::unordered_map<uint64_t, Page> pages_;  // by the page's number in the cache
-  uint64_t pages_end_ = 0;                    // one beyond the last page
-  // strips_ holds, by packed weight, the element at each 16 bytes of a strip.
-  std::map<uint32_t, std::vector<Place>> strips_;
+  std::vector<std::vector<int64_t>> shapes_;       // by TensorId
+  std::vector<Extent> extents_;                    // by TensorId
+  std::unordered_map<uint64_t, Page> pages_;       // by the page's number in the cache
+  uint64_t pages_end_ = 0;                         // behind the last page
+  std::map<uint32_t, std::vector<Place>> strips_;  // of packed weights: what a lane's shares of a strip hold
 };
 
 }  // namespace mkc

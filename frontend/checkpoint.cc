@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "frontend/fields.h"
+#include "frontend/quantization.h"
 
 namespace mkc {
 namespace {
@@ -20,7 +21,13 @@ Result<DType> config_dtype(const Scope& scope) {
       fmt::format("{} is {}, expected \"bfloat16\", \"float16\" or \"float32\"", node.path, describe(node)));
 }
 
-// Returns the name that the file has for the tensor's type.
+// Plain types have no scales.
+bool is_plain(DType dtype) {
+  const std::optional<mkrt::WeightType> type = find_weight_type(dtype);
+  return type && mkrt::weight_format(*type).scale_bytes == 0;
+}
+
+// As the file calls it.
 std::string type_of(const CheckpointTensor& tensor) {
   return tensor.stored.empty() ? dtype_name(tensor.dtype) : tensor.stored;
 }
@@ -51,6 +58,13 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
                                                      tensors[place->second].file));
     }
   }
+  MKC_TRY(quantized, quantized_dtype(*scope.config));
+  checkpoint.quantized_ = quantized;
+  if (tensors.empty() && quantized) {
+    return scope.config->error(config_value(*scope.config, "quantization_config").place,
+                               "the config alone does not say which weights are quantized, expected "
+                               "model.safetensors beside it");
+  }
   if (tensors.empty()) {
     MKC_TRY(dtype, config_dtype(scope));
     checkpoint.dtype_ = dtype;
@@ -58,8 +72,9 @@ Result<Checkpoint> Checkpoint::open(std::span<const CheckpointTensor> tensors, c
   return checkpoint;
 }
 
-Status Checkpoint::take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at) {
-  if (tensors_.empty()) return {};
+Result<DType> Checkpoint::take(const std::string& name, const std::vector<int64_t>& shape,
+                               const Loc& declared_at) {
+  if (tensors_.empty()) return dtype_;
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) {
     std::vector<std::string> unused;
@@ -76,8 +91,12 @@ Status Checkpoint::take(const std::string& name, const std::vector<int64_t>& sha
     return error_at({tensor.file}, fmt::format("tensor \"{}\" has shape [{}], expected [{}]", name,
                                                fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
   }
+  if (quantized_ == tensor.dtype && shape.size() == 2) {
+    MKC_TRY_STATUS(take_row_scales(name, shape[0]));
+    return tensor.dtype;
+  }
   if (dtype_from_.empty()) {
-    if (tensor.dtype == DType::i32) {
+    if (!is_plain(tensor.dtype)) {
       return error_at({tensor.file},
                       fmt::format("tensor \"{}\" is {}, expected bf16, f16 or f32", name, type_of(tensor)));
     }
@@ -88,7 +107,33 @@ Status Checkpoint::take(const std::string& name, const std::vector<int64_t>& sha
     return error_at({tensor.file}, fmt::format("tensor \"{}\" is {}, expected {} as \"{}\"", name,
                                                type_of(tensor), dtype_name(dtype_), dtype_from_));
   }
-  return {};
+  return dtype_;
+}
+
+Status Checkpoint::take_row_scales(const std::string& weight, int64_t rows) {
+  const char* suffix = mkrt::weight_format(*find_weight_type(*quantized_)).scales;
+  if (!suffix) return {};
+  const std::string name = weight + suffix;
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    return error_at({tensors_[by_name_.at(weight)].file},
+                    fmt::format("missing tensor \"{}\" [{}, 1], the scales of \"{}\"", name, rows, weight));
+  }
+  const CheckpointTensor& tensor = tensors_[found->second];
+  used_[found->second] = true;
+  const std::vector<int64_t>& shape = tensor.shape;
+  const bool fits = shape == std::vector<int64_t>{rows} || shape == std::vector<int64_t>{rows, 1};
+  if (is_plain(tensor.dtype) && fits) return {};
+  return error_at({tensor.file},
+                  fmt::format("tensor \"{}\" is {} [{}], expected bf16, f16 or f32 [{}, 1], a scale for "
+                              "each row",
+                              name, type_of(tensor), fmt::join(shape, ", "), rows));
+}
+
+Error Checkpoint::unexpected(const std::string& name, const std::string& expected) const {
+  const CheckpointTensor& tensor = tensors_[by_name_.at(name)];
+  return error_at({tensor.file},
+                  fmt::format("tensor \"{}\" is {}, expected {}", name, type_of(tensor), expected));
 }
 
 Status Checkpoint::take_scales(const std::string& name, int64_t heads) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,22 +23,22 @@ struct CheckpointTensor {
 // Checkpoint hands out the tensors of one checkpoint by name. It records which of them were taken.
 class Checkpoint {
  public:
-  // Returns a checkpoint of which no tensor is taken yet. `directory` names the checkpoint in errors. The
-  // checkpoint refers to `tensors`. Errors: a name given twice, a dtype in the config that no weight can
-  // have.
-  //
-  // Empty `tensors` mean that the config alone is compiled. Every weight is then taken to exist, in the
-  // config's dtype.
+  // `tensors` empty: compile from the config alone; every weight is then taken to exist, in the config's
+  // dtype. Errors: a name given twice; a quantized model without tensors, which say what is quantized.
   static Result<Checkpoint> open(std::span<const CheckpointTensor> tensors, const Scope& scope,
                                  const std::string& directory);
 
-  // Checks a tensor and marks it as taken. All weights have one dtype: that of the first one taken. Errors: a
-  // missing tensor, another shape, another dtype, a dtype that no weight can have.
-  Status take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at);
+  // Checks the tensor, marks it as used and returns its dtype. Matrices may have the dtype that the config
+  // has them quantized to; a format with scales takes their tensor, too. All other weights have one dtype:
+  // that of the first taken. Errors: missing, another shape, another dtype or none a weight can have.
+  Result<DType> take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at);
 
   // Checks the scales of a cache and marks them as taken. Scales may be missing and may have any float type.
   // They are one number, or one for each head. Errors: another type or number of elements.
   Status take_scales(const std::string& name, int64_t heads);
+
+  // Returns the error of a taken tensor whose type is not the expected one.
+  Error unexpected(const std::string& name, const std::string& expected) const;
 
   // Fails for a tensor that was not taken and that the family does not declare as ignored.
   Status check_all_used(const Family& family, const Scope& scope) const;
@@ -45,12 +46,15 @@ class Checkpoint {
   DType dtype() const { return dtype_; }
 
  private:
+  Status take_row_scales(const std::string& weight, int64_t rows);
+
   std::span<const CheckpointTensor> tensors_;
   std::string directory_;
   std::map<std::string, size_t> by_name_;
   std::vector<bool> used_;
   DType dtype_ = DType::bf16;
-  std::string dtype_from_;  // the tensor whose dtype all others must have; "" before the first is taken
+  std::optional<DType> quantized_;  // the dtype that matrices may have beside dtype_
+  std::string dtype_from_;          // the tensor whose dtype all others must have
 };
 
 }  // namespace mkc

@@ -120,19 +120,29 @@ class GraphBuilder {
     return with_number(block.prefix + name, "{n}", layer_);
   }
 
-  // Takes the weight's tensors from the checkpoint. Returns the weight's shape.
-  Result<std::vector<int64_t>> take(const WeightDecl& weight, const std::string& source) {
+  // Takes the weight's tensors of the checkpoint.
+  Result<Tensor> take(const WeightDecl& weight, const std::string& source) {
     MKC_TRY(shape, evaluate_shape(weight.shape));
     const Loc place = loc(weight.place);
+    Tensor tensor;
+    tensor.kind = TensorKind::kWeight;
+    tensor.source = source;
+    tensor.shape.assign(shape.begin(), shape.end());
     if (!weight.stack) {
-      MKC_TRY_STATUS(checkpoint_.take(source, shape, place));
-      return shape;
+      MKC_TRY(dtype, checkpoint_.take(source, shape, place));
+      tensor.dtype = dtype;
+      return tensor;
     }
     MKC_TRY(stack, evaluate_shape({*weight.stack}));
-    for (int64_t expert = 0; expert < stack[0]; ++expert)
-      MKC_TRY_STATUS(checkpoint_.take(with_number(source, kExpertMark, expert), shape, place));
-    shape.insert(shape.begin(), stack[0]);
-    return shape;
+    for (int64_t expert = 0; expert < stack[0]; ++expert) {
+      const std::string name = with_number(source, kExpertMark, expert);
+      MKC_TRY(dtype, checkpoint_.take(name, shape, place));
+      if (expert > 0 && dtype != tensor.dtype)
+        return checkpoint_.unexpected(name, fmt::format("{} as that of expert 0", dtype_name(tensor.dtype)));
+      tensor.dtype = dtype;
+    }
+    tensor.shape.insert(tensor.shape.begin(), stack[0]);
+    return tensor;
   }
 
   Status add_weights(const Block& block) {
@@ -145,12 +155,7 @@ class GraphBuilder {
       }
       absent_.erase(weight.name);
       const std::string source = source_name(block, weight.source);
-      MKC_TRY(shape, take(weight, source));
-      Tensor tensor;
-      tensor.kind = TensorKind::kWeight;
-      tensor.dtype = checkpoint_.dtype();
-      tensor.shape.assign(shape.begin(), shape.end());
-      tensor.source = source;
+      MKC_TRY(tensor, take(weight, source));
       MKC_TRY_STATUS(define(weight.name, std::move(tensor), weight.place));
     }
     return {};
@@ -234,6 +239,15 @@ class GraphBuilder {
     return {};
   }
 
+  // Products alone take weights that have scales.
+  Status check_quantized(OpKind op, const Tensor& tensor) const {
+    const bool weight = tensor.kind == TensorKind::kWeight && tensor.shape.size() >= 2;
+    if (!weight || weight_format(tensor).scale_bytes == 0) return {};
+    if (op == OpKind::kLinear || op == OpKind::kExpertLinear) return {};
+    const std::string expected = fmt::format("bf16, f16 or f32 for op {}", op_schema(op).name);
+    return checkpoint_.unexpected(mkc::source_name(tensor, 0), expected);
+  }
+
   Status add_op(const OpDecl& decl) {
     const OpSchema& schema = op_schema(decl.kind);
     Op op;
@@ -244,6 +258,7 @@ class GraphBuilder {
     for (size_t i = 0; i < decl.inputs.size(); ++i) {
       if (left_out(schema, decl.inputs[i], i)) continue;
       MKC_TRY(id, resolve(decl.inputs[i]));
+      MKC_TRY_STATUS(check_quantized(decl.kind, graph_.tensors[id]));
       op.inputs.push_back(id);
       inputs.push_back(graph_.tensors[id]);
     }

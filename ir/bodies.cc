@@ -134,9 +134,6 @@ const std::vector<BodySchema>& body_table() {
   return table;
 }
 
-bool is_float(DType dtype) {
-  return dtype != DType::i32 && dtype != DType::e4m3;
-}
 bool is_computed(TensorKind kind) {
   return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
 }
@@ -156,7 +153,7 @@ bool fits(OperandKind kind, const Tensor& t) {
     case kStep:
       return t.kind == TensorKind::kInput && t.dtype == DType::i32;
     case kWeight:
-      return t.kind == TensorKind::kWeight && is_float(t.dtype);
+      return t.kind == TensorKind::kWeight && find_weight_type(t.dtype).has_value();
     case kVector:
       return t.kind == TensorKind::kWeight && t.dtype == DType::f32;
     case kTable:

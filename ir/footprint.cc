@@ -80,9 +80,9 @@ Region of_strip(const Shape& s) {
 Region of_split_k_partial(const Shape& s) {
   const int64_t parts = s.grid.coords[0].extent.constant();
   if (s.is("weight")) {
-    const auto packed = mkrt::packed_shape(
-        static_cast<uint64_t>(s.dims[0].constant()), static_cast<uint64_t>(s.dims[1].constant()),
-        static_cast<uint32_t>(dtype_bytes(s.program.tensors[s.operand.tensor].dtype)));
+    const auto packed = mkrt::packed_shape(static_cast<uint64_t>(s.dims[0].constant()),
+                                           static_cast<uint64_t>(s.dims[1].constant()),
+                                           weight_type(s.program.tensors[s.operand.tensor]));
     const int64_t size = static_cast<int64_t>(packed.padded_cols) / parts, columns = s.dims[1].constant();
     const Expr offset = size * coord(0);
     return {s.strip(kTileRows, 0, 1),

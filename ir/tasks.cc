@@ -76,7 +76,7 @@ const Expr& rows_made(const TaskProgram& program, const TaskGrid& grid) {
 uint32_t wgmma_from(const TaskProgram& program, const TaskGrid& grid) {
   if (!multiplies_in_blocks(grid)) return 0;
   const Tensor& weight = program.tensors[find_operand(grid, "weight")->tensor];
-  const bool can = dtype_bytes(weight.dtype) == 2 && weight.shape[1].constant() % 8 == 0;
+  const bool can = weight_format(weight).matrix() && weight.shape[1].constant() % 8 == 0;
   return can ? static_cast<uint32_t>(int_attr(grid.attrs, "wgmma_from", 0)) : 0;
 }
 

@@ -46,6 +46,22 @@ Result<DType> parse_dtype(std::string_view s) {
   return Error{fmt::format("unknown dtype '{}', expected f32, f16, bf16, e4m3 or i32", s)};
 }
 
+std::optional<mkrt::WeightType> find_weight_type(DType t) {
+  for (const mkrt::WeightType type : mkrt::kWeightTypes)
+    if (mkrt::weight_format(type).name == std::string_view(dtype_name(t))) return type;
+  return {};
+}
+
+mkrt::WeightType weight_type(const Tensor& weight) {
+  const std::optional<mkrt::WeightType> type = find_weight_type(weight.dtype);
+  MKC_ASSERT(type, fmt::format("%{} is a weight of {}", weight.name, dtype_name(weight.dtype)));
+  return *type;
+}
+
+mkrt::WeightFormat weight_format(const Tensor& weight) {
+  return mkrt::weight_format(weight_type(weight));
+}
+
 uint32_t number_in_kind(const Table<TensorId, Tensor>& tensors, TensorId tensor) {
   const auto begin = tensors.begin();
   return static_cast<uint32_t>(std::count_if(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,14 +10,17 @@
 #include "ir/diag.h"
 #include "ir/expr.h"
 #include "ir/ids.h"
+#include "runtime/abi/weight_format.h"
 
 namespace mkc {
 
-enum class DType : uint8_t { f32, f16, bf16, e4m3, i32 };  // only caches are e4m3
+enum class DType : uint8_t { f32, f16, bf16, e4m3, i32 };
 // Returns the bytes of one element.
 int64_t dtype_bytes(DType t);
 const char* dtype_name(DType t);                // "f32", "f16", "bf16", "e4m3", "i32"
 Result<DType> parse_dtype(std::string_view s);  // accepts the names of dtype_name
+// Returns the format of matrices of the dtype, or nothing where weights have no such format.
+std::optional<mkrt::WeightType> find_weight_type(DType t);
 
 // A symbol is a size known at run time, or a list of such sizes. "T" counts the tokens of the step and "B"
 // its requests. "kv_len[B]" gives each request's positions in the cache, including those of this step.
@@ -74,6 +78,10 @@ struct Tensor {
   Loc loc;
   bool operator==(const Tensor&) const = default;
 };
+
+// Returns the format of a weight that is a matrix.
+mkrt::WeightType weight_type(const Tensor& weight);
+mkrt::WeightFormat weight_format(const Tensor& weight);
 
 // Returns the checkpoint's name of a weight. `expert` selects one of the tensors that a stacked weight holds.
 std::string source_name(const Tensor& weight, int64_t expert);

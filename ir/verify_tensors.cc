@@ -46,7 +46,8 @@ void check_kind(Verifier& v, TensorId id) {
     v.report(6, site, fmt::format("it is named for each expert, but has {} dims", t.shape.size()));
   const bool packed = !t.packing.sources.empty() || t.packing.group != 0, from = !t.source.empty();
   const bool e4m3 = t.dtype == DType::e4m3, cache = t.kind == TensorKind::kCache;
-  if (e4m3 && !cache) v.report(6, site, "only caches are e4m3");
+  const bool matrix = t.kind == TensorKind::kWeight && t.shape.size() >= 2 && find_weight_type(t.dtype);
+  if (e4m3 && !cache && !matrix) v.report(6, site, "only caches are e4m3");
   if (cache && !packed) {
     if (from && !e4m3) v.report(6, site, fmt::format("a cache of {} has no scales", dtype_name(t.dtype)));
   } else if (t.kind != TensorKind::kWeight) {

@@ -21,17 +21,21 @@
 namespace mkc {
 namespace {
 
-// Returns the checkpoint's tensors. Tensors of unknown types are no error here, because the family may not
-// use them.
+// Returns the dtype of a type of weights that safetensors calls so, or of indices.
+std::optional<DType> dtype_of(std::string_view stored) {
+  if (stored == "I32") return DType::i32;
+  for (const mkrt::WeightType type : mkrt::kWeightTypes)
+    if (mkrt::weight_format(type).stored == stored)
+      return parse_dtype(mkrt::weight_format(type).name).value();
+  return {};
+}
+
+// Tensors of other types may be ignored by the family, so they are reported by name only where they are used.
 std::vector<CheckpointTensor> tensors_of(const mkrt::Checkpoint& checkpoint) {
   std::vector<CheckpointTensor> tensors;
   for (const mkrt::StoredTensor& t : checkpoint.tensors) {
-    const DType dtype = t.dtype == "F32"    ? DType::f32
-                        : t.dtype == "F16"  ? DType::f16
-                        : t.dtype == "BF16" ? DType::bf16
-                                            : DType::i32;
-    const bool known = dtype != DType::i32 || t.dtype == "I32";
-    tensors.push_back({t.name, dtype, t.shape, t.file, known ? "" : t.dtype});
+    const std::optional<DType> dtype = dtype_of(t.dtype);
+    tensors.push_back({t.name, dtype.value_or(DType::i32), t.shape, t.file, dtype ? "" : t.dtype});
   }
   return tensors;
 }

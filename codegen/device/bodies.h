@@ -8,7 +8,7 @@
 // the task.
 #pragma once
 
-#include "codegen/device/worker.h"
+#include "codegen/device/weights.h"
 #include "runtime/abi/row_steps.h"
 #include "runtime/abi/sampling.h"
 
@@ -326,14 +326,14 @@ void mkd_task_end(Worker*, u32 tasks);
 void mkd_task_left(Worker*, u32 begin, u32 bytes);
 void mkd_load_begin(Worker*, u32 grid, u32 first, u32 count);
 void mkd_load_end(Worker*, u32 grid, u32 end);
-void mkd_stream_bulk(Worker*, AS1 const char* weights, const ProductArgs*, u32 elem_bytes, u32 first,
+void mkd_stream_bulk(Worker*, AS1 const char* weights, const ProductArgs*, WeightType type, u32 first,
                      u32 count);
-void mkd_stream_async(Worker*, AS1 const char* weights, const ProductArgs*, u32 elem_bytes, u32 first,
+void mkd_stream_async(Worker*, AS1 const char* weights, const ProductArgs*, WeightType type, u32 first,
                       u32 count);
 void mkd_stream_experts_bulk(Worker*, AS1 const char* weights, const ExpertArgs*, u32 active_experts,
-                             u32 elem_bytes, u32 first, u32 count);
+                             WeightType type, u32 first, u32 count);
 void mkd_stream_experts_async(Worker*, AS1 const char* weights, const ExpertArgs*, u32 active_experts,
-                              u32 elem_bytes, u32 first, u32 count);
+                              WeightType type, u32 first, u32 count);
 u32 mkd_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max);
 u32 mkd_loader_look_up(Worker*, u32 grid, u32 cell, u32 expected, AS1 const u32* table, u32 max);
 void mkd_stream_cache_f32(Worker*, const AttendArgs*, u32 head, u32 row_block, u32 partial);
@@ -345,9 +345,9 @@ void mkd_loader_end(Worker*);
 void mkb_product_rows(Worker*, const ProductArgs*);
 void mkb_product_norm(Worker*, const ProductArgs*);
 void mkb_product_squares(Worker*, const ProductArgs*);
-void mkb_product_f32(Worker*, const ProductArgs*, u32 task, u32 strips);
-void mkb_product_bf16(Worker*, const ProductArgs*, u32 task, u32 strips);
-void mkb_product_f16(Worker*, const ProductArgs*, u32 task, u32 strips);
+#define MK_DECLARE_PRODUCT(name, W) \
+  void mkb_product_##name(Worker*, const ProductArgs*, u32 task, u32 strips);
+MK_EACH_WEIGHT_FORMAT(MK_DECLARE_PRODUCT)
 void mkb_split_k_reduce(Worker*, const ProductArgs*, u32 strip, u32 strips);
 void mkb_append_f32(Worker*, const AttendArgs*, u32 head, u32 row_block);
 void mkb_append_bf16(Worker*, const AttendArgs*, u32 head, u32 row_block);
@@ -368,9 +368,9 @@ void mkb_embed_bf16(Worker*, const EmbedArgs*, u32 token);
 void mkb_embed_f16(Worker*, const EmbedArgs*, u32 token);
 void mkb_route(Worker*, const RouteArgs*);
 void mkb_expert_rows(Worker*, const ExpertArgs*, u32 active_experts);
-void mkb_expert_f32(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
-void mkb_expert_bf16(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
-void mkb_expert_f16(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
+#define MK_DECLARE_EXPERT(name, W) \
+  void mkb_expert_##name(Worker*, const ExpertArgs*, u32 block, u32 active_expert);
+MK_EACH_WEIGHT_FORMAT(MK_DECLARE_EXPERT)
 void mkb_expert_sum(Worker*, const ExpertSumArgs*, u32 token, u32 block);
 void mkb_row(Worker*, const RowArgs*, u32 row, u32 block);
 void mkb_sample(Worker*, const SampleArgs*, u32 request);

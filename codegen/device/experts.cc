@@ -58,15 +58,11 @@ MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 active_experts)
   consumer_barrier();
 }
 
-MK_BODY void mkb_expert_f32(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) {
-  run<F32>(*w, *a, block, active_expert);
-}
-MK_BODY void mkb_expert_bf16(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) {
-  run<Bf16>(*w, *a, block, active_expert);
-}
-MK_BODY void mkb_expert_f16(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) {
-  run<F16>(*w, *a, block, active_expert);
-}
+#define MK_EXPERT(name, W)                                                                       \
+  MK_BODY void mkb_expert_##name(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) { \
+    run<W>(*w, *a, block, active_expert);                                                        \
+  }
+MK_EACH_WEIGHT_FORMAT(MK_EXPERT)
 
 MK_BODY void mkb_expert_sum(Worker* w, const ExpertSumArgs* a, u32 token, u32 block) {
   f32 sum_squares = 0;

@@ -6,41 +6,73 @@ namespace mk {
 
 namespace {
 
+template <u32 Bits>
+struct Unsigned {
+  using Type = u32;
+};
+template <>
+struct Unsigned<8> {
+  using Type = uint8_t;
+};
+template <>
+struct Unsigned<16> {
+  using Type = uint16_t;
+};
+
+// packed_row() is the row of the packed matrix that takes row `row` of these rows.
+MK_INLINE u64 packed_row(const MkPack& p, u64 row) {
+  const u64 r = p.first + row;
+  return p.sources == 1 ? r : (r / p.group * p.sources + p.source) * p.group + r % p.group;
+}
+
 // The elements that a lane has of a k-step of one row are contiguous in the checkpoint. These elements are
-// two words, of one or two columns each.
-template <u32 ElemBytes>
-MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
-  constexpr u32 word_cols = 4 / ElemBytes, cols = 2 * word_cols, apart = ElemBytes == 2 ? 8 : 4;
-  const PackedShape shape = packed_shape(p.matrix_rows, p.cols, ElemBytes);
+// two pieces, of one or two columns each.
+template <class W>
+MK_INLINE void pack_rows(const MkPack& p, const PackedShape& shape, u64 thread, u64 threads) {
+  using Element = typename Unsigned<W::row.bits>::Type;
+  constexpr u32 piece_cols = W::matrix ? 2 : 1, cols = 2 * piece_cols;
+  using Piece = typename Unsigned<W::row.bits * piece_cols>::Type;
   const u64 places = (p.cols + cols - 1) / cols;
   for (u64 i = thread; i < p.rows * places; i += threads) {
-    const u64 r = p.first + i / places, col = i % places * cols,
-              row = p.sources == 1 ? r : (r / p.group * p.sources + p.source) * p.group + r % p.group;
-    AS1 const char* from = (AS1 const char*)p.from + (i / places * p.cols + col) * ElemBytes;
-    AS1 char* to = (AS1 char*)p.to + packed_offset(shape, row, col);
+    const u64 col = i % places * cols, row = packed_row(p, i / places);
+    AS1 const Element* from = (AS1 const Element*)p.from + (i / places * p.cols + col);
+    AS1 Piece* to = (AS1 Piece*)((AS1 char*)p.to + packed_offset(shape, row, col));
     MK_UNROLL
-    for (u32 word = 0; word < 2; ++word) {
+    for (u32 piece = 0; piece < 2; ++piece) {
       u32 bits = 0;
       MK_UNROLL
-      for (u32 k = 0; k < word_cols; ++k) {
-        const u32 at = word * word_cols + k;
-        if (col + at >= p.cols) continue;
-        bits |= ElemBytes == 2 ? (u32)((AS1 const uint16_t*)from)[at] << 16 * k : ((AS1 const u32*)from)[at];
+      for (u32 k = 0; k < piece_cols; ++k) {
+        const u32 at = piece * piece_cols + k;
+        if (col + at < p.cols) bits |= (u32)from[at] << W::row.bits * k;
       }
-      *(AS1 u32*)(to + word * apart) = bits;
+      to[piece * piece_cols] = (Piece)bits;
     }
   }
+}
+
+template <class W>
+MK_INLINE void pack(const MkPack& p, u64 thread, u64 threads) {
+  const PackedShape shape = packed_shape(p.matrix_rows, p.cols, W::type);
+  pack_rows<W>(p, shape, thread, threads);
+  if constexpr (W::scaled)
+    for (u64 i = thread; i < p.rows * kKSlices; i += threads)
+      *(AS1 f32*)((AS1 char*)p.to + scale_offset(shape, packed_row(p, i / kKSlices), i % kKSlices)) =
+          ((AS1 const f32*)p.scales)[i / kKSlices];
 }
 
 }  // namespace
 
 MK_BODY void mkd_pack(AS1 const MkPack* pack_at, u32 workers, u32 threads) {
   AS1 const MkPack& at = *pack_at;
-  const MkPack p{at.from,        at.to,      at.first,  at.rows,  at.cols,
-                 at.matrix_rows, at.sources, at.source, at.group, at.elem_bytes};
-  const u64 thread = (u64)mk_worker() * threads + mk_thread();
-  if (p.elem_bytes == 2) return pack<2>(p, thread, (u64)workers * threads);
-  pack<4>(p, thread, (u64)workers * threads);
+  const MkPack p{at.from,        at.scales,  at.to,     at.first, at.rows, at.cols,
+                 at.matrix_rows, at.sources, at.source, at.group, at.type};
+  const u64 thread = (u64)mk_worker() * threads + mk_thread(), all = (u64)workers * threads;
+  switch ((WeightType)p.type) {
+#define MK_PACK(name, W) \
+  case W::type:          \
+    return pack<W>(p, thread, all);
+    MK_EACH_WEIGHT_FORMAT(MK_PACK)
+  }
 }
 
 }  // namespace mk

@@ -60,14 +60,10 @@ MK_BODY void mkb_product_squares(Worker* w, const ProductArgs* a) {
   consumer_barrier();
 }
 
-MK_BODY void mkb_product_f32(Worker* w, const ProductArgs* a, u32 task, u32 strips) {
-  multiply_tasks<F32>(*w, *a, task, strips);
-}
-MK_BODY void mkb_product_bf16(Worker* w, const ProductArgs* a, u32 task, u32 strips) {
-  multiply_tasks<Bf16>(*w, *a, task, strips);
-}
-MK_BODY void mkb_product_f16(Worker* w, const ProductArgs* a, u32 task, u32 strips) {
-  multiply_tasks<F16>(*w, *a, task, strips);
-}
+#define MK_PRODUCT(name, W)                                                                \
+  MK_BODY void mkb_product_##name(Worker* w, const ProductArgs* a, u32 task, u32 strips) { \
+    multiply_tasks<W>(*w, *a, task, strips);                                               \
+  }
+MK_EACH_WEIGHT_FORMAT(MK_PRODUCT)
 
 }  // namespace mk

@@ -4,14 +4,15 @@
 // each K slice and then add the K slices in order (runtime/abi/packing.h). Their results depend on the
 // operands alone, not on the variant. Wgmma128 differs: it has one running sum over all K slices.
 //
-// Weights reach a lane as one 16-byte A fragment of mma.m16n8k16: rows g and g + 8, where lane = 4 g + t. A
-// block is a run of strips that share one load of their activations. Tokens are multiplied in groups.
-// Registers limit the size of blocks and groups. The ring streams a block's weights again for each group of
-// tokens. Each consumer warp of Mma8 has one K slice. Mma64 gives each warp some of the tokens instead
-// (product_mma64.h).
+// Weights reach a lane as one 16-byte A fragment of mma.m16n8k16: rows g and g + 8, where lane = 4 g + t. The
+// fragment of any format is what its unpack() makes of a lane's words (codegen/device/weights.h). A block is
+// a run of strips that share one load of their activations. Tokens are multiplied in groups. Registers limit
+// the size of blocks and groups. The ring streams a block's weights again for each group of tokens. Each
+// consumer warp of Mma8 has one K slice. Mma64 gives each warp some of the tokens instead (product_mma64.h).
 #pragma once
 
 #include "codegen/device/product_rows.h"
+#include "codegen/device/weights.h"
 
 namespace mk {
 
@@ -23,6 +24,7 @@ constexpr u32 kKeptOperand = 16;  // most bytes of one k-step's activations that
 // `Operand`: this lane's activations of one k-step, shared by all strips of the block.
 // load() reads the operand at column `col + ahead`.
 // step() adds the products of one k-step.
+// scale() multiplies the sums with the scales of rows g and g + 8.
 // store() writes the warp's sums.
 //
 // FmaF32 multiplies f32 weights by fused multiply-adds. The order of additions is the same for every
@@ -69,9 +71,9 @@ struct FmaF32 {
   }
 };
 
-// Mma multiplies 2-byte weights by mma.m16n8k16. Each group of 8 tokens is one B operand; `Eights` counts
+// Mma multiplies operands of type X by mma.m16n8k16. Each group of 8 tokens is one B operand; `Eights` counts
 // them.
-template <class W, u32 Eights = 1>
+template <class X, u32 Eights = 1>
 struct Mma {
   static constexpr u32 tokens = Eights * kMma8Tokens;
   template <class In>
@@ -95,12 +97,18 @@ struct Mma {
   MK_INLINE static Operand load(u32 lane, const Rows<In>& rows, u32 col, u32 ahead) {
     Operand o;
     MK_UNROLL
-    for (u32 n = 0; n < Eights; ++n) o.x[n] = rows.x.template four<W>(rows.row[n], col + lane % 4 * 4, ahead);
+    for (u32 n = 0; n < Eights; ++n) o.x[n] = rows.x.template four<X>(rows.row[n], col + lane % 4 * 4, ahead);
     return o;
   }
   MK_INLINE void step(u32x4 bits, const Operand& o) {
     MK_UNROLL
-    for (u32 n = 0; n < Eights; ++n) W::mma(sum + n * 4, bits, o.x[n][0], o.x[n][1]);
+    for (u32 n = 0; n < Eights; ++n) X::mma(sum + n * 4, bits, o.x[n][0], o.x[n][1]);
+  }
+  // The product is one explicit fma. The assembler may otherwise fuse it with an addition behind it, in some
+  // variants and not in others.
+  MK_INLINE void scale(f32x2 by) {
+    MK_UNROLL
+    for (u32 i = 0; i < Eights * 4; ++i) sum[i] = __builtin_fmaf(sum[i], by[i % 4 / 2], 0.0f);
   }
   // token_of() is the token of sum i. entry_of() is the index of sum i in [token][row].
   MK_INLINE static u32 token_of(u32 lane, u32 i) { return i / 4 * kMma8Tokens + lane % 4 * 2 + i % 2; }
@@ -143,8 +151,8 @@ MK_INLINE void each_sum(const Accumulator (&sums)[Count], u32 count, const Done&
 // TileKSlices locates the columns of each K slice in the tiles of a strip.
 template <class W>
 struct TileKSlices {
-  static constexpr u32 step_cols = W::bytes == 2 ? 16 : 8;
-  static constexpr u32 full_cols = kStageBytes / kStripRows / W::bytes / kKSlices;
+  static constexpr u32 step_cols = W::row.step_cols;
+  static constexpr u32 full_cols = W::row.tile_cols / kKSlices;
   static constexpr u32 full_steps = full_cols / step_cols;
   // load() reads the operands of a K slice's `steps` k-steps in one tile. Operands beyond `steps` repeat the
   // first one, because the row may end there.
@@ -162,6 +170,17 @@ struct TileKSlices {
   }
   MK_INLINE static u32 steps(const ProductArgs& a, u32 tile) {
     return tile + 1 == a.tiles ? a.tail_cols / kKSlices / step_cols : full_steps;
+  }
+  // words_at() is where k-step `step` of part `part` begins in a stage of K slices' parts of a tile, each of
+  // `steps` k-steps. Parts of the last tile have the rows' scales behind their k-steps.
+  MK_INLINE static u32 words_at(const ProductArgs& a, u32 tile, u32 steps, u32 part, u32 step) {
+    const u32 words = (part * steps + step) * kWarpLanes;
+    return W::scaled && tile + 1 == a.tiles ? words + part * W::scale_words : words;
+  }
+  // scales() reads the scales of the lane's rows. `behind` is the end of a part's k-steps in the last tile.
+  MK_INLINE static f32x2 scales(u32 lane, AS3 const typename W::Words* behind) {
+    AS3 const f32* rows = (AS3 const f32*)behind + lane / 4;
+    return {rows[0], rows[kStripRows / 2]};
   }
   MK_INLINE static u32 col(const ProductArgs& a, u32 k_slice, u32 tile) {
     return k_slice * ((a.tiles - 1) * full_cols + a.tail_cols / kKSlices) + tile * full_cols;
@@ -201,6 +220,7 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
                           const Done& done) {
   using Shape = TileKSlices<W>;
   using Operand = typename Accumulator::Operand;
+  using Words = typename W::Words;
   constexpr u32 full_steps = Shape::full_steps;
   constexpr bool kept = sizeof(Operand) <= kKeptOperand;
   launder_thread(w);
@@ -223,22 +243,31 @@ MK_INLINE void drain_mma8(Worker& w, const ProductArgs& a, const In& in, u32 tok
     }
     MK_ROLLED
     for (u32 strip = 0; strip < share.stages; ++strip) {
-      AS3 const u32x4* stage = (AS3 const u32x4*)acquire_stage(w) + w.warp() * steps * kWarpLanes + w.lane();
+      AS3 const Words* stage =
+          (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, steps, w.warp(), 0) + w.lane();
       const u32 mine = strip < share.strips ? steps : 0;
       at_index<Stages>(strip, [&](u32 s) {
         if (!kept) {
           for (u32 i = 0; i < mine; ++i)
-            sums[s].step(stage[i * kWarpLanes],
+            sums[s].step(W::unpack(stage[i * kWarpLanes]),
                          Accumulator::load(w.lane(), rows, col(tile), i * Shape::step_cols));
         } else if (mine == full_steps) {
           MK_UNROLL
-          for (u32 i = 0; i < full_steps; ++i) sums[s].step(stage[i * kWarpLanes], operand[i]);
+          for (u32 i = 0; i < full_steps; ++i) sums[s].step(W::unpack(stage[i * kWarpLanes]), operand[i]);
         } else {
           MK_UNROLL
           for (u32 i = 0; i + 1 < full_steps; ++i)
-            if (i < mine) sums[s].step(stage[i * kWarpLanes], operand[i]);
+            if (i < mine) sums[s].step(W::unpack(stage[i * kWarpLanes]), operand[i]);
         }
       });
+      // All strips are scaled, others than this one by 1. LLVM would merge the copies that at_index() makes
+      // of this code, and keep the sums in local memory.
+      if constexpr (W::scaled)
+        if (mine != 0 && tile + 1 == a.tiles) {
+          const f32x2 scales = Shape::scales(w.lane(), stage - w.lane() + steps * kWarpLanes);
+          MK_UNROLL
+          for (u32 s = 0; s < Stages; ++s) sums[s].scale(s == strip ? scales : f32x2(1));
+        }
       release_stage(w);
     }
   }

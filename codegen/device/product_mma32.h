@@ -16,6 +16,7 @@ template <class W, class Sum, u32 Stages, class In, class Done>
 MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const WarpKSlice& share,
                            const Done& done) {
   using Shape = TileKSlices<W>;
+  using Words = typename W::Words;
   constexpr u32 full_steps = Shape::full_steps;
   launder_thread(w);
   Sum sums[Stages];
@@ -35,19 +36,25 @@ MK_INLINE void drain_mma32(Worker& w, const ProductArgs& a, const In& in, const 
     const u32 steps = Shape::steps(a, tile);
     MK_ROLLED
     for (u32 s = 0; s < share.stages; ++s) acquire_stage(w, s);
-    AS3 const u32x4* stage[Stages];
+    AS3 const Words* stage[Stages];
     MK_UNROLL
     for (u32 s = 0; s < Stages; ++s)
-      stage[s] =
-          (AS3 const u32x4*)w.stage_at((w.stage + s) % w.stages) + w.warp() * steps * kWarpLanes + w.lane();
+      stage[s] = (AS3 const Words*)w.stage_at((w.stage + s) % w.stages) +
+                 Shape::words_at(a, tile, steps, w.warp(), 0) + w.lane();
     MK_UNROLL
     for (u32 i = 0; i < full_steps; ++i) {
       if (i >= steps) continue;
       MK_UNROLL
       for (u32 s = 0; s < Stages; ++s)
-        if (s < share.strips) sums[s].step(stage[s][i * kWarpLanes], x[i % kAhead<Sum>]);
+        if (s < share.strips) sums[s].step(W::unpack(stage[s][i * kWarpLanes]), x[i % kAhead<Sum>]);
       x[i % kAhead<Sum>] = Sum::load(w.lane(), rows, min(col + kAhead<Sum> * Shape::step_cols, last), 0);
       col += Shape::step_cols;
+    }
+    if constexpr (W::scaled) {
+      MK_UNROLL
+      for (u32 s = 0; s < Stages; ++s)
+        if (s < share.strips && tile + 1 == a.tiles)
+          sums[s].scale(Shape::scales(w.lane(), stage[s] - w.lane() + steps * kWarpLanes));
     }
     MK_ROLLED
     for (u32 s = 0; s < share.stages; ++s) release_stage(w);

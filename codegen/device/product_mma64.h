@@ -32,11 +32,11 @@ struct Pieces {
   }
   // load() reads the thread's pieces of `steps` k-steps from column `col` on. Pieces beyond `steps` repeat
   // the first one, because the row may end there.
-  template <class W>
+  template <class X>
   MK_INLINE void load(const Worker& w, u32 col, u32 steps) {
     const u32 piece = w.thread % kPieces;
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) bits[i] = x.piece<W>(row[i], col + (piece < 2 * steps ? piece * 8 : 0));
+    for (u32 i = 0; i < count; ++i) bits[i] = x.piece<X>(row[i], col + (piece < 2 * steps ? piece * 8 : 0));
   }
   // each() calls store(token, piece, bits) for each piece of the thread.
   template <class Store>
@@ -72,9 +72,9 @@ struct SharedActivations {
     return base + token * kRowBytes + (piece ^ token % 4 * 2) * kPieceBytes;
   }
   // operand() is a lane's B operand of one k-step, for 16 tokens.
-  template <class W>
-  MK_INLINE typename Mma<W, 2>::Operand operand(u32 lane, u32 token, u32 step) const {
-    typename Mma<W, 2>::Operand o;
+  template <class X>
+  MK_INLINE typename Mma<X, 2>::Operand operand(u32 lane, u32 token, u32 step) const {
+    typename Mma<X, 2>::Operand o;
     MK_UNROLL
     for (u32 n = 0; n < 2; ++n)
       o.x[n] = *(AS3 const u32x2*)(at(token + n * kMma8Tokens + lane / 4, step * 2 + lane % 4 / 2) +
@@ -89,14 +89,16 @@ struct SharedActivations {
 template <class W, u32 Strips, class In, class Each>
 MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32 pass,
                               const StripBlock& block, const Mma64Share<Strips>& share, const Each& each) {
-  using Sums = Mma<W, 2>;
+  using X = typename W::X;
+  using Words = typename W::Words;
+  using Sums = Mma<X, 2>;
   using Shape = TileKSlices<W>;
-  static_assert(Shape::full_cols * W::bytes == kRowBytes);
+  static_assert(Shape::full_cols * X::bytes == kRowBytes);
   const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
   const u32 k_slices = kKSlices / split_k(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
   Pieces<kMma64Tokens> x(w, in, pass);
   const auto load = [&](u32 k_slice, u32 tile) {
-    x.template load<W>(w, Shape::col(a, k_slice, tile), Shape::steps(a, tile));
+    x.template load<X>(w, Shape::col(a, k_slice, tile), Shape::steps(a, tile));
   };
   load(first, 0);
   u32 turn = 0, taken = 0;  // `turn`: tiles so far; `taken`: tiles of the current stage
@@ -105,7 +107,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
     Sums part[Mma64Share<Strips>::max];
     MK_UNROLL
     for (Sums& p : part) p.clear();
-    AS3 const u32x4* stage = nullptr;
+    AS3 const Words* stage = nullptr;
     MK_ROLLED
     for (u32 tile = 0; tile < tiles; ++tile, ++turn) {
       const u32 steps = Shape::steps(a, tile);
@@ -116,18 +118,26 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
       // slice's first tile again, which nobody uses.
       const bool ends = tile + 1 == tiles;
       load(ends ? min(k_slice + 1, last) : k_slice, ends ? 0 : tile + 1);
-      if (taken == 0) stage = (AS3 const u32x4*)acquire_stage(w);
+      if (taken == 0) stage = (AS3 const Words*)acquire_stage(w);
+      const auto words_of = [&](u32 s, u32 step) {
+        return stage + Shape::words_at(a, tile, steps, share.first + s * share.apart, step);
+      };
       MK_UNROLL
       for (u32 i = 0; i < Shape::full_steps; ++i) {
         if (i >= steps) continue;
-        const typename Sums::Operand operand = rows.operand<W>(w.lane(), share.token, i);
+        const typename Sums::Operand operand = rows.operand<X>(w.lane(), share.token, i);
         MK_UNROLL
         for (u32 s = 0; s < Mma64Share<Strips>::max; ++s) {
           if (s >= share.count) continue;
-          part[s].step(stage[((share.first + s * share.apart) * steps + i) * kWarpLanes + w.lane()], operand);
+          part[s].step(W::unpack(words_of(s, i)[w.lane()]), operand);
         }
       }
-      stage += strips * steps * kWarpLanes;
+      if constexpr (W::scaled) {
+        MK_UNROLL
+        for (u32 s = 0; s < Mma64Share<Strips>::max; ++s)
+          if (ends && s < share.count) part[s].scale(Shape::scales(w.lane(), words_of(s, steps)));
+      }
+      stage += Shape::words_at(a, tile, steps, strips, 0);
       if (++taken != together && !ends) continue;
       release_stage(w);
       taken = 0;
@@ -143,7 +153,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
 template <class W, u32 Strips, class In, class Leave, class Done>
 MK_INLINE void drain_mma64(Worker& w, const ProductArgs& a, const In& in, u32 pass, const StripBlock& block,
                            AS3 f32* sums, const Leave& leave, const Done& done) {
-  using Sums = Mma<W, 2>;
+  using Sums = Mma<typename W::X, 2>;
   using All = Sums[Mma64Share<Strips>::max];
   launder_thread(w);
   const Mma64Share<Strips> share(w, min(a.tokens - pass, kMma64Tokens), block.strips);

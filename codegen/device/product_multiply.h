@@ -144,7 +144,7 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
     const ThreadEpilogueOperands<Strips * max> operands(w, a, sums);
     const SumSquares sum_squares(w, a, in);
     drain_mma8<W, Accumulator, Strips>(w, a, in, first, share, [&](u32 i, const Accumulator& acc) {
-      if constexpr (W::bytes == 2)
+      if constexpr (W::matrix)
         if (is_split(a)) return store_part(w, a, block, i, acc);
       acc.store(w.lane(), partial + w.warp() * kBlockSums + i * max);
     });
@@ -158,7 +158,7 @@ MK_INLINE void multiply(Worker& w, const ProductInput& in, const StripBlock& blo
 // only. Each thread runs the epilogue for one sum of that strip at a time.
 template <class W, u32 Tokens, u32 Strips>
 MK_INLINE void multiply_mma32(Worker& w, const ProductInput& in, const StripBlock& block) {
-  using Accumulator = Mma<W, Tokens / kMma8Tokens>;
+  using Accumulator = Mma<typename W::X, Tokens / kMma8Tokens>;
   constexpr u32 at_once = kConsumerThreads / kStripRows;
   static_assert(Tokens * kStripRows <= kBlockSums);
   const ProductArgs& a = in.x.a;
@@ -213,7 +213,7 @@ MK_INLINE void multiply_mma64(Worker& w, const ProductInput& in, const StripBloc
     if (pass > 0) consumer_barrier();
     drain_mma64<W, Strips>(
         w, a, in, pass, block, sums,
-        [&](u32 k_slice, u32 of_block, u32 first, const Mma<W, 2>& part) {
+        [&](u32 k_slice, u32 of_block, u32 first, const Mma<typename W::X, 2>& part) {
           part.store(w.lane(), sums_of(a, block.strip(a) + of_block, k_slice, first), a.tokens - first);
         },
         [&](u32 of_block, u32 first) {
@@ -238,13 +238,13 @@ template <class W, bool Expert = false>
 MK_INLINE void multiply_strips(Worker& w, const ProductInput& in, const StripBlock& block) {
   const ProductArgs& a = in.x.a;
   const u32 tokens = a.tokens;
-  if constexpr (W::bytes == 4) {
+  if constexpr (!W::matrix) {
     if (tokens == 1) return multiply<W, FmaF32<1>, 1>(w, in, block);
     multiply<W, FmaF32<kFmaTokens>, 1>(w, in, block);
   } else {
     const ProductVariant variant =
-        product_variant(tokens, W::bytes, Expert ? kExpert : block.strips, is_split(a) ? 0 : a.wgmma_from);
-    if (variant == ProductVariant::kMma8) return multiply<W, Mma<W>, kBlockStrips>(w, in, block);
+        product_variant(tokens, W::type, Expert ? kExpert : block.strips, is_split(a) ? 0 : a.wgmma_from);
+    if (variant == ProductVariant::kMma8) return multiply<W, Mma<typename W::X>, kBlockStrips>(w, in, block);
     if constexpr (Expert) return multiply_mma64<W, kBlockStrips>(w, in, block);
     if (variant == ProductVariant::kMma32) {
       if (tokens <= kMma16Tokens) return multiply_mma32<W, kMma16Tokens, kBlockStrips>(w, in, block);

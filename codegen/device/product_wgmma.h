@@ -49,25 +49,33 @@ MK_INLINE void store_swizzled(AS3 char* stage, u32 token, u32 piece, u32x4 bits)
 template <class W, class In, class Done>
 MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 first, u32 strips,
                            AS3 f32* sums, const Done& done) {
+  using X = typename W::X;
+  using Words = typename W::Words;
   using Shape = TileKSlices<W>;
   constexpr u32 steps = Shape::full_steps;
-  static_assert(steps * Shape::step_cols * W::bytes == kRowBytes);
+  static_assert(steps * Shape::step_cols * X::bytes == kRowBytes);
   launder_thread(w);
   const u32 tokens = min(a.tokens - first, kWgmmaTokens), parts = kKSlices * a.tiles;
   const auto col = [&](u32 part) { return Shape::col(a, part / a.tiles, part % a.tiles); };
-  Turns<Mma<W>, kWgmmaTokens / kMma8Tokens> turns;
+  Turns<Mma<X>, kWgmmaTokens / kMma8Tokens> turns;
   turns.clear();
   f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kMma8Tokens].sum;
   Pieces<kWgmmaTokens> x(w, in, first);
-  const auto load = [&](u32 part) { x.template load<W>(w, col(part), Shape::steps(a, part % a.tiles)); };
+  const auto load = [&](u32 part) { x.template load<X>(w, col(part), Shape::steps(a, part % a.tiles)); };
   load(0);
+  f32x2 scales = 1;
   MK_ROLLED
   for (u32 part = 0; part < parts; ++part) {
     u32x4 weights[steps];
-    const u32 there = Shape::steps(a, part % a.tiles);
-    AS3 const u32x4* strip = (AS3 const u32x4*)acquire_stage(w) + w.warp() * there * kWarpLanes + w.lane();
+    const u32 tile = part % a.tiles, there = Shape::steps(a, tile);
+    AS3 const Words* strip =
+        (AS3 const Words*)acquire_stage(w) + Shape::words_at(a, tile, there, w.warp(), 0) + w.lane();
     MK_UNROLL
-    for (u32 i = 0; i < steps; ++i) weights[i] = i < there && w.warp() < strips ? strip[i * kWarpLanes] : 0;
+    for (u32 i = 0; i < steps; ++i)
+      weights[i] = i < there && w.warp() < strips ? W::unpack(strip[i * kWarpLanes]) : 0;
+    if constexpr (W::scaled)
+      if (tile + 1 == a.tiles && w.warp() < strips)
+        scales = Shape::scales(w.lane(), strip - w.lane() + there * kWarpLanes);
     release_stage(w);
     AS3 char* rows = (AS3 char*)acquire_stage(w);
     x.each(w, [&](u32 token, u32 piece, u32x4 bits) { store_swizzled(rows, token, piece, bits); });
@@ -75,8 +83,8 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
     consumer_barrier();
     // Both instructions run whatever the thread has to do. ptxas waits after each wgmma on a path that
     // depends on the thread.
-    W::wgmma(low, (const u32*)weights, rows);
-    W::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
+    X::wgmma(low, (const u32*)weights, rows);
+    X::wgmma(high, (const u32*)weights, rows + kHalfTokens * kRowBytes);
     // The activations of the next part load while this one is multiplied. The last part loads its own again,
     // which nobody uses.
     load(min(part + 1, parts - 1));
@@ -88,6 +96,7 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
   MK_ROLLED
   for (u32 token = 0; token < tokens; token += kMma8Tokens, turns.next()) {
     if (w.warp() >= strips) continue;
+    if constexpr (W::scaled) turns.sums[0].scale(scales);
     turns.sums[0].store(w.lane(), sums);
     done(w.warp(), first + token);
   }

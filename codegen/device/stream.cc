@@ -7,13 +7,13 @@ namespace mk {
 namespace {
 
 // Strips is a block of strips [first, first + count) of a packed weight. `tiles` are the tiles of a strip,
-// and `tail_bytes` the bytes of its last tile. The block passes through the ring `passes` times. `part` is
-// the part of the K slices that passes, of `split_k` parts.
+// of `full_bytes` bytes each, and `tail_bytes` the bytes of its last tile with scales. The block passes
+// through the ring `passes` times. `part` is the part of the K slices that passes, of `split_k` parts.
 struct Strips {
-  u32 first, count, tiles, tail_bytes, passes = 1, part = 0, split_k = 1;
+  u32 first, count, tiles, full_bytes, tail_bytes, passes = 1, part = 0, split_k = 1;
   u64 policy = 0;  // policy of L2 (mk_l2_policy)
-  MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : kStageBytes; }
-  MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * kStageBytes + tail_bytes; }  // bytes of a strip
+  MK_INLINE u32 tile_bytes(u32 tile) const { return tile + 1 == tiles ? tail_bytes : full_bytes; }
+  MK_INLINE u64 bytes() const { return (u64)(tiles - 1) * full_bytes + tail_bytes; }  // bytes of a strip
   MK_INLINE u32 k_slice_bytes(u32 tile) const { return tile_bytes(tile) / kKSlices; }
 };
 
@@ -52,7 +52,7 @@ MK_INLINE bool stream_tiles(Worker& w, AS1 const char* weights, const Strips& st
     for (u32 tile = 0; goes_on && tile < strips.tiles; ++tile) {
       const u32 bytes = strips.tile_bytes(tile) / strips.split_k;
       AS1 const char* from =
-          weights + strips.first * strips.bytes() + (u64)tile * kStageBytes + strips.part * bytes;
+          weights + strips.first * strips.bytes() + (u64)tile * strips.full_bytes + strips.part * bytes;
       for (u32 strip = 0; goes_on && strip < strips.count; strip += strips.split_k) {
         goes_on = load_stage<Loader>(w, from, bytes, min(strips.split_k, strips.count - strip),
                                      strips.bytes(), strips.policy);
@@ -75,11 +75,12 @@ template <class Loader>
 MK_INLINE bool load_parts(Worker& w, AS1 const char* weights, const Strips& strips, u32 k_slice, u32 tile,
                           u32 together) {
   const u32 last = strips.k_slice_bytes(tile + together - 1);
-  const u32 all = strips.count * ((together - 1) * kStageBytes / kKSlices + last);
+  const u32 all = strips.count * ((together - 1) * strips.full_bytes / kKSlices + last);
   return fill_stage<Loader>(w, all, [&](u32 slot) {
     for (u32 i = tile, at = 0; i < tile + together; ++i) {
       const u32 bytes = strips.k_slice_bytes(i);
-      AS1 const char* from = weights + strips.first * strips.bytes() + (u64)i * kStageBytes + k_slice * bytes;
+      AS1 const char* from =
+          weights + strips.first * strips.bytes() + (u64)i * strips.full_bytes + k_slice * bytes;
       for (u32 strip = 0; strip < strips.count; ++strip, at += bytes, from += strips.bytes())
         Loader::copy(w, slot, at, from, bytes, strips.policy);
     }
@@ -107,12 +108,11 @@ MK_INLINE bool stream_k_slices(Worker& w, AS1 const char* weights, const Strips&
 // whether the tokens are rows of an expert.
 template <class Loader>
 MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips, u32 max, u32 tokens,
-                              u32 elem_bytes, u32 wgmma_from, bool expert) {
+                              WeightType type, u32 wgmma_from, bool expert) {
   const u32 end = strips.first + strips.count;
   for (bool goes_on = true; goes_on && strips.first < end; strips.first += strips.count) {
     strips.count = min(end - strips.first, max);
-    const ProductVariant variant =
-        product_variant(tokens, elem_bytes, expert ? kExpert : strips.count, wgmma_from);
+    const ProductVariant variant = product_variant(tokens, type, expert ? kExpert : strips.count, wgmma_from);
     strips.passes = passes_of(tokens, group_tokens(variant));
     strips.policy = Loader::policy(strips.passes == 1);
     goes_on = variant >= ProductVariant::kMma64
@@ -124,15 +124,18 @@ MK_INLINE void stream_product(Worker& w, AS1 const char* weights, Strips strips,
 // stream_tasks() streams tasks [first, first + count) of a product. The tasks of a split product are all
 // strips of one part, then all strips of the next part.
 template <class Loader>
-MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArgs& a, u32 elem_bytes,
+MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArgs& a, WeightType type,
                             u32 first, u32 count) {
-  const u32 tail_bytes = a.tail_cols * kStripRows * elem_bytes, tokens = same_in_lanes(a.tokens);
-  const u32 max = block_strips(tokens, elem_bytes, a.mma64_strips);
+  const WeightFormat format = weight_format(type);
+  const u32 full_bytes = full_tile_bytes(format), tail_bytes = last_tile_bytes(format, a.tail_cols),
+            tokens = same_in_lanes(a.tokens);
+  const u32 max = block_strips(tokens, type, a.mma64_strips);
   for (u32 task = first, together; task < first + count; task += together) {
     const u32 part = a.streamed_split_k == 1 ? 0 : task / a.strips, strip = task - part * a.strips;
     together = min(first + count - task, a.streamed_split_k == 1 ? count : a.strips - strip);
-    stream_product<Loader>(w, weights, {strip, together, a.tiles, tail_bytes, 1, part, a.streamed_split_k},
-                           max, tokens, elem_bytes, a.streamed_split_k == 1 ? a.wgmma_from : 0, false);
+    stream_product<Loader>(w, weights,
+                           {strip, together, a.tiles, full_bytes, tail_bytes, 1, part, a.streamed_split_k},
+                           max, tokens, type, a.streamed_split_k == 1 ? a.wgmma_from : 0, false);
   }
 }
 
@@ -141,16 +144,18 @@ MK_INLINE void stream_tasks(Worker& w, AS1 const char* weights, const ProductArg
 // come before, because this function reads them.
 template <class Loader>
 MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertArgs& a, u32 active_experts,
-                              u32 elem_bytes, u32 first, u32 count) {
+                              WeightType type, u32 first, u32 count) {
   const ProductArgs& p = a.product;
-  const u32 tail_bytes = p.tail_cols * kStripRows * elem_bytes;
-  const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * kStageBytes + tail_bytes);
+  const WeightFormat format = weight_format(type);
+  const u32 full_bytes = full_tile_bytes(format), tail_bytes = last_tile_bytes(format, p.tail_cols);
+  const u64 expert_bytes = p.strips * ((u64)(p.tiles - 1) * full_bytes + tail_bytes);
   for (u32 task = first; task < first + count && !mk_warp_any(w.gave_up()); ++task) {
     const u32 slot = task % active_experts, rows = same_in_lanes(a.active_expert_rows[slot]),
               strip = task / active_experts * a.strips;
     const u32 strips = min(a.strips, p.strips - strip);
-    stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes, {strip, strips, p.tiles, tail_bytes},
-                           block_strips(elem_bytes), rows, elem_bytes, 0, true);
+    stream_product<Loader>(w, weights + a.expert[slot] * expert_bytes,
+                           {strip, strips, p.tiles, full_bytes, tail_bytes}, format.block_strips, rows, type,
+                           0, true);
   }
 }
 
@@ -158,23 +163,23 @@ MK_INLINE void stream_experts(Worker& w, AS1 const char* weights, const ExpertAr
 
 // mkd_stream_bulk() and mkd_stream_experts_bulk() bring strips of a packed weight through the ring by the
 // copy engine. The loader waits for free stages only.
-MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, const ProductArgs* a, u32 elem_bytes,
+MK_BODY void mkd_stream_bulk(Worker* w, AS1 const char* weights, const ProductArgs* a, WeightType type,
                              u32 first, u32 count) {
-  stream_tasks<Bulk>(*w, weights, *a, elem_bytes, first, count);
+  stream_tasks<Bulk>(*w, weights, *a, type, first, count);
 }
 MK_BODY void mkd_stream_experts_bulk(Worker* w, AS1 const char* weights, const ExpertArgs* a,
-                                     u32 active_experts, u32 elem_bytes, u32 first, u32 count) {
-  stream_experts<Bulk>(*w, weights, *a, active_experts, elem_bytes, first, count);
+                                     u32 active_experts, WeightType type, u32 first, u32 count) {
+  stream_experts<Bulk>(*w, weights, *a, active_experts, type, first, count);
 }
 
 // mkd_stream_async() and mkd_stream_experts_async() serve targets without a copy engine.
-MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, const ProductArgs* a, u32 elem_bytes,
+MK_BODY void mkd_stream_async(Worker* w, AS1 const char* weights, const ProductArgs* a, WeightType type,
                               u32 first, u32 count) {
-  stream_tasks<Async>(*w, weights, *a, elem_bytes, first, count);
+  stream_tasks<Async>(*w, weights, *a, type, first, count);
 }
 MK_BODY void mkd_stream_experts_async(Worker* w, AS1 const char* weights, const ExpertArgs* a,
-                                      u32 active_experts, u32 elem_bytes, u32 first, u32 count) {
-  stream_experts<Async>(*w, weights, *a, active_experts, elem_bytes, first, count);
+                                      u32 active_experts, WeightType type, u32 first, u32 count) {
+  stream_experts<Async>(*w, weights, *a, active_experts, type, first, count);
 }
 
 }  // namespace mk

@@ -6,20 +6,23 @@
 // zero.
 //
 // A strip's columns are kKSlices K slices of equal length. Every tile has the next columns of each K slice, K
-// slice by K slice, in k-steps of 16 columns (2-byte types) or 8 (f32). Products sum each K slice in the
-// order of its columns, and then add the K slices in order. This order does not depend on which warp
+// slice by K slice, in k-steps of 16 columns (matrix instructions) or 8 (f32). Products sum each K slice in
+// the order of its columns, and then add the K slices in order. This order does not depend on which warp
 // multiplies what when. Wgmma128 alone keeps one running sum over all K slices.
 //
-// A k-step is 512 bytes. Lane l = 4*g + t holds 16 of them:
-//   2-byte: (row g, cols 4t, 4t+1) (row g+8, same cols) (row g, cols 4t+2, 4t+3) (row g+8, same cols)
+// A k-step is an operand of 512 bytes, stored in WeightFormat::bits. Lane l = 4*g + t holds a 32nd of it:
+//   matrix: (row g, cols 4t, 4t+1) (row g+8, same cols) (row g, cols 4t+2, 4t+3) (row g+8, same cols)
 //   f32:    (row g, cols 2t, 2t+1) (row g+8, same cols)
-// The 2-byte form is the A operand of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"). One
-// 16-byte read per lane fetches it, free of bank conflicts. Columns 4t+2 and 4t+3 take the place of 2t+8 and
-// 2t+9 of the operand, and 4t that of 2t. A sum may run over columns in any order. The columns that a lane
-// needs of the other operand are contiguous in this order. Tile bytes are [k_slice][k-step][lane][16].
+// The matrix form is the A operand of mma.m16n8k16 (PTX ISA, "Matrix Fragments for mma.m16n8k16"). One
+// read per lane fetches it, free of bank conflicts. Columns 4t+2 and 4t+3 take the place of 2t+8 and 2t+9 of
+// the operand, and 4t that of 2t. A sum may run over columns in any order. The columns that a lane needs of
+// the other operand are contiguous in this order. Tile bytes are [k_slice][k-step][lane].
+//
+// A format with a scale for each row has the strip's 16 f32 scales behind each K slice of the last tile. So
+// whoever multiplies a K slice has its scales in the same stage.
 #pragma once
 
-#include <stdint.h>
+#include "runtime/abi/weight_format.h"
 
 namespace mkrt {
 
@@ -29,16 +32,17 @@ constexpr uint32_t kStripRows = 16;
 // rows g, rows 8 to 15 up rows u, and results are gate(g) * u. A gate of kNone means that rows are results.
 enum class Activation : uint32_t { kNone, kSilu, kGelu, kGeluTanh, kSigmoid };
 constexpr Activation kLastActivation = Activation::kSigmoid;
-constexpr uint32_t kStageBytes = 16384;  // a full tile
+constexpr uint32_t kStageBytes = 16384;  // room for a full tile of any format and its scales
 constexpr uint32_t kKSlices = 8;
+constexpr uint32_t kLaneOperandBytes = 16;  // of a k-step, unpacked
 
 // A product multiplies blocks of strips with groups of tokens. A block loads its activations once. A block's
 // strips pass through the ring once for each group of tokens.
 //
 // kFma: f32 weights, by multiply-adds. Each consumer warp has one K slice. A pass brings a block tile by
 //   tile, and each tile strip by strip.
-// kMma8: 2-byte weights and the tokens of one matrix instruction. Work and order of bytes are those of kFma.
-// kMma32: a warp has one K slice of all strips of the block at once. Order of bytes is that of kFma.
+// kMma8: matrix instructions, and the tokens of one matrix instruction. Work and order of bytes are those of
+// kFma. kMma32: a warp has one K slice of all strips of the block at once. Order of bytes is that of kFma.
 // kMma64: each warp has 16 tokens and some of a block's strips. A pass brings a block K slice by K slice. A
 //   stage holds a tile's part of one K slice, of all strips one after the other. Where strips are few, a
 //   stage holds the parts of the next tiles too.
@@ -52,17 +56,17 @@ constexpr uint32_t kMma16Tokens = 16;   // most tokens for which kMma32 has regi
 constexpr uint32_t kMma32Tokens = 32;   // most of kMma32, then in blocks of kMma32Strips
 constexpr uint32_t kMma64Tokens = 64;   // of a group of kMma64
 constexpr uint32_t kWgmmaTokens = 128;  // of a group of kWgmma128
-constexpr uint32_t kBlockStrips = 4;    // of a block of 2-byte weights; a block of f32 weights has 1
+constexpr uint32_t kBlockStrips = 4;    // most of a block of any number of tokens
 constexpr uint32_t kMma64Strips = 8;    // of a block of kMma64 where its sums fit the registers
 constexpr uint32_t kMma32Strips = 2;    // most strips of a block of kMma32 beyond kMma16Tokens
 constexpr uint32_t kExpert = ~0u;       // in place of strips: an expert's rows, which go by kMma8 or kMma64
 
 // The variant that multiplies `tokens` tokens with a block of `strips` strips. `wgmma_from`: the tokens from
 // which on warpgroups multiply; 0 where they never do, as in a product that is split.
-__attribute__((always_inline)) constexpr ProductVariant product_variant(uint32_t tokens, uint32_t elem_bytes,
+__attribute__((always_inline)) constexpr ProductVariant product_variant(uint32_t tokens, WeightType type,
                                                                         uint32_t strips,
                                                                         uint32_t wgmma_from) {
-  if (elem_bytes != 2) return ProductVariant::kFma;
+  if (!weight_format(type).matrix()) return ProductVariant::kFma;
   if (tokens <= kMma8Tokens) return ProductVariant::kMma8;
   const uint32_t max = strips <= kMma32Strips ? kMma32Tokens : kMma16Tokens;
   if (strips != kExpert && tokens <= max) return ProductVariant::kMma32;
@@ -84,17 +88,15 @@ __attribute__((always_inline)) constexpr uint32_t group_tokens(ProductVariant va
   }
   return kFmaTokens;
 }
-__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t elem_bytes) {
-  return elem_bytes == 4 ? 1 : kBlockStrips;
-}
 // Strips of a block of kMma64 and kWgmma128.
 __attribute__((always_inline)) constexpr uint32_t mma64_strips(bool warpgroups) {
   return warpgroups ? kMma64Strips : kBlockStrips;
 }
 // Most strips of a block of a product that is no expert's. `mma64`: mma64_strips() of the target.
-__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, uint32_t elem_bytes,
+__attribute__((always_inline)) constexpr uint32_t block_strips(uint32_t tokens, WeightType type,
                                                                uint32_t mma64) {
-  return elem_bytes == 2 && tokens > kMma16Tokens ? mma64 : block_strips(elem_bytes);
+  const WeightFormat format = weight_format(type);
+  return format.matrix() && tokens > kMma16Tokens ? mma64 : format.block_strips;
 }
 // kWarpTokens is the tokens of a consumer warp in Mma64. warp_groups() is how many groups of so many tokens
 // the warps are divided among.
@@ -107,31 +109,57 @@ __attribute__((always_inline)) constexpr uint32_t mma64_tiles(uint32_t strips) {
   return kMma64Strips / strips;
 }
 
+// tile_bytes() is the bytes of a tile of `cols` columns, without scales.
+MKRT_CONSTEXPR uint32_t tile_bytes(const WeightFormat& format, uint32_t cols) {
+  return cols * kStripRows * format.bits / 8;
+}
+MKRT_CONSTEXPR uint32_t full_tile_bytes(const WeightFormat& format) {
+  return tile_bytes(format, format.tile_cols);
+}
+// last_tile_bytes() is the bytes of a strip's last tile of `cols` columns, with the strip's scales.
+MKRT_CONSTEXPR uint32_t last_tile_bytes(const WeightFormat& format, uint32_t cols) {
+  return tile_bytes(format, cols) + kKSlices * format.scale_bytes;
+}
+constexpr bool every_tile_fits_a_stage() {
+  for (const WeightType type : kWeightTypes)
+    if (last_tile_bytes(weight_format(type), weight_format(type).tile_cols) > kStageBytes) return false;
+  return true;
+}
+static_assert(every_tile_fits_a_stage());
+
 struct PackedShape {
-  uint32_t elem_bytes;   // 2 or 4
+  WeightFormat format;
   uint64_t rows, cols;   // size of the weight (all sources together)
-  uint32_t tile_cols;    // 512 or 256
-  uint32_t col_quantum;  // 128 or 64
+  uint32_t tile_cols;    // columns of a full tile
+  uint32_t col_quantum;  // a quarter of a full tile
   uint32_t tiles;        // tiles of a strip
+  uint32_t tail_cols;    // columns of a strip's last tile
   uint64_t padded_cols;  // cols rounded up to col_quantum
   uint64_t strips;       // ceil(rows / kStripRows)
-  uint64_t strip_bytes;  // kStripRows * padded_cols * elem_bytes
+  uint64_t strip_bytes;  // bytes of a strip's tiles and scales
   uint64_t bytes;        // strips * strip_bytes
 };
 
-constexpr PackedShape packed_shape(uint64_t rows, uint64_t cols, uint32_t elem_bytes) {
+constexpr PackedShape packed_shape(uint64_t rows, uint64_t cols, WeightType type) {
   PackedShape s{};
-  s.elem_bytes = elem_bytes;
+  s.format = weight_format(type);
   s.rows = rows;
   s.cols = cols;
-  s.tile_cols = kStageBytes / kStripRows / elem_bytes;
+  s.tile_cols = s.format.tile_cols;
   s.col_quantum = s.tile_cols / 4;
   s.padded_cols = (cols + s.col_quantum - 1) / s.col_quantum * s.col_quantum;
   s.tiles = static_cast<uint32_t>((s.padded_cols + s.tile_cols - 1) / s.tile_cols);
+  s.tail_cols = static_cast<uint32_t>(s.padded_cols - uint64_t{s.tiles - 1} * s.tile_cols);
   s.strips = (rows + kStripRows - 1) / kStripRows;
-  s.strip_bytes = kStripRows * s.padded_cols * elem_bytes;
+  s.strip_bytes = kStripRows * s.padded_cols * s.format.bits / 8 + kKSlices * s.format.scale_bytes;
   s.bytes = s.strips * s.strip_bytes;
   return s;
+}
+
+// k_slice_bytes() is the bytes of a K slice's part of tile `tile`.
+constexpr uint64_t k_slice_bytes(const PackedShape& s, uint64_t tile) {
+  const bool last = tile + 1 == s.tiles;
+  return (last ? last_tile_bytes(s.format, s.tail_cols) : full_tile_bytes(s.format)) / kKSlices;
 }
 
 // packed_offset() is the byte offset of element (row, col) in the packed weight.
@@ -139,17 +167,22 @@ constexpr uint64_t packed_offset(const PackedShape& s, uint64_t row, uint64_t co
   const uint64_t k_slice = col / (s.padded_cols / kKSlices), in_k_slice = col % (s.padded_cols / kKSlices);
   const uint64_t max = s.tile_cols / kKSlices;  // columns of a K slice in a full tile
   const uint64_t tile = in_k_slice / max;
-  const uint64_t left = s.padded_cols / kKSlices - tile * max;
-  const uint64_t width = left < max ? left : max;
-  const uint64_t step_cols = s.elem_bytes == 2 ? 16 : 8;
+  const uint64_t step_cols = s.format.step_cols, lane_bytes = s.format.bytes_of(kLaneOperandBytes);
   const uint64_t step = in_k_slice % max / step_cols;
   const uint64_t k = in_k_slice % step_cols;
   const uint64_t r = row % kStripRows;
-  const bool words = s.elem_bytes == 2;  // a lane has two column pairs of a row, else one
-  const uint64_t lane = (r % 8) * 4 + (words ? k / 4 : k / 2);
-  const uint64_t pair = (words ? k % 4 / 2 : 0) * 2 + r / 8;  // index of the pair in the lane's 16 bytes
-  return row / kStripRows * s.strip_bytes + tile * kStageBytes +
-         (k_slice * (width / step_cols) + step) * 512 + lane * 16 + (pair * 2 + k % 2) * s.elem_bytes;
+  const bool matrix = s.format.matrix();  // a lane has two column pairs of a row, else one
+  const uint64_t lane = (r % 8) * 4 + (matrix ? k / 4 : k / 2);
+  const uint64_t pair = (matrix ? k % 4 / 2 : 0) * 2 + r / 8;  // index of the pair in the lane's words
+  return row / kStripRows * s.strip_bytes + tile * full_tile_bytes(s.format) +
+         k_slice * k_slice_bytes(s, tile) + (step * 32 + lane) * lane_bytes +
+         (pair * 2 + k % 2) * s.format.bits / 8;
+}
+
+// scale_offset() is the byte offset of a row's scale behind a K slice.
+constexpr uint64_t scale_offset(const PackedShape& s, uint64_t row, uint64_t k_slice) {
+  return row / kStripRows * s.strip_bytes + uint64_t{s.tiles - 1} * full_tile_bytes(s.format) +
+         (k_slice + 1) * k_slice_bytes(s, s.tiles - 1) - s.format.scale_bytes + row % kStripRows * 4;
 }
 
 }  // namespace mkrt

@@ -40,7 +40,8 @@ Status check_tensor(const ManifestTensor& t, const Manifest& m) {
 }
 
 Status check_weight(const ManifestWeight& w, const Manifest& m) {
-  if (w.element == Element::kI32 || w.element == Element::kE4m3)
+  const std::optional<WeightType> type = find_weight_type(w.element);
+  if (!type || (w.layout == WeightLayout::kVector && weight_format(*type).scales))
     return refuse(fmt::format("weight {} is {}, expected f32, f16 or bf16", w.name, element_name(w.element)));
   if (w.stack == 0 || w.sources.size() % w.stack != 0 || (w.layout == WeightLayout::kVector && w.stack != 1))
     return refuse(fmt::format("weight {}: {} sources of a stack of {}", w.name, w.sources.size(), w.stack));
@@ -52,7 +53,7 @@ Status check_weight(const ManifestWeight& w, const Manifest& m) {
     return refuse(fmt::format("weight {} has {} rows and {} columns", w.name, w.rows, w.cols));
   const uint64_t bytes = w.layout == WeightLayout::kVector
                              ? w.cols * sizeof(float)
-                             : w.stack * packed_shape(w.rows, w.cols, element_bytes(w.element)).bytes;
+                             : w.stack * packed_shape(w.rows, w.cols, *type).bytes;
   if (w.bytes < bytes || !inside(w.offset, w.bytes, m.weight_bytes))
     return refuse(fmt::format("weight {} of {} bytes has the slot {}+{} in an arena of {} bytes", w.name,
                               bytes, w.offset, w.bytes, m.weight_bytes));
@@ -76,15 +77,14 @@ Status check_product(const ManifestGrid& g, const Manifest& m) {
     return w.layout == WeightLayout::kPacked && std::ranges::count(g.operands, w.name) > 0;
   });
   if (weight == m.weights.end()) return refuse(fmt::format("grid {} is a product without a weight", g.name));
-  const PackedShape s = packed_shape(weight->rows, weight->cols, element_bytes(weight->element));
-  const uint64_t tail = s.padded_cols - uint64_t{s.tiles - 1} * s.tile_cols;
+  const PackedShape s = packed_shape(weight->rows, weight->cols, *find_weight_type(weight->element));
   if (p.rows != s.rows || p.cols != s.cols || p.strips != s.strips || p.tiles != s.tiles ||
-      p.tail_cols != tail)
+      p.tail_cols != s.tail_cols)
     return refuse(
         fmt::format("grid {} multiplies {}x{} in {} strips of {} tiles, the last of {} columns; weight "
                     "{} is {}x{} in {} of {}, the last of {}",
                     g.name, p.rows, p.cols, p.strips, p.tiles, p.tail_cols, weight->name, s.rows, s.cols,
-                    s.strips, s.tiles, tail));
+                    s.strips, s.tiles, s.tail_cols));
   if (p.out_cols > p.rows || p.gate > static_cast<uint32_t>(kLastActivation) || p.out_bf16 > 1 ||
       p.gather_rows > 1 || p.split_k == 0 || p.split_k > kMaxParts || !std::isfinite(p.eps))
     return refuse(fmt::format("grid {}: a product's numbers are out of bounds", g.name));

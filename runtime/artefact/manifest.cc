@@ -196,6 +196,12 @@ const char* element_name(Element e) {
   return "?";
 }
 
+std::optional<WeightType> find_weight_type(Element e) {
+  for (const WeightType type : kWeightTypes)
+    if (weight_format(type).name == std::string_view(element_name(e))) return type;
+  return {};
+}
+
 std::string to_json(const Manifest& manifest) {
   Writer writer;
   Manifest copy = manifest;  // members() takes a mutable object

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/abi/weight_format.h"
 #include "runtime/base/status.h"
 
 namespace mkrt {
@@ -16,6 +18,8 @@ constexpr uint32_t kManifestVersion = 6;
 enum class Element : uint8_t { kF32, kF16, kBf16, kE4m3, kI32 };
 uint32_t element_bytes(Element e);
 const char* element_name(Element e);  // "f32", "f16", "bf16", "e4m3", "i32"
+// Returns the format of matrices of the element, or nothing where weights have no such format.
+std::optional<WeightType> find_weight_type(Element e);
 
 // A symbol is a size that each step sets. The symbol's index in the manifest is also its index in
 // MkStep::symbol.

@@ -1,13 +1,14 @@
 #include "runtime/session/faulty_weights.h"
 
 #include <cstring>
+#include <optional>
 #include <set>
 
 namespace mkrt {
 namespace {
 
-// Counts the elements of one width that are not a number. All exponent bits of a NaN are set, and at least
-// one mantissa bit is.
+// Elements of one width are not a number where their bits without the sign are above `exponent`. In IEEE
+// types these have all exponent bits and some other bit set. E4M3 has one such number of each sign.
 template <class Bits>
 void count_nans(std::span<const std::byte> bytes, Bits exponent, FaultyTensor& tensor) {
   constexpr size_t kBlock = 4096;  // a block's count is one sum without branches
@@ -28,16 +29,26 @@ void count_nans(std::span<const std::byte> bytes, Bits exponent, FaultyTensor& t
   }
 }
 
+// The weight's sources, and their scales where its format has some.
+std::vector<std::string> tensors_of(const ManifestWeight& weight) {
+  std::vector<std::string> names = weight.sources;
+  const std::optional<WeightType> type = find_weight_type(weight.element);
+  const char* scales = type ? weight_format(*type).scales : nullptr;
+  for (size_t i = 0; i < weight.sources.size() && scales; ++i) names.push_back(weight.sources[i] + scales);
+  return names;
+}
+
 }  // namespace
 
 std::vector<FaultyTensor> find_faulty(const Manifest& manifest, const Checkpoint& checkpoint) {
   std::vector<FaultyTensor> faulty;
   std::set<std::string> seen;
   for (const ManifestWeight& weight : manifest.weights)
-    for (const std::string& name : weight.sources) {
+    for (const std::string& name : tensors_of(weight)) {
       if (!seen.insert(name).second) continue;
       const StoredTensor& stored = *checkpoint.find(name);
       FaultyTensor tensor{name, stored.file};
+      if (stored.dtype == "F8_E4M3") count_nans<uint8_t>(stored.bytes, 0x7e, tensor);
       if (stored.dtype == "F32") count_nans<uint32_t>(stored.bytes, 0x7f800000, tensor);
       if (stored.dtype == "F16") count_nans<uint16_t>(stored.bytes, 0x7c00, tensor);
       if (stored.dtype == "BF16") count_nans<uint16_t>(stored.bytes, 0x7f80, tensor);

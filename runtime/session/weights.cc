@@ -16,8 +16,9 @@
 namespace mkrt {
 namespace {
 
-const char* stored_name(Element e) {
-  return e == Element::kF32 ? "F32" : e == Element::kF16 ? "F16" : "BF16";
+// Requires a packed weight of a checked manifest.
+WeightType type_of(const ManifestWeight& w) {
+  return *find_weight_type(w.element);
 }
 
 bool is_float(const StoredTensor& t) {
@@ -38,6 +39,37 @@ float value_at(const StoredTensor& t, uint64_t i) {
 
 constexpr uint64_t kRows = 256;  // bytes before the rows in staging memory, for the MkPack
 static_assert(sizeof(MkPack) <= kRows);
+constexpr uint64_t kAlignment = 16;  // of scales, behind the rows
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+Error unexpected(const StoredTensor& t, const std::string& expected) {
+  return {fmt::format("{}: error: tensor \"{}\" is {} {}, expected {}", t.file, t.name, t.dtype,
+                      shape_text(t.shape), expected)};
+}
+
+// A checkpoint has the scales of `weight` as a vector or as a column.
+Status check_row_scales(const Checkpoint& checkpoint, const std::string& weight, const WeightFormat& format,
+                        int64_t rows) {
+  const std::string name = weight + format.scales;
+  const StoredTensor* t = checkpoint.find(name);
+  if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
+  const bool fits = t->shape == std::vector<int64_t>{rows} || t->shape == std::vector<int64_t>{rows, 1};
+  if (is_float(*t) && fits) return {};
+  return unexpected(*t, fmt::format("BF16, F16 or F32 [{}, 1], a scale for each row", rows));
+}
+
+// Sets the scales of a packed weight's rows to 1, where its format has scales.
+void set_row_scales(const ManifestWeight& w, std::span<std::byte> out) {
+  const PackedShape shape = packed_shape(w.rows, w.cols, type_of(w));
+  const float one = 1;
+  for (uint64_t matrix = 0; matrix < w.stack && shape.format.scales; ++matrix)
+    for (uint64_t row = 0; row < shape.strips * kStripRows; ++row)
+      for (uint64_t k_slice = 0; k_slice < kKSlices; ++k_slice)
+        std::memcpy(&out[matrix * shape.bytes + scale_offset(shape, row, k_slice)], &one, sizeof(one));
+}
 
 }  // namespace
 
@@ -50,10 +82,11 @@ Status check_weights(const Manifest& manifest, const Checkpoint& checkpoint) {
       const StoredTensor* t = checkpoint.find(name);
       if (!t) return Error{fmt::format("{}: error: tensor \"{}\" is missing", checkpoint.directory, name)};
       const bool vector = w.layout == WeightLayout::kVector;
-      if (t->shape != shape || (vector ? !is_float(*t) : t->dtype != stored_name(w.element)))
-        return Error{fmt::format("{}: error: tensor \"{}\" is {} [{}], expected {} [{}]", t->file, name,
-                                 t->dtype, fmt::join(t->shape, ", "), stored_name(w.element),
-                                 fmt::join(shape, ", "))};
+      const WeightFormat format = weight_format(type_of(w));
+      if (t->shape != shape || (vector ? !is_float(*t) : t->dtype != format.stored))
+        return unexpected(*t, fmt::format("{} {}", format.stored, shape_text(shape)));
+      if (!vector && format.scales)
+        if (Status status = check_row_scales(checkpoint, name, format, shape[0]); !status.ok()) return status;
     }
   }
   return {};
@@ -91,7 +124,7 @@ Status WeightLoader::reserve(uint64_t bytes) {
 
 Status WeightLoader::load(const ManifestWeight& weight, uint64_t to) {
   if (weight.layout == WeightLayout::kVector) return load_vector(weight, to);
-  const PackedShape shape = packed_shape(weight.rows, weight.cols, element_bytes(weight.element));
+  const PackedShape shape = packed_shape(weight.rows, weight.cols, type_of(weight));
   if (shape.padded_cols != weight.cols || shape.strips * kStripRows != weight.rows)
     if (Status status = device_.clear(to, weight.bytes); !status.ok()) return status;
   const std::span<const std::string> names = weight.sources;
@@ -104,13 +137,26 @@ Status WeightLoader::load(const ManifestWeight& weight, uint64_t to) {
 }
 
 Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::string> sources, uint64_t to) {
-  const uint64_t row_bytes = w.cols * element_bytes(w.element), rows = w.rows / sources.size(),
-                 max = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows);
-  if (Status status = reserve(kRows + max * row_bytes); !status.ok()) return status;
-  MkPack pack{staging_ + kRows,        to, 0, 0, w.cols, w.rows, sources.size(), 0, w.group,
-              element_bytes(w.element)};
+  const WeightFormat format = weight_format(type_of(w));
+  const uint64_t row_bytes = w.cols * format.bits / 8, rows = w.rows / sources.size(),
+                 max = std::clamp<uint64_t>(piece_bytes_ / row_bytes, 1, rows),
+                 scales_at = kRows + (max * row_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  if (Status status = reserve(scales_at + max * sizeof(float)); !status.ok()) return status;
+  MkPack pack{staging_ + kRows,
+              staging_ + scales_at,
+              to,
+              0,
+              0,
+              w.cols,
+              w.rows,
+              sources.size(),
+              0,
+              w.group,
+              static_cast<uint64_t>(type_of(w))};
   for (; pack.source < sources.size(); ++pack.source) {
-    const std::span<const std::byte> from = checkpoint_.find(sources[pack.source])->bytes;
+    const std::string& name = sources[pack.source];
+    const std::span<const std::byte> from = checkpoint_.find(name)->bytes;
+    const StoredTensor* scales = format.scales ? checkpoint_.find(name + format.scales) : nullptr;
     for (pack.first = 0; pack.first < rows; pack.first += pack.rows) {
       pack.rows = std::min(max, rows - pack.first);
       if (Status status = device_.write(staging_, std::as_bytes(std::span(&pack, 1))); !status.ok())
@@ -119,10 +165,18 @@ Status WeightLoader::load_matrix(const ManifestWeight& w, std::span<const std::s
               device_.write(pack.from, from.subspan(pack.first * row_bytes, pack.rows * row_bytes));
           !status.ok())
         return status;
+      if (scales)
+        if (Status status = write_scales(*scales, pack); !status.ok()) return status;
       if (Status status = device_.pack(staging_); !status.ok()) return status;
     }
   }
   return {};
+}
+
+Status WeightLoader::write_scales(const StoredTensor& scales, const MkPack& pack) {
+  std::vector<float> values(pack.rows);
+  for (uint64_t i = 0; i < pack.rows; ++i) values[i] = value_at(scales, pack.first + i);
+  return device_.write(pack.scales, std::as_bytes(std::span(values)));
 }
 
 Status WeightLoader::load_vector(const ManifestWeight& weight, uint64_t to) {
@@ -154,6 +208,7 @@ WeightSource random_weights(uint64_t seed) {
     }
     for (size_t at = block.size(); at < out.size(); at += block.size())
       std::memcpy(out.data() + at, block.data(), std::min(block.size(), out.size() - at));
+    if (!vector) set_row_scales(w, out);
     return Status();
   };
 }

@@ -1,6 +1,7 @@
 // Loading of checkpoint tensors into the weights arena.
 #pragma once
 
+#include "runtime/abi/abi.h"
 #include "runtime/artefact/manifest.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/device/device.h"
@@ -35,13 +36,14 @@ class WeightLoader {
   static constexpr uint64_t kPieceBytes = 64 << 20;
 
   Status load_matrix(const ManifestWeight& weight, std::span<const std::string> sources, uint64_t to);
+  Status write_scales(const StoredTensor& scales, const MkPack& pack);
   Status load_vector(const ManifestWeight& weight, uint64_t to);
   Status reserve(uint64_t bytes);
 
   Device& device_;
   const Checkpoint& checkpoint_;
   uint64_t piece_bytes_;
-  uint64_t staging_ = 0, staging_bytes_ = 0;  // an MkPack with rows behind it
+  uint64_t staging_ = 0, staging_bytes_ = 0;  // an MkPack, and rows and their scales behind it
 };
 
 // Computes a rope table in float64. Requires out.size() == positions * 2 * inv_freq.size().

@@ -72,7 +72,7 @@ uint64_t position_bytes(const TaskProgram& program) {
 
 uint64_t packed_bytes(const Tensor& weight, uint64_t rows) {
   const auto cols = static_cast<uint64_t>(evaluate(weight.shape.back(), {}));
-  return mkrt::packed_shape(rows, cols, static_cast<uint32_t>(dtype_bytes(weight.dtype))).bytes;
+  return mkrt::packed_shape(rows, cols, weight_type(weight)).bytes;
 }
 
 uint64_t packed_stack_bytes(const Tensor& weight) {

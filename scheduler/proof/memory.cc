@@ -57,9 +57,7 @@ uint64_t packed_bytes_of(const Tensor& weight) {
   const size_t rank = weight.shape.size();
   const auto dim = [&](size_t i) { return static_cast<uint64_t>(weight.shape[i].constant()); };
   const uint64_t matrices = rank == 3 ? dim(0) : 1;
-  return matrices *
-         mkrt::packed_shape(dim(rank - 2), dim(rank - 1), static_cast<uint32_t>(dtype_bytes(weight.dtype)))
-             .bytes;
+  return matrices * mkrt::packed_shape(dim(rank - 2), dim(rank - 1), weight_type(weight)).bytes;
 }
 
 // Returns the bytes of a tensor's slot that the tensor needs.

@@ -17,9 +17,9 @@ namespace {
 uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid, int64_t tokens) {
   if (!multiplies_in_blocks(grid) || tokens <= mkrt::kMma8Tokens) return 1;
   const Access* weight = find_operand(grid, "weight");
-  const auto bytes = static_cast<uint32_t>(dtype_bytes(program.tensors[weight->tensor].dtype));
   const auto parts = static_cast<uint32_t>(split_k(grid));
-  return bytes == 2 ? (mkrt::kBlockStrips + parts - 1) / parts : 1;
+  const mkrt::WeightFormat format = weight_format(program.tensors[weight->tensor]);
+  return format.matrix() ? (mkrt::kBlockStrips + parts - 1) / parts : 1;
 }
 
 }  // namespace

@@ -146,12 +146,19 @@ void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
   variant.activations_ns *= parts;
 }
 
+// Rates and sizes of a variant are those of operands. Less is stored of a format that is unpacked. The time
+// of the unpacking itself is not known.
+void to_stored_bytes(Variant& variant, const mkrt::WeightFormat& format) {
+  variant.bytes_per_ns *= static_cast<double>(format.bits) / format.operand_bits;
+  variant.x_bytes = format.bytes_of(variant.x_bytes);
+}
+
 Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens,
-                   int64_t weight_bytes, uint32_t strips) {
+                   mkrt::WeightType type, uint32_t strips) {
   const bool warpgroups = m.warpgroups && grid.body != BodyKind::kExpert && split_k(grid) == 1;
   const mkrt::ProductVariant variant = mkrt::product_variant(
-      static_cast<uint32_t>(tokens), static_cast<uint32_t>(weight_bytes),
-      grid.body == BodyKind::kExpert ? mkrt::kExpert : strips, warpgroups ? wgmma_from(program, grid) : 0);
+      static_cast<uint32_t>(tokens), type, grid.body == BodyKind::kExpert ? mkrt::kExpert : strips,
+      warpgroups ? wgmma_from(program, grid) : 0);
   const double rows = static_cast<double>(std::min<int64_t>(tokens, mkrt::kFmaTokens));
   switch (variant) {
     case mkrt::ProductVariant::kFma:
@@ -202,9 +209,8 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
   for (GridId g : program.grids.ids()) {
     const TaskGrid& grid = program.grids[g];
     if (!multiplies_in_blocks(grid)) continue;
-    const DType weight = program.tensors[find_operand(grid, "weight")->tensor].dtype;
-    blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)),
-                                          static_cast<uint32_t>(dtype_bytes(weight)),
+    const Tensor& weight = program.tensors[find_operand(grid, "weight")->tensor];
+    blocks_[g.index] = mkrt::block_strips(static_cast<uint32_t>(tokens_of(step, grid)), weight_type(weight),
                                           mkrt::mma64_strips(machine.warpgroups));
   }
 }
@@ -237,21 +243,24 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const Tensor& packed = program.tensors[weight->tensor];
   const size_t dims = packed.shape.size();
   const int64_t rows = evaluate(packed.shape[dims - 2], {}), cols = evaluate(packed.shape[dims - 1], {});
-  const int64_t element = dtype_bytes(packed.dtype);
-  const auto shape = mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
-                                        static_cast<uint32_t>(element));
+  const auto shape =
+      mkrt::packed_shape(static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), weight_type(packed));
+  const mkrt::WeightFormat& format = shape.format;
   const auto parts = static_cast<uint32_t>(split_k(g));
-  Variant variant = variant_of(machine_, program, g, tokens, element, strips);
+  Variant variant = variant_of(machine_, program, g, tokens, weight_type(packed), strips);
+  to_stored_bytes(variant, format);
   const bool norm = find_operand(g, "norm") != nullptr;
   const auto strip_bytes = static_cast<int64_t>(shape.strip_bytes / parts);
 
   TaskWork work;
   const bool expert = g.body == BodyKind::kExpert;
   work.strips = expert ? strips : 1;
-  const auto tiles = static_cast<uint32_t>(ceil_of(strip_bytes, mkrt::kStageBytes));
+  work.full_bytes = mkrt::full_tile_bytes(format);
+  const int64_t scale_bytes = mkrt::kKSlices / parts * format.scale_bytes;
+  const auto tiles = static_cast<uint32_t>(ceil_of(strip_bytes - scale_bytes, work.full_bytes));
   work.tiles = work.strips * tiles;
   work.passes = static_cast<uint32_t>(ceil_of(tokens, variant.group));
-  work.tail_bytes = static_cast<uint32_t>(strip_bytes - int64_t{tiles - 1} * mkrt::kStageBytes);
+  work.tail_bytes = static_cast<uint32_t>(strip_bytes - int64_t{tiles - 1} * work.full_bytes);
   const Tensor& activations = program.tensors[multiplied_rows(g)->tensor];
   const double element_bytes = static_cast<double>(dtype_bytes(activations.dtype));
   const double x_rows = variant.x_rows + (norm ? 1 : 0);
@@ -260,7 +269,8 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
   const bool by_groups = variant.group == mkrt::kWgmmaTokens;
   variant.activations_ns += variant.barrier_ns + (by_groups ? machine_.l2_ns : 0);
   if (variant.group <= mkrt::kMma32Tokens && parts > 1) take_sides(variant, parts, strips);
-  const double x_bytes = x_rows * element_bytes / static_cast<double>(kTileRows * element) / variant.strips;
+  const double x_bytes =
+      x_rows * element_bytes / (kTileRows * static_cast<double>(format.bits) / 8) / variant.strips;
   const double x_ns = variant.activations_ns / variant.x_bytes / variant.strips;
   // The time per byte follows from the instructions, from the loads, or from the L2 traffic per byte of
   // weight. The stream takes its part of L2 while it flows.
@@ -279,7 +289,7 @@ TaskWork TaskWorks::product(GridId grid, int64_t tokens, uint32_t strips) const 
     norm_bytes = static_cast<double>(normed * dtype_bytes(DType::f32) *
                                      evaluate(program.tensors[sum_squares->tensor].shape[1], {}));
   work.start_ns = path_ns(machine_, kProductStart) + norm_bytes / l2_rate(grid);
-  work.issue_ns = weight_issue_ns(machine_, mkrt::kStageBytes);
+  work.issue_ns = weight_issue_ns(machine_, work.full_bytes);
   if (expert) work.lookup_ns = machine_.fetch_ns;  // lookup of where the expert's rows are
   work.pass_ns = by_groups ? 0 : machine_.l2_ns;
   work.pass_ns += parts > 1 ? sums_bytes(g, tokens) * strips / work.passes / l2_rate(grid)
@@ -372,7 +382,7 @@ TaskWork TaskWorks::strip(uint32_t task, uint32_t strips) const {
   if (g.body == BodyKind::kExpert) strips = static_cast<uint32_t>(ceil_of(rows, kTileRows));
   TaskWork work = product(grid, tokens_of(step_, g, coords), strips);
   const int64_t columns = std::max<int64_t>(0, evaluate(weight.region.back().size, step_.symbols, coords));
-  work.needed_bytes = static_cast<uint64_t>(rows * columns * dtype_bytes(t.dtype));
+  work.needed_bytes = static_cast<uint64_t>(rows * columns * weight_format(t).bits / 8);
   return work;
 }
 

@@ -13,8 +13,9 @@ struct TaskWork {
   // group of tokens. The first pass reads cold tiles from memory; further passes read from L2.
   uint32_t tiles = 0, passes = 0;
   bool cold = true;
-  uint32_t strips = 1;      // strips of the task, each with the same number of tiles
-  uint32_t tail_bytes = 0;  // bytes of the last tile of each strip; other tiles fill a stage
+  uint32_t strips = 1;                      // strips of the task, each with the same number of tiles
+  uint32_t full_bytes = mkrt::kStageBytes;  // bytes of the other tiles of each strip
+  uint32_t tail_bytes = 0;                  // bytes of the last tile of each strip
   // Time to multiply a byte of a tile, while the worker's stream flows and while it stands still.
   double flowing_ns = 0, still_ns = 0;
 
@@ -29,11 +30,11 @@ struct TaskWork {
   double end_ns = 0;          // time to the notification
 
   uint32_t tile_bytes(uint32_t tile) const {
-    return (tile + 1) % (tiles / strips) == 0 ? tail_bytes : mkrt::kStageBytes;
+    return (tile + 1) % (tiles / strips) == 0 ? tail_bytes : full_bytes;
   }
   uint64_t padding_bytes() const {
     if (tiles == 0 || !cold) return 0;
-    return uint64_t{tiles - strips} * mkrt::kStageBytes + uint64_t{strips} * tail_bytes - needed_bytes;
+    return uint64_t{tiles - strips} * full_bytes + uint64_t{strips} * tail_bytes - needed_bytes;
   }
 };
 

@@ -95,6 +95,8 @@ std::pair<OpId, OpId> gated_linears(const Fusion& f, OpId gated) {
   const Op &a = f.graph.ops[gate], &b = f.graph.ops[up];
   if (a.inputs[0] != b.inputs[0]) return {};
   if (experts ? a.inputs[1] != b.inputs[1] : a.inputs.size() != 2 || b.inputs.size() != 2) return {};
+  const auto dtype = [&](const Op& op) { return f.tensor(op.inputs[experts ? 2 : 1]).dtype; };
+  if (dtype(a) != dtype(b)) return {};  // a packed weight has one format
   return {gate, up};
 }
 

@@ -1,6 +1,6 @@
-// Rounding of activations to the weights' bf16. The task that computes an activation rounds it, so that not
-// every worker that multiplies it has to. The pass takes activations that only matrix products read, directly
-// or through a norm.
+// Rounding of activations to the bf16 that weights are multiplied as. The task that computes an activation
+// rounds it, so that not every worker that multiplies it has to. The pass takes activations that only matrix
+// products read, directly or through a norm.
 //
 // Let x be a row and n the norm's weights. The products of (x * n / rms(x)) equal those of (x * n), divided
 // by rms(x). The writer therefore rounds x * n. The square root waits until the products are summed, and the
@@ -15,7 +15,7 @@ namespace {
 
 // The users of a tensor.
 struct Uses {
-  std::vector<GridId> writers, products;  // `products` are those with bf16 weights.
+  std::vector<GridId> writers, products;  // `products` are those that multiply as bf16.
   bool others = false;                    // other grids read the tensor
 };
 
@@ -26,7 +26,8 @@ std::vector<Uses> uses_of(const TaskProgram& program) {
     for (const Access& write : grid.writes) uses[write.tensor.index].writers.push_back(id);
     for (const Access& read : grid.reads) {
       const bool multiplied = &read == multiplied_rows(grid) &&
-                              program.tensors[find_operand(grid, "weight")->tensor].dtype == DType::bf16;
+                              weight_format(program.tensors[find_operand(grid, "weight")->tensor]).operand ==
+                                  mkrt::WeightType::kBf16;
       if (multiplied)
         uses[read.tensor.index].products.push_back(id);
       else

@@ -13,12 +13,12 @@ static_assert(kMaxStrips == mkrt::kBlockStrips);
 
 // Returns the strips of a task: as many as are multiplied together. Larger tasks must not give the busiest
 // worker more strips than tasks of one strip would, with the fewest experts active.
-int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, DType weight) {
+int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, const Tensor& weight) {
   const auto max = [&](int64_t of_task) {
     return ceil_of(ceil_of(strips, of_task) * experts, workers) * of_task;
   };
   int64_t best = 1;
-  for (int64_t n = 2; n <= mkrt::block_strips(static_cast<uint32_t>(dtype_bytes(weight))); ++n)
+  for (int64_t n = 2; n <= weight_format(weight).block_strips; ++n)
     if (max(n) <= max(1)) best = n;
   return best;
 }
@@ -84,8 +84,8 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId gat
   const TensorId weight = f.use_packed(sources, paired ? kPairedRows : 0, name);
   const std::vector<Expr> shape = f.program.tensors[weight].shape;
   const int64_t top_k = f.tensor(linear.inputs[1]).shape[1].constant();
-  const int64_t strips = strips_of_task(ceil_of(shape[1].constant(), kTileRows), top_k, f.workers,
-                                        f.program.tensors[weight].dtype);
+  const int64_t strips =
+      strips_of_task(ceil_of(shape[1].constant(), kTileRows), top_k, f.workers, f.program.tensors[weight]);
   const GridId grid =
       f.add_grid(name, BodyKind::kExpert,
                  {{"j", ceil_div(shape[1], strips * kTileRows)}, {"s", f.active_experts()}}, ops);

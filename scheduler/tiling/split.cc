@@ -51,7 +51,7 @@ std::string why_not_split(const TaskProgram& program, const TaskGrid& grid, int6
   if (grid.body != BodyKind::kProduct) return "it is no product";
   if (parts < 2 || kKSlices % parts != 0)
     return fmt::format("parts are 2, 4 or 8, which share out {} K slices", kKSlices);
-  if (dtype_bytes(program.tensors[find_operand(grid, "weight")->tensor].dtype) != 2)
+  if (!weight_format(program.tensors[find_operand(grid, "weight")->tensor]).matrix())
     return "its weights have 4 bytes";
   if (find_operand(grid, "best_value", true)) return "it leaves the best logit of each strip";
   if (int_attr(grid.attrs, "gather_rows", 0) != 0) return "it gathers rows";

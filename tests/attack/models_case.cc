@@ -169,6 +169,7 @@ ModelCase make_case(uint64_t seed, uint64_t number) {
   c.lengths = choose_lengths(dice, c.shape);
   c.new_tokens = static_cast<uint32_t>(dice.between(1, 6));
   for (int i = 0; i < 2; ++i) c.settings.push_back(choose_setting(dice));
+  c.shape.e4m3_weights = dice.one_in(4);
   return c;
 }
 
@@ -189,6 +190,7 @@ std::string to_json(const ModelCase& c) {
                    {"experts", s.experts},
                    {"top_k", s.top_k},
                    {"expert_ffn", s.expert_ffn},
+                   {"e4m3_weights", s.e4m3_weights},
                    {"cache", c.cache ? dtype_name(*c.cache) : "as weights"},
                    {"batch_invariant", c.batch_invariant},
                    {"wgmma_from", c.wgmma_from.value_or(0)},

@@ -24,6 +24,10 @@ Rounding rounding_of(Type type) {
   return type == Type::kF32 ? Rounding::kNone : type == Type::kF16 ? Rounding::kF16 : Rounding::kBf16;
 }
 
+Rounding product_rounding(const Shape& s) {
+  return s.e4m3_weights ? Rounding::kBf16 : rounding_of(s.type);
+}
+
 Rounding cache_rounding(const ModelCase& c) {
   if (!c.cache) return rounding_of(c.shape.type);
   if (c.cache == DType::bf16) return Rounding::kBf16;
@@ -33,7 +37,7 @@ Rounding cache_rounding(const ModelCase& c) {
 // By how much a router's choice must be clear, so that rounding makes no other.
 double min_margin(const ModelCase& c) {
   if (c.cache == DType::e4m3) return 0.5;
-  return c.shape.type == Type::kF32 && cache_rounding(c) == Rounding::kNone ? 1e-3 : 0.1;
+  return product_rounding(c.shape) == Rounding::kNone && cache_rounding(c) == Rounding::kNone ? 1e-3 : 0.1;
 }
 
 // What a sequence's rows should be, up to the first that rounding may send to other experts.
@@ -53,7 +57,7 @@ Expected expect(const ModelCase& c, const reference::Model& model, const std::ve
   };
   const auto clear = std::find_if(routings.begin(), routings.end(), unclear) - routings.begin();
   expected.exact.resize(static_cast<size_t>(clear));
-  const Rows honest = logits_of(model, ids, rounding_of(c.shape.type), nullptr, cache_rounding(c));
+  const Rows honest = logits_of(model, ids, product_rounding(c.shape), nullptr, cache_rounding(c));
   double worst = 0;
   for (size_t i = 0; i < expected.exact.size(); ++i)
     worst = std::max(worst, reference::row_distance(honest[i].data(), expected.exact[i]).relative);

@@ -24,9 +24,10 @@ using Rows = std::vector<std::vector<double>>;
 
 // What a row may differ by: the order of f32 sums, or twice the worst row of an honest engine.
 Distance bound_of(const reference::Model& model, const std::vector<int32_t>& ids, const Rows& exact) {
-  if (model.shape.type == Type::kF32) return {2e-5, 1e-3};  // norms are below 50
-  const Rows honest =
-      logits_of(model, ids, model.shape.type == Type::kF16 ? Rounding::kF16 : Rounding::kBf16);
+  const bool coded = model.shape.e4m3_weights;                        // they are multiplied as bf16
+  if (model.shape.type == Type::kF32 && !coded) return {2e-5, 1e-3};  // norms are below 50
+  const bool f16 = model.shape.type == Type::kF16 && !coded;
+  const Rows honest = logits_of(model, ids, f16 ? Rounding::kF16 : Rounding::kBf16);
   Distance worst;
   for (size_t i = 0; i < exact.size(); ++i) {
     const Distance d = row_distance(honest[i].data(), exact[i]);
@@ -44,7 +45,7 @@ bool is_clear(std::vector<double> row, double logit) {
 // The tokens before the first of which rounding could make a router choose otherwise; all later ones look
 // back at it.
 size_t tokens_of_clear_choice(const reference::Model& model, const std::vector<int32_t>& ids) {
-  const double min = model.shape.type == Type::kF32 ? 1e-4 : 0.05;
+  const double min = model.shape.type == Type::kF32 && !model.shape.e4m3_weights ? 1e-4 : 0.05;
   std::vector<std::vector<reference::Routing>> routings;
   logits_of(model, ids, Rounding::kNone, &routings);
   const auto unclear = [&](const auto& layers) {
@@ -55,12 +56,12 @@ size_t tokens_of_clear_choice(const reference::Model& model, const std::vector<i
 
 // Prompts by their length, with the number of tokens to generate after each. `pull` of random_model.
 void check_model(const Shape& shape, const std::vector<std::pair<size_t, uint32_t>>& prompts,
-                 const std::vector<double>& pull = {}) {
+                 const std::vector<double>& pull = {}, const test::Build& build = {}) {
   CAPTURE(shape.family);
   CAPTURE(reference::type_name(shape.type));
   CAPTURE(shape.hidden);
   const reference::Model model = reference::random_model(shape, 11, pull);
-  const Model compiled(model);
+  const Model compiled(model, build);
   std::mt19937 random(5);
   size_t compared = 0, clear_rows = 0;  // rows, and choices among them, that were compared
   for (const auto& [length, new_tokens] : prompts) {
@@ -176,6 +177,28 @@ TEST_CASE("mixtral matches float64") {
     s.top_k = 1;
     check_model(s, {{17, 4}, {9, 2}, {12, 1}, {5, 2}});
   }
+}
+
+TEST_CASE("weights of e4m3 with a scale for each row match float64, in steps of any number of tokens") {
+  const auto coded = [](Shape s) {
+    s.e4m3_weights = true;
+    return s;
+  };
+  for (const char* family : {"llama", "qwen2", "qwen3", "mistral"})
+    check_model(coded(awkward(family, Type::kBf16)), {{1, 3}, {7, 12}, {16, 3}, {33, 3}});
+  for (const Type type : {Type::kF32, Type::kF16})  // of norms, embeddings and scales
+    check_model(coded(awkward("llama", type)), {{7, 3}});
+  for (const char* family : {"qwen3_moe", "mixtral"})
+    check_model(coded(with_experts(family, Type::kBf16)), {{1, 3}, {7, 12}, {33, 3}});
+  Shape wide = coded(awkward("llama", Type::kBf16));
+  wide.hidden = 576;
+  wide.ffn = 1100;  // three tiles
+  wide.layers = 1;
+  wide.context = 300;
+  for (const std::optional<int64_t> wgmma_from : {std::optional<int64_t>(), std::optional<int64_t>(33)})
+    check_model(wide, {{8, 2}, {20, 1}, {32, 1}, {64, 1}, {77, 1}, {256, 1}}, {},
+                {.max_tokens = 256, .wgmma_from = wgmma_from});
+  check_model(wide, {{3, 2}, {70, 1}}, {}, {.max_tokens = 80, .splits = {{"*.o", 2, {}}, {"*.down", 4, {}}}});
 }
 
 TEST_CASE("experts that all tokens go to, or none, match float64") {

@@ -49,14 +49,53 @@ TEST_CASE("what changes the computation and is not implemented is refused") {
   CHECK(changed("\"hidden_act\"", "\"final_logit_softcapping\": null, \"hidden_act\"").empty());
   CHECK(changed("\"hidden_act\"", "\"mlp_bias\": true, \"hidden_act\"") ==
         kFile + ":4:3: error: mlp_bias is true, the llama family supports false");
-  CHECK(changed("\"hidden_act\"", "\"quantization_config\": {}, \"hidden_act\"") ==
-        kFile + ":4:3: error: quantization_config is a map, the llama family supports none");
   CHECK(changed("\"hidden_act\"", "\"partial_rotary_factor\": 0.5, \"hidden_act\"") ==
         kFile + ":4:3: error: partial_rotary_factor is 0.5, the llama family supports 1");
   CHECK(changed("\"torch_dtype\": \"bfloat16\"", "\"torch_dtype\": \"float8_e4m3fn\"") ==
         kFile +
             ":13:3: error: torch_dtype is \"float8_e4m3fn\", expected \"bfloat16\", \"float16\" or "
             "\"float32\"");
+}
+
+// A config whose weights are quantized as `text` says.
+std::string quantized(const std::string& text) {
+  return changed("\"hidden_act\"", "\"quantization_config\": " + text + ", \"hidden_act\"");
+}
+
+TEST_CASE("quantized weights of any other scheme than 8-bit floats with a scale for each row are refused") {
+  const std::string at = kFile + ":4:27: error: quantization_config.",
+                    method = "\"quant_method\": ", tensors = "\"compressed-tensors\"",
+                    format = ", \"format\": \"float-quantized\"";
+  CHECK(quantized("{}") ==
+        kFile + ":4:3: error: quantization_config.quant_method is null, expected \"compressed-tensors\"");
+  CHECK(quantized("{" + method + "\"fp8\", \"weight_block_size\": [128, 128]}") ==
+        at + "quant_method is \"fp8\", expected \"compressed-tensors\"");
+  CHECK(quantized("{\"format\": \"pack-quantized\", " + method + tensors + "}") ==
+        at + "format is \"pack-quantized\", expected \"float-quantized\"");
+  CHECK(quantized("{" + method + tensors + format + "}") ==
+        kFile + ":4:3: error: quantization_config.config_groups is null, expected a map of groups");
+  const auto group = [&](const std::string& weights, const std::string& activations) {
+    const std::string text =
+        quantized("{" + method + tensors + format + ", \"config_groups\": {\"a\": {\"weights\": {" + weights +
+                  "}, \"input_activations\": " + activations + "}}}");
+    const size_t from = text.find("error: ");
+    return from == std::string::npos ? text : text.substr(from);
+  };
+  const std::string key = "error: quantization_config.config_groups.a.",
+                    good = "\"num_bits\": 8, \"type\": \"float\", \"strategy\": \"channel\"";
+  CHECK(group("\"num_bits\": 4", "null") == key + "weights.num_bits is 4, expected 8");
+  CHECK(group("\"num_bits\": 8, \"type\": \"int\"", "null") ==
+        key + "weights.type is \"int\", expected \"float\"");
+  CHECK(group("\"num_bits\": 8, \"type\": \"float\", \"strategy\": \"tensor\"", "null") ==
+        key + "weights.strategy is \"tensor\", expected \"channel\"");
+  CHECK(group(good + ", \"symmetric\": false", "null") ==
+        key + "weights.symmetric is false, expected true or null");
+  CHECK(group(good, "{\"dynamic\": false}") == key + "input_activations.dynamic is false, expected true");
+  const std::string alone =
+      "error: the config alone does not say which weights are quantized, expected model.safetensors beside "
+      "it";
+  CHECK(group(good, "null") == alone);
+  CHECK(group(good, "{\"dynamic\": true}") == alone);
 }
 
 TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
@@ -66,7 +105,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
             "\"dynamic\", "
             "\"llama3\" or \"yarn\"");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"yarn\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:43:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:42:15");
   CHECK(changed("\"hidden_act\"",
                 "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 2, \"truncate\": 1}, \"hidden_act\"") ==
         kFile + ":4:49: error: rope_scaling.truncate is 1, expected a bool");
@@ -80,7 +119,7 @@ TEST_CASE("rotary scaling that is unknown or incomplete is refused") {
                 "\"hidden_act\"") ==
         kFile + ":4:3: error: rope_scaling differs from rope_parameters, expected one of them");
   CHECK(changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\"}, \"hidden_act\"") ==
-        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:43:15");
+        kFile + ": error: missing key \"rope_scaling.factor\", needed by models/llama.yaml:42:15");
   CHECK(
       changed("\"hidden_act\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0}, \"hidden_act\"") ==
       kFile + ":4:38: error: rope_scaling.factor is 0, expected more than 0");

@@ -2,14 +2,18 @@
 and 256 tokens a step; else each shape once, in turn on another target and at another number."""
 import itertools
 import json
+import pathlib
 import sys
+import tempfile
 import unittest
 
+from coded_checkpoint import write_coded
 from command import ROOT, Command
 
 CONFIGS = [path for folder in ("tools/bench/configs", "tests/fixtures/configs") for path in sorted((ROOT / folder).iterdir())]
 WAYS = list(itertools.product(("64", "256"), ("sm_90a", "sm_80", "sm_89", "sm_120")))
 ALL = "--all" in sys.argv
+CODED = [ROOT / "tools/bench/configs" / name for name in ("llama-3.1-8b", "qwen3-30b-a3b")]
 
 
 class Spills(Command):
@@ -18,6 +22,18 @@ class Spills(Command):
             for tokens, target in WAYS if ALL else [WAYS[n % len(WAYS)]]:
                 with self.subTest(f"{config.name}, {tokens} tokens, {target}"):
                     code, out, err = self.mkc("compile", config, "--target", target, "--max-tokens", tokens, "--json", "-o", "a.cubin")
+                    self.assertEqual(code, 0, err)
+                    if "no assembler" in err:
+                        self.skipTest("no assembler")
+                    self.assertEqual(json.loads(out)["spill_bytes"], 0)
+
+    def test_no_shape_spills_that_unpacks_its_weights(self):
+        for n, config in enumerate(CODED):
+            for target in sorted({target for _, target in WAYS}) if ALL else [WAYS[n][1]]:
+                with self.subTest(f"{config.name} of e4m3, {target}"), tempfile.TemporaryDirectory() as directory:
+                    coded = pathlib.Path(directory) / config.name
+                    write_coded(config, coded)
+                    code, out, err = self.mkc("compile", coded, "--target", target, "--max-tokens", "256", "--json", "-o", "a.cubin")
                     self.assertEqual(code, 0, err)
                     if "no assembler" in err:
                         self.skipTest("no assembler")

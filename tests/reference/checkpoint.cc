@@ -20,6 +20,13 @@ struct Entry {
   std::vector<int> shape;
 };
 
+// Whether the entry is a product's weight in a layer, which e4m3_weights stores as codes.
+bool is_coded(const Shape& s, const Entry& e) {
+  const bool router = e.name.ends_with("mlp.gate.weight") || e.name.ends_with("moe.gate.weight");
+  return s.e4m3_weights && e.name.starts_with("model.layers.") && e.shape.size() == 2 && !router &&
+         !e.name.ends_with("_scale");
+}
+
 // Every tensor of the model's checkpoint.
 std::vector<Entry> entries_of(const Shape& s) {
   const int q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
@@ -67,6 +74,10 @@ std::vector<Entry> entries_of(const Shape& s) {
       add("self_attn.k_norm.weight", {s.head_dim});
     }
   }
+  std::vector<Entry> scales;
+  for (const Entry& e : out)
+    if (is_coded(s, e)) scales.push_back({e.name + "_scale", {e.shape[0], 1}});
+  out.insert(out.end(), scales.begin(), scales.end());
   return out;
 }
 
@@ -89,6 +100,34 @@ void append_value(std::string& bytes, double value, Type t) {
   if (t == Type::kF32) append(bytes, static_cast<float>(value));
   if (t == Type::kF16) append(bytes, static_cast<_Float16>(value));
   if (t == Type::kBf16) append(bytes, bf16_bits(value));
+}
+
+// Makes each row of weights numbers of E4M3 times a scale of the row. Returns the scales.
+std::vector<double> to_e4m3_rows(std::vector<double>& w, size_t cols, Type type) {
+  std::vector<double> scales;
+  for (auto row = w.begin(); row != w.end(); row += static_cast<ptrdiff_t>(cols)) {
+    double max = 0;
+    for (size_t i = 0; i < cols; ++i) max = std::max(max, std::abs(row[static_cast<ptrdiff_t>(i)]));
+    scales.push_back(rounded(std::max(max, 1e-3) / 448, type));
+    for (size_t i = 0; i < cols; ++i) {
+      double& v = row[static_cast<ptrdiff_t>(i)];
+      v = to_e4m3(v / scales.back()) * scales.back();
+    }
+  }
+  return scales;
+}
+
+// What a checkpoint has of an entry: its type's name, and its bytes.
+const char* append_entry(std::string& bytes, const Model& m, const Entry& e) {
+  const std::vector<double>& w = m.weights.at(e.name);
+  if (!is_coded(m.shape, e)) {
+    for (const double value : w) append_value(bytes, value, m.shape.type);
+    return stored_name(m.shape.type);
+  }
+  const std::vector<double>& scales = m.weights.at(e.name + "_scale");
+  for (size_t i = 0; i < w.size(); ++i)
+    append(bytes, e4m3_bits(to_e4m3(w[i] / scales[i / static_cast<size_t>(e.shape[1])])));
+  return "F8_E4M3";
 }
 
 void write_file(const std::string& path, const std::string& bytes) {
@@ -139,6 +178,16 @@ json config_of(const Shape& s) {
     c[s.family == "mixtral" ? "num_local_experts" : "num_experts"] = s.experts;
     c["num_experts_per_tok"] = s.top_k;
   }
+  if (s.e4m3_weights)
+    c["quantization_config"] = {
+        {"quant_method", "compressed-tensors"},
+        {"format", "float-quantized"},
+        {"config_groups",
+         {{"group_0",
+           {{"targets", {"Linear"}},
+            {"weights", {{"num_bits", 8}, {"type", "float"}, {"strategy", "channel"}, {"symmetric", true}}},
+            {"input_activations", nullptr}}}}},
+        {"ignore", {"lm_head"}}};
   if (s.family == "qwen3_moe") {
     c["moe_intermediate_size"] = s.expert_ffn;
     c["norm_topk_prob"] = s.norm_top_k;
@@ -153,9 +202,8 @@ void write_shard(const Model& m, const std::vector<Entry>& entries, const std::s
   std::string data;
   for (const Entry& e : entries) {
     const size_t begin = data.size();
-    for (const double value : m.weights.at(e.name)) append_value(data, value, m.shape.type);
-    header[e.name] = {
-        {"dtype", stored_name(m.shape.type)}, {"shape", e.shape}, {"data_offsets", {begin, data.size()}}};
+    const char* type = append_entry(data, m, e);
+    header[e.name] = {{"dtype", type}, {"shape", e.shape}, {"data_offsets", {begin, data.size()}}};
   }
   std::string text = header.dump(), bytes;
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -223,6 +271,7 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   for (const Entry& e : entries_of(shape)) {
+    if (m.weights.contains(e.name)) continue;  // scales of rows
     std::vector<double>& w = m.weights[e.name];
     size_t count = 1;
     for (const int size : e.shape) count *= static_cast<size_t>(size);
@@ -230,6 +279,8 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
     const double scale = norm || e.shape.size() == 1 ? 0.1 : 1.5 / std::sqrt(static_cast<double>(e.shape[1]));
     for (size_t i = 0; i < count; ++i)
       w.push_back(rounded((norm ? 1 : 0) + scale * normal(random), shape.type));
+    if (is_coded(shape, e))
+      m.weights[e.name + "_scale"] = to_e4m3_rows(w, static_cast<size_t>(e.shape[1]), shape.type);
     if (e.name.ends_with("_scale"))
       for (double& v : w) v = rounded(0.003 + std::abs(v) / 10, shape.type);
   }

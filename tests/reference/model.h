@@ -18,12 +18,13 @@ struct Shape {
   int context = 128;
   Type type = Type::kF32;
   bool tied = false;
-  std::string act = "silu";  // hidden_act: silu, gelu, gelu_pytorch_tanh
-  bool llama3_rope = false;  // the frequencies of Llama 3.1
-  bool yarn_rope = false;    // those of the seed_oss fixture
-  int window = 0;            // positions that a token sees, its own included; 0: all
-  int window_from = 0;       // of qwen2 and qwen3: the first layer with the window
-  bool e4m3_cache = false;   // keys and values are kept as 8-bit floats, with scales in the checkpoint
+  std::string act = "silu";   // hidden_act: silu, gelu, gelu_pytorch_tanh
+  bool llama3_rope = false;   // the frequencies of Llama 3.1
+  bool yarn_rope = false;     // those of the seed_oss fixture
+  int window = 0;             // positions that a token sees, its own included; 0: all
+  int window_from = 0;        // of qwen2 and qwen3: the first layer with the window
+  bool e4m3_weights = false;  // layers' products, routers aside, have 8-bit weights with a scale for each row
+  bool e4m3_cache = false;    // keys and values are kept as 8-bit floats, with scales in the checkpoint
   double rope_theta = 10000, eps = 1e-5;
 
   // Of qwen3_moe and mixtral: a router chooses top_k of the experts for each token.

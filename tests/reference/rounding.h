@@ -29,4 +29,14 @@ inline double to_e4m3(double value) {
   return std::clamp(std::nearbyint(value / spacing) * spacing, -448.0, 448.0);
 }
 
+// The code of a number that E4M3 has.
+inline uint8_t e4m3_bits(double value) {
+  const double magnitude = std::abs(value);
+  const int sign = std::signbit(value) ? 0x80 : 0;
+  if (magnitude < 0x1p-6) return static_cast<uint8_t>(sign | static_cast<int>(magnitude * 512));
+  const int exponent = std::ilogb(magnitude);
+  return static_cast<uint8_t>(sign | (exponent + 7) << 3 |
+                              static_cast<int>(std::ldexp(magnitude, 3 - exponent) - 8));
+}
+
 }  // namespace reference

@@ -104,6 +104,12 @@ TEST_CASE("the same of experts, whose rows routing decides") {
   check_each_shrunk(with_experts(), true);
 }
 
+TEST_CASE("the same of codes with scales of rows") {
+  TinyModel model;
+  model.shape.e4m3_weights = true;
+  check_each_shrunk(model, false);
+}
+
 TEST_CASE("an access outside what is declared names thread, task, element, region and line") {
   const Compiled compiled(TinyModel{});
   HostKernel kernel = compile_for_host(compiled.schedule, {.race = true, .quick = true});

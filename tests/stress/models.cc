@@ -45,6 +45,18 @@ TEST_CASE("no family has a race in any type of weights") {
     }
 }
 
+TEST_CASE("codes and the scales of their rows are read without a race") {
+  for (const char* family : {"llama", "qwen3_moe"}) {
+    CAPTURE(std::string(family));
+    TinyModel model;
+    model.shape.family = family;
+    model.shape.experts = 5;
+    model.shape.ffn = 600;  // two tiles of a strip
+    model.shape.e4m3_weights = true;
+    check_clean(model, steps({1, 7, 16, 20, 1}), {0, 1}, model.shape.family == "llama");
+  }
+}
+
 TEST_CASE("sizes that fill no tile, odd heads and two layers have no race, whatever the number of workers") {
   for (const uint32_t workers : {1u, 2u, 7u}) {
     CAPTURE(workers);

@@ -40,11 +40,10 @@ uint64_t weight_bytes(const Tensor& t) {
     elements *= static_cast<uint64_t>(dim.constant());
   }
   if (t.kind == TensorKind::kTable || t.shape.size() < 2) return elements * 4;
-  const auto bytes = static_cast<uint64_t>(dtype_bytes(t.dtype));
-  if (t.packing.sources.empty()) return elements * bytes;
+  if (t.packing.sources.empty()) return elements * static_cast<uint64_t>(dtype_bytes(t.dtype));
   const size_t rank = t.shape.size();
   const auto dim = [&](size_t d) { return static_cast<uint64_t>(t.shape[d].constant()); };
-  const auto packed = mkrt::packed_shape(dim(rank - 2), dim(rank - 1), static_cast<uint32_t>(bytes));
+  const auto packed = mkrt::packed_shape(dim(rank - 2), dim(rank - 1), weight_type(t));
   return packed.bytes * (rank == 3 ? dim(0) : 1);
 }
 

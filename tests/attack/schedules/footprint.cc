@@ -64,9 +64,8 @@ void touch_epilogue(TouchList& t, int64_t strip, int64_t rows) {
 // The columns of part `part` of `parts` of a weight.
 Span columns_of(TouchList& t, int64_t part, int64_t parts) {
   const int64_t cols = t.dim("weight", 1);
-  const auto shape =
-      mkrt::packed_shape(static_cast<uint64_t>(t.dim("weight", 0)), static_cast<uint64_t>(cols),
-                         static_cast<uint32_t>(dtype_bytes(t.tensor("weight").dtype)));
+  const auto shape = mkrt::packed_shape(static_cast<uint64_t>(t.dim("weight", 0)),
+                                        static_cast<uint64_t>(cols), weight_type(t.tensor("weight")));
   const auto padded = static_cast<int64_t>(shape.padded_cols);
   return {std::min(cols, part * padded / parts), std::min(cols, (part + 1) * padded / parts)};
 }

@@ -13,15 +13,16 @@ int64_t over(int64_t n, int64_t by) {
 }
 
 struct Product {
-  int64_t tokens, bytes, tiles, split_k, wgmma_from;
+  int64_t tokens, tiles, split_k, wgmma_from;
+  mkrt::WeightType type;
   bool expert;
 };
 
 Stages of_strips(const Product& p, int64_t strips) {
-  const auto tokens = static_cast<uint32_t>(p.tokens), bytes = static_cast<uint32_t>(p.bytes);
+  const auto tokens = static_cast<uint32_t>(p.tokens);
   const int64_t at_once = over(strips, p.split_k);
   const mkrt::ProductVariant variant =
-      mkrt::product_variant(tokens, bytes, p.expert ? mkrt::kExpert : static_cast<uint32_t>(strips),
+      mkrt::product_variant(tokens, p.type, p.expert ? mkrt::kExpert : static_cast<uint32_t>(strips),
                             p.split_k == 1 ? static_cast<uint32_t>(p.wgmma_from) : 0);
   const int64_t passes = over(p.tokens, mkrt::group_tokens(variant));
   if (variant < mkrt::ProductVariant::kMma64)
@@ -59,7 +60,7 @@ Stages of_attend(const Schedule& s, const Step& step, const TaskGrid& grid, std:
 Product product_of(const Schedule& s, const Step& step, const TaskGrid& grid) {
   const Tensor& weight = s.program.tensors[find_operand(grid, "weight")->tensor];
   Product p{};
-  p.bytes = dtype_bytes(weight.dtype);
+  p.type = weight_type(weight);
   p.expert = grid.body == BodyKind::kExpert;
   p.split_k = 1;
   if (grid.body == BodyKind::kSplitKPartial && grid.coords[0].extent.is_const())
@@ -69,8 +70,7 @@ Product product_of(const Schedule& s, const Step& step, const TaskGrid& grid) {
     p.tokens = step.at(s.program.tensors[made->tensor].shape[grid.body == BodyKind::kSplitKPartial ? 2 : 0]);
   const size_t rank = weight.shape.size();
   p.tiles = mkrt::packed_shape(static_cast<uint64_t>(step.at(weight.shape[rank - 2])),
-                               static_cast<uint64_t>(step.at(weight.shape[rank - 1])),
-                               static_cast<uint32_t>(p.bytes))
+                               static_cast<uint64_t>(step.at(weight.shape[rank - 1])), p.type)
                 .tiles;
   p.wgmma_from = has_warpgroups(s.machine) && step.at(weight.shape[rank - 1]) % 8 == 0
                      ? int_attr(grid.attrs, "wgmma_from", 0)
@@ -87,7 +87,7 @@ bool has_warpgroups(const std::string& machine) {
 int64_t max_strips(const Schedule& s, const Step& step, const TaskGrid& grid) {
   if (!find_operand(grid, "weight")) return 1;
   const Product p = product_of(s, step, grid);
-  return mkrt::block_strips(static_cast<uint32_t>(p.tokens), static_cast<uint32_t>(p.bytes),
+  return mkrt::block_strips(static_cast<uint32_t>(p.tokens), p.type,
                             mkrt::mma64_strips(has_warpgroups(s.machine)));
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/base/half.h"
 #include "tests/unit/device/launch.h"
 
 namespace mk {
@@ -136,6 +137,7 @@ struct Case {
   std::vector<float> pull;  // added to the experts' logits
   bool x_bf16 = false;      // x: times the norm's weights, in bf16
   u32 strips = 1;           // of a task
+  bool e4m3 = false;        // weights are stored as e4m3; bf16 is set
 };
 
 // Weights of each expert, packed one behind the other, and a step's choices.
@@ -149,15 +151,29 @@ struct Problem {
   std::vector<float> sum_squares;  // of each row of x, in one part
 };
 
+WeightType type_of(const Case& c) {
+  return c.e4m3 ? WeightType::kE4m3 : c.bf16 ? WeightType::kBf16 : WeightType::kF32;
+}
+
 Problem make_problem(const Case& c) {
   const std::vector<float> weight = random_floats(size_t{c.experts} * c.rows * c.cols, 1, 0.1f);
-  Problem p{packed_shape(c.rows, c.cols, c.bf16 ? 2 : 4), {}, {}, {}, {},
-            Routed(c.tokens, c.experts, c.top_k),         {}, {}};
+  Problem p{packed_shape(c.rows, c.cols, type_of(c)), {}, {}, {}, {},
+            Routed(c.tokens, c.experts, c.top_k),     {}, {}};
   p.packed.resize(p.shape.bytes * c.experts);
   for (size_t i = 0; i < weight.size(); ++i) {
     const size_t expert = i / (c.rows * c.cols), row = i / c.cols % c.rows, col = i % c.cols;
     char* at = &p.packed[expert * p.shape.bytes + packed_offset(p.shape, row, col)];
     const uint16_t stored = to_bf16(weight[i]);
+    if (c.e4m3) {
+      // Scales differ by expert and row.
+      const float scale = 0.0011f * static_cast<float>(1 + (expert + row) % 5);
+      const auto code = static_cast<uint8_t>(f32_to_e4m3(weight[i] / scale));
+      std::memcpy(at, &code, 1);
+      for (uint64_t k_slice = 0; k_slice < kKSlices; ++k_slice)
+        std::memcpy(&p.packed[expert * p.shape.bytes + scale_offset(p.shape, row, k_slice)], &scale, 4);
+      p.weight.push_back(double{e4m3_to_f32(code)} * scale);
+      continue;
+    }
     if (c.bf16)
       std::memcpy(at, &stored, 2);
     else
@@ -192,7 +208,7 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.epilogue.out_cols = c.silu ? c.rows / 2 : c.rows;
   a.product.strips = static_cast<u32>(p.shape.strips);
   a.product.tiles = p.shape.tiles;
-  a.product.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
+  a.product.tail_cols = p.shape.tail_cols;
   a.product.tokens = a.product.x_rows = c.tokens;
   a.product.padding = padding_of(c.cols);
   a.epilogue.gate = c.silu ? Activation::kSilu : Activation::kNone;
@@ -223,7 +239,7 @@ void multiply(Worker& w, const Case& c, const AllArgs& args, u32 active_experts)
   if (c.gather && c.x_bf16 && c.tokens > kMma8Tokens) mkb_product_squares(&w, &a.product);
   for (u32 block = 0; block * a.strips < a.product.strips; ++block)
     for (u32 slot = 0; slot < active_experts; ++slot) {
-      (c.bf16 ? mkb_expert_bf16 : mkb_expert_f32)(&w, &a, block, slot);
+      (c.e4m3 ? mkb_expert_e4m3 : c.bf16 ? mkb_expert_bf16 : mkb_expert_f32)(&w, &a, block, slot);
       mkd_barrier();
     }
 }
@@ -236,9 +252,8 @@ std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
             tasks = blocks * active_experts, half = tasks / 2 + 1;
   Sides s;
   s.load = [&](Worker& w) {
-    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, c.bf16 ? 2 : 4, 0, half);
-    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, c.bf16 ? 2 : 4, half,
-                            tasks - half);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, type_of(c), 0, half);
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, type_of(c), half, tasks - half);
   };
   s.consume = [&](Worker& w) { multiply(w, c, a, active_experts); };
   launch(s, 1, seed);
@@ -300,6 +315,8 @@ TEST_CASE("each row is multiplied with its expert's weights") {
           check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne});
           check_product({tokens, 5, 2, silu ? 48u : 40u, 600, bf16, silu, gather, kSome});
           if (bf16) check_product({tokens, 5, 2, 48, 130, bf16, silu, gather, kSome, true});
+          if (bf16) check_product({tokens, 5, 2, 48, 600, bf16, silu, gather, kSome, true, 1, true});
+          if (bf16) check_product({tokens, 5, 1, 32, 40, bf16, silu, gather, kAllToOne, false, 1, true});
         }
 }
 
@@ -307,6 +324,7 @@ TEST_CASE("a task's strips are multiplied together, whatever rows its slot has")
   for (const u32 tokens : {1u, 8u, 9u, 40u, 70u})
     for (const bool gather : {false, true}) {
       Case c{tokens, 5, 1, gather ? 112u : 108u, 300, true, gather, gather, kAllToOne, true};
+      c.e4m3 = tokens != 8;
       Problem p = make_problem(c);
       const std::vector<float> alone = run(c, p);
       for (const u32 strips : {3u, 4u}) {
@@ -389,7 +407,7 @@ TEST_CASE("loader and consumers look up what the route found once it is there") 
   Sides s;
   s.load = [&](Worker& w) {
     const u32 active_experts = mkd_loader_look_up(&w, 0, 7, 1, found, c.experts);
-    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, 2, 0,
+    mkd_stream_experts_bulk(&w, global(p.packed.data()), &a, active_experts, type_of(c), 0,
                             active_experts * a.product.strips);
   };
   s.consume = [&](Worker& w) {

@@ -1,6 +1,7 @@
 // Weights of a checkpoint on the device, packed by the kernel that packs them.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -29,21 +30,34 @@ std::vector<std::byte> loaded(const ManifestWeight& w, const Checkpoint& checkpo
   return out;
 }
 
-// Every element of the packed weight is where packed_offset says, and all else is zero.
+float scale_of(const StoredTensor& scales, uint64_t row) {
+  uint32_t bits = 0;
+  const size_t bytes = scales.dtype == "F32" ? 4 : 2;
+  std::memcpy(&bits, scales.bytes.data() + row * bytes, bytes);
+  return std::bit_cast<float>(bytes == 4 ? bits : bits << 16);
+}
+
+// Every element of the packed weight is where packed_offset says, each row's scale where scale_offset says,
+// and all else is zero.
 void check_packed(ManifestWeight w, const Memory& memory) {
-  const PackedShape shape = packed_shape(w.rows, w.cols, element_bytes(w.element));
+  const PackedShape shape = packed_shape(w.rows, w.cols, *find_weight_type(w.element));
+  const uint64_t elem_bytes = shape.format.bits / 8;
   std::vector<std::byte> expected(shape.bytes, std::byte{0});
   w.bytes = shape.bytes;
   const uint64_t sources = w.sources.size();
   for (uint64_t row = 0; row < w.rows; ++row) {
     const uint64_t group = sources == 1 ? w.rows : w.group;
     const uint64_t source = row / group % sources, in_source = row / (group * sources) * group + row % group;
-    const std::byte* from = memory.storage[source].data() + in_source * w.cols * shape.elem_bytes;
+    const std::string& name = w.sources[source];
+    const std::byte* from = memory.checkpoint.find(name)->bytes.data() + in_source * w.cols * elem_bytes;
     for (uint64_t col = 0; col < w.cols; ++col)
-      std::memcpy(expected.data() + packed_offset(shape, row, col), from + col * shape.elem_bytes,
-                  shape.elem_bytes);
+      std::memcpy(expected.data() + packed_offset(shape, row, col), from + col * elem_bytes, elem_bytes);
+    for (uint64_t k_slice = 0; k_slice < kKSlices && shape.format.scales; ++k_slice) {
+      const float scale = scale_of(*memory.checkpoint.find(name + "_scale"), in_source);
+      std::memcpy(expected.data() + scale_offset(shape, row, k_slice), &scale, sizeof(scale));
+    }
   }
-  for (const uint64_t piece : {uint64_t{1}, 3 * w.cols * shape.elem_bytes, uint64_t{1} << 20})
+  for (const uint64_t piece : {uint64_t{1}, 3 * w.cols * elem_bytes, uint64_t{1} << 20})
     CHECK(loaded(w, memory.checkpoint, shape.bytes, piece) == expected);
 }
 
@@ -71,6 +85,32 @@ TEST_CASE("gate and up rows are packed in turns of eight") {
   check_packed(w, memory);
 }
 
+TEST_CASE("codes are packed with the scales of their rows behind each K slice") {
+  for (const char* type : {"F32", "BF16"})
+    for (const int64_t rows : {1, 16, 40})
+      for (const int64_t cols : {1, 2, 7, 64, 100, 128, 513, 1024, 1500}) {
+        const std::vector<int64_t> column{rows, 1};
+        const Memory memory({{"w", "F8_E4M3", {rows, cols}, "", {}}, {"w_scale", type, column, "", {}}});
+        ManifestWeight w;
+        w.element = Element::kE4m3;
+        w.rows = static_cast<uint64_t>(rows);
+        w.cols = static_cast<uint64_t>(cols);
+        w.sources = {"w"};
+        check_packed(w, memory);
+      }
+  const Memory pair({{"gate", "F8_E4M3", {24, 70}, "", {}},
+                     {"gate_scale", "F32", {24}, "", {}},
+                     {"up", "F8_E4M3", {24, 70}, "", {}},
+                     {"up_scale", "F32", {24}, "", {}}});
+  ManifestWeight w;
+  w.element = Element::kE4m3;
+  w.rows = 48;
+  w.cols = 70;
+  w.group = 8;
+  w.sources = {"gate", "up"};
+  check_packed(w, pair);
+}
+
 TEST_CASE("a stack is one packed matrix behind the other, each of its own sources") {
   const Memory memory({{"gate0", "BF16", {24, 70}, "", {}},
                        {"gate1", "BF16", {24, 70}, "", {}},
@@ -82,7 +122,7 @@ TEST_CASE("a stack is one packed matrix behind the other, each of its own source
   w.group = 8;
   w.stack = 2;
   w.sources = {"gate0", "up0", "gate1", "up1"};
-  const uint64_t bytes = packed_shape(48, 70, 2).bytes;
+  const uint64_t bytes = packed_shape(48, 70, WeightType::kBf16).bytes;
   w.bytes = 2 * bytes;
   const std::vector<std::byte> out = loaded(w, memory.checkpoint, w.bytes, 1000);
   w.stack = 1;

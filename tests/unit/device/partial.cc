@@ -8,7 +8,7 @@ namespace {
 
 // What `a` asks for, in parts: each of `a.strips` strips of each part, and then the strips' finish. In
 // segments of `max` tasks; blocks end with them and with parts.
-void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u) {
+void run_split(const Case& c, Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u) {
   std::vector<float> sums(size_t{a.strips} * kKSlices * a.tokens * kStripRows, NAN);
   a.sums = global(sums.data());
   a.streamed_split_k = a.split_k = parts;
@@ -20,15 +20,15 @@ void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
     for (u32 task = 0; task < tasks; task += min(max, tasks))
-      stream(&w, global(p.packed.data()), &partial, 2, task, min(max, tasks - task));
+      stream(&w, global(p.packed.data()), &partial, type_of(c), task, min(max, tasks - task));
   };
   s.consume = [&](Worker& w) {
     const ProductArgs mine = with_epilogue(w, partial), finish = with_epilogue(w, a, 1);
     if (a.normed) mkb_product_norm(&w, &mine);
     for (u32 task = 0, count; task < tasks; task += count) {
       const u32 of_part = a.strips - task % a.strips, of_segment = min(max, tasks) - task % min(max, tasks);
-      count = min(min(block_strips(a.tokens, 2, a.mma64_strips), of_part), of_segment);
-      mkb_product_bf16(&w, &mine, task, count);
+      count = min(min(block_strips(a.tokens, type_of(c), a.mma64_strips), of_part), of_segment);
+      product_of(c)(&w, &mine, task, count);
       mkd_barrier();
     }
     for (u32 strip = 0, count; strip < a.strips; strip += count) {
@@ -41,9 +41,11 @@ void run_split(Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u
 }
 
 // Several tiles, whole and narrower ones; strips and columns that end early.
-const Case kSplitCases[] = {{16, 512, 1, true}, {150, 1100, 3, true}, {40, 120, 8, true},
-                            {33, 700, 9, true}, {150, 600, 33, true}, {100, 1024, 64, true},
-                            {20, 130, 80, true}};
+const Case kSplitCases[] = {{16, 512, 1, true},          {150, 1100, 3, true},     {40, 120, 8, true},
+                            {33, 700, 9, true},          {150, 600, 33, true},     {100, 1024, 64, true},
+                            {20, 130, 80, true},         {16, 512, 1, true, true}, {150, 1100, 3, true, true},
+                            {40, 120, 8, true, true},    {33, 700, 9, true, true}, {150, 600, 33, true, true},
+                            {100, 1024, 64, true, true}, {20, 130, 80, true, true}};
 
 TEST_CASE("a product in parts with bias and residual has the bits of the whole one") {
   for (const Case& c : kSplitCases)
@@ -59,7 +61,7 @@ TEST_CASE("a product in parts with bias and residual has the bits of the whole o
       a.residual = global(p.residual.data());
       run(c, p, a);
       a.out = global(split.data());
-      run_split(p, a, parts);
+      run_split(c, p, a, parts);
       CHECK(split == whole);
     }
 }
@@ -71,7 +73,7 @@ TEST_CASE("a product in parts agrees with float64, and its norm is computed befo
     AllArgs a = make_args(c, p, out);
     a.norm = global(p.norm.data());
     a.normed = 1;
-    run_split(p, a, 2);
+    run_split(c, p, a, 2);
     for (uint32_t t = 0; t < c.tokens; ++t) {
       const std::vector<double> in = product_input(c, p, true, t);
       std::vector<double> want(c.rows);
@@ -91,7 +93,7 @@ TEST_CASE("what finishes a product scales rows that came rounded and leaves what
       Problem p = make_problem(c);
       Rounded in = round_input(c, p, 5);
       const auto whole = [&](const AllArgs& a) { run(c, p, a); };
-      const auto split = [&](const AllArgs& a) { run_split(p, a, parts); };
+      const auto split = [&](const AllArgs& a) { run_split(c, p, a, parts); };
       CHECK(leave(c, p, in, split) == leave(c, p, in, whole));
     }
 }
@@ -108,7 +110,7 @@ TEST_CASE("gate times up is finished from the parts of both") {
     a.out = global(reinterpret_cast<float*>(whole.data()));
     run(c, p, a);
     a.out = global(reinterpret_cast<float*>(split.data()));
-    run_split(p, a, 2);
+    run_split(c, p, a, 2);
     CHECK(split == whole);
   }
 }
@@ -118,10 +120,10 @@ TEST_CASE("bits of a product in parts do not depend on the blocks its strips are
     const Case c{150, 700, tokens, true};
     Problem p = make_problem(c);
     std::vector<float> alone(size_t{c.tokens} * c.rows, NAN), blocks(alone.size(), NAN);
-    run_split(p, make_args(c, p, alone), 2, true, 1);
+    run_split(c, p, make_args(c, p, alone), 2, true, 1);
     for (const bool bulk : {true, false})
       for (const u32 max : {3u, 7u, ~0u}) {
-        run_split(p, make_args(c, p, blocks), 2, bulk, max);
+        run_split(c, p, make_args(c, p, blocks), 2, bulk, max);
         CHECK(blocks == alone);
       }
   }

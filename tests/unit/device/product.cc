@@ -22,8 +22,9 @@ const Case kWideCases[] = {{16, 512, 33, true},  {33, 600, 65, true},  {150, 102
 // check(case, problem, arguments with a residual, what they write)
 template <class Check>
 void for_all_cases(const Check& check) {
-  const auto each = [&](const Case& c, uint32_t wgmma_from) {
+  const auto each_type = [&](const Case& c, uint32_t wgmma_from) {
     CAPTURE(wgmma_from);
+    CAPTURE(c.e4m3);
     CAPTURE(c.rows);
     CAPTURE(c.cols);
     CAPTURE(c.tokens);
@@ -33,6 +34,11 @@ void for_all_cases(const Check& check) {
     a.residual = global(p.residual.data());
     a.wgmma_from = wgmma_from;
     check(c, p, a, out);
+  };
+  const auto each = [&](Case c, uint32_t wgmma_from) {
+    each_type(c, wgmma_from);
+    c.e4m3 = true;
+    if (c.bf16) each_type(c, wgmma_from);
   };
   for (const Case& c : kCases) each(c, 0);
   for (const Case& c : kWideCases) each(c, kWide);
@@ -96,8 +102,8 @@ TEST_CASE("rows that came rounded are scaled behind the product, and what the ne
 }
 
 TEST_CASE("gate times up is rounded where only products read it") {
-  for (const uint32_t tokens : {1u, 5u, 20u}) {
-    const Case c{48, 200, tokens, true};
+  for (const uint32_t tokens : {1u, 5u, 20u, 60u, 70u, 81u}) {
+    const Case c{48, 200, tokens, true, tokens % 2 == 0};
     Problem p = make_problem(c);
     Rounded in = round_input(c, p, 3);
     std::vector<float> exact(size_t{tokens} * c.rows / 2, NAN);

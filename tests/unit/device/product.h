@@ -3,14 +3,26 @@
 
 #include <cmath>
 
+#include "runtime/base/half.h"
 #include "tests/unit/device/launch.h"
 
 namespace mk {
 
 struct Case {
   uint32_t rows, cols, tokens;
-  bool bf16;
+  bool bf16;          // the type that is multiplied, else f32
+  bool e4m3 = false;  // weights are stored as e4m3 with a scale for each row; bf16 is set
 };
+
+inline WeightType type_of(const Case& c) {
+  return c.e4m3 ? WeightType::kE4m3 : c.bf16 ? WeightType::kBf16 : WeightType::kF32;
+}
+// The types of weights, as the last members of Case.
+struct Weights {
+  bool bf16, e4m3;
+};
+constexpr Weights kWeights[] = {{false, false}, {true, false}, {true, true}};
+constexpr Weights kMatrixWeights[] = {{true, false}, {true, true}};
 
 // Packs rows [rows, cols] element by element as runtime/abi/packing.h defines.
 template <class T>
@@ -29,11 +41,29 @@ struct Problem {
   std::vector<float> x, norm, bias, residual;
 };
 
+// Codes, and scales that are no powers of 2 and differ from row to row.
+inline void store_e4m3(Problem& p, const std::vector<float>& weight) {
+  std::vector<uint8_t> codes;
+  for (size_t i = 0; i < weight.size(); ++i) {
+    const float scale = 0.0011f * static_cast<float>(1 + i / p.shape.cols % 5);
+    codes.push_back(static_cast<uint8_t>(f32_to_e4m3(weight[i] / scale)));
+    p.weight.push_back(double{e4m3_to_f32(codes.back())} * scale);
+  }
+  p.packed = pack(p.shape, codes);
+  for (uint64_t row = 0; row < p.shape.rows; ++row)
+    for (uint64_t k_slice = 0; k_slice < kKSlices; ++k_slice) {
+      const float scale = 0.0011f * static_cast<float>(1 + row % 5);
+      std::memcpy(&p.packed[scale_offset(p.shape, row, k_slice)], &scale, sizeof(scale));
+    }
+}
+
 inline Problem make_problem(const Case& c) {
   Problem p;
-  p.shape = packed_shape(c.rows, c.cols, c.bf16 ? 2 : 4);
+  p.shape = packed_shape(c.rows, c.cols, type_of(c));
   const std::vector<float> weight = random_floats(size_t{c.rows} * c.cols, 1, 0.1f);
-  if (c.bf16) {
+  if (c.e4m3) {
+    store_e4m3(p, weight);
+  } else if (c.bf16) {
     std::vector<uint16_t> stored;
     for (float v : weight) stored.push_back(to_bf16(v));
     p.packed = pack(p.shape, stored);
@@ -67,7 +97,7 @@ inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   a.out_cols = c.rows;
   a.strips = a.all_strips = static_cast<u32>(p.shape.strips);
   a.tiles = p.shape.tiles;
-  a.tail_cols = static_cast<u32>(p.shape.padded_cols - (p.shape.tiles - 1) * p.shape.tile_cols);
+  a.tail_cols = p.shape.tail_cols;
   a.tokens = c.tokens;
   a.x_rows = c.tokens;
   a.padding = padding_of(c.cols);
@@ -122,17 +152,21 @@ Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
   return l;
 }
 
+inline auto product_of(const Case& c) {
+  return c.e4m3 ? mkb_product_e4m3 : c.bf16 ? mkb_product_bf16 : mkb_product_f32;
+}
+
 // In segments of `max` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
 // picked, where args pick rows.
 inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 1, bool bulk = true,
                 u32 max = ~0u, const std::vector<u32>& q_len = {}) {
-  const u32 elem_bytes = p.shape.elem_bytes;
-  const u32 block = block_strips(args.tokens, elem_bytes, args.mma64_strips);
+  const WeightType type = type_of(c);
+  const u32 block = block_strips(args.tokens, type, args.mma64_strips);
   Sides s;
   s.load = [&](Worker& w) {
     const auto stream = bulk ? mkd_stream_bulk : mkd_stream_async;
     for (u32 strip = 0; strip < args.strips; strip += min(max, args.strips))
-      stream(&w, global(p.packed.data()), &args, elem_bytes, strip, min(max, args.strips - strip));
+      stream(&w, global(p.packed.data()), &args, type, strip, min(max, args.strips - strip));
   };
   s.consume = [&](Worker& w) {
     ProductArgs a = with_epilogue(w, args);
@@ -147,7 +181,7 @@ inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 
     if (a.x_bf16 && a.tokens > kMma8Tokens) mkb_product_squares(&w, &a);
     for (u32 strip = 0, strips; strip < a.strips; strip += strips) {
       strips = min(min(block, max), a.strips - strip);
-      c.bf16 ? mkb_product_bf16(&w, &a, strip, strips) : mkb_product_f32(&w, &a, strip, strips);
+      product_of(c)(&w, &a, strip, strips);
       mkd_barrier();
     }
   };

@@ -53,7 +53,7 @@ TEST_CASE("missing, misshapen, mistyped and doubled tensors are named") {
   tensors[1].name = "model.norms.weight";
   CHECK(
       result_with(tensors) ==
-      "DIR: error: missing tensor \"model.norm.weight\" [32], needed by models/llama.yaml:48:3, did you mean "
+      "DIR: error: missing tensor \"model.norm.weight\" [32], needed by models/llama.yaml:47:3, did you mean "
       "\"model.norms.weight\"?");
   tensors = good;
   tensors[1].shape = {31};
@@ -72,4 +72,68 @@ TEST_CASE("missing, misshapen, mistyped and doubled tensors are named") {
   tensors.push_back({"model.norm.weight", DType::bf16, {32}, "b.safetensors"});
   CHECK(result_with(tensors) ==
         "b.safetensors: error: tensor \"model.norm.weight\" is also in model.safetensors");
+}
+
+namespace {
+
+constexpr const char* kQuantized =
+    R"("quantization_config": {"quant_method": "compressed-tensors", "format": "float-quantized",
+       "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}}},
+       "hidden_act")";
+
+// Tensors of a llama whose named weights are codes, each with its scales.
+std::vector<CheckpointTensor> coded_tensors(const std::vector<std::string>& coded) {
+  std::vector<CheckpointTensor> tensors = llama_tensors();
+  const size_t count = tensors.size();
+  for (const std::string& name : coded)
+    for (size_t i = 0; i < count; ++i) {
+      if (tensors[i].name != name) continue;
+      tensors[i].dtype = DType::e4m3, tensors[i].stored = "F8_E4M3";
+      const std::vector<int64_t> column{tensors[i].shape[0], 1};
+      tensors.push_back({name + "_scale", DType::bf16, column, "scales.safetensors"});
+    }
+  return tensors;
+}
+
+Result<OpGraph> coded_graph(const std::vector<CheckpointTensor>& tensors) {
+  return graph_of(edited(llama_config(), "\"hidden_act\"", kQuantized), {}, tensors);
+}
+
+}  // namespace
+
+TEST_CASE("each matrix of a quantized checkpoint has the dtype of its own tensor") {
+  const std::string q = "model.layers.0.self_attn.q_proj.weight";
+  auto tensors = coded_tensors({q});
+  const auto graph = coded_graph(tensors);
+  REQUIRE_MESSAGE(graph.ok(), headline(graph));
+  for (const Tensor& t : graph.value().tensors) {
+    if (t.kind == TensorKind::kWeight) CHECK(t.dtype == (t.source == q ? DType::e4m3 : DType::bf16));
+    if (t.kind == TensorKind::kCache) CHECK(t.dtype == DType::bf16);
+  }
+  tensors.back().shape = {tensors.back().shape[0]};
+  tensors.back().dtype = DType::f32;
+  CHECK(headline(coded_graph(tensors)) == "");
+}
+
+TEST_CASE("codes without fitting scales, or where no product takes them, are named") {
+  const std::string q = "model.layers.0.self_attn.q_proj.weight", embed = "model.embed_tokens.weight";
+  auto tensors = coded_tensors({q});
+  CHECK(result_with(tensors) ==
+        "model.safetensors: error: tensor \"" + q + "\" is F8_E4M3, expected bf16 as \"" + embed + "\"");
+  tensors.back().shape = {1};
+  CHECK(headline(coded_graph(tensors)) ==
+        "scales.safetensors: error: tensor \"" + q +
+            "_scale\" is bf16 [1], expected bf16, f16 or f32 [32, 1], a scale for each row");
+  tensors.pop_back();
+  CHECK(headline(coded_graph(tensors)) ==
+        "model.safetensors: error: missing tensor \"" + q + "_scale\" [32, 1], the scales of \"" + q + "\"");
+  tensors = coded_tensors({q});
+  tensors.push_back({"model.layers.0.self_attn.q_proj.input_scale", DType::bf16, {1}, "a.safetensors"});
+  CHECK(
+      headline(coded_graph(tensors)) ==
+      "a.safetensors: error: tensor \"model.layers.0.self_attn.q_proj.input_scale\" [1] has no place in the "
+      "llama family");
+  CHECK(headline(coded_graph(coded_tensors({embed}))) ==
+        "model.safetensors: error: tensor \"" + embed +
+            "\" is F8_E4M3, expected bf16, f16 or f32 for op embed");
 }

@@ -15,7 +15,7 @@ struct Memory {
   explicit Memory(const std::vector<StoredTensor>& tensors) {
     std::mt19937 random(3);
     for (StoredTensor t : tensors) {
-      uint64_t bytes = t.dtype == "F32" ? 4 : 2;
+      uint64_t bytes = t.dtype == "F32" ? 4 : t.dtype == "F8_E4M3" ? 1 : 2;
       for (int64_t size : t.shape) bytes *= static_cast<uint64_t>(size);
       std::vector<std::byte>& data = storage.emplace_back(bytes);
       for (std::byte& b : data) b = static_cast<std::byte>(random());

@@ -20,7 +20,7 @@ namespace {
 TEST_CASE("one k-step of the layout is the A operand of mma.m16n8k16") {
   // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": a_i of lane l, g = l / 4, t = l
   // % 4.
-  const PackedShape shape = packed_shape(16, 128, 2);  // eight warps of one k-step each
+  const PackedShape shape = packed_shape(16, 128, WeightType::kBf16);  // eight warps of one k-step each
   for (uint64_t lane = 0; lane < 32; ++lane)
     for (uint64_t i = 0; i < 8; ++i) {
       const uint64_t row = i % 4 < 2 ? lane / 4 : lane / 4 + 8;
@@ -103,6 +103,43 @@ TEST_CASE("a checkpoint that the kernel was not compiled for is refused") {
         "f: error: tensor \"w\" is BF16 [4, 8], expected BF16 [8, 4]");
 }
 
+TEST_CASE("codes need a scale for each row of every source") {
+  Manifest m;
+  ManifestWeight w;
+  w.element = Element::kE4m3;
+  w.rows = 16;
+  w.cols = 4;
+  w.group = 8;
+  w.sources = {"a", "b"};
+  m.weights = {w};
+  const auto error_with = [&](const StoredTensor& scales) {
+    Memory memory({{"a", "F8_E4M3", {8, 4}, "f", {}},
+                   {"a_scale", "F32", {8}, "f", {}},
+                   {"b", "F8_E4M3", {8, 4}, "f", {}},
+                   scales});
+    memory.checkpoint.directory = "dir";
+    const Status status = check_weights(m, memory.checkpoint);
+    return status.ok() ? "" : status.error().message;
+  };
+  const std::string expected = ", expected BF16, F16 or F32 [8, 1], a scale for each row";
+  CHECK(error_with({"b_scale", "BF16", {8, 1}, "f", {}}) == "");
+  CHECK(error_with({"c", "BF16", {8, 1}, "f", {}}) == "dir: error: tensor \"b_scale\" is missing");
+  CHECK(error_with({"b_scale", "F32", {1}, "g", {}}) == "g: error: tensor \"b_scale\" is F32 [1]" + expected);
+  CHECK(error_with({"b_scale", "F32", {8, 2}, "g", {}}) ==
+        "g: error: tensor \"b_scale\" is F32 [8, 2]" + expected);
+  CHECK(error_with({"b_scale", "F8_E4M3", {8, 1}, "g", {}}) ==
+        "g: error: tensor \"b_scale\" is F8_E4M3 [8, 1]" + expected);
+}
+
+TEST_CASE("numbers of the packed layout that docs/packing.md gives") {
+  const PackedShape coded = packed_shape(16, 600, WeightType::kE4m3);
+  CHECK(packed_offset(coded, 3, 230) == 8940);
+  CHECK(scale_offset(coded, 3, 2) == 9100);
+  CHECK(packed_offset(packed_shape(20, 200, WeightType::kBf16), 19, 150) == 13016);
+  CHECK(packed_offset(packed_shape(16, 600, WeightType::kBf16), 3, 230) == 17624);
+  CHECK(packed_offset(packed_shape(16, 100, WeightType::kF32), 3, 21) == 1252);
+}
+
 TEST_CASE("elements that are not a number are counted in each tensor once, and infinities are numbers") {
   // Tensors of one row, all 0 but for some elements' bits.
   struct Element {
@@ -121,6 +158,8 @@ TEST_CASE("elements that are not a number are counted in each tensor once, and i
                         {"BF16", {{0, 0x7f80}, {1, 0xff80}, {2, 0x7f7f}, {3, 0x8000}}, 0, 0},
                         {"BF16", {{4095, 0xff81}, {4096, 0x7fc0}, {9999, 0x7fff}}, 3, 4095},
                         {"BF16", {{9998, 0x7fff}}, 1, 9998},
+                        {"F8_E4M3", {{0, 0x7e}, {1, 0xfe}, {2, 0x80}}, 0, 0},
+                        {"F8_E4M3", {{7, 0x7f}, {9999, 0xff}}, 2, 7},
                         {"I32", {{0, 0xffffffff}}, 0, 0}};
   std::vector<StoredTensor> tensors;
   Manifest m;

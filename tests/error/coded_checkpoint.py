@@ -1,0 +1,59 @@
+"""A checkpoint of a published shape whose layers' products have 8-bit weights (compressed-tensors, by channel). Its file is sparse: the
+compiler reads names, types and shapes."""
+import json
+import struct
+
+LAYERS = 2
+WEIGHTS = {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True}
+QUANTIZATION = {"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {"group_0": {"weights": WEIGHTS}}}
+
+
+def plain_tensors(config):
+    """Name and shape of each tensor of Llama, or of Qwen3-MoE."""
+    hidden, vocab, ffn = config["hidden_size"], config["vocab_size"], config["intermediate_size"]
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    dim = config.get("head_dim") or hidden // heads
+    yield from (("model.embed_tokens.weight", [vocab, hidden]), ("model.norm.weight", [hidden]))
+    if not config["tie_word_embeddings"]:
+        yield "lm_head.weight", [vocab, hidden]
+    for layer in range(LAYERS):
+        at = f"model.layers.{layer}."
+        yield from ((f"{at}{norm}_layernorm.weight", [hidden]) for norm in ("input", "post_attention"))
+        yield from ((f"{at}self_attn.{name}_proj.weight", shape) for name, shape in (
+            ("q", [heads * dim, hidden]), ("k", [kv_heads * dim, hidden]), ("v", [kv_heads * dim, hidden]), ("o", [hidden, heads * dim])))
+        experts = config.get("num_experts", 0)
+        if experts:
+            ffn = config["moe_intermediate_size"]
+            yield f"{at}mlp.gate.weight", [experts, hidden]
+            yield from ((f"{at}self_attn.{name}_norm.weight", [dim]) for name in "qk")
+        for block in [f"{at}mlp.experts.{e}." for e in range(experts)] or [f"{at}mlp."]:
+            yield from ((f"{block}{name}_proj.weight", shape) for name, shape in (
+                ("gate", [ffn, hidden]), ("up", [ffn, hidden]), ("down", [hidden, ffn])))
+
+
+def write_coded(source, to):
+    """The shape of the folder `source`, with fewer layers, as a quantized checkpoint in the folder `to`."""
+    config = json.loads((source / "config.json").read_text())
+    config.update(num_hidden_layers=LAYERS, quantization_config=QUANTIZATION)
+    header, end = {}, 0
+
+    def add(name, dtype, shape, width):
+        nonlocal end
+        size = width
+        for extent in shape:
+            size *= extent
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [end, end + size]}
+        end += size
+
+    for name, shape in plain_tensors(config):
+        if name.endswith("_proj.weight"):
+            add(name, "F8_E4M3", shape, 1)
+            add(name + "_scale", "BF16", [shape[0], 1], 2)
+        else:
+            add(name, "BF16", shape, 2)
+    text = json.dumps(header).encode()
+    to.mkdir(parents=True)
+    (to / "config.json").write_text(json.dumps(config))
+    with open(to / "model.safetensors", "wb") as out:
+        out.write(struct.pack("<Q", len(text)) + text)
+        out.truncate(8 + len(text) + end)
