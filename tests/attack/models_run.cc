@@ -24,7 +24,7 @@ Rounding rounding_of(Type type) {
   return type == Type::kF32 ? Rounding::kNone : type == Type::kF16 ? Rounding::kF16 : Rounding::kBf16;
 }
 
-Rounding product_rounding(const Shape& s) {
+Rounding product_rounding(const reference::Shape& s) {
   return s.e4m3_weights ? Rounding::kBf16 : rounding_of(s.type);
 }
 
