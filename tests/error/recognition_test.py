@@ -106,7 +106,7 @@ class RecognitionTest(Command):
         code, _, err = self.mkc("run", self.checkpoint(header=as_f8, config=lambda c: c.update(
             hidden_size=2 * c["hidden_size"])), "--prompt-ids", 1)
         self.assertEqual(code, 1)
-        self.assertRegex(err, r'^model/model.safetensors: error: tensor "[^"]*" (is F8_E4M3, expected bf16, f16 or f32|has shape)')
+        self.assertRegex(err, r'^model/model.safetensors: error: tensor "[^"]*" (is e4m3, expected bf16, f16 or f32|has shape)')
 
         def as_i64(header):
             header[name]["dtype"] = "I16"

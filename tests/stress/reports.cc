@@ -66,11 +66,11 @@ TEST_CASE("a write after an unordered write names both") {
 }
 
 TEST_CASE("a copy over a stage that is being read names the copy and the reader") {
-  CHECK(
-      first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
-      fmt::format("unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
-                  "thread 1, task l0.q[2], {}",
-                  site("product.h", "if (i < mine) sums[s].step(stage[i * kWarpLanes], operand[i])")));
+  CHECK(first_report({"release_stage", "mk_warp_sync", 0, drop}) ==
+        fmt::format(
+            "unordered write after read of shared+0x10: worker 2, asynchronous copy; earlier worker 2 "
+            "thread 1, task l0.q[2], {}",
+            site("product.h", "if (i < mine) sums[s].step(W::unpack(stage[i * kWarpLanes]), operand[i])")));
 }
 
 TEST_CASE("an access outside shared memory names the task and the line") {
