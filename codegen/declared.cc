@@ -42,7 +42,9 @@ std::string text_of(const Box& box) {
 class DeclaredRegions final : public mkrt::AccessRules {
  public:
   explicit DeclaredRegions(const Schedule& schedule)
-      : schedule_(schedule), requests_(find_symbol(schedule.program.symbols, "B")), addresses_(schedule_) {}
+      : schedule_(schedule),
+        requests_(step_symbols(schedule.program.symbols).requests),
+        addresses_(schedule_) {}
 
   void begin_step(const mkrt::MkSession& session, const mkrt::MkStep& step) override {
     boxes_.clear();
@@ -84,10 +86,10 @@ class DeclaredRegions final : public mkrt::AccessRules {
     const auto word = [&](const Access& access, int64_t i) {
       return reinterpret_cast<const int32_t*>(addresses_.begin_of(access.tensor))[i];
     };
-    const Access* active_experts = find_operand(grid, "active_experts");
-    const Access* active_expert_rows = find_operand(grid, "active_expert_rows");
+    const Access* active_experts = find_operand(grid, kActiveExpertsSymbol);
+    const Access* active_expert_rows = find_operand(grid, kActiveExpertRowsSymbol);
     if (active_experts == nullptr || active_expert_rows == nullptr) return rows;
-    const Bounds bounds = program().symbols[find_symbol(program().symbols, "active_experts")].bounds;
+    const Bounds bounds = program().symbols[step_symbols(program().symbols).active_experts].bounds;
     const int64_t count = word(*active_experts, 0);
     if (count < bounds.lo || bounds.hi < count) return std::nullopt;
     for (int64_t i = 0; i < count; ++i) rows.push_back(word(*active_expert_rows, i));

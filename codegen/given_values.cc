@@ -6,6 +6,7 @@ namespace mkc {
 
 std::vector<int64_t> given_values(const Symbols& symbols, const mkrt::StepGiven& given,
                                   std::span<const int64_t> active_expert_rows) {
+  const StepSymbols step = step_symbols(symbols);
   uint32_t place = 0;
   int64_t requests = 1, tokens = 1;
   std::vector<std::pair<SymbolId, int64_t>> plain;
@@ -15,11 +16,11 @@ std::vector<int64_t> given_values(const Symbols& symbols, const mkrt::StepGiven&
     const int64_t value = given.symbol[place++];
     if (s.is_list()) continue;
     plain.emplace_back(id, value);
-    if (s.name == "B") requests = value;
-    if (s.name == "T") tokens = value;
+    if (id == step.requests) requests = value;
+    if (id == step.tokens) tokens = value;
   }
   std::vector<StepRequest> of_step;
-  if (!find_symbol(symbols, "B").valid())
+  if (!step.requests.valid())
     of_step = {{tokens, given.lengths[0]}};
   else
     for (int64_t b = 0; b < requests; ++b)

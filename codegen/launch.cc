@@ -112,22 +112,25 @@ void LaunchCode::each_step_by_role(const std::function<void(const Body& steps)>&
         in_step([] {});
         around([&] {
           each_step("mkd_loader_next_step",
-                    {launch_.worker, bases.session, bases.step, launch_.symbols, place_of("T")}, load);
+                    {launch_.worker, bases.session, bases.step, launch_.symbols,
+                     place_of(step_symbols(s_.program.symbols).tokens)},
+                    load);
         });
       });
 }
 
 std::vector<llvm::Value*> LaunchCode::next_step() {
-  return {launch_.worker,     launch_.bases.session,
-          launch_.bases.step, place_of("T"),
-          place_of("B"),      place_of(find_symbol(s_.program.symbols, "R").valid() ? "R" : "T")};
+  const StepSymbols step = step_symbols(s_.program.symbols);
+  return {launch_.worker,          launch_.bases.session,
+          launch_.bases.step,      place_of(step.tokens),
+          place_of(step.requests), place_of(step.logit_rows.valid() ? step.logit_rows : step.tokens)};
 }
 
-llvm::Value* LaunchCode::place_of(const char* symbol) {
+llvm::Value* LaunchCode::place_of(SymbolId symbol) {
   uint32_t given = 0;
-  for (const Symbol& s : s_.program.symbols) {
-    if (s.name == symbol) break;
-    given += s.routed || s.cut ? 0 : 1;
+  for (SymbolId id : s_.program.symbols.ids()) {
+    if (id == symbol) break;
+    given += s_.program.symbols[id].routed || s_.program.symbols[id].cut ? 0 : 1;
   }
   return e_.constant(given);
 }
@@ -163,20 +166,20 @@ void LaunchCode::sum_rows(const RaggedRows& ragged) {
 
 void LaunchCode::size_partials(const RowBlocks& blocks) {
   const Symbols& symbols = s_.program.symbols;
+  const StepSymbols step = step_symbols(symbols);
   e_.call("mkd_size_partials",
-          {launch_.worker, e_.constant(lists_.partial_positions),
-           e_.constant(lists_.at(find_symbol(symbols, "q_len"))),
-           e_.constant(lists_.at(find_symbol(symbols, "kv_len"))), e_.value(lists_.before_last->rows),
+          {launch_.worker, e_.constant(lists_.partial_positions), e_.constant(lists_.at(step.q_len)),
+           e_.constant(lists_.at(step.kv_len)), e_.value(lists_.before_last->rows),
            e_.constant(blocks.max_rows), e_.constant(partial_slots(symbols))});
   e_.call("mkd_barrier", {});
 }
 
 void LaunchCode::cut_rows(const RowBlocks& blocks) {
-  const Symbols& symbols = s_.program.symbols;
+  const StepSymbols step = step_symbols(s_.program.symbols);
   std::vector<llvm::Value*> arguments = {launch_.worker, e_.constant(lists_.at(*lists_.before_last)),
                                          e_.value(lists_.before_last->rows), e_.constant(blocks.max_rows)};
-  for (const char* given : {"q_len", "first_row", "kv_len"})
-    arguments.push_back(e_.constant(lists_.at(find_symbol(symbols, given))));
+  for (const SymbolId given : {step.q_len, step.first_row, step.kv_len})
+    arguments.push_back(e_.constant(lists_.at(given)));
   for (const SymbolId cut : {blocks.request, blocks.rows, blocks.first_row, blocks.kv_len})
     arguments.push_back(e_.constant(lists_.at(cut)));
   e_.call("mkd_cut_rows", std::move(arguments));

@@ -51,7 +51,7 @@ class LaunchCode {
   void with_lists(llvm::Value* number, const std::function<void()>& body);
 
  private:
-  llvm::Value* place_of(const char* symbol);  // index in MkStep::symbol
+  llvm::Value* place_of(SymbolId symbol);  // index in MkStep::symbol
   // Emits `do body(); while (next(arguments));`.
   void each_step(const char* next, std::vector<llvm::Value*> arguments, const std::function<void()>& body);
   void split(const std::function<void()>& consume, const std::function<void()>& load);

@@ -57,11 +57,11 @@ StepLists lay_out(const TaskProgram& program) {
   const auto keep = [&](const RaggedRows& rows) {
     lists.ragged_places.emplace_back(rows, take(rows.rows + 1));
   };
-  lists.blocks = row_blocks(symbols);
+  const StepSymbols step = step_symbols(symbols);
+  lists.blocks = step.blocks;
   if (lists.blocks) {
-    const SymbolId rows = find_symbol(symbols, "q_len");
-    const Expr blocks = ceil_div(element(rows, coord(0)), lists.blocks->max_rows);
-    lists.before_last = {symbols[rows].length, blocks - 1};
+    const Expr blocks = ceil_div(element(step.q_len, coord(0)), lists.blocks->max_rows);
+    lists.before_last = {symbols[step.q_len].length, blocks - 1};
     keep(*lists.before_last);
     if (lists.blocks->partial_positions.valid()) lists.partial_positions = take(1);
   }
@@ -86,7 +86,7 @@ Status check_lists(const TaskProgram& program) {
   const size_t bytes = lay_out(program).words * sizeof(uint32_t);
   if (bytes <= mk::kListBytes) return {};
   const Symbols& symbols = program.symbols;
-  const int64_t tokens = symbols[find_symbol(symbols, "T")].bounds.hi;
+  const int64_t tokens = symbols[step_symbols(symbols).tokens].bounds.hi;
   return Error{fmt::format(
       "--max-tokens: error: the lists of a step of {} tokens take {} bytes of a worker's shared memory, "
       "which has {} for them: fewer tokens, or fewer different windows",

@@ -16,12 +16,14 @@ const Tensor& operand_tensor(const TaskProgram& program, const TaskGrid& grid, s
 }
 
 bool may_gather_rows(const TaskProgram& program) {
-  return find_symbol(program.symbols, "q_len").valid();
+  return step_symbols(program.symbols).q_len.valid();
 }
 
 Expr partial_positions_of(const TaskProgram& program, const TaskGrid& grid) {
-  const SymbolId part = find_symbol(program.symbols, "partial_positions");
-  return part.valid() && int_attr(grid.attrs, "window", 0) == 0 ? symbol(part) : Expr(kKvTilePositions);
+  const std::optional<RowBlocks> blocks = step_symbols(program.symbols).blocks;
+  const bool by_symbol =
+      blocks && blocks->partial_positions.valid() && int_attr(grid.attrs, "window", 0) == 0;
+  return by_symbol ? symbol(blocks->partial_positions) : Expr(kKvTilePositions);
 }
 
 size_t operand_place(BodyKind body, std::string_view role, bool written) {

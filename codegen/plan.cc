@@ -63,17 +63,15 @@ void append(std::vector<std::byte>& blob, const T& value) {
 mkrt::MkBounds bounds(const Schedule& s, const Kinds& kinds, Mode mode) {
   mkrt::MkBounds b{};
   const Symbols& symbols = s.program.symbols;
-  const auto max = [&](const char* name) {
-    const SymbolId id = find_symbol(symbols, name);
-    return id.valid() ? static_cast<uint32_t>(symbols[id].bounds.hi) : 0;
-  };
+  const StepSymbols step = step_symbols(symbols);
+  const auto max = [&](SymbolId id) { return id.valid() ? static_cast<uint32_t>(symbols[id].bounds.hi) : 0; };
   b.event_cells = s.event_cells;
   b.shared_bytes = shared_bytes(s);
   b.ring_stages = s.ring.stages;
   b.kinds = static_cast<uint32_t>(kinds.first.size());
-  b.max_tokens = max("T");
-  b.max_requests = max("B");
-  b.context = max("kv_len");
+  b.max_tokens = max(step.tokens);
+  b.max_requests = max(step.requests);
+  b.context = max(step.kv_len);
   for (const Tensor& t : s.program.tensors) {
     const auto size = [&](size_t dim) { return static_cast<uint32_t>(t.shape[dim].constant()); };
     if (t.kind == TensorKind::kOutput && t.name == "logits") b.vocab = size(t.shape.size() - 1);

@@ -10,8 +10,6 @@
 namespace mkc {
 namespace {
 
-constexpr const char* kActiveExperts = "active_experts";  // routed symbol, and role of its table
-
 bool mentions(const Expr& e, SymbolId symbol) {
   return std::any_of(e.nodes.begin(), e.nodes.end(), [&](const ExprNode& node) {
     return node.kind == ExprKind::kSymbol && node.value == symbol.index;
@@ -30,7 +28,7 @@ std::vector<GridId> routed_grids(const TaskProgram& program) {
   std::vector<GridId> grids(program.events.size());
   for (GridId id : program.grids.ids()) {
     const TaskGrid& grid = program.grids[id];
-    if (!find_operand(grid, kActiveExperts)) continue;
+    if (!find_operand(grid, kActiveExpertsSymbol)) continue;
     for (const Wait& wait : grid.waits)
       if (!wait.lookup) grids[wait.event.index] = id;
     for (const Notify& notify : grid.notifies)
@@ -44,7 +42,7 @@ class Values {
  public:
   Values(const Schedule& schedule, const mkrt::StepGiven& given)
       : symbols_(schedule.program.symbols),
-        active_experts_(find_symbol(symbols_, kActiveExperts)),
+        active_experts_(step_symbols(symbols_).active_experts),
         values_(given_values(symbols_, given)) {}
 
   // Returns the values for this number of active experts. The rows of experts do not matter to events.
@@ -72,7 +70,7 @@ class Counter {
       counts_.tasks.push_back(static_cast<uint32_t>(
           TaskSpace(s_.program.grids[id], values_.with_active_experts(looked_up_[id.index])).count()));
     if (mode == Mode::kKernels) return std::move(counts_);
-    const SymbolId active_experts = find_symbol(s_.program.symbols, kActiveExperts);
+    const SymbolId active_experts = step_symbols(s_.program.symbols).active_experts;
     const std::vector<GridId> routed = routed_grids(s_.program);
     for (EventId id : s_.program.events.ids()) {
       const bool depends = active_experts.valid() && is_routed(s_.program.events[id], active_experts);
@@ -127,7 +125,7 @@ class Counter {
 std::vector<uint32_t> looked_up_tensors(const Schedule& schedule) {
   std::vector<uint32_t> tensors;
   for (const TaskGrid& grid : schedule.program.grids) {
-    const Access* table = find_operand(grid, kActiveExperts);
+    const Access* table = find_operand(grid, kActiveExpertsSymbol);
     tensors.push_back(table ? table->tensor.index : mkrt::kNotLookedUp);
   }
   return tensors;

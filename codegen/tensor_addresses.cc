@@ -54,7 +54,7 @@ void TensorAddresses::begin_step(const mkrt::MkSession& session, const mkrt::MkS
   const auto* page = reinterpret_cast<const uint32_t*>(step.page_index);
   const auto* lengths =
       reinterpret_cast<const uint32_t*>(step.lists) + mkrt::kLengthsList * mkrt::kMaxRequests;
-  const int64_t requests = values[find_symbol(schedule_.program.symbols, "B").index];
+  const int64_t requests = values[step_symbols(schedule_.program.symbols).requests.index];
   for (int64_t b = 0; b < requests; ++b)
     for (uint32_t i = 0; uint64_t{i} << session.page_shift < lengths[b]; ++i)
       pages_[page[begin[b] + i]] = {b, i};

@@ -54,15 +54,17 @@ Status read_caches(const Document& document, const Node& map, Block& block) {
 
 std::vector<std::string> field_names(const OpSchema& schema) {
   std::vector<std::string> names;
-  for (const auto* list : {&schema.inputs, &schema.outputs, &schema.int_attrs, &schema.float_attrs}) {
-    for (const char* name : *list) names.emplace_back(role_name(name));
-  }
+  for (const auto* roles : {&schema.inputs, &schema.outputs})
+    for (const RoleSchema& role : *roles) names.emplace_back(role_name(role.name));
+  for (const auto* attrs : {&schema.int_attrs, &schema.float_attrs})
+    names.insert(names.end(), attrs->begin(), attrs->end());
   return names;
 }
 
 Status read_operands(const Document& document, const Node& fields, const OpSchema& schema,
-                     const std::vector<const char*>& roles, std::vector<Operand>& operands) {
-  for (const std::string_view role : roles) {
+                     const std::vector<RoleSchema>& roles, std::vector<Operand>& operands) {
+  for (const RoleSchema& schema_role : roles) {
+    const std::string_view role = schema_role.name;
     MKC_TRY(node, optional_field(document, fields, role_name(role), Kind::kString));
     if (!node && !role.ends_with('?')) {
       return document.error(fields.place, fmt::format("missing key \"{}\" in {}", role, schema.name));

@@ -73,14 +73,14 @@ class GraphBuilder {
 
   void add_symbols_and_inputs() {
     const Loc place = loc(family_.place);
-    const SymbolId tokens = graph_.symbols.add({"T", {1, request_.max_tokens}, place});
-    const SymbolId requests = graph_.symbols.add({"B", {1, request_.max_requests}, place});
-    graph_.symbols.add({"R", {1, request_.max_tokens}, place});
+    const SymbolId tokens = graph_.symbols.add({mkrt::kTokensSymbol, {1, request_.max_tokens}, place});
+    const SymbolId requests = graph_.symbols.add({mkrt::kRequestsSymbol, {1, request_.max_requests}, place});
+    graph_.symbols.add({mkrt::kLogitRowsSymbol, {1, request_.max_tokens}, place});
     const Expr count = symbol(requests);
     const int64_t max_rows = std::min(request_.max_tokens, request_.context);
-    const SymbolId rows = graph_.symbols.add({"q_len", {1, max_rows}, place, count});
-    graph_.symbols.add({"kv_len", {1, request_.context}, place, count});
-    graph_.symbols.add({"first_row", {0, request_.max_tokens - 1}, place, count, rows});
+    const SymbolId rows = graph_.symbols.add({mkrt::kQLenSymbol, {1, max_rows}, place, count});
+    graph_.symbols.add({mkrt::kKvLenSymbol, {1, request_.context}, place, count});
+    graph_.symbols.add({mkrt::kFirstRowSymbol, {0, request_.max_tokens - 1}, place, count, rows});
     for (const char* name : {"tokens", "positions"}) {
       Tensor input{name, TensorKind::kInput, DType::i32, {symbol(tokens)}, {}, {}, place};
       set_here_.insert(name);
@@ -167,7 +167,8 @@ class GraphBuilder {
       Tensor tensor;
       tensor.kind = TensorKind::kCache;
       tensor.dtype = request_.kv_dtype.value_or(checkpoint_.dtype());
-      tensor.shape = {symbol(find_symbol(graph_.symbols, "B"))};  // a cache holds every request's positions
+      tensor.shape = {
+          symbol(step_symbols(graph_.symbols).requests)};  // a cache holds every request's positions
       tensor.shape.insert(tensor.shape.end(), shape.begin(), shape.end());
       if (!cache.scales.empty()) {
         const std::string source = source_name(block, cache.scales);
@@ -218,7 +219,7 @@ class GraphBuilder {
 
   // Tells whether an optional operand is left out: it is not given, or its weight is not there in this model.
   bool left_out(const OpSchema& schema, const Operand& operand, size_t position) const {
-    const bool optional = std::string_view(schema.inputs[position]).ends_with('?');
+    const bool optional = std::string_view(schema.inputs[position].name).ends_with('?');
     return optional && (operand.name.empty() || absent_.contains(operand.name));
   }
 
@@ -271,7 +272,7 @@ class GraphBuilder {
       op.outputs.push_back(id);
       caches.push_back(graph_.tensors[id]);
     }
-    const auto outputs = infer_outputs(decl.kind, inputs, caches, op.attrs);
+    const auto outputs = infer_outputs(graph_.symbols, decl.kind, inputs, caches, op.attrs);
     if (!outputs.ok()) return fail(decl.place, outputs.error().message);
     for (size_t i = 0; i < outputs.value().size(); ++i) {
       Tensor tensor;

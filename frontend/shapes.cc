@@ -2,137 +2,101 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "frontend/source.h"
+#include "ir/bodies.h"
 
 namespace mkc {
 namespace {
 
-const char* const kSymbolNames[] = {"T", "B", "R"};
-
-std::string text_of(const std::vector<Expr>& shape) {
-  const std::vector<std::string> names(std::begin(kSymbolNames), std::end(kSymbolNames));
-  std::string text;
-  for (const Expr& dim : shape) text += (text.empty() ? "" : ", ") + to_string(dim, names);
-  return "[" + text + "]";
-}
-
-// Fails unless an operand has the wanted shape. A dim of -1 may have any size.
-Status expect(const OpSchema& schema, const char* role, const Tensor& operand,
-              const std::vector<Expr>& wanted) {
-  bool fits = operand.shape.size() == wanted.size();
-  for (size_t i = 0; fits && i < wanted.size(); ++i) {
-    fits = wanted[i].is_const(-1) || wanted[i] == operand.shape[i];
+// The sizes of an op's letters (OperandSchema). Operands are checked in turn; each one binds the letters that
+// it is the first to have.
+class Letters {
+ public:
+  Letters(const Symbols& symbols, const OpSchema& schema, const std::vector<Tensor>& inputs,
+          const Attrs& attrs)
+      : symbols_(symbols), schema_(schema) {
+    const StepSymbols step = step_symbols(symbols);
+    sizes_ = {{'T', symbol(step.tokens)}, {'B', symbol(step.requests)}, {'R', symbol(step.logit_rows)}};
+    for (const NamedDim& dim : dims_of(attrs)) sizes_[dim.letter] = dim.size;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (schema.inputs[i].operand.dims == std::string_view("Tk") && inputs[i].shape.size() == 2)
+        sizes_['P'] = inputs[i].shape[1] * sizes_['T'];
   }
-  if (fits) return {};
-  std::string expected = text_of(wanted);
-  for (size_t at = expected.find("-1"); at != std::string::npos; at = expected.find("-1", at)) {
-    expected.replace(at, 2, "any");
+
+  // Fails unless an operand has the shape of its letters.
+  Status check(const RoleSchema& role, const Tensor& operand) {
+    const std::string_view letters = role.operand.dims;
+    std::vector<std::optional<Expr>> wanted;
+    for (const char letter : letters) wanted.push_back(size_of(letter, operand));
+    bool fits = operand.shape.size() == wanted.size();
+    for (size_t i = 0; fits && i < wanted.size(); ++i) fits = !wanted[i] || *wanted[i] == operand.shape[i];
+    if (!fits)
+      return Error{fmt::format("{} of {} is %{} {}, expected {}", role_name(role.name), schema_.name,
+                               operand.name, text_of({operand.shape.begin(), operand.shape.end()}),
+                               text_of(wanted))};
+    for (size_t i = 0; i < letters.size(); ++i) sizes_.emplace(letters[i], operand.shape[i]);
+    return {};
   }
-  return Error{fmt::format("{} of {} is %{} {}, expected {}", role, schema.name, operand.name,
-                           text_of(operand.shape), expected)};
-}
+
+  // Fails unless the heads of a cache have as many columns as the keys.
+  Status check_heads(std::string_view role, const Tensor& cache) const {
+    if (sizes_.at('G') * sizes_.at('h') == sizes_.at('E')) return {};
+    return Error{fmt::format("{} of {} is %{} {}, expected heads of {} columns in all", role, schema_.name,
+                             cache.name, text_of({cache.shape.begin(), cache.shape.end()}),
+                             to_string(sizes_.at('E'), {}))};
+  }
+
+  std::vector<Expr> shape(std::string_view letters) const {
+    std::vector<Expr> shape;
+    for (const char letter : letters) shape.push_back(sizes_.at(letter));
+    return shape;
+  }
+
+ private:
+  // Returns the size that a letter must have in the operand, or nothing where any size fits.
+  std::optional<Expr> size_of(char letter, const Tensor& operand) const {
+    if (const auto at = sizes_.find(letter); at != sizes_.end()) return at->second;
+    const Expr& tokens = sizes_.at('T');
+    const bool has_rows = operand.shape.size() == 2;
+    if (letter == 'A') return has_rows && operand.shape[0] == sizes_.at('R') ? sizes_.at('R') : tokens;
+    if (letter != 'Y' || !sizes_.contains('P')) return {};
+    return has_rows && operand.shape[0] == tokens ? tokens : sizes_.at('P');
+  }
+
+  std::string text_of(const std::vector<std::optional<Expr>>& shape) const {
+    std::vector<std::string> names;
+    for (const Symbol& s : symbols_) names.push_back(s.name);
+    std::string text;
+    for (const std::optional<Expr>& dim : shape)
+      text += (text.empty() ? "" : ", ") + (dim ? to_string(*dim, names) : "any");
+    return "[" + text + "]";
+  }
+
+  const Symbols& symbols_;
+  const OpSchema& schema_;
+  std::map<char, Expr> sizes_;
+};
 
 }  // namespace
 
-Result<std::vector<Typed>> infer_outputs(OpKind kind, const std::vector<Tensor>& inputs,
-                                         const std::vector<Tensor>& caches, const Attrs& attrs) {
+Result<std::vector<Typed>> infer_outputs(const Symbols& symbols, OpKind kind,
+                                         const std::vector<Tensor>& inputs, const std::vector<Tensor>& caches,
+                                         const Attrs& attrs) {
   const OpSchema& schema = op_schema(kind);
-  const Expr tokens = symbol(SymbolId{0});
-  const Expr requests = symbol(SymbolId{1});
-  const Expr wanted_rows = symbol(SymbolId{2});
-  const Expr any = -1;
-  const auto check = [&](size_t i, const std::vector<Expr>& wanted) {
-    return expect(schema, std::string(role_name(schema.inputs[i])).c_str(), inputs[i], wanted);
-  };
-  const auto dim = [&](size_t i, size_t axis) { return inputs[i].shape[axis]; };
-  const auto rows_of = [&](const Expr& columns) {
-    return std::vector<Typed>{{DType::f32, {tokens, columns}}};
-  };
-  // Returns the rows of an operand: all rows of the step, or those that gather_rows picked.
-  const auto rows_in = [&](size_t i) {
-    const bool gathered = inputs[i].shape.size() == 2 && dim(i, 0) == wanted_rows;
-    return gathered ? wanted_rows : tokens;
-  };
-  const int64_t head_dim = int_attr(attrs, "head_dim", 0);
-
-  switch (kind) {
-    case OpKind::kEmbed:
-      MKC_TRY_STATUS(check(0, {tokens}));
-      MKC_TRY_STATUS(check(1, {any, any}));
-      return rows_of(dim(1, 1));
-    case OpKind::kRmsNorm:
-      MKC_TRY_STATUS(check(0, {rows_in(0), any}));
-      MKC_TRY_STATUS(check(1, {dim(0, 1)}));
-      return std::vector<Typed>{{DType::f32, inputs[0].shape}};
-    case OpKind::kLinear:
-      MKC_TRY_STATUS(check(0, {rows_in(0), any}));
-      MKC_TRY_STATUS(check(1, {any, dim(0, 1)}));
-      if (inputs.size() > 2) MKC_TRY_STATUS(check(2, {dim(1, 0)}));
-      return std::vector<Typed>{{DType::f32, {dim(0, 0), dim(1, 0)}}};
-    case OpKind::kHeadNorm:
-      MKC_TRY_STATUS(check(0, {tokens, any}));
-      MKC_TRY_STATUS(check(1, {head_dim}));
-      return rows_of(dim(0, 1));
-    case OpKind::kRope:
-      MKC_TRY_STATUS(check(0, {tokens, any}));
-      MKC_TRY_STATUS(check(1, {tokens}));
-      MKC_TRY_STATUS(check(2, {any, head_dim}));
-      return rows_of(dim(0, 1));
-    case OpKind::kKvWrite: {
-      MKC_TRY_STATUS(check(0, {tokens, any}));
-      MKC_TRY_STATUS(check(1, {tokens, dim(0, 1)}));
-      MKC_TRY_STATUS(check(2, {tokens}));
-      for (size_t i = 0; i < caches.size(); ++i) {
-        MKC_TRY_STATUS(expect(schema, schema.outputs[i], caches[i], {requests, any, any, any}));
-        if (caches[i].shape[1] * caches[i].shape[3] == dim(0, 1)) continue;
-        return Error{fmt::format("{} of kv_write is %{} {}, expected heads of {} columns in all",
-                                 schema.outputs[i], caches[i].name, text_of(caches[i].shape),
-                                 to_string(dim(0, 1), {}))};
-      }
-      return std::vector<Typed>();
-    }
-    case OpKind::kAttention: {
-      const Expr columns = int_attr(attrs, "heads", 0) * head_dim;
-      const Expr groups = int_attr(attrs, "kv_heads", 0);
-      MKC_TRY_STATUS(check(0, {tokens, columns}));
-      MKC_TRY_STATUS(check(1, {requests, groups, any, head_dim}));
-      MKC_TRY_STATUS(check(2, {requests, groups, dim(1, 2), head_dim}));
-      MKC_TRY_STATUS(check(3, {tokens}));
-      return rows_of(columns);
-    }
-    case OpKind::kLayerNorm:
-      MKC_TRY_STATUS(check(0, {any, any}));
-      for (size_t i = 1; i < inputs.size(); ++i) MKC_TRY_STATUS(check(i, {dim(0, 1)}));
-      return std::vector<Typed>{{DType::f32, inputs[0].shape}};
-    case OpKind::kGatherRows:
-      MKC_TRY_STATUS(check(0, {tokens, any}));
-      return std::vector<Typed>{{DType::f32, {wanted_rows, dim(0, 1)}}};
-    case OpKind::kSample:
-      MKC_TRY_STATUS(check(0, {wanted_rows, any}));
-      return std::vector<Typed>{{DType::i32, {requests}}};
-    case OpKind::kRoute: {
-      MKC_TRY_STATUS(check(0, {tokens, any}));
-      const std::vector<Expr> choices = {tokens, int_attr(attrs, "top_k", 0)};
-      return std::vector<Typed>{{DType::i32, choices}, {DType::f32, choices}};
-    }
-    case OpKind::kExpertLinear: {
-      MKC_TRY_STATUS(check(1, {tokens, any}));
-      const Expr pairs = dim(1, 1) * dim(1, 0);
-      const bool of_tokens = inputs[0].shape.size() == 2 && dim(0, 0) == tokens;
-      MKC_TRY_STATUS(check(0, {of_tokens ? tokens : pairs, any}));
-      MKC_TRY_STATUS(check(2, {any, any, dim(0, 1)}));
-      return std::vector<Typed>{{DType::f32, {pairs, dim(2, 1)}}};
-    }
-    case OpKind::kExpertSum:
-      MKC_TRY_STATUS(check(1, {tokens, any}));
-      MKC_TRY_STATUS(check(0, {dim(1, 1) * dim(1, 0), any}));
-      return rows_of(dim(0, 1));
-    default:
-      MKC_ASSERT(!schema.row_steps.empty(), "unknown op kind");
-      MKC_TRY_STATUS(check(0, {any, any}));
-      for (size_t i = 1; i < inputs.size(); ++i) MKC_TRY_STATUS(check(i, inputs[0].shape));
-      return std::vector<Typed>{{DType::f32, inputs[0].shape}};
+  Letters letters(symbols, schema, inputs, attrs);
+  for (size_t i = 0; i < inputs.size(); ++i) MKC_TRY_STATUS(letters.check(schema.inputs[i], inputs[i]));
+  for (size_t i = 0; i < caches.size(); ++i) {
+    MKC_TRY_STATUS(letters.check(schema.outputs[i], caches[i]));
+    MKC_TRY_STATUS(letters.check_heads(schema.outputs[i].name, caches[i]));
   }
+  std::vector<Typed> outputs;
+  for (const RoleSchema& out : schema.outputs)
+    if (out.operand.kind != OperandKind::kCache)
+      outputs.push_back({out.operand.kind == OperandKind::kIndex ? DType::i32 : DType::f32,
+                         letters.shape(out.operand.dims)});
+  return outputs;
 }
 
 }  // namespace mkc

@@ -13,11 +13,6 @@ namespace mkc {
 bool fits(OperandKind kind, const Tensor& tensor);
 const char* operand_text(OperandKind kind);  // "f32 activation or output", …
 
-struct RoleSchema {
-  const char* name;  // a trailing '?' marks an optional role
-  OperandSchema operand;
-};
-
 struct CoordSchema {
   const char* name;
   const char* dims;  // the letter of its extent, or "" where it is free
@@ -38,10 +33,6 @@ bool looks_up(BodyKind kind, std::string_view role);
 // Query rows of attention that a KV tile is multiplied with at once. A block takes as many tokens as have no
 // more query rows in the group of a key/value head, and at least one token.
 constexpr int64_t kBlockRows = 16;
-
-// Returns the first KV tile of a request's context that its last `rows` rows see. A row sees its own position
-// and the window - 1 positions before it. A window of 0 means all earlier positions.
-Expr first_kv_tile(const Expr& rows, const Expr& kv_len, int64_t window, int64_t kv_tile);
 
 // Returns the columns that the norm of a row grid takes together, or 0 where it has none. They are the whole
 // row or a head.

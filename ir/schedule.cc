@@ -71,12 +71,6 @@ std::string why_not_ready(const TaskProgram& program, GridId id) {
   return "";
 }
 
-std::optional<BodyKind> merged_body(const TaskGrid& grid) {
-  if (grid.body == BodyKind::kCombine) return BodyKind::kAttend;
-  if (grid.body == BodyKind::kSplitKReduce) return BodyKind::kSplitKPartial;
-  return {};
-}
-
 namespace {
 
 bool depends_on_symbols(const TaskGrid& grid) {

@@ -4,36 +4,6 @@
 
 namespace mkc {
 
-const char* body_name(BodyKind kind) {
-  switch (kind) {
-    case BodyKind::kEmbed:
-      return "embed";
-    case BodyKind::kProduct:
-      return "product";
-    case BodyKind::kAppend:
-      return "append";
-    case BodyKind::kAttend:
-      return "attend";
-    case BodyKind::kCombine:
-      return "combine";
-    case BodyKind::kSample:
-      return "sample";
-    case BodyKind::kRoute:
-      return "route";
-    case BodyKind::kExpert:
-      return "expert";
-    case BodyKind::kExpertSum:
-      return "expert_sum";
-    case BodyKind::kSplitKPartial:
-      return "split_k_partial";
-    case BodyKind::kSplitKReduce:
-      return "split_k_reduce";
-    case BodyKind::kRow:
-      return "row";
-  }
-  MKC_BUG("unknown body");
-}
-
 bool streams(const TaskGrid& grid) {
   return std::any_of(grid.reads.begin(), grid.reads.end(), [](const Access& a) { return a.stream; });
 }

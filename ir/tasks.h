@@ -1,6 +1,7 @@
 // Level 2: task grids with region maps, and the event tensors derived from them.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ enum class BodyKind : uint8_t {
   // for each element (runtime/abi/row_steps.h).
   kRow,
 };
+constexpr std::array kBodyKinds = {BodyKind::kEmbed,         BodyKind::kProduct,      BodyKind::kAppend,
+                                   BodyKind::kAttend,        BodyKind::kCombine,      BodyKind::kSample,
+                                   BodyKind::kRoute,         BodyKind::kExpert,       BodyKind::kExpertSum,
+                                   BodyKind::kSplitKPartial, BodyKind::kSplitKReduce, BodyKind::kRow};
 const char* body_name(BodyKind kind);  // "embed", "product", …
 
 constexpr int64_t kTileRows = 16;

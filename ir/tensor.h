@@ -39,7 +39,7 @@ struct Symbol {
   // whose tables the grid reads. The table of a symbol is the operand whose role is the symbol's name.
   bool routed = false;
   // Every worker computes the values of a cut symbol when a step begins. Cut symbols describe the blocks that
-  // rows are cut into (row_blocks() in values.h).
+  // rows are cut into (RowBlocks in step_symbols.h).
   bool cut = false;
   bool is_list() const { return !length.is_const(0); }
   bool operator==(const Symbol&) const = default;

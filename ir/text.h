@@ -15,10 +15,6 @@ constexpr uint32_t kTextVersion = 1;
 constexpr std::array kDTypes = {DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::i32};
 constexpr std::array kTensorKinds = {TensorKind::kInput, TensorKind::kWeight, TensorKind::kActivation,
                                      TensorKind::kCache, TensorKind::kOutput, TensorKind::kTable};
-constexpr std::array kBodyKinds = {BodyKind::kEmbed,         BodyKind::kProduct,      BodyKind::kAppend,
-                                   BodyKind::kAttend,        BodyKind::kCombine,      BodyKind::kSample,
-                                   BodyKind::kRoute,         BodyKind::kExpert,       BodyKind::kExpertSum,
-                                   BodyKind::kSplitKPartial, BodyKind::kSplitKReduce, BodyKind::kRow};
 const char* keyword(TensorKind kind);  // "input", "weight", …
 inline const char* keyword(DType type) {
   return dtype_name(type);

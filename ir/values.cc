@@ -16,12 +16,6 @@ int64_t ceil_of(int64_t n, int64_t by) {
 
 }  // namespace
 
-SymbolId find_symbol(const Symbols& symbols, std::string_view name) {
-  for (SymbolId id : symbols.ids())
-    if (symbols[id].name == name) return id;
-  return {};
-}
-
 std::vector<Bounds> symbol_bounds(const Symbols& symbols) {
   std::vector<Bounds> out;
   for (const Symbol& s : symbols) out.push_back(s.bounds);
@@ -58,19 +52,10 @@ std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<st
   return values;
 }
 
-std::optional<RowBlocks> row_blocks(const Symbols& symbols) {
-  RowBlocks blocks{find_symbol(symbols, "blocks"),       find_symbol(symbols, "block_request"),
-                   find_symbol(symbols, "block_rows"),   find_symbol(symbols, "block_first_row"),
-                   find_symbol(symbols, "block_kv_len"), find_symbol(symbols, "partial_positions")};
-  if (!blocks.count.valid() || !symbols[blocks.count].cut) return std::nullopt;
-  if (blocks.rows.valid()) blocks.max_rows = symbols[blocks.rows].bounds.hi;
-  return blocks;
-}
-
 Routing routing_of(const Symbols& symbols) {
-  const SymbolId slots = find_symbol(symbols, "active_experts");
-  if (!slots.valid() || !symbols[slots].routed) return {};
-  return {symbols[slots].bounds.lo, symbols[slots].bounds.hi};
+  const SymbolId active = step_symbols(symbols).active_experts;
+  if (!active.valid() || !symbols[active].routed) return {};
+  return {symbols[active].bounds.lo, symbols[active].bounds.hi};
 }
 
 std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t slots) {
@@ -81,21 +66,22 @@ std::vector<int64_t> spread_rows(const Routing& routing, int64_t tokens, int64_t
 }
 
 int64_t partial_slots(const Symbols& symbols) {
-  const int64_t tokens = symbols[find_symbol(symbols, "T")].bounds.hi,
-                pieces = ceil_of(symbols[find_symbol(symbols, "kv_len")].bounds.hi, kKvTilePositions);
-  return tokens * std::max(std::min(pieces, kPartialsOfRow), ceil_of(pieces, kKvChunkTiles));
+  const StepSymbols step = step_symbols(symbols);
+  const int64_t tokens = symbols[step.tokens].bounds.hi,
+                kv_tiles = ceil_of(symbols[step.kv_len].bounds.hi, kKvTilePositions);
+  return tokens * std::max(std::min(kv_tiles, kPartialsOfRow), ceil_of(kv_tiles, kKvChunkTiles));
 }
 
 int64_t partial_positions(const Symbols& symbols, std::span<const StepRequest> requests) {
-  const int64_t max_rows = row_blocks(symbols)->max_rows;
-  int64_t tokens = 0, longest = 0, spans = 0;
+  const int64_t max_rows = step_symbols(symbols).blocks->max_rows;
+  int64_t tokens = 0, longest = 0, kv_chunks = 0;
   for (const StepRequest& r : requests) {
     tokens += r.rows;
     longest = std::max(longest, r.kv_len);
-    spans += ceil_of(r.rows, max_rows) * ceil_of(r.kv_len, kKvChunkPositions);
+    kv_chunks += ceil_of(r.rows, max_rows) * ceil_of(r.kv_len, kKvChunkPositions);
   }
   const bool fits = ceil_of(longest, kKvTilePositions) * tokens <= partial_slots(symbols);
-  return fits && spans < kBusyKvChunks ? kKvTilePositions : kKvChunkPositions;
+  return fits && kv_chunks < kBusyKvChunks ? kKvTilePositions : kKvChunkPositions;
 }
 
 namespace {
@@ -131,8 +117,8 @@ std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepReq
   if (routed.empty() && routing.choices != 0)
     routed = spread_rows(routing, tokens, std::min(routing.experts, routing.choices * tokens));
   std::vector<std::vector<int64_t>> given(symbols.size());
-  if (const std::optional<RowBlocks> blocks = row_blocks(symbols))
-    cut_rows(symbols, *blocks, requests, given);
+  const StepSymbols step = step_symbols(symbols);
+  if (step.blocks) cut_rows(symbols, *step.blocks, requests, given);
   for (SymbolId id : symbols.ids()) {
     const Symbol& s = symbols[id];
     std::vector<int64_t>& of = given[id.index];
@@ -143,13 +129,13 @@ std::vector<int64_t> step_values(const Symbols& symbols, std::span<const StepReq
     }
     if (!s.is_list()) {
       of = {s.bounds.lo};
-      if (s.name == "B" || s.name == "R") of[0] = static_cast<int64_t>(requests.size());
-      if (s.name == "kv_len") of[0] = requests[0].kv_len;
-      if (s.name == "T") of[0] = tokens;
+      if (id == step.requests || id == step.logit_rows) of[0] = static_cast<int64_t>(requests.size());
+      if (id == step.kv_len) of[0] = requests[0].kv_len;
+      if (id == step.tokens) of[0] = tokens;
       continue;
     }
     for (const StepRequest& r : requests)
-      of.push_back(s.name == "q_len" ? r.rows : s.name == "kv_len" ? r.kv_len : s.bounds.lo);
+      of.push_back(id == step.q_len ? r.rows : id == step.kv_len ? r.kv_len : s.bounds.lo);
   }
   return lay_out_values(symbols, given);
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/step_symbols.h"
 #include "ir/tasks.h"
 
 namespace mkc {
@@ -17,28 +18,9 @@ struct StepRequest {
   bool operator==(const StepRequest&) const = default;
 };
 
-using Symbols = Table<SymbolId, Symbol>;
-SymbolId find_symbol(const Symbols& symbols, std::string_view name);  // invalid where there is none
-
 std::vector<Bounds> symbol_bounds(const Symbols& symbols);  // by SymbolId
 // Returns the symbols' upper bounds, by SymbolId. Shapes are sized for them; shapes never depend on lists.
 std::vector<int64_t> upper_bounds(const Symbols& symbols);
-
-// Attention cuts the rows of a step into blocks. Each block holds `max_rows` consecutive rows of one request;
-// a request's last block holds the remainder.
-//
-// The blocks that are not their request's last come first, in the order of their rows. The last blocks
-// follow, one per request. Each block has its request, its number of rows, its first row, and the positions
-// in the request's cache up to its last row.
-struct RowBlocks {
-  SymbolId count, request, rows, first_row, kv_len;
-  // Positions of one partial (see partial_positions below). An invalid id means that each KV tile is a
-  // partial.
-  SymbolId partial_positions;
-  int64_t max_rows = 0;
-};
-// Returns the cut symbols of a program, or nothing where it has none.
-std::optional<RowBlocks> row_blocks(const Symbols& symbols);
 
 // Attention sums a row over KV tiles of its context, sums kKvChunkTiles tiles to a KV chunk, and sums the
 // chunks. The order of sums does not depend on how tasks are formed.

@@ -105,15 +105,18 @@ void Verifier::check_symbol(SymbolId id) {
 }
 
 void Verifier::check_cut_symbols() {
-  const std::optional<RowBlocks> blocks = row_blocks(symbols);
+  const StepSymbols step = step_symbols(symbols);
+  const std::optional<RowBlocks>& blocks = step.blocks;
   std::vector<SymbolId> expected;
   if (blocks) {
     expected = {blocks->count, blocks->request, blocks->rows, blocks->first_row, blocks->kv_len};
     if (blocks->partial_positions.valid()) expected.push_back(blocks->partial_positions);
-    if (const SymbolId tokens = find_symbol(symbols, "T"); !tokens.valid() || symbols[tokens].is_list())
+    if (!step.tokens.valid() || symbols[step.tokens].is_list())
       report(32, symbol_site(blocks->count), "there is no number T of rows to cut");
-    for (const char* name : {"q_len", "kv_len", "first_row"})
-      if (const SymbolId list = find_symbol(symbols, name); !list.valid() || !symbols[list].is_list())
+    for (const auto [name, list] : {std::pair{mkrt::kQLenSymbol, step.q_len},
+                                    {mkrt::kKvLenSymbol, step.kv_len},
+                                    {mkrt::kFirstRowSymbol, step.first_row}})
+      if (!list.valid() || !symbols[list].is_list())
         report(32, symbol_site(blocks->count), fmt::format("there is no list {} to cut", name));
   }
   for (SymbolId id : symbols.ids())

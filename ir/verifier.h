@@ -94,8 +94,6 @@ void check_events(Verifier& v, const TaskProgram& program, const std::vector<Dom
 void check_routed(Verifier& v, const TaskProgram& program);
 // Checks V33. Requires that all rules before it hold.
 void check_footprints(Verifier& v, const TaskProgram& program);
-// Checks what a row grid's steps, norm and rotation need of each other.
-void check_row_grid(Verifier& v, const TaskGrid& grid, const Sizes& sizes, const Site& site);
 
 template <class Items>
 void Verifier::check_names(const Items& items, std::string_view what, Part part) {

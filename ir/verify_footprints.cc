@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "ir/bodies/body.h"
 #include "ir/footprint.h"
 #include "ir/form.h"
 #include "ir/values.h"
-#include "ir/verifier.h"
 
 namespace mkc {
 namespace {
@@ -46,37 +46,13 @@ struct Footprints {
     }
   }
 
-  // Attention reads its caches twice: positions from before the step, and positions that the step appends.
-  void check_complete(GridId id, const Site& site) {
-    const TaskGrid& grid = program.grids[id];
-    if (grid.body != BodyKind::kAttend) return;
-    for (const char* role : {"k_cache", "v_cache"})
-      for (const bool stream : {false, true})
-        if (std::none_of(grid.reads.begin(), grid.reads.end(),
-                         [&](const Access& a) { return a.role == role && a.stream == stream; }))
-          v.report(33, site,
-                   fmt::format("it reads no {} that {}", role, stream ? "streams" : "the step appends"));
-  }
-
-  // Checks V34 of active_experts. At least as many experts are active as one token chooses, and at most all.
-  void check_route(const TaskGrid& grid, const Site& site) {
-    const Expr& experts = program.tensors[find_operand(grid, "logits")->tensor].shape[1];
-    const Routing found = routing_of(program.symbols);
-    const int64_t choices = int_attr(grid.attrs, "top_k", 0);
-    if (found.choices != choices || !experts.is_const(found.experts))
-      v.report(34, site,
-               fmt::format("active_experts is {} to {}, expected {} choices to {} experts", found.choices,
-                           found.experts, choices, v.text.expr(experts)));
-  }
-
   void check(GridId id) {
     const TaskGrid& grid = program.grids[id];
     const Site site{{Part::kGrid, id.index}, "grid %" + spell_name(grid.name), &grid.loc};
     v.text.set_coords(grid);
     for (uint32_t i = 0; i < grid.reads.size(); ++i) check_access(id, Part::kRead, i, grid.reads[i]);
     for (uint32_t i = 0; i < grid.writes.size(); ++i) check_access(id, Part::kWrite, i, grid.writes[i]);
-    check_complete(id, site);
-    if (grid.body == BodyKind::kRoute) check_route(grid, site);
+    if (const auto check_body = body_of(grid.body).check_regions) check_body(v, program, grid, site);
     const std::vector<std::optional<Expr>> extents = coordinate_extents(program, grid);
     for (size_t i = 0; i < extents.size(); ++i)
       if (extents[i] && !forms.equal(*extents[i], grid.coords[i].extent))
@@ -96,50 +72,53 @@ void check_footprints(Verifier& v, const TaskProgram& program) {
 
 namespace {
 
-// Returns the bounds that a symbol's values reach, or nothing for a name without a meaning.
-std::optional<Bounds> reached(const Symbols& symbols, const Symbol& s) {
-  const auto bounds_of = [&](const char* name) -> std::optional<Bounds> {
-    const SymbolId id = find_symbol(symbols, name);
-    return id.valid() ? std::optional(symbols[id].bounds) : std::nullopt;
-  };
-  const std::optional<Bounds> tokens = bounds_of("T"), requests = bounds_of("B"),
-                              context = bounds_of("kv_len"), rows = bounds_of("block_rows");
-  if (!tokens) return std::nullopt;
-  const int64_t t = tokens->hi;
-  for (const char* counted : {"T", "B", "R", "q_len", "kv_len", "block_rows"})
-    if (s.name == counted) return Bounds{1, s.bounds.hi};
-  if (s.name == "first_row" && s.sums.valid()) return Bounds{0, t - 1};
-  const Routing routing = routing_of(symbols);
-  if (s.routed && s.name == "active_expert_rows") return Bounds{1, t};
-  if (s.routed && s.name == "active_expert_begin") return Bounds{0, routing.choices * t - 1};
-  if (!s.cut || !requests || !context || !rows) return std::nullopt;
-  const int64_t b = std::min(requests->hi, t), max = rows->hi;
-  if (s.name == "blocks") return Bounds{1, std::min(t, (t + b * (max - 1)) / max)};
-  if (s.name == "block_first_row") return Bounds{0, t - 1};
-  if (s.name == "block_request") return Bounds{0, b - 1};
-  if (s.name == "block_kv_len") return Bounds{1, context->hi};
-  if (s.name == "partial_positions") return Bounds{kKvTilePositions, kKvChunkPositions};
-  return std::nullopt;
+// Returns the bounds that a cut symbol's values reach, or nothing for a symbol of no block.
+std::optional<Bounds> reached_by_blocks(const Symbols& symbols, const StepSymbols& step, SymbolId id) {
+  if (!step.blocks || !step.requests.valid() || !step.kv_len.valid() || !step.blocks->rows.valid()) return {};
+  const RowBlocks& blocks = *step.blocks;
+  const int64_t tokens = symbols[step.tokens].bounds.hi, max_rows = blocks.max_rows,
+                requests = std::min(symbols[step.requests].bounds.hi, tokens);
+  if (id == blocks.count) return Bounds{1, std::min(tokens, (tokens + requests * (max_rows - 1)) / max_rows)};
+  if (id == blocks.first_row) return Bounds{0, tokens - 1};
+  if (id == blocks.request) return Bounds{0, requests - 1};
+  if (id == blocks.kv_len) return Bounds{1, symbols[step.kv_len].bounds.hi};
+  if (id == blocks.partial_positions) return Bounds{kKvTilePositions, kKvChunkPositions};
+  return {};
 }
 
-// Returns the list that a list of this name sums, or nullptr for a name without a meaning.
-const char* summed_by(const Symbol& s) {
-  if (s.name == "first_row") return "q_len";
-  if (s.name == "block_first_row" && s.cut) return "block_rows";
-  return s.name == "active_expert_begin" && s.routed ? "active_expert_rows" : nullptr;
+// Returns the bounds that a symbol's values reach, or nothing for a name without a meaning.
+std::optional<Bounds> reached(const Symbols& symbols, const StepSymbols& step, SymbolId id) {
+  if (!step.tokens.valid()) return {};
+  const Symbol& s = symbols[id];
+  const int64_t tokens = symbols[step.tokens].bounds.hi;
+  for (const SymbolId counted : {step.tokens, step.requests, step.logit_rows, step.q_len, step.kv_len,
+                                 step.blocks ? step.blocks->rows : SymbolId{}})
+    if (id == counted) return Bounds{1, s.bounds.hi};
+  if (id == step.first_row && s.sums.valid()) return Bounds{0, tokens - 1};
+  if (s.routed && id == step.active_expert_rows) return Bounds{1, tokens};
+  if (s.routed && id == step.active_expert_begin) return Bounds{0, routing_of(symbols).choices * tokens - 1};
+  return s.cut ? reached_by_blocks(symbols, step, id) : std::nullopt;
+}
+
+// Returns the name of the list that this list sums, or nullptr for a list without a meaning.
+const char* summed_by(const Symbol& s, const StepSymbols& step, SymbolId id) {
+  if (id == step.first_row) return mkrt::kQLenSymbol;
+  if (step.blocks && id == step.blocks->first_row && s.cut) return kBlockRowsSymbol;
+  return id == step.active_expert_begin && s.routed ? kActiveExpertRowsSymbol : nullptr;
 }
 
 }  // namespace
 
 void Verifier::check_symbol_bounds() {
+  const StepSymbols step = step_symbols(symbols);
   for (SymbolId id : symbols.ids()) {
     const Bounds& found = symbols[id].bounds;
-    const std::optional<Bounds> wanted = reached(symbols, symbols[id]);
+    const std::optional<Bounds> wanted = reached(symbols, step, id);
     if (wanted && (found.lo > wanted->lo || found.hi < wanted->hi))
       report(34, symbol_site(id),
              fmt::format("its bounds are {} to {}, its values reach from {} to {}", found.lo, found.hi,
                          wanted->lo, wanted->hi));
-    const char* summed = summed_by(symbols[id]);
+    const char* summed = summed_by(symbols[id], step, id);
     if (summed && (!symbols[id].sums.valid() || symbols[symbols[id].sums].name != summed))
       report(34, symbol_site(id), fmt::format("it does not sum {}", summed));
   }

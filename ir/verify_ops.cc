@@ -12,14 +12,14 @@ Site op_site(const OpGraph& graph, OpId id) {
   return {{Part::kOp, id.index}, fmt::format("op {} ({})", id.index, op_schema(op.kind).name), &op.loc};
 }
 
-bool ends_optional(const std::vector<const char*>& roles) {
-  return !roles.empty() && std::string_view(roles.back()).ends_with('?');
+bool ends_optional(const std::vector<RoleSchema>& roles) {
+  return !roles.empty() && std::string_view(roles.back().name).ends_with('?');
 }
 
 // Checks V10.
 bool check_counts(Verifier& v, const Op& op, const Site& site) {
   const OpSchema& schema = op_schema(op.kind);
-  const auto fits_count = [&](const char* what, size_t count, const std::vector<const char*>& roles) {
+  const auto fits_count = [&](const char* what, size_t count, const std::vector<RoleSchema>& roles) {
     const size_t min = roles.size() - (ends_optional(roles) ? 1 : 0);
     if (count >= min && count <= roles.size()) return true;
     const std::string range =
@@ -82,13 +82,12 @@ void check_operands(Verifier& v, const Op& op, const Site& site) {
   Sizes sizes;
   for (const NamedDim& dim : dims_of(op.attrs)) sizes.emplace(dim.letter, dim.size);
   bool fit = true;
-  const auto check = [&](const std::vector<const char*>& roles, const std::vector<TensorId>& ids,
-                         const std::vector<OperandSchema>& wanted) {
+  const auto check = [&](const std::vector<RoleSchema>& roles, const std::vector<TensorId>& ids) {
     for (size_t i = 0; i < ids.size(); ++i)
-      fit &= v.check_operand(11, role_name(roles[i]), ids[i], wanted[i], sizes, site);
+      fit &= v.check_operand(11, role_name(roles[i].name), ids[i], roles[i].operand, sizes, site);
   };
-  check(schema.inputs, op.inputs, schema.input_shapes);
-  check(schema.outputs, op.outputs, schema.output_shapes);
+  check(schema.inputs, op.inputs);
+  check(schema.outputs, op.outputs);
   if (fit) check_heads(v, op, site);
   if (fit) check_pairs(v, op, site);
 }

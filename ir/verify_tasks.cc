@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/bodies/body.h"
 #include "ir/values.h"
-#include "ir/verifier.h"
 
 namespace mkc {
 namespace {
@@ -22,10 +22,7 @@ struct GridCheck {
 
   void check();
   void check_coords();
-  void check_strips();
-  void check_parts();
   void check_rows();
-  void check_slots();
   void check_rotation();
   void check_rounding();
   void check_accesses(Part part, const std::vector<Access>& accesses, const std::vector<RoleSchema>& roles);
@@ -44,11 +41,8 @@ void GridCheck::check() {
   check_rounding();
   if (const int64_t from = int_attr(grid.attrs, "wgmma_from", UINT32_MAX); from < kMinWgmmaFrom)
     v.report(18, site, fmt::format("wgmma_from is {}, expected at least {}", from, kMinWgmmaFrom));
-  if (multiplies(grid) || grid.body == BodyKind::kSplitKReduce) check_strips();
-  if (grid.body == BodyKind::kSplitKPartial) check_parts();
-  if (grid.body == BodyKind::kExpert) check_slots();
   check_rotation();
-  if (grid.body == BodyKind::kRow) check_row_grid(v, grid, sizes, site);
+  if (const auto check_body = body_of(grid.body).check) check_body({v, program, grid, sizes, site});
 }
 
 void GridCheck::check_accesses(Part part, const std::vector<Access>& accesses,
@@ -124,7 +118,7 @@ void GridCheck::check_coords() {
           fmt::format("the extent of coordinate {} depends on another, expected of the last coordinate, on "
                       "the one before it",
                       c.name));
-    const int64_t expected = grid.body == BodyKind::kAppend ? 0 : 1;  // a step may have nothing to append
+    const int64_t expected = body_of(grid.body).min_extent;
     if (const int64_t min = lower_bound(c.extent, domain); min < expected)
       v.report(19, site,
                fmt::format("coordinate {} may have extent {}, expected at least {}", c.name, min, expected));
@@ -139,49 +133,6 @@ void GridCheck::check_coords() {
   }
 }
 
-// Checks V17 to V19 of the strips. A product has one task per strip of its weight. A task of an expert may
-// take several strips.
-//
-// `out` has a column for each weight row, or for each pair of rows with a gate. `out` has as many rows as x,
-// unless the product gathers rows of x.
-void GridCheck::check_strips() {
-  const auto size = [&](char letter) {
-    const auto at = sizes.find(letter);
-    return at != sizes.end() && at->second.is_const() ? at->second.constant() : 0;
-  };
-  if (grid.body == BodyKind::kProduct && int_attr(grid.attrs, "gather_rows", 0) == 0 && sizes.contains('X') &&
-      sizes.contains('T') && sizes['X'] != sizes['T'])
-    v.report(17, site,
-             fmt::format("x has {} rows, out has {}", v.text.expr(sizes['X']), v.text.expr(sizes['T'])));
-  const int64_t rows_of_column = int_attr(grid.attrs, "gate", 0) != 0 ? 2 : 1, columns = size('O'),
-                rows = size('N') != 0 ? size('N') : columns * rows_of_column;
-  if (rows == 0) return;  // another rule reports the missing size
-  if (columns != 0 && rows != columns * rows_of_column)
-    v.report(17, site,
-             fmt::format("{} weight rows make {} columns, out has {}", rows, rows / rows_of_column, columns));
-  const int64_t strips = task_strips(grid);
-  if (strips < 1 || strips > kMaxStrips)
-    return v.report(18, site, fmt::format("{} strips a task, expected 1 to {}", strips, kMaxStrips));
-  const int64_t tasks = (rows + strips * kTileRows - 1) / (strips * kTileRows);
-  const size_t along = grid.body == BodyKind::kSplitKPartial ? 1 : 0;
-  if (grid.coords.size() > along && !grid.coords[along].extent.is_const(tasks))
-    v.report(19, site,
-             fmt::format("coordinate {} has extent {}, expected {}, the strips of {} weight rows{}",
-                         grid.coords[along].name, v.text.expr(grid.coords[along].extent), tasks, rows,
-                         strips == 1 ? "" : fmt::format(" by {}", strips)));
-}
-
-// Checks V19 of a split product: each part has the same number of whole K slices.
-void GridCheck::check_parts() {
-  if (grid.coords.empty()) return;
-  const Expr& parts = grid.coords[0].extent;
-  const bool divide = parts.is_const() && parts.constant() > 1 && kKSlices % parts.constant() == 0;
-  if (!divide)
-    v.report(19, site,
-             fmt::format("coordinate {} has extent {}, expected 2, 4 or 8, which share out {} K slices",
-                         grid.coords[0].name, v.text.expr(parts), kKSlices));
-}
-
 // Checks V17 of rows of experts: one row for each choice of each token.
 void GridCheck::check_rows() {
   for (const char letter : {'R', 'T', 'k'})
@@ -190,16 +141,6 @@ void GridCheck::check_rows() {
     v.report(
         17, site,
         fmt::format("it has {} rows of experts, expected {}", v.text.expr(sizes['R']), v.text.expr(wanted)));
-}
-
-// Checks V19 of an expert grid: coordinate 1 runs over the active experts.
-void GridCheck::check_slots() {
-  const SymbolId slots = find_symbol(program.symbols, "active_experts");
-  const bool counted = slots.valid() && program.symbols[slots].routed;
-  if (grid.coords.size() == 2 && (!counted || grid.coords[1].extent != symbol(slots)))
-    v.report(19, site,
-             fmt::format("coordinate {} has extent {}, expected active_experts, which is routed",
-                         grid.coords[1].name, v.text.expr(grid.coords[1].extent)));
 }
 
 // Checks V15: a rotation has positions and a table.

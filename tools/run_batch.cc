@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/abi/symbols.h"
 #include "runtime/engine/session_stepper.h"
 #include "tools/commands.h"
 #include "tools/output.h"
@@ -15,8 +16,8 @@ namespace mkc {
 uint32_t pages_of_batch(const mkrt::Manifest& manifest, uint32_t page_size, uint64_t requests) {
   uint64_t context = 0;
   for (const mkrt::ManifestSymbol& s : manifest.symbols) {
-    if (s.name == "B") requests = std::min(requests, static_cast<uint64_t>(s.hi));
-    if (s.name == "kv_len") context = static_cast<uint64_t>(s.hi);
+    if (s.name == mkrt::kRequestsSymbol) requests = std::min(requests, static_cast<uint64_t>(s.hi));
+    if (s.name == mkrt::kKvLenSymbol) context = static_cast<uint64_t>(s.hi);
   }
   return static_cast<uint32_t>(requests * mkrt::pages_for(context, page_size));
 }

@@ -20,17 +20,19 @@ int64_t tokens_of(const StepOptions& o) {
 // Returns the requests of a step, all with one context. Tokens are divided evenly among the requests, or the
 // last request has a chunk and the others one token.
 Result<std::vector<StepRequest>> step_requests(const Symbols& symbols, const StepOptions& o) {
-  const auto limit = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
+  const StepSymbols step = step_symbols(symbols);
+  const int64_t max_tokens = symbols[step.tokens].bounds.hi, max_requests = symbols[step.requests].bounds.hi,
+                max_context = symbols[step.kv_len].bounds.hi, max_rows = symbols[step.q_len].bounds.hi;
   const auto check = [](const char* flag, int64_t value, int64_t min, int64_t max) -> Status {
     if (value >= min && value <= max) return {};
     return Error{fmt::format("{}: error: found {}, expected {} to {}", flag, value, min, max)};
   };
   const int64_t tokens = o.tokens != 0 ? o.tokens : tokens_of(o);
-  const int64_t context = o.model.options.context.value_or(std::min(kDefaultContext, limit("kv_len")));
-  if (Status s = check("--batch", o.batch, 1, limit("B")); !s.ok()) return s.error();
-  if (Status s = check("--context", context, 1, limit("kv_len")); !s.ok()) return s.error();
-  const int64_t max = std::min(limit("T"), o.batch * std::min(context, limit("q_len")));
-  const int64_t max_chunk = std::min({limit("T") - o.batch + 1, context, limit("q_len")});
+  const int64_t context = o.model.options.context.value_or(std::min(kDefaultContext, max_context));
+  if (Status s = check("--batch", o.batch, 1, max_requests); !s.ok()) return s.error();
+  if (Status s = check("--context", context, 1, max_context); !s.ok()) return s.error();
+  const int64_t max = std::min(max_tokens, o.batch * std::min(context, max_rows));
+  const int64_t max_chunk = std::min({max_tokens - o.batch + 1, context, max_rows});
   if (Status s = check("--chunk", o.chunk, 0, max_chunk); !s.ok()) return s.error();
   if (Status s = check("--tokens", tokens, o.batch, max); !s.ok()) return s.error();
   std::vector<StepRequest> requests;
@@ -108,9 +110,9 @@ Result<StepRange> simulate_range(const SimulatedStep& step, const SimulateOption
 std::string symbols_text(const SimulatedStep& step) {
   const Symbols& symbols = step.compilation.schedule().program.symbols;
   std::string text;
-  for (const Symbol& s : symbols)
-    if (!s.is_list() && !s.cut)
-      text += fmt::format("{} = {}, ", s.name, step.symbols[find_symbol(symbols, s.name).index]);
+  for (SymbolId id : symbols.ids())
+    if (!symbols[id].is_list() && !symbols[id].cut)
+      text += fmt::format("{} = {}, ", symbols[id].name, step.symbols[id.index]);
   return text + fmt::format("{} positions a request", step.context);
 }
 

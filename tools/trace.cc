@@ -54,14 +54,16 @@ Result<std::vector<StepRequest>> requests_of(const Options& o, const mkrt::Trace
                                              const Symbols& symbols) {
   std::vector<StepRequest> requests;
   int64_t tokens = 0;
-  const auto max = [&](const char* name) { return symbols[find_symbol(symbols, name)].bounds.hi; };
+  const StepSymbols step = step_symbols(symbols);
+  const auto max = [&](SymbolId id) { return symbols[id].bounds.hi; };
   bool fits = true;
   for (const mkrt::TracedRequest& r : trace.requests) {
     requests.push_back({r.rows, r.kv_len});
     tokens += r.rows;
-    fits &= r.rows >= 1 && r.rows <= r.kv_len && r.kv_len <= max("kv_len");
+    fits &= r.rows >= 1 && r.rows <= r.kv_len && r.kv_len <= max(step.kv_len);
   }
-  if (fits && !requests.empty() && tokens <= max("T") && std::ssize(requests) <= max("B")) return requests;
+  if (fits && !requests.empty() && tokens <= max(step.tokens) && std::ssize(requests) <= max(step.requests))
+    return requests;
   return Error{fmt::format("{}: error: {} requests of {} tokens do not fit the schedule", o.file,
                            requests.size(), tokens)};
 }

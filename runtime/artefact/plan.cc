@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "runtime/abi/packing.h"
+#include "runtime/abi/symbols.h"
 
 namespace mkrt {
 namespace {
@@ -229,9 +230,9 @@ MkBounds bounds_of(const Manifest& m) {
   for (const ManifestGrid& g : m.grids) b.kinds = std::max(b.kinds, g.kind + 1);
   for (const ManifestSymbol& s : m.symbols) {
     const auto max = static_cast<uint32_t>(s.hi);
-    if (s.name == "T") b.max_tokens = max;
-    if (s.name == "B") b.max_requests = max;
-    if (s.name == "kv_len") b.context = max;
+    if (s.name == kTokensSymbol) b.max_tokens = max;
+    if (s.name == kRequestsSymbol) b.max_requests = max;
+    if (s.name == kKvLenSymbol) b.context = max;
   }
   b.vocab = static_cast<uint32_t>(m.vocab);
   b.caches = static_cast<uint32_t>(m.caches.size());

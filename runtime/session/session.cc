@@ -65,8 +65,8 @@ MkStep Session::State::step_of(const Batch& batch) {
   MkStep out{};
   for (size_t i = 0; i < manifest.symbols.size(); ++i) {
     const std::string& name = manifest.symbols[i].name;
-    const bool rows = name == "T" || (name == "R" && batch.all_logits);
-    const bool requests = name == "B" || (name == "R" && !batch.all_logits);
+    const bool rows = name == kTokensSymbol || (name == kLogitRowsSymbol && batch.all_logits);
+    const bool requests = name == kRequestsSymbol || (name == kLogitRowsSymbol && !batch.all_logits);
     if (rows) out.symbol[i] = static_cast<int32_t>(batch.tokens.size());
     if (requests) out.symbol[i] = static_cast<int32_t>(batch.requests());
   }

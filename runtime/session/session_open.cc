@@ -26,9 +26,9 @@ Status Session::State::find_names() {
   std::vector<std::string> lists;
   for (const ManifestSymbol& s : manifest.symbols) {
     const auto max = static_cast<uint32_t>(s.hi);
-    if (s.name == "T") limits.max_tokens = max;
-    if (s.name == "B") limits.max_requests = max;
-    if (s.name == "kv_len") limits.context = max;
+    if (s.name == kTokensSymbol) limits.max_tokens = max;
+    if (s.name == kRequestsSymbol) limits.max_requests = max;
+    if (s.name == kKvLenSymbol) limits.context = max;
     if (s.list) lists.push_back(s.name);
   }
   limits.vocab = static_cast<uint32_t>(manifest.vocab);

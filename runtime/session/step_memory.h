@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/abi/symbols.h"
 #include "runtime/device/device.h"
 #include "runtime/session/batch.h"
 #include "runtime/session/check_batch.h"
@@ -14,7 +15,7 @@
 namespace mkrt {
 
 // Names of the symbols in MkStep::lists.
-constexpr const char* kStepListNames[kStepLists] = {"q_len", "kv_len", "first_row"};
+constexpr const char* kStepListNames[kStepLists] = {kQLenSymbol, kKvLenSymbol, kFirstRowSymbol};
 
 // ResultMemory is a session's memory on the device: its fault, and behind it room for a launch's samples.
 // Launches share the memory. The next launch begins after the results of the one before are copied.

@@ -117,12 +117,13 @@ std::vector<int64_t> interesting_lengths(const TaskProgram& program, int64_t con
 
 class Batches {
  public:
-  Batches(const TaskProgram& program, SymbolId tokens, SymbolId requests, SymbolId rows, SymbolId lengths)
+  Batches(const TaskProgram& program, const StepSymbols& step)
       : symbols_(program.symbols),
-        max_tokens_(symbols_[tokens].bounds.hi),
-        max_requests_(std::min(symbols_[requests].bounds.hi, max_tokens_)),
-        max_rows_(symbols_[rows].bounds.hi),
-        context_(symbols_[lengths].bounds.hi),
+        logit_rows_(step.logit_rows),
+        max_tokens_(symbols_[step.tokens].bounds.hi),
+        max_requests_(std::min(symbols_[step.requests].bounds.hi, max_tokens_)),
+        max_rows_(symbols_[step.q_len].bounds.hi),
+        context_(symbols_[step.kv_len].bounds.hi),
         lengths_(interesting_lengths(program, context_)) {}
 
   std::vector<std::vector<int64_t>> all() {
@@ -179,8 +180,7 @@ class Batches {
     std::vector<int64_t> values =
         step_values(symbols_, requests, active_expert_rows(tokens, choices, random));
     // One step has logits of the last rows, the next step logits of all rows.
-    const SymbolId logit_rows = find_symbol(symbols_, "R");
-    if (logit_rows.valid() && values_.size() % 2 == 1) values[logit_rows.index] = tokens;
+    if (logit_rows_.valid() && values_.size() % 2 == 1) values[logit_rows_.index] = tokens;
     if (std::find(values_.begin(), values_.end(), values) == values_.end())
       values_.push_back(std::move(values));
   }
@@ -214,6 +214,7 @@ class Batches {
   }
 
   const Symbols& symbols_;
+  const SymbolId logit_rows_;
   const int64_t max_tokens_, max_requests_, max_rows_, context_;
   const std::vector<int64_t> lengths_;
   std::vector<std::vector<int64_t>> values_;
@@ -223,11 +224,10 @@ class Batches {
 
 std::vector<std::vector<int64_t>> chosen_values(const TaskProgram& program) {
   const Symbols& symbols = program.symbols;
-  const SymbolId tokens = find_symbol(symbols, "T"), requests = find_symbol(symbols, "B"),
-                 rows = find_symbol(symbols, "q_len"), lengths = find_symbol(symbols, "kv_len");
-  const bool has_requests = tokens.valid() && requests.valid() && rows.valid() && lengths.valid();
-  if (!has_requests) return scalar_values(program);
-  return Batches(program, tokens, requests, rows, lengths).all();
+  const StepSymbols step = step_symbols(symbols);
+  const bool has_requests =
+      step.tokens.valid() && step.requests.valid() && step.q_len.valid() && step.kv_len.valid();
+  return has_requests ? Batches(program, step).all() : scalar_values(program);
 }
 
 }  // namespace mkc

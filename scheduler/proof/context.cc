@@ -54,33 +54,34 @@ bool find_spans(const Symbols& symbols, SymbolId starts, Spans& spans) {
   const Symbol& s = symbols[starts];
   if (!s.sums.valid()) return false;
   const Symbol& lengths = symbols[s.sums];
-  const SymbolId tokens = find_symbol(symbols, "T");
-  if (!tokens.valid() || symbols[tokens].is_list()) return false;
-  spans = {starts, s.sums, symbol(tokens)};
-  if (lengths.name == "q_len" && !lengths.cut && !lengths.routed) return true;
-  if (lengths.name == "block_rows" && lengths.cut) return true;
+  const StepSymbols step = step_symbols(symbols);
+  if (!step.tokens.valid() || symbols[step.tokens].is_list()) return false;
+  spans = {starts, s.sums, symbol(step.tokens)};
+  if (s.sums == step.q_len && !lengths.cut && !lengths.routed) return true;
+  if (lengths.name == kBlockRowsSymbol && lengths.cut) return true;
   const Routing routing = routing_of(symbols);
-  if (lengths.name != "active_expert_rows" || !lengths.routed || routing.choices == 0) return false;
-  spans.total = routing.choices * symbol(tokens);
+  if (s.sums != step.active_expert_rows || !lengths.routed || routing.choices == 0) return false;
+  spans.total = routing.choices * symbol(step.tokens);
   return true;
 }
 
 bool may_be(const Symbols& symbols, const std::vector<int64_t>& values, const std::vector<bool>& known) {
-  const auto value = [&](const char* name) -> std::optional<int64_t> {
-    const SymbolId id = find_symbol(symbols, name);
+  const StepSymbols step = step_symbols(symbols);
+  const auto value = [&](SymbolId id) -> std::optional<int64_t> {
     if (!id.valid() || !known[id.index]) return std::nullopt;
     return values[id.index];
   };
   const auto at_most = [](std::optional<int64_t> a, std::optional<int64_t> b) {
     return !a || !b || *a <= *b;
   };
-  const std::optional<int64_t> tokens = value("T"), requests = value("B"), blocks = value("blocks"),
-                               rows = value("R"), slots = value("active_experts");
+  const std::optional<int64_t> tokens = value(step.tokens), requests = value(step.requests),
+                               blocks = value(step.blocks ? step.blocks->count : SymbolId{}),
+                               rows = value(step.logit_rows), active_experts = value(step.active_experts);
   if (!at_most(requests, tokens) || !at_most(requests, blocks) || !at_most(blocks, tokens)) return false;
   if (!at_most(rows, tokens) || !at_most(requests, rows)) return false;
   if (rows && tokens && requests && *rows != *tokens && *rows != *requests) return false;
   const int64_t choices = routing_of(symbols).choices;
-  return !slots || !tokens || *slots <= choices * *tokens;
+  return !active_experts || !tokens || *active_experts <= choices * *tokens;
 }
 
 }  // namespace mkc::proof

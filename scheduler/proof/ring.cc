@@ -25,7 +25,7 @@ uint32_t stages_held(const TaskProgram& program, const TaskGrid& grid, int64_t t
 }  // namespace
 
 uint32_t min_stages(const TaskProgram& program) {
-  const SymbolId tokens = find_symbol(program.symbols, "T");
+  const SymbolId tokens = step_symbols(program.symbols).tokens;
   const int64_t max = tokens.valid() ? program.symbols[tokens].bounds.hi : INT32_MAX;
   uint32_t min = 0;
   for (const TaskGrid& grid : program.grids)

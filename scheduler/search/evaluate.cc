@@ -25,11 +25,10 @@ constexpr double kTolerated = 1.01;  // longest time of any step, relative to th
 // requests, and half of the most. The last step has the most requests with all lengths; one request brings
 // the rest of the step's tokens.
 std::vector<SampleStep> sample_steps(const Symbols& symbols) {
-  const auto max = [&](const char* name) {
-    const SymbolId id = find_symbol(symbols, name);
-    return id.valid() ? symbols[id].bounds.hi : 1;
-  };
-  const int64_t requests = max("B"), context = std::min(kContext, max("kv_len")), tokens = max("T");
+  const StepSymbols step = step_symbols(symbols);
+  const auto max = [&](SymbolId id) { return id.valid() ? symbols[id].bounds.hi : 1; };
+  const int64_t requests = max(step.requests), context = std::min(kContext, max(step.kv_len)),
+                tokens = max(step.tokens);
   std::vector<SampleStep> steps;
   for (int64_t count : {int64_t{1}, requests, requests / 2}) {
     if (count < 1 || (!steps.empty() && count == 1)) continue;
@@ -38,7 +37,7 @@ std::vector<SampleStep> sample_steps(const Symbols& symbols) {
   }
   std::vector<StepRequest> mixed;
   for (int64_t b = requests; b > 0; --b) mixed.push_back({1, std::max<int64_t>(1, context * b / requests)});
-  mixed[0].rows = std::min({tokens - requests + 1, context, max("q_len")});
+  mixed[0].rows = std::min({tokens - requests + 1, context, max(step.q_len)});
   if (requests > 1) steps.push_back({fmt::format("{} mixed", requests), step_values(symbols, mixed)});
   return steps;
 }

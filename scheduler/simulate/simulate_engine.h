@@ -7,7 +7,7 @@
 
 #include "scheduler/simulate/simulate.h"
 #include "scheduler/simulate/simulate_pipe.h"
-#include "scheduler/simulate/simulate_work.h"
+#include "scheduler/work/work.h"
 
 namespace mkc {
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ir/footprint.h"
+#include "ir/step_symbols.h"
 #include "scheduler/tiling/fuse_build.h"
 
 namespace mkc {
@@ -161,7 +162,7 @@ Status fuse_sample(Fusion& f, OpId id) {
     return f.misfit(id, fmt::format("its vocabulary has {} entries, at most {} are supported",
                                     vocab.constant(), kMaxSampled));
   const Expr rows = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
-  for (const char* list : {"first_row", "q_len"})
+  for (const char* list : {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol})
     if (const Result<SymbolId> found = f.request_list(id, list, requests); !found.ok()) return found.error();
   const Expr strips = ceil_div(vocab, kTileRows);
   const std::string name = product.valid() ? f.program.grids[product].name : f.tensor(op.inputs[0]).name;

@@ -81,7 +81,7 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   p.context = f.tensor(op.inputs[1]).shape[2];
   const int64_t window = int_attr(op.attrs, "window", 0);
   p.window = window < p.context.constant() ? window : 0;
-  for (const char* list : {"first_row", "q_len", "kv_len"})
+  for (const char* list : {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol, mkrt::kKvLenSymbol})
     if (const Result<SymbolId> found = f.request_list(attention, list, p.requests); !found.ok())
       return found.error();
   return p;
@@ -104,20 +104,20 @@ void read_head_norm(Fusion& f, GridId grid, const char* role, const char* eps, O
 // decides how many tokens make a block.
 RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   Symbols& symbols = f.program.symbols;
-  if (const std::optional<RowBlocks> known = row_blocks(symbols)) return *known;
+  if (const std::optional<RowBlocks> known = step_symbols(symbols).blocks) return *known;
   const std::vector<Bounds> limits = symbol_bounds(symbols);
   const int64_t tokens = bounds(p.tokens, limits).hi, requests = bounds(p.requests, limits).hi,
                 max_rows = std::max<int64_t>(1, kBlockRows * p.kv_heads / p.heads),
                 max_blocks = std::min(tokens, (tokens + requests * (max_rows - 1)) / max_rows);
-  const SymbolId count = symbols.add({"blocks", {1, max_blocks}, loc, 0, {}, false, true});
+  const SymbolId count = symbols.add({kBlocksSymbol, {1, max_blocks}, loc, 0, {}, false, true});
   const auto list = [&](const char* name, Bounds elements, SymbolId sums = {}) {
     return symbols.add({name, elements, loc, symbol(count), sums, false, true});
   };
-  const SymbolId rows = list("block_rows", {1, max_rows});
-  list("block_first_row", {0, tokens - 1}, rows);
-  list("block_request", {0, requests - 1});
-  list("block_kv_len", {1, p.context.constant()});
-  return *row_blocks(symbols);
+  const SymbolId rows = list(kBlockRowsSymbol, {1, max_rows});
+  list(kBlockFirstRowSymbol, {0, tokens - 1}, rows);
+  list(kBlockRequestSymbol, {0, requests - 1});
+  list(kBlockKvLenSymbol, {1, p.context.constant()});
+  return *step_symbols(symbols).blocks;
 }
 
 // Adds the cut symbol partial_positions where it is missing. A partial is always a KV tile with a window, or
@@ -125,9 +125,9 @@ RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
 void use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   Symbols& symbols = f.program.symbols;
   if (p.window != 0 || p.context.constant() <= kKvTilePositions ||
-      row_blocks(symbols)->partial_positions.valid())
+      step_symbols(symbols).blocks->partial_positions.valid())
     return;
-  symbols.add({"partial_positions", {kKvTilePositions, kKvChunkPositions}, loc, 0, {}, false, true});
+  symbols.add({kPartialPositionsSymbol, {kKvTilePositions, kKvChunkPositions}, loc, 0, {}, false, true});
 }
 
 enum class CacheUse { kStream, kRead, kWrite };

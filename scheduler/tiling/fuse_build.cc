@@ -89,17 +89,17 @@ bool Fusion::add_slots(int64_t experts, int64_t choices, const Expr& tokens, con
   Symbols& symbols = program.symbols;
   // The choices of a token differ, so at least as many experts have tokens as one token has choices.
   const Bounds found = {choices, experts};
-  if (const SymbolId known = find_symbol(symbols, "active_experts"); known.valid())
+  if (const SymbolId known = step_symbols(symbols).active_experts; known.valid())
     return symbols[known].routed && symbols[known].bounds == found;
   const int64_t max_tokens = bounds(tokens, symbol_bounds(symbols)).hi;
-  const SymbolId count = symbols.add({"active_experts", found, loc, {}, {}, true});
-  const SymbolId rows = symbols.add({"active_expert_rows", {1, max_tokens}, loc, symbol(count), {}, true});
-  symbols.add({"active_expert_begin", {0, choices * max_tokens - 1}, loc, symbol(count), rows, true});
+  const SymbolId count = symbols.add({kActiveExpertsSymbol, found, loc, {}, {}, true});
+  const SymbolId rows = symbols.add({kActiveExpertRowsSymbol, {1, max_tokens}, loc, symbol(count), {}, true});
+  symbols.add({kActiveExpertBeginSymbol, {0, choices * max_tokens - 1}, loc, symbol(count), rows, true});
   return true;
 }
 
 Expr Fusion::active_experts() const {
-  return symbol(find_symbol(program.symbols, "active_experts"));
+  return symbol(step_symbols(program.symbols).active_experts);
 }
 
 GridId Fusion::add_grid(std::string name, BodyKind body, std::vector<Coord> coords, std::vector<OpId> ops) {

@@ -174,8 +174,8 @@ Status add_row_grid(Fusion& f, const Sequence& sequence) {
   if (sequence.rope.valid()) read_rope(f, grid, sequence.rope);
   add_steps(f, grid, sequence.steps);
   if (sequence.gather.valid()) {
-    const Expr requests = symbol(find_symbol(f.program.symbols, "B"));
-    for (const char* list : {"first_row", "q_len"})
+    const Expr requests = symbol(step_symbols(f.program.symbols).requests);
+    for (const char* list : {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol})
       if (const Result<SymbolId> found = f.request_list(sequence.gather, list, requests); !found.ok())
         return found.error();
     set_attr(f.program.grids[grid].attrs, "gather_rows", int64_t{1});

@@ -80,7 +80,7 @@ int64_t part_of(const Model& model, const std::vector<Rows>& requests) {
   const Symbols& symbols = model.schedule().program.symbols;
   std::vector<StepRequest> step;
   for (const Rows& r : requests) step.push_back({r.rows, r.kv_len});
-  return step_values(symbols, step)[row_blocks(symbols)->partial_positions.index];
+  return step_values(symbols, step)[step_symbols(symbols).blocks->partial_positions.index];
 }
 
 TEST_CASE(

@@ -177,7 +177,7 @@ TEST_CASE(
 
 TEST_CASE("rows are cut into blocks of up to 16 queries of a head's group, each request's last block last") {
   const TaskProgram program = fused(test::llama_config());
-  const std::optional<RowBlocks> blocks = row_blocks(program.symbols);
+  const std::optional<RowBlocks> blocks = step_symbols(program.symbols).blocks;
   REQUIRE(blocks);
   CHECK(blocks->max_rows == 8);
   const std::vector<int64_t> values =
@@ -204,7 +204,7 @@ TaskProgram fused_long(int64_t context, int64_t tokens) {
 }
 
 TEST_CASE("in contexts of several pieces attention leaves parts that its step has slots for") {
-  CHECK(!row_blocks(fused_long(256, 64).symbols)->partial_positions.valid());
+  CHECK(!step_symbols(fused_long(256, 64).symbols).blocks->partial_positions.valid());
   const TaskProgram program = fused_long(131'072, 64);
   const std::string parts = "block_kv_len[k] ceildiv partial_positions";
   CHECK(grids_of(program).find("l0.attend attend [2, blocks, " + parts + "] ") != std::string::npos);
@@ -415,7 +415,7 @@ TEST_CASE("attention with a window has parts for the pieces that it can look at,
     CAPTURE(window);
     const TaskProgram program =
         fused(edited(longer, "\"sliding_window\": null", fmt::format("\"sliding_window\": {}", window)));
-    const int64_t max_rows = row_blocks(program.symbols)->max_rows;
+    const int64_t max_rows = step_symbols(program.symbols).blocks->max_rows;
     for (const Tensor& tensor : program.tensors)
       if (tensor.name == "l0.attend.partial_acc")
         CHECK(tensor.shape[0].constant() == max_looked_at(4096, window, max_rows));

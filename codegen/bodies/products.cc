@@ -1,9 +1,7 @@
-#include "codegen/bodies_product.h"
+#include "codegen/bodies/products.h"
 
 #include <cstddef>
-#include <functional>
 
-#include "codegen/bodies_fields.h"
 #include "codegen/device/bodies.h"
 #include "codegen/operands.h"
 #include "ir/values.h"
@@ -24,6 +22,8 @@ int64_t gates_of(const TaskProgram& program) {
   for (const TaskGrid& grid : program.grids) gates |= int64_t{1} << int_attr(grid.attrs, "gate", 0);
   return gates;
 }
+
+}  // namespace
 
 // Fills the arguments of a product or of an expert's product. Sizes come from the record, so that products
 // can share their code.
@@ -52,7 +52,7 @@ void fill_product(Fields& f, llvm::Value* tokens) {
 }
 
 // Sets the epilogue operands that product and split_k_reduce have in common.
-void set_end_operands(Fields& f) {
+void set_epilogue_operands(Fields& f) {
   const Bases& bases = f.call.bases;
   f.set_optional(offsetof(Epilogue, sum_squares), bases.workspace, "sum_squares");
   f.set_optional(offsetof(Epilogue, bias), bases.weights, "bias");
@@ -62,8 +62,8 @@ void set_end_operands(Fields& f) {
 
 // Fills the epilogue's arguments on the first lane of each warp. `depth` is 0 for tasks of a segment, 1 for
 // inline tasks that run after them.
-void fill_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments, int64_t depth,
-               const std::function<void(Fields&)>& fill) {
+void fill_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments, int64_t depth,
+                   const std::function<void(Fields&)>& fill) {
   Fields f{e, call, e.call("mkd_epilogue_args", e.shared_ptr, {call.worker, e.constant(depth)})};
   e.ir.CreateStore(f.base, e.at(arguments, offsetof(Args, epilogue)));
   llvm::Value* thread = e.load32(call.worker, offsetof(mk::Worker, thread));
@@ -72,47 +72,16 @@ void fill_ends(Emitter& e, const BodyCall& call, llvm::Value* arguments, int64_t
   e.call("mk_warp_sync", {});
 }
 
-}  // namespace
-
 bool is_split(const BodyCall& call) {
   const auto* parts = llvm::dyn_cast_or_null<llvm::ConstantInt>(call.split_k);
   return call.split_k && !(parts && parts->isOne());
 }
 
-llvm::Value* product_arguments(Emitter& e, const BodyCall& call) {
-  Fields f{e, call, e.local(sizeof(Args))};
-  fill_product(f, call.tokens);
-  f.set(offsetof(Args, x_rows), e.value(f.tensor("x").shape[0]));
-  if (may_gather_rows(call.schedule.program)) {
-    f.set_list(offsetof(Args, q_len), "q_len");
-    f.set_list(offsetof(Args, first_row), "first_row");
-  }
-  return f.base;
-}
-
-llvm::Value* expert_arguments(Emitter& e, const BodyCall& call) {
-  using A = mk::ExpertArgs;
-  static_assert(offsetof(A, product) == 0);
-  Fields f{e, call, e.local(sizeof(A))};
-  const Expr& rows = f.tensor("out", true).shape[0];
-  llvm::Value* tokens = e.value(floor_div(rows, int_attr(f.grid().attrs, "top_k", 1)));
-  fill_product(f, tokens);
-  f.set(offsetof(Args, x_rows), tokens);
-  f.set_operand(offsetof(A, expert), "expert");
-  f.set_operand(offsetof(A, active_expert_rows), "active_expert_rows");
-  f.set_operand(offsetof(A, active_expert_begin), "active_expert_begin");
-  f.set_operand(offsetof(A, token), "token");
-  f.set(offsetof(A, rows), e.value(rows));
-  f.set(offsetof(A, strips), task_strips(f.grid()));
-  f.set(offsetof(A, gather_rows), find_operand(f.grid(), "token") != nullptr);
-  return f.base;
-}
-
 void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   using P = mkrt::MkProduct;
   const Bases& bases = call.bases;
-  fill_ends(e, call, arguments, 0, [&](Fields& f) {
-    set_end_operands(f);
+  fill_epilogue(e, call, arguments, 0, [&](Fields& f) {
+    set_epilogue_operands(f);
     const char* made = f.grid().body == BodyKind::kSplitKPartial ? "sums" : "out";  // share one record entry
     f.set_operand(offsetof(Epilogue, out), made, true);
     f.set_operand(offsetof(Epilogue, sums), made, true);
@@ -131,33 +100,17 @@ void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) 
   });
 }
 
-// Fills the arguments of split_k_reduce. Sizes are constants, because its code is shared with no other kind.
-llvm::Value* split_k_reduce_arguments(Emitter& e, const BodyCall& call) {
-  Fields f{e, call, e.local(sizeof(Args))};
-  const Tensor& sums = f.tensor("sums");
-  f.set(offsetof(Args, cols), int_attr(f.grid().attrs, "columns", 0));
-  f.set(offsetof(Args, tokens), e.value(sums.shape[2]));
-  f.set(offsetof(Args, first_out), int64_t{0});
-  f.set(offsetof(Args, x_bf16), int64_t{1});
-  f.set(offsetof(Args, gather_expert_rows), int64_t{0});
-  return f.base;
-}
-
-void split_k_reduce_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
-  fill_ends(e, call, arguments, 1, [&](Fields& f) {
-    const Tensor& out = f.tensor("out", true);
-    set_end_operands(f);
-    f.set_operand(offsetof(Epilogue, out), "out", true);
-    f.set_operand(offsetof(Epilogue, sums), "sums");
-    f.set(offsetof(Epilogue, rows), f.extent(out, 1));
-    f.set(offsetof(Epilogue, all_strips), f.extent(f.tensor("sums"), 0));
-    f.set(offsetof(Epilogue, out_cols), f.extent(out, 1));
-    f.set(offsetof(Epilogue, gate), int_attr(f.grid().attrs, "gate", 0));
-    f.set(offsetof(Epilogue, sumsq_partials),
-          find_operand(f.grid(), "sum_squares") ? f.extent(f.tensor("sum_squares"), 1) : 0);
-    f.set(offsetof(Epilogue, out_bf16), out.dtype == DType::bf16);
-    f.set(offsetof(Epilogue, gather_rows), int64_t{0});
-    f.set_float(offsetof(Epilogue, eps), float_attr(f.grid().attrs, "eps", 0));
+void product_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+  const TaskGrid& grid = call.schedule.program.grids[call.grid];
+  if (multiplies_in_blocks(grid) && may_gather_rows(call.schedule.program))
+    e.call("mkb_product_rows", {call.worker, arguments});
+  if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});
+  llvm::Value *rows = e.load32(arguments, offsetof(mk::ProductArgs, x_rows)),
+              *parts = e.load32(call.record,
+                                offsetof(mkrt::MkGrid, product) + offsetof(mkrt::MkProduct, sumsq_partials));
+  e.if_then(e.ir.CreateICmpUGT(rows, e.constant(mkrt::kMma8Tokens)), [&] {
+    e.if_then(e.ir.CreateICmpUGT(parts, e.constant(0)),
+              [&] { e.call("mkb_product_squares", {call.worker, arguments}); });
   });
 }
 

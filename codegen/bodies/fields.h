@@ -1,4 +1,4 @@
-// Code that fills an argument struct of a task body. Internal to codegen/bodies*.
+// Code that fills an argument struct of a task body. Internal to codegen/bodies.
 #pragma once
 
 #include <string_view>
@@ -20,6 +20,7 @@ struct Fields {
   llvm::Value* base;
 
   const TaskGrid& grid() const { return call.schedule.program.grids[call.grid]; }
+  StepSymbols symbols() const { return step_symbols(call.schedule.program.symbols); }
   const Tensor& tensor(std::string_view role, bool written = false) const;
   int64_t extent(const Tensor& t, size_t dim) const { return t.shape[dim].constant(); }
 
@@ -32,7 +33,7 @@ struct Fields {
   // whether the grid has it.
   void set_optional(size_t offset, llvm::Value* arena, std::string_view role, bool written = false);
   // Writes the address of a list of the step in the worker's shared memory.
-  void set_list(size_t offset, std::string_view name);
+  void set_list(size_t offset, SymbolId list);
   // Writes an mk::NormOutputs: the operands that the products behind the next norm read.
   void set_norm_outputs(size_t offset);
 };

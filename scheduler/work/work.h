@@ -1,5 +1,4 @@
-// The bytes and times that one task costs on a machine. Internal to simulate. docs/simulate.md describes the
-// model.
+// The bytes and times that one task costs on a machine. docs/simulate.md describes the model.
 #pragma once
 
 #include "runtime/abi/packing.h"
@@ -58,16 +57,6 @@ class TaskWorks {
   uint32_t block(GridId grid, uint32_t first) const;
 
  private:
-  TaskWork product(GridId grid, int64_t tokens, uint32_t strips) const;
-  TaskWork strip(uint32_t task, uint32_t strips) const;
-  TaskWork attend(uint32_t task) const;
-  bool brings_context(const TaskGrid& attend, std::span<const int64_t> coords) const;
-  TaskWork other(uint32_t task) const;
-  // Returns the number of workers that run tasks of the grid at the same time.
-  double readers(GridId grid) const;
-  // Returns the rate of one worker's plain loads from L2 beside the stream.
-  double l2_rate(GridId grid) const;
-
   const Step& step_;
   const Machine& machine_;
   std::vector<uint32_t> blocks_;  // by GridId

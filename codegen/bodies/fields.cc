@@ -1,4 +1,4 @@
-#include "codegen/bodies_fields.h"
+#include "codegen/bodies/fields.h"
 
 #include <cstddef>
 
@@ -44,8 +44,7 @@ void Fields::set_optional(size_t offset, llvm::Value* arena, std::string_view ro
                                 e.at(arena, place, mkrt::kOperandUnit)));
 }
 
-void Fields::set_list(size_t offset, std::string_view name) {
-  const SymbolId list = find_symbol(call.schedule.program.symbols, name);
+void Fields::set_list(size_t offset, SymbolId list) {
   set(offset, e.call("mkd_list", e.shared_ptr, {call.worker, e.constant(call.lists.at(list))}));
 }
 
@@ -54,6 +53,26 @@ void Fields::set_norm_outputs(size_t offset) {
   set_optional(offset + offsetof(N, norm), call.bases.weights, "next_norm");
   set_optional(offset + offsetof(N, x_bf16), call.bases.workspace, "x_bf16", true);
   set_optional(offset + offsetof(N, sum_squares), call.bases.workspace, "sum_squares", true);
+}
+
+llvm::Value* operand_address(Emitter& e, const BodyCall& call, std::string_view role, bool written) {
+  const Table<TensorId, Tensor>& tensors = call.schedule.program.tensors;
+  const TensorId tensor = find_operand(call.schedule.program.grids[call.grid], role, written)->tensor;
+  switch (tensors[tensor].kind) {
+    case TensorKind::kInput: {
+      const size_t input = number_in_kind(tensors, tensor);
+      return e.load_ptr(call.bases.step, offsetof(mkrt::MkStep, input) + 8 * input);
+    }
+    case TensorKind::kWeight:
+    case TensorKind::kTable:
+      return in_arena(e, call, call.bases.weights, role, written);
+    case TensorKind::kActivation:
+    case TensorKind::kOutput:
+      return in_arena(e, call, call.bases.workspace, role, written);
+    case TensorKind::kCache:
+      break;
+  }
+  MKC_BUG("a cache has no address, or a tensor no known kind");
 }
 
 }  // namespace mkc

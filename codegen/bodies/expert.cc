@@ -1,0 +1,48 @@
+#include <cstddef>
+
+#include "codegen/bodies/products.h"
+#include "codegen/device/bodies.h"
+#include "ir/tasks.h"
+
+namespace mkc {
+namespace {
+
+using Args = mk::ProductArgs;
+
+llvm::Value* arguments(Emitter& e, const BodyCall& call) {
+  using A = mk::ExpertArgs;
+  static_assert(offsetof(A, product) == 0);
+  Fields f{e, call, e.local(sizeof(A))};
+  const Expr& rows = f.tensor("out", true).shape[0];
+  llvm::Value* tokens = e.value(floor_div(rows, int_attr(f.grid().attrs, "top_k", 1)));
+  fill_product(f, tokens);
+  f.set(offsetof(Args, x_rows), tokens);
+  f.set_operand(offsetof(A, expert), "expert");
+  f.set_operand(offsetof(A, active_expert_rows), "active_expert_rows");
+  f.set_operand(offsetof(A, active_expert_begin), "active_expert_begin");
+  f.set_operand(offsetof(A, token), "token");
+  f.set(offsetof(A, rows), e.value(rows));
+  f.set(offsetof(A, strips), task_strips(f.grid()));
+  f.set(offsetof(A, gather_rows), find_operand(f.grid(), "token") != nullptr);
+  return f.base;
+}
+
+void task(Emitter& e, const BodyCall& call, const TaskCall& t) {
+  e.call(typed("mkb_expert", call, "weight").c_str(), {call.worker, t.arguments, t.coords[0], t.coords[1]});
+}
+
+// Finds the rows of the tasks of the active experts.
+void rows(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
+  const TaskGrid& grid = call.schedule.program.grids[call.grid];
+  e.call("mkb_expert_rows", {call.worker, arguments, e.value(grid.coords[1].extent)});
+}
+
+}  // namespace
+
+const BodyCode kExpertCode = {.arguments = arguments,
+                              .task = task,
+                              .epilogue = product_epilogue,
+                              .rows = rows,
+                              .segment_start = product_start};
+
+}  // namespace mkc

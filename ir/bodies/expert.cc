@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+
+#include "ir/bodies/strips.h"
+
+namespace mkc {
+namespace {
+
+using enum OperandKind;
+
+// Returns the rows of active expert coord(1).
+std::optional<Range> active_expert_rows(const FootprintOf& s) {
+  const StepSymbols step = step_symbols(s.program.symbols);
+  if (!step.active_expert_begin.valid() || !step.active_expert_rows.valid()) return std::nullopt;
+  const Expr start = element(step.active_expert_begin, coord(1));
+  return Range{start, min(element(step.active_expert_rows, coord(1)), s.dims[0] - start)};
+}
+
+std::optional<Region> footprint_of(const FootprintOf& s) {
+  const int64_t strips = task_strips(s.grid);
+  if (s.is("weight")) return Region{s.all(0), s.block(strips * kTileRows, 1), s.all(2)};
+  if (!s.is("out") && !s.is("rows") && !s.is("token")) return s.whole();
+  const std::optional<Range> rows = active_expert_rows(s);
+  if (!rows) return std::nullopt;
+  if (s.is("token")) return Region{*rows};
+  return Region{*rows, s.is("out") ? s.block(strips * strip_columns(s.grid), 1) : s.all(1)};
+}
+
+// Checks the strips, and V19: coordinate 1 runs over the active experts.
+void check(const GridUnderCheck& c) {
+  check_strips(c);
+  const SymbolId active = step_symbols(c.program.symbols).active_experts;
+  const bool counted = active.valid() && c.program.symbols[active].routed;
+  if (c.grid.coords.size() == 2 && (!counted || c.grid.coords[1].extent != symbol(active)))
+    c.v.report(19, c.site,
+               fmt::format("coordinate {} has extent {}, expected active_experts, which is routed",
+                           c.grid.coords[1].name, c.v.text.expr(c.grid.coords[1].extent)));
+}
+
+}  // namespace
+
+const Body& expert_body() {
+  static const Body body = {
+      .kind = BodyKind::kExpert,
+      .name = "expert",
+      .schema = {{{"j", "S"}, {"s", ""}},
+                 {{"x?", {kEither, "TK"}},
+                  {"rows?", {kEither, "RK"}},
+                  {"weight", {kWeight, "XNK"}},
+                  {"norm?", {kVector, "K"}},
+                  {"sum_squares?", {kValue, "TP"}},
+                  {"active_experts", {kIndex, "1"}},
+                  {"expert", {kIndex, "X"}},
+                  {"active_expert_rows", {kIndex, "X"}},
+                  {"active_expert_begin", {kIndex, "X"}},
+                  {"token?", {kIndex, "R"}}},
+                 {{"out", {kEither, "RO"}}},
+                 {"gate?", "strips?", "top_k"},
+                 {"eps?"}},
+      .footprint = footprint_of,
+      .check = check,
+      .lookups = {"active_experts", "expert", "active_expert_rows", "active_expert_begin", "token"}};
+  return body;
+}
+
+}  // namespace mkc

@@ -1,0 +1,34 @@
+// How the variants of products spend their time. Internal to scheduler/work.
+#pragma once
+
+#include "ir/tasks.h"
+#include "runtime/abi/packing.h"
+#include "scheduler/machine/machine.h"
+
+namespace mkc {
+
+// How a product is multiplied: the tokens of a pass, the rate at which weights are multiplied, and the rows
+// of activations that a pass of a block loads. activations_ns is the time of these loads in addition. One
+// load serves `strips` strips with x_bytes of each.
+struct Variant {
+  int64_t group;
+  double bytes_per_ns, x_rows, activations_ns;
+  uint32_t strips, x_bytes = mkrt::kStageBytes;
+  double min_ns = 0;      // least time of a tile of all strips: the time of its loads
+  double barrier_ns = 0;  // barriers of a tile of all strips
+  uint32_t finishes = 1;  // finishes of a pass, one after the other
+};
+
+// Returns the variant that multiplies `strips` strips of a weight with `tokens` rows.
+Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid& grid, int64_t tokens,
+                   mkrt::WeightType type, uint32_t strips);
+
+// Warps take turns at as many strips as there are parts, where a part of a split product has few tokens. Each
+// warp loads its K slice's activations. Warps without a strip rest.
+void take_sides(Variant& variant, uint32_t parts, uint32_t strips);
+
+// Rates and sizes of a variant are those of operands. Less is stored of a format that is unpacked. The time
+// of the unpacking itself is not known.
+void to_stored_bytes(Variant& variant, const mkrt::WeightFormat& format);
+
+}  // namespace mkc
