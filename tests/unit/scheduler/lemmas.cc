@@ -1,4 +1,5 @@
-// The lemmas of the proof (docs/proof.md), at random steps: what lists of a step do, by their definition.
+// These tests check the lemmas of the proof (docs/proof.md) at random steps. Lists of a step are evaluated by
+// their definition.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -103,7 +104,7 @@ TEST_CASE("symbols without lists keep to the relations that the proof uses, and 
   }
 }
 
-// Every task's interval of positions of a cache, by request and head.
+// CacheUse is the interval of positions of a cache that a task accesses, for one request and head.
 struct CacheUse {
   GridId grid;
   int64_t task, request, head, begin, end;
