@@ -53,7 +53,7 @@ struct Pass {
     return out;
   }
 
-  // A norm over groups of `width` columns.
+  // Returns the norm over groups of `width` columns.
   Rows normed(const Op& op, size_t width, bool centered) const {
     Rows out = rows(op.inputs[0]);
     const std::vector<double>& w = weight(op.inputs[1]);
