@@ -26,8 +26,8 @@ mkrt::Trace traced(const mkrt::Session& session) {
   return trace.value();
 }
 
-// Runs a launch of requests with these rows. Each request has two pages of its own and samples
-// `limit` tokens.
+// Runs a launch of requests with these rows. Each request has two pages of its own and samples `limit`
+// tokens.
 mkrt::StepResult run(mkrt::Session& session, const std::vector<int32_t>& rows, uint32_t limit) {
   std::vector<int32_t> tokens, row_begin{0}, page_begin{0}, page_index;
   for (const int32_t count : rows) {
@@ -47,7 +47,7 @@ mkrt::StepResult run(mkrt::Session& session, const std::vector<int32_t>& rows, u
 struct Moments {
   uint64_t begun = 0, ended = 0;  // 0 means not yet
 };
-using StepMoments = std::map<std::pair<uint32_t, uint32_t>, Moments>;  // by grid and task
+using StepMoments = std::map<std::pair<uint32_t, uint32_t>, Moments>;  // moments by grid and task
 
 // Returns the moments of each step of a launch. The test fails if a task is not reached, begun and ended in
 // turn, or comes twice.
@@ -87,7 +87,7 @@ void check_step(const Schedule& schedule, const std::vector<StepRequest>& reques
   REQUIRE_MESSAGE(expanded.ok(), expanded.error().message);
   const Step& step = expanded.value();
   REQUIRE(found.size() == step.grid_of.size());
-  std::vector<Moments> moments;  // by task
+  std::vector<Moments> moments;  // indexed by task
   for (uint32_t task = 0; task < step.grid_of.size(); ++task) {
     const uint32_t grid = step.grid_of[task].index;
     const auto at = found.find({grid, task - step.task_base[grid]});

@@ -33,7 +33,7 @@ def plain_tensors(config):
 
 
 def write_coded(source, to):
-    """Writes a quantized checkpoint to the folder `to`. It has the shape of the folder `source`, with fewer
+    """Writes a quantized checkpoint to the folder `to`. The shape is that of the folder `source`, with fewer
     layers.
     """
     config = json.loads((source / "config.json").read_text())

@@ -1,6 +1,6 @@
-// These tests check that each .mkir file of this folder gives exactly the errors that it announces. A
-// comment `// error: …` announces an error at the end of the line it is about. MKC_BLESS=1 writes these
-// comments instead.
+// These tests check that each .mkir file of this folder gives exactly the errors that it announces. A comment
+// `// error: …` announces an error at the end of the line it is about. MKC_BLESS=1 writes these comments
+// instead.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

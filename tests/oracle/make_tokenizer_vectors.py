@@ -135,8 +135,8 @@ def smollm2():
 
 
 def added():
-    """Returns a tokenizer whose added tokens have every flag. It has a normalizer, the prefix space and a
-    two-sided template.
+    """Returns a tokenizer whose added tokens have every flag. Further parts are a normalizer, the prefix
+    space and a two-sided template.
     """
     tok = Tokenizer(models.BPE())
     tok.normalizer = normalizers.Sequence([normalizers.NFC()])
@@ -165,7 +165,7 @@ def added():
 
 
 def sentencepiece(metaspace):
-    """Returns a tokenizer of the older Mistral form. It has no byte-level alphabet, and unknown characters
+    """Returns a tokenizer of the older Mistral form. There is no byte-level alphabet, and unknown characters
     fall back to byte tokens.
     """
     trained = Tokenizer(models.BPE())

@@ -1,5 +1,5 @@
 // This reference computes the families' architectures in float64, from their definitions. Tests compare mkc's
-// results with it. It shares no code with mkc, and reads and writes checkpoints by itself.
+// results with it. The reference shares no code with mkc, and reads and writes checkpoints by itself.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Shape {
   std::string act = "silu";   // hidden_act: silu, gelu, gelu_pytorch_tanh
   bool llama3_rope = false;   // the frequencies of Llama 3.1
   bool yarn_rope = false;     // the frequencies of the seed_oss fixture
-  int window = 0;             // positions that a token sees, its own included; 0: all
+  int window = 0;             // positions that a token sees, its own included, or 0 for all
   int window_from = 0;        // first layer with the window, in qwen2 and qwen3
   bool e4m3_weights = false;  // layers' products, routers aside, have 8-bit weights with a scale for each row
   bool e4m3_cache = false;    // keys and values are kept as 8-bit floats, with scales in the checkpoint
@@ -44,9 +44,9 @@ struct Model {
   std::map<std::string, std::vector<double>> weights;
 };
 
-// Returns a model of normal weights, scaled so that logits are of order one. Equal seeds give equal
-// models. `pull` draws every token towards an expert, or away from it if negative. A pull of 8 or more
-// decides the choice.
+// Returns a model of normal weights, scaled so that logits are of order one. Equal seeds give equal models.
+// `pull` draws every token towards an expert, or away from it if negative. A pull of 8 or more decides the
+// choice.
 Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>& pull = {});
 
 // Writes config.json and model.safetensors, or `shards` files with an index.
@@ -55,13 +55,13 @@ void write_checkpoint(const Model& model, const std::string& directory, int shar
 // Reads a checkpoint of write_checkpoint() or of transformers. The test fails if it cannot be read.
 Model read_checkpoint(const std::string& directory);
 
-// Rounding is how an honest engine of a precision computes. It rounds the inputs and outputs of products, and
-// keys and values as the cache keeps them.
+// Rounding is how an honest engine of a precision computes. The engine rounds the inputs and outputs of
+// products, and keys and values as the cache keeps them.
 enum class Rounding { kNone, kF16, kBf16 };
 
 // Routing is what a router chose for a token in a layer.
 struct Routing {
-  std::vector<int> experts;    // by falling probability, the lowest expert on ties
+  std::vector<int> experts;    // most probable first, the lowest expert on ties
   std::vector<double> shares;  // each expert's share of the sum
   double margin = 0;           // last chosen logit minus the first one not chosen
 };

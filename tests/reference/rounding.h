@@ -21,8 +21,8 @@ inline double to_f16(double value) {
   return static_cast<double>(static_cast<_Float16>(static_cast<float>(value)));
 }
 
-// Returns the nearest number of E4M3 (OCP 8-bit floating point specification), at most 448. A tie
-// goes to even.
+// Returns the nearest number of E4M3 (OCP 8-bit floating point specification), at most 448. A tie goes to
+// even.
 inline double to_e4m3(double value) {
   int exponent;
   std::frexp(value, &exponent);  // value is in [2^(exponent - 1), 2^exponent)

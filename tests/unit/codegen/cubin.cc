@@ -131,8 +131,8 @@ TEST_CASE("every family assembles for every target, without spills") {
   check(test::llama_config(), "sm_90a", "h100", parts, many);
 }
 
-// PTX has no undef value. A value that is undefined on one path occupies a register
-// from the kernel's start on.
+// PTX has no undef value. A value that is undefined on one path occupies a register from the kernel's start
+// on.
 TEST_CASE("no value of a kernel is undefined on a path") {
   const auto check = [](const std::string& config, const char* target, const char* machine) {
     CAPTURE(target);
@@ -229,8 +229,8 @@ TEST_CASE("a cubin describes itself") {
   CHECK(artefact.value().manifest.certificate == manifest.certificate);
   CHECK(artefact.value().manifest.grids == manifest.grids);
   CHECK(artefact.value().plan == plan);
-  // The reader refuses an artefact that is cut short, and one with a changed byte. The
-  // loop tries every 997th byte.
+  // The reader refuses an artefact that is cut short, and one with a changed byte. The loop tries every 997th
+  // byte.
   for (size_t at = 0; at < sealed.value().size(); at += 997) {
     const auto bytes = std::span(sealed.value());
     CHECK(!mkrt::read_artefact(bytes.first(at), "cut").ok());

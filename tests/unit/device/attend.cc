@@ -154,8 +154,8 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   const uint32_t blocks = (c.tokens + block_tokens - 1) / block_tokens, max_parts = (c.kv_len + 255) / 256;
   const auto rows_of = [&](uint32_t k) { return std::min(block_tokens, c.tokens - k * block_tokens); };
   const auto end_of = [&](uint32_t k) { return c.kv_len - c.tokens + k * block_tokens + rows_of(k); };
-  // docs/ir.md defines the partials of a block. The first partial holds the first position that the
-  // block's first token sees.
+  // docs/ir.md defines the partials of a block. The first partial holds the first position that the block's
+  // first token sees.
   const auto parts_of = [&](uint32_t k) {
     const uint32_t first_token = end_of(k) - rows_of(k);
     const uint32_t first_seen = c.window == 0 || first_token < c.window ? 0 : first_token + 1 - c.window;

@@ -1,5 +1,5 @@
-// These tests compare e4m3 conversions with torch: the emulator's primitives, and the code of targets
-// without e4m3 instructions.
+// These tests compare e4m3 conversions with torch: the emulator's primitives, and the code of targets without
+// e4m3 instructions.
 #include "codegen/device/e4m3.h"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
-// These tests compare route, the products of experts and the sums of their rows with double
-// loops over tokens and choices.
+// These tests compare route, the products of experts and the sums of their rows with double loops over tokens
+// and choices.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -138,7 +138,7 @@ struct Case {
   std::vector<float> pull;  // logits of each expert are raised by these
   bool x_bf16 = false;      // x is stored in bf16, multiplied by the norm's weights
   u32 strips = 1;           // strips of a task
-  bool e4m3 = false;        // weights are stored as e4m3; bf16 is set
+  bool e4m3 = false;        // weights are stored as e4m3, which requires bf16
 };
 
 // Problem holds the packed weights of all experts, one expert after the other, and a step's choices.

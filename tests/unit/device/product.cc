@@ -55,8 +55,8 @@ TEST_CASE("a product with norm, bias and residual agrees with float64 at every t
       std::vector<double> want(c.rows);
       for (uint32_t r = 0; r < c.rows; ++r)
         want[r] = dot(c, p, in, r) + p.bias[r] + p.residual[t * c.rows + r];
-      // A value near a tie may round to the other bf16 neighbour. This moves one of `cols`
-      // terms by a factor of 2^-9.
+      // A value near a tie may round to the other bf16 neighbour. This moves one of `cols` terms by a factor
+      // of 2^-9.
       CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < (c.bf16 ? 5e-4 : 2e-6));
     }
   });

@@ -11,7 +11,7 @@ namespace mk {
 struct Case {
   uint32_t rows, cols, tokens;
   bool bf16;          // bf16 operands, else f32
-  bool e4m3 = false;  // e4m3 weights with a scale for each row; requires bf16
+  bool e4m3 = false;  // e4m3 weights with a scale for each row, which requires bf16
 };
 
 inline WeightType type_of(const Case& c) {

@@ -12,8 +12,8 @@ uint32_t sample(std::mt19937& random, uint32_t low, uint32_t high) {
   return low + random() % (high - low + 1);
 }
 
-// Workload is a set of random requests with random limits. The narrowest limits leave no room for
-// two requests.
+// Workload is a set of random requests with random limits. The narrowest limits leave no room for two
+// requests.
 struct Workload {
   BatchLimits limits;
   EngineOptions options;

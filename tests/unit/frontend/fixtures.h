@@ -36,15 +36,15 @@ std::string edited(std::string text, const std::string& from, const std::string&
 Result<OpGraph> graph_of(const std::string& config, const ModelOptions& options = {},
                          const std::vector<CheckpointTensor>& tensors = {});
 
-// Returns the checkpoint tensors that the weights of `graph` name. An expert weight has
-// one tensor for each expert.
+// Returns the checkpoint tensors that the weights of `graph` name. An expert weight has one tensor for each
+// expert.
 std::vector<CheckpointTensor> checkpoint_of(const OpGraph& graph);
 
 // Returns one op a line, as "layer op inputs -> outputs attrs".
 std::string listing(const OpGraph& graph);
 
-// Returns the first line of an error, with the temporary directory's path replaced
-// by DIR. A success gives "".
+// Returns the first line of an error, with the temporary directory's path replaced by DIR. A success gives
+// "".
 template <class T>
 std::string headline(const Result<T>& result);
 std::string headline_of(const std::string& message);

@@ -1,5 +1,5 @@
-// These tests evaluate the expressions of family files. They compare values and error
-// texts with expected ones.
+// These tests evaluate the expressions of family files. They compare values and error texts with expected
+// ones.
 #include "frontend/formula.h"
 
 #include <doctest/doctest.h>

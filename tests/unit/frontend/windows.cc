@@ -1,5 +1,5 @@
-// These tests compare sliding windows of the Qwen families with the masks that transformers
-// makes of the same config.json.
+// These tests compare sliding windows of the Qwen families with the masks that transformers makes of the same
+// config.json.
 #include <doctest/doctest.h>
 
 #include <algorithm>

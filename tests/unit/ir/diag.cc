@@ -21,8 +21,8 @@ TEST_CASE("the nearest name is suggested only where it is near") {
   const std::vector<std::string> known = {"limits", "target"};
   CHECK(nearest_name("limitz", known) == "limits");
   CHECK(nearest_name("schedule", known).empty());
-  // An inserted, missing or different letter is one slip. A name is near if its slips are at most a
-  // third of its letters plus one.
+  // An inserted, missing or different letter is one slip. A name is near if its slips are at most a third of
+  // its letters plus one.
   for (const char* near : {"abcdef", "abXcdef", "abdef", "abXdef", "bcdef", "abcde", "Xabcdef", "abcdefX",
                            "XbcdeX", "abc", "abcXYdef"})
     CHECK_MESSAGE(nearest_name(near, {"abcdef"}) == (std::string(near) == "abc" ? "" : "abcdef"), near);

@@ -12,8 +12,8 @@ namespace {
 const Expr kT = symbol(SymbolId{0});
 const Expr kLen = symbol(SymbolId{1});
 
-// Returns a domain with T in [1, 5] and kv_len in [1, 20]. The coordinates run over T, a
-// constant, and blocks of kv_len.
+// Returns a domain with T in [1, 5] and kv_len in [1, 20]. The coordinates run over T, a constant, and blocks
+// of kv_len.
 Domain small_domain() {
   Domain domain{{{1, 5}, {1, 20}}, {}, {}};
   for (const Expr& extent : {kT, Expr(3), ceil_div(kLen, 4)}) add_coord(domain, extent);

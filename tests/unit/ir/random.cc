@@ -1,5 +1,5 @@
-// These tests print and parse random values of each level, valid or not. Damaged text may be refused
-// or read, but never crashes.
+// These tests print and parse random values of each level, valid or not. Damaged text may be refused or read,
+// but never crashes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -212,8 +212,8 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Runs the steps of `mkc check`. An error is allowed. A crash, a hang, or a module that
-// cannot be printed is not.
+// Runs the steps of `mkc check`. An error is allowed. A crash, a hang, or a module that cannot be printed is
+// not.
 void try_text(const std::string& text) {
   Places places;
   const Result<Module> module = parse_mkir(text, "damaged.mkir", &places);

@@ -16,8 +16,8 @@
 namespace mkrt {
 namespace {
 
-// Returns an artefact of three grids of two kinds. `launches` lists the grids that have a kernel of
-// their own.
+// Returns an artefact of three grids of two kinds. `launches` lists the grids that have a kernel of their
+// own.
 Artefact artefact(std::vector<uint32_t> launches, uint32_t workers = 2) {
   Manifest m;
   m.abi = kAbiVersion;

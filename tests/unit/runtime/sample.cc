@@ -93,8 +93,8 @@ struct Row {
   SeenIds seen;
 };
 
-// Returns normal logits, of which a tenth is masked. Odd seeds make ties. Up to an eighth of the ids
-// count as seen.
+// Returns normal logits, of which a tenth is masked. Odd seeds make ties. Up to an eighth of the ids count as
+// seen.
 Row random_row(uint32_t vocab, uint32_t seed) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal(0, 3);

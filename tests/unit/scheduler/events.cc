@@ -106,8 +106,8 @@ TEST_CASE("queries, keys and values of a head complete one cell; strips across h
   std::vector<std::string> reasons;
   const TaskProgram program = derived({72, 6, 3, 40, 100, 50, 1}, {}, &reasons);
   const Event& ready = event_named(program, "l0.attend_ready");
-  // Head 1 has columns 80 to 159 of q, which are strips 5 to 9. The columns 40 to 79 of k
-  // and v are strips 2 to 4.
+  // Head 1 has columns 80 to 159 of q, which are strips 5 to 9. The columns 40 to 79 of k and v are strips 2
+  // to 4.
   const auto expected = [&](const Requests& step) {
     return evaluate(ready.expect, step_values(program.symbols, step), std::vector<int64_t>{1});
   };

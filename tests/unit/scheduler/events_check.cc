@@ -36,7 +36,7 @@ struct Checker {
   const Index& symbols;
   std::vector<Task> tasks{};
   std::map<std::pair<uint32_t, Index>, std::vector<size_t>> notifiers{};  // tasks by event and cell
-  std::vector<TaskSet> finished{};  // by task: all tasks that finish before it
+  std::vector<TaskSet> finished{};  // for each task: all tasks that finish before it
 
   std::vector<Index> region(const Region& r, const Index& coords) const {
     Index lo, size;

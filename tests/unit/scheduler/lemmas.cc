@@ -141,7 +141,7 @@ TEST_CASE("lemma 2: append and attend write each new position once, and read wha
     for (int round = 0; round < 200; ++round) {
       const Requests requests = random_requests(p, random);
       const std::vector<int64_t> values = step_values(p.symbols, requests);
-      std::map<std::tuple<int64_t, int64_t, int64_t>, CacheUse> writer;  // by request, head and position
+      std::map<std::tuple<int64_t, int64_t, int64_t>, CacheUse> writer;  // keyed by request, head, position
       for (GridId g : {append, attend})
         for (const CacheUse& use : cache_uses(p, g, *find_operand(p.grids[g], "k_cache", true), values))
           for (int64_t at = use.begin; at < use.end; ++at)

@@ -86,7 +86,7 @@ TEST_CASE("of another device the nearest description is scaled to what the drive
 
 TEST_CASE("the nearest description is that of the reading rate where multiprocessors are the same") {
   mkrt::DeviceFacts facts = facts_of("NVIDIA GH200 144G HBM3e");
-  facts.memory_mhz = 3201, facts.bus_bits = 6144;  // 4.9 TB/s
+  facts.memory_mhz = 3201, facts.bus_bits = 6144;  // reading rate of 4.9 TB/s
   CHECK(native(facts).said.find("derived from h200") != std::string::npos);
   facts.sms = 110, facts.memory_mhz = 1600, facts.bus_bits = 5120;
   CHECK(native(facts).said.find("derived from h100-pcie") != std::string::npos);

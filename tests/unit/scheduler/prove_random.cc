@@ -138,7 +138,7 @@ Reads sequential_reads(const Schedule& s, const std::vector<int64_t>& symbols) {
 struct Walker {
   size_t segment = 0;
   int64_t next = 0;         // next task of the segment
-  bool has_ticket = false;  // whether `ticket` is one of a claimed grid
+  bool has_ticket = false;  // true if `ticket` is one of a claimed grid
   int64_t ticket = 0;
 };
 

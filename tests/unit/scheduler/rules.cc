@@ -171,8 +171,8 @@ TEST_CASE("a step may have those values that no relation of known symbols forbid
   }
 }
 
-// Returns whether %first is before %last. Each task of %first notifies a cell, and %last waits for all
-// of %middle.
+// Returns whether %first is before %last. Each task of %first notifies a cell, and %last waits for all of
+// %middle.
 bool is_before_last(std::vector<Expr> cells, std::vector<Coord> waiting, std::vector<Expr> cell,
                     const std::vector<Bounds>& symbols = {}) {
   Rules r;

@@ -188,8 +188,7 @@ TEST_CASE("what is asked for is not searched") {
   }
 }
 
-// Returns a program for steps of up to 64 tokens. The products use warpgroups from 65
-// tokens on.
+// Returns a program for steps of up to 64 tokens. The products use warpgroups from 65 tokens on.
 TaskProgram wide_program() {
   TaskProgram p = test::without_events(
       model_program({.hidden = 512, .feed_forward = 2048, .context = 256, .tokens = 64}));

@@ -257,8 +257,8 @@ TEST_CASE("of many tokens each chain's part of a block is multiplied, or comes t
   CHECK(took(33) == Approx(rest + 8 * 64 * 64 * 64 / 1600.0));
   m.mma_per_ns = 1e9;
   m.shared_bytes_per_ns = 160;
-  // Shared memory takes each weight once and gives it to 4 groups of warps. It takes each 128-byte row of x
-  // once and gives it to 2 warps.
+  // Shared memory takes each weight once and gives it to 4 groups of warps. Each 128-byte row of x comes
+  // once, and goes to 2 warps.
   CHECK(took(33) == Approx(rest + 8 * (4 * 2048 * 5 + 33 * 128 * 3) / 160.0));
   m.shared_bytes_per_ns = 1e9;
   m.l2_ns = 3000;

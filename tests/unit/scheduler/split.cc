@@ -14,8 +14,8 @@
 namespace mkc {
 namespace {
 
-// Returns one layer of Llama, split by the rules. The hidden size is 32, and gate_up makes 48
-// columns for down.
+// Returns one layer of Llama, split by the rules. The hidden size is 32, and gate_up makes 48 columns for
+// down.
 TaskProgram fused(const std::vector<SplitRule>& rules) {
   const Result<OpGraph> graph = test::graph_of(test::llama_config());
   REQUIRE(graph.ok());

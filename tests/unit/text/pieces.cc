@@ -1,5 +1,5 @@
-// These tests compare pre-tokenizers with those of the reference library, and check the errors of
-// unsupported patterns.
+// These tests compare pre-tokenizers with those of the reference library, and check the errors of unsupported
+// patterns.
 #include <algorithm>
 #include <set>
 

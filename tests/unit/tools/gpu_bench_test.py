@@ -77,7 +77,7 @@ class BytesTest(unittest.TestCase):
     def test_experts_are_read_as_far_as_tokens_reach_them(self):
         dense = shapes.read_shape(CONFIGS / "qwen3-8b")
         shape = dataclasses.replace(dense, family="qwen3_moe", hidden=2048, layers=48, kv_heads=4, ffn=768, experts=128,
-                                    active=8)  # Qwen3-30B-A3B
+                                    active=8)  # shape of Qwen3-30B-A3B
         self.assertEqual(shape.weights(rows=16), 30_532_122_624 - 151936 * 2048)  # 16 rows reach all experts
         self.assertEqual(shape.weights(rows=16) - shape.weights(), 48 * 120 * 3 * 2048 * 768)
 
