@@ -1,4 +1,5 @@
-// Steps of several requests: each against float64 and, bit for bit, against itself alone.
+// These tests run steps of several requests. Each request is compared with float64 and, bit for bit, with
+// itself alone.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,17 +20,17 @@ using reference::Type;
 using test::Build;
 using test::Model;
 
-// A sequence that is fed bit by bit, and the logits of every row.
+// Sequence is fed in several steps and keeps the logits of every row.
 struct Sequence {
   std::vector<int32_t> ids;
   std::vector<int32_t> pages;
-  size_t in_chunks = 0;  // rows that are fed as many at a time as a step takes, before the others
+  size_t in_chunks = 0;  // the first rows, fed as many at a time as a step takes
   size_t fed = 0;
   std::vector<float> logits;  // [fed][vocab]
 };
 
-// Feeds all sequences by random steps: some of them in each, in chunks of 1 to `max` rows, with pages handed
-// out in random order as they are needed.
+// Feeds all sequences by random steps. A step has some of the sequences, each with a chunk of 1 to `max`
+// rows. Pages are handed out in random order as they are needed.
 void feed(const Model& model, std::vector<Sequence>& sequences, mkrt::CacheOptions cache, size_t max,
           uint32_t seed) {
   std::mt19937 random(seed);
@@ -100,7 +101,7 @@ std::vector<Sequence> random_sequences(const std::vector<size_t>& lengths, int v
   return sequences;
 }
 
-// Of the rows of all sequences, the least first.
+// Returns the relative errors of the rows of all sequences, in rising order.
 std::vector<double> row_errors(const reference::Model& model, const std::vector<Sequence>& sequences) {
   std::vector<double> errors;
   for (const Sequence& s : sequences) {
@@ -157,7 +158,7 @@ TEST_CASE("ragged batches match float64 in every family, page size and form of t
     const Model compiled(model, {.workers = 3, .max_tokens = 40, .max_requests = 6, .quick = false});
     for (const uint32_t page_size : {16u, 32u, 64u}) {
       CAPTURE(page_size);
-      // Around the edges of pages, groups of tokens and pieces.
+      // The lengths lie around the edges of pages and of groups of tokens.
       std::vector<Sequence> sequences = random_sequences({1, 15, 16, 17, 33, 65}, shape.vocab);
       feed(compiled, sequences, {page_size, 0, kForms[variant++ % 3]}, 20, page_size);
       for (const Sequence& s : sequences) CHECK(worst_row(model, s) <= 2e-5);
@@ -201,7 +202,8 @@ TEST_CASE("a window of some layers lets the others see everything") {
   }
 }
 
-// Where rounding to 8 bits goes the other way than the reference's, a row is off by more than its arithmetic.
+// A value near a tie may round to another e4m3 number than in the reference. The row's error then exceeds
+// that of its arithmetic.
 TEST_CASE(
     "caches of 8-bit floats hold what rounding leaves of keys and values, in every form and page size") {
   int variant = 0;
@@ -219,7 +221,7 @@ TEST_CASE(
     const std::vector<double> errors = row_errors(model, sequences);
     CHECK(errors[errors.size() * 8 / 10] <= 4e-3);
     CHECK(errors.back() <= 2e-2);
-    model.shape.e4m3_cache = false;  // it is the rounding that was checked
+    model.shape.e4m3_cache = false;  // a reference without the rounding must differ
     CHECK(row_errors(model, sequences)[errors.size() / 10] > 5e-2);
   }
 }
@@ -241,7 +243,8 @@ TEST_CASE("a request's bits are those it gets alone, whatever runs beside it") {
     std::vector<Sequence> alone = random_sequences(lengths, shape.vocab);
     for (Sequence& s : alone) {
       std::vector<Sequence> one{s};
-      // The others go token by token: up to position 40, and from where a context has nearly two pieces.
+      // Rows go token by token, but the first 240 of the long sequence go in chunks. The last rows of this
+      // sequence cross the edge of a KV tile.
       if (s.ids.size() > 240) one[0].in_chunks = 240;
       feed(compiled, one, {16, 0, mkrt::CacheForm::kNhd}, 1, 1);
       s.logits = one[0].logits;
@@ -310,7 +313,7 @@ TEST_CASE("a kernel for each grid gives the bits of the one kernel, and has no r
     CAPTURE(v.family);
     const Shape shape = small(v.family, v.type);
     const reference::Model model = reference::random_model(shape, 53);
-    const size_t longest = v.type == Type::kF32 ? 260 : 40;  // two pieces of attention, or one
+    const size_t longest = v.type == Type::kF32 ? 260 : 40;  // two KV tiles, or one
     std::vector<Sequence> one = random_sequences({5, 33, 1, longest, 12}, shape.vocab), many = one;
     Build build{3, v.bulk_copy, false, 24, 5};
     feed(Model(model, build), one, {16, 0, mkrt::CacheForm::kNhd}, 24, 9);

@@ -1,4 +1,4 @@
-// Bits do not depend on how a step is run.
+// These tests check that bits do not depend on how a step is run.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -51,7 +51,7 @@ TEST_CASE("workers, threads, seeds, the kind of copies and quick code change no 
 TEST_CASE("who claims which task changes no bit") {
   const PlacementRule combines{"*combine", PlacementKind::kQueue, {}},
       attends{"*attend", PlacementKind::kReady, {}};
-  const std::vector<PlacementRule> found{{"*combine", PlacementKind::kRange, {}},  // as -O3 finds them
+  const std::vector<PlacementRule> found{{"*combine", PlacementKind::kRange, {}},  // rules as -O3 finds them
                                          {"l*.down", PlacementKind::kRange, {}},
                                          {"l*.v", PlacementKind::kQueue, {}},
                                          {"*attend", PlacementKind::kQueue, {}}};

@@ -1,4 +1,4 @@
-// The engine over a kernel: requests in a batch get what they get alone.
+// This test runs the engine over a kernel. Requests in a batch must get the tokens that they get alone.
 #include "runtime/engine/engine.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ std::vector<mkrt::Request> random_requests(uint32_t seed, size_t count, uint64_t
 }
 
 TEST_CASE("requests that join and leave get the tokens that each gets alone") {
-  // Weights of 4 bytes: the order of sums does not depend on the tokens of a step.
+  // The weights are f32, so the order of sums does not depend on the tokens of a step.
   const reference::Model weights = reference::random_model({}, 29);
   for (const int64_t max_tokens : {5, 16}) {
     CAPTURE(max_tokens);

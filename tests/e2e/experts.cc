@@ -1,5 +1,5 @@
-// Models of experts: where the reference's random ones route, and that bits do not depend on how a step is
-// run.
+// These tests run models with experts. They check where the reference's random models route, and that bits do
+// not depend on how a step is run.
 #include <doctest/doctest.h>
 
 #include <algorithm>

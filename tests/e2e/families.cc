@@ -1,4 +1,4 @@
-// Every family against float64 on random checkpoints of awkward sizes.
+// These tests compare every family with float64, on random checkpoints of awkward sizes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -22,10 +22,11 @@ using test::Model;
 
 using Rows = std::vector<std::vector<double>>;
 
-// What a row may differ by: the order of f32 sums, or twice the worst row of an honest engine.
+// Returns the allowed distance of a row. f32 models may differ by the order of sums, and others by twice the
+// worst row of an honest engine.
 Distance bound_of(const reference::Model& model, const std::vector<int32_t>& ids, const Rows& exact) {
-  const bool coded = model.shape.e4m3_weights;                        // they are multiplied as bf16
-  if (model.shape.type == Type::kF32 && !coded) return {2e-5, 1e-3};  // norms are below 50
+  const bool coded = model.shape.e4m3_weights;                        // e4m3 weights are multiplied as bf16
+  if (model.shape.type == Type::kF32 && !coded) return {2e-5, 1e-3};  // norms of rows are below 50
   const bool f16 = model.shape.type == Type::kF16 && !coded;
   const Rows honest = logits_of(model, ids, f16 ? Rounding::kF16 : Rounding::kBf16);
   Distance worst;
@@ -36,14 +37,14 @@ Distance bound_of(const reference::Model& model, const std::vector<int32_t>& ids
   return {2 * worst.relative, 2 * worst.logit};
 }
 
-// Whether no errors of up to `logit` in each logit can make another token the greatest.
+// Returns whether no errors of up to `logit` in each logit can make another token the greatest.
 bool is_clear(std::vector<double> row, double logit) {
   std::nth_element(row.begin(), row.begin() + 1, row.end(), std::greater<>());
   return row[0] - row[1] > 2 * logit;
 }
 
-// The tokens before the first of which rounding could make a router choose otherwise; all later ones look
-// back at it.
+// Returns the number of tokens before the first one for which rounding may change a router's choice. All
+// later tokens look back at it.
 size_t tokens_of_clear_choice(const reference::Model& model, const std::vector<int32_t>& ids) {
   const double min = model.shape.type == Type::kF32 && !model.shape.e4m3_weights ? 1e-4 : 0.05;
   std::vector<std::vector<reference::Routing>> routings;
@@ -54,7 +55,8 @@ size_t tokens_of_clear_choice(const reference::Model& model, const std::vector<i
   return static_cast<size_t>(std::find_if(routings.begin(), routings.end(), unclear) - routings.begin());
 }
 
-// Prompts by their length, with the number of tokens to generate after each. `pull` of random_model.
+// Compares a model with float64 on prompts, which are given by length and by number of tokens to generate.
+// `pull` is that of random_model().
 void check_model(const Shape& shape, const std::vector<std::pair<size_t, uint32_t>>& prompts,
                  const std::vector<double>& pull = {}, const test::Build& build = {}) {
   CAPTURE(shape.family);
@@ -63,7 +65,7 @@ void check_model(const Shape& shape, const std::vector<std::pair<size_t, uint32_
   const reference::Model model = reference::random_model(shape, 11, pull);
   const Model compiled(model, build);
   std::mt19937 random(5);
-  size_t compared = 0, clear_rows = 0;  // rows, and choices among them, that were compared
+  size_t compared = 0, clear_rows = 0;  // compared rows, and compared choices
   for (const auto& [length, new_tokens] : prompts) {
     std::vector<int32_t> ids;
     for (size_t i = 0; i < length; ++i)
@@ -92,12 +94,13 @@ void check_model(const Shape& shape, const std::vector<std::pair<size_t, uint32_
     CHECK(worst <= bound.relative);
     CHECK(worst > 0);
   }
-  // Routers leave few rows of 16-bit weights to compare.
+  // Routers leave few rows of 16-bit models to compare.
   CHECK((clear_rows > 0 || (shape.experts > 0 && shape.type != Type::kF32)));
   CHECK(compared > 0);
 }
 
-// Sizes that fill no tile: 3 heads of one key/value head, head_dim 40, hidden 100, ffn 84, vocabulary 1009.
+// Returns sizes that fill no tile: 3 heads, 1 key/value head, head_dim 40, hidden size 100, ffn 84,
+// vocabulary 1009.
 Shape awkward(const char* family, Type type) {
   Shape s;
   s.family = family;
@@ -148,7 +151,7 @@ TEST_CASE("mistral matches float64") {
   check_family("mistral");
 }
 
-// Awkward sizes of experts as well: widths 84 and 44, 5 and 6 experts.
+// Returns awkward sizes with experts: widths 84 and 44, and 5 or 6 experts.
 Shape with_experts(const char* family, Type type) {
   Shape s = awkward(family, type);
   s.experts = std::string(family) == "mixtral" ? 5 : 6;
@@ -186,7 +189,7 @@ TEST_CASE("weights of e4m3 with a scale for each row match float64, in steps of 
   };
   for (const char* family : {"llama", "qwen2", "qwen3", "mistral"})
     check_model(coded(awkward(family, Type::kBf16)), {{1, 3}, {7, 12}, {16, 3}, {33, 3}});
-  for (const Type type : {Type::kF32, Type::kF16})  // of norms, embeddings and scales
+  for (const Type type : {Type::kF32, Type::kF16})  // type of norms, embeddings and scales
     check_model(coded(awkward("llama", type)), {{7, 3}});
   for (const char* family : {"qwen3_moe", "mixtral"})
     check_model(coded(with_experts(family, Type::kBf16)), {{1, 3}, {7, 12}, {33, 3}});

@@ -1,4 +1,4 @@
-// Models and logits made by transformers (tests/oracle/make_model_fixtures.py).
+// These tests compare models and logits with those of transformers (tests/oracle/make_model_fixtures.py).
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -32,7 +32,8 @@ Fixture read_fixture(const std::string& name) {
   return f;
 }
 
-// Of bf16 weights, but for those named otherwise; these spell their config as before transformers 5.
+// Models named *_f32 have f32 weights and spell their config as before transformers 5. All other models have
+// bf16 weights.
 const std::string kModels[] = {"llama",         "qwen2",         "qwen3",
                                "mistral",       "mixtral",       "qwen3_moe",
                                "qwen3_moe_f32", "llama_f32",     "mistral_window_f32",
@@ -55,7 +56,7 @@ TEST_CASE("checkpoints of transformers give its tokens and logits") {
     const Fixture f = read_fixture(name);
     const test::Model model(f.directory);
     const test::Model::Output out = model.generate(f.prompt, static_cast<uint32_t>(f.tokens.size()));
-    // bf16 weights round activations, so a choice between two that are close may differ.
+    // bf16 weights round activations, so a choice between two close logits may differ.
     size_t same = 0;
     while (same < f.tokens.size() && out.tokens[same] == f.tokens[same]) ++same;
     MESSAGE(name << ": " << same << " of " << f.tokens.size() << " tokens as transformers chose them");

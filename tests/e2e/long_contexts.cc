@@ -1,5 +1,5 @@
-// Contexts of more pieces than every row has slots for: bits do not depend on how large the parts are that
-// tasks of attention leave.
+// These tests run contexts with more KV tiles than each row has slots for. Bits must not depend on the size
+// of the partials that attend tasks leave.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -24,7 +24,7 @@ Model model_of(const test::Build& build) {
   return Model(reference::random_model(shape, 31), build);
 }
 
-// Keys and values of kMaxRequests requests of the whole context, as if they had been fed.
+// Returns random keys and values for kMaxRequests requests of the whole context, as if they had been fed.
 std::vector<std::byte> fed_caches(const mkrt::Manifest& manifest) {
   std::mt19937 random(3);
   std::vector<std::byte> memory(
@@ -43,11 +43,11 @@ struct Rows {
 };
 
 struct Output {
-  std::vector<float> logits;  // of all rows, of launches of one step
+  std::vector<float> logits;  // logits of all rows, for launches of one step
   mkrt::StepResult sampled;
 };
 
-// One launch; request b has the b-th part of the cache.
+// Runs one launch. Request b has the b-th part of the cache.
 Output run(const Model& model, const std::vector<Rows>& requests, mkrt::EmulatorDeviceOptions device = {}) {
   std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, pages(kMaxRequests * kPages);
   std::iota(pages.begin(), pages.end(), 0);

@@ -1,4 +1,4 @@
-// A checkpoint through the whole of mkc, to logits on the emulator.
+// Model takes a checkpoint through all of mkc, to logits on the emulator.
 #pragma once
 
 #include <memory>
@@ -28,24 +28,24 @@ struct Build {
   bool quick = true;  // false for many steps: see HostOptions
 };
 
-// A session and the device it runs on.
+// Opened is a session and the device it runs on.
 struct Opened {
   std::unique_ptr<mkrt::Device> device;
   mkrt::Session session;
 };
 
-// A model compiled for the emulator. A failure ends the test.
+// Model is a model compiled for the emulator. A failure ends the test.
 class Model {
  public:
   explicit Model(const std::string& directory, const Build& build = {});
-  // Its checkpoint is gone once it has been mapped.
+  // Writes a temporary checkpoint and removes it once its files are mapped.
   explicit Model(const reference::Model& weights, const Build& build = {});
 
   struct Output {
-    std::vector<int32_t> tokens;  // the new ones
+    std::vector<int32_t> tokens;  // the new tokens
     std::vector<float> logits;    // [fed][vocab]
   };
-  // A new session that feeds the prompt by chunks and generates greedily.
+  // Opens a session, feeds the prompt in chunks and generates greedily.
   Output generate(const std::vector<int32_t>& prompt, uint32_t new_tokens,
                   const mkrt::EmulatorDeviceOptions& options = {}) const;
 
@@ -62,7 +62,7 @@ class Model {
   bool race_;
 };
 
-// Token ids without meaning, other ones for each length.
+// Returns token ids without meaning, which differ for each length.
 std::vector<int32_t> prompt_of(size_t length, uint64_t vocab);
 
 }  // namespace mkc::test

@@ -1,5 +1,5 @@
-// Families that no pattern of fusion fits whole: row grids take the rest, and logits are those of the graph
-// in float64.
+// These tests run families that no pattern of fusion fits whole. Row grids take the other ops, and logits are
+// compared with those of the graph in float64.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -24,8 +24,8 @@ using Weights = std::map<std::string, std::vector<double>>;
 
 struct Case {
   std::string name;
-  std::string ops;                   // of a layer, from x to x
-  std::vector<std::string> unfused;  // the row grids that there must be, in order; of the layers the first
+  std::string ops;                   // ops of a layer, from x to x
+  std::vector<std::string> unfused;  // expected row grids in order, of layers the first alone
   std::string head = "linear: {x: final, weight: embed, out: logits}";
   std::string outputs = "[logits, next]";
 };
@@ -270,7 +270,7 @@ Compiled compiled(const Case& c, bool bf16, Scheduler scheduler) {
   return {std::move(graph.value()), std::move(weights), std::move(model)};
 }
 
-// The names of row grids, of the layers those of the first.
+// Returns the names of the row grids of the first layer, and of those without a layer.
 std::vector<std::string> row_grids(const Schedule& schedule) {
   std::vector<std::string> names;
   for (const TaskGrid& grid : schedule.program.grids)

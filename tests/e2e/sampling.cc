@@ -1,5 +1,5 @@
-// Tokens sampled inside the kernel: those that the host samples from the kernel's logits, alone and in a
-// batch.
+// These tests compare tokens sampled inside the kernel with the host's samples from the kernel's logits,
+// alone and in a batch.
 #include <doctest/doctest.h>
 
 #include "runtime/engine/engine.h"
@@ -13,7 +13,8 @@ namespace {
 
 using mkrt::MkSampling;
 
-// Of every kind: greedy, each filter, a penalty, log-probabilities with and without a temperature.
+// The parameters have every kind: greedy, each filter, a penalty, and log-probabilities with and without a
+// temperature.
 const MkSampling kSamplings[] = {
     {},
     {.temperature = 0.7f, .seed = 1},

@@ -1,4 +1,4 @@
-// Several steps in one launch: the tokens of as many launches of one step.
+// These tests compare a launch of several steps with as many launches of one step.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ TEST_CASE(
     "strips come in the blocks of the step they are for, where its loader runs ahead of the one before") {
   reference::Shape shape;
   shape.type = reference::Type::kBf16;
-  shape.ffn = 1100;  // tiles of a strip of `down` are several, so that their order depends on the block
+  shape.ffn = 1100;  // a strip of `down` has several tiles, whose order depends on the block
   const test::Model model(reference::random_model(shape, 31), {.workers = 1, .max_tokens = 20});
   mkrt::GenerateOptions options;
   options.max_new_tokens = 4;
@@ -142,8 +142,9 @@ TEST_CASE("requests of a launch stop each at its own end, and the others go on")
   CHECK(all.ids.size() == 4 * 9);
   CHECK(all.steps == 9);
 
-  // The first at a stop id, the second before it begins, the third at the end of its page, the last at its
-  // limit. With 2-byte weights a step of one row alone may have other last bits: none is here.
+  // The first request ends at a stop id, the third at the end of its page, the last at its limit. The second
+  // samples nothing. A step of one row alone may have other last bits with 2-byte weights. The compared
+  // tokens come from steps of several rows.
   const std::vector<int32_t> stop_ids{-7, all.of(0)[3]};
   samples[0].stop_ids = stop_ids;
   samples[1].limit = 0;
@@ -157,7 +158,7 @@ TEST_CASE("requests of a launch stop each at its own end, and the others go on")
   while (all.of(0)[first] != stop_ids[1]) ++first;
   begins(0, first + 1);
   begins(1, 0);
-  begins(2, 3);  // fed: the positions 14 and 15
+  begins(2, 3);  // two of the three are fed, at positions 14 and 15
   CHECK(some.of(3).size() == 9);
   CHECK(some.steps == 9);
 }

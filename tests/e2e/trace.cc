@@ -1,4 +1,4 @@
-// What a traced kernel stamps on the emulator, held against the schedule that it runs.
+// These tests compare the stamps of a traced kernel on the emulator with the schedule that it runs.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ mkrt::Trace traced(const mkrt::Session& session) {
   return trace.value();
 }
 
-// A launch for requests of so many rows, each in two pages of its own, which sample `limit` tokens.
+// Runs a launch of requests with these rows. Each request has two pages of its own and samples `limit`
+// tokens.
 mkrt::StepResult run(mkrt::Session& session, const std::vector<int32_t>& rows, uint32_t limit) {
   std::vector<int32_t> tokens, row_begin{0}, page_begin{0}, page_index;
   for (const int32_t count : rows) {
@@ -44,11 +45,12 @@ mkrt::StepResult run(mkrt::Session& session, const std::vector<int32_t>& rows, u
 }
 
 struct Moments {
-  uint64_t begun = 0, ended = 0;  // 0: not yet
+  uint64_t begun = 0, ended = 0;  // 0 means not yet
 };
-using StepMoments = std::map<std::pair<uint32_t, uint32_t>, Moments>;  // by grid and task
+using StepMoments = std::map<std::pair<uint32_t, uint32_t>, Moments>;  // moments by grid and task
 
-// Of each step of a launch. Fails where a task is not reached, begun and ended in turn, or twice.
+// Returns the moments of each step of a launch. The test fails if a task is not reached, begun and ended in
+// turn, or comes twice.
 std::vector<StepMoments> moments_of(const mkrt::Trace& trace) {
   std::vector<StepMoments> steps;
   for (size_t i = 0; i < trace.tracks.size(); i += mkrt::kTracks) {
@@ -77,14 +79,15 @@ std::vector<StepMoments> moments_of(const mkrt::Trace& trace) {
   return steps;
 }
 
-// Each task of the schedule has its moments, and none began before all had ended that notify what it awaits.
+// Checks that each task of the schedule has its moments. A task may begin only after all tasks that notify
+// its cells have ended.
 void check_step(const Schedule& schedule, const std::vector<StepRequest>& requests,
                 const StepMoments& found) {
   const Result<Step> expanded = expand_step(schedule, step_values(schedule.program.symbols, requests));
   REQUIRE_MESSAGE(expanded.ok(), expanded.error().message);
   const Step& step = expanded.value();
   REQUIRE(found.size() == step.grid_of.size());
-  std::vector<Moments> moments;  // by task
+  std::vector<Moments> moments;  // indexed by task
   for (uint32_t task = 0; task < step.grid_of.size(); ++task) {
     const uint32_t grid = step.grid_of[task].index;
     const auto at = found.find({grid, task - step.task_base[grid]});
@@ -138,7 +141,7 @@ TEST_CASE("a trace has every step of the last launch, and of no other") {
 
 using GridTask = std::pair<uint32_t, uint32_t>;
 
-// What a track has begun and ended, in order. Adds up the waits for the ring.
+// Returns the tasks that a track has begun and ended, in order. Waits for the ring are added to `ring`.
 std::vector<GridTask> tasks_of(const mkrt::TraceTrack& track, uint64_t& ring) {
   std::vector<GridTask> tasks;
   MkStamp begun{};

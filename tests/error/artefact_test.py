@@ -1,4 +1,6 @@
-"""What mkc says of cubins that were changed after it made them. Usage: artefact_test.py MKC ROOT"""
+"""These tests check what mkc says of cubins that were changed after it made them.
+Usage: artefact_test.py MKC ROOT
+"""
 import json
 import subprocess
 import sys
@@ -52,7 +54,7 @@ class ArtefactTest(Command):
             self.assertRegex(err, rf"^out\.cubin: error: {error}\n$")
         self.assertEqual(self.inspect(changed, "--unsafe-artefact")[0], 0)
         changed = bytearray(self.whole)
-        changed[plan + 8] ^= 1  # workers
+        changed[plan + 8] ^= 1  # the number of workers
         code, out, err = self.inspect(changed, "--unsafe-artefact")
         self.assertEqual(code, 1)
         self.assertRegex(err, r"^out\.cubin: error: plan: error: of \d+ grids and \d+ workers, expected \d+ and \d+\n$")

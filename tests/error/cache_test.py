@@ -1,4 +1,6 @@
-"""Which compilations are served from the cache of cubins, and which are not. Usage: cache_test.py MKC ROOT"""
+"""These tests check which compilations the cache of cubins serves, and which it does not.
+Usage: cache_test.py MKC ROOT
+"""
 import json
 import re
 import shutil
@@ -13,7 +15,9 @@ PTXAS = (Path(__file__).parent / "fake_ptxas.py").read_text()
 
 
 class CacheTest(Command):
-    """An assembler of our own, which is quick: what NVIDIA's makes is kept in the same way."""
+    """The tests use a quick assembler of their own. The cache keeps the cubins of NVIDIA's assembler
+    likewise.
+    """
 
     def setUp(self):
         super().setUp()
@@ -26,7 +30,7 @@ class CacheTest(Command):
         self.environment = {"MKC_CACHE": str(self.dir / "cache"), "MKC_ASSEMBLER": str(ptxas)}
 
     def compile(self, model, *options, program=None):
-        """Whether it came from the cache, and all that mkc said and made but the times."""
+        """Returns whether the cubin came from the cache, and all that mkc said and made but the times."""
         output = self.dir / "out.cubin"
         code, out, err = self.mkc("compile", model, "-o", output, "--json", *options, program=program, **self.environment)
         self.assertEqual(code, 0, err)
@@ -61,7 +65,7 @@ class CacheTest(Command):
         for option in (["--max-tokens", 8], ["--workers", 5], ["--keep-activations"], ["--trace"], ["-O3", "--evaluations", 1],
                        ["-O3", "--evaluations", 2], ["--batch-invariant"], ["--scheduler", "static"], ["--target", "sm_90a"]):
             with self.subTest(option):
-                served = option == ["--target", "sm_90a"]  # the default
+                served = option == ["--target", "sm_90a"]  # sm_90a is the default
                 self.assertEqual(self.compile(model, *option)[0], served)
                 self.assertTrue(self.compile(model, *option)[0])
 
@@ -75,7 +79,7 @@ class CacheTest(Command):
         self.assert_new(self.checkpoint(config=end))
         self.assertTrue(self.compile(self.checkpoint())[0])
         (self.checkpoint() / "model.safetensors").unlink()
-        self.assert_new(model)  # from config.json alone
+        self.assert_new(model)  # the compiler reads config.json alone
 
         family = self.dir / "family.yaml"
         family.write_text((ROOT / "models" / "qwen3.yaml").read_text())
@@ -86,7 +90,7 @@ class CacheTest(Command):
         machine = self.dir / "machine.json"
         text = (ROOT / "scheduler" / "machine" / "h100.json").read_text()
         machine.write_text(text)
-        self.assertTrue(self.compile(model, "--machine", machine)[0])  # the default's text
+        self.assertTrue(self.compile(model, "--machine", machine)[0])  # the text is the default's
         machine.write_text(text.replace('"reduce_ns": {"value": 300', '"reduce_ns": {"value": 301'))
         self.assert_new(model, "--machine", machine)
 

@@ -1,5 +1,6 @@
-"""A checkpoint of a published shape whose layers' products have 8-bit weights (compressed-tensors, by channel). Its file is sparse: the
-compiler reads names, types and shapes."""
+"""This module writes a checkpoint of a published shape whose layers' products have 8-bit weights
+(compressed-tensors, by channel). The file is sparse, because the compiler reads only names, types and shapes.
+"""
 import json
 import struct
 
@@ -9,7 +10,7 @@ QUANTIZATION = {"quant_method": "compressed-tensors", "format": "float-quantized
 
 
 def plain_tensors(config):
-    """Name and shape of each tensor of Llama, or of Qwen3-MoE."""
+    """Yields the name and shape of each tensor of Llama, or of Qwen3-MoE."""
     hidden, vocab, ffn = config["hidden_size"], config["vocab_size"], config["intermediate_size"]
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     dim = config.get("head_dim") or hidden // heads
@@ -32,7 +33,9 @@ def plain_tensors(config):
 
 
 def write_coded(source, to):
-    """The shape of the folder `source`, with fewer layers, as a quantized checkpoint in the folder `to`."""
+    """Writes a quantized checkpoint to the folder `to`. The shape is that of the folder `source`, with fewer
+    layers.
+    """
     config = json.loads((source / "config.json").read_text())
     config.update(num_hidden_layers=LAYERS, quantization_config=QUANTIZATION)
     header, end = {}, 0

@@ -1,4 +1,4 @@
-"""What the tests of the mkc command share. They are run with MKC ROOT as arguments."""
+"""This module holds what the tests of the mkc command share. Each of them gets MKC ROOT as arguments."""
 import json
 import os
 import shutil
@@ -12,8 +12,8 @@ from pathlib import Path
 MKC = Path(sys.argv[1]).resolve()
 ROOT = Path(sys.argv[2]).resolve()
 TINY = ROOT / "models" / "tiny-stories"
-LIMIT_S = 120  # of a call
-CACHE = MKC.parent / "tests" / "cache"  # what one test has compiled serves the next
+LIMIT_S = 120  # time limit of a call
+CACHE = MKC.parent / "tests" / "cache"  # compilations of one test serve the next
 FIXTURE = ROOT / "tests" / "fixtures" / "models" / "qwen3"
 
 
@@ -29,7 +29,7 @@ class Command(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr.decode().replace(f"{self.dir}/", "")
 
     def refuses(self, expected, *arguments, **environment):
-        """Exit code 1, this beginning of the message, and no new file."""
+        """Checks for exit code 1, this beginning of the message, and no new file."""
         before = sorted(self.dir.rglob("*"))
         code, out, err = self.mkc(*arguments, **environment)
         self.assertEqual((code, out), (1, b""), err)
@@ -37,7 +37,7 @@ class Command(unittest.TestCase):
         self.assertEqual(sorted(self.dir.rglob("*")), before)
 
     def checkpoint(self, config=None, header=None, data=None, cut=None, more=b""):
-        """A copy of a small checkpoint, with its config or its header edited."""
+        """Returns a copy of a small checkpoint, with its config, header or data edited."""
         folder = self.dir / "model"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

@@ -1,4 +1,6 @@
-"""The mkc command from outside: what it accepts, and what it says of bad input. Usage: command_test.py MKC ROOT"""
+"""These tests call the mkc command: what it accepts, and what it says of bad input.
+Usage: command_test.py MKC ROOT
+"""
 import json
 import subprocess
 import sys
@@ -8,7 +10,7 @@ from command import FIXTURE, LIMIT_S, MKC, ROOT, Command
 
 
 class CommandTest(Command):
-    # What works.
+    # These tests run commands that work.
 
     def test_version_and_help(self):
         code, out, _ = self.mkc("--version")
@@ -94,7 +96,7 @@ class CommandTest(Command):
         self.refuses("MKC_ASSEMBLER none: error: cannot be started: No such file or directory", "compile", FIXTURE,
                      "--emit", "cubin", **hidden)
 
-    # What does not.
+    # These tests run commands that fail.
 
     def test_command_lines(self):
         self.refuses("mkc: error: ", "compile")
@@ -151,7 +153,7 @@ class CommandTest(Command):
             code, _, err = self.mkc("compile", self.checkpoint(header=edit), "--emit", "ops")
             self.assertEqual(code, 1)
             self.assertIn(name, err)
-        # One layer fewer by config: the tensors of the other are left over.
+        # The config has one layer fewer, so the tensors of the other layer are left over.
         def one_layer(c):
             c.update(num_hidden_layers=1, layer_types=c["layer_types"][:1])
         code, _, err = self.mkc("compile", self.checkpoint(config=one_layer), "--emit",
@@ -209,7 +211,7 @@ class CommandTest(Command):
         (self.dir / "bad.mkir").write_text("mkir ops 1 \"x\"\nnonsense\n")
         self.refuses("bad.mkir:2:1: error: ", "check", "bad.mkir")
         self.refuses("none.mkir: error: cannot open: No such file or directory", "check", "none.mkir")
-        # A count that does not match is found by the proof.
+        # The proof finds a count that does not match.
         code, out, _ = self.mkc("compile", FIXTURE, "--emit", "schedule", "--machine", "emulator", "--target",
                                 "emulator")
         self.assertEqual(code, 0)

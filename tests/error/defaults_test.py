@@ -1,4 +1,6 @@
-"""What a checkpoint says of generation is honoured: end tokens, sampling, text. Usage: defaults_test.py MKC ROOT"""
+"""These tests check that mkc follows a checkpoint's settings for generation: end tokens, sampling and text.
+Usage: defaults_test.py MKC ROOT
+"""
 import json
 import shutil
 import sys
@@ -66,20 +68,20 @@ class DefaultsTest(Command):
         folder = self.model(file, eos_token_id=[])
         self.assertEqual(self.ids(folder), by_flags)
         self.assertEqual(self.ids(folder, "--seed", 5), self.ids(plain, *flags, "--seed", 5))
-        # A flag goes before the file, one by one.
+        # Each flag goes before the file's value.
         self.assertEqual(self.ids(folder, "--top-p", 0.5),
                          self.ids(plain, *(0.5 if flag == 0.95 else flag for flag in flags)))
         self.assertEqual(self.ids(folder, "--temperature", 0, "--repetition-penalty", 1), greedy)
-        # Lines of a batch file that say nothing get the same.
+        # Lines of a batch file that give no parameters get the defaults, too.
         (self.dir / "f.jsonl").write_text('{"prompt": "Once upon a time"}\n{"prompt": "Once upon a time", "temperature": 0, '
                                           '"repetition_penalty": 1}\n')
         code, out, err = self.mkc("run", folder, "--batch-file", "f.jsonl", *RUN)
         self.assertEqual([json.loads(line)["new_ids"] for line in out.splitlines()], [by_flags, greedy], err)
-        # Without do_sample tokens are greedy, whatever else there is; the penalty holds for both.
+        # Tokens are greedy without do_sample, whatever else is given. The penalty holds in both cases.
         self.assertEqual(self.ids(self.model({**file, "do_sample": False, "repetition_penalty": 1}, eos_token_id=[])), greedy)
         self.assertEqual(self.ids(self.model({"repetition_penalty": 1.25}, eos_token_id=[])),
                          self.ids(plain, "--repetition-penalty", 1.25))
-        # What transformers takes where do_sample stands alone: temperature 1 and the 50 likeliest.
+        # transformers takes temperature 1 and the 50 likeliest tokens if do_sample stands alone.
         sampled = self.ids(self.model({"do_sample": True}, eos_token_id=[]))
         self.assertEqual(sampled, self.ids(plain, "--temperature", 1, "--top-k", 50))
 

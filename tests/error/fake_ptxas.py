@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""An assembler that is quick: an ELF file of the PTX's globals, with the option of the target and the PTX as its code."""
+"""This quick assembler makes an ELF file of the PTX's globals. The code section holds the target's option and
+the PTX.
+"""
 import re
 import struct
 import sys
@@ -14,7 +16,7 @@ def section(kind, offset, size, link=0):
 
 
 def elf(code, objects):
-    """Sections: none, symbols, their names, one of each object, the code."""
+    """Returns an ELF file with these sections: none, symbols, their names, one for each object, the code."""
     names, symbols, header, parts = b"\0", struct.pack(SYMBOL, 0, 0, 0, 0, 0, 0), 64, []
     for number, (name, data) in enumerate(objects.items()):
         symbols += struct.pack(SYMBOL, len(names), 0, 0, 3 + number, 0, len(data))

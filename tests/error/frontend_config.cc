@@ -8,7 +8,7 @@ using namespace mkc::test;
 
 namespace {
 
-// The error for the Llama config with one place of its text changed.
+// Returns the error for the Llama config with one place of its text changed.
 std::string changed(const std::string& from, const std::string& to) {
   return headline(graph_of(edited(llama_config(), from, to)));
 }
@@ -57,7 +57,7 @@ TEST_CASE("what changes the computation and is not implemented is refused") {
             "\"float32\"");
 }
 
-// A config whose weights are quantized as `text` says.
+// Returns the error for a config whose weights are quantized as `text` says.
 std::string quantized(const std::string& text) {
   return changed("\"hidden_act\"", "\"quantization_config\": " + text + ", \"hidden_act\"");
 }
@@ -154,13 +154,12 @@ TEST_CASE("malformed config files are refused at the place") {
 
 TEST_CASE("text is well-formed UTF-8, and nothing else") {
   const auto accepted = [](const std::string& bytes) { return check_text({"f", "a" + bytes + "b"}).ok(); };
-  // The first and last characters of 1 to 4 bytes, and those around the surrogates.
+  // The list has the first and last characters of 1 to 4 bytes, and those around the surrogates.
   for (const char* bytes :
        {"", "\x20", "\x7E", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
         "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF", "\t", "\n", "\r"})
     CHECK_MESSAGE(accepted(bytes), bytes);
-  // Overlong forms, surrogates, numbers beyond U+10FFFF, bytes that begin or go on nothing, control
-  // characters.
+  // The list has overlong forms, surrogates, numbers beyond U+10FFFF, misplaced bytes and control characters.
   for (const char* bytes : {"\x80",
                             "\xBF",
                             "\xC0\x80",
@@ -186,7 +185,7 @@ TEST_CASE("text is well-formed UTF-8, and nothing else") {
                             "\x7F"})
     CHECK_FALSE_MESSAGE(accepted(bytes), bytes);
   CHECK_FALSE(check_text({"f", "a\xC2"}).ok());
-  // What is wrong is said of the first byte of a sequence.
+  // The error names the first byte of a faulty sequence.
   CHECK(check_text({"f", "a\xED\xA0\x80"}).error().message == "f:1:2: error: byte 0xed is not valid UTF-8");
   CHECK(check_text({"f", "a\xE0\x80\x80"}).error().message == "f:1:2: error: byte 0xe0 is not valid UTF-8");
   CHECK(check_text({"f", "a\xF4\x90\x80\x80"}).error().message ==

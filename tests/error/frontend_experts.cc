@@ -10,14 +10,14 @@ using namespace mkc::test;
 
 namespace {
 
-// The error for the Qwen3-MoE config with one place of its text changed.
+// Returns the error for the Qwen3-MoE config with one place of its text changed.
 std::string changed(const std::string& from, const std::string& to) {
   return headline(graph_of(edited(qwen3_moe_config(), from, to)));
 }
 
 const std::string kFile = "DIR/config.json";
 
-// The error of a Qwen3-MoE checkpoint of which the up projection of an expert is edited.
+// Returns the error for a Qwen3-MoE checkpoint whose up projection of one expert is edited.
 std::string with_expert(int expert, void (*edit)(CheckpointTensor&)) {
   auto graph = graph_of(qwen3_moe_config());
   REQUIRE(graph.ok());

@@ -8,7 +8,7 @@ using namespace mkc::test;
 
 namespace {
 
-// The error of a model.yaml beside a Llama config.
+// Returns the error of a model.yaml beside a Llama config.
 std::string model_error(const std::string& text) {
   const TempDir dir;
   dir.write("config.json", llama_config());

@@ -1,4 +1,6 @@
-"""mkc run from outside: text, tokens, samples and batch files. Usage: generation_test.py MKC ROOT"""
+"""These tests call mkc run: text, tokens, samples and batch files.
+Usage: generation_test.py MKC ROOT
+"""
 import json
 import re
 import subprocess
@@ -23,7 +25,7 @@ class GenerationTest(Command):
         logits = (self.dir / "logits.npy").read_bytes()
         self.assertIn(f"'shape': ({rows}, 640)".encode(), logits[:128])
         self.assertEqual(len(logits), 128 + rows * 640 * 4)
-        # Text as it comes is the same text.
+        # Text that is printed as it comes is equal.
         code, out, err = self.mkc("run", TINY, "--device", "emulator", "--prompt-ids",
                                   ",".join(map(str, story["prompt_ids"])), "--max-new-tokens", len(wanted))
         self.assertEqual((code, out.decode()), (0, result["text"] + "\n"), err)
@@ -122,7 +124,7 @@ class GenerationTest(Command):
         self.assertEqual([line["new_ids"] for line in lines], [sampled, greedy["new_ids"]])
         self.assertEqual(run("--temperature", 50, "--top-k", 1)["new_ids"], greedy["new_ids"])
         penalised = run("--repetition-penalty", 1000)["new_ids"]
-        self.assertEqual(len({3, 1, 4, *penalised}), 9)  # none comes twice
+        self.assertEqual(len({3, 1, 4, *penalised}), 9)  # no token comes twice
 
     def test_prompts(self):
         run = ("run", FIXTURE, "--device", "emulator")

@@ -1,4 +1,6 @@
-"""What mkc prints and leaves behind. Usage: output_test.py MKC ROOT"""
+"""These tests check what mkc prints and leaves behind.
+Usage: output_test.py MKC ROOT
+"""
 import json
 import os
 import shutil
@@ -20,7 +22,7 @@ class OutputTest(Command):
         self.assertEqual(code, 0, err)
 
     def printing(self):
-        """A command line of each kind that prints to standard output."""
+        """Returns a command line of each kind that prints to standard output."""
         return [("--version",), ("--help",), ("compile", "--help"), ("compile", FIXTURE, "--emit", "schedule"),
                 ("compile", FIXTURE, "--emit", "yaml"), ("run", FIXTURE, "--prompt-ids", 1, "--max-new-tokens", 2),
                 ("run", FIXTURE, "--prompt-ids", 1, "--max-new-tokens", 2, "--json"), ("check", "s.mkir"),
@@ -38,13 +40,13 @@ class OutputTest(Command):
             with self.subTest(arguments), open("/dev/full", "w") as full:
                 done = self.spawn(arguments, stdout=full)
                 self.assertEqual((done.returncode, done.stderr[-len(fault):]), (1, fault))
-                # Nobody reads.
+                # Nobody reads the pipe here.
                 read, write = os.pipe()
                 os.close(read)
                 done = self.spawn(arguments, stdout=write)
                 os.close(write)
                 self.assertEqual((done.returncode, done.stderr[-len(fault):]), (1, fault))
-                # There is no such stream.
+                # The shell closes standard output here.
                 done = self.spawn(["-c", 'exec "$@" >&-', "sh", MKC, *arguments], executable="/bin/sh")
                 self.assertEqual((done.returncode, done.stderr[-len(fault):]), (1, fault))
 
@@ -68,7 +70,7 @@ class OutputTest(Command):
         for code, out, err in lines:
             self.assertEqual(code, 0, err)
             for line in out.decode().splitlines() + err.splitlines():
-                words = [word for word in line.split() if "/" not in word]  # paths are as long as they are
+                words = [word for word in line.split() if "/" not in word]  # paths may have any length
                 self.assertLessEqual(len(" ".join(words)), 120, line)
                 if len(words) == len(line.split()):
                     self.assertLessEqual(len(line), 120, line)
@@ -126,7 +128,7 @@ class OutputTest(Command):
         for flag in ("--logits-out", "--trace"):
             self.refuses("model/config.json: error: would overwrite model/config.json, ", *run, flag, "model/config.json")
         self.refuses("link: error: would overwrite ", "simulate", "model", "--trace", "link")
-        # What mkc made beside them is written anew.
+        # Files that mkc made beside the checkpoint are overwritten.
         for _ in range(2):
             self.assertEqual(self.mkc("compile", "model", "--emit", "ptx", "-o", "model/a.ptx")[0], 0)
 

@@ -1,4 +1,6 @@
-"""Models that are something else are named as what they are. Usage: recognition_test.py MKC ROOT"""
+"""These tests check that errors name what a model really is.
+Usage: recognition_test.py MKC ROOT
+"""
 import json
 import os
 import shutil
@@ -86,7 +88,7 @@ class RecognitionTest(Command):
                      "model\n", "compile", model)
 
     def test_errors_come_before_the_work(self):
-        """None of these gets to compile, which takes longer than the refusal."""
+        """None of these commands gets to compile, which takes longer than the refusal."""
         self.refuses(f"{FIXTURE}: error: has no tokenizer.json, expected one for --prompt; --prompt-ids needs none\n", "run",
                      FIXTURE, "--prompt", "x")
         folder = self.checkpoint()
@@ -123,7 +125,7 @@ class RecognitionTest(Command):
         code, out, err = self.mkc("simulate", large, "--machine", "h100")
         self.assertEqual(code, 0, err)
         self.assertIn("\nsuch a step cannot run: 141 GB of weights do not fit in the 80 GB of h100\n", out.decode())
-        # One tensor of 2 TiB that takes no room on the disk.
+        # The checkpoint has one tensor of 2 TiB that takes no room on the disk.
         size = 2**41
         header = json.dumps({"x": {"dtype": "BF16", "shape": [size // 2], "data_offsets": [0, size]}}).encode()
         folder = self.checkpoint()
@@ -163,7 +165,7 @@ class RecognitionTest(Command):
         begin = []
 
         def spoil(body):
-            at = begin[0] + 6  # element 3
+            at = begin[0] + 6  # the offset of element 3
             return body[:at] + b"\xc0\x7f" + body[at + 2:]
         folder = self.checkpoint(header=lambda h: begin.append(h[name]["data_offsets"][0]), data=spoil)
         code, out, err = self.mkc("run", folder, "--prompt-ids", 1, "--max-new-tokens", 1, "--device", "emulator")

@@ -1,4 +1,6 @@
-"""Settings work or are refused where they stand. Usage: settings_test.py MKC ROOT"""
+"""These tests check that settings work, or are refused where they stand.
+Usage: settings_test.py MKC ROOT
+"""
 import sys
 import unittest
 
@@ -26,7 +28,7 @@ class SettingsTest(Command):
         text = f"checkpoint: {FIXTURE}\nschedule: {{workers: 200}}\n"
         self.refuses_file("model.yaml:2:21: error: workers is 200, expected 1 to 132, the workers of machine h100\n"
                           "schedule: {workers: 200}\n                    ^\n", text)
-        # The flag goes before the file, and is what is at fault then.
+        # The flag overrides the file, and is what is at fault then.
         self.refuses_file("--workers: error: found 0, ", text, "--workers", 0)
         code, out, err = self.mkc("compile", "model.yaml", "--emit", "schedule", "--workers", 132)
         self.assertEqual(code, 0, err)

@@ -1,4 +1,6 @@
-"""mkc explain and mkc simulate from outside. Usage: simulation_test.py MKC ROOT"""
+"""These tests call mkc explain and mkc simulate.
+Usage: simulation_test.py MKC ROOT
+"""
 import json
 import re
 import sys
@@ -8,7 +10,7 @@ from command import FIXTURE, ROOT, Command
 
 
 def unfolded(text):
-    """Lines as they were before they were folded to fit a terminal."""
+    """Returns the text with the lines as they were before they were folded to fit a terminal."""
     return re.sub(r"\n  +(?!notifies|waits)", " ", text)
 
 
@@ -98,13 +100,13 @@ class SimulationTest(Command):
         self.refuses("mkc: error: --evaluations requires -O", "explain", FIXTURE, "--evaluations", 3)
 
     def test_what_a_search_finds_can_be_asked_for(self):
-        # Two layers whose o and down have 136 strips, four more than there are workers.
+        # The model has two layers whose o and down have 136 strips, four more than there are workers.
         folder = self.checkpoint(lambda config: config.update(
             hidden_size=2176, intermediate_size=19456, num_attention_heads=32, num_key_value_heads=8, head_dim=128,
             max_position_embeddings=1024))
         (folder / "model.safetensors").unlink()
         def compiled(model, *options):
-            """The schedule without its reasons."""
+            """Returns the schedule without its reasons."""
             code, out, err = self.mkc("compile", model, "--emit", "schedule", *options)
             self.assertEqual(code, 0, err)
             return re.sub(r'"(\\.|[^"\\])*"', '""', out.decode())

@@ -1,5 +1,8 @@
-"""Kernels of published shapes keep everything in registers, by what the assembler says. With --all: each shape on each target, at 64
-and 256 tokens a step; else each shape once, in turn on another target and at another number."""
+"""These tests check that kernels of published shapes keep everything in registers, by the assembler's report.
+
+The option --all compiles each shape for each target, at 64 and 256 tokens a step. The default compiles each
+shape once, in turn for another target and number of tokens.
+"""
 import itertools
 import json
 import pathlib

@@ -1,4 +1,6 @@
-"""mkc run --trace and mkc trace from outside. Usage: trace_test.py MKC ROOT"""
+"""These tests call mkc run --trace and mkc trace.
+Usage: trace_test.py MKC ROOT
+"""
 import json
 import sys
 import unittest

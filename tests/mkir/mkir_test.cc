@@ -1,5 +1,6 @@
-// Every .mkir file of this folder gives exactly the errors that its comments `// error: …` announce, each at
-// the end of the line it is about. With MKC_BLESS=1 the comments are written instead.
+// These tests check that each .mkir file of this folder gives exactly the errors that it announces. A comment
+// `// error: …` announces an error at the end of the line it is about. MKC_BLESS=1 writes these comments
+// instead.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -36,7 +37,7 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-// Messages by line.
+// Messages maps line numbers to messages.
 using Messages = std::multimap<uint32_t, std::string>;
 
 Messages announced(const std::vector<std::string>& lines) {

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/oracle/e4m3/vectors.json: 8-bit floats as torch's float8_e4m3fn has them. Floats are given by their bits.
+"""Writes tests/oracle/e4m3/vectors.json: 8-bit floats as torch's float8_e4m3fn has them. Floats are given by
+their bits.
 
-torch does not saturate, so what lies beyond the largest number is clamped before. Needs torch; the result is committed.
+torch does not saturate, so larger values are clamped to the largest number first. The program needs torch,
+and its result is committed.
 """
 import json
 import pathlib
@@ -14,7 +16,9 @@ def bits(values):
 
 
 def floats():
-    """Random ones of all sizes, each number of the format, the middles of neighbours and what lies beside these."""
+    """Returns random floats of all sizes, each number of the format, the middles of neighbours, and values
+    beside the middles.
+    """
     random = torch.Generator().manual_seed(1)
     spread = torch.randn(300, generator=random) * torch.exp2(torch.randint(-12, 11, (300,), generator=random))
     numbers = torch.arange(127, dtype=torch.uint8).view(torch.float8_e4m3fn).to(torch.float32)

@@ -1,6 +1,7 @@
-"""Makes tests/fixtures/models: tiny random checkpoints and what transformers computes with them in float64.
+"""Makes tests/fixtures/models: tiny random checkpoints, and what transformers computes with them in float64.
 
-Needs torch and transformers (made with transformers 5.x). Usage: make_model_fixtures.py [FOLDER]
+The program needs torch and transformers 5.x.
+Usage: make_model_fixtures.py [FOLDER]
 """
 import json
 import sys
@@ -37,9 +38,9 @@ NEW_TOKENS = 32
 
 
 def randomise(model):
-    """Weights with a spread that tells right from wrong: biases and norms are not at their defaults."""
+    """Sets weights with a spread that tells right from wrong. Biases and norms differ from their defaults."""
     for name, weight in model.named_parameters():
-        if weight.dim() > 1:  # experts are stacked
+        if weight.dim() > 1:  # weights of experts are stacked
             weight.data.normal_(std=1.5 / weight.shape[-1] ** 0.5)
         else:
             weight.data.normal_(std=0.1)
@@ -48,7 +49,9 @@ def randomise(model):
 
 
 def spell_as_before_transformers_5(path):
-    """RoPE's theta, the dtype and the number of experts where checkpoints older than transformers 5 have them."""
+    """Moves RoPE's theta, the dtype and the number of experts to where checkpoints older than transformers 5
+    have them.
+    """
     config = json.loads(path.read_text())
     config["torch_dtype"] = config.pop("dtype")
     config["rope_theta"] = config.pop("rope_parameters")["rope_theta"]
@@ -65,7 +68,8 @@ def main():
         randomise(model)
         dtype = torch.float32 if name.endswith("_f32") else torch.bfloat16
         model.to(dtype).save_pretrained(folder / name)
-        # Loaded again: the frequencies of RoPE must not have been rounded to bf16 with the weights.
+        # The model is loaded again, because the frequencies of RoPE must not be rounded to bf16 with
+        # the weights.
         model = AutoModelForCausalLM.from_pretrained(folder / name, dtype=torch.float64,
                                                      experts_implementation="eager").eval()
         ids = torch.randint(0, config.vocab_size, (19,)).tolist()

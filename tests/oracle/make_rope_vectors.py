@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/oracle/rope/vectors.json: rotary frequencies as transformers computes them (float32).
+"""Writes tests/oracle/rope/vectors.json: rotary frequencies as transformers computes them, in float32.
 
-Needs torch and transformers; the result is committed.
+The program needs torch and transformers, and its result is committed.
 """
 import json
 import pathlib

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/oracle/tokenizer/: small tokenizer.json files and what the reference library makes of them.
+"""Writes tests/oracle/tokenizer/: small tokenizer.json files, and what the reference library makes of them.
 
-Every tokenizer is trained here, on the text below, so that no vocabulary of anybody else is needed; its
-pre-tokenizer, normalizer, post-processor and decoder are those of the model family it is named after.
+Every tokenizer is trained on the text below, so that no foreign vocabulary is needed. Each has the
+pre-tokenizer, normalizer, post-processor and decoder of the model family that it is named after.
 
     python3 tests/oracle/make_tokenizer_vectors.py        # needs: pip install tokenizers==0.23.3
 
-Files: NAME.json is the tokenizer, NAME.vectors.json a list of {text, ids, ids_special, decoded, decoded_skip};
-pre_tokenizers.json holds {pre_tokenizer, text, pieces} with pieces in the byte-level alphabet where it applies;
-byte_decoding.json holds {ids, decoded} for broken UTF-8, in the ids of gpt2.json.
+NAME.json is a tokenizer. NAME.vectors.json is a list of {text, ids, ids_special, decoded, decoded_skip}.
+pre_tokenizers.json holds {pre_tokenizer, text, pieces}, with pieces in the byte-level alphabet where it
+applies. byte_decoding.json holds {ids, decoded} for broken UTF-8, in the ids of gpt2.json.
 """
 
 import itertools
@@ -82,7 +82,7 @@ def llama3():
     tok.pre_tokenizer = pattern_then_bytes(LLAMA3_PATTERN)
     tok.decoder = decoders.ByteLevel()
     tok.train_from_iterator(CORPUS, base_trainer(480, []))
-    # A whole word without its merges: only ignore_merges finds it.
+    # The vocabulary gets whole words without their merges, which only ignore_merges finds.
     document = json.loads(tok.to_str())
     document["model"]["vocab"]["ĠharbourĠ"] = tok.get_vocab_size()
     document["model"]["vocab"]["zzzz"] = tok.get_vocab_size() + 1
@@ -124,7 +124,7 @@ def gpt2():
 
 
 def smollm2():
-    """Each digit is a piece before GPT-2's pattern is looked for."""
+    """Returns a tokenizer that cuts each digit off before GPT-2's pattern applies."""
     tok = Tokenizer(models.BPE())
     tok.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]
@@ -135,7 +135,9 @@ def smollm2():
 
 
 def added():
-    """Every flag of an added token, under a normalizer, with the prefix space and a two-sided template."""
+    """Returns a tokenizer whose added tokens have every flag. Further parts are a normalizer, the prefix
+    space and a two-sided template.
+    """
     tok = Tokenizer(models.BPE())
     tok.normalizer = normalizers.Sequence([normalizers.NFC()])
     tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
@@ -163,7 +165,9 @@ def added():
 
 
 def sentencepiece(metaspace):
-    """The older Mistral form: no byte-level alphabet, unknown characters fall back to byte tokens."""
+    """Returns a tokenizer of the older Mistral form. There is no byte-level alphabet, and unknown characters
+    fall back to byte tokens.
+    """
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
     trained.train_from_iterator(CORPUS[:6], trainers.BpeTrainer(vocab_size=260, show_progress=False))
@@ -274,7 +278,7 @@ def main():
     }
     for name, tok in tokenizers.items():
         document = json.loads(tok.to_str())
-        if name == "gpt2":  # the older spelling of merges
+        if name == "gpt2":  # gpt2 has the older spelling of merges
             document["model"]["merges"] = [" ".join(pair) for pair in document["model"]["merges"]]
         reloaded = Tokenizer.from_str(json.dumps(document))
         write(f"{name}.json", document)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/oracle/windows/vectors.json: the first position that each token of a sequence sees in each layer, as
-transformers masks them, for config.json's of all spellings; null where it refuses the config.
+"""Writes tests/oracle/windows/vectors.json: the first position that each token of a sequence sees in each
+layer. The positions are those of transformers' masks, for each spelling of config.json. A config that
+transformers refuses has null.
 
-Needs torch and transformers; the result is committed.
+The program needs torch and transformers, and its result is committed.
 """
 import json
 import pathlib
@@ -29,7 +30,7 @@ WINDOWS = [
 
 
 def first_seen(keys):
-    """For each layer, of each token, by the masks that the model's attention gets."""
+    """Returns the first position for each layer and token, from the masks that the model's attention gets."""
     config = AutoConfig.for_model(**keys)
     config._attn_implementation = "eager"
     seen = []
@@ -52,7 +53,7 @@ def main():
     for family in ("qwen2", "qwen3", "qwen3_moe"):
         for windows in WINDOWS:
             if family == "qwen3_moe" and "layer_types" in windows:
-                continue  # it does not read them
+                continue  # qwen3_moe does not read layer_types
             keys = {"model_type": family, **BASE, **(EXPERTS if family == "qwen3_moe" else {}), **windows}
             try:
                 first = first_seen(keys)

@@ -20,14 +20,14 @@ struct Entry {
   std::vector<int> shape;
 };
 
-// Whether the entry is a product's weight in a layer, which e4m3_weights stores as codes.
+// Returns whether the entry is a product's weight in a layer, which e4m3_weights stores as codes.
 bool is_coded(const Shape& s, const Entry& e) {
   const bool router = e.name.ends_with("mlp.gate.weight") || e.name.ends_with("moe.gate.weight");
   return s.e4m3_weights && e.name.starts_with("model.layers.") && e.shape.size() == 2 && !router &&
          !e.name.ends_with("_scale");
 }
 
-// Every tensor of the model's checkpoint.
+// Returns every tensor of the model's checkpoint.
 std::vector<Entry> entries_of(const Shape& s) {
   const int q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
   std::vector<Entry> out{{"model.embed_tokens.weight", {s.vocab, s.hidden}},
@@ -102,7 +102,7 @@ void append_value(std::string& bytes, double value, Type t) {
   if (t == Type::kBf16) append(bytes, bf16_bits(value));
 }
 
-// Makes each row of weights numbers of E4M3 times a scale of the row. Returns the scales.
+// Rounds each row to E4M3 numbers times a scale of the row. Returns the scales.
 std::vector<double> to_e4m3_rows(std::vector<double>& w, size_t cols, Type type) {
   std::vector<double> scales;
   for (auto row = w.begin(); row != w.end(); row += static_cast<ptrdiff_t>(cols)) {
@@ -117,7 +117,7 @@ std::vector<double> to_e4m3_rows(std::vector<double>& w, size_t cols, Type type)
   return scales;
 }
 
-// What a checkpoint has of an entry: its type's name, and its bytes.
+// Appends an entry's bytes as the checkpoint stores them. Returns the name of the stored type.
 const char* append_entry(std::string& bytes, const Model& m, const Entry& e) {
   const std::vector<double>& w = m.weights.at(e.name);
   if (!is_coded(m.shape, e)) {
@@ -243,8 +243,8 @@ Shape shape_of(const json& c) {
   return s;
 }
 
-// Routers have no bias, so all tokens get a common one: the first hidden value is 2 in every embedding, no
-// layer adds to it, and routers read it.
+// Routers have no bias, so this function gives all tokens a common one. The first hidden value is 2 in every
+// embedding. No layer adds to it, and routers read it.
 void add_pull(Model& m, const std::vector<double>& pull) {
   const auto set_all = [](std::vector<double>& w, size_t begin, size_t step, size_t count, double value) {
     for (size_t i = 0; i < count; ++i) w[begin + i * step] = value;
@@ -271,7 +271,7 @@ Model random_model(const Shape& shape, uint64_t seed, const std::vector<double>&
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   for (const Entry& e : entries_of(shape)) {
-    if (m.weights.contains(e.name)) continue;  // scales of rows
+    if (m.weights.contains(e.name)) continue;  // scales of rows exist already
     std::vector<double>& w = m.weights[e.name];
     size_t count = 1;
     for (const int size : e.shape) count *= static_cast<size_t>(size);

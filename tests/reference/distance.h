@@ -1,4 +1,4 @@
-// How far results are from the reference.
+// This header measures how far results are from the reference.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace reference {
 
-// Of a row: its L2 distance relative to the reference's norm, and its worst logit. Both are infinite where
-// the row has an element that is no number.
+// Distance is the L2 distance of a row relative to the reference's norm, and the worst error of a logit. Both
+// are infinite if the row has an element that is not finite.
 struct Distance {
   double relative = 0;
   double logit = 0;

@@ -26,7 +26,7 @@ struct Pass {
   const mkc::OpGraph& graph;
   const std::map<std::string, std::vector<double>>& weights;
   const std::vector<int32_t>& tokens;
-  std::map<uint32_t, Rows> values{};  // by TensorId; caches hold a row for each position
+  std::map<uint32_t, Rows> values{};  // keyed by TensorId, with a row of a cache for each position
 
   const Rows& rows(TensorId t) const { return values.at(t.index); }
   const std::vector<double>& weight(TensorId t) const { return weights.at(graph.tensors[t].source); }
@@ -53,7 +53,7 @@ struct Pass {
     return out;
   }
 
-  // A norm over groups of `width` columns.
+  // Returns the norm over groups of `width` columns.
   Rows normed(const Op& op, size_t width, bool centered) const {
     Rows out = rows(op.inputs[0]);
     const std::vector<double>& w = weight(op.inputs[1]);

@@ -1,5 +1,5 @@
-// An operator graph in float64, op by op, for one request from its first token on. Of mkc it uses the structs
-// of the graph alone.
+// This reference computes an operator graph in float64, op by op, for one request from its first token on.
+// The reference shares only the graph's structs and their accessors with mkc.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace reference {
 using Rows = std::vector<std::vector<double>>;
 
 // Returns the graph's tensors [tokens][columns] by name, after a causal pass over the tokens in which all
-// rows are wanted. `weights` are by the checkpoint's names, row-major. Requires a graph without experts and
+// rows are wanted. `weights` are row-major, by the checkpoint's names. Requires a graph without experts and
 // samples.
 std::map<std::string, Rows> values_of(const mkc::OpGraph& graph,
                                       const std::map<std::string, std::vector<double>>& weights,

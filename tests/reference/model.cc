@@ -23,7 +23,7 @@ Vector rounded(Vector v, Rounding rounding) {
   return v;
 }
 
-// y = W x + b, x and y rounded.
+// Returns y = W x + b, with x and y rounded.
 Vector linear(const Model& m, const std::string& name, const Vector& x, Rounding rounding) {
   const Vector& w = m.weights.at(name + ".weight");
   const auto bias = m.weights.find(name + ".bias");
@@ -36,7 +36,7 @@ Vector linear(const Model& m, const std::string& name, const Vector& x, Rounding
   return rounded(std::move(y), rounding);
 }
 
-// Zhang and Sennrich, 2019: x / sqrt(mean(x^2) + eps) * w.
+// Computes RMSNorm (Zhang and Sennrich 2019): x / sqrt(mean(x^2) + eps) * w.
 void rms_norm(double* x, size_t count, const Vector& w, double eps) {
   double squares = 0;
   for (size_t i = 0; i < count; ++i) squares += x[i] * x[i];
@@ -44,10 +44,10 @@ void rms_norm(double* x, size_t count, const Vector& w, double eps) {
   for (size_t i = 0; i < count; ++i) x[i] *= scale * w[i];
 }
 
-// Su et al., 2021, with the halves of a head rotated together; Llama 3.1 stretches the slow frequencies.
 constexpr double kYarnFactor = 4, kYarnOriginal = 32;
 
-// Peng et al. 2023, section 3.2, with the ramp between the indices of 32 and of 1 turns, rounded outwards.
+// Stretches frequencies by YaRN (Peng et al. 2023, section 3.2). The ramp lies between the indices of 32
+// turns and of 1 turn, rounded outwards.
 void stretch_by_yarn(const Shape& s, Vector& f) {
   const auto index_of = [&](double turns) {
     return s.head_dim * std::log(kYarnOriginal / (turns * 2 * std::numbers::pi)) /
@@ -61,11 +61,12 @@ void stretch_by_yarn(const Shape& s, Vector& f) {
   }
 }
 
-// Of cosines and sines, which scales scores by its square.
+// Returns the scale of cosines and sines. Scores are scaled by its square.
 double rope_scale(const Shape& s) {
   return s.yarn_rope ? 0.1 * std::log(kYarnFactor) + 1 : 1;
 }
 
+// Returns the rotary frequencies (Su et al. 2021). Llama 3.1 stretches the slow ones.
 Vector frequencies(const Shape& s) {
   Vector f(static_cast<size_t>(s.head_dim / 2));
   for (size_t i = 0; i < f.size(); ++i) {
@@ -83,6 +84,7 @@ Vector frequencies(const Shape& s) {
   return f;
 }
 
+// Rotates a head. Value i is paired with value i + head_dim / 2.
 void rotate(double* head, int head_dim, const Vector& frequency, double position, double scale) {
   const size_t half = static_cast<size_t>(head_dim / 2);
   for (size_t i = 0; i < half; ++i) {
@@ -93,7 +95,7 @@ void rotate(double* head, int head_dim, const Vector& frequency, double position
   }
 }
 
-// Norms the heads where the family does, and rotates them.
+// Norms the heads if the family does, and rotates them.
 void prepare_heads(const Model& m, Vector& x, const std::string& norm, const Vector& frequency,
                    size_t position) {
   const auto size = static_cast<size_t>(m.shape.head_dim);
@@ -103,7 +105,7 @@ void prepare_heads(const Model& m, Vector& x, const std::string& norm, const Vec
   }
 }
 
-// What a cache of 8-bit floats keeps of keys or values, whose scales are one for all heads or one for each.
+// Rounds keys or values as a cache of 8-bit floats does. All heads have one scale, or each head has its own.
 void keep_e4m3(Vector& x, const Vector& scales, int head_dim) {
   for (size_t i = 0; i < x.size(); ++i) {
     const double scale = scales[scales.size() == 1 ? 0 : i / static_cast<size_t>(head_dim)];
@@ -111,8 +113,8 @@ void keep_e4m3(Vector& x, const Vector& scales, int head_dim) {
   }
 }
 
-// Vaswani et al., 2017, with heads that share keys and values (Ainslie et al., 2023) and see a window of
-// positions (Jiang et al., 2023).
+// Computes attention of one query row (Vaswani et al. 2017). Heads share keys and values (Ainslie et al.
+// 2023) and see a window of positions (Jiang et al. 2023).
 Vector attend(const Shape& s, size_t window, const Vector& q, const std::vector<Vector>& keys,
               const std::vector<Vector>& values) {
   Vector out(q.size());
@@ -134,8 +136,7 @@ Vector attend(const Shape& s, size_t window, const Vector& q, const std::vector<
   return out;
 }
 
-// silu: Elfwing et al. 2017. gelu: Hendrycks and Gimpel 2016, with the error function, or their formula with
-// tanh.
+// Applies SiLU (Elfwing et al. 2017), or GELU by erf or tanh (Hendrycks and Gimpel 2016).
 double activation(const std::string& act, double v) {
   if (act == "gelu") return v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
   if (act == "gelu_pytorch_tanh")
@@ -143,7 +144,7 @@ double activation(const std::string& act, double v) {
   return v / (1 + std::exp(-v));
 }
 
-// Shazeer, 2020: down(act(gate(x)) * up(x)), by the names of the three weights.
+// Returns down(act(gate(x)) * up(x)) (Shazeer 2020), by the names of the three weights.
 Vector feed_forward(const Model& m, const std::string& gate_name, const std::string& up_name,
                     const std::string& down_name, const Vector& x, Rounding rounding) {
   Vector gate = linear(m, gate_name, x, rounding);
@@ -152,8 +153,8 @@ Vector feed_forward(const Model& m, const std::string& gate_name, const std::str
   return linear(m, down_name, gate, rounding);
 }
 
-// The top_k experts of a softmax over all. Mixtral's softmax over the chosen ones alone is the same as
-// shares made to add up to 1.
+// Chooses the top_k experts of a softmax over all. Mixtral's softmax over the chosen experts equals shares
+// that are made to add up to 1.
 Routing route(const Shape& s, const Vector& logits) {
   Routing r;
   std::vector<int> order(logits.size());
@@ -175,7 +176,8 @@ Routing route(const Shape& s, const Vector& logits) {
   return r;
 }
 
-// Shazeer et al., 2017: the chosen experts' outputs, each times its share, added in the order of the choice.
+// Returns the chosen experts' outputs, each times its share (Shazeer et al. 2017). They are added in the
+// order of the choice.
 Vector mix_experts(const Model& m, const std::string& at, const Vector& x, const Routing& routing,
                    Rounding rounding) {
   Vector out(x.size());

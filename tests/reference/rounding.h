@@ -1,4 +1,4 @@
-// Rounding to the 16-bit types, to nearest even.
+// These functions round to f16, bf16 and E4M3, to nearest even.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +21,16 @@ inline double to_f16(double value) {
   return static_cast<double>(static_cast<_Float16>(static_cast<float>(value)));
 }
 
-// To the nearest number of E4M3 (OCP 8-bit floating point specification), to even; at most 448.
+// Returns the nearest number of E4M3 (OCP 8-bit floating point specification), at most 448. A tie goes to
+// even.
 inline double to_e4m3(double value) {
   int exponent;
-  std::frexp(value, &exponent);  // value in [2^(exponent - 1), 2^exponent)
+  std::frexp(value, &exponent);  // value is in [2^(exponent - 1), 2^exponent)
   const double spacing = std::ldexp(1, std::max(exponent - 1, -6) - 3);
   return std::clamp(std::nearbyint(value / spacing) * spacing, -448.0, 448.0);
 }
 
-// The code of a number that E4M3 has.
+// Returns the code of a number that E4M3 has.
 inline uint8_t e4m3_bits(double value) {
   const double magnitude = std::abs(value);
   const int sign = std::signbit(value) ? 0x80 : 0;

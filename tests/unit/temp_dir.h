@@ -1,4 +1,4 @@
-// A directory for a test's files.
+// TempDir is a directory for a test's files. The destructor removes it.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ class TempDir {
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
 
-  // Returns the file's path.
+  // Writes a file of the directory. The result is the file's path.
   std::string write(const std::string& name, std::string_view bytes) const {
     const std::string file = path + "/" + name;
     std::ofstream out(file, std::ios::binary);
@@ -27,7 +27,7 @@ class TempDir {
     return file;
   }
 
-  // The text with the directory's name taken out.
+  // Returns the text without the directory's path.
   std::string without_path(std::string text) const {
     for (size_t at; (at = text.find(path + "/")) != text.npos;) text.erase(at, path.size() + 1);
     return text;

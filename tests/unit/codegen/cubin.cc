@@ -39,7 +39,7 @@ std::unique_ptr<Assembler> any_assembler() {
   return nullptr;
 }
 
-// All but the one that packs weights, which each cubin has.
+// Returns the resources of all kernels but mk_pack. Each cubin has mk_pack, which packs weights.
 std::vector<Resources> kernels_of_steps(const Cubin& cubin) {
   std::vector<Resources> kernels = read_resources(cubin.log);
   CHECK(std::erase_if(kernels, [](const Resources& r) { return r.kernel == "mk_pack"; }) == 1);
@@ -102,9 +102,10 @@ TEST_CASE("every family assembles for every target, without spills") {
     const std::vector<Resources> kernels = kernels_of_steps(cubin.value());
     REQUIRE(kernels.size() == 1);
     CHECK(kernels[0].registers > 32);
-    CHECK(kernels[0].registers <= 168);  // 65536 for 12 warps' worth of threads
+    CHECK(kernels[0].registers <= 168);  // a worker's 384 threads share 65536 registers
     const bool relocatable = assembler->name().starts_with("nvJitLink");
-    if (relocatable && !find_target(target).value().engines.bulk_copy) return;  // see search_assemblers
+    // nvJitLink assembles relocatable code, which spills on targets before sm_90: see search_assemblers().
+    if (relocatable && !find_target(target).value().engines.bulk_copy) return;
     CHECK(kernels[0].stack_bytes == 0);
     CHECK(kernels[0].spill_store_bytes == 0);
     CHECK(kernels[0].spill_load_bytes == 0);
@@ -119,7 +120,8 @@ TEST_CASE("every family assembles for every target, without spills") {
   check(test::llama_config(), "sm_86", "a10");
   check(test::qwen3_config(), "sm_121", "gb10");
   check(test::llama_config(), "sm_100a", "b200");
-  // Parts of products, and more tokens than go without warpgroups.
+  // The kernels below have split products, or steps of up to 256 tokens. sm_90a multiplies 65 or more tokens
+  // with wgmma.
   const std::vector<SplitRule> parts{{"l*.down", 4, {}}};
   check(test::llama_config(), "sm_80", "a100", parts);
   check(test::llama_config(), "sm_90a", "h100", parts);
@@ -129,7 +131,8 @@ TEST_CASE("every family assembles for every target, without spills") {
   check(test::llama_config(), "sm_90a", "h100", parts, many);
 }
 
-// PTX has no undefined value: what is so on some path would keep a register from the kernel's start on.
+// PTX has no undef value. A value that is undefined on one path occupies a register from the kernel's start
+// on.
 TEST_CASE("no value of a kernel is undefined on a path") {
   const auto check = [](const std::string& config, const char* target, const char* machine) {
     CAPTURE(target);
@@ -145,7 +148,7 @@ TEST_CASE("no value of a kernel is undefined on a path") {
   check(test::qwen3_moe_config(), "sm_90a", "h100");
 }
 
-// Lines of a program's standard output; none if it cannot be run.
+// Returns the lines of a program's standard output, or no lines if the program cannot run.
 std::vector<std::string> output_of(const std::string& command) {
   std::vector<std::string> lines;
   FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
@@ -226,7 +229,8 @@ TEST_CASE("a cubin describes itself") {
   CHECK(artefact.value().manifest.certificate == manifest.certificate);
   CHECK(artefact.value().manifest.grids == manifest.grids);
   CHECK(artefact.value().plan == plan);
-  // Cut short at any place, or with any byte changed, it is refused, never read past its end.
+  // The reader refuses an artefact that is cut short, and one with a changed byte. The loop tries every 997th
+  // byte.
   for (size_t at = 0; at < sealed.value().size(); at += 997) {
     const auto bytes = std::span(sealed.value());
     CHECK(!mkrt::read_artefact(bytes.first(at), "cut").ok());
@@ -260,7 +264,7 @@ TEST_CASE("in kernels mode each kind is a kernel, which overlaps with the one be
     CHECK(count(ptx, ".entry mk_kernel") == 0);
     const bool overlaps = std::string(target) == "sm_90a";
     CHECK(count(ptx, "griddepcontrol.launch_dependents;") == (overlaps ? kinds.size() : 0));
-    // The loader of attention waits as its consumers do.
+    // The attention kernel has a second wait, because its loader waits, too.
     CHECK(count(ptx, "griddepcontrol.wait;") == (overlaps ? kinds.size() + 1 : 0));
     CHECK(count(ptx, "red.release") == 0);  // no event is notified
     if (!assembler) continue;
@@ -314,7 +318,7 @@ TEST_CASE("an assembler that is named but unusable is an error that says why") {
         "error: ptxas 13.0 (fails) failed (exit 3):\nkernel.ptx, line 7; error: bad\n");
 }
 
-// A variable of the environment for as long as a test runs.
+// Variable sets an environment variable until the end of its scope.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -397,7 +401,7 @@ TEST_CASE("the cache forgets the least recently used beyond its size") {
   keep_cached(cache, "a.cubin", cubin);
   keep_cached(cache, "b.o", cubin);
   std::filesystem::last_write_time(dir.path + "/a.cubin", std::filesystem::file_time_type::min());
-  REQUIRE(find_cached(cache, "a.cubin"));  // used: now the younger
+  REQUIRE(find_cached(cache, "a.cubin"));  // a hit makes this entry the younger one
   std::filesystem::last_write_time(dir.path + "/b.o", std::filesystem::file_time_type::min());
   keep_cached(cache, "c.cubin", cubin);
   CHECK(find_cached(cache, "a.cubin"));

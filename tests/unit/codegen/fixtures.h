@@ -1,4 +1,4 @@
-// Schedules of small models for codegen's tests.
+// These fixtures schedule small models for the tests of codegen/.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 
 namespace mkc::test {
 
-// The schedule of a config.json for a machine, with products in as many parts as asked for.
+// Returns the schedule of a config.json for a machine. `splits` says which products are split, and how far.
 inline Schedule scheduled(const std::string& config, const char* machine = "emulator",
                           const std::vector<SplitRule>& splits = {}, const ModelOptions& options = {}) {
   const Result<OpGraph> graph = graph_of(config, options);

@@ -19,7 +19,7 @@ namespace {
 using test::edited;
 using test::scheduled;
 
-// A plan taken apart again, by the words of runtime/abi/abi.h.
+// Plan is a plan read back from its bytes, by the structs of runtime/abi/abi.h.
 struct Plan {
   mkrt::MkPlanHeader header;
   std::vector<mkrt::MkGrid> grids;
@@ -62,7 +62,7 @@ TEST_CASE("more lists than a worker has room for are an error that says how many
   CHECK(check_lists(program).ok());
   TaskGrid attend = *std::ranges::find(program.grids, BodyKind::kAttend, &TaskGrid::body);
   const Expr pieces = attend.coords[2].extent;
-  for (int64_t window = 1; check_lists(program).ok(); ++window) {  // a list for each window
+  for (int64_t window = 1; check_lists(program).ok(); ++window) {  // each window size needs a list of its own
     REQUIRE(window < 1000);
     attend.coords[2].extent = min(window, pieces);
     program.grids.add(attend);
@@ -89,7 +89,7 @@ TEST_CASE("grids of one kind differ in numbers alone") {
   }
 }
 
-// Of each code, how many kinds share it and the first one's grid.
+// Returns an entry for each code group of more than one kind: the number of kinds, and the first one's grid.
 std::vector<std::pair<size_t, std::string>> shared_code(const Schedule& s) {
   std::vector<std::pair<size_t, std::string>> shared;
   for (const std::vector<GridId>& code : find_kinds(s).shared_code_groups)
@@ -105,7 +105,7 @@ TEST_CASE("products share code with a norm and without, the one that picks rows,
   for (const std::vector<GridId>& code : find_kinds(s).shared_code_groups) kinds += code.size();
   CHECK(kinds == find_kinds(s).first.size());
   CHECK(shared_code(s) == std::vector<std::pair<size_t, std::string>>{{8, "l0.q"}});
-  // Those of rows of 128 weights load their activations without asking where padding begins.
+  // Products with 128 columns need no padding check, so l*.down has code of its own here.
   const Schedule full =
       scheduled(edited(two_layers, "\"intermediate_size\": 48", "\"intermediate_size\": 128"));
   CHECK(shared_code(full) == std::vector<std::pair<size_t, std::string>>{{7, "l0.q"}});
@@ -186,7 +186,7 @@ TEST_CASE("the plan says what the schedule says") {
     for (const Access& write : grid.writes)
       CHECK(record.operand[operand_place(grid.body, write.role, true)] == place_of(write.tensor));
     const auto none = std::count(std::begin(record.operand), std::end(record.operand), mkrt::kNoOperand);
-    std::set<std::string_view> read;  // a role may be read twice, once streamed
+    std::set<std::string_view> read;  // a grid may read a role twice, once of these streamed
     for (const Access& access : grid.reads) read.insert(access.role);
     CHECK(mkrt::kMaxOperands - none == read.size() + grid.writes.size());
     for (size_t i = 0; i < grid.waits.size(); ++i)
@@ -268,7 +268,7 @@ TEST_CASE("the manifest accounts for every byte that the kernel addresses") {
   for (const CheckpointTensor& t : test::checkpoint_of(graph.value())) CHECK(sources.contains(t.name));
   for (const auto* tensors : {&m.tensors, &m.outputs})
     for (const mkrt::ManifestTensor& t : *tensors) CHECK(t.offset + t.bytes <= m.workspace_bytes);
-  CHECK(m.caches.size() == 2);  // keys and values of a layer
+  CHECK(m.caches.size() == 2);  // keys and values of one layer
   for (const mkrt::ManifestCache& c : m.caches) CHECK(c.heads * c.head_dim > 0);
   uint32_t cells = 0;
   for (const mkrt::ManifestEvent& e : m.events) {

@@ -8,7 +8,8 @@
 namespace mk {
 namespace {
 
-// How the cache keeps a number, and what attention makes of a rounding of queries and weights to that type.
+// Form is a storage type of the cache with its bodies. `key_error` bounds the relative error of a stored
+// number. `row_error` bounds the relative L2 error of an output row.
 struct Form {
   uint32_t bytes;
   uint32_t (*encode)(float);
@@ -60,7 +61,7 @@ Problem make_problem(const Case& c) {
   return p;
 }
 
-// Norm over the head, then rotation, in double.
+// Returns a head after its norm and its rotation, computed in double.
 std::vector<double> rotated(const Case& c, const float* x, const float* norm, uint32_t pos) {
   std::vector<double> in(x, x + c.head_dim), out(c.head_dim);
   if (c.norm) {
@@ -77,7 +78,8 @@ std::vector<double> rotated(const Case& c, const float* x, const float* norm, ui
   return out;
 }
 
-// Softmax attention of one query row (Vaswani et al. 2017), in double, over a cache already extended.
+// Returns softmax attention of one query row (Vaswani et al. 2017), computed in double. The cache already
+// holds the step's keys and values.
 std::vector<double> reference(const Case& c, const Problem& p, const std::vector<double>& keys,
                               const std::vector<double>& values, uint32_t token, uint32_t head) {
   const uint32_t g = head / (c.heads / c.kv_heads), last = c.kv_len - c.tokens + token;
@@ -99,8 +101,8 @@ std::vector<double> reference(const Case& c, const Problem& p, const std::vector
   return out;
 }
 
-// A cache in pages that lie in reversed order, with one unused in front. What is at positions that nobody may
-// read is no number.
+// Paged is a cache whose pages lie in reverse order, behind one unused page. Every byte that the test does
+// not fill is 0xff, which is NaN in each type.
 struct Paged {
   const Case& c;
   const Form& form;
@@ -144,15 +146,16 @@ struct Paged {
   }
 };
 
-// The body's result: of the rows in blocks of `block_tokens`, append those of all but the last one, attend
-// every part, of a piece or of a span, then combine.
+// Runs the bodies and returns their output. Blocks have `block_tokens` rows each. All blocks but the last are
+// appended, then each partial of `part` positions is attended, then all are combined.
 std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t page_size = 16,
                        bool heads_outside = false, uint32_t block_tokens = kMaxTokens,
                        uint32_t part = kKvTile) {
   const uint32_t blocks = (c.tokens + block_tokens - 1) / block_tokens, max_parts = (c.kv_len + 255) / 256;
   const auto rows_of = [&](uint32_t k) { return std::min(block_tokens, c.tokens - k * block_tokens); };
   const auto end_of = [&](uint32_t k) { return c.kv_len - c.tokens + k * block_tokens + rows_of(k); };
-  // As docs/ir.md has it: from the piece of the first position that a block's first token sees.
+  // docs/ir.md defines the partials of a block. The first partial holds the first position that the block's
+  // first token sees.
   const auto parts_of = [&](uint32_t k) {
     const uint32_t first_token = end_of(k) - rows_of(k);
     const uint32_t first_seen = c.window == 0 || first_token < c.window ? 0 : first_token + 1 - c.window;
@@ -190,7 +193,7 @@ std::vector<float> run(const Case& c, const Form& form, Problem& p, uint32_t pag
   a.heads = c.heads, a.kv_heads = c.kv_heads, a.head_dim = c.head_dim;
   a.q_eps = a.k_eps = 1e-6f;
   a.scale = static_cast<float>(1.4426950408889634 / std::sqrt(c.head_dim));
-  const auto with_lists = [&](Worker& w) {  // they lie in the worker's memory
+  const auto with_lists = [&](Worker& w) {  // the lists lie in the worker's memory
     AttendArgs mine = a;
     mine.first_row = mkd_list(&w, 0), mine.rows = mkd_list(&w, 256), mine.kv_len = mkd_list(&w, 512);
     mine.request = mkd_list(&w, 768), mine.context = mkd_list(&w, 1024), mine.step_rows = mkd_list(&w, 1025);
@@ -253,9 +256,9 @@ TEST_CASE("attention over cache and new tokens agrees with float64, in every for
       CAPTURE(c.head_dim);
       Problem p = make_problem(c), other = p;
       const std::vector<float> out = run(c, form, p);
-      CHECK(run(c, form, other, 32, true) == out);  // the bits do not depend on where pages lie
+      CHECK(run(c, form, other, 32, true) == out);  // the bits do not depend on the order of pages and heads
       other = make_problem(c);
-      CHECK(run(c, form, other, 16, false, 3) == out);  // nor on how rows are cut into blocks
+      CHECK(run(c, form, other, 16, false, 3) == out);  // the bits do not depend on the size of row blocks
       Problem single = make_problem(c);
       CHECK(run(c, form, single, 16, false, 1) == out);
       const size_t bytes = p.k_cache.size() * sizeof(float);

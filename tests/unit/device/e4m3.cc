@@ -1,4 +1,5 @@
-// 8-bit floats: the emulator's primitives and those of targets without instructions, against torch's.
+// These tests compare e4m3 conversions with torch: the emulator's primitives, and the code of targets without
+// e4m3 instructions.
 #include "codegen/device/e4m3.h"
 
 #include <doctest/doctest.h>

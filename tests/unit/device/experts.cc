@@ -1,4 +1,5 @@
-// Route, the products of experts and the sums of their rows against double loops over tokens and choices.
+// These tests compare route, the products of experts and the sums of their rows with double loops over tokens
+// and choices.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,7 +11,7 @@
 namespace mk {
 namespace {
 
-// What route writes.
+// Routed holds the outputs of route.
 struct Routed {
   u32 tokens, experts, top_k, active_experts = ~0u;
   std::vector<float> share;
@@ -51,7 +52,7 @@ Routed route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 top_
   return r;
 }
 
-// The experts of a token, the greatest logits first, the lowest expert on ties.
+// Returns the experts of a token in order of falling logits. The lowest expert wins a tie.
 std::vector<u32> choices_of(const float* logits, u32 experts, u32 top_k) {
   std::vector<u32> order(experts);
   std::iota(order.begin(), order.end(), 0u);
@@ -66,7 +67,7 @@ void check_route(const std::vector<float>& logits, u32 tokens, u32 experts, u32 
   CAPTURE(experts);
   CAPTURE(top_k);
   const Routed r = route(logits, tokens, experts, top_k, norm);
-  std::vector<std::vector<u32>> tokens_of(experts);  // of each expert, in order
+  std::vector<std::vector<u32>> tokens_of(experts);  // tokens of each expert, in order
   std::vector<std::vector<u32>> chosen;
   for (u32 t = 0; t < tokens; ++t) {
     const float* l = &logits[t * experts];
@@ -134,21 +135,21 @@ TEST_CASE("logits that are no numbers still choose experts there are") {
 struct Case {
   u32 tokens, experts, top_k, rows, cols;
   bool bf16, silu, gather;
-  std::vector<float> pull;  // added to the experts' logits
-  bool x_bf16 = false;      // x: times the norm's weights, in bf16
-  u32 strips = 1;           // of a task
-  bool e4m3 = false;        // weights are stored as e4m3; bf16 is set
+  std::vector<float> pull;  // logits of each expert are raised by these
+  bool x_bf16 = false;      // x is stored in bf16, multiplied by the norm's weights
+  u32 strips = 1;           // strips of a task
+  bool e4m3 = false;        // weights are stored as e4m3, which requires bf16
 };
 
-// Weights of each expert, packed one behind the other, and a step's choices.
+// Problem holds the packed weights of all experts, one expert after the other, and a step's choices.
 struct Problem {
   PackedShape shape;
   std::vector<char> packed;
-  std::vector<double> weight;  // [expert][row][col], as stored
+  std::vector<double> weight;  // the stored values, [expert][row][col]
   std::vector<float> x, norm;
   Routed routed;
   std::vector<uint16_t> x_bf16;
-  std::vector<float> sum_squares;  // of each row of x, in one part
+  std::vector<float> sum_squares;  // one sum for each row of x
 };
 
 WeightType type_of(const Case& c) {
@@ -165,7 +166,7 @@ Problem make_problem(const Case& c) {
     char* at = &p.packed[expert * p.shape.bytes + packed_offset(p.shape, row, col)];
     const uint16_t stored = to_bf16(weight[i]);
     if (c.e4m3) {
-      // Scales differ by expert and row.
+      // The scale depends on the expert and the row.
       const float scale = 0.0011f * static_cast<float>(1 + (expert + row) % 5);
       const auto code = static_cast<uint8_t>(f32_to_e4m3(weight[i] / scale));
       std::memcpy(at, &code, 1);
@@ -230,7 +231,7 @@ AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   return a;
 }
 
-// What a worker's consumers do of the segment that has all tasks.
+// Runs all tasks of a segment on a worker's consumers.
 void multiply(Worker& w, const Case& c, const AllArgs& args, u32 active_experts) {
   ExpertArgs a = args;
   a.product.epilogue = put_epilogue_args(w, args.epilogue);
@@ -244,7 +245,7 @@ void multiply(Worker& w, const Case& c, const AllArgs& args, u32 active_experts)
     }
 }
 
-// All strips and slots, by one worker, whose loader brings them in two parts.
+// Runs all tasks on one worker. The loader streams them as two segments.
 std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
   std::vector<float> out(size_t{p.routed.rows()} * (c.silu ? c.rows / 2 : c.rows), 0.0f);
   const AllArgs a = make_args(c, p, out);
@@ -260,7 +261,7 @@ std::vector<float> run(const Case& c, Problem& p, uint64_t seed = 1) {
   return out;
 }
 
-// x of a row as the product takes it.
+// Returns a row of x as the product reads it.
 std::vector<double> product_input(const Case& c, const Problem& p, u32 row) {
   const u32 from = c.gather ? p.routed.token[row] : row;
   std::vector<double> in(p.x.begin() + from * c.cols, p.x.begin() + (from + 1) * c.cols);

@@ -1,4 +1,4 @@
-// Runs task bodies, compiled for the host, on the emulator.
+// This harness runs task bodies, compiled for the host, on the emulator.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ AS1 T* global(T* p) {
   return (AS1 T*)reinterpret_cast<uintptr_t>(p);
 }
 
-// Leaves in shared memory what the ends of products need.
+// Puts the epilogue's arguments into the warp's shared memory and returns their address.
 inline AS3 const EpilogueArgs* put_epilogue_args(Worker& w, const EpilogueArgs& epilogue, u32 depth = 0) {
   AS3 EpilogueArgs* to = mkd_epilogue_args(&w, depth);
   if (w.lane() == 0)
@@ -27,12 +27,12 @@ inline AS3 const EpilogueArgs* put_epilogue_args(Worker& w, const EpilogueArgs& 
   return to;
 }
 
-// What a kernel of the test does on each side of the ring.
+// Sides are the functions of a test's kernel on each side of the ring.
 struct Sides {
-  std::function<void(Worker&)> load;     // each lane of the loader
-  std::function<void(Worker&)> consume;  // each consumer thread
+  std::function<void(Worker&)> load;     // runs on each lane of the loader warp
+  std::function<void(Worker&)> consume;  // runs on each consumer thread
 };
-inline const Sides* sides = nullptr;  // a kernel entry takes no context
+inline const Sides* sides = nullptr;  // a kernel entry takes no context argument
 constexpr uint32_t kTestStages = kBlockStrips;
 
 inline void test_kernel(const MkSession* session, const MkStep* step) {
@@ -48,7 +48,7 @@ inline void test_kernel(const MkSession* session, const MkStep* step) {
   if (w.warp() < kConsumerWarps) sides->consume(w);
 }
 
-// One launch with race detection; fails the test on any report.
+// Runs one launch. The test fails if the emulator reports an error or the kernel records a fault.
 inline void launch(const Sides& s, uint32_t workers = 1, uint64_t seed = 1) {
   sides = &s;
   MkFault fault{};
@@ -77,7 +77,7 @@ inline std::vector<float> random_floats(size_t n, uint32_t seed, float scale = 1
   return out;
 }
 
-// bf16 by the definition: round to nearest, ties to even.
+// Converts to bf16 by definition: to nearest, ties to even.
 inline uint16_t to_bf16(float v) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, v);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -86,7 +86,7 @@ inline float from_bf16(uint16_t v) {
   return __builtin_bit_cast(float, uint32_t{v} << 16);
 }
 
-// Relative L2 distance of a row from its reference.
+// Returns the L2 distance of a row from its reference, divided by the reference's norm.
 inline double row_error(const float* got, const double* want, size_t n) {
   double error = 0, norm = 0;
   for (size_t i = 0; i < n; ++i) {

@@ -1,4 +1,4 @@
-// Weights of a checkpoint on the device, packed by the kernel that packs them.
+// These tests load weights of a checkpoint, which the packing kernel packs on the emulated device.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -18,7 +18,7 @@ void pack_kernel(const MkPack* pack, uint32_t workers, uint32_t threads) {
   mk::mkd_pack((AS1 const MkPack*)reinterpret_cast<uintptr_t>(pack), workers, threads);
 }
 
-// What a loader leaves of a weight, in memory that held something else.
+// Returns the bytes that a loader writes for a weight. The memory holds 0xee before.
 std::vector<std::byte> loaded(const ManifestWeight& w, const Checkpoint& checkpoint, uint64_t bytes,
                               uint64_t piece_bytes) {
   const std::unique_ptr<Device> device = open_emulator({nullptr, {}, pack_kernel}, {});
@@ -37,8 +37,8 @@ float scale_of(const StoredTensor& scales, uint64_t row) {
   return std::bit_cast<float>(bytes == 4 ? bits : bits << 16);
 }
 
-// Every element of the packed weight is where packed_offset says, each row's scale where scale_offset says,
-// and all else is zero.
+// Checks the packed weight byte for byte. Elements lie at packed_offset(), each row's scale lies at
+// scale_offset(), and all other bytes are zero.
 void check_packed(ManifestWeight w, const Memory& memory) {
   const PackedShape shape = packed_shape(w.rows, w.cols, *find_weight_type(w.element));
   const uint64_t elem_bytes = shape.format.bits / 8;

@@ -1,4 +1,4 @@
-// Products that are split: bits are those of the product that is not.
+// These tests compare split products with unsplit ones, bit for bit.
 #include <cmath>
 
 #include "tests/unit/device/product.h"
@@ -6,15 +6,15 @@
 namespace mk {
 namespace {
 
-// What `a` asks for, in parts: each of `a.strips` strips of each part, and then the strips' finish. In
-// segments of `max` tasks; blocks end with them and with parts.
+// Runs the product of `a` split in `parts` along K, then the reduction of each strip. Segments have `max`
+// tasks. Blocks of strips end with their segment and with their part.
 void run_split(const Case& c, Problem& p, AllArgs a, u32 parts, bool bulk = true, u32 max = ~0u) {
   std::vector<float> sums(size_t{a.strips} * kKSlices * a.tokens * kStripRows, NAN);
   a.sums = global(sums.data());
   a.streamed_split_k = a.split_k = parts;
   a.splits = 1;
   AllArgs partial = a;
-  partial.sumsq_partials = 0;  // what the norm asks for comes behind the sums
+  partial.sumsq_partials = 0;  // split_k_reduce applies the sums of squares, partials do not
   const u32 tasks = a.strips * parts;
   Sides s;
   s.load = [&](Worker& w) {
@@ -40,7 +40,7 @@ void run_split(const Case& c, Problem& p, AllArgs a, u32 parts, bool bulk = true
   launch(s);
 }
 
-// Several tiles, whole and narrower ones; strips and columns that end early.
+// The cases have full and narrow tiles, and rows and columns that end within a strip or a tile.
 const Case kSplitCases[] = {{16, 512, 1, true},          {150, 1100, 3, true},     {40, 120, 8, true},
                             {33, 700, 9, true},          {150, 600, 33, true},     {100, 1024, 64, true},
                             {20, 130, 80, true},         {16, 512, 1, true, true}, {150, 1100, 3, true, true},

@@ -14,12 +14,12 @@ const Case kCases[] = {
     {150, 512, 1, true},  {150, 700, 5, true}, {150, 600, 33, true}, {150, 1024, 16, true},
     {150, 600, 32, true}, {90, 130, 25, true}};
 
-// By warpgroups; rows are of whole 16-byte pieces.
+// Warpgroups multiply these cases, whose activation rows are whole 16-byte pieces.
 constexpr u32 kWide = 33;
 const Case kWideCases[] = {{16, 512, 33, true},  {33, 600, 65, true},  {150, 1024, 64, true},
                            {64, 120, 130, true}, {200, 64, 256, true}, {128, 1096, 128, true}};
 
-// check(case, problem, arguments with a residual, what they write)
+// Calls check(case, problem, arguments with a residual, output) for each case.
 template <class Check>
 void for_all_cases(const Check& check) {
   const auto each_type = [&](const Case& c, uint32_t wgmma_from) {
@@ -55,13 +55,14 @@ TEST_CASE("a product with norm, bias and residual agrees with float64 at every t
       std::vector<double> want(c.rows);
       for (uint32_t r = 0; r < c.rows; ++r)
         want[r] = dot(c, p, in, r) + p.bias[r] + p.residual[t * c.rows + r];
-      // A rounding to bf16 near a tie may fall the other way: 2^-9 of one of `cols` terms.
+      // A value near a tie may round to the other bf16 neighbour. This moves one of `cols` terms by a factor
+      // of 2^-9.
       CHECK(row_error(&out[t * c.rows], want.data(), c.rows) < (c.bf16 ? 5e-4 : 2e-6));
     }
   });
 }
 
-// The products of x times the norm, in double, divided by the root mean square.
+// Returns the products of the bf16 inputs, computed in double and divided by the root mean square.
 std::vector<double> scaled_product(const Case& c, const Problem& p, const Rounded& r, uint32_t token) {
   double sum = 0;
   std::vector<double> in(c.cols), out(c.rows);
@@ -77,7 +78,7 @@ std::vector<double> scaled_product(const Case& c, const Problem& p, const Rounde
 TEST_CASE("rows that came rounded are scaled behind the product, and what the next norm takes is left") {
   for_all_cases([](const Case& c, Problem& p, AllArgs a, const std::vector<float>& out) {
     if (!c.bf16) return;
-    const uint32_t parts = c.cols > 600 ? c.cols / 2 : 1;  // more than a warp keeps beside its strips
+    const uint32_t parts = c.cols > 600 ? c.cols / 2 : 1;  // more partials than a warp keeps in registers
     Rounded in = round_input(c, p, parts);
     const std::vector<float> next = random_floats(c.rows, 6);
     take_rounded(a, in, parts);
@@ -129,7 +130,7 @@ TEST_CASE("gate times up is rounded where only products read it") {
   }
 }
 
-// Elfwing et al. 2017; Hendrycks and Gimpel 2016, by the error function and by tanh.
+// Applies a gate: SiLU (Elfwing et al. 2017), or GELU by erf or tanh (Hendrycks and Gimpel 2016).
 double gate_of(Activation gate, double v) {
   if (gate == Activation::kGelu) return v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
   if (gate == Activation::kGeluTanh)
@@ -162,7 +163,7 @@ TEST_CASE("gate and up rows of a strip give gate(g) * u") {
     for (const uint32_t gates : {1u << static_cast<uint32_t>(gate), kAll}) check_gate(gate, gates);
 }
 
-// `nans`: rows of the weight whose products are no numbers.
+// Checks the best logit of each strip. `nans` lists weight rows whose products are NaN.
 void check_best(const Case& c, const std::vector<uint32_t>& nans = {}) {
   Problem p = make_problem(c);
   for (uint32_t k = 0; k < c.cols; ++k) p.weight[70 * c.cols + k] = p.weight[20 * c.cols + k];
@@ -184,7 +185,7 @@ void check_best(const Case& c, const std::vector<uint32_t>& nans = {}) {
   for (uint32_t t = 0; t < c.tokens; ++t)
     for (uint32_t i = 0; i < a.strips; ++i) {
       const float* row = &out[t * c.rows];
-      uint32_t greatest = i * 16;  // of what draw() takes the logits for
+      uint32_t greatest = i * 16;  // plain_logit() orders logits, as in sampling
       for (uint32_t id = greatest; id < std::min(c.rows, i * 16 + 16); ++id)
         if (plain_logit(row[id]) > plain_logit(row[greatest])) greatest = id;
       CHECK(index[t * a.strips + i] == greatest);

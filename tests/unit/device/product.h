@@ -1,4 +1,4 @@
-// Products of packed weights, for tests of their bodies on the emulator.
+// This harness runs products of packed weights on the emulator.
 #pragma once
 
 #include <cmath>
@@ -10,21 +10,21 @@ namespace mk {
 
 struct Case {
   uint32_t rows, cols, tokens;
-  bool bf16;          // the type that is multiplied, else f32
-  bool e4m3 = false;  // weights are stored as e4m3 with a scale for each row; bf16 is set
+  bool bf16;          // bf16 operands, else f32
+  bool e4m3 = false;  // e4m3 weights with a scale for each row, which requires bf16
 };
 
 inline WeightType type_of(const Case& c) {
   return c.e4m3 ? WeightType::kE4m3 : c.bf16 ? WeightType::kBf16 : WeightType::kF32;
 }
-// The types of weights, as the last members of Case.
+// Weights holds the last two members of a Case.
 struct Weights {
   bool bf16, e4m3;
 };
 constexpr Weights kWeights[] = {{false, false}, {true, false}, {true, true}};
 constexpr Weights kMatrixWeights[] = {{true, false}, {true, true}};
 
-// Packs rows [rows, cols] element by element as runtime/abi/packing.h defines.
+// Packs a weight [rows, cols] element by element, as runtime/abi/packing.h defines.
 template <class T>
 std::vector<char> pack(const PackedShape& shape, const std::vector<T>& weight) {
   std::vector<char> out(shape.bytes, 0);
@@ -37,11 +37,11 @@ std::vector<char> pack(const PackedShape& shape, const std::vector<T>& weight) {
 struct Problem {
   PackedShape shape;
   std::vector<char> packed;
-  std::vector<double> weight;  // as stored
+  std::vector<double> weight;  // the stored values
   std::vector<float> x, norm, bias, residual;
 };
 
-// Codes, and scales that are no powers of 2 and differ from row to row.
+// Stores the weight as e4m3 codes. Scales are no powers of 2 and differ between rows.
 inline void store_e4m3(Problem& p, const std::vector<float>& weight) {
   std::vector<uint8_t> codes;
   for (size_t i = 0; i < weight.size(); ++i) {
@@ -81,7 +81,7 @@ inline Problem make_problem(const Case& c) {
 
 struct AllArgs : ProductArgs, EpilogueArgs {};
 
-// The arguments of one thread, whose warp has the ends in shared memory.
+// Returns the arguments of one thread. The warp's shared memory receives the epilogue's arguments.
 inline ProductArgs with_epilogue(Worker& w, const AllArgs& a, u32 depth = 0) {
   ProductArgs mine = a;
   mine.epilogue = put_epilogue_args(w, a, depth);
@@ -107,7 +107,7 @@ inline AllArgs make_args(const Case& c, Problem& p, std::vector<float>& out) {
   return a;
 }
 
-// x times the norm's weights in bf16, and the sums of squares of x in `parts` parts.
+// Rounded is x times the norm's weights in bf16, with sums of squares of x in `parts` partials.
 struct Rounded {
   std::vector<uint16_t> x;
   std::vector<float> sum_squares;
@@ -130,14 +130,14 @@ inline void take_rounded(AllArgs& a, Rounded& r, uint32_t parts) {
   a.x_bf16 = 1;
 }
 
-// What a product with a residual and a next norm leaves.
+// Left holds the outputs of a product with a residual and norm outputs.
 struct Left {
   std::vector<float> out, sum_squares;
   std::vector<uint16_t> x_bf16;
   bool operator==(const Left&) const = default;
 };
 
-// Of rows that came rounded, in 5 parts of sums of squares; `run` runs the product.
+// Returns the outputs of `run` for the given rows. Each row has 5 partial sums of squares.
 template <class Run>
 Left leave(const Case& c, Problem& p, Rounded& in, Run run) {
   const std::vector<float> next = random_floats(c.rows, 6);
@@ -156,8 +156,8 @@ inline auto product_of(const Case& c) {
   return c.e4m3 ? mkb_product_e4m3 : c.bf16 ? mkb_product_bf16 : mkb_product_f32;
 }
 
-// In segments of `max` strips, whose blocks end with them. `q_len`: of the requests whose last rows are
-// picked, where args pick rows.
+// Runs the product in segments of `max` strips. Blocks end with their segment. `q_len` holds the rows of each
+// request where `args` gather the last row of each.
 inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 1, bool bulk = true,
                 u32 max = ~0u, const std::vector<u32>& q_len = {}) {
   const WeightType type = type_of(c);
@@ -188,8 +188,8 @@ inline void run(const Case& c, Problem& p, const AllArgs& args, uint64_t seed = 
   launch(s, 1, seed);
 }
 
-// Normalised as in Zhang and Sennrich 2019, in double; rounded to the weights' type where the product takes
-// it.
+// Returns a row of x as the product reads it. The norm (Zhang and Sennrich 2019) is computed in double. bf16
+// products round the row to bf16.
 inline std::vector<double> product_input(const Case& c, const Problem& p, bool norm, uint32_t token) {
   std::vector<double> in(p.x.begin() + token * c.cols, p.x.begin() + (token + 1) * c.cols);
   if (norm) {

@@ -1,4 +1,4 @@
-// On what the bits of a product do not depend.
+// These tests compare the bits of products between different schedules, token counts and neighbours.
 #include "tests/unit/device/product.h"
 
 namespace mk {
@@ -29,7 +29,7 @@ TEST_CASE("a strip's bits do not depend on the block it is in, nor on who loads 
 TEST_CASE("what lies behind the last row of activations is not multiplied") {
   for (const uint32_t tokens : {3u, 12u, 20u, 40u, 80u})
     for (const uint32_t wgmma_from : {0u, 33u}) {
-      const Case c{40, 640, tokens, true, tokens % 3 == 0};  // the last tile has a quarter of the columns
+      const Case c{40, 640, tokens, true, tokens % 3 == 0};  // the last tile has 128 of 512 columns
       CAPTURE(tokens);
       CAPTURE(wgmma_from);
       Problem p = make_problem(c);
@@ -42,7 +42,7 @@ TEST_CASE("what lies behind the last row of activations is not multiplied") {
           run(c, p, a);
         });
       };
-      CHECK(left(0x7fc0) == left(0));  // a bf16 that is no number
+      CHECK(left(0x7fc0) == left(0));  // 0x7fc0 is a NaN in bf16
     }
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("rows that are picked have the bits that they have among all") {
       CHECK(std::equal(gathered.data() + b * c.rows, gathered.data() + (b + 1) * c.rows,
                        all.data() + (row - 1) * c.rows));
     }
-    // As many as there are: all of them.
+    // A gather of all rows is the identity.
     std::vector<float> again(all.size());
     a.out = global(again.data());
     a.tokens = c.tokens;

@@ -1,4 +1,4 @@
-// Tasks of row grids against float64.
+// These tests compare tasks of row grids with float64.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ constexpr u32 kRows = 3;
 struct Problem {
   u32 cols, norm_cols = 0, head_dim = 0;
   bool centered = false, biased = false;
-  std::vector<std::pair<RowStep, float>> steps{};  // with their constants
+  std::vector<std::pair<RowStep, float>> steps{};  // each step with its constant
   std::vector<float> x{}, norm{}, bias{}, rope{}, operands[kMaxRowOperands]{}, out{}, best_value{};
   std::vector<u32> positions{7, 0, 3}, best_index{};
 };
@@ -58,7 +58,7 @@ void run(Problem& p, bool best = false) {
   launch(s);
 }
 
-// The row after norm and rotation, from their definitions.
+// Returns the row after its norm and rotation, computed in double from their definitions.
 std::vector<double> headed(const Problem& p, u32 row) {
   std::vector<double> v(p.x.begin() + row * p.cols, p.x.begin() + (row + 1) * p.cols);
   for (u32 begin = 0; p.norm_cols && begin < p.cols; begin += p.norm_cols) {
@@ -139,7 +139,7 @@ TEST_CASE("steps come in order, each with its operand or constant") {
 TEST_CASE("the best of each strip is the greatest, of the lowest column on ties") {
   for (const u32 cols : {16u, 100u, 1030u}) {
     Problem p = problem({.cols = cols});
-    for (size_t i = 0; i < p.x.size(); i += 3) p.x[i] = 4;  // ties
+    for (size_t i = 0; i < p.x.size(); i += 3) p.x[i] = 4;  // equal values make ties
     run(p, true);
     const u32 strips = (cols + 15) / 16;
     for (u32 row = 0; row < kRows; ++row)

@@ -1,4 +1,4 @@
-// The kernel's samples against the host's, exactly.
+// These tests compare the kernel's samples with the host's, exactly.
 #include "runtime/session/sample.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace mk {
 namespace {
 
-// Requests that share a vocabulary, each with a row of its own.
+// Problem is a set of requests with one vocabulary. Each request has a row of logits.
 struct Problem {
   uint32_t vocab;
   std::vector<std::vector<float>> logits;
@@ -20,7 +20,7 @@ struct Problem {
   uint32_t words() const { return (vocab + 31) / 32; }
 };
 
-// The greatest of each strip of 16, the lowest index on ties.
+// Appends the greatest logit of each strip of 16. The lowest index wins a tie.
 void add_best(const std::vector<float>& row, std::vector<float>& value, std::vector<u32>& index) {
   for (size_t first = 0; first < row.size(); first += 16) {
     const auto begin = row.begin() + static_cast<ptrdiff_t>(first);
@@ -38,12 +38,12 @@ struct Samples {
 
 struct RunOptions {
   uint64_t seed = 1;
-  bool scan = true;  // whether the logits may be read at all
+  bool scan = true;  // without it the kernel must not read the logits
   uint32_t step = 0;
-  float best_shift = 0;  // what the strips' best are wrong by
+  float best_shift = 0;  // error of every strip's best logit
 };
 
-// Rows lie in reverse order of the requests.
+// Runs the samples of all requests. The rows lie in reverse order of the requests.
 Samples run(const Problem& p, const RunOptions& options = {}) {
   const size_t n = p.sampling.size();
   const u32 limit = options.step + 1;
@@ -107,7 +107,7 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
   return out;
 }
 
-// Normal logits; `coarse`: on a grid of quarters, so that there are ties; a tenth is masked.
+// Returns normal logits, of which a tenth is masked. `coarse` rounds to quarters, which makes ties.
 std::vector<float> random_logits(uint32_t vocab, uint32_t seed, bool coarse) {
   std::vector<float> row = random_floats(vocab, seed, 3);
   std::mt19937 rng(seed);
@@ -118,7 +118,7 @@ std::vector<float> random_logits(uint32_t vocab, uint32_t seed, bool coarse) {
   return row;
 }
 
-// Every combination of filters, over rows with and without ties.
+// Returns a request for every combination of filters, over rows with and without ties.
 Problem all_filters(uint32_t vocab) {
   Problem p{vocab, {}, {}, {}};
   uint32_t at = 0;
@@ -213,7 +213,7 @@ TEST_CASE("samples do not depend on the order in which threads run") {
   CHECK(first.seen == second.seen);
 }
 
-// The logit, below a greatest of 0, with the greatest mass up to `mass`.
+// Returns a logit below 0 with the largest mass that is at most `mass`. The greatest logit is 0.
 float logit_of_mass(uint64_t mass) {
   float logit = static_cast<float>(std::log(static_cast<double>(mass) * 0x1p-44)) + 1e-5f;
   while (mass_of(logit, mass_scale(1)) > mass) logit = std::nextafter(logit, -100.0f);
@@ -224,7 +224,7 @@ TEST_CASE("a sample at exactly the running sum goes to the next id") {
   constexpr uint64_t likeliest = uint64_t{1} << 44;
   uint32_t cases = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    // Ids before the likeliest, with the mass that is sampled.
+    // The ids before the likeliest have a total mass equal to the sampled number.
     uint64_t before = likeliest;
     for (int i = 0; i < 100; ++i) before = sample_below(before + likeliest, seed, 0);
     if (before > likeliest || sample_below(before + likeliest, seed, 0) != before) continue;
@@ -250,7 +250,8 @@ TEST_CASE("what is sampled after a fault, from strips that never were, is still 
   }
 }
 
-// Pearson's statistic of 1000 samples of 8 ids; 7 degrees of freedom, 1 - 1e-5: 35.3 at most.
+// The statistic is Pearson's, of 1000 samples of 8 ids. A chi-squared value with 7 degrees of freedom is
+// below 35.3 with probability 1 - 1e-5.
 TEST_CASE("the kernel's samples have the distribution of the softmax") {
   constexpr uint32_t samples = 1000;
   const std::vector<float> row = {0, 1, -1, 0.5f, 0.5f, 2, -0.3f, 1.5f};

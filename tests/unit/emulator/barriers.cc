@@ -110,7 +110,7 @@ TEST_CASE("options that make no sense are errors") {
 }
 
 #if !__has_feature(address_sanitizer) && \
-    !__has_feature(thread_sanitizer)  // these take most of the address space
+    !__has_feature(thread_sanitizer)  // sanitizers take most of the address space
 TEST_CASE("stacks that do not fit into memory are an error") {
   size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

@@ -11,11 +11,12 @@ constexpr uint32_t kRounds = 10;
 constexpr uint32_t kStageFloats = 64;
 constexpr uint32_t kStageBytes = kStageFloats * sizeof(float);
 
-// Warp 0 consumes what lane 0 of warp 1 brings in through a ring of stages.
+// Ring is the arguments of a kernel with a ring of stages. Lane 0 of warp 1 fills the stages, and warp 0
+// consumes them.
 struct Ring {
   alignas(16) float source[kRounds][kStageFloats];
   float sum[32];
-  bool small_copies;  // 16-byte copies by all lanes instead of bulk copies by one
+  bool small_copies;  // all lanes issue 16-byte copies, instead of one lane a bulk copy
   bool fence = true;
 };
 
@@ -70,7 +71,7 @@ void ring_kernel(const mkrt::MkSession* session, const mkrt::MkStep* step) {
     produce(ring, stages, step);
 }
 
-// Reads the destination of a copy right after its issue and after its completion.
+// Late records a copy's destination: `early` right after the issue, `late` after the completion.
 struct Late {
   alignas(16) float source[8];
   float early, late;
@@ -89,7 +90,7 @@ void late_kernel(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   mk_bulk_load(reinterpret_cast<char*>(data) + late.destination_skip,
                reinterpret_cast<const char*>(late.source) + late.source_skip, late.bytes, bar, 0);
   late.early = data[0];
-  late.source[0] = 2;  // before the copy completes: the copy reads it or races with it
+  late.source[0] = 2;  // the copy reads its source when it completes, so it sees this write
   wait_phase(bar, 0, step);
   late.late = data[0];
 }
@@ -123,7 +124,8 @@ void no_bytes(const mkrt::MkSession*, const mkrt::MkStep*) {
   }
 }
 
-// Warp 0 outlasts a copy, or does not, and in neither case waits for it.
+// Thread 0 issues a copy that nobody waits for. Warp 0 then makes `bytes` warp syncs, so that it ends before
+// or after the copy.
 void unawaited(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& late = arguments_of<Late>(session);
   auto* bar = reinterpret_cast<uint64_t*>(mk_shared());

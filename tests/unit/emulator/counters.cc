@@ -8,7 +8,8 @@ namespace {
 
 constexpr uint32_t kWorkers = 3;
 
-// Workers pass a token around a circle, each adding to it.
+// Circle holds a token that workers pass around. Each worker appends its number to `value`, as a ternary
+// digit.
 struct Circle {
   uint32_t turn;
   uint32_t value;
@@ -34,7 +35,7 @@ void forever(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   if (mk_thread() == 0) wait_for(&c.turn, 7, step);
 }
 
-// Gives up its wait and begins it anew, with some progress in between.
+// Waits again after each timeout. An mbarrier arrival in between counts as progress.
 void wait_again(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   auto& c = arguments_of<Circle>(session);
   if (mk_thread() != 0) return;
@@ -52,7 +53,7 @@ void spin(const mkrt::MkSession* session, const mkrt::MkStep*) {
   }
 }
 
-// Spins without mk_pause for what another worker does.
+// Worker 0 spins without mk_pause() until worker 1 has stored.
 void spin_for_other(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& c = arguments_of<Circle>(session);
   if (mk_thread() != 0) return;
@@ -61,7 +62,7 @@ void spin_for_other(const mkrt::MkSession* session, const mkrt::MkStep*) {
   }
 }
 
-// Worker 1 spins for a while, with worker 0 in a wait for what it does then.
+// Worker 1 spins for a while and then notifies. Worker 0 waits for this notification.
 void spin_then_notify(const mkrt::MkSession* session, const mkrt::MkStep* step) {
   auto& c = arguments_of<Circle>(session);
   if (mk_thread() != 0) return;
@@ -112,7 +113,7 @@ TEST_CASE("a dropped notification lets waits run into their deadlines") {
     auto options = options_for(kWorkers, 32);
     options.os_threads = os_threads;
     options.disturbance.kind = mkrt::Disturbance::Kind::kDrop;
-    options.disturbance.at = 2;  // worker 1's first
+    options.disturbance.at = 2;  // the first notification of worker 1
     const Run run = launch(circle, c, options, 1'000'000'000);
     REQUIRE(run.error() == "");
     CHECK(run.stats.value().time_jumps > 0);

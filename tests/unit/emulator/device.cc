@@ -1,4 +1,5 @@
-// What a race report calls the memory of a session: tensors, caches in each form, weights.
+// These tests check the names that a race report gives to memory of a session: tensors, weights, and caches
+// in each form.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -8,7 +9,7 @@
 namespace mkrt {
 namespace {
 
-uint64_t touched = 0;  // by the kernel: four bytes that two threads write
+uint64_t touched = 0;  // address of four bytes that two threads of the kernel write
 
 void write_twice(const MkSession*, const MkStep*) {
   if (mk_thread() < 2) mk_race_write(reinterpret_cast<const void*>(touched), 4, 1);
@@ -41,7 +42,7 @@ struct Names {
   }
   uint64_t allocate(uint64_t bytes) { return device->allocate(bytes).value(); }
 
-  // The name of what lies there in a report.
+  // Returns the name of an address in a race report.
   std::string at(uint64_t address) {
     touched = address;
     session.caches = reinterpret_cast<uint64_t>(caches.data());
@@ -70,15 +71,15 @@ TEST_CASE("tensors and weights are named with the element, or the byte") {
 }
 
 TEST_CASE("elements of a cache are named by page, position and head, in each form of its pages") {
-  // Two heads of 16 bytes, three pages of 16 positions.
+  // The caches have two heads of 16 bytes and three pages of 16 positions.
   struct Form {
     uint64_t page_stride, position_stride, head_stride,
-        between;  // bytes, the last from the keys to the values
+        between;  // bytes, `between` from the keys to the values
   };
   for (const Form& form : {Form{512, 32, 16, 3 * 512},   // NHD
                            Form{512, 16, 256, 3 * 512},  // HND
-                           Form{1024, 64, 32, 16},       // keys and values of a head together
-                           Form{1024, 32, 512, 16}}) {   // of a position together
+                           Form{1024, 64, 32, 16},       // keys and values of a head are adjacent
+                           Form{1024, 32, 512, 16}}) {   // keys and values of a position are adjacent
     Names names;
     const uint64_t block = names.allocate(3 * 1024);
     names.caches = {{block, 0}, {block + form.between, 0}};
@@ -92,7 +93,8 @@ TEST_CASE("elements of a cache are named by page, position and head, in each for
           for (const uint64_t head : {0, 1}) {
             const uint64_t address = names.caches[cache].base + page * form.page_stride +
                                      position * form.position_stride + head * form.head_stride;
-            // Of caches one behind the other the first is taken: where it ends is not known.
+            // An address in the second of two adjacent caches gets the first one's name, because no cache's
+            // end is known.
             if (cache == 1 && form.between > 16) continue;
             const std::string expected = fmt::format("%{}[page {}, position {}, head {}]",
                                                      cache == 0 ? "k" : "v", page, position, head);
@@ -101,7 +103,7 @@ TEST_CASE("elements of a cache are named by page, position and head, in each for
           }
     CHECK(names.at(block + 3 * 1024) != "%k[page 3, position 0, head 0]");
   }
-  // Caches in memory of their own.
+  // These caches lie in memory of their own.
   Names names;
   for (int i = 0; i < 2; ++i) names.caches.push_back({names.allocate(1536), 0});
   names.session.page_stride = 512, names.session.position_stride = 32, names.session.head_stride = 16;

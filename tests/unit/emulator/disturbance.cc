@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kWorkers = 3;
 
-// Every worker adds 1 and waits for all.
+// Meeting is a kernel's arguments: every worker adds 1 to `arrived` and waits for all.
 struct Meeting {
   uint32_t arrived;
   bool timed_out[kWorkers];
@@ -123,7 +123,7 @@ TEST_CASE("a task that was not run once is found, and one that there should not 
 }
 
 TEST_CASE("runs by wild numbers of grids and tasks are not counted") {
-  constexpr uint32_t grids = 1 << 16, tasks = 1 << 22;  // the first that are wild
+  constexpr uint32_t grids = 1 << 16, tasks = 1 << 22;  // the smallest wild numbers
   mkrt::TaskRuns runs;
   runs.add(0, 0, 2);
   runs.add(0, tasks, 1);

@@ -1,4 +1,5 @@
-// Launches of hand-written kernels. A kernel finds its arguments through the session's workspace.
+// These fixtures launch hand-written kernels on the emulator. A kernel finds its arguments through the
+// session's workspace.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -47,7 +48,7 @@ Arguments& arguments_of(const mkrt::MkSession* session) {
   return *reinterpret_cast<Arguments*>(session->workspace);
 }
 
-// Accesses as the JIT instruments them.
+// read() and write() report an access before they make it, as instrumented JIT code does.
 template <class T>
 T read(const T* p, uint32_t site) {
   mk_race_read(p, sizeof(T), site);
@@ -59,12 +60,12 @@ void write(T* p, T v, uint32_t site) {
   *p = v;
 }
 
-// Polls until the counter reaches `want`; false once the step's timeout has passed.
 inline void add_release(uint32_t* counter) {
   mk_fence_release();
   mk_red_relaxed(counter, 1);
 }
 
+// Polls until the counter reaches `want`. The result is false if the step's timeout passes before.
 inline bool wait_for(const uint32_t* counter, uint32_t want, const mkrt::MkStep* step, bool acquire = true) {
   const uint64_t start = mk_time_ns();
   while ((acquire ? mk_load_acquire(counter) : mk_load_relaxed(counter)) < want) {

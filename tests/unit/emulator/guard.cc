@@ -1,4 +1,4 @@
-// Kernels that touch memory which is not there, or that never end.
+// These tests run kernels that touch unmapped memory or never end.
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -13,7 +13,7 @@ using namespace emulator_tests;
 
 namespace {
 
-// Sanitizers end the process with a report of their own.
+// Sanitizers end the process with a report of their own, so these tests need a build without them.
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 constexpr bool kGuarded = false;
 #else
@@ -27,7 +27,7 @@ struct Words {
   uint32_t sum;
 };
 
-// Machine code in memory of its own, as a JIT makes it.
+// MadeCode is machine code in executable memory of its own, as a JIT makes it.
 class MadeCode {
  public:
   explicit MadeCode(const std::vector<uint8_t>& bytes)
@@ -46,11 +46,11 @@ class MadeCode {
   void* at_;
 };
 
-// for (;;) {}
+// Returns the machine code of `for (;;) {}`.
 std::vector<uint8_t> bare_loop() {
   return {0xeb, 0xfe};
 }
-// for (;;) mk_thread();
+// Returns the machine code of `for (;;) mk_thread();`.
 std::vector<uint8_t> calling_loop() {
   std::vector<uint8_t> code = {0x53, 0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xd0, 0xeb, 0xf2};
   const auto callee = reinterpret_cast<uintptr_t>(&mk_thread);
@@ -63,7 +63,7 @@ struct Calls {
   uint32_t returns;
 };
 
-// The fourth thread of the second worker calls, while others wait.
+// Thread 3 of worker 1 calls the function, while all other threads wait.
 void calls(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& arguments = arguments_of<Calls>(session);
   mk_barrier(1, kThreads);
@@ -73,7 +73,7 @@ void calls(const mkrt::MkSession* session, const mkrt::MkStep*) {
 
 volatile sig_atomic_t foreign = 0;
 
-// The fourth thread of the second worker follows the address, while others wait.
+// Thread 3 of worker 1 reads the word at the address, while all other threads wait.
 void follows(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& words = arguments_of<Words>(session);
   mk_barrier(1, kThreads);
@@ -116,7 +116,7 @@ TEST_CASE("a loop without end ends the launch with its thread, and the next laun
       CHECK(launch(calls, arguments, options).error() ==
             "worker 1 thread 3: waits for nothing during 200 ms of the processor");
     }
-  const MadeCode nothing({0xc3});  // return
+  const MadeCode nothing({0xc3});  // 0xc3 is the return instruction
   Calls arguments{nothing.entry(), 0};
   CHECK(launch(calls, arguments, options_for(2, kThreads)).error() == "");
   CHECK(arguments.returns == 1);
@@ -140,7 +140,7 @@ namespace {
 
 void nothing(const mkrt::MkSession*, const mkrt::MkStep*) {}
 
-// Of the process, mapped or not.
+// Returns the size of the process's address space, whether in memory or not.
 uint64_t address_space_bytes() {
   uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

@@ -10,8 +10,9 @@ namespace {
 constexpr uint32_t kValues = 64;
 constexpr uint32_t kStages = 2, kRounds = 5;
 
-// Worker 0 writes values and notifies; worker 1 waits, and brings them into a ring by bulk copies that its
-// first warp consumes. Each flag leaves out one synchronisation edge.
+// Pipeline has a producer and a consumer. Worker 0 writes values and notifies. Worker 1 waits and brings the
+// values into a ring by bulk copies, and its first warp consumes them. Each flag leaves out one
+// synchronisation edge.
 struct Pipeline {
   alignas(16) float values[kRounds][kValues];
   float sum[32];
@@ -137,15 +138,15 @@ TEST_CASE("each edge left out of the pipeline is a race, whatever the seed") {
       Pipeline p{};
       p.*mutant.flag = true;
       const Run run = run_pipeline(p, seed);
-      // Without its empty wait the loader may also run into the mbarrier's own check,
-      // and without the barrier after their initialisation into mbarriers that are not there.
+      // The emulator may also end a launch with a misused mbarrier. The mutant without the empty wait arrives
+      // too often. The mutant without the barrier after the initialisation may use missing mbarriers.
       if (!run.ok()) {
         const bool caught = run.error_has("has had all 1 arrivals of its phase already") ||
                             run.error_has("no mbarrier was initialised");
         CHECK(caught);
         continue;
       }
-      // The copy may also come first, and the write then is what finds the race.
+      // The copy may also come before the write. The write then finds the race.
       const bool reversed = mutant.kind == RaceKind::kReadAfterWrite && found(run, RaceKind::kWriteAfterRead);
       CHECK((found(run, mutant.kind) || reversed));
     }
@@ -187,7 +188,7 @@ struct Cells {
   uint32_t how;
 };
 
-// Neighbours exchange words; how: 0 barrier, 1 warp sync, 2 shuffle, 3 nothing.
+// Neighbours exchange words. `how` is 0 for a barrier, 1 for a warp sync, 2 for a shuffle, 3 for nothing.
 void neighbours(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& cells = arguments_of<Cells>(session);
   const uint32_t me = mk_thread();
@@ -213,7 +214,7 @@ void atomics(const mkrt::MkSession* session, const mkrt::MkStep*) {
   mk_load_relaxed(&cells.flag);
 }
 
-// Of two threads that read a word, only the second is in the warp whose sync comes before the write.
+// Two threads read a word. Only the second reader is in the warp whose sync precedes the write.
 void two_readers(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& cells = arguments_of<Cells>(session);
   if (mk_thread() == 0 || mk_thread() == 32) read(&cells.words[0], 1);
@@ -221,7 +222,7 @@ void two_readers(const mkrt::MkSession* session, const mkrt::MkStep*) {
   if (mk_thread() == 33) write(&cells.words[0], 1u, 2);
 }
 
-// A word is written, then the one before it, then the first is read: each by another thread.
+// Three threads access two words: one writes the second word, one the first, and one reads the second.
 void beside(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& cells = arguments_of<Cells>(session);
   if (mk_thread() == 0) write(&cells.words[1], 1u, 1);
@@ -238,7 +239,7 @@ void many_sites(const mkrt::MkSession* session, const mkrt::MkStep*) {
   for (uint32_t site = 0; site < 40; ++site) write(&cells.words[site], mk_thread(), 100 + site);
 }
 
-// The first thread writes before or behind what it releases by, the second reads once it has acquired.
+// Thread 0 writes before or behind its release. Thread 1 reads after its acquire.
 enum class By : uint32_t { kFence, kAdd, kStore, kBarrier, kWarpSync };
 struct Late {
   alignas(64) uint32_t flag;

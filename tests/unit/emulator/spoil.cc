@@ -1,4 +1,4 @@
-// Memory that nobody may read before it is written.
+// These tests check that memory is spoilt where no task may rely on its old content.
 #include "runtime/emulator/spoil.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Seen {
   uint32_t before[kThreads], after[kThreads];
 };
 
-// Two tasks of a segment; the first leaves a word of shared memory for each thread.
+// Runs two tasks of a segment. The first task writes a word of shared memory for each thread.
 template <bool Barrier, bool Spoil>
 void two_tasks(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& seen = arguments_of<Seen>(session);
@@ -36,7 +36,7 @@ void two_tasks(const mkrt::MkSession* session, const mkrt::MkStep*) {
   seen.after[me] = words[me];
 }
 
-// Each warp's first lane says that it has read the memory; the others look at it behind that.
+// Each warp in turn reads the word, and its first lane then reports the read with mk_spoil_last().
 void readers(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& seen = arguments_of<Seen>(session);
   const uint32_t me = mk_thread(), warp = me / 32;
@@ -67,7 +67,7 @@ uint32_t spoilt_word() {
 TEST_CASE("spoilt memory is NaN in every floating-point type, and no index") {
   uint32_t words[4] = {};
   mkrt::spoil(words, 15);
-  CHECK(words[3] == 0x00ff7fff);  // nothing behind the end
+  CHECK(words[3] == 0x00ff7fff);  // the byte behind the end keeps its value
   CHECK(std::isnan(__builtin_bit_cast(float, words[0])));
   CHECK(std::isnan(mkrt::bf16_to_f32(words[0] & 0xffff)));
   CHECK(std::isnan(mkrt::bf16_to_f32(words[0] >> 16)));
@@ -125,7 +125,7 @@ TEST_CASE("the host is told of a step before it begins, and not of the launch's 
 
 TEST_CASE("a tensor is spoilt once a step, before the first task of all grids that write it") {
   mkrt::StepKernels kernels;
-  kernels.tensors = {{0, 8}, {8, 8}, {0, 16}};  // the last lies where the others did
+  kernels.tensors = {{0, 8}, {8, 8}, {0, 16}};  // the last tensor takes the memory of the other two
   kernels.written = {{0}, {1}, {2}, {0}};
   mkrt::emulator::Workspace workspace(kernels);
   uint32_t words[4];
@@ -154,7 +154,7 @@ TEST_CASE("a tensor is spoilt once a step, before the first task of all grids th
     CHECK(holds(4, 3));
     workspace.begin_task(2);
     CHECK(holds(spoilt, spoilt));
-    workspace.begin_task(9);  // of which nothing is known
+    workspace.begin_task(9);  // grid 9 is unknown
   }
 }
 

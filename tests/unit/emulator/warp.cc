@@ -13,7 +13,7 @@ namespace {
 struct Values {
   float in[32];
   float sum[32], max[32], quad[32], shuffled[32];
-  bool any[3];  // of nothing, of the last lane, of all
+  bool any[3];  // votes of no lane, of the last lane, of all lanes
 };
 
 void reductions(const mkrt::MkSession* session, const mkrt::MkStep*) {
@@ -33,7 +33,7 @@ struct Product {
   bool f16;
 };
 
-// Fragments as the PTX ISA's figures for mma.m16n8k16 lay them out.
+// Multiplies by mma.m16n8k16. The fragments follow the figures of the PTX ISA.
 void product(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& p = arguments_of<Product>(session);
   const uint32_t group = mk_thread() / 4, t = mk_thread() % 4;

@@ -8,18 +8,18 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 
-// What a kernel gets wrong.
+// Slip is the mistake that a kernel makes.
 enum class Slip { kNone, kNoFence, kNoBarrier, kEarlyOverwrite, kNoWait, kMisaligned, kFewThreads };
 
 struct Product {
-  float a[64][64], b[64][64];  // b [n][k]
+  float a[64][64], b[64][64];  // b is stored as [n][k]
   float d[64][64];
   bool f16;
   Slip slip;
 };
 
-// Registers and shared memory as the PTX ISA's figures for wgmma lay them out: matrix a and d in registers, b
-// K-major under the swizzle of 128 bytes.
+// Multiplies by wgmma, with operands as the PTX ISA's figures lay them out. Matrices a and d lie in
+// registers. Matrix b lies K-major in shared memory, under the 128-byte swizzle.
 void product(const mkrt::MkSession* session, const mkrt::MkStep*) {
   auto& p = arguments_of<Product>(session);
   const uint32_t thread = mk_thread(), row = thread / 32 * 16 + thread % 32 / 4, pair = thread % 4 * 2;

@@ -14,7 +14,8 @@ namespace {
 constexpr BatchLimits kLimits = {
     .max_tokens = 8, .max_requests = 3, .context = 40, .vocab = 50, .page_size = 16, .pages = 10};
 
-// Three requests: a decode, a chunk of four rows, a decode whose table is longer than it needs.
+// Lists is a valid batch of three requests: a decode, a prompt chunk of four rows, and a decode. The last
+// decode's page table has an unused entry.
 struct Lists {
   std::vector<int32_t> tokens = {3, 10, 11, 49, 0, 7};
   std::vector<int32_t> row_begin = {0, 1, 5, 6};
@@ -74,7 +75,7 @@ TEST_CASE("the pages of tokens that are sampled and fed are looked at, as far as
   };
   CHECK(sampled(2, 1) == "");
   CHECK(sampled(2, 2) == "step: error: request 2: pages.index: entry 1 is page -1, expected 0 to 9");
-  CHECK(sampled(1, kMaxSteps) == "");  // it has one page, and ends there
+  CHECK(sampled(1, kMaxSteps) == "");  // the request's one page ends the samples
   CHECK(sampled(0, kMaxSteps) == "");
   CHECK(sampled(0, 5000) == "step: error: request 0: limit: found 5000, expected at most 4096");
 }
@@ -171,7 +172,7 @@ TEST_CASE("a dense table is one whose rows are all as long as the longest") {
   CHECK(check(dense, seen).ok());
 }
 
-// The rules, read one by one with bounds checked.
+// Returns whether a batch obeys every rule. The rules are checked one by one, with checked bounds.
 bool valid(const Lists& b) {
   const size_t requests = b.kv_len.size();
   if (requests < 1 || requests > 3 || b.row_begin.size() != requests + 1 || b.begin.size() != requests + 1)

@@ -22,7 +22,7 @@ Request request(size_t prompt, uint32_t max_new_tokens, uint64_t arrive_at_step 
   return r;
 }
 
-// Runs until idle; outcomes by id.
+// Runs the engine until it is idle, and returns the outcomes in the order of their ids.
 std::vector<Outcome> run(Engine& engine) {
   for (int step = 0; !engine.idle(); ++step) {
     REQUIRE(step < 1000);
@@ -33,7 +33,7 @@ std::vector<Outcome> run(Engine& engine) {
   return outcomes;
 }
 
-// Rows of each request in each step.
+// Returns the rows of each request in each launch.
 std::vector<std::vector<int32_t>> rows(const FakeModel& model) {
   std::vector<std::vector<int32_t>> steps;
   for (const FakeModel::Step& step : model.steps) {
@@ -118,7 +118,7 @@ TEST_CASE("a launch has several steps once no prompt waits, none beyond what a r
     const Request r = outcome.id ? request(20, 6) : request(3, 7);
     CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, kLimits.vocab));
   }
-  // Rows: 3 and 5; 1 and 7; 1 and 7; then the prompt's last one.
+  // The first three launches take 3 and 5, 1 and 7, 1 and 7 rows. The fourth takes the prompt's last row.
   CHECK(draw_limits(model) == std::vector<std::vector<uint32_t>>{{1, 0}, {1, 0}, {1, 0}, {4, 4}, {2}});
   CHECK(engine.clock() == 3 + 4 + 2);
   CHECK(engine.stats().launches == 5);
@@ -183,7 +183,8 @@ TEST_CASE("each request is sampled by its own parameters, and only once its prom
     CHECK(outcomes[1].samples[n].top.size() == 2);
     history.push_back(outcomes[1].new_ids[n]);
   }
-  // Rows: 8; 4 and 4; 1 and 7; 1, 1 and 6; then all three decode, and the greedy one is the first to leave.
+  // The launches take 8 rows, then 4 and 4, 1 and 7, and twice 1, 1 and 6. All three requests are sampled
+  // from launch 4 on.
   for (size_t i = 0; i < 3; ++i) CHECK(model.steps[i].limits.back() == 0);
   CHECK(model.steps[1].limits == std::vector<uint32_t>{1, 0});
   CHECK(model.steps[4].limits == std::vector<uint32_t>{1, 1, 1});
@@ -218,8 +219,8 @@ TEST_CASE("with recomputing the youngest gives up its pages, and is fed again wi
     const Request r = outcome.id ? request(3, 18) : request(14, 20);
     CHECK(outcome.new_ids == fake_generate(r.prompt, r.max_new_tokens, {}, limits.vocab));
   }
-  // The second needs another page for its position 16, and the first has the two others. It is fed
-  // again after the first has left: its prompt and the 14 tokens it had, in chunks.
+  // The second request needs another page for its position 16, but the first request has the two others. The
+  // second request is fed again once the first has left. The chunks have its prompt and its 14 tokens.
   const auto steps = rows(model);
   const auto again = std::find(steps.begin() + 1, steps.end(), std::vector<int32_t>{8});
   CHECK(std::vector(again, steps.end()) == std::vector<std::vector<int32_t>>{{8}, {8}, {1}, {1}, {1}, {1}});

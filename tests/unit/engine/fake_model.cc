@@ -6,7 +6,7 @@
 namespace mkrt {
 namespace {
 
-constexpr int32_t kNever = -2;  // a position that nothing was written to
+constexpr int32_t kNever = -2;  // content of a position that was never written
 
 uint64_t hash_of(std::span<const int32_t> history) {
   uint64_t hash = 0x9e3779b97f4a7c15;

@@ -1,4 +1,5 @@
-// A model without weights: the next token is a hash of all tokens so far, read back through the page table.
+// FakeModel is a model without weights. The next token is a hash of all tokens so far, read back through the
+// page table.
 #pragma once
 
 #include <vector>
@@ -7,19 +8,19 @@
 
 namespace mkrt {
 
-// The successor of a history.
+// Returns the token that follows a history.
 int32_t fake_next(std::span<const int32_t> history, uint32_t vocab);
 
-// Its logits: the successor has the greatest.
+// Returns the logits after a history. The following token has the greatest logit.
 std::vector<float> fake_logits(std::span<const int32_t> history, uint32_t vocab);
 
-// What a request gets alone, without any engine.
+// Returns the tokens that a request gets alone, without an engine.
 std::vector<int32_t> fake_generate(std::vector<int32_t> history, uint32_t max_new_tokens,
                                    const std::vector<int32_t>& stop_ids, uint32_t vocab,
                                    const MkSampling& sampling = {});
 
-// Its cache holds the tokens themselves. A row at a wrong position, in a wrong page or left out changes what
-// follows; a page that two requests have is an error.
+// The cache of a FakeModel holds the tokens themselves. A row that is missing, at a wrong position or in a
+// wrong page changes the next token. A page that two requests share is an error.
 class FakeModel final : public Stepper {
  public:
   explicit FakeModel(const BatchLimits& limits);
@@ -28,18 +29,18 @@ class FakeModel final : public Stepper {
 
   struct Step {
     std::vector<int32_t> tokens, row_begin, kv_len, pages;
-    std::vector<uint32_t> limits;  // of the draws
+    std::vector<uint32_t> limits;  // each request's sample limit
     bool operator==(const Step&) const = default;
   };
-  std::vector<Step> steps;   // all launches, by their first steps
-  uint64_t fail_at = ~0ull;  // the launch that fails
+  std::vector<Step> steps;   // the first step of every launch
+  uint64_t fail_at = ~0ull;  // index of the launch that fails
 
  private:
   int32_t& slot(std::span<const int32_t> pages, size_t position);
 
   BatchLimits limits_;
   PagesSeen seen_;
-  std::vector<int32_t> cache_;  // [pages, page_size]
+  std::vector<int32_t> cache_;  // tokens [pages, page_size]
 };
 
 }  // namespace mkrt

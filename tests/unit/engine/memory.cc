@@ -1,4 +1,4 @@
-// Counts what the whole process allocates, and so is a program of its own.
+// This test counts the allocations of its whole process, so it is a program of its own.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void operator delete(void* memory, size_t) noexcept {
 namespace mkrt {
 namespace {
 
-// Checks its steps and always says the same.
+// Constant checks each batch and always samples the token 7.
 class Constant final : public Stepper {
  public:
   BatchLimits limits() const override {
@@ -58,11 +58,11 @@ TEST_CASE("a step in which nobody comes or goes allocates no memory") {
     request.max_new_tokens = 300;
     engine.submit(std::move(request));
   }
-  REQUIRE(engine.step().ok());  // all arrive
+  REQUIRE(engine.step().ok());  // all requests arrive in the first step
   const size_t before = allocations;
   while (engine.clock() < 250) REQUIRE(engine.step().ok());
   CHECK(allocations == before);
-  CHECK(engine.take_outcomes().empty());  // nobody has finished
+  CHECK(engine.take_outcomes().empty());  // no request has finished
   CHECK(before > 0);
 }
 

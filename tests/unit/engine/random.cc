@@ -12,7 +12,8 @@ uint32_t sample(std::mt19937& random, uint32_t low, uint32_t high) {
   return low + random() % (high - low + 1);
 }
 
-// Limits from too narrow for two requests to wide, and requests to go with them.
+// Workload is a set of random requests with random limits. The narrowest limits leave no room for two
+// requests.
 struct Workload {
   BatchLimits limits;
   EngineOptions options;
@@ -49,7 +50,7 @@ struct Workload {
   }
 };
 
-// Runs to the end: outcomes by id.
+// Runs the workload to its end, and returns the outcomes in the order of their ids.
 std::vector<Outcome> run(const Workload& w, FakeModel& model, EngineStats& stats) {
   Engine engine = Engine::open(model, w.options).value();
   for (const Request& r : w.requests) engine.submit(r);
@@ -92,7 +93,7 @@ TEST_CASE("in any mix every request gets the tokens it gets alone") {
     for (const FakeModel::Step& step : model.steps)
       mixed += step.row_begin.size() > 2 && step.tokens.size() >= step.row_begin.size();
   }
-  // The workloads reach what they are for.
+  // The workloads must cause evictions, and launches of several requests of which one has several rows.
   CHECK(evictions > 1000);
   CHECK(mixed > 1000);
 }

@@ -81,7 +81,7 @@ constexpr const char* kQuantized =
        "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}}},
        "hidden_act")";
 
-// Tensors of a llama whose named weights are codes, each with its scales.
+// Returns the tensors of a llama. Each weight in `coded` holds e4m3 codes and has a tensor of scales.
 std::vector<CheckpointTensor> coded_tensors(const std::vector<std::string>& coded) {
   std::vector<CheckpointTensor> tensors = llama_tensors();
   const size_t count = tensors.size();

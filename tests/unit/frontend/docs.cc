@@ -7,7 +7,7 @@ using namespace mkc::test;
 
 namespace {
 
-// The fenced block of docs/families.md that follows the line `<!-- NAME -->`.
+// Returns the fenced block of docs/families.md that follows the line `<!-- NAME -->`.
 std::string example(const std::string& name) {
   const auto page = read_source(MKC_SOURCE_DIR "/docs/families.md");
   REQUIRE(page.ok());

@@ -1,4 +1,4 @@
-// Families whose layers choose experts.
+// These tests compare op graphs of mixture-of-experts families with expected listings and shapes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ OpGraph graph(const std::string& config) {
   return std::move(result).value();
 }
 
-// The ops of a layer behind its post_norm.
+// Returns the listing of a layer's ops after its post_norm.
 std::string feed_forward(const OpGraph& g, int layer) {
   const std::string text = listing(g), number = std::to_string(layer);
   const size_t begin = text.find("\n", text.find("l" + number + ".post_norm")) + 1;

@@ -1,4 +1,4 @@
-// Small configs, checkpoints on disk and listings for the frontend's tests.
+// These fixtures provide small configs, checkpoints on disk and listings for the frontend's tests.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace mkc::test {
 
-// A directory that is removed at the end of the test.
+// TempDir is a directory that is removed at the end of the test.
 class TempDir {
  public:
   TempDir();
@@ -20,7 +20,8 @@ class TempDir {
   const std::string path;
 };
 
-// config.json of a one-layer model of a family: 4 heads, 2 key/value heads, head_dim 8, hidden 32, vocab 100.
+// Each function returns the config.json of a one-layer model of a family. The model has 4 heads, 2 key/value
+// heads, head_dim 8, hidden size 32 and vocabulary 100.
 std::string llama_config();
 std::string qwen2_config();
 std::string qwen3_config();
@@ -28,20 +29,22 @@ std::string mistral_config();
 std::string qwen3_moe_config();  // 4 experts of width 24, of which 2 are chosen
 std::string mixtral_config();    // 3 experts of width 48, of which 2 are chosen
 
-// `text` with the one place where `from` stands replaced; a test bug where it does not stand once.
+// Returns `text` with its one occurrence of `from` replaced. The test fails if `from` occurs never or twice.
 std::string edited(std::string text, const std::string& from, const std::string& to);
 
-// The graph of a config alone, or of a checkpoint directory that holds it.
+// Returns the graph of a config alone, or of a checkpoint directory with this config and these tensors.
 Result<OpGraph> graph_of(const std::string& config, const ModelOptions& options = {},
                          const std::vector<CheckpointTensor>& tensors = {});
 
-// The tensors that the weights of `graph` name, as a checkpoint would hold them: one for each expert.
+// Returns the checkpoint tensors that the weights of `graph` name. An expert weight has one tensor for each
+// expert.
 std::vector<CheckpointTensor> checkpoint_of(const OpGraph& graph);
 
-// One op a line: "layer op inputs -> outputs attrs".
+// Returns one op a line, as "layer op inputs -> outputs attrs".
 std::string listing(const OpGraph& graph);
 
-// First line of an error, the temporary directory's name taken out; "" for a success.
+// Returns the first line of an error, with the temporary directory's path replaced by DIR. A success gives
+// "".
 template <class T>
 std::string headline(const Result<T>& result);
 std::string headline_of(const std::string& message);

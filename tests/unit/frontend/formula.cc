@@ -1,4 +1,5 @@
-// The expressions of family files: their values, and what is said of those that have none.
+// These tests evaluate the expressions of family files. They compare values and error texts with expected
+// ones.
 #include "frontend/formula.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +19,7 @@ Document document(const char* path, const std::string& text) {
   return read.value();
 }
 
-// The value as an error would show it, or the error without its path and source line.
+// Returns the value as an error would show it, or the error without its path and source line.
 std::string value_of(const std::string& formula) {
   const Document family{{"f.yaml", ""}, {}}, config = document("c.json", kConfig);
   const Scope scope{&family, &config, {{"size_of", int_node(6)}, {"flag", bool_node(false)}}};
@@ -152,7 +153,7 @@ TEST_CASE("what a formula cannot mean is an error at its place") {
     CAPTURE(formula);
     CHECK(value_of(formula) == std::string("f.yaml:1:") + error + " in \"" + formula + "\"");
   }
-  // Where a key of the config is at fault, it is named with its place there.
+  // An error that a key of the config causes names the key and its place in the config.
   CHECK(value_of("config.n / config.odd") == "c.json:1:2: error: n is 12, expected a multiple of odd 7");
   CHECK(value_of("config.name + 1") == "c.json:1:55: error: name is \"silu\", expected a number");
   CHECK(value_of("1 + config.gone ?? 3") == "c.json: error: missing key \"gone\", needed by f.yaml:1:5");

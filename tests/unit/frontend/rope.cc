@@ -17,7 +17,7 @@ RopeTable rope_of(const std::string& config) {
   return graph.value().ropes[0];
 }
 
-// The model of the fixtures with the case's head size and rotary keys.
+// Returns the config of the fixtures with the head size and rotary keys of a case.
 std::string config_with(const nlohmann::json& head_dim, const nlohmann::json& keys) {
   nlohmann::json config = nlohmann::json::parse(llama_config());
   config.erase("rope_theta");

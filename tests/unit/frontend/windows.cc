@@ -1,4 +1,5 @@
-// Sliding windows of the Qwen families against the masks that transformers makes of the same config.json.
+// These tests compare sliding windows of the Qwen families with the masks that transformers makes of the same
+// config.json.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@ using namespace mkc::test;
 
 namespace {
 
-// The first position that each token sees in each layer.
+// Returns the first position that each token sees in each layer.
 std::vector<std::vector<int64_t>> first_seen(const OpGraph& graph, int64_t tokens) {
   std::vector<std::vector<int64_t>> layers;
   for (const Op& op : graph.ops) {

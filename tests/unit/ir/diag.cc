@@ -21,13 +21,14 @@ TEST_CASE("the nearest name is suggested only where it is near") {
   const std::vector<std::string> known = {"limits", "target"};
   CHECK(nearest_name("limitz", known) == "limits");
   CHECK(nearest_name("schedule", known).empty());
-  // A letter more, less, or another one is one slip each; as many as a third of the letters and one are near.
+  // An inserted, missing or different letter is one slip. A name is near if its slips are at most a third of
+  // its letters plus one.
   for (const char* near : {"abcdef", "abXcdef", "abdef", "abXdef", "bcdef", "abcde", "Xabcdef", "abcdefX",
                            "XbcdeX", "abc", "abcXYdef"})
     CHECK_MESSAGE(nearest_name(near, {"abcdef"}) == (std::string(near) == "abc" ? "" : "abcdef"), near);
   CHECK(nearest_name("abXYZf", {"abcdef"}) == "abcdef");
   CHECK(nearest_name("aWXYZf", {"abcdef"}).empty());
-  CHECK(nearest_name("abd", {"abcdef", "abde", "abcd"}) == "abde");  // the first of those that are nearest
+  CHECK(nearest_name("abd", {"abcdef", "abde", "abcd"}) == "abde");  // the first of the nearest names wins
 }
 
 TEST_CASE("attributes stay sorted and are replaced in place") {

@@ -35,7 +35,7 @@ TEST_CASE("the examples of docs/ir.md are valid, proved, and stand there as they
   CHECK(examples == 3);
 }
 
-// "norm? [K]" of {"norm?", "K"}.
+// Returns "norm? [K]" for the role "norm?" with dims "K".
 std::string entry(const RoleSchema& role) {
   std::string text = std::string(role.name) + " [";
   for (const char* d = role.operand.dims; *d; ++d)

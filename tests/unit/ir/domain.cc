@@ -12,14 +12,15 @@ namespace {
 const Expr kT = symbol(SymbolId{0});
 const Expr kLen = symbol(SymbolId{1});
 
-// T in [1, 5], kv_len in [1, 20]; the coordinates run over T, a constant, and blocks of kv_len.
+// Returns a domain with T in [1, 5] and kv_len in [1, 20]. The coordinates run over T, a constant, and blocks
+// of kv_len.
 Domain small_domain() {
   Domain domain{{{1, 5}, {1, 20}}, {}, {}};
   for (const Expr& extent : {kT, Expr(3), ceil_div(kLen, 4)}) add_coord(domain, extent);
   return domain;
 }
 
-// Least and greatest value over all points of the domain.
+// Returns the smallest and the largest value over all points of the domain.
 Bounds by_search(const Expr& e, const Domain& domain) {
   Bounds found{INT64_MAX, INT64_MIN};
   for (int64_t t = 1; t <= 5; ++t)

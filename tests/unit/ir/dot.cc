@@ -17,7 +17,8 @@ Level valid_file(const std::string& name) {
   return std::get<Level>(parse_mkir(text, name).value());
 }
 
-// Every line is one of the few forms that we write, strings are closed, and braces match.
+// Checks that every line has one of the forms that to_dot() writes, that strings are closed, and that braces
+// match.
 void check_syntax(const std::string& dot) {
   const std::string string = R"re("([^"\\]|\\.)*")re", id = "[a-z]+[0-9]+";
   const std::regex line("digraph " + string + " \\{|\\}|subgraph cluster_[0-9]+ \\{|label=" + string +

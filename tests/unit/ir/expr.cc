@@ -12,7 +12,7 @@ namespace {
 const std::vector<std::string> kSymbols = {"T", "kv_len"};
 const std::vector<std::string> kCoords = {"j"};
 
-// The same operations on plain integers, written from their definition by search.
+// Returns floor(a / b), found by search.
 int64_t floor_by_search(int64_t a, int64_t b) {
   int64_t q = 0;
   while (q * b > a) --q;

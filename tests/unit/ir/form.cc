@@ -27,7 +27,7 @@ TEST_CASE("sums and products in any order have one form") {
 TEST_CASE("multiples of a constant divisor leave a division") {
   CHECK(equal(floor_div(16 * kT + 5, 8), 2 * kT));
   CHECK(equal(floor_div(16 * kT + kN + 9, 8), 2 * kT + 1 + floor_div(kN + 1, 8)));
-  CHECK_FALSE(equal(ceil_div(kT, 8), floor_div(kT + 7, 8)));  // one value, which forms do not show
+  CHECK_FALSE(equal(ceil_div(kT, 8), floor_div(kT + 7, 8)));  // forms do not show this equality
   CHECK(equal(mod(kT, 8) + 8 * floor_div(kT, 8), kT));
 }
 
@@ -62,7 +62,7 @@ Expr random_expr(std::mt19937& random, int depth) {
   return test::random_operation(random, a, b, b, divisor);
 }
 
-// Small expressions over few leaves, so that pairs of one form are common.
+// The expressions are small and have few leaves, so that many pairs have equal forms.
 TEST_CASE("expressions of one form have one value wherever they are evaluated") {
   std::mt19937 random(3);
   int same = 0;
@@ -80,7 +80,7 @@ TEST_CASE("expressions of one form have one value wherever they are evaluated") 
   CHECK(same > 300);
 }
 
-// Rewrites of one expression: what they are equal to is known.
+// Each expression is added to itself, so the expected form is known.
 TEST_CASE("an expression keeps its value through its form") {
   std::mt19937 random(4);
   for (int round = 0; round < 2000; ++round) {

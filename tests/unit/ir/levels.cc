@@ -46,7 +46,8 @@ void check_levels(const std::string& config) {
   check_valid(placed(program, "h100"));
 }
 
-// Heads of 40 columns over strips of 16 rows, and sizes that no tile divides.
+// Returns a config whose heads of 40 columns cross strips of 16 rows. The other sizes are no multiples of
+// tiles.
 std::string awkward(std::string config, const std::string& kv_heads) {
   for (const auto& [from, to] :
        {std::pair<std::string, std::string>{"hidden_size\": 32", "hidden_size\": 120"},

@@ -1,4 +1,5 @@
-// Random values of each level, valid or not, and random damage to their text.
+// These tests print and parse random values of each level, valid or not. Damaged text may be refused or read,
+// but never crashes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -18,7 +19,7 @@
 namespace mkc {
 namespace {
 
-// Every field takes values that text must be able to carry, the odd ones included.
+// Generator fills every field with values that text must carry, including odd ones.
 struct Generator {
   std::mt19937 random;
   uint32_t symbols = 0, tensors = 0, events = 0, coords = 0;
@@ -34,7 +35,7 @@ struct Generator {
     const double odd[] = {0.0, -0.0, 1.0, 1e300, 5e-324, -1.5, 0.1, HUGE_VAL};
     return chance(3) ? odd[below(8)] : static_cast<double>(integer()) / 7;
   }
-  // Unlike every other name of one table.
+  // Returns a name that differs from every other name of its table.
   std::string name(const char* stem, uint32_t index) {
     const char* odd[] = {"min", "%", "a b", "\"", "\\", "\n", "l0.x", "\xc3\xa9", "7", "#1", "loc", "run"};
     return chance(3) ? fmt::format("{}{}", odd[below(12)], index) : fmt::format("{}.{}", stem, index);
@@ -52,7 +53,7 @@ struct Generator {
       if (chance(3)) return integer() / 4;
       return chance(2) ? symbol(id<SymbolId>(symbols)) : coord(id<SymbolId>(coords).index);
     }
-    Expr e = expr(depth - 1);  // without folding
+    Expr e = expr(depth - 1);  // the nodes are built without folding
     const Expr b = expr(depth - 1);
     e.nodes.insert(e.nodes.end(), b.nodes.begin(), b.nodes.end());
     e.nodes.push_back({static_cast<ExprKind>(3 + below(8)), 0});
@@ -211,7 +212,8 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// What `mkc check` does: it may refuse the text, but not crash, hang, or read what cannot be printed.
+// Runs the steps of `mkc check`. An error is allowed. A crash, a hang, or a module that cannot be printed is
+// not.
 void try_text(const std::string& text) {
   Places places;
   const Result<Module> module = parse_mkir(text, "damaged.mkir", &places);

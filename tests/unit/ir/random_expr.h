@@ -1,4 +1,4 @@
-// Random expressions, as tests of ir/ combine them.
+// This header makes random expressions for the tests of ir/.
 #pragma once
 
 #include <random>
@@ -7,7 +7,7 @@
 
 namespace mkc::test {
 
-// One of the eight operators, drawn at random: a + b, a * factor, a / divisor and so on.
+// Returns one of eight operations, chosen at random: a + b, a * factor, a / divisor and so on.
 inline Expr random_operation(std::mt19937& random, const Expr& a, const Expr& b, const Expr& factor,
                              int64_t divisor) {
   switch (random() % 8) {

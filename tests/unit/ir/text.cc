@@ -41,7 +41,7 @@ TEST_CASE("an op graph prints as it was read") {
   CHECK(graph.ops.items[2].attrs[0].i == INT64_MIN);
   CHECK(graph.ops.items[2].layer == 3);
   std::string printed = print(graph);
-  printed.replace(printed.find("%x, %#77"), 2, "%#3");  // a number where a name would do
+  printed.replace(printed.find("%x, %#77"), 2, "%#3");  // the print names what the text numbers
   CHECK(printed == kOps);
 }
 

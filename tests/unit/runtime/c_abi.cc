@@ -1,4 +1,4 @@
-// The C interface on the emulator, linked with the compiler into one process.
+// These tests call the C interface on the emulator. The compiler is linked into the same process.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 const std::string kDirectory = MKC_SOURCE_DIR "/tests/fixtures/models/llama";
 
-// A model compiled in this process, and a device and session for it through the C interface.
+// Opened compiles a model in this process, and opens a device and a session for it through the C interface.
 struct Opened {
   HostArtefact host;
   mkrt_device* device = nullptr;
@@ -69,7 +69,8 @@ TEST_CASE("steps through the C interface are those of a session, and can be take
   }
 }
 
-// Two prompts side by side, then two tokens each, by pages in odd order; the tokens that come.
+// Runs three steps of all prompts together, over pages in falling order. The result is all sampled tokens,
+// step by step.
 std::vector<int32_t> run_batch(mkrt_session* session, const std::vector<std::vector<int32_t>>& prompts) {
   std::vector<std::vector<int32_t>> fed = prompts;
   std::vector<int32_t> all;
@@ -109,7 +110,8 @@ TEST_CASE("batches run over a cache of the session's own and over the caller's, 
     CHECK(mkrt_pages(c.session) == 6);
     CHECK(run_batch(c.session, prompts) == expected);
   }
-  // An engine's: all layers of a page together, keys and values apart.
+  // The caller's cache has the layout of a serving engine. A page holds all layers, with keys and values in
+  // pieces of their own.
   const mkrt::Manifest& m = c.host.artefact.manifest;
   const uint64_t vector = m.caches[0].head_dim * 2, piece = 16 * m.caches[0].heads * vector;
   const auto caches = static_cast<uint32_t>(m.caches.size());
@@ -127,7 +129,7 @@ TEST_CASE("batches run over a cache of the session's own and over the caller's, 
   CHECK(mkrt_make_cache(c.session, 17, 6, MKRT_NHD) == 1);
   CHECK(std::string(mkrt_error()) == "cache: error: the page size is 17, expected 16, 32 or 64");
   CHECK(mkrt_make_cache(c.session, 16, 0, MKRT_NHD) == 1);
-  CHECK(run_batch(c.session, prompts) == expected);  // as it was
+  CHECK(run_batch(c.session, prompts) == expected);  // a refused call leaves the cache as it was
   const float scale = 1;
   CHECK(mkrt_use_scales(c.session, &scale, 1) == 1);
   CHECK(std::string(mkrt_error()) == "cache: error: found 1 scales, the model has no caches of e4m3");
@@ -196,7 +198,7 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   const std::vector<int32_t> alone = test::Model(kDirectory).generate(prompt, 4).tokens;
   const int32_t begin[] = {0, 1, 2}, one[] = {0, 1}, pages[] = {4, 2};
   const int32_t first_rows[] = {5, 17}, first_len[] = {2}, last_len[] = {3}, two_rows[] = {0, 2};
-  // The prompt in two steps, of which the first samples nothing.
+  // The prompt goes in two steps, of which the first samples nothing.
   const mkrt_batch first{first_rows, two_rows, first_len, one, pages, 1};
   const mkrt_batch last{&prompt[2], one, last_len, one, pages, 1};
   mkrt_samples none{}, samples{};
@@ -217,7 +219,7 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   for (uint32_t i = 0; i < mkrt_vocab(c.session); ++i)
     CHECK(reinterpret_cast<const float*>(mkrt_logits(c.session))[i] <= top);
 
-  // Three more in one launch, beside another request.
+  // One launch samples three more tokens, beside another request.
   const int32_t rows[] = {next, 5, 17}, row_begin[] = {0, 1, 3}, kv_len[] = {4, 2};
   const mkrt_batch both{rows, row_begin, kv_len, begin, pages, 2};
   mkrt_samples of_both[] = {samples, none};
@@ -227,7 +229,7 @@ TEST_CASE("a step in two parts gives what it gives in one, two of them under way
   CHECK(mkrt_end_step(c.session, nullptr, of_both) == 1);
   CHECK(std::string(mkrt_error()) == "mkrt: error: request 0 has sampled 3 tokens, there is room for 2");
   REQUIRE(mkrt_begin_step(c.session, &both, nullptr) == 0);
-  mkrt_logprobs untouched{};  // log-probabilities are what the begin asked for
+  mkrt_logprobs untouched{};  // logprobs stay untouched unless the begin asked for them
   std::vector<int32_t> second(1);
   for (mkrt_samples& of : of_both) {
     of.limit = of.sampling.logprobs = 1;

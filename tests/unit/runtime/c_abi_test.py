@@ -1,6 +1,8 @@
-"""libmkrt.so from outside: its symbols, the libraries it needs, and docs/c-abi.md's example as C99.
-Usage: c_abi_test.py LIBRARY ROOT COMPILER [CUBIN CHECKPOINT]; with these two the examples run on a driver that samples
-the token 1 each time."""
+"""These tests use libmkrt.so from outside: its symbols, its libraries, and the examples of docs/c-abi.md as
+C99.
+Usage: c_abi_test.py LIBRARY ROOT COMPILER [CUBIN CHECKPOINT]
+The last two make the examples run on a driver that samples the token 1 each time.
+"""
 import ctypes
 import os
 import re

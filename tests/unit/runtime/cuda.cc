@@ -1,4 +1,4 @@
-// The calls that the CUDA device makes, by a driver that records them (tests/fixtures/fake_cuda).
+// These tests check the calls of the CUDA device. A fake driver records them (tests/fixtures/fake_cuda).
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 namespace mkrt {
 namespace {
 
-// Three grids of two kinds; `launches`: of a kernel each.
+// Returns an artefact of three grids of two kinds. `launches` lists the grids that have a kernel of their
+// own.
 Artefact artefact(std::vector<uint32_t> launches, uint32_t workers = 2) {
   Manifest m;
   m.abi = kAbiVersion;
@@ -33,7 +34,7 @@ Artefact artefact(std::vector<uint32_t> launches, uint32_t workers = 2) {
   return mkrt::test::made_artefact(std::move(m), std::vector<std::byte>(16));
 }
 
-// What the driver was asked since the last time, by the calls whose names begin like one of `names`.
+// Log reads the driver's calls since the last reading. `names` are the beginnings of the calls' names.
 struct Log {
   mkrt::test::TempDir dir;
   std::string path = dir.path + "/log";
@@ -89,9 +90,9 @@ TEST_CASE("a kernel for each grid: captured once in their order, each but the fi
                                  "cuGraphDestroy 1", "cuStreamDestroy_v2 1", "cuGraphLaunch 1 0"});
   REQUIRE(device->launch(0, 64, 128, 1).ok());
   CHECK(log.take(calls) == Lines{"cuGraphLaunch 1 0"});
-  REQUIRE(device->launch(0, 64, 128, 3).ok());  // a step after the other
+  REQUIRE(device->launch(0, 64, 128, 3).ok());  // three steps launch the graph three times
   CHECK(log.take(calls) == Lines{"cuGraphLaunch 1 0", "cuGraphLaunch 1 0", "cuGraphLaunch 1 0"});
-  REQUIRE(device->launch(0, 64, 512, 1).ok());  // another step's place is another graph
+  REQUIRE(device->launch(0, 64, 512, 1).ok());  // a step at another address needs another graph
   CHECK(log.take({"cuStreamBeginCapture", "cuGraphLaunch"}).size() == 2);
   device.reset();
   CHECK(log.take({"cuGraphExecDestroy"}).size() == 2);
@@ -143,7 +144,7 @@ TEST_CASE("where not all workers are resident at once, one kernel is refused and
   unsetenv("FAKE_CUDA_BLOCKS");
 }
 
-// The same with what a session needs: one token a step of one request.
+// Returns an artefact with what a session needs. A step takes one token of one request.
 Artefact model(std::vector<uint32_t> launches) {
   Manifest m = artefact(std::move(launches)).manifest;
   m.workspace_bytes = 1024;
@@ -157,9 +158,9 @@ Artefact model(std::vector<uint32_t> launches) {
   return mkrt::test::made_artefact(std::move(m), std::vector<std::byte>(16));
 }
 
-constexpr uint64_t kStream = 0x1000;  // none that the driver has made: it is logged as -1
+constexpr uint64_t kStream = 0x1000;  // the fake driver did not make this stream and logs it as -1
 
-// While it lives, the stream is captured.
+// Capture captures the stream for as long as it lives.
 struct Capture {
   const Driver* driver = load_driver().value();
   Handle graph = nullptr;
@@ -167,7 +168,7 @@ struct Capture {
   ~Capture() { driver->capture_end(reinterpret_cast<Handle>(kStream), &graph); }
 };
 
-// A session on that stream.
+// Streamed is a session on kStream.
 struct Streamed {
   std::unique_ptr<Device> device = open_device();
   Session session;
@@ -190,7 +191,7 @@ const Lines kCalls{"cuMem", "cuLaunch", "cuStreamS", "cuStreamC", "cuCtxSynchron
 TEST_CASE("a step that is begun puts its work on the session's stream, and neither allocates nor waits") {
   Log log;
   Streamed s({});
-  // What was written is there before any stream goes on.
+  // The session waits for its own writes when it opens, so that any stream may read them.
   CHECK(log.take({"cuEventCreate", "cuStreamS"}) ==
         Lines{"cuEventCreate 2", "cuEventCreate 2", "cuEventCreate 2", "cuStreamSynchronize 0"});
   const auto step = [](int event) {
@@ -204,7 +205,7 @@ TEST_CASE("a step that is begun puts its work on the session's stream, and neith
   REQUIRE(s.session.begin_step(s.batch).ok());
   CHECK(log.take(kCalls) == step(event + 1));
   StepResult result;
-  REQUIRE(s.session.end_step(result).ok());  // waits for the oldest
+  REQUIRE(s.session.end_step(result).ok());  // the end waits for the oldest step
   CHECK(log.take(kCalls) == Lines{fmt::format("cuEventSynchronize {}", event)});
   REQUIRE(s.session.end_step(result).ok());
   CHECK(log.take(kCalls) == Lines{fmt::format("cuEventSynchronize {}", event + 1)});

@@ -1,4 +1,4 @@
-// A device without a compiler, and a model for it.
+// This header has a device that needs no compiler, and a model for it.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -14,19 +14,19 @@ namespace mkrt::test {
 
 constexpr uint64_t kVocab = 10, kTokens = 4, kContext = 12;
 
-// A device whose "kernel" is host code: the successor of token t at position p is (t + p) mod 10, and its
-// logits say so, from which draw() draws.
+// FakeDevice runs host code as its kernel. The token after t at position p is (t + p) mod 10. The logits say
+// so, and sample() takes them.
 struct FakeDevice final : Device {
   std::vector<std::vector<std::byte>> blocks;
   std::vector<MkStep> steps;
-  std::vector<int32_t> lengths;  // of the first request in each step
-  std::vector<int32_t> pages;    // the first of the last step
+  std::vector<int32_t> lengths;  // kv_len of the first request, for each step
+  std::vector<int32_t> pages;    // first page of the last step
   MkSession session{};
   MkFault fault{};
-  uint32_t counted = 1;           // what the kernel says of its draws
-  int32_t off_by = 0;             // how much higher than right the ids are that it draws
-  uint64_t failing = UINT64_MAX;  // reads of so many bytes fail
-  uint64_t max_bytes = 1 << 20;   // bytes of a block of memory
+  uint32_t counted = 1;           // sampled tokens that the kernel reports
+  int32_t off_by = 0;             // added to each id that the kernel samples, mod 10
+  uint64_t failing = UINT64_MAX;  // reads of this size fail
+  uint64_t max_bytes = 1 << 20;   // size of the largest block of memory
 
   std::string name() const override { return "fake"; }
   Result<uint64_t> allocate(uint64_t bytes) override {
@@ -49,7 +49,7 @@ struct FakeDevice final : Device {
     return {};
   }
   Status load(const Artefact&) override { return {}; }
-  // While `captures`, work goes into the graph and is done by run_graph().
+  // Captured work goes into the graph, and run_graph() does it.
   bool captures = false;
   std::vector<std::function<Status()>> graph;
   bool capturing(uint64_t) override { return captures; }

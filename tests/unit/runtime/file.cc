@@ -55,7 +55,7 @@ TEST_CASE("a pipe gets the bytes and stays a pipe, under its name or by a link")
     std::future<std::string> got = std::async(std::launch::async, [&] { return contents(pipe); });
     const Status status = write_text(path, "through the pipe");
     const bool still = fs::is_fifo(pipe) && fs::is_fifo(path);
-    if (!still) std::ofstream(pipe).close();  // lets the reader go
+    if (!still) std::ofstream(pipe).close();  // ends the reader's wait
     REQUIRE(still);
     CHECK(status.ok());
     CHECK(got.get() == "through the pipe");
@@ -64,10 +64,10 @@ TEST_CASE("a pipe gets the bytes and stays a pipe, under its name or by a link")
 
 TEST_CASE("a write that signals interrupt goes on") {
   const test::TempDir dir;
-  const std::string pipe = dir.path + "/pipe", text(1 << 20, 'x');  // more than a pipe holds
+  const std::string pipe = dir.path + "/pipe", text(1 << 20, 'x');  // the text is larger than a pipe's buffer
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   struct sigaction noted{}, before;
-  noted.sa_handler = [](int) {};  // without SA_RESTART
+  noted.sa_handler = [](int) {};  // the flags lack SA_RESTART
   REQUIRE(sigaction(SIGUSR1, &noted, &before) == 0);
   const pthread_t writer = pthread_self();
   std::future<std::string> got = std::async(std::launch::async, [&] {

@@ -1,4 +1,4 @@
-// Artefacts that are made from a manifest alone, for tests without a compiler.
+// These functions make artefacts from a manifest alone, for tests without a compiler.
 #pragma once
 
 #include <cstring>
@@ -13,8 +13,8 @@ void put(std::vector<std::byte>& plan, uint64_t at, const T& value) {
   std::memcpy(plan.data() + at, &value, sizeof(T));
 }
 
-// The plan that the manifest describes: range grids have a share of each worker, table grids all their tasks
-// on worker 0, claimed grids a segment of each worker.
+// Returns the plan that a manifest describes. Worker 0 has all tasks of table grids. Each worker has one
+// share of a range grid, and a segment of each claimed grid.
 inline std::vector<std::byte> plan_of(const Manifest& m) {
   std::vector<std::vector<MkSegment>> streams(m.workers);
   for (uint32_t g = 0; g < m.grids.size(); ++g)
@@ -42,7 +42,7 @@ inline std::vector<std::byte> plan_of(const Manifest& m) {
   return plan;
 }
 
-// The artefact of a manifest, certified and sealed.
+// Returns the artefact of a manifest, certified and sealed.
 inline Artefact made_artefact(Manifest m, std::vector<std::byte> image = {}) {
   m.certificate.verdict = kProved;
   m.certificate.version = m.mkc_version;

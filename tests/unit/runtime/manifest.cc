@@ -56,7 +56,7 @@ Manifest sample() {
   return m;
 }
 
-// The error of parsing the sample after a change of its JSON.
+// Returns the error of parsing the sample after an edit of its JSON.
 template <class Edit>
 std::string refused(Edit edit) {
   nlohmann::json document = nlohmann::json::parse(to_json(sample()));
@@ -71,7 +71,7 @@ TEST_CASE("a manifest reads back equal") {
   REQUIRE_MESSAGE(again.ok(), again.error().message);
   CHECK(again.value() == m);
   CHECK(to_json(again.value()) == to_json(m));
-  CHECK(parse_manifest(to_json(m) + "   ").ok());  // padded to whole words in a cubin
+  CHECK(parse_manifest(to_json(m) + "   ").ok());  // a cubin pads the manifest to whole words
 }
 
 TEST_CASE("a manifest of another version or with other keys is refused") {
@@ -105,7 +105,7 @@ TEST_CASE("a manifest whose sizes contradict each other is refused") {
     CHECK(refused([&](json& m) { m["weights"][0]["group"] = group; }) ==
           fmt::format("manifest: error: weight w: 64 rows of 2 sources in groups of {}", group));
   CHECK(refused([](json& m) { m["weights"][0]["rows"] = m["grids"][1]["product"][0] = 60; }) ==
-        "");  // a last group of 6
+        "");  // the last group has 6 rows
   CHECK(refused([](json& m) { m["weights"][0]["stack"] = 4; }) ==
         "manifest: error: weight w: 2 sources of a stack of 4");
   CHECK(refused([](json& m) { m["weights"][0]["stack"] = 2; }) ==
@@ -175,7 +175,7 @@ TEST_CASE("counters, names and the order of kernels that contradict each other a
 }
 
 TEST_CASE("hashes are those of XXH3-128") {
-  // From xxHash's own sanity vectors: no bytes, seed 0.
+  // The expected hash is that of no bytes with seed 0, from xxHash's own sanity vectors.
   CHECK(hash_hex("") == "99aa06d3014798d86001c324468d497f");
 }
 

@@ -7,7 +7,7 @@
 
 namespace mkrt {
 
-// A checkpoint in memory: tensors of random bits.
+// Memory is a checkpoint in memory. The tensors hold random bits.
 struct Memory {
   Checkpoint checkpoint;
   std::vector<std::vector<std::byte>> storage;

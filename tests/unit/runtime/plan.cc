@@ -1,4 +1,4 @@
-// A plan against its manifest, record by record.
+// These tests check a plan against its manifest, record by record.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-// A table of 5 tasks, shares of a range, and claimed tasks.
+// Returns a manifest with a table of 5 tasks, a range grid and a claimed grid.
 Manifest three_grids() {
   Manifest m = manifest();
   m.event_cells = 6;
@@ -24,7 +24,7 @@ Manifest three_grids() {
   return m;
 }
 
-// Offsets into the plan of three_grids().
+// Offsets are byte offsets into the plan of three_grids().
 struct Offsets {
   PlanLayout layout;
   uint64_t grid(uint32_t g, size_t member) const { return layout.grids + g * sizeof(MkGrid) + member; }
@@ -33,7 +33,7 @@ struct Offsets {
   }
 };
 
-// The error of checking the plan after a word of it is another.
+// Returns the error of checking the plan after a change of one word.
 std::string with_word(uint64_t at, uint32_t value, const Manifest& m = three_grids()) {
   std::vector<std::byte> plan = plan_of(m);
   put(plan, at, value);

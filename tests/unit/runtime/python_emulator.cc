@@ -1,12 +1,12 @@
-// A kernel for the emulator, compiled in the process that loads this library beside the C interface: what
-// python_mkrt_test.py steps through.
+// This library compiles kernels for the emulator in the process that loads it. The C interface is linked into
+// it. python_mkrt_test.py steps through these kernels.
 #include <deque>
 
 #include "tools/artefact.h"
 
 extern "C" struct EmulatedKernel {
-  const void* entry;           // of mk_kernel, or null:
-  const void* const* kernels;  // those of grids by kind
+  const void* entry;           // mk_kernel, or null if grids have kernels of their own
+  const void* const* kernels;  // kernels of grids, by kind
   uint32_t kernel_count;
   const void* pack;
   const char* manifest;
@@ -15,8 +15,9 @@ extern "C" struct EmulatedKernel {
   size_t plan_bytes;
 };
 
-// The model of a checkpoint in a mode (mkc::Mode by its number), with or without memory of its own
-// for each activation; it is kept until the process ends. Nonzero: it cannot be compiled.
+// Compiles a checkpoint in a mode, the number of an mkc::Mode. `keep_activations` gives each activation
+// memory of its own. The kernel is kept until the process ends. A nonzero result says that the model cannot
+// be compiled.
 extern "C" __attribute__((visibility("default"))) int emulated_kernel(const char* directory, int mode,
                                                                       int keep_activations,
                                                                       EmulatedKernel* out) {

@@ -1,5 +1,7 @@
-"""runtime/python/mkrt.py on the emulator. Usage: python_mkrt_test.py LIBRARY ROOT; LIBRARY: python_emulator.cc with the C
-interface."""
+"""These tests run runtime/python/mkrt.py on the emulator.
+Usage: python_mkrt_test.py LIBRARY ROOT
+LIBRARY is python_emulator.cc with the C interface.
+"""
 import contextlib
 import ctypes
 import io
@@ -228,7 +230,7 @@ class MkrtTest(unittest.TestCase):
         self.assertEqual([json.loads(line)["check"] for line in said.getvalue().splitlines()],
                          ["step sizes", "ragged batches", "two sessions", "two streams", "several steps"])
         with opened() as other, self.assertRaisesRegex(SystemExit, "^sessions: error: 2 steps a launch give "):
-            generate = other.generate  # that of longer launches forgets a token
+            generate = other.generate  # a launch of n steps drops the first n - 1 tokens
             other.generate = lambda ids, count, steps_per_launch=1: generate(ids[steps_per_launch - 1:], count)
             sessions.several_steps(other, PROMPT)
         with self.assertRaisesRegex(SystemExit, "^sessions: error: on two streams "):
@@ -256,7 +258,7 @@ class MkrtTest(unittest.TestCase):
                 return layers.compare(lambda: device.open_from_memory(manifest, plan, None, CHECKPOINT), says, shape,
                                       CHECKPOINT, "cpu", 21)
 
-        # The embedding, seven tensors of each layer, the logits.
+        # The compared tensors are the embedding, seven tensors of each layer, and the logits.
         self.assertEqual(compared(manifest, plan)["tensors"], 1 + 7 * shape.layers + 1)
         for grid, right, wrong in (("l1.o", "l1.o.packed", "l0.o.packed"), ("l1.gate_up", "l1.post_norm", "l0.input_norm"),
                                    ("l0.v", "l0.v.packed", "l0.k.packed")):

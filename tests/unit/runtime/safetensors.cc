@@ -20,7 +20,7 @@ std::string file_of(std::string_view header, std::string_view data) {
   return bytes.append(header).append(data);
 }
 
-// The error of opening a directory with this one file.
+// Returns the error of opening a directory with this one file.
 std::string refused(std::string_view bytes) {
   const TempDir dir;
   dir.write("model.safetensors", bytes);
@@ -152,7 +152,7 @@ TEST_CASE("no change of a header's bytes crashes the reader") {
       for (const std::byte b : t.bytes) sum += static_cast<uint32_t>(b);
     CHECK(sum > 0);
   }
-  CHECK(opened < 1500);  // changes of names and of data are no faults
+  CHECK(opened < 1500);  // a changed name and changed data are no faults
 }
 
 TEST_CASE("a pipe is no checkpoint, and nobody waits for its writer") {

@@ -1,4 +1,4 @@
-// Samples on the host against their definitions in float64, and against their distribution.
+// These tests compare samples on the host with their definitions in float64, and with their distribution.
 #include "runtime/session/sample.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ TEST_CASE("a mass is the power of two, rounded, to 22 bits") {
   for (const float scale : {1.44269504f, 0.01f, 700.0f})
     for (float below = 0; below > -100; below -= 0.0137f) {
       const double exact = std::exp2(44 + static_cast<double>(below) * static_cast<double>(scale));
-      // The argument is not rounded, so the error is the polynomial's and that of the last rounding.
+      // The exponent is not rounded, so the error is that of the polynomial and of the last rounding.
       CHECK(std::abs(static_cast<double>(mass_of(below, scale)) - exact) <= 0.5001 + exact * 0x1p-22);
     }
   CHECK(mass_of(0, 1) == uint64_t{1} << 44);
@@ -55,11 +55,10 @@ TEST_CASE("shares of a mass are rounded up") {
   CHECK(min_mass(0x1p-45f) == 1);
 }
 
-// From the definitions: probabilities of the ids that are left, by id.
+// Returns the probability of each id that the filters leave, computed from the definitions.
 std::map<uint32_t, double> by_definition(const std::vector<float>& logits, const MkSampling& s,
                                          const SeenIds& seen) {
-  std::vector<std::pair<double, uint32_t>>
-      sorted;  // minus the logit, and id: ascending order is likelihood's
+  std::vector<std::pair<double, uint32_t>> sorted;  // (-logit / temperature, id), the most likely id first
   for (uint32_t id = 0; id < logits.size(); ++id) {
     double v = logits[id];
     if (!seen.empty() && (seen[id / 32] >> id % 32 & 1))
@@ -94,7 +93,8 @@ struct Row {
   SeenIds seen;
 };
 
-// Normal logits, every other row with ties; some masked, an eighth seen.
+// Returns normal logits, of which a tenth is masked. Odd seeds make ties. Up to an eighth of the ids count as
+// seen.
 Row random_row(uint32_t vocab, uint32_t seed) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal(0, 3);
@@ -148,8 +148,8 @@ TEST_CASE("top-p stops at the id with which its share is reached, also where it 
   CHECK(ids(survivors(std::vector<float>{0, 9, 0, 9}, {1, 1, 3})) == std::vector<uint32_t>{0, 1, 3});
 }
 
-// Pearson's statistic of samples against expected probabilities is below its quantile at 1 - 1e-5 (the
-// approximation of Wilson and Hilferty 1931). Outcomes expected fewer than 5 times are taken together.
+// Checks that Pearson's statistic of the samples is below its quantile at 1 - 1e-5. The quantile is the
+// approximation of Wilson and Hilferty 1931. Outcomes expected fewer than 5 times are taken together.
 void check_distribution(const std::map<uint32_t, double>& want, const std::map<uint32_t, uint32_t>& counts,
                         uint32_t samples) {
   double statistic = 0, rare = 0, freedom = -1;
@@ -166,7 +166,7 @@ void check_distribution(const std::map<uint32_t, double>& want, const std::map<u
     else
       rare += p * samples, rare_count += count;
   }
-  CHECK(accounted == samples);  // nothing that the filters drop
+  CHECK(accounted == samples);  // the filters' dropped ids are never sampled
   if (rare >= 5) add(rare, static_cast<double>(rare_count));
   REQUIRE(freedom > 0);
   const double spread = 2 / (9 * freedom);
@@ -222,8 +222,8 @@ TEST_CASE(
   CHECK(sample(std::vector<float>{-0.0f, 0.0f}, {}).id == 0);
   CHECK(sample(std::vector<float>{0, INFINITY, 9}, {1, 1}).id == 1);
   CHECK(sample(std::vector<float>{-INFINITY, -INFINITY}, {}).id == 0);
-  CHECK(sample(std::vector<float>{2, 1.5f}, {2}, SeenIds{1}).id == 1);  // 2 / 2 against 1.5
-  CHECK(sample(std::vector<float>{-2, -3}, {2}, SeenIds{1}).id == 1);   // -2 * 2 against -3
+  CHECK(sample(std::vector<float>{2, 1.5f}, {2}, SeenIds{1}).id == 1);  // 2 / 2 is below 1.5
+  CHECK(sample(std::vector<float>{-2, -3}, {2}, SeenIds{1}).id == 1);   // -2 * 2 is below -3
 }
 
 TEST_CASE("values outside their ranges are refused by name") {

@@ -29,10 +29,10 @@ TEST_CASE("a prompt goes in by chunks at growing positions, then one token a ste
   const std::vector<int32_t> prompt{1, 2, 3, 4, 5, 6};
   const auto tokens = generate(session, prompt, options);
   REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
-  CHECK(tokens.value() == std::vector<int32_t>{1, 7, 4});  // (6+5), (1+6), (7+7) mod 10
+  CHECK(tokens.value() == std::vector<int32_t>{1, 7, 4});  // each id is (token + position) mod 10
   CHECK(seen == tokens.value());
   REQUIRE(device.steps.size() == 4);
-  const std::vector<std::pair<int32_t, int32_t>> expected{{4, 4}, {2, 6}, {1, 7}, {1, 8}};  // T, kv_len
+  const std::vector<std::pair<int32_t, int32_t>> expected{{4, 4}, {2, 6}, {1, 7}, {1, 8}};  // T and kv_len
   for (size_t i = 0; i < 4; ++i) {
     CHECK(device.steps[i].symbol[1] == expected[i].first);
     CHECK(device.steps[i].symbol[0] == 1);
@@ -149,7 +149,7 @@ TEST_CASE("each request of a step is sampled as it asks, and one whose prompt go
   StepResult result;
   REQUIRE(session.value().step({tokens, row_begin, kv_len, {begin, index}, samples}, result).ok());
   CHECK(result.begin == std::vector<uint32_t>{0, 0, 1});
-  CHECK(result.ids == std::vector<int32_t>{1});  // 0.05 is still the greatest
+  CHECK(result.ids == std::vector<int32_t>{1});  // the penalised logit 0.05 is still the greatest
   std::vector<float> row(kVocab);
   row[1] = 50;
   std::vector<Sampled> sampled;
@@ -314,13 +314,13 @@ TEST_CASE("a cubin is an ELF file with a manifest") {
   CHECK(refused(elf) == "f.cubin: error: has no mk_manifest: expected a cubin made by mkc");
 }
 
-// An ELF file of one symbol table, its names and two sections of data, with symbols {name, section, at,
-// size}.
+// Symbol is an entry of an ELF symbol table.
 struct Symbol {
   const char* name;
   uint16_t section;
   uint64_t at, size;
 };
+// Returns an ELF file of a symbol table, the symbols' names, and two sections of data.
 std::string elf_of(const std::vector<Symbol>& symbols, uint32_t type_of_data = SHT_PROGBITS) {
   std::string names(1, '\0'), table;
   for (const Symbol& s : symbols) {
@@ -376,7 +376,7 @@ TEST_CASE("a cubin's manifest and plan are the bytes of the symbols of these nam
   CHECK(objects(elf_of({plan})) == no_manifest);
   CHECK(objects(elf_of({{"mk_manifest", 3, 0, 4}})) == no_plan);
   CHECK(objects(elf_of({})) == no_manifest);
-  // Beyond its section, or in one that is not there or holds no bytes.
+  // These symbols lie beyond their section, in a missing section, or in one without bytes.
   CHECK(objects(elf_of({{"mk_manifest", 3, 0, 11}, plan})) == no_manifest);
   CHECK(objects(elf_of({{"mk_manifest", 3, 11, 0}, plan})) == no_manifest);
   CHECK(objects(elf_of({{"mk_manifest", 3, 5, 6}, plan})) == no_manifest);

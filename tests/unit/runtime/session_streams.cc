@@ -1,4 +1,4 @@
-// Steps in two parts, on streams and in graphs.
+// These tests run steps in two parts, on streams and in graphs of a fake device.
 #include "tests/unit/runtime/fake_device.h"
 
 namespace mkrt {
@@ -6,7 +6,7 @@ namespace {
 
 using namespace test;
 
-// One request of one token at a position, in the first page.
+// OneToken is a batch of one request with one token, in page 0.
 struct OneToken {
   int32_t token, kv_len;
   const int32_t row_begin[2] = {0, 1}, page_begin[2] = {0, 1}, page = 0;
@@ -34,7 +34,7 @@ TEST_CASE("two steps may be under way, and end in the order in which they were b
   }
   REQUIRE(session.step(third.batch(), result).ok());
   CHECK(result.ids == std::vector{9});
-  for (uint32_t i = 0; i < 3; ++i) CHECK(device.steps[i].serial == i);  // refused steps have none
+  for (uint32_t i = 0; i < 3; ++i) CHECK(device.steps[i].serial == i);  // refused steps take no number
 }
 
 TEST_CASE("a launch of several steps is alone: the next one's number is not known before it has ended") {
@@ -51,7 +51,7 @@ TEST_CASE("a launch of several steps is alone: the next one's number is not know
   REQUIRE(session.end_step(result).ok());
   REQUIRE(session.begin_step(second.batch()).ok());
   CHECK(error_of(session.begin_step(first.batch({&several, 1}))) == alone);
-  CHECK(device.steps[1].serial == 1);  // the device has made one
+  CHECK(device.steps[1].serial == 1);  // the launch of several steps counted one
 }
 
 TEST_CASE("the next launch's number is behind all steps that the kernel has made of the one before") {
@@ -75,7 +75,7 @@ TEST_CASE("a step that the device has no memory for is refused, and the next one
   Session session = opened(device);
   const OneToken first{3, 1};
   Samples many;
-  many.limit = 4096;  // ids, each a word
+  many.limit = 4096;  // sampled ids, of one word each
   device.max_bytes = 4 * 4096;
   CHECK(error_of(session.begin_step(first.batch({&many, 1}))) == "fake: error: no memory");
   StepResult result;
@@ -107,12 +107,12 @@ TEST_CASE("a captured step is run by its graph, each time for another batch") {
 
   const int32_t tokens[] = {1, 2, 4}, row_begin[] = {0, 2, 3}, page_begin[] = {0, 1, 1 + 1}, page[] = {0, 0};
   const int32_t kv_len[] = {4, 1};
-  CHECK(error_of(session.fill_step({tokens, row_begin, kv_len, {page_begin, page}})) != "");  // a page twice
+  CHECK(error_of(session.fill_step({tokens, row_begin, kv_len, {page_begin, page}})) != "");  // page 0 twice
   REQUIRE(session.fill_step({{tokens, 2}, {row_begin, 2}, {kv_len, 1}, {{page_begin, 2}, {page, 1}}}).ok());
   device.run_graph();
   REQUIRE(session.end_step(result).ok());
   CHECK(result.ids == std::vector{5});
-  REQUIRE(session.step(one.batch(), result).ok());  // by itself in between
+  REQUIRE(session.step(one.batch(), result).ok());  // this step runs outside the graph
   CHECK(error_of(session.fill_step(one.batch({&more, 1}))) ==
         "step: error: more samples than the step that was captured has room for");
   REQUIRE(session.fill_step(one.batch()).ok());

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kStamps = 2;
 
-// Memory of two workers' tracks; track t was stamped t times, from time 100 + t on.
+// Returns the trace memory of two workers. Track t has t stamps, from time 100 + t on, of which kStamps fit.
 std::vector<std::byte> memory() {
   std::vector<std::byte> bytes(trace_bytes(2, kStamps));
   const size_t each = bytes.size() / 4;
@@ -68,7 +68,7 @@ TEST_CASE("a file that is no trace is refused") {
   CHECK(refused([](json& t) { t.erase("grids"); }) == "t.json: error: key \"grids\" is missing");
   CHECK(refused([](json& t) { t["tracks"].erase(3); }) ==
         "t.json: error: tracks: has 3 tracks, expected 2 for each worker");
-  constexpr uint64_t most = UINT32_MAX;  // of a task's and a ring's number
+  constexpr uint64_t most = UINT32_MAX;  // largest number of a task or ring
   CHECK(refused([&](json& t) { t["tracks"][2]["stamps"] = {1, kStampKinds - 1, 1, most, most}; }) == "");
   for (const json& wrong : {json{1, 2, 3, 0}, json{1, kStampKinds, 0, 0, 0}, json{1, 0, 2, 0, 0},
                             json{-1, 0, 0, 0, 0}, json{1, 0, 0, most + 1, 0}, json{1, 0, 0, 0, most + 1}})

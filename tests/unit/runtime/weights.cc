@@ -18,14 +18,14 @@ namespace mkrt {
 namespace {
 
 TEST_CASE("one k-step of the layout is the A operand of mma.m16n8k16") {
-  // PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type": a_i of lane l, g = l / 4, t = l
-  // % 4.
-  const PackedShape shape = packed_shape(16, 128, WeightType::kBf16);  // eight warps of one k-step each
+  // The fragment is that of the PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type". There
+  // lane l holds a_i, with g = l / 4 and t = l % 4.
+  const PackedShape shape = packed_shape(16, 128, WeightType::kBf16);  // eight warps have one k-step each
   for (uint64_t lane = 0; lane < 32; ++lane)
     for (uint64_t i = 0; i < 8; ++i) {
       const uint64_t row = i % 4 < 2 ? lane / 4 : lane / 4 + 8;
       const uint64_t col = lane % 4 * 2 + i % 2 + (i < 4 ? 0 : 8), t = col % 8 / 2;
-      // Columns change places, with activations as well: what a lane has of both lies together.
+      // Weights and activations have permuted columns, so that each lane's elements are adjacent.
       const uint64_t from = 4 * t + col / 8 * 2 + col % 2;
       CHECK(packed_offset(shape, row, 16 * 5 + from) == 5 * 512 + lane * 16 + i * 2);
     }
@@ -63,7 +63,7 @@ TEST_CASE("random weights have the spread that keeps activations in range, in ev
   CHECK(spread(vector, source).first == doctest::Approx(1).epsilon(0.002));
   CHECK(spread(vector, source).second == doctest::Approx(0.1).epsilon(0.02));
   CHECK(spread(matrix, source) != spread(matrix, other));
-  // One block of 2^20 elements is repeated, the last time in part.
+  // Random weights repeat one block of 2^20 elements. The last repetition is cut off.
   matrix.element = Element::kBf16;
   std::vector<uint16_t> values((2 << 20) + 5);
   REQUIRE(source(matrix, std::as_writable_bytes(std::span(values))).ok());
@@ -141,7 +141,7 @@ TEST_CASE("numbers of the packed layout that docs/packing.md gives") {
 }
 
 TEST_CASE("elements that are not a number are counted in each tensor once, and infinities are numbers") {
-  // Tensors of one row, all 0 but for some elements' bits.
+  // Each tensor is one row of zeros, except for the bits of some elements.
   struct Element {
     size_t at;
     uint32_t bits;
@@ -167,7 +167,7 @@ TEST_CASE("elements that are not a number are counted in each tensor once, and i
     const std::string name = "w" + std::to_string(tensors.size());
     tensors.push_back({name, c.dtype, {10000}, "f of " + name, {}});
     ManifestWeight weight;
-    weight.sources = {"w0", name, name};  // tied weights have one source, and every tensor is looked at
+    weight.sources = {"w0", name, name};  // tied weights share a source, and every tensor is checked
     m.weights.push_back(weight);
   }
   Memory memory(tensors);

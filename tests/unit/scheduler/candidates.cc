@@ -10,7 +10,7 @@
 namespace mkc {
 namespace {
 
-// Five layers whose o and down have 160 strips, as Qwen3-4B's, for steps of 16 requests.
+// Returns five layers for steps of 16 requests. The products o and down have 160 strips, as in Qwen3-4B.
 TaskProgram layers() {
   std::string config = test::llama_config();
   for (const auto& [from, to] : {std::pair{"\"hidden_size\": 32", "\"hidden_size\": 2560"},
@@ -38,7 +38,7 @@ SearchReport searched(const Machine& machine, std::vector<SplitRule> rules = {})
   return search(layers(), machine, options).value();
 }
 
-// "l*.o in 2 parts" and so on, of what was tried.
+// Returns the splits that were tried, such as "l*.o in 2 parts".
 std::vector<std::string> splits_tried(const SearchReport& report) {
   std::vector<std::string> tried;
   for (const Tried& t : report.tried)
@@ -85,8 +85,8 @@ TEST_CASE("products of long rows and few strips are tried in parts with finishes
     }
     return out;
   };
-  // q, k and v share their rows, o has as many rows as columns, gate_up more; 160 strips are a block for each
-  // of 20 workers.
+  // q, k and v share their rows. The weight of o is square, and that of gate_up has more rows than columns.
+  // 20 workers have a block of 8 strips each.
   CHECK(patterns({}, 132) == std::vector<std::string>{"l*.down"});
   CHECK(patterns({}, 20).empty());
   CHECK(patterns({false, {{"*.down", 1, {}}}}, 132).empty());

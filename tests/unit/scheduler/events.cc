@@ -106,12 +106,13 @@ TEST_CASE("queries, keys and values of a head complete one cell; strips across h
   std::vector<std::string> reasons;
   const TaskProgram program = derived({72, 6, 3, 40, 100, 50, 1}, {}, &reasons);
   const Event& ready = event_named(program, "l0.attend_ready");
-  // Head 1: columns 80 to 159 of q are strips 5 to 9; 40 to 79 of k and of v are strips 2 to 4.
+  // Head 1 has columns 80 to 159 of q, which are strips 5 to 9. The columns 40 to 79 of k and v are strips 2
+  // to 4.
   const auto expected = [&](const Requests& step) {
     return evaluate(ready.expect, step_values(program.symbols, step), std::vector<int64_t>{1});
   };
   CHECK(expected({{1, 300}, {8, 9}}) == 5 + 3 + 3);
-  CHECK(expected({{1, 300}, {9, 9}, {17, 300}}) == 5 + 3 + 3 + 1 + 2);  // and what is appended, 8 rows a task
+  CHECK(expected({{1, 300}, {9, 9}, {17, 300}}) == 5 + 3 + 3 + 1 + 2);  // append has tasks of 8 rows
   CHECK(reasons.size() == program.events.size());
   for (const std::string& reason : reasons) CHECK_FALSE(reason.empty());
 }
@@ -120,10 +121,11 @@ TEST_CASE("grids that depend on the same tasks wait for one event, and implied w
   const TaskProgram program = derived({72, 6, 3, 40, 100, 50, 2}, {});
   for (const TaskGrid& grid : program.grids) {
     CHECK(grid.waits.size() <= 1);
-    // down reads the residual too, but whoever has all of gate_up has all of o.
+    // down also reads the residual, but a completed gate_up implies a completed o.
     CHECK(grid.notifies.size() <= (grid.name.ends_with(".k") || grid.name.ends_with(".v") ? 2 : 1));
   }
-  // For q, k and v; append; attend; combine; o; gate_up; down in each layer, logits and draw.
+  // Each layer has 7 events: for q, k and v, append, attend, combine, o, gate_up and down. Two more are for
+  // logits and sample.
   CHECK(program.events.size() == 2 * 7 + 2);
 }
 
@@ -139,7 +141,7 @@ TEST_CASE("where a further notification is dear there is one cell") {
 TEST_CASE("a row block's combine waits for its own pieces alone") {
   const TaskProgram program = derived({72, 6, 3, 40, 100, 50, 1}, {});
   const Event& ready = event_named(program, "l0.combine_ready");
-  // Of the last request 8 rows come in a block before the requests' last ones.
+  // The last request has 9 rows: 8 in block 0, and its last row in block 3.
   const std::vector<int64_t> values = step_values(program.symbols, Requests{{1, 300}, {1, 1}, {9, 769}});
   REQUIRE(ready.dims.size() == 2);
   CHECK(evaluate(ready.dims[0], values) == 3);
@@ -155,7 +157,8 @@ TEST_CASE("a request's context comes from memory once, however many blocks its r
     const std::vector<StepRequest> step{request};
     return simulate(schedule, machine, step_values(schedule.program.symbols, step)).value().bytes;
   };
-  // The last block has one row in both; beside it a chunk has an embedding of 72 times 2 bytes a token.
+  // The last block has one row in both steps. Each of the chunk's 16 other tokens reads an embedding of 72
+  // columns of 2 bytes.
   CHECK(bytes({17, 316}) == bytes({1, 300}) + 16 * 72 * 2);
 }
 

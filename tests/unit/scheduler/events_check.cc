@@ -11,7 +11,7 @@ namespace {
 using TaskSet = boost::dynamic_bitset<>;
 using Index = std::vector<int64_t>;
 
-// All index vectors of a box, in row-major order.
+// Returns all index vectors of a box, in row-major order.
 std::vector<Index> indices(const Index& lo, const Index& size) {
   std::vector<Index> out = {{}};
   for (size_t d = 0; d < lo.size(); ++d) {
@@ -35,8 +35,8 @@ struct Checker {
   const TaskProgram& program;
   const Index& symbols;
   std::vector<Task> tasks{};
-  std::map<std::pair<uint32_t, Index>, std::vector<size_t>> notifiers{};  // by event and cell
-  std::vector<TaskSet> finished{};                                        // by task: those before it
+  std::map<std::pair<uint32_t, Index>, std::vector<size_t>> notifiers{};  // tasks by event and cell
+  std::vector<TaskSet> finished{};  // for each task: all tasks that finish before it
 
   std::vector<Index> region(const Region& r, const Index& coords) const {
     Index lo, size;
@@ -60,7 +60,7 @@ struct Checker {
     }
   }
 
-  // Those whose first coordinates are `at`.
+  // Appends the tasks whose first coordinates are `at`.
   void list_tasks(GridId g, Index& at) {
     const std::vector<Coord>& coords = program.grids[g].coords;
     if (at.size() == coords.size()) return tasks.push_back({g, at});
@@ -102,9 +102,9 @@ struct Checker {
 
   std::string check_elements() const {
     struct Element {
-      std::vector<size_t> writers, readers;  // readers since the last write
+      std::vector<size_t> writers, readers;  // `readers` are those since the last write
     };
-    std::map<uint32_t, std::map<Index, Element>> elements;  // of tensors that are written, by TensorId
+    std::map<uint32_t, std::map<Index, Element>> elements;  // elements of written tensors, by TensorId
     for (const TaskGrid& grid : program.grids)
       for (const Access& a : grid.writes) elements[a.tensor.index];
     std::string fault;

@@ -1,4 +1,4 @@
-// Events checked task by task and element by element, by nothing but their definition.
+// This header checks events task by task and element by element, from their definition alone.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@
 
 namespace mkc::test {
 
-// The first fault under these symbol values, "" for none: a cell outside its event, an expect that is not the
-// number of notifying tasks, or a task that touches an element before a task of an earlier grid it depends on
-// is known, by waits alone, to have finished.
+// Returns the first fault under these symbol values, or "" if there is none. One fault is a task that
+// notifies a cell outside its event. Another is an expect that differs from the number of notifying tasks.
+// The third is a task that touches an element too early: its waits must order it behind all earlier tasks
+// that it depends on.
 std::string event_fault(const TaskProgram& program, const std::vector<int64_t>& symbols);
 
 }  // namespace mkc::test

@@ -1,4 +1,4 @@
-// Experts as task grids, and the proof that loaders look up what is there.
+// These tests check the task grids of experts, and the proof that loaders look up data that is there.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace mkc {
 namespace {
 
-// So that memory is used again.
+// The second layer makes memory serve twice.
 std::string two_layers() {
   return test::edited(test::qwen3_moe_config(), "\"num_hidden_layers\": 1", "\"num_hidden_layers\": 2");
 }
@@ -65,7 +65,7 @@ TEST_CASE("a layer of experts is a route, two grids over strips and experts with
   const size_t at = text.find(begin), end = text.find("grid %l1.q[");
   REQUIRE(at != std::string::npos);
   std::string grids;
-  for (size_t from = at; from < end;) {  // without the places
+  for (size_t from = at; from < end;) {  // the source places are cut off
     const size_t to = text.find('\n', from);
     const std::string line = text.substr(from, to - from);
     grids += line.substr(0, line.find(" layer ")) + "\n";
@@ -111,7 +111,7 @@ grid %l0.down[t: T, c: 1]: expert_sum
 )");
 }
 
-// Where a layer's tokens choose 2 experts of 3 strips of gate and up and 2 of down.
+// An expert has 3 strips of gate and up, and 2 of down. A token chooses 2 experts.
 TEST_CASE("a task has as many strips of an expert as leave no worker more of them") {
   const auto strips = [](uint32_t workers, const std::string& config) {
     TaskProgram program = program_of(config, workers);
@@ -168,7 +168,7 @@ TEST_CASE("the strips of a task are simulated together, and read but once") {
   const Simulation alone = simulated(132), together = simulated(1);
   CHECK(together.bytes == alone.bytes);
   CHECK(together.padding_bytes == alone.padding_bytes);
-  // A reduction for each of two experts' tasks instead of for their strips of gate and up, and of down.
+  // Each of two experts saves 2 of 3 reductions for gate and up, and 1 of 2 for down.
   CHECK(alone.ns - together.ns == doctest::Approx(2 * (3 - 1 + 2 - 1) * 1e9));
 }
 
@@ -232,7 +232,7 @@ TEST_CASE("counts that hold for some routings only are refused") {
     FAIL(name);
     return s.program.events.items[0].expect;
   };
-  expect("l0.down_ready") = 4;  // right for a step of one token
+  expect("l0.down_ready") = 4;  // 4 is right for a step of one token
   CHECK(error_of(s) ==
         "error: @l0.down_ready[] expects 4 notifications, 6 tasks notify it (at T = 64, B = 8, R = 64, q_len "
         "= [1, 1, 1, 1, 1, 1, 1, 57], kv_len = [3, 16, 4, 64, 7, 1, 8, 57], active_experts = 3, "
@@ -261,7 +261,7 @@ TEST_CASE("routings of the proof are what tokens may choose") {
     if (value("T") == max) slots_of_max.insert(value("active_experts"));
   }
   CHECK(max == 64);
-  CHECK(slots_of_max == std::set<int64_t>{2, 3, 4});  // the same experts for all, or all but one choice; all
+  CHECK(slots_of_max == std::set<int64_t>{2, 3, 4});  // 2: equal choices, 3: one differs, 4: all experts
 }
 
 TEST_CASE("a look-up before what it looks up is a deadlock") {
@@ -306,8 +306,8 @@ TEST_CASE("experts that follow no route fit no task") {
     return program.error().message;
   };
   for (const std::string& message :
-       {error_with([](Op& op, auto&) { op.inputs[1] = op.inputs[0]; }),  // no shares
-        error_with([](Op& op, auto&) { op.inputs[0] = op.inputs[1]; }),  // no results
+       {error_with([](Op& op, auto&) { op.inputs[1] = op.inputs[0]; }),  // the shares are missing
+        error_with([](Op& op, auto&) { op.inputs[0] = op.inputs[1]; }),  // the results are missing
         error_with([](Op& op, auto& shares) { op.inputs[1] = shares[shares[0] == op.inputs[1]]; })})
     CHECK(
         message.find("expert_sum fits no task: its operands are not the results and shares of one choice") !=

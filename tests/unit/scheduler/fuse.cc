@@ -28,7 +28,7 @@ const std::vector<std::string> kNames{"T",
                                       "block_kv_len",
                                       "partial_positions"};
 
-// One grid a line: "name body [extents] reads -> writes", accesses as role=tensor.
+// Returns one grid a line, as "name body [extents] reads -> writes". Accesses are printed as role=tensor.
 std::string grids_of(const TaskProgram& program) {
   std::string out;
   const auto list = [&](const std::vector<Access>& accesses) {
@@ -150,7 +150,8 @@ TEST_CASE("biases and head norms are operands, vectors of weights are f32") {
       if (t.kind == TensorKind::kWeight) CHECK((t.dtype == DType::f32) == (t.shape.size() == 1));
 }
 
-// Where the step's positions of a request begin, and those that attention's own block of rows writes.
+// kEarlier is the first position of a request's rows in the step. kWritten is the first position that attend
+// writes by itself.
 const std::string kRequest = "min(block_request[k], B - 1)",
                   kEarlier = "kv_len[" + kRequest + "] - q_len[" + kRequest + "]",
                   kWritten = "min(block_kv_len[k], kv_len[" + kRequest + "] - (1 + (q_len[" + kRequest +
@@ -219,7 +220,7 @@ TEST_CASE("in contexts of several pieces attention leaves parts that its step ha
 }
 
 TEST_CASE("a part is a span where these keep all workers busy, or where there are no slots for pieces") {
-  const Symbols symbols = fused_long(131'072, 64).symbols;  // blocks of 8 rows, 4096 slots
+  const Symbols symbols = fused_long(131'072, 64).symbols;  // blocks have 8 rows, and there are 4096 slots
   const auto part = [&](const std::vector<StepRequest>& step) { return partial_positions(symbols, step); };
   CHECK(part({{1, 15 * 2048}}) == 256);
   CHECK(part({{1, 15 * 2048 + 1}}) == 2048);
@@ -227,7 +228,7 @@ TEST_CASE("a part is a span where these keep all workers busy, or where there ar
   CHECK(part(std::vector<StepRequest>(16, {1, 1})) == 2048);
   CHECK(part({{8, 7 * 2048}, {8, 7 * 2048}, {8, 300}}) == 256);
   CHECK(part({{8, 7 * 2048}, {8, 7 * 2048}, {9, 300}}) == 2048);
-  const Symbols few = fused_long(4500, 8).symbols;  // 128 slots
+  const Symbols few = fused_long(4500, 8).symbols;  // there are 128 slots
   CHECK(partial_positions(few, std::vector<StepRequest>{{3, 4400}, {4, 4}}) == 256);
   CHECK(partial_positions(few, std::vector<StepRequest>{{3, 4400}, {5, 5}}) == 2048);
 }
@@ -257,7 +258,7 @@ TEST_CASE("whatever a step, each of its rows has slots for its parts") {
     }
 }
 
-// The error of fusing a Llama graph after `change`.
+// Returns the error of fusing a Llama graph after `change`.
 template <class Candidate>
 std::string error_after(Candidate change) {
   OpGraph graph = graph_of(test::llama_config()).value();
@@ -274,7 +275,7 @@ Op& op_of_kind(OpGraph& graph, OpKind kind) {
 }
 
 TEST_CASE("attention fits a task only where all of its operands belong together") {
-  // One operand of one op is another tensor; `which` counts the ops of a kind.
+  // Replaces one operand of one op by another tensor. `which` counts the ops of a kind.
   const auto with = [](OpKind kind, int which, size_t input, const char* tensor) {
     return error_after([&](OpGraph& g) {
       const auto wanted = std::find_if(g.tensors.items.begin(), g.tensors.items.end(),
@@ -311,7 +312,7 @@ TEST_CASE("what a step's blocks may be is declared with its bounds") {
   const TaskProgram program = fuse(graph).value();
   for (const Symbol& s : program.symbols)
     found += fmt::format("{} [{}, {}]\n", s.name, s.bounds.lo, s.bounds.hi);
-  // Blocks of 8 rows: 64 tokens of 16 requests are cut into at most 22.
+  // Blocks have 8 rows: 64 tokens of 16 requests are cut into at most 22 blocks.
   CHECK(found == R"(T [1, 64]
 B [1, 16]
 R [1, 64]
@@ -339,7 +340,7 @@ TEST_CASE("an op that fits no task is an error at its place") {
         }) == "m.yaml:1:1: error: attention fits no task: no kv_write before it fills its caches");
 }
 
-// The row grids of a Llama graph after `change`, with their operands, and why they are there.
+// Returns the row grids of a Llama graph after `change`, with their operands and the reasons for them.
 template <class Candidate>
 std::string row_grids_after(Candidate change) {
   OpGraph graph = graph_of(test::llama_config()).value();
@@ -394,12 +395,12 @@ TEST_CASE("attention with a window walks only the pieces that a block's first to
                                                                 "][0:+8]");
   CHECK(region_of(program, "l0.combine", "partial_acc", false) ==
         "[0:+" + pieces + "][block_first_row[k]:+min(block_rows[k], T - block_first_row[k])][16*g:+16]");
-  // One that reaches past the cache is none.
+  // A window that reaches past the cache is no window.
   CHECK(fused(edited(test::mistral_config(), "\"sliding_window\": null", "\"sliding_window\": 64")).grids ==
         fused(test::mistral_config()).grids);
 }
 
-// The most pieces that the rows of a block look at, whatever the request's length.
+// Returns the largest number of KV tiles that the rows of a block look at, over all lengths of the request.
 int64_t max_looked_at(int64_t context, int64_t window, int64_t max_rows) {
   int64_t max = 0;
   for (int64_t length = 1; length <= context; ++length)

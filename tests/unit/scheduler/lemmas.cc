@@ -1,4 +1,5 @@
-// The lemmas of the proof (docs/proof.md), at random steps: what lists of a step do, by their definition.
+// These tests check the lemmas of the proof (docs/proof.md) at random steps. Lists of a step are evaluated by
+// their definition.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -103,7 +104,7 @@ TEST_CASE("symbols without lists keep to the relations that the proof uses, and 
   }
 }
 
-// Every task's interval of positions of a cache, by request and head.
+// CacheUse is the interval of positions of a cache that a task accesses, for one request and head.
 struct CacheUse {
   GridId grid;
   int64_t task, request, head, begin, end;
@@ -140,7 +141,7 @@ TEST_CASE("lemma 2: append and attend write each new position once, and read wha
     for (int round = 0; round < 200; ++round) {
       const Requests requests = random_requests(p, random);
       const std::vector<int64_t> values = step_values(p.symbols, requests);
-      std::map<std::tuple<int64_t, int64_t, int64_t>, CacheUse> writer;  // by request, head and position
+      std::map<std::tuple<int64_t, int64_t, int64_t>, CacheUse> writer;  // keyed by request, head, position
       for (GridId g : {append, attend})
         for (const CacheUse& use : cache_uses(p, g, *find_operand(p.grids[g], "k_cache", true), values))
           for (int64_t at = use.begin; at < use.end; ++at)

@@ -12,7 +12,7 @@
 namespace mkc {
 namespace {
 
-// The h100 description with one piece of text replaced, as a file.
+// Writes the h100 description with one piece of text replaced, and returns the file's path.
 std::string changed_h100(const std::string& from, const std::string& to) {
   std::ifstream in(MKC_SOURCE_DIR "/scheduler/machine/h100.json");
   std::stringstream text;

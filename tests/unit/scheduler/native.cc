@@ -7,7 +7,7 @@
 namespace mkc {
 namespace {
 
-// What the driver would say of a device like the H100 SXM.
+// Returns what the driver would say of a device like the H100 SXM.
 mkrt::DeviceFacts facts_of(const std::string& name) {
   mkrt::DeviceFacts f;
   f.name = name;
@@ -72,7 +72,7 @@ TEST_CASE("of another device the nearest description is scaled to what the drive
   CHECK(same.said.find("derived from h100, as no description is kept") != std::string::npos);
   CHECK(same.said.find("2 x 2619 MHz x 5120 bits / 8") != std::string::npos);
 
-  // Half a device, at half the clocks.
+  // This device is half of the one before, at half the clocks.
   facts.sms = 66;
   facts.clock_mhz = 990;
   facts.bus_bits = 2560;
@@ -86,7 +86,7 @@ TEST_CASE("of another device the nearest description is scaled to what the drive
 
 TEST_CASE("the nearest description is that of the reading rate where multiprocessors are the same") {
   mkrt::DeviceFacts facts = facts_of("NVIDIA GH200 144G HBM3e");
-  facts.memory_mhz = 3201, facts.bus_bits = 6144;  // 4.9 TB/s
+  facts.memory_mhz = 3201, facts.bus_bits = 6144;  // reading rate of 4.9 TB/s
   CHECK(native(facts).said.find("derived from h200") != std::string::npos);
   facts.sms = 110, facts.memory_mhz = 1600, facts.bus_bits = 5120;
   CHECK(native(facts).said.find("derived from h100-pcie") != std::string::npos);

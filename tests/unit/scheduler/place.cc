@@ -29,7 +29,7 @@ Schedule placed(const test::ModelShape& shape, uint32_t workers) {
 }
 
 TEST_CASE("costs count the padded bytes of a strip") {
-  // 16 rows x 64 columns of bf16 are padded to 128 columns: 16 * 128 * 2 bytes.
+  // A strip of 16 rows of 64 bf16 columns is padded to 128 columns: 16 * 128 * 2 bytes.
   const TaskProgram program = model_program();
   const std::vector<int64_t> symbols = {1, 1};
   CHECK(task_cost(program, find_grid(program, "l0.q"), machine(), symbols).stream_bytes == 4096);
@@ -96,7 +96,7 @@ TEST_CASE("an event that ready tasks wait for has a log, and claimed grids have 
   const EventId event = test::find_event(s.program, "l0.qkv_ready");
   CHECK(keeps_log(s, event));
   CHECK_FALSE(keeps_log(s, test::find_event(s.program, "l1.qkv_ready")));
-  // Two heads: how many entries, and two of them.
+  // The event has two cells, one for each head. The log adds a count and two entries.
   CHECK(s.event_base[event.index + 1] == s.event_base[event.index] + 2 + 3);
   CHECK(s.event_cells == fixed.event_cells + 3 + 2);
   CHECK(s.placements[find_grid(s.program, "l0.attend").index].tickets == s.event_cells - 2);
@@ -160,7 +160,7 @@ TEST_CASE("grids that start together are dealt out as one: nobody has two strips
         CHECK(grids <= max_grids);
       }
   };
-  check(100, 1, 1);  // down leaves 68 strips behind
+  check(100, 1, 1);  // 68 workers have no strip of down
   check(13, 8, 2);   // 7 or 8 strips in a row, where each grid alone would be 2 or 3
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("table grids are dealt out whole, in runs that follow each other from 
 }
 
 TEST_CASE("eight strips of three grids on three workers are dealt as by hand") {
-  // q: 4 strips of 4096 bytes, k and v 2 each: workers get 3, 3 and 2 in a row.
+  // q has 4 strips of 4096 bytes, k and v have 2 each. The workers get 3, 3 and 2 strips in a row.
   const Schedule s = placed({.layers = 1}, 3);
   const auto segment = [&](uint32_t worker, const char* name) {
     for (const Segment& x : s.streams[worker])
@@ -246,7 +246,7 @@ TEST_CASE("memory: packed sources and inputs take none, outputs lie alone, slots
   CHECK(slot("l0.w_q").bytes == 0);
   CHECK(slot("l0.w_q.packed").bytes == 4 * 4096);
   CHECK(slot("embedding").bytes == 160 * 64 * 2);
-  CHECK(slot("l0.k_cache").bytes == 0);  // bound at run time
+  CHECK(slot("l0.k_cache").bytes == 0);  // the cache is bound at run time
   CHECK(slot("x0").bytes == 4 * 64 * 4);
   const Slot logits = slot("logits");
   for (TensorId t : s.program.tensors.ids()) {

@@ -70,7 +70,7 @@ struct Builder {
     return {{0, tokens}, {std::move(offset), std::move(size)}};
   }
 
-  // A product of `rows` outputs over the whole of x; each strip writes `out_cols` columns.
+  // Adds a product of `rows` outputs over all columns of x. Each strip writes `out_cols` columns.
   GridId product(const std::string& name, TensorId x, int64_t rows, int64_t cols, TensorId out,
                  int64_t out_cols) {
     const Expr strips = ceil_div(rows, kTileRows);
@@ -103,7 +103,7 @@ TensorId Builder::attention(TensorId q, TensorId k, TensorId v, EventId q_ready,
   read(a, "q", q, rows_and(group * s.head_dim * coord(0), group * s.head_dim));
   for (auto [role, t] : {std::pair{"k", k}, {"v", v}})
     read(a, role, t, rows_and(s.head_dim * coord(0), s.head_dim));
-  // A piece's own positions: those before this step stream, this step's are written.
+  // A KV tile's positions before this step stream. Positions of this step are written.
   const Expr from = s.kv_tile * coord(1);
   const Expr to = min(from + s.kv_tile, kv_len);
   const Expr split = min(max(kv_len - tokens, from), to);

@@ -1,11 +1,11 @@
-// Small task programs for the scheduler's tests, with their events written by hand.
+// This header has small task programs for the scheduler's tests, with events written by hand.
 #pragma once
 
 #include "ir/schedule.h"
 
 namespace mkc::test {
 
-// Shape of a Llama-like model, in strips' worth of rows.
+// ModelShape is the shape of a Llama-like model. head_dim must be a multiple of 16, the rows of a strip.
 struct ModelShape {
   int64_t layers = 2;
   int64_t hidden = 64;
@@ -19,15 +19,15 @@ struct ModelShape {
   int64_t tokens = 4;
 };
 
-// embed, then per layer q, k, v, attend, combine, o, gate_up, down; then lm_head and draw. Attend waits by
-// head, the rest for everything before it.
+// Returns embed, then q, k, v, attend, combine, o, gate_up and down for each layer, then lm_head and sample.
+// Attend waits by head. All other grids wait for all of the grid before them.
 TaskProgram model_program(const ModelShape& shape = {});
 
-// As it was before its events were derived.
+// Returns the program without its events, waits and notifications.
 TaskProgram without_events(TaskProgram program);
 
-// Why the schedule is refused; "" where it is proved, or unproved and right at the values that are then
-// tried.
+// Returns why the schedule is refused. The result is "" for a proved schedule, and for an unproved one that
+// is right at the values tried.
 std::string refusal(const Schedule& schedule);
 
 GridId find_grid(const TaskProgram& program, std::string_view name);

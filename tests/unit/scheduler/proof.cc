@@ -1,4 +1,5 @@
-// The proof for all values, on programs of real families: what it accepts, and one fault of each kind.
+// These tests run the proof for all values on programs of real families. They check what it accepts, and one
+// fault of each kind.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -106,7 +107,7 @@ TEST_CASE("a count of list elements in another form is unproved, with the cell t
 TEST_CASE("tasks whose number depends on a coordinate that no cell tells cannot be counted") {
   Schedule s = schedule_of(test::llama_config());
   for (Symbol& symbol : s.program.symbols.items)
-    if (symbol.name.ends_with("kv_len")) symbol.bounds.hi = 200;  // a piece of attention holds as many
+    if (symbol.name.ends_with("kv_len")) symbol.bounds.hi = 200;  // one KV tile holds 200 positions
   const auto wait =
       std::find_if(grid(s, "l0.o").waits.begin(), grid(s, "l0.o").waits.end(),
                    [&](const Wait& w) { return s.program.events[w.event].name == "l0.o_ready"; });
@@ -170,8 +171,8 @@ TEST_CASE("a region that is not what the body touches is refused") {
 }
 
 TEST_CASE("a cell that only another grid notifies orders nothing of the grids before the first") {
-  // down waits for the cell that v alone completes, and reads what o writes: gate_up, which waits for o, does
-  // not notify that cell.
+  // down waits for a cell that v alone completes, and reads what o writes. gate_up waits for o, but does not
+  // notify this cell.
   Schedule s = schedule_of(test::llama_config(), Scheduler::kStatic, true);
   TaskGrid &gate_up = grid(s, "l0.gate_up"), &down = grid(s, "l0.down"), &v = grid(s, "l0.v");
   const EventId ready = down.waits[0].event;

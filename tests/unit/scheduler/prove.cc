@@ -23,7 +23,7 @@ Schedule placed(const test::ModelShape& shape = {}, uint32_t workers = 3) {
   return schedule.value();
 }
 
-// These models have no lists: what the proof cannot show of them is decided at chosen values.
+// These models have no lists. The proof decides at chosen values what it cannot show of them.
 std::string proof_error(const Schedule& schedule) {
   return test::refusal(schedule);
 }
@@ -56,7 +56,7 @@ TEST_CASE("a model with caches and without lists is unproved") {
   CHECK(report.error().message == "error: unproved: %l0.k_cache is filled: it has no append grid");
 }
 
-// Mutants: each is one fault in a schedule that was accepted.
+// Each mutant below is an accepted schedule with one fault.
 
 Segment& segment_of(Schedule& s, uint32_t worker, const char* grid) {
   for (Segment& segment : s.streams[worker])
@@ -296,7 +296,7 @@ TEST_CASE("memory shared by tensors that are alive together is refused") {
 }
 
 TEST_CASE("an overwrite of what is still read is refused") {
-  // combine of one head writes over the q of the other, whose attend tasks may not have begun.
+  // combine of one head overwrites the q of the other head, whose attend tasks may not have begun.
   Schedule s = placed();
   s.program.grids[find_grid(s.program, "l0.combine")].writes.push_back(
       {"out", find_tensor(s.program, "l0.q"), {{0, 1}, {32 * (Expr(1) - coord(0)), 32}}, false});
@@ -305,7 +305,7 @@ TEST_CASE("an overwrite of what is still read is refused") {
 }
 
 TEST_CASE("a task may overwrite what it alone still reads") {
-  // o adds to its columns of x0 in place; q, k and v have read them before.
+  // o adds to its columns of x0 in place. q, k and v have read them before.
   Schedule s = placed();
   TaskGrid& o = s.program.grids[find_grid(s.program, "l0.o")];
   o.writes.push_back({"out", find_tensor(s.program, "x0"), o.writes[0].region, false});
@@ -337,7 +337,7 @@ TEST_CASE("slots that are too small, outside or on top of each other are refused
   CHECK(proof_error(s) == "error: %logits and %l0.partial_acc overlap in the workspace");
   s = placed();
   Tensor& logits = s.program.tensors[find_tensor(s.program, "logits")];
-  logits.shape[0] = 8 - logits.shape[0];  // fewer rows, the more tokens there are
+  logits.shape[0] = 8 - logits.shape[0];  // more tokens make fewer rows
   CHECK(proof_error(s) == "error: the slot of %logits has 2560 bytes, it needs 4480");
   s = placed();
   s.weight_bytes -= 256;

@@ -1,5 +1,5 @@
-// Random schedules against an oracle that knows nothing of orders: it runs the schedule in random
-// interleavings and watches each element's value.
+// These tests compare the proof with an oracle on random schedules. The oracle knows nothing of orders: it
+// runs random interleavings and watches each element's value.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace mkc {
 namespace {
 
 using Random = std::mt19937;
-using Element = std::pair<uint32_t, std::vector<int64_t>>;  // tensor, index
+using Element = std::pair<uint32_t, std::vector<int64_t>>;  // tensor and index
 
 uint32_t below(Random& random, uint64_t n) {
   return static_cast<uint32_t>(random() % n);
@@ -48,16 +48,16 @@ std::vector<int64_t> coords_of(const TaskGrid& grid, int64_t task, std::span<con
   return coords;
 }
 
-// Who wrote what a task read: by (grid, task, element) the writing grid and task.
+// Reads maps a reading grid, its task and an element to the grid and task that wrote the element.
 using Reads = std::map<std::tuple<uint32_t, int64_t, Element>, std::pair<uint32_t, int64_t>>;
 
 struct Interpreter {
   const Schedule& s;
   std::vector<int64_t> symbols;
-  std::map<uint64_t, std::pair<uint32_t, int64_t>> memory{};  // by workspace address: last writer
+  std::map<uint64_t, std::pair<uint32_t, int64_t>> memory{};  // last writer of each workspace address
   std::map<std::pair<uint32_t, std::vector<int64_t>>, int64_t> counters{};
   Reads reads{};
-  std::vector<Element> completed{};  // cells, in the order of their completion
+  std::vector<Element> completed{};  // cells in the order of their completion
 
   bool activation(TensorId t) const { return s.program.tensors[t].kind == TensorKind::kActivation; }
 
@@ -100,7 +100,7 @@ struct Interpreter {
     return true;
   }
 
-  // Runs the task, its notifications, and the inline tasks they complete.
+  // Runs the task, its notifications, and the inline tasks that they complete.
   void run(GridId g, int64_t task) {
     access(g, task);
     const auto coords = coords_of(s.program.grids[g], task, symbols);
@@ -125,7 +125,7 @@ struct Interpreter {
 };
 
 Reads sequential_reads(const Schedule& s, const std::vector<int64_t>& symbols) {
-  // Every tensor in memory of its own.
+  // Every tensor has memory of its own here.
   Schedule apart = s;
   for (uint64_t t = 0; t < apart.slots.size(); ++t) apart.slots[t].offset = t << 32;
   Interpreter interpreter{apart, symbols};
@@ -134,24 +134,24 @@ Reads sequential_reads(const Schedule& s, const std::vector<int64_t>& symbols) {
   return interpreter.reads;
 }
 
-// One worker on its way through its stream.
+// Walker is one worker on its way through its stream.
 struct Walker {
   size_t segment = 0;
-  int64_t next = 0;         // task of the segment
-  bool has_ticket = false;  // of a claimed grid
+  int64_t next = 0;         // next task of the segment
+  bool has_ticket = false;  // true if `ticket` is one of a claimed grid
   int64_t ticket = 0;
 };
 
-// Walks the streams in a random interleaving.
+// Walk runs the streams in a random interleaving.
 struct Walk {
   const Schedule& s;
   Interpreter& interpreter;
   std::vector<Walker> walkers = std::vector<Walker>(s.workers);
-  std::map<uint32_t, int64_t> claimed{};  // by grid
+  std::map<uint32_t, int64_t> claimed{};  // tickets claimed of each grid
 
   int64_t tasks(GridId g) const { return task_count(s.program.grids[g], interpreter.symbols); }
 
-  // The task that the worker may run now; -1: none yet.
+  // Returns the task that the worker may run now, or -1 if there is none yet.
   int64_t runnable(uint32_t w, const Segment& segment) {
     const Walker& walker = walkers[w];
     const GridId g = segment.grid;
@@ -175,7 +175,8 @@ struct Walk {
     return -1;
   }
 
-  // Skips what is done, and draws. False: the worker's stream has ended.
+  // Skips finished segments, and claims a ticket where the grid is claimed. The result is false at the end of
+  // the worker's stream.
   bool advance(uint32_t w) {
     Walker& walker = walkers[w];
     for (; walker.segment < s.streams[w].size(); ++walker.segment, walker.next = -1) {
@@ -204,15 +205,15 @@ struct Walk {
   }
 };
 
-// Whether one random interleaving ends, with every task reading what it reads in the sequential program.
+// Returns whether one random interleaving ends with all reads as in the sequential program.
 bool runs_well(const Schedule& s, const std::vector<int64_t>& symbols, const Reads& expected,
                Random& random) {
   Interpreter interpreter{s, symbols};
   Walk walk{s, interpreter};
-  const uint32_t favourite = below(random, s.workers);  // runs as far ahead as it can
+  const uint32_t favourite = below(random, s.workers);  // this worker runs as far ahead as it can
   while (true) {
     std::vector<std::pair<uint32_t, int64_t>> able;
-    const uint32_t first = below(random, s.workers);  // draws first
+    const uint32_t first = below(random, s.workers);  // this worker claims first
     for (uint32_t i = 0; i < s.workers; ++i) {
       const uint32_t w = (first + i) % s.workers;
       if (!walk.advance(w)) continue;
@@ -248,7 +249,7 @@ PlaceOptions random_options(Random& random, uint32_t workers) {
   return options;
 }
 
-// One fault, in the events or in the streams; may be harmless.
+// Makes one change to the events, the streams or the memory. The change may be harmless.
 void mutate(Schedule& s, Random& random) {
   TaskGrid& grid = s.program.grids.items[below(random, s.program.grids.size())];
   Event& event = s.program.events.items[below(random, s.program.events.size())];
@@ -318,7 +319,7 @@ TEST_CASE("what an interleaving shows to be wrong is always refused") {
         break;
       }
   }
-  // The oracle must have had something to show, and not everything may be refused.
+  // The oracle must find faults, and the proof must not refuse everything.
   CHECK(shown > 20);
   CHECK(refused >= shown);
   CHECK(refused < 200);

@@ -1,4 +1,4 @@
-// Single rules of the proof, and of what shares memory, on programs of two or three grids without bodies.
+// These tests check single rules of the proof and of shared memory, on programs of two or three grids.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct Rules {
     return symbol(p.symbols.add({name, {lo, hi}, {}}));
   }
 
-  // The grids in program order, of which each comes after those listed.
+  // Returns the grids in program order. Each grid comes after the grids that `after` lists for it.
   proof::Order order(const std::vector<std::vector<uint32_t>>& after) const {
     proof::Order out;
     for (uint32_t g = 0; g < p.grids.size(); ++g) {
@@ -106,7 +106,7 @@ TEST_CASE("intervals are disjoint that touch or are empty, and no others") {
         Case{{{4, 8}, {0, 5}}, false}, Case{{{0, 4}, {2, 2}, {4, 8}}, true}, Case{{{0, 8}, {0, 8}}, false}}) {
     proof::Along along{.kind = proof::Along::Kind::kTable, .coord = 0, .intervals = x.intervals};
     CHECK(proof::disjoint(along) == x.disjoint);
-    along.coord = proof::Along::kNone;  // one interval for all tasks
+    along.coord = proof::Along::kNone;  // all tasks have one interval
     CHECK_FALSE(proof::disjoint(along));
   }
 }
@@ -114,7 +114,7 @@ TEST_CASE("intervals are disjoint that touch or are empty, and no others") {
 TEST_CASE("what tasks are known to notify: every cell, some cell, and every cell by some task") {
   struct Case {
     int64_t tasks;
-    Range cells;  // of two
+    Range cells;  // notified cells, of two
     Expr expect;
     bool every, some, heard;
   };
@@ -171,7 +171,8 @@ TEST_CASE("a step may have those values that no relation of known symbols forbid
   }
 }
 
-// Whether %first, whose tasks each notify a cell, is before %last, which follows on all of %middle.
+// Returns whether %first is before %last. Each task of %first notifies a cell, and %last waits for all of
+// %middle.
 bool is_before_last(std::vector<Expr> cells, std::vector<Coord> waiting, std::vector<Expr> cell,
                     const std::vector<Bounds>& symbols = {}) {
   Rules r;
@@ -200,12 +201,12 @@ TEST_CASE("a grid is before another only where the tasks between wait for every 
   CHECK(is_before_last({2, 3}, {{"i", 3}, {"j", 2}}, {j, i}));
   CHECK(is_before_last({2, 2}, {{"i", 2}, {"j", 2}}, {i, j}));
   CHECK(is_before_last({1, 2}, {{"i", 2}}, {0, i}));
-  // Some cells are awaited by nobody.
+  // Nobody waits for some of these cells.
   CHECK_FALSE(is_before_last({4}, {{"i", 4}}, {0}));
   CHECK_FALSE(is_before_last({4}, {{"i", 3}}, {i}));
   CHECK_FALSE(is_before_last({2, 2}, {{"i", 2}}, {i, i}));
   CHECK_FALSE(is_before_last({2}, {{"i", 4}}, {i - 2}));
-  // The grid between may have no task, which then waits for nothing.
+  // The grid between may have no task, and then waits for nothing.
   CHECK(is_before_last({4}, {{"i", 4}, {"j", n}}, {i}, {{1, 2}}));
   CHECK_FALSE(is_before_last({4}, {{"i", 4}, {"j", n}}, {i}, {{0, 2}}));
 }
@@ -229,7 +230,7 @@ TEST_CASE("a grid follows on all before its sources only where each cell that it
   CHECK(is_before(cell + 1));
   CHECK(is_before(n + 1));
   CHECK_FALSE(is_before(n));
-  CHECK_FALSE(is_before(3 - cell));  // nobody tells the last cell
+  CHECK_FALSE(is_before(3 - cell));  // nobody notifies the last cell
   CHECK_FALSE(is_before(cell));
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 using test::model_program;
 
-// Of one to four requests, whose tokens share one context.
+// Returns a program for one to four requests, whose tokens share one context.
 TaskProgram program() {
   TaskProgram p = test::without_events(model_program({.context = 256}));
   p.symbols.add({"B", {1, 4}, {}});
@@ -43,7 +43,7 @@ struct Found {
   SearchReport report;
 };
 
-// The schedule of one who asks for what was found.
+// Searches, and returns the schedule of a user who asks for the settings found.
 Found search_for(const TaskProgram& p, const Machine& m, const SearchOptions& options) {
   Found found;
   found.report = search(p, m, options).value();
@@ -89,7 +89,7 @@ TEST_CASE("where tickets cost most of all, -O3 leaves none in the layers") {
     CHECK(claims_by_ticket(kind) == (name.find('.') == std::string::npos));
   }
   CHECK(found.report.complete);
-  CHECK(found.report.found.placements.size() == 7);  // q, k, v, attend, o, gate_up, down; combine was inline
+  CHECK(found.report.found.placements.size() == 7);  // all grids of a layer but combine, which was inline
   CHECK(reason_of(found.schedule, "l1.down")
             .starts_with("found by simulated steps; simulated steps to those "
                          "before by table: 1 request 0."));
@@ -188,7 +188,7 @@ TEST_CASE("what is asked for is not searched") {
   }
 }
 
-// Steps of up to 64 tokens, which products may take by warpgroups from 65 on.
+// Returns a program for steps of up to 64 tokens. The products use warpgroups from 65 tokens on.
 TaskProgram wide_program() {
   TaskProgram p = test::without_events(
       model_program({.hidden = 512, .feed_forward = 2048, .context = 256, .tokens = 64}));

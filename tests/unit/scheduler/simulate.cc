@@ -15,9 +15,9 @@ namespace {
 
 using doctest::Approx;
 
-// Round figures: a stream of 100 bytes a ns, of which one worker may take all; reads begin after 1000 ns, at
-// the start as later; a hop is 10 (end of task) + 7 (barrier) + 30 (reduction), 500 + 7 (notification,
-// barrier) and 40 (first operands).
+// Returns a machine of round figures. The stream has 100 bytes a ns, which one worker may take alone. Reads
+// begin after 1000 ns, at the start and later. The end of a task takes 10 ns, a barrier 7 ns, a reduction 30
+// ns. A notification takes 500 ns. The first operands of tasks that are no products take 40 ns.
 Machine machine(uint32_t stages = 4) {
   Machine m;
   m.name = "test";
@@ -45,9 +45,10 @@ Machine machine(uint32_t stages = 4) {
   return m;
 }
 
-const double kDispatchNs = kDispatch.barriers * machine().barrier_ns;  // where nothing else takes time
+const double kDispatchNs = kDispatch.barriers * machine().barrier_ns;  // barriers alone take time
 
-// Products in a chain: `strips` strips of 16 rows and `cols` columns each, all of a grid awaited by the next.
+// Returns a chain of products. Each has `strips` strips of 16 rows and `cols` columns. Each waits for all
+// strips of the product before it.
 TaskProgram chain(uint32_t grids, int64_t strips, int64_t cols) {
   TaskProgram p;
   p.symbols.add({"T", {1, 256}, {}});
@@ -160,9 +161,10 @@ TEST_CASE("with one stage each tile waits for the latency anew") {
 TEST_CASE("a dependent grid's weights come ahead, so that it costs a hop and its product") {
   const double first = 1000 + kLoad + kMultiply + kEnd;
   CHECK(simulated(chain(2, 1, 512), machine(), 1).ns == Approx(first + 500 + 7 + kMultiply + kEnd));
-  // On another worker as well, which waits for it; there the two tiles share the ceiling.
+  // A second worker prefetches as well, and waits for the first. The two tiles then share the stream.
   CHECK(simulated(chain(2, 1, 512), machine(), 2).ns == Approx(first + kLoad + 500 + 7 + kMultiply + kEnd));
-  // With one stage they come once the first product has released it: later than the hop.
+  // A ring of one stage loads the second tile once the first product releases the stage. This tile arrives
+  // after the hop.
   CHECK(simulated(chain(2, 1, 512), machine(1), 1).ns ==
         Approx(1000 + kLoad + kMultiply + 1000 + kLoad + kMultiply + kEnd));
 }
@@ -233,11 +235,11 @@ TEST_CASE("strips of a block share activations, a reduction and an end, those of
   Machine m = machine();
   m.activations_ns = 100;
   m.mma8_bytes_per_ns = 50;
-  m.l2_ns = 70;  // of a block's first tile: others' activations are loaded while one is multiplied
+  m.l2_ns = 70;  // latency of a block's first tile: later loads overlap with products
   const double block = 4 * kTile / 50 + 100 + 70 + kEnd;
   CHECK(simulated(chain(1, 4, 512), m, 1).ns == Approx(1000 + kLoad + block));
   CHECK(simulated(chain(1, 4, 512), m, 1, {8}).ns == Approx(1000 + kLoad + block));
-  // The last grid notifies nothing: each of its strips waits.
+  // The last grid notifies nothing, so each of its strips waits.
   const double hop = 500 + 7, polls = 3 * (3 + 7);
   CHECK(simulated(chain(3, 4, 512), m, 1).ns ==
         Approx(1000 + kLoad + block + hop + block + hop + block + polls));
@@ -248,13 +250,15 @@ TEST_CASE("of many tokens each chain's part of a block is multiplied, or comes t
   m.activations_ns = 10;
   m.l2_ns = 70;
   const auto took = [&](int64_t tokens) { return simulated(chain(1, 4, 512), m, 1, {tokens}).ns; };
-  // 8 parts of 4 strips with 64 columns each; the ends of 4 times 33 rows take twice as long as one.
+  // The block takes 8 K slices of 64 columns of 4 strips. The epilogues of 4 strips of 33 rows take two
+  // reductions.
   const double rest = 1000 + kLoad + 70 + 8 * (10 + 7) + kEnd + m.reduce_ns;
   m.mma_per_ns = 1600;
   CHECK(took(33) == Approx(rest + 8 * 64 * 64 * 64 / 1600.0));
   m.mma_per_ns = 1e9;
   m.shared_bytes_per_ns = 160;
-  // Weights come, and are read by 4 groups of warps; rows of 128 bytes come, and are read by 2 warps.
+  // Shared memory takes each weight once and gives it to 4 groups of warps. Each 128-byte row of x comes
+  // once, and goes to 2 warps.
   CHECK(took(33) == Approx(rest + 8 * (4 * 2048 * 5 + 33 * 128 * 3) / 160.0));
   m.shared_bytes_per_ns = 1e9;
   m.l2_ns = 3000;
@@ -318,7 +322,7 @@ TEST_CASE("what leads from a notification to the first product is taken once a s
   m.bulk_copy = true;
   const double before = simulated(chain(3, 8, 512), m, 1).ns;
   m.instruction_ns = 0.5;
-  // Dispatches of the last two lie within their waits.
+  // The dispatches of the last two grids end within their waits.
   const double dispatch = kDispatch.instructions * 0.5, start = kProductStart.instructions * 0.5;
   CHECK(simulated(chain(3, 8, 512), m, 1).ns <= before + dispatch + 3 * start + path_ns(m, kNextBulkCopy));
   CHECK(simulated(chain(3, 8, 512), m, 1).ns >= before + start);
@@ -327,7 +331,7 @@ TEST_CASE("what leads from a notification to the first product is taken once a s
 TEST_CASE("code that does not fit is fetched at the start of each segment") {
   Machine m = machine();
   m.code_bytes_per_ns = 4;
-  m.code_cache_bytes = kBodyCodeBytes * 2;  // products and the loader
+  m.code_cache_bytes = kBodyCodeBytes * 2;  // the code of products and of the loader
   const double fits = simulated(chain(3, 1, 512), m, 1).ns;
   CHECK(fits == simulated(chain(3, 1, 512), machine(), 1).ns);
   m.code_cache_bytes -= 1;

@@ -14,7 +14,8 @@
 namespace mkc {
 namespace {
 
-// One layer of Llama: hidden 32, 48 columns between gate_up and down.
+// Returns one layer of Llama, split by the rules. The hidden size is 32, and gate_up makes 48 columns for
+// down.
 TaskProgram fused(const std::vector<SplitRule>& rules) {
   const Result<OpGraph> graph = test::graph_of(test::llama_config());
   REQUIRE(graph.ok());
@@ -26,7 +27,7 @@ TaskProgram fused(const std::vector<SplitRule>& rules) {
   return split.value();
 }
 
-// Its lines in the text of the program, without places.
+// Returns the grid's lines in the text of the program, without source places.
 std::string lines_of(const TaskProgram& program, const std::string& grid) {
   const std::string text = print(program), begin = "grid %" + grid + "[";
   std::string out = text.substr(text.find(begin));
@@ -99,7 +100,7 @@ TEST_CASE("the proof misses a part that a strip's finish does not wait for") {
     Result<TaskProgram> program = derive_events(fused({{"l0.down", 2, {}}}), {});
     for (TaskGrid& grid : program.value().grids)
       if (grid.name == "l0.down" && !all)
-        grid.notifies[0].cells[0].size = 1 - coord(0);  // the first part alone
+        grid.notifies[0].cells[0].size = 1 - coord(0);  // only the first part notifies
     for (Event& event : program.value().events)
       if (event.name == "l0.down_reduce_ready") event.expect = all ? 2 : 1;
     const Result<ProofReport> proof = prove(place(program.value(), machine.value(), {3}).value());

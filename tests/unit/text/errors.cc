@@ -1,11 +1,11 @@
-// What is refused, with the whole text of the error.
+// These tests check the whole text of each error of the tokenizer.
 #include <filesystem>
 
 #include "tests/unit/text/fixtures.h"
 
 namespace {
 
-// A file in the build folder that is gone at the end of a test.
+// ScratchFile is a file in the build folder that is removed at the end of a test.
 class ScratchFile {
  public:
   explicit ScratchFile(const std::string& content) { std::ofstream(path_) << content; }
@@ -16,7 +16,7 @@ class ScratchFile {
   std::string path_ = std::string(MKC_BINARY_DIR) + "/text_errors_tokenizer.json";
 };
 
-// What loading the text of a file says, without the path of the file.
+// Returns the error of loading a tokenizer with this content, without the path of the file.
 std::string load_error(const std::string& content) {
   const ScratchFile file(content);
   const mkrt::Result<mkrt::Tokenizer> tokenizer = mkrt::load_tokenizer(file.path());
@@ -26,7 +26,7 @@ std::string load_error(const std::string& content) {
   return message.substr(file.path().size());
 }
 
-// The same for a document that is right but for one value, at a JSON pointer.
+// Returns the error of loading llama3.json with one value replaced, at a JSON pointer.
 std::string error_with(const std::string& pointer, const std::string& value) {
   nlohmann::json document = read_json_fixture("llama3.json");
   document[nlohmann::json::json_pointer(pointer)] = nlohmann::json::parse(value);

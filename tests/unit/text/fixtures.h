@@ -1,4 +1,4 @@
-// Tokenizers and expected values made by tests/oracle/make_tokenizer_vectors.py.
+// These fixtures load the tokenizers and expected values of tests/oracle/make_tokenizer_vectors.py.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ inline mkrt::Tokenizer load_fixture(const std::string& name) {
   return std::move(tokenizer).value();
 }
 
-// The value, or a failed test with the error text.
+// Returns the value, or fails the test with the error text.
 template <class T>
 T expect_ok(mkrt::Result<T> result) {
   REQUIRE_MESSAGE(result.ok(), result.error().message);

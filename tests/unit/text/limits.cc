@@ -1,4 +1,4 @@
-// Long and hostile texts: these tests would not end if a step took quadratic time.
+// These tests encode and decode long and hostile texts. They would not end if a step took quadratic time.
 #include "runtime/base/json_node.h"
 #include "tests/unit/text/fixtures.h"
 
@@ -33,7 +33,7 @@ TEST_CASE("a megabyte of combining marks out of order is normalized") {
   const std::string ids_text = "e" + repeat("\u0301", half) + repeat("\u0316", half);
   const std::vector<int32_t> ids = expect_ok(mkrt::encode(tokenizer, ids_text, false));
   const std::string ordered = "e" + repeat("\u0316", half) + repeat("\u0301", half);
-  // The first acute accent goes into the letter: the marks below are no obstacle to it.
+  // The first acute accent composes with the letter, because marks below the letter do not block it.
   CHECK(expect_ok(mkrt::decode(tokenizer, ids, false)) ==
         "\u00e9" + repeat("\u0316", half) + repeat("\u0301", half - 2));
 }

@@ -1,4 +1,5 @@
-// Pre-tokenizers on their own, against the reference library, and what they refuse.
+// These tests compare pre-tokenizers with those of the reference library, and check the errors of unsupported
+// patterns.
 #include <algorithm>
 #include <set>
 
@@ -57,7 +58,7 @@ TEST_CASE("a pattern keeps its meaning or is refused") {
 
 TEST_CASE("of escapes those of punctuation are supported, and those of few letters") {
   for (char c = ' '; c <= '~'; ++c) {
-    if (c == 'p' || c == 'P') continue;  // more must follow
+    if (c == 'p' || c == 'P') continue;  // these escapes need more characters
     CAPTURE(c);
     const bool is_alphanumeric = std::isalnum(static_cast<unsigned char>(c)) != 0;
     const bool supported = !is_alphanumeric || std::string_view("sSdDrntf").find(c) != std::string_view::npos;
@@ -76,7 +77,7 @@ TEST_CASE("an added token takes in the white space beside it where it says so, a
     return expect_ok(mkrt::encode(expect_ok(mkrt::load_tokenizer(path)), text, false));
   };
   const std::vector<int32_t> alone{485};
-  // The ends of each range of the property White_Space.
+  // The list has the ends of each range of the property White_Space.
   for (const char* space : {"\t", "\r", " ", "\u0085", "\u00A0", "\u1680", "\u2000", "\u200A", "\u2028",
                             "\u2029", "\u202F", "\u205F", "\u3000", " \u2003\n"}) {
     CAPTURE(space);
@@ -86,7 +87,7 @@ TEST_CASE("an added token takes in the white space beside it where it says so, a
     CHECK(ids_of(true, false, std::string("<|start|>") + space).size() > 1);
     CHECK(ids_of(false, true, std::string(space) + "<|start|>").size() > 1);
   }
-  // Their neighbours.
+  // These characters are next to a range of White_Space.
   for (const char* other :
        {"\b", "\u000E", "!", "\u0084", "\u0086", "\u009F", "\u00A1", "\u167F", "\u1681", "\u1FFF", "\u200B",
         "\u2027", "\u202A", "\u202E", "\u2030", "\u205E", "\u2060", "\u2FFF", "\u3001"}) {
@@ -98,7 +99,7 @@ TEST_CASE("an added token takes in the white space beside it where it says so, a
   }
 }
 
-// The UTF-8 of a scalar value, from its definition; "" for numbers that are none.
+// Returns the UTF-8 of a scalar value by its definition, or "" for any other number.
 std::string utf8_of(uint32_t c) {
   if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return "";
   if (c < 0x80) return {static_cast<char>(c)};
@@ -131,7 +132,7 @@ TEST_CASE("bytes begin with a character where they begin with the UTF-8 of one")
       CHECK(broken.size == cut);
     }
   }
-  // Two bytes of each kind, then what would go on.
+  // The loop tries every pair of first bytes, followed by two continuation bytes.
   for (int first = 0x80; first < 0x100; ++first)
     for (int second = 0; second < 0x100; ++second) {
       const std::string bytes{static_cast<char>(first), static_cast<char>(second), '\x80', '\x80'};
@@ -156,7 +157,8 @@ TEST_CASE("a token of whole words stands between characters that are of none") {
     return std::find(ids.begin(), ids.end(), 485) != ids.end();
   };
   CHECK(is_found("<|start|>"));
-  // Letters, marks, digits, letter numbers, connectors, joiners, and letters in circles and squares.
+  // Word characters are letters, marks, digits, letter numbers, connectors, joiners, and letters in circles
+  // and squares.
   for (const char* word :
        {"A",          "z",          "\u01C5",     "\u02B0",     "\u05D0",     "\u0300",    "\u0903", "\u20DD",
         "7",          "\u0663",     "\u2160",     "_",          "\u200C",     "\u200D",    "\u24B6", "\u24E9",

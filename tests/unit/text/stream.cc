@@ -1,4 +1,4 @@
-// Properties of decoding, on random texts and random ids.
+// These tests check properties of decoding on random texts and random ids.
 #include <random>
 
 #include "runtime/text/utf8.h"

@@ -1,4 +1,4 @@
-// Ids and texts against those of the reference library.
+// These tests compare ids and texts with those of the reference library.
 #include "tests/unit/text/fixtures.h"
 
 TEST_CASE("texts become the ids of the reference library, and ids its texts") {

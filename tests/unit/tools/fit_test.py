@@ -1,5 +1,7 @@
-"""tools/bench/fit: measured figures replace those of a machine, and simulated steps are held against measured ones.
-Usage: fit_test.py ROOT MKC"""
+"""These tests check that tools/bench/fit puts measured figures in place of a machine's estimates. They also
+check its comparison of simulated steps with measured ones.
+Usage: fit_test.py ROOT MKC
+"""
 import json
 import subprocess
 import sys

@@ -1,4 +1,6 @@
-"""What tools/gpu/bench.py does with programs, times and earlier results. Usage: gpu_bench_test.py ROOT"""
+"""These tests check what tools/gpu/bench.py does with programs, times and earlier results.
+Usage: gpu_bench_test.py ROOT
+"""
 import contextlib
 import dataclasses
 import io
@@ -20,7 +22,7 @@ import bench  # noqa: E402
 import kit  # noqa: E402
 import shapes  # noqa: E402
 
-# Published numbers of parameters, and of those in an embedding that a step does not read whole.
+# The pairs are published numbers of parameters, and those of an embedding that a step does not read whole.
 PARAMETERS = {"llama-3.2-1b": (1_235_814_400, 0), "llama-3.1-8b": (8_030_261_248, 128256 * 4096),
               "qwen3-0.6b": (596_049_920, 0), "qwen3-8b": (8_190_735_360, 151936 * 4096)}
 
@@ -59,7 +61,7 @@ class LinesTest(unittest.TestCase):
                     run()
                 number = int((Path(folder) / "a").read_text())
                 status = Path(f"/proc/{number}/stat")
-                while status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] != "Z":  # until it is reaped
+                while status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] != "Z":  # a zombie has ended
                     self.assertLess(time.monotonic() - begin, 20)
 
     def test_a_program_that_is_stopped_keeps_what_it_said(self):
@@ -75,13 +77,13 @@ class BytesTest(unittest.TestCase):
     def test_experts_are_read_as_far_as_tokens_reach_them(self):
         dense = shapes.read_shape(CONFIGS / "qwen3-8b")
         shape = dataclasses.replace(dense, family="qwen3_moe", hidden=2048, layers=48, kv_heads=4, ffn=768, experts=128,
-                                    active=8)  # Qwen3-30B-A3B
-        self.assertEqual(shape.weights(rows=16), 30_532_122_624 - 151936 * 2048)  # all of them
+                                    active=8)  # shape of Qwen3-30B-A3B
+        self.assertEqual(shape.weights(rows=16), 30_532_122_624 - 151936 * 2048)  # 16 rows reach all experts
         self.assertEqual(shape.weights(rows=16) - shape.weights(), 48 * 120 * 3 * 2048 * 768)
 
     def test_a_step_reads_weights_once_and_every_cache(self):
         shape = shapes.read_shape(CONFIGS / "qwen3-8b")
-        kv = 2 * 2 * 8 * 128 * 36  # bytes of a position
+        kv = 2 * 2 * 8 * 128 * 36  # bytes of one position
         weights = 2 * shape.weights()
         self.assertEqual(shape.step_bytes(1024), weights + 2 * 4096 + kv * 1025)
         self.assertEqual(shape.step_bytes(1024, batch=4), weights + 4 * (2 * 4096 + kv * 1025))

@@ -1,5 +1,6 @@
-"""tools/gpu/driver.py and measure.py against a driver that records its calls.
-Usage: gpu_driver_test.py ROOT COMPILER"""
+"""These tests run tools/gpu/driver.py and measure.py against a driver that records its calls.
+Usage: gpu_driver_test.py ROOT COMPILER
+"""
 import os
 import subprocess
 import sys
@@ -34,7 +35,7 @@ class DriverTest(unittest.TestCase):
 
     def test_every_signature_is_one_that_the_driver_has(self):
         with driver.Device(0, LIBRARY):
-            pass  # looks all of them up
+            pass  # the device looks up every function when it opens
 
     def test_arguments_arrive_as_they_were_given(self):
         with driver.Device(3, LIBRARY) as gpu:
@@ -88,7 +89,7 @@ class DriverTest(unittest.TestCase):
         self.assertTrue(all(row["bytes"] == 16 << 20 and row["bytes_per_us"] == (16 << 20) / 500
                             for row in of["continuous"]))
         self.assertEqual([row["bytes"] >> 20 for row in of["burst"]], [2, 2, 4, 4, 8, 8])
-        self.assertEqual(of["burst"][0]["us"]["median"], 50.007)  # from the first begin to the last end of 8 blocks
+        self.assertEqual(of["burst"][0]["us"]["median"], 50.007)  # first begin to last end of 8 blocks
         self.assertEqual(of["clock tick"][0]["ns"]["median"], 32)
         self.assertAlmostEqual(of["hop"][0]["ns"]["median"], 1e6 / 999 / 2)
         self.assertAlmostEqual(of["barrier"][0]["ns"]["median"], 1e6 / 999)

@@ -1,4 +1,6 @@
-"""cmake --install: what a user builds against libmkrt finds. Usage: install_test.py BUILD CC"""
+"""These tests build user programs against the libmkrt that cmake --install installs.
+Usage: install_test.py BUILD CC
+"""
 import os
 import subprocess
 import sys

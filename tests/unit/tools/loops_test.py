@@ -1,4 +1,7 @@
-"""tools/bench/loops: the mix of a loop is that of its own instructions, the control path that of least instructions. Usage: loops_test.py ROOT"""
+"""These tests check the counts of tools/bench/loops. A loop's mix has its own instructions only, and the
+control path is the one with the fewest instructions.
+Usage: loops_test.py ROOT
+"""
 import json
 import re
 import subprocess
@@ -35,7 +38,8 @@ $L__BB0_6:
 """.replace("{FMA}", "\n".join(["\tfma.rn.f32 \t%f1, %f2, %f3, %f1;"] * 8))
 
 
-# A ring's loop with its wait, which a copy passes once, and a segment that polls and multiplies.
+# The machine code has a ring's loop with a wait that a copy passes once, and a segment that polls and
+# multiplies.
 SASS = """
 .L_x_0:
         /*0000*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R34+URZ+0x80], R31 ;
@@ -64,7 +68,7 @@ def way(instructions, global_loads, shared_loads, barriers, copies):
 
 
 def printed(flag, text):
-    """What the program prints of a file that holds the text, line by line."""
+    """Returns what the program prints for a file with this text, one value a line."""
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(text)
         file.flush()
@@ -85,7 +89,9 @@ class LoopsTest(unittest.TestCase):
                                                     "poll_to_product": way(3, 0, 0, 1, 0)}])
 
     def test_the_simulator_has_the_newest_counts(self):
-        """Of each kind the longest of the models' ways in the middle; polls and what is behind them have figures elsewhere."""
+        """Compares control_path.h with the newest result. Each count is the longest of the models' middle
+        ways. Polls, and what comes behind them, have figures of their own.
+        """
         newest = max(ROOT.glob("tools/bench/results/loops-*.json"))
         models = json.loads(newest.read_text())["models"].values()
         header = (ROOT / "scheduler/machine/control_path.h").read_text()

@@ -1,4 +1,6 @@
-"""The mutants of tests/attack/mutate_source: what its operators change, and what they leave alone. Usage: mutate_source_test.py ROOT"""
+"""These tests check what the operators of tests/attack/mutate_source change, and what they leave alone.
+Usage: mutate_source_test.py ROOT
+"""
 import subprocess
 import sys
 import unittest
@@ -69,7 +71,7 @@ class MutateSourceTest(unittest.TestCase):
         self.assertEqual(len(first), 30)
         self.assertEqual(first, listed("--seed", "7"))
         self.assertNotEqual(first, listed("--seed", "8"))
-        # Operators in turn.
+        # The tool takes its 11 operators in turn.
         self.assertEqual(len({line.split(": ")[1] for line in first[:11]}), 11)
 
 

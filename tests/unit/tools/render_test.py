@@ -1,5 +1,7 @@
-"""tools/bench/render: committed pages are what it makes; figures come from results and from nowhere else.
-Usage: render_test.py ROOT"""
+"""These tests check that the committed pages are what tools/bench/render makes. Figures come from results and
+from nowhere else.
+Usage: render_test.py ROOT
+"""
 import json
 import re
 import shutil

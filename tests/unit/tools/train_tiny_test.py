@@ -1,4 +1,6 @@
-"""The story generator and the story checker of tools/train_tiny, each against the other; plain Python, no PyTorch."""
+"""These tests check the story generator and the story checker of tools/train_tiny against each other. They
+are plain Python without PyTorch.
+"""
 
 import re
 import sys
