@@ -10,7 +10,7 @@
 //                                           ->  ld.acquire, atom.acq_rel, a relaxed load before a fence, of
 //                                           the same word
 // Both sides' scopes must include the other: .cta orders within a CTA only. The async proxy sees generic
-// accesses only behind a proxy fence. The fence must be ordered after the write and before the copy.
+// writes only behind a proxy fence. The fence must be ordered after the write and before the copy.
 #pragma once
 
 #include <array>
