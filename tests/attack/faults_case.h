@@ -1,4 +1,4 @@
-// A case is a random disturbance. It follows from a seed, its number and the model.
+// A case is a random disturbance that follows from a seed, its number and the model.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A case is a random model with settings. It follows from a seed and its number alone.
+// A case is a random model with settings that follow from a seed and a number alone.
 #pragma once
 
 #include <optional>

@@ -210,8 +210,8 @@ int do_now(unsigned long long address, size_t bytes, std::function<void()> act) 
   return driver().put(nullptr, std::move(work));
 }
 
-// A copy reads or writes page-locked memory when its turn comes. It reads or writes other memory before the
-// call returns.
+// A copy reads or writes page-locked memory when its turn comes. A copy reads or writes other memory before
+// the call returns.
 int do_in_stream(void* stream, unsigned long long address, size_t bytes, std::function<void()> act) {
   Lock lock(driver().mutex);
   if (!driver().on_device(address, bytes)) return kInvalidValue;

@@ -47,7 +47,7 @@ struct Event {
   uint64_t time_ns = 0;
 };
 
-// Work in a stream or a graph is a launch or a call of `act`. It begins once `waits_for` is done.
+// Work in a stream or a graph is a launch or a call of `act`. Work begins once `waits_for` is done.
 struct Work {
   Launch launch;  // no kernel: the work launches nothing
   std::function<void()> act;

@@ -24,7 +24,7 @@ PROMPTS = [1, 7, 33, 200]
 WAYS = {"plain": [], "4 steps a launch": ["--steps-per-launch", "4"], "drawn": ["--temperature", "0.8", "--seed", "5"],
         "kernels": ["--mode=kernels"], "traced": ["--trace", "trace.json"]}
 CONTEXT, NEW_TOKENS = 256, 5
-TOLERANCE = 0.05  # of a logit; rounding to 8-bit caches amplifies another order of sums
+TOLERANCE = 0.05  # distance of a logit; rounding to 8-bit caches amplifies another order of sums
 
 
 def halves(raw):

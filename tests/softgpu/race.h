@@ -26,7 +26,7 @@ struct Cta;
 struct Grid;
 struct Warp;
 
-// All that an agent did before `clock` is known. At `clock`, what `lanes` did up to `tick` is known.
+// Everything that an agent did before `clock` is known. Work of `lanes` at `clock` is known up to `tick`.
 struct Known {
   uint32_t clock = 0, lanes = 0, tick = 0;
 };

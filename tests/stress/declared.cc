@@ -47,7 +47,7 @@ bool data_decide(const Access& access, size_t dim) {
   return ((access.role == "table" || access.role == "rope") && dim == 0) || access.role == "logits";
 }
 
-// Returns whether a segment of experts reads this table before its first task. No task's regions are known
+// Returns whether a segment of experts reads this table before its first task. Regions of tasks are not known
 // then.
 bool no_task_reads(const TaskGrid& grid, const Access& access, bool written) {
   const bool once =

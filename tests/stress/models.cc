@@ -29,8 +29,8 @@ RunOptions steps(std::vector<uint32_t> tokens) {
   return options;
 }
 
-// One dense family and one with experts load each type by 16-byte copies. Only the loader differs between
-// them and the others.
+// One dense family and one with experts load each type by 16-byte copies. Their loader alone differs from
+// that of the other families.
 TEST_CASE("no family has a race in any type of weights") {
   for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral"})
     for (const auto type : {reference::Type::kBf16, reference::Type::kF16, reference::Type::kF32}) {

@@ -22,7 +22,7 @@ std::vector<Mutant> at_each_kind(const Schedule& s, const std::string& name, con
                        caught,
                        in_some_orders});
   }
-  REQUIRE(mutants.size() >= 8);  // at least the kinds of a layer and of the model's ends
+  REQUIRE(mutants.size() >= 8);  // the kinds of a layer and of the model's ends
   return mutants;
 }
 

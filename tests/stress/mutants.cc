@@ -11,9 +11,8 @@
 namespace mkc::test {
 namespace {
 
-// The model has so many workers that some have no task of a grid. Such a worker first waits for an event in
-// another grid, whose wait is then tested. The steps cross from one KV tile into the next and have 2, 33, 20
-// and 1 tokens. They use each bank of counters twice.
+// The model has so many workers that some have no task of a grid. The next grid with the same event is then
+// the first there to wait for it.
 TinyModel small_model() {
   TinyModel model;
   model.shape.context = 320;
@@ -30,6 +29,8 @@ TinyModel small_experts() {
   model.workers = 17;
   return model;
 }
+// The steps cross from one KV tile into the next, differ in their product variants, and use each bank of
+// counters twice.
 RunOptions small_run() {
   RunOptions options;
   options.device.race = true;

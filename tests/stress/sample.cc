@@ -1,5 +1,5 @@
-// The body that samples tokens runs alone under race detection. It races nowhere and gives the host's tokens.
-// Each barrier that is left out gives a report.
+// The body that samples tokens runs alone under race detection. The body races nowhere and gives the host's
+// tokens. Each barrier that is left out gives a report.
 #include "runtime/session/sample.h"
 
 #include <doctest/doctest.h>

@@ -34,8 +34,8 @@ struct TinyModel {
   double task_ns = 0;  // the machine's time of a task; longer tasks give events more cells; 0: as it is
 };
 
-// `Compiled` is a checkpoint on disk and what the passes made of it. It fails the test where something is
-// refused.
+// `Compiled` is a checkpoint on disk and what the passes made of it. Its constructor fails the test where
+// something is refused.
 struct Compiled {
   explicit Compiled(const TinyModel& model);
 

@@ -1,10 +1,9 @@
 """Checks a story by simulating what its sentences say. The checker knows nothing of how the story was
 made.
 
-`check_story` says "consistent" when every statement follows from the earlier ones. It says "inconsistent"
-when one does not: a wrong count, a gift between people in different places, a pronoun that means nobody …
-It says "unparsable" when a sentence is not of the small language, or the story does not end with a "So …"
-sentence.
+`check_story` says "consistent" when every statement follows from the earlier ones. The verdict is
+"inconsistent" when one does not, such as a wrong count or a pronoun that means nobody. The verdict is
+"unparsable" when a sentence is not of the small language, or the story does not end with a "So …" sentence.
 """
 
 import re

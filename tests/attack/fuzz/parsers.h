@@ -48,7 +48,7 @@ std::vector<std::string> trace_seeds();
 std::vector<std::string> batch_file_seeds();
 
 // Writes a file into a folder of this process and returns its path. The folder is removed at the process's
-// end. It holds nothing but what such calls have put there.
+// end. The folder holds nothing but what such calls have put there.
 std::string put_file(const std::string& name, std::string_view bytes);
 std::string folder();
 

@@ -18,8 +18,8 @@ T any_of(Rng& rng, std::vector<T> values) {
   return rng.pick(values);
 }
 
-// A small model is a folder with the config.json of a fixture's family in other sizes. It has no weights, as
-// no pass reads them.
+// A small model is a folder with the config.json of a fixture's family in other sizes. Weights are missing,
+// as no pass reads them.
 class SmallModel {
  public:
   explicit SmallModel(Rng& rng) {

@@ -1,4 +1,4 @@
-// Each schedule here was once accepted, or crashed the checker. It must be refused, and the judge must see
+// Each schedule here was once accepted, or crashed the checker. Each must be refused, and the judge must see
 // why.
 #include <doctest/doctest.h>
 

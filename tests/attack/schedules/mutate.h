@@ -17,7 +17,7 @@ struct Edit {
   Rng& rng;
   std::vector<Hint> hints{};
 
-  // A point is a value within the bounds of T, B or R at which an edit shows. It is noted as a hint.
+  // A point is a value within the bounds of T, B or R at which an edit shows. Each point becomes a hint.
   struct Point {
     Expr symbol;  // T, B or R
     int64_t value = 0, lo = 0, hi = 0;
