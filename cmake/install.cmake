@@ -1,4 +1,5 @@
-# cmake --install: the command, libmkrt with its header, CMake and pkg-config files, the Python module, families, docs.
+# cmake --install installs the command, libmkrt with its header, CMake and pkg-config files, the Python
+# module, families, docs.
 include(GNUInstallDirs)
 install(TARGETS mkc mkrun RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 set_target_properties(mkrt_shared PROPERTIES EXPORT_NAME mkrt)

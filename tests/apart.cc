@@ -12,7 +12,7 @@
 namespace mkc::test {
 namespace {
 
-constexpr uint32_t kBusy = 20;  // by how much others may slow the work down
+constexpr uint32_t kBusy = 20;  // factor by which other programs may slow the work down
 
 [[noreturn]] void run_child(const std::function<std::string()>& work, uint32_t seconds, int out) {
   // doctest's handlers would allocate.

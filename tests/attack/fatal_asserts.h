@@ -1,11 +1,12 @@
-// doctest's assertions in a program without test cases: the reference checks its files by them.
+// Makes doctest's assertions work in a program without test cases. The reference model checks its files by
+// them.
 #pragma once
 
 #include <doctest/doctest.h>
 
 namespace mkc::attack {
 
-// While it lives, an assertion that fails ends the process with status 3.
+// An assertion that fails while a FatalAsserts lives ends the process with status 3.
 class FatalAsserts {
  public:
   FatalAsserts();

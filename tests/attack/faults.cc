@@ -1,10 +1,10 @@
-// attack_faults: disturbs launches on the emulator, one thing at a time: notifications, tickets, copies,
+// attack_faults disturbs launches on the emulator, one thing at a time: notifications, tickets, copies,
 // workers and counters. Each case runs in a process of its own.
 //
 //   attack_faults --seed 1 --count 10000 --report faults.json [--seconds 600] [--quiet]
 //   attack_faults --seed 1 --only 17                                  the 17th case alone, with what it says
 //
-// A report that is there is gone on with. Exit status 1: findings.
+// A run goes on where its report ends. Exit status 1: findings.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,13 +24,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using nlohmann::ordered_json;
 
-constexpr uint32_t kCaseSeconds = 120;  // of the processor
+constexpr uint32_t kCaseSeconds = 120;  // processor time of a case, at most
 constexpr uint64_t kBetweenWrites = 100;
 
 struct Arguments {
   uint64_t seed = 1, count = 100, from = 0;
   std::optional<uint64_t> only;
-  double seconds = 0;  // 0: no limit
+  double seconds = 0;  // time limit; 0: none
   uint64_t models = 0;
   std::string report;
   bool quiet = false;
@@ -105,7 +105,7 @@ class Report {
   ordered_json json_;
 };
 
-// Models are compiled when their first case comes.
+// A model is compiled when its first case comes.
 class Fixtures {
  public:
   explicit Fixtures(uint64_t models) : models_(fault_models()), made_(models) {

@@ -10,7 +10,7 @@ using Kind = mkrt::Disturbance::Kind;
 using Place = mkrt::Disturbance::Place;
 using Until = mkrt::Disturbance::Until;
 
-constexpr uint32_t kTurnScales = 14;  // each twice the one before
+constexpr uint32_t kTurnScales = 14;  // scales of a delay in turns, each twice the one before
 constexpr uint32_t kHuge = 0xfffffff0u;
 
 class Dice {
@@ -31,7 +31,7 @@ uint64_t counted(const mkrt::Disturbed& launch, Place place) {
   return launch.counted[static_cast<size_t>(place)];
 }
 
-// Changes one of the words: by a bit, by 1, to 0, or to what no wait can be for.
+// Changes one of the words: by a bit, by 1, to 0, or to a value that no wait can expect.
 void change(Dice& dice, mkrt::Disturbance& d) {
   switch (dice.below(5)) {
     case 0:
@@ -65,7 +65,7 @@ bool has_place(const Fixture& fixture, const FaultKind& kind, uint32_t launch) {
       return true;
     case ChangedWord::kTicketOrLog:
       return !fixture.others.empty();
-    case ChangedWord::kArrivals:  // nobody looks at them in a launch of one step
+    case ChangedWord::kArrivals:  // nobody looks at arrivals in a launch of one step
       return fixture.counts.size() == feeds.size() && feeds[launch].samples > 1;
   }
   return false;
@@ -128,7 +128,7 @@ FaultCase make_fault(const Fixture& fixture, uint64_t seed, uint64_t number) {
     if (kind.word == ChangedWord::kArrivals) d.word = 2 * fixture.counters;
     change(dice, d);
   }
-  // Only the race detector knows that bytes were not there.
+  // The race detector alone knows that bytes were not there.
   c.race = kind.kind == Kind::kEarly || dice.one_in(3);
   c.device_seed = dice.one_in(8) ? 0 : 1 + dice.below(1'000'000);
   return c;

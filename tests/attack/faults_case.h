@@ -1,4 +1,4 @@
-// Random disturbances: a case follows from a seed, its number and the model.
+// A case is a random disturbance that follows from a seed, its number and the model.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace mkc::attack {
 
-// What must come of a disturbance.
+// `FaultEnd` says what must come of a disturbance.
 enum class FaultEnd : uint8_t {
-  kSameBits,  // and no error: it only delays
+  kSameBits,  // the same bits, and no error: the disturbance only delays
   kEither,    // the same bits, or an error
   kError,
 };
 
-// Which word of the device a disturbance changes.
+// `ChangedWord` says which word of the device a disturbance changes.
 enum class ChangedWord : uint8_t { kNone, kCell, kTicketOrLog, kArrivals };
 
-// A way to disturb a launch.
+// A fault kind is a way to disturb a launch.
 struct FaultKind {
   const char* name;
   mkrt::Disturbance::Kind kind;
@@ -30,12 +30,12 @@ struct FaultKind {
 const std::vector<FaultKind>& fault_kinds();
 
 struct FaultCase {
-  size_t kind = 0;  // of fault_kinds()
+  size_t kind = 0;  // index in fault_kinds()
   bool race = false;
   uint64_t device_seed = 0;
   mkrt::Disturbance disturbance;
 };
-// The kind is one that the model has a place for.
+// Makes a case of a kind for which the model has a place.
 FaultCase make_fault(const Fixture& fixture, uint64_t seed, uint64_t number);
 
 std::string to_json(const FaultCase& c);

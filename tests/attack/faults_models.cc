@@ -8,8 +8,8 @@ namespace {
 
 using reference::Type;
 
-constexpr uint64_t kTimeoutNs = 1'000'000'000;  // of the emulator's clock
-constexpr uint32_t kPages = 24;                 // of each sequence, in pages of 16
+constexpr uint64_t kTimeoutNs = 1'000'000'000;  // time limit of a wait, by the emulator's clock
+constexpr uint32_t kPages = 24;                 // pages of each sequence, of 16 positions each
 
 FaultModel model_of(const char* name, const char* family, Scheduler scheduler, std::vector<Feed> feeds) {
   FaultModel m;
@@ -24,26 +24,26 @@ FaultModel model_of(const char* name, const char* family, Scheduler scheduler, s
   shape.context = 64;
   m.model.weights_seed = 7;
   m.setting.scheduler = scheduler;
-  m.setting.race = true;  // the code reports accesses to whoever wants them
+  m.setting.race = true;  // The code reports accesses, so that a run may look for races.
   m.feeds = std::move(feeds);
   return m;
 }
 
-// Two chunks of one request, and a token.
+// Feeds one request 3 rows, and then 1.
 std::vector<Feed> one_request() {
   return {{{{0, 3}}}, {{{0, 1}}}};
 }
-// Ragged chunks of three, in another order, some without a row.
+// Feeds three requests ragged chunks, and then two of them in another order.
 std::vector<Feed> ragged() {
   return {{{{0, 5}, {1, 1}, {2, 9}}}, {{{2, 1}, {0, 2}}}};
 }
-// The last launch is of two steps.
+// Feeds ragged chunks. The last launch has two steps.
 std::vector<Feed> ragged_steps() {
   std::vector<Feed> feeds = ragged();
   feeds.back().samples = 2;
   return feeds;
 }
-// Several steps of a launch.
+// Feeds a launch of three steps, and then a launch of one token.
 std::vector<Feed> steps() {
   return {{{{0, 2}, {1, 3}}, 3}, {{{1, 1}}}};
 }
@@ -163,7 +163,7 @@ mkrt::Status feed_one(mkrt::Session& session) {
 
 namespace {
 
-// Which counters are cells of events.
+// Sorts counters into cells of events and others.
 void sort_counters(Fixture& fixture) {
   const mkrt::Manifest& manifest = fixture.compiled.host.artefact.manifest;
   fixture.counters = manifest.event_cells;

@@ -1,4 +1,5 @@
-// Small models to be disturbed: each with a placement of its own, and a few launches that it is fed.
+// Fault models are small models to be disturbed. Each has a placement of its own, and a few launches that it
+// is fed.
 #pragma once
 
 #include <map>
@@ -9,25 +10,25 @@
 
 namespace mkc::attack {
 
-// One launch: rows of some sequences, in this order.
+// A feed is one launch: rows of some sequences, in this order.
 struct Feed {
   struct Part {
     uint32_t sequence = 0, rows = 1;
   };
   std::vector<Part> parts;
-  uint32_t samples = 1;  // of each sequence; with more than one no logits are read
+  uint32_t samples = 1;  // tokens sampled of each sequence; more than one: no logits are read
 };
 
 struct FaultModel {
   std::string name;
-  ModelCase model;  // its shape and type of cache
+  ModelCase model;  // shape and type of cache
   Setting setting;
-  uint32_t first_position = 0;  // of all sequences, over a cache of zeros
+  uint32_t first_position = 0;  // first position of all sequences, over a cache of zeros
   std::vector<Feed> feeds;
 };
 std::vector<FaultModel> fault_models();
 
-// What the launches gave, or the first error and the launch that had it.
+// An outcome is what the launches gave, or the first error and the launch that had it.
 struct Outcome {
   std::string error;
   size_t launches = 0;
@@ -36,14 +37,14 @@ struct Outcome {
   bool same_bits(const Outcome& other) const;
 };
 
-// A model compiled once, what it gives undisturbed, and what its launches count then.
+// A fixture is a model compiled once, its undisturbed outcome, and what its undisturbed launches count.
 struct Fixture {
   FaultModel of;
   Compiled compiled;
   Outcome clean;
-  std::vector<mkrt::Disturbed> counts;  // by launch of the device
-  uint32_t counters = 0;                // of a bank
-  std::vector<uint32_t> cells, others;  // counters of events; of tickets and logs
+  std::vector<mkrt::Disturbed> counts;  // counts by launch of the device
+  uint32_t counters = 0;                // counters of a bank
+  std::vector<uint32_t> cells, others;  // counters of events; counters of tickets and logs
 };
 Result<Fixture> make_fixture(const FaultModel& model, const std::string& directory);
 
@@ -51,7 +52,7 @@ std::unique_ptr<mkrt::Device> open_device(const Fixture& fixture, const mkrt::Em
 mkrt::Result<mkrt::Session> open_session(const Fixture& fixture, mkrt::Device& device);
 // Feeds a new session all launches, or up to the first error.
 Outcome feed_all(const Fixture& fixture, mkrt::Session& session);
-// One token of the first sequence, as after the last launch.
+// Feeds one token at position 0 of the first sequence.
 mkrt::Status feed_one(mkrt::Session& session);
 
 }  // namespace mkc::attack

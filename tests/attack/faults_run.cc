@@ -11,7 +11,7 @@
 namespace mkc::attack {
 namespace {
 
-// What an error says, and who says so.
+// Each row has a text in an error, and who reports it.
 constexpr std::array<std::pair<const char*, const char*>, 6> kReporters = {{
     {" races\n", "race"},
     {" of the launch ended with ", "counts"},
@@ -27,7 +27,7 @@ std::string reporter_of(const std::string& error) {
   return {};
 }
 
-// What comes after an error: the session has ended, and another one on the same device is right.
+// Checks what comes after an error: the session has ended, and another one on the same device is right.
 FaultVerdict go_on(const Fixture& fixture, mkrt::Device& device, mkrt::Session& session,
                    std::string& detail) {
   const mkrt::Status again = feed_one(session);

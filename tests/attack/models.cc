@@ -1,5 +1,5 @@
-// attack_models: random models and settings against float64, and settings against each other bit by bit. Each
-// case runs in a process of its own.
+// attack_models checks random models and settings against float64, and settings against each other bit by
+// bit. Each case runs in a process of its own.
 //
 //   attack_models --seed 1 --count 1000 [--from 0] [--report models.jsonl] [--seconds 120] [--quiet]
 //
@@ -27,9 +27,9 @@ namespace {
 
 struct Arguments {
   uint64_t seed = 1, count = 100, from = 0;
-  uint32_t seconds = 200;  // of the processor, that a case may take
+  uint32_t seconds = 200;  // processor time that a case may take
   std::string report;
-  std::string keep;  // a directory for checkpoints of cases that fail; "": none is kept
+  std::string keep;  // directory for checkpoints of cases that fail; "": none
   bool quiet = false;
 };
 
@@ -38,7 +38,7 @@ std::string read_all(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// In the process of the case. Diagnostics go to a file.
+// Runs a case in the process of the case. Diagnostics go to a file.
 std::string run_logged(const ModelCase& c, const std::string& directory) {
   const int log = open((directory + "/log").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
   dup2(log, STDERR_FILENO);
@@ -61,7 +61,7 @@ CaseResult run_case_apart(const ModelCase& c, const std::string& directory, uint
           j["rows"],    j["bit_rows"], j["worst"].is_null() ? INFINITY : j["worst"].get<double>()};
 }
 
-// The error without its numbers and places, so that the same ones are counted together.
+// Returns the error without its numbers and places, so that equal ones are counted together.
 std::string kind_of(const std::string& error) {
   static const std::regex kPath("^[^ ]*/[^ ]*:"), kNumber("[0-9]+");
   const std::string line = error.substr(0, error.find('\n'));

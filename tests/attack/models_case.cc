@@ -21,7 +21,7 @@ struct Dice {
   T of(const std::vector<T>& choices) {
     return choices[static_cast<size_t>(between(0, static_cast<int64_t>(choices.size()) - 1))];
   }
-  // A width: beside the edges of tiles as often as anywhere.
+  // Returns a width that lies near an edge of tiles as often as anywhere.
   int width(int max) {
     if (one_in(2)) return static_cast<int>(between(2, max));
     const int64_t edge = of<int64_t>({8, 16, 32, 64, 96, 128, 256, 512}) + between(-1, 1);
@@ -43,8 +43,8 @@ int head_dim(Dice& dice) {
 }
 
 void choose_attention(Dice& dice, uint64_t number, Shape& s) {
-  constexpr int kMaxQuery = 6144;                       // columns of queries
-  const int group = 1 + static_cast<int>(number % 32);  // every width in turn
+  constexpr int kMaxQuery = 6144;                       // greatest number of columns of queries
+  const int group = 1 + static_cast<int>(number % 32);  // takes every group size in turn
   s.head_dim = head_dim(dice);
   while (group * s.head_dim > kMaxQuery) s.head_dim -= 16;
   s.kv_heads = static_cast<int>(dice.between(1, 4));
@@ -81,7 +81,7 @@ Shape choose_shape(Dice& dice, uint64_t number) {
 
 std::vector<size_t> choose_lengths(Dice& dice, const Shape& s) {
   std::vector<size_t> lengths;
-  int64_t left = s.context > 256 && dice.one_in(3) ? 320 : 70;  // rows, which take the time
+  int64_t left = s.context > 256 && dice.one_in(3) ? 320 : 70;  // rows of all sequences, which take the time
   const int64_t count = dice.between(1, 5);
   for (int64_t i = 0; i < count && left > 0; ++i) {
     const int64_t max = std::min<int64_t>({left, s.context - 8, dice.one_in(2) ? left : 20});

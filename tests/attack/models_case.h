@@ -1,4 +1,4 @@
-// Random models and settings: a case follows from a seed and its number alone.
+// A case is a random model with settings that follow from a seed and a number alone.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace mkc::attack {
 
-// How a model is compiled and run.
+// A setting says how a model is compiled and run.
 struct Setting {
   int64_t workers = 3, max_tokens = 16, max_requests = 4;
   bool bulk_copy = true, race = false;
@@ -25,26 +25,26 @@ struct Setting {
   uint32_t os_threads = 1;
   uint32_t page_size = 16;
   mkrt::CacheForm form = mkrt::CacheForm::kNhd;
-  uint32_t feed_seed = 0;         // which sequences go into which step, with how many rows
-  size_t max_rows = 16;           // of a sequence in a step
-  uint32_t steps_per_launch = 1;  // of the tokens generated
+  uint32_t feed_seed = 0;         // decides which sequences go into which step, with how many rows
+  size_t max_rows = 16;           // greatest number of rows of a sequence in a step
+  uint32_t steps_per_launch = 1;  // steps of a launch while tokens are generated
 };
 
 struct ModelCase {
   uint64_t number = 0;
   reference::Shape shape;
   uint32_t weights_seed = 0;
-  std::optional<DType> cache;  // as the weights without
+  std::optional<DType> cache;  // type of caches; none: that of the weights
   bool batch_invariant = false;
   std::optional<int64_t> wgmma_from;
-  std::vector<size_t> lengths;  // of sequences
-  uint32_t new_tokens = 0;      // generated behind the first of them
+  std::vector<size_t> lengths;  // lengths of the sequences
+  uint32_t new_tokens = 0;      // tokens generated behind the first sequence
   std::vector<Setting> settings;
 };
 
 ModelCase make_case(uint64_t seed, uint64_t number);
 
-// One JSON object.
+// Returns one JSON object.
 std::string to_json(const ModelCase& c);
 
 }  // namespace mkc::attack

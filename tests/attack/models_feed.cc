@@ -23,7 +23,7 @@ std::vector<Sequence> make_sequences(const ModelCase& c) {
 }
 
 struct Step {
-  std::vector<size_t> chosen;  // sequences
+  std::vector<size_t> chosen;  // numbers of the sequences
   std::vector<int32_t> tokens, row_begin{0}, kv_len, page_begin{0}, page_index;
 };
 
@@ -63,7 +63,7 @@ class Feeder {
   }
 
  private:
-  // Some of the sequences that have tokens left, in any order; none at the end.
+  // Returns some of the sequences that have tokens left, in any order; none at the end.
   std::vector<size_t> choose() {
     std::vector<size_t> left, chosen;
     for (size_t i = 0; i < sequences_.size(); ++i)

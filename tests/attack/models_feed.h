@@ -1,4 +1,4 @@
-// Sequences fed to a compiled model by random steps.
+// Random steps feed sequences to a compiled model.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Sequence {
   std::vector<float> logits;  // [fed, vocab]
 };
 
-// A model under one setting, on the emulator.
+// `Compiled` is a model under one setting, for the emulator.
 struct Compiled {
   std::string config_hash;
   mkrt::Checkpoint checkpoint;
@@ -27,10 +27,10 @@ Result<Compiled> compile(const ModelCase& c, const Setting& setting, const std::
 
 struct Fed {
   std::vector<Sequence> sequences;
-  size_t max_rows = 0;          // of any step
-  std::vector<int32_t> tokens;  // generated behind the first sequence, by another session
+  size_t max_rows = 0;          // greatest number of rows of a step
+  std::vector<int32_t> tokens;  // tokens generated behind the first sequence, by another session
 };
-// Errors: of a session or a step.
+// Feeds all sequences. Errors are those of a session or a step.
 Result<Fed> feed(const ModelCase& c, const Setting& setting, const Compiled& compiled);
 
 }  // namespace mkc::attack

@@ -16,8 +16,8 @@ using reference::Rounding;
 using reference::Type;
 using Rows = std::vector<std::vector<double>>;
 
-// A row may be as far from float64 as three of an honest engine's worst, or as the order of f32 sums makes
-// it.
+// A row may be three times as far from float64 as an honest engine's worst row. The order of f32 sums may add
+// kOrder.
 constexpr double kHonest = 3, kOrder = 1e-4;
 
 Rounding rounding_of(Type type) {
@@ -34,13 +34,13 @@ Rounding cache_rounding(const ModelCase& c) {
   return c.cache == DType::f16 ? Rounding::kF16 : Rounding::kNone;
 }
 
-// By how much a router's choice must be clear, so that rounding makes no other.
+// Returns by how much a router's choice must be clear, so that rounding makes no other choice.
 double min_margin(const ModelCase& c) {
   if (c.cache == DType::e4m3) return 0.5;
   return product_rounding(c.shape) == Rounding::kNone && cache_rounding(c) == Rounding::kNone ? 1e-3 : 0.1;
 }
 
-// What a sequence's rows should be, up to the first that rounding may send to other experts.
+// `Expected` has what a sequence's rows should be, up to the first that rounding may send to other experts.
 struct Expected {
   Rows exact;
   double bound = 0;
@@ -82,7 +82,7 @@ void check_rows(const ModelCase& c, const std::vector<Expected>& expected, const
   }
 }
 
-// Whether rows have the same bits whatever the setting (docs/batches.md).
+// Returns whether rows must have the same bits under both settings (docs/batches.md).
 bool same_bits_promised(const ModelCase& c, const std::vector<Fed>& fed) {
   const bool narrow = std::all_of(fed.begin(), fed.end(), [&](const Fed& f) {
     return f.max_rows < static_cast<size_t>(c.wgmma_from.value_or(65));

@@ -1,6 +1,7 @@
-"""Small edits of C++ source: sites(text) gives every Edit that the operators below make of a file.
+"""Small edits of C++ source. sites(text) gives every Edit that the operators below make of a file.
 
-The operators rely on the format that tools/lint asks for: binary operators stand between spaces, template brackets do not.
+The operators rely on the format that tools/lint asks for: binary operators stand between spaces, template
+brackets do not.
 """
 import re
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ class Edit:
     after: str
 
 
-SWAPS = {  # operator -> what it replaces, either way
+SWAPS = {  # operators and the two texts that each exchanges
     "< <=": ("<", "<="),
     "> >=": (">", ">="),
     "== !=": ("==", "!="),
@@ -48,12 +49,12 @@ OPENING = {")": "(", "]": "[", "}": "{"}
 
 
 def masked(text):
-    """The text with comments, strings, macros and static assertions as blanks of the same length."""
+    """Returns the text with comments, strings, macros and static assertions blanked at the same length."""
     return SKIPPED.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0][0] not in "\"'R" else '"' + re.sub(r"[^\n]", "_", m[0][1:-1]) + '"', text)
 
 
 def opening_of(text, close):
-    """The offset of the bracket that the one at `close` closes; -1 if there is none."""
+    """Returns the offset of the bracket that the one at `close` closes; -1 if there is none."""
     depth = 0
     for at in range(close, -1, -1):
         depth += (text[at] in OPENING) - (text[at] in "([{")
@@ -63,7 +64,8 @@ def opening_of(text, close):
 
 
 def closing_of(text, start, ends):
-    """The offset of the first of `ends` outside brackets, from `start` on; -1 if a bracket closes first."""
+    """Returns the offset of the first of `ends` outside brackets, from `start` on; -1 if a bracket closes
+    first."""
     depth = 0
     for at in range(start, len(text)):
         if depth == 0 and text[at] in ends:
@@ -75,7 +77,7 @@ def closing_of(text, start, ends):
 
 
 def flat(text):
-    """The text without what is in brackets."""
+    """Returns the text without what is in brackets."""
     out, depth = [], 0
     for c in text:
         depth -= c in OPENING
@@ -86,7 +88,7 @@ def flat(text):
 
 
 def statement_start(text, semicolon):
-    """Where the statement starts that ends at this semicolon; -1 within the head of a loop."""
+    """Returns where the statement starts that ends at this semicolon; -1 within the head of a loop."""
     at = semicolon - 1
     while at >= 0:
         c = text[at]
@@ -138,7 +140,7 @@ def error_returns(text, original):
 
 
 def sites(original):
-    """Every edit of a source file, in the order of operators and places."""
+    """Returns every edit of a source file, in the order of operators and places."""
     text = masked(original)
     found = []
 

@@ -9,7 +9,7 @@
 namespace softgpu {
 namespace {
 
-// Element `n` of every lane, found at from[lane], into a register that may be wider.
+// Loads element `n` of every lane from from[lane] into a register that may be wider.
 template <class T>
 void take_element(Warp& w, const Operand& o, uint32_t lanes, uint32_t n, const uint8_t* const* from) {
   const auto to = [&](auto* d) {
@@ -134,7 +134,7 @@ Flow load_parameter(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kNext;
 }
 
-// No generic address is ever made of a shared one here, so whatever comes in is none. It faults when used.
+// Shared memory has no generic addresses here, so the argument is none of them. The result faults when used.
 uint64_t to_shared(uint64_t generic) {
   return generic | 0xdeadull << 48;
 }
@@ -150,7 +150,8 @@ void add_element(Forms& f, const std::string& type) {
     for (Form* form : {&ld, &st}) form->bytes = sizeof(T), form->count = count;
     f["ld." + space + vector + type] = ld;
     f["st." + space + vector + type] = st;
-    for (const char* scope : {"cta", "gpu", "sys"}) {  // nobody else sees it
+    // Shared memory is visible to the CTA alone, so all scopes are equal.
+    for (const char* scope : {"cta", "gpu", "sys"}) {
       if (!Shared) break;
       Form relaxed_ld = ld, relaxed_st = st;
       relaxed_ld.order = relaxed_st.order = Order::kRelaxed;

@@ -1,4 +1,4 @@
-// How the functions of the driver interface are declared.
+// Declaration of the driver interface's functions.
 #pragma once
 
 #include "tests/softgpu/driver.h"

@@ -10,7 +10,7 @@ using namespace softgpu;
 
 namespace {
 
-int the_context;  // what its handle points to
+int the_context;  // the primary context's handle points here
 
 using Lock = std::lock_guard<std::mutex>;
 
@@ -44,7 +44,7 @@ void write_banks() {
     file << line << ' ' << count.accesses << ' ' << count.wavefronts << ' ' << count.min << '\n';
 }
 
-// What is said at the end of the program.
+// Registers the reports that the settings ask for at the end of the program.
 bool say_at_exit() {
   if (driver().settings.statistics) std::atexit(print_statistics);
   if (!driver().settings.coverage.empty()) std::atexit(write_coverage);
@@ -201,7 +201,7 @@ SOFTGPU_API cuMemFreeHost(void* memory) {
 
 namespace {
 
-// Copies and fills without a stream are those of the default stream.
+// Copies and fills without a stream belong to the default stream.
 int do_now(unsigned long long address, size_t bytes, std::function<void()> act) {
   Lock lock(driver().mutex);
   if (!driver().on_device(address, bytes)) return kInvalidValue;
@@ -210,7 +210,8 @@ int do_now(unsigned long long address, size_t bytes, std::function<void()> act) 
   return driver().put(nullptr, std::move(work));
 }
 
-// A copy reads or writes page-locked memory when its turn comes, other memory before the call returns.
+// A copy reads or writes page-locked memory when its turn comes. A copy reads or writes other memory before
+// the call returns.
 int do_in_stream(void* stream, unsigned long long address, size_t bytes, std::function<void()> act) {
   Lock lock(driver().mutex);
   if (!driver().on_device(address, bytes)) return kInvalidValue;

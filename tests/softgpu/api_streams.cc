@@ -120,7 +120,7 @@ SOFTGPU_API cuGraphLaunch(void* executable, void* stream) {
   auto* s = static_cast<Stream*>(stream);
   if (s && s->capturing) return kCaptureUnsupported;
   int result = kSuccess;
-  Stream alone;  // the default stream does its work at once, launches that overlap together
+  Stream alone;  // holds the works of the default stream, so that launches that may overlap run together
   for (const Work& work : static_cast<Graph*>(executable)->works) {
     if (s)
       result = driver().put(s, work);

@@ -33,7 +33,7 @@ T updated(Update how, T before, T b, T c) {
   return before;
 }
 
-// Reads and writes what memory holds now, as one step, lane by lane.
+// Reads and writes what memory holds now, as one step for each lane.
 template <class T, Update How, bool Returns>
 Flow update(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
@@ -66,7 +66,7 @@ Flow fence(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kNext;
 }
 
-// What generic accesses wrote so far is seen by the async proxy.
+// fence.proxy.async makes the generic accesses so far visible to the async proxy.
 template <bool SharedMemory, bool GlobalMemory>
 Flow fence_proxy(Warp& w, const Instruction&, uint32_t lanes) {
   if (SharedMemory) show_mbarriers(*w.cta);
@@ -125,7 +125,7 @@ void add_fence_forms(Forms& f) {
       form.order = value, form.scope = width;
       f[std::string("fence.") + order + "." + scope] = form;
     }
-    // Sequential consistency of fences among each other is not modelled beyond acquire and release.
+    // The order of fence.sc instructions among each other is not modelled. They acquire and release.
     f[std::string("fence.sc.") + scope] = f[std::string("fence.acq_rel.") + scope];
   }
   f["fence.proxy.async"] = {fence_proxy<true, true>, "="};

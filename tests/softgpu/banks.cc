@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint32_t kBanks = 32, kWordBytes = 4;
 
-// Lanes that are served together.
+// Returns how many lanes one wavefront can serve at `bytes` a lane.
 uint32_t lanes_at_once(uint32_t bytes) {
   return bytes <= kWordBytes ? 32 : kBanks * kWordBytes / bytes;
 }

@@ -1,4 +1,4 @@
-// What a CTA's warps wait for (PTX ISA, "bar", "setmaxnreg", "griddepcontrol", "nanosleep").
+// Instructions for which warps of a CTA wait (PTX ISA, "bar", "setmaxnreg", "griddepcontrol", "nanosleep").
 #include "tests/softgpu/forms.h"
 #include "tests/softgpu/race.h"
 #include "tests/softgpu/views.h"
@@ -15,7 +15,7 @@ void release_barrier(Machine& m, Barrier& b, const std::vector<Warp*>& all, Warp
   b = {};
 }
 
-// `Waits`: bar.sync; else bar.arrive. `Counted`: the number of threads is given.
+// Executes bar.sync (`Waits`) or bar.arrive. `Counted`: the instruction gives the number of threads.
 template <bool Waits, bool Counted>
 Flow barrier(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
@@ -46,7 +46,8 @@ Flow barrier(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kYield;
 }
 
-// .dec gives registers back to the CTA's pool, .inc waits until the pool has as many as it asks for.
+// setmaxnreg.dec returns registers to the CTA's pool. setmaxnreg.inc waits until the pool has as many as it
+// needs.
 template <bool Increase>
 Flow set_registers(Warp& w, const Instruction& i, uint32_t) {
   Machine& m = w.machine();
@@ -54,7 +55,7 @@ Flow set_registers(Warp& w, const Instruction& i, uint32_t) {
   if (wanted % 8 != 0 || wanted < 24 || wanted > 256)
     m.fault(&w, &i, std::to_string(wanted) + " registers: expected a multiple of 8 from 24 to 256");
   ++w.register_changes;
-  if (w.max_registers == 0) return Flow::kNext;  // the cubin does not say how many the kernel has
+  if (w.max_registers == 0) return Flow::kNext;  // the cubin does not state the kernel's register count
   if (Increase ? wanted < w.max_registers : wanted > w.max_registers)
     m.fault(&w, &i,
             "from " + std::to_string(w.max_registers) + " to " + std::to_string(wanted) + " registers");
@@ -79,7 +80,7 @@ Flow launch_dependents(Warp& w, const Instruction&, uint32_t) {
   return Flow::kYield;
 }
 
-// Waits until the grids that this one may overlap have ended, and sees what they stored.
+// Waits until the grid that this one may overlap has ended, and then sees what it stored.
 Flow await_grids(Warp& w, const Instruction&, uint32_t lanes) {
   Machine& m = w.machine();
   const Grid& grid = *w.cta->grid;

@@ -1,4 +1,4 @@
-// Comparisons (PTX ISA, "setp") and what lanes of a warp tell each other ("shfl.sync", "vote.sync").
+// Comparisons (PTX ISA, "setp") and exchanges between lanes of a warp ("shfl.sync", "vote.sync").
 #include <cmath>
 
 #include "tests/softgpu/forms.h"
@@ -7,7 +7,7 @@
 namespace softgpu {
 namespace {
 
-// Ordered comparisons are false with NaN, unordered ones (.equ and so on) true.
+// Ordered comparisons with NaN are false. Unordered ones (`.equ` and so on) are true.
 template <class T>
 void add_comparisons(Forms& f, const std::string& type) {
   f["setp.eq." + type] = map<+[](T a, T b) { return a == b; }>();
@@ -36,7 +36,7 @@ void check_members(Warp& w, const Instruction& i, uint32_t lanes, uint32_t membe
 
 enum class Shuffle { kUp, kDown, kButterfly, kIndex };
 
-// The segment's bounds come from `c`: the clamp in bits 0 to 4, the mask of segments in bits 8 to 12.
+// Operand `c` bounds the segment: the clamp in bits 0 to 4, the mask of segments in bits 8 to 12.
 template <Shuffle Mode>
 Flow shuffle(Warp& w, const Instruction& i, uint32_t lanes) {
   const uint32_t *a = w.at<uint32_t>(w.operand(i, 1)), *b = w.at<uint32_t>(w.operand(i, 2)),

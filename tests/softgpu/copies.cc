@@ -1,7 +1,7 @@
 // Asynchronous copies from global to shared memory (PTX ISA, "cp.async", "cp.async.bulk").
 //
-// A copy reads its source when it completes, which is some turns later and in any order, a bulk copy's pieces
-// each for itself. Its destination holds NaN until then.
+// A copy reads its source when it completes: some turns after its issue, and in any order. The parts of a
+// bulk copy complete one by one. The destination holds NaN until then.
 #include <algorithm>
 
 #include "tests/softgpu/address.h"
@@ -46,7 +46,8 @@ void issue_bulk(Warp& w, const Instruction& i, uint32_t l, uint64_t to, uint64_t
   }
 }
 
-// What createpolicy makes; opaque, so any number will do that nobody makes by other means.
+// kPolicy is what createpolicy returns. PTX leaves the value opaque, so it is one that nobody makes by other
+// means.
 constexpr uint64_t kPolicy = 0x12f0c0de00000000;
 
 template <bool HasPolicy>
@@ -83,7 +84,7 @@ Flow copy16(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kNext;
 }
 
-// The pending count grows by one now; an arrival follows once the lane's copies so far are complete.
+// The pending count grows by one now. An arrival follows once none of the lane's copies is under way.
 Flow arrive_after_copies(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
   const Addresses a = addresses_of(w, i, 0, 0, lanes);
@@ -113,7 +114,7 @@ void Machine::finish(const Copy& c) {
   if (!memory.find(c.from, c.bytes)) fault(c.warp, nullptr, "the source of a copy was freed under it");
   uint8_t* to = cta.shared.data() + c.to;
   if (c.what == Copy::What::kBulk) {
-    // The async proxy does not see what still waits in the CTA's buffer.
+    // The async proxy does not see stores that still wait in the CTA's buffer.
     std::memcpy(to, reinterpret_cast<const void*>(c.from), c.bytes);
     if (Race* race = cta.grid->race.get()) race->end_bulk(cta, c.mbarrier);
     change_mbarrier(cta, c.mbarrier, c.warp, nullptr, -static_cast<int32_t>(c.bytes), 0);

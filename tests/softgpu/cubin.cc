@@ -7,8 +7,8 @@
 namespace softgpu {
 namespace {
 
-constexpr uint8_t kSizedValue = 4;        // format of an attribute: size, then bytes
-constexpr uint8_t kRegisterCount = 0x2f;  // EIATTR_REGCOUNT: symbol, registers
+constexpr uint8_t kSizedValue = 4;        // format of an attribute: a size, then that many bytes
+constexpr uint8_t kRegisterCount = 0x2f;  // EIATTR_REGCOUNT: a symbol, then its register count
 
 }  // namespace
 

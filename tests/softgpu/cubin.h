@@ -1,5 +1,4 @@
-// What the software GPU takes from a cubin: its PTX, if tests/softgpu/ptxas made it, and registers of its
-// kernels.
+// Reader of a cubin: its PTX, if tests/softgpu/ptxas made it, and the register counts of its kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +7,12 @@
 
 namespace softgpu {
 
-// Type of the section that holds the PTX, in the range that ELF leaves to processors' own uses.
+// The section that holds the PTX has a type in the range that ELF leaves to processors.
 constexpr uint32_t kPtxSection = 0x70505458;
 
 struct CubinParts {
-  std::string ptx;                            // "": it has none
-  std::map<std::string, uint32_t> registers;  // of a thread, by kernel
+  std::string ptx;                            // "": the cubin has none
+  std::map<std::string, uint32_t> registers;  // registers of a thread, by kernel
 };
 
 bool is_elf(const void* image);

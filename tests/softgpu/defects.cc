@@ -14,7 +14,7 @@ Flow wait_for_ever(Warp& w, const Instruction&, uint32_t) {
   return Flow::kRetry;
 }
 
-// A bit of the first result is another one.
+// Executes the instruction as intended and flips a bit of its first result in each lane.
 Flow give_another_result(Warp& w, const Instruction& i, uint32_t lanes) {
   const Flow flow = i.intact(w, i, lanes);
   const Operand& result = w.operand(i, 0);
@@ -43,7 +43,8 @@ void break_instructions(Module& module, const std::string& defect) {
       if (defect == "release") i.order = without_release(i.order);
       if (i.kind != Kind::kPlain || !i.name->starts_with(defect)) continue;
       i.intact = i.execute;
-      const bool unread = i.name->starts_with("mbarrier.arrive");  // a state that nobody looks at
+      // No kernel reads the state that it returns
+      const bool unread = i.name->starts_with("mbarrier.arrive");
       i.execute = i.name->starts_with("setmaxnreg") ? wait_for_ever
                   : i.results > 0 && !unread        ? give_another_result
                                                     : skip;

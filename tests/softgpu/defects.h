@@ -1,4 +1,4 @@
-// Instructions that are wrong on purpose, to see who finds it.
+// Instructions that are wrong on purpose, to see which tests find them.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace softgpu {
 
-// Breaks what `defect` names: "acquire" or "release", which then order nothing, or all instructions whose
-// names begin so. One with results gives another one in every lane; setmaxnreg waits for ever; others do
-// nothing. "": nothing is broken.
+// Breaks the instructions that `defect` names; "" breaks nothing. "acquire" and "release" take that order
+// from every instruction. Any other text breaks the instructions whose names begin with it. A broken
+// instruction with results gives another result in every lane. A broken setmaxnreg waits for ever, and others
+// do nothing.
 void break_instructions(Module& module, const std::string& defect);
 
 }  // namespace softgpu

@@ -9,8 +9,8 @@ namespace softgpu {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr size_t kKept = 12;        // old values of a sector
-constexpr uint64_t kTurns = 20000;  // for which old values are seen at most
+constexpr size_t kKept = 12;        // old values that are kept of a sector, at most
+constexpr uint64_t kTurns = 20000;  // turns for which old values stay visible, at most
 
 uint64_t mapped(uint64_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
@@ -65,7 +65,7 @@ void DeviceMemory::remember(uint64_t address, uint32_t bytes, uint32_t cta, uint
 
 void DeviceMemory::store(uint64_t address, const void* from, uint32_t bytes, uint32_t cta, uint64_t turn) {
   Allocation* a = find(address, bytes);
-  if (!a) return;  // released since
+  if (!a) return;  // the allocation was released since
   ++stores_;
   remember(address, bytes, cta, turn);
   for (uint64_t s = (address - a->begin) / kSector; s <= (address - a->begin + bytes - 1) / kSector; ++s)
@@ -85,7 +85,7 @@ uint32_t DeviceMemory::last_store(const Allocation& a, uint64_t address, uint32_
 
 uint32_t DeviceMemory::go_back(uint64_t address, uint32_t bytes, uint32_t as_of, uint32_t cta, uint64_t turn,
                                uint8_t* value) const {
-  // Accesses of a warp are aligned to their size, so each lies within one sector.
+  // A warp's accesses are aligned to their size, so each lies within one sector.
   const auto at = past_.find(address / kSector);
   uint32_t shown = stores_;
   if (at == past_.end()) return shown;

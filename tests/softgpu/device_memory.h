@@ -1,7 +1,7 @@
 // The GPU's global memory, and what CTAs may still see of its past.
 //
-// Every store that reaches memory has a number. A lane has a view: all stores up to that number are seen by
-// it for certain. Of later ones it may see old values, as far back as they are kept.
+// Every store that reaches memory has a number. A lane's view is such a number: the lane sees all stores up
+// to it. A lane may see old values in place of later stores, as far back as they are kept.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace softgpu {
 
-constexpr uint32_t kSector = 32;  // bytes for which the last store is remembered
+constexpr uint32_t kSector = 32;  // bytes of a sector; memory remembers the last store of each
 
 struct Allocation {
   uint64_t begin = 0, bytes = 0;
-  std::vector<uint32_t> last_store;  // by sector
+  std::vector<uint32_t> last_store;  // number of the last store, by sector
   uint32_t newest_store = 0;
 };
 
@@ -27,24 +27,24 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory();
 
-  // 0: there is no memory. Bytes are 0xff, which is NaN in every type.
+  // Returns 0 where there is no memory. The bytes begin as 0xff, which is NaN in every floating-point type.
   uint64_t allocate(uint64_t bytes);
   bool release(uint64_t address);
-  // The allocation that holds all of the bytes, or nullptr.
+  // Returns the allocation that holds all of the bytes, or nullptr.
   Allocation* find(uint64_t address, uint64_t bytes);
 
-  // Stores up to 16 bytes for a CTA, which keeps what was there for those who may still see it.
+  // Stores up to 16 bytes of CTA `cta`. The bytes that were there are kept for lanes that may still see them.
   void store(uint64_t address, const void* from, uint32_t bytes, uint32_t cta, uint64_t turn);
-  // Writes without a past: by the host, or where nobody may see old values.
+  // Writes without a past: for the host, or where nobody may see old values.
   void overwrite(uint64_t address, const void* from, uint64_t bytes);
   uint32_t stores() const { return stores_; }
   uint32_t last_store(const Allocation& a, uint64_t address, uint32_t bytes) const;
 
-  // Turns `value`, the bytes at `address` now, into those as of store number `as_of`, where they are still
-  // kept and no later store is of the reader's own CTA. Returns the number of the last store that it shows.
+  // Rewinds `value`, the bytes at `address` now, to store number `as_of`. Stops at stores of the reader's own
+  // CTA and where old values are not kept any more. Returns the number of the last store that `value` shows.
   uint32_t go_back(uint64_t address, uint32_t bytes, uint32_t as_of, uint32_t cta, uint64_t turn,
                    uint8_t* value) const;
-  // Between launches nobody sees the past.
+  // Forgets old values. Nobody sees the past between launches.
   void forget() { past_.clear(); }
 
  private:
@@ -58,7 +58,7 @@ class DeviceMemory {
   std::map<uint64_t, std::unique_ptr<Allocation>> blocks_;
   Allocation* last_ = nullptr;
   uint32_t stores_ = 0;
-  std::unordered_map<uint64_t, std::vector<Past>> past_;  // by sector
+  std::unordered_map<uint64_t, std::vector<Past>> past_;  // old values, by sector
 };
 
 }  // namespace softgpu

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mkc doctor on the software GPU: a sound one passes, and each seeded defect is named."""
+"""Tests mkc doctor on the software GPU: a sound device passes, and each seeded defect is named."""
 import json
 import os
 import signal
@@ -12,7 +12,7 @@ from pathlib import Path
 from native_test import BUILD, LIMIT_S, LLAMA, OnDevice
 from software_gpu import require_assembler
 
-# What is broken (tests/softgpu/defects.h), the check that must fail, and the part to go without.
+# Each row has what is broken (tests/softgpu/defects.h), the check that must fail, and the part to go without.
 DEFECTS = [
     ("wgmma.mma_async", "wgmma (bf16)", "wgmma"),
     ("wgmma.wait_group", "wgmma (bf16)", "wgmma"),
@@ -40,7 +40,7 @@ class Doctor(OnDevice):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        cls.kept = folder.name  # cubins of bodies take most of the time
+        cls.kept = folder.name  # keeps the cubins of bodies, which take most of the time
 
     def doctor(self, *arguments, **settings):
         done = self.mkc("doctor", "--json", *arguments, **settings)
@@ -79,7 +79,7 @@ class Doctor(OnDevice):
         compile_ = ("compile", LLAMA, "--target", "native", "--emit", "ops")
         self.assertIn(said, self.good(*compile_).stderr)
         self.assertNotIn(said, self.good(*compile_, "--ignore-measured").stderr)
-        self.assertNotIn(said, self.good(*compile_, SOFTGPU_SMS="5").stderr)  # another device
+        self.assertNotIn(said, self.good(*compile_, SOFTGPU_SMS="5").stderr)  # five SMs make another device
         done = self.good("doctor", "--no-checks")
         self.assertIn(said, done.stdout)
         path.write_text("{}")
@@ -105,7 +105,7 @@ class Doctor(OnDevice):
         self.assertIn("have relative errors up to", found["checks"][1]["fault"])
 
     def test_nothing_is_left_where_a_signal_ends_it(self):
-        """The assembler that stands in makes the probes' cubin and never ends for a body's."""
+        """Ends doctor while its assembler hangs: it makes the probes' cubin and never ends for a body's."""
         slow, temporary, mark = self.folder / "ptxas", self.folder / "tmp", self.folder / "mark"
         temporary.mkdir()
         slow.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo "Cuda compilation tools, release 13.0, V13.0.88"; exit; }\n'
@@ -120,7 +120,7 @@ class Doctor(OnDevice):
         while not mark.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         self.assertTrue(mark.exists())
-        # Of doctor, of a body's model, and of its assembler; several bodies may be under way.
+        # Doctor, a body's model and its assembler have a folder each. Several bodies may be under way.
         self.assertGreaterEqual(len(list(temporary.iterdir())), 3)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=LIMIT_S), -signal.SIGINT)

@@ -13,18 +13,18 @@ namespace softgpu {
 namespace {
 
 struct Limits {
-  uint32_t shared_bytes, threads;  // of a multiprocessor
+  uint32_t shared_bytes, threads;  // limits of one multiprocessor
 };
 
-// CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+// The limits come from the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 Limits limits_of(const Settings& s) {
   if (s.major == 8 && s.minor == 0) return {164 << 10, 2048};
   if (s.major == 9 || s.major == 10) return {228 << 10, 2048};
   return {100 << 10, 1536};
 }
 
-// Whether code for `target` runs on the device. Code with an architecture's own features runs on that one
-// alone.
+// Returns whether code for `target` runs on the device. Code with architecture-specific features (`sm_90a`)
+// runs on that architecture alone.
 bool runs_on(const std::string& target, const Settings& s) {
   if (!target.starts_with("sm_")) return false;
   const uint32_t number = static_cast<uint32_t>(std::strtoul(target.c_str() + 3, nullptr, 10));
@@ -141,7 +141,8 @@ bool Driver::ready(const Stream& s) const {
   return !w.waits_for || w.waits_for->done >= w.version;
 }
 
-// A stream whose work can go on, drawn. False: there is none.
+// Runs work of one stream, chosen at random among those whose work can go on. Returns false where there is
+// none.
 bool Driver::run_one() {
   std::vector<Stream*> some;
   for (Stream* s : streams)
@@ -179,7 +180,7 @@ int Driver::finish(Stream* stream) {
 
 int Driver::finish_until(const Event& event) {
   while (event.done < event.recorded)
-    if (!run_one()) return kNotReady;  // it was recorded into a graph
+    if (!run_one()) return kNotReady;  // the event was recorded into a graph
   return result();
 }
 

@@ -1,7 +1,6 @@
 // The state behind the driver interface: one device with one context, its modules and its streams.
 //
-// Work that is put into a stream waits there until somebody has to have it done; which stream goes first then
-// is drawn.
+// Work in a stream waits until somebody has to have it done. A random stream with work then goes first.
 #pragma once
 
 #include <deque>
@@ -14,7 +13,7 @@
 
 namespace softgpu {
 
-// CUresult
+// The values are those of CUresult.
 enum : int {
   kSuccess = 0,
   kInvalidValue = 1,
@@ -48,9 +47,9 @@ struct Event {
   uint64_t time_ns = 0;
 };
 
-// One thing in a stream or a graph: a launch, or what `act` does, once `waits_for` is done.
+// Work in a stream or a graph is a launch or a call of `act`. Work begins once `waits_for` is done.
 struct Work {
-  Launch launch;  // without a kernel: there is none
+  Launch launch;  // no kernel: the work launches nothing
   std::function<void()> act;
   Event* waits_for = nullptr;
   uint64_t version = 0;
@@ -72,11 +71,11 @@ class Driver {
   Driver();
 
   int load_module(const void* image, LoadedModule** module);
-  // What the device can hold.
   uint32_t max_shared() const;  // bytes of a CTA
   uint32_t blocks_per_sm(const Function& f, uint32_t threads, uint32_t shared_bytes) const;
 
-  // Puts work into a stream, or into the graph that it captures. Work of the default stream is done at once.
+  // Puts work into a stream, or into the graph that the stream captures. Work of the default stream is done
+  // at once.
   int put(Stream* stream, Work work);
   int finish(Stream* stream);
   int finish_all();

@@ -24,7 +24,7 @@ float flush(float a) {
   return std::fpclassify(a) == FP_SUBNORMAL ? std::copysign(0.0f, a) : a;
 }
 
-// Two floats in 64 bits, each by itself.
+// Applies F to each of the two floats in 64 bits.
 template <float (*F)(float, float)>
 u64 both(u64 a, u64 b) {
   const u32 low = as_bits(F(as_float(static_cast<u32>(a)), as_float(static_cast<u32>(b))));
@@ -32,7 +32,7 @@ u64 both(u64 a, u64 b) {
   return u64{high} << 32 | low;
 }
 
-// To an integer, towards zero: what does not fit becomes the nearest that does, NaN zero.
+// Converts to an integer, rounding towards zero. Values out of range saturate, and NaN becomes 0.
 template <class T>
 T truncate(float a) {
   if (std::isnan(a)) return 0;
@@ -59,7 +59,8 @@ void add_float_forms(Forms& f) {
     f["mul" + rounding + ".f32x2"] =
         map<+[](u64 a, u64 b) { return both<+[](float x, float y) { return x * y; }>(a, b); }>();
   }
-  // Operands of 16 bits beside a sum of 32 (PTX ISA 8.6, sm_100 on), which is exact before it is rounded.
+  // Mixed-precision add, sub and fma take 16-bit operands and a 32-bit addend (PTX ISA 8.6, sm_100 on). Their
+  // results are exact before they are rounded.
   for (const std::string& rounding : {"", ".rn"}) {
     f["add" + rounding + ".f32.f16"] = map<+[](u16 a, float c) { return of_f16(a) + c; }>();
     f["sub" + rounding + ".f32.f16"] = map<+[](u16 a, float c) { return of_f16(a) - c; }>();
@@ -84,7 +85,8 @@ void add_float_forms(Forms& f) {
   f["abs.f32"] = map<+[](float a) { return std::fabs(a); }>();
   f["neg.f32"] = map<+[](float a) { return -a; }>();
   f["selp.f32"] = map<+[](float a, float b, bool p) { return p ? a : b; }>();
-  // The approximate ones are as exact here as a float can be; a GPU's err by 2 units in the last place.
+  // Approximate instructions are as exact here as a float can be. A GPU's results may differ in the last
+  // bits.
   f["ex2.approx.f32"] = map<+[](float a) { return std::exp2(a); }>();
   f["ex2.approx.ftz.f32"] = map<+[](float a) { return flush(std::exp2(flush(a))); }>();
   f["lg2.approx.f32"] = map<+[](float a) { return std::log2(a); }>();
@@ -126,7 +128,7 @@ void add_convert_forms(Forms& f) {
   f["cvt.rn.bf16.f32"] = map<+[](float a) { return bf16_of(a); }>();
   f["cvt.f32.f16"] = map<+[](u16 a) { return of_f16(a); }>();
   f["cvt.rn.f16.f32"] = map<+[](float a) { return f16_of(a); }>();
-  // Of two sources the first becomes the upper half.
+  // The first of two sources becomes the upper half.
   f["cvt.rn.bf16x2.f32"] = map<+[](float a, float b) { return u32{bf16_of(a)} << 16 | bf16_of(b); }>();
   f["cvt.rn.f16x2.f32"] = map<+[](float a, float b) { return u32{f16_of(a)} << 16 | f16_of(b); }>();
   f["cvt.rn.satfinite.e4m3x2.f32"] =

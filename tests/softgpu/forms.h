@@ -1,4 +1,4 @@
-// Tables of instructions; each part of the instruction set adds its own.
+// Tables of instructions. Each part of the instruction set adds its own forms.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace softgpu {
 
-// Types of operands, by their names in PTX.
+// Types of operands have their names in PTX.
 using u16 = uint16_t;
 using u32 = uint32_t;
 using u64 = uint64_t;
@@ -36,7 +36,7 @@ void add_copy_forms(Forms&);
 void add_mma_forms(Forms&);
 void add_wgmma_forms(Forms&);
 
-// A lane's values of type T; bool is a predicate.
+// `Lanes` reads an operand as one value of type T for each lane. bool is a predicate.
 template <class T>
 struct Lanes {
   const T* p;
@@ -65,7 +65,7 @@ inline void write_predicate(Warp& w, const Operand& o, uint32_t lanes, uint32_t 
   to = (to & ~lanes) | (bits & lanes);
 }
 
-// A function of one lane's operands as an instruction.
+// `Map` makes an instruction of a function of one lane's operands.
 template <auto F>
 struct Map;
 template <class D, class... S, D (*F)(S...)>

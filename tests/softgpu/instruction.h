@@ -1,4 +1,4 @@
-// A PTX kernel, decoded so that warps can execute it. Semantics are those of PTX ISA 8.7.
+// Decoded PTX kernels that warps can execute. Semantics are those of PTX ISA 8.7.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace softgpu {
 struct Warp;
 struct Instruction;
 
-// How a warp's lanes go on after an instruction.
+// `Flow` says how a warp's lanes go on after an instruction.
 enum class Flow : uint8_t {
-  kNext,   // with the next instruction
-  kYield,  // with the next instruction, after other warps had their turn
-  kRetry,  // with the same instruction, after other warps had their turn
+  kNext,   // the next instruction follows
+  kYield,  // the next instruction follows after other warps had their turn
+  kRetry,  // the same instruction follows after other warps had their turn
 };
 using Execute = Flow (*)(Warp&, const Instruction&, uint32_t lanes);
 
@@ -33,47 +33,49 @@ inline bool releases(Order o) {
   return o == Order::kRelease || o == Order::kAcqRel;
 }
 
-// A register or a constant: 32 lanes side by side. A predicate is one word, a bit for each lane.
+// An operand is a register or a constant: 32 lanes side by side. A predicate is one word with a bit for each
+// lane.
 struct Operand {
   uint32_t offset = 0;
   uint32_t reg = 0;   // constants share register 0, which every lane has written
-  uint8_t bytes = 4;  // of a lane; 0: predicate
+  uint8_t bytes = 4;  // bytes of a lane; 0: predicate
   bool constant = false;
 };
 
-// How a mnemonic is executed and which operands it has.
+// A form says how a mnemonic is executed and which operands it has.
 struct Form {
   Execute execute = nullptr;
-  // Results, '=', sources. h, w, d: registers of 2, 4, 8 bytes; p: predicate; x: any of at least `bytes`; a:
-  // address; n: an immediate. A '+' behind the results says that they are sources, too.
+  // The pattern lists results, '=', and sources. h, w and d are registers of 2, 4 and 8 bytes; p is a
+  // predicate. x is a value of at least `bytes`; a is an address; n is an immediate. A '+' behind the results
+  // says that they are sources, too.
   std::string pattern;
-  bool converged = false;  // .sync or .aligned: all lanes of the warp together
-  bool copies = false;     // passes on what nobody wrote without being at fault
+  bool converged = false;  // .sync or .aligned: all lanes of the warp execute it together
+  bool copies = false;     // passes unwritten values on without a fault
   Order order = Order::kWeak;
   Scope scope = Scope::kCta;
-  uint8_t bytes = 0, count = 1;  // of a memory access: an element's bytes, elements of a lane
+  uint8_t bytes = 0, count = 1;  // bytes of an element and elements of a lane, for a memory access
 };
 
 struct Instruction {
   Execute execute = nullptr;
-  Execute intact = nullptr;  // of one that was broken on purpose
+  Execute intact = nullptr;  // the replaced function, if a defect breaks the instruction
   Kind kind = Kind::kPlain;
   bool converged = false, copies = false;
-  bool late = false;  // writes its results after others went on
+  bool late = false;  // the results are written after later instructions have run
   bool guarded = false, negated = false;
   Order order = Order::kWeak;
   Scope scope = Scope::kCta;
   uint8_t bytes = 0, count = 1;
   uint8_t results = 0, sources = 0;
-  uint32_t first_operand = 0;  // in Kernel::operands; results come first
+  uint32_t first_operand = 0;  // index in Kernel::operands; results come first
   Operand guard;
-  uint32_t target = 0;           // of a branch; the number of its table
-  int64_t displacement[3] = {};  // of address operands, in order
+  uint32_t target = 0;           // target of a branch, or the number of its table
+  int64_t displacement[3] = {};  // displacements of address operands, in order
   uint32_t line = 0;
   const std::string* name = nullptr;
 };
 
-// Registers that are written before a kernel begins, in this order behind register 0.
+// Special registers are written before a kernel begins. They follow register 0 in this order.
 enum Special : uint32_t { kTid = 1, kCtaid, kNtid, kNctaid, kLaneid, kSpecials };
 
 struct Parameter {
@@ -83,34 +85,34 @@ struct Parameter {
 struct Kernel {
   std::string name;
   uint32_t max_threads = 0;
-  std::vector<Operand> specials;  // by Special
+  std::vector<Operand> specials;  // registers, by Special
   uint32_t registers = 0, register_bytes = 0;
   std::vector<uint8_t> constants;
   std::vector<Instruction> code;
   std::vector<Operand> operands;
-  std::vector<std::vector<uint32_t>> tables;  // of brx.idx
+  std::vector<std::vector<uint32_t>> tables;  // branch targets of brx.idx, by table
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
   bool has_wgmma = false;
-  uint32_t registers_per_thread = 0;  // as the cubin says; 0: unknown
+  uint32_t registers_per_thread = 0;  // register count that the cubin states; 0: unknown
 };
 
 struct Module {
-  std::string target;  // "sm_90a"
+  std::string target;  // an architecture such as "sm_90a"
   std::map<std::string, Kernel> kernels;
 };
 
-// Shared memory begins here; the KiB before it is the system's.
+// Shared memory begins at 1 KiB. The KiB before it is the system's.
 constexpr uint64_t kSharedBase = 0x400;
 
 struct PtxError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws PtxError with the line for anything it does not know.
+// Parses a module. Throws PtxError with the line for anything that it does not know.
 Module parse_ptx(std::string_view text);
 
-// The form of a mnemonic; " pack" and " unpack" behind it tell moves to and from a vector.
+// Returns the form of a mnemonic. Suffixes such as " pack" and " unpack" tell forms of one mnemonic apart.
 std::optional<Form> find_form(std::string_view mnemonic);
 
 }  // namespace softgpu

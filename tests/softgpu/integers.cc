@@ -18,7 +18,7 @@ T shift_right(T a, u32 n) {
   return static_cast<T>(a >> n);
 }
 
-// Position and length are the low 8 bits of their operands; the sign of a signed field fills the rest.
+// Position and length are the low 8 bits of their operands. The sign of a signed field fills the rest.
 template <class T>
 T extract_field(T a, u32 position, u32 length) {
   using U = std::make_unsigned_t<T>;
@@ -36,7 +36,7 @@ T extract_field(T a, u32 position, u32 length) {
   return static_cast<T>((value & mask) | (fill & ~mask));
 }
 
-// Each selector of 4 bits takes one of 8 bytes, or with its top bit that byte's sign.
+// Each 4-bit selector takes one of 8 bytes. A selector whose top bit is set takes that byte's sign instead.
 u32 permute(u32 a, u32 b, u32 selectors) {
   const u64 bytes = u64{b} << 32 | a;
   u32 result = 0;
@@ -90,7 +90,8 @@ void add_ordered(Forms& f, const std::string& type) {
   f["bfe." + type] = map<+[](T a, u32 at, u32 n) { return extract_field(a, at, n); }>();
 }
 
-// A register of 2n bytes from two of n bytes, the first being the lower, and back.
+// Adds the moves that pack two registers of n bytes into one of 2n bytes, the lower one first, and that
+// unpack it.
 template <class Half, class Whole>
 void add_vector_moves(Forms& f, const std::string& name) {
   constexpr u32 kBits = 8 * sizeof(Half);

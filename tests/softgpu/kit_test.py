@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The GPU kit and mkc's ways to run, on the software GPU.
+"""Tests the GPU kit and batch files of mkc run on the software GPU.
 
-kit: a small bundle of tools/gpu, whose check.py and bench.py run to their end, go on from results that they left, and
-fail where they must. run: batch files, worker counts and the Python module. Skipped (77) without an assembler for PTX.
+kit: a small bundle of tools/gpu. Its check.py and bench.py run to their end, go on from results that they
+left, and fail where they must.
+ways: batch files by different numbers of workers.
+Skipped (77) without an assembler for PTX.
 """
 import argparse
 import json
@@ -34,14 +36,14 @@ class Kit:
         self.bundle = folder / "bundle"
 
     def do(self, *command, code=0, **more):
-        """Output of a program that ends with that code."""
+        """Returns the output of a program that must end with `code`."""
         done = subprocess.run(list(map(str, command)), cwd=self.bundle if self.bundle.exists() else None,
                               env={**self.env, **more}, capture_output=True, text=True, timeout=400)
         expect(done.returncode == code, f"{command}: exit {done.returncode}, expected {code}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
     def check(self, *options, code=0, out="results", **more):
-        """What check.py leaves, by the names of its checks."""
+        """Returns what check.py leaves, by the names of its checks."""
         self.do(sys.executable, "check.py", "--out", self.folder / out, *options, code=code, **more)
         result = json.loads((self.folder / out / "gpu-check.json").read_text())
         expect(result["device"] == DEVICE and result["rehearsal"] is True, f"results are of {result['device']}")
@@ -85,7 +87,7 @@ class Kit:
         expect('"rehearsal"' in render, "a rehearsal could become a figure")
 
     def a_wrong_kernel_fails(self):
-        """Lanes that do not wait for each other."""
+        """Checks that a kernel whose lanes do not wait for each other fails."""
         self.do(self.build / "mkc", "compile", STORIES, "--emit", "ptx", "--target", "sm_90a", "--workers", "4", "-o",
                 self.folder / "stories.ptx")
         text = (self.folder / "stories.ptx").read_text()
@@ -95,7 +97,8 @@ class Kit:
         expect(found["first story"]["state"] == "failed", found)
 
     def sanitizers_end(self):
-        """A sanitizer for whose code there are too few registers is a skip; one that finds something fails."""
+        """Checks that a sanitizer without enough registers for its code is a skip, and one that finds
+        something a failure."""
         fake = self.folder / "bin/compute-sanitizer"
         fake.parent.mkdir()
         for says, code, state in (("too many resources requested for launch", 0, "skipped"), ("a race", 1, "failed")):
@@ -105,7 +108,7 @@ class Kit:
             expect(found["sanitizer memcheck"]["state"] == state and says in found["sanitizer memcheck"]["why"], found)
 
     def all_ends_with_its_caller(self):
-        """What check.py started ends with it, also what that started."""
+        """Checks that everything ends with check.py: what it started, and what that started."""
         fake, mark = self.folder / "bin/compute-sanitizer", self.folder / "mark"
         fake.write_text(f"#!/bin/sh\nsleep 300 &\necho $! >{mark}.part\nmv {mark}.part {mark}\nwait\n")
         process = subprocess.Popen([sys.executable, "check.py", "--only", "sanitizer memcheck", "--out", self.folder / "ended"],
@@ -122,7 +125,7 @@ class Kit:
 
 
 class Ways:
-    """Batch files with the tokens of the emulator, by different numbers of workers."""
+    """Batch files give the emulator's tokens by different numbers of workers."""
 
     def __init__(self, build, folder):
         self.build, self.folder = build, folder

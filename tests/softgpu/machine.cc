@@ -11,7 +11,7 @@ namespace softgpu {
 namespace {
 
 constexpr uint64_t kTurnNs = 20, kIdleNs = 1000;
-constexpr uint64_t kPatience = 500000;  // turns in which no instruction is executed
+constexpr uint64_t kPatience = 500000;  // turns without progress after which the run counts as a deadlock
 
 }  // namespace
 
@@ -96,7 +96,7 @@ void Machine::end_cta(Cta& cta) {
   if (cta.copies != 0) fault(&last, nullptr, std::to_string(cta.copies) + " copies are under way at exit");
   for (const Barrier& b : cta.barriers)
     if (b.threads != 0) fault(&last, nullptr, "threads wait at a barrier at exit");
-  // All warps of a warpgroup execute wgmma and setmaxnreg, or what these do is undefined.
+  // All warps of a warpgroup must execute the same wgmma and setmaxnreg. PTX leaves anything else undefined.
   for (const auto& w : cta.warps) {
     const Warp& first = *cta.warps[w->index / 4 * 4];
     if (w->register_changes != first.register_changes || w->products_hash != first.products_hash)
@@ -107,7 +107,8 @@ void Machine::end_cta(Cta& cta) {
   if (grid.live == 0 && grid.next_block == grid.launch.blocks) grid.ended = true;
 }
 
-// A grid begins when the one before it has ended, or when it may overlap and all CTAs of that one said so.
+// Begins grids and their CTAs. A grid begins when the one before it has ended. A grid that may overlap also
+// begins once each CTA of the one before it has ended or allowed it.
 void Machine::begin_grids() {
   for (const auto& g : grids_) {
     if (g->ended) continue;
@@ -147,7 +148,7 @@ void Machine::finish_copies() {
   }
 }
 
-// One warp's turn. False: all grids have ended.
+// Gives one warp its turn. Returns false once all grids have ended.
 bool Machine::step() {
   ++turns_;
   clock_ns_ += kTurnNs;
@@ -163,7 +164,7 @@ bool Machine::step() {
   const uint32_t n = draw(static_cast<uint32_t>(awake_.size()));
   Warp* w = awake_[n];
   if (w->asleep_until > turns_) {
-    // Where all sleep, time passes.
+    // Time passes faster where all warps sleep.
     if (++idle_ > 4 * awake_.size()) clock_ns_ += kIdleNs;
     return true;
   }

@@ -1,4 +1,4 @@
-// Grids, CTAs and warps under way, and who goes next. One seed gives one run.
+// The machine runs grids, CTAs and warps, and chooses which warp goes next. One seed gives one run.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct MBarrierClocks;
 class Machine;
 class Race;
 
-// What a lane sees for certain: stores in memory, and stores of its own CTA.
+// A lane certainly sees the stores in memory and those of its own CTA up to these numbers.
 struct Seen {
   uint32_t memory = 0, cta = 0;
   void join(const Seen& other) {
@@ -32,16 +32,16 @@ struct Seen {
   }
 };
 
-// Lanes of a warp at one instruction.
+// A split is the lanes of a warp at one instruction.
 struct Split {
   uint32_t pc = 0, lanes = 0;
-  bool waits = false;  // for the other lanes of the warp
+  bool waits = false;  // the lanes wait for the other lanes of the warp
 };
 
-// A wgmma under way.
+// A product is a wgmma under way.
 struct Product {
   const Instruction* instruction = nullptr;
-  uint32_t group = 0;  // 0: not committed
+  uint32_t group = 0;  // number of its committed group; 0: not committed
   bool done = false;
   void (*multiply)(Warp&, const Instruction&) = nullptr;
 };
@@ -50,22 +50,22 @@ struct Warp {
   Cta* cta = nullptr;
   uint32_t index = 0, live = 0;
   std::vector<Split> splits;
-  size_t now = 0;  // of the splits
+  size_t now = 0;  // index of the current split
   bool at_barrier = false;
-  uint64_t asleep_until = 0;  // turn
+  uint64_t asleep_until = 0;  // turn at which the warp wakes
   std::unique_ptr<uint8_t[]> registers;
-  uint8_t* area[2] = {};          // registers, constants
-  std::vector<uint32_t> written;  // lanes, by register
+  uint8_t* area[2] = {};          // registers, then constants
+  std::vector<uint32_t> written;  // lanes that have written it, by register
   std::array<Seen, 32> seen;
-  std::array<uint32_t, 32> warp_stores{};   // of the CTA's stores, those of this warp that a lane knows of
-  std::array<uint32_t, 32> async_copies{};  // cp.async under way
-  // wgmma
+  std::array<uint32_t, 32> warp_stores{};   // last store of this warp that a lane knows of, by lane
+  std::array<uint32_t, 32> async_copies{};  // cp.async under way, by lane
+  // State of wgmma:
   std::vector<Product> products;
-  std::vector<uint8_t> busy;         // by register: products that use it
-  std::vector<uint64_t> last_write;  // by register: the instruction of the warp
-  uint64_t fenced_at = 0;            // instruction
+  std::vector<uint8_t> busy;         // products that use it, by register
+  std::vector<uint64_t> last_write;  // number of the warp instruction that wrote it, by register
+  uint64_t fenced_at = 0;            // number of the warp instruction of the last wgmma.fence
   uint32_t groups = 0, products_begun = 0, products_hash = 0;
-  // setmaxnreg
+  // State of setmaxnreg:
   uint32_t max_registers = 0, register_changes = 0;
   uint64_t instructions = 0, lane_instructions = 0;
 
@@ -83,27 +83,27 @@ struct Barrier {
   std::vector<Warp*> waiting;
 };
 
-// PTX ISA, "mbarrier".
+// The counts and phases are those of the PTX ISA, "mbarrier".
 struct MBarrier {
   uint32_t phase = 0, pending = 0, expected = 0;
-  int32_t bytes = 0;    // that copies have yet to bring
+  int32_t bytes = 0;    // bytes that copies have yet to bring
   bool fenced = false;  // copies see that it is initialised
   Seen gathered, done;
 };
 
 struct Cta {
   Grid* grid = nullptr;
-  uint32_t index = 0;  // in its grid
-  uint32_t id = 0;     // among all that ever began
+  uint32_t index = 0;  // number in its grid
+  uint32_t id = 0;     // number among all CTAs that ever began
   std::vector<uint8_t> shared;
-  std::vector<uint8_t> holds_mbarrier;  // by 8 bytes of shared memory
+  std::vector<uint8_t> holds_mbarrier;  // flags, by 8 bytes of shared memory
   std::map<uint32_t, MBarrier> mbarriers;
   std::array<Barrier, 16> barriers;
   std::vector<std::unique_ptr<Warp>> warps;
   StoreBuffer stores;
-  std::unordered_map<uint64_t, uint32_t> newest_seen;  // by address: what relaxed loads may not go behind
-  uint32_t live = 0;                                   // warps
-  uint32_t copies = 0;                                 // asynchronous ones under way
+  std::unordered_map<uint64_t, uint32_t> newest_seen;  // newest store that the CTA's loads saw, by address
+  uint32_t live = 0;                                   // warps that have not returned
+  uint32_t copies = 0;                                 // asynchronous copies under way
   uint32_t free_registers = 0;
   bool launched_dependents = false;
 };
@@ -111,9 +111,9 @@ struct Cta {
 struct Launch {
   const Kernel* kernel = nullptr;
   uint32_t blocks = 0, threads = 0, shared_bytes = 0;
-  uint32_t resident = ~0u;  // CTAs at once
+  uint32_t resident = ~0u;  // greatest number of CTAs at once
   std::vector<uint8_t> parameters;
-  bool may_overlap = false;  // programmatic stream serialization: with the launch before it
+  bool may_overlap = false;  // overlaps the launch before it (programmatic stream serialization)
 };
 
 struct Grid {
@@ -124,8 +124,8 @@ struct Grid {
   Launch launch;
   Grid* before = nullptr;
   bool begun = false, ended = false;
-  uint32_t next_block = 0, live = 0;  // CTAs
-  uint32_t first_view = 0;            // stores that its lanes see from the beginning
+  uint32_t next_block = 0, live = 0;  // number of the next CTA; CTAs that have not ended
+  uint32_t first_view = 0;            // view of its lanes at the beginning
   std::vector<std::unique_ptr<Cta>> ctas;
   std::unique_ptr<Race> race;
 };
@@ -135,12 +135,12 @@ struct Copy {
   Cta* cta = nullptr;
   Warp* warp = nullptr;
   uint32_t lane = 0;
-  uint32_t to = 0, bytes = 0, mbarrier = 0;  // offsets in shared memory
+  uint32_t to = 0, bytes = 0, mbarrier = 0;  // `to` and `mbarrier` are offsets in shared memory
   uint64_t from = 0;
   uint32_t view = 0;
 };
 
-// Ends a run.
+// A fault ends a run.
 struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -151,7 +151,7 @@ struct Statistics {
   double seconds = 0;
 };
 
-// Of one line of the PTX. A wavefront serves each of 32 banks of 4 bytes once.
+// Counts of one line of the PTX. A wavefront serves each of 32 banks of 4 bytes once.
 struct BankCount {
   uint64_t accesses = 0, wavefronts = 0;
   uint64_t min = 0;  // wavefronts without a conflict
@@ -162,11 +162,11 @@ class Machine {
   explicit Machine(const Settings& given)
       : settings(given), random_(given.seed * 0x9e3779b97f4a7c15 + 0x2545f4914f6cdd1d) {}
 
-  // Runs launches in order to their end. Errors: what went wrong, "" if nothing did; once something has, the
-  // machine runs nothing more.
+  // Runs launches in order to their end. Returns the error, or "" where nothing went wrong. The machine runs
+  // nothing more after an error.
   std::string run(const std::vector<Launch>& launches);
 
-  // Below n, by an xorshift generator.
+  // Returns a random number below n, by an xorshift generator.
   uint32_t draw(uint32_t n) {
     random_ ^= random_ << 13;
     random_ ^= random_ >> 7;
@@ -180,15 +180,15 @@ class Machine {
   void begin_copy(const Copy& copy);
 
   [[noreturn]] void fault(const Warp* w, const Instruction* i, const std::string& what);
-  // A fault, unless the settings say to go on.
+  // Reports a finding, which is a fault unless the settings say to go on.
   void finding(const Warp* w, const Instruction* i, const std::string& what);
 
   const Settings settings;
   DeviceMemory memory;
   Statistics statistics;
   std::map<std::string, uint64_t> findings;
-  std::map<uint32_t, BankCount> banks;  // by line of the PTX, where the settings ask for them
-  std::vector<uint8_t> executed;        // by line of the PTX, where the settings ask for coverage
+  std::map<uint32_t, BankCount> banks;  // counts by line of the PTX, where the settings ask for them
+  std::vector<uint8_t> executed;        // flags by line of the PTX, where the settings ask for coverage
   std::string error;
 
  private:
@@ -208,11 +208,11 @@ class Machine {
 
   uint64_t random_;
   uint64_t turns_ = 0, clock_ns_ = 0, idle_ = 0;
-  uint64_t last_progress_ = 0;  // turn
+  uint64_t last_progress_ = 0;  // turn of the last executed instruction
   uint32_t next_cta_ = 0;
   std::vector<std::unique_ptr<Grid>> grids_;
   std::vector<Warp*> awake_;
-  std::multimap<uint64_t, Copy> copies_;  // by the turn in which they complete
+  std::multimap<uint64_t, Copy> copies_;  // copies by the turn in which they complete
   std::map<size_t, std::vector<std::unique_ptr<uint8_t[]>>> spare_;
 };
 

@@ -17,8 +17,8 @@ float half_value(uint32_t bits) {
   return values[bits & 0xffff];
 }
 
-// A, 16 rows of 16, from four registers of each lane: lane 4 * g + t holds rows g and g + 8, columns 2 * t, 2
-// * t + 1 and 8 further on.
+// Takes A, 16 rows of 16 columns, from four registers of each lane. Lane 4g + t holds rows g and g + 8 at
+// columns 2t, 2t + 1, 2t + 8 and 2t + 9.
 template <bool Bf16>
 void take_a(const uint32_t* const* words, float (*a)[16]) {
   for (uint32_t l = 0; l < 32; ++l)
@@ -29,7 +29,8 @@ void take_a(const uint32_t* const* words, float (*a)[16]) {
     }
 }
 
-// c + a · b over 16 elements. PTX leaves the order open: all exactly and rounded once, or one by one in f32.
+// Returns c + a · b over 16 elements. PTX leaves the order of the sum open. `exactly` adds in f64 and rounds
+// once; otherwise the elements are added one by one in f32.
 inline float sum_up(bool exactly, float c, const float* a, const float* b) {
   if (exactly) {
     double even = 0, odd = 0;

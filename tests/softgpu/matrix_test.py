@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Every test model on every target by its PTX on the software GPU, against the emulator: weights and caches of all types, prompts
-of 1, 7, 33 and 200 tokens, several steps a launch, draws, kernels of grids and traces.
+"""Runs every test model on every target on the software GPU and compares it with the emulator.
 
-A case has one of each; together each target meets all of them, and so does each type of caches. Skipped (77) without an
-assembler for PTX.
+The cases cover weights and caches of all types, and prompts of 1, 7, 33 and 200 tokens. They also cover
+several steps a launch, sampling, kernels of grids, and traces. A case has one of each. Together each target
+meets all of them, and so does each type of caches. Skipped (77) without an assembler for PTX.
 """
 import argparse
 import concurrent.futures
@@ -24,11 +24,11 @@ PROMPTS = [1, 7, 33, 200]
 WAYS = {"plain": [], "4 steps a launch": ["--steps-per-launch", "4"], "drawn": ["--temperature", "0.8", "--seed", "5"],
         "kernels": ["--mode=kernels"], "traced": ["--trace", "trace.json"]}
 CONTEXT, NEW_TOKENS = 256, 5
-TOLERANCE = 0.05  # of a logit: caches of 8 bits may round sums in another order the other way
+TOLERANCE = 0.05  # distance of a logit; rounding to 8-bit caches amplifies another order of sums
 
 
 def halves(raw):
-    """A safetensors file with its bf16 tensors as f16."""
+    """Returns a safetensors file with its bf16 tensors as f16."""
     (length,) = struct.unpack_from("<Q", raw)
     header, data = json.loads(raw[8:8 + length]), bytearray(raw[8 + length:])
     for name, tensor in header.items():
@@ -44,7 +44,7 @@ def halves(raw):
 
 
 def make_model(name, as_f16, folder):
-    """A copy of a test model whose context holds the longest prompt."""
+    """Makes a copy of a test model whose context holds the longest prompt. Returns its vocabulary size."""
     source = ROOT / "tests/fixtures/models" / name
     config = json.loads((source / "config.json").read_text())
     config["max_position_embeddings"] = 2 * CONTEXT
@@ -56,7 +56,8 @@ def make_model(name, as_f16, folder):
 
 
 def cases():
-    """(model, as f16, target, type of caches, tokens of the prompt, way); what pairs must be there is checked."""
+    """Returns cases (model, as f16, target, type of caches, tokens of the prompt, way), and checks that
+    all pairs are there."""
     found = []
     for m, model in enumerate(MODELS):
         for t, target in enumerate(TARGETS):
@@ -69,7 +70,7 @@ def cases():
 
 
 def run(case, build, folder):
-    """What went wrong, or None."""
+    """Returns what went wrong, or None."""
     model, as_f16, target, cache, length, way = case
     vocab = make_model(model, as_f16, folder / "model")
     prompt = ",".join(str((7 * i + 3) % vocab) for i in range(length))

@@ -8,7 +8,7 @@
 namespace softgpu {
 namespace {
 
-constexpr uint32_t kMax = (1u << 20) - 1;  // of arrivals and of bytes
+constexpr uint32_t kMax = (1u << 20) - 1;  // greatest count of arrivals, and of bytes
 
 Flow init(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
@@ -39,7 +39,8 @@ Flow invalidate(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kNext;
 }
 
-// `Counted`: the last operand is the number of arrivals; `Expects`: it is bytes that copies will bring.
+// Executes mbarrier.arrive. `Counted`: the last operand is the number of arrivals. `Expects`: the last
+// operand is the bytes that copies will bring.
 template <bool Counted, bool Expects>
 Flow arrive(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
@@ -57,14 +58,15 @@ Flow arrive(Warp& w, const Instruction& i, uint32_t lanes) {
   return Flow::kYield;
 }
 
-// True once the phase of the given parity is over. `Suspends`: the lanes may wait for that a while.
+// Sets a predicate to whether the phase of the given parity is over. `Suspends`: the lanes may wait for that
+// a while.
 template <bool Suspends>
 Flow wait_parity(Warp& w, const Instruction& i, uint32_t lanes) {
   Machine& m = w.machine();
   const Addresses a = addresses_of(w, i, 1, 0, lanes);
   const uint32_t* parity = w.at<uint32_t>(w.operand(i, 2));
   uint32_t over = 0;
-  std::map<uint32_t, uint32_t> seen;  // lanes by mbarrier
+  std::map<uint32_t, uint32_t> seen;  // lanes whose phase is over, by mbarrier
   each_lane(lanes, [&](uint32_t l) {
     const auto [b, offset] = find_mbarrier(w, i, a.at[l]);
     if (parity[l] > 1) m.fault(&w, &i, "a parity of " + std::to_string(parity[l]));

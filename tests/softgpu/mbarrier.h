@@ -6,13 +6,13 @@
 
 namespace softgpu {
 
-// The mbarrier at `address` and its offset. Faults where there is none.
+// Returns the mbarrier at `address` and its offset. Faults where there is none.
 std::pair<MBarrier*, uint32_t> find_mbarrier(const Warp& w, const Instruction& i, uint64_t address);
 
-// Copies see the mbarriers that are initialised: fence.mbarrier_init, or a proxy fence.
+// Lets copies see the mbarriers that are initialised, for fence.mbarrier_init or a proxy fence.
 void show_mbarriers(Cta& cta);
 
-// Bytes to come and pending arrivals change, in this order; the phase ends when both are none.
+// Changes the bytes to come and then the pending arrivals. The phase ends when both are zero.
 void change_mbarrier(Cta& cta, uint32_t offset, const Warp* w, const Instruction* i, int32_t bytes,
                      uint32_t arrivals);
 

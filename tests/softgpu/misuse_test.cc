@@ -1,4 +1,4 @@
-// What a GPU refuses, or leaves undefined, ends the run with the line and the reason.
+// Code that a GPU refuses, or leaves undefined, ends the run with the line and the reason.
 #include <doctest/doctest.h>
 
 #include "tests/softgpu/run_ptx.h"
@@ -33,7 +33,8 @@ TEST_CASE("Registers: what nobody wrote may be moved, not used") {
   CHECK(has(error_of("mov.b32 %r0, %r1; add.s32 %r2, %r0, 1;"), "nobody wrote"));
   CHECK(has(error_of("setp.lt.u32 %p0, %t, 16; @%p0 mov.b32 %r0, 1; add.s32 %r2, %r0, 1;"),
             "lanes 0xffff0000"));
-  // Half of a vector that nobody defined, as LLVM writes it; but not of one that some path defines.
+  // LLVM masks half of a vector out of a register that no instruction writes. A register that some path
+  // writes must not be read that way.
   CHECK(error_of("and.b64 %d1, %d0, -4294967296; or.b64 %d2, %d1, 5;") == "");
   CHECK(has(error_of("setp.lt.u32 %p0, %t, 16; @%p0 mov.b64 %d0, 1; and.b64 %d1, %d0, -4294967296;"),
             "lanes 0xffff0000"));
@@ -69,7 +70,8 @@ TEST_CASE("mbarriers: initialisation, counts and plain accesses") {
             "a parity of 2"));
 }
 
-// One lane copies `bytes` from %out + `from` to shared memory + `to`, and waits.
+// Returns PTX in which one lane copies `bytes` from %out + `from` to shared memory + `to`, and all lanes
+// wait.
 std::string copy(uint32_t bytes, uint32_t from, uint32_t to) {
   return std::string(kBarrier) + "@%p9 bra done; mov.b32 %r1, " + std::to_string(bytes) +
          "; mbarrier.arrive.expect_tx.shared.b64 %d1, [%d9], %r1;"

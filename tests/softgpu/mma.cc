@@ -13,7 +13,8 @@ Flow mma(Warp& w, const Instruction& i, uint32_t lanes) {
   for (uint32_t n = 0; n < 4; ++n) words[n] = w.at<uint32_t>(w.operand(i, 4 + n));
   alignas(64) float a[16][16], b[8][16];
   take_a<Bf16>(words, a);
-  // B, 16 rows of 8, here by columns: lane 4 * g + t holds column g, rows 2 * t, 2 * t + 1 and 8 further on.
+  // B has 16 rows and 8 columns, and is stored here by columns. Lane 4g + t holds rows 2t, 2t + 1, 2t + 8
+  // and 2t + 9 of column g.
   for (uint32_t n = 0; n < 2; ++n) {
     const uint32_t* p = w.at<uint32_t>(w.operand(i, 8 + n));
     for (uint32_t l = 0; l < 32; ++l) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The device that is there: compiling for it, and around what fails there, on the software GPU."""
+"""Tests compiling for the device that is there, and around parts that fail on it, on the software GPU."""
 import json
 import subprocess
 import sys
@@ -102,7 +102,8 @@ class Without(OnDevice):
                      "--prompt-ids", 1, "--without", "bulk", gpu=False)
 
     def test_a_device_that_fails_in_a_part_is_right_without_it(self):
-        prompt = ",".join(str(1 + i * 7 % 90) for i in range(70))  # more than go by mma.sync alone
+        # The prompt has more tokens than mma.sync alone multiplies.
+        prompt = ",".join(str(1 + i * 7 % 90) for i in range(70))
         ask = ("run", LLAMA, "--json", "--max-tokens", 128, "--context", 128, "--prompt-ids", prompt,
                "--max-new-tokens", 2, "--device")
         wanted = json.loads(self.good(*ask, "emulator", gpu=False).stdout)["new_ids"]

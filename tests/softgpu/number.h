@@ -14,19 +14,19 @@ inline uint32_t as_bits(float f) {
   return std::bit_cast<uint32_t>(f);
 }
 
-// A format with `mantissa` bits whose smallest normal number is 2^least.
+// A format has `mantissa` bits, and its smallest normal number is 2^min.
 struct SmallFormat {
   int mantissa, min;
 };
 constexpr SmallFormat kF16{10, -14}, kE4m3{3, -6};
 
-// The magnitude that a code without sign stands for, if it is a number.
+// Returns the magnitude that a code without its sign stands for. The code must be a number.
 inline double small_value(uint32_t code, SmallFormat f) {
   const uint32_t exponent = code >> f.mantissa, fraction = code & ((1u << f.mantissa) - 1);
   const uint32_t whole = exponent ? fraction | 1u << f.mantissa : fraction;
   return std::ldexp(whole, static_cast<int>(exponent ? exponent - 1 : 0) + f.min - f.mantissa);
 }
-// The code of the nearest magnitude, ties to even, as if exponents had no end.
+// Returns the code of the nearest magnitude, ties to even. Exponents have no upper limit here.
 inline uint32_t small_code(double magnitude, SmallFormat f) {
   if (magnitude == 0) return 0;
   const int exponent = std::max(std::ilogb(magnitude), f.min);
@@ -56,13 +56,13 @@ inline uint16_t f16_of(float f) {
   return static_cast<uint16_t>(sign | (magnitude >= 65520 ? 0x7c00 : small_code(magnitude, kF16)));
 }
 
-// e4m3 has no infinities; 0x7f is NaN.
+// The format e4m3 has no infinities, and 0x7f is NaN.
 inline float of_e4m3(uint32_t c) {
   if ((c & 0x7f) == 0x7f) return as_float(0x7fffffff);
   const float v = static_cast<float>(small_value(c & 0x7f, kE4m3));
   return c & 0x80 ? -v : v;
 }
-// .satfinite: what is beyond the largest number becomes it.
+// Magnitudes beyond the largest number become the largest number (.satfinite).
 inline uint8_t e4m3_of(float f) {
   if (std::isnan(f)) return 0x7f;
   const uint32_t sign = as_bits(f) >> 24 & 0x80;

@@ -1,4 +1,4 @@
-// PTX text to a Module (PTX ISA, "Syntax", "State Spaces, Types, and Variables", "Directives").
+// Parser of PTX text into a Module (PTX ISA, "Syntax", "State Spaces, Types, and Variables", "Directives").
 #include <cctype>
 #include <charconv>
 #include <set>
@@ -66,7 +66,7 @@ class KernelParser {
   }
 
   void add_specials() {
-    k_.specials.push_back(fresh(4));  // stands for all constants
+    k_.specials.push_back(fresh(4));  // register 0 stands for all constants
     for (const char* name : {"%tid.x", "%ctaid.x", "%ntid.x", "%nctaid.x", "%laneid"}) {
       k_.specials.push_back(fresh(4));
       found_[name] = k_.specials.back();
@@ -117,8 +117,8 @@ class KernelParser {
     for (const std::string& to : targets_[label]) k_.tables.back().push_back(place(to));
   }
 
-  // LLVM fills one half of a vector that nobody defined by masking it out of a register that no instruction
-  // writes. Such a half may be anything; here it is ones.
+  // LLVM masks an undefined half of a vector out of a register that no instruction writes. Any value is right
+  // for such a half. The register reads as all ones here.
   void define_masked() {
     std::vector<bool> written(k_.registers);
     for (const Operand& special : k_.specials) written[special.reg] = true;
@@ -137,7 +137,7 @@ class KernelParser {
     return o;
   }
 
-  // ".reg .b32 %r<4431>" or ".reg .pred p".
+  // Parses a declaration such as ".reg .b32 %r<4431>" or ".reg .pred p".
   void take_registers() {
     const std::string_view rest = trim(s_.text.substr(4));
     const size_t space = rest.find_first_of(" \t");
@@ -207,7 +207,7 @@ class KernelParser {
     return constant(number(s), bytes == kAnyBytes ? 8 : bytes);
   }
 
-  // "[%rd1+16]", "[name]", "[name+8]" or "[1024]".
+  // Parses an address such as "[%rd1+16]", "[name]", "[name+8]" or "[1024]".
   Operand address(std::string_view s, int64_t& displacement) {
     if (!s.starts_with('[') || !s.ends_with(']')) fail("expected an address: " + std::string(s));
     s = trim(s.substr(1, s.size() - 2));
@@ -260,7 +260,7 @@ class KernelParser {
     k_.code.push_back(i);
   }
 
-  // What tells forms of one mnemonic apart.
+  // Returns the mnemonic with a suffix that tells its forms apart.
   static std::string key_of(std::string_view mnemonic, const std::vector<std::string_view>& arguments) {
     std::string key(mnemonic);
     if (mnemonic.starts_with("mbarrier.arrive.shared") && arguments.size() == 3) return key + " counted";

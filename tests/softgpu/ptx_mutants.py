@@ -1,6 +1,7 @@
-"""Small changes of PTX that spoil what threads know of each other: fences, orders, barriers, counts, descriptors.
+"""Small changes of PTX that spoil how threads are ordered: fences, orders, barriers, counts, descriptors.
 
-A mutant is one changed line; lines keep their numbers. KINDS names each change; `sites` finds where it applies.
+A mutant is one changed line, and lines keep their numbers. KINDS names each change. `sites` finds where it
+applies.
 """
 import re
 from dataclasses import dataclass
@@ -11,13 +12,14 @@ NEW_REGISTER = "%mutant"
 @dataclass(frozen=True)
 class Mutant:
     kind: str
-    line: int  # from 1
+    line: int  # number of the line, from 1
     before: str
     after: str
 
 
 def with_changed(operand, instruction, bits=32):
-    """The line with `operand` replaced by what `instruction`, such as "add.s32 {}, {}, 1", makes of it."""
+    """Replaces `operand` by a new register that `instruction`, such as "add.s32 {}, {}, 1", computes from
+    it."""
     def change(line):
         found = re.match(r"(\s*)(@!?%p\d+\s+)?(.*)$", line)
         blank, guard, text = found.group(1), found.group(2) or "", found.group(3)
@@ -38,26 +40,26 @@ def replaced(pattern, by):
 
 
 def dropped(line):
-    """The line without its instruction; where lanes of a guard had it, they go on."""
+    """Drops the instruction. Its guard goes with it, so that all lanes go on."""
     return ""
 
 
 def of_threads(more):
-    """A barrier for so many more threads."""
+    """Returns a change that lets a barrier expect so many more threads."""
     def change(line):
         return re.sub(r"(bar\.sync\s+\d+,\s*)(\d+)", lambda m: m.group(1) + str(int(m.group(2)) + more), line)
     return change
 
 
 def numbered(more):
-    """The number at the end of an instruction, changed."""
+    """Returns a change that adds to the number at the end of an instruction."""
     def change(line):
         return re.sub(r"(\d+);", lambda m: str(int(m.group(1)) + more) + ";", line)
     return change
 
 
 def arrived_at_once(line):
-    """The arrival of the executing thread in place of that of its copies."""
+    """Replaces the arrival of the thread's copies by an arrival of the thread itself."""
     address = re.search(r"\[[^\]]*\]", line).group(0)
     return f"{{ .reg .b64 {NEW_REGISTER}; mbarrier.arrive.shared.b64 {NEW_REGISTER}, {address}; }}"
 
@@ -65,7 +67,7 @@ def arrived_at_once(line):
 LAST = r"(%rd?\d+);"
 DESCRIPTOR = r"(?:\{[^}]*\},\s*)+(?:%rd\d+, )?(%rd\d+), "
 
-# Kind -> which instruction, what becomes of it.
+# Each kind has a pattern of the instructions it applies to, and the change of their lines.
 KINDS = {
     "fence dropped": (r"fence\.(release|acquire|acq_rel|sc)\.\w+;", dropped),
     "fence of a CTA": (r"fence\.(release|acquire|acq_rel|sc)\.gpu;", replaced(r"\.gpu", ".cta")),
@@ -123,7 +125,7 @@ KINDS = {
 
 
 def step_lines(text):
-    """Lines of the kernels that steps run; weights are packed once, by a kernel of its own."""
+    """Yields the lines of kernels that steps run. The kernel that packs weights once is left out."""
     inside = True
     for number, line in enumerate(text.splitlines(), 1):
         if ".entry" in line:
@@ -133,7 +135,8 @@ def step_lines(text):
 
 
 def sites(text, executed=None):
-    """Every mutant of a PTX text; executed: line numbers outside of which nothing is changed."""
+    """Yields every mutant of a PTX text. `executed` holds the numbers of the lines that may change; None:
+    all."""
     lines = [(number, line) for number, line in step_lines(text) if executed is None or number in executed]
     for kind, (pattern, change) in KINDS.items():
         for number, line in lines:
@@ -145,7 +148,7 @@ def sites(text, executed=None):
 
 
 def mutated(text, mutants):
-    """The text with these changes."""
+    """Returns the text with these changes."""
     lines = text.splitlines()
     for mutant in mutants:
         lines[mutant.line - 1] = mutant.after

@@ -1,4 +1,4 @@
-// Instructions and divergence: what a few lines of PTX compute.
+// Tests of instructions and divergence by what a few lines of PTX compute.
 #include <doctest/doctest.h>
 
 #include "tests/softgpu/run_ptx.h"
@@ -6,7 +6,7 @@
 namespace softgpu {
 namespace {
 
-// `body` leaves each lane's result in %r0.
+// Returns what each lane has in %r0 after `body`.
 std::vector<uint32_t> results(const std::string& body, Settings settings = {}) {
   Run run;
   run.settings = settings;
@@ -76,7 +76,7 @@ TEST_CASE("mma multiplies fragments as the PTX ISA lays them out") {
       "mov.b32 %r1, 0x3f803f80; mov.b32 %r2, 0f3F800000;\n"
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%r3,%r4,%r5,%r0}, {%r1,%r1,%r1,%r1}, {%r1,%r1}, "
       "{%r2,%r2,%r2,%r2};\n");
-  CHECK(out[0] == 0x41880000);  // 17
+  CHECK(out[0] == 0x41880000);  // 17 in f32
 }
 
 TEST_CASE("One seed gives one run") {

@@ -7,9 +7,9 @@
 namespace softgpu {
 namespace {
 
-constexpr uint32_t kBulkAgents = 64;  // mbarriers of a CTA that bulk copies complete at
+constexpr uint32_t kBulkAgents = 64;  // greatest number of mbarriers in a CTA at which bulk copies complete
 constexpr uint64_t kMaxWarps = 2048;
-constexpr size_t kReads = 16;  // agents whose last read of a cell is remembered
+constexpr size_t kReads = 16;  // number of agents whose last read of a cell is remembered
 constexpr uint64_t kPage = 4096, kCell = 2;
 
 void join(Known& to, const Known& from) {
@@ -119,7 +119,7 @@ void Race::access(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, uin
     }
     for (const Access& r : cell.reads)
       if ((r.bytes & now.bytes) && !ordered(w, lane, r, now, false, shared)) {
-        Access one = r;  // lanes that read by themselves are looked at one by one
+        Access one = r;  // each lane that read is checked by itself
         for (uint32_t lanes = r.lanes; lanes; lanes &= lanes - 1) {
           one.lanes = lanes & (0u - lanes);
           if (!ordered(w, lane, one, now, false, shared))
@@ -158,7 +158,7 @@ void Race::learn(Warp& w, uint32_t lanes, const History& h) {
   s.extra.emplace_back(lanes, h);
 }
 
-// A release, or a relaxed store behind a fence, at `at`.
+// Publishes what the lane knows at the word `at`, for a release or for a relaxed store behind a fence.
 void Race::tell(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, bool overwrites) {
   Location& location = locations_[at];
   if (overwrites) location = {};
@@ -177,7 +177,7 @@ void Race::tell(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, bool 
   if (scope != Scope::kCta) join(location.wide, h);
 }
 
-// An acquire, or a relaxed load that a fence may follow, at `at`.
+// Takes what is published at the word `at`: now for an acquire, at the lane's next fence for a relaxed load.
 void Race::hear(Warp& w, const Instruction& i, uint32_t lane, uint64_t at) {
   const auto location = locations_.find(at);
   if (location == locations_.end()) return;
@@ -225,7 +225,7 @@ void Race::fence(Warp& w, uint32_t lanes, Order order, Scope scope) {
 void Race::fence_proxy(Warp& w, uint32_t lanes, bool shared, bool global) {
   each_lane(lanes, [&](uint32_t l) {
     History h = known(w, l);
-    h.all.resize(2 * warps_);  // generic: warps, and their cp.async
+    h.all.resize(2 * warps_);  // generic agents: warps, and their cp.async
     if (shared) join(h.shared, h.all);
     if (global) join(h.global, h.all);
     h.all.clear();
@@ -256,7 +256,7 @@ Race::Phase& Race::phase(const Cta& cta, uint32_t mbarrier) {
 }
 
 void Race::arrive(Warp& w, const Instruction& i, uint32_t lane, uint32_t mbarrier) {
-  access(w, i, lane, mbarrier, 8, true, false, access_of(w, i, lane));  // behind its initialisation
+  access(w, i, lane, mbarrier, 8, true, false, access_of(w, i, lane));  // the initialisation must come first
   join(phase(*w.cta, mbarrier).gathered, known(w, lane));
 }
 
@@ -311,7 +311,7 @@ void Race::arrive_async(Warp& w, const Instruction& i, uint32_t lane, uint32_t m
 
 void Race::load_async(Warp& w, const Instruction& i, uint64_t at, uint32_t bytes, bool done) {
   Access a = access_of(w, i, 0);
-  a.generic = done;  // by then it is a read like any other
+  a.generic = done;  // a read that is known to be done counts as a generic one
   access(w, i, 0, at, bytes, true, false, a);
 }
 

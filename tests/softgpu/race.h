@@ -1,15 +1,16 @@
-// Accesses that happens-before does not order (PTX ISA, "Memory Consistency Model"), found by vector clocks.
+// Search by vector clocks for accesses that happens-before does not order (PTX ISA, "Memory Consistency
+// Model").
 //
-// Agents are warps, the cp.async of a warp, and what bulk copies bring for one mbarrier. A warp's clock
-// advances where its lanes synchronise; what a lane does after that only those know who have it from this
-// lane. What orders:
+// Agents are warps, the cp.async of a warp, and the bulk copies of one mbarrier. A warp's clock advances
+// where its lanes synchronise. What a lane does after that is known only to those who have it from this lane.
+// These pairs order accesses:
 //   bar.sync, bar.warp.sync                     all threads that take part
 //   mbarrier arrival, a copy's completion   ->  wait that sees the phase over
 //   st.release, atom.acq_rel, a fence before a relaxed update or store
 //                                           ->  ld.acquire, atom.acq_rel, a relaxed load before a fence, of
 //                                           the same word
-// Both sides' scopes must include the other: .cta orders within a CTA only. The async proxy sees what generic
-// accesses wrote only behind a proxy fence that is ordered after the write and before the copy.
+// Both sides' scopes must include the other: .cta orders within a CTA only. The async proxy sees generic
+// writes only behind a proxy fence. The fence must be ordered after the write and before the copy.
 #pragma once
 
 #include <array>
@@ -25,13 +26,14 @@ struct Cta;
 struct Grid;
 struct Warp;
 
-// Of an agent: all before `clock`, and at `clock` what the lanes did up to `tick`.
+// Everything that an agent did before `clock` is known. Work of `lanes` at `clock` is known up to `tick`.
 struct Known {
   uint32_t clock = 0, lanes = 0, tick = 0;
 };
 using Clock = std::vector<Known>;
 
-// What somebody knows to have happened, and of that what the async proxy sees in shared and in global memory.
+// A history is what somebody knows to have happened. `shared` and `global` are what the async proxy sees of
+// it in these spaces.
 struct History {
   Clock all, shared, global;
 };
@@ -39,7 +41,7 @@ struct History {
 class Race {
  public:
   explicit Race(Grid& grid);
-  // Launches of very many warps are not looked at: clocks would take too much memory.
+  // Returns whether races of the grid are searched for. Clocks of very many warps take too much memory.
   static bool can_watch(const Grid& grid);
 
   void load(Warp& w, const Instruction& i, uint32_t lane, uint64_t at, uint32_t bytes, bool shared);
@@ -57,34 +59,34 @@ class Race {
   void end_bulk(Cta& cta, uint32_t mbarrier);
   void issue_async(Warp& w, const Instruction& i, uint32_t lane, uint64_t to, uint64_t from);
   void arrive_async(Warp& w, const Instruction& i, uint32_t lane, uint32_t mbarrier);
-  // What a wgmma reads of shared memory: when it begins, and again when it is known to be done.
+  // Notes what a wgmma reads of shared memory: when it begins, and again when it is known to be done.
   void load_async(Warp& w, const Instruction& i, uint64_t at, uint32_t bytes, bool done);
 
  private:
   struct Access {
     uint32_t clock = 0, lanes = 0, tick = 0, line = 0, cta = 0;
     uint16_t agent = 0xffff;
-    uint8_t bytes = 0;  // of the cell, one bit each
+    uint8_t bytes = 0;  // bytes of the cell, one bit each
     Scope scope = Scope::kCta;
     bool atomic = false, generic = true;
   };
-  struct Cell {  // 2 bytes
+  struct Cell {  // a cell is 2 bytes
     Access write;
-    std::vector<Access> reads;  // since the write, the last of some agents
+    std::vector<Access> reads;  // reads since the write, the last one of each of some agents
     uint8_t next_read = 0;
   };
-  struct State {                                      // of a warp
+  struct State {                                      // state of a warp
     History common;                                   // what all lanes know
-    std::vector<std::pair<uint32_t, History>> extra;  // what some lanes know besides
+    std::vector<std::pair<uint32_t, History>> extra;  // what some lanes know in addition
     std::array<Scope, 32> fence_scope{};
-    std::map<uint32_t, History> fenced;  // by lane: what its relaxed stores from now on tell
-    std::map<uint32_t, History> read;    // by lane: what its fence from now on acquires
+    std::map<uint32_t, History> fenced;  // what a lane's later relaxed stores publish, by lane
+    std::map<uint32_t, History> read;    // what a lane's next fence acquires, by lane
     uint32_t clock = 1, async_tick = 0;
-    uint32_t tick = 1;  // grows with each release, so that what follows is told apart
+    uint32_t tick = 1;  // grows with each release, to tell later accesses apart
   };
   struct Location {
-    History wide;                    // released for the whole GPU
-    std::map<uint32_t, History> by;  // released by a CTA, for any scope
+    History wide;                    // what was released for the whole GPU
+    std::map<uint32_t, History> by;  // what a CTA released for any scope, by CTA
   };
   struct Phase {
     History gathered, done;
@@ -113,11 +115,11 @@ class Race {
   Grid& grid_;
   uint32_t warps_per_cta_, warps_, agents_;
   std::vector<State> states_;
-  std::map<std::pair<uint32_t, uint32_t>, Phase> phases_;  // by CTA and offset
-  std::vector<uint32_t> bulk_agents_;                      // by CTA: how many it has
+  std::map<std::pair<uint32_t, uint32_t>, Phase> phases_;  // phases by CTA and offset
+  std::vector<uint32_t> bulk_agents_;                      // number of bulk agents, by CTA
   std::unordered_map<uint64_t, Location> locations_;
-  std::vector<std::vector<Cell>> shared_;                   // by CTA
-  std::unordered_map<uint64_t, std::vector<Cell>> global_;  // by 4096 bytes
+  std::vector<std::vector<Cell>> shared_;                   // cells of shared memory, by CTA
+  std::unordered_map<uint64_t, std::vector<Cell>> global_;  // cells of global memory, by 4096 bytes
 };
 
 }  // namespace softgpu

@@ -1,4 +1,4 @@
-// Accesses that nothing orders are found, whatever order the run had; those that something orders are not.
+// Accesses that nothing orders are found, in whatever order they ran. Accesses that something orders are not.
 #include <doctest/doctest.h>
 
 #include "tests/softgpu/run_ptx.h"
@@ -14,7 +14,8 @@ std::string races_of(const std::string& body, uint32_t blocks, uint32_t threads)
   return run_ptx(run).error;
 }
 
-// Warp 0 writes a word of shared memory, warp 1 reads it behind `between`, which both execute.
+// Returns PTX in which warp 0 writes words of shared memory and warp 1 reads one. Both warps execute
+// `between` before the read.
 std::string within_cta(const std::string& between) {
   return "setp.ge.u32 %p0, %t, 32; @%p0 bra sync; mul.wide.u32 %d0, %t, 4; mov.b64 %d1, smem; add.s64 %d1, "
          "%d1, %d0;"
@@ -38,8 +39,8 @@ TEST_CASE("Lanes of a warp are ordered by bar.warp.sync") {
   CHECK(has(races_of(body(""), 1, 32), "race: reads behind a write"));
 }
 
-// CTA 0 writes a word and announces it by `tell`; CTA 1 waits by `hear`, which leaves the flag in %r1, then
-// reads the word.
+// Returns PTX in which CTA 0 writes a word and announces it by `tell`. CTA 1 waits by `hear`, which leaves
+// the flag in %r1. CTA 1 then executes `then` and reads the word.
 std::string between_ctas(const std::string& tell, const std::string& hear, const std::string& then = "") {
   return "setp.ne.b32 %p0, %t, 0; @%p0 bra end; setp.ne.b32 %p1, %c, 0; @%p1 bra reader;"
          "mov.b32 %r0, 1; st.global.b32 [%out+256], %r0;\n" +
@@ -80,7 +81,7 @@ TEST_CASE("Scopes: .cta orders nothing between CTAs") {
   CHECK(races_of("red.relaxed.gpu.global.add.u32 [%out], 1;", 2, 32) == "");
 }
 
-// Lane 0 writes what a bulk copy then brings over, or reads; `fence` comes between.
+// Returns PTX in which lane 0 writes a word of shared memory and then copies over it. `fence` comes between.
 std::string over_written(const std::string& fence) {
   return "setp.ne.b32 %p0, %t, 0; @%p0 bra end; mov.b64 %d9, smem; mbarrier.init.shared.b64 [%d9], 1;"
          "fence.mbarrier_init.release.cluster; st.shared.b32 [smem+1024], %t;" +

@@ -1,4 +1,4 @@
-// A few lines of PTX on the software GPU, for tests.
+// Runs a few lines of PTX on the software GPU, for tests.
 #pragma once
 
 #include <cstring>
@@ -11,11 +11,11 @@ namespace softgpu {
 
 struct Run {
   std::string
-      body;  // of a kernel with %out, the address of 4096 bytes of zeros, and %tid in %t, %ctaid in %c
+      body;  // body of a kernel: %out is the address of 4096 bytes of zeros, %t is %tid.x, %c is %ctaid.x
   uint32_t blocks = 1, threads = 32, shared_bytes = 4096;
   uint32_t registers_per_thread = 0;
   Settings settings{};
-  bool twice = false;  // a second launch that may overlap the first
+  bool twice = false;  // runs a second launch that may overlap the first
 };
 
 struct Outcome {

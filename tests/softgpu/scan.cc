@@ -13,7 +13,7 @@ bool in_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
 }
 
-// Directives that no semicolon ends.
+// Returns whether `s` begins with a directive that no semicolon ends.
 bool ends_with_line(std::string_view s) {
   for (const char* d :
        {".version", ".target", ".address_size", ".maxntid", ".minnctapersm", ".reqntid", ".maxnreg"})

@@ -1,4 +1,4 @@
-// What a run of the software GPU is asked for; docs/softgpu.md has the environment variables.
+// Settings of a run of the software GPU. docs/softgpu.md has the environment variables.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@ struct Settings {
   uint32_t major = 9, minor = 0;  // compute capability
   uint32_t sms = 132;
   uint64_t seed = 1;
-  uint32_t quantum = 200;     // instructions of a warp's turn at most
+  uint32_t quantum = 200;     // instructions of a warp's turn, at most
   uint32_t any_split = 16;    // one pick in so many takes any diverged lanes, not those furthest behind
   uint32_t hold_turns = 8;    // turns of its warps after which a CTA gives some stores to memory, on average
-  uint32_t copy_turns = 400;  // turns of warps that an asynchronous copy takes at most
-  bool weak = true;           // stores are seen late by other CTAs, and loads may see old values
+  uint32_t copy_turns = 400;  // turns that an asynchronous copy takes, at most
+  bool weak = true;           // other CTAs see stores late, and loads may see old values
   bool races = false;         // accesses that happens-before does not order are found
   bool keep_going = false;    // a race does not end the launch
   bool statistics = false;
-  std::string defect;            // defects.h
-  uint64_t l2_bytes = 32 << 20;  // what the driver says; there is no cache
-  uint32_t bus_bits = 1024;      // likewise, between device and memory
-  std::string coverage;          // a file for the PTX lines that were executed; "": none
-  std::string banks;             // a file for the conflicts of shared memory's banks, by PTX line; "": none
-  bool exact_sums = true;        // matrix products are summed exactly and rounded once; else in f32, in order
+  std::string defect;            // the instructions that are broken on purpose (defects.h)
+  uint64_t l2_bytes = 32 << 20;  // size that the driver reports; there is no cache
+  uint32_t bus_bits = 1024;      // width that the driver reports; there is no memory bus
+  std::string coverage;          // file for the PTX lines that were executed; "": none
+  std::string banks;             // file for the conflicts of shared memory's banks, by PTX line; "": none
+  bool exact_sums = true;  // matrix products sum exactly and round once; false: they sum in f32, in order
 };
 
-// From SOFTGPU_* variables.
+// Returns the settings that the SOFTGPU_* variables ask for.
 Settings settings_of_environment();
 
 }  // namespace softgpu

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Fixtures by their PTX on the software GPU: tokens of transformers and of the emulator, logits of the emulator.
+"""Runs fixtures on the software GPU and compares their tokens with transformers' and the emulator's, and
+their logits with the emulator's.
 
-A case is MODEL:TARGET[:OPTION,...]; options are those of mkc run. Skipped (77) where there is no assembler for PTX.
+A case is MODEL:TARGET[:OPTION,...]; options are those of mkc run. Skipped (77) where there is no assembler
+for PTX.
 """
 import argparse
 import array
@@ -16,7 +18,8 @@ from pathlib import Path
 from software_gpu import ROOT, environment, require_assembler
 
 
-MOST_CONFLICTS = 0.05  # of all wavefronts of shared memory; of sums of products alone it was 0.14 once
+# Greatest share of shared memory's wavefronts. Conflicts in product sums alone once cost 0.14.
+MOST_CONFLICTS = 0.05
 
 
 def rows_of_npy(path):
@@ -26,7 +29,7 @@ def rows_of_npy(path):
 
 
 def excess_wavefronts(path):
-    """The share of shared memory's wavefronts that conflicts of banks cost."""
+    """Returns the share of shared memory's wavefronts that bank conflicts cost."""
     counts = [tuple(map(int, line.split())) for line in path.read_text().splitlines()]
     wavefronts = sum(count[2] for count in counts)
     return (wavefronts - sum(count[3] for count in counts)) / wavefronts
@@ -42,7 +45,7 @@ class Case:
         self.expected = json.loads((self.model / "expected.json").read_text())
 
     def run(self, device, new_tokens, env):
-        """What mkc run prints as JSON, and its logits."""
+        """Returns what mkc run prints as JSON, its logits, and its error output."""
         logits = self.folder / f"{device}.npy"
         ids = ",".join(map(str, self.expected["prompt_ids"]))
         command = [self.build / "mkc", "run", self.model, "--device", device, "--workers", "4", "--json"]

@@ -1,4 +1,4 @@
-"""How tests reach the software GPU: the environment in which programs find it, and the assembler that it needs."""
+"""Environment in which programs find the software GPU, and the assembler that it needs."""
 import os
 import subprocess
 import sys
@@ -10,7 +10,8 @@ SKIP = 77
 
 
 def environment(build, gpu=True, **settings):
-    """Of a program that finds the GPU, or only the assembler, with settings over the defaults. Tests share a cache."""
+    """Returns the environment of a program that finds the GPU (gpu) and the assembler, with settings over
+    the defaults. Tests share a cache."""
     library = f"{Path(build).resolve()}/tests/softgpu/lib:" if gpu else ""
     return {**os.environ, "LD_LIBRARY_PATH": library + os.environ.get("LD_LIBRARY_PATH", ""),
             "MKC_ASSEMBLER": str(ASSEMBLER), "SOFTGPU_SMS": "4",

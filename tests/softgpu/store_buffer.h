@@ -1,4 +1,4 @@
-// Stores of a CTA that other CTAs do not see yet.
+// Buffer of a CTA's stores that other CTAs do not see yet.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace softgpu {
 
 struct PendingStore {
   uint64_t address = 0;
-  uint32_t number = 0;  // within the CTA
+  uint32_t number = 0;  // number of its instruction within the CTA
   uint16_t warp = 0;
   uint8_t lane = 0, bytes = 0;
   uint8_t data[16] = {};
@@ -24,12 +24,12 @@ class StoreBuffer {
   uint32_t last_number() const { return number_; }
   void begin_instruction() { ++number_; }
   void add(uint64_t address, const void* from, uint32_t bytes, uint32_t warp, uint32_t lane);
-  // Whether a store of the sector may be under way.
+  // Returns whether a store of the sector may be under way.
   bool may_hold(uint64_t address) const { return !stores_.empty() && (filter_[bucket(address)] != 0); }
-  // Puts what the CTA has stored over what memory has.
+  // Puts the CTA's waiting stores over `value`, which memory holds at `address`.
   void overlay(uint64_t address, uint32_t bytes, uint8_t* value) const;
 
-  // Gives memory those stores for which `wanted` holds, in order, with earlier ones of the same sectors.
+  // Gives memory the stores for which `wanted` holds, in order, with earlier stores of the same sectors.
   template <class Wanted>
   void drain(DeviceMemory& memory, uint32_t cta, uint64_t turn, Wanted wanted) {
     if (stores_.empty()) return;
@@ -51,7 +51,7 @@ class StoreBuffer {
   void take(DeviceMemory& memory, uint32_t cta, uint64_t turn, const std::vector<uint8_t>& goes);
 
   std::vector<PendingStore> stores_;
-  std::vector<uint16_t> filter_ = std::vector<uint16_t>(1024);  // stores by a hash of their sector
+  std::vector<uint16_t> filter_ = std::vector<uint16_t>(1024);  // number of stores, by a hash of their sector
   uint32_t number_ = 0;
 };
 

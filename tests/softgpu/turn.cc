@@ -10,7 +10,7 @@
 namespace softgpu {
 namespace {
 
-// Lanes that came to the same instruction go on together.
+// Joins groups of lanes that came to the same instruction.
 void merge(Warp& w) {
   for (size_t a = 0; a < w.splits.size(); ++a)
     for (size_t b = a + 1; b < w.splits.size();) {
@@ -25,7 +25,7 @@ void merge(Warp& w) {
     }
 }
 
-// A read of what no lane wrote is a fault; a move of it passes it on.
+// Faults where a lane reads a register that it has not written. A move passes such a value on.
 void check_written(Warp& w, const Instruction& i, uint32_t lanes) {
   const Operand* o = &w.cta->grid->kernel->operands[i.first_operand];
   uint32_t undefined = 0;
@@ -44,7 +44,8 @@ void check_written(Warp& w, const Instruction& i, uint32_t lanes) {
 
 }  // namespace
 
-// The lanes furthest behind go first as a rule, any others now and then. False: all wait for each other.
+// Picks the lanes furthest behind as a rule, and any others now and then. Returns false where all wait for
+// each other.
 bool Machine::pick(Warp& w) {
   size_t best = w.splits.size();
   uint32_t ready = 0;
@@ -98,7 +99,7 @@ void Machine::execute_return(Warp& w, uint32_t gone) {
   } else {
     s = w.splits.back();
     w.splits.pop_back();
-    for (Split& other : w.splits) other.waits = false;  // for fewer lanes now
+    for (Split& other : w.splits) other.waits = false;  // fewer live lanes have to meet now
   }
   if (w.live != 0) return;
   if (!w.products.empty()) fault(&w, nullptr, "a wgmma is under way at exit");

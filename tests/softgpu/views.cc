@@ -8,7 +8,7 @@
 namespace softgpu {
 namespace {
 
-constexpr size_t kBuffered = 512;  // stores of a CTA
+constexpr size_t kBuffered = 512;  // stores in a CTA's buffer above which it drains faster
 
 }  // namespace
 

@@ -6,8 +6,8 @@
 namespace softgpu {
 namespace {
 
-// CTA 0 writes 32 words in two rounds and counts each; CTA 1 waits for both rounds and leaves what it sees
-// behind them.
+// CTA 0 writes 32 words in two rounds and counts each round. CTA 1 waits for both rounds and leaves the words
+// that it sees after them.
 struct Handover {
   std::string tell = "fence.release.gpu;", count = "red.relaxed.gpu.global.add.u32 [%out], 1;";
   std::string hear = "ld.acquire.gpu.global.b32 %r1, [%out];", then = "";
@@ -32,7 +32,7 @@ struct Handover {
   }
 };
 
-// Seeds, of forty, for which the reader saw something old.
+// Returns for how many of forty seeds the reader saw an old value.
 uint32_t wrong_runs(const Handover& handover) {
   uint32_t wrong = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {

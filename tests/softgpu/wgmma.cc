@@ -7,13 +7,13 @@
 namespace softgpu {
 namespace {
 
-constexpr uint32_t kSums = 32, kA = 2 * kSums, kB = kA + 4, kScaleD = kB + 1;  // operands of m64n64k16
+constexpr uint32_t kSums = 32, kA = 2 * kSums, kB = kA + 4, kScaleD = kB + 1;  // operand numbers of m64n64k16
 
-// PTX ISA, "Matrix Descriptor Format": where a matrix lies in shared memory.
+// A matrix descriptor says where a matrix lies in shared memory (PTX ISA, "Matrix Descriptor Format").
 struct Descriptor {
   uint32_t start, stride;
-  // Column `col`'s elements from `k` on. Eight columns of 128 bytes are an atom, in which bits 4 to 6 of the
-  // address are xored with bits 7 to 9.
+  // Returns the offset of column `col` from element `k` on. Eight columns of 128 bytes are an atom. An atom's
+  // swizzle xors bits 4 to 6 of the address with bits 7 to 9.
   uint32_t offset(uint32_t col, uint32_t k) const {
     const uint32_t address = start + col / 8 * stride + col % 8 * 128 + k * 2;
     return (address ^ (address >> 7 & 7) << 4) - static_cast<uint32_t>(kSharedBase);
@@ -108,7 +108,7 @@ Flow commit(Warp& w, const Instruction&, uint32_t) {
   return Flow::kYield;
 }
 
-// All but the last groups, as many as the operand says, are done.
+// Completes all groups but the last ones, of which it leaves as many as the operand says.
 Flow wait(Warp& w, const Instruction& i, uint32_t) {
   const uint32_t left = *w.at<uint32_t>(w.operand(i, 0));
   while (!w.products.empty()) {

@@ -1,4 +1,4 @@
-// Accesses of task bodies against the regions that their grids declare.
+// Tests that accesses of task bodies lie in the regions that their grids declare.
 #include "codegen/declared.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@
 namespace mkc::test {
 namespace {
 
-// One grid's access, with a dim of its region one smaller at its end.
+// `Shrunk` names one grid's access, and a dim of its region whose end moves in by one.
 struct Shrunk {
   GridId grid;
   size_t access, dim;
@@ -41,13 +41,14 @@ RunOptions two_steps() {
   return options;
 }
 
-// Dims of which data decide how far they are read: rows of tables by tokens and positions, and logits, which
-// only requests read that draw by chance.
+// Returns whether data decide how far a dim is read. Token and position numbers decide it for rows of tables.
+// Only requests that sample at random read logits.
 bool data_decide(const Access& access, size_t dim) {
   return ((access.role == "table" || access.role == "rope") && dim == 0) || access.role == "logits";
 }
 
-// Tables that a segment of experts reads before its first task: nobody's regions are known then.
+// Returns whether a segment of experts reads this table before its first task. Regions of tasks are not known
+// then.
 bool no_task_reads(const TaskGrid& grid, const Access& access, bool written) {
   const bool once =
       access.role == "active_experts" || access.role == "active_expert_begin" || access.role == "token";
@@ -125,7 +126,8 @@ TEST_CASE("an access outside what is declared names thread, task, element, regio
                  R"(only %x\[\1:\+1, 0:\+60\], at tokens\.cc:\d+)")));
 }
 
-// The memory of a step of one request, which no kernel has run in: a page of caches at each place.
+// `Memory` is the memory of a step of one request, in which no kernel has run. Both caches lie at one
+// address.
 struct Memory {
   std::vector<std::byte> workspace, weights, cache{1 << 20};
   std::vector<int32_t> lists = std::vector<int32_t>(mkrt::kStepLists * mkrt::kMaxRequests), pages{0};
@@ -201,7 +203,7 @@ TEST_CASE("elements of caches are found by the session's strides, and what lies 
     CAPTURE(heads_inside);
     Memory memory(schedule, 1);
     mkrt::MkSession& s = memory.session;
-    // Room for an element behind each head's, and for a head behind each position's or page's.
+    // The strides leave room for one element behind each head, and for one head behind each position or page.
     (heads_inside ? s.head_stride : s.position_stride) = (size + 1) * 2;
     (heads_inside ? s.position_stride : s.head_stride) = (heads_inside ? heads + 1 : 64) * (size + 1) * 2;
     s.page_stride = heads_inside ? 64 * s.position_stride : (heads + 1) * s.head_stride;

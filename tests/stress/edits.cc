@@ -39,7 +39,7 @@ llvm::Function* function(llvm::Module& module, const std::string& name) {
   return nullptr;
 }
 
-// The grid that the worker of this thread is at.
+// Emits a load of the number of the grid that this thread's worker is at.
 llvm::Value* grid_now(llvm::IRBuilder<>& ir, llvm::Function& kernel) {
   llvm::Value* worker =
       calls(*kernel.getParent(), kernel.getName().str(), "mkd_begin").at(0)->getArgOperand(0);
@@ -47,8 +47,8 @@ llvm::Value* grid_now(llvm::IRBuilder<>& ir, llvm::Function& kernel) {
                        ir.CreateConstInBoundsGEP1_64(ir.getInt8Ty(), worker, offsetof(mk::Worker, grid)));
 }
 
-// Puts the call under a condition: a copy of it, which is returned, happens while *selected == number and the
-// worker is at the grid, itself otherwise.
+// Puts the call under a condition and returns a copy of it. The copy runs while *selected == number and the
+// worker is at `grid`. The call itself runs otherwise.
 llvm::CallInst* selectable_copy(llvm::CallInst& call, uint32_t number, uint32_t grid,
                                 const uint32_t* selected) {
   llvm::IRBuilder<> ir(&call);
@@ -99,7 +99,7 @@ void apply_selectable(llvm::Module& module, const std::vector<std::vector<SiteEd
     uint32_t number;
     const SiteEdit* site;
   };
-  std::vector<Target> targets;  // of the module as it was
+  std::vector<Target> targets;  // calls of the module before any edit
   for (uint32_t i = 0; i < changes.size(); ++i)
     for (const SiteEdit& site : changes[i]) {
       CAPTURE(site.inside);

@@ -1,4 +1,4 @@
-// Lost notifications end in an error that names what was waited for, never in a hang.
+// A lost notification ends in an error that names what was waited for, never in a hang.
 #include <doctest/doctest.h>
 
 #include <regex>
@@ -22,10 +22,10 @@ RunOptions one_step() {
   return options;
 }
 
-// Of a step of 3 tokens: embed, q, k, v, attend, combine, o, gate_up, down, logits. Strips of k and v notify
-// attend, and append, which has no task here; so nobody waits for that. The two of attend come from the only
-// piece of their head: its counter is read by none but the notifier itself. These are missed at the step's
-// end.
+// The summands are a step's notifications with 3 tokens: embed, q, k, v, attend, combine, o, gate_up, down,
+// logits. Strips of k and v also notify append, which has no task here: nobody waits for these 4. Attend's 2
+// each complete their head's only KV tile, and nobody but the notifier reads that counter. The check at the
+// step's end finds the loss of these 6.
 constexpr int kNotifications = 3 + 4 + 4 + 4 + 2 + 2 + 4 + 12 + 4 + 10;
 constexpr int kAwaitedByNobody = 2 + 4;
 const std::regex kMiscounted(
@@ -74,7 +74,7 @@ TEST_CASE("whichever notification of a launch of two steps is lost, it ends with
   const Outcome clean = run(compiled, kernel, options);
   REQUIRE(clean.next.size() == 2);
   int events = 0, steps = 0, miscounted = 0;
-  // The second step embeds one token instead of three. Workers arrive at its begin in between.
+  // The second step embeds one token instead of three. Each of three workers arrives between the steps.
   for (uint64_t n = 1; n <= 2 * kNotifications - 2 + 3; ++n) {
     CAPTURE(n);
     options.device.disturbance = lost(n);
@@ -94,7 +94,7 @@ TEST_CASE("whichever notification of a launch of two steps is lost, it ends with
   }
   CHECK(events == 2 * (kNotifications - kAwaitedByNobody) - 2);
   CHECK(miscounted == 2 * kAwaitedByNobody);
-  CHECK(steps == 2);  // the last to arrive knows it by what it finds
+  CHECK(steps == 2);  // the last worker to arrive needs only the count that it finds
 }
 
 // The expert grids wait for route in their lookup, and for nothing else.

@@ -1,4 +1,5 @@
-// Every family and type of weights under race detection: no report, and not a bit other than without it.
+// Every family and type of weights runs under race detection: without a report, and with the same bits as
+// without detection.
 #include <doctest/doctest.h>
 
 #include "tests/stress/tiny_model.h"
@@ -6,7 +7,7 @@
 namespace mkc::test {
 namespace {
 
-// The same kernel runs with and without detection.
+// Runs one kernel with and without race detection, and checks that the outcomes are equal.
 void check_clean(const TinyModel& model, RunOptions options, std::initializer_list<uint64_t> seeds,
                  bool bulk_copy = true) {
   const Compiled compiled(model);
@@ -28,8 +29,8 @@ RunOptions steps(std::vector<uint32_t> tokens) {
   return options;
 }
 
-// One dense family and one with experts load each type by 16-byte copies: only the loader knows the
-// difference.
+// One dense family and one with experts load each type by 16-byte copies. Their loader alone differs from
+// that of the other families.
 TEST_CASE("no family has a race in any type of weights") {
   for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "qwen3_moe", "mixtral"})
     for (const auto type : {reference::Type::kBf16, reference::Type::kF16, reference::Type::kF32}) {

@@ -7,7 +7,8 @@
 namespace mkc::test {
 namespace {
 
-// The edit of the calls of `callee` in the scaffold, for one grid of each kind in turn.
+// Returns a mutant for each kind. The edit applies to the scaffold's calls of `callee` while a worker runs
+// the kind's first grid.
 std::vector<Mutant> at_each_kind(const Schedule& s, const std::string& name, const std::string& callee,
                                  const CallEdit& edit, const std::vector<const char*>& caught,
                                  bool in_some_orders = false) {
@@ -21,11 +22,12 @@ std::vector<Mutant> at_each_kind(const Schedule& s, const std::string& name, con
                        caught,
                        in_some_orders});
   }
-  REQUIRE(mutants.size() >= 8);  // kinds of a layer and the model's ends
+  REQUIRE(mutants.size() >= 8);  // the kinds of a layer and of the model's ends
   return mutants;
 }
 
-// Notifications of cells behind the event, of which not every step uses all.
+// Returns mutants that notify a cell behind the event's cells. A cell of the event itself may be one that the
+// step does not use.
 std::vector<Mutant> wrong_cells(const Schedule& s) {
   std::vector<Mutant> mutants =
       at_each_kind(s, "notification of the wrong cell", "mkd_notify", drop, {kRace, kFault});
@@ -155,9 +157,10 @@ std::vector<Mutant> event_mutants() {
   };
 }
 
-// Of the ways from one step of a launch to the next. Two are left out that no access here would show: without
-// the barrier before a step's end, as each last task here ends with one; and without the wait for the loader,
-// which here has what it needs of a step before the consumers can end it.
+// Returns mutants of the way from one step of a launch to the next. Two are left out, as no access here would
+// show them. The barrier before a step's end is not needed here, as each last task ends with a barrier. The
+// wait for the loader is not needed either, as the loader has what it needs of a step before consumers can
+// end the step.
 std::vector<Mutant> step_mutants() {
   const std::string next = "mkd_next_step", make = "9make_step", load = "mkd_loader_next_step",
                     barrier = "consumer_barrier", arrive = "mk_add_acq_rel";
@@ -269,7 +272,8 @@ std::vector<Mutant> body_mutants() {
   };
 }
 
-// None after which workers disagree on what a route found: loaders would wait for consumers that are gone.
+// Returns no mutant after which workers disagree on what a route found. Loaders would then wait for consumers
+// that are gone.
 std::vector<Mutant> lookup_mutants() {
   const std::string look_up = "mkd_look_up", barrier = "consumer_barrier", route = "mkb_route";
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly};
@@ -283,7 +287,7 @@ std::vector<Mutant> lookup_mutants() {
   };
 }
 
-// What shows only after a fault.
+// Returns mutants that show only after a fault.
 std::vector<Mutant> fault_mutants() {
   using mkrt::Disturbance;
   const SiteEdit fault{"mkd_wait", "4poll", 0, fault_at_once};
@@ -301,7 +305,8 @@ std::vector<Mutant> fault_mutants() {
   };
 }
 
-// Half as many: the last notifications of a block come together, and one less would be no bug.
+// Waits expect half as many notifications here, not one less. The last notifications of a block come
+// together, so that one less would be no bug.
 std::vector<Mutant> site_mutants(const Schedule& s) {
   const std::vector<const char*> early = {kReadTooEarly, kWriteTooEarly}, wrong = {kRace, kFault};
   std::vector<Mutant> all;

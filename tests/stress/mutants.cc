@@ -1,4 +1,4 @@
-// Bugs put into the generated kernel on purpose, one at a time: each must be caught.
+// Each bug that is put into the generated kernel on purpose must be caught.
 #include "tests/stress/mutants.h"
 
 #include <doctest/doctest.h>
@@ -11,16 +11,15 @@
 namespace mkc::test {
 namespace {
 
-// Workers enough that some have no task of a grid, so that its kind is the first to wait for its event there.
-// The steps cross from one piece of the context into the next, are of few tokens, of many and of some, and
-// use a bank of counters again.
+// The model has so many workers that some have no task of a grid. The next grid with the same event is then
+// the first there to wait for it.
 TinyModel small_model() {
   TinyModel model;
   model.shape.context = 320;
   model.workers = 5;
   return model;
 }
-// Few enough tasks that some worker looks up twice in a row without one.
+// The model has so few tasks that some worker looks up twice in a row without one.
 TinyModel small_experts() {
   TinyModel model = small_model();
   model.shape.family = "qwen3_moe";
@@ -30,6 +29,8 @@ TinyModel small_experts() {
   model.workers = 17;
   return model;
 }
+// The steps cross from one KV tile into the next, differ in their product variants, and use each bank of
+// counters twice.
 RunOptions small_run() {
   RunOptions options;
   options.device.race = true;
@@ -38,7 +39,7 @@ RunOptions small_run() {
   return options;
 }
 
-// Of a model whose tasks are claimed.
+// Workers claim the tasks of this model.
 TinyModel drawn_model() {
   TinyModel model = small_model();
   model.scheduler = Scheduler::kDynamic;
@@ -52,9 +53,9 @@ bool is_caught(const Mutant& mutant, const std::string& error) {
   });
 }
 
-constexpr uint32_t kSeconds = 120;  // of the processor, for one run
+constexpr uint32_t kSeconds = 120;  // processor time of one run, at most
 
-// What is wrong with a mutant's run, in a process of its own.
+// Returns what is wrong with a mutant's run. The run has a process of its own.
 std::string error_apart(const Compiled& compiled, const HostKernel& kernel, const RunOptions& options,
                         const Outcome& right) {
   const auto work = [&] {
@@ -65,7 +66,7 @@ std::string error_apart(const Compiled& compiled, const HostKernel& kernel, cons
   return apart.end == ApartResult::End::kReturned ? apart.text : kCrash;
 }
 
-uint32_t selected = 0;  // the mutant that runs, from 1 on
+uint32_t selected = 0;  // number of the mutant that runs, from 1 on; 0: none
 
 void check_caught(const Compiled& compiled, const HostKernel& kernel, const Mutant& mutant,
                   RunOptions options, const Outcome& right) {
@@ -101,7 +102,7 @@ void check_caught(const std::vector<std::vector<Mutant>>& groups, bool bulk_copy
     right = run(compiled, kernel, options);
     CHECK(right.error == "");
   }
-  kernel.entries.rules = nullptr;  // what else catches a bug is seen without declared regions
+  kernel.entries.rules = nullptr;  // Declared regions would hide what else catches a bug.
   for (selected = 1; selected <= mutants.size(); ++selected)
     check_caught(compiled, kernel, mutants[selected - 1], options, right);
 }
@@ -140,7 +141,8 @@ TEST_CASE("a bug in a lookup, in a route or in an expert is caught") {
 }
 
 TEST_CASE("a bug between the steps of a launch is caught") {
-  // Two requests: from one token to the next alone, and after 40 rows, for which the loader waits.
+  // Two requests go from one token to the next, and on from 40 rows. The loader waits for the step behind 40
+  // rows.
   TinyModel model = small_model();
   model.max_requests = 2;
   RunOptions options = small_run();
@@ -151,8 +153,8 @@ TEST_CASE("a bug between the steps of a launch is caught") {
 }
 
 TEST_CASE("a wait or notification of any grid that is missing or wrong is caught") {
-  // So many workers that no two have the keys and the values of both heads: whoever waits for those of one
-  // would have waited for the other's.
+  // Seven workers spread the keys and values of both heads, so that a wait for one head's does not cover the
+  // other's.
   TinyModel model = small_model();
   model.workers = 7;
   check_caught({site_mutants(Compiled(model).schedule)}, true, model);

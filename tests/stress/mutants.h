@@ -10,44 +10,44 @@
 
 namespace mkc::test {
 
-// How a mutant is caught: what the launch's error says.
+// Each constant is a text in the launch's error that shows how a mutant is caught.
 inline constexpr const char* kRace = " races\n";
 inline constexpr const char* kReadTooEarly = "unordered read after write";
 inline constexpr const char* kWriteTooEarly = "unordered write after read";
 inline constexpr const char* kOutside = "access outside shared memory";
-inline constexpr const char* kFault = " waited for event ";  // the kernel's own deadline
+inline constexpr const char* kFault = " waited for event ";  // a wait passed the kernel's own deadline
 inline constexpr const char* kStuck = " of its ring beyond ";
 inline constexpr const char* kNotHanded = " that its loader claims beyond ";
 inline constexpr const char* kNoStep = " of the launch beyond ";
-inline constexpr const char* kMiscounted = " of the launch ended with ";  // counters at a step's end
-inline constexpr const char* kDeadlock = "deadlock:";  // no deadline covers it: the emulator finds it
+inline constexpr const char* kMiscounted = " of the launch ended with ";  // wrong counts at a step's end
+inline constexpr const char* kDeadlock = "deadlock:";  // no deadline covers the wait: the emulator finds it
 inline constexpr const char* kNotAwaited = "nobody waited for all copies";
 inline constexpr const char* kExtraArrival = "arrivals of its phase already";
-inline constexpr const char* kDiverged = " diverged: ";  // lanes of a warp
+inline constexpr const char* kDiverged = " diverged: ";  // lanes of a warp diverged
 inline constexpr const char* kWrong = "a wrong result";
-inline constexpr const char* kWild = ", where there is no memory";  // wild addresses
-inline constexpr const char* kCrash = "a crash";  // the same, or a heap that was written over
+inline constexpr const char* kWild = ", where there is no memory";  // an access to a wild address
+inline constexpr const char* kCrash = "a crash";  // a wild address, or a heap that was written over
 
 struct Mutant {
   std::string name;
   std::vector<SiteEdit> edits;
-  std::vector<const char*> caught;  // by one of these
-  bool in_some_orders = false;      // only where a thread comes early; otherwise with every seed
-  mkrt::Disturbance disturbance{};  // of the launch, beside the edits
+  std::vector<const char*> caught;  // errors, of which one must show
+  bool in_some_orders = false;      // shows only where a thread comes early; otherwise every seed shows it
+  mkrt::Disturbance disturbance{};  // disturbance of the launch, in addition to the edits
 };
 
 std::vector<Mutant> ring_mutants();
 std::vector<Mutant> segment_mutants();
 std::vector<Mutant> bulk_copy_mutants();
 std::vector<Mutant> warpgroup_mutants();
-std::vector<Mutant> pass_mutants();  // of more tokens than go together
+std::vector<Mutant> pass_mutants();  // mutants of products in several passes
 std::vector<Mutant> async_copy_mutants();
 std::vector<Mutant> event_mutants();
 std::vector<Mutant> step_mutants();
-std::vector<Mutant> ticket_mutants();  // of a model whose tasks are claimed
+std::vector<Mutant> ticket_mutants();  // mutants of a model whose tasks are claimed
 std::vector<Mutant> body_mutants();
 std::vector<Mutant> lookup_mutants();
 std::vector<Mutant> fault_mutants();
-std::vector<Mutant> site_mutants(const Schedule& s);  // of each kind of grid's waits and notifications
+std::vector<Mutant> site_mutants(const Schedule& s);  // mutants of each kind's waits and notifications
 
 }  // namespace mkc::test

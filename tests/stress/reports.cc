@@ -1,4 +1,4 @@
-// What a race report says: both tasks, both lines of the bodies, the tensor and its element.
+// A race report names both tasks, both lines of the bodies, the tensor and its element.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -11,14 +11,14 @@
 namespace mkc::test {
 namespace {
 
-// The first report of a launch of so many tokens by the changed kernel, in the fixed order.
+// Returns the first report of a step of so many tokens by the changed kernel, in the fixed order.
 std::string first_report(const SiteEdit& change, uint32_t tokens = 2) {
   const Compiled compiled(TinyModel{});
   const HostKernel kernel =
       compile_for_host(compiled.schedule, {.race = true, .edit = always(change), .quick = true});
   RunOptions options;
   options.device.race = true;
-  options.device.max_reports = 1;  // what runs on after it may take anything for an address
+  options.device.max_reports = 1;  // the kernel could go on with anything as an address
   options.steps = {tokens};
   const std::string error = run(compiled, kernel, options).error;
   CAPTURE(error);
@@ -27,7 +27,7 @@ std::string first_report(const SiteEdit& change, uint32_t tokens = 2) {
   return error.substr(begin + 3, error.find('\n', begin + 1) - begin - 3);
 }
 
-// "FILE:LINE" of the first line of a body's source that has `text`.
+// Returns "FILE:LINE" of the first line of a body's source that has `text`.
 std::string site(const std::string& file, const std::string& text) {
   std::ifstream source(MKC_SOURCE_DIR "/codegen/device/" + file);
   std::string line;

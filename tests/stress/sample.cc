@@ -1,5 +1,5 @@
-// The body that samples tokens, as kernels have it, alone under race detection: no report, the host's tokens,
-// and a report for each barrier that is left out.
+// The body that samples tokens runs alone under race detection. The body races nowhere and gives the host's
+// tokens. Each barrier that is left out gives a report.
 #include "runtime/session/sample.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,8 @@ namespace {
 
 constexpr uint32_t kRequests = 4, kStages = 1;
 
-// SampleArgs are where the step's first input points, but for the lists: row i is request i's only one.
+// The step's first input points to SampleArgs, whose lists the kernel makes itself. Row i is the only row of
+// request i.
 const std::string kKernel = fmt::format(
     R"(
 declare void @mkd_begin(ptr, ptr addrspace(1), ptr addrspace(1), i32)
@@ -114,7 +115,7 @@ Kernel compile(const std::vector<std::vector<SiteEdit>>& mutants, const uint32_t
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto machine = checked(llvm::orc::JITTargetMachineBuilder::detectHost());
-  machine.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Fast;  // as GPUs have it
+  machine.getOptions().AllowFPOpFusion = llvm::FPOpFusion::Fast;  // GPUs fuse multiplications and additions
   auto context = std::make_unique<llvm::LLVMContext>();
   std::unique_ptr<llvm::Module> module = kernel_module(*context);
   apply_selectable(*module, mutants, selected);

@@ -13,7 +13,7 @@ T or_fail(Result<T> result) {
   return std::move(result.value());
 }
 
-// Feeds `count` tokens of each request behind `position`, in pages of its own.
+// Feeds each request its share of the tokens behind `position`. Each request has pages of its own.
 mkrt::Status feed(mkrt::Session& session, std::span<const int32_t> tokens, const RunOptions& options,
                   uint32_t position, mkrt::StepResult& result, float* logits) {
   const auto count = static_cast<int32_t>(tokens.size() / options.requests);

@@ -13,7 +13,7 @@
 
 namespace mkc::test {
 
-// One layer of bf16 weights.
+// Returns the shape of a model with one layer of bf16 weights.
 inline reference::Shape one_layer() {
   reference::Shape shape;
   shape.type = reference::Type::kBf16;
@@ -23,18 +23,19 @@ inline reference::Shape one_layer() {
   return shape;
 }
 
-// A random checkpoint, and for what it is compiled.
+// A tiny model is a random checkpoint and the options that it is compiled with.
 struct TinyModel {
   reference::Shape shape = one_layer();
   int64_t max_tokens = 48;
-  int64_t max_requests = 1;  // so that events have no spare cells
+  int64_t max_requests = 1;  // 1: events have no spare cells
   uint32_t workers = 3;
   Scheduler scheduler = Scheduler::kStatic;
   bool batch_invariant = false;
-  double task_ns = 0;  // of the machine, so that events have more cells; 0: as it is
+  double task_ns = 0;  // the machine's time of a task; longer tasks give events more cells; 0: as it is
 };
 
-// A checkpoint on disk and what the passes made of it. Fails the test where something is refused.
+// `Compiled` is a checkpoint on disk and what the passes made of it. Its constructor fails the test where
+// something is refused.
 struct Compiled {
   explicit Compiled(const TinyModel& model);
 
@@ -48,19 +49,19 @@ struct RunOptions {
   mkrt::EmulatorDeviceOptions device;
   uint32_t requests = 1;
   std::vector<uint32_t> steps;  // tokens of each request in each launch
-  uint32_t samples = 1;         // of each launch; with more than one there are no logits
-  uint32_t first_position = 0;  // of the first step, over a cache of zeros
+  uint32_t samples = 1;         // tokens sampled in each launch; more than one: there are no logits
+  uint32_t first_position = 0;  // position of the first step, over a cache of zeros
   uint64_t timeout_ns = 10'000'000'000;
 };
 
 struct Outcome {
-  std::string error;  // of the step that failed; empty: none
+  std::string error;  // error of the step that failed; empty: none
   std::vector<float> logits;
-  std::vector<int32_t> next;  // drawn in each
+  std::vector<int32_t> next;  // tokens sampled, launch by launch
   bool operator==(const Outcome&) const = default;
 };
 
-// A session of the kernel over tokens drawn from a fixed seed.
+// Runs a session of the kernel over random tokens of a fixed seed.
 Outcome run(const Compiled& compiled, const HostKernel& kernel, const RunOptions& options);
 
 }  // namespace mkc::test

@@ -1,8 +1,9 @@
-"""Checks a story by simulating what its sentences say; it knows nothing of how the story was made.
+"""Checks a story by simulating what its sentences say. The checker knows nothing of how the story was
+made.
 
-`check_story` says "consistent" when every statement follows from the earlier ones, "inconsistent" when one does not
-(a wrong count, a gift between people in different places, a pronoun that means nobody …) and "unparsable" when a
-sentence is not of the small language, or the story does not end with a "So …" sentence.
+`check_story` says "consistent" when every statement follows from the earlier ones. The verdict is
+"inconsistent" when one does not, such as a wrong count or a pronoun that means nobody. The verdict is
+"unparsable" when a sentence is not of the small language, or the story does not end with a "So …" sentence.
 """
 
 import re
@@ -16,7 +17,8 @@ Effect = Callable[[World, re.Match], None]
 
 
 def one_of(words: Iterable[str]) -> str:
-    """A pattern for any one of `words`; longer ones first, so that "apples" is not read as "apple"."""
+    """Returns a pattern for any one of `words`. Longer words come first, so that "apples" is not read as
+    "apple"."""
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -31,7 +33,7 @@ THING = f"(?P<thing>{one_of(THINGS)})"
 PET = f"(?P<pet>{one_of(PETS)})"
 PET_NAME = f"(?P<pet_name>{one_of(PET_NAMES)})"
 KIND = f"a (?P<kind>girl|boy) named (?P<name>{NAME})"
-# The sentences of the language, and what each says; the conclusion joins facts by "and".
+# Each sentence of the language has a pattern and an effect. The conclusion joins facts by "and".
 RULES = [(re.compile(pattern), effect) for pattern, effect in (
     (f"(?:Once there was|There once was|Long ago there lived) {KIND}", world.introduce),
     (f"There {WHO} met {KIND}", world.introduce),
@@ -73,7 +75,7 @@ def apply(rules: list[tuple[re.Pattern, Effect]], w: World, sentence: str) -> No
 
 
 def explain_story(text: str) -> tuple[str, str]:
-    """The verdict on a story, and what speaks against it (empty for a consistent one)."""
+    """Returns the verdict on a story, and what speaks against it (empty for a consistent one)."""
     w = World()
     *sentences, last = text.strip().removesuffix(".").split(". ")
     try:

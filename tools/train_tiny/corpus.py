@@ -1,14 +1,15 @@
-"""Generates short stories whose facts can be checked; the same seed gives the same story.
+"""Generates short stories whose facts can be checked. One seed gives one story.
 
-A story follows one child, who may have a friend, a pet and a treasured thing, through a few events that change who has
-what and who is where. It ends with a sentence that follows from them, such as "So Mia has three apples."
+A story follows one child, who may have a friend, a pet and a treasured thing. A few events change who has
+what and who is where. The story ends with a sentence that follows from them, such as "So Mia has three
+apples."
 """
 
 from story import Person, Story
 from words import COLOURS, FOOD, NUMBERS, PET_NAMES, PETS, PLACES, THINGS
 
 LIMIT = len(NUMBERS) - 1
-HELD_OUT = 2000  # the first seeds are kept from training
+HELD_OUT = 2000  # number of seeds, from 0 on, that training does not see
 SPOTS = ("under a tree", "in the grass", "behind a rock", "near the path")
 MOODS = ("The sun was warm.", "It was a fine day.", "The wind was soft.", "A bird sang a song.")
 TRAITS = ("was kind and brave", "loved to sing", "was very curious", "liked to help", "loved to play")
@@ -35,7 +36,8 @@ def start_count(s: Story, person: Person) -> None:
 
 
 def change(s: Story, person: Person, by: int) -> None:
-    """Changes a count and says the new one: what is said can be learned, what is left out must be guessed."""
+    """Changes a count and says the new one. A model can learn what is said, and must guess what is left
+    out."""
     person.count += by
     s.say(f"{s.pick('now', 'then')} {s.subject(person)} had {s.counted(person.count)}.")
 
@@ -132,7 +134,7 @@ def play(s: Story) -> None:
 
 
 def conclude(s: Story) -> None:
-    """One fact that follows, mostly a count."""
+    """Says one fact that follows, often a count."""
     people = [s.hero, s.friend] if s.friend_known else [s.hero]
     person = s.rng.choice(people)
     facts = [f"{person.name} is {PLACES[person.place]}"]
@@ -159,7 +161,7 @@ def make_story(seed: int) -> str:
 
 
 def held_out_stories(count: int) -> list[str]:
-    """Stories that no training sees."""
+    """Returns stories that training does not see."""
     return [make_story(seed) for seed in range(count)]
 
 

@@ -1,6 +1,6 @@
-"""Measures a trained folder: cross-entropy on held-out stories, and how many generated stories are consistent.
+"""Measures a trained folder: held-out cross-entropy, and how many generated stories are consistent.
 
-The weights are the bf16 ones of the file, computed with in float32.
+The weights are the bf16 ones of the file. Computation is in float32.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def load(folder: Path) -> tuple[LlamaForCausalLM, Tokenizer]:
 
 @torch.inference_mode()
 def cross_entropy(model: LlamaForCausalLM, tokenizer: Tokenizer, stories: list[str]) -> tuple[float, float]:
-    """Mean loss in nats per token (end-of-text counted), and in bits per byte of the text."""
+    """Returns the mean loss in nats per token (end-of-text counted), and in bits per byte of the text."""
     rows = encode(tokenizer, stories)
     nats = tokens = 0
     for i in range(0, len(rows), 50):
@@ -39,7 +39,8 @@ def cross_entropy(model: LlamaForCausalLM, tokenizer: Tokenizer, stories: list[s
 
 @torch.inference_mode()
 def generate(model: LlamaForCausalLM, tokenizer: Tokenizer, prompts: list[str], **options) -> list[str]:
-    """The stories that continue `prompts`, in their order; prompts of one length share a batch, so none is padded."""
+    """Returns the stories that continue `prompts`, in their order. Prompts of one length share a batch, so
+    that none is padded."""
     by_length: dict[int, list[int]] = defaultdict(list)
     encoded = [tokenizer.encode(prompt).ids for prompt in prompts]
     for i, ids in enumerate(encoded):

@@ -1,4 +1,4 @@
-"""Writes greedy.json: greedy continuations by transformers in float32, to compare other implementations with."""
+"""Writes greedy.json: greedy continuations by transformers in float32, for comparison with others."""
 
 import argparse
 import json
@@ -10,7 +10,8 @@ from transformers import LlamaForCausalLM
 
 from evaluate import load
 
-# Picked among prompts of their kind for wide margins, so that rounding changes no token lightly.
+# The prompts were picked among others of their kind for wide margins, so that rounding changes no token
+# lightly.
 PROMPTS = (
     "Once there was a boy named Sam.",
     "Once there was a boy named Max. He had three nuts in a basket. One day, Max went to the park.",
@@ -23,7 +24,7 @@ NEW_TOKENS = 48
 
 @torch.inference_mode()
 def continue_greedily(model: LlamaForCausalLM, tokenizer: Tokenizer, prompt: str) -> dict:
-    """The best token of every step, and how far its logit stands above the second best."""
+    """Returns the best token of every step, and how far its logit stands above the second best."""
     prompt_ids = tokenizer.encode(prompt).ids
     new_ids: list[int] = []
     margins: list[float] = []

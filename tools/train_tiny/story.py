@@ -1,4 +1,4 @@
-"""The people of a story, what they have and where they are, while the story is being told."""
+"""The people of a story, what they have and where they are, while the story is told."""
 
 import random
 
@@ -9,7 +9,7 @@ class Person:
     def __init__(self, name: str, girl: bool):
         self.name = name
         self.kind, self.he, self.him = ("girl", "she", "her") if girl else ("boy", "he", "him")
-        self.count = 0  # of the item of the story
+        self.count = 0  # number of the story's items that the person has
         self.place: str | None = None
 
 
@@ -24,8 +24,8 @@ class Story:
         self.friend = Person(self.rng.choice(BOYS if girl else GIRLS), not girl)
         self.friend_known = False
         self.item = self.rng.choice(sorted(ITEMS))
-        self.pet: tuple[str, str] | None = None  # its name and what it is
-        self.thing: tuple[str, str] | None = None  # what it is and its colour
+        self.pet: tuple[str, str] | None = None  # the pet's name and kind
+        self.thing: tuple[str, str] | None = None  # the thing and its colour
         self.owner = self.hero
         self.sentences: list[str] = []
 
@@ -45,5 +45,5 @@ class Story:
         return self.friend_known and self.hero.place == self.friend.place
 
     def counted(self, number: int) -> str:
-        """`number` of the story's items in words: "no apples", "one apple", "two apples"."""
+        """Returns `number` of the story's items in words: "no apples", "one apple", "two apples"."""
         return f"{NUMBERS[number]} {self.item if number == 1 else ITEMS[self.item]}"

@@ -1,7 +1,7 @@
 """Trains the byte-level BPE tokenizer of the tiny model and writes it as tokenizer.json.
 
-Its parts are those of Llama 3's tokenizer: the same split into words, bytes as letters, and a beginning-of-text token
-put before every text.
+The parts are those of Llama 3's tokenizer: its split into words, bytes as letters, and a beginning-of-text
+token before every text.
 """
 
 import argparse

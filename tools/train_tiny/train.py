@@ -1,6 +1,6 @@
 """Trains the tiny Llama on generated stories and saves it in Hugging Face form, rounded to bf16.
 
-One epoch: every training story is seen once. The folder must hold tokenizer.json.
+Training takes one epoch: every story is seen once. The folder must hold tokenizer.json.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def make_model(tokenizer: Tokenizer) -> LlamaForCausalLM:
         head_dim=32,
         max_position_embeddings=512,
         rms_norm_eps=1e-5,
-        initializer_range=0.08,  # near 1/sqrt(hidden): from the usual 0.02, copying of names is learned far later
+        initializer_range=0.08,  # near 1/sqrt(hidden); with the usual 0.02 names are copied far later
         tie_word_embeddings=True,
         bos_token_id=tokenizer.token_to_id(BOS),
         eos_token_id=tokenizer.token_to_id(EOS),
@@ -43,13 +43,14 @@ def make_model(tokenizer: Tokenizer) -> LlamaForCausalLM:
 
 
 def encode(tokenizer: Tokenizer, stories: list[str]) -> list[list[int]]:
-    """Ids of every story from the beginning-of-text token to the end-of-text token."""
+    """Returns the ids of every story from the beginning-of-text token to the end-of-text token."""
     eos = tokenizer.token_to_id(EOS)
     return [encoding.ids + [eos] for encoding in tokenizer.encode_batch(stories)]
 
 
 def make_batches(rows: list[list[int]], batch_rows: int, rng: random.Random) -> list[list[list[int]]]:
-    """Batches of rows of nearly equal length, so that little is spent on padding, in random order."""
+    """Returns batches in random order. Rows of a batch have nearly equal lengths, so that little is spent
+    on padding."""
     rows = sorted(rows, key=len)
     batches = [rows[i : i + batch_rows] for i in range(0, len(rows), batch_rows)]
     rng.shuffle(batches)
@@ -57,7 +58,7 @@ def make_batches(rows: list[list[int]], batch_rows: int, rng: random.Random) -> 
 
 
 def pad(rows: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Input ids and labels [rows, longest]; padding stands at the end and is not predicted."""
+    """Returns input ids and labels [rows, longest]. Padding stands at the end and is not predicted."""
     longest = max(map(len, rows))
     ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
     labels = torch.tensor([row + [IGNORED] * (longest - len(row)) for row in rows])
@@ -71,7 +72,8 @@ def learning_rate(step: int, steps: int, peak: float, warmup: int = 100) -> floa
 
 
 def make_optimizers(model: LlamaForCausalLM, peak: float) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices of the layers, which learns to look facts up in far fewer steps; AdamW for the rest."""
+    """Returns Muon for the matrices of the layers and AdamW for the rest. Muon learns to look facts up in
+    far fewer steps."""
     matrices = [p for p in model.model.layers.parameters() if p.ndim == 2]
     rest = [p for p in model.model.layers.parameters() if p.ndim < 2]
     rest += [*model.model.embed_tokens.parameters(), *model.model.norm.parameters()]

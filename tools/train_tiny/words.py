@@ -1,20 +1,20 @@
-"""The words of the small world that stories are told about, shared by the generator and the checker."""
+"""The words of the small world that stories are told about. The generator and the checker share them."""
 
 GIRLS = ("Mia", "Anna", "Lily", "Zoe", "Nora", "Ruby", "Ella", "Ivy")
 BOYS = ("Tom", "Ben", "Sam", "Max", "Leo", "Finn", "Jack", "Noah")
 PET_NAMES = ("Pip", "Dot", "Fig", "Moss")
 PETS = ("cat", "dog", "duck", "rabbit")
 
-# Singular -> plural of everything that is counted.
+# Everything that is counted has a singular and a plural.
 FOOD = {"apple": "apples", "pear": "pears", "nut": "nuts", "cookie": "cookies", "berry": "berries", "plum": "plums"}
 TREASURE = {"shell": "shells", "stone": "stones", "flower": "flowers", "button": "buttons", "feather": "feathers"}
 ITEMS = FOOD | TREASURE
 
-# Things that are owned one at a time and have a colour.
+# These things are owned one at a time and have a colour.
 THINGS = ("ball", "hat", "kite", "boat", "cup", "drum", "scarf", "book")
 COLOURS = ("red", "blue", "green", "yellow", "white", "black", "brown", "pink")
 
-# Place -> how one says that somebody is there.
+# Each place has the words that say that somebody is there.
 PLACES = {
     "home": "at home",
     "park": "in the park",

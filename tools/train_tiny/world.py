@@ -1,6 +1,7 @@
-"""What the sentences of a story say: each effect below reads one sentence and changes or tests the world.
+"""The world of a story. Each effect below reads one sentence, and changes or tests the world.
 
-An effect takes the match of the sentence with its pattern in checker.py, whose named groups hold the words.
+An effect takes the match of the sentence with its pattern in checker.py. The named groups of the match
+hold the words.
 """
 
 import re
@@ -28,7 +29,7 @@ class World:
         self.owners: dict[str, str] = {}
 
     def person(self, word: str) -> str:
-        """The name that a name or pronoun stands for."""
+        """Returns the name that a name or pronoun stands for."""
         if word in GIRLS + BOYS:
             require(word in self.kinds, f"{word} is not known")
             return word
@@ -51,7 +52,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def read_count(m: re.Match) -> tuple[int, str]:
-    """The number and the singular of the item."""
+    """Returns the number and the singular of the item."""
     number, word = NUMBERS.index(m["number"]), m["item"]
     if (number == 1) != (word in ITEMS):
         raise Unparsable(f"{m['number']} {word}")
@@ -90,7 +91,7 @@ def move(w: World, m: re.Match) -> None:
 
 
 def start(w: World, m: re.Match) -> None:
-    """ "had" says a first count; when one is known, it repeats it."""
+    """Sets a first count ("had"). A sentence that repeats a known count must agree with it."""
     number, item = read_count(m)
     name = w.person(m["who"])
     require(w.counts.setdefault((name, item), number) == number, f"{name} has another number of {item}")
@@ -157,6 +158,6 @@ def do_together(w: World, m: re.Match) -> None:
 
 
 def nothing(w: World, m: re.Match) -> None:
-    """A sentence about a known person, or about the weather."""
+    """Accepts a sentence about a known person, or about the weather."""
     if "who" in m.groupdict():
         w.person(m["who"])

@@ -1,4 +1,4 @@
-// NULL for every pointer of every function of mkrt.h.
+// Every function of mkrt.h gets NULL for each of its pointers.
 #include <fstream>
 #include <functional>
 #include <map>
@@ -10,12 +10,13 @@
 namespace mkc::attack {
 namespace {
 
-// Pointers by function, as the header declares them: "mkrt_step" -> {"session", "tokens", "logits", "next"}.
+// Returns pointers by function, as the header declares them: "mkrt_step" -> {"session", "tokens", "logits",
+// "next"}.
 std::map<std::string, std::set<std::string>> declared_pointers() {
   std::ifstream in(MKC_SOURCE_DIR "/runtime/c_api/mkrt.h");
   std::string text((std::istreambuf_iterator<char>(in)), {});
   text = std::regex_replace(text, std::regex(R"(/\*[^]*?\*/)"), "");
-  // Functions as arguments: their names alone.
+  // Pointers to functions keep their names alone.
   text = std::regex_replace(text, std::regex(R"(void \(\*(?:const\*)? ?(\w+)\)\([^)]*\))"), "void* $1");
   std::map<std::string, std::set<std::string>> pointers;
   const std::regex function(R"((mkrt_\w+)\(([^)]*)\);)"), pointer(R"(\* ?(\w+)\s*(?:,|$))");
@@ -30,15 +31,15 @@ std::map<std::string, std::set<std::string>> declared_pointers() {
 
 struct Call {
   std::string function, argument;
-  std::function<bool(const Opened&)> fails;  // the call with NULL there
-  std::string error = "";                    // "": it is allowed, and must not fail
+  std::function<bool(const Opened&)> fails;  // makes the call with NULL there; true: it failed
+  std::string error = "";                    // "": NULL is allowed, and the call must not fail
 };
 
 std::string null_of(const std::string& argument) {
   return "mkrt: error: " + argument + " is NULL";
 }
 
-// Of functions that take a session and nothing else that is a pointer.
+// Returns calls of functions whose only pointer is a session.
 std::vector<Call> session_calls() {
   const auto call = [](const char* name, auto f) {
     return Call{name, "session", [f](const Opened&) { return f(nullptr); }, null_of("session")};
@@ -227,7 +228,7 @@ TEST_CASE("NULL is a typed error wherever the header does not allow it") {
     const bool failed = call.fails(o);
     CHECK(failed == !call.error.empty());
     if (failed) CHECK(std::string(mkrt_error()) == call.error);
-    CHECK(mkrt_vocab(o.session) == 96);  // nothing has changed
+    CHECK(mkrt_vocab(o.session) == 96);  // the session is unchanged
   }
 }
 

@@ -16,7 +16,7 @@ inline const std::string kCheckpoint = MKC_SOURCE_DIR "/tests/fixtures/models/ll
 using Kernel = void (*)(const void*, const void*);
 using Pack = void (*)(const void*, uint32_t, uint32_t);
 
-// One compiled model for all cases.
+// All cases share one compiled model.
 struct Compiled {
   HostArtefact host;
   std::string manifest;
@@ -36,7 +36,7 @@ struct Opened {
   }
 };
 
-// A valid step of one request, for one argument at a time to be made wrong.
+// A step is a valid step of one request, of which cases make one argument wrong.
 struct Step {
   std::vector<int32_t> tokens{5, 17, 3}, row_begin{0, 3}, kv_len{3}, page_begin{0, 1}, page_index{0};
   std::vector<int32_t> ids = std::vector<int32_t>(8), stop_ids{79}, next = std::vector<int32_t>(4);
@@ -54,7 +54,7 @@ struct Step {
   }
 };
 
-// Whether the call failed with this message. `failed`: what it gave.
+// Checks that the call failed with this message. `failed` is what the call returned.
 void refused(bool failed, const std::string& expected, const char* call);
 #define MKC_REFUSED(call, expected) refused(static_cast<bool>(call), expected, #call)
 

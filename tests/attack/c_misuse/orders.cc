@@ -90,7 +90,7 @@ TEST_CASE("steps that are begun, ended, captured and filled in a wrong order are
   CHECK(end() == 0);
   CHECK(end() == 0);
   MKC_REFUSED(end(), "step: error: no step is under way");
-  REQUIRE(begin() == 0);  // what is under way when the session is closed is no harm
+  REQUIRE(begin() == 0);  // a session may be closed while a step is under way
 }
 
 TEST_CASE("sizes, ids and positions out of range are refused by number") {
@@ -125,7 +125,7 @@ TEST_CASE("sizes, ids and positions out of range are refused by number") {
   MKC_REFUSED(mkrt_read_tensor(o.session, "none", s.next.data(), 4),
               "tensor none: error: the model has none of this name");
   MKC_REFUSED(!mkrt_trace(o.session), "trace: error: the kernel stamps none: compile it with --trace");
-  CHECK(mkrt_make_cache(o.session, 64, UINT32_MAX, MKRT_NHD) != 0);  // no memory, or too many
+  CHECK(mkrt_make_cache(o.session, 64, UINT32_MAX, MKRT_NHD) != 0);  // too many pages, or no memory
   s.tokens[1] = 17;
   CHECK(step(3) == 0);
 }

@@ -1,4 +1,4 @@
-// One parser under libFuzzer. MKC_PARSER: its name.
+// One parser runs under libFuzzer. MKC_PARSER is its name.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -153,7 +153,7 @@ std::vector<Token> tokens_of(std::string_view text) {
   return tokens;
 }
 
-// The token's replacement.
+// Returns the token's replacement.
 std::string instead_of(const Token& token, std::string_view text, const std::vector<Token>& all,
                        Random& random) {
   const auto pick = [&](const auto& list) { return std::string(list[random.below(std::size(list))]); };
@@ -182,7 +182,7 @@ void change_token(std::string& text, Random& random) {
   text.replace(token.begin, token.end - token.begin, to);
 }
 
-// A number one more, one less, doubled or halved.
+// Changes a number: by 1, by 16, to its double, its half or its negative.
 void nudge_number(std::string& text, Random& random) {
   std::vector<Token> tokens = tokens_of(text);
   std::erase_if(tokens, [&](const Token& t) { return t.kind != 'n' || t.end - t.begin > 15; });
@@ -202,7 +202,7 @@ void change_byte(std::string& text, Random& random) {
   c = static_cast<char>(random.below(2) == 0 ? c ^ (1 << random.below(8)) : random.below(256));
 }
 
-// A run of lines, or of bytes where there are few lines, left out, doubled or put elsewhere.
+// Leaves out, doubles or moves a run of lines or of bytes.
 void move_run(std::string& text, Random& random) {
   if (text.empty()) return;
   size_t begin = random.below(text.size()), end = std::min(text.size(), begin + 1 + random.below(64));

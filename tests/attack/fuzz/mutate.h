@@ -6,7 +6,7 @@
 
 namespace mkc::attack {
 
-// xorshift64*: the same numbers on every machine.
+// The generator xorshift64* gives the same numbers on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u | 1) {}
@@ -17,7 +17,8 @@ class Random {
   uint64_t state_;
 };
 
-// One to four changes. Numbers become other numbers, strings other strings, as often as bytes change.
+// Makes one to four changes. Numbers become other numbers, and strings other strings, more often than bytes
+// change.
 std::string mutate(std::string text, Random& random);
 
 }  // namespace mkc::attack

@@ -1,4 +1,4 @@
-// Manifests and cubins, with valid ones of a model of two grids.
+// Parsers of manifests and cubins. Valid inputs describe a model of two grids.
 #include <elf.h>
 
 #include <cstring>
@@ -51,7 +51,7 @@ Manifest manifest() {
   return m;
 }
 
-// A 64-bit ELF file whose one data section holds two globals.
+// Returns a 64-bit ELF file whose one data section holds two globals.
 std::string cubin_of(const std::string& text, const std::vector<std::byte>& plan) {
   const std::string names("\0mk_manifest\0mk_plan\0", 21);
   std::string data = text;

@@ -1,4 +1,4 @@
-// Parsers of what a model is described by.
+// Parsers of a model's description.
 #include "frontend/generation.h"
 #include "frontend/json.h"
 #include "frontend/op_graph.h"

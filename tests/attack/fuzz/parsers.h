@@ -8,8 +8,8 @@
 
 namespace mkc::attack {
 
-// `run` reads the input, and what a valid input is used for next: verification, proof, encoding, printing.
-// Any input may be refused; the process ends by abort() where a stated promise of the parser is broken.
+// `run` reads the input and uses it as a valid input is used next: verification, proof, encoding, printing.
+// Any input may be refused. The process ends by abort() where a stated promise of the parser is broken.
 struct Parser {
   const char* name;
   void (*run)(std::string_view input);
@@ -19,14 +19,14 @@ struct Parser {
 std::span<const Parser> parsers();
 const Parser* find_parser(std::string_view name);  // nullptr: there is none of that name
 
-// Of model descriptions.
+// Parsers of model descriptions:
 void run_family(std::string_view input);
 void run_model_file(std::string_view input);
 void run_config(std::string_view input);
 void run_generation(std::string_view input);
 void run_machine(std::string_view input);
 void run_mkir(std::string_view input);
-// Of what libmkrt reads.
+// Parsers of what libmkrt reads:
 void run_safetensors(std::string_view input);
 void run_tokenizer(std::string_view input);
 void run_manifest(std::string_view input);
@@ -47,12 +47,13 @@ std::vector<std::string> artefact_seeds();
 std::vector<std::string> trace_seeds();
 std::vector<std::string> batch_file_seeds();
 
-// A file in a folder of this process, which is removed at its end. The folder holds nothing else but what
-// other calls have put there.
+// Writes a file into a folder of this process and returns its path. The folder is removed at the process's
+// end. The folder holds nothing but what such calls have put there.
 std::string put_file(const std::string& name, std::string_view bytes);
 std::string folder();
 
-// Text of every file of a folder of the source tree whose name ends in `suffix`, in order of name.
+// Returns the text of every file of a folder of the source tree whose name ends in `suffix`, in order of
+// name.
 std::vector<std::string> files_of(const std::string& folder, const std::string& suffix);
 
 // Ends the process by abort() with a message, where a promise is broken.

@@ -1,4 +1,4 @@
-// Regressions and a bounded number of mutants of each parser, in the normal build.
+// Regressions and a bounded number of mutants go through each parser, in the normal build.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace mkc::attack {
 namespace {
 
-constexpr uint64_t kMutants = 1500;  // of each parser
+constexpr uint64_t kMutants = 1500;  // mutants of each parser
 
 TEST_CASE("inputs that once crashed, hung or broke a promise do so no more") {
   for (const Parser& parser : parsers()) {

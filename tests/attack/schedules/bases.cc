@@ -18,8 +18,8 @@ T any_of(Rng& rng, std::vector<T> values) {
   return rng.pick(values);
 }
 
-// A folder with the config.json of a small model, of a fixture's family in other sizes. There are no weights:
-// no pass reads them.
+// A small model is a folder with the config.json of a fixture's family in other sizes. Weights are missing,
+// as no pass reads them.
 class SmallModel {
  public:
   explicit SmallModel(Rng& rng) {
@@ -53,7 +53,7 @@ class SmallModel {
   std::string path;
 };
 
-// Settings that few mutants need: placements and parts of kinds of grids.
+// Adds placements and splits of some grids at random. Few mutants need them.
 void draw_rules(CompileRequest& request, Rng& rng) {
   for (const char* grids : {"l*.attend", "l*.down", "l*.o", "l*.q", "l*.gate_up", "embed", "l*.append"}) {
     if (!rng.one_in(6)) continue;
@@ -101,7 +101,7 @@ Result<Base> draw_base(Models models, Rng& rng) {
   Result<Compilation> opened = open_model(request, false);
   if (!opened.ok()) return opened.error();
   Compilation c = std::move(opened.value());
-  if (models == Models::kFixtures && rng.one_in(2)) c.machine.task_ns = 1e6;  // events of many cells
+  if (models == Models::kFixtures && rng.one_in(2)) c.machine.task_ns = 1e6;  // events get many cells
   if (models == Models::kFixtures && rng.one_in(2)) draw_rules(c.request, rng);
   if (Status status = run_passes(c, "place"); !status.ok()) return status.error();
   const ModelOptions& o = request.options;

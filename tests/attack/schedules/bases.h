@@ -1,5 +1,5 @@
-// The schedules that mutants are made of: fixture models and large configurations, compiled with many
-// settings.
+// Bases are the schedules that mutants are made of: fixture models and large configurations, compiled with
+// many settings.
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@ struct Base {
   Schedule schedule;
 };
 
-// A schedule of a random model and random settings, up to placement. Errors: settings that mkc refuses.
+// Returns a schedule of a random model and random settings, up to placement. Errors: settings that mkc
+// refuses.
 Result<Base> draw_base(Models models, Rng& rng);
 
 }  // namespace mkc::attack

@@ -16,7 +16,7 @@
 namespace mkc::attack {
 namespace {
 
-constexpr unsigned kMutantSeconds = 120;  // then it counts as a crash
+constexpr unsigned kMutantSeconds = 120;  // limit of one mutant, which then counts as a crash
 
 Rng rng_of(uint64_t seed, uint64_t number, uint64_t what) {
   Rng rng{seed * 0x9e3779b97f4a7c15u + number};
@@ -32,7 +32,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Lines of the one that the other lacks.
+// Returns the lines of each text that the other lacks.
 std::string difference(const std::string& before, const std::string& after) {
   const std::vector<std::string> a = lines_of(before), b = lines_of(after);
   const std::multiset<std::string> in_a(a.begin(), a.end()), in_b(b.begin(), b.end());
@@ -44,7 +44,7 @@ std::string difference(const std::string& before, const std::string& after) {
   return text;
 }
 
-// The part of a campaign that may crash.
+// The maker is the part of a campaign that may crash.
 class Maker {
  public:
   Maker(const Plan& plan, int pipe) : plan_(plan), pipe_(pipe), classes_(all_classes()) {
@@ -52,7 +52,7 @@ class Maker {
       if (plan.classes.empty() || plan.classes.contains(classes_[i].name)) chosen_.push_back(i);
   }
 
-  // What ended the process that looked at it.
+  // Saves the schedule at which the process ended.
   void save_crash(uint64_t number, bool base) {
     Rng rng = rng_of(plan_.seed, number / plan_.of_base, 1);
     Result<Base> made = draw_base(plan_.models, rng);
@@ -70,7 +70,7 @@ class Maker {
   void run(uint64_t first, uint64_t end) {
     for (uint64_t number = first; number < end; ++number) {
       if (!base_known_ || number / plan_.of_base != base_number_) make_base(number / plan_.of_base, number);
-      if (!base_known_) {  // all mutants of a base that is not there
+      if (!base_known_) {  // the base is not there, and all its mutants are skipped
         number = (number / plan_.of_base + 1) * plan_.of_base - 1;
         continue;
       }
@@ -121,7 +121,7 @@ class Maker {
     if (!classes_[record.mutant_class].apply(edit) || mutant == base_.schedule) return send(record);
     std::string why;
     const bool accepted = is_accepted(mutant, &why);
-    // What is refused anyway is looked at less closely.
+    // Refused mutants are judged with less effort.
     const Effort effort = plan_.models == Models::kLarge ? Effort{accepted ? 3u : 1u, 1, 8}
                           : accepted                     ? Effort{10, 2}
                                                          : Effort{4, 1};

@@ -1,4 +1,4 @@
-// A run of many mutants: what the checker says of each, and the judge.
+// A campaign runs many mutants and compares what the checker and the judge say of each.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@ enum class Outcome : uint8_t {
   kRefusedUnsafe,
   kRefusedSafe,  // conservative, or unsafe in a way that no step showed
   kAcceptedSafe,
-  kAcceptedUnsafe,  // the failure that is looked for
+  kAcceptedUnsafe,  // the failure that a campaign looks for
   kCrashed,         // verify or prove ended the process
-  kBaseRefused,     // a schedule that mkc made, unedited
-  kBaseUnsafe,      // the same, by the judge
+  kBaseRefused,     // a schedule that mkc made is refused unedited
+  kBaseUnsafe,      // the judge finds a schedule that mkc made unsafe
   kBaseFine,
-  kBaseNone,  // settings that mkc refuses
+  kBaseNone,  // mkc refuses the settings
 };
 
 struct Record {
   uint64_t number = 0;
-  uint32_t mutant_class = 0;  // of all_classes()
+  uint32_t mutant_class = 0;  // index in all_classes()
   Outcome outcome = Outcome::kNone;
-  uint8_t begins = 0;  // said before the checker runs
+  uint8_t begins = 0;  // 1: sent before the checker runs
 };
 
 struct Counts {
@@ -40,12 +40,12 @@ struct Counts {
 
 struct Plan {
   uint64_t seed = 1, first = 0, count = 1000;
-  double seconds = 0;  // 0: no limit
+  double seconds = 0;  // time limit; 0: none
   Models models = Models::kFixtures;
-  std::set<std::string> classes;   // empty: all
-  std::string save;                // folder for what should not be; empty: nowhere
-  bool save_conservative = false;  // safe schedules that are refused, too
-  uint64_t of_base = 400;          // mutants of a schedule
+  std::set<std::string> classes;   // names of classes; empty: all
+  std::string save;                // folder for failures; empty: none
+  bool save_conservative = false;  // saves safe schedules that are refused, too
+  uint64_t of_base = 400;          // mutants of each base
 };
 
 struct Totals {
@@ -55,8 +55,8 @@ struct Totals {
   std::map<std::string, Counts> classes;
 };
 
-// Mutant `number` of a seed is the same in every run. A process of its own runs the checker, so that one that
-// crashes is recorded, and the run goes on. `each`: called for every record.
+// Runs the plan's mutants. Mutant `number` of a seed is the same in every run. The checker runs in a process
+// of its own, so that a crash is recorded and the run goes on. `each` is called for every record.
 void run_campaign(const Plan& plan, Totals& totals, const std::function<void(const Totals&)>& each);
 
 }  // namespace mkc::attack

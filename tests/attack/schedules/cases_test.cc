@@ -1,4 +1,4 @@
-// Schedules that were once accepted, or crashed the checker: each must be refused, and the judge must see
+// Each schedule here was once accepted, or crashed the checker. Each must be refused, and the judge must see
 // why.
 #include <doctest/doctest.h>
 
@@ -36,7 +36,8 @@ Schedule compile_config(const std::string& model) {
   return opened.value().schedule();
 }
 
-// Effort enough to see every case at the values of its hints; of large models nothing else.
+// The effort suffices to see every case at the values of its hints. Large models are judged at these values
+// alone.
 std::string judged(const Schedule& s, const std::vector<Hint>& hints) {
   const bool large = s.program.grids.size() > 200;
   const std::optional<Finding> finding = judge(s, hints, large ? Effort{0, 1} : Effort{6, 2}, Rng{1});

@@ -14,14 +14,14 @@ namespace mkc::attack {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
-constexpr uint32_t kMaxStages = 32;  // barriers that a worker has room for
+constexpr uint32_t kMaxStages = 32;  // stages of the ring, at most
 
 struct Extent {
   uint64_t begin, end;
   std::string name;
 };
 
-// Of the first pair that meets, or the first that leaves the arena.
+// Throws a Finding for the first pair that overlaps, or the first extent that leaves the arena.
 void require_apart(std::vector<Extent> extents, uint64_t arena, const char* kind) {
   std::sort(extents.begin(), extents.end(),
             [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
@@ -98,7 +98,7 @@ void check_counters(const Schedule& s) {
   require_apart(extents, s.event_cells, "counter");
 }
 
-// What the loader brings is what the body takes from the ring, and nothing else.
+// The loader brings what the body takes from the ring, and nothing else.
 void check_streams(const Schedule& s, const TaskGrid& grid) {
   const auto fail = [&](const std::string& what) { throw Finding{"stream", "%" + grid.name + " " + what}; };
   const Access* first = nullptr;
@@ -156,7 +156,8 @@ void check_grid(const Schedule& s, GridId id) {
   }
 }
 
-// Workers make the lists of row blocks, and read what routes found: who says so must say it of all of them.
+// Workers make the lists of row blocks, and read what routes found. Symbols of these kinds must be marked cut
+// or routed, and no others.
 void check_symbols(const TaskProgram& p) {
   const auto require = [&](const char* name, bool Symbol::* flag, const char* what) {
     const SymbolId id = find_symbol(p.symbols, name);

@@ -31,7 +31,7 @@ Span only(int64_t i) {
 Span up_to(int64_t n) {
   return {0, n};
 }
-// Block i of `size` of `all`.
+// Returns block `i` of `size` elements each, of `all`.
 Span block_of(int64_t i, int64_t size, int64_t all) {
   return {i * size, std::min((i + 1) * size, all)};
 }
@@ -46,7 +46,7 @@ void touch_embed(TouchList& t, int64_t token) {
   t.maybe_write("sum_squares", {only(token), only(0)});
 }
 
-// What is added to a strip's sums, and what becomes of them.
+// Touches what is added to a strip's sums, and what becomes of them.
 void touch_epilogue(TouchList& t, int64_t strip, int64_t rows) {
   const int64_t cols = t.dim("out", 1, true);
   const bool gated = t.attr("gate", 0) != 0;
@@ -61,7 +61,7 @@ void touch_epilogue(TouchList& t, int64_t strip, int64_t rows) {
   t.maybe_write("best_index", {up_to(rows), only(strip)});
 }
 
-// The columns of part `part` of `parts` of a weight.
+// Returns the columns of share `part` of `parts` of a split weight.
 Span columns_of(TouchList& t, int64_t part, int64_t parts) {
   const int64_t cols = t.dim("weight", 1);
   const auto shape = mkrt::packed_shape(static_cast<uint64_t>(t.dim("weight", 0)),
@@ -161,7 +161,7 @@ void touch_expert_sum(TouchList& t, int64_t token, int64_t block) {
   t.maybe_write("sum_squares", {only(token), only(block)});
 }
 
-// A block has whole heads where a norm or a rotation takes heads, and a row where a norm takes rows.
+// A block has whole heads where a norm or a rotation takes heads, and a whole row where a norm takes rows.
 void touch_row(TouchList& t, int64_t row, int64_t block) {
   const int64_t cols = t.dim("out", 1, true), normed = t.has("norm") ? t.dim("norm", 0) : 0,
                 head = std::max(t.attr("head_dim", 0), normed);

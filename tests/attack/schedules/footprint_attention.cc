@@ -5,7 +5,7 @@
 namespace mkc::attack {
 namespace {
 
-// The operands of a block's rows that become keys and values.
+// Touches the operands of a block's rows that become keys and values.
 void touch_keys(TouchList& t, const RowBlock& b, int64_t head, Span rows) {
   const int64_t h = t.attr("head_dim", 0);
   const Span cols{head * h, (head + 1) * h};
@@ -29,7 +29,7 @@ void touch_append(TouchList& t, const RowBlock& b, int64_t head) {
   touch_cache(t, b, head, {b.fresh(), b.kv_len}, true, Toucher::kTask);
 }
 
-// The rows of what a part leaves.
+// Touches rows of partials, which attend writes and combine reads.
 void touch_part(TouchList& t, const RowBlock& b, int64_t head, Span parts, Span rows, bool writes) {
   const int64_t h = t.attr("head_dim", 0),
                 group = t.attr("heads", 0) / std::max<int64_t>(1, t.attr("kv_heads", 1));
@@ -58,7 +58,7 @@ void touch_attend(TouchList& t, const RowBlock& b, int64_t head, int64_t part) {
   t.maybe_read("rope", {{b.fresh(), b.kv_len}, {0, h}});
   t.maybe_read("q_norm", {{0, h}});
   touch_cache(t, b, head, {seen, std::min(end, b.earlier())}, false, Toucher::kStream);
-  int64_t own = end;  // from here on, it reads what it has written itself
+  int64_t own = end;  // first position that the task reads as it has written it itself
   if (b.last_of_request()) {
     own = std::clamp(b.fresh(), begin, end);
     if (own < end) touch_keys(t, b, head, {b.first_row + own - b.fresh(), b.first_row + end - b.fresh()});
@@ -68,7 +68,7 @@ void touch_attend(TouchList& t, const RowBlock& b, int64_t head, int64_t part) {
   touch_part(t, b, head, {part, part + 1}, {0, b.rows}, true);
 }
 
-// Each row has the parts that it sees.
+// Combine reads for each row the partials that the row sees.
 void touch_combine(TouchList& t, const RowBlock& b, int64_t head) {
   const int64_t window = t.attr("window", 0), size = part_positions_of(t.s, t.step, t.grid);
   const int64_t h = t.attr("head_dim", 0),
@@ -79,7 +79,7 @@ void touch_combine(TouchList& t, const RowBlock& b, int64_t head) {
                   from = RowBlock::first_seen(last, window) / kKvTilePositions * kKvTilePositions;
     return Span{(from - first) / size, (last - first) / size + 1};
   };
-  for (int64_t row = 0, end; row < b.rows; row = end) {  // rows of the same parts together
+  for (int64_t row = 0, end; row < b.rows; row = end) {  // rows of the same partials go together
     const Span parts = parts_of(row);
     for (end = row + 1; end < b.rows; ++end)
       if (const Span p = parts_of(end); p.lo != parts.lo || p.hi != parts.hi) break;

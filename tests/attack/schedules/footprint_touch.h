@@ -1,4 +1,4 @@
-// Collects the touches of one task. Internal to footprint.
+// Collects the touches of one task. The header is internal to footprints.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
-// Attacks the checker of schedules with mutants.
+// attack_schedules attacks the checker of schedules with mutants.
 //
 //   attack_schedules --count 100000 --seed 1 --report F.json --save DIR     mutants 0 to 99999 of seed 1
 //   attack_schedules --from F.json --count 900000 --report F.json           goes on where a report ends
 //
-// Exit code 1: an unsafe schedule is accepted, a crash, or a schedule of mkc's own is refused. Classes that
-// --known names may have unsafe ones.
+// Exit code 1: an unsafe schedule is accepted, a crash, or a schedule of mkc's own is refused. The classes
+// that --known names may fail.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -10,7 +10,7 @@
 namespace mkc::attack {
 namespace {
 
-constexpr uint64_t kUnit = 2;  // bytes: no element of the workspace is smaller
+constexpr uint64_t kUnit = 2;  // bytes; no element of the workspace is smaller
 
 bool is_workspace(TensorKind kind) {
   return kind == TensorKind::kActivation || kind == TensorKind::kOutput;
@@ -19,7 +19,7 @@ bool is_workspace(TensorKind kind) {
 // Calls visit(first, elements) for each run of a box's elements in a row-major tensor.
 template <class Visit>
 void for_each_run(const Box& box, const std::vector<int64_t>& dims, Visit visit) {
-  size_t inner = box.rank;  // dims from here on are whole
+  size_t inner = box.rank;  // first dim from which on all dims are whole
   int64_t length = 1;
   while (inner > 0 && box.lo[inner - 1] == 0 && box.hi[inner - 1] == dims[inner - 1]) length *= dims[--inner];
   if (inner == 0) return visit(0, length);
@@ -51,8 +51,8 @@ const std::vector<int64_t>& Memory::dims_of(TensorId tensor) {
   return dims;
 }
 
-// Outputs lie in the workspace. Of a cache the step owns the positions of its rows: a unit for each row of
-// the step and head, as bodies write whole vectors.
+// Outputs lie in the workspace. The step owns the cache positions of its rows. Each row and head of these is
+// one unit, as bodies write whole vectors.
 void Memory::note_owned() {
   std::vector<bool> used(s_.program.tensors.size(), false);
   for (const TaskGrid& grid : s_.program.grids)

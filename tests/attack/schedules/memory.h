@@ -1,4 +1,4 @@
-// The workspace and the caches during one step: who wrote and read each byte last.
+// Memory knows who wrote and read each byte of the workspace and the caches last, during one step.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace mkc::attack {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-// When a thread does something: its number, and how often its clock has ticked.
+// A moment is a thread's number, and how often the thread's clock has ticked.
 struct Moment {
   uint32_t thread = kNone, clock = 0;
 };
 
-// What a task does to memory: runs of bytes of one tensor, by number.
+// A use is what a task does to memory: it reads or writes numbered runs of bytes of one tensor.
 struct Use {
   uint32_t runs = kNone;
   uint32_t tensor = 0;
@@ -27,32 +27,32 @@ struct Use {
   Toucher by = Toucher::kTask;
 };
 
-// Memory is cut where any use of the step begins or ends; between cuts all bytes have one history.
+// Memory is cut where any use of the step begins or ends. All bytes between two cuts have one history.
 class Memory {
  public:
   Memory(const Schedule& s, const Step& step);
 
-  // Before the step: the runs that a touch comes to. Empty for what is neither workspace nor cache.
-  // Throws a Finding where they leave the tensor's slot.
+  // Returns the uses that touches make of workspace and caches. Calls come before the step runs. Throws a
+  // Finding where a touch leaves its tensor's slot.
   std::vector<Use> uses_of(const std::vector<Touch>& touches, uint32_t grid);
-  // Whether several tasks of a grid have it.
+  // Returns whether several tasks of a grid have the use.
   bool is_shared(const Use& use) const { return users_[use.runs] > 1; }
-  void cut();    // no more uses come
-  void begin();  // a run of the step: nothing has been written
+  void cut();    // cuts memory; no more uses come
+  void begin();  // begins a run of the step: nothing has been written
 
-  // `clocks`: how far the thread has seen each thread's clock. `task`: for people and for program order.
+  // `clocks` says how far the thread has seen each thread's clock. `task` is the task's number.
   void read(const Use& use, Moment now, std::span<const uint32_t> clocks, uint32_t task, uint32_t grid);
   void write(const Use& use, Moment now, std::span<const uint32_t> clocks, uint32_t task, uint32_t grid);
-  void end();  // outputs and caches have been written
+  void end();  // checks that outputs and caches have been written
 
  private:
   struct Run {
-    uint64_t begin, end;  // bytes, or numbers of cuts once begun
+    uint64_t begin, end;  // numbers of units, or of cuts once cut() has run
   };
   struct Cut {
     Moment writer;
     uint32_t task = kNone, grid = kNone, tensor = kNone;
-    uint32_t readers = kNone;  // chain of Reader
+    uint32_t readers = kNone;  // first of a linked list of Readers
   };
   struct Reader {
     Moment at;
@@ -70,18 +70,18 @@ class Memory {
 
   const Schedule& s_;
   const Step& step_;
-  std::vector<uint64_t> cache_base_;        // by TensorId: behind the workspace
-  std::vector<std::vector<int64_t>> dims_;  // by TensorId, once needed
+  std::vector<uint64_t> cache_base_;        // offset behind the workspace, by TensorId
+  std::vector<std::vector<int64_t>> dims_;  // dims by TensorId, once needed
   std::vector<Run> runs_;
-  std::vector<std::pair<uint32_t, uint32_t>> lists_;  // of runs: first and count
-  std::vector<uint32_t> users_;                       // by list
+  std::vector<std::pair<uint32_t, uint32_t>> lists_;  // lists of runs: first and count
+  std::vector<uint32_t> users_;                       // number of uses, by list
   struct Last {
     const Access* access = nullptr;
     Box box;
     uint32_t runs = kNone;
   };
-  std::vector<std::vector<Last>> last_;  // by grid and number of the touch in its task
-  std::vector<Run> outputs_;             // bytes that must be written
+  std::vector<std::vector<Last>> last_;  // last touch, by grid and the touch's number in its task
+  std::vector<Run> outputs_;             // what must be written
   std::vector<uint32_t> output_tensor_;
   std::vector<Cut> cuts_;
   std::vector<Reader> readers_;

@@ -1,4 +1,4 @@
-// Mutants of schedules: one edit each, in named classes.
+// A mutant is a schedule with one edit. The edits have named classes.
 #pragma once
 
 #include <span>
@@ -11,24 +11,24 @@
 
 namespace mkc::attack {
 
-// A schedule under edit. `hints`: values at which the edit shows.
+// An edit changes a schedule. `hints` are values at which the change shows.
 struct Edit {
   Schedule& s;
   Rng& rng;
   std::vector<Hint> hints{};
 
-  // A value in the bounds of T, B, R, q_len or kv_len at which an edit is to show, noted as a hint.
+  // A point is a value within the bounds of T, B or R at which an edit shows. Each point becomes a hint.
   struct Point {
     Expr symbol;  // T, B or R
     int64_t value = 0, lo = 0, hi = 0;
   };
   Point point();
-  // 1 at the point, 0 at all other values.
+  // Returns 1 at the point, and 0 at all other values.
   static Expr only_at(const Point& p);
 
   TaskGrid& grid(GridId id) { return s.program.grids[id]; }
   GridId any_grid();
-  // A grid that `fits`; invalid where there is none.
+  // Returns a random grid that `fits`; invalid where there is none.
   template <class Fits>
   GridId grid_where(Fits fits) {
     std::vector<GridId> found;

@@ -1,4 +1,4 @@
-// The counts that events expect, and their cells.
+// Edits of the counts that events expect, and of their cells.
 #include <algorithm>
 
 #include "ir/values.h"
@@ -46,7 +46,7 @@ bool expect_less_at_one_value(Edit& e) {
   return true;
 }
 
-// Right at both ends of the bounds alone.
+// The count stays right at both ends of the bounds alone.
 bool expect_more_between(Edit& e) {
   Event* event = any_event(e);
   if (!event) return false;
@@ -126,7 +126,7 @@ bool expect_other_event(Edit& e) {
   return true;
 }
 
-bool expect_more_at_one_element(Edit& e) {  // of q_len or kv_len
+bool expect_more_at_one_element(Edit& e) {  // the element is one of q_len or kv_len
   Event* event = any_event(e);
   const bool rows = e.rng.one_in(2);
   const SymbolId list = find_symbol(e.s.program.symbols, rows ? "q_len" : "kv_len");

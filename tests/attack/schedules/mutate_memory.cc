@@ -1,4 +1,4 @@
-// Slots, arenas, counters and the ring.
+// Edits of slots, arenas, counters and the ring.
 #include <algorithm>
 
 #include "tests/attack/schedules/mutate.h"
@@ -6,7 +6,7 @@
 namespace mkc::attack {
 namespace {
 
-// A tensor with a slot, of some kinds; invalid where there is none.
+// Returns a random tensor with a slot whose kind `fits`; invalid where there is none.
 template <class Fits>
 TensorId slotted(Edit& e, Fits fits) {
   std::vector<TensorId> found;
@@ -145,7 +145,7 @@ bool swap_bases(Edit& e) {
   return a != b;
 }
 
-bool base_at_end(Edit& e) {  // with room for all cells but one
+bool base_at_end(Edit& e) {  // room for all cells, or for all but one
   const EventId event{static_cast<uint32_t>(e.rng.below(e.s.program.events.size()))};
   const uint32_t cells = max_cells(e.s.program, event);
   e.s.event_base[event.index] = e.s.event_cells;

@@ -1,4 +1,4 @@
-// Symbols, coordinates, attributes, shapes and the order of grids.
+// Edits of symbols, coordinates, attributes, shapes and the order of grids.
 #include <algorithm>
 
 #include "ir/values.h"
@@ -11,7 +11,7 @@ Symbol& any_symbol(Edit& e) {
   return e.rng.pick(e.s.program.symbols.items);
 }
 
-// The bound of T, B, q_len or kv_len is a host's limit: the step may then be as large.
+// Bounds of T, B, q_len and kv_len are the host's limits: a step may then be as large.
 bool raise_upper_bound(Edit& e) {
   Symbol& symbol = any_symbol(e);
   symbol.bounds.hi += e.rng.between(1, std::max<int64_t>(1, symbol.bounds.hi));
@@ -182,7 +182,7 @@ bool shape_of_other_symbol(Edit& e) {
   return true;
 }
 
-// All that names grids by their number follows.
+// Placements and segments name grids by their number, and follow.
 bool swap_grids(Edit& e) {
   const uint32_t n = e.s.program.grids.size();
   if (n < 2) return false;

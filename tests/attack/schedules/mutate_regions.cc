@@ -1,4 +1,4 @@
-// What grids declare that they read and write, and of which tensors.
+// Edits of what grids declare that they read and write, and of which tensors.
 #include <algorithm>
 
 #include "tests/attack/schedules/mutate.h"
@@ -11,7 +11,7 @@ const Kinds kComputed = {TensorKind::kActivation, TensorKind::kOutput};
 const Kinds kCaches = {TensorKind::kCache};
 const Kinds kConstants = {TensorKind::kWeight, TensorKind::kTable, TensorKind::kInput};
 
-// An access of some grid, and which; grid invalid where there is none.
+// `Found` is an access and its grid; the grid is invalid where there is none.
 struct Found {
   GridId grid;
   Access* access = nullptr;
@@ -59,7 +59,7 @@ bool drop(Edit& e, bool written, const Kinds& kinds) {
   return true;
 }
 
-// To the whole tensor.
+// Grows one range of a region to the whole dim of the tensor.
 bool grow(Edit& e, bool written, const Kinds& kinds) {
   const Found f = any_access(e, written, kinds);
   if (!f.access || f.access->region.empty()) return false;
@@ -89,7 +89,7 @@ bool other_constant(Edit& e, bool written, const Kinds& kinds) {
   return true;
 }
 
-// Of the same shape, type and kind.
+// Puts another tensor of the same shape, type and kind in the access.
 bool other_tensor(Edit& e, bool written, const Kinds& kinds) {
   const Found f = any_access(e, written, kinds);
   if (!f.access) return false;
@@ -194,7 +194,7 @@ bool constant_tensor(Edit& e) {
   return other_tensor(e, false, kConstants);
 }
 
-// A grid that reads and writes the cache of another layer throughout.
+// Lets a grid read and write the cache of another layer throughout.
 bool cache_other_layer(Edit& e) {
   const Found f = any_access(e, true, kCaches);
   if (!f.access) return false;
@@ -210,7 +210,7 @@ bool cache_other_layer(Edit& e) {
   return true;
 }
 
-// A grid that says it reads nothing of what it waits for, and does not wait.
+// Lets a grid declare that it reads nothing of what it waits for, and not wait.
 bool read_empty_and_no_wait(Edit& e) {
   const GridId g = e.grid_where([](const TaskGrid& grid) { return !grid.waits.empty(); });
   if (!g.valid()) return false;
@@ -242,7 +242,7 @@ bool stream_on(Edit& e) {
   return true;
 }
 
-bool stream_swap(Edit& e) {  // of a cache: what streams and what does not
+bool stream_swap(Edit& e) {  // exchanges which reads of a cache stream
   const GridId g = e.grid_where([](const TaskGrid& grid) { return grid.body == BodyKind::kAttend; });
   if (!g.valid()) return false;
   for (Access& read : e.grid(g).reads)

@@ -1,4 +1,4 @@
-// Segments of streams, and how grids are placed.
+// Edits of the segments of streams, and of how grids are placed.
 #include <algorithm>
 
 #include "tests/attack/schedules/mutate.h"
@@ -29,7 +29,7 @@ bool swap_segments(Edit& e) {
   return true;
 }
 
-// In all streams alike, so that one order of grids remains where they have one.
+// All streams swap alike, so that grids keep one order where they have one.
 bool swap_grids_everywhere(Edit& e) {
   const GridId a = e.any_grid(), b = e.any_grid();
   for (auto& stream : e.s.streams) {
@@ -59,7 +59,7 @@ bool move_to_worker(Edit& e) {
   return true;
 }
 
-// Behind the segments of the same grid on the other worker: as right as before.
+// Moves a segment behind one of the same grid on another worker, which is as right as before.
 bool move_beside(Edit& e) {
   auto &from = any_stream(e), &to = any_stream(e);
   if (&from == &to || from.empty()) return false;
@@ -89,7 +89,7 @@ bool double_segment(Edit& e) {
   return true;
 }
 
-// A segment of a table grid; null where there is none.
+// Returns a segment of a table grid; null where there is none.
 Segment* table_segment(Edit& e) {
   std::vector<Segment*> found;
   for (auto& stream : e.s.streams)
@@ -167,12 +167,12 @@ bool add_worker_of_drawn_grids(Edit& e) {
   return true;
 }
 
-// All workers get the grid where the first segment of it is, or at the end.
+// Gives all workers the grid, at the place of the first segment of it.
 void place_everywhere(Edit& e, GridId g) {
   for (auto& stream : e.s.streams) {
     const auto is_it = [&](const Segment& x) { return x.grid == g; };
     auto at = std::find_if(stream.begin(), stream.end(), is_it);
-    if (at == stream.end()) {  // behind the grids before it in the program
+    if (at == stream.end()) {  // the grid goes behind those before it in the program
       at = std::find_if(stream.begin(), stream.end(), [&](const Segment& x) { return x.grid > g; });
       at = stream.insert(at, Segment{g, 0, 0});
     }
@@ -198,7 +198,7 @@ bool range_to_table(Edit& e) {
   if (!g.valid()) return false;
   e.s.placements[g.index].kind = PlacementKind::kTable;
   if (e.rng.one_in(2)) return true;
-  for (auto& stream : e.s.streams)  // the first has all that there may be
+  for (auto& stream : e.s.streams)  // each segment gets some number of tasks
     for (Segment& segment : stream)
       if (segment.grid == g) segment.count = static_cast<uint32_t>(e.rng.between(1, 8));
   return true;
@@ -239,7 +239,7 @@ bool to_drawn(Edit& e, PlacementKind kind) {
 bool any_to_queue(Edit& e) {
   return to_drawn(e, PlacementKind::kQueue);
 }
-bool any_to_ready(Edit& e) {  // of those that may be, now and then with a log
+bool any_to_ready(Edit& e) {  // the grid waits once, as it must; its event gets a log now and then
   const GridId g = e.any_grid();
   const TaskGrid& grid = e.grid(g);
   if (grid.waits.size() != 1 || e.s.placements[g.index].kind == PlacementKind::kReady) return false;

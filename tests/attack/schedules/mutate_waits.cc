@@ -1,4 +1,4 @@
-// Waits and notifications.
+// Edits of waits and notifications.
 #include <algorithm>
 
 #include "ir/values.h"
@@ -17,7 +17,7 @@ Notify* any_notify(Edit& e) {
   return g.valid() ? &e.rng.pick(e.grid(g).notifies) : nullptr;
 }
 
-// Another event; of as many dims if `alike`.
+// Returns another event. `alike` asks for one of as many dims.
 EventId other_event(Edit& e, EventId event, bool alike) {
   std::vector<EventId> found;
   for (EventId id : e.s.program.events.ids())
@@ -51,7 +51,7 @@ bool redirect_wait(Edit& e) {
   return true;
 }
 
-// To an event of whatever dims, whose first cell is awaited.
+// Redirects a wait to the first cell of an event of any dims.
 bool redirect_wait_anywhere(Edit& e) {
   Wait* wait = any_wait(e);
   const EventId to = wait ? other_event(e, wait->event, false) : EventId{};
@@ -61,7 +61,7 @@ bool redirect_wait_anywhere(Edit& e) {
   return true;
 }
 
-// A cell that some wait names; null where all events have one.
+// Returns a cell's coordinate that some wait names; null where there is none.
 Expr* any_cell(Edit& e) {
   const GridId g = e.grid_where([](const TaskGrid& grid) {
     return std::any_of(grid.waits.begin(), grid.waits.end(), [](const Wait& w) { return !w.cell.empty(); });
@@ -153,7 +153,7 @@ bool redirect_notify(Edit& e) {
   return true;
 }
 
-bool move_notify(Edit& e) {  // to another grid, as it is
+bool move_notify(Edit& e) {  // moves a notification as it is to another grid
   const GridId from = e.grid_where([](const TaskGrid& grid) { return !grid.notifies.empty(); });
   if (!from.valid()) return false;
   const GridId to = e.any_grid();
@@ -164,7 +164,7 @@ bool move_notify(Edit& e) {  // to another grid, as it is
   return true;
 }
 
-// A range of cells that some grid notifies.
+// Returns a range of cells that some grid notifies; null where there is none.
 Range* any_box(Edit& e) {
   const GridId g = e.grid_where([](const TaskGrid& grid) {
     return std::any_of(grid.notifies.begin(), grid.notifies.end(),
@@ -226,7 +226,7 @@ bool drop_notify_at_one_value(Edit& e) {
   return true;
 }
 
-bool merge_events(Edit& e) {  // all that notify or await one take another
+bool merge_events(Edit& e) {  // lets all that notify or await one event take another
   const EventId from{static_cast<uint32_t>(e.rng.below(e.s.program.events.size()))};
   const EventId to = other_event(e, from, true);
   if (!to.valid()) return false;
@@ -240,7 +240,7 @@ bool merge_events(Edit& e) {  // all that notify or await one take another
   return true;
 }
 
-// A dependence goes, and the counts stay right: nobody tells of it but what is read.
+// Drops a dependence and keeps the counts right, so that only what is read shows the loss.
 bool drop_dependence(Edit& e) {
   const GridId g = e.grid_where([](const TaskGrid& grid) { return !grid.notifies.empty(); });
   if (!g.valid()) return false;

@@ -6,8 +6,8 @@
 namespace mkc::attack {
 namespace {
 
-// The grid that runs where a task of this one completes a cell: of the first event that some inline grid
-// awaits.
+// Returns the inline grid that runs where a task of this grid completes a cell. The first notified event that
+// an inline grid awaits decides.
 GridId inlined_behind(const Schedule& s, const TaskGrid& grid) {
   for (const Notify& notify : grid.notifies)
     for (GridId other : s.program.grids.ids()) {

@@ -1,4 +1,4 @@
-// Random numbers of an attack: the same seed gives the same mutants everywhere.
+// Random numbers of an attack. One seed gives the same mutants everywhere.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace mkc::attack {
 
-// SplitMix64 (Steele, Lea, Flood 2014).
+// The generator is SplitMix64 (Steele, Lea, Flood 2014).
 struct Rng {
   uint64_t state = 0;
 

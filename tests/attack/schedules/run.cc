@@ -10,13 +10,14 @@
 namespace mkc::attack {
 namespace {
 
-constexpr uint32_t kChanges = 3;  // of priorities, in a run (Burckhardt et al. 2010, "PCT")
+constexpr uint32_t kChanges = 3;  // changes of priorities in a run (Burckhardt et al. 2010, "PCT")
 
 bool in_blocks(const TaskGrid& grid) {
   return grid.body == BodyKind::kProduct || grid.body == BodyKind::kSplitKPartial;
 }
 
-// Waits that name no coordinate are a segment's, where it notifies somebody.
+// Returns whether a segment makes the wait once. The wait then names no coordinate, and the grid notifies
+// somebody.
 bool is_shared(const TaskGrid& grid, const Wait& wait) {
   return !grid.notifies.empty() && std::none_of(wait.cell.begin(), wait.cell.end(), uses_coord);
 }
@@ -55,7 +56,8 @@ void Run::go() {
   p_.memory.end();
 }
 
-// The one of highest priority, which now and then changes; those of priority 0 in turn, at random.
+// Picks the actor of the highest priority, which now and then changes. Actors of priority 0 come in random
+// order.
 uint32_t Run::pick_actor() {
   size_t best = static_cast<size_t>(rng_.below(static_cast<int64_t>(ready_.size())));
   for (size_t i = 0; i < ready_.size(); ++i)
@@ -73,13 +75,13 @@ void Run::step_consumer(uint32_t w) {
   const std::vector<Segment>& stream = p_.s.streams[w];
   if (c.segment >= stream.size()) return;
   const GridId id = stream[c.segment].grid;
-  if (p_.s.placements[id.index].kind == PlacementKind::kInline) {  // no code serves it
+  if (p_.s.placements[id.index].kind == PlacementKind::kInline) {  // no code serves an inline grid
     ++c.segment;
     return ready_.push_back(w);
   }
   if (!c.begun && !begin_segment(w, id)) return;
   std::vector<int64_t> tasks;
-  if (!next_tasks(w, id, tasks)) return;  // blocked
+  if (!next_tasks(w, id, tasks)) return;  // the worker is blocked
   if (tasks.empty()) {
     end_segment(w);
     return ready_.push_back(w);
@@ -89,7 +91,8 @@ void Run::step_consumer(uint32_t w) {
   c.ticket.reset();
   const bool claimed = claims_by_ticket(p_.s.placements[id.index].kind);
   run_tasks(w, id, tasks, !claimed);
-  if (!claimed && !c.first && tasks.back() + 1 == c.end)  // what all tasks read is read until the last
+  // Operands of all tasks are read until the last task.
+  if (!claimed && !c.first && tasks.back() + 1 == c.end)
     for (const Use& use : c.read_once) p_.memory.read(use, {w, c.clocks[w]}, c.clocks, kNone, id.index);
   free_stages(w, id, tasks);
   c.next = tasks.back() + 1;
@@ -105,7 +108,7 @@ std::pair<int64_t, int64_t> Run::share(uint32_t w, GridId id, const Segment& seg
   return {n * part / workers_, n * (part + 1) / workers_};
 }
 
-// False: blocked.
+// Returns false where the worker is blocked.
 bool Run::begin_segment(uint32_t w, GridId id) {
   Worker& c = consumers_[w];
   if (!look_up(c.clocks, c.blocked, id)) {
@@ -133,7 +136,8 @@ void Run::end_segment(uint32_t w) {
   wake_loader(w);
 }
 
-// The next tasks that are done together; none at the segment's end. False: blocked.
+// Gives the next tasks that are done together, and none at the segment's end. Returns false where the worker
+// is blocked.
 bool Run::next_tasks(uint32_t w, GridId id, std::vector<int64_t>& tasks) {
   Worker& c = consumers_[w];
   if (claims_by_ticket(p_.s.placements[id.index].kind)) return claim_task(w, id, tasks);
@@ -189,7 +193,7 @@ bool Run::claim_task(uint32_t w, GridId id, std::vector<int64_t>& tasks) {
   return true;
 }
 
-// False: blocked.
+// Returns false where the worker is blocked.
 bool Run::wait_for(uint32_t w, GridId id, const std::vector<int64_t>& tasks) {
   Worker& c = consumers_[w];
   if (p_.s.placements[id.index].kind == PlacementKind::kReady) return true;

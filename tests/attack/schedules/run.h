@@ -1,8 +1,8 @@
-// One step of a schedule, run by workers and loaders in a random order.
+// A run is one step of a schedule, run by workers and loaders in a random order.
 //
-// Every wait, notification, ticket and log entry goes through an array of counters, as on the device, so that
-// counters that overlap count together. Vector clocks say what happens before what in this order of the step;
-// races are found whether or not the order shows them.
+// Every wait, notification, ticket and log entry goes through an array of counters, as on the device.
+// Counters that overlap therefore count together. Vector clocks say what happens before what in this order of
+// the step. They find races whether or not the order shows them.
 #pragma once
 
 #include <deque>
@@ -17,20 +17,20 @@
 
 namespace mkc::attack {
 
-// What does not depend on the order: tasks, what they touch, counters.
+// `Prepared` is what does not depend on the order: tasks, what they touch, counters.
 struct Prepared {
   Prepared(const Schedule& s, const Step& step);
 
   const Schedule& s;
   const Step& step;
-  std::vector<GridTasks> tasks;  // by GridId
+  std::vector<GridTasks> tasks;  // tasks by GridId
   Memory memory;
-  std::vector<std::vector<int64_t>> dims;  // by EventId, at the step's values
-  std::vector<uint32_t> log;               // by EventId: its log's counter; kNone: it keeps none
-  std::vector<GridId> inlined;             // by GridId: what runs behind its tasks
-  std::vector<uint32_t> use_begin;         // by task, and behind the last
+  std::vector<std::vector<int64_t>> dims;  // dims at the step's values, by EventId
+  std::vector<uint32_t> log;               // counter of the event's log, by EventId; kNone: it keeps no log
+  std::vector<GridId> inlined;             // grid that runs inline behind its tasks, by GridId
+  std::vector<uint32_t> use_begin;         // first use by task, and the end behind the last
   std::vector<Use> uses;
-  std::vector<std::vector<Use>> looked_up;  // by GridId
+  std::vector<std::vector<Use>> looked_up;  // uses of a lookup, by GridId
 
  private:
   void prepare_events();
@@ -44,29 +44,29 @@ class Run {
 
  private:
   struct Blocked {
-    uint32_t counter = kNone;  // what is waited for; kNone: tasks that the loader hands over, or stages
+    uint32_t counter = kNone;  // counter that is waited for; kNone: tasks from the loader, or stages
     std::string why;
   };
   struct Late {
     uint32_t counter;
     std::vector<uint32_t> clocks;
   };
-  // Both roles of a worker.
+  // `Worker` is the consumers of a worker, `Loader` its loader.
   struct Worker {
     size_t segment = 0;
     bool begun = false, first = true, late = false;
     int64_t next = 0, end = 0;      // tasks of the segment
-    std::optional<int64_t> ticket;  // drawn, not yet known to be ready
-    std::vector<uint32_t> clocks;   // by thread; its own says the time
+    std::optional<int64_t> ticket;  // claimed ticket whose task is not known to be ready yet
+    std::vector<uint32_t> clocks;   // clocks by thread; the worker's own is its time
     std::vector<Use> read_once;     // what all tasks of the segment read, once it has been read
-    std::vector<Late> held_back;    // notifications until the segment's end
+    std::vector<Late> held_back;    // notifications that wait for the segment's end
     Blocked blocked;
   };
   struct Loader {
     size_t segment = 0;
     bool begun = false;
-    int64_t issued = 0, freed = 0, left = 0;  // stages; of the segment or task
-    std::deque<int64_t> handed;               // tasks claimed; -1: no more
+    int64_t issued = 0, freed = 0, left = 0;  // stages; `left` counts those of the segment or task
+    std::deque<int64_t> handed;               // claimed tasks; -1: there are no more
     Blocked blocked;
   };
 
@@ -114,17 +114,17 @@ class Run {
   Prepared& p_;
   Rng& rng_;
   const uint32_t workers_;
-  bool loads_;  // some loader draws tasks, so that what loaders do matters
+  bool loads_;  // some loader claims tasks, so that what loaders do matters
   uint32_t changes_left_;
   std::vector<Worker> consumers_;
   std::vector<Loader> loaders_;
   std::vector<uint32_t> counters_;
   std::vector<uint32_t> counter_clocks_;        // [counter][thread]
-  std::vector<std::vector<uint32_t>> waiting_;  // by counter: actors
-  std::vector<uint8_t> ran_;                    // by task
-  std::vector<uint32_t> ready_;                 // actors: consumers, then loaders
-  std::vector<uint64_t> priority_;              // by actor
-  uint32_t depth_ = 0;                          // of inline tasks
+  std::vector<std::vector<uint32_t>> waiting_;  // actors that wait, by counter
+  std::vector<uint8_t> ran_;                    // how often a task ran, by task
+  std::vector<uint32_t> ready_;                 // actors that can go on: consumers, then loaders
+  std::vector<uint64_t> priority_;              // priority by actor
+  uint32_t depth_ = 0;                          // depth of nested inline tasks
 };
 
 }  // namespace mkc::attack

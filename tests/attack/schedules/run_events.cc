@@ -67,7 +67,7 @@ uint32_t Run::counter_of(EventId event, std::span<const int64_t> cell, const cha
   return p_.s.event_base[event.index] + static_cast<uint32_t>(number);
 }
 
-// False: blocked, on `blocked`.
+// Returns false where the wait is not over, and says in `blocked` why.
 bool Run::poll(std::vector<uint32_t>& clocks, Blocked& blocked, const Wait& wait,
                std::span<const int64_t> coords, GridId id) {
   std::vector<int64_t> cell;
@@ -83,7 +83,7 @@ bool Run::poll(std::vector<uint32_t>& clocks, Blocked& blocked, const Wait& wait
   return true;
 }
 
-// A grid without a table of slots looks nothing up: its lookup waits for nobody.
+// A grid without a table of active experts looks nothing up, so that its lookup waits for nobody.
 bool Run::look_up(std::vector<uint32_t>& clocks, Blocked& blocked, GridId id) {
   if (!find_operand(grid(id), "active_experts")) return true;
   for (const Wait& wait : grid(id).waits)
@@ -144,7 +144,7 @@ void Run::notify_box(uint32_t w, GridId id, const Notify& n, std::span<const int
   }
 }
 
-// Of the last dim the device takes the first cell of each task alone: tasks of a block notify one after the
+// The device takes only the first cell of each task in the last dim. Tasks of a block notify one after the
 // other.
 void Run::notify_inline(uint32_t w, GridId id, const Notify& n, const std::vector<int64_t>& tasks) {
   std::vector<int64_t> coords, lo, hi;

@@ -10,7 +10,7 @@ namespace mkc::attack {
 namespace {
 
 constexpr const char* kFull = "for its consumers";
-constexpr size_t kHanded = 16;  // tasks that a loader has claimed and its consumers have not begun
+constexpr size_t kHanded = 16;  // tasks that a loader claims ahead of its consumers, at most
 
 }  // namespace
 
@@ -18,7 +18,7 @@ bool Run::draws_by_loader(GridId id) const {
   return p_.s.placements[id.index].kind == PlacementKind::kQueue && streams(grid(id));
 }
 
-// Stages of a segment that is no drawn one.
+// Returns the stages of a segment whose tasks are not claimed.
 int64_t Run::static_stages(uint32_t w, GridId id, const Segment& segment) const {
   auto [first, end] = share(w, id, segment);
   end = std::min(end, p_.tasks[id.index].count);
@@ -48,8 +48,8 @@ void Run::require_stages(GridId id, const std::vector<int64_t>& tasks) {
                                       stages.held, p_.s.ring.stages, to_text(p_.step))};
 }
 
-// Whether the loader brings what comes next for the consumers; it then goes on as they free stages. False:
-// blocked.
+// Returns whether the loader brings what comes next for the consumers. The loader then goes on as they free
+// stages. False: the consumers are blocked.
 bool Run::wait_ring(uint32_t w, GridId id) {
   if (!loads_ || !streams(grid(id))) return true;
   const Loader& loader = loaders_[w];
@@ -93,14 +93,14 @@ void Run::step_loader(uint32_t w) {
     const PlacementKind kind = p_.s.placements[id.index].kind;
     const bool serves = streams(grid(id)) && kind != PlacementKind::kInline;
     if (serves && kind == PlacementKind::kReady && consumers_[w].segment <= loader.segment)
-      return wake_consumer(w), void(loader.blocked = {kNone, kFull});  // its consumers draw
+      return wake_consumer(w), void(loader.blocked = {kNone, kFull});  // its consumers claim the tasks
     if (serves && kind != PlacementKind::kReady && !load_segment(w, id)) return;
     loader.begun = false;
     ++loader.segment;
   }
 }
 
-// False: blocked, or to go on later.
+// Returns false where the loader is blocked or goes on later.
 bool Run::load_segment(uint32_t w, GridId id) {
   Loader& loader = loaders_[w];
   if (!loader.begun) {
@@ -129,7 +129,7 @@ bool Run::load_segment(uint32_t w, GridId id) {
     std::vector<int64_t> coords;
     p_.tasks[id.index].coords_of(task, coords);
     loader.left = stages_of(p_.s, p_.step, grid(id), coords, 1).taken;
-    ready_.push_back(workers_ + w);  // others claim meanwhile
+    ready_.push_back(workers_ + w);  // other workers claim in the meantime
     return false;
   }
 }

@@ -40,7 +40,7 @@ Stages of_attend(const Schedule& s, const Step& step, const TaskGrid& grid, std:
   const int64_t h = int_attr(grid.attrs, "head_dim", 1), window = int_attr(grid.attrs, "window", 0),
                 group = int_attr(grid.attrs, "heads", 1) /
                         std::max<int64_t>(1, int_attr(grid.attrs, "kv_heads", 1));
-  constexpr int64_t kColumns = 64;  // of keys or values in a stage
+  constexpr int64_t kColumns = 64;  // columns of keys or values in a stage
   const int64_t positions = std::min<int64_t>(mkrt::kStageBytes / (kColumns * bytes), kKvTilePositions),
                 rows_at_once = bytes == 4 ? 8 : 16;
   const RowBlock b = row_block(s, step, coords[1]);

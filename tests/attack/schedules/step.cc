@@ -112,7 +112,7 @@ int64_t Steps::context(int64_t rows, Rng& rng) const {
       return rows;
     case 1:
       return std::max(rows, max);
-    case 2:  // around a piece or a span
+    case 2:  // a context that ends near the end of a KV tile or KV chunk
       return std::clamp(256 * rng.between(1, 9) + rng.between(-1, 1), rows, std::max(rows, max));
     case 3:
       return std::clamp(rows + rng.below(20), rows, std::max(rows, max));

@@ -7,7 +7,7 @@
 namespace mkc::attack {
 namespace {
 
-constexpr uint32_t kSeconds = 120;  // of the processor
+constexpr uint32_t kSeconds = 120;  // processor time of one check, at most
 
 }  // namespace
 

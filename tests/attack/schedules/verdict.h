@@ -1,4 +1,4 @@
-// What mkc says of a schedule.
+// The verdict is what mkc says of a schedule.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace mkc::attack {
 
-// Whether verify and prove accept the schedule; `why`: their first error.
+// Returns whether verify and prove accept the schedule. `why` gets their first error.
 bool is_accepted(const Schedule& schedule, std::string* why = nullptr);
 
 enum class Verdict { kRefused, kAccepted, kCrashed };
 
-// The same in a process of its own, which may crash.
+// Returns the verdict of a process of its own, which may crash.
 Verdict verdict_apart(const Schedule& schedule);
 
 }  // namespace mkc::attack

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Two flips of each byte: one bit, which goes round, and all bits.
+// Each byte is flipped twice: in one bit, which moves on from byte to byte, and in all bits.
 constexpr size_t kFlips = 2;
 uint8_t flip_of(size_t number) {
   return number % kFlips == 0 ? static_cast<uint8_t>(1 << (number / kFlips % 8)) : 0xff;
@@ -89,7 +89,7 @@ class PlanWords final : public Listed {
   static constexpr size_t kWays = 9;
 };
 
-// Segments exchanged with the next one, and streams that begin one segment later.
+// Exchanges segments with the next one, and lets streams begin one segment later.
 class PlanStreams final : public Listed {
  public:
   PlanStreams(const char* name, bool sealed_anew, const Target& target) : Listed(name, sealed_anew, target) {
@@ -117,7 +117,7 @@ class PlanStreams final : public Listed {
   mkrt::MkPlanHeader header_;
 };
 
-// Values of the manifest's JSON by others.
+// Replaces values of the manifest's JSON by others.
 class ManifestFields final : public Listed {
  public:
   ManifestFields(const char* name, bool sealed_anew, const Target& target)
@@ -163,7 +163,7 @@ class ManifestFields final : public Listed {
     } else if (value.is_string()) {
       add("");
       add(value.get<std::string>() + "x");
-      if (!last_.empty()) add(last_);  // the name before it
+      if (!last_.empty()) add(last_);  // the string before this one
       last_ = value.get<std::string>();
       for (const char* name :
            {"table", "range", "inline", "queue", "ready", "f32", "bf16", "i32", "e4m3", "vector"})

@@ -15,11 +15,11 @@
 namespace mkc::attack {
 namespace {
 
-constexpr size_t kBatch = 256;  // mutants of a process
+constexpr size_t kBatch = 256;  // mutants of one process
 constexpr std::chrono::seconds kPatience{300};
 constexpr size_t kMaxBad = 20;
 
-// Written by the child, read by its parent.
+// The child writes the board, and its parent reads it.
 struct Board {
   volatile Verdict verdicts[kBatch];
   volatile size_t done;
@@ -31,7 +31,7 @@ Board* make_board() {
   return static_cast<Board*>(at);
 }
 
-// The verdict on a child that ended, or was ended as it no longer came forward.
+// Returns the verdict on a child that ended, or that was ended as it made no more progress.
 Verdict wait_for(pid_t child, const Board& board) {
   using Clock = std::chrono::steady_clock;
   size_t seen = board.done;

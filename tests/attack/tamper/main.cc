@@ -1,4 +1,5 @@
-// All mutants of all targets. Usage: tamper REPORT.json [SECONDS]; goes on where the report ends.
+// tamper tries all mutants of all targets, and goes on where the report ends. Usage: tamper REPORT.json
+// [SECONDS].
 #include <fmt/format.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A slice of the mutants that tests/attack/tamper/main.cc tries all of.
+// The test tries a slice of the mutants. tests/attack/tamper/main.cc tries all.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 namespace mkc::attack {
 namespace {
 
-constexpr size_t kMutants = 90;  // of each edit of each target
+constexpr size_t kMutants = 90;  // mutants of each edit of each target
 
 TEST_CASE("tampered artefacts are refused, and do not end the process where they are sealed anew") {
   for (const std::string& name : {"llama", "qwen3_moe_traced"}) {
@@ -44,7 +44,8 @@ TEST_CASE("no byte of a cubin can change") {
   for (size_t at = 0; at < whole.size(); at += 331, ++tried) {
     changed[at] ^= std::byte{4};
     refused += !mkrt::read_artefact(changed, "changed").ok();
-    (void)mkrt::read_artefact(changed, "changed", mkrt::SealCheck::kSkipped);  // ends by a result
+    // The call must return, whatever its result.
+    (void)mkrt::read_artefact(changed, "changed", mkrt::SealCheck::kSkipped);
     changed[at] = whole[at];
   }
   CHECK(refused == tried);

@@ -10,7 +10,7 @@
 namespace mkc::attack {
 namespace {
 
-constexpr uint64_t kTimeoutNs = 1'000'000;  // of the emulator's clock
+constexpr uint64_t kTimeoutNs = 1'000'000;  // time limit of a wait, by the emulator's clock
 
 template <class T>
 T or_die(Result<T> result) {
@@ -31,7 +31,7 @@ constexpr Form kForms[] = {
     {"qwen3_moe_traced", "qwen3_moe", Mode::kTraced, Scheduler::kAuto},
 };
 
-// A prompt, then one token more.
+// Runs a prompt, and then one more token.
 Verdict run(const Target& target, const mkrt::Artefact& artefact, mkrt::SealCheck seal,
             std::vector<float>& logits) {
   const std::unique_ptr<mkrt::Device> device = mkrt::open_emulator(target.host.kernel.entries, {});
