@@ -85,37 +85,6 @@ Status read_within(const Document& document, const Node& map, const char* key, i
   return {};
 }
 
-Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options) {
-  MKC_TRY_STATUS(
-      check_keys(document, schedule, "schedule",
-                 {"workers", "batch_invariant", "wgmma_from", "ring", "scheduler", "placement", "split"}));
-  MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
-  if (invariant) options.batch_invariant = invariant->boolean;
-  MKC_TRY_STATUS(
-      read_within(document, schedule, "wgmma_from", kMinWgmmaFrom, kDefaultWgmmaFrom, options.wgmma_from));
-  MKC_TRY_STATUS(read_setting(document, schedule, "ring", options.ring, options.places));
-  MKC_TRY_STATUS(read_setting(document, schedule, "workers", options.workers, options.places));
-  if (const Node* node = find(schedule, "scheduler")) {
-    MKC_TRY(scheduler, read_choice(document, *node, "scheduler", kSchedulers, scheduler_name));
-    options.scheduler = scheduler;
-  }
-  MKC_TRY(rules, optional_field(document, schedule, "placement", Kind::kMap));
-  for (size_t i = 0; rules && i < rules->keys.size(); ++i) {
-    MKC_TRY(kind, read_choice(document, rules->items[i], "the placement of " + rules->keys[i],
-                              kPlacementKinds, placement_name));
-    options.placements.push_back({rules->keys[i], kind, document.loc(rules->key_places[i])});
-  }
-  MKC_TRY(splits, optional_field(document, schedule, "split", Kind::kMap));
-  for (size_t i = 0; splits && i < splits->keys.size(); ++i) {
-    const Node& parts = splits->items[i];
-    if (!parts.is(Kind::kInt) || parts.integer < 1)
-      return document.error(parts.place, fmt::format("the parts of {} are {}, expected an int of at least 1",
-                                                     splits->keys[i], describe(parts)));
-    options.splits.push_back({splits->keys[i], parts.integer, document.loc(splits->key_places[i])});
-  }
-  return {};
-}
-
 Result<ModelFile> read_model_file(const std::string& path) {
   MKC_TRY(source, read_source(path));
   MKC_TRY(document, parse_yaml(std::move(source)));
@@ -223,6 +192,48 @@ Error setting_error(const SettingPlaces& places, const std::string& key, const s
   return Error{fmt::format("{}: error: found {}, expected {}", flag, found, expected)};
 }
 
+Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options) {
+  MKC_TRY_STATUS(
+      check_keys(document, schedule, "schedule",
+                 {"workers", "batch_invariant", "wgmma_from", "ring", "scheduler", "placement", "split"}));
+  MKC_TRY(invariant, optional_field(document, schedule, "batch_invariant", Kind::kBool));
+  if (invariant) options.batch_invariant = invariant->boolean;
+  MKC_TRY_STATUS(
+      read_within(document, schedule, "wgmma_from", kMinWgmmaFrom, kDefaultWgmmaFrom, options.wgmma_from));
+  MKC_TRY_STATUS(read_setting(document, schedule, "ring", options.ring, options.places));
+  MKC_TRY_STATUS(read_setting(document, schedule, "workers", options.workers, options.places));
+  if (const Node* node = find(schedule, "scheduler")) {
+    MKC_TRY(scheduler, read_choice(document, *node, "scheduler", kSchedulers, scheduler_name));
+    options.scheduler = scheduler;
+  }
+  MKC_TRY(rules, optional_field(document, schedule, "placement", Kind::kMap));
+  for (size_t i = 0; rules && i < rules->keys.size(); ++i) {
+    MKC_TRY(kind, read_choice(document, rules->items[i], "the placement of " + rules->keys[i],
+                              kPlacementKinds, placement_name));
+    options.placements.push_back({rules->keys[i], kind, document.loc(rules->key_places[i])});
+  }
+  MKC_TRY(splits, optional_field(document, schedule, "split", Kind::kMap));
+  for (size_t i = 0; splits && i < splits->keys.size(); ++i) {
+    const Node& parts = splits->items[i];
+    if (!parts.is(Kind::kInt) || parts.integer < 1)
+      return document.error(parts.place, fmt::format("the parts of {} are {}, expected an int of at least 1",
+                                                     splits->keys[i], describe(parts)));
+    options.splits.push_back({splits->keys[i], parts.integer, document.loc(splits->key_places[i])});
+  }
+  return {};
+}
+
+void set_schedule(CompileRequest& request, const ModelOptions& options) {
+  request.batch_invariant = options.batch_invariant.value_or(false);
+  request.wgmma_from = options.wgmma_from;
+  request.ring = options.ring;
+  request.workers = options.workers;
+  request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
+  request.placements = options.placements;
+  request.splits = options.splits;
+  request.places = options.places;
+}
+
 Result<CompileRequest> read_request(const std::string& path, const ModelOptions& overrides) {
   ModelFile file{path, {}};
   std::error_code code;
@@ -253,14 +264,7 @@ Result<CompileRequest> read_request(const std::string& path, const ModelOptions&
   request.family = std::move(family);
   request.target = options.target.value_or("sm_90a");
   request.kv_dtype = options.kv_dtype;
-  request.batch_invariant = options.batch_invariant.value_or(false);
-  request.wgmma_from = options.wgmma_from;
-  request.ring = options.ring;
-  request.workers = options.workers;
-  request.scheduler = options.scheduler.value_or(Scheduler::kAuto);
-  request.placements = options.placements;
-  request.splits = options.splits;
-  request.places = options.places;
+  set_schedule(request, options);
   MKC_TRY_STATUS(resolve_limits(options, request));
   return request;
 }

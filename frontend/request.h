@@ -58,6 +58,13 @@ struct CompileRequest {
   SettingPlaces places;  // settings that the model.yaml decided
 };
 
+// Reads the value of `schedule` in a model.yaml into the options that it names. Errors: unknown keys, values
+// of the wrong type, and values out of range whose range does not depend on the machine.
+Status read_schedule(const Document& document, const Node& schedule, ModelOptions& options);
+
+// Gives the request what a `schedule` may set, with defaults for unset options.
+void set_schedule(CompileRequest& request, const ModelOptions& options);
+
 // Returns the request for `path`: a checkpoint directory, or a model.yaml whose `checkpoint` is relative to
 // it. `overrides` win over the file.
 //

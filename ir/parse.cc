@@ -2,15 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "ir/parser.h"
 #include "ir/text.h"
 
 namespace mkc {
 namespace {
 
+// The levels are in the order of Module.
+constexpr std::array kLevels = {"ops", "tasks", "schedule"};
+
 Module parse_level(Parser& p) {
   p.expect("mkir");
-  const size_t level = p.choice("a level", {"ops", "tasks", "schedule"});
+  const size_t level = p.choice("a level", {kLevels.begin(), kLevels.end()});
   const Token version = p.peek();
   if (const uint32_t found = p.natural32(); !p.error && found != kTextVersion)
     p.fail(version, fmt::format("version {} of the text form, expected {}", found, kTextVersion));
@@ -22,6 +27,10 @@ Module parse_level(Parser& p) {
 }
 
 }  // namespace
+
+const char* level_of(const Module& module) {
+  return kLevels[module.index()];
+}
 
 Result<Module> parse_mkir(std::string_view text, const std::string& file, Places* places) {
   Result<std::vector<Token>> tokens = tokenize(text, file);

@@ -12,6 +12,8 @@ namespace mkc {
 
 using Module = std::variant<OpGraph, TaskProgram, Schedule>;
 
+const char* level_of(const Module& module);  // "ops", "tasks" or "schedule"
+
 // The kind of object that a line of the text, or a segment within a line, describes.
 enum class Part : uint8_t {
   kHeader,

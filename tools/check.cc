@@ -13,11 +13,6 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{256} << 20;
 
-const char* level_of(const Module& module) {
-  static constexpr const char* kLevels[] = {"ops", "tasks", "schedule"};
-  return kLevels[module.index()];
-}
-
 Status check(const std::string& path, bool json) {
   const mkrt::Result<std::string> text = mkrt::read_text(path, kMaxBytes);
   if (!text.ok()) return text.error();

@@ -5,37 +5,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 
-#include "ir/print.h"
 #include "ir/verify.h"
+#include "tests/mkir_files.h"
 
-namespace mkc {
+namespace mkc::test {
 namespace {
 
 namespace fs = std::filesystem;
 
 const std::string kMark = "// error: ";
-
-std::string read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 // Messages maps line numbers to messages.
 using Messages = std::multimap<uint32_t, std::string>;
@@ -71,31 +53,23 @@ Messages found(const std::string& text) {
 }
 
 void bless(const fs::path& path, const std::vector<std::string>& lines, const Messages& messages) {
-  std::ofstream out(path, std::ios::binary);
+  std::string text;
   for (uint32_t i = 0; i < lines.size(); ++i) {
     std::string line = lines[i].substr(0, lines[i].find(kMark));
     while (line.ends_with(' ')) line.pop_back();
     const auto [begin, end] = messages.equal_range(i + 1);
     for (auto it = begin; it != end; ++it) line += " " + kMark + it->second;
-    out << line << '\n';
+    text += line + '\n';
   }
-}
-
-std::vector<fs::path> mkir_files() {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(MKC_SOURCE_DIR "/tests/mkir"))
-    if (entry.path().extension() == ".mkir") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  return files;
+  write_file(path, text);
 }
 
 TEST_CASE("every .mkir file gives the errors it announces, on their lines") {
-  const bool blessing = std::getenv("MKC_BLESS") != nullptr;
-  for (const fs::path& path : mkir_files()) {
+  for (const fs::path& path : mkir_files("mkir")) {
     const std::string text = read_file(path);
     const std::vector<std::string> lines = split_lines(text);
     const Messages messages = found(text), expected = announced(lines);
-    if (blessing) {
+    if (blessing()) {
       bless(path, lines, messages);
       continue;
     }
@@ -114,7 +88,7 @@ TEST_CASE("every rule of the verifier is broken by a .mkir file") {
   const std::string header = read_file(MKC_SOURCE_DIR "/ir/verify.h");
   for (std::sregex_iterator it(header.begin(), header.end(), rule), end; it != end; ++it)
     rules.insert(std::stoi((*it)[1]));
-  for (const fs::path& path : mkir_files()) {
+  for (const fs::path& path : mkir_files("mkir")) {
     const std::string text = read_file(path);
     for (std::sregex_iterator it(text.begin(), text.end(), announcement), end; it != end; ++it)
       broken.insert(std::stoi((*it)[1]));
@@ -124,14 +98,14 @@ TEST_CASE("every rule of the verifier is broken by a .mkir file") {
 }
 
 TEST_CASE("a valid file prints as it stands, up to comments") {
-  for (const fs::path& path : mkir_files()) {
+  for (const fs::path& path : mkir_files("mkir")) {
     const std::string text = read_file(path);
     if (!path.filename().string().starts_with("valid_")) continue;
     const Result<Module> module = parse_mkir(text, "t.mkir");
     REQUIRE_MESSAGE(module.ok(), module.error().message);
-    CHECK(std::visit([](const auto& level) { return print(level); }, module.value()) == text);
+    CHECK(text_of(module.value()) == text);
   }
 }
 
 }  // namespace
-}  // namespace mkc
+}  // namespace mkc::test
