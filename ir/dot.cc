@@ -10,7 +10,7 @@ namespace mkc {
 namespace {
 
 // Returns the text in double quotes, with line breaks as \n.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '\n') {
@@ -27,12 +27,12 @@ struct Dot {
   std::string out;
 
   explicit Dot(const std::string& name)
-      : out(fmt::format("digraph {} {{\n  node [shape=box, fontname=\"monospace\"];\n", quoted(name))) {}
+      : out(fmt::format("digraph {} {{\n  node [shape=box, fontname=\"monospace\"];\n", in_quotes(name))) {}
   void node(const std::string& id, const std::string& label, std::string_view style = {}) {
-    out += fmt::format("    {} [label={}{}];\n", id, quoted(label), style);
+    out += fmt::format("    {} [label={}{}];\n", id, in_quotes(label), style);
   }
   void edge(const std::string& from, const std::string& to, const std::string& label) {
-    out += fmt::format("  {} -> {} [label={}];\n", from, to, quoted(label));
+    out += fmt::format("  {} -> {} [label={}];\n", from, to, in_quotes(label));
   }
   // Adds nodes 0 to count - 1 in order. Consecutive nodes of one layer share a box.
   void nodes(uint32_t count, const std::function<int32_t(uint32_t)>& layer_of,

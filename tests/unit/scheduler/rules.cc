@@ -139,10 +139,11 @@ TEST_CASE("what tasks are known to notify: every cell, some cell, and every cell
 TEST_CASE("a step may have those values that no relation of known symbols forbids") {
   Rules r;
   for (const char* name : {"T", "B", "blocks", "R"}) r.symbol_between(name, 1, 4);
-  Symbol slots{"active_experts", {2, 8}, {}};  // each token has 2 choices
-  slots.routed = true;
-  r.p.symbols.add(slots);
-  enum { T, B, kBlocks, R, kSlots };
+  r.p.symbols.items[2].cut = true;
+  Symbol active{"active_experts", {2, 8}, {}};  // each token has 2 choices
+  active.routed = true;
+  r.p.symbols.add(active);
+  enum { T, B, kBlocks, R, kActive };
   using Values = std::vector<int64_t>;
   struct Relation {
     std::vector<size_t> between;
@@ -154,14 +155,14 @@ TEST_CASE("a step may have those values that no relation of known symbols forbid
                                 {{R, T}, [](const Values& v) { return v[R] <= v[T]; }},
                                 {{B, R}, [](const Values& v) { return v[B] <= v[R]; }},
                                 {{R, T, B}, [](const Values& v) { return v[R] == v[T] || v[R] == v[B]; }},
-                                {{kSlots, T}, [](const Values& v) { return v[kSlots] <= 2 * v[T]; }}};
+                                {{kActive, T}, [](const Values& v) { return v[kActive] <= 2 * v[T]; }}};
   for (uint32_t mask = 0; mask < 32; ++mask) {
     std::vector<bool> known;
     for (uint32_t i = 0; i < 5; ++i) known.push_back(mask >> i & 1);
     for (int64_t number = 0; number < 3 * 3 * 3 * 3 * 3; ++number) {
       Values v;
       for (int64_t i = 0, rest = number; i < 5; ++i, rest /= 3)
-        v.push_back(1 + rest % 3 + (i == kSlots ? 2 : 0));
+        v.push_back(1 + rest % 3 + (i == kActive ? 2 : 0));
       const bool expected = std::all_of(std::begin(relations), std::end(relations), [&](const Relation& x) {
         return !std::all_of(x.between.begin(), x.between.end(), [&](size_t i) { return known[i]; }) ||
                x.holds(v);
