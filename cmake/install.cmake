@@ -27,3 +27,27 @@ add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/pages/README.md
   VERBATIM)
 add_custom_target(pages ALL DEPENDS ${CMAKE_BINARY_DIR}/pages/README.md)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/pages/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# Manual pages and completions, which the programs print from their own options.
+set(manual ${CMAKE_BINARY_DIR}/share)
+set(mkc_man man)
+set(mkrun_man --man)
+set(mkc_completions completions)
+set(mkrun_completions --completions)
+set(manual_files)
+function(add_manual_file program path)  # path below share/; the rest: what makes the program print the file
+  cmake_path(GET path PARENT_PATH folder)
+  add_custom_command(OUTPUT ${manual}/${path}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${manual}/${folder}
+    COMMAND ${program} ${ARGN} > ${manual}/${path}
+    DEPENDS ${program})
+  install(FILES ${manual}/${path} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder})
+  set(manual_files ${manual_files} ${manual}/${path} PARENT_SCOPE)
+endfunction()
+foreach(program mkc mkrun)
+  add_manual_file(${program} man/man1/${program}.1 ${${program}_man})
+  add_manual_file(${program} bash-completion/completions/${program} ${${program}_completions} bash)
+  add_manual_file(${program} zsh/site-functions/_${program} ${${program}_completions} zsh)
+  add_manual_file(${program} fish/vendor_completions.d/${program}.fish ${${program}_completions} fish)
+endforeach()
+add_custom_target(manual ALL DEPENDS ${manual_files})

@@ -68,6 +68,12 @@ class InstallTest(unittest.TestCase):
     def test_families_are_there(self):
         self.assertTrue((self.prefix / "share" / "mkc" / "models" / "llama.yaml").is_file())
 
+    def test_manual_pages_and_completions_are_there(self):
+        for program in ("mkc", "mkrun"):
+            for path in (f"man/man1/{program}.1", f"bash-completion/completions/{program}", f"zsh/site-functions/_{program}",
+                         f"fish/vendor_completions.d/{program}.fish"):
+                self.assertIn(program, (self.prefix / "share" / path).read_text(encoding="utf-8"), path)
+
     def test_links_and_pictures_of_installed_pages_are_there(self):
         docs = self.prefix / "share" / "doc" / "mkc"
         self.assertTrue((docs / "docs" / "timeline.svg").is_file())
