@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/file.h"
@@ -165,7 +166,7 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
     different += !hash.empty() && now != hash;
     hash = now;
   }
-  const bool finite = std::all_of(logits.begin(), logits.end(), [](float v) { return v - v == 0; });
+  const bool finite = std::all_of(logits.begin(), logits.end(), [](float v) { return std::isfinite(v); });
   return nlohmann::json{{"context", context},
                         {"batch", batch},
                         {"tokens", count},
