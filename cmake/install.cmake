@@ -16,5 +16,39 @@ install(FILES ${CMAKE_BINARY_DIR}/mkrt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pk
 install(FILES ${CMAKE_SOURCE_DIR}/runtime/python/mkrt.py DESTINATION lib/python3/dist-packages)
 file(GLOB families ${CMAKE_SOURCE_DIR}/models/*.yaml)
 install(FILES ${families} DESTINATION ${CMAKE_INSTALL_DATADIR}/mkc/models)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
-install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# Pages keep their places to each other, so that their links and pictures are found.
+file(GLOB_RECURSE pages RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md ${CMAKE_SOURCE_DIR}/docs/*.svg)
+list(APPEND pages README.md CONTRIBUTING.md LICENSE models/tiny-stories/README.md)
+set(page_sources ${pages})
+list(TRANSFORM page_sources PREPEND ${CMAKE_SOURCE_DIR}/)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/pages/README.md
+  COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/cmake/pages.py ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/pages ${pages}
+  DEPENDS ${CMAKE_SOURCE_DIR}/cmake/pages.py ${page_sources}
+  VERBATIM)
+add_custom_target(pages ALL DEPENDS ${CMAKE_BINARY_DIR}/pages/README.md)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/pages/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# Manual pages and completions, which the programs print from their own options.
+set(manual ${CMAKE_BINARY_DIR}/share)
+set(mkc_man man)
+set(mkrun_man --man)
+set(mkc_completions completions)
+set(mkrun_completions --completions)
+set(manual_files)
+function(add_manual_file program path)  # path below share/; the rest: what makes the program print the file
+  cmake_path(GET path PARENT_PATH folder)
+  add_custom_command(OUTPUT ${manual}/${path}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${manual}/${folder}
+    COMMAND ${program} ${ARGN} > ${manual}/${path}
+    DEPENDS ${program})
+  install(FILES ${manual}/${path} DESTINATION ${CMAKE_INSTALL_DATADIR}/${folder})
+  set(manual_files ${manual_files} ${manual}/${path} PARENT_SCOPE)
+endfunction()
+foreach(program mkc mkrun)
+  add_manual_file(${program} man/man1/${program}.1 ${${program}_man})
+  add_manual_file(${program} bash-completion/completions/${program} ${${program}_completions} bash)
+  add_manual_file(${program} zsh/site-functions/_${program} ${${program}_completions} zsh)
+  add_manual_file(${program} fish/vendor_completions.d/${program}.fish ${${program}_completions} fish)
+endforeach()
+add_custom_target(manual ALL DEPENDS ${manual_files})

@@ -39,7 +39,7 @@ llvm::Value* Emitter::load_ptr(llvm::Value* base, uint64_t bytes) {
   return ir.CreateIntToPtr(load64(base, bytes), global_ptr);
 }
 
-llvm::Value* Emitter::call(const char* name, llvm::Type* result, std::vector<llvm::Value*> args) {
+llvm::Value* Emitter::call(const char* name, llvm::Type* result, const std::vector<llvm::Value*>& args) {
   std::vector<llvm::Type*> types;
   for (llvm::Value* arg : args) types.push_back(arg->getType());
   llvm::FunctionCallee callee =

@@ -41,8 +41,8 @@ struct Emitter {
   llvm::Value* load_ptr(llvm::Value* base, uint64_t bytes);  // global address that memory holds as an integer
   // Calls a primitive or body, and declares it if it is not yet declared. Every call is convergent, because
   // primitives and bodies contain barriers.
-  llvm::Value* call(const char* name, llvm::Type* result, std::vector<llvm::Value*> args);
-  void call(const char* name, std::vector<llvm::Value*> args) { call(name, ir.getVoidTy(), std::move(args)); }
+  llvm::Value* call(const char* name, llvm::Type* result, const std::vector<llvm::Value*>& args);
+  void call(const char* name, const std::vector<llvm::Value*>& args) { call(name, ir.getVoidTy(), args); }
 
   llvm::BasicBlock* block(const char* name);
   void if_then(llvm::Value* condition, const std::function<void()>& then);

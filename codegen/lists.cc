@@ -31,7 +31,7 @@ std::optional<RaggedRows> ragged_rows(const TaskGrid& grid) {
   const size_t last = grid.coords.size() - 1;
   std::vector<Expr> row(last);
   row[last - 1] = coord(0);
-  const RaggedRows rows{grid.coords[last - 1].extent, substitute(grid.coords[last].extent, row)};
+  RaggedRows rows{grid.coords[last - 1].extent, substitute(grid.coords[last].extent, row)};
   for (size_t i = 0; i < rows.extent.nodes.size(); ++i)
     MKC_ASSERT(rows.extent.nodes[i].kind != ExprKind::kElement ||
                    (i > 0 && rows.extent.nodes[i - 1].kind == ExprKind::kCoord),

@@ -30,7 +30,7 @@ std::string read_log(Handle link, int (*size_of)(Handle, size_t*), int (*read)(H
   if (size_of(link, &size) != 0 || size == 0) return {};
   std::string text(size, '\0');
   if (read(link, text.data()) != 0) return {};
-  return text.c_str();  // up to its terminating zero
+  return text.substr(0, text.find('\0'));
 }
 
 class NvJitLink final : public Assembler {

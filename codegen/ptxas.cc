@@ -11,8 +11,6 @@
 #include "runtime/base/file.h"
 #include "runtime/base/temporaries.h"
 
-extern char** environ;
-
 namespace mkc {
 namespace {
 

@@ -60,13 +60,13 @@ void TaskCode::look_up(GridId id, llvm::Value* record, const char* primitive) {
   for (size_t i = 0; i < grid(id).waits.size(); ++i) {
     if (!grid(id).waits[i].lookup) continue;
     const auto [counter, expect] = awaited(id, record, i, {});
-    for (size_t table = 0; table < reads.size(); ++table) {
-      const SymbolId found = find_symbol(s_.program.symbols, reads[table].role);
+    for (const Access& read : reads) {
+      const SymbolId found = find_symbol(s_.program.symbols, read.role);
       if (!found.valid() || s_.program.symbols[found].is_list()) continue;
       e_.symbols[found.index] =
           e_.call(primitive, e_.ir.getInt32Ty(),
                   {launch_.worker, e_.load32(record, offsetof(mkrt::MkGrid, id)), counter, expect,
-                   operand_address(e_, body_call(id, record), reads[table].role),
+                   operand_address(e_, body_call(id, record), read.role),
                    e_.constant(s_.program.symbols[found].bounds.hi)});
     }
   }

@@ -37,7 +37,7 @@ TaskCode::Load TaskCode::experts_loader(const BodyCall& call) {
               *arguments = emit_arguments(e_, call),
               *type = e_.constant(static_cast<uint32_t>(streamed_type(call.grid)));
   llvm::Value* active_experts = e_.value(grid(call.grid).coords[1].extent);
-  return [=, this](llvm::Value* first, llvm::Value* count) {
+  return [this, weights, arguments, active_experts, type](llvm::Value* first, llvm::Value* count) {
     e_.call(engines_.bulk_copy ? "mkd_stream_experts_bulk" : "mkd_stream_experts_async",
             {launch_.worker, weights, arguments, active_experts, type, first, count});
   };
@@ -47,7 +47,7 @@ TaskCode::Load TaskCode::strips_loader(const BodyCall& call) {
   llvm::Value *weights = operand_address(e_, call, streamed(call.grid)->role),
               *arguments = emit_arguments(e_, call),
               *type = e_.constant(static_cast<uint32_t>(streamed_type(call.grid)));
-  return [=, this](llvm::Value* first, llvm::Value* count) {
+  return [this, weights, arguments, type](llvm::Value* first, llvm::Value* count) {
     e_.call(engines_.bulk_copy ? "mkd_stream_bulk" : "mkd_stream_async",
             {launch_.worker, weights, arguments, type, first, count});
   };
@@ -55,7 +55,7 @@ TaskCode::Load TaskCode::strips_loader(const BodyCall& call) {
 
 TaskCode::Load TaskCode::cache_loader(const BodyCall& call) {
   llvm::Value* arguments = emit_arguments(e_, call);
-  return [=, this](llvm::Value* first, llvm::Value* count) {
+  return [this, call, arguments](llvm::Value* first, llvm::Value* count) {
     e_.loop(first, e_.ir.CreateAdd(first, count),
             [&](llvm::Value* task) { emit_load(e_, call, arguments, coords_of(call.grid, task)); });
   };

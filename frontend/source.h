@@ -14,7 +14,7 @@ namespace mkc {
 #define MKC_TRY(name, expression)                        \
   auto name##_result = (expression);                     \
   if (!name##_result.ok()) return name##_result.error(); \
-  auto& name = name##_result.value()
+  auto& name = name##_result.value()  // NOLINT(bugprone-macro-parentheses): declares a name
 
 // Returns the error of the status `expression` from the enclosing function, if it has one.
 #define MKC_TRY_STATUS(expression) \

@@ -106,7 +106,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
-    if (tag != "" && tag != "?" && tag != "!") stop(mark, fmt::format("tag {} is not supported", tag));
+    if (!tag.empty() && tag != "?" && tag != "!") stop(mark, fmt::format("tag {} is not supported", tag));
   }
 
   void count(const YAML::Mark& mark, const Node& node) {

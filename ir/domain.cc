@@ -65,11 +65,11 @@ Linear linear(const Expr& e) {
     if (last.kind == ExprKind::kConst)
       out.constant = last.value;
     else
-      out.terms.push_back({e, 1});
+      out.terms.emplace_back(e, 1);
     return out;
   }
   if (last.kind == ExprKind::kElement) {
-    out.terms.push_back({e, 1});
+    out.terms.emplace_back(e, 1);
     return out;
   }
   const size_t split = second_operand(e, e.nodes.size());
@@ -80,7 +80,7 @@ Linear linear(const Expr& e) {
   } else if (last.kind == ExprKind::kMul && (a.is_const() || b.is_const())) {
     out.add(linear(a.is_const() ? b : a), (a.is_const() ? a : b).constant());
   } else {
-    out.terms.push_back({e, 1});
+    out.terms.emplace_back(e, 1);
   }
   return out;
 }

@@ -178,7 +178,7 @@ std::string_view role_name(std::string_view role) {
 
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
-  for (const OpSchema& schema : schemas()) names.push_back(schema.name);
+  for (const OpSchema& schema : schemas()) names.emplace_back(schema.name);
   return names;
 }
 

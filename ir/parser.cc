@@ -303,8 +303,8 @@ std::string Parser::declared(TokenKind kind, const char* what) {
 }
 
 void Parser::unknown_line(std::vector<std::string> keywords) {
-  for (TensorKind kind : kTensorKinds) keywords.push_back(keyword(kind));
-  for (const char* keyword : {"file", "symbol", "list", "rope"}) keywords.push_back(keyword);
+  for (TensorKind kind : kTensorKinds) keywords.emplace_back(keyword(kind));
+  for (const char* keyword : {"file", "symbol", "list", "rope"}) keywords.emplace_back(keyword);
   const Token& at = peek();
   const std::string near = at.kind == TokenKind::kWord ? nearest_name(at.text, keywords) : "";
   fail(at, fmt::format("no line begins with {} here{}", describe(at), suggestion(near)));

@@ -110,7 +110,7 @@ bool follows_from_cell(const TaskGrid& grid) {
 }  // namespace
 
 std::string why_not_inline(const TaskProgram& program, GridId id) {
-  const std::string not_merging =
+  std::string not_merging =
       "it is no combine or split_k_reduce that only attend or split_k_partial tasks complete";
   const TaskGrid& grid = program.grids[id];
   const std::optional<BodyKind> merged = merged_body(grid);

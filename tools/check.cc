@@ -51,7 +51,7 @@ void add_check(CLI::App& app, Action& action) {
     bool json = false;
   };
   auto a = std::make_shared<Arguments>();
-  command->add_option("FILE", a->path, "a .mkir file of any level")->required();
+  command->add_option("FILE", a->path, "a .mkir file of any level")->type_name("FILE")->required();
   command->add_flag("--json", a->json, "print JSON");
   command->callback([a, &action] { action = [a] { return check(a->path, a->json); }; });
 }

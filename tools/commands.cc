@@ -18,6 +18,12 @@ namespace {
 constexpr double kMaxSeconds = 86400;
 constexpr uint32_t kMaxEvaluations = 1'000'000'000;
 
+std::vector<std::string> scheduler_names() {
+  std::vector<std::string> names;
+  for (const Scheduler scheduler : kSchedulers) names.emplace_back(scheduler_name(scheduler));
+  return names;
+}
+
 // Adds -O3 and --evaluations.
 void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) {
   CLI::Option* level = command.add_option_function<std::string>(
@@ -31,8 +37,8 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
               "-O", fmt::format("found {}, expected 3 or 3=SECONDS, at most {}", text, kMaxSeconds));
       },
       "3 or 3=SECONDS: search for placements, products to split, wgmma_from and ring that simulated steps "
-      "are "
-      "shorter with, 10 seconds at most");
+      "are shorter with, 10 seconds at most");
+  level->type_name("LEVEL");
   command
       .add_option_function<std::string>(
           "--evaluations",
@@ -41,6 +47,7 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
             if (search) search->evaluations = evaluations;
           },
           "end the search of -O3 after as many")
+      ->type_name("INT")
       ->needs(level);
 }
 
@@ -64,6 +71,7 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
   ModelOptions& o = request.options;
   command
       .add_option("MODEL", request.model, "checkpoint directory (config.json, *.safetensors) or model.yaml")
+      ->type_name("PATH")
       ->required();
   // Bounds of these flags depend on model and machine, and are checked later.
   const auto add = [&](const char* flag, std::optional<int64_t>& to, const char* help) {
@@ -77,55 +85,61 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
       "--batch-invariant,!--no-batch-invariant", [&o](int64_t count) { o.batch_invariant = count > 0; },
       "a token's bits never depend on how many others are in its step");
   add("--context", o.context, "positions of the cache; default min(the model's, 4096)");
-  command.add_option_function<std::string>(
-      "--kv-dtype",
-      [&o](const std::string& name) {
-        const Result<DType> dtype = parse_dtype(name);
-        if (!dtype.ok() || dtype.value() == DType::i32)
-          throw CLI::ValidationError("--kv-dtype", "found " + name + ", expected bf16, f16, f32 or e4m3");
-        o.kv_dtype = dtype.value();
-      },
-      "bf16, f16, f32 or e4m3; default: the weights'");
-  command.add_option_function<std::string>(
-      "--scheduler",
-      [&o](const std::string& name) {
-        const auto chosen = std::find_if(kSchedulers.begin(), kSchedulers.end(),
-                                         [&](Scheduler s) { return scheduler_name(s) == name; });
-        if (chosen == kSchedulers.end())
-          throw CLI::ValidationError("--scheduler", "found " + name + ", expected static, dynamic or auto");
-        o.scheduler = *chosen;
-      },
-      "static: no tickets; dynamic: workers claim tasks wherever possible; auto: by cost; default auto");
+  command
+      .add_option_function<std::string>(
+          "--kv-dtype",
+          [&o](const std::string& name) {
+            const Result<DType> dtype = parse_dtype(name);
+            if (dtype.ok()) o.kv_dtype = dtype.value();
+          },
+          "type of keys and values in the cache; default: the weights'")
+      ->check(one_of({"bf16", "f16", "f32", "e4m3"}));
+  command
+      .add_option_function<std::string>(
+          "--scheduler",
+          [&o](const std::string& name) {
+            o.scheduler = *std::find_if(kSchedulers.begin(), kSchedulers.end(),
+                                        [&](Scheduler s) { return scheduler_name(s) == name; });
+          },
+          "static: no tickets; dynamic: workers claim tasks wherever possible; auto: by cost; default auto")
+      ->check(one_of(scheduler_names()));
   add_search_options(command, request.search);
-  command.add_option("--machine", request.machine,
-                     "machine description: a name, a JSON file, or native: that of the GPU that is there");
+  command
+      .add_option("--machine", request.machine,
+                  "machine description: a name, a JSON file, or native: that of the GPU that is there")
+      ->type_name("MACHINE");
   add_without_option(command, request.without);
   command.add_flag("--ignore-measured", request.ignore_measured,
                    "leave out what mkc doctor measured on the GPU that is there (docs/machines.md)");
-  command.add_option("--family", o.family, "family file to use, whatever config.json says");
-  command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones");
+  command.add_option("--family", o.family, "family file to use, whatever config.json says")
+      ->type_name("FILE");
+  command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones")
+      ->type_name("DIR");
 }
 
 void add_without_option(CLI::App& command, std::vector<std::string>& parts) {
-  command.add_option_function<std::string>(
-      "--without",
-      [&parts](const std::string& list) {
-        Result<std::vector<std::string>> found = parse_without(list);
-        if (!found.ok()) throw CLI::ValidationError("--without", found.error().message);
-        parts = std::move(found.value());
-      },
-      "parts of the GPU to go without, with commas between: wgmma, setmaxnreg, bulk (docs/machines.md)");
+  command
+      .add_option_function<std::string>(
+          "--without",
+          [&parts](const std::string& list) {
+            Result<std::vector<std::string>> found = parse_without(list);
+            if (!found.ok()) throw CLI::ValidationError("--without", found.error().message);
+            parts = std::move(found.value());
+          },
+          "parts of the GPU to go without, with commas between: wgmma, setmaxnreg, bulk (docs/machines.md)")
+      ->type_name("PARTS");
 }
 
 CLI::Option* add_mode_option(CLI::App& command, Mode& mode) {
-  return command.add_option_function<std::string>(
-      "--mode",
-      [&mode](const std::string& name) {
-        for (const Mode known : {Mode::kMegakernel, Mode::kKernels})
-          if (name == mode_name(known)) return void(mode = known);
-        throw CLI::ValidationError("--mode", "found " + name + ", expected megakernel or kernels");
-      },
-      "megakernel (default): one kernel a step; kernels: one for each grid, in a CUDA graph");
+  return command
+      .add_option_function<std::string>(
+          "--mode",
+          [&mode](const std::string& name) {
+            for (const Mode known : {Mode::kMegakernel, Mode::kKernels})
+              if (name == mode_name(known)) mode = known;
+          },
+          "megakernel (default): one kernel a step; kernels: one for each grid, in a CUDA graph")
+      ->check(one_of({mode_name(Mode::kMegakernel), mode_name(Mode::kKernels)}));
 }
 
 int run_command(int argc, char** argv) {
@@ -144,6 +158,9 @@ int run_command(int argc, char** argv) {
   add_explain(app, action);
   add_simulate(app, action);
   add_trace(app, action);
+  add_completions(app, action);
+  add_man(app, action);
+  app.footer("exits with 0, with 1 for an error of the user, and with 70 for a bug of mkc");
   try {
     check_names(app, argc, argv);
     app.parse(argc, argv);

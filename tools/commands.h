@@ -21,6 +21,10 @@ void add_explain(CLI::App& app, Action& action);
 void add_simulate(CLI::App& app, Action& action);
 void add_trace(CLI::App& app, Action& action);
 
+// Adds completions and man, which print what cmake --install installs.
+void add_completions(CLI::App& app, Action& action);
+void add_man(CLI::App& app, Action& action);
+
 // Adds MODEL and the options of its compilation, which several commands share.
 void add_model_options(CLI::App& command, ModelRequest& request);
 

@@ -10,6 +10,7 @@
 #include "ir/print.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
+#include "tools/flags.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
 #include "tools/room.h"
@@ -175,17 +176,20 @@ void add_compile(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("compile", "compile a model to a cubin that describes itself");
   auto a = std::make_shared<CompileArguments>();
   add_model_options(*command, a->request);
-  command->add_option("-o", a->output, "file to write, - for standard output; default MODEL.cubin");
-  command->add_option(
-      "--target", a->request.options.target,
-      "sm_80, sm_86, sm_89, sm_90a (default), sm_100a, sm_120, sm_121, or native: that of the GPU "
-      "that is there");
+  command->add_option("-o", a->output, "file to write, - for standard output; default MODEL.cubin")
+      ->type_name("FILE");
+  command
+      ->add_option(
+          "--target", a->request.options.target,
+          "sm_80, sm_86, sm_89, sm_90a (default), sm_100a, sm_120, sm_121, or native: that of the GPU "
+          "that is there")
+      ->type_name("TARGET");
   command
       ->add_option(
           "--emit", a->emit,
           "what to write instead: yaml (the resolved request), ops, tasks, schedule (.mkir), dot, llvm, "
           "manifest, ptx, or cubin, which unlike the default fails where there is no assembler")
-      ->check(CLI::IsMember(kKinds));
+      ->check(one_of(kKinds));
   CLI::Option* mode = add_mode_option(*command, a->request.mode);
   command
       ->add_flag_callback(
@@ -194,10 +198,11 @@ void add_compile(CLI::App& app, Action& action) {
       ->excludes(mode);
   command->add_flag("--keep-activations", a->request.keep_activations,
                     "give each activation memory of its own, so that all can be read after a step");
-  command->add_option("--print-after", a->print_after,
-                      "print the module to standard error after a pass, or all");
-  command->add_option("--assembler", a->assembler,
-                      "libnvJitLink.so or ptxas; default: found, see mkc doctor");
+  command
+      ->add_option("--print-after", a->print_after, "print the module to standard error after a pass, or all")
+      ->type_name("PASS");
+  command->add_option("--assembler", a->assembler, "libnvJitLink.so or ptxas; default: found, see mkc doctor")
+      ->type_name("FILE");
   command->add_flag("--no-cache", a->no_cache, "neither look for the cubin in the cache nor keep it there");
   command->add_flag("--time-passes", a->time_passes, "print the time of each pass to standard error");
   command->add_flag("--json", a->json, "print a summary to standard output");

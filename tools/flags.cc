@@ -1,5 +1,7 @@
 #include "tools/flags.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <span>
 #include <string_view>
@@ -49,7 +51,22 @@ void check_flags(const CLI::App& command, const std::string& of, std::span<char*
   }
 }
 
+// Returns "a, b or c".
+std::string alternatives(std::vector<std::string> names) {
+  const std::string last = std::move(names.back());
+  names.pop_back();
+  return names.empty() ? last : fmt::format("{} or {}", fmt::join(names, ", "), last);
+}
+
 }  // namespace
+
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  const auto fault = [names](const std::string& found) {
+    const bool known = std::find(names.begin(), names.end(), found) != names.end();
+    return known ? std::string() : fmt::format("found {}, expected {}", found, alternatives(names));
+  };
+  return {fault, fmt::format("{{{}}}", fmt::join(names, ","))};
+}
 
 void check_names(const CLI::App& app, int argc, char** argv) {
   const std::span<char*> arguments(argv, static_cast<size_t>(argc));

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mkc {
 
@@ -25,26 +26,33 @@ T parse_flag(const std::string& flag, const std::string& text, T min, T max) {
 template <class T, class To>
 CLI::Option* add_integer(CLI::App& command, const std::string& flag, To& to, T min, T max,
                          const std::string& help) {
-  return command.add_option_function<std::string>(
-      flag, [&to, flag, min, max](const std::string& text) { to = parse_flag<T>(flag, text, min, max); },
-      help);
+  return command
+      .add_option_function<std::string>(
+          flag, [&to, flag, min, max](const std::string& text) { to = parse_flag<T>(flag, text, min, max); },
+          help)
+      ->type_name("INT");
 }
 
 // Adds a flag that takes a number. The caller checks the bounds later. A number outside the range of f32
 // becomes infinity.
 inline CLI::Option* add_number(CLI::App& command, const std::string& flag, std::optional<float>& to,
                                const std::string& help) {
-  return command.add_option_function<std::string>(
-      flag,
-      [&to, flag](const std::string& text) {
-        float value = 0;
-        const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (end != text.data() + text.size() || fault == std::errc::invalid_argument)
-          throw CLI::ValidationError(flag, fmt::format("found {}, expected a number", text));
-        to = fault == std::errc::result_out_of_range ? HUGE_VALF : value;
-      },
-      help);
+  return command
+      .add_option_function<std::string>(
+          flag,
+          [&to, flag](const std::string& text) {
+            float value = 0;
+            const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (end != text.data() + text.size() || fault == std::errc::invalid_argument)
+              throw CLI::ValidationError(flag, fmt::format("found {}, expected a number", text));
+            to = fault == std::errc::result_out_of_range ? HUGE_VALF : value;
+          },
+          help)
+      ->type_name("NUMBER");
 }
+
+// Returns a check that a value is one of these names. Help, manual and completions list the names.
+CLI::Validator one_of(const std::vector<std::string>& names);
 
 // Throws CLI::ParseError for an empty command line, and for unknown commands and flags. The message suggests
 // the nearest name.

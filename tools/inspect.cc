@@ -54,7 +54,7 @@ void add_inspect(CLI::App& app, Action& action) {
     mkrt::SealCheck seal = mkrt::SealCheck::kRequired;
   };
   auto a = std::make_shared<Arguments>();
-  command->add_option("CUBIN", a->path, "made by mkc compile")->required();
+  command->add_option("CUBIN", a->path, "made by mkc compile")->type_name("FILE")->required();
   command->add_flag("--json", a->json, "print its manifest");
   command->add_flag_callback(
       "--unsafe-artefact", [a] { a->seal = mkrt::SealCheck::kSkipped; },

@@ -110,7 +110,7 @@ Status make_placement(Compilation& c) {
 Status make_proof(Compilation& c) {
   Result<ProofReport> report = prove(c.schedule());
   if (!report.ok()) MKC_BUG("the schedule cannot be proved: " + report.error().message);
-  c.proof = std::move(report.value());
+  c.proof = report.value();
   return {};
 }
 

@@ -73,7 +73,7 @@ Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directo
 Result<std::vector<int32_t>> prompt_of(const RunArguments& a,
                                        const std::optional<mkrt::Tokenizer>& tokenizer) {
   if (!a.prompt) return parse_ids(*a.prompt_ids);
-  const Result<std::vector<int32_t>> ids = mkrt::encode(*tokenizer, *a.prompt, !a.no_special);
+  Result<std::vector<int32_t>> ids = mkrt::encode(*tokenizer, *a.prompt, !a.no_special);
   if (!ids.ok()) return Error{"--prompt: error: " + ids.error().message};
   return ids;
 }

@@ -43,15 +43,18 @@ Status check_sampling_flags(const SamplingFlags& flags) {
 
 void add_run_options(CLI::App& command, RunArguments& a) {
   add_model_options(command, a.request);
-  command.add_option("--target", a.request.options.target, "of a GPU; default: of the one that is there");
+  command.add_option("--target", a.request.options.target, "of a GPU; default: of the one that is there")
+      ->type_name("TARGET");
   CLI::Option* mode = add_mode_option(command, a.request.mode);
-  command.add_option("--checkpoint", a.checkpoint, "directory of the weights, where MODEL is a cubin");
-  command.add_option("--device", a.device, "auto (a GPU if there is one), cuda or emulator")
-      ->check(CLI::IsMember({"auto", "cuda", "emulator"}));
+  command.add_option("--checkpoint", a.checkpoint, "directory of the weights, where MODEL is a cubin")
+      ->type_name("DIR");
+  command.add_option("--device", a.device, "auto: a GPU if there is one; default auto")
+      ->check(one_of({"auto", "cuda", "emulator"}));
   command.add_option("--prompt", a.prompt, "text to go on from");
   command.add_option("--prompt-ids", a.prompt_ids, "token ids to go on from: 1,2,3");
   CLI::Option* batch =
-      command.add_option("--batch-file", a.batch_file, "requests, one JSON object a line (docs/engine.md)");
+      command.add_option("--batch-file", a.batch_file, "requests, one JSON object a line (docs/engine.md)")
+          ->type_name("FILE");
   add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMax,
                         "positions of a page of the cache: 16 (default), 32 or 64")
       ->needs(batch);
@@ -74,18 +77,20 @@ void add_run_options(CLI::App& command, RunArguments& a) {
       ->needs(json)
       ->excludes(batch);
   command.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy")
+      ->type_name("FILE")
       ->excludes(batch);
   command
       .add_option_function<std::string>(
           "--trace", [&a](const std::string& file) { a.trace = file, a.request.mode = Mode::kTraced; },
           "write what the workers did in the last launch, for mkc trace (docs/trace.md)")
+      ->type_name("FILE")
       ->excludes(mode);
   add_integer<uint64_t>(command, "--timeout-ms", a.timeout_ms, 0, kMaxMs,
                         "of a wait inside the kernel; default 10000, 0: never");
   command.add_flag_callback(
       "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
       "run a cubin whose seal is broken, or whose schedule was not proved (docs/trust.md)");
-  command.add_option("--assembler", a.assembler, "libnvJitLink.so or ptxas, for a GPU");
+  command.add_option("--assembler", a.assembler, "libnvJitLink.so or ptxas, for a GPU")->type_name("FILE");
   add_integer<uint64_t>(command, "--emulator-seed", a.emulator_seed, 0, UINT64_MAX,
                         "order of threads and copies; 0 (default): fixed");
   add_integer<uint32_t>(command, "--emulator-threads", a.emulator_threads, 1, 256,

@@ -126,7 +126,8 @@ void add_simulate(CLI::App& app, Action& action) {
                     "were norms, rotations, gates and residuals grids of their own, a hop each");
   command->add_flag("--balance-grids", options->step.balance_grids,
                     "were the streamed bytes of each grid leveled, not those of the step");
-  command->add_option("--trace", options->trace, "write a timeline of all workers, as Perfetto opens it");
+  command->add_option("--trace", options->trace, "write a timeline of all workers, as Perfetto opens it")
+      ->type_name("FILE");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

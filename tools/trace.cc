@@ -152,8 +152,11 @@ void add_trace(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("trace", "what a traced kernel did when, beside the simulated step");
   auto o = std::make_shared<Options>();
   add_model_options(*command, o->model);
-  command->add_option("FILE", o->file, "written by mkc run --trace or mkrun --trace")->required();
-  command->add_option("-o", o->output, "write a timeline of all workers, as Perfetto opens it");
+  command->add_option("FILE", o->file, "written by mkc run --trace or mkrun --trace")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("-o", o->output, "write a timeline of all workers, as Perfetto opens it")
+      ->type_name("FILE");
   command->add_flag("--json", o->json, "print JSON");
   command->callback([o, &action] { action = [o] { return run(*o); }; });
 }

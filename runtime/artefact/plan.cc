@@ -140,7 +140,7 @@ class Segments {
     if (!fits || g.placement == GridPlacement::kInline)
       return refuse(
           fmt::format("segment {} of grid {} is {}+{}, which it has not", number, g.name, s.first, s.count));
-    of_grid_[s.grid].push_back({s.first, table ? s.count : 1});
+    of_grid_[s.grid].emplace_back(s.first, table ? s.count : 1);
     return {};
   }
 

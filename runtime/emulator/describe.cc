@@ -62,7 +62,8 @@ std::string describe_task(const EmulatorNames& names, uint32_t grid, uint32_t ta
 std::string describe_address(const Worker& worker, const void* p) {
   const auto offset = reinterpret_cast<intptr_t>(p) - reinterpret_cast<intptr_t>(worker.shared);
   if (offset >= -static_cast<intptr_t>(kSharedMargin) &&
-      offset < static_cast<intptr_t>(worker.launch.options.shared_bytes + kSharedMargin))
+      offset <
+          static_cast<intptr_t>(worker.launch.options.shared_bytes) + static_cast<intptr_t>(kSharedMargin))
     return offset < 0 ? fmt::format("shared-{:#x}", -offset) : fmt::format("shared+{:#x}", offset);
   const EmulatorNames& names = worker.launch.names;
   std::string name = names.tensor ? names.tensor(reinterpret_cast<uintptr_t>(p)) : std::string();

@@ -4,9 +4,9 @@
 namespace mkrt {
 
 std::vector<std::pair<const char*, void*>> emulator_symbols() {
-#define SYMBOL(name)                      \
-  {                                       \
-    #name, reinterpret_cast<void*>(&name) \
+#define SYMBOL(name)                        \
+  {                                         \
+    #name, reinterpret_cast<void*>(&(name)) \
   }
   return {
       SYMBOL(mk_thread),         SYMBOL(mk_worker),

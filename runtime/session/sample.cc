@@ -94,7 +94,8 @@ Sampled sample(std::span<const float> logits, const MkSampling& s, std::span<con
     uint64_t below = 0;
     for (const Candidate& c : kept) {
       sampled.id = static_cast<int32_t>(c.id);
-      if ((below += c.mass) > at) break;
+      below += c.mass;
+      if (below > at) break;
     }
   }
   if (s.logprobs > 0) add_logprobs(logits, s.logprobs - 1, sampled);

@@ -75,7 +75,7 @@ void read_unknown_token(const JsonNode& node, Bpe& bpe) {
 }
 
 void expect_none(const JsonNode& node) {
-  if (!node.is_null() && node.raw() != "") node.fail_unsupported("null, \"\"");
+  if (!node.is_null() && !node.raw().empty()) node.fail_unsupported("null, \"\"");
 }
 
 // --- encoding ------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ Status encode_piece(const Bpe& bpe, std::string_view piece, std::vector<int32_t>
     }
   }
   std::vector<int32_t> tokens;
-  const Status status = split_into_characters(bpe, piece, tokens);
+  Status status = split_into_characters(bpe, piece, tokens);
   if (!status.ok()) return status;
   MergeQueue(bpe, tokens).run();
   ids.insert(ids.end(), tokens.begin(), tokens.end());

@@ -161,20 +161,20 @@ void read_split(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   pattern.allow_keys({"Regex", "String"});
   const JsonNode literal = pattern.optional("String");
   if (!literal.is_null()) {
-    steps.push_back(SplitPieces{literal.string(), behavior, invert});
+    steps.emplace_back(SplitPieces{literal.string(), behavior, invert});
   } else {
     const JsonNode regex = pattern.at("Regex");
-    steps.push_back(split_by_regex(regex, regex.string(), behavior, invert));
+    steps.emplace_back(split_by_regex(regex, regex.string(), behavior, invert));
   }
 }
 
 void read_byte_level(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   // trim_offsets concerns positions in the text, which are not reported.
   node.allow_keys({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-  if (node.at("add_prefix_space").boolean()) steps.push_back(PrefixPieces{" ", false});
+  if (node.at("add_prefix_space").boolean()) steps.emplace_back(PrefixPieces{" ", false});
   if (node.optional("use_regex").boolean_or(true))
-    steps.push_back(split_by_regex(node, kGpt2Pattern, SplitBehavior::kIsolated, false));
-  steps.push_back(MapBytes{});
+    steps.emplace_back(split_by_regex(node, kGpt2Pattern, SplitBehavior::kIsolated, false));
+  steps.emplace_back(MapBytes{});
 }
 
 // Returns the prepend scheme. Older files have add_prefix_space instead, which must agree with the scheme.
@@ -195,17 +195,17 @@ void read_metaspace(const JsonNode& node, std::vector<PreTokenizerStep>& steps) 
   // Steps before this one may cut or drop text. The first piece is then not always the start of the text.
   if (scheme == "first" && !steps.empty())
     node.at("prepend_scheme").fail("\"first\" is supported in the first pre-tokenizer only");
-  steps.push_back(ReplaceText{" ", replacement});
-  if (scheme != "never") steps.push_back(PrefixPieces{replacement, scheme == "first"});
+  steps.emplace_back(ReplaceText{" ", replacement});
+  if (scheme != "never") steps.emplace_back(PrefixPieces{replacement, scheme == "first"});
   if (node.optional("split").boolean_or(true))
-    steps.push_back(SplitPieces{replacement, SplitBehavior::kMergedWithNext, false});
+    steps.emplace_back(SplitPieces{replacement, SplitBehavior::kMergedWithNext, false});
 }
 
 // Isolates characters of Unicode's number categories, one by one or in runs.
 void read_digits(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   node.allow_keys({"type", "individual_digits"});
   const bool each = node.optional("individual_digits").boolean_or(false);
-  steps.push_back(split_by_regex(node, each ? R"(\p{N})" : R"(\p{N}+)", SplitBehavior::kIsolated, false));
+  steps.emplace_back(split_by_regex(node, each ? R"(\p{N})" : R"(\p{N}+)", SplitBehavior::kIsolated, false));
 }
 
 // Unicode's punctuation, and the signs and symbols of ASCII.
@@ -214,13 +214,13 @@ constexpr std::string_view kPunctuation = R"([\p{P}$+<=>\^`|~])";
 void read_punctuation(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   node.allow_keys({"type", "behavior"});
   const JsonNode behavior = node.optional("behavior");
-  steps.push_back(split_by_regex(
+  steps.emplace_back(split_by_regex(
       node, kPunctuation, behavior.is_null() ? SplitBehavior::kIsolated : read_behavior(behavior), false));
 }
 
 void read_whitespace_split(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   node.allow_keys({"type"});
-  steps.push_back(split_by_regex(node, R"(\s)", SplitBehavior::kRemoved, false));
+  steps.emplace_back(split_by_regex(node, R"(\s)", SplitBehavior::kRemoved, false));
 }
 
 // Keeps words, and runs of characters that are neither word nor space.
@@ -228,17 +228,17 @@ void read_whitespace(const JsonNode& node, std::vector<PreTokenizerStep>& steps)
   constexpr std::string_view kPattern =
       R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\s]+)";
   node.allow_keys({"type"});
-  steps.push_back(split_by_regex(node, kPattern, SplitBehavior::kRemoved, true));
+  steps.emplace_back(split_by_regex(node, kPattern, SplitBehavior::kRemoved, true));
 }
 
 void read_bert(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   read_whitespace_split(node, steps);
-  steps.push_back(split_by_regex(node, kPunctuation, SplitBehavior::kIsolated, false));
+  steps.emplace_back(split_by_regex(node, kPunctuation, SplitBehavior::kIsolated, false));
 }
 
 void read_delimiter(const JsonNode& node, std::vector<PreTokenizerStep>& steps) {
   node.allow_keys({"type", "delimiter"});
-  steps.push_back(SplitPieces{node.at("delimiter").string(), SplitBehavior::kRemoved, false});
+  steps.emplace_back(SplitPieces{node.at("delimiter").string(), SplitBehavior::kRemoved, false});
 }
 
 struct Reader {

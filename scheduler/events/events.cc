@@ -120,7 +120,7 @@ class Deriver {
   // Returns what a producer's tasks notify if the consumer's coordinate `k` tells cells apart.
   CellMap map_by(uint32_t k, GridId producer, GridId consumer, const std::vector<Dependence>& needed) const {
     const TaskGrid &from_grid = program_.grids[producer], &to_grid = program_.grids[consumer];
-    const CellMap everything = notify_all(to_grid.coords[k].extent);
+    CellMap everything = notify_all(to_grid.coords[k].extent);
     if (uses_coord(to_grid.coords[k].extent)) return everything;
     std::optional<CellMap> found;
     for (const Dependence& d : needed) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <utility>
 
 #include "scheduler/search/evaluate.h"
 #include "scheduler/tiling/grid_pattern.h"
@@ -105,7 +106,7 @@ class Search {
   Status try_each(const std::vector<Candidate>& candidates, double gain) {
     std::future<Attempt> next;
     for (size_t i = 0; i < candidates.size(); ++i) {
-      std::future<Attempt> ahead = std::move(next);
+      std::future<Attempt> ahead = std::exchange(next, {});
       if (i + 1 < candidates.size() && layers_.has_all_steps(path_[base_]))
         next = std::async(std::launch::async, [this, &candidate = candidates[i + 1], known = known_] {
           return attempt(candidate, known);

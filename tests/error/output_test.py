@@ -12,7 +12,7 @@ import unittest
 
 from command import CACHE, FIXTURE, LIMIT_S, MKC, ROOT, TINY, Command
 
-COMMANDS = ("compile", "run", "check", "inspect", "doctor", "explain", "simulate", "trace")
+COMMANDS = ("compile", "run", "check", "inspect", "doctor", "explain", "simulate", "trace", "completions", "man")
 
 
 class OutputTest(Command):
@@ -36,7 +36,7 @@ class OutputTest(Command):
 
     def test_output_that_cannot_be_written_is_an_error(self):
         fault = b"mkc: error: cannot write to standard output\n"
-        for arguments in self.printing():
+        for arguments in [*self.printing(), ("man",), ("completions", "zsh")]:
             with self.subTest(arguments), open("/dev/full", "w") as full:
                 done = self.spawn(arguments, stdout=full)
                 self.assertEqual((done.returncode, done.stderr[-len(fault):]), (1, fault))
@@ -77,7 +77,7 @@ class OutputTest(Command):
 
     def test_unknown_names_are_named(self):
         hint = "\nRun mkc --help for the commands and mkc COMMAND --help for options.\n"
-        known = "compile, run, check, inspect, doctor, explain, simulate, trace"
+        known = "compile, run, check, inspect, doctor, explain, simulate, trace, completions, man"
         for arguments, fault in (
                 ((), f"no command, expected one of {known}"),
                 (("complie", "x"), f"unknown command complie, did you mean compile?; known are {known}"),
@@ -87,6 +87,15 @@ class OutputTest(Command):
                 (("run", FIXTURE, "--promt=x"), "unknown flag --promt of mkc run, did you mean --prompt?"),
                 (("check", "-x", "f"), "unknown flag -x of mkc check, did you mean -h?")):
             self.refuses(f"mkc: error: {fault}{hint}", *arguments)
+
+    def test_values_that_have_names(self):
+        hint = "\nRun mkc --help for the commands and mkc COMMAND --help for options.\n"
+        kinds = "yaml, ops, tasks, schedule, dot, llvm, manifest, ptx or cubin"
+        for command, flag, names in (("compile", "--emit", kinds), ("compile", "--mode", "megakernel or kernels"),
+                                     ("compile", "--kv-dtype", "bf16, f16, f32 or e4m3"),
+                                     ("run", "--device", "auto, cuda or emulator")):
+            self.refuses(f"mkc: error: {flag}: found i32, expected {names}{hint}", command, FIXTURE, flag, "i32")
+        self.refuses(f"mkc: error: SHELL: found tcsh, expected bash, zsh or fish{hint}", "completions", "tcsh")
 
     def test_json_of_every_command(self):
         for arguments in self.printing():

@@ -27,8 +27,6 @@
 #include "tools/output.h"
 #include "tools/seconds.h"
 
-extern char** environ;
-
 namespace mkc {
 namespace {
 

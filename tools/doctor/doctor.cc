@@ -235,7 +235,8 @@ void add_doctor(CLI::App& app, Action& action) {
                       "run checks alone whose names have this part: primitive, body, measure, wgmma, …");
   command->add_flag("--ignore-measured", a->ignore_measured, "show the machine without what was measured");
   add_without_option(*command, a->checks.without);
-  command->add_option("--assembler", a->checks.assembler, "libnvJitLink.so or ptxas; default: found");
+  command->add_option("--assembler", a->checks.assembler, "libnvJitLink.so or ptxas; default: found")
+      ->type_name("FILE");
   command->add_option("--worker", a->worker)->group("");  // hidden: doctor passes it to its own process
   command->add_option("--first", a->first)->group("");
   command->callback([a, &action] {

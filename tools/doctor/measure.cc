@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 
 #include "scheduler/machine/native.h"
@@ -88,7 +89,7 @@ class Reader {
   Result<double> best(uint64_t size, bool cold) {
     Result<double> loads = rate(0, size, false, cold);
     if (!loads.ok() || !bulk_) return loads;
-    const Result<double> copied = rate(0, size / kCopyBytes * kCopyBytes, true, cold);
+    Result<double> copied = rate(0, size / kCopyBytes * kCopyBytes, true, cold);
     if (!copied.ok()) return copied;
     return std::max(loads.value(), copied.value());
   }
@@ -129,8 +130,7 @@ Result<double> signal(Gpu& gpu) {
 }
 
 double rounded(double value) {
-  return value < 100 ? static_cast<double>(static_cast<int64_t>(value * 100 + 0.5)) / 100
-                     : static_cast<double>(static_cast<int64_t>(value + 0.5));
+  return value < 100 ? std::round(value * 100) / 100 : std::round(value);
 }
 
 }  // namespace

@@ -5,12 +5,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/file.h"
 #include "runtime/base/npy.h"
 #include "runtime/session/pages.h"
 #include "runtime/session/session.h"
+#include "tools/manual/completions.h"
+#include "tools/manual/man_page.h"
 #include "tools/mkrun/samples.h"
 
 namespace mkrt {
@@ -163,7 +166,7 @@ Result<nlohmann::json> time_steps(const Arguments& a, Session& session, uint32_t
     different += !hash.empty() && now != hash;
     hash = now;
   }
-  const bool finite = std::all_of(logits.begin(), logits.end(), [](float v) { return v - v == 0; });
+  const bool finite = std::all_of(logits.begin(), logits.end(), [](float v) { return std::isfinite(v); });
   return nlohmann::json{{"context", context},
                         {"batch", batch},
                         {"tokens", count},
@@ -228,31 +231,54 @@ Status work(const Arguments& a) {
 }  // namespace
 }  // namespace mkrt
 
+// Adds --man and --completions, which print what cmake --install installs and end the program.
+void add_manual(CLI::App& app) {
+  app.add_flag_callback(
+      "--man",
+      [&app] {
+        fmt::print("{}", mkc::man_page(mkc::table_of(app, {}), "mkrun " MKC_VERSION, "mkc(1)"));
+        throw CLI::Success();
+      },
+      "print the manual page, for man -l");
+  app.add_option_function<std::string>(
+         "--completions",
+         [&app](const std::string& shell) {
+           fmt::print("{}", mkc::completion_for(shell, mkc::table_of(app, {})));
+           throw CLI::Success();
+         },
+         "print the completion script of a shell")
+      ->check(CLI::IsMember(mkc::shell_names()));
+}
+
 int main(int argc, char** argv) {
   mkrt::Arguments a;
   CLI::App app(
       "mkrun runs a cubin made by mkc and prints a JSON object, and one for each timing as it comes.",
       "mkrun");
-  app.add_option("CUBIN", a.cubin)->required();
-  app.add_option("--checkpoint", a.checkpoint, "directory of the weights; default: random ones");
-  app.add_option("--random-seed", a.random_seed, "of random weights");
-  app.add_option("--device", a.device, "ordinal of the GPU");
+  app.add_option("CUBIN", a.cubin, "made by mkc compile")->type_name("FILE")->required();
+  app.add_option("--checkpoint", a.checkpoint, "directory of the weights; default: random ones")
+      ->type_name("DIR");
+  app.add_option("--random-seed", a.random_seed, "of random weights; default 1");
+  app.add_option("--device", a.device, "ordinal of the GPU; default 0");
   app.add_option("--prompt-ids", a.prompt, "token ids to go on from: 1,2,3")->delimiter(',');
-  app.add_option("--max-new-tokens", a.max_new_tokens)->check(CLI::Range(1u, 1u << 30));
+  app.add_option("--max-new-tokens", a.max_new_tokens, "new tokens at most; default 64")
+      ->check(CLI::Range(1u, 1u << 30));
   app.add_option("--steps-per-launch", a.steps_per_launch,
-                 "let the kernel go on by itself for so many tokens")
+                 "let the kernel go on by itself for so many tokens; default 1")
       ->check(CLI::Range(1u, mkrt::kMaxSteps));
-  app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy");
-  app.add_option("--trace", a.trace, "write what the workers did in the last launch, of a traced cubin");
+  app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy")
+      ->type_name("FILE");
+  app.add_option("--trace", a.trace, "write what the workers did in the last launch, of a traced cubin")
+      ->type_name("FILE");
   app.add_flag(
       "--compare-samples", a.compare_samples,
       "sample after the prompt by parameters of every kind, and count what the host samples otherwise");
   app.add_flag_callback(
       "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
       "run a cubin whose seal is broken, or whose schedule was not proved");
-  app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; 0: never");
+  app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; default 10000, 0: never");
   app.add_option("--steps", a.steps, "time so many equal steps");
-  app.add_option("--warm-up", a.warm_up, "steps before that");
+  app.add_option("--warm-up", a.warm_up, "steps before that; default 10");
   app.add_option("--hash-every", a.hash_every, "launches between two whose logits are looked at; default 16")
       ->check(CLI::PositiveNumber);
   app.add_option("--tokens", a.tokens, "of a timed step: 1,16")->check(CLI::Range(1u, 256u))->delimiter(',');
@@ -264,6 +290,8 @@ int main(int argc, char** argv) {
       "of all requests of a timed step; those that need more are left out. Default: what the largest needs");
   app.add_option("--contexts", a.contexts, "positions in the cache at the end of a timed step: 128,1024")
       ->delimiter(',');
+  add_manual(app);
+  app.footer("exits with 0, or with 1 for an error");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -8,6 +8,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+from links import broken  # noqa: E402
+
 BUILD, CC = sys.argv[1:3]
 PROGRAM = """#include <mkrt.h>
 #include <stdio.h>
@@ -64,9 +67,20 @@ class InstallTest(unittest.TestCase):
         found = run(sys.executable, "-c", program, env={**self.environment, "PYTHONPATH": str(modules)})
         self.assertIn(found.strip(), self.version)
 
-    def test_families_and_docs_are_there(self):
+    def test_families_are_there(self):
         self.assertTrue((self.prefix / "share" / "mkc" / "models" / "llama.yaml").is_file())
-        self.assertTrue(list(self.prefix.glob("share/doc/*/README.md")))
+
+    def test_manual_pages_and_completions_are_there(self):
+        for program in ("mkc", "mkrun"):
+            for path in (f"man/man1/{program}.1", f"bash-completion/completions/{program}", f"zsh/site-functions/_{program}",
+                         f"fish/vendor_completions.d/{program}.fish"):
+                self.assertIn(program, (self.prefix / "share" / path).read_text(encoding="utf-8"), path)
+
+    def test_links_and_pictures_of_installed_pages_are_there(self):
+        docs = self.prefix / "share" / "doc" / "mkc"
+        self.assertTrue((docs / "docs" / "timeline.svg").is_file())
+        self.assertGreater(len(list(docs.rglob("*.md"))), 50)
+        self.assertEqual(broken(sorted(docs.rglob("*.md")), docs), [])
 
 
 if __name__ == "__main__":
