@@ -36,9 +36,8 @@ endfunction()
 
 if(MKC_PRECOMPILED)
   mkc_precompile(base HEADERS ${standard} <fmt/format.h> <nlohmann/json.hpp> LIBS fmt::fmt nlohmann_json::nlohmann_json)
-  # libmkrt has fmt as headers, so that it needs no other library.
-  mkc_precompile(runtime HEADERS ${standard} <fmt/format.h> <nlohmann/json.hpp>
-    LIBS fmt::fmt-header-only nlohmann_json::nlohmann_json)
+  # libmkrt contains fmt, so that it needs no other library.
+  mkc_precompile(runtime HEADERS ${standard} <fmt/format.h> <nlohmann/json.hpp> LIBS nlohmann_json::nlohmann_json)
   mkc_precompile(tools HEADERS ${standard} <fmt/format.h> <nlohmann/json.hpp> <CLI/CLI.hpp>
     LIBS fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11)
   mkc_precompile(codegen HEADERS ${standard} <fmt/format.h> <llvm/IR/IRBuilder.h> <llvm/IR/Module.h> LIBS fmt::fmt)

@@ -194,7 +194,7 @@ class Deriver {
     if (std::find(decided.begin(), decided.end(), false) != decided.end()) return std::nullopt;
     const double sooner_ns = std::max(1.0, rounds) * costs_.task_ns * (1 - 1 / cells);
     gain_ns = sooner_ns - cells_notified * costs_.notify_ns;
-    plan.reason = "one cell: every task needs all that the producers write";
+    plan.reason = "one cell: no coordinate tells apart what the producers write";
     if (ks.empty()) return plan;
     plan.reason = fmt::format(
         "a cell for each {}: tasks start about {:.0f} ns sooner, further notifications take {:.0f} ns", names,

@@ -165,7 +165,7 @@ Status fuse_sample(Fusion& f, OpId id) {
   for (const char* list : {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol})
     if (const Result<SymbolId> found = f.request_list(id, list, requests); !found.ok()) return found.error();
   const Expr strips = ceil_div(vocab, kTileRows);
-  const std::string name = product.valid() ? f.program.grids[product].name : f.tensor(op.inputs[0]).name;
+  const std::string name = product.valid() ? f.program.grids[product].name : f.out_name(id);
   const TensorId value = f.add_activation(name + ".best_value", DType::f32, {rows, strips}, op.loc);
   const TensorId index = f.add_activation(name + ".best_index", DType::i32, {rows, strips}, op.loc);
   const GridId sample = f.add_grid("sample", BodyKind::kSample, {{"b", requests}}, {id});

@@ -152,10 +152,13 @@ std::string why_alone(const Fusion& f, OpId id) {
   if (op.kind == OpKind::kSample) return "its operand is not a linear's result that no other op reads";
   if (op.kind == OpKind::kRope || op.kind == OpKind::kHeadNorm)
     return "no attention takes queries and keys with the same positions and table from it";
+  const bool joins_products = op.kind == OpKind::kRmsNorm || op.kind == OpKind::kGatherRows;
+  if (!joins_products) return "no product's epilogue has it";
   if (f.tensor(op.outputs[0]).kind == TensorKind::kOutput) return "its result is an output";
-  if (op.kind == OpKind::kRmsNorm || op.kind == OpKind::kGatherRows)
-    return "not only products read its result";
-  return "no product's epilogue has it";
+  const bool is_read = std::any_of(f.graph.ops.begin(), f.graph.ops.end(), [&](const Op& reader) {
+    return std::ranges::count(reader.inputs, op.outputs[0]) != 0;
+  });
+  return is_read ? "not only products read its result" : "nothing reads its result";
 }
 
 Status add_row_grid(Fusion& f, const Sequence& sequence) {

@@ -14,7 +14,7 @@ namespace mkc::attack {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
-constexpr uint32_t kMaxStages = 32;  // stages of the ring, at most
+constexpr uint32_t kMaxStages = 16;  // stages of the ring, at most
 
 struct Extent {
   uint64_t begin, end;
