@@ -35,13 +35,16 @@ function(mkc_precompile set)
 endfunction()
 
 if(MKC_PRECOMPILED)
-  mkc_precompile(base HEADERS ${standard} <fmt/format.h> <nlohmann/json.hpp> LIBS fmt::fmt nlohmann_json::nlohmann_json)
+  set(json ${CMAKE_SOURCE_DIR}/cmake/json_instances.h)
+  add_library(mkc_json STATIC cmake/json_instances.cc)
+  target_link_libraries(mkc_json PRIVATE mkc_options nlohmann_json::nlohmann_json)
+  mkc_precompile(base HEADERS ${standard} <fmt/format.h> ${json} LIBS fmt::fmt nlohmann_json::nlohmann_json)
   # libmkrt contains fmt, so that it needs no other library.
-  mkc_precompile(runtime HEADERS ${standard} <fmt/format.h> <nlohmann/json.hpp> LIBS nlohmann_json::nlohmann_json)
-  mkc_precompile(tools HEADERS ${standard} <fmt/format.h> <nlohmann/json.hpp> <CLI/CLI.hpp>
+  mkc_precompile(runtime HEADERS ${standard} <fmt/format.h> ${json} LIBS nlohmann_json::nlohmann_json)
+  mkc_precompile(tools HEADERS ${standard} <fmt/format.h> ${json} <CLI/CLI.hpp>
     LIBS fmt::fmt nlohmann_json::nlohmann_json CLI11::CLI11)
   mkc_precompile(codegen HEADERS ${standard} <fmt/format.h> <llvm/IR/IRBuilder.h> <llvm/IR/Module.h> LIBS fmt::fmt)
-  mkc_precompile(tests HEADERS ${standard} <fmt/format.h> <nlohmann/json.hpp> <doctest/doctest.h>
+  mkc_precompile(tests HEADERS ${standard} <fmt/format.h> ${json} <doctest/doctest.h>
     LIBS fmt::fmt nlohmann_json::nlohmann_json)
 endif()
 
@@ -52,5 +55,6 @@ function(mkc_use_precompiled set)
   endif()
   foreach(target ${ARGN})
     target_precompile_headers(${target} REUSE_FROM mkc_pch_${set})
+    target_link_libraries(${target} PRIVATE mkc_json)
   endforeach()
 endfunction()
