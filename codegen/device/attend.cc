@@ -73,9 +73,9 @@ MK_INLINE void put_queries(const Worker& w, const AttendArgs& a, const Rows& r, 
   }
 }
 
-// slot_of() is the index of row x of a row block in a partial. Rows count the tokens of the row block and the
-// heads of the group.
-MK_INLINE u64 slot_of(const AttendArgs& a, const Rows& r, u32 partial, u32 x) {
+// partial_row() is the index of row x of a row block in a partial. Rows count the tokens of the row block and
+// the heads of the group.
+MK_INLINE u64 partial_row(const AttendArgs& a, const Rows& r, u32 partial, u32 x) {
   const u32 group = a.heads / a.kv_heads;
   return ((u64)partial * a.tokens + r.first + x / group) * a.heads + r.head * group + x % group;
 }
@@ -92,10 +92,10 @@ MK_INLINE void add_warps(const Worker& w, const AttendArgs& a, const AttendScrat
        row += kConsumerThreads / kSumColumns) {
     f32 sum = 0;
     for (u32 warp = 0; warp < kConsumerWarps; ++warp) sum += s.sum(warp, row - first_row, d & ~3u)[d % 4];
-    const u64 slot = slot_of(a, r, kv_tile.partial, b.first + row);
-    AS1 f32& left = a.partial_acc[slot * a.head_dim + column + d];
+    const u64 left_row = partial_row(a, r, kv_tile.partial, b.first + row);
+    AS1 f32& left = a.partial_acc[left_row * a.head_dim + column + d];
     left = kv_tile.first ? sum * scale
-                         : Merge(a.partial_ml[slot * 2], s.greatest_of_all(row))(left, sum * scale);
+                         : Merge(a.partial_ml[left_row * 2], s.greatest_of_all(row))(left, sum * scale);
   }
 }
 
@@ -105,7 +105,7 @@ MK_INLINE void add_totals(const Worker& w, const AttendArgs& a, const AttendScra
   if (row >= b.count) return;
   f32 total = 0;
   for (u32 warp = 0; warp < kConsumerWarps; ++warp) total += s.total(row)[warp];
-  AS1 f32* left = a.partial_ml + slot_of(a, r, kv_tile.partial, b.first + row) * 2;
+  AS1 f32* left = a.partial_ml + partial_row(a, r, kv_tile.partial, b.first + row) * 2;
   const Merge merge(kv_tile.first ? kNone : left[0], s.greatest_of_all(row));
   left[1] = merge(kv_tile.first ? 0 : left[1], total);
   left[0] = merge.greatest;
@@ -190,13 +190,13 @@ MK_INLINE void add_partials(const Worker& w, const AttendArgs& a, const Rows& r,
     RowSum partial[kAtOnce];
     MK_UNROLL
     for (u32 k = 0; k < kAtOnce; ++k) {
-      const u64 slot = slot_of(a, r, p + k < to ? p + k : p, x);
-      partial[k].greatest = a.partial_ml[slot * 2];
-      partial[k].total = a.partial_ml[slot * 2 + 1];
+      const u64 at = partial_row(a, r, p + k < to ? p + k : p, x);
+      partial[k].greatest = a.partial_ml[at * 2];
+      partial[k].total = a.partial_ml[at * 2 + 1];
       MK_UNROLL
       for (u32 c = 0; c < RowSum::kColumns; ++c) {
         const u32 d = c * kWarpLanes + w.lane();
-        if (d < a.head_dim) partial[k].column[c] = a.partial_acc[slot * a.head_dim + d];
+        if (d < a.head_dim) partial[k].column[c] = a.partial_acc[at * a.head_dim + d];
       }
     }
     MK_UNROLL
@@ -218,7 +218,7 @@ MK_INLINE void merge_partials(const Worker& w, const AttendArgs& a, const Rows& 
     all.add(kv_chunk, a.head_dim);
     p = end;
   }
-  const u64 row = slot_of(a, r, 0, x);
+  const u64 row = partial_row(a, r, 0, x);
   MK_UNROLL
   for (u32 c = 0; c < RowSum::kColumns; ++c)
     if (c * kWarpLanes + w.lane() < a.head_dim)

@@ -122,7 +122,7 @@ RowBlocks use_row_blocks(Fusion& f, const AttentionPattern& p, const Loc& loc) {
 
 // Adds the cut symbol partial_positions where it is missing. A partial is always a KV tile with a window, or
 // in a context of one KV tile; no symbol is needed then.
-void use_parts(Fusion& f, const AttentionPattern& p, const Loc& loc) {
+void use_partial_positions(Fusion& f, const AttentionPattern& p, const Loc& loc) {
   Symbols& symbols = f.program.symbols;
   if (p.window != 0 || p.context.constant() <= kKvTilePositions ||
       step_symbols(symbols).blocks->partial_positions.valid())
@@ -195,7 +195,7 @@ Status fuse_attention(Fusion& f, OpId attention) {
   const AttentionPattern& p = matched.value();
   const Op& op = f.graph.ops[attention];
   const RowBlocks blocks = use_row_blocks(f, p, op.loc);
-  use_parts(f, p, op.loc);
+  use_partial_positions(f, p, op.loc);
   const ContextPartials partials = context_partials(f.program, p.window);
   add_append(f, p, blocks, attention);
 

@@ -85,7 +85,7 @@ TensorId Fusion::add_activation(const std::string& name, DType dtype, std::vecto
   return program.tensors.add(std::move(t));
 }
 
-bool Fusion::add_slots(int64_t experts, int64_t choices, const Expr& tokens, const Loc& loc) {
+bool Fusion::add_active_experts(int64_t experts, int64_t choices, const Expr& tokens, const Loc& loc) {
   Symbols& symbols = program.symbols;
   // The choices of a token differ, so at least as many experts have tokens as one token has choices.
   const Bounds found = {choices, experts};

@@ -54,8 +54,8 @@ struct Fusion {
   // Adds the routed symbols of a program at their first use: active_experts, active_expert_rows and
   // active_expert_begin. active_experts counts the experts that have tokens; the lists are by active expert.
   // Returns false where the symbols exist for other numbers of experts or choices.
-  bool add_slots(int64_t experts, int64_t choices, const Expr& tokens, const Loc& loc);
-  // Returns the symbol active_experts. Requires add_slots().
+  bool add_active_experts(int64_t experts, int64_t choices, const Expr& tokens, const Loc& loc);
+  // Returns the symbol active_experts. Requires add_active_experts().
   Expr active_experts() const;
 
   // Adds a grid for `ops`. The last op gives the grid its layer and place. A `name` that is taken gets a

@@ -24,10 +24,10 @@ int64_t strips_of_task(int64_t strips, int64_t experts, int64_t workers, const T
 }
 
 // Tells whether experts computed the tensor, so that it has a row for each pair of token and choice.
-bool has_rows_of_slots(const Fusion& f, TensorId t) {
+bool has_expert_rows(const Fusion& f, TensorId t) {
   const OpId op = f.producer[t.index];
   if (!op.valid() || f.graph.ops[op].kind == OpKind::kExpertLinear) return op.valid();
-  return is_row_op(f.graph.ops[op].kind) && has_rows_of_slots(f, f.graph.ops[op].inputs[0]);
+  return is_row_op(f.graph.ops[op].kind) && has_expert_rows(f, f.graph.ops[op].inputs[0]);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ Status fuse_route(Fusion& f, OpId id) {
   const TensorId logits = f.use(op.inputs[0]), share = f.use(op.outputs[1]);
   const Expr tokens = f.program.tensors[logits].shape[0], experts = f.program.tensors[logits].shape[1];
   const int64_t top_k = int_attr(op.attrs, "top_k", 1);
-  if (!f.add_slots(experts.constant(), top_k, tokens, op.loc))
+  if (!f.add_active_experts(experts.constant(), top_k, tokens, op.loc))
     return f.misfit(id, "an earlier route has other numbers of experts or choices");
   const GridId grid = f.add_grid(f.out_name(id), BodyKind::kRoute, {}, {id});
   const std::string name = f.program.grids[grid].name;
@@ -72,7 +72,7 @@ Status fuse_expert_linears(Fusion& f, const std::vector<OpId>& linears, OpId gat
   const auto route = f.routes.find(linear.inputs[1]);
   if (route == f.routes.end()) return f.misfit(last, "its choice is no route's");
   const RouteTables& tables = route->second;
-  const bool of_tokens = !has_rows_of_slots(f, linear.inputs[0]);
+  const bool of_tokens = !has_expert_rows(f, linear.inputs[0]);
   const OpId norm = of_tokens ? f.producer_of(linear.inputs[0], OpKind::kRmsNorm) : OpId{};
   std::vector<OpId> ops = linears;
   if (norm.valid()) ops.insert(ops.begin(), norm);

@@ -70,7 +70,7 @@ TaskWork product_work(const TaskOn& t, int64_t tokens, uint32_t strips) {
     variant.activations_ns = t.m.bf16_activations_ns;
   const bool by_groups = variant.group == mkrt::kWgmmaTokens;
   variant.activations_ns += variant.barrier_ns + (by_groups ? t.m.l2_ns : 0);
-  if (variant.group <= mkrt::kMma32Tokens && parts > 1) take_sides(variant, parts, strips);
+  if (variant.group <= mkrt::kMma32Tokens && parts > 1) share_k_slices(variant, parts, strips);
 
   TaskWork work;
   set_tiles(work, shape, parts, expert ? strips : 1);
@@ -82,7 +82,7 @@ TaskWork product_work(const TaskOn& t, int64_t tokens, uint32_t strips) {
   if (expert) work.lookup_ns = t.m.fetch_ns;  // lookup of where the expert's rows are
   work.pass_ns = by_groups ? 0 : t.m.l2_ns;
   work.pass_ns += parts > 1 ? sums_bytes(t.grid, tokens) * strips / work.passes / t.l2_rate()
-                            : variant.finishes * t.m.reduce_ns;
+                            : variant.epilogues * t.m.reduce_ns;
   work.end_ns = t.m.task_ns + t.m.barrier_ns;
   return work;
 }

@@ -9,7 +9,7 @@
 namespace mkc {
 namespace {
 
-// Tokens times strips whose finishes take reduce_ns. Estimate: about 40 instructions for each of their rows.
+// Tokens times strips whose epilogues take reduce_ns. Estimate: about 40 instructions for each of their rows.
 constexpr int64_t kEpilogueElements = 128;
 
 // Many tokens are multiplied with 16 tokens per warp. Each group of warps that have the same tokens
@@ -19,12 +19,12 @@ Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
   constexpr uint32_t warps = mkrt::kConsumerWarps, part = mkrt::kStageBytes / mkrt::kKSlices;
   const int64_t pass = std::min<int64_t>(tokens, mkrt::kMma64Tokens);
   const uint32_t groups = mkrt::warp_groups(static_cast<uint32_t>(pass)),
-                 sides = std::min(warps / groups, strips);
+                 strip_warps = std::min(warps / groups, strips);
   const double x_bytes = static_cast<double>(pass * part / kTileRows);
-  const double shared_bytes = strips * part * (groups + 1.0) + x_bytes * (sides + 1.0);
+  const double shared_bytes = strips * part * (groups + 1.0) + x_bytes * (strip_warps + 1.0);
   const double shared_ns = shared_bytes / m.shared_bytes_per_ns;
   const double mma_ns =
-      strips * part / 2 * groups * double{mkrt::kWarpTokens} / (m.mma_per_ns * groups * sides / warps);
+      strips * part / 2 * groups * double{mkrt::kWarpTokens} / (m.mma_per_ns * groups * strip_warps / warps);
   Variant v{mkrt::kMma64Tokens,
             strips * part / std::max(shared_ns, mma_ns),
             static_cast<double>(pass),
@@ -33,7 +33,7 @@ Variant mma64(const Machine& m, int64_t tokens, uint32_t strips) {
             part};
   v.min_ns = m.l2_ns;
   v.barrier_ns = m.barrier_ns;
-  v.finishes = static_cast<uint32_t>(ceil_of(strips * pass, kEpilogueElements));
+  v.epilogues = static_cast<uint32_t>(ceil_of(strips * pass, kEpilogueElements));
   return v;
 }
 
@@ -44,7 +44,7 @@ Variant mma32(const Machine& m, int64_t tokens, uint32_t strips) {
   const double rate = half ? m.mma16_bytes_per_ns : 2 * m.mma_per_ns / mkrt::kMma32Tokens;
   Variant v{mkrt::kMma32Tokens, rate, rows, m.activations_ns, strips};
   v.min_ns = (half ? 2 : 4) * m.l2_ns;
-  v.finishes = strips;
+  v.epilogues = strips;
   return v;
 }
 
@@ -61,7 +61,7 @@ Variant wgmma128(const Machine& m, int64_t tokens, uint32_t strips) {
 
 }  // namespace
 
-void take_sides(Variant& variant, uint32_t parts, uint32_t strips) {
+void share_k_slices(Variant& variant, uint32_t parts, uint32_t strips) {
   const uint32_t stages = (strips + parts - 1) / parts;
   variant.bytes_per_ns *= static_cast<double>(strips) / (stages * parts);
   variant.activations_ns *= parts;

@@ -14,9 +14,9 @@ struct Variant {
   int64_t group;
   double bytes_per_ns, x_rows, activations_ns;
   uint32_t strips, x_bytes = mkrt::kStageBytes;
-  double min_ns = 0;      // least time of a tile of all strips: the time of its loads
-  double barrier_ns = 0;  // barriers of a tile of all strips
-  uint32_t finishes = 1;  // finishes of a pass, one after the other
+  double min_ns = 0;       // least time of a tile of all strips: the time of its loads
+  double barrier_ns = 0;   // barriers of a tile of all strips
+  uint32_t epilogues = 1;  // epilogues of a pass, one after the other
 };
 
 // Returns the variant that multiplies `strips` strips of a weight with `tokens` rows.
@@ -25,7 +25,7 @@ Variant variant_of(const Machine& m, const TaskProgram& program, const TaskGrid&
 
 // Warps take turns at as many strips as there are parts, where a part of a split product has few tokens. Each
 // warp loads its K slice's activations. Warps without a strip rest.
-void take_sides(Variant& variant, uint32_t parts, uint32_t strips);
+void share_k_slices(Variant& variant, uint32_t parts, uint32_t strips);
 
 // Rates and sizes of a variant are those of operands. Less is stored of a format that is unpacked. The time
 // of the unpacking itself is not known.

@@ -218,4 +218,44 @@ EventId find_event(const TaskProgram& program, std::string_view name) {
   return find(program.events, name);
 }
 
+TaskProgram product_sequence(uint32_t grids, int64_t strips, int64_t cols) {
+  TaskProgram p;
+  p.symbols.add({"T", {1, 256}, {}});
+  const Expr tokens = symbol(SymbolId{0});
+  const auto tensor = [&](const std::string& name, TensorKind kind, DType dtype, std::vector<Expr> shape) {
+    Tensor t;
+    t.name = name;
+    t.kind = kind;
+    t.dtype = dtype;
+    t.shape = std::move(shape);
+    return p.tensors.add(t);
+  };
+  TensorId x = tensor("x0", TensorKind::kActivation, DType::f32, {tokens, cols});
+  for (uint32_t i = 0; i < grids; ++i) {
+    const std::string n = std::to_string(i);
+    const TensorId source = tensor("w" + n, TensorKind::kWeight, DType::bf16, {16 * strips, cols});
+    const TensorId weight = tensor("p" + n, TensorKind::kWeight, DType::bf16, {16 * strips, cols});
+    p.tensors[weight].packing.sources = {source};
+    const TensorId out =
+        tensor("x" + std::to_string(i + 1), TensorKind::kActivation, DType::f32, {tokens, 16 * strips});
+    TaskGrid g;
+    g.name = "g" + n;
+    g.coords = {{"j", strips}};
+    g.reads = {{"x", x, {{0, tokens}, {0, cols}}, false},
+               {"weight", weight, {{16 * coord(0), 16}, {0, cols}}, true}};
+    g.writes = {{"out", out, {{0, tokens}, {16 * coord(0), 16}}, false}};
+    if (i > 0) g.waits = {{EventId{i - 1}, {}}};
+    if (i + 1 < grids) {
+      g.notifies = {{EventId{i}, {}}};
+      Event e;
+      e.name = "e" + n;
+      e.expect = strips;
+      p.events.add(e);
+    }
+    p.grids.add(g);
+    x = out;
+  }
+  return p;
+}
+
 }  // namespace mkc::test

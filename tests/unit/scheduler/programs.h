@@ -34,4 +34,8 @@ GridId find_grid(const TaskProgram& program, std::string_view name);
 TensorId find_tensor(const TaskProgram& program, std::string_view name);
 EventId find_event(const TaskProgram& program, std::string_view name);
 
+// Returns products in a row. Each has `strips` strips of 16 rows and `cols` columns. Each waits for all
+// strips of the product before it.
+TaskProgram product_sequence(uint32_t grids, int64_t strips, int64_t cols);
+
 }  // namespace mkc::test

@@ -14,6 +14,7 @@ namespace mkc {
 namespace {
 
 using doctest::Approx;
+using test::product_sequence;
 
 // Returns a machine of round figures. The stream has 100 bytes a ns, which one worker may take alone. Reads
 // begin after 1000 ns, at the start and later. The end of a task takes 10 ns, a barrier 7 ns, a reduction 30
@@ -46,48 +47,6 @@ Machine machine(uint32_t stages = 4) {
 }
 
 const double kDispatchNs = kDispatch.barriers * machine().barrier_ns;  // barriers alone take time
-
-// Returns a chain of products. Each has `strips` strips of 16 rows and `cols` columns. Each waits for all
-// strips of the product before it.
-TaskProgram chain(uint32_t grids, int64_t strips, int64_t cols) {
-  TaskProgram p;
-  p.symbols.add({"T", {1, 256}, {}});
-  const Expr tokens = symbol(SymbolId{0});
-  const auto tensor = [&](const std::string& name, TensorKind kind, DType dtype, std::vector<Expr> shape) {
-    Tensor t;
-    t.name = name;
-    t.kind = kind;
-    t.dtype = dtype;
-    t.shape = std::move(shape);
-    return p.tensors.add(t);
-  };
-  TensorId x = tensor("x0", TensorKind::kActivation, DType::f32, {tokens, cols});
-  for (uint32_t i = 0; i < grids; ++i) {
-    const std::string n = std::to_string(i);
-    const TensorId source = tensor("w" + n, TensorKind::kWeight, DType::bf16, {16 * strips, cols});
-    const TensorId weight = tensor("p" + n, TensorKind::kWeight, DType::bf16, {16 * strips, cols});
-    p.tensors[weight].packing.sources = {source};
-    const TensorId out =
-        tensor("x" + std::to_string(i + 1), TensorKind::kActivation, DType::f32, {tokens, 16 * strips});
-    TaskGrid g;
-    g.name = "g" + n;
-    g.coords = {{"j", strips}};
-    g.reads = {{"x", x, {{0, tokens}, {0, cols}}, false},
-               {"weight", weight, {{16 * coord(0), 16}, {0, cols}}, true}};
-    g.writes = {{"out", out, {{0, tokens}, {16 * coord(0), 16}}, false}};
-    if (i > 0) g.waits = {{EventId{i - 1}, {}}};
-    if (i + 1 < grids) {
-      g.notifies = {{EventId{i}, {}}};
-      Event e;
-      e.name = "e" + n;
-      e.expect = strips;
-      p.events.add(e);
-    }
-    p.grids.add(g);
-    x = out;
-  }
-  return p;
-}
 
 Simulation simulated(const TaskProgram& program, const Machine& m, uint32_t workers,
                      std::vector<int64_t> symbols = {1}, const SimulateOptions& options = {},
@@ -124,20 +83,20 @@ constexpr double kLoad = kTile / 100, kMultiply = kTile / 200;
 constexpr double kEnd = 30 + 10 + 7;
 
 TEST_CASE("one tile takes the latency, its bytes, the product, the reduction and the task") {
-  const Simulation s = simulated(chain(1, 1, 512), machine(), 1);
+  const Simulation s = simulated(product_sequence(1, 1, 512), machine(), 1);
   CHECK(s.ns == Approx(1000 + kLoad + kMultiply + kEnd));
   CHECK(s.bytes == 16384);
   CHECK(s.floor_ns == Approx(kLoad));
 }
 
 TEST_CASE("a claimed strip waits for its ticket, and its worker learns at the end that none is left") {
-  const Simulation s = simulated(chain(1, 1, 512), machine(), 1, {1}, {}, Scheduler::kDynamic);
+  const Simulation s = simulated(product_sequence(1, 1, 512), machine(), 1, {1}, {}, Scheduler::kDynamic);
   CHECK(s.ns == Approx(20 + 1000 + kLoad + kMultiply + kEnd + 7));
 }
 
 TEST_CASE("a dependent grid's strips are claimed ahead of its event") {
   const double first = 20 + 1000 + kLoad + kMultiply + kEnd;
-  CHECK(simulated(chain(2, 1, 512), machine(), 1, {1}, {}, Scheduler::kDynamic).ns ==
+  CHECK(simulated(product_sequence(2, 1, 512), machine(), 1, {1}, {}, Scheduler::kDynamic).ns ==
         Approx(first + 500 + 7 + kMultiply + kEnd + 7));
 }
 
@@ -151,27 +110,31 @@ TEST_CASE("every task is claimed once, whoever runs it") {
 }
 
 TEST_CASE("tiles that the ring holds arrive one after the other, and are multiplied meanwhile") {
-  CHECK(simulated(chain(1, 1, 4 * 512), machine(), 1).ns == Approx(1000 + 4 * kLoad + kMultiply + kEnd));
+  CHECK(simulated(product_sequence(1, 1, 4 * 512), machine(), 1).ns ==
+        Approx(1000 + 4 * kLoad + kMultiply + kEnd));
 }
 
 TEST_CASE("with one stage each tile waits for the latency anew") {
-  CHECK(simulated(chain(1, 1, 4 * 512), machine(1), 1).ns == Approx(4 * (1000 + kLoad + kMultiply) + kEnd));
+  CHECK(simulated(product_sequence(1, 1, 4 * 512), machine(1), 1).ns ==
+        Approx(4 * (1000 + kLoad + kMultiply) + kEnd));
 }
 
 TEST_CASE("a dependent grid's weights come ahead, so that it costs a hop and its product") {
   const double first = 1000 + kLoad + kMultiply + kEnd;
-  CHECK(simulated(chain(2, 1, 512), machine(), 1).ns == Approx(first + 500 + 7 + kMultiply + kEnd));
+  CHECK(simulated(product_sequence(2, 1, 512), machine(), 1).ns ==
+        Approx(first + 500 + 7 + kMultiply + kEnd));
   // A second worker prefetches as well, and waits for the first. The two tiles then share the stream.
-  CHECK(simulated(chain(2, 1, 512), machine(), 2).ns == Approx(first + kLoad + 500 + 7 + kMultiply + kEnd));
+  CHECK(simulated(product_sequence(2, 1, 512), machine(), 2).ns ==
+        Approx(first + kLoad + 500 + 7 + kMultiply + kEnd));
   // A ring of one stage loads the second tile once the first product releases the stage. This tile arrives
   // after the hop.
-  CHECK(simulated(chain(2, 1, 512), machine(1), 1).ns ==
+  CHECK(simulated(product_sequence(2, 1, 512), machine(1), 1).ns ==
         Approx(1000 + kLoad + kMultiply + 1000 + kLoad + kMultiply + kEnd));
 }
 
 TEST_CASE("without run-ahead a dependent grid's weights are asked for after the hop") {
   const double first = kDispatchNs + 1000 + kLoad + kMultiply + kEnd;
-  CHECK(simulated(chain(2, 1, 512), machine(), 1, {1}, {.run_ahead = false}).ns ==
+  CHECK(simulated(product_sequence(2, 1, 512), machine(), 1, {1}, {.run_ahead = false}).ns ==
         Approx(first + 500 + 7 + 1000 + kLoad + kMultiply + kEnd));
 }
 
@@ -179,7 +142,7 @@ TEST_CASE("without fusion what rides in a task costs a hop before it or behind i
   const auto took = [](const TaskProgram& p, bool fused) {
     return simulated(p, machine(), 2, {1}, {.fused = fused}).ns;
   };
-  TaskProgram p = chain(2, 1, 512);
+  TaskProgram p = product_sequence(2, 1, 512);
   CHECK(took(p, false) == took(p, true));
   set_attr(p.grids.items[0].attrs, "gate", int64_t{1});
   const double gated = took(p, true), hop = hop_ns(machine());
@@ -191,7 +154,7 @@ TEST_CASE("without fusion what rides in a task costs a hop before it or behind i
 }
 
 TEST_CASE("a loader that has to look up what to bring waits for the notification") {
-  TaskProgram p = chain(2, 1, 512);
+  TaskProgram p = product_sequence(2, 1, 512);
   p.grids.items[1].waits.push_back({EventId{0}, {}, true});
   const double first = 1000 + kLoad + kMultiply + kEnd;
   for (uint32_t workers : {1u, 2u}) {
@@ -202,7 +165,7 @@ TEST_CASE("a loader that has to look up what to bring waits for the notification
 }
 
 TEST_CASE("the critical path leads from the last task over those it stood still for") {
-  const Simulation s = simulated(chain(3, 1, 512), machine(), 2);
+  const Simulation s = simulated(product_sequence(3, 1, 512), machine(), 2);
   const std::vector<PathTask> path = critical_path(s);
   REQUIRE(path.size() == 3);
   for (uint32_t i = 0; i < 3; ++i) {
@@ -212,13 +175,14 @@ TEST_CASE("the critical path leads from the last task over those it stood still 
 }
 
 TEST_CASE("the ceiling is shared by the workers that read, and others cost nothing") {
-  CHECK(simulated(chain(1, 3, 512), machine(), 8).ns == Approx(1000 + 3 * kLoad + kMultiply + kEnd));
+  CHECK(simulated(product_sequence(1, 3, 512), machine(), 8).ns ==
+        Approx(1000 + 3 * kLoad + kMultiply + kEnd));
 }
 
 TEST_CASE("one worker takes at most its own rate, and what is lost to that is told") {
   Machine m = machine();
   m.worker_bytes_per_ns = 20;
-  const Simulation s = simulated(chain(1, 1, 512), m, 1);
+  const Simulation s = simulated(product_sequence(1, 1, 512), m, 1);
   CHECK(s.ns == Approx(1000 + kTile / 20 + kMultiply + kEnd));
   CHECK(s.idle_ns[static_cast<size_t>(IdleCause::kWorker)] == Approx(kTile / 20 - kLoad));
 }
@@ -226,7 +190,7 @@ TEST_CASE("one worker takes at most its own rate, and what is lost to that is to
 TEST_CASE("consumers that are slower than the stream decide, and fill the ring") {
   Machine m = machine();
   m.mma8_bytes_per_ns = 10;
-  const Simulation s = simulated(chain(1, 1, 20 * 512), m, 1);
+  const Simulation s = simulated(product_sequence(1, 1, 20 * 512), m, 1);
   CHECK(s.ns == Approx(1000 + kLoad + 20 * kTile / 10 + kEnd));
   CHECK(s.idle_ns[static_cast<size_t>(IdleCause::kConsumers)] > 0.5 * s.ns);
 }
@@ -237,11 +201,11 @@ TEST_CASE("strips of a block share activations, a reduction and an end, those of
   m.mma8_bytes_per_ns = 50;
   m.l2_ns = 70;  // latency of a block's first tile: later loads overlap with products
   const double block = 4 * kTile / 50 + 100 + 70 + kEnd;
-  CHECK(simulated(chain(1, 4, 512), m, 1).ns == Approx(1000 + kLoad + block));
-  CHECK(simulated(chain(1, 4, 512), m, 1, {8}).ns == Approx(1000 + kLoad + block));
+  CHECK(simulated(product_sequence(1, 4, 512), m, 1).ns == Approx(1000 + kLoad + block));
+  CHECK(simulated(product_sequence(1, 4, 512), m, 1, {8}).ns == Approx(1000 + kLoad + block));
   // The last grid notifies nothing, so each of its strips waits.
   const double hop = 500 + 7, polls = 3 * (3 + 7);
-  CHECK(simulated(chain(3, 4, 512), m, 1).ns ==
+  CHECK(simulated(product_sequence(3, 4, 512), m, 1).ns ==
         Approx(1000 + kLoad + block + hop + block + hop + block + polls));
 }
 
@@ -249,7 +213,7 @@ TEST_CASE("of many tokens each chain's part of a block is multiplied, or comes t
   Machine m = machine();
   m.activations_ns = 10;
   m.l2_ns = 70;
-  const auto took = [&](int64_t tokens) { return simulated(chain(1, 4, 512), m, 1, {tokens}).ns; };
+  const auto took = [&](int64_t tokens) { return simulated(product_sequence(1, 4, 512), m, 1, {tokens}).ns; };
   // The block takes 8 K slices of 64 columns of 4 strips. The epilogues of 4 strips of 33 rows take two
   // reductions.
   const double rest = 1000 + kLoad + 70 + 8 * (10 + 7) + kEnd + m.reduce_ns;
@@ -272,12 +236,14 @@ TEST_CASE("of some tokens a tile of a block takes latencies, and strips are fini
   m.activations_ns = 40;
   m.mma16_bytes_per_ns = 50;
   m.mma_per_ns = 25 * 16;
-  const auto took = [&](int64_t tokens) { return simulated(chain(1, 4, 512), m, 1, {tokens}).ns; };
+  const auto took = [&](int64_t tokens) { return simulated(product_sequence(1, 4, 512), m, 1, {tokens}).ns; };
   const double rest = 1000 + kLoad + kEnd + 3 * m.reduce_ns;
   m.l2_ns = 1;
   CHECK(took(9) == Approx(rest + 1 + 4 * kTile / 50 + 40));
   CHECK(took(16) == took(9));
-  const auto of_two = [&](int64_t tokens) { return simulated(chain(1, 2, 512), m, 1, {tokens}).ns; };
+  const auto of_two = [&](int64_t tokens) {
+    return simulated(product_sequence(1, 2, 512), m, 1, {tokens}).ns;
+  };
   const double rest_of_two = 1000 + kLoad + kEnd + m.reduce_ns;
   CHECK(of_two(17) == Approx(rest_of_two + 1 + 2 * kTile / 25 + 40));
   m.l2_ns = 3000;
@@ -305,48 +271,49 @@ TEST_CASE("the loader takes a while for each copy, so that copies come no faster
   m.instruction_ns = 10;
   const double issue = path_ns(m, kNextBulkCopy);
   REQUIRE(issue > kLoad);
-  const Simulation s = simulated(chain(1, 1, 16 * 512), m, 1);
+  const Simulation s = simulated(product_sequence(1, 1, 16 * 512), m, 1);
   CHECK(s.ns == Approx(1000 + 16 * issue + kLoad + kMultiply + kEnd));
   CHECK(s.idle_ns[static_cast<size_t>(IdleCause::kLatency)] > 0);
 }
 
 TEST_CASE("a notification waits for the stores before it") {
   Machine m = machine();
-  const double before = simulated(chain(2, 1, 512), m, 1).ns;
+  const double before = simulated(product_sequence(2, 1, 512), m, 1).ns;
   m.store_ns = 123;
-  CHECK(simulated(chain(2, 1, 512), m, 1).ns == Approx(before + 123));
+  CHECK(simulated(product_sequence(2, 1, 512), m, 1).ns == Approx(before + 123));
 }
 
 TEST_CASE("what leads from a notification to the first product is taken once a segment") {
   Machine m = machine();
   m.bulk_copy = true;
-  const double before = simulated(chain(3, 8, 512), m, 1).ns;
+  const double before = simulated(product_sequence(3, 8, 512), m, 1).ns;
   m.instruction_ns = 0.5;
   // The dispatches of the last two grids end within their waits.
   const double dispatch = kDispatch.instructions * 0.5, start = kProductStart.instructions * 0.5;
-  CHECK(simulated(chain(3, 8, 512), m, 1).ns <= before + dispatch + 3 * start + path_ns(m, kNextBulkCopy));
-  CHECK(simulated(chain(3, 8, 512), m, 1).ns >= before + start);
+  CHECK(simulated(product_sequence(3, 8, 512), m, 1).ns <=
+        before + dispatch + 3 * start + path_ns(m, kNextBulkCopy));
+  CHECK(simulated(product_sequence(3, 8, 512), m, 1).ns >= before + start);
 }
 
 TEST_CASE("code that does not fit is fetched at the start of each segment") {
   Machine m = machine();
   m.code_bytes_per_ns = 4;
   m.code_cache_bytes = kBodyCodeBytes * 2;  // the code of products and of the loader
-  const double fits = simulated(chain(3, 1, 512), m, 1).ns;
-  CHECK(fits == simulated(chain(3, 1, 512), machine(), 1).ns);
+  const double fits = simulated(product_sequence(3, 1, 512), m, 1).ns;
+  CHECK(fits == simulated(product_sequence(3, 1, 512), machine(), 1).ns);
   m.code_cache_bytes -= 1;
-  CHECK(simulated(chain(3, 1, 512), m, 1).ns > fits);
+  CHECK(simulated(product_sequence(3, 1, 512), m, 1).ns > fits);
 }
 
 TEST_CASE("long hops make up the whole step") {
   Machine m = machine();
   m.notify_ns = 1e9;
-  CHECK(simulated(chain(5, 3, 512), m, 2).ns == Approx(4e9).epsilon(0.001));
+  CHECK(simulated(product_sequence(5, 3, 512), m, 2).ns == Approx(4e9).epsilon(0.001));
 }
 
 TEST_CASE("further groups of tokens bring the strips from L2 again") {
-  const Simulation one = simulated(chain(1, 4, 4096), machine(), 2, {64});
-  const Simulation two = simulated(chain(1, 4, 4096), machine(), 2, {65});
+  const Simulation one = simulated(product_sequence(1, 4, 4096), machine(), 2, {64});
+  const Simulation two = simulated(product_sequence(1, 4, 4096), machine(), 2, {65});
   CHECK(two.bytes == one.bytes);
   CHECK(two.ns > one.ns);
   CHECK(one.idle_ns[static_cast<size_t>(IdleCause::kReread)] == 0);
@@ -357,7 +324,7 @@ TEST_CASE("a cold burst takes what was measured for its size") {
   Machine m = load_machine("h100").value();
   m.mma8_bytes_per_ns = m.l2_bytes_per_ns = m.worker_l2_bytes_per_ns = 1e6;
   for (int64_t strips : {132 * 2, 132 * 8, 132 * 32}) {
-    const Simulation s = simulated(chain(1, strips, 2048), m, 132);
+    const Simulation s = simulated(product_sequence(1, strips, 2048), m, 132);
     CHECK(s.ns == Approx(burst_ns(m, static_cast<double>(s.bytes))).epsilon(0.15));
   }
 }
@@ -392,7 +359,7 @@ TEST_CASE("keys and values of earlier positions come ahead, as weights do") {
 
 TEST_CASE("a deeper ring is never slower, a longer hop never faster") {
   const TaskProgram model = test::model_program({.hidden = 1024, .feed_forward = 2048});
-  const TaskProgram products = chain(6, 20, 2048);
+  const TaskProgram products = product_sequence(6, 20, 2048);
   for (uint32_t workers : {1u, 3u, 8u}) {
     CAPTURE(workers);
     double model_ns = 1e18, products_ns = 1e18;
