@@ -161,7 +161,7 @@ struct StageRows {
   // swizzle() is an XOR swizzle of the byte offset, linear over disjoint bits of `position`. The swizzle of a
   // multiple of 8 is 0.
   MK_INLINE static u32 swizzle(u32 position) {
-    return ((position & 1) * 4 ^ (position & 2) ^ (position >> 2 & 1) * 5) * 16 & (kPitch - 1);
+    return ((position & 1) * 4 ^ (position & 2) ^ (position >> 2 & 1) * 5) * kChunkBytes & (kPitch - 1);
   }
 };
 
@@ -170,7 +170,7 @@ struct StageRows {
 // a head's vector for other positions, and put_rows() copies the vector into the stage.
 template <class C>
 MK_INLINE u32 brought_to(const AttendArgs& a, const Rows& r) {
-  return a.head_dim * C::bytes % 16 == 0 ? r.earlier(a) : 0;
+  return a.head_dim * C::bytes % kChunkBytes == 0 ? r.earlier(a) : 0;
 }
 
 // keeps_fresh() tells whether a block of one row finds its key and value in shared memory, rounded as in the
@@ -179,7 +179,7 @@ MK_INLINE u32 brought_to(const AttendArgs& a, const Rows& r) {
 template <class C>
 MK_INLINE bool keeps_fresh(const AttendArgs& a, const Rows& r) {
   return C::bytes <= 2 && r.count == 1 && r.written_by_attend(a) && r.earlier(a) == r.fresh() &&
-         a.head_dim * C::bytes % 16 == 0;
+         a.head_dim * C::bytes % kChunkBytes == 0;
 }
 
 // Warp is the context of a warp's work. The forms of attention hold numbers only, so that these stay in
@@ -202,10 +202,10 @@ struct Warp {
 
 // load_chunk() reads bytes [byte, byte + 16) of a row of `bytes` bytes, and zeros from the end of the row on.
 MK_INLINE u32x4 load_chunk(AS1 const char* row, u32 byte, u32 bytes) {
-  if (bytes % 16 == 0) return *(AS1 const u32x4*)(row + byte);
+  if (bytes % kChunkBytes == 0) return *(AS1 const u32x4*)(row + byte);
   u32x4 words = u32x4(0);
   MK_UNROLL
-  for (u32 i = 0; i < 16; ++i)
+  for (u32 i = 0; i < kChunkBytes; ++i)
     if (byte + i < bytes) words[i / 4] |= (u32)(uint8_t)row[byte + i] << i % 4 * 8;
   return words;
 }
@@ -217,7 +217,7 @@ MK_INLINE void put_rows(const Warp& x, u32 column, AS3 const char* fresh, AS3 ch
   using S = StageRows<C>;
   constexpr u32 kAtOnce = 4, kStep = kWarpLanes / S::kChunks;
   const u32 begin = x.b.begin > x.brought ? x.b.begin : x.brought, bytes = x.a.head_dim * C::bytes,
-            to = min(x.b.end - x.first, kWarpLanes), byte = x.lane() % S::kChunks * 16,
+            to = min(x.b.end - x.first, kWarpLanes), byte = x.lane() % S::kChunks * kChunkBytes,
             at = column * C::bytes + byte;
   if (x.keeps_fresh) {
     const u32 row = x.b.fresh - x.first;

@@ -26,7 +26,7 @@ MK_INLINE void load_all_rows(const Worker& w, AS1 const char* vectors, u64 strid
                              u32 first) {
   using S = StageRows<C>;
   constexpr u32 kRows = kWarpLanes / S::kChunks;  // positions that the warp copies at once
-  const u32 row = w.lane() / S::kChunks, byte = w.lane() % S::kChunks * 16;
+  const u32 row = w.lane() / S::kChunks, byte = w.lane() % S::kChunks * kChunkBytes;
   vectors += row * stride;
   MK_ROLLED
   for (u32 half = 0; half < S::kPositions; half += kHalvesAtOnce * kHalf) {
@@ -49,7 +49,7 @@ template <class C>
 MK_INLINE void load_rows(const Worker& w, const AttendArgs& a, AS1 const char* cache, AS3 char* stage,
                          u32 first, u32 column, u32 from, u32 to, u32 brought) {
   using S = StageRows<C>;
-  const u32 byte = w.lane() % S::kChunks * 16, at = column * C::bytes + byte;
+  const u32 byte = w.lane() % S::kChunks * kChunkBytes, at = column * C::bytes + byte;
   const bool there = at < a.head_dim * C::bytes;
   if (from == 0 && min(to, brought) >= S::kPositions) {
     if (there) load_all_rows<C>(w, cache + at, a.cache.position_stride, stage, first);

@@ -42,7 +42,7 @@ struct MmaForm {
   // bytes would meet weights and queries of 0, and NaN times 0 would be NaN.
   MK_INLINE static void clear_unseen(const Warp& x, u32 column, AS3 char* rows) {
     if (x.sees_all() && column + kSumColumns <= x.a.head_dim) return;
-    const u32 byte = x.lane() % S::kChunks * 16;
+    const u32 byte = x.lane() % S::kChunks * kChunkBytes;
     MK_ROLLED
     for (u32 row = x.lane() / S::kChunks; row < kWarpLanes; row += kWarpLanes / S::kChunks)
       if (!x.b.sees(x.first + row, x.first + row + 1) || column * C::bytes + byte >= x.a.head_dim * C::bytes)

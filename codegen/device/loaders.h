@@ -31,7 +31,7 @@ struct Async {
   MK_INLINE static u64 policy(bool) { return 0; }
   MK_INLINE static void begin(const Worker&, u32, u32) {}
   MK_INLINE static void copy(const Worker& w, u32 slot, u32 at, AS1 const char* from, u32 bytes, u64) {
-    for (u32 i = w.lane() * 16; i < bytes; i += kWarpLanes * 16)
+    for (u32 i = w.lane() * kChunkBytes; i < bytes; i += kWarpLanes * kChunkBytes)
       mk_async_load16(w.stage_at(slot) + at + i, from + i);
   }
   MK_INLINE static void end(const Worker& w, u32 slot) {

@@ -42,7 +42,7 @@ MK_CONVERGENT void mk_mma_bf16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u
 MK_CONVERGENT void mk_mma_f16(f32* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) noexcept;
 // mk_wgmma_*() begin d += a * b, four steps of m64n64k16 (wgmma, sm_90a alone). A warpgroup calls them: 4
 // warps from a multiple of 4 on. `d` is 32 floats, and `a` is 4 words for each step, as the PTX ISA lays them
-// out in registers. `b` is 64 columns of 128 bytes, 1024-byte aligned in shared memory. The 16-byte piece i
+// out in registers. `b` is 64 columns of 128 bytes, 1024-byte aligned in shared memory. The 16-byte chunk i
 // of a column lies at i ^ column % 8. The async proxy reads `b`. Neither `d` nor `b` may be touched before
 // the wait for `d`.
 MK_CONVERGENT void mk_wgmma_bf16(f32* d, const u32* a, AS3 const void* b) noexcept;

@@ -11,38 +11,37 @@
 namespace mk {
 
 constexpr u32 kRowBytes = 128;  // bytes of one token: its columns in one K slice's part of a tile
-constexpr u32 kPieceBytes = 16;
-constexpr u32 kPieces = kRowBytes / kPieceBytes;
+constexpr u32 kRowChunks = kRowBytes / kChunkBytes;
 constexpr u32 kMma64ActivationBytes = kMma64Tokens * kRowBytes;
 static_assert(2 * kMma64ActivationBytes <= kPartials * sizeof(f32));
 
-// Pieces is one thread's share of the copy to shared memory: one 16-byte piece of each of `count` tokens.
+// Chunks is one thread's share of the copy to shared memory: one 16-byte chunk of each of `count` tokens.
 template <u32 Tokens>
-struct Pieces {
-  static constexpr u32 count = Tokens * kPieces / kConsumerThreads;
-  static constexpr u32 apart = kConsumerThreads / kPieces;  // tokens from one piece to the thread's next
+struct Chunks {
+  static constexpr u32 count = Tokens * kRowChunks / kConsumerThreads;
+  static constexpr u32 apart = kConsumerThreads / kRowChunks;  // tokens from one chunk to the thread's next
   XRows x;
   u32 row[count];
   u32x4 bits[count];
 
   template <class In>
-  MK_INLINE Pieces(const Worker& w, const In& in, u32 first) : x(in.x) {
+  MK_INLINE Chunks(const Worker& w, const In& in, u32 first) : x(in.x) {
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) row[i] = in.row_of(first + w.thread / kPieces + i * apart);
+    for (u32 i = 0; i < count; ++i) row[i] = in.row_of(first + w.thread / kRowChunks + i * apart);
   }
-  // load() reads the thread's pieces of `steps` k-steps from column `col` on. Pieces beyond `steps` repeat
+  // load() reads the thread's chunks of `steps` k-steps from column `col` on. Chunks beyond `steps` repeat
   // the first one, because the row may end there.
   template <class X>
   MK_INLINE void load(const Worker& w, u32 col, u32 steps) {
-    const u32 piece = w.thread % kPieces;
+    const u32 chunk = w.thread % kRowChunks;
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) bits[i] = x.piece<X>(row[i], col + (piece < 2 * steps ? piece * 8 : 0));
+    for (u32 i = 0; i < count; ++i) bits[i] = x.chunk<X>(row[i], col + (chunk < 2 * steps ? chunk * 8 : 0));
   }
-  // each() calls store(token, piece, bits) for each piece of the thread.
+  // each() calls store(token, chunk, bits) for each chunk of the thread.
   template <class Store>
   MK_INLINE void each(const Worker& w, const Store& store) const {
     MK_UNROLL
-    for (u32 i = 0; i < count; ++i) store(w.thread / kPieces + i * apart, w.thread % kPieces, bits[i]);
+    for (u32 i = 0; i < count; ++i) store(w.thread / kRowChunks + i * apart, w.thread % kRowChunks, bits[i]);
   }
 };
 
@@ -62,14 +61,14 @@ struct Mma64Share {
 };
 
 // SharedActivations is one of two buffers for activations, which take turns. Tokens have consecutive rows of
-// 128 bytes. Piece i of token t lies at index i ^ t % 4 * 2. Neither the stores nor the operand loads have
+// 128 bytes. Chunk i of token t lies at index i ^ t % 4 * 2. Neither the stores nor the operand loads have
 // bank conflicts in this order.
 struct SharedActivations {
   AS3 char* base;
   MK_INLINE SharedActivations(const Worker& w, u32 turn)
       : base((AS3 char*)ProductScratch(w).partial + turn % 2 * kMma64ActivationBytes) {}
-  MK_INLINE AS3 char* at(u32 token, u32 piece) const {
-    return base + token * kRowBytes + (piece ^ token % 4 * 2) * kPieceBytes;
+  MK_INLINE AS3 char* at(u32 token, u32 chunk) const {
+    return base + token * kRowBytes + (chunk ^ token % 4 * 2) * kChunkBytes;
   }
   // operand() is a lane's B operand of one k-step, for 16 tokens.
   template <class X>
@@ -78,7 +77,7 @@ struct SharedActivations {
     MK_UNROLL
     for (u32 n = 0; n < 2; ++n)
       o.x[n] = *(AS3 const u32x2*)(at(token + n * kMma8Tokens + lane / 4, step * 2 + lane % 4 / 2) +
-                                   lane % 2 * (kPieceBytes / 2));
+                                   lane % 2 * (kChunkBytes / 2));
     return o;
   }
 };
@@ -96,7 +95,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
   static_assert(Shape::full_cols * X::bytes == kRowBytes);
   const u32 strips = block.strips, together = mma64_tiles(strips), tiles = a.tiles;
   const u32 k_slices = kKSlices / split_k(a), first = block.part(a) * k_slices, last = first + k_slices - 1;
-  Pieces<kMma64Tokens> x(w, in, pass);
+  Chunks<kMma64Tokens> x(w, in, pass);
   const auto load = [&](u32 k_slice, u32 tile) {
     x.template load<X>(w, Shape::col(a, k_slice, tile), Shape::steps(a, tile));
   };
@@ -112,7 +111,7 @@ MK_INLINE void drain_k_slices(Worker& w, const ProductArgs& a, const In& in, u32
     for (u32 tile = 0; tile < tiles; ++tile, ++turn) {
       const u32 steps = Shape::steps(a, tile);
       const SharedActivations rows(w, turn);
-      x.each(w, [&](u32 token, u32 piece, u32x4 bits) { *(AS3 u32x4*)rows.at(token, piece) = bits; });
+      x.each(w, [&](u32 token, u32 chunk, u32x4 bits) { *(AS3 u32x4*)rows.at(token, chunk) = bits; });
       consumer_barrier();
       // The activations of the next tile load while this one is multiplied. The very last tile loads its K
       // slice's first tile again, which nobody uses.

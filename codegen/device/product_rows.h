@@ -107,9 +107,9 @@ struct XRows {
   MK_INLINE u32x2 four(u32 row, u32 col, u32 ahead) const {
     return four_at<W>(row == kNoRow ? 0 : row, col, ahead);
   }
-  // piece() reads 8 columns from a multiple of 8 on. A missing token reads zeros.
+  // chunk() reads 8 columns from a multiple of 8 on. A missing token reads zeros.
   template <class W>
-  MK_INLINE u32x4 piece(u32 row, u32 col) const {
+  MK_INLINE u32x4 chunk(u32 row, u32 col) const {
     if (row == kNoRow) return 0;
     if (a.x_bf16 && a.padding == kNoPadding)
       return *(AS1 const u32x4*)((AS1 const uint16_t*)a.x + row * a.cols + col);

@@ -2,7 +2,7 @@
 // two warpgroups has four strips of a block, one for each warp. Weights are the A operand, in registers.
 // Activations are the B operand: 64 columns, which are one K slice's part of a tile. The B operand lies in a
 // ring stage that the loader leaves empty for the consumers. Tokens have consecutive rows of 128 bytes there.
-// The columns of a row are in the order of the weights (runtime/abi/packing.h). The 16-byte piece i of token
+// The columns of a row are in the order of the weights (runtime/abi/packing.h). The 16-byte chunk i of token
 // t lies at index i ^ t % 8. Neither the stores nor the instruction's reads have bank conflicts in this
 // order.
 //
@@ -19,7 +19,7 @@ static_assert(kWgmmaTokens == 2 * kHalfTokens && kWgmmaTokens * kRowBytes == kSt
 static_assert(kMma64Strips == kConsumerWarps);
 
 // Turns holds the accumulators of `Eights` groups of 8 tokens; the current one is sums[0]. Registers have no
-// run-time index. Rotation through registers lets one piece of code serve all groups.
+// run-time index. Rotation through registers lets one chunk of code serve all groups.
 template <class Accumulator, u32 Eights>
 struct Turns {
   Accumulator sums[Eights];
@@ -36,11 +36,11 @@ struct Turns {
   }
 };
 
-// A k-step is two 16-byte pieces. 8 columns of x fill one half of each piece.
-MK_INLINE void store_swizzled(AS3 char* stage, u32 token, u32 piece, u32x4 bits) {
-  AS3 char* to = stage + token * kRowBytes + piece % 2 * (kPieceBytes / 2);
-  *(AS3 u32x2*)(to + (piece / 2 * 2 ^ token % kPieces) * kPieceBytes) = u32x2{bits[0], bits[2]};
-  *(AS3 u32x2*)(to + ((piece / 2 * 2 + 1) ^ token % kPieces) * kPieceBytes) = u32x2{bits[1], bits[3]};
+// A k-step is two 16-byte chunks. 8 columns of x fill one half of each chunk.
+MK_INLINE void store_swizzled(AS3 char* stage, u32 token, u32 chunk, u32x4 bits) {
+  AS3 char* to = stage + token * kRowBytes + chunk % 2 * (kChunkBytes / 2);
+  *(AS3 u32x2*)(to + (chunk / 2 * 2 ^ token % kRowChunks) * kChunkBytes) = u32x2{bits[0], bits[2]};
+  *(AS3 u32x2*)(to + ((chunk / 2 * 2 + 1) ^ token % kRowChunks) * kChunkBytes) = u32x2{bits[1], bits[3]};
 }
 
 // drain_wgmma() drains the stages of `strips` strips for the pass that begins at token `first`. The sums of
@@ -60,7 +60,7 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
   Turns<Mma<X>, kWgmmaTokens / kMma8Tokens> turns;
   turns.clear();
   f32 *low = turns.sums[0].sum, *high = turns.sums[kHalfTokens / kMma8Tokens].sum;
-  Pieces<kWgmmaTokens> x(w, in, first);
+  Chunks<kWgmmaTokens> x(w, in, first);
   const auto load = [&](u32 part) { x.template load<X>(w, col(part), Shape::steps(a, part % a.tiles)); };
   load(0);
   f32x2 scales = 1;
@@ -78,7 +78,7 @@ MK_INLINE void drain_wgmma(Worker& w, const ProductArgs& a, const In& in, u32 fi
         scales = Shape::scales(w.lane(), strip - w.lane() + there * kWarpLanes);
     release_stage(w);
     AS3 char* rows = (AS3 char*)acquire_stage(w);
-    x.each(w, [&](u32 token, u32 piece, u32x4 bits) { store_swizzled(rows, token, piece, bits); });
+    x.each(w, [&](u32 token, u32 chunk, u32x4 bits) { store_swizzled(rows, token, chunk, bits); });
     mk_fence_proxy_async();
     consumer_barrier();
     // Both instructions run whatever the thread has to do. ptxas waits after each wgmma on a path that

@@ -23,6 +23,7 @@ constexpr u32 kBarrierBytes = 1888;  // bytes behind the stages: mbarriers, word
 constexpr u32 kListBytes = 7328;  // bytes behind the barriers: lists of the step, of row blocks and of tasks
 constexpr u32 kScratchBytes = 26624;  // bytes behind the lists: a task's own, free at its end
 constexpr u32 kMaxStages = 16;
+constexpr u32 kChunkBytes = 16;  // bytes of one vector load or asynchronous copy
 constexpr u32 kNoGrid = ~0u;
 constexpr u32 kHandedTasks = 16;  // most tasks that one role has claimed and the other has not begun
 constexpr u32 kPlaces = 16;       // groups of 16 positions in a KV tile
