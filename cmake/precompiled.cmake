@@ -35,7 +35,7 @@ function(mkc_precompile set)
 endfunction()
 
 if(MKC_PRECOMPILED)
-  set(json ${CMAKE_SOURCE_DIR}/cmake/json_instances.h)
+  set(json <cmake/json_instances.h>)
   add_library(mkc_json STATIC cmake/json_instances.cc)
   target_link_libraries(mkc_json PRIVATE mkc_options nlohmann_json::nlohmann_json)
   mkc_precompile(base HEADERS ${standard} <fmt/format.h> ${json} LIBS fmt::fmt nlohmann_json::nlohmann_json)
