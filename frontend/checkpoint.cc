@@ -21,13 +21,13 @@ Result<DType> config_dtype(const Scope& scope) {
       fmt::format("{} is {}, expected \"bfloat16\", \"float16\" or \"float32\"", node.path, describe(node)));
 }
 
-// Plain types have no scales.
+// Tells whether weights may have the type without scales.
 bool is_plain(DType dtype) {
   const std::optional<mkrt::WeightType> type = find_weight_type(dtype);
   return type && mkrt::weight_format(*type).scale_bytes == 0;
 }
 
-// As the file calls it.
+// Returns the name that the file has for the tensor's type.
 std::string type_of(const CheckpointTensor& tensor) {
   return tensor.stored.empty() ? dtype_name(tensor.dtype) : tensor.stored;
 }

@@ -23,14 +23,20 @@ struct CheckpointTensor {
 // Checkpoint hands out the tensors of one checkpoint by name. It records which of them were taken.
 class Checkpoint {
  public:
-  // `tensors` empty: compile from the config alone; every weight is then taken to exist, in the config's
-  // dtype. Errors: a name given twice; a quantized model without tensors, which say what is quantized.
+  // Returns a checkpoint of which no tensor is taken yet. `directory` names the checkpoint in errors. The
+  // checkpoint refers to `tensors`. Errors: a name given twice, a dtype in the config that no weight can
+  // have, a quantized model without tensors.
+  //
+  // Empty `tensors` mean that the config alone is compiled. Every weight is then taken to exist, in the
+  // config's dtype. Only tensors can say which weights are quantized.
   static Result<Checkpoint> open(std::span<const CheckpointTensor> tensors, const Scope& scope,
                                  const std::string& directory);
 
-  // Checks the tensor, marks it as used and returns its dtype. Matrices may have the dtype that the config
-  // has them quantized to; a format with scales takes their tensor, too. All other weights have one dtype:
-  // that of the first taken. Errors: missing, another shape, another dtype or none a weight can have.
+  // Checks a tensor, marks it as taken and returns its dtype. Errors: a missing tensor, another shape,
+  // another dtype, a dtype that no weight can have.
+  //
+  // Matrices may have the dtype that the config quantizes them to. A format with scales takes their tensor,
+  // too. All other weights have one dtype: that of the first one taken.
   Result<DType> take(const std::string& name, const std::vector<int64_t>& shape, const Loc& declared_at);
 
   // Checks the scales of a cache and marks them as taken. Scales may be missing and may have any float type.
@@ -54,7 +60,7 @@ class Checkpoint {
   std::vector<bool> used_;
   DType dtype_ = DType::bf16;
   std::optional<DType> quantized_;  // the dtype that matrices may have beside dtype_
-  std::string dtype_from_;          // the tensor whose dtype all others must have
+  std::string dtype_from_;  // the tensor whose dtype all others must have; "" before the first is taken
 };
 
 }  // namespace mkc

@@ -120,7 +120,7 @@ class GraphBuilder {
     return with_number(block.prefix + name, "{n}", layer_);
   }
 
-  // Takes the weight's tensors of the checkpoint.
+  // Takes the weight's tensors from the checkpoint. Returns the weight without its name.
   Result<Tensor> take(const WeightDecl& weight, const std::string& source) {
     MKC_TRY(shape, evaluate_shape(weight.shape));
     const Loc place = loc(weight.place);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kConfig = "quantization_config";
 
-// A key of the config, and what it may be.
+// Expected is a key of the config with the values that it may have.
 struct Expected {
   std::string key;
   std::vector<Node> allowed;
@@ -28,8 +28,8 @@ Status expect(const Document& config, const Expected& expected) {
       place, fmt::format("{} is {}, expected {}", expected.key, describe(value), fmt::join(allowed, " or ")));
 }
 
-// A group of the format "float-quantized": 8-bit floats with a scale for each row. Activations may be asked
-// for as 8-bit floats whose scales are found in each step; bf16 is closer to what was trained.
+// Returns what a group of the format "float-quantized" may say: 8-bit floats with a scale for each row.
+// Activations may be asked for as 8-bit floats with scales of each step; mkc keeps bf16, which is closer.
 std::vector<Expected> float_group(const std::string& group) {
   const std::string weights = group + ".weights.";
   return {{weights + "num_bits", {int_node(8)}},

@@ -1,4 +1,4 @@
-// What a checkpoint's config.json says of quantized weights.
+// Reads what a checkpoint's config.json says of quantized weights.
 #pragma once
 
 #include <optional>

@@ -67,7 +67,8 @@ struct RoleSchema {
   OperandSchema operand;
 };
 
-// All that an op kind is: the reader, the parser, shape inference, the verifier and fusion use it.
+// OpSchema is all that an op kind is: the reader, the parser, shape inference, the verifier and fusion use
+// it.
 struct OpSchema {
   OpKind kind;
   const char* name;                 // "rms_norm"

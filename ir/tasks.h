@@ -10,8 +10,8 @@
 
 namespace mkc {
 
-// What one task of a grid computes. docs/ir.md lists the operand roles (Access::role) of each body, and the
-// verifier checks them. Activations are f32, except those that only products read.
+// BodyKind says what one task of a grid computes. docs/ir.md lists the operand roles (Access::role) of each
+// body, and the verifier checks them. Activations are f32, except those that only products read.
 enum class BodyKind : uint8_t {
   kEmbed,  // one token row: out[t, :] = table[tokens[t], :]
   // A product task multiplies a strip of kTileRows weight rows with all T tokens: prologue (norm), x·wT,

@@ -53,7 +53,7 @@ std::vector<int64_t> lay_out_values(const Symbols& symbols, const std::vector<st
 }
 
 Routing routing_of(const Symbols& symbols) {
-  const SymbolId active = step_symbols(symbols).active_experts;
+  const SymbolId active = find_symbol(symbols, kActiveExpertsSymbol);
   if (!active.valid() || !symbols[active].routed) return {};
   return {symbols[active].bounds.lo, symbols[active].bounds.hi};
 }

@@ -6,7 +6,6 @@
 #include "runtime/base/file.h"
 #include "scheduler/proof/prove.h"
 #include "tools/commands.h"
-#include "tools/flags.h"
 #include "tools/output.h"
 
 namespace mkc {
@@ -46,7 +45,7 @@ Status check(const std::string& path, bool json) {
 }  // namespace
 
 void add_check(CLI::App& app, Action& action) {
-  CLI::App* command = add_command(app, "check", "verify a .mkir file, and prove it where it is a schedule");
+  CLI::App* command = app.add_subcommand("check", "verify a .mkir file, and prove it where it is a schedule");
   struct Arguments {
     std::string path;
     bool json = false;

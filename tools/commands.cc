@@ -87,11 +87,7 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
   add("--context", o.context, "positions of the cache; default min(the model's, 4096)");
   command
       .add_option_function<std::string>(
-          "--kv-dtype",
-          [&o](const std::string& name) {
-            const Result<DType> dtype = parse_dtype(name);
-            if (dtype.ok()) o.kv_dtype = dtype.value();
-          },
+          "--kv-dtype", [&o](const std::string& name) { o.kv_dtype = parse_dtype(name).value(); },
           "type of keys and values in the cache; default: the weights'")
       ->check(one_of({"bf16", "f16", "f32", "e4m3"}));
   command

@@ -173,7 +173,7 @@ Status compile(const CompileArguments& a) {
 }  // namespace
 
 void add_compile(CLI::App& app, Action& action) {
-  CLI::App* command = add_command(app, "compile", "compile a model to a cubin that describes itself");
+  CLI::App* command = app.add_subcommand("compile", "compile a model to a cubin that describes itself");
   auto a = std::make_shared<CompileArguments>();
   add_model_options(*command, a->request);
   command->add_option("-o", a->output, "file to write, - for standard output; default MODEL.cubin")

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scheduler/machine/cost.h"
-#include "tools/flags.h"
 #include "tools/hops.h"
 #include "tools/output.h"
 
@@ -186,7 +185,7 @@ Status run(const Options& options) {
 }  // namespace
 
 void add_explain(CLI::App& app, Action& action) {
-  CLI::App* command = add_command(app, "explain", "who runs what, why, and what a step waits for");
+  CLI::App* command = app.add_subcommand("explain", "who runs what, why, and what a step waits for");
   auto options = std::make_shared<Options>();
   add_step_options(*command, options->step);
   command->add_flag("--json", options->json, "print JSON: every grid, and the hops");

@@ -60,10 +60,6 @@ std::string alternatives(std::vector<std::string> names) {
 
 }  // namespace
 
-CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description) {
-  return app.add_subcommand(name, description);
-}
-
 CLI::Validator one_of(const std::vector<std::string>& names) {
   const auto fault = [names](const std::string& found) {
     const bool known = std::find(names.begin(), names.end(), found) != names.end();

@@ -12,9 +12,6 @@
 
 namespace mkc {
 
-// Adds a command. CLI11 is headers alone: this call makes its classes once and not in each source.
-CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description);
-
 // Returns the value of a flag, parsed from all of `text`. Throws CLI::ValidationError if `text` is no number
 // from min to max.
 template <class T>

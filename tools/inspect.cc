@@ -7,7 +7,6 @@
 #include "runtime/artefact/plan.h"
 #include "runtime/session/kv_cache.h"
 #include "tools/commands.h"
-#include "tools/flags.h"
 #include "tools/output.h"
 
 namespace mkc {
@@ -48,7 +47,7 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
 }  // namespace
 
 void add_inspect(CLI::App& app, Action& action) {
-  CLI::App* command = add_command(app, "inspect", "what a cubin says of itself");
+  CLI::App* command = app.add_subcommand("inspect", "what a cubin says of itself");
   struct Arguments {
     std::string path;
     bool json = false;

@@ -45,7 +45,7 @@ OptionTable full_table(const CLI::App& app) {
 }  // namespace
 
 void add_completions(CLI::App& app, Action& action) {
-  CLI::App* command = add_command(app, "completions", "print the completion script of a shell");
+  CLI::App* command = app.add_subcommand("completions", "print the completion script of a shell");
   auto shell = std::make_shared<std::string>();
   command->add_option("SHELL", *shell, "shell that reads the script")
       ->required()
@@ -59,7 +59,7 @@ void add_completions(CLI::App& app, Action& action) {
 }
 
 void add_man(CLI::App& app, Action& action) {
-  add_command(app, "man", "print the manual page, for man -l")->callback([&app, &action] {
+  app.add_subcommand("man", "print the manual page, for man -l")->callback([&app, &action] {
     action = [&app] {
       put_stdout(man_page(full_table(app), std::string("mkc ") + version(), "mkrun(1)"));
       return Status();

@@ -15,7 +15,6 @@
 #include "runtime/text/tokenizer.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
-#include "tools/flags.h"
 #include "tools/logprobs.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
@@ -240,7 +239,7 @@ Status run(RunArguments a) {
 }  // namespace
 
 void add_run(CLI::App& app, Action& action) {
-  CLI::App* command = add_command(app, "run", "generate text, on a GPU or the emulator");
+  CLI::App* command = app.add_subcommand("run", "generate text, on a GPU or the emulator");
   auto a = std::make_shared<RunArguments>();
   add_run_options(*command, *a);
   command->callback([a, &action] { action = [a] { return run(*a); }; });

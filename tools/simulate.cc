@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scheduler/simulate/simulate_path.h"
-#include "tools/flags.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
 #include "tools/room.h"
@@ -117,7 +116,7 @@ Status run(const Options& options) {
 }  // namespace
 
 void add_simulate(CLI::App& app, Action& action) {
-  CLI::App* command = add_command(app, "simulate", "how long a step would take, by a model of the machine");
+  CLI::App* command = app.add_subcommand("simulate", "how long a step would take, by a model of the machine");
   auto options = std::make_shared<Options>();
   add_step_options(*command, options->step);
   command->add_flag("--json", options->json, "print JSON");

@@ -9,7 +9,6 @@
 #include "runtime/base/file.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
-#include "tools/flags.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
 #include "tools/simulated_step.h"
@@ -150,7 +149,7 @@ Status run(const Options& o) {
 }  // namespace
 
 void add_trace(CLI::App& app, Action& action) {
-  CLI::App* command = add_command(app, "trace", "what a traced kernel did when, beside the simulated step");
+  CLI::App* command = app.add_subcommand("trace", "what a traced kernel did when, beside the simulated step");
   auto o = std::make_shared<Options>();
   add_model_options(*command, o->model);
   command->add_option("FILE", o->file, "written by mkc run --trace or mkrun --trace")

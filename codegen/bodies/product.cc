@@ -14,8 +14,9 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   fill_product(f, call.tokens);
   f.set(offsetof(Args, x_rows), e.value(f.tensor("x").shape[0]));
   if (may_gather_rows(call.schedule.program)) {
-    f.set_list(offsetof(Args, q_len), f.symbols().q_len);
-    f.set_list(offsetof(Args, first_row), f.symbols().first_row);
+    const StepSymbols step = f.symbols();
+    f.set_list(offsetof(Args, q_len), step.q_len);
+    f.set_list(offsetof(Args, first_row), step.first_row);
   }
   return f.base;
 }

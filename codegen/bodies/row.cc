@@ -31,8 +31,9 @@ llvm::Value* arguments(Emitter& e, const BodyCall& call) {
   f.set_operand(offsetof(A, best_index), "best_index", true);
   const bool gather_rows = int_attr(attrs, "gather_rows", 0) != 0;
   if (gather_rows) {
-    f.set_list(offsetof(A, first_row), f.symbols().first_row);
-    f.set_list(offsetof(A, q_len), f.symbols().q_len);
+    const StepSymbols step = f.symbols();
+    f.set_list(offsetof(A, first_row), step.first_row);
+    f.set_list(offsetof(A, q_len), step.q_len);
   }
   f.set(offsetof(A, rows), e.value(f.tensor("out", true).shape[0]));
   f.set(offsetof(A, x_rows), e.value(f.tensor("x").shape[0]));

@@ -24,73 +24,68 @@ Expr first_kv_tile(const Expr& rows, const Expr& kv_len, int64_t window) {
   return floor_div(max(0, kv_len - rows + 1 - window), kKvTilePositions);
 }
 
-// Lists holds the symbols that attention's regions depend on.
-struct Lists {
-  RowBlocks blocks;
-  SymbolId tokens, requests, q_len, kv_len;
-};
-
-std::optional<Lists> find_lists(const TaskProgram& program) {
+// Returns the symbols of the step, or nothing where one is missing that attention's regions depend on.
+std::optional<StepSymbols> attention_symbols(const TaskProgram& program) {
   const StepSymbols step = step_symbols(program.symbols);
   if (!step.blocks) return std::nullopt;
-  const Lists lists{*step.blocks, step.tokens, step.requests, step.q_len, step.kv_len};
-  for (const SymbolId id : {lists.blocks.request, lists.blocks.rows, lists.blocks.first_row,
-                            lists.blocks.kv_len, lists.tokens, lists.q_len, lists.kv_len})
+  const RowBlocks& blocks = *step.blocks;
+  for (const SymbolId id :
+       {blocks.request, blocks.rows, blocks.first_row, blocks.kv_len, step.tokens, step.q_len, step.kv_len})
     if (!id.valid()) return std::nullopt;
-  return lists;
+  return step;
 }
 
 // Returns the rows of row block coord(1), cut to a tensor of `rows` rows.
-Range block_rows(const Lists& lists, const Expr& rows) {
-  const Expr start = element(lists.blocks.first_row, coord(1));
-  return {start, min(element(lists.blocks.rows, coord(1)), rows - start)};
+Range block_rows(const StepSymbols& step, const Expr& rows) {
+  return interval(step.blocks->first_row, step.blocks->rows, 1, rows);
 }
 
 // Returns positions [begin, end) of the block's request and of head coord(0). The cache has dims [requests,
 // heads, context, head_dim].
-Region cache_region(const Lists& lists, const std::vector<Expr>& dims, const Expr& begin, const Expr& end) {
-  const Expr request = min(element(lists.blocks.request, coord(1)), dims[0] - 1);
+Region cache_region(const StepSymbols& step, const std::vector<Expr>& dims, const Expr& begin,
+                    const Expr& end) {
+  const Expr request = min(element(step.blocks->request, coord(1)), dims[0] - 1);
   return {{request, 1}, {coord(0), 1}, {begin, end - begin}, {0, dims[3]}};
 }
 
 // Returns the region that append writes: the positions of a block's rows.
-Region appended(const Lists& lists, const std::vector<Expr>& dims) {
-  const Expr end = element(lists.blocks.kv_len, coord(1));
-  return cache_region(lists, dims, max(0, end - element(lists.blocks.rows, coord(1))), end);
+Region appended(const StepSymbols& step, const std::vector<Expr>& dims) {
+  const Expr end = element(step.blocks->kv_len, coord(1));
+  return cache_region(step, dims, max(0, end - element(step.blocks->rows, coord(1))), end);
 }
 
 // Returns the cache region of partial coord(2) of the block. Each of the three regions may be empty.
 //
 // Positions in the cache before the step are streamed. Positions that append writes are read. Positions left
 // to the request's last block are written.
-Region attended(const Lists& lists, const ContextPartials& partials, const BodyOperand& operand,
+Region attended(const StepSymbols& step, const ContextPartials& partials, const BodyOperand& operand,
                 const std::vector<Expr>& dims) {
-  const Expr request = min(element(lists.blocks.request, coord(1)), dims[0] - 1),
-             kv_len = element(lists.kv_len, request), q_len = element(lists.q_len, request),
-             length = element(lists.blocks.kv_len, coord(1)), earlier = kv_len - q_len,
-             written = min(length, kv_len - (1 + mod(q_len - 1, lists.blocks.max_rows))),
+  const Expr request = min(element(step.blocks->request, coord(1)), dims[0] - 1),
+             kv_len = element(step.kv_len, request), q_len = element(step.q_len, request),
+             length = element(step.blocks->kv_len, coord(1)), earlier = kv_len - q_len,
+             written = min(length, kv_len - (1 + mod(q_len - 1, step.blocks->max_rows))),
              begin = partials.positions * (partials.first + coord(2)), end = begin + partials.positions;
-  if (operand.written) return cache_region(lists, dims, max(begin, written), min(end, length));
-  if (operand.stream) return cache_region(lists, dims, begin, min(end, earlier));
-  return cache_region(lists, dims, max(begin, earlier), min(end, written));
+  if (operand.written) return cache_region(step, dims, max(begin, written), min(end, length));
+  if (operand.stream) return cache_region(step, dims, begin, min(end, earlier));
+  return cache_region(step, dims, max(begin, earlier), min(end, written));
 }
 
 }  // namespace
 
 ContextPartials context_partials(const TaskProgram& program, int64_t window) {
-  const Lists lists = *find_lists(program);
-  const int64_t context = program.symbols[lists.kv_len].bounds.hi, max_rows = lists.blocks.max_rows;
-  const bool by_symbol = window == 0 && context > kKvTilePositions && lists.blocks.partial_positions.valid();
-  const Expr length = element(lists.blocks.kv_len, coord(1));
+  const StepSymbols step = *attention_symbols(program);
+  const int64_t context = program.symbols[step.kv_len].bounds.hi, max_rows = step.blocks->max_rows;
+  const bool by_symbol = window == 0 && context > kKvTilePositions && step.blocks->partial_positions.valid();
+  const Expr length = element(step.blocks->kv_len, coord(1));
   ContextPartials partials;
-  partials.positions = by_symbol ? symbol(lists.blocks.partial_positions) : Expr(kKvTilePositions);
-  partials.first = first_kv_tile(element(lists.blocks.rows, coord(1)), length, window);
+  partials.positions = by_symbol ? symbol(step.blocks->partial_positions) : Expr(kKvTilePositions);
+  partials.first = first_kv_tile(element(step.blocks->rows, coord(1)), length, window);
   const Expr all = ceil_div(length, partials.positions);
   const int64_t kv_tiles = max_kv_tiles(context, window, max_rows);
   // A windowed block has at least one partial and at most `kv_tiles`. The explicit bounds let interval
   // arithmetic see this.
   partials.count = window == 0 ? all : min(kv_tiles, max(1, all - partials.first));
-  partials.max = by_symbol ? floor_div(partial_slots(program.symbols), symbol(lists.tokens)) : Expr(kv_tiles);
+  partials.max = by_symbol ? floor_div(partial_slots(program.symbols), symbol(step.tokens)) : Expr(kv_tiles);
   return partials;
 }
 
@@ -99,21 +94,21 @@ namespace {
 using enum OperandKind;
 
 // Returns the region of an operand that is no cache and no partial.
-Region rows_region(const FootprintOf& s, const Lists& lists) {
+Region rows_region(const FootprintOf& s, const StepSymbols& step) {
   const int64_t head_dim = int_attr(s.grid.attrs, "head_dim", 0),
                 group = int_attr(s.grid.attrs, "heads", 0) / int_attr(s.grid.attrs, "kv_heads", 1);
   const auto rows_and = [&](int64_t columns) {
-    return Region{block_rows(lists, s.dims[0]), {columns * coord(0), columns}};
+    return Region{block_rows(step, s.dims[0]), {columns * coord(0), columns}};
   };
   if (s.is("k") || s.is("v")) return rows_and(head_dim);
   if (s.is("q") || s.is("out")) return rows_and(group * head_dim);
-  if (s.is("positions")) return {block_rows(lists, s.dims[0])};
+  if (s.is("positions")) return {block_rows(step, s.dims[0])};
   return s.whole();  // a norm or the rope table
 }
 
 // Returns the region of partial_acc or partial_ml. An attend task writes its own partial, and a combine task
 // reads all partials of its block.
-Region partials_region(const FootprintOf& s, const Lists& lists, const ContextPartials& partials) {
+Region partials_region(const FootprintOf& s, const StepSymbols& step, const ContextPartials& partials) {
   const int64_t head_dim = int_attr(s.grid.attrs, "head_dim", 0),
                 group = int_attr(s.grid.attrs, "heads", 0) / int_attr(s.grid.attrs, "kv_heads", 1);
   // A block never has more than `max` partials. The explicit bound lets interval arithmetic see this.
@@ -121,7 +116,7 @@ Region partials_region(const FootprintOf& s, const Lists& lists, const ContextPa
              count = s.operand.written ? Expr(1) : partials.count;
   const Range slots{first, partials.max.is_const() ? count : min(count, partials.max - first)};
   const int64_t columns = group * (s.is("partial_acc") ? head_dim : 2);
-  return {slots, block_rows(lists, s.dims[1]), {columns * coord(0), columns}};
+  return {slots, block_rows(step, s.dims[1]), {columns * coord(0), columns}};
 }
 
 bool is_cache(const FootprintOf& s) {
@@ -129,25 +124,25 @@ bool is_cache(const FootprintOf& s) {
 }
 
 std::optional<Region> append_footprint(const FootprintOf& s) {
-  const std::optional<Lists> lists = find_lists(s.program);
-  if (!lists || (is_cache(s) && (s.operand.stream || !s.operand.written))) return std::nullopt;
-  return is_cache(s) ? appended(*lists, s.dims) : rows_region(s, *lists);
+  const std::optional<StepSymbols> step = attention_symbols(s.program);
+  if (!step || (is_cache(s) && (s.operand.stream || !s.operand.written))) return std::nullopt;
+  return is_cache(s) ? appended(*step, s.dims) : rows_region(s, *step);
 }
 
 std::optional<Region> attend_footprint(const FootprintOf& s) {
-  const std::optional<Lists> lists = find_lists(s.program);
-  if (!lists) return std::nullopt;
+  const std::optional<StepSymbols> step = attention_symbols(s.program);
+  if (!step) return std::nullopt;
   const bool is_partial = s.is("partial_acc") || s.is("partial_ml");
-  if (!is_cache(s) && !is_partial) return rows_region(s, *lists);
+  if (!is_cache(s) && !is_partial) return rows_region(s, *step);
   const ContextPartials partials = context_partials(s.program, int_attr(s.grid.attrs, "window", 0));
-  return is_partial ? partials_region(s, *lists, partials) : attended(*lists, partials, s.operand, s.dims);
+  return is_partial ? partials_region(s, *step, partials) : attended(*step, partials, s.operand, s.dims);
 }
 
 // Returns the extent of the row blocks.
 std::optional<Expr> blocks_of(const TaskProgram& program) {
-  const std::optional<Lists> lists = find_lists(program);
-  if (!lists || !lists->requests.valid()) return std::nullopt;
-  return symbol(lists->blocks.count);
+  const std::optional<StepSymbols> step = attention_symbols(program);
+  if (!step || !step->requests.valid()) return std::nullopt;
+  return symbol(step->blocks->count);
 }
 
 using Extents = std::vector<std::optional<Expr>>;

@@ -27,6 +27,9 @@ struct FootprintOf {
 // divides a constant dim.
 Range block_range(int64_t size, const Expr& dim, uint32_t coordinate);
 
+// Returns element coord(coordinate) of the interval lists `begin` and `count`, cut to a dim of `rows` rows.
+Range interval(SymbolId begin, SymbolId count, uint32_t coordinate, const Expr& rows);
+
 // Returns the range of one element: the coordinate's value.
 inline Range each(uint32_t coordinate) {
   return {coord(coordinate), 1};

@@ -7,22 +7,15 @@ namespace {
 
 using enum OperandKind;
 
-// Returns the rows of active expert coord(1).
-std::optional<Range> active_expert_rows(const FootprintOf& s) {
-  const StepSymbols step = step_symbols(s.program.symbols);
-  if (!step.active_expert_begin.valid() || !step.active_expert_rows.valid()) return std::nullopt;
-  const Expr start = element(step.active_expert_begin, coord(1));
-  return Range{start, min(element(step.active_expert_rows, coord(1)), s.dims[0] - start)};
-}
-
 std::optional<Region> footprint_of(const FootprintOf& s) {
   const int64_t strips = task_strips(s.grid);
   if (s.is("weight")) return Region{s.all(0), s.block(strips * kTileRows, 1), s.all(2)};
   if (!s.is("out") && !s.is("rows") && !s.is("token")) return s.whole();
-  const std::optional<Range> rows = active_expert_rows(s);
-  if (!rows) return std::nullopt;
-  if (s.is("token")) return Region{*rows};
-  return Region{*rows, s.is("out") ? s.block(strips * strip_columns(s.grid), 1) : s.all(1)};
+  const StepSymbols step = step_symbols(s.program.symbols);
+  if (!step.active_expert_begin.valid() || !step.active_expert_rows.valid()) return std::nullopt;
+  const Range rows = interval(step.active_expert_begin, step.active_expert_rows, 1, s.dims[0]);
+  if (s.is("token")) return Region{rows};
+  return Region{rows, s.is("out") ? s.block(strips * strip_columns(s.grid), 1) : s.all(1)};
 }
 
 // Checks the strips, and V19: coordinate 1 runs over the active experts.

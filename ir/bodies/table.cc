@@ -42,6 +42,11 @@ Range block_range(int64_t size, const Expr& dim, uint32_t coordinate) {
   return {offset, even ? Expr(size) : min(size, dim - offset)};
 }
 
+Range interval(SymbolId begin, SymbolId count, uint32_t coordinate, const Expr& rows) {
+  const Expr start = element(begin, coord(coordinate));
+  return {start, min(element(count, coord(coordinate)), rows - start)};
+}
+
 Region FootprintOf::whole() const {
   Region region;
   for (const Expr& dim : dims) region.push_back({0, dim});

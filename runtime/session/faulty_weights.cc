@@ -7,8 +7,8 @@
 namespace mkrt {
 namespace {
 
-// Elements of one width are not a number where their bits without the sign are above `exponent`. In IEEE
-// types these have all exponent bits and some other bit set. E4M3 has one such number of each sign.
+// Counts the elements of one width that are not a number: their bits without the sign are above `exponent`.
+// A NaN of an IEEE type has all exponent bits and some other bit set. E4M3 has one NaN of each sign.
 template <class Bits>
 void count_nans(std::span<const std::byte> bytes, Bits exponent, FaultyTensor& tensor) {
   constexpr size_t kBlock = 4096;  // a block's count is one sum without branches
@@ -29,7 +29,7 @@ void count_nans(std::span<const std::byte> bytes, Bits exponent, FaultyTensor& t
   }
 }
 
-// The weight's sources, and their scales where its format has some.
+// Returns the names of the weight's tensors: its sources, and their scales where its format has some.
 std::vector<std::string> tensors_of(const ManifestWeight& weight) {
   std::vector<std::string> names = weight.sources;
   const std::optional<WeightType> type = find_weight_type(weight.element);

@@ -16,7 +16,7 @@
 namespace mkrt {
 namespace {
 
-// Requires a packed weight of a checked manifest.
+// Returns the format of a packed weight of a checked manifest.
 WeightType type_of(const ManifestWeight& w) {
   return *find_weight_type(w.element);
 }
@@ -50,7 +50,7 @@ Error unexpected(const StoredTensor& t, const std::string& expected) {
                       shape_text(t.shape), expected)};
 }
 
-// A checkpoint has the scales of `weight` as a vector or as a column.
+// Checks the scales of `weight`. A checkpoint has them as a vector or as a column.
 Status check_row_scales(const Checkpoint& checkpoint, const std::string& weight, const WeightFormat& format,
                         int64_t rows) {
   const std::string name = weight + format.scales;

@@ -65,8 +65,8 @@ bool find_spans(const Symbols& symbols, SymbolId starts, Spans& spans) {
   return true;
 }
 
-bool may_be(const Symbols& symbols, const std::vector<int64_t>& values, const std::vector<bool>& known) {
-  const StepSymbols step = step_symbols(symbols);
+bool may_be(const Symbols& symbols, const StepSymbols& step, const std::vector<int64_t>& values,
+            const std::vector<bool>& known) {
   const auto value = [&](SymbolId id) -> std::optional<int64_t> {
     if (!id.valid() || !known[id.index]) return std::nullopt;
     return values[id.index];

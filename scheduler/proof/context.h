@@ -50,6 +50,7 @@ bool find_spans(const Symbols& symbols, SymbolId starts, Spans& spans);
 //
 // A step has no more requests than tokens or blocks, and no more blocks than tokens. A step has logits of all
 // rows or of each request's last row. A step has no more active experts than choices.
-bool may_be(const Symbols& symbols, const std::vector<int64_t>& values, const std::vector<bool>& known);
+bool may_be(const Symbols& symbols, const StepSymbols& step, const std::vector<int64_t>& values,
+            const std::vector<bool>& known);
 
 }  // namespace mkc::proof

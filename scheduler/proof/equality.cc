@@ -60,13 +60,14 @@ Comparison compare(Context& c, const Expr& a, const Expr& b, const Domain& domai
   std::vector<int64_t> symbols(domain.symbols.size(), 0), coords(domain.coords.size(), 0);
   const auto slot = [&](const Variable& v) -> int64_t& { return (v.is_coord ? coords : symbols)[v.index]; };
   std::vector<bool> known(domain.symbols.size(), false);
+  const StepSymbols step = step_symbols(c.p.symbols);
   for (const Variable& v : *variables) {
     slot(v) = v.bounds.lo;
     if (!v.is_coord) known[v.index] = true;
   }
   while (true) {
     const int64_t x = evaluate(a, symbols, coords), y = evaluate(b, symbols, coords);
-    if (x != y && may_be(c.p.symbols, symbols, known))
+    if (x != y && may_be(c.p.symbols, step, symbols, known))
       return {Agreement::kDiffers, values_of(c, *variables, symbols, coords, coord_names), x, y};
     size_t next = 0;
     for (; next < variables->size(); ++next) {

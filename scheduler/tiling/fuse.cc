@@ -162,8 +162,8 @@ Status fuse_sample(Fusion& f, OpId id) {
     return f.misfit(id, fmt::format("its vocabulary has {} entries, at most {} are supported",
                                     vocab.constant(), kMaxSampled));
   const Expr rows = f.tensor(op.inputs[0]).shape[0], requests = f.tensor(op.outputs[0]).shape[0];
-  for (const char* list : {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol})
-    if (const Result<SymbolId> found = f.request_list(id, list, requests); !found.ok()) return found.error();
+  if (Status listed = f.require_lists(id, {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol}, requests); !listed.ok())
+    return listed.error();
   const Expr strips = ceil_div(vocab, kTileRows);
   const std::string name = product.valid() ? f.program.grids[product].name : f.out_name(id);
   const TensorId value = f.add_activation(name + ".best_value", DType::f32, {rows, strips}, op.loc);

@@ -81,9 +81,10 @@ Result<AttentionPattern> match(const Fusion& f, OpId attention) {
   p.context = f.tensor(op.inputs[1]).shape[2];
   const int64_t window = int_attr(op.attrs, "window", 0);
   p.window = window < p.context.constant() ? window : 0;
-  for (const char* list : {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol, mkrt::kKvLenSymbol})
-    if (const Result<SymbolId> found = f.request_list(attention, list, p.requests); !found.ok())
-      return found.error();
+  if (Status listed = f.require_lists(
+          attention, {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol, mkrt::kKvLenSymbol}, p.requests);
+      !listed.ok())
+    return listed.error();
   return p;
 }
 

@@ -129,11 +129,13 @@ void Fusion::write(GridId grid, const char* role, TensorId t) {
   program.grids[grid].writes.push_back({role, t, {}, false});
 }
 
-Result<SymbolId> Fusion::request_list(OpId op, const char* name, const Expr& requests) const {
-  const SymbolId list = find_symbol(graph.symbols, name);
-  if (!list.valid() || graph.symbols[list].length != requests)
-    return misfit(op, fmt::format("the graph has no list {} over the requests", name));
-  return list;
+Status Fusion::require_lists(OpId op, std::initializer_list<const char*> names, const Expr& requests) const {
+  for (const char* name : names) {
+    const SymbolId list = find_symbol(graph.symbols, name);
+    if (!list.valid() || graph.symbols[list].length != requests)
+      return misfit(op, fmt::format("the graph has no list {} over the requests", name));
+  }
+  return {};
 }
 
 Error Fusion::misfit(OpId op, const std::string& why) const {

@@ -38,7 +38,7 @@ struct Fusion {
   // none.
   OpId sole_reader_of(OpId op, OpKind kind) const;
   OpId sole_reader_of(OpId op) const;
-  // The same, of any gated op.
+  // Returns the gated op that alone reads the first result of `op`, or an invalid id where there is none.
   OpId sole_gated_reader_of(OpId op) const;
 
   // Tells whether the program has the graph's tensor.
@@ -65,8 +65,8 @@ struct Fusion {
   void read(GridId grid, const std::string& role, TensorId tensor, bool stream = false);
   void write(GridId grid, const char* role, TensorId tensor);
 
-  // Returns the list over the requests. Errors, at `op`: the graph has no such list.
-  Result<SymbolId> request_list(OpId op, const char* name, const Expr& requests) const;
+  // Fails, at `op`, unless the graph has lists of these names over the requests.
+  Status require_lists(OpId op, std::initializer_list<const char*> names, const Expr& requests) const;
 
   const Tensor& tensor(TensorId graph_tensor) const { return graph.tensors[graph_tensor]; }
   const std::string& out_name(OpId op) const { return tensor(graph.ops[op].outputs[0]).name; }

@@ -178,9 +178,10 @@ Status add_row_grid(Fusion& f, const Sequence& sequence) {
   add_steps(f, grid, sequence.steps);
   if (sequence.gather.valid()) {
     const Expr requests = symbol(step_symbols(f.program.symbols).requests);
-    for (const char* list : {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol})
-      if (const Result<SymbolId> found = f.request_list(sequence.gather, list, requests); !found.ok())
-        return found.error();
+    if (Status listed =
+            f.require_lists(sequence.gather, {mkrt::kFirstRowSymbol, mkrt::kQLenSymbol}, requests);
+        !listed.ok())
+      return listed.error();
     set_attr(f.program.grids[grid].attrs, "gather_rows", int64_t{1});
   }
   // A sample's sequence without ops leaves its rows beside the logits, as no two grids write one tensor.

@@ -25,10 +25,9 @@ double cache_bytes(const TaskOn& t, bool earlier) {
 // Tells whether the task belongs to a request's last row block. The last blocks are as many as the requests
 // and follow all other blocks.
 bool brings_context(const TaskOn& t) {
-  const Symbols& symbols = t.program.symbols;
-  const StepSymbols step = step_symbols(symbols);
-  if (!step.blocks) return true;
-  return t.coords[1] >= evaluate(t.grid.coords[1].extent - symbols[step.q_len].length, t.step.symbols);
+  if (!t.symbols.blocks) return true;
+  const Expr& requests = t.program.symbols[t.symbols.q_len].length;
+  return t.coords[1] >= evaluate(t.grid.coords[1].extent - requests, t.step.symbols);
 }
 
 // Keys and values of earlier positions come through the ring. A request's last row block gets them from

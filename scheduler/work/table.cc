@@ -28,8 +28,10 @@ const BodyWork& work_of(BodyKind kind) {
   return *kWorks[static_cast<size_t>(kind)];
 }
 
-TaskOn::TaskOn(const Step& task_step, const Machine& machine, uint32_t number)
+TaskOn::TaskOn(const Step& task_step, const StepSymbols& step_symbols, const Machine& machine,
+               uint32_t number)
     : step(task_step),
+      symbols(step_symbols),
       m(machine),
       task(number),
       id(step.grid_of[number]),
@@ -72,7 +74,10 @@ FusedStages fused_stages(const TaskGrid& grid) {
 }
 
 TaskWorks::TaskWorks(const Step& step, const Machine& machine)
-    : step_(step), machine_(machine), blocks_(step.schedule->program.grids.size(), 1) {
+    : step_(step),
+      symbols_(step_symbols(step.schedule->program.symbols)),
+      machine_(machine),
+      blocks_(step.schedule->program.grids.size(), 1) {
   const TaskProgram& program = step.schedule->program;
   dispatch_ns_ = path_ns(machine, kDispatch) + code_miss_ns(machine, looped_bodies(program) + 1);
   for (GridId g : program.grids.ids()) {
@@ -85,7 +90,7 @@ TaskWorks::TaskWorks(const Step& step, const Machine& machine)
 }
 
 TaskWork TaskWorks::of(uint32_t task, uint32_t strips) const {
-  const TaskOn on(step_, machine_, task);
+  const TaskOn on(step_, symbols_, machine_, task);
   return work_of(on.grid.body).work(on, strips);
 }
 

@@ -11,9 +11,10 @@ namespace mkc {
 
 // One task on a machine.
 struct TaskOn {
-  TaskOn(const Step& task_step, const Machine& machine, uint32_t number);
+  TaskOn(const Step& task_step, const StepSymbols& step_symbols, const Machine& machine, uint32_t number);
 
   const Step& step;
+  const StepSymbols& symbols;
   const Machine& m;
   uint32_t task;
   GridId id;

@@ -1,6 +1,7 @@
 // The bytes and times that one task costs on a machine. docs/simulate.md describes the model.
 #pragma once
 
+#include "ir/step_symbols.h"
 #include "runtime/abi/packing.h"
 #include "scheduler/machine/machine.h"
 #include "scheduler/place/step.h"
@@ -58,6 +59,7 @@ class TaskWorks {
 
  private:
   const Step& step_;
+  const StepSymbols symbols_;
   const Machine& machine_;
   std::vector<uint32_t> blocks_;  // by GridId
   double dispatch_ns_;

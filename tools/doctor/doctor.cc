@@ -227,8 +227,8 @@ void print_json(const Findings& f) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Action& action) {
-  CLI::App* command = add_command(
-      app, "doctor", "what mkc finds on this machine, what is missing, and whether the GPU does as it must");
+  CLI::App* command = app.add_subcommand(
+      "doctor", "what mkc finds on this machine, what is missing, and whether the GPU does as it must");
   auto a = std::make_shared<DoctorArguments>();
   command->add_flag("--json", a->json, "print JSON");
   command->add_flag("--no-checks", a->no_checks, "neither check nor measure the GPU");

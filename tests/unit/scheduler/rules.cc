@@ -167,7 +167,7 @@ TEST_CASE("a step may have those values that no relation of known symbols forbid
         return !std::all_of(x.between.begin(), x.between.end(), [&](size_t i) { return known[i]; }) ||
                x.holds(v);
       });
-      REQUIRE(proof::may_be(r.p.symbols, v, known) == expected);
+      REQUIRE(proof::may_be(r.p.symbols, step_symbols(r.p.symbols), v, known) == expected);
     }
   }
 }
