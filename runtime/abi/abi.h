@@ -225,6 +225,14 @@ struct MkStep {
 static_assert(sizeof(MkStep) == 128);
 constexpr uint32_t kLaunchOver = 0xffffffffu;
 
+// MkThread is a worker of the processor: a thread, which calls mk_kernel(session, step, thread).
+struct MkThread {
+  uint32_t worker;
+  float ns_per_tick;  // of the time stamp counter
+  uint64_t shared;    // address of the worker's own memory, aligned to 64 bytes
+};
+static_assert(sizeof(MkThread) == 16);
+
 // Indices of MkStep::input and of MkStep::lists.
 constexpr uint32_t kTokensInput = 0, kPositionsInput = 1;
 constexpr uint32_t kRowsList = 0, kLengthsList = 1, kFirstRowsList = 2, kStepLists = 3;

@@ -1,0 +1,320 @@
+// Attention of some query rows to one KV tile, by one thread. The rows share each key and value that is
+// converted. A row's sums have the same order however many rows go together.
+#pragma once
+
+#include "codegen/device/attend.h"
+#include "codegen/processor/cached.h"
+#include "codegen/processor/worker.h"
+
+namespace mk {
+
+// Registers hold kSums vectors of sums of scores, or kValues of values. AVX-512 has 32 registers of a vector,
+// AVX2 has 16 of half a vector.
+#ifdef __AVX512F__
+constexpr u32 kSums = 8, kValues = 16, kMaxRows = 4;
+#else
+constexpr u32 kSums = 4, kValues = 4, kMaxRows = 2;
+#endif
+
+// put_head() norms and rotates a head vector as rotate_head() does. Zeros fill the last vector of `to`.
+MK_INLINE void put_head(const f32* x, const f32* norm, f32 eps, const f32* rope, u32 head_dim, f32* to) {
+  const u32 half = head_dim / 2;
+  f32 scale = 1;
+  if (norm) {
+    f32x16 sum = f32x16(0);
+    each_vector(head_dim, [&](u32 i, u32 count) {
+      const f32x16 v = load_part<f32x16>(x + i, count);
+      sum = fma(v, v, sum);
+    });
+    scale = mk_rsqrt(sum_of(sum) / (f32)head_dim + eps);
+  }
+  if (head_dim % kVector != 0) store(to + head_dim / kVector * kVector, f32x16(0));
+  each_vector(half, [&](u32 i, u32 count) {
+    f32x16 low = load_part<f32x16>(x + i, count) * scale,
+           high = load_part<f32x16>(x + half + i, count) * scale;
+    if (norm) low *= load_part<f32x16>(norm + i, count), high *= load_part<f32x16>(norm + half + i, count);
+    if (rope) {
+      const f32x16 cosine = load_part<f32x16>(rope + i, count),
+                   sine = load_part<f32x16>(rope + half + i, count);
+      const f32x16 turned = low * cosine - high * sine;
+      high = high * cosine + low * sine;
+      low = turned;
+    }
+    store_part(to + i, low, count);
+    store_part(to + half + i, high, count);
+  });
+}
+
+// rope_of() is the row of the rope table for a token. Without a rotation it is null.
+MK_INLINE const f32* rope_of(const AttendArgs& a, u32 token) {
+  return a.rotated ? plain(a.rope) + (u64)a.positions[token] * a.head_dim : nullptr;
+}
+
+// partial_row() is the index of row x of a row block in a partial. Rows count the tokens of the row block and
+// the heads of the group.
+MK_INLINE u64 partial_row(const AttendArgs& a, const Rows& r, u32 partial, u32 x) {
+  const u32 group = a.heads / a.kv_heads;
+  return ((u64)partial * a.tokens + r.first + x / group) * a.heads + r.head * group + x % group;
+}
+
+// join() halves the lanes that a sum is spread over, from 2 * kLanes to kLanes. The result has the sums of
+// both vectors.
+template <u32 kLanes>
+MK_INLINE f32x16 join(f32x16 a, f32x16 b) {
+  if constexpr (kLanes == 8)
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+  else if constexpr (kLanes == 4)
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+           __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  else if constexpr (kLanes == 2)
+    return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+           __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  else
+    return __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30) +
+           __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
+}
+// join_all() joins N vectors. Of 16 vectors, lane sum_lane(n) has the sum of vector n.
+template <u32 N>
+MK_INLINE f32x16 join_all(const f32x16* v) {
+  if constexpr (N == 1)
+    return v[0];
+  else
+    return join<kVector / N>(join_all<N / 2>(v), join_all<N / 2>(v + N / 2));
+}
+MK_INLINE constexpr u32 sum_lane(u32 n) {
+  return n % 4 * 4 + n / 4;
+}
+
+// Scales are those of a Merge.
+struct Scales {
+  f32 before, more;
+};
+
+// QueryRows is R query rows that go through a KV tile together. `b` has these rows alone. Positions count
+// from the begin of the KV tile.
+template <class C, u32 R>
+struct QueryRows {
+  static_assert(R * (kMaxHeadDim + kKvTile) * sizeof(f32) + kPlaces * sizeof(u64) <= kScratchBytes);
+  static constexpr u32 kAtOnce = kVector / R;  // positions whose scores fill a vector
+  static constexpr u32 kAhead = 32;            // positions from one that is read to one that is prefetched
+
+  const AttendArgs& a;
+  const Rows& r;
+  const Block& b;
+  const KvTile& kv_tile;
+  u32 begin, end;  // positions that some row sees
+  f32* q;          // [R][kMaxHeadDim]; evens first in each 32 columns where the cache's type has kEvens
+  f32* weight;     // [R][kKvTile]: scores first
+  u64* place;      // [kPlaces]: where 16 positions lie in a cache
+
+  MK_INLINE QueryRows(const Worker& w, const AttendArgs& args, const Rows& rows, const Block& block,
+                      const KvTile& tile)
+      : a(args),
+        r(rows),
+        b(block),
+        kv_tile(tile),
+        begin(b.begin > tile.begin ? b.begin - tile.begin : 0),
+        end(min(b.end - tile.begin, kKvTile)),
+        q((f32*)scratch_of(w)),
+        weight(q + R * kMaxHeadDim),
+        place((u64*)(weight + R * kKvTile)) {
+    for (u32 i = begin / kHalf; i * kHalf < end; ++i) place[i] = r.offset_of(a.cache, tile.begin + i * kHalf);
+  }
+
+  // fetch() prefetches position p of a cache to L2, if some row sees it. More lines can be on their way to L2
+  // than to L1.
+  MK_INLINE void fetch(const char* cache, u32 p) const {
+    constexpr u32 kLine = 64;
+    if (p >= end) return;
+    const char* at = cache + place[p / kHalf] + p % kHalf * a.cache.position_stride;
+    for (u32 byte = 0; byte < a.head_dim * C::bytes; byte += kLine) __builtin_prefetch(at + byte, 0, 2);
+  }
+  MK_INLINE void fetch_first(const char* cache) const {
+    MK_ROLLED
+    for (u32 p = begin; p < begin + kAhead; ++p) fetch(cache, p);
+  }
+
+  MK_INLINE void put_queries() const {
+    for (u32 row = 0; row < R; ++row) {
+      const u32 token = r.first + b.token(row), head = r.head * b.group + b.head(row);
+      f32* to = q + row * kMaxHeadDim;
+      put_head(plain(a.q) + (token * a.heads + head) * a.head_dim, plain(a.q_norm), a.q_eps,
+               rope_of(a, token), a.head_dim, to);
+      if (!Cached<C>::kEvens) continue;
+      for (u32 i = 0; i + 2 * kVector <= a.head_dim; i += 2 * kVector) {
+        const Columns columns = Columns{load<f32x16>(to + i), load<f32x16>(to + i + kVector)}.evens();
+        store(to + i, columns.a);
+        store(to + i + kVector, columns.b);
+      }
+    }
+  }
+
+  // multiply() computes sums [first, first + N) of the scores at `key`, joined. Sum n is that of a row and a
+  // position: lane sum_lane(n) of [R][kAtOnce].
+  template <u32 N>
+  MK_INLINE f32x16 multiply(const char* const* key, u32 first) const {
+    if constexpr (N > kSums) {
+      return join<kVector / N>(multiply<N / 2>(key, first), multiply<N / 2>(key, first + N / 2));
+    } else {
+      f32x16 sum[N];
+      MK_UNROLL
+      for (u32 n = 0; n < N; ++n) sum[n] = f32x16(0);
+      const u32 whole = a.head_dim / (2 * kVector) * (2 * kVector), last = a.head_dim / kVector * kVector;
+      MK_ROLLED
+      for (u32 i = 0; i < whole; i += 2 * kVector) {
+        MK_UNROLL
+        for (u32 n = 0; n < N; ++n) {
+          const u32 lane = sum_lane(first + n);
+          const f32* of_row = q + lane / kAtOnce * kMaxHeadDim + i;
+          const Columns k = Cached<C>::columns(key[lane % kAtOnce] + i * C::bytes);
+          sum[n] = fma(load<f32x16>(of_row + kVector), k.b, fma(load<f32x16>(of_row), k.a, sum[n]));
+        }
+      }
+      const auto add_last = [&](u32 i, u32 count) {
+        MK_UNROLL
+        for (u32 n = 0; n < N; ++n) {
+          const u32 lane = sum_lane(first + n);
+          const f32x16 k = load_last<C>(key[lane % kAtOnce] + i * C::bytes, count);
+          sum[n] = fma(load<f32x16>(q + lane / kAtOnce * kMaxHeadDim + i), k, sum[n]);
+        }
+      };
+      if (last != whole) add_last(whole, kVector);
+      if (a.head_dim != last) add_last(last, a.head_dim - last);
+      return join_all<N>(sum);
+    }
+  }
+
+  // put_scores() leaves the scores of each 16 positions of which some row sees one. Other positions are not
+  // read: the nearest seen one takes their place.
+  MK_INLINE void put_scores() const {
+    const char* keys = plain(a.cache.k);
+    for (u32 i = begin / kHalf; i * kHalf < end; ++i) {
+      MK_ROLLED
+      for (u32 p = i * kHalf; p < (i + 1) * kHalf; p += kAtOnce) {
+        const char* key[kAtOnce];
+        MK_UNROLL
+        for (u32 k = 0; k < kAtOnce; ++k) {
+          const u32 seen = min(p + k < begin ? begin : p + k, end - 1);
+          fetch(keys, p + k + kAhead);
+          key[k] = keys + place[i] + seen % kHalf * a.cache.position_stride;
+        }
+        const f32x16 scores = multiply<kVector>(key, 0);
+        MK_UNROLL
+        for (u32 row = 0; row < R; ++row)
+          __builtin_memcpy(weight + row * kKvTile + p, (const f32*)&scores + row * kAtOnce,
+                           kAtOnce * sizeof(f32));
+      }
+    }
+  }
+
+  // weigh() makes weights of a row's scores, and adds their sum to the partial. The result scales sums of
+  // values.
+  MK_INLINE Scales weigh(u32 row) const {
+    const Seen sees = b.seen_by(a, row);
+    const f32 scale = a.scale * Cached<C>::kFactor * (kScaled<C> ? a.cache.k_scale[r.head] : 1);
+    constexpr u32x16 lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    f32* weights = weight + row * kKvTile;
+    f32x16 greatest_of_lane = f32x16(kNone), total_of_lane = f32x16(0);
+    const u32 first = begin / kVector * kVector;
+    for (u32 p = first; p < end; p += kVector) {
+      const u32x16 place_in_seen = lanes + (kv_tile.begin + p - sees.first);
+      const f32x16 score = place_in_seen < sees.count ? load<f32x16>(weights + p) * scale : f32x16(kNone);
+      greatest_of_lane = __builtin_elementwise_max(greatest_of_lane, score);
+      store(weights + p, score);
+    }
+    const f32 greatest = __builtin_reduce_max(greatest_of_lane);
+    for (u32 p = first; p < end; p += kVector) {
+      const f32x16 score = load<f32x16>(weights + p);
+      const f32x16 mass = score == kNone ? f32x16(0) : exp2_of<f32x16, u32x16>(score - greatest);
+      total_of_lane += mass;
+      store(weights + p, mass);
+    }
+    AS1 f32* left = a.partial_ml + partial_row(a, r, kv_tile.partial, b.first + row) * 2;
+    const Merge merge(kv_tile.first ? kNone : left[0], greatest);
+    left[1] = merge(kv_tile.first ? 0 : left[1], sum_of(total_of_lane));
+    left[0] = merge.greatest;
+    return {merge.before, merge.more};
+  }
+
+  // leave() adds `count` columns of a row's sum to the partial. The first KV tile of a partial stores them.
+  MK_INLINE void leave(u32 row, const Scales& scales, u32 column, f32x16 sum, u32 count) const {
+    const f32 scale = Cached<C>::kFactor * (kScaled<C> ? a.cache.v_scale[r.head] : 1);
+    f32* left =
+        plain(a.partial_acc) + partial_row(a, r, kv_tile.partial, b.first + row) * a.head_dim + column;
+    sum *= scale;
+    if (!kv_tile.first)
+      sum = fma(sum, all_lanes(scales.more), load_part<f32x16>(left, count) * all_lanes(scales.before));
+    store_part(left, sum, count);
+  }
+
+  // add_values() adds up the weighted values of N vectors of columns from `column` on. N is 1 for columns
+  // behind the last whole 32. Values in the cache are finite (write_cache()), so a weight of 0 hides them
+  // from a row.
+  template <u32 N>
+  MK_INLINE void add_values(const Scales* scales, u32 column) const {
+    const char* values = plain(a.cache.v);
+    f32x16 sum[R][N];
+    MK_UNROLL
+    for (u32 k = 0; k < R * N; ++k) sum[k / N][k % N] = f32x16(0);
+    for (u32 i = begin / kHalf; i * kHalf < end; ++i) {
+      const u32 to = min(end, (i + 1) * kHalf);
+      u32 p = i * kHalf < begin ? begin : i * kHalf;
+      const char* value = values + place[i] + p % kHalf * a.cache.position_stride + column * C::bytes;
+      MK_ROLLED
+      for (; p < to; ++p, value += a.cache.position_stride) {
+        if (column == 0) fetch(values, p + kAhead);
+        MK_UNROLL
+        for (u32 k = 0; k < N; k += 2) {
+          Columns v;
+          if constexpr (N == 1)
+            v.a = load_last<C>(value, min(a.head_dim - column, kVector));
+          else
+            v = Cached<C>::columns(value + k * kVector * C::bytes);
+          MK_UNROLL
+          for (u32 row = 0; row < R; ++row) {
+            const f32x16 times = all_lanes(weight[row * kKvTile + p]);
+            sum[row][k] = fma(times, v.a, sum[row][k]);
+            if constexpr (N > 1) sum[row][k + 1] = fma(times, v.b, sum[row][k + 1]);
+          }
+        }
+      }
+    }
+    MK_UNROLL
+    for (u32 row = 0; row < R; ++row) {
+      if constexpr (N == 1) {
+        leave(row, scales[row], column, sum[row][0], min(a.head_dim - column, kVector));
+      } else {
+        MK_UNROLL
+        for (u32 k = 0; k < N; k += 2) {
+          Columns columns = {sum[row][k], sum[row][k + 1]};
+          if (Cached<C>::kEvens) columns = columns.in_order();
+          leave(row, scales[row], column + k * kVector, columns.a, kVector);
+          leave(row, scales[row], column + (k + 1) * kVector, columns.b, kVector);
+        }
+      }
+    }
+  }
+
+  // add_all_values() takes N vectors of columns at a time from `column` on, then fewer.
+  template <u32 N>
+  MK_INLINE void add_all_values(const Scales* scales, u32 column) const {
+    constexpr u32 kColumns = N * kVector;
+    const u32 to = (a.head_dim + (N == 1 ? kVector - 1 : 0)) / kColumns * kColumns;
+    MK_ROLLED
+    for (; column < to; column += kColumns) add_values<N>(scales, column);
+    if constexpr (N > 1) add_all_values<N / 2>(scales, to);
+  }
+
+  MK_INLINE void attend() const {
+    fetch_first(plain(a.cache.k));
+    put_queries();
+    put_scores();
+    fetch_first(plain(a.cache.v));
+    Scales scales[R];
+    for (u32 row = 0; row < R; ++row) scales[row] = weigh(row);
+    add_all_values<kValues / R>(scales, 0);
+  }
+};
+
+}  // namespace mk

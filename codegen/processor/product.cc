@@ -1,0 +1,108 @@
+// Product bodies of the processor: dense products, experts, and the reduction of split products.
+#include "codegen/processor/product.h"
+
+#include "codegen/processor/epilogue.h"
+
+namespace mk {
+
+namespace {
+
+MK_INLINE f32* sums_at(const EpilogueArgs& e, const ProductArgs& a, u32 strip, u32 k_slice, u32 token) {
+  return plain(e.sums) + (((u64)strip * kKSlices + k_slice) * a.tokens + token) * kStripRows;
+}
+
+// row_of() is the row of x of a token.
+MK_INLINE u32 x_row_of(const ProductArgs& a, u32 token) {
+  if (!plain(a.epilogue)->gather_rows || a.tokens == a.x_rows) return token;
+  return a.first_row[token] + a.q_len[token] - 1;
+}
+
+template <class W>
+MK_INLINE void start(const Worker& w, const ProductArgs& a) {
+  const Rows<W> rows(w, a);
+  for (u32 token = 0; token < a.tokens; ++token) rows.put(w, a, token, x_row_of(a, token));
+}
+
+// multiply_tasks() multiplies strips from task `task` on. Tasks of a split product are all strips of one part
+// of the K slices, then those of the next part; a call stays within a part.
+template <class W>
+MK_INLINE void multiply_tasks(const Worker& w, const ProductArgs& a, u32 task, u32 strips) {
+  const EpilogueArgs& e = *plain(a.epilogue);
+  const u32 parts = a.splits ? e.split_k : 1, part = parts == 1 ? 0 : task / e.all_strips,
+            strip = task - part * e.all_strips, of_part = kKSlices / parts;
+  const f32* scale = thread_of(w).scale;
+  const Product<W> product(w, a, thread_of(w).streamed, part * of_part, (part + 1) * of_part);
+  product(
+      strip, strip + strips, [&](u32 s, u32 token, f32x16 sums) { finish(a, s, token, sums, scale[token]); },
+      [&](u32 s, u32 k_slice, u32 token, f32x16 sums) { store(sums_at(e, a, s, k_slice, token), sums); });
+}
+
+// run_expert() multiplies the strips of a task with the rows of its active expert. A worker that has given up
+// a wait may run ahead of route. The expert's number may then be any, so the task is left out.
+template <class W>
+MK_INLINE void run_expert(const Worker& w, const ExpertArgs& a, u32 block, u32 active_expert) {
+  if (w.gave_up()) return;
+  const Thread& t = thread_of(w);
+  ProductArgs p = a.product;
+  p.tokens = min(t.expert_begin[active_expert + 1] - t.expert_begin[active_expert], a.product.tokens);
+  const u32 begin = min(t.expert_begin[active_expert], a.rows - p.tokens), first = block * a.strips,
+            end = min(p.strips, first + a.strips);
+  p.first_out = begin;
+  const Rows<W> rows(w, p);
+  for (u32 i = 0; i < p.tokens; ++i)
+    rows.put(w, p, i, a.gather_rows ? min(a.token[begin + i], a.product.tokens - 1) : begin + i);
+  const u64 expert_bytes = p.strips * Product<W>(w, p, nullptr, 0, 0).strip_bytes;
+  const Product<W> product(w, p, t.streamed + a.expert[active_expert] * expert_bytes, 0, kKSlices);
+  product(
+      first, end, [&](u32 s, u32 token, f32x16 sums) { finish(p, s, token, sums, t.scale[token]); },
+      [](u32, u32, u32, f32x16) {});
+}
+
+}  // namespace
+
+MK_BODY AS3 EpilogueArgs* mkd_epilogue_args(Worker* w, u32 depth) {
+  return (AS3 EpilogueArgs*)&thread_of(*w).epilogue[depth];
+}
+
+// mkb_product_start_*() prepares the rows of x, once before the first strip of a segment.
+#define MK_PRODUCT(name, W)                                                                \
+  MK_BODY void mkb_product_start_##name(Worker* w, const ProductArgs* a) {                 \
+    start<W>(*w, *a);                                                                      \
+  }                                                                                        \
+  MK_BODY void mkb_product_##name(Worker* w, const ProductArgs* a, u32 task, u32 strips) { \
+    multiply_tasks<W>(*w, *a, task, strips);                                               \
+  }
+MK_EACH_WEIGHT_FORMAT(MK_PRODUCT)
+
+MK_BODY void mkb_split_k_reduce(Worker*, const ProductArgs* a, u32 strip, u32 strips) {
+  const EpilogueArgs& e = *plain(a->epilogue);
+  for (u32 token = 0; token < a->tokens; ++token) {
+    f32 scale = 1;
+    if (e.sumsq_partials != 0) {
+      f32 sum = 0;
+      for (u32 i = 0; i < e.sumsq_partials; ++i) sum += e.sum_squares[(u64)token * e.sumsq_partials + i];
+      scale = mk_rsqrt(sum / (f32)a->cols + e.eps);
+    }
+    for (u32 s = strip; s < strip + strips; ++s) {
+      f32x16 total = all_lanes(0);
+      for (u32 k_slice = 0; k_slice < kKSlices; ++k_slice)
+        total += load<f32x16>(sums_at(e, *a, s, k_slice, token));
+      finish(*a, s, token, total, scale);
+    }
+  }
+}
+
+// mkb_expert_rows() keeps where the rows of each active expert begin, once a segment.
+MK_BODY void mkb_expert_rows(Worker* w, const ExpertArgs* a, u32 active_experts) {
+  u32* begin = thread_of(*w).expert_begin;
+  for (u32 i = 0; i < active_experts; ++i) begin[i] = a->active_expert_begin[i];
+  begin[active_experts] = a->rows;
+}
+
+#define MK_EXPERT(name, W)                                                                       \
+  MK_BODY void mkb_expert_##name(Worker* w, const ExpertArgs* a, u32 block, u32 active_expert) { \
+    run_expert<W>(*w, *a, block, active_expert);                                                 \
+  }
+MK_EACH_WEIGHT_FORMAT(MK_EXPERT)
+
+}  // namespace mk

@@ -1,0 +1,134 @@
+// Vectors of 16 lanes, the rows of a strip. LLVM makes one AVX-512 register of them, or two AVX2 registers.
+//
+// Code of the processor uses plain pointers. plain() makes one from a pointer of global memory (AS1) or of a
+// worker's memory (AS3), which are all memory of the process.
+#pragma once
+
+#include "codegen/device/bodies.h"
+
+namespace mk {
+
+constexpr u32 kVector = 16;
+
+typedef f32 f32x16 __attribute__((ext_vector_type(16)));
+typedef u32 u32x16 __attribute__((ext_vector_type(16)));
+typedef uint16_t u16x16 __attribute__((ext_vector_type(16)));
+typedef uint8_t u8x16 __attribute__((ext_vector_type(16)));
+typedef _Float16 f16x16 __attribute__((ext_vector_type(16)));
+
+template <class T>
+MK_INLINE T* plain(AS1 T* p) {
+  return (T*)p;
+}
+template <class T>
+MK_INLINE T* plain(AS3 T* p) {
+  return (T*)p;
+}
+
+// load() and store() need no alignment.
+template <class V>
+MK_INLINE V load(const void* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class V>
+MK_INLINE void store(void* p, V v) {
+  __builtin_memcpy(p, &v, sizeof v);
+}
+
+// load_part() reads the first `count` of 16 values of type T, at most 16. The others are 0.
+template <class V, class T>
+MK_INLINE V load_part(const T* p, u32 count) {
+  if (count >= kVector) return load<V>(p);
+  T values[kVector] = {};
+  for (u32 i = 0; i < count; ++i) values[i] = p[i];
+  return load<V>(values);
+}
+
+MK_INLINE f32x16 fma(f32x16 a, f32x16 b, f32x16 c) {
+  return __builtin_elementwise_fma(a, b, c);
+}
+MK_INLINE f32x16 all_lanes(f32 v) {
+  return f32x16(v);
+}
+// sum_of() adds the lanes by halves: lanes i and i + 8, then i and i + 4, and so on.
+MK_INLINE f32 sum_of(f32x16 v) {
+  const auto eight = v.lo + v.hi;
+  const auto four = eight.lo + eight.hi;
+  const auto two = four.lo + four.hi;
+  return two.x + two.y;
+}
+
+// exp2_of() is 2^x with a relative error of 2^-22, by the polynomial of mass_of() (runtime/abi/sampling.h).
+// Values below -126.5 give 0. V is f32 or a vector of f32, and U has its bits.
+template <class V, class U>
+MK_INLINE V exp2_of(V x) {
+  constexpr f32 to_integer = 0x1.8p23f;
+  const V bounded = __builtin_elementwise_min(__builtin_elementwise_max(x, V(-127.0f)), V(128.0f));
+  const V shifted = bounded + V(to_integer), whole = shifted - V(to_integer), rest = bounded - whole;
+  constexpr f32 factor[] = {0x1.5f3e52p-10f, 0x1.3b2d4cp-7f, 0x1.c6aee8p-5f,
+                            0x1.ebfbdcp-3f,  0x1.62e430p-1f, 1.0f};
+  V power = V(0x1.41fbbcp-13f);
+  MK_UNROLL
+  for (u32 i = 0; i < 6; ++i) power = __builtin_elementwise_fma(power, rest, V(factor[i]));
+  const U exponent = (__builtin_bit_cast(U, shifted) - U(0x4b400000u) + U(127u)) << U(23u);
+  const V result = power * __builtin_bit_cast(V, exponent);
+  return x == x ? result : x;
+}
+
+// bf16_bits() rounds to nearest even. A NaN stays one. U is u32 or a vector of it, and V has its bits.
+template <class U, class V>
+MK_INLINE U bf16_bits(V v) {
+  const U bits = __builtin_bit_cast(U, v);
+  const U rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+  return v == v ? rounded : (bits >> 16 | 0x40u);
+}
+
+// Values of 16 columns or positions as a cache or a row of activations stores them, as f32.
+template <class C>
+struct Stored;
+template <>
+struct Stored<F32> {
+  typedef f32 Element;
+  MK_INLINE static f32x16 widen(f32x16 v) { return v; }
+  typedef f32x16 Vector;
+};
+template <>
+struct Stored<Bf16> {
+  typedef uint16_t Element;
+  typedef u16x16 Vector;
+  MK_INLINE static f32x16 widen(u16x16 v) {
+    return __builtin_bit_cast(f32x16, __builtin_convertvector(v, u32x16) << 16);
+  }
+};
+template <>
+struct Stored<F16> {
+  typedef uint16_t Element;
+  typedef u16x16 Vector;
+  MK_INLINE static f32x16 widen(u16x16 v) {
+    return __builtin_convertvector(__builtin_bit_cast(f16x16, v), f32x16);
+  }
+};
+// f16 holds every number of E4M3, with 2^-8 of its value where the exponent's bits are kept. NaN is restored.
+template <>
+struct Stored<E4m3> {
+  typedef uint8_t Element;
+  typedef u8x16 Vector;
+  MK_INLINE static f32x16 widen(u8x16 codes) {
+    const u16x16 wide = __builtin_convertvector(codes, u16x16);
+    const u16x16 half = (wide & 0x80) << 8 | (wide & 0x7f) << 7;
+    const f32x16 value = __builtin_convertvector(__builtin_bit_cast(f16x16, half), f32x16) * 256.0f;
+    const u32x16 nan = (u32x16)((__builtin_convertvector(wide, u32x16) & 0x7f) == 0x7f);
+    return __builtin_bit_cast(f32x16, __builtin_bit_cast(u32x16, value) | (nan & 0x7fc00000u));
+  }
+};
+
+// load16() reads `count` of 16 stored values, at most 16. The others are 0.
+template <class C>
+MK_INLINE f32x16 load16(const char* p, u32 count = kVector) {
+  typedef Stored<C> S;
+  return S::widen(load_part<typename S::Vector>((const typename S::Element*)p, count));
+}
+
+}  // namespace mk

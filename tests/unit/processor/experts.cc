@@ -1,0 +1,155 @@
+// These tests compare the products of experts on the processor with double loops.
+#include "tests/unit/processor/product.h"
+
+namespace mk {
+namespace {
+
+constexpr u32 kExperts = 5;
+
+struct Case {
+  Input input;
+  u32 tokens, top_k, rows, cols;
+  Activation gate = Activation::kNone;
+  bool gather = true;
+  u32 strips = 1;  // strips of a task
+};
+
+// Choices are the rows of active experts. Expert `idle` has none.
+struct Choices {
+  std::vector<u32> expert, rows, begin, token;
+
+  Choices(const Case& c, u32 idle) {
+    std::vector<std::vector<u32>> tokens_of(kExperts);
+    std::mt19937 rng(c.tokens);
+    for (u32 t = 0; t < c.tokens; ++t)
+      for (u32 i = 0, e = rng() % kExperts; i < c.top_k; e = (e + 1) % kExperts)
+        if (e != idle) tokens_of[e].push_back(t), ++i;
+    for (u32 e = 0; e < kExperts; ++e) {
+      if (tokens_of[e].empty()) continue;
+      expert.push_back(e), rows.push_back(static_cast<u32>(tokens_of[e].size()));
+      begin.push_back(static_cast<u32>(token.size()));
+      token.insert(token.end(), tokens_of[e].begin(), tokens_of[e].end());
+    }
+  }
+  u32 active() const { return static_cast<u32>(expert.size()); }
+};
+
+// Problem is the weights of all experts, one behind the other, and the rows that they multiply.
+struct Problem {
+  Case c;
+  Choices choices;
+  std::vector<Matrix> experts;
+  std::vector<char> packed;
+  X x;
+
+  Problem(const Case& of, WeightType type, u32 idle)
+      : c(of), choices(of, idle), x(of.input, of.gather ? of.tokens : of.tokens * of.top_k, of.cols) {
+    for (u32 e = 0; e < kExperts; ++e) {
+      const u32 seed = 20 + 2 * e;
+      if (c.gate == Activation::kNone)
+        experts.push_back(pack_matrix({make_tensor(type, c.rows, c.cols, seed)}));
+      else
+        experts.push_back(pack_matrix(
+            {make_tensor(type, c.rows / 2, c.cols, seed), make_tensor(type, c.rows / 2, c.cols, seed + 1)},
+            8));
+      packed.insert(packed.end(), experts[e].packed.begin(), experts[e].packed.end());
+    }
+  }
+  u32 out_cols() const { return c.gate == Activation::kNone ? c.rows : c.rows / 2; }
+  u32 rows() const { return c.tokens * c.top_k; }
+};
+
+struct RunOptions {
+  bool gives_up = false;  // the worker has given up a wait
+  bool bf16 = false;      // out is bf16
+};
+
+std::vector<float> run(const Problem& p, const RunOptions& options = {}) {
+  const Matrix& m = p.experts[0];
+  Out out(size_t{p.rows()} * p.out_cols());
+  AllArgs args = make_args(m, p.x, p.c.tokens);
+  args.x_rows = p.c.tokens;
+  args.gate = p.c.gate, args.out_cols = p.out_cols(), args.out_bf16 = options.bf16;
+  args.out = global(out.data());
+  ProductWorker worker(m.shape, p.c.tokens);
+  Worker* const w = &worker.w;
+  *w->gave_up_word() = options.gives_up;
+  ExpertArgs a{};
+  a.product = worker.with_epilogue(args);
+  a.expert = global(p.choices.expert.data());
+  a.active_expert_rows = global(p.choices.rows.data());
+  a.active_expert_begin = global(p.choices.begin.data());
+  a.token = p.c.gather ? global(p.choices.token.data()) : nullptr;
+  a.rows = p.rows();
+  a.strips = p.c.strips, a.gather_rows = p.c.gather;
+  mkd_stream(w, global(p.packed.data()));
+  mkb_expert_rows(w, &a, p.choices.active());
+  for (u32 block = 0; block * a.strips < a.product.strips; ++block)
+    for (u32 active = 0; active < p.choices.active(); ++active)
+      bodies_of(m.type).expert(w, &a, block, active);
+  return {out.values.begin(), out.values.begin() + static_cast<ptrdiff_t>(out.size)};
+}
+
+void check(const Problem& p) {
+  CAPTURE(p.experts[0].shape.format.name);
+  CAPTURE(p.c.tokens);
+  CAPTURE(p.c.rows);
+  CAPTURE(p.c.gather);
+  CAPTURE(static_cast<int>(p.c.input));
+  const std::vector<float> out = run(p);
+  for (u32 active = 0; active < p.choices.active(); ++active) {
+    const u32 begin = p.choices.begin[active];
+    std::vector<u32> x_rows(p.choices.rows[active]);
+    for (u32 i = 0; i < x_rows.size(); ++i) x_rows[i] = p.c.gather ? p.choices.token[begin + i] : begin + i;
+    const double error = worst_error(
+        p.experts[p.choices.expert[active]], p.x, x_rows, &out[size_t{begin} * p.out_cols()],
+        [&](u32, const std::vector<Value>& row) {
+          if (p.c.gate == Activation::kNone) return row;
+          std::vector<Value> want(p.out_cols());
+          for (u32 i = 0; i < want.size(); ++i) {
+            const Value g = row[i / 8 * 16 + i % 8], u = row[i / 8 * 16 + 8 + i % 8];
+            const double v = g.value / (1 + std::exp(-g.value));
+            want[i] = {v * u.value, 1.2 * g.magnitude * std::abs(u.value) + std::abs(v) * u.magnitude};
+          }
+          return want;
+        });
+    CHECK(error < 1);
+  }
+  const std::vector<float> halves = run(p, {.bf16 = true});
+  CHECK(rounds_to(out.data(), reinterpret_cast<const uint16_t*>(halves.data()), out.size()));
+}
+
+TEST_CASE("each row is multiplied with its expert's weights, gathered or not") {
+  for (const FormatBodies& format : kFormats)
+    for (const Input input : kInputs)
+      for (const bool gather : {true, false})
+        for (const u32 tokens : {1u, 2u, 9u, 40u}) {
+          check(Problem({input, tokens, 2, 40, 130, Activation::kNone, gather}, format.type, 3));
+          check(Problem({input, tokens, 4, 48, 300, Activation::kSilu, gather}, format.type, 0));
+          check(Problem({input, tokens, 1, 5, 64, Activation::kNone, gather}, format.type, 4));
+        }
+}
+
+TEST_CASE("bits do not depend on the strips of a task") {
+  for (const FormatBodies& format : kFormats)
+    for (const Activation gate : {Activation::kNone, Activation::kSilu}) {
+      Problem p({Input::kScaled, 30, 2, 112, 200, gate}, format.type, 1);
+      const std::vector<float> alone = run(p);
+      for (const u32 strips : {2u, 3u, 4u, 7u, 100u}) {
+        p.c.strips = strips;
+        CHECK(run(p) == alone);
+      }
+    }
+}
+
+TEST_CASE("a worker that has given up a wait runs no expert, because experts may have any number") {
+  for (const FormatBodies& format : kFormats) {
+    Problem p({Input::kF32, 6, 2, 40, 130}, format.type, 3);
+    for (std::vector<u32>* list : {&p.choices.expert, &p.choices.rows, &p.choices.begin, &p.choices.token})
+      std::fill(list->begin(), list->end(), 0xffffff00u);
+    for (const float v : run(p, {.gives_up = true})) CHECK(std::isnan(v));
+  }
+}
+
+}  // namespace
+}  // namespace mk
