@@ -7,6 +7,7 @@
 #include "codegen/kinds.h"
 #include "codegen/operands.h"
 #include "codegen/plan.h"
+#include "codegen/processor_memory.h"
 #include "ir/values.h"
 
 namespace mkc {
@@ -166,7 +167,8 @@ mkrt::Element element_of(DType dtype) {
   MKC_BUG("unknown dtype");
 }
 
-uint32_t shared_bytes(const Schedule& schedule) {
+uint32_t shared_bytes(const Schedule& schedule, const Engines& engines) {
+  if (!engines.loader) return processor_bytes(schedule);
   constexpr uint32_t kBeside = mk::kBarrierBytes + mk::kListBytes + mk::kScratchBytes;
   static_assert(kBeside <= kBesideRingBytes, "machine descriptions leave too little room beside the ring");
   return schedule.ring.stages * schedule.ring.stage_bytes + kBeside;
@@ -185,7 +187,7 @@ mkrt::Manifest describe(const Schedule& schedule, const ModelIdentity& identity)
   m.bos_id = identity.bos_id;
   m.workers = schedule.workers;
   m.threads = mkrt::kWorkerThreads;
-  m.shared_bytes = shared_bytes(schedule);
+  m.shared_bytes = shared_bytes(schedule, identity.engines);
   m.ring_stages = schedule.ring.stages;
   m.event_cells = schedule.event_cells;
   m.weight_bytes = schedule.weight_bytes;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/mode.h"
+#include "codegen/targets.h"
 #include "ir/schedule.h"
 #include "runtime/artefact/manifest.h"
 
@@ -18,11 +19,12 @@ struct ModelIdentity {
   int32_t bos_id = -1;
   Mode mode = Mode::kMegakernel;
   std::vector<std::string> without{};  // device parts that the code does not use: parse_without()
+  Engines engines{};                   // of the target
 };
 
-// Returns a worker's dynamic shared memory in bytes: ring, barriers, lists of the step, and scratch memory of
-// the bodies.
-uint32_t shared_bytes(const Schedule& schedule);
+// Returns the bytes of a worker's own memory: ring, barriers, lists of the step, and scratch memory of the
+// bodies. Workers of a processor have no ring, but room for the rows of the largest product.
+uint32_t shared_bytes(const Schedule& schedule, const Engines& engines = {});
 
 // Returns the runtime's name of a dtype.
 mkrt::Element element_of(DType dtype);

@@ -54,7 +54,9 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
   for (uint32_t kind = 0; kind < kinds.first.size(); ++kind) {
     const GridId id = kinds.first[kind];
     if (is_inline(schedule, id)) continue;
-    e.begin_kernel(fmt::format("mk_grid_{}", kind), {e.global_ptr, e.global_ptr, e.ir.getInt32Ty()});
+    std::vector<llvm::Type*> parameters = {e.global_ptr, e.global_ptr, e.ir.getInt32Ty()};
+    if (!engines.loader) parameters.push_back(e.global_ptr);  // mkrt::MkThread
+    e.begin_kernel(fmt::format("mk_grid_{}", kind), parameters);
     // `begun` is loaded before the worker's first barrier, and so before any worker can make the next step.
     llvm::Value* begun = e.load32(e.function->getArg(1), offsetof(mkrt::MkStep, begun));
     start.load(e.function->getArg(0), e.function->getArg(1));
@@ -63,13 +65,13 @@ void emit_grid_kernels(llvm::Module& module, const Schedule& schedule, const Kin
     e.ir.SetInsertPoint(ended);
     e.ir.CreateRetVoid();
     e.ir.SetInsertPoint(goes_on);
-    e.call("mk_start_next", {});
+    if (engines.loader) e.call("mk_start_next", {});  // kernels of a processor never overlap
     llvm::Value* record = tasks.record_of(e.function->getArg(2));
     start.by_role(
         // Workers with an empty share wait, too. The next kernel relies on this one to end after all before
         // it.
         [&] {
-          e.call("mk_await_kernels", {});
+          if (engines.loader) e.call("mk_await_kernels", {});
           tasks.run_segment(id, record, nullptr);
           if (kind == last_kind) e.call("mkd_leave_next_step", start.next_step());
         },

@@ -21,10 +21,16 @@ LaunchCode::LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& li
 
 void LaunchCode::load(llvm::Value* session, llvm::Value* step) {
   launch_.worker = e_.local(sizeof(mk::Worker));
-  e_.call("mkd_begin", {launch_.worker, session, step, e_.constant(s_.ring.stages)});
   launch_.bases = {nullptr, nullptr, nullptr, session, step};
+  if (engines_.loader) {
+    e_.call("mkd_begin", {launch_.worker, session, step, e_.constant(s_.ring.stages)});
+  } else {
+    llvm::Value* thread = e_.function->getArg(e_.function->arg_size() - 1);
+    e_.call("mkd_begin_thread", {launch_.worker, session, step, thread});
+    launch_.worker_index = e_.load32(thread, offsetof(mkrt::MkThread, worker));
+  }
   launch_.arenas = e_.call("mkd_arenas", e_.shared_ptr, {launch_.worker});
-  launch_.worker_index = e_.call("mk_worker", e_.ir.getInt32Ty(), {});
+  if (engines_.loader) launch_.worker_index = e_.call("mk_worker", e_.ir.getInt32Ty(), {});
 }
 
 void LaunchCode::load_values() {
@@ -54,6 +60,11 @@ void LaunchCode::load_values() {
 }
 
 void LaunchCode::split(const std::function<void()>& consume, const std::function<void()>& load) {
+  if (!engines_.loader) {
+    consume();
+    e_.ir.CreateRetVoid();
+    return;
+  }
   llvm::BasicBlock *consumers = e_.block("consumers"), *others = e_.block("others"),
                    *loader = e_.block("loader"), *done = e_.block("done");
   llvm::Value* thread = e_.call("mk_thread", e_.ir.getInt32Ty(), {});
@@ -156,11 +167,16 @@ void LaunchCode::with_lists(llvm::Value* number, const std::function<void()>& bo
 }
 
 void LaunchCode::sum_rows(const RaggedRows& ragged) {
-  llvm::Value *thread = e_.load32(launch_.worker, offsetof(mk::Worker, thread)),
-              *list = e_.constant(lists_.at(ragged)), *rows = e_.value(ragged.rows);
-  e_.if_then(e_.ir.CreateICmpULT(thread, rows), [&] {
-    e_.call("mkd_set_element", {launch_.worker, list, thread, e_.value(ragged.extent, {thread})});
-  });
+  llvm::Value *list = e_.constant(lists_.at(ragged)), *rows = e_.value(ragged.rows);
+  const auto set = [&](llvm::Value* row) {
+    e_.call("mkd_set_element", {launch_.worker, list, row, e_.value(ragged.extent, {row})});
+  };
+  if (engines_.loader) {
+    llvm::Value* thread = e_.load32(launch_.worker, offsetof(mk::Worker, thread));
+    e_.if_then(e_.ir.CreateICmpULT(thread, rows), [&] { set(thread); });
+  } else {
+    e_.loop(e_.constant(0), rows, set);
+  }
   e_.call("mkd_sum_list", {launch_.worker, list, rows});
 }
 
@@ -201,7 +217,7 @@ void LaunchCode::make_lists() {
     cut_rows(*lists_.blocks);
   }
   for (const RaggedRows& ragged : lists_.ragged) sum_rows(ragged);
-  if (lists_.blocks) e_.call("mkd_lists_made", {launch_.worker});
+  if (lists_.blocks && engines_.loader) e_.call("mkd_lists_made", {launch_.worker});
 }
 
 }  // namespace mkc

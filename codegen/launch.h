@@ -26,7 +26,8 @@ class LaunchCode {
   LaunchCode(Emitter& e, const Schedule& schedule, const StepLists& lists, const Engines& engines,
              LaunchValues& launch);
 
-  // Runs on all threads. Makes the worker and loads the values that are fixed for the launch.
+  // Runs on all threads. Makes the worker and loads the values that are fixed for the launch. Without a
+  // loader, the kernel's last parameter is the worker's mkrt::MkThread.
   void load(llvm::Value* session, llvm::Value* step);
 
   // Loads the symbols and the arenas' addresses again. The loaded values, and values computed from them,

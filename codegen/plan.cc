@@ -60,13 +60,13 @@ void append(std::vector<std::byte>& blob, const T& value) {
   blob.insert(blob.end(), bytes, bytes + sizeof(T));
 }
 
-mkrt::MkBounds bounds(const Schedule& s, const Kinds& kinds, Mode mode) {
+mkrt::MkBounds bounds(const Schedule& s, const Kinds& kinds, Mode mode, const Engines& engines) {
   mkrt::MkBounds b{};
   const Symbols& symbols = s.program.symbols;
   const StepSymbols step = step_symbols(symbols);
   const auto max = [&](SymbolId id) { return id.valid() ? static_cast<uint32_t>(symbols[id].bounds.hi) : 0; };
   b.event_cells = s.event_cells;
-  b.shared_bytes = shared_bytes(s);
+  b.shared_bytes = shared_bytes(s, engines);
   b.ring_stages = s.ring.stages;
   b.kinds = static_cast<uint32_t>(kinds.first.size());
   b.max_tokens = max(step.tokens);
@@ -115,8 +115,9 @@ mkrt::MkProduct product_record(const Schedule& s, const TaskGrid& grid) {
   return p;
 }
 
-std::vector<std::byte> make_plan(const Schedule& s, const Kinds& kinds, Mode mode) {
-  mkrt::MkPlanHeader header{mkrt::kPlanMagic, s.program.grids.size(), s.workers, 0, bounds(s, kinds, mode)};
+std::vector<std::byte> make_plan(const Schedule& s, const Kinds& kinds, Mode mode, const Engines& engines) {
+  mkrt::MkPlanHeader header{mkrt::kPlanMagic, s.program.grids.size(), s.workers, 0,
+                            bounds(s, kinds, mode, engines)};
   for (const std::vector<Segment>& stream : s.streams)
     header.segments += static_cast<uint32_t>(stream.size());
   const auto align = [](std::vector<std::byte>& blob) { blob.resize((blob.size() + 15) / 16 * 16); };

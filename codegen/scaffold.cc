@@ -18,11 +18,14 @@ class Scaffold {
         s_(schedule),
         kinds_(kinds),
         lists_(find_lists(schedule.program)),
+        engines_(engines),
         start_(e_, s_, lists_, engines, launch_),
         tasks_(e_, s_, kinds_, lists_, engines, launch_, Mode::kMegakernel) {}
 
   void emit() {
-    e_.begin_kernel("mk_kernel", {e_.global_ptr, e_.global_ptr});
+    std::vector<llvm::Type*> parameters = {e_.global_ptr, e_.global_ptr};
+    if (!engines_.loader) parameters.push_back(e_.global_ptr);  // mkrt::MkThread
+    e_.begin_kernel("mk_kernel", parameters);
     llvm::Value* session = e_.function->getArg(0);
     start_.load(session, e_.function->getArg(1));
     llvm::Value* bounds = e_.at(e_.load_ptr(session, offsetof(mkrt::MkSession, stream_begin)),
@@ -94,6 +97,7 @@ class Scaffold {
   const Schedule& s_;
   const Kinds& kinds_;
   const StepLists lists_;
+  const Engines engines_;
   LaunchValues launch_;
   llvm::Value *stream_first_ = nullptr, *stream_last_ = nullptr;
   LaunchCode start_;

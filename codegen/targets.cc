@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/device/processor.h"
+
 namespace mkc {
 
 // The sizes of shared memory are from the CUDA C++ Programming Guide, "Technical Specifications per Compute
@@ -19,6 +21,8 @@ std::span<const Target> targets() {
       {"sm_100a", "sm_100a", "+ptx87", "hopper", {true, false}, 227 * 1024},
       {"sm_120", "sm_120", "+ptx87", "hopper", {true, false}, 99 * 1024},
       {"sm_121", "sm_121", "+ptx88", "hopper", {true, false}, 99 * 1024},
+      {"x86-64-v3", "x86-64-v3", "", "processor_v3", kProcessorEngines},
+      {"x86-64-v4", "x86-64-v4", "+avx512bf16,+avx512vnni", "processor_v4", kProcessorEngines},
   };
   return kTargets;
 }
@@ -59,11 +63,22 @@ Result<Target> target_of_capability(uint32_t major, uint32_t minor) {
   const std::string name = fmt::format("sm_{}{}", major, minor);
   std::vector<std::string> known;
   for (const Target& target : targets()) {
+    if (is_processor(target)) continue;
     if (target.name == name || target.name == name + "a") return target;
     known.push_back(target.name);
   }
   return Error{
       fmt::format("no target for compute capability {}.{}; known: {}", major, minor, fmt::join(known, ", "))};
+}
+
+bool is_processor(const Target& target) {
+  return !target.engines.loader;
+}
+
+Result<Target> target_of_processor() {
+  const std::string level = mkrt::processor_target();
+  return level.empty() ? Result<Target>(Error{"the processor is not x86-64-v3: it lacks AVX2, FMA or F16C"})
+                       : find_target(level);
 }
 
 Result<Target> find_target(std::string_view name) {

@@ -1,4 +1,4 @@
-// The capability table of code generation: the engines of each GPU target, and LLVM's names for it.
+// The capability table of code generation: the engines of each target, and LLVM's names for it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,11 @@ struct Engines {
   bool bulk_copy = false;   // cp.async.bulk; otherwise the loader uses cp.async
   bool warpgroups = false;  // wgmma
   bool setmaxnreg = true;   // setmaxnreg around the code of warpgroups
+  // A loader warp brings streamed operands through a ring. Workers of a processor are single threads, which
+  // have none: bodies read these operands where they lie (codegen/processor/).
+  bool loader = true;
 };
+constexpr Engines kProcessorEngines{.setmaxnreg = false, .loader = false};
 
 // Returns the names of the device parts that code can do without. "wgmma" is replaced by mma.sync, and "bulk"
 // by cp.async of all lanes. "setmaxnreg" has no replacement: threads keep their initial registers and may
@@ -33,7 +37,7 @@ Engines without(Engines engines, const std::vector<std::string>& parts);
 struct Target {
   std::string name;      // "sm_90a"
   std::string cpu;       // LLVM's name of the processor
-  std::string features;  // LLVM's feature string: the PTX version
+  std::string features;  // LLVM's feature string: the PTX version, or instruction sets
   std::string library;   // name prefix of the target's libraries in device_bitcode()
   Engines engines;
   uint32_t shared_bytes = 0;  // most dynamic shared memory of one block
@@ -43,6 +47,12 @@ std::span<const Target> targets();
 
 // Returns the target with this name. Error: an unknown name, with the nearest known one.
 Result<Target> find_target(std::string_view name);
+
+// Tells whether a target is a processor of this machine's kind, not a GPU.
+bool is_processor(const Target& target);
+
+// Returns the best target that the running processor can execute. Error: it lacks AVX2, FMA or F16C.
+Result<Target> target_of_processor();
 
 // Returns the target of a compute capability. Error: mkc has no such target; the message lists the known
 // ones.

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "codegen/device/bodies.h"
+#include "codegen/operands.h"
 #include "ir/values.h"
 #include "runtime/abi/abi.h"
 #include "runtime/abi/packing.h"
@@ -196,14 +197,14 @@ llvm::Value* TaskCode::next_task(GridId id, llvm::Value* record, llvm::Value* ta
   llvm::Type* number = e_.ir.getInt32Ty();
   llvm::Value* tickets = e_.load32(record, offsetof(mkrt::MkGrid, tickets));
   if (placement(id) == PlacementKind::kQueue)
-    return streams(id) ? e_.call("mkd_next_handed", number, {launch_.worker})
-                       : e_.call("mkd_next_queued", number, {launch_.worker, tickets});
+    return loads(id) ? e_.call("mkd_next_handed", number, {launch_.worker})
+                     : e_.call("mkd_next_queued", number, {launch_.worker, tickets});
   const Wait& wait = grid(id).waits[0];
   llvm::Value* log = log_of(e_.load32(record, offsetof(mkrt::MkGrid, wait_base)), wait.event);
   llvm::Value* task = e_.call("mkd_next_ready", number,
                               {launch_.worker, tickets, tasks, e_.load32(record, offsetof(mkrt::MkGrid, id)),
                                log, tasks_within(id, wait.cell.size())});
-  if (streams(id)) e_.call("mkd_hand_back", {launch_.worker, task});
+  if (loads(id)) e_.call("mkd_hand_back", {launch_.worker, task});
   return task;
 }
 
@@ -253,6 +254,8 @@ void TaskCode::run_segment(GridId id, llvm::Value* record, llvm::Value* segment)
   llvm::Value* arguments = emit_arguments(e_, call);
   emit_epilogue(e_, call, arguments);
   emit_rows(e_, call, arguments);
+  if (const Access* weight = streamed(id); weight && !engines_.loader && reads_weights(id))
+    e_.call("mkd_stream", {launch_.worker, operand_address(e_, call, weight->role)});
   for_each_block(call, segment, [&](const TaskBlock& tasks, llvm::Value* first) {
     begin_task(record, tasks.first);
     wait_for(id, record, tasks, first);

@@ -46,6 +46,12 @@ class TaskCode {
   void load_segment(GridId id, llvm::Value* record, llvm::Value* segment);
 
  private:
+  // Tells whether a loader warp brings operands of the grid's tasks.
+  bool loads(GridId id) const { return engines_.loader && streams(id); }
+  // Tells whether the grid's streamed operand is a weight.
+  bool reads_weights(GridId id) const {
+    return s_.program.tensors[streamed(id)->tensor].kind == TensorKind::kWeight;
+  }
   const TaskGrid& grid(GridId id) const { return s_.program.grids[id]; }
   llvm::Value* inline_record_of(llvm::Value* notifier);  // record of the inline grid that the notifier runs
   BodyCall body_call(GridId id, llvm::Value* record);

@@ -69,7 +69,7 @@ void fill_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments, int
   llvm::Value* thread = e.load32(call.worker, offsetof(mk::Worker, thread));
   llvm::Value* lane = e.ir.CreateURem(thread, e.constant(mk::kWarpLanes));
   e.if_then(e.ir.CreateICmpEQ(lane, e.constant(0)), [&] { fill(f); });
-  e.call("mk_warp_sync", {});
+  if (call.engines.loader) e.call("mk_warp_sync", {});
 }
 
 bool is_split(const BodyCall& call) {
@@ -102,6 +102,11 @@ void product_epilogue(Emitter& e, const BodyCall& call, llvm::Value* arguments) 
 
 void product_start(Emitter& e, const BodyCall& call, llvm::Value* arguments) {
   const TaskGrid& grid = call.schedule.program.grids[call.grid];
+  if (!call.engines.loader) {  // experts prepare their rows task by task
+    if (multiplies_in_blocks(grid))
+      e.call(typed("mkb_product_start", call, "weight").c_str(), {call.worker, arguments});
+    return;
+  }
   if (multiplies_in_blocks(grid) && may_gather_rows(call.schedule.program))
     e.call("mkb_product_rows", {call.worker, arguments});
   if (find_operand(grid, "norm")) e.call("mkb_product_norm", {call.worker, arguments});

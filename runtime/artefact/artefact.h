@@ -14,7 +14,7 @@ namespace mkrt {
 struct Artefact {
   Manifest manifest;
   std::vector<std::byte> plan;   // runtime/abi/abi.h
-  std::vector<std::byte> image;  // the cubin; empty for the emulator
+  std::vector<std::byte> image;  // the cubin or shared object; empty for the emulator
 };
 
 // SealCheck tells whether an artefact must be sealed and certified (runtime/artefact/seal.h). Bounds are
@@ -26,12 +26,12 @@ enum class SealCheck : uint8_t { kRequired, kSkipped };
 Result<Artefact> make_artefact(std::string_view manifest, std::span<const std::byte> plan,
                                std::span<const std::byte> image, SealCheck seal = SealCheck::kRequired);
 
-// Reads a cubin's globals mk_manifest and mk_plan. Errors begin with `name`: those of find_objects and
-// make_artefact.
-Result<Artefact> read_artefact(std::span<const std::byte> cubin, const std::string& name,
+// Reads the globals mk_manifest and mk_plan of a cubin or shared object. Errors begin with `name`: those of
+// find_objects and make_artefact.
+Result<Artefact> read_artefact(std::span<const std::byte> bytes, const std::string& name,
                                SealCheck seal = SealCheck::kRequired);
 
-// Reads an artefact from a cubin's file. Errors: the file is unreadable, and those of read_artefact.
+// Reads an artefact from a file. Errors: the file is unreadable, and those of read_artefact.
 Result<Artefact> load_artefact(const std::string& path, SealCheck seal = SealCheck::kRequired);
 
 // Tells whether an artefact may run. Errors: those of check_manifest, check_seal and check_plan, in this

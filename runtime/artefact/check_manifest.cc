@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMaxHeads = 1 << 16;
 constexpr uint32_t kMaxParts = 1 << 16;    // parts of a split product
 constexpr uint32_t kMaxWorkers = 1 << 16;  // far beyond the multiprocessors of any GPU
-constexpr uint32_t kMaxShared = 1 << 20;   // bytes of a worker; far beyond the shared memory of any GPU
+constexpr uint32_t kMaxShared = 1 << 28;   // bytes of a worker; a thread's rows of a product take most
 
 Error refuse(const std::string& message) {
   return {fmt::format("manifest: error: {}", message)};

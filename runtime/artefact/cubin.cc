@@ -64,10 +64,14 @@ struct Elf {
         if (!text || std::memcmp(text->data(), name.data(), name.size()) != 0 || text->back() != std::byte{0})
           continue;
         const auto holder = section(symbol->st_shndx);
-        if (!holder || holder->sh_type == SHT_NOBITS || symbol->st_value > holder->sh_size ||
-            symbol->st_size > holder->sh_size - symbol->st_value)
+        if (!holder || holder->sh_type == SHT_NOBITS) return std::nullopt;
+        // A symbol of a shared object has an address, a symbol of a cubin an offset in its section.
+        const uint64_t at_section = header.e_type == ET_DYN ? holder->sh_addr : 0,
+                       begin = symbol->st_value - at_section;
+        if (symbol->st_value < at_section || begin > holder->sh_size ||
+            symbol->st_size > holder->sh_size - begin)
           return std::nullopt;
-        return part(bytes, holder->sh_offset + symbol->st_value, symbol->st_size);
+        return part(bytes, holder->sh_offset + begin, symbol->st_size);
       }
     }
     return std::nullopt;
@@ -81,12 +85,13 @@ Result<CubinObjects> find_objects(std::span<const std::byte> bytes, const std::s
   const auto header = value_at<Elf64_Ehdr>(bytes, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64)
-    return fail("not a cubin: expected a 64-bit ELF file");
+    return fail("not a cubin or shared object: expected a 64-bit ELF file");
   const Elf elf{bytes, *header};
   if (!elf.whole()) return fail("truncated: its headers speak of bytes outside the file");
   const auto manifest = elf.object("mk_manifest"), plan = elf.object("mk_plan");
   if (!manifest || !plan)
-    return fail(fmt::format("has no {}: expected a cubin made by mkc", manifest ? "mk_plan" : "mk_manifest"));
+    return fail(fmt::format("has no {}: expected a cubin or shared object made by mkc",
+                            manifest ? "mk_plan" : "mk_manifest"));
   return CubinObjects{*manifest, *plan};
 }
 

@@ -1,4 +1,4 @@
-// The data that mkc keeps in a cubin beside its kernels: the globals mk_manifest and mk_plan.
+// The data that mkc keeps in a cubin or shared object beside its code: the globals mk_manifest and mk_plan.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace mkrt {
 
-// The objects are parts of a cubin's bytes.
+// The objects are parts of the file's bytes.
 struct CubinObjects {
   std::span<const std::byte> manifest, plan;
 };
 
 // Returns the two globals, with every bound checked. Errors begin with `name`: not a 64-bit ELF file,
 // truncated, or without these globals.
-Result<CubinObjects> find_objects(std::span<const std::byte> cubin, const std::string& name);
+Result<CubinObjects> find_objects(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace mkrt

@@ -199,8 +199,8 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
 }
 
 uint32_t max_workers(const Machine& m) {
-  constexpr uint32_t kMaxEmulated = 1024;
-  return m.target == "emulator" ? std::max(m.workers, kMaxEmulated) : m.workers;
+  constexpr uint32_t kMaxThreads = 1024;
+  return m.is_gpu() ? m.workers : std::max(m.workers, kMaxThreads);
 }
 
 double hop_ns(const Machine& m) {

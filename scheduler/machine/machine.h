@@ -62,10 +62,14 @@ struct Machine {
   double mma_per_ns = 0;  // multiply-adds of one worker by mma.sync
   // The rate at which one worker goes through keys and values, for one block of query rows.
   double attend_bytes_per_ns = 0;
+
+  // The emulator and processors run any number of workers, and nothing is simulated for processors.
+  bool is_processor() const { return target.starts_with("x86-64"); }
+  bool is_gpu() const { return target != "emulator" && !is_processor(); }
 };
 
-// Returns the number of workers that the machine runs at once. A GPU runs one per SM. The emulator runs as
-// many as a test asks for.
+// Returns the number of workers that the machine runs at once. A GPU runs one per SM. The emulator and
+// processors run as many as the user asks for.
 uint32_t max_workers(const Machine& machine);
 
 // Returns the time from the last product of a producer to the first product of the consumer that waits for

@@ -55,7 +55,7 @@ TEST_CASE("a target's default machine is the first that has it") {
   CHECK(machine_for_target("emulator").value().ring_stages == 6);
   CHECK(machine_for_target("sm_70").error().message ==
         "error: no machine description for target 'sm_70'; known targets: sm_90a, sm_80, sm_86, sm_89, "
-        "sm_100a, sm_120, sm_121, emulator");
+        "sm_100a, sm_120, sm_121, emulator, x86-64-v3, x86-64-v4");
 }
 
 TEST_CASE("a cold burst takes the measured time at the measured sizes and never less than a smaller one") {
@@ -81,7 +81,7 @@ TEST_CASE("a machine at an end of its ranges has short times and high rates, or 
     CHECK(fast.attend_bytes_per_ns >= m.attend_bytes_per_ns);
     CHECK(m.attend_bytes_per_ns >= slow.attend_bytes_per_ns);
     CHECK(fast.workers == slow.workers);
-    CHECK((hop_ns(fast) < hop_ns(slow)) == (m.target != "emulator"));
+    CHECK((hop_ns(fast) < hop_ns(slow)) == m.is_gpu());
   }
   const Machine h100 = load_machine("h100").value(), slow = machine_at(h100, RangeEnd::kSlow).value();
   CHECK(slow.notify_ns == 1000);
@@ -92,7 +92,7 @@ TEST_CASE("a machine at an end of its ranges has short times and high rates, or 
 TEST_CASE("every estimate of a GPU's description has a range") {
   for (const std::string& name : machine_names()) {
     const auto description = nlohmann::json::parse(load_machine(name).value().json);
-    if (description["target"] == "emulator") continue;
+    if (!load_machine(name).value().is_gpu()) continue;
     for (const auto& [key, figure] : description.items()) {
       CAPTURE(name + ": " + key);
       const bool is_time = key.ends_with("_ns") && !key.ends_with("bytes_per_ns");
@@ -104,7 +104,7 @@ TEST_CASE("every estimate of a GPU's description has a range") {
 TEST_CASE("faulty descriptions are refused with the key that is wrong") {
   CHECK(load_error("h10") ==
         "error: unknown machine 'h10', did you mean 'h100'?; known: h100, h200, h100-pcie, h100-nvl, a100, "
-        "a100-40, rtx3090, a10, rtx4090, l4, l40s, b200, rtx5090, gb10, emulator");
+        "a100-40, rtx3090, a10, rtx4090, l4, l40s, b200, rtx5090, gb10, emulator, x86-64-v3, x86-64-v4");
   CHECK(load_error("no/such.json") == "no/such.json: error: cannot be read");
   CHECK(load_error(changed_h100("{", "[")) == "changed_h100.json: error: not a JSON object");
   CHECK(load_error(changed_h100("\"target\"", "\"tarqet\"")) ==

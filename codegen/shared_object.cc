@@ -1,0 +1,163 @@
+#include "codegen/shared_object.h"
+
+#include <fmt/format.h>
+#include <lld/Common/CommonLinkerContext.h>
+#include <lld/Common/Driver.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+
+#include "codegen/bitcode.h"
+#include "codegen/kernel_module.h"
+#include "codegen/optimise.h"
+#include "runtime/base/file.h"
+
+LLD_HAS_DRIVER(elf)
+
+namespace mkc {
+namespace {
+
+constexpr size_t kSealBytes = 4096;  // bytes reserved for a certificate and seals, as JSON
+
+std::unique_ptr<llvm::TargetMachine> processor_machine(const Target& target) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();  // system calls
+  });
+  const llvm::Triple triple("x86_64-linux-gnu");
+  std::string error;
+  const llvm::Target* x86 = llvm::TargetRegistry::lookupTarget(triple, error);
+  MKC_ASSERT(x86, "LLVM without x86-64: " + error);
+  return std::unique_ptr<llvm::TargetMachine>(
+      x86->createTargetMachine(triple, target.cpu, target.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+                               llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+}
+
+std::unique_ptr<llvm::Module> make_module(llvm::LLVMContext& context, const Schedule& schedule, Mode mode,
+                                          const Target& target, llvm::TargetMachine& machine) {
+  const std::string library = target.library + "_" + tracing_of(mode);
+  std::unique_ptr<llvm::Module> module =
+      make_kernel_module(context, schedule, find_kinds(schedule), mode, target.engines, {&library, 1});
+  optimise(*module, machine);
+  return module;
+}
+
+std::vector<std::byte> emit(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager passes;
+  const bool cannot = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile);
+  MKC_ASSERT(!cannot, "LLVM cannot emit an object file");
+  passes.run(module);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span<const char>(object));
+  return {bytes.begin(), bytes.end()};
+}
+
+void add_global(llvm::Module& module, const char* name, std::span<const std::byte> bytes) {
+  const llvm::StringRef text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  llvm::Constant* value = llvm::ConstantDataArray::getString(module.getContext(), text, false);
+  auto* global = new llvm::GlobalVariable(module, value->getType(), true, llvm::GlobalValue::ExternalLinkage,
+                                          value, name);
+  global->setAlignment(llvm::Align(16));
+}
+
+// Returns an object file with plan and manifest.
+std::vector<std::byte> make_data_object(std::span<const std::byte> plan, const mkrt::Manifest& manifest,
+                                        const Target& target) {
+  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target);
+  llvm::LLVMContext context;
+  llvm::Module module("data", context);
+  module.setTargetTriple(machine->getTargetTriple());
+  module.setDataLayout(machine->createDataLayout());
+  std::string json = mkrt::to_json(manifest);
+  json.resize(json.size() + kSealBytes, ' ');
+  add_global(module, "mk_plan", plan);
+  add_global(module, "mk_manifest", std::as_bytes(std::span(json)));
+  return emit(module, *machine);
+}
+
+// Tells whether an object file has bodies of the target's library.
+bool is_body_of(const Target& target, const std::string& file) {
+  return file.starts_with(target.library + "_") && !file.ends_with("traced");
+}
+
+// A folder of its own, removed with all files at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "mkc-link-XXXXXX").string();
+    if (mkdtemp(name.data())) path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+std::vector<std::byte> make_processor_object(const Schedule& schedule, Mode mode, const Target& target) {
+  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target);
+  llvm::LLVMContext context;
+  return emit(*make_module(context, schedule, mode, target, *machine), *machine);
+}
+
+std::string make_processor_ir(const Schedule& schedule, Mode mode, const Target& target) {
+  const std::unique_ptr<llvm::TargetMachine> machine = processor_machine(target);
+  llvm::LLVMContext context;
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  make_module(context, schedule, mode, target, *machine)->print(stream, nullptr);
+  return text;
+}
+
+Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> object,
+                                                     std::span<const std::byte> plan,
+                                                     const mkrt::Manifest& manifest, const Target& target) {
+  const TemporaryFolder folder;
+  if (folder.path().empty()) return Error{"mkc: error: no folder for temporary files can be made"};
+  const std::string code = folder.path() + "/code.o", data = folder.path() + "/data.o",
+                    out = folder.path() + "/out.so";
+  if (Status status = mkrt::write_file(code, object); !status.ok()) return status.error();
+  if (Status status = mkrt::write_file(data, make_data_object(plan, manifest, target)); !status.ok())
+    return status.error();
+  std::vector<std::string> arguments = {
+      "ld.lld", "-shared", "--build-id=none", "-z", "now", "--gc-sections", "-o", out, code, data};
+  for (const Bitcode& body : device_bitcode()) {
+    if (!is_body_of(target, body.name)) continue;
+    arguments.push_back(fmt::format("{}/{}.o", folder.path(), body.name));
+    if (Status status = mkrt::write_file(arguments.back(), std::as_bytes(body.bytes)); !status.ok())
+      return status.error();
+  }
+  std::vector<const char*> words;
+  for (const std::string& argument : arguments) words.push_back(argument.c_str());
+  std::string said;
+  llvm::raw_string_ostream stream(said);
+  static std::mutex mutex;  // lld keeps its state in globals
+  {
+    const std::lock_guard lock(mutex);
+    const bool linked = lld::elf::link(words, stream, stream, false, false);
+    lld::CommonLinkerContext::destroy();
+    MKC_ASSERT(linked, "the kernel does not link: " + said);
+  }
+  const mkrt::Result<mkrt::MappedFile> file = mkrt::map_file(out);
+  if (!file.ok()) return file.error();
+  return std::vector<std::byte>(file.value().bytes.begin(), file.value().bytes.end());
+}
+
+}  // namespace mkc

@@ -1,0 +1,29 @@
+// The kernel as machine code of a processor, in a shared object with manifest and plan.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/mode.h"
+#include "codegen/targets.h"
+#include "ir/schedule.h"
+#include "runtime/artefact/manifest.h"
+
+namespace mkc {
+
+// Returns the object file of the kernels of a mode. Its symbols are mk_kernel or mk_grid_<kind>, and mk_pack.
+// Requires a placed schedule and a processor's target.
+std::vector<std::byte> make_processor_object(const Schedule& schedule, Mode mode, const Target& target);
+
+// Returns the same code as LLVM IR, before it becomes machine code.
+std::string make_processor_ir(const Schedule& schedule, Mode mode, const Target& target);
+
+// Links an object file to a shared object that also has the globals mk_plan and mk_manifest, as a cubin has.
+// The manifest has room for a certificate and seals. Error: a temporary file cannot be written.
+Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> object,
+                                                     std::span<const std::byte> plan,
+                                                     const mkrt::Manifest& manifest, const Target& target);
+
+}  // namespace mkc
