@@ -78,6 +78,10 @@ mkrt_device* mkrt_open_cuda(int ordinal) {
       nullptr);
 }
 
+mkrt_device* mkrt_open_processor(void) {
+  return guarded([] { return given_out(mkrt::open_processor()); }, nullptr);
+}
+
 mkrt_device* mkrt_open_emulator(void (*kernel)(const void*, const void*),
                                 void (*pack)(const void*, uint32_t, uint32_t), uint64_t seed) {
   return guarded(
@@ -126,11 +130,11 @@ int mkrt_accept_unsealed(mkrt_device* device, int accept) {
   return 0;
 }
 
-mkrt_session* mkrt_open_session(mkrt_device* device, const char* cubin, const char* checkpoint) {
+mkrt_session* mkrt_open_session(mkrt_device* device, const char* path, const char* checkpoint) {
   return guarded(
       [&]() -> mkrt_session* {
-        if (missing(device) || missing(cubin, "cubin") || missing(checkpoint, "checkpoint")) return nullptr;
-        const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(cubin, device->seal);
+        if (missing(device) || missing(path, "artefact") || missing(checkpoint, "checkpoint")) return nullptr;
+        const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(path, device->seal);
         if (!artefact.ok()) return fail<mkrt_session>(artefact.error());
         return open_session(device, artefact.value(), checkpoint);
       },

@@ -1,4 +1,5 @@
-/* The C interface of libmkrt: load a cubin that mkc made, bind a checkpoint, run steps (docs/c-abi.md).
+/* The C interface of libmkrt: load an artefact that mkc made, bind a checkpoint, run steps
+ * (docs/c-abi.md). An artefact is a cubin for a GPU, or a shared object for a processor.
  *
  * Every function may fail. A failed call returns NULL or a nonzero result, and mkrt_error() says why. No
  * function throws, aborts or prints. NULL arguments and closed handles are errors, unless a function says
@@ -29,6 +30,10 @@ const char* mkrt_error(void);
 /* Opens the GPU of an ordinal, by the CUDA driver. */
 mkrt_device* mkrt_open_cuda(int ordinal);
 
+/* Opens the processor of this machine. Device memory is memory of the process, and each worker is a
+ * thread. The device has no streams: a step is done when mkrt_begin_step returns. */
+mkrt_device* mkrt_open_processor(void);
+
 /* Opens the emulator for a kernel compiled into this process (mkc's host code), and for the kernel that
  * packs weights. Both are called once for every GPU thread. `seed` sets the order of threads and copies; 0
  * means a fixed order. */
@@ -42,7 +47,7 @@ mkrt_device* mkrt_open_emulator_kernels(
     void (*const* kernels)(const void* session, const void* step, uint32_t grid), uint32_t count,
     void (*pack)(const void* pack, uint32_t workers, uint32_t threads), uint64_t seed);
 
-/* Returns a name such as "NVIDIA H100 …" or "emulator". The name is valid as long as the device. */
+/* Returns a name such as "NVIDIA H100 …", "cpu" or "emulator". The name is valid as long as the device. */
 const char* mkrt_device_name(const mkrt_device* device);
 
 /* Nonzero `accept`: sessions opened on the device from now on may have artefacts that are not sealed, or
@@ -53,12 +58,12 @@ int mkrt_accept_unsealed(mkrt_device* device, int accept);
 /* Closes the device. Open sessions of the device stay open. NULL, or a closed device, has no effect. */
 void mkrt_close_device(mkrt_device* device);
 
-/* Loads a cubin, and the weights of the checkpoint it was compiled for (a Hugging Face directory), onto a
- * device. */
-mkrt_session* mkrt_open_session(mkrt_device* device, const char* cubin, const char* checkpoint);
+/* Loads an artefact, and the weights of the checkpoint it was compiled for (a Hugging Face directory), onto
+ * a device. A device runs one artefact, in any number of sessions. */
+mkrt_session* mkrt_open_session(mkrt_device* device, const char* artefact, const char* checkpoint);
 
-/* Opens a session with manifest (JSON) and plan from memory. `image` is the cubin's bytes, or NULL on the
- * emulator. */
+/* Opens a session with manifest (JSON) and plan from memory. `image` has the bytes of the cubin or
+ * shared object, or is NULL on the emulator. */
 mkrt_session* mkrt_open_session_from_memory(mkrt_device* device, const char* manifest, size_t manifest_bytes,
                                             const void* plan, size_t plan_bytes, const void* image,
                                             size_t image_bytes, const char* checkpoint);
@@ -177,11 +182,11 @@ int mkrt_step_batch(mkrt_session* session, const mkrt_batch* batch, float* logit
 int mkrt_sample_batch(mkrt_session* session, const mkrt_batch* batch, mkrt_samples* samples);
 
 /* Copies the first bytes of a tensor of the last step, by the manifest's name ("l0.attended", float [rows,
- * columns]). Each tensor of a cubin made with --keep-activations has memory of its own. Otherwise later
- * tensors use the memory of earlier ones. */
+ * columns]). Each tensor of an artefact made with --keep-activations has memory of its own. Otherwise
+ * later tensors use the memory of earlier ones. */
 int mkrt_read_tensor(const mkrt_session* session, const char* name, void* to, size_t bytes);
 
-/* Returns the stamps of the last launch of a cubin made with --trace, as JSON for mkc trace
+/* Returns the stamps of the last launch of an artefact made with --trace, as JSON for mkc trace
  * (docs/trace.md). The text is valid until the next call of this function, or until the session is closed.
  * No step may be under way. */
 const char* mkrt_trace(mkrt_session* session);

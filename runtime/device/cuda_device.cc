@@ -71,6 +71,8 @@ class CudaDevice final : public Device {
   Status load(const Artefact& artefact) override {
     const Manifest& m = artefact.manifest;
     if (artefact.image.empty()) return fail("the artefact holds no cubin: it was compiled for " + m.target);
+    if (!m.target.starts_with("sm_"))
+      return fail(fmt::format("the artefact is for {}, the device runs sm_{}{}", m.target, major_, minor_));
     if (loaded_.workers != 0) return loaded_ == m ? Status() : has_other_kernel(name_, loaded_, m);
     use();
     if (Status s =

@@ -1,4 +1,4 @@
-// The interface to what runs kernels: a GPU or the emulator.
+// The interface to what runs kernels: a GPU, the processor or the emulator.
 #pragma once
 
 #include <cstddef>
@@ -78,6 +78,10 @@ Error has_other_kernel(const std::string& device, const Manifest& loaded, const 
 // empty. A launch with a race returns an error that holds the reports.
 std::unique_ptr<Device> open_emulator(StepKernels kernels, const EmulatorDeviceOptions& options,
                                       std::function<std::string(uint32_t)> site = {});
+
+// Returns the processor as a device, for artefacts of targets x86-64-v3 and x86-64-v4. Each worker is a
+// thread, and worker 0 is the caller of launch().
+std::unique_ptr<Device> open_processor();
 
 // Returns GPU `ordinal`, driven by the CUDA driver, which is looked up at run time. Errors: no driver, no
 // such device.

@@ -1,9 +1,10 @@
-"""libmkrt from Python: load a cubin that mkc made, bind a checkpoint, run steps. runtime/c_api/mkrt.h says what each call does.
+"""libmkrt from Python: load an artefact that mkc made, bind a checkpoint, run steps. runtime/c_api/mkrt.h says what calls do.
 
     with mkrt.Device(0) as device, device.open("model.cubin", "checkpoint") as session:
         for token in session.generate([0, 359, 336], 16):
             print(token)
 
+An artefact is a cubin for a GPU, or a shared object for a processor, which mkrt.Device.processor() opens.
 Needs libmkrt.so beside this file, where the loader looks, or at MKRT_LIBRARY; numpy for logits. Failures are mkrt.Error.
 """
 import collections
@@ -16,6 +17,7 @@ _SIGNATURES = {
     "mkrt_version": (c_char_p,),
     "mkrt_error": (c_char_p,),
     "mkrt_open_cuda": (c_void_p, c_int),
+    "mkrt_open_processor": (c_void_p,),
     "mkrt_open_emulator": (c_void_p, c_void_p, c_void_p, c_uint64),
     "mkrt_open_emulator_kernels": (c_void_p, POINTER(c_void_p), c_uint32, c_void_p, c_uint64),
     "mkrt_device_name": (c_char_p, c_void_p),
@@ -133,11 +135,19 @@ class _Handle:
 
 
 class Device(_Handle):
-    """A GPU by its ordinal. Its sessions must be used by one thread at a time and closed before it."""
+    """A GPU by its ordinal; processor() and emulator() open others. One thread at a time may use a device's sessions."""
 
     def __init__(self, ordinal=0, library=None):
         library = _load(library)
         super().__init__(library, library.mkrt_open_cuda(ordinal))
+
+    @classmethod
+    def processor(cls, library=None):
+        """The processor of this machine, for shared objects of mkc compile --target x86-64. Each worker is a thread."""
+        self = cls.__new__(cls)
+        library = _load(library)
+        _Handle.__init__(self, library, library.mkrt_open_processor())
+        return self
 
     @classmethod
     def emulator(cls, kernel, pack, seed=0, library=None):
@@ -162,13 +172,13 @@ class Device(_Handle):
         if self._library.mkrt_accept_unsealed(self._open(), accept):
             raise Error(self._library.mkrt_error().decode())
 
-    def open(self, cubin, checkpoint):
-        """A session of a cubin with the weights of the checkpoint that it was compiled for, a Hugging Face folder."""
-        return Session(self._library, self._library.mkrt_open_session(self._open(), os.fsencode(cubin),
+    def open(self, artefact, checkpoint):
+        """A session of an artefact's file with the weights of the checkpoint that it was compiled for, a Hugging Face folder."""
+        return Session(self._library, self._library.mkrt_open_session(self._open(), os.fsencode(artefact),
                                                                      os.fsencode(checkpoint)))
 
     def open_from_memory(self, manifest, plan, image, checkpoint):
-        """The same from bytes; image: a cubin's, or None on the emulator."""
+        """The same from bytes; image: those of the cubin or shared object, or None on the emulator."""
         return Session(self._library, self._library.mkrt_open_session_from_memory(
             self._open(), manifest, len(manifest), plan, len(plan), image, len(image or b""), os.fsencode(checkpoint)))
 

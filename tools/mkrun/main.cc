@@ -1,5 +1,5 @@
-// The program mkrun, which runs a cubin with libmkrt and the CUDA driver alone, without a compiler or LLVM.
-// mkrun suits machines that only serve, and checks and timings on them (tools/gpu).
+// The program mkrun, which runs an artefact with libmkrt alone, without a compiler or LLVM. A cubin also
+// needs the CUDA driver. mkrun suits machines that only serve, and checks and timings on them (tools/gpu).
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "runtime/base/file.h"
 #include "runtime/base/npy.h"
@@ -20,13 +21,13 @@ namespace mkrt {
 namespace {
 
 struct Arguments {
-  std::string cubin, checkpoint, logits_out, trace;
+  std::string artefact, checkpoint, logits_out, trace;
   std::vector<int32_t> prompt;
   uint32_t max_new_tokens = 64, steps_per_launch = 1;
   bool compare_samples = false;
   uint64_t timeout_ms = 10'000;
   uint64_t random_seed = 1;
-  int device = 0;
+  std::optional<int> device;  // ordinal of the GPU
   // The members below are for timings.
   uint32_t steps = 0, warm_up = 10, hash_every = 16;
   std::vector<uint32_t> tokens{1}, batches{1}, contexts{128};
@@ -203,10 +204,19 @@ Status write_trace(const Arguments& a, const Session& session) {
   return write_file(a.trace, std::as_bytes(std::span(text)));
 }
 
+// Opens the device that the artefact is for.
+Result<std::unique_ptr<Device>> open_device(const Arguments& a, const Manifest& manifest) {
+  if (!manifest.target.starts_with("x86-64")) return open_cuda(a.device.value_or(0));
+  if (a.device)
+    return Error{
+        fmt::format("--device {}: error: is for GPUs, {} is for {}", *a.device, a.artefact, manifest.target)};
+  return open_processor();
+}
+
 Status work(const Arguments& a) {
-  const Result<Artefact> artefact = load_artefact(a.cubin, a.seal);
+  const Result<Artefact> artefact = load_artefact(a.artefact, a.seal);
   if (!artefact.ok()) return artefact.error();
-  const Result<std::unique_ptr<Device>> device = open_cuda(a.device);
+  const Result<std::unique_ptr<Device>> device = open_device(a, artefact.value().manifest);
   if (!device.ok()) return device.error();
   Result<Session> session = open(a, artefact.value(), *device.value());
   if (!session.ok()) return session.error();
@@ -253,9 +263,12 @@ void add_manual(CLI::App& app) {
 int main(int argc, char** argv) {
   mkrt::Arguments a;
   CLI::App app(
-      "mkrun runs a cubin made by mkc and prints a JSON object, and one for each timing as it comes.",
+      "mkrun runs a cubin or shared object made by mkc and prints a JSON object, and one for each timing as "
+      "it comes.",
       "mkrun");
-  app.add_option("CUBIN", a.cubin, "made by mkc compile")->type_name("FILE")->required();
+  app.add_option("ARTEFACT", a.artefact, "a cubin or shared object made by mkc compile")
+      ->type_name("FILE")
+      ->required();
   app.add_option("--checkpoint", a.checkpoint, "directory of the weights; default: random ones")
       ->type_name("DIR");
   app.add_option("--random-seed", a.random_seed, "of random weights; default 1");
@@ -268,14 +281,14 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, mkrt::kMaxSteps));
   app.add_option("--logits-out", a.logits_out, "write the logits of all fed positions, float32, as .npy")
       ->type_name("FILE");
-  app.add_option("--trace", a.trace, "write what the workers did in the last launch, of a traced cubin")
+  app.add_option("--trace", a.trace, "write what the workers did in the last launch, of a traced artefact")
       ->type_name("FILE");
   app.add_flag(
       "--compare-samples", a.compare_samples,
       "sample after the prompt by parameters of every kind, and count what the host samples otherwise");
   app.add_flag_callback(
       "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
-      "run a cubin whose seal is broken, or whose schedule was not proved");
+      "run an artefact whose seal is broken, or whose schedule was not proved");
   app.add_option("--timeout-ms", a.timeout_ms, "of a wait inside the kernel; default 10000, 0: never");
   app.add_option("--steps", a.steps, "time so many equal steps");
   app.add_option("--warm-up", a.warm_up, "steps before that; default 10");

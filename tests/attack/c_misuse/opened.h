@@ -1,4 +1,4 @@
-// A model on the emulator through the C interface, and calls that must fail.
+// A model on the processor through the C interface, and calls that must fail.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,17 +18,26 @@ using Pack = void (*)(const void*, uint32_t, uint32_t);
 
 // All cases share one compiled model.
 struct Compiled {
+  mkrt::Artefact artefact;
+  std::string manifest;
+};
+const Compiled& compiled();
+
+// The same model for the emulator, with its kernels.
+struct Emulated {
   HostArtefact host;
   std::string manifest;
   Kernel kernel;
   Pack pack;
 };
-const Compiled& compiled();
+const Emulated& emulated();
 
 mkrt_session* open_session(mkrt_device* device);
+// Opens a session on the emulator, of an artefact without an image.
+mkrt_session* open_emulated_session(mkrt_device* device);
 
 struct Opened {
-  mkrt_device* device = mkrt_open_emulator(compiled().kernel, compiled().pack, 0);
+  mkrt_device* device = mkrt_open_processor();
   mkrt_session* session = open_session(device);
   ~Opened() {
     mkrt_close_session(session);

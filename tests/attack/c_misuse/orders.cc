@@ -46,7 +46,7 @@ TEST_CASE("a closed session is refused by every function, and closed once") {
 }
 
 TEST_CASE("a device may be closed before its sessions, and once") {
-  mkrt_device* device = mkrt_open_emulator(compiled().kernel, compiled().pack, 0);
+  mkrt_device* device = mkrt_open_processor();
   mkrt_session* session = open_session(device);
   REQUIRE(session);
   mkrt_close_device(device);
@@ -184,7 +184,7 @@ TEST_CASE("samples out of range are refused") {
 TEST_CASE("artefacts of no bytes, of other bytes and of impossible sizes are refused") {
   const Opened o;
   const Compiled& c = compiled();
-  const std::vector<std::byte>& plan = c.host.artefact.plan;
+  const std::vector<std::byte>& plan = c.artefact.plan;
   const auto open = [&](size_t manifest_bytes, size_t plan_bytes, const void* image, size_t image_bytes) {
     return !mkrt_open_session_from_memory(o.device, c.manifest.data(), manifest_bytes, plan.data(),
                                           plan_bytes, image, image_bytes, kCheckpoint.c_str());
@@ -201,12 +201,17 @@ TEST_CASE("artefacts of no bytes, of other bytes and of impossible sizes are ref
   CHECK(open(whole, plan.size() - 1, nullptr, 0));
   CHECK(open(whole, plan.size(), plan.data(), 16));
   CHECK(std::string(mkrt_error()).starts_with("seal: error: the code has the hash "));
+  CHECK(open(whole, plan.size(), nullptr, 0));
+  CHECK(std::string(mkrt_error()).starts_with("seal: error: the code has the hash "));
+  CHECK(open(whole, plan.size(), c.artefact.image.data(), c.artefact.image.size() - 1));
+  CHECK(std::string(mkrt_error()).starts_with("seal: error: the code has the hash "));
+  const Pack pack = emulated().pack;
   void (*const none[])(const void*, const void*, uint32_t) = {nullptr};
-  MKC_REFUSED(!mkrt_open_emulator_kernels(none, 0, c.pack, 0), "mkrt: error: 0 kernels, expected 1 to 65536");
-  MKC_REFUSED(!mkrt_open_emulator_kernels(none, UINT32_MAX, c.pack, 0),
+  MKC_REFUSED(!mkrt_open_emulator_kernels(none, 0, pack, 0), "mkrt: error: 0 kernels, expected 1 to 65536");
+  MKC_REFUSED(!mkrt_open_emulator_kernels(none, UINT32_MAX, pack, 0),
               "mkrt: error: 4294967295 kernels, expected 1 to 65536");
   const std::vector<void (*)(const void*, const void*, uint32_t)> most(65536, nullptr);
-  mkrt_device* device = mkrt_open_emulator_kernels(most.data(), 65536, c.pack, 0);
+  mkrt_device* device = mkrt_open_emulator_kernels(most.data(), 65536, pack, 0);
   CHECK(device);
   mkrt_close_device(device);
   CHECK(!mkrt_open_session(o.device, "", kCheckpoint.c_str()));

@@ -1,4 +1,4 @@
-// Parsers of manifests and cubins. Valid inputs describe a model of two grids.
+// Parsers of manifests and artefacts' files. Valid inputs describe a model of two grids.
 #include <elf.h>
 
 #include <cstring>
@@ -51,20 +51,22 @@ Manifest manifest() {
   return m;
 }
 
-// Returns a 64-bit ELF file whose one data section holds two globals.
-std::string cubin_of(const std::string& text, const std::vector<std::byte>& plan) {
+// Returns a 64-bit ELF file whose one data section holds two globals. `address` is that of the section in a
+// shared object, or 0 in a cubin.
+std::string elf_of(const std::string& text, const std::vector<std::byte>& plan, uint64_t address) {
   const std::string names("\0mk_manifest\0mk_plan\0", 21);
   std::string data = text;
   data.append(reinterpret_cast<const char*>(plan.data()), plan.size());
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_type = address != 0 ? ET_DYN : ET_EXEC;
   header.e_shentsize = sizeof(Elf64_Shdr);
   header.e_shnum = 4;
   header.e_phentsize = sizeof(Elf64_Phdr);
   Elf64_Sym symbols[3]{};
-  symbols[1] = {1, 0, 0, 3, 0, text.size()};
-  symbols[2] = {13, 0, 0, 3, text.size(), plan.size()};
+  symbols[1] = {1, 0, 0, 3, address, text.size()};
+  symbols[2] = {13, 0, 0, 3, address + text.size(), plan.size()};
   Elf64_Shdr sections[4]{};
   header.e_shoff = sizeof(header);
   uint64_t at = sizeof(header) + sizeof(sections);
@@ -76,6 +78,7 @@ std::string cubin_of(const std::string& text, const std::vector<std::byte>& plan
   sections[1].sh_link = 2;
   place(2, SHT_STRTAB, names.size());
   place(3, SHT_PROGBITS, data.size());
+  sections[3].sh_addr = address;
   const auto bytes = [](const auto& value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
   };
@@ -103,7 +106,8 @@ std::vector<std::string> manifest_seeds() {
 
 std::vector<std::string> artefact_seeds() {
   const Artefact a = test::made_artefact(manifest());
-  return {cubin_of(to_json(a.manifest) + "  ", a.plan)};
+  const std::string text = to_json(a.manifest) + "  ";
+  return {elf_of(text, a.plan, 0), elf_of(text, a.plan, 0x4000)};
 }
 
 }  // namespace mkc::attack

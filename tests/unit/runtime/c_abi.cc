@@ -1,71 +1,127 @@
-// These tests call the C interface on the emulator. The compiler is linked into the same process.
+// These tests call the C interface, on the processor and, where a case says so, on the emulator. The compiler
+// is linked into the same process.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "runtime/artefact/seal.h"
+#include "runtime/base/file.h"
 #include "runtime/c_api/mkrt.h"
-#include "tests/e2e/pipeline.h"
+#include "runtime/session/session.h"
+#include "tests/unit/temp_dir.h"
+#include "tools/artefact.h"
+#include "tools/native.h"
 
 namespace mkc {
 namespace {
 
 const std::string kDirectory = MKC_SOURCE_DIR "/tests/fixtures/models/llama";
 
-// Opened compiles a model in this process, and opens a device and a session for it through the C interface.
-struct Opened {
-  HostArtefact host;
-  mkrt_device* device = nullptr;
-  mkrt_session* session = nullptr;
+enum class On : uint8_t { kProcessor, kEmulator };
 
-  explicit Opened(Mode mode = Mode::kMegakernel) {
-    ModelRequest request{kDirectory, {}, ""};
-    request.options.target = "emulator";
-    request.mode = mode;
-    Result<Compilation> c = open_model(request, true);
-    REQUIRE(c.ok());
+// Compiled is a model for the processor or the emulator.
+struct Compiled {
+  HostArtefact host;             // without a kernel for the processor
+  std::vector<std::byte> bytes;  // the shared object for the processor
+  mkrt::Checkpoint checkpoint;
+};
+
+const Compiled& compiled(On on, Mode mode) {
+  static std::map<std::pair<On, Mode>, Compiled> all;
+  const auto [at, added] = all.try_emplace({on, mode});
+  Compiled& made = at->second;
+  if (!added) return made;
+  ModelRequest request{kDirectory, {}, ""};
+  request.options.target = on == On::kProcessor ? kThisProcessor : "emulator";
+  request.mode = mode;
+  Result<Compilation> c = open_model(request, true);
+  REQUIRE(c.ok());
+  if (on == On::kProcessor) {
+    Result<BuiltCubin> object = build_shared_object(c.value(), {});
+    REQUIRE_MESSAGE(object.ok(), object.error().message);
+    made.bytes = std::move(object.value().bytes);
+    made.host.artefact = mkrt::read_artefact(made.bytes, "compiled").value();
+  } else {
     REQUIRE(run_passes(c.value()).ok());
-    host = std::move(build_for_emulator(c.value()).value());
-    const mkrt::StepKernels& kernels = host.kernel.entries;
-    const auto pack = reinterpret_cast<void (*)(const void*, uint32_t, uint32_t)>(kernels.pack);
-    device =
-        mode == Mode::kKernels
-            ? mkrt_open_emulator_kernels(
-                  reinterpret_cast<void (*const*)(const void*, const void*, uint32_t)>(kernels.grids.data()),
-                  static_cast<uint32_t>(kernels.grids.size()), pack, 0)
-            : mkrt_open_emulator(reinterpret_cast<void (*)(const void*, const void*)>(kernels.step), pack, 0);
+    made.host = std::move(build_for_emulator(c.value()).value());
+  }
+  made.checkpoint = std::move(*c.value().checkpoint);
+  return made;
+}
+
+mkrt_device* open_device(On on, const mkrt::StepKernels& kernels) {
+  if (on == On::kProcessor) return mkrt_open_processor();
+  const auto pack = reinterpret_cast<void (*)(const void*, uint32_t, uint32_t)>(kernels.pack);
+  if (kernels.step)
+    return mkrt_open_emulator(reinterpret_cast<void (*)(const void*, const void*)>(kernels.step), pack, 0);
+  return mkrt_open_emulator_kernels(
+      reinterpret_cast<void (*const*)(const void*, const void*, uint32_t)>(kernels.grids.data()),
+      static_cast<uint32_t>(kernels.grids.size()), pack, 0);
+}
+
+mkrt_session* open_session(mkrt_device* device, const mkrt::Artefact& artefact,
+                           const std::string& checkpoint = kDirectory) {
+  const std::string manifest = mkrt::to_json(artefact.manifest);
+  return mkrt_open_session_from_memory(device, manifest.data(), manifest.size(), artefact.plan.data(),
+                                       artefact.plan.size(), artefact.image.data(), artefact.image.size(),
+                                       checkpoint.c_str());
+}
+
+// Opened is a device and a session for a model, opened through the C interface.
+struct Opened {
+  On on;
+  const Compiled& c;
+  mkrt_device* device;
+  mkrt_session* session;
+
+  explicit Opened(On where = On::kProcessor, Mode mode = Mode::kMegakernel)
+      : on(where), c(compiled(where, mode)), device(open_device(where, c.host.kernel.entries)) {
     REQUIRE(device);
-    session = open(kDirectory.c_str());
+    session = open_session(device, c.host.artefact);
     REQUIRE_MESSAGE(session, mkrt_error());
   }
   ~Opened() {
     mkrt_close_session(session);
     mkrt_close_device(device);
   }
-  mkrt_session* open(const char* checkpoint) const {
-    const std::string manifest = mkrt::to_json(host.artefact.manifest);
-    return mkrt_open_session_from_memory(device, manifest.data(), manifest.size(), host.artefact.plan.data(),
-                                         host.artefact.plan.size(), nullptr, 0, checkpoint);
+  // Returns the greedy tokens behind a prompt, and the logits of all fed positions, from the C++ interface.
+  std::vector<int32_t> generate(const std::vector<int32_t>& prompt, uint32_t tokens,
+                                std::vector<float>* logits = nullptr) const {
+    const auto own =
+        on == On::kProcessor ? mkrt::open_processor() : mkrt::open_emulator(c.host.kernel.entries, {});
+    auto opened =
+        mkrt::Session::open(c.host.artefact, c.checkpoint, c.host.artefact.manifest.config_hash, *own);
+    REQUIRE_MESSAGE(opened.ok(), opened.error().message);
+    mkrt::GenerateOptions options;
+    options.max_new_tokens = tokens;
+    options.logits = logits;
+    const auto made = mkrt::generate(opened.value(), prompt, options);
+    REQUIRE_MESSAGE(made.ok(), made.error().message);
+    return made.value();
   }
 };
 
 TEST_CASE("steps through the C interface are those of a session, and can be taken back") {
-  const Opened c;
-  CHECK(std::string(mkrt_device_name(c.device)) == "emulator");
-  const std::vector<int32_t> prompt{5, 17, 3};
-  const test::Model::Output expected = test::Model(kDirectory).generate(prompt, 3);
-  const uint32_t vocab = mkrt_vocab(c.session);
-  for (int round = 0; round < 2; ++round) {
-    std::vector<float> logits(prompt.size() * vocab);
-    int32_t next = -1;
-    REQUIRE_MESSAGE(mkrt_step(c.session, prompt.data(), 3, logits.data(), &next) == 0, mkrt_error());
-    CHECK(next == expected.tokens[0]);
-    CHECK(std::memcmp(logits.data(), expected.logits.data(), logits.size() * sizeof(float)) == 0);
-    REQUIRE(mkrt_step(c.session, &next, 1, nullptr, &next) == 0);
-    CHECK(next == expected.tokens[1]);
-    CHECK(mkrt_position(c.session) == 4);
-    CHECK(mkrt_rewind(c.session, 0) == 0);
+  for (const On on : {On::kProcessor, On::kEmulator}) {
+    const Opened c(on);
+    CHECK(std::string(mkrt_device_name(c.device)) == (on == On::kProcessor ? "cpu" : "emulator"));
+    const std::vector<int32_t> prompt{5, 17, 3};
+    std::vector<float> expected;
+    const std::vector<int32_t> tokens = c.generate(prompt, 3, &expected);
+    const uint32_t vocab = mkrt_vocab(c.session);
+    for (int round = 0; round < 2; ++round) {
+      std::vector<float> logits(prompt.size() * vocab);
+      int32_t next = -1;
+      REQUIRE_MESSAGE(mkrt_step(c.session, prompt.data(), 3, logits.data(), &next) == 0, mkrt_error());
+      CHECK(next == tokens[0]);
+      CHECK(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)) == 0);
+      REQUIRE(mkrt_step(c.session, &next, 1, nullptr, &next) == 0);
+      CHECK(next == tokens[1]);
+      CHECK(mkrt_position(c.session) == 4);
+      CHECK(mkrt_rewind(c.session, 0) == 0);
+    }
   }
 }
 
@@ -97,7 +153,7 @@ TEST_CASE("batches run over a cache of the session's own and over the caller's, 
   const Opened c;
   const std::vector<std::vector<int32_t>> prompts{{5, 17, 3}, {9, 1, 33, 70, 12, 8}};
   std::vector<std::vector<int32_t>> alone;
-  for (const auto& prompt : prompts) alone.push_back(test::Model(kDirectory).generate(prompt, 3).tokens);
+  for (const auto& prompt : prompts) alone.push_back(c.generate(prompt, 3));
   std::vector<int32_t> expected;
   for (size_t i = 0; i < 3; ++i)
     for (const auto& tokens : alone) expected.push_back(tokens[i]);
@@ -112,7 +168,7 @@ TEST_CASE("batches run over a cache of the session's own and over the caller's, 
   }
   // The caller's cache has the layout of a serving engine. A page holds all layers, with keys and values in
   // pieces of their own.
-  const mkrt::Manifest& m = c.host.artefact.manifest;
+  const mkrt::Manifest& m = c.c.host.artefact.manifest;
   const uint64_t vector = m.caches[0].head_dim * 2, piece = 16 * m.caches[0].heads * vector;
   const auto caches = static_cast<uint32_t>(m.caches.size());
   std::vector<std::byte> memory(6 * caches * piece);
@@ -138,7 +194,7 @@ TEST_CASE("batches run over a cache of the session's own and over the caller's, 
 TEST_CASE("samples come with a step, several in one launch, alone and in a batch") {
   const Opened c;
   const std::vector<int32_t> prompt{5, 17, 3};
-  const std::vector<int32_t> alone = test::Model(kDirectory).generate(prompt, 6).tokens;
+  const std::vector<int32_t> alone = c.generate(prompt, 6);
   std::vector<int32_t> ids(8);
   mkrt_samples samples{};
   samples.sampling = mkrt_greedy();
@@ -175,19 +231,19 @@ TEST_CASE("samples come with a step, several in one launch, alone and in a batch
 }
 
 TEST_CASE("kernels of grids give what the one kernel does") {
-  const Opened c(Mode::kKernels);
-  const std::vector<int32_t> prompt{5, 17, 3};
-  const test::Model::Output expected = test::Model(kDirectory).generate(prompt, 2);
-  std::vector<float> logits(prompt.size() * mkrt_vocab(c.session));
-  int32_t next = -1;
-  REQUIRE_MESSAGE(mkrt_step(c.session, prompt.data(), 3, logits.data(), &next) == 0, mkrt_error());
-  CHECK(next == expected.tokens[0]);
-  CHECK(std::memcmp(logits.data(), expected.logits.data(), logits.size() * sizeof(float)) == 0);
+  for (const On on : {On::kProcessor, On::kEmulator}) {
+    const Opened c(on, Mode::kKernels), one(on);
+    const std::vector<int32_t> prompt{5, 17, 3};
+    std::vector<float> expected, logits(prompt.size() * mkrt_vocab(c.session));
+    const std::vector<int32_t> tokens = one.generate(prompt, 2, &expected);
+    int32_t next = -1;
+    REQUIRE_MESSAGE(mkrt_step(c.session, prompt.data(), 3, logits.data(), &next) == 0, mkrt_error());
+    CHECK(next == tokens[0]);
+    CHECK(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)) == 0);
+  }
   void (*const none[1])(const void*, const void*, uint32_t) = {nullptr};
   mkrt_device* empty = mkrt_open_emulator_kernels(none, 1, [](const void*, uint32_t, uint32_t) {}, 0);
-  const std::string manifest = mkrt::to_json(c.host.artefact.manifest);
-  CHECK(!mkrt_open_session_from_memory(empty, manifest.data(), manifest.size(), c.host.artefact.plan.data(),
-                                       c.host.artefact.plan.size(), nullptr, 0, kDirectory.c_str()));
+  CHECK(!open_session(empty, compiled(On::kEmulator, Mode::kKernels).host.artefact));
   CHECK(std::string(mkrt_error()).starts_with("emulator: error: no kernel for grids of kind "));
   mkrt_close_device(empty);
 }
@@ -195,7 +251,7 @@ TEST_CASE("kernels of grids give what the one kernel does") {
 TEST_CASE("a step in two parts gives what it gives in one, two of them under way") {
   const Opened c;
   const std::vector<int32_t> prompt{5, 17, 3};
-  const std::vector<int32_t> alone = test::Model(kDirectory).generate(prompt, 4).tokens;
+  const std::vector<int32_t> alone = c.generate(prompt, 4);
   const int32_t begin[] = {0, 1, 2}, one[] = {0, 1}, pages[] = {4, 2};
   const int32_t first_rows[] = {5, 17}, first_len[] = {2}, last_len[] = {3}, two_rows[] = {0, 2};
   // The prompt goes in two steps, of which the first samples nothing.
@@ -262,25 +318,22 @@ TEST_CASE("what cannot be done is an error with a message, and changes nothing")
   fails(mkrt_rewind(c.session, 1), "mkrt: error: cannot go back to position 1, the session is at 0");
   fails(!mkrt_open_emulator(nullptr, nullptr, 0), "mkrt: error: kernel is NULL");
   fails(!mkrt_open_emulator([](const void*, const void*) {}, nullptr, 0), "mkrt: error: pack is NULL");
-  fails(!c.open("/none"), "/none/model.safetensors: error: cannot open: No such file or directory");
-  fails(!mkrt_open_session(c.device, "/none.cubin", kDirectory.c_str()),
-        "/none.cubin: error: cannot open: No such file or directory");
-  CHECK(!c.open((std::string(MKC_SOURCE_DIR) + "/tests/fixtures/models/qwen2").c_str()));
+  const mkrt::Artefact& artefact = c.c.host.artefact;
+  fails(!open_session(c.device, artefact, "/none"),
+        "/none/model.safetensors: error: cannot open: No such file or directory");
+  fails(!mkrt_open_session(c.device, "/none.so", kDirectory.c_str()),
+        "/none.so: error: cannot open: No such file or directory");
+  CHECK(!open_session(c.device, artefact, std::string(MKC_SOURCE_DIR) + "/tests/fixtures/models/qwen2"));
   CHECK(std::string(mkrt_error()).find("config.json: error: has the hash ") != std::string::npos);
-  mkrt::Artefact other = c.host.artefact;
+  mkrt::Artefact other = artefact;
   other.manifest.schedule_hash = "77";
-  const auto open_other = [&] {
-    const std::string manifest = mkrt::to_json(other.manifest);
-    return mkrt_open_session_from_memory(c.device, manifest.data(), manifest.size(), other.plan.data(),
-                                         other.plan.size(), nullptr, 0, kDirectory.c_str());
-  };
-  CHECK(!open_other());
+  CHECK(!open_session(c.device, other));
   CHECK(std::string(mkrt_error()).starts_with("seal: error: manifest and plan have the hash "));
   REQUIRE(mkrt_accept_unsealed(c.device, 1) == 0);
-  CHECK(!open_other());  // the device has a kernel already
+  CHECK(!open_session(c.device, other));  // the device has a kernel already
   REQUIRE(mkrt_accept_unsealed(c.device, 0) == 0);
   mkrt::seal(other);
-  CHECK(!open_other());
+  CHECK(!open_session(c.device, other));
   CHECK(std::string(mkrt_error()).ends_with("loaded, not 77: open another device for it"));
   CHECK(mkrt_position(c.session) == 0);
   CHECK(mkrt_step(c.session, &good, 1, nullptr, nullptr) == 0);
@@ -288,6 +341,59 @@ TEST_CASE("what cannot be done is an error with a message, and changes nothing")
   CHECK(mkrt_context(c.session) == 128);
   mkrt_close_session(nullptr);
   mkrt_close_device(nullptr);
+}
+
+TEST_CASE("a shared object's file is an artefact, and no part of it can change") {
+  const mkrt::test::TempDir dir;
+  const Opened c;
+  const std::vector<std::byte>& whole = c.c.bytes;
+  const auto open = [&](mkrt_device* device, std::span<const std::byte> bytes) {
+    const std::string path = dir.write("f.so", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    mkrt_session* session = mkrt_open_session(device, path.c_str(), kDirectory.c_str());
+    if (!session) return dir.without_path(mkrt_error());
+    mkrt_close_session(session);
+    return std::string();
+  };
+  CHECK(open(c.device, whole) == "");
+  CHECK(open(c.device, std::span(whole).first(63)) ==
+        "f.so: error: not a cubin or shared object: expected a 64-bit ELF file");
+  CHECK(open(c.device, std::span(whole).first(whole.size() - 1)) ==
+        "f.so: error: truncated: its headers speak of bytes outside the file");
+  std::vector<std::byte> changed = whole;
+  changed[whole.size() / 2] ^= std::byte{1};
+  const std::string seal = open(c.device, changed);
+  CHECK_MESSAGE(seal.starts_with("f.so: error: seal: error: "), seal);
+}
+
+TEST_CASE("an artefact for another device is refused, and its device is as before") {
+  mkrt::Artefact other = compiled(On::kProcessor, Mode::kMegakernel).host.artefact;
+  other.manifest.target = "sm_90a";
+  mkrt::seal(other);
+  mkrt_device* device = mkrt_open_processor();
+  CHECK(!open_session(device, other));
+  CHECK(std::string(mkrt_error())
+            .starts_with("cpu: error: the artefact is for sm_90a, the processor runs up to x86-64-v"));
+  CHECK(!open_session(device, compiled(On::kEmulator, Mode::kMegakernel).host.artefact));
+  CHECK(std::string(mkrt_error()).starts_with("cpu: error: the artefact is for emulator, "));
+  mkrt_session* session = open_session(device, compiled(On::kProcessor, Mode::kMegakernel).host.artefact);
+  CHECK_MESSAGE(session, mkrt_error());
+  mkrt_close_session(session);
+  mkrt_close_device(device);
+}
+
+TEST_CASE("a session may be closed while another of its device has a step under way") {
+  const Opened c;
+  mkrt_session* other = open_session(c.device, c.c.host.artefact);
+  REQUIRE_MESSAGE(other, mkrt_error());
+  const std::vector<int32_t> prompt{5, 17, 3}, expected = c.generate(prompt, 2);
+  const int32_t rows[] = {0, 3}, length = 3, one[] = {0, 1}, page = 0;
+  const mkrt_batch batch{prompt.data(), rows, &length, one, &page, 1};
+  REQUIRE(mkrt_begin_step(c.session, &batch, nullptr) == 0);
+  REQUIRE(mkrt_begin_step(other, &batch, nullptr) == 0);
+  mkrt_close_session(other);
+  int32_t next = -1;
+  REQUIRE_MESSAGE(mkrt_end_step(c.session, &next, nullptr) == 0, mkrt_error());
+  CHECK(next == expected[0]);
 }
 
 }  // namespace

@@ -134,6 +134,18 @@ TEST_CASE("every call sets the device's context first, as its thread may have an
   }
 }
 
+TEST_CASE("a GPU refuses artefacts for other devices, and takes its own after that") {
+  const auto device = open_device();
+  const auto refused = [&](const Artefact& a) { return device->load(a).error().message; };
+  Artefact other = artefact({});
+  other.manifest.target = "x86-64-v3";
+  CHECK(refused(other) == "rehearsal: error: the artefact is for x86-64-v3, the device runs sm_90");
+  other.manifest.target = "emulator";
+  other.image.clear();
+  CHECK(refused(other) == "rehearsal: error: the artefact holds no cubin: it was compiled for emulator");
+  CHECK(device->load(artefact({})).ok());
+}
+
 TEST_CASE("where not all workers are resident at once, one kernel is refused and kernels are not") {
   Log log;
   setenv("FAKE_CUDA_BLOCKS", "2", 1);

@@ -171,7 +171,7 @@ TEST_CASE("counters, names and the order of kernels that contradict each other a
         "manifest: error: a vocabulary of 2147483648, expected at most 2147483647");
   CHECK(refused([](json& m) { m["workers"] = 65537; }) ==
         "manifest: error: 65537 workers with 100000 bytes of shared memory, expected at most 65536 with "
-        "1048576");
+        "268435456");
 }
 
 TEST_CASE("hashes are those of XXH3-128") {

@@ -1,9 +1,10 @@
-"""These tests run runtime/python/mkrt.py on the emulator.
+"""These tests run runtime/python/mkrt.py on the processor and, where a name says so, on the emulator.
 Usage: python_mkrt_test.py LIBRARY ROOT
-LIBRARY is python_emulator.cc with the C interface.
+LIBRARY is python_kernels.cc with the C interface.
 """
 import contextlib
 import ctypes
+import functools
 import io
 import json
 import math
@@ -40,29 +41,34 @@ PROMPT, NEW = EXPECTED["prompt_ids"], EXPECTED["new_ids"]
 class Kernel(ctypes.Structure):
     _fields_ = [("entry", ctypes.c_void_p), ("kernels", ctypes.POINTER(ctypes.c_void_p)),
                 ("kernel_count", ctypes.c_uint32), ("pack", ctypes.c_void_p), ("manifest", ctypes.c_void_p),
-                ("manifest_bytes", ctypes.c_size_t), ("plan", ctypes.c_void_p), ("plan_bytes", ctypes.c_size_t)]
+                ("manifest_bytes", ctypes.c_size_t), ("plan", ctypes.c_void_p), ("plan_bytes", ctypes.c_size_t),
+                ("image", ctypes.c_void_p), ("image_bytes", ctypes.c_size_t)]
+
+
+@functools.cache
+def compiled(processor, mode=MEGAKERNEL, keep=False):
+    """A kernel of the checkpoint for the processor or the emulator."""
+    kernel = Kernel()
+    build = ctypes.CDLL(str(LIBRARY)).compiled_kernel
+    build.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.POINTER(Kernel)]
+    assert build(str(CHECKPOINT).encode(), processor, mode, keep, ctypes.byref(kernel)) == 0
+    return kernel
 
 
 def artefact(kernel):
-    return (ctypes.string_at(kernel.manifest, kernel.manifest_bytes), ctypes.string_at(kernel.plan, kernel.plan_bytes), None)
+    """Manifest, plan and image."""
+    return (ctypes.string_at(kernel.manifest, kernel.manifest_bytes), ctypes.string_at(kernel.plan, kernel.plan_bytes),
+            ctypes.string_at(kernel.image, kernel.image_bytes) if kernel.image else None)
+
+
+def emulator(kernel):
+    return mkrt.Device.emulator(kernel.entry or kernel.kernels[:kernel.kernel_count], kernel.pack, library=LIBRARY)
 
 
 class MkrtTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.kernel = Kernel()
-        build = ctypes.CDLL(str(LIBRARY)).emulated_kernel
-        build.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(Kernel)]
-        assert build(str(CHECKPOINT).encode(), MEGAKERNEL, 1, ctypes.byref(cls.kernel)) == 0
-        cls.by_grids = Kernel()
-        assert build(str(CHECKPOINT).encode(), KERNELS, 0, ctypes.byref(cls.by_grids)) == 0
-        cls.traced = Kernel()
-        assert build(str(CHECKPOINT).encode(), TRACED, 0, ctypes.byref(cls.traced)) == 0
-
     def setUp(self):
-        k = self.kernel
-        self.artefact = artefact(k)
-        self.device = mkrt.Device.emulator(k.entry, k.pack, library=LIBRARY)
+        self.artefact = artefact(compiled(True, keep=True))
+        self.device = mkrt.Device.processor(library=LIBRARY)
         self.session = self.device.open_from_memory(*self.artefact, CHECKPOINT)
 
     def tearDown(self):
@@ -71,13 +77,22 @@ class MkrtTest(unittest.TestCase):
 
     @unittest.skipUnless(np, "needs numpy")
     def test_logits_and_successor_are_those_of_transformers(self):
-        self.assertEqual((self.device.name, self.session.vocab, self.session.position), ("emulator", 80, 0))
-        following, rows = self.session.step(PROMPT[:16], logits=True)
+        self.check_logits("cpu", self.device, self.session)
+
+    @unittest.skipUnless(np, "needs numpy")
+    def test_logits_on_the_emulator_are_those_of_transformers(self):
+        kernel = compiled(False)
+        with emulator(kernel) as device, device.open_from_memory(*artefact(kernel), CHECKPOINT) as session:
+            self.check_logits("emulator", device, session)
+
+    def check_logits(self, name, device, session):
+        self.assertEqual((device.name, session.vocab, session.position), (name, 80, 0))
+        following, rows = session.step(PROMPT[:16], logits=True)
         wanted = np.array(EXPECTED["logits"][:16])
         self.assertEqual((rows.shape, rows.dtype), ((16, 80), np.float32))
         self.assertLess(np.max(np.linalg.norm(rows - wanted, axis=1) / np.linalg.norm(wanted, axis=1)), 1e-4)
         self.assertEqual(following, int(np.argmax(wanted[-1])))
-        self.assertEqual(self.session.position, 16)
+        self.assertEqual(session.position, 16)
 
     def test_generates_what_transformers_does_whatever_the_chunks(self):
         for chunk in (None, 1, 7):
@@ -164,18 +179,22 @@ class MkrtTest(unittest.TestCase):
             self.session.fill_step(both)
 
     def test_kernels_of_grids_draw_the_same(self):
-        k = self.by_grids
-        with mkrt.Device.emulator(k.kernels[:k.kernel_count], k.pack, library=LIBRARY) as device:
-            with device.open_from_memory(*artefact(k), CHECKPOINT) as session:
+        for device, processor in ((mkrt.Device.processor(LIBRARY), True), (emulator(compiled(False, KERNELS)), False)):
+            kernel = compiled(processor, KERNELS)
+            with self.subTest(device.name), device, device.open_from_memory(*artefact(kernel), CHECKPOINT) as session:
                 self.assertEqual(list(session.generate(PROMPT, 6, steps_per_launch=3)), NEW[:6])
 
     def test_a_traced_kernel_says_what_it_did(self):
-        with mkrt.Device.emulator(self.traced.entry, self.traced.pack, library=LIBRARY) as device:
-            with device.open_from_memory(*artefact(self.traced), CHECKPOINT) as session:
+        for device, processor, unit in ((mkrt.Device.processor(LIBRARY), True, "ns"), (emulator(compiled(False, TRACED)), False, "stamps")):
+            kernel = compiled(processor, TRACED)
+            with self.subTest(device.name), device, device.open_from_memory(*artefact(kernel), CHECKPOINT) as session:
                 session.step(PROMPT)
                 trace = json.loads(session.trace())
-        self.assertEqual((trace["unit"], trace["requests"]), ("stamps", [{"rows": len(PROMPT), "kv_len": len(PROMPT)}]))
-        self.assertTrue(all(track["stamps"] for track in trace["tracks"]))
+                self.assertEqual((trace["unit"], trace["requests"]), (unit, [{"rows": len(PROMPT), "kv_len": len(PROMPT)}]))
+                consumers, loaders = trace["tracks"][::2], trace["tracks"][1::2]
+                self.assertTrue(all(track["stamps"] for track in consumers))
+                # The processor's workers load for themselves.
+                self.assertTrue(all(bool(track["stamps"]) != processor for track in loaders))
         with self.assertRaisesRegex(mkrt.Error, "^trace: error: the kernel stamps none: compile it with --trace$"):
             self.session.trace()
 
@@ -196,8 +215,10 @@ class MkrtTest(unittest.TestCase):
             next(self.session.generate([], 3))
         with self.assertRaisesRegex(mkrt.Error, "^mkrt: error: cannot go back to position 5, the session is at 0$"):
             self.session.rewind(5)
-        with self.assertRaisesRegex(mkrt.Error, "^/none.cubin: error: cannot open"):
-            self.device.open("/none.cubin", CHECKPOINT)
+        with self.assertRaisesRegex(mkrt.Error, "^/none.so: error: cannot open"):
+            self.device.open("/none.so", CHECKPOINT)
+        with mkrt.Device.processor(LIBRARY) as other, self.assertRaisesRegex(mkrt.Error, "^cpu: error: the artefact is for emulator, "):
+            other.open_from_memory(*artefact(compiled(False)), CHECKPOINT)
         with self.assertRaisesRegex(mkrt.Error, "^no libmkrt: .*none.so"):
             mkrt.Device(0, "/none.so")
         self.session.close()
@@ -245,14 +266,15 @@ class MkrtTest(unittest.TestCase):
             sessions.every_step_size(self.session, PROMPT[:18])
 
     @unittest.skipUnless(torch, "needs torch")
-    def test_the_first_wrong_grid_is_named(self):
+    def test_the_first_wrong_grid_is_named_on_the_emulator(self):
         import layers
         from shapes import read_shape
-        manifest, plan, _ = self.artefact
+        kernel = compiled(False, keep=True)
+        manifest, plan, _ = artefact(kernel)
         says, shape = json.loads(manifest), read_shape(CHECKPOINT)
 
         def compared(manifest, plan, says=says):
-            device = mkrt.Device.emulator(self.kernel.entry, self.kernel.pack, library=LIBRARY)
+            device = emulator(kernel)
             device.accept_unsealed()
             with device, torch.no_grad():
                 return layers.compare(lambda: device.open_from_memory(manifest, plan, None, CHECKPOINT), says, shape,
@@ -271,17 +293,18 @@ class MkrtTest(unittest.TestCase):
             compared(manifest, plan, shared)
 
     def test_a_broken_plan_is_a_fault_that_names_who_waited_and_harms_nobody_after_it(self):
-        manifest, plan, _ = self.artefact
-        other = mkrt.Device.emulator(self.kernel.entry, self.kernel.pack, library=LIBRARY)
-        faulty = lambda: other.open_from_memory(*break_plan.broken(manifest, plan), None, CHECKPOINT)
+        manifest, plan, image = self.artefact
+        other = mkrt.Device.processor(LIBRARY)
+        faulty = lambda: other.open_from_memory(*break_plan.broken(manifest, plan), image, CHECKPOINT)
         with self.assertRaisesRegex(mkrt.Error, "^seal: error: manifest and plan have the hash "):
             faulty()
         other.accept_unsealed()
         with faulty() as session:
+            session.set_timeout(300)
             with self.assertRaisesRegex(mkrt.Error, r"worker \d+ task \S+\[\d+\] waited for event .*: seen \d+, expected \d+"):
                 session.step([1])
         self.assertEqual(list(self.session.generate(PROMPT, 3)), NEW[:3])
-        opened = lambda: self.device.open_from_memory(manifest, plan, None, CHECKPOINT)
+        opened = lambda: self.device.open_from_memory(manifest, plan, image, CHECKPOINT)
         with contextlib.redirect_stdout(io.StringIO()) as said:
             sessions.after_a_fault(opened, faulty, PROMPT)
         self.assertRegex(json.loads(said.getvalue())["message"], "waited for event .* beyond 500 ms")

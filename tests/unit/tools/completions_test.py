@@ -22,7 +22,7 @@ OFFERS = {
     "mkc --v": ["--version"],
     "mkc compile --em": ["--emit"],
     "mkc compile models --em": ["--emit"],
-    "mkc compile --emit s": ["schedule"],
+    "mkc compile --emit s": ["schedule", "so"],
     "mkc compile --machine h2": ["h200"],
     "mkc compile --machine my": ["my.json"],
     "mkc compile --mode ": ["kernels", "megakernel"],

@@ -63,7 +63,7 @@ assert said == {"file": "gpu-trace-llama.json", "stamps": 0, "lost": 0, "ns": 0}
 PY
 
 # The C interface's examples, on that driver.
-python3 "$root/tests/unit/runtime/c_abi_test.py" "$build/libmkrt.so" "$root" clang-22 cubins/tiny-stories.cubin models/tiny-stories
+python3 "$root/tests/unit/runtime/c_abi_test.py" "$build/libmkrt.so" "$root" clang-22 "$build/mkc" cubins/tiny-stories.cubin models/tiny-stories
 
 # Sessions on streams and by a graph, on that driver.
 FAKE_CUDA_SAMPLES=1 LD_LIBRARY_PATH=$out python3 sessions.py cubins/tiny-stories.cubin models/tiny-stories 5,9,3,3,7 streams,graph >streams.log

@@ -1,6 +1,7 @@
 """These tests build user programs against the libmkrt that cmake --install installs.
 Usage: install_test.py BUILD CC
 """
+import json
 import os
 import subprocess
 import sys
@@ -12,9 +13,14 @@ sys.dont_write_bytecode = True
 from links import broken  # noqa: E402
 
 BUILD, CC = sys.argv[1:3]
+MODEL = Path(__file__).resolve().parents[2] / "fixtures" / "models" / "llama"
 PROGRAM = """#include <mkrt.h>
 #include <stdio.h>
 int main(void) { return printf("%s\\n", mkrt_version()) < 0; }
+"""
+GENERATE = """import mkrt, sys
+with mkrt.Device.processor() as device, device.open(*sys.argv[1:]) as session:
+    print(list(session.generate([5, 17, 3], 4)))
 """
 PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(user LANGUAGES C)
@@ -66,6 +72,19 @@ class InstallTest(unittest.TestCase):
         program = "import mkrt; print(mkrt._load(None).mkrt_version().decode())"
         found = run(sys.executable, "-c", program, env={**self.environment, "PYTHONPATH": str(modules)})
         self.assertIn(found.strip(), self.version)
+
+    def test_mkrun_and_python_run_a_shared_object_on_the_processor(self):
+        artefact = self.root / "model.so"
+        run(self.prefix / "bin" / "mkc", "compile", MODEL, "--target", "x86-64", "-o", artefact)
+        command = [self.prefix / "bin" / "mkrun", artefact, "--checkpoint", MODEL, "--prompt-ids", "5,17,3", "--max-new-tokens", "4"]
+        said = json.loads(run(*command))
+        self.assertEqual((said["device"], len(said["new_ids"])), ("cpu", 4))
+        modules = next(self.prefix.glob("lib/python3/dist-packages"))
+        generated = run(sys.executable, "-c", GENERATE, artefact, MODEL, env={**self.environment, "PYTHONPATH": str(modules)})
+        self.assertEqual(json.loads(generated), said["new_ids"])
+        refused = subprocess.run([*command, "--device", "0"], capture_output=True, text=True, timeout=120)
+        self.assertEqual((refused.returncode, refused.stdout, refused.stderr),
+                         (1, "", f"--device 0: error: is for GPUs, {artefact} is for {said['target']}\n"))
 
     def test_families_are_there(self):
         self.assertTrue((self.prefix / "share" / "mkc" / "models" / "llama.yaml").is_file())

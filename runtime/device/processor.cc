@@ -1,0 +1,51 @@
+#include "runtime/device/processor.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <set>
+
+namespace mkrt {
+
+std::string processor_target() {
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16") &&
+      __builtin_cpu_supports("avx512vnni"))
+    return "x86-64-v4";
+  return __builtin_cpu_supports("x86-64-v3") ? "x86-64-v3" : "";
+}
+
+std::vector<int> usable_processors() {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  std::vector<int> first, others;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) return {0};
+  std::set<std::string> cores;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &usable)) continue;
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
+    std::string siblings;
+    const bool known = static_cast<bool>(std::getline(file, siblings));
+    (!known || cores.insert(siblings).second ? first : others).push_back(cpu);
+  }
+  std::ranges::copy(others, std::back_inserter(first));
+  return first;
+}
+
+float ns_per_tick() {
+  static const float ratio = [] {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point begin = Clock::now();
+    const uint64_t first = __rdtsc();
+    std::chrono::nanoseconds spent{};
+    while (spent < std::chrono::milliseconds(5)) spent = Clock::now() - begin;
+    return static_cast<float>(static_cast<double>(spent.count()) / static_cast<double>(__rdtsc() - first));
+  }();
+  return ratio;
+}
+
+}  // namespace mkrt

@@ -1,0 +1,19 @@
+// What the processor of this machine is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mkrt {
+
+// Returns the best code generation target that the processor executes: "x86-64-v4" with AVX-512, its BF16 and
+// VNNI, else "x86-64-v3" with AVX2, FMA and F16C, else "".
+std::string processor_target();
+
+// Returns the logical processors that this process may use, one of each core before the others.
+std::vector<int> usable_processors();
+
+// Returns the nanoseconds of a tick of the time stamp counter, measured once.
+float ns_per_tick();
+
+}  // namespace mkrt

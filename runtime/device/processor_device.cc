@@ -1,0 +1,200 @@
+// The processor as a device. Device memory is memory of the process, and each worker is a thread.
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "runtime/artefact/plan.h"
+#include "runtime/device/crew.h"
+#include "runtime/device/device.h"
+#include "runtime/device/processor.h"
+
+namespace mkrt {
+namespace {
+
+using StepEntry = void (*)(const MkSession*, const MkStep*, const MkThread*);
+using GridsEntry = void (*)(const MkSession*, const MkStep*, uint32_t grid, const MkThread*);
+using PackRowsEntry = void (*)(const MkPack*, uint32_t part, uint32_t parts);
+
+// Mapping is anonymous memory in large pages, where the system has some.
+class Mapping {
+ public:
+  explicit Mapping(uint64_t bytes) : bytes_(bytes == 0 ? 1 : bytes) {
+    at_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at_ != MAP_FAILED) madvise(at_, bytes_, MADV_HUGEPAGE);
+  }
+  ~Mapping() {
+    if (at_ != MAP_FAILED) munmap(at_, bytes_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  bool ok() const { return at_ != MAP_FAILED; }
+  uint64_t address() const { return reinterpret_cast<uint64_t>(at_); }
+
+ private:
+  uint64_t bytes_;
+  void* at_;
+};
+
+// MemoryFile is a file in memory, which has no name.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::span<const std::byte> bytes) : file_(memfd_create("mkc", MFD_CLOEXEC)) {
+    for (whole_ = file_ >= 0; whole_ && !bytes.empty();) {
+      const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+      whole_ = written > 0;
+      if (whole_) bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+  }
+  ~MemoryFile() {
+    if (file_ >= 0) close(file_);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  bool whole() const { return whole_; }  // false: errno says why
+  std::string path() const { return fmt::format("/proc/self/fd/{}", file_); }
+
+ private:
+  int file_;
+  bool whole_;
+};
+
+// Code is a shared object loaded from memory. Its file stays open because dlopen() takes an object of the
+// same path for the one that is loaded already.
+struct Code {
+  std::unique_ptr<MemoryFile> file{};
+  std::unique_ptr<void, int (*)(void*)> object{nullptr, dlclose};
+  StepEntry step = nullptr;
+  std::vector<GridsEntry> grids;  // by kind; null for kinds that are not launched
+  PackRowsEntry pack = nullptr;
+
+  template <class Entry>
+  Status find(const std::string& name, Entry& entry) const {
+    entry = reinterpret_cast<Entry>(dlsym(object.get(), name.c_str()));
+    return entry ? Status() : Status(Error{fmt::format("cpu: error: the artefact's code has no {}", name)});
+  }
+};
+
+Result<Code> load_code(const Artefact& artefact) {
+  if (artefact.image.empty()) return Error{"cpu: error: the artefact has no code"};
+  Code code;
+  code.file = std::make_unique<MemoryFile>(artefact.image);
+  if (!code.file->whole())
+    return Error{
+        fmt::format("cpu: error: the artefact's code cannot be kept in memory: {}", strerror(errno))};
+  code.object.reset(dlopen(code.file->path().c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!code.object) return Error{fmt::format("cpu: error: the artefact's code does not load: {}", dlerror())};
+  if (Status status = code.find("mk_pack", code.pack); !status.ok()) return status.error();
+  if (artefact.manifest.launches.empty()) {
+    if (Status status = code.find("mk_kernel", code.step); !status.ok()) return status.error();
+    return code;
+  }
+  for (const uint32_t kind : launch_kinds(artefact.manifest)) {
+    if (code.grids.size() <= kind) code.grids.resize(kind + 1);
+    if (Status status = code.find(fmt::format("mk_grid_{}", kind), code.grids[kind]); !status.ok())
+      return status.error();
+  }
+  return code;
+}
+
+class ProcessorDevice final : public Device {
+ public:
+  std::string name() const override { return "cpu"; }
+  uint64_t memory_bytes() const override {
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(bytes) : 0;
+  }
+
+  Result<uint64_t> allocate(uint64_t bytes) override {
+    auto mapping = std::make_unique<Mapping>(bytes);
+    if (!mapping->ok()) return Error{fmt::format("cpu: error: no memory for {} bytes", bytes)};
+    const uint64_t address = mapping->address();
+    blocks_.emplace(address, std::move(mapping));
+    return address;
+  }
+  void release(uint64_t address) override { blocks_.erase(address); }
+  Status write(uint64_t to, std::span<const std::byte> from) override {
+    if (!from.empty()) std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
+    return {};
+  }
+  Status read(std::span<std::byte> to, uint64_t from) override {
+    if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
+    return {};
+  }
+  Status clear(uint64_t at, uint64_t bytes) override {
+    std::memset(reinterpret_cast<void*>(at), 0, bytes);
+    return {};
+  }
+
+  Status load(const Artefact& artefact) override {
+    if (crew_) {
+      if (manifest_ != artefact.manifest) return has_other_kernel(name(), manifest_, artefact.manifest);
+      return {};
+    }
+    const std::string target = processor_target();
+    const std::string& wanted = artefact.manifest.target;
+    if (!wanted.starts_with("x86-64-v") || wanted > target)
+      return Error{fmt::format("cpu: error: the artefact is for {}, the processor runs {}", wanted,
+                               target.empty() ? "no target" : "up to " + target)};
+    Result<Code> code = load_code(artefact);
+    if (!code.ok()) return code.error();
+    code_.emplace(std::move(code.value()));
+    manifest_ = artefact.manifest;
+    launch_kinds_ = launch_kinds(manifest_);
+    memories_.clear();
+    threads_.clear();
+    for (uint32_t i = 0; i < manifest_.workers; ++i) {
+      memories_.push_back(std::make_unique<Mapping>(manifest_.shared_bytes));
+      if (!memories_.back()->ok())
+        return Error{fmt::format("cpu: error: no memory for a worker's {} bytes", manifest_.shared_bytes)};
+      threads_.push_back({i, ns_per_tick(), memories_.back()->address()});
+    }
+    auto crew = std::make_unique<Crew>(manifest_.workers);
+    if (crew->size() < manifest_.workers)
+      return Error{fmt::format("cpu: error: no thread for worker {} of {}", crew->size(), manifest_.workers)};
+    crew_ = std::move(crew);
+    return {};
+  }
+
+  Status pack(uint64_t pack) override {
+    crew_->run([&](uint32_t i) { code_->pack(reinterpret_cast<const MkPack*>(pack), i, manifest_.workers); });
+    return {};
+  }
+
+  Status launch(uint64_t /*stream*/, uint64_t session, uint64_t step, uint32_t steps) override {
+    const auto* of = reinterpret_cast<const MkSession*>(session);
+    const auto* with = reinterpret_cast<const MkStep*>(step);
+    if (code_->step) {
+      crew_->run([&](uint32_t i) { code_->step(of, with, &threads_[i]); });
+      return {};
+    }
+    for (uint32_t s = 0; s < steps; ++s)
+      for (size_t i = 0; i < launch_kinds_.size(); ++i)
+        crew_->run([&](uint32_t thread) {
+          code_->grids[launch_kinds_[i]](of, with, manifest_.launches[i], &threads_[thread]);
+        });
+    return {};
+  }
+
+ private:
+  std::map<uint64_t, std::unique_ptr<Mapping>> blocks_;  // by address
+  std::optional<Code> code_;
+  Manifest manifest_;
+  std::vector<uint32_t> launch_kinds_;
+  std::vector<std::unique_ptr<Mapping>> memories_;  // by worker
+  std::vector<MkThread> threads_;                   // by worker
+  std::unique_ptr<Crew> crew_;                      // ends before the code does
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_processor() {
+  return std::make_unique<ProcessorDevice>();
+}
+
+}  // namespace mkrt

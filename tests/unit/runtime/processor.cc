@@ -1,0 +1,123 @@
+// These tests load code into the processor's device, of artefacts that need no compiler.
+#include "runtime/device/processor.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <fstream>
+
+#include "runtime/base/file.h"
+#include "runtime/device/device.h"
+#include "tests/apart.h"
+#include "tests/unit/runtime/made_artefact.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MKC_SANITIZED 1
+#endif
+#endif
+
+namespace mkrt {
+namespace {
+
+#ifdef MKC_SANITIZED
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+// The files are processor_code.cc with answers 100 and 200, and without mk_pack.
+const std::string kFirst = MKC_PROCESSOR_CODE "/libprocessor_code_100.so",
+                  kSecond = MKC_PROCESSOR_CODE "/libprocessor_code_200.so",
+                  kIncomplete = MKC_PROCESSOR_CODE "/libprocessor_code_incomplete.so";
+
+std::vector<std::byte> bytes_of(const std::string& path) {
+  const Result<MappedFile> file = map_file(path);
+  REQUIRE_MESSAGE(file.ok(), file.error().message);
+  return {file.value().bytes.begin(), file.value().bytes.end()};
+}
+
+Artefact artefact(std::vector<std::byte> image, const std::string& target = "x86-64-v3",
+                  uint32_t workers = 3) {
+  Manifest m;
+  m.abi = kAbiVersion;
+  m.target = target;
+  m.workers = workers;
+  m.threads = 1;
+  m.shared_bytes = 4096;
+  m.grids.resize(1);
+  m.grids[0].name = "embed";
+  return test::made_artefact(std::move(m), std::move(image));
+}
+
+std::string refused(Device& device, const Artefact& a) {
+  const Status status = device.load(a);
+  return status.ok() ? "" : status.error().message;
+}
+
+// Returns what the workers of a launch wrote, and what mk_pack() wrote.
+std::vector<uint32_t> answers(Device& device) {
+  const uint64_t memory = device.allocate(6 * sizeof(uint32_t)).value();
+  REQUIRE(device.launch(0, memory, 0, 1).ok());
+  REQUIRE(device.pack(memory + 3 * sizeof(uint32_t)).ok());
+  std::vector<uint32_t> values(6);
+  REQUIRE(device.read(std::as_writable_bytes(std::span(values)), memory).ok());
+  return values;
+}
+
+const std::vector<uint32_t> kOfFirst{100, 101, 102, 103, 103, 103}, kOfSecond{200, 201, 202, 203, 203, 203};
+
+TEST_CASE("each worker of an artefact for the processor runs the artefact's own code") {
+  const std::unique_ptr<Device> device = open_processor(), other = open_processor();
+  CHECK(device->name() == "cpu");
+  CHECK(refused(*device, artefact(bytes_of(kFirst))) == "");
+  CHECK(refused(*other, artefact(bytes_of(kSecond))) == "");
+  CHECK(answers(*device) == kOfFirst);
+  CHECK(answers(*other) == kOfSecond);
+  CHECK(answers(*device) == kOfFirst);
+}
+
+TEST_CASE("the processor refuses artefacts for other devices, and takes its own after that") {
+  const std::unique_ptr<Device> device = open_processor();
+  const std::string best = processor_target();
+  for (const std::string target : {"sm_90a", "emulator", "x86-64-v9", ""})
+    CHECK(refused(*device, artefact(bytes_of(kFirst), target)) ==
+          fmt::format("cpu: error: the artefact is for {}, the processor runs up to {}", target, best));
+  CHECK(refused(*device, artefact({})) == "cpu: error: the artefact has no code");
+  const std::string invalid = refused(*device, artefact(std::vector<std::byte>(4096, std::byte{7})));
+  CHECK(invalid.starts_with("cpu: error: the artefact's code does not load: "));
+  CHECK(invalid.ends_with(": invalid ELF header"));
+  const std::vector<std::byte> whole = bytes_of(kFirst);
+  CHECK(refused(*device, artefact({whole.begin(), whole.begin() + 40})).ends_with(": file too short"));
+  CHECK(refused(*device, artefact(bytes_of(kIncomplete))) ==
+        "cpu: error: the artefact's code has no mk_pack");
+  CHECK(refused(*device, artefact(whole)) == "");
+  CHECK(answers(*device) == kOfFirst);
+  CHECK(refused(*device, artefact(whole)) == "");
+  CHECK(refused(*device, artefact(whole, "x86-64-v3", 2)).ends_with(": open another device for it"));
+  CHECK(answers(*device) == kOfFirst);
+}
+
+TEST_CASE("workers without a thread are an error") {
+  if (kSanitized) {
+    MESSAGE("SKIP: a sanitizer needs more memory than the test leaves");
+    return;
+  }
+  const mkc::test::ApartResult told = mkc::test::run_apart(
+      [] {
+        // Memory for stacks of a few threads is left.
+        uint64_t pages = 0;
+        std::ifstream("/proc/self/statm") >> pages;
+        const rlim_t bytes = pages * 4096 + (uint64_t{256} << 20);
+        const rlimit limit{bytes, bytes};
+        setrlimit(RLIMIT_AS, &limit);
+        return refused(*open_processor(), artefact(bytes_of(kFirst), "x86-64-v3", 300));
+      },
+      60);
+  CHECK(told.text.starts_with("cpu: error: no thread for worker "));
+  CHECK(told.text.ends_with(" of 300"));
+}
+
+}  // namespace
+}  // namespace mkrt
