@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "codegen/nvptx.h"
 #include "codegen/plan.h"
+#include "codegen/shared_object.h"
 #include "ir/print.h"
 #include "runtime/artefact/seal.h"
 #include "tools/build_ids.h"
@@ -34,12 +36,12 @@ class Timer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// Returns the name of a model's cubin in the cache, a hash of everything that the cubin and its summary
-// depend on. Returns "" if the running program has no build id.
-std::string key_of(const Compilation& c, const Assembler& assembler) {
+// Returns the name of a model's artefact in the cache, a hash of everything that it and its summary depend
+// on. Returns "" if the running program has no build id.
+std::string key_of(const Compilation& c, const std::string& assembler, const char* suffix) {
   const std::string program = build_ids();
   if (program.empty()) return "";
-  std::string text = fmt::format("{}{}\n{}", program, assembler.name(), resolved_yaml(c.request));
+  std::string text = fmt::format("{}{}\n{}", program, assembler, resolved_yaml(c.request));
   text += fmt::format("{}\n{}\n{}\n", c.request.config.source.text, c.request.family.document.source.text,
                       c.machine.json);
   text += fmt::format("ends {} begins {}\n", fmt::join(c.generation.end_ids, ","), c.generation.begin_id);
@@ -49,7 +51,7 @@ std::string key_of(const Compilation& c, const Assembler& assembler) {
   if (c.checkpoint)
     for (const mkrt::StoredTensor& t : c.checkpoint->tensors)
       text += fmt::format("{} {} {} {}\n", t.name, t.dtype, fmt::join(t.shape, ","), t.file);
-  return mkrt::hash_hex(text) + ".cubin";
+  return mkrt::hash_hex(text) + suffix;
 }
 
 }  // namespace
@@ -62,8 +64,9 @@ std::string version_text() {
   return *commit() ? fmt::format("mkc {} ({})", version(), commit()) : fmt::format("mkc {}", version());
 }
 
-ModelIdentity identify(const Compilation& c) {
+ModelIdentity identify(const Compilation& c, const Engines& engines) {
   ModelIdentity identity;
+  identity.engines = engines;
   identity.mkc_version = version();
   identity.family = c.request.family.name;
   identity.config_hash = mkrt::hash_hex(c.request.config.source.text);
@@ -103,13 +106,18 @@ Result<Target> target_of(const Compilation& c) {
   return target;
 }
 
+GpuBuild describe_build(const Compilation& c, const Engines& engines) {
+  GpuBuild build;
+  build.manifest = describe(c.schedule(), identify(c, engines));
+  build.plan = make_plan(c.schedule(), find_kinds(c.schedule()), c.mode, engines);
+  return build;
+}
+
 Result<GpuBuild> build_ptx(Compilation& c) {
   const Result<Target> target = target_of(c);
   if (!target.ok()) return target.error();
   const Timer timer(c, "ptx");
-  GpuBuild build;
-  build.manifest = describe(c.schedule(), identify(c));
-  build.plan = make_plan(c.schedule(), find_kinds(c.schedule()), c.mode);
+  GpuBuild build = describe_build(c, target.value().engines);
   build.ptx = make_ptx(c.schedule(), c.mode, build.plan, target.value());
   return build;
 }
@@ -121,18 +129,49 @@ std::string finish_ptx(const Compilation& c, GpuBuild build) {
   return add_manifest(std::move(build.ptx), artefact.manifest);
 }
 
-Result<BuiltCubin> build_cubin(Compilation& c, const Assembler& assembler, const Cache& cache,
-                               const PassObserver& observer) {
+namespace {
+
+// Code makes the unsealed bytes of an artefact beside the proof, and then describes them in the summary.
+struct Code {
+  std::function<Result<std::vector<std::byte>>(GpuBuild& build)> make;
+  std::function<void(nlohmann::json& summary, const std::vector<std::byte>& bytes)> describe;
+};
+
+Result<BuiltCubin> build(Compilation& c, const std::string& assembler, const char* suffix, const Cache& cache,
+                         const PassObserver& observer, const Code& code) {
   std::string key;
   {
     const Timer timer(c, "cache");
-    key = cache.folder.empty() ? "" : key_of(c, assembler);
+    key = cache.folder.empty() ? "" : key_of(c, assembler, suffix);
     if (std::optional<Kept> kept = find_cached(cache, key))
       return BuiltCubin{std::move(kept->bytes), std::move(kept->summary), true};
   }
   GpuBuild build;
+  std::vector<std::byte> bytes;
+  const auto make = [&]() -> Status {
+    Result<std::vector<std::byte>> made = code.make(build);
+    if (!made.ok()) return made.error();
+    bytes = std::move(made.value());
+    return {};
+  };
+  if (Status status = run_passes(c, "", observer, make); !status.ok()) return status.error();
+  build.manifest.certificate = certify(c);
+  nlohmann::json summary = summarise(c, build);
+  code.describe(summary, bytes);
+  mkrt::Result<std::vector<std::byte>> sealed = mkrt::seal_cubin(std::move(bytes), build.manifest);
+  if (!sealed.ok()) return sealed.error();
+  Kept kept{std::move(sealed.value()), summary.dump()};
+  keep_cached(cache, key, kept);
+  return BuiltCubin{std::move(kept.bytes), std::move(kept.summary)};
+}
+
+}  // namespace
+
+Result<BuiltCubin> build_cubin(Compilation& c, const Assembler& assembler, const Cache& cache,
+                               const PassObserver& observer) {
   Cubin cubin;
-  const auto assemble = [&]() -> Status {
+  Code code;
+  code.make = [&](GpuBuild& build) -> Result<std::vector<std::byte>> {
     Result<GpuBuild> made = build_ptx(c);
     if (!made.ok()) return made.error();
     build = std::move(made.value());
@@ -141,18 +180,32 @@ Result<BuiltCubin> build_cubin(Compilation& c, const Assembler& assembler, const
         assembler.assemble(add_manifest(build.ptx, build.manifest), find_target(c.request.target).value());
     if (!assembled.ok()) return assembled.error();
     cubin = std::move(assembled.value());
-    return {};
+    return cubin.bytes;
   };
-  if (Status status = run_passes(c, "", observer, assemble); !status.ok()) return status.error();
-  build.manifest.certificate = certify(c);
-  mkrt::Result<std::vector<std::byte>> sealed = mkrt::seal_cubin(std::move(cubin.bytes), build.manifest);
-  if (!sealed.ok()) return sealed.error();
-  cubin.bytes = std::move(sealed.value());
-  nlohmann::json summary = summarise(c, build);
-  add_cubin(summary, cubin, assembler);
-  Kept kept{std::move(cubin.bytes), summary.dump()};
-  keep_cached(cache, key, kept);
-  return BuiltCubin{std::move(kept.bytes), std::move(kept.summary)};
+  code.describe = [&](nlohmann::json& summary, const std::vector<std::byte>&) {
+    add_cubin(summary, cubin, assembler);
+  };
+  return build(c, assembler.name(), ".cubin", cache, observer, code);
+}
+
+Result<BuiltCubin> build_shared_object(Compilation& c, const Cache& cache, const PassObserver& observer) {
+  const Result<Target> target = target_of(c);
+  if (!target.ok()) return target.error();
+  Code code;
+  code.make = [&](GpuBuild& build) -> Result<std::vector<std::byte>> {
+    std::vector<std::byte> object;
+    build = describe_build(c, target.value().engines);
+    {
+      const Timer timer(c, "machine code");
+      object = make_processor_object(c.schedule(), c.mode, target.value());
+    }
+    const Timer timer(c, "link");
+    return link_processor_object(object, build.plan, build.manifest, target.value());
+  };
+  code.describe = [](nlohmann::json& summary, const std::vector<std::byte>& bytes) {
+    summary["code_bytes"] = bytes.size();
+  };
+  return build(c, "lld", ".so", cache, observer, code);
 }
 
 }  // namespace mkc

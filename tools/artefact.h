@@ -1,4 +1,4 @@
-// Builds of an opened model: the emulator's kernel, PTX and cubins.
+// Builds of an opened model: the emulator's kernel, PTX, cubins, and shared objects for processors.
 #pragma once
 
 #include "codegen/assembler.h"
@@ -15,7 +15,7 @@ const char* commit();        // commit of the sources, with -dirty if they were 
 std::string version_text();  // "mkc 0.1.0 (4c9436c1d2e3)"
 
 // Returns the model's part of the manifest. `schedule_hash` is the hash of the schedule's text.
-ModelIdentity identify(const Compilation& compilation);
+ModelIdentity identify(const Compilation& compilation, const Engines& engines = {});
 
 // HostArtefact is an artefact for the emulator, with the host code of its kernel.
 struct HostArtefact {
@@ -40,6 +40,8 @@ Result<Target> target_of(const Compilation& compilation);
 // Returns the complete PTX file of a proved schedule. The manifest has its certificate, and a seal of plan
 // and manifest.
 std::string finish_ptx(const Compilation& compilation, GpuBuild build);
+// Returns manifest and plan of a placed schedule, without code.
+GpuBuild describe_build(const Compilation& compilation, const Engines& engines);
 // Makes PTX of a placed schedule. Error: an unknown target.
 Result<GpuBuild> build_ptx(Compilation& compilation);
 
@@ -48,6 +50,11 @@ struct BuiltCubin {
   std::string summary;  // JSON: see tools/summary.h
   bool cached = false;
 };
+// Returns the shared object of an opened model for a processor, which is kept in the cache as a cubin is.
+// Errors: those of the passes; an unknown target; no room for temporary files.
+Result<BuiltCubin> build_shared_object(Compilation& compilation, const Cache& cache,
+                                       const PassObserver& observer = {});
+
 // Returns the cubin of an opened model. A cached cubin of an equal request, machine, mkc and assembler is
 // returned at once. Without one, all passes, code generation and the assembler run, and the cubin is cached.
 // `observer` is called after each pass.

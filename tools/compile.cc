@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/nvptx.h"
+#include "codegen/shared_object.h"
 #include "ir/dot.h"
 #include "ir/print.h"
 #include "tools/artefact.h"
@@ -31,7 +32,7 @@ struct CompileArguments {
 };
 
 const std::vector<std::string> kKinds{"yaml", "ops",      "tasks", "schedule", "dot",
-                                      "llvm", "manifest", "ptx",   "cubin"};
+                                      "llvm", "manifest", "ptx",   "cubin",    "so"};
 
 std::string text_of(const Module& module) {
   return std::visit([](const auto& level) { return print(level); }, module);
@@ -65,7 +66,7 @@ Status report(const CompileArguments& a, const Compilation& c, nlohmann::json su
   if (a.time_passes) print_times(c);
   if (a.json) {
     summary["output"] = output;
-    if (summary.contains("cubin_bytes")) summary["cached"] = cached;
+    if (summary.contains("cubin_bytes") || summary.contains("code_bytes")) summary["cached"] = cached;
     for (const PassTime& t : c.times) summary["ms"][t.pass] = t.ms;
     return put_text(output == "-" ? "" : "-", summary.dump(2) + "\n");
   }
@@ -98,10 +99,15 @@ Status emit_code(const CompileArguments& a, Compilation& c, const PassObserver& 
   std::string llvm;
   GpuBuild build;
   const auto make = [&]() -> Status {
+    const Result<Target> target = target_of(c);
+    if (!target.ok()) return target.error();
     if (a.emit == "llvm") {
-      const Result<Target> target = target_of(c);
-      if (!target.ok()) return target.error();
-      llvm = make_llvm_ir(c.schedule(), c.mode, target.value());
+      llvm = is_processor(target.value()) ? make_processor_ir(c.schedule(), c.mode, target.value())
+                                          : make_llvm_ir(c.schedule(), c.mode, target.value());
+      return {};
+    }
+    if (is_processor(target.value())) {
+      build = describe_build(c, target.value().engines);
       return {};
     }
     Result<GpuBuild> made = build_ptx(c);
@@ -133,6 +139,16 @@ Status emit_cubin(const CompileArguments& a, Compilation& c, const PassObserver&
   return report(a, c, nlohmann::json::parse(cubin.value().summary), output, cubin.value().cached);
 }
 
+// Writes the shared object of a processor's target.
+Status emit_shared_object(const CompileArguments& a, Compilation& c, const PassObserver& observer) {
+  const std::string output = a.output.empty() ? model_name(a.request.model) + ".so" : a.output;
+  const Cache cache = a.no_cache || !a.print_after.empty() ? Cache{} : default_cache();
+  const Result<BuiltCubin> object = build_shared_object(c, cache, observer);
+  if (!object.ok()) return object.error();
+  if (Status put = put_out(output, object.value().bytes, false); !put.ok()) return put;
+  return report(a, c, nlohmann::json::parse(object.value().summary), output, object.value().cached);
+}
+
 // Returns the last pass that the output needs, or "" for all passes.
 std::string last_pass(const std::string& emit, bool searches) {
   if (emit == "yaml") return searches ? "search" : "ops";
@@ -162,6 +178,11 @@ Status compile(const CompileArguments& a) {
         break;
       }
   };
+  const bool processor = c.machine.is_processor();
+  if (a.emit == (processor ? "cubin" : "so") || (a.emit == "ptx" && processor))
+    return Error{fmt::format("--emit {}: error: target {} has none, expected {}", a.emit, c.request.target,
+                             processor ? "so" : "ptx or cubin")};
+  if (processor && (a.emit.empty() || a.emit == "so")) return emit_shared_object(a, c, observe);
   if (a.emit.empty() || a.emit == "cubin") return emit_cubin(a, c, observe);
   if (a.emit == "llvm" || a.emit == "manifest" || a.emit == "ptx") return emit_code(a, c, observe, a.output);
   if (Status status = run_passes(c, last_pass(a.emit, a.request.search.has_value()), observe); !status.ok())
@@ -173,22 +194,26 @@ Status compile(const CompileArguments& a) {
 }  // namespace
 
 void add_compile(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("compile", "compile a model to a cubin that describes itself");
+  CLI::App* command =
+      app.add_subcommand("compile", "compile a model to a cubin or shared object that describes itself");
   auto a = std::make_shared<CompileArguments>();
   add_model_options(*command, a->request);
-  command->add_option("-o", a->output, "file to write, - for standard output; default MODEL.cubin")
+  command
+      ->add_option("-o", a->output,
+                   "file to write, - for standard output; default MODEL.cubin, or MODEL.so for a processor")
       ->type_name("FILE");
   command
       ->add_option(
           "--target", a->request.options.target,
           "sm_80, sm_86, sm_89, sm_90a (default), sm_100a, sm_120, sm_121, or native: that of the GPU "
-          "that is there")
+          "that is there; x86-64-v3, x86-64-v4, or x86-64: that of this processor")
       ->type_name("TARGET");
   command
       ->add_option(
           "--emit", a->emit,
           "what to write instead: yaml (the resolved request), ops, tasks, schedule (.mkir), dot, llvm, "
-          "manifest, ptx, or cubin, which unlike the default fails where there is no assembler")
+          "manifest, ptx, cubin, which unlike the default fails where there is no assembler, or so, for a "
+          "processor")
       ->check(one_of(kKinds));
   CLI::Option* mode = add_mode_option(*command, a->request.mode);
   command

@@ -47,18 +47,20 @@ void print_artefact(const std::string& path, const mkrt::Artefact& a) {
 }  // namespace
 
 void add_inspect(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("inspect", "what a cubin says of itself");
+  CLI::App* command = app.add_subcommand("inspect", "what a cubin or shared object says of itself");
   struct Arguments {
     std::string path;
     bool json = false;
     mkrt::SealCheck seal = mkrt::SealCheck::kRequired;
   };
   auto a = std::make_shared<Arguments>();
-  command->add_option("CUBIN", a->path, "made by mkc compile")->type_name("FILE")->required();
+  command->add_option("ARTEFACT", a->path, "a cubin or shared object made by mkc compile")
+      ->type_name("FILE")
+      ->required();
   command->add_flag("--json", a->json, "print its manifest");
   command->add_flag_callback(
       "--unsafe-artefact", [a] { a->seal = mkrt::SealCheck::kSkipped; },
-      "look at a cubin whose seal is broken, or whose schedule was not proved (docs/trust.md)");
+      "look at an artefact whose seal is broken, or whose schedule was not proved (docs/trust.md)");
   command->callback([a, &action] {
     action = [a]() -> Status {
       const mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a->path, a->seal);

@@ -11,6 +11,7 @@
 #include "codegen/targets.h"
 #include "ir/print.h"
 #include "ir/verify.h"
+#include "runtime/device/processor.h"
 #include "scheduler/events/events.h"
 #include "scheduler/place/place.h"
 #include "scheduler/tiling/fuse.h"
@@ -71,6 +72,10 @@ EventCosts event_costs(const Compilation& c) {
 // Searches for settings and adds them to the request, as if the user had asked for them.
 Status find_settings(Compilation& c) {
   CompileRequest& request = c.request;
+  if (c.machine.is_processor()) {  // its results must not depend on the number of its workers
+    if (request.scheduler == Scheduler::kAuto) request.scheduler = Scheduler::kStatic;
+    return {};
+  }
   const SearchOptions options{event_costs(c),
                               request.scheduler,
                               {request.wgmma_from.has_value(), request.splits, request.placements,
@@ -205,6 +210,12 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
       machine = std::move(native.value().machine);
     }
   }
+  if (options.target == kThisProcessor) {
+    const Result<Target> target = target_of_processor();
+    if (!target.ok())
+      return Error{fmt::format("--target {}: error: {}", kThisProcessor, target.error().message)};
+    options.target = target.value().name;
+  }
   Result<CompileRequest> resolved = read_request(model.value(), options);
   if (!resolved.ok()) return resolved.error();
   c.request = std::move(resolved.value());
@@ -215,6 +226,8 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
     machine = request.machine.empty() ? machine_for_target(c.request.target) : load_machine(request.machine);
   if (!machine.ok()) return machine.error();
   c.machine = std::move(machine.value());
+  if (c.machine.is_processor() && !c.request.workers)
+    c.request.workers = static_cast<int64_t>(mkrt::usable_processors().size());
   c.mode = request.mode;
   c.without = request.without;
   const Engines engines = without({c.machine.bulk_copy, c.machine.warpgroups}, c.without);

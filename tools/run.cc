@@ -127,7 +127,7 @@ struct Prepared {
 Result<Prepared> prepare(const RunArguments& a) {
   Prepared p;
   p.directory = a.checkpoint;
-  if (!is_cubin(a.request.model)) {
+  if (!is_artefact(a.request.model)) {
     const Result<CompileRequest> request = read_request(a.request.model, a.request.options);
     if (!request.ok()) return request.error();
     p.directory = request.value().checkpoint;
@@ -211,13 +211,13 @@ Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {
 Status run(RunArguments a) {
   if (Status status = check_run(a); !status.ok()) return status;
   for (std::string* model : {&a.request.model, &a.checkpoint})
-    if (!model->empty() && !is_cubin(*model)) {
+    if (!model->empty() && !is_artefact(*model)) {
       MKC_TRY(found, find_model(*model));
       *model = found;
     }
   MKC_TRY(prepared, prepare(a));
   ModelRequest source = a.request;
-  if (is_cubin(source.model)) source.model = a.checkpoint;
+  if (is_artefact(source.model)) source.model = a.checkpoint;
   for (const std::string& output : {a.logits_out, a.trace}) MKC_TRY_STATUS(check_output(output, source));
   MKC_TRY(loaded, load(a));
   mkrt::SessionOptions options;
@@ -239,7 +239,7 @@ Status run(RunArguments a) {
 }  // namespace
 
 void add_run(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("run", "generate text, on a GPU or the emulator");
+  CLI::App* command = app.add_subcommand("run", "generate text, on a GPU, the processor or the emulator");
   auto a = std::make_shared<RunArguments>();
   add_run_options(*command, *a);
   command->callback([a, &action] { action = [a] { return run(*a); }; });

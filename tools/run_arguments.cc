@@ -43,13 +43,18 @@ Status check_sampling_flags(const SamplingFlags& flags) {
 
 void add_run_options(CLI::App& command, RunArguments& a) {
   add_model_options(command, a.request);
-  command.add_option("--target", a.request.options.target, "of a GPU; default: of the one that is there")
+  command
+      .add_option("--target", a.request.options.target,
+                  "of a GPU or a processor; default: of the one that is there")
       ->type_name("TARGET");
   CLI::Option* mode = add_mode_option(command, a.request.mode);
-  command.add_option("--checkpoint", a.checkpoint, "directory of the weights, where MODEL is a cubin")
+  command
+      .add_option("--checkpoint", a.checkpoint, "directory of the weights, where MODEL is compiled already")
       ->type_name("DIR");
-  command.add_option("--device", a.device, "auto: a GPU if there is one; default auto")
-      ->check(one_of({"auto", "cuda", "emulator"}));
+  command.add_option("--device", a.device, "auto (default): a GPU if there is one, else the processor")
+      ->check(one_of({"auto", "cuda", "cpu", "emulator"}));
+  add_integer<int64_t>(command, "--threads", a.threads, 1, 1024,
+                       "of the processor; default: as many as this process may use");
   command.add_option("--prompt", a.prompt, "text to go on from");
   command.add_option("--prompt-ids", a.prompt_ids, "token ids to go on from: 1,2,3");
   CLI::Option* batch =
@@ -110,8 +115,9 @@ mkrt::MkSampling sampling_of(const SamplingFlags& flags, const GenerationDefault
   return sampling;
 }
 
-bool is_cubin(const std::string& path) {
-  return std::filesystem::path(path).extension() == ".cubin";
+bool is_artefact(const std::string& path) {
+  const std::filesystem::path extension = std::filesystem::path(path).extension();
+  return extension == ".cubin" || extension == ".so";
 }
 
 Status check_run(const RunArguments& a) {
@@ -120,15 +126,18 @@ Status check_run(const RunArguments& a) {
   if (Status status = check_sampling_flags(a.sampling); !status.ok()) return status;
   if (!mkrt::check_page_size(a.page_size).ok())
     return Error{fmt::format("--page-size: error: found {}, expected 16, 32 or 64", a.page_size)};
-  if (a.race && a.device == "cuda") return Error{"--race: error: only the emulator sees races"};
-  if (!a.checkpoint.empty() && !is_cubin(a.request.model))
-    return Error{fmt::format("--checkpoint {}: error: is for cubins, {} has its own weights", a.checkpoint,
-                             a.request.model)};
-  if (!a.request.without.empty() && is_cubin(a.request.model))
+  if (a.race && a.device != "auto" && a.device != "emulator")
+    return Error{"--race: error: only the emulator sees races"};
+  if (a.threads && a.device != "auto" && a.device != "cpu")
+    return Error{"--threads: error: is for the processor"};
+  if (!a.checkpoint.empty() && !is_artefact(a.request.model))
+    return Error{fmt::format("--checkpoint {}: error: is for compiled models, {} has its own weights",
+                             a.checkpoint, a.request.model)};
+  if (!a.request.without.empty() && is_artefact(a.request.model))
     return Error{fmt::format("--without: error: {} is compiled already", a.request.model)};
-  if (a.checkpoint.empty() && is_cubin(a.request.model))
-    return Error{fmt::format("{}: error: a cubin holds no weights: name their checkpoint by --checkpoint",
-                             a.request.model)};
+  if (a.checkpoint.empty() && is_artefact(a.request.model))
+    return Error{
+        fmt::format("{}: error: holds no weights: name their checkpoint by --checkpoint", a.request.model)};
   return {};
 }
 

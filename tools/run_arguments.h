@@ -20,8 +20,9 @@ struct SamplingFlags {
 
 struct RunArguments {
   ModelRequest request;
-  std::string checkpoint;  // directory of the weights, if the model is a cubin
+  std::string checkpoint;  // directory of the weights, if the model is compiled already
   std::string device = "auto";
+  std::optional<int64_t> threads;  // of the processor
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_ids;
   std::optional<std::string> batch_file;
@@ -50,6 +51,7 @@ Status check_run(const RunArguments& arguments);
 // greedy sampling.
 mkrt::MkSampling sampling_of(const SamplingFlags& flags, const GenerationDefaults& defaults);
 
-bool is_cubin(const std::string& path);
+// Tells whether a path names a compiled model: a cubin, or a shared object for a processor.
+bool is_artefact(const std::string& path);
 
 }  // namespace mkc

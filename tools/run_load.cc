@@ -33,10 +33,15 @@ Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint
 // Compiles for the GPU that is already opened, or for the emulator, which is opened here.
 Status compile_for(const RunArguments& a, Loaded& loaded) {
   ModelRequest request = a.request;
-  if (!loaded.device)
+  const bool cpu = loaded.device && loaded.device->name() == "cpu";
+  if (!loaded.device) {
     request.options.target = "emulator";
-  else if (!request.options.target)
+  } else if (cpu) {
+    if (!request.options.target) request.options.target = kThisProcessor;
+    if (a.threads) request.options.workers = a.threads;
+  } else if (!request.options.target) {
     request.options.target = kNative;
+  }
   // Batch invariance gives a request equal results alone, in a batch, and in another call.
   if (!request.options.batch_invariant) request.options.batch_invariant = true;
   Result<Compilation> opened = open_model(request, true);
@@ -45,7 +50,13 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
   loaded.directory = c.request.checkpoint;
   if (isatty(STDERR_FILENO)) print_err("{}", c.machine_said);
   if (Status status = check_room(loaded.device.get(), *c.checkpoint); !status.ok()) return status;
-  if (loaded.device) {
+  if (cpu) {
+    const Result<BuiltCubin> object = build_shared_object(c, default_cache());
+    if (!object.ok()) return object.error();
+    mkrt::Result<mkrt::Artefact> artefact = mkrt::read_artefact(object.value().bytes, "the compiled code");
+    if (!artefact.ok()) return artefact.error();
+    loaded.artefact = std::move(artefact.value());
+  } else if (loaded.device) {
     const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
     if (!assembler.ok()) return assembler.error();
     const Result<BuiltCubin> cubin = build_cubin(c, *assembler.value(), default_cache());
@@ -75,7 +86,7 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
   return {};
 }
 
-Status load_cubin(const RunArguments& a, Loaded& loaded) {
+Status load_artefact(const RunArguments& a, Loaded& loaded) {
   mkrt::Result<mkrt::Artefact> artefact = mkrt::load_artefact(a.request.model, a.seal);
   if (!artefact.ok()) return artefact.error();
   mkrt::Result<mkrt::Checkpoint> checkpoint = mkrt::open_checkpoint(a.checkpoint);
@@ -87,31 +98,41 @@ Status load_cubin(const RunArguments& a, Loaded& loaded) {
   return mkrt::check_weights(loaded.artefact.manifest, loaded.checkpoint);
 }
 
+// Opens the device that was asked for. `auto` is a GPU where there is one, else the processor. An artefact
+// runs on the kind of device that it was compiled for. A null device stands for the emulator.
+Result<std::unique_ptr<mkrt::Device>> open_device(const RunArguments& a, const Loaded& loaded) {
+  const bool artefact = is_artefact(a.request.model), emulator = a.device == "emulator" || a.race;
+  const bool for_processor = artefact && loaded.artefact.manifest.target.starts_with(kThisProcessor);
+  const char* kind = for_processor ? "cpu" : "cuda";
+  if (artefact && (emulator || (a.device != "auto" && a.device != kind)))
+    return Error{fmt::format("{}: error: is for {}, it cannot run on device {}", a.request.model,
+                             loaded.artefact.manifest.target, emulator ? "emulator" : a.device)};
+  if (emulator) return std::unique_ptr<mkrt::Device>();
+  if (a.device == "cpu" || for_processor) return mkrt::open_processor();
+  mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
+  if (gpu.ok() || a.device == "cuda" || artefact) return gpu;
+  return mkrt::open_processor();
+}
+
 }  // namespace
 
 Result<Loaded> load(const RunArguments& a) {
   Loaded loaded;
-  const bool cubin = is_cubin(a.request.model);
-  if (cubin)
-    if (Status status = load_cubin(a, loaded); !status.ok()) return status.error();
-  if (cubin && !a.trace.empty() && !loaded.artefact.manifest.traced)
+  const bool artefact = is_artefact(a.request.model);
+  if (artefact)
+    if (Status status = load_artefact(a, loaded); !status.ok()) return status.error();
+  if (artefact && !a.trace.empty() && !loaded.artefact.manifest.traced)
     return Error{
         fmt::format("{}: error: is not traced, expected a cubin of mkc compile --trace", a.request.model)};
-  if (a.device != "emulator" && !a.race) {  // only the emulator can find races
-    mkrt::Result<std::unique_ptr<mkrt::Device>> gpu = mkrt::open_cuda();
-    if (gpu.ok())
-      loaded.device = std::move(gpu.value());
-    else if (a.device == "cuda" || cubin)
-      return gpu.error();
-    if (cubin)
-      if (Status status = check_room(loaded.device.get(), loaded.checkpoint); !status.ok())
-        return status.error();
-  } else if (cubin) {
-    return Error{
-        fmt::format("{}: error: a cubin runs on a GPU; give the emulator the model itself", a.request.model)};
+  Result<std::unique_ptr<mkrt::Device>> device = open_device(a, loaded);
+  if (!device.ok()) return device.error();
+  loaded.device = std::move(device.value());
+  if (artefact) {
+    if (Status status = check_room(loaded.device.get(), loaded.checkpoint); !status.ok())
+      return status.error();
+  } else if (Status status = compile_for(a, loaded); !status.ok()) {
+    return status.error();
   }
-  if (!cubin)
-    if (Status status = compile_for(a, loaded); !status.ok()) return status.error();
   warn_of_faulty_weights(loaded);
   const Result<Source> config = read_source(loaded.directory + "/config.json");
   if (!config.ok()) return config.error();

@@ -48,7 +48,7 @@ json summarise(const Compilation& c, const GpuBuild& build) {
   out["workers"] = s.workers;
   out["grids"] = s.program.grids.size();
   out["ring_bytes"] = s.ring.stages * mkrt::kStageBytes;
-  out["shared_bytes"] = shared_bytes(s);
+  out["shared_bytes"] = build.manifest.shared_bytes;
   out["events"] = s.program.events.size();
   out["event_cells"] = s.event_cells;
   out["decode_tasks"] = tasks_of(s);
@@ -84,6 +84,9 @@ std::string to_string(const json& summary, const std::string& output, bool cache
   if (summary.contains("search")) text += summary["search"]["text"].get<std::string>() + "\n";
   text += summary["proof"].get<std::string>() + "\n";
   const auto target = summary["target"].get<std::string>();
+  if (summary.contains("code_bytes"))
+    return text + fmt::format("wrote {}: {} bytes for {}{}\n", output, summary["code_bytes"].get<uint64_t>(),
+                              target, cached ? ", from the cache" : "");
   if (!summary.contains("cubin_bytes"))
     return text + fmt::format("wrote {}: {} bytes of PTX for {}\n", output,
                               summary["ptx_bytes"].get<uint64_t>(), target);

@@ -161,7 +161,8 @@ void print_gpu(const Findings& f) {
 
 void print_text(const Findings& f) {
   print_out("{}, LLVM {}\n\n", version_text(), llvm_version());
-  print_out("Targets: {}\nMachines: {}\n\n", fmt::join(target_names(), " "), fmt::join(machine_names(), " "));
+  print_out("{}\n", folded(fmt::format("Targets: {}\nMachines: {}\n", fmt::join(target_names(), " "),
+                                       fmt::join(machine_names(), " "))));
   print_out("Assemblers, in order of preference:\n");
   for (const Findings::Candidate& c : f.assemblers) print_out("  {} ({}): {}\n", c.path, c.origin, c.state);
   if (!f.has_assembler)
