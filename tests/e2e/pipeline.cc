@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+
 #include "tests/unit/temp_dir.h"
 
 namespace mkc::test {
@@ -20,11 +22,24 @@ struct Written {
 
 }  // namespace
 
+namespace {
+
+// Returns the target of the environment; null stands for the emulator.
+const char* target_asked() {
+  return std::getenv("MKC_TEST_DEVICE");
+}
+
+}  // namespace
+
+bool on_processor() {
+  return target_asked() != nullptr;
+}
+
 Model::Model(const reference::Model& weights, const Build& build) : Model(Written(weights).dir.path, build) {}
 
 Model::Model(const std::string& directory, const Build& build) : race_(build.race) {
   ModelRequest request{directory, {}, "", build.mode};
-  request.options.target = "emulator";
+  request.options.target = on_processor() ? target_asked() : "emulator";
   request.options.workers = build.workers;
   request.options.max_tokens = build.max_tokens;
   request.options.max_requests = build.max_requests;
@@ -36,25 +51,33 @@ Model::Model(const std::string& directory, const Build& build) : race_(build.rac
   Compilation c = value_of(open_model(request, true));
   c.request.placements = build.placements;
   c.request.splits = build.splits;
-  const Status status = run_passes(c);
-  if (!status.ok()) FAIL(status.error().message);
-  host_ = value_of(
-      build_for_emulator(c, {.bulk_copy = build.bulk_copy, .race = build.race, .quick = build.quick}));
+  if (on_processor()) {
+    const BuiltCubin object = value_of(build_shared_object(c, {}));
+    host_.artefact = value_of(mkrt::read_artefact(object.bytes, directory));
+  } else {
+    const Status status = run_passes(c);
+    if (!status.ok()) FAIL(status.error().message);
+    host_ = value_of(
+        build_for_emulator(c, {.bulk_copy = build.bulk_copy, .race = build.race, .quick = build.quick}));
+  }
   config_hash_ = host_.artefact.manifest.config_hash;
   checkpoint_ = std::move(*c.checkpoint);
   schedule_ = c.schedule();
 }
 
 Opened Model::open(const mkrt::SessionOptions& session, const mkrt::EmulatorDeviceOptions& device) const {
-  mkrt::EmulatorDeviceOptions with_race = device;
-  with_race.race = race_;
-  std::unique_ptr<mkrt::Device> emulator =
-      mkrt::open_emulator(host_.kernel.entries, with_race, [this](uint32_t site) {
-        return site < host_.kernel.sites.size() ? host_.kernel.sites[site] : std::string();
-      });
-  mkrt::Session opened =
-      value_of(mkrt::Session::open(host_.artefact, checkpoint_, config_hash_, *emulator, session));
-  return {std::move(emulator), std::move(opened)};
+  std::unique_ptr<mkrt::Device> opened = open_device(device);
+  mkrt::Session running =
+      value_of(mkrt::Session::open(host_.artefact, checkpoint_, config_hash_, *opened, session));
+  return {std::move(opened), std::move(running)};
+}
+
+std::unique_ptr<mkrt::Device> Model::open_device(mkrt::EmulatorDeviceOptions options) const {
+  if (on_processor()) return mkrt::open_processor();
+  options.race = race_;
+  return mkrt::open_emulator(host_.kernel.entries, options, [this](uint32_t site) {
+    return site < host_.kernel.sites.size() ? host_.kernel.sites[site] : std::string();
+  });
 }
 
 Model::Output Model::generate(const std::vector<int32_t>& prompt, uint32_t new_tokens,

@@ -1,4 +1,5 @@
-// Model takes a checkpoint through all of mkc, to logits on the emulator.
+// Model takes a checkpoint through all of mkc, to logits on the emulator. MKC_TEST_DEVICE in the environment
+// names a target of the processor to run on instead: x86-64, x86-64-v3 or x86-64-v4.
 #pragma once
 
 #include <memory>
@@ -34,7 +35,11 @@ struct Opened {
   mkrt::Session session;
 };
 
-// Model is a model compiled for the emulator. A failure ends the test.
+// Tells whether models run on the processor. What only the emulator has is then ignored: races, the kind of
+// copies, seeds and disturbances.
+bool on_processor();
+
+// Model is a compiled model. A failure ends the test.
 class Model {
  public:
   explicit Model(const std::string& directory, const Build& build = {});
@@ -55,10 +60,12 @@ class Model {
   uint64_t vocab() const { return host_.artefact.manifest.vocab; }
 
  private:
+  std::unique_ptr<mkrt::Device> open_device(mkrt::EmulatorDeviceOptions options) const;
+
   std::string config_hash_;
   mkrt::Checkpoint checkpoint_;
   Schedule schedule_;
-  HostArtefact host_;
+  HostArtefact host_;  // without a kernel where the artefact has an image for the processor
   bool race_;
 };
 

@@ -79,7 +79,7 @@ class CommandTest(Command):
         self.assertEqual(self.mkc("inspect", "qwen3.cubin")[0], 0)
         other = ROOT / "tests" / "fixtures" / "models" / "llama"
         self.refuses(f"{other}", "run", "qwen3.cubin", "--checkpoint", other, "--prompt-ids", 1)
-        self.refuses("qwen3.cubin: error: a cubin holds no weights: name their checkpoint by --checkpoint", "run",
+        self.refuses("qwen3.cubin: error: holds no weights: name their checkpoint by --checkpoint", "run",
                      "qwen3.cubin", "--prompt-ids", 1)
         cubin = (self.dir / "qwen3.cubin").read_bytes()
         (self.dir / "cut.cubin").write_bytes(cubin[:len(cubin) // 2])
@@ -115,7 +115,7 @@ class CommandTest(Command):
         self.refuses("mkc: error: --logprobs: found 21, expected 0 to 20\n", "run", FIXTURE, "--json",
                      "--logprobs", 21)
         self.refuses("mkc: error: --logprobs requires --json\n", "run", FIXTURE, "--logprobs", 2)
-        self.refuses("--checkpoint x: error: is for cubins, ", "run", FIXTURE, "--checkpoint", "x", "--prompt-ids", 1)
+        self.refuses("--checkpoint x: error: is for compiled models, ", "run", FIXTURE, "--checkpoint", "x", "--prompt-ids", 1)
         with open("/dev/full", "w") as full:
             done = subprocess.run([MKC, "--version"], stdout=full, stderr=subprocess.PIPE, timeout=LIMIT_S)
         self.assertEqual((done.returncode, done.stderr), (1, b"mkc: error: cannot write to standard output\n"))

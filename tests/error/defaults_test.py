@@ -8,7 +8,7 @@ import unittest
 
 from command import TINY, Command
 
-RUN = ("--device", "emulator", "--max-new-tokens", 12)
+RUN = ("--device", "cpu", "--max-new-tokens", 12)
 
 
 class DefaultsTest(Command):

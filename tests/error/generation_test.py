@@ -14,7 +14,7 @@ class GenerationTest(Command):
     def test_generates_what_the_reference_generates(self):
         story = json.loads((TINY / "greedy.json").read_text())[0]
         wanted = story["new_ids"][:20]
-        code, out, err = self.mkc("run", TINY, "--device", "emulator", "--prompt", story["prompt"], "--json",
+        code, out, err = self.mkc("run", TINY, "--device", "cpu", "--prompt", story["prompt"], "--json",
                                   "--max-new-tokens", len(wanted), "--logits-out", "logits.npy")
         self.assertEqual(code, 0, err)
         result = json.loads(out)
@@ -26,12 +26,12 @@ class GenerationTest(Command):
         self.assertIn(f"'shape': ({rows}, 640)".encode(), logits[:128])
         self.assertEqual(len(logits), 128 + rows * 640 * 4)
         # Text that is printed as it comes is equal.
-        code, out, err = self.mkc("run", TINY, "--device", "emulator", "--prompt-ids",
+        code, out, err = self.mkc("run", TINY, "--device", "cpu", "--prompt-ids",
                                   ",".join(map(str, story["prompt_ids"])), "--max-new-tokens", len(wanted))
         self.assertEqual((code, out.decode()), (0, result["text"] + "\n"), err)
 
     def test_ids_need_no_tokenizer(self):
-        code, out, err = self.mkc("run", FIXTURE, "--device", "emulator", "--prompt-ids", "3,1,4", "--json",
+        code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--prompt-ids", "3,1,4", "--json",
                                   "--max-new-tokens", 2)
         self.assertEqual(code, 0, err)
         self.assertIsNone(json.loads(out)["text"])
@@ -42,16 +42,16 @@ class GenerationTest(Command):
         requests, answers = (page.split(f"<!-- {name} -->\n```json\n")[1].split("```")[0]
                              for name in ("requests", "answers"))
         (self.dir / "requests.jsonl").write_text(requests)
-        code, out, err = self.mkc("run", TINY, "--device", "emulator", "--batch-file", "requests.jsonl")
+        code, out, err = self.mkc("run", TINY, "--device", "cpu", "--batch-file", "requests.jsonl")
         self.assertEqual((code, out.decode()), (0, answers))
-        self.assertRegex(err, r"^emulator: 3 requests, \d+ steps of \d+ rows in \d+ launches and \d+\.\d\d s, 0 evictions\n$")
-        again = self.mkc("run", TINY, "--device", "emulator", "--batch-file", "requests.jsonl", "--steps-per-launch", 16)
+        self.assertRegex(err, r"^cpu: 3 requests, \d+ steps of \d+ rows in \d+ launches and \d+\.\d\d s, 0 evictions\n$")
+        again = self.mkc("run", TINY, "--device", "cpu", "--batch-file", "requests.jsonl", "--steps-per-launch", 16)
         self.assertEqual((again[0], again[1].decode()), (0, answers), again[2])
         self.assertLess(*(int(re.search(r"(\d+) launches", said)[1]) for said in (again[2], err)))
         for request, answer in zip(map(json.loads, requests.splitlines()[:2]), map(json.loads, answers.splitlines())):
             prompt = (("--prompt", request["prompt"]) if "prompt" in request else
                       ("--prompt-ids", ",".join(map(str, request["prompt_ids"]))))
-            alone = self.mkc("run", TINY, "--device", "emulator", *prompt, "--max-new-tokens",
+            alone = self.mkc("run", TINY, "--device", "cpu", *prompt, "--max-new-tokens",
                              request["max_new_tokens"], "--json")[1]
             self.assertEqual(json.loads(alone)["new_ids"], answer["new_ids"])
 
@@ -61,7 +61,7 @@ class GenerationTest(Command):
                                                   for p in prompts))
         outputs, evictions, steps = set(), [], []
         for options in ((), ("--pages", 4), ("--pages", 5, "--recompute"), ("--page-size", 32, "--pages", 3)):
-            code, out, err = self.mkc("run", FIXTURE, "--device", "emulator", "--batch-invariant", "--batch-file",
+            code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-invariant", "--batch-file",
                                       "f.jsonl", *options)
             self.assertEqual(code, 0, err)
             outputs.add(out)
@@ -71,13 +71,13 @@ class GenerationTest(Command):
         self.assertLess(steps[0], steps[1])
         self.assertEqual((evictions[0], evictions[1], evictions[3]), (0, 0, 0))
         self.assertGreater(evictions[2], 0)
-        code, out, _ = self.mkc("run", FIXTURE, "--device", "emulator", "--batch-file", "f.jsonl", "--pages", 2)
+        code, out, _ = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-file", "f.jsonl", "--pages", 2)
         self.assertEqual((code, json.loads(out.splitlines()[0])["error"]),
                          (0, "f.jsonl:1: error: prompt: 15 tokens and 20 new ones need 3 pages of 16 positions, the "
                              "cache has 2"))
 
     def test_bad_batch_files_are_refused(self):
-        run = ("run", FIXTURE, "--device", "emulator")
+        run = ("run", FIXTURE, "--device", "cpu")
         (self.dir / "empty").write_text("\n \n")
         self.refuses("empty: error: found no requests, expected at least one line\n", *run, "--batch-file", "empty")
         self.refuses("none: error: ", *run, "--batch-file", "none")
@@ -93,7 +93,7 @@ class GenerationTest(Command):
 
     def test_draws_are_those_of_the_seed(self):
         def run(*arguments):
-            code, out, err = self.mkc("run", FIXTURE, "--device", "emulator", "--prompt-ids", "3,1,4", "--json",
+            code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--prompt-ids", "3,1,4", "--json",
                                       "--max-new-tokens", 6, *arguments)
             self.assertEqual(code, 0, err)
             return json.loads(out)
@@ -101,7 +101,7 @@ class GenerationTest(Command):
         def run_lines(lines, *arguments):
             (self.dir / "f.jsonl").write_text("".join(json.dumps({"prompt_ids": [3, 1, 4], **line}) + "\n"
                                                       for line in lines))
-            code, out, err = self.mkc("run", FIXTURE, "--device", "emulator", "--batch-file", "f.jsonl",
+            code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-file", "f.jsonl",
                                       "--max-new-tokens", 6, *arguments)
             self.assertEqual(code, 0, err)
             return list(map(json.loads, out.splitlines()))
@@ -127,7 +127,7 @@ class GenerationTest(Command):
         self.assertEqual(len({3, 1, 4, *penalised}), 9)  # no token comes twice
 
     def test_prompts(self):
-        run = ("run", FIXTURE, "--device", "emulator")
+        run = ("run", FIXTURE, "--device", "cpu")
         self.refuses('--prompt-ids: error: found "x", expected integers with commas between', *run, "--prompt-ids",
                      "1,x")
         self.refuses('--prompt-ids: error: found "", expected integers', *run, "--prompt-ids", "")
@@ -137,7 +137,7 @@ class GenerationTest(Command):
                      "--prompt-ids", "1,2,3", "--max-new-tokens", 1000)
         self.refuses(f"{FIXTURE}: error: has no tokenizer.json, expected one for --prompt; --prompt-ids needs none\n", *run, "--prompt",
                      "hello")
-        done = subprocess.run([MKC, "run", TINY, "--device", "emulator", "--prompt", b"a\xff"], capture_output=True,
+        done = subprocess.run([MKC, "run", TINY, "--device", "cpu", "--prompt", b"a\xff"], capture_output=True,
                               timeout=LIMIT_S)
         self.assertEqual(done.returncode, 1)
         self.assertTrue(done.stderr.startswith(b"--prompt: error: "), done.stderr)

@@ -90,10 +90,10 @@ class OutputTest(Command):
 
     def test_values_that_have_names(self):
         hint = "\nRun mkc --help for the commands and mkc COMMAND --help for options.\n"
-        kinds = "yaml, ops, tasks, schedule, dot, llvm, manifest, ptx or cubin"
+        kinds = "yaml, ops, tasks, schedule, dot, llvm, manifest, ptx, cubin or so"
         for command, flag, names in (("compile", "--emit", kinds), ("compile", "--mode", "megakernel or kernels"),
                                      ("compile", "--kv-dtype", "bf16, f16, f32 or e4m3"),
-                                     ("run", "--device", "auto, cuda or emulator")):
+                                     ("run", "--device", "auto, cuda, cpu or emulator")):
             self.refuses(f"mkc: error: {flag}: found i32, expected {names}{hint}", command, FIXTURE, flag, "i32")
         self.refuses(f"mkc: error: SHELL: found tcsh, expected bash, zsh or fish{hint}", "completions", "tcsh")
 

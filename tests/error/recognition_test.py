@@ -135,16 +135,16 @@ class RecognitionTest(Command):
                 file.truncate(8 + len(header) + size)
             except OSError as e:
                 self.skipTest(f"no sparse files: {e}")
-        code, _, err = self.mkc("run", folder, "--prompt-ids", 1, "--device", "emulator")
+        code, _, err = self.mkc("run", folder, "--prompt-ids", 1, "--device", "cpu")
         self.assertEqual(code, 1)
-        self.assertRegex(err, r"^model: error: 2199 GB of weights do not fit in the \d+ GB of emulator\n$")
+        self.assertRegex(err, r"^model: error: 2199 GB of weights do not fit in the \d+ GB of cpu\n$")
 
     def test_caches_that_do_not_fit_the_memory(self):
         (self.dir / "f.jsonl").write_text('{"prompt_ids": [1]}\n')
-        code, _, err = self.mkc("run", FIXTURE, "--device", "emulator", "--batch-file", "f.jsonl", "--pages", 2**30)
+        code, _, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-file", "f.jsonl", "--pages", 2**30)
         self.assertEqual(code, 1)
         self.assertRegex(err, r"^--pages: error: \d+ GB of weights and 1073741824 pages of the cache do not fit in the \d+ GB "
-                         r"of emulator\n$")
+                         r"of cpu\n$")
 
     def test_keys_that_would_change_the_computation_are_refused(self):
         for key, value, said in (("attn_logit_softcapping", 50.0, "50"), ("final_logit_softcapping", 30.0, "30"),
@@ -168,7 +168,7 @@ class RecognitionTest(Command):
             at = begin[0] + 6  # the offset of element 3
             return body[:at] + b"\xc0\x7f" + body[at + 2:]
         folder = self.checkpoint(header=lambda h: begin.append(h[name]["data_offsets"][0]), data=spoil)
-        code, out, err = self.mkc("run", folder, "--prompt-ids", 1, "--max-new-tokens", 1, "--device", "emulator")
+        code, out, err = self.mkc("run", folder, "--prompt-ids", 1, "--max-new-tokens", 1, "--device", "cpu")
         self.assertEqual(code, 0, err)
         self.assertTrue(err.startswith(f'model/model.safetensors: warning: tensor "{name}" holds 1 values that are not a '
                                        "number, the first at element 3\n"), err)
@@ -178,7 +178,7 @@ class RecognitionTest(Command):
             return body[:at] + b"\x80\x7f" + body[at + 2:]
         folder = self.checkpoint(header=lambda h: begin.append(h[name]["data_offsets"][0]), data=infinite)
         self.assertNotIn("warning", self.mkc("run", folder, "--prompt-ids", 1, "--max-new-tokens", 1, "--device",
-                                             "emulator")[2])
+                                             "cpu")[2])
 
 
 unittest.main(argv=sys.argv[:1], verbosity=1)
