@@ -1,0 +1,208 @@
+// Floors of this processor, as one JSON object: bytes read each second from memory, multiply-adds each second, and the
+// time of a cache line's way between two cores. tools/bench/cpu compiles it with -O3 -march=native -pthread.
+//
+// Usage: cpu_floor THREADS RUNS
+#define _GNU_SOURCE
+#include <immintrin.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#if !defined(__AVX2__) || !defined(__FMA__)
+#error "expected a processor with AVX2 and FMA"
+#endif
+
+enum { kMaxThreads = 256, kMaxRuns = 64, kChains = 12, kRounds = 16000000, kHops = 200000 };
+static const uint64_t kBytes = UINT64_C(1) << 30;
+
+static int threads, processors[CPU_SETSIZE], usable;
+static char* buffer;
+static pthread_barrier_t gate;
+static _Atomic uint64_t sink;  // keeps results alive
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void bind_to(int index) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processors[index % usable], &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+// Four independent sums of whole cache lines; each line is loaded once.
+static void read_part(int thread) {
+  const uint64_t part = kBytes / (uint64_t)threads / 256 * 256;
+  const char *at = buffer + part * (uint64_t)thread, *end = at + part;
+#ifdef __AVX512F__
+  __m512i sum[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+  for (; at < end; at += 256)
+    for (int i = 0; i < 4; ++i) sum[i] = _mm512_xor_si512(sum[i], _mm512_load_si512(at + 64 * i));
+  sum[0] = _mm512_xor_si512(_mm512_xor_si512(sum[0], sum[1]), _mm512_xor_si512(sum[2], sum[3]));
+  sink += (uint64_t)_mm512_reduce_add_epi64(sum[0]);
+#else
+  __m256i sum[8];
+  for (int i = 0; i < 8; ++i) sum[i] = _mm256_setzero_si256();
+  for (; at < end; at += 256)
+    for (int i = 0; i < 8; ++i)
+      sum[i] = _mm256_xor_si256(sum[i], _mm256_load_si256((const __m256i*)(at + 32 * i)));
+  for (int i = 1; i < 8; ++i) sum[0] = _mm256_xor_si256(sum[0], sum[i]);
+  sink += (uint64_t)_mm256_extract_epi64(sum[0], 0);
+#endif
+}
+
+static void fma_part(int thread) {
+  (void)thread;
+#ifdef __AVX512F__
+  __m512 acc[kChains], a = _mm512_set1_ps(0.5f), b = _mm512_set1_ps(1.0f);
+  for (int i = 0; i < kChains; ++i) acc[i] = _mm512_setzero_ps();
+  for (int r = 0; r < kRounds; ++r) {
+    __asm__ volatile("" : "+v"(a), "+v"(b));
+    for (int i = 0; i < kChains; ++i) acc[i] = _mm512_fmadd_ps(a, b, acc[i]);
+  }
+  for (int i = 1; i < kChains; ++i) acc[0] = _mm512_add_ps(acc[0], acc[i]);
+  sink += (uint64_t)_mm512_reduce_add_ps(acc[0]);
+#else
+  __m256 acc[kChains], a = _mm256_set1_ps(0.5f), b = _mm256_set1_ps(1.0f);
+  for (int i = 0; i < kChains; ++i) acc[i] = _mm256_setzero_ps();
+  for (int r = 0; r < kRounds; ++r) {
+    __asm__ volatile("" : "+x"(a), "+x"(b));
+    for (int i = 0; i < kChains; ++i) acc[i] = _mm256_fmadd_ps(a, b, acc[i]);
+  }
+  for (int i = 1; i < kChains; ++i) acc[0] = _mm256_add_ps(acc[0], acc[i]);
+  sink += (uint64_t)_mm256_cvtss_f32(acc[0]);
+#endif
+}
+
+#ifdef __AVX512BF16__
+static void bf16_part(int thread) {
+  (void)thread;
+  __m512 acc[kChains];
+  __m512i a = _mm512_set1_epi16(0x3f00), b = _mm512_set1_epi16(0x3f80);
+  for (int i = 0; i < kChains; ++i) acc[i] = _mm512_setzero_ps();
+  for (int r = 0; r < kRounds; ++r) {
+    __asm__ volatile("" : "+v"(a), "+v"(b));
+    for (int i = 0; i < kChains; ++i) acc[i] = _mm512_dpbf16_ps(acc[i], (__m512bh)a, (__m512bh)b);
+  }
+  for (int i = 1; i < kChains; ++i) acc[0] = _mm512_add_ps(acc[0], acc[i]);
+  sink += (uint64_t)_mm512_reduce_add_ps(acc[0]);
+}
+#endif
+
+struct crew {
+  void (*part)(int thread);
+  int thread, runs;
+};
+
+static void* serve(void* of) {
+  const struct crew* crew = of;
+  bind_to(crew->thread);
+  for (int r = 0; r < crew->runs; ++r) {
+    pthread_barrier_wait(&gate);
+    crew->part(crew->thread);
+    pthread_barrier_wait(&gate);
+  }
+  return NULL;
+}
+
+static int by_value(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
+// Prints the rate of work that all threads do at once: best and median of `runs`, after one more run to warm up.
+static void print_rate(const char* name, void (*part)(int), double work, int runs) {
+  pthread_t ids[kMaxThreads];
+  struct crew crews[kMaxThreads];
+  double seconds[kMaxRuns];
+  pthread_barrier_init(&gate, NULL, (unsigned)threads + 1);
+  for (int t = 0; t < threads; ++t) {
+    crews[t] = (struct crew){part, t, runs + 1};
+    pthread_create(&ids[t], NULL, serve, &crews[t]);
+  }
+  for (int r = -1; r < runs; ++r) {
+    pthread_barrier_wait(&gate);
+    const double begin = now();
+    pthread_barrier_wait(&gate);
+    if (r >= 0) seconds[r] = now() - begin;
+  }
+  for (int t = 0; t < threads; ++t) pthread_join(ids[t], NULL);
+  pthread_barrier_destroy(&gate);
+  qsort(seconds, (size_t)runs, sizeof(double), by_value);
+  printf("\"%s\": {\"best\": %.4g, \"median\": %.4g, \"least\": %.4g, \"runs\": %d}, ", name, 1e-9 * work / seconds[0],
+         1e-9 * work / seconds[runs / 2], 1e-9 * work / seconds[runs - 1], runs);
+}
+
+static _Alignas(128) _Atomic int ball;
+
+static void* answer(void* unused) {
+  bind_to(1);
+  for (int i = 0; i < kHops; ++i) {
+    while (atomic_load_explicit(&ball, memory_order_acquire) != 2 * i + 1) _mm_pause();
+    atomic_store_explicit(&ball, 2 * i + 2, memory_order_release);
+  }
+  return unused;
+}
+
+// Returns the nanoseconds until another core sees a store: half of a round trip.
+static double hop_ns(void) {
+  pthread_t other;
+  ball = 0;
+  pthread_create(&other, NULL, answer, NULL);
+  bind_to(0);
+  double begin = 0;
+  for (int i = 0; i < kHops; ++i) {
+    if (i == kHops / 10) begin = now();
+    atomic_store_explicit(&ball, 2 * i + 1, memory_order_release);
+    while (atomic_load_explicit(&ball, memory_order_acquire) != 2 * i + 2) _mm_pause();
+  }
+  const double seconds = now() - begin;
+  pthread_join(other, NULL);
+  return 1e9 * seconds / (2.0 * (kHops - kHops / 10));
+}
+
+int main(int argc, char** argv) {
+  threads = argc == 3 ? atoi(argv[1]) : 0;
+  const int runs = argc == 3 ? atoi(argv[2]) : 0;
+  if (threads < 1 || threads > kMaxThreads || runs < 1 || runs > kMaxRuns)
+    return fputs("usage: cpu_floor THREADS RUNS\n", stderr), 1;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return perror("sched_getaffinity"), 1;
+  for (int i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &set)) processors[usable++] = i;
+  buffer = mmap(NULL, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (buffer == MAP_FAILED) return perror("mmap"), 1;
+  madvise(buffer, kBytes, MADV_HUGEPAGE);
+  memset(buffer, 1, kBytes);
+
+  printf("{");
+  print_rate("read_gb_s", read_part, (double)(kBytes / (uint64_t)threads / 256 * 256 * (uint64_t)threads), runs);
+  const double rounds = (double)threads * kRounds * kChains;
+#ifdef __AVX512F__
+  print_rate("f32_gmadd_s", fma_part, 16 * rounds, runs);
+#else
+  print_rate("f32_gmadd_s", fma_part, 8 * rounds, runs);
+#endif
+#ifdef __AVX512BF16__
+  print_rate("bf16_gmadd_s", bf16_part, 32 * rounds, runs);
+#endif
+  if (usable < 2) {
+    printf("\"hop_ns\": null}\n");
+  } else {
+    double ns[kMaxRuns];
+    for (int r = 0; r < runs; ++r) ns[r] = hop_ns();
+    qsort(ns, (size_t)runs, sizeof(double), by_value);
+    printf("\"hop_ns\": {\"best\": %.1f, \"median\": %.1f, \"greatest\": %.1f, \"runs\": %d}}\n", ns[0], ns[runs / 2],
+           ns[runs - 1], runs);
+  }
+  return 0;
+}
