@@ -11,14 +11,15 @@
 
 namespace mk {
 
-// Steps<W> is how weights of a format are multiplied, one step of `cols` columns at a time. X holds the
-// columns of a row that a step takes. step() adds the products of a step's weights with X.
+// Steps<W> is how weights of a format are multiplied, one step of `cols` columns at a time, in `parts`. A
+// part takes one X of a row. load() gives a part of a step's weights, and step() adds their products with X.
+// put() stores 16 columns of a row as X.
 template <class W, class C>
 struct FmaSteps {
-  static constexpr u32 cols = 1, bytes = kStripRows * W::row.bits / 8;
+  static constexpr u32 cols = 1, parts = 1, bytes = kStripRows * W::row.bits / 8;
   typedef f32 X;
   typedef f32x16 Weights;
-  MK_INLINE static Weights load(const char* p) { return load16<C>(p); }
+  MK_INLINE static Weights load(const char* p, u32) { return load16<C>(p); }
   MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return fma(w, all_lanes(x), sum); }
   MK_INLINE static void put(X* to, f32x16 values) { store(to, values); }
 };
@@ -35,10 +36,10 @@ struct Steps<WeightsE4m3> : FmaSteps<WeightsE4m3, E4m3> {};
 typedef __bf16 bf16x32 __attribute__((ext_vector_type(32)));
 template <>
 struct Steps<WeightsBf16> {
-  static constexpr u32 cols = 2, bytes = 2 * kStripRows * sizeof(uint16_t);
+  static constexpr u32 cols = 2, parts = 1, bytes = 2 * kStripRows * sizeof(uint16_t);
   typedef u32 X;
   typedef u32x16 Weights;
-  MK_INLINE static Weights load(const char* p) { return mk::load<u32x16>(p); }
+  MK_INLINE static Weights load(const char* p, u32) { return mk::load<u32x16>(p); }
   MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) {
     typedef __bf16 Pairs __attribute__((vector_size(64)));
     typedef f32 Sums __attribute__((vector_size(64)));
@@ -52,20 +53,14 @@ struct Steps<WeightsBf16> {
 #else
 template <>
 struct Steps<WeightsBf16> {
-  static constexpr u32 cols = 2, bytes = 2 * kStripRows * sizeof(uint16_t);
-  struct X {
-    f32 low, high;
-  };
-  struct Weights {
-    f32x16 low, high;
-  };
-  MK_INLINE static Weights load(const char* p) {
+  static constexpr u32 cols = 2, parts = 2, bytes = 2 * kStripRows * sizeof(uint16_t);
+  typedef f32 X;
+  typedef f32x16 Weights;
+  MK_INLINE static Weights load(const char* p, u32 part) {
     const u32x16 words = mk::load<u32x16>(p);
-    return {__builtin_bit_cast(f32x16, words << 16), __builtin_bit_cast(f32x16, words & 0xffff0000u)};
+    return __builtin_bit_cast(f32x16, part == 0 ? words << 16 : words & 0xffff0000u);
   }
-  MK_INLINE static f32x16 step(f32x16 sum, const Weights& w, X x) {
-    return fma(w.high, all_lanes(x.high), fma(w.low, all_lanes(x.low), sum));
-  }
+  MK_INLINE static f32x16 step(f32x16 sum, Weights w, X x) { return fma(w, all_lanes(x), sum); }
   MK_INLINE static void put(X* to, f32x16 values) { store(to, values); }
 };
 #endif
@@ -78,7 +73,7 @@ MK_INLINE constexpr u32 together(u32 tokens) {
   return tokens > 2 ? 2 : 1;
 }
 #else
-constexpr u32 kGroupTokens = 6;
+constexpr u32 kGroupTokens = 4;
 MK_INLINE constexpr u32 together(u32 tokens) {
   return tokens == 2 ? 2 : 1;
 }
@@ -100,7 +95,7 @@ struct Rows {
   X* rows;
   u32 padded, stride;  // padded columns of a row, and X from one row to the next
   MK_INLINE Rows(const Worker& w, const ProductArgs& a)
-      : rows((X*)rows_of(w)), padded(padded_cols(a, W::row)), stride(padded / S::cols + kRowGap) {}
+      : rows((X*)rows_of(w)), padded(padded_cols(a, W::row)), stride(padded / S::cols * S::parts + kRowGap) {}
   MK_INLINE const X* of(u32 token) const { return rows + (u64)token * stride; }
 
   // put() takes row `row` of x as that of a token.
@@ -129,7 +124,7 @@ struct Rows {
       f32x16 v = a.x_bf16 ? load16<Bf16>(from + col * Bf16::bytes, left)
                           : load16<F32>(from + col * F32::bytes, left);
       if (a.normed) v = v * all_lanes(scale) * load16<F32>((const char*)(norm + col), left);
-      S::put(to + col / S::cols, v);
+      S::put(to + col / S::cols * S::parts, v);
     }
   }
 };
@@ -141,27 +136,30 @@ MK_INLINE void multiply(const char* weights, u64 strip_bytes, const Rows<W>& row
                         u32 to, const AtEnd& at_end) {
   typedef Steps<W> S;
   const u32 steps = rows.padded / S::cols / kKSlices;
-  const typename S::X* x = rows.of(token) + (u64)from * steps;
+  const typename S::X* x = rows.of(token) + (u64)from * steps * S::parts;
   weights += (u64)from * steps * S::bytes;
   for (u32 k_slice = from; k_slice < to; ++k_slice) {
     f32x16 sum[Strips][Tokens] = {};
     _Pragma("clang loop unroll_count(2)") for (u32 i = 0; i < steps; ++i) {
-      typename S::Weights w[Strips];
+      const char* at = weights + (u64)i * S::bytes;
       MK_UNROLL
-      for (u32 s = 0; s < Strips; ++s) {
-        const char* at = weights + s * strip_bytes + (u64)i * S::bytes;
-        w[s] = S::load(at);
+      for (u32 s = 0; s < Strips; ++s)
         if (S::bytes >= kLineBytes || i % (kLineBytes / S::bytes) == 0)
-          __builtin_prefetch(at + kPrefetchBytes, 0, 2);
-      }
+          __builtin_prefetch(at + s * strip_bytes + kPrefetchBytes, 0, 2);
       MK_UNROLL
-      for (u32 t = 0; t < Tokens; ++t) {
-        const typename S::X value = x[(u64)t * rows.stride + i];
+      for (u32 part = 0; part < S::parts; ++part) {
+        typename S::Weights w[Strips];
         MK_UNROLL
-        for (u32 s = 0; s < Strips; ++s) sum[s][t] = S::step(sum[s][t], w[s], value);
+        for (u32 s = 0; s < Strips; ++s) w[s] = S::load(at + s * strip_bytes, part);
+        MK_UNROLL
+        for (u32 t = 0; t < Tokens; ++t) {
+          const typename S::X value = x[(u64)t * rows.stride + i * S::parts + part];
+          MK_UNROLL
+          for (u32 s = 0; s < Strips; ++s) sum[s][t] = S::step(sum[s][t], w[s], value);
+        }
       }
     }
-    x += steps;
+    x += steps * S::parts;
     weights += (u64)steps * S::bytes;
     if constexpr (W::scaled) {
       MK_UNROLL
