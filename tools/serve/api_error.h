@@ -8,8 +8,8 @@
 namespace mkc {
 
 struct ApiError {
-  unsigned status = 400;  // of HTTP
-  std::string message;    // names the field, the value found and the values expected
+  unsigned status = 400;   // of HTTP
+  std::string message;     // names the field, the value found and the values expected
   std::string param = {};  // field of the request; empty: none
   std::string type = "invalid_request_error";
   std::string code = {};  // empty: none

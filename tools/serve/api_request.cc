@@ -90,8 +90,9 @@ void take_chat(const std::string& body, ApiRequest& request) {
 
 std::optional<ApiError> check_chat(const ApiRequest& request) {
   if (request.chat->add_generation_prompt && request.chat->continue_final_message)
-    return ApiError{.message = "continue_final_message: found true with add_generation_prompt, expected one of "
-                               "them",
+    return ApiError{.message =
+                        "continue_final_message: found true with add_generation_prompt, expected one of "
+                        "them",
                     .param = "continue_final_message"};
   return {};
 }
@@ -107,7 +108,8 @@ std::optional<ApiError> read_chat_completion(const std::string& text, ApiRequest
   nlohmann::json body;
   if (auto error = parse_body(text, body)) return error;
   chat_of(request);
-  if (auto error = read_fields(body, {generation_fields(), kChatFields, kTemplateFields}, refused_fields(), request))
+  if (auto error =
+          read_fields(body, {generation_fields(), kChatFields, kTemplateFields}, refused_fields(), request))
     return error;
   if (!is_given(body, "messages")) return missing("messages", "an array of messages");
   take_chat(text, request);
@@ -121,8 +123,9 @@ std::optional<ApiError> read_completion(const std::string& text, ApiRequest& req
     return error;
   if (request.prompts.empty()) return missing("prompt", "a string, token ids, or an array of either");
   if (request.echo && request.logprobs)
-    return ApiError{.message = "echo: found true with logprobs, expected one of them: mkc has no "
-                               "log-probabilities of prompts",
+    return ApiError{.message =
+                        "echo: found true with logprobs, expected one of them: mkc has no "
+                        "log-probabilities of prompts",
                     .param = "echo"};
   return {};
 }

@@ -10,8 +10,8 @@ using mkrt::JsonNode;
 
 // Keys that templates read. Keys beside them are dropped if their value is empty, as in a message that a
 // client has got and sends back.
-constexpr std::string_view kKeys[] = {"role",         "content",   "name", "tool_calls",
-                                      "tool_call_id", "reasoning", "reasoning_content"};
+constexpr std::string_view kKeys[] = {"role",      "content",          "name", "tool_calls", "tool_call_id",
+                                      "reasoning", "reasoning_content"};
 
 bool is_known(std::string_view key) {
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
@@ -39,7 +39,8 @@ void check_messages(const JsonNode& node, ApiRequest&) {
     return node.fail_expected("an array of at least one message");
   for (const JsonNode& message : node.items()) {
     for (const auto& [key, value] : message.members())
-      if (!is_known(key) && !is_empty(value.raw())) value.fail_expected("no value: templates read no such key");
+      if (!is_known(key) && !is_empty(value.raw()))
+        value.fail_expected("no value: templates read no such key");
     (void)message.at("role").one_of({"system", "developer", "user", "assistant", "tool"});
     check_content(message.optional("content"));
     if (node.failed()) return;

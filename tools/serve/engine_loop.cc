@@ -51,7 +51,8 @@ bool EngineLoop::take_commands(mkrt::Engine& engine) {
 
 StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) {
   if (!status.ok() && fault_.empty()) fault_ = status.error().message;
-  StepReport report{.events = {}, .stats = engine.stats(), .fault = fault_, .at = std::chrono::steady_clock::now()};
+  StepReport report{
+      .events = {}, .stats = engine.stats(), .fault = fault_, .at = std::chrono::steady_clock::now()};
   std::map<uint64_t, size_t> event_of;  // index in `events`, by the engine's id
   const auto event = [&](uint64_t id) -> TokenEvent& {
     const auto [at, is_new] = event_of.try_emplace(id, report.events.size());
@@ -67,7 +68,6 @@ StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) 
     TokenEvent& to = event(outcome.id);
     to.finish = outcome.reason;
     to.error = std::move(outcome.error);
-    to.cached_tokens = outcome.cached_tokens;
     id_of_.erase(to.ticket);
     ticket_of_.erase(outcome.id);
   }

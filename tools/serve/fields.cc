@@ -14,7 +14,8 @@ namespace {
 
 template <class Row>
 const Row* find_row(std::span<const Row> table, std::string_view name) {
-  const auto found = std::find_if(table.begin(), table.end(), [&](const Row& row) { return row.name == name; });
+  const auto found =
+      std::find_if(table.begin(), table.end(), [&](const Row& row) { return row.name == name; });
   return found == table.end() ? nullptr : &*found;
 }
 
@@ -73,7 +74,8 @@ std::optional<ApiError> read_fields(const nlohmann::json& body, FieldTables tabl
 }
 
 double read_number(const mkrt::JsonNode& node, double min, double max) {
-  const double value = node.raw().is_number() ? node.raw().get<double>() : std::numeric_limits<double>::quiet_NaN();
+  const double value =
+      node.raw().is_number() ? node.raw().get<double>() : std::numeric_limits<double>::quiet_NaN();
   if (value >= min && value <= max) return value;
   node.fail_expected(fmt::format("a number from {} to {}", min, max));
   return min;

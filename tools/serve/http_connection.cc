@@ -50,7 +50,9 @@ void HttpConnection::serve() {
 void HttpConnection::turn_away() {
   under_way_ = true, ++host_->under_way;
   answered_ = keep_alive_ = false;
-  reply({503, host_->refusal(503, "too many connections, try again later"), "application/json",
+  reply({503,
+         host_->refusal(503, "too many connections, try again later"),
+         "application/json",
          {{"Retry-After", "1"}}});
 }
 
@@ -107,10 +109,11 @@ void HttpConnection::refuse(const ErrorCode& error) {
   under_way_ = true, ++host_->under_way;
   answered_ = keep_alive_ = false;
   const std::string message =
-      status == 413
-          ? fmt::format("found a body of more than {0} bytes, expected at most {0}", host_->limits.max_body_bytes)
-      : status == 431 ? fmt::format("found more than {0} bytes of headers, expected at most {0}", kMaxHeaderBytes)
-                      : fmt::format("found a malformed HTTP request: {}", error.message());
+      status == 413 ? fmt::format("found a body of more than {0} bytes, expected at most {0}",
+                                  host_->limits.max_body_bytes)
+      : status == 431
+          ? fmt::format("found more than {0} bytes of headers, expected at most {0}", kMaxHeaderBytes)
+          : fmt::format("found a malformed HTTP request: {}", error.message());
   reply({status, host_->refusal(status, message)});
 }
 
@@ -164,8 +167,7 @@ void HttpConnection::answer_sent() {
 void HttpConnection::queue(std::string text) {
   queued_bytes_ += text.size();
   const bool back_is_written = writing_ && queue_.size() == 1;
-  if (!queue_.empty() && !back_is_written &&
-      queue_.back().size() + text.size() <= kMaxWriteBytes)
+  if (!queue_.empty() && !back_is_written && queue_.back().size() + text.size() <= kMaxWriteBytes)
     queue_.back() += text;
   else
     queue_.push_back(std::move(text));
@@ -177,8 +179,9 @@ void HttpConnection::flush() {
   writing_ = true;
   stream_.expires_after(host_->limits.client_timeout);
   const asio::const_buffer rest = asio::buffer(queue_.front()) + front_sent_;
-  asio::async_write(stream_, asio::buffer(rest, kMaxWriteBytes),
-                    [self = shared_from_this()](const ErrorCode& error, size_t bytes) { self->sent(error, bytes); });
+  asio::async_write(
+      stream_, asio::buffer(rest, kMaxWriteBytes),
+      [self = shared_from_this()](const ErrorCode& error, size_t bytes) { self->sent(error, bytes); });
 }
 
 void HttpConnection::sent(const ErrorCode& error, size_t bytes) {

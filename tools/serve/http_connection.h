@@ -38,6 +38,7 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   void begin_stream(std::string_view content_type) override;
   void write(std::string_view text) override;
   void end() override;
+  bool is_open() const override { return !closed_; }
   size_t queued_bytes() const override { return queued_bytes_; }
 
  private:
@@ -63,11 +64,11 @@ class HttpConnection final : public Exchange, public std::enable_shared_from_thi
   std::deque<std::string> queue_;
   size_t queued_bytes_ = 0, front_sent_ = 0;
   bool writing_ = false;
-  bool under_way_ = false;    // a request awaits the rest of its answer
-  bool answered_ = true;      // the whole answer is queued
-  bool chunked_ = false;      // of the stream
-  bool keep_alive_ = false;   // after this answer
-  bool head_only_ = false;    // answers have no body
+  bool under_way_ = false;   // a request awaits the rest of its answer
+  bool answered_ = true;     // the whole answer is queued
+  bool chunked_ = false;     // of the stream
+  bool keep_alive_ = false;  // after this answer
+  bool head_only_ = false;   // answers have no body
   bool http_1_0_ = false;
   bool watching_ = false;
   bool closed_ = false;

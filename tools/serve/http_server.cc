@@ -90,7 +90,8 @@ mkrt::Result<HttpServer> HttpServer::listen(const std::string& host, uint16_t po
   tcp::resolver resolver(state->context);
   const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, failed);
   if (failed)
-    return mkrt::Error{fmt::format("--host: error: found {}, expected an address: {}", host, failed.message())};
+    return mkrt::Error{
+        fmt::format("--host: error: found {}, expected an address: {}", host, failed.message())};
   const tcp::endpoint endpoint = found.begin()->endpoint();
   tcp::acceptor& acceptor = state->acceptor;
   acceptor.open(endpoint.protocol(), failed);
@@ -98,7 +99,8 @@ mkrt::Result<HttpServer> HttpServer::listen(const std::string& host, uint16_t po
   if (!failed) acceptor.bind(endpoint, failed);
   if (!failed) acceptor.listen(tcp::acceptor::max_listen_connections, failed);
   if (failed)
-    return mkrt::Error{fmt::format("--port: error: cannot listen on {} port {}: {}", host, port, failed.message())};
+    return mkrt::Error{
+        fmt::format("--port: error: cannot listen on {} port {}: {}", host, port, failed.message())};
   return HttpServer(std::move(state));
 }
 
@@ -122,7 +124,11 @@ void HttpServer::post(std::function<void()> function) {
 }
 
 void HttpServer::offload(std::function<std::function<void()>()> work) {
-  asio::post(state_->workers, [this, work = std::move(work)] { post(work()); });
+  asio::post(state_->workers, [this, work = std::move(work)]() mutable {
+    std::function<void()> done = work();
+    // What `work` holds may belong to the server's thread, and ends there.
+    post([work = std::move(work), done = std::move(done)] { done(); });
+  });
 }
 
 void HttpServer::every(std::chrono::milliseconds period, std::function<void()> function) {

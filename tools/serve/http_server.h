@@ -44,6 +44,8 @@ class Exchange {
   virtual void begin_stream(std::string_view content_type) = 0;
   virtual void write(std::string_view text) = 0;
   virtual void end() = 0;
+  // Returns false once the client is gone.
+  virtual bool is_open() const = 0;
   // Returns the bytes of the answer that the client has not taken yet, without those in the socket's buffer.
   virtual size_t queued_bytes() const = 0;
 
@@ -52,7 +54,8 @@ class Exchange {
   std::function<void()> on_drained, on_closed;
 };
 
-using HttpHandler = std::function<void(std::shared_ptr<Exchange>, HttpRequest)>;
+using ExchangePtr = std::shared_ptr<Exchange>;
+using HttpHandler = std::function<void(const ExchangePtr&, HttpRequest)>;
 // RefusalBody makes the body of an answer that no handler gives: 400, 413, 431 or 503.
 using RefusalBody = std::function<std::string(unsigned status, const std::string& message)>;
 

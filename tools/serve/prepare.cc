@@ -1,7 +1,6 @@
 #include "tools/serve/prepare.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -95,15 +94,13 @@ mkrt::Request request_of(const ServedModel& model, const ApiRequest& api, uint64
 }  // namespace
 
 uint32_t ServedModel::positions() const {
-  return static_cast<uint32_t>(
-      std::min<uint64_t>(limits.context, uint64_t{limits.pages} * limits.page_size));
+  return static_cast<uint32_t>(std::min<uint64_t>(limits.context, uint64_t{limits.pages} * limits.page_size));
 }
 
 std::optional<ApiError> check_model(const ServedModel& model, const ApiRequest& api) {
-  const std::vector<std::string>& names = model.names;
-  if (!api.model || std::find(names.begin(), names.end(), *api.model) != names.end()) return {};
+  if (!api.model || *api.model == model.name) return {};
   return ApiError{.status = 404,
-                  .message = fmt::format("model: found \"{}\", expected {}", *api.model, fmt::join(names, " or ")),
+                  .message = fmt::format("model: found \"{}\", expected \"{}\"", *api.model, model.name),
                   .param = "model",
                   .type = "not_found_error",
                   .code = "model_not_found"};

@@ -19,7 +19,7 @@ using RenderChat = std::function<mkrt::Result<std::string>(const nlohmann::order
 
 // A ServedModel is immutable, so that threads may share it.
 struct ServedModel {
-  std::vector<std::string> names;  // at least one; answers show the first
+  std::string name;
   mkrt::Tokenizer tokenizer;
   RenderChat render_chat;     // null: the model has no chat template
   mkrt::MkSampling sampling;  // of requests that give no fields
