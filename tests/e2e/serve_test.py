@@ -20,7 +20,7 @@ from client import LIMIT_S, Server, ServerCase, joined, whole  # noqa: E402
 TINY = ROOT / "models" / "tiny-stories"
 ENV = {**os.environ, "MKC_CACHE": str(MKC.parent / "tests" / "cache")}
 PROMPT = "Once there was a boy named Sam."
-COMPLETIONS = "/v1/completions"
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
 def serve(*options, model=TINY, env=None):
@@ -142,6 +142,38 @@ class ServeTest(ServerCase):
                 self.is_error(server.get("/v1/models", headers), 401, "authentication_error")
             self.assertEqual(server.get("/v1/models", {"Authorization": "Bearer secret"})[0], 200)
             self.assertEqual((server.get("/health")[0], server.get("/metrics")[0]), (200, 200))
+
+    def test_chats(self):
+        """A chat is the completion of what the template makes of it. A model without a template says so."""
+        messages = [{"role": "user", "content": "Sam"}, {"role": "assistant", "content": "had"}, {"role": "user", "content": "a kite"}]
+        chat = {"messages": messages, "max_tokens": 20, "temperature": 0}
+        self.is_error(self.server.post(CHAT, chat), 400, "invalid_request_error", "no chat template", "messages")
+        folder = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.copytree(TINY, folder / "chat")
+        (folder / "chat" / "chat_template.jinja").write_text(
+            "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}\n{{ raise_exception('no tools') }}{% endif %}"
+            "{{ m.role[0] }}: {{ m.content }}{{ sep }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}")
+        (folder / "chat" / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|bos|>"}))
+        arguments, options = serve(model=folder / "chat")
+        server = self.start(*arguments, **options)
+        for more, expected in (({}, "<|bos|>u: Sama: hadu: a kitea:"),
+                               ({"chat_template_kwargs": {"sep": "; "}, "add_generation_prompt": False}, "<|bos|>u: Sam; a: had; u: a kite; "),
+                               ({"messages": messages[:2], "add_generation_prompt": False, "continue_final_message": True,
+                                 "chat_template_kwargs": {"sep": "; "}}, "<|bos|>u: Sam; a: had")):
+            tokens = server.post("/tokenize", {"messages": messages, **more})[1]["tokens"]
+            plain = server.post("/tokenize", {"prompt": expected, "add_special_tokens": False})[1]["tokens"]
+            self.assertEqual(tokens, plain)
+            whole_answer = server.post(CHAT, {**chat, **more})[1]
+            text = server.post(COMPLETIONS, {"prompt": tokens, "max_tokens": 20, "temperature": 0})[1]["choices"][0]["text"]
+            self.assertEqual(whole_answer["choices"][0]["message"], {"role": "assistant", "content": text})
+            self.assertEqual(joined(server.stream(CHAT, {**chat, **more}), True)[0][0]["text"], text)
+        self.is_error(server.post(CHAT, {"messages": [{"role": "tool", "content": "x"}]}), 400, "invalid_request_error",
+                      "chat_template.jinja:2: error: no tools", "messages")
+        (folder / "chat" / "chat_template.jinja").write_text("\n{% for %}")
+        done = subprocess.run([MKC, "serve", folder / "chat"], capture_output=True, text=True, env=ENV, timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("chat_template.jinja:2: error: ", done.stderr)
 
     def test_sigterm(self):
         arguments, options = serve()
