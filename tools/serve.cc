@@ -20,11 +20,14 @@ Status read_template(const std::string& directory, ServedModel& model) {
   MKC_TRY(found, mkrt::read_chat_template(directory));
   if (!found) return {};
   MKC_TRY(special_tokens, mkrt::read_template_variables(directory));
-  model.render_chat = [chat_template = *std::move(found), special_tokens](
-                          const nlohmann::ordered_json& messages, const nlohmann::ordered_json& variables) {
+  model.render_chat = [chat_template = *std::move(found), special_tokens, folder = directory + "/"](
+                          const nlohmann::ordered_json& messages,
+                          const nlohmann::ordered_json& variables) -> Result<std::string> {
     nlohmann::ordered_json all = special_tokens;
     all.update(variables);
-    return chat_template.render(messages, all);
+    Result<std::string> text = chat_template.render(messages, all);
+    if (text.ok() || !text.error().message.starts_with(folder)) return text;
+    return Error{text.error().message.substr(folder.size())};  // clients do not learn where the model lies
   };
   return {};
 }

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -154,13 +155,13 @@ class ServeTest(ServerCase):
         (folder / "chat" / "chat_template.jinja").write_text(
             "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}\n{{ raise_exception('no tools') }}{% endif %}"
             "{{ m.role[0] }}: {{ m.content }}{{ sep }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}")
-        (folder / "chat" / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|bos|>"}))
+        (folder / "chat" / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|begin_of_text|>"}))
         arguments, options = serve(model=folder / "chat")
         server = self.start(*arguments, **options)
-        for more, expected in (({}, "<|bos|>u: Sama: hadu: a kitea:"),
-                               ({"chat_template_kwargs": {"sep": "; "}, "add_generation_prompt": False}, "<|bos|>u: Sam; a: had; u: a kite; "),
+        for more, expected in (({}, "<|begin_of_text|>u: Sama: hadu: a kitea:"),
+                               ({"chat_template_kwargs": {"sep": "; "}, "add_generation_prompt": False}, "<|begin_of_text|>u: Sam; a: had; u: a kite; "),
                                ({"messages": messages[:2], "add_generation_prompt": False, "continue_final_message": True,
-                                 "chat_template_kwargs": {"sep": "; "}}, "<|bos|>u: Sam; a: had")):
+                                 "chat_template_kwargs": {"sep": "; "}}, "<|begin_of_text|>u: Sam; a: had")):
             tokens = server.post("/tokenize", {"messages": messages, **more})[1]["tokens"]
             plain = server.post("/tokenize", {"prompt": expected, "add_special_tokens": False})[1]["tokens"]
             self.assertEqual(tokens, plain)
@@ -169,7 +170,7 @@ class ServeTest(ServerCase):
             self.assertEqual(whole_answer["choices"][0]["message"], {"role": "assistant", "content": text})
             self.assertEqual(joined(server.stream(CHAT, {**chat, **more}), True)[0][0]["text"], text)
         self.is_error(server.post(CHAT, {"messages": [{"role": "tool", "content": "x"}]}), 400, "invalid_request_error",
-                      "chat_template.jinja:2: error: no tools", "messages")
+                      "messages: chat_template.jinja:2: error: the template refuses the conversation: no tools", "messages")
         (folder / "chat" / "chat_template.jinja").write_text("\n{% for %}")
         done = subprocess.run([MKC, "serve", folder / "chat"], capture_output=True, text=True, env=ENV, timeout=LIMIT_S)
         self.assertEqual(done.returncode, 1)
@@ -183,6 +184,18 @@ class ServeTest(ServerCase):
         self.assertTrue(response.read().endswith(b"data: [DONE]\n\n"))
         connection.close()
         self.assertEqual(server.wait(), 0)
+
+    @unittest.skipUnless(shutil.which("curl"), "curl is not installed")
+    def test_commands_of_the_documentation(self):
+        text = (ROOT / "docs" / "serving.md").read_text().split("<!-- commands -->\n```sh\n")[1].split("```")[0]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        text = text.replace("8000", str(port)).replace("build/mkc", str(MKC))
+        done = subprocess.run(["bash", "-c", text], cwd=ROOT, capture_output=True, text=True, env=ENV, timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for expected in ('"id":"tiny"', '"text":" He had a dog named Pip.', '"stop_reason":"."', "data: [DONE]", "generation_tokens_total"):
+            self.assertIn(expected, done.stdout)
 
     def test_models_that_cannot_be_served(self):
         folder = Path(tempfile.mkdtemp(prefix="mkc-"))

@@ -4,18 +4,18 @@
 
 namespace mkc {
 
-void EngineLoop::submit(uint64_t ticket, mkrt::Request request) {
+void EngineLoop::submit(uint64_t key, mkrt::Request request) {
   {
     const std::lock_guard lock(mutex_);
-    commands_.push_back({ticket, std::move(request)});
+    commands_.push_back({key, std::move(request)});
   }
   changed_.notify_one();
 }
 
-void EngineLoop::cancel(uint64_t ticket) {
+void EngineLoop::cancel(uint64_t key) {
   {
     const std::lock_guard lock(mutex_);
-    commands_.push_back({ticket, {}});
+    commands_.push_back({key, {}});
   }
   changed_.notify_one();
 }
@@ -40,9 +40,9 @@ bool EngineLoop::take_commands(mkrt::Engine& engine) {
   for (Command& command : commands) {
     if (command.request) {
       const uint64_t id = engine.submit(std::move(*command.request));
-      ticket_of_[id] = command.ticket;
-      id_of_[command.ticket] = id;
-    } else if (const auto found = id_of_.find(command.ticket); found != id_of_.end()) {
+      key_of_[id] = command.key;
+      id_of_[command.key] = id;
+    } else if (const auto found = id_of_.find(command.key); found != id_of_.end()) {
       (void)engine.cancel(found->second);  // a request that has ended needs no cancel
     }
   }
@@ -56,7 +56,7 @@ StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) 
   std::map<uint64_t, size_t> event_of;  // index in `events`, by the engine's id
   const auto event = [&](uint64_t id) -> TokenEvent& {
     const auto [at, is_new] = event_of.try_emplace(id, report.events.size());
-    if (is_new) report.events.push_back({.ticket = ticket_of_.at(id), .ids = {}, .samples = {}});
+    if (is_new) report.events.push_back({.key = key_of_.at(id), .ids = {}, .samples = {}});
     return report.events[at->second];
   };
   for (mkrt::Progress& progress : engine.take_progress()) {
@@ -69,8 +69,8 @@ StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) 
     to.finish = outcome.reason;
     to.error = std::move(outcome.error);
     to.cached_tokens = outcome.cached_tokens;
-    id_of_.erase(to.ticket);
-    ticket_of_.erase(outcome.id);
+    id_of_.erase(to.key);
+    key_of_.erase(outcome.id);
   }
   return report;
 }

@@ -16,7 +16,7 @@ namespace mkc {
 
 // TokenEvent is what a step gave a request: new tokens, its end, or both.
 struct TokenEvent {
-  uint64_t ticket = 0;
+  uint64_t key = 0;
   std::vector<int32_t> ids;
   std::vector<mkrt::Sampled> samples;  // of ids, if log-probabilities were asked for
   std::optional<mkrt::FinishReason> finish = {};
@@ -34,10 +34,10 @@ struct StepReport {
 // EngineLoop is thread-safe, but for run().
 class EngineLoop {
  public:
-  // Gives the engine a request. The caller makes up a ticket, which is used once.
-  void submit(uint64_t ticket, mkrt::Request request);
+  // Gives the engine a request. The caller makes up a key, which is used once.
+  void submit(uint64_t key, mkrt::Request request);
   // Ends a request between steps. Its last event has the reason kCancelled, unless it has ended before.
-  void cancel(uint64_t ticket);
+  void cancel(uint64_t key);
   void stop();
 
   // Runs steps until stop(), and waits while there is nothing to do. `deliver` is called on this thread after
@@ -46,7 +46,7 @@ class EngineLoop {
 
  private:
   struct Command {
-    uint64_t ticket = 0;
+    uint64_t key = 0;
     std::optional<mkrt::Request> request;  // none: cancel
   };
   bool take_commands(mkrt::Engine& engine);
@@ -57,7 +57,7 @@ class EngineLoop {
   std::vector<Command> commands_;
   bool stopped_ = false;
   // The loop's thread alone uses these.
-  std::map<uint64_t, uint64_t> ticket_of_, id_of_;  // engine's id and ticket of live requests
+  std::map<uint64_t, uint64_t> key_of_, id_of_;  // engine's id and key of live requests
   std::string fault_;
 };
 

@@ -10,15 +10,15 @@ constexpr size_t kMaxQueuedBytes = 64 << 10;
 
 }  // namespace
 
-Generation::Generation(ExchangePtr exchange, std::shared_ptr<const ServedModel> model, Work work,
-                       AnswerHead head)
+Generation::Generation(ExchangePtr exchange, std::shared_ptr<const ServedModel> model,
+                       PreparedRequest prepared, AnswerHead head)
     : exchange_(std::move(exchange)),
       model_(std::move(model)),
-      work_(std::move(work)),
+      prepared_(std::move(prepared)),
       head_(std::move(head)) {
-  for (size_t i = 0; i < work_.choices.size(); ++i) {
-    Choice choice{.text = ChoiceText(model_->tokenizer, work_.api), .held = {}, .samples = {}};
-    if (work_.api.echo) choice.held = work_.echoes[i / work_.api.n];
+  for (size_t i = 0; i < prepared_.choices.size(); ++i) {
+    Choice choice{.text = ChoiceText(model_->tokenizer, prepared_.api), .held = {}, .samples = {}};
+    if (prepared_.api.echo) choice.held = prepared_.echoes[i / prepared_.api.n];
     choices_.push_back(std::move(choice));
   }
 }
@@ -58,7 +58,7 @@ void Generation::take(size_t index, TokenEvent event) {
 void Generation::add_tokens(Choice& choice, TokenEvent& event) {
   const size_t before = choice.text.taken();
   const bool stopped = event.finish == mkrt::FinishReason::kStop && !event.ids.empty();
-  const bool hide_last = stopped && !work_.api.include_stop_str_in_output;
+  const bool hide_last = stopped && !prepared_.api.include_stop_str_in_output;
   std::span<const int32_t> shown = event.ids;
   if (hide_last) shown = shown.first(shown.size() - 1);
   choice.held += choice.text.push(shown);
@@ -75,7 +75,7 @@ void Generation::end_choice(Choice& choice, const TokenEvent& event) {
     choice.stop_reason = *stop;
   } else if (event.finish == mkrt::FinishReason::kStop) {
     choice.finish_reason = "stop";
-    const std::vector<int32_t>& ids = work_.api.stop_token_ids;
+    const std::vector<int32_t>& ids = prepared_.api.stop_token_ids;
     if (!event.ids.empty() && std::find(ids.begin(), ids.end(), event.ids.back()) != ids.end())
       choice.stop_reason = event.ids.back();
   } else {
@@ -88,7 +88,7 @@ ChoicePart Generation::take_part(size_t index) {
   Choice& choice = choices_[index];
   ChoicePart part{.index = static_cast<uint32_t>(index), .text = std::exchange(choice.held, {})};
   const std::vector<mkrt::Sampled> samples = std::exchange(choice.samples, {});
-  if (work_.api.logprobs)
+  if (prepared_.api.logprobs)
     part.logprobs = head_.chat ? chat_logprobs(model_->tokenizer, samples)
                                : completion_logprobs(model_->tokenizer, samples, choice.offset);
   part.finish_reason = choice.finish_reason;
@@ -99,7 +99,7 @@ ChoicePart Generation::take_part(size_t index) {
 
 void Generation::advance() {
   if (over()) return;
-  if (work_.api.stream) return write_chunks();
+  if (prepared_.api.stream) return write_chunks();
   const bool complete = std::all_of(choices_.begin(), choices_.end(),
                                     [](const Choice& c) { return !c.finish_reason.is_null(); });
   if (complete) answer();
@@ -113,13 +113,13 @@ void Generation::write_chunks() {
   while (!pending_.empty() && exchange_->queued_bytes() < kMaxQueuedBytes) {
     const size_t index = pending_.front();
     pending_.pop_front();
-    exchange_->write(sse_event(json_text(chunk_json(head_, take_part(index), work_.api.include_usage))));
+    exchange_->write(sse_event(json_text(chunk_json(head_, take_part(index), prepared_.api.include_usage))));
   }
   const bool complete =
       pending_.empty() && std::all_of(choices_.begin(), choices_.end(),
                                       [](const Choice& c) { return !c.finish_reason.is_null(); });
   if (!complete) return;
-  if (work_.api.include_usage) exchange_->write(sse_event(json_text(usage_chunk_json(head_, usage()))));
+  if (prepared_.api.include_usage) exchange_->write(sse_event(json_text(usage_chunk_json(head_, usage()))));
   exchange_->write(sse_event("[DONE]"));
   const ExchangePtr exchange = exchange_;
   detach();
@@ -161,10 +161,10 @@ void Generation::detach() {
 
 Usage Generation::usage() const {
   Usage usage;
-  for (const uint32_t tokens : work_.prompt_tokens) usage.prompt_tokens += tokens;
+  for (const uint32_t tokens : prepared_.prompt_tokens) usage.prompt_tokens += tokens;
   for (size_t i = 0; i < choices_.size(); ++i) {
     usage.completion_tokens += choices_[i].text.taken();
-    if (i % work_.api.n == 0) usage.cached_tokens += choices_[i].cached_tokens;
+    if (i % prepared_.api.n == 0) usage.cached_tokens += choices_[i].cached_tokens;
   }
   return usage;
 }

@@ -20,7 +20,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
  public:
   using Cancel = std::function<void(size_t choice)>;
 
-  Generation(ExchangePtr exchange, std::shared_ptr<const ServedModel> model, Work work, AnswerHead head);
+  Generation(ExchangePtr exchange, std::shared_ptr<const ServedModel> model, PreparedRequest prepared,
+             AnswerHead head);
 
   // Sets what ends a choice's request in the engine, and watches the client. A client that is gone ends all
   // choices.
@@ -65,7 +66,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   ExchangePtr exchange_;  // null: the answer is over
   std::shared_ptr<const ServedModel> model_;
-  Work work_;
+  PreparedRequest prepared_;
   AnswerHead head_;
   Cancel cancel_;
   std::vector<Choice> choices_;

@@ -126,8 +126,8 @@ std::optional<ApiError> prompt_ids(const ServedModel& model, const ApiRequest& a
   return check_ids(param, ids, model.limits.vocab);
 }
 
-std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, Work& work) {
-  const ApiRequest& api = work.api;
+std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, PreparedRequest& prepared) {
+  const ApiRequest& api = prepared.api;
   if (auto error = check_model(model, api)) return error;
   const mkrt::Request base = request_of(model, api, fresh_seed);
   if (const mkrt::Status status = mkrt::check_sampling(base.sampling); !status.ok())
@@ -137,11 +137,11 @@ std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, W
     mkrt::Request request = base;
     if (auto error = prompt_ids(model, api, p, request.prompt)) return error;
     if (auto error = set_length(model, api, api.chat ? "messages" : "prompt", request)) return error;
-    work.prompt_tokens.push_back(static_cast<uint32_t>(request.prompt.size()));
-    if (api.echo) work.echoes.push_back(text_of(model.tokenizer, request.prompt));
+    prepared.prompt_tokens.push_back(static_cast<uint32_t>(request.prompt.size()));
+    if (api.echo) prepared.echoes.push_back(text_of(model.tokenizer, request.prompt));
     for (uint32_t j = 0; j < api.n; ++j) {
-      work.choices.push_back(request);
-      work.choices.back().sampling.seed += j;
+      prepared.choices.push_back(request);
+      prepared.choices.back().sampling.seed += j;
     }
   }
   return {};

@@ -191,26 +191,26 @@ void Service::generate(const ExchangePtr& exchange, HttpRequest request) {
   // A body is read beside this thread, so that a long prompt holds up nobody else.
   server_->offload([this, exchange, chat, arrived, model = model_, seed = seeds_(),
                     request = std::move(request)] {
-    auto work = std::make_shared<Work>();
+    auto prepared = std::make_shared<PreparedRequest>();
     std::optional<ApiError> error = guarded([&]() -> std::optional<ApiError> {
-      ApiRequest& api = work->api;
+      ApiRequest& api = prepared->api;
       if (auto wrong = chat ? read_chat_completion(request.body, api) : read_completion(request.body, api))
         return wrong;
-      return prepare(*model, seed, *work);
+      return prepare(*model, seed, *prepared);
     });
     return std::function<void()>(
-        [this, exchange, arrived, path = request.path, work, error = std::move(error)] {
-          error ? reply_error(exchange, *error) : submit(exchange, path, std::move(*work), arrived);
+        [this, exchange, arrived, path = request.path, prepared, error = std::move(error)] {
+          error ? reply_error(exchange, *error) : submit(exchange, path, std::move(*prepared), arrived);
         });
   });
 }
 
-void Service::submit(const ExchangePtr& exchange, const std::string& path, Work work,
+void Service::submit(const ExchangePtr& exchange, const std::string& path, PreparedRequest prepared,
                      Clock::time_point arrived) {
   if (!exchange->is_open()) return;
   if (auto error = why_not_now()) return reply_error(exchange, *error);
   const uint64_t room = uint64_t{model_->limits.max_requests} + options_.max_waiting;
-  const uint64_t wanted = work.choices.size();
+  const uint64_t wanted = prepared.choices.size();
   if (wanted > room)
     return reply_error(
         exchange,
@@ -221,18 +221,18 @@ void Service::submit(const ExchangePtr& exchange, const std::string& path, Work 
                         .message = fmt::format("{} requests run or wait, at most {} may", live_.size(), room),
                         .type = "rate_limit_error",
                         .code = "rate_limit_exceeded"});
-  const bool chat = work.api.chat.has_value();
+  const bool chat = prepared.api.chat.has_value();
   const AnswerHead head{.chat = chat,
                         .id = fmt::format("{}-{:016x}", chat ? "chatcmpl" : "cmpl", seeds_()),
                         .created = std::chrono::duration_cast<std::chrono::seconds>(
                                        std::chrono::system_clock::now().time_since_epoch())
                                        .count(),
-                        .model = work.api.model.value_or(model_->name)};
-  std::vector<mkrt::Request> choices = work.choices;
-  const auto generation = std::make_shared<Generation>(exchange, model_, std::move(work), head);
+                        .model = prepared.api.model.value_or(model_->name)};
+  std::vector<mkrt::Request> choices = prepared.choices;
+  const auto generation = std::make_shared<Generation>(exchange, model_, std::move(prepared), head);
   if (live_.empty()) busy_since_ = Clock::now();
-  const uint64_t first = next_ticket_;
-  next_ticket_ += choices.size();
+  const uint64_t first = next_key_;
+  next_key_ += choices.size();
   generation->begin([this, first](size_t choice) { loop_->cancel(first + choice); });
   for (size_t i = 0; i < choices.size(); ++i) {
     const auto prompt_tokens = static_cast<uint32_t>(choices[i].prompt.size());
@@ -278,11 +278,11 @@ void Service::take(StepReport report) {
   metrics_.engine = report.stats;
   fault_ = report.fault;
   for (TokenEvent& event : report.events) {
-    const auto found = live_.find(event.ticket);
+    const auto found = live_.find(event.key);
     if (found == live_.end()) continue;
     Live& live = found->second;
     const bool ended = event.finish.has_value();
-    TokenEvent counted{.ticket = event.ticket, .ids = event.ids, .samples = {}, .finish = event.finish};
+    TokenEvent counted{.key = event.key, .ids = event.ids, .samples = {}, .finish = event.finish};
     live.generation->take(live.choice, std::move(event));
     count(live, counted, report.at);
     if (!ended) continue;
@@ -308,7 +308,7 @@ void Service::check_time() {
                                               options_.request_timeout.count()),
                        .type = "timeout_error",
                        .code = "timeout"};
-  for (auto& [ticket, live] : live_)
+  for (auto& [key, live] : live_)
     if (live.arrived < limit) live.generation->fail(error);
 }
 

@@ -60,7 +60,8 @@ class Service {
   static const std::vector<Route>& routes();
   void health(const ExchangePtr& exchange);
   void generate(const ExchangePtr& exchange, HttpRequest request);
-  void submit(const ExchangePtr& exchange, const std::string& path, Work work, Clock::time_point arrived);
+  void submit(const ExchangePtr& exchange, const std::string& path, PreparedRequest prepared,
+              Clock::time_point arrived);
   void tokenize(const ExchangePtr& exchange, HttpRequest request);
   std::optional<ApiError> why_not_now() const;
   bool is_authorised(const HttpRequest& request) const;
@@ -73,8 +74,8 @@ class Service {
   std::shared_ptr<const ServedModel> model_;
   bool draining_ = false;
   std::string fault_;
-  std::map<uint64_t, Live> live_;  // by ticket
-  uint64_t next_ticket_ = 0;
+  std::map<uint64_t, Live> live_;  // by key
+  uint64_t next_key_ = 0;
   Clock::time_point last_report_{}, busy_since_{};
   Metrics metrics_;
   std::mt19937_64 seeds_;
