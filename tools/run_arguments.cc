@@ -70,6 +70,11 @@ void add_run_options(CLI::App& command, RunArguments& a) {
       .add_flag("--recompute", a.recompute,
                 "let more requests run than pages can hold; the youngest are fed again later")
       ->needs(batch);
+  command
+      .add_flag_callback(
+          "--no-prefix-cache", [&a] { a.prefix_cache = false; },
+          "feed every prompt whole; default: requests share the pages of equal prefixes")
+      ->needs(batch);
   add_integer<uint32_t>(command, "--max-new-tokens", a.max_new_tokens, 1, kMax, "default 64");
   add_integer<uint32_t>(command, "--steps-per-launch", a.steps_per_launch, 1, mkrt::kMaxSteps,
                         "let the kernel go on by itself for so many tokens; default 1");
