@@ -97,7 +97,10 @@ TEST_CASE("requests that read pages of others get the tokens that each gets alon
                               .value();
     const std::vector<mkrt::Request> requests = conversations(model, c.pages);
     for (const mkrt::Request& r : requests) engine.submit(r);
-    while (!engine.idle()) REQUIRE(engine.step().ok());
+    while (!engine.idle()) {
+      const mkrt::Status status = engine.step();
+      REQUIRE_MESSAGE(status.ok(), status.error().message);
+    }
     const std::vector<mkrt::Outcome> outcomes = engine.take_outcomes();
     REQUIRE(outcomes.size() == requests.size());
     for (const mkrt::Outcome& outcome : outcomes) {
