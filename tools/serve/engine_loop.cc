@@ -78,8 +78,7 @@ StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) 
 void EngineLoop::run(mkrt::Engine& engine, const std::function<void(StepReport)>& deliver) {
   while (take_commands(engine)) {
     const mkrt::Status status = engine.step();
-    StepReport made = report(engine, status);
-    if (!made.events.empty() || !status.ok()) deliver(std::move(made));
+    deliver(report(engine, status));
   }
 }
 

@@ -41,7 +41,7 @@ class EngineLoop {
   void stop();
 
   // Runs steps until stop(), and waits while there is nothing to do. `deliver` is called on this thread after
-  // each step that changed a request. No lock is held during a step.
+  // each launch. No lock is held during a launch.
   void run(mkrt::Engine& engine, const std::function<void(StepReport)>& deliver);
 
  private:

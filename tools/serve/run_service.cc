@@ -31,7 +31,9 @@ void serve_engine(const RunningService& running, ServedModel model, mkrt::Engine
   const auto shared = std::make_shared<const ServedModel>(std::move(model));
   running.server.post([&service = running.service, shared] { service.begin(shared); });
   running.loop.run(engine, [&running](StepReport report) {
-    running.server.post([&service = running.service, report = std::move(report)] { service.take(report); });
+    running.server.post([&service = running.service, report = std::move(report)]() mutable {
+      service.take(std::move(report));
+    });
   });
 }
 
