@@ -14,7 +14,6 @@ namespace mk {
 namespace {
 
 typedef u64 u64x16 __attribute__((ext_vector_type(16)));
-constexpr u32x16 kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 constexpr u32 kDigitBits = 8;
 constexpr u32 kDigits = 1u << kDigitBits;
