@@ -46,6 +46,10 @@ Result<std::vector<StepRequest>> step_requests(const Symbols& symbols, const Ste
 
 void add_step_options(CLI::App& command, StepOptions& request) {
   add_model_options(command, request.model);
+  command
+      .add_option("--target", request.model.options.target,
+                  "of a GPU, emulator, or x86-64: that of this processor; default sm_90a")
+      ->type_name("TARGET");
   command.get_option("--context")
       ->description("positions of the request, this step's included; default 1024");
   command.add_option("--batch", request.batch, "requests of the step; default 1")
@@ -105,6 +109,11 @@ Result<StepRange> simulate_range(const SimulatedStep& step, const SimulateOption
     (end == RangeEnd::kFast ? range.fast : range.slow) = std::move(simulated.value());
   }
   return range;
+}
+
+std::string machine_from(const Compilation& compilation) {
+  const std::string& said = compilation.machine_said;
+  return said.substr(0, said.find_last_not_of('\n') + 1);
 }
 
 std::string symbols_text(const SimulatedStep& step) {

@@ -107,8 +107,9 @@ struct Rows {
   typedef typename S::X X;
   X* rows;
   u32 padded, stride;  // padded columns of a row, and X from one row to the next
-  MK_INLINE Rows(const Worker& w, const ProductArgs& a)
-      : rows((X*)rows_of(w)), padded(padded_cols(a, W::row)), stride(padded / S::cols * S::parts + kRowGap) {}
+  MK_INLINE Rows(char* memory, u32 padded_cols)
+      : rows((X*)memory), padded(padded_cols), stride(padded / S::cols * S::parts + kRowGap) {}
+  MK_INLINE Rows(const Worker& w, const ProductArgs& a) : Rows(rows_of(w), padded_cols(a, W::row)) {}
   MK_INLINE const X* of(u32 token) const { return rows + (u64)token * stride; }
 
   // put() takes row `row` of x as that of a token.

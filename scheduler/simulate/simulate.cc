@@ -40,6 +40,7 @@ Simulator::Simulator(const Step& step, const Machine& machine, const SimulateOpt
       m_(machine),
       options_(options),
       works_(step, machine),
+      runs_ahead_(options.run_ahead && !machine.is_processor()),
       ramp_ns_(ramp_ns(machine)),
       memory_(m_.stream_bytes_per_ns, m_.worker_bytes_per_ns),
       l2_(m_.l2_bytes_per_ns - m_.stream_bytes_per_ns, m_.worker_bytes_per_ns),
