@@ -23,12 +23,15 @@ struct ProcessorLoops {
   uint64_t (*product)(mkrt::WeightType type, bool group, uint32_t strips, uint32_t cols, const char* weights,
                       char* x, float* sums);
   // Attends with one query row, or with as many as go through keys together, to kAttendPositions positions of
-  // kAttendColumns columns. Keys and values have a row of the type's numbers for each position. `memory` has
-  // kAttendBytes of room. Returns how many multiply-adds these were.
-  uint64_t (*attend)(mkrt::WeightType type, bool group, const char* keys, const char* values, char* memory);
+  // kAttendColumns columns, 16 on a page. `stride` is the bytes from one position to the next of keys and of
+  // values. `pages` are the numbers of the positions' pages. `memory` has kAttendBytes of room. Returns how
+  // many multiply-adds these were.
+  uint64_t (*attend)(mkrt::WeightType type, bool group, const char* keys, const char* values, uint64_t stride,
+                     const uint32_t* pages, char* memory);
 
   static constexpr uint32_t kGroup = 8;  // most tokens or rows that go together
-  static constexpr uint32_t kAttendBytes = 1 << 17, kAttendPositions = 256, kAttendColumns = 128;
+  static constexpr uint32_t kAttendBytes = 1 << 17, kAttendPositions = 256, kAttendColumns = 128,
+                            kAttendPages = kAttendPositions / 16;
 };
 
 namespace mkc {

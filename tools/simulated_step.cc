@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scheduler/machine/cost.h"
+#include "scheduler/machine/measured.h"
 
 namespace mkc {
 namespace {
@@ -91,6 +92,12 @@ Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<S
   if (const Routing routing = routing_of(symbols); routing.choices != 0)
     active_expert_rows = spread_rows(routing, tokens, expected_slots(routing, tokens));
   step.symbols = step_values(symbols, requests, active_expert_rows);
+  if (stay_in_cache(step.compilation.machine, step.compilation.schedule().weight_bytes)) {
+    Result<Machine> cached = with_weights_in_cache(step.compilation.machine);
+    if (!cached.ok()) return cached.error();
+    step.compilation.machine = std::move(cached.value());
+    step.compilation.machine_said += "the weights stay in the last-level cache\n";
+  }
   Result<Simulation> simulated =
       simulate(step.compilation.schedule(), step.compilation.machine, step.symbols, options);
   if (!simulated.ok()) return simulated.error();
@@ -112,8 +119,9 @@ Result<StepRange> simulate_range(const SimulatedStep& step, const SimulateOption
 }
 
 std::string machine_from(const Compilation& compilation) {
-  const std::string& said = compilation.machine_said;
-  return said.substr(0, said.find_last_not_of('\n') + 1);
+  std::string said = compilation.machine_said;
+  while (said.ends_with('\n')) said.pop_back();
+  return said;
 }
 
 std::string symbols_text(const SimulatedStep& step) {

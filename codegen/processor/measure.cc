@@ -102,7 +102,7 @@ u64 product(WeightType type, bool group, u32 strips, u32 cols, const char* weigh
 
 extern "C" {
 uint64_t MK_ATTEND_LOOP(mkrt::WeightType type, bool group, const char* keys, const char* values,
-                        char* memory);
+                        uint64_t stride, const uint32_t* pages, char* memory);
 extern const ProcessorLoops MK_LOOPS;
 }
 const ProcessorLoops MK_LOOPS = {mk::read, mk::multiply_add, mk::product, MK_ATTEND_LOOP};

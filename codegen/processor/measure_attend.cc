@@ -11,29 +11,21 @@ struct alignas(64) AttendMemory {
   char shared[kBarrierBytes + kListBytes + kScratchBytes];
   f32 q[kMaxRows * ProcessorLoops::kAttendColumns], acc[kMaxRows * ProcessorLoops::kAttendColumns];
   f32 ml[2 * kMaxRows], scale;
-  u32 zero, one, positions, page[ProcessorLoops::kAttendPositions / kHalf];
+  u32 zero, one, positions;
 };
 static_assert(sizeof(AttendMemory) <= ProcessorLoops::kAttendBytes &&
-              ProcessorLoops::kAttendPositions == kKvTile);
+              ProcessorLoops::kAttendPositions == kKvTile && ProcessorLoops::kAttendPages == kKvTile / kHalf);
 
 template <class C, u32 R>
-u64 attend_rows(const char* keys, const char* values, AttendMemory& m) {
+u64 attend_rows(const char* keys, const char* values, u64 stride, const u32* pages, AttendMemory& m) {
   constexpr u32 kColumns = ProcessorLoops::kAttendColumns;
   m.scale = 1, m.zero = 0, m.one = 1, m.positions = kKvTile;
-  for (u32 i = 0; i < kKvTile / kHalf; ++i) m.page[i] = i;
   AttendArgs a = {};
   a.q = (AS1 const f32*)m.q;
   a.partial_acc = (AS1 f32*)m.acc, a.partial_ml = (AS1 f32*)m.ml;
-  a.cache = {(AS1 char*)keys,
-             (AS1 char*)values,
-             (AS1 const f32*)&m.scale,
-             (AS1 const f32*)&m.scale,
-             kHalf * kColumns * C::bytes,
-             kColumns * C::bytes,
-             0,
-             (AS1 const u32*)&m.zero,
-             (AS1 const u32*)m.page,
-             4};
+  const auto* scale = (AS1 const f32*)&m.scale;
+  a.cache = {(AS1 char*)keys,         (AS1 char*)values,     scale, scale, kHalf * stride, stride, 0,
+             (AS1 const u32*)&m.zero, (AS1 const u32*)pages, 4};
   a.request = a.first_row = (AS3 const u32*)&m.zero;
   a.rows = a.step_rows = (AS3 const u32*)&m.one;
   a.kv_len = a.context = (AS3 const u32*)&m.positions;
@@ -51,11 +43,12 @@ u64 attend_rows(const char* keys, const char* values, AttendMemory& m) {
 }  // namespace
 
 // The loop's interface is that of ProcessorLoops::attend.
-extern "C" u64 MK_ATTEND_LOOP(WeightType type, bool group, const char* keys, const char* values,
-                              char* memory) {
+extern "C" u64 MK_ATTEND_LOOP(WeightType type, bool group, const char* keys, const char* values, u64 stride,
+                              const u32* pages, char* memory) {
   auto& m = *(AttendMemory*)memory;
   const auto attend_as = [&]<class C>(C) {
-    return group ? attend_rows<C, kMaxRows>(keys, values, m) : attend_rows<C, 1>(keys, values, m);
+    return group ? attend_rows<C, kMaxRows>(keys, values, stride, pages, m)
+                 : attend_rows<C, 1>(keys, values, stride, pages, m);
   };
   switch (type) {
     case WeightType::kF32:

@@ -170,6 +170,8 @@ void read_processor(Reader& read, Machine& m) {
   m.group_rows = static_cast<uint32_t>(read.count("group_rows", 64));
   m.product = read.loop_rates("product_per_ns");
   m.attend = read.loop_rates("attend_per_ns");
+  m.product_stream = read.loop_rates("product_stream_per_ns");
+  m.attend_stream = read.loop_rates("attend_stream_per_ns");
 }
 
 }  // namespace

@@ -77,8 +77,10 @@ struct Machine {
   // worker_l2_bytes_per_ns, which is the rate from a core's own.
   uint32_t group_tokens = 0;  // tokens that go through strips of a product together
   uint32_t group_rows = 0;    // query rows that go through keys and values together
-  LoopRates product{};        // products, without their epilogues
-  LoopRates attend{};         // attention
+  LoopRates product{};        // products without their epilogues, weights in the core's cache
+  LoopRates attend{};         // attention, keys and values in the core's cache
+  // The same loops while they read memory, with all workers at work.
+  LoopRates product_stream{}, attend_stream{};
 
   // The emulator and processors run any number of workers.
   bool is_processor() const { return target.starts_with("x86-64"); }

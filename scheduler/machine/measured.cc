@@ -23,7 +23,8 @@ constexpr std::array kFigures = {"workers",
                                  "worker_l2_bytes_per_ns",
                                  "load_ns",
                                  "notify_ns"};
-constexpr std::array kTargetFigures = {"product_per_ns", "attend_per_ns"};
+constexpr std::array kTargetFigures = {"product_per_ns", "attend_per_ns", "product_stream_per_ns",
+                                       "attend_stream_per_ns"};
 
 // A stream that has stood still starts within a prefetch's distance.
 constexpr double kPrefetchedBytes = 4096;
@@ -124,6 +125,27 @@ Result<NativeMachine> machine_of_processor(std::string_view measured, std::strin
   native.said = fmt::format("machine: measured on {}, processors {}, by mkc {}\n", device,
                             file["processors"].get<std::string>(), file["mkc"].get<std::string>());
   return native;
+}
+
+bool stay_in_cache(const Machine& machine, uint64_t weight_bytes) {
+  return machine.is_processor() && weight_bytes <= machine.l2_bytes / 2;
+}
+
+Result<Machine> with_weights_in_cache(const Machine& m) {
+  json out = json::parse(m.json);
+  const auto put = [&](const char* key, double value) {
+    out[key] = {{"value", value}, {"source", "derived: the last-level cache in place of memory"}};
+  };
+  const double stream = m.l2_bytes_per_ns;
+  put("stream_bytes_per_ns", stream);
+  put("peak_bytes_per_ns", stream);
+  put("l2_bytes_per_ns", std::max(1.33 * stream, m.workers * m.worker_l2_bytes_per_ns));
+  put("worker_bytes_per_ns", std::min(stream, m.worker_l2_bytes_per_ns));
+  put("load_ns", m.l2_ns);
+  out["product_stream_per_ns"] = out["product_per_ns"];
+  out["attend_stream_per_ns"] = out["attend_per_ns"];
+  complete(out);
+  return read_machine(out.dump(2), m.name + ", its last-level cache");
 }
 
 Result<NativeMachine> nominal_processor(std::string_view target, std::string_view reason) {

@@ -31,6 +31,12 @@ Result<MeasuredOn> measured_on(std::string_view text);
 // may have.
 Result<NativeMachine> machine_of_processor(std::string_view measured, std::string_view target);
 
+// Returns the description of a processor whose step finds all weights in the last-level cache, as those of
+// the step before. The stream comes from there. Errors: those of read_machine.
+Result<Machine> with_weights_in_cache(const Machine& machine);
+// Tells whether weights of so many bytes stay in the last-level cache of a processor: in half of it at most.
+bool stay_in_cache(const Machine& machine, uint64_t weight_bytes);
+
 // Returns the nominal description of a processor target. `reason` says why there is no measured one.
 Result<NativeMachine> nominal_processor(std::string_view target, std::string_view reason);
 

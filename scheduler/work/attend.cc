@@ -61,7 +61,7 @@ TaskWork attend_work(const TaskOn& t, uint32_t) {
     // A row sees on average half of the block's other positions.
     const double unseen =
         static_cast<double>(tokens - 1) / 2 * static_cast<double>(kv_tile_bytes) / kKvTilePositions;
-    attend_on_processor(work, t, rows, static_cast<double>(earlier), stepped - unseen);
+    attend_on_processor(work, t, rows, kv_tiles, static_cast<double>(earlier), stepped - unseen);
     return work;
   }
   work.flowing_ns = work.still_ns = 1 / t.m.attend_bytes_per_ns;

@@ -5,6 +5,10 @@
 namespace mkc {
 namespace {
 
+// A query row takes so many reduce_ns with each KV tile: its rotation, weights, and partial. Estimate, from
+// traces.
+constexpr int64_t kRowReductions = 4;
+
 LoopRate rate_of(const LoopRates& rates, mkrt::WeightType type) {
   return rates[static_cast<size_t>(type)];
 }
@@ -18,19 +22,28 @@ mkrt::WeightType loop_type(DType dtype) {
 
 }  // namespace
 
-Groups groups_of(int64_t tokens, uint32_t group, const LoopRate& rate) {
+Groups groups_of(int64_t tokens, uint32_t group, const LoopRate& cached, const LoopRate& stream) {
   Groups groups;
   for (uint32_t size = group; tokens > 0; tokens -= size) {
     while (size > tokens) size /= 2;
-    const double ns = std::max(1 / rate.one, size / rate.group);
-    (groups.count++ == 0 ? groups.first_ns : groups.others_ns) += ns;
+    const double ns = std::max(1 / cached.one, size / cached.group);
+    groups.cached_ns += ns;
+    if (groups.count++ > 0) {
+      groups.others_ns += ns;
+      continue;
+    }
+    // Arithmetic and memory overlap in part, so the time lies between the measured ones.
+    const double one_ns = 1 / stream.one, group_ns = group / stream.group;
+    groups.first_ns = group == 1 ? one_ns : one_ns + (group_ns - one_ns) * (size - 1) / (group - 1);
   }
   return groups;
 }
 
 void time_on_processor(TaskWork& work, const TaskOn& t, int64_t tokens, uint32_t strips) {
   const Tensor& weight = t.tensor(*find_operand(t.grid, "weight"));
-  const Groups groups = groups_of(tokens, t.m.group_tokens, rate_of(t.m.product, weight_type(weight)));
+  const mkrt::WeightType type = weight_type(weight);
+  const Groups groups =
+      groups_of(tokens, t.m.group_tokens, rate_of(t.m.product, type), rate_of(t.m.product_stream, type));
   const double bytes_of_element = weight_format(weight).bits / 8.0;
   const double strip_bytes = 1.0 * work.full_bytes * (work.tiles / work.strips - 1) + work.tail_bytes;
   work.passes = 1;
@@ -45,17 +58,20 @@ void time_on_processor(TaskWork& work, const TaskOn& t, int64_t tokens, uint32_t
   work.end_ns = t.m.task_ns;
 }
 
-void attend_on_processor(TaskWork& work, const TaskOn& t, int64_t rows, double earlier, double stepped) {
+void attend_on_processor(TaskWork& work, const TaskOn& t, int64_t rows, int64_t kv_tiles, double earlier,
+                         double stepped) {
   const Tensor& keys = t.tensor(*find_operand(t.grid, "k_cache"));
-  const Groups groups = groups_of(rows, t.m.group_rows, rate_of(t.m.attend, loop_type(keys.dtype)));
+  const mkrt::WeightType type = loop_type(keys.dtype);
+  const Groups groups =
+      groups_of(rows, t.m.group_rows, rate_of(t.m.attend, type), rate_of(t.m.attend_stream, type));
   const auto bytes_of_element = static_cast<double>(dtype_bytes(keys.dtype));
+  const double read_ns = work.cold ? groups.first_ns : groups.cached_ns - groups.others_ns;
   work.passes = 1;
-  work.flowing_ns = work.still_ns = groups.first_ns / bytes_of_element;
-  work.busy_ns =
-      t.activation_bytes() / t.l2_rate() + stepped / bytes_of_element * (groups.first_ns + groups.others_ns);
+  work.flowing_ns = work.still_ns = read_ns / bytes_of_element;
+  work.busy_ns = t.activation_bytes() / t.l2_rate() + stepped / bytes_of_element * groups.cached_ns;
   work.pass_ns = earlier / bytes_of_element * groups.others_ns;
   work.start_ns = t.m.fetch_ns;
-  work.end_ns = t.m.task_ns;
+  work.end_ns = static_cast<double>(kv_tiles * rows * kRowReductions) * t.m.reduce_ns + t.m.task_ns;
 }
 
 }  // namespace mkc

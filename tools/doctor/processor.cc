@@ -89,10 +89,10 @@ void print_processor(const ProcessorFindings& found) {
   print_folded(4, "  {}\n", found.machine);
   if (!found.measured) return;
   const ProcessorMeasurement& m = *found.measured;
-  print_out("\nMeasured in {:.1f} s:\n  {:<34} {:>7}  {:>8} {:>8} {:>8} {:>8}\n", m.seconds, "", "threads",
+  print_out("\nMeasured in {:.1f} s:\n  {:<46} {:>7}  {:>8} {:>8} {:>8} {:>8}\n", m.seconds, "", "threads",
             "min", "median", "p90", "max");
   for (const MeasuredRow& row : m.rows)
-    print_out("  {:<34} {:>7}  {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f}  {}\n", row.what, row.threads,
+    print_out("  {:<46} {:>7}  {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f}  {}\n", row.what, row.threads,
               row.spread.min, row.spread.median, row.spread.upper, row.spread.max, row.unit);
   for (const auto& [key, why] : m.left_out.items())
     print_out("  {}: left out, {}\n", key, why.get<std::string>());

@@ -14,9 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kRunNs = 8e6;
+constexpr double kRunNs = 5e6;
 constexpr uint32_t kRuns = 11;
-constexpr uint64_t kLeastBytes = uint64_t{256} << 20, kMostBytes = uint64_t{4} << 30;
+constexpr uint64_t kMinBytes = uint64_t{256} << 20, kMaxBytes = uint64_t{4} << 30;
+constexpr uint64_t kOwnParts = 8;    // fewest bytes, in rooms of all threads
 constexpr uint64_t kCaches = 4;      // ratio of memory to caches that the reads go for
 constexpr char kFill = 0x3c;         // bytes of small numbers in all types of weights
 constexpr uint32_t kTrips = 100;     // round trips of a sample
@@ -52,9 +53,12 @@ Result<std::unique_ptr<ProcessorBench>> ProcessorBench::open(const mkrt::Process
   std::unique_ptr<ProcessorBench> bench(new ProcessorBench(threads, mkrt::open_processor()));
   if (bench->threads() < threads)
     return Error{fmt::format("error: the system gave {} of {} threads", bench->threads(), threads)};
-  const uint64_t wanted = std::clamp(kCaches * facts.last_cache_bytes, kLeastBytes, kMostBytes);
-  const uint64_t room = std::max(facts.memory_bytes / 4, threads * kOwnBytes);
-  bench->bytes_ = std::min(std::max(wanted, threads * kOwnBytes), room) / kOwnBytes * kOwnBytes;
+  const uint64_t own = threads * kOwnBytes,
+                 wanted = std::clamp(kCaches * facts.last_cache_bytes, kMinBytes, kMaxBytes);
+  bench->bytes_ = std::min(own + wanted, facts.memory_bytes / 2) / kOwnBytes * kOwnBytes;
+  if (bench->bytes_ < kOwnParts * own)
+    return Error{fmt::format("error: found {} MB of memory, expected {} to measure {} threads",
+                             facts.memory_bytes >> 20, 2 * kOwnParts * own >> 20, threads)};
   mkrt::Result<uint64_t> memory = bench->device_->allocate(bench->bytes_);
   if (!memory.ok()) return memory.error();
   bench->memory_ = memory.value();
@@ -80,7 +84,9 @@ double ProcessorBench::together(uint32_t threads, const std::function<void(uint3
 }
 
 Spread ProcessorBench::rate(uint32_t threads, const std::function<uint64_t(uint32_t)>& work) {
-  const double once_ns = std::max(1.0, together(threads, [&](uint32_t i) { work(i); }));
+  const auto once = [&](uint32_t i) { work(i); };
+  together(threads, once);  // warms caches and threads up
+  const double once_ns = std::max(1.0, together(threads, once));
   const auto times = static_cast<uint64_t>(std::ceil(kRunNs / once_ns));
   std::vector<double> rates;
   for (uint32_t run = 0; run < kRuns; ++run) {

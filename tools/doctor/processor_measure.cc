@@ -8,6 +8,7 @@
 
 #include "codegen/processor_loops.h"
 #include "tools/doctor/processor_bench.h"
+#include "tools/doctor/processor_loop_rates.h"
 #include "tools/seconds.h"
 
 namespace mkc {
@@ -16,13 +17,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr uint64_t kReadUnit = 256;
-constexpr double kMinSignal = 5, kMaxSignal = 20000;      // plausible ns of a signal
-constexpr uint32_t kStrips = 2, kColumns = 1024;          // of the products that are measured
-constexpr uint64_t kX = 1 << 18, kSums = kX + (1 << 17);  // offsets in a thread's own memory
-constexpr uint64_t kKeys = kSums + (1 << 16), kValues = kKeys + (1 << 17), kMemory = kValues + (1 << 17);
-static_assert(kStrips * 16 * kColumns * sizeof(float) <= kX &&
-              kMemory + ProcessorLoops::kAttendBytes <= ProcessorBench::kOwnBytes);
-
+constexpr double kMinSignal = 5, kMaxSignal = 20000;  // plausible ns of a signal
 double rounded(double value) {
   const double unit = std::pow(10, std::floor(std::log10(value)) - 3);  // four digits
   return std::round(value / unit) * unit;
@@ -165,30 +160,30 @@ class Measurer {
   // Measures products and attention on all threads at once.
   void loops_of(const char* target) {
     const ProcessorLoops& loops = *processor_loops(target);
-    json product, attend;
-    for (const mkrt::WeightType type : mkrt::kWeightTypes) {
-      const char* name = mkrt::weight_format(type).name;
-      for (const bool group : {false, true}) {
-        const char* by = group ? "a group" : "one";
-        Spread s = bench_.rate(all_, [&](uint32_t i) {
-          char* own = bench_.own(i);
-          return loops.product(type, group, kStrips, kColumns, own, own + kX,
-                               reinterpret_cast<float*>(own + kSums));
-        });
-        row(fmt::format("product {} by {}, {}", name, by, target), all_, "G/s a thread", s);
-        product[name].push_back(rounded(s.median));
-        s = bench_.rate(all_, [&](uint32_t i) {
-          char* own = bench_.own(i);
-          return loops.attend(type, group, own + kKeys, own + kValues, own + kMemory);
-        });
-        row(fmt::format("attention {} by {}, {}", name, by, target), all_, "G/s a thread", s);
-        attend[name].push_back(rounded(s.median));
-      }
+    for (const bool cached : {true, false}) {
+      json product, attend;
+      const char* place = cached ? "cached" : "streamed";
+      for (const mkrt::WeightType type : mkrt::kWeightTypes)
+        for (const bool group : {false, true}) {
+          const char* name = mkrt::weight_format(type).name;
+          const std::string what =
+              fmt::format("{} by {}, {}, {}", name, group ? "a group" : "one", place, target);
+          Spread s = cached ? cached_product(bench_, loops, type, group)
+                            : streamed_product(bench_, loops, type, group);
+          row("product " + what, all_, "G/s a thread", s);
+          product[name].push_back(rounded(s.median));
+          s = cached ? cached_attention(bench_, loops, type, group)
+                     : streamed_attention(bench_, loops, type, group);
+          row("attention " + what, all_, "G/s a thread", s);
+          attend[name].push_back(rounded(s.median));
+        }
+      const std::string source = fmt::format("{}: multiply-adds of a thread, operands {}", source_,
+                                             cached ? "in its core's cache" : "in memory");
+      m_.targets[target][cached ? "product_per_ns" : "product_stream_per_ns"] = {{"value", product},
+                                                                                 {"source", source}};
+      m_.targets[target][cached ? "attend_per_ns" : "attend_stream_per_ns"] = {{"value", attend},
+                                                                               {"source", source}};
     }
-    m_.targets[target]["product_per_ns"] = {
-        {"value", product}, {"source", source_ + ": multiply-adds of a thread, weights in its core's cache"}};
-    m_.targets[target]["attend_per_ns"] = {
-        {"value", attend}, {"source", source_ + ": multiply-adds of a thread, keys in its core's cache"}};
   }
 
   ProcessorBench& bench_;

@@ -35,8 +35,11 @@ json file() {
     for (const char* name : {"f32", "f16", "bf16", "e4m3"}) value[name] = {one, 3 * one};
     return json{{"value", value}, {"source", "measured"}};
   };
-  f["targets"]["x86-64-v4"] = {{"product_per_ns", rates(10)}, {"attend_per_ns", rates(20)}};
-  f["targets"]["x86-64-v3"] = {{"product_per_ns", rates(5)}, {"attend_per_ns", rates(6)}};
+  f["targets"]["x86-64-v4"] = {{"product_per_ns", rates(10)},
+                               {"attend_per_ns", rates(20)},
+                               {"product_stream_per_ns", rates(4)},
+                               {"attend_stream_per_ns", rates(3)}};
+  f["targets"]["x86-64-v3"] = {{"product_per_ns", rates(5)}};
   return f;
 }
 
@@ -82,6 +85,8 @@ TEST_CASE("each target has the rates of its own loops") {
   CHECK(v4.product[bf16].one == 10);
   CHECK(v4.product[bf16].group == 30);
   CHECK(v4.attend[bf16].group == 60);
+  CHECK(v4.product_stream[bf16].one == 4);
+  CHECK(v4.attend_stream[bf16].group == 9);
   CHECK(v3.product[bf16].one == 5);
   CHECK(v4.group_tokens == 8);
   CHECK(v3.group_tokens == 4);
@@ -106,6 +111,20 @@ TEST_CASE("a file of measurements says where it was made, and a description is n
   CHECK(is_measured(file().dump()));
   CHECK_FALSE(is_measured(load_machine("h100").value().json));
   CHECK_FALSE(is_measured("]"));
+}
+
+TEST_CASE("weights in half of the last-level cache come from there, and others from memory") {
+  const Machine m = machine(file()).machine;
+  CHECK(stay_in_cache(m, m.l2_bytes / 2));
+  CHECK_FALSE(stay_in_cache(m, m.l2_bytes / 2 + 1));
+  CHECK_FALSE(stay_in_cache(load_machine("h100").value(), 1));
+  const Result<Machine> cached = with_weights_in_cache(m);
+  REQUIRE(cached.ok());
+  CHECK(cached.value().stream_bytes_per_ns == m.l2_bytes_per_ns);
+  CHECK(cached.value().load_ns == m.l2_ns);
+  const auto bf16 = static_cast<size_t>(mkrt::WeightType::kBf16);
+  CHECK(cached.value().product_stream[bf16].group == m.product[bf16].group);
+  CHECK(machine_at(cached.value(), RangeEnd::kFast).ok());
 }
 
 TEST_CASE("files that doctor did not write are refused") {

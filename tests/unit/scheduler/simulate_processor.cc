@@ -31,7 +31,9 @@ Machine processor() {
   m.group_tokens = 8;
   m.group_rows = 4;
   m.product.fill({100, 80});
+  m.product_stream.fill({100, 80});
   m.attend.fill({50, 40});
+  m.attend_stream.fill({25, 20});
   return m;
 }
 
@@ -48,14 +50,21 @@ constexpr int64_t kStrips = 4, kCols = 4096;
 constexpr double kWeights = kStrips * 16 * kCols, kRead = 2 * kWeights / 10;  // bf16 by one worker
 
 TEST_CASE("tokens go through weights in full groups and then in halves of one") {
-  const LoopRate rate{10, 40};
-  const Groups one = groups_of(1, 8, rate), thirteen = groups_of(13, 8, rate);
+  const LoopRate cached{10, 40}, stream{5, 16};
+  const Groups one = groups_of(1, 8, cached, stream), thirteen = groups_of(13, 8, cached, stream);
   CHECK(one.count == 1);
-  CHECK(one.first_ns == Approx(1 / 10.0));
+  CHECK(one.first_ns == Approx(1 / 5.0));
   CHECK(one.others_ns == 0);
+  CHECK(one.cached_ns == Approx(1 / 10.0));
   CHECK(thirteen.count == 3);  // 8, 4 and 1
-  CHECK(thirteen.first_ns == Approx(8 / 40.0));
+  CHECK(thirteen.first_ns == Approx(8 / 16.0));
   CHECK(thirteen.others_ns == Approx(4 / 40.0 + 1 / 10.0));
+  CHECK(thirteen.cached_ns == Approx(8 / 40.0 + 4 / 40.0 + 1 / 10.0));
+}
+
+TEST_CASE("a part of a group takes a time between those of one token and of a group") {
+  const LoopRate cached{10, 40}, stream{5, 16};  // 0.2 ns and 0.5 ns
+  CHECK(groups_of(4, 8, cached, stream).first_ns == Approx(0.2 + 0.3 * 3 / 7));
 }
 
 TEST_CASE("one token reads at the rate of one worker, and two workers at that of all") {
@@ -72,7 +81,7 @@ TEST_CASE("weights arrive while the first group is multiplied, and not for furth
   CHECK(step_ns(product, processor(), 1, {8}) == Approx(kRead).epsilon(0.05));
   CHECK(step_ns(product, processor(), 1, {24}) == Approx(kRead + 2 * group_ns).epsilon(0.05));
   Machine slow = processor();
-  slow.product.fill({100, 20});
+  slow.product_stream.fill({100, 20});
   CHECK(step_ns(product, slow, 1, {8}) == Approx(4 * group_ns).epsilon(0.05));
 }
 
@@ -96,9 +105,10 @@ TEST_CASE("query rows go through keys and values in groups") {
   Machine m = processor();
   m.worker_bytes_per_ns = m.stream_bytes_per_ns = 1e6;
   m.product.fill({1e9, 1e9});
+  m.product_stream.fill({1e9, 1e9});
   const double short_ns = step_ns(p, m, 1, {1, 1}), long_ns = step_ns(p, m, 1, {1, 4001});
   // Two layers, each with two heads of keys and of values, 16 columns, and two query rows for each.
-  CHECK(long_ns - short_ns == Approx(2 * 2 * 2 * 16 * 4000 * (2 / 40.0)).epsilon(0.05));
+  CHECK(long_ns - short_ns == Approx(2 * 2 * 2 * 16 * 4000 * (0.04 + (0.2 - 0.04) / 3)).epsilon(0.05));
 }
 
 }  // namespace
