@@ -94,7 +94,7 @@ class MeasuredTest(Command):
             self.assertIn(f"\nmachine: measured on {self.processor['name']}, processors ", text)
             text = self.mkc(command, *STEP, "--ignore-measured")[1].decode()
             self.assertIn(f"\nmachine: nominal {self.target}: --ignore-measured\n", text)
-        prompt = (FIXTURE, "--device", "cpu", "--prompt-ids", "1,2,3", "--max-new-tokens", 5, "--logprobs", 3)
+        prompt = (FIXTURE, "--device", "cpu", "--prompt-ids", "1,2,3", "--max-new-tokens", 5, "--json", "--logprobs", 3)
         first = self.mkc("run", *prompt)
         self.assertEqual(first[0], 0, first[2])
         self.assertEqual(self.mkc("run", *prompt, "--ignore-measured")[1], first[1])
