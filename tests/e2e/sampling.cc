@@ -50,7 +50,7 @@ TEST_CASE("the kernel samples what the host samples from its logits") {
     for (const int32_t id : prompt) mkrt::see(seen, static_cast<uint32_t>(id));
     for (size_t i = 0; i < 4; ++i, ++options.sampling.position) {
       const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
-      CHECK(samples[i] == mkrt::sample(row, options.sampling, seen));
+      CHECK(samples[i] == mkrt::sample(row, options.sampling, {seen}));
       CHECK(tokens.value()[i] == samples[i].id);
       mkrt::see(seen, static_cast<uint32_t>(samples[i].id));
     }

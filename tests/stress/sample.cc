@@ -167,7 +167,7 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
   Outcome out;
   for (uint32_t i = 0; i < kRequests; ++i)
     out.wanted.push_back(mkrt::sample(std::span(logits).subspan(i * vocab, vocab), sampling[i],
-                                      std::span(seen).subspan(i * words, words)));
+                                      {std::span(seen).subspan(i * words, words)}));
   const auto address = [](auto& of) { return reinterpret_cast<uint64_t>(&of); };
   for (uint32_t i = 0; i < kRequests; ++i) {
     slot[i] = i;

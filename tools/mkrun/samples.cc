@@ -63,7 +63,7 @@ Result<nlohmann::json> compare_samples(Session& session, std::span<const int32_t
     for (size_t i = 0; i < found.size(); ++i, ++samples) {
       const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
       const Samples next = sampler.next(1);
-      const Sampled wanted = sample(row, next.sampling, next.seen);
+      const Sampled wanted = sample(row, next.sampling, {next.seen, next.biases, next.allowed});
       if (!same(found[i], wanted) && different++ == 0)
         out = {{"sampling", s}, {"number", i}, {"found", found[i].id}, {"expected", wanted.id}};
       sampler.took({&found[i].id, 1});

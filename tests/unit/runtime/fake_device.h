@@ -97,7 +97,7 @@ struct FakeDevice final : Device {
   void sample_one(const MkSample& wanted, std::span<const float> row) {
     if (wanted.limit == 0) return;
     const std::span seen(reinterpret_cast<const uint32_t*>(wanted.seen), wanted.seen != 0);
-    const Sampled sampled = sample(row, wanted.sampling, seen);
+    const Sampled sampled = sample(row, wanted.sampling, {seen});
     auto* out = reinterpret_cast<uint32_t*>(wanted.sampled);
     out[0] = counted;
     out[1] = static_cast<uint32_t>((sampled.id + off_by) % 10);

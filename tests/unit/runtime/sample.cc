@@ -120,7 +120,7 @@ TEST_CASE("the filters leave the ids of their definitions, at their probabilitie
               CAPTURE(++seed);
               const Row row = random_row(vocab, seed);
               const MkSampling s{penalty, temperature, top_k, top_p, min_p};
-              std::vector<Candidate> got = survivors(row.logits, s, row.seen);
+              std::vector<Candidate> got = survivors(row.logits, s, {row.seen});
               std::erase_if(got, [](const Candidate& c) { return c.mass == 0; });
               std::map<uint32_t, double> want = by_definition(row.logits, s, row.seen);
               std::erase_if(want, [](const auto& entry) { return entry.second < 1e-13; });
@@ -188,9 +188,9 @@ TEST_CASE("samples have the distribution that the filters leave, over positions 
     std::map<uint32_t, uint32_t> by_position, by_seed;
     for (uint32_t i = 0; i < samples; ++i) {
       s.seed = seed, s.position = i;
-      ++by_position[static_cast<uint32_t>(sample(row.logits, s, row.seen).id)];
+      ++by_position[static_cast<uint32_t>(sample(row.logits, s, {row.seen}).id)];
       s.seed = i, s.position = seed;
-      ++by_seed[static_cast<uint32_t>(sample(row.logits, s, row.seen).id)];
+      ++by_seed[static_cast<uint32_t>(sample(row.logits, s, {row.seen}).id)];
     }
     const std::map<uint32_t, double> want = by_definition(row.logits, s, row.seen);
     check_distribution(want, by_position, samples);
@@ -201,7 +201,7 @@ TEST_CASE("samples have the distribution that the filters leave, over positions 
 TEST_CASE("log-probabilities are those of the logits as they are, whatever the filters") {
   const Row row = random_row(300, 3);
   const std::map<uint32_t, double> want = by_definition(row.logits, {1, 1}, {});
-  const Sampled sampled = sample(row.logits, {1.3f, 0.5f, 5, 0.5f, 0, 1 + 20, 9}, row.seen);
+  const Sampled sampled = sample(row.logits, {1.3f, 0.5f, 5, 0.5f, 0, 1 + 20, 9}, {row.seen});
   const auto check = [&](int32_t id, float logprob) {
     CHECK(std::abs(logprob - std::log(want.at(static_cast<uint32_t>(id)))) < 3e-6);
   };
@@ -222,8 +222,8 @@ TEST_CASE(
   CHECK(sample(std::vector<float>{-0.0f, 0.0f}, {}).id == 0);
   CHECK(sample(std::vector<float>{0, INFINITY, 9}, {1, 1}).id == 1);
   CHECK(sample(std::vector<float>{-INFINITY, -INFINITY}, {}).id == 0);
-  CHECK(sample(std::vector<float>{2, 1.5f}, {2}, SeenIds{1}).id == 1);  // 2 / 2 is below 1.5
-  CHECK(sample(std::vector<float>{-2, -3}, {2}, SeenIds{1}).id == 1);   // -2 * 2 is below -3
+  CHECK(sample(std::vector<float>{2, 1.5f}, {2}, {SeenIds{1}}).id == 1);  // 2 / 2 is below 1.5
+  CHECK(sample(std::vector<float>{-2, -3}, {2}, {SeenIds{1}}).id == 1);   // -2 * 2 is below -3
 }
 
 TEST_CASE("values outside their ranges are refused by name") {

@@ -80,7 +80,7 @@ TEST_CASE("each new token is sampled from the logits before it, at its position,
   SeenIds seen{0b111110};
   for (size_t i = 0; i < 5; ++i, ++options.sampling.position) {
     const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * kVocab, kVocab);
-    CHECK(samples[i] == sample(row, options.sampling, seen));
+    CHECK(samples[i] == sample(row, options.sampling, {seen}));
     CHECK(samples[i].top.size() == 3);
     CHECK(tokens[i] == samples[i].id);
     see(seen, static_cast<uint32_t>(tokens[i]));
