@@ -49,6 +49,9 @@ uint64_t Engine::submit(Request request) {
   const uint64_t id = next_id_++;
   if (request.name.empty()) request.name = fmt::format("request {}", id);
   Result<uint32_t> longest = positions_of(request, limits_);
+  std::vector<int32_t> stop_ids = stop_ids_of(request, options_);
+  if (const Status status = check_bias(request.bias, stop_ids, limits_.vocab); longest.ok() && !status.ok())
+    longest = error_of(request, status);
   if (fault_ && longest.ok()) longest = *fault_;
   if (!longest.ok()) {
     outcomes_.push_back({.id = id, .new_ids = {}, .samples = {}, .error = longest.error().message});
@@ -58,8 +61,8 @@ uint64_t Engine::submit(Request request) {
   sequence.id = id;
   sequence.order.priority = request.priority;
   sequence.stream = request.stream;
-  sequence.stop_ids = stop_ids_of(request, options_);
-  sequence.sampler = Sampler(request.sampling, request.prompt, limits_.vocab);
+  sequence.stop_ids = std::move(stop_ids);
+  sequence.sampler = Sampler(request.sampling, request.bias, request.prompt, limits_.vocab);
   sequence.tokens = std::move(request.prompt);
   sequence.prompt = static_cast<uint32_t>(sequence.tokens.size());
   sequence.longest = longest.value();

@@ -21,12 +21,15 @@ Status Engine::launch() {
 }
 
 // Returns the number of steps of the next launch. A prompt with rows left, and a request that arrives, wait
-// for one step at most.
+// for one step at most. A launch ends where the biases of a request change.
 uint32_t Engine::steps_of_launch() const {
   uint64_t steps = std::max(1u, options_.steps_per_launch);
   if (!later_.empty()) steps = std::min(steps, later_.begin()->first - clock_);
   for (const Sequence& request : roster_.running)
-    if (request.pending() > request.rows) steps = 1;
+    if (request.pending() > request.rows)
+      steps = 1;
+    else
+      steps = std::min<uint64_t>(steps, request.sampler.max_steps());
   return static_cast<uint32_t>(steps);
 }
 
@@ -51,8 +54,7 @@ Result<Batch> Engine::fill_batch() {
     kv_len_.push_back(static_cast<int32_t>(r.fed + r.rows));
     page_index_.insert(page_index_.end(), r.pages.begin(), r.pages.end());
     page_begin_.push_back(static_cast<int32_t>(page_index_.size()));
-    samples_.push_back(r.sampler.next(limit));
-    samples_.back().stop_ids = r.stop_ids;
+    samples_.push_back(r.sampler.next(limit, r.stop_ids));
   }
   return Batch{tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, samples_};
 }
