@@ -242,18 +242,17 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
   Row row{plain(a->logits) + row_index * a->vocab,
           plain(a->best_value) + row_index * strips,
           plain(a->best_index) + row_index * strips,
-          {nullptr},
+          {},
           a->vocab,
           strips};
   const u64 likeliest = row.greatest(~(u64)0);
-  const bool changed = (sample.seen | sample.allowed | sample.biases) != 0;
-  row.changes = {changed ? &sample : nullptr};
-  const u64 first = changed ? row.greatest(~(u64)0) : likeliest;
+  row.changes = Changes(sample);
+  const u64 first = row.changes.any ? row.greatest(~(u64)0) : likeliest;
   u32 id = id_of(first);
   if (p.temperature > 0)
     id = choose(row, *(Scratch*)scratch_of(*w), logit_of_rank(first), p, p.position + sampled_before);
   id = min(id, a->vocab - 1);  // the row may hold anything after a fault
-  row.changes = {nullptr};
+  row.changes = {};
 
   u32* sampled = (u32*)sample.sampled;
   sampled[0] = sampled_before + 1;

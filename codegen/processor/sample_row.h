@@ -44,60 +44,84 @@ MK_INLINE f32 logit_of_rank(u64 rank) {
   return logit_of<f32>((u32)(rank >> 32));
 }
 
-// Changes are what a request changes in its logits.
+// Changes are what a request changes in its logits. Null pointers change nothing.
 struct Changes {
-  const MkSample* sample;  // null: nothing
+  const u32* seen = nullptr;
+  const u32* allowed = nullptr;
+  const MkBias* biases = nullptr;
+  const u32* bias_begin = nullptr;
+  f32 penalty = 1;
+  bool any = false;  // a pointer is set
 
-  MK_INLINE const MkBias* biases() const { return (const MkBias*)sample->biases; }
+  Changes() = default;
+  explicit Changes(const MkSample& s)
+      : seen((const u32*)s.seen),
+        allowed((const u32*)s.allowed),
+        biases((const MkBias*)s.biases),
+        bias_begin((const u32*)s.bias_begin),
+        penalty(s.sampling.repetition_penalty),
+        any(seen || allowed || biases) {}
 
   // of_strip() has a strip's bits of a list of ids.
-  MK_INLINE static u32 of_strip(uint64_t ids, u32 strip) {
-    return ((const u32*)ids)[strip / 2] >> strip % 2 * kStripRows & 0xffffu;
+  MK_INLINE static u32 of_strip(const u32* ids, u32 strip) {
+    return ids[strip / 2] >> strip % 2 * kStripRows & 0xffffu;
   }
-  MK_INLINE u32 seen(u32 strip) const { return sample->seen ? of_strip(sample->seen, strip) : 0; }
-  MK_INLINE u32 masked(u32 strip) const {
-    return sample->allowed ? ~of_strip(sample->allowed, strip) & 0xffffu : 0;
-  }
+  MK_INLINE u32 seen_of(u32 strip) const { return seen ? of_strip(seen, strip) : 0; }
+  MK_INLINE u32 masked_of(u32 strip) const { return allowed ? of_strip(allowed, strip) ^ 0xffffu : 0; }
 
-  // first_bias() is the index of the first bias of an id from the strip's first on, up to the end of the
-  // strip's block of ids.
-  MK_INLINE u32 first_bias(u32 strip) const {
-    const u32* begin = (const u32*)sample->bias_begin + strip * kStripRows / kBiasBlockIds;
-    u32 first = begin[0], end = begin[1];
+  // Biased is the biases of a strip: those with the indices from `first` to `end` - 1.
+  struct Biased {
+    u32 first, end;
+  };
+  MK_INLINE Biased biased_of(u32 strip) const {
+    const u32 id = strip * kStripRows, block = id / kBiasBlockIds;
+    u32 first = bias_begin[block], end = bias_begin[block + 1];
+    const u32 block_end = end;
     while (first < end) {
       const u32 middle = (first + end) / 2;
-      if (biases()[middle].id < strip * kStripRows)
+      if (biases[middle].id < id)
         first = middle + 1;
       else
         end = middle;
     }
-    return first;
-  }
-  // in_strip() says whether a bias, or the index behind the last of its block, belongs to the strip.
-  MK_INLINE bool in_strip(u32 at, u32 strip) const {
-    const u32* begin = (const u32*)sample->bias_begin + strip * kStripRows / kBiasBlockIds;
-    return at < begin[1] && biases()[at].id < (strip + 1) * kStripRows;
+    while (end < block_end && biases[end].id < id + kStripRows) ++end;
+    return {first, end};
   }
 
-  // has() says whether a strip has changed logits.
-  MK_INLINE bool has(u32 strip) const {
-    return sample &&
-           ((seen(strip) | masked(strip)) != 0 || (sample->biases && in_strip(first_bias(strip), strip)));
+  // strips() has the strips from `first` on that have changed logits, a bit each.
+  MK_INLINE u32 strips(u32 first, u32 count) const {
+    u32 changed = 0;
+    if (seen)
+      for (u32 i = 0; i < count; ++i) changed |= (u32)(of_strip(seen, first + i) != 0) << i;
+    if (allowed)
+      for (u32 i = 0; i < count; ++i) changed |= (u32)(of_strip(allowed, first + i) != 0xffffu) << i;
+    if (biases)
+      for (u32 i = 0; i < count; ++i) {
+        const Biased of = biased_of(first + i);
+        changed |= (u32)(of.first < of.end) << i;
+      }
+    return changed;
   }
 
   // apply() changes the logits of a strip.
   MK_INLINE f32x16 apply(u32 strip, f32x16 raw) const {
-    const f32 penalty = sample->sampling.repetition_penalty;
-    const u32 penalised = seen(strip);
-    const f32x16 less = raw > 0 ? raw / penalty : raw * penalty;
-    f32x16 v = (u32x16(penalised) >> kLane & 1) != 0 ? less : raw;
-    if (sample->biases)
-      for (u32 at = first_bias(strip); in_strip(at, strip); ++at) {
-        const MkBias& bias = biases()[at];
-        const u32 lane = bias.id % kStripRows;
-        v[lane] = biased(raw[lane], bias.before, bias.after, penalised >> lane & 1 ? penalty : 1);
+    const u32 penalised_ids = seen_of(strip);
+    f32x16 v = raw;
+    if (penalised_ids != 0) {
+      const f32x16 less = raw > 0 ? raw / penalty : raw * penalty;
+      v = (u32x16(penalised_ids) >> kLane & 1) != 0 ? less : raw;
+    }
+    if (biases) {
+      const Biased of = biased_of(strip);
+      for (u32 i = of.first; i < of.end; ++i) {
+        const u32 lane = biases[i].id % kStripRows;
+        const f32 penalty_of_id = penalised_ids >> lane & 1 ? penalty : 1;
+        v[lane] = biased(raw[lane], biases[i].before, biases[i].after, penalty_of_id);
       }
-    return (u32x16(masked(strip)) >> kLane & 1) != 0 ? all_lanes(-kMaxLogit) : v;
+    }
+    if (const u32 masked = masked_of(strip))
+      v = (u32x16(masked) >> kLane & 1) != 0 ? all_lanes(-kMaxLogit) : v;
+    return v;
   }
 };
 static_assert(kBiasBlockIds % kStripRows == 0);
@@ -110,19 +134,11 @@ struct Row {
   Changes changes;
   u32 vocab, strips;
 
-  // changed_strips() has the strips from `first` on that have changed logits, a bit each.
-  MK_INLINE u32 changed_strips(u32 first, u32 count) const {
-    u32 changed = 0;
-    if (changes.sample)
-      for (u32 i = 0; i < count; ++i) changed |= (u32)changes.has(first + i) << i;
-    return changed;
-  }
-
   // orders() has the orders of a strip's logits, and 0 behind the last one.
   MK_INLINE u32x16 orders(u32 strip) const {
     const u32 first = strip * kStripRows, count = min(kStripRows, vocab - first);
     f32x16 v = load_part<f32x16>(logits + first, count);
-    if (changes.has(strip)) v = changes.apply(strip, v);
+    if (changes.any) v = changes.apply(strip, v);
     const u32x16 order = order_of<u32x16>(plain_logits(v));
     return kLane < u32x16(count) ? order : u32x16(0);
   }
@@ -130,7 +146,7 @@ struct Row {
   // best_orders() has the greatest order of each of `count` strips. Strips with changed logits are read.
   MK_INLINE u32x16 best_orders(u32 first, u32 count) const {
     u32x16 order = order_of<u32x16>(plain_logits(load_part<f32x16>(best_value + first, count)));
-    for (u32 left = changed_strips(first, count); left != 0; left &= left - 1) {
+    for (u32 left = changes.strips(first, count); left != 0; left &= left - 1) {
       const u32 i = (u32)__builtin_ctz(left);
       order[i] = __builtin_reduce_max(orders(first + i));
     }
@@ -140,7 +156,7 @@ struct Row {
   // best_rank() is the greatest rank of a strip below a bound, or 0. Logits are read only if best_value does
   // not count: it is not below the bound, or the strip has changed logits.
   MK_INLINE u64 best_rank(u32 strip, u64 below) const {
-    if (!changes.has(strip)) {
+    if (changes.strips(strip, 1) == 0) {
       const u64 rank = rank_of(order_of<u32>(plain_logit(best_value[strip])), best_index[strip]);
       if (rank < below) return rank;
     }
@@ -161,7 +177,7 @@ struct Row {
     for (u32 first = 0; first < strips; first += kVector) {
       const u32 count = min(kVector, strips - first);
       const f32x16 v = plain_logits(load_part<f32x16>(best_value + first, count));
-      u32 left = (lanes_of(v > all_lanes(logit)) & ((1u << count) - 1)) | changed_strips(first, count);
+      u32 left = (lanes_of(v > all_lanes(logit)) & ((1u << count) - 1)) | changes.strips(first, count);
       for (; left != 0; left &= left - 1) {
         const u64 rank = best_rank(first + (u32)__builtin_ctz(left), below);
         if (rank > best) best = rank, logit = logit_of_rank(rank);

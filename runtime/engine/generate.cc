@@ -36,9 +36,9 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
   StepResult result;
   std::vector<float> rows;
   const auto feed = [&](std::span<const int32_t> tokens, uint64_t limit) -> Status {
-    const uint32_t max = options.logits ? 1 : std::max(1u, options.steps_per_launch);
-    const uint64_t most = std::min(max, sampler.max_steps());
-    const Samples samples = sampler.next(static_cast<uint32_t>(std::min(limit, most)), options.stop_ids);
+    const uint32_t steps = options.logits ? 1 : std::max(1u, options.steps_per_launch);
+    const uint64_t max = std::min(steps, sampler.max_steps());
+    const Samples samples = sampler.next(static_cast<uint32_t>(std::min(limit, max)), options.stop_ids);
     rows.resize(options.logits ? tokens.size() * vocab : 0);
     const Status status = session.step(tokens, samples, result, rows.empty() ? nullptr : rows.data());
     if (status.ok() && options.logits)
