@@ -83,13 +83,15 @@ struct Changes {
   MK_INLINE f32 logit(u32 id, f32 raw) const {
     if (allowed() && !(allowed()[id / 32] >> id % 32 & 1)) return -kMaxLogit;
     const bool is_seen = seen() && seen()[id / 32] >> id % 32 & 1;
-    const f32 penalty = is_seen ? sample->sampling.repetition_penalty : 1;
+    bool changed = is_seen;
+    f32 before = 0, after = 0;
     if (biases()) {
       const u32 end = end_of_block(id), at = first_bias(id, end);
       if (at < end && biases()[at].id == id)
-        return biased(raw, biases()[at].before, biases()[at].after, penalty);
+        before = biases()[at].before, after = biases()[at].after, changed = true;
     }
-    return is_seen ? penalised(raw, penalty) : plain_logit(raw);
+    if (!changed) return plain_logit(raw);
+    return biased(raw, before, after, is_seen ? sample->sampling.repetition_penalty : 1);
   }
 
   // has() says whether a strip has changed logits.

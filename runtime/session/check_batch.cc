@@ -108,6 +108,9 @@ bool is_bias(float value) {
 
 // Checks that biases ascend by id and have values in range, and that they leave an id.
 Status check_biases(std::span<const MkBias> biases, const BatchLimits& limits, size_t b) {
+  if (biases.size() > limits.vocab)
+    return fault_of(b, "biases: found {}, expected at most {}, the ids that there are", biases.size(),
+                    limits.vocab);
   int64_t before = -1;
   size_t forbidden = 0;
   for (size_t i = 0; i < biases.size(); ++i) {
