@@ -12,6 +12,7 @@ namespace mkc {
 constexpr const char* kNative = "native";
 // The name of the running processor in --target: x86-64-v4 or x86-64-v3.
 constexpr const char* kThisProcessor = "x86-64";
+constexpr const char* kEmulator = "emulator";
 
 // Returns the file of doctor's measurements of a device: devices/NAME-UUID.json in the cache. Returns "" if
 // there is no cache.
