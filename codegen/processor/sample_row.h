@@ -5,7 +5,6 @@
 
 namespace mk {
 
-constexpr u32x16 kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static_assert(kVector == kStripRows);
 
 // lanes_of() has a bit for each lane in which a comparison holds.
