@@ -155,7 +155,7 @@ Status run_lines(const RunArguments& a, Prepared& p, Loaded& loaded, mkrt::Sessi
   batch.options = {p.tokenizer ? &*p.tokenizer : nullptr, !a.no_special};
   batch.stop_ids = loaded.artefact.manifest.eos_ids;
   batch.steps_per_launch = a.steps_per_launch;
-  if (a.recompute) batch.eviction = mkrt::Eviction::kRecompute;
+  if (a.recompute) batch.preemption = mkrt::Preemption::kRecompute;
   if (!a.json) batch.device = loaded.device->name();
   Status status = run_batch(batch, session);
   return status.ok() ? write_trace(a, session) : status;

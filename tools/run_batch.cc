@@ -26,7 +26,7 @@ Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   mkrt::SessionStepper stepper(session);
   mkrt::EngineOptions options;
   options.stop_ids = batch.stop_ids;
-  options.eviction = batch.eviction;
+  options.preemption = batch.preemption;
   options.steps_per_launch = batch.steps_per_launch;
   Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
   if (!engine.ok()) return engine.error();
@@ -38,9 +38,9 @@ Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   if (Status status = put_out("-", std::as_bytes(std::span(text)), true); !status.ok()) return status;
   const mkrt::EngineStats& stats = engine.value().stats();
   if (!batch.device.empty())
-    print_err("{}: {} requests, {} steps of {} rows in {} launches and {:.2f} s, {} evictions\n",
+    print_err("{}: {} requests, {} steps of {} rows in {} launches and {:.2f} s, {} preemptions\n",
               batch.device, batch.lines.size(), stats.steps, stats.rows, stats.launches, seconds,
-              stats.evictions);
+              stats.preemptions);
   return answers.fault;
 }
 

@@ -10,7 +10,7 @@ struct BatchRun {
   std::vector<mkrt::Result<BatchLine>> lines;
   BatchOptions options;
   std::vector<int32_t> stop_ids;
-  mkrt::Eviction eviction = mkrt::Eviction::kNone;
+  mkrt::Preemption preemption = mkrt::Preemption::kNone;
   uint32_t steps_per_launch = 1;
   std::string device;  // name of the device, for a line of statistics; empty: no such line
 };

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "runtime/engine/request.h"
 #include "runtime/engine/step_plan.h"
 #include "runtime/session/batch.h"
 #include "runtime/session/check_batch.h"
@@ -23,35 +24,18 @@ class Stepper {
   virtual Status step(const Batch& batch, StepResult& result) = 0;
 };
 
-struct Request {
-  std::string name;  // for errors; empty: "request ID"
-  std::vector<int32_t> prompt;
-  uint32_t max_new_tokens = 16;
-  MkSampling sampling;          // position: of the first sample
-  uint64_t arrive_at_step = 0;  // on the engine's clock; a past step means now
-};
-
-enum class FinishReason : uint8_t { kStop, kLength, kError };
-
-// Returns "stop", "length" or "error".
-const char* finish_reason_name(FinishReason reason);
-
-struct Outcome {
-  uint64_t id = 0;
-  std::vector<int32_t> new_ids;  // a stop id that ended them is the last
-  std::vector<Sampled> samples;  // of new_ids, if log-probabilities were asked for
-  FinishReason reason = FinishReason::kError;
-  std::string error;  // `NAME: error: FIELD: …`, or the stepper's error
-};
-
 struct EngineOptions {
-  Eviction eviction = Eviction::kNone;
-  std::vector<int32_t> stop_ids = {};  // each ends a request
+  Preemption preemption = Preemption::kNone;
+  std::vector<int32_t> stop_ids = {};  // each ends a request that does not ignore them
   uint32_t steps_per_launch = 1;       // at most; 1 while a prompt is fed; fewer if a request arrives before
 };
 
+// EngineStats counts since the engine was opened, and says what it has now.
 struct EngineStats {
-  uint64_t launches = 0, steps = 0, rows = 0, evictions = 0;
+  uint64_t launches = 0, steps = 0, rows = 0;
+  uint64_t preemptions = 0;            // how often a running request gave up its pages
+  uint32_t running = 0, waiting = 0;   // requests now; those that arrive later wait, too
+  uint32_t pages = 0, pages_used = 0;  // of the cache; those that running requests have now
 };
 
 // An engine is not thread-safe. The stepper must outlive the engine. Equal requests give equal steps.
@@ -61,12 +45,12 @@ class Engine {
   static Result<Engine> open(Stepper& stepper, EngineOptions options = {});
 
   // Takes a request and returns its id: 0, 1, … A request that can never run has an outcome with an error at
-  // once.
-  //
-  // Errors of the request's fields: an empty prompt, an id outside the vocabulary, no new tokens, a value of
-  // `sampling` outside its range. Errors of its size: more positions than the context, more pages than the
-  // cache.
+  // once. Errors: those of positions_of().
   uint64_t submit(Request request);
+
+  // Ends a request between launches. Its outcome has the tokens so far. Returns false if no unfinished
+  // request has this id.
+  bool cancel(uint64_t id);
 
   // Runs one launch for the requests that have arrived. The clock goes to the step of the next arrival if
   // none has. Does nothing when idle.
@@ -74,20 +58,27 @@ class Engine {
   // Errors: the stepper's. An error ends all requests and every later one.
   Status step();
 
-  bool idle() const { return roster_.requests.empty() && later_.empty(); }
+  bool idle() const { return roster_.running.empty() && roster_.waiting.empty() && later_.empty(); }
   uint64_t clock() const { return clock_; }  // number of the next step, from 0
-  const EngineStats& stats() const { return stats_; }
+  EngineStats stats() const;
   uint32_t free_pages() const { return pool_.available(); }
 
   // Returns the requests that have finished since the last call, in the order in which they finished.
   std::vector<Outcome> take_outcomes();
 
+  // Returns the new tokens of streamed requests since the last call, in the order in which launches sampled
+  // them.
+  std::vector<Progress> take_progress();
+
  private:
   Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, PagePool pool);
+  void take_arrivals();
   Status launch();
   uint32_t steps_of_launch() const;
   Result<Batch> fill_batch();
   Status take_tokens();
+  Result<bool> take_tokens(Sequence& request, size_t b);
+  void end(Sequence& request, FinishReason reason, std::string error = {});
   void fail_all(const Error& error);
 
   Stepper* stepper_;
@@ -97,9 +88,10 @@ class Engine {
   Roster roster_;
   std::multimap<uint64_t, Sequence> later_;  // by step of arrival
   std::vector<Outcome> outcomes_;
+  std::vector<Progress> progress_;
   std::optional<Error> fault_;
   EngineStats stats_;
-  uint64_t clock_ = 0, next_id_ = 0;
+  uint64_t clock_ = 0, next_id_ = 0, arrivals_ = 0;
   std::vector<int32_t> tokens_, row_begin_, kv_len_, page_begin_, page_index_;  // of the step
   std::vector<Samples> samples_;
   StepResult result_;

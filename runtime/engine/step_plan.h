@@ -1,59 +1,32 @@
 // The plan of a step: which requests take part, with how many rows and which pages.
 #pragma once
 
-#include <cstdint>
-#include <deque>
-#include <vector>
-
-#include "runtime/engine/sampler.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/sequence.h"
 #include "runtime/session/pages.h"
 
 namespace mkrt {
 
-// Eviction says how many pages the pool keeps for a running request, whether the request has them yet or not.
-enum class Eviction : uint8_t {
+// Preemption says how many pages the pool keeps for a running request, whether the request has them yet or
+// not.
+enum class Preemption : uint8_t {
   kNone,  // pages of `longest`: a running request never gives up its pages
-  // The kept pages are those of the tokens so far. The tokens grow, and the youngest running request then
-  // gives up its pages. The request is fed again later, from its first token.
+  // The kept pages are those of the tokens so far. The tokens grow, and the last running request then gives
+  // up its pages and waits. The request is fed again later, from its first token.
   kRecompute,
-};
-
-// A Sequence is a request that has arrived and is not finished.
-struct Sequence {
-  uint64_t id = 0;
-  std::vector<int32_t> tokens;   // its prompt, then the new ones
-  uint32_t prompt = 0;           // tokens of the prompt
-  uint32_t longest = 0;          // most positions it may need: the last new token is never fed
-  uint32_t fed = 0;              // tokens in the cache
-  uint32_t rows = 0;             // rows of the planned step: tokens [fed, fed + rows)
-  std::vector<int32_t> pages;    // pages of positions [0, fed + rows), in order
-  Sampler sampler;               // for its next token
-  std::vector<Sampled> samples;  // of the new tokens, if log-probabilities are wanted
-
-  uint32_t pending() const { return static_cast<uint32_t>(tokens.size()) - fed; }
-};
-
-// A Roster has requests by arrival, oldest first. The first `running` requests take part in every step; the
-// others wait and have no pages.
-//
-// All running requests but the youngest have one token to feed, because a request is admitted into rows that
-// older prompts leave.
-struct Roster {
-  std::deque<Sequence> requests;
-  size_t running = 0;
 };
 
 struct StepRules {
   uint32_t max_tokens = 0;    // rows of a step
   uint32_t max_requests = 0;  // of a step
-  Eviction eviction = Eviction::kNone;
+  Preemption preemption = Preemption::kNone;
 };
 
-// Decides which requests run, sets their `rows` and allocates their pages. Every running request gets a row.
-// The youngest one's prompt gets the rows left over.
+// Decides which requests run, sets their `rows` and allocates their pages.
 //
-// Waiting requests get the rest in their order, while there are rows, places and pages. The oldest request
-// always runs.
+// Every request that decodes gets a row. The rows left over go to the other running requests and to waiting
+// ones, in their order. A waiting request is admitted while there are rows, places and pages; one that does
+// not fit holds up those behind it. The first running request never gives up its pages.
 //
 // Requires that the pool has the pages of each request's `longest`. Returns how many requests gave up their
 // pages. Errors: those of the pool, by a bug only.

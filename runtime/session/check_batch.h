@@ -47,6 +47,8 @@ uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b);
 // - pages outside the cache, or used twice in the step
 // - samples outside the ranges of MkSampling
 // - seen ids that are missing, or that no penalty applies to
+// - biases out of order, outside the vocabulary or outside their range
+// - biases that forbid every id, or allowed ids of which there are none
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen);
 
 }  // namespace mkrt

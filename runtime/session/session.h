@@ -9,6 +9,7 @@
 #include "runtime/artefact/artefact.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/device/device.h"
+#include "runtime/session/bias.h"
 #include "runtime/session/check_batch.h"
 #include "runtime/session/kv_cache.h"
 #include "runtime/session/sample.h"
@@ -143,6 +144,7 @@ struct GenerateOptions {
   uint32_t steps_per_launch = 1;            // at most; 1 where logits are read
   std::vector<int32_t> stop_ids;            // an id that ends generation; the id itself is kept
   MkSampling sampling;                      // position: of the first sample; counts up with each sample
+  BiasSettings bias;                        // what else changes the logits
   std::function<bool(int32_t)> on_token;    // called with each new token; false ends generation
   std::vector<float>* logits = nullptr;     // receives one row [vocab] for every token fed
   std::vector<Sampled>* samples = nullptr;  // receives one for every new token
@@ -150,7 +152,7 @@ struct GenerateOptions {
 
 // Feeds the prompt in steps of at most max_tokens(), generates, and returns the new tokens. Errors before any
 // launch: an empty prompt, ids outside the vocabulary, prompt and new tokens that exceed the context, values
-// of `sampling` outside their ranges. Later errors: those of Session::step.
+// of `sampling` or `bias` outside their ranges. Later errors: those of Session::step.
 Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t> prompt,
                                       const GenerateOptions& options);
 

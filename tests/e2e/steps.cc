@@ -177,13 +177,13 @@ TEST_CASE("the engine gives the same outcomes for any number of steps a launch")
     r.arrive_at_step = i * i / 3;
   }
   std::vector<mkrt::Outcome> expected;
-  for (const mkrt::Eviction eviction : {mkrt::Eviction::kNone, mkrt::Eviction::kRecompute})
+  for (const mkrt::Preemption preemption : {mkrt::Preemption::kNone, mkrt::Preemption::kRecompute})
     for (const uint32_t steps : {1u, 2u, 5u, 16u}) {
       CAPTURE(steps);
       test::Opened opened = model.open(session_options);
       mkrt::SessionStepper stepper(opened.session);
       mkrt::EngineOptions options;
-      options.eviction = eviction;
+      options.preemption = preemption;
       options.stop_ids = {3, 17};
       options.steps_per_launch = steps;
       mkrt::Engine engine = mkrt::Engine::open(stepper, options).value();

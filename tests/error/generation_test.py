@@ -44,7 +44,7 @@ class GenerationTest(Command):
         (self.dir / "requests.jsonl").write_text(requests)
         code, out, err = self.mkc("run", TINY, "--device", "cpu", "--batch-file", "requests.jsonl")
         self.assertEqual((code, out.decode()), (0, answers))
-        self.assertRegex(err, r"^cpu: 3 requests, \d+ steps of \d+ rows in \d+ launches and \d+\.\d\d s, 0 evictions\n$")
+        self.assertRegex(err, r"^cpu: 3 requests, \d+ steps of \d+ rows in \d+ launches and \d+\.\d\d s, 0 preemptions\n$")
         again = self.mkc("run", TINY, "--device", "cpu", "--batch-file", "requests.jsonl", "--steps-per-launch", 16)
         self.assertEqual((again[0], again[1].decode()), (0, answers), again[2])
         self.assertLess(*(int(re.search(r"(\d+) launches", said)[1]) for said in (again[2], err)))
@@ -59,18 +59,18 @@ class GenerationTest(Command):
         prompts = [[3 + i, 1, 4] * 5 for i in range(4)]
         (self.dir / "f.jsonl").write_text("".join(json.dumps({"prompt_ids": p, "max_new_tokens": 20}) + "\n"
                                                   for p in prompts))
-        outputs, evictions, steps = set(), [], []
+        outputs, preemptions, steps = set(), [], []
         for options in ((), ("--pages", 4), ("--pages", 5, "--recompute"), ("--page-size", 32, "--pages", 3)):
             code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-invariant", "--batch-file",
                                       "f.jsonl", *options)
             self.assertEqual(code, 0, err)
             outputs.add(out)
             steps.append(int(re.search(r"(\d+) steps", err)[1]))
-            evictions.append(int(re.search(r"(\d+) evictions", err)[1]))
+            preemptions.append(int(re.search(r"(\d+) preemptions", err)[1]))
         self.assertEqual(len(outputs), 1)
         self.assertLess(steps[0], steps[1])
-        self.assertEqual((evictions[0], evictions[1], evictions[3]), (0, 0, 0))
-        self.assertGreater(evictions[2], 0)
+        self.assertEqual((preemptions[0], preemptions[1], preemptions[3]), (0, 0, 0))
+        self.assertGreater(preemptions[2], 0)
         code, out, _ = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-file", "f.jsonl", "--pages", 2)
         self.assertEqual((code, json.loads(out.splitlines()[0])["error"]),
                          (0, "f.jsonl:1: error: prompt: 15 tokens and 20 new ones need 3 pages of 16 positions, the "

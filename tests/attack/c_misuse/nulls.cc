@@ -267,6 +267,7 @@ TEST_CASE("NULL lists of a batch and of draws are named") {
   };
   MKC_REFUSED(draw([](mkrt_samples& d) { d.ids = nullptr; }), null_of("ids"));
   MKC_REFUSED(draw([](mkrt_samples& d) { d.stops = 1; }), null_of("stop_ids"));
+  MKC_REFUSED(draw([](mkrt_samples& d) { d.bias_count = 1; }), null_of("biases"));
   MKC_REFUSED(draw([](mkrt_samples& d) { d.sampling.logprobs = 1; }), null_of("logprobs"));
   MKC_REFUSED(draw([](mkrt_samples& d) { d.sampling.repetition_penalty = 2; }),
               "step: error: request 0: seen: found 0 words, expected 3, a bit for each id");

@@ -138,7 +138,7 @@ TEST_CASE("a launch ends where a request arrives, or at the free pages, which ar
   limits.pages = 3;
   FakeModel narrow(limits);
   Engine recomputing =
-      Engine::open(narrow, {.eviction = Eviction::kRecompute, .steps_per_launch = 30}).value();
+      Engine::open(narrow, {.preemption = Preemption::kRecompute, .steps_per_launch = 30}).value();
   recomputing.submit(request(8, 40));
   recomputing.submit(request(8, 12));
   for (const Outcome& outcome : run(recomputing)) {
@@ -202,18 +202,18 @@ TEST_CASE("without eviction a request waits for pages of its longest, and those 
   CHECK(model.steps.size() == 47 + 16);
   CHECK(rows(model)[46] == std::vector<int32_t>{1});
   CHECK(rows(model)[47] == std::vector<int32_t>{2, 2});
-  CHECK(engine.stats().evictions == 0);
+  CHECK(engine.stats().preemptions == 0);
 }
 
 TEST_CASE("with recomputing the youngest gives up its pages, and is fed again with its tokens so far") {
   BatchLimits limits = kLimits;
   limits.pages = 3;
   FakeModel model(limits);
-  Engine engine = Engine::open(model, {.eviction = Eviction::kRecompute}).value();
+  Engine engine = Engine::open(model, {.preemption = Preemption::kRecompute}).value();
   engine.submit(request(14, 20));  // positions 0 to 32
   engine.submit(request(3, 18));   // positions 0 to 19
   const std::vector<Outcome> outcomes = run(engine);
-  CHECK(engine.stats().evictions == 1);
+  CHECK(engine.stats().preemptions == 1);
   CHECK(engine.free_pages() == limits.pages);
   for (const Outcome& outcome : outcomes) {
     const Request r = outcome.id ? request(3, 18) : request(14, 20);

@@ -29,7 +29,7 @@ struct Workload {
     limits.vocab = sampled ? sample(random, 2, 40) : sample(random, 2, 3000);
     const auto longest = static_cast<uint32_t>(pages_for(limits.context, limits.page_size));
     limits.pages = sample(random, longest, longest * (random() % 2 ? 2 : 8));
-    options.eviction = random() % 2 ? Eviction::kRecompute : Eviction::kNone;
+    options.preemption = random() % 2 ? Preemption::kRecompute : Preemption::kNone;
     options.steps_per_launch = seed % 3 ? 1 + seed % 11 : 1;
     for (uint32_t stops = sample(random, 0, 2); stops > 0; --stops)
       options.stop_ids.push_back(static_cast<int32_t>(random() % limits.vocab));
@@ -72,7 +72,7 @@ std::vector<Outcome> run(const Workload& w, FakeModel& model, EngineStats& stats
 }
 
 TEST_CASE("in any mix every request gets the tokens it gets alone") {
-  uint64_t evictions = 0, mixed = 0;
+  uint64_t preemptions = 0, mixed = 0;
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     CAPTURE(seed);
     const Workload w(seed);
@@ -88,13 +88,13 @@ TEST_CASE("in any mix every request gets the tokens it gets alone") {
       const bool stop = std::ranges::find(w.options.stop_ids, alone.back()) != w.options.stop_ids.end();
       CHECK(outcomes[i].reason == (stop ? FinishReason::kStop : FinishReason::kLength));
     }
-    if (w.options.eviction == Eviction::kNone) CHECK(stats.evictions == 0);
-    evictions += stats.evictions;
+    if (w.options.preemption == Preemption::kNone) CHECK(stats.preemptions == 0);
+    preemptions += stats.preemptions;
     for (const FakeModel::Step& step : model.steps)
       mixed += step.row_begin.size() > 2 && step.tokens.size() >= step.row_begin.size();
   }
-  // The workloads must cause evictions, and launches of several requests of which one has several rows.
-  CHECK(evictions > 1000);
+  // The workloads must cause preemptions, and launches of several requests of which one has several rows.
+  CHECK(preemptions > 1000);
   CHECK(mixed > 1000);
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("both policies feed every row once, but for those of requests that gav
     uint64_t needed = 0;
     for (const Outcome& outcome : run(w, model, stats))
       needed += w.requests[outcome.id].prompt.size() + outcome.new_ids.size() - 1;
-    if (stats.evictions)
+    if (stats.preemptions)
       CHECK(stats.rows >= needed);
     else
       CHECK(stats.rows == needed);

@@ -97,7 +97,11 @@ struct FakeDevice final : Device {
   void sample_one(const MkSample& wanted, std::span<const float> row) {
     if (wanted.limit == 0) return;
     const std::span seen(reinterpret_cast<const uint32_t*>(wanted.seen), wanted.seen != 0);
-    const Sampled sampled = sample(row, wanted.sampling, seen);
+    const std::span allowed(reinterpret_cast<const uint32_t*>(wanted.allowed), wanted.allowed != 0);
+    // All ids are of one block of ids, whose biases end at the second entry.
+    const auto* begin = reinterpret_cast<const uint32_t*>(wanted.bias_begin);
+    const std::span biases(reinterpret_cast<const MkBias*>(wanted.biases), begin ? begin[1] : 0);
+    const Sampled sampled = sample(row, wanted.sampling, {seen, biases, allowed});
     auto* out = reinterpret_cast<uint32_t*>(wanted.sampled);
     out[0] = counted;
     out[1] = static_cast<uint32_t>((sampled.id + off_by) % 10);

@@ -1,0 +1,103 @@
+// One launch of the engine: the batch of the planned requests, and what becomes of the sampled tokens.
+#include <algorithm>
+
+#include "runtime/engine/engine.h"
+
+namespace mkrt {
+
+Status Engine::launch() {
+  const Result<uint32_t> preempted =
+      plan_step(roster_, pool_, {limits_.max_tokens, limits_.max_requests, options_.preemption});
+  if (!preempted.ok()) return preempted.error();
+  const Result<Batch> batch = fill_batch();
+  if (!batch.ok()) return batch.error();
+  if (Status status = stepper_->step(batch.value(), result_); !status.ok()) return status;
+  clock_ += result_.steps;
+  ++stats_.launches;
+  stats_.steps += result_.steps;
+  stats_.rows += tokens_.size();
+  stats_.preemptions += preempted.value();
+  return take_tokens();
+}
+
+// Returns the number of steps of the next launch. A prompt with rows left, and a request that arrives, wait
+// for one step at most. A launch ends where the biases of a request change.
+uint32_t Engine::steps_of_launch() const {
+  uint64_t steps = std::max(1u, options_.steps_per_launch);
+  if (!later_.empty()) steps = std::min(steps, later_.begin()->first - clock_);
+  for (const Sequence& request : roster_.running)
+    if (request.pending() > request.rows)
+      steps = 1;
+    else
+      steps = std::min<uint64_t>(steps, request.sampler.max_steps());
+  return static_cast<uint32_t>(steps);
+}
+
+// Lays out the planned rows, request after request. A request that samples several tokens gets the pages for
+// them, as far as pages are free.
+Result<Batch> Engine::fill_batch() {
+  const uint32_t steps = steps_of_launch();
+  tokens_.clear();
+  row_begin_.assign(1, 0);
+  kv_len_.clear();
+  page_begin_.assign(1, 0);
+  page_index_.clear();
+  samples_.clear();
+  for (Sequence& r : roster_.running) {
+    if (r.rows == 0) continue;
+    const uint32_t limit = r.pending() == r.rows ? std::min(steps, r.longest + 1 - r.fed - r.rows) : 0;
+    if (limit > 1)
+      if (Status status = run_ahead(r, limit - 1, pool_); !status.ok()) return status.error();
+    const auto begin = r.tokens.begin() + r.fed;
+    tokens_.insert(tokens_.end(), begin, begin + r.rows);
+    row_begin_.push_back(static_cast<int32_t>(tokens_.size()));
+    kv_len_.push_back(static_cast<int32_t>(r.fed + r.rows));
+    page_index_.insert(page_index_.end(), r.pages.begin(), r.pages.end());
+    page_begin_.push_back(static_cast<int32_t>(page_index_.size()));
+    samples_.push_back(r.sampler.next(limit, r.stop_ids));
+  }
+  return Batch{tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, samples_};
+}
+
+// Hands the sampled tokens to the requests. Requests that end with these tokens leave.
+Status Engine::take_tokens() {
+  std::vector<Sequence>& running = roster_.running;
+  for (size_t i = 0, b = 0; i < running.size();) {
+    const Result<bool> ended = running[i].rows > 0 ? take_tokens(running[i], b++) : false;
+    if (!ended.ok()) return ended.error();
+    if (ended.value())
+      running.erase(running.begin() + static_cast<ptrdiff_t>(i));
+    else
+      ++i;
+  }
+  return {};
+}
+
+// Hands the sampled tokens to request b of the batch, once its earlier tokens are all fed. Returns whether it
+// has ended.
+Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
+  r.fed += r.rows;
+  if (r.pending() > 0) return false;
+  const std::span<const int32_t> sampled = result_.of(b);
+  const auto further = static_cast<uint32_t>(sampled.size()) - 1;  // the last one is not fed yet
+  r.fed += further;
+  stats_.rows += further;
+  r.tokens.insert(r.tokens.end(), sampled.begin(), sampled.end());
+  const size_t samples = r.samples.size();
+  if (const MkSampling& sampling = r.sampler.sampling(); sampling.logprobs > 0)
+    add_samples(result_, b, sampling, limits_.vocab, r.samples);
+  r.sampler.took(sampled);
+  if (r.stream)
+    progress_.push_back({.id = r.id,
+                         .ids = {sampled.begin(), sampled.end()},
+                         .samples = {r.samples.begin() + static_cast<ptrdiff_t>(samples), r.samples.end()}});
+  const bool stop = std::ranges::binary_search(r.stop_ids, sampled.back());
+  if (stop || r.fed == r.longest) {
+    end(r, stop ? FinishReason::kStop : FinishReason::kLength);
+    return true;
+  }
+  if (Status status = trim(r, pool_); !status.ok()) return status.error();
+  return false;
+}
+
+}  // namespace mkrt

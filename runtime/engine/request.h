@@ -1,0 +1,59 @@
+// Requests as their senders give them, and what the engine hands back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/session/bias.h"
+#include "runtime/session/check_batch.h"
+#include "runtime/session/sample.h"
+
+namespace mkrt {
+
+struct Request {
+  std::string name;  // for errors; empty: "request ID"
+  std::vector<int32_t> prompt;
+  uint32_t max_new_tokens = 16;
+  MkSampling sampling;               // position: of the first sample
+  BiasSettings bias;                 // what else changes its logits
+  std::vector<int32_t> stop_ids;     // each ends the request, in addition to the engine's
+  bool ignore_engine_stops = false;  // only the request's own stop ids end it
+  int32_t priority = 0;              // a smaller number runs earlier; equal ones first come, first served
+  bool stream = false;               // Engine::take_progress() hands out its tokens as they come
+  uint64_t arrive_at_step = 0;       // on the engine's clock; a past step means now
+};
+
+enum class FinishReason : uint8_t { kStop, kLength, kError, kCancelled };
+
+// Returns "stop", "length", "error" or "cancelled".
+const char* finish_reason_name(FinishReason reason);
+
+struct Outcome {
+  uint64_t id = 0;
+  std::vector<int32_t> new_ids;  // a stop id that ended them is the last
+  std::vector<Sampled> samples;  // of new_ids, if log-probabilities were asked for
+  FinishReason reason = FinishReason::kError;
+  std::string error;  // `NAME: error: FIELD: …`, or the stepper's error
+};
+
+// Progress has the tokens that one launch sampled for a streamed request. They are in its Outcome, too.
+struct Progress {
+  uint64_t id = 0;
+  std::vector<int32_t> ids;
+  std::vector<Sampled> samples;  // of ids, if log-probabilities were asked for
+
+  bool operator==(const Progress&) const = default;
+};
+
+// Returns `NAME: error: FIELD: …` for the error `FIELD: error: …` of a check of one of the request's fields.
+Error error_of(const Request& request, const Status& status);
+
+// Returns the most positions that a request may need. The last new token is never fed.
+//
+// Errors read `NAME: error: FIELD: …`. Errors of the fields: an empty prompt, an id outside the vocabulary,
+// no new tokens, a value of `sampling` outside its range. Errors of the size: more positions than the
+// context, more pages than the cache.
+Result<uint32_t> positions_of(const Request& request, const BatchLimits& limits);
+
+}  // namespace mkrt
