@@ -87,6 +87,8 @@ std::vector<Call> device_calls() {
        null_of("device")},
       {"mkrt_accept_unsealed", "device", [](const Opened&) { return mkrt_accept_unsealed(nullptr, 1) != 0; },
        null_of("device")},
+      {"mkrt_keep_weights", "device", [](const Opened&) { return mkrt_keep_weights(nullptr, "d") != 0; },
+       null_of("device")},
       {"mkrt_close_device", "device", [](const Opened&) { return mkrt_close_device(nullptr), false; }},
       {"mkrt_close_session", "session", [](const Opened&) { return mkrt_close_session(nullptr), false; }},
       {"mkrt_open_session", "device",
