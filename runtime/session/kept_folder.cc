@@ -1,6 +1,7 @@
 #include "runtime/session/kept_folder.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -69,6 +70,10 @@ Status make_room(const KeptFolder& folder, const std::string& name, uint64_t byt
     total -= own->bytes;
     entries.erase(own);
   }
+  rlimit of_file{};
+  if (getrlimit(RLIMIT_FSIZE, &of_file) == 0 && bytes > of_file.rlim_cur)
+    return fail(fmt::format("weights of {} bytes are more than the {} that this process may write to a file",
+                            bytes, of_file.rlim_cur));
   uint64_t removable = 0;
   size_t removed = 0;
   for (; total - removable + bytes > max; ++removed) removable += entries[removed].bytes;

@@ -18,8 +18,8 @@ struct KeptFolder {
 // Makes the folder where there is none, and room in it for a file `name` of so many bytes. Files that were
 // used least recently are removed, and so are temporary files that their process left an hour ago.
 //
-// Errors: the folder cannot be made; the file is larger than the limit; the disk has too little free space.
-// No file is removed in the last two cases.
+// Errors: the folder cannot be made; the file is larger than the limit, or than files of this process may be;
+// the disk has too little free space. No file of kept weights is removed then.
 Status make_room(const KeptFolder& folder, const std::string& name, uint64_t bytes);
 
 // Notes that a file of the folder was used now. Failures are ignored.
