@@ -112,34 +112,32 @@ struct FileWriter::File {
 };
 
 FileWriter::FileWriter(const std::string& path) : path_(path), file_(std::make_unique<File>(path)) {
-  if (file_->descriptor.number < 0) (void)fail("cannot create", errno);
+  if (file_->descriptor.number < 0) created_ = system_error(path, "cannot create", errno);
 }
 
 FileWriter::~FileWriter() = default;
 
-Status FileWriter::fail(const char* what, int number) {
-  if (number != 0) status_ = system_error(path_, what, number);
-  return status_;
+Status FileWriter::write(std::span<const std::byte> bytes, uint64_t offset) const {
+  if (!created_.ok()) return created_;
+  const int failed = put_all(bytes, [&](auto left) {
+    const uint64_t at = offset + (bytes.size() - left.size());
+    return pwrite(file_->descriptor.number, left.data(), left.size(), static_cast<off_t>(at));
+  });
+  return failed == 0 ? Status() : Status(system_error(path_, "cannot write", failed));
 }
 
-Status FileWriter::write(std::span<const std::byte> bytes, uint64_t offset) {
-  if (!status_.ok()) return status_;
-  return fail("cannot write", put_all(bytes, [&](auto left) {
-                const uint64_t at = offset + (bytes.size() - left.size());
-                return pwrite(file_->descriptor.number, left.data(), left.size(), static_cast<off_t>(at));
-              }));
-}
-
-Status FileWriter::sync() {
-  return status_.ok() ? fail("cannot write", sync_file(file_->descriptor.number)) : status_;
+Status FileWriter::sync() const {
+  if (!created_.ok()) return created_;
+  const int failed = sync_file(file_->descriptor.number);
+  return failed == 0 ? Status() : Status(system_error(path_, "cannot write", failed));
 }
 
 Status FileWriter::commit(mode_t mode) {
-  if (!status_.ok()) return status_;
+  if (!created_.ok()) return created_;
   const mode_t mask = umask(0);
   umask(mask);
   if (fchmod(file_->descriptor.number, mode & ~mask) != 0 || rename(file_->path.c_str(), path_.c_str()) != 0)
-    return fail("cannot write", errno);
+    return system_error(path_, "cannot write", errno);
   file_->renamed = true;
   return {};
 }

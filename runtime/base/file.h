@@ -45,8 +45,7 @@ void advise_large_pages(const MappedFile& file);
 Result<std::string> read_text(const std::string& path, size_t max);
 
 // FileWriter writes a temporary file next to `path`, and commit() renames it to `path`. Nothing is left
-// without commit(), also when a signal ends the process (runtime/base/temporaries.h). The first failure
-// stays, and all later calls return it.
+// without commit(), also when a signal ends the process (runtime/base/temporaries.h).
 class FileWriter {
  public:
   explicit FileWriter(const std::string& path);
@@ -54,20 +53,20 @@ class FileWriter {
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  // Writes bytes at an offset. Bytes that are never written are zeros.
-  Status write(std::span<const std::byte> bytes, uint64_t offset);
+  // Writes bytes at an offset. Bytes that are never written are zeros. Several threads may write at once.
+  // Error: the file could not be made, or not written; the caller must not commit it.
+  Status write(std::span<const std::byte> bytes, uint64_t offset) const;
   // Waits until the system has written all bytes to the disk.
-  Status sync();
+  Status sync() const;
   // Gives the file its name, and those permissions of `mode` that the process's mask leaves.
   Status commit(mode_t mode = 0666);
 
  private:
   struct File;
-  Status fail(const char* what, int number);
 
-  std::string path_;
+  const std::string path_;
   std::unique_ptr<File> file_;
-  Status status_;
+  Status created_;
 };
 
 // Writes a temporary file next to `path` and renames it, so that no reader sees half a file. A link to a file

@@ -136,8 +136,17 @@ class ProcessorDevice final : public Device {
     if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
     return {};
   }
+  // Large ranges get new pages, which the system clears when they are first used. A session's cache is such a
+  // range, and most of it is not used for long.
   Status clear(uint64_t at, uint64_t bytes) override {
-    std::memset(reinterpret_cast<void*>(at), 0, bytes);
+    constexpr uint64_t kLarge = uint64_t{16} << 20, kPage = uint64_t{4} << 10;
+    const uint64_t end = at + bytes, first = (at + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
+    if (bytes < kLarge || madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
+      std::memset(reinterpret_cast<void*>(at), 0, bytes);
+      return {};
+    }
+    std::memset(reinterpret_cast<void*>(at), 0, first - at);
+    std::memset(reinterpret_cast<void*>(last), 0, end - last);
     return {};
   }
 

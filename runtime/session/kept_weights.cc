@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
@@ -37,11 +39,13 @@ size_t chunks_of(uint64_t bytes) {
   return (bytes + kChunkBytes - 1) / kChunkBytes;
 }
 
-// Calls work(i) for each i below count, on as many threads as the process may use.
-void for_each(size_t count, const std::function<void(size_t)>& work) {
+// Calls work(i, buffer) for each i below count, on as many threads as the process may use. Each thread has a
+// buffer of its own.
+void for_each(size_t count, const std::function<void(size_t, std::vector<std::byte>&)>& work) {
   std::atomic<size_t> next = 0;
   const auto serve = [&] {
-    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) work(i);
+    std::vector<std::byte> buffer;
+    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) work(i, buffer);
   };
   std::vector<std::jthread> threads;
   const size_t wanted = std::min<size_t>(count, std::thread::hardware_concurrency());
@@ -56,7 +60,7 @@ void for_each(size_t count, const std::function<void(size_t)>& work) {
 // Checks the arena against its hashes, and maps all its pages on the way.
 bool is_whole(std::span<const std::byte> arena, const std::vector<std::string>& hashes) {
   std::atomic<bool> whole = true;
-  for_each(hashes.size(), [&](size_t i) {
+  for_each(hashes.size(), [&](size_t i, std::vector<std::byte>&) {
     const std::span<const std::byte> chunk = chunk_of(arena, i);
     madvise(const_cast<std::byte*>(chunk.data()), chunk.size(), MADV_POPULATE_READ);
     if (hash_hex(text_of(chunk)) != hashes[i]) whole = false;
@@ -128,17 +132,26 @@ mode_t mode_of(const Checkpoint& checkpoint) {
   return mode | 0600;
 }
 
-// Writes the arena chunk by chunk, and returns the hash of each.
-Result<std::vector<std::string>> write_arena(FileWriter& file, uint64_t at, Device& device, uint64_t arena,
-                                             uint64_t bytes) {
-  std::vector<std::byte> buffer(std::min(bytes, kChunkBytes));
-  std::vector<std::string> hashes;
-  for (uint64_t done = 0; done < bytes; done += kChunkBytes) {
-    const std::span chunk = std::span(buffer).first(std::min(kChunkBytes, bytes - done));
-    if (Status status = device.read(chunk, arena + done); !status.ok()) return status.error();
-    if (Status status = file.write(chunk, at + done); !status.ok()) return status.error();
-    hashes.push_back(hash_hex(text_of(chunk)));
-  }
+// Writes the arena chunk by chunk, and returns the hash of each. Threads take turns to read the device.
+Result<std::vector<std::string>> write_arena(const FileWriter& file, uint64_t at, Device& device,
+                                             uint64_t arena, uint64_t bytes) {
+  std::vector<std::string> hashes(chunks_of(bytes));
+  std::mutex turn;
+  Status status;  // the first failure
+  for_each(hashes.size(), [&](size_t i, std::vector<std::byte>& chunk) {
+    const uint64_t begin = i * kChunkBytes;
+    chunk.resize(std::min(kChunkBytes, bytes - begin));
+    {
+      const std::lock_guard lock(turn);
+      if (status.ok()) status = device.read(chunk, arena + begin);
+      if (!status.ok()) return;
+    }
+    hashes[i] = hash_hex(text_of(chunk));
+    const Status written = file.write(chunk, at + begin);
+    const std::lock_guard lock(turn);
+    if (!written.ok()) status = written;
+  });
+  if (!status.ok()) return status.error();
   return hashes;
 }
 
