@@ -10,6 +10,7 @@ import json
 import math
 import re
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
