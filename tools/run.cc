@@ -208,6 +208,29 @@ Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {
   return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
 }
 
+// Returns where packed weights are kept: beside the cache of compiled code, for the processor alone.
+mkrt::KeptFolder kept_folder(const RunArguments& a, const Loaded& loaded) {
+  const std::string cache = default_cache().folder;
+  if (a.keep_weights == kDoNotKeep || cache.empty() || loaded.device->name() != "cpu") return {};
+  mkrt::KeptFolder folder{cache + "/weights"};
+  if (a.kept_weights_gb) folder.max_bytes = *a.kept_weights_gb * 1'000'000'000;
+  return folder;
+}
+
+// Prints warnings of kept weights and of tensors that hold NaN values. A terminal also sees how the weights
+// came.
+void print_weights(const mkrt::WeightsReport& weights, const std::string& device) {
+  for (const std::string& warning : weights.warnings) print_err("{}\n", warning);
+  for (const mkrt::FaultyTensor& t : weights.faulty)
+    print_err("{}: warning: tensor \"{}\" holds {} values that are not a number, the first at element {}\n",
+              t.file, t.name, t.count, t.first);
+  if (!isatty(STDERR_FILENO)) return;
+  const std::string where =
+      weights.file.empty() ? "" : fmt::format(", {} {}", weights.mapped ? "from" : "kept in", weights.file);
+  print_err("{}: weights {} in {:.2f} s{}\n", device, weights.mapped ? "mapped" : "packed", weights.seconds,
+            where);
+}
+
 Status run(RunArguments a) {
   if (Status status = check_run(a); !status.ok()) return status;
   for (std::string* model : {&a.request.model, &a.checkpoint})
@@ -223,6 +246,8 @@ Status run(RunArguments a) {
   mkrt::SessionOptions options;
   options.timeout_ns = a.timeout_ms * 1'000'000;
   options.seal = a.seal;
+  options.kept_weights = kept_folder(a, loaded);
+  options.find_faulty = true;
   if (a.batch_file) {
     options.cache.page_size = a.page_size;
     options.cache.pages =
@@ -232,6 +257,7 @@ Status run(RunArguments a) {
   mkrt::Result<mkrt::Session> session =
       mkrt::Session::open(loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, options);
   if (!session.ok()) return session.error();
+  print_weights(session.value().weights(), loaded.device->name());
   return a.batch_file ? run_lines(a, prepared, loaded, session.value())
                       : run_prompt(a, prepared, loaded, session.value());
 }

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "frontend/source.h"
-#include "runtime/session/faulty_weights.h"
 #include "runtime/session/weights.h"
 #include "tools/native.h"
 #include "tools/output.h"
@@ -12,12 +11,6 @@
 
 namespace mkc {
 namespace {
-
-void warn_of_faulty_weights(const Loaded& loaded) {
-  for (const mkrt::FaultyTensor& t : mkrt::find_faulty(loaded.artefact.manifest, loaded.checkpoint))
-    print_err("{}: warning: tensor \"{}\" holds {} values that are not a number, the first at element {}\n",
-              t.file, t.name, t.count, t.first);
-}
 
 // Checks that the weights fit in the device's memory. A null device stands for the emulator, whose memory is
 // that of this machine.
@@ -140,7 +133,6 @@ Result<Loaded> load(const RunArguments& a) {
   } else if (Status status = compile_for(a, loaded); !status.ok()) {
     return status.error();
   }
-  warn_of_faulty_weights(loaded);
   const Result<Source> config = read_source(loaded.directory + "/config.json");
   if (!config.ok()) return config.error();
   loaded.config_hash = mkrt::hash_hex(config.value().text);

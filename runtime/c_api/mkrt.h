@@ -55,6 +55,12 @@ const char* mkrt_device_name(const mkrt_device* device);
  * refuses unsealed artefacts. */
 int mkrt_accept_unsealed(mkrt_device* device, int accept);
 
+/* Sessions opened on the device from now on keep their packed weights in files of a folder, and later
+ * sessions of the same checkpoint map these files (docs/processor.md). The folder is made if it is missing.
+ * NULL, the setting of a new device, keeps nothing. Weights that cannot be kept are no error: each session
+ * packs them again. */
+int mkrt_keep_weights(mkrt_device* device, const char* folder);
+
 /* Closes the device. Open sessions of the device stay open. NULL, or a closed device, has no effect. */
 void mkrt_close_device(mkrt_device* device);
 

@@ -22,6 +22,7 @@ _SIGNATURES = {
     "mkrt_open_emulator_kernels": (c_void_p, POINTER(c_void_p), c_uint32, c_void_p, c_uint64),
     "mkrt_device_name": (c_char_p, c_void_p),
     "mkrt_accept_unsealed": (c_int, c_void_p, c_int),
+    "mkrt_keep_weights": (c_int, c_void_p, c_char_p),
     "mkrt_close_device": (None, c_void_p),
     "mkrt_open_session": (c_void_p, c_void_p, c_char_p, c_char_p),
     "mkrt_open_session_from_memory": (c_void_p, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_char_p, c_size_t,
@@ -175,6 +176,11 @@ class Device(_Handle):
     def accept_unsealed(self, accept=True):
         """Lets sessions be opened of artefacts whose seal is broken, or whose schedule was not proved."""
         if self._library.mkrt_accept_unsealed(self._open(), accept):
+            raise Error(self._library.mkrt_error().decode())
+
+    def keep_weights(self, folder):
+        """Keeps packed weights of sessions opened from now on in files of a folder, for later sessions; None: nowhere."""
+        if self._library.mkrt_keep_weights(self._open(), None if folder is None else os.fsencode(folder)):
             raise Error(self._library.mkrt_error().decode())
 
     def open(self, artefact, checkpoint):

@@ -52,6 +52,7 @@ TEST_CASE("a device may be closed before its sessions, and once") {
   mkrt_close_device(device);
   MKC_REFUSED(!mkrt_device_name(device), kClosedDevice);
   MKC_REFUSED(mkrt_accept_unsealed(device, 1), kClosedDevice);
+  MKC_REFUSED(mkrt_keep_weights(device, nullptr), kClosedDevice);
   MKC_REFUSED(!open_session(device), kClosedDevice);
   MKC_REFUSED(!mkrt_open_session(device, "f", "d"), kClosedDevice);
   mkrt_close_device(device);

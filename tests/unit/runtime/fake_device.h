@@ -67,7 +67,16 @@ struct FakeDevice final : Device {
   Status enqueue_read(uint64_t, std::span<std::byte> to, uint64_t from) override {
     return put([=, this] { return read(to, from); });
   }
-  Status pack(uint64_t) override { return {}; }
+  // Packing copies the first byte of the rows, plus `layout`, and nothing else.
+  uint8_t layout = 0;
+  uint32_t packs = 0;
+  Status pack(uint64_t at) override {
+    const auto* pack = reinterpret_cast<const MkPack*>(at);
+    const auto byte = static_cast<uint8_t>(*reinterpret_cast<const uint8_t*>(pack->from) + layout);
+    std::memcpy(reinterpret_cast<void*>(pack->to), &byte, 1);
+    ++packs;
+    return {};
+  }
   Status launch(uint64_t, uint64_t session_at, uint64_t step, uint32_t) override {
     return put([=, this] { return run(session_at, step); });
   }

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -325,6 +326,24 @@ class MkrtTest(unittest.TestCase):
         shared["tensors"][1]["offset"] = shared["tensors"][0]["offset"]
         with self.assertRaisesRegex(SystemExit, "share memory: compile with --keep-activations$"):
             compared(manifest, plan, shared)
+
+    def test_weights_are_kept_in_a_folder_for_the_next_session(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = set()
+            for _ in range(2):
+                with mkrt.Device.processor(LIBRARY) as device:
+                    device.keep_weights(folder)
+                    with device.open_from_memory(*self.artefact, CHECKPOINT) as session:
+                        self.assertEqual(list(session.generate(PROMPT, 3)), NEW[:3])
+                made.update((file.name, file.stat().st_ino) for file in Path(folder).iterdir())
+            self.assertEqual(len(made), 1)
+            with mkrt.Device.processor(LIBRARY) as device:
+                device.keep_weights(folder)
+                device.keep_weights(None)
+                [file] = Path(folder).iterdir()
+                file.unlink()
+                device.open_from_memory(*self.artefact, CHECKPOINT).close()
+            self.assertEqual(list(Path(folder).iterdir()), [])
 
     def test_a_broken_plan_is_a_fault_that_names_who_waited_and_harms_nobody_after_it(self):
         manifest, plan, image = self.artefact
