@@ -51,13 +51,6 @@ void add_search_options(CLI::App& command, std::optional<SearchBudget>& search) 
       ->needs(level);
 }
 
-// Removes temporary files and ends the process by the signal's default action.
-void end_by_signal(int signal) {
-  mkrt::remove_temporaries();
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-}
-
 // Installs handlers. A signal that the caller ignores stays ignored.
 void handle_signals() {
   std::signal(SIGPIPE, SIG_IGN);  // write() reports a closed pipe as an error
@@ -140,6 +133,12 @@ CLI::Option* add_mode_option(CLI::App& command, Mode& mode) {
       ->check(one_of({mode_name(Mode::kMegakernel), mode_name(Mode::kKernels)}));
 }
 
+void end_by_signal(int signal) {
+  mkrt::remove_temporaries();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 int run_command(int argc, char** argv) {
   handle_signals();
   reserve_standard_streams();
@@ -150,6 +149,7 @@ int run_command(int argc, char** argv) {
   Action action;
   add_compile(app, action);
   add_run(app, action);
+  add_serve(app, action);
   add_check(app, action);
   add_inspect(app, action);
   add_doctor(app, action);

@@ -14,6 +14,7 @@ using Action = std::function<Status()>;
 
 void add_compile(CLI::App& app, Action& action);
 void add_run(CLI::App& app, Action& action);
+void add_serve(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 void add_inspect(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
@@ -33,6 +34,9 @@ void add_without_option(CLI::App& command, std::vector<std::string>& parts);
 
 // Adds --mode, for commands that make code.
 CLI::Option* add_mode_option(CLI::App& command, Mode& mode);
+
+// Removes temporary files and ends the process by the signal's default action.
+void end_by_signal(int signal);
 
 // Runs the command line. Returns the exit code, 0 or 1. Errors are printed and give 1. A bug of mkc ends the
 // process with 70.

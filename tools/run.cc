@@ -4,13 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "frontend/json.h"
-#include "frontend/source.h"
 #include "runtime/base/npy.h"
-#include "runtime/session/kv_cache.h"
 #include "runtime/session/session.h"
 #include "runtime/text/tokenizer.h"
 #include "tools/artefact.h"
@@ -18,9 +14,9 @@
 #include "tools/logprobs.h"
 #include "tools/model_path.h"
 #include "tools/output.h"
-#include "tools/room.h"
 #include "tools/run_arguments.h"
 #include "tools/run_batch.h"
+#include "tools/run_inputs.h"
 #include "tools/run_load.h"
 #include "tools/seconds.h"
 #include "tools/token_text.h"
@@ -51,22 +47,6 @@ std::string text_given(const RunArguments& a, const std::vector<Result<BatchLine
     if (line.ok() && line.value().prompt)
       return fmt::format("the prompt at {}; prompt_ids need none", line.value().request.name);
   return "";
-}
-
-// Returns the tokenizer of a directory, or nothing if there is no file and no `text` needs it. Error: `text`
-// needs a tokenizer that does not exist.
-Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directory, const std::string& text) {
-  const std::string path = directory + "/tokenizer.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
-    if (text.empty()) return std::optional<mkrt::Tokenizer>();
-    const bool has_model = std::filesystem::exists(directory + "/tokenizer.model", ignored);
-    return Error{fmt::format("{}: error: has no tokenizer.json{}, expected one for {}", directory,
-                             has_model ? " but a tokenizer.model, which is not read" : "", text)};
-  }
-  mkrt::Result<mkrt::Tokenizer> loaded = mkrt::load_tokenizer(path);
-  if (!loaded.ok()) return loaded.error();
-  return std::optional(std::move(loaded.value()));
 }
 
 // Returns the prompt as ids.
@@ -126,15 +106,9 @@ struct Prepared {
 
 Result<Prepared> prepare(const RunArguments& a) {
   Prepared p;
-  p.directory = a.checkpoint;
-  if (!is_artefact(a.request.model)) {
-    const Result<CompileRequest> request = read_request(a.request.model, a.request.options);
-    if (!request.ok()) return request.error();
-    p.directory = request.value().checkpoint;
-  }
-  MKC_TRY(source, read_source(p.directory + "/config.json"));
-  MKC_TRY(config, parse_json(std::move(source)));
-  MKC_TRY(defaults, read_generation(p.directory, config));
+  MKC_TRY(directory, checkpoint_directory(a));
+  MKC_TRY(defaults, read_defaults(directory));
+  p.directory = std::move(directory);
   p.defaults = std::move(defaults);
   if (a.batch_file) {
     MKC_TRY(lines, read_batch_file(*a.batch_file, {a.max_new_tokens, sampling_of(a.sampling, p.defaults)}));
@@ -197,67 +171,16 @@ Status run_prompt(const RunArguments& a, const Prepared& p, Loaded& loaded, mkrt
   return {};
 }
 
-// Checks that the cache's pages fit in memory together with weights and workspace. The pages of a single
-// prompt are not counted, because its context needs far less.
-Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {
-  const mkrt::Manifest& m = loaded.artefact.manifest;
-  const uint64_t bytes =
-      m.weight_bytes + m.workspace_bytes + uint64_t{cache.pages} * cache.page_size * mkrt::position_bytes(m);
-  const std::string fault = why_no_room(bytes, fmt::format("weights and {} pages of the cache", cache.pages),
-                                        loaded.device->memory_bytes(), loaded.device->name());
-  return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
-}
-
-// Returns where packed weights are kept: beside the cache of compiled code, for the processor alone.
-mkrt::KeptFolder kept_folder(const RunArguments& a, const Loaded& loaded) {
-  const std::string cache = default_cache().folder;
-  if (a.keep_weights == kDoNotKeep || cache.empty() || loaded.device->name() != "cpu") return {};
-  mkrt::KeptFolder folder{cache + "/weights"};
-  if (a.kept_weights_gb) folder.max_bytes = *a.kept_weights_gb * 1'000'000'000;
-  return folder;
-}
-
-// Prints warnings of kept weights and of tensors that hold NaN values. A terminal also sees how the weights
-// came.
-void print_weights(const mkrt::WeightsReport& weights, const std::string& device) {
-  for (const std::string& warning : weights.warnings) print_err("{}\n", warning);
-  for (const mkrt::FaultyTensor& t : weights.faulty)
-    print_err("{}: warning: tensor \"{}\" holds {} values that are not a number, the first at element {}\n",
-              t.file, t.name, t.count, t.first);
-  if (!isatty(STDERR_FILENO)) return;
-  const std::string where =
-      weights.file.empty() ? "" : fmt::format(", {} {}", weights.mapped ? "from" : "kept in", weights.file);
-  print_err("{}: weights {} in {:.2f} s{}\n", device, weights.mapped ? "mapped" : "packed", weights.seconds,
-            where);
-}
-
 Status run(RunArguments a) {
   if (Status status = check_run(a); !status.ok()) return status;
-  for (std::string* model : {&a.request.model, &a.checkpoint})
-    if (!model->empty() && !is_artefact(*model)) {
-      MKC_TRY(found, find_model(*model));
-      *model = found;
-    }
+  MKC_TRY_STATUS(find_models(a));
   MKC_TRY(prepared, prepare(a));
   ModelRequest source = a.request;
   if (is_artefact(source.model)) source.model = a.checkpoint;
   for (const std::string& output : {a.logits_out, a.trace}) MKC_TRY_STATUS(check_output(output, source));
   MKC_TRY(loaded, load(a));
-  mkrt::SessionOptions options;
-  options.timeout_ns = a.timeout_ms * 1'000'000;
-  options.seal = a.seal;
-  options.kept_weights = kept_folder(a, loaded);
-  options.find_faulty = true;
-  if (a.batch_file) {
-    options.cache.page_size = a.page_size;
-    options.cache.pages =
-        a.pages ? a.pages : pages_of_batch(loaded.artefact.manifest, a.page_size, prepared.lines.size());
-  }
-  MKC_TRY_STATUS(check_caches(loaded, options.cache));
-  mkrt::Result<mkrt::Session> session =
-      mkrt::Session::open(loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, options);
+  Result<mkrt::Session> session = open_session(a, loaded, prepared.lines.size());
   if (!session.ok()) return session.error();
-  print_weights(session.value().weights(), loaded.device->name());
   return a.batch_file ? run_lines(a, prepared, loaded, session.value())
                       : run_prompt(a, prepared, loaded, session.value());
 }

@@ -41,7 +41,7 @@ Status check_sampling_flags(const SamplingFlags& flags) {
 
 }  // namespace
 
-void add_run_options(CLI::App& command, RunArguments& a) {
+CLI::Option* add_device_options(CLI::App& command, RunArguments& a) {
   add_model_options(command, a.request);
   command
       .add_option("--target", a.request.options.target,
@@ -61,24 +61,48 @@ void add_run_options(CLI::App& command, RunArguments& a) {
       ->check(one_of({kKeep, kDoNotKeep}));
   add_integer<uint64_t>(command, "--kept-weights-gb", a.kept_weights_gb, 1, 1'000'000,
                         "limit of all kept weights; default: a quarter of the disk's free space");
+  return mode;
+}
+
+std::vector<CLI::Option*> add_cache_options(CLI::App& command, RunArguments& a) {
+  return {
+      add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMax,
+                            "positions of a page of the cache: 16 (default), 32 or 64"),
+      add_integer<uint32_t>(command, "--pages", a.pages, 1, kMax,
+                            "of the cache; default: for all requests that can run at once, at their longest"),
+      command.add_flag("--recompute", a.recompute,
+                       "let more requests run than pages can hold; the youngest are fed again later"),
+  };
+}
+
+void add_launch_options(CLI::App& command, RunArguments& a) {
+  add_integer<uint64_t>(command, "--timeout-ms", a.timeout_ms, 0, kMaxMs,
+                        "of a wait inside the kernel; default 10000, 0: never");
+  command.add_flag_callback(
+      "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
+      "run a cubin whose seal is broken, or whose schedule was not proved (docs/trust.md)");
+  command.add_option("--assembler", a.assembler, "libnvJitLink.so or ptxas, for a GPU")->type_name("FILE");
+  add_integer<uint64_t>(command, "--emulator-seed", a.emulator_seed, 0, UINT64_MAX,
+                        "order of threads and copies; 0 (default): fixed");
+  add_integer<uint32_t>(command, "--emulator-threads", a.emulator_threads, 1, 256,
+                        "threads of this machine; default 1");
+}
+
+void add_steps_option(CLI::App& command, RunArguments& a) {
+  add_integer<uint32_t>(command, "--steps-per-launch", a.steps_per_launch, 1, mkrt::kMaxSteps,
+                        "let the kernel go on by itself for so many tokens; default 1");
+}
+
+void add_run_options(CLI::App& command, RunArguments& a) {
+  CLI::Option* mode = add_device_options(command, a);
   command.add_option("--prompt", a.prompt, "text to go on from");
   command.add_option("--prompt-ids", a.prompt_ids, "token ids to go on from: 1,2,3");
   CLI::Option* batch =
       command.add_option("--batch-file", a.batch_file, "requests, one JSON object a line (docs/engine.md)")
           ->type_name("FILE");
-  add_integer<uint32_t>(command, "--page-size", a.page_size, 1, kMax,
-                        "positions of a page of the cache: 16 (default), 32 or 64")
-      ->needs(batch);
-  add_integer<uint32_t>(command, "--pages", a.pages, 1, kMax,
-                        "of the cache; default: for all requests that can run at once, at their longest")
-      ->needs(batch);
-  command
-      .add_flag("--recompute", a.recompute,
-                "let more requests run than pages can hold; the youngest are fed again later")
-      ->needs(batch);
+  for (CLI::Option* option : add_cache_options(command, a)) option->needs(batch);
   add_integer<uint32_t>(command, "--max-new-tokens", a.max_new_tokens, 1, kMax, "default 64");
-  add_integer<uint32_t>(command, "--steps-per-launch", a.steps_per_launch, 1, mkrt::kMaxSteps,
-                        "let the kernel go on by itself for so many tokens; default 1");
+  add_steps_option(command, a);
   add_sampling_options(command, a.sampling);
   command.add_flag("--no-special-tokens", a.no_special, "add no tokens around the prompt");
   CLI::Option* json =
@@ -96,16 +120,7 @@ void add_run_options(CLI::App& command, RunArguments& a) {
           "write what the workers did in the last launch, for mkc trace (docs/trace.md)")
       ->type_name("FILE")
       ->excludes(mode);
-  add_integer<uint64_t>(command, "--timeout-ms", a.timeout_ms, 0, kMaxMs,
-                        "of a wait inside the kernel; default 10000, 0: never");
-  command.add_flag_callback(
-      "--unsafe-artefact", [&a] { a.seal = mkrt::SealCheck::kSkipped; },
-      "run a cubin whose seal is broken, or whose schedule was not proved (docs/trust.md)");
-  command.add_option("--assembler", a.assembler, "libnvJitLink.so or ptxas, for a GPU")->type_name("FILE");
-  add_integer<uint64_t>(command, "--emulator-seed", a.emulator_seed, 0, UINT64_MAX,
-                        "order of threads and copies; 0 (default): fixed");
-  add_integer<uint32_t>(command, "--emulator-threads", a.emulator_threads, 1, 256,
-                        "threads of this machine; default 1");
+  add_launch_options(command, a);
   command.add_flag("--race", a.race, "let the emulator look for unordered accesses");
 }
 
@@ -130,6 +145,10 @@ Status check_run(const RunArguments& a) {
   if (a.prompt.has_value() + a.prompt_ids.has_value() + a.batch_file.has_value() != 1)
     return Error{"mkc: error: give one of --prompt, --prompt-ids and --batch-file"};
   if (Status status = check_sampling_flags(a.sampling); !status.ok()) return status;
+  return check_device(a);
+}
+
+Status check_device(const RunArguments& a) {
   if (!mkrt::check_page_size(a.page_size).ok())
     return Error{fmt::format("--page-size: error: found {}, expected 16, 32 or 64", a.page_size)};
   if (a.race && a.device != "auto" && a.device != "emulator")

@@ -49,8 +49,17 @@ struct RunArguments {
 
 void add_run_options(CLI::App& command, RunArguments& arguments);
 
-// Checks the arguments. Errors: flags that exclude each other; values out of bounds.
+// The parts of these options that mkc serve has, too: model and device, whose --mode is returned; the cache;
+// the steps of a launch; the rest of a launch.
+CLI::Option* add_device_options(CLI::App& command, RunArguments& arguments);
+std::vector<CLI::Option*> add_cache_options(CLI::App& command, RunArguments& arguments);
+void add_steps_option(CLI::App& command, RunArguments& arguments);
+void add_launch_options(CLI::App& command, RunArguments& arguments);
+
+// Checks the arguments. Errors: flags that exclude each other; values out of bounds. check_device() leaves
+// out what only mkc run has.
 Status check_run(const RunArguments& arguments);
+Status check_device(const RunArguments& arguments);
 
 // Returns the sampling parameters. Flags override the checkpoint's defaults. A temperature flag of 0 means
 // greedy sampling.

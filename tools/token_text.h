@@ -8,11 +8,12 @@
 
 namespace mkc {
 
-// TokenText decodes tokens one at a time and leaves out special tokens. An id without a token becomes "<id>":
-// vocabularies are padded, so a model may sample such an id.
+// TokenText decodes tokens one at a time, without special tokens unless they are asked for. An id without a
+// token becomes "<id>": vocabularies are padded, so a model may sample such an id.
 class TokenText {
  public:
-  explicit TokenText(const mkrt::Tokenizer& tokenizer) : decoder_(tokenizer.decoder, true) {}
+  explicit TokenText(const mkrt::Tokenizer& tokenizer, bool skip_special = true)
+      : decoder_(tokenizer.decoder, skip_special) {}
   std::string add(int32_t id);
   std::string finish() { return decoder_.flush(); }
 

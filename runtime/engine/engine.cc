@@ -18,12 +18,12 @@ std::vector<int32_t> stop_ids_of(Request& request, const EngineOptions& options)
 
 }  // namespace
 
-Engine::Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, PagePool pool)
-    : stepper_(&stepper), options_(std::move(options)), limits_(limits), pool_(std::move(pool)) {
+Engine::Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, SharedPages pages)
+    : stepper_(&stepper), options_(std::move(options)), limits_(limits), pages_(std::move(pages)) {
   tokens_.reserve(limits.max_tokens);
   for (std::vector<int32_t>* list : {&row_begin_, &kv_len_, &page_begin_})
     list->reserve(limits.max_requests + 1);
-  page_index_.reserve(limits.pages);
+  page_index_.reserve(page_entries(limits));
   samples_.reserve(limits.max_requests);
   roster_.running.reserve(limits.max_requests);
   result_.begin.reserve(limits.max_requests + 1);
@@ -42,7 +42,9 @@ Result<Engine> Engine::open(Stepper& stepper, EngineOptions options) {
   // An id outside the vocabulary is never sampled.
   std::erase_if(options.stop_ids,
                 [&](int32_t id) { return id < 0 || static_cast<uint32_t>(id) >= limits.vocab; });
-  return Engine(stepper, std::move(options), limits, std::move(pool.value()));
+  std::optional<PrefixCache> cache;
+  if (options.prefix_cache) cache.emplace(limits.page_size, limits.pages);
+  return Engine(stepper, std::move(options), limits, SharedPages(std::move(pool.value()), std::move(cache)));
 }
 
 uint64_t Engine::submit(Request request) {
@@ -124,12 +126,13 @@ EngineStats Engine::stats() const {
 
 // Gives back a request's pages and makes its outcome.
 void Engine::end(Sequence& request, FinishReason reason, std::string error) {
-  (void)forget(request, pool_);  // fails by a bug only, which the next plan reports
+  (void)forget(request, pages_);  // fails by a bug only, which the next plan reports
   outcomes_.push_back({.id = request.id,
                        .new_ids = {request.tokens.begin() + request.prompt, request.tokens.end()},
                        .samples = std::move(request.samples),
                        .reason = reason,
-                       .error = std::move(error)});
+                       .error = std::move(error),
+                       .cached_tokens = request.cached_tokens});
 }
 
 void Engine::fail_all(const Error& error) {

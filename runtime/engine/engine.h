@@ -27,15 +27,20 @@ class Stepper {
 struct EngineOptions {
   Preemption preemption = Preemption::kNone;
   std::vector<int32_t> stop_ids = {};  // each ends a request that does not ignore them
-  uint32_t steps_per_launch = 1;       // at most; 1 while a prompt is fed; fewer if a request arrives before
+  bool prefix_cache = false;           // requests share the pages of equal prefixes
+  // Rows of prompts in a step that also decodes; 0: no bound. A decode waits for the other rows of its step.
+  uint32_t max_rows_beside_decodes = 0;
+  uint32_t steps_per_launch = 1;  // at most; 1 while a prompt is fed; fewer if a request arrives before
 };
 
 // EngineStats counts since the engine was opened, and says what it has now.
 struct EngineStats {
   uint64_t launches = 0, steps = 0, rows = 0;
-  uint64_t preemptions = 0;            // how often a running request gave up its pages
+  uint64_t preemptions = 0;  // how often a running request gave up its pages
+  uint64_t prefix_queries = 0,
+           prefix_hits = 0;            // tokens of admitted prompts; those that the prefix cache had
   uint32_t running = 0, waiting = 0;   // requests now; those that arrive later wait, too
-  uint32_t pages = 0, pages_used = 0;  // of the cache; those that running requests have now
+  uint32_t pages = 0, pages_used = 0;  // of the cache; those that running requests have now, each once
 };
 
 // An engine is not thread-safe. The stepper must outlive the engine. Equal requests give equal steps.
@@ -61,7 +66,8 @@ class Engine {
   bool idle() const { return roster_.running.empty() && roster_.waiting.empty() && later_.empty(); }
   uint64_t clock() const { return clock_; }  // number of the next step, from 0
   EngineStats stats() const;
-  uint32_t free_pages() const { return pool_.available(); }
+  // Returns how many pages no request has. Some may hold tokens of the prefix cache.
+  uint32_t free_pages() const { return pages_.available(); }
 
   // Returns the requests that have finished since the last call, in the order in which they finished.
   std::vector<Outcome> take_outcomes();
@@ -71,7 +77,7 @@ class Engine {
   std::vector<Progress> take_progress();
 
  private:
-  Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, PagePool pool);
+  Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, SharedPages pages);
   void take_arrivals();
   Status launch();
   uint32_t steps_of_launch() const;
@@ -84,7 +90,7 @@ class Engine {
   Stepper* stepper_;
   EngineOptions options_;
   BatchLimits limits_;
-  PagePool pool_;
+  SharedPages pages_;
   Roster roster_;
   std::multimap<uint64_t, Sequence> later_;  // by step of arrival
   std::vector<Outcome> outcomes_;

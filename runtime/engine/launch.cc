@@ -6,9 +6,10 @@
 namespace mkrt {
 
 Status Engine::launch() {
-  const Result<uint32_t> preempted =
-      plan_step(roster_, pool_, {limits_.max_tokens, limits_.max_requests, options_.preemption});
-  if (!preempted.ok()) return preempted.error();
+  const Result<PlanCounts> plan = plan_step(
+      roster_, pages_,
+      {limits_.max_tokens, limits_.max_requests, options_.max_rows_beside_decodes, options_.preemption});
+  if (!plan.ok()) return plan.error();
   const Result<Batch> batch = fill_batch();
   if (!batch.ok()) return batch.error();
   if (Status status = stepper_->step(batch.value(), result_); !status.ok()) return status;
@@ -16,7 +17,9 @@ Status Engine::launch() {
   ++stats_.launches;
   stats_.steps += result_.steps;
   stats_.rows += tokens_.size();
-  stats_.preemptions += preempted.value();
+  stats_.preemptions += plan.value().preempted;
+  stats_.prefix_queries += plan.value().prompt_tokens;
+  stats_.prefix_hits += plan.value().cached_tokens;
   return take_tokens();
 }
 
@@ -47,7 +50,7 @@ Result<Batch> Engine::fill_batch() {
     if (r.rows == 0) continue;
     const uint32_t limit = r.pending() == r.rows ? std::min(steps, r.longest + 1 - r.fed - r.rows) : 0;
     if (limit > 1)
-      if (Status status = run_ahead(r, limit - 1, pool_); !status.ok()) return status.error();
+      if (Status status = run_ahead(r, limit - 1, pages_); !status.ok()) return status.error();
     const auto begin = r.tokens.begin() + r.fed;
     tokens_.insert(tokens_.end(), begin, begin + r.rows);
     row_begin_.push_back(static_cast<int32_t>(tokens_.size()));
@@ -77,7 +80,10 @@ Status Engine::take_tokens() {
 // has ended.
 Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
   r.fed += r.rows;
-  if (r.pending() > 0) return false;
+  if (r.pending() > 0) {
+    if (Status status = keep_full_pages(r, pages_); !status.ok()) return status.error();
+    return false;
+  }
   const std::span<const int32_t> sampled = result_.of(b);
   const auto further = static_cast<uint32_t>(sampled.size()) - 1;  // the last one is not fed yet
   r.fed += further;
@@ -91,12 +97,13 @@ Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
     progress_.push_back({.id = r.id,
                          .ids = {sampled.begin(), sampled.end()},
                          .samples = {r.samples.begin() + static_cast<ptrdiff_t>(samples), r.samples.end()}});
+  if (Status status = keep_full_pages(r, pages_); !status.ok()) return status.error();
   const bool stop = std::ranges::binary_search(r.stop_ids, sampled.back());
   if (stop || r.fed == r.longest) {
     end(r, stop ? FinishReason::kStop : FinishReason::kLength);
     return true;
   }
-  if (Status status = trim(r, pool_); !status.ok()) return status.error();
+  if (Status status = trim(r, pages_); !status.ok()) return status.error();
   return false;
 }
 

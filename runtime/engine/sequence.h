@@ -27,6 +27,9 @@ struct Sequence {
   uint32_t prompt = 0;            // tokens of the prompt
   uint32_t longest = 0;           // most positions it may need: the last new token is never fed
   uint32_t fed = 0;               // tokens in the cache
+  uint32_t kept_pages = 0;        // its first pages, whose tokens the prefix cache holds
+  uint32_t cached_tokens = 0;     // tokens of the prompt that were not fed, but in the cache
+  bool admitted = false;          // now or before
   uint32_t rows = 0;              // rows of the planned step: tokens [fed, fed + rows)
   bool stream = false;            // its new tokens are handed out as they come
   std::vector<int32_t> pages;     // pages of positions [0, fed + rows), in order

@@ -8,22 +8,20 @@ namespace {
 // Planner plans one step.
 class Planner {
  public:
-  Planner(Roster& roster, PagePool& pool, const StepRules& rules)
-      : running_(roster.running), waiting_(roster.waiting), pool_(pool), rules_(rules) {}
+  Planner(Roster& roster, SharedPages& pages, const StepRules& rules)
+      : running_(roster.running), waiting_(roster.waiting), pages_(pages), rules_(rules) {}
 
   // Preempts the last running requests until the pages that the others are sure to get are available.
-  // Returns how many.
-  Result<uint32_t> preempt() {
+  Status preempt() {
     for (const Sequence& request : running_) reserved_ += missing_pages(request);
-    uint32_t preempted = 0;
-    for (; reserved_ > pool_.available(); ++preempted) {
+    for (; reserved_ > pages_.available(); ++counts_.preempted) {
       Sequence& last = running_.back();
       reserved_ -= missing_pages(last);
-      if (Status status = forget(last, pool_); !status.ok()) return status.error();
+      if (Status status = forget(last, pages_); !status.ok()) return status;
       waiting_.emplace(last.order, std::move(last));
       running_.pop_back();
     }
-    return preempted;
+    return {};
   }
 
   // Gives a row to every request that decodes, and none to the others.
@@ -34,6 +32,8 @@ class Planner {
       if (Status status = extend(request, 1); !status.ok()) return status;
       --rows_;
     }
+    if (rows_ < rules_.max_tokens && rules_.max_rows_beside_decodes > 0)
+      rows_ = std::min(rows_, rules_.max_rows_beside_decodes);
     return {};
   }
 
@@ -55,12 +55,14 @@ class Planner {
     return {};
   }
 
+  const PlanCounts& counts() const { return counts_; }
+
  private:
-  // Returns how many pages the pool keeps for a request that does not have them yet.
+  // Returns how many pages are kept for a request that does not have them yet.
   uint64_t missing_pages(const Sequence& request) const {
     const uint64_t positions =
         rules_.preemption == Preemption::kNone ? request.longest : request.tokens.size();
-    return pages_for(positions, pool_.page_size()) - request.pages.size();
+    return pages_for(positions, pages_.page_size()) - request.pages.size();
   }
 
   // Makes the first waiting request a running one, and sets `at` to its index. Returns false if there is no
@@ -68,61 +70,92 @@ class Planner {
   bool admit(size_t& at) {
     // Every request that decodes must get a row, so no more run than there are rows.
     if (running_.size() == std::min(rules_.max_requests, rules_.max_tokens)) return false;
-    const uint64_t missing = missing_pages(waiting_.begin()->second);
-    if (reserved_ + missing > pool_.available()) return false;
+    Sequence& first = waiting_.begin()->second;
+    pages_.find(std::span(first.tokens).first(first.tokens.size() - 1), first.pages);
+    const uint64_t missing = missing_pages(first);
+    if (reserved_ + missing + pages_.unused(first.pages) > pages_.available()) {
+      first.pages.clear();
+      return false;
+    }
     reserved_ += missing;
-    Sequence first = std::move(waiting_.extract(waiting_.begin()).mapped());
+    start(first);
     const auto to = std::ranges::upper_bound(running_, first.order, {}, &Sequence::order);
     at = static_cast<size_t>(to - running_.begin());
     running_.insert(to, std::move(first));
+    waiting_.erase(waiting_.begin());
     return true;
+  }
+
+  // Starts a request behind the tokens that its pages hold already.
+  void start(Sequence& request) {
+    pages_.share(request.pages);
+    request.kept_pages = static_cast<uint32_t>(request.pages.size());
+    request.fed = request.kept_pages * pages_.page_size();
+    if (request.admitted) return;
+    request.admitted = true;
+    request.cached_tokens = request.fed;
+    counts_.prompt_tokens += request.prompt;
+    counts_.cached_tokens += request.fed;
   }
 
   // Gives a request at most `rows` rows, and the pages for them.
   Status extend(Sequence& request, uint32_t rows) {
     request.rows = std::min(request.pending(), rows);
-    const uint64_t pages = pages_for(uint64_t{request.fed} + request.rows, pool_.page_size());
-    const uint64_t further = pages - request.pages.size();
+    const uint64_t needed = pages_for(uint64_t{request.fed} + request.rows, pages_.page_size());
+    const uint64_t further = needed - request.pages.size();
     reserved_ -= further;
-    return pool_.allocate(further, request.pages);
+    return pages_.allocate(further, request.pages);
   }
 
   std::vector<Sequence>& running_;
   std::map<Order, Sequence>& waiting_;
-  PagePool& pool_;
+  SharedPages& pages_;
   const StepRules& rules_;
+  PlanCounts counts_;
   uint64_t reserved_ = 0;  // pages that running requests are sure to get
   uint32_t rows_ = rules_.max_tokens;
 };
 
 }  // namespace
 
-Status run_ahead(Sequence& request, uint32_t positions, PagePool& pool) {
-  const uint64_t pages = pages_for(uint64_t{request.fed} + request.rows + positions, pool.page_size());
-  return pool.allocate(std::min<uint64_t>(pages - request.pages.size(), pool.available()), request.pages);
+Status run_ahead(Sequence& request, uint32_t positions, SharedPages& pages) {
+  const uint64_t needed = pages_for(uint64_t{request.fed} + request.rows + positions, pages.page_size());
+  return pages.allocate(std::min<uint64_t>(needed - request.pages.size(), pages.available()), request.pages);
 }
 
-Status trim(Sequence& request, PagePool& pool) {
-  const auto used = static_cast<size_t>(pages_for(request.fed, pool.page_size()));
-  const Status status = pool.release(std::span(request.pages).subspan(used));
+Status keep_full_pages(Sequence& request, SharedPages& pages) {
+  const uint32_t size = pages.page_size();
+  if (!pages.caches()) return {};
+  for (uint32_t& i = request.kept_pages; i < request.fed / size; ++i) {
+    const int32_t parent = i == 0 ? kNoPage : request.pages[i - 1];
+    const Result<int32_t> kept =
+        pages.keep(request.pages[i], parent, std::span(request.tokens).subspan(size_t{i} * size, size));
+    if (!kept.ok()) return kept.error();
+    request.pages[i] = kept.value();
+  }
+  return {};
+}
+
+Status trim(Sequence& request, SharedPages& pages) {
+  const auto used = static_cast<size_t>(pages_for(request.fed, pages.page_size()));
+  const Status status = pages.release(std::span(request.pages).subspan(used));
   request.pages.resize(used);
   return status;
 }
 
-Status forget(Sequence& request, PagePool& pool) {
-  const Status status = pool.release(request.pages);
+Status forget(Sequence& request, SharedPages& pages) {
+  const Status status = pages.release(request.pages);
   request.pages.clear();
-  request.fed = request.rows = 0;
+  request.fed = request.rows = request.kept_pages = 0;
   return status;
 }
 
-Result<uint32_t> plan_step(Roster& roster, PagePool& pool, const StepRules& rules) {
-  Planner planner(roster, pool, rules);
-  const Result<uint32_t> preempted = planner.preempt();
-  if (!preempted.ok()) return preempted;
+Result<PlanCounts> plan_step(Roster& roster, SharedPages& pages, const StepRules& rules) {
+  Planner planner(roster, pages, rules);
+  if (Status status = planner.preempt(); !status.ok()) return status.error();
   if (Status status = planner.plan_decodes(); !status.ok()) return status.error();
   if (Status status = planner.plan_prompts(); !status.ok()) return status.error();
-  return preempted;
+  return planner.counts();
 }
 
 }  // namespace mkrt

@@ -3,7 +3,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/engine/sequence.h"
-#include "runtime/session/pages.h"
+#include "runtime/engine/shared_pages.h"
 
 namespace mkrt {
 
@@ -17,28 +17,42 @@ enum class Preemption : uint8_t {
 };
 
 struct StepRules {
-  uint32_t max_tokens = 0;    // rows of a step
-  uint32_t max_requests = 0;  // of a step
+  uint32_t max_tokens = 0;               // rows of a step
+  uint32_t max_requests = 0;             // of a step
+  uint32_t max_rows_beside_decodes = 0;  // rows of other requests in a step that also decodes; 0: no bound
   Preemption preemption = Preemption::kNone;
+};
+
+struct PlanCounts {
+  uint32_t preempted = 0;      // requests that gave up their pages
+  uint64_t prompt_tokens = 0;  // of requests admitted for the first time
+  uint64_t cached_tokens = 0;  // of prompt_tokens, those that the prefix cache had
 };
 
 // Decides which requests run, sets their `rows` and allocates their pages.
 //
-// Every request that decodes gets a row. The rows left over go to the other running requests and to waiting
-// ones, in their order. A waiting request is admitted while there are rows, places and pages; one that does
-// not fit holds up those behind it. The first running request never gives up its pages.
+// Every request that decodes gets a row. The rows left over, within max_rows_beside_decodes, go to the other
+// running requests and to waiting ones, in their order. A waiting request is admitted while there are rows,
+// places and pages; one that does not fit holds up those behind it.
 //
-// Requires that the pool has the pages of each request's `longest`. Returns how many requests gave up their
-// pages. Errors: those of the pool, by a bug only.
-Result<uint32_t> plan_step(Roster& roster, PagePool& pool, const StepRules& rules);
+// An admitted request starts behind its tokens in the prefix cache. Its last token is always fed. The first
+// running request never gives up its pages.
+//
+// Requires that the cache has the pages of each request's `longest`. Errors: those of the pages, by a bug
+// only.
+Result<PlanCounts> plan_step(Roster& roster, SharedPages& pages, const StepRules& rules);
 
 // Allocates pages for `positions` positions behind a planned request's rows, or as many as are free.
-Status run_ahead(Sequence& request, uint32_t positions, PagePool& pool);
+Status run_ahead(Sequence& request, uint32_t positions, SharedPages& pages);
+
+// Keeps the tokens of a request's full pages in the prefix cache, if there is one. The request goes on with
+// pages of other requests where these hold the same tokens.
+Status keep_full_pages(Sequence& request, SharedPages& pages);
 
 // Gives back the pages that hold no fed token.
-Status trim(Sequence& request, PagePool& pool);
+Status trim(Sequence& request, SharedPages& pages);
 
-// Gives back a request's pages and resets its fed tokens. Errors: those of the pool, by a bug only.
-Status forget(Sequence& request, PagePool& pool);
+// Gives back a request's pages and resets its fed tokens. Errors: those of the pages, by a bug only.
+Status forget(Sequence& request, SharedPages& pages);
 
 }  // namespace mkrt

@@ -90,14 +90,17 @@ size_t first_user(const Batch& batch, const BatchLimits& limits, int32_t page) {
 Status check_pages(const Batch& batch, const BatchLimits& limits, size_t b, PagesSeen& seen) {
   const uint64_t pages = pages_used(batch, limits, b);
   const auto index = batch.pages.index.subspan(static_cast<size_t>(batch.pages.begin[b]), pages);
+  const auto read = static_cast<uint32_t>(batch.kv_len[b] - (batch.row_begin[b + 1] - batch.row_begin[b]));
+  const size_t first_written = read / limits.page_size;
   for (size_t i = 0; i < pages; ++i) {
     if (index[i] < 0 || static_cast<uint32_t>(index[i]) >= limits.pages)
       return fault_of(b, "pages.index: entry {} is page {}, expected 0 to {}", i, index[i], limits.pages - 1);
-    uint8_t& step = seen.step[static_cast<size_t>(index[i])];
-    if (step == seen.now)
+    const bool writes = i >= first_written;
+    uint8_t& mark = seen.step[static_cast<size_t>(index[i])];
+    if (mark == seen.now + 1 || (mark == seen.now && writes))
       return fault_of(b, "pages.index: entry {} is page {}, which request {} has already, expected another",
                       i, index[i], first_user(batch, limits, index[i]));
-    step = seen.now;
+    mark = static_cast<uint8_t>(seen.now + writes);
   }
   return {};
 }
@@ -166,6 +169,11 @@ Status check_samples(const Batch& batch, const BatchLimits& limits, size_t b) {
 
 }  // namespace
 
+uint64_t page_entries(const BatchLimits& limits) {
+  const uint64_t of_context = pages_for(limits.context, limits.page_size);
+  return limits.max_requests * std::min<uint64_t>(limits.pages, of_context);
+}
+
 uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b) {
   const uint64_t length = static_cast<uint64_t>(batch.kv_len[b]), limit = batch.samples_of(b).limit;
   const uint64_t positions = std::min<uint64_t>(limits.context, length + (limit > 1 ? limit - 1 : 0));
@@ -174,9 +182,12 @@ uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b) {
 }
 
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen) {
-  if (seen.step.size() != limits.pages || ++seen.now == 0) {
+  constexpr uint8_t kLast = 253;
+  if (seen.step.size() != limits.pages || seen.now >= kLast) {
     seen.step.assign(limits.pages, 0);
     seen.now = 1;
+  } else {
+    seen.now += 2;
   }
   if (Status status = check_sizes(batch, limits); !status.ok()) return status;
   for (size_t b = 0; b < batch.kv_len.size(); ++b) {

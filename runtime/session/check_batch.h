@@ -21,9 +21,14 @@ struct BatchLimits {
   uint32_t pages = 0;      // of the cache
 };
 
-// PagesSeen is memory that check_batch keeps between steps, for one cache. `step` has, for each page, the
-// number of the step in which it was last seen. Numbers run from 1 to 255 and start again at 1. One byte per
-// page keeps the memory of a check small enough for the processor's caches.
+// Returns the most entries of the page table that a batch can use. A page counts for every request that reads
+// it.
+uint64_t page_entries(const BatchLimits& limits);
+
+// PagesSeen is memory that check_batch keeps between steps, for one cache. `step` has a mark for each page:
+// `now` if the step reads it, now + 1 if the step writes it. Each step takes two further marks from 1 to 254,
+// and then they start again. One byte per page keeps the memory of a check small enough for the processor's
+// caches.
 struct PagesSeen {
   std::vector<uint8_t> step;
   uint8_t now = 0;
@@ -44,7 +49,8 @@ uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b);
 // - rows that do not rise from 0, or exceed the limit
 // - kv_len below the request's rows, beyond its pages, or beyond the context
 // - ids outside the vocabulary
-// - pages outside the cache, or used twice in the step
+// - pages outside the cache
+// - pages that the launch writes, and uses elsewhere, too; several requests may read a page
 // - samples outside the ranges of MkSampling
 // - seen ids that are missing, or that no penalty applies to
 // - biases out of order, outside the vocabulary or outside their range

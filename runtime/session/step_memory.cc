@@ -13,6 +13,13 @@ namespace {
 
 constexpr uint64_t kAlignment = 256;
 
+// Returns how many entries of its page table a batch uses.
+uint64_t entries_of(const Batch& batch, const BatchLimits& limits) {
+  uint64_t entries = 0;
+  for (size_t b = 0; b < batch.requests(); ++b) entries += pages_used(batch, limits, b);
+  return entries;
+}
+
 }  // namespace
 
 uint64_t result_bytes(const BatchLimits& limits) {
@@ -85,7 +92,7 @@ Status StepMemory::reserve(Device& device, const BatchLimits& limits, const Resu
     mark_ = mark.value();
   }
   const uint64_t words = uint64_t{2} * limits.max_tokens + kStepLists * kMaxRequests +
-                         uint64_t{4} * limits.max_requests + limits.pages;
+                         uint64_t{4} * limits.max_requests + page_entries(limits);
   const uint64_t bytes =
       sizeof(MkStep) + sizeof(MkFault) + limits.max_requests * sizeof(MkSample) + words * sizeof(int32_t);
   constexpr uint64_t pieces = sizeof(Layout) / sizeof(uint64_t);
@@ -93,7 +100,8 @@ Status StepMemory::reserve(Device& device, const BatchLimits& limits, const Resu
   return grow(bytes + pieces * kAlignment);
 }
 
-StepMemory::Layout StepMemory::lay_out(uint64_t rows, uint64_t requests, const SampleSizes& samples) const {
+StepMemory::Layout StepMemory::lay_out(uint64_t rows, uint64_t requests, uint64_t pages,
+                                       const SampleSizes& samples) const {
   uint64_t end = sizeof(MkStep);
   const auto take = [&](uint64_t count, uint64_t bytes = sizeof(int32_t)) {
     const uint64_t begin = (end + kAlignment - 1) / kAlignment * kAlignment;
@@ -112,7 +120,7 @@ StepMemory::Layout StepMemory::lay_out(uint64_t rows, uint64_t requests, const S
   l.allowed = take(samples.allowed);
   l.biases = take(samples.biases, sizeof(MkBias));
   l.bias_begin = take(samples.bias_begin);
-  l.page_index = take(limits_.pages);  // last, because room for all pages is taken but fewer may be used
+  l.page_index = take(pages);  // last, because fewer may be used
   l.fault = take(1, sizeof(MkFault));
   l.sampled = take(samples.sampled);
   l.logprobs = take(samples.logprobs, sizeof(MkLogprobs));
@@ -182,7 +190,7 @@ Status StepMemory::settle(const Samples& max) {
     if (room.fits(*settled_) && steps <= steps_) return {};
     return Error{"step: error: more samples than the first step that was captured has room for"};
   }
-  const Layout l = lay_out(limits_.max_tokens, limits_.max_requests, room);
+  const Layout l = lay_out(limits_.max_tokens, limits_.max_requests, limits_.pages, room);
   if (Status status = grow(l.end); !status.ok()) return status;
   at_ = l;
   settled_ = room;
@@ -196,12 +204,17 @@ Status StepMemory::fill(const Batch& batch, MkStep step) {
   sizes_.clear();
   for (size_t b = 0; b < batch.requests(); ++b) all.add(sizes_.emplace_back(sizes_of(batch.samples_of(b))));
   if (!settled_) {
-    const Layout l = lay_out(batch.tokens.size(), batch.requests(), all);
+    const Layout l = lay_out(batch.tokens.size(), batch.requests(), page_entries(limits_), all);
     if (Status status = grow(l.end); !status.ok()) return status;
     at_ = l;
     steps_ = batch.steps();
   } else if (!all.fits(*settled_) || batch.steps() > steps_) {
     return Error{"step: error: more samples than the step that was captured has room for"};
+  } else if (const uint64_t entries = entries_of(batch, limits_); entries > limits_.pages) {
+    return Error{
+        fmt::format("step: error: found {} entries of the page table, expected at most {}: the step that "
+                    "was captured has room for each page once",
+                    entries, limits_.pages)};
   }
   bring_rows(batch);
   bring_samples(batch);

@@ -37,13 +37,16 @@ class StepMemory {
   // again. Device and results must outlive the object. Errors: no memory.
   Status reserve(Device& device, const BatchLimits& limits, const ResultMemory& results);
   // Fixes the layout, so that the enqueued work serves every batch within the limits whose requests sample no
-  // more than `max`. A graph needs this. May be called again with a `max` that fits. Errors: no memory; a
-  // `max` that does not fit.
+  // more than `max`. Requests of such a batch may share pages as long as the page table has no more entries
+  // than the cache has pages. A graph needs this. May be called again with a `max` that fits.
+  //
+  // Errors: no memory; a `max` that does not fit.
   Status settle(const Samples& max);
   bool settled() const { return settled_.has_value(); }
 
   // Takes a batch that check_batch has passed, after the one before has ended. `step` has its symbols,
-  // timeout and serial, and fill() sets the rest. Errors: no memory; more samples than settle() fixed.
+  // timeout and serial, and fill() sets the rest. Errors: no memory; more samples or entries of the page
+  // table than settle() has fixed.
   Status fill(const Batch& batch, MkStep step);
 
   // Puts the batch on the stream: copies to the device, the launch, and copies of the session's fault and the
@@ -73,7 +76,7 @@ class StepMemory {
     uint64_t fault, sampled, logprobs, end;  // kernel writes
   };
   SampleSizes sizes_of(const Samples& samples) const;
-  Layout lay_out(uint64_t rows, uint64_t requests, const SampleSizes& samples) const;
+  Layout lay_out(uint64_t rows, uint64_t requests, uint64_t pages, const SampleSizes& samples) const;
   bool together() const { return at_.end - at_.fault <= results_.bytes; }  // fault and samples in one copy
   uint64_t address(uint64_t offset) const {  // device address of the fault or of samples
     return together() ? results_.fault + (offset - at_.fault) : memory_ + offset;

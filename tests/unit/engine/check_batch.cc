@@ -47,9 +47,12 @@ TEST_CASE("a step within its limits passes, again and again") {
 TEST_CASE("marks of an earlier round of steps do not count") {
   PagesSeen seen;
   CHECK(check(Lists(), seen).ok());
-  std::ranges::fill(seen.step, 1);
-  seen.now = UINT8_MAX;
-  CHECK(check(Lists(), seen).ok());
+  for (const uint8_t mark : {1, 2})
+    for (const uint8_t now : {253, 255}) {
+      std::ranges::fill(seen.step, mark);
+      seen.now = now;
+      CHECK(check(Lists(), seen).ok());
+    }
 }
 
 TEST_CASE("a failed check leaves no mark on the next one") {
@@ -197,6 +200,48 @@ TEST_CASE("a page table outside its list or the cache, or with a page twice, is 
         "another");
 }
 
+TEST_CASE("several requests may read a page, but a page that is written has one user") {
+  // Request 0 reads its pages 9 and 0, and writes page 4. Request 2 reads its first page with kv_len 17.
+  const auto shared = [](int32_t of_2) {
+    return error_of([&](Lists& b) {
+      b.kv_len[2] = 17;
+      b.index[4] = of_2;
+      b.index[5] = 1;
+    });
+  };
+  CHECK(shared(9) == "");
+  CHECK(shared(0) == "");
+  CHECK(shared(4) ==
+        "step: error: request 2: pages.index: entry 0 is page 4, which request 0 has already, expected "
+        "another");
+  CHECK(error_of([](Lists& b) {
+          b.kv_len[2] = 17;
+          b.index[5] = 9;
+        }) ==
+        "step: error: request 2: pages.index: entry 1 is page 9, which request 0 has already, expected "
+        "another");
+  // Rows that begin within a page write it.
+  CHECK(error_of([](Lists& b) {
+          b.kv_len[1] = 20;
+          b.begin = {0, 3, 5, 7};
+          b.index = {9, 0, 4, 9, 5, 1, -1};
+        }) == "");
+  CHECK(error_of([](Lists& b) {
+          b.kv_len[1] = 19;
+          b.begin = {0, 3, 5, 7};
+          b.index = {9, 0, 4, 9, 5, 1, -1};
+        }) ==
+        "step: error: request 1: pages.index: entry 0 is page 9, which request 0 has already, expected "
+        "another");
+}
+
+TEST_CASE("the page table has an entry for each request and page of its context, or of the cache") {
+  CHECK(page_entries(kLimits) == 3 * 3);
+  BatchLimits few = kLimits;
+  few.pages = 2;
+  CHECK(page_entries(few) == 3 * 2);
+}
+
 TEST_CASE("a dense table is one whose rows are all as long as the longest") {
   Lists dense;
   dense.begin = {0, 3, 6, 9};
@@ -212,7 +257,7 @@ bool valid(const Lists& b) {
     return false;
   if (b.row_begin.front() != 0 || b.row_begin.back() != std::ssize(b.tokens) || b.tokens.size() > 8)
     return false;
-  std::set<int32_t> used;
+  std::set<int32_t> read, written;
   for (const int32_t id : b.tokens)
     if (id < 0 || id > 49) return false;
   for (size_t r = 0; r < requests; ++r) {
@@ -223,7 +268,11 @@ bool valid(const Lists& b) {
       const int32_t entry = b.begin[r] + position / 16;
       if (entry >= b.begin[r + 1]) return false;
       const int32_t page = b.index.at(static_cast<size_t>(entry));
-      if (page < 0 || page > 9 || !used.insert(page).second) return false;
+      if (page < 0 || page > 9 || written.contains(page)) return false;
+      if (position + 16 <= length - rows)
+        read.insert(page);
+      else if (read.contains(page) || !written.insert(page).second)
+        return false;
     }
   }
   return true;

@@ -66,8 +66,27 @@ int32_t& FakeModel::slot(std::span<const int32_t> pages, size_t position) {
                 position % limits_.page_size];
 }
 
+// Checks that no other entry of the page table has a page that the launch writes.
+Status FakeModel::check_written(const Batch& batch) const {
+  std::vector<uint32_t> entries(limits_.pages);
+  for (size_t b = 0; b < batch.requests(); ++b)
+    for (int32_t i = batch.pages.begin[b]; i < batch.pages.begin[b + 1]; ++i)
+      ++entries[static_cast<size_t>(batch.pages.index[static_cast<size_t>(i)])];
+  for (size_t b = 0; b < batch.requests(); ++b) {
+    const int32_t first = batch.kv_len[b] - (batch.row_begin[b + 1] - batch.row_begin[b]);
+    for (int32_t i = first / static_cast<int32_t>(limits_.page_size);
+         i < batch.pages.begin[b + 1] - batch.pages.begin[b]; ++i) {
+      const int32_t page = batch.pages.index[static_cast<size_t>(batch.pages.begin[b] + i)];
+      if (entries[static_cast<size_t>(page)] > 1)
+        return Error{"fake: error: page " + std::to_string(page) + " is written and shared"};
+    }
+  }
+  return {};
+}
+
 Status FakeModel::step(const Batch& batch, StepResult& result) {
   if (Status status = check_batch(batch, limits_, seen_); !status.ok()) return status;
+  if (Status status = check_written(batch); !status.ok()) return status;
   if (steps.size() == fail_at) return Error{"fake: error: worker 3 waited"};
   const auto list = [](std::span<const int32_t> span) { return std::vector(span.begin(), span.end()); };
   Step& step = steps.emplace_back(

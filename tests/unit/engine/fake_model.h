@@ -20,7 +20,7 @@ std::vector<int32_t> fake_generate(std::vector<int32_t> history, uint32_t max_ne
                                    const MkSampling& sampling = {});
 
 // The cache of a FakeModel holds the tokens themselves. A row that is missing, at a wrong position or in a
-// wrong page changes the next token. A page that two requests share is an error.
+// wrong page changes the next token. A page that is written while another request has it is an error.
 class FakeModel final : public Stepper {
  public:
   explicit FakeModel(const BatchLimits& limits);
@@ -36,6 +36,7 @@ class FakeModel final : public Stepper {
   uint64_t fail_at = ~0ull;  // index of the launch that fails
 
  private:
+  Status check_written(const Batch& batch) const;
   int32_t& slot(std::span<const int32_t> pages, size_t position);
 
   BatchLimits limits_;

@@ -50,20 +50,24 @@ class Constant final : public Stepper {
 };
 
 TEST_CASE("a step in which nobody comes or goes allocates no memory") {
-  Constant model;
-  Engine engine = Engine::open(model).value();
-  for (int i = 0; i < 64; ++i) {
-    Request request;
-    request.prompt.assign(100, 3);
-    request.max_new_tokens = 300;
-    engine.submit(std::move(request));
+  for (const bool prefix_cache : {false, true}) {
+    CAPTURE(prefix_cache);
+    Constant model;
+    Engine engine = Engine::open(model, {.prefix_cache = prefix_cache}).value();
+    for (int i = 0; i < 64; ++i) {
+      Request request;
+      request.prompt.assign(100, i % 8);
+      request.max_new_tokens = 300;
+      engine.submit(std::move(request));
+    }
+    REQUIRE(engine.step().ok());  // all requests arrive in the first step
+    const size_t before = allocations;
+    while (engine.clock() < 250) REQUIRE(engine.step().ok());
+    CHECK(allocations == before);
+    CHECK(engine.take_outcomes().empty());  // no request has finished
+    CHECK((engine.stats().prefix_hits > 0) == prefix_cache);
+    CHECK(before > 0);
   }
-  REQUIRE(engine.step().ok());  // all requests arrive in the first step
-  const size_t before = allocations;
-  while (engine.clock() < 250) REQUIRE(engine.step().ok());
-  CHECK(allocations == before);
-  CHECK(engine.take_outcomes().empty());  // no request has finished
-  CHECK(before > 0);
 }
 
 }  // namespace

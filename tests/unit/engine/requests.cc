@@ -172,6 +172,20 @@ TEST_CASE("a cancelled request ends with its tokens so far, wherever it is") {
   CHECK(engine.clock() == 3 + 2 + 2);
 }
 
+TEST_CASE("beside decodes, prompts have no more rows than the bound") {
+  FakeModel model(kLimits);
+  Engine engine = Engine::open(model, {.max_rows_beside_decodes = 3}).value();
+  // No request decodes in the first step.
+  engine.submit(request(7, 6));
+  engine.submit(request(9, 1));
+  engine.submit(request(3, 1));
+  run(engine);
+  std::vector<std::vector<int32_t>> ends;
+  for (const FakeModel::Step& step : model.steps) ends.push_back(step.row_begin);
+  CHECK(ends ==
+        std::vector<std::vector<int32_t>>{{0, 7, 8}, {0, 1, 4}, {0, 1, 4}, {0, 1, 3, 4}, {0, 1, 3}, {0, 1}});
+}
+
 // Returns the ids of the requests in the order in which they finished.
 std::vector<uint64_t> finished(Engine& engine) {
   run(engine);

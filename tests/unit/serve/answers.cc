@@ -1,0 +1,89 @@
+// Texts, log-probabilities and chunks of answers.
+#include <doctest/doctest.h>
+
+#include "tools/serve/answer_json.h"
+#include "tools/serve/choice_text.h"
+
+using namespace mkc;
+
+namespace {
+
+// Returns a tokenizer whose tokens are these bytes, by id. Id 0 is special.
+mkrt::Tokenizer tokenizer_of(const std::vector<std::string>& tokens) {
+  mkrt::Tokenizer tokenizer;
+  tokenizer.decoder.tokens.push_back({mkrt::TokenKind::kBytes, true, "<end>"});
+  for (const std::string& bytes : tokens)
+    tokenizer.decoder.tokens.push_back({mkrt::TokenKind::kBytes, false, bytes});
+  return tokenizer;
+}
+
+}  // namespace
+
+TEST_CASE("a choice's text has whole characters only") {
+  const mkrt::Tokenizer tokenizer = tokenizer_of({"\xF0\x9F", "\x98\x80", "a"});
+  ChoiceText text(tokenizer, {});
+  const auto push = [&](int32_t id) { return text.push(std::span(&id, 1)); };
+  CHECK(push(3) == "a");
+  CHECK(push(1) == "");
+  CHECK(push(2) == "\xF0\x9F\x98\x80");
+  CHECK(push(0) == "");
+  CHECK(push(1) == "");
+  CHECK(text.finish() == "\xEF\xBF\xBD");
+  CHECK(text.taken() == 5);
+}
+
+TEST_CASE("a stop string ends a text within a launch's tokens, and the tokens behind do not count") {
+  const mkrt::Tokenizer tokenizer = tokenizer_of({"one ", "tw", "o three"});
+  ApiRequest api;
+  api.stop = {"two"};
+  ChoiceText text(tokenizer, api);
+  const std::vector<int32_t> ids = {1, 2, 3, 1, 1};
+  CHECK(text.push(ids) == "one ");
+  CHECK(text.taken() == 3);
+  CHECK(text.finish() == "");
+  api.include_stop_str_in_output = true;
+  ChoiceText with(tokenizer, api);
+  CHECK(with.push(ids) == "one two");
+}
+
+TEST_CASE("special tokens are shown where they are asked for") {
+  const mkrt::Tokenizer tokenizer = tokenizer_of({"a"});
+  ApiRequest api;
+  api.skip_special_tokens = false;
+  ChoiceText text(tokenizer, api);
+  const std::vector<int32_t> ids = {1, 0};
+  CHECK(text.push(ids) == "a<end>");
+}
+
+TEST_CASE("log-probabilities have a token's text and bytes") {
+  const mkrt::Tokenizer tokenizer = tokenizer_of({"\xC3", "h\xC3\xA9"});
+  const std::vector<mkrt::Sampled> samples = {{1, -0.5f, {{1, -0.5f}, {2, -1.0f}}}, {2, -2.0f, {}}};
+  CHECK(json_text(chat_logprobs(tokenizer, samples)) ==
+        "{\"content\":[{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-0.5,\"bytes\":[195],\"top_logprobs\":["
+        "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-0.5,\"bytes\":[195]},"
+        "{\"token\":\"h\xC3\xA9\",\"logprob\":-1.0,\"bytes\":[104,195,169]}]},"
+        "{\"token\":\"h\xC3\xA9\",\"logprob\":-2.0,\"bytes\":[104,195,169],\"top_logprobs\":[]}]}");
+  size_t offset = 4;
+  CHECK(json_text(completion_logprobs(tokenizer, samples, offset)) ==
+        "{\"tokens\":[\"bytes:\\\\xc3\",\"h\xC3\xA9\"],\"token_logprobs\":[-0.5,-2.0],"
+        "\"top_logprobs\":[{\"bytes:\\\\xc3\":-0.5,\"h\xC3\xA9\":-1.0},{\"h\xC3\xA9\":-2.0}],\"text_offset\":"
+        "[4,5]}");
+  CHECK(offset == 7);
+}
+
+TEST_CASE("chunks of a stream have the form that clients read") {
+  const AnswerHead chat{.chat = true, .id = "chatcmpl-1", .created = 5, .model = "m"};
+  CHECK(
+      sse_event(json_text(chunk_json(chat, {.index = 1, .text = "a", .first = true}, true))) ==
+      R"(data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":5,"model":"m","choices":[{"index":1,)"
+      R"("delta":{"role":"assistant","content":"a"},"logprobs":null,"finish_reason":null,"stop_reason":null}],)"
+      "\"usage\":null}\n\n");
+  CHECK(
+      json_text(chunk_json(chat, {.finish_reason = "stop", .stop_reason = 7}, false)) ==
+      R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":5,"model":"m","choices":[{"index":0,)"
+      R"("delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":7}]})");
+  CHECK(
+      json_text(usage_chunk_json({.id = "cmpl-1", .created = 5, .model = "m"}, {3, 4, 2})) ==
+      R"({"id":"cmpl-1","object":"text_completion","created":5,"model":"m","choices":[],"usage":{"prompt_tokens":3,)"
+      R"("completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":2}}})");
+}

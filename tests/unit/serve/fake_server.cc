@@ -1,0 +1,103 @@
+// A server whose model is a FakeModel, for tests of what takes time or goes wrong. Arguments are NAME=NUMBER:
+// step_ms, fail_at (a launch), max_requests, max_waiting, request_timeout, client_timeout, grace,
+// max_connections, max_body_bytes, load_ms. Prints the port.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "tests/unit/engine/fake_model.h"
+#include "tools/serve/run_service.h"
+
+namespace {
+
+using namespace mkc;
+
+constexpr mkrt::BatchLimits kLimits{
+    .max_tokens = 64, .max_requests = 4, .context = 4096, .vocab = 640, .page_size = 16, .pages = 1024};
+
+// SlowModel takes a time for each step.
+class SlowModel final : public mkrt::Stepper {
+ public:
+  SlowModel(const mkrt::BatchLimits& limits, std::chrono::milliseconds step) : model_(limits), step_(step) {}
+  mkrt::BatchLimits limits() const override { return model_.limits(); }
+  mkrt::Status step(const mkrt::Batch& batch, mkrt::StepResult& result) override {
+    std::this_thread::sleep_for(step_);
+    if (launches_++ == fail_at) return mkrt::Error{"device: error: worker 3 waited too long"};
+    mkrt::Status status = model_.step(batch, result);
+    model_.steps.clear();
+    return status;
+  }
+
+  uint64_t fail_at = ~0ull;  // index of the launch that fails
+
+ private:
+  mkrt::FakeModel model_;
+  std::chrono::milliseconds step_;
+  uint64_t launches_ = 0;
+};
+
+// Writes each message as <role>content, and refuses tool messages.
+mkrt::Result<std::string> render(const nlohmann::ordered_json& messages,
+                                 const nlohmann::ordered_json& variables) {
+  std::string text;
+  for (const nlohmann::ordered_json& message : messages) {
+    if (message.at("role") == "tool") return mkrt::Error{"template.jinja:3: error: no tools here"};
+    text += fmt::format("<{}>{}\n", message.at("role").get<std::string>(),
+                        message.at("content").get<std::string>());
+  }
+  return text + (variables.at("add_generation_prompt").get<bool>() ? "<assistant>" : "");
+}
+
+int64_t number(const std::map<std::string, int64_t>& given, const std::string& name, int64_t otherwise) {
+  const auto found = given.find(name);
+  return found == given.end() ? otherwise : found->second;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::map<std::string, int64_t> given;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    given[argument.substr(0, argument.find('='))] = std::atoll(argument.c_str() + argument.find('=') + 1);
+  }
+  mkrt::BatchLimits limits = kLimits;
+  limits.max_requests = static_cast<uint32_t>(number(given, "max_requests", kLimits.max_requests));
+  SlowModel stepper(limits, std::chrono::milliseconds(number(given, "step_ms", 0)));
+  stepper.fail_at = static_cast<uint64_t>(number(given, "fail_at", -1));
+  auto engine = mkrt::Engine::open(stepper);
+
+  HttpLimits http;
+  http.client_timeout = std::chrono::seconds(number(given, "client_timeout", 60));
+  http.max_connections = static_cast<uint32_t>(number(given, "max_connections", 512));
+  http.max_body_bytes = static_cast<uint64_t>(number(given, "max_body_bytes", 1 << 20));
+  ServiceOptions options;
+  options.max_waiting = static_cast<uint32_t>(number(given, "max_waiting", 256));
+  options.request_timeout = std::chrono::seconds(number(given, "request_timeout", 0));
+  options.version = "0";
+  auto server = HttpServer::listen("127.0.0.1", 0, http, Service::refusal);
+  auto tokenizer = mkrt::load_tokenizer(MKC_SOURCE_DIR "/models/tiny-stories/tokenizer.json");
+  if (!engine.ok() || !server.ok() || !tokenizer.ok()) return 1;
+  EngineLoop loop;
+  Service service(server.value(), loop, options);
+  const RunningService running{server.value(), loop, service};
+  fmt::print("{}\n", server.value().port());
+  std::fflush(stdout);
+  ServedModel model;
+  model.name = "fake";
+  model.tokenizer = std::move(tokenizer.value());
+  model.render_chat = render;
+  model.limits = limits;
+  const auto run = [&]() -> mkrt::Status {
+    std::this_thread::sleep_for(std::chrono::milliseconds(number(given, "load_ms", 0)));
+    serve_engine(running, std::move(model), engine.value());
+    return {};
+  };
+  const auto end_now = [](int signal) { std::_Exit(128 + signal); };
+  return run_service(running, std::chrono::seconds(number(given, "grace", 30)), run, end_now).ok() ? 0 : 1;
+}

@@ -1,0 +1,218 @@
+// Bodies of requests: what is read, and what each wrong body is told.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/serve/api_request.h"
+
+using namespace mkc;
+
+namespace {
+
+struct Bad {
+  std::string body, message, param;
+};
+
+// Returns a body with a field beside those that are needed.
+std::string completion(const std::string& field) {
+  return R"({"prompt": "x", )" + field + "}";
+}
+std::string chat(const std::string& field) {
+  return R"({"messages": [{"role": "user", "content": "x"}], )" + field + "}";
+}
+
+template <class Read>
+void check_refused(const Read& read, const std::vector<Bad>& table) {
+  for (const Bad& bad : table) {
+    CAPTURE(bad.body);
+    ApiRequest request;
+    const std::optional<ApiError> error = read(bad.body, request);
+    REQUIRE(error);
+    CHECK(error->status == 400);
+    CHECK(error->message.substr(0, bad.message.size()) == bad.message);
+    CHECK(error->param == bad.param);
+    CHECK(nlohmann::json::parse(error_json(*error))["error"]["type"] == "invalid_request_error");
+  }
+}
+
+ApiRequest accepted(std::optional<ApiError> (*read)(const std::string&, ApiRequest&),
+                    const std::string& body) {
+  ApiRequest request;
+  const std::optional<ApiError> error = read(body, request);
+  CAPTURE(body);
+  CHECK_MESSAGE(!error, (error ? error->message : ""));
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("bodies that are no object of JSON are refused") {
+  check_refused(read_completion, {{"", "not JSON: parse error at line 1, column 1", ""},
+                                  {"[1]", "found a body that is array, expected an object", ""},
+                                  {"{\"prompt\": \"\xff\"}", "not JSON: parse error", ""},
+                                  {R"({"prompt": "x", "prompt": "y"})", "key \"prompt\" is given twice", ""},
+                                  {R"({"prompt": "x", "top_p": 1e999})", "not JSON: number overflow", ""},
+                                  {R"({"prompt": "x", "top_p": NaN})", "not JSON: parse error", ""},
+                                  {"{\"prompt\": " + std::string(100, '[') + std::string(100, ']') + "}",
+                                   "nested more than 64 levels deep", ""},
+                                  {R"({"prompt": "x"} {})", "not JSON: parse error", ""}});
+}
+
+TEST_CASE("fields of completions are refused by name") {
+  check_refused(
+      read_completion,
+      {{"{}", "prompt: is missing, expected a string", "prompt"},
+       {R"({"prompt": null})", "prompt: is missing", "prompt"},
+       {R"({"prompt": 1})", "prompt: found 1, expected a string, token ids, or an array of either", "prompt"},
+       {R"({"prompt": []})", "prompt: found an array, expected a string", "prompt"},
+       {R"({"prompt": [[]]})", "prompt: found an array, expected", "prompt"},
+       {R"({"prompt": ["x", 1]})", "prompt: found an array, expected", "prompt"},
+       {R"({"prompt": [1, -1]})", "prompt[1]: found -1, expected an integer from 0 to 2147483647", "prompt"},
+       {R"({"prompt": [1.5]})", "prompt[0]: found 1.5, expected an integer", "prompt"},
+       {completion(R"("temprature": 1)"),
+        "found the unknown field \"temprature\" (did you mean temperature?)", "temprature"},
+       {completion(R"("messages": [])"), "found the unknown field \"messages\"", "messages"},
+       {completion(R"("model": 5)"), "model: found 5, expected a string", "model"},
+       {completion(R"("temperature": "hot")"),
+        "temperature: found \"hot\", expected a number from 0 to 1000000", "temperature"},
+       {completion(R"("temperature": -0.1)"), "temperature: found -0.1, expected a number from 0",
+        "temperature"},
+       {completion(R"("top_p": 0)"), "top_p: found 0, expected a number above 0, at most 1", "top_p"},
+       {completion(R"("top_p": 1e-60)"), "top_p: found 1e-60, expected a number above 0", "top_p"},
+       {completion(R"("top_p": 1.1)"), "top_p: found 1.1, expected a number from", "top_p"},
+       {completion(R"("min_p": 2)"), "min_p: found 2, expected a number from 0 to 1", "min_p"},
+       {completion(R"("repetition_penalty": 0)"), "repetition_penalty: found 0, expected a number from 0.001",
+        "repetition_penalty"},
+       {completion(R"("top_k": -2)"), "top_k: found -2, expected an integer from -1", "top_k"},
+       {completion(R"("top_k": 4294967296)"), "top_k: found 4294967296, expected an integer from -1",
+        "top_k"},
+       {completion(R"("max_tokens": 0)"), "max_tokens: found 0, expected an integer from 1 to 1073741824",
+        "max_tokens"},
+       {completion(R"("max_tokens": 18446744073709551615)"),
+        "max_tokens: found 18446744073709551615, expected", "max_tokens"},
+       {completion(R"("max_tokens": 1.0)"), "max_tokens: found 1.0, expected an integer", "max_tokens"},
+       {completion(R"("n": 129)"), "n: found 129, expected an integer from 1 to 128", "n"},
+       {completion(R"("seed": 1.5)"), "seed: found 1.5, expected an integer from -2^63 to 2^64 - 1", "seed"},
+       {completion(R"("seed": 99999999999999999999)"), "seed: found", "seed"},
+       {completion(R"("stop": "")"), "stop: found \"\", expected a string of 1 to 1024 bytes", "stop"},
+       {completion(R"("stop": ["a", 1])"), "stop[1]: found 1, expected a string", "stop"},
+       {completion(R"("stop": ["a", "b", "c", "d", "e"])"),
+        "stop: found an array, expected a string, or an array of at most 4 strings", "stop"},
+       {completion(R"("stop_token_ids": [-1])"), "stop_token_ids[0]: found -1, expected an integer",
+        "stop_token_ids"},
+       {completion(R"("stop_token_ids": 1)"), "stop_token_ids: found 1, expected an array of token ids",
+        "stop_token_ids"},
+       {completion(R"("logprobs": 21)"), "logprobs: found 21, expected an integer from 0 to 20", "logprobs"},
+       {completion(R"("logprobs": true)"), "logprobs: found true, expected an integer", "logprobs"},
+       {completion(R"("echo": 1)"), "echo: found 1, expected true or false", "echo"},
+       {completion(R"("echo": true, "logprobs": 1)"), "echo: found true with logprobs", "echo"},
+       {completion(R"("stream": "yes")"), "stream: found \"yes\", expected true or false", "stream"},
+       {completion(R"("stream_options": {"include_usage": true})"), "stream_options: is for stream true",
+        "stream_options"},
+       {completion(R"("stream": true, "stream_options": {"usage": true})"),
+        "stream_options: unknown key \"usage\", known: include_usage", "stream_options"},
+       {completion(R"("priority": 2147483648)"),
+        "priority: found 2147483648, expected an integer from -2147483648", "priority"},
+       {completion(R"("user": 1)"), "user: found 1, expected a string", "user"}});
+}
+
+TEST_CASE("fields that mkc does not serve are refused, unless they change nothing") {
+  check_refused(
+      read_completion,
+      {{completion(R"("logit_bias": {"1": 5})"),
+        "logit_bias: found an object, expected an empty object: mkc does not serve", "logit_bias"},
+       {completion(R"("presence_penalty": 0.5)"), "presence_penalty: found 0.5, expected 0",
+        "presence_penalty"},
+       {completion(R"("frequency_penalty": -1)"), "frequency_penalty: found -1, expected 0",
+        "frequency_penalty"},
+       {completion(R"("min_tokens": 3)"), "min_tokens: found 3, expected 0", "min_tokens"},
+       {completion(R"("best_of": 2)"), "best_of: found 2, expected 1", "best_of"},
+       {completion(R"("suffix": "end")"), "suffix: found \"end\", expected an empty string", "suffix"}});
+  check_refused(read_chat_completion,
+                {{chat(R"("tools": [{"type": "function"}])"),
+                  "tools: found an array, expected an empty array", "tools"},
+                 {chat(R"("tool_choice": "required")"),
+                  "tool_choice: found \"required\", expected \"none\" or \"auto\"", "tool_choice"},
+                 {chat(R"("response_format": {"type": "json_object"})"),
+                  "response_format: found an object, expected {\"type\":\"text\"}", "response_format"}});
+  accepted(read_chat_completion,
+           chat(R"("tools": [], "tool_choice": "auto", "response_format": {"type": "text"}, "logit_bias": {},
+                   "presence_penalty": 0, "frequency_penalty": 0.0, "min_tokens": 0, "parallel_tool_calls": true,
+                   "store": false, "metadata": null, "reasoning_effort": null, "modalities": ["text"], "n": null)"));
+}
+
+TEST_CASE("messages are checked") {
+  const auto of = [](const std::string& messages) { return "{\"messages\": " + messages + "}"; };
+  check_refused(
+      read_chat_completion,
+      {{"{}", "messages: is missing, expected an array of messages", "messages"},
+       {of("\"hi\""), "messages: found \"hi\", expected an array of at least one message", "messages"},
+       {of("[]"), "messages: found an array, expected an array of at least one message", "messages"},
+       {of("[1]"), "messages[0]: found 1, expected an object", "messages"},
+       {of(R"([{"content": "x"}])"), "messages[0]: key \"role\" is missing", "messages"},
+       {of(R"([{"role": "robot", "content": "x"}])"),
+        "messages[0].role: found \"robot\", supported: system, developer", "messages"},
+       {of(R"([{"role": "user", "content": 1}])"), "messages[0].content: found 1, expected a string, null",
+        "messages"},
+       {of(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])"),
+        "messages[0].content[0].type: found \"image_url\", supported: text", "messages"},
+       {of(R"([{"role": "user", "content": "x", "weight": 1}])"),
+        "messages[0].weight: found 1, expected no value", "messages"},
+       {chat(R"("chat_template_kwargs": {"messages": 1})"),
+        "chat_template_kwargs.messages: found 1, expected another name", "chat_template_kwargs"},
+       {chat(R"("chat_template_kwargs": 1)"), "chat_template_kwargs: found 1, expected an object",
+        "chat_template_kwargs"},
+       {chat(R"("continue_final_message": true)"),
+        "continue_final_message: found true with add_generation_prompt", "continue_final_message"},
+       {chat(R"("logprobs": 1)"), "logprobs: found 1, expected true or false", "logprobs"},
+       {chat(R"("top_logprobs": 2)"), "top_logprobs: is for logprobs true", "top_logprobs"},
+       {chat(R"("prompt": "x")"), "found the unknown field \"prompt\"", "prompt"},
+       {chat(R"("max_tokens": 1, "max_completion_tokens": 2)"),
+        "max_tokens: found 1, expected 2, as in the other", "max_tokens"}});
+}
+
+TEST_CASE("messages keep the order of their keys, and lose what templates do not read") {
+  const ApiRequest request = accepted(
+      read_chat_completion,
+      R"({"messages": [{"role": "assistant", "refusal": null, "content": [{"type": "text", "text": "a"},
+          {"text": "b", "type": "text"}], "annotations": []}],
+          "chat_template_kwargs": {"z": 1, "a": 2}, "top_logprobs": 3, "logprobs": true})");
+  REQUIRE(request.chat);
+  CHECK(request.chat->messages.dump() == R"([{"role":"assistant","content":"a\nb"}])");
+  CHECK(request.chat->variables.dump() == R"({"z":1,"a":2})");
+  CHECK(request.logprobs == 3u);
+}
+
+TEST_CASE("all forms of prompts and numbers are read") {
+  CHECK(accepted(read_completion, R"({"prompt": "x"})").prompts == std::vector<Prompt>{"x"});
+  CHECK(accepted(read_completion, R"({"prompt": ["x", ""]})").prompts == std::vector<Prompt>{"x", ""});
+  CHECK(accepted(read_completion, R"({"prompt": [5, 6]})").prompts ==
+        std::vector<Prompt>{std::vector<int32_t>{5, 6}});
+  CHECK(accepted(read_completion, R"({"prompt": [[5], [6]]})").prompts.size() == 2);
+  const ApiRequest request = accepted(
+      read_completion,
+      completion(R"("temperature": 2, "top_k": -1, "seed": -1, "stop": ["a", "b"], "n": 3, "stream": true,
+                    "stream_options": {"include_usage": true}, "priority": -5, "ignore_eos": true)"));
+  CHECK(request.sampling.temperature == 2.0f);
+  CHECK(request.sampling.top_k == 0u);
+  CHECK(request.sampling.seed == ~uint64_t{0});
+  CHECK(request.stop == std::vector<std::string>{"a", "b"});
+  CHECK(request.n == 3);
+  CHECK((request.stream && request.include_usage && request.ignore_eos));
+  CHECK(request.priority == -5);
+  CHECK(accepted(read_completion, completion(R"("seed": 18446744073709551615)")).sampling.seed ==
+        ~uint64_t{0});
+}
+
+TEST_CASE("tokenize takes a prompt or messages") {
+  check_refused(read_tokenize,
+                {{"{}", "prompt: found neither of prompt and messages", "prompt"},
+                 {R"({"prompt": "x", "messages": [{"role": "user"}]})",
+                  "prompt: found both of prompt and messages", "prompt"},
+                 {R"({"prompt": ["x"]})", "prompt: found an array, expected a string", "prompt"}});
+  check_refused(read_detokenize,
+                {{"{}", "tokens: is missing", "tokens"},
+                 {R"({"tokens": "x"})", "tokens: found \"x\", expected an array of token ids", "tokens"}});
+  CHECK(accepted(read_tokenize, R"({"messages": [{"role": "user", "content": "x"}]})").chat.has_value());
+  CHECK(accepted(read_detokenize, R"({"tokens": []})").prompts.size() == 1);
+}

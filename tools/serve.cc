@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "runtime/engine/session_stepper.h"
+#include "runtime/text/chat_template.h"
+#include "tools/artefact.h"
+#include "tools/commands.h"
+#include "tools/output.h"
+#include "tools/run_inputs.h"
+#include "tools/serve/run_service.h"
+#include "tools/serve_arguments.h"
+
+namespace mkc {
+namespace {
+
+// Sets how chats become prompts, where the checkpoint has a chat template. Errors: a template, or its
+// variables, that cannot be read.
+Status read_template(const std::string& directory, ServedModel& model) {
+  MKC_TRY(found, mkrt::read_chat_template(directory));
+  if (!found) return {};
+  MKC_TRY(special_tokens, mkrt::read_template_variables(directory));
+  model.render_chat = [chat_template = *std::move(found), special_tokens, folder = directory + "/"](
+                          const nlohmann::ordered_json& messages,
+                          const nlohmann::ordered_json& variables) -> Result<std::string> {
+    nlohmann::ordered_json all = special_tokens;
+    all.update(variables);
+    Result<std::string> text = chat_template.render(messages, all);
+    if (text.ok() || !text.error().message.starts_with(folder)) return text;
+    return Error{text.error().message.substr(folder.size())};  // clients do not learn where the model lies
+  };
+  return {};
+}
+
+// Returns what is known of the model before it is compiled. Errors: files that cannot be read; no tokenizer.
+Result<ServedModel> read_model(const ServeArguments& a) {
+  MKC_TRY(directory, checkpoint_directory(a.run));
+  MKC_TRY(defaults, read_defaults(directory));
+  MKC_TRY(tokenizer, find_tokenizer(directory, "mkc serve"));
+  ServedModel model;
+  model.name = a.name;
+  model.tokenizer = std::move(*tokenizer);
+  model.sampling = sampling_of({}, defaults);
+  model.created = std::time(nullptr);
+  MKC_TRY_STATUS(read_template(directory, model));
+  return model;
+}
+
+// Compiles and loads the model, and runs its engine until the loop is stopped.
+Status run_engine(const ServeArguments& a, const RunningService& running, ServedModel model) {
+  MKC_TRY(loaded, load(a.run));
+  MKC_TRY(session, open_session(a.run, loaded, UINT32_MAX));
+  mkrt::SessionStepper stepper(session);
+  mkrt::EngineOptions options;
+  options.stop_ids = loaded.artefact.manifest.eos_ids;
+  options.steps_per_launch = a.run.steps_per_launch;
+  options.prefix_cache = !a.no_prefix_cache;
+  if (a.run.recompute) options.preemption = mkrt::Preemption::kRecompute;
+  Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
+  if (!engine.ok()) return engine.error();
+  const mkrt::BatchLimits& l = model.limits = stepper.limits();
+  print_err(
+      "mkc serve: ready: {} on {}: steps of {} requests and {} tokens, {} positions a request, {} pages of "
+      "{}\n",
+      model.name, loaded.device->name(), l.max_requests, l.max_tokens, model.positions(), l.pages,
+      l.page_size);
+  serve_engine(running, std::move(model), engine.value());
+  return {};
+}
+
+ServiceOptions options_of(const ServeArguments& a) {
+  ServiceOptions options;
+  options.api_key = a.api_key.value_or("");
+  options.max_waiting = a.max_waiting;
+  options.request_timeout = std::chrono::seconds(a.request_timeout_s);
+  options.step_limit = std::chrono::milliseconds(a.run.timeout_ms);
+  options.version = version();
+  if (a.log_requests) options.log = [](const std::string& line) { put_stderr(line); };
+  return options;
+}
+
+Status serve(ServeArguments a) {
+  if (Status status = check_serve(a); !status.ok()) return status;
+  MKC_TRY_STATUS(find_models(a.run));
+  MKC_TRY(model, read_model(a));
+  MKC_TRY(server, HttpServer::listen(a.host, a.port, a.limits, Service::refusal));
+  EngineLoop loop;
+  Service service(server, loop, options_of(a));
+  const RunningService running{server, loop, service};
+  print_err("mkc serve: listening on http://{}:{}, loading {}\n", a.host, server.port(), a.run.request.model);
+  return run_service(
+      running, std::chrono::seconds(a.grace_s), [&] { return run_engine(a, running, std::move(model)); },
+      end_by_signal);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("serve", "answer requests over HTTP, as OpenAI's API does");
+  auto a = std::make_shared<ServeArguments>();
+  add_serve_options(*command, *a);
+  command->callback([a, &action] { action = [a] { return serve(*a); }; });
+}
+
+}  // namespace mkc

@@ -1,0 +1,168 @@
+#include "tools/serve/api_request.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/json_node.h"
+#include "tools/serve/chat_messages.h"
+#include "tools/serve/fields.h"
+
+namespace mkc {
+namespace {
+
+using mkrt::JsonNode;
+
+ChatFields& chat_of(ApiRequest& request) {
+  if (!request.chat) request.chat.emplace();
+  return *request.chat;
+}
+
+void read_max_completion_tokens(const JsonNode& node, ApiRequest& request) {
+  generation_fields()[1].read(node, request);
+}
+
+// Reads a prompt: text, token ids, or a list of either.
+void read_prompt(const JsonNode& node, ApiRequest& request) {
+  const auto is_list_of = [](const nlohmann::json& list, auto is_kind) {
+    return list.is_array() && !list.empty() && std::all_of(list.begin(), list.end(), is_kind);
+  };
+  const nlohmann::json& raw = node.raw();
+  const auto is_number = [](const nlohmann::json& v) { return v.is_number(); };
+  if (raw.is_string()) {
+    request.prompts.emplace_back(node.string());
+  } else if (is_list_of(raw, is_number)) {
+    request.prompts.emplace_back(read_ids(node));
+  } else if (is_list_of(raw, [](const nlohmann::json& v) { return v.is_string(); })) {
+    for (const JsonNode& item : node.items()) request.prompts.emplace_back(item.string());
+  } else if (is_list_of(raw, [&](const nlohmann::json& v) { return is_list_of(v, is_number); })) {
+    for (const JsonNode& item : node.items()) request.prompts.emplace_back(read_ids(item));
+  } else {
+    node.fail_expected("a string, token ids, or an array of either, not empty");
+  }
+}
+
+uint32_t read_top(const JsonNode& node) {
+  return static_cast<uint32_t>(read_integer(node, 0, mkrt::kMaxTop));
+}
+
+constexpr Field kCompletionFields[] = {
+    {"prompt", read_prompt},
+    {"echo", [](const JsonNode& node, ApiRequest& r) { r.echo = node.boolean(); }},
+    {"logprobs", [](const JsonNode& node, ApiRequest& r) { r.logprobs = read_top(node); }},
+};
+
+constexpr Field kTemplateFields[] = {
+    {"add_generation_prompt",
+     [](const JsonNode& node, ApiRequest& r) { chat_of(r).add_generation_prompt = node.boolean(); }},
+    {"continue_final_message",
+     [](const JsonNode& node, ApiRequest& r) { chat_of(r).continue_final_message = node.boolean(); }},
+    // The functions that read a body take these two from a text that keeps the order of keys.
+    {"messages", check_messages},
+    {"chat_template_kwargs", check_template_variables},
+};
+
+// The reading of a body goes by name, so that "logprobs" comes before "top_logprobs".
+constexpr Field kChatFields[] = {
+    {"max_completion_tokens", read_max_completion_tokens},
+    {"logprobs",
+     [](const JsonNode& node, ApiRequest& r) {
+       if (node.boolean()) r.logprobs = 0;
+     }},
+    {"top_logprobs",
+     [](const JsonNode& node, ApiRequest& r) {
+       const uint32_t top = read_top(node);
+       if (top > 0 && !r.logprobs) node.fail("is for logprobs true, expected 0 or logprobs");
+       if (r.logprobs) r.logprobs = top;
+     }},
+};
+
+ApiError missing(const char* field, const char* expected) {
+  return {.message = fmt::format("{}: is missing, expected {}", field, expected), .param = field};
+}
+
+// Takes the inputs of the template, in the order of their keys. The body is known to be valid.
+void take_chat(const std::string& body, ApiRequest& request) {
+  nlohmann::ordered_json whole = nlohmann::ordered_json::parse(body);
+  ChatFields& chat = chat_of(request);
+  chat.messages = plain_messages(std::move(whole["messages"]));
+  if (const auto given = whole.find("chat_template_kwargs"); given != whole.end() && given->is_object())
+    chat.variables = std::move(*given);
+}
+
+std::optional<ApiError> check_chat(const ApiRequest& request) {
+  if (request.chat->add_generation_prompt && request.chat->continue_final_message)
+    return ApiError{.message =
+                        "continue_final_message: found true with add_generation_prompt, expected one of "
+                        "them",
+                    .param = "continue_final_message"};
+  return {};
+}
+
+bool is_given(const nlohmann::json& body, const char* field) {
+  const auto found = body.find(field);
+  return found != body.end() && !found->is_null();
+}
+
+}  // namespace
+
+std::optional<ApiError> read_chat_completion(const std::string& text, ApiRequest& request) {
+  nlohmann::json body;
+  if (auto error = parse_body(text, body)) return error;
+  chat_of(request);
+  if (auto error =
+          read_fields(body, {generation_fields(), kChatFields, kTemplateFields}, refused_fields(), request))
+    return error;
+  if (!is_given(body, "messages")) return missing("messages", "an array of messages");
+  take_chat(text, request);
+  return check_chat(request);
+}
+
+std::optional<ApiError> read_completion(const std::string& text, ApiRequest& request) {
+  nlohmann::json body;
+  if (auto error = parse_body(text, body)) return error;
+  if (auto error = read_fields(body, {generation_fields(), kCompletionFields}, refused_fields(), request))
+    return error;
+  if (request.prompts.empty()) return missing("prompt", "a string, token ids, or an array of either");
+  if (request.echo && request.logprobs)
+    return ApiError{.message =
+                        "echo: found true with logprobs, expected one of them: mkc has no "
+                        "log-probabilities of prompts",
+                    .param = "echo"};
+  return {};
+}
+
+std::optional<ApiError> read_tokenize(const std::string& text, ApiRequest& request) {
+  static constexpr Field kFields[] = {
+      {"model", [](const JsonNode& node, ApiRequest& r) { r.model = node.string(); }},
+      {"prompt", [](const JsonNode& node, ApiRequest& r) { r.prompts.emplace_back(node.string()); }},
+      {"add_special_tokens",
+       [](const JsonNode& node, ApiRequest& r) { r.add_special_tokens = node.boolean(); }},
+  };
+  nlohmann::json body;
+  if (auto error = parse_body(text, body)) return error;
+  const bool is_chat = is_given(body, "messages");
+  if (is_chat) chat_of(request);
+  const auto error = is_chat ? read_fields(body, {kFields, kTemplateFields}, {}, request)
+                             : read_fields(body, {kFields}, {}, request);
+  if (error) return error;
+  if (is_chat == !request.prompts.empty())
+    return ApiError{.message = fmt::format("prompt: found {} of prompt and messages, expected one of them",
+                                           is_chat ? "both" : "neither"),
+                    .param = "prompt"};
+  if (!is_chat) return {};
+  take_chat(text, request);
+  return check_chat(request);
+}
+
+std::optional<ApiError> read_detokenize(const std::string& text, ApiRequest& request) {
+  static constexpr Field kFields[] = {
+      {"model", [](const JsonNode& node, ApiRequest& r) { r.model = node.string(); }},
+      {"tokens", [](const JsonNode& node, ApiRequest& r) { r.prompts.emplace_back(read_ids(node)); }},
+  };
+  nlohmann::json body;
+  if (auto error = parse_body(text, body)) return error;
+  if (auto error = read_fields(body, {kFields}, {}, request)) return error;
+  if (request.prompts.empty()) return missing("tokens", "an array of token ids");
+  return {};
+}
+
+}  // namespace mkc

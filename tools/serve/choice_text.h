@@ -1,0 +1,37 @@
+// The text of one choice, which grows token by token.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "tools/serve/api_request.h"
+#include "tools/serve/stop_matcher.h"
+#include "tools/token_text.h"
+
+namespace mkc {
+
+class ChoiceText {
+ public:
+  // The tokenizer must outlive the ChoiceText.
+  ChoiceText(const mkrt::Tokenizer& tokenizer, const ApiRequest& api)
+      : tokens_(tokenizer, api.skip_special_tokens), stop_(api.stop, api.include_stop_str_in_output) {}
+
+  // Takes new tokens, and returns the text that is certain now: whole characters that no stop string can
+  // reach back into. Tokens behind a stop string are dropped.
+  std::string push(std::span<const int32_t> ids);
+  // Takes a token that adds no text, such as one that ends it.
+  void push_silent() { taken_ += matched() ? 0 : 1; }
+  // Returns the text that was held back.
+  std::string finish();
+
+  // Returns the tokens so far, up to the one that completed a stop string.
+  size_t taken() const { return taken_; }
+  const std::string* matched() const { return stop_.matched(); }
+
+ private:
+  TokenText tokens_;
+  StopMatcher stop_;
+  size_t taken_ = 0;
+};
+
+}  // namespace mkc

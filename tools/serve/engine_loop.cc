@@ -1,0 +1,86 @@
+#include "tools/serve/engine_loop.h"
+
+#include <utility>
+
+namespace mkc {
+
+void EngineLoop::submit(uint64_t key, mkrt::Request request) {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.push_back({key, std::move(request)});
+  }
+  changed_.notify_one();
+}
+
+void EngineLoop::cancel(uint64_t key) {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.push_back({key, {}});
+  }
+  changed_.notify_one();
+}
+
+void EngineLoop::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_one();
+}
+
+// Carries out the commands, waiting for one while the engine is idle. Returns false once the loop is stopped.
+bool EngineLoop::take_commands(mkrt::Engine& engine) {
+  std::vector<Command> commands;
+  {
+    std::unique_lock lock(mutex_);
+    if (engine.idle()) changed_.wait(lock, [&] { return stopped_ || !commands_.empty(); });
+    if (stopped_) return false;
+    commands.swap(commands_);
+  }
+  for (Command& command : commands) {
+    if (command.request) {
+      const uint64_t id = engine.submit(std::move(*command.request));
+      key_of_[id] = command.key;
+      id_of_[command.key] = id;
+    } else if (const auto found = id_of_.find(command.key); found != id_of_.end()) {
+      (void)engine.cancel(found->second);  // a request that has ended needs no cancel
+    }
+  }
+  return true;
+}
+
+StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) {
+  if (!status.ok() && fault_.empty()) fault_ = status.error().message;
+  StepReport report{
+      .events = {}, .stats = engine.stats(), .fault = fault_, .at = std::chrono::steady_clock::now()};
+  std::map<uint64_t, size_t> event_of;  // index in `events`, by the engine's id
+  const auto event = [&](uint64_t id) -> TokenEvent& {
+    const auto [at, is_new] = event_of.try_emplace(id, report.events.size());
+    if (is_new) report.events.push_back({.key = key_of_.at(id), .ids = {}, .samples = {}});
+    return report.events[at->second];
+  };
+  for (mkrt::Progress& progress : engine.take_progress()) {
+    TokenEvent& to = event(progress.id);
+    to.ids.insert(to.ids.end(), progress.ids.begin(), progress.ids.end());
+    std::move(progress.samples.begin(), progress.samples.end(), std::back_inserter(to.samples));
+  }
+  for (mkrt::Outcome& outcome : engine.take_outcomes()) {
+    TokenEvent& to = event(outcome.id);
+    to.finish = outcome.reason;
+    to.error = std::move(outcome.error);
+    to.cached_tokens = outcome.cached_tokens;
+    id_of_.erase(to.key);
+    key_of_.erase(outcome.id);
+  }
+  return report;
+}
+
+void EngineLoop::run(mkrt::Engine& engine, const std::function<void(StepReport)>& deliver) {
+  while (take_commands(engine)) {
+    const mkrt::Status status = engine.step();
+    StepReport made = report(engine, status);
+    if (!made.events.empty() || !status.ok()) deliver(std::move(made));
+  }
+}
+
+}  // namespace mkc

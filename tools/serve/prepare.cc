@@ -1,0 +1,150 @@
+#include "tools/serve/prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/session/sample.h"
+#include "tools/token_text.h"
+
+namespace mkc {
+namespace {
+
+constexpr uint32_t kCompletionTokens = 16;  // new tokens of a completion that gives no number
+
+ApiError wrong(const std::string& param, const std::string& message) {
+  return {.message = fmt::format("{}: {}", param, message), .param = param};
+}
+
+// Returns the part of a rendered chat up to the end of its last message, which the model goes on with.
+std::optional<ApiError> cut_after_last_message(const nlohmann::ordered_json& messages, std::string& text) {
+  const auto content = messages.back().find("content");
+  if (content == messages.back().end() || !content->is_string())
+    return wrong("continue_final_message", "found a last message without content, expected text");
+  std::string last = content->get<std::string>();
+  last.erase(last.find_last_not_of(" \t\r\n") + 1);
+  last.erase(0, std::min(last.find_first_not_of(" \t\r\n"), last.size()));
+  const size_t at = text.rfind(last);
+  if (at == text.npos)
+    return wrong("continue_final_message", "the chat template does not repeat the last message");
+  text.erase(at + last.size());
+  return {};
+}
+
+std::optional<ApiError> render(const ServedModel& model, const ChatFields& chat, std::string& text) {
+  if (!model.render_chat)
+    return wrong("messages", "the model has no chat template, expected a prompt for /v1/completions");
+  nlohmann::ordered_json variables = chat.variables;
+  variables["add_generation_prompt"] = chat.add_generation_prompt;
+  mkrt::Result<std::string> rendered = model.render_chat(chat.messages, variables);
+  if (!rendered.ok()) return wrong("messages", rendered.error().message);
+  text = std::move(rendered.value());
+  return chat.continue_final_message ? cut_after_last_message(chat.messages, text) : std::nullopt;
+}
+
+std::optional<ApiError> check_ids(const std::string& param, std::span<const int32_t> ids, uint32_t vocab) {
+  if (ids.empty()) return wrong(param, "found no tokens, expected at least one");
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || static_cast<uint32_t>(ids[i]) >= vocab)
+      return wrong(param, fmt::format("token {} has the id {}, expected 0 to {}", i, ids[i], vocab - 1));
+  return {};
+}
+
+mkrt::MkSampling sampling_of(const ApiRequest& api, mkrt::MkSampling sampling, uint64_t fresh_seed) {
+  const SamplingFields& s = api.sampling;
+  sampling.temperature = s.temperature.value_or(sampling.temperature);
+  sampling.top_k = s.top_k.value_or(sampling.top_k);
+  sampling.top_p = s.top_p.value_or(sampling.top_p);
+  sampling.min_p = s.min_p.value_or(sampling.min_p);
+  sampling.repetition_penalty = s.repetition_penalty.value_or(sampling.repetition_penalty);
+  sampling.seed = s.seed.value_or(fresh_seed);
+  sampling.logprobs = api.logprobs ? 1 + *api.logprobs : 0;
+  return sampling;
+}
+
+// Sets the most new tokens of a request. Without a number, a chat takes all positions that its prompt leaves.
+std::optional<ApiError> set_length(const ServedModel& model, const ApiRequest& api, const std::string& param,
+                                   mkrt::Request& request) {
+  const uint64_t positions = model.positions(), prompt = request.prompt.size();
+  const auto too_long = [&](const std::string& found) {
+    ApiError error = wrong(param, fmt::format("found {}, expected at most {} positions", found, positions));
+    error.code = "context_length_exceeded";
+    return error;
+  };
+  if (prompt > positions) return too_long(fmt::format("{} tokens", prompt));
+  const uint64_t left = positions - prompt + 1;  // the last new token is never fed
+  const uint64_t usual = api.chat ? left : std::min<uint64_t>(left, kCompletionTokens);
+  request.max_new_tokens = api.max_tokens.value_or(static_cast<uint32_t>(usual));
+  if (request.max_new_tokens > left)
+    return too_long(fmt::format("{} tokens and {} new ones, which need {} positions", prompt,
+                                request.max_new_tokens, prompt + request.max_new_tokens - 1));
+  return {};
+}
+
+mkrt::Request request_of(const ServedModel& model, const ApiRequest& api, uint64_t fresh_seed) {
+  mkrt::Request request;
+  request.sampling = sampling_of(api, model.sampling, fresh_seed);
+  request.stop_ids = api.stop_token_ids;
+  request.ignore_engine_stops = api.ignore_eos;
+  request.priority = api.priority;
+  request.stream = true;  // the server looks for stop strings in every step
+  return request;
+}
+
+}  // namespace
+
+uint32_t ServedModel::positions() const {
+  return static_cast<uint32_t>(std::min<uint64_t>(limits.context, uint64_t{limits.pages} * limits.page_size));
+}
+
+std::optional<ApiError> check_model(const ServedModel& model, const ApiRequest& api) {
+  if (!api.model || *api.model == model.name) return {};
+  return ApiError{.status = 404,
+                  .message = fmt::format("model: found \"{}\", expected \"{}\"", *api.model, model.name),
+                  .param = "model",
+                  .type = "not_found_error",
+                  .code = "model_not_found"};
+}
+
+std::optional<ApiError> prompt_ids(const ServedModel& model, const ApiRequest& api, size_t prompt,
+                                   std::vector<int32_t>& ids) {
+  const std::string param = api.chat ? "messages" : "prompt";
+  std::string text;
+  bool add_special = false;  // chat templates write special tokens themselves
+  if (api.chat) {
+    if (std::optional<ApiError> error = render(model, *api.chat, text)) return error;
+  } else if (const auto* given = std::get_if<std::vector<int32_t>>(&api.prompts[prompt])) {
+    ids = *given;
+    return check_ids(param, ids, model.limits.vocab);
+  } else {
+    text = std::get<std::string>(api.prompts[prompt]);
+    add_special = api.add_special_tokens;
+  }
+  mkrt::Result<std::vector<int32_t>> encoded = mkrt::encode(model.tokenizer, text, add_special);
+  if (!encoded.ok()) return wrong(param, encoded.error().message);
+  ids = std::move(encoded.value());
+  return check_ids(param, ids, model.limits.vocab);
+}
+
+std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, PreparedRequest& prepared) {
+  const ApiRequest& api = prepared.api;
+  if (auto error = check_model(model, api)) return error;
+  const mkrt::Request base = request_of(model, api, fresh_seed);
+  if (const mkrt::Status status = mkrt::check_sampling(base.sampling); !status.ok())
+    return ApiError{.message = status.error().message};
+  const size_t prompts = api.chat ? 1 : api.prompts.size();
+  for (size_t p = 0; p < prompts; ++p) {
+    mkrt::Request request = base;
+    if (auto error = prompt_ids(model, api, p, request.prompt)) return error;
+    if (auto error = set_length(model, api, api.chat ? "messages" : "prompt", request)) return error;
+    prepared.prompt_tokens.push_back(static_cast<uint32_t>(request.prompt.size()));
+    if (api.echo) prepared.echoes.push_back(text_of(model.tokenizer, request.prompt));
+    for (uint32_t j = 0; j < api.n; ++j) {
+      prepared.choices.push_back(request);
+      prepared.choices.back().sampling.seed += j;
+    }
+  }
+  return {};
+}
+
+}  // namespace mkc

@@ -1,0 +1,72 @@
+#include "tools/serve/run_service.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <new>
+#include <optional>
+#include <thread>
+
+#include "ir/diag.h"
+
+namespace mkc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kTick{50};
+
+mkrt::Status run_engine(const std::function<mkrt::Status()>& engine) {
+  try {
+    return engine();
+  } catch (const std::bad_alloc&) {
+    return mkrt::Error{"mkc: error: out of memory"};
+  } catch (const std::exception& e) {
+    MKC_BUG(e.what());
+  }
+}
+
+}  // namespace
+
+void serve_engine(const RunningService& running, ServedModel model, mkrt::Engine& engine) {
+  const auto shared = std::make_shared<const ServedModel>(std::move(model));
+  running.server.post([&service = running.service, shared] { service.begin(shared); });
+  running.loop.run(engine, [&running](StepReport report) {
+    running.server.post([&service = running.service, report = std::move(report)] { service.take(report); });
+  });
+}
+
+mkrt::Status run_service(const RunningService& running, std::chrono::seconds grace,
+                         const std::function<mkrt::Status()>& engine,
+                         const std::function<void(int)>& end_now) {
+  HttpServer& server = running.server;
+  mkrt::Status ended;
+  std::optional<Clock::time_point> deadline;  // set once the server drains
+  server.on_signal([&](int signal) {
+    if (!running.service.has_model() || deadline) return end_now(signal);
+    deadline = Clock::now() + grace;
+    running.service.drain();
+    std::fputs(fmt::format("mkc serve: stopping: requests have {} s to end, a second signal ends them\n",
+                           grace.count())
+                   .c_str(),
+               stderr);
+  });
+  server.every(kTick, [&] {
+    running.service.check_time();
+    if (deadline && (!server.busy() || Clock::now() > *deadline)) server.stop();
+  });
+  std::thread thread([&] {
+    mkrt::Status status = run_engine(engine);
+    server.post([&, status = std::move(status)] {
+      ended = status;
+      server.stop();
+    });
+  });
+  server.run([&service = running.service](const ExchangePtr& exchange, HttpRequest request) {
+    service.handle(exchange, std::move(request));
+  });
+  running.loop.stop();
+  thread.join();
+  return ended;
+}
+
+}  // namespace mkc

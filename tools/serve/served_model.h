@@ -1,0 +1,33 @@
+// What the server knows of its model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "runtime/abi/sampling.h"
+#include "runtime/session/check_batch.h"
+#include "runtime/text/tokenizer.h"
+
+namespace mkc {
+
+// RenderChat returns the prompt of a chat. Errors: those that the template raises.
+using RenderChat = std::function<mkrt::Result<std::string>(const nlohmann::ordered_json& messages,
+                                                           const nlohmann::ordered_json& variables)>;
+
+// A ServedModel is immutable, so that threads may share it.
+struct ServedModel {
+  std::string name;
+  mkrt::Tokenizer tokenizer;
+  RenderChat render_chat;     // null: the model has no chat template
+  mkrt::MkSampling sampling;  // of requests that give no fields
+  mkrt::BatchLimits limits;
+  int64_t created = 0;  // seconds since 1970
+
+  // Returns the most positions that a request may have.
+  uint32_t positions() const;
+};
+
+}  // namespace mkc

@@ -1,0 +1,315 @@
+#include "tools/serve/service.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace mkc {
+namespace {
+
+void reply_error(const ExchangePtr& exchange, const ApiError& error) {
+  HttpReply reply{.status = error.status, .body = error_json(error)};
+  if (error.status == 429 || error.status == 503) reply.headers.emplace_back("Retry-After", "1");
+  if (error.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  exchange->reply(reply);
+}
+
+void reply_json(const ExchangePtr& exchange, const Json& json) {
+  exchange->reply({.status = 200, .body = json_text(json)});
+}
+
+// Compares in a time that depends on the lengths alone.
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  unsigned differ = a.size() != b.size();
+  for (size_t i = 0; i < a.size(); ++i)
+    differ |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
+  return differ == 0;
+}
+
+bool is_json(const std::string& content_type) {
+  std::string kind = content_type.substr(0, content_type.find(';'));
+  kind.erase(kind.find_last_not_of(' ') + 1);
+  std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) { return std::tolower(c); });
+  return kind == "application/json";
+}
+
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::max(0.0, std::chrono::duration<double>(to - from).count());
+}
+
+Json models_json(const ServedModel& model) {
+  const Json entry{{"id", model.name},
+                   {"object", "model"},
+                   {"created", model.created},
+                   {"owned_by", "mkc"},
+                   {"max_model_len", model.positions()}};
+  return {{"object", "list"}, {"data", Json::array({entry})}};
+}
+
+// Runs the reading of a body. An exception, as for a lack of memory, ends only this request.
+template <class Read>
+std::optional<ApiError> guarded(const Read& read) {
+  try {
+    return read();
+  } catch (const std::exception& e) {
+    return ApiError{.status = 500,
+                    .message = fmt::format("cannot read the body: {}", e.what()),
+                    .type = "internal_error"};
+  }
+}
+
+std::optional<ApiError> tokenize_body(const ServedModel& model, const std::string& body, Json& answer) {
+  ApiRequest api;
+  std::vector<int32_t> ids;
+  if (auto error = read_tokenize(body, api)) return error;
+  if (auto error = check_model(model, api)) return error;
+  if (auto error = prompt_ids(model, api, 0, ids)) return error;
+  answer = {{"count", ids.size()}, {"max_model_len", model.positions()}, {"tokens", ids}};
+  return {};
+}
+
+std::optional<ApiError> detokenize_body(const ServedModel& model, const std::string& body, Json& answer) {
+  ApiRequest api;
+  if (auto error = read_detokenize(body, api)) return error;
+  if (auto error = check_model(model, api)) return error;
+  const auto text = mkrt::decode(model.tokenizer, std::get<std::vector<int32_t>>(api.prompts[0]), false);
+  if (!text.ok()) return ApiError{.message = "tokens: " + text.error().message, .param = "tokens"};
+  answer = {{"prompt", text.value()}};
+  return {};
+}
+
+}  // namespace
+
+// A Route that is not open asks for the API key. One that needs the model answers 503 until it is loaded.
+struct Service::Route {
+  std::string_view method, path;
+  bool open, needs_model;
+  void (*handle)(Service&, const ExchangePtr&, HttpRequest);
+};
+
+const std::vector<Service::Route>& Service::routes() {
+  static const std::vector<Route> all = {
+      {"GET", "/health", true, false, [](Service& s, const ExchangePtr& e, HttpRequest) { s.health(e); }},
+      {"GET", "/version", true, false,
+       [](Service& s, const ExchangePtr& e, HttpRequest) {
+         reply_json(e, {{"version", s.options_.version}});
+       }},
+      {"GET", "/metrics", true, true,
+       [](Service& s, const ExchangePtr& e, HttpRequest) {
+         e->reply(
+             {200, metrics_text(s.metrics_, s.model_->name), "text/plain; version=0.0.4; charset=utf-8"});
+       }},
+      {"GET", "/v1/models", false, true,
+       [](Service& s, const ExchangePtr& e, HttpRequest) { reply_json(e, models_json(*s.model_)); }},
+      {"POST", "/v1/chat/completions", false, true,
+       [](Service& s, const ExchangePtr& e, HttpRequest r) { s.generate(e, std::move(r)); }},
+      {"POST", "/v1/completions", false, true,
+       [](Service& s, const ExchangePtr& e, HttpRequest r) { s.generate(e, std::move(r)); }},
+      {"POST", "/tokenize", false, true,
+       [](Service& s, const ExchangePtr& e, HttpRequest r) { s.tokenize(e, std::move(r)); }},
+      {"POST", "/detokenize", false, true,
+       [](Service& s, const ExchangePtr& e, HttpRequest r) { s.tokenize(e, std::move(r)); }},
+  };
+  return all;
+}
+
+Service::Service(HttpServer& server, EngineLoop& loop, ServiceOptions options)
+    : server_(&server), loop_(&loop), options_(std::move(options)), seeds_(std::random_device{}()) {}
+
+std::string Service::refusal(unsigned status, const std::string& message) {
+  return error_json({.status = status,
+                     .message = message,
+                     .type = status < 500 ? "invalid_request_error" : "overloaded_error"});
+}
+
+bool Service::is_authorised(const HttpRequest& request) const {
+  static constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view given = request.authorization;
+  return options_.api_key.empty() || (given.starts_with(kBearer) &&
+                                      equal_in_constant_time(given.substr(kBearer.size()), options_.api_key));
+}
+
+void Service::handle(const ExchangePtr& exchange, HttpRequest request) {
+  const Route* route = nullptr;
+  std::string allowed;
+  for (const Route& known : routes())
+    if (known.path == request.path) {
+      allowed = known.method;
+      if (known.method == request.method) route = &known;
+    }
+  if (!route && allowed.empty())
+    return reply_error(exchange,
+                       {.status = 404,
+                        .message = fmt::format("found no route {} {}", request.method, request.path),
+                        .type = "not_found_error"});
+  if (!route) {
+    const ApiError error{.status = 405,
+                         .message = fmt::format("found the method {}, expected {}", request.method, allowed)};
+    return exchange->reply({405, error_json(error), "application/json", {{"Allow", allowed}}});
+  }
+  if (!route->open && !is_authorised(request))
+    return reply_error(exchange,
+                       {.status = 401,
+                        .message = "found no valid API key, expected the header Authorization: Bearer KEY",
+                        .type = "authentication_error",
+                        .code = "invalid_api_key"});
+  if (route->needs_model && !model_)
+    return reply_error(exchange,
+                       {.status = 503, .message = "the model is still loading", .type = "overloaded_error"});
+  if (request.method == "POST" && !is_json(request.content_type))
+    return reply_error(exchange,
+                       {.status = 415,
+                        .message = fmt::format("found the content type \"{}\", expected application/json",
+                                               request.content_type)});
+  route->handle(*this, exchange, std::move(request));
+}
+
+void Service::health(const ExchangePtr& exchange) {
+  const bool progresses = live_.empty() || options_.step_limit.count() == 0 ||
+                          Clock::now() - std::max(last_report_, busy_since_) < options_.step_limit;
+  const char* status = !fault_.empty() ? "device_error" : !model_ ? "loading" : draining_ ? "draining" : "ok";
+  Json body{{"status", status},
+            {"steps", metrics_.engine.steps},
+            {"requests", live_.size()},
+            {"steps_make_progress", fault_.empty() && progresses}};
+  if (!fault_.empty()) body["error"] = fault_;
+  exchange->reply({.status = std::string_view(status) == "ok" ? 200u : 503u, .body = json_text(body)});
+}
+
+std::optional<ApiError> Service::why_not_now() const {
+  if (!fault_.empty()) return ApiError{.status = 500, .message = fault_, .type = "device_error"};
+  if (draining_)
+    return ApiError{.status = 503, .message = "the server is shutting down", .type = "overloaded_error"};
+  return {};
+}
+
+void Service::generate(const ExchangePtr& exchange, HttpRequest request) {
+  if (auto error = why_not_now()) return reply_error(exchange, *error);
+  const Clock::time_point arrived = Clock::now();
+  const bool chat = request.path == "/v1/chat/completions";
+  // A body is read beside this thread, so that a long prompt holds up nobody else.
+  server_->offload([this, exchange, chat, arrived, model = model_, seed = seeds_(),
+                    request = std::move(request)] {
+    auto prepared = std::make_shared<PreparedRequest>();
+    std::optional<ApiError> error = guarded([&]() -> std::optional<ApiError> {
+      ApiRequest& api = prepared->api;
+      if (auto wrong = chat ? read_chat_completion(request.body, api) : read_completion(request.body, api))
+        return wrong;
+      return prepare(*model, seed, *prepared);
+    });
+    return std::function<void()>(
+        [this, exchange, arrived, path = request.path, prepared, error = std::move(error)] {
+          error ? reply_error(exchange, *error) : submit(exchange, path, std::move(*prepared), arrived);
+        });
+  });
+}
+
+void Service::submit(const ExchangePtr& exchange, const std::string& path, PreparedRequest prepared,
+                     Clock::time_point arrived) {
+  if (!exchange->is_open()) return;
+  if (auto error = why_not_now()) return reply_error(exchange, *error);
+  const uint64_t room = uint64_t{model_->limits.max_requests} + options_.max_waiting;
+  const uint64_t wanted = prepared.choices.size();
+  if (wanted > room)
+    return reply_error(
+        exchange,
+        {.message = fmt::format("n: found {} choices, expected at most {}", wanted, room), .param = "n"});
+  if (live_.size() + wanted > room)
+    return reply_error(exchange,
+                       {.status = 429,
+                        .message = fmt::format("{} requests run or wait, at most {} may", live_.size(), room),
+                        .type = "rate_limit_error",
+                        .code = "rate_limit_exceeded"});
+  const bool chat = prepared.api.chat.has_value();
+  const AnswerHead head{.chat = chat,
+                        .id = fmt::format("{}-{:016x}", chat ? "chatcmpl" : "cmpl", seeds_()),
+                        .created = std::chrono::duration_cast<std::chrono::seconds>(
+                                       std::chrono::system_clock::now().time_since_epoch())
+                                       .count(),
+                        .model = prepared.api.model.value_or(model_->name)};
+  std::vector<mkrt::Request> choices = prepared.choices;
+  const auto generation = std::make_shared<Generation>(exchange, model_, std::move(prepared), head);
+  if (live_.empty()) busy_since_ = Clock::now();
+  const uint64_t first = next_key_;
+  next_key_ += choices.size();
+  generation->begin([this, first](size_t choice) { loop_->cancel(first + choice); });
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const auto prompt_tokens = static_cast<uint32_t>(choices[i].prompt.size());
+    live_.emplace(first + i, Live{generation, i, prompt_tokens, arrived, {}, "POST " + path});
+    loop_->submit(first + i, std::move(choices[i]));
+  }
+}
+
+void Service::tokenize(const ExchangePtr& exchange, HttpRequest request) {
+  server_->offload([exchange, model = model_, request = std::move(request)] {
+    Json answer;
+    std::optional<ApiError> error = guarded([&] {
+      return request.path == "/tokenize" ? tokenize_body(*model, request.body, answer)
+                                         : detokenize_body(*model, request.body, answer);
+    });
+    return std::function<void()>([exchange, answer = std::move(answer), error = std::move(error)] {
+      error ? reply_error(exchange, *error) : reply_json(exchange, answer);
+    });
+  });
+}
+
+void Service::count(Live& live, const TokenEvent& event, Clock::time_point at) {
+  if (!event.ids.empty()) {
+    metrics_.generation_tokens += event.ids.size();
+    if (live.last_token == Clock::time_point{}) {
+      metrics_.prompt_tokens += live.prompt_tokens;
+      metrics_.time_to_first_token.add(seconds_between(live.arrived, at));
+    } else {
+      const double seconds = seconds_between(live.last_token, at);
+      metrics_.inter_token_latency.add(seconds / static_cast<double>(event.ids.size()), event.ids.size());
+    }
+    live.last_token = at;
+  }
+  if (!event.finish) return;
+  const bool failed = *event.finish == mkrt::FinishReason::kError;
+  const std::string reason = live.generation->reason_of(live.choice);
+  ++metrics_.finished[failed ? "error" : reason];
+  metrics_.request_latency.add(seconds_between(live.arrived, at));
+}
+
+void Service::take(StepReport report) {
+  last_report_ = report.at;
+  metrics_.engine = report.stats;
+  fault_ = report.fault;
+  for (TokenEvent& event : report.events) {
+    const auto found = live_.find(event.key);
+    if (found == live_.end()) continue;
+    Live& live = found->second;
+    const bool ended = event.finish.has_value();
+    TokenEvent counted{.key = event.key, .ids = event.ids, .samples = {}, .finish = event.finish};
+    live.generation->take(live.choice, std::move(event));
+    count(live, counted, report.at);
+    if (!ended) continue;
+    const Live last = std::move(live);
+    live_.erase(found);
+    if (options_.log && last.generation->ended()) log(last);
+  }
+}
+
+void Service::log(const Live& live) const {
+  const Generation& generation = *live.generation;
+  const Usage usage = generation.usage();
+  options_.log(fmt::format("{} {}: {} tokens of prompt, {} new, {}, {:.3f} s\n", live.request,
+                           generation.status(), usage.prompt_tokens, usage.completion_tokens,
+                           generation.reason_of(0), seconds_between(live.arrived, Clock::now())));
+}
+
+void Service::check_time() {
+  if (options_.request_timeout.count() == 0) return;
+  const Clock::time_point limit = Clock::now() - options_.request_timeout;
+  const ApiError error{.status = 504,
+                       .message = fmt::format("the request took more than {} s, the time limit",
+                                              options_.request_timeout.count()),
+                       .type = "timeout_error",
+                       .code = "timeout"};
+  for (auto& [key, live] : live_)
+    if (live.arrived < limit) live.generation->fail(error);
+}
+
+}  // namespace mkc

@@ -1,0 +1,29 @@
+// The arguments of mkc serve and their flags.
+#pragma once
+
+#include "tools/run_arguments.h"
+#include "tools/serve/http_server.h"
+
+namespace mkc {
+
+struct ServeArguments {
+  RunArguments run;  // model, device and cache
+  std::string host = "127.0.0.1";
+  uint16_t port = 8000;  // 0: a free one
+  std::optional<std::string> api_key;
+  std::string name;  // of the model; empty: its path
+  HttpLimits limits;
+  uint32_t max_waiting = 256;
+  uint32_t request_timeout_s = 0;  // 0: none
+  uint32_t grace_s = 30;
+  bool log_requests = false;
+  bool no_prefix_cache = false;
+};
+
+void add_serve_options(CLI::App& command, ServeArguments& arguments);
+
+// Checks the arguments, and takes the API key of the environment where no flag gives one. Errors: those of
+// check_device(); an empty key.
+Status check_serve(ServeArguments& arguments);
+
+}  // namespace mkc
