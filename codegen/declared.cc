@@ -139,11 +139,13 @@ class DeclaredRegions final : public mkrt::AccessRules {
     for (uint32_t n = 0; n < count; ++n) {
       const uint32_t i = task + (hint + n) % count;
       for (const Box& box : boxes_of(grid, i, *with)) {
-        if ((write && !box.written) || !addresses_.find(box.tensor, address, at)) continue;
-        found = at.bytes;
-        if (!contains(box, at)) continue;
-        last_ = i;
-        return {at.bytes, ""};
+        if (write && !box.written) continue;
+        for (size_t user = 0; addresses_.find(box.tensor, address, at, user); ++user) {
+          found = at.bytes;
+          if (!contains(box, at)) continue;
+          last_ = i;
+          return {at.bytes, ""};
+        }
       }
     }
     if (found != 0) return {found, outside(grid, task, count, address, write)};

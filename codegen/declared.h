@@ -13,7 +13,7 @@ namespace mkc {
 // each step's symbol values and with the experts that its routing chose.
 //
 // A task may read elements that it declares to write. Rows r and r + 8 of a packed weight's strip are read
-// together.
+// together. An element of a page that several requests share belongs to each of them.
 std::shared_ptr<mkrt::AccessRules> declared_regions(const Schedule& schedule);
 
 }  // namespace mkc

@@ -57,9 +57,9 @@ void TensorAddresses::begin_step(const mkrt::MkSession& session, const mkrt::MkS
   const int64_t requests = values[step_symbols(schedule_.program.symbols).requests.index];
   for (int64_t b = 0; b < requests; ++b)
     for (uint32_t i = 0; uint64_t{i} << session.page_shift < lengths[b]; ++i)
-      pages_[page[begin[b] + i]] = {b, i};
+      pages_[page[begin[b] + i]].push_back({b, i});
   pages_end_ = 0;
-  for (const auto& [number, place] : pages_) pages_end_ = std::max(pages_end_, number + 1);
+  for (const auto& [number, users] : pages_) pages_end_ = std::max(pages_end_, number + 1);
   extents_.clear();
   for (const TensorId id : schedule_.program.tensors.ids()) extents_.push_back(extent_of(id));
 }
@@ -82,10 +82,11 @@ TensorAddresses::Extent TensorAddresses::extent_of(TensorId id) const {
   }
 }
 
-bool TensorAddresses::find(TensorId id, uint64_t address, Elements& found) {
+bool TensorAddresses::find(TensorId id, uint64_t address, Elements& found, size_t user) {
   if (address - extents_[id.index].begin >= extents_[id.index].bytes) return false;
   const Tensor& tensor = schedule_.program.tensors[id];
-  if (tensor.kind == TensorKind::kCache) return find_in_cache(id, address, found);
+  if (tensor.kind == TensorKind::kCache) return find_in_cache(id, address, found, user);
+  if (user > 0) return false;
   return tensor.packing.sources.empty() ? find_plain(id, address, found) : find_packed(id, address, found);
 }
 
@@ -144,10 +145,11 @@ bool TensorAddresses::find_packed(TensorId id, uint64_t address, Elements& found
   return place.used;
 }
 
-bool TensorAddresses::find_in_cache(TensorId id, uint64_t address, Elements& found) const {
+bool TensorAddresses::find_in_cache(TensorId id, uint64_t address, Elements& found, size_t user) const {
   const uint64_t offset = address - begin_of(id);
-  const auto page = pages_.find(offset / session_->page_stride);
-  if (page == pages_.end()) return false;
+  const auto users = pages_.find(offset / session_->page_stride);
+  if (users == pages_.end() || user >= users->second.size()) return false;
+  const Page& page = users->second[user];
   const uint64_t in_page = offset % session_->page_stride;
   const uint64_t outer = std::max(session_->head_stride, session_->position_stride);
   const uint64_t inner = std::min(session_->head_stride, session_->position_stride);
@@ -160,8 +162,8 @@ bool TensorAddresses::find_in_cache(TensorId id, uint64_t address, Elements& fou
   if (head >= static_cast<uint64_t>(shape[1]) || in_head / size >= static_cast<uint64_t>(shape[3]))
     return false;
   found.bytes = static_cast<uint32_t>(size - in_head % size);
-  found.first = {page->second.request, static_cast<int64_t>(head),
-                 (page->second.number << session_->page_shift) + static_cast<int64_t>(position),
+  found.first = {page.request, static_cast<int64_t>(head),
+                 (page.number << session_->page_shift) + static_cast<int64_t>(position),
                  static_cast<int64_t>(in_head / size)};
   found.last = found.first;
   return true;

@@ -29,8 +29,9 @@ class TensorAddresses {
   void begin_step(const mkrt::MkSession& session, const mkrt::MkStep& step, std::span<const int64_t> values);
 
   // Tells whether elements of the tensor lie at the address, and sets `found` to them. Padding has no
-  // elements.
-  bool find(TensorId tensor, uint64_t address, Elements& found);
+  // elements. A page of a cache that several requests share has elements of each: `user` 0 is the first
+  // request, and so on.
+  bool find(TensorId tensor, uint64_t address, Elements& found, size_t user = 0);
 
   // Returns the first address of a tensor in this step. A cache begins at its first page.
   uint64_t begin_of(TensorId tensor) const { return extents_[tensor.index].begin; }
@@ -50,16 +51,16 @@ class TensorAddresses {
   Extent extent_of(TensorId id) const;
   bool find_plain(TensorId id, uint64_t address, Elements& found) const;
   bool find_packed(TensorId id, uint64_t address, Elements& found);
-  bool find_in_cache(TensorId id, uint64_t address, Elements& found) const;
+  bool find_in_cache(TensorId id, uint64_t address, Elements& found, size_t user) const;
   const std::vector<Place>& strip_places(TensorId id);
 
   const Schedule& schedule_;
   const mkrt::MkSession* session_ = nullptr;
   const mkrt::MkStep* step_ = nullptr;
-  std::vector<std::vector<int64_t>> shapes_;       // by TensorId
-  std::vector<Extent> extents_;                    // by TensorId
-  std::unordered_map<uint64_t, Page> pages_;       // by the page's number in the cache
-  uint64_t pages_end_ = 0;                         // behind the last page
+  std::vector<std::vector<int64_t>> shapes_;               // by TensorId
+  std::vector<Extent> extents_;                            // by TensorId
+  std::unordered_map<uint64_t, std::vector<Page>> pages_;  // its users, by the page's number in the cache
+  uint64_t pages_end_ = 0;                                 // behind the last page
   std::map<uint32_t, std::vector<Place>> strips_;  // of packed weights: what a lane's shares of a strip hold
 };
 

@@ -115,7 +115,8 @@ Result<mkrt::Request> request_of(const BatchLine& line, const BatchOptions& opti
 std::string answer(const mkrt::Outcome& outcome, const BatchOptions& options) {
   nlohmann::json object{{"new_ids", outcome.new_ids},
                         {"text", nullptr},
-                        {"finish_reason", mkrt::finish_reason_name(outcome.reason)}};
+                        {"finish_reason", mkrt::finish_reason_name(outcome.reason)},
+                        {"cached_tokens", outcome.cached_tokens}};
   if (outcome.reason == mkrt::FinishReason::kError) object["error"] = outcome.error;
   if (!outcome.samples.empty()) object["logprobs"] = logprobs_json(outcome.samples);
   if (options.tokenizer) object["text"] = text_of(*options.tokenizer, outcome.new_ids);

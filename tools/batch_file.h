@@ -43,9 +43,9 @@ struct BatchAnswers {
   mkrt::Status fault;                // fault of the device; answers of the requests it ended have it, too
 };
 
-// Runs all requests until none is left. An answer has new_ids, text (null without a tokenizer) and
-// finish_reason. An answer has logprobs if its line asks for them, and error if finish_reason is "error". A
-// bad line does not affect the others.
+// Runs all requests until none is left. An answer has new_ids, text (null without a tokenizer), finish_reason
+// and cached_tokens. An answer has logprobs if its line asks for them, and error if finish_reason is "error".
+// A bad line does not affect the others.
 BatchAnswers answer_batch(const std::vector<mkrt::Result<BatchLine>>& lines, mkrt::Engine& engine,
                           const BatchOptions& options);
 

@@ -72,6 +72,9 @@ std::vector<CLI::Option*> add_cache_options(CLI::App& command, RunArguments& a) 
                             "of the cache; default: for all requests that can run at once, at their longest"),
       command.add_flag("--recompute", a.recompute,
                        "let more requests run than pages can hold; the youngest are fed again later"),
+      command.add_flag_callback(
+          "--no-prefix-cache", [&a] { a.prefix_cache = false; },
+          "feed every prompt whole; default: requests share the pages of equal prefixes"),
   };
 }
 

@@ -32,7 +32,7 @@ struct RunArguments {
   std::optional<std::string> prompt_ids;
   std::optional<std::string> batch_file;
   uint32_t page_size = 16, pages = 0;
-  bool recompute = false;
+  bool recompute = false, prefix_cache = true;
   uint32_t max_new_tokens = 64, steps_per_launch = 1;
   SamplingFlags sampling;
   std::optional<uint32_t> logprobs;

@@ -27,6 +27,7 @@ Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   mkrt::EngineOptions options;
   options.stop_ids = batch.stop_ids;
   options.preemption = batch.preemption;
+  options.prefix_cache = batch.prefix_cache;
   options.steps_per_launch = batch.steps_per_launch;
   Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
   if (!engine.ok()) return engine.error();
@@ -36,11 +37,13 @@ Status run_batch(const BatchRun& batch, mkrt::Session& session) {
   std::string text;
   for (const std::string& object : answers.objects) text += object + "\n";
   if (Status status = put_out("-", std::as_bytes(std::span(text)), true); !status.ok()) return status;
-  const mkrt::EngineStats& stats = engine.value().stats();
+  const mkrt::EngineStats stats = engine.value().stats();
   if (!batch.device.empty())
-    print_err("{}: {} requests, {} steps of {} rows in {} launches and {:.2f} s, {} preemptions\n",
-              batch.device, batch.lines.size(), stats.steps, stats.rows, stats.launches, seconds,
-              stats.preemptions);
+    print_err(
+        "{}: {} requests, {} steps of {} rows in {} launches and {:.2f} s, {} preemptions, {} of {} "
+        "prompt tokens cached\n",
+        batch.device, batch.lines.size(), stats.steps, stats.rows, stats.launches, seconds, stats.preemptions,
+        stats.prefix_hits, stats.prefix_queries);
   return answers.fault;
 }
 

@@ -11,6 +11,7 @@ struct BatchRun {
   BatchOptions options;
   std::vector<int32_t> stop_ids;
   mkrt::Preemption preemption = mkrt::Preemption::kNone;
+  bool prefix_cache = true;
   uint32_t steps_per_launch = 1;
   std::string device;  // name of the device, for a line of statistics; empty: no such line
 };

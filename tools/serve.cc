@@ -54,7 +54,7 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
   mkrt::EngineOptions options;
   options.stop_ids = loaded.artefact.manifest.eos_ids;
   options.steps_per_launch = a.run.steps_per_launch;
-  options.prefix_cache = !a.no_prefix_cache;
+  options.prefix_cache = a.run.prefix_cache;
   if (a.run.recompute) options.preemption = mkrt::Preemption::kRecompute;
   Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
   if (!engine.ok()) return engine.error();

@@ -36,11 +36,12 @@ struct EngineOptions {
 // EngineStats counts since the engine was opened, and says what it has now.
 struct EngineStats {
   uint64_t launches = 0, steps = 0, rows = 0;
-  uint64_t preemptions = 0;  // how often a running request gave up its pages
-  uint64_t prefix_queries = 0,
-           prefix_hits = 0;            // tokens of admitted prompts; those that the prefix cache had
-  uint32_t running = 0, waiting = 0;   // requests now; those that arrive later wait, too
-  uint32_t pages = 0, pages_used = 0;  // of the cache; those that running requests have now, each once
+  uint64_t preemptions = 0;           // how often a running request gave up its pages
+  uint64_t prefix_queries = 0;        // tokens of admitted prompts
+  uint64_t prefix_hits = 0;           // of these, the ones that the prefix cache had
+  uint32_t running = 0, waiting = 0;  // requests now; those that arrive later wait, too
+  uint32_t pages = 0;                 // of the cache
+  uint32_t pages_used = 0;            // those that running requests have now, each counted once
 };
 
 // An engine is not thread-safe. The stepper must outlive the engine. Equal requests give equal steps.

@@ -6,7 +6,8 @@
 
 namespace mkrt {
 
-// The session must outlive the stepper, and only the stepper may feed it.
+// The session must outlive the stepper, and only the stepper may feed it. Its cache and the cache's scales
+// must stay the same, because pages are read long after they were written.
 class SessionStepper final : public Stepper {
  public:
   explicit SessionStepper(Session& session) : session_(&session) {}

@@ -24,7 +24,8 @@ class Planner {
     return {};
   }
 
-  // Gives a row to every request that decodes, and none to the others.
+  // Gives a row to every request that decodes, and none to the others. There are enough rows, because each of
+  // these requests had a row in the step before.
   Status plan_decodes() {
     for (Sequence& request : running_) {
       request.rows = 0;
@@ -68,8 +69,7 @@ class Planner {
   // Makes the first waiting request a running one, and sets `at` to its index. Returns false if there is no
   // place or no pages for it.
   bool admit(size_t& at) {
-    // Every request that decodes must get a row, so no more run than there are rows.
-    if (running_.size() == std::min(rules_.max_requests, rules_.max_tokens)) return false;
+    if (running_.size() == rules_.max_requests) return false;
     Sequence& first = waiting_.begin()->second;
     pages_.find(std::span(first.tokens).first(first.tokens.size() - 1), first.pages);
     const uint64_t missing = missing_pages(first);

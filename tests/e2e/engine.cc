@@ -49,5 +49,71 @@ TEST_CASE("requests that join and leave get the tokens that each gets alone") {
   }
 }
 
+// Returns requests whose prompts begin alike. Half of them go on from the answer of the first one.
+std::vector<mkrt::Request> conversations(const Model& model, uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto extend = [&](std::vector<int32_t>& prompt, uint32_t tokens) {
+    for (; tokens > 0; --tokens) prompt.push_back(static_cast<int32_t>(random() % model.vocab()));
+  };
+  std::vector<mkrt::Request> requests(8);
+  extend(requests[0].prompt, 37);
+  requests[0].max_new_tokens = 14;
+  std::vector<int32_t> turn = requests[0].prompt;
+  for (const int32_t id : model.generate(turn, 14).tokens) turn.push_back(id);
+  for (size_t i = 1; i < requests.size(); ++i) {
+    mkrt::Request& r = requests[i];
+    r.prompt = i % 2 ? requests[0].prompt : turn;
+    extend(r.prompt, random() % 20);
+    r.max_new_tokens = 1 + random() % 24;
+    r.arrive_at_step = i < 3 ? 0 : 20 + i;
+    r.priority = static_cast<int32_t>(random() % 3);
+  }
+  return requests;
+}
+
+TEST_CASE("requests that read pages of others get the tokens that each gets alone") {
+  struct Case {
+    reference::Type type;
+    bool race;
+    mkrt::Preemption preemption;
+    uint32_t pages, steps_per_launch;
+  };
+  uint64_t preemptions = 0;
+  for (const Case& c : {Case{reference::Type::kF32, true, mkrt::Preemption::kNone, 24, 1},
+                        Case{reference::Type::kBf16, false, mkrt::Preemption::kRecompute, 7, 1},
+                        Case{reference::Type::kF32, false, mkrt::Preemption::kRecompute, 7, 6}}) {
+    CAPTURE(c.pages);
+    reference::Shape shape;
+    shape.type = c.type;
+    const Model model(reference::random_model(shape, 31), {.workers = 3, .race = c.race});
+    mkrt::SessionOptions options;
+    options.cache.pages = c.pages;
+    test::Opened opened = model.open(options);
+    mkrt::SessionStepper stepper(opened.session);
+    mkrt::Engine engine = mkrt::Engine::open(stepper, {.preemption = c.preemption,
+                                                       .prefix_cache = true,
+                                                       .max_rows_beside_decodes = 5,
+                                                       .steps_per_launch = c.steps_per_launch})
+                              .value();
+    const std::vector<mkrt::Request> requests = conversations(model, c.pages);
+    for (const mkrt::Request& r : requests) engine.submit(r);
+    while (!engine.idle()) {
+      const mkrt::Status status = engine.step();
+      REQUIRE_MESSAGE(status.ok(), status.error().message);
+    }
+    const std::vector<mkrt::Outcome> outcomes = engine.take_outcomes();
+    REQUIRE(outcomes.size() == requests.size());
+    for (const mkrt::Outcome& outcome : outcomes) {
+      CAPTURE(outcome.id);
+      const mkrt::Request& r = requests[outcome.id];
+      CHECK(outcome.new_ids == model.generate(r.prompt, r.max_new_tokens).tokens);
+    }
+    CHECK(engine.free_pages() == c.pages);
+    CHECK(engine.stats().prefix_hits >= 4 * 32);
+    preemptions += engine.stats().preemptions;
+  }
+  CHECK(preemptions > 0);
+}
+
 }  // namespace
 }  // namespace mkc

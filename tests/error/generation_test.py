@@ -44,7 +44,8 @@ class GenerationTest(Command):
         (self.dir / "requests.jsonl").write_text(requests)
         code, out, err = self.mkc("run", TINY, "--device", "cpu", "--batch-file", "requests.jsonl")
         self.assertEqual((code, out.decode()), (0, answers))
-        self.assertRegex(err, r"^cpu: 3 requests, \d+ steps of \d+ rows in \d+ launches and \d+\.\d\d s, 0 preemptions\n$")
+        self.assertRegex(err, r"^cpu: 3 requests, \d+ steps of \d+ rows in \d+ launches and \d+\.\d\d s, 0 preemptions, "
+                              r"0 of \d+ prompt tokens cached\n$")
         again = self.mkc("run", TINY, "--device", "cpu", "--batch-file", "requests.jsonl", "--steps-per-launch", 16)
         self.assertEqual((again[0], again[1].decode()), (0, answers), again[2])
         self.assertLess(*(int(re.search(r"(\d+) launches", said)[1]) for said in (again[2], err)))
@@ -76,6 +77,22 @@ class GenerationTest(Command):
                          (0, "f.jsonl:1: error: prompt: 15 tokens and 20 new ones need 3 pages of 16 positions, the "
                              "cache has 2"))
 
+    def test_requests_share_the_pages_of_equal_prefixes(self):
+        prompts = [[5, 6, 7, 8] * 9 + [i] for i in range(3)]
+        (self.dir / "f.jsonl").write_text("".join(
+            json.dumps({"prompt_ids": p, "max_new_tokens": 6, "arrive_at_step": 20 * i}) + "\n"
+            for i, p in enumerate(prompts)))
+        answers = {}
+        for option, said in (((), "64 of 111 prompt tokens cached"), (("--no-prefix-cache",), "0 of 111 prompt tokens cached")):
+            code, out, err = self.mkc("run", FIXTURE, "--device", "cpu", "--batch-file", "f.jsonl", *option)
+            self.assertEqual(code, 0, err)
+            self.assertIn(said, err)
+            answers[option] = [json.loads(line) for line in out.splitlines()]
+        shared, fed = answers.values()
+        self.assertEqual([a["cached_tokens"] for a in shared], [0, 32, 32])
+        self.assertEqual([a["cached_tokens"] for a in fed], [0, 0, 0])
+        self.assertEqual([a["new_ids"] for a in shared], [a["new_ids"] for a in fed])
+
     def test_bad_batch_files_are_refused(self):
         run = ("run", FIXTURE, "--device", "cpu")
         (self.dir / "empty").write_text("\n \n")
@@ -86,7 +103,7 @@ class GenerationTest(Command):
         (self.dir / "one").write_text('{"prompt_ids": [1]}')
         self.refuses("--page-size: error: found 24, expected 16, 32 or 64\n", *run, "--batch-file", "one", "--page-size",
                      24)
-        for option in (("--page-size", 16), ("--pages", 9), ("--recompute",)):
+        for option in (("--page-size", 16), ("--pages", 9), ("--recompute",), ("--no-prefix-cache",)):
             self.refuses(f"mkc: error: {option[0]} requires --batch-file\n", *run, "--prompt-ids", 1, *option)
         for option in (("--logprobs", 1, "--json"), ("--logits-out", "l.npy")):
             self.refuses(f"mkc: error: --batch-file excludes {option[0]}\n", *run, "--batch-file", "empty", *option)

@@ -83,6 +83,33 @@ TEST_CASE("a step that the device has no memory for is refused, and the next one
   CHECK(result.ids == std::vector{3});
 }
 
+TEST_CASE("requests may share pages that they read; a captured step has room for each page once") {
+  FakeDevice device;
+  Manifest longer = manifest();
+  longer.symbols[3].hi = 40;
+  SessionOptions options;
+  options.cache.pages = 3;
+  Result<Session> session = Session::open(made_artefact(longer), {}, "c0", device, options);
+  REQUIRE(session.ok());
+  // Both requests read page 0, and write a page of their own.
+  const int32_t tokens[] = {1, 2}, row_begin[] = {0, 1, 2}, kv_len[] = {17, 18}, page_begin[] = {0, 2, 4},
+                pages[] = {0, 2, 0, 1};
+  const Batch batch{tokens, row_begin, kv_len, {page_begin, pages}};
+  StepResult result;
+  REQUIRE(session.value().step(batch, result).ok());
+  CHECK(result.ids == std::vector{(1 + 16) % 10, (2 + 17) % 10});
+  const auto* index = reinterpret_cast<const int32_t*>(device.steps.back().page_index);
+  CHECK(std::vector(index, index + 4) == std::vector{0, 2, 0, 1});
+  device.captures = true;
+  REQUIRE(session.value().capture_step().ok());
+  device.captures = false;
+  CHECK(error_of(session.value().fill_step(batch)) ==
+        "step: error: found 4 entries of the page table, expected at most 3: the step that was captured has "
+        "room for each page once");
+  const Batch alone{{tokens, 1}, {row_begin, 2}, {kv_len, 1}, {{page_begin, 2}, {pages, 2}}};
+  REQUIRE(session.value().fill_step(alone).ok());
+}
+
 TEST_CASE("a captured step is run by its graph, each time for another batch") {
   FakeDevice device;
   Session session = opened(device);

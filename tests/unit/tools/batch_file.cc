@@ -34,7 +34,11 @@ std::vector<json> answers_of(const std::string& text, const BatchOptions& option
 }
 
 json refused(const std::string& error) {
-  return {{"new_ids", json::array()}, {"text", nullptr}, {"finish_reason", "error"}, {"error", error}};
+  return {{"new_ids", json::array()},
+          {"text", nullptr},
+          {"finish_reason", "error"},
+          {"cached_tokens", 0},
+          {"error", error}};
 }
 
 TEST_CASE("a line has a prompt as text or ids, and may say how long, when and how it is drawn") {
@@ -153,7 +157,8 @@ TEST_CASE("answers come in the order of the lines, and bad lines do not touch th
   const auto alone = [](std::vector<int32_t> prompt, uint32_t count) {
     return json{{"new_ids", mkrt::fake_generate(std::move(prompt), count, {}, kLimits.vocab)},
                 {"text", nullptr},
-                {"finish_reason", "length"}};
+                {"finish_reason", "length"},
+                {"cached_tokens", 0}};
   };
   REQUIRE(answers.size() == 9);
   CHECK(answers[0] == alone({1, 2, 3}, 4));
@@ -198,6 +203,25 @@ TEST_CASE("log-probabilities are in the answers of lines that ask for them") {
              {"top", {{{"id", first.top[0].id}, {"logprob", first.top[0].logprob}}}}});
   CHECK(answers[0]["new_ids"][0] == first.id);
   CHECK(!answers[1].contains("logprobs"));
+}
+
+TEST_CASE("answers say how many tokens of the prompt were in the prefix cache") {
+  std::string text;
+  for (const uint32_t step : {0, 9, 18})
+    text += json{{"prompt_ids", std::vector<int32_t>(step == 9 ? 32 : 40, 5)},
+                 {"max_new_tokens", 2},
+                 {"arrive_at_step", step}}
+                .dump() +
+            "\n";
+  for (const bool prefix_cache : {false, true}) {
+    mkrt::FakeModel model(kLimits);
+    mkrt::Engine engine = mkrt::Engine::open(model, {.prefix_cache = prefix_cache}).value();
+    const BatchAnswers answers = answer_batch(parse_batch_file(text, "f", {}), engine, {});
+    std::vector<int> cached;
+    for (const std::string& object : answers.objects) cached.push_back(json::parse(object)["cached_tokens"]);
+    // The last token of a prompt is always fed: of 32 tokens, only the first page is taken from the cache.
+    CHECK(cached == (prefix_cache ? std::vector{0, 16, 32} : std::vector{0, 0, 0}));
+  }
 }
 
 TEST_CASE("a fault is told by every request that it ends") {
