@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "runtime/base/status.h"
+#include "ir/diag.h"
 
 namespace mkc {
 

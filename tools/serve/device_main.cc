@@ -20,7 +20,7 @@ Result<DeviceLink> open_device_link(const std::string& text) {
   char more = 0;
   if (std::sscanf(text.c_str(), "%d,%d%c", &ends.socket, &ends.memory, &more) != 2)
     return Error{fmt::format("--device-link: error: found {}, expected two file descriptors", text)};
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // its handler removes temporary files
   return DeviceLink::open(ends);
 }
 

@@ -16,8 +16,8 @@
 namespace mkc {
 
 struct DeviceProcessOptions {
-  std::vector<std::string> command;          // of the process; the link's descriptors are appended
-  std::chrono::milliseconds step_limit{0};   // longest time of a launch; 0: no limit
+  std::vector<std::string> command;         // of the process; the link's descriptors are appended
+  std::chrono::milliseconds step_limit{0};  // longest time of a launch; 0: no limit
   std::chrono::milliseconds load_limit{std::chrono::minutes(30)};
   uint32_t max_starts = 3;  // starts that fail one after the other before recover() gives up
 };
@@ -31,7 +31,8 @@ class DeviceProcess final : public mkrt::Stepper {
   DeviceProcess(const DeviceProcess&) = delete;
   DeviceProcess& operator=(const DeviceProcess&) = delete;
 
-  // Starts the process, and waits until its model is loaded. Error: the process has ended, and has printed why.
+  // Starts the process, and waits until its model is loaded. Error: the process has ended, and has printed
+  // why.
   Status start();
 
   // Returns what the process has said of itself. Requires start().
