@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "runtime/engine/session_stepper.h"
+#include "runtime/text/chat_template.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
 #include "tools/output.h"
@@ -12,6 +13,21 @@
 
 namespace mkc {
 namespace {
+
+// Sets how chats become prompts, where the checkpoint has a chat template. Errors: a template, or its
+// variables, that cannot be read.
+Status read_template(const std::string& directory, ServedModel& model) {
+  MKC_TRY(found, mkrt::read_chat_template(directory));
+  if (!found) return {};
+  MKC_TRY(special_tokens, mkrt::read_template_variables(directory));
+  model.render_chat = [chat_template = *std::move(found), special_tokens](
+                          const nlohmann::ordered_json& messages, const nlohmann::ordered_json& variables) {
+    nlohmann::ordered_json all = special_tokens;
+    all.update(variables);
+    return chat_template.render(messages, all);
+  };
+  return {};
+}
 
 // Returns what is known of the model before it is compiled. Errors: files that cannot be read; no tokenizer.
 Result<ServedModel> read_model(const ServeArguments& a) {
@@ -23,6 +39,7 @@ Result<ServedModel> read_model(const ServeArguments& a) {
   model.tokenizer = std::move(*tokenizer);
   model.sampling = sampling_of({}, defaults);
   model.created = std::time(nullptr);
+  MKC_TRY_STATUS(read_template(directory, model));
   return model;
 }
 
@@ -34,6 +51,7 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
   mkrt::EngineOptions options;
   options.stop_ids = loaded.artefact.manifest.eos_ids;
   options.steps_per_launch = a.run.steps_per_launch;
+  options.prefix_cache = !a.no_prefix_cache;
   if (a.run.recompute) options.preemption = mkrt::Preemption::kRecompute;
   Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
   if (!engine.ok()) return engine.error();

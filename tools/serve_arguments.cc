@@ -48,6 +48,8 @@ void add_serve_options(CLI::App& command, ServeArguments& a) {
               "seconds that answers have to end after SIGTERM or SIGINT; default 30");
   command.add_flag("--log-requests", a.log_requests, "print a line for each generating request");
   add_cache_options(command, a.run);
+  command.add_flag("--no-prefix-cache", a.no_prefix_cache,
+                   "feed every prompt from its first token, also where the cache has its beginning");
   add_steps_option(command, a.run);
   add_launch_options(command, a.run);
 }

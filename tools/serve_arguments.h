@@ -17,6 +17,7 @@ struct ServeArguments {
   uint32_t request_timeout_s = 0;  // 0: none
   uint32_t grace_s = 30;
   bool log_requests = false;
+  bool no_prefix_cache = false;
 };
 
 void add_serve_options(CLI::App& command, ServeArguments& arguments);

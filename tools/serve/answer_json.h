@@ -15,9 +15,9 @@ using Json = nlohmann::ordered_json;
 // AnswerHead is what an answer and all chunks of a stream have in common.
 struct AnswerHead {
   bool chat = false;
-  std::string id;  // "chatcmpl-…" or "cmpl-…"
+  std::string id = {};  // "chatcmpl-…" or "cmpl-…"
   int64_t created = 0;
-  std::string model;
+  std::string model = {};
 };
 
 struct Usage {
@@ -27,11 +27,11 @@ struct Usage {
 // ChoicePart is a choice of an answer, or of one chunk.
 struct ChoicePart {
   uint32_t index = 0;
-  std::string text;
+  std::string text = {};
   Json logprobs = {};       // null: none
   Json finish_reason = {};  // null: the choice goes on
   Json stop_reason = {};    // the stop string or stop token id that ended it, or null
-  bool first = false;  // of a stream's choice
+  bool first = false;       // of a stream's choice
 };
 
 // Returns a whole answer.

@@ -144,7 +144,10 @@ std::optional<ApiError> read_tokenize(const std::string& text, ApiRequest& reque
   const auto error = is_chat ? read_fields(body, {kFields, kTemplateFields}, {}, request)
                              : read_fields(body, {kFields}, {}, request);
   if (error) return error;
-  if (is_chat == !request.prompts.empty()) return missing("prompt", "one of prompt and messages");
+  if (is_chat == !request.prompts.empty())
+    return ApiError{.message = fmt::format("prompt: found {} of prompt and messages, expected one of them",
+                                           is_chat ? "both" : "neither"),
+                    .param = "prompt"};
   if (!is_chat) return {};
   take_chat(text, request);
   return check_chat(request);

@@ -55,8 +55,10 @@ void check_template_variables(const JsonNode& node, ApiRequest&) {
 
 nlohmann::ordered_json plain_messages(nlohmann::ordered_json messages) {
   for (nlohmann::ordered_json& message : messages) {
-    for (auto at = message.begin(); at != message.end();)
-      at = !is_known(at.key()) ? message.erase(at) : at + 1;
+    nlohmann::ordered_json kept = nlohmann::ordered_json::object();
+    for (auto& [key, value] : message.items())
+      if (is_known(key)) kept[key] = std::move(value);
+    message = std::move(kept);
     const auto content = message.find("content");
     if (content == message.end() || !content->is_array()) continue;
     std::string text;

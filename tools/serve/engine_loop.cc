@@ -68,6 +68,7 @@ StepReport EngineLoop::report(mkrt::Engine& engine, const mkrt::Status& status) 
     TokenEvent& to = event(outcome.id);
     to.finish = outcome.reason;
     to.error = std::move(outcome.error);
+    to.cached_tokens = outcome.cached_tokens;
     id_of_.erase(to.ticket);
     ticket_of_.erase(outcome.id);
   }

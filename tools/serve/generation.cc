@@ -39,6 +39,7 @@ void Generation::begin(Cancel cancel) {
 
 void Generation::take(size_t index, TokenEvent event) {
   Choice& choice = choices_[index];
+  if (event.finish) ++ended_choices_;
   if (over()) return;
   if (event.finish == mkrt::FinishReason::kError)
     return fail({.status = 500, .message = event.error, .type = "device_error"});

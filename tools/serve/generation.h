@@ -32,11 +32,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // Ends the answer with an error, and cancels all choices.
   void fail(const ApiError& error);
 
-  // Tells whether the answer is queued as a whole, or has no reader any more.
-  bool over() const { return exchange_ == nullptr; }
+  // Tells whether the engine has ended all choices.
+  bool ended() const { return ended_choices_ == choices_.size(); }
 
   Usage usage() const;
-  const Work& work() const { return work_; }
   // Returns the status of the answer so far, 499 for a client that left.
   unsigned status() const { return status_; }
   // Returns why a choice ended: stop, length, or abort for one without an answer.
@@ -53,6 +52,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
     uint32_t cached_tokens = 0;
     Json finish_reason = {}, stop_reason = {};  // null: the choice goes on
   };
+  // Tells whether the answer is queued as a whole, or has no reader any more.
+  bool over() const { return exchange_ == nullptr; }
   void add_tokens(Choice& choice, TokenEvent& event);
   void end_choice(Choice& choice, const TokenEvent& event);
   ChoicePart take_part(size_t choice);
@@ -70,6 +71,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Choice> choices_;
   std::deque<size_t> pending_;  // choices with something to write, in order
   bool streaming_ = false;      // the stream has begun
+  size_t ended_choices_ = 0;
   unsigned status_ = 200;
 };
 

@@ -69,6 +69,10 @@ std::string metrics_text(const Metrics& m, const std::string& model_name) {
         m.engine.waiting);
   print("mkc_kv_cache_usage_perc", "Share of the cache's pages in use; 1 is all of them.", "gauge", usage);
   print("mkc_num_preemptions_total", "Requests that gave up their pages.", "counter", m.engine.preemptions);
+  print("mkc_prefix_cache_queries_total", "Tokens of prompts that were looked up in the prefix cache.",
+        "counter", m.engine.prefix_queries);
+  print("mkc_prefix_cache_hits_total", "Tokens of prompts that the prefix cache had.", "counter",
+        m.engine.prefix_hits);
   print("mkc_prompt_tokens_total", "Tokens of prompts.", "counter", m.prompt_tokens);
   print("mkc_generation_tokens_total", "Tokens sampled.", "counter", m.generation_tokens);
   print("mkc_engine_steps_total", "Steps of the engine.", "counter", m.engine.steps);

@@ -45,8 +45,10 @@ mkrt::Status run_service(const RunningService& running, std::chrono::seconds gra
     if (!running.service.has_model() || deadline) return end_now(signal);
     deadline = Clock::now() + grace;
     running.service.drain();
-    fmt::print(stderr, "mkc serve: stopping: requests have {} s to end, a second signal ends them\n",
-               grace.count());
+    std::fputs(fmt::format("mkc serve: stopping: requests have {} s to end, a second signal ends them\n",
+                           grace.count())
+                   .c_str(),
+               stderr);
   });
   server.every(kTick, [&] {
     running.service.check_time();

@@ -24,8 +24,7 @@ struct ServedModel {
   RenderChat render_chat;     // null: the model has no chat template
   mkrt::MkSampling sampling;  // of requests that give no fields
   mkrt::BatchLimits limits;
-  std::vector<int32_t> end_ids;  // ids that end a text
-  int64_t created = 0;           // seconds since 1970
+  int64_t created = 0;  // seconds since 1970
 
   // Returns the most positions that a request may have.
   uint32_t positions() const;

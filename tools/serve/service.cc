@@ -288,7 +288,7 @@ void Service::take(StepReport report) {
     if (!ended) continue;
     const Live last = std::move(live);
     live_.erase(found);
-    if (options_.log && last.choice + 1 == last.generation->work().choices.size()) log(last);
+    if (options_.log && last.generation->ended()) log(last);
   }
 }
 

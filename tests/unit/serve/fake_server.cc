@@ -22,19 +22,22 @@ constexpr mkrt::BatchLimits kLimits{
 // SlowModel takes a time for each step.
 class SlowModel final : public mkrt::Stepper {
  public:
-  SlowModel(const mkrt::BatchLimits& limits, std::chrono::milliseconds step) : model(limits), step_(step) {}
-  mkrt::BatchLimits limits() const override { return model.limits(); }
+  SlowModel(const mkrt::BatchLimits& limits, std::chrono::milliseconds step) : model_(limits), step_(step) {}
+  mkrt::BatchLimits limits() const override { return model_.limits(); }
   mkrt::Status step(const mkrt::Batch& batch, mkrt::StepResult& result) override {
     std::this_thread::sleep_for(step_);
-    mkrt::Status status = model.step(batch, result);
-    model.steps.clear();
+    if (launches_++ == fail_at) return mkrt::Error{"device: error: worker 3 waited too long"};
+    mkrt::Status status = model_.step(batch, result);
+    model_.steps.clear();
     return status;
   }
 
-  mkrt::FakeModel model;
+  uint64_t fail_at = ~0ull;  // index of the launch that fails
 
  private:
+  mkrt::FakeModel model_;
   std::chrono::milliseconds step_;
+  uint64_t launches_ = 0;
 };
 
 // Writes each message as <role>content, and refuses tool messages.
@@ -66,7 +69,7 @@ int main(int argc, char** argv) {
   mkrt::BatchLimits limits = kLimits;
   limits.max_requests = static_cast<uint32_t>(number(given, "max_requests", kLimits.max_requests));
   SlowModel stepper(limits, std::chrono::milliseconds(number(given, "step_ms", 0)));
-  stepper.model.fail_at = static_cast<uint64_t>(number(given, "fail_at", -1));
+  stepper.fail_at = static_cast<uint64_t>(number(given, "fail_at", -1));
   auto engine = mkrt::Engine::open(stepper);
 
   HttpLimits http;
@@ -85,15 +88,14 @@ int main(int argc, char** argv) {
   const RunningService running{server.value(), loop, service};
   fmt::print("{}\n", server.value().port());
   std::fflush(stdout);
+  ServedModel model;
+  model.name = "fake";
+  model.tokenizer = std::move(tokenizer.value());
+  model.render_chat = render;
+  model.limits = limits;
   const auto run = [&]() -> mkrt::Status {
     std::this_thread::sleep_for(std::chrono::milliseconds(number(given, "load_ms", 0)));
-    serve_engine(running,
-                 {.name = "fake",
-                  .tokenizer = tokenizer.value(),
-                  .render_chat = render,
-                  .sampling = {},
-                  .limits = limits},
-                 engine.value());
+    serve_engine(running, std::move(model), engine.value());
     return {};
   };
   const auto end_now = [](int signal) { std::_Exit(128 + signal); };

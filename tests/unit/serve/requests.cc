@@ -205,11 +205,11 @@ TEST_CASE("all forms of prompts and numbers are read") {
 }
 
 TEST_CASE("tokenize takes a prompt or messages") {
-  check_refused(
-      read_tokenize,
-      {{"{}", "prompt: is missing, expected one of prompt and messages", "prompt"},
-       {R"({"prompt": "x", "messages": [{"role": "user"}]})", "found the unknown field \"prompt\"", "prompt"},
-       {R"({"prompt": ["x"]})", "prompt: found an array, expected a string", "prompt"}});
+  check_refused(read_tokenize,
+                {{"{}", "prompt: found neither of prompt and messages", "prompt"},
+                 {R"({"prompt": "x", "messages": [{"role": "user"}]})",
+                  "prompt: found both of prompt and messages", "prompt"},
+                 {R"({"prompt": ["x"]})", "prompt: found an array, expected a string", "prompt"}});
   check_refused(read_detokenize,
                 {{"{}", "tokens: is missing", "tokens"},
                  {R"({"tokens": "x"})", "tokens: found \"x\", expected an array of token ids", "tokens"}});

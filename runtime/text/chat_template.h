@@ -1,0 +1,59 @@
+// Chat templates: how a conversation becomes the text that a model continues.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+
+namespace mkrt {
+
+namespace jinja {
+struct Template;
+}
+
+// ChatTemplate is a Jinja template with the environment of transformers. It is immutable, so that threads may
+// share it.
+class ChatTemplate {
+ public:
+  // Errors: `FILE:LINE: error: …` for a syntax error, an unsupported construct, or a template of more than 1
+  // MiB.
+  static Result<ChatTemplate> parse(std::string_view source, const std::string& file);
+
+  // Returns the text of a conversation. `messages` is the array that clients send. `variables` is an object
+  // of further ones, such as tools, add_generation_prompt and bos_token.
+  //
+  // As in transformers, tools and documents are none and add_generation_prompt is false where they are not
+  // given, and the fields reasoning_content, thinking and reasoning of a message stand for each other. The
+  // result is the same on every run unless the template asks for the date.
+  //
+  // Errors: `FILE:LINE: error: …` for what the template refuses by raise_exception, with its message; an
+  // operation that fails; more steps, memory, output or levels than jinja/limits.h allows. A message that is
+  // no object is an error without a line.
+  Result<std::string> render(const nlohmann::ordered_json& messages,
+                             const nlohmann::ordered_json& variables) const;
+
+  // Makes `other` the template of conversations with tools. Checkpoints name it tool_use.
+  void set_tool_template(const ChatTemplate& other);
+
+ private:
+  std::string file_, tool_file_;
+  std::shared_ptr<const jinja::Template> tree_, tool_tree_;
+};
+
+// Reads the template of a checkpoint's directory: of chat_template.jinja, or else of the key chat_template in
+// chat_template.json or in tokenizer_config.json. The key holds text, or a list of {name, template} with the
+// names default and tool_use. Returns nothing where no file has a template.
+//
+// Errors: a file cannot be read, is not JSON, or has a key of another kind; a list without the name default;
+// those of parse(), with FILE:chat_template in the place of FILE for templates inside JSON.
+Result<std::optional<ChatTemplate>> read_chat_template(const std::string& directory);
+
+// Returns the special tokens of tokenizer_config.json by their keys, such as bos_token and eos_token, as
+// variables of a template. The object is empty where there is no such file. Errors: as read_chat_template().
+Result<nlohmann::ordered_json> read_template_variables(const std::string& directory);
+
+}  // namespace mkrt

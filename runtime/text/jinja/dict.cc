@@ -1,0 +1,89 @@
+#include "runtime/text/jinja/dict.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "runtime/text/jinja/compare.h"
+#include "runtime/text/jinja/fault.h"
+
+namespace mkrt::jinja {
+namespace {
+
+using Kind = Value::Kind;
+
+uint64_t hash_text(std::string_view text) {
+  return std::hash<std::string_view>()(text);
+}
+
+// Returns equal hashes for equal numbers of any type.
+uint64_t hash_number(const Value& value) {
+  if (value.is_integer()) return std::hash<int64_t>()(value.as_integer());
+  const double real = value.as_real();
+  if (real == std::floor(real) && std::abs(real) < 0x1p63)
+    return std::hash<int64_t>()(static_cast<int64_t>(real));
+  return std::bit_cast<uint64_t>(real);
+}
+
+uint64_t hash(Arena& arena, const Value& value) {
+  const Level level(arena);
+  if (!is_hashable(value)) fail("found a {} as a key, expected a value that never changes", value.type());
+  if (value.is_text()) {
+    arena.read(value.text().bytes.size());
+    return hash_text(value.text().bytes);
+  }
+  if (value.is_number()) return hash_number(value);
+  if (value.is(Kind::kTuple)) {
+    uint64_t sum = 1;
+    for (const Value& item : value.sequence().items) sum = sum * 1000003 + hash(arena, item);
+    return sum;
+  }
+  if (value.is(Kind::kRange)) return static_cast<uint64_t>(value.range().length());
+  if (value.is_undefined() || value.is_none()) return static_cast<uint64_t>(value.kind());
+  return std::bit_cast<uint64_t>(value.object());
+}
+
+}  // namespace
+
+bool is_hashable(const Value& value) {
+  if (value.is(Kind::kTuple))
+    return std::all_of(value.sequence().items.begin(), value.sequence().items.end(), is_hashable);
+  return !value.is(Kind::kList) && !value.is(Kind::kDict) && !value.is(Kind::kDictView);
+}
+
+const Value* find(Arena& arena, const Dict& dict, const Value& key) {
+  const auto [begin, end] = dict.positions.equal_range(hash(arena, key));
+  for (auto at = begin; at != end; ++at) {
+    arena.step();
+    const auto& [found, value] = dict.items[at->second];
+    if (equals(arena, found, key)) return &value;
+  }
+  return nullptr;
+}
+
+const Value* find(Arena& arena, const Dict& dict, std::string_view key) {
+  const auto [begin, end] = dict.positions.equal_range(hash_text(key));
+  for (auto at = begin; at != end; ++at) {
+    arena.step();
+    const auto& [found, value] = dict.items[at->second];
+    if (found.is_text() && found.text().bytes == key) return &value;
+  }
+  return nullptr;
+}
+
+void put(Arena& arena, Dict& dict, Value key, Value value) {
+  const uint64_t code = hash(arena, key);
+  const auto [begin, end] = dict.positions.equal_range(code);
+  for (auto at = begin; at != end; ++at) {
+    arena.step();
+    auto& [found, old] = dict.items[at->second];
+    if (!equals(arena, found, key)) continue;
+    old = value;
+    return;
+  }
+  arena.charge(2 * sizeof(Value) + 64);
+  dict.positions.emplace(code, dict.items.size());
+  dict.items.emplace_back(key, value);
+}
+
+}  // namespace mkrt::jinja

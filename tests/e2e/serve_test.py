@@ -1,0 +1,205 @@
+"""These tests serve a whole model on the processor by mkc serve, and compare its answers with those of mkc run.
+Usage: serve_test.py MKC ROOT
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+MKC, ROOT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+sys.path.insert(0, str(ROOT / "tests" / "unit" / "serve"))
+from client import LIMIT_S, Server, ServerCase, joined, whole  # noqa: E402
+
+TINY = ROOT / "models" / "tiny-stories"
+ENV = {**os.environ, "MKC_CACHE": str(MKC.parent / "tests" / "cache")}
+PROMPT = "Once there was a boy named Sam."
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+
+
+def serve(*options, model=TINY, env=None):
+    return [[MKC, "serve", model, "--device", "cpu", "--port", 0, *options], "stderr"], {"env": {**ENV, **(env or {})}}
+
+
+def run(*options):
+    """Returns what mkc run makes of a prompt."""
+    done = subprocess.run([MKC, "run", TINY, "--device", "cpu", "--json", *map(str, options)], capture_output=True, env=ENV,
+                          timeout=LIMIT_S, check=True)
+    return json.loads(done.stdout)
+
+
+class ServeTest(ServerCase):
+    @classmethod
+    def setUpClass(cls):
+        arguments, options = serve("--served-model-name", "tiny", "--log-requests", "--max-waiting", 2000)
+        cls.server = Server(*arguments, **options)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def text(self, **body):
+        status, answer = self.server.post(COMPLETIONS, {"prompt": PROMPT, "temperature": 0, **body})
+        self.assertEqual(status, 200, answer)
+        return answer["choices"][0]["text"]
+
+    def test_facts(self):
+        status, models = self.server.get("/v1/models")
+        self.assertEqual((status, [m["id"] for m in models["data"]], models["data"][0]["max_model_len"]), (200, ["tiny"], 512))
+        version = subprocess.run([MKC, "--version"], capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout.split()[1]
+        self.assertEqual(self.server.get("/version"), (200, {"version": version}))
+        health = self.server.get("/health")[1]
+        self.assertEqual((health["status"], health["steps_make_progress"]), ("ok", True))
+        self.assertTrue(any("ready: tiny on cpu" in line for line in self.server.lines), self.server.lines)
+
+    def test_answers_are_those_of_run(self):
+        for options, body in (((), {}), (("--temperature", 1, "--seed", 5), {"temperature": 1, "seed": 5}),
+                              (("--temperature", 0.8, "--top-k", 20, "--top-p", 0.9, "--min-p", 0.01, "--repetition-penalty", 1.2, "--seed", 7),
+                               {"temperature": 0.8, "top_k": 20, "top_p": 0.9, "min_p": 0.01, "repetition_penalty": 1.2, "seed": 7})):
+            found = run("--prompt", PROMPT, "--max-new-tokens", 60, *options)
+            self.assertEqual(self.text(max_tokens=60, **body), found["text"])
+            self.assertEqual(self.text(prompt=found["prompt_ids"], max_tokens=60, **body), found["text"])
+        found = run("--prompt", PROMPT, "--max-new-tokens", 12, "--logprobs", 2)
+        logprobs = self.server.post(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 12, "logprobs": 2})[1]["choices"][0]["logprobs"]
+        for token, expected in zip(logprobs["token_logprobs"], found["logprobs"], strict=True):
+            self.assertAlmostEqual(token, expected["logprob"], places=5)
+
+    def test_tokens(self):
+        found = run("--prompt", PROMPT, "--max-new-tokens", 1)["prompt_ids"]
+        self.assertEqual(self.server.post("/tokenize", {"prompt": PROMPT})[1],
+                         {"count": len(found), "max_model_len": 512, "tokens": found})
+        plain = self.server.post("/tokenize", {"prompt": PROMPT, "add_special_tokens": False})[1]["tokens"]
+        self.assertEqual(self.server.post("/detokenize", {"tokens": plain})[1], {"prompt": PROMPT})
+
+    def test_end_of_text(self):
+        """A story ends by the end token, which ignore_eos goes past."""
+        body = {"prompt": PROMPT, "temperature": 0, "max_tokens": 400}
+        answer = self.server.post(COMPLETIONS, body)[1]
+        self.assertEqual((answer["choices"][0]["finish_reason"], answer["choices"][0]["stop_reason"]), ("stop", None))
+        self.assertLess(answer["usage"]["completion_tokens"], 400)
+        past = self.server.post(COMPLETIONS, {**body, "ignore_eos": True})[1]
+        self.assertEqual((past["choices"][0]["finish_reason"], past["usage"]["completion_tokens"]), ("length", 400))
+        self.assertTrue(past["choices"][0]["text"].startswith(answer["choices"][0]["text"]))
+        shown = self.server.post(COMPLETIONS, {**body, "skip_special_tokens": False, "include_stop_str_in_output": True})[1]
+        text, plain = shown["choices"][0]["text"], answer["choices"][0]["text"]
+        self.assertTrue(text.startswith(plain) and len(text) > len(plain), text)
+
+    def test_streams_equal_whole_answers(self):
+        for body in ({}, {"n": 2, "temperature": 1, "seed": 3}, {"stop": [".", "kite"]}, {"logprobs": 3}):
+            body = {"prompt": PROMPT, "max_tokens": 50, "temperature": 0, **body}
+            expected = whole(self.server.post(COMPLETIONS, body)[1], False)
+            found = joined(self.server.stream(COMPLETIONS, {**body, "stream_options": {"include_usage": True}}), False)
+            expected[1].pop("prompt_tokens_details"), found[1].pop("prompt_tokens_details")
+            self.assertEqual(found, expected)
+
+    def test_64_clients_get_what_each_gets_alone(self):
+        bodies = [{"prompt": PROMPT[:5 + i % 20], "max_tokens": 10 + i, "temperature": (i % 2) * 0.9, "seed": i} for i in range(64)]
+        alone = [self.text(**body) for body in bodies]
+        together = [None] * 64
+
+        def work(i):
+            if i % 2:
+                together[i] = self.text(**bodies[i])
+            else:
+                together[i] = joined(self.server.stream(COMPLETIONS, bodies[i]), False)[0][0]["text"]
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT_S)
+        self.assertEqual(together, alone)
+
+    def test_prefix_cache(self):
+        """A prompt that was fed before is not fed again, and its text stays the same."""
+        body = {"prompt": [0] + [300 + i % 50 for i in range(100)], "max_tokens": 8, "temperature": 0}
+        first, second = (self.server.post(COMPLETIONS, body)[1] for _ in range(2))
+        self.assertEqual(first["choices"], second["choices"])
+        self.assertGreaterEqual(second["usage"]["prompt_tokens_details"]["cached_tokens"], 80)
+        self.assertGreaterEqual(self.server.metric("mkc_prefix_cache_hits_total"), 80)
+        arguments, options = serve("--no-prefix-cache")
+        other = self.start(*arguments, **options)
+        for _ in range(2):
+            self.assertEqual(other.post(COMPLETIONS, body)[1]["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+
+    def test_requests_are_logged(self):
+        self.text(max_tokens=3)
+        self.server.until(lambda: any("POST /v1/completions 200: " in line and "3 new, length" in line for line in self.server.lines))
+
+    def test_api_key(self):
+        for options, env in ((("--api-key", "secret"), {}), ((), {"MKC_API_KEY": "secret"})):
+            arguments, more = serve(*options, env=env)
+            server = self.start(*arguments, **more)
+            for given in (None, "Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret"):
+                headers = {} if given is None else {"Authorization": given}
+                self.is_error(server.post(COMPLETIONS, {"prompt": "x"}, headers), 401, "authentication_error", "Bearer KEY")
+                self.is_error(server.get("/v1/models", headers), 401, "authentication_error")
+            self.assertEqual(server.get("/v1/models", {"Authorization": "Bearer secret"})[0], 200)
+            self.assertEqual((server.get("/health")[0], server.get("/metrics")[0]), (200, 200))
+
+    def test_chats(self):
+        """A chat is the completion of what the template makes of it. A model without a template says so."""
+        messages = [{"role": "user", "content": "Sam"}, {"role": "assistant", "content": "had"}, {"role": "user", "content": "a kite"}]
+        chat = {"messages": messages, "max_tokens": 20, "temperature": 0}
+        self.is_error(self.server.post(CHAT, chat), 400, "invalid_request_error", "no chat template", "messages")
+        folder = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.copytree(TINY, folder / "chat")
+        (folder / "chat" / "chat_template.jinja").write_text(
+            "{{ bos_token }}{% for m in messages %}{% if m.role == 'tool' %}\n{{ raise_exception('no tools') }}{% endif %}"
+            "{{ m.role[0] }}: {{ m.content }}{{ sep }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}")
+        (folder / "chat" / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|bos|>"}))
+        arguments, options = serve(model=folder / "chat")
+        server = self.start(*arguments, **options)
+        for more, expected in (({}, "<|bos|>u: Sama: hadu: a kitea:"),
+                               ({"chat_template_kwargs": {"sep": "; "}, "add_generation_prompt": False}, "<|bos|>u: Sam; a: had; u: a kite; "),
+                               ({"messages": messages[:2], "add_generation_prompt": False, "continue_final_message": True,
+                                 "chat_template_kwargs": {"sep": "; "}}, "<|bos|>u: Sam; a: had")):
+            tokens = server.post("/tokenize", {"messages": messages, **more})[1]["tokens"]
+            plain = server.post("/tokenize", {"prompt": expected, "add_special_tokens": False})[1]["tokens"]
+            self.assertEqual(tokens, plain)
+            whole_answer = server.post(CHAT, {**chat, **more})[1]
+            text = server.post(COMPLETIONS, {"prompt": tokens, "max_tokens": 20, "temperature": 0})[1]["choices"][0]["text"]
+            self.assertEqual(whole_answer["choices"][0]["message"], {"role": "assistant", "content": text})
+            self.assertEqual(joined(server.stream(CHAT, {**chat, **more}), True)[0][0]["text"], text)
+        self.is_error(server.post(CHAT, {"messages": [{"role": "tool", "content": "x"}]}), 400, "invalid_request_error",
+                      "chat_template.jinja:2: error: no tools", "messages")
+        (folder / "chat" / "chat_template.jinja").write_text("\n{% for %}")
+        done = subprocess.run([MKC, "serve", folder / "chat"], capture_output=True, text=True, env=ENV, timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("chat_template.jinja:2: error: ", done.stderr)
+
+    def test_sigterm(self):
+        arguments, options = serve()
+        server = self.start(*arguments, **options)
+        connection, response = server.open_stream(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 400, "ignore_eos": True})
+        server.signal(signal.SIGTERM)
+        self.assertTrue(response.read().endswith(b"data: [DONE]\n\n"))
+        connection.close()
+        self.assertEqual(server.wait(), 0)
+
+    def test_models_that_cannot_be_served(self):
+        folder = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.copytree(TINY, folder / "model")
+        (folder / "model" / "tokenizer.json").unlink()
+        for command, expected in (((folder / "none",), "none"), ((folder / "model",), "has no tokenizer.json, expected one for mkc serve"),
+                                  ((TINY, "--port", 70000), "--port: found 70000, expected 0 to 65535"),
+                                  ((TINY, "--api-key", ""), "--api-key: error: found an empty key"),
+                                  ((TINY, "--host", "300.1.1.1"), "--host: error: found 300.1.1.1"),
+                                  ((TINY, "--port", self.server.port), f"cannot listen on 127.0.0.1 port {self.server.port}"),
+                                  ((TINY, "--port", 0, "--pages", 1 << 30), "--pages: error:")):
+            done = subprocess.run([MKC, "serve", "--device", "cpu", *map(str, command)], capture_output=True, text=True, env=ENV,
+                                  timeout=LIMIT_S)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(expected, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,318 @@
+"""These tests check the server's HTTP side with a model that is slow, or that fails: limits, clients that leave, signals.
+Usage: http_test.py FAKE_SERVER
+"""
+import json
+import random
+import signal
+import socket
+import sys
+import threading
+import unittest
+
+from client import LIMIT_S, ServerCase, events_of, joined, whole
+
+FAKE = sys.argv[1]
+BODY = {"prompt": [1, 2, 3], "max_tokens": 8}
+LONG = {"prompt": [1, 2, 3], "max_tokens": 4000}
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+MESSAGES = [{"role": "user", "content": "Once there was"}]
+
+
+class HttpTest(ServerCase):
+    def fake(self, ready=True, **settings):
+        return self.start([FAKE, *(f"{name}={value}" for name, value in settings.items())], "stdout", ready=ready)
+
+    def raw(self, server, data, shut=False):
+        """Sends bytes on a connection of their own, and returns all that comes back."""
+        with socket.create_connection(("127.0.0.1", server.port), timeout=LIMIT_S) as connection:
+            connection.sendall(data)
+            if shut:
+                connection.shutdown(socket.SHUT_WR)
+            found = b""
+            while part := connection.recv(65536):
+                found += part
+        return found
+
+    def request(self, body=BODY, path=COMPLETIONS, headers=b"", version=b"1.1"):
+        data = json.dumps(body).encode()
+        return (b"POST " + path.encode() + b" HTTP/" + version + b"\r\nHost: x\r\nContent-Type: application/json\r\n" + headers +
+                b"Content-Length: " + str(len(data)).encode() + b"\r\n\r\n" + data)
+
+    def test_health_while_loading(self):
+        server = self.fake(ready=False, load_ms=1500)
+        self.assertEqual(server.get("/health")[0], 503)
+        self.assertEqual(server.get("/health")[1]["status"], "loading")
+        self.is_error(server.post(COMPLETIONS, BODY), 503, "overloaded_error", "loading")
+        server.until(lambda: server.get("/health")[0] == 200)
+        self.assertEqual(server.post(COMPLETIONS, BODY)[0], 200)
+
+    def test_routes_and_methods(self):
+        server = self.fake()
+        self.is_error(server.get("/nothing"), 404, "not_found_error", "GET /nothing")
+        self.is_error(server.get(COMPLETIONS), 405, "invalid_request_error", "expected POST")
+        self.assertEqual(server.send("PUT", "/health")[1].headers["Allow"], "GET")
+        self.assertEqual(server.send("HEAD", "/health")[2], b"")
+        self.assertEqual(server.get("/health?verbose=1")[0], 200)
+        for kind in ("text/plain", "", "application/jsonp"):
+            self.is_error(server.post(COMPLETIONS, BODY, {"Content-Type": kind}), 415, "invalid_request_error", kind)
+        self.assertEqual(server.post(COMPLETIONS, BODY, {"Content-Type": "Application/JSON; charset=utf-8"})[0], 200)
+
+    def test_requests_that_are_no_http(self):
+        server = self.fake(max_body_bytes=1000)
+        for data, status in ((b"hello\r\n\r\n", 400), (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", 400),
+                             (b"GET / HTTP/1.1\r\nHost x\r\n\r\n", 400),
+                             (b"GET /health HTTP/1.1\r\nX: " + b"y" * 40000 + b"\r\n\r\n", 431),
+                             (b"GET /health HTTP/1.1\r\n" + b"X: yy\r\n" * 9000 + b"\r\n", 431),
+                             (b"POST /tokenize HTTP/1.1\r\nContent-Length: 1001\r\n\r\n" + b"y" * 1001, 413),
+                             (b"POST /tokenize HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+                             (b"POST /tokenize HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n", 400),
+                             (b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"200\r\n" + b"y" * 512 + b"\r\n200\r\n" +
+                              b"y" * 512 + b"\r\n0\r\n\r\n", 413),
+                             (b"POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400)):
+            found = self.raw(server, data)
+            self.assertTrue(found.startswith(f"HTTP/1.1 {status} ".encode()), (data[:80], found[:200]))
+            self.assertEqual(json.loads(found.split(b"\r\n\r\n", 1)[1])["error"]["type"], "invalid_request_error")
+        self.assertEqual(self.raw(server, b"GET /health HTTP/1.1\r\nHost", shut=True), b"")
+        self.assertEqual(server.get("/health")[0], 200)
+
+    def test_forms_of_http(self):
+        server = self.fake()
+        expected = server.post(COMPLETIONS, BODY)[1]["choices"]
+        close = b"Connection: close\r\n"
+        # A client may wait for leave to send its body.
+        found = self.raw(server, self.request(headers=b"Expect: 100-continue\r\n" + close))
+        self.assertTrue(found.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"), found)
+        # The body may come in chunks, and the next request before the first answer.
+        data = json.dumps(BODY).encode()
+        chunked = (b"POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                   b"5\r\n" + data[:5] + b"\r\n" + hex(len(data) - 5)[2:].encode() + b"\r\n" + data[5:] + b"\r\n0\r\n\r\n")
+        found = self.raw(server, chunked + self.request(headers=close))
+        answers = [json.loads(part.split(b"\r\n\r\n", 1)[1]) for part in found.split(b"HTTP/1.1 200 OK")[1:]]
+        self.assertEqual([a["choices"] for a in answers], [expected, expected])
+        # HTTP/1.0 has no chunks: the end of the connection ends the stream.
+        found = self.raw(server, self.request({**BODY, "stream": True}, version=b"1.0"))
+        head, text = found.split(b"\r\n\r\n", 1)
+        self.assertNotIn(b"chunked", head)
+        self.assertEqual(joined(events_of(text.decode()), False)[0][0]["text"], expected[0]["text"])
+        # A client that has closed its sending side still gets an answer that needs no step.
+        self.assertTrue(self.raw(server, b"GET /version HTTP/1.1\r\n\r\n", shut=True).startswith(b"HTTP/1.1 200 OK"))
+
+    def test_random_bodies(self):
+        """Bodies that differ from good ones in some bytes get an answer, and harm nobody."""
+        server = self.fake()
+        rng = random.Random(7)
+        good = [json.dumps({**BODY, "temperature": 0.5, "stop": ["a", "b"], "n": 2, "logprobs": 1}).encode(),
+                json.dumps({"messages": MESSAGES, "max_tokens": 4, "top_p": 0.5, "seed": 5, "stream": True}).encode()]
+        connection = server.connection()
+        for _ in range(400):
+            index = rng.randrange(2)
+            data = bytearray(good[index])
+            for _ in range(rng.randrange(1, 4)):
+                data[rng.randrange(len(data))] = rng.choice([rng.randrange(256), *b'{}[]",:0e-'])
+            connection.request("POST", (COMPLETIONS, CHAT)[index], bytes(data), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read()
+            self.assertIn(response.status, (200, 400, 404), data)
+            if response.status != 200:
+                self.assertTrue(json.loads(text)["error"]["message"], data)
+        connection.close()
+        self.assertEqual(server.get("/health")[1]["status"], "ok")
+
+    def test_streams_equal_whole_answers(self):
+        server = self.fake()
+        chat = {"messages": MESSAGES, "max_tokens": 40}
+        for path, body in ((COMPLETIONS, BODY), (COMPLETIONS, {**BODY, "n": 3, "temperature": 1, "seed": 4}),
+                           (COMPLETIONS, {"prompt": ["Once", "He had a dog"], "max_tokens": 30, "echo": True}),
+                           (COMPLETIONS, {"prompt": [[5, 6], [7]], "max_tokens": 30, "logprobs": 2}),
+                           (CHAT, chat), (CHAT, {**chat, "n": 2, "logprobs": True, "top_logprobs": 3, "temperature": 1, "seed": 9}),
+                           (COMPLETIONS, {**BODY, "max_tokens": 100, "stop": ["e", "zz"], "include_stop_str_in_output": True}),
+                           (COMPLETIONS, {**BODY, "max_tokens": 100, "stop": "the", "logprobs": 0})):
+            is_chat = path == CHAT
+            status, answer = server.post(path, body)
+            self.assertEqual(status, 200, answer)
+            events = server.stream(path, {**body, "stream_options": {"include_usage": True}})
+            choices, usage = joined(events, is_chat)
+            self.assertEqual((choices, usage), whole(answer, is_chat))
+            self.assertEqual(len(choices), len(body.get("prompt", "x")) if isinstance(body.get("prompt", 0), list) and
+                             isinstance(body["prompt"][0], (str, list)) else body.get("n", 1))
+            self.assertTrue(all(event["usage"] is None for event in events[:-2]))
+            self.assertEqual(len({event["id"] for event in events[:-1]}), 1)
+
+    def test_choices_have_seeds_in_order(self):
+        server = self.fake()
+        body = {**BODY, "temperature": 1}
+        three = server.post(COMPLETIONS, {**body, "n": 3, "seed": 10})[1]["choices"]
+        self.assertEqual([c["index"] for c in three], [0, 1, 2])
+        self.assertEqual(len({c["text"] for c in three}), 3)
+        for i, choice in enumerate(three):
+            self.assertEqual(server.post(COMPLETIONS, {**body, "seed": 10 + i})[1]["choices"][0]["text"], choice["text"])
+        free = {server.post(COMPLETIONS, {**body, "max_tokens": 30})[1]["choices"][0]["text"] for _ in range(4)}
+        self.assertEqual(len(free), 4)
+
+    def test_stop_strings_and_ids(self):
+        server = self.fake()
+        body = {**BODY, "max_tokens": 200}
+        full = server.post(COMPLETIONS, body)[1]["choices"][0]["text"]
+        stop = full[60:64]
+        at = full.find(stop)
+        for include in (False, True):
+            answer = server.post(COMPLETIONS, {**body, "stop": [stop, "@@@"], "include_stop_str_in_output": include})[1]
+            choice = answer["choices"][0]
+            self.assertEqual(choice["text"], full[:at + 4 * include])
+            self.assertEqual((choice["finish_reason"], choice["stop_reason"]), ("stop", stop))
+            self.assertLess(answer["usage"]["completion_tokens"], 200)
+        logprobs = server.post(COMPLETIONS, {**body, "max_tokens": 10, "logprobs": 0})[1]["choices"][0]["logprobs"]
+        token = server.post("/tokenize", {"prompt": logprobs["tokens"][4], "add_special_tokens": False})[1]["tokens"]
+        self.assertEqual(len(token), 1)
+        choice = server.post(COMPLETIONS, {**body, "stop_token_ids": token})[1]["choices"][0]
+        self.assertEqual((choice["finish_reason"], choice["stop_reason"]), ("stop", token[0]))
+        self.assertTrue(full.startswith(choice["text"]))
+        self.assertLess(len(choice["text"]), len(full))
+
+    def test_chat_templates(self):
+        server = self.fake()
+        tokens = server.post("/tokenize", {"messages": MESSAGES})[1]
+        text = server.post("/detokenize", {"tokens": tokens["tokens"]})[1]["prompt"]
+        self.assertEqual(text, "<user>Once there was\n<assistant>")
+        last = [*MESSAGES, {"role": "assistant", "content": " a boy "}]
+        go_on = {"messages": last, "add_generation_prompt": False, "continue_final_message": True}
+        tokens = server.post("/tokenize", go_on)[1]
+        self.assertTrue(server.post("/detokenize", {"tokens": tokens["tokens"]})[1]["prompt"].endswith("<assistant> a boy"))
+        self.is_error(server.post(CHAT, {"messages": [{"role": "tool", "content": "x"}]}), 400, "invalid_request_error",
+                      "template.jinja:3: error: no tools here", "messages")
+
+    def test_sizes(self):
+        server = self.fake()
+        self.is_error(server.post(COMPLETIONS, {"prompt": [1] * 4097}), 400, "invalid_request_error", "4097 tokens", "prompt")
+        answer = server.post(COMPLETIONS, {"prompt": [1] * 4000, "max_tokens": 98})
+        self.is_error(answer, 400, "invalid_request_error", "which need 4097 positions", "prompt")
+        self.assertEqual(answer[1]["error"]["code"], "context_length_exceeded")
+        self.is_error(server.post(COMPLETIONS, {"prompt": [640]}), 400, "invalid_request_error", "0 to 639", "prompt")
+        self.is_error(server.post(COMPLETIONS, {"prompt": "", "add_special_tokens": False}), 400, "invalid_request_error",
+                      "no tokens", "prompt")
+        self.is_error(server.post(COMPLETIONS, {**BODY, "model": "other"}), 404, "not_found_error", "\"fake\"", "model")
+        self.is_error(server.post("/detokenize", {"tokens": [9999]}), 400, "invalid_request_error", "9999", "tokens")
+
+    def test_64_clients_at_once(self):
+        server = self.fake(max_requests=16)
+        bodies = [{"prompt": [3 + i, 5], "max_tokens": 40 + i, "temperature": i % 2, "seed": i, "stream": i % 3 == 0} for i in range(64)]
+        alone = [server.post(COMPLETIONS, {**b, "stream": False})[1]["choices"][0]["text"] for b in bodies]
+        together = [None] * 64
+
+        def work(i):
+            if bodies[i]["stream"]:
+                together[i] = joined(server.stream(COMPLETIONS, bodies[i]), False)[0][0]["text"]
+            else:
+                together[i] = server.post(COMPLETIONS, bodies[i])[1]["choices"][0]["text"]
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(64)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT_S)
+        self.assertEqual(together, alone)
+        self.assertEqual(server.metric("mkc_num_requests_running"), 0)
+        self.assertEqual(server.metric("mkc_request_success_total", '"length"'), 128)
+        self.assertEqual(server.metric("mkc_generation_tokens_total"), 2 * sum(b["max_tokens"] for b in bodies))
+        self.assertEqual(server.metric("mkc_prompt_tokens_total"), 256)
+        self.assertEqual(server.metric("mkc_e2e_request_latency_seconds_count"), 128)
+
+    def test_clients_that_leave(self):
+        server = self.fake(max_requests=1, step_ms=10)
+        running, _ = server.open_stream(COMPLETIONS, LONG)
+        waiting = server.connection()  # of a whole answer, which waits for the stream
+        waiting.request("POST", COMPLETIONS, json.dumps(LONG), {"Content-Type": "application/json"})
+        server.until(lambda: server.metric("mkc_num_requests_waiting") == 1)
+        waiting.close()
+        server.until(lambda: server.metric("mkc_num_requests_waiting") == 0)
+        self.assertEqual(server.metric("mkc_num_requests_running"), 1)
+        running.close()
+        server.until(lambda: server.metric("mkc_request_success_total", '"abort"') == 2)
+        self.assertEqual(server.post(COMPLETIONS, BODY)[0], 200)
+        self.assertEqual(server.metric("mkc_kv_cache_usage_perc"), 0)
+
+    def test_too_many_requests(self):
+        server = self.fake(max_requests=1, max_waiting=1, step_ms=10)
+        running, _ = server.open_stream(COMPLETIONS, LONG)
+        waiting = server.connection()
+        waiting.request("POST", COMPLETIONS, json.dumps(LONG), {"Content-Type": "application/json"})
+        server.until(lambda: server.metric("mkc_num_requests_waiting") == 1)
+        status, response, text = server.send("POST", COMPLETIONS, BODY)
+        self.is_error((status, json.loads(text)), 429, "rate_limit_error", "at most 2")
+        self.assertEqual(response.headers["Retry-After"], "1")
+        self.is_error(server.post(COMPLETIONS, {**BODY, "n": 3}), 400, "invalid_request_error", "found 3 choices", "n")
+        running.close()
+        waiting.close()
+        server.until(lambda: server.post(COMPLETIONS, BODY)[0] == 200)
+
+    def test_too_many_connections(self):
+        server = self.fake(max_connections=2)
+        held = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
+        for connection in held:  # each is served, as its answer shows
+            connection.sendall(b"GET /version HTTP/1.1\r\n\r\n")
+            self.assertTrue(connection.recv(1000).startswith(b"HTTP/1.1 200 OK"))
+        self.is_error(server.get("/version"), 503, "overloaded_error", "too many connections")
+        for connection in held:
+            connection.close()
+        server.until(lambda: server.get("/version")[0] == 200)
+
+    def test_slow_readers(self):
+        server = self.fake(client_timeout=1, step_ms=1)
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(("127.0.0.1", server.port))
+            slow.sendall(self.request({**LONG, "stream": True, "n": 3, "logprobs": 20}))
+            server.until(lambda: server.metric("mkc_num_requests_running") == 3)
+            # The client takes nothing. Others are answered, and its requests end before their last tokens.
+            self.assertEqual(server.post(COMPLETIONS, BODY)[0], 200)
+            server.until(lambda: server.metric("mkc_request_success_total", '"abort"') == 3)
+        self.assertLess(server.metric("mkc_generation_tokens_total"), 3 * LONG["max_tokens"])
+        self.assertEqual(server.post(COMPLETIONS, BODY)[0], 200)
+
+    def test_time_limits(self):
+        server = self.fake(request_timeout=1, step_ms=10)
+        self.is_error(server.post(COMPLETIONS, LONG), 504, "timeout_error", "1 s")
+        events = server.stream(COMPLETIONS, LONG)
+        self.assertEqual((events[-2]["error"]["type"], events[-1]), ("timeout_error", "[DONE]"))
+        server.until(lambda: server.metric("mkc_num_requests_running") == 0)
+        server = self.fake(client_timeout=1)
+        self.assertEqual(self.raw(server, b"POST /tokenize HTTP/1.1\r\nContent-Length: 100\r\n\r\nabc"), b"")
+
+    def test_device_faults(self):
+        server = self.fake(fail_at=30)
+        self.is_error(server.post(COMPLETIONS, LONG), 500, "device_error")
+        status, health = server.get("/health")
+        self.assertEqual((status, health["status"], health["steps_make_progress"]), (503, "device_error", False))
+        self.is_error(server.post(COMPLETIONS, BODY), 500, "device_error", health["error"])
+        server = self.fake(fail_at=30)
+        events = server.stream(COMPLETIONS, LONG)
+        self.assertEqual((events[-2]["error"]["type"], events[-1]), ("device_error", "[DONE]"))
+
+    def test_sigterm_lets_streams_end(self):
+        server = self.fake(step_ms=20)
+        connection, response = server.open_stream(COMPLETIONS, {**BODY, "max_tokens": 60})
+        server.signal()
+        server.until(lambda: server.get("/health")[1]["status"] == "draining")
+        self.assertEqual(server.get("/health")[0], 503)
+        self.is_error(server.post(COMPLETIONS, BODY), 503, "overloaded_error", "shutting down")
+        self.assertTrue(response.read().endswith(b"data: [DONE]\n\n"))
+        connection.close()
+        self.assertEqual(server.wait(), 0)
+
+    def test_grace_and_second_signal(self):
+        server = self.fake(step_ms=20, grace=1)
+        connection, response = server.open_stream(COMPLETIONS, LONG)
+        server.signal(signal.SIGINT)
+        self.assertEqual(server.wait(), 0)
+        connection.close()
+        server = self.fake(step_ms=20)
+        connection, response = server.open_stream(COMPLETIONS, LONG)
+        server.signal()
+        server.until(lambda: server.get("/health")[1]["status"] == "draining")
+        server.signal()
+        self.assertEqual(server.wait(), 128 + signal.SIGTERM)
+        connection.close()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
