@@ -16,6 +16,15 @@ std::vector<int32_t> stop_ids_of(Request& request, const EngineOptions& options)
   return ids;
 }
 
+// Returns pages that hold nothing. Errors: those of PagePool::create.
+Result<SharedPages> open_pages(const BatchLimits& limits, bool prefix_cache) {
+  Result<PagePool> pool = PagePool::create(limits.page_size, limits.pages);
+  if (!pool.ok()) return pool.error();
+  std::optional<PrefixCache> cache;
+  if (prefix_cache) cache.emplace(limits.page_size, limits.pages);
+  return SharedPages(std::move(pool.value()), std::move(cache));
+}
+
 }  // namespace
 
 Engine::Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, SharedPages pages)
@@ -37,14 +46,12 @@ Result<Engine> Engine::open(Stepper& stepper, EngineOptions options) {
                                     {"context", limits.context},
                                     {"vocab", limits.vocab}})
     if (value == 0) return Error{fmt::format("{}: error: found 0, expected 1 or more", name)};
-  Result<PagePool> pool = PagePool::create(limits.page_size, limits.pages);
-  if (!pool.ok()) return pool.error();
+  Result<SharedPages> pages = open_pages(limits, options.prefix_cache);
+  if (!pages.ok()) return pages.error();
   // An id outside the vocabulary is never sampled.
   std::erase_if(options.stop_ids,
                 [&](int32_t id) { return id < 0 || static_cast<uint32_t>(id) >= limits.vocab; });
-  std::optional<PrefixCache> cache;
-  if (options.prefix_cache) cache.emplace(limits.page_size, limits.pages);
-  return Engine(stepper, std::move(options), limits, SharedPages(std::move(pool.value()), std::move(cache)));
+  return Engine(stepper, std::move(options), limits, std::move(pages.value()));
 }
 
 uint64_t Engine::submit(Request request) {
@@ -97,8 +104,28 @@ Status Engine::step() {
   if (idle()) return {};
   take_arrivals();
   const Status status = launch();
-  if (!status.ok()) fail_all(status.error());
+  if (status.ok()) return status;
+  if (stepper_->recover().ok()) {
+    start_over(status.error());
+    return {};
+  }
+  fail_all(status.error());
   return status;
+}
+
+// Lets the running requests wait again, with all pages free.
+void Engine::start_over(const Error& error) {
+  pages_ = open_pages(limits_, options_.prefix_cache).value();
+  ++stats_.recoveries;
+  for (Sequence& request : roster_.running) {
+    request.pages.clear();
+    request.fed = request.rows = request.kept_pages = 0;
+    if (++request.losses == kMaxLosses)
+      end(request, FinishReason::kError, error.message);
+    else
+      roster_.waiting.emplace(request.order, std::move(request));
+  }
+  roster_.running.clear();
 }
 
 // Makes waiting requests of those whose step has come.

@@ -89,6 +89,7 @@ Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
   r.fed += further;
   stats_.rows += further;
   r.tokens.insert(r.tokens.end(), sampled.begin(), sampled.end());
+  r.losses = 0;
   const size_t samples = r.samples.size();
   if (const MkSampling& sampling = r.sampler.sampling(); sampling.logprobs > 0)
     add_samples(result_, b, sampling, limits_.vocab, r.samples);

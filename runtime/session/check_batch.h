@@ -19,6 +19,8 @@ struct BatchLimits {
   uint32_t vocab = 0;
   uint32_t page_size = 0;  // positions of a page
   uint32_t pages = 0;      // of the cache
+
+  bool operator==(const BatchLimits&) const = default;
 };
 
 // Returns the most entries of the page table that a batch can use. A page counts for every request that reads

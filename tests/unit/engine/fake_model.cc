@@ -84,6 +84,13 @@ Status FakeModel::check_written(const Batch& batch) const {
   return {};
 }
 
+Status FakeModel::recover() {
+  if (failures == 0) return Error{"fake: error: no recovery"};
+  if (--failures == 0) fail_at = ~0ull;
+  std::ranges::fill(cache_, kNever);
+  return {};
+}
+
 Status FakeModel::step(const Batch& batch, StepResult& result) {
   if (Status status = check_batch(batch, limits_, seen_); !status.ok()) return status;
   if (Status status = check_written(batch); !status.ok()) return status;
