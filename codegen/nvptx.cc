@@ -17,11 +17,10 @@
 #include "codegen/lint_ptx.h"
 #include "codegen/optimise.h"
 #include "runtime/abi/abi.h"
+#include "runtime/artefact/seal.h"
 
 namespace mkc {
 namespace {
-
-constexpr size_t kSealBytes = 4096;  // bytes reserved for a certificate and seals, as JSON
 
 std::unique_ptr<llvm::TargetMachine> gpu_machine(const Target& target) {
   static std::once_flag once;
@@ -128,8 +127,7 @@ std::string make_ptx(const Schedule& schedule, Mode mode, std::span<const std::b
 }
 
 std::string add_manifest(std::string ptx, const mkrt::Manifest& manifest) {
-  std::string json = mkrt::to_json(manifest);
-  json.resize((json.size() + kSealBytes + 7) / 8 * 8, ' ');
+  const std::string json = mkrt::to_json_with_room(manifest);
   return std::move(ptx) + ptx_bytes("mk_manifest", std::as_bytes(std::span(json)));
 }
 

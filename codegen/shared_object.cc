@@ -8,23 +8,20 @@
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <mutex>
 
 #include "codegen/bitcode.h"
 #include "codegen/kernel_module.h"
 #include "codegen/optimise.h"
+#include "runtime/artefact/seal.h"
 #include "runtime/base/file.h"
+#include "runtime/base/temporaries.h"
 
 LLD_HAS_DRIVER(elf)
 
 namespace mkc {
 namespace {
-
-constexpr size_t kSealBytes = 4096;  // bytes reserved for a certificate and seals, as JSON
 
 std::unique_ptr<llvm::TargetMachine> processor_machine(const Target& target) {
   static std::once_flag once;
@@ -78,8 +75,7 @@ std::vector<std::byte> make_data_object(std::span<const std::byte> plan, const m
   llvm::Module module("data", context);
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
-  std::string json = mkrt::to_json(manifest);
-  json.resize(json.size() + kSealBytes, ' ');
+  const std::string json = mkrt::to_json_with_room(manifest);
   add_global(module, "mk_plan", plan);
   add_global(module, "mk_manifest", std::as_bytes(std::span(json)));
   return emit(module, *machine);
@@ -89,25 +85,6 @@ std::vector<std::byte> make_data_object(std::span<const std::byte> plan, const m
 bool is_body_of(const Target& target, const std::string& file) {
   return file.starts_with(target.library + "_") && !file.ends_with("traced");
 }
-
-// A folder of its own, removed with all files at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "mkc-link-XXXXXX").string();
-    if (mkdtemp(name.data())) path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace
 
@@ -129,10 +106,10 @@ std::string make_processor_ir(const Schedule& schedule, Mode mode, const Target&
 Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> object,
                                                      std::span<const std::byte> plan,
                                                      const mkrt::Manifest& manifest, const Target& target) {
-  const TemporaryFolder folder;
-  if (folder.path().empty()) return Error{"mkc: error: no folder for temporary files can be made"};
-  const std::string code = folder.path() + "/code.o", data = folder.path() + "/data.o",
-                    out = folder.path() + "/out.so";
+  const mkrt::TemporaryFolder scratch;
+  if (scratch.path.empty()) return Error{fmt::format("error: {}", mkrt::kNoTemporaryFolder)};
+  const std::string code = scratch.path + "/code.o", data = scratch.path + "/data.o",
+                    out = scratch.path + "/out.so";
   if (Status status = mkrt::write_file(code, object); !status.ok()) return status.error();
   if (Status status = mkrt::write_file(data, make_data_object(plan, manifest, target)); !status.ok())
     return status.error();
@@ -140,7 +117,7 @@ Result<std::vector<std::byte>> link_processor_object(std::span<const std::byte> 
       "ld.lld", "-shared", "--build-id=none", "-z", "now", "--gc-sections", "-o", out, code, data};
   for (const Bitcode& body : device_bitcode()) {
     if (!is_body_of(target, body.name)) continue;
-    arguments.push_back(fmt::format("{}/{}.o", folder.path(), body.name));
+    arguments.push_back(fmt::format("{}/{}.o", scratch.path, body.name));
     if (Status status = mkrt::write_file(arguments.back(), std::as_bytes(body.bytes)); !status.ok())
       return status.error();
   }

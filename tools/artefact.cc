@@ -106,6 +106,29 @@ Result<Target> target_of(const Compilation& c) {
   return target;
 }
 
+namespace {
+
+// Returns target_of(), which must be a processor or must not be one.
+Result<Target> target_of_kind(const Compilation& c, bool processor) {
+  Result<Target> target = target_of(c);
+  if (!target.ok() || is_processor(target.value()) == processor) return target;
+  std::vector<std::string> fitting;
+  for (const Target& other : targets())
+    if (is_processor(other) == processor) fitting.push_back(other.name);
+  return Error{fmt::format("--target: error: found {}, expected one of a {}: {}", target.value().name,
+                           processor ? "processor" : "GPU", fmt::join(fitting, ", "))};
+}
+
+}  // namespace
+
+Result<Target> gpu_target_of(const Compilation& c) {
+  return target_of_kind(c, false);
+}
+
+Result<Target> processor_target_of(const Compilation& c) {
+  return target_of_kind(c, true);
+}
+
 GpuBuild describe_build(const Compilation& c, const Engines& engines) {
   GpuBuild build;
   build.manifest = describe(c.schedule(), identify(c, engines));
@@ -114,7 +137,7 @@ GpuBuild describe_build(const Compilation& c, const Engines& engines) {
 }
 
 Result<GpuBuild> build_ptx(Compilation& c) {
-  const Result<Target> target = target_of(c);
+  const Result<Target> target = gpu_target_of(c);
   if (!target.ok()) return target.error();
   const Timer timer(c, "ptx");
   GpuBuild build = describe_build(c, target.value().engines);
@@ -189,7 +212,7 @@ Result<BuiltCubin> build_cubin(Compilation& c, const Assembler& assembler, const
 }
 
 Result<BuiltCubin> build_shared_object(Compilation& c, const Cache& cache, const PassObserver& observer) {
-  const Result<Target> target = target_of(c);
+  const Result<Target> target = processor_target_of(c);
   if (!target.ok()) return target.error();
   Code code;
   code.make = [&](GpuBuild& build) -> Result<std::vector<std::byte>> {

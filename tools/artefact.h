@@ -37,12 +37,15 @@ struct GpuBuild {
 };
 // Returns the target of the code, without the engines that the code does not use. Error: an unknown target.
 Result<Target> target_of(const Compilation& compilation);
+// Returns target_of(). Further error: the target is no GPU, or no processor.
+Result<Target> gpu_target_of(const Compilation& compilation);
+Result<Target> processor_target_of(const Compilation& compilation);
 // Returns the complete PTX file of a proved schedule. The manifest has its certificate, and a seal of plan
 // and manifest.
 std::string finish_ptx(const Compilation& compilation, GpuBuild build);
 // Returns manifest and plan of a placed schedule, without code.
 GpuBuild describe_build(const Compilation& compilation, const Engines& engines);
-// Makes PTX of a placed schedule. Error: an unknown target.
+// Makes PTX of a placed schedule. Errors: those of gpu_target_of.
 Result<GpuBuild> build_ptx(Compilation& compilation);
 
 struct BuiltCubin {
@@ -51,7 +54,7 @@ struct BuiltCubin {
   bool cached = false;
 };
 // Returns the shared object of an opened model for a processor, which is kept in the cache as a cubin is.
-// Errors: those of the passes; an unknown target; no room for temporary files.
+// Errors: those of the passes and of processor_target_of; no room for temporary files.
 Result<BuiltCubin> build_shared_object(Compilation& compilation, const Cache& cache,
                                        const PassObserver& observer = {});
 

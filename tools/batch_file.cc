@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -50,13 +51,33 @@ void read_sampling(const mkrt::JsonNode& node, mkrt::MkSampling& sampling) {
   if (!logprobs.is_null()) sampling.logprobs = 1 + static_cast<uint32_t>(logprobs.integer(mkrt::kMaxTop));
 }
 
+// Reads {"ID": VALUE, …}.
+void read(const mkrt::JsonNode& node, std::vector<mkrt::LogitBias>& biases) {
+  if (node.is_null()) return;
+  for (const auto& [key, value] : node.members()) {
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0)
+      return node.fail(fmt::format("found the key \"{}\", expected a token id", key));
+    read(value, biases.emplace_back(id, 0.0f).value);
+  }
+}
+
+void read_bias(const mkrt::JsonNode& node, mkrt::BiasSettings& bias) {
+  read(node.optional("logit_bias"), bias.logit_bias);
+  read(node.optional("presence_penalty"), bias.presence_penalty);
+  read(node.optional("frequency_penalty"), bias.frequency_penalty);
+  read(node.optional("min_tokens"), bias.min_new_tokens);
+}
+
 Result<BatchLine> parse_line(std::string_view text, const std::string& name, const BatchDefaults& defaults) {
   const Result<nlohmann::json> document = mkrt::parse_json_text(text, name);
   if (!document.ok()) return document.error();
   Status status;
   const mkrt::JsonNode node(document.value(), name, status);
   node.allow_keys({"prompt", "prompt_ids", "max_new_tokens", "arrive_at_step", "temperature", "top_k",
-                   "top_p", "min_p", "repetition_penalty", "seed", "logprobs"});
+                   "top_p", "min_p", "repetition_penalty", "seed", "logprobs", "logit_bias",
+                   "presence_penalty", "frequency_penalty", "min_tokens"});
   if (node.failed()) return status.error();
   const mkrt::JsonNode prompt = node.optional("prompt"), ids = node.optional("prompt_ids");
   if (prompt.is_null() == ids.is_null())
@@ -73,6 +94,7 @@ Result<BatchLine> parse_line(std::string_view text, const std::string& name, con
   read(node.optional("arrive_at_step"), request.arrive_at_step);
   request.sampling = defaults.sampling;
   read_sampling(node, request.sampling);
+  read_bias(node, request.bias);
   if (node.failed()) return status.error();
   return line;
 }

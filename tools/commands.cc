@@ -94,12 +94,14 @@ void add_model_options(CLI::App& command, ModelRequest& request) {
       ->check(one_of(scheduler_names()));
   add_search_options(command, request.search);
   command
-      .add_option("--machine", request.machine,
-                  "machine description: a name, a JSON file, or native: that of the GPU that is there")
+      .add_option(
+          "--machine", request.machine,
+          "machine description: a name, a JSON file, one of mkc doctor --measure, or native: that of the GPU "
+          "that is there")
       ->type_name("MACHINE");
   add_without_option(command, request.without);
   command.add_flag("--ignore-measured", request.ignore_measured,
-                   "leave out what mkc doctor measured on the GPU that is there (docs/machines.md)");
+                   "leave out what mkc doctor measured on this machine (docs/machines.md)");
   command.add_option("--family", o.family, "family file to use, whatever config.json says")
       ->type_name("FILE");
   command.add_option("--models-dir", o.models_dir, "folder of family files that go before the built-in ones")

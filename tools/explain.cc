@@ -102,7 +102,8 @@ void print_grids(const std::vector<GridRow>& rows) {
 
 void print_hops(const SimulatedStep& step, const std::vector<HopRow>& hops) {
   const TaskProgram& program = step.compilation.schedule().program;
-  print_out("critical hops, last product to first, in ns each (simulated: not run on a GPU)\n");
+  print_out("critical hops, last product to first, in ns each (simulated{})\n",
+            step.compilation.machine.is_processor() ? "" : ": not run on a GPU");
   print_out("{:<16} {:<16} {:>6} {:>8} {:>8} {:>8} {:>8}\n", "from", "to", "hops", "finish", "signal",
             "start", "hop");
   HopRow all;
@@ -148,6 +149,7 @@ ordered_json to_json(const SimulatedStep& step, const std::vector<GridRow>& rows
                         {"start_us", hop.start_ns / 1e3}});
   return {{"model", step.compilation.request.checkpoint},
           {"machine", step.compilation.machine.name},
+          {"machine_from", machine_from(step.compilation)},
           {"workers", step.compilation.schedule().workers},
           {"symbols", symbols_json(step)},
           {"grids", grids},
@@ -169,6 +171,7 @@ Status run(const Options& options) {
   }
   print_folded(2, "{} on {}, {} workers, {}\n", step.compilation.request.checkpoint,
                step.compilation.machine.name, schedule.workers, symbols_text(step));
+  print_folded(2, "{}", step.compilation.machine_said);
   if (options.hops) {
     print_hops(step, hops);
     return {};

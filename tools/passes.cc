@@ -200,15 +200,12 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   if (!model.ok()) return model.error();
   Compilation c;
   ModelOptions options = request.options;
-  Result<Machine> machine = Error{""};
+  std::optional<NativeMachine> machine;
   if (options.target == kNative || request.machine == kNative) {
     Result<NativeMachine> native = native_machine(request.ignore_measured);
     if (!native.ok()) return native.error();
     if (options.target.value_or(kNative) == kNative) options.target = native.value().machine.target;
-    if (request.machine.empty() || request.machine == kNative) {
-      c.machine_said = std::move(native.value().said);
-      machine = std::move(native.value().machine);
-    }
+    if (request.machine.empty() || request.machine == kNative) machine = std::move(native.value());
   }
   if (options.target == kThisProcessor) {
     const Result<Target> target = target_of_processor();
@@ -222,10 +219,13 @@ Result<Compilation> open_model(const ModelRequest& request, bool weights) {
   Result<GenerationDefaults> generation = read_generation(c.request.checkpoint, c.request.config);
   if (!generation.ok()) return generation.error();
   c.generation = std::move(generation.value());
-  if (c.machine_said.empty())
-    machine = request.machine.empty() ? machine_for_target(c.request.target) : load_machine(request.machine);
-  if (!machine.ok()) return machine.error();
-  c.machine = std::move(machine.value());
+  if (!machine) {
+    Result<NativeMachine> named = machine_of(request.machine, c.request.target, request.ignore_measured);
+    if (!named.ok()) return named.error();
+    machine = std::move(named.value());
+  }
+  c.machine = std::move(machine->machine);
+  c.machine_said = std::move(machine->said);
   if (c.machine.is_processor() && !c.request.workers)
     c.request.workers = static_cast<int64_t>(mkrt::usable_processors().size());
   c.mode = request.mode;

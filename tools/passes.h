@@ -31,7 +31,7 @@ struct Compilation {
   GenerationDefaults generation;
   std::optional<mkrt::Checkpoint> checkpoint;  // absent: compiled from config.json alone
   Machine machine;
-  std::string machine_said;  // NativeMachine::said of a native machine
+  std::string machine_said;  // NativeMachine::said of a native machine or a processor; "": neither
   Mode mode = Mode::kMegakernel;
   std::vector<std::string> without;                      // device parts that the code does not use
   bool balance_grids = false, keep_activations = false;  // PlaceOptions
@@ -79,15 +79,15 @@ struct ModelRequest {
   Mode mode = Mode::kMegakernel;
   bool keep_activations = false;         // PlaceOptions::keep_activations
   std::optional<SearchBudget> search{};  // SearchOptions::budget
-  bool ignore_measured = false;          // a native machine ignores the measurements of mkc doctor
+  bool ignore_measured = false;          // the machine ignores the measurements of mkc doctor
   std::vector<std::string> without{};    // device parts that the code does not use: parse_without()
 };
 
 // Reads request, generation defaults and machine. Reads the headers of the checkpoint's weights if there are
 // any; `weights` makes their absence an error. Target or machine "native" is that of the installed GPU.
 //
-// Errors: those of find_model, read_request, read_generation, load_machine, native_machine and
-// open_checkpoint; a machine of another target; settings beyond the machine's bounds.
+// Errors: those of find_model, read_request, read_generation, machine_of, native_machine and open_checkpoint;
+// a machine of another target; settings beyond the machine's bounds.
 Result<Compilation> open_model(const ModelRequest& request, bool weights);
 
 }  // namespace mkc

@@ -55,6 +55,12 @@ CLI::Option* add_device_options(CLI::App& command, RunArguments& a) {
       ->check(one_of({"auto", "cuda", "cpu", "emulator"}));
   add_integer<int64_t>(command, "--threads", a.threads, 1, 1024,
                        "of the processor; default: as many as this process may use");
+  command
+      .add_option("--keep-weights", a.keep_weights,
+                  "keep packed weights on disk for the next start on the processor; default yes")
+      ->check(one_of({kKeep, kDoNotKeep}));
+  add_integer<uint64_t>(command, "--kept-weights-gb", a.kept_weights_gb, 1, 1'000'000,
+                        "limit of all kept weights; default: a quarter of the disk's free space");
   return mode;
 }
 

@@ -18,11 +18,16 @@ struct SamplingFlags {
   uint64_t seed = 0;
 };
 
+// The values of --keep-weights.
+constexpr const char *kKeep = "yes", *kDoNotKeep = "no";
+
 struct RunArguments {
   ModelRequest request;
   std::string checkpoint;  // directory of the weights, if the model is compiled already
   std::string device = "auto";
   std::optional<int64_t> threads;  // of the processor
+  std::string keep_weights = kKeep;
+  std::optional<uint64_t> kept_weights_gb;  // limit of the folder
   std::optional<std::string> prompt;
   std::optional<std::string> prompt_ids;
   std::optional<std::string> batch_file;

@@ -1,6 +1,7 @@
 #include "tools/run_inputs.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -8,6 +9,7 @@
 #include "frontend/source.h"
 #include "runtime/session/kv_cache.h"
 #include "tools/model_path.h"
+#include "tools/output.h"
 #include "tools/room.h"
 #include "tools/run_batch.h"
 
@@ -23,6 +25,29 @@ Status check_caches(const Loaded& loaded, const mkrt::CacheOptions& cache) {
   const std::string fault = why_no_room(bytes, fmt::format("weights and {} pages of the cache", cache.pages),
                                         loaded.device->memory_bytes(), loaded.device->name());
   return fault.empty() ? Status() : Status(Error{"--pages: error: " + fault});
+}
+
+// Returns where packed weights are kept: beside the cache of compiled code, for the processor alone.
+mkrt::KeptFolder kept_folder(const RunArguments& a, const Loaded& loaded) {
+  const std::string cache = default_cache().folder;
+  if (a.keep_weights == kDoNotKeep || cache.empty() || loaded.device->name() != "cpu") return {};
+  mkrt::KeptFolder folder{cache + "/weights"};
+  if (a.kept_weights_gb) folder.max_bytes = *a.kept_weights_gb * 1'000'000'000;
+  return folder;
+}
+
+// Prints warnings of kept weights and of tensors that hold NaN values. A terminal also sees how the weights
+// came.
+void print_weights(const mkrt::WeightsReport& weights, const std::string& device) {
+  for (const std::string& warning : weights.warnings) print_err("{}\n", warning);
+  for (const mkrt::FaultyTensor& t : weights.faulty)
+    print_err("{}: warning: tensor \"{}\" holds {} values that are not a number, the first at element {}\n",
+              t.file, t.name, t.count, t.first);
+  if (!isatty(STDERR_FILENO)) return;
+  const std::string where =
+      weights.file.empty() ? "" : fmt::format(", {} {}", weights.mapped ? "from" : "kept in", weights.file);
+  print_err("{}: weights {} in {:.2f} s{}\n", device, weights.mapped ? "mapped" : "packed", weights.seconds,
+            where);
 }
 
 }  // namespace
@@ -49,8 +74,6 @@ Result<GenerationDefaults> read_defaults(const std::string& directory) {
   return read_generation(directory, config);
 }
 
-// Returns the tokenizer of a directory, or nothing if there is no file and no `text` needs it. Error: `text`
-// needs a tokenizer that does not exist.
 Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directory, const std::string& text) {
   const std::string path = directory + "/tokenizer.json";
   std::error_code ignored;
@@ -69,12 +92,17 @@ Result<mkrt::Session> open_session(const RunArguments& a, const Loaded& loaded, 
   mkrt::SessionOptions options;
   options.timeout_ns = a.timeout_ms * 1'000'000;
   options.seal = a.seal;
+  options.kept_weights = kept_folder(a, loaded);
+  options.find_faulty = true;
   if (requests > 0) {
     options.cache.page_size = a.page_size;
     options.cache.pages = a.pages ? a.pages : pages_of_batch(loaded.artefact.manifest, a.page_size, requests);
   }
   MKC_TRY_STATUS(check_caches(loaded, options.cache));
-  return mkrt::Session::open(loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, options);
+  Result<mkrt::Session> session =
+      mkrt::Session::open(loaded.artefact, loaded.checkpoint, loaded.config_hash, *loaded.device, options);
+  if (session.ok()) print_weights(session.value().weights(), loaded.device->name());
+  return session;
 }
 
 }  // namespace mkc

@@ -25,7 +25,10 @@ Result<GenerationDefaults> read_defaults(const std::string& directory);
 // needs a tokenizer that does not exist.
 Result<std::optional<mkrt::Tokenizer>> find_tokenizer(const std::string& directory, const std::string& text);
 
-// Opens a session with a cache for `requests` requests at once; 0: for one prompt. Errors: a cache that does
+// Opens a session, with weights that are kept for the next start unless the arguments say otherwise. Prints
+// warnings of the weights, and to a terminal how they came.
+//
+// The session has a cache for `requests` requests at once; 0: for one prompt. Errors: a cache that does
 // not fit in memory together with weights and workspace; those of Session::open.
 Result<mkrt::Session> open_session(const RunArguments& arguments, const Loaded& loaded, uint64_t requests);
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "frontend/source.h"
-#include "runtime/session/faulty_weights.h"
 #include "runtime/session/weights.h"
 #include "tools/native.h"
 #include "tools/output.h"
@@ -12,12 +11,6 @@
 
 namespace mkc {
 namespace {
-
-void warn_of_faulty_weights(const Loaded& loaded) {
-  for (const mkrt::FaultyTensor& t : mkrt::find_faulty(loaded.artefact.manifest, loaded.checkpoint))
-    print_err("{}: warning: tensor \"{}\" holds {} values that are not a number, the first at element {}\n",
-              t.file, t.name, t.count, t.first);
-}
 
 // Checks that the weights fit in the device's memory. A null device stands for the emulator, whose memory is
 // that of this machine.
@@ -30,12 +23,42 @@ Status check_room(const mkrt::Device* device, const mkrt::Checkpoint& checkpoint
   return fault.empty() ? Status() : Status(Error{fmt::format("{}: error: {}", checkpoint.directory, fault)});
 }
 
-// Compiles for the GPU that is already opened, or for the emulator, which is opened here.
+Result<BuiltCubin> build_for_gpu(const RunArguments& a, Compilation& c) {
+  const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
+  if (!assembler.ok()) return assembler.error();
+  return build_cubin(c, *assembler.value(), default_cache());
+}
+
+// Compiles for the emulator and opens it.
+Status load_for_emulator(const RunArguments& a, Compilation& c, Loaded& loaded) {
+  if (Status status = run_passes(c); !status.ok()) return status;
+  HostOptions options;
+  options.race = a.race;
+  options.cache = default_cache();
+  Result<HostArtefact> host = build_for_emulator(c, options);
+  if (!host.ok()) return host.error();
+  loaded.artefact = std::move(host.value().artefact);
+  loaded.kernel = std::move(host.value().kernel);
+  mkrt::EmulatorDeviceOptions emulator;
+  emulator.seed = a.emulator_seed;
+  emulator.os_threads = a.emulator_threads;
+  emulator.race = a.race;
+  loaded.device =
+      mkrt::open_emulator(loaded.kernel.entries, emulator, [sites = loaded.kernel.sites](uint32_t site) {
+        return site < sites.size() ? sites[site] : std::string();
+      });
+  return {};
+}
+
+// Compiles for the processor or GPU that is already opened, or for the emulator, which is opened here.
 Status compile_for(const RunArguments& a, Loaded& loaded) {
   ModelRequest request = a.request;
   const bool cpu = loaded.device && loaded.device->name() == "cpu";
   if (!loaded.device) {
-    request.options.target = "emulator";
+    if (request.options.target.value_or(kEmulator) != kEmulator)
+      return Error{fmt::format("--target: error: found {}, expected {}, the target of the device",
+                               *request.options.target, kEmulator)};
+    request.options.target = kEmulator;
   } else if (cpu) {
     if (!request.options.target) request.options.target = kThisProcessor;
     if (a.threads) request.options.workers = a.threads;
@@ -50,37 +73,14 @@ Status compile_for(const RunArguments& a, Loaded& loaded) {
   loaded.directory = c.request.checkpoint;
   if (isatty(STDERR_FILENO)) print_err("{}", c.machine_said);
   if (Status status = check_room(loaded.device.get(), *c.checkpoint); !status.ok()) return status;
-  if (cpu) {
-    const Result<BuiltCubin> object = build_shared_object(c, default_cache());
-    if (!object.ok()) return object.error();
-    mkrt::Result<mkrt::Artefact> artefact = mkrt::read_artefact(object.value().bytes, "the compiled code");
+  if (loaded.device) {
+    const Result<BuiltCubin> built = cpu ? build_shared_object(c, default_cache()) : build_for_gpu(a, c);
+    if (!built.ok()) return built.error();
+    mkrt::Result<mkrt::Artefact> artefact = mkrt::read_artefact(built.value().bytes, "the compiled code");
     if (!artefact.ok()) return artefact.error();
     loaded.artefact = std::move(artefact.value());
-  } else if (loaded.device) {
-    const Result<std::unique_ptr<Assembler>> assembler = find_assembler(a.assembler);
-    if (!assembler.ok()) return assembler.error();
-    const Result<BuiltCubin> cubin = build_cubin(c, *assembler.value(), default_cache());
-    if (!cubin.ok()) return cubin.error();
-    mkrt::Result<mkrt::Artefact> artefact = mkrt::read_artefact(cubin.value().bytes, "the compiled cubin");
-    if (!artefact.ok()) return artefact.error();
-    loaded.artefact = std::move(artefact.value());
-  } else {
-    if (Status status = run_passes(c); !status.ok()) return status;
-    HostOptions options;
-    options.race = a.race;
-    options.cache = default_cache();
-    Result<HostArtefact> host = build_for_emulator(c, options);
-    if (!host.ok()) return host.error();
-    loaded.artefact = std::move(host.value().artefact);
-    loaded.kernel = std::move(host.value().kernel);
-    mkrt::EmulatorDeviceOptions emulator;
-    emulator.seed = a.emulator_seed;
-    emulator.os_threads = a.emulator_threads;
-    emulator.race = a.race;
-    loaded.device =
-        mkrt::open_emulator(loaded.kernel.entries, emulator, [sites = loaded.kernel.sites](uint32_t site) {
-          return site < sites.size() ? sites[site] : std::string();
-        });
+  } else if (Status status = load_for_emulator(a, c, loaded); !status.ok()) {
+    return status;
   }
   loaded.checkpoint = std::move(*c.checkpoint);
   return {};
@@ -133,7 +133,6 @@ Result<Loaded> load(const RunArguments& a) {
   } else if (Status status = compile_for(a, loaded); !status.ok()) {
     return status.error();
   }
-  warn_of_faulty_weights(loaded);
   const Result<Source> config = read_source(loaded.directory + "/config.json");
   if (!config.ok()) return config.error();
   loaded.config_hash = mkrt::hash_hex(config.value().text);

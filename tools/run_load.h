@@ -19,8 +19,7 @@ struct Loaded {
   std::unique_ptr<mkrt::Device> device;
 };
 
-// Opens the device and compiles a model for it, or loads a cubin. Prints a warning for each tensor that holds
-// NaN values.
+// Opens the device and compiles a model for it, or loads a cubin.
 //
 // Errors: those of compiling, of the checkpoint and of the device; weights that do not fit in the device's
 // memory. The check of memory comes before any compilation.

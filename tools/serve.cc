@@ -2,12 +2,14 @@
 
 #include <ctime>
 
-#include "runtime/engine/session_stepper.h"
+#include "runtime/base/file.h"
 #include "runtime/text/chat_template.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/run_inputs.h"
+#include "tools/serve/device_main.h"
+#include "tools/serve/device_process.h"
 #include "tools/serve/run_service.h"
 #include "tools/serve_arguments.h"
 
@@ -46,34 +48,51 @@ Result<ServedModel> read_model(const ServeArguments& a) {
   return model;
 }
 
-// Compiles and loads the model, and runs its engine until the loop is stopped.
-Status run_engine(const ServeArguments& a, const RunningService& running, ServedModel model) {
+// Compiles and loads the model, and runs its steps for the server that started this process.
+Status run_steps(const ServeArguments& a) {
+  MKC_TRY(link, open_device_link(a.device_link));
   MKC_TRY(loaded, load(a.run));
   MKC_TRY(session, open_session(a.run, loaded, UINT32_MAX));
-  mkrt::SessionStepper stepper(session);
+  return run_device(session, loaded.device->name(), link);
+}
+
+// Returns this program's command line.
+Result<std::vector<std::string>> command_line() {
+  MKC_TRY(text, mkrt::read_text("/proc/self/cmdline", size_t{1} << 24));
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin < text.size(); begin += words.back().size() + 1)
+    words.push_back(text.c_str() + begin);
+  return words;
+}
+
+// Starts the process of the device, and runs the engine until the loop is stopped.
+Status run_engine(const ServeArguments& a, const RunningService& running, ServedModel model,
+                  DeviceProcess& device) {
+  MKC_TRY_STATUS(device.start());
   mkrt::EngineOptions options;
-  options.stop_ids = loaded.artefact.manifest.eos_ids;
+  options.stop_ids = device.ready().end_ids;
   options.steps_per_launch = a.run.steps_per_launch;
   options.prefix_cache = a.run.prefix_cache;
   if (a.run.recompute) options.preemption = mkrt::Preemption::kRecompute;
-  Result<mkrt::Engine> engine = mkrt::Engine::open(stepper, std::move(options));
+  Result<mkrt::Engine> engine = mkrt::Engine::open(device, std::move(options));
   if (!engine.ok()) return engine.error();
-  const mkrt::BatchLimits& l = model.limits = stepper.limits();
+  const mkrt::BatchLimits& l = model.limits = device.limits();
   print_err(
       "mkc serve: ready: {} on {}: steps of {} requests and {} tokens, {} positions a request, {} pages of "
       "{}\n",
-      model.name, loaded.device->name(), l.max_requests, l.max_tokens, model.positions(), l.pages,
+      model.name, device.ready().device, l.max_requests, l.max_tokens, model.positions(), l.pages,
       l.page_size);
   serve_engine(running, std::move(model), engine.value());
   return {};
 }
 
-ServiceOptions options_of(const ServeArguments& a) {
+ServiceOptions options_of(const ServeArguments& a, const DeviceProcess& device) {
   ServiceOptions options;
   options.api_key = a.api_key.value_or("");
   options.max_waiting = a.max_waiting;
   options.request_timeout = std::chrono::seconds(a.request_timeout_s);
-  options.step_limit = std::chrono::milliseconds(a.run.timeout_ms);
+  options.step_limit = std::chrono::seconds(a.step_timeout_s);
+  options.device_runs = [&device] { return device.is_running(); };
   options.version = version();
   if (a.log_requests) options.log = [](const std::string& line) { put_stderr(line); };
   return options;
@@ -82,15 +101,18 @@ ServiceOptions options_of(const ServeArguments& a) {
 Status serve(ServeArguments a) {
   if (Status status = check_serve(a); !status.ok()) return status;
   MKC_TRY_STATUS(find_models(a.run));
+  if (!a.device_link.empty()) return run_steps(a);
   MKC_TRY(model, read_model(a));
+  MKC_TRY(command, command_line());
   MKC_TRY(server, HttpServer::listen(a.host, a.port, a.limits, Service::refusal));
   EngineLoop loop;
-  Service service(server, loop, options_of(a));
+  DeviceProcess device({.command = std::move(command), .step_limit = std::chrono::seconds(a.step_timeout_s)});
+  Service service(server, loop, options_of(a, device));
   const RunningService running{server, loop, service};
   print_err("mkc serve: listening on http://{}:{}, loading {}\n", a.host, server.port(), a.run.request.model);
   return run_service(
-      running, std::chrono::seconds(a.grace_s), [&] { return run_engine(a, running, std::move(model)); },
-      end_by_signal);
+      running, std::chrono::seconds(a.grace_s),
+      [&] { return run_engine(a, running, std::move(model), device); }, end_by_signal);
 }
 
 }  // namespace

@@ -46,6 +46,11 @@ void add_serve_options(CLI::App& command, ServeArguments& a) {
       ->type_name("INT");
   add_seconds(command, "--grace", a.grace_s, 0,
               "seconds that answers have to end after SIGTERM or SIGINT; default 30");
+  add_seconds(command, "--step-timeout", a.step_timeout_s, 0,
+              "seconds after which a step ends the process that runs it, and another takes over; default 60, "
+              "0: no limit");
+  command.add_option("--device-link", a.device_link)
+      ->group("");  // not for users: a server starts itself with it
   command.add_flag("--log-requests", a.log_requests, "print a line for each generating request");
   add_cache_options(command, a.run);
   add_steps_option(command, a.run);

@@ -16,7 +16,9 @@ struct ServeArguments {
   uint32_t max_waiting = 256;
   uint32_t request_timeout_s = 0;  // 0: none
   uint32_t grace_s = 30;
+  uint32_t step_timeout_s = 60;  // 0: none
   bool log_requests = false;
+  std::string device_link;  // of a process that runs the device for a server: see open_device_link()
 };
 
 void add_serve_options(CLI::App& command, ServeArguments& arguments);

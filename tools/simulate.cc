@@ -45,6 +45,7 @@ nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range
     idle[idle_cause_name(static_cast<IdleCause>(cause))] = s.idle_ns[cause] / 1e3;
   return {{"model", c.request.checkpoint},
           {"machine", c.machine.name},
+          {"machine_from", machine_from(c)},
           {"workers", c.schedule().workers},
           {"batch", batch},
           {"symbols", symbols_json(step)},
@@ -64,8 +65,10 @@ nlohmann::ordered_json to_json(const SimulatedStep& step, const StepRange& range
 void print_text(const SimulatedStep& step, const StepRange& range) {
   const Compilation& c = step.compilation;
   const Simulation& s = step.simulation;
-  print_folded(2, "{} on {}, {} workers, {} (simulated: not run on a GPU)\n", c.request.checkpoint,
-               c.machine.name, c.schedule().workers, symbols_text(step));
+  print_folded(2, "{} on {}, {} workers, {} (simulated{})\n", c.request.checkpoint, c.machine.name,
+               c.schedule().workers, symbols_text(step),
+               c.machine.is_processor() ? "" : ": not run on a GPU");
+  print_folded(2, "{}", c.machine_said);
   if (const std::string fault = no_room(c); !fault.empty()) print_out("such a step cannot run: {}\n", fault);
   print_out("step     {:>10.1f} us   {:.1f} to {:.1f} over the ranges of the machine's figures\n", s.ns / 1e3,
             range.fast.ns / 1e3, range.slow.ns / 1e3);

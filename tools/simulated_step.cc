@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scheduler/machine/cost.h"
+#include "scheduler/machine/measured.h"
 
 namespace mkc {
 namespace {
@@ -46,6 +47,10 @@ Result<std::vector<StepRequest>> step_requests(const Symbols& symbols, const Ste
 
 void add_step_options(CLI::App& command, StepOptions& request) {
   add_model_options(command, request.model);
+  command
+      .add_option("--target", request.model.options.target,
+                  "of a GPU, emulator, or x86-64: that of this processor; default sm_90a")
+      ->type_name("TARGET");
   command.get_option("--context")
       ->description("positions of the request, this step's included; default 1024");
   command.add_option("--batch", request.batch, "requests of the step; default 1")
@@ -87,6 +92,12 @@ Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<S
   if (const Routing routing = routing_of(symbols); routing.choices != 0)
     active_expert_rows = spread_rows(routing, tokens, expected_slots(routing, tokens));
   step.symbols = step_values(symbols, requests, active_expert_rows);
+  if (stay_in_cache(step.compilation.machine, step.compilation.schedule().weight_bytes)) {
+    Result<Machine> cached = with_weights_in_cache(step.compilation.machine);
+    if (!cached.ok()) return cached.error();
+    step.compilation.machine = std::move(cached.value());
+    step.compilation.machine_said += "the weights stay in the last-level cache\n";
+  }
   Result<Simulation> simulated =
       simulate(step.compilation.schedule(), step.compilation.machine, step.symbols, options);
   if (!simulated.ok()) return simulated.error();
@@ -105,6 +116,12 @@ Result<StepRange> simulate_range(const SimulatedStep& step, const SimulateOption
     (end == RangeEnd::kFast ? range.fast : range.slow) = std::move(simulated.value());
   }
   return range;
+}
+
+std::string machine_from(const Compilation& compilation) {
+  std::string said = compilation.machine_said;
+  while (said.ends_with('\n')) said.pop_back();
+  return said;
 }
 
 std::string symbols_text(const SimulatedStep& step) {

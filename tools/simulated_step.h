@@ -44,6 +44,9 @@ Result<SimulatedStep> simulate_step(StepOptions request, const SimulateOptions& 
 Result<SimulatedStep> simulate_step(Compilation compilation, const std::vector<StepRequest>& requests,
                                     const SimulateOptions& options = {});
 
+// Returns where the machine's figures come from: "machine: measured on …". Returns "" for a built-in machine.
+std::string machine_from(const Compilation& compilation);
+
 // Returns the symbols that are neither lists nor cut, and the context: "T = 1, B = 1, 1024 positions a
 // request".
 std::string symbols_text(const SimulatedStep& step);

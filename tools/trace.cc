@@ -31,22 +31,30 @@ Result<mkrt::Trace> read_trace(const std::string& file) {
   return mkrt::parse_trace(text.value(), file);
 }
 
-// Compiles the model to the schedule that was traced. Error: the schedule is another one.
-Result<Compilation> compile_again(const Options& o, const mkrt::Trace& trace) {
+Result<Compilation> compile_for_trace(const Options& o, const mkrt::Trace& trace, bool batch_invariant) {
   ModelRequest request = o.model;
-  ModelOptions& options = request.options;
-  options.target = trace.target;
-  // mkc run compiles for the emulator with this default, and no other command makes traces there.
-  if (trace.target == "emulator" && !options.batch_invariant) options.batch_invariant = true;
+  request.options.target = trace.target;
+  request.options.batch_invariant = batch_invariant;
   Result<Compilation> opened = open_model(request, false);
   if (!opened.ok()) return opened.error();
   if (Status status = run_passes(opened.value()); !status.ok()) return status.error();
-  const ModelIdentity identity = identify(opened.value());
-  if (identity.schedule_hash != trace.schedule_hash)
-    return Error{fmt::format("{}: error: is of a {} with schedule {}, found {} for {} by these options",
-                             o.file, trace.model, trace.schedule_hash, identity.schedule_hash,
-                             request.model)};
   return opened;
+}
+
+// Compiles the model to the schedule that was traced. Error: the schedule is another one.
+Result<Compilation> compile_again(const Options& o, const mkrt::Trace& trace) {
+  // Without the option, mkc run makes a batch-invariant schedule and mkc compile makes another one.
+  const std::optional<bool> asked = o.model.options.batch_invariant;
+  std::string found;
+  for (const bool batch_invariant : {true, false}) {
+    if (asked && *asked != batch_invariant) continue;
+    Result<Compilation> opened = compile_for_trace(o, trace, batch_invariant);
+    if (!opened.ok()) return opened;
+    found = identify(opened.value()).schedule_hash;
+    if (found == trace.schedule_hash) return opened;
+  }
+  return Error{fmt::format("{}: error: is of a {} with schedule {}, found {} for {} by these options", o.file,
+                           trace.model, trace.schedule_hash, found, o.model.model)};
 }
 
 // Returns the requests of the traced step. Errors: more or longer requests than the schedule allows.

@@ -16,14 +16,13 @@ llvm::Value* of_record(Fields& f, size_t field) {
   return f.e.load32(f.call.record, offsetof(mkrt::MkGrid, product) + field);
 }
 
-// Returns a mask of the program's gates. Bit g is set if a grid has Activation g.
+}  // namespace
+
 int64_t gates_of(const TaskProgram& program) {
   int64_t gates = 0;
   for (const TaskGrid& grid : program.grids) gates |= int64_t{1} << int_attr(grid.attrs, "gate", 0);
   return gates;
 }
-
-}  // namespace
 
 // Fills the arguments of a product or of an expert's product. Sizes come from the record, so that products
 // can share their code.

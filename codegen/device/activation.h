@@ -7,25 +7,31 @@ namespace mk {
 
 constexpr f32 kLog2E = 1.4426950408889634f;
 
+// The formulas hold for V = f32, and for a vector of f32 with mk_rcp() and mk_exp2() of its own.
+
 // times_sigmoid() is v times the logistic function of `by`.
-MK_INLINE f32 times_sigmoid(f32 v, f32 by) {
+template <class V>
+MK_INLINE V times_sigmoid(V v, V by) {
   return v * mk_rcp(1.0f + mk_exp2(by * -kLog2E));
 }
-MK_INLINE f32 silu(f32 v) {
+template <class V>
+MK_INLINE V silu(V v) {
   return times_sigmoid(v, v);
 }
 // GELU with tanh (Hendrycks and Gimpel 2016): v / 2 * (1 + tanh(y)) is v * sigmoid(2 y).
-MK_INLINE f32 gelu_tanh(f32 v) {
-  const f32 y = 0.7978845608028654f * (v + 0.044715f * v * v * v);
+template <class V>
+MK_INLINE V gelu_tanh(V v) {
+  const V y = 0.7978845608028654f * (v + 0.044715f * v * v * v);
   return times_sigmoid(v, 2 * y);
 }
 // GELU: v times the normal distribution's cumulative function. The complementary error function is formula
 // 7.1.26 of Abramowitz and Stegun, with an absolute error of 1.5e-7.
-MK_INLINE f32 gelu(f32 v) {
-  const f32 x = __builtin_fabsf(v) * 0.7071067811865476f, t = mk_rcp(1.0f + 0.3275911f * x);
-  const f32 poly =
+template <class V>
+MK_INLINE V gelu(V v) {
+  const V x = __builtin_elementwise_abs(v) * 0.7071067811865476f, t = mk_rcp(1.0f + 0.3275911f * x);
+  const V poly =
       t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-  const f32 erfc = poly * mk_exp2(x * x * -kLog2E);
+  const V erfc = poly * mk_exp2(x * x * -kLog2E);
   return v * (v < 0 ? 0.5f * erfc : 1.0f - 0.5f * erfc);
 }
 MK_INLINE f32 activated(Activation activation, f32 v) {
@@ -44,12 +50,13 @@ MK_INLINE f32 activated(Activation activation, f32 v) {
   return v;
 }
 // tanh(v), within 3e-7 of its size. Near 0 the series takes the place of a difference of two equal numbers.
-MK_INLINE f32 hyperbolic_tangent(f32 v) {
-  const f32 square = v * v;
-  if (square < 0.04f)
-    return v * (1.0f + square * (-1 / 3.0f +
-                                 square * (2 / 15.0f + square * (-17 / 315.0f + square * (62 / 2835.0f)))));
-  return 2 * times_sigmoid(1.0f, 2 * v) - 1.0f;
+template <class V>
+MK_INLINE V hyperbolic_tangent(V v) {
+  const V square = v * v;
+  return square < 0.04f
+             ? v * (1.0f + square * (-1 / 3.0f + square * (2 / 15.0f + square * (-17 / 315.0f +
+                                                                                 square * (62 / 2835.0f)))))
+             : 2 * times_sigmoid(V(1.0f), 2 * v) - 1.0f;
 }
 
 }  // namespace mk

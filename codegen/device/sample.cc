@@ -55,35 +55,79 @@ MK_INLINE u64 shuffle_xor(u64 v, u32 mask) {
   return (u64)hi << 32 | lo;
 }
 
-// Row is one request's row of logits. `seen` is null where nothing is penalised.
+// Changes are what a request changes in its logits.
+struct Changes {
+  AS1 const MkSample* sample;  // null: nothing
+
+  MK_INLINE AS1 const u32* seen() const { return (AS1 const u32*)sample->seen; }
+  MK_INLINE AS1 const u32* allowed() const { return (AS1 const u32*)sample->allowed; }
+  MK_INLINE AS1 const MkBias* biases() const { return (AS1 const MkBias*)sample->biases; }
+
+  // first_bias() is the index of the first bias of an id from `id` on in its block, or that behind the block.
+  MK_INLINE u32 first_bias(u32 id, u32 end) const {
+    u32 first = ((AS1 const u32*)sample->bias_begin)[id / kBiasBlockIds];
+    while (first < end) {
+      const u32 middle = (first + end) / 2;
+      if (biases()[middle].id < id)
+        first = middle + 1;
+      else
+        end = middle;
+    }
+    return first;
+  }
+  MK_INLINE u32 end_of_block(u32 id) const {
+    return ((AS1 const u32*)sample->bias_begin)[id / kBiasBlockIds + 1];
+  }
+
+  // logit() is an id's changed logit. There must be changes.
+  MK_INLINE f32 logit(u32 id, f32 raw) const {
+    if (allowed() && !(allowed()[id / 32] >> id % 32 & 1)) return -kMaxLogit;
+    const bool is_seen = seen() && seen()[id / 32] >> id % 32 & 1;
+    bool changed = is_seen;
+    f32 before = 0, after = 0;
+    if (biases()) {
+      const u32 end = end_of_block(id), at = first_bias(id, end);
+      if (at < end && biases()[at].id == id)
+        before = biases()[at].before, after = biases()[at].after, changed = true;
+    }
+    if (!changed) return plain_logit(raw);
+    return biased(raw, before, after, is_seen ? sample->sampling.repetition_penalty : 1);
+  }
+
+  // has() says whether a strip has changed logits.
+  MK_INLINE bool has(u32 strip) const {
+    if (!sample) return false;
+    const u32 shift = strip % 2 * kStripRows, id = strip * kStripRows;
+    if (seen() && (seen()[strip / 2] >> shift & 0xffffu) != 0) return true;
+    if (allowed() && (~allowed()[strip / 2] >> shift & 0xffffu) != 0) return true;
+    if (!biases()) return false;
+    const u32 end = end_of_block(id), at = first_bias(id, end);
+    return at < end && biases()[at].id < id + kStripRows;
+  }
+};
+static_assert(kBiasBlockIds % kStripRows == 0);
+
+// Row is one request's row of logits.
 struct Row {
   AS1 const f32* logits;
   AS1 const f32* best_value;
   AS1 const u32* best_index;
-  AS1 const u32* seen;
-  f32 penalty;
+  Changes changes;
   u32 vocab;
-
-  MK_INLINE u64 rank(u32 id, f32 logit) const {
-    const bool is_seen = seen && seen[id / 32] >> id % 32 & 1;
-    return rank_of(is_seen ? penalised(logit, penalty) : plain_logit(logit), id);
-  }
-  MK_INLINE bool penalises(u32 strip) const {
-    return seen && (seen[strip / 2] >> strip % 2 * kStripRows & 0xffffu) != 0;
-  }
 };
 
 MK_INLINE u64 greatest_of_strip(const Row& row, u32 strip, u64 below) {
   u64 best = 0;
   for (u32 id = strip * kStripRows; id < (strip + 1) * kStripRows && id < row.vocab; ++id) {
-    const u64 rank = row.rank(id, row.logits[id]);
+    const f32 logit = row.logits[id];
+    const u64 rank = rank_of(row.changes.sample ? row.changes.logit(id, logit) : plain_logit(logit), id);
     if (rank < below && rank > best) best = rank;
   }
   return best;
 }
 
 // greatest() is the greatest rank below a bound, for all threads. Logits are read only in strips whose
-// best_value does not count: it is not below the bound, or the strip has penalised ids.
+// best_value does not count: it is not below the bound, or the strip has changed logits.
 MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
   const Bins bins(w);
   u64 best = 0;
@@ -94,7 +138,7 @@ MK_INLINE u64 greatest(const Worker& w, const Row& row, u64 below) {
       const u32 strip = first + i * kConsumerThreads;
       if (strip * kStripRows >= row.vocab) continue;
       const u64 rank = rank_of(plain_logit(row.best_value[strip]), row.best_index[strip]);
-      if (rank >= below || row.penalises(strip))
+      if (rank >= below || row.changes.has(strip))
         again |= 1u << i;
       else if (rank > best)
         best = rank;
@@ -153,11 +197,18 @@ MK_INLINE u64 add_up(const Worker& w, const Row& row, const Search& s, u64 prefi
       const u32 id = first + i * kConsumerThreads;
       logits[i] = id < row.vocab ? row.logits[id] : 0;
     }
+    if (row.changes.sample) {
+      MK_UNROLL
+      for (u32 i = 0; i < kLoads; ++i) {
+        const u32 id = first + i * kConsumerThreads;
+        if (id < row.vocab) logits[i] = row.changes.logit(id, logits[i]);
+      }
+    }
     MK_UNROLL
     for (u32 i = 0; i < kLoads; ++i) {
       const u32 id = first + i * kConsumerThreads;
       if (id >= row.vocab) continue;
-      const u64 rank = row.rank(id, logits[i]);
+      const u64 rank = rank_of(plain_logit(logits[i]), id);
       const u64 code = s.by_rank() ? rank : rank & kLastId;
       if (code >> kDigitBits >> shift != prefix) continue;
       if (const u64 measure = s.measure(rank)) {
@@ -223,14 +274,14 @@ struct Choice {
 MK_INLINE Choice choose(const Worker& w, Row row, u64 likeliest, u64 first, AS1 const MkSampling* p,
                         u32 step) {
   Choice choice{id_of(first), 0};
-  AS1 const u32* penalises = row.seen;
+  const Changes changes = row.changes;
   u64 cut = 0;
   for (u32 i = 0; i <= (u32)Goal::kSample; ++i) {
     const Goal goal = (Goal)i;
     const bool total = goal == Goal::kTotal;
     if (total ? p->logprobs == 0 : p->temperature == 0) continue;
     if ((goal == Goal::kTopK && p->top_k == 0) || (goal == Goal::kTopP && p->top_p >= 1)) continue;
-    row.seen = total ? nullptr : penalises;
+    row.changes = total ? Changes{nullptr} : changes;
     const Search search{goal, cut, goal == Goal::kSample ? min_mass(p->min_p) : 0,
                         logit_of(total ? likeliest : first), mass_scale(total ? 1 : p->temperature)};
     const u64 found = find(w, row, search, p, step);
@@ -258,12 +309,12 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
   Row row{a->logits + row_index * a->vocab,
           a->best_value + row_index * strips,
           a->best_index + row_index * strips,
-          nullptr,
-          p->repetition_penalty,
+          {nullptr},
           a->vocab};
   const u64 likeliest = greatest(*w, row, ~(u64)0);
-  row.seen = seen;
-  const u64 first = seen ? greatest(*w, row, ~(u64)0) : likeliest;
+  const bool changed = (sample->seen | sample->allowed | sample->biases) != 0;
+  row.changes = {changed ? sample : nullptr};
+  const u64 first = changed ? greatest(*w, row, ~(u64)0) : likeliest;
   const Choice choice = choose(*w, row, likeliest, first, p, sampled_before);
 
   AS1 MkLogprobs* logprobs = (AS1 MkLogprobs*)sample->logprobs + sampled_before;
@@ -276,7 +327,7 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
     if (seen) seen[choice.id / 32] |= 1u << choice.id % 32;
     if (p->logprobs) logprobs->sampled = plain_logit(row.logits[choice.id]) - top - choice.log_total;
   }
-  row.seen = nullptr;
+  row.changes = {nullptr};
   u64 rank = likeliest;
   for (u32 i = 0; i + 1 < p->logprobs && rank != 0; ++i) {
     if (w->thread == 0) {

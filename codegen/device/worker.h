@@ -134,11 +134,12 @@ MK_INLINE bool over(const Worker& w) {
   return faulted(w) || mk_load_relaxed(w.begun()) == kLaunchOver;
 }
 
-// record_fault() records the first fault of the launch and drops every later one.
-MK_INLINE void record_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
+// record_fault() records the first fault of the launch and drops every later one. `worker` is the number of
+// the worker.
+MK_INLINE void record_fault(const Worker& w, u32 worker, u32 cell, u32 seen, u32 expected) {
   AS1 MkFault* fault = w.fault();
   if (mk_cas_relaxed(&fault->state, 0, 1) != 0) return;
-  fault->worker = mk_worker();
+  fault->worker = worker;
   fault->grid = w.grid;
   fault->task = w.task;
   fault->cell = cell;
@@ -159,7 +160,7 @@ MK_INLINE bool gives_up(const Worker& w, u64& since, u64 timeout_ns, u32 cell, u
   if (since == 0) since = now;
   const bool late = timeout_ns != 0 && now - since > timeout_ns;
   if (!late && !faulted(w)) return false;
-  if (late) record_fault(w, cell, seen, expected);
+  if (late) record_fault(w, mk_worker(), cell, seen, expected);
   w.give_up();
   return true;
 }

@@ -213,12 +213,11 @@ struct QueryRows {
   MK_INLINE Scales weigh(u32 row) const {
     const Seen sees = b.seen_by(a, row);
     const f32 scale = a.scale * Cached<C>::kFactor * (kScaled<C> ? a.cache.k_scale[r.head] : 1);
-    constexpr u32x16 lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     f32* weights = weight + row * kKvTile;
     f32x16 greatest_of_lane = f32x16(kNone), total_of_lane = f32x16(0);
     const u32 first = begin / kVector * kVector;
     for (u32 p = first; p < end; p += kVector) {
-      const u32x16 place_in_seen = lanes + (kv_tile.begin + p - sees.first);
+      const u32x16 place_in_seen = kLane + (kv_tile.begin + p - sees.first);
       const f32x16 score = place_in_seen < sees.count ? load<f32x16>(weights + p) * scale : f32x16(kNone);
       greatest_of_lane = __builtin_elementwise_max(greatest_of_lane, score);
       store(weights + p, score);

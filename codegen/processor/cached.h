@@ -11,12 +11,6 @@ MK_INLINE void each_vector(u32 n, Use use) {
   for (u32 i = 0; i + kVector <= n; i += kVector) use(i, kVector);
   if (n % kVector != 0) use(n / kVector * kVector, n % kVector);
 }
-MK_INLINE void store_part(f32* to, f32x16 v, u32 count) {
-  if (count >= kVector) return store(to, v);
-  f32 values[kVector];
-  store(values, v);
-  for (u32 i = 0; i < count; ++i) to[i] = values[i];
-}
 
 // Columns is 32 columns of a row: the lower and the upper 16, or the even and the odd ones. evens() makes the
 // second form of the first, in_order() the first of the second.
@@ -56,7 +50,7 @@ struct Cached<Bf16> {
     const u32x16 words = load<u32x16>(p);
     return {__builtin_bit_cast(f32x16, words << 16), __builtin_bit_cast(f32x16, words & 0xffff0000u)};
   }
-  MK_INLINE static u16x16 narrow(f32x16 v) { return __builtin_convertvector(bf16_bits<u32x16>(v), u16x16); }
+  MK_INLINE static u16x16 narrow(f32x16 v) { return bf16_lanes(v); }
 };
 // The bits of an E4m3 number are those of an f16 with 2^-8 of its value. A carry into the exponent's upper
 // bit makes a NaN of a NaN.

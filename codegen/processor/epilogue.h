@@ -2,54 +2,25 @@
 // those of codegen/device/epilogue.h.
 #pragma once
 
-#include "codegen/device/activation.h"
+#include "codegen/processor/activation.h"
 #include "codegen/processor/worker.h"
 
 namespace mk {
 
-MK_INLINE f32x16 sigmoid_times(f32x16 v, f32x16 by) {
-  return v / (1.0f + exp2_of<f32x16, u32x16>(by * -kLog2E));
-}
-// gated_lanes() is the gate of each lane.
-MK_INLINE f32x16 gated_lanes(u32 gates, Activation gate, f32x16 v) {
-  const auto is = [&](Activation other) { return (gates >> (u32)other & 1) != 0 && gate == other; };
-  if (is(Activation::kSigmoid)) return sigmoid_times(all_lanes(1), v);
-  if (is(Activation::kGeluTanh))
-    return sigmoid_times(v, 2 * 0.7978845608028654f * (v + 0.044715f * v * v * v));
-  if (is(Activation::kGelu)) {
-    MK_UNROLL
-    for (u32 i = 0; i < kVector; ++i) v[i] = gelu(v[i]);
-    return v;
-  }
-  return sigmoid_times(v, v);
-}
-
 MK_INLINE void store_values(const EpilogueArgs& e, u64 at, f32x16 v, u32 count) {
-  f32* out = plain(e.out);
-  if (e.out_bf16) {
-    const u16x16 halves = __builtin_convertvector(bf16_bits<u32x16>(v), u16x16);
-    uint16_t* to = (uint16_t*)out + at;
-    if (count == kVector) return store(to, halves);
-    for (u32 i = 0; i < count; ++i) to[i] = halves[i];
-    return;
-  }
-  if (count == kVector) return store(out + at, v);
-  for (u32 i = 0; i < count; ++i) out[at + i] = v[i];
+  if (e.out_bf16)
+    store_part((uint16_t*)plain(e.out) + at, bf16_lanes(v), count);
+  else
+    store_part(plain(e.out) + at, v, count);
 }
 
 // keep_norm_outputs() stores `count` values from column `col` on, times the norm's weights, and the sum of
 // their squares.
 MK_INLINE void keep_norm_outputs(const EpilogueArgs& e, u32 strip, u32 token, u32 col, u32 count, f32x16 v) {
   const f32x16 weights = load_part<f32x16>(plain(e.norm_outputs.norm) + col, count);
-  const u16x16 halves = __builtin_convertvector(bf16_bits<u32x16>(v * weights), u16x16);
   uint16_t* to = (uint16_t*)plain(e.norm_outputs.x_bf16) + (u64)token * e.out_cols + col;
-  if (count == kVector)
-    store(to, halves);
-  else
-    for (u32 i = 0; i < count; ++i) to[i] = halves[i];
-  f32x16 squares = v * v;
-  for (u32 i = count; i < kVector; ++i) squares[i] = 0;
-  plain(e.norm_outputs.sum_squares)[(u64)token * e.all_strips + strip] = sum_of(squares);
+  store_part(to, bf16_lanes(v * weights), count);
+  plain(e.norm_outputs.sum_squares)[(u64)token * e.all_strips + strip] = sum_of(first_lanes(v * v, count));
 }
 
 // keep_best_logit() stores the greatest logit of a strip and token, of the lowest row on ties.
@@ -73,7 +44,7 @@ MK_INLINE void finish(const ProductArgs& a, u32 strip, u32 token, f32x16 sums, f
     const u32 col = strip * (kStripRows / 2);
     if (col >= e.out_cols) return;
     const f32x16 v = sums * all_lanes(scale);
-    const f32x16 gate = gated_lanes(a.gates, e.gate, v);
+    const f32x16 gate = activated_lanes(e.gate, v, a.gates);
     f32x16 result = v;
     result.lo = gate.lo * v.hi;
     return store_values(e, out_row + col, result, min(kStripRows / 2, e.out_cols - col));

@@ -11,7 +11,7 @@ MK_INLINE f32* sums_at(const EpilogueArgs& e, const ProductArgs& a, u32 strip, u
   return plain(e.sums) + (((u64)strip * kKSlices + k_slice) * a.tokens + token) * kStripRows;
 }
 
-// row_of() is the row of x of a token.
+// x_row_of() is the row of x of a token.
 MK_INLINE u32 x_row_of(const ProductArgs& a, u32 token) {
   if (!plain(a.epilogue)->gather_rows || a.tokens == a.x_rows) return token;
   return a.first_row[token] + a.q_len[token] - 1;
@@ -51,7 +51,7 @@ MK_INLINE void run_expert(const Worker& w, const ExpertArgs& a, u32 block, u32 a
   const Rows<W> rows(w, p);
   for (u32 i = 0; i < p.tokens; ++i)
     rows.put(w, p, i, a.gather_rows ? min(a.token[begin + i], a.product.tokens - 1) : begin + i);
-  const u64 expert_bytes = p.strips * Product<W>(w, p, nullptr, 0, 0).strip_bytes;
+  const u64 expert_bytes = p.strips * strip_bytes_of(p, W::row);
   const Product<W> product(w, p, t.streamed + a.expert[active_expert] * expert_bytes, 0, kKSlices);
   product(
       first, end, [&](u32 s, u32 token, f32x16 sums) { finish(p, s, token, sums, t.scale[token]); },
@@ -77,12 +77,7 @@ MK_EACH_WEIGHT_FORMAT(MK_PRODUCT)
 MK_BODY void mkb_split_k_reduce(Worker*, const ProductArgs* a, u32 strip, u32 strips) {
   const EpilogueArgs& e = *plain(a->epilogue);
   for (u32 token = 0; token < a->tokens; ++token) {
-    f32 scale = 1;
-    if (e.sumsq_partials != 0) {
-      f32 sum = 0;
-      for (u32 i = 0; i < e.sumsq_partials; ++i) sum += e.sum_squares[(u64)token * e.sumsq_partials + i];
-      scale = mk_rsqrt(sum / (f32)a->cols + e.eps);
-    }
+    const f32 scale = e.sumsq_partials == 0 ? 1 : norm_scale(*a, token);
     for (u32 s = strip; s < strip + strips; ++s) {
       f32x16 total = all_lanes(0);
       for (u32 k_slice = 0; k_slice < kKSlices; ++k_slice)

@@ -86,6 +86,19 @@ constexpr u32 kRowGap = 16;
 MK_INLINE u32 padded_cols(const ProductArgs& a, const WeightFormat& format) {
   return (a.tiles - 1) * format.tile_cols + a.tail_cols;
 }
+MK_INLINE u64 strip_bytes_of(const ProductArgs& a, const WeightFormat& format) {
+  return (u64)kStripRows * padded_cols(a, format) * format.bits / 8 + kKSlices * format.scale_bytes;
+}
+
+// norm_scale() is the scale of a norm of row `row` of x, from the sums of squares that the row's producer
+// left.
+MK_INLINE f32 norm_scale(const ProductArgs& a, u32 row) {
+  const EpilogueArgs& e = *plain(a.epilogue);
+  const f32* parts = plain(e.sum_squares) + (u64)row * e.sumsq_partials;
+  f32 sum = 0;
+  for (u32 i = 0; i < e.sumsq_partials; ++i) sum += parts[i];
+  return mk_rsqrt(sum / (f32)a.cols + e.eps);
+}
 
 // Rows are the rows of x as steps take them, in the worker's memory: normalised, and 0 past the last column.
 template <class W>
@@ -94,8 +107,9 @@ struct Rows {
   typedef typename S::X X;
   X* rows;
   u32 padded, stride;  // padded columns of a row, and X from one row to the next
-  MK_INLINE Rows(const Worker& w, const ProductArgs& a)
-      : rows((X*)rows_of(w)), padded(padded_cols(a, W::row)), stride(padded / S::cols * S::parts + kRowGap) {}
+  MK_INLINE Rows(char* memory, u32 padded_cols)
+      : rows((X*)memory), padded(padded_cols), stride(padded / S::cols * S::parts + kRowGap) {}
+  MK_INLINE Rows(const Worker& w, const ProductArgs& a) : Rows(rows_of(w), padded_cols(a, W::row)) {}
   MK_INLINE const X* of(u32 token) const { return rows + (u64)token * stride; }
 
   // put() takes row `row` of x as that of a token.
@@ -113,10 +127,7 @@ struct Rows {
       }
       scale = mk_rsqrt(sum_of(squares) / (f32)a.cols + e.eps);
     } else if (a.x_bf16 && e.sumsq_partials != 0) {
-      const f32* parts = plain(e.sum_squares) + (u64)row * e.sumsq_partials;
-      f32 sum = 0;
-      for (u32 i = 0; i < e.sumsq_partials; ++i) sum += parts[i];
-      thread_of(w).scale[token] = mk_rsqrt(sum / (f32)a.cols + e.eps);
+      thread_of(w).scale[token] = norm_scale(a, row);
     }
     X* to = rows + (u64)token * stride;
     for (u32 col = 0; col < padded; col += kVector) {
@@ -130,7 +141,7 @@ struct Rows {
 };
 
 // multiply() multiplies `Strips` strips with `Tokens` tokens over K slices [from, to). at_end(k_slice, sums)
-// gets the sums of each K slice, [strip][token]. `weights` and `x` are of the first strip and token.
+// gets the sums of each K slice, [strip][token]. `weights` are those of the first strip.
 template <class W, u32 Strips, u32 Tokens, class AtEnd>
 MK_INLINE void multiply(const char* weights, u64 strip_bytes, const Rows<W>& rows, u32 token, u32 from,
                         u32 to, const AtEnd& at_end) {
@@ -188,7 +199,7 @@ struct Product {
       : a(args),
         rows(w, args),
         weights(of_strips),
-        strip_bytes((u64)kStripRows * rows.padded * W::row.bits / 8 + kKSlices * W::row.scale_bytes),
+        strip_bytes(strip_bytes_of(a, W::row)),
         from(first),
         to(last) {}
 
@@ -215,7 +226,7 @@ struct Product {
     }
   }
 
-  // tokens() takes `Tokens` tokens from `token` on through strips [strip, end).
+  // through() takes `Tokens` tokens from `token` on through strips [strip, end).
   template <u32 Tokens, class Store, class StoreSlice>
   MK_INLINE void through(u32 strip, u32 end, u32 token, const Store& store, const StoreSlice& slice) const {
     constexpr u32 kMost = together(Tokens);

@@ -7,7 +7,6 @@ namespace {
 
 constexpr f32 kLog2E = 1.4426950408889634f;
 constexpr u32 kExpertVectors = kMaxExperts / kVector;
-constexpr u32x16 kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 // Scratch is what a task keeps. Other workers may overwrite its outputs after a fault. The task therefore
 // reads its own choices, which are always in bounds.

@@ -1,30 +1,12 @@
 // Row grids, the embedding table, and the sum of a token's experts: tasks that compute elements of a row, 16
 // columns at a time. Row grids have the norms, rotations and elementwise steps that no other body takes in.
-#include "codegen/device/activation.h"
+#include "codegen/processor/activation.h"
 #include "codegen/processor/layout.h"
 #include "codegen/processor/worker.h"
 
 namespace mk {
 
 namespace {
-
-constexpr u32x16 kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-
-// first_lanes() keeps the first `count` lanes. The others become 0.
-MK_INLINE f32x16 first_lanes(f32x16 v, u32 count) {
-  return kLane < u32x16(count) ? v : all_lanes(0);
-}
-
-template <class T, class V>
-MK_INLINE void store_part(T* to, V v, u32 count) {
-  if (count >= kVector) return store(to, v);
-  T values[kVector];
-  store(values, v);
-  for (u32 i = 0; i < count; ++i) to[i] = values[i];
-}
-MK_INLINE void store_bf16(AS1 void* rows, u64 at, f32x16 v, u32 count) {
-  store_part((uint16_t*)rows + at, __builtin_convertvector(bf16_bits<u32x16>(v), u16x16), count);
-}
 
 // RowOut stores elements of a row, with the norm outputs that its task leaves.
 struct RowOut {
@@ -37,11 +19,12 @@ struct RowOut {
   // store() stores `count` columns from `col` on.
   MK_INLINE void store(u32 col, f32x16 v, u32 count) {
     if (out_bf16)
-      store_bf16(out, row + col, v, count);
+      store_part((uint16_t*)plain(out) + row + col, bf16_lanes(v), count);
     else
       store_part(plain(out) + row + col, v, count);
     if (!to.norm) return;
-    store_bf16(to.x_bf16, row + col, v * load_part<f32x16>(plain(to.norm) + col, count), count);
+    const f32x16 scaled = v * load_part<f32x16>(plain(to.norm) + col, count);
+    store_part((uint16_t*)plain(to.x_bf16) + row + col, bf16_lanes(scaled), count);
     const f32x16 there = first_lanes(v, count);
     squares = fma(there, there, squares);
   }
@@ -50,40 +33,6 @@ struct RowOut {
     if (to.norm) to.sum_squares[part] = sum_of(squares);
   }
 };
-
-MK_INLINE f32x16 sigmoid_of(f32x16 v) {
-  return 1.0f / (1.0f + exp2_of<f32x16, u32x16>(v * -kLog2E));
-}
-// activated_lanes() is activated() of codegen/device/activation.h, by the same formulas.
-MK_INLINE f32x16 activated_lanes(Activation activation, f32x16 v) {
-  switch (activation) {
-    case Activation::kNone:
-      return v;
-    case Activation::kSilu:
-      return v * sigmoid_of(v);
-    case Activation::kGelu: {
-      const f32x16 x = __builtin_elementwise_abs(v) * 0.7071067811865476f, t = 1.0f / (1.0f + 0.3275911f * x);
-      const f32x16 poly =
-          t *
-          (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-      const f32x16 half_erfc = 0.5f * poly * exp2_of<f32x16, u32x16>(x * x * -kLog2E);
-      return v * (v < 0 ? half_erfc : 1.0f - half_erfc);
-    }
-    case Activation::kGeluTanh:
-      return v * sigmoid_of(2 * 0.7978845608028654f * (v + 0.044715f * v * v * v));
-    case Activation::kSigmoid:
-      return sigmoid_of(v);
-  }
-  return v;
-}
-// hyperbolic_tangents() is hyperbolic_tangent() of codegen/device/activation.h.
-MK_INLINE f32x16 hyperbolic_tangents(f32x16 v) {
-  const f32x16 square = v * v;
-  const f32x16 series =
-      v * (1.0f +
-           square * (-1 / 3.0f + square * (2 / 15.0f + square * (-17 / 315.0f + square * (62 / 2835.0f)))));
-  return square < 0.04f ? series : 2 * sigmoid_of(2 * v) - 1.0f;
-}
 
 MK_INLINE f32x16 stepped(RowStep step, f32x16 v, f32x16 operand, f32 value) {
   if (is_activation(step)) return activated_lanes((Activation)step, v);
@@ -102,7 +51,7 @@ MK_INLINE f32x16 stepped(RowStep step, f32x16 v, f32x16 operand, f32 value) {
     case RowStep::kMax:
       return v < values ? values : v;
     case RowStep::kSoftCap:
-      return values * hyperbolic_tangents(v * (1 / value));
+      return values * hyperbolic_tangent(v * (1 / value));
   }
   return v;
 }

@@ -7,6 +7,7 @@
 // next digit of the element's logit. Sums are of integers, so their order does not matter.
 //
 // A strip is a vector. Each pass reads the strips of a set, and removes those without elements that count.
+#include "codegen/processor/sample_row.h"
 #include "codegen/processor/worker.h"
 
 namespace mk {
@@ -14,7 +15,6 @@ namespace mk {
 namespace {
 
 typedef u64 u64x16 __attribute__((ext_vector_type(16)));
-constexpr u32x16 kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 constexpr u32 kDigitBits = 8;
 constexpr u32 kDigits = 1u << kDigitBits;
@@ -22,7 +22,6 @@ constexpr u32 kWordStrips = 64;  // strips of a word of a set
 constexpr u32 kWords = kMaxVocab / kStripRows / kWordStrips;
 constexpr u32 kBoundBits = 11;  // bits of a bound of the k-th greatest logit
 constexpr u32 kBounds = 1u << kBoundBits;
-static_assert(kVector == kStripRows);
 
 struct Scratch {
   u64 sum[kDigits];      // of the elements of each digit, or of each word of `live`
@@ -31,119 +30,6 @@ struct Scratch {
   u32 strips[kBounds];   // strips by the first bits of their greatest logit
 };
 static_assert(sizeof(Scratch) <= kScratchBytes && kWords <= kDigits);
-
-// lanes_of() has a bit for each lane in which a comparison holds.
-template <class Mask>
-MK_INLINE u32 lanes_of(Mask mask) {
-  typedef bool Bits __attribute__((ext_vector_type(16)));
-  return __builtin_bit_cast(uint16_t, __builtin_convertvector(mask, Bits));
-}
-
-// plain_logits() is plain_logit() of each lane.
-MK_INLINE f32x16 plain_logits(f32x16 v) {
-  v = v > -kMaxLogit ? (v < kMaxLogit ? v : all_lanes(kMaxLogit)) : all_lanes(-kMaxLogit);
-  return v == 0 ? all_lanes(0) : v;
-}
-// order_of() has the order of the plain logits. All orders are greater than 1.
-template <class U, class V>
-MK_INLINE U order_of(V logit) {
-  const U bits = __builtin_bit_cast(U, logit);
-  return bits >> 31 != 0 ? ~bits : bits | U(0x80000000u);
-}
-template <class V, class U>
-MK_INLINE V logit_of(U order) {
-  return __builtin_bit_cast(V, order >> 31 != 0 ? order & U(0x7fffffffu) : ~order);
-}
-
-// rank_of() joins an order and its id to one number, in the order of likelihood. Greater logits have greater
-// ranks, and of equal logits the lower id has. kAllRanks is lower than any.
-constexpr u64 kAllRanks = (u64)1 << 32;
-MK_INLINE u64 rank_of(u32 order, u32 id) {
-  return (u64)order << 32 | ~id;
-}
-MK_INLINE u32 id_of(u64 rank) {
-  return ~(u32)rank;
-}
-MK_INLINE f32 logit_of_rank(u64 rank) {
-  return logit_of<f32>((u32)(rank >> 32));
-}
-
-// Row is one request's row of logits. `seen` is null where nothing is penalised.
-struct Row {
-  const f32* logits;
-  const f32* best_value;
-  const u32* best_index;
-  const u32* seen;
-  f32 penalty;
-  u32 vocab, strips;
-
-  // seen_of() has the ids of a strip that are penalised, a bit each.
-  MK_INLINE u32 seen_of(u32 strip) const {
-    return seen ? seen[strip / 2] >> strip % 2 * kStripRows & 0xffffu : 0;
-  }
-  // penalised_strips() has the strips from `first` on that have penalised ids, a bit each.
-  MK_INLINE u32 penalised_strips(u32 first, u32 count) const {
-    u32 penalised = 0;
-    if (seen)
-      for (u32 i = 0; i < count; ++i) penalised |= (u32)(seen_of(first + i) != 0) << i;
-    return penalised;
-  }
-
-  // orders() has the orders of a strip's logits, and 0 behind the last one.
-  MK_INLINE u32x16 orders(u32 strip) const {
-    const u32 first = strip * kStripRows, count = min(kStripRows, vocab - first);
-    f32x16 v = load_part<f32x16>(logits + first, count);
-    if (const u32 penalised = seen_of(strip)) {
-      const f32x16 less = v > 0 ? v / penalty : v * penalty;
-      v = (u32x16(penalised) >> kLane & 1) != 0 ? less : v;
-    }
-    const u32x16 order = order_of<u32x16>(plain_logits(v));
-    return kLane < u32x16(count) ? order : u32x16(0);
-  }
-
-  // best_orders() has the greatest order of each of `count` strips. Strips with penalised ids are read.
-  MK_INLINE u32x16 best_orders(u32 first, u32 count) const {
-    u32x16 order = order_of<u32x16>(plain_logits(load_part<f32x16>(best_value + first, count)));
-    for (u32 left = penalised_strips(first, count); left != 0; left &= left - 1) {
-      const u32 i = (u32)__builtin_ctz(left);
-      order[i] = __builtin_reduce_max(orders(first + i));
-    }
-    return order;
-  }
-
-  // best_rank() is the greatest rank of a strip below a bound, or 0. Logits are read only if best_value does
-  // not count: it is not below the bound, or the strip has penalised ids.
-  MK_INLINE u64 best_rank(u32 strip, u64 below) const {
-    if (seen_of(strip) == 0) {
-      const u64 rank = rank_of(order_of<u32>(plain_logit(best_value[strip])), best_index[strip]);
-      if (rank < below) return rank;
-    }
-    const u32x16 order = orders(strip);
-    u64 best = 0;
-    for (u32 i = 0; i < min(kStripRows, vocab - strip * kStripRows); ++i) {
-      const u64 rank = rank_of(order[i], strip * kStripRows + i);
-      if (rank < below && rank > best) best = rank;
-    }
-    return best;
-  }
-
-  // greatest() is the greatest rank below a bound, or 0. Of strips that are as good, the first has the lowest
-  // ids. So only strips with a greater logit are looked at.
-  MK_INLINE u64 greatest(u64 below) const {
-    u64 best = 0;
-    f32 logit = -__builtin_inff();
-    for (u32 first = 0; first < strips; first += kVector) {
-      const u32 count = min(kVector, strips - first);
-      const f32x16 v = plain_logits(load_part<f32x16>(best_value + first, count));
-      u32 left = (lanes_of(v > all_lanes(logit)) & ((1u << count) - 1)) | penalised_strips(first, count);
-      for (; left != 0; left &= left - 1) {
-        const u64 rank = best_rank(first + (u32)__builtin_ctz(left), below);
-        if (rank > best) best = rank, logit = logit_of_rank(rank);
-      }
-    }
-    return best;
-  }
-};
 
 // weights_of() is mass_of() of each lane, before it is rounded down. The result is 0.5 where the mass is 0,
 // and in lanes that do not count.
@@ -356,18 +242,17 @@ MK_BODY void mkb_sample(Worker* w, const SampleArgs* a, u32 request) {
   Row row{plain(a->logits) + row_index * a->vocab,
           plain(a->best_value) + row_index * strips,
           plain(a->best_index) + row_index * strips,
-          nullptr,
-          p.repetition_penalty,
+          {},
           a->vocab,
           strips};
   const u64 likeliest = row.greatest(~(u64)0);
-  row.seen = seen;
-  const u64 first = seen ? row.greatest(~(u64)0) : likeliest;
+  row.changes = Changes(sample);
+  const u64 first = row.changes.any ? row.greatest(~(u64)0) : likeliest;
   u32 id = id_of(first);
   if (p.temperature > 0)
     id = choose(row, *(Scratch*)scratch_of(*w), logit_of_rank(first), p, p.position + sampled_before);
   id = min(id, a->vocab - 1);  // the row may hold anything after a fault
-  row.seen = nullptr;
+  row.changes = {};
 
   u32* sampled = (u32*)sample.sampled;
   sampled[0] = sampled_before + 1;

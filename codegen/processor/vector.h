@@ -16,6 +16,8 @@ typedef uint16_t u16x16 __attribute__((ext_vector_type(16)));
 typedef uint8_t u8x16 __attribute__((ext_vector_type(16)));
 typedef _Float16 f16x16 __attribute__((ext_vector_type(16)));
 
+constexpr u32x16 kLane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
 template <class T>
 MK_INLINE T* plain(AS1 T* p) {
   return (T*)p;
@@ -46,11 +48,24 @@ MK_INLINE V load_part(const T* p, u32 count) {
   return load<V>(values);
 }
 
+// store_part() stores the first `count` of 16 values, at most 16.
+template <class T, class V>
+MK_INLINE void store_part(T* to, V v, u32 count) {
+  if (count >= kVector) return store(to, v);
+  T values[kVector];
+  store(values, v);
+  for (u32 i = 0; i < count; ++i) to[i] = values[i];
+}
+
 MK_INLINE f32x16 fma(f32x16 a, f32x16 b, f32x16 c) {
   return __builtin_elementwise_fma(a, b, c);
 }
 MK_INLINE f32x16 all_lanes(f32 v) {
   return f32x16(v);
+}
+// first_lanes() keeps the first `count` lanes. The others become 0.
+MK_INLINE f32x16 first_lanes(f32x16 v, u32 count) {
+  return kLane < u32x16(count) ? v : all_lanes(0);
 }
 // sum_of() adds the lanes by halves: lanes i and i + 8, then i and i + 4, and so on.
 MK_INLINE f32 sum_of(f32x16 v) {
@@ -83,6 +98,10 @@ MK_INLINE U bf16_bits(V v) {
   const U bits = __builtin_bit_cast(U, v);
   const U rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
   return v == v ? rounded : (bits >> 16 | 0x40u);
+}
+
+MK_INLINE u16x16 bf16_lanes(f32x16 v) {
+  return __builtin_convertvector(bf16_bits<u32x16>(v), u16x16);
 }
 
 // Values of 16 columns or positions as a cache or a row of activations stores them, as f32.

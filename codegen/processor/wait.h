@@ -43,19 +43,6 @@ MK_INLINE void wake(const u32* counter) {
     system_call(kFutex, (long)counter, kFutexWakePrivate, 0x7fffffff, 0);
 }
 
-// note_fault() records the first fault of the launch and drops every later one.
-MK_INLINE void note_fault(const Worker& w, u32 cell, u32 seen, u32 expected) {
-  AS1 MkFault* fault = w.fault();
-  if (mk_cas_relaxed(&fault->state, 0, 1) != 0) return;
-  fault->worker = thread_of(w).worker;
-  fault->grid = w.grid;
-  fault->task = w.task;
-  fault->cell = cell;
-  fault->seen = seen;
-  fault->expected = expected;
-  mk_store_release(&fault->state, 2);
-}
-
 // await() waits until the counter is at least `expected`. await() falls through after a fault, or beyond the
 // timeout, which is a fault. `cell` names the counter in faults.
 MK_INLINE void await(const Worker& w, AS1 const u32* counter, u32 cell, u32 expected, u64 timeout_ns) {
@@ -72,7 +59,7 @@ MK_INLINE void await(const Worker& w, AS1 const u32* counter, u32 cell, u32 expe
     const u64 now = time_ns(w);
     if (since == 0) since = now;
     const bool late = timeout_ns != 0 && now - since > timeout_ns;
-    if (late) note_fault(w, cell, seen, expected);
+    if (late) record_fault(w, thread_of(w).worker, cell, seen, expected);
     if (late || faulted(w)) {
       w.give_up();
       return;

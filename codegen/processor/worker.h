@@ -18,7 +18,6 @@ struct alignas(64) Thread {
   EpilogueArgs epilogue[kEndsDepth];
   f32 scale[kMaxTokens];  // [row]: what a product's sums lack (product.h)
   u32 expert_begin[kMaxExperts + 1];
-  u32 told;
 };
 constexpr u32 kThreadOffset = kBarrierBytes + kListBytes + kScratchBytes;
 constexpr u32 kRowsOffset = kThreadOffset + (sizeof(Thread) + 63) / 64 * 64;  // rows of products

@@ -9,7 +9,7 @@
 
 namespace mkrt {
 
-constexpr uint32_t kAbiVersion = 11;
+constexpr uint32_t kAbiVersion = 12;
 
 constexpr uint32_t kConsumerWarps = 8;
 constexpr uint32_t kConsumerThreads = kConsumerWarps * 32;
@@ -194,6 +194,11 @@ struct MkSample {
   // `seen` is uint32_t[ceil(vocab / 32)]: ids that the penalty applies to, bit id % 32 of word id / 32.
   // Sampled ids are added. 0 stands for no penalty.
   uint64_t seen;
+  uint64_t allowed;  // uint32_t[ceil(vocab / 32)], laid out like `seen`: other ids are masked; 0: all allowed
+  uint64_t biases;   // MkBias[], by ascending id; 0: none
+  // `bias_begin` is uint32_t[ceil(vocab / kBiasBlockIds) + 1]. The biases of a block of ids are those from
+  // its entry up to the next one.
+  uint64_t bias_begin;
   uint64_t sampled;   // uint32_t[1 + limit]: how many tokens were sampled, and these
   uint64_t logprobs;  // MkLogprobs[limit]; 0: not asked for
   uint64_t stop_ids;  // int32_t[stops]: the request ends with one of these ids
@@ -202,7 +207,7 @@ struct MkSample {
   uint32_t positions;  // positions that its pages hold; the request ends where the next token lies beyond
   uint32_t reserved;
 };
-static_assert(sizeof(MkSample) == 88);
+static_assert(sizeof(MkSample) == 112);
 
 // MkStep is a launch. The host writes its first step, and the kernel makes the others in place from it. The
 // launch ends after `steps` steps, or once every request has ended. Requests that end leave a step, and the

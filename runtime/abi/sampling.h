@@ -31,6 +31,17 @@ struct MkSampling {
 };
 static_assert(sizeof(MkSampling) == 40);
 
+// MkBias is what is added to one id's logit: `before` comes before the repetition penalty, and `after` behind
+// it.
+struct MkBias {
+  uint32_t id;
+  float before;  // at most kMaxBias in absolute value, or -infinity, which forbids the id
+  float after;   // alike
+};
+static_assert(sizeof(MkBias) == 12);
+constexpr float kMaxBias = 1e30f;        // no bias brings a masked logit up to others
+constexpr uint32_t kBiasBlockIds = 128;  // biases are looked up by blocks of ids
+
 #define MKRT_SHARED [[gnu::always_inline]] inline
 
 // plain_logit() is a logit as all other functions take it. The result is finite, NaN counts as masked out,
@@ -43,6 +54,11 @@ MKRT_SHARED float plain_logit(float v) {
 // penalised() follows Keskar et al. 2019, section 4.1, with the case for the sign that is common since.
 MKRT_SHARED float penalised(float logit, float penalty) {
   return plain_logit(logit > 0 ? logit / penalty : logit * penalty);
+}
+
+// biased() is the logit of an id that has a bias. `penalty` is 1 if the id is not seen.
+MKRT_SHARED float biased(float logit, float before, float after, float penalty) {
+  return plain_logit(penalised(logit + before, penalty) + after);
 }
 
 // mass_scale() is log2(e) / temperature, bounded so that a logit that equals the greatest keeps its mass.

@@ -81,6 +81,13 @@ void seal(Artefact& artefact) {
   m.seal = data_hash(m, artefact.plan);
 }
 
+std::string to_json_with_room(const Manifest& manifest) {
+  constexpr size_t kRoom = 4096, kWord = 8;  // bytes
+  std::string json = to_json(manifest);
+  json.resize((json.size() + kRoom + kWord - 1) / kWord * kWord, ' ');
+  return json;
+}
+
 Result<std::vector<std::byte>> seal_cubin(std::vector<std::byte> cubin, Manifest manifest) {
   const Result<CubinObjects> objects = find_objects(cubin, "the compiled cubin");
   if (!objects.ok()) return objects.error();

@@ -29,25 +29,44 @@ struct Descriptor {
   }
 };
 
-// Returns the number of the error, or 0.
-int write_all(int descriptor, std::span<const std::byte> bytes) {
+FileStamp stamp_from(const struct stat& info) {
+  const auto ns = [](const timespec& t) { return int64_t{1'000'000'000} * t.tv_sec + t.tv_nsec; };
+  return {info.st_ino, static_cast<uint64_t>(info.st_size), ns(info.st_mtim), ns(info.st_ctim),
+          info.st_mode & 07777};
+}
+
+// Calls `put` for the bytes that are left, until none are. Returns the number of the error, or 0.
+template <class Put>
+int put_all(std::span<const std::byte> bytes, const Put& put) {
   while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+    const ssize_t written = put(bytes);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return errno;
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
+  return 0;
+}
+
+// Returns the number of the error, or 0. Files such as pipes have nothing to wait for.
+int sync_file(int descriptor) {
   return fsync(descriptor) != 0 && errno != EINVAL ? errno : 0;
 }
 
 Status write_in_place(const std::string& path, std::span<const std::byte> bytes) {
   const Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (file.number < 0) return system_error(path, "cannot write", errno);
-  const int failed = write_all(file.number, bytes);
+  int failed = put_all(bytes, [&](auto left) { return write(file.number, left.data(), left.size()); });
+  if (failed == 0) failed = sync_file(file.number);
   return failed == 0 ? Status() : Status(system_error(path, "cannot write", failed));
 }
 
 }  // namespace
+
+Result<FileStamp> stamp_of(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return system_error(path, "cannot read", errno);
+  return stamp_from(info);
+}
 
 Result<MappedFile> map_file(const std::string& path) {
   // A blocking open of a pipe would wait for its writer.
@@ -57,11 +76,15 @@ Result<MappedFile> map_file(const std::string& path) {
   if (fstat(file.number, &info) != 0) return system_error(path, "cannot read", errno);
   if (!S_ISREG(info.st_mode)) return Error{fmt::format("{}: error: not a regular file", path)};
   const auto size = static_cast<size_t>(info.st_size);
-  if (size == 0) return MappedFile{path, {}, nullptr};
+  if (size == 0) return MappedFile{path, {}, nullptr, stamp_from(info)};
   void* at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
   if (at == MAP_FAILED) return system_error(path, "cannot map", errno);
   std::shared_ptr<const void> mapping(at, [size](const void* p) { munmap(const_cast<void*>(p), size); });
-  return MappedFile{path, {static_cast<const std::byte*>(at), size}, std::move(mapping)};
+  return MappedFile{path, {static_cast<const std::byte*>(at), size}, std::move(mapping), stamp_from(info)};
+}
+
+void advise_large_pages(const MappedFile& file) {
+  if (file.mapping) madvise(const_cast<void*>(file.mapping.get()), file.bytes.size(), MADV_HUGEPAGE);
 }
 
 Result<std::string> read_text(const std::string& path, size_t max) {
@@ -73,21 +96,59 @@ Result<std::string> read_text(const std::string& path, size_t max) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
+struct FileWriter::File {
+  std::string path;  // of the temporary file
+  Descriptor descriptor;
+  Temporary noted;
+  bool renamed = false;
+
+  explicit File(const std::string& beside)
+      : path(beside + ".XXXXXX"), descriptor(mkstemp(path.data())), noted(path) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (descriptor.number >= 0 && !renamed) unlink(path.c_str());
+  }
+};
+
+FileWriter::FileWriter(const std::string& path) : path_(path), file_(std::make_unique<File>(path)) {
+  if (file_->descriptor.number < 0) created_ = system_error(path, "cannot create", errno);
+}
+
+FileWriter::~FileWriter() = default;
+
+Status FileWriter::write(std::span<const std::byte> bytes, uint64_t offset) const {
+  if (!created_.ok()) return created_;
+  const int failed = put_all(bytes, [&](auto left) {
+    const uint64_t at = offset + (bytes.size() - left.size());
+    return pwrite(file_->descriptor.number, left.data(), left.size(), static_cast<off_t>(at));
+  });
+  return failed == 0 ? Status() : Status(system_error(path_, "cannot write", failed));
+}
+
+Status FileWriter::sync() const {
+  if (!created_.ok()) return created_;
+  const int failed = sync_file(file_->descriptor.number);
+  return failed == 0 ? Status() : Status(system_error(path_, "cannot write", failed));
+}
+
+Status FileWriter::commit(mode_t mode) {
+  if (!created_.ok()) return created_;
+  const mode_t mask = umask(0);
+  umask(mask);
+  if (fchmod(file_->descriptor.number, mode & ~mask) != 0 || rename(file_->path.c_str(), path_.c_str()) != 0)
+    return system_error(path_, "cannot write", errno);
+  file_->renamed = true;
+  return {};
+}
+
 Status write_file(const std::string& path, std::span<const std::byte> bytes) {
   struct stat there;
   if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) return write_in_place(path, bytes);
-  std::string temporary = path + ".XXXXXX";
-  Descriptor file(mkstemp(temporary.data()));
-  const Temporary noted(temporary);
-  if (file.number < 0) return system_error(path, "cannot create", errno);
-  const mode_t mask = umask(0);
-  umask(mask);
-  int failed = write_all(file.number, bytes);
-  if (failed == 0 && fchmod(file.number, 0666 & ~mask) != 0) failed = errno;
-  if (failed == 0 && rename(temporary.c_str(), path.c_str()) != 0) failed = errno;
-  if (failed == 0) return {};
-  unlink(temporary.c_str());
-  return system_error(path, "cannot write", failed);
+  FileWriter file(path);
+  if (Status status = file.write(bytes, 0); !status.ok()) return status;
+  if (Status status = file.sync(); !status.ok()) return status;
+  return file.commit();
 }
 
 }  // namespace mkrt

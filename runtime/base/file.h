@@ -1,7 +1,10 @@
 // Files: read-only mappings, and writes that leave the whole file or none.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,20 +13,61 @@
 
 namespace mkrt {
 
+// FileStamp tells versions of a file apart. The system sets `changed_ns` at each write, and no program can
+// set it back, unlike `modified_ns`.
+struct FileStamp {
+  uint64_t inode = 0, bytes = 0;
+  int64_t modified_ns = 0, changed_ns = 0;  // since 1970, in ticks of the system of up to 10 ms
+  uint32_t mode = 0;                        // permission bits
+  bool operator==(const FileStamp&) const = default;
+};
+
+// Returns the stamp of the file at a path. Error: the path does not exist or cannot be looked at.
+Result<FileStamp> stamp_of(const std::string& path);
+
 // MappedFile is the contents of a file. The mapping lives as long as a copy of the value. Reads fault if
 // another process shortens the file meanwhile, as with any mapping.
 struct MappedFile {
   std::string path;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> mapping;
+  FileStamp stamp{};  // when the file was opened
 };
 
 // Returns a read-only mapping of the file. Errors: the path does not exist, cannot be read, or is no regular
 // file.
 Result<MappedFile> map_file(const std::string& path);
 
+// Tells the system that the whole mapping will be read, in large pages where the file system has some.
+void advise_large_pages(const MappedFile& file);
+
 // Returns the whole text of a small file. Errors: those of map_file; the file has more than `max` bytes.
 Result<std::string> read_text(const std::string& path, size_t max);
+
+// FileWriter writes a temporary file next to `path`, and commit() renames it to `path`. Nothing is left
+// without commit(), also when a signal ends the process (runtime/base/temporaries.h).
+class FileWriter {
+ public:
+  explicit FileWriter(const std::string& path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  // Writes bytes at an offset. Bytes that are never written are zeros. Several threads may write at once.
+  // Error: the file could not be made, or not written; the caller must not commit it.
+  Status write(std::span<const std::byte> bytes, uint64_t offset) const;
+  // Waits until the system has written all bytes to the disk.
+  Status sync() const;
+  // Gives the file its name, and those permissions of `mode` that the process's mask leaves.
+  Status commit(mode_t mode = 0666);
+
+ private:
+  struct File;
+
+  const std::string path_;
+  std::unique_ptr<File> file_;
+  Status created_;
+};
 
 // Writes a temporary file next to `path` and renames it, so that no reader sees half a file. A link to a file
 // is replaced by the file.

@@ -16,6 +16,7 @@ mkrt_session* open_session(mkrt_device* device, const mkrt::Artefact& artefact,
   if (!config.ok()) return fail<mkrt_session>(config.error());
   mkrt::SessionOptions options;
   options.seal = device->seal;
+  options.kept_weights.path = device->kept_weights;
   mkrt::Result<mkrt::Session> session = mkrt::Session::open(
       artefact, checkpoint.value(), mkrt::hash_hex(config.value()), *device->device, options);
   if (!session.ok()) return fail<mkrt_session>(session.error());
@@ -127,6 +128,12 @@ void mkrt_close_device(mkrt_device* device) {
 int mkrt_accept_unsealed(mkrt_device* device, int accept) {
   if (missing(device)) return 1;
   device->seal = accept != 0 ? mkrt::SealCheck::kSkipped : mkrt::SealCheck::kRequired;
+  return 0;
+}
+
+int mkrt_keep_weights(mkrt_device* device, const char* folder) {
+  if (missing(device)) return 1;
+  device->kept_weights = folder ? folder : "";
   return 0;
 }
 

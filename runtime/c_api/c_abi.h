@@ -15,6 +15,7 @@ struct mkrt_device {
   std::shared_ptr<mkrt::Device> device;
   std::string name;
   mkrt::SealCheck seal = mkrt::SealCheck::kRequired;  // for sessions opened on the device
+  std::string kept_weights{};                         // folder, likewise
 };
 
 struct mkrt_session {

@@ -11,12 +11,15 @@ namespace {
 
 static_assert(sizeof(mkrt_sampling) == sizeof(mkrt::MkSampling));
 static_assert(offsetof(mkrt_sampling, position) == offsetof(mkrt::MkSampling, position));
+static_assert(sizeof(mkrt_bias) == sizeof(mkrt::MkBias));
+static_assert(offsetof(mkrt_bias, after) == offsetof(mkrt::MkBias, after));
 static_assert(sizeof(mkrt_logprobs) == sizeof(mkrt::MkLogprobs));
 static_assert(offsetof(mkrt_logprobs, top_id) == offsetof(mkrt::MkLogprobs, top_id));
 
 bool lacks_room(const mkrt_samples& samples) {
   return (samples.limit > 0 && missing(samples.ids, "ids")) ||
          (samples.stops > 0 && missing(samples.stop_ids, "stop_ids")) ||
+         (samples.bias_count > 0 && missing(samples.biases, "biases")) ||
          (samples.limit > 0 && samples.sampling.logprobs > 0 && missing(samples.logprobs, "logprobs"));
 }
 
@@ -25,7 +28,10 @@ mkrt::Samples samples_of(const mkrt::Session& session, const mkrt_samples& sampl
   out.sampling = std::bit_cast<mkrt::MkSampling>(samples.sampling);
   out.limit = samples.limit;
   out.stop_ids = {samples.stop_ids, samples.stops};
-  if (samples.seen) out.seen = {samples.seen, (session.limits().vocab + size_t{31}) / 32};
+  const size_t words = (session.limits().vocab + size_t{31}) / 32;
+  if (samples.seen) out.seen = {samples.seen, words};
+  if (samples.allowed) out.allowed = {samples.allowed, words};
+  out.biases = {reinterpret_cast<const mkrt::MkBias*>(samples.biases), samples.bias_count};
   return out;
 }
 

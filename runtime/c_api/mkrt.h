@@ -55,6 +55,12 @@ const char* mkrt_device_name(const mkrt_device* device);
  * refuses unsealed artefacts. */
 int mkrt_accept_unsealed(mkrt_device* device, int accept);
 
+/* Sessions opened on the device from now on keep their packed weights in files of a folder, and later
+ * sessions of the same checkpoint map these files (docs/processor.md). The folder is made if it is missing.
+ * NULL, the setting of a new device, keeps nothing. Weights that cannot be kept are no error: each session
+ * packs them again. */
+int mkrt_keep_weights(mkrt_device* device, const char* folder);
+
 /* Closes the device. Open sessions of the device stay open. NULL, or a closed device, has no effect. */
 void mkrt_close_device(mkrt_device* device);
 
@@ -109,6 +115,14 @@ typedef struct mkrt_logprobs {
   uint32_t top_id[20];
 } mkrt_logprobs;
 
+/* What is added to one id's logit, before and after the repetition penalty. -INFINITY forbids the id. Finite
+ * values are at most 1e30 in absolute value. */
+typedef struct mkrt_bias {
+  uint32_t id;
+  float before;
+  float after;
+} mkrt_bias;
+
 /* The tokens that one request samples. Each is sampled in its own step, which feeds the token before. The
  * last token is not fed.
  *
@@ -124,7 +138,9 @@ typedef struct mkrt_samples {
   uint32_t stops;
   uint32_t limit; /* 0: none, because the prompt goes on in the next step */
   uint32_t count; /* receives the number of tokens sampled */
-  uint32_t reserved;
+  uint32_t bias_count;
+  const mkrt_bias* biases; /* [bias_count], by ascending id; they hold for all samples of the launch */
+  const uint32_t* allowed; /* NULL, or laid out like `seen`: the ids that may be sampled */
 } mkrt_samples;
 
 /* Feeds tokens like mkrt_step, and samples the tokens that follow. The position is then behind all tokens
@@ -215,7 +231,7 @@ int mkrt_begin_step(mkrt_session* session, const mkrt_batch* batch, const mkrt_s
 int mkrt_end_step(mkrt_session* session, int32_t* next, mkrt_samples* samples);
 
 /* mkrt_capture_step puts a step into the graph that is captured on the session's stream. The graph serves
- * any batch whose requests sample no more than `max`. NULL means one token each, without
+ * any batch whose requests sample no more than `max`, with no more biases. NULL means one token each, without
  * log-probabilities. Other samples take memory, which a relaxed capture allows.
  *
  * Each run of the graph needs mkrt_fill_step, the graph on the session's stream, and mkrt_end_step. The

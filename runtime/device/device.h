@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/artefact/artefact.h"
+#include "runtime/base/file.h"
 #include "runtime/emulator/emulator.h"
 
 namespace mkrt {
@@ -22,6 +23,9 @@ class Device {
 
   virtual Result<uint64_t> allocate(uint64_t bytes) = 0;  // aligned to 256 bytes, not cleared
   virtual void release(uint64_t address) = 0;
+  // Returns memory with the bytes of a mapped file from `offset` on, a multiple of 4096. Kernels may only
+  // read this memory. The device may use the mapping itself, and then keeps it until release().
+  virtual Result<uint64_t> hold(const MappedFile& file, uint64_t offset);
   virtual Status write(uint64_t to, std::span<const std::byte> from) = 0;
   virtual Status read(std::span<std::byte> to, uint64_t from) = 0;
   virtual Status clear(uint64_t at, uint64_t bytes) = 0;

@@ -1,4 +1,4 @@
-// What the processor of this machine is.
+// The processor of this machine: its instruction sets, its cores and its clock.
 #pragma once
 
 #include <string>

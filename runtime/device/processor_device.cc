@@ -12,6 +12,7 @@
 #include "runtime/artefact/plan.h"
 #include "runtime/device/crew.h"
 #include "runtime/device/device.h"
+#include "runtime/device/large_pages.h"
 #include "runtime/device/processor.h"
 
 namespace mkrt {
@@ -111,13 +112,22 @@ class ProcessorDevice final : public Device {
   }
 
   Result<uint64_t> allocate(uint64_t bytes) override {
-    auto mapping = std::make_unique<Mapping>(bytes);
+    auto mapping = std::make_shared<const Mapping>(bytes);
     if (!mapping->ok()) return Error{fmt::format("cpu: error: no memory for {} bytes", bytes)};
     const uint64_t address = mapping->address();
     blocks_.emplace(address, std::move(mapping));
     return address;
   }
   void release(uint64_t address) override { blocks_.erase(address); }
+  // The mapping of a file serves as it is where the system maps it in large pages. Small pages take longer to
+  // read (docs/processor.md), so that a copy in anonymous memory pays.
+  Result<uint64_t> hold(const MappedFile& file, uint64_t offset) override {
+    const std::span<const std::byte> bytes = file.bytes.subspan(offset);
+    if (large_page_bytes(file.mapping.get()) < bytes.size() / 2) return copy(bytes);
+    const auto address = reinterpret_cast<uint64_t>(bytes.data());
+    blocks_.emplace(address, file.mapping);
+    return address;
+  }
   Status write(uint64_t to, std::span<const std::byte> from) override {
     if (!from.empty()) std::memcpy(reinterpret_cast<void*>(to), from.data(), from.size());
     return {};
@@ -126,8 +136,17 @@ class ProcessorDevice final : public Device {
     if (!to.empty()) std::memcpy(to.data(), reinterpret_cast<const void*>(from), to.size());
     return {};
   }
+  // Large ranges get new pages, which the system clears when they are first used. A session's cache is such a
+  // range, and most of it is not used for long.
   Status clear(uint64_t at, uint64_t bytes) override {
-    std::memset(reinterpret_cast<void*>(at), 0, bytes);
+    constexpr uint64_t kLarge = uint64_t{16} << 20, kPage = uint64_t{4} << 10;
+    const uint64_t end = at + bytes, first = (at + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
+    if (bytes < kLarge || madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
+      std::memset(reinterpret_cast<void*>(at), 0, bytes);
+      return {};
+    }
+    std::memset(reinterpret_cast<void*>(at), 0, first - at);
+    std::memset(reinterpret_cast<void*>(last), 0, end - last);
     return {};
   }
 
@@ -182,7 +201,20 @@ class ProcessorDevice final : public Device {
   }
 
  private:
-  std::map<uint64_t, std::unique_ptr<Mapping>> blocks_;  // by address
+  // Copies bytes to new memory, each thread a share.
+  Result<uint64_t> copy(std::span<const std::byte> bytes) {
+    Result<uint64_t> memory = allocate(bytes.size());
+    if (!memory.ok() || bytes.empty()) return memory;
+    const uint64_t parts = crew_ ? crew_->size() : 1;
+    const auto copy_part = [&](uint32_t part) {
+      const uint64_t begin = bytes.size() * part / parts, end = bytes.size() * (part + 1) / parts;
+      std::memcpy(reinterpret_cast<std::byte*>(memory.value()) + begin, bytes.data() + begin, end - begin);
+    };
+    crew_ ? crew_->run(copy_part) : copy_part(0);
+    return memory;
+  }
+
+  std::map<uint64_t, std::shared_ptr<const void>> blocks_;  // memory and mappings of files, by address
   std::optional<Code> code_;
   Manifest manifest_;
   std::vector<uint32_t> launch_kinds_;

@@ -16,6 +16,15 @@ std::vector<int32_t> stop_ids_of(Request& request, const EngineOptions& options)
   return ids;
 }
 
+// Returns pages that hold nothing. Errors: those of PagePool::create.
+Result<SharedPages> open_pages(const BatchLimits& limits, bool prefix_cache) {
+  Result<PagePool> pool = PagePool::create(limits.page_size, limits.pages);
+  if (!pool.ok()) return pool.error();
+  std::optional<PrefixCache> cache;
+  if (prefix_cache) cache.emplace(limits.page_size, limits.pages);
+  return SharedPages(std::move(pool.value()), std::move(cache));
+}
+
 }  // namespace
 
 Engine::Engine(Stepper& stepper, EngineOptions options, const BatchLimits& limits, SharedPages pages)
@@ -37,20 +46,21 @@ Result<Engine> Engine::open(Stepper& stepper, EngineOptions options) {
                                     {"context", limits.context},
                                     {"vocab", limits.vocab}})
     if (value == 0) return Error{fmt::format("{}: error: found 0, expected 1 or more", name)};
-  Result<PagePool> pool = PagePool::create(limits.page_size, limits.pages);
-  if (!pool.ok()) return pool.error();
+  Result<SharedPages> pages = open_pages(limits, options.prefix_cache);
+  if (!pages.ok()) return pages.error();
   // An id outside the vocabulary is never sampled.
   std::erase_if(options.stop_ids,
                 [&](int32_t id) { return id < 0 || static_cast<uint32_t>(id) >= limits.vocab; });
-  std::optional<PrefixCache> cache;
-  if (options.prefix_cache) cache.emplace(limits.page_size, limits.pages);
-  return Engine(stepper, std::move(options), limits, SharedPages(std::move(pool.value()), std::move(cache)));
+  return Engine(stepper, std::move(options), limits, std::move(pages.value()));
 }
 
 uint64_t Engine::submit(Request request) {
   const uint64_t id = next_id_++;
   if (request.name.empty()) request.name = fmt::format("request {}", id);
   Result<uint32_t> longest = positions_of(request, limits_);
+  std::vector<int32_t> stop_ids = stop_ids_of(request, options_);
+  if (const Status status = check_bias(request.bias, stop_ids, limits_.vocab); longest.ok() && !status.ok())
+    longest = error_of(request, status);
   if (fault_ && longest.ok()) longest = *fault_;
   if (!longest.ok()) {
     outcomes_.push_back({.id = id, .new_ids = {}, .samples = {}, .error = longest.error().message});
@@ -60,8 +70,8 @@ uint64_t Engine::submit(Request request) {
   sequence.id = id;
   sequence.order.priority = request.priority;
   sequence.stream = request.stream;
-  sequence.stop_ids = stop_ids_of(request, options_);
-  sequence.sampler = Sampler(request.sampling, request.prompt, limits_.vocab);
+  sequence.stop_ids = std::move(stop_ids);
+  sequence.sampler = Sampler(request.sampling, request.bias, request.prompt, limits_.vocab);
   sequence.tokens = std::move(request.prompt);
   sequence.prompt = static_cast<uint32_t>(sequence.tokens.size());
   sequence.longest = longest.value();
@@ -94,8 +104,28 @@ Status Engine::step() {
   if (idle()) return {};
   take_arrivals();
   const Status status = launch();
-  if (!status.ok()) fail_all(status.error());
+  if (status.ok()) return status;
+  if (stepper_->recover().ok()) {
+    start_over(status.error());
+    return {};
+  }
+  fail_all(status.error());
   return status;
+}
+
+// Lets the running requests wait again, with all pages free.
+void Engine::start_over(const Error& error) {
+  pages_ = open_pages(limits_, options_.prefix_cache).value();
+  ++stats_.recoveries;
+  for (Sequence& request : roster_.running) {
+    request.pages.clear();
+    request.fed = request.rows = request.kept_pages = 0;
+    if (++request.losses == kMaxLosses)
+      end(request, FinishReason::kError, error.message);
+    else
+      roster_.waiting.emplace(request.order, std::move(request));
+  }
+  roster_.running.clear();
 }
 
 // Makes waiting requests of those whose step has come.

@@ -20,9 +20,13 @@ class Stepper {
   // Returns the limits, which must stay the same.
   virtual BatchLimits limits() const = 0;
   // Feeds the rows of every request and samples. The pages already hold keys and values of earlier positions.
-  // The engine feeds nothing after an error.
+  // The engine feeds nothing after an error, unless recover() succeeds.
   virtual Status step(const Batch& batch, StepResult& result) = 0;
+  // Makes steps possible again after an error, with pages that hold nothing. Error: they stay impossible.
+  virtual Status recover() { return Error{"steps are impossible after an error"}; }
 };
+
+constexpr uint32_t kMaxLosses = 3;  // errors of the stepper, while a request runs and gets no token
 
 struct EngineOptions {
   Preemption preemption = Preemption::kNone;
@@ -37,6 +41,7 @@ struct EngineOptions {
 struct EngineStats {
   uint64_t launches = 0, steps = 0, rows = 0;
   uint64_t preemptions = 0;           // how often a running request gave up its pages
+  uint64_t recoveries = 0;            // how often the stepper lost all pages and recovered
   uint64_t prefix_queries = 0;        // tokens of admitted prompts
   uint64_t prefix_hits = 0;           // of these, the ones that the prefix cache had
   uint32_t running = 0, waiting = 0;  // requests now; those that arrive later wait, too
@@ -61,7 +66,10 @@ class Engine {
   // Runs one launch for the requests that have arrived. The clock goes to the step of the next arrival if
   // none has. Does nothing when idle.
   //
-  // Errors: the stepper's. An error ends all requests and every later one.
+  // After an error of which the stepper recovers, the running requests are fed again from their first token.
+  // A request that was running in kMaxLosses errors since its last token ends with the error.
+  //
+  // Errors: the stepper's, if it does not recover. Such an error ends all requests and every later one.
   Status step();
 
   bool idle() const { return roster_.running.empty() && roster_.waiting.empty() && later_.empty(); }
@@ -86,6 +94,7 @@ class Engine {
   Status take_tokens();
   Result<bool> take_tokens(Sequence& request, size_t b);
   void end(Sequence& request, FinishReason reason, std::string error = {});
+  void start_over(const Error& error);
   void fail_all(const Error& error);
 
   Stepper* stepper_;

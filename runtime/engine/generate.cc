@@ -12,6 +12,7 @@ Status check(const Session& session, std::span<const int32_t> prompt, const Gene
   if (prompt.empty()) return Error{"prompt: error: is empty, expected at least one token"};
   if (Status status = check_sampling(options.sampling); !status.ok()) return status;
   const uint64_t vocab = session.manifest().vocab;
+  if (Status status = check_bias(options.bias, options.stop_ids, vocab); !status.ok()) return status;
   for (size_t i = 0; i < prompt.size(); ++i)
     if (prompt[i] < 0 || static_cast<uint64_t>(prompt[i]) >= vocab)
       return Error{
@@ -31,13 +32,13 @@ Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t>
                                       const GenerateOptions& options) {
   if (Status status = check(session, prompt, options); !status.ok()) return status.error();
   const size_t vocab = session.manifest().vocab;
-  Sampler sampler(options.sampling, prompt, vocab);
+  Sampler sampler(options.sampling, options.bias, prompt, vocab);
   StepResult result;
   std::vector<float> rows;
   const auto feed = [&](std::span<const int32_t> tokens, uint64_t limit) -> Status {
-    const uint64_t max = options.logits ? 1 : std::max(1u, options.steps_per_launch);
-    Samples samples = sampler.next(static_cast<uint32_t>(std::min(limit, max)));
-    samples.stop_ids = options.stop_ids;
+    const uint32_t steps = options.logits ? 1 : std::max(1u, options.steps_per_launch);
+    const uint64_t max = std::min(steps, sampler.max_steps());
+    const Samples samples = sampler.next(static_cast<uint32_t>(std::min(limit, max)), options.stop_ids);
     rows.resize(options.logits ? tokens.size() * vocab : 0);
     const Status status = session.step(tokens, samples, result, rows.empty() ? nullptr : rows.data());
     if (status.ok() && options.logits)

@@ -24,12 +24,15 @@ Status Engine::launch() {
 }
 
 // Returns the number of steps of the next launch. A prompt with rows left, and a request that arrives, wait
-// for one step at most.
+// for one step at most. A launch ends where the biases of a request change.
 uint32_t Engine::steps_of_launch() const {
   uint64_t steps = std::max(1u, options_.steps_per_launch);
   if (!later_.empty()) steps = std::min(steps, later_.begin()->first - clock_);
   for (const Sequence& request : roster_.running)
-    if (request.pending() > request.rows) steps = 1;
+    if (request.pending() > request.rows)
+      steps = 1;
+    else
+      steps = std::min<uint64_t>(steps, request.sampler.max_steps());
   return static_cast<uint32_t>(steps);
 }
 
@@ -54,8 +57,7 @@ Result<Batch> Engine::fill_batch() {
     kv_len_.push_back(static_cast<int32_t>(r.fed + r.rows));
     page_index_.insert(page_index_.end(), r.pages.begin(), r.pages.end());
     page_begin_.push_back(static_cast<int32_t>(page_index_.size()));
-    samples_.push_back(r.sampler.next(limit));
-    samples_.back().stop_ids = r.stop_ids;
+    samples_.push_back(r.sampler.next(limit, r.stop_ids));
   }
   return Batch{tokens_, row_begin_, kv_len_, {page_begin_, page_index_}, samples_};
 }
@@ -87,6 +89,7 @@ Result<bool> Engine::take_tokens(Sequence& r, size_t b) {
   r.fed += further;
   stats_.rows += further;
   r.tokens.insert(r.tokens.end(), sampled.begin(), sampled.end());
+  r.losses = 0;
   const size_t samples = r.samples.size();
   if (const MkSampling& sampling = r.sampler.sampling(); sampling.logprobs > 0)
     add_samples(result_, b, sampling, limits_.vocab, r.samples);

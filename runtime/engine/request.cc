@@ -31,6 +31,11 @@ const char* finish_reason_name(FinishReason reason) {
   return "";
 }
 
+Error error_of(const Request& request, const Status& status) {
+  std::string message = status.error().message;
+  return Error{fmt::format("{}: error: {}", request.name, message.replace(message.find(": error"), 7, ""))};
+}
+
 Result<uint32_t> positions_of(const Request& request, const BatchLimits& limits) {
   const auto error = [&](std::string_view field, const std::string& message) {
     return Error{fmt::format("{}: error: {}: {}", request.name, field, message)};
@@ -42,10 +47,7 @@ Result<uint32_t> positions_of(const Request& request, const BatchLimits& limits)
   if (const std::string fault = fault_of("entry", request.stop_ids, limits.vocab); !fault.empty())
     return error("stop_ids", fault);
   if (request.max_new_tokens == 0) return error("max_new_tokens", "found 0, expected 1 or more");
-  if (const Status status = check_sampling(request.sampling); !status.ok()) {
-    std::string message = status.error().message;
-    return Error{fmt::format("{}: error: {}", request.name, message.replace(message.find(": error"), 7, ""))};
-  }
+  if (const Status status = check_sampling(request.sampling); !status.ok()) return error_of(request, status);
   const uint64_t positions = prompt.size() + request.max_new_tokens - 1;
   const std::string found = fmt::format("{} tokens and {} new ones", prompt.size(), request.max_new_tokens);
   if (positions > limits.context)

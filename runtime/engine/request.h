@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/session/bias.h"
 #include "runtime/session/check_batch.h"
 #include "runtime/session/sample.h"
 
@@ -15,6 +16,7 @@ struct Request {
   std::vector<int32_t> prompt;
   uint32_t max_new_tokens = 16;
   MkSampling sampling;               // position: of the first sample
+  BiasSettings bias;                 // what else changes its logits
   std::vector<int32_t> stop_ids;     // each ends the request, in addition to the engine's
   bool ignore_engine_stops = false;  // only the request's own stop ids end it
   int32_t priority = 0;              // a smaller number runs earlier; equal ones first come, first served
@@ -44,6 +46,9 @@ struct Progress {
 
   bool operator==(const Progress&) const = default;
 };
+
+// Returns `NAME: error: FIELD: …` for the error `FIELD: error: …` of a check of one of the request's fields.
+Error error_of(const Request& request, const Status& status);
 
 // Returns the most positions that a request may need. The last new token is never fed.
 //

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/session/batch.h"
+#include "runtime/session/bias.h"
 #include "runtime/session/sample.h"
 
 namespace mkrt {
@@ -9,12 +10,19 @@ namespace mkrt {
 class Sampler {
  public:
   Sampler() = default;  // greedy
-  // Samples begin at sampling.position and count up. Requires check_sampling, and prompt ids below `vocab`.
-  Sampler(const MkSampling& sampling, std::span<const int32_t> prompt, size_t vocab);
+  // Samples begin at sampling.position and count up. Requires check_sampling, check_bias, and prompt ids
+  // below `vocab`.
+  Sampler(const MkSampling& sampling, const BiasSettings& bias, std::span<const int32_t> prompt,
+          size_t vocab);
 
-  // Returns the description of the request's next samples, at most `limit`. The result is valid as long as
-  // the sampler and until took().
-  Samples next(uint32_t limit) const { return {sampling_, limit, seen_}; }
+  // Returns the most samples of a launch. The kernel uses the same biases for all samples of a launch, so a
+  // launch ends where they change.
+  uint32_t max_steps() const;
+
+  // Returns the description of the request's next samples, at most `limit`, which end at a stop id. Requires
+  // `limit` to be at most max_steps(). The result is valid as long as the sampler and the stop ids, and until
+  // the next call.
+  Samples next(uint32_t limit, std::span<const int32_t> stop_ids = {});
 
   // Tells the sampler which ids were sampled.
   void took(std::span<const int32_t> ids);
@@ -22,8 +30,19 @@ class Sampler {
   const MkSampling& sampling() const { return sampling_; }
 
  private:
+  bool counts() const { return presence_penalty_ != 0 || frequency_penalty_ != 0; }
+  bool forbids_stops() const { return sampled_ < min_new_tokens_; }
+  void count(uint32_t id);
+
   MkSampling sampling_;
-  SeenIds seen_;  // set where there is a penalty
+  SeenIds seen_;  // set where there is a repetition penalty
+  std::vector<uint32_t> allowed_;
+  uint32_t vocab_ = 0;
+  float presence_penalty_ = 0, frequency_penalty_ = 0;
+  uint32_t min_new_tokens_ = 0, sampled_ = 0;  // sampled_: tokens so far
+  std::vector<MkBias> biases_;                 // by id
+  std::vector<uint32_t> times_;                // how often the id of each of biases_ was sampled
+  std::vector<MkBias> without_stops_;          // biases_ that forbid the stop ids, too
 };
 
 // Appends request b's samples of a launch to `to`, with the log-probabilities that `sampling` asked for.

@@ -30,6 +30,7 @@ struct Sequence {
   uint32_t kept_pages = 0;        // its first pages, whose tokens the prefix cache holds
   uint32_t cached_tokens = 0;     // tokens of the prompt that were not fed, but in the cache
   bool admitted = false;          // now or before
+  uint32_t losses = 0;            // times that its pages were lost by an error since its last token
   uint32_t rows = 0;              // rows of the planned step: tokens [fed, fed + rows)
   bool stream = false;            // its new tokens are handed out as they come
   std::vector<int32_t> pages;     // pages of positions [0, fed + rows), in order

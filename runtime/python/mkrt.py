@@ -22,6 +22,7 @@ _SIGNATURES = {
     "mkrt_open_emulator_kernels": (c_void_p, POINTER(c_void_p), c_uint32, c_void_p, c_uint64),
     "mkrt_device_name": (c_char_p, c_void_p),
     "mkrt_accept_unsealed": (c_int, c_void_p, c_int),
+    "mkrt_keep_weights": (c_int, c_void_p, c_char_p),
     "mkrt_close_device": (None, c_void_p),
     "mkrt_open_session": (c_void_p, c_void_p, c_char_p, c_char_p),
     "mkrt_open_session_from_memory": (c_void_p, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t, c_char_p, c_size_t,
@@ -72,10 +73,15 @@ class _Logprobs(ctypes.Structure):
     _fields_ = [("sampled", c_float), ("top", c_float * _TOP), ("top_id", c_uint32 * _TOP)]
 
 
+class _Bias(ctypes.Structure):
+    _fields_ = [("id", c_uint32), ("before", c_float), ("after", c_float)]
+
+
 class _Samples(ctypes.Structure):
     _fields_ = [("sampling", Sampling), ("stop_ids", POINTER(c_int32)), ("seen", POINTER(c_uint32)),
                 ("ids", POINTER(c_int32)), ("logprobs", POINTER(_Logprobs)), ("stops", c_uint32), ("limit", c_uint32),
-                ("count", c_uint32), ("reserved", c_uint32)]
+                ("count", c_uint32), ("bias_count", c_uint32), ("biases", POINTER(_Bias)),
+                ("allowed", POINTER(c_uint32))]
 
 
 class _Batch(ctypes.Structure):
@@ -172,6 +178,11 @@ class Device(_Handle):
         if self._library.mkrt_accept_unsealed(self._open(), accept):
             raise Error(self._library.mkrt_error().decode())
 
+    def keep_weights(self, folder):
+        """Keeps packed weights of sessions opened from now on in files of a folder, for later sessions; None: nowhere."""
+        if self._library.mkrt_keep_weights(self._open(), None if folder is None else os.fsencode(folder)):
+            raise Error(self._library.mkrt_error().decode())
+
     def open(self, artefact, checkpoint):
         """A session of an artefact's file with the weights of the checkpoint that it was compiled for, a Hugging Face folder."""
         return Session(self._library, self._library.mkrt_open_session(self._open(), os.fsencode(artefact),
@@ -232,11 +243,13 @@ class Session(_Handle):
             raise Error(self._library.mkrt_error().decode())
         return (following.value, rows) if logits else following.value
 
-    def sample(self, tokens, limit=1, stop=(), seen=(), logprobs=None, **sampling):
+    def sample(self, tokens, limit=1, stop=(), seen=(), logprobs=None, biases=None, allowed=None, **sampling):
         """Feeds tokens and samples up to `limit` that follow, in one launch, which ends with one of `stop`; all but the last
         are fed. sampling: fields of Sampling; seen: the ids that a repetition penalty applies to. The tokens; with
-        logprobs, a number n: also, for each, its log-probability and pairs (id, log-probability) of the n likeliest."""
-        samples = self._samples(limit, stop, seen, logprobs, sampling)
+        logprobs, a number n: also, for each, its log-probability and pairs (id, log-probability) of the n likeliest.
+        biases: {id: (before, after)}, added to logits before and after the penalty, where -inf forbids the id; allowed:
+        the only ids that may be sampled."""
+        samples = self._samples(limit, stop, seen, logprobs, sampling, biases, allowed)
         self._check(self._library.mkrt_sample(self._open(), _ints(tokens), len(tokens), byref(samples)))
         ids = samples.ids[:samples.count]
         if logprobs is None:
@@ -244,14 +257,25 @@ class Session(_Handle):
         return ids, [(of.sampled, list(zip(of.top_id, of.top))[:min(logprobs, self.vocab)])
                      for of in samples.logprobs[:samples.count]]
 
-    def _samples(self, limit=1, stop=(), seen=(), logprobs=None, sampling={}):
+    def _id_set(self, ids):
+        words = (c_uint32 * ((self.vocab + 31) // 32))()
+        for token in map(int, ids):
+            if not 0 <= token < self.vocab:
+                raise Error(f"found the id {token}, expected 0 to {self.vocab - 1}")
+            words[token // 32] |= 1 << token % 32
+        return words
+
+    def _samples(self, limit=1, stop=(), seen=(), logprobs=None, sampling={}, biases=None, allowed=None):
         samples = _Samples(Sampling(**sampling), limit=limit, stops=len(stop))
         if logprobs is not None:
             samples.sampling.logprobs = 1 + logprobs
         if samples.sampling.repetition_penalty != 1:
-            samples.seen = (c_uint32 * ((self.vocab + 31) // 32))()
-            for token in map(int, seen):
-                samples.seen[token // 32] |= 1 << token % 32
+            samples.seen = self._id_set(seen)
+        if allowed is not None:
+            samples.allowed = self._id_set(allowed)
+        if biases:
+            samples.biases = (_Bias * len(biases))(*((token, *of) for token, of in sorted(biases.items())))
+            samples.bias_count = len(biases)
         samples.stop_ids, samples.ids = _ints(stop), (c_int32 * max(1, limit))()
         samples.logprobs = (_Logprobs * max(1, limit))()
         return samples
@@ -356,9 +380,13 @@ class Session(_Handle):
         if failed:
             raise Error(self._library.mkrt_error().decode())
 
-    def generate(self, tokens, count, stop=(), chunk=None, steps_per_launch=1, **sampling):
+    def generate(self, tokens, count, stop=(), chunk=None, steps_per_launch=1, logit_bias=None, presence_penalty=0,
+                 frequency_penalty=0, min_tokens=0, allowed=None, **sampling):
         """Feeds tokens, `chunk` a step, and yields up to `count` new ones, sampled greedily or by fields of Sampling; ends
-        before one of `stop`. The kernel goes on by itself for up to steps_per_launch of them."""
+        before one of `stop`. The kernel goes on by itself for up to steps_per_launch of them.
+
+        logit_bias: {id: value added to its logit}; presence_penalty and frequency_penalty: taken off the logit of each new
+        token, once and for each time; min_tokens: tokens before which none is of `stop`; allowed: the only ids there are."""
         tokens, chunk = list(tokens), chunk or self.max_tokens
         if not tokens:
             raise Error("no tokens to go on from")
@@ -366,15 +394,25 @@ class Session(_Handle):
         *before, feed = (tokens[begin:begin + chunk] for begin in range(0, len(tokens), chunk))
         for part in before:
             self.sample(part, 0)
-        made = 0
+        made, times = 0, collections.Counter()
         while made < count:
-            sampled = self.sample(feed, min(count - made, steps_per_launch), tuple(stop), seen, position=first + made, **sampling)
+            biases = {token: (value, 0) for token, value in (logit_bias or {}).items()}
+            limit = 1 if presence_penalty or frequency_penalty else min(count - made, steps_per_launch)
+            for token, number in times.items():
+                if presence_penalty or frequency_penalty:
+                    biases[token] = biases.get(token, (0, 0))[0], -(presence_penalty + frequency_penalty * number)
+            if made < min_tokens:
+                biases.update((token, (float("-inf"), 0)) for token in stop)
+                limit = min(limit, min_tokens - made)
+            sampled = self.sample(feed, limit, tuple(stop), seen, position=first + made, biases=biases, allowed=allowed,
+                                  **sampling)
             for token in sampled:
                 if token in stop:
                     return
                 yield token
             made, feed = made + len(sampled), sampled[-1:]
             seen.update(sampled)
+            times.update(sampled)
 
     def close(self):
         if self._handle:

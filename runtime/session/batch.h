@@ -27,6 +27,8 @@ struct Samples {
   MkSampling sampling{};             // position: of the first sample
   uint32_t limit = 1;                // most tokens; 0: none, because the prompt goes on in the next launch
   std::span<const uint32_t> seen{};  // with a repetition penalty: [ceil(vocab / 32)], laid out like SeenIds
+  std::span<const MkBias> biases{};  // by ascending id, at most one for an id
+  std::span<const uint32_t> allowed{};  // [ceil(vocab / 32)], laid out like SeenIds; empty: every id
   std::span<const int32_t> stop_ids{};  // the last sampled token may be one of these
 };
 

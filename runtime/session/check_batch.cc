@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "runtime/session/pages.h"
@@ -103,6 +105,49 @@ Status check_pages(const Batch& batch, const BatchLimits& limits, size_t b, Page
   return {};
 }
 
+bool is_bias(float value) {
+  return std::fabs(value) <= kMaxBias || value == -std::numeric_limits<float>::infinity();
+}
+
+// Checks that biases ascend by id and have values in range, and that they leave an id.
+Status check_biases(std::span<const MkBias> biases, const BatchLimits& limits, size_t b) {
+  if (biases.size() > limits.vocab)
+    return fault_of(b, "biases: found {}, expected at most {}, the ids that there are", biases.size(),
+                    limits.vocab);
+  int64_t before = -1;
+  size_t forbidden = 0;
+  for (size_t i = 0; i < biases.size(); ++i) {
+    const MkBias& bias = biases[i];
+    if (bias.id >= limits.vocab)
+      return fault_of(b, "biases: entry {} has the id {}, expected 0 to {}", i, bias.id, limits.vocab - 1);
+    if (bias.id <= before)
+      return fault_of(b, "biases: entry {} has the id {}, expected more than {}, the id before", i, bias.id,
+                      before);
+    for (const float value : {bias.before, bias.after})
+      if (!is_bias(value))
+        return fault_of(b, "biases: entry {}, id {}, has the value {}, expected -{} to {}, or -inf", i,
+                        bias.id, value, kMaxBias, kMaxBias);
+    before = bias.id;
+    forbidden += std::isinf(bias.before) || std::isinf(bias.after);
+  }
+  if (forbidden == limits.vocab)
+    return fault_of(b, "biases: found {} forbidden ids, expected at most {}", forbidden, limits.vocab - 1);
+  return {};
+}
+
+Status check_allowed(std::span<const uint32_t> allowed, const BatchLimits& limits, size_t b) {
+  if (allowed.empty()) return {};
+  const size_t words = (limits.vocab + size_t{31}) / 32;
+  if (allowed.size() != words)
+    return fault_of(b, "allowed: found {} words, expected none or {}, a bit for each id", allowed.size(),
+                    words);
+  const uint32_t bits_of_last = ~0u >> (31 - (limits.vocab - 1) % 32);
+  const bool any = std::ranges::any_of(allowed.first(words - 1), [](uint32_t word) { return word != 0; });
+  if (!any && (allowed[words - 1] & bits_of_last) == 0)
+    return fault_of(b, "allowed: found no id, expected at least one of {}", limits.vocab);
+  return {};
+}
+
 Status check_samples(const Batch& batch, const BatchLimits& limits, size_t b) {
   const Samples samples = batch.samples_of(b);
   if (const Status status = check_sampling(samples.sampling); !status.ok()) {
@@ -118,7 +163,8 @@ Status check_samples(const Batch& batch, const BatchLimits& limits, size_t b) {
   if (samples.stop_ids.size() > limits.vocab)
     return fault_of(b, "stop_ids: found {}, expected at most {}, the ids that there are",
                     samples.stop_ids.size(), limits.vocab);
-  return {};
+  if (Status status = check_biases(samples.biases, limits, b); !status.ok()) return status;
+  return check_allowed(samples.allowed, limits, b);
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ struct BatchLimits {
   uint32_t vocab = 0;
   uint32_t page_size = 0;  // positions of a page
   uint32_t pages = 0;      // of the cache
+
+  bool operator==(const BatchLimits&) const = default;
 };
 
 // Returns the most entries of the page table that a batch can use. A page counts for every request that reads
@@ -53,6 +55,8 @@ uint64_t pages_used(const Batch& batch, const BatchLimits& limits, size_t b);
 // - pages that the launch writes, and uses elsewhere, too; several requests may read a page
 // - samples outside the ranges of MkSampling
 // - seen ids that are missing, or that no penalty applies to
+// - biases out of order, outside the vocabulary or outside their range
+// - biases that forbid every id, or allowed ids of which there are none
 Status check_batch(const Batch& batch, const BatchLimits& limits, PagesSeen& seen);
 
 }  // namespace mkrt

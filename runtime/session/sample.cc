@@ -12,12 +12,20 @@ bool goes_before(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
-std::vector<Candidate> candidates(std::span<const float> logits, float penalty,
-                                  std::span<const uint32_t> seen) {
+bool has(std::span<const uint32_t> ids, uint32_t id) {
+  return ids[id / 32] >> id % 32 & 1;
+}
+
+// Returns every id with its changed logit.
+std::vector<Candidate> candidates(std::span<const float> logits, float penalty, const LogitChanges& changes) {
   std::vector<Candidate> out(logits.size());
+  auto bias = changes.biases.begin();
   for (uint32_t id = 0; id < logits.size(); ++id) {
-    const bool is_seen = !seen.empty() && (seen[id / 32] >> id % 32 & 1);
-    out[id] = {id, is_seen ? penalised(logits[id], penalty) : plain_logit(logits[id]), 0};
+    const float penalty_of_id = !changes.seen.empty() && has(changes.seen, id) ? penalty : 1;
+    const bool is_biased = bias != changes.biases.end() && bias->id == id;
+    const MkBias of = is_biased ? *bias++ : MkBias{id, 0, 0};
+    const bool masked = !changes.allowed.empty() && !has(changes.allowed, id);
+    out[id] = {id, masked ? -kMaxLogit : biased(logits[id], of.before, of.after, penalty_of_id), 0};
   }
   return out;
 }
@@ -71,9 +79,17 @@ Status check_sampling(const MkSampling& s) {
   return {};
 }
 
+void index_biases(std::span<const MkBias> biases, std::span<uint32_t> begin) {
+  uint32_t at = 0;
+  for (uint32_t block = 0; block < begin.size(); ++block) {
+    while (at < biases.size() && biases[at].id / kBiasBlockIds < block) ++at;
+    begin[block] = at;
+  }
+}
+
 std::vector<Candidate> survivors(std::span<const float> logits, const MkSampling& s,
-                                 std::span<const uint32_t> seen) {
-  std::vector<Candidate> kept = candidates(logits, s.repetition_penalty, seen);
+                                 const LogitChanges& changes) {
+  std::vector<Candidate> kept = candidates(logits, s.repetition_penalty, changes);
   weigh(kept, s.temperature);
   if (s.top_k > 0 || s.top_p < 1) std::sort(kept.begin(), kept.end(), goes_before);
   if (s.top_k > 0 && s.top_k < kept.size()) kept.resize(s.top_k);
@@ -83,13 +99,13 @@ std::vector<Candidate> survivors(std::span<const float> logits, const MkSampling
   return kept;
 }
 
-Sampled sample(std::span<const float> logits, const MkSampling& s, std::span<const uint32_t> seen) {
+Sampled sample(std::span<const float> logits, const MkSampling& s, const LogitChanges& changes) {
   Sampled sampled{};
   if (s.temperature == 0) {
-    const std::vector<Candidate> all = candidates(logits, s.repetition_penalty, seen);
+    const std::vector<Candidate> all = candidates(logits, s.repetition_penalty, changes);
     sampled.id = static_cast<int32_t>(std::min_element(all.begin(), all.end(), goes_before)->id);
   } else {
-    const std::vector<Candidate> kept = survivors(logits, s, seen);
+    const std::vector<Candidate> kept = survivors(logits, s, changes);
     const uint64_t at = sample_below(total(kept), s.seed, s.position);
     uint64_t below = 0;
     for (const Candidate& c : kept) {

@@ -33,19 +33,28 @@ struct Sampled {
   bool operator==(const Sampled&) const = default;
 };
 
-// Returns one sample from a row of 1 to kMaxVocab logits. An empty `seen` means that no id is penalised.
-// Requires check_sampling.
-Sampled sample(std::span<const float> logits, const MkSampling& sampling,
-               std::span<const uint32_t> seen = {});
+// LogitChanges are what one request changes in its logits. An empty span changes nothing.
+struct LogitChanges {
+  std::span<const uint32_t> seen{};     // ids that the repetition penalty applies to, laid out like SeenIds
+  std::span<const MkBias> biases{};     // by ascending id
+  std::span<const uint32_t> allowed{};  // laid out like SeenIds: all other ids are masked
+};
+
+// Sets `begin` to MkSample::bias_begin of biases that check_batch has passed. `begin` has an entry for each
+// block of ids and one more, or none.
+void index_biases(std::span<const MkBias> biases, std::span<uint32_t> begin);
+
+// Returns one sample from a row of 1 to kMaxVocab logits. Requires check_sampling.
+Sampled sample(std::span<const float> logits, const MkSampling& sampling, const LogitChanges& changes = {});
 
 // survivors() returns the candidates that the filters leave: ids in ascending order with their masses.
 // Requires a temperature above 0.
 struct Candidate {
   uint32_t id;
-  float logit;  // penalised
+  float logit;  // with the request's changes
   uint64_t mass;
 };
 std::vector<Candidate> survivors(std::span<const float> logits, const MkSampling& sampling,
-                                 std::span<const uint32_t> seen = {});
+                                 const LogitChanges& changes = {});
 
 }  // namespace mkrt

@@ -26,6 +26,10 @@ const BatchLimits& Session::limits() const {
   return state_->limits;
 }
 
+const WeightsReport& Session::weights() const {
+  return state_->weights;
+}
+
 Status Session::use_cache(const CacheOptions& options) {
   if (state_->begun != state_->ended) return is_under_way();
   if (state_->captured.settled())

@@ -9,7 +9,10 @@
 #include "runtime/artefact/artefact.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/device/device.h"
+#include "runtime/session/bias.h"
 #include "runtime/session/check_batch.h"
+#include "runtime/session/faulty_weights.h"
+#include "runtime/session/kept_folder.h"
 #include "runtime/session/kv_cache.h"
 #include "runtime/session/sample.h"
 #include "runtime/session/trace.h"
@@ -31,6 +34,17 @@ struct SessionOptions {
   CacheOptions cache{};
   uint32_t trace_stamps = 8192;  // stamps that a traced kernel keeps of each track; a worker has two tracks
   SealCheck seal = SealCheck::kRequired;
+  KeptFolder kept_weights{};  // where packed weights of checkpoints are kept (docs/processor.md)
+  bool find_faulty = false;   // look for weights that are not a number
+};
+
+// WeightsReport says how a session got its weights.
+struct WeightsReport {
+  bool mapped = false;                // from a kept file, and not packed by this session
+  std::string file;                   // the kept file that was found or made; empty: none
+  double seconds = 0;                 // to find them, or to pack and keep them
+  std::vector<FaultyTensor> faulty;   // with SessionOptions::find_faulty, and of a kept file
+  std::vector<std::string> warnings;  // why a kept file was not used, or none was made: `FILE: warning: …`
 };
 
 constexpr uint32_t kMaxUnderWay = 2;  // most launches of a session that have begun and not ended
@@ -45,9 +59,9 @@ WeightSource random_weights(uint64_t seed);
 // A session is not thread-safe. The device must outlive it. The checkpoint may be closed after open().
 class Session {
  public:
-  // Loads kernel and weights. Errors: those of check_artefact and check_weights; a `config_hash` other than
-  // the manifest's; no memory; those of the device. `config_hash` is hash_hex() of the checkpoint's
-  // config.json.
+  // Loads kernel and weights, or maps packed weights that an earlier session kept. Errors: those of
+  // check_artefact and check_weights; a `config_hash` other than the manifest's; no memory; those of the
+  // device. `config_hash` is hash_hex() of the checkpoint's config.json.
   static Result<Session> open(const Artefact& artefact, const Checkpoint& checkpoint,
                               const std::string& config_hash, Device& device,
                               const SessionOptions& options = {});
@@ -60,6 +74,7 @@ class Session {
 
   const Manifest& manifest() const;
   const BatchLimits& limits() const;
+  const WeightsReport& weights() const;
   uint32_t max_tokens() const { return limits().max_tokens; }  // of one step
   uint32_t context() const { return limits().context; }        // positions of a request
 
@@ -143,6 +158,7 @@ struct GenerateOptions {
   uint32_t steps_per_launch = 1;            // at most; 1 where logits are read
   std::vector<int32_t> stop_ids;            // an id that ends generation; the id itself is kept
   MkSampling sampling;                      // position: of the first sample; counts up with each sample
+  BiasSettings bias;                        // what else changes the logits
   std::function<bool(int32_t)> on_token;    // called with each new token; false ends generation
   std::vector<float>* logits = nullptr;     // receives one row [vocab] for every token fed
   std::vector<Sampled>* samples = nullptr;  // receives one for every new token
@@ -150,7 +166,7 @@ struct GenerateOptions {
 
 // Feeds the prompt in steps of at most max_tokens(), generates, and returns the new tokens. Errors before any
 // launch: an empty prompt, ids outside the vocabulary, prompt and new tokens that exceed the context, values
-// of `sampling` outside their ranges. Later errors: those of Session::step.
+// of `sampling` or `bias` outside their ranges. Later errors: those of Session::step.
 Result<std::vector<int32_t>> generate(Session& session, std::span<const int32_t> prompt,
                                       const GenerateOptions& options);
 

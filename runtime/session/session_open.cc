@@ -43,21 +43,6 @@ Status Session::State::find_names() {
   return {};
 }
 
-Status Session::State::load_weights(const LoadWeight& load) {
-  if (Status status = allocate(manifest.weight_bytes, session.weights); !status.ok()) return status;
-  for (const ManifestWeight& w : manifest.weights)
-    if (Status status = load(w, session.weights + w.offset); !status.ok()) return status;
-  std::vector<float> table;
-  for (const ManifestRope& r : manifest.ropes) {
-    table.resize(r.positions * 2 * r.inv_freq.size());
-    fill_rope(r, table);
-    if (Status status = device->write(session.weights + r.offset, std::as_bytes(std::span(table)));
-        !status.ok())
-      return status;
-  }
-  return {};
-}
-
 Status Session::State::load_plan(std::span<const std::byte> plan) {
   uint64_t at = 0;
   if (Status status = allocate(plan.size(), at); !status.ok()) return status;
@@ -156,14 +141,14 @@ Status Session::State::make_arenas() {
   return device->write(session.fault, bytes_of(MkFault{}));
 }
 
-Status Session::State::open(const Artefact& artefact, const LoadWeight& load) {
+Status Session::State::open(const Artefact& artefact, const std::function<Status()>& fill_weights) {
   if (Status status = check_artefact(artefact, options.seal); !status.ok()) return status;
   manifest = artefact.manifest;
   if (Status status = find_names(); !status.ok()) return status;
   if (Status status = device->load(artefact); !status.ok()) return status;
   if (Status status = make_scales(); !status.ok()) return status;
   if (Status status = make_cache(options.cache); !status.ok()) return status;
-  if (Status status = load_weights(load); !status.ok()) return status;
+  if (Status status = fill_weights(); !status.ok()) return status;
   if (Status status = load_plan(artefact.plan); !status.ok()) return status;
   if (Status status = make_arenas(); !status.ok()) return status;
   return make_step();
@@ -186,9 +171,8 @@ Result<Session> Session::open(const Artefact& artefact, const Checkpoint& checkp
   const Result<std::vector<float>> scales = cache_scales(artefact.manifest, checkpoint);
   if (!scales.ok()) return scales.error();
   auto state = std::make_unique<State>(device, options);
-  WeightLoader loader(device, checkpoint);
-  const auto load = [&](const ManifestWeight& w, uint64_t to) { return loader.load(w, to); };
-  if (Status status = state->open(artefact, load); !status.ok()) return status.error();
+  if (Status status = state->open(artefact, [&] { return state->load_checkpoint(checkpoint); }); !status.ok())
+    return status.error();
   Session session(std::move(state));
   if (scales.value().empty()) return session;
   if (Status status = session.use_scales(scales.value()); !status.ok()) return status.error();
@@ -204,7 +188,8 @@ Result<Session> Session::open(const Artefact& artefact, const WeightSource& weig
     const Status status = weights(w, buffer);
     return status.ok() ? device.write(to, buffer) : status;
   };
-  if (Status status = state->open(artefact, load); !status.ok()) return status.error();
+  if (Status status = state->open(artefact, [&] { return state->load_weights(load); }); !status.ok())
+    return status.error();
   return Session(std::move(state));
 }
 

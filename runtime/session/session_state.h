@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "runtime/session/kept_key.h"
 #include "runtime/session/session.h"
 #include "runtime/session/step_memory.h"
 
@@ -10,6 +11,7 @@ namespace mkrt {
 
 struct Session::State {
   Manifest manifest;
+  WeightsReport weights;
   Device* device = nullptr;
   SessionOptions options;
   std::vector<uint64_t> owned, cache_memory;  // device memory
@@ -60,7 +62,12 @@ struct Session::State {
   // LoadWeight loads one weight to its address.
   using LoadWeight = std::function<Status(const ManifestWeight& weight, uint64_t to)>;
   Status load_weights(const LoadWeight& load);
-  Status open(const Artefact& artefact, const LoadWeight& load);
+  Status load_checkpoint(const Checkpoint& checkpoint);
+  Status find_weights(const KeptKey& key, const Checkpoint& checkpoint);
+  Status pack_weights(const std::optional<KeptKey>& key, const Checkpoint& checkpoint);
+  void keep(const KeptKey& key, const Checkpoint& checkpoint);
+  void warn(const Error& error, const char* consequence);
+  Status open(const Artefact& artefact, const std::function<Status()>& fill_weights);
   Status load_plan(std::span<const std::byte> plan);
   Status make_scales();
   Status make_cache(const CacheOptions& options);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "runtime/session/pages.h"
+#include "runtime/session/sample.h"
 
 namespace mkrt {
 namespace {
@@ -27,22 +28,30 @@ uint64_t result_bytes(const BatchLimits& limits) {
          (words * limits.max_requests * sizeof(uint32_t) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-StepMemory::SampleSizes StepMemory::sizes_of(const Samples& samples) {
-  return {samples.limit > 1 ? samples.stop_ids.size() : 0, samples.seen.size(),
-          samples.limit > 0 ? 1 + uint64_t{samples.limit} : 0,
-          samples.sampling.logprobs > 0 ? samples.limit : 0};
+StepMemory::SampleSizes StepMemory::sizes_of(const Samples& samples) const {
+  const uint64_t blocks = (limits_.vocab + uint64_t{kBiasBlockIds} - 1) / kBiasBlockIds;
+  return {.stop_ids = samples.limit > 1 ? samples.stop_ids.size() : 0,
+          .seen = samples.seen.size(),
+          .allowed = samples.allowed.size(),
+          .biases = samples.biases.size(),
+          .bias_begin = samples.biases.empty() ? 0 : blocks + 1,
+          .sampled = samples.limit > 0 ? 1 + uint64_t{samples.limit} : 0,
+          .logprobs = samples.sampling.logprobs > 0 ? samples.limit : 0};
 }
 
 void StepMemory::SampleSizes::add(const SampleSizes& other, uint64_t times) {
   stop_ids += times * other.stop_ids;
   seen += times * other.seen;
+  allowed += times * other.allowed;
+  biases += times * other.biases;
+  bias_begin += times * other.bias_begin;
   sampled += times * other.sampled;
   logprobs += times * other.logprobs;
 }
 
 bool StepMemory::SampleSizes::fits(const SampleSizes& room) const {
-  return stop_ids <= room.stop_ids && seen <= room.seen && sampled <= room.sampled &&
-         logprobs <= room.logprobs;
+  return stop_ids <= room.stop_ids && seen <= room.seen && allowed <= room.allowed && biases <= room.biases &&
+         bias_begin <= room.bias_begin && sampled <= room.sampled && logprobs <= room.logprobs;
 }
 
 void StepMemory::release() {
@@ -108,6 +117,9 @@ StepMemory::Layout StepMemory::lay_out(uint64_t rows, uint64_t requests, uint64_
   l.samples = take(requests, sizeof(MkSample));
   l.stop_ids = take(samples.stop_ids);
   l.seen = take(samples.seen);
+  l.allowed = take(samples.allowed);
+  l.biases = take(samples.biases, sizeof(MkBias));
+  l.bias_begin = take(samples.bias_begin);
   l.page_index = take(pages);  // last, because fewer may be used
   l.fault = take(1, sizeof(MkFault));
   l.sampled = take(samples.sampled);
@@ -138,7 +150,7 @@ void StepMemory::bring_rows(const Batch& batch) {
 }
 
 void StepMemory::bring_samples(const Batch& batch) {
-  uint64_t stop_ids = at_.stop_ids, seen = at_.seen, sampled = at_.sampled, logprobs = at_.logprobs;
+  Layout next = at_;  // of the next request's lists
   for (size_t b = 0; b < batch.requests(); ++b) {
     const Samples samples = batch.samples_of(b);
     const SampleSizes sizes = sizes_of(samples);
@@ -149,16 +161,24 @@ void StepMemory::bring_samples(const Batch& batch) {
     out.positions = static_cast<uint32_t>(
         std::min<uint64_t>(limits_.context, pages_used(batch, limits_, b) * limits_.page_size));
     out.stops = static_cast<uint32_t>(sizes.stop_ids);
-    out.stop_ids = memory_ + stop_ids;
-    out.sampled = address(sampled);
-    if (sizes.seen > 0) out.seen = memory_ + seen;
-    if (sizes.logprobs > 0) out.logprobs = address(logprobs);
-    std::copy_n(samples.stop_ids.begin(), sizes.stop_ids, at<int32_t>(stop_ids));
-    std::copy(samples.seen.begin(), samples.seen.end(), at<uint32_t>(seen));
-    stop_ids += sizes.stop_ids * sizeof(int32_t);
-    seen += sizes.seen * sizeof(uint32_t);
-    sampled += sizes.sampled * sizeof(uint32_t);
-    logprobs += sizes.logprobs * sizeof(MkLogprobs);
+    out.stop_ids = memory_ + next.stop_ids;
+    out.sampled = address(next.sampled);
+    if (sizes.seen > 0) out.seen = memory_ + next.seen;
+    if (sizes.allowed > 0) out.allowed = memory_ + next.allowed;
+    if (sizes.biases > 0) out.biases = memory_ + next.biases, out.bias_begin = memory_ + next.bias_begin;
+    if (sizes.logprobs > 0) out.logprobs = address(next.logprobs);
+    std::copy_n(samples.stop_ids.begin(), sizes.stop_ids, at<int32_t>(next.stop_ids));
+    std::copy(samples.seen.begin(), samples.seen.end(), at<uint32_t>(next.seen));
+    std::copy(samples.allowed.begin(), samples.allowed.end(), at<uint32_t>(next.allowed));
+    std::copy(samples.biases.begin(), samples.biases.end(), at<MkBias>(next.biases));
+    index_biases(samples.biases, {at<uint32_t>(next.bias_begin), sizes.bias_begin});
+    next.stop_ids += sizes.stop_ids * sizeof(int32_t);
+    next.seen += sizes.seen * sizeof(uint32_t);
+    next.allowed += sizes.allowed * sizeof(uint32_t);
+    next.biases += sizes.biases * sizeof(MkBias);
+    next.bias_begin += sizes.bias_begin * sizeof(uint32_t);
+    next.sampled += sizes.sampled * sizeof(uint32_t);
+    next.logprobs += sizes.logprobs * sizeof(MkLogprobs);
   }
 }
 

@@ -62,19 +62,20 @@ class StepMemory {
   Status read(StepResult& result) const;
 
  private:
-  // SampleSizes counts what samples take: words of stop ids, seen ids and tokens, and entries of
-  // log-probabilities.
+  // SampleSizes counts what samples take: words of stop ids, seen ids, allowed ids, the index of biases and
+  // tokens; entries of biases and log-probabilities.
   struct SampleSizes {
-    uint64_t stop_ids = 0, seen = 0, sampled = 0, logprobs = 0;
+    uint64_t stop_ids = 0, seen = 0, allowed = 0, biases = 0, bias_begin = 0, sampled = 0, logprobs = 0;
     void add(const SampleSizes& other, uint64_t times = 1);
     bool fits(const SampleSizes& room) const;
   };
   // The layout has the offsets of a batch's data, and their end.
   struct Layout {
-    uint64_t tokens, positions, lists, page_begin, slot, samples, stop_ids, seen, page_index;  // host writes
+    uint64_t tokens, positions, lists, page_begin, slot, samples, stop_ids, seen, allowed, biases, bias_begin,
+        page_index;                          // host writes
     uint64_t fault, sampled, logprobs, end;  // kernel writes
   };
-  static SampleSizes sizes_of(const Samples& samples);
+  SampleSizes sizes_of(const Samples& samples) const;
   Layout lay_out(uint64_t rows, uint64_t requests, uint64_t pages, const SampleSizes& samples) const;
   bool together() const { return at_.end - at_.fault <= results_.bytes; }  // fault and samples in one copy
   uint64_t address(uint64_t offset) const {  // device address of the fault or of samples

@@ -83,6 +83,23 @@ class Reader {
     return points;
   }
 
+  LoopRates loop_rates(const char* key) {
+    LoopRates rates{};
+    const json* value = figure(key);
+    if (!value) return rates;
+    const auto is_positive = [](const json& x) { return x.is_number() && x.get<double>() > 0; };
+    bool good = value->is_object() && value->size() == rates.size();
+    for (const mkrt::WeightType type : mkrt::kWeightTypes) {
+      const auto entry = good ? value->find(mkrt::weight_format(type).name) : value->end();
+      good = good && entry != value->end() && entry->is_array() && entry->size() == 2 &&
+             is_positive((*entry)[0]) && is_positive((*entry)[1]);
+      if (good) rates[static_cast<size_t>(type)] = {(*entry)[0].get<double>(), (*entry)[1].get<double>()};
+    }
+    if (!good)
+      fail(fmt::format("{} must have two positive numbers for each of f32, f16, bf16 and e4m3", key));
+    return rates;
+  }
+
   void fail(const std::string& message) {
     if (!error_) error_ = Error{fmt::format("{}: error: {}", file_, message)};
   }
@@ -132,6 +149,31 @@ class Reader {
   std::optional<Error> error_;
 };
 
+// Reads the figures that GPUs and the emulator alone have.
+void read_gpu(Reader& read, Machine& m) {
+  m.shared_bytes_per_ns = read.positive("shared_bytes_per_ns");
+  m.code_cache_bytes = read.positive("code_cache_bytes");
+  m.code_bytes_per_ns = read.positive("code_bytes_per_ns");
+  m.activations_ns = read.positive("activations_ns");
+  m.bf16_activations_ns = read.positive("bf16_activations_ns");
+  m.wgmma_bytes_per_ns = read.positive("wgmma_bytes_per_ns");
+  m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
+  m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");
+  m.mma_per_ns = read.positive("mma_per_ns");
+  m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");
+  m.attend_bytes_per_ns = read.positive("attend_bytes_per_ns");
+}
+
+// Reads the figures that processors alone have.
+void read_processor(Reader& read, Machine& m) {
+  m.group_tokens = static_cast<uint32_t>(read.count("group_tokens", 64));
+  m.group_rows = static_cast<uint32_t>(read.count("group_rows", 64));
+  m.product = read.loop_rates("product_per_ns");
+  m.attend = read.loop_rates("attend_per_ns");
+  m.product_stream = read.loop_rates("product_stream_per_ns");
+  m.attend_stream = read.loop_rates("attend_stream_per_ns");
+}
+
 }  // namespace
 
 Result<Machine> read_machine(std::string_view text, const std::string& file) {
@@ -170,18 +212,8 @@ Result<Machine> read_machine(std::string_view text, const std::string& file) {
   m.load_ns = read.positive("load_ns");
   m.worker_bytes_per_ns = read.positive("worker_bytes_per_ns");
   m.worker_l2_bytes_per_ns = read.positive("worker_l2_bytes_per_ns");
-  m.shared_bytes_per_ns = read.positive("shared_bytes_per_ns");
   m.l2_ns = read.positive("l2_ns");
-  m.code_cache_bytes = read.positive("code_cache_bytes");
-  m.code_bytes_per_ns = read.positive("code_bytes_per_ns");
-  m.activations_ns = read.positive("activations_ns");
-  m.bf16_activations_ns = read.positive("bf16_activations_ns");
-  m.wgmma_bytes_per_ns = read.positive("wgmma_bytes_per_ns");
-  m.mma8_bytes_per_ns = read.positive("mma8_bytes_per_ns");
-  m.mma16_bytes_per_ns = read.positive("mma16_bytes_per_ns");
-  m.mma_per_ns = read.positive("mma_per_ns");
-  m.fma16_bytes_per_ns = read.positive("fma16_bytes_per_ns");
-  m.attend_bytes_per_ns = read.positive("attend_bytes_per_ns");
+  (m.is_processor() ? read_processor : read_gpu)(read, m);
 
   const uint64_t needed = uint64_t{m.ring_stages} * mkrt::kStageBytes + kBesideRingBytes;
   if (needed > m.shared_bytes)

@@ -2,11 +2,13 @@
 // from data (scheduler/machine/).
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/diag.h"
+#include "runtime/abi/weight_format.h"
 
 namespace mkc {
 
@@ -15,6 +17,14 @@ struct BurstPoint {
   double bytes = 0;
   double bytes_per_ns = 0;
 };
+
+// The multiply-adds per ns of a loop of one worker of a processor: with one token or query row, and with as
+// many as go together.
+struct LoopRate {
+  double one = 0, group = 0;
+};
+// Loop rates by the type of weights, or of keys and values.
+using LoopRates = std::array<LoopRate, std::size(mkrt::kWeightTypes)>;
 
 struct Machine {
   std::string json;  // text of the description
@@ -47,12 +57,13 @@ struct Machine {
   double load_ns = 0;                 // from a copy's issue to its first byte
   double worker_bytes_per_ns = 0;     // highest rate at which one worker takes the stream
   double worker_l2_bytes_per_ns = 0;  // highest rate of one worker's plain loads from L2
-  double shared_bytes_per_ns = 0;     // rate at which one worker reads its shared memory
   double l2_ns = 0;                   // a load that hits L2
-  double code_cache_bytes = 0;        // machine code that an SM keeps in its instruction cache
-  double code_bytes_per_ns = 0;       // rate at which an SM gets other code from L2
-  double activations_ns = 0;          // load and rounding of a tile's activations, for all strips of a block
-  double bf16_activations_ns = 0;     // activations_ns of activations that are rounded already
+  // The figures from here to attend_bytes_per_ns are 0 for processors.
+  double shared_bytes_per_ns = 0;  // rate at which one worker reads its shared memory
+  double code_cache_bytes = 0;     // machine code that an SM keeps in its instruction cache
+  double code_bytes_per_ns = 0;    // rate at which an SM gets other code from L2
+  double activations_ns = 0;       // load and rounding of a tile's activations, for all strips of a block
+  double bf16_activations_ns = 0;  // activations_ns of activations that are rounded already
   // The next figures are weight bytes per ns that one worker's consumers multiply, by the product's variant.
   // mma8 multiplies 8 tokens by matrix instructions, or one token of f32 weights. mma16 multiplies up to 16
   // tokens by matrix instructions. fma16 multiplies f32 weights in groups of up to 16 tokens, including its
@@ -62,8 +73,16 @@ struct Machine {
   double mma_per_ns = 0;  // multiply-adds of one worker by mma.sync
   // The rate at which one worker goes through keys and values, for one block of query rows.
   double attend_bytes_per_ns = 0;
+  // The figures from here on are 0 for others than processors. Their L2 is the last-level cache, except for
+  // worker_l2_bytes_per_ns, which is the rate from a core's own.
+  uint32_t group_tokens = 0;  // tokens that go through strips of a product together
+  uint32_t group_rows = 0;    // query rows that go through keys and values together
+  LoopRates product{};        // products without their epilogues, weights in the core's cache
+  LoopRates attend{};         // attention, keys and values in the core's cache
+  // The same loops while they read memory, with all workers at work.
+  LoopRates product_stream{}, attend_stream{};
 
-  // The emulator and processors run any number of workers, and nothing is simulated for processors.
+  // The emulator and processors run any number of workers.
   bool is_processor() const { return target.starts_with("x86-64"); }
   bool is_gpu() const { return target != "emulator" && !is_processor(); }
 };

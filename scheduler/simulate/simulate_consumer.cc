@@ -36,7 +36,7 @@ bool Simulator::go_on(uint32_t w) {
     case Consumer::kWait:
       return !begin_wait(w);
     case Consumer::kStart:
-      if (!options_.run_ahead) issue_tiles(w);
+      if (!runs_ahead_) issue_tiles(w);
       c.phase = Consumer::kCold;
       return !takes(w, c.place == 0 && (c.first_of_run || !c.work.starts_once) ? c.work.start_ns : 0);
     case Consumer::kCold:

@@ -112,7 +112,8 @@ class Simulator {
   // note_stream must be called after every change that may affect the state of a worker's loader.
   void note_stream(uint32_t w);
 
-  // Tells whether the loader may issue now. Without run_ahead it waits until the task's waits are over.
+  // Tells whether the loader may issue now. Without run-ahead it waits until the task's waits are over. On a
+  // processor it stands for the prefetches of a block's strips.
   bool may_issue(uint32_t w) const;
   // Issues tiles until the ring is full or the loader has to wait.
   void issue_tiles(uint32_t w);
@@ -155,6 +156,7 @@ class Simulator {
   const Machine& m_;
   const SimulateOptions options_;
   const TaskWorks works_;
+  const bool runs_ahead_;
   const double ramp_ns_;  // the stream's first bytes arrive no earlier
   double now_ns_ = 0;
   uint64_t timers_made_ = 0;

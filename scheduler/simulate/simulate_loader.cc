@@ -6,8 +6,11 @@
 namespace mkc {
 
 bool Simulator::may_issue(uint32_t w) const {
+  if (runs_ahead_) return true;
   const Consumer& c = consumers_[w];
-  return options_.run_ahead || (c.task == loaders_[w].task && c.phase > Consumer::kWait);
+  if (c.phase <= Consumer::kWait) return false;
+  const uint32_t block_end = m_.is_processor() ? c.task + c.block - c.place : c.task + 1;
+  return c.task <= loaders_[w].task && loaders_[w].task < block_end;
 }
 
 void Simulator::issue_tiles(uint32_t w) {

@@ -1,7 +1,7 @@
 #include "ir/values.h"
 #include "scheduler/machine/ceil.h"
 #include "scheduler/machine/control_path.h"
-#include "scheduler/work/task.h"
+#include "scheduler/work/processor.h"
 
 namespace mkc {
 namespace {
@@ -56,9 +56,16 @@ TaskWork attend_work(const TaskOn& t, uint32_t) {
   work.cold = brings_context(t);
   if (work.tiles > 0)
     work.tail_bytes = static_cast<uint32_t>(earlier - uint64_t{work.tiles - 1} * mkrt::kStageBytes);
+  work.needed_bytes = work.cold ? earlier : 0;
+  if (t.m.is_processor()) {
+    // A row sees on average half of the block's other positions.
+    const double unseen =
+        static_cast<double>(tokens - 1) / 2 * static_cast<double>(kv_tile_bytes) / kKvTilePositions;
+    attend_on_processor(work, t, rows, kv_tiles, static_cast<double>(earlier), stepped - unseen);
+    return work;
+  }
   work.flowing_ns = work.still_ns = 1 / t.m.attend_bytes_per_ns;
   work.issue_ns = cache_issue_ns(t.m, mkrt::kStageBytes);
-  work.needed_bytes = work.cold ? earlier : 0;
   work.start_ns = t.m.fetch_ns;
   work.busy_ns = t.activation_bytes() / t.l2_rate();
   const bool kept = !f32 && tokens == 1 && static_cast<int64_t>(stepped) <= kv_tile_bytes / kKvTilePositions;

@@ -3,7 +3,7 @@
 
 #include "scheduler/machine/ceil.h"
 #include "scheduler/machine/control_path.h"
-#include "scheduler/work/task.h"
+#include "scheduler/work/processor.h"
 #include "scheduler/work/variant.h"
 
 namespace mkc {
@@ -12,17 +12,6 @@ namespace {
 // Returns the bytes of sums that a task of a part leaves.
 double sums_bytes(const TaskGrid& partial, int64_t tokens) {
   return static_cast<double>(kKSlices / split_k(partial) * kTileRows * tokens * dtype_bytes(DType::f32));
-}
-
-// Sets the tiles of a strip, of which a part of a split product has a share.
-void set_tiles(TaskWork& work, const mkrt::PackedShape& shape, uint32_t parts, uint32_t strips) {
-  const auto strip_bytes = static_cast<int64_t>(shape.strip_bytes / parts);
-  const int64_t scale_bytes = mkrt::kKSlices / parts * shape.format.scale_bytes;
-  work.strips = strips;
-  work.full_bytes = mkrt::full_tile_bytes(shape.format);
-  const auto tiles = static_cast<uint32_t>(ceil_of(strip_bytes - scale_bytes, work.full_bytes));
-  work.tiles = work.strips * tiles;
-  work.tail_bytes = static_cast<uint32_t>(strip_bytes - int64_t{tiles - 1} * work.full_bytes);
 }
 
 // Sets the time per byte of a tile. It follows from the instructions, from the loads, or from the L2 traffic
@@ -64,6 +53,13 @@ TaskWork product_work(const TaskOn& t, int64_t tokens, uint32_t strips) {
   const auto parts = static_cast<uint32_t>(split_k(t.grid));
   const bool expert = t.grid.body == BodyKind::kExpert;
   const Tensor& activations = t.tensor(*multiplied_rows(t.grid));
+  TaskWork work;
+  set_tiles(work, shape, parts, expert ? strips : 1);
+  if (expert) work.lookup_ns = t.m.fetch_ns;  // lookup of where the expert's rows are
+  if (t.m.is_processor()) {
+    time_on_processor(work, t, tokens, strips);
+    return work;
+  }
   Variant variant = variant_of(t.m, t.program, t.grid, tokens, weight_type(weight), strips);
   to_stored_bytes(variant, shape.format);
   if (activations.dtype == DType::bf16 && variant.activations_ns > 0)
@@ -72,14 +68,11 @@ TaskWork product_work(const TaskOn& t, int64_t tokens, uint32_t strips) {
   variant.activations_ns += variant.barrier_ns + (by_groups ? t.m.l2_ns : 0);
   if (variant.group <= mkrt::kMma32Tokens && parts > 1) share_k_slices(variant, parts, strips);
 
-  TaskWork work;
-  set_tiles(work, shape, parts, expert ? strips : 1);
   set_rates(work, t, variant, static_cast<double>(dtype_bytes(activations.dtype)), shape.format);
   work.passes = static_cast<uint32_t>(ceil_of(tokens, variant.group));
   work.starts_once = true;
   work.start_ns = path_ns(t.m, kProductStart) + start_bytes(t, activations, tokens) / t.l2_rate();
   work.issue_ns = weight_issue_ns(t.m, work.full_bytes);
-  if (expert) work.lookup_ns = t.m.fetch_ns;  // lookup of where the expert's rows are
   work.pass_ns = by_groups ? 0 : t.m.l2_ns;
   work.pass_ns += parts > 1 ? sums_bytes(t.grid, tokens) * strips / work.passes / t.l2_rate()
                             : variant.epilogues * t.m.reduce_ns;
@@ -110,6 +103,16 @@ TaskWork expert_work(const TaskOn& t, uint32_t) {
 }
 
 }  // namespace
+
+void set_tiles(TaskWork& work, const mkrt::PackedShape& shape, uint32_t parts, uint32_t strips) {
+  const auto strip_bytes = static_cast<int64_t>(shape.strip_bytes / parts);
+  const int64_t scale_bytes = mkrt::kKSlices / parts * shape.format.scale_bytes;
+  work.strips = strips;
+  work.full_bytes = mkrt::full_tile_bytes(shape.format);
+  const auto tiles = static_cast<uint32_t>(ceil_of(strip_bytes - scale_bytes, work.full_bytes));
+  work.tiles = work.strips * tiles;
+  work.tail_bytes = static_cast<uint32_t>(strip_bytes - int64_t{tiles - 1} * work.full_bytes);
+}
 
 int64_t rows_of_task(const Step& step, const TaskGrid& grid, std::span<const int64_t> coords) {
   const Region& made = grid.writes[0].region;

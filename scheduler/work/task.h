@@ -48,6 +48,9 @@ const BodyWork& work_of(BodyKind kind);
 extern const BodyWork kEmbedWork, kProductWork, kAppendWork, kAttendWork, kExpertWork, kExpertSumWork,
     kPlainWork;
 
+// Sets the tiles of a strip, of which a part of a split product has a share.
+void set_tiles(TaskWork& work, const mkrt::PackedShape& shape, uint32_t parts, uint32_t strips);
+
 // Returns fused_stages().before of append and attend: a norm of keys, a rotation and the write to the cache.
 int attention_stages(const TaskGrid& grid);
 

@@ -139,6 +139,10 @@ TEST_CASE("gates of GELU match float64") {
       shape.act = act;
       shape.layers = 1;
       check_model(shape, {{1, 2}, {33, 1}});
+      if (type == Type::kF32) continue;  // such products are never split
+      test::Build split;
+      split.splits = {{"l*.gate_up", 2, {}}};
+      check_model(shape, {{1, 2}, {33, 1}}, {}, split);
     }
 }
 TEST_CASE("qwen2 matches float64") {

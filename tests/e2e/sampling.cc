@@ -2,6 +2,9 @@
 // alone and in a batch.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <map>
+
 #include "runtime/engine/engine.h"
 #include "runtime/engine/sampler.h"
 #include "runtime/engine/session_stepper.h"
@@ -50,11 +53,73 @@ TEST_CASE("the kernel samples what the host samples from its logits") {
     for (const int32_t id : prompt) mkrt::see(seen, static_cast<uint32_t>(id));
     for (size_t i = 0; i < 4; ++i, ++options.sampling.position) {
       const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
-      CHECK(samples[i] == mkrt::sample(row, options.sampling, seen));
+      CHECK(samples[i] == mkrt::sample(row, options.sampling, {seen}));
       CHECK(tokens.value()[i] == samples[i].id);
       mkrt::see(seen, static_cast<uint32_t>(samples[i].id));
     }
   }
+}
+
+// Returns biases of some ids, and settings that change with each token.
+mkrt::BiasSettings biases(uint64_t vocab) {
+  mkrt::BiasSettings bias{.presence_penalty = 0.75f, .frequency_penalty = 0.5f, .min_new_tokens = 3};
+  for (uint64_t id = 2; id < vocab; id += 5)
+    bias.logit_bias.push_back({static_cast<int32_t>(id), id % 2 ? 1.25f : -INFINITY});
+  return bias;
+}
+
+// Returns what a request with biases adds to its logits for the next token, from the definitions.
+std::vector<mkrt::MkBias> biases_after(const mkrt::BiasSettings& bias, const std::vector<int32_t>& made,
+                                       const std::vector<int32_t>& stops) {
+  std::map<int32_t, mkrt::MkBias> of;
+  for (const mkrt::LogitBias& b : bias.logit_bias) of[b.id].before = b.value;
+  for (const int32_t id : made) of[id].after = -bias.presence_penalty;
+  for (const int32_t id : made) of[id].after -= bias.frequency_penalty;
+  for (const int32_t id : stops)
+    if (made.size() < bias.min_new_tokens) of[id].before = -INFINITY;
+  std::vector<mkrt::MkBias> out;
+  for (auto& [id, b] : of) out.push_back({static_cast<uint32_t>(id), b.before, b.after});
+  return out;
+}
+
+TEST_CASE("the kernel samples with biases what the host samples from its logits") {
+  const test::Model model(weights(false), {.workers = 3, .race = true, .max_tokens = 5});
+  const uint64_t vocab = model.vocab();
+  const std::vector<int32_t> prompt = test::prompt_of(7, vocab);
+  uint32_t ended = 0;
+  for (const MkSampling& sampling : kSamplings) {
+    CAPTURE(sampling.seed);
+    std::vector<float> logits;
+    std::vector<mkrt::Sampled> samples;
+    mkrt::GenerateOptions options;
+    options.max_new_tokens = 6;
+    options.sampling = sampling;
+    options.bias = biases(vocab);
+    for (int32_t id = 0; id < static_cast<int32_t>(vocab); id += 3) options.stop_ids.push_back(id);
+    options.logits = &logits, options.samples = &samples;
+    test::Opened opened = model.open({}, {.seed = 1, .race = true}), other = model.open();
+    const auto tokens = mkrt::generate(opened.session, prompt, options);
+    REQUIRE_MESSAGE(tokens.ok(), tokens.error().message);
+    mkrt::SeenIds seen((vocab + 31) / 32);
+    for (const int32_t id : prompt) mkrt::see(seen, static_cast<uint32_t>(id));
+    std::vector<int32_t> made;
+    for (size_t i = 0; i < samples.size(); ++i, ++options.sampling.position) {
+      const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
+      const std::vector<mkrt::MkBias> list = biases_after(options.bias, made, options.stop_ids);
+      const std::span used =
+          sampling.repetition_penalty != 1 ? std::span<const uint32_t>(seen) : std::span<const uint32_t>();
+      CHECK(samples[i] == mkrt::sample(row, options.sampling, {used, list}));
+      made.push_back(samples[i].id);
+      mkrt::see(seen, static_cast<uint32_t>(made.back()));
+    }
+    CHECK(made == tokens.value());
+    CHECK((made.size() == 6 || (made.size() > 3 && made.back() % 3 == 0)));
+    ended += made.size() < 6;
+    options.logits = nullptr, options.samples = nullptr, options.sampling = sampling;
+    options.steps_per_launch = 4;
+    CHECK(mkrt::generate(other.session, prompt, options).value() == made);
+  }
+  CHECK(ended > 0);
 }
 
 TEST_CASE("what is sampled does not depend on whether logits of all rows are wanted, or only of the last") {
@@ -92,6 +157,7 @@ TEST_CASE("requests of a batch sample what each samples alone, and log-probabili
     r.max_new_tokens = 3 + static_cast<uint32_t>(requests.size());
     r.sampling = sampling;
     r.arrive_at_step = requests.size() / 2;
+    if (requests.size() % 2 == 0) r.bias = biases(model.vocab());
     engine.submit(r);
   }
   while (!engine.idle()) REQUIRE(engine.step().ok());
@@ -103,6 +169,7 @@ TEST_CASE("requests of a batch sample what each samples alone, and log-probabili
     mkrt::GenerateOptions options;
     options.max_new_tokens = r.max_new_tokens;
     options.sampling = r.sampling;
+    options.bias = r.bias;
     options.samples = &samples;
     CHECK(outcome.new_ids == mkrt::generate(alone.session, r.prompt, options).value());
     if (r.sampling.logprobs > 0) CHECK(outcome.samples == samples);

@@ -70,6 +70,13 @@ class SettingsTest(Command):
         for found in ("3=0", "3=-1", "3=nan", "3=inf", "3=1e99", "2", "3=1s"):
             self.refuses(f"mkc: error: -O: found {found}, expected 3 or 3=SECONDS, at most 86400\n", *run, f"-O{found}")
 
+    def test_targets_are_those_of_the_device(self):
+        run = ("run", FIXTURE, "--prompt-ids", 1)
+        self.refuses("--target: error: found sm_90a, expected one of a processor: x86-64-v3, x86-64-v4\n", *run, "--device",
+                     "cpu", "--target", "sm_90a")
+        self.refuses("--target: error: found sm_90a, expected emulator, the target of the device\n", *run, "--device",
+                     "emulator", "--target", "sm_90a")
+
     def test_grids_of_one_kind_may_be_placed_in_two_ways(self):
         """Layers share the code of what runs inline, whichever way the tasks before it are placed."""
         def logits(model, name):

@@ -11,25 +11,30 @@ OPTIONS = ("--workers", 3, "--scheduler", "static")
 
 
 class TraceTest(Command):
-    def trace(self, *options):
-        code, _, err = self.mkc("run", FIXTURE, *OPTIONS, "--device", "emulator", "--prompt-ids", "5,6,7,8,9",
-                                "--max-new-tokens", 1, "--trace", "raw.json", *options)
+    def trace(self, device="emulator"):
+        code, _, err = self.mkc("run", FIXTURE, *OPTIONS, "--device", device, "--prompt-ids", "5,6,7,8,9",
+                                "--max-new-tokens", 1, "--trace", "raw.json")
         self.assertEqual(code, 0, err)
         return self.dir / "raw.json"
 
     def test_measured_and_simulated_lie_side_by_side(self):
-        raw = json.loads(self.trace().read_text())
-        self.assertEqual((raw["device"], raw["unit"], raw["requests"]), ("emulator", "stamps", [{"rows": 5, "kv_len": 5}]))
+        for device, unit in (("emulator", "stamps"), ("cpu", "ns")):
+            with self.subTest(device=device):
+                self.lies_side_by_side(device, unit)
+
+    def lies_side_by_side(self, device, unit):
+        raw = json.loads(self.trace(device).read_text())
+        self.assertEqual((raw["device"], raw["unit"], raw["requests"]), (device, unit, [{"rows": 5, "kv_len": 5}]))
         code, out, err = self.mkc("trace", FIXTURE, "raw.json", *OPTIONS, "-o", "t.json")
         self.assertEqual(code, 0, err)
         first, head, *rows = out.decode().splitlines()
-        self.assertRegex(first, r"^qwen3 on emulator, T = 5, B = 1, .*; 0 stamps lost$")
-        self.assertEqual(head.split(), ["stamps", "simulated", "us"])
+        self.assertRegex(first, rf"^qwen3 on {device}, T = 5, B = 1, .*; 0 stamps lost$")
+        self.assertEqual(head.split(), ["stamps" if unit == "stamps" else "us", "simulated", "us"])
         self.assertEqual([row[:14].strip() for row in rows[:3]], ["all", "events", "ring"])
         self.assertIn("product", [row.split()[0] for row in rows])
         events = json.loads((self.dir / "t.json").read_text())["traceEvents"]
         names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
-        self.assertEqual(names, {0: "counted on emulator", 1: "simulated step"})
+        self.assertEqual(names, {0: f"{'counted' if unit == 'stamps' else 'measured'} on {device}", 1: "simulated step"})
         tasks = [set(), set()]
         for e in events:
             if e["ph"] == "X" and e["tid"] % 2 == 0 and not e["name"].startswith("wait for "):

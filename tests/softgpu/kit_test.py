@@ -134,7 +134,11 @@ class Ways:
         draw = random.Random(1)
         for n in range(count):
             prompt = [draw.randrange(1, vocab) for _ in range(draw.choice((1, 7, 20)))]
-            yield {"prompt_ids": prompt, "max_new_tokens": draw.randint(1, 4), **({"temperature": 0.7, "seed": n} if n % 2 else {})}
+            request = {"prompt_ids": prompt, "max_new_tokens": draw.randint(1, 4), **({"temperature": 0.7, "seed": n} if n % 2 else {})}
+            if n % 5 > 2:  # a greedy and a random request with biases, in many blocks of ids
+                biases = {str(id): draw.choice((-100, 2.5)) for id in range(n, vocab, 11)}
+                request.update(logit_bias=biases, presence_penalty=1, frequency_penalty=0.5, min_tokens=2, max_new_tokens=4)
+            yield request
 
     def answers(self, model, file, device, workers, *options):
         command = [self.build / "mkc", "run", model, "--device", device, "--workers", workers, "--batch-file", file, *options]

@@ -154,6 +154,10 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
   std::vector<uint32_t> index(best.size()), seen(kRequests * words, 0x10101u), next(kRequests),
       sampled(2 * kRequests), slot(kRequests);
   std::vector<mkrt::MkLogprobs> logprobs(kRequests);
+  const std::vector<mkrt::MkBias> biases{{0, 2, 0}, {130, -INFINITY, 0}, {131, 0, 1.5f}, {vocab - 1, 1, -1}};
+  std::vector<uint32_t> bias_begin((vocab + mkrt::kBiasBlockIds - 1) / mkrt::kBiasBlockIds + 1),
+      allowed(words, 0x7f7f7f7fu);
+  mkrt::index_biases(biases, bias_begin);
   std::vector<mkrt::MkSample> samples(kRequests);
   std::mt19937 rng(3);
   std::normal_distribution<float> normal(0, 3);
@@ -165,14 +169,22 @@ Outcome run(const Kernel& kernel, uint64_t seed) {
     best[at] = *greatest, index[at] = static_cast<uint32_t>(greatest - begin);
   }
   Outcome out;
-  for (uint32_t i = 0; i < kRequests; ++i)
-    out.wanted.push_back(mkrt::sample(std::span(logits).subspan(i * vocab, vocab), sampling[i],
-                                      std::span(seen).subspan(i * words, words)));
+  const auto has_biases = [](uint32_t i) { return i % 2 == 0; };
+  for (uint32_t i = 0; i < kRequests; ++i) {
+    mkrt::LogitChanges changes{.seen = std::span(seen).subspan(i * words, words)};
+    if (has_biases(i)) changes.biases = biases, changes.allowed = allowed;
+    out.wanted.push_back(mkrt::sample(std::span(logits).subspan(i * vocab, vocab), sampling[i], changes));
+  }
   const auto address = [](auto& of) { return reinterpret_cast<uint64_t>(&of); };
   for (uint32_t i = 0; i < kRequests; ++i) {
     slot[i] = i;
     samples[i].sampling = sampling[i];
     if (sampling[i].repetition_penalty != 1) samples[i].seen = address(seen[i * words]);
+    if (has_biases(i)) {
+      samples[i].allowed = address(allowed[0]);
+      samples[i].biases = address(biases[0]);
+      samples[i].bias_begin = address(bias_begin[0]);
+    }
     samples[i].sampled = address(sampled[2 * i]);
     samples[i].logprobs = address(logprobs[i]);
     samples[i].limit = 1;

@@ -14,6 +14,7 @@
 #include "tools/artefact.h"
 #include "tools/commands.h"
 #include "tools/doctor/checks.h"
+#include "tools/doctor/processor.h"
 #include "tools/flags.h"
 #include "tools/native.h"
 #include "tools/output.h"
@@ -25,7 +26,8 @@ using json = nlohmann::ordered_json;
 
 struct DoctorArguments {
   CheckOptions checks;
-  bool json = false, no_checks = false, ignore_measured = false;
+  ProcessorOptions processor;
+  bool json = false, no_checks = false;
   std::string worker;  // folder of the checks; set only in the process that runs them
   uint32_t first = 0;
 };
@@ -44,6 +46,7 @@ struct Findings {
   std::optional<CheckReport> checked;
   std::string not_checked;  // reason why the GPU was not checked
   std::string kept;         // file of the measurements
+  ProcessorFindings processor;
 };
 
 // Writes the measurements to the file that native_machine() reads.
@@ -83,12 +86,15 @@ void look_at_gpu(Findings& f, const DoctorArguments& a) {
       f.not_checked = report.error().message;
     }
   }
-  const Result<NativeMachine> machine = native_machine(a.ignore_measured);
+  const Result<NativeMachine> machine = native_machine(a.processor.ignore_measured);
   f.machine = machine.ok() ? machine.value().said : machine.error().message;
 }
 
-Findings look(const DoctorArguments& a) {
+Result<Findings> look(const DoctorArguments& a) {
   Findings f;
+  Result<ProcessorFindings> processor = look_at_processor(a.processor);
+  if (!processor.ok()) return processor.error();
+  f.processor = std::move(processor.value());
   AssemblerSearch search = search_assemblers(a.checks.assembler);
   for (const AssemblerCandidate& c : search.found) {
     const Result<std::unique_ptr<Assembler>> opened = open_assembler(c.path);
@@ -174,7 +180,8 @@ void print_text(const Findings& f) {
   for (const std::string& place : f.looked_at) print_out("  {}\n", place);
   print_out("\nCache: {}\n", f.cache.empty() ? "off" : f.cache);
   print_out("GPU, by libcuda.so.1 where the dynamic loader finds it: {}\n", f.gpu);
-  print_out("mkc run uses {} by default\n", f.facts ? "the GPU" : "the emulator");
+  print_out("mkc run uses {} by default\n", f.facts ? "the GPU" : "the processor");
+  print_processor(f.processor);
   if (f.facts) print_gpu(f);
 }
 
@@ -191,7 +198,8 @@ void print_json(const Findings& f) {
            {"looked_at", f.looked_at},
            {"cache", f.cache},
            {"gpu", f.gpu},
-           {"default_device", f.facts ? "cuda" : "emulator"}};
+           {"default_device", f.facts ? "cuda" : "cpu"},
+           {"processor", processor_json(f.processor)}};
   if (f.facts) {
     const mkrt::DeviceFacts& d = *f.facts;
     out["device"] = {{"uuid", d.uuid},
@@ -229,13 +237,20 @@ void print_json(const Findings& f) {
 
 void add_doctor(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
-      "doctor", "what mkc finds on this machine, what is missing, and whether the GPU does as it must");
+      "doctor",
+      "what mkc finds on this machine, what is missing, how fast it is, and whether the GPU does as it must");
   auto a = std::make_shared<DoctorArguments>();
   command->add_flag("--json", a->json, "print JSON");
   command->add_flag("--no-checks", a->no_checks, "neither check nor measure the GPU");
   command->add_option("--only", a->checks.only,
                       "run checks alone whose names have this part: primitive, body, measure, wgmma, …");
-  command->add_flag("--ignore-measured", a->ignore_measured, "show the machine without what was measured");
+  CLI::Option* measure = command->add_flag("--measure", a->processor.measure,
+                                           "measure the processor for some seconds, for --target x86-64");
+  command->add_option("-o,--output", a->processor.output, "file of the measurement; default: in the cache")
+      ->type_name("FILE")
+      ->needs(measure);
+  command->add_flag("--ignore-measured", a->processor.ignore_measured,
+                    "show the machine without what was measured");
   add_without_option(*command, a->checks.without);
   command->add_option("--assembler", a->checks.assembler, "libnvJitLink.so or ptxas; default: found")
       ->type_name("FILE");
@@ -244,7 +259,9 @@ void add_doctor(CLI::App& app, Action& action) {
   command->callback([a, &action] {
     action = [a]() -> Status {
       if (!a->worker.empty()) return run_checks(a->worker, a->first, a->checks);
-      const Findings found = look(*a);
+      const Result<Findings> looked = look(*a);
+      if (!looked.ok()) return looked.error();
+      const Findings& found = looked.value();
       (a->json ? print_json : print_text)(found);
       const size_t failed = found.checked ? failures(*found.checked) : 0;
       return failed == 0

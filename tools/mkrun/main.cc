@@ -21,7 +21,7 @@ namespace mkrt {
 namespace {
 
 struct Arguments {
-  std::string artefact, checkpoint, logits_out, trace;
+  std::string artefact, checkpoint, keep_weights, logits_out, trace;
   std::vector<int32_t> prompt;
   uint32_t max_new_tokens = 64, steps_per_launch = 1;
   bool compare_samples = false;
@@ -72,6 +72,7 @@ Result<Session> open(const Arguments& a, const Artefact& artefact, Device& devic
   SessionOptions options;
   options.timeout_ns = a.timeout_ms * 1'000'000;
   options.seal = a.seal;
+  options.kept_weights.path = a.keep_weights;
   if (a.steps > 0) {
     Result<CacheSpace> cache = random_cache(a, artefact.manifest, device);
     if (!cache.ok()) return cache.error();
@@ -220,12 +221,16 @@ Status work(const Arguments& a) {
   if (!device.ok()) return device.error();
   Result<Session> session = open(a, artefact.value(), *device.value());
   if (!session.ok()) return session.error();
+  const WeightsReport& weights = session.value().weights();
+  for (const std::string& warning : weights.warnings) fmt::print(stderr, "{}\n", warning);
   const Manifest& m = artefact.value().manifest;
   nlohmann::json out{{"device", device.value()->name()},
                      {"target", m.target},
                      {"workers", m.workers},
                      {"steps_per_launch", a.steps_per_launch},
-                     {"weight_bytes", m.weight_bytes}};
+                     {"weight_bytes", m.weight_bytes},
+                     {"weights_mapped", weights.mapped},
+                     {"weights_s", weights.seconds}};
   if (!a.prompt.empty() && !a.compare_samples)
     if (Status status = run(a, session.value(), out); !status.ok()) return status;
   if (a.compare_samples) {
@@ -270,6 +275,8 @@ int main(int argc, char** argv) {
       ->type_name("FILE")
       ->required();
   app.add_option("--checkpoint", a.checkpoint, "directory of the weights; default: random ones")
+      ->type_name("DIR");
+  app.add_option("--keep-weights", a.keep_weights, "folder that keeps packed weights for the next start")
       ->type_name("DIR");
   app.add_option("--random-seed", a.random_seed, "of random weights; default 1");
   app.add_option("--device", a.device, "ordinal of the GPU; default 0");

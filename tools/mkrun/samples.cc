@@ -10,9 +10,14 @@ namespace {
 
 constexpr float kLogprobError = 1e-5f;  // kernel and host are within 3e-6 of exact arithmetic
 
+struct Parameters {
+  MkSampling sampling;
+  BiasSettings bias;
+};
+
 // Returns parameters of every kind: greedy sampling without and with a penalty, then a temperature. The
-// temperature is used without filters, with each filter, and with all filters.
-std::vector<MkSampling> some_samplings() {
+// temperature is used without filters, with each filter, and with all filters. The last two have biases.
+std::vector<Parameters> some_parameters(size_t vocab) {
   std::vector<MkSampling> all(8);
   for (size_t i = 0; i < all.size(); ++i) {
     all[i].seed = i;
@@ -30,7 +35,17 @@ std::vector<MkSampling> some_samplings() {
             .min_p = 0.01f,
             .logprobs = 1 + 3,
             .seed = 77};
-  return all;
+  std::vector<Parameters> parameters;
+  for (const MkSampling& sampling : all) parameters.push_back({sampling, {}});
+  BiasSettings bias{.presence_penalty = 0.5f, .frequency_penalty = 0.25f};
+  for (size_t id = 0; id < vocab; id += 7) {
+    const bool forbids = id % 2 == 0;
+    bias.logit_bias.push_back({static_cast<int32_t>(id), forbids ? -INFINITY : 1.5f});
+  }
+  parameters.push_back({all[1], bias});
+  for (size_t id = 1; id < vocab; id += 2) bias.allowed_ids.push_back(static_cast<int32_t>(id));
+  parameters.push_back({all[7], bias});
+  return parameters;
 }
 
 bool same(const Sampled& a, const Sampled& b) {
@@ -45,25 +60,26 @@ bool same(const Sampled& a, const Sampled& b) {
 
 Result<nlohmann::json> compare_samples(Session& session, std::span<const int32_t> prompt, uint32_t count) {
   const size_t vocab = session.manifest().vocab;
-  const std::vector<MkSampling> samplings = some_samplings();
+  const std::vector<Parameters> parameters = some_parameters(vocab);
   uint32_t different = 0, samples = 0;
   nlohmann::json out;
-  for (size_t s = 0; s < samplings.size(); ++s) {
+  for (size_t s = 0; s < parameters.size(); ++s) {
     std::vector<float> logits;
     std::vector<Sampled> found;
     GenerateOptions options;
     options.max_new_tokens = count;
-    options.sampling = samplings[s];
+    options.sampling = parameters[s].sampling;
+    options.bias = parameters[s].bias;
     options.logits = &logits;
     options.samples = &found;
     session.set_position(0);
     const Result<std::vector<int32_t>> tokens = generate(session, prompt, options);
     if (!tokens.ok()) return tokens.error();
-    Sampler sampler(samplings[s], prompt, vocab);
+    Sampler sampler(parameters[s].sampling, parameters[s].bias, prompt, vocab);
     for (size_t i = 0; i < found.size(); ++i, ++samples) {
       const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * vocab, vocab);
       const Samples next = sampler.next(1);
-      const Sampled wanted = sample(row, next.sampling, next.seen);
+      const Sampled wanted = sample(row, next.sampling, {next.seen, next.biases, next.allowed});
       if (!same(found[i], wanted) && different++ == 0)
         out = {{"sampling", s}, {"number", i}, {"found", found[i].id}, {"expected", wanted.id}};
       sampler.took({&found[i].id, 1});

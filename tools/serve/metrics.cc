@@ -69,6 +69,8 @@ std::string metrics_text(const Metrics& m, const std::string& model_name) {
         m.engine.waiting);
   print("mkc_kv_cache_usage_perc", "Share of the cache's pages in use; 1 is all of them.", "gauge", usage);
   print("mkc_num_preemptions_total", "Requests that gave up their pages.", "counter", m.engine.preemptions);
+  print("mkc_device_restarts_total", "Times that another process took over from one that failed.", "counter",
+        m.engine.recoveries);
   print("mkc_prefix_cache_queries_total", "Tokens of prompts that were looked up in the prefix cache.",
         "counter", m.engine.prefix_queries);
   print("mkc_prefix_cache_hits_total", "Tokens of prompts that the prefix cache had.", "counter",

@@ -168,11 +168,16 @@ void Service::handle(const ExchangePtr& exchange, HttpRequest request) {
 void Service::health(const ExchangePtr& exchange) {
   const bool progresses = live_.empty() || options_.step_limit.count() == 0 ||
                           Clock::now() - std::max(last_report_, busy_since_) < options_.step_limit;
-  const char* status = !fault_.empty() ? "device_error" : !model_ ? "loading" : draining_ ? "draining" : "ok";
+  const bool runs = !options_.device_runs || options_.device_runs();
+  const char* status = !fault_.empty() ? "device_error"
+                       : !model_       ? "loading"
+                       : !runs         ? "restarting"
+                       : draining_     ? "draining"
+                                       : "ok";
   Json body{{"status", status},
             {"steps", metrics_.engine.steps},
             {"requests", live_.size()},
-            {"steps_make_progress", fault_.empty() && progresses}};
+            {"steps_make_progress", fault_.empty() && runs && progresses}};
   if (!fault_.empty()) body["error"] = fault_;
   exchange->reply({.status = std::string_view(status) == "ok" ? 200u : 503u, .body = json_text(body)});
 }

@@ -20,6 +20,7 @@ struct ServiceOptions {
   std::chrono::seconds request_timeout{0};       // 0: none
   std::chrono::milliseconds step_limit{10'000};  // a longer step makes no progress
   std::string version;
+  std::function<bool()> device_runs;            // tells whether steps are possible; null: always
   std::function<void(const std::string&)> log;  // takes a line for each request; null: none
 };
 

@@ -87,6 +87,10 @@ std::vector<Call> device_calls() {
        null_of("device")},
       {"mkrt_accept_unsealed", "device", [](const Opened&) { return mkrt_accept_unsealed(nullptr, 1) != 0; },
        null_of("device")},
+      {"mkrt_keep_weights", "device", [](const Opened&) { return mkrt_keep_weights(nullptr, "d") != 0; },
+       null_of("device")},
+      {"mkrt_keep_weights", "folder",
+       [](const Opened& o) { return mkrt_keep_weights(o.device, nullptr) != 0; }},
       {"mkrt_close_device", "device", [](const Opened&) { return mkrt_close_device(nullptr), false; }},
       {"mkrt_close_session", "session", [](const Opened&) { return mkrt_close_session(nullptr), false; }},
       {"mkrt_open_session", "device",
@@ -240,7 +244,7 @@ TEST_CASE("no pointer of any function is left out") {
   std::map<std::string, std::set<std::string>> tried;
   for (const Call& call : all_calls()) tried[call.function].insert(call.argument);
   const auto declared = declared_pointers();
-  CHECK(declared.size() == 38);
+  CHECK(declared.size() == 39);
   for (const auto& [function, pointers] : declared) {
     CAPTURE(function);
     CHECK(pointers == tried[function]);
@@ -267,6 +271,7 @@ TEST_CASE("NULL lists of a batch and of draws are named") {
   };
   MKC_REFUSED(draw([](mkrt_samples& d) { d.ids = nullptr; }), null_of("ids"));
   MKC_REFUSED(draw([](mkrt_samples& d) { d.stops = 1; }), null_of("stop_ids"));
+  MKC_REFUSED(draw([](mkrt_samples& d) { d.bias_count = 1; }), null_of("biases"));
   MKC_REFUSED(draw([](mkrt_samples& d) { d.sampling.logprobs = 1; }), null_of("logprobs"));
   MKC_REFUSED(draw([](mkrt_samples& d) { d.sampling.repetition_penalty = 2; }),
               "step: error: request 0: seen: found 0 words, expected 3, a bit for each id");

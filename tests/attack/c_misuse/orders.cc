@@ -52,6 +52,7 @@ TEST_CASE("a device may be closed before its sessions, and once") {
   mkrt_close_device(device);
   MKC_REFUSED(!mkrt_device_name(device), kClosedDevice);
   MKC_REFUSED(mkrt_accept_unsealed(device, 1), kClosedDevice);
+  MKC_REFUSED(mkrt_keep_weights(device, nullptr), kClosedDevice);
   MKC_REFUSED(!open_session(device), kClosedDevice);
   MKC_REFUSED(!mkrt_open_session(device, "f", "d"), kClosedDevice);
   mkrt_close_device(device);
@@ -175,6 +176,14 @@ TEST_CASE("samples out of range are refused") {
          "limit: found 4294967295, expected at most 4096");
   refuse([](Step& s, mkrt_samples& d) { d.stop_ids = s.stop_ids.data(), d.stops = UINT32_MAX; },
          "stop_ids: found 4294967295, expected at most 96, the ids that there are");
+  const mkrt_bias bias{96, 1, 0};
+  refuse([&](Step&, mkrt_samples& d) { d.biases = &bias, d.bias_count = UINT32_MAX; },
+         "biases: found 4294967295, expected at most 96, the ids that there are");
+  refuse([&](Step&, mkrt_samples& d) { d.biases = &bias, d.bias_count = 1; },
+         "biases: entry 0 has the id 96, expected 0 to 95");
+  const uint32_t nothing[3]{};
+  refuse([&](Step&, mkrt_samples& d) { d.allowed = nothing; },
+         "allowed: found no id, expected at least one of 96");
   refuse([](Step&, mkrt_samples& d) { d.sampling.temperature = -1; },
          "temperature: is -1, expected 0 to 1000000");
   refuse([](Step& s, mkrt_samples& d) { d.logprobs = s.logprobs.data(), d.sampling.logprobs = 99; },

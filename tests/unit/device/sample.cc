@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/unit/device/launch.h"
+#include "tests/unit/random_changes.h"
 
 namespace mk {
 namespace {
@@ -15,7 +16,11 @@ struct Problem {
   std::vector<std::vector<float>> logits;
   std::vector<SeenIds> seen;
   std::vector<MkSampling> sampling;
+  std::vector<RandomChanges> changes{};  // empty: none
 
+  LogitChanges changes_of(size_t i) const {
+    return changes.empty() ? LogitChanges{seen[i]} : changes[i].with(seen[i]);
+  }
   uint32_t strips() const { return (vocab + 15) / 16; }
   uint32_t words() const { return (vocab + 31) / 32; }
 };
@@ -40,7 +45,8 @@ struct RunOptions {
   uint64_t seed = 1;
   bool scan = true;  // without it the kernel must not read the logits
   uint32_t step = 0;
-  float best_shift = 0;  // error of every strip's best logit
+  float best_shift = 0;              // error of every strip's best logit
+  const Problem* best_of = nullptr;  // null: the strips' best logits are those of the problem
 };
 
 // Runs the samples of all requests. The rows lie in reverse order of the requests.
@@ -53,12 +59,13 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
   std::fill_n(none.top_id, kMaxTop, ~0u);
   std::vector<MkLogprobs> logprobs(n * limit, none);
   std::vector<SeenIds> seen = p.seen;
+  std::vector<std::vector<u32>> bias_begin(n);
   std::vector<MkSample> samples(n);
   std::vector<u32> slot(n);
   std::iota(slot.begin(), slot.end(), 0);
   for (size_t i = n; i-- > 0;) {
     logits.insert(logits.end(), p.logits[i].begin(), p.logits[i].end());
-    add_best(p.logits[i], value, index);
+    add_best((options.best_of ? *options.best_of : p).logits[i], value, index);
   }
   for (float& v : value) v += options.best_shift;
   for (size_t i = 0; i < n; ++i) {
@@ -68,6 +75,13 @@ Samples run(const Problem& p, const RunOptions& options = {}) {
     samples[i].logprobs = address(logprobs[i * limit]);
     samples[i].limit = limit;
     if (p.sampling[i].repetition_penalty != 1) samples[i].seen = address(seen[i][0]);
+    if (p.changes.empty()) continue;
+    const RandomChanges& of = p.changes[i];
+    if (!of.allowed.empty()) samples[i].allowed = address(of.allowed[0]);
+    if (of.biases.empty()) continue;
+    bias_begin[i] = of.bias_begin(p.vocab);
+    samples[i].biases = address(of.biases[0]);
+    samples[i].bias_begin = address(bias_begin[i][0]);
   }
   Sides s;
   s.consume = [&](Worker& w) {
@@ -143,7 +157,7 @@ Problem all_filters(uint32_t vocab) {
 void check_same(const Problem& p, const Samples& got) {
   for (size_t i = 0; i < p.sampling.size(); ++i) {
     CAPTURE(i);
-    const Sampled want = sample(p.logits[i], p.sampling[i], p.seen[i]);
+    const Sampled want = sample(p.logits[i], p.sampling[i], p.changes_of(i));
     CHECK(got.sampled[i].id == want.id);
     CHECK(got.sampled[i].logprob == want.logprob);
     CHECK(got.sampled[i].top == want.top);
@@ -174,6 +188,44 @@ TEST_CASE("the kernel samples what the host samples from a vocabulary of 152064,
     }
     check_same(p, run(p));
   }
+}
+
+TEST_CASE("the kernel samples what the host samples with biases and allowed ids") {
+  for (const uint32_t vocab : {1u, 127u, 128u, 300u, 4097u}) {
+    CAPTURE(vocab);
+    Problem p = all_filters(vocab);
+    for (uint32_t i = 0; i < p.sampling.size(); ++i) p.changes.push_back(random_changes(vocab, i));
+    check_same(p, run(p));
+  }
+}
+
+TEST_CASE("the kernel samples what the host samples with biases in a vocabulary of 152063") {
+  Problem p{152063, {}, {}, {{1, 0, 0, 1, 0, 3}, {1.2f, 0}, {1, 1, 40, 0.95f}, {0.8f, 2, 0, 0.9f, 0.01f}}};
+  for (uint32_t i = 0; i < p.sampling.size(); ++i) {
+    p.logits.push_back(random_logits(p.vocab, i, i % 2));
+    p.seen.emplace_back(p.words(), 0x80010000u);
+    p.changes.push_back(random_changes(p.vocab, i + 1));
+  }
+  check_same(p, run(p));
+}
+
+// The logits outside the strips with changes are replaced, and would be sampled if the kernel read them.
+TEST_CASE("a greedy sample reads the logits of strips with changes only") {
+  Problem p{4097, {random_logits(4097, 1, false)}, {SeenIds(129)}, {{}}, {{}}};
+  p.changes[0].biases = {{17, 9, 0}, {1000, 1, 1}, {4096, 5, 0}};
+  const Sampled want = sample(p.logits[0], {}, p.changes_of(0));
+  Problem replaced = p;
+  for (uint32_t id = 0; id < p.vocab; ++id)
+    if (id / 16 != 1 && id / 16 != 62 && id / 16 != 256) replaced.logits[0][id] = 1e30f;
+  CHECK(run(replaced, {.best_of = &p}).sampled[0].id == want.id);
+}
+
+TEST_CASE("ids that are all forbidden are sampled like masked ones") {
+  Problem p{40, {random_logits(40, 1, false)}, {SeenIds(2)}, {{}}, {{}}};
+  for (uint32_t id = 0; id < p.vocab; ++id) p.changes[0].biases.push_back({id, -INFINITY, 0});
+  CHECK(run(p).sampled[0].id == 0);
+  p.sampling[0].temperature = 1;
+  check_same(p, run(p));
 }
 
 TEST_CASE("the kernel and the host agree on rows of one value, of infinities and of nothing") {

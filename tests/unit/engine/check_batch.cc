@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <set>
@@ -83,6 +84,30 @@ TEST_CASE("the pages of tokens that are sampled and fed are looked at, as far as
   CHECK(sampled(0, 5000) == "step: error: request 0: limit: found 5000, expected at most 4096");
 }
 
+TEST_CASE("biases are in the order of their ids, in the vocabulary and in range") {
+  const auto error = [](const std::vector<MkBias>& biases) {
+    return error_of([&](Lists& b) {
+      b.samples.resize(3);
+      b.samples[2].biases = biases;
+    });
+  };
+  const std::string at = "step: error: request 2: biases: ";
+  CHECK(error({{0, 1e30f, -1e30f}, {49, -INFINITY, -INFINITY}}) == "");
+  CHECK(error({{3, 1, 0}, {50, 1, 0}}) == at + "entry 1 has the id 50, expected 0 to 49");
+  CHECK(error({{3, 1, 0}, {3, 1, 0}}) == at + "entry 1 has the id 3, expected more than 3, the id before");
+  CHECK(error({{3, 1, 0}, {2, 1, 0}}) == at + "entry 1 has the id 2, expected more than 3, the id before");
+  CHECK(error({{3, INFINITY, 0}}) ==
+        at + "entry 0, id 3, has the value inf, expected -1e+30 to 1e+30, or -inf");
+  CHECK(error({{3, 0, NAN}}) == at + "entry 0, id 3, has the value nan, expected -1e+30 to 1e+30, or -inf");
+  CHECK(error({{3, 2e30f, 0}}) ==
+        at + "entry 0, id 3, has the value 2e+30, expected -1e+30 to 1e+30, or -inf");
+  std::vector<MkBias> all;
+  for (uint32_t id = 0; id < 50; ++id) all.push_back({id, -INFINITY, 0});
+  CHECK(error(all) == at + "found 50 forbidden ids, expected at most 49");
+  all[7].before = 0;
+  CHECK(error(all) == "");
+}
+
 TEST_CASE("samples that nothing can come of are refused") {
   static const std::vector<uint32_t> seen(2);
   const auto sampled = [](auto edit) {
@@ -98,6 +123,14 @@ TEST_CASE("samples that nothing can come of are refused") {
   CHECK(sampled([](Samples& d) { d.seen = seen; }) ==
         "step: error: request 1: seen: found 2 words, expected 0 without a repetition_penalty");
   CHECK(sampled([](Samples& d) { d.sampling.repetition_penalty = 2, d.seen = seen; }) == "");
+  CHECK(sampled([](Samples& d) { d.allowed = seen; }) ==
+        "step: error: request 1: allowed: found no id, expected at least one of 50");
+  static const std::vector<uint32_t> beyond{0, 1u << 18}, last{0, 1u << 17}, short_list(1);
+  CHECK(sampled([](Samples& d) { d.allowed = beyond; }) ==
+        "step: error: request 1: allowed: found no id, expected at least one of 50");
+  CHECK(sampled([](Samples& d) { d.allowed = last; }) == "");
+  CHECK(sampled([](Samples& d) { d.allowed = short_list; }) ==
+        "step: error: request 1: allowed: found 1 words, expected none or 2, a bit for each id");
   CHECK(error_of([](Lists& b) { b.samples.resize(2); }) ==
         "step: error: samples: found 2 entries, expected none or 3, one for each request");
 }

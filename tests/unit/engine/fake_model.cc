@@ -49,7 +49,7 @@ std::vector<int32_t> fake_generate(std::vector<int32_t> history, uint32_t max_ne
   MkSampling now = sampling;
   std::vector<int32_t> tokens;
   while (tokens.size() < max_new_tokens) {
-    tokens.push_back(sample(fake_logits(history, vocab), now, seen).id);
+    tokens.push_back(sample(fake_logits(history, vocab), now, {seen}).id);
     ++now.position;
     see(seen, static_cast<uint32_t>(tokens.back()));
     history.push_back(tokens.back());
@@ -84,6 +84,13 @@ Status FakeModel::check_written(const Batch& batch) const {
   return {};
 }
 
+Status FakeModel::recover() {
+  if (failures == 0) return Error{"fake: error: no recovery"};
+  if (--failures == 0) fail_at = ~0ull;
+  std::ranges::fill(cache_, kNever);
+  return {};
+}
+
 Status FakeModel::step(const Batch& batch, StepResult& result) {
   if (Status status = check_batch(batch, limits_, seen_); !status.ok()) return status;
   if (Status status = check_written(batch); !status.ok()) return status;
@@ -109,7 +116,8 @@ Status FakeModel::step(const Batch& batch, StepResult& result) {
     const size_t max = std::min<size_t>(limits_.context, pages_used(batch, limits_, b) * limits_.page_size);
     for (uint32_t n = 0; n < samples.limit; ++n, ++sampling.position) {
       if (n > 0) history.push_back(slot(pages, history.size()) = result.ids.back());
-      const Sampled sampled = sample(fake_logits(history, limits_.vocab), sampling, seen);
+      const Sampled sampled =
+          sample(fake_logits(history, limits_.vocab), sampling, {seen, samples.biases, samples.allowed});
       add(sampled, result);
       result.steps = std::max(result.steps, n + 1);
       if (!seen.empty()) see(seen, static_cast<uint32_t>(sampled.id));

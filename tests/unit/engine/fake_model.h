@@ -26,6 +26,7 @@ class FakeModel final : public Stepper {
   explicit FakeModel(const BatchLimits& limits);
   BatchLimits limits() const override { return limits_; }
   Status step(const Batch& batch, StepResult& result) override;
+  Status recover() override;
 
   struct Step {
     std::vector<int32_t> tokens, row_begin, kv_len, pages;
@@ -34,6 +35,7 @@ class FakeModel final : public Stepper {
   };
   std::vector<Step> steps;   // the first step of every launch
   uint64_t fail_at = ~0ull;  // index of the launch that fails
+  uint32_t failures = 0;     // launches that fail there; the model recovers of each; 0: one, for good
 
  private:
   Status check_written(const Batch& batch) const;

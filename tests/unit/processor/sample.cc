@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/unit/processor/worker.h"
+#include "tests/unit/random_changes.h"
 
 namespace mk {
 namespace {
@@ -13,6 +14,7 @@ struct Request {
   MkSampling sampling;
   std::vector<float> logits;
   SeenIds seen;  // counts only with a penalty
+  RandomChanges changes{};
 
   u32 vocab() const { return static_cast<u32>(logits.size()); }
   bool penalises() const { return sampling.repetition_penalty != 1; }
@@ -51,6 +53,12 @@ Result run(const Request& r, const RunOptions& options = {}) {
   sample.logprobs = reinterpret_cast<uint64_t>(logprobs.data());
   sample.limit = limit;
   if (r.penalises()) sample.seen = reinterpret_cast<uint64_t>(result.seen.data());
+  const std::vector<u32> bias_begin = r.changes.bias_begin(vocab);
+  if (!r.changes.allowed.empty()) sample.allowed = reinterpret_cast<uint64_t>(r.changes.allowed.data());
+  if (!r.changes.biases.empty()) {
+    sample.biases = reinterpret_cast<uint64_t>(r.changes.biases.data());
+    sample.bias_begin = reinterpret_cast<uint64_t>(bias_begin.data());
+  }
   u32 next = ~0u, slot = 0, first_row = 0, rows = 1;
   const SampleArgs a{options.scan ? global(r.logits.data()) : nullptr,
                      global(value.data()),
@@ -87,7 +95,8 @@ void check(const Request& r, const RunOptions& options = {}) {
   const Result got = run(r, options);
   MkSampling at_step = s;
   at_step.position += options.step;
-  const Sampled want = sample(r.logits, at_step, r.penalises() ? r.seen : SeenIds{});
+  const SeenIds penalised_ids = r.penalises() ? r.seen : SeenIds{};
+  const Sampled want = sample(r.logits, at_step, r.changes.with(penalised_ids));
   CHECK(got.sampled.id == want.id);
   CHECK(got.sampled.logprob == want.logprob);
   CHECK(got.sampled.top == want.top);
@@ -115,7 +124,7 @@ SeenIds random_seen(u32 vocab, u32 seed) {
 }
 
 // check_filters() checks `seeds` requests of each combination of filters, over rows with and without ties.
-void check_filters(u32 vocab, u32 seeds, u32 step = 0) {
+void check_filters(u32 vocab, u32 seeds, u32 step = 0, bool changed = false) {
   u32 at = vocab;
   for (const float penalty : {1.0f, 1.3f, 0.7f})
     for (const float temperature : {0.0f, 0.1f, 0.8f, 5.0f})
@@ -128,7 +137,9 @@ void check_filters(u32 vocab, u32 seeds, u32 step = 0) {
               const MkSampling s{
                   penalty, temperature, top_k, top_p, min_p, at % 23 % (kMaxTop + 2), at * 0x123456789abcull,
                   at % 5};
-              check({s, random_logits(vocab, at, at % 2), random_seen(vocab, at)}, {true, step});
+              Request r{s, random_logits(vocab, at, at % 2), random_seen(vocab, at)};
+              if (changed) r.changes = random_changes(vocab, at);
+              check(r, {true, step});
             }
 }
 
@@ -138,6 +149,19 @@ TEST_CASE("the processor samples what the host samples, under every combination 
   check_filters(33, 20);
   check_filters(1000, 10);
   check_filters(4097, 2);
+}
+
+TEST_CASE("the processor samples what the host samples with biases and allowed ids") {
+  check_filters(1, 5, 0, true);
+  check_filters(127, 15, 0, true);
+  check_filters(128, 15, 2, true);
+  check_filters(1000, 10, 0, true);
+  check_filters(4097, 2, 0, true);
+  for (u32 i = 0; i < 20; ++i)
+    check({{i % 2 ? 1 : 1.2f, static_cast<float>(i % 3), 40, 0.95f, 0, 3, i},
+           random_logits(152063, i, i % 2),
+           random_seen(152063, i),
+           random_changes(152063, i)});
 }
 
 TEST_CASE("the processor samples what the host samples from large vocabularies") {

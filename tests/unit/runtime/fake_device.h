@@ -67,7 +67,16 @@ struct FakeDevice final : Device {
   Status enqueue_read(uint64_t, std::span<std::byte> to, uint64_t from) override {
     return put([=, this] { return read(to, from); });
   }
-  Status pack(uint64_t) override { return {}; }
+  // Packing copies the first byte of the rows, plus `layout`, and nothing else.
+  uint8_t layout = 0;
+  uint32_t packs = 0;
+  Status pack(uint64_t at) override {
+    const auto* pack = reinterpret_cast<const MkPack*>(at);
+    const auto byte = static_cast<uint8_t>(*reinterpret_cast<const uint8_t*>(pack->from) + layout);
+    std::memcpy(reinterpret_cast<void*>(pack->to), &byte, 1);
+    ++packs;
+    return {};
+  }
   Status launch(uint64_t, uint64_t session_at, uint64_t step, uint32_t) override {
     return put([=, this] { return run(session_at, step); });
   }
@@ -97,7 +106,11 @@ struct FakeDevice final : Device {
   void sample_one(const MkSample& wanted, std::span<const float> row) {
     if (wanted.limit == 0) return;
     const std::span seen(reinterpret_cast<const uint32_t*>(wanted.seen), wanted.seen != 0);
-    const Sampled sampled = sample(row, wanted.sampling, seen);
+    const std::span allowed(reinterpret_cast<const uint32_t*>(wanted.allowed), wanted.allowed != 0);
+    // All ids are of one block of ids, whose biases end at the second entry.
+    const auto* begin = reinterpret_cast<const uint32_t*>(wanted.bias_begin);
+    const std::span biases(reinterpret_cast<const MkBias*>(wanted.biases), begin ? begin[1] : 0);
+    const Sampled sampled = sample(row, wanted.sampling, {seen, biases, allowed});
     auto* out = reinterpret_cast<uint32_t*>(wanted.sampled);
     out[0] = counted;
     out[1] = static_cast<uint32_t>((sampled.id + off_by) % 10);

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -114,6 +115,40 @@ class MkrtTest(unittest.TestCase):
             self.assertEqual(list(self.session.generate(PROMPT, 9, stop={sampled[5]}, steps_per_launch=16, **sampling)),
                              sampled[:sampled.index(sampled[5])])
             self.session.rewind()
+
+    def test_biases_change_tokens_whatever_the_steps_of_a_launch(self):
+        self.assertEqual(list(self.session.generate(PROMPT, 4, allowed={7})), [7] * 4)
+        self.session.rewind()
+        self.assertEqual(list(self.session.generate(PROMPT, 4, logit_bias={9: 1e6})), [9] * 4)
+        self.session.rewind()
+        self.assertNotIn(NEW[0], self.session.generate(PROMPT, 6, logit_bias={NEW[0]: float("-inf")}))
+        self.session.rewind()
+        self.assertGreater(len(list(self.session.generate(PROMPT, 9, stop={NEW[0]}, min_tokens=5))), 4)
+        stops = {"min_tokens": 6, "stop": set(NEW[:6]), "temperature": 0.8}
+        self.session.rewind()
+        tokens = list(self.session.generate(PROMPT, 9, **stops))
+        self.session.rewind()
+        self.assertEqual(list(self.session.generate(PROMPT, 9, steps_per_launch=4, **stops)), tokens)
+        self.session.rewind()
+        with self.assertRaisesRegex(mkrt.Error, r"^step: error: request 0: biases: entry 0, id 3, has the value nan, expected "):
+            self.session.sample([1], biases={3: (float("nan"), 0)})
+        with self.assertRaisesRegex(mkrt.Error, r"^found the id -1, expected 0 to \d+$"):
+            self.session.sample([1], allowed={-1})
+
+    @unittest.skipUnless(np, "needs numpy")
+    def test_penalties_count_the_new_tokens(self):
+        allowed = sorted(set(NEW[:3]) | {3, 4, 5})
+        for presence, frequency in ((2, 0), (0, 2), (-1.5, 1.25)):
+            tokens, feed = [], PROMPT
+            self.session.rewind()
+            for _ in range(9):
+                row = self.session.step(feed, logits=True)[1][-1]
+                left = {id: row[id] - (presence * (id in tokens) + frequency * tokens.count(id)) for id in allowed}
+                tokens.append(max(left, key=left.get))
+                feed = tokens[-1:]
+            self.session.rewind()
+            self.assertEqual(tokens, list(self.session.generate(PROMPT, 9, presence_penalty=presence, allowed=allowed,
+                                                                frequency_penalty=frequency, steps_per_launch=4)))
 
     def test_log_probabilities_come_with_the_tokens(self):
         ids, logprobs = self.session.sample(PROMPT, 3, logprobs=80 - 60)
@@ -291,6 +326,24 @@ class MkrtTest(unittest.TestCase):
         shared["tensors"][1]["offset"] = shared["tensors"][0]["offset"]
         with self.assertRaisesRegex(SystemExit, "share memory: compile with --keep-activations$"):
             compared(manifest, plan, shared)
+
+    def test_weights_are_kept_in_a_folder_for_the_next_session(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = set()
+            for _ in range(2):
+                with mkrt.Device.processor(LIBRARY) as device:
+                    device.keep_weights(folder)
+                    with device.open_from_memory(*self.artefact, CHECKPOINT) as session:
+                        self.assertEqual(list(session.generate(PROMPT, 3)), NEW[:3])
+                made.update((file.name, file.stat().st_ino) for file in Path(folder).iterdir())
+            self.assertEqual(len(made), 1)
+            with mkrt.Device.processor(LIBRARY) as device:
+                device.keep_weights(folder)
+                device.keep_weights(None)
+                [file] = Path(folder).iterdir()
+                file.unlink()
+                device.open_from_memory(*self.artefact, CHECKPOINT).close()
+            self.assertEqual(list(Path(folder).iterdir()), [])
 
     def test_a_broken_plan_is_a_fault_that_names_who_waited_and_harms_nobody_after_it(self):
         manifest, plan, image = self.artefact

@@ -8,6 +8,8 @@
 #include <map>
 #include <random>
 
+#include "tests/unit/random_changes.h"
+
 namespace mkrt {
 namespace {
 
@@ -57,12 +59,17 @@ TEST_CASE("shares of a mass are rounded up") {
 
 // Returns the probability of each id that the filters leave, computed from the definitions.
 std::map<uint32_t, double> by_definition(const std::vector<float>& logits, const MkSampling& s,
-                                         const SeenIds& seen) {
+                                         const SeenIds& seen, const RandomChanges& changes = {}) {
+  std::map<uint32_t, MkBias> biases;
+  for (const MkBias& bias : changes.biases) biases[bias.id] = bias;
   std::vector<std::pair<double, uint32_t>> sorted;  // (-logit / temperature, id), the most likely id first
   for (uint32_t id = 0; id < logits.size(); ++id) {
     double v = logits[id];
+    if (biases.contains(id)) v += double{biases[id].before};
     if (!seen.empty() && (seen[id / 32] >> id % 32 & 1))
       v = v > 0 ? v / s.repetition_penalty : v * s.repetition_penalty;
+    if (biases.contains(id)) v += double{biases[id].after};
+    if (!changes.allowed.empty() && !(changes.allowed[id / 32] >> id % 32 & 1)) v = -INFINITY;
     sorted.emplace_back(-v / s.temperature, id);
   }
   std::sort(sorted.begin(), sorted.end());
@@ -109,6 +116,20 @@ Row random_row(uint32_t vocab, uint32_t seed) {
   return row;
 }
 
+// Checks probabilities within a relative `error`.
+void check_survivors(const std::vector<Candidate>& all, std::map<uint32_t, double> want, double error) {
+  std::vector<Candidate> got = all;
+  std::erase_if(got, [](const Candidate& c) { return c.mass == 0; });
+  std::erase_if(want, [](const auto& entry) { return entry.second < 1e-13; });
+  double total = 0;
+  for (const Candidate& c : got) total += static_cast<double>(c.mass);
+  REQUIRE(got.size() >= want.size());
+  for (const Candidate& c : got) {
+    const double p = want.contains(c.id) ? want[c.id] : 0;
+    CHECK(std::abs(static_cast<double>(c.mass) / total - p) < error * p + 1e-12);
+  }
+}
+
 TEST_CASE("the filters leave the ids of their definitions, at their probabilities") {
   uint32_t seed = 0;
   for (const uint32_t vocab : {1u, 15u, 300u, 4097u})
@@ -120,19 +141,63 @@ TEST_CASE("the filters leave the ids of their definitions, at their probabilitie
               CAPTURE(++seed);
               const Row row = random_row(vocab, seed);
               const MkSampling s{penalty, temperature, top_k, top_p, min_p};
-              std::vector<Candidate> got = survivors(row.logits, s, row.seen);
-              std::erase_if(got, [](const Candidate& c) { return c.mass == 0; });
-              std::map<uint32_t, double> want = by_definition(row.logits, s, row.seen);
-              std::erase_if(want, [](const auto& entry) { return entry.second < 1e-13; });
-              double total = 0;
-              for (const Candidate& c : got) total += static_cast<double>(c.mass);
-              REQUIRE(got.size() >= want.size());
               // Temperature and penalty are rounded to f32, and act on exponents up to 31.
-              for (const Candidate& c : got) {
-                const double p = want.contains(c.id) ? want[c.id] : 0;
-                CHECK(std::abs(static_cast<double>(c.mass) / total - p) < 6e-6 * p + 1e-12);
-              }
+              check_survivors(survivors(row.logits, s, {row.seen}), by_definition(row.logits, s, row.seen),
+                              6e-6);
             }
+}
+
+TEST_CASE("biases and allowed ids change the logits that the filters act on") {
+  uint32_t seed = 1000;
+  for (const uint32_t vocab : {15u, 300u, 4097u})
+    for (const float penalty : {1.0f, 1.3f, 0.7f})
+      for (const uint32_t top_k : {0u, 40u})
+        for (const float top_p : {1.0f, 0.9f})
+          for (const float min_p : {0.0f, 0.07f})
+            for (int times = 0; times < 5; ++times) {
+              CAPTURE(++seed);
+              const Row row = random_row(vocab, seed);
+              const RandomChanges changes = random_changes(vocab, seed);
+              const MkSampling s{penalty, 0.8f, top_k, top_p, min_p};
+              // Two sums of each logit are rounded to f32, too.
+              check_survivors(survivors(row.logits, s, changes.with(row.seen)),
+                              by_definition(row.logits, s, row.seen, changes), 1.2e-5);
+            }
+}
+
+TEST_CASE("a bias comes before the repetition penalty, or behind it") {
+  const auto greedy = [](float before, float after, float other) {
+    const std::vector<MkBias> biases{{1, before, after}};
+    return sample(std::vector<float>{other, 2}, {2}, {SeenIds{0b10}, biases}).id;
+  };
+  CHECK(greedy(2, -0.5f, 1.375f) == 1);  // (2 + 2) / 2 - 0.5 is 1.5
+  CHECK(greedy(2, -0.5f, 1.625f) == 0);
+  CHECK(greedy(-3, 4, 1.875f) == 1);  // (2 - 3) * 2 + 4 is 2
+  CHECK(greedy(-3, 4, 2.125f) == 0);
+}
+
+TEST_CASE("a forbidden id is not sampled while another one is left, whatever its logit") {
+  const std::vector<MkBias> before{{0, -INFINITY, 1e30f}}, after{{0, 1e30f, -INFINITY}},
+      raised{{0, 1e30f, 0}};
+  const std::vector<float> row{INFINITY, -1e30f, -INFINITY};
+  for (const auto* biases : {&before, &after})
+    for (const MkSampling& s : {MkSampling{}, {1000, 1e6f}, {0.001f, 1e6f}})
+      CHECK(sample(row, s, {SeenIds{0b101}, *biases}).id == 1);
+  CHECK(sample(std::vector<float>{-INFINITY, -1e30f}, {0.001f}, {SeenIds{1}, raised}).id ==
+        1);  // stays masked
+  CHECK(sample(row, {1, 1}, {.biases = raised, .allowed = SeenIds{0b110}}).id == 1);
+}
+
+TEST_CASE("the index of biases says how many come before each block of ids") {
+  for (uint32_t seed = 0; seed < 5; ++seed)
+    for (const uint32_t vocab : {1u, 127u, 128u, 129u, 1000u}) {
+      const RandomChanges changes = random_changes(vocab, seed);
+      const std::vector<uint32_t> begin = changes.bias_begin(vocab);
+      REQUIRE(begin.size() == (vocab + 127) / 128 + 1);
+      for (size_t block = 0; block < begin.size(); ++block)
+        CHECK(begin[block] == std::ranges::count_if(
+                                  changes.biases, [&](const MkBias& bias) { return bias.id < block * 128; }));
+    }
 }
 
 TEST_CASE("top-p stops at the id with which its share is reached, also where it is reached exactly") {
@@ -188,9 +253,9 @@ TEST_CASE("samples have the distribution that the filters leave, over positions 
     std::map<uint32_t, uint32_t> by_position, by_seed;
     for (uint32_t i = 0; i < samples; ++i) {
       s.seed = seed, s.position = i;
-      ++by_position[static_cast<uint32_t>(sample(row.logits, s, row.seen).id)];
+      ++by_position[static_cast<uint32_t>(sample(row.logits, s, {row.seen}).id)];
       s.seed = i, s.position = seed;
-      ++by_seed[static_cast<uint32_t>(sample(row.logits, s, row.seen).id)];
+      ++by_seed[static_cast<uint32_t>(sample(row.logits, s, {row.seen}).id)];
     }
     const std::map<uint32_t, double> want = by_definition(row.logits, s, row.seen);
     check_distribution(want, by_position, samples);
@@ -201,7 +266,8 @@ TEST_CASE("samples have the distribution that the filters leave, over positions 
 TEST_CASE("log-probabilities are those of the logits as they are, whatever the filters") {
   const Row row = random_row(300, 3);
   const std::map<uint32_t, double> want = by_definition(row.logits, {1, 1}, {});
-  const Sampled sampled = sample(row.logits, {1.3f, 0.5f, 5, 0.5f, 0, 1 + 20, 9}, row.seen);
+  const Sampled sampled =
+      sample(row.logits, {1.3f, 0.5f, 5, 0.5f, 0, 1 + 20, 9}, random_changes(300, 3).with(row.seen));
   const auto check = [&](int32_t id, float logprob) {
     CHECK(std::abs(logprob - std::log(want.at(static_cast<uint32_t>(id)))) < 3e-6);
   };
@@ -222,8 +288,8 @@ TEST_CASE(
   CHECK(sample(std::vector<float>{-0.0f, 0.0f}, {}).id == 0);
   CHECK(sample(std::vector<float>{0, INFINITY, 9}, {1, 1}).id == 1);
   CHECK(sample(std::vector<float>{-INFINITY, -INFINITY}, {}).id == 0);
-  CHECK(sample(std::vector<float>{2, 1.5f}, {2}, SeenIds{1}).id == 1);  // 2 / 2 is below 1.5
-  CHECK(sample(std::vector<float>{-2, -3}, {2}, SeenIds{1}).id == 1);   // -2 * 2 is below -3
+  CHECK(sample(std::vector<float>{2, 1.5f}, {2}, {SeenIds{1}}).id == 1);  // 2 / 2 is below 1.5
+  CHECK(sample(std::vector<float>{-2, -3}, {2}, {SeenIds{1}}).id == 1);   // -2 * 2 is below -3
 }
 
 TEST_CASE("values outside their ranges are refused by name") {

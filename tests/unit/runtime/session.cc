@@ -80,7 +80,7 @@ TEST_CASE("each new token is sampled from the logits before it, at its position,
   SeenIds seen{0b111110};
   for (size_t i = 0; i < 5; ++i, ++options.sampling.position) {
     const std::span row = std::span(logits).subspan((prompt.size() - 1 + i) * kVocab, kVocab);
-    CHECK(samples[i] == sample(row, options.sampling, seen));
+    CHECK(samples[i] == sample(row, options.sampling, {seen}));
     CHECK(samples[i].top.size() == 3);
     CHECK(tokens[i] == samples[i].id);
     see(seen, static_cast<uint32_t>(tokens[i]));
@@ -152,10 +152,33 @@ TEST_CASE("each request of a step is sampled as it asks, and one whose prompt go
   row[1] = 50;
   std::vector<Sampled> sampled;
   add_samples(result, 1, samples[1].sampling, kVocab, sampled);
-  CHECK(sampled == std::vector{sample(row, samples[1].sampling, seen)});
+  CHECK(sampled == std::vector{sample(row, samples[1].sampling, {seen})});
   samples.pop_back();
   CHECK(session.value().step({tokens, row_begin, kv_len, {begin, index}, samples}, result).error().message ==
         "step: error: samples: found 1 entries, expected none or 2, one for each request");
+}
+
+// The logits are 50 at the successor of a request's last token, and 0 elsewhere.
+TEST_CASE("the requests of a step have biases and allowed ids of their own, or none") {
+  FakeDevice device;
+  SessionOptions options;
+  options.cache.pages = 8;
+  Session session = std::move(Session::open(artefact(), {}, "c0", device, options).value());
+  const std::vector<int32_t> tokens{1, 1}, row_begin{0, 1, 2}, kv_len{1, 1}, begin{0, 1, 2}, index{3, 1};
+  const std::vector<MkBias> raised{{3, 20, 31}, {7, 50, 0}}, forbidden{{1, -INFINITY, 0}, {4, 0, 1}};
+  const SeenIds allowed{1u << 8 | 1u << 6};
+  StepResult result;
+  const auto ids = [&](const Samples& first, const Samples& second) {
+    const std::vector<Samples> samples{first, second};
+    const Status status = session.step({tokens, row_begin, kv_len, {begin, index}, samples}, result);
+    REQUIRE_MESSAGE(status.ok(), status.error().message);
+    return result.ids;
+  };
+  CHECK(ids({.biases = raised}, {}) == std::vector<int32_t>{3, 1});
+  CHECK(ids({.biases = raised}, {.biases = forbidden}) == std::vector<int32_t>{3, 4});
+  CHECK(ids({}, {.biases = forbidden, .allowed = allowed}) == std::vector<int32_t>{1, 6});
+  CHECK(ids({.allowed = allowed}, {.biases = raised, .allowed = allowed}) == std::vector<int32_t>{6, 6});
+  CHECK(ids({}, {}) == std::vector<int32_t>{1, 1});
 }
 
 TEST_CASE("a cache that overlaps itself, or has too few addresses, is refused") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/engine/fake_model.h"
@@ -78,7 +79,8 @@ TEST_CASE("a bad line is named with its key, what was found and what is expected
   CHECK(error_of("[1]") == "f.jsonl:1: error: found an array, expected an object");
   CHECK(error_of(R"({"prompt_ids": [1], "max_tokens": 2})") ==
         "f.jsonl:1: error: unknown key \"max_tokens\", known: prompt, prompt_ids, max_new_tokens, "
-        "arrive_at_step, temperature, top_k, top_p, min_p, repetition_penalty, seed, logprobs");
+        "arrive_at_step, temperature, top_k, top_p, min_p, repetition_penalty, seed, logprobs, logit_bias, "
+        "presence_penalty, frequency_penalty, min_tokens");
   CHECK(error_of(R"({"prompt": "a", "temperature": "1"})") ==
         "f.jsonl:1: error: temperature: found \"1\", expected a number");
   CHECK(error_of(R"({"prompt": "a", "seed": -1})") ==
@@ -103,6 +105,39 @@ TEST_CASE("a bad line is named with its key, what was found and what is expected
         "f.jsonl:1: error: arrive_at_step: found 1.5, expected an integer from 0 to 2^64 - 1");
   CHECK(error_of(R"({"prompt_ids": [1)").find("f.jsonl:1: error: not JSON: ") == 0);
   CHECK(error_of("\xff\xfe").find("f.jsonl:1: error: not JSON: ") == 0);
+}
+
+TEST_CASE("a line may have biases of ids, penalties by counts and a least number of tokens") {
+  const auto lines = parse_batch_file(
+      "{\"prompt_ids\": [1], \"logit_bias\": {\"7\": -2.5, \"0\": 100}, \"presence_penalty\": 0.5, "
+      "\"frequency_penalty\": -1, \"min_tokens\": 4}",
+      "f.jsonl", {});
+  REQUIRE(lines.size() == 1);
+  REQUIRE_MESSAGE(lines[0].ok(), (lines[0].ok() ? "" : lines[0].error().message));
+  const mkrt::BiasSettings& bias = lines[0].value().request.bias;
+  std::map<int32_t, float> values;
+  for (const mkrt::LogitBias& of : bias.logit_bias) values[of.id] = of.value;
+  CHECK(values == std::map<int32_t, float>{{0, 100.0f}, {7, -2.5f}});
+  CHECK(bias.presence_penalty == 0.5f);
+  CHECK(bias.frequency_penalty == -1);
+  CHECK(bias.min_new_tokens == 4);
+  CHECK(error_of(R"({"prompt_ids": [1], "logit_bias": [1]})") ==
+        "f.jsonl:1: error: logit_bias: found an array, expected an object");
+  CHECK(error_of(R"({"prompt_ids": [1], "logit_bias": {"the": 1}})") ==
+        "f.jsonl:1: error: logit_bias: found the key \"the\", expected a token id");
+  CHECK(error_of(R"({"prompt_ids": [1], "logit_bias": {"5": "1"}})") ==
+        "f.jsonl:1: error: logit_bias.5: found \"1\", expected a number");
+}
+
+TEST_CASE("biases of a line change its answer alone") {
+  const std::vector<json> answers = answers_of(R"({"prompt_ids": [7], "max_new_tokens": 3}
+{"prompt_ids": [7], "max_new_tokens": 3, "logit_bias": {"11": 50}}
+{"prompt_ids": [7], "max_new_tokens": 3, "logit_bias": {"100": 1}}
+{"prompt_ids": [7], "presence_penalty": 3})");
+  CHECK(answers[0]["new_ids"] == mkrt::fake_generate({7}, 3, {}, kLimits.vocab));
+  CHECK(answers[1]["new_ids"] == json{11, 11, 11});
+  CHECK(answers[2] == refused("f.jsonl:3: error: logit_bias: found the id 100, expected 0 to 99"));
+  CHECK(answers[3] == refused("f.jsonl:4: error: presence_penalty: is 3, expected -2 to 2"));
 }
 
 TEST_CASE("answers come in the order of the lines, and bad lines do not touch the others") {

@@ -13,10 +13,10 @@ TEST_CASE("a kernel's samples are held beside the host's, by parameters of every
   Session session = opened(device);
   const std::vector<int32_t> prompt{1, 2, 3, 4, 5};
   const auto compared = [&] { return compare_samples(session, prompt, 6).value(); };
-  CHECK(compared() == nlohmann::json{{"samples", 48}, {"different", 0}});
+  CHECK(compared() == nlohmann::json{{"samples", 60}, {"different", 0}});
   device.off_by = 1;
   const nlohmann::json wrong = compared();
-  CHECK(wrong["different"] == 48);
+  CHECK(wrong["different"] == 60);
   CHECK(wrong["sampling"] == 0);
   CHECK(wrong["number"] == 0);
   CHECK(wrong["found"] == (wrong["expected"].get<int>() + 1) % 10);

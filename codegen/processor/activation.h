@@ -1,0 +1,34 @@
+// Activations of the lanes of a vector.
+#pragma once
+
+#include "codegen/processor/vector.h"
+
+namespace mk {
+
+using ::mk_exp2, ::mk_rcp;
+
+MK_INLINE f32x16 mk_rcp(f32x16 v) {
+  return 1.0f / v;
+}
+MK_INLINE f32x16 mk_exp2(f32x16 v) {
+  return exp2_of<f32x16, u32x16>(v);
+}
+
+}  // namespace mk
+
+#include "codegen/device/activation.h"
+
+namespace mk {
+
+// activated_lanes() is activated() of each lane. A constant `possible` has the bit of each activation that
+// may come, so that the code of the others is left out.
+MK_INLINE f32x16 activated_lanes(Activation activation, f32x16 v, u32 possible = ~0u) {
+  const auto is = [&](Activation other) { return (possible >> (u32)other & 1) != 0 && activation == other; };
+  if (is(Activation::kSilu)) return silu(v);
+  if (is(Activation::kSigmoid)) return times_sigmoid(all_lanes(1), v);
+  if (is(Activation::kGelu)) return gelu(v);
+  if (is(Activation::kGeluTanh)) return gelu_tanh(v);
+  return v;
+}
+
+}  // namespace mk

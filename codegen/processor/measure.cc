@@ -1,0 +1,108 @@
+// The loops of codegen/processor_loops.h for the instruction set that this file is compiled for. Products are
+// those of the task bodies. The build names MK_LOOPS and MK_ATTEND_LOOP, and the namespace, after the
+// instruction set. No two instruction sets therefore share an inline function.
+#include "codegen/processor/product.h"
+#include "codegen/processor_loops.h"
+
+namespace mk {
+
+namespace {
+
+u64 read(const void* from, u64 bytes) {
+  const char* at = (const char*)from;
+  u32x16 sum[4] = {};
+  for (const char* end = at + bytes; at < end; at += sizeof sum) {
+    MK_UNROLL
+    for (u32 i = 0; i < 4; ++i) sum[i] ^= load<u32x16>(at + i * sizeof(u32x16));
+  }
+  return __builtin_reduce_xor(sum[0] ^ sum[1] ^ sum[2] ^ sum[3]);
+}
+
+// kept() hides a value from the optimiser.
+template <class V>
+MK_INLINE void keep(V& value) {
+  asm volatile("" : "+m"(value));
+}
+
+constexpr u32 kSumsAtOnce = 6 * sizeof(f32x16) / 64 * (kGroupTokens / 4);  // half of the registers, or more
+
+u64 multiply_add_f32(u64 rounds) {
+  f32x16 sum[kSumsAtOnce] = {}, a = all_lanes(0.5f), b = all_lanes(1);
+  keep(a);
+  keep(b);
+  MK_ROLLED
+  for (u64 i = 0; i < rounds; ++i) {
+    MK_UNROLL
+    for (u32 k = 0; k < kSumsAtOnce; ++k) sum[k] = fma(a, b, sum[k]);
+  }
+  keep(sum);
+  return rounds * kSumsAtOnce * kVector;
+}
+
+u64 multiply_add(bool bf16, u64 rounds) {
+  if (!bf16) return multiply_add_f32(rounds);
+#ifdef __AVX512BF16__
+  f32x16 sum[kSumsAtOnce] = {};
+  u32x16 a = u32x16(0x3f003f00), b = u32x16(0x3f803f80);
+  keep(a);
+  keep(b);
+  MK_ROLLED
+  for (u64 i = 0; i < rounds; ++i) {
+    MK_UNROLL
+    for (u32 k = 0; k < kSumsAtOnce; ++k) sum[k] = Steps<WeightsBf16>::step(sum[k], a, b[0]);
+  }
+  keep(sum);
+  return rounds * kSumsAtOnce * kVector * 2;
+#else
+  return 0;
+#endif
+}
+
+template <class W, u32 Tokens>
+u64 multiply_strips(u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
+  constexpr u32 kMost = together(Tokens);
+  const Rows<W> rows(x, cols);
+  const u64 strip_bytes = (u64)kStripRows * cols * W::row.bits / 8 + kKSlices * W::row.scale_bytes;
+  for (u32 strip = 0; strip + kMost <= strips; strip += kMost) {
+    f32x16 total[kMost][Tokens] = {};
+    multiply<W, kMost, Tokens>(weights + strip * strip_bytes, strip_bytes, rows, 0, 0, kKSlices,
+                               [&](u32, const f32x16(&sum)[kMost][Tokens]) {
+                                 MK_UNROLL
+                                 for (u32 i = 0; i < kMost * Tokens; ++i)
+                                   total[i / Tokens][i % Tokens] += sum[i / Tokens][i % Tokens];
+                               });
+    for (u32 i = 0; i < kMost * Tokens; ++i)
+      store(sums + (strip * Tokens + i) * kStripRows, total[i / Tokens][i % Tokens]);
+  }
+  return (u64)strips / kMost * kMost * kStripRows * cols * Tokens;
+}
+
+u64 product(WeightType type, bool group, u32 strips, u32 cols, const char* weights, char* x, f32* sums) {
+  static_assert(kGroupTokens <= ProcessorLoops::kGroup);
+  const auto multiply_as = [&]<class W>(W) {
+    return group ? multiply_strips<W, kGroupTokens>(strips, cols, weights, x, sums)
+                 : multiply_strips<W, 1>(strips, cols, weights, x, sums);
+  };
+  switch (type) {
+    case WeightType::kF32:
+      return multiply_as(WeightsF32());
+    case WeightType::kF16:
+      return multiply_as(WeightsF16());
+    case WeightType::kBf16:
+      return multiply_as(WeightsBf16());
+    case WeightType::kE4m3:
+      return multiply_as(WeightsE4m3());
+  }
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace mk
+
+extern "C" {
+uint64_t MK_ATTEND_LOOP(mkrt::WeightType type, bool group, const char* keys, const char* values,
+                        uint64_t stride, const uint32_t* pages, char* memory);
+extern const ProcessorLoops MK_LOOPS;
+}
+const ProcessorLoops MK_LOOPS = {mk::read, mk::multiply_add, mk::product, MK_ATTEND_LOOP};

@@ -1,0 +1,92 @@
+#include "runtime/session/kept_folder.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <vector>
+
+namespace mkrt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kLeftBehind = std::chrono::hours(1);  // a file is written in less
+
+struct Entry {
+  fs::path path;
+  fs::file_time_type used;
+  uint64_t bytes = 0;
+};
+
+// Returns the folder's files, those that were used least recently first.
+std::vector<Entry> entries_of(const std::string& folder) {
+  std::vector<Entry> entries;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    std::error_code gone;
+    const Entry entry{at->path(), at->last_write_time(gone), at->file_size(gone)};
+    if (!gone) entries.push_back(entry);
+  }
+  std::ranges::sort(entries, {}, &Entry::used);
+  return entries;
+}
+
+void remove_left_behind(const std::string& folder) {
+  std::error_code ignored;
+  for (const Entry& entry : entries_of(folder))
+    if (entry.path.extension() != ".weights" && fs::file_time_type::clock::now() - entry.used > kLeftBehind)
+      fs::remove(entry.path, ignored);
+}
+
+double gigabytes(uint64_t bytes) {
+  return static_cast<double>(bytes) / 1e9;
+}
+
+}  // namespace
+
+Status make_room(const KeptFolder& folder, const std::string& name, uint64_t bytes) {
+  const auto fail = [&](const std::string& what) {
+    return Error{fmt::format("{}: error: {}", folder.path, what)};
+  };
+  std::error_code failed;
+  fs::create_directories(folder.path, failed);
+  if (failed) return fail("cannot create: " + failed.message());
+  const fs::space_info space = fs::space(folder.path, failed);
+  if (failed) return fail("cannot read: " + failed.message());
+  remove_left_behind(folder.path);
+  std::vector<Entry> entries = entries_of(folder.path);
+  uint64_t total = 0;
+  for (const Entry& entry : entries) total += entry.bytes;
+  const uint64_t max = folder.max_bytes.value_or((space.available + total) / 4);
+  if (bytes > max)
+    return fail(fmt::format("weights of {:.1f} GB are more than the limit of {:.1f} GB for kept weights",
+                            gigabytes(bytes), gigabytes(max)));
+  // The old file of this name stays until the new one takes its place, but only the new one counts.
+  const auto own = std::ranges::find_if(entries, [&](const Entry& e) { return e.path.filename() == name; });
+  if (own != entries.end()) {
+    total -= own->bytes;
+    entries.erase(own);
+  }
+  rlimit of_file{};
+  if (getrlimit(RLIMIT_FSIZE, &of_file) == 0 && bytes > of_file.rlim_cur)
+    return fail(fmt::format("weights of {} bytes are more than the {} that this process may write to a file",
+                            bytes, of_file.rlim_cur));
+  uint64_t removable = 0;
+  size_t removed = 0;
+  for (; total - removable + bytes > max; ++removed) removable += entries[removed].bytes;
+  if (space.available + removable < bytes + folder.reserve_bytes)
+    return fail(fmt::format("weights of {:.1f} GB leave less than {:.1f} GB of the disk's {:.1f} GB free",
+                            gigabytes(bytes), gigabytes(folder.reserve_bytes), gigabytes(space.available)));
+  for (size_t i = 0; i < removed; ++i) fs::remove(entries[i].path, failed);
+  return {};
+}
+
+void note_use(const std::string& path) {
+  std::error_code ignored;
+  fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+}
+
+}  // namespace mkrt

@@ -1,0 +1,157 @@
+#include "scheduler/machine/measured.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace mkc {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+// The figures of a file, and those of each of its targets.
+constexpr std::array kFigures = {"workers",
+                                 "memory_bytes",
+                                 "l2_bytes",
+                                 "l2_bytes_per_ns",
+                                 "l2_ns",
+                                 "peak_bytes_per_ns",
+                                 "stream_bytes_per_ns",
+                                 "worker_bytes_per_ns",
+                                 "worker_l2_bytes_per_ns",
+                                 "load_ns",
+                                 "notify_ns"};
+constexpr std::array kTargetFigures = {"product_per_ns", "attend_per_ns", "product_stream_per_ns",
+                                       "attend_stream_per_ns"};
+
+// A stream that has stood still starts within a prefetch's distance.
+constexpr double kPrefetchedBytes = 4096;
+
+Error fault(const std::string& what) {
+  return Error{"measured figures: error: " + what};
+}
+
+Result<json> parse(std::string_view text) {
+  json file = json::parse(text, nullptr, false);
+  bool good = file.is_object();
+  for (const char* key : {"device", "model", "processors", "mkc"})
+    good = good && file.contains(key) && file[key].is_string();
+  for (const char* key : {"figures", "targets"}) good = good && file.contains(key) && file[key].is_object();
+  if (!good) return fault("not a file of mkc doctor --measure");
+  return file;
+}
+
+template <class Keys>
+Status overlay(json& out, const json& figures, const Keys& keys) {
+  if (!figures.is_object()) return fault("not a file of mkc doctor --measure");
+  for (const auto& [key, value] : figures.items()) {
+    if (std::ranges::find(keys, key) == keys.end())
+      return fault(fmt::format("'{}' is no figure that mkc doctor --measure measures", key));
+    out[key] = value;
+  }
+  return {};
+}
+
+// Returns a figure's value, or the end of its range. Zero stands for a figure of another form, which the
+// reader of the description refuses.
+double number(const json& out, const char* key, bool high_end = false) {
+  const json& figure = out[key];
+  if (!figure.is_object() || !figure.contains("value") || !figure["value"].is_number()) return 0;
+  const bool has_range = figure.contains("range") && figure["range"].is_array() &&
+                         figure["range"].size() == 2 && figure["range"][1].is_number();
+  return (high_end && has_range ? figure["range"][1] : figure["value"]).get<double>();
+}
+
+// Makes figures that were not measured agree with those that were.
+void complete(json& out) {
+  const double stream = number(out, "stream_bytes_per_ns"), high = number(out, "stream_bytes_per_ns", true);
+  if (number(out, "peak_bytes_per_ns") < high)
+    out["peak_bytes_per_ns"] = {{"value", high}, {"source", "derived: the highest rate of the stream"}};
+  if (number(out, "l2_bytes_per_ns") <= high)
+    out["l2_bytes_per_ns"] = {{"value", 1.33 * high}, {"source", "guess: a third more than the stream"}};
+  out["cold_burst"] = {{"value", {{kPrefetchedBytes, stream}}}, {"source", "derived: the stream, no ramp"}};
+}
+
+std::string slug(const std::string& name) {
+  std::string out;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)))
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    else if (!out.empty() && out.back() != '-')
+      out += '-';
+  while (out.ends_with('-')) out.pop_back();
+  return out.empty() ? "processor" : out;
+}
+
+}  // namespace
+
+bool is_measured(std::string_view text) {
+  const json file = json::parse(text, nullptr, false);
+  return file.is_object() && file.contains("figures");
+}
+
+Result<MeasuredOn> measured_on(std::string_view text) {
+  const Result<json> file = parse(text);
+  if (!file.ok()) return file.error();
+  const json& f = file.value();
+  return MeasuredOn{f["device"], f["model"], f["processors"], f["mkc"]};
+}
+
+Result<NativeMachine> machine_of_processor(std::string_view measured, std::string_view target) {
+  const Result<json> parsed = parse(measured);
+  if (!parsed.ok()) return parsed.error();
+  const json& file = parsed.value();
+  if (!file["targets"].contains(target)) {
+    std::string has;
+    for (const auto& [name, figures] : file["targets"].items()) has += (has.empty() ? "" : ", ") + name;
+    return fault(fmt::format("no figures for {}, found those for {}", target, has.empty() ? "none" : has));
+  }
+  const Result<Machine> base = machine_for_target(target);
+  if (!base.ok()) return base.error();
+  json out = json::parse(base.value().json);
+  const auto device = file["device"].get<std::string>();
+  out["name"] = slug(device);
+  out["devices"] = {device};
+  if (Status s = overlay(out, file["figures"], kFigures); !s.ok()) return s.error();
+  if (Status s = overlay(out, file["targets"][std::string(target)], kTargetFigures); !s.ok())
+    return s.error();
+  complete(out);
+  Result<Machine> machine = read_machine(out.dump(2), "measured figures");
+  if (!machine.ok()) return machine.error();
+  NativeMachine native;
+  native.machine = std::move(machine.value());
+  native.said = fmt::format("machine: measured on {}, processors {}, by mkc {}\n", device,
+                            file["processors"].get<std::string>(), file["mkc"].get<std::string>());
+  return native;
+}
+
+bool stay_in_cache(const Machine& machine, uint64_t weight_bytes) {
+  return machine.is_processor() && weight_bytes <= machine.l2_bytes / 2;
+}
+
+Result<Machine> with_weights_in_cache(const Machine& m) {
+  json out = json::parse(m.json);
+  const auto put = [&](const char* key, double value) {
+    out[key] = {{"value", value}, {"source", "derived: the last-level cache in place of memory"}};
+  };
+  const double stream = m.l2_bytes_per_ns;
+  put("stream_bytes_per_ns", stream);
+  put("peak_bytes_per_ns", stream);
+  put("l2_bytes_per_ns", std::max(1.33 * stream, m.workers * m.worker_l2_bytes_per_ns));
+  put("worker_bytes_per_ns", std::min(stream, m.worker_l2_bytes_per_ns));
+  put("load_ns", m.l2_ns);
+  out["product_stream_per_ns"] = out["product_per_ns"];
+  out["attend_stream_per_ns"] = out["attend_per_ns"];
+  complete(out);
+  return read_machine(out.dump(2), m.name + ", its last-level cache");
+}
+
+Result<NativeMachine> nominal_processor(std::string_view target, std::string_view reason) {
+  Result<Machine> machine = machine_for_target(target);
+  if (!machine.ok()) return machine.error();
+  return NativeMachine{std::move(machine.value()), fmt::format("machine: nominal {}: {}\n", target, reason)};
+}
+
+}  // namespace mkc

@@ -1,0 +1,134 @@
+"""These tests call mkc doctor on the processor, and commands that use what it measured.
+Usage: measured_test.py MKC ROOT
+"""
+import json
+import sys
+import unittest
+from pathlib import Path
+
+from command import FIXTURE, Command
+
+RATES = {name: [10, 30] for name in ("f32", "f16", "bf16", "e4m3")}
+LOOPS = {f"{loop}_per_ns": {"value": RATES, "source": "made up"} for loop in ("product", "attend", "product_stream", "attend_stream")}
+CACHED = "\nthe weights stay in the last-level cache"
+STEP = (FIXTURE, "--context", 40, "--target", "x86-64")
+
+
+class MeasuredTest(Command):
+    def setUp(self):
+        super().setUp()
+        self.cache = self.dir / "cache"
+        code, out, err = self.mkc("doctor", "--json")
+        self.assertEqual(code, 0, err)
+        self.processor = json.loads(out)["processor"]
+        if not self.processor["target"]:
+            self.skipTest("mkc has no target for this processor")
+        self.target = self.processor["target"]
+
+    def mkc(self, *arguments, **environment):
+        return super().mkc(*arguments, **{"MKC_CACHE": str(self.cache), "CUDA_HOME": "/nowhere", **environment})
+
+    def simulated(self, *options, **environment):
+        code, out, err = self.mkc("simulate", *STEP, "--json", *options, **environment)
+        self.assertEqual(code, 0, err)
+        return json.loads(out)
+
+    def written(self, path=None, **changes):
+        """Writes a file as doctor would for this processor, with changes."""
+        version = json.loads(self.mkc("doctor", "--json")[1])["version"]
+        file = {"device": self.processor["name"], "model": self.processor["model"],
+                "processors": self.processor["processors"], "mkc": version, "seen": [], "left_out": {},
+                "figures": {"notify_ns": {"value": 12345, "source": "made up"}},
+                "targets": {target: LOOPS for target in ("x86-64-v3", "x86-64-v4") if target <= self.target}}
+        file.update(changes)
+        if path is None:
+            folder = self.cache / "devices"
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / f"{self.processor['model']}-cpu{self.processor['processors']}.json"
+        path.write_text(json.dumps(file))
+        return path
+
+    def test_doctor_tells_of_the_processor(self):
+        p = self.processor
+        self.assertIn("avx2", p["instruction_sets"])
+        self.assertGreaterEqual(p["threads"], p["cores"])
+        self.assertGreater(p["memory_bytes"], 0)
+        self.assertNotIn("measured", p)
+        self.assertEqual(p["machine"], f"machine: nominal {self.target}: mkc doctor --measure measures this processor")
+        text = self.mkc("doctor")[1].decode()
+        for part in ("mkc run uses the processor by default\n", f"\nProcessor: {p['name']}\n", f"; target: {self.target}\n"):
+            self.assertIn(part, text)
+
+    def test_what_is_measured_is_plausible_and_used(self):
+        code, out, err = self.mkc("doctor", "--measure", "--json")
+        self.assertEqual(code, 0, err)
+        p = json.loads(out)["processor"]
+        path, measured = Path(p["measured_file"]), p["measured"]
+        self.assertEqual(path.parent, self.cache / "devices")
+        kept = json.loads(path.read_text())
+        self.assertEqual((kept["device"], kept["model"], kept["processors"]), (p["name"], p["model"], p["processors"]))
+        for part in ("seen", "figures", "targets", "left_out"):
+            self.assertEqual(kept[part], measured[part])
+        for row in measured["seen"]:
+            self.assertTrue(0 < row["min"] <= row["median"] <= row["p90"] <= row["max"] and row["runs"] > 1, row)
+        threads = [row["threads"] for row in measured["seen"] if row["what"] == "read, memory"]
+        self.assertEqual((threads[0], threads[-1]), (1, p["threads"]))
+        for key, figure in {**measured["figures"], **measured["targets"][self.target]}.items():
+            self.assertTrue(figure["source"].startswith(f"measured by mkc doctor on {p['name']}, "), key)
+        self.assertEqual(measured["figures"]["workers"]["value"], p["threads"])
+        self.assertFalse(set(measured["figures"]) & set(measured["left_out"]))
+        self.assertEqual(p["machine"], f"machine: measured on {p['name']}, processors {p['processors']}, by mkc {kept['mkc']}")
+        step = self.simulated()
+        self.assertEqual(step["machine_from"], p["machine"] + CACHED)
+        self.assertGreaterEqual(step["us"], step["floor_us"])
+        self.assertEqual(sorted(self.cache.rglob("*.json")), [path])
+
+    def test_measured_figures_change_the_step_but_not_the_schedules_bits(self):
+        nominal = self.simulated()
+        self.written()
+        self.assertGreater(self.simulated()["us"], nominal["us"] + 12)
+        self.assertEqual(self.simulated("--ignore-measured")["us"], nominal["us"])
+        self.assertEqual(self.simulated(MKC_CACHE="off")["us"], nominal["us"])
+        for command in ("simulate", "explain"):
+            text = self.mkc(command, *STEP)[1].decode().replace("\n  ", " ")
+            self.assertIn(f"\nmachine: measured on {self.processor['name']}, processors ", text)
+            text = self.mkc(command, *STEP, "--ignore-measured")[1].decode()
+            self.assertIn(f"\nmachine: nominal {self.target}: --ignore-measured\n", text)
+        prompt = (FIXTURE, "--device", "cpu", "--prompt-ids", "1,2,3", "--max-new-tokens", 5, "--json", "--logprobs", 3)
+        first = self.mkc("run", *prompt)
+        self.assertEqual(first[0], 0, first[2])
+        self.assertEqual(self.mkc("run", *prompt, "--ignore-measured")[1], first[1])
+
+    def test_files_made_elsewhere_are_left_out_with_a_reason(self):
+        for key, name in {"device": "processor", "model": "model", "processors": "processors", "mkc": "mkc"}.items():
+            path = self.written(**{key: "other"})
+            said = self.simulated()["machine_from"]
+            self.assertTrue(said.startswith(f"machine: nominal {self.target}: {path} is for {name} other, this is "), said)
+
+    def test_bad_files_are_errors(self):
+        path = self.written()
+        hint = f"{str(path).replace(str(self.dir) + '/', '')} holds what mkc doctor measured: --ignore-measured leaves it out\n"
+        for text in ("{}", "", '{"figures": {}}'):
+            path.write_text(text)
+            self.refuses("measured figures: error: not a file of mkc doctor --measure\n" + hint, "simulate", *STEP)
+        self.written(figures={"task_ns": {"value": 1, "source": "made up"}})
+        self.refuses("measured figures: error: 'task_ns' is no figure that mkc doctor --measure measures\n" + hint, "simulate", *STEP)
+        self.written(figures={"notify_ns": {"value": 0, "source": "made up"}})
+        self.refuses("measured figures: error: notify_ns must be a positive number, not 0\n" + hint, "simulate", *STEP)
+        self.assertEqual(self.mkc("simulate", *STEP, "--ignore-measured")[0], 0)
+
+    def test_a_file_of_another_machine_serves_as_machine(self):
+        path = self.written(self.dir / "cpu.json", device="Some Other Processor", processors="0-63")
+        step = self.simulated("--machine", path)
+        self.assertEqual((step["machine"], step["machine_from"].split(", ")[0]),
+                         ("some-other-processor", "machine: measured on Some Other Processor"))
+        self.written(path, targets={})
+        self.refuses(f"cpu.json: measured figures: error: no figures for {self.target}, found those for none",
+                     "simulate", *STEP, "--machine", path)
+
+    def test_an_output_needs_a_measurement_and_a_folder(self):
+        self.refuses("mkc: error: --output requires --measure", "doctor", "-o", "cpu.json")
+        self.refuses("none/cpu.json: error: cannot create", "doctor", "--measure", "-o", "none/cpu.json")
+
+
+unittest.main(argv=sys.argv[:1], verbosity=1)

@@ -1,0 +1,34 @@
+// What doctor finds of this processor, and its measurement.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "tools/doctor/processor_measure.h"
+
+namespace mkc {
+
+struct ProcessorFindings {
+  mkrt::ProcessorFacts facts;
+  std::optional<ProcessorMeasurement> measured;
+  std::string kept;     // file of the measurement; "": there is no cache
+  std::string machine;  // where the machine description comes from, or the error
+};
+
+struct ProcessorOptions {
+  bool measure = false, ignore_measured = false;
+  std::string output;  // file of the measurement; "": in the cache
+};
+
+// Looks at the processor, and measures it if asked to. Errors: those of measure_processor; a file that cannot
+// be written.
+Result<ProcessorFindings> look_at_processor(const ProcessorOptions& options);
+
+// Returns the file of a measurement (docs/machines.md).
+nlohmann::ordered_json measured_file(const mkrt::ProcessorFacts& facts, const ProcessorMeasurement& measured);
+
+void print_processor(const ProcessorFindings& found);
+nlohmann::ordered_json processor_json(const ProcessorFindings& found);
+
+}  // namespace mkc

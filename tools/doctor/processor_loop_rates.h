@@ -1,0 +1,22 @@
+// Rates of the loops of products and attention, on all threads at once.
+#pragma once
+
+#include "codegen/processor_loops.h"
+#include "tools/doctor/processor_bench.h"
+
+namespace mkc {
+
+// Return multiply-adds per ns of a thread, by one token or query row or by a group. Weights, keys and values
+// lie in the core's cache.
+Spread cached_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type, bool group);
+Spread cached_attention(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type,
+                        bool group);
+
+// The same with weights that follow each other in memory, and with keys and values of a cache of 8 heads,
+// whose pages come in no order.
+Spread streamed_product(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type,
+                        bool group);
+Spread streamed_attention(ProcessorBench& bench, const ProcessorLoops& loops, mkrt::WeightType type,
+                          bool group);
+
+}  // namespace mkc

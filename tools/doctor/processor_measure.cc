@@ -1,0 +1,210 @@
+#include "tools/doctor/processor_measure.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <ctime>
+
+#include "codegen/processor_loops.h"
+#include "tools/doctor/processor_bench.h"
+#include "tools/doctor/processor_loop_rates.h"
+#include "tools/seconds.h"
+
+namespace mkc {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr uint64_t kReadUnit = 256;
+constexpr double kMinSignal = 5, kMaxSignal = 20000;  // plausible ns of a signal
+double rounded(double value) {
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 3);  // four digits
+  return std::round(value / unit) * unit;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[16] = "";
+  (void)std::strftime(text, sizeof(text), "%Y-%m-%d", &parts);
+  return text;
+}
+
+// Measures with the loops of the processor's best target, and products and attention with those of each.
+class Measurer {
+ public:
+  Measurer(ProcessorBench& bench, const mkrt::ProcessorFacts& facts)
+      : bench_(bench),
+        facts_(facts),
+        loops_(*processor_loops(facts.target)),
+        all_(bench.threads()),
+        source_(fmt::format("measured by mkc doctor on {}, {}", facts.name, today())) {}
+
+  ProcessorMeasurement measure() {
+    count("workers", all_, "processors that mkc may use");
+    if (facts_.memory_bytes != 0) count("memory_bytes", facts_.memory_bytes, "memory of the machine");
+    read_memory();
+    read_caches();
+    signal();
+    multiply_add(false, "f32");
+    multiply_add(true, "bf16");
+    for (const char* target : {"x86-64-v4", "x86-64-v3"})
+      if (std::string_view(target) <= facts_.target) loops_of(target);
+    return std::move(m_);
+  }
+
+ private:
+  void row(std::string what, uint32_t threads, std::string unit, const Spread& spread) {
+    m_.rows.push_back({std::move(what), threads, std::move(unit), spread});
+  }
+  void count(const char* key, uint64_t value, const char* what) {
+    m_.figures[key] = {{"value", value}, {"source", fmt::format("{}: {}", source_, what)}};
+  }
+  // Keeps the median. The range of a time ends at the 90th percentile, because other work interrupts some.
+  void figure(const char* key, const Spread& s, double high, const std::string& what) {
+    m_.figures[key] = {{"value", rounded(s.median)},
+                       {"source", fmt::format("{}: {}", source_, what)},
+                       {"range", {rounded(s.min), rounded(high)}}};
+  }
+
+  Spread read(uint32_t threads, uint64_t bytes_of_thread) {
+    return bench_.rate(threads, [&](uint32_t i) {
+      loops_.read(bench_.memory() + i * bytes_of_thread, bytes_of_thread);
+      return bytes_of_thread;
+    });
+  }
+  static Spread times(Spread s, double by) {
+    s.min *= by, s.median *= by, s.upper *= by, s.max *= by;
+    return s;
+  }
+
+  void read_memory() {
+    double peak = 0;
+    const std::string fault = bench_.bytes() < 2 * facts_.last_cache_bytes
+                                  ? fmt::format("{} MB read, expected twice the {} MB of last-level cache",
+                                                bench_.bytes() >> 20, facts_.last_cache_bytes >> 20)
+                                  : "";
+    for (uint32_t threads = 1;; threads = std::min(2 * threads, all_)) {
+      const uint64_t part = bench_.bytes() / threads / kReadUnit * kReadUnit;
+      const Spread s = times(read(threads, part), threads);
+      row("read, memory", threads, "GB/s", s);
+      peak = std::max(peak, s.max);
+      const std::string what = fmt::format("{} MB read by {} threads", bench_.bytes() >> 20, threads);
+      if (threads == 1 && fault.empty()) figure("worker_bytes_per_ns", s, s.max, what);
+      if (threads == all_ && fault.empty()) figure("stream_bytes_per_ns", s, s.max, what);
+      if (threads == all_) break;
+    }
+    const Spread load = bench_.latency(bench_.bytes());
+    row("load, memory", 1, "ns", load);
+    if (fault.empty()) {
+      m_.figures["peak_bytes_per_ns"] = {{"value", rounded(peak)},
+                                         {"source", source_ + ": best read of memory"}};
+      figure("load_ns", load, load.upper, "dependent loads from random lines of memory");
+    } else {
+      for (const char* key : {"worker_bytes_per_ns", "stream_bytes_per_ns", "peak_bytes_per_ns", "load_ns"})
+        m_.left_out[key] = fault;
+    }
+  }
+
+  void read_caches() {
+    const uint64_t own = facts_.core_cache_bytes / 2 / kReadUnit * kReadUnit;
+    const uint64_t last = facts_.last_cache_bytes / 2 / all_ / kReadUnit * kReadUnit;
+    if (own == 0) {
+      m_.left_out["worker_l2_bytes_per_ns"] = "the system does not say how large a core's cache is";
+    } else {
+      const Spread s = read(all_, own);
+      row("read, a core's cache", all_, "GB/s a thread", s);
+      figure("worker_l2_bytes_per_ns", s, s.max, fmt::format("{} KB read by each thread", own >> 10));
+    }
+    if (last <= 2 * facts_.core_cache_bytes || last * all_ > bench_.bytes()) {
+      for (const char* key : {"l2_bytes", "l2_bytes_per_ns", "l2_ns"})
+        m_.left_out[key] = "no last-level cache that is larger than those of the cores";
+      return;
+    }
+    const Spread s = times(read(all_, last), all_), load = bench_.latency(last * all_);
+    row("read, last-level cache", all_, "GB/s", s);
+    row("load, last-level cache", 1, "ns", load);
+    count("l2_bytes", facts_.last_cache_bytes, "last-level caches");
+    m_.figures["l2_bytes_per_ns"] = {
+        {"value", rounded(s.median)},
+        {"source", fmt::format("{}: {} KB read by each thread", source_, last >> 10)}};
+    figure("l2_ns", load, load.upper, "dependent loads from random lines");
+  }
+
+  void signal() {
+    if (all_ < 2) {
+      m_.left_out["notify_ns"] = "a signal needs two processors";
+      return;
+    }
+    const Spread s = bench_.signal();
+    row("signal to another core", 2, "ns", s);
+    if (s.median < kMinSignal || s.median > kMaxSignal)
+      m_.left_out["notify_ns"] =
+          fmt::format("{:.0f} ns, expected {} to {}", s.median, kMinSignal, kMaxSignal);
+    else
+      figure("notify_ns", s, s.upper, "half of a round trip of two counters");
+  }
+
+  void multiply_add(bool bf16, const char* arithmetic) {
+    constexpr uint64_t kRounds = 10'000;
+    if (loops_.multiply_add(bf16, 1) == 0) return;
+    const auto work = [&](uint32_t) { return loops_.multiply_add(bf16, kRounds); };
+    for (const uint32_t threads : {1u, all_}) {
+      row(fmt::format("multiply-adds, {}", arithmetic), threads, "G/s a thread", bench_.rate(threads, work));
+      if (all_ == 1) break;
+    }
+  }
+
+  // Measures products and attention on all threads at once.
+  void loops_of(const char* target) {
+    const ProcessorLoops& loops = *processor_loops(target);
+    for (const bool cached : {true, false}) {
+      json product, attend;
+      const char* place = cached ? "cached" : "streamed";
+      for (const mkrt::WeightType type : mkrt::kWeightTypes)
+        for (const bool group : {false, true}) {
+          const char* name = mkrt::weight_format(type).name;
+          const std::string what =
+              fmt::format("{} by {}, {}, {}", name, group ? "a group" : "one", place, target);
+          Spread s = cached ? cached_product(bench_, loops, type, group)
+                            : streamed_product(bench_, loops, type, group);
+          row("product " + what, all_, "G/s a thread", s);
+          product[name].push_back(rounded(s.median));
+          s = cached ? cached_attention(bench_, loops, type, group)
+                     : streamed_attention(bench_, loops, type, group);
+          row("attention " + what, all_, "G/s a thread", s);
+          attend[name].push_back(rounded(s.median));
+        }
+      const std::string source = fmt::format("{}: multiply-adds of a thread, operands {}", source_,
+                                             cached ? "in its core's cache" : "in memory");
+      m_.targets[target][cached ? "product_per_ns" : "product_stream_per_ns"] = {{"value", product},
+                                                                                 {"source", source}};
+      m_.targets[target][cached ? "attend_per_ns" : "attend_stream_per_ns"] = {{"value", attend},
+                                                                               {"source", source}};
+    }
+  }
+
+  ProcessorBench& bench_;
+  const mkrt::ProcessorFacts& facts_;
+  const ProcessorLoops& loops_;
+  uint32_t all_;
+  std::string source_;
+  ProcessorMeasurement m_;
+};
+
+}  // namespace
+
+Result<ProcessorMeasurement> measure_processor(const mkrt::ProcessorFacts& facts) {
+  const auto begin = std::chrono::steady_clock::now();
+  if (facts.target.empty())
+    return Error{"doctor: error: found no AVX2, FMA and F16C, expected them to measure this processor"};
+  Result<std::unique_ptr<ProcessorBench>> bench = ProcessorBench::open(facts);
+  if (!bench.ok()) return Error{"doctor: " + bench.error().message};
+  ProcessorMeasurement measured = Measurer(*bench.value(), facts).measure();
+  measured.seconds = seconds_since(begin);
+  return measured;
+}
+
+}  // namespace mkc

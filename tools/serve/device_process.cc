@@ -1,0 +1,132 @@
+#include "tools/serve/device_process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+namespace mkc {
+namespace {
+
+constexpr std::chrono::milliseconds kEndLimit{2000};  // for a process whose link is closed
+constexpr std::chrono::milliseconds kNoLimit{std::chrono::hours(24)};
+constexpr std::chrono::milliseconds kPause{200};  // before a start that follows a failed one
+
+std::string status_text(int status) {
+  if (WIFSIGNALED(status))
+    return fmt::format("was ended by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fmt::format("has ended with exit code {}", WEXITSTATUS(status));
+}
+
+Error device_error(const std::string& what) {
+  return Error{"device: error: the device's process " + what};
+}
+
+}  // namespace
+
+DeviceProcess::~DeviceProcess() {
+  end();
+}
+
+// Ends the process: by the closed link, and by a signal if it does not go. Returns how it has ended.
+std::string DeviceProcess::end() {
+  running_ = false;
+  link_.reset();
+  if (process_ < 0) return "was not started";
+  int status = 0;
+  const auto until = std::chrono::steady_clock::now() + kEndLimit;
+  pid_t ended = 0;
+  while ((ended = waitpid(process_, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (ended == 0) {
+    kill(process_, SIGKILL);
+    waitpid(process_, &status, 0);
+  }
+  process_ = -1;
+  return status_text(status);
+}
+
+Status DeviceProcess::launch() {
+  DeviceLink::Ends theirs;
+  Result<DeviceLink> link = DeviceLink::make(theirs);
+  if (!link.ok()) return link.error();
+  // Duplicates lose close-on-exec, so that the process inherits them by number.
+  const int socket = fcntl(theirs.socket, F_DUPFD, 3), memory = fcntl(theirs.memory, F_DUPFD, 3);
+  std::vector<std::string> command = options_.command;
+  command.push_back(fmt::format("--device-link={},{}", socket, memory));
+  std::vector<char*> arguments;
+  for (std::string& argument : command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  // A process group of its own keeps Ctrl-C in the terminal away from the process.
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  const int failed =
+      posix_spawn(&process_, "/proc/self/exe", nullptr, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  for (const int fd : {socket, memory, theirs.socket, theirs.memory}) close(fd);
+  if (failed != 0) {
+    process_ = -1;
+    return device_error(fmt::format("cannot be started: {}", std::strerror(failed)));
+  }
+  link_ = std::move(link.value());
+  return {};
+}
+
+Status DeviceProcess::await_ready() {
+  Message message;
+  const Receive received = link_->receive(message, options_.load_limit);
+  if (received == Receive::kLate) return device_error("has not loaded its model in time");
+  if (received == Receive::kClosed) return device_error(end());
+  if (message.kind != MessageKind::kReady || !read_ready(message.bytes, ready_))
+    return device_error("has sent no limits");
+  running_ = true;
+  return {};
+}
+
+Status DeviceProcess::start() {
+  if (Status status = launch(); !status.ok()) return status;
+  Status status = await_ready();
+  if (!status.ok()) end();
+  return status;
+}
+
+Status DeviceProcess::step(const mkrt::Batch& batch, mkrt::StepResult& result) {
+  write_batch(batch, bytes_);
+  if (Status status = link_->send(MessageKind::kBatch, bytes_); !status.ok()) return device_error(end());
+  Message message;
+  const auto limit = options_.step_limit.count() ? options_.step_limit : kNoLimit;
+  const Receive received = link_->receive(message, limit);
+  if (received == Receive::kClosed) return device_error(end());
+  if (received == Receive::kLate) {
+    running_ = false;
+    return device_error(fmt::format("has not answered within {} ms", limit.count()));
+  }
+  if (message.kind == MessageKind::kResult && read_result(message.bytes, result)) return {};
+  running_ = false;
+  if (message.kind != MessageKind::kError) return device_error("has sent no result");
+  return Error{std::string(reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size())};
+}
+
+Status DeviceProcess::recover() {
+  const mkrt::BatchLimits before = ready_.limits;
+  Status status;
+  for (uint32_t i = 0; i < options_.max_starts; ++i) {
+    if (process_ > 0) kill(process_, SIGKILL);  // it may hang
+    end();
+    if (i > 0) std::this_thread::sleep_for(kPause);
+    ++restarts_;
+    if (status = start(); !status.ok()) continue;
+    if (ready_.limits == before) return {};
+    status = device_error("has come back with other limits");
+  }
+  return status;
+}
+
+}  // namespace mkc

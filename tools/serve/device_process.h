@@ -1,0 +1,64 @@
+// The process that runs the device of a server. A crash, a fault or a hang of it leaves the server alive, and
+// another process takes its place.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/engine/engine.h"
+#include "tools/serve/device_link.h"
+#include "tools/serve/device_wire.h"
+
+namespace mkc {
+
+struct DeviceProcessOptions {
+  std::vector<std::string> command;         // of the process; the link's descriptors are appended
+  std::chrono::milliseconds step_limit{0};  // longest time of a launch; 0: no limit
+  std::chrono::milliseconds load_limit{std::chrono::minutes(30)};
+  uint32_t max_starts = 3;  // starts that fail one after the other before recover() gives up
+};
+
+// DeviceProcess is the stepper of a model in another process. One thread may use it, but for is_running() and
+// restarts().
+class DeviceProcess final : public mkrt::Stepper {
+ public:
+  explicit DeviceProcess(DeviceProcessOptions options) : options_(std::move(options)) {}
+  ~DeviceProcess() override;
+  DeviceProcess(const DeviceProcess&) = delete;
+  DeviceProcess& operator=(const DeviceProcess&) = delete;
+
+  // Starts the process, and waits until its model is loaded. Error: the process has ended, and has printed
+  // why.
+  Status start();
+
+  // Returns what the process has said of itself. Requires start().
+  const DeviceReady& ready() const { return ready_; }
+
+  mkrt::BatchLimits limits() const override { return ready_.limits; }
+  // Errors: those of the session in the process; the process has ended, or takes longer than the limit.
+  Status step(const mkrt::Batch& batch, mkrt::StepResult& result) override;
+  // Ends the process and starts another one. Errors: the starts have failed; the new limits are others.
+  Status recover() override;
+
+  bool is_running() const { return running_; }
+  uint32_t restarts() const { return restarts_; }
+
+ private:
+  Status launch();
+  Status await_ready();
+  std::string end();
+
+  DeviceProcessOptions options_;
+  std::optional<DeviceLink> link_;
+  pid_t process_ = -1;
+  DeviceReady ready_;
+  Bytes bytes_;
+  std::atomic<bool> running_ = false;
+  std::atomic<uint32_t> restarts_ = 0;
+};
+
+}  // namespace mkc
