@@ -11,6 +11,8 @@ namespace {
 
 using mkrt::JsonNode;
 
+constexpr size_t kMaxPrompts = 4096;
+
 ChatFields& chat_of(ApiRequest& request) {
   if (!request.chat) request.chat.emplace();
   return *request.chat;
@@ -26,6 +28,9 @@ void read_prompt(const JsonNode& node, ApiRequest& request) {
     return list.is_array() && !list.empty() && std::all_of(list.begin(), list.end(), is_kind);
   };
   const nlohmann::json& raw = node.raw();
+  const bool is_list_of_prompts = raw.is_array() && !raw.empty() && !raw[0].is_number();
+  if (is_list_of_prompts && raw.size() > kMaxPrompts)
+    return node.fail_expected(fmt::format("at most {} prompts", kMaxPrompts));
   const auto is_number = [](const nlohmann::json& v) { return v.is_number(); };
   if (raw.is_string()) {
     request.prompts.emplace_back(node.string());

@@ -1,5 +1,7 @@
 #include "tools/serve/chat_messages.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +9,8 @@ namespace mkc {
 namespace {
 
 using mkrt::JsonNode;
+
+constexpr size_t kMaxMessages = 1 << 16;
 
 // Keys that templates read. Keys beside them are dropped if their value is empty, as in a message that a
 // client has got and sends back.
@@ -35,8 +39,8 @@ void check_content(const JsonNode& content) {
 }  // namespace
 
 void check_messages(const JsonNode& node, ApiRequest&) {
-  if (!node.raw().is_array() || node.raw().empty())
-    return node.fail_expected("an array of at least one message");
+  if (!node.raw().is_array() || node.raw().empty() || node.raw().size() > kMaxMessages)
+    return node.fail_expected(fmt::format("an array of 1 to {} messages", kMaxMessages));
   for (const JsonNode& message : node.items()) {
     for (const auto& [key, value] : message.members())
       if (!is_known(key) && !is_empty(value.raw()))

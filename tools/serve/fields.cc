@@ -12,6 +12,8 @@
 namespace mkc {
 namespace {
 
+constexpr size_t kMaxIds = 1 << 20;
+
 template <class Row>
 const Row* find_row(std::span<const Row> table, std::string_view name) {
   const auto found =
@@ -91,13 +93,20 @@ int64_t read_integer(const mkrt::JsonNode& node, int64_t min, int64_t max) {
 }
 
 std::vector<int32_t> read_ids(const mkrt::JsonNode& node) {
-  std::vector<int32_t> ids;
-  if (!node.raw().is_array()) {
-    node.fail_expected("an array of token ids");
-    return ids;
+  const nlohmann::json& raw = node.raw();
+  if (!raw.is_array() || raw.size() > kMaxIds) {
+    node.fail_expected(fmt::format("an array of at most {} token ids", kMaxIds));
+    return {};
   }
-  ids.reserve(node.raw().size());
-  for (const mkrt::JsonNode& id : node.items()) ids.push_back(id.integer(INT32_MAX));
+  const auto is_id = [](const nlohmann::json& id) {
+    return id.is_number_integer() && id.get<uint64_t>() <= INT32_MAX;
+  };
+  std::vector<int32_t> ids;
+  ids.reserve(raw.size());
+  for (const nlohmann::json& id : raw) {
+    if (!is_id(id)) return (void)node.items()[ids.size()].integer(INT32_MAX), std::vector<int32_t>();
+    ids.push_back(id.get<int32_t>());
+  }
   return ids;
 }
 

@@ -40,7 +40,7 @@ std::optional<ApiError> parse_body(const std::string& text, nlohmann::json& body
 // Values with bounds. A value of another kind or range is a fault of the node, and the result is `min`.
 double read_number(const mkrt::JsonNode& node, double min, double max);
 int64_t read_integer(const mkrt::JsonNode& node, int64_t min, int64_t max);
-// Returns ids of a list, each from 0 to 2^31 - 1.
+// Returns the ids of a list of at most 2^20, each from 0 to 2^31 - 1.
 std::vector<int32_t> read_ids(const mkrt::JsonNode& node);
 
 }  // namespace mkc

@@ -184,6 +184,8 @@ class HttpTest(ServerCase):
     def test_sizes(self):
         server = self.fake()
         self.is_error(server.post(COMPLETIONS, {"prompt": [1] * 4097}), 400, "invalid_request_error", "4097 tokens", "prompt")
+        self.is_error(server.post(COMPLETIONS, {"prompt": "a boy " * 150000}), 400, "invalid_request_error", "tokens, expected at most 4096",
+                      "prompt")
         answer = server.post(COMPLETIONS, {"prompt": [1] * 4000, "max_tokens": 98})
         self.is_error(answer, 400, "invalid_request_error", "which need 4097 positions", "prompt")
         self.assertEqual(answer[1]["error"]["code"], "context_length_exceeded")

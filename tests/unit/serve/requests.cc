@@ -100,8 +100,8 @@ TEST_CASE("fields of completions are refused by name") {
         "stop: found an array, expected a string, or an array of at most 4 strings", "stop"},
        {completion(R"("stop_token_ids": [-1])"), "stop_token_ids[0]: found -1, expected an integer",
         "stop_token_ids"},
-       {completion(R"("stop_token_ids": 1)"), "stop_token_ids: found 1, expected an array of token ids",
-        "stop_token_ids"},
+       {completion(R"("stop_token_ids": 1)"),
+        "stop_token_ids: found 1, expected an array of at most 1048576 token ids", "stop_token_ids"},
        {completion(R"("logprobs": 21)"), "logprobs: found 21, expected an integer from 0 to 20", "logprobs"},
        {completion(R"("logprobs": true)"), "logprobs: found true, expected an integer", "logprobs"},
        {completion(R"("echo": 1)"), "echo: found 1, expected true or false", "echo"},
@@ -114,6 +114,22 @@ TEST_CASE("fields of completions are refused by name") {
        {completion(R"("priority": 2147483648)"),
         "priority: found 2147483648, expected an integer from -2147483648", "priority"},
        {completion(R"("user": 1)"), "user: found 1, expected a string", "user"}});
+}
+
+TEST_CASE("lists have bounds") {
+  const auto list = [](const std::string& item, size_t count) {
+    std::string text = "[" + item;
+    for (size_t i = 1; i < count; ++i) text += "," + item;
+    return text + "]";
+  };
+  check_refused(read_completion,
+                {{"{\"prompt\": " + list("1", (1 << 20) + 1) + "}",
+                  "prompt: found an array, expected an array of at most 1048576 token ids", "prompt"},
+                 {"{\"prompt\": " + list("\"x\"", 4097) + "}",
+                  "prompt: found an array, expected at most 4096 prompts", "prompt"}});
+  check_refused(read_chat_completion,
+                {{"{\"messages\": " + list("{}", (1 << 16) + 1) + "}",
+                  "messages: found an array, expected an array of 1 to 65536 messages", "messages"}});
 }
 
 TEST_CASE("fields that mkc does not serve are refused, unless they change nothing") {
@@ -146,8 +162,8 @@ TEST_CASE("messages are checked") {
   check_refused(
       read_chat_completion,
       {{"{}", "messages: is missing, expected an array of messages", "messages"},
-       {of("\"hi\""), "messages: found \"hi\", expected an array of at least one message", "messages"},
-       {of("[]"), "messages: found an array, expected an array of at least one message", "messages"},
+       {of("\"hi\""), "messages: found \"hi\", expected an array of 1 to 65536 messages", "messages"},
+       {of("[]"), "messages: found an array, expected an array of 1 to 65536 messages", "messages"},
        {of("[1]"), "messages[0]: found 1, expected an object", "messages"},
        {of(R"([{"content": "x"}])"), "messages[0]: key \"role\" is missing", "messages"},
        {of(R"([{"role": "robot", "content": "x"}])"),
@@ -212,7 +228,8 @@ TEST_CASE("tokenize takes a prompt or messages") {
                  {R"({"prompt": ["x"]})", "prompt: found an array, expected a string", "prompt"}});
   check_refused(read_detokenize,
                 {{"{}", "tokens: is missing", "tokens"},
-                 {R"({"tokens": "x"})", "tokens: found \"x\", expected an array of token ids", "tokens"}});
+                 {R"({"tokens": "x"})", "tokens: found \"x\", expected an array of at most 1048576 token ids",
+                  "tokens"}});
   CHECK(accepted(read_tokenize, R"({"messages": [{"role": "user", "content": "x"}]})").chat.has_value());
   CHECK(accepted(read_detokenize, R"({"tokens": []})").prompts.size() == 1);
 }
