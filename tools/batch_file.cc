@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/file.h"
 #include "runtime/base/json_text.h"
+#include "tools/logit_bias.h"
 #include "tools/logprobs.h"
 #include "tools/token_text.h"
 
@@ -51,20 +51,10 @@ void read_sampling(const mkrt::JsonNode& node, mkrt::MkSampling& sampling) {
   if (!logprobs.is_null()) sampling.logprobs = 1 + static_cast<uint32_t>(logprobs.integer(mkrt::kMaxTop));
 }
 
-// Reads {"ID": VALUE, …}.
-void read(const mkrt::JsonNode& node, std::vector<mkrt::LogitBias>& biases) {
-  if (node.is_null()) return;
-  for (const auto& [key, value] : node.members()) {
-    int32_t id = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (error != std::errc() || end != key.data() + key.size() || id < 0)
-      return node.fail(fmt::format("found the key \"{}\", expected a token id", key));
-    read(value, biases.emplace_back(id, 0.0f).value);
-  }
-}
-
 void read_bias(const mkrt::JsonNode& node, mkrt::BiasSettings& bias) {
-  read(node.optional("logit_bias"), bias.logit_bias);
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (const mkrt::JsonNode biases = node.optional("logit_bias"); !biases.is_null())
+    bias.logit_bias = read_logit_bias(biases, kLargest);
   read(node.optional("presence_penalty"), bias.presence_penalty);
   read(node.optional("frequency_penalty"), bias.frequency_penalty);
   read(node.optional("min_tokens"), bias.min_new_tokens);

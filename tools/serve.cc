@@ -77,6 +77,7 @@ Status run_engine(const ServeArguments& a, const RunningService& running, Served
   Result<mkrt::Engine> engine = mkrt::Engine::open(device, std::move(options));
   if (!engine.ok()) return engine.error();
   const mkrt::BatchLimits& l = model.limits = device.limits();
+  model.end_ids = device.ready().end_ids;
   print_err(
       "mkc serve: ready: {} on {}: steps of {} requests and {} tokens, {} positions a request, {} pages of "
       "{}\n",

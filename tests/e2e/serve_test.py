@@ -197,6 +197,60 @@ class ServeTest(ServerCase):
         for expected in ('"id":"tiny"', '"text":" He had a dog named Pip.', '"stop_reason":"."', "data: [DONE]", "generation_tokens_total"):
             self.assertIn(expected, done.stdout)
 
+    def device_of(self, server):
+        """Returns the process that runs the device of a server."""
+        def parent(status):
+            try:
+                return int(status.read_text().split("PPid:")[1].split()[0])
+            except OSError:  # the process has ended meanwhile
+                return None
+
+        found = [int(status.parent.name) for status in Path("/proc").glob("[0-9]*/status") if parent(status) == server.process.pid]
+        self.assertEqual(len(found), 1)
+        return found[0]
+
+    def test_requests_outlive_the_process_of_the_device(self):
+        """Another process takes over from one that is killed, crashes or hangs. No answer changes."""
+        arguments, options = serve("--step-timeout", 3)
+        server = self.start(*arguments, **options)
+        bodies = [{"prompt": PROMPT[:5 + i], "max_tokens": 150, "temperature": (i % 2) * 0.9, "seed": i, "ignore_eos": True}
+                  for i in range(8)]
+        alone = [server.post(COMPLETIONS, body)[1]["choices"][0]["text"] for body in bodies]
+        for restarts, number in enumerate((signal.SIGKILL, signal.SIGSEGV, signal.SIGSTOP), 1):
+            with self.subTest(signal=number.name):
+                device, sampled = self.device_of(server), server.metric("mkc_generation_tokens_total")
+                together = [None] * len(bodies)
+
+                def work(i):
+                    together[i] = joined(server.stream(COMPLETIONS, bodies[i]), False)[0][0]["text"]
+
+                threads = [threading.Thread(target=work, args=(i,)) for i in range(len(bodies))]
+                for thread in threads:
+                    thread.start()
+                server.until(lambda: server.metric("mkc_generation_tokens_total") > sampled + 100)
+                os.kill(device, number)
+                for thread in threads:
+                    thread.join(LIMIT_S)
+                self.assertEqual(together, alone)
+                self.assertNotEqual(self.device_of(server), device)
+                self.assertEqual(server.metric("mkc_device_restarts_total"), restarts)
+        self.assertEqual(server.get("/health")[0], 200)
+
+    def test_a_device_that_does_not_come_back(self):
+        folder = Path(tempfile.mkdtemp(prefix="mkc-"))
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.copytree(TINY, folder / "model")
+        arguments, options = serve(model=folder / "model")
+        server = self.start(*arguments, **options)
+        device = self.device_of(server)
+        (folder / "model" / "config.json").unlink()
+        os.kill(device, signal.SIGKILL)
+        for _ in range(2):
+            self.is_error(server.post(COMPLETIONS, {"prompt": PROMPT}), 500, "device_error", "the device's process was ended by signal 9")
+        status, health = server.get("/health")
+        self.assertEqual((status, health["status"], health["steps_make_progress"]), (503, "device_error", False))
+        self.assertTrue(any("config.json" in line for line in server.lines), server.lines)
+
     def test_models_that_cannot_be_served(self):
         folder = Path(tempfile.mkdtemp(prefix="mkc-"))
         self.addCleanup(shutil.rmtree, folder)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/abi/sampling.h"
+#include "runtime/session/bias.h"
 #include "tools/serve/api_error.h"
 
 namespace mkc {
@@ -38,6 +39,7 @@ struct ApiRequest {
   std::optional<uint32_t> max_tokens;
   uint32_t n = 1;
   SamplingFields sampling;
+  mkrt::BiasSettings bias;
   std::vector<std::string> stop;
   std::vector<int32_t> stop_token_ids;
   bool include_stop_str_in_output = false;

@@ -79,6 +79,8 @@ void write_batch(const mkrt::Batch& batch, Bytes& to) {
     out.value(samples.sampling);
     out.value(samples.limit);
     out.sized(samples.seen);
+    out.sized(samples.biases);
+    out.sized(samples.allowed);
     out.sized(samples.stop_ids);
   }
 }
@@ -96,13 +98,19 @@ bool read_batch(std::span<const std::byte> from, ReceivedBatch& b) {
   if (requests > from.size()) return false;
   b.samples.resize(requests);
   b.seen.resize(requests);
+  b.biases.resize(requests);
+  b.allowed.resize(requests);
   b.stop_ids.resize(requests);
   for (size_t i = 0; i < requests; ++i) {
     in.value(b.samples[i].sampling);
     in.value(b.samples[i].limit);
     in.sized(b.seen[i]);
+    in.sized(b.biases[i]);
+    in.sized(b.allowed[i]);
     in.sized(b.stop_ids[i]);
     b.samples[i].seen = b.seen[i];
+    b.samples[i].biases = b.biases[i];
+    b.samples[i].allowed = b.allowed[i];
     b.samples[i].stop_ids = b.stop_ids[i];
   }
   b.batch.tokens = b.tokens;

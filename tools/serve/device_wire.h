@@ -18,7 +18,8 @@ struct ReceivedBatch {
   mkrt::Batch batch;
   std::vector<int32_t> tokens, row_begin, kv_len, page_begin, page_index;
   std::vector<mkrt::Samples> samples;
-  std::vector<std::vector<uint32_t>> seen;
+  std::vector<std::vector<uint32_t>> seen, allowed;
+  std::vector<std::vector<mkrt::MkBias>> biases;
   std::vector<std::vector<int32_t>> stop_ids;
 };
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "tools/logit_bias.h"
 #include "tools/serve/fields.h"
 
 namespace mkc {
@@ -15,6 +16,7 @@ constexpr uint32_t kMaxChoices = 128;
 constexpr size_t kMaxStops = 4;
 constexpr size_t kMaxStopBytes = 1024;
 constexpr size_t kMaxStopIds = 64;
+constexpr double kMaxBias = 100;  // as OpenAI's API has it
 
 void read_float(const JsonNode& node, double min, double max, std::optional<float>& value) {
   value = static_cast<float>(read_number(node, min, max));
@@ -92,6 +94,21 @@ constexpr Field kFields[] = {
        read_float(node, 0.001, 1000, r.sampling.repetition_penalty);
      }},
     {"seed", read_seed},
+    {"logit_bias",
+     [](const JsonNode& node, ApiRequest& r) { r.bias.logit_bias = read_logit_bias(node, kMaxBias); }},
+    {"presence_penalty",
+     [](const JsonNode& node, ApiRequest& r) {
+       r.bias.presence_penalty = static_cast<float>(read_number(node, -2, 2));
+     }},
+    {"frequency_penalty",
+     [](const JsonNode& node, ApiRequest& r) {
+       r.bias.frequency_penalty = static_cast<float>(read_number(node, -2, 2));
+     }},
+    {"min_tokens",
+     [](const JsonNode& node, ApiRequest& r) {
+       r.bias.min_new_tokens = static_cast<uint32_t>(read_integer(node, 0, kMaxNewTokens));
+     }},
+    {"allowed_token_ids", [](const JsonNode& node, ApiRequest& r) { r.bias.allowed_ids = read_ids(node); }},
     {"stop", read_stop},
     {"stop_token_ids", read_stop_ids},
     {"include_stop_str_in_output",
@@ -116,9 +133,6 @@ bool is_empty(const json& value) {
 bool is_false(const json& value) {
   return value == false;
 }
-bool is_zero(const json& value) {
-  return value.is_number() && value == 0;
-}
 bool is_one(const json& value) {
   return value.is_number() && value == 1;
 }
@@ -130,11 +144,6 @@ bool is_boolean(const json& value) {
 }
 
 constexpr RefusedField kRefused[] = {
-    // These four become biases of logits, which the kernel does not take yet.
-    {"logit_bias", is_empty, "an empty object"},
-    {"presence_penalty", is_zero, "0"},
-    {"frequency_penalty", is_zero, "0"},
-    {"min_tokens", is_zero, "0"},
     {"tools", is_empty, "an empty array"},
     {"tool_choice", [](const json& v) { return v == "none" || v == "auto"; }, "\"none\" or \"auto\""},
     {"parallel_tool_calls", is_boolean, "true or false"},
@@ -154,7 +163,6 @@ constexpr RefusedField kRefused[] = {
     {"best_of", is_one, "1"},
     {"suffix", is_empty, "an empty string"},
     {"prompt_logprobs", is_nothing, "null"},
-    {"allowed_token_ids", is_nothing, "null"},
     {"bad_words", is_empty, "an empty array"},
     {"use_beam_search", is_false, "false"},
     {"length_penalty", is_one, "1"},

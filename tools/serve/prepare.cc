@@ -84,11 +84,31 @@ std::optional<ApiError> set_length(const ServedModel& model, const ApiRequest& a
 mkrt::Request request_of(const ServedModel& model, const ApiRequest& api, uint64_t fresh_seed) {
   mkrt::Request request;
   request.sampling = sampling_of(api, model.sampling, fresh_seed);
+  request.bias = api.bias;
   request.stop_ids = api.stop_token_ids;
   request.ignore_engine_stops = api.ignore_eos;
   request.priority = api.priority;
   request.stream = true;  // the server looks for stop strings in every step
   return request;
+}
+
+// Returns the error of a session's check, `FIELD: error: …`, in the words of the API.
+ApiError api_error(std::string message) {
+  std::string field = message.substr(0, message.find(':'));
+  message.erase(0, message.find(": error: ") + std::string_view(": error: ").size());
+  if (field == "min_new_tokens") field = "min_tokens";
+  if (field == "allowed_ids") field = "allowed_token_ids";
+  return wrong(field, message);
+}
+
+std::optional<ApiError> check_settings(const ServedModel& model, const mkrt::Request& request) {
+  std::vector<int32_t> stop_ids = request.stop_ids;
+  if (!request.ignore_engine_stops)
+    stop_ids.insert(stop_ids.end(), model.end_ids.begin(), model.end_ids.end());
+  for (const mkrt::Status& status :
+       {mkrt::check_sampling(request.sampling), mkrt::check_bias(request.bias, stop_ids, model.limits.vocab)})
+    if (!status.ok()) return api_error(status.error().message);
+  return {};
 }
 
 }  // namespace
@@ -130,8 +150,7 @@ std::optional<ApiError> prepare(const ServedModel& model, uint64_t fresh_seed, P
   const ApiRequest& api = prepared.api;
   if (auto error = check_model(model, api)) return error;
   const mkrt::Request base = request_of(model, api, fresh_seed);
-  if (const mkrt::Status status = mkrt::check_sampling(base.sampling); !status.ok())
-    return ApiError{.message = status.error().message};
+  if (auto error = check_settings(model, base)) return error;
   const size_t prompts = api.chat ? 1 : api.prompts.size();
   for (size_t p = 0; p < prompts; ++p) {
     mkrt::Request request = base;

@@ -24,7 +24,8 @@ struct ServedModel {
   RenderChat render_chat;     // null: the model has no chat template
   mkrt::MkSampling sampling;  // of requests that give no fields
   mkrt::BatchLimits limits;
-  int64_t created = 0;  // seconds since 1970
+  std::vector<int32_t> end_ids;  // each ends a text
+  int64_t created = 0;           // seconds since 1970
 
   // Returns the most positions that a request may have.
   uint32_t positions() const;

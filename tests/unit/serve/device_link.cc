@@ -34,7 +34,8 @@ std::string text_of(const Message& message) {
 
 struct Lists {
   std::vector<int32_t> tokens, row_begin, kv_len, page_begin, page_index, stop_ids;
-  std::vector<uint32_t> seen;
+  std::vector<uint32_t> seen, allowed;
+  std::vector<mkrt::MkBias> biases;
 };
 
 Lists random_lists(std::mt19937& random) {
@@ -45,6 +46,8 @@ Lists random_lists(std::mt19937& random) {
     for (int32_t& v : *list) v = static_cast<int32_t>(random());
   }
   lists.seen.assign(random() % 9, random());
+  lists.allowed.assign(random() % 9, random());
+  lists.biases.assign(random() % 9, {static_cast<uint32_t>(random()), 0.5f, -2.0f});
   return lists;
 }
 
@@ -58,6 +61,8 @@ TEST_CASE("a batch read back is the batch written") {
       s = {.sampling = {.temperature = 0.5f, .seed = random()},
            .limit = static_cast<uint32_t>(random()),
            .seen = lists.seen,
+           .biases = lists.biases,
+           .allowed = lists.allowed,
            .stop_ids = lists.stop_ids};
     const mkrt::Batch batch{lists.tokens, lists.row_begin, lists.kv_len, {lists.page_begin, lists.page_index},
                             samples,      i % 2 == 0};
@@ -77,6 +82,10 @@ TEST_CASE("a batch read back is the batch written") {
             0);
       CHECK(read.batch.samples[s].limit == samples[s].limit);
       CHECK(equal(read.batch.samples[s].seen, lists.seen));
+      CHECK(equal(read.batch.samples[s].allowed, lists.allowed));
+      CHECK(std::memcmp(read.batch.samples[s].biases.data(), lists.biases.data(),
+                        lists.biases.size() * sizeof(mkrt::MkBias)) == 0);
+      CHECK(read.batch.samples[s].biases.size() == lists.biases.size());
       CHECK(equal(read.batch.samples[s].stop_ids, lists.stop_ids));
     }
     for (const size_t size : {size_t{0}, bytes.size() / 2, bytes.size() - 1})

@@ -83,6 +83,16 @@ TEST_CASE("fields of completions are refused by name") {
        {completion(R"("min_p": 2)"), "min_p: found 2, expected a number from 0 to 1", "min_p"},
        {completion(R"("repetition_penalty": 0)"), "repetition_penalty: found 0, expected a number from 0.001",
         "repetition_penalty"},
+       {completion(R"("logit_bias": {"one": 5})"), "logit_bias: found the key \"one\", expected a token id",
+        "logit_bias"},
+       {completion(R"("logit_bias": {"1": 101})"),
+        "logit_bias.1: found 101, expected a number from -100 to 100", "logit_bias"},
+       {completion(R"("presence_penalty": 2.5)"),
+        "presence_penalty: found 2.5, expected a number from -2 to 2", "presence_penalty"},
+       {completion(R"("frequency_penalty": "x")"), "frequency_penalty: found \"x\", expected a number",
+        "frequency_penalty"},
+       {completion(R"("min_tokens": -1)"), "min_tokens: found -1, expected an integer from 0", "min_tokens"},
+       {completion(R"("allowed_token_ids": 5)"), "allowed_token_ids: found 5, expected", "allowed_token_ids"},
        {completion(R"("top_k": -2)"), "top_k: found -2, expected an integer from -1", "top_k"},
        {completion(R"("top_k": 4294967296)"), "top_k: found 4294967296, expected an integer from -1",
         "top_k"},
@@ -133,17 +143,9 @@ TEST_CASE("lists have bounds") {
 }
 
 TEST_CASE("fields that mkc does not serve are refused, unless they change nothing") {
-  check_refused(
-      read_completion,
-      {{completion(R"("logit_bias": {"1": 5})"),
-        "logit_bias: found an object, expected an empty object: mkc does not serve", "logit_bias"},
-       {completion(R"("presence_penalty": 0.5)"), "presence_penalty: found 0.5, expected 0",
-        "presence_penalty"},
-       {completion(R"("frequency_penalty": -1)"), "frequency_penalty: found -1, expected 0",
-        "frequency_penalty"},
-       {completion(R"("min_tokens": 3)"), "min_tokens: found 3, expected 0", "min_tokens"},
-       {completion(R"("best_of": 2)"), "best_of: found 2, expected 1", "best_of"},
-       {completion(R"("suffix": "end")"), "suffix: found \"end\", expected an empty string", "suffix"}});
+  check_refused(read_completion, {{completion(R"("best_of": 2)"), "best_of: found 2, expected 1", "best_of"},
+                                  {completion(R"("suffix": "end")"),
+                                   "suffix: found \"end\", expected an empty string", "suffix"}});
   check_refused(read_chat_completion,
                 {{chat(R"("tools": [{"type": "function"}])"),
                   "tools: found an array, expected an empty array", "tools"},
@@ -218,6 +220,14 @@ TEST_CASE("all forms of prompts and numbers are read") {
   CHECK(request.priority == -5);
   CHECK(accepted(read_completion, completion(R"("seed": 18446744073709551615)")).sampling.seed ==
         ~uint64_t{0});
+  const mkrt::BiasSettings bias =
+      accepted(read_completion, completion(R"("logit_bias": {"3": -100, "5": 0.5}, "presence_penalty": -2,
+                                             "frequency_penalty": 1, "min_tokens": 4, "allowed_token_ids": [3, 5])"))
+          .bias;
+  REQUIRE(bias.logit_bias.size() == 2);
+  CHECK((bias.logit_bias[0].id == 3 && bias.logit_bias[0].value == -100));
+  CHECK((bias.presence_penalty == -2 && bias.frequency_penalty == 1 && bias.min_new_tokens == 4));
+  CHECK(bias.allowed_ids == std::vector<int32_t>{3, 5});
 }
 
 TEST_CASE("tokenize takes a prompt or messages") {
