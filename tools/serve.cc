@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <ctime>
+#include <fstream>
 
-#include "runtime/base/file.h"
 #include "runtime/text/chat_template.h"
 #include "tools/artefact.h"
 #include "tools/commands.h"
@@ -57,11 +57,10 @@ Status run_steps(const ServeArguments& a) {
 }
 
 // Returns this program's command line.
-Result<std::vector<std::string>> command_line() {
-  MKC_TRY(text, mkrt::read_text("/proc/self/cmdline", size_t{1} << 24));
+std::vector<std::string> command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> words;
-  for (size_t begin = 0; begin < text.size(); begin += words.back().size() + 1)
-    words.push_back(text.c_str() + begin);
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
   return words;
 }
 
@@ -104,10 +103,9 @@ Status serve(ServeArguments a) {
   MKC_TRY_STATUS(find_models(a.run));
   if (!a.device_link.empty()) return run_steps(a);
   MKC_TRY(model, read_model(a));
-  MKC_TRY(command, command_line());
   MKC_TRY(server, HttpServer::listen(a.host, a.port, a.limits, Service::refusal));
   EngineLoop loop;
-  DeviceProcess device({.command = std::move(command), .step_limit = std::chrono::seconds(a.step_timeout_s)});
+  DeviceProcess device({.command = command_line(), .step_limit = std::chrono::seconds(a.step_timeout_s)});
   Service service(server, loop, options_of(a, device));
   const RunningService running{server, loop, service};
   print_err("mkc serve: listening on http://{}:{}, loading {}\n", a.host, server.port(), a.run.request.model);

@@ -22,7 +22,7 @@ Request request(int32_t first, size_t prompt, uint32_t max_new_tokens) {
 
 TEST_CASE("after a loss of all pages every request gets the tokens that it gets alone") {
   for (const bool prefix_cache : {false, true})
-    for (uint64_t fail_at = 0; fail_at < 30; ++fail_at) {
+    for (uint64_t fail_at = 0; fail_at < 25; ++fail_at) {
       CAPTURE(fail_at);
       FakeModel model(kLimits);
       model.fail_at = fail_at;
