@@ -91,6 +91,19 @@ class ServeTest(ServerCase):
         text, plain = shown["choices"][0]["text"], answer["choices"][0]["text"]
         self.assertTrue(text.startswith(plain) and len(text) > len(plain), text)
 
+    def test_biases(self):
+        plain = self.server.post("/detokenize", {"tokens": [300] * 3})[1]["prompt"]
+        for body in ({"logit_bias": {"300": 100}}, {"allowed_token_ids": [300]}):
+            self.assertEqual(self.text(max_tokens=3, **body), plain)
+        body = {"prompt": PROMPT, "temperature": 0, "max_tokens": 400}
+        short = self.server.post(COMPLETIONS, body)[1]["usage"]["completion_tokens"]
+        longer = self.server.post(COMPLETIONS, {**body, "min_tokens": short + 5})[1]["usage"]["completion_tokens"]
+        self.assertGreaterEqual(longer, short + 5)
+        self.assertNotEqual(self.text(max_tokens=80, presence_penalty=2, frequency_penalty=2), self.text(max_tokens=80))
+        for field, value, message in (("logit_bias", {"999999": 1}, "found the id 999999, expected 0 to "),
+                                      ("allowed_token_ids", [999999], "found the id 999999, expected 0 to ")):
+            self.is_error(self.server.post(COMPLETIONS, {"prompt": PROMPT, field: value}), 400, "invalid_request_error", message, field)
+
     def test_streams_equal_whole_answers(self):
         for body in ({}, {"n": 2, "temperature": 1, "seed": 3}, {"stop": [".", "kite"]}, {"logprobs": 3}):
             body = {"prompt": PROMPT, "max_tokens": 50, "temperature": 0, **body}
