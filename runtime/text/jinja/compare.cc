@@ -88,7 +88,7 @@ bool view_contains(Arena& arena, const DictView& view, const Value& item) {
 }
 
 bool text_contains(Arena& arena, const Value& text, const Value& item) {
-  if (!item.is_text()) fail("found a {} to look for in text, expected text", item.type());
+  if (!item.is_text()) fail("found {} to look for in text, expected text", item.described());
   arena.read(text.text().bytes.size());
   return text.text().bytes.find(item.text().bytes) != std::string::npos;
 }
@@ -180,7 +180,7 @@ bool less(Arena& arena, const Value& left, const Value& right) {
   }
   if (left.kind() == right.kind() && left.is_sequence())
     return less_items(arena, left.sequence().items, right.sequence().items);
-  fail("there is no order between a {} and a {}", left.type(), right.type());
+  fail("there is no order between {} and {}", left.described(), right.described());
 }
 
 bool contains(Arena& arena, const Value& container, const Value& item) {

@@ -45,6 +45,11 @@ void Interpreter::print(const Value& value) {
   print(to_str(arena_, value));
 }
 
+void Interpreter::print_block(const Value& value) {
+  if (!value.is_text()) fail("the block makes {}, expected text", value.described());
+  print(value.text().bytes);
+}
+
 Interpreter::Flow Interpreter::run(const Block& block, Scope& scope) {
   for (const auto& statement : block)
     if (const Flow flow = run(*statement, scope); flow != Flow::kNext) return flow;
@@ -170,7 +175,7 @@ Interpreter::Flow Interpreter::run_filter_block(const Statement& statement, Scop
   std::string around = std::exchange(output_, {});
   const Flow flow = run(statement.body, inner);
   const Value text = arena_.text(std::exchange(output_, std::move(around)));
-  if (flow == Flow::kNext) print(filter(*statement.filter, inner, &text));
+  if (flow == Flow::kNext) print_block(filter(*statement.filter, inner, &text));
   leave(inner);
   return flow;
 }
@@ -187,7 +192,7 @@ Interpreter::Flow Interpreter::run_with(const Statement& statement, Scope& scope
 
 void Interpreter::run_call(const Statement& statement, Scope& scope) {
   const Value caller(arena_.make<Macro>(0, statement, &scope));
-  print(call_expression(*statement.value, scope, &caller));
+  print_block(call_expression(*statement.value, scope, &caller));
 }
 
 void Interpreter::run_generation(const Statement& statement, Scope& scope) {

@@ -122,7 +122,7 @@ class PercentFormat {
       case 'x':
       case 'X':
       case 'o':
-        if (!value.is_integer()) fail("%{} needs an integer, found a {}", type, value.type());
+        if (!value.is_integer()) fail("%{} needs an integer, found {}", type, value.described());
         return integer(value, spec, type);
       case 'e':
       case 'E':
@@ -130,7 +130,7 @@ class PercentFormat {
       case 'F':
       case 'g':
       case 'G':
-        if (!value.is_number()) fail("%{} needs a number, found a {}", type, value.type());
+        if (!value.is_number()) fail("%{} needs a number, found {}", type, value.described());
         spec.type = type;
         if (spec.fill == "0") spec.align = '=';
         return format_float(value.as_real(), spec);
@@ -158,7 +158,7 @@ class PercentFormat {
 
   // The precision of an integer is its least number of digits.
   static std::string integer(const Value& value, FormatSpec spec, char type) {
-    if (!value.is_number()) fail("%{} needs a number, found a {}", type, value.type());
+    if (!value.is_number()) fail("%{} needs a number, found {}", type, value.described());
     const int64_t number = value.is_integer() ? value.as_integer() : truncate(value.as_real());
     spec.type = type;
     if (spec.precision) {

@@ -82,7 +82,7 @@ Value has_affix(Call& call) {
   const Value wanted = call.take("");
   const Window window = take_window(call);
   const auto has = [&](const Value& affix) {
-    if (!affix.is_text()) fail("{}: found a {}, expected text", call.name, affix.type());
+    if (!affix.is_text()) fail("{}: found {}, expected text", call.name, affix.described());
     const std::string& text = affix.text().bytes;
     return window.is_valid && (at_end ? window.text.ends_with(text) : window.text.starts_with(text));
   };
