@@ -7,6 +7,7 @@
 #include "runtime/text/jinja/dict.h"
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/jinja/iterate.h"
+#include "runtime/text/jinja/search.h"
 
 namespace mkrt::jinja {
 namespace {
@@ -90,7 +91,7 @@ bool view_contains(Arena& arena, const DictView& view, const Value& item) {
 bool text_contains(Arena& arena, const Value& text, const Value& item) {
   if (!item.is_text()) fail("found {} to look for in text, expected text", item.described());
   arena.read(text.text().bytes.size());
-  return text.text().bytes.find(item.text().bytes) != std::string::npos;
+  return find_first(text.text().bytes, item.text().bytes) != std::string_view::npos;
 }
 
 }  // namespace

@@ -125,16 +125,17 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement, Scope& scope)
     loop.iterable = Value::none();  // its length is not that of the loop
   }
   Scope& inner = make_scope(arena_, statement.body_symbols, &scope);
-  bool is_empty = true;
+  bool has_run =
+      false;  // an iteration came to its end; as in Jinja2, one that was left by continue does not count
   while (advance_loop(loop)) {
-    is_empty = false;
     line_ = statement.line;
     const Flow flow = run_loop_body(statement, loop, inner);
     if (flow == Flow::kBreak) break;
+    has_run |= flow == Flow::kNext;
     line_ = statement.line;
   }
   leave(inner);
-  if (!is_empty || statement.otherwise.empty()) return Flow::kNext;
+  if (has_run || statement.otherwise.empty()) return Flow::kNext;
   Scope& otherwise = make_scope(arena_, statement.otherwise_symbols, &scope);
   enter(otherwise);
   const Flow flow = run(statement.otherwise, otherwise);

@@ -84,8 +84,8 @@ class PercentFormat {
     ++at_;
     FormatSpec spec;
     bool left = false, zero = false;
-    const bool is_named = sees("(");
-    const Value named = is_named ? named_value() : Value();
+    const bool has_name = sees("(");
+    const Value named = has_name ? named_value() : Value();
     while (sees("-+ #0")) {
       const char flag = take();
       left |= flag == '-';
@@ -105,7 +105,7 @@ class PercentFormat {
     if (type == '%') return "%";
     spec.align = left ? '<' : '>';
     if (zero && !left) spec.fill = "0";
-    return convert(type, spec, is_named ? named : next_value());
+    return convert(type, spec, has_name ? named : next_value());
   }
 
   std::string convert(char type, FormatSpec spec, const Value& value) {

@@ -18,12 +18,23 @@ TEST_CASE("steps are bounded") {
                  "endfor %}") == "1: error: the template takes more than 100000000 steps");
   CHECK(error_of("{% set ns = namespace(x=[], y=[]) %}{% for a in range(100) %}{% set ns.x = [ns.x, ns.x] %}"
                  "{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}") ==
-        "1: error: the template needs more than 512 MiB of memory");
+        "1: error: the template takes more than 100000000 steps");
+}
+
+TEST_CASE("long texts are searched within the bound of steps") {
+  const std::string texts = "{% set text = 'a' * 4000000 %}{% set wanted = 'a' * 2000000 ~ 'b' %}";
+  const auto found = render(texts +
+                            "{{ wanted in text }} {{ text.find(wanted) }} {{ text.count(wanted) }} "
+                            "{{ text.replace(wanted, '') | length }} {{ text.strip(wanted) | length }}");
+  REQUIRE_MESSAGE(found.ok(), found.error().message);
+  CHECK(found.value() == "False -1 0 4000000 0");
+  CHECK(error_of(texts + "{{ text.rfind(wanted) }}") ==
+        "1: error: the template takes more than 100000000 steps");
 }
 
 TEST_CASE("memory is bounded") {
   CHECK(error_of("{% set ns = namespace(x='abcdefgh') %}{% for a in range(100) %}{% set ns.x = ns.x ~ ns.x "
-                 "%}{% endfor %}") == "");
+                 "%}{% endfor %}") == "1: error: the template needs more than 512 MiB of memory");
   CHECK(error_of("{% set ns = namespace(x=[1]) %}{% for a in range(100) %}{% set ns.x = ns.x + ns.x %}{% "
                  "endfor %}") == "1: error: the template needs more than 512 MiB of memory");
   CHECK(error_of("{{ 'abc' * 9223372036854775807 }}") ==
