@@ -94,7 +94,7 @@ Value arithmetic(Arena& arena, Operator op, const Value& left, const Value& righ
     if (is_repeatable(left) && right.is_integer()) return repeat(arena, left, right.as_integer());
     if (left.is_integer() && is_repeatable(right)) return repeat(arena, right, left.as_integer());
   }
-  fail("the operator {} does not go with a {} and a {}", sign_of(op), left.type(), right.type());
+  fail("the operator {} does not go with {} and {}", sign_of(op), left.described(), right.described());
 }
 
 std::string escape_html(std::string_view text) {

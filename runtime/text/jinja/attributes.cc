@@ -17,7 +17,7 @@ Value bound(Arena& arena, const Value& value, std::span<const Method> methods, s
   const auto method =
       std::find_if(methods.begin(), methods.end(), [&](const Method& m) { return m.name == name; });
   if (method == methods.end()) return {};
-  if (method->code == nullptr) fail("unsupported: the method {} of a {}", name, value.type());
+  if (method->code == nullptr) fail("unsupported: the method {} of {}", name, value.described());
   return arena.make<Function>(64, std::string(name), method->code, value);
 }
 
@@ -45,7 +45,7 @@ void refuse_attribute(const Value& value, std::string_view name) {
                                          "close",   "count",      "index", "fromkeys"};
   const auto refuse = [&](auto& names) {
     if (std::find(std::begin(names), std::end(names), name) != std::end(names))
-      fail("unsupported: the attribute {} of a {}", name, value.type());
+      fail("unsupported: the attribute {} of {}", name, value.described());
   };
   if (value.is_number()) refuse(kNumber);
   if (value.is(Kind::kMacro)) refuse(kMacro);
@@ -103,7 +103,7 @@ Value absent(Arena& arena, const Value& value, std::string_view what) {
 }
 
 Value forbidden(Arena& arena, const Value& value, std::string_view name) {
-  return arena.undefined(fmt::format("the sandbox forbids {} of a {}", name, value.type()));
+  return arena.undefined(fmt::format("the sandbox forbids {} of {}", name, value.described()));
 }
 
 bool is_forbidden(const Value& value, std::string_view name) {
@@ -191,12 +191,12 @@ Value get_item(Arena& arena, const Value& value, const Value& key) {
 Slice resolve_slice(int64_t length, const Value& start, const Value& stop, const Value& step) {
   const auto bound_of = [&](const Value& bound, int64_t if_none, int64_t low, int64_t high) {
     if (bound.is_none()) return if_none;
-    if (!bound.is_integer()) fail("found a {} as a bound of a slice, expected an integer", bound.type());
+    if (!bound.is_integer()) fail("found {} as a bound of a slice, expected an integer", bound.described());
     int64_t index = bound.as_integer();
     if (index < 0) index = index < -length ? low : index + length;
     return std::clamp(index, low, high);
   };
-  if (!step.is_none() && !step.is_integer()) fail("found a {} as the step of a slice", step.type());
+  if (!step.is_none() && !step.is_integer()) fail("found {} as the step of a slice", step.described());
   const int64_t by = step.is_none() ? 1 : std::max(step.as_integer(), -INT64_MAX);
   if (by == 0) fail("the step of a slice is 0");
   const int64_t low = by > 0 ? 0 : -1, high = by > 0 ? length : length - 1;
@@ -218,7 +218,7 @@ Value get_slice(Arena& arena, const Value& value, const Value& start, const Valu
     const int64_t by = slice.step * range.step;
     return arena.make<Range>(0, begin, begin + slice.count * by, by);
   }
-  if (!value.is_sequence()) fail("a {} has no slices", value.type());
+  if (!value.is_sequence()) fail("{} has no slices", value.described());
   const std::vector<Value>& items = value.sequence().items;
   const Slice slice = resolve_slice(static_cast<int64_t>(items.size()), start, stop, step);
   std::vector<Value> result;

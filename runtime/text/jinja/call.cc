@@ -40,7 +40,7 @@ int64_t Call::take_integer(std::string_view parameter, std::optional<int64_t> if
 
 std::string_view Call::take_text(std::string_view parameter) {
   const Value value = take(parameter);
-  if (!value.is_text()) fail("{}: found a {}, expected text", name, value.type());
+  if (!value.is_text()) fail("{}: found {}, expected text", name, value.described());
   return value.text().bytes;
 }
 
@@ -53,7 +53,7 @@ std::optional<int64_t> Call::take_optional_integer(std::string_view parameter) {
 std::optional<std::string_view> Call::take_optional_text(std::string_view parameter) {
   const Value value = take(parameter, Value::none());
   if (value.is_none()) return std::nullopt;
-  if (!value.is_text()) fail("{}: found a {}, expected text", name, value.type());
+  if (!value.is_text()) fail("{}: found {}, expected text", name, value.described());
   return value.text().bytes;
 }
 
@@ -70,7 +70,7 @@ void Call::finish() const {
 }
 
 int64_t to_index(const Value& value, std::string_view what) {
-  if (!value.is_integer()) fail("{}: found a {}, expected an integer", what, value.type());
+  if (!value.is_integer()) fail("{}: found {}, expected an integer", what, value.described());
   return value.as_integer();
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/text/jinja/dict.h"
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/jinja/iterate.h"
+#include "runtime/text/jinja/search.h"
 
 namespace mkrt::jinja {
 namespace {
@@ -88,9 +89,9 @@ bool view_contains(Arena& arena, const DictView& view, const Value& item) {
 }
 
 bool text_contains(Arena& arena, const Value& text, const Value& item) {
-  if (!item.is_text()) fail("found a {} to look for in text, expected text", item.type());
+  if (!item.is_text()) fail("found {} to look for in text, expected text", item.described());
   arena.read(text.text().bytes.size());
-  return text.text().bytes.find(item.text().bytes) != std::string::npos;
+  return find_first(text.text().bytes, item.text().bytes) != std::string_view::npos;
 }
 
 }  // namespace
@@ -180,7 +181,7 @@ bool less(Arena& arena, const Value& left, const Value& right) {
   }
   if (left.kind() == right.kind() && left.is_sequence())
     return less_items(arena, left.sequence().items, right.sequence().items);
-  fail("there is no order between a {} and a {}", left.type(), right.type());
+  fail("there is no order between {} and {}", left.described(), right.described());
 }
 
 bool contains(Arena& arena, const Value& container, const Value& item) {

@@ -27,7 +27,7 @@ uint64_t hash_number(const Value& value) {
 
 uint64_t hash(Arena& arena, const Value& value) {
   const Level level(arena);
-  if (!is_hashable(value)) fail("found a {} as a key, expected a value that never changes", value.type());
+  if (!is_hashable(value)) fail("found {} as a key, expected a value that never changes", value.described());
   if (value.is_text()) {
     arena.read(value.text().bytes.size());
     return hash_text(value.text().bytes);

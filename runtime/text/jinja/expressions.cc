@@ -172,9 +172,9 @@ void Interpreter::add_arguments(const Expression& expression, const Scope& scope
       call.positional.push_back(value);
   if (!expression.star_star) return;
   const Value more = evaluate(*expression.star_star, scope);
-  if (!more.is(Value::Kind::kDict)) fail("found a {} behind **, expected a dict", more.type());
+  if (!more.is(Value::Kind::kDict)) fail("found {} behind **, expected a dict", more.described());
   for (const auto& [key, value] : more.dict().items) {
-    if (!key.is_text()) fail("found a {} as the name of an argument, expected text", key.type());
+    if (!key.is_text()) fail("found {} as the name of an argument, expected text", key.described());
     for (const auto& [name, given] : call.keywords)
       if (name == key.text().bytes) fail("the argument {} is given twice", name);
     call.keywords.emplace_back(key.text().bytes, value);

@@ -177,7 +177,7 @@ std::string format_value(const Value& value, const FormatSpec& spec) {
   if (value.is_text()) return format_text(value.text().bytes, spec);
   if (value.is_integer()) return format_integer(value.as_integer(), spec);
   if (value.is(Value::Kind::kFloat)) return format_float(value.as_real(), spec);
-  fail("a {} has no format of its own", value.type());
+  fail("{} has no format of its own", value.described());
 }
 
 }  // namespace mkrt::jinja

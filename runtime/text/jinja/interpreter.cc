@@ -45,6 +45,11 @@ void Interpreter::print(const Value& value) {
   print(to_str(arena_, value));
 }
 
+void Interpreter::print_block(const Value& value) {
+  if (!value.is_text()) fail("the block makes {}, expected text", value.described());
+  print(value.text().bytes);
+}
+
 Interpreter::Flow Interpreter::run(const Block& block, Scope& scope) {
   for (const auto& statement : block)
     if (const Flow flow = run(*statement, scope); flow != Flow::kNext) return flow;
@@ -120,16 +125,17 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement, Scope& scope)
     loop.iterable = Value::none();  // its length is not that of the loop
   }
   Scope& inner = make_scope(arena_, statement.body_symbols, &scope);
-  bool is_empty = true;
+  bool has_run =
+      false;  // an iteration came to its end; as in Jinja2, one that was left by continue does not count
   while (advance_loop(loop)) {
-    is_empty = false;
     line_ = statement.line;
     const Flow flow = run_loop_body(statement, loop, inner);
     if (flow == Flow::kBreak) break;
+    has_run |= flow == Flow::kNext;
     line_ = statement.line;
   }
   leave(inner);
-  if (!is_empty || statement.otherwise.empty()) return Flow::kNext;
+  if (has_run || statement.otherwise.empty()) return Flow::kNext;
   Scope& otherwise = make_scope(arena_, statement.otherwise_symbols, &scope);
   enter(otherwise);
   const Flow flow = run(statement.otherwise, otherwise);
@@ -170,7 +176,7 @@ Interpreter::Flow Interpreter::run_filter_block(const Statement& statement, Scop
   std::string around = std::exchange(output_, {});
   const Flow flow = run(statement.body, inner);
   const Value text = arena_.text(std::exchange(output_, std::move(around)));
-  if (flow == Flow::kNext) print(filter(*statement.filter, inner, &text));
+  if (flow == Flow::kNext) print_block(filter(*statement.filter, inner, &text));
   leave(inner);
   return flow;
 }
@@ -187,7 +193,7 @@ Interpreter::Flow Interpreter::run_with(const Statement& statement, Scope& scope
 
 void Interpreter::run_call(const Statement& statement, Scope& scope) {
   const Value caller(arena_.make<Macro>(0, statement, &scope));
-  print(call_expression(*statement.value, scope, &caller));
+  print_block(call_expression(*statement.value, scope, &caller));
 }
 
 void Interpreter::run_generation(const Statement& statement, Scope& scope) {

@@ -43,6 +43,7 @@ class Interpreter {
   Advance filtered(const Statement& loop, Scope& scope, Advance advance);
   void print(const Value& value);
   void print(std::string_view text);
+  void print_block(const Value& value);  // of a tag whose result has to be text
 
   // Names (names.cc):
   void enter(Scope& scope);

@@ -79,7 +79,7 @@ Advance iterate(Arena& arena, const Value& value) {
     case Kind::kJoiner:
       break;
   }
-  fail("a {} has no elements to go through", value.type());
+  fail("{} has no elements to go through", value.described());
 }
 
 std::vector<Value> collect(Arena& arena, const Value& value) {

@@ -67,7 +67,7 @@ class JsonWriter {
         break;
     }
     if (value.is_undefined()) fail("tojson: {}", value.undefined().message);
-    fail("tojson: a {} cannot be written as JSON", value.type());
+    fail("tojson: {} cannot be written as JSON", value.described());
   }
 
   std::string take() { return std::move(text_); }
@@ -143,7 +143,7 @@ class JsonWriter {
 
   void write_key(const Value& key) {
     if (key.is_text()) return write_text(key.text().bytes);
-    if (!key.is_none() && !key.is_number()) fail("tojson: a {} cannot be a key of JSON", key.type());
+    if (!key.is_none() && !key.is_number()) fail("tojson: {} cannot be a key of JSON", key.described());
     text_ += '"';
     write(key);
     text_ += '"';

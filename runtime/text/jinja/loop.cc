@@ -14,7 +14,11 @@ using Kind = Value::Kind;
 
 // Reads one element early and returns whether there is one.
 bool look_ahead(Loop& loop) {
-  return !loop.ahead.is(Kind::kMissing) || loop.advance(loop.ahead);
+  if (!loop.ahead.is(Kind::kMissing)) return true;
+  Value next;
+  if (!loop.advance(next)) return false;
+  loop.ahead = next;
+  return true;
 }
 
 Value cycle(Call& call) {

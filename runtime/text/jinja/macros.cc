@@ -20,7 +20,7 @@ Value Interpreter::call(const Value& callee, Call& arguments) {
   if (callee.is(Kind::kMacro)) return call_macro(callee.macro(), arguments);
   if (callee.is(Kind::kJoiner)) return call_joiner(callee.joiner(), arguments);
   if (callee.is_undefined()) fail("{}", callee.undefined().message);
-  fail("a {} cannot be called", callee.type());
+  fail("{} cannot be called", callee.described());
 }
 
 Value Interpreter::call_joiner(Joiner& joiner, const Call& arguments) {

@@ -59,8 +59,8 @@ void Interpreter::assign(const Expression& target, const Value& value, Scope& sc
 void Interpreter::assign_attribute(const Expression& target, const Value& value, const Scope& scope) {
   const Value object = lookup(target, scope);
   if (!object.is(Value::Kind::kNamespace))
-    fail_at(target.line, "cannot assign {}.{}: found a {}, expected a namespace", target.text,
-            target.attribute, object.type());
+    fail_at(target.line, "cannot assign {}.{}: found {}, expected a namespace", target.text, target.attribute,
+            object.described());
   if (target.attribute.starts_with('_'))
     fail_at(target.line, "a namespace has no attribute that begins with an underscore, found {}",
             target.attribute);

@@ -145,19 +145,19 @@ Value negative(const Value& value) {
   if (value.is(Value::Kind::kFloat)) return Value::real(-value.as_real());
   if (value.is_integer()) return of_integers(Operator::kSubtract, 0, value.as_integer());
   if (value.is_undefined()) fail("{}", value.undefined().message);
-  fail("a {} has no negative", value.type());
+  fail("{} has no negative", value.described());
 }
 
 Value positive(const Value& value) {
   if (value.is(Value::Kind::kFloat)) return value;
   if (value.is_integer()) return Value::integer(value.as_integer());
   if (value.is_undefined()) fail("{}", value.undefined().message);
-  fail("a {} has no sign", value.type());
+  fail("{} has no sign", value.described());
 }
 
 Value absolute(const Value& value) {
   if (value.is(Value::Kind::kFloat)) return Value::real(std::abs(value.as_real()));
-  if (!value.is_integer()) fail("a {} has no absolute value", value.type());
+  if (!value.is_integer()) fail("{} has no absolute value", value.described());
   return value.as_integer() < 0 ? negative(value) : Value::integer(value.as_integer());
 }
 
@@ -169,7 +169,7 @@ int64_t truncate(double number) {
 
 Value round_number(const Value& value, int64_t digits) {
   if (value.is_integer()) return round_integer(value.as_integer(), digits);
-  if (!value.is(Value::Kind::kFloat)) fail("a {} cannot be rounded", value.type());
+  if (!value.is(Value::Kind::kFloat)) fail("{} cannot be rounded", value.described());
   if (!std::isfinite(value.as_real()) || digits > 300) return value;
   if (digits < 0) fail("unsupported: a float rounded to {} digits", digits);
   char text[700];  // up to 309 digits before the point

@@ -22,7 +22,7 @@ Value length(Call& call) {
   const Value value = call.take("");
   call.finish();
   const int64_t count = length_of(value);
-  if (count < 0) fail("a {} has no length", value.type());
+  if (count < 0) fail("{} has no length", value.described());
   return Value::integer(count);
 }
 
@@ -61,7 +61,7 @@ Value round_value(Call& call) {
   const std::string name = method.is_text() ? method.text().bytes : "";
   if (name == "common") return round_number(value, digits);
   if (name != "ceil" && name != "floor") fail("round: found another method than common, ceil and floor");
-  if (!value.is_number()) fail("a {} cannot be rounded", value.type());
+  if (!value.is_number()) fail("{} cannot be rounded", value.described());
   const Value unit = of_numbers(Operator::kPower, Value::integer(10), Value::integer(digits));
   const double scaled = of_numbers(Operator::kMultiply, value, unit).as_real();
   const int64_t whole = truncate(name == "ceil" ? std::ceil(scaled) : std::floor(scaled));

@@ -24,16 +24,12 @@ class StatementParser {
  public:
   explicit StatementParser(std::string_view source) : tokens_(tokenize(source)), expressions_(tokens_) {}
 
-  Block run() {
-    Block body = block({}, "");
-    return body;
-  }
+  Block run() { return block({}, "", 1); }
 
  private:
   // Reads statements up to a tag of one of the names, and leaves the parser at the name. No names: up to the
   // end.
-  Block block(std::initializer_list<std::string_view> ends, std::string_view tag) {
-    const uint32_t begin = tokens_.line();
+  Block block(std::initializer_list<std::string_view> ends, std::string_view tag, uint32_t begin) {
     Block body;
     while (!tokens_.at(TokenKind::kEnd)) {
       if (tokens_.at(TokenKind::kText)) {
@@ -54,9 +50,10 @@ class StatementParser {
 
   // Reads the rest of a tag, and statements up to the tag that ends them.
   Block body(std::initializer_list<std::string_view> ends, std::string_view tag) {
+    const uint32_t line = tokens_.line();
     tokens_.skip_operator(":");
     tokens_.expect(TokenKind::kBlockEnd);
-    return block(ends, tag);
+    return block(ends, tag, line);
   }
   Block body_to(std::string_view end, std::string_view tag) {
     Block statements = body({end}, tag);

@@ -84,8 +84,8 @@ class PercentFormat {
     ++at_;
     FormatSpec spec;
     bool left = false, zero = false;
-    const bool is_named = sees("(");
-    const Value named = is_named ? named_value() : Value();
+    const bool has_name = sees("(");
+    const Value named = has_name ? named_value() : Value();
     while (sees("-+ #0")) {
       const char flag = take();
       left |= flag == '-';
@@ -105,7 +105,7 @@ class PercentFormat {
     if (type == '%') return "%";
     spec.align = left ? '<' : '>';
     if (zero && !left) spec.fill = "0";
-    return convert(type, spec, is_named ? named : next_value());
+    return convert(type, spec, has_name ? named : next_value());
   }
 
   std::string convert(char type, FormatSpec spec, const Value& value) {
@@ -122,7 +122,7 @@ class PercentFormat {
       case 'x':
       case 'X':
       case 'o':
-        if (!value.is_integer()) fail("%{} needs an integer, found a {}", type, value.type());
+        if (!value.is_integer()) fail("%{} needs an integer, found {}", type, value.described());
         return integer(value, spec, type);
       case 'e':
       case 'E':
@@ -130,7 +130,7 @@ class PercentFormat {
       case 'F':
       case 'g':
       case 'G':
-        if (!value.is_number()) fail("%{} needs a number, found a {}", type, value.type());
+        if (!value.is_number()) fail("%{} needs a number, found {}", type, value.described());
         spec.type = type;
         if (spec.fill == "0") spec.align = '=';
         return format_float(value.as_real(), spec);
@@ -158,7 +158,7 @@ class PercentFormat {
 
   // The precision of an integer is its least number of digits.
   static std::string integer(const Value& value, FormatSpec spec, char type) {
-    if (!value.is_number()) fail("%{} needs a number, found a {}", type, value.type());
+    if (!value.is_number()) fail("%{} needs a number, found {}", type, value.described());
     const int64_t number = value.is_integer() ? value.as_integer() : truncate(value.as_real());
     spec.type = type;
     if (spec.precision) {

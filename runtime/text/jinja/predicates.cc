@@ -4,6 +4,7 @@
 
 #include "runtime/text/jinja/arithmetic.h"
 #include "runtime/text/jinja/compare.h"
+#include "runtime/text/jinja/dict.h"
 #include "runtime/text/jinja/fault.h"
 #include "runtime/text/jinja/filters.h"
 #include "runtime/text/jinja/iterate.h"
@@ -79,15 +80,21 @@ bool has_case(Call& call) {
   return any && std::all_of(all.begin(), all.end(), [](char32_t c) { return passes(c) || !is_cased(c); });
 }
 
-bool is_filter(Call& call) {
+// Returns the tested name. Faults: the value cannot be a key of a table of names.
+Value take_name(Call& call) {
   const Value name = call.take("value");
   call.finish();
+  if (!is_hashable(name)) fail("{}: found {}, expected a name", call.name, name.described());
+  return name;
+}
+
+bool is_filter(Call& call) {
+  const Value name = take_name(call);
   return name.is_text() && is_filter_name(name.text().bytes);
 }
 
 bool is_test(Call& call) {
-  const Value name = call.take("value");
-  call.finish();
+  const Value name = take_name(call);
   return name.is_text() && find_named(name.text().bytes) != nullptr;
 }
 

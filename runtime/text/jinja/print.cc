@@ -145,9 +145,11 @@ void append_repr(Arena& arena, const Value& value, std::string& text) {
       append_dict(arena, *value.name_space().attributes, text);
       text += '>';
       return;
-    case Kind::kMacro:
-      text += "<Macro " + text_repr(value.macro().statement.text) + ">";
+    case Kind::kMacro: {
+      const std::string& name = value.macro().statement.text;
+      text += "<Macro " + (name.empty() ? "anonymous" : text_repr(name)) + ">";
       return;
+    }
     case Kind::kLoop:
       text += fmt::format("<LoopContext {}/{}>", value.loop().index0 + 1, loop_length(value.loop()));
       return;
@@ -156,7 +158,7 @@ void append_repr(Arena& arena, const Value& value, std::string& text) {
     case Kind::kIterator:
     case Kind::kCycler:
     case Kind::kJoiner:
-      fail("a {} has no text of its own: use a filter such as list", value.type());
+      fail("{} has no text of its own: use a filter such as list", value.described());
   }
 }
 

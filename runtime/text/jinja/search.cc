@@ -1,6 +1,7 @@
 #include "runtime/text/jinja/search.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/text/jinja/text.h"
 #include "runtime/text/utf8.h"
@@ -24,9 +25,22 @@ size_t word_bytes(std::string_view text) {
 
 }  // namespace
 
+size_t find_first(std::string_view text, std::string_view wanted) {
+  if (wanted.empty()) return 0;
+  const void* found = memmem(text.data(), text.size(), wanted.data(), wanted.size());
+  return found == nullptr ? text.npos : static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+size_t find_last(Arena& arena, std::string_view text, std::string_view wanted) {
+  constexpr size_t kShort = 64;  // bytes for which the product is not worth counting
+  if (wanted.size() > kShort) arena.step(text.size() / kShort * wanted.size());
+  return text.rfind(wanted);
+}
+
 std::vector<std::string_view> split_at(std::string_view text, std::string_view separator, int64_t limit) {
   std::vector<std::string_view> parts;
-  for (size_t at = text.find(separator); at != text.npos && limit != 0; at = text.find(separator), --limit) {
+  for (size_t at = find_first(text, separator); at != text.npos && limit != 0;
+       at = find_first(text, separator), --limit) {
     parts.push_back(text.substr(0, at));
     text.remove_prefix(at + separator.size());
   }
@@ -34,11 +48,11 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
   return parts;
 }
 
-std::vector<std::string_view> split_at_from_end(std::string_view text, std::string_view separator,
-                                                int64_t limit) {
+std::vector<std::string_view> split_at_from_end(Arena& arena, std::string_view text,
+                                                std::string_view separator, int64_t limit) {
   std::vector<std::string_view> parts;
-  for (size_t at = text.rfind(separator); at != text.npos && limit != 0;
-       at = text.rfind(separator), --limit) {
+  for (size_t at = find_last(arena, text, separator); at != text.npos && limit != 0;
+       at = find_last(arena, text, separator), --limit) {
     parts.push_back(text.substr(at + separator.size()));
     text = text.substr(0, at);
   }
@@ -94,7 +108,8 @@ std::string replace_all(Arena& arena, std::string_view text, std::string_view ol
     }
     return result.append(text);
   }
-  for (size_t at = text.find(old); at != text.npos && limit != 0; at = text.find(old), --limit) {
+  for (size_t at = find_first(text, old); at != text.npos && limit != 0;
+       at = find_first(text, old), --limit) {
     arena.charge(at + by.size());
     result.append(text.substr(0, at)).append(by);
     text.remove_prefix(at + old.size());
@@ -104,10 +119,11 @@ std::string replace_all(Arena& arena, std::string_view text, std::string_view ol
 
 std::string_view strip_characters(std::string_view text, std::optional<std::string_view> characters,
                                   bool left, bool right) {
-  const std::u32string wanted = characters ? decode(*characters) : U"";
+  std::u32string wanted = characters ? decode(*characters) : U"";
+  std::sort(wanted.begin(), wanted.end());
   const auto goes = [&](std::string_view from) {
     const char32_t c = first_code_point(from);
-    return characters ? wanted.find(c) != wanted.npos : is_space(c);
+    return characters ? std::binary_search(wanted.begin(), wanted.end(), c) : is_space(c);
   };
   while (left && !text.empty() && goes(text)) text.remove_prefix(scan_utf8(text).size);
   while (right && !text.empty() && goes(text.substr(last_character(text))))

@@ -33,7 +33,7 @@ struct Inner {
 // Returns the argument at the position, which names a filter or a test, with those behind it.
 Inner take_inner(const Call& call, size_t position) {
   const Value& name = call.positional[position];
-  if (!name.is_text()) fail("{}: found a {}, expected a name", call.name, name.type());
+  if (!name.is_text()) fail("{}: found {}, expected a name", call.name, name.described());
   const auto rest = call.positional.begin() + static_cast<std::ptrdiff_t>(position) + 1;
   return {call.arena, name.text().bytes, {rest, call.positional.end()}, call.keywords};
 }

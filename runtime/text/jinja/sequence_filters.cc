@@ -52,7 +52,7 @@ Value items(Call& call) {
   call.finish();
   return lazy(call.arena, [&arena = call.arena, value]() -> Advance {
     if (value.is_undefined()) return iterate(arena, value);
-    if (!value.is(Kind::kDict)) fail("items: found a {}, expected a dict", value.type());
+    if (!value.is(Kind::kDict)) fail("items: found {}, expected a dict", value.described());
     return iterate(arena, arena.make<DictView>(0, value.dict(), DictView::Part::kItems));
   });
 }

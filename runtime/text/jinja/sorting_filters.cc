@@ -68,7 +68,7 @@ Value dict_sort(Call& call) {
   call.finish();
   const std::string which = by.is_text() ? by.text().bytes : "";
   if (which != "key" && which != "value") fail("dictsort: sorts by key or value only");
-  if (!value.is(Value::Kind::kDict)) fail("dictsort: found a {}, expected a dict", value.type());
+  if (!value.is(Value::Kind::kDict)) fail("dictsort: found {}, expected a dict", value.described());
   std::list<Keyed> all;
   for (const auto& [key, item] : value.dict().items)
     all.push_back({key_of(call.arena, which == "key" ? key : item, Value::none(), case_sensitive),

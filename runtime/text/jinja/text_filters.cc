@@ -122,7 +122,7 @@ Value indent(Call& call) {
   const Value width = call.take("width", Value::integer(4));
   const bool first = call.take_bool("first", false), blank = call.take_bool("blank", false);
   call.finish();
-  if (!input.is_text()) fail("indent: found a {}, expected text", input.type());
+  if (!input.is_text()) fail("indent: found {}, expected text", input.described());
   if (!width.is_text() && to_index(width, "indent") > kMaxFieldWidth)
     fail("indent: a width of {} is too large: at most {}", width.as_integer(), kMaxFieldWidth);
   const std::string spaces =
@@ -160,11 +160,13 @@ Value truncate_text(Call& call) {
   const Value end = call.take("end", call.arena.text("..."));
   const int64_t leeway = call.take_optional_integer("leeway").value_or(5);
   call.finish();
-  if (!input.is_text() || !end.is_text()) fail("truncate: found a {}, expected text", input.type());
+  const int64_t size = length_of(input);
+  if (size < 0 || !end.is_text()) fail("truncate: found {}, expected text", input.described());
   const auto kept = length - static_cast<int64_t>(end.text().length);
   if (kept < 0 || leeway < 0) fail("truncate: the length {} or the leeway {} is too small", length, leeway);
+  if (size - leeway <= length) return input;
+  if (!input.is_text()) fail("truncate: found {}, expected text", input.described());
   const std::string_view text = input.text().bytes;
-  if (static_cast<int64_t>(input.text().length) - leeway <= length) return input;
   std::string_view result = text.substr(0, prefix_bytes(text, static_cast<size_t>(kept)));
   if (!cuts_words) result = result.substr(0, std::min(result.rfind(' '), result.size()));
   return call.arena.text(std::string(result) + end.text().bytes);

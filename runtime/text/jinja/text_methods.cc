@@ -99,7 +99,7 @@ Value join(Call& call) {
   bool is_first = true;
   const Advance advance = iterate(call.arena, items);
   for (Value item; advance(item); is_first = false) {
-    if (!item.is_text()) fail("join: found a {}, expected text", item.type());
+    if (!item.is_text()) fail("join: found {}, expected text", item.described());
     const std::string& more = item.text().bytes;
     call.arena.charge(more.size() + self(call).size());
     if (!is_first) text += self(call);

@@ -51,7 +51,7 @@ int64_t find_in_window(Call& call, bool from_end) {
   const std::string_view wanted = call.take_text("");
   const Window window = take_window(call);
   if (!window.is_valid) return -1;
-  const size_t at = from_end ? window.text.rfind(wanted) : window.text.find(wanted);
+  const size_t at = from_end ? find_last(call.arena, window.text, wanted) : find_first(window.text, wanted);
   if (at == window.text.npos) return -1;
   return window.start + static_cast<int64_t>(count_code_points(window.text.substr(0, at)));
 }
@@ -82,7 +82,7 @@ Value has_affix(Call& call) {
   const Value wanted = call.take("");
   const Window window = take_window(call);
   const auto has = [&](const Value& affix) {
-    if (!affix.is_text()) fail("{}: found a {}, expected text", call.name, affix.type());
+    if (!affix.is_text()) fail("{}: found {}, expected text", call.name, affix.described());
     const std::string& text = affix.text().bytes;
     return window.is_valid && (at_end ? window.text.ends_with(text) : window.text.starts_with(text));
   };
@@ -118,7 +118,7 @@ Value split(Call& call) {
   if (separator && separator->empty()) fail("{}: the separator is empty", call.name);
   if (!separator)
     return results(call, from_end ? split_words_from_end(self(call), limit) : split_words(self(call), limit));
-  return results(call, from_end ? split_at_from_end(self(call), *separator, limit)
+  return results(call, from_end ? split_at_from_end(call.arena, self(call), *separator, limit)
                                 : split_at(self(call), *separator, limit));
 }
 
@@ -143,7 +143,7 @@ Value partition(Call& call) {
   call.finish();
   if (separator.empty()) fail("{}: the separator is empty", call.name);
   const std::string_view text = self(call);
-  const size_t at = from_end ? text.rfind(separator) : text.find(separator);
+  const size_t at = from_end ? find_last(call.arena, text, separator) : find_first(text, separator);
   if (at == text.npos) {
     const Value empty = result(call, ""), all = result(call, text);
     return from_end ? call.arena.tuple({empty, empty, all}) : call.arena.tuple({all, empty, empty});

@@ -100,7 +100,7 @@ std::string_view Value::type() const {
     case Kind::kRange:
       return "range";
     case Kind::kIterator:
-      return "generator";
+      return "iterator";
     case Kind::kNamespace:
       return "namespace";
     case Kind::kMacro:
@@ -115,6 +115,12 @@ std::string_view Value::type() const {
       return "joiner";
   }
   return "";
+}
+
+std::string Value::described() const {
+  if (is_none()) return "none";
+  if (is_undefined()) return "an undefined value (" + undefined_->message + ")";
+  return std::string(kind_ == Kind::kInt || kind_ == Kind::kIterator ? "an " : "a ") + std::string(type());
 }
 
 Text::Text(std::string text, bool markup)

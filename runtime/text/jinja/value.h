@@ -114,6 +114,7 @@ class Value {
 
   const void* object() const;     // the address of the object, or null for a value without one
   std::string_view type() const;  // the name of the type in Python, for messages
+  std::string described() const;  // the name behind an article, such as "a list"
 
  private:
   explicit Value(Kind kind) : kind_(kind), int_(0) {}
@@ -182,7 +183,8 @@ struct Range : Object {
   int64_t length() const;
 };
 
-// Advance sets the value to the next element and returns whether there is one.
+// Advance sets the value to the next element and returns whether there is one. It may change the value
+// without one.
 using Advance = std::function<bool(Value&)>;
 
 // Iterator is a Python iterator or generator: it can be passed through once.

@@ -47,6 +47,7 @@ std::span<const Parser> parsers() {
       {"artefact", run_artefact, artefact_seeds},
       {"trace", run_trace, trace_seeds},
       {"batch_file", run_batch_file, batch_file_seeds},
+      {"chat_template", run_chat_template, chat_template_seeds},
   };
   return kParsers;
 }

@@ -33,6 +33,7 @@ void run_manifest(std::string_view input);
 void run_artefact(std::string_view input);
 void run_trace(std::string_view input);
 void run_batch_file(std::string_view input);
+void run_chat_template(std::string_view input);
 
 std::vector<std::string> family_seeds();
 std::vector<std::string> model_file_seeds();
@@ -46,6 +47,7 @@ std::vector<std::string> manifest_seeds();
 std::vector<std::string> artefact_seeds();
 std::vector<std::string> trace_seeds();
 std::vector<std::string> batch_file_seeds();
+std::vector<std::string> chat_template_seeds();
 
 // Writes a file into a folder of this process and returns its path. The folder is removed at the process's
 // end. The folder holds nothing but what such calls have put there.

@@ -1,0 +1,49 @@
+// The parser of chat templates, and the rendering of what it accepts.
+#include <nlohmann/json.hpp>
+
+#include "runtime/text/chat_template.h"
+#include "runtime/text/utf8.h"
+#include "tests/attack/fuzz/parsers.h"
+
+namespace mkc::attack {
+namespace {
+
+constexpr const char* kMessages = R"([{"role": "system", "content": "Be brief"},
+  {"role": "user", "content": "Grüße"},
+  {"role": "assistant", "content": null, "tool_calls": [{"id": "call00001", "type": "function",
+    "function": {"name": "f", "arguments": {"x": 1.5, "y": [true, "z"]}}}]},
+  {"role": "tool", "content": "3", "tool_call_id": "call00001"},
+  {"role": "assistant", "content": "<think>\na</think>b"}, {"role": "user", "content": [{"type": "text", "text": "c"}]}])";
+
+constexpr const char* kVariables = R"({"bos_token": "<s>", "eos_token": "</s>", "add_generation_prompt": true,
+  "tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object",
+    "properties": {"x": {"type": "number"}}, "required": ["x"]}}}]})";
+
+}  // namespace
+
+void run_chat_template(std::string_view input) {
+  const mkrt::Result<mkrt::ChatTemplate> parsed = mkrt::ChatTemplate::parse(input, "t.jinja");
+  if (!parsed.ok()) {
+    promise(parsed.error().message.starts_with("t.jinja:"), "an error of a template names its file and line");
+    return;
+  }
+  const auto messages = nlohmann::ordered_json::parse(kMessages),
+             variables = nlohmann::ordered_json::parse(kVariables);
+  const mkrt::Result<std::string> text = parsed.value().render(messages, variables);
+  if (text.ok()) promise(!mkrt::find_invalid_utf8(text.value()), "a rendered text is UTF-8");
+  if (!text.ok())
+    promise(text.error().message.starts_with("t.jinja:"), "an error of a template names its file and line");
+}
+
+std::vector<std::string> chat_template_seeds() {
+  std::vector<std::string> seeds = files_of("tests/oracle/chat_template/templates", ".jinja");
+  for (const std::string& text : files_of("tests/oracle/chat_template", "snippets.json"))
+    for (const nlohmann::json& snippet : nlohmann::json::parse(text))
+      seeds.push_back(snippet.get<std::string>());
+  for (const std::string& text : files_of("tests/oracle/chat_template", "expressions.vectors.json"))
+    for (const nlohmann::json& row : nlohmann::json::parse(text))
+      seeds.push_back(row["template"].get<std::string>());
+  return seeds;
+}
+
+}  // namespace mkc::attack

@@ -1,0 +1,93 @@
+// These tests read templates and special tokens from the files of a checkpoint.
+#include "tests/unit/temp_dir.h"
+#include "tests/unit/text/chat_template_fixtures.h"
+
+namespace {
+
+using mkrt::test::TempDir;
+using nlohmann::ordered_json;
+
+// Returns what the checkpoint's template makes of no messages, "none" where it has no template, or the error.
+std::string rendered(const TempDir& checkpoint, const ordered_json& variables = ordered_json::object()) {
+  const auto found = mkrt::read_chat_template(checkpoint.path);
+  if (!found.ok()) return checkpoint.without_path(found.error().message);
+  if (!found.value()) return "none";
+  const auto text = found.value()->render(ordered_json::array(), variables);
+  return text.ok() ? text.value() : checkpoint.without_path(text.error().message);
+}
+
+std::string variables_of(const TempDir& checkpoint) {
+  const auto variables = mkrt::read_template_variables(checkpoint.path);
+  return variables.ok() ? variables.value().dump() : checkpoint.without_path(variables.error().message);
+}
+
+}  // namespace
+
+TEST_CASE("chat_template.jinja goes before chat_template.json, and this before tokenizer_config.json") {
+  const TempDir checkpoint;
+  CHECK(rendered(checkpoint) == "none");
+  checkpoint.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
+  CHECK(rendered(checkpoint) == "none");
+  checkpoint.write("tokenizer_config.json", R"({"chat_template": null})");
+  CHECK(rendered(checkpoint) == "none");
+  checkpoint.write("tokenizer_config.json", R"({"chat_template": "config {{ 1 + 1 }}"})");
+  CHECK(rendered(checkpoint) == "config 2");
+  checkpoint.write("chat_template.json", R"({"chat_template": "json {{ tools is none }}"})");
+  CHECK(rendered(checkpoint) == "json True");
+  checkpoint.write("chat_template.jinja", "jinja {{ add_generation_prompt }}\n");
+  CHECK(rendered(checkpoint) == "jinja False");
+}
+
+TEST_CASE("conversations with tools get the template that is named tool_use") {
+  const TempDir checkpoint;
+  checkpoint.write("tokenizer_config.json", R"({"chat_template": [
+    {"name": "rag", "template": "{{ unclosed"}, {"name": "default", "template": "plain"},
+    {"name": "tool_use", "template": "{{ tools | length }} tools\n{{ none.x }}{{ bad.x }}"}]})");
+  CHECK(rendered(checkpoint) == "plain");
+  CHECK(rendered(checkpoint, {{"tools", nullptr}}) == "plain");
+  CHECK(rendered(checkpoint, {{"tools", ordered_json::array({1})}}) ==
+        "tokenizer_config.json:chat_template[2]:2: error: bad is undefined");
+}
+
+TEST_CASE("files that hold no template where one is expected are errors") {
+  const TempDir checkpoint;
+  const auto error_with = [&](const char* config) {
+    checkpoint.write("tokenizer_config.json", config);
+    return rendered(checkpoint);
+  };
+  CHECK(error_with("[]") == "tokenizer_config.json: error: found array, expected an object");
+  CHECK(error_with("{") ==
+        "tokenizer_config.json: error: not JSON: parse error at line 1, column 2: syntax error while parsing "
+        "object key - unexpected end of input; expected string literal");
+  CHECK(error_with(R"({"chat_template": 5})") ==
+        "tokenizer_config.json: error: chat_template: found number, expected text or a list");
+  CHECK(error_with(R"({"chat_template": "a\n{{ 1 +"})") ==
+        "tokenizer_config.json:chat_template:2: error: the tag has no end: expected }}");
+  CHECK(error_with(R"({"chat_template": [5]})") ==
+        "tokenizer_config.json: error: chat_template[0]: found number, expected an object with the texts "
+        "name and template");
+  CHECK(error_with(R"({"chat_template": [{"name": "default"}]})") ==
+        "tokenizer_config.json: error: chat_template[0]: found object, expected an object with the texts "
+        "name and template");
+  CHECK(error_with(R"({"chat_template": [{"name": "other", "template": ""}]})") ==
+        "tokenizer_config.json: error: chat_template: no template has the name default");
+  checkpoint.write("chat_template.jinja", "\n\n{% if %}");
+  CHECK(rendered(checkpoint) == "chat_template.jinja:3: error: found %}, expected an expression");
+}
+
+TEST_CASE("special tokens are variables of the template") {
+  const TempDir checkpoint;
+  CHECK(variables_of(checkpoint) == "{}");
+  checkpoint.write("tokenizer_config.json",
+                   R"({"add_bos_token": true, "pad_token": null, "unk_token": "<unk>",
+    "eos_token": {"content": "</s>", "lstrip": false}, "bos_token": "<s>"})");
+  CHECK(variables_of(checkpoint) == R"({"bos_token":"<s>","eos_token":"</s>","unk_token":"<unk>"})");
+  checkpoint.write("tokenizer_config.json", R"({"bos_token": 1})");
+  CHECK(variables_of(checkpoint) ==
+        "tokenizer_config.json: error: bos_token: found number, expected text or an object with the text "
+        "content");
+  checkpoint.write("tokenizer_config.json", R"({"eos_token": {"content": 1}})");
+  CHECK(variables_of(checkpoint) ==
+        "tokenizer_config.json: error: eos_token: found object, expected text or an object with the text "
+        "content");
+}
