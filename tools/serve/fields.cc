@@ -13,6 +13,16 @@ namespace mkc {
 namespace {
 
 constexpr size_t kMaxIds = 1 << 20;
+// Objects that keep the order of their keys find a key by looking at all of them.
+constexpr size_t kMaxKeys = 512;
+
+// Returns the most keys that an object within a value has. The value is at most 64 levels deep.
+size_t widest_object(const nlohmann::json& value) {
+  size_t widest = value.is_object() ? value.size() : 0;
+  if (value.is_structured())
+    for (const nlohmann::json& item : value) widest = std::max(widest, widest_object(item));
+  return widest;
+}
 
 template <class Row>
 const Row* find_row(std::span<const Row> table, std::string_view name) {
@@ -53,6 +63,11 @@ std::optional<ApiError> parse_body(const std::string& text, nlohmann::json& body
   body = std::move(parsed.value());
   if (!body.is_object())
     return ApiError{.message = fmt::format("found a body that is {}, expected an object", body.type_name())};
+  for (const auto& [name, value] : body.items())
+    if (const size_t keys = widest_object(value); keys > kMaxKeys)
+      return ApiError{
+          .message = fmt::format("{}: found an object of {} keys, expected at most {}", name, keys, kMaxKeys),
+          .param = name};
   return {};
 }
 

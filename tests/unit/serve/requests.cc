@@ -140,6 +140,12 @@ TEST_CASE("lists have bounds") {
   check_refused(read_chat_completion,
                 {{"{\"messages\": " + list("{}", (1 << 16) + 1) + "}",
                   "messages: found an array, expected an array of 1 to 65536 messages", "messages"}});
+  std::string keys = "\"0\": 0";
+  for (int i = 1; i <= 512; ++i) keys += ", \"" + std::to_string(i) + "\": 0";
+  check_refused(
+      read_chat_completion,
+      {{chat("\"chat_template_kwargs\": {\"a\": [{" + keys + "}]}"),
+        "chat_template_kwargs: found an object of 513 keys, expected at most 512", "chat_template_kwargs"}});
 }
 
 TEST_CASE("fields that mkc does not serve are refused, unless they change nothing") {
