@@ -52,9 +52,8 @@ void read_sampling(const mkrt::JsonNode& node, mkrt::MkSampling& sampling) {
 }
 
 void read_bias(const mkrt::JsonNode& node, mkrt::BiasSettings& bias) {
-  constexpr double kLargest = std::numeric_limits<float>::max();
   if (const mkrt::JsonNode biases = node.optional("logit_bias"); !biases.is_null())
-    bias.logit_bias = read_logit_bias(biases, kLargest);
+    bias.logit_bias = read_logit_bias(biases, double{mkrt::kMaxBias});
   read(node.optional("presence_penalty"), bias.presence_penalty);
   read(node.optional("frequency_penalty"), bias.frequency_penalty);
   read(node.optional("min_tokens"), bias.min_new_tokens);

@@ -15,7 +15,7 @@ std::vector<mkrt::LogitBias> read_logit_bias(const mkrt::JsonNode& node, double 
     if (error != std::errc() || end != key.data() + key.size() || id < 0)
       node.fail(fmt::format("found the key \"{}\", expected a token id", key));
     else if (!value.raw().is_number() || std::abs(value.raw().get<double>()) > limit)
-      value.fail_expected(fmt::format("a number from {} to {}", -limit, limit));
+      value.fail_expected(fmt::format("a number from {:g} to {:g}", -limit, limit));
     if (node.failed()) return {};
     biases.push_back({id, static_cast<float>(value.raw().get<double>())});
   }

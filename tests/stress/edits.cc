@@ -207,7 +207,8 @@ void relax_store(llvm::CallInst& call) {
 void fault_at_once(llvm::CallInst& call) {
   llvm::IRBuilder<> ir(&call);
   ir.CreateCall(function(*call.getModule(), "record_fault"),
-                {call.getArgOperand(0), call.getArgOperand(1), ir.getInt32(0), call.getArgOperand(2)});
+                {call.getArgOperand(0), call_primitive(ir, "mk_worker", ir.getInt32Ty(), {}),
+                 call.getArgOperand(1), ir.getInt32(0), call.getArgOperand(2)});
 }
 
 }  // namespace mkc::test

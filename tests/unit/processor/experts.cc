@@ -69,7 +69,8 @@ std::vector<float> run(const Problem& p, const RunOptions& options = {}) {
   Out out(size_t{p.rows()} * p.out_cols());
   AllArgs args = make_args(m, p.x, p.c.tokens);
   args.x_rows = p.c.tokens;
-  args.gate = p.c.gate, args.out_cols = p.out_cols(), args.out_bf16 = options.bf16;
+  args.gate = p.c.gate, args.gates = 1u << static_cast<u32>(p.c.gate);
+  args.out_cols = p.out_cols(), args.out_bf16 = options.bf16;
   args.out = global(out.data());
   ProductWorker worker(m.shape, p.c.tokens);
   Worker* const w = &worker.w;

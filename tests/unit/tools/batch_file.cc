@@ -126,7 +126,7 @@ TEST_CASE("a line may have biases of ids, penalties by counts and a least number
   CHECK(error_of(R"({"prompt_ids": [1], "logit_bias": {"the": 1}})") ==
         "f.jsonl:1: error: logit_bias: found the key \"the\", expected a token id");
   CHECK(error_of(R"({"prompt_ids": [1], "logit_bias": {"5": "1"}})") ==
-        "f.jsonl:1: error: logit_bias.5: found \"1\", expected a number");
+        "f.jsonl:1: error: logit_bias.5: found \"1\", expected a number from -1e+30 to 1e+30");
 }
 
 TEST_CASE("biases of a line change its answer alone") {
